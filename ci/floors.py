@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Holds the code against its floors.
+
+A file includes only lower floors; siblings on a floor do not see each other;
+impl/ sees nothing but include/; only two files know RapidCheck, one knows
+CLI11. Also: no file over 400 lines, and an SPDX line in every source.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# Which folders each folder may include, itself apart.
+MAY_INCLUDE = {
+    "include": set(),
+    "core": {"include"},
+    "reference": {"include", "core"},
+    "impl": {"include"},
+    "properties": {"include", "core", "reference"},
+    "tools": {"include", "core", "reference", "properties"},
+}
+
+# Third-party headers that only some files may name.
+RESERVED = {
+    "rapidcheck": {"properties/generate.h", "properties/shrink.cpp"},
+    "CLI/": {"tools/main.cpp"},
+    "Eigen/": {"impl/eigen/plain.cpp", "impl/eigen/eigen_exp_test.cpp"},
+}
+
+MAX_LINES = 400
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
+
+
+def folder_of_include(name: str) -> str:
+    top = name.split("/")[0]
+    return "include" if top == "qkvet" else top
+
+
+def problems_of(path: str, text: str) -> list:
+    found = []
+    folder = path.split("/")[0]
+    allowed = MAY_INCLUDE.get(folder)
+    if allowed is None:
+        return [f"{path}: {folder}/ stands on no floor (ci/floors.py)"]
+    for name in INCLUDE.findall(text):
+        target = folder_of_include(name)
+        if target in MAY_INCLUDE and target != folder and target not in allowed:
+            found.append(f"{path}: {folder}/ must not include {name}")
+        for prefix, files in RESERVED.items():
+            if name.startswith(prefix) and path not in files:
+                found.append(f"{path}: {name} is reserved to {sorted(files)}")
+    lines = text.count("\n")
+    if lines > MAX_LINES:
+        found.append(f"{path}: {lines} lines, at most {MAX_LINES} are allowed")
+    if "SPDX-License-Identifier: Apache-2.0" not in "\n".join(
+            text.split("\n")[:3]):
+        found.append(f"{path}: no SPDX line at the top")
+    return found
+
+
+def self_test() -> None:
+    """The checker itself must see a broken floor."""
+    spdx = "// SPDX-License-Identifier: Apache-2.0\n"
+    bad = {
+        "impl/x.cpp": spdx + '#include "core/case.h"\n',
+        "reference/x.cpp": spdx + '#include "impl/declare.h"\n',
+        "core/x.cpp": spdx + "#include <rapidcheck.h>\n",
+        "core/y.cpp": spdx + "\n" * MAX_LINES,
+        "core/z.cpp": "int x;\n",
+        "attic/x.cpp": spdx,
+    }
+    for path, text in bad.items():
+        assert problems_of(path, text), f"{path} should have been refused"
+    good = spdx + '#include "qkvet/kernel.h"\n#include <vector>\n'
+    assert not problems_of("impl/x.cpp", good)
+
+
+def main() -> int:
+    self_test()
+    listed = subprocess.run(
+        ["git", "ls-files", "*.h", "*.cpp", "*.c"], cwd=ROOT, check=True,
+        capture_output=True, text=True).stdout.split()
+    problems = []
+    for path in listed:
+        problems += problems_of(path, (ROOT / path).read_text())
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what the build and the tests need, from Debian's packages. Does
+# nothing, and needs no root, if all of it is there.
+set -euo pipefail
+
+packages=(
+  g++ cmake ninja-build ccache mold git python3
+  librapidcheck-dev libgtest-dev libeigen3-dev libcli11-dev
+  nlohmann-json3-dev libfmt-dev libdlpack-dev
+  clang-format-14 clang-tidy-14
+)
+
+missing=()
+for package in "${packages[@]}"; do
+  state=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+  [ "$state" = installed ] || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+echo "installing: ${missing[*]}"
+root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "ci/install_deps.sh: run as root, or install by hand: ${missing[*]}" >&2
+    exit 2
+  fi
+  root=(sudo)
+fi
+export DEBIAN_FRONTEND=noninteractive
+"${root[@]}" apt-get update -qq
+"${root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" \
+  >/dev/null

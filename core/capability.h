@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether what a kernel declares covers a call. Pure: no kernel is asked.
+#ifndef QKVET_CORE_CAPABILITY_H_
+#define QKVET_CORE_CAPABILITY_H_
+
+#include <string>
+
+#include "core/call.h"
+#include "core/kernel_info.h"
+
+namespace qkvet {
+
+// False with a reason of one line in *why.
+bool capability_allows(const KernelInfo& kernel, const ForwardCall& call,
+                       std::string* why);
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_CAPABILITY_H_

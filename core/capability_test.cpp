@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/capability.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace qkvet {
+namespace {
+
+constexpr std::byte kData[1] = {};
+
+// Allowed by a kernel that declares a default scale and nothing else.
+ForwardCall plain_call() {
+  ForwardCall call;
+  call.shape = {1, 2, 2, 8, 8, 16, 16};
+  call.q = call.k = call.v = kData;
+  return call;
+}
+
+KernelInfo plain_kernel() {
+  KernelInfo kernel;
+  kernel.capabilities.options = QKVET_OPTION_DEFAULT_SCALE;
+  return kernel;
+}
+
+// The reason against the call; "" if it is allowed.
+std::string reason(const std::function<void(ForwardCall&)>& change_call,
+                   uint64_t more_options = 0) {
+  ForwardCall call = plain_call();
+  KernelInfo kernel = plain_kernel();
+  kernel.capabilities.options |= more_options;
+  change_call(call);
+  std::string why;
+  const bool allowed = capability_allows(kernel, call, &why);
+  EXPECT_EQ(allowed, why.empty());
+  return why;
+}
+
+std::string reason_of_kernel(
+    const std::function<void(qkvet_capabilities&)>& change) {
+  KernelInfo kernel = plain_kernel();
+  change(kernel.capabilities);
+  std::string why;
+  capability_allows(kernel, plain_call(), &why);
+  return why;
+}
+
+TEST(Capability, PlainCallIsAllowed) {
+  EXPECT_EQ(reason([](auto&) {}), "");
+}
+
+TEST(Capability, EveryOptionIsNeeded) {
+  const struct {
+    std::function<void(ForwardCall&)> change;
+    uint64_t option;
+    const char* why;
+  } rows[] = {
+      {[](auto& c) { c.causal = Causal::kTopLeft; },
+       QKVET_OPTION_CAUSAL_TOP_LEFT, "causal from the top left"},
+      {[](auto& c) { c.causal = Causal::kBottomRight; },
+       QKVET_OPTION_CAUSAL_BOTTOM_RIGHT, "causal from the bottom right"},
+      {[](auto& c) { c.scale = 0.5f; }, QKVET_OPTION_SCALE, "a given scale"},
+      {[](auto& c) { c.want_lse = true; }, QKVET_OPTION_LSE, "lse"},
+      {[](auto& c) { c.want_weights = true; }, QKVET_OPTION_WEIGHTS, "weights"},
+      {[](auto& c) { c.shape.Hkv = 1; }, QKVET_OPTION_GROUPED_HEADS,
+       "grouped heads (Hkv < H)"},
+      {[](auto& c) { c.shape.dv = 3; }, QKVET_OPTION_VALUE_WIDTH,
+       "a value width (dv != d)"},
+      {[](auto& c) { c.shape.Tk = 9; }, QKVET_OPTION_CROSS_LENGTHS,
+       "cross lengths (Tq != Tk)"},
+      {[](auto& c) { c.shape.B = 0; }, QKVET_OPTION_EMPTY_EXTENTS,
+       "empty extents"},
+  };
+  for (const auto& row : rows) {
+    EXPECT_EQ(reason(row.change), std::string(row.why) + " is not declared");
+    EXPECT_EQ(reason(row.change, row.option), "");
+    EXPECT_NE(reason(row.change, ~row.option), "");
+  }
+}
+
+TEST(Capability, DefaultScaleIsAnOption) {
+  const auto why = reason_of_kernel([](auto& c) { c.options = 0; });
+  EXPECT_EQ(why, "the default scale is not declared");
+}
+
+TEST(Capability, DtypesGoTogether) {
+  const auto halves = [](ForwardCall& c) {
+    c.q_dtype = c.kv_dtype = c.o_dtype = Dtype::kF16;
+  };
+  EXPECT_EQ(reason(halves), "q f16, kv f16, o f16 is not declared");
+  KernelInfo kernel = plain_kernel();
+  const auto f16 = dtype_to_abi(Dtype::kF16);
+  kernel.capabilities.dtype_count = 1;
+  kernel.capabilities.dtypes[0] = {f16, f16, f16};
+  ForwardCall call = plain_call();
+  std::string why;
+  EXPECT_FALSE(capability_allows(kernel, call, &why));
+  halves(call);
+  EXPECT_TRUE(capability_allows(kernel, call, &why)) << why;
+  call.o_dtype = Dtype::kF32;
+  EXPECT_FALSE(capability_allows(kernel, call, &why));
+}
+
+TEST(Capability, ExtentRules) {
+  EXPECT_EQ(reason_of_kernel([](auto& c) {
+              c.d = {0, 8, 0};
+            }),
+            "d = 16 is above the declared 8");
+  EXPECT_EQ(reason_of_kernel([](auto& c) {
+              c.dv = {32, 0, 0};
+            }),
+            "dv = 16 is below the declared 32");
+  EXPECT_EQ(reason_of_kernel([](auto& c) {
+              c.tq = {0, 0, 3};
+            }),
+            "Tq = 8 is not a multiple of 3");
+  EXPECT_EQ(reason_of_kernel([](auto& c) {
+              c.tk = {9, 0, 0};
+            }),
+            "Tk = 8 is below the declared 9");
+  EXPECT_EQ(reason_of_kernel([](auto& c) {
+              c.group = {2, 0, 0};
+            }),
+            "H / Hkv = 1 is below the declared 2");
+  EXPECT_EQ(reason_of_kernel([](auto& c) { c.d = {16, 16, 16}; }), "");
+}
+
+TEST(Capability, MemoryAndLayout) {
+  EXPECT_EQ(reason_of_kernel([](auto& c) { c.devices = 1 << 2; }),
+            "CPU memory is not declared");
+  EXPECT_EQ(reason_of_kernel([](auto& c) { c.devices = 1 << 1; }), "");
+  EXPECT_EQ(reason_of_kernel([](auto& c) { c.layouts = QKVET_LAYOUT_BTHD; }),
+            "contiguous [B, H, T, d] is not declared");
+  EXPECT_EQ(
+      reason_of_kernel([](auto& c) { c.layouts = QKVET_LAYOUT_ANY_STRIDES; }),
+      "");
+}
+
+TEST(Capability, ContradictionsAreNoCalls) {
+  EXPECT_EQ(reason([](auto& c) { c.shape.H = 3; }, ~uint64_t{0}),
+            "H is not a multiple of Hkv");
+  EXPECT_EQ(reason([](auto& c) { c.shape.Tq = -1; }, ~uint64_t{0}),
+            "an extent is negative");
+  EXPECT_EQ(reason([](auto& c) { c.k = nullptr; }), "an input is missing");
+  // No element, no pointer.
+  EXPECT_EQ(reason(
+                [](auto& c) {
+                  c.k = c.v = nullptr;
+                  c.shape.Tk = 0;
+                },
+                ~uint64_t{0}),
+            "");
+}
+
+}  // namespace
+}  // namespace qkvet

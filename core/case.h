@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Case: everything that determines one call, in one text spelling.
+#ifndef QKVET_CORE_CASE_H_
+#define QKVET_CORE_CASE_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/recipe.h"
+#include "core/shape.h"
+
+namespace qkvet {
+
+inline constexpr size_t kMaxCaseText = 4096;  // characters of a spelling
+inline constexpr size_t kMaxSetValues = 64;   // single values per case
+inline constexpr int64_t kMaxExtent = int64_t{1} << 24;
+inline constexpr int64_t kMaxElements = int64_t{1} << 28;  // of one tensor
+inline constexpr uint64_t kDefaultSeed = 1;
+
+// One value that replaces what the recipe makes: what shrinking writes.
+struct SetValue {
+  TensorName tensor = TensorName::kQ;  // kQ, kK or kV
+  std::array<int64_t, 4> index{};      // b, h, t, c
+  double value = 0;
+
+  friend bool operator==(const SetValue&, const SetValue&) = default;
+};
+
+struct Case {
+  Dtype q_dtype = Dtype::kF32;
+  Dtype kv_dtype = Dtype::kF32;
+  Dtype o_dtype = Dtype::kF32;
+  Shape shape;
+  Causal causal = Causal::kNone;
+  std::optional<float> scale;  // absent: left to the kernel
+  Recipe q, k, v;
+  uint64_t seed = kDefaultSeed;
+  std::vector<SetValue> set;
+
+  friend bool operator==(const Case&, const Case&) = default;
+};
+
+// The canonical spelling, e.g. "f32,B1,H4,Hkv2,Tq17,Tk33,d64,causal=br,
+// k=onehot,seed=7" (one line): fixed key order, defaults left out.
+std::string to_string(const Case& value);
+
+struct ParsedCase {
+  std::optional<Case> value;
+  std::string error;  // one line: what is wrong and what is allowed
+};
+// Keys in any order. parse_case(to_string(c)).value == c for every valid c.
+ParsedCase parse_case(std::string_view text);
+
+// "" or one line that says why no tensors can be made of `value`.
+std::string invalid_reason(const Case& value);
+
+// The inputs of a case: exact in double, and as the kernel gets them.
+struct Inputs {
+  std::vector<double> q;  // [B,H,Tq,d], rounded to storage
+  std::vector<double> k;  // [B,Hkv,Tk,d]
+  std::vector<double> v;  // [B,Hkv,Tk,dv]
+  std::vector<std::byte> q_bytes, k_bytes, v_bytes;  // in the storage types
+};
+
+// Whether this program can make tensors of the type: f64 and f32.
+bool can_store(Dtype dtype);
+
+// `value` is valid and all its types can be stored.
+Inputs make_inputs(const Case& value);
+// Rounds q, k, v to the storage types and fills the bytes from them; for laws
+// that edit values.
+void store_inputs(const Case& value, Inputs& inputs);
+
+// A short fingerprint of the stored inputs (FNV-1a, 32 bits): the same case
+// must give the same digest on every machine.
+uint32_t input_digest(const Inputs& inputs);
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_CASE_H_

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading the spelling of a Case. Every error is one line that names the
+// token, what is wrong with it and what is allowed.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <set>
+
+#include "core/case.h"
+
+namespace qkvet {
+namespace {
+
+constexpr std::string_view kAllowedCharacters =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789=,._+-:[]()";
+constexpr std::string_view kKnownKeys =
+    "a dtype (f64 f32 f16 bf16 fp8e4m3 fp8e5m2 int8), B H Hkv Tq Tk d dv with "
+    "a number, causal=tl|br, scale=, q= k= v= o= kv=, data=, seed=, set=";
+constexpr int64_t kVersion = 1;
+
+std::string quoted(std::string_view token) {
+  return "\"" + std::string(token) + "\"";
+}
+
+// The whole of `text` as a number, or nothing.
+template <class Number>
+std::optional<Number> number(std::string_view text) {
+  Number value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, code] = std::from_chars(text.data(), end, value);
+  if (code != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
+// "0x1.8p+1", "-0x1p-3", as to_string() writes them.
+std::optional<double> hex_number(std::string_view text) {
+  const bool negative = text.starts_with('-');
+  if (negative) text.remove_prefix(1);
+  if (!text.starts_with("0x")) return std::nullopt;
+  text.remove_prefix(2);
+  if (text.starts_with('-')) return std::nullopt;
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, code] =
+      std::from_chars(text.data(), end, value, std::chars_format::hex);
+  if (code != std::errc() || stop != end) return std::nullopt;
+  return negative ? -value : value;
+}
+
+class Parser {
+ public:
+  ParsedCase parse(std::string_view text) {
+    if (text.size() > kMaxCaseText)
+      return fail("a case has at most " + std::to_string(kMaxCaseText) +
+                  " characters; this one has " + std::to_string(text.size()));
+    const size_t odd = text.find_first_not_of(kAllowedCharacters);
+    if (odd != std::string_view::npos)
+      return fail("character " + std::to_string(odd + 1) +
+                  " is not allowed; a case is made of A-Za-z0-9=,._+-:[]()");
+    if (text.empty())
+      return fail("empty case; allowed: " + std::string(kKnownKeys));
+    for (bool first = true; error_.empty() && !text.empty(); first = false) {
+      const size_t comma = std::min(text.find(','), text.size());
+      read_token(text.substr(0, comma), first);
+      const bool trailing = comma + 1 == text.size();
+      text.remove_prefix(std::min(comma + 1, text.size()));
+      if (error_.empty() && trailing) error_ = "a comma ends the case";
+    }
+    if (error_.empty()) finish();
+    if (error_.empty()) error_ = invalid_reason(case_);
+    if (!error_.empty()) return fail(error_);
+    return {case_, ""};
+  }
+
+ private:
+  static ParsedCase fail(const std::string& why) {
+    return {std::nullopt, "case: " + why};
+  }
+
+  // False, with an error, if the key was there before.
+  bool once(const std::string& key) {
+    if (seen_.insert(key).second) return true;
+    error_ = key + " is given twice";
+    return false;
+  }
+
+  void read_token(std::string_view token, bool first) {
+    if (token.empty()) {
+      error_ = "empty token between two commas";
+    } else if (first && token.find_first_not_of("0123456789") ==
+                            std::string_view::npos) {
+      if (number<int64_t>(token) != kVersion)
+        error_ = "format version " + std::string(token) +
+                 ": this program reads version 1";
+    } else if (const auto dtype = dtype_from_name(token)) {
+      if (once("dtype") && once("q dtype") && once("kv dtype") &&
+          once("o dtype"))
+        case_.q_dtype = case_.kv_dtype = case_.o_dtype = *dtype;
+    } else if (token.find('=') != std::string_view::npos) {
+      const size_t at = token.find('=');
+      read_pair(token.substr(0, at), token.substr(at + 1), token);
+    } else if (token == "causal") {
+      if (once("causal")) bare_causal_ = true;
+    } else {
+      read_extent(token);
+    }
+  }
+
+  void read_extent(std::string_view token) {
+    const size_t digits =
+        std::min(token.find_first_of("-0123456789"), token.size());
+    const std::string key(token.substr(0, digits));
+    const std::pair<std::string_view, int64_t*> extents[] = {
+        {"B", &case_.shape.B},     {"H", &case_.shape.H},
+        {"Hkv", &case_.shape.Hkv}, {"Tq", &case_.shape.Tq},
+        {"Tk", &case_.shape.Tk},   {"d", &case_.shape.d},
+        {"dv", &case_.shape.dv}};
+    const auto* found =
+        std::find_if(std::begin(extents), std::end(extents),
+                     [&](const auto& extent) { return extent.first == key; });
+    if (found == std::end(extents)) {
+      error_ = "unknown key " + quoted(token) +
+               "; allowed: " + std::string(kKnownKeys);
+      return;
+    }
+    if (digits == token.size()) {
+      error_ =
+          key + " has no value; allowed 1 .. " + std::to_string(kMaxExtent);
+      return;
+    }
+    const auto value = number<int64_t>(token.substr(digits));
+    if (!value || *value < 1 || *value > kMaxExtent) {
+      error_ =
+          std::string(token) + ": allowed 1 .. " + std::to_string(kMaxExtent);
+      return;
+    }
+    if (once(key)) *found->second = *value;
+  }
+
+  void read_pair(std::string_view key, std::string_view value,
+                 std::string_view token) {
+    if (value.empty()) {
+      error_ = quoted(token) + " has no value after \"=\"";
+    } else if (key == "q" || key == "kv" || key == "o" || key == "k" ||
+               key == "v") {
+      read_tensor(std::string(key), value, token);
+    } else if (key == "causal") {
+      read_causal(value, token);
+    } else if (key == "scale") {
+      const auto scale = number<float>(value);
+      if (!scale || !std::isfinite(*scale))
+        error_ = quoted(token) + ": the scale must be a finite number";
+      else if (once("scale"))
+        case_.scale = *scale;
+    } else if (key == "seed") {
+      const auto seed = number<uint64_t>(value);
+      if (!seed)
+        error_ = quoted(token) + ": allowed 0 .. 18446744073709551615";
+      else if (once("seed"))
+        case_.seed = *seed;
+    } else if (key == "data") {
+      read_preset(value);
+    } else if (key == "set") {
+      read_set(value, token);
+    } else {
+      error_ = "unknown key " + quoted(key) +
+               "; allowed: " + std::string(kKnownKeys);
+    }
+  }
+
+  // q=f32 is a type, q=zero a recipe.
+  void read_tensor(const std::string& key, std::string_view value,
+                   std::string_view token) {
+    const auto dtype = dtype_from_name(value);
+    if (dtype && (key == "q" || key == "kv" || key == "o")) {
+      if (!once(key + " dtype")) return;
+      (key == "q"    ? case_.q_dtype
+       : key == "kv" ? case_.kv_dtype
+                     : case_.o_dtype) = *dtype;
+      return;
+    }
+    if (key == "kv" || key == "o") {
+      error_ = quoted(token) + ": allowed after " + key +
+               "=: f64 f32 f16 bf16 fp8e4m3 fp8e5m2 int8";
+      return;
+    }
+    std::string why;
+    const auto recipe = parse_recipe(value, &why);
+    if (!recipe)
+      error_ = why;
+    else if (once(key + " recipe"))
+      (key == "q" ? case_.q : key == "k" ? case_.k : case_.v) = *recipe;
+  }
+
+  void read_causal(std::string_view value, std::string_view token) {
+    if (value != "tl" && value != "br") {
+      error_ = quoted(token) +
+               ": allowed causal=tl (top left) or causal=br (bottom right)";
+    } else if (once("causal")) {
+      case_.causal = value == "tl" ? Causal::kTopLeft : Causal::kBottomRight;
+    }
+  }
+
+  void read_preset(std::string_view value) {
+    for (const DataPreset& preset : data_presets()) {
+      if (preset.name != value) continue;
+      if (!once("q recipe") || !once("k recipe") || !once("v recipe")) {
+        error_ =
+            "data= stands for q=, k= and v= together; give one or the "
+            "other";
+        return;
+      }
+      case_.q = make_recipe(preset.q);
+      case_.k = make_recipe(preset.k);
+      case_.v = make_recipe(preset.v);
+      return;
+    }
+    error_ = "unknown data " + quoted(value) + "; allowed:";
+    for (const DataPreset& preset : data_presets())
+      error_ += " " + std::string(preset.name);
+  }
+
+  // set=k.0.1.2.3:0x1.8p+1
+  void read_set(std::string_view value, std::string_view token) {
+    const std::string wrong = quoted(token) +
+                              ": write set=q|k|v.b.h.t.c:HEX, for example "
+                              "set=k.0.0.2.1:-0x1.8p+1";
+    const size_t colon = value.find(':');
+    SetValue set;
+    if (colon == std::string_view::npos || value.size() < 2 ||
+        value[1] != '.') {
+      error_ = wrong;
+      return;
+    }
+    const size_t tensor = std::string_view("qkv").find(value[0]);
+    const auto number_value = hex_number(value.substr(colon + 1));
+    if (tensor == std::string_view::npos || !number_value) {
+      error_ = wrong;
+      return;
+    }
+    set.tensor = static_cast<TensorName>(tensor);
+    set.value = *number_value;
+    std::string_view rest = value.substr(2, colon - 2);
+    for (size_t i = 0; i < 4; ++i) {
+      const size_t dot = i < 3 ? rest.find('.') : rest.size();
+      const auto index = dot == std::string_view::npos
+                             ? std::nullopt
+                             : number<int64_t>(rest.substr(0, dot));
+      if (!index) {
+        error_ = wrong;
+        return;
+      }
+      set.index[i] = *index;
+      rest.remove_prefix(std::min(dot + 1, rest.size()));
+    }
+    case_.set.push_back(set);
+  }
+
+  void finish() {
+    for (const char* key : {"B", "H", "Tq", "Tk", "d"})
+      if (!seen_.contains(key)) {
+        error_ = std::string(key) +
+                 " is missing; a case needs a dtype and B, "
+                 "H, Tq, Tk, d";
+        return;
+      }
+    if (!seen_.contains("q dtype") || !seen_.contains("kv dtype") ||
+        !seen_.contains("o dtype")) {
+      error_ = "the dtype is missing; begin with f32, or q=..,kv=..,o=..";
+      return;
+    }
+    if (!seen_.contains("Hkv")) case_.shape.Hkv = case_.shape.H;
+    if (!seen_.contains("dv")) case_.shape.dv = case_.shape.d;
+    // Where Tq = Tk both alignments agree and a bare "causal" is clear.
+    if (bare_causal_ && case_.shape.Tq != case_.shape.Tk)
+      error_ =
+          "causal needs an alignment where Tq differs from Tk: causal=tl "
+          "or causal=br";
+    else if (bare_causal_)
+      case_.causal = Causal::kBottomRight;
+  }
+
+  Case case_;
+  std::set<std::string> seen_;
+  bool bare_causal_ = false;
+  std::string error_;
+};
+
+}  // namespace
+
+ParsedCase parse_case(std::string_view text) { return Parser().parse(text); }
+
+}  // namespace qkvet

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/door.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "core/kernel_reader.h"
+#include "core/wire.h"
+
+namespace qkvet {
+namespace {
+
+std::string plugin(const std::string& name) {
+  return std::string(QKVET_BAD_DIR) + "/" + name + ".so";
+}
+
+std::string error_of(const std::string& path, const std::string& config = "") {
+  std::string error;
+  const auto door = Door::open({path, config}, &error);
+  EXPECT_EQ(door == nullptr, !error.empty());
+  EXPECT_EQ(error.find('\n'), std::string::npos);
+  return error;
+}
+
+TEST(Door, ReadsKernels) {
+  std::string error;
+  const auto door = Door::open({plugin("bad"), ""}, &error);
+  ASSERT_NE(door, nullptr) << error;
+  const auto& kernels = door->kernels();
+  ASSERT_GT(kernels.size(), 3u);
+  EXPECT_EQ(kernels[0].name, "bad/copy");
+  EXPECT_TRUE(kernels[0].has_option(QKVET_OPTION_SCALE));
+  EXPECT_FALSE(kernels[0].fault);
+  const auto& abort = kernels[3];
+  ASSERT_TRUE(abort.fault);
+  EXPECT_EQ(abort.fault->mechanism, "calls abort()");
+  EXPECT_EQ(abort.fault->symptom, "");
+  EXPECT_EQ(abort.fault->killed_by,
+            (std::vector<std::string>{"first-law", "second-law"}));
+}
+
+TEST(Door, EveryErrorIsOneLineThatNamesTheFile) {
+  const std::string dir = ::testing::TempDir();
+  EXPECT_EQ(error_of(dir + "none.so"), dir + "none.so: no such file");
+  EXPECT_EQ(error_of(dir), dir + ": is a directory");
+  const std::string text = dir + "qkvet_text.so";
+  std::ofstream(text) << "not a library";
+  EXPECT_EQ(error_of(text), text + ": not a shared library");
+  const std::string cut = dir + "qkvet_cut.so";
+  std::ofstream(cut) << "\x7f"
+                     << "ELF and nothing else";
+  EXPECT_EQ(error_of(cut), cut + ": file too short");
+  EXPECT_EQ(error_of(plugin("bad_no_entry")),
+            plugin("bad_no_entry") + ": does not export qkvet_open");
+  EXPECT_EQ(error_of(plugin("bad_newer")),
+            plugin("bad_newer") + ": is for ABI 2, this program speaks 1");
+  EXPECT_EQ(error_of(plugin("bad_silent")),
+            plugin("bad_silent") +
+                ": kernel bad/null_write declares nothing (capabilities is "
+                "NULL)");
+  EXPECT_EQ(error_of(plugin("bad_name")),
+            plugin("bad_name") +
+                ": kernel 0: the name \"Bad Kernel\" is not of the form "
+                "family/variant in [a-z0-9_]");
+  EXPECT_EQ(error_of(plugin("bad"), "refuse"),
+            plugin("bad") +
+                ": qkvet_open() returned INVALID_ARGUMENT: this config is not "
+                "for me");
+}
+
+TEST(Door, ShorterStructsHaveAZeroTail) {
+  std::string error;
+  const auto door = Door::open({plugin("bad_short"), ""}, &error);
+  ASSERT_NE(door, nullptr) << error;
+  ASSERT_EQ(door->kernels().size(), 1u);
+  const KernelInfo& info = door->kernels()[0];
+  EXPECT_EQ(info.capabilities.dv.max, 0);
+  EXPECT_TRUE(info.has_option(QKVET_OPTION_SCALE));
+  EXPECT_FALSE(info.fault);
+}
+
+TEST(Door, LongerStructsAreCut) {
+  struct Longer {
+    qkvet_dialect known;
+    int64_t news[4];
+  } longer{};
+  longer.known.struct_size = sizeof longer;
+  longer.known.lse_base = QKVET_LSE_BASE2;
+  const qkvet_dialect copy = copy_sized(&longer.known);
+  EXPECT_EQ(copy.struct_size, sizeof copy);
+  EXPECT_EQ(copy.lse_base, QKVET_LSE_BASE2);
+}
+
+TEST(Door, TextOfLibrariesIsOneLine) {
+  EXPECT_EQ(one_line("a\nb\tc\n", 100), "a b c");
+  EXPECT_EQ(one_line("abcdef", 3), "abc");
+}
+
+TEST(Wire, KernelsSurviveTheWay) {
+  std::vector<KernelInfo> kernels(2);
+  kernels[0].name = "a/b";
+  kernels[0].description = "two\nlines";
+  kernels[0].capabilities.options = 7;
+  kernels[1].precision.tile = 16;
+  kernels[1].source_line = 12;
+  kernels[1].fault = FaultInfo{"m", "s", "c", "f", "o", "t", {"x", "y"}};
+  const std::string bytes = pack_kernels(kernels);
+  std::vector<KernelInfo> copy;
+  ASSERT_TRUE(unpack_kernels(bytes, &copy));
+  ASSERT_EQ(copy.size(), 2u);
+  EXPECT_EQ(copy[0].description, "two\nlines");
+  EXPECT_EQ(copy[0].capabilities.options, 7u);
+  EXPECT_FALSE(copy[0].fault);
+  EXPECT_EQ(copy[1].precision.tile, 16);
+  EXPECT_EQ(copy[1].source_line, 12);
+  EXPECT_EQ(copy[1].fault->trigger, "t");
+  EXPECT_EQ(copy[1].fault->killed_by, (std::vector<std::string>{"x", "y"}));
+  for (size_t n = 0; n < bytes.size(); ++n) {
+    std::vector<KernelInfo> cut;
+    EXPECT_FALSE(unpack_kernels(std::string_view(bytes).substr(0, n), &cut));
+  }
+}
+
+}  // namespace
+}  // namespace qkvet

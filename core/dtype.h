@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The storage types that a Case can name, and what the ABI calls them.
+#ifndef QKVET_CORE_DTYPE_H_
+#define QKVET_CORE_DTYPE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "qkvet/kernel.h"
+
+namespace qkvet {
+
+enum class Dtype : uint8_t {
+  kF64,
+  kF32,
+  kF16,
+  kBf16,
+  kFp8e4m3,
+  kFp8e5m2,
+  kInt8
+};
+inline constexpr int kDtypeCount = 7;
+
+// "f64", "f32", "f16", "bf16", "fp8e4m3", "fp8e5m2", "int8".
+std::string_view dtype_name(Dtype dtype);
+std::optional<Dtype> dtype_from_name(std::string_view name);
+
+// Size of one element in bytes.
+int64_t dtype_bytes(Dtype dtype);
+
+// DLPack's code, as the ABI passes it.
+qkvet_dtype dtype_to_abi(Dtype dtype);
+bool same_dtype(qkvet_dtype a, qkvet_dtype b);
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_DTYPE_H_

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel says of itself, copied out of the library that holds it, so
+// that the parent process never needs that library.
+#ifndef QKVET_CORE_KERNEL_INFO_H_
+#define QKVET_CORE_KERNEL_INFO_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "qkvet/kernel.h"
+
+namespace qkvet {
+
+// The strings of a qkvet_fault.
+struct FaultInfo {
+  std::string mechanism;
+  std::string symptom;
+  std::string cause;
+  std::string fix;
+  std::string source;
+  std::string trigger;
+  std::vector<std::string> killed_by;  // ids of laws that must fail
+};
+
+struct KernelInfo {
+  std::string name;  // "family/variant"
+  std::string description;
+  std::string source_file;  // "" if unknown
+  int32_t source_line = 0;  // 0 if unknown
+  qkvet_capabilities capabilities{};
+  qkvet_dialect dialect{};
+  qkvet_precision precision{};  // all zero: generic
+  std::string unavailable;      // why open() failed; "" if it did not
+  std::optional<FaultInfo> fault;
+
+  bool has_option(uint64_t option) const {
+    return (capabilities.options & option) != 0;
+  }
+  bool has_flag(uint64_t flag) const {
+    return (capabilities.flags & flag) != 0;
+  }
+};
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_KERNEL_INFO_H_

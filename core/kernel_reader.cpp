@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/kernel_reader.h"
+
+#include <cctype>
+#include <string_view>
+
+#include "core/guarded.h"
+
+namespace qkvet {
+namespace {
+
+constexpr size_t kMostText = 4096;
+constexpr int kMostLaws = 1000;  // no list of laws is longer; no end mark is
+
+std::string text_of(const char* text) {
+  return text == nullptr ? "" : one_line(text, kMostText);
+}
+
+bool good_word(std::string_view word) {
+  return !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+  });
+}
+
+bool good_name(std::string_view name) {
+  const size_t slash = name.find('/');
+  return slash != std::string_view::npos && good_word(name.substr(0, slash)) &&
+         good_word(name.substr(slash + 1));
+}
+
+std::string bad_capabilities(const qkvet_capabilities& c) {
+  const int most = static_cast<int>(std::size(c.dtypes));
+  if (c.dtype_count < 0 || c.dtype_count > most)
+    return "dtype_count is " + std::to_string(c.dtype_count) + ", at most " +
+           std::to_string(most);
+  const int pages = static_cast<int>(std::size(c.page_sizes));
+  if (c.page_size_count < 0 || c.page_size_count > pages)
+    return "page_size_count is " + std::to_string(c.page_size_count) +
+           ", at most " + std::to_string(pages);
+  const int64_t a = c.alignment;
+  if (a < 0 || a > page_bytes() || (a & (a - 1)) != 0)
+    return "alignment is " + std::to_string(a) +
+           ", not a power of two up to a page";
+  return "";
+}
+
+std::optional<FaultInfo> read_fault(const qkvet_kernel* self,
+                                    const qkvet_kernel& kernel) {
+  if (kernel.get_extension == nullptr) return std::nullopt;
+  const void* extension = kernel.get_extension(self, QKVET_EXTENSION_FAULT);
+  if (extension == nullptr) return std::nullopt;
+  const auto fault = copy_sized(static_cast<const qkvet_fault*>(extension));
+  FaultInfo info;
+  info.mechanism = text_of(fault.mechanism);
+  info.symptom = text_of(fault.symptom);
+  info.cause = text_of(fault.cause);
+  info.fix = text_of(fault.fix);
+  info.source = text_of(fault.source);
+  info.trigger = text_of(fault.trigger);
+  for (int i = 0; fault.killed_by != nullptr && i < kMostLaws; ++i) {
+    if (fault.killed_by[i] == nullptr) break;
+    info.killed_by.push_back(text_of(fault.killed_by[i]));
+  }
+  return info;
+}
+
+// The optional structs and what else cannot be wrong.
+void read_rest(const qkvet_kernel* self, const qkvet_kernel& kernel,
+               KernelInfo* info) {
+  info->description = text_of(kernel.description);
+  info->source_file = text_of(kernel.source_file);
+  info->source_line = kernel.source_line;
+  if (kernel.dialect != nullptr) info->dialect = copy_sized(kernel.dialect);
+  if (kernel.precision != nullptr)
+    info->precision = copy_sized(kernel.precision);
+  info->fault = read_fault(self, kernel);
+}
+
+}  // namespace
+
+std::string one_line(const char* text, size_t most) {
+  std::string line;
+  for (; *text != 0 && line.size() < most; ++text) {
+    const auto c = static_cast<unsigned char>(*text);
+    line += c < ' ' || c == 0x7f ? ' ' : *text;
+  }
+  while (!line.empty() && line.back() == ' ') line.pop_back();
+  return line;
+}
+
+std::string read_kernel(const qkvet_kernel* self, int number,
+                        KernelInfo* info) {
+  const std::string place = "kernel " + std::to_string(number);
+  if (self == nullptr) return place + " is NULL";
+  if (self->struct_size == 0) return place + ": struct_size is 0";
+  const qkvet_kernel kernel = copy_sized(self);
+  if (kernel.name == nullptr) return place + " has no name";
+  info->name = text_of(kernel.name);
+  if (!good_name(kernel.name))
+    return place + ": the name \"" + info->name +
+           "\" is not of the form family/variant in [a-z0-9_]";
+  const std::string who = "kernel " + info->name;
+  if (kernel.capabilities == nullptr)
+    return who + " declares nothing (capabilities is NULL)";
+  if (kernel.capabilities->struct_size == 0)
+    return who + ": struct_size of its capabilities is 0";
+  info->capabilities = copy_sized(kernel.capabilities);
+  const std::string bad = bad_capabilities(info->capabilities);
+  if (!bad.empty()) return who + ": " + bad;
+  if (kernel.forward == nullptr) return who + " has no forward()";
+  read_rest(self, kernel, info);
+  return "";
+}
+
+}  // namespace qkvet

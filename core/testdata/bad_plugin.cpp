@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that misbehave, each in one way, for the tests of the door and the
+// sandbox. Before that each one copies q to o, so that tests can tell a
+// finished call. QKVET_BAD_* builds variants of the library that cannot be
+// opened, or that speak an older header.
+#include <unistd.h>
+
+#include <cfenv>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+
+#include "qkvet/kernel.h"
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+namespace {
+
+int64_t elements(const qkvet_tensor& t) {
+  int64_t n = t.ndim > 0 ? 1 : 0;
+  for (int i = 0; i < t.ndim; ++i) n *= t.shape[i];
+  return n;
+}
+
+volatile float* floats(const qkvet_tensor& t) {
+  return static_cast<volatile float*>(t.data);
+}
+
+// o[n] = q[n mod size of q], all of it.
+void copy(const qkvet_forward_args* a) {
+  const int64_t count = elements(a->q);
+  const volatile float* q = floats(a->q);
+  volatile float* o = floats(a->o);
+  for (int64_t n = 0; n < elements(a->o); ++n) o[n] = q[n % count];
+  for (int64_t n = 0; n < elements(a->lse); ++n) floats(a->lse)[n] = 0;
+}
+
+void say(qkvet_text* why, const char* text) {
+  if (why != nullptr) std::snprintf(why->data, why->capacity, "%s", text);
+}
+
+// What a kernel does after the copy. `why` may be filled; the status is
+// forward's.
+using Deed = qkvet_status (*)(const qkvet_forward_args* a,
+                              const qkvet_exec* exec, qkvet_text* why);
+
+volatile int g_zero = 0;
+volatile int g_sink = 0;
+void* volatile g_pointer = nullptr;  // keeps compilers honest
+
+void touch(float) {}
+
+void wild_write(uintptr_t address) {
+  *reinterpret_cast<volatile int*>(address) = 1;
+}
+
+int recurse(int depth) {
+  volatile char frame[4096];
+  frame[0] = static_cast<char>(depth);
+  return recurse(depth + 1) + frame[0];
+}
+
+[[noreturn]] void sleep_forever() {
+  for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
+}
+
+template <class Action>
+constexpr Deed deed(Action) {
+  return [](const qkvet_forward_args* a, const qkvet_exec* exec,
+            qkvet_text* why) -> qkvet_status {
+    (void)exec;
+    (void)why;
+    Action{}(a);
+    return QKVET_OK;
+  };
+}
+
+struct Row {
+  const char* name;
+  Deed deed;
+};
+
+const Row kRows[] = {
+    {"bad/copy", deed([](auto*) {})},
+    {"bad/null_write", deed([](auto*) { wild_write(16); })},
+    {"bad/divide", deed([](auto*) { g_sink = 7 / g_zero; })},
+    {"bad/abort", deed([](auto*) { std::abort(); })},
+    {"bad/endless", deed([](auto*) {
+       for (;;) g_sink = g_sink + 1;
+     })},
+    {"bad/sleep", deed([](auto*) { sleep_forever(); })},
+    {"bad/read_past_k",
+     deed([](auto* a) { touch(floats(a->k)[elements(a->k)]); })},
+    {"bad/read_before_q", deed([](auto* a) { touch(floats(a->q)[-1]); })},
+    {"bad/write_v", deed([](auto* a) { floats(a->v)[2] = 1; })},
+    {"bad/write_past_o",
+     deed([](auto* a) { floats(a->o)[elements(a->o)] = 3; })},
+    {"bad/write_before_o", deed([](auto* a) { floats(a->o)[-1] = 3; })},
+    {"bad/far_past_k",
+     deed([](auto* a) { touch(floats(a->k)[elements(a->k) + 2048]); })},
+    {"bad/follow_stride",
+     deed([](auto* a) { floats(a->o)[a->o.strides[0]] = 3; })},
+    {"bad/stack", deed([](auto*) { g_sink = recurse(0); })},
+    {"bad/big_frame", deed([](auto*) {
+       volatile char frame[64 << 20];
+       g_pointer = const_cast<char*>(frame);
+       frame[0] = 1;
+     })},
+    {"bad/exit", deed([](auto*) { _exit(0); })},
+    {"bad/throw",
+     deed([](auto*) { throw std::runtime_error("thrown by bad/throw"); })},
+    {"bad/rounding", deed([](auto*) { std::fesetround(FE_UPWARD); })},
+    {"bad/flush", deed([](auto*) {
+#if defined(__x86_64__)
+       _mm_setcsr(_mm_getcsr() | 0x8040);
+#else
+       std::fesetround(FE_UPWARD);
+#endif
+     })},
+    {"bad/print", deed([](auto*) {
+       for (int i = 0; i < 20; ++i) std::printf("line %d\n", i);
+       std::printf("about to fail\n");
+       std::abort();
+     })},
+    {"bad/allocate", deed([](auto*) {
+       for (;;) {
+         g_pointer = std::malloc(1 << 20);
+         std::memset(g_pointer, 1, 1 << 20);
+       }
+     })},
+    {"bad/raise", deed([](auto*) { std::raise(SIGSEGV); })},
+    {"bad/kill", deed([](auto*) { kill(getpid(), SIGKILL); })},
+    {"bad/own_handler", deed([](auto*) {
+       std::signal(SIGSEGV, SIG_IGN);
+       std::signal(SIGFPE, SIG_IGN);
+     })},
+    {"bad/thread",
+     deed([](auto*) { std::thread([] { wild_write(32); }).join(); })},
+    {"bad/unwritten",
+     [](auto* a, auto*, auto*) -> qkvet_status {
+       const uint32_t blank = 0x7ffb7ffb;
+       std::memcpy(static_cast<char*>(a->o.data) + 4 * 3, &blank, 4);
+       return QKVET_OK;
+     }},
+    {"bad/refuse",
+     [](auto*, auto*, auto* why) -> qkvet_status {
+       say(why, "changed\nmy mind");
+       return QKVET_INVALID_ARGUMENT;
+     }},
+    {"bad/unsupported", deed([](auto*) {})},
+    {"bad/supports_crash", deed([](auto*) {})},
+    {"bad/unavailable", deed([](auto*) {})},
+    {"bad/workspace",
+     [](auto*, auto* exec, auto*) -> qkvet_status {
+       auto* memory = static_cast<volatile float*>(exec->workspace);
+       const bool nan = memory[0] != memory[0];
+       for (size_t i = 0; i < exec->workspace_size / 4; ++i) memory[i] = 1;
+       return nan ? QKVET_OK : QKVET_INTERNAL;
+     }},
+    {"bad/past_workspace",
+     [](auto*, auto* exec, auto*) -> qkvet_status {
+       static_cast<volatile float*>(exec->workspace)[1024] = 1;
+       return QKVET_OK;
+     }},
+    {"bad/huge_workspace", deed([](auto*) {})},
+    {"bad/compiles", deed([](auto*) {})},
+    {"bad/aligned", deed([](auto*) {})},
+};
+constexpr int kCount = sizeof kRows / sizeof kRows[0];
+
+qkvet_kernel g_kernels[kCount];
+const qkvet_kernel* g_list[kCount];
+qkvet_capabilities g_capabilities;
+qkvet_capabilities g_compiles;
+qkvet_capabilities g_aligned;
+
+bool is(const qkvet_kernel* self, const char* name) {
+  return std::strcmp(self->name, name) == 0;
+}
+
+qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
+                     const qkvet_forward_args* args, const qkvet_exec* exec,
+                     qkvet_text* why) {
+  if (is(self, "bad/compiles")) {
+    // Once per process, as if every call were of one shape.
+    static bool compiled = false;
+    const auto end = std::chrono::steady_clock::now() +
+                     std::chrono::milliseconds(compiled ? 0 : 400);
+    while (std::chrono::steady_clock::now() < end) g_sink = g_sink + 1;
+    compiled = true;
+  }
+  copy(args);
+  return kRows[self - g_kernels].deed(args, exec, why);
+}
+
+qkvet_status open_context(const qkvet_kernel* self, const qkvet_exec*,
+                          qkvet_context**, qkvet_text* why) {
+  if (!is(self, "bad/unavailable")) return QKVET_OK;
+  say(why, "needs a part that no machine has");
+  return QKVET_UNAVAILABLE;
+}
+
+qkvet_status supports(const qkvet_kernel* self, const qkvet_forward_args*,
+                      qkvet_text* why) {
+  if (is(self, "bad/supports_crash")) wild_write(16);
+  if (!is(self, "bad/unsupported")) return QKVET_OK;
+  say(why, "not today");
+  return QKVET_UNSUPPORTED;
+}
+
+qkvet_status workspace(const qkvet_kernel* self, qkvet_context*,
+                       const qkvet_forward_args*, size_t* bytes) {
+  if (is(self, "bad/workspace") || is(self, "bad/past_workspace"))
+    *bytes = 4096;
+  if (is(self, "bad/huge_workspace")) *bytes = size_t{1} << 50;
+  return QKVET_OK;
+}
+
+const char* const kKilledBy[] = {"first-law", "second-law", nullptr};
+qkvet_fault g_fault;
+
+const void* extension(const qkvet_kernel* self, const char* id) {
+  if (!is(self, "bad/abort") || std::strcmp(id, QKVET_EXTENSION_FAULT) != 0)
+    return nullptr;
+  g_fault.struct_size = sizeof g_fault;
+  g_fault.mechanism = "calls abort()";
+  g_fault.fix = "do not";
+  g_fault.killed_by = kKilledBy;
+  return &g_fault;
+}
+
+void declare() {
+  g_capabilities.struct_size = sizeof g_capabilities;
+  g_capabilities.options = QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE |
+                           QKVET_OPTION_CROSS_LENGTHS | QKVET_OPTION_LSE |
+                           QKVET_OPTION_VALUE_WIDTH |
+                           QKVET_OPTION_GROUPED_HEADS;
+  g_compiles = g_aligned = g_capabilities;
+  g_compiles.flags = QKVET_FLAG_COMPILES_PER_SHAPE;
+  g_aligned.alignment = 64;
+  for (int i = 0; i < kCount; ++i) {
+    qkvet_kernel& kernel = g_kernels[i];
+    kernel.struct_size = sizeof kernel;
+    kernel.name = kRows[i].name;
+    kernel.capabilities = &g_capabilities;
+    kernel.open = open_context;
+    kernel.supports = supports;
+    kernel.workspace = workspace;
+    kernel.forward = forward;
+    kernel.get_extension = extension;
+    if (is(&kernel, "bad/compiles")) kernel.capabilities = &g_compiles;
+    if (is(&kernel, "bad/aligned")) kernel.capabilities = &g_aligned;
+    g_list[i] = &kernel;
+  }
+}
+
+}  // namespace
+
+#if !defined(QKVET_BAD_NO_ENTRY)
+extern "C" qkvet_status qkvet_open(const qkvet_host*, const char* config,
+                                   qkvet_library* out, qkvet_text* why) {
+#if defined(QKVET_BAD_CRASHING_OPEN)
+  wild_write(16);
+#elif defined(QKVET_BAD_HANGING_OPEN)
+  sleep_forever();
+#endif
+  declare();
+  out->abi_major = QKVET_ABI_MAJOR;
+  out->abi_minor = QKVET_ABI_MINOR;
+  out->name = "bad";
+  out->kernel_count = kCount;
+  out->kernels = g_list;
+#if defined(QKVET_BAD_NEWER)
+  out->abi_major = QKVET_ABI_MAJOR + 1;
+#elif defined(QKVET_BAD_SILENT)
+  g_kernels[1].capabilities = nullptr;
+#elif defined(QKVET_BAD_NAME)
+  g_kernels[0].name = "Bad Kernel";
+#elif defined(QKVET_BAD_SHORT)
+  // An older header: kernels end before `cache`, capabilities before `dv`.
+  // What lies behind is garbage here, and must not be read.
+  g_kernels[0].struct_size = offsetof(qkvet_kernel, cache);
+  g_kernels[0].get_extension =
+      reinterpret_cast<const void* (*)(const qkvet_kernel*, const char*)>(8);
+  g_capabilities.struct_size = offsetof(qkvet_capabilities, dv);
+  g_capabilities.dv.max = -1;
+  out->kernel_count = 1;
+#endif
+  if (std::strcmp(config, "refuse") == 0) {
+    say(why, "this config is not for me");
+    return QKVET_INVALID_ARGUMENT;
+  }
+  return QKVET_OK;
+}
+#endif

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program in which kernels run: opens one library, runs calls as told
+// through shared memory, and may die of them.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "core/door.h"
+#include "core/wire.h"
+#include "core/worker_protocol.h"
+#include "core/worker_signals.h"
+
+namespace qkvet {
+namespace {
+
+bool inherited(int argc, char** argv) {
+  if (argc != 4 || std::strcmp(argv[1], kWorkerMark) != 0) return false;
+  for (int fd = kControlFd; fd < kFirstFreeFd; ++fd)
+    if (fcntl(fd, F_GETFD) < 0) return false;
+  return true;
+}
+
+// No core files, a stack that ends somewhere, and the first to go when the
+// machine runs out of memory.
+void limit_resources() {
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  constexpr rlim_t kStack = rlim_t{8} << 20;
+  rlimit stack{};
+  getrlimit(RLIMIT_STACK, &stack);
+  if (stack.rlim_cur == RLIM_INFINITY) {
+    stack.rlim_cur = std::min(kStack, stack.rlim_max);
+    setrlimit(RLIMIT_STACK, &stack);
+  }
+  const int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  [[maybe_unused]] const ssize_t written = write(fd, "1000", 4);
+  close(fd);
+}
+
+// The kernel's signal when the last writer of the pipe closes it. Not
+// PR_SET_PDEATHSIG: that fires when the thread that started us ends.
+void die_with_program() {
+  fcntl(kLifelineFd, F_SETOWN, getpid());
+  fcntl(kLifelineFd, F_SETSIG, SIGKILL);
+  fcntl(kLifelineFd, F_SETFL, O_ASYNC | O_NONBLOCK);
+  char byte = 0;  // it may have ended before the lines above
+  if (read(kLifelineFd, &byte, 1) == 0) _exit(0);
+}
+
+void write_info(const std::string& text) {
+  for (size_t at = 0; at < text.size();) {
+    const ssize_t n = write(kInfoFd, text.data() + at, text.size() - at);
+    if (n <= 0) _exit(kProtocolExit);
+    at += static_cast<size_t>(n);
+  }
+}
+
+void signal_done() {
+  const uint64_t one = 1;
+  if (write(kDoneFd, &one, sizeof one) != sizeof one) _exit(kProtocolExit);
+}
+
+void await_go() {
+  uint64_t count = 0;
+  while (read(kGoFd, &count, sizeof count) != sizeof count)
+    if (errno != EINTR) _exit(kProtocolExit);
+}
+
+void set_state(Control* control, LoadState state) {
+  control->load_state.store(static_cast<uint32_t>(state));
+}
+
+void run_slot(Door& door, WindowTable& windows, Control* control, int number) {
+  Slot& slot = control->slots[static_cast<size_t>(number)];
+  TensorAddresses addresses{};
+  if (!windows.locate(number, slot.plan, &addresses)) {
+    slot.reply.status = static_cast<uint32_t>(CallStatus::kOutOfMemory);
+    std::snprintf(slot.reply.text, sizeof slot.reply.text,
+                  "the worker cannot map this call's tensors");
+    return;
+  }
+  for (int t = 0; t < kTensorCount; ++t)
+    slot.address[t] = reinterpret_cast<uint64_t>(addresses[t]);
+  control->current.store(number, std::memory_order_release);
+  door.call(control->kernel, slot.plan, addresses, &slot.reply);
+}
+
+void serve(Door& door, Control* control) {
+  WindowTable windows(kTensorsFd, WindowTable::Side::kKernel);
+  for (;;) {
+    await_go();
+    const int count = control->count;
+    if (count == 0) return;
+    rearm_last_words();
+    for (int i = 0; i < count; ++i) run_slot(door, windows, control, i);
+    control->current.store(count, std::memory_order_release);
+    signal_done();
+  }
+}
+
+int work(const LibrarySpec& library) {
+  void* memory = mmap(nullptr, sizeof(Control), PROT_READ | PROT_WRITE,
+                      MAP_SHARED, kControlFd, 0);
+  if (memory == MAP_FAILED) return kProtocolExit;
+  auto* control = static_cast<Control*>(memory);
+  if (control->layout != kControlLayout) {
+    set_state(control, LoadState::kMismatch);
+    return kProtocolExit;
+  }
+  // Into a pipe stdio would keep a crashed kernel's last lines to itself.
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  install_last_words(&control->crash);
+  std::string error;
+  const std::unique_ptr<Door> door = Door::open(library, &error);
+  write_info(door ? pack_kernels(door->kernels()) : error);
+  set_state(control, door ? LoadState::kLoaded : LoadState::kRefused);
+  signal_done();
+  if (door) serve(*door, control);
+  return 0;
+}
+
+}  // namespace
+}  // namespace qkvet
+
+int main(int argc, char** argv) {
+  if (!qkvet::inherited(argc, argv)) {
+    std::fprintf(stderr,
+                 "qkvet-worker: runs kernels for qkvet, which starts it "
+                 "itself; there is nothing to do by hand\n");
+    return qkvet::kUsageExit;
+  }
+  // Descriptors of the program that were not meant for us.
+  syscall(SYS_close_range, qkvet::kFirstFreeFd, ~0U, 0);
+  qkvet::limit_resources();
+  qkvet::die_with_program();
+  return qkvet::work({argv[2], argv[3]});
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// avx2/flash: the kernel of flash_kernel.cpp behind the ABI. This file is
+// baseline code: on a CPU without AVX2 and FMA, open() says so and no
+// instruction of the other file is ever reached.
+//
+// Query rows of all heads that share a key/value head are computed together,
+// so that grouped heads read and pack it once. Memory: K and V of one head,
+// packed, 48 (d + dv) floats and a tile of scores, kept in the context.
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "impl/avx2/flash_kernel.h"
+#include "impl/declare.h"
+#include "impl/forward_view.h"
+
+struct qkvet_context {
+  float* memory = nullptr;
+  size_t floats = 0;
+};
+
+namespace qkvet::impl {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+constexpr size_t kAlignedFloats = 16;
+
+void free_memory(qkvet_context* context) {
+  operator delete(context->memory, kAlignment, std::nothrow);
+  context->memory = nullptr;
+  context->floats = 0;
+}
+
+// QKVET_CPU=baseline makes every family behave as on a CPU without extensions.
+bool cpu_is_forced_to_baseline() {
+  const char* const forced = std::getenv("QKVET_CPU");
+  return forced != nullptr && std::strcmp(forced, "baseline") == 0;
+}
+
+qkvet_status open(const qkvet_kernel*, const qkvet_exec* exec,
+                  qkvet_context** context, qkvet_text* why) {
+  if (cpu_is_forced_to_baseline() || !__builtin_cpu_supports("avx2") ||
+      !__builtin_cpu_supports("fma")) {
+    return refuse(why, QKVET_UNAVAILABLE,
+                  "needs AVX2 and FMA, which this CPU does not have");
+  }
+  const qkvet_status status = check_exec(exec, why);
+  if (status != QKVET_OK) {
+    return status;
+  }
+  *context = new (std::nothrow) qkvet_context;
+  return *context != nullptr
+             ? QKVET_OK
+             : refuse(why, QKVET_OUT_OF_MEMORY, "no memory for a context");
+}
+
+void close(const qkvet_kernel*, qkvet_context* context) {
+  if (context != nullptr) {
+    free_memory(context);
+    delete context;
+  }
+}
+
+size_t padded(int64_t n, int64_t multiple) {
+  return static_cast<size_t>((n + multiple - 1) / multiple * multiple);
+}
+
+// Cuts the memory of the context into the pieces of a call, growing it first
+// if it is too small. False: there is not enough.
+bool make_workspace(const ForwardCall& call, int64_t keys,
+                    qkvet_context* context, FlashWorkspace* space) {
+  const size_t width = static_cast<size_t>(call.width);
+  const size_t columns = padded(call.value_width, kPanel);
+  const size_t sizes[] = {padded(keys, kPanel) * width,
+                          columns * static_cast<size_t>(keys),
+                          padded(kBlockRows * call.width, kAlignedFloats),
+                          static_cast<size_t>(kMicroRows * kTileKeys),
+                          static_cast<size_t>(kBlockRows) * columns};
+  size_t floats = 0;
+  for (const size_t size : sizes) {
+    floats += size;
+  }
+  if (floats > context->floats) {
+    free_memory(context);
+    context->memory = static_cast<float*>(operator new(
+        floats * sizeof(float), kAlignment, std::nothrow));
+    if (context->memory == nullptr) {
+      return false;
+    }
+    context->floats = floats;
+  }
+  float** const pieces[] = {&space->k, &space->v, &space->q, &space->scores,
+                            &space->acc};
+  float* next = context->memory;
+  for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); ++i) {
+    *pieces[i] = next;
+    next += sizes[i];
+  }
+  return true;
+}
+
+// All query rows that share key/value head `kv` of member b. Rows of one
+// position stand together, so that the keys in view never decrease.
+void compute_kv_head(const ForwardCall& call, int64_t b, int64_t kv,
+                     int64_t keys, const FlashWorkspace& space) {
+  const FlashHead head = {
+      call.k.at(b, kv, 0), call.v.at(b, kv, 0), call.k.step[2],
+      call.k.step[3],      call.v.step[2],      call.v.step[3],
+      call.q.step[3],      call.o.step[3],      keys,
+      call.width,          call.value_width,    call.scale};
+  if (keys > 0) {
+    flash_pack(head, space);
+  }
+  const int64_t group = call.group();
+  FlashRow rows[kBlockRows];
+  int64_t count = 0;
+  for (int64_t i = 0; i < call.queries; ++i) {
+    for (int64_t g = 0; g < group; ++g) {
+      const int64_t h = kv * group + g;
+      rows[count++] = {
+          call.q.at(b, h, i), call.o.at(b, h, i),
+          call.lse.data != nullptr ? call.lse.at(b, h, i) : nullptr,
+          call.visible(i)};
+      if (count == kBlockRows) {
+        flash_block(head, rows, count, space);
+        count = 0;
+      }
+    }
+  }
+  if (count > 0) {
+    flash_block(head, rows, count, space);
+  }
+}
+
+qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
+                     const qkvet_forward_args* args, const qkvet_exec* exec,
+                     qkvet_text* why) {
+  if (context == nullptr) {
+    return refuse(why, QKVET_INVALID_ARGUMENT, "open() has not succeeded");
+  }
+  ForwardCall call;
+  qkvet_status status = check_exec(exec, why);
+  if (status == QKVET_OK) {
+    status = read_forward(self, args, &call, why);
+  }
+  if (status != QKVET_OK) {
+    return status;
+  }
+  const int64_t keys = call.visible(call.queries - 1);
+  FlashWorkspace space;
+  if (!make_workspace(call, keys, context, &space)) {
+    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory to pack the keys");
+  }
+  for (int64_t b = 0; b < call.batch; ++b) {
+    for (int64_t kv = 0; kv < call.kv_heads; ++kv) {
+      compute_kv_head(call, b, kv, keys, space);
+    }
+  }
+  return QKVET_OK;
+}
+
+// Measured: 1.293 units (avx2/exp.h).
+constexpr double kExpError = 1.4 * kUnit;
+
+constexpr qkvet_precision kPrecision = [] {
+  qkvet_precision p = sequential_f32();
+  p.value_sum = QKVET_SUM_ANY;  // the denominator is summed in lanes
+  p.fma = 1;
+  p.tile = kTileKeys;
+  p.exp_error = kExpError;
+  p.exp_floor = kClampedExpFloor;
+  p.norm_roundings = kNormReciprocal;
+  return p;
+}();
+
+constexpr qkvet_kernel make() {
+  qkvet_kernel kernel = plain_kernel(
+      "avx2/flash", "tiled online softmax on AVX2 and FMA, packed K and V",
+      {"impl/avx2/flash.cpp", __LINE__}, &kPrecision, forward);
+  kernel.open = open;
+  kernel.close = close;
+  return kernel;
+}
+
+}  // namespace
+
+extern constinit const qkvet_kernel avx2_flash = make();
+
+}  // namespace qkvet::impl

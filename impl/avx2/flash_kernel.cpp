@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tiled online softmax (FlashAttention) on AVX2 and FMA: no [Tq, Tk] buffer.
+//
+// K and V of a head are packed into panels of 16 keys and 16 columns. Six query
+// rows at a time meet a tile of 128 keys: 6 x 16 scores in registers, row
+// maxima, exponentials in place, then P V in registers again, six rows and 16
+// columns at a time. Packing costs O(Tk (d + dv)) a head and pays for itself
+// from a few rows on; tiles and panels behind the diagonal are skipped.
+//
+// Arithmetic: a score is one FMA chain over c = 0, 1, ... and one product with
+// the scale; P v is one FMA chain over the keys, rescaled once a tile; the
+// denominator is summed in eight lanes; o = acc * (1 / sum).
+//
+// Contract: any strides, 4-byte alignment, no byte outside the tensors (tails
+// by masked loads and stores); outputs apart from inputs. A key that a row does
+// not see enters neither its maximum nor its sums, not even with weight 0: the
+// product with V stops where the rows of a register tile begin to differ, and
+// the rest is added row by row. NaN in a visible key or value makes its rows
+// NaN.
+#include "impl/avx2/flash_kernel.h"
+
+#include <immintrin.h>
+#include <math.h>
+#include <stdint.h>
+
+#include "impl/avx2/exp.h"
+#include "impl/avx2/pack.h"
+
+namespace qkvet::impl {
+namespace {
+
+float max_lane(__m256 x) {
+  __m128 m = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+  m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+  return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+}
+
+float sum_lanes(__m256 x) {
+  __m128 s = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+  s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+  return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+
+// ---- Softmax of one row of a tile ------------------------------------------
+
+// Maximum of n >= 1 scores; NaN is left out and comes back as a NaN weight.
+float row_maximum(const float* s, int64_t n) {
+  const __m256 lowest = _mm256_set1_ps(-INFINITY);
+  __m256 max = lowest;
+  int64_t j = 0;
+  for (; j + kLanes <= n; j += kLanes) {
+    max = _mm256_max_ps(_mm256_load_ps(s + j), max);
+  }
+  if (j < n) {
+    const __m256 mask = _mm256_castsi256_ps(first_lanes(n - j));
+    max = _mm256_max_ps(_mm256_blendv_ps(lowest, _mm256_load_ps(s + j), mask),
+                        max);
+  }
+  return max_lane(max);
+}
+
+// Scores to weights in place; returns their sum.
+float row_weights(float* s, int64_t n, float maximum) {
+  const __m256 max = _mm256_set1_ps(maximum);
+  __m256 sum = _mm256_setzero_ps();
+  int64_t j = 0;
+  for (; j + kLanes <= n; j += kLanes) {
+    const __m256 w = exp_nonpositive(_mm256_sub_ps(_mm256_load_ps(s + j), max));
+    _mm256_store_ps(s + j, w);
+    sum = _mm256_add_ps(sum, w);
+  }
+  if (j < n) {
+    const __m256 mask = _mm256_castsi256_ps(first_lanes(n - j));
+    const __m256 w = _mm256_and_ps(
+        mask, exp_nonpositive(_mm256_sub_ps(_mm256_load_ps(s + j), max)));
+    _mm256_store_ps(s + j, w);
+    sum = _mm256_add_ps(sum, w);
+  }
+  return sum_lanes(sum);
+}
+
+// ---- Register tiles --------------------------------------------------------
+
+// s[r][0..15] = scale * sum_c q[c][r] k[c][0..15].
+template <int R>
+void score_panel(const float* q, const float* k, int64_t width, float scale,
+                 float* s) {
+  __m256 sum[R][2];
+#pragma GCC unroll 6
+  for (int r = 0; r < R; ++r) {
+    sum[r][0] = sum[r][1] = _mm256_setzero_ps();
+  }
+  for (int64_t c = 0; c < width; ++c, q += R, k += kPanel) {
+    const __m256 k0 = _mm256_load_ps(k);
+    const __m256 k1 = _mm256_load_ps(k + kLanes);
+#pragma GCC unroll 6
+    for (int r = 0; r < R; ++r) {
+      const __m256 x = _mm256_broadcast_ss(q + r);
+      sum[r][0] = _mm256_fmadd_ps(x, k0, sum[r][0]);
+      sum[r][1] = _mm256_fmadd_ps(x, k1, sum[r][1]);
+    }
+  }
+  const __m256 factor = _mm256_set1_ps(scale);
+#pragma GCC unroll 6
+  for (int r = 0; r < R; ++r) {
+    _mm256_store_ps(s + r * kTileKeys, _mm256_mul_ps(sum[r][0], factor));
+    _mm256_store_ps(s + r * kTileKeys + kLanes,
+                    _mm256_mul_ps(sum[r][1], factor));
+  }
+}
+
+// acc[r][0..15] = acc[r] * factor[r] + sum_j w[r][j] v[j][0..15], or without
+// the old acc in the first tile.
+template <int R, bool kFirst>
+void value_panel(const float* w, const float* v, int64_t keys,
+                 const float* factor, float* acc, int64_t acc_step) {
+  __m256 sum[R][2];
+#pragma GCC unroll 6
+  for (int r = 0; r < R; ++r) {
+    if constexpr (kFirst) {
+      sum[r][0] = sum[r][1] = _mm256_setzero_ps();
+    } else {
+      const __m256 f = _mm256_broadcast_ss(factor + r);
+      sum[r][0] = _mm256_mul_ps(_mm256_load_ps(acc + r * acc_step), f);
+      sum[r][1] = _mm256_mul_ps(_mm256_load_ps(acc + r * acc_step + kLanes), f);
+    }
+  }
+  for (int64_t j = 0; j < keys; ++j, v += kPanel) {
+    const __m256 v0 = _mm256_load_ps(v);
+    const __m256 v1 = _mm256_load_ps(v + kLanes);
+#pragma GCC unroll 6
+    for (int r = 0; r < R; ++r) {
+      const __m256 x = _mm256_broadcast_ss(w + r * kTileKeys + j);
+      sum[r][0] = _mm256_fmadd_ps(x, v0, sum[r][0]);
+      sum[r][1] = _mm256_fmadd_ps(x, v1, sum[r][1]);
+    }
+  }
+#pragma GCC unroll 6
+  for (int r = 0; r < R; ++r) {
+    _mm256_store_ps(acc + r * acc_step, sum[r][0]);
+    _mm256_store_ps(acc + r * acc_step + kLanes, sum[r][1]);
+  }
+}
+
+// ---- Up to six rows against one tile of keys -------------------------------
+
+struct MicroTile {
+  const FlashRow* rows;
+  const float* q;    // [d, R]
+  float* scores;     // [R, kTileKeys]
+  float* acc;        // [R, acc_step]
+  int64_t acc_step;  // columns, padded to panels
+  float* max;        // [R]
+  float* sum;        // [R]
+};
+
+// Keys of this tile that row r sees.
+int64_t keys_in_tile(const FlashRow& row, int64_t first) {
+  return max_of(0, min_of(kTileKeys, row.keys - first));
+}
+
+// Scores to weights; factor[r] is what rescales the sums so far.
+template <int R>
+void softmax_tile(const MicroTile& t, int64_t first, float* factor) {
+  alignas(32) float step[kLanes] = {};  // old maximum - new maximum
+  for (int r = 0; r < R; ++r) {
+    const int64_t keys = keys_in_tile(t.rows[r], first);
+    if (keys > 0) {
+      const float tile_max = row_maximum(t.scores + r * kTileKeys, keys);
+      const float old = t.max[r];
+      t.max[r] = first == 0 || tile_max > old ? tile_max : old;
+      step[r] = first == 0 ? 0 : old - t.max[r];
+    }
+  }
+  _mm256_store_ps(factor, exp_nonpositive(_mm256_load_ps(step)));
+  for (int r = 0; r < R; ++r) {
+    const int64_t keys = keys_in_tile(t.rows[r], first);
+    if (keys > 0) {
+      const float sum = row_weights(t.scores + r * kTileKeys, keys, t.max[r]);
+      t.sum[r] = first == 0 ? sum : t.sum[r] * factor[r] + sum;
+    }
+  }
+}
+
+template <int R, bool kFirst>
+void multiply_values(const FlashHead& head, const FlashWorkspace& space,
+                     const MicroTile& t, int64_t first, const float* factor) {
+  const int64_t common = keys_in_tile(t.rows[0], first);
+  for (int64_t c = 0; c < t.acc_step; c += kPanel) {
+    const float* const v = space.v + c * head.keys + first * kPanel;
+    value_panel<R, kFirst>(t.scores, v, common, factor, t.acc + c, t.acc_step);
+    for (int r = 1; r < R; ++r) {
+      const int64_t keys = keys_in_tile(t.rows[r], first);
+      if (keys > common) {
+        constexpr float kKeep = 1;
+        value_panel<1, false>(t.scores + r * kTileKeys + common,
+                              v + common * kPanel, keys - common, &kKeep,
+                              t.acc + r * t.acc_step + c, t.acc_step);
+      }
+    }
+  }
+}
+
+template <int R>
+void add_tile(const FlashHead& head, const FlashWorkspace& space,
+              const MicroTile& t, int64_t first) {
+  const int64_t keys = keys_in_tile(t.rows[R - 1], first);
+  if (keys == 0) {
+    return;
+  }
+  for (int64_t j = 0; j < keys; j += kPanel) {
+    score_panel<R>(t.q, space.k + (first + j) * head.width, head.width,
+                   head.scale, t.scores + j);
+  }
+  alignas(32) float factor[kLanes];
+  softmax_tile<R>(t, first, factor);
+  if (first == 0) {
+    multiply_values<R, true>(head, space, t, first, factor);
+  } else {
+    multiply_values<R, false>(head, space, t, first, factor);
+  }
+}
+
+void add_tile_of(int64_t rows, const FlashHead& head,
+                 const FlashWorkspace& space, const MicroTile& t,
+                 int64_t first) {
+  switch (rows) {
+    case 1:
+      return add_tile<1>(head, space, t, first);
+    case 2:
+      return add_tile<2>(head, space, t, first);
+    case 3:
+      return add_tile<3>(head, space, t, first);
+    case 4:
+      return add_tile<4>(head, space, t, first);
+    case 5:
+      return add_tile<5>(head, space, t, first);
+    default:
+      return add_tile<6>(head, space, t, first);
+  }
+}
+
+void pack_queries(const FlashHead& head, const FlashRow* rows, int64_t count,
+                  float* to) {
+  for (int64_t r = 0; r < count; ++r) {
+    const float* const q = rows[r].q;
+    for (int64_t c = 0; c < head.width; ++c) {
+      to[c * count + r] = q[c * head.q_col];
+    }
+  }
+}
+
+void write_row(const FlashHead& head, const FlashRow& row, const float* acc,
+               float max, float sum) {
+  const bool empty = row.keys == 0;
+  if (row.lse != nullptr) {
+    *row.lse = empty ? -INFINITY : max + logf(sum);
+  }
+  if (head.o_col != 1 || empty) {
+    const float inverse = empty ? 0 : 1 / sum;
+    for (int64_t c = 0; c < head.value_width; ++c) {
+      row.o[c * head.o_col] = empty ? 0 : acc[c] * inverse;
+    }
+    return;
+  }
+  const __m256 inverse = _mm256_set1_ps(1 / sum);
+  for (int64_t c = 0; c < head.value_width; c += kLanes) {
+    const __m256 o = _mm256_mul_ps(_mm256_load_ps(acc + c), inverse);
+    const int64_t left = head.value_width - c;
+    if (left >= kLanes) {
+      _mm256_storeu_ps(row.o + c, o);
+    } else {
+      _mm256_maskstore_ps(row.o + c, first_lanes(left), o);
+    }
+  }
+}
+
+}  // namespace
+
+void flash_pack(const FlashHead& head, const FlashWorkspace& space) {
+  pack_keys(head, space.k);
+  pack_values(head, space.v);
+}
+
+void flash_block(const FlashHead& head, const FlashRow* rows, int64_t count,
+                 const FlashWorkspace& space) {
+  float max[kBlockRows], sum[kBlockRows];
+  const int64_t columns = panels_of(head.value_width) * kPanel;
+  for (int64_t r = 0; r < count; r += kMicroRows) {
+    pack_queries(head, rows + r, min_of(kMicroRows, count - r),
+                 space.q + r * head.width);
+  }
+  const int64_t keys = rows[count - 1].keys;
+  for (int64_t first = 0; first < keys; first += kTileKeys) {
+    for (int64_t r = 0; r < count; r += kMicroRows) {
+      const MicroTile tile = {rows + r,     space.q + r * head.width,
+                              space.scores, space.acc + r * columns,
+                              columns,      max + r,
+                              sum + r};
+      add_tile_of(min_of(kMicroRows, count - r), head, space, tile, first);
+    }
+  }
+  for (int64_t r = 0; r < count; ++r) {
+    const bool empty = rows[r].keys == 0;
+    write_row(head, rows[r], space.acc + r * columns, empty ? 0 : max[r],
+              empty ? 0 : sum[r]);
+  }
+}
+
+}  // namespace qkvet::impl

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The border between the baseline code of the family and the one translation
+// unit that may use AVX2 and FMA. Plain structs and pointers only.
+#ifndef QKVET_IMPL_AVX2_FLASH_KERNEL_H_
+#define QKVET_IMPL_AVX2_FLASH_KERNEL_H_
+
+#include <stdint.h>
+
+namespace qkvet::impl {
+
+// Columns of a packed panel: two vectors.
+constexpr int64_t kPanel = 16;
+// Rows of a register tile: 6 x 2 accumulators of the 16 registers.
+constexpr int64_t kMicroRows = 6;
+// Rows that go through a key tile while it is in the cache.
+constexpr int64_t kBlockRows = 8 * kMicroRows;
+// Keys between two rescalings.
+constexpr int64_t kTileKeys = 128;
+
+// One key/value head. Element (j, c) of k is k[j * k_row + c * k_col].
+struct FlashHead {
+  const float* k;  // [Tk, d]
+  const float* v;  // [Tk, dv]
+  int64_t k_row, k_col, v_row, v_col;
+  int64_t q_col, o_col;  // of the query rows
+  int64_t keys;          // that the last row sees: no others are read
+  int64_t width;         // d
+  int64_t value_width;   // dv
+  float scale;
+};
+
+// One query row of a head that shares these keys.
+struct FlashRow {
+  const float* q;  // [d]
+  float* o;        // [dv]
+  float* lse;      // NULL if not asked for
+  int64_t keys;    // that it sees; 0: o = 0, lse = -inf
+};
+
+// Scratch memory, aligned to 32 bytes, not initialised.
+struct FlashWorkspace {
+  float* k;       // [panels of keys, d, kPanel]
+  float* v;       // [panels of columns, keys, kPanel]
+  float* q;       // [kBlockRows, d], six rows interleaved
+  float* scores;  // [kMicroRows, kTileKeys]
+  float* acc;     // [kBlockRows, panels of columns * kPanel]
+};
+
+// Packs k and v of a head. Has to precede its rows.
+void flash_pack(const FlashHead& head, const FlashWorkspace& space);
+
+// Computes up to kBlockRows rows whose `keys` do not decrease.
+void flash_block(const FlashHead& head, const FlashRow* rows, int64_t count,
+                 const FlashWorkspace& space);
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_AVX2_FLASH_KERNEL_H_

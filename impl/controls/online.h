@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Online softmax (Milakov and Gimelshein 2018; FlashAttention): keys come in
+// tiles, and when a tile raises the maximum, denominator and P v so far are
+// multiplied by exp(old - new). Within a tile keys are added one by one.
+//
+// kLag > 0: the maximum in use may stay behind the true one by up to kLag
+// (FlashAttention 4), which saves most rescalings; weights then reach
+// exp(kLag).
+#ifndef QKVET_IMPL_CONTROLS_ONLINE_H_
+#define QKVET_IMPL_CONTROLS_ONLINE_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "impl/controls/arithmetic.h"
+
+namespace qkvet::impl {
+
+struct OnlineShape {
+  int tile;                 // keys a tile
+  bool descending = false;  // last key first
+  float lag = 0;            // natural log units
+};
+
+template <OnlineShape kShape>
+struct Online {
+  // Key of position n in the order of visiting.
+  static int64_t key(const Row& row, int64_t n) {
+    return kShape.descending ? row.keys - 1 - n : n;
+  }
+
+  static void row(const Row& row) {
+    float max = -kInfinity;
+    float sum = 0;
+    fill(row.acc, row.value_width, 0);
+    for (int64_t first = 0; first < row.keys; first += kShape.tile) {
+      const int64_t left = row.keys - first;
+      const int64_t count = left < kShape.tile ? left : kShape.tile;
+      add_tile(row, first, count, &max, &sum);
+    }
+    write_quotient(row, row.acc, sum);
+    row.write_lse(max + std::log(sum));
+  }
+
+  static void add_tile(const Row& row, int64_t first, int64_t count, float* max,
+                       float* sum) {
+    float tile_max = -kInfinity;
+    for (int64_t n = 0; n < count; ++n) {
+      const float* const k = row.k.row(key(row, first + n));
+      row.scores[n] =
+          dot_ascending(row.q, k, row.k.step, row.width) * row.scale;
+      tile_max = std::fmax(tile_max, row.scores[n]);
+    }
+    if (first == 0) {
+      *max = tile_max;
+    } else if (!(tile_max - *max <= kShape.lag)) {
+      const float factor = std::exp(*max - tile_max);
+      *sum *= factor;
+      for (int64_t c = 0; c < row.value_width; ++c) {
+        row.acc[c] *= factor;
+      }
+      *max = tile_max;
+    }
+    for (int64_t n = 0; n < count; ++n) {
+      const float weight = std::exp(row.scores[n] - *max);
+      *sum += weight;
+      add_weighted(weight, row.v.row(key(row, first + n)), row.v.step, row.acc,
+                   row.value_width);
+    }
+  }
+};
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_CONTROLS_ONLINE_H_

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The entry of every family: one source, compiled into each module with the
+// name of the family and the list of its kernels, which CMake generates.
+// Nothing runs when the module is loaded; qkvet_open only hands out pointers to
+// constants.
+#include <stddef.h>
+#include <string.h>
+
+#include "impl/forward_view.h"
+#include "qkvet/kernel.h"
+
+#ifndef QKVET_FAMILY
+#error "QKVET_FAMILY is the name of the family"
+#endif
+#ifndef QKVET_FAMILY_KERNELS
+#error "QKVET_FAMILY_KERNELS is the file with one QKVET_KERNEL(symbol) a line"
+#endif
+
+namespace qkvet::impl {
+
+#define QKVET_KERNEL(symbol) extern const qkvet_kernel symbol;
+#include QKVET_FAMILY_KERNELS
+#undef QKVET_KERNEL
+
+namespace {
+
+#define QKVET_KERNEL(symbol) &symbol,
+constinit const qkvet_kernel* const kKernels[] = {
+#include QKVET_FAMILY_KERNELS
+};
+#undef QKVET_KERNEL
+
+// Bytes of a host that are needed to know its version.
+constexpr size_t kHostVersionEnd =
+    offsetof(qkvet_host, abi_major) + sizeof(uint32_t);
+
+constexpr qkvet_library kLibrary = {
+    .struct_size = sizeof(qkvet_library),
+    .abi_major = QKVET_ABI_MAJOR,
+    .abi_minor = QKVET_ABI_MINOR,
+    .name = QKVET_FAMILY,
+    .kernel_count = sizeof(kKernels) / sizeof(kKernels[0]),
+    .kernels = kKernels,
+    .close = nullptr,
+};
+
+}  // namespace
+}  // namespace qkvet::impl
+
+extern "C" qkvet_status qkvet_open(const qkvet_host* host, const char* config,
+                                   qkvet_library* out, qkvet_text* why) {
+  using qkvet::impl::refuse;
+  if (host == nullptr || host->struct_size < qkvet::impl::kHostVersionEnd) {
+    return refuse(why, QKVET_INVALID_ARGUMENT, "the host gives no version");
+  }
+  if (host->abi_major != QKVET_ABI_MAJOR) {
+    return refuse(why, QKVET_INVALID_ARGUMENT,
+                  "this library speaks another major version of the ABI");
+  }
+  if (config != nullptr && config[0] != '\0') {
+    return refuse(why, QKVET_INVALID_ARGUMENT,
+                  "this library takes no configuration");
+  }
+  if (out == nullptr ||
+      out->struct_size < offsetof(qkvet_library, kernels) + sizeof(void*)) {
+    return refuse(why, QKVET_INVALID_ARGUMENT,
+                  "the library struct is too small for a list of kernels");
+  }
+  // The host says how much room there is: write no byte beyond it.
+  const size_t room = out->struct_size < sizeof(qkvet_library)
+                          ? out->struct_size
+                          : sizeof(qkvet_library);
+  memcpy(out, &qkvet::impl::kLibrary, room);
+  out->struct_size = room;
+  return QKVET_OK;
+}

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "impl/family_fixture.h"
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <sstream>
+
+namespace qkvet::impl {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// What an extent of 1 may carry as a stride.
+constexpr int64_t kAbsurdStride = std::numeric_limits<int64_t>::max() / 3;
+constexpr int64_t kGap = 3;
+
+// Axes from the slowest to the fastest.
+std::vector<size_t> axes_of(Layout layout, size_t rank) {
+  if (rank == 3) {
+    return layout == Layout::kBthd ? std::vector<size_t>{0, 2, 1}
+                                   : std::vector<size_t>{0, 1, 2};
+  }
+  switch (layout) {
+    case Layout::kBthd:
+      return {0, 2, 1, 3};
+    case Layout::kBhdt:
+      return {0, 1, 3, 2};
+    default:
+      return {0, 1, 2, 3};
+  }
+}
+
+}  // namespace
+
+Family::Family(const std::string& file) {
+  void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    ADD_FAILURE() << dlerror();
+    return;
+  }
+  entry_ = reinterpret_cast<qkvet_open_function>(dlsym(handle, "qkvet_open"));
+  library_.struct_size = sizeof(library_);
+  const qkvet_host host = make_host();
+  EXPECT_EQ(entry_(&host, "", &library_, nullptr), QKVET_OK) << file;
+}
+
+qkvet_host make_host() {
+  qkvet_host host = {};
+  host.struct_size = sizeof(host);
+  host.abi_major = QKVET_ABI_MAJOR;
+  host.abi_minor = QKVET_ABI_MINOR;
+  return host;
+}
+
+const std::vector<Family>& all_families() {
+  static const auto* const families = [] {
+    auto* list = new std::vector<Family>;
+    std::istringstream files(QKVET_TEST_FAMILIES);
+    for (std::string file; std::getline(files, file, ':');) {
+      list->emplace_back(file);
+    }
+    return list;
+  }();
+  return *families;
+}
+
+std::vector<const qkvet_kernel*> correct_kernels() {
+  std::vector<const qkvet_kernel*> kernels;
+  for (const Family& family : all_families()) {
+    const qkvet_library& library = family.library();
+    for (int32_t i = 0; i < library.kernel_count; ++i) {
+      const qkvet_kernel* const kernel = library.kernels[i];
+      if (std::strcmp(library.name, "faulty") != 0 &&
+          OpenKernel(kernel).status() == QKVET_OK) {
+        kernels.push_back(kernel);
+      }
+    }
+  }
+  return kernels;
+}
+
+const qkvet_kernel* find_kernel(const std::string& name) {
+  for (const Family& family : all_families()) {
+    for (int32_t i = 0; i < family.library().kernel_count; ++i) {
+      if (name == family.library().kernels[i]->name) {
+        return family.library().kernels[i];
+      }
+    }
+  }
+  return nullptr;
+}
+
+OpenKernel::OpenKernel(const qkvet_kernel* kernel) : kernel_(kernel) {
+  qkvet_exec exec = {};
+  exec.struct_size = sizeof(exec);
+  exec.device_type = QKVET_DEVICE_CPU;
+  if (kernel->open != nullptr) {
+    status_ = kernel->open(kernel, &exec, &context_, &reason_.text);
+  }
+}
+
+OpenKernel::~OpenKernel() {
+  if (kernel_->close != nullptr && status_ == QKVET_OK) {
+    kernel_->close(kernel_, context_);
+  }
+}
+
+qkvet_status OpenKernel::forward(const qkvet_forward_args& args) {
+  qkvet_exec exec = {};
+  exec.struct_size = sizeof(exec);
+  exec.device_type = QKVET_DEVICE_CPU;
+  reason_.room[0] = '\0';
+  return kernel_->forward(kernel_, context_, &args, &exec, &reason_.text);
+}
+
+GuardedTensor::GuardedTensor(std::vector<int64_t> shape, Layout layout,
+                             Placement place)
+    : shape_(std::move(shape)), steps_(shape_.size()) {
+  const std::vector<size_t> axes = axes_of(layout, shape_.size());
+  int64_t step = 1;
+  for (size_t n = axes.size(); n-- > 0;) {
+    steps_[axes[n]] = step;
+    step *= shape_[axes[n]];
+    if (layout == Layout::kGaps && n + 1 == axes.size()) {
+      step += kGap;
+    }
+  }
+  strides_ = steps_;
+  count_ = 1;
+  for (size_t axis = 0; axis < shape_.size(); ++axis) {
+    count_ += (shape_[axis] - 1) * steps_[axis];
+    strides_[axis] = shape_[axis] == 1 ? kAbsurdStride : steps_[axis];
+  }
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t bytes = static_cast<size_t>(count_) * sizeof(float);
+  const size_t inner = (bytes + page - 1) / page * page;
+  map_bytes_ = inner + 2 * page;
+  map_ =
+      mmap(nullptr, map_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  char* const usable = static_cast<char*>(map_) + page;
+  EXPECT_EQ(mprotect(usable, inner, PROT_READ | PROT_WRITE), 0);
+  first_ = reinterpret_cast<float*>(
+      usable + (place == Placement::kEndFlush ? inner - bytes : 0));
+  tensor_.data = first_;
+  tensor_.device_type = QKVET_DEVICE_CPU;
+  tensor_.ndim = static_cast<int32_t>(shape_.size());
+  tensor_.dtype = {QKVET_DTYPE_FLOAT, 32, 1};
+  tensor_.shape = shape_.data();
+  tensor_.strides = strides_.data();
+}
+
+GuardedTensor::~GuardedTensor() { munmap(map_, map_bytes_); }
+
+float& GuardedTensor::at(int64_t b, int64_t h, int64_t t, int64_t c) {
+  const int64_t last = shape_.size() == 4 ? c * steps_[3] : 0;
+  return first_[b * steps_[0] + h * steps_[1] + t * steps_[2] + last];
+}
+
+void GuardedTensor::fill(float value) {
+  std::fill(first_, first_ + count_, value);
+}
+
+int64_t Problem::visible(int64_t i) const {
+  if (causal == QKVET_CAUSAL_NONE) {
+    return keys;
+  }
+  const int64_t shift = causal == QKVET_CAUSAL_TOP_LEFT ? 0 : keys - queries;
+  return std::clamp<int64_t>(i + shift + 1, 0, keys);
+}
+
+float Problem::effective_scale() const {
+  return scale_given ? scale : static_cast<float>(1 / std::sqrt(double(width)));
+}
+
+std::string Problem::text() const {
+  std::ostringstream out;
+  out << "B" << batch << ",H" << heads << ",Hkv" << kv_heads << ",Tq" << queries
+      << ",Tk" << keys << ",d" << width << ",dv" << value_width << ",causal"
+      << causal << ",scale" << effective_scale() << ",layout" << int(layout)
+      << ",place" << int(place) << ",seed" << seed;
+  return out.str();
+}
+
+uint64_t hash(uint64_t seed, uint64_t index) {
+  uint64_t x = seed * 0x9E3779B97F4A7C15u + index;  // splitmix64
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+namespace {
+
+void fill_random(GuardedTensor* tensor, uint64_t seed) {
+  tensor->fill(std::numeric_limits<float>::quiet_NaN());  // gaps
+  const std::vector<int64_t>& n = tensor->shape();
+  uint64_t index = 0;
+  for (int64_t b = 0; b < n[0]; ++b) {
+    for (int64_t h = 0; h < n[1]; ++h) {
+      for (int64_t t = 0; t < n[2]; ++t) {
+        for (int64_t c = 0; c < n[3]; ++c) {
+          const auto bits = static_cast<double>(hash(seed, ++index) >> 40);
+          tensor->at(b, h, t, c) = static_cast<float>(bits * 0x1p-22 - 2);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Call::Call(const Problem& p)
+    : problem(p),
+      q({p.batch, p.heads, p.queries, p.width}, p.layout, p.place),
+      k({p.batch, p.kv_heads, p.keys, p.width}, p.layout, p.place),
+      v({p.batch, p.kv_heads, p.keys, p.value_width}, p.layout, p.place),
+      o({p.batch, p.heads, p.queries, p.value_width}, p.layout, p.place),
+      lse({p.batch, p.heads, p.queries}, p.layout, p.place) {
+  fill_random(&q, 3 * p.seed);
+  fill_random(&k, 3 * p.seed + 1);
+  fill_random(&v, 3 * p.seed + 2);
+}
+
+qkvet_forward_args Call::args() {
+  o.fill(std::numeric_limits<float>::quiet_NaN());
+  lse.fill(std::numeric_limits<float>::quiet_NaN());
+  qkvet_forward_args args = {};
+  args.struct_size = sizeof(args);
+  args.q = q.tensor();
+  args.k = k.tensor();
+  args.v = v.tensor();
+  args.o = o.tensor();
+  args.lse = lse.tensor();
+  args.scale = problem.scale;
+  args.scale_given = problem.scale_given;
+  args.causal = problem.causal;
+  return args;
+}
+
+std::vector<float> Call::outputs() const {
+  std::vector<float> all;
+  for (int64_t b = 0; b < problem.batch; ++b) {
+    for (int64_t h = 0; h < problem.heads; ++h) {
+      for (int64_t i = 0; i < problem.queries; ++i) {
+        for (int64_t c = 0; c < problem.value_width; ++c) {
+          all.push_back(o.at(b, h, i, c));
+        }
+        all.push_back(lse.at(b, h, i));
+      }
+    }
+  }
+  return all;
+}
+
+namespace {
+
+void expect_row(const Call& call, int64_t b, int64_t h, int64_t i,
+                Expected* out) {
+  const Problem& p = call.problem;
+  const int64_t kv = h / (p.heads / p.kv_heads), n = p.visible(i);
+  std::vector<double> w(static_cast<size_t>(n));
+  double max = -kInfinity, sum = 0;
+  for (int64_t j = 0; j < n; ++j) {
+    double dot = 0;
+    for (int64_t c = 0; c < p.width; ++c) {
+      dot += double(call.q.at(b, h, i, c)) * double(call.k.at(b, kv, j, c));
+    }
+    w[size_t(j)] = dot * double(p.effective_scale());
+    max = std::max(max, w[size_t(j)]);
+    out->largest_score = std::max(out->largest_score, std::fabs(w[size_t(j)]));
+  }
+  for (double& x : w) {
+    sum += x = std::exp(x - max);
+  }
+  for (int64_t c = 0; c < p.value_width; ++c) {
+    double o = 0;
+    for (int64_t j = 0; j < n; ++j) {
+      const double v = double(call.v.at(b, kv, j, c));
+      o += w[size_t(j)] * v;
+      out->largest_value = std::max(out->largest_value, std::fabs(v));
+    }
+    out->outputs.push_back(n > 0 ? o / sum : 0);
+  }
+  out->outputs.push_back(n > 0 ? max + std::log(sum) : -kInfinity);
+}
+
+}  // namespace
+
+Expected expected_of(const Call& call) {
+  Expected expected;
+  const Problem& p = call.problem;
+  for (int64_t b = 0; b < p.batch; ++b) {
+    for (int64_t h = 0; h < p.heads; ++h) {
+      for (int64_t i = 0; i < p.queries; ++i) {
+        expect_row(call, b, h, i, &expected);
+      }
+    }
+  }
+  return expected;
+}
+
+}  // namespace qkvet::impl

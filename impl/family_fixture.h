@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// For the tests of impl/: opens modules as a host does, lays tensors out behind
+// guard pages, and computes attention in double. A smoke test only: kernels are
+// judged elsewhere, by a bound derived for each output.
+#ifndef QKVET_IMPL_FAMILY_FIXTURE_H_
+#define QKVET_IMPL_FAMILY_FIXTURE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "qkvet/kernel.h"
+
+namespace qkvet::impl {
+
+// A reason that a kernel may write.
+struct Reason {
+  char room[256] = {};
+  qkvet_text text = {sizeof(qkvet_text), room, sizeof(room)};
+};
+
+// One dlopened module, for the life of the process.
+class Family {
+ public:
+  explicit Family(const std::string& file);
+  const qkvet_library& library() const { return library_; }
+  qkvet_open_function entry() const { return entry_; }
+
+ private:
+  qkvet_open_function entry_ = nullptr;
+  qkvet_library library_ = {};
+};
+
+qkvet_host make_host();
+// The modules that this build has: QKVET_TEST_FAMILIES, separated by ':'.
+const std::vector<Family>& all_families();
+// Every kernel that is not faulty, and that opens on this CPU.
+std::vector<const qkvet_kernel*> correct_kernels();
+// NULL: no module has it.
+const qkvet_kernel* find_kernel(const std::string& name);
+
+// A kernel together with its open context.
+class OpenKernel {
+ public:
+  explicit OpenKernel(const qkvet_kernel* kernel);
+  ~OpenKernel();
+  OpenKernel(const OpenKernel&) = delete;
+  OpenKernel& operator=(const OpenKernel&) = delete;
+
+  qkvet_status status() const { return status_; }
+  const Reason& reason() const { return reason_; }
+  qkvet_status forward(const qkvet_forward_args& args);
+
+ private:
+  const qkvet_kernel* kernel_;
+  qkvet_context* context_ = nullptr;
+  qkvet_status status_ = QKVET_OK;
+  Reason reason_;
+};
+
+enum class Layout {
+  kBhtd,  // contiguous [B,H,T,c]
+  kBthd,  // contiguous [B,T,H,c]
+  kBhdt,  // contiguous [B,H,c,T]: no unit stride inside a row
+  kGaps,  // BHTD with three unused elements behind each row
+};
+enum class Placement { kEndFlush, kStartFlush };
+
+// f32 between two guard pages, end-flush or start-flush to the element. The
+// strides of extents of 1 are absurd.
+class GuardedTensor {
+ public:
+  GuardedTensor(std::vector<int64_t> shape, Layout layout, Placement place);
+  ~GuardedTensor();
+  GuardedTensor(const GuardedTensor&) = delete;
+  GuardedTensor& operator=(const GuardedTensor&) = delete;
+
+  float& at(int64_t b, int64_t h, int64_t t, int64_t c = 0);
+  float at(int64_t b, int64_t h, int64_t t, int64_t c = 0) const {
+    return const_cast<GuardedTensor*>(this)->at(b, h, t, c);
+  }
+  // The raw memory, gaps included.
+  float* begin() { return first_; }
+  int64_t count() const { return count_; }
+  void fill(float value);
+  const qkvet_tensor& tensor() const { return tensor_; }
+  const std::vector<int64_t>& shape() const { return shape_; }
+
+ private:
+  std::vector<int64_t> shape_, steps_, strides_;
+  void* map_ = nullptr;
+  size_t map_bytes_ = 0;
+  float* first_ = nullptr;
+  int64_t count_ = 0;
+  qkvet_tensor tensor_ = {};
+};
+
+struct Problem {
+  int64_t batch = 1, heads = 1, kv_heads = 1;
+  int64_t queries = 1, keys = 1, width = 1, value_width = 1;
+  int32_t causal = QKVET_CAUSAL_NONE;
+  bool scale_given = false;
+  float scale = 0;
+  Layout layout = Layout::kBhtd;
+  Placement place = Placement::kEndFlush;
+  uint64_t seed = 1;
+
+  int64_t visible(int64_t i) const;
+  float effective_scale() const;
+  std::string text() const;
+};
+
+// A call on a problem; q, k, v filled with values in [-2, 2) that depend on the
+// seed and the logical index only.
+struct Call {
+  explicit Call(const Problem& problem);
+  // Args with lse, outputs prefilled with NaN.
+  qkvet_forward_args args();
+  // All of o, then all of lse, in logical order.
+  std::vector<float> outputs() const;
+
+  Problem problem;
+  GuardedTensor q, k, v, o, lse;
+};
+
+// What Call::outputs() should be, in double.
+struct Expected {
+  std::vector<double> outputs;
+  double largest_score = 0;
+  double largest_value = 0;
+};
+Expected expected_of(const Call& call);
+
+// A number that depends on its arguments only.
+uint64_t hash(uint64_t seed, uint64_t index);
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_FAMILY_FIXTURE_H_

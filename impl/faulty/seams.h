@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// One plain, correct kernel with named seams. A fault is a class that derives
+// from PlainSeams and replaces one seam; everything else stays right, so that
+// what a law finds is that fault and nothing else.
+//
+//   visible   which keys a row may see          -> scores
+//   key       how an element of K is read       -> scores
+//   scale     the factor of q k^T               -> scores
+//   shift     what is subtracted before exp     -> weights
+//   keep      which normalised weights survive  -> values
+//
+// Arithmetic: every sum sequential and ascending, products rounded, expf, one
+// division an element at the end. Speed does not matter here.
+//
+// Contract: any strides, 4-byte alignment; stays inside its tensors, as every
+// fault does too.
+#ifndef QKVET_IMPL_FAULTY_SEAMS_H_
+#define QKVET_IMPL_FAULTY_SEAMS_H_
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <new>
+
+#include "impl/declare.h"
+#include "impl/forward_view.h"
+
+namespace qkvet::impl {
+
+// K of one head.
+struct KeyHead {
+  const float* data;
+  int64_t row_step;
+  int64_t step;
+  int64_t keys;   // Tk
+  int64_t width;  // d
+
+  float at(int64_t j, int64_t c) const { return data[j * row_step + c * step]; }
+};
+
+struct PlainSeams {
+  static bool visible(const ForwardCall& call, int64_t i, int64_t j) {
+    return j < call.visible(i);
+  }
+  static float key(const KeyHead& k, int64_t j, int64_t c) {
+    return k.at(j, c);
+  }
+  static float scale(const ForwardCall& call) { return call.scale; }
+  static float shift(float max) { return max; }
+  static bool keep(const ForwardCall&, int64_t, int64_t) { return true; }
+};
+
+template <class Seams>
+struct SeamsKernel {
+  // Scores of row i, -inf where Seams::visible says no. Returns the maximum.
+  static float scores(const ForwardCall& call, const float* q, const KeyHead& k,
+                      int64_t i, float* scores) {
+    float max = -std::numeric_limits<float>::infinity();
+    for (int64_t j = 0; j < call.keys; ++j) {
+      scores[j] = -std::numeric_limits<float>::infinity();
+      if (!Seams::visible(call, i, j)) {
+        continue;
+      }
+      float dot = 0;
+      for (int64_t c = 0; c < call.width; ++c) {
+        dot += q[c * call.q.step[3]] * Seams::key(k, j, c);
+      }
+      scores[j] = dot * Seams::scale(call);
+      max = std::fmax(max, scores[j]);
+    }
+    return max;
+  }
+
+  // Scores become weights that are not normalised yet; returns their sum.
+  static float weigh(const ForwardCall& call, int64_t i, float shift,
+                     float* scores) {
+    float sum = 0;
+    for (int64_t j = 0; j < call.keys; ++j) {
+      if (Seams::visible(call, i, j)) {
+        scores[j] = std::exp(scores[j] - shift);
+        sum += scores[j];
+      }
+    }
+    return sum;
+  }
+
+  static float value(const ForwardCall& call, const float* v, int64_t i,
+                     int64_t c, const float* weights) {
+    float sum = 0;
+    for (int64_t j = 0; j < call.keys; ++j) {
+      if (Seams::visible(call, i, j) && Seams::keep(call, i, j)) {
+        sum += weights[j] * v[j * call.v.step[2] + c * call.v.step[3]];
+      }
+    }
+    return sum;
+  }
+
+  static void row(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
+                  float* scratch) {
+    const int64_t kv = h / call.group();
+    const KeyHead k = {call.k.at(b, kv, 0), call.k.step[2], call.k.step[3],
+                       call.keys, call.width};
+    float* const o = call.o.at(b, h, i);
+    float lse = -std::numeric_limits<float>::infinity();
+    // By the right rule, whatever the fault: a row without keys is not its
+    // subject.
+    const bool empty = call.visible(i) == 0;
+    float sum = 0;
+    if (!empty) {
+      const float max = scores(call, call.q.at(b, h, i), k, i, scratch);
+      const float shift = Seams::shift(max);
+      sum = weigh(call, i, shift, scratch);
+      lse = shift + std::log(sum);
+    }
+    for (int64_t c = 0; c < call.value_width; ++c) {
+      o[c * call.o.step[3]] =
+          empty ? 0 : value(call, call.v.at(b, kv, 0), i, c, scratch) / sum;
+    }
+    if (call.lse.data != nullptr) {
+      *call.lse.at(b, h, i) = lse;
+    }
+  }
+
+  static qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
+                              const qkvet_forward_args* args,
+                              const qkvet_exec* exec, qkvet_text* why) {
+    ForwardCall call;
+    qkvet_status status = check_exec(exec, why);
+    if (status == QKVET_OK) {
+      status = read_forward(self, args, &call, why);
+    }
+    if (status != QKVET_OK) {
+      return status;
+    }
+    const std::unique_ptr<float[]> scratch(
+        new (std::nothrow) float[static_cast<size_t>(call.keys)]);
+    if (scratch == nullptr) {
+      return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the scores");
+    }
+    for (int64_t b = 0; b < call.batch; ++b) {
+      for (int64_t h = 0; h < call.heads; ++h) {
+        for (int64_t i = 0; i < call.queries; ++i) {
+          row(call, b, h, i, scratch.get());
+        }
+      }
+    }
+    return QKVET_OK;
+  }
+};
+
+// Of the frame, and what its faults claim.
+inline constexpr qkvet_precision kSeamsPrecision = sequential_f32();
+
+inline const void* fault_extension(const qkvet_kernel* self, const char* id) {
+  return std::strcmp(id, QKVET_EXTENSION_FAULT) == 0 ? self->user : nullptr;
+}
+
+// The kernel of a fault. `fault` must be a constant of static storage.
+template <class Seams>
+constexpr qkvet_kernel faulty_kernel(const char* name, const qkvet_fault* fault,
+                                     Place place) {
+  qkvet_kernel kernel =
+      plain_kernel(name, fault->mechanism, place, &kSeamsPrecision,
+                   SeamsKernel<Seams>::forward);
+  kernel.user = const_cast<qkvet_fault*>(fault);  // the host never writes it
+  kernel.get_extension = fault_extension;
+  return kernel;
+}
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_FAULTY_SEAMS_H_

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checked, typed access to the arguments of one forward call, and the answer
+// to supports(), which is the same check: a call that passes it is computed.
+//
+// Everything here works on f32 on the CPU with any strides. A field that is set
+// and that no kernel of this tree knows is refused with its name.
+#ifndef QKVET_IMPL_FORWARD_VIEW_H_
+#define QKVET_IMPL_FORWARD_VIEW_H_
+
+#include <cstdint>
+
+#include "qkvet/kernel.h"
+
+namespace qkvet::impl {
+
+// A tensor of rank 4 (or 3: step[3] is 0) of f32. The step of an extent of 1 is
+// 0, whatever the caller wrote there: it is never multiplied into an address.
+template <class T>
+struct View {
+  T* data = nullptr;
+  int64_t step[4] = {0, 0, 0, 0};  // in elements
+
+  T* at(int64_t b, int64_t h, int64_t t) const {
+    return data + b * step[0] + h * step[1] + t * step[2];
+  }
+};
+
+struct ForwardCall {
+  int64_t batch = 0;        // B
+  int64_t heads = 0;        // H
+  int64_t kv_heads = 0;     // Hkv
+  int64_t queries = 0;      // Tq
+  int64_t keys = 0;         // Tk
+  int64_t width = 0;        // d
+  int64_t value_width = 0;  // dv
+
+  View<const float> q;  // [B, H, Tq, d]
+  View<const float> k;  // [B, Hkv, Tk, d]
+  View<const float> v;  // [B, Hkv, Tk, dv]
+  View<float> o;        // [B, H, Tq, dv]
+  View<float> lse;      // [B, H, Tq], no data if not asked for
+  View<float> weights;  // [B, H, Tq, Tk], no data if not asked for
+
+  float scale = 0;
+  bool scale_given = false;
+  bool causal = false;
+  int64_t diagonal = 0;  // if causal, row i sees keys j <= i + diagonal
+
+  int64_t group() const { return heads / kv_heads; }
+  // Keys that row i sees: always the first ones.
+  int64_t visible(int64_t i) const {
+    if (!causal) {
+      return keys;
+    }
+    const int64_t count = i + diagonal + 1;
+    return count < 0 ? 0 : (count > keys ? keys : count);
+  }
+};
+
+// 1/sqrt(width), computed in double and rounded once: within 1 unit of 2^-24.
+float default_scale(int64_t width);
+
+// Writes `reason` into *why, cut to its room, and returns `status`.
+qkvet_status refuse(qkvet_text* why, qkvet_status status, const char* reason);
+
+// Fills *call, or says why `self` does not take these arguments. Which outputs
+// may be asked for is read from the options that `self` declares.
+qkvet_status read_forward(const qkvet_kernel* self,
+                          const qkvet_forward_args* args, ForwardCall* call,
+                          qkvet_text* why);
+
+// The supports() of every kernel here.
+qkvet_status supports_forward(const qkvet_kernel* self,
+                              const qkvet_forward_args* args, qkvet_text* why);
+
+// Whether forward() may run where `exec` says (NULL: the CPU).
+qkvet_status check_exec(const qkvet_exec* exec, qkvet_text* why);
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_FORWARD_VIEW_H_

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The QKVet plug-in ABI: everything a kernel needs to be judged. C11 and C++17,
+ * no dependency. This header is the manual.
+ *
+ *   o = softmax(scale * q k^T + mask) v        per batch member and query head
+ *
+ * One dictionary: B batch, H query heads, Hkv key/value heads (H = group * Hkv;
+ * query head h reads key/value head h / group), Tq queries, Tk keys, d width of
+ * q and k heads, dv width of v heads.
+ *
+ * How it grows. Every struct but qkvet_tensor begins with its size in bytes, as
+ * the side that fills it knows it. Fields are only ever added at the end; a
+ * reader treats what lies beyond struct_size as zero, and zero always means
+ * "absent", "off" or "not declared". A library whose abi_major differs from the
+ * host's is refused; abi_minor only tells which fields the writer knew.
+ *
+ * Threads. One thread at a time per context. A library may be opened in several
+ * processes at once. Nothing here throws: a C++ exception that leaves one of
+ * these functions ends the process and is judged as a crash.
+ *
+ * Text. `const char*` fields are UTF-8, zero-terminated, owned by their writer
+ * and valid until the library is closed.
+ */
+#ifndef QKVET_KERNEL_H_
+#define QKVET_KERNEL_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "qkvet/precision.h" /* dtypes, and qkvet_precision */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define QKVET_ABI_MAJOR 1
+#define QKVET_ABI_MINOR 0
+
+#if defined(_WIN32)
+#define QKVET_EXPORT __declspec(dllexport)
+#else
+#define QKVET_EXPORT __attribute__((visibility("default")))
+#endif
+
+/* ---- Status ------------------------------------------------------------- */
+
+/* What every function returns. Zero is success. */
+enum {
+  QKVET_OK = 0,
+  QKVET_UNSUPPORTED = 1,      /* this kernel does not do that: not an error */
+  QKVET_UNAVAILABLE = 2,      /* hardware, driver or library is missing */
+  QKVET_INVALID_ARGUMENT = 3, /* the call contradicts itself */
+  QKVET_OUT_OF_MEMORY = 4,
+  QKVET_INTERNAL = 5 /* anything else */
+};
+typedef int32_t qkvet_status;
+
+/* A reason, written by the callee into memory of the caller. Write at most
+ * `capacity` bytes including the final zero. May be NULL as a whole. */
+typedef struct qkvet_text {
+  size_t struct_size;
+  char* data;
+  size_t capacity;
+} qkvet_text;
+
+/* ---- Tensor ------------------------------------------------------------- */
+
+/* DLPack's device types (dlpack.h, DLDeviceType). */
+enum { QKVET_DEVICE_CPU = 1, QKVET_DEVICE_CUDA = 2 };
+
+/* The layout of DLPack's DLTensor, byte for byte. Strides are in elements,
+ * never NULL while ndim > 0, and 0 where an input is broadcast; the stride of
+ * an extent of 1 may be any number. A tensor is absent when data is NULL and
+ * ndim is 0; an extent of 0 is a present, empty tensor. */
+typedef struct qkvet_tensor {
+  void* data;
+  int32_t device_type; /* QKVET_DEVICE_* */
+  int32_t device_id;
+  int32_t ndim;
+  qkvet_dtype dtype;
+  int64_t* shape;
+  int64_t* strides;
+  uint64_t byte_offset; /* the first element is at data + byte_offset */
+} qkvet_tensor;
+
+/* ---- Forward ------------------------------------------------------------ */
+
+enum {
+  QKVET_CAUSAL_NONE = 0,
+  QKVET_CAUSAL_TOP_LEFT = 1,    /* row i sees keys j <= i */
+  QKVET_CAUSAL_BOTTOM_RIGHT = 2 /* row i sees keys j <= i + Tk - Tq, counted
+                                   from each member's own lengths */
+};
+
+enum {
+  QKVET_ROPE_NONE = 0,
+  QKVET_ROPE_HALF = 1,       /* pairs (c, c + d/2) */
+  QKVET_ROPE_INTERLEAVED = 2 /* pairs (2c, 2c + 1) */
+};
+
+/* One call. Logical shapes; any strides. A kernel must refuse (UNSUPPORTED) a
+ * field that is set and that it does not know: ignoring one is a wrong answer.
+ * Inputs are read-only, outputs are written in full, nothing else is touched.
+ */
+typedef struct qkvet_forward_args {
+  size_t struct_size;
+
+  qkvet_tensor q;       /* [B, H, Tq, d]   in */
+  qkvet_tensor k;       /* [B, Hkv, Tk, d] in */
+  qkvet_tensor v;       /* [B, Hkv, Tk, dv] in */
+  qkvet_tensor o;       /* [B, H, Tq, dv]  out */
+  qkvet_tensor lse;     /* [B, H, Tq]      out, optional: log-sum-exp of the
+                           scaled scores of a row, f32 or f64 */
+  qkvet_tensor weights; /* [B, H, Tq, Tk]  out, optional: the softmax */
+
+  float scale;          /* factor of q k^T; read only if scale_given */
+  int32_t scale_given;  /* 0: the kernel uses 1/sqrt(d), never 1/sqrt(H*d) */
+  int32_t causal;       /* QKVET_CAUSAL_* */
+  int32_t has_window;   /* 0: the two fields below are not read */
+  int64_t window_left;  /* keys to the left of the diagonal that stay visible,
+                           inclusive count; -1: all */
+  int64_t window_right; /* the same to the right */
+
+  qkvet_tensor mask;   /* [B, H, Tq, Tk] bool or uint8, nonzero = attend */
+  qkvet_tensor bias;   /* [B, H, Tq, Tk] added to the scaled scores */
+  float softcap;       /* > 0: softcap * tanh(score / softcap) */
+  qkvet_tensor sink;   /* [H] a logit per head that joins the denominator */
+  qkvet_tensor slopes; /* [H] ALiBi: score -= slope * distance */
+
+  int32_t rope;             /* QKVET_ROPE_*, applied to q and k before q k^T */
+  qkvet_tensor rope_cos;    /* [positions, d/2] */
+  qkvet_tensor rope_sin;    /* [positions, d/2] */
+  qkvet_tensor q_positions; /* [B, Tq] int64 */
+  qkvet_tensor k_positions; /* [B, Tk] int64 */
+
+  float dropout_p; /* 0: none */
+  uint64_t dropout_seed;
+  uint64_t dropout_offset;
+
+  qkvet_tensor q_len;  /* [B] int64: rows of each member that count */
+  qkvet_tensor kv_len; /* [B] int64: keys of each member that count */
+
+  qkvet_tensor cu_seqlens_q; /* [members + 1] int64: packed batch, B = 1 */
+  qkvet_tensor cu_seqlens_k; /* [members + 1] int64 */
+
+  qkvet_tensor block_table; /* [B, P] int32: k and v are then pages,
+                               [pages, Hkv, page_size, d] */
+  int64_t page_size;
+  qkvet_tensor k_new; /* [B, Hkv, Tnew, d]  appended in place, then attended */
+  qkvet_tensor v_new; /* [B, Hkv, Tnew, dv] */
+
+  qkvet_tensor q_scale; /* scales of quantised storage, broadcast to q */
+  qkvet_tensor k_scale;
+  qkvet_tensor v_scale;
+} qkvet_forward_args;
+
+/* ---- Host and execution ------------------------------------------------- */
+
+/* Offered by the program that loads the library. Function pointers may be
+ * NULL. `self` is the first argument of every function. */
+typedef struct qkvet_host {
+  size_t struct_size;
+  uint32_t abi_major; /* QKVET_ABI_MAJOR of the host */
+  uint32_t abi_minor;
+  void* self;
+  void (*log)(void* self, const char* line);
+  /* Runs body(data, i) for 0 <= i < count, possibly on several threads. */
+  void (*parallel_for)(void* self, int64_t count,
+                       void (*body)(void* data, int64_t i), void* data);
+  /* Memory of a device, for kernels that do not run on the CPU. */
+  void* (*device_alloc)(void* self, int32_t device_type, int32_t device_id,
+                        size_t bytes);
+  void (*device_free)(void* self, int32_t device_type, int32_t device_id,
+                      void* memory);
+  qkvet_status (*device_copy)(void* self, void* to, const void* from,
+                              size_t bytes);
+  qkvet_status (*device_fill)(void* self, void* to, uint8_t value,
+                              size_t bytes);
+  qkvet_status (*device_sync)(void* self, int32_t device_type,
+                              int32_t device_id);
+} qkvet_host;
+
+/* Where and how one call runs. */
+typedef struct qkvet_exec {
+  size_t struct_size;
+  int32_t device_type; /* QKVET_DEVICE_* */
+  int32_t device_id;
+  void* stream;          /* device stream, or NULL */
+  int32_t threads;       /* threads the call may use; 0: the kernel decides */
+  int32_t deterministic; /* nonzero: the same bits on every run are wanted */
+  void* workspace;       /* as large as workspace() asked for */
+  size_t workspace_size;
+} qkvet_exec;
+
+/* ---- What a kernel says of itself --------------------------------------- */
+
+/* Options (bits of qkvet_capabilities.options). */
+#define QKVET_OPTION_CAUSAL_TOP_LEFT (UINT64_C(1) << 0)
+#define QKVET_OPTION_CAUSAL_BOTTOM_RIGHT (UINT64_C(1) << 1)
+#define QKVET_OPTION_SCALE (UINT64_C(1) << 2)         /* scale_given */
+#define QKVET_OPTION_DEFAULT_SCALE (UINT64_C(1) << 3) /* scale left to it */
+#define QKVET_OPTION_LSE (UINT64_C(1) << 4)
+#define QKVET_OPTION_WEIGHTS (UINT64_C(1) << 5)
+#define QKVET_OPTION_GROUPED_HEADS (UINT64_C(1) << 6) /* Hkv < H */
+#define QKVET_OPTION_VALUE_WIDTH (UINT64_C(1) << 7)   /* dv != d */
+#define QKVET_OPTION_CROSS_LENGTHS (UINT64_C(1) << 8) /* Tq != Tk */
+#define QKVET_OPTION_EMPTY_EXTENTS (UINT64_C(1) << 9)
+#define QKVET_OPTION_WINDOW (UINT64_C(1) << 10)
+#define QKVET_OPTION_MASK (UINT64_C(1) << 11)
+#define QKVET_OPTION_BIAS (UINT64_C(1) << 12)
+#define QKVET_OPTION_SOFTCAP (UINT64_C(1) << 13)
+#define QKVET_OPTION_SINK (UINT64_C(1) << 14)
+#define QKVET_OPTION_ALIBI (UINT64_C(1) << 15)
+#define QKVET_OPTION_ROPE (UINT64_C(1) << 16)
+#define QKVET_OPTION_DROPOUT (UINT64_C(1) << 17)
+#define QKVET_OPTION_LENGTHS (UINT64_C(1) << 18)
+#define QKVET_OPTION_PACKED (UINT64_C(1) << 19)
+#define QKVET_OPTION_PAGED (UINT64_C(1) << 20)
+#define QKVET_OPTION_APPEND (UINT64_C(1) << 21)
+#define QKVET_OPTION_QUANT_SCALES (UINT64_C(1) << 22)
+
+/* Flags (bits of qkvet_capabilities.flags). */
+#define QKVET_FLAG_REENTRANT (UINT64_C(1) << 0)
+#define QKVET_FLAG_NONDETERMINISTIC (UINT64_C(1) << 1)
+#define QKVET_FLAG_COMPILES_PER_SHAPE (UINT64_C(1) << 2)
+#define QKVET_FLAG_ALLOCATES (UINT64_C(1) << 3)
+/* "The same bits whatever the ...": claims, each tested where it is made. */
+#define QKVET_FLAG_ALIGNMENT_INVARIANT (UINT64_C(1) << 8)
+#define QKVET_FLAG_LAYOUT_INVARIANT (UINT64_C(1) << 9)
+#define QKVET_FLAG_BATCH_INVARIANT (UINT64_C(1) << 10)
+#define QKVET_FLAG_ROW_INVARIANT (UINT64_C(1) << 11)
+#define QKVET_FLAG_HEAD_ORDER_INVARIANT (UINT64_C(1) << 12)
+#define QKVET_FLAG_THREADS_INVARIANT (UINT64_C(1) << 13)
+#define QKVET_FLAG_PAGE_PLACEMENT_INVARIANT (UINT64_C(1) << 14)
+#define QKVET_FLAG_CHUNKING_INVARIANT (UINT64_C(1) << 15)
+
+/* Layouts (bits of qkvet_capabilities.layouts). */
+#define QKVET_LAYOUT_BHTD (UINT64_C(1) << 0) /* contiguous [B, H, T, d] */
+#define QKVET_LAYOUT_BTHD (UINT64_C(1) << 1) /* contiguous [B, T, H, d] */
+#define QKVET_LAYOUT_PACKED_QKV (UINT64_C(1) << 2)
+#define QKVET_LAYOUT_ANY_STRIDES (UINT64_C(1) << 3)
+
+/* An interval of extents; {0, 0, 0} allows every positive one. */
+typedef struct qkvet_extent_rule {
+  int64_t min;      /* 0: 1 */
+  int64_t max;      /* 0: no limit */
+  int64_t multiple; /* 0: any */
+} qkvet_extent_rule;
+
+/* Which storage types go together. */
+typedef struct qkvet_dtype_rule {
+  qkvet_dtype q;
+  qkvet_dtype kv;
+  qkvet_dtype o;
+} qkvet_dtype_rule;
+
+/* What is not declared here is not tested, and shown as such. */
+typedef struct qkvet_capabilities {
+  size_t struct_size;
+  uint64_t options;    /* QKVET_OPTION_* */
+  uint64_t flags;      /* QKVET_FLAG_* */
+  uint64_t layouts;    /* QKVET_LAYOUT_*; 0: contiguous BHTD */
+  uint64_t devices;    /* bit n: device type n; 0: the CPU */
+  int64_t alignment;   /* bytes that every tensor's address is a multiple of;
+                          0: that of its element */
+  int32_t dtype_count; /* 0: f32 everywhere */
+  qkvet_dtype_rule dtypes[16];
+  qkvet_extent_rule d;
+  qkvet_extent_rule dv;
+  qkvet_extent_rule group; /* H / Hkv */
+  qkvet_extent_rule tq;
+  qkvet_extent_rule tk;
+  int32_t page_size_count; /* 0: any page size */
+  int64_t page_sizes[16];
+} qkvet_capabilities;
+
+/* Where correct libraries differ. 0 everywhere: not declared, found by probes,
+ * and printed as assumed. */
+typedef struct qkvet_dialect {
+  size_t struct_size;
+  int32_t empty_row;        /* o of a row with no visible key */
+  int32_t lse_base;         /* of the lse output */
+  int32_t empty_row_lse;    /* lse of a row with no visible key */
+  int32_t softcap_order;    /* softcap before or after the bias */
+  int32_t masked_nonfinite; /* NaN or Inf in k, v at masked keys */
+  int32_t sink_in_lse;      /* whether the sink counts in the lse output */
+  int32_t mask_and_causal;  /* a mask together with causal */
+} qkvet_dialect;
+enum {
+  QKVET_EMPTY_ROW_ZERO = 1,
+  QKVET_EMPTY_ROW_NAN = 2,
+  QKVET_EMPTY_ROW_MEAN = 3, /* mean of v over keys < kv_len */
+  QKVET_EMPTY_ROW_UNSPECIFIED = 4
+};
+enum { QKVET_LSE_NATURAL = 1, QKVET_LSE_BASE2 = 2 };
+enum {
+  QKVET_EMPTY_LSE_MINUS_INF = 1,
+  QKVET_EMPTY_LSE_PLUS_INF = 2,
+  QKVET_EMPTY_LSE_NAN = 3,
+  QKVET_EMPTY_LSE_UNSPECIFIED = 4
+};
+enum { QKVET_SOFTCAP_BEFORE_MASK = 1, QKVET_SOFTCAP_AFTER_MASK = 2 };
+enum { QKVET_MASKED_IGNORED = 1, QKVET_MASKED_NOT_IGNORED = 2 };
+enum { QKVET_SINK_IN_LSE = 1, QKVET_SINK_NOT_IN_LSE = 2 };
+enum { QKVET_MASK_AND_CAUSAL_BOTH = 1, QKVET_MASK_AND_CAUSAL_REFUSED = 2 };
+
+/* ---- Kernel and library ------------------------------------------------- */
+
+typedef struct qkvet_context qkvet_context; /* opaque, owned by the kernel */
+
+/* Optional tables, published in this header as they come into use. */
+typedef struct qkvet_cache_table qkvet_cache_table;
+typedef struct qkvet_layer_table qkvet_layer_table;
+typedef struct qkvet_backward_table qkvet_backward_table;
+
+typedef struct qkvet_kernel qkvet_kernel;
+struct qkvet_kernel {
+  size_t struct_size;
+  const char* name;        /* "family/variant", [a-z0-9_]+/[a-z0-9_]+ */
+  const char* description; /* one line */
+  const char* source_file; /* may be NULL */
+  int32_t source_line;     /* 0: unknown */
+  const qkvet_capabilities* capabilities; /* required */
+  const qkvet_dialect* dialect;           /* NULL: nothing declared */
+  const qkvet_precision* precision;       /* NULL: generic */
+  void* user; /* for the kernel's own use; the host never reads it */
+
+  /* Makes a context. UNAVAILABLE with a reason when what the kernel needs is
+   * not on this machine. NULL: no context is needed. */
+  qkvet_status (*open)(const qkvet_kernel* self, const qkvet_exec* exec,
+                       qkvet_context** context, qkvet_text* why);
+  void (*close)(const qkvet_kernel* self, qkvet_context* context);
+
+  /* Whether forward() takes these arguments. Pure: it may look at shapes,
+   * strides and options, not at data. The last word: a yes that forward()
+   * refuses is a failure. NULL: what the capabilities allow is supported. */
+  qkvet_status (*supports)(const qkvet_kernel* self,
+                           const qkvet_forward_args* args, qkvet_text* why);
+
+  /* Bytes of workspace that a call needs. NULL: none. */
+  qkvet_status (*workspace)(const qkvet_kernel* self, qkvet_context* context,
+                            const qkvet_forward_args* args, size_t* bytes);
+
+  qkvet_status (*forward)(const qkvet_kernel* self, qkvet_context* context,
+                          const qkvet_forward_args* args,
+                          const qkvet_exec* exec, qkvet_text* why);
+
+  const qkvet_cache_table* cache;
+  const qkvet_layer_table* layer;
+  const qkvet_backward_table* backward;
+
+  /* A named extension, or NULL. */
+  const void* (*get_extension)(const qkvet_kernel* self, const char* id);
+};
+
+typedef struct qkvet_library {
+  size_t struct_size; /* set by the host: what it has room for */
+  uint32_t abi_major; /* QKVET_ABI_MAJOR of the library */
+  uint32_t abi_minor;
+  const char* name; /* the family */
+  int32_t kernel_count;
+  const qkvet_kernel* const* kernels;
+  void (*close)(struct qkvet_library* self); /* may be NULL */
+} qkvet_library;
+
+/* The one symbol that a library exports, under the name "qkvet_open". `config`
+ * is the text after "FILE:", "" if there is none. Fills *out. */
+typedef qkvet_status (*qkvet_open_function)(const qkvet_host* host,
+                                            const char* config,
+                                            qkvet_library* out,
+                                            qkvet_text* why);
+QKVET_EXPORT qkvet_status qkvet_open(const qkvet_host* host, const char* config,
+                                     qkvet_library* out, qkvet_text* why);
+
+/* ---- Extensions --------------------------------------------------------- */
+
+/* What a deliberately faulty kernel tells about its fault. */
+#define QKVET_EXTENSION_FAULT "qkvet.fault/1"
+typedef struct qkvet_fault {
+  size_t struct_size;
+  const char* mechanism;        /* what the code does wrong */
+  const char* symptom;          /* what one sees */
+  const char* cause;            /* how it comes about */
+  const char* fix;              /* one line */
+  const char* source;           /* where it was seen */
+  const char* trigger;          /* when it matters, in words */
+  const char* const* killed_by; /* ids of laws that must fail, NULL-ended */
+} qkvet_fault;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* QKVET_KERNEL_H_ */

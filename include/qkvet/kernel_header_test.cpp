@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The header means the same in C++17 as in C11, and every struct but the
+// tensor begins with its size.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+
+#include "qkvet/kernel.h"
+
+extern "C" {
+size_t qkvet_c_sizeof_tensor(void);
+size_t qkvet_c_sizeof_forward_args(void);
+size_t qkvet_c_sizeof_kernel(void);
+size_t qkvet_c_sizeof_precision(void);
+}
+
+namespace {
+
+TEST(KernelHeader, CAndCxxAgreeOnSizes) {
+  EXPECT_EQ(qkvet_c_sizeof_tensor(), sizeof(qkvet_tensor));
+  EXPECT_EQ(qkvet_c_sizeof_forward_args(), sizeof(qkvet_forward_args));
+  EXPECT_EQ(qkvet_c_sizeof_kernel(), sizeof(qkvet_kernel));
+  EXPECT_EQ(qkvet_c_sizeof_precision(), sizeof(qkvet_precision));
+}
+
+TEST(KernelHeader, EveryStructBeginsWithItsSize) {
+  EXPECT_EQ(offsetof(qkvet_forward_args, struct_size), 0u);
+  EXPECT_EQ(offsetof(qkvet_host, struct_size), 0u);
+  EXPECT_EQ(offsetof(qkvet_exec, struct_size), 0u);
+  EXPECT_EQ(offsetof(qkvet_text, struct_size), 0u);
+  EXPECT_EQ(offsetof(qkvet_capabilities, struct_size), 0u);
+  EXPECT_EQ(offsetof(qkvet_dialect, struct_size), 0u);
+  EXPECT_EQ(offsetof(qkvet_precision, struct_size), 0u);
+  EXPECT_EQ(offsetof(qkvet_kernel, struct_size), 0u);
+  EXPECT_EQ(offsetof(qkvet_library, struct_size), 0u);
+  EXPECT_EQ(offsetof(qkvet_fault, struct_size), 0u);
+}
+
+// 48 bytes is what every DLPack from 0.6 to 1.1 has.
+TEST(KernelHeader, TensorHasTheSizeOfDlpack) {
+  EXPECT_EQ(sizeof(qkvet_tensor), 48u);
+}
+
+}  // namespace

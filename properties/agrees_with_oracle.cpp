@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The general law, and the last one: o, lse and weights within the bound of
+// the declared arithmetic, element by element.
+#include "properties/compare.h"
+#include "properties/law.h"
+
+namespace qkvet {
+namespace {
+
+Case fit(Case value) { return value; }
+
+Plan plan(const Case&, const KernelInfo& kernel) {
+  Plan plan;
+  PlannedCall call;
+  call.want_lse = wants_lse(kernel);
+  call.want_weights = wants_weights(kernel);
+  call.needs_truth = true;
+  plan.calls.push_back(call);
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  const CallView& call = input.calls[0];
+  compare_with_truth(input, call, TensorName::kO, judgement);
+  if (!call.outcome->lse.empty())
+    compare_with_truth(input, call, TensorName::kLse, judgement);
+  if (!call.outcome->weights.empty())
+    compare_with_truth(input, call, TensorName::kWeights, judgement);
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law agrees_with_oracle{
+    "agrees_with_oracle",
+    "The output is within what the declared arithmetic allows, element by "
+    "element.",
+    "RN(o - B) <= y <= RN(o + B)",
+    "none",
+    "o is the definition, computed in double.",
+    "B is derived from the inputs and the declared arithmetic "
+    "(reference/README.md).",
+    "(c) it reaches every input and every element",
+    Aim{},
+    fit,
+    plan,
+    judge};
+
+}  // namespace qkvet

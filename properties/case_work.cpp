@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/case_work.h"
+
+#include <algorithm>
+
+#include "properties/outcome.h"
+#include "properties/picture.h"
+#include "properties/twin_check.h"
+
+namespace qkvet {
+
+void TimeUse::add(const TimeUse& other) {
+  generate += other.generate;
+  oracle += other.oracle;
+  bound += other.bound;
+  kernel += other.kernel;
+  judge += other.judge;
+}
+
+struct CaseWork::Prepared {
+  Inputs inputs;
+  std::optional<Truth> truth;
+  std::optional<BoundFacts> facts;
+  std::string twin_disagrees;  // "" or where oracle and twin differ
+  double oracle_seconds = 0;
+  struct ModelBound {
+    PrecisionModel model;
+    bool with_weights;
+    std::unique_ptr<Bound> bound;
+  };
+  std::vector<ModelBound> bounds;
+};
+
+CaseWork::CaseWork(const Law& law, Case value, bool with_twin, TimeUse& time)
+    : law_(&law),
+      value_(std::move(value)),
+      with_twin_(with_twin),
+      time_(&time) {}
+CaseWork::~CaseWork() = default;
+CaseWork::CaseWork(CaseWork&&) noexcept = default;
+
+std::string not_judged_reason(const Case& value) {
+  for (const Dtype dtype : {value.q_dtype, value.kv_dtype, value.o_dtype})
+    if (dtype != Dtype::kF32)
+      return std::string(dtype_name(dtype)) +
+             " storage: no bound has been derived for it; f32 is judged";
+  return "";
+}
+
+CaseWork::Prepared& CaseWork::prepare(const PlannedCall& call) {
+  std::unique_ptr<Prepared>& slot = prepared_[call.edit];
+  if (slot == nullptr) {
+    const Stopwatch watch(time_->generate);
+    slot = std::make_unique<Prepared>();
+    slot->inputs = make_inputs(value_);
+    if (call.edit != nullptr) {
+      call.edit(value_, slot->inputs);
+      store_inputs(value_, slot->inputs);
+    }
+  }
+  if (call.needs_truth && !slot->truth) add_truth(*slot);
+  return *slot;
+}
+
+void CaseWork::add_truth(Prepared& prepared) {
+  const double before = time_->oracle;
+  {
+    const Stopwatch watch(time_->oracle);
+    Problem problem;
+    problem.shape = value_.shape;
+    problem.causal = value_.causal;
+    problem.scale_given = value_.scale.has_value();
+    problem.scale = value_.scale ? static_cast<double>(*value_.scale)
+                                 : default_scale(value_.shape.d);
+    problem.q = prepared.inputs.q.data();
+    problem.k = prepared.inputs.k.data();
+    problem.v = prepared.inputs.v.data();
+    prepared.truth.emplace();
+    prepared.truth->oracle = plain_forward(problem);
+    prepared.facts.emplace(problem, prepared.truth->oracle);
+    prepared.truth->reach = &prepared.facts->reach();
+    if (with_twin_)
+      prepared.twin_disagrees =
+          twin_disagreement(problem, prepared.truth->oracle);
+  }
+  prepared.oracle_seconds = time_->oracle - before;
+}
+
+const Bound& CaseWork::bound_for(Prepared& prepared,
+                                 const PrecisionModel& model,
+                                 bool want_weights) {
+  for (const auto& known : prepared.bounds)
+    if (known.model == model && known.with_weights >= want_weights)
+      return *known.bound;
+  const Stopwatch watch(time_->bound);
+  prepared.bounds.push_back({model, want_weights,
+                             std::make_unique<Bound>(compute_bound(
+                                 *prepared.facts, model, want_weights))});
+  return *prepared.bounds.back().bound;
+}
+
+std::optional<Judgement> CaseWork::settled(const JudgedKernel& kernel) {
+  Judgement judgement;
+  judgement.verdict = Verdict::kUnsupported;
+  judgement.reason = not_judged_reason(value_);
+  if (!judgement.reason.empty()) return judgement;
+  const Plan plan = law_->plan(value_, kernel.info);
+  if (plan.not_applicable.empty()) return std::nullopt;
+  judgement.verdict = Verdict::kGaveUp;
+  judgement.reason = plan.not_applicable;
+  return judgement;
+}
+
+std::vector<ForwardCall> CaseWork::calls_for(const JudgedKernel& kernel) {
+  const Plan plan = law_->plan(value_, kernel.info);
+  std::vector<ForwardCall> calls;
+  for (const PlannedCall& planned : plan.calls) {
+    const Prepared& prepared = prepare(planned);
+    ForwardCall call;
+    call.shape = value_.shape;
+    call.q_dtype = value_.q_dtype;
+    call.kv_dtype = value_.kv_dtype;
+    call.o_dtype = value_.o_dtype;
+    call.causal = value_.causal;
+    call.scale = value_.scale;
+    call.want_lse = planned.want_lse;
+    call.want_weights = planned.want_weights;
+    call.placement = planned.placement;
+    call.oracle_seconds = prepared.oracle_seconds;
+    call.q = prepared.inputs.q_bytes.data();
+    call.k = prepared.inputs.k_bytes.data();
+    call.v = prepared.inputs.v_bytes.data();
+    calls.push_back(call);
+  }
+  return calls;
+}
+
+Judgement CaseWork::judge(const JudgedKernel& kernel,
+                          std::span<const CallOutcome> outcomes) {
+  const Plan plan = law_->plan(value_, kernel.info);
+  std::vector<CallView> views(plan.calls.size());
+  for (size_t i = 0; i < views.size(); ++i) {
+    if (auto judgement = judge_outcome(plan.calls[i], outcomes[i]))
+      return *judgement;
+    Prepared& prepared = prepare(plan.calls[i]);
+    views[i] = {&plan.calls[i], &prepared.inputs, &outcomes[i], nullptr};
+    if (!plan.calls[i].needs_truth) continue;
+    if (!prepared.twin_disagrees.empty()) {
+      Judgement judgement;
+      judgement.verdict = Verdict::kGaveUp;
+      judgement.reason = prepared.twin_disagrees;
+      return judgement;
+    }
+    prepared.truth->bound =
+        &bound_for(prepared, kernel.model, plan.calls[i].want_weights);
+    views[i].truth = &*prepared.truth;
+  }
+  const Stopwatch watch(time_->judge);
+  const JudgeInput input{value_, kernel.info, views};
+  Judgement judgement = law_->judge(input);
+  if (judgement.verdict == Verdict::kFailed)
+    judgement.picture = small_case_picture(input);
+  return judgement;
+}
+
+}  // namespace qkvet

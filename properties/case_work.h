@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// One (law, case) made ready to be judged: inputs, oracle and bounds are made
+// once per distinct call and shared by all kernels.
+#ifndef QKVET_PROPERTIES_CASE_WORK_H_
+#define QKVET_PROPERTIES_CASE_WORK_H_
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/executor.h"
+#include "properties/law.h"
+#include "reference/precision.h"
+
+namespace qkvet {
+
+// A kernel as the laws see it.
+struct JudgedKernel {
+  KernelInfo info;
+  PrecisionModel model;
+  bool looser_than_generic = false;
+};
+
+// Where the time of a run goes, in seconds of wall clock, summed over threads.
+struct TimeUse {
+  double generate = 0;  // drawing cases, making and storing inputs
+  double oracle = 0;    // oracle, twin and the bound's facts
+  double bound = 0;     // the bound, per model
+  double kernel = 0;    // calls, with their way to the worker and back
+  double judge = 0;
+
+  double total() const { return generate + oracle + bound + kernel + judge; }
+  void add(const TimeUse& other);
+};
+
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& sum)
+      : sum_(sum), start_(std::chrono::steady_clock::now()) {}
+  ~Stopwatch() {
+    sum_ +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start_)
+            .count();
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double& sum_;
+  std::chrono::steady_clock::time_point start_;
+};
+
+class CaseWork {
+ public:
+  // `with_twin`: the oracle is compared with its twin as well.
+  CaseWork(const Law& law, Case value, bool with_twin, TimeUse& time);
+  ~CaseWork();
+  CaseWork(CaseWork&&) noexcept;
+
+  const Case& value() const { return value_; }
+
+  // The calls that the law makes of this kernel; empty if settled() says why.
+  std::vector<ForwardCall> calls_for(const JudgedKernel& kernel);
+  // A verdict that needs no call: unsupported type, law not applicable.
+  std::optional<Judgement> settled(const JudgedKernel& kernel);
+  // The verdict on what came back, one outcome per call.
+  Judgement judge(const JudgedKernel& kernel,
+                  std::span<const CallOutcome> outcomes);
+
+ private:
+  struct Prepared;  // one distinct edit of the inputs
+  Prepared& prepare(const PlannedCall& call);
+  void add_truth(Prepared& prepared);
+  const Bound& bound_for(Prepared& prepared, const PrecisionModel& model,
+                         bool want_weights);
+
+  const Law* law_;
+  Case value_;
+  bool with_twin_;
+  TimeUse* time_;
+  std::map<InputEdit, std::unique_ptr<Prepared>> prepared_;
+};
+
+// "" or why QKVet cannot judge the case at all.
+std::string not_judged_reason(const Case& value);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_CASE_WORK_H_

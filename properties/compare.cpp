@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/compare.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace qkvet {
+namespace {
+
+template <class Storage>
+std::vector<double> widen(const std::vector<std::byte>& bytes) {
+  std::vector<double> out(bytes.size() / sizeof(Storage));
+  const std::byte* at = bytes.data();
+  for (double& value : out) {
+    Storage stored;
+    std::memcpy(&stored, at, sizeof stored);
+    value = static_cast<double>(stored);
+    at += sizeof stored;
+  }
+  return out;
+}
+
+// Round to nearest in the storage type; the identity for f64.
+double rounded(double value, Dtype dtype) {
+  return dtype == Dtype::kF64 ? value
+                              : static_cast<double>(static_cast<float>(value));
+}
+
+struct View {
+  const std::vector<std::byte>* bytes;
+  const std::vector<double>* truth;
+  const std::vector<double>* bound;
+  const std::vector<double>* reach;  // only for o
+  Dtype dtype;
+  int64_t per_row;  // elements of one query row
+};
+
+View view_of(const JudgeInput& input, const CallView& call, TensorName tensor) {
+  const CallOutcome& outcome = *call.outcome;
+  const Truth& truth = *call.truth;
+  const Dtype dtype = input.value.o_dtype;
+  switch (tensor) {
+    case TensorName::kLse:
+      return {&outcome.lse, &truth.oracle.lse, &truth.bound->lse,
+              nullptr,      lse_dtype(dtype),  1};
+    case TensorName::kWeights:
+      return {&outcome.weights,
+              &truth.oracle.weights,
+              &truth.bound->weights,
+              nullptr,
+              dtype,
+              input.value.shape.Tk};
+    default:
+      return {&outcome.o,  &truth.oracle.o, &truth.bound->o,
+              truth.reach, dtype,           input.value.shape.dv};
+  }
+}
+
+std::string interval_text(double low, double high, Dtype dtype) {
+  return number_text(low, dtype) + " .. " + number_text(high, dtype);
+}
+
+// What the kernel's dialect says about a row that sees no key.
+void compare_empty_row(const JudgeInput& input, TensorName tensor, int64_t n,
+                       double actual, Dtype dtype, Judgement& judgement) {
+  const qkvet_dialect& dialect = input.kernel.dialect;
+  std::string expected;
+  bool good = true;
+  if (tensor == TensorName::kO) {
+    if (dialect.empty_row == QKVET_EMPTY_ROW_ZERO) {
+      expected = "0";
+      good = actual == 0;
+    } else if (dialect.empty_row == QKVET_EMPTY_ROW_NAN) {
+      expected = "nan";
+      good = std::isnan(actual);
+    }
+  } else if (tensor == TensorName::kLse) {
+    const double infinity = std::numeric_limits<double>::infinity();
+    if (dialect.empty_row_lse == QKVET_EMPTY_LSE_MINUS_INF) {
+      expected = "-inf";
+      good = actual == -infinity;
+    } else if (dialect.empty_row_lse == QKVET_EMPTY_LSE_PLUS_INF) {
+      expected = "inf";
+      good = actual == infinity;
+    } else if (dialect.empty_row_lse == QKVET_EMPTY_LSE_NAN) {
+      expected = "nan";
+      good = std::isnan(actual);
+    }
+  }
+  if (expected.empty()) return;  // not declared: not judged
+  ++judgement.compared;
+  if (good) return;
+  Finding finding;
+  finding.where = element_name(tensor, input.value.shape, n);
+  finding.expected = expected + " (declared for a row that sees no key)";
+  finding.actual = number_text(actual, dtype);
+  finding.ratio = std::numeric_limits<double>::infinity();
+  add_failure(judgement, std::move(finding));
+}
+
+// One element against [truth - bound, truth + bound].
+void compare_element(const View& view, TensorName tensor, const Shape& shape,
+                     int64_t n, double actual, Judgement& judgement) {
+  const auto at = static_cast<size_t>(n);
+  const double truth = (*view.truth)[at];
+  const double bound = (*view.bound)[at];
+  if (bound == std::numeric_limits<double>::infinity()) {
+    ++judgement.vacuous;  // intermediate overflow is legitimate here
+    return;
+  }
+  const double low = rounded(truth - bound, view.dtype);
+  const double high = rounded(truth + bound, view.dtype);
+  const bool inside = low <= actual && actual <= high;
+  const double reach = view.reach != nullptr ? (*view.reach)[at] : 0;
+  if (reach > 0 && bound >= reach / 2)
+    ++judgement.vacuous;
+  else
+    ++judgement.compared;
+  const double error = std::fabs(actual - truth);
+  double ratio = 0;
+  if (inside)
+    ratio = error == 0 ? 0 : std::min(error / bound, 1.0);
+  else
+    ratio = error > 0 ? error / bound
+                      : std::numeric_limits<double>::infinity();  // NaN
+  if (inside) {
+    judgement.worst_ratio = std::max(judgement.worst_ratio, ratio);
+    return;
+  }
+  Finding finding;
+  finding.where = element_name(tensor, shape, n);
+  finding.expected = number_text(truth, view.dtype);
+  finding.actual = number_text(actual, view.dtype);
+  finding.allowed = interval_text(low, high, view.dtype);
+  finding.ratio = ratio;
+  add_failure(judgement, std::move(finding));
+}
+
+}  // namespace
+
+Dtype lse_dtype(Dtype o) {
+  return o == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
+}
+
+std::vector<double> as_doubles(const std::vector<std::byte>& bytes,
+                               Dtype dtype) {
+  return dtype == Dtype::kF64 ? widen<double>(bytes) : widen<float>(bytes);
+}
+
+std::string number_text(double value, Dtype dtype) {
+  if (std::isnan(value)) return "nan";  // no sign: it means nothing
+  char buffer[64];
+  const auto result = dtype == Dtype::kF64
+                          ? std::to_chars(buffer, buffer + sizeof buffer, value)
+                          : std::to_chars(buffer, buffer + sizeof buffer,
+                                          static_cast<float>(value));
+  return {buffer, result.ptr};
+}
+
+std::string element_name(TensorName tensor, const Shape& s, int64_t n) {
+  const int64_t width = tensor == TensorName::kLse       ? 1
+                        : tensor == TensorName::kWeights ? s.Tk
+                                                         : s.dv;
+  const int64_t c = n % width, i = n / width % s.Tq;
+  const int64_t h = n / width / s.Tq % s.H, b = n / width / s.Tq / s.H;
+  std::string text = tensor_name(tensor);
+  text += "[b=" + std::to_string(b) + ",h=" + std::to_string(h) +
+          ",i=" + std::to_string(i);
+  if (tensor != TensorName::kLse)
+    text +=
+        (tensor == TensorName::kWeights ? ",j=" : ",c=") + std::to_string(c);
+  return text + "]";
+}
+
+void add_failure(Judgement& judgement, Finding finding) {
+  judgement.verdict = Verdict::kFailed;
+  judgement.worst_ratio = std::max(judgement.worst_ratio, finding.ratio);
+  if (!judgement.finding || judgement.finding->ratio < finding.ratio)
+    judgement.finding = std::move(finding);
+}
+
+void compare_with_zero(TensorName tensor, const Shape& shape, int64_t n,
+                       double actual, Dtype dtype, Judgement& judgement) {
+  ++judgement.compared;
+  if (actual == 0) return;
+  Finding finding;
+  finding.where = element_name(tensor, shape, n);
+  finding.expected = "0, exactly";
+  finding.actual = number_text(actual, dtype);
+  add_failure(judgement, std::move(finding));
+}
+
+void compare_with_truth(const JudgeInput& input, const CallView& call,
+                        TensorName tensor, Judgement& judgement) {
+  const View view = view_of(input, call, tensor);
+  const std::vector<double> actual = as_doubles(*view.bytes, view.dtype);
+  const std::vector<int64_t>& visible = call.truth->oracle.visible;
+  for (size_t n = 0; n < actual.size(); ++n) {
+    const auto row = n / static_cast<size_t>(view.per_row);
+    if (visible[row] == 0) {
+      compare_empty_row(input, tensor, static_cast<int64_t>(n), actual[n],
+                        view.dtype, judgement);
+    } else if (std::isnan((*view.bound)[n])) {
+      judgement.verdict = Verdict::kGaveUp;
+      judgement.reason = "the bound is NaN: a defect of QKVet, please report";
+      return;
+    } else {
+      compare_element(view, tensor, input.value.shape, static_cast<int64_t>(n),
+                      actual[n], judgement);
+    }
+  }
+}
+
+}  // namespace qkvet

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Comparing outputs, element by element. Every comparison is written so that
+// NaN fails.
+#ifndef QKVET_PROPERTIES_COMPARE_H_
+#define QKVET_PROPERTIES_COMPARE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "properties/law.h"
+
+namespace qkvet {
+
+// A packed output as doubles. `bytes` is f32 or f64.
+std::vector<double> as_doubles(const std::vector<std::byte>& bytes,
+                               Dtype dtype);
+// The storage type of lse where o is stored as `o`.
+Dtype lse_dtype(Dtype o);
+
+// "o[b=0,h=1,i=2,c=3]" for the n-th element of a packed output.
+std::string element_name(TensorName tensor, const Shape& shape, int64_t n);
+
+// Shortest text that tells the number from its neighbours in `dtype`.
+std::string number_text(double value, Dtype dtype);
+
+// Judges one output against the oracle: accepts y exactly if
+// RN(o - B) <= y <= RN(o + B), rounded to the storage type. Rows without a
+// visible key are judged by the kernel's dialect. Adds to `judgement`.
+void compare_with_truth(const JudgeInput& input, const CallView& call,
+                        TensorName tensor, Judgement& judgement);
+
+// Records an element that must be exactly zero (+0 or -0).
+void compare_with_zero(TensorName tensor, const Shape& shape, int64_t n,
+                       double actual, Dtype dtype, Judgement& judgement);
+
+// Keeps the finding with the largest ratio; the first among equals.
+void add_failure(Judgement& judgement, Finding finding);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_COMPARE_H_

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// The comparer itself: values that must pass, must fail, and must not count.
+#include "properties/compare.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "properties/fake_executor.h"
+
+namespace qkvet {
+namespace {
+
+// One row of one output with truth 1 and the given bound.
+class OneElement {
+ public:
+  OneElement(double truth, double bound, double reach) {
+    truth_.oracle.o = {truth};
+    truth_.oracle.visible = {1};
+    bound_.o = {bound};
+    reach_ = {reach};
+    truth_.bound = &bound_;
+    truth_.reach = &reach_;
+  }
+  Judgement judge(double actual) {
+    outcome_.o = doubles_as_floats({actual});
+    CallView view{nullptr, nullptr, &outcome_, &truth_};
+    Judgement judgement;
+    compare_with_truth({value_, info_, {&view, 1}}, view, TensorName::kO,
+                       judgement);
+    return judgement;
+  }
+  Truth truth_;
+  KernelInfo info_ = FakeExecutor::info();
+
+ private:
+  Bound bound_;
+  std::vector<double> reach_;
+  CallOutcome outcome_;
+  Case value_;
+};
+
+TEST(Compare, InsideTheBoundPassesAndReportsTheRatio) {
+  OneElement element(1, 0x1p-20, 4);
+  const Judgement judgement = element.judge(1 + 0x1p-21);
+  EXPECT_EQ(judgement.verdict, Verdict::kPassed);
+  EXPECT_DOUBLE_EQ(judgement.worst_ratio, 0.5);
+  EXPECT_EQ(judgement.compared, 1);
+}
+
+TEST(Compare, TheIntervalIsRoundedToTheStorageType) {
+  // 0.1 is no float: its nearest float is right even with a bound of 0.
+  OneElement element(0.1, 0, 4);
+  EXPECT_EQ(element.judge(static_cast<double>(0.1f)).verdict, Verdict::kPassed);
+  EXPECT_EQ(element.judge(std::nextafter(0.1f, 1.0f)).verdict,
+            Verdict::kFailed);
+}
+
+TEST(Compare, OutsideFailsOnEitherSide) {
+  OneElement element(1, 0x1p-20, 4);
+  EXPECT_EQ(element.judge(1 + 0x1p-19).verdict, Verdict::kFailed);
+  EXPECT_EQ(element.judge(1 - 0x1p-19).verdict, Verdict::kFailed);
+  EXPECT_EQ(element.judge(-1).verdict, Verdict::kFailed);
+}
+
+TEST(Compare, NaNAndInfinityFail) {
+  OneElement element(1, 1e30, 4);
+  for (const double bad : {std::nan(""), double{INFINITY}, -double{INFINITY}}) {
+    const Judgement judgement = element.judge(bad);
+    EXPECT_EQ(judgement.verdict, Verdict::kFailed);
+    EXPECT_TRUE(std::isinf(judgement.finding->ratio));
+  }
+}
+
+TEST(Compare, ABoundAsWideAsTheValuesIsVacuous) {
+  OneElement wide(1, 2, 4);
+  EXPECT_EQ(wide.judge(1).vacuous, 1);
+  EXPECT_EQ(wide.judge(1).compared, 0);
+  OneElement infinite(1, INFINITY, 4);
+  EXPECT_EQ(infinite.judge(INFINITY).verdict, Verdict::kPassed);
+  EXPECT_EQ(infinite.judge(1).compared, 0);
+}
+
+TEST(Compare, ANaNBoundIsADefectOfOurs) {
+  OneElement element(1, std::nan(""), 4);
+  EXPECT_EQ(element.judge(1).verdict, Verdict::kGaveUp);
+}
+
+TEST(Compare, EmptyRowsFollowTheDialect) {
+  OneElement element(std::nan(""), 0, 0);
+  element.truth_.oracle.visible = {0};
+  EXPECT_EQ(element.judge(7).compared, 0);  // nothing declared
+  element.info_.dialect.empty_row = QKVET_EMPTY_ROW_ZERO;
+  EXPECT_EQ(element.judge(0).verdict, Verdict::kPassed);
+  EXPECT_EQ(element.judge(7).verdict, Verdict::kFailed);
+  EXPECT_EQ(element.judge(std::nan("")).verdict, Verdict::kFailed);
+  element.info_.dialect.empty_row = QKVET_EMPTY_ROW_NAN;
+  EXPECT_EQ(element.judge(std::nan("")).verdict, Verdict::kPassed);
+  EXPECT_EQ(element.judge(0).verdict, Verdict::kFailed);
+}
+
+TEST(Compare, ElementsAreNamedByTheirIndices) {
+  const Shape shape{2, 3, 3, 4, 5, 6, 7};
+  EXPECT_EQ(element_name(TensorName::kO, shape, ((1 * 3 + 2) * 4 + 3) * 7 + 6),
+            "o[b=1,h=2,i=3,c=6]");
+  EXPECT_EQ(element_name(TensorName::kLse, shape, (1 * 3 + 2) * 4 + 3),
+            "lse[b=1,h=2,i=3]");
+  EXPECT_EQ(element_name(TensorName::kWeights, shape, 4),
+            "weights[b=0,h=0,i=0,j=4]");
+}
+
+TEST(Compare, NumbersReadBack) {
+  EXPECT_EQ(number_text(0.1f, Dtype::kF32), "0.1");
+  EXPECT_EQ(number_text(1.0 / 3, Dtype::kF64), "0.3333333333333333");
+}
+
+}  // namespace
+}  // namespace qkvet

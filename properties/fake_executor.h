@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests: kernels that are functions. By default the oracle itself, rounded
+// to f32, which every law must pass; a test spoils its answer to see a law
+// fail.
+#ifndef QKVET_PROPERTIES_FAKE_EXECUTOR_H_
+#define QKVET_PROPERTIES_FAKE_EXECUTOR_H_
+
+#include <cstring>
+#include <functional>
+
+#include "core/executor.h"
+#include "properties/runner.h"
+#include "reference/oracle.h"
+#include "reference/precision.h"
+
+namespace qkvet {
+
+inline std::vector<double> floats_as_doubles(const std::byte* bytes,
+                                             int64_t count) {
+  std::vector<double> out(static_cast<size_t>(count));
+  for (size_t i = 0; i < out.size(); ++i) {
+    float value;
+    std::memcpy(&value, bytes + i * sizeof value, sizeof value);
+    out[i] = static_cast<double>(value);
+  }
+  return out;
+}
+
+inline std::vector<std::byte> doubles_as_floats(
+    const std::vector<double>& values) {
+  std::vector<std::byte> out(values.size() * sizeof(float));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto value = static_cast<float>(values[i]);
+    std::memcpy(out.data() + i * sizeof value, &value, sizeof value);
+  }
+  return out;
+}
+
+class FakeExecutor : public Executor {
+ public:
+  // Called before the oracle, to spoil the question, and after it, to spoil
+  // the answer.
+  using Question = std::function<void(ForwardCall&, Problem&)>;
+  using Answer =
+      std::function<void(const ForwardCall&, OracleOutput&, CallOutcome&)>;
+
+  explicit FakeExecutor(Question question = {}, Answer answer = {})
+      : question_(std::move(question)), answer_(std::move(answer)) {
+    infos_.push_back(info());
+  }
+
+  static KernelInfo info() {
+    KernelInfo info;
+    info.name = "fake/oracle";
+    info.capabilities.struct_size = sizeof(qkvet_capabilities);
+    info.capabilities.options =
+        QKVET_OPTION_CAUSAL_TOP_LEFT | QKVET_OPTION_CAUSAL_BOTTOM_RIGHT |
+        QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE | QKVET_OPTION_LSE |
+        QKVET_OPTION_WEIGHTS | QKVET_OPTION_GROUPED_HEADS |
+        QKVET_OPTION_VALUE_WIDTH | QKVET_OPTION_CROSS_LENGTHS;
+    return info;
+  }
+  static KernelUnderTest under_test() {
+    KernelUnderTest kernel;
+    kernel.judged = {info(), generic_precision(), false};
+    return kernel;
+  }
+
+  const std::vector<KernelInfo>& kernels() const override { return infos_; }
+
+  std::vector<CallOutcome> run(int,
+                               std::span<const ForwardCall> calls) override {
+    std::vector<CallOutcome> outcomes;
+    for (const ForwardCall& call : calls) outcomes.push_back(one(call));
+    return outcomes;
+  }
+
+ private:
+  CallOutcome one(ForwardCall call) {
+    const Shape& s = call.shape;
+    const auto q = floats_as_doubles(call.q, s.q_elements());
+    const auto k = floats_as_doubles(call.k, s.k_elements());
+    const auto v = floats_as_doubles(call.v, s.v_elements());
+    Problem problem{
+        s,
+        call.causal,
+        call.scale ? static_cast<double>(*call.scale) : default_scale(s.d),
+        call.scale.has_value(),
+        q.data(),
+        k.data(),
+        v.data()};
+    if (question_) question_(call, problem);
+    OracleOutput oracle = plain_forward(problem);
+    CallOutcome outcome;
+    if (answer_) answer_(call, oracle, outcome);
+    if (outcome.status != CallStatus::kDone) return outcome;
+    outcome.o = doubles_as_floats(oracle.o);
+    if (call.want_lse) outcome.lse = doubles_as_floats(oracle.lse);
+    if (call.want_weights) outcome.weights = doubles_as_floats(oracle.weights);
+    return outcome;
+  }
+
+  Question question_;
+  Answer answer_;
+  std::vector<KernelInfo> infos_;
+};
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_FAKE_EXECUTOR_H_

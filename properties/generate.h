@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases for a law, and smaller ones out of a failing one. This and shrink.cpp
+// are the only places that know RapidCheck.
+#ifndef QKVET_PROPERTIES_GENERATE_H_
+#define QKVET_PROPERTIES_GENERATE_H_
+
+#include <rapidcheck.h>
+
+#include <string>
+#include <vector>
+
+#include "properties/law.h"
+#include "properties/size_class.h"
+
+namespace qkvet {
+
+// Cases that meet the law's precondition, aimed: extents at 1, primes, lane
+// and tile multiples and their neighbours; every data preset; every head
+// ratio; Tq below, at and above Tk. Shrinkable.
+rc::Gen<Case> case_generator(const Law& law,
+                             SizeClass largest = SizeClass::kLarge);
+
+// Case number `number` of the plan with this seed: a pure function.
+Case planned_case(const Law& law, uint64_t seed, int64_t number,
+                  SizeClass largest = SizeClass::kLarge);
+
+// Simpler cases that meet the law's precondition, the simplest first.
+std::vector<Case> simpler_cases(const Law& law, const Case& value);
+
+// Whether the data aims beyond what the bound can judge everywhere; such cases
+// do not count against a run that is mostly vacuous.
+bool is_stress(const Case& value);
+
+// B + H + Hkv + Tq + Tk + d + dv.
+int64_t sum_of_extents(const Shape& shape);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_GENERATE_H_

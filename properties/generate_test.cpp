@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/generate.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "properties/visibility.h"
+
+namespace qkvet {
+namespace {
+
+TEST(Generate, PlannedCasesAreValidFitAndRepeatable) {
+  for (const Law* law : all_laws())
+    for (int64_t n = 1; n <= 2000; ++n) {
+      const Case value = planned_case(*law, 5, n);
+      ASSERT_EQ(invalid_reason(value), "") << to_string(value);
+      ASSERT_EQ(law->fit(value), value) << law->id << " " << to_string(value);
+      ASSERT_EQ(planned_case(*law, 5, n), value);
+      if (law->aim.causal) {
+        ASSERT_GT(rows_with_masked_keys(value), 0);
+      }
+    }
+}
+
+TEST(Generate, SeedAndNumberAndLawMatter) {
+  const Law& law = *find_law("agrees_with_oracle");
+  EXPECT_NE(planned_case(law, 1, 1), planned_case(law, 1, 2));
+  EXPECT_NE(planned_case(law, 1, 1), planned_case(law, 2, 1));
+}
+
+// The aims that the README names are met, not only possible.
+TEST(Generate, AimsAreMet) {
+  const Law& law = *find_law("agrees_with_oracle");
+  std::set<std::string> data;
+  std::set<int64_t> groups;
+  int longer = 0, shorter = 0, equal = 0, one = 0, wide = 0, scaled = 0;
+  constexpr int kCases = 4000;
+  for (int64_t n = 1; n <= kCases; ++n) {
+    const Case value = planned_case(law, 1, n);
+    const Shape& s = value.shape;
+    data.insert(recipe_text(make_recipe(value.k.kind)));
+    data.insert(recipe_text(make_recipe(value.v.kind)));
+    groups.insert(s.group());
+    longer += s.Tq > s.Tk;
+    shorter += s.Tq < s.Tk;
+    equal += s.Tq == s.Tk;
+    one += s.Tq == 1;
+    wide += s.Tk > 64;
+    scaled += value.scale.has_value();
+  }
+  for (const char* recipe :
+       {"normal", "small", "lattice", "count", "onehot", "equal", "ascending",
+        "descending", "dominant", "large", "offset", "cancelling", "heavy"})
+    EXPECT_TRUE(data.contains(recipe)) << recipe;
+  for (const int64_t group : {1, 2, 3, 4, 5, 7})
+    EXPECT_TRUE(groups.contains(group)) << group;
+  for (const int count : {longer, shorter, equal, one, wide, scaled})
+    EXPECT_GT(count, kCases / 100);
+}
+
+TEST(Generate, MostCasesAreSmall) {
+  const Law& law = *find_law("agrees_with_oracle");
+  int small = 0;
+  constexpr int kCases = 2000;
+  for (int64_t n = 1; n <= kCases; ++n) {
+    const Shape s = planned_case(law, 1, n).shape;
+    small += s.H <= 8 && s.Tq <= 24 && s.Tk <= 24 && s.d <= 24;
+  }
+  EXPECT_GT(small, kCases * 8 / 10);
+}
+
+TEST(Generate, SimplerCasesAreValidFitAndOther) {
+  for (const Law* law : all_laws())
+    for (int64_t n = 1; n <= 40; ++n) {
+      const Case value = planned_case(*law, 3, n);
+      for (const Case& simpler : simpler_cases(*law, value)) {
+        ASSERT_EQ(invalid_reason(simpler), "");
+        ASSERT_EQ(law->fit(simpler), simpler);
+        ASSERT_NE(simpler, value);
+      }
+    }
+}
+
+// Descending always at the first simpler case ends: no two cases are each
+// simpler than the other.
+TEST(Generate, ShrinkingEnds) {
+  for (const Law* law : all_laws())
+    for (int64_t n = 1; n <= 40; ++n)
+      for (const bool last : {false, true}) {
+        Case value = planned_case(*law, 9, n);
+        int steps = 0;
+        for (; steps < 1000; ++steps) {
+          const std::vector<Case> simpler = simpler_cases(*law, value);
+          if (simpler.empty()) break;
+          value = last ? simpler.back() : simpler.front();
+        }
+        EXPECT_LT(steps, 1000) << law->id << " " << to_string(value);
+      }
+}
+
+// The generator shrinks through RapidCheck as well.
+TEST(Generate, RapidCheckFindsAndShrinks) {
+  const Law& law = *find_law("agrees_with_oracle");
+  const auto gen = case_generator(law);
+  const auto fails = [](const Case& c) { return c.shape.Tk >= 3; };
+  rc::Shrinkable<Case> found = gen(rc::Random(4), 100);
+  for (uint64_t seed = 5; !fails(found.value()); ++seed)
+    found = gen(rc::Random(seed), 100);
+  for (auto simpler = found.shrinks();;) {
+    const auto next = simpler.next();
+    if (!next) break;
+    if (!fails(next->value())) continue;
+    found = *next;
+    simpler = found.shrinks();
+  }
+  EXPECT_EQ(found.value().shape.Tk, 3);
+  EXPECT_EQ(found.value().shape.d, 1);
+}
+
+}  // namespace
+}  // namespace qkvet

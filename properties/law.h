@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// A law is data and pure functions: which calls to make of a case (plan), and
+// what their outputs must be (judge). Only the runner touches kernels.
+#ifndef QKVET_PROPERTIES_LAW_H_
+#define QKVET_PROPERTIES_LAW_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/call.h"
+#include "core/case.h"
+#include "core/kernel_info.h"
+#include "core/verdict.h"
+#include "reference/bound.h"
+#include "reference/oracle.h"
+
+namespace qkvet {
+
+// Changes the inputs of a case (exact doubles); they are stored afterwards.
+using InputEdit = void (*)(const Case& value, Inputs& inputs);
+
+// One forward call that a law wants.
+struct PlannedCall {
+  InputEdit edit = nullptr;  // on top of the case's own data
+  bool want_lse = false;
+  bool want_weights = false;
+  bool needs_truth = false;  // oracle and bound
+  Placement placement = Placement::kEnd;
+};
+
+struct Plan {
+  std::vector<PlannedCall> calls;
+  // If the law says nothing about this case or kernel: one line why.
+  std::string not_applicable;
+};
+
+// The oracle's answer to one call, and the bound for the kernel's model.
+struct Truth {
+  OracleOutput oracle;
+  const Bound* bound = nullptr;
+  const std::vector<double>* reach = nullptr;  // BoundFacts::reach()
+};
+
+// One call as the judge sees it.
+struct CallView {
+  const PlannedCall* planned = nullptr;
+  const Inputs* inputs = nullptr;
+  const CallOutcome* outcome = nullptr;
+  const Truth* truth = nullptr;  // if the plan asked for it
+};
+
+// The element that speaks most clearly against a kernel.
+struct Finding {
+  std::string where;     // "o[b=0,h=0,i=1,c=0]"
+  std::string expected;  // a number or a short phrase
+  std::string actual;
+  std::string allowed;  // "0.99999988 .. 1.0000001"; "" where it says nothing
+  std::string looks;    // what it looks like; "" if nothing is known
+  double ratio = 0;     // error/bound; 0 for exact laws
+};
+
+// What a failure is a failure of.
+enum class FailureKind : uint8_t {
+  kLaw,     // the law that made the call
+  kMemory,  // the memory law, whichever law made the call
+  kCrash,   // the kernel died: no law was judged
+  kHang     // the kernel hung or took all memory: the same, but slow
+};
+
+struct Judgement {
+  Verdict verdict = Verdict::kPassed;
+  FailureKind kind = FailureKind::kLaw;  // with Failed
+  std::string reason;                // for every verdict but Passed and Failed
+  int64_t compared = 0;              // comparisons that could have failed
+  int64_t vacuous = 0;               // comparisons that could not
+  double worst_ratio = 0;            // largest error/bound of all elements
+  std::optional<Finding> finding;    // with Failed
+  std::vector<std::string> picture;  // with Failed: a small case, whole
+};
+
+struct JudgeInput {
+  const Case& value;
+  const KernelInfo& kernel;
+  std::span<const CallView> calls;  // as planned, all of them done
+};
+
+// LSE is asked for where the kernel has it in a base that the oracle states.
+inline bool wants_lse(const KernelInfo& kernel) {
+  return kernel.has_option(QKVET_OPTION_LSE) &&
+         kernel.dialect.lse_base != QKVET_LSE_BASE2;
+}
+inline bool wants_weights(const KernelInfo& kernel) {
+  return kernel.has_option(QKVET_OPTION_WEIGHTS);
+}
+
+// What the generator must provide for the law's precondition.
+struct Aim {
+  bool causal = false;    // at least one key is masked for some row
+  bool free_v = true;     // false: fit() fixes the data of v
+  bool free_data = true;  // false: the law makes its own q, k and v
+};
+
+struct Law {
+  const char* id;  // the file's name
+  const char* sentence;
+  const char* formula;
+  const char* precondition;
+  const char* reason;    // why it is true in exact arithmetic
+  const char* rounding;  // why rounding cannot break it
+  const char* earns;     // what earns its place: (a), (b), (c) or (d)
+  Aim aim;
+  // The nearest case that meets the precondition; idempotent.
+  Case (*fit)(Case value);
+  Plan (*plan)(const Case& value, const KernelInfo& kernel);
+  Judgement (*judge)(const JudgeInput& input);
+};
+
+// From specific to general, agreement last.
+std::span<const Law* const> all_laws();
+const Law* find_law(std::string_view id);
+
+// The law that faults on guard pages and canaries are failures of, whichever
+// law made the call.
+inline constexpr const char* kMemoryLaw = "reads_only_its_inputs";
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_LAW_H_

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every law passes the oracle itself, and fails what it exists to fail.
+#include "properties/law.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "properties/fake_executor.h"
+#include "properties/generate.h"
+#include "properties/shrink.h"
+
+namespace qkvet {
+namespace {
+
+Judgement check(const std::string& law, const std::string& text,
+                FakeExecutor& executor) {
+  const ParsedCase parsed = parse_case(text);
+  EXPECT_TRUE(parsed.value) << parsed.error;
+  TimeUse time;
+  return check_case(*find_law(law), *parsed.value,
+                    FakeExecutor::under_test().judged, 0, executor,
+                    /*with_twin=*/true, time);
+}
+
+TEST(Laws, StateAllFiveThingsUnderAUniqueId) {
+  std::set<std::string> ids;
+  for (const Law* law : all_laws()) {
+    EXPECT_TRUE(ids.insert(law->id).second) << law->id;
+    for (const char* text : {law->sentence, law->formula, law->precondition,
+                             law->reason, law->rounding, law->earns})
+      EXPECT_GT(std::string(text).size(), 3u) << law->id;
+    EXPECT_EQ(std::string(law->earns)[0], '(') << law->id;
+  }
+  EXPECT_STREQ(all_laws().back()->id, "agrees_with_oracle");
+  EXPECT_NE(find_law(kMemoryLaw), nullptr);
+  EXPECT_EQ(find_law("no_such_law"), nullptr);
+}
+
+TEST(Laws, PassTheOracleOnEveryPlannedCase) {
+  FakeExecutor oracle;
+  const KernelUnderTest kernel = FakeExecutor::under_test();
+  TimeUse time;
+  for (const Law* law : all_laws()) {
+    int checked = 0;
+    for (int64_t n = 1; n <= 150; ++n) {
+      const Case value = planned_case(*law, 77, n);
+      const Judgement judgement =
+          check_case(*law, value, kernel.judged, 0, oracle, n % 4 == 0, time);
+      ASSERT_EQ(judgement.verdict, Verdict::kPassed)
+          << law->id << " " << to_string(value) << " "
+          << (judgement.finding
+                  ? judgement.finding->where + " " + judgement.finding->actual
+                  : judgement.reason);
+      checked += judgement.compared > 0;
+    }
+    EXPECT_GT(checked, 120) << law->id;
+  }
+}
+
+TEST(Laws, AgreementSeesOneWrongElement) {
+  FakeExecutor spoiled({}, [](const ForwardCall&, OracleOutput& oracle,
+                              CallOutcome&) { oracle.o[3] *= 1.001; });
+  const Judgement judgement =
+      check("agrees_with_oracle", "f32,B1,H1,Tq2,Tk3,d2", spoiled);
+  ASSERT_EQ(judgement.verdict, Verdict::kFailed);
+  EXPECT_EQ(judgement.finding->where, "o[b=0,h=0,i=1,c=1]");
+  EXPECT_GT(judgement.finding->ratio, 1);
+}
+
+TEST(Laws, AgreementSeesNaNAndInfinity) {
+  for (const double bad : {std::nan(""), double{INFINITY}, -double{INFINITY}}) {
+    FakeExecutor spoiled({}, [bad](const ForwardCall&, OracleOutput& oracle,
+                                   CallOutcome&) { oracle.o[0] = bad; });
+    EXPECT_EQ(
+        check("agrees_with_oracle", "f32,B1,H1,Tq2,Tk3,d2", spoiled).verdict,
+        Verdict::kFailed)
+        << bad;
+  }
+}
+
+TEST(Laws, AgreementSeesLseAndWeights) {
+  FakeExecutor lse({}, [](const ForwardCall&, OracleOutput& oracle,
+                          CallOutcome&) { oracle.lse[0] += 1e-3; });
+  const Judgement judgement =
+      check("agrees_with_oracle", "f32,B1,H1,Tq2,Tk3,d2", lse);
+  ASSERT_EQ(judgement.verdict, Verdict::kFailed);
+  EXPECT_EQ(judgement.finding->where, "lse[b=0,h=0,i=0]");
+  FakeExecutor weights({}, [](const ForwardCall&, OracleOutput& oracle,
+                              CallOutcome&) { oracle.weights[5] *= 0.999; });
+  EXPECT_EQ(
+      check("agrees_with_oracle", "f32,B1,H1,Tq2,Tk3,d2", weights).verdict,
+      Verdict::kFailed);
+}
+
+TEST(Laws, FutureWeightsSeeTheSmallestLeak) {
+  // A mask of -20 instead of -infinity.
+  FakeExecutor leak({}, [](const ForwardCall&, OracleOutput& oracle,
+                           CallOutcome&) { oracle.o[0] += 2e-9; });
+  const Judgement judgement =
+      check("future_weights_are_zero", "f32,B1,H1,Tq2,Tk2,d1,causal", leak);
+  ASSERT_EQ(judgement.verdict, Verdict::kFailed);
+  EXPECT_EQ(judgement.finding->expected, "0, exactly");
+}
+
+TEST(Laws, FutureWeightsAcceptMinusZero) {
+  FakeExecutor minus(
+      {}, [](const ForwardCall&, OracleOutput& oracle, CallOutcome&) {
+        for (double& o : oracle.o)
+          if (o == 0) o = -0.0;
+      });
+  EXPECT_EQ(
+      check("future_weights_are_zero", "f32,B1,H1,Tq3,Tk3,d2,causal", minus)
+          .verdict,
+      Verdict::kPassed);
+}
+
+TEST(Laws, FutureWeightsSayNothingWithoutAMask) {
+  FakeExecutor oracle;
+  EXPECT_EQ(
+      check("future_weights_are_zero", "f32,B1,H1,Tq3,Tk3,d2", oracle).verdict,
+      Verdict::kGaveUp);
+}
+
+TEST(Laws, RowSumsSeeALostKey) {
+  FakeExecutor lost(
+      {}, [](const ForwardCall& call, OracleOutput& oracle, CallOutcome&) {
+        // The weight of the last key is left out of the numerator.
+        const auto n = static_cast<double>(call.shape.Tk);
+        for (double& o : oracle.o) o *= 1 - 1 / n;
+      });
+  EXPECT_EQ(check("weights_sum_to_one", "f32,B1,H1,Tq1,Tk100,d1,q=zero", lost)
+                .verdict,
+            Verdict::kFailed);
+}
+
+TEST(Laws, RowSumsSeeReturnedWeights) {
+  FakeExecutor spoiled({}, [](const ForwardCall&, OracleOutput& oracle,
+                              CallOutcome&) { oracle.weights[1] += 1e-4; });
+  const Judgement judgement =
+      check("weights_sum_to_one", "f32,B1,H1,Tq1,Tk4,d1", spoiled);
+  ASSERT_EQ(judgement.verdict, Verdict::kFailed);
+  EXPECT_EQ(judgement.finding->where, "sum over j of weights[b=0,h=0,i=0]");
+}
+
+Judgement with_scale(double (*wrong)(const Problem&)) {
+  FakeExecutor executor([wrong](ForwardCall&, Problem& problem) {
+    problem.scale = wrong(problem);
+  });
+  return check("scale_is_one_over_sqrt_d",
+               "f32,B1,H3,Tq1,Tk3,d16,q=zero,k=zero,v=zero", executor);
+}
+
+TEST(Laws, ScaleNamesWhatItLooksLike) {
+  const std::pair<double (*)(const Problem&), const char*> wrongs[] = {
+      {[](const Problem&) { return 1.0; }, "no scale at all"},
+      {[](const Problem& p) { return p.scale * p.scale; }, "applied twice"},
+      {[](const Problem& p) {
+         return 1 / std::sqrt(static_cast<double>(p.shape.d * p.shape.H));
+       },
+       "model width"},
+      {[](const Problem& p) { return p.scale * 1.01; },
+       "1.01 times the right one"}};
+  for (const auto& [wrong, name] : wrongs) {
+    const Judgement judgement = with_scale(wrong);
+    ASSERT_EQ(judgement.verdict, Verdict::kFailed) << name;
+    // A scale squared at d = 16 is 1/16, also 1/d: the first guess counts.
+    EXPECT_NE(judgement.finding->looks.find(name), std::string::npos)
+        << judgement.finding->looks;
+  }
+}
+
+// The law must notice 1e-4 in f32.
+TEST(Laws, ScaleSeesOneInTenThousand) {
+  EXPECT_EQ(with_scale([](const Problem& p) { return p.scale; }).verdict,
+            Verdict::kPassed);
+  EXPECT_EQ(
+      with_scale([](const Problem& p) { return p.scale * 1.0001; }).verdict,
+      Verdict::kFailed);
+}
+
+TEST(Laws, PerturbationSeesADenominatorOverTheFuture) {
+  FakeExecutor leak(
+      [](ForwardCall&, Problem& problem) { problem.causal = Causal::kNone; });
+  EXPECT_EQ(check("future_changes_nothing",
+                  "f32,B1,H1,Tq2,Tk2,d1,causal,seed=2", leak)
+                .verdict,
+            Verdict::kFailed);
+}
+
+TEST(Laws, PerturbationIsBitwise) {
+  int calls = 0;
+  FakeExecutor drift(
+      {}, [&calls](const ForwardCall&, OracleOutput& oracle, CallOutcome&) {
+        if (calls++ == 1)
+          oracle.o[0] = std::nextafter(static_cast<float>(oracle.o[0]), 9.0f);
+      });
+  EXPECT_EQ(check("future_changes_nothing",
+                  "f32,B1,H1,Tq2,Tk2,d1,causal,seed=2", drift)
+                .verdict,
+            Verdict::kFailed);
+}
+
+TEST(Laws, MemorySeesNaNFromBesideATensor) {
+  FakeExecutor slack(
+      {}, [](const ForwardCall& call, OracleOutput& oracle, CallOutcome&) {
+        if (call.placement == Placement::kStart) oracle.o[0] = std::nan("");
+      });
+  const Judgement judgement =
+      check("reads_only_its_inputs", "f32,B1,H1,Tq1,Tk2,d3", slack);
+  ASSERT_EQ(judgement.verdict, Verdict::kFailed);
+  EXPECT_NE(judgement.finding->looks.find("beside a tensor"),
+            std::string::npos);
+}
+
+TEST(Laws, FaultsBelongToTheMemoryLawWhoeverCalled) {
+  FakeExecutor fault(
+      {}, [](const ForwardCall& call, OracleOutput&, CallOutcome& outcome) {
+        outcome.status = CallStatus::kFault;
+        MemoryFault where;
+        where.tensor = TensorName::kK;
+        where.tensor_bytes = call.shape.k_elements() * 4;
+        outcome.fault = where;
+      });
+  const Judgement judgement =
+      check("agrees_with_oracle", "f32,B1,H1,Tq1,Tk2,d3", fault);
+  ASSERT_EQ(judgement.verdict, Verdict::kFailed);
+  EXPECT_EQ(judgement.kind, FailureKind::kMemory);
+  EXPECT_EQ(&failed_law(*find_law("agrees_with_oracle"), judgement),
+            find_law(kMemoryLaw));
+  EXPECT_EQ(judgement.finding->actual,
+            "READ of k, 0 bytes past its end (k has 24 bytes)");
+}
+
+TEST(Laws, OutcomesThatAreNoAnswers) {
+  const std::pair<CallStatus, Verdict> expected[] = {
+      {CallStatus::kUnsupported, Verdict::kUnsupported},
+      {CallStatus::kUnavailable, Verdict::kUnsupported},
+      {CallStatus::kRefused, Verdict::kFailed},
+      {CallStatus::kCrash, Verdict::kFailed},
+      {CallStatus::kHang, Verdict::kFailed},
+      {CallStatus::kOutOfMemory, Verdict::kFailed}};
+  for (const auto& [status, verdict] : expected) {
+    FakeExecutor executor({},
+                          [status = status](const ForwardCall&, OracleOutput&,
+                                            CallOutcome& outcome) {
+                            outcome.status = status;
+                            outcome.text = "a reason";
+                          });
+    EXPECT_EQ(
+        check("agrees_with_oracle", "f32,B1,H1,Tq1,Tk2,d3", executor).verdict,
+        verdict);
+  }
+}
+
+TEST(Laws, TracesOfABadCall) {
+  const auto spoiled = [](void (*spoil)(CallOutcome&)) {
+    FakeExecutor executor(
+        {}, [spoil](const ForwardCall&, OracleOutput&, CallOutcome& outcome) {
+          spoil(outcome);
+        });
+    return check("agrees_with_oracle", "f32,B1,H1,Tq1,Tk2,d3", executor);
+  };
+  for (const auto spoil :
+       {+[](CallOutcome& o) { o.dirty_environment = true; },
+        +[](CallOutcome& o) { o.damage.emplace(); },
+        +[](CallOutcome& o) { o.unwritten = TensorName::kO; }}) {
+    const Judgement judgement = spoiled(spoil);
+    EXPECT_EQ(judgement.verdict, Verdict::kFailed);
+    EXPECT_EQ(judgement.kind, FailureKind::kMemory);
+  }
+}
+
+TEST(Laws, TypesWithoutABoundAreUnsupported) {
+  FakeExecutor oracle;
+  const Judgement judgement =
+      check("agrees_with_oracle", "f16,B1,H1,Tq1,Tk2,d3", oracle);
+  EXPECT_EQ(judgement.verdict, Verdict::kUnsupported);
+  EXPECT_NE(judgement.reason.find("f16"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace qkvet

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small cases are shown whole.
+#ifndef QKVET_PROPERTIES_PICTURE_H_
+#define QKVET_PROPERTIES_PICTURE_H_
+
+#include <string>
+#include <vector>
+
+#include "properties/law.h"
+
+namespace qkvet {
+
+// Inputs and outputs of the calls, one line per row of a tensor; empty if they
+// are more than 64 numbers.
+std::vector<std::string> small_case_picture(const JudgeInput& input);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_PICTURE_H_

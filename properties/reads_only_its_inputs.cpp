@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory law. The same call is made with every tensor flush against the
+// guard page behind it, the same but aligned, and flush against the guard page
+// in front of it. The executor sees touches of guard pages and of read-only
+// inputs, overwritten canaries and unwritten outputs; what is left to this
+// file is a read that stays inside the mapped slack: it turns an output that
+// is finite in one placement into NaN in another.
+#include <cmath>
+
+#include "properties/compare.h"
+#include "properties/law.h"
+
+namespace qkvet {
+namespace {
+
+Case fit(Case value) { return value; }
+
+Plan plan(const Case&, const KernelInfo& kernel) {
+  Plan plan;
+  for (int i = 0; i < kPlacementCount; ++i) {
+    PlannedCall call;
+    call.placement = static_cast<Placement>(i);
+    call.want_lse = wants_lse(kernel);
+    call.want_weights = wants_weights(kernel);
+    plan.calls.push_back(call);
+  }
+  return plan;
+}
+
+const std::vector<std::byte>& output_of(const CallOutcome& outcome,
+                                        TensorName tensor) {
+  return tensor == TensorName::kLse       ? outcome.lse
+         : tensor == TensorName::kWeights ? outcome.weights
+                                          : outcome.o;
+}
+
+void compare_placements(const JudgeInput& input, TensorName tensor,
+                        Judgement& judgement) {
+  const Dtype dtype = tensor == TensorName::kLse
+                          ? lse_dtype(input.value.o_dtype)
+                          : input.value.o_dtype;
+  std::vector<std::vector<double>> outputs;
+  for (const CallView& call : input.calls)
+    outputs.push_back(as_doubles(output_of(*call.outcome, tensor), dtype));
+  for (size_t n = 0; n < outputs[0].size(); ++n) {
+    const double* finite = nullptr;
+    const double* nan = nullptr;
+    for (const auto& output : outputs)
+      (std::isnan(output[n]) ? nan : finite) = &output[n];
+    ++judgement.compared;
+    if (finite == nullptr || nan == nullptr) continue;
+    Finding finding;
+    finding.where =
+        element_name(tensor, input.value.shape, static_cast<int64_t>(n));
+    finding.expected = number_text(*finite, dtype) + ", wherever tensors lie";
+    finding.actual = "nan in one placement";
+    finding.looks = "a read of bytes beside a tensor, which held NaN";
+    add_failure(judgement, std::move(finding));
+    return;
+  }
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  for (const TensorName tensor :
+       {TensorName::kO, TensorName::kLse, TensorName::kWeights})
+    compare_placements(input, tensor, judgement);
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law reads_only_its_inputs{
+    "reads_only_its_inputs",
+    "A kernel reads only the bytes of its inputs, writes every element of its "
+    "outputs and nothing else, and leaves its caller's state as it was.",
+    "read(addresses) in q, k, v; written(addresses) = o, lse, weights",
+    "none",
+    "The call names all memory that takes part in it.",
+    "Nothing is rounded: a byte is touched or it is not.",
+    "(c) it reaches memory that no output shows",
+    Aim{},
+    fit,
+    plan,
+    judge};
+
+}  // namespace qkvet

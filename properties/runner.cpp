@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/runner.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "properties/generate.h"
+#include "properties/shrink.h"
+
+namespace qkvet {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Cases per law in one round. Between rounds all threads meet: what failed is
+// not run again, and a time budget is looked at.
+constexpr int64_t kRoundPerLaw = 64;
+// Cases whose calls go to a worker in one batch: a law makes one to three
+// calls, a batch holds 32.
+constexpr int64_t kChunk = 16;
+// The twin is computed for one case in this many.
+constexpr int64_t kTwinEvery = 16;
+// A kernel that has hung this often is not run any further.
+constexpr int kMostHangs = 2;
+// How often a failing case is repeated before it is believed to be steady.
+constexpr int kRepeats = 10;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// A failure before it is shrunk.
+struct Candidate {
+  int64_t number = 0;
+  const Law* planned = nullptr;
+  Case value;
+  Judgement judgement;
+  double seconds = 0;
+};
+
+// What one thread adds up for one (kernel, law) in one round.
+struct Tally {
+  int64_t checked = 0, unsupported = 0, not_applicable = 0;
+  int64_t compared = 0, vacuous = 0;
+  double worst_ratio = 0, seconds = 0;
+  std::string reason;
+  int64_t reason_number = 0;
+  std::optional<Candidate> first;
+};
+
+class Runner {
+ public:
+  Runner(const std::vector<KernelUnderTest>& kernels,
+         const ExecutorFactory& open, const RunOptions& options)
+      : kernels_(kernels),
+        open_(open),
+        options_(options),
+        hangs_(kernels.size()) {}
+
+  RunResult run();
+
+ private:
+  struct Lane {  // one thread
+    std::vector<std::unique_ptr<Executor>> executors;
+    std::vector<Tally> tallies;  // kernel * laws + law
+    TimeUse time;
+  };
+
+  std::string open_lanes();
+  void run_round(int64_t first, int64_t last);
+  void run_chunk(Lane& lane, int64_t first, int64_t last);
+  void run_on_kernel(Lane& lane, size_t kernel,
+                     std::vector<std::pair<int64_t, CaseWork*>>& works);
+  void record(Lane& lane, size_t kernel, int64_t number, CaseWork& work,
+              const Judgement& judgement, double seconds);
+  void merge_round();
+  void shrink_failures();
+  Failure shrink_one(Lane& lane, size_t kernel, const Candidate& candidate);
+  RunResult finish();
+
+  size_t law_index(const Law& law) const {
+    const auto& laws = options_.laws;
+    return static_cast<size_t>(std::find(laws.begin(), laws.end(), &law) -
+                               laws.begin());
+  }
+  size_t cell_index(size_t kernel, size_t law) const {
+    return kernel * options_.laws.size() + law;
+  }
+
+  const std::vector<KernelUnderTest>& kernels_;
+  const ExecutorFactory& open_;
+  const RunOptions& options_;
+  const Clock::time_point start_ = Clock::now();
+  std::vector<Lane> lanes_;
+  std::vector<Tally> total_;
+  std::vector<std::optional<Failure>> failures_;
+  std::vector<char> stopped_;  // cells that have failed in an earlier round
+  std::vector<std::atomic<int>> hangs_;  // per kernel
+  int64_t cases_done_ = 0, rounds_ = 0;
+  std::atomic<int64_t> progress_{0};
+  std::atomic<int64_t> failing_{0};
+};
+
+std::string Runner::open_lanes() {
+  size_t libraries = 0;
+  for (const KernelUnderTest& kernel : kernels_)
+    libraries = std::max(libraries, kernel.library + 1);
+  lanes_.resize(static_cast<size_t>(std::max(1, options_.jobs)));
+  for (Lane& lane : lanes_) {
+    lane.tallies.resize(total_.size());
+    lane.executors.resize(libraries);
+    for (const KernelUnderTest& kernel : kernels_) {
+      auto& executor = lane.executors[kernel.library];
+      if (executor != nullptr) continue;
+      Opened opened = open_(kernel.library);
+      if (opened.executor == nullptr) return opened.error;
+      executor = std::move(opened.executor);
+    }
+  }
+  return "";
+}
+
+void Runner::record(Lane& lane, size_t kernel, int64_t number, CaseWork& work,
+                    const Judgement& judgement, double seconds) {
+  const Law& planned = planned_law(options_, number);
+  const Law* owner = &failed_law(planned, judgement);
+  if (law_index(*owner) == options_.laws.size()) owner = &planned;
+  Tally& tally = lane.tallies[cell_index(kernel, law_index(*owner))];
+  tally.seconds += seconds;
+  tally.worst_ratio = std::max(tally.worst_ratio, judgement.worst_ratio);
+  if (judgement.compared > 0) ++tally.checked;
+  if (!is_stress(work.value())) {
+    tally.compared += judgement.compared;
+    tally.vacuous += judgement.vacuous;
+  }
+  if (judgement.verdict == Verdict::kUnsupported) ++tally.unsupported;
+  if (judgement.verdict == Verdict::kGaveUp) ++tally.not_applicable;
+  if (!judgement.reason.empty() &&
+      (tally.reason.empty() || number < tally.reason_number)) {
+    tally.reason = judgement.reason;
+    tally.reason_number = number;
+  }
+  if (judgement.verdict == Verdict::kFailed &&
+      (!tally.first || number < tally.first->number)) {
+    tally.first = {number, &planned, work.value(), judgement,
+                   seconds_since(start_)};
+    ++failing_;
+  }
+}
+
+void Runner::run_on_kernel(Lane& lane, size_t kernel,
+                           std::vector<std::pair<int64_t, CaseWork*>>& works) {
+  const KernelUnderTest& under_test = kernels_[kernel];
+  std::vector<ForwardCall> calls;
+  std::vector<std::pair<size_t, size_t>> slices(works.size());
+  for (size_t i = 0; i < works.size(); ++i) {
+    const auto [number, work] = works[i];
+    const size_t law = law_index(planned_law(options_, number));
+    if (stopped_[cell_index(kernel, law)]) continue;
+    if (const auto settled = work->settled(under_test.judged)) {
+      record(lane, kernel, number, *work, *settled, 0);
+      continue;
+    }
+    const auto more = work->calls_for(under_test.judged);
+    slices[i] = {calls.size(), more.size()};
+    calls.insert(calls.end(), more.begin(), more.end());
+  }
+  if (calls.empty() || hangs_[kernel] >= kMostHangs) return;
+  const Clock::time_point start = Clock::now();
+  std::vector<CallOutcome> outcomes;
+  {
+    const Stopwatch watch(lane.time.kernel);
+    outcomes = lane.executors[under_test.library]->run(under_test.index, calls);
+  }
+  const double per_call =
+      seconds_since(start) / static_cast<double>(calls.size());
+  for (size_t i = 0; i < works.size(); ++i) {
+    const auto [from, count] = slices[i];
+    if (count == 0) continue;
+    const Clock::time_point judging = Clock::now();
+    const Judgement judgement = works[i].second->judge(
+        under_test.judged, std::span(outcomes).subspan(from, count));
+    if (judgement.verdict == Verdict::kSkipped) continue;  // behind a hang
+    if (judgement.kind == FailureKind::kHang) ++hangs_[kernel];
+    record(lane, kernel, works[i].first, *works[i].second, judgement,
+           seconds_since(judging) + per_call * static_cast<double>(count));
+  }
+}
+
+void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
+  std::vector<std::unique_ptr<CaseWork>> made;
+  std::vector<std::pair<int64_t, CaseWork*>> works;
+  for (int64_t number = first; number <= last; ++number) {
+    const Law& law = planned_law(options_, number);
+    Case value;
+    {
+      const Stopwatch watch(lane.time.generate);
+      value = planned_case(law, options_.seed, number, options_.largest);
+    }
+    made.push_back(std::make_unique<CaseWork>(
+        law, std::move(value), number % kTwinEvery == 0, lane.time));
+    works.emplace_back(number, made.back().get());
+  }
+  for (size_t kernel = 0; kernel < kernels_.size(); ++kernel)
+    run_on_kernel(lane, kernel, works);
+  progress_ += last - first + 1;
+}
+
+void Runner::run_round(int64_t first, int64_t last) {
+  std::atomic<int64_t> next{first};
+  const auto work = [&](Lane& lane, bool reports) {
+    for (;;) {
+      const int64_t from = next.fetch_add(kChunk);
+      if (from > last) return;
+      run_chunk(lane, from, std::min(last, from + kChunk - 1));
+      if (reports && options_.progress)
+        options_.progress(progress_.load(), failing_.load());
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < lanes_.size(); ++i)
+    threads.emplace_back(work, std::ref(lanes_[i]), false);
+  work(lanes_[0], true);
+  for (std::thread& thread : threads) thread.join();
+  cases_done_ += last - first + 1;
+  ++rounds_;
+  merge_round();
+}
+
+void Runner::merge_round() {
+  for (Lane& lane : lanes_)
+    for (size_t i = 0; i < total_.size(); ++i) {
+      Tally& sum = total_[i];
+      Tally& part = lane.tallies[i];
+      sum.checked += part.checked;
+      sum.unsupported += part.unsupported;
+      sum.not_applicable += part.not_applicable;
+      sum.compared += part.compared;
+      sum.vacuous += part.vacuous;
+      sum.worst_ratio = std::max(sum.worst_ratio, part.worst_ratio);
+      sum.seconds += part.seconds;
+      if (!part.reason.empty() &&
+          (sum.reason.empty() || part.reason_number < sum.reason_number)) {
+        sum.reason = part.reason;
+        sum.reason_number = part.reason_number;
+      }
+      if (part.first && (!sum.first || part.first->number < sum.first->number))
+        sum.first = std::move(part.first);
+      part = {};
+      if (sum.first) stopped_[i] = 1;
+    }
+}
+
+Failure Runner::shrink_one(Lane& lane, size_t kernel,
+                           const Candidate& candidate) {
+  const KernelUnderTest& under_test = kernels_[kernel];
+  Executor& executor = *lane.executors[under_test.library];
+  const auto check = [&](const Law& law, const Case& value) {
+    return check_case(law, value, under_test.judged, under_test.index, executor,
+                      /*with_twin=*/false, lane.time);
+  };
+  Failure failure;
+  failure.law = &failed_law(*candidate.planned, candidate.judgement);
+  failure.number = candidate.number;
+  failure.found = candidate.value;
+  failure.seconds = candidate.seconds;
+  failure.smallest = candidate.value;
+  failure.judgement = candidate.judgement;
+  // A hang costs seconds.
+  failure.repeats =
+      candidate.judgement.kind == FailureKind::kHang ? 1 : kRepeats;
+  const Law* law = candidate.planned;
+  for (int i = 0; i < failure.repeats; ++i) {
+    const Judgement again = check(*law, candidate.value);
+    failure.repeats_failed += again.verdict == Verdict::kFailed;
+  }
+  if (failure.repeats_failed == failure.repeats) {
+    // What another law stumbled on is shrunk under the law that owns it, if
+    // that law sees it as well.
+    if (law != failure.law &&
+        check(*failure.law, candidate.value).verdict == Verdict::kFailed)
+      law = failure.law;
+    Shrunk smallest =
+        shrink(*law, candidate.value, candidate.judgement, under_test.judged,
+               under_test.index, executor, lane.time);
+    failure.smallest = std::move(smallest.value);
+    failure.judgement = std::move(smallest.judgement);
+    failure.shrink_steps = smallest.steps;
+    failure.shrink_tries = smallest.tries;
+    failure.law = law;
+  }
+  failure.digest = input_digest(make_inputs(failure.smallest));
+  return failure;
+}
+
+void Runner::shrink_failures() {
+  std::atomic<size_t> next{0};
+  const auto work = [&](Lane& lane) {
+    for (size_t i = next.fetch_add(1); i < total_.size(); i = next.fetch_add(1))
+      if (total_[i].first)
+        failures_[i] =
+            shrink_one(lane, i / options_.laws.size(), *total_[i].first);
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < lanes_.size(); ++i)
+    threads.emplace_back(work, std::ref(lanes_[i]));
+  work(lanes_[0]);
+  for (std::thread& thread : threads) thread.join();
+}
+
+// The verdict of a cell that has no failure.
+Verdict quiet_verdict(const Tally& tally, bool looser, std::string& reason) {
+  if (tally.checked == 0) {
+    reason = tally.reason;
+    return tally.unsupported > 0 ? Verdict::kUnsupported : Verdict::kGaveUp;
+  }
+  const auto all = static_cast<double>(tally.compared + tally.vacuous);
+  if (static_cast<double>(tally.vacuous) > kMostVacuous * all) {
+    reason = "the bound says nothing for " + std::to_string(tally.vacuous) +
+             " of " + std::to_string(tally.compared + tally.vacuous) +
+             " elements";
+    return Verdict::kMistrusted;
+  }
+  if (looser) {
+    reason = "the declared precision is looser than generic";
+    return Verdict::kMistrusted;
+  }
+  return Verdict::kPassed;
+}
+
+RunResult Runner::finish() {
+  RunResult result;
+  for (size_t k = 0; k < kernels_.size(); ++k) {
+    KernelResult kernel{kernels_[k], {}};
+    for (size_t l = 0; l < options_.laws.size(); ++l) {
+      const size_t i = cell_index(k, l);
+      Tally& tally = total_[i];
+      Cell cell;
+      cell.checked = tally.checked;
+      cell.unsupported = tally.unsupported;
+      cell.not_applicable = tally.not_applicable;
+      cell.compared = tally.compared;
+      cell.vacuous = tally.vacuous;
+      cell.worst_ratio = tally.worst_ratio;
+      cell.seconds = tally.seconds;
+      cell.failure = std::move(failures_[i]);
+      cell.verdict =
+          cell.failure ? Verdict::kFailed
+                       : quiet_verdict(tally,
+                                       kernels_[k].judged.looser_than_generic &&
+                                           !options_.allow_loose,
+                                       cell.reason);
+      kernel.cells.push_back(std::move(cell));
+    }
+    result.kernels.push_back(std::move(kernel));
+  }
+  for (const Lane& lane : lanes_) result.time.add(lane.time);
+  result.planned_cases = cases_done_;
+  result.rounds = rounds_;
+  result.wall_seconds = seconds_since(start_);
+  return result;
+}
+
+RunResult Runner::run() {
+  total_.resize(kernels_.size() * options_.laws.size());
+  failures_.resize(total_.size());
+  stopped_.resize(total_.size());
+  if (std::string error = open_lanes(); !error.empty()) {
+    RunResult result;
+    result.error = std::move(error);
+    return result;
+  }
+  const auto round = kRoundPerLaw * static_cast<int64_t>(options_.laws.size());
+  for (int64_t first = 1; !options_.laws.empty(); first += round) {
+    if (options_.budget ? seconds_since(start_) >= *options_.budget && rounds_
+                        : first > options_.cases)
+      break;
+    int64_t last = first + round - 1;
+    if (!options_.budget) last = std::min(last, options_.cases);
+    run_round(first, last);
+  }
+  shrink_failures();
+  return finish();
+}
+
+}  // namespace
+
+const Law& planned_law(const RunOptions& options, int64_t number) {
+  const auto laws = static_cast<int64_t>(options.laws.size());
+  return *options.laws[static_cast<size_t>((number - 1) % laws)];
+}
+
+RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
+                   const ExecutorFactory& open, const RunOptions& options) {
+  return Runner(kernels, open, options).run();
+}
+
+}  // namespace qkvet

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The run: a numbered plan in rounds, every case on every kernel, in threads
+// that each have workers of their own. What is reported does not depend on the
+// number of threads.
+#ifndef QKVET_PROPERTIES_RUNNER_H_
+#define QKVET_PROPERTIES_RUNNER_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "properties/case_work.h"
+#include "properties/size_class.h"
+
+namespace qkvet {
+
+// Where a kernel is found: library number and number within the library.
+struct KernelUnderTest {
+  JudgedKernel judged;
+  size_t library = 0;
+  int index = 0;
+};
+
+// Opens a fresh executor on a library: called once per thread and library.
+using ExecutorFactory = std::function<Opened(size_t library)>;
+
+struct RunOptions {
+  std::vector<const Law*> laws;
+  int64_t cases = 4096;          // per kernel, over all laws together
+  std::optional<double> budget;  // seconds; instead of `cases`, whole rounds
+  uint64_t seed = 1;
+  SizeClass largest = SizeClass::kLarge;
+  bool allow_loose = false;  // declarations looser than generic are believed
+  int jobs = 1;
+  // Called now and then from one thread, for a progress line.
+  std::function<void(int64_t cases_done, int64_t failures)> progress;
+};
+
+// The first failure of a kernel under a law, shrunk.
+struct Failure {
+  const Law* law = nullptr;  // the law that it is a failure of
+  int64_t number = 0;        // of the case in the plan, from 1
+  Case found;                // as the plan made it
+  Case smallest;             // after shrinking
+  Judgement judgement;       // on the smallest
+  int shrink_steps = 0;      // accepted
+  int shrink_tries = 0;
+  int repeats = 0;         // runs of the found case ...
+  int repeats_failed = 0;  // ... and how many of them failed
+  double seconds = 0;      // since the run began
+  uint32_t digest = 0;     // of the smallest case's inputs
+};
+
+// One kernel under one law.
+struct Cell {
+  Verdict verdict = Verdict::kGaveUp;
+  std::string reason;   // for every verdict but Passed and Failed
+  int64_t checked = 0;  // cases with a comparison that could have failed
+  int64_t unsupported = 0;
+  int64_t not_applicable = 0;
+  int64_t compared = 0;    // outside of stress data
+  int64_t vacuous = 0;     // outside of stress data
+  double worst_ratio = 0;  // error/bound over passed and failed elements
+  double seconds = 0;      // of calls and judging
+  std::optional<Failure> failure;
+
+  bool crashed() const {
+    return failure && (failure->judgement.kind == FailureKind::kCrash ||
+                       failure->judgement.kind == FailureKind::kHang);
+  }
+};
+
+struct KernelResult {
+  KernelUnderTest kernel;
+  std::vector<Cell> cells;  // in the order of RunOptions::laws
+};
+
+struct RunResult {
+  std::vector<KernelResult> kernels;
+  int64_t planned_cases = 0;  // per kernel
+  int64_t rounds = 0;
+  double wall_seconds = 0;
+  TimeUse time;       // summed over threads
+  std::string error;  // "" or why the run could not be made
+};
+
+RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
+                   const ExecutorFactory& open, const RunOptions& options);
+
+// More than this share of vacuous comparisons makes a cell Mistrusted.
+inline constexpr double kMostVacuous = 0.05;
+
+// Law of case `number` (from 1) of the plan, and its case.
+const Law& planned_law(const RunOptions& options, int64_t number);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_RUNNER_H_

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/runner.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "properties/fake_executor.h"
+#include "properties/generate.h"
+
+namespace qkvet {
+namespace {
+
+RunOptions options_for(std::initializer_list<const char*> laws, int64_t cases) {
+  RunOptions options;
+  for (const char* law : laws) options.laws.push_back(find_law(law));
+  options.cases = cases;
+  return options;
+}
+
+RunResult run_fake(const RunOptions& options,
+                   const FakeExecutor::Question& question,
+                   const FakeExecutor::Answer& answer,
+                   KernelUnderTest kernel = FakeExecutor::under_test()) {
+  return run_plan(
+      {kernel},
+      [&](size_t) {
+        return Opened{std::make_unique<FakeExecutor>(question, answer), ""};
+      },
+      options);
+}
+
+void wrong_scale(ForwardCall& call, Problem& problem) {
+  if (!call.scale) problem.scale = 1;
+}
+
+TEST(Runner, AGoodKernelPassesEveryLaw) {
+  RunOptions options;
+  options.laws = {all_laws().begin(), all_laws().end()};
+  options.cases = 600;
+  const RunResult result = run_fake(options, {}, {});
+  ASSERT_EQ(result.kernels.size(), 1u);
+  for (const Cell& cell : result.kernels[0].cells) {
+    EXPECT_EQ(cell.verdict, Verdict::kPassed) << cell.reason;
+    EXPECT_GT(cell.checked, 90);
+    EXPECT_FALSE(cell.failure);
+  }
+  EXPECT_EQ(result.planned_cases, 600);
+  EXPECT_GT(result.time.total(), 0);
+}
+
+TEST(Runner, AFailureIsFoundRepeatedAndShrunk) {
+  const RunResult result = run_fake(
+      options_for({"scale_is_one_over_sqrt_d", "agrees_with_oracle"}, 200),
+      wrong_scale, {});
+  for (const Cell& cell : result.kernels[0].cells) {
+    ASSERT_TRUE(cell.failure);
+    EXPECT_EQ(cell.verdict, Verdict::kFailed);
+    EXPECT_EQ(cell.failure->repeats_failed, 10);
+    // d = 2 and two keys are needed, all else is 1.
+    EXPECT_LE(sum_of_extents(cell.failure->smallest.shape), 10)
+        << to_string(cell.failure->smallest);
+    EXPECT_EQ(cell.failure->smallest.shape.d, 2);
+    EXPECT_FALSE(cell.failure->judgement.picture.empty());
+  }
+}
+
+// What is reported does not depend on the number of threads.
+TEST(Runner, ThreadsChangeNothing) {
+  RunOptions options =
+      options_for({"weights_sum_to_one", "agrees_with_oracle"}, 400);
+  const RunResult one = run_fake(options, wrong_scale, {});
+  options.jobs = 3;
+  const RunResult three = run_fake(options, wrong_scale, {});
+  for (size_t i = 0; i < 2; ++i) {
+    const Cell& a = one.kernels[0].cells[i];
+    const Cell& b = three.kernels[0].cells[i];
+    EXPECT_EQ(a.verdict, b.verdict);
+    EXPECT_EQ(a.checked, b.checked);
+    EXPECT_EQ(a.worst_ratio, b.worst_ratio);
+    ASSERT_EQ(a.failure.has_value(), b.failure.has_value());
+    if (!a.failure) continue;
+    EXPECT_EQ(a.failure->number, b.failure->number);
+    EXPECT_EQ(a.failure->smallest, b.failure->smallest);
+  }
+}
+
+TEST(Runner, AnUnsteadyFailureIsReportedAndNotShrunk) {
+  std::atomic<int> calls{0};
+  const RunResult result = run_fake(
+      options_for({"agrees_with_oracle"}, 64), {},
+      [&calls](const ForwardCall&, OracleOutput& oracle, CallOutcome&) {
+        if (calls++ % 3 == 0) oracle.o[0] = 1e9;
+      });
+  const Cell& cell = result.kernels[0].cells[0];
+  ASSERT_TRUE(cell.failure);
+  EXPECT_GT(cell.failure->repeats_failed, 0);
+  EXPECT_LT(cell.failure->repeats_failed, cell.failure->repeats);
+  EXPECT_EQ(cell.failure->smallest, cell.failure->found);
+  EXPECT_EQ(cell.verdict, Verdict::kFailed);
+}
+
+TEST(Runner, NothingSupportedIsNotPassed) {
+  const RunResult result =
+      run_fake(options_for({"agrees_with_oracle"}, 64), {},
+               [](const ForwardCall&, OracleOutput&, CallOutcome& outcome) {
+                 outcome.status = CallStatus::kUnsupported;
+                 outcome.text = "odd widths only";
+               });
+  const Cell& cell = result.kernels[0].cells[0];
+  EXPECT_EQ(cell.verdict, Verdict::kUnsupported);
+  EXPECT_EQ(cell.reason, "odd widths only");
+  EXPECT_EQ(cell.checked, 0);
+}
+
+TEST(Runner, ADeclarationLooserThanGenericIsMistrusted) {
+  KernelUnderTest kernel = FakeExecutor::under_test();
+  kernel.judged.looser_than_generic = true;
+  const RunResult result =
+      run_fake(options_for({"agrees_with_oracle"}, 64), {}, {}, kernel);
+  EXPECT_EQ(result.kernels[0].cells[0].verdict, Verdict::kMistrusted);
+}
+
+// A bound so wide that nothing could fail is no verdict.
+TEST(Runner, AVacuousRunIsMistrusted) {
+  KernelUnderTest kernel = FakeExecutor::under_test();
+  kernel.judged.model.u = 0.01;
+  const RunResult result =
+      run_fake(options_for({"agrees_with_oracle"}, 64), {}, {}, kernel);
+  EXPECT_EQ(result.kernels[0].cells[0].verdict, Verdict::kMistrusted);
+}
+
+TEST(Runner, ATimeBudgetBuysWholeRounds) {
+  RunOptions options = options_for({"agrees_with_oracle"}, 1);
+  options.budget = 0.01;
+  const RunResult result = run_fake(options, {}, {});
+  EXPECT_GE(result.rounds, 1);
+  EXPECT_EQ(result.planned_cases % result.rounds, 0);
+  EXPECT_GE(result.planned_cases, 64);
+}
+
+TEST(Runner, ALibraryThatCannotBeOpenedIsAnError) {
+  const RunResult result = run_plan(
+      {FakeExecutor::under_test()},
+      [](size_t) {
+        return Opened{nullptr, "x.so: no such file"};
+      },
+      options_for({"agrees_with_oracle"}, 1));
+  EXPECT_EQ(result.error, "x.so: no such file");
+}
+
+}  // namespace
+}  // namespace qkvet

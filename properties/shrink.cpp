@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/shrink.h"
+
+#include "properties/generate.h"
+
+namespace qkvet {
+namespace {
+
+constexpr int kMaxTries = 4000;
+// A try that hangs takes two seconds and more.
+constexpr int kMaxHangingTries = 2;
+
+bool fails_alike(const Judgement& a, const Judgement& b) {
+  return a.verdict == Verdict::kFailed && b.verdict == Verdict::kFailed &&
+         a.kind == b.kind;
+}
+
+}  // namespace
+
+Judgement check_case(const Law& law, const Case& value,
+                     const JudgedKernel& kernel, int index, Executor& executor,
+                     bool with_twin, TimeUse& time) {
+  CaseWork work(law, value, with_twin, time);
+  if (auto settled = work.settled(kernel)) return *settled;
+  const std::vector<ForwardCall> calls = work.calls_for(kernel);
+  std::vector<CallOutcome> outcomes;
+  {
+    const Stopwatch watch(time.kernel);
+    outcomes = executor.run(index, calls);
+  }
+  return work.judge(kernel, outcomes);
+}
+
+const Law& failed_law(const Law& planned, const Judgement& judgement) {
+  const Law* memory = find_law(kMemoryLaw);
+  return judgement.kind == FailureKind::kMemory && memory != nullptr ? *memory
+                                                                     : planned;
+}
+
+Shrunk shrink(const Law& law, const Case& value, const Judgement& judgement,
+              const JudgedKernel& kernel, int index, Executor& executor,
+              TimeUse& time) {
+  Shrunk best{value, judgement};
+  const bool slow = judgement.kind == FailureKind::kHang;
+  const int limit = slow ? kMaxHangingTries : kMaxTries;
+  const auto simpler = [&law](const Case& from) {
+    return rc::shrinkable::shrinkRecur(from, [&law](const Case& c) {
+      return rc::seq::fromContainer(simpler_cases(law, c));
+    });
+  };
+  rc::Seq<rc::Shrinkable<Case>> candidates = simpler(best.value).shrinks();
+  while (best.tries < limit) {
+    const auto candidate = candidates.next();
+    if (!candidate) break;
+    ++best.tries;
+    const Case next = candidate->value();
+    Judgement verdict =
+        check_case(law, next, kernel, index, executor, false, time);
+    if (!fails_alike(judgement, verdict)) continue;
+    best.value = next;
+    best.judgement = std::move(verdict);
+    ++best.steps;
+    candidates = simpler(best.value).shrinks();
+  }
+  return best;
+}
+
+}  // namespace qkvet

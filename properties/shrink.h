@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a failing case to the smallest one that fails the same way.
+#ifndef QKVET_PROPERTIES_SHRINK_H_
+#define QKVET_PROPERTIES_SHRINK_H_
+
+#include "properties/case_work.h"
+
+namespace qkvet {
+
+// One case on one kernel. `with_twin` also puts the oracle on trial.
+Judgement check_case(const Law& law, const Case& value,
+                     const JudgedKernel& kernel, int index, Executor& executor,
+                     bool with_twin, TimeUse& time);
+
+// The law that a failing judgement is a failure of.
+const Law& failed_law(const Law& planned, const Judgement& judgement);
+
+struct Shrunk {
+  Case value;
+  Judgement judgement;
+  int steps = 0;  // accepted
+  int tries = 0;
+};
+
+// `judgement` is that of `value`, and Failed. Limited by steps, never by time,
+// so that the same run shrinks to the same case everywhere. A hang costs
+// seconds, so hanging cases get few tries.
+Shrunk shrink(const Law& law, const Case& value, const Judgement& judgement,
+              const JudgedKernel& kernel, int index, Executor& executor,
+              TimeUse& time);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_SHRINK_H_

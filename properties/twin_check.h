@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reference on trial: the oracle against its twin.
+#ifndef QKVET_PROPERTIES_TWIN_CHECK_H_
+#define QKVET_PROPERTIES_TWIN_CHECK_H_
+
+#include <string>
+
+#include "reference/oracle.h"
+
+namespace qkvet {
+
+// "" or one line that says where the oracle is farther from its twin than the
+// bound of double arithmetic allows.
+std::string twin_disagreement(const Problem& problem,
+                              const OracleOutput& oracle);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_TWIN_CHECK_H_

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reference/agreement.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace qkvet {
+
+PrecisionModel double_precision() {
+  PrecisionModel model;
+  model.u = 0x1p-53;
+  model.dot_sum = SumOrder::kLanes;
+  model.dot_lanes = 1;
+  model.scale_stage = ScaleStage::kAfterDot;
+  model.exp_error = 0x1p-52;    // 1 ulp is at most two units of u
+  model.exp_floor = 0x1p-1022;  // below it, double is subnormal
+  model.arg_roundings = 1;
+  model.norm_roundings = 1;
+  model.norm_first = true;
+  model.default_scale_error = 0;  // both take the double in Problem
+  model.output_u = 0x1p-53;
+  return model;
+}
+
+double worst_ratio(const std::vector<double>& got,
+                   const std::vector<double>& want,
+                   const std::vector<double>& bound) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (got.size() != want.size() || got.size() != bound.size()) return kInfinity;
+  double worst = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (bound[i] == kInfinity) continue;
+    if (got[i] == want[i]) continue;
+    if (std::isnan(want[i]) && std::isnan(got[i])) continue;
+    const double error = std::fabs(got[i] - want[i]);
+    if (!(error <= std::numeric_limits<double>::max())) return kInfinity;
+    if (!(bound[i] > 0)) return kInfinity;
+    worst = std::max(worst, error / bound[i]);
+  }
+  return worst;
+}
+
+double reference_ratio(const Problem& problem, const OracleOutput& plain,
+                       const OracleOutput& twin) {
+  if (plain.visible != twin.visible) {
+    return std::numeric_limits<double>::infinity();
+  }
+  const BoundFacts facts(problem, twin);
+  const Bound bound =
+      compute_bound(facts, double_precision(), /*want_weights=*/true);
+  return std::max({worst_ratio(plain.o, twin.o, bound.o),
+                   worst_ratio(plain.lse, twin.lse, bound.lse),
+                   worst_ratio(plain.weights, twin.weights, bound.weights)});
+}
+
+}  // namespace qkvet

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reference on trial: whether the oracle and its twin agree.
+//
+// plain_forward is itself a kernel of declared arithmetic: double, sequential
+// sums, exp within 1 ulp (what glibc documents), weights divided one by one. So
+// the distance that it may have from the twin is the bound evaluated for that
+// model, with the facts taken from the twin. Nothing is tuned: the same
+// formulas judge f32 kernels, with u = 2^-24 for 2^-53.
+#ifndef QKVET_REFERENCE_AGREEMENT_H_
+#define QKVET_REFERENCE_AGREEMENT_H_
+
+#include <vector>
+
+#include "reference/bound.h"
+#include "reference/oracle.h"
+
+namespace qkvet {
+
+// The arithmetic of plain_forward.
+PrecisionModel double_precision();
+
+// max |got - want| / bound; +infinity for a NaN, an infinity that is not there,
+// or any error where the bound is 0. Unjudged elements count as 0.
+double worst_ratio(const std::vector<double>& got,
+                   const std::vector<double>& want,
+                   const std::vector<double>& bound);
+
+// The worst ratio over o, lse and weights of `plain` against `twin`: the two
+// agree if it is at most 1.
+double reference_ratio(const Problem& problem, const OracleOutput& plain,
+                       const OracleOutput& twin);
+
+}  // namespace qkvet
+
+#endif  // QKVET_REFERENCE_AGREEMENT_H_

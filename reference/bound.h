@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// How far a correct kernel of declared arithmetic may be from the oracle, for
+// every single output element, from its inputs. Derivation: README.md.
+#ifndef QKVET_REFERENCE_BOUND_H_
+#define QKVET_REFERENCE_BOUND_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "reference/oracle.h"
+#include "reference/precision.h"
+
+namespace qkvet {
+
+// What the bound needs to know of a problem, whatever the model: computed once
+// per distinct call and shared by all kernels.
+class BoundFacts {
+ public:
+  // Copies what it needs; neither argument has to outlive the call.
+  BoundFacts(const Problem& problem, const OracleOutput& oracle);
+  ~BoundFacts();
+  BoundFacts(BoundFacts&&) noexcept;
+  BoundFacts& operator=(BoundFacts&&) noexcept;
+
+  // [B,H,Tq,dv]: the largest |v_j - o| over all keys, masked ones included.
+  // An element is vacuous where the bound is at least half of it, and
+  // uninformative where it is 0.
+  const std::vector<double>& reach() const;
+
+  struct Impl;
+  const Impl& impl() const { return *impl_; }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+// All entries >= 0; +infinity where the row cannot be judged (intermediate
+// overflow is legitimate); rows without a visible key have 0 and are judged by
+// the dialect instead.
+struct Bound {
+  std::vector<double> o;        // [B,H,Tq,dv]
+  std::vector<double> lse;      // [B,H,Tq]
+  std::vector<double> weights;  // [B,H,Tq,Tk], if asked for
+  std::vector<double> row_sum;  // [B,H,Tq]: |sum of returned weights - 1|
+};
+
+Bound compute_bound(const BoundFacts& facts, const PrecisionModel& model,
+                    bool want_weights);
+
+}  // namespace qkvet
+
+#endif  // QKVET_REFERENCE_BOUND_H_

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the error of the weights to the error of each output (README.md,
+// "Output" and "Sums"). The loops over t are written to be vectorised: no
+// branch, no call, contiguous in t.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "reference/bound_impl.h"
+
+namespace qkvet {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kOracleU = 0x1p-53;
+constexpr double kLargestF32 = std::numeric_limits<float>::max();
+// A third of the largest f32: sums of w |v| above it may overflow.
+constexpr double kLargestSafe = 1e38;
+
+// moved = sum_j excess_j |v - o|, absolute = sum_j qU_j |v|, and its largest
+// term.
+void weigh_columns(const RowView& row, RowScratch& scratch) {
+  const int64_t dv = row.dv;
+  const double* __restrict o = row.o;
+  double* __restrict moved = scratch.moved.data();
+  double* __restrict absolute = scratch.absolute.data();
+  double* __restrict largest = scratch.largest.data();
+  std::fill_n(moved, dv, 0.0);
+  std::fill_n(absolute, dv, 0.0);
+  std::fill_n(largest, dv, 0.0);
+  for (int64_t j = 0; j < row.n; ++j) {
+    const double* __restrict v = row.v + j * dv;
+    const double excess = scratch.excess[j];
+    const double share = scratch.share[j];
+    for (int64_t t = 0; t < dv; ++t) {
+      const double term = share * std::fabs(v[t]);
+      moved[t] += excess * std::fabs(v[t] - o[t]);
+      absolute[t] += term;
+      largest[t] = term > largest[t] ? term : largest[t];
+    }
+  }
+}
+
+// moved becomes aw, absolute becomes min(A, hull), limit becomes u M.
+void limit_columns(const RowView& row, const PrecisionModel& model,
+                   const RowErrors& errors, RowScratch& scratch) {
+  const bool exact = row.n == 1 || errors.flat;
+  const double growth = 1 / errors.least_sum;
+  for (int64_t t = 0; t < row.dv; ++t) {
+    const double free =
+        (scratch.moved[t] + errors.floor * row.deviation[t]) * growth;
+    const double aw = exact ? 0 : std::min(free, row.spread[t]);
+    const double A = std::min(scratch.absolute[t], row.v_max[t]);
+    scratch.moved[t] = aw;
+    scratch.absolute[t] = A;
+    scratch.limit[t] = model.u * (A + std::fabs(row.o[t]) + aw) / 2;
+  }
+}
+
+// added = sum_j min(u M, qU_j |v_j|).
+void add_leaves(const RowView& row, RowScratch& scratch) {
+  const int64_t dv = row.dv;
+  const double* __restrict limit = scratch.limit.data();
+  double* __restrict added = scratch.added.data();
+  std::fill_n(added, dv, 0.0);
+  for (int64_t j = 0; j < row.n; ++j) {
+    const double* __restrict v = row.v + j * dv;
+    const double share = scratch.share[j];
+    for (int64_t t = 0; t < dv; ++t) {
+      const double term = share * std::fabs(v[t]);
+      added[t] += term < limit[t] ? term : limit[t];
+    }
+  }
+}
+
+// A rescale falls on some key of each window of `tile` keys after the first;
+// it rounds the partial sum in front of that key.
+void widen_window(int64_t dv, const double* __restrict partial,
+                  double* __restrict window) {
+  for (int64_t t = 0; t < dv; ++t) {
+    const double size = std::fabs(partial[t]);
+    window[t] = size > window[t] ? size : window[t];
+  }
+}
+
+void close_window(int64_t dv, double u, double* __restrict window,
+                  double* __restrict ordered) {
+  for (int64_t t = 0; t < dv; ++t) {
+    ordered[t] += u * window[t];
+    window[t] = 0;
+  }
+}
+
+// ordered = sum_k min(u |S_k|, qU_k |v_k|) + u |S| at the rescales, S_k the
+// partial sums in ascending order of the keys.
+void add_in_order(const RowView& row, const PrecisionModel& model,
+                  RowScratch& scratch) {
+  const int64_t dv = row.dv;
+  const int64_t tile = model.tile;
+  const double u = model.u;
+  double* __restrict partial = scratch.partial.data();
+  double* __restrict window = scratch.window.data();
+  double* __restrict ordered = scratch.ordered.data();
+  std::fill_n(partial, dv, 0.0);
+  std::fill_n(window, dv, 0.0);
+  std::fill_n(ordered, dv, 0.0);
+  for (int64_t j = 0; j < row.n; ++j) {
+    if (tile > 0 && j >= tile) {
+      if (j % tile == 0) close_window(dv, u, window, ordered);
+      widen_window(dv, partial, window);
+    }
+    const double* __restrict v = row.v + j * dv;
+    const double p = row.p[j];
+    // The first product meets a zero: only an FMA rounds there.
+    const double share = j > 0 || model.fma ? scratch.share[j] : 0;
+    for (int64_t t = 0; t < dv; ++t) {
+      partial[t] += p * v[t];
+      const double term = share * std::fabs(v[t]);
+      const double rounding = u * std::fabs(partial[t]);
+      ordered[t] += term < rounding ? term : rounding;
+    }
+  }
+  close_window(dv, u, window, ordered);
+}
+
+// What all columns of a row share; quotients are taken once.
+struct ColumnTerms {
+  ColumnTerms(const RowView& row, const PrecisionModel& model,
+              const RowErrors& errors)
+      : u(model.u),
+        depth(value_depth(row, model)),
+        single(single_ascending(model)),
+        per_term(model.norm_first || model.merge == Merge::kLse) {
+    const auto n = static_cast<double>(row.n);
+    const auto R = static_cast<double>(errors.rescales);
+    roundings = n + R;
+    sum_growth = 1 / (1 - 2 * roundings * u);
+    eta_growth = 1 / (1 - errors.eta);
+    rescaling = R;
+    // Underflow of n products and n sums, of the rescales, of the sums over
+    // splits and of the result.
+    operations_floor = (2 * n + 2 * R + model.splits + 4) * errors.lambda;
+    oracle = (n + 8) * kOracleU;
+  }
+  double u;
+  double depth;
+  bool single;
+  // Where weights or parts are normalised on their own, each rounds on its own
+  // and can underflow before it meets its value.
+  bool per_term;
+  double roundings;
+  double sum_growth;
+  double eta_growth;
+  double rescaling;
+  double operations_floor;
+  // The oracle normalises first: n sums, the products, the weights.
+  double oracle;
+};
+
+// e_t: error of the computed sum of p v, relative to the exact normaliser.
+double sum_error(const RowView& row, const PrecisionModel& model,
+                 const RowErrors& errors, const ColumnTerms& terms,
+                 const RowScratch& scratch, int64_t t) {
+  const double u = terms.u;
+  const double A = scratch.absolute[t];
+  const double limit = scratch.limit[t];
+  double additions =
+      std::max(0.0, scratch.added[t] - std::min(limit, scratch.largest[t]));
+  if (terms.depth >= 0) additions = std::min(additions, terms.depth * u * A);
+  const double rescaling = terms.rescaling * (terms.single ? limit : u * A);
+  double e = (additions + u * A + rescaling) * terms.sum_growth;
+  if (terms.single) {
+    const double products = model.fma ? 0 : u * A;
+    const double deviation = 2 * errors.deviance * row.v_max[t] + e;
+    e = std::min(e, (scratch.ordered[t] + products) * second_order(u) +
+                        terms.roundings * u * deviation);
+  }
+  e += terms.operations_floor;
+  if (terms.per_term) e += errors.lambda * row.v_sum[t];
+  return e;
+}
+
+double output_bound(const RowView& row, const PrecisionModel& model,
+                    const RowErrors& errors, const ColumnTerms& terms,
+                    const RowScratch& scratch, int64_t t) {
+  const double u = terms.u;
+  const double o = std::fabs(row.o[t]);
+  const double aw = scratch.moved[t];
+  const double A = scratch.absolute[t];
+  if (!(row.v_sum[t] * errors.growth <= kLargestSafe)) return kInfinity;
+  // Weights 1 and small integers: numerator and denominator are exact.
+  const bool exact =
+      errors.flat && row.v_integer[t] != 0 && row.v_sum[t] * u <= 1;
+  const double e = exact ? 0 : sum_error(row, model, errors, terms, scratch, t);
+  double bound = aw + (e + errors.eta * (o + aw)) * terms.eta_growth;
+  bound += model.norm_roundings * u * (terms.per_term ? A : o + bound);
+  bound += errors.merge * (o + bound);
+  bound = bound * second_order(u) + terms.oracle * A;
+  return o + bound < kLargestF32 ? bound : kInfinity;
+}
+
+}  // namespace
+
+void bound_columns(const RowView& row, const PrecisionModel& model,
+                   const RowErrors& errors, RowScratch& scratch,
+                   double* bound) {
+  if (errors.unjudged) {
+    std::fill_n(bound, row.dv, kInfinity);
+    return;
+  }
+  weigh_columns(row, scratch);
+  limit_columns(row, model, errors, scratch);
+  add_leaves(row, scratch);
+  if (single_ascending(model)) add_in_order(row, model, scratch);
+  const ColumnTerms terms(row, model, errors);
+  for (int64_t t = 0; t < row.dv; ++t) {
+    bound[t] = output_bound(row, model, errors, terms, scratch, t);
+  }
+}
+
+}  // namespace qkvet

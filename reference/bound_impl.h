@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of the bound: what is kept of a problem, and what the passes over one
+// row hand to each other. Symbols and derivations: README.md.
+#ifndef QKVET_REFERENCE_BOUND_IMPL_H_
+#define QKVET_REFERENCE_BOUND_IMPL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "reference/bound.h"
+
+namespace qkvet {
+
+// A row sees a prefix of the keys, whatever the causal rule: keys 0 .. n-1.
+struct BoundFacts::Impl {
+  Shape shape;
+  double scale = 1;  // |scale|
+  bool scale_given = false;
+  std::vector<double> q;         // [B,H,Tq,d]
+  std::vector<double> k;         // [B,Hkv,Tk,d]
+  std::vector<double> v;         // [B,Hkv,Tk,dv]
+  std::vector<double> o;         // [B,H,Tq,dv]
+  std::vector<double> lse;       // [B,H,Tq]
+  std::vector<double> weights;   // [B,H,Tq,Tk]   p_j
+  std::vector<int64_t> visible;  // [B,H,Tq]     n
+
+  std::vector<double> score;      // [B,H,Tq,Tk]  s_j
+  std::vector<double> magnitude;  // [B,H,Tq,Tk]  sum_c |q_c k_jc|
+  std::vector<double> top;        // [B,H,Tq]     m
+  std::vector<double> total;      // [B,H,Tq]     L
+  std::vector<double> q_sum;      // [B,H,Tq]     sum_c |q_c|
+  std::vector<double> q_max;      // [B,H,Tq]     max_c |q_c|
+  std::vector<double> k_sum;      // [B,Hkv,Tk]   sum_c |k_jc|
+  // Exponent of the lowest set bit of all elements; kNoGrid if all are zero.
+  std::vector<int> q_grid;  // [B,H,Tq]
+  std::vector<int> k_grid;  // [B,Hkv,Tk]
+
+  // Over the keys that the row sees.
+  std::vector<double> v_sum;       // [B,H,Tq,dv]  sum_j |v_jt|
+  std::vector<double> v_max;       // [B,H,Tq,dv]  max_j |v_jt|
+  std::vector<double> spread;      // [B,H,Tq,dv]  max_j |v_jt - o_t|
+  std::vector<double> deviation;   // [B,H,Tq,dv]  sum_j |v_jt - o_t|
+  std::vector<uint8_t> v_integer;  // [B,H,Tq,dv] every v_jt is an integer
+  // Over all keys.
+  std::vector<double> reach;  // [B,H,Tq,dv]
+};
+
+// Above every exponent that a double can have, and safe to add to itself.
+inline constexpr int kNoGrid = 1 << 20;
+
+// One row of the facts.
+struct RowView {
+  int64_t n = 0;   // visible keys
+  int64_t Tk = 0;  // all keys
+  int64_t d = 0;
+  int64_t dv = 0;
+  double scale = 1;  // |scale|
+  bool scale_given = false;
+  double top = 0;    // m
+  double total = 1;  // L
+  double lse = 0;
+  double q_sum = 0;
+  double q_max = 0;
+  int q_grid = 0;
+  const double* q = nullptr;           // [d]
+  const double* k = nullptr;           // [Tk,d]
+  const double* k_sum = nullptr;       // [Tk]
+  const int* k_grid = nullptr;         // [Tk]
+  const double* v = nullptr;           // [Tk,dv]
+  const double* o = nullptr;           // [dv]
+  const double* p = nullptr;           // [Tk]
+  const double* score = nullptr;       // [Tk]
+  const double* magnitude = nullptr;   // [Tk], without the scale
+  const double* v_sum = nullptr;       // [dv]
+  const double* v_max = nullptr;       // [dv]
+  const double* spread = nullptr;      // [dv]
+  const double* deviation = nullptr;   // [dv]
+  const uint8_t* v_integer = nullptr;  // [dv]
+};
+
+RowView row_view(const BoundFacts::Impl& facts, int64_t row);
+
+// Every vector that a row needs, allocated once per problem.
+struct RowScratch {
+  RowScratch(const Shape& shape, const PrecisionModel& model);
+  std::vector<double> score_error;     // [Tk]  e_j
+  std::vector<double> exponent_error;  // [Tk]  E_j
+  std::vector<double> excess;          // [Tk]  w_j (exp(E_j) - 1)
+  std::vector<double> share;           // [Tk]  qU_j
+  std::vector<double> moved;           // [dv]
+  std::vector<double> absolute;        // [dv]
+  std::vector<double> largest;         // [dv]
+  std::vector<double> limit;           // [dv]
+  std::vector<double> added;           // [dv]
+  std::vector<double> partial;         // [dv]
+  std::vector<double> window;          // [dv]
+  std::vector<double> ordered;         // [dv]
+  std::vector<double> lane;            // [dot_lanes]
+  std::vector<double> lane_cost;       // [dot_lanes]
+};
+
+// What the passes over the scores find out about a row.
+struct RowErrors {
+  bool unjudged = false;  // overflow is legitimate, or the model has no bound
+  bool flat = false;      // all weights are exactly 1
+  int64_t rescales = 0;   // R
+  double lambda = 0;      // absolute error of an operation that underflows
+  double log_n = 0;
+  double growth = 1;        // the largest weight: exp(lazy)
+  double epsb = 0;          // eps / (1 - eps)
+  double score_max = 0;     // largest e_j
+  double exponent_max = 0;  // largest E_j, single keys included
+  double floor = 0;         // phi, with every event that can add it
+  double sum_excess = 0;    // sum_j excess_j
+  double least_sum = 1;     // D
+  double deviance = 0;      // sum_j |computed p_j - p_j| is at most this
+  double log_up = 0;        // how far ln L can lie above the truth ...
+  double log_down = 0;      // ... and below
+  double eta = 0;           // relative error of the computed sum of weights
+  double merge = 0;         // nc
+};
+
+// Second-order terms: products of two roundings are at most 16 u of the first
+// order, because no derivation below drops more than eight of them.
+inline double second_order(double u) { return 1 + 16 * u; }
+
+// ceil(log2(n)), n >= 1.
+int ceil_log2(int64_t n);
+
+// Whether one accumulator takes the keys in ascending order.
+bool single_ascending(const PrecisionModel& model);
+
+// Additions that a term of a sum over keys passes at most; negative: unknown.
+double value_depth(const RowView& row, const PrecisionModel& model);
+
+// Fills score_error, exponent_error, excess and share.
+RowErrors bound_scores(const RowView& row, const PrecisionModel& model,
+                       RowScratch& scratch);
+
+// Writes the bound of the dv outputs of the row.
+void bound_columns(const RowView& row, const PrecisionModel& model,
+                   const RowErrors& errors, RowScratch& scratch, double* bound);
+
+}  // namespace qkvet
+
+#endif  // QKVET_REFERENCE_BOUND_IMPL_H_

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bound holds for every correct kernel that the tests can emulate, comes
+// close to their errors where the data is adversarial, and is exceeded by
+// kernels that are wrong.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "reference/agreement.h"
+#include "reference/test_kernels.h"
+#include "reference/test_problems.h"
+
+namespace qkvet {
+namespace {
+
+struct Ratios {
+  double o = 0;
+  double lse = 0;
+  double weights = 0;
+  double row_sum = 0;
+  // o, in rows of at least four keys whose sums are not exact anyway.
+  double several = 0;
+  double worst() const { return std::max({o, lse, weights, row_sum}); }
+};
+
+void keep_larger(Ratios& all, const Ratios& one) {
+  all.o = std::max(all.o, one.o);
+  all.lse = std::max(all.lse, one.lse);
+  all.weights = std::max(all.weights, one.weights);
+  all.row_sum = std::max(all.row_sum, one.row_sum);
+}
+
+Ratios ratios(const OracleOutput& oracle, const Bound& bound,
+              const TestOutput& got, const Shape& shape) {
+  Ratios r;
+  r.o = worst_ratio(got.o, oracle.o, bound.o);
+  r.lse = worst_ratio(got.lse, oracle.lse, bound.lse);
+  r.weights = worst_ratio(got.weights, oracle.weights, bound.weights);
+  std::vector<double> sums(shape.lse_elements());
+  std::vector<double> ones(shape.lse_elements());
+  for (int64_t row = 0; row < shape.lse_elements(); ++row) {
+    ones[row] = oracle.visible[row] > 0;
+    for (int64_t j = 0; j < shape.Tk; ++j) {
+      sums[row] += got.weights[row * shape.Tk + j];
+    }
+  }
+  r.row_sum = worst_ratio(sums, ones, bound.row_sum);
+  std::vector<double> masked = bound.o;
+  for (int64_t a = 0; a < shape.o_elements(); ++a) {
+    if (oracle.visible[a / shape.dv] < 4) masked[a] = HUGE_VAL;
+  }
+  r.several = worst_ratio(got.o, oracle.o, masked);
+  return r;
+}
+
+// Short rows, where the bound bites, and some long ones.
+int64_t largest_extent(int problem) { return problem % 8 == 0 ? 40 : 10; }
+
+// 1,700 problems of every regime for each kernel, judged by its declared model
+// and by the generic one.
+class BoundKernelsTest : public testing::TestWithParam<size_t> {};
+
+TEST_P(BoundKernelsTest, StaysWithinTheBoundAndComesNearIt) {
+  constexpr int kProblems = 1700;
+  // With the declared model, random adversarial data reaches this much of it.
+  constexpr double kNear = 0.3;
+  const TestKernel kernel = test_kernels()[GetParam()];
+  const PrecisionModel declared = declared_precision(kernel);
+  TestRandom random(100 + GetParam());
+  Ratios all;
+  Ratios all_generic;
+  double several = 0;
+  for (int i = 0; i < kProblems; ++i) {
+    const auto regime = static_cast<Regime>(i % kRegimeCount);
+    const Shape shape = random_shape(random, largest_extent(i));
+    TestProblem p = random_problem(random, regime, shape);
+    const OracleOutput oracle = plain_forward(p.get());
+    const BoundFacts facts(p.get(), oracle);
+    const TestOutput got = run_test_kernel(kernel, p.get());
+    const Ratios own =
+        ratios(oracle, compute_bound(facts, declared, true), got, shape);
+    const Ratios generic = ratios(
+        oracle, compute_bound(facts, generic_precision(), true), got, shape);
+    ASSERT_TRUE(own.worst() <= 1)
+        << kernel.name << ", problem " << i << ": o " << own.o << " lse "
+        << own.lse << " weights " << own.weights << " sum " << own.row_sum;
+    // Generic allows tiles of 16 keys and more.
+    if (kernel.tile == 0 || kernel.tile >= 16) {
+      ASSERT_TRUE(generic.worst() <= 1) << kernel.name << ", problem " << i;
+    }
+    keep_larger(all, own);
+    if (regime != Regime::kCount && regime != Regime::kTiny) {
+      several = std::max(several, own.several);
+    }
+    keep_larger(all_generic, generic);
+  }
+  EXPECT_GT(several, kNear) << kernel.name;
+  EXPECT_LE(all.o, 1) << kernel.name;
+  std::printf(
+      "%-18s declared o %.3f (4 keys or more %.3f) lse %.3f weights %.3f sum "
+      "%.3f | "
+      "generic o %.3f\n",
+      kernel.name.c_str(), all.o, several, all.lse, all.weights, all.row_sum,
+      all_generic.o);
+}
+
+INSTANTIATE_TEST_SUITE_P(AllKernels, BoundKernelsTest,
+                         testing::Range(size_t{0}, test_kernels().size()),
+                         [](const testing::TestParamInfo<size_t>& kernel) {
+                           return test_kernels()[kernel.param].name;
+                         });
+
+// Faults that must exceed the bound of their model.
+int count_exceeding(TestKernel kernel, TestFault fault, int problems) {
+  kernel.fault = fault;
+  TestRandom random(9);
+  int exceeding = 0;
+  for (int i = 0; i < problems; ++i) {
+    const auto regime = static_cast<Regime>(i % kRegimeCount);
+    TestProblem p = random_problem(random, regime, random_shape(random, 12));
+    const OracleOutput oracle = plain_forward(p.get());
+    const BoundFacts facts(p.get(), oracle);
+    const Bound bound = compute_bound(facts, declared_precision(kernel), false);
+    const TestOutput got = run_test_kernel(kernel, p.get());
+    exceeding += !(worst_ratio(got.o, oracle.o, bound.o) <= 1);
+  }
+  return exceeding;
+}
+
+TEST(BoundFaultsTest, WrongKernelsExceedTheBound) {
+  constexpr int kProblems = 340;
+  for (const TestKernel& kernel : test_kernels()) {
+    const int scale = count_exceeding(kernel, TestFault::kScale, kProblems);
+    const int key = count_exceeding(kernel, TestFault::kLostKey, kProblems);
+    EXPECT_GT(scale, kProblems / 4) << kernel.name;
+    EXPECT_GT(key, kProblems / 2) << kernel.name;
+    std::printf("%-18s scale 2^-10 %d, lost key %d of %d\n",
+                kernel.name.c_str(), scale, key, kProblems);
+  }
+}
+
+}  // namespace
+}  // namespace qkvet

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The oracle: the definition of plain.h with nothing replaced. Compiled without
+// contraction and without fast-math, so that it is the same double arithmetic
+// everywhere.
+#include "reference/plain.h"
+
+namespace qkvet {
+
+double default_scale(int64_t d) {
+  return 1.0 / std::sqrt(static_cast<double>(d));
+}
+
+OracleOutput plain_forward(const Problem& problem) {
+  return plain_forward_with<PlainSeams>(problem);
+}
+
+}  // namespace qkvet

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a declaration (preset and knobs) to a PrecisionModel. What cannot be
+// judged is refused in one line: a knob that is ignored would be a wrong bound.
+#include "reference/precision.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+namespace qkvet {
+namespace {
+
+// Unit roundoff of f32, round to nearest.
+constexpr double kU = 0x1p-24;
+// Absolute error of an exponential that underflows: half the least normal f32
+// would do for flushing to zero; 2^-125 also covers polynomials that clamp
+// their argument just above the subnormals.
+constexpr double kExpFloor = 0x1p-125;
+// glibc documents expf within 1 ulp and measures 0.502; 1.01 units of u leave
+// room for the final rounding.
+constexpr double kExpErrorCpu = 1.01 * kU;
+// Four ulps: the loosest vector library in use.
+constexpr double kExpErrorGeneric = 8 * kU;
+// Stale-maximum kernels let weights grow to 2^8.
+constexpr double kLazyGeneric = 8 * 0x1.62e42fefa39efp-1;
+
+// Limits of sense: beyond them a declaration is a mistake, not an arithmetic.
+constexpr double kLargestU = 0x1p-11;         // no accumulator worse than f16
+constexpr double kLargestExpError = 0x1p-8;   // a relative error
+constexpr double kLargestExpFloor = 0x1p-14;  // against a weight of 1
+constexpr double kMostRoundings = 1000;       // of one quantity
+constexpr double kLargestLazy = 64;           // e^64 is near the end of f32
+constexpr int kMostLanes = 4096;
+constexpr int kMostSplits = 1 << 20;
+
+constexpr uint64_t kKnownKnobs = (QKVET_KNOB_TANH_ERROR << 1) - 1;
+
+PrecisionModel cpu_f32_precision() {
+  PrecisionModel model;
+  model.u = kU;
+  model.exp_error = kExpErrorCpu;
+  model.exp_floor = kExpFloor;
+  model.arg_roundings = 1;
+  model.norm_roundings = 2;
+  return model;
+}
+
+bool in_range(double value, double low, double high) {
+  return value >= low && value <= high;
+}
+
+bool declares(const qkvet_precision& p, uint64_t knob) {
+  return (p.declared & knob) != 0;
+}
+
+bool is_zero(qkvet_dtype dtype) {
+  return dtype.code == 0 && dtype.bits == 0 && dtype.lanes == 0;
+}
+
+// What the writer knew of the struct; the rest is zero.
+qkvet_precision complete(const qkvet_precision& declared) {
+  qkvet_precision whole;
+  std::memset(&whole, 0, sizeof whole);
+  std::memcpy(&whole, &declared, std::min(declared.struct_size, sizeof whole));
+  return whole;
+}
+
+std::string preset_error(int32_t preset) {
+  constexpr std::array<const char*, 6> kNames = {"generic",    "cpu_f32",
+                                                 "flash_half", "tensor_core",
+                                                 "cuda_fast",  "math_half"};
+  if (preset == QKVET_PRECISION_GENERIC || preset == QKVET_PRECISION_CPU_F32) {
+    return "";
+  }
+  const bool known = preset > 0 && preset < static_cast<int>(kNames.size());
+  const std::string name = known ? kNames[static_cast<size_t>(preset)]
+                                 : "number " + std::to_string(preset);
+  return "precision preset " + name +
+         " has no derived bound yet; use cpu_f32 or generic";
+}
+
+std::string unsupported_knob(const qkvet_precision& p) {
+  if ((p.declared & ~kKnownKnobs) != 0 || p.reserved != 0) {
+    return "the precision declares a knob that this version does not know";
+  }
+  const char* name = nullptr;
+  if (declares(p, QKVET_KNOB_P_DTYPE) &&
+      (!is_zero(p.p_dtype) || p.p_normalised != 0 || p.sum_of_rounded_p != 0)) {
+    name = "p_dtype";
+  }
+  if (declares(p, QKVET_KNOB_SCORE_DTYPE) && !is_zero(p.score_dtype)) {
+    name = "score_dtype";
+  }
+  if (declares(p, QKVET_KNOB_TENSOR_CORE) && p.tensor_core != 0) {
+    name = "tensor_core";
+  }
+  if (declares(p, QKVET_KNOB_TANH_ERROR) && p.tanh_error != 0) {
+    name = "tanh_error";
+  }
+  if (name == nullptr) return "";
+  return std::string("precision knob ") + name +
+         " has no derived bound yet; leave it undeclared";
+}
+
+// A knob, the limits of its value, and how generic compares.
+struct Check {
+  uint64_t knob;
+  const char* name;
+  double value;
+  double low;
+  double high;
+  double generic;  // a larger value allows more than generic does
+};
+
+std::string range_error(const Check& check) {
+  if (in_range(check.value, check.low, check.high)) return "";
+  return std::string("precision knob ") + check.name + " is out of range";
+}
+
+// One row per value. A smaller tile means more rescales, hence the negation.
+std::array<Check, 17> checks_of(const qkvet_precision& p,
+                                const PrecisionModel& generic) {
+  constexpr double kAny = HUGE_VAL;  // generic allows every value
+  const double least_u = 0x1p-60;    // finer than any format; excludes 0
+  const double lanes_low = p.dot_sum == QKVET_SUM_LANES ? 1 : 0;
+  const double tile_as_order = p.tile == 0 ? -HUGE_VAL : -p.tile;
+  return {{
+      {QKVET_KNOB_ACCUMULATOR_U, "accumulator_u", p.accumulator_u, least_u,
+       kLargestU, generic.u},
+      {QKVET_KNOB_DOT_SUM, "dot_sum", double(p.dot_sum), QKVET_SUM_ANY,
+       QKVET_SUM_PAIRWISE, kAny},
+      {QKVET_KNOB_DOT_SUM, "dot_lanes", double(p.dot_lanes), lanes_low,
+       kMostLanes, kAny},
+      {QKVET_KNOB_VALUE_SUM, "value_sum", double(p.value_sum), QKVET_SUM_ANY,
+       QKVET_SUM_PAIRWISE, kAny},
+      {QKVET_KNOB_SCALE_STAGE, "scale_stage", double(p.scale_stage),
+       QKVET_SCALE_AFTER_DOT, QKVET_SCALE_FOLDED, kAny},
+      {QKVET_KNOB_EXP_ERROR, "exp_error", p.exp_error, 0, kLargestExpError,
+       generic.exp_error},
+      {QKVET_KNOB_EXP_ERROR, "exp_floor", p.exp_floor, 0, kLargestExpFloor,
+       generic.exp_floor},
+      {QKVET_KNOB_ARG_ROUNDINGS, "arg_roundings", p.arg_roundings, 0,
+       kMostRoundings, generic.arg_roundings},
+      {QKVET_KNOB_REF_ROUNDINGS, "ref_roundings", p.ref_roundings, 0,
+       kMostRoundings, generic.ref_roundings},
+      {QKVET_KNOB_TILE, "tile", double(p.tile), 0, HUGE_VAL, kAny},
+      {QKVET_KNOB_TILE, "tile", tile_as_order, -HUGE_VAL, 0,
+       -double(generic.tile)},
+      {QKVET_KNOB_LAZY, "lazy", p.lazy, 0, kLargestLazy, generic.lazy},
+      {QKVET_KNOB_SPLITS, "splits", double(p.splits), 1, kMostSplits,
+       double(generic.splits)},
+      {QKVET_KNOB_SPLITS, "merge", double(p.merge), QKVET_MERGE_NONE,
+       QKVET_MERGE_LSE, kAny},
+      {QKVET_KNOB_NORM, "norm_roundings", p.norm_roundings, 0, kMostRoundings,
+       generic.norm_roundings},
+      {QKVET_KNOB_DEFAULT_SCALE_ERROR, "default_scale_error",
+       p.default_scale_error, 0, kMostRoundings, generic.default_scale_error},
+      {QKVET_KNOB_FTZ, "ftz", double(p.ftz), -HUGE_VAL, HUGE_VAL, kAny},
+  }};
+}
+
+void apply_sums(const qkvet_precision& p, PrecisionModel& model) {
+  if (declares(p, QKVET_KNOB_ACCUMULATOR_U)) model.u = p.accumulator_u;
+  if (declares(p, QKVET_KNOB_DOT_SUM)) {
+    model.dot_sum = static_cast<SumOrder>(p.dot_sum);
+    model.dot_lanes = std::max(1, p.dot_lanes);
+  }
+  if (declares(p, QKVET_KNOB_VALUE_SUM)) {
+    model.value_sum = static_cast<SumOrder>(p.value_sum);
+  }
+  if (declares(p, QKVET_KNOB_FMA)) model.fma = p.fma != 0;
+  if (declares(p, QKVET_KNOB_SCALE_STAGE)) {
+    model.scale_stage = static_cast<ScaleStage>(p.scale_stage);
+  }
+  if (declares(p, QKVET_KNOB_DEFAULT_SCALE_ERROR)) {
+    model.default_scale_error = p.default_scale_error;
+  }
+}
+
+void apply_softmax(const qkvet_precision& p, PrecisionModel& model) {
+  if (declares(p, QKVET_KNOB_EXP_ERROR)) {
+    model.exp_error = p.exp_error;
+    model.exp_floor = p.exp_floor;
+    model.exp_exact_at_zero = p.exp_inexact_at_zero == 0;
+  }
+  if (declares(p, QKVET_KNOB_ARG_ROUNDINGS)) {
+    model.arg_roundings = p.arg_roundings;
+  }
+  if (declares(p, QKVET_KNOB_REF_ROUNDINGS)) {
+    model.ref_roundings = p.ref_roundings;
+  }
+  if (declares(p, QKVET_KNOB_TILE)) model.tile = p.tile;
+  if (declares(p, QKVET_KNOB_LAZY)) model.lazy = p.lazy;
+  if (declares(p, QKVET_KNOB_SPLITS)) {
+    model.splits = p.splits;
+    model.merge = static_cast<Merge>(p.merge);
+    model.extra_rescales = 0;
+  }
+  if (declares(p, QKVET_KNOB_NORM)) {
+    model.norm_roundings = p.norm_roundings;
+    model.norm_first = p.norm_first != 0;
+  }
+  if (declares(p, QKVET_KNOB_FTZ)) model.ftz = p.ftz != 0;
+}
+
+}  // namespace
+
+PrecisionModel generic_precision() {
+  PrecisionModel model;
+  model.u = kU;
+  model.scale_stage = ScaleStage::kOnQ;
+  model.tile = 16;
+  model.exp_error = kExpErrorGeneric;
+  model.exp_floor = kExpFloor;
+  model.arg_roundings = 4;
+  model.ref_roundings = 1;
+  model.lazy = kLazyGeneric;
+  model.splits = 8;
+  model.merge = Merge::kLse;
+  model.norm_roundings = 3;
+  model.norm_first = true;
+  model.ftz = true;
+  model.extra_rescales = 1;
+  return model;
+}
+
+ResolvedPrecision resolve_precision(const qkvet_precision& declared) {
+  const qkvet_precision p = complete(declared);
+  const PrecisionModel generic = generic_precision();
+  ResolvedPrecision resolved;
+  resolved.model = generic;
+  resolved.error = preset_error(p.preset);
+  if (resolved.error.empty()) resolved.error = unsupported_knob(p);
+  bool looser = false;
+  for (const Check& check : checks_of(p, generic)) {
+    if (!declares(p, check.knob)) continue;
+    if (resolved.error.empty()) resolved.error = range_error(check);
+    looser = looser || check.value > check.generic;
+  }
+  const bool split_without_merge = declares(p, QKVET_KNOB_SPLITS) &&
+                                   p.splits > 1 && p.merge == QKVET_MERGE_NONE;
+  if (resolved.error.empty() && split_without_merge) {
+    resolved.error = "precision knob splits needs a merge";
+  }
+  if (!resolved.error.empty()) return resolved;
+  if (p.preset == QKVET_PRECISION_CPU_F32) resolved.model = cpu_f32_precision();
+  apply_sums(p, resolved.model);
+  apply_softmax(p, resolved.model);
+  resolved.looser_than_generic = looser;
+  return resolved;
+}
+
+}  // namespace qkvet

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Declarations become models, or one line that says why not.
+#include "reference/precision.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstddef>
+
+namespace qkvet {
+namespace {
+
+qkvet_precision declare(int32_t preset, uint64_t knobs = 0) {
+  qkvet_precision p{};
+  p.struct_size = sizeof p;
+  p.preset = preset;
+  p.declared = knobs;
+  return p;
+}
+
+TEST(PrecisionTest, NothingDeclaredIsGeneric) {
+  qkvet_precision nothing{};
+  nothing.preset = QKVET_PRECISION_CPU_F32;  // beyond a size of 0: not there
+  const ResolvedPrecision resolved = resolve_precision(nothing);
+  EXPECT_EQ(resolved.error, "");
+  EXPECT_EQ(resolved.model, generic_precision());
+  EXPECT_FALSE(resolved.looser_than_generic);
+}
+
+TEST(PrecisionTest, CpuF32IsTwoPassesWithAGoodExponential) {
+  const auto resolved = resolve_precision(declare(QKVET_PRECISION_CPU_F32));
+  EXPECT_EQ(resolved.error, "");
+  EXPECT_FALSE(resolved.looser_than_generic);
+  EXPECT_EQ(resolved.model.u, 0x1p-24);
+  EXPECT_EQ(resolved.model.exp_error, 1.01 * 0x1p-24);
+  EXPECT_EQ(resolved.model.arg_roundings, 1);
+  EXPECT_EQ(resolved.model.norm_roundings, 2);
+  EXPECT_EQ(resolved.model.tile, 0);
+  EXPECT_FALSE(resolved.model.ftz);
+}
+
+TEST(PrecisionTest, AKnobCountsOnlyIfItsBitIsSet) {
+  qkvet_precision p = declare(QKVET_PRECISION_CPU_F32, QKVET_KNOB_TILE);
+  p.tile = 32;
+  p.lazy = 5;
+  p.dot_sum = QKVET_SUM_PAIRWISE;
+  const auto resolved = resolve_precision(p);
+  EXPECT_EQ(resolved.error, "");
+  EXPECT_EQ(resolved.model.tile, 32);
+  EXPECT_EQ(resolved.model.lazy, 0);
+  EXPECT_EQ(resolved.model.dot_sum, SumOrder::kAny);
+}
+
+TEST(PrecisionTest, KnobsReplaceSingleValues) {
+  qkvet_precision p =
+      declare(QKVET_PRECISION_CPU_F32,
+              QKVET_KNOB_DOT_SUM | QKVET_KNOB_VALUE_SUM | QKVET_KNOB_FMA |
+                  QKVET_KNOB_SCALE_STAGE | QKVET_KNOB_SPLITS | QKVET_KNOB_NORM);
+  p.dot_sum = QKVET_SUM_LANES;
+  p.dot_lanes = 8;
+  p.value_sum = QKVET_SUM_LANES;
+  p.fma = 1;
+  p.scale_stage = QKVET_SCALE_FOLDED;
+  p.splits = 4;
+  p.merge = QKVET_MERGE_MLO;
+  p.norm_roundings = 1;
+  p.norm_first = 1;
+  const auto [model, error, looser] = resolve_precision(p);
+  EXPECT_EQ(error, "");
+  EXPECT_FALSE(looser);
+  EXPECT_EQ(model.dot_sum, SumOrder::kLanes);
+  EXPECT_EQ(model.dot_lanes, 8);
+  EXPECT_EQ(model.value_sum, SumOrder::kLanes);
+  EXPECT_TRUE(model.fma);
+  EXPECT_EQ(model.scale_stage, ScaleStage::kFolded);
+  EXPECT_EQ(model.splits, 4);
+  EXPECT_EQ(model.merge, Merge::kMlo);
+  EXPECT_EQ(model.norm_roundings, 1);
+  EXPECT_TRUE(model.norm_first);
+}
+
+TEST(PrecisionTest, FieldsBeyondTheWritersSizeAreZero) {
+  qkvet_precision p = declare(QKVET_PRECISION_CPU_F32, QKVET_KNOB_TILE);
+  p.tile = 32;
+  p.struct_size = offsetof(qkvet_precision, tile);
+  EXPECT_EQ(resolve_precision(p).model.tile, 0);
+}
+
+TEST(PrecisionTest, PresetsWithoutADerivationAreRefusedByName) {
+  const auto flash = resolve_precision(declare(QKVET_PRECISION_FLASH_HALF));
+  EXPECT_NE(flash.error.find("flash_half"), std::string::npos);
+  EXPECT_NE(flash.error.find("cpu_f32 or generic"), std::string::npos);
+  for (int32_t preset : {3, 4, 5, 6, -1}) {
+    EXPECT_NE(resolve_precision(declare(preset)).error, "") << preset;
+  }
+}
+
+TEST(PrecisionTest, KnobsWithoutADerivationAreRefusedByName) {
+  qkvet_precision p = declare(0, QKVET_KNOB_P_DTYPE);
+  EXPECT_EQ(resolve_precision(p).error, "");  // {0,0,0}: not rounded
+  p.p_dtype = {QKVET_DTYPE_BFLOAT, 16, 1};
+  EXPECT_NE(resolve_precision(p).error.find("p_dtype"), std::string::npos);
+  p = declare(0, QKVET_KNOB_SCORE_DTYPE);
+  p.score_dtype = {QKVET_DTYPE_FLOAT, 16, 1};
+  EXPECT_NE(resolve_precision(p).error.find("score_dtype"), std::string::npos);
+  p = declare(0, QKVET_KNOB_TENSOR_CORE);
+  p.tensor_core = 1;
+  EXPECT_NE(resolve_precision(p).error.find("tensor_core"), std::string::npos);
+  p = declare(0, QKVET_KNOB_TANH_ERROR);
+  p.tanh_error = 1e-4;
+  EXPECT_NE(resolve_precision(p).error.find("tanh_error"), std::string::npos);
+  EXPECT_NE(resolve_precision(declare(0, uint64_t{1} << 40)).error, "");
+}
+
+TEST(PrecisionTest, NonsenseIsRefused) {
+  const auto refused = [](uint64_t knob, auto set) {
+    qkvet_precision p = declare(QKVET_PRECISION_CPU_F32, knob);
+    p.splits = 1;
+    p.accumulator_u = 0x1p-24;
+    set(p);
+    return resolve_precision(p).error != "";
+  };
+  using P = qkvet_precision&;
+  EXPECT_TRUE(refused(QKVET_KNOB_EXP_ERROR, [](P p) { p.exp_error = -1e-9; }));
+  EXPECT_TRUE(refused(QKVET_KNOB_EXP_ERROR, [](P p) { p.exp_error = NAN; }));
+  EXPECT_TRUE(refused(QKVET_KNOB_EXP_ERROR, [](P p) { p.exp_floor = 1; }));
+  EXPECT_TRUE(refused(QKVET_KNOB_SPLITS, [](P p) { p.splits = 0; }));
+  EXPECT_TRUE(refused(QKVET_KNOB_SPLITS, [](P p) { p.splits = 2; }));
+  EXPECT_TRUE(refused(QKVET_KNOB_SPLITS, [](P p) { p.merge = 9; }));
+  EXPECT_TRUE(refused(QKVET_KNOB_TILE, [](P p) { p.tile = -1; }));
+  EXPECT_TRUE(refused(QKVET_KNOB_LAZY, [](P p) { p.lazy = HUGE_VAL; }));
+  EXPECT_TRUE(refused(QKVET_KNOB_NORM, [](P p) { p.norm_roundings = NAN; }));
+  EXPECT_TRUE(refused(QKVET_KNOB_SCALE_STAGE, [](P p) { p.scale_stage = 3; }));
+  EXPECT_TRUE(refused(QKVET_KNOB_VALUE_SUM, [](P p) { p.value_sum = -1; }));
+  EXPECT_TRUE(
+      refused(QKVET_KNOB_DOT_SUM, [](P p) { p.dot_sum = QKVET_SUM_LANES; }));
+  const uint64_t u = QKVET_KNOB_ACCUMULATOR_U;
+  EXPECT_TRUE(refused(u, [](P p) { p.accumulator_u = 0.25; }));
+  EXPECT_TRUE(refused(u, [](P p) { p.accumulator_u = 0; }));
+  EXPECT_FALSE(refused(u, [](P) {}));
+}
+
+TEST(PrecisionTest, LooserThanGenericIsSeen) {
+  const auto looser = [](uint64_t knob, auto set) {
+    qkvet_precision p = declare(QKVET_PRECISION_CPU_F32, knob);
+    p.splits = 1;
+    p.merge = QKVET_MERGE_LSE;
+    set(p);
+    const auto resolved = resolve_precision(p);
+    EXPECT_EQ(resolved.error, "");
+    return resolved.looser_than_generic;
+  };
+  using P = qkvet_precision&;
+  EXPECT_TRUE(looser(QKVET_KNOB_EXP_ERROR, [](P p) { p.exp_error = 1e-6; }));
+  EXPECT_FALSE(looser(QKVET_KNOB_EXP_ERROR, [](P p) { p.exp_error = 1e-7; }));
+  EXPECT_TRUE(looser(QKVET_KNOB_TILE, [](P p) { p.tile = 8; }));
+  EXPECT_FALSE(looser(QKVET_KNOB_TILE, [](P p) { p.tile = 16; }));
+  EXPECT_FALSE(looser(QKVET_KNOB_TILE, [](P p) { p.tile = 0; }));
+  EXPECT_TRUE(looser(QKVET_KNOB_SPLITS, [](P p) { p.splits = 16; }));
+  EXPECT_TRUE(looser(QKVET_KNOB_LAZY, [](P p) { p.lazy = 6; }));
+  EXPECT_TRUE(looser(QKVET_KNOB_NORM, [](P p) { p.norm_roundings = 4; }));
+  EXPECT_TRUE(
+      looser(QKVET_KNOB_ACCUMULATOR_U, [](P p) { p.accumulator_u = 0x1p-23; }));
+  EXPECT_TRUE(looser(QKVET_KNOB_DEFAULT_SCALE_ERROR,
+                     [](P p) { p.default_scale_error = 3; }));
+}
+
+}  // namespace
+}  // namespace qkvet

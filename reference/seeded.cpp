@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each fault is one class that hides one seam, and one row of kRows.
+#include "reference/seeded.h"
+
+#include <array>
+
+#include "reference/plain.h"
+#include "reference/twin.h"
+
+namespace qkvet {
+namespace {
+
+struct StrictDiagonal : PlainSeams {
+  static bool visible(const Problem& problem, int64_t i, int64_t j) {
+    if (problem.causal == Causal::kNone) return true;
+    return PlainSeams::visible(problem, i, j + 1);
+  }
+};
+
+struct TopLeft : PlainSeams {
+  static bool visible(const Problem& problem, int64_t i, int64_t j) {
+    return problem.causal == Causal::kNone || j <= i;
+  }
+};
+
+struct HeadModulo : PlainSeams {
+  static int64_t kv_head(const Shape& shape, int64_t h) {
+    return h % shape.Hkv;
+  }
+};
+
+struct LastKeyDropped : PlainSeams {
+  static bool visible(const Problem& problem, int64_t i, int64_t j) {
+    const int64_t Tk = problem.shape.Tk;
+    return PlainSeams::visible(problem, i, j) && (j + 1 < Tk || Tk == 1);
+  }
+};
+
+struct ScaleFromDv : PlainSeams {
+  static double scale(const Problem& problem) {
+    const Shape& shape = problem.shape;
+    return problem.scale * std::sqrt(static_cast<double>(shape.d) /
+                                     static_cast<double>(shape.dv));
+  }
+};
+
+struct ShiftFromZero : PlainSeams {
+  static double shift_start() { return 0; }
+};
+
+struct SumNotRescaled : TwinSeams {
+  static DoubleDouble rescale_sum(DoubleDouble sum, DoubleDouble /*factor*/) {
+    return sum;
+  }
+};
+
+struct ValueNotRescaled : TwinSeams {
+  static DoubleDouble rescale_value(DoubleDouble value,
+                                    DoubleDouble /*factor*/) {
+    return value;
+  }
+};
+
+struct SeriesTruncated : TwinSeams {
+  // Leaves r^4/24 * 256 with |r| <= 0.00136: an error of up to 2^-35.
+  static DoubleDouble exponential(DoubleDouble x) {
+    return dd_exp(x, /*terms=*/3);
+  }
+};
+
+struct Ln2Short : TwinSeams {
+  static DoubleDouble exponential(DoubleDouble x) {
+    return dd_exp(x, kExpTerms, static_cast<float>(kLn2.hi));
+  }
+};
+
+struct DiagonalTooFar : TwinSeams {
+  static int64_t last_key(const Problem& problem, int64_t i) {
+    const int64_t last = TwinSeams::last_key(problem, i);
+    const bool more = problem.causal == Causal::kBottomRight && last >= 0 &&
+                      last + 1 < problem.shape.Tk;
+    return more ? last + 1 : last;
+  }
+};
+
+struct HeadsInterleaved : TwinSeams {
+  static int64_t query_head(const Shape& shape, int64_t kv_head,
+                            int64_t member) {
+    return member * shape.Hkv + kv_head;
+  }
+};
+
+struct Row {
+  std::string_view name;
+  OracleOutput (*forward)(const Problem&);
+};
+
+// In the order of SeededFault.
+constexpr std::array<Row, kSeededFaultCount> kRows = {{
+    {"plain_strict_diagonal", plain_forward_with<StrictDiagonal>},
+    {"plain_top_left", plain_forward_with<TopLeft>},
+    {"plain_head_modulo", plain_forward_with<HeadModulo>},
+    {"plain_last_key_dropped", plain_forward_with<LastKeyDropped>},
+    {"plain_scale_from_dv", plain_forward_with<ScaleFromDv>},
+    {"plain_shift_from_zero", plain_forward_with<ShiftFromZero>},
+    {"twin_sum_not_rescaled", twin_forward_with<SumNotRescaled>},
+    {"twin_value_not_rescaled", twin_forward_with<ValueNotRescaled>},
+    {"twin_series_truncated", twin_forward_with<SeriesTruncated>},
+    {"twin_ln2_short", twin_forward_with<Ln2Short>},
+    {"twin_diagonal_too_far", twin_forward_with<DiagonalTooFar>},
+    {"twin_heads_interleaved", twin_forward_with<HeadsInterleaved>},
+}};
+
+const Row& row(SeededFault fault) { return kRows[static_cast<size_t>(fault)]; }
+
+}  // namespace
+
+std::string_view seeded_fault_name(SeededFault fault) {
+  return row(fault).name;
+}
+
+bool seeded_in_plain(SeededFault fault) {
+  return fault < SeededFault::kTwinSumNotRescaled;
+}
+
+OracleOutput seeded_forward(SeededFault fault, const Problem& problem) {
+  return row(fault).forward(problem);
+}
+
+}  // namespace qkvet

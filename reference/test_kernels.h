@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Correct f32 kernels of many arithmetics, as controls of the bound: they share
+// nothing with the references and nothing with the kernels of impl/. Each
+// configuration says which PrecisionModel a careful author would declare for
+// it.
+#ifndef QKVET_REFERENCE_TEST_KERNELS_H_
+#define QKVET_REFERENCE_TEST_KERNELS_H_
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "reference/oracle.h"
+#include "reference/precision.h"
+
+namespace qkvet {
+
+enum class TestExp : uint8_t { kExp, kExp2, kFolded, kPrescaled };
+enum class TestFault : uint8_t { kNone, kScale, kLostKey };
+
+struct TestKernel {
+  std::string name = "unnamed";
+  SumOrder dot = SumOrder::kLanes;
+  int lanes = 1;
+  bool fma = false;
+  TestExp exp = TestExp::kExp;
+  SumOrder value = SumOrder::kLanes;  // kAny: descending keys
+  int tile = 0;
+  double lazy = 0;
+  int splits = 1;
+  Merge merge = Merge::kNone;
+  bool norm_first = false;
+  bool reciprocal = false;
+  bool ftz = false;
+  TestFault fault = TestFault::kNone;
+};
+
+struct TestOutput {
+  std::vector<double> o, lse, weights;
+};
+
+// The unnormalised result of some keys of one row.
+struct TestPart {
+  float m = -std::numeric_limits<float>::infinity();
+  float sum = 0;
+  std::vector<float> o;  // [dv]
+};
+
+// One row of one head, in f32.
+class TestRow {
+ public:
+  TestRow(const TestKernel& kernel, const Problem& problem, int64_t row,
+          int64_t kv, int64_t n);
+  void run(TestOutput& out);
+
+ private:
+  float flush(float x) const {
+    const bool small = std::fabs(x) < std::numeric_limits<float>::min();
+    return kernel_.ftz && small ? 0.0f : x;
+  }
+  float dot(const float* a, const float* b) const;
+  float pairwise_dot(const float* a, const float* b, int64_t n) const;
+  void score();
+  float weight(float s, float m) const;
+  float factor(float from, float to) const;
+  float natural(float x) const;
+  TestPart part(int64_t first, int64_t last) const;
+  void absorb_tile(TestPart& part, int64_t first, int64_t last) const;
+  void add_values(TestPart& part, const float* w, int64_t first,
+                  int64_t last) const;
+  float pairwise_sum(const float* x, int64_t stride, int64_t n) const;
+  TestPart merged(const std::vector<TestPart>& parts) const;
+  void run_normalised_first(TestOutput& out);
+  float divided(float x, float sum) const {
+    if (!kernel_.reciprocal) return flush(x / sum);
+    return flush(x * flush(1 / sum));
+  }
+
+  const TestKernel& kernel_;
+  int64_t row_, n_, Tk_, d_, dv_;
+  float scale_, scale_log2_;
+  std::vector<float> q_, k_, v_, s_;
+};
+
+TestOutput run_test_kernel(const TestKernel& kernel, const Problem& problem);
+
+// What the author of the kernel would declare.
+PrecisionModel declared_precision(const TestKernel& kernel);
+
+// Every correct configuration.
+std::vector<TestKernel> test_kernels();
+
+}  // namespace qkvet
+
+#endif  // QKVET_REFERENCE_TEST_KERNELS_H_

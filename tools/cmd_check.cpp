@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// qkvet check: the main job. Every law on every selected kernel.
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <random>
+#include <thread>
+
+#include "tools/commands.h"
+#include "tools/report.h"
+
+namespace qkvet {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// "60s", "2m", "90": seconds.
+std::optional<double> parse_budget(const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, code] = std::from_chars(text.data(), end, value);
+  if (code != std::errc() || !(value > 0)) return std::nullopt;
+  const std::string unit(stop, end);
+  constexpr double kMost = 1e7;  // some four months
+  const double seconds = unit == "m" ? 60 * value : value;
+  if ((unit.empty() || unit == "s" || unit == "m") && seconds <= kMost)
+    return seconds;
+  return std::nullopt;
+}
+
+std::optional<uint64_t> parse_seed(const std::string& text) {
+  if (text == "random") {
+    std::random_device device;  // asked for by name, and printed
+    return uint64_t{device()} << 32 | device();
+  }
+  uint64_t seed = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, code] = std::from_chars(text.data(), end, seed);
+  if (code != std::errc() || stop != end) return std::nullopt;
+  return seed;
+}
+
+// "" or one line: what is wrong with the options.
+std::string resolve(const CheckOptions& options, RunOptions& run) {
+  std::string error;
+  run.laws = select_laws(options.laws, &error);
+  if (!error.empty()) return error;
+  run.cases = options.cases;
+  if (!options.budget.empty()) {
+    run.budget = parse_budget(options.budget);
+    if (!run.budget)
+      return "--budget " + options.budget +
+             ": allowed is a time like 60s or 2m";
+  }
+  const auto seed = parse_seed(options.seed);
+  if (!seed)
+    return "--seed " + options.seed +
+           ": allowed 0 .. 18446744073709551615, or random";
+  run.seed = *seed;
+  run.largest = options.sizes == "small"    ? SizeClass::kSmall
+                : options.sizes == "medium" ? SizeClass::kMedium
+                                            : SizeClass::kLarge;
+  run.allow_loose = options.allow_loose;
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  run.jobs = options.jobs > 0 ? options.jobs : std::max(1, cores);
+  return "";
+}
+
+// A line that rewrites itself, on a terminal only.
+class Progress {
+ public:
+  void show(int64_t cases, int64_t failures) {
+    constexpr auto kEvery = std::chrono::milliseconds(100);
+    const auto now = Clock::now();
+    if (now - shown_ < kEvery) return;
+    shown_ = now;
+    const double seconds = std::chrono::duration<double>(now - start_).count();
+    std::fprintf(stderr, "\r\x1b[K%lld cases, %lld failures, %.1f s",
+                 static_cast<long long>(cases),
+                 static_cast<long long>(failures), seconds);
+    std::fflush(stderr);
+    visible_ = true;
+  }
+  void clear() {
+    if (visible_) std::fputs("\r\x1b[K", stderr);
+  }
+
+ private:
+  Clock::time_point start_ = Clock::now(), shown_ = start_;
+  bool visible_ = false;
+};
+
+// The JSON Lines file, open from the start so that a path that cannot be
+// written is found before anything runs.
+class JsonLog {
+ public:
+  ~JsonLog() {
+    if (file_ != nullptr) std::fclose(file_);
+  }
+  bool open(const std::string& path) {
+    file_ = std::fopen(path.c_str(), "wb");
+    return file_ != nullptr;
+  }
+  bool write(const std::string& lines) {
+    return file_ == nullptr ||
+           (std::fputs(lines.c_str(), file_) >= 0 && std::fflush(file_) == 0);
+  }
+
+ private:
+  std::FILE* file_ = nullptr;
+};
+
+}  // namespace
+
+ExitCode run_check(const CheckOptions& options) {
+  RunOptions run;
+  if (const std::string error = resolve(options, run); !error.empty())
+    return wrong_use(error);
+  const SelectedKernels selected = select_kernels(options.selection);
+  if (!selected.error.empty()) return wrong_use(selected.error);
+  if (options.selection.in_process) run.jobs = 1;
+
+  JsonLog json;
+  if (!options.json.empty() && !json.open(options.json))
+    return wrong_use(options.json + ": cannot be written");
+  if (!options.junit.empty())
+    if (const std::string error = write_file(options.junit, ""); !error.empty())
+      return wrong_use(error);
+
+  Progress progress;
+  if (isatty(STDERR_FILENO) != 0)
+    run.progress = [&progress](int64_t cases, int64_t failures) {
+      progress.show(cases, failures);
+    };
+  json.write(json_start(run));
+  const RunResult result =
+      run_plan(selected.kernels,
+               executor_factory(selected, options.selection.in_process), run);
+  progress.clear();
+  if (!result.error.empty()) return wrong_use(result.error);
+
+  const ReportInput report{result, run, selected, options.selection.in_process};
+  std::fputs(text_report(report, colour_wanted()).c_str(), stdout);
+  std::fflush(stdout);
+  if (!json.write(json_results(report)))
+    return wrong_use(options.json + ": cannot be written in full");
+  if (!options.junit.empty())
+    if (const std::string error =
+            write_file(options.junit, junit_report(report));
+        !error.empty())
+      return wrong_use(error);
+  return exit_code_of(report);
+}
+
+}  // namespace qkvet

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// qkvet replay: one case, or a list of them, exactly as spelled.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "properties/shrink.h"
+#include "tools/commands.h"
+#include "tools/report.h"
+
+namespace qkvet {
+namespace {
+
+struct ReplayCase {
+  Case value;
+  std::string where;  // "" or "file:line: "
+};
+
+std::string trimmed(const std::string& text) {
+  const size_t from = text.find_first_not_of(" \t\r");
+  if (from == std::string::npos) return "";
+  return text.substr(from, text.find_last_not_of(" \t\r") - from + 1);
+}
+
+// A case, or @FILE: one case per line, # begins a comment.
+std::string read_cases(const std::string& target,
+                       std::vector<ReplayCase>& cases) {
+  if (!target.starts_with("@")) {
+    const ParsedCase parsed = parse_case(target);
+    if (!parsed.value) return parsed.error;
+    cases.push_back({*parsed.value, ""});
+    return "";
+  }
+  const std::string path = target.substr(1);
+  std::ifstream file(path);
+  if (!file) return path + ": cannot be read";
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    const std::string text = trimmed(line.substr(0, line.find('#')));
+    if (text.empty()) continue;
+    const ParsedCase parsed = parse_case(text);
+    const std::string where = path + ":" + std::to_string(number) + ": ";
+    if (!parsed.value) return where + parsed.error;
+    cases.push_back({*parsed.value, where});
+  }
+  return cases.empty() ? path + ": holds no case" : "";
+}
+
+std::string check_digest(const std::string& digest, const Case& value) {
+  if (digest.empty()) return "";
+  if (!not_judged_reason(value).empty()) return "";
+  const std::string actual =
+      fmt::format("{:08x}", input_digest(make_inputs(value)));
+  return actual == digest
+             ? ""
+             : "--digest " + digest + ": this case's inputs have " + actual;
+}
+
+// One case under one law, in the shape that reports are made of.
+KernelResult replay_one(const Law& law, const Case& value,
+                        const KernelUnderTest& kernel, Executor& executor,
+                        TimeUse& time) {
+  const auto start = std::chrono::steady_clock::now();
+  const Judgement judgement =
+      check_case(law, value, kernel.judged, kernel.index, executor,
+                 /*with_twin=*/true, time);
+  Cell cell;
+  cell.verdict = judgement.verdict;
+  cell.reason = judgement.reason;
+  cell.checked = judgement.compared > 0 ? 1 : 0;
+  cell.compared = judgement.compared;
+  cell.vacuous = judgement.vacuous;
+  cell.worst_ratio = judgement.worst_ratio;
+  cell.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+          .count();
+  if (cell.verdict == Verdict::kPassed && cell.checked == 0) {
+    cell.verdict = Verdict::kMistrusted;
+    cell.reason = "the bound says nothing for any element of this case";
+  }
+  if (judgement.verdict == Verdict::kFailed) {
+    Failure failure;
+    failure.law = &failed_law(law, judgement);
+    failure.number = 1;
+    failure.found = failure.smallest = value;
+    failure.judgement = judgement;
+    failure.seconds = cell.seconds;
+    failure.digest = input_digest(make_inputs(value));
+    cell.failure = std::move(failure);
+  }
+  return {kernel, {std::move(cell)}};
+}
+
+void print_cell(const ReportInput& input, const KernelResult& kernel,
+                const Law& law, const ReplayCase& replayed) {
+  const Cell& cell = kernel.cells[0];
+  if (cell.failure) {
+    fmt::print("{}\n\n", failure_text(input, kernel, *cell.failure));
+    return;
+  }
+  fmt::print("{}{}  {}   {}   {}{}\n", replayed.where,
+             verdict_name(cell.verdict), law.id, kernel.kernel.judged.info.name,
+             to_string(replayed.value),
+             cell.verdict == Verdict::kPassed
+                 ? fmt::format("   error/bound {:.2g}", cell.worst_ratio)
+                 : "   " + cell.reason);
+}
+
+}  // namespace
+
+ExitCode run_replay(const ReplayOptions& options) {
+  std::vector<ReplayCase> cases;
+  if (std::string error = read_cases(options.target, cases); !error.empty())
+    return wrong_use(error);
+  RunOptions run;
+  std::string error;
+  run.laws = select_laws(options.laws, &error);
+  if (!error.empty()) return wrong_use(error);
+  for (const ReplayCase& one : cases)
+    if (error = check_digest(options.digest, one.value); !error.empty())
+      return wrong_use(error);
+  const SelectedKernels selected = select_kernels(options.selection);
+  if (!selected.error.empty()) return wrong_use(selected.error);
+
+  const ExecutorFactory open =
+      executor_factory(selected, options.selection.in_process);
+  std::vector<std::unique_ptr<Executor>> executors;
+  for (size_t i = 0; i < selected.libraries.size(); ++i) {
+    Opened opened = open(i);
+    if (opened.executor == nullptr) return wrong_use(opened.error);
+    executors.push_back(std::move(opened.executor));
+  }
+  RunResult result;
+  const ReportInput report{result, run, selected, options.selection.in_process};
+  for (const KernelUnderTest& kernel : selected.kernels) {
+    KernelResult all{kernel, {}};
+    for (const ReplayCase& one : cases)
+      for (const Law* law : run.laws) {
+        KernelResult made = replay_one(*law, one.value, kernel,
+                                       *executors[kernel.library], result.time);
+        print_cell(report, made, *law, one);
+        // Without --law a law that says nothing about the case is no news.
+        if (options.laws.empty() && made.cells[0].verdict == Verdict::kGaveUp)
+          continue;
+        all.cells.push_back(std::move(made.cells[0]));
+      }
+    result.kernels.push_back(std::move(all));
+  }
+  return exit_code_of(report);
+}
+
+}  // namespace qkvet

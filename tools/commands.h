@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands of the program, one file each. They print to stdout, complain
+// in one line on stderr, and return an exit code.
+#ifndef QKVET_TOOLS_COMMANDS_H_
+#define QKVET_TOOLS_COMMANDS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/exit_code.h"
+#include "tools/kernels.h"
+
+namespace qkvet {
+
+struct ListOptions {
+  std::string what;  // "kernels", "laws", "faults" or "" for all
+  bool json = false;
+};
+ExitCode run_list(const ListOptions& options);
+
+struct CheckOptions {
+  KernelSelection selection;
+  std::vector<std::string> laws;  // globs; empty: all
+  int64_t cases = 4096;
+  std::string budget;  // "60s", "2m", "" for none
+  std::string seed = "1";
+  int jobs = 0;                 // 0: one per core
+  std::string sizes = "large";  // small, medium, large
+  bool allow_loose = false;
+  std::string junit, json;  // files; "" for none
+};
+ExitCode run_check(const CheckOptions& options);
+
+struct ReplayOptions {
+  std::string target;  // a case, or @FILE with one case per line
+  KernelSelection selection;
+  std::vector<std::string> laws;
+  std::string digest;  // "" for none
+};
+ExitCode run_replay(const ReplayOptions& options);
+
+// One line on stderr, and kWrongUse.
+ExitCode wrong_use(const std::string& line);
+
+// The laws that the globs name, in their order; empty with *error otherwise.
+struct Law;
+std::vector<const Law*> select_laws(const std::vector<std::string>& globs,
+                                    std::string* error);
+
+// Whether colour may be written to stdout.
+bool colour_wanted();
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_COMMANDS_H_

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/kernels.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "reference/precision.h"
+
+namespace qkvet {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<Family, 5> kFamilies = {{
+    {"scalar", true, false, "readable, three passes"},
+    {"eigen", true, false, "Eigen matrix products"},
+    {"avx2", true, true, "tiled online softmax with AVX2"},
+    {"controls", false, false, "correct kernels with other arithmetic"},
+    {"faulty", false, false, "wrong kernels that laws must fail"},
+}};
+
+#if defined(__x86_64__)
+constexpr bool kIsX86 = true;
+#else
+constexpr bool kIsX86 = false;
+#endif
+
+bool has_glob(const std::string& text) {
+  return text.find_first_of("*?[") != std::string::npos;
+}
+
+bool matches(const std::string& glob, const std::string& name) {
+  return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
+}
+
+// A family that could hold a kernel of this name.
+bool may_hold(const Family& family, const std::string& glob) {
+  const std::string prefix = std::string(family.name) + "/";
+  if (!has_glob(glob)) return glob.starts_with(prefix);
+  const size_t slash = glob.find('/');
+  return slash == std::string::npos
+             ? matches(glob, prefix)
+             : matches(glob.substr(0, slash), family.name);
+}
+
+Opened open_library(const LibrarySpec& library, bool in_process) {
+  if (in_process) return open_in_process(library);
+  SandboxOptions options;
+  options.worker = worker_path();
+  return open_sandbox(library, options);
+}
+
+// Adds a library and those of its kernels that `wanted` accepts; returns how
+// many, or -1 with selected.error.
+template <class Wanted>
+int add_library(SelectedKernels& selected, const LibrarySpec& library,
+                const std::string& source, bool in_process, Wanted wanted) {
+  const Opened opened = open_library(library, in_process);
+  if (opened.executor == nullptr) {
+    selected.error = opened.error;
+    return -1;
+  }
+  int added = 0;
+  const auto& infos = opened.executor->kernels();
+  for (size_t i = 0; i < infos.size(); ++i) {
+    if (!wanted(infos[i])) continue;
+    const ResolvedPrecision precision = resolve_precision(infos[i].precision);
+    if (!precision.error.empty()) {
+      selected.error = infos[i].name + ": " + precision.error;
+      return -1;
+    }
+    KernelUnderTest kernel;
+    kernel.judged = {infos[i], precision.model, precision.looser_than_generic};
+    kernel.library = selected.libraries.size();
+    kernel.index = static_cast<int>(i);
+    selected.kernels.push_back(std::move(kernel));
+    ++added;
+  }
+  if (added > 0) {
+    selected.libraries.push_back(library);
+    selected.sources.push_back(source);
+  }
+  return added;
+}
+
+// The globs of --kernel, and which of them have found something.
+struct Globs {
+  const std::vector<std::string>& globs;
+  std::vector<bool> used = std::vector<bool>(globs.size());
+
+  bool accept(const std::string& name) {
+    bool wanted = globs.empty();
+    for (size_t i = 0; i < globs.size(); ++i)
+      if (matches(globs[i], name)) wanted = used[i] = true;
+    return wanted;
+  }
+};
+
+void add_families(SelectedKernels& selected, const KernelSelection& selection,
+                  Globs& globs) {
+  for (const Family& family : kFamilies) {
+    bool relevant = selected.by_default && family.is_default;
+    for (const std::string& glob : selection.kernels)
+      relevant |= may_hold(family, glob);
+    if (!relevant) continue;
+    if (!family_exists(family)) {
+      selected.notes.push_back(std::string(family.name) +
+                               ": not built, this is no x86-64 machine");
+      continue;
+    }
+    const int added = add_library(
+        selected, {family_path(family), ""}, "", selection.in_process,
+        [&](const KernelInfo& info) { return globs.accept(info.name); });
+    if (added < 0) return;
+  }
+}
+
+void add_plugins(SelectedKernels& selected, const KernelSelection& selection,
+                 Globs& globs) {
+  for (const std::string& plugin : selection.plugins) {
+    const int added = add_library(
+        selected, parse_plugin(plugin), plugin, selection.in_process,
+        [&](const KernelInfo& info) { return globs.accept(info.name); });
+    if (added < 0) return;
+    if (added == 0 && selection.kernels.empty()) {
+      selected.error = plugin + ": holds no kernel";
+      return;
+    }
+  }
+}
+
+}  // namespace
+
+std::span<const Family> families() { return kFamilies; }
+
+std::string program_directory() {
+  std::error_code code;
+  const fs::path self = fs::read_symlink("/proc/self/exe", code);
+  return code ? "." : self.parent_path().string();
+}
+
+std::string worker_path() { return program_directory() + "/qkvet-worker"; }
+
+std::string family_path(const Family& family) {
+  const fs::path path = fs::path(program_directory()) / ".." / "lib" / "qkvet" /
+                        ("qkvet_" + std::string(family.name) + ".so");
+  return path.lexically_normal().string();
+}
+
+bool family_exists(const Family& family) { return kIsX86 || !family.x86_only; }
+
+LibrarySpec parse_plugin(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  std::error_code code;
+  if (colon == std::string::npos || fs::exists(text, code)) return {text, ""};
+  return {text.substr(0, colon), text.substr(colon + 1)};
+}
+
+SelectedKernels select_kernels(const KernelSelection& selection) {
+  SelectedKernels selected;
+  selected.by_default = selection.kernels.empty() && selection.plugins.empty();
+  Globs globs{selection.kernels};
+  add_families(selected, selection, globs);
+  if (selected.error.empty()) add_plugins(selected, selection, globs);
+  for (size_t i = 0; i < globs.globs.size() && selected.error.empty(); ++i)
+    if (!globs.used[i])
+      selected.error = "no kernel is named \"" + globs.globs[i] +
+                       "\"; `qkvet list kernels` shows all";
+  return selected;
+}
+
+std::string unavailable_reason(Executor& executor, int kernel) {
+  const float one = 1;
+  ForwardCall call;
+  call.q = call.k = call.v = reinterpret_cast<const std::byte*>(&one);
+  const std::vector<CallOutcome> outcomes = executor.run(kernel, {&call, 1});
+  return outcomes[0].status == CallStatus::kUnavailable ? outcomes[0].text : "";
+}
+
+ExecutorFactory executor_factory(const SelectedKernels& selected,
+                                 bool in_process) {
+  return [libraries = selected.libraries, in_process](size_t library) {
+    return open_library(libraries[library], in_process);
+  };
+}
+
+std::string kernel_arguments(const SelectedKernels& selected,
+                             const KernelUnderTest& kernel) {
+  const std::string& source = selected.sources[kernel.library];
+  const std::string name = "--kernel " + kernel.judged.info.name;
+  if (source.empty()) return name;
+  const auto siblings =
+      std::count_if(selected.kernels.begin(), selected.kernels.end(),
+                    [&](const KernelUnderTest& other) {
+                      return other.library == kernel.library;
+                    });
+  return "--plugin " + source + (siblings > 1 ? " " + name : "");
+}
+
+}  // namespace qkvet

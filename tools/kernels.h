@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where kernels come from: the families that are built with QKVet, found
+// relative to the program, and the user's plug-ins.
+#ifndef QKVET_TOOLS_KERNELS_H_
+#define QKVET_TOOLS_KERNELS_H_
+
+#include <string>
+#include <vector>
+
+#include "core/executor.h"
+#include "properties/runner.h"
+
+namespace qkvet {
+
+struct Family {
+  const char* name;
+  bool is_default;  // judged when no kernel is named
+  bool x86_only;
+  const char* what;  // one line for lists
+};
+std::span<const Family> families();
+
+// Program, worker and family paths, relative to the running program.
+std::string program_directory();
+std::string worker_path();
+std::string family_path(const Family& family);
+// False only for families of another architecture.
+bool family_exists(const Family& family);
+
+// "FILE" or "FILE:config". The last colon counts if what stands before it is
+// a file.
+LibrarySpec parse_plugin(const std::string& text);
+
+struct KernelSelection {
+  std::vector<std::string> kernels;  // globs over family/variant
+  std::vector<std::string> plugins;  // "FILE[:config]"
+  bool in_process = false;
+};
+
+struct SelectedKernels {
+  std::vector<LibrarySpec> libraries;
+  std::vector<std::string> sources;  // per library: how a user names it
+  std::vector<KernelUnderTest> kernels;
+  bool by_default = false;         // nothing was named: the default families
+  std::vector<std::string> notes;  // families that are not on this platform
+  std::string error;               // one line; then nothing else counts
+};
+
+// Opens what the selection names and reads what is in it.
+SelectedKernels select_kernels(const KernelSelection& selection);
+
+// "" or why the kernel cannot run on this machine, found out by one tiny call.
+std::string unavailable_reason(Executor& executor, int kernel);
+
+// For run_plan().
+ExecutorFactory executor_factory(const SelectedKernels& selected,
+                                 bool in_process);
+
+// The arguments that name this kernel again: "--kernel scalar/plain" or
+// "--plugin ./libmine.so".
+std::string kernel_arguments(const SelectedKernels& selected,
+                             const KernelUnderTest& kernel);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_KERNELS_H_

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line. The only file that knows CLI11, which is slow to compile.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "tools/commands.h"
+
+namespace {
+
+using qkvet::ExitCode;
+
+void add_selection(CLI::App& command, qkvet::KernelSelection& selection) {
+  command
+      .add_option("-k,--kernel", selection.kernels,
+                  "Kernel family/variant, or a glob; may be repeated")
+      ->type_name("NAME");
+  command
+      .add_option("-p,--plugin", selection.plugins,
+                  "Shared library that exports qkvet_open; may be repeated")
+      ->type_name("FILE[:config]");
+  command.add_flag("--in-process", selection.in_process,
+                   "Run kernels in this process: for debuggers");
+}
+
+CLI::App& add_list(CLI::App& app, qkvet::ListOptions& options) {
+  CLI::App& command = *app.add_subcommand("list", "Show kernels, laws, faults");
+  command.add_option("what", options.what, "kernels, laws or faults")
+      ->check(CLI::IsMember({"kernels", "laws", "faults"}));
+  command.add_flag("--json", options.json, "JSON Lines");
+  return command;
+}
+
+CLI::App& add_check(CLI::App& app, qkvet::CheckOptions& options) {
+  CLI::App& command = *app.add_subcommand(
+      "check", "Judge kernels; without --kernel or --plugin the built-in ones");
+  add_selection(command, options.selection);
+  command
+      .add_option("-l,--law", options.laws, "Law, or a glob; may be repeated")
+      ->type_name("LAW");
+  // Twelve digits of cases are some years.
+  auto* cases = command
+                    .add_option("-n,--cases", options.cases,
+                                "Cases per kernel, over all laws together")
+                    ->check(CLI::Range(int64_t{1}, int64_t{1000000000000}))
+                    ->capture_default_str();
+  command
+      .add_option("--budget", options.budget,
+                  "Time instead of a number of cases, in whole rounds")
+      ->type_name("60s")
+      ->excludes(cases);
+  command.add_option("--seed", options.seed, "Number, or random")
+      ->capture_default_str();
+  command.add_option("-j,--jobs", options.jobs, "Threads; 0: one per core")
+      ->check(CLI::Range(0, 1024));
+  command
+      .add_option("--sizes", options.sizes,
+                  "Largest cases: small (T, d <= 24), medium (80), large (300)")
+      ->check(CLI::IsMember({"small", "medium", "large"}))
+      ->capture_default_str();
+  command.add_flag("--allow-loose", options.allow_loose,
+                   "Believe a declared precision that is looser than generic");
+  command.add_option("--junit", options.junit, "JUnit XML")->type_name("FILE");
+  command.add_option("--json", options.json, "JSON Lines")->type_name("FILE");
+  return command;
+}
+
+CLI::App& add_replay(CLI::App& app, qkvet::ReplayOptions& options) {
+  CLI::App& command =
+      *app.add_subcommand("replay", "Run one case, or those of a list");
+  command
+      .add_option("case", options.target,
+                  "A case as reports print it, or @FILE with one per line")
+      ->required();
+  add_selection(command, options.selection);
+  command.add_option("-l,--law", options.laws, "Law, or a glob")
+      ->type_name("LAW");
+  command
+      .add_option("--digest", options.digest,
+                  "Eight hex digits: the inputs must be these")
+      ->type_name("HEX");
+  return command;
+}
+
+// CLI11 would only say that some subcommand is required.
+bool unknown_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return false;
+  const auto commands = app.get_subcommands({});
+  return std::none_of(
+      commands.begin(), commands.end(),
+      [&](const CLI::App* known) { return known->get_name() == argv[1]; });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "QKVet vets attention kernels: law by law, or the smallest failing "
+      "case.\nExit: 0 conforms, 1 a law failed, 2 wrong use, 3 nothing "
+      "checked, 4 a kernel died.",
+      "qkvet");
+  app.set_version_flag("--version", QKVET_VERSION);
+  app.require_subcommand(1);
+  qkvet::ListOptions list;
+  qkvet::CheckOptions check;
+  qkvet::ReplayOptions replay;
+  CLI::App& list_command = add_list(app, list);
+  CLI::App& check_command = add_check(app, check);
+  add_replay(app, replay);
+  if (unknown_command(app, argc, argv))
+    return qkvet::wrong_use("unknown command \"" + std::string(argv[1]) +
+                            "\"; allowed: list, check, replay");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& help) {
+    return app.exit(help);
+  } catch (const CLI::CallForVersion& version) {
+    return app.exit(version);
+  } catch (const CLI::ParseError& error) {
+    std::string line = error.what();
+    for (char& c : line)
+      if (c == '\n') c = ' ';
+    return qkvet::wrong_use(line + " (--help shows what is allowed)");
+  }
+  if (list_command.parsed()) return qkvet::run_list(list);
+  if (check_command.parsed()) return qkvet::run_check(check);
+  return qkvet::run_replay(replay);
+}

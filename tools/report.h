@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run says, to people and to CI systems.
+#ifndef QKVET_TOOLS_REPORT_H_
+#define QKVET_TOOLS_REPORT_H_
+
+#include <string>
+#include <vector>
+
+#include "properties/runner.h"
+#include "tools/exit_code.h"
+#include "tools/kernels.h"
+
+namespace qkvet {
+
+struct ReportInput {
+  const RunResult& result;
+  const RunOptions& options;
+  const SelectedKernels& selected;
+  bool in_process = false;
+};
+
+// 2 > 4 > 1 > 3 > 0; a run that was made never yields 2. A kernel that this
+// machine cannot run counts as not checked only if it was asked for by name.
+ExitCode exit_code_of(const ReportInput& input);
+
+// The report on one failure, lines of plain text without a final newline.
+std::string failure_text(const ReportInput& input, const KernelResult& kernel,
+                         const Failure& failure);
+
+// The whole report: failures, table, last lines.
+std::string text_report(const ReportInput& input, bool colour);
+
+// JUnit XML: one test per kernel and law, id `kernel.law`.
+std::string junit_report(const ReportInput& input);
+
+// JSON Lines, schema 1: one object per line, fields are only ever added.
+std::string json_start(const RunOptions& options);
+std::string json_results(const ReportInput& input);
+
+// Replaces `path` in one step; an error is one line.
+std::string write_file(const std::string& path, const std::string& content);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_REPORT_H_

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reports for CI systems: JUnit XML and JSON Lines.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "tools/report.h"
+
+namespace qkvet {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kSchema = 1;
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        // XML 1.0 has no way to write other control characters.
+        out += static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\t'
+                   ? c
+                   : '?';
+    }
+  return out;
+}
+
+std::string junit_cell(const ReportInput& input, const KernelResult& kernel,
+                       const Cell& cell, const Law& law) {
+  std::string out = fmt::format(
+      "    <testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\"",
+      escaped(kernel.kernel.judged.info.name), law.id, cell.seconds);
+  if (cell.failure) {
+    const char* tag = cell.crashed() ? "error" : "failure";
+    const std::string text = failure_text(input, kernel, *cell.failure);
+    return out + fmt::format(
+                     ">\n      <{0} message=\"{1}\">{2}</{0}>\n"
+                     "    </testcase>\n",
+                     tag, escaped(law.sentence), escaped(text));
+  }
+  if (cell.verdict == Verdict::kPassed) return out + "/>\n";
+  const std::string message =
+      fmt::format("{}: {}", verdict_name(cell.verdict), cell.reason);
+  const bool skipped = cell.verdict == Verdict::kUnsupported ||
+                       cell.verdict == Verdict::kSkipped;
+  return out + fmt::format(">\n      <{} message=\"{}\"/>\n    </testcase>\n",
+                           skipped ? "skipped" : "error", escaped(message));
+}
+
+// Infinity has no spelling in JSON.
+Json json_number(double value) {
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
+Json failure_json(const ReportInput& input, const KernelResult& kernel,
+                  const Failure& failure) {
+  Json out;
+  out["case"] = to_string(failure.smallest);
+  out["found"] = to_string(failure.found);
+  out["number"] = failure.number;
+  out["digest"] = fmt::format("{:08x}", failure.digest);
+  out["shrink_steps"] = failure.shrink_steps;
+  out["repeats"] = failure.repeats;
+  out["repeats_failed"] = failure.repeats_failed;
+  out["seconds"] = failure.seconds;
+  if (failure.judgement.finding) {
+    const Finding& finding = *failure.judgement.finding;
+    out["at"] = finding.where;
+    out["expected"] = finding.expected;
+    out["actual"] = finding.actual;
+    out["allowed"] = finding.allowed;
+    out["looks"] = finding.looks;
+    out["error_over_bound"] = json_number(finding.ratio);
+  }
+  out["again"] = fmt::format("qkvet replay {} --law {} {}",
+                             to_string(failure.smallest), failure.law->id,
+                             kernel_arguments(input.selected, kernel.kernel));
+  return out;
+}
+
+std::string line_of(const Json& json) {
+  // Kernels may name themselves in anything; bad UTF-8 must not end a run.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::string junit_report(const ReportInput& input) {
+  int tests = 0, failures = 0, errors = 0, skipped = 0;
+  std::string body;
+  for (const KernelResult& kernel : input.result.kernels)
+    for (size_t i = 0; i < kernel.cells.size(); ++i) {
+      const Cell& cell = kernel.cells[i];
+      body += junit_cell(input, kernel, cell, *input.options.laws[i]);
+      ++tests;
+      switch (cell.verdict) {
+        case Verdict::kFailed:
+          ++(cell.crashed() ? errors : failures);
+          break;
+        case Verdict::kUnsupported:
+        case Verdict::kSkipped:
+          ++skipped;
+          break;
+        case Verdict::kGaveUp:
+        case Verdict::kMistrusted:
+          ++errors;
+          break;
+        case Verdict::kPassed:
+          break;
+      }
+    }
+  return fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n"
+      "  <testsuite name=\"qkvet\" tests=\"{}\" failures=\"{}\" errors=\"{}\" "
+      "skipped=\"{}\" time=\"{:.3f}\">\n{}  </testsuite>\n</testsuites>\n",
+      tests, failures, errors, skipped, input.result.wall_seconds, body);
+}
+
+std::string json_start(const RunOptions& options) {
+  Json json;
+  json["schema"] = kSchema;
+  json["type"] = "start";
+  json["seed"] = options.seed;
+  if (options.budget)
+    json["budget_seconds"] = *options.budget;
+  else
+    json["cases"] = options.cases;
+  for (const Law* law : options.laws) json["laws"].push_back(law->id);
+  return line_of(json);
+}
+
+std::string json_results(const ReportInput& input) {
+  std::string out;
+  for (const KernelResult& kernel : input.result.kernels)
+    for (size_t i = 0; i < kernel.cells.size(); ++i) {
+      const Cell& cell = kernel.cells[i];
+      Json json;
+      json["schema"] = kSchema;
+      json["type"] = "result";
+      json["kernel"] = kernel.kernel.judged.info.name;
+      json["law"] = input.options.laws[i]->id;
+      json["verdict"] = cell.crashed() ? "crash" : verdict_name(cell.verdict);
+      json["checked"] = cell.checked;
+      json["unsupported"] = cell.unsupported;
+      json["compared"] = cell.compared;
+      json["vacuous"] = cell.vacuous;
+      json["worst_error_over_bound"] = json_number(cell.worst_ratio);
+      json["seconds"] = cell.seconds;
+      if (!cell.reason.empty()) json["reason"] = cell.reason;
+      if (cell.failure)
+        json["failure"] = failure_json(input, kernel, *cell.failure);
+      out += line_of(json);
+    }
+  Json end;
+  end["schema"] = kSchema;
+  end["type"] = "end";
+  end["exit"] = static_cast<int>(exit_code_of(input));
+  end["planned_cases"] = input.result.planned_cases;
+  end["rounds"] = input.result.rounds;
+  end["wall_seconds"] = input.result.wall_seconds;
+  const TimeUse& time = input.result.time;
+  end["thread_seconds"] = {{"cases", time.generate},
+                           {"oracle", time.oracle},
+                           {"bound", time.bound},
+                           {"kernels", time.kernel},
+                           {"judging", time.judge}};
+  return out + line_of(end);
+}
+
+std::string write_file(const std::string& path, const std::string& content) {
+  const std::string temporary = path + ".part";
+  std::FILE* file = std::fopen(temporary.c_str(), "wb");
+  if (file == nullptr) return path + ": cannot be written";
+  const bool written =
+      std::fwrite(content.data(), 1, content.size(), file) == content.size();
+  const bool closed = std::fclose(file) == 0;
+  if (written && closed && std::rename(temporary.c_str(), path.c_str()) == 0)
+    return "";
+  std::remove(temporary.c_str());
+  return path + ": cannot be written in full";
+}
+
+}  // namespace qkvet

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report for people.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tools/report.h"
+
+namespace qkvet {
+namespace {
+
+constexpr size_t kLineWidth = 86;
+constexpr size_t kNameWidth = 12;
+
+std::string field(std::string_view name, std::string_view text) {
+  return fmt::format("  {:<{}}{}\n", name, kNameWidth, text);
+}
+
+// Long sentences continue under their own beginning.
+std::string wrapped_field(std::string_view name, std::string_view text) {
+  constexpr size_t kIndent = kNameWidth + 2;
+  std::string out, line;
+  for (size_t at = 0; at < text.size();) {
+    const size_t space = std::min(text.find(' ', at), text.size());
+    const std::string_view word = text.substr(at, space - at);
+    if (!line.empty() && kIndent + line.size() + 1 + word.size() > kLineWidth) {
+      out += field(name, line);
+      name = "";
+      line.clear();
+    }
+    if (!line.empty()) line += ' ';
+    line += word;
+    at = space + 1;
+  }
+  return out + field(name, line);
+}
+
+std::string ratio_text(double ratio) {
+  return std::isinf(ratio) ? "inf" : fmt::format("{:.2g}", ratio);
+}
+
+std::string source_text(const KernelInfo& info) {
+  if (info.source_file.empty()) return "";
+  return fmt::format("{}:{}", info.source_file, info.source_line);
+}
+
+std::string headline(const KernelResult& kernel, const Failure& failure) {
+  const bool crash = failure.judgement.kind == FailureKind::kCrash ||
+                     failure.judgement.kind == FailureKind::kHang;
+  return fmt::format(
+      "{:<5} {}   {}   {}   case {}, {:.1f} s\n", crash ? "CRASH" : "FAIL",
+      failure.law->id, kernel.kernel.judged.info.name,
+      source_text(kernel.kernel.judged.info), failure.number, failure.seconds);
+}
+
+std::string replay_line(const ReportInput& input, const KernelResult& kernel,
+                        const Failure& failure) {
+  return fmt::format("qkvet replay {} --law {} {}", to_string(failure.smallest),
+                     failure.law->id,
+                     kernel_arguments(input.selected, kernel.kernel));
+}
+
+std::string finding_text(const Judgement& judgement) {
+  if (!judgement.finding) return "";
+  const Finding& finding = *judgement.finding;
+  std::string out = field("at", finding.where);
+  out +=
+      field("expected", finding.allowed.empty()
+                            ? finding.expected
+                            : fmt::format("{:<14} allowed {}", finding.expected,
+                                          finding.allowed));
+  out +=
+      field("actual", finding.ratio == 0
+                          ? finding.actual
+                          : fmt::format("{:<14} error/bound {}", finding.actual,
+                                        ratio_text(finding.ratio)));
+  if (!finding.looks.empty()) out += wrapped_field("looks", finding.looks);
+  return out;
+}
+
+std::string painted(const std::string& text, const char* code, bool colour) {
+  return colour ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
+}
+
+// One report per kernel: the most specific law that failed, the others named.
+std::string kernel_failures(const ReportInput& input,
+                            const KernelResult& kernel, bool colour) {
+  std::string out;
+  for (const Cell& cell : kernel.cells) {
+    if (!cell.failure) continue;
+    if (!out.empty()) {
+      out += field(out.find("\n  also") == std::string::npos ? "also" : "",
+                   fmt::format("{}   {}", cell.failure->law->id,
+                               to_string(cell.failure->smallest)));
+      continue;
+    }
+    const std::string text = failure_text(input, kernel, *cell.failure);
+    const size_t head = text.find(' ');
+    out = painted(text.substr(0, head), "1;31", colour) + text.substr(head) +
+          "\n";
+  }
+  return out.empty() ? out : out + "\n";
+}
+
+std::string verdict_text(const Cell& cell) {
+  if (cell.crashed()) return "CRASH";
+  return std::string(verdict_name(cell.verdict));
+}
+
+std::string table(const ReportInput& input, bool colour) {
+  size_t name_width = 6, law_width = 3;
+  for (const KernelResult& kernel : input.result.kernels)
+    name_width = std::max(name_width, kernel.kernel.judged.info.name.size());
+  for (const Law* law : input.options.laws)
+    law_width = std::max(law_width, std::string_view(law->id).size());
+  std::string out = fmt::format(
+      "{:<{}}  {:<{}}  {:<11}  {:>7}  {:>11}  {:>8}\n", "kernel", name_width,
+      "law", law_width, "verdict", "checked", "error/bound", "time");
+  for (const KernelResult& kernel : input.result.kernels)
+    for (size_t i = 0; i < kernel.cells.size(); ++i) {
+      const Cell& cell = kernel.cells[i];
+      const bool bad = cell.verdict == Verdict::kFailed;
+      const std::string ratio =
+          cell.worst_ratio > 0 ? ratio_text(cell.worst_ratio) : "-";
+      out += fmt::format("{:<{}}  {:<{}}  {}  {:>7}  {:>11}  {:>6.2f} s\n",
+                         kernel.kernel.judged.info.name, name_width,
+                         input.options.laws[i]->id, law_width,
+                         painted(fmt::format("{:<11}", verdict_text(cell)),
+                                 bad ? "1;31" : "32", colour),
+                         cell.checked, ratio, cell.seconds);
+      if (!cell.reason.empty())
+        out += fmt::format("{:<{}}    {}\n", "", name_width, cell.reason);
+    }
+  return out;
+}
+
+// What undeclared dialects were taken to be, for those that this run touched.
+std::string assumed_text(const ReportInput& input) {
+  bool lse = false, empty_row = false, precision = false;
+  for (const KernelResult& kernel : input.result.kernels) {
+    const KernelInfo& info = kernel.kernel.judged.info;
+    lse |= info.has_option(QKVET_OPTION_LSE) && info.dialect.lse_base == 0;
+    empty_row |= info.dialect.empty_row == 0;
+    precision |= info.precision.struct_size == 0;
+  }
+  std::string out;
+  const auto add = [&](bool flag, const char* text) {
+    if (flag) out += (out.empty() ? "" : "; ") + std::string(text);
+  };
+  add(lse, "lse in natural logarithms");
+  add(empty_row, "rows that see no key may hold anything");
+  add(precision, "precision generic");
+  add(input.options.allow_loose, "declared precision looser than generic");
+  return out.empty() ? "" : wrapped_field("assumed", out);
+}
+
+std::string not_judged_text(const ReportInput& input) {
+  bool lse = false, weights = false;
+  for (const KernelResult& kernel : input.result.kernels) {
+    lse |= !wants_lse(kernel.kernel.judged.info);
+    weights |= !wants_weights(kernel.kernel.judged.info);
+  }
+  std::string out = "f64, f16, bf16; masks, windows, caches, layers, backward";
+  if (lse) out += "; lse where a kernel returns none";
+  if (weights) out += "; weights where a kernel returns none";
+  return wrapped_field("not judged", out);
+}
+
+std::string time_text(const ReportInput& input, int64_t checked) {
+  const TimeUse& time = input.result.time;
+  const double all = std::max(time.total(), 1e-9);  // only against 0/0
+  const auto percent = [all](double part) { return 100 * part / all; };
+  return field("time",
+               fmt::format("{:.0f} checked cases per second and core; cases "
+                           "{:.0f} %, oracle {:.0f} %,",
+                           static_cast<double>(checked) / all,
+                           percent(time.generate), percent(time.oracle))) +
+         field("",
+               fmt::format("bound {:.0f} %, kernels {:.0f} %, judging {:.0f} %",
+                           percent(time.bound), percent(time.kernel),
+                           percent(time.judge)));
+}
+
+std::string last_lines(const ReportInput& input, bool colour) {
+  int64_t checked = 0, failed = 0, passed = 0, other = 0;
+  for (const KernelResult& kernel : input.result.kernels)
+    for (const Cell& cell : kernel.cells) {
+      checked += cell.checked;
+      failed += cell.verdict == Verdict::kFailed;
+      passed += cell.verdict == Verdict::kPassed;
+      other +=
+          cell.verdict != Verdict::kFailed && cell.verdict != Verdict::kPassed;
+    }
+  const ExitCode code = exit_code_of(input);
+  const char* word = code == kConforms         ? "PASSED"
+                     : code == kNothingChecked ? "NOT CHECKED"
+                                               : "FAILED";
+  std::string out =
+      painted(word, code == kConforms ? "1;32" : "1;31", colour) +
+      fmt::format(
+          "  {} kernels, {} laws: {} passed, {} failed, {} other; "
+          "{} checked cases, {:.1f} s   exit {}\n",
+          input.result.kernels.size(), input.options.laws.size(), passed,
+          failed, other, checked, input.result.wall_seconds,
+          static_cast<int>(code));
+  out += field(
+      "plan",
+      fmt::format("seed {}, {} cases per kernel{}", input.options.seed,
+                  input.result.planned_cases,
+                  input.options.budget
+                      ? fmt::format(" in {} whole rounds", input.result.rounds)
+                      : ""));
+  out += time_text(input, checked);
+  out += assumed_text(input);
+  out += not_judged_text(input);
+  for (const std::string& note : input.selected.notes)
+    out += field("note", note);
+  return out;
+}
+
+}  // namespace
+
+std::string failure_text(const ReportInput& input, const KernelResult& kernel,
+                         const Failure& failure) {
+  std::string out = headline(kernel, failure);
+  out += wrapped_field("law", failure.law->sentence);
+  std::string shrunk;
+  if (!(failure.found == failure.smallest))
+    shrunk = fmt::format("shrunk from {} in {} steps", to_string(failure.found),
+                         failure.shrink_steps);
+  out += field("case", to_string(failure.smallest));
+  if (!shrunk.empty()) out += field("", shrunk);
+  out += field("inputs", fmt::format("digest {:08x}", failure.digest));
+  for (const std::string& line : failure.judgement.picture)
+    out += field("", line);
+  out += finding_text(failure.judgement);
+  if (failure.repeats_failed < failure.repeats)
+    out +=
+        field("unsteady", fmt::format("{} of {} further runs failed; the "
+                                      "case was not shrunk",
+                                      failure.repeats_failed, failure.repeats));
+  out += field("again", replay_line(input, kernel, failure));
+  out.pop_back();
+  return out;
+}
+
+std::string text_report(const ReportInput& input, bool colour) {
+  std::string out;
+  for (const KernelResult& kernel : input.result.kernels)
+    out += kernel_failures(input, kernel, colour);
+  return out + table(input, colour) + "\n" + last_lines(input, colour);
+}
+
+ExitCode exit_code_of(const ReportInput& input) {
+  bool died = false, failed = false, open = false, any_passed = false;
+  for (const KernelResult& kernel : input.result.kernels) {
+    bool passed = false, unsupported = true;
+    for (const Cell& cell : kernel.cells) {
+      died |= cell.crashed();
+      failed |= cell.verdict == Verdict::kFailed;
+      passed |= cell.verdict == Verdict::kPassed;
+      unsupported &= cell.verdict == Verdict::kUnsupported;
+      open |= cell.verdict == Verdict::kGaveUp ||
+              cell.verdict == Verdict::kMistrusted;
+    }
+    any_passed |= passed;
+    open |= !passed && !(unsupported && input.selected.by_default);
+  }
+  return died                  ? kKernelDied
+         : failed              ? kLawFailed
+         : open || !any_passed ? kNothingChecked
+                               : kConforms;
+}
+
+}  // namespace qkvet

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What several commands share.
+#include <fnmatch.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "properties/law.h"
+#include "tools/commands.h"
+
+namespace qkvet {
+
+ExitCode wrong_use(const std::string& line) {
+  std::fprintf(stderr, "qkvet: %s\n", line.c_str());
+  return kWrongUse;
+}
+
+std::vector<const Law*> select_laws(const std::vector<std::string>& globs,
+                                    std::string* error) {
+  std::vector<bool> used(globs.size());
+  std::vector<const Law*> laws;
+  for (const Law* law : all_laws()) {
+    bool wanted = globs.empty();
+    for (size_t i = 0; i < globs.size(); ++i)
+      if (fnmatch(globs[i].c_str(), law->id, 0) == 0) wanted = used[i] = true;
+    if (wanted) laws.push_back(law);
+  }
+  for (size_t i = 0; i < globs.size(); ++i)
+    if (!used[i]) {
+      *error =
+          "no law is named \"" + globs[i] + "\"; `qkvet list laws` shows all";
+      return {};
+    }
+  return laws;
+}
+
+bool colour_wanted() {
+  const char* no_colour = std::getenv("NO_COLOR");
+  return isatty(STDOUT_FILENO) != 0 &&
+         (no_colour == nullptr || *no_colour == 0);
+}
+
+}  // namespace qkvet
