@@ -8,6 +8,7 @@
 
 #include "properties/generate.h"
 #include "properties/shrink.h"
+#include "properties/tally.h"
 
 namespace qkvet {
 namespace {
@@ -30,25 +31,6 @@ constexpr int kRepeats = 10;
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-// A failure before it is shrunk.
-struct Candidate {
-  int64_t number = 0;
-  const Law* planned = nullptr;
-  Case value;
-  Judgement judgement;
-  double seconds = 0;
-};
-
-// What one thread adds up for one (kernel, law) in one round.
-struct Tally {
-  int64_t checked = 0, unsupported = 0, not_applicable = 0;
-  int64_t compared = 0, vacuous = 0;
-  double worst_ratio = 0, seconds = 0;
-  std::string reason;
-  int64_t reason_number = 0;
-  std::optional<Candidate> first;
-};
 
 class Runner {
  public:
@@ -80,6 +62,11 @@ class Runner {
   Failure shrink_one(Lane& lane, size_t kernel, const Candidate& candidate);
   RunResult finish();
 
+  // Every law's cases in turn, whatever their number.
+  bool with_twin(int64_t number) const {
+    const auto laws = static_cast<int64_t>(options_.laws.size());
+    return (number - 1) / laws % kTwinEvery == 0;
+  }
   size_t law_index(const Law& law) const {
     const auto& laws = options_.laws;
     return static_cast<size_t>(std::find(laws.begin(), laws.end(), &law) -
@@ -128,20 +115,7 @@ void Runner::record(Lane& lane, size_t kernel, int64_t number, CaseWork& work,
   const Law* owner = &failed_law(planned, judgement);
   if (law_index(*owner) == options_.laws.size()) owner = &planned;
   Tally& tally = lane.tallies[cell_index(kernel, law_index(*owner))];
-  tally.seconds += seconds;
-  tally.worst_ratio = std::max(tally.worst_ratio, judgement.worst_ratio);
-  if (judgement.compared > 0) ++tally.checked;
-  if (!is_stress(work.value())) {
-    tally.compared += judgement.compared;
-    tally.vacuous += judgement.vacuous;
-  }
-  if (judgement.verdict == Verdict::kUnsupported) ++tally.unsupported;
-  if (judgement.verdict == Verdict::kGaveUp) ++tally.not_applicable;
-  if (!judgement.reason.empty() &&
-      (tally.reason.empty() || number < tally.reason_number)) {
-    tally.reason = judgement.reason;
-    tally.reason_number = number;
-  }
+  add_judgement(tally, number, is_stress(work.value()), judgement, seconds);
   if (judgement.verdict == Verdict::kFailed &&
       (!tally.first || number < tally.first->number)) {
     tally.first = {number, &planned, work.value(), judgement,
@@ -199,8 +173,8 @@ void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
       const Stopwatch watch(lane.time.generate);
       value = planned_case(law, options_.seed, number, options_.largest);
     }
-    made.push_back(std::make_unique<CaseWork>(
-        law, std::move(value), number % kTwinEvery == 0, lane.time));
+    made.push_back(std::make_unique<CaseWork>(law, std::move(value),
+                                              with_twin(number), lane.time));
     works.emplace_back(number, made.back().get());
   }
   for (size_t kernel = 0; kernel < kernels_.size(); ++kernel)
@@ -232,25 +206,12 @@ void Runner::run_round(int64_t first, int64_t last) {
 void Runner::merge_round() {
   for (Lane& lane : lanes_)
     for (size_t i = 0; i < total_.size(); ++i) {
-      Tally& sum = total_[i];
-      Tally& part = lane.tallies[i];
-      sum.checked += part.checked;
-      sum.unsupported += part.unsupported;
-      sum.not_applicable += part.not_applicable;
-      sum.compared += part.compared;
-      sum.vacuous += part.vacuous;
-      sum.worst_ratio = std::max(sum.worst_ratio, part.worst_ratio);
-      sum.seconds += part.seconds;
-      if (!part.reason.empty() &&
-          (sum.reason.empty() || part.reason_number < sum.reason_number)) {
-        sum.reason = part.reason;
-        sum.reason_number = part.reason_number;
-      }
-      if (part.first && (!sum.first || part.first->number < sum.first->number))
-        sum.first = std::move(part.first);
-      part = {};
-      if (sum.first) stopped_[i] = 1;
+      merge(total_[i], lane.tallies[i]);
+      if (total_[i].first) stopped_[i] = 1;
     }
+  if (options_.round_done)
+    options_.round_done(rounds_, cases_done_,
+                        std::count(stopped_.begin(), stopped_.end(), 1));
 }
 
 Failure Runner::shrink_one(Lane& lane, size_t kernel,
@@ -310,49 +271,16 @@ void Runner::shrink_failures() {
   for (std::thread& thread : threads) thread.join();
 }
 
-// The verdict of a cell that has no failure.
-Verdict quiet_verdict(const Tally& tally, bool looser, std::string& reason) {
-  if (tally.checked == 0) {
-    reason = tally.reason;
-    return tally.unsupported > 0 ? Verdict::kUnsupported : Verdict::kGaveUp;
-  }
-  const auto all = static_cast<double>(tally.compared + tally.vacuous);
-  if (static_cast<double>(tally.vacuous) > kMostVacuous * all) {
-    reason = "the bound says nothing for " + std::to_string(tally.vacuous) +
-             " of " + std::to_string(tally.compared + tally.vacuous) +
-             " elements";
-    return Verdict::kMistrusted;
-  }
-  if (looser) {
-    reason = "the declared precision is looser than generic";
-    return Verdict::kMistrusted;
-  }
-  return Verdict::kPassed;
-}
-
 RunResult Runner::finish() {
   RunResult result;
   for (size_t k = 0; k < kernels_.size(); ++k) {
     KernelResult kernel{kernels_[k], {}};
     for (size_t l = 0; l < options_.laws.size(); ++l) {
       const size_t i = cell_index(k, l);
-      Tally& tally = total_[i];
-      Cell cell;
-      cell.checked = tally.checked;
-      cell.unsupported = tally.unsupported;
-      cell.not_applicable = tally.not_applicable;
-      cell.compared = tally.compared;
-      cell.vacuous = tally.vacuous;
-      cell.worst_ratio = tally.worst_ratio;
-      cell.seconds = tally.seconds;
-      cell.failure = std::move(failures_[i]);
-      cell.verdict =
-          cell.failure ? Verdict::kFailed
-                       : quiet_verdict(tally,
-                                       kernels_[k].judged.looser_than_generic &&
-                                           !options_.allow_loose,
-                                       cell.reason);
-      kernel.cells.push_back(std::move(cell));
+      const bool loose =
+          kernels_[k].judged.looser_than_generic && !options_.allow_loose;
+      kernel.cells.push_back(
+          cell_of(total_[i], std::move(failures_[i]), loose));
     }
     result.kernels.push_back(std::move(kernel));
   }

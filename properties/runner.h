@@ -26,16 +26,22 @@ struct KernelUnderTest {
 // Opens a fresh executor on a library: called once per thread and library.
 using ExecutorFactory = std::function<Opened(size_t library)>;
 
+// Some seconds for the built-in kernels on two cores.
+inline constexpr int64_t kDefaultCases = 16384;
+
 struct RunOptions {
   std::vector<const Law*> laws;
-  int64_t cases = 4096;          // per kernel, over all laws together
-  std::optional<double> budget;  // seconds; instead of `cases`, whole rounds
+  int64_t cases = kDefaultCases;  // per kernel, over all laws together
+  std::optional<double> budget;   // seconds; instead of `cases`, whole rounds
   uint64_t seed = 1;
   SizeClass largest = SizeClass::kLarge;
   bool allow_loose = false;  // declarations looser than generic are believed
   int jobs = 1;
   // Called now and then from one thread, for a progress line.
   std::function<void(int64_t cases_done, int64_t failures)> progress;
+  // Called after every round, with the number of (kernel, law) that failed.
+  std::function<void(int64_t round, int64_t cases_done, int64_t failed)>
+      round_done;
 };
 
 // The first failure of a kernel under a law, shrunk.

@@ -63,7 +63,7 @@ TEST(Cli, CheckPassesTheScalarKernel) {
   const Ran ran = qkvet("check --kernel scalar/plain --cases 300");
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
   EXPECT_NE(ran.out.find("agrees_with_oracle"), std::string::npos);
-  EXPECT_NE(ran.out.find("PASSED  1 kernels, 6 laws: 6 passed, 0 failed"),
+  EXPECT_NE(ran.out.find("PASSED  1 kernel, 6 laws: 6 passed, 0 failed"),
             std::string::npos)
       << ran.out;
   // Silence in a pipe: no progress, no colour.

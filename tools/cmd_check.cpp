@@ -135,6 +135,9 @@ ExitCode run_check(const CheckOptions& options) {
       progress.show(cases, failures);
     };
   json.write(json_start(run));
+  run.round_done = [&json](int64_t round, int64_t cases, int64_t failed) {
+    json.write(json_round(round, cases, failed));
+  };
   const RunResult result =
       run_plan(selected.kernels,
                executor_factory(selected, options.selection.in_process), run);

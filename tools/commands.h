@@ -23,7 +23,7 @@ ExitCode run_list(const ListOptions& options);
 struct CheckOptions {
   KernelSelection selection;
   std::vector<std::string> laws;  // globs; empty: all
-  int64_t cases = 4096;
+  int64_t cases = kDefaultCases;
   std::string budget;  // "60s", "2m", "" for none
   std::string seed = "1";
   int jobs = 0;                 // 0: one per core

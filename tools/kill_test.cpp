@@ -8,6 +8,7 @@
 #include "properties/generate.h"
 #include "properties/shrink.h"
 #include "tools/kernels.h"
+#include "tools/report.h"
 
 namespace qkvet {
 namespace {
@@ -100,6 +101,8 @@ TEST_P(Kill, NamedLawsFailAndShrinkToNearlyTheSmallestCase) {
   const RunResult result =
       run_plan({kernel()}, executor_factory(faults(), false), options);
   ASSERT_EQ(result.error, "");
+  const ReportInput report{result, options, faults(), false};
+  EXPECT_EQ(exit_code_of(report), kLawFailed);
   const FaultInfo& fault = *kernel().judged.info.fault;
   ASSERT_FALSE(fault.killed_by.empty());
   for (const std::string& id : fault.killed_by) {

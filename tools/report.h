@@ -35,6 +35,7 @@ std::string junit_report(const ReportInput& input);
 
 // JSON Lines, schema 1: one object per line, fields are only ever added.
 std::string json_start(const RunOptions& options);
+std::string json_round(int64_t round, int64_t cases_done, int64_t failed);
 std::string json_results(const ReportInput& input);
 
 // Replaces `path` in one step; an error is one line.

@@ -144,6 +144,14 @@ std::string json_start(const RunOptions& options) {
   return line_of(json);
 }
 
+std::string json_round(int64_t round, int64_t cases_done, int64_t failed) {
+  return line_of(Json{{"schema", kSchema},
+                      {"type", "round"},
+                      {"round", round},
+                      {"cases", cases_done},
+                      {"failed", failed}});
+}
+
 std::string json_results(const ReportInput& input) {
   std::string out;
   for (const KernelResult& kernel : input.result.kernels)

@@ -79,6 +79,10 @@ std::string finding_text(const Judgement& judgement) {
   return out;
 }
 
+std::string counted(size_t n, const char* what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
+
 std::string painted(const std::string& text, const char* code, bool colour) {
   return colour ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
 }
@@ -199,11 +203,11 @@ std::string last_lines(const ReportInput& input, bool colour) {
   std::string out =
       painted(word, code == kConforms ? "1;32" : "1;31", colour) +
       fmt::format(
-          "  {} kernels, {} laws: {} passed, {} failed, {} other; "
+          "  {}, {}: {} passed, {} failed, {} other; "
           "{} checked cases, {:.1f} s   exit {}\n",
-          input.result.kernels.size(), input.options.laws.size(), passed,
-          failed, other, checked, input.result.wall_seconds,
-          static_cast<int>(code));
+          counted(input.result.kernels.size(), "kernel"),
+          counted(input.options.laws.size(), "law"), passed, failed, other,
+          checked, input.result.wall_seconds, static_cast<int>(code));
   out += field(
       "plan",
       fmt::format("seed {}, {} cases per kernel{}", input.options.seed,
@@ -231,7 +235,11 @@ std::string failure_text(const ReportInput& input, const KernelResult& kernel,
                          failure.shrink_steps);
   out += field("case", to_string(failure.smallest));
   if (!shrunk.empty()) out += field("", shrunk);
-  out += field("inputs", fmt::format("digest {:08x}", failure.digest));
+  const Aim& aim = failure.law->aim;
+  out += field("inputs", fmt::format("digest {:08x}{}", failure.digest,
+                                     !aim.free_data ? "; the law sets q, k, v"
+                                     : !aim.free_v  ? "; the law sets v"
+                                                    : ""));
   for (const std::string& line : failure.judgement.picture)
     out += field("", line);
   out += finding_text(failure.judgement);

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Puts the figures of ci/long.sh into README.md, between its markers.
+
+Usage: ci/figures.py FOLDER, where FOLDER holds correct.jsonl, faults.jsonl
+and small.jsonl as `qkvet check --json` writes them.
+"""
+import json
+import pathlib
+import re
+import sys
+
+README = pathlib.Path(__file__).resolve().parent.parent / "README.md"
+MARKED = re.compile(r"(<!-- figures -->\n).*?(<!-- end of figures -->)", re.S)
+
+
+def read(path):
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    results = [line for line in lines if line["type"] == "result"]
+    return results, lines[-1]
+
+
+def main() -> int:
+    folder = pathlib.Path(sys.argv[1])
+    correct, correct_end = read(folder / "correct.jsonl")
+    faults, _ = read(folder / "faults.jsonl")
+    small, small_end = read(folder / "small.jsonl")
+
+    checked = sum(r["checked"] for r in correct)
+    alarms = sum(r["verdict"] not in ("passed", "unsupported") for r in correct)
+    kernels = len({r["kernel"] for r in correct})
+    worst = max(r["worst_error_over_bound"] for r in correct)
+    names = {r["kernel"] for r in faults}
+    killed = {r["kernel"] for r in faults if r["verdict"] == "FAILED"}
+    rate = (sum(r["checked"] for r in small) /
+            sum(small_end["thread_seconds"].values()))
+
+    text = (
+        f"Trust: {alarms} false alarms in {checked:,} checked cases over "
+        f"{kernels} correct kernels\n"
+        f"(largest error/bound {worst:.2f}); {len(killed)} of {len(names)} "
+        f"faults killed. {rate:,.0f} checked cases per second and\n"
+        f"core at small shapes (T, d <= 24), three kernels, everything "
+        f"included. Written by `ci/long.sh`.\n")
+    readme = README.read_text()
+    if not MARKED.search(readme):
+        print("README.md: the markers of the figures are missing",
+              file=sys.stderr)
+        return 2
+    README.write_text(MARKED.sub(lambda m: m[1] + text + m[2], readme))
+    print(text, end="")
+    return 0 if alarms == 0 and killed == names else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

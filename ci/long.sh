@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What is counted in hundreds of thousands, and the figures that the README
+# quotes: correct kernels and controls without a false alarm, faults killed,
+# checked cases per second. QKVET_CASES sets the cases per correct kernel.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+bash ci/install_deps.sh
+cmake --preset release >/dev/null
+cmake --build --preset release
+qkvet=build/release/bin/qkvet
+out=build/release/long
+mkdir -p "$out"
+
+echo "== correct kernels and controls =="
+"$qkvet" check --kernel 'scalar/*' --kernel 'eigen/*' --kernel 'avx2/*' \
+  --kernel 'controls/*' --allow-loose --cases "${QKVET_CASES:-60000}" \
+  --seed 2 --json "$out/correct.jsonl"
+
+echo "== faults: exit code 1 is expected =="
+status=0
+"$qkvet" check --kernel 'faulty/*' --cases 2400 --json "$out/faults.jsonl" \
+  >"$out/faults.txt" || status=$?
+tail -n 8 "$out/faults.txt"
+[ "$status" -eq 1 ]
+
+echo "== speed at small shapes, one thread =="
+"$qkvet" check --sizes small --jobs 1 --cases 30000 --json "$out/small.jsonl" |
+  tail -n 6
+
+python3 ci/figures.py "$out"

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/tally.h"
+
+#include <algorithm>
+
+namespace qkvet {
+namespace {
+
+void keep_first_reason(Tally& tally, const std::string& reason,
+                       int64_t number) {
+  if (reason.empty()) return;
+  if (!tally.reason.empty() && tally.reason_number <= number) return;
+  tally.reason = reason;
+  tally.reason_number = number;
+}
+
+// The verdict of a cell that has no failure.
+Verdict quiet_verdict(const Tally& tally, bool loose, std::string& reason) {
+  if (tally.checked == 0) {
+    reason = tally.reason;
+    return tally.unsupported > 0 ? Verdict::kUnsupported : Verdict::kGaveUp;
+  }
+  const auto all = static_cast<double>(tally.compared + tally.vacuous);
+  if (static_cast<double>(tally.vacuous) > kMostVacuous * all) {
+    reason = "the bound says nothing for " + std::to_string(tally.vacuous) +
+             " of " + std::to_string(tally.compared + tally.vacuous) +
+             " elements";
+    return Verdict::kMistrusted;
+  }
+  if (loose) {
+    reason =
+        "the declared precision is looser than generic (--allow-loose "
+        "believes it)";
+    return Verdict::kMistrusted;
+  }
+  return Verdict::kPassed;
+}
+
+}  // namespace
+
+void add_judgement(Tally& tally, int64_t number, bool stress,
+                   const Judgement& judgement, double seconds) {
+  tally.seconds += seconds;
+  tally.worst_ratio = std::max(tally.worst_ratio, judgement.worst_ratio);
+  if (judgement.compared > 0) ++tally.checked;
+  if (!stress) {
+    tally.compared += judgement.compared;
+    tally.vacuous += judgement.vacuous;
+  }
+  if (judgement.verdict == Verdict::kUnsupported) ++tally.unsupported;
+  if (judgement.verdict == Verdict::kGaveUp) ++tally.not_applicable;
+  keep_first_reason(tally, judgement.reason, number);
+}
+
+void merge(Tally& sum, Tally& part) {
+  sum.checked += part.checked;
+  sum.unsupported += part.unsupported;
+  sum.not_applicable += part.not_applicable;
+  sum.compared += part.compared;
+  sum.vacuous += part.vacuous;
+  sum.worst_ratio = std::max(sum.worst_ratio, part.worst_ratio);
+  sum.seconds += part.seconds;
+  keep_first_reason(sum, part.reason, part.reason_number);
+  if (part.first && (!sum.first || part.first->number < sum.first->number))
+    sum.first = std::move(part.first);
+  part = {};
+}
+
+Cell cell_of(const Tally& tally, std::optional<Failure> failure, bool loose) {
+  Cell cell;
+  cell.checked = tally.checked;
+  cell.unsupported = tally.unsupported;
+  cell.not_applicable = tally.not_applicable;
+  cell.compared = tally.compared;
+  cell.vacuous = tally.vacuous;
+  cell.worst_ratio = tally.worst_ratio;
+  cell.seconds = tally.seconds;
+  cell.failure = std::move(failure);
+  cell.verdict = cell.failure ? Verdict::kFailed
+                              : quiet_verdict(tally, loose, cell.reason);
+  return cell;
+}
+
+}  // namespace qkvet

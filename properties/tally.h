@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run adds up for one kernel under one law, and the cell that comes of
+// it.
+#ifndef QKVET_PROPERTIES_TALLY_H_
+#define QKVET_PROPERTIES_TALLY_H_
+
+#include <optional>
+#include <string>
+
+#include "properties/runner.h"
+
+namespace qkvet {
+
+// A failure before it is shrunk.
+struct Candidate {
+  int64_t number = 0;
+  const Law* planned = nullptr;
+  Case value;
+  Judgement judgement;
+  double seconds = 0;
+};
+
+struct Tally {
+  int64_t checked = 0, unsupported = 0, not_applicable = 0;
+  int64_t compared = 0, vacuous = 0;
+  double worst_ratio = 0, seconds = 0;
+  std::string reason;
+  int64_t reason_number = 0;
+  std::optional<Candidate> first;
+};
+
+// Counts one judgement; `stress` data does not count towards vacuity.
+void add_judgement(Tally& tally, int64_t number, bool stress,
+                   const Judgement& judgement, double seconds);
+
+// Adds `part` to `sum` and empties it. The lowest case number decides which
+// failure and which reason are kept, so that threads do not.
+void merge(Tally& sum, Tally& part);
+
+// `loose`: the kernel's declaration is looser than generic, and not believed.
+Cell cell_of(const Tally& tally, std::optional<Failure> failure, bool loose);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_TALLY_H_
