@@ -59,6 +59,7 @@ struct Finding {
   std::string actual;
   std::string allowed;  // "0.99999988 .. 1.0000001"; "" where it says nothing
   std::string looks;    // what it looks like; "" if nothing is known
+  std::string printed;  // what a kernel that died had printed last
   double ratio = 0;     // error/bound; 0 for exact laws
 };
 

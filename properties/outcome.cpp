@@ -32,7 +32,7 @@ std::string fault_text(const MemoryFault& fault) {
 }
 
 Judgement failed(FailureKind kind, std::string where, std::string expected,
-                 std::string actual, std::string looks = "") {
+                 std::string actual, std::string printed = "") {
   Judgement judgement;
   judgement.verdict = Verdict::kFailed;
   judgement.kind = kind;
@@ -41,13 +41,9 @@ Judgement failed(FailureKind kind, std::string where, std::string expected,
   finding.where = std::move(where);
   finding.expected = std::move(expected);
   finding.actual = std::move(actual);
-  finding.looks = std::move(looks);
+  finding.printed = std::move(printed);
   judgement.finding = std::move(finding);
   return judgement;
-}
-
-std::string with_output(const CallOutcome& outcome) {
-  return outcome.output.empty() ? "" : "it printed, last: " + outcome.output;
 }
 
 Judgement not_run(Verdict verdict, const std::string& reason) {
@@ -94,14 +90,14 @@ std::optional<Judgement> judge_outcome(const PlannedCall& planned,
       return failed(FailureKind::kMemory, where,
                     "only its own inputs and outputs touched",
                     outcome.fault ? fault_text(*outcome.fault) : outcome.text,
-                    with_output(outcome));
+                    outcome.output);
     case CallStatus::kCrash:
       return failed(FailureKind::kCrash, "forward()", "a result", outcome.text,
-                    with_output(outcome));
+                    outcome.output);
     case CallStatus::kHang:
     case CallStatus::kOutOfMemory:
       return failed(FailureKind::kHang, "forward()", "a result", outcome.text,
-                    with_output(outcome));
+                    outcome.output);
     case CallStatus::kNotRun:
       return not_run(Verdict::kSkipped, "an earlier call of the batch hung");
   }

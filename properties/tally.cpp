@@ -16,8 +16,8 @@ void keep_first_reason(Tally& tally, const std::string& reason,
 
 // The verdict of a cell that has no failure.
 Verdict quiet_verdict(const Tally& tally, bool loose, std::string& reason) {
+  reason = tally.reason;
   if (tally.checked == 0) {
-    reason = tally.reason;
     return tally.unsupported > 0 ? Verdict::kUnsupported : Verdict::kGaveUp;
   }
   const auto all = static_cast<double>(tally.compared + tally.vacuous);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "tools/report.h"
 
@@ -76,6 +77,10 @@ std::string finding_text(const Judgement& judgement) {
                           : fmt::format("{:<14} error/bound {}", finding.actual,
                                         ratio_text(finding.ratio)));
   if (!finding.looks.empty()) out += wrapped_field("looks", finding.looks);
+  std::istringstream printed(finding.printed);
+  const char* name = "printed";
+  for (std::string line; std::getline(printed, line); name = "")
+    out += field(name, line);
   return out;
 }
 
@@ -133,7 +138,7 @@ std::string table(const ReportInput& input, bool colour) {
                          painted(fmt::format("{:<11}", verdict_text(cell)),
                                  bad ? "1;31" : "32", colour),
                          cell.checked, ratio, cell.seconds);
-      if (!cell.reason.empty())
+      if (!cell.reason.empty() && cell.verdict != Verdict::kPassed && !bad)
         out += fmt::format("{:<{}}    {}\n", "", name_width, cell.reason);
     }
   return out;
@@ -169,6 +174,25 @@ std::string not_judged_text(const ReportInput& input) {
   if (lse) out += "; lse where a kernel returns none";
   if (weights) out += "; weights where a kernel returns none";
   return wrapped_field("not judged", out);
+}
+
+// Cases that a kernel which passed otherwise did not take.
+std::string refused_text(const ReportInput& input) {
+  std::string out;
+  for (const KernelResult& kernel : input.result.kernels) {
+    int64_t cases = 0;
+    const std::string* reason = nullptr;
+    for (const Cell& cell : kernel.cells) {
+      cases += cell.unsupported;
+      if (cell.unsupported > 0 && reason == nullptr) reason = &cell.reason;
+    }
+    if (reason != nullptr)
+      out += wrapped_field(
+          out.empty() ? "refused" : "",
+          fmt::format("{}: {} cases; the first: {}",
+                      kernel.kernel.judged.info.name, cases, *reason));
+  }
+  return out;
 }
 
 std::string time_text(const ReportInput& input, int64_t checked) {
@@ -217,6 +241,7 @@ std::string last_lines(const ReportInput& input, bool colour) {
                       : ""));
   out += time_text(input, checked);
   out += assumed_text(input);
+  out += refused_text(input);
   out += not_judged_text(input);
   for (const std::string& note : input.selected.notes)
     out += field("note", note);
