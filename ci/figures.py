@@ -35,13 +35,17 @@ def main() -> int:
     rate = (sum(r["checked"] for r in small) /
             sum(small_end["thread_seconds"].values()))
 
+    spent = small_end["thread_seconds"]
+    share = ", ".join(f"{name} {100 * seconds / sum(spent.values()):.0f} %"
+                      for name, seconds in spent.items())
+
     text = (
         f"Trust: {alarms} false alarms in {checked:,} checked cases over "
         f"{kernels} correct kernels\n"
         f"(largest error/bound {worst:.2f}); {len(killed)} of {len(names)} "
         f"faults killed. {rate:,.0f} checked cases per second and\n"
         f"core at small shapes (T, d <= 24), three kernels, everything "
-        f"included. Written by `ci/long.sh`.\n")
+        f"included; of that {share}.\nWritten by `ci/long.sh`.\n")
     readme = README.read_text()
     if not MARKED.search(readme):
         print("README.md: the markers of the figures are missing",

@@ -192,6 +192,15 @@ void compare_with_zero(TensorName tensor, const Shape& shape, int64_t n,
   add_failure(judgement, std::move(finding));
 }
 
+void compare_with_known(const JudgeInput& input, const CallView& call,
+                        std::vector<double> known, Judgement& judgement) {
+  Truth truth = *call.truth;
+  truth.oracle.o = std::move(known);
+  CallView view = call;
+  view.truth = &truth;
+  compare_with_truth(input, view, TensorName::kO, judgement);
+}
+
 void compare_with_truth(const JudgeInput& input, const CallView& call,
                         TensorName tensor, Judgement& judgement) {
   const View view = view_of(input, call, tensor);

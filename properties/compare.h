@@ -30,6 +30,11 @@ std::string number_text(double value, Dtype dtype);
 void compare_with_truth(const JudgeInput& input, const CallView& call,
                         TensorName tensor, Judgement& judgement);
 
+// The same for o, with a right answer that the law knows by itself: only the
+// bound is the reference's, so that a mistake in the oracle cannot hide.
+void compare_with_known(const JudgeInput& input, const CallView& call,
+                        std::vector<double> known, Judgement& judgement);
+
 // Records an element that must be exactly zero (+0 or -0).
 void compare_with_zero(TensorName tensor, const Shape& shape, int64_t n,
                        double actual, Dtype dtype, Judgement& judgement);

@@ -171,6 +171,36 @@ TEST(Laws, ScaleNamesWhatItLooksLike) {
   }
 }
 
+// These two know the right answer by themselves: an oracle that is wrong in
+// the same way as the kernel does not save the kernel.
+TEST(Laws, SumAndScaleDoNotTrustTheOracle) {
+  const std::pair<const char*, double> laws[] = {
+      {"weights_sum_to_one", 1.0},
+      // c g = 2 at d = 1: w = 1 / (1 + e^-2).
+      {"scale_is_one_over_sqrt_d", 1 / (1 + std::exp(-2))}};
+  for (const auto& [id, right] : laws)
+    for (const bool correct : {true, false}) {
+      const Law& law = *find_law(id);
+      Case value;
+      value.shape.Tk = 2;
+      Truth truth;
+      truth.oracle.o = {0.25};  // wrong
+      truth.oracle.visible = {2};
+      Bound bound;
+      bound.o = {0x1p-20};
+      const std::vector<double> reach = {1};
+      truth.bound = &bound;
+      truth.reach = &reach;
+      CallOutcome outcome;
+      outcome.o = doubles_as_floats({correct ? right : 0.25});
+      const CallView view{nullptr, nullptr, &outcome, &truth};
+      const KernelInfo info = FakeExecutor::info();
+      EXPECT_EQ(law.judge({value, info, {&view, 1}}).verdict,
+                correct ? Verdict::kPassed : Verdict::kFailed)
+          << id;
+    }
+}
+
 // The law must notice 1e-4 in f32.
 TEST(Laws, ScaleSeesOneInTenThousand) {
   EXPECT_EQ(with_scale([](const Problem& p) { return p.scale; }).verdict,

@@ -67,7 +67,9 @@ void judge_returned_weights(const JudgeInput& input, Judgement& judgement) {
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  compare_with_truth(input, input.calls[0], TensorName::kO, judgement);
+  const auto count = static_cast<size_t>(input.value.shape.o_elements());
+  compare_with_known(input, input.calls[0], std::vector<double>(count, 1),
+                     judgement);
   judge_returned_weights(input, judgement);
   return judgement;
 }

@@ -168,6 +168,14 @@ TEST(Cli, ReplayTakesListsAndDigests) {
             0);
 }
 
+// One value per flag, so that a flag never swallows the case behind it.
+TEST(Cli, FlagsAndCasesComeInAnyOrder) {
+  const Ran ran = qkvet(
+      "replay --law agrees_with_oracle --kernel scalar/plain "
+      "f32,B1,H1,Tq1,Tk2,d3");
+  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+}
+
 TEST(Cli, ListShowsKernelsLawsAndFaults) {
   const Ran all = qkvet("list");
   EXPECT_EQ(all.exit, 0) << all.error;

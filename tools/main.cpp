@@ -13,11 +13,13 @@ void add_selection(CLI::App& command, qkvet::KernelSelection& selection) {
   command
       .add_option("-k,--kernel", selection.kernels,
                   "Kernel family/variant, or a glob; may be repeated")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->allow_extra_args(false);
   command
       .add_option("-p,--plugin", selection.plugins,
                   "Shared library that exports qkvet_open; may be repeated")
-      ->type_name("FILE[:config]");
+      ->type_name("FILE[:config]")
+      ->allow_extra_args(false);
   command.add_flag("--in-process", selection.in_process,
                    "Run kernels in this process: for debuggers");
 }
@@ -36,7 +38,8 @@ CLI::App& add_check(CLI::App& app, qkvet::CheckOptions& options) {
   add_selection(command, options.selection);
   command
       .add_option("-l,--law", options.laws, "Law, or a glob; may be repeated")
-      ->type_name("LAW");
+      ->type_name("LAW")
+      ->allow_extra_args(false);
   // Twelve digits of cases are some years.
   auto* cases = command
                     .add_option("-n,--cases", options.cases,
@@ -73,7 +76,8 @@ CLI::App& add_replay(CLI::App& app, qkvet::ReplayOptions& options) {
       ->required();
   add_selection(command, options.selection);
   command.add_option("-l,--law", options.laws, "Law, or a glob")
-      ->type_name("LAW");
+      ->type_name("LAW")
+      ->allow_extra_args(false);
   command
       .add_option("--digest", options.digest,
                   "Eight hex digits: the inputs must be these")
