@@ -6,6 +6,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "core/half.h"
+
 namespace qkvet {
 namespace {
 
@@ -92,10 +94,8 @@ std::string set_reason(const SetValue& set, const Case& c) {
     if (set.index[i] < 0 || set.index[i] >= extents[i])
       return set_text(set) + ": index outside of " + tensor_name(set.tensor);
   const Dtype dtype = is_q ? c.q_dtype : c.kv_dtype;
-  const bool finite = dtype == Dtype::kF64
-                          ? std::isfinite(set.value)
-                          : std::isfinite(static_cast<float>(set.value));
-  if (!finite)
+  if (!std::isfinite(
+          round_to(can_store(dtype) ? dtype : Dtype::kF32, set.value)))
     return set_text(set) + ": the value must be finite in the storage type";
   return "";
 }

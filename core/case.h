@@ -67,7 +67,7 @@ struct Inputs {
   std::vector<std::byte> q_bytes, k_bytes, v_bytes;  // in the storage types
 };
 
-// Whether this program can make tensors of the type: f64 and f32.
+// Whether this program can make tensors of the type: f64, f32, f16, bf16.
 bool can_store(Dtype dtype);
 
 // `value` is valid and all its types can be stored.

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/case.h"
+#include "core/half.h"
 
 namespace qkvet {
 namespace {
@@ -20,13 +21,14 @@ void fill(const Recipe& recipe, uint64_t seed, TensorName tensor, int64_t B,
 }
 
 // Rounds to the storage type (to nearest, ties to even) and stores.
-template <class Storage>
-void store(std::vector<double>& values, std::vector<std::byte>& bytes) {
+template <class Storage, class Encode, class Decode>
+void store(std::vector<double>& values, std::vector<std::byte>& bytes,
+           Encode encode, Decode decode) {
   bytes.resize(values.size() * sizeof(Storage));
   std::byte* at = bytes.data();
   for (double& value : values) {
-    const auto stored = static_cast<Storage>(value);
-    value = static_cast<double>(stored);
+    const Storage stored = encode(value);
+    value = decode(stored);
     std::memcpy(at, &stored, sizeof stored);
     at += sizeof stored;
   }
@@ -34,10 +36,20 @@ void store(std::vector<double>& values, std::vector<std::byte>& bytes) {
 
 void store_as(Dtype dtype, std::vector<double>& values,
               std::vector<std::byte>& bytes) {
-  if (dtype == Dtype::kF64)
-    store<double>(values, bytes);
-  else
-    store<float>(values, bytes);
+  switch (dtype) {
+    case Dtype::kF16:
+      return store<uint16_t>(values, bytes, f16_from_double, f16_to_double);
+    case Dtype::kBf16:
+      return store<uint16_t>(values, bytes, bf16_from_double, bf16_to_double);
+    case Dtype::kF32:
+      return store<float>(
+          values, bytes, [](double x) { return static_cast<float>(x); },
+          [](float x) { return static_cast<double>(x); });
+    default:
+      return store<double>(
+          values, bytes, [](double x) { return x; },
+          [](double x) { return x; });
+  }
 }
 
 void hash_bytes(const std::vector<std::byte>& bytes, uint32_t& hash) {
@@ -49,7 +61,8 @@ void hash_bytes(const std::vector<std::byte>& bytes, uint32_t& hash) {
 }  // namespace
 
 bool can_store(Dtype dtype) {
-  return dtype == Dtype::kF64 || dtype == Dtype::kF32;
+  return dtype == Dtype::kF64 || dtype == Dtype::kF32 || dtype == Dtype::kF16 ||
+         dtype == Dtype::kBf16;
 }
 
 void store_inputs(const Case& c, Inputs& inputs) {

@@ -5,6 +5,9 @@
 #ifndef QKVET_IMPL_DECLARE_H_
 #define QKVET_IMPL_DECLARE_H_
 
+#include <cstdint>
+#include <initializer_list>
+
 #include "impl/forward_view.h"
 #include "qkvet/kernel.h"
 
@@ -68,19 +71,36 @@ inline constexpr uint64_t kCommonOptions =
     QKVET_OPTION_GROUPED_HEADS | QKVET_OPTION_VALUE_WIDTH |
     QKVET_OPTION_CROSS_LENGTHS;
 
-// Any positive extents and strides, f32, CPU, 4-byte alignment.
-constexpr qkvet_capabilities capabilities_with(uint64_t options) {
+inline constexpr qkvet_dtype kF32 = {QKVET_DTYPE_FLOAT, 32, 1};
+inline constexpr qkvet_dtype kF16 = {QKVET_DTYPE_FLOAT, 16, 1};
+inline constexpr qkvet_dtype kBf16 = {QKVET_DTYPE_BFLOAT, 16, 1};
+
+// Any positive extents and strides, CPU, addresses aligned to elements; q, k,
+// v and o all of one of `types`.
+constexpr qkvet_capabilities capabilities_with(
+    uint64_t options, std::initializer_list<qkvet_dtype> types) {
   qkvet_capabilities c = {};
   c.struct_size = sizeof(c);
   c.options = options;
   c.flags = QKVET_FLAG_REENTRANT | QKVET_FLAG_ALLOCATES;
   c.layouts = QKVET_LAYOUT_BHTD | QKVET_LAYOUT_BTHD | QKVET_LAYOUT_ANY_STRIDES;
   c.devices = uint64_t{1} << QKVET_DEVICE_CPU;
+  for (const qkvet_dtype& type : types) {
+    c.dtypes[c.dtype_count++] = {type, type, type};
+  }
   return c;
 }
 
 inline constexpr qkvet_capabilities kCommonCapabilities =
-    capabilities_with(kCommonOptions);
+    capabilities_with(kCommonOptions, {kF32, kF16, kBf16});
+inline constexpr qkvet_capabilities kF32Capabilities =
+    capabilities_with(kCommonOptions, {kF32});
+inline constexpr qkvet_capabilities kHalfCapabilities =
+    capabilities_with(kCommonOptions, {kF16, kBf16});
+inline constexpr qkvet_capabilities kF16Capabilities =
+    capabilities_with(kCommonOptions, {kF16});
+inline constexpr qkvet_capabilities kBf16Capabilities =
+    capabilities_with(kCommonOptions, {kBf16});
 
 // Rows without a visible key give o = 0 and lse = -inf; keys that are masked
 // never reach a sum, so what they hold does not matter.
@@ -107,17 +127,17 @@ using ForwardFunction = qkvet_status (*)(const qkvet_kernel*, qkvet_context*,
                                          const qkvet_exec*, qkvet_text*);
 
 // A kernel that needs no context, with the common options and dialect.
-constexpr qkvet_kernel plain_kernel(const char* name, const char* description,
-                                    Place place,
-                                    const qkvet_precision* precision,
-                                    ForwardFunction forward) {
+constexpr qkvet_kernel plain_kernel(
+    const char* name, const char* description, Place place,
+    const qkvet_precision* precision, ForwardFunction forward,
+    const qkvet_capabilities* capabilities = &kCommonCapabilities) {
   qkvet_kernel kernel = {};
   kernel.struct_size = sizeof(kernel);
   kernel.name = name;
   kernel.description = description;
   kernel.source_file = place.file;
   kernel.source_line = place.line;
-  kernel.capabilities = &kCommonCapabilities;
+  kernel.capabilities = capabilities;
   kernel.dialect = &kCommonDialect;
   kernel.precision = precision;
   kernel.supports = supports_forward;

@@ -70,13 +70,31 @@ const std::vector<Family>& all_families() {
   return *families;
 }
 
-std::vector<const qkvet_kernel*> correct_kernels() {
+qkvet_dtype dtype_of(Storage type) {
+  constexpr qkvet_dtype kTypes[] = {{QKVET_DTYPE_FLOAT, 32, 1},
+                                    {QKVET_DTYPE_FLOAT, 16, 1},
+                                    {QKVET_DTYPE_BFLOAT, 16, 1}};
+  return kTypes[static_cast<size_t>(type)];
+}
+
+bool takes(const qkvet_kernel* kernel, Storage type) {
+  const qkvet_capabilities& c = *kernel->capabilities;
+  const qkvet_dtype wanted = dtype_of(type);
+  for (int32_t i = 0; i < c.dtype_count; ++i) {
+    if (std::memcmp(&c.dtypes[i].q, &wanted, sizeof(wanted)) == 0) {
+      return true;
+    }
+  }
+  return c.dtype_count == 0 && type == Storage::kF32;
+}
+
+std::vector<const qkvet_kernel*> correct_kernels(Storage type) {
   std::vector<const qkvet_kernel*> kernels;
   for (const Family& family : all_families()) {
     const qkvet_library& library = family.library();
     for (int32_t i = 0; i < library.kernel_count; ++i) {
       const qkvet_kernel* const kernel = library.kernels[i];
-      if (std::strcmp(library.name, "faulty") != 0 &&
+      if (std::strcmp(library.name, "faulty") != 0 && takes(kernel, type) &&
           OpenKernel(kernel).status() == QKVET_OK) {
         kernels.push_back(kernel);
       }
@@ -119,8 +137,9 @@ qkvet_status OpenKernel::forward(const qkvet_forward_args& args) {
   return kernel_->forward(kernel_, context_, &args, &exec, &reason_.text);
 }
 
-GuardedTensor::GuardedTensor(std::vector<int64_t> shape, Layout layout,
-                             Placement place)
+template <class T>
+Guarded<T>::Guarded(std::vector<int64_t> shape, Layout layout, Placement place,
+                    qkvet_dtype dtype)
     : shape_(std::move(shape)), steps_(shape_.size()) {
   const std::vector<size_t> axes = axes_of(layout, shape_.size());
   int64_t step = 1;
@@ -138,33 +157,41 @@ GuardedTensor::GuardedTensor(std::vector<int64_t> shape, Layout layout,
     strides_[axis] = shape_[axis] == 1 ? kAbsurdStride : steps_[axis];
   }
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  const size_t bytes = static_cast<size_t>(count_) * sizeof(float);
+  const size_t bytes = static_cast<size_t>(count_) * sizeof(T);
   const size_t inner = (bytes + page - 1) / page * page;
   map_bytes_ = inner + 2 * page;
   map_ =
       mmap(nullptr, map_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   char* const usable = static_cast<char*>(map_) + page;
   EXPECT_EQ(mprotect(usable, inner, PROT_READ | PROT_WRITE), 0);
-  first_ = reinterpret_cast<float*>(
+  first_ = reinterpret_cast<T*>(
       usable + (place == Placement::kEndFlush ? inner - bytes : 0));
   tensor_.data = first_;
   tensor_.device_type = QKVET_DEVICE_CPU;
   tensor_.ndim = static_cast<int32_t>(shape_.size());
-  tensor_.dtype = {QKVET_DTYPE_FLOAT, 32, 1};
+  tensor_.dtype = dtype;
   tensor_.shape = shape_.data();
   tensor_.strides = strides_.data();
 }
 
-GuardedTensor::~GuardedTensor() { munmap(map_, map_bytes_); }
+template <class T>
+Guarded<T>::~Guarded() {
+  munmap(map_, map_bytes_);
+}
 
-float& GuardedTensor::at(int64_t b, int64_t h, int64_t t, int64_t c) {
+template <class T>
+T& Guarded<T>::at(int64_t b, int64_t h, int64_t t, int64_t c) {
   const int64_t last = shape_.size() == 4 ? c * steps_[3] : 0;
   return first_[b * steps_[0] + h * steps_[1] + t * steps_[2] + last];
 }
 
-void GuardedTensor::fill(float value) {
+template <class T>
+void Guarded<T>::fill(T value) {
   std::fill(first_, first_ + count_, value);
 }
+
+template class Guarded<float>;
+template class Guarded<uint16_t>;
 
 int64_t Problem::visible(int64_t i) const {
   if (causal == QKVET_CAUSAL_NONE) {
@@ -240,6 +267,64 @@ qkvet_forward_args Call::args() {
   args.scale_given = problem.scale_given;
   args.causal = problem.causal;
   return args;
+}
+
+namespace {
+
+// Rounds the elements of `wide` in place, gaps and all, and copies their bits:
+// both tensors have the same layout.
+void store_half(Storage type, GuardedTensor* wide, GuardedHalf* half) {
+  for (int64_t n = 0; n < wide->count(); ++n) {
+    half->begin()[n] = to_half(type, wide->begin()[n]);
+    wide->begin()[n] = from_half(type, half->begin()[n]);
+  }
+}
+
+}  // namespace
+
+HalfCall::HalfCall(const Problem& p, Storage storage)
+    : type(storage),
+      wide(p),
+      q(wide.q.shape(), p.layout, p.place, dtype_of(storage)),
+      k(wide.k.shape(), p.layout, p.place, dtype_of(storage)),
+      v(wide.v.shape(), p.layout, p.place, dtype_of(storage)),
+      o(wide.o.shape(), p.layout, p.place, dtype_of(storage)),
+      lse(wide.lse.shape(), p.layout, p.place) {
+  store();
+}
+
+void HalfCall::store() {
+  store_half(type, &wide.q, &q);
+  store_half(type, &wide.k, &k);
+  store_half(type, &wide.v, &v);
+}
+
+qkvet_forward_args HalfCall::args() {
+  qkvet_forward_args args = wide.args();
+  o.fill(to_half(type, std::numeric_limits<float>::quiet_NaN()));
+  lse.fill(std::numeric_limits<float>::quiet_NaN());
+  args.q = q.tensor();
+  args.k = k.tensor();
+  args.v = v.tensor();
+  args.o = o.tensor();
+  args.lse = lse.tensor();
+  return args;
+}
+
+std::vector<float> HalfCall::outputs() const {
+  std::vector<float> all;
+  const Problem& p = wide.problem;
+  for (int64_t b = 0; b < p.batch; ++b) {
+    for (int64_t h = 0; h < p.heads; ++h) {
+      for (int64_t i = 0; i < p.queries; ++i) {
+        for (int64_t c = 0; c < p.value_width; ++c) {
+          all.push_back(from_half(type, o.at(b, h, i, c)));
+        }
+        all.push_back(lse.at(b, h, i));
+      }
+    }
+  }
+  return all;
 }
 
 std::vector<float> Call::outputs() const {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "impl/half.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet::impl {
@@ -35,8 +36,10 @@ class Family {
 qkvet_host make_host();
 // The modules that this build has: QKVET_TEST_FAMILIES, separated by ':'.
 const std::vector<Family>& all_families();
-// Every kernel that is not faulty, and that opens on this CPU.
-std::vector<const qkvet_kernel*> correct_kernels();
+// Whether q, k, v and o may be stored as `type`, by what the kernel declares.
+bool takes(const qkvet_kernel* kernel, Storage type);
+// Every kernel that is not faulty, opens on this CPU and takes `type`.
+std::vector<const qkvet_kernel*> correct_kernels(Storage type = Storage::kF32);
 // NULL: no module has it.
 const qkvet_kernel* find_kernel(const std::string& name);
 
@@ -67,23 +70,26 @@ enum class Layout {
 };
 enum class Placement { kEndFlush, kStartFlush };
 
-// f32 between two guard pages, end-flush or start-flush to the element. The
-// strides of extents of 1 are absurd.
-class GuardedTensor {
+// f32 (T is float) or the bits of f16 or bf16 (T is uint16_t) between two guard
+// pages, end-flush or start-flush to the element. The strides of extents of 1
+// are absurd.
+template <class T>
+class Guarded {
  public:
-  GuardedTensor(std::vector<int64_t> shape, Layout layout, Placement place);
-  ~GuardedTensor();
-  GuardedTensor(const GuardedTensor&) = delete;
-  GuardedTensor& operator=(const GuardedTensor&) = delete;
+  Guarded(std::vector<int64_t> shape, Layout layout, Placement place,
+          qkvet_dtype dtype = {QKVET_DTYPE_FLOAT, 32, 1});
+  ~Guarded();
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
 
-  float& at(int64_t b, int64_t h, int64_t t, int64_t c = 0);
-  float at(int64_t b, int64_t h, int64_t t, int64_t c = 0) const {
-    return const_cast<GuardedTensor*>(this)->at(b, h, t, c);
+  T& at(int64_t b, int64_t h, int64_t t, int64_t c = 0);
+  T at(int64_t b, int64_t h, int64_t t, int64_t c = 0) const {
+    return const_cast<Guarded*>(this)->at(b, h, t, c);
   }
   // The raw memory, gaps included.
-  float* begin() { return first_; }
+  T* begin() { return first_; }
   int64_t count() const { return count_; }
-  void fill(float value);
+  void fill(T value);
   const qkvet_tensor& tensor() const { return tensor_; }
   const std::vector<int64_t>& shape() const { return shape_; }
 
@@ -91,10 +97,12 @@ class GuardedTensor {
   std::vector<int64_t> shape_, steps_, strides_;
   void* map_ = nullptr;
   size_t map_bytes_ = 0;
-  float* first_ = nullptr;
+  T* first_ = nullptr;
   int64_t count_ = 0;
   qkvet_tensor tensor_ = {};
 };
+using GuardedTensor = Guarded<float>;
+using GuardedHalf = Guarded<uint16_t>;
 
 struct Problem {
   int64_t batch = 1, heads = 1, kv_heads = 1;
@@ -123,6 +131,25 @@ struct Call {
   Problem problem;
   GuardedTensor q, k, v, o, lse;
 };
+
+// The same call in half storage. The values of `wide` are rounded to it, and
+// its q, k and v are what wide.q, wide.k and wide.v hold then.
+struct HalfCall {
+  HalfCall(const Problem& problem, Storage type);
+  // After a change of wide.q, wide.k or wide.v: rounds and copies them.
+  void store();
+  qkvet_forward_args args();
+  // As Call::outputs(); o as f32.
+  std::vector<float> outputs() const;
+
+  Storage type;
+  Call wide;
+  GuardedHalf q, k, v, o;
+  GuardedTensor lse;
+};
+
+// As the ABI names it.
+qkvet_dtype dtype_of(Storage type);
 
 // What Call::outputs() should be, in double.
 struct Expected {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checks behind forward_view.h. Cost: some fifty comparisons a call.
+// The checks behind forward_view.h. Cost: some sixty comparisons a call.
 #include "impl/forward_view.h"
 
 #include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <initializer_list>
+#include <iterator>
 
 namespace qkvet::impl {
 namespace {
@@ -14,7 +15,44 @@ bool is_absent(const qkvet_tensor& t) {
   return t.data == nullptr && t.ndim == 0;
 }
 
-// What is wrong with a tensor that must be f32 on the CPU; NULL: nothing.
+constexpr qkvet_dtype kTypes[] = {{QKVET_DTYPE_FLOAT, 32, 1},
+                                  {QKVET_DTYPE_FLOAT, 16, 1},
+                                  {QKVET_DTYPE_BFLOAT, 16, 1}};
+constexpr Storage kStorages[] = {Storage::kF32, Storage::kF16, Storage::kBf16};
+
+bool is_same(qkvet_dtype a, qkvet_dtype b) {
+  return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
+}
+
+// Whether q, k, v and o may all be of this type.
+bool is_declared(const qkvet_capabilities& c, qkvet_dtype type) {
+  for (int32_t i = 0; i < c.dtype_count; ++i) {
+    const qkvet_dtype_rule& rule = c.dtypes[i];
+    if (is_same(rule.q, type) && is_same(rule.kv, type) &&
+        is_same(rule.o, type)) {
+      return true;
+    }
+  }
+  return c.dtype_count == 0 && is_same(type, kTypes[0]);
+}
+
+// The storage type of a call, or why there is none.
+const char* read_storage(const qkvet_capabilities& c,
+                         const qkvet_forward_args& a, Storage* storage) {
+  for (size_t n = 0; n < std::size(kTypes); ++n) {
+    const qkvet_dtype type = kTypes[n];
+    if (is_same(a.q.dtype, type) && is_same(a.k.dtype, type) &&
+        is_same(a.v.dtype, type) && is_same(a.o.dtype, type)) {
+      *storage = kStorages[n];
+      return is_declared(c, type)
+                 ? nullptr
+                 : "this kernel does not take this storage type";
+    }
+  }
+  return "q, k, v and o must be all f32, all f16 or all bf16";
+}
+
+// What is wrong with a tensor on the CPU but for its type; NULL: nothing.
 const char* wrong_with(const qkvet_tensor& t, int32_t rank) {
   if (is_absent(t)) {
     return "a required tensor is absent";
@@ -24,10 +62,6 @@ const char* wrong_with(const qkvet_tensor& t, int32_t rank) {
   }
   if (t.device_type != QKVET_DEVICE_CPU) {
     return "only tensors on the CPU are supported";
-  }
-  if (t.dtype.code != QKVET_DTYPE_FLOAT || t.dtype.bits != 32 ||
-      t.dtype.lanes != 1) {
-    return "only f32 is supported";
   }
   for (int32_t axis = 0; axis < rank; ++axis) {
     if (t.shape[axis] < 1) {
@@ -110,6 +144,9 @@ const char* wrong_with_outputs(const qkvet_forward_args& a, uint64_t options) {
     if (const char* wrong = wrong_with(a.lse, 3)) {
       return wrong;
     }
+    if (!is_same(a.lse.dtype, kTypes[0])) {
+      return "lse must be f32";
+    }
   }
   if (!is_absent(a.weights)) {
     if ((options & QKVET_OPTION_WEIGHTS) == 0) {
@@ -117,6 +154,9 @@ const char* wrong_with_outputs(const qkvet_forward_args& a, uint64_t options) {
     }
     if (const char* wrong = wrong_with(a.weights, 4)) {
       return wrong;
+    }
+    if (!is_same(a.weights.dtype, a.o.dtype)) {
+      return "weights must have the type of o";
     }
   }
   return nullptr;
@@ -135,6 +175,30 @@ bool shapes_agree(const qkvet_forward_args& a) {
           has_shape(a.weights, batch, heads, queries, keys));
 }
 
+// The views of the storage type; those of the other stay without data.
+void fill_views(const qkvet_forward_args& a, ForwardCall* call) {
+  if (call->storage == Storage::kF32) {
+    call->q = view_of<const float>(a.q);
+    call->k = view_of<const float>(a.k);
+    call->v = view_of<const float>(a.v);
+    call->o = view_of<float>(a.o);
+    if (!is_absent(a.weights)) {
+      call->weights = view_of<float>(a.weights);
+    }
+  } else {
+    call->half.q = view_of<const uint16_t>(a.q);
+    call->half.k = view_of<const uint16_t>(a.k);
+    call->half.v = view_of<const uint16_t>(a.v);
+    call->half.o = view_of<uint16_t>(a.o);
+    if (!is_absent(a.weights)) {
+      call->half.weights = view_of<uint16_t>(a.weights);
+    }
+  }
+  if (!is_absent(a.lse)) {
+    call->lse = view_of<float>(a.lse);
+  }
+}
+
 void fill_call(const qkvet_forward_args& a, ForwardCall* call) {
   call->batch = a.q.shape[0];
   call->heads = a.q.shape[1];
@@ -143,16 +207,7 @@ void fill_call(const qkvet_forward_args& a, ForwardCall* call) {
   call->keys = a.k.shape[2];
   call->width = a.q.shape[3];
   call->value_width = a.v.shape[3];
-  call->q = view_of<const float>(a.q);
-  call->k = view_of<const float>(a.k);
-  call->v = view_of<const float>(a.v);
-  call->o = view_of<float>(a.o);
-  if (!is_absent(a.lse)) {
-    call->lse = view_of<float>(a.lse);
-  }
-  if (!is_absent(a.weights)) {
-    call->weights = view_of<float>(a.weights);
-  }
+  fill_views(a, call);
   call->scale_given = a.scale_given != 0;
   call->scale = call->scale_given ? a.scale : default_scale(call->width);
   call->causal = a.causal != QKVET_CAUSAL_NONE;
@@ -167,7 +222,11 @@ qkvet_status read_known(const qkvet_kernel* self, const qkvet_forward_args& a,
       return refuse(why, QKVET_UNSUPPORTED, wrong);
     }
   }
-  if (const char* wrong = wrong_with_outputs(a, self->capabilities->options)) {
+  const qkvet_capabilities& can = *self->capabilities;
+  if (const char* wrong = read_storage(can, a, &call->storage)) {
+    return refuse(why, QKVET_UNSUPPORTED, wrong);
+  }
+  if (const char* wrong = wrong_with_outputs(a, can.options)) {
     return refuse(why, QKVET_UNSUPPORTED, wrong);
   }
   if (const char* unknown = unknown_field(a)) {

@@ -2,19 +2,21 @@
 // Checked, typed access to the arguments of one forward call, and the answer
 // to supports(), which is the same check: a call that passes it is computed.
 //
-// Everything here works on f32 on the CPU with any strides. A field that is set
+// Everything here works on the CPU with any strides; q, k, v and o are all f32,
+// all f16 or all bf16, as far as the kernel declares them. A field that is set
 // and that no kernel of this tree knows is refused with its name.
 #ifndef QKVET_IMPL_FORWARD_VIEW_H_
 #define QKVET_IMPL_FORWARD_VIEW_H_
 
 #include <cstdint>
 
+#include "impl/half.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet::impl {
 
-// A tensor of rank 4 (or 3: step[3] is 0) of f32. The step of an extent of 1 is
-// 0, whatever the caller wrote there: it is never multiplied into an address.
+// A tensor of rank 4 (or 3: step[3] is 0). The step of an extent of 1 is 0,
+// whatever the caller wrote there: it is never multiplied into an address.
 template <class T>
 struct View {
   T* data = nullptr;
@@ -23,6 +25,13 @@ struct View {
   T* at(int64_t b, int64_t h, int64_t t) const {
     return data + b * step[0] + h * step[1] + t * step[2];
   }
+};
+
+// The tensors of a call whose storage is not f32, as bit patterns.
+struct HalfViews {
+  View<const uint16_t> q, k, v;
+  View<uint16_t> o;
+  View<uint16_t> weights;  // no data if not asked for
 };
 
 struct ForwardCall {
@@ -34,12 +43,15 @@ struct ForwardCall {
   int64_t width = 0;        // d
   int64_t value_width = 0;  // dv
 
+  // f32: the six views below. Otherwise `half`, and of these lse only.
+  Storage storage = Storage::kF32;
   View<const float> q;  // [B, H, Tq, d]
   View<const float> k;  // [B, Hkv, Tk, d]
   View<const float> v;  // [B, Hkv, Tk, dv]
   View<float> o;        // [B, H, Tq, dv]
   View<float> lse;      // [B, H, Tq], no data if not asked for
   View<float> weights;  // [B, H, Tq, Tk], no data if not asked for
+  HalfViews half;
 
   float scale = 0;
   bool scale_given = false;
@@ -64,7 +76,8 @@ float default_scale(int64_t width);
 qkvet_status refuse(qkvet_text* why, qkvet_status status, const char* reason);
 
 // Fills *call, or says why `self` does not take these arguments. Which outputs
-// may be asked for is read from the options that `self` declares.
+// may be asked for, and which storage types there are, is read from what `self`
+// declares.
 qkvet_status read_forward(const qkvet_kernel* self,
                           const qkvet_forward_args* args, ForwardCall* call,
                           qkvet_text* why);

@@ -6,11 +6,12 @@
 //   static void Arithmetic::row(const Row& row);
 //
 // which writes o and lse of that row. All arithmetic is in there; nothing here
-// touches a value but to copy q into the scratch memory.
+// touches a value but to copy q into the scratch memory, and to convert half
+// storage to f32 and back (in_f32.h).
 //
-// Contract: any strides, 4-byte alignment; outputs do not overlap inputs; reads
-// and writes elements of the tensors only; NaN in a visible key or value makes
-// the row NaN. Memory: Tk + d + 2 dv floats a call.
+// Contract: any strides, addresses aligned to elements; outputs do not overlap
+// inputs; reads and writes elements of the tensors only; NaN in a visible key
+// or value makes the row NaN. Memory: Tk + d + 2 dv floats a call.
 #ifndef QKVET_IMPL_ROW_FRAME_H_
 #define QKVET_IMPL_ROW_FRAME_H_
 
@@ -20,6 +21,7 @@
 #include <new>
 
 #include "impl/forward_view.h"
+#include "impl/in_f32.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet::impl {
@@ -48,6 +50,8 @@ struct Row {
   float* scores;  // scratch [keys]
   float* acc;     // scratch [dv]
   float* part;    // scratch [dv]
+  // What the tensors of the caller hold; everything above is f32.
+  Storage storage;
 
   void write_lse(float value) const {
     if (lse != nullptr) {
@@ -86,17 +90,7 @@ void compute_head(const ForwardCall& call, int64_t b, int64_t h, float* q,
 }
 
 template <class Arithmetic>
-qkvet_status row_forward(const qkvet_kernel* self, qkvet_context*,
-                         const qkvet_forward_args* args, const qkvet_exec* exec,
-                         qkvet_text* why) {
-  ForwardCall call;
-  qkvet_status status = check_exec(exec, why);
-  if (status == QKVET_OK) {
-    status = read_forward(self, args, &call, why);
-  }
-  if (status != QKVET_OK) {
-    return status;
-  }
+qkvet_status compute_rows(const ForwardCall& call, qkvet_text* why) {
   const int64_t floats = call.keys + call.width + 2 * call.value_width;
   const std::unique_ptr<float[]> scratch(
       new (std::nothrow) float[static_cast<size_t>(floats)]);
@@ -113,6 +107,7 @@ qkvet_status row_forward(const qkvet_kernel* self, qkvet_context*,
   row.width = call.width;
   row.value_width = call.value_width;
   row.scale = call.scale;
+  row.storage = call.storage;
   for (int64_t b = 0; b < call.batch; ++b) {
     for (int64_t h = 0; h < call.heads; ++h) {
       compute_head<Arithmetic>(call, b, h, q, row);
@@ -120,6 +115,10 @@ qkvet_status row_forward(const qkvet_kernel* self, qkvet_context*,
   }
   return QKVET_OK;
 }
+
+// The forward() of a kernel that computes its rows one by one.
+template <class Arithmetic>
+inline constexpr auto row_forward = forward_in_f32<compute_rows<Arithmetic>>;
 
 }  // namespace qkvet::impl
 

@@ -18,6 +18,7 @@ void TimeUse::add(const TimeUse& other) {
 }
 
 struct CaseWork::Prepared {
+  Case value;  // what the kernel is called with, its data apart
   Inputs inputs;
   std::optional<Truth> truth;
   std::optional<BoundFacts> facts;
@@ -41,20 +42,22 @@ CaseWork::CaseWork(CaseWork&&) noexcept = default;
 
 std::string not_judged_reason(const Case& value) {
   for (const Dtype dtype : {value.q_dtype, value.kv_dtype, value.o_dtype})
-    if (dtype != Dtype::kF32)
+    if (dtype != Dtype::kF32 && dtype != Dtype::kF16 && dtype != Dtype::kBf16)
       return std::string(dtype_name(dtype)) +
-             " storage: no bound has been derived for it; f32 is judged";
+             " storage: no bound has been derived for it; f32, f16 and bf16 "
+             "are judged";
   return "";
 }
 
 CaseWork::Prepared& CaseWork::prepare(const PlannedCall& call) {
-  std::unique_ptr<Prepared>& slot = prepared_[call.edit];
+  std::unique_ptr<Prepared>& slot = prepared_[{call.edit, call.argument}];
   if (slot == nullptr) {
     const Stopwatch watch(time_->generate);
     slot = std::make_unique<Prepared>();
+    slot->value = call.variant.value_or(value_);
     slot->inputs = make_inputs(value_);
     if (call.edit != nullptr) {
-      call.edit(value_, slot->inputs);
+      call.edit(value_, call.argument, slot->inputs);
       store_inputs(value_, slot->inputs);
     }
   }
@@ -66,12 +69,13 @@ void CaseWork::add_truth(Prepared& prepared) {
   const double before = time_->oracle;
   {
     const Stopwatch watch(time_->oracle);
+    const Case& value = prepared.value;
     Problem problem;
-    problem.shape = value_.shape;
-    problem.causal = value_.causal;
-    problem.scale_given = value_.scale.has_value();
-    problem.scale = value_.scale ? static_cast<double>(*value_.scale)
-                                 : default_scale(value_.shape.d);
+    problem.shape = value.shape;
+    problem.causal = value.causal;
+    problem.scale_given = value.scale.has_value();
+    problem.scale = value.scale ? static_cast<double>(*value.scale)
+                                : default_scale(value.shape.d);
     problem.q = prepared.inputs.q.data();
     problem.k = prepared.inputs.k.data();
     problem.v = prepared.inputs.v.data();
@@ -116,13 +120,14 @@ std::vector<ForwardCall> CaseWork::calls_for(const JudgedKernel& kernel) {
   std::vector<ForwardCall> calls;
   for (const PlannedCall& planned : plan.calls) {
     const Prepared& prepared = prepare(planned);
+    const Case& value = prepared.value;
     ForwardCall call;
-    call.shape = value_.shape;
-    call.q_dtype = value_.q_dtype;
-    call.kv_dtype = value_.kv_dtype;
-    call.o_dtype = value_.o_dtype;
-    call.causal = value_.causal;
-    call.scale = value_.scale;
+    call.shape = value.shape;
+    call.q_dtype = value.q_dtype;
+    call.kv_dtype = value.kv_dtype;
+    call.o_dtype = value.o_dtype;
+    call.causal = value.causal;
+    call.scale = value.scale;
     call.want_lse = planned.want_lse;
     call.want_weights = planned.want_weights;
     call.placement = planned.placement;
@@ -151,8 +156,9 @@ Judgement CaseWork::judge(const JudgedKernel& kernel,
       judgement.reason = prepared.twin_disagrees;
       return judgement;
     }
-    prepared.truth->bound =
-        &bound_for(prepared, kernel.model, plan.calls[i].want_weights);
+    prepared.truth->bound = &bound_for(
+        prepared, for_storage(kernel.model, value_.kv_dtype, value_.o_dtype),
+        plan.calls[i].want_weights);
     views[i].truth = &*prepared.truth;
   }
   const Stopwatch watch(time_->judge);

@@ -81,7 +81,7 @@ class CaseWork {
   Case value_;
   bool with_twin_;
   TimeUse* time_;
-  std::map<InputEdit, std::unique_ptr<Prepared>> prepared_;
+  std::map<std::pair<InputEdit, int64_t>, std::unique_ptr<Prepared>> prepared_;
 };
 
 // "" or why QKVet cannot judge the case at all.

@@ -6,26 +6,22 @@
 #include <cstring>
 #include <limits>
 
+#include "core/half.h"
+
 namespace qkvet {
 namespace {
 
-template <class Storage>
-std::vector<double> widen(const std::vector<std::byte>& bytes) {
+template <class Storage, class Decode>
+std::vector<double> widen(const std::vector<std::byte>& bytes, Decode decode) {
   std::vector<double> out(bytes.size() / sizeof(Storage));
   const std::byte* at = bytes.data();
   for (double& value : out) {
     Storage stored;
     std::memcpy(&stored, at, sizeof stored);
-    value = static_cast<double>(stored);
+    value = decode(stored);
     at += sizeof stored;
   }
   return out;
-}
-
-// Round to nearest in the storage type; the identity for f64.
-double rounded(double value, Dtype dtype) {
-  return dtype == Dtype::kF64 ? value
-                              : static_cast<double>(static_cast<float>(value));
 }
 
 struct View {
@@ -100,6 +96,15 @@ void compare_empty_row(const JudgeInput& input, TensorName tensor, int64_t n,
   add_failure(judgement, std::move(finding));
 }
 
+// Half formats: how far y may be from the number that was rounded to it. The
+// bound is about that number; f32's own last rounding is part of the bound.
+double rounding_of(double y, Dtype dtype) {
+  if (dtype != Dtype::kF16 && dtype != Dtype::kBf16) return 0;
+  if (y == 0 || !std::isfinite(y)) return underflow_error(dtype);
+  return std::max(std::ldexp(unit_roundoff(dtype), std::ilogb(y)),
+                  underflow_error(dtype));
+}
+
 // One element against [truth - bound, truth + bound].
 void compare_element(const View& view, TensorName tensor, const Shape& shape,
                      int64_t n, double actual, Judgement& judgement) {
@@ -110,15 +115,16 @@ void compare_element(const View& view, TensorName tensor, const Shape& shape,
     ++judgement.vacuous;  // intermediate overflow is legitimate here
     return;
   }
-  const double low = rounded(truth - bound, view.dtype);
-  const double high = rounded(truth + bound, view.dtype);
+  const double low = round_to(view.dtype, truth - bound);
+  const double high = round_to(view.dtype, truth + bound);
   const bool inside = low <= actual && actual <= high;
   const double reach = view.reach != nullptr ? (*view.reach)[at] : 0;
   if (reach > 0 && bound >= reach / 2)
     ++judgement.vacuous;
   else
     ++judgement.compared;
-  const double error = std::fabs(actual - truth);
+  const double error = std::max(
+      std::fabs(actual - truth) - rounding_of(actual, view.dtype), 0.0);
   double ratio = 0;
   if (inside)
     ratio = error == 0 ? 0 : std::min(error / bound, 1.0);
@@ -146,7 +152,17 @@ Dtype lse_dtype(Dtype o) {
 
 std::vector<double> as_doubles(const std::vector<std::byte>& bytes,
                                Dtype dtype) {
-  return dtype == Dtype::kF64 ? widen<double>(bytes) : widen<float>(bytes);
+  switch (dtype) {
+    case Dtype::kF16:
+      return widen<uint16_t>(bytes, f16_to_double);
+    case Dtype::kBf16:
+      return widen<uint16_t>(bytes, bf16_to_double);
+    case Dtype::kF32:
+      return widen<float>(bytes,
+                          [](float x) { return static_cast<double>(x); });
+    default:
+      return widen<double>(bytes, [](double x) { return x; });
+  }
 }
 
 std::string number_text(double value, Dtype dtype) {

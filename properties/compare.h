@@ -12,7 +12,7 @@
 
 namespace qkvet {
 
-// A packed output as doubles. `bytes` is f32 or f64.
+// A packed output as doubles; f64, f32, f16 or bf16.
 std::vector<double> as_doubles(const std::vector<std::byte>& bytes,
                                Dtype dtype);
 // The storage type of lse where o is stored as `o`.

@@ -18,7 +18,7 @@ int64_t last_row(const Case& value) {
   return static_cast<int64_t>(value.seed % rows);
 }
 
-void other_future(const Case& value, Inputs& inputs) {
+void other_future(const Case& value, int64_t, Inputs& inputs) {
   const Shape& s = value.shape;
   const int64_t from = visible_keys(value, last_row(value));
   // Eight times a normal: scores and values that would show.

@@ -19,7 +19,7 @@ int64_t step_row(const Case& value, int64_t c) {
   return (start + c * stride) % rows;
 }
 
-void staircase(const Case& value, Inputs& inputs) {
+void staircase(const Case& value, int64_t, Inputs& inputs) {
   const Shape& s = value.shape;
   for (int64_t c = 0; c < s.dv; ++c) {
     const int64_t step = visible_keys(value, step_row(value, c));

@@ -135,9 +135,17 @@ void draw_data(Draw& draw, Case& value) {
   value.seed = draw.bits() >> 44;  // short enough to read in a spelling
 }
 
-Case draw_case(Draw draw, const Law& law, SizeClass largest) {
+void draw_dtype(Draw& draw, const Scope& scope, Case& value) {
+  const auto others = static_cast<int64_t>(scope.dtypes.size()) - 1;
+  const bool first = others == 0 || draw.chance(50);
+  value.q_dtype = value.kv_dtype = value.o_dtype =
+      scope.dtypes[static_cast<size_t>(first ? 0 : draw.range(1, others))];
+}
+
+Case draw_case(Draw draw, const Law& law, const Scope& scope) {
   Case value;
-  value.shape = draw_shape(draw, largest);
+  draw_dtype(draw, scope, value);
+  value.shape = draw_shape(draw, scope.largest);
   const int64_t causal = draw.range(0, 99);
   if (law.aim.causal)
     value.causal = causal < 50 ? Causal::kTopLeft : Causal::kBottomRight;
@@ -156,9 +164,9 @@ Case draw_case(Draw draw, const Law& law, SizeClass largest) {
 
 }  // namespace
 
-rc::Gen<Case> case_generator(const Law& law, SizeClass largest) {
-  const rc::Gen<Case> base([&law, largest](const rc::Random& random, int) {
-    return rc::shrinkable::just(draw_case(Draw(random), law, largest));
+rc::Gen<Case> case_generator(const Law& law, const Scope& scope) {
+  const rc::Gen<Case> base([&law, scope](const rc::Random& random, int) {
+    return rc::shrinkable::just(draw_case(Draw(random), law, scope));
   });
   return rc::gen::shrink(base, [&law](Case&& value) {
     return rc::seq::fromContainer(simpler_cases(law, value));
@@ -166,14 +174,14 @@ rc::Gen<Case> case_generator(const Law& law, SizeClass largest) {
 }
 
 Case planned_case(const Law& law, uint64_t seed, int64_t number,
-                  SizeClass largest) {
+                  const Scope& scope) {
   uint32_t id = 0;  // the law's name, so that adding a law moves no case
   for (const char* c = law.id; *c != 0; ++c)
     id = id * 31 + static_cast<uint32_t>(*c);
   const rc::Random random(philox_u64(seed, id, static_cast<uint32_t>(number),
                                      static_cast<uint32_t>(number >> 32)));
   constexpr int kSize = 100;  // not used by the generator above
-  return case_generator(law, largest)(random, kSize).value();
+  return case_generator(law, scope)(random, kSize).value();
 }
 
 bool is_stress(const Case& value) {

@@ -10,19 +10,18 @@
 #include <vector>
 
 #include "properties/law.h"
-#include "properties/size_class.h"
+#include "properties/scope.h"
 
 namespace qkvet {
 
 // Cases that meet the law's precondition, aimed: extents at 1, primes, lane
 // and tile multiples and their neighbours; every data preset; every head
 // ratio; Tq below, at and above Tk. Shrinkable.
-rc::Gen<Case> case_generator(const Law& law,
-                             SizeClass largest = SizeClass::kLarge);
+rc::Gen<Case> case_generator(const Law& law, const Scope& scope = {});
 
 // Case number `number` of the plan with this seed: a pure function.
 Case planned_case(const Law& law, uint64_t seed, int64_t number,
-                  SizeClass largest = SizeClass::kLarge);
+                  const Scope& scope = {});
 
 // Simpler cases that meet the law's precondition, the simplest first.
 std::vector<Case> simpler_cases(const Law& law, const Case& value);

@@ -20,11 +20,15 @@
 namespace qkvet {
 
 // Changes the inputs of a case (exact doubles); they are stored afterwards.
-using InputEdit = void (*)(const Case& value, Inputs& inputs);
+// With a variant it must give them the variant's shapes.
+using InputEdit = void (*)(const Case& value, int64_t argument, Inputs& inputs);
 
 // One forward call that a law wants.
 struct PlannedCall {
   InputEdit edit = nullptr;  // on top of the case's own data
+  int64_t argument = 0;      // passed to the edit
+  // Shape, mask and scale of the call where they are not the case's own.
+  std::optional<Case> variant;
   bool want_lse = false;
   bool want_weights = false;
   bool needs_truth = false;  // oracle and bound

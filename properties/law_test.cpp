@@ -232,6 +232,45 @@ TEST(Laws, PerturbationIsBitwise) {
             Verdict::kFailed);
 }
 
+// A kernel whose path for one query has another scale.
+TEST(Laws, PrefillIsComparedWithDecode) {
+  const std::string text = "f32,B1,H2,Hkv1,Tq3,Tk5,d2,causal=br,seed=4";
+  FakeExecutor good;
+  EXPECT_EQ(check("prefill_equals_decode", text, good).verdict,
+            Verdict::kPassed);
+  FakeExecutor bad([](ForwardCall& call, Problem& problem) {
+    if (call.shape.Tq != 1 || call.shape.Tk < 2) return;
+    problem.scale *= 1.001;
+  });
+  const Judgement judgement = check("prefill_equals_decode", text, bad);
+  ASSERT_EQ(judgement.verdict, Verdict::kFailed);
+  EXPECT_NE(judgement.finding->actual.find("whole call"), std::string::npos);
+  FakeExecutor nan(
+      {}, [](const ForwardCall& call, OracleOutput& oracle, CallOutcome&) {
+        if (call.shape.Tq == 1) oracle.o[0] = std::nan("");
+      });
+  EXPECT_EQ(check("prefill_equals_decode", text, nan).verdict,
+            Verdict::kFailed);
+}
+
+// A kernel that counts from the top left where it is asked for the bottom
+// right: right for every square call, wrong for a chunk on earlier keys.
+TEST(Laws, ChunksReachEveryOffset) {
+  const std::string text = "f32,B1,H1,Tq4,Tk4,d2,causal=tl,seed=4";
+  FakeExecutor good;
+  const Judgement right = check("chunks_equal_whole", text, good);
+  EXPECT_EQ(right.verdict, Verdict::kPassed);
+  FakeExecutor bad([](ForwardCall&, Problem& problem) {
+    if (problem.causal == Causal::kBottomRight)
+      problem.causal = Causal::kTopLeft;
+  });
+  EXPECT_EQ(check("chunks_equal_whole", text, bad).verdict, Verdict::kFailed);
+  EXPECT_EQ(
+      check("chunks_equal_whole", "f32,B1,H1,Tq9,Tk9,d2,causal=tl,seed=4", bad)
+          .verdict,
+      Verdict::kFailed);
+}
+
 TEST(Laws, MemorySeesNaNFromBesideATensor) {
   FakeExecutor slack(
       {}, [](const ForwardCall& call, OracleOutput& oracle, CallOutcome&) {
@@ -305,9 +344,9 @@ TEST(Laws, TracesOfABadCall) {
 TEST(Laws, TypesWithoutABoundAreUnsupported) {
   FakeExecutor oracle;
   const Judgement judgement =
-      check("agrees_with_oracle", "f16,B1,H1,Tq1,Tk2,d3", oracle);
+      check("agrees_with_oracle", "fp8e4m3,B1,H1,Tq1,Tk2,d3", oracle);
   EXPECT_EQ(judgement.verdict, Verdict::kUnsupported);
-  EXPECT_NE(judgement.reason.find("f16"), std::string::npos);
+  EXPECT_NE(judgement.reason.find("fp8e4m3"), std::string::npos);
 }
 
 }  // namespace

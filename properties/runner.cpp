@@ -28,6 +28,19 @@ constexpr int kMostHangs = 2;
 // How often a failing case is repeated before it is believed to be steady.
 constexpr int kRepeats = 10;
 
+// Whether the kernel declares the type for all of its tensors.
+bool takes_dtype(const KernelInfo& kernel, Dtype dtype) {
+  const qkvet_dtype abi = dtype_to_abi(dtype);
+  const qkvet_capabilities& all = kernel.capabilities;
+  if (all.dtype_count == 0) return dtype == Dtype::kF32;
+  return std::any_of(all.dtypes, all.dtypes + all.dtype_count,
+                     [&](const qkvet_dtype_rule& rule) {
+                       return same_dtype(rule.q, abi) &&
+                              same_dtype(rule.kv, abi) &&
+                              same_dtype(rule.o, abi);
+                     });
+}
+
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -171,7 +184,7 @@ void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
     Case value;
     {
       const Stopwatch watch(lane.time.generate);
-      value = planned_case(law, options_.seed, number, options_.largest);
+      value = planned_case(law, options_.seed, number, options_.scope);
     }
     made.push_back(std::make_unique<CaseWork>(law, std::move(value),
                                               with_twin(number), lane.time));
@@ -271,6 +284,17 @@ void Runner::shrink_failures() {
   for (std::thread& thread : threads) thread.join();
 }
 
+// Whether the declaration allows more than generic does for some storage type
+// of the run that the kernel takes.
+bool loose_in(const JudgedKernel& kernel, const Scope& scope) {
+  if (kernel.looser_than_generic) return true;
+  return std::any_of(scope.dtypes.begin(), scope.dtypes.end(),
+                     [&](Dtype dtype) {
+                       return takes_dtype(kernel.info, dtype) &&
+                              rounds_p_looser_than_generic(kernel.model, dtype);
+                     });
+}
+
 RunResult Runner::finish() {
   RunResult result;
   for (size_t k = 0; k < kernels_.size(); ++k) {
@@ -278,7 +302,7 @@ RunResult Runner::finish() {
     for (size_t l = 0; l < options_.laws.size(); ++l) {
       const size_t i = cell_index(k, l);
       const bool loose =
-          kernels_[k].judged.looser_than_generic && !options_.allow_loose;
+          loose_in(kernels_[k].judged, options_.scope) && !options_.allow_loose;
       kernel.cells.push_back(
           cell_of(total_[i], std::move(failures_[i]), loose));
     }
@@ -318,6 +342,21 @@ RunResult Runner::run() {
 const Law& planned_law(const RunOptions& options, int64_t number) {
   const auto laws = static_cast<int64_t>(options.laws.size());
   return *options.laws[static_cast<size_t>((number - 1) % laws)];
+}
+
+std::vector<Dtype> declared_dtypes(
+    const std::vector<KernelUnderTest>& kernels) {
+  std::vector<Dtype> dtypes;
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kBf16, Dtype::kF16}) {
+    const auto takes = [dtype](const KernelUnderTest& kernel) {
+      return takes_dtype(kernel.judged.info, dtype);
+    };
+    if (std::any_of(kernels.begin(), kernels.end(), takes))
+      dtypes.push_back(dtype);
+  }
+  // A kernel of other types still gets cases, and refuses them visibly.
+  if (dtypes.empty()) dtypes.push_back(Dtype::kF32);
+  return dtypes;
 }
 
 RunResult run_plan(const std::vector<KernelUnderTest>& kernels,

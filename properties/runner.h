@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "properties/case_work.h"
-#include "properties/size_class.h"
+#include "properties/scope.h"
 
 namespace qkvet {
 
@@ -34,7 +34,7 @@ struct RunOptions {
   int64_t cases = kDefaultCases;  // per kernel, over all laws together
   std::optional<double> budget;   // seconds; instead of `cases`, whole rounds
   uint64_t seed = 1;
-  SizeClass largest = SizeClass::kLarge;
+  Scope scope;
   bool allow_loose = false;  // declarations looser than generic are believed
   int jobs = 1;
   // Called now and then from one thread, for a progress line.
@@ -91,6 +91,9 @@ struct RunResult {
   TimeUse time;       // summed over threads
   std::string error;  // "" or why the run could not be made
 };
+
+// The storage types that can be judged and that some kernel declares.
+std::vector<Dtype> declared_dtypes(const std::vector<KernelUnderTest>& kernels);
 
 RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
                    const ExecutorFactory& open, const RunOptions& options);

@@ -37,7 +37,7 @@ void wrong_scale(ForwardCall& call, Problem& problem) {
 TEST(Runner, AGoodKernelPassesEveryLaw) {
   RunOptions options;
   options.laws = {all_laws().begin(), all_laws().end()};
-  options.cases = 600;
+  options.cases = 900;
   const RunResult result = run_fake(options, {}, {});
   ASSERT_EQ(result.kernels.size(), 1u);
   for (const Cell& cell : result.kernels[0].cells) {
@@ -45,7 +45,7 @@ TEST(Runner, AGoodKernelPassesEveryLaw) {
     EXPECT_GT(cell.checked, 90);
     EXPECT_FALSE(cell.failure);
   }
-  EXPECT_EQ(result.planned_cases, 600);
+  EXPECT_EQ(result.planned_cases, 900);
   EXPECT_GT(result.time.total(), 0);
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/half.h"
 #include "properties/compare.h"
 #include "properties/law.h"
 #include "properties/visibility.h"
@@ -35,7 +36,7 @@ int64_t hot_channel(const Case& value) {
 }
 
 // Key 0 is visible wherever any key is.
-void one_score(const Case& value, Inputs& inputs) {
+void one_score(const Case& value, int64_t, Inputs& inputs) {
   const Shape& s = value.shape;
   const int64_t hot = hot_channel(value);
   const double g = raw_score(value);
@@ -67,7 +68,7 @@ Plan plan(const Case& value, const KernelInfo&) {
     return plan;
   }
   const double g = raw_score(value);
-  if (!(g > 0x1p-100 && g < 0x1p100)) {
+  if (!(g > 0x1p-100 && g < 0x1p100) || round_to(value.q_dtype, g) != g) {
     plan.not_applicable = "the given scale leaves no room for a raw score";
     return plan;
   }

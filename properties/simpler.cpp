@@ -130,6 +130,8 @@ void add_smaller_extents(const Case& value, Collector& out) {
 }
 
 void add_simpler_options(const Case& value, Collector& out) {
+  if (value.q_dtype != Dtype::kF32)
+    out.add([](Case& c) { c.q_dtype = c.kv_dtype = c.o_dtype = Dtype::kF32; });
   if (value.causal != Causal::kNone)
     out.add([](Case& c) { c.causal = Causal::kNone; });
   if (value.causal == Causal::kBottomRight)

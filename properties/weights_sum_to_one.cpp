@@ -19,7 +19,7 @@ Case fit(Case value) {
   return value;
 }
 
-void ones(const Case&, Inputs& inputs) {
+void ones(const Case&, int64_t, Inputs& inputs) {
   for (double& value : inputs.v) value = 1;
 }
 

@@ -14,8 +14,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kOracleU = 0x1p-53;
-// Storing a weight can underflow.
-constexpr double kStoredFloor = 0x1p-149;
 // ln of a sum: its own error of up to two ulps and the addition of m. Vector
 // libraries whose exp is worse than this have a logarithm to match.
 constexpr double kLogRoundings = 3;
@@ -36,7 +34,14 @@ double lse_bound(const RowView& row, const PrecisionModel& model,
       (kLseRoundings + 2 * model.ref_roundings) * u *
       (std::fabs(row.top) + model.lazy + std::fabs(row.lse) + errors.score_max);
   bound += 2 * kOracleU * (log_sum + std::fabs(row.lse));
+  if (model.sum_of_rounded_p) bound -= std::log1p(-errors.r_sum);
   return bound * second_order(u) + errors.lambda;
+}
+
+// Returned weights may be rounded P or not. Where the denominator adds rounded
+// P, they may also be rounded anew, against another maximum.
+double rounded_times(const PrecisionModel& model) {
+  return model.sum_of_rounded_p ? 2 : 1;
 }
 
 // The output bound for a one-hot column of V, plus the rounding of storage.
@@ -47,6 +52,7 @@ void weight_bounds(const RowView& row, const PrecisionModel& model,
   const auto n = static_cast<double>(row.n);
   const double normaliser = errors.eta / (1 - errors.eta);
   const bool exact = row.n == 1 || errors.flat;
+  const double times = rounded_times(model);
   for (int64_t j = 0; j < row.n; ++j) {
     if (errors.unjudged) {
       bound[j] = kInfinity;
@@ -58,12 +64,13 @@ void weight_bounds(const RowView& row, const PrecisionModel& model,
                          errors.floor * (1 + n * p)) /
                         errors.least_sum;
     const double moved = exact ? 0 : std::min(free, std::max(p, 1 - p));
-    double b = moved + normaliser * (p + moved);
+    double b = moved + times * scratch.rounding[j];
+    b += normaliser * (p + b);
     b += model.norm_roundings * u * (p + b);
     b += errors.merge * (p + b);
     b += model.output_u * (p + b);
     bound[j] = b * second_order(u) + (n + 8) * kOracleU * p + errors.lambda +
-               kStoredFloor;
+               model.output_floor;
   }
 }
 
@@ -75,19 +82,45 @@ double row_sum_bound(const RowView& row, const PrecisionModel& model,
   if (errors.unjudged) return kInfinity;
   const double rescaled = errors.rescales > 0 ? 2 * errors.deviance : 0;
   double bound = errors.eta / (1 - errors.eta) + errors.merge + rescaled;
+  bound +=
+      rounded_times(model) * errors.r_sum / (1 - errors.r_sum) * (1 + bound);
   bound += (model.norm_roundings * model.u + model.output_u) * (1 + bound);
   return bound * second_order(model.u) +
-         static_cast<double>(row.n) * (kOracleU + errors.lambda + kStoredFloor);
+         static_cast<double>(row.n) *
+             (kOracleU + errors.lambda + model.output_floor);
+}
+
+void keep_larger(std::vector<double>& all, const std::vector<double>& one) {
+  for (size_t i = 0; i < all.size(); ++i) all[i] = std::max(all[i], one[i]);
+}
+
+// It is not known where P is rounded: the larger of two bounds, one for every
+// kernel whose denominator adds exact P and one for those that add rounded P.
+Bound any_stage_bound(const BoundFacts& facts, const PrecisionModel& model,
+                      bool want_weights) {
+  PrecisionModel stage = model;
+  stage.p_any_stage = false;
+  stage.p_normalised = model.norm_first;
+  Bound bound = compute_bound(facts, stage, want_weights);
+  stage.p_normalised = false;
+  stage.sum_of_rounded_p = true;
+  const Bound other = compute_bound(facts, stage, want_weights);
+  keep_larger(bound.o, other.o);
+  keep_larger(bound.lse, other.lse);
+  keep_larger(bound.weights, other.weights);
+  keep_larger(bound.row_sum, other.row_sum);
+  return bound;
 }
 
 }  // namespace
 
 RowScratch::RowScratch(const Shape& shape, const PrecisionModel& model) {
-  for (auto* per_key : {&score_error, &exponent_error, &excess, &share}) {
+  for (auto* per_key :
+       {&score_error, &exponent_error, &excess, &share, &rounding, &entering}) {
     per_key->resize(shape.Tk);
   }
   for (auto* per_column : {&moved, &absolute, &largest, &limit, &added,
-                           &partial, &window, &ordered}) {
+                           &partial, &window, &ordered, &rounded}) {
     per_column->resize(shape.dv);
   }
   lane.resize(model.dot_lanes);
@@ -96,6 +129,9 @@ RowScratch::RowScratch(const Shape& shape, const PrecisionModel& model) {
 
 Bound compute_bound(const BoundFacts& facts, const PrecisionModel& model,
                     bool want_weights) {
+  if (model.p_any_stage && model.p_u > 0) {
+    return any_stage_bound(facts, model, want_weights);
+  }
   const Shape& shape = facts.impl().shape;
   Bound bound;
   bound.o.assign(shape.o_elements(), 0.0);

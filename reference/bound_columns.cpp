@@ -13,7 +13,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kOracleU = 0x1p-53;
-constexpr double kLargestF32 = std::numeric_limits<float>::max();
 // A third of the largest f32: sums of w |v| above it may overflow.
 constexpr double kLargestSafe = 1e38;
 
@@ -41,7 +40,30 @@ void weigh_columns(const RowView& row, RowScratch& scratch) {
   }
 }
 
-// moved becomes aw, absolute becomes min(A, hull), limit becomes u M.
+// rounded = sum_j r_j |v|, and the largest term that P v adds.
+void weigh_rounding(const RowView& row, const RowErrors& errors,
+                    RowScratch& scratch) {
+  const int64_t dv = row.dv;
+  double* __restrict rounded = scratch.rounded.data();
+  double* __restrict largest = scratch.largest.data();
+  std::fill_n(rounded, dv, 0.0);
+  if (!errors.r_separate) return;
+  for (int64_t j = 0; j < row.n; ++j) {
+    const double* __restrict v = row.v + j * dv;
+    const double r = scratch.rounding[j];
+    const double share = scratch.entering[j];
+    for (int64_t t = 0; t < dv; ++t) {
+      const double term = share * std::fabs(v[t]);
+      rounded[t] += r * std::fabs(v[t]);
+      largest[t] = term > largest[t] ? term : largest[t];
+    }
+  }
+  for (int64_t t = 0; t < dv; ++t) {
+    rounded[t] = std::min(rounded[t], errors.r_cap * row.v_max[t]);
+  }
+}
+
+// moved becomes aw, absolute becomes min(A, hull) + pr, limit becomes u M.
 void limit_columns(const RowView& row, const PrecisionModel& model,
                    const RowErrors& errors, RowScratch& scratch) {
   const bool exact = row.n == 1 || errors.flat;
@@ -50,22 +72,25 @@ void limit_columns(const RowView& row, const PrecisionModel& model,
     const double free =
         (scratch.moved[t] + errors.floor * row.deviation[t]) * growth;
     const double aw = exact ? 0 : std::min(free, row.spread[t]);
-    const double A = std::min(scratch.absolute[t], row.v_max[t]);
+    const double pr = scratch.rounded[t];
+    const double A = std::min(scratch.absolute[t], row.v_max[t]) + pr;
     scratch.moved[t] = aw;
     scratch.absolute[t] = A;
-    scratch.limit[t] = model.u * (A + std::fabs(row.o[t]) + aw) / 2;
+    scratch.limit[t] = model.u * (A + std::fabs(row.o[t]) + aw + pr) / 2;
   }
 }
 
-// added = sum_j min(u M, qU_j |v_j|).
-void add_leaves(const RowView& row, RowScratch& scratch) {
+// added = sum_j min(u M, (qU_j + r_j) |v_j|).
+void add_leaves(const RowView& row, const RowErrors& errors,
+                RowScratch& scratch) {
   const int64_t dv = row.dv;
+  const double* shares = entering_shares(errors, scratch);
   const double* __restrict limit = scratch.limit.data();
   double* __restrict added = scratch.added.data();
   std::fill_n(added, dv, 0.0);
   for (int64_t j = 0; j < row.n; ++j) {
     const double* __restrict v = row.v + j * dv;
-    const double share = scratch.share[j];
+    const double share = shares[j];
     for (int64_t t = 0; t < dv; ++t) {
       const double term = share * std::fabs(v[t]);
       added[t] += term < limit[t] ? term : limit[t];
@@ -91,10 +116,11 @@ void close_window(int64_t dv, double u, double* __restrict window,
   }
 }
 
-// ordered = sum_k min(u |S_k|, qU_k |v_k|) + u |S| at the rescales, S_k the
-// partial sums in ascending order of the keys.
+// ordered = sum_k min(u |S_k|, (qU_k + r_k) |v_k|) + u |S| at the rescales,
+// S_k the partial sums in ascending order of the keys.
 void add_in_order(const RowView& row, const PrecisionModel& model,
-                  RowScratch& scratch) {
+                  const RowErrors& errors, RowScratch& scratch) {
+  const double* shares = entering_shares(errors, scratch);
   const int64_t dv = row.dv;
   const int64_t tile = model.tile;
   const double u = model.u;
@@ -112,7 +138,7 @@ void add_in_order(const RowView& row, const PrecisionModel& model,
     const double* __restrict v = row.v + j * dv;
     const double p = row.p[j];
     // The first product meets a zero: only an FMA rounds there.
-    const double share = j > 0 || model.fma ? scratch.share[j] : 0;
+    const double share = j > 0 || model.fma ? shares[j] : 0;
     for (int64_t t = 0; t < dv; ++t) {
       partial[t] += p * v[t];
       const double term = share * std::fabs(v[t]);
@@ -171,7 +197,8 @@ double sum_error(const RowView& row, const PrecisionModel& model,
   double e = (additions + u * A + rescaling) * terms.sum_growth;
   if (terms.single) {
     const double products = model.fma ? 0 : u * A;
-    const double deviation = 2 * errors.deviance * row.v_max[t] + e;
+    const double deviation =
+        2 * errors.deviance * row.v_max[t] + e + scratch.rounded[t];
     e = std::min(e, (scratch.ordered[t] + products) * second_order(u) +
                         terms.roundings * u * deviation);
   }
@@ -192,11 +219,12 @@ double output_bound(const RowView& row, const PrecisionModel& model,
   const bool exact =
       errors.flat && row.v_integer[t] != 0 && row.v_sum[t] * u <= 1;
   const double e = exact ? 0 : sum_error(row, model, errors, terms, scratch, t);
-  double bound = aw + (e + errors.eta * (o + aw)) * terms.eta_growth;
+  const double pr = scratch.rounded[t];
+  double bound = aw + (e + errors.eta * (o + aw) + pr) * terms.eta_growth;
   bound += model.norm_roundings * u * (terms.per_term ? A : o + bound);
   bound += errors.merge * (o + bound);
   bound = bound * second_order(u) + terms.oracle * A;
-  return o + bound < kLargestF32 ? bound : kInfinity;
+  return o + bound < model.output_largest ? bound : kInfinity;
 }
 
 }  // namespace
@@ -209,9 +237,10 @@ void bound_columns(const RowView& row, const PrecisionModel& model,
     return;
   }
   weigh_columns(row, scratch);
+  weigh_rounding(row, errors, scratch);
   limit_columns(row, model, errors, scratch);
-  add_leaves(row, scratch);
-  if (single_ascending(model)) add_in_order(row, model, scratch);
+  add_leaves(row, errors, scratch);
+  if (single_ascending(model)) add_in_order(row, model, errors, scratch);
   const ColumnTerms terms(row, model, errors);
   for (int64_t t = 0; t < row.dv; ++t) {
     bound[t] = output_bound(row, model, errors, terms, scratch, t);

@@ -87,11 +87,14 @@ struct RowScratch {
   std::vector<double> exponent_error;  // [Tk]  E_j
   std::vector<double> excess;          // [Tk]  w_j (exp(E_j) - 1)
   std::vector<double> share;           // [Tk]  qU_j
+  std::vector<double> rounding;        // [Tk]  r_j
+  std::vector<double> entering;        // [Tk]  qU_j + r_j, if r_separate
   std::vector<double> moved;           // [dv]
   std::vector<double> absolute;        // [dv]
   std::vector<double> largest;         // [dv]
   std::vector<double> limit;           // [dv]
   std::vector<double> added;           // [dv]
+  std::vector<double> rounded;         // [dv]  pr
   std::vector<double> partial;         // [dv]
   std::vector<double> window;          // [dv]
   std::vector<double> ordered;         // [dv]
@@ -118,7 +121,17 @@ struct RowErrors {
   double log_down = 0;      // ... and below
   double eta = 0;           // relative error of the computed sum of weights
   double merge = 0;         // nc
+  // Rounded P; all zero where P is not rounded.
+  bool r_separate = false;  // r_j is not part of excess_j and qU_j
+  double r_sum = 0;         // sum_j r_j
+  double r_cap = 0;         // sum_j r_j |v_j| is at most this times max |v|
 };
+
+// exp stays finite up to here, with room for a sum over keys.
+inline constexpr double kLargestExponent = 600;
+// Stands for a sum that rounding errors may have consumed: the hull of V takes
+// over where it appears as a divisor.
+inline constexpr double kNothing = 1e-280;
 
 // Second-order terms: products of two roundings are at most 16 u of the first
 // order, because no derivation below drops more than eight of them.
@@ -136,6 +149,17 @@ double value_depth(const RowView& row, const PrecisionModel& model);
 // Fills score_error, exponent_error, excess and share.
 RowErrors bound_scores(const RowView& row, const PrecisionModel& model,
                        RowScratch& scratch);
+
+// The shares that P v adds.
+inline const double* entering_shares(const RowErrors& errors,
+                                     const RowScratch& scratch) {
+  return errors.r_separate ? scratch.entering.data() : scratch.share.data();
+}
+
+// P is rounded on its way into P v: fills rounding and entering, or widens
+// excess and share where the denominator adds rounded P.
+void round_weights(const RowView& row, const PrecisionModel& model,
+                   RowErrors& errors, RowScratch& scratch);
 
 // Writes the bound of the dv outputs of the row.
 void bound_columns(const RowView& row, const PrecisionModel& model,

@@ -23,11 +23,6 @@ constexpr double kLargestSafe = 1e38;
 constexpr double kLog2E = 0x1.71547652b82fep0;
 // Up to here a cubic bounds exp(E) - 1 from above and exp(-E) from below.
 constexpr double kSmallExponent = 1.0 / 64;
-// exp stays finite up to here, with room for a sum over keys.
-constexpr double kLargestExponent = 600;
-// Stands for a sum that rounding errors may have consumed: the hull of V takes
-// over where it appears as a divisor.
-constexpr double kNothing = 1e-280;
 // Roundings in proportion to the lse of a part that is merged by it: its own,
 // and one for a change of the logarithm's base.
 constexpr double kMergeReferenceRoundings = 2;
@@ -339,6 +334,8 @@ RowErrors bound_scores(const RowView& row, const PrecisionModel& model,
                    errors.growth;
   }
   weight_errors(row, errors, scratch);
+  round_weights(row, model, errors, scratch);
+  if (errors.unjudged) return errors;
   errors.eta = errors.flat ? 0 : normaliser(row, model, errors, scratch);
   if (model.merge == Merge::kLse) {
     const double exponent =

@@ -7,6 +7,9 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <optional>
+
+#include "core/half.h"
 
 namespace qkvet {
 namespace {
@@ -34,6 +37,10 @@ constexpr double kLargestLazy = 64;           // e^64 is near the end of f32
 constexpr int kMostLanes = 4096;
 constexpr int kMostSplits = 1 << 20;
 
+// The largest finite values of the half formats.
+constexpr double kLargestF16 = 0x1.ffcp15;
+constexpr double kLargestBf16 = 0x1.fep127;
+
 constexpr uint64_t kKnownKnobs = (QKVET_KNOB_TANH_ERROR << 1) - 1;
 
 PrecisionModel cpu_f32_precision() {
@@ -44,6 +51,31 @@ PrecisionModel cpu_f32_precision() {
   model.arg_roundings = 1;
   model.norm_roundings = 2;
   return model;
+}
+
+// Tiles of an online softmax, P rounded to the storage type before its
+// normalisation, the scale folded into a fused exp2.
+PrecisionModel flash_half_precision() {
+  PrecisionModel model = cpu_f32_precision();
+  model.tile = 16;
+  model.arg_roundings = 3.3;
+  model.ref_roundings = 1;
+  model.p_as_storage = true;
+  return model;
+}
+
+bool is_half(Dtype dtype) {
+  return dtype == Dtype::kF16 || dtype == Dtype::kBf16;
+}
+
+double largest_half(Dtype dtype) {
+  return dtype == Dtype::kF16 ? kLargestF16 : kLargestBf16;
+}
+
+void round_p_to(Dtype dtype, PrecisionModel& model) {
+  model.p_u = unit_roundoff(dtype);
+  model.p_floor = underflow_error(dtype);
+  model.p_largest = largest_half(dtype);
 }
 
 bool in_range(double value, double low, double high) {
@@ -70,7 +102,8 @@ std::string preset_error(int32_t preset) {
   constexpr std::array<const char*, 6> kNames = {"generic",    "cpu_f32",
                                                  "flash_half", "tensor_core",
                                                  "cuda_fast",  "math_half"};
-  if (preset == QKVET_PRECISION_GENERIC || preset == QKVET_PRECISION_CPU_F32) {
+  if (preset == QKVET_PRECISION_GENERIC || preset == QKVET_PRECISION_CPU_F32 ||
+      preset == QKVET_PRECISION_FLASH_HALF) {
     return "";
   }
   const bool known = preset > 0 && preset < static_cast<int>(kNames.size());
@@ -80,13 +113,37 @@ std::string preset_error(int32_t preset) {
          " has no derived bound yet; use cpu_f32 or generic";
 }
 
+// What P is rounded to: f16, bf16, or f32 for not at all. Anything else has no
+// derivation.
+std::optional<Dtype> p_type(qkvet_dtype declared) {
+  if (is_zero(declared)) return Dtype::kF32;
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBf16}) {
+    if (same_dtype(declared, dtype_to_abi(dtype))) return dtype;
+  }
+  return std::nullopt;
+}
+
+std::string p_stage_error(const qkvet_precision& p) {
+  if (!declares(p, QKVET_KNOB_P_DTYPE)) return "";
+  const bool normalised = p.p_normalised != 0;
+  const bool summed = p.sum_of_rounded_p != 0;
+  const bool half = is_half(p_type(p.p_dtype).value_or(Dtype::kF32));
+  if ((normalised || summed) && !half) {
+    return "precision knob p_dtype says when P is rounded, but not to what";
+  }
+  if (normalised && summed) {
+    return "precision knob p_dtype: P that is rounded after its normalisation "
+           "cannot be what the denominator adds";
+  }
+  return "";
+}
+
 std::string unsupported_knob(const qkvet_precision& p) {
   if ((p.declared & ~kKnownKnobs) != 0 || p.reserved != 0) {
     return "the precision declares a knob that this version does not know";
   }
   const char* name = nullptr;
-  if (declares(p, QKVET_KNOB_P_DTYPE) &&
-      (!is_zero(p.p_dtype) || p.p_normalised != 0 || p.sum_of_rounded_p != 0)) {
+  if (declares(p, QKVET_KNOB_P_DTYPE) && !p_type(p.p_dtype)) {
     name = "p_dtype";
   }
   if (declares(p, QKVET_KNOB_SCORE_DTYPE) && !is_zero(p.score_dtype)) {
@@ -204,7 +261,46 @@ void apply_softmax(const qkvet_precision& p, PrecisionModel& model) {
   if (declares(p, QKVET_KNOB_FTZ)) model.ftz = p.ftz != 0;
 }
 
+// After the other knobs: what is normalised first and rounded to the storage
+// type is rounded after its normalisation.
+void apply_p(const qkvet_precision& p, PrecisionModel& model) {
+  if (!declares(p, QKVET_KNOB_P_DTYPE)) {
+    const bool known = model.p_as_storage && !model.p_any_stage;
+    model.p_normalised = known && model.norm_first;
+    return;
+  }
+  model.p_as_storage = false;
+  model.p_any_stage = false;
+  const Dtype dtype = p_type(p.p_dtype).value_or(Dtype::kF32);
+  if (is_half(dtype)) round_p_to(dtype, model);
+  model.p_normalised = p.p_normalised != 0;
+  model.sum_of_rounded_p = p.sum_of_rounded_p != 0;
+  if (model.p_normalised) model.norm_first = true;
+}
+
+PrecisionModel preset_precision(int32_t preset) {
+  if (preset == QKVET_PRECISION_CPU_F32) return cpu_f32_precision();
+  if (preset == QKVET_PRECISION_FLASH_HALF) return flash_half_precision();
+  return generic_precision();
+}
+
 }  // namespace
+
+PrecisionModel for_storage(PrecisionModel model, Dtype kv, Dtype o) {
+  if (model.p_as_storage && is_half(kv)) round_p_to(kv, model);
+  if (is_half(o)) {
+    model.output_u = unit_roundoff(o);
+    model.output_floor = underflow_error(o);
+    model.output_largest = largest_half(o);
+  }
+  return model;
+}
+
+bool rounds_p_looser_than_generic(const PrecisionModel& model, Dtype kv) {
+  const PrecisionModel own = for_storage(model, kv, kv);
+  const PrecisionModel generic = for_storage(generic_precision(), kv, kv);
+  return own.p_u > generic.p_u || own.p_floor > generic.p_floor;
+}
 
 PrecisionModel generic_precision() {
   PrecisionModel model;
@@ -222,6 +318,8 @@ PrecisionModel generic_precision() {
   model.norm_first = true;
   model.ftz = true;
   model.extra_rescales = 1;
+  model.p_as_storage = true;
+  model.p_any_stage = true;
   return model;
 }
 
@@ -232,6 +330,7 @@ ResolvedPrecision resolve_precision(const qkvet_precision& declared) {
   resolved.model = generic;
   resolved.error = preset_error(p.preset);
   if (resolved.error.empty()) resolved.error = unsupported_knob(p);
+  if (resolved.error.empty()) resolved.error = p_stage_error(p);
   bool looser = false;
   for (const Check& check : checks_of(p, generic)) {
     if (!declares(p, check.knob)) continue;
@@ -244,9 +343,10 @@ ResolvedPrecision resolve_precision(const qkvet_precision& declared) {
     resolved.error = "precision knob splits needs a merge";
   }
   if (!resolved.error.empty()) return resolved;
-  if (p.preset == QKVET_PRECISION_CPU_F32) resolved.model = cpu_f32_precision();
+  resolved.model = preset_precision(p.preset);
   apply_sums(p, resolved.model);
   apply_softmax(p, resolved.model);
+  apply_p(p, resolved.model);
   resolved.looser_than_generic = looser;
   return resolved;
 }

@@ -5,8 +5,10 @@
 #define QKVET_REFERENCE_PRECISION_H_
 
 #include <cstdint>
+#include <limits>
 #include <string>
 
+#include "core/dtype.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet {
@@ -39,12 +41,34 @@ struct PrecisionModel {
   // exp(0) is 1, and so is every rescale by an unchanged maximum. Part of what
   // every preset declares; a knob that allows less has to clear it.
   bool exp_exact_at_zero = true;
-  // Unit roundoff of the stored weights, for laws that add them up.
+
+  // P, the weights on their way into P v. p_u = 0: not rounded beyond u.
+  double p_u = 0;
+  double p_floor = 0;  // a_p: absolute error where rounded P underflows
+  double p_largest = std::numeric_limits<double>::infinity();
+  bool p_normalised = false;      // rounded after its normalisation
+  bool sum_of_rounded_p = false;  // the denominator adds rounded P
+  bool p_any_stage = false;       // either of them, or neither: not known
+  bool p_as_storage = false;      // rounded to what v is stored as, if half
+
+  // Stored results: unit roundoff and floor of returned weights, for laws that
+  // add them up; the largest finite output.
   double output_u = 0x1p-24;
+  double output_floor = 0x1p-149;
+  double output_largest = std::numeric_limits<float>::max();
 
   friend bool operator==(const PrecisionModel&,
                          const PrecisionModel&) = default;
 };
+
+// The model for a case whose k and v are stored as `kv` and whose outputs are
+// stored as `o`: what the declaration leaves to the storage is filled in.
+// Nothing changes where neither is f16 or bf16.
+PrecisionModel for_storage(PrecisionModel model, Dtype kv, Dtype o);
+
+// Whether P is rounded more coarsely than an undeclared kernel may round it
+// where k and v are stored as `kv`. resolve_precision cannot know the storage.
+bool rounds_p_looser_than_generic(const PrecisionModel& model, Dtype kv);
 
 // The generic preset: what an undeclared kernel is held to.
 PrecisionModel generic_precision();
@@ -53,7 +77,8 @@ struct ResolvedPrecision {
   PrecisionModel model;
   std::string error;                 // "" or one line: what is wrong or not yet
                                      // derived in the declaration
-  bool looser_than_generic = false;  // some value allows more than generic does
+  bool looser_than_generic = false;  // some value allows more than generic
+                                     // does, whatever the storage
 };
 
 // `declared` as the kernel wrote it; all zero is generic.

@@ -87,9 +87,9 @@ TEST(PrecisionTest, FieldsBeyondTheWritersSizeAreZero) {
 }
 
 TEST(PrecisionTest, PresetsWithoutADerivationAreRefusedByName) {
-  const auto flash = resolve_precision(declare(QKVET_PRECISION_FLASH_HALF));
-  EXPECT_NE(flash.error.find("flash_half"), std::string::npos);
-  EXPECT_NE(flash.error.find("cpu_f32 or generic"), std::string::npos);
+  const auto math = resolve_precision(declare(QKVET_PRECISION_MATH_HALF));
+  EXPECT_NE(math.error.find("math_half"), std::string::npos);
+  EXPECT_NE(math.error.find("cpu_f32 or generic"), std::string::npos);
   for (int32_t preset : {3, 4, 5, 6, -1}) {
     EXPECT_NE(resolve_precision(declare(preset)).error, "") << preset;
   }
@@ -98,7 +98,7 @@ TEST(PrecisionTest, PresetsWithoutADerivationAreRefusedByName) {
 TEST(PrecisionTest, KnobsWithoutADerivationAreRefusedByName) {
   qkvet_precision p = declare(0, QKVET_KNOB_P_DTYPE);
   EXPECT_EQ(resolve_precision(p).error, "");  // {0,0,0}: not rounded
-  p.p_dtype = {QKVET_DTYPE_BFLOAT, 16, 1};
+  p.p_dtype = {QKVET_DTYPE_FLOAT8_E4M3FN, 8, 1};
   EXPECT_NE(resolve_precision(p).error.find("p_dtype"), std::string::npos);
   p = declare(0, QKVET_KNOB_SCORE_DTYPE);
   p.score_dtype = {QKVET_DTYPE_FLOAT, 16, 1};
@@ -110,6 +110,90 @@ TEST(PrecisionTest, KnobsWithoutADerivationAreRefusedByName) {
   p.tanh_error = 1e-4;
   EXPECT_NE(resolve_precision(p).error.find("tanh_error"), std::string::npos);
   EXPECT_NE(resolve_precision(declare(0, uint64_t{1} << 40)).error, "");
+}
+
+TEST(PrecisionTest, FlashHalfRoundsPToTheStorageType) {
+  const auto flash = resolve_precision(declare(QKVET_PRECISION_FLASH_HALF));
+  EXPECT_EQ(flash.error, "");
+  EXPECT_FALSE(flash.looser_than_generic);
+  EXPECT_EQ(flash.model.tile, 16);
+  EXPECT_EQ(flash.model.arg_roundings, 3.3);
+  EXPECT_EQ(flash.model.ref_roundings, 1);
+  EXPECT_EQ(flash.model.p_u, 0);
+  const auto bf16 = for_storage(flash.model, Dtype::kBf16, Dtype::kF32);
+  EXPECT_EQ(bf16.p_u, 0x1p-8);
+  EXPECT_EQ(bf16.p_floor, 0x1p-134);
+  EXPECT_EQ(bf16.output_u, 0x1p-24);
+  const auto f16 = for_storage(flash.model, Dtype::kF16, Dtype::kF16);
+  EXPECT_EQ(f16.p_u, 0x1p-11);
+  EXPECT_EQ(f16.p_floor, 0x1p-25);
+  EXPECT_EQ(f16.p_largest, 65504);
+  EXPECT_EQ(f16.output_u, 0x1p-11);
+  EXPECT_EQ(f16.output_floor, 0x1p-25);
+  EXPECT_EQ(f16.output_largest, 65504);
+  EXPECT_FALSE(f16.p_normalised || f16.sum_of_rounded_p);
+}
+
+TEST(PrecisionTest, StorageInF32ChangesNothing) {
+  for (const int32_t preset : {0, 1, 2}) {
+    const auto model = resolve_precision(declare(preset)).model;
+    EXPECT_EQ(for_storage(model, Dtype::kF32, Dtype::kF32), model);
+  }
+}
+
+TEST(PrecisionTest, AnUndeclaredHalfKernelMayRoundPAnywhere) {
+  const auto generic =
+      for_storage(generic_precision(), Dtype::kF16, Dtype::kF16);
+  EXPECT_EQ(generic.p_u, 0x1p-11);
+  EXPECT_TRUE(generic.p_any_stage);
+  const auto cpu = resolve_precision(declare(QKVET_PRECISION_CPU_F32)).model;
+  EXPECT_EQ(for_storage(cpu, Dtype::kF16, Dtype::kF16).p_u, 0);
+}
+
+TEST(PrecisionTest, ADeclaredTypeOfPIsTakenAsItIs) {
+  qkvet_precision p = declare(QKVET_PRECISION_FLASH_HALF, QKVET_KNOB_P_DTYPE);
+  EXPECT_FALSE(resolve_precision(p).model.p_as_storage);  // not rounded
+  p.p_dtype = {QKVET_DTYPE_BFLOAT, 16, 1};
+  p.p_normalised = 1;
+  const auto normalised = resolve_precision(p);
+  EXPECT_EQ(normalised.error, "");
+  EXPECT_FALSE(normalised.looser_than_generic);
+  EXPECT_TRUE(normalised.model.p_normalised);
+  EXPECT_TRUE(normalised.model.norm_first);
+  EXPECT_EQ(for_storage(normalised.model, Dtype::kF16, Dtype::kF16).p_u,
+            0x1p-8);
+  p.sum_of_rounded_p = 1;
+  EXPECT_NE(resolve_precision(p).error.find("p_dtype"), std::string::npos);
+  p.p_normalised = 0;
+  EXPECT_TRUE(resolve_precision(p).model.sum_of_rounded_p);
+  p.p_dtype = {};
+  EXPECT_NE(resolve_precision(p).error.find("not to what"), std::string::npos);
+  p.sum_of_rounded_p = 0;
+  p.p_dtype = dtype_to_abi(Dtype::kF32);
+  EXPECT_EQ(resolve_precision(p).model.p_u, 0);
+  p = declare(QKVET_PRECISION_FLASH_HALF, QKVET_KNOB_NORM);
+  p.norm_roundings = 1;
+  p.norm_first = 1;
+  EXPECT_TRUE(resolve_precision(p).model.p_normalised);
+}
+
+TEST(PrecisionTest, CoarserPThanTheStorageIsLooserThanGeneric) {
+  qkvet_precision p = declare(QKVET_PRECISION_CPU_F32, QKVET_KNOB_P_DTYPE);
+  const auto looser = [&p](Dtype p_dtype, Dtype kv) {
+    p.p_dtype = dtype_to_abi(p_dtype);
+    return rounds_p_looser_than_generic(resolve_precision(p).model, kv);
+  };
+  EXPECT_FALSE(looser(Dtype::kBf16, Dtype::kBf16));
+  EXPECT_FALSE(looser(Dtype::kF16, Dtype::kF16));
+  EXPECT_TRUE(looser(Dtype::kBf16, Dtype::kF16));
+  EXPECT_TRUE(looser(Dtype::kF16, Dtype::kBf16));  // small weights vanish
+  EXPECT_TRUE(looser(Dtype::kBf16, Dtype::kF32));
+  EXPECT_TRUE(looser(Dtype::kF16, Dtype::kF32));
+  const auto flash = resolve_precision(declare(QKVET_PRECISION_FLASH_HALF));
+  for (Dtype kv : {Dtype::kF32, Dtype::kF16, Dtype::kBf16}) {
+    EXPECT_FALSE(rounds_p_looser_than_generic(flash.model, kv));
+    EXPECT_FALSE(rounds_p_looser_than_generic(generic_precision(), kv));
+  }
 }
 
 TEST(PrecisionTest, NonsenseIsRefused) {

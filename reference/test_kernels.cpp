@@ -109,15 +109,32 @@ float TestRow::pairwise_sum(const float* x, int64_t stride, int64_t n) const {
                pairwise_sum(x + half * stride, stride, n - half));
 }
 
-void TestRow::add_values(TestPart& part, const float* w, int64_t first,
-                         int64_t last) const {
+float TestRow::rounded_p(float p) const {
+  const double nearest = round_to(kernel_.p_type, p);
+  if (kernel_.fault != TestFault::kTruncatedP || nearest <= p) {
+    return static_cast<float>(nearest);
+  }
+  // One unit in the last place lower, whatever the binade.
+  const double unit = 2 * unit_roundoff(kernel_.p_type);
+  return static_cast<float>(
+      round_to(kernel_.p_type, nearest * (1 - 0.6 * unit)));
+}
+
+std::vector<float> TestRow::rounded_p(const std::vector<float>& p) const {
+  std::vector<float> rounded = p;
+  for (float& x : rounded) x = rounded_p(x);
+  return rounded;
+}
+
+void TestRow::add_values(TestPart& part, const float* summed, const float* w,
+                         int64_t first, int64_t last) const {
   const int64_t count = last - first;
   if (kernel_.value == SumOrder::kPairwise) {
     std::vector<float> products(count * dv_);
     for (int64_t a = 0; a < count * dv_; ++a) {
       products[a] = flush(w[a / dv_] * v_[first * dv_ + a]);
     }
-    part.sum = flush(part.sum + pairwise_sum(w, 1, count));
+    part.sum = flush(part.sum + pairwise_sum(summed, 1, count));
     for (int64_t t = 0; t < dv_; ++t) {
       part.o[t] = flush(part.o[t] + pairwise_sum(&products[t], dv_, count));
     }
@@ -127,7 +144,7 @@ void TestRow::add_values(TestPart& part, const float* w, int64_t first,
   float tile_sum = 0;
   for (int64_t i = 0; i < count; ++i) {
     const int64_t a = kernel_.value == SumOrder::kAny ? count - 1 - i : i;
-    tile_sum = flush(tile_sum + w[a]);
+    tile_sum = flush(tile_sum + summed[a]);
     for (int64_t t = 0; t < dv_; ++t) {
       const float x = v_[(first + a) * dv_ + t];
       part.o[t] = flush(kernel_.fma ? std::fma(w[a], x, part.o[t])
@@ -150,7 +167,18 @@ void TestRow::absorb_tile(TestPart& part, int64_t first, int64_t last) const {
   part.m = m;
   std::vector<float> w(last - first);
   for (int64_t j = first; j < last; ++j) w[j - first] = weight(s_[j], m);
-  add_values(part, w.data(), first, last);
+  if (kernel_.stage == TestStage::kSummed) w = rounded_p(w);
+  const std::vector<float> p =
+      kernel_.stage == TestStage::kUnnormalised ? rounded_p(w) : w;
+  add_values(part, w.data(), p.data(), first, last);
+  spoil_tile(part);
+}
+
+void TestRow::spoil_tile(TestPart& part) const {
+  if (kernel_.fault == TestFault::kRoundedTile) {
+    for (float& x : part.o) x = stored(x);
+  }
+  if (kernel_.fault == TestFault::kRoundedTotal) part.sum = stored(part.sum);
 }
 
 TestPart TestRow::part(int64_t first, int64_t last) const {
@@ -207,13 +235,14 @@ void TestRow::run_normalised_first(TestOutput& out) {
   for (int64_t j = 0; j < n_; ++j) w[j] = weight(s_[j], m);
   TestPart sums;
   sums.o.assign(dv_, 0.0f);
-  add_values(sums, w.data(), 0, n_);
+  add_values(sums, w.data(), w.data(), 0, n_);
   for (float& x : w) x = divided(x, sums.sum);
+  if (kernel_.stage == TestStage::kNormalised) w = rounded_p(w);
   TestPart result;
   result.o.assign(dv_, 0.0f);
-  add_values(result, w.data(), 0, n_);
+  add_values(result, w.data(), w.data(), 0, n_);
   for (int64_t t = 0; t < dv_; ++t) out.o[row_ * dv_ + t] = result.o[t];
-  for (int64_t j = 0; j < n_; ++j) out.weights[row_ * Tk_ + j] = w[j];
+  for (int64_t j = 0; j < n_; ++j) out.weights[row_ * Tk_ + j] = stored(w[j]);
   out.lse[row_] = natural(m) + std::log(sums.sum);
 }
 
@@ -235,8 +264,8 @@ void TestRow::run(TestOutput& out) {
   out.lse[row_] = by_lse ? all.m : natural(all.m) + std::log(all.sum);
   for (int64_t j = 0; j < n_; ++j) {
     const float w = by_lse ? std::exp(natural(s_[j]) - all.m)
-                           : divided(weight(s_[j], all.m), all.sum);
-    out.weights[row_ * Tk_ + j] = flush(w);
+                           : divided(rounded_p(weight(s_[j], all.m)), all.sum);
+    out.weights[row_ * Tk_ + j] = stored(flush(w));
   }
 }
 
@@ -262,7 +291,14 @@ PrecisionModel declared_precision(const TestKernel& kernel) {
   qkvet_precision declared{};
   declared.struct_size = sizeof declared;
   declared.preset = QKVET_PRECISION_CPU_F32;
-  model = resolve_precision(declared).model;
+  if (kernel.p_type != Dtype::kF32) {
+    declared.declared = QKVET_KNOB_P_DTYPE;
+    declared.p_dtype = dtype_to_abi(kernel.p_type);
+    declared.p_normalised = kernel.stage == TestStage::kNormalised;
+    declared.sum_of_rounded_p = kernel.stage == TestStage::kSummed;
+  }
+  model = for_storage(resolve_precision(declared).model, kernel.storage,
+                      kernel.storage);
   model.dot_sum = kernel.dot;
   model.dot_lanes = kernel.lanes;
   model.value_sum = kernel.value;
@@ -292,42 +328,6 @@ PrecisionModel declared_precision(const TestKernel& kernel) {
       break;
   }
   return model;
-}
-
-std::vector<TestKernel> test_kernels() {
-  const auto any = SumOrder::kAny;
-  const auto lanes = SumOrder::kLanes;
-  const auto halves = SumOrder::kPairwise;
-  std::vector<TestKernel> all(15);
-  all[0] = {.name = "naive"};
-  all[1] = {.name = "descending", .dot = any, .value = any};
-  all[2] = {.name = "pairwise", .dot = halves, .value = halves};
-  all[3] = {.name = "lanes8_fma", .lanes = 8, .fma = true, .reciprocal = true};
-  all[4] = {.name = "norm_first", .norm_first = true};
-  all[5] = {.name = "online4", .lanes = 4, .tile = 4};
-  all[6] = {.name = "online1", .tile = 1, .reciprocal = true};
-  all[7] = {.name = "online16_fma", .lanes = 8, .fma = true, .tile = 16};
-  all[8] = {.name = "exp2_tile8", .exp = TestExp::kExp2, .tile = 8};
-  all[9] = {.name = "folded_tile4",
-            .lanes = 8,
-            .fma = true,
-            .exp = TestExp::kFolded,
-            .tile = 4};
-  all[10] = {.name = "prescaled_tile8",
-             .dot = lanes,
-             .lanes = 8,
-             .exp = TestExp::kPrescaled,
-             .tile = 8};
-  all[11] = {
-      .name = "split_mlo", .value = any, .splits = 4, .merge = Merge::kMlo};
-  all[12] = {
-      .name = "split_lse", .value = any, .splits = 4, .merge = Merge::kLse};
-  all[13] = {.name = "lazy_folded_tile2",
-             .exp = TestExp::kFolded,
-             .tile = 2,
-             .lazy = 8 * 0.69314718};
-  all[14] = {.name = "flush_to_zero", .tile = 4, .ftz = true};
-  return all;
 }
 
 }  // namespace qkvet

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Correct f32 kernels of many arithmetics, as controls of the bound: they share
+// Correct kernels of many arithmetics, as controls of the bound: they share
 // nothing with the references and nothing with the kernels of impl/. Each
 // configuration says which PrecisionModel a careful author would declare for
-// it.
+// it. They compute in f32; half kernels store in a half format, and may round
+// P.
 #ifndef QKVET_REFERENCE_TEST_KERNELS_H_
 #define QKVET_REFERENCE_TEST_KERNELS_H_
 
@@ -12,13 +13,27 @@
 #include <string>
 #include <vector>
 
+#include "core/half.h"
 #include "reference/oracle.h"
 #include "reference/precision.h"
 
 namespace qkvet {
 
 enum class TestExp : uint8_t { kExp, kExp2, kFolded, kPrescaled };
-enum class TestFault : uint8_t { kNone, kScale, kLostKey };
+enum class TestFault : uint8_t {
+  kNone,
+  kScale,
+  kLostKey,
+  kTruncatedP,    // P is cut off instead of rounded
+  kRoundedTile,   // the accumulator of o is rounded to the storage per tile
+  kRoundedTotal,  // so is the denominator
+};
+// Where P is rounded to `p_type`.
+enum class TestStage : uint8_t {
+  kUnnormalised,
+  kNormalised,
+  kSummed  // before the denominator adds it
+};
 
 struct TestKernel {
   std::string name = "unnamed";
@@ -35,6 +50,9 @@ struct TestKernel {
   bool reciprocal = false;
   bool ftz = false;
   TestFault fault = TestFault::kNone;
+  Dtype storage = Dtype::kF32;  // of inputs and outputs
+  Dtype p_type = Dtype::kF32;
+  TestStage stage = TestStage::kUnnormalised;
 };
 
 struct TestOutput {
@@ -68,8 +86,15 @@ class TestRow {
   float natural(float x) const;
   TestPart part(int64_t first, int64_t last) const;
   void absorb_tile(TestPart& part, int64_t first, int64_t last) const;
-  void add_values(TestPart& part, const float* w, int64_t first,
-                  int64_t last) const;
+  // Adds `summed` to the denominator, `w` times v to the accumulator.
+  void add_values(TestPart& part, const float* summed, const float* w,
+                  int64_t first, int64_t last) const;
+  float rounded_p(float p) const;
+  std::vector<float> rounded_p(const std::vector<float>& p) const;
+  void spoil_tile(TestPart& part) const;
+  float stored(float p) const {
+    return static_cast<float>(round_to(kernel_.storage, p));
+  }
   float pairwise_sum(const float* x, int64_t stride, int64_t n) const;
   TestPart merged(const std::vector<TestPart>& parts) const;
   void run_normalised_first(TestOutput& out);
@@ -89,8 +114,9 @@ TestOutput run_test_kernel(const TestKernel& kernel, const Problem& problem);
 // What the author of the kernel would declare.
 PrecisionModel declared_precision(const TestKernel& kernel);
 
-// Every correct configuration.
+// Every correct configuration: of f32 storage, and of half storage.
 std::vector<TestKernel> test_kernels();
+std::vector<TestKernel> half_test_kernels();
 
 }  // namespace qkvet
 

@@ -63,7 +63,7 @@ TEST(Cli, CheckPassesTheScalarKernel) {
   const Ran ran = qkvet("check --kernel scalar/plain --cases 300");
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
   EXPECT_NE(ran.out.find("agrees_with_oracle"), std::string::npos);
-  EXPECT_NE(ran.out.find("PASSED  1 kernel, 6 laws: 6 passed, 0 failed"),
+  EXPECT_NE(ran.out.find("PASSED  1 kernel, 8 laws: 8 passed, 0 failed"),
             std::string::npos)
       << ran.out;
   // Silence in a pipe: no progress, no colour.
@@ -129,8 +129,9 @@ TEST(Cli, WrongUseIsOneLineAndTwo) {
 }
 
 TEST(Cli, NothingRunIsThree) {
-  // f16 has no bound yet, so every law is unsupported.
-  const Ran ran = qkvet("replay f16,B1,H1,Tq1,Tk2,d3 --kernel scalar/plain");
+  // fp8 has no bound, so every law is unsupported.
+  const Ran ran =
+      qkvet("replay fp8e4m3,B1,H1,Tq1,Tk2,d3 --kernel scalar/plain");
   EXPECT_EQ(ran.exit, 3) << ran.out << ran.error;
   // A law that says nothing about a case.
   EXPECT_EQ(qkvet("replay f32,B1,H1,Tq1,Tk2,d3 --law future_weights_are_zero "
@@ -201,7 +202,7 @@ TEST(Cli, JunitAndJsonSayWhatTheTextSays) {
       junit.string() + " --json " + json.string());
   EXPECT_EQ(ran.exit, 1);
   const std::string xml = slurp(junit);
-  EXPECT_NE(xml.find("tests=\"12\""), std::string::npos) << xml;
+  EXPECT_NE(xml.find("tests=\"16\""), std::string::npos) << xml;
   EXPECT_NE(xml.find("classname=\"scalar/plain\" "
                      "name=\"weights_sum_to_one\""),
             std::string::npos);
@@ -215,7 +216,7 @@ TEST(Cli, JunitAndJsonSayWhatTheTextSays) {
     results += object["type"] == "result";
     failures += object.contains("failure");
   }
-  EXPECT_EQ(results, 12);
+  EXPECT_EQ(results, 16);
   EXPECT_GE(failures, 2);
   EXPECT_EQ(nlohmann::json::parse(last)["exit"], 1);
 }

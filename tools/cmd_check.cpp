@@ -59,9 +59,9 @@ std::string resolve(const CheckOptions& options, RunOptions& run) {
     return "--seed " + options.seed +
            ": allowed 0 .. 18446744073709551615, or random";
   run.seed = *seed;
-  run.largest = options.sizes == "small"    ? SizeClass::kSmall
-                : options.sizes == "medium" ? SizeClass::kMedium
-                                            : SizeClass::kLarge;
+  run.scope.largest = options.sizes == "small"    ? SizeClass::kSmall
+                      : options.sizes == "medium" ? SizeClass::kMedium
+                                                  : SizeClass::kLarge;
   run.allow_loose = options.allow_loose;
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   run.jobs = options.jobs > 0 ? options.jobs : std::max(1, cores);
@@ -121,6 +121,7 @@ ExitCode run_check(const CheckOptions& options) {
   const SelectedKernels selected = select_kernels(options.selection);
   if (!selected.error.empty()) return wrong_use(selected.error);
   if (options.selection.in_process) run.jobs = 1;
+  run.scope.dtypes = declared_dtypes(selected.kernels);
 
   JsonLog json;
   if (!options.json.empty() && !json.open(options.json))

@@ -68,7 +68,10 @@ class HillClimb : public testing::TestWithParam<std::string> {
   Case start(Dice& dice) {
     const std::span<const DataPreset> presets = data_presets();
     const DataPreset& preset = presets[dice.below(presets.size())];
+    const std::vector<Dtype> dtypes = declared_dtypes({kernel_});
     Case value;
+    value.q_dtype = value.kv_dtype = value.o_dtype =
+        dtypes[dice.below(dtypes.size())];
     const auto d = 1 + static_cast<int64_t>(dice.below(4));
     const auto dv = 1 + static_cast<int64_t>(dice.below(2));
     // All values are written out; kernels that split want many keys.
@@ -187,8 +190,10 @@ class HillClimb : public testing::TestWithParam<std::string> {
 TEST_P(HillClimb, TheBoundHoldsAndIsNotPadded) {
   judge_only(0);
   double random = 0, climbed = 0, with_lse = 0;
+  Scope scope;
+  scope.dtypes = declared_dtypes({kernel_});
   for (int64_t n = 1; n <= 1500; ++n)
-    random = std::max(random, ratios({planned_case(law_, 1, n)})[0]);
+    random = std::max(random, ratios({planned_case(law_, 1, n, scope)})[0]);
   EXPECT_GT(random, kRandomAtLeast);
   for (uint64_t seed = 1; seed <= 24 && climbed <= kClimbAtLeast; ++seed)
     climbed = std::max(climbed, climb(seed, 400));

@@ -170,7 +170,7 @@ std::string not_judged_text(const ReportInput& input) {
     lse |= !wants_lse(kernel.kernel.judged.info);
     weights |= !wants_weights(kernel.kernel.judged.info);
   }
-  std::string out = "f64, f16, bf16; masks, windows, caches, layers, backward";
+  std::string out = "f64; masks, windows, caches, layers, backward";
   if (lse) out += "; lse where a kernel returns none";
   if (weights) out += "; weights where a kernel returns none";
   return wrapped_field("not judged", out);

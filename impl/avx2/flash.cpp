@@ -5,7 +5,11 @@
 //
 // Query rows of all heads that share a key/value head are computed together,
 // so that grouped heads read and pack it once. Memory: K and V of one head,
-// packed, 48 (d + dv) floats and a tile of scores, kept in the context.
+// packed, 48 (d + dv) floats, a tile of scores and a stage of max(8 d, dv) for
+// half storage, kept in the context.
+#include <cpuid.h>
+
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +18,7 @@
 #include "impl/avx2/flash_kernel.h"
 #include "impl/declare.h"
 #include "impl/forward_view.h"
+#include "impl/half.h"
 
 struct qkvet_context {
   float* memory = nullptr;
@@ -25,6 +30,8 @@ namespace {
 
 constexpr std::align_val_t kAlignment{64};
 constexpr size_t kAlignedFloats = 16;
+// Keys that are converted together.
+constexpr size_t kStagedRows = 8;
 
 void free_memory(qkvet_context* context) {
   operator delete(context->memory, kAlignment, std::nothrow);
@@ -76,7 +83,8 @@ bool make_workspace(const ForwardCall& call, int64_t keys,
                           columns * static_cast<size_t>(keys),
                           padded(kBlockRows * call.width, kAlignedFloats),
                           static_cast<size_t>(kMicroRows * kTileKeys),
-                          static_cast<size_t>(kBlockRows) * columns};
+                          static_cast<size_t>(kBlockRows) * columns,
+                          std::max(kStagedRows * width, columns)};
   size_t floats = 0;
   for (const size_t size : sizes) {
     floats += size;
@@ -90,8 +98,8 @@ bool make_workspace(const ForwardCall& call, int64_t keys,
     }
     context->floats = floats;
   }
-  float** const pieces[] = {&space->k, &space->v, &space->q, &space->scores,
-                            &space->acc};
+  float** const pieces[] = {&space->k,      &space->v,   &space->q,
+                            &space->scores, &space->acc, &space->stage};
   float* next = context->memory;
   for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); ++i) {
     *pieces[i] = next;
@@ -100,15 +108,65 @@ bool make_workspace(const ForwardCall& call, int64_t keys,
   return true;
 }
 
+// Whether the CPU has F16C; that AVX registers may be used is known by then.
+bool cpu_has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
+template <Storage kType>
+void widen(const uint16_t* from, int64_t step, int64_t n, float* to) {
+  for (int64_t c = 0; c < n; ++c) {
+    to[c] = from_half(kType, from[c * step]);
+  }
+}
+
+void widen_f16_fast(const uint16_t* from, int64_t step, int64_t n, float* to) {
+  if (step == 1) {
+    widen_f16c(from, n, to);
+  } else {
+    widen<Storage::kF16>(from, step, n, to);
+  }
+}
+
+template <Storage kType>
+void narrow(const float* from, int64_t n, uint16_t* to, int64_t step) {
+  for (int64_t c = 0; c < n; ++c) {
+    to[c * step] = to_half(kType, from[c]);
+  }
+}
+
+void set_conversions(Storage type, FlashHead* head) {
+  if (type == Storage::kF16) {
+    head->widen = cpu_has_f16c() ? widen_f16_fast : widen<Storage::kF16>;
+    head->narrow = narrow<Storage::kF16>;
+  } else if (type == Storage::kBf16) {
+    head->widen = widen<Storage::kBf16>;
+    head->narrow = narrow<Storage::kBf16>;
+  }
+}
+
 // All query rows that share key/value head `kv` of member b. Rows of one
-// position stand together, so that the keys in view never decrease.
-void compute_kv_head(const ForwardCall& call, int64_t b, int64_t kv,
-                     int64_t keys, const FlashWorkspace& space) {
-  const FlashHead head = {
-      call.k.at(b, kv, 0), call.v.at(b, kv, 0), call.k.step[2],
-      call.k.step[3],      call.v.step[2],      call.v.step[3],
-      call.q.step[3],      call.o.step[3],      keys,
-      call.width,          call.value_width,    call.scale};
+// position stand together, so that the keys in view never decrease. `views` is
+// the call itself, or its half of another storage type.
+template <class Views>
+void compute_kv_head(const ForwardCall& call, const Views& views, int64_t b,
+                     int64_t kv, int64_t keys, const FlashWorkspace& space) {
+  FlashHead head = {views.k.at(b, kv, 0),
+                    views.v.at(b, kv, 0),
+                    views.k.step[2],
+                    views.k.step[3],
+                    views.v.step[2],
+                    views.v.step[3],
+                    views.q.step[3],
+                    views.o.step[3],
+                    keys,
+                    call.width,
+                    call.value_width,
+                    call.scale,
+                    nullptr,
+                    nullptr};
+  set_conversions(call.storage, &head);
   if (keys > 0) {
     flash_pack(head, space);
   }
@@ -119,7 +177,7 @@ void compute_kv_head(const ForwardCall& call, int64_t b, int64_t kv,
     for (int64_t g = 0; g < group; ++g) {
       const int64_t h = kv * group + g;
       rows[count++] = {
-          call.q.at(b, h, i), call.o.at(b, h, i),
+          views.q.at(b, h, i), views.o.at(b, h, i),
           call.lse.data != nullptr ? call.lse.at(b, h, i) : nullptr,
           call.visible(i)};
       if (count == kBlockRows) {
@@ -154,7 +212,11 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
   }
   for (int64_t b = 0; b < call.batch; ++b) {
     for (int64_t kv = 0; kv < call.kv_heads; ++kv) {
-      compute_kv_head(call, b, kv, keys, space);
+      if (call.storage == Storage::kF32) {
+        compute_kv_head(call, call, b, kv, keys, space);
+      } else {
+        compute_kv_head(call, call.half, b, kv, keys, space);
+      }
     }
   }
   return QKVET_OK;

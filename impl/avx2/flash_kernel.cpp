@@ -11,12 +11,15 @@
 // the scale; P v is one FMA chain over the keys, rescaled once a tile; the
 // denominator is summed in eight lanes; o = acc * (1 / sum).
 //
-// Contract: any strides, 4-byte alignment, no byte outside the tensors (tails
-// by masked loads and stores); outputs apart from inputs. A key that a row does
-// not see enters neither its maximum nor its sums, not even with weight 0: the
-// product with V stops where the rows of a register tile begin to differ, and
-// the rest is added row by row. NaN in a visible key or value makes its rows
-// NaN.
+// Half storage is converted to f32 on the way into the panels, and o is rounded
+// to it once, on the way out.
+//
+// Contract: any strides, addresses aligned to elements, no byte outside the
+// tensors (tails by masked loads and stores); outputs apart from inputs. A key
+// that a row does not see enters neither its maximum nor its sums, not even
+// with weight 0: the product with V stops where the rows of a register tile
+// begin to differ, and the rest is added row by row. NaN in a visible key or
+// value makes its rows NaN.
 #include "impl/avx2/flash_kernel.h"
 
 #include <immintrin.h>
@@ -241,45 +244,69 @@ void add_tile_of(int64_t rows, const FlashHead& head,
 }
 
 void pack_queries(const FlashHead& head, const FlashRow* rows, int64_t count,
-                  float* to) {
+                  float* stage, float* to) {
   for (int64_t r = 0; r < count; ++r) {
-    const float* const q = rows[r].q;
+    const float* q = static_cast<const float*>(rows[r].q);
+    int64_t step = head.q_col;
+    if (head.widen != nullptr) {
+      head.widen(static_cast<const uint16_t*>(rows[r].q), step, head.width,
+                 stage);
+      q = stage;
+      step = 1;
+    }
     for (int64_t c = 0; c < head.width; ++c) {
-      to[c * count + r] = q[c * head.q_col];
+      to[c * count + r] = q[c * step];
     }
   }
 }
 
-void write_row(const FlashHead& head, const FlashRow& row, const float* acc,
-               float max, float sum) {
-  const bool empty = row.keys == 0;
-  if (row.lse != nullptr) {
-    *row.lse = empty ? -INFINITY : max + logf(sum);
-  }
-  if (head.o_col != 1 || empty) {
+// o = acc * (1 / sum), or 0: value_width elements, `step` apart.
+void write_output(const FlashHead& head, const float* acc, bool empty,
+                  float sum, float* o, int64_t step) {
+  if (step != 1 || empty) {
     const float inverse = empty ? 0 : 1 / sum;
     for (int64_t c = 0; c < head.value_width; ++c) {
-      row.o[c * head.o_col] = empty ? 0 : acc[c] * inverse;
+      o[c * step] = empty ? 0 : acc[c] * inverse;
     }
     return;
   }
   const __m256 inverse = _mm256_set1_ps(1 / sum);
   for (int64_t c = 0; c < head.value_width; c += kLanes) {
-    const __m256 o = _mm256_mul_ps(_mm256_load_ps(acc + c), inverse);
+    const __m256 x = _mm256_mul_ps(_mm256_load_ps(acc + c), inverse);
     const int64_t left = head.value_width - c;
     if (left >= kLanes) {
-      _mm256_storeu_ps(row.o + c, o);
+      _mm256_storeu_ps(o + c, x);
     } else {
-      _mm256_maskstore_ps(row.o + c, first_lanes(left), o);
+      _mm256_maskstore_ps(o + c, first_lanes(left), x);
     }
   }
+}
+
+void write_row(const FlashHead& head, const FlashRow& row, const float* acc,
+               float max, float sum, float* stage) {
+  const bool empty = row.keys == 0;
+  if (row.lse != nullptr) {
+    *row.lse = empty ? -INFINITY : max + logf(sum);
+  }
+  if (head.narrow == nullptr) {
+    write_output(head, acc, empty, sum, static_cast<float*>(row.o), head.o_col);
+    return;
+  }
+  write_output(head, acc, empty, sum, stage, 1);
+  head.narrow(stage, head.value_width, static_cast<uint16_t*>(row.o),
+              head.o_col);
 }
 
 }  // namespace
 
 void flash_pack(const FlashHead& head, const FlashWorkspace& space) {
-  pack_keys(head, space.k);
-  pack_values(head, space.v);
+  if (head.widen != nullptr) {
+    pack_half_keys(head, space.stage, space.k);
+    pack_half_values(head, space.stage, space.v);
+    return;
+  }
+  pack_f32_keys(head, space.k);
+  pack_f32_values(head, space.v);
 }
 
 void flash_block(const FlashHead& head, const FlashRow* rows, int64_t count,
@@ -287,7 +314,7 @@ void flash_block(const FlashHead& head, const FlashRow* rows, int64_t count,
   float max[kBlockRows], sum[kBlockRows];
   const int64_t columns = panels_of(head.value_width) * kPanel;
   for (int64_t r = 0; r < count; r += kMicroRows) {
-    pack_queries(head, rows + r, min_of(kMicroRows, count - r),
+    pack_queries(head, rows + r, min_of(kMicroRows, count - r), space.stage,
                  space.q + r * head.width);
   }
   const int64_t keys = rows[count - 1].keys;
@@ -303,7 +330,7 @@ void flash_block(const FlashHead& head, const FlashRow* rows, int64_t count,
   for (int64_t r = 0; r < count; ++r) {
     const bool empty = rows[r].keys == 0;
     write_row(head, rows[r], space.acc + r * columns, empty ? 0 : max[r],
-              empty ? 0 : sum[r]);
+              empty ? 0 : sum[r], space.stage);
   }
 }
 

@@ -17,24 +17,33 @@ constexpr int64_t kBlockRows = 8 * kMicroRows;
 // Keys between two rescalings.
 constexpr int64_t kTileKeys = 128;
 
-// One key/value head. Element (j, c) of k is k[j * k_row + c * k_col].
+// n elements of half storage, `step` apart, to f32, and back. NULL: f32
+// storage.
+using FlashWiden = void (*)(const uint16_t* from, int64_t step, int64_t n,
+                            float* to);
+using FlashNarrow = void (*)(const float* from, int64_t n, uint16_t* to,
+                             int64_t step);
+
+// One key/value head. Element (j, c) of k is number j * k_row + c * k_col.
 struct FlashHead {
-  const float* k;  // [Tk, d]
-  const float* v;  // [Tk, dv]
+  const void* k;  // [Tk, d]
+  const void* v;  // [Tk, dv]
   int64_t k_row, k_col, v_row, v_col;
   int64_t q_col, o_col;  // of the query rows
   int64_t keys;          // that the last row sees: no others are read
   int64_t width;         // d
   int64_t value_width;   // dv
   float scale;
+  FlashWiden widen;
+  FlashNarrow narrow;
 };
 
 // One query row of a head that shares these keys.
 struct FlashRow {
-  const float* q;  // [d]
-  float* o;        // [dv]
-  float* lse;      // NULL if not asked for
-  int64_t keys;    // that it sees; 0: o = 0, lse = -inf
+  const void* q;  // [d]
+  void* o;        // [dv]
+  float* lse;     // NULL if not asked for
+  int64_t keys;   // that it sees; 0: o = 0, lse = -inf
 };
 
 // Scratch memory, aligned to 32 bytes, not initialised.
@@ -44,7 +53,11 @@ struct FlashWorkspace {
   float* q;       // [kBlockRows, d], six rows interleaved
   float* scores;  // [kMicroRows, kTileKeys]
   float* acc;     // [kBlockRows, panels of columns * kPanel]
+  float* stage;   // [max(8 d, dv)], of half storage
 };
+
+// n contiguous elements of f16; needs F16C.
+void widen_f16c(const uint16_t* from, int64_t n, float* to);
 
 // Packs k and v of a head. Has to precede its rows.
 void flash_pack(const FlashHead& head, const FlashWorkspace& space);

@@ -81,12 +81,13 @@ void pack_strided_rows(const float* from, int64_t row_step, int64_t step,
 }
 
 // K into panels [d, kPanel] of 16 keys; keys that do not exist are 0.
-void pack_keys(const FlashHead& head, float* to) {
+void pack_f32_keys(const FlashHead& head, float* to) {
+  const float* const k = static_cast<const float*>(head.k);
   const int64_t padded = panels_of(head.keys) * kPanel;
   for (int64_t j = 0; j < padded; j += kLanes) {
     float* const half = to + (j / kPanel) * head.width * kPanel + j % kPanel;
     const int64_t rows = max_of(0, min_of(kLanes, head.keys - j));
-    const float* const from = rows > 0 ? head.k + j * head.k_row : head.k;
+    const float* const from = rows > 0 ? k + j * head.k_row : k;
     if (head.k_col == 1) {
       pack_contiguous_rows(from, head.k_row, rows, head.width, half);
     } else {
@@ -95,22 +96,55 @@ void pack_keys(const FlashHead& head, float* to) {
   }
 }
 
+// The same from half storage, eight keys at a time by way of `stage`.
+void pack_half_keys(const FlashHead& head, float* stage, float* to) {
+  const uint16_t* const k = static_cast<const uint16_t*>(head.k);
+  const int64_t padded = panels_of(head.keys) * kPanel;
+  for (int64_t j = 0; j < padded; j += kLanes) {
+    float* const half = to + (j / kPanel) * head.width * kPanel + j % kPanel;
+    const int64_t rows = max_of(0, min_of(kLanes, head.keys - j));
+    for (int64_t i = 0; i < rows; ++i) {
+      head.widen(k + (j + i) * head.k_row, head.k_col, head.width,
+                 stage + i * head.width);
+    }
+    pack_contiguous_rows(stage, head.width, rows, head.width, half);
+  }
+}
+
+// Up to 16 contiguous elements; 0 behind them.
+void pack_value_run(const float* from, int64_t left, float* to) {
+  _mm256_store_ps(to, load_first(from, left));
+  _mm256_store_ps(to + kLanes, left > kLanes
+                                   ? load_first(from + kLanes, left - kLanes)
+                                   : _mm256_setzero_ps());
+}
+
 // V into panels [keys, kPanel] of 16 columns; missing columns are 0.
-void pack_values(const FlashHead& head, float* to) {
+void pack_f32_values(const FlashHead& head, float* to) {
+  const float* const v = static_cast<const float*>(head.v);
   for (int64_t c = 0; c < head.value_width; c += kPanel) {
     const int64_t left = min_of(kPanel, head.value_width - c);
     for (int64_t j = 0; j < head.keys; ++j, to += kPanel) {
-      const float* const from = head.v + j * head.v_row + c * head.v_col;
+      const float* const from = v + j * head.v_row + c * head.v_col;
       if (head.v_col == 1) {
-        _mm256_store_ps(to, load_first(from, left));
-        _mm256_store_ps(to + kLanes,
-                        left > kLanes ? load_first(from + kLanes, left - kLanes)
-                                      : _mm256_setzero_ps());
+        pack_value_run(from, left, to);
         continue;
       }
       for (int64_t i = 0; i < kPanel; ++i) {
         to[i] = i < left ? from[i * head.v_col] : 0;
       }
+    }
+  }
+}
+
+// The same from half storage, key by key by way of `stage`.
+void pack_half_values(const FlashHead& head, float* stage, float* to) {
+  const uint16_t* const v = static_cast<const uint16_t*>(head.v);
+  for (int64_t j = 0; j < head.keys; ++j) {
+    head.widen(v + j * head.v_row, head.v_col, head.value_width, stage);
+    for (int64_t c = 0; c < head.value_width; c += kPanel) {
+      pack_value_run(stage + c, min_of(kPanel, head.value_width - c),
+                     to + c * head.keys + j * kPanel);
     }
   }
 }

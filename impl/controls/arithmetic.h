@@ -32,6 +32,13 @@ inline float dot_ascending(const float* q, const float* k, int64_t step,
 
 inline float libm_exp(float x) { return std::exp(x); }
 
+// log2(e) as a float: off by 0.23 units of 2^-24.
+inline constexpr float kLog2E = 1.44269504f;
+// exp2((s - m) * log2(e)): the difference 1, the constant 0.23, the product 1.
+inline constexpr double kExp2ArgRoundings = 2.3;
+
+inline float libm_exp2(float x) { return std::exp2(x * kLog2E); }
+
 // acc[c] += weight * v[c * step]: one rounded product, one addition a column.
 inline void add_weighted(float weight, const float* v, int64_t step, float* acc,
                          int64_t n) {

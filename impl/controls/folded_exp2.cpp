@@ -15,8 +15,6 @@
 namespace qkvet::impl {
 namespace {
 
-constexpr float kLog2E = 1.44269504f;
-
 struct FoldedExp2 {
   static void row(const Row& row) {
     const float factor = row.scale * kLog2E;

@@ -22,7 +22,8 @@ struct OnlineShape {
   float lag = 0;            // natural log units
 };
 
-template <OnlineShape kShape>
+// Exp takes what a natural exponent is, whatever base it computes in.
+template <OnlineShape kShape, ExpFunction Exp = libm_exp>
 struct Online {
   // Key of position n in the order of visiting.
   static int64_t key(const Row& row, int64_t n) {
@@ -54,7 +55,7 @@ struct Online {
     if (first == 0) {
       *max = tile_max;
     } else if (!(tile_max - *max <= kShape.lag)) {
-      const float factor = std::exp(*max - tile_max);
+      const float factor = Exp(*max - tile_max);
       *sum *= factor;
       for (int64_t c = 0; c < row.value_width; ++c) {
         row.acc[c] *= factor;
@@ -62,7 +63,7 @@ struct Online {
       *max = tile_max;
     }
     for (int64_t n = 0; n < count; ++n) {
-      const float weight = std::exp(row.scores[n] - *max);
+      const float weight = Exp(row.scores[n] - *max);
       *sum += weight;
       add_weighted(weight, row.v.row(key(row, first + n)), row.v.step, row.acc,
                    row.value_width);

@@ -3,7 +3,8 @@
 //
 //   S = Q K^T * scale,  W = exp(S - row maximum),  O = W V / row sum
 //
-// Strided maps read the tensors in place. Eigen's vector exp(-inf) is 2.9e-39,
+// Strided maps read f32 tensors in place; half storage is converted in front of
+// them (in_f32.h). Eigen's vector exp(-inf) is 2.9e-39,
 // not 0, so masked scores are never sent through exp as -inf: every row takes
 // the exponential of its visible prefix only, and the product with V stops
 // where the rows of a block begin to differ; what is left of each row is added
@@ -12,8 +13,8 @@
 // Cost: 2 (d + dv) flops a pair up to the last key that a block sees; memory
 // for kRowBlock * Tk scores.
 //
-// Contract: any strides, 4-byte alignment; NaN in a visible key or value makes
-// its rows NaN. Baseline instruction set, see README.md.
+// Contract: any strides, addresses aligned to elements; NaN in a visible key or
+// value makes its rows NaN. Baseline instruction set, see README.md.
 #define EIGEN_DONT_PARALLELIZE
 #include <Eigen/Core>
 #include <algorithm>
@@ -23,6 +24,7 @@
 
 #include "impl/declare.h"
 #include "impl/forward_view.h"
+#include "impl/in_f32.h"
 
 namespace qkvet::impl {
 namespace {
@@ -114,7 +116,7 @@ void compute_block(const ForwardCall& call, Head* head, const Block& block,
   }
 }
 
-void compute(const ForwardCall& call) {
+void compute_heads(const ForwardCall& call) {
   const int64_t rows = std::min(kRowBlock, call.queries);
   Matrix scores(rows, call.keys);
   Matrix acc(rows, call.value_width);
@@ -131,19 +133,9 @@ void compute(const ForwardCall& call) {
   }
 }
 
-qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
-                     const qkvet_forward_args* args, const qkvet_exec* exec,
-                     qkvet_text* why) {
-  ForwardCall call;
-  qkvet_status status = check_exec(exec, why);
-  if (status == QKVET_OK) {
-    status = read_forward(self, args, &call, why);
-  }
-  if (status != QKVET_OK) {
-    return status;
-  }
+qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
   try {
-    compute(call);
+    compute_heads(call);
   } catch (const std::bad_alloc&) {
     return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the scores");
   }
@@ -170,6 +162,6 @@ constexpr qkvet_precision kPrecision = [] {
 
 extern constinit const qkvet_kernel eigen_plain = plain_kernel(
     "eigen/plain", "matrix products of Eigen, softmax on the visible prefix",
-    {"impl/eigen/plain.cpp", __LINE__}, &kPrecision, forward);
+    {"impl/eigen/plain.cpp", __LINE__}, &kPrecision, forward_in_f32<compute>);
 
 }  // namespace qkvet::impl

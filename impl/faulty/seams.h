@@ -8,12 +8,18 @@
 //   scale     the factor of q k^T               -> scores
 //   shift     what is subtracted before exp     -> weights
 //   keep      which normalised weights survive  -> values
+//   add       one more weight in their sum      -> denominator
+//   weight    the weight that meets a value     -> values
+//   add_value one more weighted value           -> values
+//   output    the sums become an element of o   -> values
 //
 // Arithmetic: every sum sequential and ascending, products rounded, expf, one
-// division an element at the end. Speed does not matter here.
+// division an element at the end. Half storage is converted to f32 first and o
+// is rounded to it last (in_f32.h); call.storage tells the seams what it was.
+// Speed does not matter here.
 //
-// Contract: any strides, 4-byte alignment; stays inside its tensors, as every
-// fault does too.
+// Contract: any strides, addresses aligned to elements; stays inside its
+// tensors, as every fault does too.
 #ifndef QKVET_IMPL_FAULTY_SEAMS_H_
 #define QKVET_IMPL_FAULTY_SEAMS_H_
 
@@ -26,6 +32,8 @@
 
 #include "impl/declare.h"
 #include "impl/forward_view.h"
+#include "impl/half.h"
+#include "impl/in_f32.h"
 
 namespace qkvet::impl {
 
@@ -50,6 +58,18 @@ struct PlainSeams {
   static float scale(const ForwardCall& call) { return call.scale; }
   static float shift(float max) { return max; }
   static bool keep(const ForwardCall&, int64_t, int64_t) { return true; }
+  static float add(const ForwardCall&, float sum, float weight) {
+    return sum + weight;
+  }
+  static float weight(const ForwardCall&, float weight, float /*sum*/) {
+    return weight;
+  }
+  static float add_value(const ForwardCall&, float acc, float term) {
+    return acc + term;
+  }
+  static float output(const ForwardCall&, float acc, float sum) {
+    return acc / sum;
+  }
 };
 
 template <class Seams>
@@ -80,21 +100,24 @@ struct SeamsKernel {
     for (int64_t j = 0; j < call.keys; ++j) {
       if (Seams::visible(call, i, j)) {
         scores[j] = std::exp(scores[j] - shift);
-        sum += scores[j];
+        sum = Seams::add(call, sum, scores[j]);
       }
     }
     return sum;
   }
 
+  // Column c of o.
   static float value(const ForwardCall& call, const float* v, int64_t i,
-                     int64_t c, const float* weights) {
-    float sum = 0;
+                     int64_t c, const float* weights, float sum) {
+    float acc = 0;
     for (int64_t j = 0; j < call.keys; ++j) {
       if (Seams::visible(call, i, j) && Seams::keep(call, i, j)) {
-        sum += weights[j] * v[j * call.v.step[2] + c * call.v.step[3]];
+        acc = Seams::add_value(call, acc,
+                               Seams::weight(call, weights[j], sum) *
+                                   v[j * call.v.step[2] + c * call.v.step[3]]);
       }
     }
-    return sum;
+    return Seams::output(call, acc, sum);
   }
 
   static void row(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
@@ -116,24 +139,14 @@ struct SeamsKernel {
     }
     for (int64_t c = 0; c < call.value_width; ++c) {
       o[c * call.o.step[3]] =
-          empty ? 0 : value(call, call.v.at(b, kv, 0), i, c, scratch) / sum;
+          empty ? 0 : value(call, call.v.at(b, kv, 0), i, c, scratch, sum);
     }
     if (call.lse.data != nullptr) {
       *call.lse.at(b, h, i) = lse;
     }
   }
 
-  static qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
-                              const qkvet_forward_args* args,
-                              const qkvet_exec* exec, qkvet_text* why) {
-    ForwardCall call;
-    qkvet_status status = check_exec(exec, why);
-    if (status == QKVET_OK) {
-      status = read_forward(self, args, &call, why);
-    }
-    if (status != QKVET_OK) {
-      return status;
-    }
+  static qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
     const std::unique_ptr<float[]> scratch(
         new (std::nothrow) float[static_cast<size_t>(call.keys)]);
     if (scratch == nullptr) {
@@ -148,6 +161,8 @@ struct SeamsKernel {
     }
     return QKVET_OK;
   }
+
+  static constexpr ForwardFunction forward = forward_in_f32<compute>;
 };
 
 // Of the frame, and what its faults claim.
@@ -157,13 +172,15 @@ inline const void* fault_extension(const qkvet_kernel* self, const char* id) {
   return std::strcmp(id, QKVET_EXTENSION_FAULT) == 0 ? self->user : nullptr;
 }
 
-// The kernel of a fault. `fault` must be a constant of static storage.
+// The kernel of a fault. `fault` must be a constant of static storage. A fault
+// of half storage lies in what is rounded to it; the others take f32.
 template <class Seams>
-constexpr qkvet_kernel faulty_kernel(const char* name, const qkvet_fault* fault,
-                                     Place place) {
+constexpr qkvet_kernel faulty_kernel(
+    const char* name, const qkvet_fault* fault, Place place,
+    const qkvet_capabilities* capabilities = &kF32Capabilities) {
   qkvet_kernel kernel =
       plain_kernel(name, fault->mechanism, place, &kSeamsPrecision,
-                   SeamsKernel<Seams>::forward);
+                   SeamsKernel<Seams>::forward, capabilities);
   kernel.user = const_cast<qkvet_fault*>(fault);  // the host never writes it
   kernel.get_extension = fault_extension;
   return kernel;

@@ -6,11 +6,13 @@
 //   3. values   o_c = sum_j w_j v_jc
 //
 // The weights are normalised before they meet the values, because they are an
-// output here. Cost: 2 (d + dv) flops a visible pair, one expf each, a row of
-// weights [Tk] as memory; masked keys cost nothing and are never read.
+// output here. Half storage is converted to f32 first, and o and the weights
+// are rounded to it last (in_f32.h). Cost: 2 (d + dv) flops a visible pair, one
+// expf each, a row of weights [Tk] as memory; masked keys cost nothing and are
+// never read.
 //
-// Contract: any strides, 4-byte alignment, outputs apart from inputs; NaN in a
-// visible key or value makes its rows NaN.
+// Contract: any strides, addresses aligned to elements, outputs apart from
+// inputs; NaN in a visible key or value makes its rows NaN.
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -18,6 +20,7 @@
 
 #include "impl/declare.h"
 #include "impl/forward_view.h"
+#include "impl/in_f32.h"
 
 namespace qkvet::impl {
 namespace {
@@ -86,17 +89,7 @@ void compute_row(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
   }
 }
 
-qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
-                     const qkvet_forward_args* args, const qkvet_exec* exec,
-                     qkvet_text* why) {
-  ForwardCall call;
-  qkvet_status status = check_exec(exec, why);
-  if (status == QKVET_OK) {
-    status = read_forward(self, args, &call, why);
-  }
-  if (status != QKVET_OK) {
-    return status;
-  }
+qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
   const std::unique_ptr<float[]> scratch(
       new (std::nothrow) float[static_cast<size_t>(call.keys)]);
   if (scratch == nullptr) {
@@ -112,8 +105,8 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
   return QKVET_OK;
 }
 
-constexpr qkvet_capabilities kCapabilities =
-    capabilities_with(kCommonOptions | QKVET_OPTION_WEIGHTS);
+constexpr qkvet_capabilities kCapabilities = capabilities_with(
+    kCommonOptions | QKVET_OPTION_WEIGHTS, {kF32, kF16, kBf16});
 
 // Sequential in every sum; each weight is divided once, before P v.
 constexpr qkvet_precision kPrecision = [] {
@@ -122,16 +115,11 @@ constexpr qkvet_precision kPrecision = [] {
   return p;
 }();
 
-constexpr qkvet_kernel make() {
-  qkvet_kernel kernel =
-      plain_kernel("scalar/plain", "three readable passes; returns weights",
-                   {"impl/scalar/plain.cpp", __LINE__}, &kPrecision, forward);
-  kernel.capabilities = &kCapabilities;
-  return kernel;
-}
-
 }  // namespace
 
-extern constinit const qkvet_kernel scalar_plain = make();
+extern constinit const qkvet_kernel scalar_plain =
+    plain_kernel("scalar/plain", "three readable passes; returns weights",
+                 {"impl/scalar/plain.cpp", __LINE__}, &kPrecision,
+                 forward_in_f32<compute>, &kCapabilities);
 
 }  // namespace qkvet::impl
