@@ -41,7 +41,8 @@ std::vector<std::byte>& output_of(CallOutcome* outcome, TensorName tensor) {
 }
 
 size_t window_number(int index, int size_class) {
-  return static_cast<size_t>(size_class * kWindowsPerClass + index);
+  return static_cast<size_t>(size_class) * kWindowsPerClass +
+         static_cast<size_t>(index);
 }
 
 }  // namespace

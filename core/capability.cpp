@@ -96,7 +96,7 @@ std::string broken_extent(const qkvet_capabilities& capabilities,
       {"Tk", s.Tk, capabilities.tk},
   };
   for (const auto& row : rows) {
-    const std::string broken = broken_rule(row.name, row.extent, row.rule);
+    std::string broken = broken_rule(row.name, row.extent, row.rule);
     if (!broken.empty()) return broken;
   }
   return "";

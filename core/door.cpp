@@ -137,7 +137,7 @@ std::string Door::read_kernels() {
   for (int i = 0; i < table_.kernel_count; ++i) {
     KernelInfo info;
     const qkvet_kernel* self = table_.kernels[i];
-    const std::string bad = read_kernel(self, i, &info);
+    std::string bad = read_kernel(self, i, &info);
     if (!bad.empty()) return bad;
     if (!names.insert(info.name).second)
       return "holds two kernels named " + info.name;

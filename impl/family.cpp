@@ -24,7 +24,7 @@ namespace qkvet::impl {
 
 namespace {
 
-#define QKVET_KERNEL(symbol) &symbol,
+#define QKVET_KERNEL(symbol) &(symbol),
 constinit const qkvet_kernel* const kKernels[] = {
 #include QKVET_FAMILY_KERNELS
 };

@@ -12,7 +12,7 @@ namespace qkvet {
 
 std::span<const Law* const> all_laws() {
   static constexpr const Law* kLaws[] = {
-#define QKVET_LAW(name) &name,
+#define QKVET_LAW(name) &(name),
 #include "laws.inc"
 #undef QKVET_LAW
   };

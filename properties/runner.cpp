@@ -242,9 +242,9 @@ Failure Runner::shrink_one(Lane& lane, size_t kernel,
   failure.seconds = candidate.seconds;
   failure.smallest = candidate.value;
   failure.judgement = candidate.judgement;
-  // A hang costs seconds.
+  // A hang costs seconds: it is believed at once.
   failure.repeats =
-      candidate.judgement.kind == FailureKind::kHang ? 1 : kRepeats;
+      candidate.judgement.kind == FailureKind::kHang ? 0 : kRepeats;
   const Law* law = candidate.planned;
   for (int i = 0; i < failure.repeats; ++i) {
     const Judgement again = check(*law, candidate.value);

@@ -56,14 +56,19 @@ double lane_partial_sums(const RowView& row, const PrecisionModel& model,
   return total + static_cast<double>(levels) * ends;
 }
 
+// Additions in the fullest lane, and in the tree that adds the lanes.
+double lanes_depth(int64_t d, int64_t lanes) {
+  const int64_t in_lane = (d - 1) / lanes;
+  return static_cast<double>(in_lane + ceil_log2(lanes));
+}
+
 // Additions that a product passes at most; negative: unknown.
 double dot_depth(const RowView& row, const PrecisionModel& model) {
   switch (model.dot_sum) {
     case SumOrder::kAny:
       return -1;
     case SumOrder::kLanes:
-      return static_cast<double>((row.d - 1) / model.dot_lanes +
-                                 ceil_log2(model.dot_lanes));
+      return lanes_depth(row.d, model.dot_lanes);
     case SumOrder::kPairwise:
       return ceil_log2(row.d);
   }

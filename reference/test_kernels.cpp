@@ -207,6 +207,7 @@ TestPart TestRow::merged(const std::vector<TestPart>& parts) const {
   }
   if (kernel_.merge == Merge::kLse) {
     std::vector<float> lse;
+    lse.reserve(parts.size());
     for (const TestPart& p : parts) {
       lse.push_back(natural(p.m) + std::log(p.sum));
     }

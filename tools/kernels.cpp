@@ -190,7 +190,7 @@ ExecutorFactory executor_factory(const SelectedKernels& selected,
 std::string kernel_arguments(const SelectedKernels& selected,
                              const KernelUnderTest& kernel) {
   const std::string& source = selected.sources[kernel.library];
-  const std::string name = "--kernel " + kernel.judged.info.name;
+  std::string name = "--kernel " + kernel.judged.info.name;
   if (source.empty()) return name;
   const auto siblings =
       std::count_if(selected.kernels.begin(), selected.kernels.end(),

@@ -311,7 +311,7 @@ void flash_pack(const FlashHead& head, const FlashWorkspace& space) {
 
 void flash_block(const FlashHead& head, const FlashRow* rows, int64_t count,
                  const FlashWorkspace& space) {
-  float max[kBlockRows], sum[kBlockRows];
+  float max[kBlockRows] = {}, sum[kBlockRows] = {};
   const int64_t columns = panels_of(head.value_width) * kPanel;
   for (int64_t r = 0; r < count; r += kMicroRows) {
     pack_queries(head, rows + r, min_of(kMicroRows, count - r), space.stage,

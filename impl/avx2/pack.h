@@ -36,18 +36,18 @@ __m256 load_first(const float* p, int64_t n) {
 
 void transpose_8x8(__m256 r[kLanes]) {
   __m256 t[kLanes], u[kLanes];
-  for (int i = 0; i < 4; ++i) {
+  for (int64_t i = 0; i < 4; ++i) {
     t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
     t[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
   }
-  for (int i = 0; i < 2; ++i) {
+  for (int64_t i = 0; i < 2; ++i) {
     const __m256* s = t + 4 * i;
     u[4 * i] = _mm256_shuffle_ps(s[0], s[2], 0x44);
     u[4 * i + 1] = _mm256_shuffle_ps(s[0], s[2], 0xEE);
     u[4 * i + 2] = _mm256_shuffle_ps(s[1], s[3], 0x44);
     u[4 * i + 3] = _mm256_shuffle_ps(s[1], s[3], 0xEE);
   }
-  for (int i = 0; i < 4; ++i) {
+  for (int64_t i = 0; i < 4; ++i) {
     r[i] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x20);
     r[i + 4] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x31);
   }
