@@ -100,14 +100,15 @@ Problem harmless(const std::string& name) {
   return p;
 }
 
-TEST(Faults, AllFourteenAreThereAndTellTheirStory) {
+TEST(Faults, AllAreThereAndTellTheirStory) {
   const qkvet_library& library = faulty_library();
   ASSERT_STREQ(library.name, "faulty");
-  EXPECT_EQ(library.kernel_count, 14);
+  EXPECT_GE(library.kernel_count, 15);
   const std::vector<std::string> laws = {
       "reads_only_its_inputs",  "future_weights_are_zero",
       "weights_sum_to_one",     "scale_is_one_over_sqrt_d",
-      "future_changes_nothing", "agrees_with_oracle"};
+      "future_changes_nothing", "prefill_equals_decode",
+      "chunks_equal_whole",     "agrees_with_oracle"};
   for (int32_t i = 0; i < library.kernel_count; ++i) {
     const qkvet_kernel& kernel = *library.kernels[i];
     EXPECT_EQ(kernel.get_extension(&kernel, "qkvet.other/1"), nullptr);
@@ -129,7 +130,11 @@ TEST(Faults, AllFourteenAreThereAndTellTheirStory) {
 TEST(Faults, DifferFromTheFrameInTheirTrigger) {
   const qkvet_kernel* const frame = find_kernel("controls/plain_seams");
   for (const qkvet_kernel* kernel : f32_faults()) {
-    Call call(trigger());
+    Problem problem = trigger();
+    if (std::string(kernel->name) == "faulty/offset_ignored") {
+      problem.queries = 4;  // a chunk on earlier keys
+    }
+    Call call(problem);
     if (needs_large_scores(kernel)) {
       multiply(&call.q, 200);
     }

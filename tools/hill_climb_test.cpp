@@ -20,6 +20,9 @@ namespace {
 // climb (reference/README.md, "How tight").
 constexpr double kRandomAtLeast = 0.3;
 constexpr double kClimbAtLeast = 0.6;
+// A half output hides the f32 arithmetic in front of it behind its own rounding
+// unless the two add up.
+constexpr double kRandomHalfAtLeast = 0.2;
 // What o alone must reach; only lse merges stay below kClimbAtLeast.
 constexpr double kOutputAtLeast = 0.4;
 
@@ -68,10 +71,9 @@ class HillClimb : public testing::TestWithParam<std::string> {
   Case start(Dice& dice) {
     const std::span<const DataPreset> presets = data_presets();
     const DataPreset& preset = presets[dice.below(presets.size())];
-    const std::vector<Dtype> dtypes = declared_dtypes({kernel_});
     Case value;
     value.q_dtype = value.kv_dtype = value.o_dtype =
-        dtypes[dice.below(dtypes.size())];
+        declared_dtypes({kernel_})[0];
     const auto d = 1 + static_cast<int64_t>(dice.below(4));
     const auto dv = 1 + static_cast<int64_t>(dice.below(2));
     // All values are written out; kernels that split want many keys.
@@ -194,7 +196,8 @@ TEST_P(HillClimb, TheBoundHoldsAndIsNotPadded) {
   scope.dtypes = declared_dtypes({kernel_});
   for (int64_t n = 1; n <= 1500; ++n)
     random = std::max(random, ratios({planned_case(law_, 1, n, scope)})[0]);
-  EXPECT_GT(random, kRandomAtLeast);
+  const bool half_only = scope.dtypes[0] != Dtype::kF32;
+  EXPECT_GT(random, half_only ? kRandomHalfAtLeast : kRandomAtLeast);
   for (uint64_t seed = 1; seed <= 24 && climbed <= kClimbAtLeast; ++seed)
     climbed = std::max(climbed, climb(seed, 400));
   EXPECT_GT(climbed, kOutputAtLeast);

@@ -11,9 +11,10 @@ struct OneAhead : PlainSeams {
   }
 };
 
-constexpr const char* kKilledBy[] = {"future_weights_are_zero",
-                                     "future_changes_nothing",
-                                     "agrees_with_oracle", nullptr};
+constexpr const char* kKilledBy[] = {
+    "future_weights_are_zero", "future_changes_nothing",
+    "prefill_equals_decode",   "chunks_equal_whole",
+    "agrees_with_oracle",      nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),
