@@ -19,9 +19,27 @@ struct Format {
 constexpr Format kF16 = {11, -14, 15};
 constexpr Format kBf16 = {8, -126, 127};
 
-// Nearest representable value. Scaling by powers of two is exact in double,
-// and rint() rounds ties to even in the default rounding mode.
+constexpr int kDoubleFraction = 52;  // bits
+constexpr int kDoubleBias = 1023;
+
+// The unbiased exponent of a normal double; far below every format for zero
+// and subnormal ones, far above for infinity and NaN.
+int exponent_of(uint64_t bits) {
+  return static_cast<int>((bits >> kDoubleFraction) & 0x7FF) - kDoubleBias;
+}
+
+// Nearest representable value. Normal numbers are rounded in their bits, a
+// carry into the exponent included; the others by scaling, which is exact in
+// double, and rint(), which rounds ties to even in the default rounding mode.
 double nearest(const Format& format, double value) {
+  const auto bits = std::bit_cast<uint64_t>(value);
+  const int power = exponent_of(bits);
+  if (power >= format.least && power < format.largest) {
+    const int drop = kDoubleFraction + 1 - format.precision;
+    const uint64_t half = (uint64_t{1} << (drop - 1)) - 1;
+    const uint64_t rounded = bits + half + ((bits >> drop) & 1);
+    return std::bit_cast<double>(rounded >> drop << drop);
+  }
   if (value == 0 || !std::isfinite(value)) return value;
   const int exponent = std::max(std::ilogb(value), format.least);
   const int shift = exponent - (format.precision - 1);
@@ -37,6 +55,15 @@ double nearest(const Format& format, double value) {
 uint16_t encode(const Format& format, double value) {
   const int fraction_bits = format.precision - 1;
   const auto sign = static_cast<uint16_t>(std::signbit(value) ? 0x8000 : 0);
+  const auto bits = std::bit_cast<uint64_t>(value);
+  const int power = exponent_of(bits);
+  if (power >= format.least && power <= format.largest) {
+    const auto biased_power = static_cast<uint64_t>(power - format.least + 1)
+                              << fraction_bits;
+    const uint64_t fraction = (bits & ((uint64_t{1} << kDoubleFraction) - 1)) >>
+                              (kDoubleFraction - fraction_bits);
+    return static_cast<uint16_t>(sign | biased_power | fraction);
+  }
   const auto exponent_mask =
       static_cast<uint16_t>(((1 << (15 - fraction_bits)) - 1) << fraction_bits);
   if (std::isnan(value))
@@ -44,15 +71,9 @@ uint16_t encode(const Format& format, double value) {
            static_cast<uint16_t>(1 << (fraction_bits - 1));
   if (std::isinf(value)) return sign | exponent_mask;
   const double magnitude = std::fabs(value);
+  // Zero and subnormal: a multiple of the least unit.
   const double unit = std::ldexp(1.0, format.least - fraction_bits);
-  if (magnitude < std::ldexp(1.0, format.least))  // zero and subnormal
-    return sign | static_cast<uint16_t>(magnitude / unit);
-  const int exponent = std::ilogb(magnitude);
-  const auto significand = static_cast<uint16_t>(
-      std::ldexp(magnitude, fraction_bits - exponent));  // with leading one
-  const auto biased = static_cast<uint16_t>(exponent - format.least + 1);
-  return static_cast<uint16_t>(sign | biased << fraction_bits |
-                               (significand & ((1 << fraction_bits) - 1)));
+  return sign | static_cast<uint16_t>(magnitude / unit);
 }
 
 double decode(const Format& format, uint16_t bits) {
@@ -63,10 +84,16 @@ double decode(const Format& format, uint16_t bits) {
   if (biased == (1 << (15 - fraction_bits)) - 1)
     return fraction == 0 ? sign * std::numeric_limits<double>::infinity()
                          : std::numeric_limits<double>::quiet_NaN();
-  if (biased == 0)
-    return sign * std::ldexp(fraction, format.least - fraction_bits);
-  return sign * std::ldexp(fraction + (1 << fraction_bits),
-                           biased - 1 + format.least - fraction_bits);
+  if (biased != 0) {
+    const auto power = static_cast<uint64_t>(biased) +
+                       static_cast<uint64_t>(kDoubleBias - 1 + format.least);
+    const uint64_t sign_bit = bits & 0x8000u;
+    const auto significand = static_cast<uint64_t>(fraction);
+    return std::bit_cast<double>(sign_bit << 48 | power << kDoubleFraction |
+                                 significand
+                                     << (kDoubleFraction - fraction_bits));
+  }
+  return sign * std::ldexp(fraction, format.least - fraction_bits);
 }
 
 }  // namespace

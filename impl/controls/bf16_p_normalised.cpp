@@ -24,6 +24,6 @@ constexpr qkvet_precision kPrecision = [] {
 extern constinit const qkvet_kernel controls_bf16_p_normalised = plain_kernel(
     "controls/bf16_p_normalised", "P normalised, then rounded to bf16",
     {"impl/controls/bf16_p_normalised.cpp", __LINE__}, &kPrecision,
-    row_forward<NormalisedP>, &kBf16Capabilities);
+    kRowForward<NormalisedP>, &kBf16Capabilities);
 
 }  // namespace qkvet::impl

@@ -24,6 +24,6 @@ extern constinit const qkvet_kernel controls_bf16_sum_rounded =
     plain_kernel("controls/bf16_sum_rounded",
                  "P rounded to bf16, denominator from rounded P",
                  {"impl/controls/bf16_sum_rounded.cpp", __LINE__}, &kPrecision,
-                 row_forward<SumOfRoundedP>, &kBf16Capabilities);
+                 kRowForward<SumOfRoundedP>, &kBf16Capabilities);
 
 }  // namespace qkvet::impl

@@ -24,6 +24,6 @@ constexpr qkvet_precision kPrecision = [] {
 extern constinit const qkvet_kernel controls_f16_p_normalised = plain_kernel(
     "controls/f16_p_normalised", "P normalised, then rounded to f16",
     {"impl/controls/f16_p_normalised.cpp", __LINE__}, &kPrecision,
-    row_forward<NormalisedP>, &kF16Capabilities);
+    kRowForward<NormalisedP>, &kF16Capabilities);
 
 }  // namespace qkvet::impl

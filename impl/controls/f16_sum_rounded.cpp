@@ -23,6 +23,6 @@ constexpr qkvet_precision kPrecision = [] {
 extern constinit const qkvet_kernel controls_f16_sum_rounded = plain_kernel(
     "controls/f16_sum_rounded", "P rounded to f16, denominator from rounded P",
     {"impl/controls/f16_sum_rounded.cpp", __LINE__}, &kPrecision,
-    row_forward<SumOfRoundedP>, &kF16Capabilities);
+    kRowForward<SumOfRoundedP>, &kF16Capabilities);
 
 }  // namespace qkvet::impl

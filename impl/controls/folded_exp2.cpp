@@ -58,6 +58,6 @@ constexpr qkvet_precision kPrecision = [] {
 extern constinit const qkvet_kernel controls_folded_exp2 = plain_kernel(
     "controls/folded_exp2", "exp2 with the scale folded into its multiply-add",
     {"impl/controls/folded_exp2.cpp", __LINE__}, &kPrecision,
-    row_forward<FoldedExp2>);
+    kRowForward<FoldedExp2>);
 
 }  // namespace qkvet::impl

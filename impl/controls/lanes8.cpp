@@ -38,6 +38,6 @@ constexpr qkvet_precision kPrecision = [] {
 
 extern constinit const qkvet_kernel controls_lanes8 = plain_kernel(
     "controls/lanes8", "q.k in eight lanes and a tree",
-    {"impl/controls/lanes8.cpp", __LINE__}, &kPrecision, row_forward<Lanes8>);
+    {"impl/controls/lanes8.cpp", __LINE__}, &kPrecision, kRowForward<Lanes8>);
 
 }  // namespace qkvet::impl

@@ -23,6 +23,6 @@ constexpr qkvet_precision kPrecision = [] {
 
 extern constinit const qkvet_kernel controls_online3 = plain_kernel(
     "controls/online3", "online softmax, tiles of 3 keys",
-    {"impl/controls/online3.cpp", __LINE__}, &kPrecision, row_forward<Online3>);
+    {"impl/controls/online3.cpp", __LINE__}, &kPrecision, kRowForward<Online3>);
 
 }  // namespace qkvet::impl

@@ -61,6 +61,6 @@ constexpr qkvet_precision kPrecision = [] {
 extern constinit const qkvet_kernel controls_pairwise = plain_kernel(
     "controls/pairwise", "sums by recursive halves, reciprocal times value",
     {"impl/controls/pairwise.cpp", __LINE__}, &kPrecision,
-    row_forward<Pairwise>);
+    kRowForward<Pairwise>);
 
 }  // namespace qkvet::impl

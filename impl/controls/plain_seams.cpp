@@ -10,6 +10,6 @@ namespace qkvet::impl {
 extern constinit const qkvet_kernel controls_plain_seams = plain_kernel(
     "controls/plain_seams", "the frame of the faulty kernels, without a fault",
     {"impl/controls/plain_seams.cpp", __LINE__}, &kSeamsPrecision,
-    SeamsKernel<PlainSeams>::forward);
+    SeamsKernel<PlainSeams>::kForward);
 
 }  // namespace qkvet::impl

@@ -61,6 +61,6 @@ constexpr qkvet_precision kPrecision = [] {
 extern constinit const qkvet_kernel controls_prescaled_q = plain_kernel(
     "controls/prescaled_q", "scale and log2(e) on q before the dot product",
     {"impl/controls/prescaled_q.cpp", __LINE__}, &kPrecision,
-    row_forward<PrescaledQ>);
+    kRowForward<PrescaledQ>);
 
 }  // namespace qkvet::impl

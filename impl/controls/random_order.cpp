@@ -79,6 +79,6 @@ constexpr qkvet_precision kPrecision = [] {
 extern constinit const qkvet_kernel controls_random_order =
     plain_kernel("controls/random_order", "all sums in a pseudo-random order",
                  {"impl/controls/random_order.cpp", __LINE__}, &kPrecision,
-                 row_forward<RandomOrder>);
+                 kRowForward<RandomOrder>);
 
 }  // namespace qkvet::impl

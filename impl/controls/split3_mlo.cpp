@@ -85,6 +85,6 @@ constexpr qkvet_precision kPrecision = [] {
 extern constinit const qkvet_kernel controls_split3_mlo = plain_kernel(
     "controls/split3_mlo", "keys in 3 parts, merged as (max, sum, o)",
     {"impl/controls/split3_mlo.cpp", __LINE__}, &kPrecision,
-    row_forward<Split3Mlo>);
+    kRowForward<Split3Mlo>);
 
 }  // namespace qkvet::impl

@@ -162,7 +162,7 @@ struct SeamsKernel {
     return QKVET_OK;
   }
 
-  static constexpr ForwardFunction forward = forward_in_f32<compute>;
+  static constexpr ForwardFunction kForward = forward_in_f32<compute>;
 };
 
 // Of the frame, and what its faults claim.
@@ -180,7 +180,7 @@ constexpr qkvet_kernel faulty_kernel(
     const qkvet_capabilities* capabilities = &kF32Capabilities) {
   qkvet_kernel kernel =
       plain_kernel(name, fault->mechanism, place, &kSeamsPrecision,
-                   SeamsKernel<Seams>::forward, capabilities);
+                   SeamsKernel<Seams>::kForward, capabilities);
   kernel.user = const_cast<qkvet_fault*>(fault);  // the host never writes it
   kernel.get_extension = fault_extension;
   return kernel;
