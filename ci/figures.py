@@ -45,7 +45,7 @@ def main() -> int:
         f"(largest error/bound {worst:.2f}); {len(killed)} of {len(names)} "
         f"faults killed. {rate:,.0f} checked cases per second and\n"
         f"core at small shapes (T, d <= 24), three kernels, everything "
-        f"included; of that {share}.\nWritten by `ci/long.sh`.\n")
+        f"included:\n{share}. Written by `ci/long.sh`.\n")
     readme = README.read_text()
     if not MARKED.search(readme):
         print("README.md: the markers of the figures are missing",

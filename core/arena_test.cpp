@@ -144,7 +144,8 @@ TEST(Arena, LargerThanTheMemoryIsRefusedInWords) {
   CallPlan plan;
   std::string why;
   ASSERT_TRUE(plan_call(f.call, 0, &plan, &why)) << why;
-  if (available_memory() > int64_t{100} << 30) GTEST_SKIP();
+  if (available_memory() > int64_t{100} << 30)
+    GTEST_SKIP() << "this machine has memory for tensors of 100 GiB";
   EXPECT_FALSE(f.arena->prepare(0, plan, f.call, &why));
   EXPECT_NE(why.find("the tensors of this call take"), std::string::npos);
 }
