@@ -75,13 +75,6 @@ Case fit(Case value) {
   return value;
 }
 
-Judgement judge(const JudgeInput& input) {
-  Judgement judgement;
-  compare_blocks(input, TensorName::kO, judgement);
-  compare_blocks(input, TensorName::kLse, judgement);
-  return judgement;
-}
-
 }  // namespace
 
 extern constinit const Law chunks_equal_whole{
@@ -96,6 +89,6 @@ extern constinit const Law chunks_equal_whole{
     Aim{.causal = true},
     fit,
     plan,
-    judge};
+    judge_blocks};
 
 }  // namespace qkvet

@@ -45,13 +45,6 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan;
 }
 
-Judgement judge(const JudgeInput& input) {
-  Judgement judgement;
-  compare_blocks(input, TensorName::kO, judgement);
-  compare_blocks(input, TensorName::kLse, judgement);
-  return judgement;
-}
-
 }  // namespace
 
 extern constinit const Law prefill_equals_decode{
@@ -66,6 +59,6 @@ extern constinit const Law prefill_equals_decode{
     Aim{.causal = true},
     with_masked_key,
     plan,
-    judge};
+    judge_blocks};
 
 }  // namespace qkvet

@@ -59,22 +59,6 @@ void compare_pair(double whole, double part, double bounds,
   add_failure(judgement, std::move(finding));
 }
 
-}  // namespace
-
-PlannedCall block_call(const Case& value, const KernelInfo& kernel,
-                       RowBlock block, Causal causal) {
-  PlannedCall call;
-  call.want_lse = wants_lse(kernel);
-  call.needs_truth = true;
-  call.edit = block_inputs;
-  call.argument = block.packed();
-  call.variant = value;
-  call.variant->shape.Tq = block.to - block.from;
-  call.variant->shape.Tk = visible_keys(value, block.to - 1);
-  call.variant->causal = causal;
-  return call;
-}
-
 void compare_blocks(const JudgeInput& input, TensorName tensor,
                     Judgement& judgement) {
   const Shape& s = input.value.shape;
@@ -106,6 +90,29 @@ void compare_blocks(const JudgeInput& input, TensorName tensor,
           input, tensor, n, dtype, judgement);
     }
   }
+}
+
+}  // namespace
+
+PlannedCall block_call(const Case& value, const KernelInfo& kernel,
+                       RowBlock block, Causal causal) {
+  PlannedCall call;
+  call.want_lse = wants_lse(kernel);
+  call.needs_truth = true;
+  call.edit = block_inputs;
+  call.argument = block.packed();
+  call.variant = value;
+  call.variant->shape.Tq = block.to - block.from;
+  call.variant->shape.Tk = visible_keys(value, block.to - 1);
+  call.variant->causal = causal;
+  return call;
+}
+
+Judgement judge_blocks(const JudgeInput& input) {
+  Judgement judgement;
+  compare_blocks(input, TensorName::kO, judgement);
+  compare_blocks(input, TensorName::kLse, judgement);
+  return judgement;
 }
 
 }  // namespace qkvet

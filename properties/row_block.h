@@ -27,8 +27,7 @@ PlannedCall block_call(const Case& value, const KernelInfo& kernel,
 
 // Compares calls[1..], each a block, with the same rows of calls[0], the whole:
 // both are near the same numbers, each within its own bound.
-void compare_blocks(const JudgeInput& input, TensorName tensor,
-                    Judgement& judgement);
+Judgement judge_blocks(const JudgeInput& input);
 
 }  // namespace qkvet
 
