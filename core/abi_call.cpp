@@ -2,29 +2,9 @@
 #include "core/abi_call.h"
 
 #include <algorithm>
-#include <cstdio>
 
 namespace qkvet {
 namespace {
-
-void log_line(void*, const char* line) {
-  if (line != nullptr) std::fprintf(stderr, "%s\n", line);
-}
-
-void serial_for(void*, int64_t count, void (*body)(void* data, int64_t i),
-                void* data) {
-  for (int64_t i = 0; i < count; ++i) body(data, i);
-}
-
-qkvet_host make_host() {
-  qkvet_host host{};
-  host.struct_size = sizeof host;
-  host.abi_major = QKVET_ABI_MAJOR;
-  host.abi_minor = QKVET_ABI_MINOR;
-  host.log = log_line;
-  host.parallel_for = serial_for;
-  return host;
-}
 
 int32_t causal_to_abi(Causal causal) {
   switch (causal) {
@@ -40,23 +20,102 @@ int32_t causal_to_abi(Causal causal) {
 }  // namespace
 
 AbiCall::AbiCall(const CallPlan& plan, const TensorAddresses& addresses) {
-  args_.struct_size = sizeof args_;
-  qkvet_tensor* const tensors[kTensorCount] = {
-      &args_.q, &args_.k, &args_.v, &args_.o, &args_.lse, &args_.weights};
-  for (int t = 0; t < kTensorCount; ++t)
-    if (plan.tensors[t].present())
-      *tensors[t] = tensor(plan.tensors[t], addresses[t], t);
-  args_.causal = causal_to_abi(plan.causal);
-  args_.scale_given = plan.scale_given ? 1 : 0;
-  args_.scale = plan.scale;
+  switch (plan.operation) {
+    case Operation::kForward:
+      fill_forward(plan, addresses);
+      break;
+    case Operation::kLayer:
+      fill_layer(plan, addresses);
+      break;
+    case Operation::kCacheCreate:
+      fill_create(plan);
+      break;
+    case Operation::kCacheStep:
+      fill_step(plan, addresses);
+      break;
+    default:  // numbers only
+      break;
+  }
 }
 
-qkvet_tensor AbiCall::tensor(const TensorSpec& spec, std::byte* data,
-                             int number) {
+void AbiCall::fill_forward(const CallPlan& plan,
+                           const TensorAddresses& addresses) {
+  forward_.struct_size = sizeof forward_;
+  forward_.q = tensor(plan, addresses, TensorName::kQ);
+  forward_.k = tensor(plan, addresses, TensorName::kK);
+  forward_.v = tensor(plan, addresses, TensorName::kV);
+  forward_.o = tensor(plan, addresses, TensorName::kO);
+  forward_.lse = tensor(plan, addresses, TensorName::kLse);
+  forward_.weights = tensor(plan, addresses, TensorName::kWeights);
+  forward_.causal = causal_to_abi(plan.causal);
+  forward_.scale_given = plan.scale_given ? 1 : 0;
+  forward_.scale = plan.scale;
+}
+
+void AbiCall::fill_layer(const CallPlan& plan,
+                         const TensorAddresses& addresses) {
+  layer_.struct_size = sizeof layer_;
+  layer_.heads = plan.heads;
+  layer_.kv_heads = plan.kv_heads;
+  const struct {
+    qkvet_tensor& tensor;
+    TensorName name;
+  } rows[] = {{layer_.x, TensorName::kX},
+              {layer_.w_q, TensorName::kWq},
+              {layer_.w_k, TensorName::kWk},
+              {layer_.w_v, TensorName::kWv},
+              {layer_.w_o, TensorName::kWo},
+              {layer_.b_q, TensorName::kBq},
+              {layer_.b_k, TensorName::kBk},
+              {layer_.b_v, TensorName::kBv},
+              {layer_.b_o, TensorName::kBo},
+              {layer_.y, TensorName::kY},
+              {layer_.q, TensorName::kStageQ},
+              {layer_.k, TensorName::kStageK},
+              {layer_.v, TensorName::kStageV},
+              {layer_.attended, TensorName::kAttended}};
+  for (const auto& row : rows) row.tensor = tensor(plan, addresses, row.name);
+  layer_.causal = causal_to_abi(plan.causal);
+  layer_.scale_given = plan.scale_given ? 1 : 0;
+  layer_.scale = plan.scale;
+}
+
+void AbiCall::fill_create(const CallPlan& plan) {
+  create_.struct_size = sizeof create_;
+  create_.sequences = plan.sequences;
+  create_.heads = plan.heads;
+  create_.kv_heads = plan.kv_heads;
+  create_.d = plan.d;
+  create_.dv = plan.dv;
+  create_.capacity = plan.tokens;
+  create_.q = dtype_to_abi(plan.q_dtype);
+  create_.kv = dtype_to_abi(plan.kv_dtype);
+  create_.o = dtype_to_abi(plan.o_dtype);
+  create_.scale_given = plan.scale_given ? 1 : 0;
+  create_.scale = plan.scale;
+}
+
+void AbiCall::fill_step(const CallPlan& plan,
+                        const TensorAddresses& addresses) {
+  step_.struct_size = sizeof step_;
+  step_.sequence = plan.sequence;
+  step_.k = tensor(plan, addresses, TensorName::kK);
+  step_.v = tensor(plan, addresses, TensorName::kV);
+  step_.q = tensor(plan, addresses, TensorName::kQ);
+  step_.o = tensor(plan, addresses, TensorName::kO);
+  step_.lse = tensor(plan, addresses, TensorName::kLse);
+}
+
+qkvet_tensor AbiCall::tensor(const CallPlan& plan,
+                             const TensorAddresses& addresses,
+                             TensorName name) {
+  const auto number = static_cast<size_t>(name);
+  const TensorSpec& spec = plan.tensors[number];
+  if (!spec.present()) return {};
   std::copy_n(spec.shape.begin(), 4, shapes_[number]);
   std::copy_n(spec.strides.begin(), 4, strides_[number]);
   qkvet_tensor tensor{};
-  tensor.data = data;
+  tensor.data = addresses[number];
   tensor.device_type = QKVET_DEVICE_CPU;
   tensor.ndim = spec.ndim;
   tensor.dtype = dtype_to_abi(spec.dtype);
@@ -65,17 +124,12 @@ qkvet_tensor AbiCall::tensor(const TensorSpec& spec, std::byte* data,
   return tensor;
 }
 
-qkvet_exec plain_exec() {
+qkvet_exec plain_exec(int32_t threads) {
   qkvet_exec exec{};
   exec.struct_size = sizeof exec;
   exec.device_type = QKVET_DEVICE_CPU;
-  exec.threads = 1;
+  exec.threads = threads;
   return exec;
-}
-
-const qkvet_host& host_table() {
-  static const qkvet_host host = make_host();
-  return host;
 }
 
 std::string status_name(qkvet_status status) {

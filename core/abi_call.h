@@ -9,28 +9,38 @@
 
 namespace qkvet {
 
-// The arguments point into this object.
+// The arguments of the plan's operation; those of all others are empty. They
+// point into this object.
 class AbiCall {
  public:
   AbiCall(const CallPlan& plan, const TensorAddresses& addresses);
   AbiCall(const AbiCall&) = delete;
   AbiCall& operator=(const AbiCall&) = delete;
 
-  const qkvet_forward_args& args() const { return args_; }
+  const qkvet_forward_args& forward() const { return forward_; }
+  const qkvet_layer_args& layer() const { return layer_; }
+  const qkvet_cache_config& create() const { return create_; }
+  const qkvet_cache_args& step() const { return step_; }
 
  private:
-  qkvet_tensor tensor(const TensorSpec& spec, std::byte* data, int number);
+  void fill_forward(const CallPlan& plan, const TensorAddresses& addresses);
+  void fill_layer(const CallPlan& plan, const TensorAddresses& addresses);
+  void fill_create(const CallPlan& plan);
+  void fill_step(const CallPlan& plan, const TensorAddresses& addresses);
+  // Empty if the plan has no such tensor.
+  qkvet_tensor tensor(const CallPlan& plan, const TensorAddresses& addresses,
+                      TensorName name);
 
-  int64_t shapes_[kTensorCount][4] = {};
-  int64_t strides_[kTensorCount][4] = {};
-  qkvet_forward_args args_{};
+  int64_t shapes_[kTensorCount][4];
+  int64_t strides_[kTensorCount][4];
+  qkvet_forward_args forward_{};
+  qkvet_layer_args layer_{};
+  qkvet_cache_config create_{};
+  qkvet_cache_args step_{};
 };
 
-// One thread on the CPU, no workspace.
-qkvet_exec plain_exec();
-
-// What this program offers to libraries.
-const qkvet_host& host_table();
+// On the CPU, no workspace.
+qkvet_exec plain_exec(int32_t threads);
 
 // "UNSUPPORTED", or "status 77".
 std::string status_name(qkvet_status status);

@@ -21,23 +21,19 @@ constexpr int64_t kKeptBytes = int64_t{64} << 20;
 // Calls below this size are not worth a look at the free memory.
 constexpr int64_t kSmallCallBytes = int64_t{32} << 20;
 
-const std::byte* input_of(const ForwardCall& call, TensorName tensor) {
-  switch (tensor) {
-    case TensorName::kQ:
-      return call.q;
-    case TensorName::kK:
-      return call.k;
-    case TensorName::kV:
-      return call.v;
-    default:
-      return nullptr;
-  }
+const std::byte* input_of(const KernelCall& call, TensorName tensor) {
+  const std::byte* const inputs[kInputCount] = {
+      call.q,   call.k,   call.v,   call.x,   call.w_q, call.w_k,
+      call.w_v, call.w_o, call.b_q, call.b_k, call.b_v, call.b_o};
+  return inputs[static_cast<size_t>(tensor)];
 }
 
 std::vector<std::byte>& output_of(CallOutcome* outcome, TensorName tensor) {
-  if (tensor == TensorName::kLse) return outcome->lse;
-  if (tensor == TensorName::kWeights) return outcome->weights;
-  return outcome->o;
+  std::vector<std::byte>* const outputs[kOutputCount] = {
+      &outcome->o,       &outcome->lse,     &outcome->weights,
+      &outcome->y,       &outcome->stage_q, &outcome->stage_k,
+      &outcome->stage_v, &outcome->attended};
+  return *outputs[static_cast<size_t>(tensor) - kInputCount];
 }
 
 size_t window_number(int index, int size_class) {
@@ -161,7 +157,7 @@ void Arena::refill(const Spot& spot, const TensorSpec& spec, bool output) {
   window = {true, canary, spot.begin, spot.end};
 }
 
-bool Arena::prepare(int slot, const CallPlan& plan, const ForwardCall& call,
+bool Arena::prepare(int slot, const CallPlan& plan, const KernelCall& call,
                     std::string* why) {
   if (!room_for(plan, why)) return false;
   for (int t = 0; t < kTensorCount; ++t) {
@@ -173,9 +169,14 @@ bool Arena::prepare(int slot, const CallPlan& plan, const ForwardCall& call,
       return false;
     }
     const auto name = static_cast<TensorName>(t);
-    refill(spot, spec, is_output(name));
-    if (!is_output(name) && spot.begin < spot.end)
-      scatter(spec, input_of(call, name), spot.memory + spot.begin);
+    if (is_output(name)) {
+      refill(spot, spec, /*output=*/true);
+      continue;
+    }
+    const TensorSpec given = given_part(call, name, spec);
+    refill(spot, given, /*output=*/false);
+    if (given.elements() > 0)
+      scatter(given, input_of(call, name), spot.memory + spot.begin);
   }
   return true;
 }

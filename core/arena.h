@@ -22,7 +22,7 @@ namespace qkvet {
 
 inline constexpr int kSlotCount = 32;  // calls per round trip
 
-// Where the six tensors of a call lie for the one who looks; nullptr if absent.
+// Where the tensors of a call lie for the one who looks; nullptr if absent.
 using TensorAddresses = std::array<std::byte*, kTensorCount>;
 
 // The windows as one of the two sides maps them.
@@ -59,7 +59,7 @@ class Arena {
 
   // Writes inputs and canaries of one call. False with a line in *why if memory
   // is too small for it.
-  bool prepare(int slot, const CallPlan& plan, const ForwardCall& call,
+  bool prepare(int slot, const CallPlan& plan, const KernelCall& call,
                std::string* why);
   // After the kernel: outcome->damage, and if the call is done the outputs and
   // outcome->unwritten.

@@ -39,9 +39,10 @@ struct Fixture {
     kernel =
         std::make_unique<WindowTable>(arena->fd(), WindowTable::Side::kKernel);
   }
-  void prepare(int slot = 0, int64_t alignment = 0) {
+  void prepare(int slot = 0) {
     std::string why;
-    ASSERT_TRUE(plan_call(call, alignment, &plan, &why)) << why;
+    const KernelInfo info;
+    ASSERT_TRUE(plan_call(call, info, &plan, &why)) << why;
     ASSERT_TRUE(arena->prepare(slot, plan, call, &why)) << why;
     ASSERT_TRUE(kernel->locate(slot, plan, &at));
   }
@@ -61,7 +62,7 @@ struct Fixture {
                 static_cast<size_t>(bytes(TensorName::kLse)));
   }
 
-  ForwardCall call;
+  KernelCall call;
   std::vector<std::byte> data;
   CallPlan plan;
   TensorAddresses at{};
@@ -127,14 +128,14 @@ TEST(Place, SlackIsAtMostTheTensorOrAPage) {
 }
 
 TEST(Plan, HugeTensorsAreRefusedInWords) {
-  ForwardCall call;
+  KernelCall call;
   call.shape = {1, 1, 1, int64_t{1} << 62, 1, int64_t{1} << 62, 1};
   CallPlan plan;
   std::string why;
-  EXPECT_FALSE(plan_call(call, 0, &plan, &why));
+  EXPECT_FALSE(plan_call(call, KernelInfo(), &plan, &why));
   EXPECT_EQ(why, "q is too large for any memory");
   call.shape = {1, 1, 1, 1, int64_t{1} << 33, 1, 8};  // v: 256 GiB
-  EXPECT_FALSE(plan_call(call, 0, &plan, &why));
+  EXPECT_FALSE(plan_call(call, KernelInfo(), &plan, &why));
   EXPECT_EQ(why, "v is too large for any memory");
 }
 
@@ -143,7 +144,7 @@ TEST(Arena, LargerThanTheMemoryIsRefusedInWords) {
   f.call.want_weights = true;
   CallPlan plan;
   std::string why;
-  ASSERT_TRUE(plan_call(f.call, 0, &plan, &why)) << why;
+  ASSERT_TRUE(plan_call(f.call, KernelInfo(), &plan, &why)) << why;
   if (available_memory() > int64_t{100} << 30)
     GTEST_SKIP() << "this machine has memory for tensors of 100 GiB";
   EXPECT_FALSE(f.arena->prepare(0, plan, f.call, &why));
@@ -155,8 +156,8 @@ TEST(Arena, GuardsAndReadOnlyInputs) {
        {Placement::kEnd, Placement::kEndAligned, Placement::kStart}) {
     Fixture f(kSmall, placement);
     f.prepare();
-    for (int t = 0; t < kTensorCount - 1; ++t) {
-      const auto name = static_cast<TensorName>(t);
+    for (const auto name : {TensorName::kQ, TensorName::kK, TensorName::kV,
+                            TensorName::kO, TensorName::kLse}) {
       std::byte* first = f.tensor(name);
       std::byte* behind = first + f.bytes(name);
       EXPECT_TRUE(readable(first));
@@ -268,6 +269,76 @@ TEST(Arena, EmptyTensorsArePresentAndGuarded) {
   EXPECT_NE(f.tensor(TensorName::kK), nullptr);
   EXPECT_FALSE(readable(f.tensor(TensorName::kK)));
   EXPECT_EQ(f.tensor(TensorName::kWeights), nullptr);
+}
+
+TEST(Plan, LayersHaveTheirOwnTensors) {
+  KernelCall call;
+  call.operation = Operation::kLayer;
+  call.shape = {2, 4, 2, 5, 5, 3, 7, 11};
+  const std::byte data{};
+  call.b_v = &data;
+  call.want_stages = true;
+  KernelInfo info;
+  info.layer_stage = dtype_to_abi(Dtype::kF64);
+  CallPlan plan;
+  std::string why;
+  ASSERT_TRUE(plan_call(call, info, &plan, &why)) << why;
+  const struct {
+    TensorName name;
+    int ndim;
+    std::array<int64_t, 4> shape;
+  } rows[] = {{TensorName::kX, 3, {2, 5, 11}},
+              {TensorName::kWq, 2, {11, 12}},
+              {TensorName::kWk, 2, {11, 6}},
+              {TensorName::kWv, 2, {11, 14}},
+              {TensorName::kWo, 2, {28, 11}},
+              {TensorName::kBv, 1, {14}},
+              {TensorName::kY, 3, {2, 5, 11}},
+              {TensorName::kStageQ, 4, {2, 4, 5, 3}},
+              {TensorName::kStageK, 4, {2, 2, 5, 3}},
+              {TensorName::kStageV, 4, {2, 2, 5, 7}},
+              {TensorName::kAttended, 4, {2, 4, 5, 7}}};
+  int present = 0;
+  for (const TensorSpec& spec : plan.tensors) present += spec.present();
+  EXPECT_EQ(present, static_cast<int>(std::size(rows)));
+  for (const auto& row : rows) {
+    const TensorSpec& spec = plan.tensors[static_cast<size_t>(row.name)];
+    EXPECT_EQ(spec.ndim, row.ndim) << tensor_name(row.name);
+    EXPECT_EQ(spec.shape, row.shape) << tensor_name(row.name);
+    EXPECT_EQ(spec.dtype,
+              row.name > TensorName::kY ? Dtype::kF64 : Dtype::kF32);
+  }
+  call.shape.H = int64_t{1} << 62;
+  EXPECT_FALSE(plan_call(call, info, &plan, &why));
+  EXPECT_EQ(why, "w_q is too large for any memory");
+}
+
+// What a mistake adds to a tensor is canary; the rest lies where its index
+// says, also after a larger tensor in the same place.
+TEST(Arena, MistakesAddCanaries) {
+  for (const Placement placement : {Placement::kEnd, Placement::kStart}) {
+    Fixture f({1, 1, 1, 2, 3, 4, 4}, placement);
+    f.call.operation = Operation::kCacheStep;
+    f.call.want_lse = false;
+    f.call.shape.d = 5;
+    f.prepare();
+    const int64_t all = f.bytes(TensorName::kK);
+    f.call.shape.d = 4;
+    f.call.mistake = Mistake::kKeyWidth;
+    f.prepare();
+    EXPECT_EQ(f.bytes(TensorName::kK), all);
+    const std::byte* k = f.tensor(TensorName::kK);
+    for (int64_t row = 0; row < 3; ++row) {
+      EXPECT_EQ(std::memcmp(k + 20 * row, f.data.data() + 16 * row, 16), 0);
+      float surplus = 0;
+      std::memcpy(&surplus, k + 20 * row + 16, sizeof surplus);
+      EXPECT_TRUE(std::isnan(surplus));
+    }
+    f.call.mistake = Mistake::kValueAbsent;
+    f.prepare();
+    EXPECT_EQ(f.tensor(TensorName::kV), nullptr);
+    EXPECT_LT(f.bytes(TensorName::kK), all);
+  }
 }
 
 TEST(Arena, LargeTensorsAreGivenBack) {

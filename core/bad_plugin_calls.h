@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens testdata/bad_plugin.cpp and calls its kernels, for tests.
+// Opens the libraries of testdata/ and calls the kernels of bad_plugin.cpp, for
+// tests.
 #ifndef QKVET_CORE_BAD_PLUGIN_CALLS_H_
 #define QKVET_CORE_BAD_PLUGIN_CALLS_H_
 
@@ -33,14 +34,15 @@ inline SandboxOptions quick_options() {
 }
 
 inline std::unique_ptr<Executor> sandbox(
-    const SandboxOptions& options = quick_options()) {
-  Opened opened = open_sandbox({plugin("bad"), ""}, options);
+    const SandboxOptions& options = quick_options(),
+    const std::string& name = "bad") {
+  Opened opened = open_sandbox({plugin(name), ""}, options);
   EXPECT_NE(opened.executor, nullptr) << opened.error;
   return std::move(opened.executor);
 }
 
-inline std::unique_ptr<Executor> in_process() {
-  Opened opened = open_in_process({plugin("bad"), ""});
+inline std::unique_ptr<Executor> in_process(const std::string& name = "bad") {
+  Opened opened = open_in_process({plugin(name), ""});
   EXPECT_NE(opened.executor, nullptr) << opened.error;
   return std::move(opened.executor);
 }
@@ -54,12 +56,14 @@ struct Inputs {
     call.q = call.k = call.v = reinterpret_cast<const std::byte*>(data.data());
   }
   std::vector<float> data = std::vector<float>(4096);
-  ForwardCall call;
+  KernelCall call;
 };
 
-inline int number_of(const Executor& executor, const std::string& name) {
+inline int number_of(const Executor& executor, const std::string& name,
+                     const std::string& family = "bad") {
   for (size_t i = 0; i < executor.kernels().size(); ++i)
-    if (executor.kernels()[i].name == "bad/" + name) return static_cast<int>(i);
+    if (executor.kernels()[i].name == family + "/" + name)
+      return static_cast<int>(i);
   ADD_FAILURE() << "no kernel " << name;
   return -1;
 }

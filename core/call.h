@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One forward call as data: what goes in, what came of it. Only executors
+// One call of a kernel as data: what goes in, what came of it. Only executors
 // (core/executor.h) turn the one into the other.
 #ifndef QKVET_CORE_CALL_H_
 #define QKVET_CORE_CALL_H_
@@ -23,13 +23,69 @@ enum class Placement : uint8_t {
 };
 inline constexpr int kPlacementCount = 3;
 
-enum class TensorName : uint8_t { kQ, kK, kV, kO, kLse, kWeights };
-inline constexpr int kTensorCount = 6;
-const char* tensor_name(TensorName tensor);  // "q", "k", ..., "weights"
+enum class TensorName : uint8_t {
+  // Inputs.
+  kQ,
+  kK,
+  kV,
+  kX,
+  kWq,
+  kWk,
+  kWv,
+  kWo,
+  kBq,
+  kBk,
+  kBv,
+  kBo,
+  // Outputs.
+  kO,
+  kLse,
+  kWeights,
+  kY,
+  kStageQ,
+  kStageK,
+  kStageV,
+  kAttended
+};
+inline constexpr int kTensorCount = 20;
+inline constexpr int kInputCount = 12;
+inline constexpr int kOutputCount = kTensorCount - kInputCount;
+// "q", "k", ..., "weights"; the stages of a layer are "q", "k", "v" again.
+const char* tensor_name(TensorName tensor);
+
+// What the kernel is asked to do.
+enum class Operation : uint8_t {
+  kForward,
+  kLayer,
+  // A story: create, and then commands to what it made. The cache lives until
+  // the next create.
+  kCacheCreate,
+  kCacheStep,
+  kCacheReset,
+  kCacheTruncate
+};
+
+// A contradiction that is put into a call on purpose: the kernel must refuse.
+enum class Mistake : uint8_t {
+  kNone,
+  kKeyWidth,     // layer: w_k has one column more; step: k has d + 1 channels
+  kValueAbsent,  // step: k without v
+  kHeads,        // layer: one more head, which does not divide the columns
+  kInputRows,    // layer: w_q has D + 1 rows
+  kOutputRows,   // layer: w_o has one row more
+  kBiasExtent    // layer: b_q has one element more
+};
 
 // The inputs are packed, row-major, in their storage type, and must outlive
-// the call.
-struct ForwardCall {
+// the call. What is null is absent.
+//
+// A layer has Tq = Tk = T and x [B,T,D], in one storage type (q_dtype). A
+// cache is created with B sequences and `tokens` as capacity, for the heads
+// and widths of the shape; a step takes Tk new tokens (k, v) and Tq queries,
+// with B = 1, either of them 0 if it takes none; truncate keeps `tokens`.
+struct KernelCall {
+  Operation operation = Operation::kForward;
+  Mistake mistake = Mistake::kNone;
   Shape shape;
   Dtype q_dtype = Dtype::kF32;
   Dtype kv_dtype = Dtype::kF32;
@@ -39,22 +95,39 @@ struct ForwardCall {
   bool want_lse = false;
   bool want_weights = false;
   Placement placement = Placement::kEnd;
+  int threads = 1;            // that the call may use, and parallel_for uses
   double oracle_seconds = 0;  // time of the oracle, for the limit on a hang
   const std::byte* q = nullptr;
   const std::byte* k = nullptr;
   const std::byte* v = nullptr;
+
+  const std::byte* x = nullptr;    // [B,T,D]
+  const std::byte* w_q = nullptr;  // [D,H*d]
+  const std::byte* w_k = nullptr;  // [D,Hkv*d]
+  const std::byte* w_v = nullptr;  // [D,Hkv*dv]
+  const std::byte* w_o = nullptr;  // [H*dv,D]
+  const std::byte* b_q = nullptr;  // [H*d], optional as all biases
+  const std::byte* b_k = nullptr;  // [Hkv*d]
+  const std::byte* b_v = nullptr;  // [Hkv*dv]
+  const std::byte* b_o = nullptr;  // [D]
+  bool unbatched = false;          // x and y are [T,D]; B = 1
+  bool want_stages = false;
+
+  int64_t sequence = 0;
+  int64_t tokens = 0;
 };
 
 enum class CallStatus : uint8_t {
   kDone,         // forward() returned QKVET_OK
   kUnsupported,  // supports() or the capabilities say no
   kUnavailable,  // the context could not be opened
-  kRefused,      // forward() returned an error after supports() had said yes
+  kRefused,      // an error, for forward() after supports() had said yes
   kFault,        // a guard page or a read-only input was touched
   kCrash,        // any other deadly signal, abort, exit or exception
   kHang,
   kOutOfMemory,
-  kNotRun  // an earlier call of the batch hung or took all memory
+  kNotRun  // an earlier call of the batch hung or took all memory, or of the
+           // story ended its process
 };
 
 // A touch outside a tensor, or a write into an input.
@@ -71,8 +144,9 @@ struct MemoryFault {
 
 struct CallOutcome {
   CallStatus status = CallStatus::kDone;
-  std::string text;    // the kernel's reason, or what the signal was
-  std::string output;  // last lines that a crashed kernel printed
+  std::string text;          // the kernel's reason, or what the signal was
+  bool gave_reason = false;  // a kernel that says no: whether it says why
+  std::string output;        // last lines that a crashed kernel printed
   std::optional<MemoryFault> fault;     // kFault: what the guard pages saw
   std::optional<MemoryFault> damage;    // a canary that was overwritten
   bool dirty_environment = false;       // MXCSR or rounding mode left changed
@@ -85,7 +159,19 @@ struct CallOutcome {
   std::vector<std::byte> o;        // [B,H,Tq,dv]
   std::vector<std::byte> lse;      // [B,H,Tq]
   std::vector<std::byte> weights;  // [B,H,Tq,Tk]
+  std::vector<std::byte> y;        // [B,T,D]
+  // The stages of a layer, in KernelInfo::stage_dtype().
+  std::vector<std::byte> stage_q;   // [B,H,T,d]
+  std::vector<std::byte> stage_k;   // [B,Hkv,T,d]
+  std::vector<std::byte> stage_v;   // [B,Hkv,T,dv]
+  std::vector<std::byte> attended;  // [B,H,T,dv]
+
+  // After a call to a cache: tokens held, sequence by sequence.
+  std::vector<int64_t> lengths;
 };
+
+// Most sequences that a story can have.
+inline constexpr int64_t kMostSequences = 8;
 
 }  // namespace qkvet
 

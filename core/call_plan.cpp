@@ -25,6 +25,144 @@ bool countable(int ndim, const std::array<int64_t, 4>& shape) {
   return true;
 }
 
+// Extents of a matrix are products: too large is the same as infinite.
+int64_t times(int64_t a, int64_t b) {
+  return a > 0 && b > kMostElements / a ? kMostElements + 1 : a * b;
+}
+
+struct Row {
+  int ndim = 0;
+  Dtype dtype = Dtype::kF32;
+  std::array<int64_t, 4> shape{};
+};
+
+class Rows {
+ public:
+  Row& operator[](TensorName tensor) {
+    return rows_[static_cast<size_t>(tensor)];
+  }
+
+ private:
+  std::array<Row, kTensorCount> rows_{};
+};
+
+Dtype lse_dtype(const KernelCall& call) {
+  return call.o_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
+}
+
+void add_forward(const KernelCall& call, Rows* rows) {
+  const Shape& s = call.shape;
+  (*rows)[TensorName::kQ] = {4, call.q_dtype, {s.B, s.H, s.Tq, s.d}};
+  (*rows)[TensorName::kK] = {4, call.kv_dtype, {s.B, s.Hkv, s.Tk, s.d}};
+  (*rows)[TensorName::kV] = {4, call.kv_dtype, {s.B, s.Hkv, s.Tk, s.dv}};
+  (*rows)[TensorName::kO] = {4, call.o_dtype, {s.B, s.H, s.Tq, s.dv}};
+  if (call.want_lse)
+    (*rows)[TensorName::kLse] = {3, lse_dtype(call), {s.B, s.H, s.Tq}};
+  if (call.want_weights)
+    (*rows)[TensorName::kWeights] = {4, call.o_dtype, {s.B, s.H, s.Tq, s.Tk}};
+}
+
+// What a step does not take is absent, not empty.
+void add_step(const KernelCall& call, Rows* rows) {
+  add_forward(call, rows);
+  const Shape& s = call.shape;
+  if (s.Tk == 0) (*rows)[TensorName::kK] = (*rows)[TensorName::kV] = {};
+  if (s.Tq == 0)
+    for (const auto name : {TensorName::kQ, TensorName::kO, TensorName::kLse})
+      (*rows)[name] = {};
+}
+
+void add_layer(const KernelCall& call, Dtype stage, Rows* rows) {
+  const Shape& s = call.shape;
+  const Dtype type = call.q_dtype;
+  const int64_t q_width = times(s.H, s.d);
+  const int64_t k_width = times(s.Hkv, s.d);
+  const int64_t v_width = times(s.Hkv, s.dv);
+  const int64_t o_width = times(s.H, s.dv);
+  Row x = {3, type, {s.B, s.Tq, s.D}};
+  if (call.unbatched) x = {2, type, {s.Tq, s.D}};
+  (*rows)[TensorName::kX] = x;
+  (*rows)[TensorName::kWq] = {2, type, {s.D, q_width}};
+  (*rows)[TensorName::kWk] = {2, type, {s.D, k_width}};
+  (*rows)[TensorName::kWv] = {2, type, {s.D, v_width}};
+  (*rows)[TensorName::kWo] = {2, type, {o_width, s.D}};
+  if (call.b_q != nullptr) (*rows)[TensorName::kBq] = {1, type, {q_width}};
+  if (call.b_k != nullptr) (*rows)[TensorName::kBk] = {1, type, {k_width}};
+  if (call.b_v != nullptr) (*rows)[TensorName::kBv] = {1, type, {v_width}};
+  if (call.b_o != nullptr) (*rows)[TensorName::kBo] = {1, type, {s.D}};
+  (*rows)[TensorName::kY] = {x.ndim, call.o_dtype, x.shape};
+  if (!call.want_stages) return;
+  (*rows)[TensorName::kStageQ] = {4, stage, {s.B, s.H, s.Tq, s.d}};
+  (*rows)[TensorName::kStageK] = {4, stage, {s.B, s.Hkv, s.Tq, s.d}};
+  (*rows)[TensorName::kStageV] = {4, stage, {s.B, s.Hkv, s.Tq, s.dv}};
+  (*rows)[TensorName::kAttended] = {4, stage, {s.B, s.H, s.Tq, s.dv}};
+}
+
+// The tensors of a call without its mistake.
+Rows right_rows(const KernelCall& call, Dtype stage) {
+  Rows rows;
+  switch (call.operation) {
+    case Operation::kForward:
+      add_forward(call, &rows);
+      break;
+    case Operation::kLayer:
+      add_layer(call, stage, &rows);
+      break;
+    case Operation::kCacheStep:
+      add_step(call, &rows);
+      break;
+    default:  // no tensors
+      break;
+  }
+  return rows;
+}
+
+void add_mistake(const KernelCall& call, Rows* rows) {
+  const bool layer = call.operation == Operation::kLayer;
+  switch (call.mistake) {
+    case Mistake::kKeyWidth:
+      if (layer)
+        ++(*rows)[TensorName::kWk].shape[1];
+      else
+        ++(*rows)[TensorName::kK].shape[3];
+      break;
+    case Mistake::kValueAbsent:
+      (*rows)[TensorName::kV] = {};
+      break;
+    case Mistake::kInputRows:
+      ++(*rows)[TensorName::kWq].shape[0];
+      break;
+    case Mistake::kOutputRows:
+      ++(*rows)[TensorName::kWo].shape[0];
+      break;
+    case Mistake::kBiasExtent:
+      ++(*rows)[TensorName::kBq].shape[0];
+      break;
+    case Mistake::kNone:
+    case Mistake::kHeads:  // no tensor's
+      break;
+  }
+}
+
+void plan_scalars(const KernelCall& call, CallPlan* plan) {
+  const Shape& s = call.shape;
+  plan->operation = call.operation;
+  plan->causal = call.causal;
+  plan->scale_given = call.scale.has_value();
+  plan->scale = call.scale.value_or(0);
+  plan->threads = call.threads;
+  plan->heads = s.H + (call.mistake == Mistake::kHeads ? 1 : 0);
+  plan->kv_heads = s.Hkv;
+  plan->d = s.d;
+  plan->dv = s.dv;
+  plan->q_dtype = call.q_dtype;
+  plan->kv_dtype = call.kv_dtype;
+  plan->o_dtype = call.o_dtype;
+  if (call.operation == Operation::kCacheCreate) plan->sequences = s.B;
+  plan->sequence = call.sequence;
+  plan->tokens = call.tokens;
+}
+
 }  // namespace
 
 int64_t window_bytes(int size_class) { return page_bytes() << size_class; }
@@ -48,26 +186,13 @@ int64_t CallPlan::window_total() const {
   return total;
 }
 
-bool plan_call(const ForwardCall& call, int64_t alignment, CallPlan* plan,
+bool plan_call(const KernelCall& call, const KernelInfo& kernel, CallPlan* plan,
                std::string* why) {
-  const Shape& s = call.shape;
-  const Dtype lse_dtype =
-      call.o_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
-  const struct {
-    int ndim;
-    Dtype dtype;
-    std::array<int64_t, 4> shape;
-  } rows[kTensorCount] = {
-      {4, call.q_dtype, {s.B, s.H, s.Tq, s.d}},
-      {4, call.kv_dtype, {s.B, s.Hkv, s.Tk, s.d}},
-      {4, call.kv_dtype, {s.B, s.Hkv, s.Tk, s.dv}},
-      {4, call.o_dtype, {s.B, s.H, s.Tq, s.dv}},
-      {call.want_lse ? 3 : 0, lse_dtype, {s.B, s.H, s.Tq, 0}},
-      {call.want_weights ? 4 : 0, call.o_dtype, {s.B, s.H, s.Tq, s.Tk}},
-  };
+  Rows rows = right_rows(call, kernel.stage_dtype(call.q_dtype));
+  add_mistake(call, &rows);
   *plan = {};
   for (int t = 0; t < kTensorCount; ++t) {
-    const auto& row = rows[t];
+    const Row& row = rows[static_cast<TensorName>(t)];
     if (row.ndim == 0) continue;
     TensorSpec& spec = plan->tensors[t];
     const bool fits = countable(row.ndim, row.shape);
@@ -78,12 +203,19 @@ bool plan_call(const ForwardCall& call, int64_t alignment, CallPlan* plan,
       return false;
     }
     make_unit_strides_absurd(spec);
-    plan->places[t] = place_tensor(spec, call.placement, alignment);
+    plan->places[t] =
+        place_tensor(spec, call.placement, kernel.capabilities.alignment);
   }
-  plan->causal = call.causal;
-  plan->scale_given = call.scale.has_value();
-  plan->scale = call.scale.value_or(0);
+  plan_scalars(call, plan);
   return true;
+}
+
+TensorSpec given_part(const KernelCall& call, TensorName tensor,
+                      const TensorSpec& planned) {
+  if (call.mistake == Mistake::kNone) return planned;
+  TensorSpec given = planned;
+  given.shape = right_rows(call, planned.dtype)[tensor].shape;
+  return given;
 }
 
 }  // namespace qkvet

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/call.h"
+#include "core/kernel_info.h"
 #include "core/tensor.h"
 
 namespace qkvet {
@@ -32,19 +33,40 @@ Place place_tensor(const TensorSpec& spec, Placement placement,
 struct CallPlan {
   std::array<TensorSpec, kTensorCount> tensors{};
   std::array<Place, kTensorCount> places{};
+  Operation operation = Operation::kForward;
   Causal causal = Causal::kNone;
   bool scale_given = false;
   float scale = 0;
+  int32_t threads = 1;
+
+  int64_t heads = 0;  // a layer: as the call says, right or wrong
+  int64_t kv_heads = 0;
+
+  // What a cache is created for.
+  int64_t d = 0;
+  int64_t dv = 0;
+  Dtype q_dtype = Dtype::kF32;
+  Dtype kv_dtype = Dtype::kF32;
+  Dtype o_dtype = Dtype::kF32;
+
+  int64_t sequences = 0;  // of the cache that is created, or acted upon
+  int64_t sequence = 0;
+  int64_t tokens = 0;  // the capacity, or what truncate keeps
 
   int64_t window_total() const;  // bytes of all windows
 };
 
 inline bool is_output(TensorName tensor) { return tensor >= TensorName::kO; }
 
-// False with a line in *why if the call makes no sense or is too large for any
-// window.
-bool plan_call(const ForwardCall& call, int64_t alignment, CallPlan* plan,
+// False with a line in *why if the call is too large for any window. The call's
+// mistake is in the plan: its tensors are as large as they claim to be.
+bool plan_call(const KernelCall& call, const KernelInfo& kernel, CallPlan* plan,
                std::string* why);
+
+// `planned` as far as the caller gave data for it: the elements that only a
+// mistake added lie in its gaps.
+TensorSpec given_part(const KernelCall& call, TensorName tensor,
+                      const TensorSpec& planned);
 
 }  // namespace qkvet
 

@@ -2,6 +2,7 @@
 #include "core/capability.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 namespace qkvet {
 namespace {
@@ -21,42 +22,142 @@ std::string broken_rule(const char* name, int64_t extent,
   return "";
 }
 
-// "" if the extents belong together.
-std::string contradiction(const ForwardCall& call) {
+bool is_missing(const std::byte* data, std::initializer_list<int64_t> shape) {
+  return data == nullptr && std::min(shape) > 0;
+}
+
+std::string forward_contradiction(const KernelCall& call) {
   const Shape& s = call.shape;
-  if (std::min({s.B, s.H, s.Hkv, s.Tq, s.Tk, s.d, s.dv}) < 0)
+  if (is_missing(call.q, {s.B, s.H, s.Tq, s.d}) ||
+      is_missing(call.k, {s.B, s.Hkv, s.Tk, s.d}) ||
+      is_missing(call.v, {s.B, s.Hkv, s.Tk, s.dv}))
+    return "an input is missing";
+  return call.mistake == Mistake::kNone ? "" : "forward() has no such mistake";
+}
+
+std::string layer_contradiction(const KernelCall& call) {
+  const Shape& s = call.shape;
+  if (s.Tq != s.Tk) return "a layer has Tq = Tk";
+  if (call.unbatched && s.B != 1) return "a batch cannot be unbatched";
+  if (call.kv_dtype != call.q_dtype || call.o_dtype != call.q_dtype)
+    return "a layer has one storage type";
+  if (call.want_lse || call.want_weights)
+    return "a layer gives neither lse nor weights";
+  if (is_missing(call.x, {s.B, s.Tq, s.D}) ||
+      is_missing(call.w_q, {s.D, s.H, s.d}) ||
+      is_missing(call.w_k, {s.D, s.Hkv, s.d}) ||
+      is_missing(call.w_v, {s.D, s.Hkv, s.dv}) ||
+      is_missing(call.w_o, {s.H, s.dv, s.D}))
+    return "an input is missing";
+  if (call.mistake == Mistake::kValueAbsent)
+    return "a layer has no such mistake";
+  const bool bias = call.mistake == Mistake::kBiasExtent;
+  return bias && call.b_q == nullptr ? "an input is missing" : "";
+}
+
+std::string create_contradiction(const KernelCall& call) {
+  if (call.shape.B > kMostSequences)
+    return "more than " + std::to_string(kMostSequences) + " sequences";
+  if (call.tokens < 0) return "the capacity is negative";
+  return call.mistake == Mistake::kNone ? "" : "create() has no such mistake";
+}
+
+// Sequences that are not there, and too many tokens, are for the kernel to
+// refuse.
+std::string step_contradiction(const KernelCall& call) {
+  const Shape& s = call.shape;
+  if (s.B != 1) return "a step is one sequence's";
+  if (call.want_weights) return "a step gives no weights";
+  if (is_missing(call.q, {s.H, s.Tq, s.d}) ||
+      is_missing(call.k, {s.Hkv, s.Tk, s.d}) ||
+      is_missing(call.v, {s.Hkv, s.Tk, s.dv}))
+    return "an input is missing";
+  if (call.mistake == Mistake::kNone) return "";
+  if (call.mistake != Mistake::kKeyWidth &&
+      call.mistake != Mistake::kValueAbsent)
+    return "step() has no such mistake";
+  return s.Tk == 0 ? "a mistake of k and v without them" : "";
+}
+
+// "" if the call belongs together.
+std::string contradiction(const KernelCall& call) {
+  const Shape& s = call.shape;
+  if (std::min({s.B, s.H, s.Hkv, s.Tq, s.Tk, s.d, s.dv, s.D}) < 0)
     return "an extent is negative";
   if (s.Hkv == 0 ? s.H != 0 : s.H % s.Hkv != 0)
     return "H is not a multiple of Hkv";
-  const bool keys = std::min({s.B, s.Hkv, s.Tk}) > 0;
-  if ((call.q == nullptr && std::min({s.B, s.H, s.Tq, s.d}) > 0) ||
-      (call.k == nullptr && keys && s.d > 0) ||
-      (call.v == nullptr && keys && s.dv > 0))
-    return "an input is missing";
+  switch (call.operation) {
+    case Operation::kForward:
+      return forward_contradiction(call);
+    case Operation::kLayer:
+      return layer_contradiction(call);
+    case Operation::kCacheCreate:
+      return create_contradiction(call);
+    case Operation::kCacheStep:
+      return step_contradiction(call);
+    default:
+      return call.mistake == Mistake::kNone ? "" : "there is no such mistake";
+  }
+}
+
+// What the operation needs beyond the options that all have in common.
+std::string missing_table(const KernelInfo& kernel, const KernelCall& call) {
+  const auto lacks = [&](uint64_t option) {
+    return (kernel.layer_options & option) == 0;
+  };
+  if (call.operation == Operation::kForward)
+    return kernel.has_forward ? "" : "no forward is declared";
+  if (call.operation != Operation::kLayer) {
+    if (!kernel.has_cache) return "no cache is declared";
+    const bool cuts = call.operation == Operation::kCacheTruncate;
+    return cuts && !kernel.has_truncate ? "truncate is not offered" : "";
+  }
+  if (!kernel.has_layer) return "no layer is declared";
+  if ((call.b_q != nullptr || call.b_k != nullptr || call.b_v != nullptr ||
+       call.b_o != nullptr) &&
+      lacks(QKVET_LAYER_BIASES))
+    return "biases of a layer are not declared";
+  if (call.want_stages && lacks(QKVET_LAYER_STAGES))
+    return "stages of a layer are not declared";
+  if (call.unbatched && lacks(QKVET_LAYER_UNBATCHED))
+    return "an unbatched layer is not declared";
   return "";
 }
 
-std::string missing_option(const KernelInfo& kernel, const ForwardCall& call) {
+// Extents of 0 that say nothing: a step may have no queries or no tokens, and
+// only layers have a model width.
+bool has_empty_extent(const KernelCall& call) {
   const Shape& s = call.shape;
+  if (std::min({s.B, s.H, s.Hkv, s.d, s.dv}) == 0) return true;
+  if (call.operation == Operation::kLayer) return std::min(s.Tq, s.D) == 0;
+  return call.operation == Operation::kForward && std::min(s.Tq, s.Tk) == 0;
+}
+
+std::string missing_option(const KernelInfo& kernel, const KernelCall& call) {
+  const Shape& s = call.shape;
+  const bool forward = call.operation == Operation::kForward;
+  // A cache is causal by its nature, and its scale is fixed when it is made.
+  const bool masked = forward || call.operation == Operation::kLayer;
+  const bool scaled = call.operation != Operation::kCacheStep;
   const struct {
     bool wanted;
     uint64_t option;
     const char* text;
   } rows[] = {
-      {call.causal == Causal::kTopLeft, QKVET_OPTION_CAUSAL_TOP_LEFT,
+      {masked && call.causal == Causal::kTopLeft, QKVET_OPTION_CAUSAL_TOP_LEFT,
        "causal from the top left"},
-      {call.causal == Causal::kBottomRight, QKVET_OPTION_CAUSAL_BOTTOM_RIGHT,
-       "causal from the bottom right"},
-      {call.scale.has_value(), QKVET_OPTION_SCALE, "a given scale"},
-      {!call.scale.has_value(), QKVET_OPTION_DEFAULT_SCALE,
+      {masked && call.causal == Causal::kBottomRight,
+       QKVET_OPTION_CAUSAL_BOTTOM_RIGHT, "causal from the bottom right"},
+      {scaled && call.scale.has_value(), QKVET_OPTION_SCALE, "a given scale"},
+      {scaled && !call.scale.has_value(), QKVET_OPTION_DEFAULT_SCALE,
        "the default scale"},
       {call.want_lse, QKVET_OPTION_LSE, "lse"},
       {call.want_weights, QKVET_OPTION_WEIGHTS, "weights"},
       {s.Hkv < s.H, QKVET_OPTION_GROUPED_HEADS, "grouped heads (Hkv < H)"},
       {s.dv != s.d, QKVET_OPTION_VALUE_WIDTH, "a value width (dv != d)"},
-      {s.Tq != s.Tk, QKVET_OPTION_CROSS_LENGTHS, "cross lengths (Tq != Tk)"},
-      {std::min({s.B, s.H, s.Hkv, s.Tq, s.Tk, s.d, s.dv}) == 0,
-       QKVET_OPTION_EMPTY_EXTENTS, "empty extents"},
+      {forward && s.Tq != s.Tk, QKVET_OPTION_CROSS_LENGTHS,
+       "cross lengths (Tq != Tk)"},
+      {has_empty_extent(call), QKVET_OPTION_EMPTY_EXTENTS, "empty extents"},
   };
   for (const auto& row : rows)
     if (row.wanted && !kernel.has_option(row.option))
@@ -65,7 +166,7 @@ std::string missing_option(const KernelInfo& kernel, const ForwardCall& call) {
 }
 
 std::string missing_dtypes(const qkvet_capabilities& capabilities,
-                           const ForwardCall& call) {
+                           const KernelCall& call) {
   constexpr qkvet_dtype kF32Abi = {QKVET_DTYPE_FLOAT, 32, 1};
   constexpr qkvet_dtype_rule kDefaultRule = {kF32Abi, kF32Abi, kF32Abi};
   const bool listed = capabilities.dtype_count > 0;
@@ -82,8 +183,11 @@ std::string missing_dtypes(const qkvet_capabilities& capabilities,
          std::string(dtype_name(call.o_dtype)) + " is not declared";
 }
 
+// The rules for Tq and Tk speak of forward() alone.
 std::string broken_extent(const qkvet_capabilities& capabilities,
-                          const Shape& s) {
+                          const KernelCall& call) {
+  const Shape& s = call.shape;
+  const bool forward = call.operation == Operation::kForward;
   const struct {
     const char* name;
     int64_t extent;
@@ -92,8 +196,8 @@ std::string broken_extent(const qkvet_capabilities& capabilities,
       {"d", s.d, capabilities.d},
       {"dv", s.dv, capabilities.dv},
       {"H / Hkv", s.Hkv == 0 ? 0 : s.group(), capabilities.group},
-      {"Tq", s.Tq, capabilities.tq},
-      {"Tk", s.Tk, capabilities.tk},
+      {"Tq", forward ? s.Tq : 0, capabilities.tq},
+      {"Tk", forward ? s.Tk : 0, capabilities.tk},
   };
   for (const auto& row : rows) {
     std::string broken = broken_rule(row.name, row.extent, row.rule);
@@ -102,27 +206,37 @@ std::string broken_extent(const qkvet_capabilities& capabilities,
   return "";
 }
 
-// Calls come in CPU memory, contiguous [B, H, T, d].
-std::string foreign_memory(const qkvet_capabilities& capabilities) {
+// Calls come in CPU memory, contiguous [B, H, T, d]; the matrices of a layer
+// are no such tensors.
+std::string foreign_memory(const qkvet_capabilities& capabilities,
+                           const KernelCall& call) {
   if (capabilities.devices != 0 &&
       (capabilities.devices >> QKVET_DEVICE_CPU & 1) == 0)
     return "CPU memory is not declared";
-  if (capabilities.layouts != 0 &&
+  if (call.operation != Operation::kLayer && capabilities.layouts != 0 &&
       (capabilities.layouts & (QKVET_LAYOUT_BHTD | QKVET_LAYOUT_ANY_STRIDES)) ==
           0)
     return "contiguous [B, H, T, d] is not declared";
   return "";
 }
 
+// Reset and truncate have no tensors and no options.
+bool has_numbers_only(const KernelCall& call) {
+  return call.operation == Operation::kCacheReset ||
+         call.operation == Operation::kCacheTruncate;
+}
+
 }  // namespace
 
-bool capability_allows(const KernelInfo& kernel, const ForwardCall& call,
+bool capability_allows(const KernelInfo& kernel, const KernelCall& call,
                        std::string* why) {
   *why = contradiction(call);
-  if (why->empty()) *why = foreign_memory(kernel.capabilities);
+  if (why->empty()) *why = missing_table(kernel, call);
+  if (!why->empty() || has_numbers_only(call)) return why->empty();
+  *why = foreign_memory(kernel.capabilities, call);
   if (why->empty()) *why = missing_dtypes(kernel.capabilities, call);
   if (why->empty()) *why = missing_option(kernel, call);
-  if (why->empty()) *why = broken_extent(kernel.capabilities, call.shape);
+  if (why->empty()) *why = broken_extent(kernel.capabilities, call);
   return why->empty();
 }
 

@@ -11,7 +11,7 @@
 namespace qkvet {
 
 // False with a reason of one line in *why.
-bool capability_allows(const KernelInfo& kernel, const ForwardCall& call,
+bool capability_allows(const KernelInfo& kernel, const KernelCall& call,
                        std::string* why);
 
 }  // namespace qkvet

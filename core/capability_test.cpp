@@ -11,8 +11,8 @@ namespace {
 constexpr std::byte kData[1] = {};
 
 // Allowed by a kernel that declares a default scale and nothing else.
-ForwardCall plain_call() {
-  ForwardCall call;
+KernelCall plain_call() {
+  KernelCall call;
   call.shape = {1, 2, 2, 8, 8, 16, 16};
   call.q = call.k = call.v = kData;
   return call;
@@ -25,9 +25,9 @@ KernelInfo plain_kernel() {
 }
 
 // The reason against the call; "" if it is allowed.
-std::string reason(const std::function<void(ForwardCall&)>& change_call,
+std::string reason(const std::function<void(KernelCall&)>& change_call,
                    uint64_t more_options = 0) {
-  ForwardCall call = plain_call();
+  KernelCall call = plain_call();
   KernelInfo kernel = plain_kernel();
   kernel.capabilities.options |= more_options;
   change_call(call);
@@ -52,7 +52,7 @@ TEST(Capability, PlainCallIsAllowed) {
 
 TEST(Capability, EveryOptionIsNeeded) {
   const struct {
-    std::function<void(ForwardCall&)> change;
+    std::function<void(KernelCall&)> change;
     uint64_t option;
     const char* why;
   } rows[] = {
@@ -85,7 +85,7 @@ TEST(Capability, DefaultScaleIsAnOption) {
 }
 
 TEST(Capability, DtypesGoTogether) {
-  const auto halves = [](ForwardCall& c) {
+  const auto halves = [](KernelCall& c) {
     c.q_dtype = c.kv_dtype = c.o_dtype = Dtype::kF16;
   };
   EXPECT_EQ(reason(halves), "q f16, kv f16, o f16 is not declared");
@@ -93,7 +93,7 @@ TEST(Capability, DtypesGoTogether) {
   const auto f16 = dtype_to_abi(Dtype::kF16);
   kernel.capabilities.dtype_count = 1;
   kernel.capabilities.dtypes[0] = {f16, f16, f16};
-  ForwardCall call = plain_call();
+  KernelCall call = plain_call();
   std::string why;
   EXPECT_FALSE(capability_allows(kernel, call, &why));
   halves(call);
@@ -151,6 +151,158 @@ TEST(Capability, ContradictionsAreNoCalls) {
                 },
                 ~uint64_t{0}),
             "");
+}
+
+// Allowed by plain_kernel() with a plain layer.
+KernelCall layer_call() {
+  KernelCall call;
+  call.operation = Operation::kLayer;
+  call.shape = {1, 2, 2, 8, 8, 16, 16, 32};
+  call.x = call.w_q = call.w_k = call.w_v = call.w_o = kData;
+  return call;
+}
+
+KernelCall cache_call(Operation operation) {
+  KernelCall call;
+  call.operation = operation;
+  call.shape = {1, 2, 2, 0, 3, 16, 16};
+  call.k = call.v = kData;
+  call.tokens = 9;
+  return call;
+}
+
+// The reason of a kernel that has all tables, and these options.
+std::string reason_of_tables(KernelCall call,
+                             const std::function<void(KernelCall&)>& change,
+                             const std::function<void(KernelInfo&)>& allow) {
+  KernelInfo kernel = plain_kernel();
+  kernel.has_layer = kernel.has_cache = kernel.has_truncate = true;
+  allow(kernel);
+  change(call);
+  std::string why;
+  const bool allowed = capability_allows(kernel, call, &why);
+  EXPECT_EQ(allowed, why.empty());
+  return why;
+}
+
+struct TableRow {
+  KernelCall call;
+  std::function<void(KernelCall&)> change;
+  std::function<void(KernelInfo&)> allow;
+  const char* why;
+};
+
+template <uint64_t option>
+void declare(KernelInfo& kernel) {
+  kernel.capabilities.options |= option;
+}
+template <uint64_t option>
+void declare_layer(KernelInfo& kernel) {
+  kernel.layer_options |= option;
+}
+
+TEST(Capability, LayersAndCachesNeedTheirOptions) {
+  const auto nothing = [](auto&) {};
+  const KernelCall layer = layer_call();
+  const KernelCall create = cache_call(Operation::kCacheCreate);
+  const KernelCall step = cache_call(Operation::kCacheStep);
+  const TableRow rows[] = {
+      {layer, [](auto& c) { c.b_o = kData; }, declare_layer<QKVET_LAYER_BIASES>,
+       "biases of a layer are"},
+      {layer, [](auto& c) { c.want_stages = true; },
+       declare_layer<QKVET_LAYER_STAGES>, "stages of a layer are"},
+      {layer, [](auto& c) { c.unbatched = true; },
+       declare_layer<QKVET_LAYER_UNBATCHED>, "an unbatched layer is"},
+      {layer, [](auto& c) { c.causal = Causal::kBottomRight; },
+       declare<QKVET_OPTION_CAUSAL_BOTTOM_RIGHT>,
+       "causal from the bottom right is"},
+      {layer, [](auto& c) { c.shape.D = 0; },
+       declare<QKVET_OPTION_EMPTY_EXTENTS>, "empty extents is"},
+      {create, [](auto& c) { c.scale = 2; }, declare<QKVET_OPTION_SCALE>,
+       "a given scale is"},
+      {create, [](auto& c) { c.shape.Hkv = 1; },
+       declare<QKVET_OPTION_GROUPED_HEADS>, "grouped heads (Hkv < H) is"},
+      {create, [](auto& c) { c.shape.dv = 1; },
+       declare<QKVET_OPTION_VALUE_WIDTH>, "a value width (dv != d) is"},
+      {step, [](auto& c) { c.want_lse = true; }, declare<QKVET_OPTION_LSE>,
+       "lse is"},
+  };
+  for (const TableRow& row : rows) {
+    EXPECT_EQ(reason_of_tables(row.call, nothing, nothing), "");
+    EXPECT_EQ(reason_of_tables(row.call, row.change, nothing),
+              row.why + std::string(" not declared"));
+    EXPECT_EQ(reason_of_tables(row.call, row.change, row.allow), "");
+  }
+  // Of forward() alone: a step has no causal mask and no scale of its own, and
+  // its two lengths differ.
+  const auto narrow = [](KernelInfo& kernel) {
+    kernel.capabilities.options = 0;
+    kernel.capabilities.tk = {9, 0, 0};
+    kernel.capabilities.d = {16, 16, 0};
+  };
+  EXPECT_EQ(reason_of_tables(step, nothing, narrow), "");
+  EXPECT_EQ(reason_of_tables(
+                step, [](auto& c) { c.shape.d = c.shape.dv = 8; }, narrow),
+            "d = 8 is below the declared 16");
+}
+
+TEST(Capability, TablesAreNeeded) {
+  const auto nothing = [](auto&) {};
+  const auto bare = [](KernelInfo& kernel) {
+    kernel.has_forward = kernel.has_layer = kernel.has_cache = false;
+  };
+  EXPECT_EQ(reason_of_tables(plain_call(), nothing, bare),
+            "no forward is declared");
+  EXPECT_EQ(reason_of_tables(layer_call(), nothing, bare),
+            "no layer is declared");
+  for (const Operation operation :
+       {Operation::kCacheCreate, Operation::kCacheStep, Operation::kCacheReset,
+        Operation::kCacheTruncate}) {
+    EXPECT_EQ(reason_of_tables(cache_call(operation), nothing, bare),
+              "no cache is declared");
+    EXPECT_EQ(reason_of_tables(cache_call(operation), nothing, nothing), "");
+  }
+  EXPECT_EQ(reason_of_tables(cache_call(Operation::kCacheTruncate), nothing,
+                             [](auto& k) { k.has_truncate = false; }),
+            "truncate is not offered");
+}
+
+TEST(Capability, ContradictionsOfLayersAndCaches) {
+  const KernelCall layer = layer_call();
+  const KernelCall create = cache_call(Operation::kCacheCreate);
+  const KernelCall step = cache_call(Operation::kCacheStep);
+  const auto all = [](KernelInfo& kernel) {
+    kernel.capabilities.options = kernel.layer_options = ~uint64_t{0};
+  };
+  const struct {
+    KernelCall call;
+    std::function<void(KernelCall&)> change;
+    const char* why;
+  } rows[] = {
+      {layer, [](auto& c) { c.shape.Tk = 9; }, "a layer has Tq = Tk"},
+      {layer, [](auto& c) { c.o_dtype = Dtype::kF16; },
+       "a layer has one storage type"},
+      {layer, [](auto& c) { c.w_o = nullptr; }, "an input is missing"},
+      {layer, [](auto& c) { c.want_lse = true; },
+       "a layer gives neither lse nor weights"},
+      {layer, [](auto& c) { c.mistake = Mistake::kBiasExtent; },
+       "an input is missing"},
+      {layer, [](auto& c) { c.mistake = Mistake::kValueAbsent; },
+       "a layer has no such mistake"},
+      {layer, [](auto& c) { c.mistake = Mistake::kInputRows; }, ""},
+      {create, [](auto& c) { c.shape.B = 9; }, "more than 8 sequences"},
+      {create, [](auto& c) { c.tokens = -1; }, "the capacity is negative"},
+      {step, [](auto& c) { c.shape.B = 2; }, "a step is one sequence's"},
+      {step, [](auto& c) { c.v = nullptr; }, "an input is missing"},
+      {step, [](auto& c) { c.mistake = Mistake::kHeads; },
+       "step() has no such mistake"},
+      // For the kernel to refuse.
+      {step, [](auto& c) { c.mistake = Mistake::kValueAbsent; }, ""},
+      {step, [](auto& c) { c.sequence = -1; }, ""},
+      {step, [](auto& c) { c.shape.Tk = 0; }, ""},
+  };
+  for (const auto& row : rows)
+    EXPECT_EQ(reason_of_tables(row.call, row.change, all), row.why);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Case: everything that determines one call, in one text spelling.
+// The Case: everything that determines one call, or one story of calls, in one
+// text spelling.
 #ifndef QKVET_CORE_CASE_H_
 #define QKVET_CORE_CASE_H_
 
@@ -13,6 +14,7 @@
 #include "core/dtype.h"
 #include "core/recipe.h"
 #include "core/shape.h"
+#include "core/story.h"
 
 namespace qkvet {
 
@@ -22,28 +24,50 @@ inline constexpr int64_t kMaxExtent = int64_t{1} << 24;
 inline constexpr int64_t kMaxElements = int64_t{1} << 28;  // of one tensor
 inline constexpr uint64_t kDefaultSeed = 1;
 
+// What a case is about: attention on q, k and v; a KV cache; a layer from X to
+// Y.
+enum class Subject : uint8_t { kAttention, kCache, kLayer };
+
 // One value that replaces what the recipe makes: what shrinking writes.
 struct SetValue {
-  TensorName tensor = TensorName::kQ;  // kQ, kK or kV
-  std::array<int64_t, 4> index{};      // b, h, t, c
+  TensorName tensor = TensorName::kQ;  // an input
+  std::array<int64_t, 4> index{};      // as many as tensor_rank() says
   double value = 0;
 
   friend bool operator==(const SetValue&, const SetValue&) = default;
 };
 
+// The biases of a layer, as bits of Case::biases.
+enum : uint8_t { kBiasQ = 1, kBiasK = 2, kBiasV = 4, kBiasO = 8 };
+
 struct Case {
   Dtype q_dtype = Dtype::kF32;
   Dtype kv_dtype = Dtype::kF32;
   Dtype o_dtype = Dtype::kF32;
+  // Of a layer: D > 0, Tq = Tk = T. Of a story: B sequences; Tk tokens and Tq
+  // queries are the most that one sequence uses.
   Shape shape;
   Causal causal = Causal::kNone;
   std::optional<float> scale;  // absent: left to the kernel
   Recipe q, k, v;
+  Recipe x, w, bias;       // of a layer: x, all four matrices, all biases
+  uint8_t biases = 0;      // of a layer: which ones are given
+  bool unbatched = false;  // of a layer: x is [T,D]
+  int64_t capacity = 0;    // of a story: tokens per sequence
+  Story story;
   uint64_t seed = kDefaultSeed;
   std::vector<SetValue> set;
 
+  Subject subject() const {
+    return shape.D > 0     ? Subject::kLayer
+           : story.empty() ? Subject::kAttention
+                           : Subject::kCache;
+  }
   friend bool operator==(const Case&, const Case&) = default;
 };
+
+// Gives a story's case the Tq and Tk that its story needs.
+void fit_extents_to_story(Case& value);
 
 // The canonical spelling, e.g. "f32,B1,H4,Hkv2,Tq17,Tk33,d64,causal=br,
 // k=onehot,seed=7" (one line): fixed key order, defaults left out.
@@ -59,12 +83,26 @@ ParsedCase parse_case(std::string_view text);
 // "" or one line that says why no tensors can be made of `value`.
 std::string invalid_reason(const Case& value);
 
-// The inputs of a case: exact in double, and as the kernel gets them.
+// The extents of an input, the first tensor_rank() of the four.
+int tensor_rank(TensorName input);
+std::array<int64_t, 4> tensor_extents(const Shape& shape, TensorName input);
+
+inline constexpr int kLayerInputCount = 9;
+
+// The inputs of a case: exact in double, and as the kernel gets them. Those
+// that the case does not have are empty.
 struct Inputs {
   std::vector<double> q;  // [B,H,Tq,d], rounded to storage
   std::vector<double> k;  // [B,Hkv,Tk,d]
   std::vector<double> v;  // [B,Hkv,Tk,dv]
   std::vector<std::byte> q_bytes, k_bytes, v_bytes;  // in the storage types
+  // x, w_q, ..., b_o, in the order of TensorName.
+  std::array<std::vector<double>, kLayerInputCount> layer;
+  std::array<std::vector<std::byte>, kLayerInputCount> layer_bytes;
+
+  std::vector<double>& values(TensorName input);
+  const std::vector<double>& values(TensorName input) const;
+  const std::vector<std::byte>& bytes(TensorName input) const;
 };
 
 // Whether this program can make tensors of the type: f64, f32, f16, bf16.
@@ -72,8 +110,8 @@ bool can_store(Dtype dtype);
 
 // `value` is valid and all its types can be stored.
 Inputs make_inputs(const Case& value);
-// Rounds q, k, v to the storage types and fills the bytes from them; for laws
-// that edit values.
+// Rounds all values to the storage types and fills the bytes from them; for
+// laws that edit values.
 void store_inputs(const Case& value, Inputs& inputs);
 
 // A short fingerprint of the stored inputs (FNV-1a, 32 bits): the same case

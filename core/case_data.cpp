@@ -52,6 +52,35 @@ void store_as(Dtype dtype, std::vector<double>& values,
   }
 }
 
+size_t layer_index(TensorName input) {
+  return static_cast<size_t>(input) - static_cast<size_t>(TensorName::kX);
+}
+
+// A row of a matrix is one input; a bias is one row.
+void fill_layer(const Case& c, Inputs& inputs) {
+  const auto fill_tensor = [&](const Recipe& recipe, TensorName tensor) {
+    const auto e = tensor_extents(c.shape, tensor);
+    std::vector<double>& out = inputs.layer[layer_index(tensor)];
+    if (tensor == TensorName::kX)
+      fill(recipe, c.seed, tensor, e[0], 1, e[1], e[2], out);
+    else if (tensor_rank(tensor) == 2)
+      fill(recipe, c.seed, tensor, 1, 1, e[0], e[1], out);
+    else
+      fill(recipe, c.seed, tensor, 1, 1, 1, e[0], out);
+  };
+  fill_tensor(c.x, TensorName::kX);
+  for (const TensorName matrix :
+       {TensorName::kWq, TensorName::kWk, TensorName::kWv, TensorName::kWo})
+    fill_tensor(c.w, matrix);
+  constexpr std::pair<uint8_t, TensorName> kBiases[] = {
+      {kBiasQ, TensorName::kBq},
+      {kBiasK, TensorName::kBk},
+      {kBiasV, TensorName::kBv},
+      {kBiasO, TensorName::kBo}};
+  for (const auto& [bit, tensor] : kBiases)
+    if ((c.biases & bit) != 0) fill_tensor(c.bias, tensor);
+}
+
 void hash_bytes(const std::vector<std::byte>& bytes, uint32_t& hash) {
   constexpr uint32_t kPrime = 16777619;
   for (const std::byte byte : bytes)
@@ -65,30 +94,101 @@ bool can_store(Dtype dtype) {
          dtype == Dtype::kBf16;
 }
 
+int tensor_rank(TensorName input) {
+  if (input <= TensorName::kV) return 4;
+  if (input == TensorName::kX) return 3;
+  return input <= TensorName::kWo ? 2 : 1;
+}
+
+std::array<int64_t, 4> tensor_extents(const Shape& s, TensorName input) {
+  switch (input) {
+    case TensorName::kQ:
+      return {s.B, s.H, s.Tq, s.d};
+    case TensorName::kK:
+      return {s.B, s.Hkv, s.Tk, s.d};
+    case TensorName::kV:
+      return {s.B, s.Hkv, s.Tk, s.dv};
+    case TensorName::kX:
+      return {s.B, s.Tq, s.D, 1};
+    case TensorName::kWq:
+      return {s.D, s.H * s.d, 1, 1};
+    case TensorName::kWk:
+      return {s.D, s.Hkv * s.d, 1, 1};
+    case TensorName::kWv:
+      return {s.D, s.Hkv * s.dv, 1, 1};
+    case TensorName::kWo:
+      return {s.H * s.dv, s.D, 1, 1};
+    case TensorName::kBq:
+      return {s.H * s.d, 1, 1, 1};
+    case TensorName::kBk:
+      return {s.Hkv * s.d, 1, 1, 1};
+    case TensorName::kBv:
+      return {s.Hkv * s.dv, 1, 1, 1};
+    case TensorName::kBo:
+      return {s.D, 1, 1, 1};
+    default:
+      return {};
+  }
+}
+
+std::vector<double>& Inputs::values(TensorName input) {
+  switch (input) {
+    case TensorName::kQ:
+      return q;
+    case TensorName::kK:
+      return k;
+    case TensorName::kV:
+      return v;
+    default:
+      return layer[layer_index(input)];
+  }
+}
+
+const std::vector<double>& Inputs::values(TensorName input) const {
+  return const_cast<Inputs*>(this)->values(input);
+}
+
+const std::vector<std::byte>& Inputs::bytes(TensorName input) const {
+  switch (input) {
+    case TensorName::kQ:
+      return q_bytes;
+    case TensorName::kK:
+      return k_bytes;
+    case TensorName::kV:
+      return v_bytes;
+    default:
+      return layer_bytes[layer_index(input)];
+  }
+}
+
 void store_inputs(const Case& c, Inputs& inputs) {
   store_as(c.q_dtype, inputs.q, inputs.q_bytes);
   store_as(c.kv_dtype, inputs.k, inputs.k_bytes);
   store_as(c.kv_dtype, inputs.v, inputs.v_bytes);
+  for (size_t i = 0; i < inputs.layer.size(); ++i)
+    store_as(c.q_dtype, inputs.layer[i], inputs.layer_bytes[i]);
 }
 
 Inputs make_inputs(const Case& c) {
-  const Shape& s = c.shape;
   Inputs inputs;
-  fill(c.q, c.seed, TensorName::kQ, s.B, s.H, s.Tq, s.d, inputs.q);
-  fill(c.k, c.seed, TensorName::kK, s.B, s.Hkv, s.Tk, s.d, inputs.k);
-  fill(c.v, c.seed, TensorName::kV, s.B, s.Hkv, s.Tk, s.dv, inputs.v);
+  if (c.subject() == Subject::kLayer) {
+    fill_layer(c, inputs);
+  } else {
+    const Shape& s = c.shape;
+    fill(c.q, c.seed, TensorName::kQ, s.B, s.H, s.Tq, s.d, inputs.q);
+    fill(c.k, c.seed, TensorName::kK, s.B, s.Hkv, s.Tk, s.d, inputs.k);
+    fill(c.v, c.seed, TensorName::kV, s.B, s.Hkv, s.Tk, s.dv, inputs.v);
+  }
   for (const SetValue& set : c.set) {
-    const bool is_q = set.tensor == TensorName::kQ;
-    const int64_t width = set.tensor == TensorName::kV ? s.dv : s.d;
-    const auto& i = set.index;
-    const int64_t at =
-        ((i[0] * (is_q ? s.H : s.Hkv) + i[1]) * (is_q ? s.Tq : s.Tk) + i[2]) *
-            width +
-        i[3];
-    auto& values = is_q                           ? inputs.q
-                   : set.tensor == TensorName::kK ? inputs.k
-                                                  : inputs.v;
-    values[static_cast<size_t>(at)] = set.value;
+    const auto extents = tensor_extents(c.shape, set.tensor);
+    int64_t at = 0;
+    for (int i = 0; i < tensor_rank(set.tensor); ++i)
+      at = at * extents[static_cast<size_t>(i)] +
+           set.index[static_cast<size_t>(i)];
+    // A bias that is not given has no values.
+    std::vector<double>& values = inputs.values(set.tensor);
+    if (static_cast<size_t>(at) < values.size())
+      values[static_cast<size_t>(at)] = set.value;
   }
   store_inputs(c, inputs);
   return inputs;
@@ -100,6 +200,7 @@ uint32_t input_digest(const Inputs& inputs) {
   hash_bytes(inputs.q_bytes, hash);
   hash_bytes(inputs.k_bytes, hash);
   hash_bytes(inputs.v_bytes, hash);
+  for (const auto& bytes : inputs.layer_bytes) hash_bytes(bytes, hash);
   return hash;
 }
 

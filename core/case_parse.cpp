@@ -16,7 +16,9 @@ constexpr std::string_view kAllowedCharacters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789=,._+-:[]()";
 constexpr std::string_view kKnownKeys =
     "a dtype (f64 f32 f16 bf16 fp8e4m3 fp8e5m2 int8), B H Hkv Tq Tk d dv with "
-    "a number, causal=tl|br, scale=, q= k= v= o= kv=, data=, seed=, set=";
+    "a number, causal=tl|br, scale=, q= k= v= o= kv=, data=, seed=, set=; of a "
+    "layer T D with a number, unbatched, biases=, x= w= bias=; of a cache cap "
+    "with a number, story=";
 constexpr int64_t kVersion = 1;
 
 std::string quoted(std::string_view token) {
@@ -102,6 +104,8 @@ class Parser {
       read_pair(token.substr(0, at), token.substr(at + 1), token);
     } else if (token == "causal") {
       if (once("causal")) bare_causal_ = true;
+    } else if (token == "unbatched") {
+      if (once("unbatched")) case_.unbatched = true;
     } else {
       read_extent(token);
     }
@@ -115,7 +119,8 @@ class Parser {
         {"B", &case_.shape.B},     {"H", &case_.shape.H},
         {"Hkv", &case_.shape.Hkv}, {"Tq", &case_.shape.Tq},
         {"Tk", &case_.shape.Tk},   {"d", &case_.shape.d},
-        {"dv", &case_.shape.dv}};
+        {"dv", &case_.shape.dv},   {"T", &case_.shape.Tq},
+        {"D", &case_.shape.D},     {"cap", &case_.capacity}};
     const auto* found =
         std::find_if(std::begin(extents), std::end(extents),
                      [&](const auto& extent) { return extent.first == key; });
@@ -143,8 +148,14 @@ class Parser {
     if (value.empty()) {
       error_ = quoted(token) + " has no value after \"=\"";
     } else if (key == "q" || key == "kv" || key == "o" || key == "k" ||
-               key == "v") {
+               key == "v" || key == "x" || key == "w" || key == "bias") {
       read_tensor(std::string(key), value, token);
+    } else if (key == "biases") {
+      read_biases(value, token);
+    } else if (key == "story") {
+      if (!once("story")) return;
+      const auto story = parse_story(value, &error_);
+      if (story) case_.story = *story;
     } else if (key == "causal") {
       read_causal(value, token);
     } else if (key == "scale") {
@@ -190,7 +201,25 @@ class Parser {
     if (!recipe)
       error_ = why;
     else if (once(key + " recipe"))
-      (key == "q" ? case_.q : key == "k" ? case_.k : case_.v) = *recipe;
+      (key == "q"   ? case_.q
+       : key == "k" ? case_.k
+       : key == "v" ? case_.v
+       : key == "x" ? case_.x
+       : key == "w" ? case_.w
+                    : case_.bias) = *recipe;
+  }
+
+  // biases=qkvo: which ones are given.
+  void read_biases(std::string_view value, std::string_view token) {
+    if (!once("biases")) return;
+    for (const char c : value) {
+      const size_t bit = std::string_view("qkvo").find(c);
+      if (bit == std::string_view::npos || (case_.biases >> bit & 1) != 0) {
+        error_ = quoted(token) + ": some of the letters q k v o, each once";
+        return;
+      }
+      case_.biases |= static_cast<uint8_t>(1 << bit);
+    }
   }
 
   void read_causal(std::string_view value, std::string_view token) {
@@ -223,48 +252,71 @@ class Parser {
 
   // set=k.0.1.2.3:0x1.8p+1
   void read_set(std::string_view value, std::string_view token) {
-    const std::string wrong = quoted(token) +
-                              ": write set=q|k|v.b.h.t.c:HEX, for example "
-                              "set=k.0.0.2.1:-0x1.8p+1";
+    const std::string wrong =
+        quoted(token) +
+        ": write set=q|k|v.b.h.t.c:HEX (in a layer set=x.b.t.c, "
+        "set=w_q.row.column, set=b_q.column, alike w_k w_v w_o b_k b_v b_o), "
+        "for example set=k.0.0.2.1:-0x1.8p+1";
+    error_ = wrong;
     const size_t colon = value.find(':');
+    const size_t dot = value.find('.');
+    if (colon == std::string_view::npos || dot > colon) return;
     SetValue set;
-    if (colon == std::string_view::npos || value.size() < 2 ||
-        value[1] != '.') {
-      error_ = wrong;
-      return;
-    }
-    const size_t tensor = std::string_view("qkv").find(value[0]);
+    int tensor = 0;
+    while (tensor < kInputCount &&
+           value.substr(0, dot) != tensor_name(static_cast<TensorName>(tensor)))
+      ++tensor;
     const auto number_value = hex_number(value.substr(colon + 1));
-    if (tensor == std::string_view::npos || !number_value) {
-      error_ = wrong;
-      return;
-    }
+    if (tensor == kInputCount || !number_value) return;
     set.tensor = static_cast<TensorName>(tensor);
     set.value = *number_value;
-    std::string_view rest = value.substr(2, colon - 2);
-    for (size_t i = 0; i < 4; ++i) {
-      const size_t dot = i < 3 ? rest.find('.') : rest.size();
-      const auto index = dot == std::string_view::npos
+    std::string_view rest = value.substr(dot + 1, colon - dot - 1);
+    const auto rank = static_cast<size_t>(tensor_rank(set.tensor));
+    for (size_t i = 0; i < rank; ++i) {
+      const size_t end = i + 1 < rank ? rest.find('.') : rest.size();
+      const auto index = end == std::string_view::npos
                              ? std::nullopt
-                             : number<int64_t>(rest.substr(0, dot));
-      if (!index) {
-        error_ = wrong;
-        return;
-      }
+                             : number<int64_t>(rest.substr(0, end));
+      if (!index) return;
       set.index[i] = *index;
-      rest.remove_prefix(std::min(dot + 1, rest.size()));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
     }
+    error_.clear();
     case_.set.push_back(set);
   }
 
-  void finish() {
-    for (const char* key : {"B", "H", "Tq", "Tk", "d"})
+  // False, with an error, if one of the keys is missing.
+  bool needs(std::initializer_list<const char*> keys, const char* all) {
+    for (const char* key : keys)
       if (!seen_.contains(key)) {
-        error_ = std::string(key) +
-                 " is missing; a case needs a dtype and B, "
-                 "H, Tq, Tk, d";
-        return;
+        error_ = std::string(key) + " is missing; " + all;
+        return false;
       }
+    return true;
+  }
+  bool excludes(const char* what, std::initializer_list<const char*> keys) {
+    for (const char* key : keys)
+      if (seen_.contains(key)) {
+        error_ = std::string(what) + " has no " + key;
+        return false;
+      }
+    return true;
+  }
+
+  void finish() {
+    const bool is_layer = seen_.contains("D") || seen_.contains("T");
+    const bool is_story = seen_.contains("story") || seen_.contains("cap");
+    if (is_layer && is_story)
+      error_ =
+          "D and T belong to a layer, cap and story= to a cache; one or "
+          "the other";
+    else if (is_layer)
+      finish_layer();
+    else if (is_story)
+      finish_story();
+    else
+      finish_attention();
+    if (!error_.empty()) return;
     if (!seen_.contains("q dtype") || !seen_.contains("kv dtype") ||
         !seen_.contains("o dtype")) {
       error_ = "the dtype is missing; begin with f32, or q=..,kv=..,o=..";
@@ -272,6 +324,14 @@ class Parser {
     }
     if (!seen_.contains("Hkv")) case_.shape.Hkv = case_.shape.H;
     if (!seen_.contains("dv")) case_.shape.dv = case_.shape.d;
+  }
+
+  void finish_attention() {
+    if (!needs({"B", "H", "Tq", "Tk", "d"},
+               "a case needs a dtype and B, H, Tq, Tk, d") ||
+        !excludes("a case without D and T", {"unbatched", "biases", "x recipe",
+                                             "w recipe", "bias recipe"}))
+      return;
     // Where Tq = Tk both alignments agree and a bare "causal" is clear.
     if (bare_causal_ && case_.shape.Tq != case_.shape.Tk)
       error_ =
@@ -279,6 +339,29 @@ class Parser {
           "or causal=br";
     else if (bare_causal_)
       case_.causal = Causal::kBottomRight;
+  }
+
+  void finish_layer() {
+    if (!needs({"B", "H", "T", "D"}, "a layer needs a dtype and B, H, T, D") ||
+        !excludes("a layer", {"Tq", "Tk", "q recipe", "k recipe", "v recipe"}))
+      return;
+    Shape& s = case_.shape;
+    s.Tk = s.Tq;
+    if (seen_.contains("causal")) case_.causal = Causal::kBottomRight;
+    if (seen_.contains("d")) return;
+    if (s.D % s.H != 0)
+      error_ = "D" + std::to_string(s.D) + ",H" + std::to_string(s.H) +
+               ": D must be a multiple of H, or the head width d be given";
+    else
+      s.d = s.D / s.H;
+  }
+
+  void finish_story() {
+    if (needs({"B", "H", "d", "cap", "story"},
+              "a story needs a dtype and B, H, d, cap, story=") &&
+        excludes("a story", {"Tq", "Tk", "causal", "unbatched", "biases",
+                             "x recipe", "w recipe", "bias recipe"}))
+      fit_extents_to_story(case_);
   }
 
   Case case_;

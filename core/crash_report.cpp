@@ -88,6 +88,20 @@ const char* phase_text(uint32_t phase) {
       return " in supports()";
     case Phase::kWorkspace:
       return " in workspace()";
+    case Phase::kLayer:
+      return " in the layer's forward()";
+    case Phase::kCreate:
+      return " in create()";
+    case Phase::kDestroy:
+      return " in destroy()";
+    case Phase::kStep:
+      return " in step()";
+    case Phase::kReset:
+      return " in reset()";
+    case Phase::kTruncate:
+      return " in truncate()";
+    case Phase::kLength:
+      return " in length()";
     default:
       return "";
   }

@@ -5,44 +5,21 @@
 #ifndef QKVET_CORE_DOOR_H_
 #define QKVET_CORE_DOOR_H_
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "core/abi_call.h"
 #include "core/arena.h"
 #include "core/call_plan.h"
+#include "core/call_reply.h"
 #include "core/executor.h"
+#include "core/host.h"
 #include "core/kernel_info.h"
 #include "core/workspace.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet {
-
-// What foreign code is at work: a crash happened in it.
-enum class Phase : uint32_t {
-  kOutside,
-  kOpen,
-  kSupports,
-  kWorkspace,
-  kForward
-};
-
-// What came of a call, in plain data: it lies in memory that two processes
-// share, and whoever reads it there trusts no field.
-struct CallReply {
-  static constexpr size_t kTextBytes = 512;
-
-  std::atomic<uint32_t> phase{0};  // Phase
-  uint32_t status = 0;             // CallStatus
-  uint32_t dirty_environment = 0;
-  uint32_t workspace_damaged = 0;
-  double seconds = 0;
-  uint64_t workspace = 0;        // address; 0: none
-  int64_t workspace_bytes = 0;   // asked for
-  int64_t workspace_damage = 0;  // Workspace::damage()
-  char text[kTextBytes] = {};
-};
 
 class Door {
  public:
@@ -55,15 +32,18 @@ class Door {
 
   const std::vector<KernelInfo>& kernels() const { return infos_; }
 
-  // One call: open() if this is the first, supports(), workspace(), forward().
-  // A C++ exception that leaves the kernel ends the process.
+  // One call, after open() if it is the kernel's first; for forward() with
+  // supports() and workspace(). A cache lives until the next create, of
+  // whatever kernel. A C++ exception that leaves the kernel ends the process.
   void call(int kernel, const CallPlan& plan, const TensorAddresses& addresses,
             CallReply* reply) noexcept;
 
  private:
   struct Kernel {
     const qkvet_kernel* self = nullptr;
-    qkvet_kernel table{};  // as far as both sides know it
+    qkvet_kernel table{};  // as far as both sides know it, like all tables
+    qkvet_cache_table cache{};
+    qkvet_layer_table layer{};
     bool opened = false;
     qkvet_status open_status = QKVET_OK;
     std::string open_text;
@@ -75,12 +55,27 @@ class Door {
   std::string enter(void* entry);
   std::string read_kernels();
   bool open_context(Kernel& kernel, CallReply* reply);
+
+  // The calls, each after open_context(). `function` is called in its phase and
+  // leaves the environment as it finds it, or is reported.
+  template <class Function>
+  qkvet_status timed(Phase phase, CallReply* reply, Function function);
+  void forward(const Kernel& kernel, const AbiCall& call, qkvet_exec* exec,
+               CallReply* reply);
   bool supported(const Kernel& kernel, const qkvet_forward_args& args,
                  CallReply* reply);
   bool give_workspace(const Kernel& kernel, const qkvet_forward_args& args,
                       qkvet_exec* exec, CallReply* reply);
-  void forward(const Kernel& kernel, const qkvet_forward_args& args,
+  void layer(const Kernel& kernel, const AbiCall& call, const qkvet_exec& exec,
+             CallReply* reply);
+  void create(const Kernel& kernel, const AbiCall& call, const qkvet_exec& exec,
+              CallReply* reply);
+  void destroy_cache(CallReply* reply);
+  void command(const Kernel& kernel, const CallPlan& plan, const AbiCall& call,
                const qkvet_exec& exec, CallReply* reply);
+  qkvet_status obey(const CallPlan& plan, const AbiCall& call,
+                    const qkvet_exec& exec, qkvet_text* why, CallReply* reply);
+  void ask_lengths(CallReply* reply);
 
   LibrarySpec library_;
   void* handle_ = nullptr;
@@ -89,10 +84,13 @@ class Door {
   std::vector<Kernel> kernels_;
   std::vector<KernelInfo> infos_;
   Workspace workspace_;
-};
+  Host host_;
 
-// What a reply says, with every field checked.
-CallOutcome outcome_of(const CallReply& reply);
+  // Of the last create; null: there is none.
+  const Kernel* keeper_ = nullptr;
+  qkvet_cache* cache_ = nullptr;
+  int64_t sequences_ = 0;
+};
 
 }  // namespace qkvet
 

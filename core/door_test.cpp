@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
+#include "core/call_reply.h"
 #include "core/kernel_reader.h"
 #include "core/wire.h"
 
@@ -97,6 +99,67 @@ TEST(Door, TextOfLibrariesIsOneLine) {
   EXPECT_EQ(one_line("abcdef", 3), "abc");
 }
 
+std::string tables_error(const std::string& config) {
+  const std::string error = error_of(plugin("tables"), config);
+  const std::string lead = plugin("tables") + ": kernel tables/";
+  EXPECT_TRUE(error.starts_with(lead)) << error;
+  return error.substr(std::min(lead.size(), error.size()));
+}
+
+TEST(Door, TablesAreChecked) {
+  EXPECT_EQ(tables_error("nothing"),
+            "cache has no forward(), no cache and no layer");
+  EXPECT_EQ(tables_error("zero_cache"), "cache: struct_size of its cache is 0");
+  EXPECT_EQ(tables_error("short_cache"), "cache: its cache has no reset()");
+  EXPECT_EQ(tables_error("no_step"), "cache: its cache has no step()");
+  EXPECT_EQ(tables_error("zero_layer"), "layer: struct_size of its layer is 0");
+  EXPECT_EQ(tables_error("no_layer_forward"),
+            "layer: its layer has no forward()");
+  EXPECT_EQ(tables_error("int_stage"),
+            "layer: the stages of its layer have no known floating type");
+}
+
+TEST(Door, TablesAreRead) {
+  std::string error;
+  const auto door = Door::open({plugin("tables"), "f16_stage"}, &error);
+  ASSERT_NE(door, nullptr) << error;
+  int caches = 0;
+  int layers = 0;
+  int uncut = 0;
+  for (const KernelInfo& info : door->kernels()) {
+    EXPECT_FALSE(info.has_forward);
+    EXPECT_NE(info.has_cache, info.has_layer);
+    caches += info.has_cache;
+    uncut += info.has_cache && !info.has_truncate;
+    layers += info.has_layer;
+    if (!info.has_layer) continue;
+    EXPECT_EQ(info.layer_options, uint64_t{7});
+    EXPECT_EQ(info.stage_dtype(Dtype::kF32), Dtype::kF16);
+  }
+  EXPECT_GT(caches, 0);
+  EXPECT_GT(layers, 0);
+  EXPECT_EQ(uncut, 1);
+  EXPECT_EQ(KernelInfo().stage_dtype(Dtype::kBf16), Dtype::kBf16);
+}
+
+// The worker's memory is not trusted: neither a status nor a count.
+TEST(Reply, EveryFieldIsChecked) {
+  CallReply reply;
+  CallPlan plan;
+  reply.lengths_known = 7;
+  reply.lengths = {5, 6, 7};
+  plan.sequences = 2;
+  EXPECT_EQ(outcome_of(reply, plan).lengths, (std::vector<int64_t>{5, 6}));
+  plan.sequences = int64_t{1} << 40;
+  EXPECT_EQ(outcome_of(reply, plan).lengths.size(), size_t{kMostSequences});
+  plan.sequences = -1;
+  EXPECT_TRUE(outcome_of(reply, plan).lengths.empty());
+  reply.status = static_cast<uint32_t>(CallStatus::kNotRun);
+  EXPECT_EQ(outcome_of(reply, plan).status, CallStatus::kNotRun);
+  reply.status += 1;
+  EXPECT_EQ(outcome_of(reply, plan).status, CallStatus::kCrash);
+}
+
 TEST(Wire, KernelsSurviveTheWay) {
   std::vector<KernelInfo> kernels(2);
   kernels[0].name = "a/b";
@@ -104,6 +167,10 @@ TEST(Wire, KernelsSurviveTheWay) {
   kernels[0].capabilities.options = 7;
   kernels[1].precision.tile = 16;
   kernels[1].source_line = 12;
+  kernels[1].has_forward = false;
+  kernels[1].has_layer = true;
+  kernels[1].cache_options = 5;
+  kernels[1].layer_stage = dtype_to_abi(Dtype::kBf16);
   kernels[1].fault = FaultInfo{"m", "s", "c", "f", "o", "t", {"x", "y"}};
   const std::string bytes = pack_kernels(kernels);
   std::vector<KernelInfo> copy;
@@ -114,6 +181,12 @@ TEST(Wire, KernelsSurviveTheWay) {
   EXPECT_FALSE(copy[0].fault);
   EXPECT_EQ(copy[1].precision.tile, 16);
   EXPECT_EQ(copy[1].source_line, 12);
+  EXPECT_TRUE(copy[0].has_forward);
+  EXPECT_FALSE(copy[1].has_forward);
+  EXPECT_TRUE(copy[1].has_layer);
+  EXPECT_FALSE(copy[1].has_cache);
+  EXPECT_EQ(copy[1].cache_options, 5u);
+  EXPECT_EQ(copy[1].stage_dtype(Dtype::kF32), Dtype::kBf16);
   EXPECT_EQ(copy[1].fault->trigger, "t");
   EXPECT_EQ(copy[1].fault->killed_by, (std::vector<std::string>{"x", "y"}));
   for (size_t n = 0; n < bytes.size(); ++n) {

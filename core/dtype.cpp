@@ -40,6 +40,13 @@ int64_t dtype_bytes(Dtype dtype) { return row(dtype).abi.bits / 8; }
 
 qkvet_dtype dtype_to_abi(Dtype dtype) { return row(dtype).abi; }
 
+std::optional<Dtype> dtype_from_abi(qkvet_dtype dtype) {
+  for (int i = 0; i < kDtypeCount; ++i)
+    if (same_dtype(kRows[static_cast<size_t>(i)].abi, dtype))
+      return static_cast<Dtype>(i);
+  return std::nullopt;
+}
+
 bool same_dtype(qkvet_dtype a, qkvet_dtype b) {
   return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
 }

@@ -31,6 +31,7 @@ int64_t dtype_bytes(Dtype dtype);
 
 // DLPack's code, as the ABI passes it.
 qkvet_dtype dtype_to_abi(Dtype dtype);
+std::optional<Dtype> dtype_from_abi(qkvet_dtype dtype);
 bool same_dtype(qkvet_dtype a, qkvet_dtype b);
 
 }  // namespace qkvet

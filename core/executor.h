@@ -39,9 +39,10 @@ class Executor {
   // Runs every call on one kernel, in order. Always returns one outcome per
   // call: a call that ends its process is reported and the next one goes on in
   // a fresh process. Only a hang, which costs seconds, leaves the rest of the
-  // batch unrun.
+  // run unrun. The cache of a story (call.h) ends with its process: the rest of
+  // the story is not run.
   virtual std::vector<CallOutcome> run(int kernel,
-                                       std::span<const ForwardCall> calls) = 0;
+                                       std::span<const KernelCall> calls) = 0;
 };
 
 // Either an executor or one line that says why there is none.

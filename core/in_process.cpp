@@ -6,6 +6,7 @@
 #include "core/capability.h"
 #include "core/door.h"
 #include "core/executor.h"
+#include "core/running_story.h"
 
 namespace qkvet {
 namespace {
@@ -21,10 +22,10 @@ class InProcess : public Executor {
   const std::vector<KernelInfo>& kernels() const override { return kernels_; }
 
   std::vector<CallOutcome> run(int kernel,
-                               std::span<const ForwardCall> calls) override {
+                               std::span<const KernelCall> calls) override {
     std::vector<CallOutcome> outcomes;
     outcomes.reserve(calls.size());
-    for (const ForwardCall& call : calls)
+    for (const KernelCall& call : calls)
       outcomes.push_back(run_one(kernel, call));
     return outcomes;
   }
@@ -32,41 +33,53 @@ class InProcess : public Executor {
  private:
   static constexpr int kSlot = 0;
 
-  CallOutcome run_one(int kernel, const ForwardCall& call);
+  CallOutcome run_one(int kernel, const KernelCall& call);
+  bool admit(int number, const KernelCall& call, CallPlan* plan,
+             TensorAddresses* addresses, CallOutcome* outcome);
 
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Door> door_;
   WindowTable windows_;
   std::vector<KernelInfo> kernels_;
+  RunningStory story_;
 };
 
-CallOutcome InProcess::run_one(int number, const ForwardCall& call) {
+bool InProcess::admit(int number, const KernelCall& call, CallPlan* plan,
+                      TensorAddresses* addresses, CallOutcome* outcome) {
+  const KernelInfo& info = kernels_[static_cast<size_t>(number)];
+  outcome->status = CallStatus::kUnsupported;
+  if (!capability_allows(info, call, &outcome->text)) return false;
+  outcome->status = CallStatus::kOutOfMemory;
+  if (!plan_call(call, info, plan, &outcome->text) ||
+      !arena_->prepare(kSlot, *plan, call, &outcome->text))
+    return false;
+  if (windows_.locate(kSlot, *plan, addresses)) return true;
+  outcome->text = "no address space for this call's tensors";
+  return false;
+}
+
+CallOutcome InProcess::run_one(int number, const KernelCall& call) {
   CallOutcome outcome;
   outcome.status = CallStatus::kUnavailable;
   if (number < 0 || static_cast<size_t>(number) >= kernels_.size()) {
     outcome.text = "no kernel has number " + std::to_string(number);
     return outcome;
   }
-  KernelInfo& info = kernels_[static_cast<size_t>(number)];
-  outcome.status = CallStatus::kUnsupported;
-  if (!capability_allows(info, call, &outcome.text)) return outcome;
+  if (!story_.goes_on(number, call, &outcome)) return outcome;
   CallPlan plan;
-  outcome.status = CallStatus::kOutOfMemory;
-  if (!plan_call(call, info.capabilities.alignment, &plan, &outcome.text) ||
-      !arena_->prepare(kSlot, plan, call, &outcome.text))
-    return outcome;
   TensorAddresses addresses{};
-  if (!windows_.locate(kSlot, plan, &addresses)) {
-    outcome.text = "no address space for this call's tensors";
+  if (!admit(number, call, &plan, &addresses, &outcome)) {
+    story_.left_out(call, outcome);
     return outcome;
   }
+  story_.made(number, call, &plan);
   CallReply reply;
   door_->call(number, plan, addresses, &reply);
-  outcome = outcome_of(reply);
+  outcome = outcome_of(reply, plan);
   arena_->collect(kSlot, plan, &outcome);
   arena_->trim();
   if (outcome.status == CallStatus::kUnavailable)
-    info.unavailable = outcome.text;
+    kernels_[static_cast<size_t>(number)].unavailable = outcome.text;
   return outcome;
 }
 

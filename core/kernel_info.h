@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/dtype.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet {
@@ -32,12 +33,21 @@ struct KernelInfo {
   qkvet_capabilities capabilities{};
   qkvet_dialect dialect{};
   qkvet_precision precision{};  // all zero: generic
-  std::string unavailable;      // why open() failed; "" if it did not
+  bool has_forward = true;
+  bool has_cache = false;
+  bool has_truncate = false;
+  bool has_layer = false;
+  uint64_t cache_options = 0;  // QKVET_CACHE_*
+  uint64_t layer_options = 0;  // QKVET_LAYER_*
+  qkvet_dtype layer_stage{};   // all zero: the storage type of x
+  std::string unavailable;     // why open() failed; "" if it did not
   std::optional<FaultInfo> fault;
 
   bool has_option(uint64_t option) const {
     return (capabilities.options & option) != 0;
   }
+  // The type of a layer's stages where x is stored as `storage`.
+  Dtype stage_dtype(Dtype storage) const;
   bool has_flag(uint64_t flag) const {
     return (capabilities.flags & flag) != 0;
   }

@@ -64,6 +64,48 @@ std::optional<FaultInfo> read_fault(const qkvet_kernel* self,
   return info;
 }
 
+std::string read_cache(const qkvet_cache_table* from, KernelInfo* info) {
+  if (from == nullptr) return "";
+  if (from->struct_size == 0) return "struct_size of its cache is 0";
+  const qkvet_cache_table table = copy_sized(from);
+  const struct {
+    bool missing;
+    const char* name;
+  } rows[] = {{table.create == nullptr, "create"},
+              {table.destroy == nullptr, "destroy"},
+              {table.step == nullptr, "step"},
+              {table.length == nullptr, "length"},
+              {table.reset == nullptr, "reset"}};
+  for (const auto& row : rows)
+    if (row.missing) return std::string("its cache has no ") + row.name + "()";
+  info->has_cache = true;
+  info->has_truncate = table.truncate != nullptr;
+  info->cache_options = table.options;
+  return "";
+}
+
+std::string read_layer(const qkvet_layer_table* from, KernelInfo* info) {
+  if (from == nullptr) return "";
+  if (from->struct_size == 0) return "struct_size of its layer is 0";
+  const qkvet_layer_table table = copy_sized(from);
+  if (table.forward == nullptr) return "its layer has no forward()";
+  const auto stage = dtype_from_abi(table.stage);
+  if (!same_dtype(table.stage, {}) && (!stage || *stage == Dtype::kInt8))
+    return "the stages of its layer have no known floating type";
+  info->has_layer = true;
+  info->layer_options = table.options;
+  info->layer_stage = table.stage;
+  return "";
+}
+
+// "" or what is wrong with what the kernel can do.
+std::string read_tables(const qkvet_kernel& kernel, KernelInfo* info) {
+  info->has_forward = kernel.forward != nullptr;
+  std::string bad = read_cache(kernel.cache, info);
+  if (bad.empty()) bad = read_layer(kernel.layer, info);
+  return bad;
+}
+
 // The optional structs and what else cannot be wrong.
 void read_rest(const qkvet_kernel* self, const qkvet_kernel& kernel,
                KernelInfo* info) {
@@ -77,6 +119,10 @@ void read_rest(const qkvet_kernel* self, const qkvet_kernel& kernel,
 }
 
 }  // namespace
+
+Dtype KernelInfo::stage_dtype(Dtype storage) const {
+  return dtype_from_abi(layer_stage).value_or(storage);
+}
 
 std::string one_line(const char* text, size_t most) {
   std::string line;
@@ -105,9 +151,11 @@ std::string read_kernel(const qkvet_kernel* self, int number,
   if (kernel.capabilities->struct_size == 0)
     return who + ": struct_size of its capabilities is 0";
   info->capabilities = copy_sized(kernel.capabilities);
-  const std::string bad = bad_capabilities(info->capabilities);
+  std::string bad = bad_capabilities(info->capabilities);
+  if (bad.empty()) bad = read_tables(kernel, info);
   if (!bad.empty()) return who + ": " + bad;
-  if (kernel.forward == nullptr) return who + " has no forward()";
+  if (!info->has_forward && !info->has_cache && !info->has_layer)
+    return who + " has no forward(), no cache and no layer";
   read_rest(self, kernel, info);
   return "";
 }

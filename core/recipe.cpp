@@ -41,6 +41,7 @@ constexpr std::array<RecipeRow, kRecipeCount> kRecipes = {{
     {"offset", true, 3, kMaxExponent},
     {"cancelling", true, 8, kMaxExponent},
     {"heavy", false, 0, 0},
+    {"scaled", true, 2, kMaxExponent},
 }};
 
 constexpr std::array<DataPreset, 14> kPresets = {{
@@ -155,6 +156,8 @@ double shaped(const Recipe& recipe, TensorName tensor, int64_t t, int64_t c,
       const int shift = std::min(std::countr_zero(bits | 0x1000), kMaxShift);
       return z * power_of_two(shift);
     }
+    case RecipeKind::kScaledN:
+      return z * power_of_two(-recipe.parameter);
   }
   return 0;
 }
@@ -162,8 +165,10 @@ double shaped(const Recipe& recipe, TensorName tensor, int64_t t, int64_t c,
 }  // namespace
 
 const char* tensor_name(TensorName tensor) {
-  constexpr const char* kNames[kTensorCount] = {"q", "k",   "v",
-                                                "o", "lse", "weights"};
+  constexpr const char* kNames[kTensorCount] = {
+      "q",       "k",   "v",   "x",   "w_q", "w_k",     "w_v",
+      "w_o",     "b_q", "b_k", "b_v", "b_o", "o",       "lse",
+      "weights", "y",   "q",   "k",   "v",   "attended"};
   return kNames[static_cast<size_t>(tensor)];
 }
 

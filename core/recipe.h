@@ -31,9 +31,10 @@ enum class RecipeKind : uint8_t {
   kLargeN,       // normal * 2^N
   kOffsetN,      // normal + 2^N
   kCancellingN,  // normal + 2^N at even t, - 2^N at odd t
-  kHeavy         // normal with heavy tails
+  kHeavy,        // normal with heavy tails
+  kScaledN       // normal / 2^N
 };
-inline constexpr int kRecipeCount = 16;
+inline constexpr int kRecipeCount = 17;
 
 struct Recipe {
   RecipeKind kind = RecipeKind::kNormal;

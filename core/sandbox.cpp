@@ -11,6 +11,7 @@
 #include "core/crash_report.h"
 #include "core/executor.h"
 #include "core/kernel_reader.h"
+#include "core/running_story.h"
 #include "core/wire.h"
 #include "core/worker_process.h"
 
@@ -26,11 +27,12 @@ constexpr double kLoadFactor = 10;
 constexpr int64_t kBatchBytes = int64_t{16} << 20;
 
 // What a kernel may compile for.
-using Signature = std::array<int64_t, 14>;
+using Signature = std::array<int64_t, 20>;
 
-Signature signature_of(int kernel, const ForwardCall& call) {
+Signature signature_of(int kernel, const KernelCall& call) {
   const Shape& s = call.shape;
   return {kernel,
+          static_cast<int64_t>(call.operation),
           s.B,
           s.H,
           s.Hkv,
@@ -38,6 +40,7 @@ Signature signature_of(int kernel, const ForwardCall& call) {
           s.Tk,
           s.d,
           s.dv,
+          s.D,
           static_cast<int64_t>(call.q_dtype) << 16 |
               static_cast<int64_t>(call.kv_dtype) << 8 |
               static_cast<int64_t>(call.o_dtype),
@@ -45,6 +48,11 @@ Signature signature_of(int kernel, const ForwardCall& call) {
           call.scale.has_value(),
           call.want_lse,
           call.want_weights,
+          call.want_stages,
+          call.unbatched,
+          (call.b_q != nullptr) | (call.b_k != nullptr) << 1 |
+              (call.b_v != nullptr) << 2 | (call.b_o != nullptr) << 3,
+          call.threads,
           static_cast<int64_t>(call.placement)};
 }
 
@@ -63,21 +71,23 @@ class Sandbox : public Executor {
 
   const std::vector<KernelInfo>& kernels() const override { return kernels_; }
   std::vector<CallOutcome> run(int kernel,
-                               std::span<const ForwardCall> calls) override;
+                               std::span<const KernelCall> calls) override;
 
  private:
   struct Entry {
     size_t call;  // its number in run()
     CallPlan plan;
+    RunningStory story;  // as of this call
   };
 
   std::string start_worker();
   // Both return the number of the call to go on with.
   size_t fill_batch(size_t next);
-  size_t run_batch();
+  size_t run_batch(size_t after);
+  size_t blame(WaitEnd end, int32_t reached);
   void collect_until(int32_t slot);
   void send_batch();
-  bool admit(const ForwardCall& call, int slot, CallPlan* plan,
+  bool admit(const KernelCall& call, int slot, CallPlan* plan,
              CallOutcome* outcome);
   void collect(int slot);
   void report_end(WaitEnd end, int slot, CallOutcome* outcome);
@@ -94,10 +104,11 @@ class Sandbox : public Executor {
   WorkerProcess worker_;
   std::vector<KernelInfo> kernels_;
   std::set<Signature> compiled_;  // by this worker
+  RunningStory story_;
 
   // The run in progress.
   int kernel_ = 0;
-  std::span<const ForwardCall> calls_;
+  std::span<const KernelCall> calls_;
   std::vector<CallOutcome> outcomes_;
   std::vector<Entry> batch_;
   bool died_outside_ = false;  // already once before its first call
@@ -149,7 +160,7 @@ std::string Sandbox::open() {
 }
 
 std::vector<CallOutcome> Sandbox::run(int kernel,
-                                      std::span<const ForwardCall> calls) {
+                                      std::span<const KernelCall> calls) {
   outcomes_.assign(calls.size(), {});
   calls_ = calls;
   kernel_ = kernel;
@@ -163,40 +174,46 @@ std::vector<CallOutcome> Sandbox::run(int kernel,
   }
   for (size_t next = 0; next < calls_.size();) {
     next = fill_batch(next);
-    if (!batch_.empty()) next = run_batch();
+    if (!batch_.empty()) next = run_batch(next);
     batch_.clear();
     arena_->trim();
     if (!std::exchange(slow_end_, false)) continue;
-    for (; next < calls_.size(); ++next)
+    for (; next < calls_.size(); ++next) {
+      outcomes_[next] = {};
       outcomes_[next].status = CallStatus::kNotRun;
+    }
   }
   return std::move(outcomes_);
 }
 
-bool Sandbox::admit(const ForwardCall& call, int slot, CallPlan* plan,
+bool Sandbox::admit(const KernelCall& call, int slot, CallPlan* plan,
                     CallOutcome* outcome) {
-  if (!capability_allows(info(), call, &outcome->text)) {
-    outcome->status = CallStatus::kUnsupported;
-    return false;
-  }
-  if (!plan_call(call, info().capabilities.alignment, plan, &outcome->text) ||
-      !arena_->prepare(slot, *plan, call, &outcome->text)) {
+  if (!story_.goes_on(kernel_, call, outcome)) return false;
+  outcome->status = CallStatus::kUnsupported;
+  bool good = capability_allows(info(), call, &outcome->text);
+  if (good) {
     outcome->status = CallStatus::kOutOfMemory;
-    return false;
+    good = plan_call(call, info(), plan, &outcome->text) &&
+           arena_->prepare(slot, *plan, call, &outcome->text);
   }
-  return true;
+  if (good)
+    story_.made(kernel_, call, plan);
+  else
+    story_.left_out(call, *outcome);
+  return good;
 }
 
 size_t Sandbox::fill_batch(size_t next) {
   int64_t bytes = 0;
   for (; next < calls_.size() && batch_.size() < kSlotCount; ++next) {
     if (bytes > kBatchBytes) break;
-    Entry entry{next, {}};
+    Entry entry{next, {}, {}};
     outcomes_[next] = {};
     const int slot = static_cast<int>(batch_.size());
     if (!admit(calls_[next], slot, &entry.plan, &outcomes_[next])) continue;
     bytes += entry.plan.window_total();
-    batch_.push_back(entry);
+    entry.story = story_;
+    batch_.push_back(std::move(entry));
   }
   return next;
 }
@@ -207,9 +224,7 @@ void Sandbox::send_batch() {
     Slot& slot = control.slots[i];
     slot.plan = batch_[i].plan;
     slot.address = {};
-    slot.reply.phase = 0;
-    slot.reply.workspace = 0;
-    slot.reply.workspace_damaged = 0;
+    slot.reply.clear();
   }
   control.kernel = kernel_;
   control.count = static_cast<int32_t>(batch_.size());
@@ -219,14 +234,15 @@ void Sandbox::send_batch() {
   worker_.go();
 }
 
-size_t Sandbox::run_batch() {
-  const size_t after = batch_.back().call + 1;
+// `after` is the first call that fill_batch() has not seen.
+size_t Sandbox::run_batch(size_t after) {
   const std::string error = worker_.running() ? "" : start_worker();
   if (!error.empty()) {
     for (const Entry& entry : batch_) {
       outcomes_[entry.call].status = CallStatus::kUnavailable;
       outcomes_[entry.call].text = one_line(error.c_str(), error.size());
     }
+    story_.lost();
     return after;
   }
   send_batch();
@@ -236,9 +252,19 @@ size_t Sandbox::run_batch() {
   const int32_t reached = worker_.control().current.load();
   if (end == WaitEnd::kDone || reached >= count) {
     collect_until(count);
+    if (end != WaitEnd::kDone) story_.lost();
     return after;
   }
+  return blame(end, reached);
+}
+
+// The process has ended in the middle of the batch. What was left out behind
+// the culprit is looked at again.
+size_t Sandbox::blame(WaitEnd end, int32_t reached) {
   arena_->distrust_outputs();
+  const int slot = std::max(reached, 0);
+  story_ = batch_[static_cast<size_t>(slot)].story;
+  story_.lost();
   if (reached < 0) {
     // It died while it had nothing to do, or before its first call: once is no
     // call's fault.
@@ -246,7 +272,6 @@ size_t Sandbox::run_batch() {
   } else {
     died_outside_ = false;
   }
-  const int slot = std::max(reached, 0);
   collect_until(slot);
   const size_t culprit = batch_[static_cast<size_t>(slot)].call;
   report_end(end, slot, &outcomes_[culprit]);
@@ -260,8 +285,8 @@ void Sandbox::collect_until(int32_t slot) {
 void Sandbox::collect(int number) {
   const Entry& entry = batch_[static_cast<size_t>(number)];
   CallOutcome& outcome = outcomes_[entry.call];
-  outcome =
-      outcome_of(worker_.control().slots[static_cast<size_t>(number)].reply);
+  outcome = outcome_of(
+      worker_.control().slots[static_cast<size_t>(number)].reply, entry.plan);
   arena_->collect(number, entry.plan, &outcome);
   if (outcome.status == CallStatus::kUnavailable)
     kernels_[static_cast<size_t>(kernel_)].unavailable = outcome.text;

@@ -8,6 +8,7 @@
 
 #include "core/bad_plugin_calls.h"
 #include "core/executor.h"
+#include "core/worker_process.h"
 
 namespace qkvet {
 namespace {
@@ -203,12 +204,12 @@ TEST(Sandbox, TheRestOfABatchGoesOn) {
   const auto executor = sandbox();
   const Inputs inputs;
   // 70 calls are three batches; each ends its process.
-  const std::vector<ForwardCall> calls(70, inputs.call);
+  const std::vector<KernelCall> calls(70, inputs.call);
   const auto crashes = executor->run(number_of(*executor, "abort"), calls);
   ASSERT_EQ(crashes.size(), calls.size());
   for (const auto& outcome : crashes) EXPECT_EQ(outcome.text, "SIGABRT");
   // A call that is refused beforehand takes no slot.
-  std::vector<ForwardCall> mixed(100, inputs.call);
+  std::vector<KernelCall> mixed(100, inputs.call);
   for (size_t i = 0; i < mixed.size(); i += 3) mixed[i].want_weights = true;
   const auto outcomes = executor->run(number_of(*executor, "copy"), mixed);
   for (size_t i = 0; i < mixed.size(); ++i) {
@@ -223,10 +224,10 @@ TEST(Sandbox, TensorsOfAllSizes) {
   const auto executor = sandbox();
   std::vector<float> data(1 << 20);
   for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(i);
-  std::vector<ForwardCall> calls;
+  std::vector<KernelCall> calls;
   for (int64_t tq = 1; tq <= 1 << 16; tq *= 4)
     for (const Placement placement : kPlacements) {
-      ForwardCall call = Inputs(placement).call;
+      KernelCall call = Inputs(placement).call;
       call.shape = {1, 1, 1, tq, 3, 16, 16};
       call.want_lse = true;
       call.q = call.k = call.v =
@@ -278,6 +279,43 @@ TEST(Sandbox, LibrariesThatCannotBeLoaded) {
             "file or directory");
 }
 
+// Threads that live between calls, in a process that is new after each fault.
+TEST(Sandbox, PoolsOfThreadsAreWatched) {
+  const auto executor = sandbox();
+  for (int i = 0; i < 5; ++i) {
+    expect_copy(run_one(*executor, "pool"));
+    expect_copy(run_one(*executor, "pool"));
+    const auto one = survive(*executor, "pool_past_k");
+    EXPECT_EQ(one.status, CallStatus::kFault);
+    EXPECT_EQ(one.text, "read past the end of k, offset 8");
+    expect_fault(one.fault, TensorName::kK, false, false, 8);
+    // Here the pool is made in the process after the windows of the tensors.
+    expect_copy(run_one(*executor, "copy"));
+    const auto all = survive(*executor, "pool_all_past_k");
+    EXPECT_EQ(all.status, CallStatus::kFault);
+    EXPECT_EQ(all.text, "read past the end of k, offset 0");
+    expect_fault(all.fault, TensorName::kK, false, false, 0);
+  }
+}
+
+// How a worker ends that was only told to.
+int end_of_worker(const std::string& config) {
+  std::string error;
+  const auto arena = Arena::create(&error);
+  WorkerProcess worker({plugin("bad"), config}, quick_options());
+  EXPECT_TRUE(worker.prepare(&error) && worker.start(arena->fd(), &error))
+      << error;
+  EXPECT_EQ(worker.wait([] { return WaitLimits{2, 2}; }), WaitEnd::kDone);
+  worker.stop();
+  return worker.wait_status();
+}
+
+TEST(Sandbox, WorkersEndInPeaceWithLivingThreads) {
+  EXPECT_EQ(end_of_worker(""), 0);
+  EXPECT_EQ(end_of_worker("pool"), 0);
+  EXPECT_NE(end_of_worker("bad_close"), 0);
+}
+
 TEST(Sandbox, ManyThreadsAndTheirEnds) {
   // Opened in one thread, used in another after the first has ended.
   std::vector<std::unique_ptr<Executor>> executors(4);
@@ -300,9 +338,9 @@ TEST(Sandbox, ManyThreadsAndTheirEnds) {
 TEST(Sandbox, Cost) {
   const auto executor = sandbox();
   const Inputs inputs;
-  std::vector<ForwardCall> calls(64 * 50, inputs.call);
+  std::vector<KernelCall> calls(64 * 50, inputs.call);
   std::vector<float> data(1 << 12);
-  for (ForwardCall& call : calls) {
+  for (KernelCall& call : calls) {
     call.shape = {1, 1, 1, 32, 32, 32, 32};  // 4 KiB each
     call.q = call.k = call.v = reinterpret_cast<const std::byte*>(data.data());
   }
@@ -314,7 +352,7 @@ TEST(Sandbox, Cost) {
            static_cast<double>(count);
   };
   constexpr size_t kRuns = 50;
-  const auto part = std::span<const ForwardCall>(calls).first(64);
+  const auto part = std::span<const KernelCall>(calls).first(64);
   executor->run(copy, part);
   auto start = Clock::now();
   double inside = 0;
@@ -324,10 +362,10 @@ TEST(Sandbox, Cost) {
   const double batched = microseconds(start, calls.size());
   inside *= 1e6 / static_cast<double>(calls.size());
   start = Clock::now();
-  for (const ForwardCall& call : calls) executor->run(copy, {&call, size_t{1}});
+  for (const KernelCall& call : calls) executor->run(copy, {&call, size_t{1}});
   const double single = microseconds(start, calls.size());
   start = Clock::now();
-  const std::vector<ForwardCall> crashing(100, inputs.call);
+  const std::vector<KernelCall> crashing(100, inputs.call);
   executor->run(number_of(*executor, "exit"), crashing);
   const double respawn = microseconds(start, crashing.size());
   std::printf(

@@ -18,6 +18,7 @@ struct Shape {
   int64_t Tk = 1;   // keys
   int64_t d = 1;    // width of q and k heads
   int64_t dv = 1;   // width of v heads
+  int64_t D = 0;    // model width of a layer; 0: not a layer
 
   // Query heads per key/value head: query head h reads head h / group().
   int64_t group() const { return H / Hkv; }

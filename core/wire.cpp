@@ -14,6 +14,7 @@ class Writer {
     static_assert(std::is_trivially_copyable_v<Plain>);
     bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
   }
+  void field(const bool& flag) { field(static_cast<uint8_t>(flag ? 1 : 0)); }
   void field(const std::string& text) {
     field(static_cast<uint64_t>(text.size()));
     bytes += text;
@@ -31,6 +32,12 @@ class Reader {
   void field(Plain& value) {
     if (!take(sizeof value)) return;
     std::memcpy(&value, taken_.data(), sizeof value);
+  }
+  // Not every byte is a bool.
+  void field(bool& flag) {
+    uint8_t byte = 0;
+    field(byte);
+    flag = byte != 0;
   }
   void field(std::string& text) {
     uint64_t size = 0;
@@ -70,6 +77,13 @@ void plain_fields(Stream& stream, Info& info) {
   stream.field(info.capabilities);
   stream.field(info.dialect);
   stream.field(info.precision);
+  stream.field(info.has_forward);
+  stream.field(info.has_cache);
+  stream.field(info.has_truncate);
+  stream.field(info.has_layer);
+  stream.field(info.cache_options);
+  stream.field(info.layer_options);
+  stream.field(info.layer_stage);
   stream.field(info.unavailable);
 }
 

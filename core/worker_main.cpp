@@ -121,12 +121,16 @@ int work(const LibrarySpec& library) {
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   install_last_words(&control->crash);
   std::string error;
-  const std::unique_ptr<Door> door = Door::open(library, &error);
+  std::unique_ptr<Door> door = Door::open(library, &error);
   write_info(door ? pack_kernels(door->kernels()) : error);
   set_state(control, door ? LoadState::kLoaded : LoadState::kRefused);
   signal_done();
   if (door) serve(*door, control);
-  return 0;
+  door.reset();
+  // Without the destructors of static objects: threads of a kernel may still
+  // use them, and a std::thread that nobody joined would end in terminate().
+  std::fflush(nullptr);
+  _exit(0);
 }
 
 }  // namespace

@@ -65,9 +65,10 @@ struct Control {
 };
 
 // A worker of another build is refused if the block looks different to it.
-inline constexpr uint64_t kControlLayout = sizeof(Control) * 1000003 +
-                                           sizeof(KernelInfo) * 1009 +
-                                           sizeof(qkvet_forward_args);
+inline constexpr uint64_t kControlLayout =
+    sizeof(Control) * 1000003 + sizeof(KernelInfo) * 1009 +
+    sizeof(qkvet_forward_args) + sizeof(qkvet_layer_args) * 7 +
+    sizeof(qkvet_cache_args) * 13 + sizeof(qkvet_cache_config) * 17;
 
 }  // namespace qkvet
 

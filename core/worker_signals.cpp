@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/worker_signals.h"
 
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -28,17 +30,23 @@ uint64_t g_stack_top = 0;
 
 // The main stack: the pointer is at or below the limit, and what was touched
 // lies between it (with the 128 bytes that functions use below it) and the top.
+// The stacks of other threads all lie below the limit, among the tensors.
 bool is_stack_overflow(uint64_t pointer, uint64_t address) {
   constexpr uint64_t kRedZone = 4096;
+  if (syscall(SYS_gettid) != getpid()) return false;
   return pointer != 0 && pointer < g_stack_limit + kStackEdge &&
          address + kRedZone >= pointer && address < g_stack_top;
 }
 
 void last_words(int signal, siginfo_t* info, void* context) {
-  // Of several threads that die at once, the first counts.
+  // Of several threads that die at once, the first counts. It ends the process
+  // as soon as it has written all down.
+  constexpr int kMostWaitMilliseconds = 1000;
   int32_t none = 0;
-  if (!g_record->signal.compare_exchange_strong(none, signal))
+  if (!g_record->signal.compare_exchange_strong(none, signal)) {
+    poll(nullptr, 0, kMostWaitMilliseconds);
     _exit(kSignalExit);
+  }
   const bool memory = signal == SIGSEGV || signal == SIGBUS;
   const auto address = reinterpret_cast<uint64_t>(info->si_addr);
   g_record->code = info->si_code;

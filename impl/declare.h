@@ -9,6 +9,7 @@
 #include <initializer_list>
 
 #include "impl/forward_view.h"
+#include "impl/tensor_view.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet::impl {
@@ -70,10 +71,6 @@ inline constexpr uint64_t kCommonOptions =
     QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE | QKVET_OPTION_LSE |
     QKVET_OPTION_GROUPED_HEADS | QKVET_OPTION_VALUE_WIDTH |
     QKVET_OPTION_CROSS_LENGTHS;
-
-inline constexpr qkvet_dtype kF32 = {QKVET_DTYPE_FLOAT, 32, 1};
-inline constexpr qkvet_dtype kF16 = {QKVET_DTYPE_FLOAT, 16, 1};
-inline constexpr qkvet_dtype kBf16 = {QKVET_DTYPE_BFLOAT, 16, 1};
 
 // Any positive extents and strides, CPU, addresses aligned to elements; q, k,
 // v and o all of one of `types`.

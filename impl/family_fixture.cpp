@@ -70,16 +70,9 @@ const std::vector<Family>& all_families() {
   return *families;
 }
 
-qkvet_dtype dtype_of(Storage type) {
-  constexpr qkvet_dtype kTypes[] = {{QKVET_DTYPE_FLOAT, 32, 1},
-                                    {QKVET_DTYPE_FLOAT, 16, 1},
-                                    {QKVET_DTYPE_BFLOAT, 16, 1}};
-  return kTypes[static_cast<size_t>(type)];
-}
-
 bool takes(const qkvet_kernel* kernel, Storage type) {
   const qkvet_capabilities& c = *kernel->capabilities;
-  const qkvet_dtype wanted = dtype_of(type);
+  const qkvet_dtype wanted = dtype_named(type);
   for (int32_t i = 0; i < c.dtype_count; ++i) {
     if (std::memcmp(&c.dtypes[i].q, &wanted, sizeof(wanted)) == 0) {
       return true;
@@ -88,19 +81,26 @@ bool takes(const qkvet_kernel* kernel, Storage type) {
   return c.dtype_count == 0 && type == Storage::kF32;
 }
 
-std::vector<const qkvet_kernel*> correct_kernels(Storage type) {
+std::vector<const qkvet_kernel*> kernels_that(
+    bool faulty, const std::function<bool(const qkvet_kernel&)>& fit) {
   std::vector<const qkvet_kernel*> kernels;
   for (const Family& family : all_families()) {
     const qkvet_library& library = family.library();
-    for (int32_t i = 0; i < library.kernel_count; ++i) {
-      const qkvet_kernel* const kernel = library.kernels[i];
-      if (std::strcmp(library.name, "faulty") != 0 && takes(kernel, type) &&
-          OpenKernel(kernel).status() == QKVET_OK) {
-        kernels.push_back(kernel);
+    const bool is_faulty = std::strcmp(library.name, "faulty") == 0;
+    for (int32_t i = 0; is_faulty == faulty && i < library.kernel_count; ++i) {
+      if (fit(*library.kernels[i])) {
+        kernels.push_back(library.kernels[i]);
       }
     }
   }
   return kernels;
+}
+
+std::vector<const qkvet_kernel*> correct_kernels(Storage type) {
+  return kernels_that(/*faulty=*/false, [type](const qkvet_kernel& kernel) {
+    return kernel.forward != nullptr && takes(&kernel, type) &&
+           OpenKernel(&kernel).status() == QKVET_OK;
+  });
 }
 
 const qkvet_kernel* find_kernel(const std::string& name) {
@@ -285,10 +285,10 @@ void store_half(Storage type, GuardedTensor* wide, GuardedHalf* half) {
 HalfCall::HalfCall(const Problem& p, Storage storage)
     : type(storage),
       wide(p),
-      q(wide.q.shape(), p.layout, p.place, dtype_of(storage)),
-      k(wide.k.shape(), p.layout, p.place, dtype_of(storage)),
-      v(wide.v.shape(), p.layout, p.place, dtype_of(storage)),
-      o(wide.o.shape(), p.layout, p.place, dtype_of(storage)),
+      q(wide.q.shape(), p.layout, p.place, dtype_named(storage)),
+      k(wide.k.shape(), p.layout, p.place, dtype_named(storage)),
+      v(wide.v.shape(), p.layout, p.place, dtype_named(storage)),
+      o(wide.o.shape(), p.layout, p.place, dtype_named(storage)),
       lse(wide.lse.shape(), p.layout, p.place) {
   store();
 }

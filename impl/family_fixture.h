@@ -6,11 +6,13 @@
 #define QKVET_IMPL_FAMILY_FIXTURE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "impl/half.h"
+#include "impl/tensor_view.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet::impl {
@@ -38,7 +40,11 @@ qkvet_host make_host();
 const std::vector<Family>& all_families();
 // Whether q, k, v and o may be stored as `type`, by what the kernel declares.
 bool takes(const qkvet_kernel* kernel, Storage type);
-// Every kernel that is not faulty, opens on this CPU and takes `type`.
+// The kernels of the faulty family, or of all others, for which `fit` says yes.
+std::vector<const qkvet_kernel*> kernels_that(
+    bool faulty, const std::function<bool(const qkvet_kernel&)>& fit);
+// Every kernel with a forward() that is not faulty, opens on this CPU and takes
+// `type`.
 std::vector<const qkvet_kernel*> correct_kernels(Storage type = Storage::kF32);
 // NULL: no module has it.
 const qkvet_kernel* find_kernel(const std::string& name);
@@ -147,9 +153,6 @@ struct HalfCall {
   GuardedHalf q, k, v, o;
   GuardedTensor lse;
 };
-
-// As the ABI names it.
-qkvet_dtype dtype_of(Storage type);
 
 // What Call::outputs() should be, in double.
 struct Expected {

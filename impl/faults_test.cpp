@@ -25,15 +25,12 @@ const qkvet_library& faulty_library() {
   return all_families()[0].library();
 }
 
-// Those of half storage have half_faults_test.cpp.
+// Those of half storage have half_faults_test.cpp, those of caches and layers
+// tests of their own.
 std::vector<const qkvet_kernel*> f32_faults() {
-  std::vector<const qkvet_kernel*> faults;
-  for (int32_t i = 0; i < faulty_library().kernel_count; ++i) {
-    if (takes(faulty_library().kernels[i], Storage::kF32)) {
-      faults.push_back(faulty_library().kernels[i]);
-    }
-  }
-  return faults;
+  return kernels_that(/*faulty=*/true, [](const qkvet_kernel& kernel) {
+    return kernel.forward != nullptr && takes(&kernel, Storage::kF32);
+  });
 }
 
 const qkvet_fault& fault_of(const qkvet_kernel& kernel) {
@@ -103,12 +100,29 @@ Problem harmless(const std::string& name) {
 TEST(Faults, AllAreThereAndTellTheirStory) {
   const qkvet_library& library = faulty_library();
   ASSERT_STREQ(library.name, "faulty");
-  EXPECT_GE(library.kernel_count, 15);
-  const std::vector<std::string> laws = {
-      "reads_only_its_inputs",  "future_weights_are_zero",
-      "weights_sum_to_one",     "scale_is_one_over_sqrt_d",
-      "future_changes_nothing", "prefill_equals_decode",
-      "chunks_equal_whole",     "agrees_with_oracle"};
+  EXPECT_GE(library.kernel_count, 29);
+  const std::vector<std::string> laws = {"reads_only_its_inputs",
+                                         "future_weights_are_zero",
+                                         "weights_sum_to_one",
+                                         "scale_is_one_over_sqrt_d",
+                                         "future_changes_nothing",
+                                         "prefill_equals_decode",
+                                         "chunks_equal_whole",
+                                         "agrees_with_oracle",
+                                         "cache_decode_equals_prefill",
+                                         "cache_chunks_equal_whole",
+                                         "cache_length_grows",
+                                         "cache_reset_forgets",
+                                         "cache_truncate_forgets",
+                                         "cache_sequences_are_separate",
+                                         "cache_refuses_illegal_calls",
+                                         "cache_agrees_with_history",
+                                         "split_and_merge_place_every_element",
+                                         "output_projection_is_applied",
+                                         "every_bias_counts",
+                                         "projections_are_separate",
+                                         "mismatched_widths_are_refused",
+                                         "layer_agrees_with_oracle"};
   for (int32_t i = 0; i < library.kernel_count; ++i) {
     const qkvet_kernel& kernel = *library.kernels[i];
     EXPECT_EQ(kernel.get_extension(&kernel, "qkvet.other/1"), nullptr);

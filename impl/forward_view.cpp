@@ -3,82 +3,21 @@
 #include "impl/forward_view.h"
 
 #include <cmath>
-#include <cstddef>
-#include <cstring>
 #include <initializer_list>
-#include <iterator>
 
 namespace qkvet::impl {
 namespace {
 
-bool is_absent(const qkvet_tensor& t) {
-  return t.data == nullptr && t.ndim == 0;
-}
-
-constexpr qkvet_dtype kTypes[] = {{QKVET_DTYPE_FLOAT, 32, 1},
-                                  {QKVET_DTYPE_FLOAT, 16, 1},
-                                  {QKVET_DTYPE_BFLOAT, 16, 1}};
-constexpr Storage kStorages[] = {Storage::kF32, Storage::kF16, Storage::kBf16};
-
-bool is_same(qkvet_dtype a, qkvet_dtype b) {
-  return a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
-}
-
-// Whether q, k, v and o may all be of this type.
-bool is_declared(const qkvet_capabilities& c, qkvet_dtype type) {
-  for (int32_t i = 0; i < c.dtype_count; ++i) {
-    const qkvet_dtype_rule& rule = c.dtypes[i];
-    if (is_same(rule.q, type) && is_same(rule.kv, type) &&
-        is_same(rule.o, type)) {
-      return true;
-    }
-  }
-  return c.dtype_count == 0 && is_same(type, kTypes[0]);
-}
-
 // The storage type of a call, or why there is none.
 const char* read_storage(const qkvet_capabilities& c,
                          const qkvet_forward_args& a, Storage* storage) {
-  for (size_t n = 0; n < std::size(kTypes); ++n) {
-    const qkvet_dtype type = kTypes[n];
-    if (is_same(a.q.dtype, type) && is_same(a.k.dtype, type) &&
-        is_same(a.v.dtype, type) && is_same(a.o.dtype, type)) {
-      *storage = kStorages[n];
-      return is_declared(c, type)
-                 ? nullptr
-                 : "this kernel does not take this storage type";
-    }
+  const qkvet_dtype type = a.q.dtype;
+  if (!storage_of(type, storage) || !is_same(a.k.dtype, type) ||
+      !is_same(a.v.dtype, type) || !is_same(a.o.dtype, type)) {
+    return "q, k, v and o must be all f32, all f16 or all bf16";
   }
-  return "q, k, v and o must be all f32, all f16 or all bf16";
-}
-
-// What is wrong with a tensor on the CPU but for its type; NULL: nothing.
-const char* wrong_with(const qkvet_tensor& t, int32_t rank) {
-  if (is_absent(t)) {
-    return "a required tensor is absent";
-  }
-  if (t.ndim != rank || t.shape == nullptr || t.strides == nullptr) {
-    return "a tensor has the wrong rank or no shape and strides";
-  }
-  if (t.device_type != QKVET_DEVICE_CPU) {
-    return "only tensors on the CPU are supported";
-  }
-  for (int32_t axis = 0; axis < rank; ++axis) {
-    if (t.shape[axis] < 1) {
-      return "empty extents are not supported";
-    }
-  }
-  return t.data == nullptr ? "a tensor has elements and no data" : nullptr;
-}
-
-template <class T>
-View<T> view_of(const qkvet_tensor& t) {
-  View<T> view;
-  view.data = reinterpret_cast<T*>(static_cast<char*>(t.data) + t.byte_offset);
-  for (int32_t axis = 0; axis < t.ndim; ++axis) {
-    view.step[axis] = t.shape[axis] == 1 ? 0 : t.strides[axis];
-  }
-  return view;
+  return is_declared(c, type) ? nullptr
+                              : "this kernel does not take this storage type";
 }
 
 bool has_shape(const qkvet_tensor& t, int64_t a, int64_t b, int64_t c,
@@ -125,17 +64,6 @@ const char* unknown_field(const qkvet_forward_args& a) {
   return nullptr;
 }
 
-// Bytes beyond the struct that this library knows, set by a newer host.
-bool has_newer_fields(const qkvet_forward_args* args) {
-  const auto* bytes = reinterpret_cast<const unsigned char*>(args);
-  for (size_t i = sizeof(*args); i < args->struct_size; ++i) {
-    if (bytes[i] != 0) {
-      return true;
-    }
-  }
-  return false;
-}
-
 const char* wrong_with_outputs(const qkvet_forward_args& a, uint64_t options) {
   if (!is_absent(a.lse)) {
     if ((options & QKVET_OPTION_LSE) == 0) {
@@ -144,7 +72,7 @@ const char* wrong_with_outputs(const qkvet_forward_args& a, uint64_t options) {
     if (const char* wrong = wrong_with(a.lse, 3)) {
       return wrong;
     }
-    if (!is_same(a.lse.dtype, kTypes[0])) {
+    if (!is_same(a.lse.dtype, kF32)) {
       return "lse must be f32";
     }
   }
@@ -249,50 +177,18 @@ float default_scale(int64_t width) {
   return static_cast<float>(1.0 / std::sqrt(static_cast<double>(width)));
 }
 
-qkvet_status refuse(qkvet_text* why, qkvet_status status, const char* reason) {
-  if (why != nullptr && why->struct_size >= sizeof(qkvet_text) &&
-      why->data != nullptr && why->capacity > 0) {
-    const size_t length = std::strlen(reason);
-    const size_t written = length < why->capacity ? length : why->capacity - 1;
-    std::memcpy(why->data, reason, written);
-    why->data[written] = '\0';
-  }
-  return status;
-}
-
 qkvet_status read_forward(const qkvet_kernel* self,
                           const qkvet_forward_args* args, ForwardCall* call,
                           qkvet_text* why) {
-  if (args == nullptr || args->struct_size < sizeof(args->struct_size)) {
-    return refuse(why, QKVET_INVALID_ARGUMENT, "there are no arguments");
-  }
-  if (args->struct_size == sizeof(*args)) {
-    return read_known(self, *args, call, why);
-  }
-  if (args->struct_size > sizeof(*args)) {
-    return has_newer_fields(args)
-               ? refuse(why, QKVET_UNSUPPORTED,
-                        "an argument is set that this library is too old for")
-               : read_known(self, *args, call, why);
-  }
-  // An older host: what it does not know is absent.
   qkvet_forward_args known = {};
-  std::memcpy(&known, args, args->struct_size);
-  return read_known(self, known, call, why);
+  const qkvet_status status = read_struct(args, &known, why);
+  return status == QKVET_OK ? read_known(self, known, call, why) : status;
 }
 
 qkvet_status supports_forward(const qkvet_kernel* self,
                               const qkvet_forward_args* args, qkvet_text* why) {
   ForwardCall call;
   return read_forward(self, args, &call, why);
-}
-
-qkvet_status check_exec(const qkvet_exec* exec, qkvet_text* why) {
-  if (exec != nullptr && exec->struct_size >= offsetof(qkvet_exec, device_id) &&
-      exec->device_type != 0 && exec->device_type != QKVET_DEVICE_CPU) {
-    return refuse(why, QKVET_UNAVAILABLE, "only the CPU is supported");
-  }
-  return QKVET_OK;
 }
 
 }  // namespace qkvet::impl

@@ -11,21 +11,10 @@
 #include <cstdint>
 
 #include "impl/half.h"
+#include "impl/tensor_view.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet::impl {
-
-// A tensor of rank 4 (or 3: step[3] is 0). The step of an extent of 1 is 0,
-// whatever the caller wrote there: it is never multiplied into an address.
-template <class T>
-struct View {
-  T* data = nullptr;
-  int64_t step[4] = {0, 0, 0, 0};  // in elements
-
-  T* at(int64_t b, int64_t h, int64_t t) const {
-    return data + b * step[0] + h * step[1] + t * step[2];
-  }
-};
 
 // The tensors of a call whose storage is not f32, as bit patterns.
 struct HalfViews {
@@ -72,9 +61,6 @@ struct ForwardCall {
 // 1/sqrt(width), computed in double and rounded once: within 1 unit of 2^-24.
 float default_scale(int64_t width);
 
-// Writes `reason` into *why, cut to its room, and returns `status`.
-qkvet_status refuse(qkvet_text* why, qkvet_status status, const char* reason);
-
 // Fills *call, or says why `self` does not take these arguments. Which outputs
 // may be asked for, and which storage types there are, is read from what `self`
 // declares.
@@ -85,9 +71,6 @@ qkvet_status read_forward(const qkvet_kernel* self,
 // The supports() of every kernel here.
 qkvet_status supports_forward(const qkvet_kernel* self,
                               const qkvet_forward_args* args, qkvet_text* why);
-
-// Whether forward() may run where `exec` says (NULL: the CPU).
-qkvet_status check_exec(const qkvet_exec* exec, qkvet_text* why);
 
 }  // namespace qkvet::impl
 

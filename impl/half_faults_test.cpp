@@ -17,18 +17,9 @@ namespace {
 constexpr Storage kHalves[] = {Storage::kF16, Storage::kBf16};
 
 std::vector<const qkvet_kernel*> half_faults(Storage type) {
-  std::vector<const qkvet_kernel*> faults;
-  for (const Family& family : all_families()) {
-    if (std::strcmp(family.library().name, "faulty") != 0) {
-      continue;
-    }
-    for (int32_t i = 0; i < family.library().kernel_count; ++i) {
-      if (takes(family.library().kernels[i], type)) {
-        faults.push_back(family.library().kernels[i]);
-      }
-    }
-  }
-  return faults;
+  return kernels_that(/*faulty=*/true, [type](const qkvet_kernel& kernel) {
+    return kernel.forward != nullptr && takes(&kernel, type);
+  });
 }
 
 std::vector<float> outputs_of(const qkvet_kernel* kernel, HalfCall* call) {

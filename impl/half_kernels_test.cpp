@@ -91,8 +91,8 @@ TEST(HalfKernels, AgreeWithDoubleOnManyShapes) {
         ASSERT_EQ(kernel->supports(kernel, &args, nullptr), QKVET_OK);
         ASSERT_EQ(open.forward(args), QKVET_OK) << open.reason().room;
         const int64_t at = first_error(call, expected, *kernel);
-        ASSERT_EQ(at, -1) << kernel->name << " " << dtype_of(type).code << " "
-                          << call.wide.problem.text() << "\n  actual "
+        ASSERT_EQ(at, -1) << kernel->name << " " << dtype_named(type).code
+                          << " " << call.wide.problem.text() << "\n  actual "
                           << call.outputs()[size_t(at)] << " expected "
                           << expected.outputs[size_t(at)];
         ASSERT_TRUE(gaps_are_untouched(&call)) << kernel->name;
@@ -175,7 +175,7 @@ TEST(HalfKernels, ReturnedWeightsHaveTheTypeOfO) {
     HalfCall call({.heads = 2, .queries = 67, .keys = 90, .causal = 2}, type);
     const std::vector<int64_t> shape = {1, 2, 67, 90};
     GuardedHalf weights(shape, Layout::kGaps, Placement::kEndFlush,
-                        dtype_of(type));
+                        dtype_named(type));
     GuardedTensor wide(shape, Layout::kBhtd, Placement::kEndFlush);
     qkvet_forward_args args = call.wide.args();
     args.weights = wide.tensor();
@@ -218,13 +218,14 @@ TEST(HalfKernels, RefuseTypesThatTheyDoNotDeclare) {
                                  &qkvet_forward_args::v,
                                  &qkvet_forward_args::o};
   Call call({.queries = 2, .keys = 3, .width = 4, .value_width = 5});
-  for (const Family& family : all_families()) {
-    for (int32_t i = 0; i < family.library().kernel_count; ++i) {
-      const qkvet_kernel* const kernel = family.library().kernels[i];
+  for (const bool faulty : {false, true}) {
+    for (const qkvet_kernel* kernel : kernels_that(
+             faulty,
+             [](const qkvet_kernel& k) { return k.forward != nullptr; })) {
       for (const Storage type : kAll) {
         qkvet_forward_args args = call.args();
         for (const Member member : kMembers) {
-          (args.*member).dtype = dtype_of(type);
+          (args.*member).dtype = dtype_named(type);
         }
         Reason why;
         EXPECT_EQ(kernel->supports(kernel, &args, &why.text),
@@ -232,8 +233,8 @@ TEST(HalfKernels, RefuseTypesThatTheyDoNotDeclare) {
         EXPECT_EQ(std::string(why.room).empty(), takes(kernel, type));
         for (const Member member : kMembers) {
           for (const qkvet_dtype other :
-               {dtype_of(type == Storage::kF16 ? Storage::kBf16
-                                               : Storage::kF16),
+               {dtype_named(type == Storage::kF16 ? Storage::kBf16
+                                                  : Storage::kF16),
                 qkvet_dtype{QKVET_DTYPE_FLOAT, 64, 1},
                 qkvet_dtype{QKVET_DTYPE_FLOAT8_E4M3FN, 8, 1},
                 qkvet_dtype{QKVET_DTYPE_BFLOAT, 16, 2}}) {
@@ -246,7 +247,7 @@ TEST(HalfKernels, RefuseTypesThatTheyDoNotDeclare) {
             EXPECT_NE(std::string(reason.room), "");
           }
         }
-        args.lse.dtype = dtype_of(Storage::kBf16);
+        args.lse.dtype = dtype_named(Storage::kBf16);
         EXPECT_EQ(kernel->supports(kernel, &args, nullptr), QKVET_UNSUPPORTED);
       }
     }

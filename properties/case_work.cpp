@@ -3,8 +3,10 @@
 
 #include <algorithm>
 
+#include "properties/compare.h"
 #include "properties/outcome.h"
 #include "properties/picture.h"
+#include "properties/story_calls.h"
 #include "properties/twin_check.h"
 
 namespace qkvet {
@@ -20,6 +22,7 @@ void TimeUse::add(const TimeUse& other) {
 struct CaseWork::Prepared {
   Case value;  // what the kernel is called with, its data apart
   Inputs inputs;
+  Inputs fresh;  // of a story: the keys and values that the command brings
   std::optional<Truth> truth;
   std::optional<BoundFacts> facts;
   std::string twin_disagrees;  // "" or where oracle and twin differ
@@ -32,11 +35,13 @@ struct CaseWork::Prepared {
   std::vector<ModelBound> bounds;
 };
 
-CaseWork::CaseWork(const Law& law, Case value, bool with_twin, TimeUse& time)
+CaseWork::CaseWork(const Law& law, Case value, bool with_twin, TimeUse& time,
+                   Oracle oracle)
     : law_(&law),
       value_(std::move(value)),
       with_twin_(with_twin),
-      time_(&time) {}
+      time_(&time),
+      oracle_(oracle) {}
 CaseWork::~CaseWork() = default;
 CaseWork::CaseWork(CaseWork&&) noexcept = default;
 
@@ -49,13 +54,26 @@ std::string not_judged_reason(const Case& value) {
   return "";
 }
 
+const Inputs& CaseWork::own_inputs() {
+  if (!own_) own_ = make_inputs(value_);
+  return *own_;
+}
+
 CaseWork::Prepared& CaseWork::prepare(const PlannedCall& call) {
-  std::unique_ptr<Prepared>& slot = prepared_[{call.edit, call.argument}];
+  std::unique_ptr<Prepared>& slot =
+      prepared_[{call.edit, call.argument, call.moment}];
   if (slot == nullptr) {
     const Stopwatch watch(time_->generate);
     slot = std::make_unique<Prepared>();
     slot->value = call.variant.value_or(value_);
-    slot->inputs = make_inputs(value_);
+    if (call.moment) {
+      slot->value = step_case(value_, *call.moment);
+      StoryInputs picked = pick_inputs(value_, *call.moment, own_inputs());
+      slot->inputs = std::move(picked.history);
+      slot->fresh = std::move(picked.fresh);
+    } else {
+      slot->inputs = own_inputs();
+    }
     if (call.edit != nullptr) {
       call.edit(value_, call.argument, slot->inputs);
       store_inputs(value_, slot->inputs);
@@ -80,7 +98,7 @@ void CaseWork::add_truth(Prepared& prepared) {
     problem.k = prepared.inputs.k.data();
     problem.v = prepared.inputs.v.data();
     prepared.truth.emplace();
-    prepared.truth->oracle = plain_forward(problem);
+    prepared.truth->oracle = oracle_(problem);
     prepared.facts.emplace(problem, prepared.truth->oracle);
     prepared.truth->reach = &prepared.facts->reach();
     if (with_twin_)
@@ -107,7 +125,14 @@ std::optional<Judgement> CaseWork::settled(const JudgedKernel& kernel) {
   Judgement judgement;
   judgement.verdict = Verdict::kUnsupported;
   judgement.reason = not_judged_reason(value_);
+  if (judgement.reason.empty() && !has_subject(kernel.info, law_->aim.subject))
+    judgement.reason = missing_subject(law_->aim.subject);
   if (!judgement.reason.empty()) return judgement;
+  if (value_.subject() != law_->aim.subject) {
+    judgement.verdict = Verdict::kGaveUp;
+    judgement.reason = "the law is about something else than this case";
+    return judgement;
+  }
   const Plan plan = law_->plan(value_, kernel.info);
   if (plan.not_applicable.empty()) return std::nullopt;
   judgement.verdict = Verdict::kGaveUp;
@@ -115,34 +140,72 @@ std::optional<Judgement> CaseWork::settled(const JudgedKernel& kernel) {
   return judgement;
 }
 
-std::vector<ForwardCall> CaseWork::calls_for(const JudgedKernel& kernel) {
-  const Plan plan = law_->plan(value_, kernel.info);
-  std::vector<ForwardCall> calls;
-  for (const PlannedCall& planned : plan.calls) {
-    const Prepared& prepared = prepare(planned);
-    const Case& value = prepared.value;
-    ForwardCall call;
-    call.shape = value.shape;
-    call.q_dtype = value.q_dtype;
-    call.kv_dtype = value.kv_dtype;
-    call.o_dtype = value.o_dtype;
-    call.causal = value.causal;
-    call.scale = value.scale;
-    call.want_lse = planned.want_lse;
-    call.want_weights = planned.want_weights;
-    call.placement = planned.placement;
-    call.oracle_seconds = prepared.oracle_seconds;
-    call.q = prepared.inputs.q_bytes.data();
-    call.k = prepared.inputs.k_bytes.data();
-    call.v = prepared.inputs.v_bytes.data();
-    calls.push_back(call);
+KernelCall CaseWork::call_for(const PlannedCall& planned) {
+  const Prepared& prepared = prepare(planned);
+  const Case& value = prepared.value;
+  KernelCall call;
+  call.operation = planned.operation;
+  call.mistake = planned.mistake;
+  call.shape = value.shape;
+  call.q_dtype = value.q_dtype;
+  call.kv_dtype = value.kv_dtype;
+  call.o_dtype = value.o_dtype;
+  call.causal = value.causal;
+  call.scale = value.scale;
+  call.want_lse = planned.want_lse;
+  call.want_weights = planned.want_weights;
+  call.want_stages = planned.want_stages;
+  call.placement = planned.placement;
+  call.oracle_seconds = prepared.oracle_seconds;
+  const auto bytes = [](const std::vector<std::byte>& tensor) {
+    return tensor.empty() ? nullptr : tensor.data();
+  };
+  call.q = bytes(prepared.inputs.q_bytes);
+  call.k = bytes(prepared.inputs.k_bytes);
+  call.v = bytes(prepared.inputs.v_bytes);
+  const auto layer = [&](TensorName name) {
+    return bytes(prepared.inputs.bytes(name));
+  };
+  call.x = layer(TensorName::kX);
+  call.w_q = layer(TensorName::kWq);
+  call.w_k = layer(TensorName::kWk);
+  call.w_v = layer(TensorName::kWv);
+  call.w_o = layer(TensorName::kWo);
+  call.b_q = layer(TensorName::kBq);
+  call.b_k = layer(TensorName::kBk);
+  call.b_v = layer(TensorName::kBv);
+  call.b_o = layer(TensorName::kBo);
+  call.unbatched = value.unbatched;
+  if (planned.moment) {
+    const Moment& moment = *planned.moment;
+    call.causal = Causal::kNone;
+    call.sequence = moment.command.sequence;
+    call.tokens = moment.command.count;
+    call.shape.Tk = moment.new_tokens;
+    call.k = bytes(prepared.fresh.k_bytes);
+    call.v = bytes(prepared.fresh.v_bytes);
+    if (planned.operation == Operation::kCacheCreate) {
+      call.shape = value_.shape;
+      call.tokens = value_.capacity;
+    }
   }
+  return call;
+}
+
+std::vector<KernelCall> CaseWork::calls_for(const JudgedKernel& kernel) {
+  const Plan plan = law_->plan(value_, kernel.info);
+  std::vector<KernelCall> calls;
+  calls.reserve(plan.calls.size());
+  for (const PlannedCall& planned : plan.calls)
+    calls.push_back(call_for(planned));
   return calls;
 }
 
 Judgement CaseWork::judge(const JudgedKernel& kernel,
                           std::span<const CallOutcome> outcomes) {
   const Plan plan = law_->plan(value_, kernel.info);
+  const PrecisionModel model =
+      for_storage(kernel.model, value_.kv_dtype, value_.o_dtype);
   std::vector<CallView> views(plan.calls.size());
   for (size_t i = 0; i < views.size(); ++i) {
     if (auto judgement = judge_outcome(plan.calls[i], outcomes[i]))
@@ -156,17 +219,30 @@ Judgement CaseWork::judge(const JudgedKernel& kernel,
       judgement.reason = prepared.twin_disagrees;
       return judgement;
     }
-    prepared.truth->bound = &bound_for(
-        prepared, for_storage(kernel.model, value_.kv_dtype, value_.o_dtype),
-        plan.calls[i].want_weights);
+    prepared.truth->bound =
+        &bound_for(prepared, model, plan.calls[i].want_weights);
     views[i].truth = &*prepared.truth;
   }
   const Stopwatch watch(time_->judge);
-  const JudgeInput input{value_, kernel.info, views};
+  const JudgeInput input{value_, kernel.info, kernel.model, views};
   Judgement judgement = law_->judge(input);
-  if (judgement.verdict == Verdict::kFailed)
-    judgement.picture = small_case_picture(input);
+  if (judgement.verdict == Verdict::kFailed && judgement.finding)
+    judgement.picture = small_case_picture(input, judgement);
+  if (law_->aim.votes) cast_ballot(kernel, views[0], judgement);
   return judgement;
+}
+
+void CaseWork::cast_ballot(const JudgedKernel& kernel, const CallView& call,
+                           const Judgement& judgement) {
+  Ballot ballot;
+  ballot.kernel = kernel.info.name;
+  ballot.agrees = judgement.verdict == Verdict::kPassed;
+  if (!ballot.agrees) {
+    ballot.o = as_doubles(call.outcome->o, value_.o_dtype);
+    ballot.bound = call.truth->bound->o;
+    if (judgement.finding) ballot.where = judgement.finding->where;
+  }
+  ballots_.push_back(std::move(ballot));
 }
 
 }  // namespace qkvet

@@ -9,10 +9,12 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/executor.h"
 #include "properties/law.h"
+#include "properties/vote.h"
 #include "reference/precision.h"
 
 namespace qkvet {
@@ -53,27 +55,36 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_;
 };
 
+// What the laws take for the truth; another one only in tests of the vote.
+using Oracle = OracleOutput (*)(const Problem&);
+
 class CaseWork {
  public:
   // `with_twin`: the oracle is compared with its twin as well.
-  CaseWork(const Law& law, Case value, bool with_twin, TimeUse& time);
+  CaseWork(const Law& law, Case value, bool with_twin, TimeUse& time,
+           Oracle oracle = plain_forward);
   ~CaseWork();
   CaseWork(CaseWork&&) noexcept;
 
   const Case& value() const { return value_; }
 
   // The calls that the law makes of this kernel; empty if settled() says why.
-  std::vector<ForwardCall> calls_for(const JudgedKernel& kernel);
+  std::vector<KernelCall> calls_for(const JudgedKernel& kernel);
   // A verdict that needs no call: unsupported type, law not applicable.
   std::optional<Judgement> settled(const JudgedKernel& kernel);
   // The verdict on what came back, one outcome per call.
   Judgement judge(const JudgedKernel& kernel,
                   std::span<const CallOutcome> outcomes);
 
+  // How the kernels judged so far have answered, where the law votes.
+  const std::vector<Ballot>& ballots() const { return ballots_; }
+
  private:
   struct Prepared;  // one distinct edit of the inputs
   Prepared& prepare(const PlannedCall& call);
+  const Inputs& own_inputs();
   void add_truth(Prepared& prepared);
+  KernelCall call_for(const PlannedCall& planned);
   const Bound& bound_for(Prepared& prepared, const PrecisionModel& model,
                          bool want_weights);
 
@@ -81,7 +92,15 @@ class CaseWork {
   Case value_;
   bool with_twin_;
   TimeUse* time_;
-  std::map<std::pair<InputEdit, int64_t>, std::unique_ptr<Prepared>> prepared_;
+  Oracle oracle_;
+  void cast_ballot(const JudgedKernel& kernel, const CallView& call,
+                   const Judgement& judgement);
+
+  std::vector<Ballot> ballots_;
+  std::optional<Inputs> own_;  // as the case's recipes make them
+  // What makes two calls' inputs the same.
+  using Key = std::tuple<InputEdit, int64_t, std::optional<Moment>>;
+  std::map<Key, std::unique_ptr<Prepared>> prepared_;
 };
 
 // "" or why QKVet cannot judge the case at all.

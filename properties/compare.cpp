@@ -105,45 +105,6 @@ double rounding_of(double y, Dtype dtype) {
                   underflow_error(dtype));
 }
 
-// One element against [truth - bound, truth + bound].
-void compare_element(const View& view, TensorName tensor, const Shape& shape,
-                     int64_t n, double actual, Judgement& judgement) {
-  const auto at = static_cast<size_t>(n);
-  const double truth = (*view.truth)[at];
-  const double bound = (*view.bound)[at];
-  if (bound == std::numeric_limits<double>::infinity()) {
-    ++judgement.vacuous;  // intermediate overflow is legitimate here
-    return;
-  }
-  const double low = round_to(view.dtype, truth - bound);
-  const double high = round_to(view.dtype, truth + bound);
-  const bool inside = low <= actual && actual <= high;
-  const double reach = view.reach != nullptr ? (*view.reach)[at] : 0;
-  if (reach > 0 && bound >= reach / 2)
-    ++judgement.vacuous;
-  else
-    ++judgement.compared;
-  const double error = std::max(
-      std::fabs(actual - truth) - rounding_of(actual, view.dtype), 0.0);
-  double ratio = 0;
-  if (inside)
-    ratio = error == 0 ? 0 : std::min(error / bound, 1.0);
-  else
-    ratio = error > 0 ? error / bound
-                      : std::numeric_limits<double>::infinity();  // NaN
-  if (inside) {
-    judgement.worst_ratio = std::max(judgement.worst_ratio, ratio);
-    return;
-  }
-  Finding finding;
-  finding.where = element_name(tensor, shape, n);
-  finding.expected = number_text(truth, view.dtype);
-  finding.actual = number_text(actual, view.dtype);
-  finding.allowed = interval_text(low, high, view.dtype);
-  finding.ratio = ratio;
-  add_failure(judgement, std::move(finding));
-}
-
 }  // namespace
 
 Dtype lse_dtype(Dtype o) {
@@ -176,6 +137,10 @@ std::string number_text(double value, Dtype dtype) {
 }
 
 std::string element_name(TensorName tensor, const Shape& s, int64_t n) {
+  if (tensor == TensorName::kY)
+    return "y[b=" + std::to_string(n / s.D / s.Tq) +
+           ",t=" + std::to_string(n / s.D % s.Tq) +
+           ",c=" + std::to_string(n % s.D) + "]";
   const int64_t width = tensor == TensorName::kLse       ? 1
                         : tensor == TensorName::kWeights ? s.Tk
                                                          : s.dv;
@@ -195,6 +160,77 @@ void add_failure(Judgement& judgement, Finding finding) {
   judgement.worst_ratio = std::max(judgement.worst_ratio, finding.ratio);
   if (!judgement.finding || judgement.finding->ratio < finding.ratio)
     judgement.finding = std::move(finding);
+}
+
+std::optional<Finding> compare_with_bound(const Bounded& number,
+                                          Judgement& judgement) {
+  const auto& [actual, truth, bound, reach, dtype] = number;
+  if (bound == std::numeric_limits<double>::infinity()) {
+    ++judgement.vacuous;  // intermediate overflow is legitimate here
+    return std::nullopt;
+  }
+  const double low = round_to(dtype, truth - bound);
+  const double high = round_to(dtype, truth + bound);
+  const bool inside = low <= actual && actual <= high;
+  if (reach > 0 && bound >= reach / 2)
+    ++judgement.vacuous;
+  else
+    ++judgement.compared;
+  const double error =
+      std::max(std::fabs(actual - truth) - rounding_of(actual, dtype), 0.0);
+  if (inside) {
+    const double ratio = error == 0 ? 0 : std::min(error / bound, 1.0);
+    judgement.worst_ratio = std::max(judgement.worst_ratio, ratio);
+    return std::nullopt;
+  }
+  Finding finding;
+  finding.expected = number_text(truth, dtype);
+  finding.actual = number_text(actual, dtype);
+  finding.allowed = interval_text(low, high, dtype);
+  finding.ratio = error > 0 ? error / bound
+                            : std::numeric_limits<double>::infinity();  // NaN
+  return finding;
+}
+
+std::optional<Finding> compare_exactly(double actual, double expected,
+                                       Dtype dtype, Judgement& judgement) {
+  ++judgement.compared;
+  if (actual == expected) return std::nullopt;
+  Finding finding;
+  finding.expected = number_text(expected, dtype) + ", exactly";
+  finding.actual = number_text(actual, dtype);
+  return finding;
+}
+
+std::optional<Finding> compare_two_ways(const TwoWays& pair,
+                                        Judgement& judgement) {
+  if (!(pair.bounds < std::numeric_limits<double>::infinity())) {
+    ++judgement.vacuous;
+    return std::nullopt;
+  }
+  const double allowed = pair.bounds +
+                         unit_roundoff(pair.dtype) *
+                             (std::fabs(pair.first) + std::fabs(pair.second)) +
+                         2 * underflow_error(pair.dtype);
+  const double error = std::fabs(pair.first - pair.second);
+  if (pair.reach > 0 && pair.bounds >= pair.reach)
+    ++judgement.vacuous;
+  else
+    ++judgement.compared;
+  if (pair.first == pair.second || error <= allowed) {
+    if (error > 0)
+      judgement.worst_ratio = std::max(judgement.worst_ratio, error / allowed);
+    return std::nullopt;
+  }
+  Finding finding;
+  finding.expected =
+      number_text(pair.second, pair.dtype) + " (" + pair.second_name + ")";
+  finding.actual =
+      number_text(pair.first, pair.dtype) + " (" + pair.first_name + ")";
+  finding.allowed = "a difference of " + number_text(allowed, Dtype::kF32);
+  finding.ratio = error > 0 ? error / allowed
+                            : std::numeric_limits<double>::infinity();  // NaN
+  return finding;
 }
 
 void compare_with_zero(TensorName tensor, const Shape& shape, int64_t n,
@@ -232,8 +268,14 @@ void compare_with_truth(const JudgeInput& input, const CallView& call,
       judgement.reason = "the bound is NaN: a defect of QKVet, please report";
       return;
     } else {
-      compare_element(view, tensor, input.value.shape, static_cast<int64_t>(n),
-                      actual[n], judgement);
+      auto finding = compare_with_bound(
+          {actual[n], (*view.truth)[n], (*view.bound)[n],
+           view.reach != nullptr ? (*view.reach)[n] : 0, view.dtype},
+          judgement);
+      if (!finding) continue;
+      finding->where =
+          element_name(tensor, input.value.shape, static_cast<int64_t>(n));
+      add_failure(judgement, std::move(*finding));
     }
   }
 }

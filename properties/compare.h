@@ -5,6 +5,7 @@
 #define QKVET_PROPERTIES_COMPARE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,20 @@ std::string element_name(TensorName tensor, const Shape& shape, int64_t n);
 // Shortest text that tells the number from its neighbours in `dtype`.
 std::string number_text(double value, Dtype dtype);
 
+// One number against [truth - bound, truth + bound], rounded to its storage
+// type. `reach`: what any choice of inputs could change; 0: not known. A
+// finding without a place, or nothing. Adds to `judgement`.
+struct Bounded {
+  double actual = 0, truth = 0, bound = 0, reach = 0;
+  Dtype dtype = Dtype::kF32;
+};
+std::optional<Finding> compare_with_bound(const Bounded& number,
+                                          Judgement& judgement);
+
+// A number that must be exactly `expected` (+0 and -0 are equal).
+std::optional<Finding> compare_exactly(double actual, double expected,
+                                       Dtype dtype, Judgement& judgement);
+
 // Judges one output against the oracle: accepts y exactly if
 // RN(o - B) <= y <= RN(o + B), rounded to the storage type. Rows without a
 // visible key are judged by the kernel's dialect. Adds to `judgement`.
@@ -38,6 +53,20 @@ void compare_with_known(const JudgeInput& input, const CallView& call,
 // Records an element that must be exactly zero (+0 or -0).
 void compare_with_zero(TensorName tensor, const Shape& shape, int64_t n,
                        double actual, Dtype dtype, Judgement& judgement);
+
+// One number that was computed in two ways, each within its own bound and its
+// own rounding to storage.
+struct TwoWays {
+  double first = 0, second = 0;
+  double bounds = 0;  // of both, added
+  double reach = 0;   // what any choice of keys could change; 0: not known
+  Dtype dtype = Dtype::kF32;
+  const char* first_name = "";  // "in the whole call"
+  const char* second_name = "";
+};
+// A finding without a place, or nothing. Adds to `judgement`.
+std::optional<Finding> compare_two_ways(const TwoWays& pair,
+                                        Judgement& judgement);
 
 // Keeps the finding with the largest ratio; the first among equals.
 void add_failure(Judgement& judgement, Finding finding);

@@ -26,12 +26,13 @@ class OneElement {
     outcome_.o = doubles_as_floats({actual});
     CallView view{nullptr, nullptr, &outcome_, &truth_};
     Judgement judgement;
-    compare_with_truth({value_, info_, {&view, 1}}, view, TensorName::kO,
-                       judgement);
+    compare_with_truth({value_, info_, model_, {&view, 1}}, view,
+                       TensorName::kO, judgement);
     return judgement;
   }
   Truth truth_;
   KernelInfo info_ = FakeExecutor::info();
+  PrecisionModel model_ = generic_precision();
 
  private:
   Bound bound_;

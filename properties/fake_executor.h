@@ -40,9 +40,9 @@ class FakeExecutor : public Executor {
  public:
   // Called before the oracle, to spoil the question, and after it, to spoil
   // the answer.
-  using Question = std::function<void(ForwardCall&, Problem&)>;
+  using Question = std::function<void(KernelCall&, Problem&)>;
   using Answer =
-      std::function<void(const ForwardCall&, OracleOutput&, CallOutcome&)>;
+      std::function<void(const KernelCall&, OracleOutput&, CallOutcome&)>;
 
   explicit FakeExecutor(Question question = {}, Answer answer = {})
       : question_(std::move(question)), answer_(std::move(answer)) {
@@ -69,14 +69,14 @@ class FakeExecutor : public Executor {
   const std::vector<KernelInfo>& kernels() const override { return infos_; }
 
   std::vector<CallOutcome> run(int,
-                               std::span<const ForwardCall> calls) override {
+                               std::span<const KernelCall> calls) override {
     std::vector<CallOutcome> outcomes;
-    for (const ForwardCall& call : calls) outcomes.push_back(one(call));
+    for (const KernelCall& call : calls) outcomes.push_back(one(call));
     return outcomes;
   }
 
  private:
-  CallOutcome one(ForwardCall call) {
+  CallOutcome one(KernelCall call) {
     const Shape& s = call.shape;
     const auto q = floats_as_doubles(call.q, s.q_elements());
     const auto k = floats_as_doubles(call.k, s.k_elements());

@@ -16,6 +16,7 @@
 #include "core/verdict.h"
 #include "reference/bound.h"
 #include "reference/oracle.h"
+#include "reference/precision.h"
 
 namespace qkvet {
 
@@ -23,14 +24,23 @@ namespace qkvet {
 // With a variant it must give them the variant's shapes.
 using InputEdit = void (*)(const Case& value, int64_t argument, Inputs& inputs);
 
-// One forward call that a law wants.
+// One call that a law wants.
 struct PlannedCall {
+  Operation operation = Operation::kForward;
+  Mistake mistake = Mistake::kNone;
+  bool expects_refusal = false;  // the call is illegal
+  // Of a story: the command in its place. Its keys, values and queries are
+  // picked out of the case's data by sequence and tag; tokens with a tag below
+  // 0 are NaN.
+  std::optional<Moment> moment;
+
   InputEdit edit = nullptr;  // on top of the case's own data
   int64_t argument = 0;      // passed to the edit
   // Shape, mask and scale of the call where they are not the case's own.
   std::optional<Case> variant;
   bool want_lse = false;
   bool want_weights = false;
+  bool want_stages = false;
   bool needs_truth = false;  // oracle and bound
   Placement placement = Placement::kEnd;
 };
@@ -65,6 +75,7 @@ struct Finding {
   std::string looks;    // what it looks like; "" if nothing is known
   std::string printed;  // what a kernel that died had printed last
   double ratio = 0;     // error/bound; 0 for exact laws
+  size_t call = 0;      // of a story: the call that shows it; 0: not known
 };
 
 // What a failure is a failure of.
@@ -89,6 +100,7 @@ struct Judgement {
 struct JudgeInput {
   const Case& value;
   const KernelInfo& kernel;
+  const PrecisionModel& model;      // as declared: for_storage() is to come
   std::span<const CallView> calls;  // as planned, all of them done
 };
 
@@ -103,9 +115,11 @@ inline bool wants_weights(const KernelInfo& kernel) {
 
 // What the generator must provide for the law's precondition.
 struct Aim {
+  Subject subject = Subject::kAttention;
   bool causal = false;    // at least one key is masked for some row
   bool free_v = true;     // false: fit() fixes the data of v
-  bool free_data = true;  // false: the law makes its own q, k and v
+  bool free_data = true;  // false: the law makes some of the data itself
+  bool votes = false;     // its first call is held against the oracle
 };
 
 struct Law {
@@ -123,7 +137,11 @@ struct Law {
   Judgement (*judge)(const JudgeInput& input);
 };
 
-// From specific to general, agreement last.
+// Whether the kernel declares what the subject needs, and why not.
+bool has_subject(const KernelInfo& kernel, Subject subject);
+std::string missing_subject(Subject subject);
+
+// From specific to general within a subject, agreement last.
 std::span<const Law* const> all_laws();
 const Law* find_law(std::string_view id);
 

@@ -33,7 +33,7 @@ TEST(Laws, StateAllFiveThingsUnderAUniqueId) {
       EXPECT_GT(std::string(text).size(), 3u) << law->id;
     EXPECT_EQ(std::string(law->earns)[0], '(') << law->id;
   }
-  EXPECT_STREQ(all_laws().back()->id, "agrees_with_oracle");
+  EXPECT_NE(find_law("agrees_with_oracle"), nullptr);
   EXPECT_NE(find_law(kMemoryLaw), nullptr);
   EXPECT_EQ(find_law("no_such_law"), nullptr);
 }
@@ -43,6 +43,7 @@ TEST(Laws, PassTheOracleOnEveryPlannedCase) {
   const KernelUnderTest kernel = FakeExecutor::under_test();
   TimeUse time;
   for (const Law* law : all_laws()) {
+    if (law->aim.subject != Subject::kAttention) continue;
     int checked = 0;
     for (int64_t n = 1; n <= 150; ++n) {
       const Case value = planned_case(*law, 77, n);
@@ -60,7 +61,7 @@ TEST(Laws, PassTheOracleOnEveryPlannedCase) {
 }
 
 TEST(Laws, AgreementSeesOneWrongElement) {
-  FakeExecutor spoiled({}, [](const ForwardCall&, OracleOutput& oracle,
+  FakeExecutor spoiled({}, [](const KernelCall&, OracleOutput& oracle,
                               CallOutcome&) { oracle.o[3] *= 1.001; });
   const Judgement judgement =
       check("agrees_with_oracle", "f32,B1,H1,Tq2,Tk3,d2", spoiled);
@@ -71,7 +72,7 @@ TEST(Laws, AgreementSeesOneWrongElement) {
 
 TEST(Laws, AgreementSeesNaNAndInfinity) {
   for (const double bad : {std::nan(""), double{INFINITY}, -double{INFINITY}}) {
-    FakeExecutor spoiled({}, [bad](const ForwardCall&, OracleOutput& oracle,
+    FakeExecutor spoiled({}, [bad](const KernelCall&, OracleOutput& oracle,
                                    CallOutcome&) { oracle.o[0] = bad; });
     EXPECT_EQ(
         check("agrees_with_oracle", "f32,B1,H1,Tq2,Tk3,d2", spoiled).verdict,
@@ -81,13 +82,13 @@ TEST(Laws, AgreementSeesNaNAndInfinity) {
 }
 
 TEST(Laws, AgreementSeesLseAndWeights) {
-  FakeExecutor lse({}, [](const ForwardCall&, OracleOutput& oracle,
+  FakeExecutor lse({}, [](const KernelCall&, OracleOutput& oracle,
                           CallOutcome&) { oracle.lse[0] += 1e-3; });
   const Judgement judgement =
       check("agrees_with_oracle", "f32,B1,H1,Tq2,Tk3,d2", lse);
   ASSERT_EQ(judgement.verdict, Verdict::kFailed);
   EXPECT_EQ(judgement.finding->where, "lse[b=0,h=0,i=0]");
-  FakeExecutor weights({}, [](const ForwardCall&, OracleOutput& oracle,
+  FakeExecutor weights({}, [](const KernelCall&, OracleOutput& oracle,
                               CallOutcome&) { oracle.weights[5] *= 0.999; });
   EXPECT_EQ(
       check("agrees_with_oracle", "f32,B1,H1,Tq2,Tk3,d2", weights).verdict,
@@ -96,7 +97,7 @@ TEST(Laws, AgreementSeesLseAndWeights) {
 
 TEST(Laws, FutureWeightsSeeTheSmallestLeak) {
   // A mask of -20 instead of -infinity.
-  FakeExecutor leak({}, [](const ForwardCall&, OracleOutput& oracle,
+  FakeExecutor leak({}, [](const KernelCall&, OracleOutput& oracle,
                            CallOutcome&) { oracle.o[0] += 2e-9; });
   const Judgement judgement =
       check("future_weights_are_zero", "f32,B1,H1,Tq2,Tk2,d1,causal", leak);
@@ -105,11 +106,11 @@ TEST(Laws, FutureWeightsSeeTheSmallestLeak) {
 }
 
 TEST(Laws, FutureWeightsAcceptMinusZero) {
-  FakeExecutor minus(
-      {}, [](const ForwardCall&, OracleOutput& oracle, CallOutcome&) {
-        for (double& o : oracle.o)
-          if (o == 0) o = -0.0;
-      });
+  FakeExecutor minus({},
+                     [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+                       for (double& o : oracle.o)
+                         if (o == 0) o = -0.0;
+                     });
   EXPECT_EQ(
       check("future_weights_are_zero", "f32,B1,H1,Tq3,Tk3,d2,causal", minus)
           .verdict,
@@ -125,7 +126,7 @@ TEST(Laws, FutureWeightsSayNothingWithoutAMask) {
 
 TEST(Laws, RowSumsSeeALostKey) {
   FakeExecutor lost(
-      {}, [](const ForwardCall& call, OracleOutput& oracle, CallOutcome&) {
+      {}, [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
         // The weight of the last key is left out of the numerator.
         const auto n = static_cast<double>(call.shape.Tk);
         for (double& o : oracle.o) o *= 1 - 1 / n;
@@ -136,7 +137,7 @@ TEST(Laws, RowSumsSeeALostKey) {
 }
 
 TEST(Laws, RowSumsSeeReturnedWeights) {
-  FakeExecutor spoiled({}, [](const ForwardCall&, OracleOutput& oracle,
+  FakeExecutor spoiled({}, [](const KernelCall&, OracleOutput& oracle,
                               CallOutcome&) { oracle.weights[1] += 1e-4; });
   const Judgement judgement =
       check("weights_sum_to_one", "f32,B1,H1,Tq1,Tk4,d1", spoiled);
@@ -145,7 +146,7 @@ TEST(Laws, RowSumsSeeReturnedWeights) {
 }
 
 Judgement with_scale(double (*wrong)(const Problem&)) {
-  FakeExecutor executor([wrong](ForwardCall&, Problem& problem) {
+  FakeExecutor executor([wrong](KernelCall&, Problem& problem) {
     problem.scale = wrong(problem);
   });
   return check("scale_is_one_over_sqrt_d",
@@ -195,8 +196,9 @@ TEST(Laws, SumAndScaleDoNotTrustTheOracle) {
       outcome.o = doubles_as_floats({correct ? right : 0.25});
       const CallView view{nullptr, nullptr, &outcome, &truth};
       const KernelInfo info = FakeExecutor::info();
-      EXPECT_EQ(law.judge({value, info, {&view, 1}}).verdict,
-                correct ? Verdict::kPassed : Verdict::kFailed)
+      EXPECT_EQ(
+          law.judge({value, info, generic_precision(), {&view, 1}}).verdict,
+          correct ? Verdict::kPassed : Verdict::kFailed)
           << id;
     }
 }
@@ -212,7 +214,7 @@ TEST(Laws, ScaleSeesOneInTenThousand) {
 
 TEST(Laws, PerturbationSeesADenominatorOverTheFuture) {
   FakeExecutor leak(
-      [](ForwardCall&, Problem& problem) { problem.causal = Causal::kNone; });
+      [](KernelCall&, Problem& problem) { problem.causal = Causal::kNone; });
   EXPECT_EQ(check("future_changes_nothing",
                   "f32,B1,H1,Tq2,Tk2,d1,causal,seed=2", leak)
                 .verdict,
@@ -222,7 +224,7 @@ TEST(Laws, PerturbationSeesADenominatorOverTheFuture) {
 TEST(Laws, PerturbationIsBitwise) {
   int calls = 0;
   FakeExecutor drift(
-      {}, [&calls](const ForwardCall&, OracleOutput& oracle, CallOutcome&) {
+      {}, [&calls](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
         if (calls++ == 1)
           oracle.o[0] = std::nextafter(static_cast<float>(oracle.o[0]), 9.0f);
       });
@@ -238,7 +240,7 @@ TEST(Laws, PrefillIsComparedWithDecode) {
   FakeExecutor good;
   EXPECT_EQ(check("prefill_equals_decode", text, good).verdict,
             Verdict::kPassed);
-  FakeExecutor bad([](ForwardCall& call, Problem& problem) {
+  FakeExecutor bad([](KernelCall& call, Problem& problem) {
     if (call.shape.Tq != 1 || call.shape.Tk < 2) return;
     problem.scale *= 1.001;
   });
@@ -246,7 +248,7 @@ TEST(Laws, PrefillIsComparedWithDecode) {
   ASSERT_EQ(judgement.verdict, Verdict::kFailed);
   EXPECT_NE(judgement.finding->actual.find("whole call"), std::string::npos);
   FakeExecutor nan(
-      {}, [](const ForwardCall& call, OracleOutput& oracle, CallOutcome&) {
+      {}, [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
         if (call.shape.Tq == 1) oracle.o[0] = std::nan("");
       });
   EXPECT_EQ(check("prefill_equals_decode", text, nan).verdict,
@@ -260,7 +262,7 @@ TEST(Laws, ChunksReachEveryOffset) {
   FakeExecutor good;
   const Judgement right = check("chunks_equal_whole", text, good);
   EXPECT_EQ(right.verdict, Verdict::kPassed);
-  FakeExecutor bad([](ForwardCall&, Problem& problem) {
+  FakeExecutor bad([](KernelCall&, Problem& problem) {
     if (problem.causal == Causal::kBottomRight)
       problem.causal = Causal::kTopLeft;
   });
@@ -273,7 +275,7 @@ TEST(Laws, ChunksReachEveryOffset) {
 
 TEST(Laws, MemorySeesNaNFromBesideATensor) {
   FakeExecutor slack(
-      {}, [](const ForwardCall& call, OracleOutput& oracle, CallOutcome&) {
+      {}, [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
         if (call.placement == Placement::kStart) oracle.o[0] = std::nan("");
       });
   const Judgement judgement =
@@ -285,7 +287,7 @@ TEST(Laws, MemorySeesNaNFromBesideATensor) {
 
 TEST(Laws, FaultsBelongToTheMemoryLawWhoeverCalled) {
   FakeExecutor fault(
-      {}, [](const ForwardCall& call, OracleOutput&, CallOutcome& outcome) {
+      {}, [](const KernelCall& call, OracleOutput&, CallOutcome& outcome) {
         outcome.status = CallStatus::kFault;
         MemoryFault where;
         where.tensor = TensorName::kK;
@@ -312,7 +314,7 @@ TEST(Laws, OutcomesThatAreNoAnswers) {
       {CallStatus::kOutOfMemory, Verdict::kFailed}};
   for (const auto& [status, verdict] : expected) {
     FakeExecutor executor({},
-                          [status = status](const ForwardCall&, OracleOutput&,
+                          [status = status](const KernelCall&, OracleOutput&,
                                             CallOutcome& outcome) {
                             outcome.status = status;
                             outcome.text = "a reason";
@@ -326,7 +328,7 @@ TEST(Laws, OutcomesThatAreNoAnswers) {
 TEST(Laws, TracesOfABadCall) {
   const auto spoiled = [](void (*spoil)(CallOutcome&)) {
     FakeExecutor executor(
-        {}, [spoil](const ForwardCall&, OracleOutput&, CallOutcome& outcome) {
+        {}, [spoil](const KernelCall&, OracleOutput&, CallOutcome& outcome) {
           spoil(outcome);
         });
     return check("agrees_with_oracle", "f32,B1,H1,Tq1,Tk2,d3", executor);

@@ -19,6 +19,28 @@ std::span<const Law* const> all_laws() {
   return kLaws;
 }
 
+bool has_subject(const KernelInfo& kernel, Subject subject) {
+  switch (subject) {
+    case Subject::kCache:
+      return kernel.has_cache;
+    case Subject::kLayer:
+      return kernel.has_layer;
+    default:
+      return kernel.has_forward;
+  }
+}
+
+std::string missing_subject(Subject subject) {
+  switch (subject) {
+    case Subject::kCache:
+      return "the kernel declares no cache";
+    case Subject::kLayer:
+      return "the kernel declares no layer";
+    default:
+      return "the kernel declares no forward()";
+  }
+}
+
 const Law* find_law(std::string_view id) {
   for (const Law* law : all_laws())
     if (id == law->id) return law;

@@ -55,12 +55,13 @@ Judgement not_run(Verdict verdict, const std::string& reason) {
 
 // The call came back; did it keep to its own memory and write all of it?
 std::optional<Judgement> judge_traces(const CallOutcome& outcome,
-                                      const std::string& where) {
+                                      const std::string& where,
+                                      bool may_be_unwritten) {
   if (outcome.damage)
     return failed(FailureKind::kMemory, where,
                   "bytes beside the tensors stay as they were",
                   fault_text(*outcome.damage));
-  if (outcome.unwritten)
+  if (outcome.unwritten && !may_be_unwritten)
     return failed(FailureKind::kMemory, where, "every output element written",
                   std::string(tensor_name(*outcome.unwritten)) + ": element " +
                       std::to_string(outcome.unwritten_index) +
@@ -72,34 +73,64 @@ std::optional<Judgement> judge_traces(const CallOutcome& outcome,
   return std::nullopt;
 }
 
+// "forward()", "step.a.2"
+std::string call_place(const PlannedCall& planned) {
+  switch (planned.operation) {
+    case Operation::kForward:
+      return "forward()";
+    case Operation::kLayer:
+      return "the layer's forward()";
+    case Operation::kCacheCreate:
+      return "create()";
+    default:
+      return command_text(planned.moment->command);
+  }
+}
+
+// An error where a result was due.
+Judgement judge_refusal(const PlannedCall& planned,
+                        const CallOutcome& outcome) {
+  const char* expected = planned.operation == Operation::kForward
+                             ? "a result, as supports() had promised"
+                             : "a result: the call is legal";
+  return failed(FailureKind::kLaw, call_place(planned), expected, outcome.text);
+}
+
 }  // namespace
 
 std::optional<Judgement> judge_outcome(const PlannedCall& planned,
                                        const CallOutcome& outcome) {
-  const std::string where = placement_text(planned.placement);
+  const std::string placement = placement_text(planned.placement);
+  const std::string where = planned.operation == Operation::kForward
+                                ? placement
+                                : call_place(planned) + ", " + placement;
   switch (outcome.status) {
     case CallStatus::kDone:
-      return judge_traces(outcome, where);
+      return judge_traces(outcome, where, planned.expects_refusal);
     case CallStatus::kUnsupported:
+      if (planned.expects_refusal) return std::nullopt;
+      return not_run(Verdict::kUnsupported, outcome.text);
     case CallStatus::kUnavailable:
       return not_run(Verdict::kUnsupported, outcome.text);
     case CallStatus::kRefused:
-      return failed(FailureKind::kLaw, "forward()",
-                    "a result, as supports() had promised", outcome.text);
+      if (planned.expects_refusal)
+        return judge_traces(outcome, where, /*may_be_unwritten=*/true);
+      return judge_refusal(planned, outcome);
     case CallStatus::kFault:
       return failed(FailureKind::kMemory, where,
                     "only its own inputs and outputs touched",
                     outcome.fault ? fault_text(*outcome.fault) : outcome.text,
                     outcome.output);
     case CallStatus::kCrash:
-      return failed(FailureKind::kCrash, "forward()", "a result", outcome.text,
-                    outcome.output);
+      return failed(FailureKind::kCrash, call_place(planned), "a result",
+                    outcome.text, outcome.output);
     case CallStatus::kHang:
     case CallStatus::kOutOfMemory:
-      return failed(FailureKind::kHang, "forward()", "a result", outcome.text,
-                    outcome.output);
+      return failed(FailureKind::kHang, call_place(planned), "a result",
+                    outcome.text, outcome.output);
     case CallStatus::kNotRun:
-      return not_run(Verdict::kSkipped, "an earlier call of the batch hung");
+      return not_run(Verdict::kSkipped,
+                     "an earlier call of the batch hung or died");
   }
   return std::nullopt;
 }

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "properties/compare.h"
+#include "properties/layer_calls.h"
+#include "properties/story_calls.h"
 
 namespace qkvet {
 namespace {
@@ -40,9 +42,8 @@ void add_rows(const Grid& grid, const std::string& note,
   }
 }
 
-}  // namespace
-
-std::vector<std::string> small_case_picture(const JudgeInput& input) {
+// Calls of q, k and v.
+std::vector<std::string> attention_picture(const JudgeInput& input) {
   const Shape& s = input.value.shape;
   const auto numbers = static_cast<size_t>(s.q_elements() + s.k_elements() +
                                            s.v_elements() + s.o_elements());
@@ -65,6 +66,109 @@ std::vector<std::string> small_case_picture(const JudgeInput& input) {
                lines);
   }
   return lines;
+}
+
+constexpr size_t kMostCalls = 16;  // of a story that is shown
+constexpr size_t kMostTokens = 8;  // of a history that is shown
+
+// "a holds a0 a1 a4"; tokens are named by sequence and tag.
+std::string holds_text(const Moment& moment) {
+  const char name = static_cast<char>('a' + moment.command.sequence);
+  std::string text = std::string(1, name) + " holds";
+  if (moment.history.empty()) return text + " nothing";
+  if (moment.history.size() > kMostTokens)
+    return text + " " + std::to_string(moment.history.size()) + " tokens";
+  for (const int64_t tag : moment.history)
+    text += tag < 0 ? " NaN" : std::string(" ") + name + std::to_string(tag);
+  return text;
+}
+
+void add_answer(const JudgeInput& input, const CallView& call,
+                std::vector<std::string>& lines) {
+  const int64_t rows = call.planned->moment->queries;
+  const Shape& s = input.value.shape;
+  if (call.truth == nullptr || s.H * rows * s.dv > 4) return;
+  const std::vector<double> o =
+      as_doubles(call.outcome->o, input.value.o_dtype);
+  add_rows({"     o", &o, s.H, rows, s.dv}, "   <- actual", lines);
+  add_rows({"     o", &call.truth->oracle.o, s.H, rows, s.dv}, "   <- expected",
+           lines);
+}
+
+std::string command_line(const JudgeInput& input, const CallView& call) {
+  const Moment& moment = *call.planned->moment;
+  std::string line = command_place(call);
+  line.resize(std::max<size_t>(line.size() + 2, 18), ' ');
+  if (call.planned->operation == Operation::kCacheCreate)
+    return line + "capacity " + std::to_string(input.value.capacity);
+  line += moment.illegal.empty() ? holds_text(moment)
+                                 : "illegal: " + moment.illegal;
+  const bool brings_nan = moment.first_new < 0 && moment.new_tokens > 0;
+  return line + (brings_nan ? "   (brings NaN)" : "");
+}
+
+// Command by command, up to the one that fails: what was asked, and what the
+// sequence then holds.
+std::vector<std::string> story_picture(const JudgeInput& input, size_t last) {
+  std::vector<std::string> lines;
+  const size_t calls =
+      last > 0 ? std::min(last + 1, input.calls.size()) : input.calls.size();
+  if (calls > kMostCalls) return lines;
+  for (size_t i = 0; i < calls; ++i) {
+    const CallView& call = input.calls[i];
+    std::string number = std::to_string(i);
+    number.resize(4, ' ');
+    lines.push_back(number + command_line(input, call));
+    add_answer(input, call, lines);
+  }
+  return lines;
+}
+
+// Of a layer: what goes in, the stages, and what comes out.
+std::vector<std::string> layer_picture(const JudgeInput& input) {
+  const Shape& s = input.value.shape;
+  const Inputs& inputs = *input.calls[0].inputs;
+  const CallOutcome& outcome = *input.calls[0].outcome;
+  size_t numbers = outcome.y.size() / 4;
+  for (const auto& values : inputs.layer) numbers += values.size();
+  std::vector<std::string> lines;
+  if (numbers > kMostNumbers || outcome.y.empty()) return lines;
+  for (int i = 0; i < kLayerInputCount; ++i) {
+    const auto name =
+        static_cast<TensorName>(static_cast<int>(TensorName::kX) + i);
+    const std::vector<double>& values = inputs.values(name);
+    const auto extents = tensor_extents(s, name);
+    if (values.empty()) continue;
+    if (name == TensorName::kX)
+      add_rows({"x", &values, 1, s.Tq, s.D}, "", lines);
+    else if (tensor_rank(name) == 2)
+      add_rows({tensor_name(name), &values, 1, extents[0], extents[1]}, "",
+               lines);
+    else
+      add_rows({tensor_name(name), &values, 1, 1, extents[0]}, "", lines);
+  }
+  if (!outcome.stage_q.empty())
+    for (const Stage& stage : read_stages(input, input.calls[0]))
+      add_rows({stage.name, &stage.values, stage.layout.heads, s.Tq,
+                stage.layout.width},
+               "   <- actual", lines);
+  const std::vector<double> y = as_doubles(outcome.y, input.value.o_dtype);
+  add_rows({"y", &y, 1, s.Tq, s.D}, "   <- actual", lines);
+  return lines;
+}
+
+}  // namespace
+
+std::vector<std::string> small_case_picture(const JudgeInput& input,
+                                            const Judgement& judgement) {
+  switch (input.value.subject()) {
+    case Subject::kCache:
+      return story_picture(input, judgement.finding->call);
+    case Subject::kLayer:
+      return layer_picture(input);
+    default:
+      return attention_picture(input);
+  }
 }
 
 }  // namespace qkvet

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/row_block.h"
 
-#include <cmath>
+#include <algorithm>
 
-#include "core/half.h"
 #include "properties/compare.h"
 #include "properties/visibility.h"
 
@@ -31,34 +30,6 @@ void block_inputs(const Case& value, int64_t argument, Inputs& inputs) {
   keep_rows(inputs.v, s.B * s.Hkv, s.Tk, s.dv, 0, keys);
 }
 
-// Both values are near the same number, each within its own bound and its own
-// rounding to storage.
-void compare_pair(double whole, double part, double bounds,
-                  const JudgeInput& input, TensorName tensor, int64_t n,
-                  Dtype dtype, Judgement& judgement) {
-  if (!(bounds < INFINITY)) {
-    ++judgement.vacuous;
-    return;
-  }
-  const double allowed =
-      bounds + unit_roundoff(dtype) * (std::fabs(whole) + std::fabs(part)) +
-      2 * underflow_error(dtype);
-  const double error = std::fabs(whole - part);
-  ++judgement.compared;
-  if (whole == part || error <= allowed) {
-    if (error > 0)
-      judgement.worst_ratio = std::max(judgement.worst_ratio, error / allowed);
-    return;
-  }
-  Finding finding;
-  finding.where = element_name(tensor, input.value.shape, n);
-  finding.expected = number_text(part, dtype) + " (alone)";
-  finding.actual = number_text(whole, dtype) + " (in the whole call)";
-  finding.allowed = "a difference of " + number_text(allowed, Dtype::kF32);
-  finding.ratio = error > 0 ? error / allowed : INFINITY;
-  add_failure(judgement, std::move(finding));
-}
-
 void compare_blocks(const JudgeInput& input, TensorName tensor,
                     Judgement& judgement) {
   const Shape& s = input.value.shape;
@@ -71,7 +42,11 @@ void compare_blocks(const JudgeInput& input, TensorName tensor,
   const auto bounds = [&](const CallView& call) -> const std::vector<double>& {
     return is_o ? call.truth->bound->o : call.truth->bound->lse;
   };
-  const std::vector<double> whole = read(input.calls[0]);
+  const auto reach = [&](const CallView& call, size_t n) {
+    return is_o ? (*call.truth->reach)[n] : 0;
+  };
+  const CallView& all = input.calls[0];
+  const std::vector<double> whole = read(all);
   if (whole.empty()) return;
   const int64_t width = is_o ? s.dv : 1;
   for (const CallView& call : input.calls.subspan(1)) {
@@ -83,11 +58,16 @@ void compare_blocks(const JudgeInput& input, TensorName tensor,
       const int64_t head = at / width / rows;
       const int64_t row = block.from + at / width % rows;
       if (visible_keys(input.value, row) == 0) continue;  // the dialect's
-      const int64_t n = (head * s.Tq + row) * width + at % width;
-      compare_pair(
-          whole[static_cast<size_t>(n)], part[m],
-          bounds(input.calls[0])[static_cast<size_t>(n)] + bounds(call)[m],
-          input, tensor, n, dtype, judgement);
+      const int64_t number = (head * s.Tq + row) * width + at % width;
+      const auto n = static_cast<size_t>(number);
+      auto finding =
+          compare_two_ways({whole[n], part[m], bounds(all)[n] + bounds(call)[m],
+                            std::max(reach(all, n), reach(call, m)), dtype,
+                            "in the whole call", "alone"},
+                           judgement);
+      if (!finding) continue;
+      finding->where = element_name(tensor, s, number);
+      add_failure(judgement, std::move(*finding));
     }
   }
 }

@@ -28,19 +28,6 @@ constexpr int kMostHangs = 2;
 // How often a failing case is repeated before it is believed to be steady.
 constexpr int kRepeats = 10;
 
-// Whether the kernel declares the type for all of its tensors.
-bool takes_dtype(const KernelInfo& kernel, Dtype dtype) {
-  const qkvet_dtype abi = dtype_to_abi(dtype);
-  const qkvet_capabilities& all = kernel.capabilities;
-  if (all.dtype_count == 0) return dtype == Dtype::kF32;
-  return std::any_of(all.dtypes, all.dtypes + all.dtype_count,
-                     [&](const qkvet_dtype_rule& rule) {
-                       return same_dtype(rule.q, abi) &&
-                              same_dtype(rule.kv, abi) &&
-                              same_dtype(rule.o, abi);
-                     });
-}
-
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -60,6 +47,7 @@ class Runner {
   struct Lane {  // one thread
     std::vector<std::unique_ptr<Executor>> executors;
     std::vector<Tally> tallies;  // kernel * laws + law
+    std::vector<Suspicion> suspicions;
     TimeUse time;
   };
 
@@ -140,7 +128,7 @@ void Runner::record(Lane& lane, size_t kernel, int64_t number, CaseWork& work,
 void Runner::run_on_kernel(Lane& lane, size_t kernel,
                            std::vector<std::pair<int64_t, CaseWork*>>& works) {
   const KernelUnderTest& under_test = kernels_[kernel];
-  std::vector<ForwardCall> calls;
+  std::vector<KernelCall> calls;
   std::vector<std::pair<size_t, size_t>> slices(works.size());
   for (size_t i = 0; i < works.size(); ++i) {
     const auto [number, work] = works[i];
@@ -186,12 +174,15 @@ void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
       const Stopwatch watch(lane.time.generate);
       value = planned_case(law, options_.seed, number, options_.scope);
     }
-    made.push_back(std::make_unique<CaseWork>(law, std::move(value),
-                                              with_twin(number), lane.time));
+    made.push_back(std::make_unique<CaseWork>(
+        law, std::move(value), with_twin(number), lane.time, options_.oracle));
     works.emplace_back(number, made.back().get());
   }
   for (size_t kernel = 0; kernel < kernels_.size(); ++kernel)
     run_on_kernel(lane, kernel, works);
+  for (const auto& [number, work] : works)
+    if (auto suspicion = count_votes(work->value(), number, work->ballots()))
+      lane.suspicions.push_back(std::move(*suspicion));
   progress_ += last - first + 1;
 }
 
@@ -305,10 +296,18 @@ RunResult Runner::finish() {
           loose_in(kernels_[k].judged, options_.scope) && !options_.allow_loose;
       kernel.cells.push_back(
           cell_of(total_[i], std::move(failures_[i]), loose));
+      kernel.cells.back().law = options_.laws[l];
     }
     result.kernels.push_back(std::move(kernel));
   }
-  for (const Lane& lane : lanes_) result.time.add(lane.time);
+  for (Lane& lane : lanes_) {
+    result.time.add(lane.time);
+    for (Suspicion& suspicion : lane.suspicions) {
+      ++result.suspicions;
+      if (!result.suspicion || suspicion.number < result.suspicion->number)
+        result.suspicion = std::move(suspicion);
+    }
+  }
   result.planned_cases = cases_done_;
   result.rounds = rounds_;
   result.wall_seconds = seconds_since(start_);
@@ -344,23 +343,8 @@ const Law& planned_law(const RunOptions& options, int64_t number) {
   return *options.laws[static_cast<size_t>((number - 1) % laws)];
 }
 
-std::vector<Dtype> declared_dtypes(
-    const std::vector<KernelUnderTest>& kernels) {
-  std::vector<Dtype> dtypes;
-  for (const Dtype dtype : {Dtype::kF32, Dtype::kBf16, Dtype::kF16}) {
-    const auto takes = [dtype](const KernelUnderTest& kernel) {
-      return takes_dtype(kernel.judged.info, dtype);
-    };
-    if (std::any_of(kernels.begin(), kernels.end(), takes))
-      dtypes.push_back(dtype);
-  }
-  // A kernel of other types still gets cases, and refuses them visibly.
-  if (dtypes.empty()) dtypes.push_back(Dtype::kF32);
-  return dtypes;
-}
-
-RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
-                   const ExecutorFactory& open, const RunOptions& options) {
+RunResult run_subject(const std::vector<KernelUnderTest>& kernels,
+                      const ExecutorFactory& open, const RunOptions& options) {
   return Runner(kernels, open, options).run();
 }
 

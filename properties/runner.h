@@ -31,10 +31,11 @@ inline constexpr int64_t kDefaultCases = 16384;
 
 struct RunOptions {
   std::vector<const Law*> laws;
-  int64_t cases = kDefaultCases;  // per kernel, over all laws together
+  int64_t cases = kDefaultCases;  // per kernel, over all laws of a subject
   std::optional<double> budget;   // seconds; instead of `cases`, whole rounds
   uint64_t seed = 1;
   Scope scope;
+  Oracle oracle = plain_forward;  // another one only in tests
   bool allow_loose = false;  // declarations looser than generic are believed
   int jobs = 1;
   // Called now and then from one thread, for a progress line.
@@ -61,6 +62,7 @@ struct Failure {
 
 // One kernel under one law.
 struct Cell {
+  const Law* law = nullptr;
   Verdict verdict = Verdict::kGaveUp;
   std::string reason;   // for every verdict but Passed and Failed
   int64_t checked = 0;  // cases with a comparison that could have failed
@@ -80,23 +82,36 @@ struct Cell {
 
 struct KernelResult {
   KernelUnderTest kernel;
-  std::vector<Cell> cells;  // in the order of RunOptions::laws
+  // Of the laws about what the kernel declares, in the order of
+  // RunOptions::laws.
+  std::vector<Cell> cells;
 };
 
 struct RunResult {
   std::vector<KernelResult> kernels;
-  int64_t planned_cases = 0;  // per kernel
+  int64_t planned_cases = 0;  // per kernel and subject
   int64_t rounds = 0;
   double wall_seconds = 0;
-  TimeUse time;       // summed over threads
+  TimeUse time;  // summed over threads
+  // Where the vote goes against the oracle: the first case, and how many.
+  std::optional<Suspicion> suspicion;
+  int64_t suspicions = 0;
   std::string error;  // "" or why the run could not be made
 };
 
+// Whether the kernel declares the type for all of its tensors.
+bool takes_dtype(const KernelInfo& kernel, Dtype dtype);
 // The storage types that can be judged and that some kernel declares.
 std::vector<Dtype> declared_dtypes(const std::vector<KernelUnderTest>& kernels);
 
+// Attention, caches and layers each have a plan of their own: a kernel is
+// judged by the laws about what it declares.
 RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
                    const ExecutorFactory& open, const RunOptions& options);
+
+// One part of a run: every kernel declares the subject of every law.
+RunResult run_subject(const std::vector<KernelUnderTest>& kernels,
+                      const ExecutorFactory& open, const RunOptions& options);
 
 // More than this share of vacuous comparisons makes a cell Mistrusted.
 inline constexpr double kMostVacuous = 0.05;

@@ -30,7 +30,7 @@ RunResult run_fake(const RunOptions& options,
       options);
 }
 
-void wrong_scale(ForwardCall& call, Problem& problem) {
+void wrong_scale(KernelCall& call, Problem& problem) {
   if (!call.scale) problem.scale = 1;
 }
 
@@ -87,11 +87,11 @@ TEST(Runner, ThreadsChangeNothing) {
 
 TEST(Runner, AnUnsteadyFailureIsReportedAndNotShrunk) {
   std::atomic<int> calls{0};
-  const RunResult result = run_fake(
-      options_for({"agrees_with_oracle"}, 64), {},
-      [&calls](const ForwardCall&, OracleOutput& oracle, CallOutcome&) {
-        if (calls++ % 3 == 0) oracle.o[0] = 1e9;
-      });
+  const RunResult result =
+      run_fake(options_for({"agrees_with_oracle"}, 64), {},
+               [&calls](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+                 if (calls++ % 3 == 0) oracle.o[0] = 1e9;
+               });
   const Cell& cell = result.kernels[0].cells[0];
   ASSERT_TRUE(cell.failure);
   EXPECT_GT(cell.failure->repeats_failed, 0);
@@ -103,7 +103,7 @@ TEST(Runner, AnUnsteadyFailureIsReportedAndNotShrunk) {
 TEST(Runner, NothingSupportedIsNotPassed) {
   const RunResult result =
       run_fake(options_for({"agrees_with_oracle"}, 64), {},
-               [](const ForwardCall&, OracleOutput&, CallOutcome& outcome) {
+               [](const KernelCall&, OracleOutput&, CallOutcome& outcome) {
                  outcome.status = CallStatus::kUnsupported;
                  outcome.text = "odd widths only";
                });

@@ -22,7 +22,7 @@ Judgement check_case(const Law& law, const Case& value,
                      bool with_twin, TimeUse& time) {
   CaseWork work(law, value, with_twin, time);
   if (auto settled = work.settled(kernel)) return *settled;
-  const std::vector<ForwardCall> calls = work.calls_for(kernel);
+  const std::vector<KernelCall> calls = work.calls_for(kernel);
   std::vector<CallOutcome> outcomes;
   {
     const Stopwatch watch(time.kernel);
@@ -32,9 +32,12 @@ Judgement check_case(const Law& law, const Case& value,
 }
 
 const Law& failed_law(const Law& planned, const Judgement& judgement) {
+  // The memory law is about attention; elsewhere each law owns what it finds.
   const Law* memory = find_law(kMemoryLaw);
-  return judgement.kind == FailureKind::kMemory && memory != nullptr ? *memory
-                                                                     : planned;
+  const bool owned = judgement.kind == FailureKind::kMemory &&
+                     memory != nullptr &&
+                     planned.aim.subject == memory->aim.subject;
+  return owned ? *memory : planned;
 }
 
 Shrunk shrink(const Law& law, const Case& value, const Judgement& judgement,

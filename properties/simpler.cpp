@@ -2,9 +2,7 @@
 // Which cases count as simpler than a given one: first smaller extents, the
 // very smallest first of all; then fewer options; then plainer data. Data is a
 // function of the index, so an element that survives keeps its value.
-#include <algorithm>
-
-#include "properties/generate.h"
+#include "properties/simpler.h"
 
 namespace qkvet {
 namespace {
@@ -12,44 +10,6 @@ namespace {
 // Extents tried in every combination before any single one is reduced. Three
 // is the least at which a first, a middle and a last differ.
 constexpr int64_t kTiny = 3;
-
-class Collector {
- public:
-  Collector(const Law& law, const Case& origin) : law_(law), origin_(origin) {}
-
-  // Adds what `change` makes of the origin, if that is a valid, other case;
-  // with `smaller` only if its extents are smaller even after the law has
-  // fitted it, so that plainer and wilder data cannot take turns for ever.
-  template <class Change>
-  void add(Change change, bool smaller = false) {
-    Case candidate = origin_;
-    change(candidate);
-    candidate = law_.fit(candidate);
-    drop_outside_values(candidate);
-    if (smaller &&
-        sum_of_extents(candidate.shape) >= sum_of_extents(origin_.shape))
-      return;
-    if (candidate == origin_ || !invalid_reason(candidate).empty()) return;
-    if (std::find(cases_.begin(), cases_.end(), candidate) == cases_.end())
-      cases_.push_back(std::move(candidate));
-  }
-  std::vector<Case> take() { return std::move(cases_); }
-
- private:
-  static void drop_outside_values(Case& value) {
-    const Shape& s = value.shape;
-    std::erase_if(value.set, [&](const SetValue& set) {
-      const bool is_q = set.tensor == TensorName::kQ;
-      const int64_t width = set.tensor == TensorName::kV ? s.dv : s.d;
-      return set.index[0] >= s.B || set.index[1] >= (is_q ? s.H : s.Hkv) ||
-             set.index[2] >= (is_q ? s.Tq : s.Tk) || set.index[3] >= width;
-    });
-  }
-
-  const Law& law_;
-  const Case& origin_;
-  std::vector<Case> cases_;
-};
 
 // Every shape with extents up to kTiny (one batch member, up to two heads)
 // whose sum is below the origin's, smallest sum first.
@@ -129,25 +89,38 @@ void add_smaller_extents(const Case& value, Collector& out) {
   });
 }
 
-void add_simpler_options(const Case& value, Collector& out) {
-  if (value.q_dtype != Dtype::kF32)
-    out.add([](Case& c) { c.q_dtype = c.kv_dtype = c.o_dtype = Dtype::kF32; });
+void add_simpler_mask(const Case& value, Collector& out) {
   if (value.causal != Causal::kNone)
     out.add([](Case& c) { c.causal = Causal::kNone; });
   if (value.causal == Causal::kBottomRight)
     out.add([](Case& c) { c.causal = Causal::kTopLeft; });
+}
+
+}  // namespace
+
+int64_t size_of(const Case& value) {
+  int64_t size = sum_of_extents(value.shape) + value.shape.D + value.capacity;
+  for (const StoryCommand& command : value.story) size += 1 + command.count;
+  return size;
+}
+
+void add_simpler_options(const Case& value, Collector& out) {
+  if (value.q_dtype != Dtype::kF32)
+    out.add([](Case& c) { c.q_dtype = c.kv_dtype = c.o_dtype = Dtype::kF32; });
   if (value.scale) {
     out.add([](Case& c) { c.scale.reset(); });
     out.add([](Case& c) { c.scale = 1.0f; });
   }
 }
 
-void add_plainer_data(const Case& value, Collector& out) {
+void add_plainer_data(const Case& value,
+                      std::initializer_list<Recipe Case::*> tensors,
+                      Collector& out) {
   // From the plainest; a recipe is only ever replaced by one before it.
   constexpr RecipeKind kPlain[] = {RecipeKind::kZero,    RecipeKind::kOne,
                                    RecipeKind::kOnehotN, RecipeKind::kCount,
                                    RecipeKind::kLattice, RecipeKind::kNormal};
-  for (const auto tensor : {&Case::q, &Case::k, &Case::v}) {
+  for (const auto tensor : tensors) {
     for (const RecipeKind kind : kPlain) {
       if ((value.*tensor).kind == kind) break;
       out.add([&](Case& c) { c.*tensor = make_recipe(kind); });
@@ -169,13 +142,25 @@ void add_plainer_data(const Case& value, Collector& out) {
   }
 }
 
-}  // namespace
+void add_simpler_attention(const Case& value, Collector& out) {
+  add_smaller_extents(value, out);
+  add_simpler_options(value, out);
+  add_simpler_mask(value, out);
+  add_plainer_data(value, {&Case::q, &Case::k, &Case::v}, out);
+}
 
 std::vector<Case> simpler_cases(const Law& law, const Case& value) {
   Collector out(law, value);
-  add_smaller_extents(value, out);
-  add_simpler_options(value, out);
-  add_plainer_data(value, out);
+  switch (value.subject()) {
+    case Subject::kCache:
+      add_simpler_story(value, out);
+      break;
+    case Subject::kLayer:
+      add_simpler_layer(value, out);
+      break;
+    default:
+      add_simpler_attention(value, out);
+  }
   return out.take();
 }
 

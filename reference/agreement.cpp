@@ -20,6 +20,7 @@ PrecisionModel double_precision() {
   model.norm_first = true;
   model.default_scale_error = 0;  // both take the double in Problem
   model.output_u = 0x1p-53;
+  model.output_largest = std::numeric_limits<double>::max();
   return model;
 }
 
@@ -52,6 +53,25 @@ double reference_ratio(const Problem& problem, const OracleOutput& plain,
   return std::max({worst_ratio(plain.o, twin.o, bound.o),
                    worst_ratio(plain.lse, twin.lse, bound.lse),
                    worst_ratio(plain.weights, twin.weights, bound.weights)});
+}
+
+double linear_ratio(const LinearProblem& problem,
+                    const std::vector<double>& plain,
+                    const std::vector<double>& twin) {
+  const LinearBound bound = linear_bound(problem, twin, double_precision());
+  return worst_ratio(plain, twin, bound.bound);
+}
+
+double layer_ratio(const LayerProblem& problem, const LayerOutput& plain,
+                   const LayerOutput& twin) {
+  const LayerBound bound =
+      layer_bound(problem, twin, double_precision(), Dtype::kF64);
+  return std::max(
+      {worst_ratio(plain.q, twin.q, bound.q),
+       worst_ratio(plain.k, twin.k, bound.k),
+       worst_ratio(plain.v, twin.v, bound.v),
+       worst_ratio(plain.attended.o, twin.attended.o, bound.attended),
+       worst_ratio(plain.y, twin.y, bound.y)});
 }
 
 }  // namespace qkvet

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "reference/bound.h"
+#include "reference/layer.h"
+#include "reference/linear.h"
 #include "reference/oracle.h"
 
 namespace qkvet {
@@ -29,6 +31,14 @@ double worst_ratio(const std::vector<double>& got,
 // agree if it is at most 1.
 double reference_ratio(const Problem& problem, const OracleOutput& plain,
                        const OracleOutput& twin);
+
+// The same for a projection, and over all stages of a layer: each reference
+// feeds its own stages, so the end-to-end bound is what they may differ by.
+double linear_ratio(const LinearProblem& problem,
+                    const std::vector<double>& plain,
+                    const std::vector<double>& twin);
+double layer_ratio(const LayerProblem& problem, const LayerOutput& plain,
+                   const LayerOutput& twin);
 
 }  // namespace qkvet
 

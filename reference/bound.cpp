@@ -13,7 +13,6 @@ namespace qkvet {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kOracleU = 0x1p-53;
 // ln of a sum: its own error of up to two ulps and the addition of m. Vector
 // libraries whose exp is worse than this have a logarithm to match.
 constexpr double kLogRoundings = 3;
@@ -44,6 +43,15 @@ double rounded_times(const PrecisionModel& model) {
   return model.sum_of_rounded_p ? 2 : 1;
 }
 
+// total - x[j], where total is the sum of x; without cancellation, which would
+// leave nothing where x[j] is almost all of it.
+double all_but(const double* x, int64_t n, int64_t j, double total) {
+  if (2 * x[j] <= total) return total - x[j];
+  double sum = 0;
+  for (int64_t k = 0; k < n; ++k) sum += k == j ? 0 : x[k];
+  return sum;
+}
+
 // The output bound for a one-hot column of V, plus the rounding of storage.
 void weight_bounds(const RowView& row, const PrecisionModel& model,
                    const RowErrors& errors, const RowScratch& scratch,
@@ -59,10 +67,11 @@ void weight_bounds(const RowView& row, const PrecisionModel& model,
       continue;
     }
     const double p = row.p[j];
-    const double own = scratch.excess[j];
-    const double free = (own * (1 - p) + (errors.sum_excess - own) * p +
-                         errors.floor * (1 + n * p)) /
-                        errors.least_sum;
+    const double own = scratch.excess[j] * all_but(row.p, row.n, j, 1);
+    const double others =
+        p * all_but(scratch.excess.data(), row.n, j, errors.sum_excess);
+    const double free =
+        (own + others + errors.floor * (1 + n * p)) / errors.least_sum;
     const double moved = exact ? 0 : std::min(free, std::max(p, 1 - p));
     double b = moved + times * scratch.rounding[j];
     b += normaliser * (p + b);
@@ -119,8 +128,8 @@ RowScratch::RowScratch(const Shape& shape, const PrecisionModel& model) {
        {&score_error, &exponent_error, &excess, &share, &rounding, &entering}) {
     per_key->resize(shape.Tk);
   }
-  for (auto* per_column : {&moved, &absolute, &largest, &limit, &added,
-                           &partial, &window, &ordered, &rounded}) {
+  for (auto* per_column : {&moved, &carried, &absolute, &largest, &limit,
+                           &added, &partial, &window, &ordered, &rounded}) {
     per_column->resize(shape.dv);
   }
   lane.resize(model.dot_lanes);

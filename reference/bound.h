@@ -13,19 +13,29 @@
 
 namespace qkvet {
 
+// How far the q, k and v that a kernel reads may be from those of the problem,
+// element by element, in the shapes of Problem; null: not at all. For kernels
+// that compute them on their own (README.md, "Uncertain inputs").
+struct InputErrors {
+  const double* q = nullptr;
+  const double* k = nullptr;
+  const double* v = nullptr;
+};
+
 // What the bound needs to know of a problem, whatever the model: computed once
 // per distinct call and shared by all kernels.
 class BoundFacts {
  public:
-  // Copies what it needs; neither argument has to outlive the call.
-  BoundFacts(const Problem& problem, const OracleOutput& oracle);
+  // Copies what it needs; no argument has to outlive the call.
+  BoundFacts(const Problem& problem, const OracleOutput& oracle,
+             const InputErrors& errors = {});
   ~BoundFacts();
   BoundFacts(BoundFacts&&) noexcept;
   BoundFacts& operator=(BoundFacts&&) noexcept;
 
   // [B,H,Tq,dv]: the largest |v_j - o| over all keys, masked ones included.
   // An element is vacuous where the bound is at least half of it, and
-  // uninformative where it is 0.
+  // uninformative where it is 0. Without the errors of the inputs.
   const std::vector<double>& reach() const;
 
   struct Impl;

@@ -12,9 +12,6 @@ namespace qkvet {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kOracleU = 0x1p-53;
-// A third of the largest f32: sums of w |v| above it may overflow.
-constexpr double kLargestSafe = 1e38;
 
 // moved = sum_j excess_j |v - o|, absolute = sum_j qU_j |v|, and its largest
 // term.
@@ -29,14 +26,31 @@ void weigh_columns(const RowView& row, RowScratch& scratch) {
   std::fill_n(largest, dv, 0.0);
   for (int64_t j = 0; j < row.n; ++j) {
     const double* __restrict v = row.v + j * dv;
+    const double* __restrict size = row.v_size + j * dv;
     const double excess = scratch.excess[j];
     const double share = scratch.share[j];
     for (int64_t t = 0; t < dv; ++t) {
-      const double term = share * std::fabs(v[t]);
+      const double term = share * size[t];
       moved[t] += excess * std::fabs(v[t] - o[t]);
       absolute[t] += term;
       largest[t] = term > largest[t] ? term : largest[t];
     }
+  }
+}
+
+// carried = dw: what uncertain values can move the output by, for any weights.
+void carry_columns(const RowView& row, RowScratch& scratch) {
+  const int64_t dv = row.dv;
+  double* __restrict carried = scratch.carried.data();
+  std::fill_n(carried, dv, 0.0);
+  if (row.v_error == nullptr) return;
+  for (int64_t j = 0; j < row.n; ++j) {
+    const double* __restrict error = row.v_error + j * dv;
+    const double share = scratch.share[j];
+    for (int64_t t = 0; t < dv; ++t) carried[t] += share * error[t];
+  }
+  for (int64_t t = 0; t < dv; ++t) {
+    carried[t] = std::min(carried[t], row.v_drift[t]);
   }
 }
 
@@ -49,12 +63,12 @@ void weigh_rounding(const RowView& row, const RowErrors& errors,
   std::fill_n(rounded, dv, 0.0);
   if (!errors.r_separate) return;
   for (int64_t j = 0; j < row.n; ++j) {
-    const double* __restrict v = row.v + j * dv;
+    const double* __restrict size = row.v_size + j * dv;
     const double r = scratch.rounding[j];
     const double share = scratch.entering[j];
     for (int64_t t = 0; t < dv; ++t) {
-      const double term = share * std::fabs(v[t]);
-      rounded[t] += r * std::fabs(v[t]);
+      const double term = share * size[t];
+      rounded[t] += r * size[t];
       largest[t] = term > largest[t] ? term : largest[t];
     }
   }
@@ -68,10 +82,15 @@ void limit_columns(const RowView& row, const PrecisionModel& model,
                    const RowErrors& errors, RowScratch& scratch) {
   const bool exact = row.n == 1 || errors.flat;
   const double growth = 1 / errors.least_sum;
+  // |v - o| is as good as o is, and a large excess would magnify that.
+  const double oracle =
+      errors.sum_excess * static_cast<double>(row.n + 8) * kOracleU;
   for (int64_t t = 0; t < row.dv; ++t) {
-    const double free =
-        (scratch.moved[t] + errors.floor * row.deviation[t]) * growth;
-    const double aw = exact ? 0 : std::min(free, row.spread[t]);
+    const double free = (scratch.moved[t] + errors.floor * row.deviation[t] +
+                         oracle * row.v_max[t]) *
+                        growth;
+    const double aw =
+        (exact ? 0 : std::min(free, row.spread[t])) + scratch.carried[t];
     const double pr = scratch.rounded[t];
     const double A = std::min(scratch.absolute[t], row.v_max[t]) + pr;
     scratch.moved[t] = aw;
@@ -89,10 +108,10 @@ void add_leaves(const RowView& row, const RowErrors& errors,
   double* __restrict added = scratch.added.data();
   std::fill_n(added, dv, 0.0);
   for (int64_t j = 0; j < row.n; ++j) {
-    const double* __restrict v = row.v + j * dv;
+    const double* __restrict size = row.v_size + j * dv;
     const double share = shares[j];
     for (int64_t t = 0; t < dv; ++t) {
-      const double term = share * std::fabs(v[t]);
+      const double term = share * size[t];
       added[t] += term < limit[t] ? term : limit[t];
     }
   }
@@ -136,12 +155,13 @@ void add_in_order(const RowView& row, const PrecisionModel& model,
       widen_window(dv, partial, window);
     }
     const double* __restrict v = row.v + j * dv;
+    const double* __restrict size = row.v_size + j * dv;
     const double p = row.p[j];
     // The first product meets a zero: only an FMA rounds there.
     const double share = j > 0 || model.fma ? shares[j] : 0;
     for (int64_t t = 0; t < dv; ++t) {
       partial[t] += p * v[t];
-      const double term = share * std::fabs(v[t]);
+      const double term = share * size[t];
       const double rounding = u * std::fabs(partial[t]);
       ordered[t] += term < rounding ? term : rounding;
     }
@@ -197,8 +217,8 @@ double sum_error(const RowView& row, const PrecisionModel& model,
   double e = (additions + u * A + rescaling) * terms.sum_growth;
   if (terms.single) {
     const double products = model.fma ? 0 : u * A;
-    const double deviation =
-        2 * errors.deviance * row.v_max[t] + e + scratch.rounded[t];
+    const double deviation = 2 * errors.deviance * row.v_max[t] + e +
+                             scratch.rounded[t] + scratch.carried[t];
     e = std::min(e, (scratch.ordered[t] + products) * second_order(u) +
                         terms.roundings * u * deviation);
   }
@@ -237,6 +257,7 @@ void bound_columns(const RowView& row, const PrecisionModel& model,
     return;
   }
   weigh_columns(row, scratch);
+  carry_columns(row, scratch);
   weigh_rounding(row, errors, scratch);
   limit_columns(row, model, errors, scratch);
   add_leaves(row, errors, scratch);

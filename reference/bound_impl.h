@@ -22,31 +22,50 @@ struct BoundFacts::Impl {
   std::vector<double> o;         // [B,H,Tq,dv]
   std::vector<double> lse;       // [B,H,Tq]
   std::vector<double> weights;   // [B,H,Tq,Tk]   p_j
+  std::vector<double> v_size;    // [B,Hkv,Tk,dv] |v|, as read
+  std::vector<double> v_error;   // [B,Hkv,Tk,dv] or empty: dv
   std::vector<int64_t> visible;  // [B,H,Tq]     n
 
+  // Sizes "as read" are those of the kernel's inputs at most: |x| + dx.
   std::vector<double> score;      // [B,H,Tq,Tk]  s_j
-  std::vector<double> magnitude;  // [B,H,Tq,Tk]  sum_c |q_c k_jc|
+  std::vector<double> magnitude;  // [B,H,Tq,Tk]  sum_c |q_c k_jc|, as read
+  std::vector<double> drift;      // [B,H,Tq,Tk] or empty: Delta_j
   std::vector<double> top;        // [B,H,Tq]     m
   std::vector<double> total;      // [B,H,Tq]     L
-  std::vector<double> q_sum;      // [B,H,Tq]     sum_c |q_c|
-  std::vector<double> q_max;      // [B,H,Tq]     max_c |q_c|
-  std::vector<double> k_sum;      // [B,Hkv,Tk]   sum_c |k_jc|
+  std::vector<double> q_sum;      // [B,H,Tq]     sum_c |q_c|, as read
+  std::vector<double> q_max;      // [B,H,Tq]     max_c |q_c|, as read
+  std::vector<double> k_sum;      // [B,Hkv,Tk]   sum_c |k_jc|, as read
   // Exponent of the lowest set bit of all elements; kNoGrid if all are zero.
   std::vector<int> q_grid;  // [B,H,Tq]
   std::vector<int> k_grid;  // [B,Hkv,Tk]
 
   // Over the keys that the row sees.
-  std::vector<double> v_sum;       // [B,H,Tq,dv]  sum_j |v_jt|
-  std::vector<double> v_max;       // [B,H,Tq,dv]  max_j |v_jt|
+  std::vector<double> v_sum;       // [B,H,Tq,dv]  sum_j |v_jt|, as read
+  std::vector<double> v_max;       // [B,H,Tq,dv]  max_j |v_jt|, as read
+  std::vector<double> v_drift;     // [B,H,Tq,dv] or empty: max_j dv_jt
   std::vector<double> spread;      // [B,H,Tq,dv]  max_j |v_jt - o_t|
   std::vector<double> deviation;   // [B,H,Tq,dv]  sum_j |v_jt - o_t|
-  std::vector<uint8_t> v_integer;  // [B,H,Tq,dv] every v_jt is an integer
+  std::vector<uint8_t> v_integer;  // [B,H,Tq,dv] every v_jt is an exact integer
   // Over all keys.
   std::vector<double> reach;  // [B,H,Tq,dv]
 };
 
 // Above every exponent that a double can have, and safe to add to itself.
 inline constexpr int kNoGrid = 1 << 20;
+
+// Exponent of the lowest set bit of a finite x; kNoGrid for 0.
+int lowest_bit(double x);
+
+// Unit roundoff of the oracle's own arithmetic.
+inline constexpr double kOracleU = 0x1p-53;
+// Least normal and least subnormal f32, and their exponents.
+inline constexpr double kLeastNormal = 0x1p-126;
+inline constexpr double kLeastSubnormal = 0x1p-149;
+inline constexpr int kLeastNormalExponent = -126;
+inline constexpr int kLeastSubnormalExponent = -149;
+// A third of the largest f32: room for log2(e) = 1.44 and for rounding; sums
+// above it may overflow.
+inline constexpr double kLargestSafe = 1e38;
 
 // One row of the facts.
 struct RowView {
@@ -67,12 +86,16 @@ struct RowView {
   const double* k_sum = nullptr;       // [Tk]
   const int* k_grid = nullptr;         // [Tk]
   const double* v = nullptr;           // [Tk,dv]
+  const double* v_size = nullptr;      // [Tk,dv]
+  const double* v_error = nullptr;     // [Tk,dv], or null: exact
   const double* o = nullptr;           // [dv]
   const double* p = nullptr;           // [Tk]
   const double* score = nullptr;       // [Tk]
   const double* magnitude = nullptr;   // [Tk], without the scale
+  const double* drift = nullptr;       // [Tk], or null: exact
   const double* v_sum = nullptr;       // [dv]
   const double* v_max = nullptr;       // [dv]
+  const double* v_drift = nullptr;     // [dv], or null: exact
   const double* spread = nullptr;      // [dv]
   const double* deviation = nullptr;   // [dv]
   const uint8_t* v_integer = nullptr;  // [dv]
@@ -90,6 +113,7 @@ struct RowScratch {
   std::vector<double> rounding;        // [Tk]  r_j
   std::vector<double> entering;        // [Tk]  qU_j + r_j, if r_separate
   std::vector<double> moved;           // [dv]
+  std::vector<double> carried;         // [dv]  dw
   std::vector<double> absolute;        // [dv]
   std::vector<double> largest;         // [dv]
   std::vector<double> limit;           // [dv]
@@ -145,6 +169,11 @@ bool single_ascending(const PrecisionModel& model);
 
 // Additions that a term of a sum over keys passes at most; negative: unknown.
 double value_depth(const RowView& row, const PrecisionModel& model);
+
+// How far, as a logarithm, the weight of the key that is the maximum can be
+// from 1.
+double own_exponent(const RowView& row, const PrecisionModel& model,
+                    const RowErrors& errors);
 
 // Fills score_error, exponent_error, excess and share.
 RowErrors bound_scores(const RowView& row, const PrecisionModel& model,

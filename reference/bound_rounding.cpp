@@ -18,17 +18,6 @@ constexpr double kNearOne = 0.25;
 // Rounding that moves the sum of weights this far leaves nothing to judge.
 constexpr double kHopelessSum = 0.5;
 
-// How far, as a logarithm, the weight of the key that is the maximum can be
-// from 1.
-double own_exponent(const RowView& row, const PrecisionModel& model,
-                    const RowErrors& errors) {
-  const double roundings =
-      model.arg_roundings + model.ref_roundings + kOwnRoundings;
-  return roundings * model.u *
-             (std::fabs(row.top) + errors.score_max + model.lazy) +
-         errors.epsb * (1 + static_cast<double>(errors.rescales));
-}
-
 // a_p where P underflows: relative to the computed sum of weights, and to the
 // largest exact weight.
 struct PFloor {
@@ -87,6 +76,15 @@ void widen_weights(const RowView& row, const PrecisionModel& model,
 }
 
 }  // namespace
+
+double own_exponent(const RowView& row, const PrecisionModel& model,
+                    const RowErrors& errors) {
+  const double roundings =
+      model.arg_roundings + model.ref_roundings + kOwnRoundings;
+  return roundings * model.u *
+             (std::fabs(row.top) + errors.score_max + model.lazy) +
+         errors.epsb * (1 + static_cast<double>(errors.rescales));
+}
 
 void round_weights(const RowView& row, const PrecisionModel& model,
                    RowErrors& errors, RowScratch& scratch) {

@@ -11,15 +11,6 @@
 namespace qkvet {
 namespace {
 
-// Unit roundoff of the oracle's own arithmetic.
-constexpr double kOracleU = 0x1p-53;
-// Least normal and least subnormal f32, and their exponents.
-constexpr double kLeastNormal = 0x1p-126;
-constexpr double kLeastSubnormal = 0x1p-149;
-constexpr int kLeastNormalExponent = -126;
-constexpr int kLeastSubnormalExponent = -149;
-// A third of the largest f32: room for log2(e) = 1.44 and for rounding.
-constexpr double kLargestSafe = 1e38;
 constexpr double kLog2E = 0x1.71547652b82fep0;
 // Up to here a cubic bounds exp(E) - 1 from above and exp(-E) from below.
 constexpr double kSmallExponent = 1.0 / 64;
@@ -80,6 +71,8 @@ double dot_depth(const RowView& row, const PrecisionModel& model) {
 bool exact_dot(const RowView& row, const PrecisionModel& model, int64_t j) {
   if (model.scale_stage == ScaleStage::kOnQ) return false;
   if (row.magnitude[j] == 0) return true;
+  // Not > 0, so that a NaN counts as uncertain.
+  if (row.drift != nullptr && !(row.drift[j] == 0)) return false;
   const int q_grid = row.q_grid;
   const int k_grid = row.k_grid[j];
   const int least = std::min({q_grid, k_grid, q_grid + k_grid});
@@ -107,10 +100,11 @@ double score_error(const RowView& row, const PrecisionModel& model, int64_t j,
   const double u = model.u;
   const double A = row.scale * row.magnitude[j];
   const double s = std::fabs(row.score[j]);
+  const double drift = row.drift != nullptr ? row.drift[j] : 0;
   const double d = static_cast<double>(row.d);
   double e = 0;
   if (!exact_dot(row, model, j)) {
-    const double M = (A + s) / 2;
+    const double M = (A + s + drift) / 2;
     double additions = (d - 1) * (M + u * A);
     if (depth >= 0) additions = std::min(additions, depth * A);
     e = u * (A + additions) / (1 - 2 * d * u);
@@ -119,11 +113,13 @@ double score_error(const RowView& row, const PrecisionModel& model, int64_t j,
       const double sums =
           row.scale * lane_partial_sums(row, model, k, scratch) +
           (model.fma ? 0 : A);
-      // Computed partial sums differ from exact ones by at most e.
-      e = std::min(e, u * sums + (d + 3) * u * e);
+      // Computed partial sums differ from exact ones by at most e, and those
+      // of uncertain inputs by another drift in all.
+      e = std::min(e, u * sums + (d + 3) * u * (e + drift));
     }
   }
   if (row.magnitude[j] != 0) e += score_floor(row, model, j, lambda);
+  e += drift;
   if (model.scale_stage == ScaleStage::kAfterDot) e += u * (s + e);
   if (model.scale_stage == ScaleStage::kOnQ) e += u * A;
   if (!row.scale_given) e += model.default_scale_error * u * (s + e);
@@ -190,15 +186,17 @@ void exponent_errors(const RowView& row, const PrecisionModel& model,
 struct WeightRange {
   double excess;  // >= w (exp(E) - 1)
   double drop;    // >= w (1 - exp(-E))
+  double least;   // <= w exp(-E): w - drop, which may cancel to nothing
 };
 
 WeightRange weight_range(double w, double x, double E) {
   if (E <= kSmallExponent) {
-    return {w * E * (1 + E * (0.5 + E * (1 + E) / 6)),
-            w * E * (1 - E * (0.5 - E / 6))};
+    const double drop = w * E * (1 - E * (0.5 - E / 6));
+    return {w * E * (1 + E * (0.5 + E * (1 + E) / 6)), drop, w - drop};
   }
   const double up = std::exp(std::min(kLargestExponent, E - x));
-  return {std::max(0.0, up - w), w - std::exp(-E - x)};
+  const double least = std::exp(-E - x);
+  return {std::max(0.0, up - w), w - least, least};
 }
 
 // excess_j and qU_j, the least possible sum D, and ln L both ways.
@@ -206,6 +204,7 @@ void weight_errors(const RowView& row, RowErrors& errors, RowScratch& scratch) {
   double sum = 0;
   double excess = 0;
   double drop = 0;
+  double kept = 0;
   bool hopeless = false;
   for (int64_t j = 0; j < row.n; ++j) {
     const double w = row.p[j] * row.total;
@@ -218,9 +217,10 @@ void weight_errors(const RowView& row, RowErrors& errors, RowScratch& scratch) {
     sum += w;
     excess += range.excess;
     drop += range.drop;
+    kept += range.least;
   }
   const double n = static_cast<double>(row.n);
-  const double least = sum - drop - n * errors.floor;
+  const double least = kept * (1 - (n + 8) * kOracleU) - n * errors.floor;
   hopeless = hopeless || !(least > kNothing);
   errors.least_sum = hopeless ? kNothing : least;
   errors.sum_excess = excess;
@@ -334,9 +334,11 @@ RowErrors bound_scores(const RowView& row, const PrecisionModel& model,
   } else {
     exponent_errors(row, model, errors, scratch);
     // A rescale can underflow too; a late maximum lets weights be larger.
+    // It is absolute in units of the computed maximum.
+    const double unit = own_exponent(row, model, errors) + errors.score_max;
     errors.floor = model.exp_floor *
                    (1 + static_cast<double>(errors.rescales)) * errors.growth *
-                   errors.growth;
+                   errors.growth * std::exp(std::min(kLargestExponent, unit));
   }
   weight_errors(row, errors, scratch);
   round_weights(row, model, errors, scratch);

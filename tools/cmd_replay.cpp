@@ -66,6 +66,7 @@ KernelResult replay_one(const Law& law, const Case& value,
       check_case(law, value, kernel.judged, kernel.index, executor,
                  /*with_twin=*/true, time);
   Cell cell;
+  cell.law = &law;
   cell.verdict = judgement.verdict;
   cell.reason = judgement.reason;
   cell.checked = judgement.compared > 0 ? 1 : 0;

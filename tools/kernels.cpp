@@ -14,10 +14,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<Family, 5> kFamilies = {{
-    {"scalar", true, false, "readable, three passes"},
-    {"eigen", true, false, "Eigen matrix products"},
+constexpr std::array<Family, 6> kFamilies = {{
+    {"scalar", true, false, "readable loops: attention and a layer"},
+    {"eigen", true, false, "Eigen matrix products: attention and a layer"},
     {"avx2", true, true, "tiled online softmax with AVX2"},
+    {"kv_cache", true, false, "KV caches: contiguous and growing"},
     {"controls", false, false, "correct kernels with other arithmetic"},
     {"faulty", false, false, "wrong kernels that laws must fail"},
 }};
@@ -173,9 +174,20 @@ SelectedKernels select_kernels(const KernelSelection& selection) {
 }
 
 std::string unavailable_reason(Executor& executor, int kernel) {
+  const KernelInfo& info = executor.kernels()[static_cast<size_t>(kernel)];
   const float one = 1;
-  ForwardCall call;
-  call.q = call.k = call.v = reinterpret_cast<const std::byte*>(&one);
+  const auto* data = reinterpret_cast<const std::byte*>(&one);
+  KernelCall call;
+  if (info.has_forward) {
+    call.q = call.k = call.v = data;
+  } else if (info.has_cache) {
+    call.operation = Operation::kCacheCreate;
+    call.tokens = 1;
+  } else {
+    call.operation = Operation::kLayer;
+    call.shape.D = 1;
+    call.x = call.w_q = call.w_k = call.w_v = call.w_o = data;
+  }
   const std::vector<CallOutcome> outcomes = executor.run(kernel, {&call, 1});
   return outcomes[0].status == CallStatus::kUnavailable ? outcomes[0].text : "";
 }

@@ -104,9 +104,8 @@ std::string junit_report(const ReportInput& input) {
   int tests = 0, failures = 0, errors = 0, skipped = 0;
   std::string body;
   for (const KernelResult& kernel : input.result.kernels)
-    for (size_t i = 0; i < kernel.cells.size(); ++i) {
-      const Cell& cell = kernel.cells[i];
-      body += junit_cell(input, kernel, cell, *input.options.laws[i]);
+    for (const Cell& cell : kernel.cells) {
+      body += junit_cell(input, kernel, cell, *cell.law);
       ++tests;
       switch (cell.verdict) {
         case Verdict::kFailed:
@@ -155,13 +154,12 @@ std::string json_round(int64_t round, int64_t cases_done, int64_t failed) {
 std::string json_results(const ReportInput& input) {
   std::string out;
   for (const KernelResult& kernel : input.result.kernels)
-    for (size_t i = 0; i < kernel.cells.size(); ++i) {
-      const Cell& cell = kernel.cells[i];
+    for (const Cell& cell : kernel.cells) {
       Json json;
       json["schema"] = kSchema;
       json["type"] = "result";
       json["kernel"] = kernel.kernel.judged.info.name;
-      json["law"] = input.options.laws[i]->id;
+      json["law"] = cell.law->id;
       json["verdict"] = cell.crashed() ? "crash" : verdict_name(cell.verdict);
       json["checked"] = cell.checked;
       json["unsupported"] = cell.unsupported;
@@ -181,6 +179,11 @@ std::string json_results(const ReportInput& input) {
   end["planned_cases"] = input.result.planned_cases;
   end["rounds"] = input.result.rounds;
   end["wall_seconds"] = input.result.wall_seconds;
+  if (const auto& suspicion = input.result.suspicion)
+    end["oracle_suspected"] = {{"case", to_string(suspicion->value)},
+                               {"at", suspicion->where},
+                               {"kernels", suspicion->kernels},
+                               {"cases", input.result.suspicions}};
   const TimeUse& time = input.result.time;
   end["thread_seconds"] = {{"cases", time.generate},
                            {"oracle", time.oracle},

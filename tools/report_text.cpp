@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <sstream>
 
 #include "tools/report.h"
@@ -127,14 +128,13 @@ std::string table(const ReportInput& input, bool colour) {
       "{:<{}}  {:<{}}  {:<11}  {:>7}  {:>11}  {:>8}\n", "kernel", name_width,
       "law", law_width, "verdict", "checked", "error/bound", "time");
   for (const KernelResult& kernel : input.result.kernels)
-    for (size_t i = 0; i < kernel.cells.size(); ++i) {
-      const Cell& cell = kernel.cells[i];
+    for (const Cell& cell : kernel.cells) {
       const bool bad = cell.verdict == Verdict::kFailed;
       const std::string ratio =
           cell.worst_ratio > 0 ? ratio_text(cell.worst_ratio) : "-";
       out += fmt::format("{:<{}}  {:<{}}  {}  {:>7}  {:>11}  {:>6.2f} s\n",
                          kernel.kernel.judged.info.name, name_width,
-                         input.options.laws[i]->id, law_width,
+                         cell.law->id, law_width,
                          painted(fmt::format("{:<11}", verdict_text(cell)),
                                  bad ? "1;31" : "32", colour),
                          cell.checked, ratio, cell.seconds);
@@ -167,13 +167,44 @@ std::string assumed_text(const ReportInput& input) {
 std::string not_judged_text(const ReportInput& input) {
   bool lse = false, weights = false;
   for (const KernelResult& kernel : input.result.kernels) {
-    lse |= !wants_lse(kernel.kernel.judged.info);
-    weights |= !wants_weights(kernel.kernel.judged.info);
+    const KernelInfo& info = kernel.kernel.judged.info;
+    lse |= !wants_lse(info) && !info.has_layer;
+    weights |= !wants_weights(info) && info.has_forward;
   }
-  std::string out = "f64; masks, windows, caches, layers, backward";
+  bool cache = false, layer = false;
+  for (const KernelResult& kernel : input.result.kernels) {
+    cache |= has_subject(kernel.kernel.judged.info, Subject::kCache);
+    layer |= has_subject(kernel.kernel.judged.info, Subject::kLayer);
+  }
+  std::string out = "f64; masks, windows, backward";
+  if (!cache) out += "; caches (not declared)";
+  if (!layer) out += "; layers (not declared)";
   if (lse) out += "; lse where a kernel returns none";
   if (weights) out += "; weights where a kernel returns none";
   return wrapped_field("not judged", out);
+}
+
+// Where the vote of the kernels goes against the oracle.
+std::string suspicion_text(const ReportInput& input, bool colour) {
+  const auto& suspicion = input.result.suspicion;
+  if (!suspicion) return "";
+  std::string kernels;
+  for (const std::string& kernel : suspicion->kernels)
+    kernels += (kernels.empty() ? "" : ", ") + kernel;
+  return painted("SUSPECT", "1;33", colour) +
+         fmt::format("  the oracle of QKVet, not the kernels   case {}\n",
+                     suspicion->number) +
+         wrapped_field("vote",
+                       kernels +
+                           " agree with each other, and none of them with the "
+                           "oracle") +
+         field("case", to_string(suspicion->value)) +
+         field("at", suspicion->where) +
+         field("cases", std::to_string(input.result.suspicions)) +
+         wrapped_field("please",
+                       "report this case: either the oracle is wrong, or all "
+                       "of them share one mistake") +
+         "\n";
 }
 
 // Cases that a kernel which passed otherwise did not take.
@@ -212,8 +243,10 @@ std::string time_text(const ReportInput& input, int64_t checked) {
 
 std::string last_lines(const ReportInput& input, bool colour) {
   int64_t checked = 0, failed = 0, passed = 0, other = 0;
+  std::set<const Law*> laws;
   for (const KernelResult& kernel : input.result.kernels)
     for (const Cell& cell : kernel.cells) {
+      laws.insert(cell.law);
       checked += cell.checked;
       failed += cell.verdict == Verdict::kFailed;
       passed += cell.verdict == Verdict::kPassed;
@@ -230,8 +263,8 @@ std::string last_lines(const ReportInput& input, bool colour) {
           "  {}, {}: {} passed, {} failed, {} other; "
           "{} checked cases, {:.1f} s   exit {}\n",
           counted(input.result.kernels.size(), "kernel"),
-          counted(input.options.laws.size(), "law"), passed, failed, other,
-          checked, input.result.wall_seconds, static_cast<int>(code));
+          counted(laws.size(), "law"), passed, failed, other, checked,
+          input.result.wall_seconds, static_cast<int>(code));
   out += field(
       "plan",
       fmt::format("seed {}, {} cases per kernel{}", input.options.seed,
@@ -262,7 +295,7 @@ std::string failure_text(const ReportInput& input, const KernelResult& kernel,
   if (!shrunk.empty()) out += field("", shrunk);
   const Aim& aim = failure.law->aim;
   out += field("inputs", fmt::format("digest {:08x}{}", failure.digest,
-                                     !aim.free_data ? "; the law sets q, k, v"
+                                     !aim.free_data ? "; the law sets some"
                                      : !aim.free_v  ? "; the law sets v"
                                                     : ""));
   for (const std::string& line : failure.judgement.picture)
@@ -282,7 +315,8 @@ std::string text_report(const ReportInput& input, bool colour) {
   std::string out;
   for (const KernelResult& kernel : input.result.kernels)
     out += kernel_failures(input, kernel, colour);
-  return out + table(input, colour) + "\n" + last_lines(input, colour);
+  return out + suspicion_text(input, colour) + table(input, colour) + "\n" +
+         last_lines(input, colour);
 }
 
 ExitCode exit_code_of(const ReportInput& input) {

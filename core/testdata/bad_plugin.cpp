@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "core/testdata/pool.h"
 #include "qkvet/kernel.h"
 
 #if defined(__x86_64__)
@@ -65,6 +66,21 @@ int recurse(int depth) {
   volatile char frame[4096];
   frame[0] = static_cast<char>(depth);
   return recurse(depth + 1) + frame[0];
+}
+
+// Made with its first use.
+Pool& pool() {
+  static Pool pool;
+  return pool;
+}
+
+// The copy once more, a third of it by each thread.
+void copy_in_pool(const qkvet_forward_args* a) {
+  const int64_t count = elements(a->o);
+  pool().run([&](int part) {
+    for (int64_t n = part; n < count; n += Pool::kThreads)
+      floats(a->o)[n] = floats(a->q)[n % elements(a->q)];
+  });
 }
 
 [[noreturn]] void sleep_forever() {
@@ -143,6 +159,16 @@ const Row kRows[] = {
      })},
     {"bad/thread",
      deed([](auto*) { std::thread([] { wild_write(32); }).join(); })},
+    {"bad/pool", deed([](auto* a) { copy_in_pool(a); })},
+    {"bad/pool_past_k", deed([](auto* a) {
+       copy_in_pool(a);
+       pool().run([&](int part) {
+         if (part == 1) touch(floats(a->k)[elements(a->k) + 2]);
+       });
+     })},
+    {"bad/pool_all_past_k", deed([](auto* a) {
+       pool().run([&](int) { touch(floats(a->k)[elements(a->k)]); });
+     })},
     {"bad/unwritten",
      [](auto* a, auto*, auto*) -> qkvet_status {
        const uint32_t blank = 0x7ffb7ffb;
@@ -293,6 +319,9 @@ extern "C" qkvet_status qkvet_open(const qkvet_host*, const char* config,
   g_capabilities.dv.max = -1;
   out->kernel_count = 1;
 #endif
+  if (std::strcmp(config, "pool") == 0) pool();
+  if (std::strcmp(config, "bad_close") == 0)
+    out->close = [](qkvet_library*) { wild_write(16); };
   if (std::strcmp(config, "refuse") == 0) {
     say(why, "this config is not for me");
     return QKVET_INVALID_ARGUMENT;

@@ -2,28 +2,12 @@
 // controls/f16_p_normalised: weights are divided by their sum, rounded to f16,
 // and then meet the values.
 #include "impl/controls/rounded_p.h"
-#include "impl/declare.h"
-#include "impl/row_frame.h"
 
 namespace qkvet::impl {
-namespace {
 
-// One division a weight, then its rounding to f16. The denominator adds
-// unrounded exponentials.
-constexpr qkvet_precision kPrecision = [] {
-  qkvet_precision p = sequential_f32();
-  p.declared |= QKVET_KNOB_P_DTYPE;
-  p.norm_first = 1;
-  p.p_dtype = kF16;
-  p.p_normalised = 1;
-  return p;
-}();
-
-}  // namespace
-
-extern constinit const qkvet_kernel controls_f16_p_normalised = plain_kernel(
-    "controls/f16_p_normalised", "P normalised, then rounded to f16",
-    {"impl/controls/f16_p_normalised.cpp", __LINE__}, &kPrecision,
-    kRowForward<NormalisedP>, &kF16Capabilities);
+extern constinit const qkvet_kernel controls_f16_p_normalised =
+    p_normalised_kernel<Storage::kF16>(
+        "controls/f16_p_normalised", "P normalised, then rounded to f16",
+        {"impl/controls/f16_p_normalised.cpp", __LINE__});
 
 }  // namespace qkvet::impl

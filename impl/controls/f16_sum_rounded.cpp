@@ -2,27 +2,13 @@
 // controls/f16_sum_rounded: exponentials are rounded to f16 before anything is
 // done with them, so that the denominator adds what P v is made of.
 #include "impl/controls/rounded_p.h"
-#include "impl/declare.h"
-#include "impl/row_frame.h"
 
 namespace qkvet::impl {
-namespace {
 
-// Rounded once, relative to the maximum of the row; the sums are those of the
-// plain declaration.
-constexpr qkvet_precision kPrecision = [] {
-  qkvet_precision p = sequential_f32();
-  p.declared |= QKVET_KNOB_P_DTYPE;
-  p.p_dtype = kF16;
-  p.sum_of_rounded_p = 1;
-  return p;
-}();
-
-}  // namespace
-
-extern constinit const qkvet_kernel controls_f16_sum_rounded = plain_kernel(
-    "controls/f16_sum_rounded", "P rounded to f16, denominator from rounded P",
-    {"impl/controls/f16_sum_rounded.cpp", __LINE__}, &kPrecision,
-    kRowForward<SumOfRoundedP>, &kF16Capabilities);
+extern constinit const qkvet_kernel controls_f16_sum_rounded =
+    sum_rounded_kernel<Storage::kF16>(
+        "controls/f16_sum_rounded",
+        "P rounded to f16, denominator from rounded P",
+        {"impl/controls/f16_sum_rounded.cpp", __LINE__});
 
 }  // namespace qkvet::impl

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax in passes over the keys, P rounded to the storage type on the way.
-// Sums are sequential and ascending, in f32.
+// Softmax in passes over the keys, P rounded to the storage type on the way,
+// and the kernels of one half storage type that do so. Sums are sequential and
+// ascending, in f32.
 #ifndef QKVET_IMPL_CONTROLS_ROUNDED_P_H_
 #define QKVET_IMPL_CONTROLS_ROUNDED_P_H_
 
@@ -8,6 +9,7 @@
 #include <cstdint>
 
 #include "impl/controls/arithmetic.h"
+#include "impl/declare.h"
 #include "impl/half.h"
 #include "impl/row_frame.h"
 
@@ -49,6 +51,49 @@ struct NormalisedP {
     row.write_lse(max + std::log(sum));
   }
 };
+
+template <Storage kType>
+inline constexpr const qkvet_capabilities* kOneHalf =
+    kType == Storage::kF16 ? &kF16Capabilities : &kBf16Capabilities;
+
+// Rounded once, relative to the maximum of the row; the sums are those of the
+// plain declaration.
+template <Storage kType>
+inline constexpr qkvet_precision kSumOfRoundedP = [] {
+  qkvet_precision p = sequential_f32();
+  p.declared |= QKVET_KNOB_P_DTYPE;
+  p.p_dtype = dtype_named(kType);
+  p.sum_of_rounded_p = 1;
+  return p;
+}();
+
+// One division a weight, then its rounding. The denominator adds unrounded
+// exponentials.
+template <Storage kType>
+inline constexpr qkvet_precision kNormalisedP = [] {
+  qkvet_precision p = sequential_f32();
+  p.declared |= QKVET_KNOB_P_DTYPE;
+  p.norm_first = 1;
+  p.p_dtype = dtype_named(kType);
+  p.p_normalised = 1;
+  return p;
+}();
+
+template <Storage kType>
+constexpr qkvet_kernel sum_rounded_kernel(const char* name,
+                                          const char* description,
+                                          Place place) {
+  return plain_kernel(name, description, place, &kSumOfRoundedP<kType>,
+                      kRowForward<SumOfRoundedP>, kOneHalf<kType>);
+}
+
+template <Storage kType>
+constexpr qkvet_kernel p_normalised_kernel(const char* name,
+                                           const char* description,
+                                           Place place) {
+  return plain_kernel(name, description, place, &kNormalisedP<kType>,
+                      kRowForward<NormalisedP>, kOneHalf<kType>);
+}
 
 }  // namespace qkvet::impl
 

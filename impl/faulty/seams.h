@@ -25,12 +25,12 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <new>
 
 #include "impl/declare.h"
+#include "impl/faulty/fault.h"
 #include "impl/forward_view.h"
 #include "impl/half.h"
 #include "impl/in_f32.h"
@@ -168,22 +168,16 @@ struct SeamsKernel {
 // Of the frame, and what its faults claim.
 inline constexpr qkvet_precision kSeamsPrecision = sequential_f32();
 
-inline const void* fault_extension(const qkvet_kernel* self, const char* id) {
-  return std::strcmp(id, QKVET_EXTENSION_FAULT) == 0 ? self->user : nullptr;
-}
-
 // The kernel of a fault. `fault` must be a constant of static storage. A fault
 // of half storage lies in what is rounded to it; the others take f32.
 template <class Seams>
 constexpr qkvet_kernel faulty_kernel(
     const char* name, const qkvet_fault* fault, Place place,
     const qkvet_capabilities* capabilities = &kF32Capabilities) {
-  qkvet_kernel kernel =
+  return with_fault(
       plain_kernel(name, fault->mechanism, place, &kSeamsPrecision,
-                   SeamsKernel<Seams>::kForward, capabilities);
-  kernel.user = const_cast<qkvet_fault*>(fault);  // the host never writes it
-  kernel.get_extension = fault_extension;
-  return kernel;
+                   SeamsKernel<Seams>::kForward, capabilities),
+      fault);
 }
 
 }  // namespace qkvet::impl

@@ -29,7 +29,11 @@ size_t qkvet_c_sizeof_tensor(void);
 size_t qkvet_c_sizeof_forward_args(void);
 size_t qkvet_c_sizeof_kernel(void);
 size_t qkvet_c_sizeof_precision(void);
+size_t qkvet_c_sizeof_cache_args(void);
+size_t qkvet_c_sizeof_layer_args(void);
 size_t qkvet_c_sizeof_tensor(void) { return sizeof(qkvet_tensor); }
 size_t qkvet_c_sizeof_forward_args(void) { return sizeof(qkvet_forward_args); }
 size_t qkvet_c_sizeof_kernel(void) { return sizeof(qkvet_kernel); }
 size_t qkvet_c_sizeof_precision(void) { return sizeof(qkvet_precision); }
+size_t qkvet_c_sizeof_cache_args(void) { return sizeof(qkvet_cache_args); }
+size_t qkvet_c_sizeof_layer_args(void) { return sizeof(qkvet_layer_args); }

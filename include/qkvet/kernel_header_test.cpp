@@ -12,6 +12,8 @@ size_t qkvet_c_sizeof_tensor(void);
 size_t qkvet_c_sizeof_forward_args(void);
 size_t qkvet_c_sizeof_kernel(void);
 size_t qkvet_c_sizeof_precision(void);
+size_t qkvet_c_sizeof_cache_args(void);
+size_t qkvet_c_sizeof_layer_args(void);
 }
 
 namespace {
@@ -21,6 +23,8 @@ TEST(KernelHeader, CAndCxxAgreeOnSizes) {
   EXPECT_EQ(qkvet_c_sizeof_forward_args(), sizeof(qkvet_forward_args));
   EXPECT_EQ(qkvet_c_sizeof_kernel(), sizeof(qkvet_kernel));
   EXPECT_EQ(qkvet_c_sizeof_precision(), sizeof(qkvet_precision));
+  EXPECT_EQ(qkvet_c_sizeof_cache_args(), sizeof(qkvet_cache_args));
+  EXPECT_EQ(qkvet_c_sizeof_layer_args(), sizeof(qkvet_layer_args));
 }
 
 TEST(KernelHeader, EveryStructBeginsWithItsSize) {
@@ -34,6 +38,11 @@ TEST(KernelHeader, EveryStructBeginsWithItsSize) {
   EXPECT_EQ(offsetof(qkvet_kernel, struct_size), 0u);
   EXPECT_EQ(offsetof(qkvet_library, struct_size), 0u);
   EXPECT_EQ(offsetof(qkvet_fault, struct_size), 0u);
+  EXPECT_EQ(offsetof(qkvet_cache_config, struct_size), 0u);
+  EXPECT_EQ(offsetof(qkvet_cache_args, struct_size), 0u);
+  EXPECT_EQ(offsetof(qkvet_cache_table, struct_size), 0u);
+  EXPECT_EQ(offsetof(qkvet_layer_args, struct_size), 0u);
+  EXPECT_EQ(offsetof(qkvet_layer_table, struct_size), 0u);
 }
 
 // 48 bytes is what every DLPack from 0.6 to 1.1 has.

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/call_reply.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/abi_call.h"
+#include "core/kernel_reader.h"
+
+namespace qkvet {
+
+void CallReply::clear() {
+  phase = 0;
+  status = 0;
+  gave_reason = 0;
+  dirty_environment = 0;
+  workspace = 0;
+  workspace_damaged = 0;
+  lengths_known = 0;
+  seconds = 0;
+  text[0] = 0;
+}
+
+void CallReply::answer(CallStatus answer, const std::string& line) {
+  status = static_cast<uint32_t>(answer);
+  const size_t size = std::min(line.size(), kTextBytes - 1);
+  std::memcpy(text, line.data(), size);
+  text[size] = 0;
+}
+
+std::string Reason::line() {
+  buffer_.back() = 0;
+  return one_line(buffer_.data(), buffer_.size() - 1);
+}
+
+std::string status_line(const char* function, qkvet_status status,
+                        const std::string& reason) {
+  std::string line =
+      std::string(function) + "() returned " + status_name(status);
+  return reason.empty() ? line : line + ": " + reason;
+}
+
+CallOutcome outcome_of(const CallReply& reply, const CallPlan& plan) {
+  CallOutcome outcome;
+  const bool known = reply.status <= static_cast<uint32_t>(CallStatus::kNotRun);
+  outcome.status =
+      known ? static_cast<CallStatus>(reply.status) : CallStatus::kCrash;
+  outcome.text =
+      known ? std::string(reply.text, strnlen(reply.text, sizeof reply.text))
+            : "the kernel wrote over the memory of its host";
+  outcome.gave_reason = reply.gave_reason != 0;
+  outcome.dirty_environment = reply.dirty_environment != 0;
+  outcome.seconds = reply.seconds;
+  if (reply.lengths_known != 0)
+    outcome.lengths.assign(
+        reply.lengths.begin(),
+        reply.lengths.begin() +
+            std::clamp<int64_t>(plan.sequences, 0, kMostSequences));
+  if (reply.workspace_damaged != 0) {
+    MemoryFault damage;
+    damage.is_write = true;
+    damage.before_start = reply.workspace_damage < 0;
+    damage.bytes =
+        damage.before_start ? -reply.workspace_damage : reply.workspace_damage;
+    damage.tensor_bytes = reply.workspace_bytes;
+    outcome.damage = damage;
+  }
+  return outcome;
+}
+
+}  // namespace qkvet

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// The calls of the door: what is asked of a kernel, in which order, and what
+// its answers mean.
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "core/door.h"
+#include "core/guarded.h"
+#include "core/kernel_reader.h"
+#include "core/machine.h"
+
+namespace qkvet {
+namespace {
+
+// An answer that is an error, or something that the kernel does not do.
+void refuse(CallReply* reply, CallStatus status, const char* function,
+            qkvet_status answer, Reason& reason) {
+  const std::string line = reason.line();
+  reply->gave_reason = line.empty() ? 0 : 1;
+  reply->answer(status, status_line(function, answer, line));
+}
+
+// For functions that may say that the kernel does not do that.
+CallStatus meaning_of(qkvet_status status) {
+  switch (status) {
+    case QKVET_OK:
+      return CallStatus::kDone;
+    case QKVET_UNSUPPORTED:
+      return CallStatus::kUnsupported;
+    case QKVET_UNAVAILABLE:
+      return CallStatus::kUnavailable;
+    case QKVET_OUT_OF_MEMORY:
+      return CallStatus::kOutOfMemory;
+    default:
+      return CallStatus::kRefused;
+  }
+}
+
+}  // namespace
+
+template <class Function>
+qkvet_status Door::timed(Phase phase, CallReply* reply, Function function) {
+  const FpEnvironment before = fp_environment();
+  reply->enter(phase);
+  const auto start = std::chrono::steady_clock::now();
+  const qkvet_status status = function();
+  const auto end = std::chrono::steady_clock::now();
+  reply->enter(Phase::kOutside);
+  reply->dirty_environment = fp_environment() == before ? 0 : 1;
+  restore_fp_environment(before);
+  reply->seconds = std::chrono::duration<double>(end - start).count();
+  return status;
+}
+
+bool Door::open_context(Kernel& kernel, CallReply* reply) {
+  if (!kernel.opened && kernel.table.open != nullptr) {
+    const FpEnvironment before = fp_environment();
+    reply->enter(Phase::kOpen);
+    Reason reason;
+    const qkvet_exec exec = plain_exec(/*threads=*/1);
+    kernel.open_status =
+        kernel.table.open(kernel.self, &exec, &kernel.context, reason.text());
+    kernel.open_text = reason.line();
+    if (kernel.open_text.empty() && kernel.open_status != QKVET_OK)
+      kernel.open_text = status_line("open", kernel.open_status, "");
+    reply->enter(Phase::kOutside);
+    restore_fp_environment(before);
+  }
+  kernel.opened = true;
+  if (kernel.open_status == QKVET_OK) return true;
+  reply->answer(CallStatus::kUnavailable, kernel.open_text);
+  return false;
+}
+
+bool Door::supported(const Kernel& kernel, const qkvet_forward_args& args,
+                     CallReply* reply) {
+  if (kernel.table.supports == nullptr) return true;
+  reply->enter(Phase::kSupports);
+  Reason reason;
+  const qkvet_status status =
+      kernel.table.supports(kernel.self, &args, reason.text());
+  if (status == QKVET_OK) return true;
+  std::string text = reason.line();
+  reply->gave_reason = text.empty() ? 0 : 1;
+  if (text.empty() || status != QKVET_UNSUPPORTED)
+    text = status_line("supports", status, text);
+  reply->answer(status == QKVET_UNAVAILABLE ? CallStatus::kUnavailable
+                                            : CallStatus::kUnsupported,
+                text);
+  return false;
+}
+
+bool Door::give_workspace(const Kernel& kernel, const qkvet_forward_args& args,
+                          qkvet_exec* exec, CallReply* reply) {
+  if (kernel.table.workspace == nullptr) return true;
+  reply->enter(Phase::kWorkspace);
+  size_t bytes = 0;
+  const qkvet_status status =
+      kernel.table.workspace(kernel.self, kernel.context, &args, &bytes);
+  reply->enter(Phase::kOutside);
+  if (status != QKVET_OK) {
+    reply->answer(CallStatus::kRefused, status_line("workspace", status, ""));
+    return false;
+  }
+  if (bytes == 0) return true;
+  constexpr size_t kSmall = size_t{32} << 20;  // not worth asking the system
+  const auto most =
+      kSmall >= bytes ? bytes : static_cast<size_t>(available_memory());
+  std::byte* memory = nullptr;
+  if (bytes <= most) memory = workspace_.prepare(static_cast<int64_t>(bytes));
+  if (memory == nullptr) {
+    reply->answer(CallStatus::kOutOfMemory,
+                  "workspace() asks for " + std::to_string(bytes) + " bytes");
+    return false;
+  }
+  exec->workspace = memory;
+  exec->workspace_size = bytes;
+  reply->workspace = reinterpret_cast<uint64_t>(memory);
+  reply->workspace_bytes = static_cast<int64_t>(bytes);
+  return true;
+}
+
+void Door::forward(const Kernel& kernel, const AbiCall& call, qkvet_exec* exec,
+                   CallReply* reply) {
+  const qkvet_forward_args& args = call.forward();
+  const FpEnvironment before = fp_environment();
+  const bool ready = supported(kernel, args, reply) &&
+                     give_workspace(kernel, args, exec, reply);
+  // What supports() left is not charged to forward().
+  restore_fp_environment(before);
+  if (!ready) return;
+  Reason reason;
+  const qkvet_status status = timed(Phase::kForward, reply, [&] {
+    return kernel.table.forward(kernel.self, kernel.context, &args, exec,
+                                reason.text());
+  });
+  if (status == QKVET_OK)
+    reply->answer(CallStatus::kDone, "");
+  else
+    refuse(reply,
+           status == QKVET_OUT_OF_MEMORY ? CallStatus::kOutOfMemory
+                                         : CallStatus::kRefused,
+           "forward", status, reason);
+  if (exec->workspace == nullptr) return;
+  const auto damage = workspace_.damage();
+  reply->workspace_damaged = damage.has_value() ? 1 : 0;
+  reply->workspace_damage = damage.value_or(0);
+}
+
+void Door::layer(const Kernel& kernel, const AbiCall& call,
+                 const qkvet_exec& exec, CallReply* reply) {
+  Reason reason;
+  const qkvet_status status = timed(Phase::kLayer, reply, [&] {
+    return kernel.layer.forward(kernel.self, kernel.context, &call.layer(),
+                                &exec, reason.text());
+  });
+  if (status == QKVET_OK) return reply->answer(CallStatus::kDone, "");
+  refuse(reply, meaning_of(status), "the layer's forward", status, reason);
+}
+
+void Door::destroy_cache(CallReply* reply) {
+  if (cache_ == nullptr) return;
+  // Forgotten first: what dies of it is not tried again.
+  qkvet_cache* const cache = std::exchange(cache_, nullptr);
+  const FpEnvironment before = fp_environment();
+  reply->enter(Phase::kDestroy);
+  keeper_->cache.destroy(keeper_->self, cache);
+  reply->enter(Phase::kOutside);
+  restore_fp_environment(before);
+}
+
+void Door::create(const Kernel& kernel, const AbiCall& call,
+                  const qkvet_exec& exec, CallReply* reply) {
+  const qkvet_cache_config& config = call.create();
+  Reason reason;
+  const qkvet_status status = timed(Phase::kCreate, reply, [&] {
+    return kernel.cache.create(kernel.self, kernel.context, &config, &exec,
+                               &cache_, reason.text());
+  });
+  if (status != QKVET_OK) {
+    cache_ = nullptr;
+    return refuse(reply, meaning_of(status), "create", status, reason);
+  }
+  if (cache_ == nullptr)
+    return reply->answer(CallStatus::kRefused,
+                         "create() returned OK and no cache");
+  keeper_ = &kernel;
+  sequences_ = std::min(config.sequences, kMostSequences);
+  reply->answer(CallStatus::kDone, "");
+  ask_lengths(reply);
+}
+
+qkvet_status Door::obey(const CallPlan& plan, const AbiCall& call,
+                        const qkvet_exec& exec, qkvet_text* why,
+                        CallReply* reply) {
+  const Kernel& kernel = *keeper_;
+  switch (plan.operation) {
+    case Operation::kCacheReset:
+      return timed(Phase::kReset, reply, [&] {
+        return kernel.cache.reset(kernel.self, cache_, plan.sequence, why);
+      });
+    case Operation::kCacheTruncate:
+      return timed(Phase::kTruncate, reply, [&] {
+        return kernel.cache.truncate(kernel.self, cache_, plan.sequence,
+                                     plan.tokens, why);
+      });
+    default:
+      return timed(Phase::kStep, reply, [&] {
+        return kernel.cache.step(kernel.self, cache_, &call.step(), &exec, why);
+      });
+  }
+}
+
+void Door::command(const Kernel& kernel, const CallPlan& plan,
+                   const AbiCall& call, const qkvet_exec& exec,
+                   CallReply* reply) {
+  if (cache_ == nullptr || keeper_ != &kernel)
+    return reply->answer(CallStatus::kNotRun, "there is no cache to act on");
+  const bool cuts = plan.operation == Operation::kCacheTruncate;
+  if (cuts && kernel.cache.truncate == nullptr)
+    return reply->answer(CallStatus::kUnsupported, "truncate is not offered");
+  Reason reason;
+  const qkvet_status status = obey(plan, call, exec, reason.text(), reply);
+  const char* const function = cuts ? "truncate"
+                               : plan.operation == Operation::kCacheReset
+                                   ? "reset"
+                                   : "step";
+  // Too many tokens are OUT_OF_MEMORY: a refusal like any other.
+  if (status == QKVET_OK)
+    reply->answer(CallStatus::kDone, "");
+  else
+    refuse(reply, CallStatus::kRefused, function, status, reason);
+  ask_lengths(reply);
+}
+
+// Also after a refusal, which must leave the cache as it was.
+void Door::ask_lengths(CallReply* reply) {
+  const FpEnvironment before = fp_environment();
+  reply->enter(Phase::kLength);
+  for (int64_t s = 0; s < sequences_; ++s) {
+    int64_t tokens = -1;  // no cache is this short
+    Reason reason;
+    const qkvet_status status =
+        keeper_->cache.length(keeper_->self, cache_, s, &tokens, reason.text());
+    reply->lengths[static_cast<size_t>(s)] = tokens;
+    if (status == QKVET_OK) continue;
+    refuse(reply, CallStatus::kRefused, "length", status, reason);
+    restore_fp_environment(before);
+    return;
+  }
+  reply->enter(Phase::kOutside);
+  restore_fp_environment(before);
+  reply->lengths_known = 1;
+}
+
+void Door::call(int number, const CallPlan& plan,
+                const TensorAddresses& addresses, CallReply* reply) noexcept {
+  Kernel& kernel = kernels_[static_cast<size_t>(number)];
+  const AbiCall call(plan, addresses);
+  reply->clear();
+  host_.allow_threads(plan.threads);
+  if (plan.operation == Operation::kCacheCreate) destroy_cache(reply);
+  if (!open_context(kernel, reply)) return;
+  qkvet_exec exec = plain_exec(plan.threads);
+  switch (plan.operation) {
+    case Operation::kForward:
+      forward(kernel, call, &exec, reply);
+      break;
+    case Operation::kLayer:
+      layer(kernel, call, exec, reply);
+      break;
+    case Operation::kCacheCreate:
+      create(kernel, call, exec, reply);
+      break;
+    default:
+      command(kernel, plan, call, exec, reply);
+  }
+  reply->enter(Phase::kOutside);
+}
+
+}  // namespace qkvet

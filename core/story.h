@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// A cache story: what is asked of a KV cache, command by command, as data. One
+// spelling, e.g. "step.a.3+append.b.2+truncate.a.1+reset.b+attend.a.1".
+//
+//   append.S.N    N new tokens for sequence S (a .. h)
+//   attend.S.N    N queries, at the last N positions of S
+//   step.S.N      append.S.N and attend.S.N in one call: prefill, chunk, decode
+//   truncate.S.N  S keeps its first N tokens
+//   reset.S       S is empty again
+//
+// Every token that a story appends to a sequence has a number of its own, its
+// tag, counted from 0 in the order of the story and never used again; the data
+// is a function of (sequence, tag). Queries are counted the same way. So a
+// token that replaces a truncated one has other values than that.
+#ifndef QKVET_CORE_STORY_H_
+#define QKVET_CORE_STORY_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace qkvet {
+
+enum class StoryVerb : uint8_t { kAppend, kAttend, kStep, kTruncate, kReset };
+
+struct StoryCommand {
+  StoryVerb verb = StoryVerb::kStep;
+  int64_t sequence = 0;
+  int64_t count = 0;  // 0 for reset
+
+  friend auto operator<=>(const StoryCommand&, const StoryCommand&) = default;
+};
+using Story = std::vector<StoryCommand>;
+
+inline constexpr size_t kMostCommands = 256;
+inline constexpr int64_t kMostStoryTokens = int64_t{1} << 20;
+
+std::string command_text(const StoryCommand& command);
+std::string story_text(const Story& story);
+// On failure *error is one line that names what is allowed.
+std::optional<Story> parse_story(std::string_view text, std::string* error);
+
+// One command in its place: what it brings, and what it leaves.
+struct Moment {
+  StoryCommand command;
+  std::string illegal;  // "" or why the cache must refuse the command
+  int64_t first_new = 0, new_tokens = 0;  // tags
+  int64_t first_query = 0, queries = 0;   // tags
+  std::vector<int64_t> history;  // tags that the sequence holds afterwards
+  std::vector<int64_t> lengths;  // of all sequences, afterwards
+
+  friend auto operator<=>(const Moment&, const Moment&) = default;
+};
+
+struct StoryRules {
+  int64_t sequences = 1;
+  int64_t capacity = 1;
+  bool grows = false;  // the capacity is only a hint
+};
+
+// An illegal command changes nothing, but its tags are used up. A command that
+// is `inserted` (by its number) uses up no tag: it brings tokens without data,
+// with tags below 0, so that the rest of the story goes on as without it.
+std::vector<Moment> play_story(const Story& story, const StoryRules& rules,
+                               const std::vector<bool>& inserted = {});
+
+// How many tags the story uses in any one sequence, at least 1.
+int64_t story_tokens(const Story& story);
+int64_t story_queries(const Story& story);
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_STORY_H_

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "impl/cache_fixture.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace qkvet::impl {
+namespace {
+
+enum class Part : uint8_t { kKey, kValue, kQuery };
+
+float word(const CacheProblem& p, Part part, uint64_t token, int64_t head,
+           int64_t c) {
+  if (token == kNanToken && part != Part::kQuery) {
+    return std::numeric_limits<float>::quiet_NaN();
+  }
+  const auto index = static_cast<uint64_t>((head * 64 + c) * 3) +
+                     static_cast<uint64_t>(part) + 1;
+  return any_value(p.type, token, index);
+}
+
+// Extents of 0 make no tensor here: an absent one has a row that nobody reads.
+std::vector<int64_t> shape_of(int64_t heads, size_t rows, int64_t width) {
+  return {1, heads, std::max<int64_t>(1, static_cast<int64_t>(rows)), width};
+}
+
+void say(const CacheProblem& p, Part part, const Tokens& tokens,
+         AnyTensor* to) {
+  const std::vector<int64_t>& n = to->shape();
+  for (int64_t h = 0; h < n[1]; ++h) {
+    for (size_t t = 0; t < tokens.size(); ++t) {
+      for (int64_t c = 0; c < n[3]; ++c) {
+        to->set(0, h, int64_t(t), c, word(p, part, tokens[t], h, c));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Tokens tokens_from(uint64_t first, int64_t count) {
+  Tokens tokens;
+  for (int64_t n = 0; n < count; ++n) {
+    tokens.push_back(first + static_cast<uint64_t>(n));
+  }
+  return tokens;
+}
+
+StepCall::StepCall(const CacheProblem& p, int64_t sequence, const Tokens& added,
+                   const Tokens& asking)
+    : args{},
+      k(p.type, shape_of(p.kv_heads, added.size(), p.width), p.layout),
+      v(p.type, shape_of(p.kv_heads, added.size(), p.value_width), p.layout),
+      q(p.type, shape_of(p.heads, asking.size(), p.width), p.layout),
+      o(p.type, shape_of(p.heads, asking.size(), p.value_width), p.layout),
+      lse({1, p.heads, shape_of(1, asking.size(), 1)[2]}, p.layout,
+          Placement::kEndFlush) {
+  say(p, Part::kKey, added, &k);
+  say(p, Part::kValue, added, &v);
+  say(p, Part::kQuery, asking, &q);
+  lse.fill(std::numeric_limits<float>::quiet_NaN());
+  args.struct_size = sizeof(args);
+  args.sequence = sequence;
+  if (!added.empty()) {
+    args.k = k.tensor();
+    args.v = v.tensor();
+  }
+  if (!asking.empty()) {
+    args.q = q.tensor();
+    args.o = o.tensor();
+    args.lse = lse.tensor();
+  }
+}
+
+OpenCache::OpenCache(const qkvet_kernel* kernel, const CacheProblem& p)
+    : kernel_(kernel), problem_(p), history_(size_t(p.sequences)) {
+  qkvet_cache_config config = {};
+  config.struct_size = sizeof(config);
+  config.sequences = p.sequences;
+  config.heads = p.heads;
+  config.kv_heads = p.kv_heads;
+  config.d = p.width;
+  config.dv = p.value_width;
+  config.capacity = p.capacity;
+  config.q = config.kv = config.o = dtype_named(p.type);
+  config.scale = p.scale;
+  config.scale_given = p.scale_given;
+  status_ = kernel->cache->create(kernel, nullptr, &config, nullptr, &cache_,
+                                  &reason_.text);
+}
+
+OpenCache::~OpenCache() {
+  if (status_ == QKVET_OK) {
+    kernel_->cache->destroy(kernel_, cache_);
+  }
+}
+
+qkvet_status OpenCache::step(const qkvet_cache_args& args) {
+  reason_.room[0] = '\0';
+  return kernel_->cache->step(kernel_, cache_, &args, nullptr, &reason_.text);
+}
+
+qkvet_status OpenCache::step(int64_t sequence, const Tokens& added,
+                             int64_t queries) {
+  Tokens after = history(sequence);
+  after.insert(after.end(), added.begin(), added.end());
+  const Tokens asking(after.end() - queries, after.end());
+  StepCall call(problem_, sequence, added, asking);
+  const qkvet_status status = step(call.args);
+  if (status == QKVET_OK) {
+    history_[size_t(sequence)] = asked_ = after;
+    queries_ = queries;
+    o_ = call.o.values();
+    lse_.clear();
+    for (int64_t h = 0; h < problem_.heads; ++h) {
+      for (int64_t i = 0; i < queries; ++i) {
+        lse_.push_back(call.lse.at(0, h, i));
+      }
+    }
+  }
+  return status;
+}
+
+double OpenCache::error() const {
+  const CacheProblem& p = problem_;
+  const double scale =
+      p.scale_given ? double(p.scale) : 1 / std::sqrt(double(p.width));
+  // Values are below 1, scores below scale * d; 64 units of f32 on top of the
+  // rounding of o.
+  const double slack = 64 * 0x1p-24 * (1 + std::fabs(scale) * double(p.width));
+  double worst = 0;
+  const auto note = [&worst](double actual, double expected, double allowed) {
+    const double error = std::fabs(actual - expected) / allowed;
+    worst = error <= worst ? worst : error;
+    worst = std::isnan(worst) ? std::numeric_limits<double>::infinity() : worst;
+  };
+  size_t n = 0;
+  for (int64_t h = 0; h < p.heads; ++h) {
+    const int64_t kv = h / (p.heads / p.kv_heads);
+    for (int64_t i = 0; i < queries_; ++i, ++n) {
+      const size_t at = asked_.size() - size_t(queries_ - i);  // its position
+      std::vector<double> w;
+      double max = -std::numeric_limits<double>::infinity(), sum = 0;
+      for (size_t j = 0; j <= at; ++j) {
+        double dot = 0;
+        for (int64_t c = 0; c < p.width; ++c) {
+          dot += double(word(p, Part::kQuery, asked_[at], h, c)) *
+                 double(word(p, Part::kKey, asked_[j], kv, c));
+        }
+        w.push_back(dot * scale);
+        max = std::max(max, w.back());
+      }
+      for (double& x : w) {
+        sum += x = std::exp(x - max);
+      }
+      for (int64_t c = 0; c < p.value_width; ++c) {
+        double o = 0;
+        for (size_t j = 0; j <= at; ++j) {
+          o += w[j] / sum * double(word(p, Part::kValue, asked_[j], kv, c));
+        }
+        note(double(o_[n * size_t(p.value_width) + size_t(c)]), o,
+             slack + 1.01 * unit_of(p.type));
+      }
+      note(double(lse_[n]), max + std::log(sum), slack);
+    }
+  }
+  return worst;
+}
+
+int64_t OpenCache::length(int64_t sequence) {
+  int64_t tokens = -1;
+  EXPECT_EQ(kernel_->cache->length(kernel_, cache_, sequence, &tokens, nullptr),
+            0 <= sequence && sequence < problem_.sequences
+                ? QKVET_OK
+                : QKVET_INVALID_ARGUMENT);
+  return tokens;
+}
+
+qkvet_status OpenCache::reset(int64_t sequence) {
+  const qkvet_status status =
+      kernel_->cache->reset(kernel_, cache_, sequence, &reason_.text);
+  if (status == QKVET_OK) {
+    history_[size_t(sequence)].clear();
+  }
+  return status;
+}
+
+qkvet_status OpenCache::truncate(int64_t sequence, int64_t tokens) {
+  const qkvet_status status = kernel_->cache->truncate(
+      kernel_, cache_, sequence, tokens, &reason_.text);
+  if (status == QKVET_OK) {
+    history_[size_t(sequence)].resize(size_t(tokens));
+  }
+  return status;
+}
+
+std::vector<const qkvet_kernel*> caches(bool faulty) {
+  return kernels_that(faulty, [](const qkvet_kernel& kernel) {
+    return kernel.cache != nullptr;
+  });
+}
+
+}  // namespace qkvet::impl

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// For the tests of caches: a cache next to the history that it should hold.
+// Tokens are numbers; what a token says (its q, k and v) depends on its number
+// only, so that a history is a list of numbers.
+#ifndef QKVET_IMPL_CACHE_FIXTURE_H_
+#define QKVET_IMPL_CACHE_FIXTURE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "impl/any_tensor.h"
+#include "impl/family_fixture.h"
+
+namespace qkvet::impl {
+
+struct CacheProblem {
+  int64_t sequences = 1, heads = 1, kv_heads = 1;
+  int64_t width = 4, value_width = 3, capacity = 16;
+  Storage type = Storage::kF32;
+  bool scale_given = false;
+  float scale = 0;
+  Layout layout = Layout::kBhtd;
+};
+
+using Tokens = std::vector<uint64_t>;
+// A token whose key and value are NaN.
+inline constexpr uint64_t kNanToken = ~uint64_t{0};
+// Tokens first, first + 1, ...
+Tokens tokens_from(uint64_t first, int64_t count);
+
+// The tensors of one step, legal until a test spoils them.
+struct StepCall {
+  StepCall(const CacheProblem& problem, int64_t sequence, const Tokens& added,
+           const Tokens& asking);
+  qkvet_cache_args args;
+  AnyTensor k, v, q, o;
+  GuardedTensor lse;
+};
+
+class OpenCache {
+ public:
+  OpenCache(const qkvet_kernel* kernel, const CacheProblem& problem);
+  ~OpenCache();
+  OpenCache(const OpenCache&) = delete;
+  OpenCache& operator=(const OpenCache&) = delete;
+
+  const CacheProblem& problem() const { return problem_; }
+  qkvet_status status() const { return status_; }
+  const char* reason() const { return reason_.room; }
+  const Tokens& history(int64_t s) const { return history_[size_t(s)]; }
+
+  // Appends and lets the last `queries` tokens ask. The history changes if the
+  // answer is OK.
+  qkvet_status step(int64_t sequence, const Tokens& added, int64_t queries);
+  qkvet_status step(const qkvet_cache_args& args);
+  // Of the last step: [H, Tq, dv] and [H, Tq].
+  const std::vector<float>& o() const { return o_; }
+  const std::vector<float>& lse() const { return lse_; }
+  // The largest error of the last step against doubles over the history, in
+  // units of what rounding allows roughly; NaN is infinite.
+  double error() const;
+
+  int64_t length(int64_t sequence);
+  qkvet_status reset(int64_t sequence);
+  qkvet_status truncate(int64_t sequence, int64_t tokens);
+
+ private:
+  const qkvet_kernel* kernel_;
+  CacheProblem problem_;
+  qkvet_cache* cache_ = nullptr;
+  qkvet_status status_ = QKVET_OK;
+  Reason reason_;
+  std::vector<Tokens> history_;
+  Tokens asked_;  // the history of the last step's sequence
+  int64_t queries_ = 0;
+  std::vector<float> o_, lse_;
+};
+
+// Kernels with a cache: all that are not faulty, or the faults.
+std::vector<const qkvet_kernel*> caches(bool faulty);
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_CACHE_FIXTURE_H_

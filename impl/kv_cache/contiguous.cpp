@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// kv_cache/contiguous: all memory at once, [sequences, Hkv, capacity, d] and
+// the same with dv, in the storage type; a sequence is a length.
+//
+// Appending copies Tnew rows a head; reset and truncate change a number. Half
+// keys are converted to f32 once a step and key/value head, f32 keys are read
+// where they lie.
+//
+// Contract: that of cache_frame.h; the memory is fixed, a step beyond the
+// capacity is OUT_OF_MEMORY.
+#include "impl/cache_frame.h"
+#include "impl/cache_memory.h"
+
+namespace qkvet::impl {
+
+extern constinit const qkvet_kernel kv_cache_contiguous = cache_kernel(
+    "kv_cache/contiguous", "memory for the whole capacity, allocated at once",
+    {"impl/kv_cache/contiguous.cpp", __LINE__}, &kCacheTable<ContiguousCache>);
+
+}  // namespace qkvet::impl

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checked, typed access to the arguments of one layer call. A call that
+// contradicts itself is refused with the name of the matrix, the width found
+// and the width needed, before anything is written.
+#ifndef QKVET_IMPL_LAYER_CALL_H_
+#define QKVET_IMPL_LAYER_CALL_H_
+
+#include <cstdint>
+
+#include "impl/declare.h"
+#include "impl/tensor_view.h"
+#include "qkvet/kernel.h"
+
+namespace qkvet::impl {
+
+// One of the four products with a matrix.
+struct Projection {
+  Stored matrix;     // [rows, columns]
+  Stored bias;       // [columns], may be absent
+  int64_t rows = 0;  // D, of w_o H dv
+  int64_t columns = 0;
+};
+
+struct LayerCall {
+  int64_t batch = 0;        // B, 1 if x is [T, D]
+  int64_t tokens = 0;       // T
+  int64_t model_width = 0;  // D
+  int64_t heads = 0;        // H
+  int64_t kv_heads = 0;     // Hkv
+  int64_t width = 0;        // d
+  int64_t value_width = 0;  // dv
+
+  Storage storage = Storage::kF32;
+  Stored x;  // [B, T, D]
+  Stored y;  // [B, T, D]
+  Projection w_q, w_k, w_v, w_o;
+
+  // Without data if not asked for; in the type that the table declares.
+  Stored q;         // [B, H, T, d]
+  Stored k;         // [B, Hkv, T, d]
+  Stored v;         // [B, Hkv, T, dv]
+  Stored attended;  // [B, H, T, dv]
+
+  float scale = 0;
+  bool causal = false;
+};
+
+// Fills *call, or says why `self` does not take these arguments.
+qkvet_status read_layer(const qkvet_kernel* self, const qkvet_layer_args& args,
+                        LayerCall* call, qkvet_text* why);
+
+// What every layer here can do: no lse, one T, both causal alignments.
+inline constexpr qkvet_capabilities kLayerCapabilities = capabilities_with(
+    kCommonOptions & ~(QKVET_OPTION_LSE | QKVET_OPTION_CROSS_LENGTHS),
+    {kF32, kF16, kBf16});
+
+using LayerFunction = qkvet_status (*)(const qkvet_kernel*, qkvet_context*,
+                                       const qkvet_layer_args*,
+                                       const qkvet_exec*, qkvet_text*);
+
+constexpr qkvet_layer_table layer_table(LayerFunction forward,
+                                        qkvet_dtype stage) {
+  qkvet_layer_table table = {};
+  table.struct_size = sizeof(table);
+  table.options =
+      QKVET_LAYER_BIASES | QKVET_LAYER_STAGES | QKVET_LAYER_UNBATCHED;
+  table.stage = stage;
+  table.forward = forward;
+  return table;
+}
+
+// A kernel that is a layer and nothing else.
+constexpr qkvet_kernel layer_kernel(const char* name, const char* description,
+                                    Place place,
+                                    const qkvet_precision* precision,
+                                    const qkvet_layer_table* table) {
+  qkvet_kernel kernel = plain_kernel(name, description, place, precision,
+                                     nullptr, &kLayerCapabilities);
+  kernel.supports = nullptr;
+  kernel.layer = table;
+  return kernel;
+}
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_LAYER_CALL_H_

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// The faults of layers: each differs from its frame where its trigger says so,
+// equals it elsewhere, and breaks the laws that it names, here in their
+// smallest form. The frame without a fault is scalar/layer.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "impl/layer_fixture.h"
+
+namespace qkvet::impl {
+namespace {
+
+// Triggers every fault: several heads and tokens, D = H d = H dv, all biases.
+const LayerProblem kTrigger = {.batch = 2,
+                               .tokens = 3,
+                               .model_width = 8,
+                               .heads = 4,
+                               .kv_heads = 4,
+                               .width = 2,
+                               .value_width = 2};
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() &&
+         std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+bool agrees(const qkvet_kernel* kernel, LayerTensors* call) {
+  const LayerAnswer answer = run_layer(kernel, call);
+  return answer.status == QKVET_OK &&
+         layer_error(answer, truth_of(*call), call->problem, Storage::kF32) <=
+             1;
+}
+
+bool agrees_with_oracle(const qkvet_kernel* kernel) {
+  LayerTensors call(kTrigger);
+  return agrees(kernel, &call);
+}
+
+// Column c is channel c + shift of a row.
+void make_picking(AnyTensor* matrix, int64_t shift) {
+  const int64_t n = matrix->shape()[2];
+  matrix->fill(0);
+  for (int64_t column = 0; column < n; ++column) {
+    matrix->set(0, 0, (column + shift) % n, column, 1);
+  }
+}
+
+// Matrices that move elements and do nothing else.
+bool split_and_merge_place_every_element(const qkvet_kernel* kernel) {
+  LayerTensors call(kTrigger);
+  call.problem.biases = false;
+  int64_t shift = 0;
+  for (AnyTensor* matrix : {&call.w_q, &call.w_k, &call.w_v, &call.w_o}) {
+    make_picking(matrix, shift++);
+  }
+  return agrees(kernel, &call);
+}
+
+bool output_projection_is_applied(const qkvet_kernel* kernel) {
+  LayerTensors call(kTrigger);
+  call.w_o.fill(0);
+  call.b_o.fill(0.5f);
+  const LayerAnswer answer = run_layer(kernel, &call);
+  return same_bits(answer.y, std::vector<float>(answer.y.size(), 0.5f));
+}
+
+bool every_bias_counts(const qkvet_kernel* kernel) {
+  for (AnyTensor LayerTensors::*bias :
+       {&LayerTensors::b_q, &LayerTensors::b_k, &LayerTensors::b_v,
+        &LayerTensors::b_o}) {
+    LayerTensors call(kTrigger);
+    for (AnyTensor* matrix : {&call.w_q, &call.w_k, &call.w_v}) {
+      matrix->fill(0);
+    }
+    (call.*bias).fill(3);
+    if (!agrees(kernel, &call)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool projections_are_separate(const qkvet_kernel* kernel) {
+  LayerTensors call(kTrigger);
+  call.problem.biases = false;
+  call.w_q.fill(0);
+  const LayerAnswer answer = run_layer(kernel, &call);
+  const LayerTruth truth = truth_of(call);
+  return layer_error(answer.k, truth.k, 1e-4) <= 1 &&
+         layer_error(answer.v, truth.v, 1e-4) <= 1;
+}
+
+bool mismatched_widths_are_refused(const qkvet_kernel* kernel) {
+  LayerProblem wider = kTrigger;
+  wider.value_width = 3;
+  LayerTensors call(kTrigger), other(wider);
+  qkvet_layer_args args = call.args();
+  args.w_o = other.w_o.tensor(2);
+  return run_layer(kernel, args).status == QKVET_INVALID_ARGUMENT;
+}
+
+constexpr struct {
+  const char* law;
+  bool (*holds)(const qkvet_kernel*);
+} kLaws[] = {{"split_and_merge_place_every_element",
+              split_and_merge_place_every_element},
+             {"output_projection_is_applied", output_projection_is_applied},
+             {"every_bias_counts", every_bias_counts},
+             {"projections_are_separate", projections_are_separate},
+             {"mismatched_widths_are_refused", mismatched_widths_are_refused},
+             {"layer_agrees_with_oracle", agrees_with_oracle}};
+
+bool is_killed_by(const qkvet_kernel* kernel, const std::string& law) {
+  const auto* fault = static_cast<const qkvet_fault*>(
+      kernel->get_extension(kernel, QKVET_EXTENSION_FAULT));
+  for (const char* const* id = fault->killed_by; *id != nullptr; ++id) {
+    if (law == *id) {
+      return true;
+    }
+  }
+  return false;
+}
+
+TEST(LayerFaults, AreLayersAndNothingElse) {
+  EXPECT_GE(layers(/*faulty=*/true).size(), 7u);
+  for (const qkvet_kernel* kernel : layers(/*faulty=*/true)) {
+    EXPECT_EQ(kernel->forward, nullptr) << kernel->name;
+    EXPECT_EQ(kernel->cache, nullptr) << kernel->name;
+  }
+}
+
+TEST(LayerFaults, BreakTheLawsThatTheyName) {
+  const qkvet_kernel* const frame = find_kernel("scalar/layer");
+  for (const auto& [law, holds] : kLaws) {
+    EXPECT_TRUE(holds(frame)) << law;
+    EXPECT_TRUE(holds(find_kernel("eigen/layer"))) << law;
+    int kills = 0;
+    for (const qkvet_kernel* kernel : layers(/*faulty=*/true)) {
+      if (is_killed_by(kernel, law)) {
+        ++kills;
+        EXPECT_FALSE(holds(kernel)) << kernel->name << " " << law;
+      }
+    }
+    EXPECT_GE(kills, 1) << law;
+  }
+}
+
+// The same bits as the frame, stages and all.
+TEST(LayerFaults, EqualTheFrameOutsideOfTheirTrigger) {
+  LayerProblem one_head = kTrigger;
+  one_head.heads = one_head.kv_heads = 1;
+  LayerProblem one_token = kTrigger;
+  one_token.tokens = 1;
+  LayerProblem other_width = kTrigger;
+  other_width.value_width = 3;
+  LayerProblem grouped = kTrigger;
+  grouped.kv_heads = 2;
+  grouped.value_width = 3;
+  LayerProblem no_bias = kTrigger;
+  no_bias.biases = false;
+  LayerProblem no_slices = kTrigger;
+  no_slices.model_width = 7;
+  const struct {
+    const char* name;
+    std::vector<LayerProblem> harmless;
+  } rows[] = {{"heads_not_merged", {one_head, one_token}},
+              {"output_projection_omitted", {other_width, one_head}},
+              {"shared_projection", {grouped}},
+              {"split_without_transpose", {one_head, one_token}},
+              {"reshape_before_projection", {one_head, no_slices}},
+              {"value_bias_ignored", {no_bias}},
+              {"surplus_rows_accepted", {kTrigger, grouped, one_head}}};
+  const qkvet_kernel* const frame = find_kernel("scalar/layer");
+  EXPECT_EQ(std::size(rows), layers(/*faulty=*/true).size());
+  for (const auto& [name, harmless] : rows) {
+    const qkvet_kernel* const kernel =
+        find_kernel(std::string("faulty/") + name);
+    ASSERT_NE(kernel, nullptr) << name;
+    for (const LayerProblem& problem : harmless) {
+      const LayerAnswer right = answer_of(frame, problem);
+      const LayerAnswer faulty = answer_of(kernel, problem);
+      EXPECT_EQ(faulty.status, QKVET_OK) << faulty.reason;
+      EXPECT_TRUE(same_bits(faulty.y, right.y)) << name;
+      EXPECT_TRUE(same_bits(faulty.q, right.q)) << name;
+      EXPECT_TRUE(same_bits(faulty.attended, right.attended)) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace qkvet::impl

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "impl/layer_fixture.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace qkvet::impl {
+namespace {
+
+void fill_random(AnyTensor* to, Storage type, uint64_t seed) {
+  uint64_t index = 0;
+  const std::vector<int64_t>& n = to->shape();
+  for (int64_t a = 0; a < n[0]; ++a) {
+    for (int64_t b = 0; b < n[1]; ++b) {
+      for (int64_t c = 0; c < n[2]; ++c) {
+        for (int64_t d = 0; d < n[3]; ++d) {
+          to->set(a, b, c, d, any_value(type, seed, ++index));
+        }
+      }
+    }
+  }
+}
+
+// x W + b as [B, heads, T, width].
+std::vector<double> project(const LayerTensors& call, const AnyTensor& w,
+                            const AnyTensor& bias, int64_t heads,
+                            int64_t width) {
+  const LayerProblem& p = call.problem;
+  std::vector<double> to;
+  for (int64_t b = 0; b < p.batch; ++b) {
+    for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t t = 0; t < p.tokens; ++t) {
+        for (int64_t c = 0; c < width; ++c) {
+          const int64_t column = h * width + c;
+          double sum = p.biases ? double(bias.get(0, 0, 0, column)) : 0;
+          for (int64_t i = 0; i < p.model_width; ++i) {
+            sum +=
+                double(call.x.get(0, b, t, i)) * double(w.get(0, 0, i, column));
+          }
+          to.push_back(sum);
+        }
+      }
+    }
+  }
+  return to;
+}
+
+struct Heads {
+  const std::vector<double>& data;  // [B, heads, T, width]
+  int64_t heads, tokens, width;
+  double at(int64_t b, int64_t h, int64_t t, int64_t c) const {
+    return data[size_t(((b * heads + h) * tokens + t) * width + c)];
+  }
+};
+
+void attend_row(const LayerProblem& p, const Heads& q, const Heads& k,
+                const Heads& v, const int64_t (&at)[3],
+                std::vector<double>* out) {
+  const auto [b, h, t] = at;
+  const int64_t kv = h / (p.heads / p.kv_heads);
+  const int64_t keys = p.causal == QKVET_CAUSAL_NONE ? p.tokens : t + 1;
+  std::vector<double> w;
+  double max = -std::numeric_limits<double>::infinity(), sum = 0;
+  for (int64_t j = 0; j < keys; ++j) {
+    double dot = 0;
+    for (int64_t c = 0; c < p.width; ++c) {
+      dot += q.at(b, h, t, c) * k.at(b, kv, j, c);
+    }
+    w.push_back(dot * double(p.effective_scale()));
+    max = std::max(max, w.back());
+  }
+  for (double& x : w) {
+    sum += x = std::exp(x - max);
+  }
+  for (int64_t c = 0; c < p.value_width; ++c) {
+    double o = 0;
+    for (int64_t j = 0; j < keys; ++j) {
+      o += w[size_t(j)] / sum * v.at(b, kv, j, c);
+    }
+    out->push_back(o);
+  }
+}
+
+}  // namespace
+
+float LayerProblem::effective_scale() const {
+  return scale_given ? scale : static_cast<float>(1 / std::sqrt(double(width)));
+}
+
+std::vector<const qkvet_kernel*> layers(bool faulty) {
+  return kernels_that(faulty, [](const qkvet_kernel& kernel) {
+    return kernel.layer != nullptr;
+  });
+}
+
+Storage stage_type(const qkvet_kernel* kernel, Storage type) {
+  return kernel->layer->stage.bits == 0 ? type : Storage::kF32;
+}
+
+LayerTensors::LayerTensors(const LayerProblem& p, Storage stage)
+    : problem(p),
+      x(p.type, {1, p.batch, p.tokens, p.model_width}, p.layout),
+      w_q(p.type, {1, 1, p.model_width, p.heads * p.width}, p.layout),
+      w_k(p.type, {1, 1, p.model_width, p.kv_heads * p.width}, p.layout),
+      w_v(p.type, {1, 1, p.model_width, p.kv_heads * p.value_width}, p.layout),
+      w_o(p.type, {1, 1, p.heads * p.value_width, p.model_width}, p.layout),
+      b_q(p.type, {1, 1, 1, p.heads * p.width}),
+      b_k(p.type, {1, 1, 1, p.kv_heads * p.width}),
+      b_v(p.type, {1, 1, 1, p.kv_heads * p.value_width}),
+      b_o(p.type, {1, 1, 1, p.model_width}),
+      y(p.type, {1, p.batch, p.tokens, p.model_width}, p.layout),
+      q(stage, {p.batch, p.heads, p.tokens, p.width}, p.layout),
+      k(stage, {p.batch, p.kv_heads, p.tokens, p.width}, p.layout),
+      v(stage, {p.batch, p.kv_heads, p.tokens, p.value_width}, p.layout),
+      attended(stage, {p.batch, p.heads, p.tokens, p.value_width}, p.layout) {
+  uint64_t seed = 16 * p.seed;
+  for (AnyTensor* tensor :
+       {&x, &w_q, &w_k, &w_v, &w_o, &b_q, &b_k, &b_v, &b_o}) {
+    fill_random(tensor, p.type, ++seed);
+  }
+}
+
+qkvet_layer_args LayerTensors::args() {
+  for (AnyTensor* tensor : {&y, &q, &k, &v, &attended}) {
+    tensor->fill(std::numeric_limits<float>::quiet_NaN());
+  }
+  const int32_t rank = problem.unbatched ? 2 : 3;
+  qkvet_layer_args args = {};
+  args.struct_size = sizeof(args);
+  args.heads = problem.heads;
+  args.kv_heads = problem.kv_heads;
+  args.x = x.tensor(rank);
+  args.w_q = w_q.tensor(2);
+  args.w_k = w_k.tensor(2);
+  args.w_v = w_v.tensor(2);
+  args.w_o = w_o.tensor(2);
+  if (problem.biases) {
+    args.b_q = b_q.tensor(1);
+    args.b_k = b_k.tensor(1);
+    args.b_v = b_v.tensor(1);
+    args.b_o = b_o.tensor(1);
+  }
+  args.y = y.tensor(rank);
+  args.q = q.tensor();
+  args.k = k.tensor();
+  args.v = v.tensor();
+  args.attended = attended.tensor();
+  args.scale = problem.scale;
+  args.scale_given = problem.scale_given;
+  args.causal = problem.causal;
+  return args;
+}
+
+LayerAnswer run_layer(const qkvet_kernel* kernel,
+                      const qkvet_layer_args& args) {
+  LayerAnswer answer;
+  Reason reason;
+  answer.status =
+      kernel->layer->forward(kernel, nullptr, &args, nullptr, &reason.text);
+  answer.reason = reason.room;
+  return answer;
+}
+
+LayerAnswer run_layer(const qkvet_kernel* kernel, LayerTensors* call) {
+  LayerAnswer answer = run_layer(kernel, call->args());
+  answer.y = call->y.values();
+  answer.q = call->q.values();
+  answer.k = call->k.values();
+  answer.v = call->v.values();
+  answer.attended = call->attended.values();
+  return answer;
+}
+
+LayerAnswer answer_of(const qkvet_kernel* kernel, const LayerProblem& problem) {
+  LayerTensors call(problem, stage_type(kernel, problem.type));
+  return run_layer(kernel, &call);
+}
+
+LayerTruth truth_of(const LayerTensors& call) {
+  const LayerProblem& p = call.problem;
+  LayerTruth truth;
+  truth.q = project(call, call.w_q, call.b_q, p.heads, p.width);
+  truth.k = project(call, call.w_k, call.b_k, p.kv_heads, p.width);
+  truth.v = project(call, call.w_v, call.b_v, p.kv_heads, p.value_width);
+  const Heads q = {truth.q, p.heads, p.tokens, p.width};
+  const Heads k = {truth.k, p.kv_heads, p.tokens, p.width};
+  const Heads v = {truth.v, p.kv_heads, p.tokens, p.value_width};
+  for (int64_t b = 0; b < p.batch; ++b) {
+    for (int64_t h = 0; h < p.heads; ++h) {
+      for (int64_t t = 0; t < p.tokens; ++t) {
+        attend_row(p, q, k, v, {b, h, t}, &truth.attended);
+      }
+    }
+  }
+  const Heads attended = {truth.attended, p.heads, p.tokens, p.value_width};
+  for (int64_t b = 0; b < p.batch; ++b) {
+    for (int64_t t = 0; t < p.tokens; ++t) {
+      for (int64_t column = 0; column < p.model_width; ++column) {
+        double sum = p.biases ? double(call.b_o.get(0, 0, 0, column)) : 0;
+        for (int64_t i = 0; i < p.heads * p.value_width; ++i) {
+          sum += attended.at(b, i / p.value_width, t, i % p.value_width) *
+                 double(call.w_o.get(0, 0, i, column));
+        }
+        truth.y.push_back(sum);
+      }
+    }
+  }
+  return truth;
+}
+
+double layer_error(const std::vector<float>& actual,
+                   const std::vector<double>& expected, double allowed) {
+  double worst = actual.size() == expected.size()
+                     ? 0
+                     : std::numeric_limits<double>::infinity();
+  for (size_t n = 0; n < std::min(actual.size(), expected.size()); ++n) {
+    const double error = std::fabs(double(actual[n]) - expected[n]) / allowed;
+    worst = error <= worst ? worst : error;
+    worst = std::isnan(worst) ? std::numeric_limits<double>::infinity() : worst;
+  }
+  return worst;
+}
+
+double layer_error(const LayerAnswer& answer, const LayerTruth& truth,
+                   const LayerProblem& p, Storage stage) {
+  // Elements of x and of matrices are below 1: a column of a projection is at
+  // most D + 1, a score moves by twice its relative error, y adds H dv terms.
+  const double f32 = 0x1p-24;
+  const double u = stage == Storage::kF32 ? 8 * f32 : 2 * unit_of(stage);
+  const double d_model = double(p.model_width) + 1;
+  const double projected = 4 * u * d_model;
+  const double score = std::fabs(double(p.effective_scale())) *
+                       double(p.width) * d_model * d_model;
+  const double attended = 4 * u * d_model * (2 + score);
+  const double y =
+      attended * double(p.heads * p.value_width + 1) +
+      unit_of(p.type) * d_model * double(p.heads * p.value_width + 1);
+  return std::max({layer_error(answer.q, truth.q, projected),
+                   layer_error(answer.k, truth.k, projected),
+                   layer_error(answer.v, truth.v, projected),
+                   layer_error(answer.attended, truth.attended, attended),
+                   layer_error(answer.y, truth.y, y)});
+}
+
+}  // namespace qkvet::impl

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Part of the plug-in ABI (kernel.h, which includes this file): what all of its
+ * functions share.
+ */
+#ifndef QKVET_BASE_H_
+#define QKVET_BASE_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "qkvet/precision.h" /* qkvet_dtype */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Status ------------------------------------------------------------- */
+
+/* What every function returns. Zero is success. */
+enum {
+  QKVET_OK = 0,
+  QKVET_UNSUPPORTED = 1,      /* this kernel does not do that: not an error */
+  QKVET_UNAVAILABLE = 2,      /* hardware, driver or library is missing */
+  QKVET_INVALID_ARGUMENT = 3, /* the call contradicts itself */
+  QKVET_OUT_OF_MEMORY = 4,
+  QKVET_INTERNAL = 5 /* anything else */
+};
+typedef int32_t qkvet_status;
+
+/* A reason, written by the callee into memory of the caller. Write at most
+ * `capacity` bytes including the final zero. May be NULL as a whole. */
+typedef struct qkvet_text {
+  size_t struct_size;
+  char* data;
+  size_t capacity;
+} qkvet_text;
+
+/* ---- Tensor ------------------------------------------------------------- */
+
+/* DLPack's device types (dlpack.h, DLDeviceType). */
+enum { QKVET_DEVICE_CPU = 1, QKVET_DEVICE_CUDA = 2 };
+
+/* The layout of DLPack's DLTensor, byte for byte. Strides are in elements,
+ * never NULL while ndim > 0, and 0 where an input is broadcast; the stride of
+ * an extent of 1 may be any number. A tensor is absent when data is NULL and
+ * ndim is 0; an extent of 0 is a present, empty tensor. */
+typedef struct qkvet_tensor {
+  void* data;
+  int32_t device_type; /* QKVET_DEVICE_* */
+  int32_t device_id;
+  int32_t ndim;
+  qkvet_dtype dtype;
+  int64_t* shape;
+  int64_t* strides;
+  uint64_t byte_offset; /* the first element is at data + byte_offset */
+} qkvet_tensor;
+
+/* ---- Host and execution ------------------------------------------------- */
+
+/* Offered by the program that loads the library. Function pointers may be
+ * NULL. `self` is the first argument of every function. */
+typedef struct qkvet_host {
+  size_t struct_size;
+  uint32_t abi_major; /* QKVET_ABI_MAJOR of the host */
+  uint32_t abi_minor;
+  void* self;
+  void (*log)(void* self, const char* line);
+  /* Runs body(data, i) for 0 <= i < count, possibly on several threads. */
+  void (*parallel_for)(void* self, int64_t count,
+                       void (*body)(void* data, int64_t i), void* data);
+  /* Memory of a device, for kernels that do not run on the CPU. */
+  void* (*device_alloc)(void* self, int32_t device_type, int32_t device_id,
+                        size_t bytes);
+  void (*device_free)(void* self, int32_t device_type, int32_t device_id,
+                      void* memory);
+  qkvet_status (*device_copy)(void* self, void* to, const void* from,
+                              size_t bytes);
+  qkvet_status (*device_fill)(void* self, void* to, uint8_t value,
+                              size_t bytes);
+  qkvet_status (*device_sync)(void* self, int32_t device_type,
+                              int32_t device_id);
+} qkvet_host;
+
+/* Where and how one call runs. */
+typedef struct qkvet_exec {
+  size_t struct_size;
+  int32_t device_type; /* QKVET_DEVICE_* */
+  int32_t device_id;
+  void* stream;          /* device stream, or NULL */
+  int32_t threads;       /* threads the call may use; 0: the kernel decides */
+  int32_t deterministic; /* nonzero: the same bits on every run are wanted */
+  void* workspace;       /* as large as workspace() asked for */
+  size_t workspace_size;
+} qkvet_exec;
+
+typedef struct qkvet_kernel qkvet_kernel;   /* kernel.h */
+typedef struct qkvet_context qkvet_context; /* opaque, owned by the kernel */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* QKVET_BASE_H_ */

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Part of the plug-in ABI (kernel.h, which includes this file): KV caches.
+ *
+ * A cache holds keys and values of several sequences of tokens. A step appends
+ * tokens to one of them, attends with queries over what it then holds, or
+ * both: a prefill is a step with the whole prompt, a decode a step with one
+ * token, and a prompt in several steps is a chunked prefill.
+ */
+#ifndef QKVET_CACHE_H_
+#define QKVET_CACHE_H_
+
+#include "qkvet/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct qkvet_cache qkvet_cache; /* opaque, owned by the kernel */
+
+/* What a cache is made for. The kernel's capabilities (dtypes, widths, grouped
+ * heads, scale, default scale, lse) hold for caches as well. */
+typedef struct qkvet_cache_config {
+  size_t struct_size;
+  int64_t sequences; /* numbered from 0, all empty at first */
+  int64_t heads;     /* H */
+  int64_t kv_heads;  /* Hkv */
+  int64_t d;
+  int64_t dv;
+  int64_t capacity; /* tokens that each sequence must be able to hold */
+  qkvet_dtype q;    /* storage types of the tensors of every step */
+  qkvet_dtype kv;
+  qkvet_dtype o;
+  float scale;         /* factor of q k^T; read only if scale_given */
+  int32_t scale_given; /* 0: the kernel uses 1/sqrt(d) */
+} qkvet_cache_config;
+
+/* One step on one sequence that holds `length` tokens. First k and v are
+ * appended, if present; then the rows of q attend, if present. They stand at
+ * the last Tq positions: row i sees the keys 0 .. length - Tq + i.
+ *
+ * Illegal, each an error with a reason (INVALID_ARGUMENT, or OUT_OF_MEMORY
+ * beyond the capacity) that leaves the cache as it was: a sequence that is not
+ * there; tensors of other shapes than the configuration's; one of k, v without
+ * the other; more queries than the sequence then holds; more tokens than the
+ * capacity, unless the cache GROWS; a step without k, v and q. */
+typedef struct qkvet_cache_args {
+  size_t struct_size;
+  int64_t sequence;
+  qkvet_tensor k;   /* [1, Hkv, Tnew, d]  in, optional */
+  qkvet_tensor v;   /* [1, Hkv, Tnew, dv] in, optional */
+  qkvet_tensor q;   /* [1, H, Tq, d]      in, optional */
+  qkvet_tensor o;   /* [1, H, Tq, dv]     out, present with q */
+  qkvet_tensor lse; /* [1, H, Tq]         out, optional */
+} qkvet_cache_args;
+
+/* Options (bits of qkvet_cache_table.options). */
+#define QKVET_CACHE_GROWS (UINT64_C(1) << 0) /* the capacity is only a hint */
+
+struct qkvet_cache_table {
+  size_t struct_size;
+  uint64_t options; /* QKVET_CACHE_* */
+
+  /* UNSUPPORTED with a reason if the kernel keeps no such cache. */
+  qkvet_status (*create)(const qkvet_kernel* self, qkvet_context* context,
+                         const qkvet_cache_config* config,
+                         const qkvet_exec* exec, qkvet_cache** cache,
+                         qkvet_text* why);
+  void (*destroy)(const qkvet_kernel* self, qkvet_cache* cache);
+
+  qkvet_status (*step)(const qkvet_kernel* self, qkvet_cache* cache,
+                       const qkvet_cache_args* args, const qkvet_exec* exec,
+                       qkvet_text* why);
+
+  /* How many tokens the sequence holds. */
+  qkvet_status (*length)(const qkvet_kernel* self, qkvet_cache* cache,
+                         int64_t sequence, int64_t* tokens, qkvet_text* why);
+
+  /* The sequence is empty again: the next prompt sees nothing of it. */
+  qkvet_status (*reset)(const qkvet_kernel* self, qkvet_cache* cache,
+                        int64_t sequence, qkvet_text* why);
+
+  /* Keeps the first `tokens` tokens, as after rejected speculation. Illegal:
+   * fewer than 0 or more than there are. NULL: not offered. */
+  qkvet_status (*truncate)(const qkvet_kernel* self, qkvet_cache* cache,
+                           int64_t sequence, int64_t tokens, qkvet_text* why);
+};
+typedef struct qkvet_cache_table qkvet_cache_table;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* QKVET_CACHE_H_ */

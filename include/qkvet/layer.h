@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Part of the plug-in ABI (kernel.h, which includes this file): the layer of
+ * multi-head self-attention, from X to Y.
+ *
+ *   q, k, v = x W_Q + b_Q, x W_K + b_K, x W_V + b_V
+ *   split   q[b, h, t, c] is column h d + c of row (b, t); k, v alike
+ *   heads   = attention(q, k, v), head by head
+ *   merge   column h dv + c of row (b, t) is heads[b, h, t, c]
+ *   y       = merged W_O + b_O
+ *
+ * (Vaswani et al., "Attention Is All You Need", 3.2.2.) D is the model width;
+ * d = dv = D/H unless the matrices say otherwise.
+ */
+#ifndef QKVET_LAYER_H_
+#define QKVET_LAYER_H_
+
+#include "qkvet/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One call. The widths are those of the matrices: d = columns of w_q / heads,
+ * dv = columns of w_v / kv_heads. A call that contradicts itself is an error
+ * with a reason (INVALID_ARGUMENT), and nothing is written: heads or kv_heads
+ * that do not divide the columns of their matrix, kv_heads that do not divide
+ * heads, a w_k whose head width is not that of w_q, rows of a matrix or an
+ * extent of a bias that do not fit. */
+typedef struct qkvet_layer_args {
+  size_t struct_size;
+  int64_t heads;    /* H */
+  int64_t kv_heads; /* Hkv */
+  qkvet_tensor x;   /* [B, T, D] or [T, D] in */
+  qkvet_tensor w_q; /* [D, H d]    in; logical shape, any strides */
+  qkvet_tensor w_k; /* [D, Hkv d]  in */
+  qkvet_tensor w_v; /* [D, Hkv dv] in */
+  qkvet_tensor w_o; /* [H dv, D]   in */
+  qkvet_tensor b_q; /* [H d]    in, optional, like the other biases */
+  qkvet_tensor b_k; /* [Hkv d]  */
+  qkvet_tensor b_v; /* [Hkv dv] */
+  qkvet_tensor b_o; /* [D]      */
+  qkvet_tensor y;   /* of the shape of x, out */
+
+  /* The stages, out, all present or all absent. Each holds exactly the numbers
+   * that the next stage reads, in the type that the table declares. */
+  qkvet_tensor q;        /* [B, H, T, d] */
+  qkvet_tensor k;        /* [B, Hkv, T, d] */
+  qkvet_tensor v;        /* [B, Hkv, T, dv] */
+  qkvet_tensor attended; /* [B, H, T, dv] what attention gives, not merged */
+
+  float scale;         /* factor of q k^T; read only if scale_given */
+  int32_t scale_given; /* 0: the kernel uses 1/sqrt(d), never 1/sqrt(D) */
+  int32_t causal;      /* QKVET_CAUSAL_*; both alignments agree here */
+} qkvet_layer_args;
+
+/* Options (bits of qkvet_layer_table.options). */
+#define QKVET_LAYER_BIASES (UINT64_C(1) << 0)
+#define QKVET_LAYER_STAGES (UINT64_C(1) << 1)    /* returns the stages */
+#define QKVET_LAYER_UNBATCHED (UINT64_C(1) << 2) /* [T, D] */
+
+struct qkvet_layer_table {
+  size_t struct_size;
+  uint64_t options;  /* QKVET_LAYER_* */
+  qkvet_dtype stage; /* of the stages; all zero: the storage type of x */
+
+  /* x, the matrices, the biases and y have one storage type; the kernel's
+   * capabilities (dtypes, widths, grouped heads, scale, default scale, causal)
+   * hold for layers as well. */
+  qkvet_status (*forward)(const qkvet_kernel* self, qkvet_context* context,
+                          const qkvet_layer_args* args, const qkvet_exec* exec,
+                          qkvet_text* why);
+};
+typedef struct qkvet_layer_table qkvet_layer_table;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* QKVET_LAYER_H_ */

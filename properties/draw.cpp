@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/draw.h"
+
+#include <algorithm>
+
+#include "properties/story_calls.h"
+
+namespace qkvet {
+namespace {
+
+SizeClass draw_size(Draw& draw, SizeClass largest) {
+  const int64_t percent = draw.range(0, 99);
+  const SizeClass drawn = percent < 92   ? SizeClass::kSmall
+                          : percent < 99 ? SizeClass::kMedium
+                                         : SizeClass::kLarge;
+  return std::min(drawn, largest);
+}
+
+// Widths of vector registers and tiles, and their neighbours.
+constexpr std::array<int64_t, 14> kSmallEdges = {1, 2,  3,  4,  5,  7,  8,
+                                                 9, 15, 16, 17, 19, 23, 24};
+constexpr std::array<int64_t, 11> kMediumEdges = {31, 32, 33, 40, 47, 48,
+                                                  63, 64, 65, 79, 80};
+constexpr std::array<int64_t, 10> kLargeEdges = {96,  127, 128, 129, 191,
+                                                 193, 255, 256, 257, 300};
+
+int64_t draw_extent(Draw& draw, SizeClass size) {
+  if (size == SizeClass::kLarge && draw.chance(50)) return draw.of(kLargeEdges);
+  if (size != SizeClass::kSmall && draw.chance(60))
+    return draw.of(kMediumEdges);
+  return draw.chance(50) ? draw.of(kSmallEdges) : draw.range(1, 24);
+}
+
+void draw_heads(Draw& draw, SizeClass size, Shape& shape) {
+  // H/Hkv beyond powers of two: 3/3, 6/2, 5/1, 7/1, 6/3.
+  constexpr std::array<std::pair<int64_t, int64_t>, 14> kHeads = {{{1, 1},
+                                                                   {1, 1},
+                                                                   {1, 1},
+                                                                   {2, 1},
+                                                                   {2, 2},
+                                                                   {3, 3},
+                                                                   {4, 2},
+                                                                   {4, 1},
+                                                                   {6, 2},
+                                                                   {5, 1},
+                                                                   {6, 3},
+                                                                   {7, 1},
+                                                                   {8, 2},
+                                                                   {8, 8}}};
+  const auto [H, Hkv] = draw.of(kHeads);
+  shape.H = H;
+  shape.Hkv = Hkv;
+  shape.B = draw.chance(70) ? 1 : draw.range(2, 3);
+  if (size == SizeClass::kLarge) {
+    shape.B = 1;
+    shape.H = shape.Hkv = draw.chance(50) ? 1 : 2;
+    if (draw.chance(30)) shape.Hkv = 1;
+  }
+}
+
+Shape draw_shape(Draw& draw, SizeClass largest) {
+  const SizeClass size = draw_size(draw, largest);
+  Shape shape;
+  draw_heads(draw, size, shape);
+  shape.Tk = draw_extent(draw, size);
+  shape.d = draw_extent(draw, size);
+  shape.dv = draw.chance(70) ? shape.d : draw_extent(draw, size);
+  const int64_t relation = draw.range(0, 99);
+  if (relation < 50)
+    shape.Tq = shape.Tk;
+  else if (relation < 60)
+    shape.Tq = 1;
+  else if (relation < 80)
+    shape.Tq = draw.range(1, shape.Tk);
+  else
+    shape.Tq = draw_extent(draw, size);
+  if (size == SizeClass::kLarge && draw.chance(70)) shape.Tq = draw.range(1, 4);
+  return shape;
+}
+
+int64_t draw_parameter(Draw& draw, RecipeKind kind, const Shape& shape) {
+  switch (kind) {
+    case RecipeKind::kOnehotN:
+      return draw.chance(50) ? 0 : draw.range(0, shape.Tk - 1);
+    case RecipeKind::kDominantN:
+      return draw.range(0, shape.Tk - 1);
+    case RecipeKind::kAscendingN:
+    case RecipeKind::kDescendingN:
+      return draw.range(1, 8);
+    case RecipeKind::kLargeN:
+      return draw.range(0, 4);
+    case RecipeKind::kOffsetN:
+      return draw.range(0, 5);
+    case RecipeKind::kCancellingN:
+      return draw.range(0, 10);
+    default:
+      return 0;
+  }
+}
+
+Recipe draw_recipe(Draw& draw, RecipeKind kind, const Shape& shape) {
+  return {kind, draw_parameter(draw, kind, shape)};
+}
+
+// Commands of one story; a law's fit() drops what is illegal.
+Story draw_commands(Draw& draw, int64_t sequences, int64_t capacity) {
+  Story story;
+  const int64_t commands = draw.range(1, 8);
+  for (int64_t i = 0; i < commands; ++i) {
+    StoryCommand command;
+    command.sequence = draw.range(0, sequences - 1);
+    const int64_t percent = draw.range(0, 99);
+    command.verb = percent < 55   ? StoryVerb::kStep
+                   : percent < 70 ? StoryVerb::kAppend
+                   : percent < 82 ? StoryVerb::kAttend
+                   : percent < 92 ? StoryVerb::kTruncate
+                                  : StoryVerb::kReset;
+    // Half of all steps decode one token.
+    if (command.verb == StoryVerb::kReset)
+      command.count = 0;
+    else
+      command.count = draw.chance(50)
+                          ? 1
+                          : draw.range(1, std::max<int64_t>(1, capacity / 2));
+    story.push_back(command);
+  }
+  return story;
+}
+
+}  // namespace
+
+void draw_data(Draw& draw, Case& value) {
+  const auto presets = data_presets();
+  const auto& preset = presets[static_cast<size_t>(
+      draw.range(0, static_cast<int64_t>(presets.size()) - 1))];
+  value.q = draw_recipe(draw, preset.q, value.shape);
+  value.k = draw_recipe(draw, preset.k, value.shape);
+  value.v = draw_recipe(draw, preset.v, value.shape);
+  value.seed = draw.bits() >> 44;  // short enough to read in a spelling
+}
+
+void draw_dtype(Draw& draw, const Scope& scope, Case& value) {
+  const auto others = static_cast<int64_t>(scope.dtypes.size()) - 1;
+  const bool first = others == 0 || draw.chance(50);
+  value.q_dtype = value.kv_dtype = value.o_dtype =
+      scope.dtypes[static_cast<size_t>(first ? 0 : draw.range(1, others))];
+}
+
+void draw_scale(Draw& draw, Case& value) {
+  if (draw.chance(20)) {
+    constexpr std::array<float, 5> kScales = {1.0f, 0.125f, 0.3f, 0.0625f,
+                                              0.7f};
+    value.scale = draw.of(kScales);
+  }
+}
+
+Case draw_attention(Draw& draw, const Law& law, const Scope& scope) {
+  Case value;
+  draw_dtype(draw, scope, value);
+  value.shape = draw_shape(draw, scope.largest);
+  const int64_t causal = draw.range(0, 99);
+  if (law.aim.causal)
+    value.causal = causal < 50 ? Causal::kTopLeft : Causal::kBottomRight;
+  else
+    value.causal = causal < 40   ? Causal::kNone
+                   : causal < 70 ? Causal::kTopLeft
+                                 : Causal::kBottomRight;
+  draw_scale(draw, value);
+  draw_data(draw, value);
+  return law.fit(value);
+}
+
+Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
+  Case value;
+  draw_dtype(draw, scope, value);
+  const SizeClass size = draw_size(draw, scope.largest);
+  draw_heads(draw, SizeClass::kSmall, value.shape);
+  value.shape.B = draw.chance(50) ? 1 : draw.range(2, 3);
+  value.shape.d = draw_extent(draw, size);
+  value.shape.dv = draw.chance(70) ? value.shape.d : draw_extent(draw, size);
+  value.capacity =
+      draw.chance(50) ? draw.range(2, 12) : draw_extent(draw, size);
+  value.story = draw_commands(draw, value.shape.B, value.capacity);
+  fit_extents_to_story(value);
+  draw_scale(draw, value);
+  draw_data(draw, value);
+  return law.fit(value);
+}
+
+Case draw_layer(Draw& draw, const Law& law, const Scope& scope) {
+  Case value;
+  draw_dtype(draw, scope, value);
+  const SizeClass size = draw_size(draw, scope.largest);
+  Shape& s = value.shape;
+  draw_heads(draw, SizeClass::kSmall, s);
+  s.Tq = s.Tk = draw_extent(draw, size);
+  // Most layers have d = dv = D/H; a head width of its own is legal.
+  s.d = draw.range(1, 8);
+  s.D = s.H * s.d;
+  s.dv = s.d;
+  if (draw.chance(30)) {
+    s.D = draw.range(1, 24);
+    s.dv = draw.chance(50) ? s.d : draw.range(1, 8);
+  }
+  value.unbatched = draw.chance(25);
+  if (draw.chance(50)) value.causal = Causal::kBottomRight;
+  if (draw.chance(60)) value.biases = static_cast<uint8_t>(draw.range(1, 15));
+  draw_scale(draw, value);
+  constexpr std::array<Recipe, 6> kInputs = {{{RecipeKind::kNormal, 0},
+                                              {RecipeKind::kNormal, 0},
+                                              {RecipeKind::kLattice, 0},
+                                              {RecipeKind::kSmall, 0},
+                                              {RecipeKind::kOnehotN, 0},
+                                              {RecipeKind::kCancellingN, 4}}};
+  constexpr std::array<Recipe, 5> kMatrices = {{{RecipeKind::kScaledN, 1},
+                                                {RecipeKind::kScaledN, 2},
+                                                {RecipeKind::kNormal, 0},
+                                                {RecipeKind::kLattice, 0},
+                                                {RecipeKind::kOnehotN, 0}}};
+  value.x = draw.of(kInputs);
+  value.w = draw.of(kMatrices);
+  if (draw.chance(50)) value.bias = {RecipeKind::kLattice, 0};
+  value.seed = draw.bits() >> 44;
+  return law.fit(value);
+}
+
+}  // namespace qkvet

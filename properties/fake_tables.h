@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests: a cache and a layer that are functions, right by default, rounded
+// to f32. A test spoils one member to see a law fail.
+#ifndef QKVET_PROPERTIES_FAKE_TABLES_H_
+#define QKVET_PROPERTIES_FAKE_TABLES_H_
+
+#include "properties/fake_executor.h"
+#include "reference/layer.h"
+
+namespace qkvet {
+
+// Tokens of one sequence: k [Hkv,d] and v [Hkv,dv] each.
+struct FakeToken {
+  std::vector<double> k, v;
+};
+using FakeTokens = std::vector<FakeToken>;
+
+// What a test may spoil.
+struct Spoil {
+  // What reset leaves, and what truncate leaves.
+  std::function<void(FakeTokens&)> reset = [](FakeTokens& tokens) {
+    tokens.clear();
+  };
+  std::function<void(FakeTokens&, int64_t)> truncate = [](FakeTokens& tokens,
+                                                          int64_t count) {
+    tokens.resize(static_cast<size_t>(count));
+  };
+  std::function<void(FakeTokens&, FakeTokens)> append = [](FakeTokens& tokens,
+                                                           FakeTokens more) {
+    tokens.insert(tokens.end(), more.begin(), more.end());
+  };
+  // The sequence that a step to `sequence` works on.
+  std::function<int64_t(int64_t)> sequence = [](int64_t s) { return s; };
+  // The question of an attend, and whether an illegal call is refused, and how.
+  std::function<void(Problem&)> question = [](Problem&) {};
+  bool refuses = true;
+  bool gives_reasons = true;
+  // Of a layer, before and after.
+  std::function<void(LayerProblem&)> layer_question = [](LayerProblem&) {};
+  std::function<void(const LayerProblem&, LayerOutput&)> layer_answer =
+      [](const LayerProblem&, LayerOutput&) {};
+};
+
+class FakeTables : public Executor {
+ public:
+  explicit FakeTables(Spoil spoil = {}) : spoil_(std::move(spoil)) {
+    infos_.push_back(info());
+  }
+
+  static KernelInfo info() {
+    KernelInfo info = FakeExecutor::info();
+    info.name = "fake/tables";
+    info.has_forward = false;
+    info.has_cache = info.has_truncate = info.has_layer = true;
+    info.layer_options =
+        QKVET_LAYER_BIASES | QKVET_LAYER_STAGES | QKVET_LAYER_UNBATCHED;
+    return info;
+  }
+  static KernelUnderTest under_test() {
+    KernelUnderTest kernel;
+    kernel.judged = {info(), generic_precision(), false};
+    return kernel;
+  }
+
+  const std::vector<KernelInfo>& kernels() const override { return infos_; }
+
+  std::vector<CallOutcome> run(int,
+                               std::span<const KernelCall> calls) override {
+    std::vector<CallOutcome> outcomes;
+    for (const KernelCall& call : calls)
+      outcomes.push_back(call.operation == Operation::kLayer ? layer(call)
+                                                             : cache(call));
+    return outcomes;
+  }
+
+ private:
+  CallOutcome refused() const {
+    CallOutcome outcome;
+    outcome.status = CallStatus::kRefused;
+    outcome.gave_reason = spoil_.gives_reasons;
+    return outcome;
+  }
+
+  // Whether the call contradicts the cache as it is.
+  bool illegal(const KernelCall& call) const {
+    if (call.sequence >= static_cast<int64_t>(sequences_.size())) return true;
+    const auto length = static_cast<int64_t>(
+        sequences_[static_cast<size_t>(call.sequence)].size());
+    switch (call.operation) {
+      case Operation::kCacheStep:
+        return call.mistake != Mistake::kNone ||
+               length + call.shape.Tk > capacity_ ||
+               call.shape.Tq > length + call.shape.Tk ||
+               call.shape.Tk + call.shape.Tq == 0;
+      case Operation::kCacheTruncate:
+        return call.tokens > length;
+      default:
+        return false;
+    }
+  }
+
+  CallOutcome cache(const KernelCall& call) {
+    CallOutcome outcome;
+    if (call.operation == Operation::kCacheCreate) {
+      sequences_.assign(static_cast<size_t>(call.shape.B), {});
+      capacity_ = call.tokens;
+    } else if (illegal(call)) {
+      if (spoil_.refuses) outcome = refused();
+    } else {
+      FakeTokens& tokens =
+          sequences_[static_cast<size_t>(spoil_.sequence(call.sequence))];
+      if (call.operation == Operation::kCacheReset) spoil_.reset(tokens);
+      if (call.operation == Operation::kCacheTruncate)
+        spoil_.truncate(tokens, call.tokens);
+      if (call.operation == Operation::kCacheStep) step(call, tokens, outcome);
+    }
+    for (const FakeTokens& tokens : sequences_)
+      outcome.lengths.push_back(static_cast<int64_t>(tokens.size()));
+    return outcome;
+  }
+
+  // Row t of every head, [heads,rows,width].
+  static std::vector<double> row_of(const std::vector<double>& all,
+                                    int64_t heads, int64_t rows, int64_t width,
+                                    int64_t t) {
+    std::vector<double> out;
+    for (int64_t h = 0; h < heads; ++h) {
+      const auto begin = all.begin() + (h * rows + t) * width;
+      out.insert(out.end(), begin, begin + width);
+    }
+    return out;
+  }
+
+  void step(const KernelCall& call, FakeTokens& tokens, CallOutcome& outcome) {
+    const Shape& s = call.shape;
+    const auto k = floats_as_doubles(call.k, s.Hkv * s.Tk * s.d);
+    const auto v = floats_as_doubles(call.v, s.Hkv * s.Tk * s.dv);
+    FakeTokens more;
+    for (int64_t t = 0; t < s.Tk; ++t)
+      more.push_back(
+          {row_of(k, s.Hkv, s.Tk, s.d, t), row_of(v, s.Hkv, s.Tk, s.dv, t)});
+    if (!more.empty()) spoil_.append(tokens, std::move(more));
+    if (s.Tq > 0) attend(call, tokens, outcome);
+  }
+
+  void attend(const KernelCall& call, const FakeTokens& tokens,
+              CallOutcome& outcome) {
+    Shape s = call.shape;
+    s.B = 1;
+    s.Tk = static_cast<int64_t>(tokens.size());
+    std::vector<double> k, v;
+    for (int64_t h = 0; h < s.Hkv; ++h)
+      for (const FakeToken& token : tokens) {
+        k.insert(k.end(), token.k.begin() + h * s.d,
+                 token.k.begin() + (h + 1) * s.d);
+        v.insert(v.end(), token.v.begin() + h * s.dv,
+                 token.v.begin() + (h + 1) * s.dv);
+      }
+    const auto q = floats_as_doubles(call.q, s.H * s.Tq * s.d);
+    Problem problem{
+        s,
+        Causal::kBottomRight,
+        call.scale ? static_cast<double>(*call.scale) : default_scale(s.d),
+        call.scale.has_value(),
+        q.data(),
+        k.data(),
+        v.data()};
+    spoil_.question(problem);
+    const OracleOutput oracle = plain_forward(problem);
+    outcome.o = doubles_as_floats(oracle.o);
+    if (call.want_lse) outcome.lse = doubles_as_floats(oracle.lse);
+  }
+
+  CallOutcome layer(const KernelCall& call) {
+    CallOutcome outcome;
+    if (call.mistake != Mistake::kNone) {
+      if (spoil_.refuses) outcome = refused();
+      return outcome;
+    }
+    const std::byte* inputs[] = {call.x,   call.w_q, call.w_k,
+                                 call.w_v, call.w_o, call.b_q,
+                                 call.b_k, call.b_v, call.b_o};
+    std::vector<std::vector<double>> values(std::size(inputs));
+    LayerProblem problem;
+    const double** fields[] = {&problem.x,   &problem.w_q, &problem.w_k,
+                               &problem.w_v, &problem.w_o, &problem.b_q,
+                               &problem.b_k, &problem.b_v, &problem.b_o};
+    for (int i = 0; i < kLayerInputCount; ++i) {
+      if (inputs[i] == nullptr) continue;
+      const auto extents = tensor_extents(
+          call.shape,
+          static_cast<TensorName>(static_cast<int>(TensorName::kX) + i));
+      values[static_cast<size_t>(i)] = floats_as_doubles(
+          inputs[i], extents[0] * extents[1] * extents[2] * extents[3]);
+      *fields[i] = values[static_cast<size_t>(i)].data();
+    }
+    problem.shape = call.shape;
+    problem.causal = call.causal;
+    problem.scale_given = call.scale.has_value();
+    problem.scale = call.scale ? static_cast<double>(*call.scale)
+                               : default_scale(call.shape.d);
+    spoil_.layer_question(problem);
+    LayerOutput answer = in_f32(problem);
+    spoil_.layer_answer(problem, answer);
+    outcome.y = doubles_as_floats(answer.y);
+    outcome.stage_q = doubles_as_floats(answer.q);
+    outcome.stage_k = doubles_as_floats(answer.k);
+    outcome.stage_v = doubles_as_floats(answer.v);
+    outcome.attended = doubles_as_floats(answer.attended.o);
+    return outcome;
+  }
+
+  static void round_all(std::vector<double>& values) {
+    for (double& value : values)
+      value = static_cast<double>(static_cast<float>(value));
+  }
+
+  // Each stage reads what the one before it returned.
+  static LayerOutput in_f32(const LayerProblem& problem) {
+    LayerOutput out = plain_layer(problem);
+    round_all(out.q);
+    round_all(out.k);
+    round_all(out.v);
+    out.attended = plain_forward(
+        attention_stage(problem, out.q.data(), out.k.data(), out.v.data()));
+    round_all(out.attended.o);
+    const auto merged = merge_heads(problem.shape, out.attended.o);
+    out.y =
+        plain_linear(projection_stage(problem, Projection::kO, merged.data()));
+    return out;
+  }
+
+  Spoil spoil_;
+  std::vector<KernelInfo> infos_;
+  std::vector<FakeTokens> sequences_;
+  int64_t capacity_ = 0;
+};
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_FAKE_TABLES_H_

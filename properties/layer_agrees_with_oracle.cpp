@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// The general law about layers, stage by stage: each stage is held against the
+// oracle's answer to what the kernel itself gave to that stage. Errors do not
+// pile up then; from end to end the bound of a bf16 layer is nearly as wide as
+// the output (reference/README.md).
+#include "properties/compare.h"
+#include "properties/law.h"
+#include "properties/layer_calls.h"
+#include "reference/layer.h"
+
+namespace qkvet {
+namespace {
+
+Plan plan(const Case&, const KernelInfo& kernel) {
+  Plan plan;
+  plan.calls.push_back(layer_call(kernel));
+  return plan;
+}
+
+LayerProblem layer_problem(const JudgeInput& input) {
+  const Case& value = input.value;
+  const Inputs& inputs = *input.calls[0].inputs;
+  const auto data = [&](TensorName name) {
+    const std::vector<double>& values = inputs.values(name);
+    return values.empty() ? nullptr : values.data();
+  };
+  LayerProblem problem;
+  problem.shape = value.shape;
+  problem.causal = value.causal;
+  problem.scale_given = value.scale.has_value();
+  problem.scale = value.scale ? static_cast<double>(*value.scale)
+                              : default_scale(value.shape.d);
+  problem.x = data(TensorName::kX);
+  problem.w_q = data(TensorName::kWq);
+  problem.w_k = data(TensorName::kWk);
+  problem.w_v = data(TensorName::kWv);
+  problem.w_o = data(TensorName::kWo);
+  problem.b_q = data(TensorName::kBq);
+  problem.b_k = data(TensorName::kBk);
+  problem.b_v = data(TensorName::kBv);
+  problem.b_o = data(TensorName::kBo);
+  return problem;
+}
+
+using Name = std::function<std::string(int64_t)>;
+
+// One stage's numbers against the oracle's.
+void compare_all(const std::vector<double>& actual,
+                 const std::vector<double>& truth,
+                 const std::vector<double>& bound,
+                 const std::vector<double>& reach, Dtype dtype,
+                 const Name& name, Judgement& judgement) {
+  for (size_t n = 0; n < actual.size(); ++n) {
+    auto finding = compare_with_bound(
+        {actual[n], truth[n], bound[n], reach[n], dtype}, judgement);
+    if (!finding) continue;
+    finding->where = name(static_cast<int64_t>(n));
+    add_failure(judgement, std::move(*finding));
+  }
+}
+
+// q, k or v on the x of the call.
+void compare_projection(const JudgeInput& input, const LayerProblem& problem,
+                        Projection which, const Stage& stage,
+                        Judgement& judgement) {
+  const Dtype dtype = stage_dtype(input);
+  const LinearProblem linear = projection_stage(problem, which, problem.x);
+  const std::vector<double> truth = plain_linear(linear);
+  const LinearBound bound =
+      linear_bound(linear, truth, for_storage(input.model, dtype, dtype));
+  const auto split = [&](const std::vector<double>& rows) {
+    return split_heads(problem.shape, which, rows);
+  };
+  compare_all(
+      stage.values, split(truth), split(bound.bound), split(bound.reach), dtype,
+      [&](int64_t n) { return stage.layout.name(stage.name, n); }, judgement);
+}
+
+// Attention on the q, k and v that the kernel returned.
+void compare_attention(const JudgeInput& input, const LayerProblem& problem,
+                       const std::vector<Stage>& stages,
+                       const std::vector<double>& attended,
+                       Judgement& judgement) {
+  const Dtype dtype = stage_dtype(input);
+  const Problem attention =
+      attention_stage(problem, stages[0].values.data(), stages[1].values.data(),
+                      stages[2].values.data());
+  const OracleOutput oracle = plain_forward(attention);
+  const BoundFacts facts(attention, oracle);
+  const Bound bound =
+      compute_bound(facts, for_storage(input.model, dtype, dtype), false);
+  const HeadLayout layout = attended_layout(problem.shape);
+  compare_all(
+      attended, oracle.o, bound.o, facts.reach(), dtype,
+      [&](int64_t n) { return layout.name("attended", n); }, judgement);
+}
+
+std::string y_name(const Shape& shape, int64_t n) {
+  return element_name(TensorName::kY, shape, n);
+}
+
+// y on the heads that the kernel returned.
+void compare_output(const JudgeInput& input, const LayerProblem& problem,
+                    const std::vector<double>& attended,
+                    const std::vector<double>& y, Judgement& judgement) {
+  const Dtype dtype = input.value.o_dtype;
+  const std::vector<double> merged = merge_heads(problem.shape, attended);
+  const LinearProblem linear =
+      projection_stage(problem, Projection::kO, merged.data());
+  const std::vector<double> truth = plain_linear(linear);
+  const LinearBound bound =
+      linear_bound(linear, truth, for_storage(input.model, dtype, dtype));
+  compare_all(
+      y, truth, bound.bound, bound.reach, dtype,
+      [&](int64_t n) { return y_name(problem.shape, n); }, judgement);
+}
+
+// Without stages only X and Y are known.
+void compare_whole(const JudgeInput& input, const LayerProblem& problem,
+                   const std::vector<double>& y, Judgement& judgement) {
+  const Dtype dtype = input.value.o_dtype;
+  const Dtype stage = stage_dtype(input);
+  const LayerOutput oracle = plain_layer(problem);
+  const LayerBound bound = layer_bound(
+      problem, oracle, for_storage(input.model, stage, dtype), stage);
+  compare_all(
+      y, oracle.y, bound.y, bound.reach, dtype,
+      [&](int64_t n) { return y_name(problem.shape, n); }, judgement);
+}
+
+// The first stage that is wrong says where to look: later ones are not judged.
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  const LayerProblem problem = layer_problem(input);
+  const CallOutcome& outcome = *input.calls[0].outcome;
+  const std::vector<double> y = as_doubles(outcome.y, input.value.o_dtype);
+  if (!returns_stages(input.kernel)) {
+    compare_whole(input, problem, y, judgement);
+    return judgement;
+  }
+  constexpr Projection kProjections[] = {Projection::kQ, Projection::kK,
+                                         Projection::kV};
+  const std::vector<Stage> stages = read_stages(input, input.calls[0]);
+  for (size_t i = 0; i < stages.size(); ++i)
+    compare_projection(input, problem, kProjections[i], stages[i], judgement);
+  if (judgement.verdict == Verdict::kFailed) return judgement;
+  const std::vector<double> attended =
+      as_doubles(outcome.attended, stage_dtype(input));
+  compare_attention(input, problem, stages, attended, judgement);
+  if (judgement.verdict == Verdict::kFailed) return judgement;
+  compare_output(input, problem, attended, y, judgement);
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law layer_agrees_with_oracle{
+    "layer_agrees_with_oracle",
+    "Every stage of a layer, from x over q, k, v and the heads to y, is within "
+    "what the declared arithmetic allows.",
+    "RN(stage(in) - B) <= out <= RN(stage(in) + B), in = what the kernel gave "
+    "to the stage",
+    "none; without stages y alone is judged, from end to end",
+    "y is the composition of its stages.",
+    "B is derived for each stage from its own inputs (reference/README.md).",
+    "(c) it reaches every input and every element",
+    Aim{.subject = Subject::kLayer},
+    fit_layer,
+    plan,
+    judge};
+
+}  // namespace qkvet

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run in parts: the kernels that declare a subject, and the laws about it.
+#include <algorithm>
+
+#include "properties/runner.h"
+
+namespace qkvet {
+namespace {
+
+// The kernels and laws of one subject.
+struct Part {
+  std::vector<KernelUnderTest> kernels;
+  std::vector<size_t> numbers;  // of the kernels in the whole run
+  RunOptions options;
+};
+
+Part part_of(const std::vector<KernelUnderTest>& kernels,
+             const RunOptions& options, Subject subject) {
+  Part part;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    if (!has_subject(kernels[i].judged.info, subject)) continue;
+    part.kernels.push_back(kernels[i]);
+    part.numbers.push_back(i);
+  }
+  part.options = options;
+  std::erase_if(part.options.laws, [subject](const Law* law) {
+    return law->aim.subject != subject;
+  });
+  // Every law gets the same share of a budget.
+  if (options.budget)
+    part.options.budget = *options.budget *
+                          static_cast<double>(part.options.laws.size()) /
+                          static_cast<double>(options.laws.size());
+  return part;
+}
+
+void add_part(const Part& part, RunResult result, RunResult& all) {
+  for (size_t i = 0; i < part.numbers.size(); ++i) {
+    std::vector<Cell>& cells = all.kernels[part.numbers[i]].cells;
+    for (Cell& cell : result.kernels[i].cells) cells.push_back(std::move(cell));
+  }
+  all.planned_cases = std::max(all.planned_cases, result.planned_cases);
+  all.rounds += result.rounds;
+  all.wall_seconds += result.wall_seconds;
+  all.time.add(result.time);
+  all.suspicions += result.suspicions;
+  if (!all.suspicion) all.suspicion = std::move(result.suspicion);
+}
+
+}  // namespace
+
+bool takes_dtype(const KernelInfo& kernel, Dtype dtype) {
+  const qkvet_dtype abi = dtype_to_abi(dtype);
+  const qkvet_capabilities& all = kernel.capabilities;
+  if (all.dtype_count == 0) return dtype == Dtype::kF32;
+  return std::any_of(all.dtypes, all.dtypes + all.dtype_count,
+                     [&](const qkvet_dtype_rule& rule) {
+                       return same_dtype(rule.q, abi) &&
+                              same_dtype(rule.kv, abi) &&
+                              same_dtype(rule.o, abi);
+                     });
+}
+
+std::vector<Dtype> declared_dtypes(
+    const std::vector<KernelUnderTest>& kernels) {
+  std::vector<Dtype> dtypes;
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kBf16, Dtype::kF16}) {
+    const auto takes = [dtype](const KernelUnderTest& kernel) {
+      return takes_dtype(kernel.judged.info, dtype);
+    };
+    if (std::any_of(kernels.begin(), kernels.end(), takes))
+      dtypes.push_back(dtype);
+  }
+  // A kernel of other types still gets cases, and refuses them visibly.
+  if (dtypes.empty()) dtypes.push_back(Dtype::kF32);
+  return dtypes;
+}
+
+RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
+                   const ExecutorFactory& open, const RunOptions& options) {
+  RunResult all;
+  for (const KernelUnderTest& kernel : kernels)
+    all.kernels.push_back({kernel, {}});
+  for (const Subject subject :
+       {Subject::kAttention, Subject::kCache, Subject::kLayer}) {
+    const Part part = part_of(kernels, options, subject);
+    if (part.kernels.empty() || part.options.laws.empty()) continue;
+    RunResult result = run_subject(part.kernels, open, part.options);
+    if (!result.error.empty()) return result;
+    add_part(part, std::move(result), all);
+  }
+  return all;
+}
+
+}  // namespace qkvet

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of simpler_cases(): collecting candidates, and what all subjects
+// share.
+#ifndef QKVET_PROPERTIES_SIMPLER_H_
+#define QKVET_PROPERTIES_SIMPLER_H_
+
+#include <algorithm>
+
+#include "properties/generate.h"
+
+namespace qkvet {
+
+// What counts as the size of a case: its extents, and the commands and tokens
+// of its story.
+int64_t size_of(const Case& value);
+
+class Collector {
+ public:
+  Collector(const Law& law, const Case& origin) : law_(law), origin_(origin) {}
+
+  // Adds what `change` makes of the origin, if that is a valid, other case;
+  // with `smaller` only if its extents are smaller even after the law has
+  // fitted it, so that plainer and wilder data cannot take turns for ever.
+  template <class Change>
+  void add(Change change, bool smaller = false) {
+    Case candidate = origin_;
+    change(candidate);
+    candidate = law_.fit(candidate);
+    drop_outside_values(candidate);
+    if (smaller && size_of(candidate) >= size_of(origin_)) return;
+    if (candidate == origin_ || !invalid_reason(candidate).empty()) return;
+    if (std::find(cases_.begin(), cases_.end(), candidate) == cases_.end())
+      cases_.push_back(std::move(candidate));
+  }
+  std::vector<Case> take() { return std::move(cases_); }
+
+ private:
+  static void drop_outside_values(Case& value) {
+    std::erase_if(value.set, [&](const SetValue& set) {
+      const auto extents = tensor_extents(value.shape, set.tensor);
+      for (int i = 0; i < tensor_rank(set.tensor); ++i) {
+        const auto at = static_cast<size_t>(i);
+        if (set.index[at] >= extents[at]) return true;
+      }
+      return false;
+    });
+  }
+
+  const Law& law_;
+  const Case& origin_;
+  std::vector<Case> cases_;
+};
+
+// Fewer options: storage f32, no scale of its own.
+void add_simpler_options(const Case& value, Collector& out);
+// Plainer recipes for these tensors, small seeds, fewer set values.
+void add_plainer_data(const Case& value,
+                      std::initializer_list<Recipe Case::*> tensors,
+                      Collector& out);
+
+void add_simpler_attention(const Case& value, Collector& out);
+void add_simpler_story(const Case& value, Collector& out);
+void add_simpler_layer(const Case& value, Collector& out);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_SIMPLER_H_

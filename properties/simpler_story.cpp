@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Simpler stories: the shortest that could show anything first, then without
+// single commands, with fewer tokens, fewer sequences and narrower heads.
+#include "properties/simpler.h"
+
+namespace qkvet {
+namespace {
+
+// Changes a case, and gives it the extents of its new story.
+template <class Change>
+void add(Collector& out, Change change) {
+  out.add([&change](Case& c) {
+    change(c);
+    fit_extents_to_story(c);
+  });
+}
+
+// Stories that show most mistakes, whatever the origin was.
+void add_shortest(Collector& out) {
+  using enum StoryVerb;
+  const Story shortest[] = {{{kStep, 0, 1}},
+                            {{kStep, 0, 2}},
+                            {{kStep, 0, 1}, {kStep, 0, 1}},
+                            {{kStep, 0, 1}, {kStep, 0, 2}},
+                            {{kStep, 0, 1}, {kReset, 0, 0}, {kStep, 0, 1}},
+                            {{kStep, 0, 2}, {kTruncate, 0, 1}, {kStep, 0, 1}},
+                            {{kStep, 0, 1}, {kStep, 1, 1}},
+                            {{kStep, 0, 1}, {kStep, 1, 1}, {kStep, 0, 1}}};
+  for (const bool tiny : {true, false})
+    for (const Story& story : shortest)
+      out.add(
+          [&](Case& c) {
+            c.story = story;
+            const bool two = story.back().sequence > 0 ||
+                             (story.size() > 1 && story[1].sequence > 0);
+            c.shape.B = two ? 2 : 1;
+            c.capacity = 4;
+            fit_extents_to_story(c);
+            if (!tiny) return;
+            c.shape.H = c.shape.Hkv = 1;
+            c.shape.d = c.shape.dv = 1;
+          },
+          /*smaller=*/true);
+}
+
+void add_shorter(const Case& value, Collector& out) {
+  const size_t commands = value.story.size();
+  if (commands > 1) {
+    add(out, [&](Case& c) { c.story.resize(commands / 2); });
+    add(out, [&](Case& c) {
+      c.story.erase(c.story.begin(),
+                    c.story.begin() + static_cast<ptrdiff_t>(commands / 2));
+    });
+    for (size_t i = commands; i-- > 0;)
+      add(out, [&](Case& c) {
+        c.story.erase(c.story.begin() + static_cast<ptrdiff_t>(i));
+      });
+  }
+  for (size_t i = 0; i < commands; ++i) {
+    const int64_t count = value.story[i].count;
+    const int64_t least = value.story[i].verb == StoryVerb::kTruncate ? 0 : 1;
+    for (const int64_t next : {least, count / 2, count - 1})
+      if (next >= least && next < count)
+        add(out, [&](Case& c) { c.story[i].count = next; });
+    if (value.story[i].sequence > 0)
+      add(out, [&](Case& c) { --c.story[i].sequence; });
+  }
+}
+
+void add_smaller(const Case& value, Collector& out) {
+  const Shape& s = value.shape;
+  if (s.B > 1) add(out, [](Case& c) { --c.shape.B; });
+  if (s.H > 1) {
+    add(out, [](Case& c) { c.shape.H = c.shape.Hkv = 1; });
+    add(out, [](Case& c) { c.shape.H = c.shape.Hkv; });
+    add(out, [](Case& c) { c.shape.H = c.shape.group(), c.shape.Hkv = 1; });
+    add(out, [](Case& c) { c.shape.H -= c.shape.group(), --c.shape.Hkv; });
+  }
+  for (const auto extent : {&Shape::d, &Shape::dv})
+    for (const int64_t next : {int64_t{1}, s.*extent / 2, s.*extent - 1})
+      if (next >= 1 && next < s.*extent)
+        add(out, [&](Case& c) { c.shape.*extent = next; });
+  for (const int64_t next :
+       {int64_t{1}, value.capacity / 2, value.capacity - 1})
+    if (next >= 1 && next < value.capacity)
+      add(out, [&](Case& c) { c.capacity = next; });
+}
+
+}  // namespace
+
+void add_simpler_story(const Case& value, Collector& out) {
+  add_shortest(out);
+  add_shorter(value, out);
+  add_smaller(value, out);
+  add_simpler_options(value, out);
+  add_plainer_data(value, {&Case::q, &Case::k, &Case::v}, out);
+}
+
+}  // namespace qkvet

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/story_calls.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "properties/compare.h"
+
+namespace qkvet {
+namespace {
+
+// The most tokens of a prompt that is also decoded one by one.
+constexpr int64_t kLongestPrompt = 24;
+
+// Rows `tags` of every head of one sequence; NaN for a tag below 0. A law that
+// attends once more uses more tags than the case has rows: they begin again.
+std::vector<double> pick_rows(const std::vector<double>& all, int64_t heads,
+                              int64_t rows, int64_t width, int64_t sequence,
+                              const std::vector<int64_t>& tags) {
+  std::vector<double> out;
+  out.reserve(static_cast<size_t>(heads * width) * tags.size());
+  for (int64_t h = 0; h < heads; ++h)
+    for (const int64_t tag : tags) {
+      if (tag < 0) {
+        out.insert(out.end(), static_cast<size_t>(width),
+                   std::numeric_limits<double>::quiet_NaN());
+        continue;
+      }
+      const auto begin =
+          all.begin() + ((sequence * heads + h) * rows + tag % rows) * width;
+      out.insert(out.end(), begin, begin + width);
+    }
+  return out;
+}
+
+std::vector<int64_t> range(int64_t first, int64_t count) {
+  std::vector<int64_t> tags;
+  for (int64_t i = 0; i < count; ++i) tags.push_back(first + i);
+  return tags;
+}
+
+PlannedCall create_call(const Case& value) {
+  PlannedCall create;
+  create.operation = Operation::kCacheCreate;
+  Moment nothing;
+  nothing.lengths.assign(static_cast<size_t>(value.shape.B), 0);
+  create.moment = std::move(nothing);
+  return create;
+}
+
+Operation operation_of(StoryVerb verb) {
+  switch (verb) {
+    case StoryVerb::kTruncate:
+      return Operation::kCacheTruncate;
+    case StoryVerb::kReset:
+      return Operation::kCacheReset;
+    default:
+      return Operation::kCacheStep;
+  }
+}
+
+}  // namespace
+
+StoryRules story_rules(const Case& value, const KernelInfo& kernel) {
+  return {value.shape.B, value.capacity,
+          (kernel.cache_options & QKVET_CACHE_GROWS) != 0};
+}
+
+void add_story(const Case& value, const Story& story, const KernelInfo& kernel,
+               const StoryEdits& edits, Plan& plan) {
+  plan.calls.push_back(create_call(value));
+  for (Moment& moment :
+       play_story(story, story_rules(value, kernel), edits.inserted)) {
+    PlannedCall call;
+    call.operation = operation_of(moment.command.verb);
+    call.expects_refusal = !moment.illegal.empty();
+    const bool sees_nan =
+        std::any_of(moment.history.begin(), moment.history.end(),
+                    [](int64_t tag) { return tag < 0; });
+    call.want_lse = edits.want_lse && moment.queries > 0;
+    call.needs_truth = edits.needs_truth && moment.queries > 0 &&
+                       moment.illegal.empty() && !sees_nan;
+    // Commands of a story take turns with the three placements.
+    call.placement =
+        static_cast<Placement>(plan.calls.size() % kPlacementCount);
+    call.moment = std::move(moment);
+    plan.calls.push_back(std::move(call));
+  }
+}
+
+Plan EditedStory::plan(const Case& value, const KernelInfo& kernel) const {
+  Plan plan;
+  StoryEdits edits;
+  edits.want_lse = wants_lse(kernel);
+  Story plain;
+  for (size_t i = 0; i < story_.size(); ++i)
+    if (!inserted_[i]) plain.push_back(story_[i]);
+  add_story(value, plain, kernel, edits, plan);
+  edits.inserted = inserted_;
+  add_story(value, story_, kernel, edits, plan);
+  return plan;
+}
+
+StoryInputs pick_inputs(const Case& value, const Moment& moment,
+                        const Inputs& own) {
+  const Shape& s = value.shape;
+  // A sequence that is not there borrows the data of one that is.
+  const int64_t sequence = moment.command.sequence % s.B;
+  const auto fresh = range(moment.first_new, moment.new_tokens);
+  const auto keys = [&](const std::vector<int64_t>& tags) {
+    return pick_rows(own.k, s.Hkv, s.Tk, s.d, sequence, tags);
+  };
+  const auto values = [&](const std::vector<int64_t>& tags) {
+    return pick_rows(own.v, s.Hkv, s.Tk, s.dv, sequence, tags);
+  };
+  StoryInputs inputs;
+  inputs.fresh.k = keys(fresh);
+  inputs.fresh.v = values(fresh);
+  if (moment.queries > 0) {
+    inputs.history.q = pick_rows(own.q, s.H, s.Tq, s.d, sequence,
+                                 range(moment.first_query, moment.queries));
+    inputs.history.k = keys(moment.history);
+    inputs.history.v = values(moment.history);
+  }
+  store_inputs(value, inputs.fresh);
+  store_inputs(value, inputs.history);
+  return inputs;
+}
+
+Case step_case(const Case& value, const Moment& moment) {
+  Case step = value;
+  step.shape.B = 1;
+  step.shape.Tq = moment.queries;
+  step.shape.Tk = static_cast<int64_t>(moment.history.size());
+  step.causal = Causal::kBottomRight;
+  step.story.clear();
+  return step;
+}
+
+size_t call_number(const JudgeInput& input, const CallView& call) {
+  return static_cast<size_t>(&call - input.calls.data());
+}
+
+std::string mistake_text(Mistake mistake) {
+  switch (mistake) {
+    case Mistake::kKeyWidth:
+      return " with keys one channel too wide";
+    case Mistake::kValueAbsent:
+      return " without values";
+    default:
+      return "";
+  }
+}
+
+std::string command_place(const CallView& call) {
+  if (!call.planned->moment) return "";
+  if (call.planned->operation == Operation::kCacheCreate) return "create";
+  return command_text(call.planned->moment->command) +
+         mistake_text(call.planned->mistake);
+}
+
+namespace {
+
+// Calls with a truth: their answers can be compared.
+std::vector<const CallView*> answers(std::span<const CallView> calls) {
+  std::vector<const CallView*> found;
+  for (const CallView& call : calls)
+    if (call.truth != nullptr) found.push_back(&call);
+  return found;
+}
+
+void compare_answers(const JudgeInput& input, const CallView& plain,
+                     const CallView& edited, TensorName tensor,
+                     Judgement& judgement) {
+  const bool is_o = tensor == TensorName::kO;
+  const Dtype dtype =
+      is_o ? input.value.o_dtype : lse_dtype(input.value.o_dtype);
+  const auto read = [&](const CallView& call) {
+    return as_doubles(is_o ? call.outcome->o : call.outcome->lse, dtype);
+  };
+  const auto& bound = is_o ? plain.truth->bound->o : plain.truth->bound->lse;
+  const std::vector<double> first = read(edited), second = read(plain);
+  for (size_t n = 0; n < first.size(); ++n) {
+    auto finding = compare_two_ways(
+        {first[n], second[n], 2 * bound[n], is_o ? (*plain.truth->reach)[n] : 0,
+         dtype, "here", "without it"},
+        judgement);
+    if (!finding) continue;
+    const Case step = step_case(input.value, *edited.planned->moment);
+    finding->where = command_place(edited) + ": " +
+                     element_name(tensor, step.shape, static_cast<int64_t>(n));
+    add_failure(judgement, std::move(*finding));
+  }
+}
+
+}  // namespace
+
+void compare_edited_story(const JudgeInput& input, Judgement& judgement) {
+  // The second story begins with the second create.
+  const auto is_create = [](const CallView& call) {
+    return call.planned->operation == Operation::kCacheCreate;
+  };
+  const auto second =
+      std::find_if(input.calls.begin() + 1, input.calls.end(), is_create);
+  const auto at = static_cast<size_t>(second - input.calls.begin());
+  const auto plain = answers(input.calls.first(at));
+  const auto edited = answers(input.calls.subspan(at));
+  for (size_t i = 0; i < plain.size() && i < edited.size(); ++i) {
+    compare_answers(input, *plain[i], *edited[i], TensorName::kO, judgement);
+    if (!plain[i]->outcome->lse.empty())
+      compare_answers(input, *plain[i], *edited[i], TensorName::kLse,
+                      judgement);
+    if (judgement.verdict == Verdict::kFailed) return;
+  }
+}
+
+Judgement judge_edited_story(const JudgeInput& input) {
+  Judgement judgement;
+  compare_edited_story(input, judgement);
+  return judgement;
+}
+
+void compare_story(const JudgeInput& input, Judgement& judgement) {
+  for (size_t i = 0; i < input.calls.size(); ++i) {
+    const CallView& call = input.calls[i];
+    if (call.truth == nullptr) continue;
+    const Case step = step_case(input.value, *call.planned->moment);
+    const JudgeInput one{step, input.kernel, input.model, {&call, 1}};
+    Judgement found;
+    compare_with_truth(one, call, TensorName::kO, found);
+    if (!call.outcome->lse.empty())
+      compare_with_truth(one, call, TensorName::kLse, found);
+    judgement.compared += found.compared;
+    judgement.vacuous += found.vacuous;
+    judgement.worst_ratio = std::max(judgement.worst_ratio, found.worst_ratio);
+    if (found.verdict == Verdict::kGaveUp) {
+      judgement.verdict = found.verdict;
+      judgement.reason = found.reason;
+      return;
+    }
+    if (!found.finding) continue;
+    found.finding->where = "call " + std::to_string(i) + ", " +
+                           command_place(call) + ": " + found.finding->where;
+    found.finding->call = i;
+    add_failure(judgement, std::move(*found.finding));
+    return;  // what follows is about a cache that is wrong already
+  }
+}
+
+Story legal_story(const Case& value) {
+  // Whether a command is legal depends only on legal ones before it.
+  Story legal;
+  for (const Moment& moment :
+       play_story(value.story, {value.shape.B, value.capacity, false}))
+    if (moment.illegal.empty()) legal.push_back(moment.command);
+  return legal;
+}
+
+Case fit_to_prompt(Case value) {
+  const int64_t tokens =
+      std::clamp<int64_t>(story_tokens(value.story), 2, kLongestPrompt);
+  value.shape.B = 1;
+  value.story = {{StoryVerb::kStep, 0, tokens}};
+  value.capacity = std::max(value.capacity, tokens);
+  fit_extents_to_story(value);
+  return value;
+}
+
+Case fit_to_legal(Case value) {
+  value.capacity = std::max<int64_t>(value.capacity, 1);
+  value.story = legal_story(value);
+  const bool attends = std::any_of(value.story.begin(), value.story.end(),
+                                   [](const StoryCommand& command) {
+                                     return command.verb == StoryVerb::kStep ||
+                                            command.verb == StoryVerb::kAttend;
+                                   });
+  if (!attends) value.story = {{StoryVerb::kStep, 0, 1}};
+  fit_extents_to_story(value);
+  return value;
+}
+
+}  // namespace qkvet

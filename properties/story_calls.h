@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// A cache story as calls, and the judging of what they gave back.
+#ifndef QKVET_PROPERTIES_STORY_CALLS_H_
+#define QKVET_PROPERTIES_STORY_CALLS_H_
+
+#include "properties/law.h"
+
+namespace qkvet {
+
+// The rules that the case's story is played by.
+StoryRules story_rules(const Case& value, const KernelInfo& kernel);
+
+// How a story is called.
+struct StoryEdits {
+  // Commands that the law has put in, by number: what they append is NaN, and
+  // the data of the others stays as without them.
+  std::vector<bool> inserted;
+  bool want_lse = false;
+  bool needs_truth = true;
+};
+
+// Appends the calls of one story to the plan: create, and one per command.
+// Queries that see no NaN need the truth; illegal commands expect refusal.
+void add_story(const Case& value, const Story& story, const KernelInfo& kernel,
+               const StoryEdits& edits, Plan& plan);
+
+// A story into which a law puts commands of its own.
+class EditedStory {
+ public:
+  void keep(const StoryCommand& command) { add(command, false); }
+  void insert(const StoryCommand& command) { add(command, true); }
+
+  // The story as it is, and then with what was put in.
+  Plan plan(const Case& value, const KernelInfo& kernel) const;
+
+ private:
+  void add(const StoryCommand& command, bool inserted) {
+    story_.push_back(command);
+    inserted_.push_back(inserted);
+  }
+  Story story_;
+  std::vector<bool> inserted_;
+};
+
+// Compares the answers of the second story with those of the first, which are
+// the same but for what was put in: both are near the same numbers.
+void compare_edited_story(const JudgeInput& input, Judgement& judgement);
+Judgement judge_edited_story(const JudgeInput& input);
+
+// The keys and values of a step, picked out of the case's inputs: those of the
+// whole history as `history`, those that the step brings as `fresh`.
+struct StoryInputs {
+  Inputs history;
+  Inputs fresh;
+};
+StoryInputs pick_inputs(const Case& value, const Moment& moment,
+                        const Inputs& own);
+
+// The case of one step: its shape, and the mask of its queries.
+Case step_case(const Case& value, const Moment& moment);
+
+// "step.a.2", "append.a.1 without values"
+std::string command_place(const CallView& call);
+// The number of one of the calls.
+size_t call_number(const JudgeInput& input, const CallView& call);
+// " without values"; "" for none.
+std::string mistake_text(Mistake mistake);
+
+// Judges o and lse of every call that has a truth.
+void compare_story(const JudgeInput& input, Judgement& judgement);
+
+// The story without the commands that are illegal when the capacity is hard.
+Story legal_story(const Case& value);
+
+// One sequence, one step of the whole prompt: what laws about prefill need.
+Case fit_to_prompt(Case value);
+// At least one token is appended and attended; only legal commands.
+Case fit_to_legal(Case value);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_STORY_CALLS_H_

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// Laws about caches and layers: each passes what is right, and fails what it
+// exists to fail.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "properties/fake_tables.h"
+#include "properties/generate.h"
+#include "properties/shrink.h"
+
+namespace qkvet {
+namespace {
+
+Judgement check(const std::string& law, const std::string& text, Spoil spoil) {
+  FakeTables executor(std::move(spoil));
+  const ParsedCase parsed = parse_case(text);
+  EXPECT_TRUE(parsed.value) << parsed.error;
+  TimeUse time;
+  return check_case(*find_law(law), find_law(law)->fit(*parsed.value),
+                    FakeTables::under_test().judged, 0, executor,
+                    /*with_twin=*/true, time);
+}
+
+std::string finding_of(const Judgement& judgement) {
+  if (!judgement.finding) return judgement.reason;
+  const Finding& finding = *judgement.finding;
+  return finding.where + " expected " + finding.expected + " actual " +
+         finding.actual;
+}
+
+// The law fails the spoiled kernel and passes the right one.
+void expect_kill(const std::string& law, const std::string& text,
+                 const Spoil& spoil) {
+  const Judgement right = check(law, text, {});
+  EXPECT_EQ(right.verdict, Verdict::kPassed) << law << finding_of(right);
+  EXPECT_GT(right.compared, 0) << law;
+  const Judgement wrong = check(law, text, spoil);
+  EXPECT_EQ(wrong.verdict, Verdict::kFailed) << law << finding_of(wrong);
+}
+
+TEST(TableLaws, PassWhatIsRightOnEveryPlannedCase) {
+  const KernelUnderTest kernel = FakeTables::under_test();
+  FakeTables right;
+  TimeUse time;
+  for (const Law* law : all_laws()) {
+    if (law->aim.subject == Subject::kAttention) continue;
+    int checked = 0;
+    for (int64_t n = 1; n <= 150; ++n) {
+      const Case value = planned_case(*law, 77, n);
+      const Judgement judgement =
+          check_case(*law, value, kernel.judged, 0, right, n % 4 == 0, time);
+      ASSERT_EQ(judgement.verdict, Verdict::kPassed)
+          << law->id << " " << to_string(value) << " " << finding_of(judgement);
+      checked += judgement.compared > 0;
+    }
+    EXPECT_GT(checked, 120) << law->id;
+  }
+}
+
+TEST(TableLaws, PlannedCasesAreTheirOwnFit) {
+  for (const Law* law : all_laws())
+    for (int64_t n = 1; n <= 200; ++n) {
+      const Case value = planned_case(*law, 5, n);
+      ASSERT_EQ(invalid_reason(value), "") << to_string(value);
+      ASSERT_EQ(law->fit(value), value) << law->id << " " << to_string(value);
+      ASSERT_EQ(value.subject(), law->aim.subject);
+    }
+}
+
+const char* const kStory =
+    "f32,B2,H2,Hkv1,d3,cap8,story=step.a.3+step.b.2+step.a.1+attend.a.2";
+
+TEST(CacheLaws, LengthsThatDoNotAddUp) {
+  Spoil spoil;
+  spoil.append = [](FakeTokens& tokens, FakeTokens more) {
+    tokens.push_back(more[0]);  // one token, whatever came
+  };
+  expect_kill("cache_length_grows", kStory, spoil);
+  expect_kill("cache_agrees_with_history", kStory, spoil);
+  // Decode alone hides it.
+  EXPECT_EQ(check("cache_length_grows",
+                  "f32,B1,H1,d1,cap4,story=step.a.1+step.a.1", spoil)
+                .verdict,
+            Verdict::kPassed);
+}
+
+TEST(CacheLaws, AResetThatKeepsAToken) {
+  Spoil spoil;
+  spoil.reset = [](FakeTokens& tokens) { tokens.resize(1); };
+  expect_kill("cache_reset_forgets", kStory, spoil);
+}
+
+TEST(CacheLaws, ATruncationThatRemovesTheFirstTokens) {
+  Spoil spoil;
+  spoil.truncate = [](FakeTokens& tokens, int64_t count) {
+    tokens.erase(tokens.begin(), tokens.end() - count);
+  };
+  expect_kill("cache_truncate_forgets", kStory, spoil);
+}
+
+TEST(CacheLaws, ATokenOfAnotherSequence) {
+  Spoil spoil;
+  spoil.sequence = [](int64_t) { return 0; };
+  expect_kill("cache_sequences_are_separate", kStory, spoil);
+  expect_kill("cache_length_grows", kStory, spoil);
+}
+
+TEST(CacheLaws, AMaskThatIsCountedFromTheTopLeft) {
+  Spoil spoil;
+  spoil.question = [](Problem& problem) { problem.causal = Causal::kTopLeft; };
+  const char* prompt = "f32,B1,H1,d2,cap8,story=step.a.5";
+  expect_kill("cache_decode_equals_prefill", prompt, spoil);
+  expect_kill("cache_chunks_equal_whole", prompt, spoil);
+}
+
+TEST(CacheLaws, AChunkWithoutAMask) {
+  Spoil spoil;
+  spoil.question = [](Problem& problem) {
+    // Right for prompts and for single tokens.
+    if (problem.shape.Tq < problem.shape.Tk) problem.causal = Causal::kNone;
+  };
+  expect_kill("cache_chunks_equal_whole", "f32,B1,H1,d2,cap8,story=step.a.4",
+              spoil);
+  expect_kill("cache_chunks_equal_whole", "f32,B1,H1,d2,cap9,story=step.a.9",
+              spoil);
+}
+
+TEST(CacheLaws, WhatIsAcceptedOrRefusedInSilence) {
+  Spoil accepts;
+  accepts.refuses = false;
+  expect_kill("cache_refuses_illegal_calls", kStory, accepts);
+  Spoil silent;
+  silent.gives_reasons = false;
+  expect_kill("cache_refuses_illegal_calls", kStory, silent);
+}
+
+TEST(CacheLaws, TheFailureNamesTheCommand) {
+  Spoil spoil;
+  spoil.question = [](Problem& problem) { problem.scale *= 1.01; };
+  const Judgement wrong = check("cache_agrees_with_history", kStory, spoil);
+  ASSERT_TRUE(wrong.finding);
+  EXPECT_NE(wrong.finding->where.find("call 1, step.a.3: o[b=0,h="),
+            std::string::npos)
+      << wrong.finding->where;
+  const Judgement small =
+      check("cache_agrees_with_history",
+            "f32,B1,H1,d1,cap4,story=append.a.2+step.a.1", spoil);
+  ASSERT_FALSE(small.picture.empty());
+  EXPECT_NE(small.picture[2].find("a holds a0 a1 a2"), std::string::npos)
+      << small.picture[2];
+}
+
+const char* const kLayer = "f32,B2,H2,T3,D4,w=scaled1";
+
+TEST(LayerLaws, TwoColumnsOfQSwapped) {
+  Spoil spoil;
+  spoil.layer_answer = [](const LayerProblem&, LayerOutput& out) {
+    std::swap(out.q[0], out.q[1]);
+  };
+  expect_kill("split_and_merge_place_every_element", kLayer, spoil);
+  expect_kill("layer_agrees_with_oracle", kLayer, spoil);
+}
+
+TEST(LayerLaws, HeadsThatAreNotMerged) {
+  Spoil spoil;
+  spoil.layer_answer = [](const LayerProblem& problem, LayerOutput& out) {
+    out.y = plain_linear(
+        projection_stage(problem, Projection::kO, out.attended.o.data()));
+  };
+  expect_kill("split_and_merge_place_every_element", kLayer, spoil);
+  expect_kill("layer_agrees_with_oracle", kLayer, spoil);
+  // One head hides it.
+  EXPECT_EQ(check("layer_agrees_with_oracle", "f32,B1,H1,T3,D4", spoil).verdict,
+            Verdict::kPassed);
+}
+
+TEST(LayerLaws, AnOutputWithoutItsProjection) {
+  Spoil spoil;
+  spoil.layer_answer = [](const LayerProblem& problem, LayerOutput& out) {
+    out.y = merge_heads(problem.shape, out.attended.o);
+  };
+  expect_kill("output_projection_is_applied", kLayer, spoil);
+}
+
+TEST(LayerLaws, ABiasThatIsDropped) {
+  for (const double* LayerProblem::*bias :
+       {&LayerProblem::b_q, &LayerProblem::b_k, &LayerProblem::b_v,
+        &LayerProblem::b_o}) {
+    Spoil spoil;
+    spoil.layer_question = [bias](LayerProblem& problem) {
+      problem.*bias = nullptr;
+    };
+    expect_kill("every_bias_counts", kLayer, spoil);
+  }
+}
+
+TEST(LayerLaws, OneMatrixForTwoProjections) {
+  Spoil spoil;
+  spoil.layer_question = [](LayerProblem& problem) {
+    problem.w_k = problem.w_q;
+  };
+  expect_kill("projections_are_separate", kLayer, spoil);
+  expect_kill("split_and_merge_place_every_element", kLayer, spoil);
+}
+
+TEST(LayerLaws, WidthsThatDoNotFitAreAccepted) {
+  Spoil accepts;
+  accepts.refuses = false;
+  expect_kill("mismatched_widths_are_refused", kLayer, accepts);
+}
+
+TEST(LayerLaws, AScaleOfTheModelWidth) {
+  Spoil spoil;
+  spoil.layer_question = [](LayerProblem& problem) {
+    problem.scale = default_scale(problem.shape.D);
+  };
+  expect_kill("layer_agrees_with_oracle", kLayer, spoil);
+}
+
+}  // namespace
+}  // namespace qkvet
