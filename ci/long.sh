@@ -15,7 +15,7 @@ mkdir -p "$out"
 
 echo "== correct kernels and controls =="
 "$qkvet" check --kernel 'scalar/*' --kernel 'eigen/*' --kernel 'avx2/*' \
-  --kernel 'controls/*' --allow-loose --cases "${QKVET_CASES:-60000}" \
+  --kernel 'kv_cache/*' --kernel 'controls/*' --allow-loose --cases "${QKVET_CASES:-60000}" \
   --seed 2 --json "$out/correct.jsonl"
 
 echo "== faults: exit code 1 is expected =="

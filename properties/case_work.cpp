@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "properties/compare.h"
+#include "properties/layer_calls.h"
 #include "properties/outcome.h"
 #include "properties/picture.h"
 #include "properties/story_calls.h"
@@ -25,6 +26,7 @@ struct CaseWork::Prepared {
   Inputs fresh;  // of a story: the keys and values that the command brings
   std::optional<Truth> truth;
   std::optional<BoundFacts> facts;
+  bool twin_asked = false;     // of a layer
   std::string twin_disagrees;  // "" or where oracle and twin differ
   double oracle_seconds = 0;
   struct ModelBound {
@@ -80,6 +82,12 @@ CaseWork::Prepared& CaseWork::prepare(const PlannedCall& call) {
     }
   }
   if (call.needs_truth && !slot->truth) add_truth(*slot);
+  if (call.operation == Operation::kLayer && with_twin_ && !slot->twin_asked) {
+    const Stopwatch watch(time_->oracle);
+    slot->twin_asked = true;
+    slot->twin_disagrees =
+        twin_disagreement(layer_problem(slot->value, slot->inputs));
+  }
   return *slot;
 }
 
@@ -212,13 +220,13 @@ Judgement CaseWork::judge(const JudgedKernel& kernel,
       return *judgement;
     Prepared& prepared = prepare(plan.calls[i]);
     views[i] = {&plan.calls[i], &prepared.inputs, &outcomes[i], nullptr};
-    if (!plan.calls[i].needs_truth) continue;
     if (!prepared.twin_disagrees.empty()) {
       Judgement judgement;
       judgement.verdict = Verdict::kGaveUp;
       judgement.reason = prepared.twin_disagrees;
       return judgement;
     }
+    if (!plan.calls[i].needs_truth) continue;
     prepared.truth->bound =
         &bound_for(prepared, model, plan.calls[i].want_weights);
     views[i].truth = &*prepared.truth;

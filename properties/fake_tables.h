@@ -35,6 +35,7 @@ struct Spoil {
   std::function<void(Problem&)> question = [](Problem&) {};
   bool refuses = true;
   bool gives_reasons = true;
+  bool returns_stages = true;
   // Of a layer, before and after.
   std::function<void(LayerProblem&)> layer_question = [](LayerProblem&) {};
   std::function<void(const LayerProblem&, LayerOutput&)> layer_answer =
@@ -44,21 +45,21 @@ struct Spoil {
 class FakeTables : public Executor {
  public:
   explicit FakeTables(Spoil spoil = {}) : spoil_(std::move(spoil)) {
-    infos_.push_back(info());
+    infos_.push_back(info(spoil_.returns_stages));
   }
 
-  static KernelInfo info() {
+  static KernelInfo info(bool returns_stages = true) {
     KernelInfo info = FakeExecutor::info();
     info.name = "fake/tables";
     info.has_forward = false;
     info.has_cache = info.has_truncate = info.has_layer = true;
-    info.layer_options =
-        QKVET_LAYER_BIASES | QKVET_LAYER_STAGES | QKVET_LAYER_UNBATCHED;
+    info.layer_options = QKVET_LAYER_BIASES | QKVET_LAYER_UNBATCHED;
+    if (returns_stages) info.layer_options |= QKVET_LAYER_STAGES;
     return info;
   }
-  static KernelUnderTest under_test() {
+  static KernelUnderTest under_test(bool returns_stages = true) {
     KernelUnderTest kernel;
-    kernel.judged = {info(), generic_precision(), false};
+    kernel.judged = {info(returns_stages), generic_precision(), false};
     return kernel;
   }
 

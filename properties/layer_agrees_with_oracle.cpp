@@ -17,31 +17,6 @@ Plan plan(const Case&, const KernelInfo& kernel) {
   return plan;
 }
 
-LayerProblem layer_problem(const JudgeInput& input) {
-  const Case& value = input.value;
-  const Inputs& inputs = *input.calls[0].inputs;
-  const auto data = [&](TensorName name) {
-    const std::vector<double>& values = inputs.values(name);
-    return values.empty() ? nullptr : values.data();
-  };
-  LayerProblem problem;
-  problem.shape = value.shape;
-  problem.causal = value.causal;
-  problem.scale_given = value.scale.has_value();
-  problem.scale = value.scale ? static_cast<double>(*value.scale)
-                              : default_scale(value.shape.d);
-  problem.x = data(TensorName::kX);
-  problem.w_q = data(TensorName::kWq);
-  problem.w_k = data(TensorName::kWk);
-  problem.w_v = data(TensorName::kWv);
-  problem.w_o = data(TensorName::kWo);
-  problem.b_q = data(TensorName::kBq);
-  problem.b_k = data(TensorName::kBk);
-  problem.b_v = data(TensorName::kBv);
-  problem.b_o = data(TensorName::kBo);
-  return problem;
-}
-
 using Name = std::function<std::string(int64_t)>;
 
 // One stage's numbers against the oracle's.
@@ -131,7 +106,8 @@ void compare_whole(const JudgeInput& input, const LayerProblem& problem,
 // The first stage that is wrong says where to look: later ones are not judged.
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  const LayerProblem problem = layer_problem(input);
+  const LayerProblem problem =
+      layer_problem(input.value, *input.calls[0].inputs);
   const CallOutcome& outcome = *input.calls[0].outcome;
   const std::vector<double> y = as_doubles(outcome.y, input.value.o_dtype);
   if (!returns_stages(input.kernel)) {

@@ -18,6 +18,29 @@ PlannedCall layer_call(const KernelInfo& kernel) {
   return call;
 }
 
+LayerProblem layer_problem(const Case& value, const Inputs& inputs) {
+  const auto data = [&](TensorName name) {
+    const std::vector<double>& values = inputs.values(name);
+    return values.empty() ? nullptr : values.data();
+  };
+  LayerProblem problem;
+  problem.shape = value.shape;
+  problem.causal = value.causal;
+  problem.scale_given = value.scale.has_value();
+  problem.scale = value.scale ? static_cast<double>(*value.scale)
+                              : default_scale(value.shape.d);
+  problem.x = data(TensorName::kX);
+  problem.w_q = data(TensorName::kWq);
+  problem.w_k = data(TensorName::kWk);
+  problem.w_v = data(TensorName::kWv);
+  problem.w_o = data(TensorName::kWo);
+  problem.b_q = data(TensorName::kBq);
+  problem.b_k = data(TensorName::kBk);
+  problem.b_v = data(TensorName::kBv);
+  problem.b_o = data(TensorName::kBo);
+  return problem;
+}
+
 Dtype stage_dtype(const JudgeInput& input) {
   return input.kernel.stage_dtype(input.value.q_dtype);
 }

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "properties/law.h"
+#include "reference/layer.h"
 
 namespace qkvet {
 
@@ -15,6 +16,9 @@ namespace qkvet {
 // returns them.
 PlannedCall layer_call(const KernelInfo& kernel);
 bool returns_stages(const KernelInfo& kernel);
+
+// The case in the words of the reference; points into the inputs.
+LayerProblem layer_problem(const Case& value, const Inputs& inputs);
 
 // The type in which the kernel returns its stages for this case.
 Dtype stage_dtype(const JudgeInput& input);

@@ -17,8 +17,9 @@ Judgement check(const std::string& law, const std::string& text, Spoil spoil) {
   const ParsedCase parsed = parse_case(text);
   EXPECT_TRUE(parsed.value) << parsed.error;
   TimeUse time;
+  const bool stages = executor.kernels()[0].layer_options & QKVET_LAYER_STAGES;
   return check_case(*find_law(law), find_law(law)->fit(*parsed.value),
-                    FakeTables::under_test().judged, 0, executor,
+                    FakeTables::under_test(stages).judged, 0, executor,
                     /*with_twin=*/true, time);
 }
 
@@ -208,6 +209,23 @@ TEST(LayerLaws, WidthsThatDoNotFitAreAccepted) {
   Spoil accepts;
   accepts.refuses = false;
   expect_kill("mismatched_widths_are_refused", kLayer, accepts);
+}
+
+// From end to end the bound is wider, and still sees a scale of 1/sqrt(D).
+TEST(LayerLaws, WithoutStagesTheOutputIsJudgedFromEndToEnd) {
+  Spoil right;
+  right.returns_stages = false;
+  Spoil wrong = right;
+  wrong.layer_question = [](LayerProblem& problem) {
+    problem.scale = default_scale(problem.shape.D);
+  };
+  const Judgement passed = check("layer_agrees_with_oracle", kLayer, right);
+  EXPECT_EQ(passed.verdict, Verdict::kPassed) << finding_of(passed);
+  EXPECT_GT(passed.compared, 0);
+  EXPECT_EQ(check("layer_agrees_with_oracle", kLayer, wrong).verdict,
+            Verdict::kFailed);
+  EXPECT_EQ(check("projections_are_separate", kLayer, right).verdict,
+            Verdict::kGaveUp);
 }
 
 TEST(LayerLaws, AScaleOfTheModelWidth) {

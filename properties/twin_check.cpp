@@ -5,13 +5,25 @@
 
 namespace qkvet {
 
-std::string twin_disagreement(const Problem& problem,
-                              const OracleOutput& oracle) {
-  const double ratio = reference_ratio(problem, oracle, twin_forward(problem));
+namespace {
+
+std::string disagreement(double ratio) {
   if (ratio <= 1) return "";
   return "oracle and twin are " + std::to_string(ratio) +
          " times farther apart than double allows: a defect of QKVet, please "
          "report";
+}
+
+}  // namespace
+
+std::string twin_disagreement(const Problem& problem,
+                              const OracleOutput& oracle) {
+  return disagreement(reference_ratio(problem, oracle, twin_forward(problem)));
+}
+
+std::string twin_disagreement(const LayerProblem& problem) {
+  return disagreement(
+      layer_ratio(problem, plain_layer(problem), twin_layer(problem)));
 }
 
 }  // namespace qkvet

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "reference/layer.h"
 #include "reference/oracle.h"
 
 namespace qkvet {
@@ -13,6 +14,9 @@ namespace qkvet {
 // bound of double arithmetic allows.
 std::string twin_disagreement(const Problem& problem,
                               const OracleOutput& oracle);
+
+// The same for a layer, over all of its stages.
+std::string twin_disagreement(const LayerProblem& problem);
 
 }  // namespace qkvet
 
