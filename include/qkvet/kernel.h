@@ -9,6 +9,9 @@
  * query head h reads key/value head h / group), Tq queries, Tk keys, d width of
  * q and k heads, dv width of v heads.
  *
+ * Frozen since version 1.0 of the ABI: no field moves, none changes its meaning
+ * (frozen_layout.inc, a test).
+ *
  * How it grows. Every struct but qkvet_tensor begins with its size in bytes, as
  * the side that fills it knows it. Fields are only ever added at the end; a
  * reader treats what lies beyond struct_size as zero, and zero always means
@@ -28,6 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "qkvet/backward.h"  /* qkvet_backward_table */
 #include "qkvet/base.h"      /* status, text, tensor, host, exec */
 #include "qkvet/cache.h"     /* qkvet_cache_table */
 #include "qkvet/layer.h"     /* qkvet_layer_table */
@@ -230,9 +234,6 @@ enum { QKVET_SINK_IN_LSE = 1, QKVET_SINK_NOT_IN_LSE = 2 };
 enum { QKVET_MASK_AND_CAUSAL_BOTH = 1, QKVET_MASK_AND_CAUSAL_REFUSED = 2 };
 
 /* ---- Kernel and library ------------------------------------------------- */
-
-/* Optional; published as it comes into use. */
-typedef struct qkvet_backward_table qkvet_backward_table;
 
 struct qkvet_kernel {
   size_t struct_size;

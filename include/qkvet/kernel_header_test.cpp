@@ -43,11 +43,28 @@ TEST(KernelHeader, EveryStructBeginsWithItsSize) {
   EXPECT_EQ(offsetof(qkvet_cache_table, struct_size), 0u);
   EXPECT_EQ(offsetof(qkvet_layer_args, struct_size), 0u);
   EXPECT_EQ(offsetof(qkvet_layer_table, struct_size), 0u);
+  EXPECT_EQ(offsetof(qkvet_backward_args, struct_size), 0u);
+  EXPECT_EQ(offsetof(qkvet_layer_backward_args, struct_size), 0u);
+  EXPECT_EQ(offsetof(qkvet_backward_table, struct_size), 0u);
 }
 
 // 48 bytes is what every DLPack from 0.6 to 1.1 has.
 TEST(KernelHeader, TensorHasTheSizeOfDlpack) {
   EXPECT_EQ(sizeof(qkvet_tensor), 48u);
+}
+
+// No field has moved since the ABI was frozen.
+TEST(KernelHeader, LayoutIsTheFrozenOne) {
+#if UINTPTR_MAX == UINT64_MAX
+#define QKVET_SIZE(type, bytes) EXPECT_EQ(sizeof(type), size_t{bytes}) << #type;
+#define QKVET_FIELD(type, field, at) \
+  EXPECT_EQ(offsetof(type, field), size_t{at}) << #type "." #field;
+#include "qkvet/frozen_layout.inc"
+#undef QKVET_SIZE
+#undef QKVET_FIELD
+#else
+  GTEST_SKIP() << "offsets are recorded for 64-bit machines";
+#endif
 }
 
 }  // namespace
