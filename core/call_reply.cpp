@@ -48,6 +48,7 @@ CallOutcome outcome_of(const CallReply& reply, const CallPlan& plan) {
   outcome.text =
       known ? std::string(reply.text, strnlen(reply.text, sizeof reply.text))
             : "the kernel wrote over the memory of its host";
+  outcome.asked_kernel = true;
   outcome.gave_reason = reply.gave_reason != 0;
   outcome.dirty_environment = reply.dirty_environment != 0;
   outcome.seconds = reply.seconds;

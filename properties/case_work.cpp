@@ -38,12 +38,13 @@ struct CaseWork::Prepared {
 };
 
 CaseWork::CaseWork(const Law& law, Case value, bool with_twin, TimeUse& time,
-                   Oracle oracle)
+                   Oracle oracle, Reading reading)
     : law_(&law),
       value_(std::move(value)),
       with_twin_(with_twin),
       time_(&time),
-      oracle_(oracle) {}
+      oracle_(oracle),
+      reading_(reading) {}
 CaseWork::~CaseWork() = default;
 CaseWork::CaseWork(CaseWork&&) noexcept = default;
 
@@ -105,6 +106,7 @@ void CaseWork::add_truth(Prepared& prepared) {
     problem.q = prepared.inputs.q.data();
     problem.k = prepared.inputs.k.data();
     problem.v = prepared.inputs.v.data();
+    if (reading_ != nullptr) problem = reading_(problem);
     prepared.truth.emplace();
     prepared.truth->oracle = oracle_(problem);
     prepared.facts.emplace(problem, prepared.truth->oracle);

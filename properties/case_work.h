@@ -14,6 +14,7 @@
 
 #include "core/executor.h"
 #include "properties/law.h"
+#include "properties/probe.h"
 #include "properties/vote.h"
 #include "reference/precision.h"
 
@@ -21,9 +22,10 @@ namespace qkvet {
 
 // A kernel as the laws see it.
 struct JudgedKernel {
-  KernelInfo info;
+  KernelInfo info;  // with what was assumed filled in
   PrecisionModel model;
   bool looser_than_generic = false;
+  std::vector<Assumption> assumed = {};
 };
 
 // Where the time of a run goes, in seconds of wall clock, summed over threads.
@@ -58,11 +60,14 @@ class Stopwatch {
 // What the laws take for the truth; another one only in tests of the vote.
 using Oracle = OracleOutput (*)(const Problem&);
 
+// Another way to read a case, for kernels with other conventions.
+using Reading = Problem (*)(Problem);
+
 class CaseWork {
  public:
   // `with_twin`: the oracle is compared with its twin as well.
   CaseWork(const Law& law, Case value, bool with_twin, TimeUse& time,
-           Oracle oracle = plain_forward);
+           Oracle oracle = plain_forward, Reading reading = nullptr);
   ~CaseWork();
   CaseWork(CaseWork&&) noexcept;
 
@@ -93,6 +98,7 @@ class CaseWork {
   bool with_twin_;
   TimeUse* time_;
   Oracle oracle_;
+  Reading reading_;
   void cast_ballot(const JudgedKernel& kernel, const CallView& call,
                    const Judgement& judgement);
 

@@ -118,5 +118,37 @@ TEST(Generate, RapidCheckFindsAndShrinks) {
   EXPECT_EQ(found.value().shape.d, 1);
 }
 
+TEST(Generate, PinsHoldForEveryCaseThatHasTheExtent) {
+  Scope scope;
+  std::string error;
+  scope.pins = parse_pins("d=5,H=3,T=2,Tk=7", &error);
+  ASSERT_EQ(error, "");
+  for (const Law* law : all_laws())
+    for (int64_t n = 1; n <= 60; ++n) {
+      const Case value = planned_case(*law, 3, n, scope);
+      ASSERT_EQ(invalid_reason(value), "") << to_string(value);
+      ASSERT_TRUE(keeps_pins(scope, value)) << law->id << to_string(value);
+      ASSERT_EQ(value.shape.d, 5);
+      if (value.subject() == Subject::kLayer) {
+        ASSERT_EQ(value.shape.Tq, 2);
+      }
+      if (value.subject() == Subject::kAttention) {
+        ASSERT_EQ(value.shape.Tk, 7);
+      }
+    }
+  // Control: without pins the same plan has other extents.
+  const Case free = planned_case(*find_law("agrees_with_oracle"), 3, 1);
+  EXPECT_FALSE(keeps_pins(scope, free));
+}
+
+TEST(Generate, BadPinsGetOneClearLine) {
+  for (const char* bad :
+       {"d", "d=", "d=0", "d=x", "e=3", "d=3,,Tk=2", "d=99999999999"}) {
+    std::string error;
+    parse_pins(bad, &error);
+    EXPECT_NE(error.find("allowed: B H"), std::string::npos) << bad << error;
+  }
+}
+
 }  // namespace
 }  // namespace qkvet

@@ -38,6 +38,8 @@ void add_part(const Part& part, RunResult result, RunResult& all) {
   for (size_t i = 0; i < part.numbers.size(); ++i) {
     std::vector<Cell>& cells = all.kernels[part.numbers[i]].cells;
     for (Cell& cell : result.kernels[i].cells) cells.push_back(std::move(cell));
+    for (std::string& line : result.kernels[i].hollow)
+      all.kernels[part.numbers[i]].hollow.push_back(std::move(line));
   }
   all.planned_cases = std::max(all.planned_cases, result.planned_cases);
   all.rounds += result.rounds;
@@ -80,7 +82,7 @@ RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
                    const ExecutorFactory& open, const RunOptions& options) {
   RunResult all;
   for (const KernelUnderTest& kernel : kernels)
-    all.kernels.push_back({kernel, {}});
+    all.kernels.push_back({kernel, {}, {}});
   for (const Subject subject :
        {Subject::kAttention, Subject::kCache, Subject::kLayer}) {
     const Part part = part_of(kernels, options, subject);

@@ -7,6 +7,8 @@
 #include <thread>
 
 #include "properties/generate.h"
+#include "properties/option_use.h"
+#include "properties/other_dialect.h"
 #include "properties/shrink.h"
 #include "properties/tally.h"
 
@@ -48,6 +50,7 @@ class Runner {
     std::vector<std::unique_ptr<Executor>> executors;
     std::vector<Tally> tallies;  // kernel * laws + law
     std::vector<Suspicion> suspicions;
+    std::vector<OptionUse> uses;  // per kernel
     TimeUse time;
   };
 
@@ -98,6 +101,7 @@ std::string Runner::open_lanes() {
   lanes_.resize(static_cast<size_t>(std::max(1, options_.jobs)));
   for (Lane& lane : lanes_) {
     lane.tallies.resize(total_.size());
+    lane.uses.resize(kernels_.size());
     lane.executors.resize(libraries);
     for (const KernelUnderTest& kernel : kernels_) {
       auto& executor = lane.executors[kernel.library];
@@ -149,6 +153,8 @@ void Runner::run_on_kernel(Lane& lane, size_t kernel,
     const Stopwatch watch(lane.time.kernel);
     outcomes = lane.executors[under_test.library]->run(under_test.index, calls);
   }
+  for (size_t i = 0; i < calls.size(); ++i)
+    lane.uses[kernel].count(calls[i], outcomes[i]);
   const double per_call =
       seconds_since(start) / static_cast<double>(calls.size());
   for (size_t i = 0; i < works.size(); ++i) {
@@ -249,13 +255,18 @@ Failure Runner::shrink_one(Lane& lane, size_t kernel,
       law = failure.law;
     Shrunk smallest =
         shrink(*law, candidate.value, candidate.judgement, under_test.judged,
-               under_test.index, executor, lane.time);
+               under_test.index, executor, lane.time, options_.scope);
     failure.smallest = std::move(smallest.value);
     failure.judgement = std::move(smallest.judgement);
     failure.shrink_steps = smallest.steps;
     failure.shrink_tries = smallest.tries;
     failure.law = law;
   }
+  // What died, or is unsteady, is no matter of convention.
+  if (failure.judgement.kind == FailureKind::kLaw &&
+      failure.repeats_failed == failure.repeats)
+    failure.dialect = other_dialect(candidate.value, under_test.judged,
+                                    under_test.index, executor, lane.time);
   failure.digest = input_digest(make_inputs(failure.smallest));
   return failure;
 }
@@ -286,18 +297,31 @@ bool loose_in(const JudgedKernel& kernel, const Scope& scope) {
                      });
 }
 
+// "" or why what this kernel passes is not believed.
+std::string mistrust_in(const JudgedKernel& kernel, const RunOptions& options) {
+  if (!options.allow_loose && loose_in(kernel, options.scope))
+    return "the declared precision is looser than generic (--allow-loose "
+           "believes it)";
+  if (!options.strict || kernel.assumed.empty()) return "";
+  std::string text = "--strict: not declared:";
+  for (const Assumption& one : kernel.assumed) text += " " + one.field;
+  return text;
+}
+
 RunResult Runner::finish() {
   RunResult result;
   for (size_t k = 0; k < kernels_.size(); ++k) {
-    KernelResult kernel{kernels_[k], {}};
+    KernelResult kernel{kernels_[k], {}, {}};
     for (size_t l = 0; l < options_.laws.size(); ++l) {
       const size_t i = cell_index(k, l);
-      const bool loose =
-          loose_in(kernels_[k].judged, options_.scope) && !options_.allow_loose;
       kernel.cells.push_back(
-          cell_of(total_[i], std::move(failures_[i]), loose));
+          cell_of(total_[i], std::move(failures_[i]),
+                  mistrust_in(kernels_[k].judged, options_)));
       kernel.cells.back().law = options_.laws[l];
     }
+    OptionUse use;
+    for (const Lane& lane : lanes_) use.add(lane.uses[k]);
+    kernel.hollow = use.hollow();
     result.kernels.push_back(std::move(kernel));
   }
   for (Lane& lane : lanes_) {

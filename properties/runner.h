@@ -36,6 +36,7 @@ struct RunOptions {
   uint64_t seed = 1;
   Scope scope;
   Oracle oracle = plain_forward;  // another one only in tests
+  bool strict = false;            // assumptions are not believed
   bool allow_loose = false;  // declarations looser than generic are believed
   int jobs = 1;
   // Called now and then from one thread, for a progress line.
@@ -58,6 +59,7 @@ struct Failure {
   int repeats_failed = 0;  // ... and how many of them failed
   double seconds = 0;      // since the run began
   uint32_t digest = 0;     // of the smallest case's inputs
+  std::string dialect;     // "" or the declaration under which it would pass
 };
 
 // One kernel under one law.
@@ -85,6 +87,9 @@ struct KernelResult {
   // Of the laws about what the kernel declares, in the order of
   // RunOptions::laws.
   std::vector<Cell> cells;
+  // Declared options that the kernel refuses in more than half of the calls
+  // that use them: "lse: refused in 31 of 40 calls".
+  std::vector<std::string> hollow = {};
 };
 
 struct RunResult {

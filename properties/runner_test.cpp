@@ -149,5 +149,46 @@ TEST(Runner, ALibraryThatCannotBeOpenedIsAnError) {
   EXPECT_EQ(result.error, "x.so: no such file");
 }
 
+// The dialect that would explain the failures of a kernel.
+std::string dialect_of(FakeExecutor::Question question) {
+  RunOptions options = options_for({"agrees_with_oracle"}, 256);
+  options.scope.largest = SizeClass::kSmall;
+  const RunResult result = run_fake(options, std::move(question), {});
+  const Cell& cell = result.kernels[0].cells[0];
+  EXPECT_TRUE(cell.failure);
+  return cell.failure ? cell.failure->dialect : "";
+}
+
+TEST(Runner, SaysUnderWhichDialectAKernelWouldConform) {
+  // Right for one declared alignment and wrong for the other: the failure is
+  // that of a kernel which knows one alignment only.
+  EXPECT_NE(dialect_of([](KernelCall&, Problem& problem) {
+              if (problem.causal == Causal::kTopLeft)
+                problem.causal = Causal::kBottomRight;
+            }).find("from the bottom right"),
+            std::string::npos);
+  EXPECT_NE(dialect_of([](KernelCall&, Problem& problem) {
+              if (problem.causal == Causal::kBottomRight)
+                problem.causal = Causal::kTopLeft;
+            }).find("from the top left"),
+            std::string::npos);
+  EXPECT_NE(dialect_of([](KernelCall&, Problem& problem) {
+              if (!problem.scale_given) problem.scale = 1;
+            }).find("a scale of 1"),
+            std::string::npos);
+}
+
+// Controls: a wrong answer that no convention explains, and one that only looks
+// like another alignment in small cases.
+TEST(Runner, SaysNothingWhereNoDialectExplainsIt) {
+  EXPECT_EQ(
+      dialect_of([](KernelCall&, Problem& problem) { problem.scale *= 1.05; }),
+      "");
+  EXPECT_EQ(dialect_of([](KernelCall&, Problem& problem) {
+              problem.causal = Causal::kNone;
+            }),
+            "");
+}
+
 }  // namespace
 }  // namespace qkvet

@@ -3,8 +3,11 @@
 #ifndef QKVET_PROPERTIES_SCOPE_H_
 #define QKVET_PROPERTIES_SCOPE_H_
 
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/case.h"
 #include "core/dtype.h"
 
 namespace qkvet {
@@ -18,12 +21,29 @@ enum class SizeClass {
   kLarge    // T, d <= 300
 };
 
+// An extent that every case has, unless a law needs another: "d" or "Tk" and
+// its value.
+struct Pin {
+  std::string extent;
+  int64_t value = 0;
+};
+
 struct Scope {
   SizeClass largest = SizeClass::kLarge;
   // Storage types, the same for all tensors of a case; the first is drawn for
   // half of the cases, the others share the rest.
   std::vector<Dtype> dtypes = {Dtype::kF32};
+  std::vector<Pin> pins;
 };
+
+// "d=72,Tk=64"; on failure *error is one line that names what is allowed.
+std::vector<Pin> parse_pins(std::string_view text, std::string* error);
+
+// Gives the case the pinned extents that its subject has. A width dv that is d
+// stays d; a model width D that is H d stays H d.
+void apply_pins(const Scope& scope, Case& value);
+// Whether it has them.
+bool keeps_pins(const Scope& scope, const Case& value);
 
 }  // namespace qkvet
 

@@ -42,7 +42,7 @@ const Law& failed_law(const Law& planned, const Judgement& judgement) {
 
 Shrunk shrink(const Law& law, const Case& value, const Judgement& judgement,
               const JudgedKernel& kernel, int index, Executor& executor,
-              TimeUse& time) {
+              TimeUse& time, const Scope& scope) {
   Shrunk best{value, judgement};
   const bool slow = judgement.kind == FailureKind::kHang;
   const int limit = slow ? kMaxHangingTries : kMaxTries;
@@ -55,8 +55,9 @@ Shrunk shrink(const Law& law, const Case& value, const Judgement& judgement,
   while (best.tries < limit) {
     const auto candidate = candidates.next();
     if (!candidate) break;
-    ++best.tries;
     const Case next = candidate->value();
+    if (!keeps_pins(scope, next)) continue;
+    ++best.tries;
     Judgement verdict =
         check_case(law, next, kernel, index, executor, false, time);
     if (!fails_alike(judgement, verdict)) continue;

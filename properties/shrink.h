@@ -4,6 +4,7 @@
 #define QKVET_PROPERTIES_SHRINK_H_
 
 #include "properties/case_work.h"
+#include "properties/scope.h"
 
 namespace qkvet {
 
@@ -27,7 +28,7 @@ struct Shrunk {
 // seconds, so hanging cases get few tries.
 Shrunk shrink(const Law& law, const Case& value, const Judgement& judgement,
               const JudgedKernel& kernel, int index, Executor& executor,
-              TimeUse& time);
+              TimeUse& time, const Scope& scope = {});
 
 }  // namespace qkvet
 

@@ -15,7 +15,8 @@ void keep_first_reason(Tally& tally, const std::string& reason,
 }
 
 // The verdict of a cell that has no failure.
-Verdict quiet_verdict(const Tally& tally, bool loose, std::string& reason) {
+Verdict quiet_verdict(const Tally& tally, const std::string& mistrust,
+                      std::string& reason) {
   reason = tally.reason;
   if (tally.checked == 0) {
     return tally.unsupported > 0 ? Verdict::kUnsupported : Verdict::kGaveUp;
@@ -27,10 +28,8 @@ Verdict quiet_verdict(const Tally& tally, bool loose, std::string& reason) {
              " elements";
     return Verdict::kMistrusted;
   }
-  if (loose) {
-    reason =
-        "the declared precision is looser than generic (--allow-loose "
-        "believes it)";
+  if (!mistrust.empty()) {
+    reason = mistrust;
     return Verdict::kMistrusted;
   }
   return Verdict::kPassed;
@@ -66,7 +65,8 @@ void merge(Tally& sum, Tally& part) {
   part = {};
 }
 
-Cell cell_of(const Tally& tally, std::optional<Failure> failure, bool loose) {
+Cell cell_of(const Tally& tally, std::optional<Failure> failure,
+             const std::string& mistrust) {
   Cell cell;
   cell.checked = tally.checked;
   cell.unsupported = tally.unsupported;
@@ -77,7 +77,7 @@ Cell cell_of(const Tally& tally, std::optional<Failure> failure, bool loose) {
   cell.seconds = tally.seconds;
   cell.failure = std::move(failure);
   cell.verdict = cell.failure ? Verdict::kFailed
-                              : quiet_verdict(tally, loose, cell.reason);
+                              : quiet_verdict(tally, mistrust, cell.reason);
   return cell;
 }
 

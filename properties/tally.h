@@ -37,8 +37,9 @@ void add_judgement(Tally& tally, int64_t number, bool stress,
 // failure and which reason are kept, so that threads do not.
 void merge(Tally& sum, Tally& part);
 
-// `loose`: the kernel's declaration is looser than generic, and not believed.
-Cell cell_of(const Tally& tally, std::optional<Failure> failure, bool loose);
+// `mistrust`: "" or why a kernel that passed is not believed.
+Cell cell_of(const Tally& tally, std::optional<Failure> failure,
+             const std::string& mistrust);
 
 }  // namespace qkvet
 

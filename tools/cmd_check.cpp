@@ -63,6 +63,9 @@ std::string resolve(const CheckOptions& options, RunOptions& run) {
                       : options.sizes == "medium" ? SizeClass::kMedium
                                                   : SizeClass::kLarge;
   run.allow_loose = options.allow_loose;
+  run.strict = options.strict;
+  run.scope.pins = parse_pins(options.pin, &error);
+  if (!error.empty()) return "--pin " + error;
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   run.jobs = options.jobs > 0 ? options.jobs : std::max(1, cores);
   return "";

@@ -29,6 +29,8 @@ struct CheckOptions {
   int jobs = 0;                 // 0: one per core
   std::string sizes = "large";  // small, medium, large
   bool allow_loose = false;
+  bool strict = false;
+  std::string pin;          // "d=72,Tk=64"; "" for none
   std::string junit, json;  // files; "" for none
 };
 ExitCode run_check(const CheckOptions& options);

@@ -7,7 +7,9 @@
 #include <array>
 #include <filesystem>
 
+#include "properties/probe.h"
 #include "reference/precision.h"
+#include "tools/declaration.h"
 
 namespace qkvet {
 namespace {
@@ -54,29 +56,49 @@ Opened open_library(const LibrarySpec& library, bool in_process) {
   return open_sandbox(library, options);
 }
 
+// A kernel as it is judged: its declaration, what the files of the selection
+// say instead, and what the probes find. "" or what is wrong with it.
+std::string judged_kernel(const KernelSelection& selection, Executor& executor,
+                          int index, JudgedKernel& judged) {
+  KernelInfo& info = judged.info;
+  info = executor.kernels()[static_cast<size_t>(index)];
+  std::string error;
+  if (!selection.dialect.empty())
+    error = read_dialect(selection.dialect, info.dialect);
+  if (error.empty() && !selection.precision.empty())
+    error = read_precision(selection.precision, info.precision);
+  if (!error.empty()) return error;
+  const ResolvedPrecision precision = resolve_precision(info.precision);
+  if (!precision.error.empty()) return info.name + ": " + precision.error;
+  judged.model = precision.model;
+  judged.looser_than_generic = precision.looser_than_generic;
+  // In this process a probe could end the program before anything is judged.
+  if (!selection.in_process)
+    judged.assumed = probe_dialect(executor, index, info);
+  return "";
+}
+
 // Adds a library and those of its kernels that `wanted` accepts; returns how
 // many, or -1 with selected.error.
 template <class Wanted>
 int add_library(SelectedKernels& selected, const LibrarySpec& library,
-                const std::string& source, bool in_process, Wanted wanted) {
-  const Opened opened = open_library(library, in_process);
+                const std::string& source, const KernelSelection& selection,
+                Wanted wanted) {
+  const Opened opened = open_library(library, selection.in_process);
   if (opened.executor == nullptr) {
     selected.error = opened.error;
     return -1;
   }
   int added = 0;
-  const auto& infos = opened.executor->kernels();
-  for (size_t i = 0; i < infos.size(); ++i) {
-    if (!wanted(infos[i])) continue;
-    const ResolvedPrecision precision = resolve_precision(infos[i].precision);
-    if (!precision.error.empty()) {
-      selected.error = infos[i].name + ": " + precision.error;
-      return -1;
-    }
+  const size_t count = opened.executor->kernels().size();
+  for (size_t i = 0; i < count; ++i) {
+    if (!wanted(opened.executor->kernels()[i])) continue;
     KernelUnderTest kernel;
-    kernel.judged = {infos[i], precision.model, precision.looser_than_generic};
     kernel.library = selected.libraries.size();
     kernel.index = static_cast<int>(i);
+    selected.error =
+        judged_kernel(selection, *opened.executor, kernel.index, kernel.judged);
+    if (!selected.error.empty()) return -1;
     selected.kernels.push_back(std::move(kernel));
     ++added;
   }
@@ -113,7 +135,7 @@ void add_families(SelectedKernels& selected, const KernelSelection& selection,
       continue;
     }
     const int added = add_library(
-        selected, {family_path(family), ""}, "", selection.in_process,
+        selected, {family_path(family), ""}, "", selection,
         [&](const KernelInfo& info) { return globs.accept(info.name); });
     if (added < 0) return;
   }
@@ -123,7 +145,7 @@ void add_plugins(SelectedKernels& selected, const KernelSelection& selection,
                  Globs& globs) {
   for (const std::string& plugin : selection.plugins) {
     const int added = add_library(
-        selected, parse_plugin(plugin), plugin, selection.in_process,
+        selected, parse_plugin(plugin), plugin, selection,
         [&](const KernelInfo& info) { return globs.accept(info.name); });
     if (added < 0) return;
     if (added == 0 && selection.kernels.empty()) {

@@ -35,6 +35,7 @@ struct KernelSelection {
   std::vector<std::string> kernels;  // globs over family/variant
   std::vector<std::string> plugins;  // "FILE[:config]"
   bool in_process = false;
+  std::string dialect, precision;  // files with declarations; "" for none
 };
 
 struct SelectedKernels {
@@ -46,7 +47,8 @@ struct SelectedKernels {
   std::string error;               // one line; then nothing else counts
 };
 
-// Opens what the selection names and reads what is in it.
+// Opens what the selection names and reads what is in it. What is left
+// undeclared is probed.
 SelectedKernels select_kernels(const KernelSelection& selection);
 
 // "" or why the kernel cannot run on this machine, found out by one tiny call.

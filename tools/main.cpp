@@ -18,6 +18,14 @@ void add_selection(CLI::App& command, qkvet::KernelSelection& selection) {
                   "Shared library that exports qkvet_open; may be repeated")
       ->type_name("FILE[:config]")
       ->allow_extra_args(false);
+  command
+      .add_option("--dialect", selection.dialect,
+                  "File of dialect fields, instead of the kernel's own")
+      ->type_name("FILE");
+  command
+      .add_option("--precision", selection.precision,
+                  "File of precision fields, instead of the kernel's own")
+      ->type_name("FILE");
   command.add_flag("--in-process", selection.in_process,
                    "Run kernels in this process: for debuggers");
 }
@@ -60,6 +68,12 @@ CLI::App& add_check(CLI::App& app, qkvet::CheckOptions& options) {
       ->capture_default_str();
   command.add_flag("--allow-loose", options.allow_loose,
                    "Believe a declared precision that is looser than generic");
+  command.add_flag("--strict", options.strict,
+                   "Believe nothing that is assumed: all must be declared");
+  command
+      .add_option("--pin", options.pin,
+                  "Extents that every case has, such as d=72,Tk=64")
+      ->type_name("EXTENTS");
   command.add_option("--junit", options.junit, "JUnit XML")->type_name("FILE");
   command.add_option("--json", options.json, "JSON Lines")->type_name("FILE");
   return command;

@@ -87,6 +87,7 @@ Json failure_json(const ReportInput& input, const KernelResult& kernel,
     out["looks"] = finding.looks;
     out["error_over_bound"] = json_number(finding.ratio);
   }
+  if (!failure.dialect.empty()) out["other_dialect"] = failure.dialect;
   out["again"] = fmt::format("qkvet replay {} --law {} {}",
                              to_string(failure.smallest), failure.law->id,
                              kernel_arguments(input.selected, kernel.kernel));

@@ -144,24 +144,38 @@ std::string table(const ReportInput& input, bool colour) {
   return out;
 }
 
-// What undeclared dialects were taken to be, for those that this run touched.
+// What was not declared and what it was taken to be.
 std::string assumed_text(const ReportInput& input) {
-  bool lse = false, empty_row = false, precision = false;
-  for (const KernelResult& kernel : input.result.kernels) {
-    const KernelInfo& info = kernel.kernel.judged.info;
-    lse |= info.has_option(QKVET_OPTION_LSE) && info.dialect.lse_base == 0;
-    empty_row |= info.dialect.empty_row == 0;
-    precision |= info.precision.struct_size == 0;
-  }
-  std::string out;
-  const auto add = [&](bool flag, const char* text) {
-    if (flag) out += (out.empty() ? "" : "; ") + std::string(text);
+  std::vector<std::string> lines;
+  const auto add = [&lines](const std::string& line) {
+    if (std::find(lines.begin(), lines.end(), line) == lines.end())
+      lines.push_back(line);
   };
-  add(lse, "lse in natural logarithms");
-  add(empty_row, "rows that see no key may hold anything");
-  add(precision, "precision generic");
-  add(input.options.allow_loose, "declared precision looser than generic");
+  bool precision = false;
+  for (const KernelResult& kernel : input.result.kernels) {
+    const JudgedKernel& judged = kernel.kernel.judged;
+    precision |= judged.info.precision.struct_size == 0;
+    for (const Assumption& one : judged.assumed)
+      add("." + one.field + " = " + one.constant);
+  }
+  const bool probed = !lines.empty();
+  if (precision) add("precision generic");
+  if (input.options.allow_loose) add("declared precision looser than generic");
+  std::string out;
+  for (const std::string& line : lines) out += (out.empty() ? "" : "; ") + line;
+  if (probed) out += " (found by probes; declare it in qkvet_dialect)";
   return out.empty() ? "" : wrapped_field("assumed", out);
+}
+
+// Declared options that a kernel mostly refuses.
+std::string hollow_text(const ReportInput& input) {
+  std::string out;
+  for (const KernelResult& kernel : input.result.kernels)
+    for (const std::string& line : kernel.hollow)
+      out +=
+          wrapped_field(out.empty() ? "hollow" : "",
+                        kernel.kernel.judged.info.name + " declares " + line);
+  return out;
 }
 
 std::string not_judged_text(const ReportInput& input) {
@@ -275,6 +289,7 @@ std::string last_lines(const ReportInput& input, bool colour) {
   out += time_text(input, checked);
   out += assumed_text(input);
   out += refused_text(input);
+  out += hollow_text(input);
   out += not_judged_text(input);
   for (const std::string& note : input.selected.notes)
     out += field("note", note);
@@ -301,6 +316,8 @@ std::string failure_text(const ReportInput& input, const KernelResult& kernel,
   for (const std::string& line : failure.judgement.picture)
     out += field("", line);
   out += finding_text(failure.judgement);
+  if (!failure.dialect.empty())
+    out += wrapped_field("dialect", failure.dialect);
   if (failure.repeats_failed < failure.repeats)
     out +=
         field("unsteady", fmt::format("{} of {} further runs failed; the "

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/scope.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace qkvet {
+namespace {
+
+constexpr const char* kAllowed =
+    "allowed: B H Hkv Tq Tk d dv T D cap, each with = and a number";
+
+// The extent of that name; null if the subject has none.
+int64_t* extent_of(Case& value, std::string_view name) {
+  Shape& s = value.shape;
+  const Subject subject = value.subject();
+  if (name == "B") return &s.B;
+  if (name == "H") return &s.H;
+  if (name == "Hkv") return &s.Hkv;
+  if (name == "d") return &s.d;
+  if (name == "dv") return &s.dv;
+  if (name == "T" && subject == Subject::kLayer) return &s.Tq;
+  if (name == "D" && subject == Subject::kLayer) return &s.D;
+  if (name == "cap" && subject == Subject::kCache) return &value.capacity;
+  if (subject != Subject::kAttention) return nullptr;
+  if (name == "Tq") return &s.Tq;
+  if (name == "Tk") return &s.Tk;
+  return nullptr;
+}
+
+bool is_extent(std::string_view name) {
+  constexpr std::string_view kNames[] = {"B", "H",  "Hkv", "Tq", "Tk",
+                                         "d", "dv", "T",   "D",  "cap"};
+  return std::find(std::begin(kNames), std::end(kNames), name) !=
+         std::end(kNames);
+}
+
+}  // namespace
+
+std::vector<Pin> parse_pins(std::string_view text, std::string* error) {
+  std::vector<Pin> pins;
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    const std::string_view token = text.substr(0, comma);
+    const size_t equals = std::min(token.find('='), token.size());
+    Pin pin{std::string(token.substr(0, equals)), 0};
+    const std::string_view number =
+        token.substr(std::min(equals + 1, token.size()));
+    const char* end = number.data() + number.size();
+    const auto [stop, code] = std::from_chars(number.data(), end, pin.value);
+    if (!is_extent(pin.extent) || code != std::errc() || stop != end ||
+        pin.value < 1 || pin.value > kMaxExtent) {
+      *error = "\"" + std::string(token) + "\": " + kAllowed;
+      return {};
+    }
+    pins.push_back(std::move(pin));
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return pins;
+}
+
+void apply_pins(const Scope& scope, Case& value) {
+  Shape& s = value.shape;
+  const bool same_width = s.dv == s.d;
+  const bool same_model = s.D == s.H * s.d;
+  for (const Pin& pin : scope.pins)
+    if (int64_t* extent = extent_of(value, pin.extent)) *extent = pin.value;
+  if (scope.pins.empty()) return;
+  const auto pinned = [&](std::string_view name) {
+    return std::any_of(scope.pins.begin(), scope.pins.end(),
+                       [&](const Pin& pin) { return pin.extent == name; });
+  };
+  if (same_width && !pinned("dv")) s.dv = s.d;
+  // A pinned H leaves its own kv heads, and a pinned Hkv one query head each.
+  if (s.H % s.Hkv != 0) {
+    if (pinned("H") && !pinned("Hkv"))
+      s.Hkv = s.H;
+    else
+      s.H = s.Hkv;
+  }
+  if (value.subject() != Subject::kLayer) return;
+  s.Tk = s.Tq;
+  if (same_model && !pinned("D")) s.D = s.H * s.d;
+}
+
+bool keeps_pins(const Scope& scope, const Case& value) {
+  Case copy = value;
+  return std::all_of(scope.pins.begin(), scope.pins.end(), [&](const Pin& pin) {
+    const int64_t* extent = extent_of(copy, pin.extent);
+    return extent == nullptr || *extent == pin.value;
+  });
+}
+
+}  // namespace qkvet
