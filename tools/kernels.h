@@ -35,7 +35,9 @@ struct KernelSelection {
   std::vector<std::string> kernels;  // globs over family/variant
   std::vector<std::string> plugins;  // "FILE[:config]"
   bool in_process = false;
-  std::string dialect, precision;  // files with declarations; "" for none
+  // Files with declarations; "" for none.
+  std::string dialect = {};
+  std::string precision = {};
 };
 
 struct SelectedKernels {
