@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/door.h"
 
+#include <elf.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -69,6 +70,51 @@ TEST(Door, EveryErrorIsOneLineThatNamesTheFile) {
             plugin("bad") +
                 ": qkvet_open() returned INVALID_ARGUMENT: this config is not "
                 "for me");
+}
+
+// A copy of a good library with some bytes of its header changed.
+std::string altered(const std::string& name,
+                    const std::vector<std::pair<size_t, char>>& changes) {
+  std::ifstream in(plugin("bad"), std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(in), {});
+  for (const auto& [at, byte] : changes) bytes.at(at) = byte;
+  const std::string path = ::testing::TempDir() + name;
+  std::ofstream(path, std::ios::binary) << bytes;
+  return path;
+}
+
+TEST(Door, LibrariesOfOtherMachinesAreNamed) {
+  const std::string own =
+      error_of(altered("qkvet_other.so", {{EI_PAD + 9, 0}, {18, 21}, {19, 0}}));
+  EXPECT_NE(own.find("qkvet_other.so: is for PowerPC 64, this program for "),
+            std::string::npos)
+      << own;
+  // Bytes in the other order: big-endian s390.
+  const std::string swapped = error_of(altered(
+      "qkvet_swapped.so", {{EI_DATA, ELFDATA2MSB}, {18, 0}, {19, EM_S390}}));
+  EXPECT_NE(swapped.find(": is for s390, "), std::string::npos) << swapped;
+  // Damaged headers are the loader's: whatever it says, it is one line.
+  for (const size_t at : {size_t{EI_CLASS}, size_t{16}, size_t{32}, size_t{33},
+                          size_t{54}, size_t{56}, size_t{57}})
+    error_of(altered("qkvet_damaged.so", {{at, 0x7e}}));
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kHasAsan = true;
+#elif defined(__has_feature)
+constexpr bool kHasAsan = __has_feature(address_sanitizer);
+#else
+constexpr bool kHasAsan = false;
+#endif
+
+TEST(Door, SanitizedLibrariesNeedASanitizedProgram) {
+  for (const char* name : {"bad_asan", "bad_asan_unlinked"})
+    EXPECT_EQ(error_of(plugin(name)),
+              kHasAsan ? ""
+                       : plugin(name) +
+                             ": was built with AddressSanitizer and this "
+                             "program was not: build both with it, or "
+                             "neither");
 }
 
 TEST(Door, ShorterStructsHaveAZeroTail) {
