@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/door.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 #include <fstream>
 
 #include "core/call_reply.h"
+#include "core/elf_file.h"
 #include "core/kernel_reader.h"
 #include "core/wire.h"
 
@@ -93,28 +95,35 @@ TEST(Door, LibrariesOfOtherMachinesAreNamed) {
   const std::string swapped = error_of(altered(
       "qkvet_swapped.so", {{EI_DATA, ELFDATA2MSB}, {18, 0}, {19, EM_S390}}));
   EXPECT_NE(swapped.find(": is for s390, "), std::string::npos) << swapped;
-  // Damaged headers are the loader's: whatever it says, it is one line.
-  for (const size_t at : {size_t{EI_CLASS}, size_t{16}, size_t{32}, size_t{33},
-                          size_t{54}, size_t{56}, size_t{57}})
-    error_of(altered("qkvet_damaged.so", {{at, 0x7e}}));
 }
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kHasAsan = true;
-#elif defined(__has_feature)
-constexpr bool kHasAsan = __has_feature(address_sanitizer);
-#else
-constexpr bool kHasAsan = false;
-#endif
+// What is damaged is left to the loader, wherever the damage leads.
+TEST(Door, DamagedHeadersAreReadWithoutHarm) {
+  const std::string path = altered("qkvet_damaged.so", {});
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  constexpr int kHeaders = 64 + 8 * 56;  // the file's and some segments'
+  for (int at = 0; at < kHeaders; ++at)
+    for (const char byte : {'\x7e', '\xff'}) {
+      file.seekg(at);
+      const int before = file.peek();
+      file.seekp(at).put(byte).flush();
+      EXPECT_EQ(elf_obstacle(path).starts_with("is for machine "),
+                at == 18 || at == 19)
+          << at;
+      file.seekp(at).put(static_cast<char>(before)).flush();
+    }
+  EXPECT_EQ(elf_obstacle(path), "");
+}
 
 TEST(Door, SanitizedLibrariesNeedASanitizedProgram) {
+  const bool sanitized = dlsym(RTLD_DEFAULT, "__asan_init") != nullptr;
   for (const char* name : {"bad_asan", "bad_asan_unlinked"})
     EXPECT_EQ(error_of(plugin(name)),
-              kHasAsan ? ""
-                       : plugin(name) +
-                             ": was built with AddressSanitizer and this "
-                             "program was not: build both with it, or "
-                             "neither");
+              sanitized ? ""
+                        : plugin(name) +
+                              ": was built with AddressSanitizer and this "
+                              "program was not: build both with it, or "
+                              "neither");
 }
 
 TEST(Door, ShorterStructsHaveAZeroTail) {
