@@ -10,6 +10,7 @@
 #include <fstream>
 #include <set>
 
+#include "core/elf_file.h"
 #include "core/kernel_reader.h"
 #include "core/machine.h"
 
@@ -24,6 +25,8 @@ std::string loader_text(const std::string& path) {
   if (text == nullptr) return "cannot be loaded";
   const std::string line = one_line(text, kMostErrorText);
   const std::string lead = path + ": ";
+  std::string sanitizer = sanitizer_obstacle(line);
+  if (!sanitizer.empty()) return sanitizer;
   return line.starts_with(lead) ? line.substr(lead.size()) : line;
 }
 
@@ -38,7 +41,7 @@ std::string bad_file(const std::string& path) {
   std::array<char, 4> magic{};
   file.read(magic.data(), magic.size());
   constexpr std::array<char, 4> kElf = {0x7f, 'E', 'L', 'F'};
-  return magic == kElf ? "" : "not a shared library";
+  return magic == kElf ? elf_obstacle(path) : "not a shared library";
 }
 
 }  // namespace

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/door.h"
 
+#include <dlfcn.h>
+#include <elf.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <fstream>
 
 #include "core/call_reply.h"
+#include "core/elf_file.h"
 #include "core/kernel_reader.h"
 #include "core/wire.h"
 
@@ -69,6 +72,58 @@ TEST(Door, EveryErrorIsOneLineThatNamesTheFile) {
             plugin("bad") +
                 ": qkvet_open() returned INVALID_ARGUMENT: this config is not "
                 "for me");
+}
+
+// A copy of a good library with some bytes of its header changed.
+std::string altered(const std::string& name,
+                    const std::vector<std::pair<size_t, char>>& changes) {
+  std::ifstream in(plugin("bad"), std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(in), {});
+  for (const auto& [at, byte] : changes) bytes.at(at) = byte;
+  const std::string path = ::testing::TempDir() + name;
+  std::ofstream(path, std::ios::binary) << bytes;
+  return path;
+}
+
+TEST(Door, LibrariesOfOtherMachinesAreNamed) {
+  const std::string own =
+      error_of(altered("qkvet_other.so", {{EI_PAD + 9, 0}, {18, 21}, {19, 0}}));
+  EXPECT_NE(own.find("qkvet_other.so: is for PowerPC 64, this program for "),
+            std::string::npos)
+      << own;
+  // Bytes in the other order: big-endian s390.
+  const std::string swapped = error_of(altered(
+      "qkvet_swapped.so", {{EI_DATA, ELFDATA2MSB}, {18, 0}, {19, EM_S390}}));
+  EXPECT_NE(swapped.find(": is for s390, "), std::string::npos) << swapped;
+}
+
+// What is damaged is left to the loader, wherever the damage leads.
+TEST(Door, DamagedHeadersAreReadWithoutHarm) {
+  const std::string path = altered("qkvet_damaged.so", {});
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  constexpr int kHeaders = 64 + 8 * 56;  // the file's and some segments'
+  for (int at = 0; at < kHeaders; ++at)
+    for (const char byte : {'\x7e', '\xff'}) {
+      file.seekg(at);
+      const int before = file.peek();
+      file.seekp(at).put(byte).flush();
+      EXPECT_EQ(elf_obstacle(path).starts_with("is for machine "),
+                at == 18 || at == 19)
+          << at;
+      file.seekp(at).put(static_cast<char>(before)).flush();
+    }
+  EXPECT_EQ(elf_obstacle(path), "");
+}
+
+TEST(Door, SanitizedLibrariesNeedASanitizedProgram) {
+  const bool sanitized = dlsym(RTLD_DEFAULT, "__asan_init") != nullptr;
+  for (const char* name : {"bad_asan", "bad_asan_unlinked"})
+    EXPECT_EQ(error_of(plugin(name)),
+              sanitized ? ""
+                        : plugin(name) +
+                              ": was built with AddressSanitizer and this "
+                              "program was not: build both with it, or "
+                              "neither");
 }
 
 TEST(Door, ShorterStructsHaveAZeroTail) {

@@ -141,10 +141,12 @@ std::string Sandbox::start_worker() {
     worker_.stop();
     return worker_.info();
   }
-  if (end == WaitEnd::kDied)
+  if (end == WaitEnd::kDied) {
+    const std::string said = worker_.output();
     return path_ + ": " +
            death_text(worker_.control().crash, worker_.wait_status()) +
-           " while it was loaded";
+           " while it was loaded" + (said.empty() ? "" : "; it said: " + said);
+  }
   worker_.stop();
   return path_ + ": " + limit_text(end, limits) + " while it was loaded";
 }
