@@ -11,6 +11,7 @@
 #include "core/call_reply.h"
 #include "core/elf_file.h"
 #include "core/kernel_reader.h"
+#include "core/machine.h"
 #include "core/wire.h"
 
 namespace qkvet {
@@ -248,6 +249,28 @@ TEST(Wire, KernelsSurviveTheWay) {
     std::vector<KernelInfo> cut;
     EXPECT_FALSE(unpack_kernels(std::string_view(bytes).substr(0, n), &cut));
   }
+}
+
+// A library built with -Ofast changes how this thread computes when it is
+// loaded; the oracle, which shares the thread when kernels run in process, must
+// not see it.
+TEST(Door, AFastMathLibraryDoesNotDisturbItsHost) {
+  const std::string path = std::string(QKVET_BAD_DIR) + "/bad_fast.so";
+  const FpEnvironment before = fp_environment();
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(handle, nullptr) << dlerror();
+  const bool disturbs = !(fp_environment() == before);
+  restore_fp_environment(before);
+  dlclose(handle);
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
+  EXPECT_TRUE(disturbs) << "the control: this library is meant to do harm";
+#endif
+  std::string error;
+  const auto door = Door::open({path, ""}, &error);
+  ASSERT_NE(door, nullptr) << error;
+  EXPECT_EQ(fp_environment(), before);
+  volatile double tiny = 1e-310;
+  EXPECT_GT(tiny * 0.5, 0);
 }
 
 }  // namespace

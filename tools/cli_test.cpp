@@ -257,6 +257,22 @@ TEST(Cli, ACrashIsFourAndTheRunGoesOn) {
   }
 }
 
+// Three kernels of one library, of which the second always crashes.
+TEST(Cli, ACrashingSiblingLeavesTheOthersJudged) {
+  const Ran ran =
+      qkvet("check --plugin " QKVET_BAD_PLUGIN
+            " --kernel bad/copy --kernel bad/abort --kernel bad/print "
+            "--cases 200");
+  EXPECT_EQ(ran.exit, 4) << ran.out << ran.error;
+  for (const char* kernel : {"bad/copy", "bad/print"})
+    EXPECT_TRUE(std::regex_search(
+        ran.out, std::regex(std::string(kernel) +
+                            " +agrees_with_oracle +(passed|FAILED)")))
+        << kernel << ran.out;
+  EXPECT_NE(ran.out.find("gdb --args qkvet replay"), std::string::npos)
+      << ran.out;
+}
+
 TEST(Cli, AHangIsFourAndTheRunGoesOn) {
   const Ran ran = bad_beside_good("endless");
   EXPECT_EQ(ran.exit, 4) << ran.out << ran.error;

@@ -324,6 +324,10 @@ std::string failure_text(const ReportInput& input, const KernelResult& kernel,
                                       "case was not shrunk",
                                       failure.repeats_failed, failure.repeats));
   out += field("again", replay_line(input, kernel, failure));
+  // What the guard pages or the worker saw is best seen where it happens.
+  if (failure.judgement.kind != FailureKind::kLaw && !input.in_process)
+    out += field("debug", "gdb --args " + replay_line(input, kernel, failure) +
+                              " --in-process");
   out.pop_back();
   return out;
 }
