@@ -8,6 +8,8 @@
 #include <filesystem>
 
 #include "reference/precision.h"
+#include "tools/build_cache.h"
+#include "tools/compiler.h"
 
 namespace qkvet {
 namespace {
@@ -58,7 +60,7 @@ Opened open_library(const LibrarySpec& library, bool in_process) {
 // many, or -1 with selected.error.
 template <class Wanted>
 int add_library(SelectedKernels& selected, const LibrarySpec& library,
-                const std::string& source, bool in_process, Wanted wanted) {
+                const std::string& name, bool in_process, Wanted wanted) {
   const Opened opened = open_library(library, in_process);
   if (opened.executor == nullptr) {
     selected.error = opened.error;
@@ -82,7 +84,7 @@ int add_library(SelectedKernels& selected, const LibrarySpec& library,
   }
   if (added > 0) {
     selected.libraries.push_back(library);
-    selected.sources.push_back(source);
+    selected.names.push_back(name);
   }
   return added;
 }
@@ -123,13 +125,40 @@ void add_plugins(SelectedKernels& selected, const KernelSelection& selection,
                  Globs& globs) {
   for (const std::string& plugin : selection.plugins) {
     const int added = add_library(
-        selected, parse_plugin(plugin), plugin, selection.in_process,
+        selected, parse_plugin(plugin), "--plugin " + shell_quoted(plugin),
+        selection.in_process,
         [&](const KernelInfo& info) { return globs.accept(info.name); });
     if (added < 0) return;
     if (added == 0 && selection.kernels.empty()) {
       selected.error = plugin + ": holds no kernel";
       return;
     }
+  }
+}
+
+void add_sources(SelectedKernels& selected, const KernelSelection& selection,
+                 Globs& globs) {
+  std::string flags;
+  if (!selection.cflags.empty())
+    flags = " --cflags " + shell_quoted(selection.cflags);
+  for (const std::string& source : selection.sources) {
+    const BuiltKernel built = build_kernel(source, selection.cflags);
+    if (!built.error.empty()) {
+      selected.error = built.error;
+      return;
+    }
+    const int added = add_library(
+        selected, {built.library, ""}, shell_quoted(source) + flags,
+        selection.in_process,
+        [&](const KernelInfo& info) { return globs.accept(info.name); });
+    if (added > 0) continue;
+    // The library's name would say nothing to the user.
+    const std::string lead = built.library + ": ";
+    if (selected.error.starts_with(lead))
+      selected.error = source + ": " + selected.error.substr(lead.size());
+    else if (added == 0 && selection.kernels.empty())
+      selected.error = source + ": holds no kernel";
+    if (!selected.error.empty()) return;
   }
 }
 
@@ -162,10 +191,12 @@ LibrarySpec parse_plugin(const std::string& text) {
 
 SelectedKernels select_kernels(const KernelSelection& selection) {
   SelectedKernels selected;
-  selected.by_default = selection.kernels.empty() && selection.plugins.empty();
+  selected.by_default = selection.kernels.empty() &&
+                        selection.plugins.empty() && selection.sources.empty();
   Globs globs{selection.kernels};
   add_families(selected, selection, globs);
   if (selected.error.empty()) add_plugins(selected, selection, globs);
+  if (selected.error.empty()) add_sources(selected, selection, globs);
   for (size_t i = 0; i < globs.globs.size() && selected.error.empty(); ++i)
     if (!globs.used[i])
       selected.error = "no kernel is named \"" + globs.globs[i] +
@@ -201,15 +232,15 @@ ExecutorFactory executor_factory(const SelectedKernels& selected,
 
 std::string kernel_arguments(const SelectedKernels& selected,
                              const KernelUnderTest& kernel) {
-  const std::string& source = selected.sources[kernel.library];
-  std::string name = "--kernel " + kernel.judged.info.name;
-  if (source.empty()) return name;
+  const std::string& library = selected.names[kernel.library];
+  const std::string name = "--kernel " + kernel.judged.info.name;
+  if (library.empty()) return name;
   const auto siblings =
       std::count_if(selected.kernels.begin(), selected.kernels.end(),
                     [&](const KernelUnderTest& other) {
                       return other.library == kernel.library;
                     });
-  return "--plugin " + source + (siblings > 1 ? " " + name : "");
+  return library + (siblings > 1 ? " " + name : "");
 }
 
 }  // namespace qkvet
