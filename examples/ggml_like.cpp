@@ -37,7 +37,7 @@ uint16_t to_half(float x) {
   return static_cast<uint16_t>(sign + ((exponent + 13) << 10) + steps);
 }
 
-struct ggml_like_tensor {
+struct GgmlLikeTensor {
   int64_t ne[4];  // extents, innermost first
   size_t nb[4];   // strides in bytes
   void* data;
@@ -50,10 +50,9 @@ constexpr int64_t kMaskPad = 32;  // rows of the mask end on a multiple of it
 
 // q [d, Tq, H, B] f32; k, v [d, Tk, Hkv, B] f16; mask [Tk, Tq] f16, added to
 // the scores; o [dv, H, Tq, B] f32, heads inside of rows.
-void ggml_like_attention(const ggml_like_tensor& q, const ggml_like_tensor& k,
-                         const ggml_like_tensor& v,
-                         const ggml_like_tensor* mask,
-                         const ggml_like_tensor& o, float scale) {
+void ggml_like_attention(const GgmlLikeTensor& q, const GgmlLikeTensor& k,
+                         const GgmlLikeTensor& v, const GgmlLikeTensor* mask,
+                         const GgmlLikeTensor& o, float scale) {
   const int64_t d = q.ne[0], Tk = k.ne[1], dv = v.ne[0];
   std::vector<float> s(Tk);
   for (int64_t b = 0; b < q.ne[3]; ++b)
@@ -89,8 +88,8 @@ void ggml_like_attention(const ggml_like_tensor& q, const ggml_like_tensor& k,
 // ---- The wrapper -----------------------------------------------------------
 
 // Our [B, H, T, d] in f16 as their tensor; nothing is copied.
-ggml_like_tensor lend(const qkvet_tensor& t) {
-  ggml_like_tensor lent = {};
+GgmlLikeTensor lend(const qkvet_tensor& t) {
+  GgmlLikeTensor lent = {};
   for (int axis = 0; axis < 4; ++axis) {
     lent.ne[axis] = t.shape[3 - axis];
     // The stride of an extent of 1 may be any number.
@@ -102,8 +101,8 @@ ggml_like_tensor lend(const qkvet_tensor& t) {
 
 // A contiguous tensor of theirs in memory of ours.
 template <class Element>
-ggml_like_tensor make(std::vector<Element>& memory, int64_t n0, int64_t n1,
-                      int64_t n2, int64_t n3) {
+GgmlLikeTensor make(std::vector<Element>& memory, int64_t n0, int64_t n1,
+                    int64_t n2, int64_t n3) {
   memory.resize(n0 * n1 * n2 * n3);
   const size_t size = sizeof(Element);
   return {{n0, n1, n2, n3},
@@ -139,8 +138,8 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
 
   // q in f32.
   std::vector<float> q_memory, o_memory;
-  const ggml_like_tensor half_q = lend(a.q);
-  const ggml_like_tensor q = make(q_memory, d, Tq, H, B);
+  const GgmlLikeTensor half_q = lend(a.q);
+  const GgmlLikeTensor q = make(q_memory, d, Tq, H, B);
   for (int64_t row = 0; row < B * H * Tq; ++row) {
     const auto* from = reinterpret_cast<const uint16_t*>(
         half_q.at(row % Tq, row / Tq % H, row / Tq / H));
@@ -150,20 +149,20 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
   // The mask: 0 where a row sees a key, -inf where it does not.
   std::vector<uint16_t> mask_memory;
   const int64_t padded = (Tk + kMaskPad - 1) / kMaskPad * kMaskPad;
-  const ggml_like_tensor mask = make(mask_memory, padded, Tq, 1, 1);
+  const GgmlLikeTensor mask = make(mask_memory, padded, Tq, 1, 1);
   const int64_t shift = a.causal == QKVET_CAUSAL_BOTTOM_RIGHT ? Tk - Tq : 0;
   for (int64_t i = 0; i < Tq; ++i)
     for (int64_t j = 0; j < padded; ++j)
       mask_memory[i * padded + j] = j > i + shift ? to_half(-INFINITY) : 0;
 
-  const ggml_like_tensor o = make(o_memory, dv, H, Tq, B);
+  const GgmlLikeTensor o = make(o_memory, dv, H, Tq, B);
   const float scale = a.scale_given ? a.scale : 1 / std::sqrt(float(d));
   ggml_like_attention(q, lend(a.k), lend(a.v),
                       a.causal == QKVET_CAUSAL_NONE ? nullptr : &mask, o,
                       scale);
 
   // Heads and rows back in our order, in f16.
-  const ggml_like_tensor half_o = lend(a.o);
+  const GgmlLikeTensor half_o = lend(a.o);
   for (int64_t row = 0; row < B * H * Tq; ++row) {
     const int64_t i = row % Tq, h = row / Tq % H, b = row / Tq / H;
     const auto* from = reinterpret_cast<const float*>(o.at(h, i, b));

@@ -31,6 +31,7 @@ std::string read_to_end(int fd) {
 int spawn(const std::vector<std::string>& words, int output, pid_t* pid) {
   std::vector<std::string> copies = words;
   std::vector<char*> arguments;
+  arguments.reserve(copies.size() + 1);
   for (std::string& word : copies) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t actions;

@@ -172,6 +172,7 @@ TEST(Compile, WrongUseIsOneLineAndTwo) {
     const char* environment = "";
   } rows[] = {
       {"check nowhere.cpp", "nowhere.cpp: no such file"},
+      {"check scalar/plain", "no such file; a built-in kernel is named by "},
       {"check folder.c", "folder.c: is a directory"},
       {"check notes.txt", "allowed endings: .c .cpp .cc .cxx .rs"},
       {"check elf.cpp", "elf.cpp: is a shared library: use --plugin elf.cpp"},

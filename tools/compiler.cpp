@@ -71,7 +71,10 @@ bool is_elf(const std::string& path) {
 
 std::string source_language(const std::string& source, Language* language) {
   std::error_code code;
-  if (!fs::exists(source, code)) return "no such file";
+  if (!fs::exists(source, code))
+    return fs::path(source).has_extension()
+               ? "no such file"
+               : "no such file; a built-in kernel is named by --kernel";
   if (fs::is_directory(source, code)) return "is a directory";
   if (access(source.c_str(), R_OK) != 0) return "cannot be read";
   if (is_elf(source))

@@ -233,7 +233,7 @@ ExecutorFactory executor_factory(const SelectedKernels& selected,
 std::string kernel_arguments(const SelectedKernels& selected,
                              const KernelUnderTest& kernel) {
   const std::string& library = selected.names[kernel.library];
-  const std::string name = "--kernel " + kernel.judged.info.name;
+  std::string name = "--kernel " + kernel.judged.info.name;
   if (library.empty()) return name;
   const auto siblings =
       std::count_if(selected.kernels.begin(), selected.kernels.end(),
