@@ -134,6 +134,38 @@ TEST(Examples, GoodOnesConform) {
   EXPECT_GE(good, 4);
 }
 
+// What the README says about where the faults hide, each with its opposite.
+TEST(Examples, FaultsHideWhereTheReadmeSays) {
+  const struct {
+    const char* example;
+    const char* law;
+    const char* hidden;
+    const char* seen;
+  } rows[] = {
+      {"twelve_lines_broken.cpp", "agrees_with_oracle", "f32,B1,H1,Tq3,Tk3,d4",
+       "f32,B1,H1,Tq3,Tk3,d4,causal=br"},
+      {"full_abi_broken.c", "weights_sum_to_one", "f32,B1,H1,Tq3,Tk3,d4", ""},
+      {"cache_broken.cpp", "cache_agrees_with_history",
+       "f32,B1,H1,d4,cap8,story=step.a.1+step.a.1+step.a.1",
+       "f32,B1,H1,d4,cap8,story=step.a.1+step.a.2"},
+      {"ggml_like_broken.cpp", "agrees_with_oracle",
+       "f16,B1,H1,Tq5,Tk64,d8,causal=br", "f16,B1,H1,Tq5,Tk63,d8,causal=br"},
+  };
+  const auto exit_of = [](const std::string& of, const std::string& law,
+                          const std::string& example) {
+    return run_qkvet("replay " + of + " --law " + law + " " + example, kFolder)
+        .exit;
+  };
+  for (const auto& row : rows) {
+    EXPECT_EQ(exit_of(row.hidden, row.law, row.example), 0) << row.example;
+    const std::string seen = row.seen;
+    if (seen.empty())
+      EXPECT_EQ(exit_of(row.hidden, "agrees_with_oracle", row.example), 1);
+    else
+      EXPECT_EQ(exit_of(seen, row.law, row.example), 1) << row.example;
+  }
+}
+
 // The comparison must be able to fail.
 TEST(Examples, OnlyWhatDiffersBetweenMachinesIsPutAside) {
   const std::string report =
