@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <cstdlib>
+#include <ostream>
 
 #include "tools/program_run.h"
 
@@ -24,6 +25,9 @@ struct Row {
   const char* right;
   const char* wrong;
 };
+
+// Otherwise test names hold addresses, which differ from build to build.
+void PrintTo(const Row& row, std::ostream* out) { *out << row.file; }
 
 class Templates : public testing::TestWithParam<Row> {};
 
