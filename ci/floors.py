@@ -21,6 +21,7 @@ MAY_INCLUDE = {
     "impl": {"include"},
     "properties": {"include", "core", "reference"},
     "tools": {"include", "core", "reference", "properties"},
+    "examples": {"include"},
 }
 
 # Third-party headers that only some files may name.
@@ -72,6 +73,7 @@ def self_test() -> None:
         "core/y.cpp": spdx + "\n" * MAX_LINES,
         "core/z.cpp": "int x;\n",
         "attic/x.cpp": spdx,
+        "examples/x.cpp": spdx + '#include "impl/declare.h"\n',
     }
     for path, text in bad.items():
         assert problems_of(path, text), f"{path} should have been refused"

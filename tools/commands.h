@@ -43,6 +43,12 @@ struct ReplayOptions {
 };
 ExitCode run_replay(const ReplayOptions& options);
 
+struct NewOptions {
+  std::string file;
+  std::string kind;  // plain, abi, cache, rust; "": by the file's ending
+};
+ExitCode run_new(const NewOptions& options);
+
 // One line on stderr, and kWrongUse.
 ExitCode wrong_use(const std::string& line);
 

@@ -9,6 +9,8 @@
 
 #include "properties/probe.h"
 #include "reference/precision.h"
+#include "tools/build_cache.h"
+#include "tools/compiler.h"
 #include "tools/declaration.h"
 
 namespace qkvet {
@@ -82,7 +84,7 @@ std::string judged_kernel(const KernelSelection& selection, Executor& executor,
 // many, or -1 with selected.error.
 template <class Wanted>
 int add_library(SelectedKernels& selected, const LibrarySpec& library,
-                const std::string& source, const KernelSelection& selection,
+                const std::string& name, const KernelSelection& selection,
                 Wanted wanted) {
   const Opened opened = open_library(library, selection.in_process);
   if (opened.executor == nullptr) {
@@ -104,7 +106,7 @@ int add_library(SelectedKernels& selected, const LibrarySpec& library,
   }
   if (added > 0) {
     selected.libraries.push_back(library);
-    selected.sources.push_back(source);
+    selected.names.push_back(name);
   }
   return added;
 }
@@ -145,13 +147,39 @@ void add_plugins(SelectedKernels& selected, const KernelSelection& selection,
                  Globs& globs) {
   for (const std::string& plugin : selection.plugins) {
     const int added = add_library(
-        selected, parse_plugin(plugin), plugin, selection,
+        selected, parse_plugin(plugin), "--plugin " + shell_quoted(plugin),
+        selection,
         [&](const KernelInfo& info) { return globs.accept(info.name); });
     if (added < 0) return;
     if (added == 0 && selection.kernels.empty()) {
       selected.error = plugin + ": holds no kernel";
       return;
     }
+  }
+}
+
+void add_sources(SelectedKernels& selected, const KernelSelection& selection,
+                 Globs& globs) {
+  std::string flags;
+  if (!selection.cflags.empty())
+    flags = " --cflags " + shell_quoted(selection.cflags);
+  for (const std::string& source : selection.sources) {
+    const BuiltKernel built = build_kernel(source, selection.cflags);
+    if (!built.error.empty()) {
+      selected.error = built.error;
+      return;
+    }
+    const int added = add_library(
+        selected, {built.library, ""}, shell_quoted(source) + flags, selection,
+        [&](const KernelInfo& info) { return globs.accept(info.name); });
+    if (added > 0) continue;
+    // The library's name would say nothing to the user.
+    const std::string lead = built.library + ": ";
+    if (selected.error.starts_with(lead))
+      selected.error = source + ": " + selected.error.substr(lead.size());
+    else if (added == 0 && selection.kernels.empty())
+      selected.error = source + ": holds no kernel";
+    if (!selected.error.empty()) return;
   }
 }
 
@@ -184,10 +212,17 @@ LibrarySpec parse_plugin(const std::string& text) {
 
 SelectedKernels select_kernels(const KernelSelection& selection) {
   SelectedKernels selected;
-  selected.by_default = selection.kernels.empty() && selection.plugins.empty();
+  if (!selection.dialect.empty())
+    selected.declarations = " --dialect " + shell_quoted(selection.dialect);
+  if (!selection.precision.empty())
+    selected.declarations +=
+        " --precision " + shell_quoted(selection.precision);
+  selected.by_default = selection.kernels.empty() &&
+                        selection.plugins.empty() && selection.sources.empty();
   Globs globs{selection.kernels};
   add_families(selected, selection, globs);
   if (selected.error.empty()) add_plugins(selected, selection, globs);
+  if (selected.error.empty()) add_sources(selected, selection, globs);
   for (size_t i = 0; i < globs.globs.size() && selected.error.empty(); ++i)
     if (!globs.used[i])
       selected.error = "no kernel is named \"" + globs.globs[i] +
@@ -223,15 +258,15 @@ ExecutorFactory executor_factory(const SelectedKernels& selected,
 
 std::string kernel_arguments(const SelectedKernels& selected,
                              const KernelUnderTest& kernel) {
-  const std::string& source = selected.sources[kernel.library];
+  const std::string& library = selected.names[kernel.library];
   std::string name = "--kernel " + kernel.judged.info.name;
-  if (source.empty()) return name;
+  if (library.empty()) return name + selected.declarations;
   const auto siblings =
       std::count_if(selected.kernels.begin(), selected.kernels.end(),
                     [&](const KernelUnderTest& other) {
                       return other.library == kernel.library;
                     });
-  return "--plugin " + source + (siblings > 1 ? " " + name : "");
+  return library + (siblings > 1 ? " " + name : "") + selected.declarations;
 }
 
 }  // namespace qkvet

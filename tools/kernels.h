@@ -35,6 +35,8 @@ struct KernelSelection {
   std::vector<std::string> kernels;  // globs over family/variant
   std::vector<std::string> plugins;  // "FILE[:config]"
   bool in_process = false;
+  std::vector<std::string> sources = {};  // to be compiled (build_cache.h)
+  std::string cflags = {};                // further words for the compiler
   // Files with declarations; "" for none.
   std::string dialect = {};
   std::string precision = {};
@@ -42,7 +44,9 @@ struct KernelSelection {
 
 struct SelectedKernels {
   std::vector<LibrarySpec> libraries;
-  std::vector<std::string> sources;  // per library: how a user names it
+  std::vector<std::string> names;  // per library: how a user names it, as
+                                   // arguments; "": a family
+  std::string declarations;  // " --dialect FILE ...": said for every kernel
   std::vector<KernelUnderTest> kernels;
   bool by_default = false;         // nothing was named: the default families
   std::vector<std::string> notes;  // families that are not on this platform
@@ -60,8 +64,8 @@ std::string unavailable_reason(Executor& executor, int kernel);
 ExecutorFactory executor_factory(const SelectedKernels& selected,
                                  bool in_process);
 
-// The arguments that name this kernel again: "--kernel scalar/plain" or
-// "--plugin ./libmine.so".
+// The arguments that name this kernel again: "--kernel scalar/plain",
+// "--plugin ./libmine.so" or "mine.cpp".
 std::string kernel_arguments(const SelectedKernels& selected,
                              const KernelUnderTest& kernel);
 

@@ -26,6 +26,10 @@ void add_selection(CLI::App& command, qkvet::KernelSelection& selection) {
       .add_option("--precision", selection.precision,
                   "File of precision fields, instead of the kernel's own")
       ->type_name("FILE");
+  command
+      .add_option("--cflags", selection.cflags,
+                  "Further words for the compiler of SOURCE")
+      ->type_name("FLAGS");
   command.add_flag("--in-process", selection.in_process,
                    "Run kernels in this process: for debuggers");
 }
@@ -40,8 +44,10 @@ CLI::App& add_list(CLI::App& app, qkvet::ListOptions& options) {
 
 CLI::App& add_check(CLI::App& app, qkvet::CheckOptions& options) {
   CLI::App& command = *app.add_subcommand(
-      "check", "Judge kernels; without --kernel or --plugin the built-in ones");
+      "check", "Judge kernels; if none is named, the built-in ones");
   add_selection(command, options.selection);
+  command.add_option("source", options.selection.sources,
+                     "Kernels to compile and judge: .c, .cpp, .cc, .cxx, .rs");
   command
       .add_option("-l,--law", options.laws, "Law, or a glob; may be repeated")
       ->type_name("LAW")
@@ -87,6 +93,8 @@ CLI::App& add_replay(CLI::App& app, qkvet::ReplayOptions& options) {
                   "A case as reports print it, or @FILE with one per line")
       ->required();
   add_selection(command, options.selection);
+  command.add_option("source", options.selection.sources,
+                     "Kernels to compile: .c, .cpp, .cc, .cxx, .rs");
   command.add_option("-l,--law", options.laws, "Law, or a glob")
       ->type_name("LAW")
       ->allow_extra_args(false);
@@ -94,6 +102,20 @@ CLI::App& add_replay(CLI::App& app, qkvet::ReplayOptions& options) {
       .add_option("--digest", options.digest,
                   "Eight hex digits: the inputs must be these")
       ->type_name("HEX");
+  return command;
+}
+
+CLI::App& add_new(CLI::App& app, qkvet::NewOptions& options) {
+  CLI::App& command = *app.add_subcommand(
+      "new", "Write a kernel that compiles and conforms, to make it yours");
+  command
+      .add_option("file", options.file, "Ends in .cpp, .cc, .cxx, .c or .rs")
+      ->required();
+  command
+      .add_option("-t,--template", options.kind,
+                  "plain: a function over contiguous f32; abi: the whole ABI; "
+                  "cache: a KV cache; rust")
+      ->type_name("NAME");
   return command;
 }
 
@@ -121,12 +143,14 @@ int main(int argc, char** argv) {
   qkvet::ListOptions list;
   qkvet::CheckOptions check;
   qkvet::ReplayOptions replay;
+  qkvet::NewOptions create;
   CLI::App& list_command = add_list(app, list);
   CLI::App& check_command = add_check(app, check);
+  const CLI::App& new_command = add_new(app, create);
   add_replay(app, replay);
   if (unknown_command(app, argc, argv))
     return qkvet::wrong_use("unknown command \"" + std::string(argv[1]) +
-                            "\"; allowed: list, check, replay");
+                            "\"; allowed: list, check, replay, new");
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
@@ -141,5 +165,6 @@ int main(int argc, char** argv) {
   }
   if (list_command.parsed()) return qkvet::run_list(list);
   if (check_command.parsed()) return qkvet::run_check(check);
+  if (new_command.parsed()) return qkvet::run_new(create);
   return qkvet::run_replay(replay);
 }

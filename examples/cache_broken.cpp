@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// cache.cpp without a mask inside of a step: every row of a step sees all
+// tokens that the step brought. Decoding token by token is right; a prompt is
+// not.
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+#include "qkvet/kernel.h"
+
+// ---- Memory and arithmetic --------------------------------------------------
+
+struct qkvet_cache {
+  int64_t H, Hkv, d, dv, capacity;
+  float scale;
+  std::vector<int64_t> tokens;  // [sequences] how many each holds
+  std::vector<float> k;         // [sequences, Hkv, capacity, d]
+  std::vector<float> v;         // [sequences, Hkv, capacity, dv]
+
+  bool has(int64_t sequence) const {
+    return sequence >= 0 && sequence < static_cast<int64_t>(tokens.size());
+  }
+  float* key(int64_t sequence, int64_t g, int64_t t) {
+    return k.data() + ((sequence * Hkv + g) * capacity + t) * d;
+  }
+  float* value(int64_t sequence, int64_t g, int64_t t) {
+    return v.data() + ((sequence * Hkv + g) * capacity + t) * dv;
+  }
+};
+
+namespace {
+
+// Element (0, h, t, c), by strides.
+float& at(const qkvet_tensor& tensor, int64_t h, int64_t t, int64_t c = 0) {
+  auto* data = reinterpret_cast<float*>(static_cast<char*>(tensor.data) +
+                                        tensor.byte_offset);
+  const int64_t index[] = {0, h, t, c};
+  for (int axis = 1; axis < tensor.ndim; ++axis)
+    if (tensor.shape[axis] > 1) data += index[axis] * tensor.strides[axis];
+  return *data;
+}
+
+void append(qkvet_cache& cache, const qkvet_cache_args& a) {
+  int64_t& tokens = cache.tokens[a.sequence];
+  for (int64_t t = 0; t < a.k.shape[2]; ++t, ++tokens)
+    for (int64_t g = 0; g < cache.Hkv; ++g) {
+      float* key = cache.key(a.sequence, g, tokens);
+      float* value = cache.value(a.sequence, g, tokens);
+      for (int64_t c = 0; c < cache.d; ++c) key[c] = at(a.k, g, t, c);
+      for (int64_t c = 0; c < cache.dv; ++c) value[c] = at(a.v, g, t, c);
+    }
+}
+
+// Row i of the step over the first `seen` tokens of the sequence.
+void attend_row(qkvet_cache& cache, const qkvet_cache_args& a, int64_t h,
+                int64_t i, int64_t seen) {
+  const int64_t g = h / (cache.H / cache.Hkv);
+  std::vector<float> p(seen);
+  float max = -INFINITY, sum = 0;
+  for (int64_t j = 0; j < seen; ++j) {
+    const float* key = cache.key(a.sequence, g, j);
+    for (int64_t c = 0; c < cache.d; ++c) p[j] += at(a.q, h, i, c) * key[c];
+    p[j] *= cache.scale;
+    max = std::fmax(max, p[j]);
+  }
+  for (float& weight : p) sum += weight = std::exp(weight - max);
+  for (int64_t c = 0; c < cache.dv; ++c) {
+    float value = 0;
+    for (int64_t j = 0; j < seen; ++j)
+      value += p[j] * cache.value(a.sequence, g, j)[c];
+    at(a.o, h, i, c) = value / sum;
+  }
+  if (a.lse.ndim != 0) at(a.lse, h, i) = max + std::log(sum);
+}
+
+// The rows of a step stand at the last positions of the sequence.
+void attend(qkvet_cache& cache, const qkvet_cache_args& a) {
+  const int64_t tokens = cache.tokens[a.sequence], Tq = a.q.shape[2];
+  for (int64_t h = 0; h < cache.H; ++h)
+    for (int64_t i = 0; i < Tq; ++i)
+      attend_row(cache, a, h, i, /*seen=*/tokens);
+}
+
+// ---- The functions of the table --------------------------------------------
+
+qkvet_status no(qkvet_text* why, const char* reason,
+                qkvet_status status = QKVET_INVALID_ARGUMENT) {
+  if (why != nullptr && why->data != nullptr && why->capacity > 0) {
+    std::strncpy(why->data, reason, why->capacity - 1);
+    why->data[why->capacity - 1] = '\0';
+  }
+  return status;
+}
+
+bool is_f32(qkvet_dtype dtype) {
+  return dtype.code == QKVET_DTYPE_FLOAT && dtype.bits == 32;
+}
+
+qkvet_status create(const qkvet_kernel*, qkvet_context*,
+                    const qkvet_cache_config* config, const qkvet_exec*,
+                    qkvet_cache** cache, qkvet_text* why) {
+  if (!is_f32(config->q) || !is_f32(config->kv) || !is_f32(config->o))
+    return no(why, "only f32 is supported", QKVET_UNSUPPORTED);
+  const float scale = config->scale_given
+                          ? config->scale
+                          : 1 / std::sqrt(static_cast<float>(config->d));
+  auto* made = new qkvet_cache{};
+  made->H = config->heads;
+  made->Hkv = config->kv_heads;
+  made->d = config->d;
+  made->dv = config->dv;
+  made->capacity = config->capacity;
+  made->scale = scale;
+  made->tokens.resize(config->sequences);
+  const int64_t slots = config->sequences * made->Hkv * made->capacity;
+  made->k.resize(slots * made->d);
+  made->v.resize(slots * made->dv);
+  *cache = made;
+  return QKVET_OK;
+}
+
+void destroy(const qkvet_kernel*, qkvet_cache* cache) { delete cache; }
+
+// Whether `t` is f32 [1, heads, rows, width]; width < 0: of rank 3.
+bool fits(const qkvet_tensor& t, int64_t heads, int64_t rows, int64_t width) {
+  return t.ndim == (width < 0 ? 3 : 4) && is_f32(t.dtype) && t.shape[0] == 1 &&
+         t.shape[1] == heads && t.shape[2] == rows &&
+         (width < 0 || t.shape[3] == width);
+}
+
+// A step that is refused leaves the cache as it was: everything is looked at
+// before anything is done.
+qkvet_status step(const qkvet_kernel*, qkvet_cache* cache,
+                  const qkvet_cache_args* args, const qkvet_exec*,
+                  qkvet_text* why) {
+  const qkvet_cache_args& a = *args;
+  if (!cache->has(a.sequence)) return no(why, "there is no such sequence");
+  const int64_t tokens = cache->tokens[a.sequence];
+  const bool appends = a.k.ndim != 0, attends = a.q.ndim != 0;
+  if (appends != (a.v.ndim != 0)) return no(why, "one of k and v is absent");
+  if (!appends && !attends) return no(why, "a step without k, v and q");
+  const int64_t added = a.k.ndim == 4 ? a.k.shape[2] : 0;
+  const int64_t Tq = a.q.ndim == 4 ? a.q.shape[2] : 0;
+  if (appends && (!fits(a.k, cache->Hkv, added, cache->d) ||
+                  !fits(a.v, cache->Hkv, added, cache->dv)))
+    return no(why, "k or v is not what the cache was made for");
+  if (attends &&
+      (!fits(a.q, cache->H, Tq, cache->d) ||
+       !fits(a.o, cache->H, Tq, cache->dv) ||
+       (a.lse.ndim != 0 && !fits(a.lse, cache->H, Tq, /*width=*/-1))))
+    return no(why, "q, o or lse is not what the cache was made for");
+  if (tokens + added > cache->capacity)
+    return no(why, "the sequence is full", QKVET_OUT_OF_MEMORY);
+  if (Tq > tokens + added)
+    return no(why, "more queries than the sequence holds");
+  if (appends) append(*cache, a);
+  if (attends) attend(*cache, a);
+  return QKVET_OK;
+}
+
+qkvet_status length(const qkvet_kernel*, qkvet_cache* cache, int64_t sequence,
+                    int64_t* tokens, qkvet_text* why) {
+  if (!cache->has(sequence)) return no(why, "there is no such sequence");
+  *tokens = cache->tokens[sequence];
+  return QKVET_OK;
+}
+
+qkvet_status truncate(const qkvet_kernel*, qkvet_cache* cache, int64_t sequence,
+                      int64_t tokens, qkvet_text* why) {
+  if (!cache->has(sequence)) return no(why, "there is no such sequence");
+  if (tokens < 0 || tokens > cache->tokens[sequence])
+    return no(why, "the sequence does not hold so many tokens");
+  cache->tokens[sequence] = tokens;
+  return QKVET_OK;
+}
+
+qkvet_status reset(const qkvet_kernel* self, qkvet_cache* cache,
+                   int64_t sequence, qkvet_text* why) {
+  return truncate(self, cache, sequence, 0, why);
+}
+
+// ---- What the library says of itself ---------------------------------------
+
+const qkvet_cache_table kTable = {sizeof(qkvet_cache_table),
+                                  /*options=*/0,
+                                  create,
+                                  destroy,
+                                  step,
+                                  length,
+                                  reset,
+                                  truncate};
+
+const qkvet_capabilities kCapabilities = [] {
+  qkvet_capabilities c{};
+  c.struct_size = sizeof c;
+  c.options = QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE |
+              QKVET_OPTION_LSE | QKVET_OPTION_GROUPED_HEADS |
+              QKVET_OPTION_VALUE_WIDTH;
+  c.flags = QKVET_FLAG_ALLOCATES;
+  return c;
+}();
+
+const qkvet_dialect kDialect = [] {
+  qkvet_dialect dialect{};
+  dialect.struct_size = sizeof dialect;
+  dialect.lse_base = QKVET_LSE_NATURAL;
+  return dialect;
+}();
+
+const qkvet_kernel kKernel = [] {
+  qkvet_kernel kernel{};
+  kernel.struct_size = sizeof kernel;
+  kernel.name = "cache_broken/slots";
+  kernel.description = "a KV cache in f32 with fixed slots";
+  kernel.source_file = __FILE__;
+  kernel.source_line = __LINE__;
+  kernel.capabilities = &kCapabilities;
+  kernel.dialect = &kDialect;
+  kernel.cache = &kTable;
+  return kernel;
+}();
+
+const qkvet_kernel* const kKernels[] = {&kKernel};
+
+}  // namespace
+
+extern "C" qkvet_status qkvet_open(const qkvet_host* host, const char* config,
+                                   qkvet_library* out, qkvet_text* why) {
+  if (host == nullptr || host->abi_major != QKVET_ABI_MAJOR)
+    return no(why, "another version of the ABI");
+  if (config != nullptr && config[0] != '\0')
+    return no(why, "takes no configuration");
+  if (out == nullptr || out->struct_size < sizeof *out)
+    return no(why, "the library struct is too small");
+  *out = {};
+  out->struct_size = sizeof *out;
+  out->abi_major = QKVET_ABI_MAJOR;
+  out->abi_minor = QKVET_ABI_MINOR;
+  out->name = "cache_broken";
+  out->kernel_count = 1;
+  out->kernels = kKernels;
+  return QKVET_OK;
+}
