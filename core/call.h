@@ -144,10 +144,10 @@ struct MemoryFault {
 
 struct CallOutcome {
   CallStatus status = CallStatus::kDone;
-  std::string text;          // the kernel's reason, or what the signal was
+  std::string text;           // the kernel's reason, or what the signal was
   bool asked_kernel = false;  // the kernel itself was reached
-  bool gave_reason = false;  // a kernel that says no: whether it says why
-  std::string output;        // last lines that a crashed kernel printed
+  bool gave_reason = false;   // a kernel that says no: whether it says why
+  std::string output;         // last lines that a crashed kernel printed
   std::optional<MemoryFault> fault;     // kFault: what the guard pages saw
   std::optional<MemoryFault> damage;    // a canary that was overwritten
   bool dirty_environment = false;       // MXCSR or rounding mode left changed

@@ -166,6 +166,7 @@ Case draw_attention(Draw& draw, const Law& law, const Scope& scope) {
                    : causal < 70 ? Causal::kTopLeft
                                  : Causal::kBottomRight;
   draw_scale(draw, value);
+  keep_to_declared(scope, value);
   apply_pins(scope, value);
   draw_data(draw, value);
   return law.fit(value);
@@ -184,6 +185,7 @@ Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
   value.story = draw_commands(draw, value.shape.B, value.capacity);
   fit_extents_to_story(value);
   draw_scale(draw, value);
+  keep_to_declared(scope, value);
   apply_pins(scope, value);
   draw_data(draw, value);
   return law.fit(value);
@@ -205,7 +207,6 @@ Case draw_layer(Draw& draw, const Law& law, const Scope& scope) {
     s.dv = draw.chance(50) ? s.d : draw.range(1, 8);
   }
   value.unbatched = draw.chance(25);
-  apply_pins(scope, value);
   if (draw.chance(50)) value.causal = Causal::kBottomRight;
   if (draw.chance(60)) value.biases = static_cast<uint8_t>(draw.range(1, 15));
   draw_scale(draw, value);
@@ -224,6 +225,10 @@ Case draw_layer(Draw& draw, const Law& law, const Scope& scope) {
   value.w = draw.of(kMatrices);
   if (draw.chance(50)) value.bias = {RecipeKind::kLattice, 0};
   value.seed = draw.bits() >> 44;
+  const bool model_follows = s.D == s.H * s.d;
+  keep_to_declared(scope, value);
+  if (model_follows) s.D = s.H * s.d;
+  apply_pins(scope, value);
   return law.fit(value);
 }
 

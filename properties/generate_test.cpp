@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "properties/runner.h"
 #include "properties/visibility.h"
 
 namespace qkvet {
@@ -148,6 +149,38 @@ TEST(Generate, BadPinsGetOneClearLine) {
     parse_pins(bad, &error);
     EXPECT_NE(error.find("allowed: B H"), std::string::npos) << bad << error;
   }
+}
+
+TEST(Generate, CasesKeepToWhatKernelsDeclare) {
+  KernelUnderTest kernel;
+  qkvet_capabilities& own = kernel.judged.info.capabilities;
+  own.options = QKVET_OPTION_CAUSAL_BOTTOM_RIGHT | QKVET_OPTION_DEFAULT_SCALE;
+  own.d = {16, 64, 8};
+  Scope scope;
+  keep_scope_to({kernel}, scope);
+  const Law& law = *find_law("agrees_with_oracle");
+  bool free_has_groups = false;
+  for (int64_t n = 1; n <= 200; ++n) {
+    const Case value = planned_case(law, 9, n, scope);
+    EXPECT_NE(value.causal, Causal::kTopLeft);
+    EXPECT_EQ(value.shape.H, value.shape.Hkv);
+    EXPECT_EQ(value.shape.Tq, value.shape.Tk);
+    EXPECT_EQ(value.shape.d, value.shape.dv);
+    EXPECT_FALSE(value.scale);
+    EXPECT_GE(value.shape.d, 16);
+    EXPECT_LE(value.shape.d, 64);
+    EXPECT_EQ(value.shape.d % 8, 0);
+    const Shape& free = planned_case(law, 9, n).shape;
+    free_has_groups |= free.Hkv < free.H;
+  }
+  EXPECT_TRUE(free_has_groups);  // the control
+  // Another kernel with more options widens the scope again.
+  KernelUnderTest wide = kernel;
+  wide.judged.info.capabilities.options = QKVET_OPTION_GROUPED_HEADS;
+  wide.judged.info.capabilities.d = {};
+  keep_scope_to({kernel, wide}, scope);
+  EXPECT_TRUE(scope.options & QKVET_OPTION_GROUPED_HEADS);
+  EXPECT_EQ(scope.d.multiple, 0);
 }
 
 }  // namespace

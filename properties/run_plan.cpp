@@ -23,6 +23,7 @@ Part part_of(const std::vector<KernelUnderTest>& kernels,
     part.numbers.push_back(i);
   }
   part.options = options;
+  keep_scope_to(part.kernels, part.options.scope);
   std::erase_if(part.options.laws, [subject](const Law* law) {
     return law->aim.subject != subject;
   });
@@ -61,6 +62,23 @@ bool takes_dtype(const KernelInfo& kernel, Dtype dtype) {
                               same_dtype(rule.kv, abi) &&
                               same_dtype(rule.o, abi);
                      });
+}
+
+void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
+  if (kernels.empty()) return;
+  const auto same = [](const qkvet_extent_rule& a, const qkvet_extent_rule& b) {
+    return a.min == b.min && a.max == b.max && a.multiple == b.multiple;
+  };
+  scope.options = 0;
+  const qkvet_capabilities& first = kernels[0].judged.info.capabilities;
+  scope.d = first.d;
+  scope.dv = first.dv;
+  for (const KernelUnderTest& kernel : kernels) {
+    const qkvet_capabilities& mine = kernel.judged.info.capabilities;
+    scope.options |= mine.options;
+    if (!same(mine.d, scope.d)) scope.d = {};
+    if (!same(mine.dv, scope.dv)) scope.dv = {};
+  }
 }
 
 std::vector<Dtype> declared_dtypes(

@@ -111,6 +111,10 @@ std::vector<Dtype> declared_dtypes(const std::vector<KernelUnderTest>& kernels);
 
 // Attention, caches and layers each have a plan of their own: a kernel is
 // judged by the laws about what it declares.
+// What the cases of these kernels may be like: their storage types, and the
+// options that some of them declares.
+void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope);
+
 RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
                    const ExecutorFactory& open, const RunOptions& options);
 

@@ -28,6 +28,16 @@ int64_t* extent_of(Case& value, std::string_view name) {
   return nullptr;
 }
 
+// The extent that the rule allows next to this one.
+int64_t nearest_allowed(int64_t extent, const qkvet_extent_rule& rule) {
+  const int64_t multiple = std::max<int64_t>(rule.multiple, 1);
+  const int64_t low = std::max<int64_t>(rule.min, 1);
+  extent = std::max(extent, low);
+  if (rule.max > 0) extent = std::min(extent, rule.max);
+  const int64_t up = (extent + multiple - 1) / multiple * multiple;
+  return rule.max > 0 && up > rule.max ? extent / multiple * multiple : up;
+}
+
 bool is_extent(std::string_view name) {
   constexpr std::string_view kNames[] = {"B", "H",  "Hkv", "Tq", "Tk",
                                          "d", "dv", "T",   "D",  "cap"};
@@ -36,6 +46,29 @@ bool is_extent(std::string_view name) {
 }
 
 }  // namespace
+
+void keep_to_declared(const Scope& scope, Case& value) {
+  const auto has = [&](uint64_t option) {
+    return (scope.options & option) != 0;
+  };
+  Shape& s = value.shape;
+  s.d = nearest_allowed(s.d, scope.d);
+  s.dv = nearest_allowed(s.dv, scope.dv);
+  if (!has(QKVET_OPTION_VALUE_WIDTH)) s.dv = s.d;
+  if (!has(QKVET_OPTION_GROUPED_HEADS)) s.Hkv = s.H;
+  if (!has(QKVET_OPTION_SCALE)) value.scale.reset();
+  if (!has(QKVET_OPTION_DEFAULT_SCALE) && !value.scale) value.scale = 1.0f;
+  if (value.subject() == Subject::kCache) return;
+  if (value.causal == Causal::kTopLeft && !has(QKVET_OPTION_CAUSAL_TOP_LEFT))
+    value.causal = Causal::kBottomRight;
+  if (value.causal == Causal::kBottomRight &&
+      !has(QKVET_OPTION_CAUSAL_BOTTOM_RIGHT))
+    value.causal =
+        has(QKVET_OPTION_CAUSAL_TOP_LEFT) ? Causal::kTopLeft : Causal::kNone;
+  if (value.subject() == Subject::kAttention &&
+      !has(QKVET_OPTION_CROSS_LENGTHS))
+    s.Tq = s.Tk;
+}
 
 std::vector<Pin> parse_pins(std::string_view text, std::string* error) {
   std::vector<Pin> pins;

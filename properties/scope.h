@@ -34,7 +34,16 @@ struct Scope {
   // half of the cases, the others share the rest.
   std::vector<Dtype> dtypes = {Dtype::kF32};
   std::vector<Pin> pins;
+  // QKVET_OPTION_*: cases keep to these, unless a law needs another. With one
+  // kernel, or several that agree, to their rules for d and dv as well.
+  uint64_t options = ~uint64_t{0};
+  qkvet_extent_rule d = {};
+  qkvet_extent_rule dv = {};
 };
+
+// Takes away what no kernel declares: masks, grouped heads, widths, lengths,
+// scales.
+void keep_to_declared(const Scope& scope, Case& value);
 
 // "d=72,Tk=64"; on failure *error is one line that names what is allowed.
 std::vector<Pin> parse_pins(std::string_view text, std::string* error);
