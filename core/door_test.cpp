@@ -259,7 +259,7 @@ TEST(Door, AFastMathLibraryDoesNotDisturbItsHost) {
   const FpEnvironment before = fp_environment();
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(handle, nullptr) << dlerror();
-  const bool disturbs = !(fp_environment() == before);
+  [[maybe_unused]] const bool disturbs = !(fp_environment() == before);
   restore_fp_environment(before);
   dlclose(handle);
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
