@@ -5,9 +5,10 @@
 
 namespace qkvet::impl {
 
-extern constinit const qkvet_kernel controls_bf16_p_normalised =
-    p_normalised_kernel<Storage::kBf16>(
-        "controls/bf16_p_normalised", "P normalised, then rounded to bf16",
-        {"impl/controls/bf16_p_normalised.cpp", __LINE__});
+extern constinit const qkvet_kernel controls_bf16_p_normalised = plain_kernel(
+    "controls/bf16_p_normalised", "P normalised, then rounded to bf16",
+    {"impl/controls/bf16_p_normalised.cpp", __LINE__},
+    &kNormalisedP<Storage::kBf16>, kRowForward<NormalisedP>,
+    kOneHalf<Storage::kBf16>);
 
 }  // namespace qkvet::impl

@@ -6,9 +6,10 @@
 namespace qkvet::impl {
 
 extern constinit const qkvet_kernel controls_bf16_sum_rounded =
-    sum_rounded_kernel<Storage::kBf16>(
-        "controls/bf16_sum_rounded",
-        "P rounded to bf16, denominator from rounded P",
-        {"impl/controls/bf16_sum_rounded.cpp", __LINE__});
+    plain_kernel("controls/bf16_sum_rounded",
+                 "P rounded to bf16, denominator from rounded P",
+                 {"impl/controls/bf16_sum_rounded.cpp", __LINE__},
+                 &kSumOfRoundedP<Storage::kBf16>, kRowForward<SumOfRoundedP>,
+                 kOneHalf<Storage::kBf16>);
 
 }  // namespace qkvet::impl

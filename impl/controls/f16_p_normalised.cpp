@@ -5,9 +5,10 @@
 
 namespace qkvet::impl {
 
-extern constinit const qkvet_kernel controls_f16_p_normalised =
-    p_normalised_kernel<Storage::kF16>(
-        "controls/f16_p_normalised", "P normalised, then rounded to f16",
-        {"impl/controls/f16_p_normalised.cpp", __LINE__});
+extern constinit const qkvet_kernel controls_f16_p_normalised = plain_kernel(
+    "controls/f16_p_normalised", "P normalised, then rounded to f16",
+    {"impl/controls/f16_p_normalised.cpp", __LINE__},
+    &kNormalisedP<Storage::kF16>, kRowForward<NormalisedP>,
+    kOneHalf<Storage::kF16>);
 
 }  // namespace qkvet::impl

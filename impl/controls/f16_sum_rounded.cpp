@@ -5,10 +5,10 @@
 
 namespace qkvet::impl {
 
-extern constinit const qkvet_kernel controls_f16_sum_rounded =
-    sum_rounded_kernel<Storage::kF16>(
-        "controls/f16_sum_rounded",
-        "P rounded to f16, denominator from rounded P",
-        {"impl/controls/f16_sum_rounded.cpp", __LINE__});
+extern constinit const qkvet_kernel controls_f16_sum_rounded = plain_kernel(
+    "controls/f16_sum_rounded", "P rounded to f16, denominator from rounded P",
+    {"impl/controls/f16_sum_rounded.cpp", __LINE__},
+    &kSumOfRoundedP<Storage::kF16>, kRowForward<SumOfRoundedP>,
+    kOneHalf<Storage::kF16>);
 
 }  // namespace qkvet::impl

@@ -79,22 +79,6 @@ inline constexpr qkvet_precision kNormalisedP = [] {
   return p;
 }();
 
-template <Storage kType>
-constexpr qkvet_kernel sum_rounded_kernel(const char* name,
-                                          const char* description,
-                                          Place place) {
-  return plain_kernel(name, description, place, &kSumOfRoundedP<kType>,
-                      kRowForward<SumOfRoundedP>, kOneHalf<kType>);
-}
-
-template <Storage kType>
-constexpr qkvet_kernel p_normalised_kernel(const char* name,
-                                           const char* description,
-                                           Place place) {
-  return plain_kernel(name, description, place, &kNormalisedP<kType>,
-                      kRowForward<NormalisedP>, kOneHalf<kType>);
-}
-
 }  // namespace qkvet::impl
 
 #endif  // QKVET_IMPL_CONTROLS_ROUNDED_P_H_
