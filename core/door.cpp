@@ -72,6 +72,14 @@ std::unique_ptr<Door> Door::open(const LibrarySpec& library,
 }
 
 std::string Door::load() {
+  std::string bad;
+  qkvet_open_function entry = library_.entry;
+  if (entry == nullptr) bad = find_entry(&entry);
+  if (bad.empty()) bad = enter(entry);
+  return bad.empty() ? read_kernels() : bad;
+}
+
+std::string Door::find_entry(qkvet_open_function* entry) {
   std::string bad = bad_file(library_.path);
   if (!bad.empty()) return bad;
   // Without a slash the loader would search the system's folders.
@@ -81,18 +89,17 @@ std::string Door::load() {
   // Threads of the library may outlive close(): its code stays mapped.
   handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle_ == nullptr) return loader_text(path);
-  void* entry = dlsym(handle_, "qkvet_open");
-  if (entry == nullptr) return "does not export qkvet_open";
-  bad = enter(entry);
-  return bad.empty() ? read_kernels() : bad;
+  void* symbol = dlsym(handle_, "qkvet_open");
+  if (symbol == nullptr) return "does not export qkvet_open";
+  *entry = reinterpret_cast<qkvet_open_function>(symbol);
+  return "";
 }
 
-std::string Door::enter(void* entry) {
-  const auto function = reinterpret_cast<qkvet_open_function>(entry);
+std::string Door::enter(qkvet_open_function entry) {
   table_.struct_size = sizeof table_;
   Reason reason;
   const qkvet_status status =
-      function(&host_.table(), library_.config.c_str(), &table_, reason.text());
+      entry(&host_.table(), library_.config.c_str(), &table_, reason.text());
   if (table_.abi_major != 0 && table_.abi_major != QKVET_ABI_MAJOR)
     return "is for ABI " + std::to_string(table_.abi_major) +
            ", this program speaks " + std::to_string(QKVET_ABI_MAJOR);

@@ -52,7 +52,8 @@ class Door {
 
   explicit Door(LibrarySpec library);
   std::string load();
-  std::string enter(void* entry);
+  std::string find_entry(qkvet_open_function* entry);
+  std::string enter(qkvet_open_function entry);
   std::string read_kernels();
   bool open_context(Kernel& kernel, CallReply* reply);
 

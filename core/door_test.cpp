@@ -127,6 +127,41 @@ TEST(Door, SanitizedLibrariesNeedASanitizedProgram) {
                               "neither");
 }
 
+// A library without a file: its kernel is never called here.
+qkvet_status linked_open(const qkvet_host*, const char* config,
+                         qkvet_library* out, qkvet_text*) {
+  if (*config != 0) return QKVET_INVALID_ARGUMENT;
+  static qkvet_capabilities capabilities{};
+  static qkvet_kernel kernel{};
+  static const qkvet_kernel* const kernels[] = {&kernel};
+  capabilities.struct_size = sizeof capabilities;
+  kernel.struct_size = sizeof kernel;
+  kernel.name = "linked/one";
+  kernel.description = "of this program";
+  kernel.capabilities = &capabilities;
+  kernel.forward = [](const qkvet_kernel*, qkvet_context*,
+                      const qkvet_forward_args*, const qkvet_exec*,
+                      qkvet_text*) -> qkvet_status { return QKVET_OK; };
+  out->abi_major = QKVET_ABI_MAJOR;
+  out->name = "linked";
+  out->kernel_count = 1;
+  out->kernels = kernels;
+  return QKVET_OK;
+}
+
+TEST(Door, LinkedLibrariesAreOpenedByTheirEntryInThisProcessOnly) {
+  const Opened opened = open_in_process({"linked", "", linked_open});
+  ASSERT_NE(opened.executor, nullptr) << opened.error;
+  ASSERT_EQ(opened.executor->kernels().size(), 1u);
+  EXPECT_EQ(opened.executor->kernels()[0].name, "linked/one");
+  EXPECT_EQ(open_in_process({"linked", "no", linked_open}).error,
+            "linked: qkvet_open() returned INVALID_ARGUMENT");
+  const Opened sandbox = open_sandbox({"linked", "", linked_open}, {});
+  EXPECT_EQ(sandbox.executor, nullptr);
+  EXPECT_EQ(sandbox.error,
+            "linked: is linked into this program: a worker cannot open it");
+}
+
 TEST(Door, ShorterStructsHaveAZeroTail) {
   std::string error;
   const auto door = Door::open({plugin("bad_short"), ""}, &error);

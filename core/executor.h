@@ -11,12 +11,15 @@
 
 #include "core/call.h"
 #include "core/kernel_info.h"
+#include "qkvet/kernel.h"
 
 namespace qkvet {
 
 struct LibrarySpec {
-  std::string path;    // of the shared library
+  std::string path;    // of the shared library; with an entry: its name
   std::string config;  // the text after "FILE:"
+  // Of a library that is linked into this program and so opened in it only.
+  qkvet_open_function entry = nullptr;
 };
 
 struct SandboxOptions {

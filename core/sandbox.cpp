@@ -348,6 +348,10 @@ WaitLimits Sandbox::limits_of(int32_t slot) const {
 }  // namespace
 
 Opened open_sandbox(const LibrarySpec& library, const SandboxOptions& options) {
+  if (library.entry != nullptr)
+    return {nullptr, library.path +
+                         ": is linked into this program: a worker cannot open "
+                         "it"};
   auto sandbox = std::make_unique<Sandbox>(library, options);
   std::string error = sandbox->open();
   if (!error.empty()) return {nullptr, std::move(error)};

@@ -52,7 +52,7 @@ bool may_hold(const Family& family, const std::string& glob) {
 }
 
 Opened open_library(const LibrarySpec& library, bool in_process) {
-  if (in_process) return open_in_process(library);
+  if (in_process || library.entry != nullptr) return open_in_process(library);
   SandboxOptions options;
   options.worker = worker_path();
   return open_sandbox(library, options);
@@ -227,6 +227,21 @@ SelectedKernels select_kernels(const KernelSelection& selection) {
     if (!globs.used[i])
       selected.error = "no kernel is named \"" + globs.globs[i] +
                        "\"; `qkvet list kernels` shows all";
+  return selected;
+}
+
+SelectedKernels select_linked(const LibrarySpec& library,
+                              const std::vector<std::string>& kernels) {
+  SelectedKernels selected;
+  Globs globs{kernels};
+  // Probed although it runs in this process: the laws that follow do so, too,
+  // and the verdict must be that of the same kernel in a worker.
+  add_library(selected, library, "", KernelSelection{},
+              [&](const KernelInfo& info) { return globs.accept(info.name); });
+  for (size_t i = 0; i < kernels.size() && selected.error.empty(); ++i)
+    if (!globs.used[i])
+      selected.error =
+          library.path + ": holds no kernel named \"" + kernels[i] + "\"";
   return selected;
 }
 

@@ -57,6 +57,10 @@ struct SelectedKernels {
 // undeclared is probed.
 SelectedKernels select_kernels(const KernelSelection& selection);
 
+// The same for a library that is linked into this program.
+SelectedKernels select_linked(const LibrarySpec& library,
+                              const std::vector<std::string>& kernels);
+
 // "" or why the kernel cannot run on this machine, found out by one tiny call.
 std::string unavailable_reason(Executor& executor, int kernel);
 

@@ -37,11 +37,13 @@ file(RENAME ${SCRATCH}/first "${prefix}")
 run(0 ${configure} -D QKVET_VERSION=${VERSION})
 run(0 ${CMAKE_COMMAND} --build ${build})
 run(0 ${CMAKE_CTEST_COMMAND} --test-dir ${build}
-  -R "^good|^Laws/Good" --no-tests=error)
+  -R "^good|Laws/Good" --no-tests=error)
 expect("good.all +\\.+ +Passed" "good.two +\\.+ +Passed"
   "good.streams +\\.+ +Passed"
   "Laws/Good.Holds/agrees_with_oracle +\\.+ +Passed"
   "Laws/Good.Holds/layer_agrees_with_oracle +\\.+\\*+Skipped"
+  "linked.Laws/Good.Holds/agrees_with_oracle +\\.+ +Passed"
+  "linked.Laws/Good.Holds/layer_agrees_with_oracle +\\.+\\*+Skipped"
   "100% tests passed")
 
 # The controls: what must fail does, and says why.
@@ -55,6 +57,12 @@ expect("broken.all +\\.+\\*+Failed"
   "Laws/Broken.Holds/layer_agrees_with_oracle +\\.+\\*+Skipped"
   "Laws/Missing.Holds/layer_agrees_with_oracle +\\.+\\*+Failed"
   "qkvet: no_such_file.so: no such file")
+run(8 ${CMAKE_CTEST_COMMAND} --test-dir ${build} --output-on-failure
+  -R "^linked.Laws/Broken.*(scale|layer_agrees)" --no-tests=error)
+expect("linked.Laws/Broken.Holds/scale_is_one_over_sqrt_d +\\.+\\*+Failed"
+  "FAIL  scale_is_one_over_sqrt_d +consumer/attention +attention.c"
+  "again +this test"
+  "linked.Laws/Broken.Holds/layer_agrees_with_oracle +\\.+\\*+Skipped")
 foreach(test good_all good_two broken_all)
   if(NOT EXISTS ${build}/${test}.junit.xml)
     message(FATAL_ERROR "${test}.junit.xml is missing")
@@ -65,6 +73,8 @@ endforeach()
 file(RENAME "${prefix}/bin/qkvet" "${prefix}/bin/away")
 run(1 ${build}/conformance --gtest_filter=*Good*)
 expect("Good.Holds/no_program" "cannot run .*qkvet: No such file")
+# Linked kernels need none.
+run(0 ${build}/linked --gtest_filter=*Good*)
 file(RENAME "${prefix}/bin/away" "${prefix}/bin/qkvet")
 
 foreach(mistake
