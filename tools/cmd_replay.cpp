@@ -57,7 +57,23 @@ std::string check_digest(const std::string& digest, const Case& value) {
              : "--digest " + digest + ": this case's inputs have " + actual;
 }
 
-// One case under one law, in the shape that reports are made of.
+void print_cell(const ReportInput& input, const KernelResult& kernel,
+                const Law& law, const ReplayCase& replayed) {
+  const Cell& cell = kernel.cells[0];
+  if (cell.failure) {
+    fmt::print("{}\n\n", failure_text(input, kernel, *cell.failure));
+    return;
+  }
+  fmt::print("{}{}  {}   {}   {}{}\n", replayed.where,
+             verdict_name(cell.verdict), law.id, kernel.kernel.judged.info.name,
+             to_string(replayed.value),
+             cell.verdict == Verdict::kPassed
+                 ? fmt::format("   error/bound {:.2g}", cell.worst_ratio)
+                 : "   " + cell.reason);
+}
+
+}  // namespace
+
 KernelResult replay_one(const Law& law, const Case& value,
                         const KernelUnderTest& kernel, Executor& executor,
                         TimeUse& time) {
@@ -92,23 +108,6 @@ KernelResult replay_one(const Law& law, const Case& value,
   }
   return {kernel, {std::move(cell)}};
 }
-
-void print_cell(const ReportInput& input, const KernelResult& kernel,
-                const Law& law, const ReplayCase& replayed) {
-  const Cell& cell = kernel.cells[0];
-  if (cell.failure) {
-    fmt::print("{}\n\n", failure_text(input, kernel, *cell.failure));
-    return;
-  }
-  fmt::print("{}{}  {}   {}   {}{}\n", replayed.where,
-             verdict_name(cell.verdict), law.id, kernel.kernel.judged.info.name,
-             to_string(replayed.value),
-             cell.verdict == Verdict::kPassed
-                 ? fmt::format("   error/bound {:.2g}", cell.worst_ratio)
-                 : "   " + cell.reason);
-}
-
-}  // namespace
 
 ExitCode run_replay(const ReplayOptions& options) {
   std::vector<ReplayCase> cases;

@@ -49,6 +49,11 @@ struct NewOptions {
 };
 ExitCode run_new(const NewOptions& options);
 
+// One case under one law, in the shape that reports are made of.
+KernelResult replay_one(const Law& law, const Case& value,
+                        const KernelUnderTest& kernel, Executor& executor,
+                        TimeUse& time);
+
 // One line on stderr, and kWrongUse.
 ExitCode wrong_use(const std::string& line);
 

@@ -30,7 +30,7 @@ TEST(Linked, ALawHoldsFailsOrIsSkipped) {
   EXPECT_EQ(failed.outcome, LawOutcome::kFails);
   for (const char* part :
        {"FAIL  scale_is_one_over_sqrt_d   consumer/attention   attention.c",
-        "again       this test", "error/bound"})
+        "again       this test, with .only(\"f32,B1,H1,", "error/bound"})
     EXPECT_NE(failed.text.find(part), std::string::npos) << failed.text;
   const auto skipped =
       judge_linked(Linked(broken_open).cases(60), "cache_length_grows");
@@ -51,11 +51,31 @@ TEST(Linked, ConfigAndKernelsCount) {
             "qkvet: the linked library: holds no kernel named \"mine/x\"\n");
 }
 
+TEST(Linked, TheCaseOfAReportFailsAgain) {
+  const auto failed = judge_linked(Linked(broken_open).cases(200), kScale);
+  const size_t from = failed.text.find(".only(\"") + 7;
+  const std::string text =
+      failed.text.substr(from, failed.text.find('"', from) - from);
+  const auto again = judge_linked(Linked(broken_open).only(text), kScale);
+  EXPECT_EQ(again.outcome, LawOutcome::kFails);
+  EXPECT_NE(again.text.find("case        " + text + "\n"), std::string::npos)
+      << again.text;
+  EXPECT_EQ(judge_linked(Linked(good_open).only(text), kScale).outcome,
+            LawOutcome::kHolds);
+  EXPECT_EQ(
+      judge_linked(Linked(good_open).only(text), "cache_length_grows").outcome,
+      LawOutcome::kSkipped);
+}
+
 TEST(Linked, WrongUseFailsInOneLine) {
   EXPECT_EQ(judge_linked(nullptr, kScale).text,
             "qkvet: the linked library has no entry\n");
   EXPECT_EQ(judge_linked(Linked(good_open).cases(0), kScale).text,
             "qkvet: a law needs at least one case\n");
+  EXPECT_EQ(judge_linked(Linked(good_open).only("f32,"), kScale).outcome,
+            LawOutcome::kFails);
+  EXPECT_EQ(judge_linked(good_open, "cache_*").text,
+            "qkvet: one law at a time\n");
   const auto unknown = judge_linked(good_open, "no_law");
   EXPECT_EQ(unknown.outcome, LawOutcome::kFails);
   EXPECT_EQ(unknown.text.rfind("qkvet: no law is named \"no_law\"", 0), 0u);

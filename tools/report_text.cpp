@@ -59,7 +59,8 @@ std::string headline(const KernelResult& kernel, const Failure& failure) {
 std::string replay_line(const ReportInput& input, const KernelResult& kernel,
                         const Failure& failure) {
   if (input.selected.libraries[kernel.kernel.library].entry != nullptr)
-    return "this test: its cases are the same in every run";
+    return fmt::format("this test, with .only(\"{}\") behind its entry",
+                       to_string(failure.smallest));
   return fmt::format("qkvet replay {} --law {} {}", to_string(failure.smallest),
                      failure.law->id,
                      kernel_arguments(input.selected, kernel.kernel));

@@ -42,6 +42,11 @@ class Linked {
     cases_ = count;
     return *this;
   }
+  // Instead of cases: one, as reports spell it. For debuggers.
+  Linked& only(const std::string& text) {
+    only_ = text;
+    return *this;
+  }
 
  private:
   friend LawResult judge_linked(const Linked& linked, const std::string& law);
@@ -49,6 +54,7 @@ class Linked {
   qkvet_open_function open_;
   std::string config_;
   std::vector<std::string> kernels_;
+  std::string only_;
   int64_t cases_ = Plugin::kDefaultCases;
 };
 
@@ -62,6 +68,7 @@ struct Request {
   const char* const* kernels;
   size_t kernel_count;
   int64_t cases;
+  const char* only;  // "": as many as `cases`
   const char* law;
   void (*say)(void* text, const char* all);  // called once, unless it holds
   void* text;
@@ -87,6 +94,7 @@ inline LawResult judge_linked(const Linked& linked, const std::string& law) {
   request.kernels = kernels.data();
   request.kernel_count = kernels.size();
   request.cases = linked.cases_;
+  request.only = linked.only_.c_str();
   request.law = law.c_str();
   request.text = &result.text;
   request.say = [](void* text, const char* all) {
