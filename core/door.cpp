@@ -73,26 +73,28 @@ std::unique_ptr<Door> Door::open(const LibrarySpec& library,
 
 std::string Door::load() {
   std::string bad;
-  qkvet_open_function entry = library_.entry;
-  if (entry == nullptr) bad = find_entry(&entry);
-  if (bad.empty()) bad = enter(entry);
+  const qkvet_open_function entry =
+      library_.entry != nullptr ? library_.entry : find_entry(&bad);
+  if (entry == nullptr) return bad;
+  bad = enter(entry);
   return bad.empty() ? read_kernels() : bad;
 }
 
-std::string Door::find_entry(qkvet_open_function* entry) {
-  std::string bad = bad_file(library_.path);
-  if (!bad.empty()) return bad;
+qkvet_open_function Door::find_entry(std::string* bad) {
+  *bad = bad_file(library_.path);
+  if (!bad->empty()) return nullptr;
   // Without a slash the loader would search the system's folders.
   const std::string path = library_.path.find('/') == std::string::npos
                                ? "./" + library_.path
                                : library_.path;
   // Threads of the library may outlive close(): its code stays mapped.
   handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (handle_ == nullptr) return loader_text(path);
-  void* symbol = dlsym(handle_, "qkvet_open");
-  if (symbol == nullptr) return "does not export qkvet_open";
-  *entry = reinterpret_cast<qkvet_open_function>(symbol);
-  return "";
+  void* entry = nullptr;
+  if (handle_ == nullptr)
+    *bad = loader_text(path);
+  else if (entry = dlsym(handle_, "qkvet_open"); entry == nullptr)
+    *bad = "does not export qkvet_open";
+  return reinterpret_cast<qkvet_open_function>(entry);
 }
 
 std::string Door::enter(qkvet_open_function entry) {

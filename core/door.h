@@ -52,7 +52,8 @@ class Door {
 
   explicit Door(LibrarySpec library);
   std::string load();
-  std::string find_entry(qkvet_open_function* entry);
+  // Null with what is wrong in *bad.
+  qkvet_open_function find_entry(std::string* bad);
   std::string enter(qkvet_open_function entry);
   std::string read_kernels();
   bool open_context(Kernel& kernel, CallReply* reply);
