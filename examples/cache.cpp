@@ -36,7 +36,7 @@ float& at(const qkvet_tensor& tensor, int64_t h, int64_t t, int64_t c = 0) {
   auto* data = reinterpret_cast<float*>(static_cast<char*>(tensor.data) +
                                         tensor.byte_offset);
   const int64_t index[] = {0, h, t, c};
-  for (int axis = 1; axis < tensor.ndim; ++axis)
+  for (int axis = 1; axis < 4 && axis < tensor.ndim; ++axis)
     if (tensor.shape[axis] > 1) data += index[axis] * tensor.strides[axis];
   return *data;
 }
