@@ -46,9 +46,12 @@ Shrunk shrink(const Law& law, const Case& value, const Judgement& judgement,
   Shrunk best{value, judgement};
   const bool slow = judgement.kind == FailureKind::kHang;
   const int limit = slow ? kMaxHangingTries : kMaxTries;
-  const auto simpler = [&law](const Case& from) {
-    return rc::shrinkable::shrinkRecur(from, [&law](const Case& c) {
-      return rc::seq::fromContainer(simpler_cases(law, c));
+  const auto simpler = [&law, &scope](const Case& from) {
+    return rc::shrinkable::shrinkRecur(from, [&law, &scope](const Case& c) {
+      std::vector<Case> cases = simpler_cases(law, c);
+      std::erase_if(
+          cases, [&scope](const Case& one) { return !keeps_pins(scope, one); });
+      return rc::seq::fromContainer(std::move(cases));
     });
   };
   rc::Seq<rc::Shrinkable<Case>> candidates = simpler(best.value).shrinks();
@@ -56,7 +59,6 @@ Shrunk shrink(const Law& law, const Case& value, const Judgement& judgement,
     const auto candidate = candidates.next();
     if (!candidate) break;
     const Case next = candidate->value();
-    if (!keeps_pins(scope, next)) continue;
     ++best.tries;
     Judgement verdict =
         check_case(law, next, kernel, index, executor, false, time);

@@ -61,7 +61,10 @@ std::optional<int32_t> code_of(std::span<const Word> words,
 
 std::string allowed_words(std::span<const Word> words) {
   std::string text = "allowed:";
-  for (const Word& word : words) text += std::string(" ") + word.word;
+  for (const Word& word : words) {
+    text += ' ';
+    text += word.word;
+  }
   return text;
 }
 
@@ -132,7 +135,10 @@ constexpr PrecisionField kPrecision[] = {
 template <class Fields>
 std::string names_of(const Fields& fields) {
   std::string text = "allowed:";
-  for (const auto& field : fields) text += std::string(" ") + field.name;
+  for (const auto& field : fields) {
+    text += ' ';
+    text += field.name;
+  }
   return text;
 }
 
