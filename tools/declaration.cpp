@@ -165,7 +165,9 @@ std::string read_fields(
             ? "\"" + std::string(text) + "\": write field = value"
             : set(trimmed(text.substr(0, equals)),
                   trimmed(text.substr(equals + 1)));
-    if (!wrong.empty()) return path + ":" + std::to_string(at) + ": " + wrong;
+    if (wrong.empty()) continue;
+    std::string place = path;
+    return place.append(":").append(std::to_string(at)).append(": ") + wrong;
   }
   return "";
 }
