@@ -101,8 +101,7 @@ void CaseWork::add_truth(Prepared& prepared) {
     problem.shape = value.shape;
     problem.causal = value.causal;
     problem.scale_given = value.scale.has_value();
-    problem.scale = value.scale ? static_cast<double>(*value.scale)
-                                : default_scale(value.shape.d);
+    problem.scale = scale_of(value);
     problem.q = prepared.inputs.q.data();
     problem.k = prepared.inputs.k.data();
     problem.v = prepared.inputs.v.data();

@@ -202,16 +202,21 @@ std::optional<Finding> compare_exactly(double actual, double expected,
   return finding;
 }
 
+double allowed_difference(double first, double second, double bounds,
+                          Dtype dtype) {
+  const auto size = [](double x) { return std::isnan(x) ? 0 : std::fabs(x); };
+  return bounds + unit_roundoff(dtype) * (size(first) + size(second)) +
+         2 * underflow_error(dtype);
+}
+
 std::optional<Finding> compare_two_ways(const TwoWays& pair,
                                         Judgement& judgement) {
   if (!(pair.bounds < std::numeric_limits<double>::infinity())) {
     ++judgement.vacuous;
     return std::nullopt;
   }
-  const double allowed = pair.bounds +
-                         unit_roundoff(pair.dtype) *
-                             (std::fabs(pair.first) + std::fabs(pair.second)) +
-                         2 * underflow_error(pair.dtype);
+  const double allowed =
+      allowed_difference(pair.first, pair.second, pair.bounds, pair.dtype);
   const double error = std::fabs(pair.first - pair.second);
   if (pair.reach > 0 && pair.bounds >= pair.reach)
     ++judgement.vacuous;

@@ -64,6 +64,9 @@ struct TwoWays {
   const char* first_name = "";  // "in the whole call"
   const char* second_name = "";
 };
+// How far the two may lie apart. NaN counts for nothing: it is near no number.
+double allowed_difference(double first, double second, double bounds,
+                          Dtype dtype);
 // A finding without a place, or nothing. Adds to `judgement`.
 std::optional<Finding> compare_two_ways(const TwoWays& pair,
                                         Judgement& judgement);

@@ -100,6 +100,33 @@ TEST(Compare, EmptyRowsFollowTheDialect) {
   EXPECT_EQ(element.judge(0).verdict, Verdict::kFailed);
 }
 
+// One number in two ways: NaN is near nothing, and what was allowed stays a
+// number that can be read.
+TEST(Compare, TwoWaysFailBeyondBothBoundsAndWithNaN) {
+  TwoWays pair{1, 1 + 0x1p-10, 0x1p-9, 0, Dtype::kF32, "here", "there"};
+  Judgement judgement;
+  EXPECT_FALSE(compare_two_ways(pair, judgement));
+  pair.bounds = 0x1p-12;
+  EXPECT_TRUE(compare_two_ways(pair, judgement));
+  pair.first = std::nan("");
+  const auto finding = compare_two_ways(pair, judgement);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->allowed.find("nan"), std::string::npos)
+      << finding->allowed;
+  EXPECT_EQ(judgement.compared, 3);
+}
+
+// Where both bounds together reach what any choice of keys could change, the
+// comparison could not have failed.
+TEST(Compare, TwoWaysCountWhatCouldNotFail) {
+  Judgement judgement;
+  compare_two_ways({1, 1, 0.5, 0.4, Dtype::kF32, "", ""}, judgement);
+  EXPECT_EQ(judgement.compared, 0);
+  EXPECT_EQ(judgement.vacuous, 1);
+  compare_two_ways({1, 1, 0.5, 0.6, Dtype::kF32, "", ""}, judgement);
+  EXPECT_EQ(judgement.compared, 1);
+}
+
 TEST(Compare, ElementsAreNamedByTheirIndices) {
   const Shape shape{2, 3, 3, 4, 5, 6, 7};
   EXPECT_EQ(element_name(TensorName::kO, shape, ((1 * 3 + 2) * 4 + 3) * 7 + 6),

@@ -113,6 +113,12 @@ inline bool wants_weights(const KernelInfo& kernel) {
   return kernel.has_option(QKVET_OPTION_WEIGHTS);
 }
 
+// The factor of q k^T that the case means.
+inline double scale_of(const Case& value) {
+  return value.scale ? static_cast<double>(*value.scale)
+                     : default_scale(value.shape.d);
+}
+
 // What the generator must provide for the law's precondition.
 struct Aim {
   Subject subject = Subject::kAttention;

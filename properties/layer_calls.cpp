@@ -27,8 +27,7 @@ LayerProblem layer_problem(const Case& value, const Inputs& inputs) {
   problem.shape = value.shape;
   problem.causal = value.causal;
   problem.scale_given = value.scale.has_value();
-  problem.scale = value.scale ? static_cast<double>(*value.scale)
-                              : default_scale(value.shape.d);
+  problem.scale = scale_of(value);
   problem.x = data(TensorName::kX);
   problem.w_q = data(TensorName::kWq);
   problem.w_k = data(TensorName::kWk);

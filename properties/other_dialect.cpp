@@ -2,6 +2,7 @@
 #include "properties/other_dialect.h"
 
 #include "properties/generate.h"
+#include "properties/shrink.h"
 
 namespace qkvet {
 namespace {
@@ -49,12 +50,9 @@ const Alternative kAlternatives[] = {
 std::optional<bool> agrees(const Alternative& alternative, const Case& value,
                            const JudgedKernel& kernel, int index,
                            Executor& executor, TimeUse& time) {
-  const Law& law = *find_law("agrees_with_oracle");
-  CaseWork work(law, value, /*with_twin=*/false, time, plain_forward,
-                alternative.reads);
-  if (work.settled(kernel)) return std::nullopt;
-  const std::vector<KernelCall> calls = work.calls_for(kernel);
-  const Judgement judgement = work.judge(kernel, executor.run(index, calls));
+  const Judgement judgement =
+      check_case(*find_law("agrees_with_oracle"), value, kernel, index,
+                 executor, /*with_twin=*/false, time, alternative.reads);
   if (judgement.verdict == Verdict::kFailed) return false;
   if (judgement.verdict != Verdict::kPassed || judgement.compared == 0)
     return std::nullopt;

@@ -19,14 +19,9 @@ namespace {
 // that 1 - w keeps its digits under every wrong scale that is looked for.
 constexpr double kAim = 2;
 
-double declared_scale(const Case& value) {
-  return value.scale ? static_cast<double>(*value.scale)
-                     : default_scale(value.shape.d);
-}
-
 // A power of two, so that g, g * 1 and the single product are exact.
 double raw_score(const Case& value) {
-  const double scale = std::fabs(declared_scale(value));
+  const double scale = std::fabs(scale_of(value));
   return std::exp2(std::nearbyint(std::log2(kAim / scale)));
 }
 
@@ -87,7 +82,7 @@ std::string looks_like(const Case& value, double effective) {
   };
   const auto d = static_cast<double>(value.shape.d);
   const double width = d * static_cast<double>(value.shape.H);
-  const double given = declared_scale(value);
+  const double given = scale_of(value);
   const Guess guesses[] = {
       {1 / std::sqrt(d), "1/sqrt(d): the given scale was ignored"},
       {1 / std::sqrt(width), "1/sqrt(D), D = H*d: the model width was used"},
@@ -110,7 +105,7 @@ std::string looks_like(const Case& value, double effective) {
 // w of every row, in every channel of o.
 std::vector<double> closed_formula(const Case& value) {
   const Shape& s = value.shape;
-  const double others = std::exp(-declared_scale(value) * raw_score(value));
+  const double others = std::exp(-scale_of(value) * raw_score(value));
   std::vector<double> out(static_cast<size_t>(s.o_elements()));
   for (size_t n = 0; n < out.size(); ++n) {
     const int64_t row = static_cast<int64_t>(n) / s.dv % s.Tq;

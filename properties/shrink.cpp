@@ -19,8 +19,8 @@ bool fails_alike(const Judgement& a, const Judgement& b) {
 
 Judgement check_case(const Law& law, const Case& value,
                      const JudgedKernel& kernel, int index, Executor& executor,
-                     bool with_twin, TimeUse& time) {
-  CaseWork work(law, value, with_twin, time);
+                     bool with_twin, TimeUse& time, Reading reading) {
+  CaseWork work(law, value, with_twin, time, plain_forward, reading);
   if (auto settled = work.settled(kernel)) return *settled;
   const std::vector<KernelCall> calls = work.calls_for(kernel);
   std::vector<CallOutcome> outcomes;

@@ -8,10 +8,11 @@
 
 namespace qkvet {
 
-// One case on one kernel. `with_twin` also puts the oracle on trial.
+// One case on one kernel. `with_twin` also puts the oracle on trial; `reading`
+// is how the oracle reads the case, if not as it stands.
 Judgement check_case(const Law& law, const Case& value,
                      const JudgedKernel& kernel, int index, Executor& executor,
-                     bool with_twin, TimeUse& time);
+                     bool with_twin, TimeUse& time, Reading reading = nullptr);
 
 // The law that a failing judgement is a failure of.
 const Law& failed_law(const Law& planned, const Judgement& judgement);

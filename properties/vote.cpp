@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-#include "core/half.h"
+#include "properties/compare.h"
 
 namespace qkvet {
 namespace {
@@ -19,9 +19,7 @@ bool near_each_other(const Ballot& a, const Ballot& b, Dtype dtype) {
   if (a.o.size() != b.o.size()) return false;
   for (size_t n = 0; n < a.o.size(); ++n) {
     const double allowed =
-        a.bound[n] + b.bound[n] +
-        unit_roundoff(dtype) * (std::fabs(a.o[n]) + std::fabs(b.o[n])) +
-        2 * underflow_error(dtype);
+        allowed_difference(a.o[n], b.o[n], a.bound[n] + b.bound[n], dtype);
     const bool both_nan = std::isnan(a.o[n]) && std::isnan(b.o[n]);
     if (!both_nan && !(std::fabs(a.o[n] - b.o[n]) <= allowed)) return false;
   }
