@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/dtype.h"
+#include "core/options.h"
 #include "core/recipe.h"
 #include "core/shape.h"
 #include "core/story.h"
@@ -49,6 +50,23 @@ struct Case {
   Shape shape;
   Causal causal = Causal::kNone;
   std::optional<float> scale;  // absent: left to the kernel
+
+  // Options of attention (core/options.h).
+  std::optional<Window> window;
+  Mask mask;
+  std::optional<Recipe> score_bias;  // added to the scaled scores
+  uint8_t score_bias_own = kOwnAll;
+  float softcap = 0;             // > 0: softcap * tanh(score / softcap)
+  std::optional<Recipe> sink;    // [H]: a logit that joins the denominator
+  std::optional<Recipe> slopes;  // [H]: ALiBi, score -= slope * distance
+  std::vector<int64_t> q_len;    // [B]; empty: all rows count
+  std::vector<int64_t> kv_len;   // [B]; empty: all keys count
+  // A packed batch, B = 1: where its members begin, and the end; or empty.
+  std::vector<int64_t> cu_q;  // [members + 1]
+  std::vector<int64_t> cu_k;  // [members + 1]
+  Layout layout = Layout::kBhtd;
+  uint8_t share = 0;  // kShareB, kShareH
+
   Recipe q, k, v;
   Recipe x, w, bias;       // of a layer: x, all four matrices, all biases
   uint8_t biases = 0;      // of a layer: which ones are given

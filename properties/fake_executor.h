@@ -81,14 +81,8 @@ class FakeExecutor : public Executor {
     const auto q = floats_as_doubles(call.q, s.q_elements());
     const auto k = floats_as_doubles(call.k, s.k_elements());
     const auto v = floats_as_doubles(call.v, s.v_elements());
-    Problem problem{
-        s,
-        call.causal,
-        call.scale ? static_cast<double>(*call.scale) : default_scale(s.d),
-        call.scale.has_value(),
-        q.data(),
-        k.data(),
-        v.data()};
+    Problem problem =
+        make_problem(s, call.causal, call.scale, q.data(), k.data(), v.data());
     if (question_) question_(call, problem);
     OracleOutput oracle = plain_forward(problem);
     CallOutcome outcome;

@@ -158,14 +158,8 @@ class FakeTables : public Executor {
                  token.v.begin() + (h + 1) * s.dv);
       }
     const auto q = floats_as_doubles(call.q, s.H * s.Tq * s.d);
-    Problem problem{
-        s,
-        Causal::kBottomRight,
-        call.scale ? static_cast<double>(*call.scale) : default_scale(s.d),
-        call.scale.has_value(),
-        q.data(),
-        k.data(),
-        v.data()};
+    Problem problem = make_problem(s, Causal::kBottomRight, call.scale,
+                                   q.data(), k.data(), v.data());
     spoil_.question(problem);
     const OracleOutput oracle = plain_forward(problem);
     outcome.o = doubles_as_floats(oracle.o);

@@ -6,8 +6,10 @@
 #define QKVET_REFERENCE_ORACLE_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "core/options.h"
 #include "core/shape.h"
 
 namespace qkvet {
@@ -23,10 +25,38 @@ struct Problem {
   const double* q = nullptr;  // [B,H,Tq,d]
   const double* k = nullptr;  // [B,Hkv,Tk,d]
   const double* v = nullptr;  // [B,Hkv,Tk,dv]
+
+  // Options (core/options.h); null or 0: absent. k and v may hold anything
+  // beyond the lengths, NaN as well.
+  std::optional<Window> window;
+  const uint8_t* mask = nullptr;    // [B,H,Tq,Tk], nonzero: attend
+  const double* bias = nullptr;     // [B,H,Tq,Tk], added to the scaled scores
+  const double* slopes = nullptr;   // [H], ALiBi: part of the bias
+  double softcap = 0;               // > 0: softcap * tanh(score / softcap)
+  const double* sink = nullptr;     // [H], a logit that joins the denominator
+  const int64_t* q_len = nullptr;   // [B]
+  const int64_t* kv_len = nullptr;  // [B]
+  // A packed batch, B = 1: member m has the rows cu_q[m] .. cu_q[m + 1] - 1.
+  int64_t members = 0;
+  const int64_t* cu_q = nullptr;  // [members + 1], ascending
+  const int64_t* cu_k = nullptr;  // [members + 1], ascending
+
+  // The dialect, as far as the definition depends on it.
+  bool softcap_after_bias = false;
+  bool sink_in_lse = true;
 };
+
+// OracleOutput::visible of a row beyond q_len, or in no packed member: nothing
+// is said about it.
+inline constexpr int64_t kRowNotCounted = -1;
 
 // 1/sqrt(d), what an absent scale means.
 double default_scale(int64_t d);
+
+// A call without options.
+Problem make_problem(const Shape& shape, Causal causal,
+                     std::optional<float> scale, const double* q,
+                     const double* k, const double* v);
 
 struct OracleOutput {
   std::vector<double> o;        // [B,H,Tq,dv]; NaN in rows without a key

@@ -10,6 +10,20 @@ double default_scale(int64_t d) {
   return 1.0 / std::sqrt(static_cast<double>(d));
 }
 
+Problem make_problem(const Shape& shape, Causal causal,
+                     std::optional<float> scale, const double* q,
+                     const double* k, const double* v) {
+  Problem problem;
+  problem.shape = shape;
+  problem.causal = causal;
+  problem.scale = scale ? static_cast<double>(*scale) : default_scale(shape.d);
+  problem.scale_given = scale.has_value();
+  problem.q = q;
+  problem.k = k;
+  problem.v = v;
+  return problem;
+}
+
 OracleOutput plain_forward(const Problem& problem) {
   return plain_forward_with<PlainSeams>(problem);
 }

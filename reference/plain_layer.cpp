@@ -23,13 +23,15 @@ LinearProblem projection_stage(const LayerProblem& problem, Projection which,
 
 Problem attention_stage(const LayerProblem& problem, const double* q,
                         const double* k, const double* v) {
-  return {problem.shape,
-          problem.causal,
-          problem.scale,
-          problem.scale_given,
-          q,
-          k,
-          v};
+  Problem stage;
+  stage.shape = problem.shape;
+  stage.causal = problem.causal;
+  stage.scale = problem.scale;
+  stage.scale_given = problem.scale_given;
+  stage.q = q;
+  stage.k = k;
+  stage.v = v;
+  return stage;
 }
 
 std::vector<double> split_heads(const Shape& shape, Projection which,

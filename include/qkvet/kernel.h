@@ -85,14 +85,17 @@ typedef struct qkvet_forward_args {
   int32_t causal;       /* QKVET_CAUSAL_* */
   int32_t has_window;   /* 0: the two fields below are not read */
   int64_t window_left;  /* keys to the left of the diagonal that stay visible,
-                           inclusive count; -1: all */
+                           inclusive count; -1: all. The diagonal of row i is
+                           key i with TOP_LEFT, key i + Tk - Tq otherwise,
+                           counted from each member's own lengths */
   int64_t window_right; /* the same to the right */
 
   qkvet_tensor mask;   /* [B, H, Tq, Tk] bool or uint8, nonzero = attend */
   qkvet_tensor bias;   /* [B, H, Tq, Tk] added to the scaled scores */
   float softcap;       /* > 0: softcap * tanh(score / softcap) */
   qkvet_tensor sink;   /* [H] a logit per head that joins the denominator */
-  qkvet_tensor slopes; /* [H] ALiBi: score -= slope * distance */
+  qkvet_tensor slopes; /* [H] ALiBi: score -= slope * distance from the
+                          diagonal, on either side */
 
   int32_t rope;             /* QKVET_ROPE_*, applied to q and k before q k^T */
   qkvet_tensor rope_cos;    /* [positions, d/2] */

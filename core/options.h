@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a caller can ask for beyond q, k, v, a causal rule and a scale.
+//
+// The diagonal of a batch member with Lq queries and Lk keys, which windows and
+// ALiBi count from: query i stands at key i for causal=tl, and at key
+// i + Lk - Lq otherwise. A pair (i, j) is visible if i < Lq, j < Lk, and the
+// causal rule, the window and the mask all allow it.
+#ifndef QKVET_CORE_OPTIONS_H_
+#define QKVET_CORE_OPTIONS_H_
+
+#include <cstdint>
+#include <optional>
+
+namespace qkvet {
+
+// Keys beside the diagonal that stay visible, inclusive counts; -1: all.
+struct Window {
+  int64_t left = -1;
+  int64_t right = -1;
+
+  friend bool operator==(const Window&, const Window&) = default;
+};
+
+// Which extents of [B,H,Tq,Tk] a mask or a bias has of its own; along the
+// others it is broadcast, with stride 0.
+enum : uint8_t { kOwnB = 1, kOwnH = 2, kOwnQ = 4, kOwnK = 8, kOwnAll = 15 };
+
+enum class MaskKind : uint8_t {
+  kNone,
+  kRandomN,    // a pair attends with a chance of N percent
+  kBandN,      // |i - j| <= N
+  kOnlyN,      // every row sees key N % Tk alone
+  kButN,       // every row sees all keys but N % Tk
+  kEmptyRowN,  // row N % Tq sees nothing, all others everything
+  kPaddingN    // the last N keys are hidden
+};
+inline constexpr int kMaskKindCount = 7;
+
+struct Mask {
+  MaskKind kind = MaskKind::kNone;
+  int64_t parameter = 0;  // the N of the names above
+  uint8_t own = kOwnAll;  // an extent that is broadcast counts as index 0
+
+  friend bool operator==(const Mask&, const Mask&) = default;
+};
+
+// How q, k, v and o lie in memory.
+enum class Layout : uint8_t {
+  kBhtd,    // contiguous [B,H,T,d]
+  kBthd,    // contiguous [B,T,H,d], seen as [B,H,T,d]
+  kPacked,  // the strides of one [B,T,H + 2 Hkv,d]; o as in kBthd
+  kGaps     // unused elements behind every row, head and member
+};
+inline constexpr int kLayoutCount = 4;
+
+// Along which extents k and v are the same, with stride 0.
+enum : uint8_t { kShareB = 1, kShareH = 2 };
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_OPTIONS_H_
