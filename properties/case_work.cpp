@@ -57,6 +57,21 @@ std::string not_judged_reason(const Case& value) {
   return "";
 }
 
+namespace {
+
+// Whether the case is one of the law's, its data apart, which the law makes
+// itself where it must.
+bool meets_precondition(const Law& law, const Case& value) {
+  Case fitted = law.fit(value);
+  for (const auto recipe :
+       {&Case::q, &Case::k, &Case::v, &Case::x, &Case::w, &Case::bias})
+    fitted.*recipe = value.*recipe;
+  fitted.set = value.set;
+  return fitted == value;
+}
+
+}  // namespace
+
 const Inputs& CaseWork::own_inputs() {
   if (!own_) own_ = make_inputs(value_);
   return *own_;
@@ -142,7 +157,16 @@ std::optional<Judgement> CaseWork::settled(const JudgedKernel& kernel) {
     judgement.reason = "the law is about something else than this case";
     return judgement;
   }
+  if (!meets_precondition(*law_, value_)) {
+    judgement.verdict = Verdict::kGaveUp;
+    judgement.reason = std::string("the law needs: ") + law_->precondition;
+    return judgement;
+  }
   const Plan plan = law_->plan(value_, kernel.info);
+  if (!plan.unsupported.empty()) {
+    judgement.reason = plan.unsupported;
+    return judgement;
+  }
   if (plan.not_applicable.empty()) return std::nullopt;
   judgement.verdict = Verdict::kGaveUp;
   judgement.reason = plan.not_applicable;
@@ -165,6 +189,7 @@ KernelCall CaseWork::call_for(const PlannedCall& planned) {
   call.want_weights = planned.want_weights;
   call.want_stages = planned.want_stages;
   call.placement = planned.placement;
+  call.threads = planned.threads;
   call.oracle_seconds = prepared.oracle_seconds;
   const auto bytes = [](const std::vector<std::byte>& tensor) {
     return tensor.empty() ? nullptr : tensor.data();

@@ -45,7 +45,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
     return plan;
   }
   if (kernel.has_flag(QKVET_FLAG_NONDETERMINISTIC)) {
-    plan.not_applicable = "the kernel declares itself nondeterministic";
+    plan.unsupported = "the kernel declares itself nondeterministic";
     return plan;
   }
   PlannedCall call;

@@ -42,13 +42,16 @@ struct PlannedCall {
   bool want_weights = false;
   bool want_stages = false;
   bool needs_truth = false;  // oracle and bound
+  int threads = 1;           // that the call may use
   Placement placement = Placement::kEnd;
 };
 
 struct Plan {
   std::vector<PlannedCall> calls;
-  // If the law says nothing about this case or kernel: one line why.
+  // If the law says nothing about this case: one line why.
   std::string not_applicable;
+  // If the kernel lacks what the law is about, or does not claim it.
+  std::string unsupported;
 };
 
 // The oracle's answer to one call, and the bound for the kernel's model.

@@ -10,20 +10,11 @@
 #include "core/half.h"
 #include "properties/compare.h"
 #include "properties/law.h"
+#include "properties/raw_score.h"
 #include "properties/visibility.h"
 
 namespace qkvet {
 namespace {
-
-// c g in natural log units: large enough that w moves with c, small enough
-// that 1 - w keeps its digits under every wrong scale that is looked for.
-constexpr double kAim = 2;
-
-// A power of two, so that g, g * 1 and the single product are exact.
-double raw_score(const Case& value) {
-  const double scale = std::fabs(scale_of(value));
-  return std::exp2(std::nearbyint(std::log2(kAim / scale)));
-}
 
 int64_t hot_channel(const Case& value) {
   return static_cast<int64_t>(value.seed %
@@ -62,8 +53,7 @@ Plan plan(const Case& value, const KernelInfo&) {
     plan.not_applicable = "no row sees two keys";
     return plan;
   }
-  const double g = raw_score(value);
-  if (!(g > 0x1p-100 && g < 0x1p100) || round_to(value.q_dtype, g) != g) {
+  if (!has_raw_score(value)) {
     plan.not_applicable = "the given scale leaves no room for a raw score";
     return plan;
   }

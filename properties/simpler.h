@@ -25,6 +25,8 @@ class Collector {
   void add(Change change, bool smaller = false) {
     Case candidate = origin_;
     change(candidate);
+    const Shape& heads = candidate.shape;
+    if (heads.Hkv < 1 || heads.H < 1 || heads.H % heads.Hkv != 0) return;
     candidate = law_.fit(candidate);
     drop_outside_values(candidate);
     if (smaller && size_of(candidate) >= size_of(origin_)) return;

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/call_pairs.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "core/half.h"
+#include "properties/compare.h"
+#include "properties/visibility.h"
+
+namespace qkvet {
+namespace {
+
+// One output of one call.
+struct Output {
+  std::vector<double> values;
+  const std::vector<double>* bound = nullptr;
+  const std::vector<double>* reach = nullptr;  // only of o
+  const Shape* shape = nullptr;
+  Dtype dtype = Dtype::kF32;
+  int64_t width = 1;
+
+  size_t index(const Element& at) const {
+    const Shape& s = *shape;
+    return static_cast<size_t>(((at.b * s.H + at.h) * s.Tq + at.i) * width +
+                               at.x);
+  }
+  double reach_at(size_t n) const { return reach != nullptr ? (*reach)[n] : 0; }
+};
+
+Output output_of(const JudgeInput& input, const CallView& call,
+                 TensorName tensor) {
+  Output out;
+  out.shape = &shape_of(input, call);
+  const CallOutcome& outcome = *call.outcome;
+  const Truth* truth = call.truth;
+  out.dtype = input.value.o_dtype;
+  switch (tensor) {
+    case TensorName::kLse:
+      out.dtype = lse_dtype(input.value.o_dtype);
+      out.values = as_doubles(outcome.lse, out.dtype);
+      if (truth != nullptr) out.bound = &truth->bound->lse;
+      break;
+    case TensorName::kWeights:
+      out.width = out.shape->Tk;
+      out.values = as_doubles(outcome.weights, out.dtype);
+      if (truth != nullptr) out.bound = &truth->bound->weights;
+      break;
+    default:
+      out.width = out.shape->dv;
+      out.values = as_doubles(outcome.o, out.dtype);
+      if (truth != nullptr) out.bound = &truth->bound->o;
+      if (truth != nullptr) out.reach = truth->reach;
+  }
+  return out;
+}
+
+Element element_at(TensorName tensor, const Output& out, int64_t n) {
+  const Shape& s = *out.shape;
+  const int64_t row = n / out.width;
+  return {tensor, row / s.Tq / s.H, row / s.Tq % s.H, row % s.Tq,
+          n % out.width};
+}
+
+bool same_bits(double a, double b) {
+  if (a == 0 && b == 0) return true;
+  if (std::isnan(a) && std::isnan(b)) return true;
+  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+}
+
+double offset_of(const CallPair& pair, const Element& at) {
+  return at.tensor == TensorName::kLse && pair.lse_offset ? pair.lse_offset(at)
+                                                          : 0;
+}
+
+// Hands every element of the first call that has a partner in the second to
+// `visit`, with both indices.
+template <class Visit>
+void walk(const JudgeInput& input, const CallPair& pair, TensorName tensor,
+          Judgement& judgement, Visit visit) {
+  const Output first = output_of(input, input.calls[pair.first], tensor);
+  const Output second = output_of(input, input.calls[pair.second], tensor);
+  if (first.values.empty() || second.values.empty()) return;
+  for (size_t n = 0; n < first.values.size(); ++n) {
+    const auto number = static_cast<int64_t>(n);
+    const Element from = element_at(tensor, first, number);
+    const std::optional<Element> to = pair.map ? pair.map(from) : from;
+    if (!to || !sees_a_key(input, from)) continue;
+    auto finding = visit(first, n, second, second.index(*to), from);
+    if (!finding) continue;
+    finding->where = element_name(tensor, *first.shape, number);
+    if (finding->looks.empty())
+      finding->looks = tensor == TensorName::kLse
+                           ? "lse is not the logarithm of the sum of "
+                             "exponentials of all scores"
+                           : pair.looks;
+    add_failure(judgement, std::move(*finding));
+  }
+}
+
+}  // namespace
+
+const Shape& shape_of(const JudgeInput& input, const CallView& call) {
+  return call.planned->variant ? call.planned->variant->shape
+                               : input.value.shape;
+}
+
+bool sees_a_key(const JudgeInput& input, const Element& element) {
+  return visible_keys(input.value, element.i) > 0;
+}
+
+void compare_bit_for_bit(const JudgeInput& input, const CallPair& pair,
+                         std::initializer_list<TensorName> tensors,
+                         Judgement& judgement) {
+  const auto visit = [&](const Output& first, size_t n, const Output& second,
+                         size_t m,
+                         const Element& at) -> std::optional<Finding> {
+    const double factor = at.tensor == TensorName::kO ? pair.factor : 1;
+    const double expected = first.values[n] * factor;
+    ++judgement.compared;
+    if (same_bits(expected, second.values[m])) return std::nullopt;
+    Finding finding;
+    finding.expected =
+        number_text(expected, first.dtype) + " (" + pair.first_name + ")";
+    finding.actual = number_text(second.values[m], first.dtype) + " (" +
+                     pair.second_name + ")";
+    finding.allowed = "the same bits";
+    return finding;
+  };
+  for (const TensorName tensor : tensors)
+    walk(input, pair, tensor, judgement, visit);
+}
+
+void compare_within_bounds(const JudgeInput& input, const CallPair& pair,
+                           std::initializer_list<TensorName> tensors,
+                           Judgement& judgement) {
+  const auto visit = [&](const Output& first, size_t n, const Output& second,
+                         size_t m, const Element& at) {
+    const double offset = offset_of(pair, at);
+    // The stored number was rounded before the offset came on top.
+    const double rounding = unit_roundoff(first.dtype) * std::fabs(offset);
+    return compare_two_ways({second.values[m] - offset, first.values[n],
+                             (*first.bound)[n] + (*second.bound)[m] + rounding,
+                             std::max(first.reach_at(n), second.reach_at(m)),
+                             first.dtype, pair.second_name, pair.first_name},
+                            judgement);
+  };
+  for (const TensorName tensor : tensors)
+    walk(input, pair, tensor, judgement, visit);
+}
+
+std::string nondeterministic_reason(const KernelInfo& kernel) {
+  return kernel.has_flag(QKVET_FLAG_NONDETERMINISTIC)
+             ? "the kernel declares itself nondeterministic"
+             : "";
+}
+
+}  // namespace qkvet

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two calls that must agree: bit for bit, or each within its own bound.
+#ifndef QKVET_PROPERTIES_CALL_PAIRS_H_
+#define QKVET_PROPERTIES_CALL_PAIRS_H_
+
+#include <functional>
+#include <initializer_list>
+
+#include "properties/law.h"
+
+namespace qkvet {
+
+// An element of o [B,H,Tq,dv], lse [B,H,Tq] or weights [B,H,Tq,Tk]; x is the
+// column of o, the key of weights, and 0 for lse.
+struct Element {
+  TensorName tensor = TensorName::kO;
+  int64_t b = 0, h = 0, i = 0, x = 0;
+};
+
+// Where an element of the first call is found in the second; nothing: nowhere.
+using ElementMap = std::function<std::optional<Element>(const Element&)>;
+
+struct CallPair {
+  size_t first = 0;
+  size_t second = 1;
+  const char* first_name = "";   // "in one call"
+  const char* second_name = "";  // "in the other order"
+  ElementMap map = nullptr;      // null: the same place
+  double factor = 1;             // o of the second is this times the first's
+  // lse of the second lies above the first's by this; null: 0.
+  std::function<double(const Element&)> lse_offset = nullptr;
+  const char* looks = "";
+};
+
+// The shape that a call had.
+const Shape& shape_of(const JudgeInput& input, const CallView& call);
+
+// Whether the row sees a key; the dialect speaks of those that see none. Needs
+// no truth: asks the visibility of this floor.
+bool sees_a_key(const JudgeInput& input, const Element& element);
+
+// Bit for bit; zeros of both signs are equal, and so are NaNs. Rows without a
+// key are left out.
+void compare_bit_for_bit(const JudgeInput& input, const CallPair& pair,
+                         std::initializer_list<TensorName> tensors,
+                         Judgement& judgement);
+
+// Each within its own bound: both calls need their truth.
+void compare_within_bounds(const JudgeInput& input, const CallPair& pair,
+                           std::initializer_list<TensorName> tensors,
+                           Judgement& judgement);
+
+// "" or why nothing bitwise can be asked of the kernel.
+std::string nondeterministic_reason(const KernelInfo& kernel);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_CALL_PAIRS_H_

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "properties/compare.h"
+#include "properties/fit.h"
+#include "properties/law.h"
+#include "properties/visibility.h"
+
+namespace qkvet {
+namespace {
+
+// Zeros and ones, so that all sums are exact: ones in column 0, and in column c
+// at every key of a residue class. A single column holds the odd keys.
+double value_at(const Shape& s, int64_t j, int64_t c) {
+  if (s.dv == 1) return static_cast<double>(j % 2);
+  return c == 0 || j % (s.dv - 1) == c - 1 ? 1 : 0;
+}
+
+void zeros_and_ones(const Case& value, int64_t, Inputs& inputs) {
+  const Shape& s = value.shape;
+  for (double& x : inputs.q) x = std::isnan(x) ? x : 0;
+  for (size_t n = 0; n < inputs.v.size(); ++n) {
+    const auto at = static_cast<int64_t>(n);
+    double& v = inputs.v[n];
+    if (!std::isnan(v)) v = value_at(s, at / s.dv % s.Tk, at % s.dv);
+  }
+}
+
+Case fit(Case value) {
+  value = with_plain_scores(std::move(value));
+  value.q = make_recipe(RecipeKind::kZero);
+  value.v = make_recipe(RecipeKind::kCount);
+  value.set.clear();
+  return value;
+}
+
+Plan plan(const Case&, const KernelInfo&) {
+  Plan plan;
+  PlannedCall call;
+  call.edit = zeros_and_ones;
+  call.needs_truth = true;
+  plan.calls.push_back(call);
+  return plan;
+}
+
+// The share of ones among the keys that each row sees.
+std::vector<double> closed_formula(const Case& value) {
+  const Shape& s = value.shape;
+  std::vector<double> out(static_cast<size_t>(s.o_elements()));
+  for (size_t n = 0; n < out.size(); ++n) {
+    const auto at = static_cast<int64_t>(n);
+    double ones = 0, keys = 0;
+    for (int64_t j = 0; j < visible_keys(value, at / s.dv % s.Tq); ++j) {
+      ones += value_at(s, j, at % s.dv);
+      keys += 1;
+    }
+    out[n] = ones / keys;
+  }
+  return out;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  compare_with_known(input, input.calls[0], closed_formula(input.value),
+                     judgement);
+  if (judgement.finding)
+    judgement.finding->looks = "a key was lost, or counted more than once";
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law every_key_counts_once{
+    "every_key_counts_once",
+    "Every key counts once: with equal scores an output is the share of "
+    "ones among the keys that the row sees.",
+    "o[i,c] = sum_j v[j,c] / n(i), q = 0, v in {0, 1}",
+    "plain scores",
+    "exp(0) = 1 for every key: numerator and denominator count.",
+    "Whole numbers below 2^24 add up exactly in any order; only the "
+    "division rounds.",
+    "(b) one key among 131,072 shows, (d) it needs no oracle",
+    Aim{.free_v = false},
+    fit,
+    plan,
+    judge};
+
+}  // namespace qkvet

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "properties/compare.h"
+#include "properties/fit.h"
+#include "properties/law.h"
+#include "properties/visibility.h"
+
+namespace qkvet {
+namespace {
+
+void zero_queries(const Case&, int64_t, Inputs& inputs) {
+  for (double& x : inputs.q) x = std::isnan(x) ? x : 0;
+}
+
+Case fit(Case value) {
+  value = with_plain_scores(std::move(value));
+  value.q = make_recipe(RecipeKind::kZero);
+  return without_set_values(std::move(value), TensorName::kQ);
+}
+
+Plan plan(const Case&, const KernelInfo& kernel) {
+  Plan plan;
+  if (!wants_lse(kernel)) plan.unsupported = "lse is not returned";
+  PlannedCall call;
+  call.edit = zero_queries;
+  call.want_lse = true;
+  call.needs_truth = true;
+  plan.calls.push_back(call);
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  const Shape& s = input.value.shape;
+  const CallView& call = input.calls[0];
+  const Dtype dtype = lse_dtype(input.value.o_dtype);
+  const std::vector<double> lse = as_doubles(call.outcome->lse, dtype);
+  for (size_t n = 0; n < lse.size(); ++n) {
+    const auto at = static_cast<int64_t>(n);
+    const int64_t keys = visible_keys(input.value, at % s.Tq);
+    if (keys == 0) continue;  // the dialect's
+    auto finding =
+        compare_with_bound({lse[n], std::log(static_cast<double>(keys)),
+                            call.truth->bound->lse[n], 0, dtype},
+                           judgement);
+    if (!finding) continue;
+    finding->where = element_name(TensorName::kLse, s, at);
+    finding->looks = number_text(std::exp(lse[n]), Dtype::kF32) +
+                     " keys where the row sees " + std::to_string(keys);
+    add_failure(judgement, std::move(*finding));
+  }
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law lse_counts_equal_keys{
+    "lse_counts_equal_keys",
+    "With equal scores lse is the logarithm of the number of keys.",
+    "lse[i] = ln n(i), q = 0",
+    "lse is returned; plain scores",
+    "A sum of n times exp(0) is n.",
+    "The sum is exact; only the logarithm rounds.",
+    "(b) its bound is the logarithm's own error, (d) it needs no oracle",
+    Aim{},
+    fit,
+    plan,
+    judge};
+
+}  // namespace qkvet

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <limits>
+
+#include "properties/call_pairs.h"
+#include "properties/fit.h"
+
+namespace qkvet {
+namespace {
+
+struct Place {
+  int64_t b = 0, kv = 0, j = 0, c = 0;
+};
+
+Place place_of(const Case& value) {
+  const Shape& s = value.shape;
+  const auto seed = static_cast<int64_t>(value.seed >> 1);
+  return {seed % s.B, seed % s.Hkv, seed % s.Tk, seed % s.d};
+}
+
+// One element of k: of every row that sees its key, only NaN is known.
+void put_nan(const Case& value, int64_t, Inputs& inputs) {
+  const Shape& s = value.shape;
+  const Place at = place_of(value);
+  const int64_t row = (at.b * s.Hkv + at.kv) * s.Tk + at.j;
+  inputs.k[static_cast<size_t>(row * s.d + at.c)] =
+      std::numeric_limits<double>::quiet_NaN();
+}
+
+Case fit(Case value) {
+  value.share = 0;
+  if (value.shape.B >= 2) return value;
+  return with_two_kv_heads(std::move(value));
+}
+
+Plan plan(const Case&, const KernelInfo& kernel) {
+  Plan plan;
+  plan.unsupported = nondeterministic_reason(kernel);
+  PlannedCall call;
+  call.want_lse = wants_lse(kernel);
+  plan.calls.push_back(call);
+  call.edit = put_nan;
+  plan.calls.push_back(call);
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  const Place nan = place_of(input.value);
+  const int64_t group = input.value.shape.group();
+  CallPair pair;
+  pair.first_name = "before";
+  pair.second_name = "with a NaN in a key of another head or member";
+  pair.map = [&](const Element& at) {
+    return at.b == nan.b && at.h / group == nan.kv ? std::nullopt
+                                                   : std::optional(at);
+  };
+  pair.looks = "a NaN spreads over its head's border";
+  compare_bit_for_bit(input, pair, {TensorName::kO, TensorName::kLse},
+                      judgement);
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law nan_stays_in_its_head{
+    "nan_stays_in_its_head",
+    "A NaN stays in its head: all other heads and members are the same, "
+    "bit for bit.",
+    "o[b,h] = f(q[b,h], k[b,h / group], v[b,h / group])",
+    "two heads or members; a deterministic kernel",
+    "The other heads do not occur in the formula of a head.",
+    "The same operations on the same numbers give the same bits.",
+    "(a) it is bitwise, (c) it reaches what is multiplied by zero",
+    Aim{},
+    fit,
+    plan,
+    judge};
+
+}  // namespace qkvet

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/call_pairs.h"
+#include "properties/fit.h"
+#include "properties/other_data.h"
+
+namespace qkvet {
+namespace {
+
+int64_t kept_one(const Case& value) {
+  return static_cast<int64_t>(value.seed) % value.shape.Hkv;
+}
+
+void other_data(const Case& value, int64_t, Inputs& inputs) {
+  const int64_t kept = kept_one(value);
+  put_other_data(
+      value, [&](int64_t, int64_t kv) { return kv != kept; }, inputs);
+}
+
+Case fit(Case value) {
+  value.share &= static_cast<uint8_t>(~kShareH);
+  return with_two_kv_heads(std::move(value));
+}
+
+Plan plan(const Case&, const KernelInfo& kernel) {
+  Plan plan;
+  plan.unsupported = nondeterministic_reason(kernel);
+  PlannedCall call;
+  call.want_lse = wants_lse(kernel);
+  plan.calls.push_back(call);
+  call.edit = other_data;
+  plan.calls.push_back(call);
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  const int64_t kept = kept_one(input.value);
+  CallPair pair;
+  pair.first_name = "before";
+  pair.second_name = "after the others changed";
+  pair.map = [&](const Element& at) {
+    return at.h / input.value.shape.group() == kept ? std::optional(at)
+                                                    : std::nullopt;
+  };
+  pair.looks = "data of another head reaches this one";
+  compare_bit_for_bit(input, pair, {TensorName::kO, TensorName::kLse},
+                      judgement);
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law other_heads_change_nothing{
+    "other_heads_change_nothing",
+    "Other heads change nothing: other data in all other key/value heads "
+    "and their query heads leaves a head's output the same, bit for bit.",
+    "o[h] = f(q[h], k[h / group], v[h / group])",
+    "two key/value heads; a deterministic kernel",
+    "The other heads do not occur in the formula of a head.",
+    "The same operations on the same numbers give the same bits.",
+    "(a) it is bitwise, (d) it needs no oracle",
+    Aim{},
+    fit,
+    plan,
+    judge};
+
+}  // namespace qkvet

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/call_pairs.h"
+#include "properties/fit.h"
+#include "properties/other_data.h"
+
+namespace qkvet {
+namespace {
+
+int64_t kept_one(const Case& value) {
+  return static_cast<int64_t>(value.seed) % value.shape.B;
+}
+
+void other_data(const Case& value, int64_t, Inputs& inputs) {
+  const int64_t kept = kept_one(value);
+  put_other_data(
+      value, [&](int64_t b, int64_t) { return b != kept; }, inputs);
+}
+
+Case fit(Case value) {
+  value.share &= static_cast<uint8_t>(~kShareB);
+  return with_two_members(std::move(value));
+}
+
+Plan plan(const Case&, const KernelInfo& kernel) {
+  Plan plan;
+  plan.unsupported = nondeterministic_reason(kernel);
+  PlannedCall call;
+  call.want_lse = wants_lse(kernel);
+  plan.calls.push_back(call);
+  call.edit = other_data;
+  plan.calls.push_back(call);
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  const int64_t kept = kept_one(input.value);
+  CallPair pair;
+  pair.first_name = "before";
+  pair.second_name = "after the others changed";
+  pair.map = [&](const Element& at) {
+    return at.b == kept ? std::optional(at) : std::nullopt;
+  };
+  pair.looks = "data of another batch member reaches this one";
+  compare_bit_for_bit(input, pair, {TensorName::kO, TensorName::kLse},
+                      judgement);
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law other_members_change_nothing{
+    "other_members_change_nothing",
+    "Batch mates change nothing: other data in all other members leaves "
+    "a member's output the same, bit for bit.",
+    "o[b] = f(q[b], k[b], v[b])",
+    "two batch members; a deterministic kernel",
+    "The other members do not occur in the formula of a member.",
+    "The same operations on the same numbers give the same bits.",
+    "(a) it is bitwise, (d) it needs no oracle",
+    Aim{},
+    fit,
+    plan,
+    judge};
+
+}  // namespace qkvet

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include "properties/call_pairs.h"
+
+namespace qkvet {
+namespace {
+
+int64_t kept_row(const Case& value) {
+  return static_cast<int64_t>(value.seed) % value.shape.Tq;
+}
+
+void other_queries(const Case& value, int64_t, Inputs& inputs) {
+  const Recipe recipe{RecipeKind::kLargeN, 3};
+  const Shape& s = value.shape;
+  double* at = inputs.q.data();
+  for (int64_t b = 0; b < s.B; ++b)
+    for (int64_t h = 0; h < s.H; ++h)
+      for (int64_t i = 0; i < s.Tq; ++i, at += s.d)
+        if (i != kept_row(value) && !std::isnan(*at))
+          recipe_row(recipe, ~value.seed, TensorName::kQ, b, h, i,
+                     {at, static_cast<size_t>(s.d)});
+}
+
+Case fit(Case value) {
+  value.shape.Tq = std::max<int64_t>(value.shape.Tq, 2);
+  return value;
+}
+
+Plan plan(const Case&, const KernelInfo& kernel) {
+  Plan plan;
+  plan.unsupported = nondeterministic_reason(kernel);
+  PlannedCall call;
+  call.want_lse = wants_lse(kernel);
+  call.needs_truth = true;
+  plan.calls.push_back(call);
+  call.edit = other_queries;
+  plan.calls.push_back(call);
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  CallPair pair;
+  pair.first_name = "before";
+  pair.second_name = "after the other queries changed";
+  pair.map = [&](const Element& at) {
+    return at.i == kept_row(input.value) ? std::optional(at) : std::nullopt;
+  };
+  pair.looks = "another query row reaches this one";
+  // A tile may rescale all its rows when one of them needs it.
+  if (input.kernel.has_flag(QKVET_FLAG_ROW_INVARIANT))
+    compare_bit_for_bit(input, pair, {TensorName::kO, TensorName::kLse},
+                        judgement);
+  else
+    compare_within_bounds(input, pair, {TensorName::kO, TensorName::kLse},
+                          judgement);
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law other_rows_change_nothing{
+    "other_rows_change_nothing",
+    "Other query rows change nothing: a row's output is its own.",
+    "o[i] = f(q[i], k, v)",
+    "two query rows",
+    "The other queries do not occur in the formula of a row.",
+    "Bit for bit where the kernel declares row_invariant; else each side "
+    "within its own bound.",
+    "(d) it needs no oracle: rows of one tile share its maximum only by "
+    "mistake",
+    Aim{},
+    fit,
+    plan,
+    judge};
+
+}  // namespace qkvet

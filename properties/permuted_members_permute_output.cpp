@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "properties/call_pairs.h"
+#include "properties/fit.h"
+
+namespace qkvet {
+namespace {
+
+int64_t place_of(const Case& value, int64_t b) {
+  return (b + 1) % value.shape.B;
+}
+
+void rotate_members(const Case& value, int64_t, Inputs& inputs) {
+  for (std::vector<double>* tensor : {&inputs.q, &inputs.k, &inputs.v}) {
+    // One member to the back moves all others one to the front.
+    const auto size = static_cast<ptrdiff_t>(tensor->size()) / value.shape.B;
+    std::rotate(tensor->begin(), tensor->end() - size, tensor->end());
+  }
+}
+
+// What belongs to a member by its number stays behind.
+Case fit(Case value) {
+  value.q_len.clear();
+  value.kv_len.clear();
+  value.cu_q.clear();
+  value.cu_k.clear();
+  value.mask.own &= static_cast<uint8_t>(~kOwnB);
+  value.score_bias_own &= static_cast<uint8_t>(~kOwnB);
+  if (value.mask.own == 0) value.mask = {};
+  if (value.score_bias_own == 0) value.score_bias.reset();
+  if (value.mask.kind == MaskKind::kNone) value.mask = {};
+  if (!value.score_bias) value.score_bias_own = kOwnAll;
+  value.share &= static_cast<uint8_t>(~kShareB);
+  value.shape.B = std::max<int64_t>(value.shape.B, 2);
+  return value;
+}
+
+Plan plan(const Case&, const KernelInfo& kernel) {
+  Plan plan;
+  PlannedCall call;
+  call.want_lse = wants_lse(kernel);
+  call.needs_truth = true;
+  plan.calls.push_back(call);
+  call.edit = rotate_members;
+  plan.calls.push_back(call);
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  CallPair pair;
+  pair.first_name = "members in order";
+  pair.second_name = "members permuted";
+  pair.map = [&](const Element& at) {
+    Element to = at;
+    to.b = place_of(input.value, at.b);
+    return std::optional(to);
+  };
+  pair.looks = "where a batch member stands decides what it computes";
+  if (input.kernel.has_flag(QKVET_FLAG_BATCH_INVARIANT))
+    compare_bit_for_bit(input, pair, {TensorName::kO, TensorName::kLse},
+                        judgement);
+  else
+    compare_within_bounds(input, pair, {TensorName::kO, TensorName::kLse},
+                          judgement);
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law permuted_members_permute_output{
+    "permuted_members_permute_output",
+    "Batch members permuted permute the output: no member is special.",
+    "forward(P q, P k, P v) = P forward(q, k, v), P over the batch",
+    "two batch members; no mask or lengths per member",
+    "Every member is computed by the same formula from its own data.",
+    "Bit for bit where the kernel declares batch_invariant; else each "
+    "side within its own bound.",
+    "(d) it needs no oracle",
+    Aim{},
+    fit,
+    plan,
+    judge};
+
+}  // namespace qkvet

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/call_pairs.h"
+#include "properties/other_data.h"
+
+namespace qkvet {
+namespace {
+
+void all_other_data(const Case& value, int64_t, Inputs& inputs) {
+  put_other_data(
+      value, [](int64_t, int64_t) { return true; }, inputs);
+}
+
+Case fit(Case value) { return value; }
+
+Plan plan(const Case&, const KernelInfo& kernel) {
+  Plan plan;
+  plan.unsupported = nondeterministic_reason(kernel);
+  PlannedCall call;
+  call.want_lse = wants_lse(kernel);
+  call.want_weights = wants_weights(kernel);
+  plan.calls.push_back(call);
+  PlannedCall between = call;
+  between.edit = all_other_data;
+  plan.calls.push_back(between);
+  plan.calls.push_back(call);
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  CallPair pair;
+  pair.second = 2;
+  pair.first_name = "the first time";
+  pair.second_name = "again, after a call with other data";
+  pair.looks = "something is left over from another call";
+  compare_bit_for_bit(input, pair,
+                      {TensorName::kO, TensorName::kLse, TensorName::kWeights},
+                      judgement);
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law same_call_same_bits{
+    "same_call_same_bits",
+    "The same call gives the same bits, whatever was called in between.",
+    "forward(x) = forward(x)",
+    "a deterministic kernel",
+    "A function has one value for one argument.",
+    "The same operations on the same numbers give the same bits.",
+    "(a) it is bitwise, (c) it reaches what a kernel keeps between calls",
+    Aim{},
+    fit,
+    plan,
+    judge};
+
+}  // namespace qkvet

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "properties/call_pairs.h"
+#include "properties/fit.h"
+
+namespace qkvet {
+namespace {
+
+constexpr int kExponent = 3;
+
+void scale_queries(const Case&, int64_t, Inputs& inputs) {
+  for (double& value : inputs.q) value = std::ldexp(value, kExponent);
+}
+
+// Finite in half storage on both sides, and far from underflow.
+bool is_moderate(const Recipe& recipe) {
+  switch (recipe.kind) {
+    case RecipeKind::kNormal:
+    case RecipeKind::kZero:
+    case RecipeKind::kOne:
+    case RecipeKind::kLattice:
+    case RecipeKind::kCount:
+    case RecipeKind::kOnehotN:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Case fit(Case value) {
+  for (Recipe* recipe : {&value.q, &value.k})
+    if (!is_moderate(*recipe)) *recipe = make_recipe(RecipeKind::kNormal);
+  value = without_set_values(std::move(value), TensorName::kQ);
+  value = without_set_values(std::move(value), TensorName::kK);
+  const float scale = std::fabs(value.scale.value_or(0));
+  if (!(scale > 0x1p-40f && scale < 0x1p40f)) value.scale = 1.0f;
+  return value;
+}
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Plan plan;
+  plan.unsupported = nondeterministic_reason(kernel);
+  PlannedCall call;
+  call.want_lse = wants_lse(kernel);
+  plan.calls.push_back(call);
+  call.edit = scale_queries;
+  call.variant = value;
+  call.variant->scale = std::ldexp(*value.scale, -kExponent);
+  plan.calls.push_back(call);
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  CallPair pair;
+  pair.first_name = "q and the scale as given";
+  pair.second_name = "8 q and an eighth of the scale";
+  pair.looks = "the scale is ignored, fixed, or rounded on the way";
+  compare_bit_for_bit(input, pair, {TensorName::kO, TensorName::kLse},
+                      judgement);
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law scale_moves_to_queries{
+    "scale_moves_to_queries",
+    "A factor moves between the queries and the scale: 8 q with an "
+    "eighth of the scale gives the same, bit for bit.",
+    "forward(8 q, k, v, c / 8) = forward(q, k, v, c)",
+    "a given scale; a deterministic kernel; data of moderate size",
+    "Only the product of q and the scale occurs in the scores.",
+    "A power of two moves exponents and no other bit, in whatever order "
+    "the factors meet.",
+    "(a) it is bitwise, (d) it needs no oracle",
+    Aim{},
+    fit,
+    plan,
+    judge};
+
+}  // namespace qkvet

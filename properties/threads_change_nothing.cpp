@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/call_pairs.h"
+
+namespace qkvet {
+namespace {
+
+constexpr int kThreads[] = {1, 2, 3};
+
+Case fit(Case value) { return value; }
+
+Plan plan(const Case&, const KernelInfo& kernel) {
+  Plan plan;
+  plan.unsupported = nondeterministic_reason(kernel);
+  PlannedCall call;
+  call.want_lse = wants_lse(kernel);
+  call.needs_truth = true;
+  for (const int threads : kThreads) {
+    call.threads = threads;
+    plan.calls.push_back(call);
+  }
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  for (size_t n = 1; n < input.calls.size(); ++n) {
+    CallPair pair;
+    pair.second = n;
+    pair.first_name = "with one thread";
+    pair.second_name = n == 1 ? "with two threads" : "with three threads";
+    pair.looks = "the work is divided so that parts are lost or raced for";
+    if (input.kernel.has_flag(QKVET_FLAG_THREADS_INVARIANT))
+      compare_bit_for_bit(input, pair, {TensorName::kO, TensorName::kLse},
+                          judgement);
+    else
+      compare_within_bounds(input, pair, {TensorName::kO, TensorName::kLse},
+                            judgement);
+  }
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law threads_change_nothing{
+    "threads_change_nothing",
+    "Threads change nothing: one, two or three give the same output.",
+    "forward(threads = n) = forward(threads = 1)",
+    "a deterministic kernel",
+    "How work is divided is no part of the formula.",
+    "Bit for bit where the kernel declares threads_invariant; else each "
+    "side within its own bound.",
+    "(c) it reaches the borders between the shares of threads",
+    Aim{},
+    fit,
+    plan,
+    judge};
+
+}  // namespace qkvet
