@@ -299,11 +299,6 @@ class Parser {
     return true;
   }
 
-  bool excludes_options(const char* what) {
-    return excludes(what, {"window", "mask", "softcap", "sink", "alibi", "qlen",
-                           "kvlen", "cuq", "cuk", "layout", "share"});
-  }
-
   void finish() {
     const bool is_layer = seen_.contains("D") || seen_.contains("T");
     const bool is_story = seen_.contains("story") || seen_.contains("cap");
@@ -344,9 +339,7 @@ class Parser {
 
   void finish_layer() {
     if (!needs({"B", "H", "T", "D"}, "a layer needs a dtype and B, H, T, D") ||
-        !excludes("a layer",
-                  {"Tq", "Tk", "q recipe", "k recipe", "v recipe"}) ||
-        !excludes_options("a layer"))
+        !excludes("a layer", {"Tq", "Tk", "q recipe", "k recipe", "v recipe"}))
       return;
     if (bias_has_own_) {
       error_ = "bias= of a layer is a recipe alone: no extents follow it";
@@ -369,8 +362,7 @@ class Parser {
     if (needs({"B", "H", "d", "cap", "story"},
               "a story needs a dtype and B, H, d, cap, story=") &&
         excludes("a story", {"Tq", "Tk", "causal", "unbatched", "biases",
-                             "x recipe", "w recipe", "bias"}) &&
-        excludes_options("a story"))
+                             "x recipe", "w recipe", "bias"}))
       fit_extents_to_story(case_);
   }
 
