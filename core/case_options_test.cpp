@@ -102,8 +102,20 @@ TEST(OptionText, EmptyExtents) {
   }
 }
 
-TEST(OptionText, BadOptionsGetOneClearLine) {
-  const std::pair<const char*, const char*> cases[] = {
+// Every refusal is one line that says what is expected.
+void expect_refused(
+    std::initializer_list<std::pair<const char*, const char*>> cases) {
+  for (const auto& [text, expected] : cases) {
+    const ParsedCase result = with(text);
+    EXPECT_FALSE(result.value) << text << " was accepted";
+    EXPECT_EQ(result.error.find('\n'), std::string::npos);
+    EXPECT_NE(result.error.find(expected), std::string::npos)
+        << text << ": " << result.error;
+  }
+}
+
+TEST(OptionText, BadMasksAndRecipesGetOneClearLine) {
+  expect_refused({
       {"window=3", "write window=LEFT.RIGHT"},
       {"window=3.0.1", "write window=LEFT.RIGHT"},
       {"window=a.b", "write window=LEFT.RIGHT"},
@@ -135,6 +147,11 @@ TEST(OptionText, BadOptionsGetOneClearLine) {
       {"softcap=much", "the softcap must be finite and above 0"},
       {"sink=loud", "unknown recipe"},
       {"alibi=loud", "unknown recipe"},
+  });
+}
+
+TEST(OptionText, BadLengthsLayoutsAndValuesGetOneClearLine) {
+  expect_refused({
       {"qlen=3", "qlen=3: one number for each of B2"},
       {"qlen=3.0.1", "one number for each of B2"},
       {"qlen=3.5", "qlen=3.5: allowed 0 .. 4 (Tq)"},
@@ -159,14 +176,7 @@ TEST(OptionText, BadOptionsGetOneClearLine) {
       {"alibi=one,set=alibi.0.0:0x1p+0", "write set="},
       {"share=b,set=k.1.0.0.0:0x1p+0", "outside of k"},
       {"share=h,set=v.0.1.0.0:0x1p+0", "outside of v"},
-  };
-  for (const auto& [text, expected] : cases) {
-    const ParsedCase result = with(text);
-    EXPECT_FALSE(result.value) << text << " was accepted";
-    EXPECT_EQ(result.error.find('\n'), std::string::npos);
-    EXPECT_NE(result.error.find(expected), std::string::npos)
-        << text << ": " << result.error;
-  }
+  });
 }
 
 TEST(OptionText, BadPackedBatchesGetOneClearLine) {
