@@ -47,9 +47,21 @@ void AbiCall::fill_forward(const CallPlan& plan,
   forward_.o = tensor(plan, addresses, TensorName::kO);
   forward_.lse = tensor(plan, addresses, TensorName::kLse);
   forward_.weights = tensor(plan, addresses, TensorName::kWeights);
+  forward_.mask = tensor(plan, addresses, TensorName::kMask);
+  forward_.bias = tensor(plan, addresses, TensorName::kBias);
+  forward_.sink = tensor(plan, addresses, TensorName::kSink);
+  forward_.slopes = tensor(plan, addresses, TensorName::kSlopes);
+  forward_.q_len = tensor(plan, addresses, TensorName::kQLen);
+  forward_.kv_len = tensor(plan, addresses, TensorName::kKvLen);
+  forward_.cu_seqlens_q = tensor(plan, addresses, TensorName::kCuQ);
+  forward_.cu_seqlens_k = tensor(plan, addresses, TensorName::kCuK);
   forward_.causal = causal_to_abi(plan.causal);
   forward_.scale_given = plan.scale_given ? 1 : 0;
   forward_.scale = plan.scale;
+  forward_.has_window = plan.has_window ? 1 : 0;
+  forward_.window_left = plan.window.left;
+  forward_.window_right = plan.window.right;
+  forward_.softcap = plan.softcap;
 }
 
 void AbiCall::fill_layer(const CallPlan& plan,

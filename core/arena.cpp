@@ -23,8 +23,10 @@ constexpr int64_t kSmallCallBytes = int64_t{32} << 20;
 
 const std::byte* input_of(const KernelCall& call, TensorName tensor) {
   const std::byte* const inputs[kInputCount] = {
-      call.q,   call.k,   call.v,   call.x,   call.w_q, call.w_k,
-      call.w_v, call.w_o, call.b_q, call.b_k, call.b_v, call.b_o};
+      call.q,      call.k,     call.v,      call.x,    call.w_q,
+      call.w_k,    call.w_v,   call.w_o,    call.b_q,  call.b_k,
+      call.b_v,    call.b_o,   call.mask,   call.bias, call.sink,
+      call.slopes, call.q_len, call.kv_len, call.cu_q, call.cu_k};
   return inputs[static_cast<size_t>(tensor)];
 }
 
@@ -34,6 +36,28 @@ std::vector<std::byte>& output_of(CallOutcome* outcome, TensorName tensor) {
       &outcome->y,       &outcome->stage_q, &outcome->stage_k,
       &outcome->stage_v, &outcome->attended};
   return *outputs[static_cast<size_t>(tensor) - kInputCount];
+}
+
+// The number of the first element that was never written, or -1. In the outputs
+// of forward(), [B,H,Tq,...], only the first rows of a member need be written
+// if `rows` tells how many.
+int64_t first_unwritten(const Canary& canary, const TensorSpec& spec,
+                        const std::byte* packed,
+                        const std::vector<int64_t>& rows) {
+  const int64_t element = dtype_bytes(spec.dtype);
+  if (rows.empty() || spec.ndim < 3)
+    return canary.first_untouched(packed, spec.elements(), element);
+  const int64_t Tq = spec.shape[2];
+  const int64_t width = spec.ndim == 4 ? spec.shape[3] : 1;
+  for (int64_t b = 0; b < spec.shape[0]; ++b)
+    for (int64_t h = 0; h < spec.shape[1]; ++h) {
+      const int64_t first = (b * spec.shape[1] + h) * Tq * width;
+      const int64_t count = rows[static_cast<size_t>(b)] * width;
+      const int64_t at =
+          canary.first_untouched(packed + first * element, count, element);
+      if (at >= 0) return first + at;
+    }
+  return -1;
 }
 
 size_t window_number(int index, int size_class) {
@@ -216,7 +240,28 @@ std::optional<MemoryFault> Arena::damage_of(const Spot& spot,
   return fault;
 }
 
+std::vector<int64_t> Arena::rows_to_write(int slot, const CallPlan& plan) {
+  const auto numbers_of = [&](TensorName name) {
+    const auto t = static_cast<int>(name);
+    const TensorSpec& spec = plan.tensors[static_cast<size_t>(t)];
+    Spot spot;
+    std::vector<int64_t> numbers;
+    if (spec.elements() == 0 || !find(slot, plan, t, &spot)) return numbers;
+    numbers.resize(static_cast<size_t>(spec.elements()));
+    std::memcpy(numbers.data(), spot.memory + spot.begin,
+                numbers.size() * sizeof(int64_t));
+    return numbers;
+  };
+  const int64_t Tq = plan.tensors[static_cast<size_t>(TensorName::kQ)].shape[2];
+  std::vector<int64_t> rows = numbers_of(TensorName::kQLen);
+  if (const auto ends = numbers_of(TensorName::kCuQ); !ends.empty())
+    rows = {ends.back()};
+  for (int64_t& count : rows) count = std::clamp<int64_t>(count, 0, Tq);
+  return rows;
+}
+
 void Arena::collect(int slot, const CallPlan& plan, CallOutcome* outcome) {
+  const std::vector<int64_t> rows = rows_to_write(slot, plan);
   for (int t = static_cast<int>(TensorName::kO); t < kTensorCount; ++t) {
     const TensorSpec& spec = plan.tensors[t];
     Spot spot;
@@ -228,8 +273,8 @@ void Arena::collect(int slot, const CallPlan& plan, CallOutcome* outcome) {
       packed.resize(static_cast<size_t>(spec.elements() * element));
       if (!packed.empty())
         gather(spec, spot.memory + spot.begin, packed.data());
-      const int64_t first = spot.window->canary.first_untouched(
-          packed.data(), spec.elements(), element);
+      const int64_t first =
+          first_unwritten(spot.window->canary, spec, packed.data(), rows);
       if (first >= 0 && !outcome->unwritten) {
         outcome->unwritten = name;
         outcome->unwritten_index = first;

@@ -263,6 +263,29 @@ TEST(Arena, GapsBetweenStridedElementsAreWatched) {
   }
 }
 
+TEST(Arena, GapsOfInputsAreCanaries) {
+  for (const Layout layout : {Layout::kPacked, Layout::kGaps}) {
+    Fixture f({2, 4, 2, 3, 3, 5, 5});
+    f.call.layout = layout;
+    for (int round = 0; round < 2; ++round) {
+      f.prepare();
+      const TensorSpec& k = f.plan.tensors[static_cast<size_t>(TensorName::kK)];
+      std::vector<std::byte> seen(static_cast<size_t>(k.span_bytes()));
+      std::memcpy(seen.data(), f.tensor(TensorName::kK), seen.size());
+      const std::vector<std::byte> nothing(60 * 4);
+      scatter(k, nothing.data(), seen.data());
+      size_t gaps = 0;
+      for (size_t at = 0; at < seen.size(); at += 4) {
+        float value = 0;
+        std::memcpy(&value, &seen[at], sizeof value);
+        gaps += std::isnan(value);
+      }
+      EXPECT_EQ(gaps, seen.size() / 4 - 60);
+      EXPECT_GT(gaps, 0u);
+    }
+  }
+}
+
 TEST(Arena, EmptyTensorsArePresentAndGuarded) {
   Fixture f({1, 2, 2, 5, 0, 3, 3});
   f.prepare();

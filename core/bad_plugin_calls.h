@@ -48,8 +48,8 @@ inline std::unique_ptr<Executor> in_process(const std::string& name = "bad") {
 }
 
 // q is [1, 1, 5, 3]: 60 bytes, no multiple of 64.
-struct Inputs {
-  explicit Inputs(Placement placement = Placement::kEnd) {
+struct BadInputs {
+  explicit BadInputs(Placement placement = Placement::kEnd) {
     for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(i);
     call.shape = {1, 1, 1, 5, 7, 3, 3};
     call.placement = placement;
@@ -70,7 +70,7 @@ inline int number_of(const Executor& executor, const std::string& name,
 
 inline CallOutcome run_one(Executor& executor, const std::string& name,
                            Placement placement = Placement::kEnd) {
-  const Inputs inputs(placement);
+  const BadInputs inputs(placement);
   auto outcomes =
       executor.run(number_of(executor, name), {&inputs.call, size_t{1}});
   EXPECT_EQ(outcomes.size(), 1u);
@@ -82,7 +82,7 @@ inline void expect_copy(const CallOutcome& outcome) {
   EXPECT_FALSE(outcome.damage);
   EXPECT_FALSE(outcome.unwritten);
   ASSERT_EQ(outcome.o.size(), 60u);
-  const Inputs inputs;
+  const BadInputs inputs;
   EXPECT_EQ(std::memcmp(outcome.o.data(), inputs.call.q, 60), 0);
 }
 

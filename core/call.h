@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/dtype.h"
+#include "core/options.h"
 #include "core/shape.h"
 
 namespace qkvet {
@@ -37,6 +38,14 @@ enum class TensorName : uint8_t {
   kBk,
   kBv,
   kBo,
+  kMask,
+  kBias,
+  kSink,
+  kSlopes,
+  kQLen,
+  kKvLen,
+  kCuQ,
+  kCuK,
   // Outputs.
   kO,
   kLse,
@@ -47,8 +56,8 @@ enum class TensorName : uint8_t {
   kStageV,
   kAttended
 };
-inline constexpr int kTensorCount = 20;
-inline constexpr int kInputCount = 12;
+inline constexpr int kTensorCount = 28;
+inline constexpr int kInputCount = 20;
 inline constexpr int kOutputCount = kTensorCount - kInputCount;
 // "q", "k", ..., "weights"; the stages of a layer are "q", "k", "v" again.
 const char* tensor_name(TensorName tensor);
@@ -83,6 +92,9 @@ enum class Mistake : uint8_t {
 // cache is created with B sequences and `tokens` as capacity, for the heads
 // and widths of the shape; a step takes Tk new tokens (k, v) and Tq queries,
 // with B = 1, either of them 0 if it takes none; truncate keeps `tokens`.
+//
+// The options below `want_stages` are forward()'s alone. k and v are given in
+// full where they are shared: what is the same lies in memory once.
 struct KernelCall {
   Operation operation = Operation::kForward;
   Mistake mistake = Mistake::kNone;
@@ -112,6 +124,22 @@ struct KernelCall {
   const std::byte* b_o = nullptr;  // [D]
   bool unbatched = false;          // x and y are [T,D]; B = 1
   bool want_stages = false;
+
+  std::optional<Window> window;
+  float softcap = 0;                // > 0: softcap * tanh(score / softcap)
+  uint8_t mask_own = kOwnAll;       // kOwnB, ...: what mask and bias are given
+  uint8_t bias_own = kOwnAll;       // for; along the others they are broadcast
+  Layout layout = Layout::kBhtd;    // of q, k, v, o
+  uint8_t share = 0;                // kShareB, kShareH: of k and v
+  int64_t members = 0;              // of a packed batch
+  const std::byte* mask = nullptr;  // own extents, uint8
+  const std::byte* bias = nullptr;  // own extents, stored as q
+  const std::byte* sink = nullptr;  // [H] f32, f64 where q is f64
+  const std::byte* slopes = nullptr;  // [H] the same
+  const std::byte* q_len = nullptr;   // [B] int64
+  const std::byte* kv_len = nullptr;  // [B] int64
+  const std::byte* cu_q = nullptr;    // [members + 1] int64
+  const std::byte* cu_k = nullptr;    // [members + 1] int64
 
   int64_t sequence = 0;
   int64_t tokens = 0;

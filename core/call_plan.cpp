@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/guarded.h"
+#include "core/layout.h"
 
 namespace qkvet {
 namespace {
@@ -62,6 +63,28 @@ void add_forward(const KernelCall& call, Rows* rows) {
     (*rows)[TensorName::kWeights] = {4, call.o_dtype, {s.B, s.H, s.Tq, s.Tk}};
 }
 
+void add_options(const KernelCall& call, Rows* rows) {
+  const Shape& s = call.shape;
+  const Dtype per_head =
+      call.q_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
+  const std::array<int64_t, 4> pairs = {s.B, s.H, s.Tq, s.Tk};
+  const struct {
+    const std::byte* data;
+    TensorName name;
+    Row row;
+  } options[] = {
+      {call.mask, TensorName::kMask, {4, Dtype::kUint8, pairs}},
+      {call.bias, TensorName::kBias, {4, call.q_dtype, pairs}},
+      {call.sink, TensorName::kSink, {1, per_head, {s.H}}},
+      {call.slopes, TensorName::kSlopes, {1, per_head, {s.H}}},
+      {call.q_len, TensorName::kQLen, {1, Dtype::kInt64, {s.B}}},
+      {call.kv_len, TensorName::kKvLen, {1, Dtype::kInt64, {s.B}}},
+      {call.cu_q, TensorName::kCuQ, {1, Dtype::kInt64, {call.members + 1}}},
+      {call.cu_k, TensorName::kCuK, {1, Dtype::kInt64, {call.members + 1}}}};
+  for (const auto& option : options)
+    if (option.data != nullptr) (*rows)[option.name] = option.row;
+}
+
 // What a step does not take is absent, not empty.
 void add_step(const KernelCall& call, Rows* rows) {
   add_forward(call, rows);
@@ -104,6 +127,7 @@ Rows right_rows(const KernelCall& call, Dtype stage) {
   switch (call.operation) {
     case Operation::kForward:
       add_forward(call, &rows);
+      add_options(call, &rows);
       break;
     case Operation::kLayer:
       add_layer(call, stage, &rows);
@@ -150,6 +174,9 @@ void plan_scalars(const KernelCall& call, CallPlan* plan) {
   plan->causal = call.causal;
   plan->scale_given = call.scale.has_value();
   plan->scale = call.scale.value_or(0);
+  plan->has_window = call.window.has_value();
+  plan->window = call.window.value_or(Window{});
+  plan->softcap = call.softcap;
   plan->threads = call.threads;
   plan->heads = s.H + (call.mistake == Mistake::kHeads ? 1 : 0);
   plan->kv_heads = s.Hkv;
@@ -196,13 +223,15 @@ bool plan_call(const KernelCall& call, const KernelInfo& kernel, CallPlan* plan,
     if (row.ndim == 0) continue;
     TensorSpec& spec = plan->tensors[t];
     const bool fits = countable(row.ndim, row.shape);
-    if (fits) spec = packed_spec(row.dtype, row.ndim, row.shape);
+    if (fits) {
+      spec = packed_spec(row.dtype, row.ndim, row.shape);
+      lay_out(call, static_cast<TensorName>(t), spec);
+    }
     if (!fits || spec.span_bytes() > window_bytes(kSizeClassCount - 1)) {
       *why = std::string(tensor_name(static_cast<TensorName>(t))) +
              " is too large for any memory";
       return false;
     }
-    make_unit_strides_absurd(spec);
     plan->places[t] =
         place_tensor(spec, call.placement, kernel.capabilities.alignment);
   }
@@ -212,8 +241,14 @@ bool plan_call(const KernelCall& call, const KernelInfo& kernel, CallPlan* plan,
 
 TensorSpec given_part(const KernelCall& call, TensorName tensor,
                       const TensorSpec& planned) {
-  if (call.mistake == Mistake::kNone) return planned;
   TensorSpec given = planned;
+  if (tensor == TensorName::kMask || tensor == TensorName::kBias) {
+    const uint8_t broadcast = broadcast_dimensions(call, tensor);
+    for (size_t i = 0; i < 4; ++i)
+      if ((broadcast >> i & 1) != 0)
+        given.shape[i] = std::min<int64_t>(given.shape[i], 1);
+  }
+  if (call.mistake == Mistake::kNone) return given;
   given.shape = right_rows(call, planned.dtype)[tensor].shape;
   return given;
 }

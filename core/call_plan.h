@@ -37,6 +37,9 @@ struct CallPlan {
   Causal causal = Causal::kNone;
   bool scale_given = false;
   float scale = 0;
+  bool has_window = false;
+  Window window;
+  float softcap = 0;
   int32_t threads = 1;
 
   int64_t heads = 0;  // a layer: as the call says, right or wrong
@@ -64,7 +67,8 @@ bool plan_call(const KernelCall& call, const KernelInfo& kernel, CallPlan* plan,
                std::string* why);
 
 // `planned` as far as the caller gave data for it: the elements that only a
-// mistake added lie in its gaps.
+// mistake added lie in its gaps, and a mask or bias is given in the extents of
+// its own.
 TensorSpec given_part(const KernelCall& call, TensorName tensor,
                       const TensorSpec& planned);
 

@@ -2,6 +2,7 @@
 #include "core/capability.h"
 
 #include <algorithm>
+#include <cstring>
 #include <initializer_list>
 
 namespace qkvet {
@@ -26,7 +27,29 @@ bool is_missing(const std::byte* data, std::initializer_list<int64_t> shape) {
   return data == nullptr && std::min(shape) > 0;
 }
 
+bool has_options(const KernelCall& call) {
+  return call.window || call.softcap != 0 || call.layout != Layout::kBhtd ||
+         call.share != 0 || call.members != 0 || call.mask != nullptr ||
+         call.bias != nullptr || call.sink != nullptr ||
+         call.slopes != nullptr || call.q_len != nullptr ||
+         call.kv_len != nullptr || call.cu_q != nullptr || call.cu_k != nullptr;
+}
+
+std::string option_contradiction(const KernelCall& call) {
+  if (call.window && std::min(call.window->left, call.window->right) < -1)
+    return "a side of the window is below -1";
+  if (!(call.softcap >= 0)) return "the softcap is no positive number";
+  const bool packed = call.members > 0;
+  if (packed != (call.cu_q != nullptr) || packed != (call.cu_k != nullptr))
+    return "a packed batch has members and both cu_seqlens";
+  if (packed && call.shape.B != 1) return "a packed batch has B = 1";
+  if (packed && (call.q_len != nullptr || call.kv_len != nullptr))
+    return "a packed batch has no q_len and kv_len";
+  return "";
+}
+
 std::string forward_contradiction(const KernelCall& call) {
+  if (std::string why = option_contradiction(call); !why.empty()) return why;
   const Shape& s = call.shape;
   if (is_missing(call.q, {s.B, s.H, s.Tq, s.d}) ||
       is_missing(call.k, {s.B, s.Hkv, s.Tk, s.d}) ||
@@ -86,6 +109,8 @@ std::string contradiction(const KernelCall& call) {
     return "an extent is negative";
   if (s.Hkv == 0 ? s.H != 0 : s.H % s.Hkv != 0)
     return "H is not a multiple of Hkv";
+  if (call.operation != Operation::kForward && has_options(call))
+    return "only forward() takes masks, lengths and layouts";
   switch (call.operation) {
     case Operation::kForward:
       return forward_contradiction(call);
@@ -133,6 +158,14 @@ bool has_empty_extent(const KernelCall& call) {
   return call.operation == Operation::kForward && std::min(s.Tq, s.Tk) == 0;
 }
 
+// In a packed batch each member has extents of its own.
+bool has_cross_lengths(const KernelCall& call) {
+  if (call.shape.Tq != call.shape.Tk) return true;
+  return call.members > 0 && std::memcmp(call.cu_q, call.cu_k,
+                                         static_cast<size_t>(call.members + 1) *
+                                             sizeof(int64_t)) != 0;
+}
+
 std::string missing_option(const KernelInfo& kernel, const KernelCall& call) {
   const Shape& s = call.shape;
   const bool forward = call.operation == Operation::kForward;
@@ -155,8 +188,17 @@ std::string missing_option(const KernelInfo& kernel, const KernelCall& call) {
       {call.want_weights, QKVET_OPTION_WEIGHTS, "weights"},
       {s.Hkv < s.H, QKVET_OPTION_GROUPED_HEADS, "grouped heads (Hkv < H)"},
       {s.dv != s.d, QKVET_OPTION_VALUE_WIDTH, "a value width (dv != d)"},
-      {forward && s.Tq != s.Tk, QKVET_OPTION_CROSS_LENGTHS,
+      {forward && has_cross_lengths(call), QKVET_OPTION_CROSS_LENGTHS,
        "cross lengths (Tq != Tk)"},
+      {call.window.has_value(), QKVET_OPTION_WINDOW, "a window"},
+      {call.mask != nullptr, QKVET_OPTION_MASK, "a mask"},
+      {call.bias != nullptr, QKVET_OPTION_BIAS, "a bias"},
+      {call.softcap != 0, QKVET_OPTION_SOFTCAP, "a softcap"},
+      {call.sink != nullptr, QKVET_OPTION_SINK, "a sink"},
+      {call.slopes != nullptr, QKVET_OPTION_ALIBI, "ALiBi"},
+      {call.q_len != nullptr || call.kv_len != nullptr, QKVET_OPTION_LENGTHS,
+       "lengths (q_len, kv_len)"},
+      {call.members > 0, QKVET_OPTION_PACKED, "a packed batch"},
       {has_empty_extent(call), QKVET_OPTION_EMPTY_EXTENTS, "empty extents"},
   };
   for (const auto& row : rows)
@@ -206,17 +248,40 @@ std::string broken_extent(const qkvet_capabilities& capabilities,
   return "";
 }
 
-// Calls come in CPU memory, contiguous [B, H, T, d]; the matrices of a layer
-// are no such tensors.
+// A mask together with causal is declared apart from both.
+std::string refused_pair(const KernelInfo& kernel, const KernelCall& call) {
+  return call.mask != nullptr && call.causal != Causal::kNone &&
+                 kernel.dialect.mask_and_causal == QKVET_MASK_AND_CAUSAL_REFUSED
+             ? "a mask together with causal is declared as refused"
+             : "";
+}
+
+// Calls come in CPU memory. The matrices of a layer are no [B, H, T, d].
 std::string foreign_memory(const qkvet_capabilities& capabilities,
                            const KernelCall& call) {
   if (capabilities.devices != 0 &&
       (capabilities.devices >> QKVET_DEVICE_CPU & 1) == 0)
     return "CPU memory is not declared";
-  if (call.operation != Operation::kLayer && capabilities.layouts != 0 &&
-      (capabilities.layouts & (QKVET_LAYOUT_BHTD | QKVET_LAYOUT_ANY_STRIDES)) ==
-          0)
-    return "contiguous [B, H, T, d] is not declared";
+  if (call.operation == Operation::kLayer) return "";
+  const struct {
+    bool wanted;
+    uint64_t layout;  // that will do, besides any strides
+    const char* text;
+  } rows[] = {
+      {call.layout == Layout::kBhtd, QKVET_LAYOUT_BHTD,
+       "contiguous [B, H, T, d]"},
+      {call.layout == Layout::kBthd, QKVET_LAYOUT_BTHD,
+       "contiguous [B, T, H, d]"},
+      {call.layout == Layout::kPacked, QKVET_LAYOUT_PACKED_QKV,
+       "packed q, k and v"},
+      {call.layout == Layout::kGaps, 0, "any strides (gaps between rows)"},
+      {call.share != 0, 0, "any strides (shared k and v)"},
+  };
+  const uint64_t declared =
+      capabilities.layouts != 0 ? capabilities.layouts : QKVET_LAYOUT_BHTD;
+  for (const auto& row : rows)
+    if (row.wanted && (declared & (row.layout | QKVET_LAYOUT_ANY_STRIDES)) == 0)
+      return std::string(row.text) + " is not declared";
   return "";
 }
 
@@ -236,6 +301,7 @@ bool capability_allows(const KernelInfo& kernel, const KernelCall& call,
   *why = foreign_memory(kernel.capabilities, call);
   if (why->empty()) *why = missing_dtypes(kernel.capabilities, call);
   if (why->empty()) *why = missing_option(kernel, call);
+  if (why->empty()) *why = refused_pair(kernel, call);
   if (why->empty()) *why = broken_extent(kernel.capabilities, call);
   return why->empty();
 }

@@ -3,33 +3,24 @@
 // core/case_parse.cpp.
 #include "core/case.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
+#include "core/case_options.h"
+#include "core/case_text.h"
 #include "core/half.h"
 
 namespace qkvet {
 namespace {
 
-void add(std::string& text, std::string_view token) {
-  if (!text.empty()) text += ',';
-  text += token;
-}
-
 void add_extent(std::string& text, std::string_view key, int64_t value) {
-  add(text, std::string(key) + std::to_string(value));
+  add_token(text, std::string(key) + std::to_string(value));
 }
 
 void add_recipe(std::string& text, std::string_view key, const Recipe& recipe) {
   if (recipe == Recipe{}) return;
-  add(text, std::string(key) + "=" + recipe_text(recipe));
-}
-
-// The shortest decimal that reads back as the same float.
-std::string float_text(float value) {
-  char buffer[32];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
-  return {buffer, end};
+  add_token(text, std::string(key) + "=" + recipe_text(recipe));
 }
 
 std::string hex_text(double value) {
@@ -42,23 +33,25 @@ std::string hex_text(double value) {
 
 std::string set_text(const SetValue& set) {
   std::string text = "set=";
-  text += tensor_name(set.tensor);
+  text += set_name(set.tensor);
   for (int i = 0; i < tensor_rank(set.tensor); ++i)
     text += "." + std::to_string(set.index[static_cast<size_t>(i)]);
   return text + ":" + hex_text(set.value);
 }
 
-std::string out_of_range(std::string_view key, int64_t value) {
-  return std::string(key) + std::to_string(value) + ": allowed 1 .. " +
-         std::to_string(kMaxExtent);
+std::string out_of_range(std::string_view key, int64_t value,
+                         int64_t least = 1) {
+  return std::string(key) + std::to_string(value) + ": allowed " +
+         std::to_string(least) + " .. " + std::to_string(kMaxExtent);
 }
 
-// Extents are at most 2^24 each, so four of them can overflow 64 bits.
+// Extents are at most 2^24 each, so four of them can overflow 64 bits. Empty
+// ones count as 1, as where tensors are placed.
 bool too_many(std::initializer_list<int64_t> extents) {
   int64_t n = 1;
   for (const int64_t extent : extents) {
     if (extent > kMaxElements / n) return true;
-    n *= extent;
+    n *= std::max<int64_t>(extent, 1);
   }
   return false;
 }
@@ -101,23 +94,32 @@ std::string story_reason(const Case& c) {
 }
 
 std::string subject_reason(const Case& c) {
+  if (c.subject() == Subject::kAttention) return options_reason(c);
+  if (const std::string_view option = first_option(c); !option.empty())
+    return (c.story.empty() ? "a layer has no " : "a story has no ") +
+           std::string(option);
   switch (c.subject()) {
     case Subject::kLayer:
       return c.story.empty() ? layer_reason(c)
                              : "D and story= exclude each other";
-    case Subject::kCache:
-      return story_reason(c);
     default:
-      return "";
+      return story_reason(c);
   }
 }
 
-std::string shape_reason(const Shape& s) {
-  const std::pair<std::string_view, int64_t> extents[] = {
-      {"B", s.B},   {"H", s.H}, {"Hkv", s.Hkv}, {"Tq", s.Tq},
-      {"Tk", s.Tk}, {"d", s.d}, {"dv", s.dv}};
-  for (const auto& [key, value] : extents)
-    if (value < 1 || value > kMaxExtent) return out_of_range(key, value);
+std::string shape_reason(const Case& c) {
+  const Shape& s = c.shape;
+  const int64_t least = c.subject() == Subject::kAttention ? 0 : 1;
+  const struct {
+    std::string_view key;
+    int64_t value;
+    int64_t least;
+  } extents[] = {{"B", s.B, least},   {"H", s.H, 1},       {"Hkv", s.Hkv, 1},
+                 {"Tq", s.Tq, least}, {"Tk", s.Tk, least}, {"d", s.d, 1},
+                 {"dv", s.dv, 1}};
+  for (const auto& [key, value, from] : extents)
+    if (value < from || value > kMaxExtent)
+      return out_of_range(key, value, from);
   if (s.H % s.Hkv != 0)
     return "H" + std::to_string(s.H) + ",Hkv" + std::to_string(s.Hkv) +
            ": H must be a multiple of Hkv";
@@ -132,19 +134,32 @@ std::string shape_reason(const Shape& s) {
   return "";
 }
 
+// Whether set= can reach the tensor: masks and lengths are no numbers of the
+// data, and a layer's biases that are not given may be named all the same.
+bool has_values(const Case& c, TensorName tensor) {
+  const bool layer = c.subject() == Subject::kLayer;
+  switch (tensor) {
+    case TensorName::kBias:
+      return c.score_bias.has_value();
+    case TensorName::kSink:
+      return c.sink.has_value();
+    case TensorName::kSlopes:
+      return c.slopes.has_value();
+    default:
+      return tensor <= TensorName::kBo && layer == (tensor >= TensorName::kX);
+  }
+}
+
 std::string set_reason(const SetValue& set, const Case& c) {
-  const bool of_layer = set.tensor >= TensorName::kX;
-  if (of_layer != (c.subject() == Subject::kLayer))
+  if (!has_values(c, set.tensor))
     return set_text(set) + ": the case has no " + tensor_name(set.tensor);
-  const auto extents = tensor_extents(c.shape, set.tensor);
+  const auto extents = tensor_extents(c, set.tensor);
   for (int i = 0; i < tensor_rank(set.tensor); ++i) {
     const auto at = static_cast<size_t>(i);
     if (set.index[at] < 0 || set.index[at] >= extents[at])
       return set_text(set) + ": index outside of " + tensor_name(set.tensor);
   }
-  const bool is_kv =
-      set.tensor == TensorName::kK || set.tensor == TensorName::kV;
-  const Dtype dtype = is_kv ? c.kv_dtype : c.q_dtype;
+  const Dtype dtype = storage_type(c, set.tensor);
   if (!std::isfinite(
           round_to(can_store(dtype) ? dtype : Dtype::kF32, set.value)))
     return set_text(set) + ": the value must be finite in the storage type";
@@ -153,12 +168,12 @@ std::string set_reason(const SetValue& set, const Case& c) {
 
 // What stands between the extents and the data.
 void add_layer(std::string& text, const Case& c) {
-  if (c.unbatched) add(text, "unbatched");
+  if (c.unbatched) add_token(text, "unbatched");
   if (c.biases != 0) {
     std::string biases = "biases=";
     for (int i = 0; i < 4; ++i)
       if ((c.biases >> i & 1) != 0) biases += "qkvo"[i];
-    add(text, biases);
+    add_token(text, biases);
   }
   add_recipe(text, "x", c.x);
   add_recipe(text, "w", c.w);
@@ -189,25 +204,26 @@ void add_extents(std::string& text, const Case& c) {
 std::string to_string(const Case& c) {
   std::string text;
   if (c.q_dtype == c.kv_dtype && c.kv_dtype == c.o_dtype) {
-    add(text, dtype_name(c.q_dtype));
+    add_token(text, dtype_name(c.q_dtype));
   } else {
-    add(text, "q=" + std::string(dtype_name(c.q_dtype)));
-    add(text, "kv=" + std::string(dtype_name(c.kv_dtype)));
-    add(text, "o=" + std::string(dtype_name(c.o_dtype)));
+    add_token(text, "q=" + std::string(dtype_name(c.q_dtype)));
+    add_token(text, "kv=" + std::string(dtype_name(c.kv_dtype)));
+    add_token(text, "o=" + std::string(dtype_name(c.o_dtype)));
   }
   add_extents(text, c);
-  if (c.causal == Causal::kTopLeft) add(text, "causal=tl");
+  if (c.causal == Causal::kTopLeft) add_token(text, "causal=tl");
   // For a layer both alignments agree.
   if (c.causal == Causal::kBottomRight)
-    add(text, c.subject() == Subject::kLayer ? "causal" : "causal=br");
-  if (c.scale) add(text, "scale=" + float_text(*c.scale));
+    add_token(text, c.subject() == Subject::kLayer ? "causal" : "causal=br");
+  if (c.scale) add_token(text, "scale=" + float_text(*c.scale));
+  add_options(text, c);
   add_recipe(text, "q", c.q);
   add_recipe(text, "k", c.k);
   add_recipe(text, "v", c.v);
   add_layer(text, c);
-  if (c.seed != kDefaultSeed) add(text, "seed=" + std::to_string(c.seed));
-  for (const SetValue& set : c.set) add(text, set_text(set));
-  if (!c.story.empty()) add(text, "story=" + story_text(c.story));
+  if (c.seed != kDefaultSeed) add_token(text, "seed=" + std::to_string(c.seed));
+  for (const SetValue& set : c.set) add_token(text, set_text(set));
+  if (!c.story.empty()) add_token(text, "story=" + story_text(c.story));
   return text;
 }
 
@@ -217,8 +233,11 @@ void fit_extents_to_story(Case& value) {
 }
 
 std::string invalid_reason(const Case& c) {
-  if (std::string reason = shape_reason(c.shape); !reason.empty())
-    return reason;
+  for (const Dtype dtype : {c.q_dtype, c.kv_dtype, c.o_dtype})
+    if (static_cast<int>(dtype) >= kCaseDtypeCount)
+      return std::string(dtype_name(dtype)) +
+             ": no storage type of q, k, v and o";
+  if (std::string reason = shape_reason(c); !reason.empty()) return reason;
   if (std::string reason = subject_reason(c); !reason.empty()) return reason;
   if (c.scale && !std::isfinite(*c.scale))
     return "scale=" + float_text(*c.scale) + ": must be finite";

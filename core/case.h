@@ -21,6 +21,7 @@ namespace qkvet {
 
 inline constexpr size_t kMaxCaseText = 4096;  // characters of a spelling
 inline constexpr size_t kMaxSetValues = 64;   // single values per case
+inline constexpr size_t kMaxMembers = 64;     // that have lengths of their own
 inline constexpr int64_t kMaxExtent = int64_t{1} << 24;
 inline constexpr int64_t kMaxElements = int64_t{1} << 28;  // of one tensor
 inline constexpr uint64_t kDefaultSeed = 1;
@@ -101,9 +102,22 @@ ParsedCase parse_case(std::string_view text);
 // "" or one line that says why no tensors can be made of `value`.
 std::string invalid_reason(const Case& value);
 
-// The extents of an input, the first tensor_rank() of the four.
+// The extents of an input, the first tensor_rank() of the four. Masks and
+// biases [B,H,Tq,Tk]; lengths are only known to a Case.
 int tensor_rank(TensorName input);
 std::array<int64_t, 4> tensor_extents(const Shape& shape, TensorName input);
+// Those that its values have of their own: 1 where a mask or a bias is
+// broadcast or k and v are shared. All 0 for an option that the case has not.
+std::array<int64_t, 4> tensor_extents(const Case& value, TensorName input);
+// What the input is stored in.
+Dtype storage_type(const Case& value, TensorName input);
+// What set= calls it: "alibi" for the slopes, tensor_name() for all others.
+const char* set_name(TensorName input);
+
+// Rows of member b that count. What lies behind them in q, k and v is NaN and
+// must not matter; where k and v are shared along B, behind the longest.
+int64_t counted_queries(const Case& value, int64_t b);
+int64_t counted_keys(const Case& value, int64_t b);
 
 inline constexpr int kLayerInputCount = 9;
 
@@ -117,9 +131,19 @@ struct Inputs {
   // x, w_q, ..., b_o, in the order of TensorName.
   std::array<std::vector<double>, kLayerInputCount> layer;
   std::array<std::vector<std::byte>, kLayerInputCount> layer_bytes;
+  // Options of attention. Mask and bias in the extents of their own.
+  std::vector<uint8_t> mask;   // [B or 1, H or 1, Tq or 1, Tk or 1]
+  std::vector<double> bias;    // the same; stored as q is
+  std::vector<double> sink;    // [H] f32, f64 where q is f64
+  std::vector<double> slopes;  // [H] the same
+  std::vector<std::byte> bias_bytes, sink_bytes, slopes_bytes;
+  // int64 numbers of the case.
+  std::vector<std::byte> q_len_bytes, kv_len_bytes, cu_q_bytes, cu_k_bytes;
 
+  // Of all inputs but masks and lengths, which are no floating numbers.
   std::vector<double>& values(TensorName input);
   const std::vector<double>& values(TensorName input) const;
+  // Of all inputs but the mask, whose values are bytes already.
   const std::vector<std::byte>& bytes(TensorName input) const;
 };
 
@@ -129,8 +153,17 @@ bool can_store(Dtype dtype);
 // `value` is valid and all its types can be stored.
 Inputs make_inputs(const Case& value);
 // Rounds all values to the storage types and fills the bytes from them; for
-// laws that edit values.
+// laws that edit values. Lengths are the case's.
 void store_inputs(const Case& value, Inputs& inputs);
+
+// [B,H,Tq,Tk], nonzero = attend, and the bias on scaled scores; empty if the
+// case has none. `inputs` are those of `value`.
+std::vector<uint8_t> full_mask(const Case& value, const Inputs& inputs);
+std::vector<double> full_bias(const Case& value, const Inputs& inputs);
+
+// Gives a forward call the options of the case. It points into `inputs`, which
+// are those of `value`.
+void fill_options(const Case& value, const Inputs& inputs, KernelCall& call);
 
 // A short fingerprint of the stored inputs (FNV-1a, 32 bits): the same case
 // must give the same digest on every machine.

@@ -4,6 +4,7 @@
 
 #include "core/case.h"
 #include "core/half.h"
+#include "core/option_data.h"
 
 namespace qkvet {
 namespace {
@@ -52,6 +53,12 @@ void store_as(Dtype dtype, std::vector<double>& values,
   }
 }
 
+void store_numbers(const std::vector<int64_t>& numbers,
+                   std::vector<std::byte>& bytes) {
+  bytes.resize(numbers.size() * sizeof(int64_t));
+  if (!bytes.empty()) std::memcpy(bytes.data(), numbers.data(), bytes.size());
+}
+
 size_t layer_index(TensorName input) {
   return static_cast<size_t>(input) - static_cast<size_t>(TensorName::kX);
 }
@@ -81,55 +88,31 @@ void fill_layer(const Case& c, Inputs& inputs) {
     if ((c.biases & bit) != 0) fill_tensor(c.bias, tensor);
 }
 
-void hash_bytes(const std::vector<std::byte>& bytes, uint32_t& hash) {
+template <class Byte>
+void hash_bytes(const std::vector<Byte>& bytes, uint32_t& hash) {
   constexpr uint32_t kPrime = 16777619;
-  for (const std::byte byte : bytes)
-    hash = (hash ^ std::to_integer<uint32_t>(byte)) * kPrime;
+  for (const Byte byte : bytes)
+    hash = (hash ^ static_cast<uint32_t>(byte)) * kPrime;
+}
+
+void set_value(const Case& c, const SetValue& set, Inputs& inputs) {
+  const auto extents = tensor_extents(c.shape, set.tensor);
+  const auto own = tensor_extents(c, set.tensor);
+  // Masks and biases lie in the extents of their own, k and v in all of them.
+  const bool is_kv =
+      set.tensor == TensorName::kK || set.tensor == TensorName::kV;
+  int64_t at = 0;
+  for (int i = 0; i < tensor_rank(set.tensor); ++i) {
+    const auto n = static_cast<size_t>(i);
+    at = at * (is_kv ? extents[n] : own[n]) + set.index[n];
+  }
+  // A bias that is not given has no values.
+  std::vector<double>& values = inputs.values(set.tensor);
+  if (static_cast<size_t>(at) < values.size())
+    values[static_cast<size_t>(at)] = set.value;
 }
 
 }  // namespace
-
-bool can_store(Dtype dtype) {
-  return dtype == Dtype::kF64 || dtype == Dtype::kF32 || dtype == Dtype::kF16 ||
-         dtype == Dtype::kBf16;
-}
-
-int tensor_rank(TensorName input) {
-  if (input <= TensorName::kV) return 4;
-  if (input == TensorName::kX) return 3;
-  return input <= TensorName::kWo ? 2 : 1;
-}
-
-std::array<int64_t, 4> tensor_extents(const Shape& s, TensorName input) {
-  switch (input) {
-    case TensorName::kQ:
-      return {s.B, s.H, s.Tq, s.d};
-    case TensorName::kK:
-      return {s.B, s.Hkv, s.Tk, s.d};
-    case TensorName::kV:
-      return {s.B, s.Hkv, s.Tk, s.dv};
-    case TensorName::kX:
-      return {s.B, s.Tq, s.D, 1};
-    case TensorName::kWq:
-      return {s.D, s.H * s.d, 1, 1};
-    case TensorName::kWk:
-      return {s.D, s.Hkv * s.d, 1, 1};
-    case TensorName::kWv:
-      return {s.D, s.Hkv * s.dv, 1, 1};
-    case TensorName::kWo:
-      return {s.H * s.dv, s.D, 1, 1};
-    case TensorName::kBq:
-      return {s.H * s.d, 1, 1, 1};
-    case TensorName::kBk:
-      return {s.Hkv * s.d, 1, 1, 1};
-    case TensorName::kBv:
-      return {s.Hkv * s.dv, 1, 1, 1};
-    case TensorName::kBo:
-      return {s.D, 1, 1, 1};
-    default:
-      return {};
-  }
-}
 
 std::vector<double>& Inputs::values(TensorName input) {
   switch (input) {
@@ -139,8 +122,14 @@ std::vector<double>& Inputs::values(TensorName input) {
       return k;
     case TensorName::kV:
       return v;
+    case TensorName::kBias:
+      return bias;
+    case TensorName::kSink:
+      return sink;
+    case TensorName::kSlopes:
+      return slopes;
     default:
-      return layer[layer_index(input)];
+      return layer.at(layer_index(input));
   }
 }
 
@@ -156,8 +145,22 @@ const std::vector<std::byte>& Inputs::bytes(TensorName input) const {
       return k_bytes;
     case TensorName::kV:
       return v_bytes;
+    case TensorName::kBias:
+      return bias_bytes;
+    case TensorName::kSink:
+      return sink_bytes;
+    case TensorName::kSlopes:
+      return slopes_bytes;
+    case TensorName::kQLen:
+      return q_len_bytes;
+    case TensorName::kKvLen:
+      return kv_len_bytes;
+    case TensorName::kCuQ:
+      return cu_q_bytes;
+    case TensorName::kCuK:
+      return cu_k_bytes;
     default:
-      return layer_bytes[layer_index(input)];
+      return layer_bytes.at(layer_index(input));
   }
 }
 
@@ -167,6 +170,14 @@ void store_inputs(const Case& c, Inputs& inputs) {
   store_as(c.kv_dtype, inputs.v, inputs.v_bytes);
   for (size_t i = 0; i < inputs.layer.size(); ++i)
     store_as(c.q_dtype, inputs.layer[i], inputs.layer_bytes[i]);
+  store_as(c.q_dtype, inputs.bias, inputs.bias_bytes);
+  const Dtype per_head = storage_type(c, TensorName::kSink);
+  store_as(per_head, inputs.sink, inputs.sink_bytes);
+  store_as(per_head, inputs.slopes, inputs.slopes_bytes);
+  store_numbers(c.q_len, inputs.q_len_bytes);
+  store_numbers(c.kv_len, inputs.kv_len_bytes);
+  store_numbers(c.cu_q, inputs.cu_q_bytes);
+  store_numbers(c.cu_k, inputs.cu_k_bytes);
 }
 
 Inputs make_inputs(const Case& c) {
@@ -179,17 +190,9 @@ Inputs make_inputs(const Case& c) {
     fill(c.k, c.seed, TensorName::kK, s.B, s.Hkv, s.Tk, s.d, inputs.k);
     fill(c.v, c.seed, TensorName::kV, s.B, s.Hkv, s.Tk, s.dv, inputs.v);
   }
-  for (const SetValue& set : c.set) {
-    const auto extents = tensor_extents(c.shape, set.tensor);
-    int64_t at = 0;
-    for (int i = 0; i < tensor_rank(set.tensor); ++i)
-      at = at * extents[static_cast<size_t>(i)] +
-           set.index[static_cast<size_t>(i)];
-    // A bias that is not given has no values.
-    std::vector<double>& values = inputs.values(set.tensor);
-    if (static_cast<size_t>(at) < values.size())
-      values[static_cast<size_t>(at)] = set.value;
-  }
+  fill_option_data(c, inputs);
+  for (const SetValue& set : c.set) set_value(c, set, inputs);
+  share_and_poison(c, inputs);
   store_inputs(c, inputs);
   return inputs;
 }
@@ -201,6 +204,12 @@ uint32_t input_digest(const Inputs& inputs) {
   hash_bytes(inputs.k_bytes, hash);
   hash_bytes(inputs.v_bytes, hash);
   for (const auto& bytes : inputs.layer_bytes) hash_bytes(bytes, hash);
+  hash_bytes(inputs.mask, hash);
+  for (const TensorName option :
+       {TensorName::kBias, TensorName::kSink, TensorName::kSlopes,
+        TensorName::kQLen, TensorName::kKvLen, TensorName::kCuQ,
+        TensorName::kCuK})
+    hash_bytes(inputs.bytes(option), hash);
   return hash;
 }
 

@@ -7,7 +7,8 @@
 #include <cmath>
 #include <set>
 
-#include "core/case.h"
+#include "core/case_options.h"
+#include "core/case_text.h"
 
 namespace qkvet {
 namespace {
@@ -16,24 +17,11 @@ constexpr std::string_view kAllowedCharacters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789=,._+-:[]()";
 constexpr std::string_view kKnownKeys =
     "a dtype (f64 f32 f16 bf16 fp8e4m3 fp8e5m2 int8), B H Hkv Tq Tk d dv with "
-    "a number, causal=tl|br, scale=, q= k= v= o= kv=, data=, seed=, set=; of a "
-    "layer T D with a number, unbatched, biases=, x= w= bias=; of a cache cap "
-    "with a number, story=";
+    "a number, causal=tl|br, scale=, window=, mask=, bias=, softcap=, sink=, "
+    "alibi=, qlen=, kvlen=, cuq=, cuk=, layout=, share=, q= k= v= o= kv=, "
+    "data=, seed=, set=; of a layer T D with a number, unbatched, biases=, x= "
+    "w= bias=; of a cache cap with a number, story=";
 constexpr int64_t kVersion = 1;
-
-std::string quoted(std::string_view token) {
-  return "\"" + std::string(token) + "\"";
-}
-
-// The whole of `text` as a number, or nothing.
-template <class Number>
-std::optional<Number> number(std::string_view text) {
-  Number value{};
-  const char* end = text.data() + text.size();
-  const auto [stop, code] = std::from_chars(text.data(), end, value);
-  if (code != std::errc() || stop != end) return std::nullopt;
-  return value;
-}
 
 // "0x1.8p+1", "-0x1p-3", as to_string() writes them.
 std::optional<double> hex_number(std::string_view text) {
@@ -129,15 +117,17 @@ class Parser {
                "; allowed: " + std::string(kKnownKeys);
       return;
     }
+    // Only attention has empty extents; the others are refused as a whole.
+    const int64_t least = key == "B" || key == "Tq" || key == "Tk" ? 0 : 1;
+    const std::string allowed = "allowed " + std::to_string(least) + " .. " +
+                                std::to_string(kMaxExtent);
     if (digits == token.size()) {
-      error_ =
-          key + " has no value; allowed 1 .. " + std::to_string(kMaxExtent);
+      error_ = key + " has no value; " + allowed;
       return;
     }
     const auto value = number<int64_t>(token.substr(digits));
-    if (!value || *value < 1 || *value > kMaxExtent) {
-      error_ =
-          std::string(token) + ": allowed 1 .. " + std::to_string(kMaxExtent);
+    if (!value || *value < least || *value > kMaxExtent) {
+      error_ = std::string(token) + ": " + allowed;
       return;
     }
     if (once(key)) *found->second = *value;
@@ -148,8 +138,12 @@ class Parser {
     if (value.empty()) {
       error_ = quoted(token) + " has no value after \"=\"";
     } else if (key == "q" || key == "kv" || key == "o" || key == "k" ||
-               key == "v" || key == "x" || key == "w" || key == "bias") {
+               key == "v" || key == "x" || key == "w") {
       read_tensor(std::string(key), value, token);
+    } else if (key == "bias" || is_option_key(key)) {
+      if (once(std::string(key)))
+        error_ = read_option(key, value, token, case_);
+      if (key == "bias") bias_has_own_ = value.find('.') != value.npos;
     } else if (key == "biases") {
       read_biases(value, token);
     } else if (key == "story") {
@@ -205,8 +199,7 @@ class Parser {
        : key == "k" ? case_.k
        : key == "v" ? case_.v
        : key == "x" ? case_.x
-       : key == "w" ? case_.w
-                    : case_.bias) = *recipe;
+                    : case_.w) = *recipe;
   }
 
   // biases=qkvo: which ones are given.
@@ -254,9 +247,10 @@ class Parser {
   void read_set(std::string_view value, std::string_view token) {
     const std::string wrong =
         quoted(token) +
-        ": write set=q|k|v.b.h.t.c:HEX (in a layer set=x.b.t.c, "
-        "set=w_q.row.column, set=b_q.column, alike w_k w_v w_o b_k b_v b_o), "
-        "for example set=k.0.0.2.1:-0x1.8p+1";
+        ": write set=q|k|v.b.h.t.c:HEX or set=bias.b.h.i.j, set=sink.h, "
+        "set=alibi.h (in a layer set=x.b.t.c, set=w_q.row.column, "
+        "set=b_q.column, alike w_k w_v w_o b_k b_v b_o), for example "
+        "set=k.0.0.2.1:-0x1.8p+1";
     error_ = wrong;
     const size_t colon = value.find(':');
     const size_t dot = value.find('.');
@@ -264,11 +258,13 @@ class Parser {
     SetValue set;
     int tensor = 0;
     while (tensor < kInputCount &&
-           value.substr(0, dot) != tensor_name(static_cast<TensorName>(tensor)))
+           value.substr(0, dot) != set_name(static_cast<TensorName>(tensor)))
       ++tensor;
     const auto number_value = hex_number(value.substr(colon + 1));
     if (tensor == kInputCount || !number_value) return;
     set.tensor = static_cast<TensorName>(tensor);
+    if (set.tensor == TensorName::kMask || set.tensor >= TensorName::kQLen)
+      return;
     set.value = *number_value;
     std::string_view rest = value.substr(dot + 1, colon - dot - 1);
     const auto rank = static_cast<size_t>(tensor_rank(set.tensor));
@@ -329,8 +325,8 @@ class Parser {
   void finish_attention() {
     if (!needs({"B", "H", "Tq", "Tk", "d"},
                "a case needs a dtype and B, H, Tq, Tk, d") ||
-        !excludes("a case without D and T", {"unbatched", "biases", "x recipe",
-                                             "w recipe", "bias recipe"}))
+        !excludes("a case without D and T",
+                  {"unbatched", "biases", "x recipe", "w recipe"}))
       return;
     // Where Tq = Tk both alignments agree and a bare "causal" is clear.
     if (bare_causal_ && case_.shape.Tq != case_.shape.Tk)
@@ -345,6 +341,12 @@ class Parser {
     if (!needs({"B", "H", "T", "D"}, "a layer needs a dtype and B, H, T, D") ||
         !excludes("a layer", {"Tq", "Tk", "q recipe", "k recipe", "v recipe"}))
       return;
+    if (bias_has_own_) {
+      error_ = "bias= of a layer is a recipe alone: no extents follow it";
+      return;
+    }
+    case_.bias = case_.score_bias.value_or(Recipe{});
+    case_.score_bias.reset();
     Shape& s = case_.shape;
     s.Tk = s.Tq;
     if (seen_.contains("causal")) case_.causal = Causal::kBottomRight;
@@ -360,13 +362,14 @@ class Parser {
     if (needs({"B", "H", "d", "cap", "story"},
               "a story needs a dtype and B, H, d, cap, story=") &&
         excludes("a story", {"Tq", "Tk", "causal", "unbatched", "biases",
-                             "x recipe", "w recipe", "bias recipe"}))
+                             "x recipe", "w recipe", "bias"}))
       fit_extents_to_story(case_);
   }
 
   Case case_;
   std::set<std::string> seen_;
   bool bare_causal_ = false;
+  bool bias_has_own_ = false;
   std::string error_;
 };
 

@@ -20,6 +20,8 @@ constexpr std::array<Row, kDtypeCount> kRows = {{
     {"fp8e4m3", {QKVET_DTYPE_FLOAT8_E4M3FN, 8, 1}},
     {"fp8e5m2", {QKVET_DTYPE_FLOAT8_E5M2, 8, 1}},
     {"int8", {QKVET_DTYPE_INT, 8, 1}},
+    {"uint8", {QKVET_DTYPE_UINT, 8, 1}},
+    {"int64", {QKVET_DTYPE_INT, 64, 1}},
 }};
 
 const Row& row(Dtype dtype) { return kRows[static_cast<size_t>(dtype)]; }
@@ -29,7 +31,7 @@ const Row& row(Dtype dtype) { return kRows[static_cast<size_t>(dtype)]; }
 std::string_view dtype_name(Dtype dtype) { return row(dtype).name; }
 
 std::optional<Dtype> dtype_from_name(std::string_view name) {
-  for (int i = 0; i < kDtypeCount; ++i) {
+  for (int i = 0; i < kCaseDtypeCount; ++i) {
     const auto dtype = static_cast<Dtype>(i);
     if (row(dtype).name == name) return dtype;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The storage types that a Case can name, and what the ABI calls them.
+// The storage types of tensors, and what the ABI calls them.
 #ifndef QKVET_CORE_DTYPE_H_
 #define QKVET_CORE_DTYPE_H_
 
@@ -18,12 +18,17 @@ enum class Dtype : uint8_t {
   kBf16,
   kFp8e4m3,
   kFp8e5m2,
-  kInt8
+  kInt8,
+  // Of masks and of lengths: no Case names them.
+  kUint8,
+  kInt64
 };
-inline constexpr int kDtypeCount = 7;
+inline constexpr int kDtypeCount = 9;
+inline constexpr int kCaseDtypeCount = 7;
 
-// "f64", "f32", "f16", "bf16", "fp8e4m3", "fp8e5m2", "int8".
+// "f64", "f32", "f16", "bf16", "fp8e4m3", "fp8e5m2", "int8"; "uint8", "int64".
 std::string_view dtype_name(Dtype dtype);
+// One of those that a Case can name.
 std::optional<Dtype> dtype_from_name(std::string_view name);
 
 // Size of one element in bytes.

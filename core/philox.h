@@ -38,8 +38,8 @@ inline PhiloxKey philox_key(uint64_t seed) {
 
 // One 64-bit number out of (seed, a, b, c): for choices, not for tensor data.
 inline uint64_t philox_u64(uint64_t seed, uint32_t a, uint32_t b, uint32_t c) {
-  // The last counter word keeps this stream apart from all tensors', whose
-  // last word is below 2^31 (core/recipe.cpp).
+  // The last counter word keeps this stream apart from all tensors': theirs
+  // has a batch member below 2^28 - 1 in its low bits (core/recipe.cpp).
   const PhiloxCounter x = philox4x32({a, b, c, 0xFFFFFFFF}, philox_key(seed));
   return x[0] | uint64_t{x[1]} << 32;
 }

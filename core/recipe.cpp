@@ -91,6 +91,9 @@ double normal_from_bits(uint64_t bits) {
   return static_cast<double>(2 * sum - 3 * kMask) * 0x1p-21;
 }
 
+// The counter's last word has 4 bits for the tensor.
+static_assert(static_cast<int>(TensorName::kSlopes) == 15);
+
 // The two 64-bit numbers of channels c and c + 1, c even.
 std::array<uint64_t, 2> bits_pair(uint64_t seed, TensorName tensor, int64_t b,
                                   int64_t h, int64_t t, int64_t c) {
@@ -165,10 +168,34 @@ double shaped(const Recipe& recipe, TensorName tensor, int64_t t, int64_t c,
 }  // namespace
 
 const char* tensor_name(TensorName tensor) {
-  constexpr const char* kNames[kTensorCount] = {
-      "q",       "k",   "v",   "x",   "w_q", "w_k",     "w_v",
-      "w_o",     "b_q", "b_k", "b_v", "b_o", "o",       "lse",
-      "weights", "y",   "q",   "k",   "v",   "attended"};
+  constexpr const char* kNames[kTensorCount] = {"q",
+                                                "k",
+                                                "v",
+                                                "x",
+                                                "w_q",
+                                                "w_k",
+                                                "w_v",
+                                                "w_o",
+                                                "b_q",
+                                                "b_k",
+                                                "b_v",
+                                                "b_o",
+                                                "mask",
+                                                "bias",
+                                                "sink",
+                                                "slopes",
+                                                "q_len",
+                                                "kv_len",
+                                                "cu_seqlens_q",
+                                                "cu_seqlens_k",
+                                                "o",
+                                                "lse",
+                                                "weights",
+                                                "y",
+                                                "q",
+                                                "k",
+                                                "v",
+                                                "attended"};
   return kNames[static_cast<size_t>(tensor)];
 }
 
@@ -207,6 +234,11 @@ std::optional<Recipe> parse_recipe(std::string_view text, std::string* error) {
   *error = "unknown recipe \"" + std::string(text) + "\"; allowed:";
   for (const RecipeRow& row : kRecipes) *error += " " + std::string(row.name);
   return std::nullopt;
+}
+
+uint64_t random_bits(uint64_t seed, TensorName tensor, int64_t b, int64_t h,
+                     int64_t t, int64_t c) {
+  return bits_pair(seed, tensor, b, h, t, c)[static_cast<size_t>(c % 2)];
 }
 
 double recipe_value(const Recipe& recipe, uint64_t seed, TensorName tensor,

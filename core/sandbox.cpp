@@ -27,7 +27,18 @@ constexpr double kLoadFactor = 10;
 constexpr int64_t kBatchBytes = int64_t{16} << 20;
 
 // What a kernel may compile for.
-using Signature = std::array<int64_t, 20>;
+using Signature = std::array<int64_t, 24>;
+
+// Which options the call has, as bits.
+int64_t options_of(const KernelCall& call) {
+  const bool options[] = {
+      call.window.has_value(), call.softcap != 0,      call.mask != nullptr,
+      call.bias != nullptr,    call.sink != nullptr,   call.slopes != nullptr,
+      call.q_len != nullptr,   call.kv_len != nullptr, call.cu_q != nullptr};
+  int64_t bits = 0;
+  for (const bool option : options) bits = bits << 1 | (option ? 1 : 0);
+  return bits;
+}
 
 Signature signature_of(int kernel, const KernelCall& call) {
   const Shape& s = call.shape;
@@ -53,7 +64,11 @@ Signature signature_of(int kernel, const KernelCall& call) {
           (call.b_q != nullptr) | (call.b_k != nullptr) << 1 |
               (call.b_v != nullptr) << 2 | (call.b_o != nullptr) << 3,
           call.threads,
-          static_cast<int64_t>(call.placement)};
+          static_cast<int64_t>(call.placement),
+          options_of(call),
+          static_cast<int64_t>(call.layout) << 8 | call.share,
+          call.mask_own << 4 | call.bias_own,
+          call.members};
 }
 
 std::string seconds_text(double seconds) {

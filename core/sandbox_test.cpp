@@ -124,7 +124,7 @@ void check_answers(Executor& executor) {
   const auto number = static_cast<size_t>(number_of(executor, "unavailable"));
   EXPECT_EQ(executor.kernels()[number].unavailable, unavailable.text);
 
-  Inputs inputs;
+  BadInputs inputs;
   inputs.call.causal = Causal::kTopLeft;
   const auto outcomes = executor.run(0, {&inputs.call, size_t{1}});
   EXPECT_EQ(outcomes[0].status, CallStatus::kUnsupported);
@@ -172,7 +172,7 @@ TEST(Sandbox, HangsAndStallsEnd) {
 
 TEST(Sandbox, SlowOraclesGiveTime) {
   const auto executor = sandbox();
-  Inputs inputs;
+  BadInputs inputs;
   inputs.call.oracle_seconds = 1e-3;  // times 1000
   const auto start = std::chrono::steady_clock::now();
   const auto outcomes =
@@ -202,7 +202,7 @@ TEST(Sandbox, SignalHandlersOfKernelsAreReplaced) {
 
 TEST(Sandbox, TheRestOfABatchGoesOn) {
   const auto executor = sandbox();
-  const Inputs inputs;
+  const BadInputs inputs;
   // 70 calls are three batches; each ends its process.
   const std::vector<KernelCall> calls(70, inputs.call);
   const auto crashes = executor->run(number_of(*executor, "abort"), calls);
@@ -227,7 +227,7 @@ TEST(Sandbox, TensorsOfAllSizes) {
   std::vector<KernelCall> calls;
   for (int64_t tq = 1; tq <= 1 << 16; tq *= 4)
     for (const Placement placement : kPlacements) {
-      KernelCall call = Inputs(placement).call;
+      KernelCall call = BadInputs(placement).call;
       call.shape = {1, 1, 1, tq, 3, 16, 16};
       call.want_lse = true;
       call.q = call.k = call.v =
@@ -248,7 +248,7 @@ TEST(Sandbox, TensorsOfAllSizes) {
 
 TEST(Sandbox, TooLargeForMemoryIsAnOutcome) {
   const auto executor = sandbox();
-  Inputs inputs;
+  BadInputs inputs;
   inputs.call.shape = {1, 1, 1, int64_t{1} << 40, 7, 3, 3};
   const auto outcomes = executor->run(0, {&inputs.call, size_t{1}});
   EXPECT_EQ(outcomes[0].status, CallStatus::kOutOfMemory);
@@ -337,7 +337,7 @@ TEST(Sandbox, ManyThreadsAndTheirEnds) {
 // Not a limit, but a number to look at: printed with the test.
 TEST(Sandbox, Cost) {
   const auto executor = sandbox();
-  const Inputs inputs;
+  const BadInputs inputs;
   std::vector<KernelCall> calls(64 * 50, inputs.call);
   std::vector<float> data(1 << 12);
   for (KernelCall& call : calls) {

@@ -210,6 +210,8 @@ KernelCall CaseWork::call_for(const PlannedCall& planned) {
   call.b_v = layer(TensorName::kBv);
   call.b_o = layer(TensorName::kBo);
   call.unbatched = value.unbatched;
+  if (planned.operation == Operation::kForward)
+    fill_options(value, prepared.inputs, call);
   if (planned.moment) {
     const Moment& moment = *planned.moment;
     call.causal = Causal::kNone;

@@ -15,6 +15,7 @@ namespace {
 std::vector<int64_t> decoded_rows(const Case& value) {
   const int64_t Tq = value.shape.Tq;
   std::vector<int64_t> rows;
+  if (Tq == 0) return rows;
   for (const int64_t row :
        {int64_t{0},
         static_cast<int64_t>(value.seed % static_cast<uint64_t>(Tq)), Tq - 1})

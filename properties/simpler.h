@@ -39,7 +39,7 @@ class Collector {
  private:
   static void drop_outside_values(Case& value) {
     std::erase_if(value.set, [&](const SetValue& set) {
-      const auto extents = tensor_extents(value.shape, set.tensor);
+      const auto extents = tensor_extents(value, set.tensor);
       for (int i = 0; i < tensor_rank(set.tensor); ++i) {
         const auto at = static_cast<size_t>(i);
         if (set.index[at] >= extents[at]) return true;

@@ -162,12 +162,24 @@ TEST(Cli, ReplayTakesListsAndDigests) {
   const Ran ran = qkvet("replay @" + list.string() + " --kernel scalar/plain");
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
   EXPECT_NE(ran.out.find("cases.txt:4: "), std::string::npos) << ran.out;
-  std::ofstream(list) << "f32,B1,H1,Tq1,Tk1,d1\nf32,B1,H1,Tq0,Tk1,d1\n";
-  expect_one_line(qkvet("replay @" + list.string()), "cases.txt:2: case: Tq0");
+  std::ofstream(list) << "f32,B1,H1,Tq1,Tk1,d1\nf32,B1,H0,Tq1,Tk1,d1\n";
+  expect_one_line(qkvet("replay @" + list.string()), "cases.txt:2: case: H0");
   EXPECT_EQ(qkvet("replay f32,B1,H2,Hkv1,Tq3,Tk5,d4 --digest 22e10344 "
                   "--kernel scalar/plain")
                 .exit,
             0);
+}
+
+// Whether the kernel declares them or not: no law fails on them or ends the
+// program.
+TEST(Cli, ReplayTakesEmptyExtents) {
+  for (const char* const extents :
+       {"B0,H1,Tq2,Tk2", "B1,H1,Tq0,Tk2", "B1,H1,Tq2,Tk0", "B0,H1,Tq0,Tk0"})
+    for (const char* const causal : {"", ",causal=tl", ",causal=br"}) {
+      const Ran ran = qkvet("replay f32," + std::string(extents) + ",d1" +
+                            causal + " --kernel scalar/plain");
+      EXPECT_TRUE(ran.exit == 0 || ran.exit == 3) << ran.out << ran.error;
+    }
 }
 
 // One value per flag, so that a flag never swallows the case behind it.

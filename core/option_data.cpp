@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/option_data.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <span>
+
+namespace qkvet {
+namespace {
+
+// `percent` in a hundred, decided by the upper 32 bits.
+bool chance(uint64_t bits, int64_t percent) {
+  return ((bits >> 32) * 100) >> 32 < static_cast<uint64_t>(percent);
+}
+
+// Whether the pair attends; an index that is broadcast is 0. Extents of 0 have
+// no pairs.
+bool attends(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j) {
+  const int64_t n = c.mask.parameter;
+  const int64_t row = n % std::max<int64_t>(c.shape.Tq, 1);
+  const int64_t key = n % std::max<int64_t>(c.shape.Tk, 1);
+  switch (c.mask.kind) {
+    case MaskKind::kRandomN:
+      return chance(random_bits(c.seed, TensorName::kMask, b, h, i, j), n);
+    case MaskKind::kBandN:
+      return std::abs(i - j) <= n;
+    case MaskKind::kOnlyN:
+      return j == key;
+    case MaskKind::kButN:
+      return j != key;
+    case MaskKind::kEmptyRowN:
+      return i != row;
+    case MaskKind::kPaddingN:
+      return j < c.shape.Tk - n;
+    case MaskKind::kNone:
+      break;
+  }
+  return true;
+}
+
+// Calls visit(b, h, i, j) for all indices, in row-major order.
+template <class Visit>
+void for_each_index(const std::array<int64_t, 4>& extents, Visit visit) {
+  for (int64_t b = 0; b < extents[0]; ++b)
+    for (int64_t h = 0; h < extents[1]; ++h)
+      for (int64_t i = 0; i < extents[2]; ++i)
+        for (int64_t j = 0; j < extents[3]; ++j) visit(b, h, i, j);
+}
+
+template <class Value>
+std::vector<Value> expanded(const Case& c, TensorName tensor, uint8_t own,
+                            const std::vector<Value>& values) {
+  const Shape& s = c.shape;
+  const auto extents = tensor_extents(c, tensor);
+  std::vector<Value> all;
+  all.reserve(static_cast<size_t>(s.weights_elements()));
+  for_each_index({s.B, s.H, s.Tq, s.Tk},
+                 [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+                   const int64_t index[] = {b, h, i, j};
+                   int64_t at = 0;
+                   for (size_t n = 0; n < 4; ++n) {
+                     const bool is_own = (own >> n & 1) != 0;
+                     at = at * extents[n] + (is_own ? index[n] : 0);
+                   }
+                   all.push_back(values[static_cast<size_t>(at)]);
+                 });
+  return all;
+}
+
+void fill_bias(const Case& c, std::vector<double>& out) {
+  const auto e = tensor_extents(c, TensorName::kBias);
+  out.resize(static_cast<size_t>(e[0] * e[1] * e[2] * e[3]));
+  double* at = out.data();
+  for_each_index({e[0], e[1], e[2], e[3] > 0 ? 1 : 0},
+                 [&](int64_t b, int64_t h, int64_t i, int64_t) {
+                   recipe_row(*c.score_bias, c.seed, TensorName::kBias, b, h, i,
+                              {at, static_cast<size_t>(e[3])});
+                   at += e[3];
+                 });
+}
+
+// [B,heads,rows,width]; the first row of head h of member b.
+double* row_at(std::vector<double>& values, int64_t heads, int64_t rows,
+               int64_t width, int64_t b, int64_t h, int64_t row) {
+  return values.data() + ((b * heads + h) * rows + row) * width;
+}
+
+void share(const Case& c, int64_t width, std::vector<double>& values) {
+  const Shape& s = c.shape;
+  for (int64_t b = 0; b < s.B; ++b)
+    for (int64_t h = 0; h < s.Hkv; ++h) {
+      const double* from =
+          row_at(values, s.Hkv, s.Tk, width, (c.share & kShareB) != 0 ? 0 : b,
+                 (c.share & kShareH) != 0 ? 0 : h, 0);
+      double* to = row_at(values, s.Hkv, s.Tk, width, b, h, 0);
+      if (from != to) std::copy_n(from, s.Tk * width, to);
+    }
+}
+
+template <class Counted>
+void poison(const Shape& s, int64_t heads, int64_t rows, int64_t width,
+            std::vector<double>& values, Counted counted) {
+  for (int64_t b = 0; b < s.B; ++b)
+    for (int64_t h = 0; h < heads; ++h)
+      std::fill(row_at(values, heads, rows, width, b, h, counted(b)),
+                row_at(values, heads, rows, width, b, h, rows),
+                std::numeric_limits<double>::quiet_NaN());
+}
+
+const std::byte* pointer_to(const void* data) {
+  return static_cast<const std::byte*>(data);
+}
+
+// What is given and has no element is not absent.
+template <class Value>
+const std::byte* given(const std::vector<Value>& values) {
+  static constexpr std::byte kNothing{};
+  return values.empty() ? &kNothing : pointer_to(values.data());
+}
+
+template <class Value>
+const std::byte* lengths(const std::vector<Value>& values) {
+  return values.empty() ? nullptr : pointer_to(values.data());
+}
+
+}  // namespace
+
+void fill_option_data(const Case& c, Inputs& inputs) {
+  if (c.mask.kind != MaskKind::kNone)
+    for_each_index(tensor_extents(c, TensorName::kMask),
+                   [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+                     inputs.mask.push_back(attends(c, b, h, i, j) ? 1 : 0);
+                   });
+  if (c.score_bias) fill_bias(c, inputs.bias);
+  const auto per_head = [&](const std::optional<Recipe>& recipe,
+                            TensorName tensor, std::vector<double>& out) {
+    if (!recipe) return;
+    out.resize(static_cast<size_t>(c.shape.H));
+    recipe_row(*recipe, c.seed, tensor, 0, 0, 0, out);
+  };
+  per_head(c.sink, TensorName::kSink, inputs.sink);
+  per_head(c.slopes, TensorName::kSlopes, inputs.slopes);
+}
+
+void share_and_poison(const Case& c, Inputs& inputs) {
+  const Shape& s = c.shape;
+  if (c.share != 0) {
+    share(c, s.d, inputs.k);
+    share(c, s.dv, inputs.v);
+  }
+  if (!c.q_len.empty() || !c.cu_q.empty())
+    poison(s, s.H, s.Tq, s.d, inputs.q,
+           [&](int64_t b) { return counted_queries(c, b); });
+  if (c.kv_len.empty() && c.cu_k.empty()) return;
+  // A row that all members share counts as long as one of them needs it.
+  int64_t longest = 0;
+  for (int64_t b = 0; b < s.B; ++b)
+    longest = std::max(longest, counted_keys(c, b));
+  const auto keys = [&](int64_t b) {
+    return (c.share & kShareB) != 0 ? longest : counted_keys(c, b);
+  };
+  poison(s, s.Hkv, s.Tk, s.d, inputs.k, keys);
+  poison(s, s.Hkv, s.Tk, s.dv, inputs.v, keys);
+}
+
+std::vector<uint8_t> full_mask(const Case& c, const Inputs& inputs) {
+  if (c.mask.kind == MaskKind::kNone) return {};
+  return expanded(c, TensorName::kMask, c.mask.own, inputs.mask);
+}
+
+std::vector<double> full_bias(const Case& c, const Inputs& inputs) {
+  if (!c.score_bias) return {};
+  return expanded(c, TensorName::kBias, c.score_bias_own, inputs.bias);
+}
+
+void fill_options(const Case& c, const Inputs& inputs, KernelCall& call) {
+  call.window = c.window;
+  call.softcap = c.softcap;
+  call.mask_own = c.mask.own;
+  call.bias_own = c.score_bias_own;
+  call.layout = c.layout;
+  call.share = c.share;
+  call.members = c.cu_q.empty() ? 0 : static_cast<int64_t>(c.cu_q.size()) - 1;
+  if (c.mask.kind != MaskKind::kNone) call.mask = given(inputs.mask);
+  if (c.score_bias) call.bias = given(inputs.bias_bytes);
+  if (c.sink) call.sink = given(inputs.sink_bytes);
+  if (c.slopes) call.slopes = given(inputs.slopes_bytes);
+  call.q_len = lengths(inputs.q_len_bytes);
+  call.kv_len = lengths(inputs.kv_len_bytes);
+  call.cu_q = lengths(inputs.cu_q_bytes);
+  call.cu_k = lengths(inputs.cu_k_bytes);
+}
+
+}  // namespace qkvet

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels for the tests of forward()'s options. "options/show_mask" and the
+// like refuse every call and tell in their reason what they were given; the
+// others copy or write, right or wrong in one way each.
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "qkvet/kernel.h"
+
+namespace {
+
+struct Named {
+  const char* name;
+  qkvet_tensor qkvet_forward_args::*tensor;
+};
+constexpr Named kTensors[] = {{"q", &qkvet_forward_args::q},
+                              {"k", &qkvet_forward_args::k},
+                              {"v", &qkvet_forward_args::v},
+                              {"o", &qkvet_forward_args::o},
+                              {"mask", &qkvet_forward_args::mask},
+                              {"bias", &qkvet_forward_args::bias},
+                              {"sink", &qkvet_forward_args::sink},
+                              {"slopes", &qkvet_forward_args::slopes},
+                              {"q_len", &qkvet_forward_args::q_len},
+                              {"kv_len", &qkvet_forward_args::kv_len},
+                              {"cu_q", &qkvet_forward_args::cu_seqlens_q},
+                              {"cu_k", &qkvet_forward_args::cu_seqlens_k}};
+
+double value_at(const qkvet_tensor& t, int64_t at) {
+  if (t.dtype.code == QKVET_DTYPE_UINT)
+    return static_cast<const uint8_t*>(t.data)[at];
+  if (t.dtype.code == QKVET_DTYPE_INT)
+    return static_cast<double>(static_cast<const int64_t*>(t.data)[at]);
+  if (t.dtype.bits == 64) return static_cast<const double*>(t.data)[at];
+  if (t.dtype.bits == 32) return static_cast<const float*>(t.data)[at];
+  return static_cast<const uint16_t*>(t.data)[at];
+}
+
+// A stride that counts; "x" where none can.
+std::string stride_text(const qkvet_tensor& t, int i) {
+  const bool absurd = t.strides[i] > int64_t{1} << 32;
+  return absurd ? "x" : std::to_string(t.strides[i]);
+}
+
+// "uint8 2,1,3 / 3,x,1: 1 0 1 1 1 0": type, extents, strides, values.
+std::string description(const qkvet_tensor& t) {
+  if (t.ndim == 0) return t.data == nullptr ? "absent" : "half absent";
+  if (t.data == nullptr) return "no data";
+  const char* const codes[] = {"int", "uint", "float", "?", "bfloat"};
+  std::string text = codes[t.dtype.code] + std::to_string(t.dtype.bits) + " ";
+  int64_t elements = 1;
+  for (int i = 0; i < t.ndim; ++i) {
+    text += (i > 0 ? "," : "") + std::to_string(t.shape[i]);
+    elements *= t.shape[i];
+  }
+  for (int i = 0; i < t.ndim; ++i)
+    text += (i > 0 ? "," : " / ") + stride_text(t, i);
+  text += ":";
+  for (int64_t n = 0; n < elements; ++n) {
+    int64_t rest = n;
+    int64_t at = 0;
+    for (int i = t.ndim - 1; i >= 0; --i) {
+      at += rest % t.shape[i] * (t.shape[i] == 1 ? 0 : t.strides[i]);
+      rest /= t.shape[i];
+    }
+    const double value = value_at(t, at);
+    char number[32];
+    std::snprintf(number, sizeof number, " %g", std::fabs(value));
+    text += std::isnan(value) ? " nan" : number;
+  }
+  return text;
+}
+
+std::string scalars(const qkvet_forward_args* a) {
+  char text[128];
+  std::snprintf(text, sizeof text, "window %d %lld %lld softcap %g",
+                a->has_window, static_cast<long long>(a->window_left),
+                static_cast<long long>(a->window_right),
+                static_cast<double>(a->softcap));
+  return text;
+}
+
+bool is(const qkvet_kernel* self, const char* name) {
+  return std::strcmp(self->name + std::strlen("options/"), name) == 0;
+}
+
+int64_t offset(const qkvet_tensor& t, int64_t b, int64_t h, int64_t i,
+               int64_t c) {
+  const int64_t index[] = {b, h, i, c};
+  int64_t at = 0;
+  for (int n = 0; n < t.ndim; ++n)
+    if (index[n] != 0) at += index[n] * t.strides[n];
+  return at;
+}
+
+// Rows of member b that count.
+int64_t rows_of(const qkvet_forward_args* a, int64_t b) {
+  const auto numbers = [](const qkvet_tensor& t) {
+    return static_cast<const int64_t*>(t.data);
+  };
+  if (a->cu_seqlens_q.ndim > 0)
+    return numbers(a->cu_seqlens_q)[a->cu_seqlens_q.shape[0] - 1];
+  return a->q_len.ndim > 0 ? numbers(a->q_len)[b] : a->o.shape[2];
+}
+
+// 1 into all elements of the first rows of a member. Loops over empty extents
+// do nothing.
+void write(const qkvet_kernel* self, const qkvet_forward_args* a,
+           const qkvet_tensor& t) {
+  if (t.ndim == 0) return;
+  for (int64_t b = 0; b < t.shape[0]; ++b) {
+    int64_t rows = is(self, "all_rows") ? t.shape[2] : rows_of(a, b);
+    if (is(self, "short_rows") && rows > 0) --rows;
+    for (int64_t h = 0; h < t.shape[1]; ++h)
+      for (int64_t i = 0; i < rows; ++i)
+        for (int64_t c = 0; c < (t.ndim == 4 ? t.shape[3] : 1); ++c)
+          static_cast<float*>(t.data)[offset(t, b, h, i, c)] = 1;
+  }
+}
+
+volatile double g_sink;
+
+qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
+                     const qkvet_forward_args* a, const qkvet_exec*,
+                     qkvet_text* why) {
+  const auto say = [&](const std::string& text) {
+    std::snprintf(why->data, why->capacity, "%s", text.c_str());
+    return QKVET_INVALID_ARGUMENT;
+  };
+  if (is(self, "show_scalars")) return say(scalars(a));
+  for (const Named& named : kTensors)
+    if (is(self, (std::string("show_") + named.name).c_str()))
+      return say(description(a->*named.tensor));
+  write(self, a, a->o);
+  write(self, a, a->lse);
+  write(self, a, a->weights);
+  if (is(self, "into_gap"))  // behind the first row
+    static_cast<float*>(a->o.data)[a->o.shape[3]] = 7;
+  for (const Named& named : kTensors) {
+    const qkvet_tensor& t = a->*named.tensor;
+    if (t.ndim == 0) continue;
+    int64_t last = 0;
+    for (int i = 0; i < t.ndim; ++i)
+      last += t.shape[i] == 1 ? 0 : (t.shape[i] - 1) * t.strides[i];
+    if (is(self, (std::string("past_") + named.name).c_str()))
+      g_sink = value_at(t, last + 1);
+    if (is(self, (std::string("into_") + named.name).c_str()))
+      *static_cast<volatile uint8_t*>(t.data) = 1;
+  }
+  return QKVET_OK;
+}
+
+const char* const kNames[] = {
+    "options/rows",        "options/all_rows",     "options/short_rows",
+    "options/into_gap",    "options/show_q",       "options/show_k",
+    "options/show_v",      "options/show_o",       "options/show_mask",
+    "options/show_bias",   "options/show_sink",    "options/show_slopes",
+    "options/show_q_len",  "options/show_kv_len",  "options/show_cu_q",
+    "options/show_cu_k",   "options/show_scalars", "options/past_mask",
+    "options/past_bias",   "options/past_sink",    "options/past_slopes",
+    "options/past_q_len",  "options/past_kv_len",  "options/past_cu_q",
+    "options/past_cu_k",   "options/into_mask",    "options/into_bias",
+    "options/into_kv_len", "options/past_k"};
+constexpr int kCount = sizeof kNames / sizeof kNames[0];
+
+qkvet_kernel g_kernels[kCount];
+const qkvet_kernel* g_list[kCount];
+qkvet_capabilities g_capabilities;
+
+}  // namespace
+
+extern "C" qkvet_status qkvet_open(const qkvet_host*, const char*,
+                                   qkvet_library* out, qkvet_text*) {
+  g_capabilities.struct_size = sizeof g_capabilities;
+  g_capabilities.options = ~uint64_t{0};
+  g_capabilities.layouts = QKVET_LAYOUT_ANY_STRIDES;
+  const qkvet_dtype types[] = {{QKVET_DTYPE_FLOAT, 32, 1},
+                               {QKVET_DTYPE_FLOAT, 64, 1},
+                               {QKVET_DTYPE_FLOAT, 16, 1}};
+  g_capabilities.dtype_count = 3;
+  for (int i = 0; i < 3; ++i)
+    g_capabilities.dtypes[i] = {types[i], types[i], types[i]};
+  for (int i = 0; i < kCount; ++i) {
+    g_kernels[i] = {};
+    g_kernels[i].struct_size = sizeof g_kernels[i];
+    g_kernels[i].name = kNames[i];
+    g_kernels[i].capabilities = &g_capabilities;
+    g_kernels[i].forward = forward;
+    g_list[i] = &g_kernels[i];
+  }
+  out->abi_major = QKVET_ABI_MAJOR;
+  out->abi_minor = QKVET_ABI_MINOR;
+  out->name = "options";
+  out->kernel_count = kCount;
+  out->kernels = g_list;
+  return QKVET_OK;
+}
