@@ -96,11 +96,23 @@ std::vector<const qkvet_kernel*> kernels_that(
   return kernels;
 }
 
-std::vector<const qkvet_kernel*> correct_kernels(Storage type) {
+std::vector<const qkvet_kernel*> kernels_of_any_dialect(Storage type) {
   return kernels_that(/*faulty=*/false, [type](const qkvet_kernel& kernel) {
     return kernel.forward != nullptr && takes(&kernel, type) &&
            OpenKernel(&kernel).status() == QKVET_OK;
   });
+}
+
+std::vector<const qkvet_kernel*> correct_kernels(Storage type) {
+  std::vector<const qkvet_kernel*> kernels = kernels_of_any_dialect(type);
+  std::erase_if(kernels, [](const qkvet_kernel* kernel) {
+    const qkvet_dialect& d = *kernel->dialect;
+    return d.empty_row != QKVET_EMPTY_ROW_ZERO ||
+           d.empty_row_lse != QKVET_EMPTY_LSE_MINUS_INF ||
+           d.lse_base != QKVET_LSE_NATURAL ||
+           d.masked_nonfinite != QKVET_MASKED_IGNORED;
+  });
+  return kernels;
 }
 
 const qkvet_kernel* find_kernel(const std::string& name) {
@@ -311,14 +323,18 @@ qkvet_forward_args HalfCall::args() {
   return args;
 }
 
-std::vector<float> HalfCall::outputs() const {
+namespace {
+
+// Rows of o, each followed by its lse.
+template <class Element>
+std::vector<float> rows_of(const Problem& p, const GuardedTensor& lse,
+                           const Element& element) {
   std::vector<float> all;
-  const Problem& p = wide.problem;
   for (int64_t b = 0; b < p.batch; ++b) {
     for (int64_t h = 0; h < p.heads; ++h) {
       for (int64_t i = 0; i < p.queries; ++i) {
         for (int64_t c = 0; c < p.value_width; ++c) {
-          all.push_back(from_half(type, o.at(b, h, i, c)));
+          all.push_back(element(b, h, i, c));
         }
         all.push_back(lse.at(b, h, i));
       }
@@ -327,19 +343,20 @@ std::vector<float> HalfCall::outputs() const {
   return all;
 }
 
+}  // namespace
+
+std::vector<float> HalfCall::outputs() const {
+  return rows_of(wide.problem, lse,
+                 [this](int64_t b, int64_t h, int64_t i, int64_t c) {
+                   return from_half(type, o.at(b, h, i, c));
+                 });
+}
+
 std::vector<float> Call::outputs() const {
-  std::vector<float> all;
-  for (int64_t b = 0; b < problem.batch; ++b) {
-    for (int64_t h = 0; h < problem.heads; ++h) {
-      for (int64_t i = 0; i < problem.queries; ++i) {
-        for (int64_t c = 0; c < problem.value_width; ++c) {
-          all.push_back(o.at(b, h, i, c));
-        }
-        all.push_back(lse.at(b, h, i));
-      }
-    }
-  }
-  return all;
+  return rows_of(problem, lse,
+                 [this](int64_t b, int64_t h, int64_t i, int64_t c) {
+                   return o.at(b, h, i, c);
+                 });
 }
 
 namespace {

@@ -44,7 +44,11 @@ bool takes(const qkvet_kernel* kernel, Storage type);
 std::vector<const qkvet_kernel*> kernels_that(
     bool faulty, const std::function<bool(const qkvet_kernel&)>& fit);
 // Every kernel with a forward() that is not faulty, opens on this CPU and takes
-// `type`.
+// `type`, whatever its dialect.
+std::vector<const qkvet_kernel*> kernels_of_any_dialect(
+    Storage type = Storage::kF32);
+// Those of them that say o = 0 and a natural lse = -infinity of a row without
+// keys, and ignore what masked keys hold.
 std::vector<const qkvet_kernel*> correct_kernels(Storage type = Storage::kF32);
 // NULL: no module has it.
 const qkvet_kernel* find_kernel(const std::string& name);

@@ -41,8 +41,12 @@ constexpr bool is_absent(const qkvet_tensor& t) {
   return t.data == nullptr && t.ndim == 0;
 }
 
+// Whether a tensor may have extents of 0.
+enum class Empty : uint8_t { kRefused, kAllowed };
+
 // What is wrong with a tensor on the CPU but for its type; NULL: nothing.
-const char* wrong_with(const qkvet_tensor& t, int32_t rank);
+const char* wrong_with(const qkvet_tensor& t, int32_t rank,
+                       Empty empty = Empty::kRefused);
 
 // A tensor of rank 4 or less. The step of an extent of 1 is 0, whatever the
 // caller wrote there: it is never multiplied into an address.
