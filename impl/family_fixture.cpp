@@ -15,7 +15,6 @@
 namespace qkvet::impl {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // What an extent of 1 may carry as a stride.
 constexpr int64_t kAbsurdStride = std::numeric_limits<int64_t>::max() / 3;
 constexpr int64_t kGap = 3;
@@ -168,6 +167,9 @@ Guarded<T>::Guarded(std::vector<int64_t> shape, Layout layout, Placement place,
     count_ += (shape_[axis] - 1) * steps_[axis];
     strides_[axis] = shape_[axis] == 1 ? kAbsurdStride : steps_[axis];
   }
+  if (std::find(shape_.begin(), shape_.end(), 0) != shape_.end()) {
+    count_ = 0;
+  }
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const size_t bytes = static_cast<size_t>(count_) * sizeof(T);
   const size_t inner = (bytes + page - 1) / page * page;
@@ -204,6 +206,7 @@ void Guarded<T>::fill(T value) {
 
 template class Guarded<float>;
 template class Guarded<uint16_t>;
+template class Guarded<uint8_t>;
 
 int64_t Problem::visible(int64_t i) const {
   if (causal == QKVET_CAUSAL_NONE) {
@@ -357,53 +360,6 @@ std::vector<float> Call::outputs() const {
                  [this](int64_t b, int64_t h, int64_t i, int64_t c) {
                    return o.at(b, h, i, c);
                  });
-}
-
-namespace {
-
-void expect_row(const Call& call, int64_t b, int64_t h, int64_t i,
-                Expected* out) {
-  const Problem& p = call.problem;
-  const int64_t kv = h / (p.heads / p.kv_heads), n = p.visible(i);
-  std::vector<double> w(static_cast<size_t>(n));
-  double max = -kInfinity, sum = 0;
-  for (int64_t j = 0; j < n; ++j) {
-    double dot = 0;
-    for (int64_t c = 0; c < p.width; ++c) {
-      dot += double(call.q.at(b, h, i, c)) * double(call.k.at(b, kv, j, c));
-    }
-    w[size_t(j)] = dot * double(p.effective_scale());
-    max = std::max(max, w[size_t(j)]);
-    out->largest_score = std::max(out->largest_score, std::fabs(w[size_t(j)]));
-  }
-  for (double& x : w) {
-    sum += x = std::exp(x - max);
-  }
-  for (int64_t c = 0; c < p.value_width; ++c) {
-    double o = 0;
-    for (int64_t j = 0; j < n; ++j) {
-      const double v = double(call.v.at(b, kv, j, c));
-      o += w[size_t(j)] * v;
-      out->largest_value = std::max(out->largest_value, std::fabs(v));
-    }
-    out->outputs.push_back(n > 0 ? o / sum : 0);
-  }
-  out->outputs.push_back(n > 0 ? max + std::log(sum) : -kInfinity);
-}
-
-}  // namespace
-
-Expected expected_of(const Call& call) {
-  Expected expected;
-  const Problem& p = call.problem;
-  for (int64_t b = 0; b < p.batch; ++b) {
-    for (int64_t h = 0; h < p.heads; ++h) {
-      for (int64_t i = 0; i < p.queries; ++i) {
-        expect_row(call, b, h, i, &expected);
-      }
-    }
-  }
-  return expected;
 }
 
 }  // namespace qkvet::impl

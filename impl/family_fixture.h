@@ -80,9 +80,9 @@ enum class Layout {
 };
 enum class Placement { kEndFlush, kStartFlush };
 
-// f32 (T is float) or the bits of f16 or bf16 (T is uint16_t) between two guard
-// pages, end-flush or start-flush to the element. The strides of extents of 1
-// are absurd.
+// f32 (T is float), the bits of f16 or bf16 (T is uint16_t) or bytes between
+// two guard pages, end-flush or start-flush to the element. The strides of
+// extents of 1 are absurd.
 template <class T>
 class Guarded {
  public:
