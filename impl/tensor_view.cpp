@@ -55,7 +55,7 @@ const char* wrong_with(const qkvet_tensor& t, int32_t rank, Empty empty) {
 Stored stored(const qkvet_tensor& t, Storage type) {
   Stored result = {first_element(t), type};
   for (int32_t axis = 0; axis < t.ndim; ++axis) {
-    result.step[axis] = t.shape[axis] == 1 ? 0 : t.strides[axis];
+    result.step[axis] = step_of(t, axis);
   }
   return result;
 }
