@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // controls/bias_before_scale: the bias joins the product before the scale does,
-// as (q.k + bias / scale) * scale.
+// as (q.k + bias / scale) * scale. The quotient is in double: a bias that nearly
+// cancels q.k would else leave its rounding behind, which no knob declares.
 #include "impl/controls/arithmetic.h"
 #include "impl/declare.h"
 #include "impl/row_frame.h"
@@ -17,17 +18,19 @@ float bias_first(const Row& row, float dot, int64_t n) {
   if (!divides) {
     return usual_score(row, dot, n);
   }
-  const float s = (dot + row.terms.bias[n] / row.scale) * row.scale;
+  const double bias = row.terms.bias[n];
+  const auto sum = static_cast<float>(double{dot} + bias / double{row.scale});
+  const float s = sum * row.scale;
   return row.terms.slope != 0 ? s - row.terms.slope * row.distance(n) : s;
 }
 
 using BiasBeforeScale = TwoPass<dot_ascending, libm_exp,
                                 /*kDescending=*/false, bias_first>;
 
-// With s = p + b: the quotient rounds in proportion to |b| <= |s| + |p|, sum
-// and product to |s|. One in proportion to |p| and one to |s| are those of the
-// usual order; what is left are two of the score itself.
-constexpr double kOfTheScore = 2;
+// Of s = p + b: sum and product round in proportion to |s| each. The usual
+// order allows one for the product p and one for s; what it may lack is one in
+// proportion to the score itself.
+constexpr double kOfTheScore = 1;
 
 constexpr qkvet_precision kPrecision = [] {
   qkvet_precision p = sequential_f32();
