@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // controls/bias_before_scale: the bias joins the product before the scale does,
-// as (q.k + bias / scale) * scale. The quotient is in double: a bias that nearly
-// cancels q.k would else leave its rounding behind, which no knob declares.
+// as (q.k + bias / scale) * scale. The quotient is in double: a bias that
+// nearly cancels q.k would else leave its rounding behind, which no knob
+// declares.
 #include "impl/controls/arithmetic.h"
 #include "impl/declare.h"
 #include "impl/row_frame.h"
