@@ -72,8 +72,19 @@ inline constexpr uint64_t kCommonOptions =
     QKVET_OPTION_GROUPED_HEADS | QKVET_OPTION_VALUE_WIDTH |
     QKVET_OPTION_CROSS_LENGTHS;
 
-// Any positive extents and strides, CPU, addresses aligned to elements; q, k,
-// v and o all of one of `types`.
+// What members.h, list_keys() and row_frame.h give a kernel without a line of
+// its own: which pairs there are.
+inline constexpr uint64_t kPairOptions =
+    QKVET_OPTION_WINDOW | QKVET_OPTION_MASK | QKVET_OPTION_LENGTHS |
+    QKVET_OPTION_PACKED | QKVET_OPTION_EMPTY_EXTENTS;
+// What its arithmetic has to honour.
+inline constexpr uint64_t kScoreOptions =
+    QKVET_OPTION_BIAS | QKVET_OPTION_SOFTCAP | QKVET_OPTION_ALIBI;
+inline constexpr uint64_t kAllOptions =
+    kCommonOptions | kPairOptions | kScoreOptions | QKVET_OPTION_SINK;
+
+// Any strides, positive extents (or none of B, Tq, Tk, where declared), CPU,
+// addresses aligned to elements; q, k, v and o all of one of `types`.
 constexpr qkvet_capabilities capabilities_with(
     uint64_t options, std::initializer_list<qkvet_dtype> types) {
   qkvet_capabilities c = {};
@@ -88,16 +99,33 @@ constexpr qkvet_capabilities capabilities_with(
   return c;
 }
 
+// Without options: the frames of the faults, of caches and of layers.
 inline constexpr qkvet_capabilities kCommonCapabilities =
     capabilities_with(kCommonOptions, {kF32, kF16, kBf16});
 inline constexpr qkvet_capabilities kF32Capabilities =
     capabilities_with(kCommonOptions, {kF32});
 inline constexpr qkvet_capabilities kHalfCapabilities =
     capabilities_with(kCommonOptions, {kF16, kBf16});
-inline constexpr qkvet_capabilities kF16Capabilities =
-    capabilities_with(kCommonOptions, {kF16});
 inline constexpr qkvet_capabilities kBf16Capabilities =
     capabilities_with(kCommonOptions, {kBf16});
+
+// Those of row_frame.h that an arithmetic gets for nothing.
+inline constexpr qkvet_capabilities kPairCapabilities =
+    capabilities_with(kCommonOptions | kPairOptions, {kF32, kF16, kBf16});
+inline constexpr qkvet_capabilities kPairHalfCapabilities =
+    capabilities_with(kCommonOptions | kPairOptions, {kF16, kBf16});
+
+// All options.
+inline constexpr qkvet_capabilities kAllCapabilities =
+    capabilities_with(kAllOptions, {kF32, kF16, kBf16});
+inline constexpr qkvet_capabilities kAllF32Capabilities =
+    capabilities_with(kAllOptions, {kF32});
+inline constexpr qkvet_capabilities kAllHalfCapabilities =
+    capabilities_with(kAllOptions, {kF16, kBf16});
+inline constexpr qkvet_capabilities kAllF16Capabilities =
+    capabilities_with(kAllOptions, {kF16});
+inline constexpr qkvet_capabilities kAllBf16Capabilities =
+    capabilities_with(kAllOptions, {kBf16});
 
 // Rows without a visible key give o = 0 and lse = -inf; keys that are masked
 // never reach a sum, so what they hold does not matter.
@@ -113,6 +141,18 @@ constexpr qkvet_dialect common_dialect() {
 
 inline constexpr qkvet_dialect kCommonDialect = common_dialect();
 
+// The same for a sink beside no key; softcap before bias and ALiBi, the sink
+// counts in lse, and a mask and the causal rule both hold.
+constexpr qkvet_dialect options_dialect() {
+  qkvet_dialect d = common_dialect();
+  d.softcap_order = QKVET_SOFTCAP_BEFORE_MASK;
+  d.sink_in_lse = QKVET_SINK_IN_LSE;
+  d.mask_and_causal = QKVET_MASK_AND_CAUSAL_BOTH;
+  return d;
+}
+
+inline constexpr qkvet_dialect kOptionsDialect = options_dialect();
+
 // Where a kernel is written down.
 struct Place {
   const char* file;
@@ -123,7 +163,7 @@ using ForwardFunction = qkvet_status (*)(const qkvet_kernel*, qkvet_context*,
                                          const qkvet_forward_args*,
                                          const qkvet_exec*, qkvet_text*);
 
-// A kernel that needs no context, with the common options and dialect.
+// A kernel that needs no context, with the dialect of its options.
 constexpr qkvet_kernel plain_kernel(
     const char* name, const char* description, Place place,
     const qkvet_precision* precision, ForwardFunction forward,
@@ -135,7 +175,9 @@ constexpr qkvet_kernel plain_kernel(
   kernel.source_file = place.file;
   kernel.source_line = place.line;
   kernel.capabilities = capabilities;
-  kernel.dialect = &kCommonDialect;
+  kernel.dialect = (capabilities->options & kPairOptions) != 0
+                       ? &kOptionsDialect
+                       : &kCommonDialect;
   kernel.precision = precision;
   kernel.supports = supports_forward;
   kernel.forward = forward;

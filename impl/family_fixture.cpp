@@ -15,7 +15,6 @@
 namespace qkvet::impl {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // What an extent of 1 may carry as a stride.
 constexpr int64_t kAbsurdStride = std::numeric_limits<int64_t>::max() / 3;
 constexpr int64_t kGap = 3;
@@ -96,11 +95,23 @@ std::vector<const qkvet_kernel*> kernels_that(
   return kernels;
 }
 
-std::vector<const qkvet_kernel*> correct_kernels(Storage type) {
+std::vector<const qkvet_kernel*> kernels_of_any_dialect(Storage type) {
   return kernels_that(/*faulty=*/false, [type](const qkvet_kernel& kernel) {
     return kernel.forward != nullptr && takes(&kernel, type) &&
            OpenKernel(&kernel).status() == QKVET_OK;
   });
+}
+
+std::vector<const qkvet_kernel*> correct_kernels(Storage type) {
+  std::vector<const qkvet_kernel*> kernels = kernels_of_any_dialect(type);
+  std::erase_if(kernels, [](const qkvet_kernel* kernel) {
+    const qkvet_dialect& d = *kernel->dialect;
+    return d.empty_row != QKVET_EMPTY_ROW_ZERO ||
+           d.empty_row_lse != QKVET_EMPTY_LSE_MINUS_INF ||
+           d.lse_base != QKVET_LSE_NATURAL ||
+           d.masked_nonfinite != QKVET_MASKED_IGNORED;
+  });
+  return kernels;
 }
 
 const qkvet_kernel* find_kernel(const std::string& name) {
@@ -156,6 +167,9 @@ Guarded<T>::Guarded(std::vector<int64_t> shape, Layout layout, Placement place,
     count_ += (shape_[axis] - 1) * steps_[axis];
     strides_[axis] = shape_[axis] == 1 ? kAbsurdStride : steps_[axis];
   }
+  if (std::find(shape_.begin(), shape_.end(), 0) != shape_.end()) {
+    count_ = 0;
+  }
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   const size_t bytes = static_cast<size_t>(count_) * sizeof(T);
   const size_t inner = (bytes + page - 1) / page * page;
@@ -192,6 +206,7 @@ void Guarded<T>::fill(T value) {
 
 template class Guarded<float>;
 template class Guarded<uint16_t>;
+template class Guarded<uint8_t>;
 
 int64_t Problem::visible(int64_t i) const {
   if (causal == QKVET_CAUSAL_NONE) {
@@ -311,82 +326,40 @@ qkvet_forward_args HalfCall::args() {
   return args;
 }
 
-std::vector<float> HalfCall::outputs() const {
+namespace {
+
+// Rows of o, each followed by its lse.
+template <class Element>
+std::vector<float> rows_of(const Problem& p, const GuardedTensor& lse,
+                           const Element& element) {
   std::vector<float> all;
-  const Problem& p = wide.problem;
   for (int64_t b = 0; b < p.batch; ++b) {
     for (int64_t h = 0; h < p.heads; ++h) {
       for (int64_t i = 0; i < p.queries; ++i) {
         for (int64_t c = 0; c < p.value_width; ++c) {
-          all.push_back(from_half(type, o.at(b, h, i, c)));
+          all.push_back(element(b, h, i, c));
         }
         all.push_back(lse.at(b, h, i));
       }
     }
   }
   return all;
-}
-
-std::vector<float> Call::outputs() const {
-  std::vector<float> all;
-  for (int64_t b = 0; b < problem.batch; ++b) {
-    for (int64_t h = 0; h < problem.heads; ++h) {
-      for (int64_t i = 0; i < problem.queries; ++i) {
-        for (int64_t c = 0; c < problem.value_width; ++c) {
-          all.push_back(o.at(b, h, i, c));
-        }
-        all.push_back(lse.at(b, h, i));
-      }
-    }
-  }
-  return all;
-}
-
-namespace {
-
-void expect_row(const Call& call, int64_t b, int64_t h, int64_t i,
-                Expected* out) {
-  const Problem& p = call.problem;
-  const int64_t kv = h / (p.heads / p.kv_heads), n = p.visible(i);
-  std::vector<double> w(static_cast<size_t>(n));
-  double max = -kInfinity, sum = 0;
-  for (int64_t j = 0; j < n; ++j) {
-    double dot = 0;
-    for (int64_t c = 0; c < p.width; ++c) {
-      dot += double(call.q.at(b, h, i, c)) * double(call.k.at(b, kv, j, c));
-    }
-    w[size_t(j)] = dot * double(p.effective_scale());
-    max = std::max(max, w[size_t(j)]);
-    out->largest_score = std::max(out->largest_score, std::fabs(w[size_t(j)]));
-  }
-  for (double& x : w) {
-    sum += x = std::exp(x - max);
-  }
-  for (int64_t c = 0; c < p.value_width; ++c) {
-    double o = 0;
-    for (int64_t j = 0; j < n; ++j) {
-      const double v = double(call.v.at(b, kv, j, c));
-      o += w[size_t(j)] * v;
-      out->largest_value = std::max(out->largest_value, std::fabs(v));
-    }
-    out->outputs.push_back(n > 0 ? o / sum : 0);
-  }
-  out->outputs.push_back(n > 0 ? max + std::log(sum) : -kInfinity);
 }
 
 }  // namespace
 
-Expected expected_of(const Call& call) {
-  Expected expected;
-  const Problem& p = call.problem;
-  for (int64_t b = 0; b < p.batch; ++b) {
-    for (int64_t h = 0; h < p.heads; ++h) {
-      for (int64_t i = 0; i < p.queries; ++i) {
-        expect_row(call, b, h, i, &expected);
-      }
-    }
-  }
-  return expected;
+std::vector<float> HalfCall::outputs() const {
+  return rows_of(wide.problem, lse,
+                 [this](int64_t b, int64_t h, int64_t i, int64_t c) {
+                   return from_half(type, o.at(b, h, i, c));
+                 });
+}
+
+std::vector<float> Call::outputs() const {
+  return rows_of(problem, lse,
+                 [this](int64_t b, int64_t h, int64_t i, int64_t c) {
+                   return o.at(b, h, i, c);
+                 });
 }
 
 }  // namespace qkvet::impl

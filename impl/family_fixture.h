@@ -44,7 +44,11 @@ bool takes(const qkvet_kernel* kernel, Storage type);
 std::vector<const qkvet_kernel*> kernels_that(
     bool faulty, const std::function<bool(const qkvet_kernel&)>& fit);
 // Every kernel with a forward() that is not faulty, opens on this CPU and takes
-// `type`.
+// `type`, whatever its dialect.
+std::vector<const qkvet_kernel*> kernels_of_any_dialect(
+    Storage type = Storage::kF32);
+// Those of them that say o = 0 and a natural lse = -infinity of a row without
+// keys, and ignore what masked keys hold.
 std::vector<const qkvet_kernel*> correct_kernels(Storage type = Storage::kF32);
 // NULL: no module has it.
 const qkvet_kernel* find_kernel(const std::string& name);
@@ -76,9 +80,9 @@ enum class Layout {
 };
 enum class Placement { kEndFlush, kStartFlush };
 
-// f32 (T is float) or the bits of f16 or bf16 (T is uint16_t) between two guard
-// pages, end-flush or start-flush to the element. The strides of extents of 1
-// are absurd.
+// f32 (T is float), the bits of f16 or bf16 (T is uint16_t) or bytes between
+// two guard pages, end-flush or start-flush to the element. The strides of
+// extents of 1 are absurd.
 template <class T>
 class Guarded {
  public:

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checks behind forward_view.h. Cost: some sixty comparisons a call.
+// The checks behind forward_view.h. Cost: some eighty comparisons a call.
 #include "impl/forward_view.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <initializer_list>
 
 namespace qkvet::impl {
@@ -26,50 +28,13 @@ bool has_shape(const qkvet_tensor& t, int64_t a, int64_t b, int64_t c,
          (last < 0 || t.shape[3] == last);
 }
 
-// The name of a field that is set and that nothing here knows, or NULL.
-const char* unknown_field(const qkvet_forward_args& a) {
-  const struct {
-    bool set;
-    const char* name;
-  } fields[] = {
-      {a.has_window != 0, "windows are not supported"},
-      {!is_absent(a.mask), "a mask is not supported"},
-      {!is_absent(a.bias), "a bias is not supported"},
-      {!(a.softcap == 0), "softcap is not supported"},
-      {!is_absent(a.sink), "sinks are not supported"},
-      {!is_absent(a.slopes), "ALiBi slopes are not supported"},
-      {a.rope != QKVET_ROPE_NONE, "RoPE is not supported"},
-      {!is_absent(a.rope_cos), "RoPE tables are not supported"},
-      {!is_absent(a.rope_sin), "RoPE tables are not supported"},
-      {!is_absent(a.q_positions), "positions are not supported"},
-      {!is_absent(a.k_positions), "positions are not supported"},
-      {!(a.dropout_p == 0), "dropout is not supported"},
-      {!is_absent(a.q_len), "lengths are not supported"},
-      {!is_absent(a.kv_len), "lengths are not supported"},
-      {!is_absent(a.cu_seqlens_q), "packed batches are not supported"},
-      {!is_absent(a.cu_seqlens_k), "packed batches are not supported"},
-      {!is_absent(a.block_table), "paged keys are not supported"},
-      {a.page_size != 0, "paged keys are not supported"},
-      {!is_absent(a.k_new), "appending keys is not supported"},
-      {!is_absent(a.v_new), "appending values is not supported"},
-      {!is_absent(a.q_scale), "scales of storage are not supported"},
-      {!is_absent(a.k_scale), "scales of storage are not supported"},
-      {!is_absent(a.v_scale), "scales of storage are not supported"},
-  };
-  for (const auto& field : fields) {
-    if (field.set) {
-      return field.name;
-    }
-  }
-  return nullptr;
-}
-
-const char* wrong_with_outputs(const qkvet_forward_args& a, uint64_t options) {
+const char* wrong_with_outputs(const qkvet_forward_args& a, uint64_t options,
+                               Empty empty) {
   if (!is_absent(a.lse)) {
     if ((options & QKVET_OPTION_LSE) == 0) {
       return "lse is not returned";
     }
-    if (const char* wrong = wrong_with(a.lse, 3)) {
+    if (const char* wrong = wrong_with(a.lse, 3, empty)) {
       return wrong;
     }
     if (!is_same(a.lse.dtype, kF32)) {
@@ -80,7 +45,7 @@ const char* wrong_with_outputs(const qkvet_forward_args& a, uint64_t options) {
     if ((options & QKVET_OPTION_WEIGHTS) == 0) {
       return "weights are not returned";
     }
-    if (const char* wrong = wrong_with(a.weights, 4)) {
+    if (const char* wrong = wrong_with(a.weights, 4, empty)) {
       return wrong;
     }
     if (!is_same(a.weights.dtype, a.o.dtype)) {
@@ -139,25 +104,34 @@ void fill_call(const qkvet_forward_args& a, ForwardCall* call) {
   call->scale_given = a.scale_given != 0;
   call->scale = call->scale_given ? a.scale : default_scale(call->width);
   call->causal = a.causal != QKVET_CAUSAL_NONE;
-  call->diagonal =
-      a.causal == QKVET_CAUSAL_BOTTOM_RIGHT ? call->keys - call->queries : 0;
+  call->top_left = a.causal == QKVET_CAUSAL_TOP_LEFT;
+  call->diagonal = call->top_left ? 0 : call->keys - call->queries;
 }
 
 qkvet_status read_known(const qkvet_kernel* self, const qkvet_forward_args& a,
                         ForwardCall* call, qkvet_text* why) {
+  const qkvet_capabilities& can = *self->capabilities;
+  const Empty empty = (can.options & QKVET_OPTION_EMPTY_EXTENTS) != 0
+                          ? Empty::kAllowed
+                          : Empty::kRefused;
   for (const qkvet_tensor* t : {&a.q, &a.k, &a.v, &a.o}) {
-    if (const char* wrong = wrong_with(*t, 4)) {
+    if (const char* wrong = wrong_with(*t, 4, empty)) {
       return refuse(why, QKVET_UNSUPPORTED, wrong);
     }
   }
-  const qkvet_capabilities& can = *self->capabilities;
+  // Neither heads nor their widths: of B, Tq and Tk alone there can be none.
+  if (a.q.shape[1] < 1 || a.q.shape[3] < 1 || a.k.shape[1] < 1 ||
+      a.v.shape[3] < 1) {
+    return refuse(why, QKVET_UNSUPPORTED,
+                  "no heads, or heads without a width, are not supported");
+  }
   if (const char* wrong = read_storage(can, a, &call->storage)) {
     return refuse(why, QKVET_UNSUPPORTED, wrong);
   }
-  if (const char* wrong = wrong_with_outputs(a, can.options)) {
+  if (const char* wrong = wrong_with_outputs(a, can.options, empty)) {
     return refuse(why, QKVET_UNSUPPORTED, wrong);
   }
-  if (const char* unknown = unknown_field(a)) {
+  if (const char* unknown = unknown_field(a, can.options)) {
     return refuse(why, QKVET_UNSUPPORTED, unknown);
   }
   if (a.causal < QKVET_CAUSAL_NONE || a.causal > QKVET_CAUSAL_BOTTOM_RIGHT) {
@@ -167,11 +141,56 @@ qkvet_status read_known(const qkvet_kernel* self, const qkvet_forward_args& a,
     return refuse(why, QKVET_INVALID_ARGUMENT,
                   "the shapes of the tensors contradict each other");
   }
+  if (a.q.shape[2] != a.k.shape[2] &&
+      (can.options & QKVET_OPTION_CROSS_LENGTHS) == 0) {
+    return refuse(why, QKVET_UNSUPPORTED,
+                  "as many keys as queries are needed: Tq = Tk");
+  }
   fill_call(a, call);
-  return QKVET_OK;
+  return read_options(a, &call->options, why);
 }
 
 }  // namespace
+
+Run ForwardCall::in_reach(int64_t i) const {
+  Run run = {0, visible(i)};
+  if (options.window_left >= 0) {
+    run.begin = std::clamp<int64_t>(position(i) - options.window_left, 0, keys);
+  }
+  if (options.window_right >= 0) {
+    run.end = std::min(run.end, position(i) + options.window_right + 1);
+  }
+  return {run.begin, std::max(run.begin, run.end)};
+}
+
+int64_t ForwardCall::list_keys(int64_t b, int64_t h, int64_t i,
+                               int64_t* list) const {
+  const Run run = in_reach(i);
+  int64_t count = 0;
+  for (int64_t j = run.begin; j < run.end; ++j) {
+    if (options.allows(b, h, i, j)) {
+      list[count++] = j;
+    }
+  }
+  return count;
+}
+
+float with_options(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
+                   int64_t j, float scaled) {
+  const Options& options = call.options;
+  float s = scaled;
+  if (options.softcap > 0) {
+    s = options.softcap * std::tanh(s / options.softcap);
+  }
+  if (options.bias.present()) {
+    s += options.bias.get(b, h, i, j);
+  }
+  if (options.slopes.present()) {
+    const int64_t distance = std::abs(call.position(i) - j);
+    s -= options.slopes.get(h) * static_cast<float>(distance);
+  }
+  return s;
+}
 
 float default_scale(int64_t width) {
   return static_cast<float>(1.0 / std::sqrt(static_cast<double>(width)));

@@ -4,13 +4,18 @@
 //
 // Everything here works on the CPU with any strides; q, k, v and o are all f32,
 // all f16 or all bf16, as far as the kernel declares them. A field that is set
-// and that no kernel of this tree knows is refused with its name.
+// and that the kernel does not declare is refused with its name.
+//
+// Row i of a call with Lq queries and Lk keys stands at key i + diagonal: i for
+// causal from the top left, i + Lk - Lq otherwise. Windows and ALiBi count from
+// there. It sees key j if the causal rule, the window and the mask allow it.
 #ifndef QKVET_IMPL_FORWARD_VIEW_H_
 #define QKVET_IMPL_FORWARD_VIEW_H_
 
 #include <cstdint>
 
 #include "impl/half.h"
+#include "impl/options_view.h"
 #include "impl/tensor_view.h"
 #include "qkvet/kernel.h"
 
@@ -21,6 +26,14 @@ struct HalfViews {
   View<const uint16_t> q, k, v;
   View<uint16_t> o;
   View<uint16_t> weights;  // no data if not asked for
+};
+
+// Keys [begin, end).
+struct Run {
+  int64_t begin = 0;
+  int64_t end = 0;
+
+  int64_t count() const { return end - begin; }
 };
 
 struct ForwardCall {
@@ -45,18 +58,33 @@ struct ForwardCall {
   float scale = 0;
   bool scale_given = false;
   bool causal = false;
-  int64_t diagonal = 0;  // if causal, row i sees keys j <= i + diagonal
+  bool top_left = false;  // else, or if not causal, from the bottom right
+  int64_t diagonal = 0;
+  Options options;
 
   int64_t group() const { return heads / kv_heads; }
-  // Keys that row i sees: always the first ones.
+  int64_t position(int64_t i) const { return i + diagonal; }
+  // Keys that row i sees in a call without options: always the first ones.
   int64_t visible(int64_t i) const {
     if (!causal) {
       return keys;
     }
-    const int64_t count = i + diagonal + 1;
+    const int64_t count = position(i) + 1;
     return count < 0 ? 0 : (count > keys ? keys : count);
   }
+  // Keys that the causal rule and the window leave to row i.
+  Run in_reach(int64_t i) const;
+  // Those of them that the mask leaves, ascending, into list [keys]. Returns
+  // how many.
+  int64_t list_keys(int64_t b, int64_t h, int64_t i, int64_t* list) const;
 };
+
+// What softcap, bias and ALiBi make of a score, scale * q.k, of row i and key
+// j:
+//
+//   s = softcap * tanh(s / softcap);  s += bias;  s -= slope * |position - j|
+float with_options(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
+                   int64_t j, float scaled);
 
 // 1/sqrt(width), computed in double and rounded once: within 1 unit of 2^-24.
 float default_scale(int64_t width);

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "impl/half.h"
+#include "impl/members.h"
 
 namespace qkvet::impl {
 namespace {
@@ -74,6 +75,7 @@ ForwardCall piece_of(const ForwardCall& call, const Stage& stage,
   piece.batch = piece.heads = piece.kv_heads = 1;
   piece.queries = rows;
   piece.diagonal = call.diagonal + from_row.t;
+  piece.options = call.options.from(from_row.b, from_row.h, from_row.t, 0);
   piece.q = {stage.q, {0, 0, call.width, 1}};
   piece.k = {stage.k, {0, 0, call.width, 1}};
   piece.v = {stage.v, {0, 0, call.value_width, 1}};
@@ -111,13 +113,8 @@ qkvet_status compute_head(const ForwardCall& call, const Stage& stage,
   return QKVET_OK;
 }
 
-}  // namespace
-
-qkvet_status compute_in_f32(const ForwardCall& call, ComputeF32 compute,
-                            qkvet_text* why) {
-  if (call.storage == Storage::kF32) {
-    return compute(call, why);
-  }
+qkvet_status compute_converted(const ForwardCall& call, ComputeF32 compute,
+                               qkvet_text* why) {
   const std::unique_ptr<float[]> memory(
       new (std::nothrow) float[static_cast<size_t>(floats_of(call))]);
   if (memory == nullptr) {
@@ -140,6 +137,17 @@ qkvet_status compute_in_f32(const ForwardCall& call, ComputeF32 compute,
     }
   }
   return QKVET_OK;
+}
+
+}  // namespace
+
+qkvet_status compute_in_f32(const ForwardCall& call, ComputeF32 compute,
+                            qkvet_text* why) {
+  return compute_members(call, why, [&](const ForwardCall& member) {
+    return member.storage == Storage::kF32
+               ? compute(member, why)
+               : compute_converted(member, compute, why);
+  });
 }
 
 }  // namespace qkvet::impl

@@ -23,7 +23,8 @@ namespace qkvet::impl {
 // Query rows of a piece: as many as eigen/plain takes at a time.
 inline constexpr int64_t kWidenedRows = 64;
 
-// Arithmetic: computes a call whose f32 views are set.
+// Arithmetic: computes a call whose f32 views are set and which has no lengths
+// (members.h).
 using ComputeF32 = qkvet_status (*)(const ForwardCall& call, qkvet_text* why);
 
 qkvet_status compute_in_f32(const ForwardCall& call, ComputeF32 compute,

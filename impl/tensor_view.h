@@ -41,8 +41,12 @@ constexpr bool is_absent(const qkvet_tensor& t) {
   return t.data == nullptr && t.ndim == 0;
 }
 
+// Whether a tensor may have extents of 0.
+enum class Empty : uint8_t { kRefused, kAllowed };
+
 // What is wrong with a tensor on the CPU but for its type; NULL: nothing.
-const char* wrong_with(const qkvet_tensor& t, int32_t rank);
+const char* wrong_with(const qkvet_tensor& t, int32_t rank,
+                       Empty empty = Empty::kRefused);
 
 // A tensor of rank 4 or less. The step of an extent of 1 is 0, whatever the
 // caller wrote there: it is never multiplied into an address.
@@ -56,6 +60,17 @@ struct View {
   }
 };
 
+// 0 for an extent of 1, and for all extents of a tensor without elements: no
+// address is made out of either.
+inline int64_t step_of(const qkvet_tensor& t, int32_t axis) {
+  for (int32_t other = 0; other < t.ndim; ++other) {
+    if (t.shape[other] == 0) {
+      return 0;
+    }
+  }
+  return t.shape[axis] == 1 ? 0 : t.strides[axis];
+}
+
 inline void* first_element(const qkvet_tensor& t) {
   return static_cast<char*>(t.data) + t.byte_offset;
 }
@@ -65,7 +80,7 @@ View<T> view_of(const qkvet_tensor& t) {
   View<T> view;
   view.data = reinterpret_cast<T*>(first_element(t));
   for (int32_t axis = 0; axis < t.ndim; ++axis) {
-    view.step[axis] = t.shape[axis] == 1 ? 0 : t.strides[axis];
+    view.step[axis] = step_of(t, axis);
   }
   return view;
 }

@@ -13,12 +13,14 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <new>
 
 #include "impl/avx2/flash_kernel.h"
 #include "impl/declare.h"
 #include "impl/forward_view.h"
 #include "impl/half.h"
+#include "impl/members.h"
 
 struct qkvet_context {
   float* memory = nullptr;
@@ -146,6 +148,39 @@ void set_conversions(Storage type, FlashHead* head) {
   }
 }
 
+// Row `row` of a call with options in a tile of keys (flash_kernel.h).
+int64_t prepare(const void* with_call, const FlashRow& row, int64_t first,
+                int64_t count, float* scores, FlashRun* runs) {
+  const ForwardCall& call = *static_cast<const ForwardCall*>(with_call);
+  int64_t written = 0;
+  bool in_run = false;
+  for (int64_t n = 0; n < count; ++n) {
+    const int64_t j = first + n;
+    const bool seen = j >= row.begin && j < row.keys &&
+                      call.options.allows(row.b, row.h, row.i, j);
+    scores[n] = seen ? with_options(call, row.b, row.h, row.i, j, scores[n])
+                     : -std::numeric_limits<float>::infinity();
+    if (seen && !in_run) {
+      runs[written++].begin = n;
+    }
+    if (seen) {
+      runs[written - 1].end = n + 1;
+    }
+    in_run = seen;
+  }
+  return written;
+}
+
+void compute_block(const ForwardCall& call, const FlashHead& head,
+                   const FlashRow* rows, int64_t count,
+                   const FlashWorkspace& space) {
+  if (call.options.any()) {
+    flash_block_with_options(head, {&call, prepare}, rows, count, space);
+  } else {
+    flash_block(head, rows, count, space);
+  }
+}
+
 // All query rows that share key/value head `kv` of member b. Rows of one
 // position stand together, so that the keys in view never decrease. `views` is
 // the call itself, or its half of another storage type.
@@ -176,19 +211,49 @@ void compute_kv_head(const ForwardCall& call, const Views& views, int64_t b,
   for (int64_t i = 0; i < call.queries; ++i) {
     for (int64_t g = 0; g < group; ++g) {
       const int64_t h = kv * group + g;
+      const Run reach = call.in_reach(i);
       rows[count++] = {
-          views.q.at(b, h, i), views.o.at(b, h, i),
+          views.q.at(b, h, i),
+          views.o.at(b, h, i),
           call.lse.data != nullptr ? call.lse.at(b, h, i) : nullptr,
-          call.visible(i)};
+          reach.end,
+          reach.begin,
+          b,
+          h,
+          i,
+          call.options.sink_of(h)};
       if (count == kBlockRows) {
-        flash_block(head, rows, count, space);
+        compute_block(call, head, rows, count, space);
         count = 0;
       }
     }
   }
   if (count > 0) {
-    flash_block(head, rows, count, space);
+    compute_block(call, head, rows, count, space);
   }
+}
+
+// A call without lengths.
+qkvet_status compute(const ForwardCall& call, qkvet_context* context,
+                     qkvet_text* why) {
+  if (call.queries == 0) {
+    return QKVET_OK;
+  }
+  const int64_t keys = call.in_reach(call.queries - 1).end;
+  FlashWorkspace space;
+  if (!make_workspace(call, keys, context, &space)) {
+    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory to pack the keys");
+  }
+  for (int64_t b = 0; b < call.batch; ++b) {
+    for (int64_t kv = 0; kv < call.kv_heads; ++kv) {
+      if (call.storage == Storage::kF32) {
+        compute_kv_head(call, call, b, kv, keys, space);
+      } else {
+        compute_kv_head(call, call.half, b, kv, keys, space);
+      }
+    }
+  }
+  return QKVET_OK;
 }
 
 qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
@@ -205,21 +270,9 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
   if (status != QKVET_OK) {
     return status;
   }
-  const int64_t keys = call.visible(call.queries - 1);
-  FlashWorkspace space;
-  if (!make_workspace(call, keys, context, &space)) {
-    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory to pack the keys");
-  }
-  for (int64_t b = 0; b < call.batch; ++b) {
-    for (int64_t kv = 0; kv < call.kv_heads; ++kv) {
-      if (call.storage == Storage::kF32) {
-        compute_kv_head(call, call, b, kv, keys, space);
-      } else {
-        compute_kv_head(call, call.half, b, kv, keys, space);
-      }
-    }
-  }
-  return QKVET_OK;
+  return compute_members(call, why, [&](const ForwardCall& member) {
+    return compute(member, context, why);
+  });
 }
 
 // Measured: 1.293 units (avx2/exp.h).
@@ -239,7 +292,8 @@ constexpr qkvet_precision kPrecision = [] {
 constexpr qkvet_kernel make() {
   qkvet_kernel kernel = plain_kernel(
       "avx2/flash", "tiled online softmax on AVX2 and FMA, packed K and V",
-      {"impl/avx2/flash.cpp", __LINE__}, &kPrecision, forward);
+      {"impl/avx2/flash.cpp", __LINE__}, &kPrecision, forward,
+      &kAllCapabilities);
   kernel.open = open;
   kernel.close = close;
   return kernel;

@@ -11,6 +11,11 @@
 // the scale; P v is one FMA chain over the keys, rescaled once a tile; the
 // denominator is summed in eight lanes; o = acc * (1 / sum).
 //
+// With options every row of a tile is prepared by a function of the caller,
+// which finishes the scores and says which runs of keys the row sees; P V goes
+// over those runs, or over all six rows together where they see the whole tile.
+// Calls without options take none of this.
+//
 // Half storage is converted to f32 on the way into the panels, and o is rounded
 // to it once, on the way out.
 //
@@ -28,122 +33,10 @@
 
 #include "impl/avx2/exp.h"
 #include "impl/avx2/pack.h"
+#include "impl/avx2/tile.h"
 
 namespace qkvet::impl {
 namespace {
-
-float max_lane(__m256 x) {
-  __m128 m = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
-  m = _mm_max_ps(m, _mm_movehl_ps(m, m));
-  return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
-}
-
-float sum_lanes(__m256 x) {
-  __m128 s = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
-  s = _mm_add_ps(s, _mm_movehl_ps(s, s));
-  return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
-}
-
-// ---- Softmax of one row of a tile ------------------------------------------
-
-// Maximum of n >= 1 scores; NaN is left out and comes back as a NaN weight.
-float row_maximum(const float* s, int64_t n) {
-  const __m256 lowest = _mm256_set1_ps(-INFINITY);
-  __m256 max = lowest;
-  int64_t j = 0;
-  for (; j + kLanes <= n; j += kLanes) {
-    max = _mm256_max_ps(_mm256_load_ps(s + j), max);
-  }
-  if (j < n) {
-    const __m256 mask = _mm256_castsi256_ps(first_lanes(n - j));
-    max = _mm256_max_ps(_mm256_blendv_ps(lowest, _mm256_load_ps(s + j), mask),
-                        max);
-  }
-  return max_lane(max);
-}
-
-// Scores to weights in place; returns their sum.
-float row_weights(float* s, int64_t n, float maximum) {
-  const __m256 max = _mm256_set1_ps(maximum);
-  __m256 sum = _mm256_setzero_ps();
-  int64_t j = 0;
-  for (; j + kLanes <= n; j += kLanes) {
-    const __m256 w = exp_nonpositive(_mm256_sub_ps(_mm256_load_ps(s + j), max));
-    _mm256_store_ps(s + j, w);
-    sum = _mm256_add_ps(sum, w);
-  }
-  if (j < n) {
-    const __m256 mask = _mm256_castsi256_ps(first_lanes(n - j));
-    const __m256 w = _mm256_and_ps(
-        mask, exp_nonpositive(_mm256_sub_ps(_mm256_load_ps(s + j), max)));
-    _mm256_store_ps(s + j, w);
-    sum = _mm256_add_ps(sum, w);
-  }
-  return sum_lanes(sum);
-}
-
-// ---- Register tiles --------------------------------------------------------
-
-// s[r][0..15] = scale * sum_c q[c][r] k[c][0..15].
-template <int R>
-void score_panel(const float* q, const float* k, int64_t width, float scale,
-                 float* s) {
-  __m256 sum[R][2];
-#pragma GCC unroll 6
-  for (int r = 0; r < R; ++r) {
-    sum[r][0] = sum[r][1] = _mm256_setzero_ps();
-  }
-  for (int64_t c = 0; c < width; ++c, q += R, k += kPanel) {
-    const __m256 k0 = _mm256_load_ps(k);
-    const __m256 k1 = _mm256_load_ps(k + kLanes);
-#pragma GCC unroll 6
-    for (int r = 0; r < R; ++r) {
-      const __m256 x = _mm256_broadcast_ss(q + r);
-      sum[r][0] = _mm256_fmadd_ps(x, k0, sum[r][0]);
-      sum[r][1] = _mm256_fmadd_ps(x, k1, sum[r][1]);
-    }
-  }
-  const __m256 factor = _mm256_set1_ps(scale);
-#pragma GCC unroll 6
-  for (int r = 0; r < R; ++r) {
-    _mm256_store_ps(s + r * kTileKeys, _mm256_mul_ps(sum[r][0], factor));
-    _mm256_store_ps(s + r * kTileKeys + kLanes,
-                    _mm256_mul_ps(sum[r][1], factor));
-  }
-}
-
-// acc[r][0..15] = acc[r] * factor[r] + sum_j w[r][j] v[j][0..15], or without
-// the old acc in the first tile.
-template <int R, bool kFirst>
-void value_panel(const float* w, const float* v, int64_t keys,
-                 const float* factor, float* acc, int64_t acc_step) {
-  __m256 sum[R][2];
-#pragma GCC unroll 6
-  for (int r = 0; r < R; ++r) {
-    if constexpr (kFirst) {
-      sum[r][0] = sum[r][1] = _mm256_setzero_ps();
-    } else {
-      const __m256 f = _mm256_broadcast_ss(factor + r);
-      sum[r][0] = _mm256_mul_ps(_mm256_load_ps(acc + r * acc_step), f);
-      sum[r][1] = _mm256_mul_ps(_mm256_load_ps(acc + r * acc_step + kLanes), f);
-    }
-  }
-  for (int64_t j = 0; j < keys; ++j, v += kPanel) {
-    const __m256 v0 = _mm256_load_ps(v);
-    const __m256 v1 = _mm256_load_ps(v + kLanes);
-#pragma GCC unroll 6
-    for (int r = 0; r < R; ++r) {
-      const __m256 x = _mm256_broadcast_ss(w + r * kTileKeys + j);
-      sum[r][0] = _mm256_fmadd_ps(x, v0, sum[r][0]);
-      sum[r][1] = _mm256_fmadd_ps(x, v1, sum[r][1]);
-    }
-  }
-#pragma GCC unroll 6
-  for (int r = 0; r < R; ++r) {
-    _mm256_store_ps(acc + r * acc_step, sum[r][0]);
-    _mm256_store_ps(acc + r * acc_step + kLanes, sum[r][1]);
-  }
-}
 
 // ---- Up to six rows against one tile of keys -------------------------------
 
@@ -155,6 +48,7 @@ struct MicroTile {
   int64_t acc_step;  // columns, padded to panels
   float* max;        // [R]
   float* sum;        // [R]
+  bool* seen;        // [R], with options: whether the row has seen a key
 };
 
 // Keys of this tile that row r sees.
@@ -297,6 +191,98 @@ void write_row(const FlashHead& head, const FlashRow& row, const float* acc,
               head.o_col);
 }
 
+// ---- The same with options --------------------------------------------------
+
+// Scores to weights in a tile of `keys` keys; those that row r does not see are
+// -infinity, and `runs[r]` is how many runs it sees. factor[r] is as above, and
+// 1 for rows that see nothing.
+template <int R>
+void softmax_prepared(const MicroTile& t, int64_t keys, const int64_t* runs,
+                      float* factor) {
+  alignas(32) float step[kLanes] = {};
+  for (int r = 0; r < R; ++r) {
+    if (runs[r] > 0) {
+      const float tile_max = row_maximum(t.scores + r * kTileKeys, keys);
+      const float old = t.max[r];
+      t.max[r] = tile_max > old ? tile_max : old;
+      step[r] = old - t.max[r];
+    }
+  }
+  _mm256_store_ps(factor, exp_nonpositive(_mm256_load_ps(step)));
+  for (int r = 0; r < R; ++r) {
+    if (runs[r] > 0) {
+      t.sum[r] = t.sum[r] * factor[r] +
+                 row_weights(t.scores + r * kTileKeys, keys, t.max[r]);
+    }
+  }
+}
+
+// P V of row r over its runs.
+void multiply_runs(const float* v, const MicroTile& t, int64_t r,
+                   const FlashRun* runs, int64_t count, const float* factor,
+                   int64_t c) {
+  constexpr float kKeep = 1;
+  for (int64_t n = 0; n < count; ++n) {
+    value_panel<1, false>(
+        t.scores + r * kTileKeys + runs[n].begin, v + runs[n].begin * kPanel,
+        runs[n].end - runs[n].begin, n == 0 ? factor + r : &kKeep,
+        t.acc + r * t.acc_step + c, t.acc_step);
+  }
+}
+
+template <int R>
+void add_prepared_tile(const FlashHead& head, const FlashOptions& options,
+                       const FlashWorkspace& space, const MicroTile& t,
+                       int64_t first) {
+  const int64_t keys = min_of(kTileKeys, head.keys - first);
+  for (int64_t j = 0; j < keys; j += kPanel) {
+    score_panel<R>(t.q, space.k + (first + j) * head.width, head.width,
+                   head.scale, t.scores + j);
+  }
+  FlashRun runs[R][kMostRuns];
+  int64_t count[R];
+  bool together = true;
+  for (int r = 0; r < R; ++r) {
+    count[r] = options.prepare(options.call, t.rows[r], first, keys,
+                               t.scores + r * kTileKeys, runs[r]);
+    t.seen[r] = t.seen[r] || count[r] > 0;
+    together = together && count[r] == 1 && runs[r][0].begin == 0 &&
+               runs[r][0].end == keys;
+  }
+  alignas(32) float factor[kLanes];
+  softmax_prepared<R>(t, keys, count, factor);
+  for (int64_t c = 0; c < t.acc_step; c += kPanel) {
+    const float* const v = space.v + c * head.keys + first * kPanel;
+    if (together) {
+      value_panel<R, false>(t.scores, v, keys, factor, t.acc + c, t.acc_step);
+      continue;
+    }
+    for (int r = 0; r < R; ++r) {
+      multiply_runs(v, t, r, runs[r], count[r], factor, c);
+    }
+  }
+}
+
+void add_prepared_tile_of(int64_t rows, const FlashHead& head,
+                          const FlashOptions& options,
+                          const FlashWorkspace& space, const MicroTile& t,
+                          int64_t first) {
+  switch (rows) {
+    case 1:
+      return add_prepared_tile<1>(head, options, space, t, first);
+    case 2:
+      return add_prepared_tile<2>(head, options, space, t, first);
+    case 3:
+      return add_prepared_tile<3>(head, options, space, t, first);
+    case 4:
+      return add_prepared_tile<4>(head, options, space, t, first);
+    case 5:
+      return add_prepared_tile<5>(head, options, space, t, first);
+    default:
+      return add_prepared_tile<6>(head, options, space, t, first);
+  }
+}
+
 }  // namespace
 
 void flash_pack(const FlashHead& head, const FlashWorkspace& space) {
@@ -323,7 +309,7 @@ void flash_block(const FlashHead& head, const FlashRow* rows, int64_t count,
       const MicroTile tile = {rows + r,     space.q + r * head.width,
                               space.scores, space.acc + r * columns,
                               columns,      max + r,
-                              sum + r};
+                              sum + r,      nullptr};
       add_tile_of(min_of(kMicroRows, count - r), head, space, tile, first);
     }
   }
@@ -331,6 +317,43 @@ void flash_block(const FlashHead& head, const FlashRow* rows, int64_t count,
     const bool empty = rows[r].keys == 0;
     write_row(head, rows[r], space.acc + r * columns, empty ? 0 : max[r],
               empty ? 0 : sum[r], space.stage);
+  }
+}
+
+void flash_block_with_options(const FlashHead& head,
+                              const FlashOptions& options, const FlashRow* rows,
+                              int64_t count, const FlashWorkspace& space) {
+  float max[kBlockRows], sum[kBlockRows];
+  bool seen[kBlockRows] = {};
+  const int64_t columns = panels_of(head.value_width) * kPanel;
+  for (int64_t r = 0; r < count; ++r) {
+    max[r] = rows[r].sink;
+    sum[r] = rows[r].sink > -INFINITY ? 1 : 0;
+  }
+  for (int64_t c = 0; c < count * columns; ++c) {
+    space.acc[c] = 0;
+  }
+  for (int64_t r = 0; r < count; r += kMicroRows) {
+    pack_queries(head, rows + r, min_of(kMicroRows, count - r), space.stage,
+                 space.q + r * head.width);
+  }
+  // Neither end of what a row can reach moves back from row to row.
+  const int64_t begin = rows[0].begin / kTileKeys * kTileKeys;
+  const int64_t end = rows[count - 1].keys;
+  for (int64_t first = begin; first < end; first += kTileKeys) {
+    for (int64_t r = 0; r < count; r += kMicroRows) {
+      const MicroTile tile = {rows + r,     space.q + r * head.width,
+                              space.scores, space.acc + r * columns,
+                              columns,      max + r,
+                              sum + r,      seen + r};
+      add_prepared_tile_of(min_of(kMicroRows, count - r), head, options, space,
+                           tile, first);
+    }
+  }
+  for (int64_t r = 0; r < count; ++r) {
+    FlashRow row = rows[r];
+    row.keys = seen[r] ? row.keys : 0;
+    write_row(head, row, space.acc + r * columns, max[r], sum[r], space.stage);
   }
 }
 

@@ -44,6 +44,29 @@ struct FlashRow {
   void* o;        // [dv]
   float* lse;     // NULL if not asked for
   int64_t keys;   // that it sees; 0: o = 0, lse = -inf
+  // Read with options only. The row sees keys in [begin, keys), of which the
+  // mask may hide some.
+  int64_t begin;
+  int64_t b, h, i;
+  float sink;  // -infinity: none
+};
+
+// Keys of a tile, counted from its first one.
+struct FlashRun {
+  int64_t begin, end;
+};
+constexpr int64_t kMostRuns = (kTileKeys + 1) / 2;
+
+// Turns scores[0, count), scale * q.k of the keys from `first` on, into those
+// of the row: final where it sees the key, -infinity elsewhere. Writes the runs
+// of keys that it sees, ascending; returns how many.
+using FlashPrepare = int64_t (*)(const void* call, const FlashRow& row,
+                                 int64_t first, int64_t count, float* scores,
+                                 FlashRun* runs);
+
+struct FlashOptions {
+  const void* call;  // handed to prepare
+  FlashPrepare prepare;
 };
 
 // Scratch memory, aligned to 32 bytes, not initialised.
@@ -65,6 +88,12 @@ void flash_pack(const FlashHead& head, const FlashWorkspace& space);
 // Computes up to kBlockRows rows whose `keys` do not decrease.
 void flash_block(const FlashHead& head, const FlashRow* rows, int64_t count,
                  const FlashWorkspace& space);
+
+// The same with options. What rows can reach does not move back from one to
+// the next, at neither end.
+void flash_block_with_options(const FlashHead& head,
+                              const FlashOptions& options, const FlashRow* rows,
+                              int64_t count, const FlashWorkspace& space);
 
 }  // namespace qkvet::impl
 

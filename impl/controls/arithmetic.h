@@ -34,6 +34,7 @@ inline float libm_exp(float x) { return std::exp(x); }
 
 // log2(e) as a float: off by 0.23 units of 2^-24.
 inline constexpr float kLog2E = 1.44269504f;
+inline constexpr float kLn2 = 0.693147181f;
 // exp2((s - m) * log2(e)): the difference 1, the constant 0.23, the product 1.
 inline constexpr double kExp2ArgRoundings = 2.3;
 
@@ -66,26 +67,45 @@ inline void write_quotient(const Row& row, const float* acc, float sum) {
   }
 }
 
-// The scaled scores of all keys into row.scores; returns their maximum (a NaN
-// is left out of it and comes back as a NaN weight).
-template <DotFunction Dot>
-float score_keys(const Row& row) {
-  float max = -kInfinity;
+// The score of key number n, whose product with q is `dot`.
+using ScoreFunction = float (*)(const Row& row, float dot, int64_t n);
+
+inline float usual_score(const Row& row, float dot, int64_t n) {
+  return row.score(dot * row.scale, n);
+}
+
+// The scores of all keys into row.scores; returns the maximum of them and
+// `max` (a NaN is left out of it and comes back as a NaN weight).
+template <DotFunction Dot, ScoreFunction Score = usual_score>
+float score_keys(const Row& row, float max) {
   for (int64_t j = 0; j < row.keys; ++j) {
     const float dot = Dot(row.q, row.k.row(j), row.k.step, row.width);
-    row.scores[j] = dot * row.scale;
+    row.scores[j] = Score(row, dot, j);
     max = std::fmax(max, row.scores[j]);
   }
   return max;
 }
 
+// What a softmax was divided by: sum, in units of exp(max).
+struct Denominator {
+  float max;
+  float sum;
+
+  float lse() const { return max + std::log(sum); }
+};
+
 // All scores, their maximum, then exponentials, denominator and P v in one
-// pass over the keys, first to last or last to first; divided at the end.
-template <DotFunction Dot, ExpFunction Exp, bool kDescending = false>
+// pass over the keys, first to last or last to first; divided at the end. The
+// sink comes first; without one it is -infinity and adds 0.
+template <DotFunction Dot, ExpFunction Exp, bool kDescending = false,
+          ScoreFunction Score = usual_score>
 struct TwoPass {
-  static void row(const Row& row) {
-    const float max = score_keys<Dot>(row);
-    float sum = 0;
+  static void row(const Row& row) { row.write_lse(output(row).lse()); }
+
+  // Writes o.
+  static Denominator output(const Row& row) {
+    const float max = score_keys<Dot, Score>(row, row.terms.sink);
+    float sum = Exp(row.terms.sink - max);
     fill(row.acc, row.value_width, 0);
     for (int64_t n = 0; n < row.keys; ++n) {
       const int64_t j = kDescending ? row.keys - 1 - n : n;
@@ -94,7 +114,7 @@ struct TwoPass {
       add_weighted(weight, row.v.row(j), row.v.step, row.acc, row.value_width);
     }
     write_quotient(row, row.acc, sum);
-    row.write_lse(max + std::log(sum));
+    return {max, sum};
   }
 };
 

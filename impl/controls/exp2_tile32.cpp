@@ -24,6 +24,6 @@ constexpr qkvet_precision kPrecision = [] {
 extern constinit const qkvet_kernel controls_exp2_tile32 = plain_kernel(
     "controls/exp2_tile32", "exp2 of (s - m) * log2(e), tiles of 32 keys",
     {"impl/controls/exp2_tile32.cpp", __LINE__}, &kPrecision,
-    kRowForward<Exp2Tile32>);
+    kRowForward<Exp2Tile32>, &kAllCapabilities);
 
 }  // namespace qkvet::impl

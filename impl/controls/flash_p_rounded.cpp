@@ -95,6 +95,6 @@ constexpr qkvet_precision kPrecision = [] {
 extern constinit const qkvet_kernel controls_flash_p_rounded = plain_kernel(
     "controls/flash_p_rounded", "P rounded to the storage type, folded exp2",
     {"impl/controls/flash_p_rounded.cpp", __LINE__}, &kPrecision,
-    kRowForward<FlashPRounded>, &kHalfCapabilities);
+    kRowForward<FlashPRounded>, &kPairHalfCapabilities);
 
 }  // namespace qkvet::impl

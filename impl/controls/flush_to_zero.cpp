@@ -68,6 +68,6 @@ constexpr qkvet_precision kPrecision = [] {
 extern constinit const qkvet_kernel controls_flush_to_zero =
     plain_kernel("controls/flush_to_zero", "subnormal numbers flushed to zero",
                  {"impl/controls/flush_to_zero.cpp", __LINE__}, &kPrecision,
-                 kRowForward<FlushToZero>, &kF32Capabilities);
+                 kRowForward<FlushToZero>, &kAllF32Capabilities);
 
 }  // namespace qkvet::impl

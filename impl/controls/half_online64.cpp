@@ -23,6 +23,6 @@ constexpr qkvet_precision kPrecision = [] {
 extern constinit const qkvet_kernel controls_half_online64 = plain_kernel(
     "controls/half_online64", "half storage, P in f32, tiles of 64 keys",
     {"impl/controls/half_online64.cpp", __LINE__}, &kPrecision,
-    kRowForward<HalfOnline64>, &kHalfCapabilities);
+    kRowForward<HalfOnline64>, &kAllHalfCapabilities);
 
 }  // namespace qkvet::impl

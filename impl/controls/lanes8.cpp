@@ -36,8 +36,9 @@ constexpr qkvet_precision kPrecision = [] {
 
 }  // namespace
 
-extern constinit const qkvet_kernel controls_lanes8 = plain_kernel(
-    "controls/lanes8", "q.k in eight lanes and a tree",
-    {"impl/controls/lanes8.cpp", __LINE__}, &kPrecision, kRowForward<Lanes8>);
+extern constinit const qkvet_kernel controls_lanes8 =
+    plain_kernel("controls/lanes8", "q.k in eight lanes and a tree",
+                 {"impl/controls/lanes8.cpp", __LINE__}, &kPrecision,
+                 kRowForward<Lanes8>, &kAllCapabilities);
 
 }  // namespace qkvet::impl

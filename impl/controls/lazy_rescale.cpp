@@ -26,6 +26,6 @@ constexpr qkvet_precision kPrecision = [] {
 extern constinit const qkvet_kernel controls_lazy_rescale = plain_kernel(
     "controls/lazy_rescale", "online softmax, rescaled only when 2^8 behind",
     {"impl/controls/lazy_rescale.cpp", __LINE__}, &kPrecision,
-    kRowForward<LazyRescale>);
+    kRowForward<LazyRescale>, &kAllCapabilities);
 
 }  // namespace qkvet::impl

@@ -17,6 +17,7 @@ constexpr qkvet_precision kPrecision = sequential_f32();
 
 extern constinit const qkvet_kernel controls_naive = plain_kernel(
     "controls/naive", "sequential sums, maximum first, divided at the end",
-    {"impl/controls/naive.cpp", __LINE__}, &kPrecision, kRowForward<Naive>);
+    {"impl/controls/naive.cpp", __LINE__}, &kPrecision, kRowForward<Naive>,
+    &kAllCapabilities);
 
 }  // namespace qkvet::impl

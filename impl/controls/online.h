@@ -6,6 +6,8 @@
 // kLag > 0: the maximum in use may stay behind the true one by up to kLag
 // (FlashAttention 4), which saves most rescalings; weights then reach
 // exp(kLag).
+//
+// A sink is there before the first tile, with a weight of 1.
 #ifndef QKVET_IMPL_CONTROLS_ONLINE_H_
 #define QKVET_IMPL_CONTROLS_ONLINE_H_
 
@@ -31,8 +33,8 @@ struct Online {
   }
 
   static void row(const Row& row) {
-    float max = -kInfinity;
-    float sum = 0;
+    float max = row.terms.sink;
+    float sum = max > -kInfinity ? 1 : 0;
     fill(row.acc, row.value_width, 0);
     for (int64_t first = 0; first < row.keys; first += kShape.tile) {
       const int64_t left = row.keys - first;
@@ -47,12 +49,13 @@ struct Online {
                        float* sum) {
     float tile_max = -kInfinity;
     for (int64_t n = 0; n < count; ++n) {
-      const float* const k = row.k.row(key(row, first + n));
-      row.scores[n] =
-          dot_ascending(row.q, k, row.k.step, row.width) * row.scale;
+      const int64_t j = key(row, first + n);
+      const float dot =
+          dot_ascending(row.q, row.k.row(j), row.k.step, row.width);
+      row.scores[n] = usual_score(row, dot, j);
       tile_max = std::fmax(tile_max, row.scores[n]);
     }
-    if (first == 0) {
+    if (first == 0 && *sum == 0) {
       *max = tile_max;
     } else if (!(tile_max - *max <= kShape.lag)) {
       const float factor = Exp(*max - tile_max);

@@ -23,6 +23,6 @@ constexpr qkvet_precision kPrecision = [] {
 extern constinit const qkvet_kernel controls_online16 =
     plain_kernel("controls/online16", "online softmax, tiles of 16 keys",
                  {"impl/controls/online16.cpp", __LINE__}, &kPrecision,
-                 kRowForward<Online16>);
+                 kRowForward<Online16>, &kAllCapabilities);
 
 }  // namespace qkvet::impl

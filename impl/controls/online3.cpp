@@ -21,8 +21,9 @@ constexpr qkvet_precision kPrecision = [] {
 
 }  // namespace
 
-extern constinit const qkvet_kernel controls_online3 = plain_kernel(
-    "controls/online3", "online softmax, tiles of 3 keys",
-    {"impl/controls/online3.cpp", __LINE__}, &kPrecision, kRowForward<Online3>);
+extern constinit const qkvet_kernel controls_online3 =
+    plain_kernel("controls/online3", "online softmax, tiles of 3 keys",
+                 {"impl/controls/online3.cpp", __LINE__}, &kPrecision,
+                 kRowForward<Online3>, &kAllCapabilities);
 
 }  // namespace qkvet::impl

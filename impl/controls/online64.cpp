@@ -23,6 +23,6 @@ constexpr qkvet_precision kPrecision = [] {
 extern constinit const qkvet_kernel controls_online64 =
     plain_kernel("controls/online64", "online softmax, tiles of 64 keys",
                  {"impl/controls/online64.cpp", __LINE__}, &kPrecision,
-                 kRowForward<Online64>);
+                 kRowForward<Online64>, &kAllCapabilities);
 
 }  // namespace qkvet::impl

@@ -28,17 +28,19 @@ float dot_by_halves(const float* q, const float* k, int64_t step, int64_t n) {
 
 struct Pairwise {
   static void row(const Row& row) {
-    const float max = score_keys<dot_by_halves>(row);
+    const float max = score_keys<dot_by_halves>(row, row.terms.sink);
     for (int64_t j = 0; j < row.keys; ++j) {
       row.scores[j] = std::exp(row.scores[j] - max);
     }
-    const float sum =
-        sum_by_halves(0, row.keys, [&](int64_t j) { return row.scores[j]; });
+    // A sink is one more term, behind the keys.
+    const int64_t terms = row.keys + (row.terms.sink > -kInfinity ? 1 : 0);
+    const float sum = sum_by_halves(0, terms, [&](int64_t j) {
+      return j < row.keys ? row.scores[j] : std::exp(row.terms.sink - max);
+    });
     const float inverse = 1 / sum;
     for (int64_t c = 0; c < row.value_width; ++c) {
-      const float* const v = row.v.data + c * row.v.step;
       const float value = sum_by_halves(0, row.keys, [&](int64_t j) {
-        return row.scores[j] * v[j * row.v.row_step];
+        return row.scores[j] * row.v.row(j)[c * row.v.step];
       });
       row.o[c * row.o_step] = value * inverse;
     }
@@ -61,6 +63,6 @@ constexpr qkvet_precision kPrecision = [] {
 extern constinit const qkvet_kernel controls_pairwise = plain_kernel(
     "controls/pairwise", "sums by recursive halves, reciprocal times value",
     {"impl/controls/pairwise.cpp", __LINE__}, &kPrecision,
-    kRowForward<Pairwise>);
+    kRowForward<Pairwise>, &kAllCapabilities);
 
 }  // namespace qkvet::impl

@@ -26,6 +26,6 @@ constexpr qkvet_precision kPrecision = [] {
 extern constinit const qkvet_kernel controls_poly_exp =
     plain_kernel("controls/poly_exp", "exp by a polynomial of degree 5",
                  {"impl/controls/poly_exp.cpp", __LINE__}, &kPrecision,
-                 kRowForward<PolyExp>);
+                 kRowForward<PolyExp>, &kAllCapabilities);
 
 }  // namespace qkvet::impl

@@ -11,8 +11,6 @@
 namespace qkvet::impl {
 namespace {
 
-constexpr float kLn2 = 0.693147181f;
-
 // dot_ascending of q * factor.
 float scaled_dot(const float* q, float factor, const float* k, int64_t step,
                  int64_t n) {
@@ -61,6 +59,6 @@ constexpr qkvet_precision kPrecision = [] {
 extern constinit const qkvet_kernel controls_prescaled_q = plain_kernel(
     "controls/prescaled_q", "scale and log2(e) on q before the dot product",
     {"impl/controls/prescaled_q.cpp", __LINE__}, &kPrecision,
-    kRowForward<PrescaledQ>);
+    kRowForward<PrescaledQ>, &kPairCapabilities);
 
 }  // namespace qkvet::impl

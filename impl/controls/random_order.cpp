@@ -51,9 +51,9 @@ float dot_shuffled(const float* q, const float* k, int64_t step, int64_t n) {
 
 struct RandomOrder {
   static void row(const Row& row) {
-    const float max = score_keys<dot_shuffled>(row);
+    const float max = score_keys<dot_shuffled>(row, row.terms.sink);
     Shuffled order(row.keys);
-    float sum = 0;
+    float sum = std::exp(row.terms.sink - max);
     fill(row.acc, row.value_width, 0);
     for (int64_t n = 0; n < row.keys; ++n) {
       const int64_t j = order.next();
@@ -79,6 +79,6 @@ constexpr qkvet_precision kPrecision = [] {
 extern constinit const qkvet_kernel controls_random_order =
     plain_kernel("controls/random_order", "all sums in a pseudo-random order",
                  {"impl/controls/random_order.cpp", __LINE__}, &kPrecision,
-                 kRowForward<RandomOrder>);
+                 kRowForward<RandomOrder>, &kAllCapabilities);
 
 }  // namespace qkvet::impl

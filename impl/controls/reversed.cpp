@@ -34,6 +34,6 @@ constexpr qkvet_precision kPrecision = [] {
 extern constinit const qkvet_kernel controls_reversed = plain_kernel(
     "controls/reversed", "all sums from the last term to the first",
     {"impl/controls/reversed.cpp", __LINE__}, &kPrecision,
-    kRowForward<Reversed>);
+    kRowForward<Reversed>, &kAllCapabilities);
 
 }  // namespace qkvet::impl

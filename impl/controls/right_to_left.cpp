@@ -24,6 +24,6 @@ constexpr qkvet_precision kPrecision = [] {
 extern constinit const qkvet_kernel controls_right_to_left = plain_kernel(
     "controls/right_to_left", "online softmax from the last key to the first",
     {"impl/controls/right_to_left.cpp", __LINE__}, &kPrecision,
-    kRowForward<RightToLeft>);
+    kRowForward<RightToLeft>, &kAllCapabilities);
 
 }  // namespace qkvet::impl

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax in passes over the keys, P rounded to the storage type on the way,
 // and the kernels of one half storage type that do so. Sums are sequential and
-// ascending, in f32.
+// ascending, in f32; a sink is no P and is not rounded.
 #ifndef QKVET_IMPL_CONTROLS_ROUNDED_P_H_
 #define QKVET_IMPL_CONTROLS_ROUNDED_P_H_
 
@@ -18,8 +18,8 @@ namespace qkvet::impl {
 // P = round(exp(s - m)); o = sum P v / sum P.
 struct SumOfRoundedP {
   static void row(const Row& row) {
-    const float max = score_keys<dot_ascending>(row);
-    float sum = 0;
+    const float max = score_keys<dot_ascending>(row, row.terms.sink);
+    float sum = std::exp(row.terms.sink - max);
     fill(row.acc, row.value_width, 0);
     for (int64_t j = 0; j < row.keys; ++j) {
       const float p = round_to(row.storage, std::exp(row.scores[j] - max));
@@ -34,8 +34,8 @@ struct SumOfRoundedP {
 // w = exp(s - m); P = round(w / sum w); o = sum P v.
 struct NormalisedP {
   static void row(const Row& row) {
-    const float max = score_keys<dot_ascending>(row);
-    float sum = 0;
+    const float max = score_keys<dot_ascending>(row, row.terms.sink);
+    float sum = std::exp(row.terms.sink - max);
     for (int64_t j = 0; j < row.keys; ++j) {
       row.scores[j] = std::exp(row.scores[j] - max);
       sum += row.scores[j];
@@ -54,7 +54,7 @@ struct NormalisedP {
 
 template <Storage kType>
 inline constexpr const qkvet_capabilities* kOneHalf =
-    kType == Storage::kF16 ? &kF16Capabilities : &kBf16Capabilities;
+    kType == Storage::kF16 ? &kAllF16Capabilities : &kAllBf16Capabilities;
 
 // Rounded once, relative to the maximum of the row; the sums are those of the
 // plain declaration.

@@ -27,8 +27,8 @@ struct SplitLse {
     float max = -kInfinity;
     for (int64_t j = part->begin; j < part->end; ++j) {
       const float* const k = row.k.row(j);
-      row.scores[j] =
-          dot_ascending(row.q, k, row.k.step, row.width) * row.scale;
+      const float dot = dot_ascending(row.q, k, row.k.step, row.width);
+      row.scores[j] = usual_score(row, dot, j);
       max = std::fmax(max, row.scores[j]);
     }
     for (int64_t j = part->begin; j < part->end; ++j) {
@@ -38,12 +38,13 @@ struct SplitLse {
     part->lse = max + std::log(part->sum);
   }
 
-  static float total_lse(const Part* parts) {
-    float max = -kInfinity;
+  // A sink counts as a part without values.
+  static float total_lse(const Part* parts, float sink) {
+    float max = sink;
     for (int p = 0; p < kParts; ++p) {
       max = std::fmax(max, parts[p].lse);
     }
-    float sum = 0;
+    float sum = std::exp(sink - max);
     for (int p = 0; p < kParts; ++p) {
       if (parts[p].begin < parts[p].end) {
         sum += std::exp(parts[p].lse - max);
@@ -63,7 +64,7 @@ struct SplitLse {
         weigh(row, &parts[p]);
       }
     }
-    const float lse = total_lse(parts);
+    const float lse = total_lse(parts, row.terms.sink);
     fill(row.acc, row.value_width, 0);
     for (const Part& part : parts) {
       if (part.begin < part.end) {

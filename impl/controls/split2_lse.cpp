@@ -17,6 +17,6 @@ constexpr qkvet_precision kPrecision = split_precision<kParts>();
 extern constinit const qkvet_kernel controls_split2_lse = plain_kernel(
     "controls/split2_lse", "keys in 2 parts, merged by log-sum-exp",
     {"impl/controls/split2_lse.cpp", __LINE__}, &kPrecision,
-    kRowForward<SplitLse<kParts>>);
+    kRowForward<SplitLse<kParts>>, &kAllCapabilities);
 
 }  // namespace qkvet::impl

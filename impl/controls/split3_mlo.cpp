@@ -24,8 +24,8 @@ struct Split3Mlo {
   static void find_maximum(const Row& row, Part* part) {
     for (int64_t j = part->begin; j < part->end; ++j) {
       const float* const k = row.k.row(j);
-      row.scores[j] =
-          dot_ascending(row.q, k, row.k.step, row.width) * row.scale;
+      const float dot = dot_ascending(row.q, k, row.k.step, row.width);
+      row.scores[j] = usual_score(row, dot, j);
       part->max = std::fmax(part->max, row.scores[j]);
     }
   }
@@ -49,7 +49,7 @@ struct Split3Mlo {
   static void row(const Row& row) {
     const int64_t size = (row.keys + kParts - 1) / kParts;
     Part parts[kParts];
-    float max = -kInfinity;
+    float max = row.terms.sink;
     for (int p = 0; p < kParts; ++p) {
       const int64_t begin = p * size, end = begin + size;
       parts[p].begin = begin < row.keys ? begin : row.keys;
@@ -57,7 +57,7 @@ struct Split3Mlo {
       find_maximum(row, &parts[p]);
       max = std::fmax(max, parts[p].max);
     }
-    float sum = 0;
+    float sum = std::exp(row.terms.sink - max);
     fill(row.acc, row.value_width, 0);
     for (const Part& part : parts) {
       if (part.begin < part.end) {
@@ -85,6 +85,6 @@ constexpr qkvet_precision kPrecision = [] {
 extern constinit const qkvet_kernel controls_split3_mlo = plain_kernel(
     "controls/split3_mlo", "keys in 3 parts, merged as (max, sum, o)",
     {"impl/controls/split3_mlo.cpp", __LINE__}, &kPrecision,
-    kRowForward<Split3Mlo>);
+    kRowForward<Split3Mlo>, &kAllCapabilities);
 
 }  // namespace qkvet::impl

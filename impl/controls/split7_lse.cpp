@@ -17,6 +17,6 @@ constexpr qkvet_precision kPrecision = split_precision<kParts>();
 extern constinit const qkvet_kernel controls_split7_lse = plain_kernel(
     "controls/split7_lse", "keys in 7 parts, merged by log-sum-exp",
     {"impl/controls/split7_lse.cpp", __LINE__}, &kPrecision,
-    kRowForward<SplitLse<kParts>>);
+    kRowForward<SplitLse<kParts>>, &kAllCapabilities);
 
 }  // namespace qkvet::impl

@@ -10,6 +10,10 @@
 // what is left of each row is added on its own. Masked keys can so not even
 // change the sign of a zero.
 //
+// A call with options takes the product with K in the same blocks, and then row
+// by row gathers the scores of the keys that are visible; the product with V
+// goes over the runs of neighbours among them.
+//
 // Cost: 2 (d + dv) flops a pair up to the last key that a block sees; memory
 // for kRowBlock * Tk scores.
 //
@@ -23,7 +27,7 @@
 
 namespace qkvet::impl {
 
-// A call whose views are f32.
+// A call whose views are f32 and which has no lengths.
 qkvet_status attend_with_eigen(const ForwardCall& call, qkvet_text* why);
 
 // Eigen's order of summation is its own affair. Its vector exp, measured over

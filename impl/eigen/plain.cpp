@@ -9,6 +9,6 @@ namespace qkvet::impl {
 extern constinit const qkvet_kernel eigen_plain = plain_kernel(
     "eigen/plain", "matrix products of Eigen, softmax on the visible prefix",
     {"impl/eigen/plain.cpp", __LINE__}, &kEigenPrecision,
-    forward_in_f32<attend_with_eigen>);
+    forward_in_f32<attend_with_eigen>, &kAllCapabilities);
 
 }  // namespace qkvet::impl

@@ -1,19 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // scalar/plain: attention as the textbooks write it, for people to read.
 //
-//   1. scores   s_j = scale * sum_c q_c k_jc        for the keys j in view
-//   2. softmax  w_j = exp(s_j - max s) / sum exp(s - max s)
+//   0. keys     those that the row sees: causal rule, window, mask, lengths
+//   1. scores   s_j = scale * sum_c q_c k_jc
+//               s_j = softcap * tanh(s_j / softcap) + bias_j
+//                     - slope * |position of the row - j|
+//   2. softmax  w_j = exp(s_j - m) / (sum exp(s - m) + exp(sink - m)),
+//               m the largest of all s and the sink
 //   3. values   o_c = sum_j w_j v_jc
 //
-// The weights are normalised before they meet the values, because they are an
+// Lengths and packed batches are cut into members before (members.h). The
+// weights are normalised before they meet the values, because they are an
 // output here. Half storage is converted to f32 first, and o and the weights
 // are rounded to it last (in_f32.h). Cost: 2 (d + dv) flops a visible pair, one
-// expf each, a row of weights [Tk] as memory; masked keys cost nothing and are
-// never read.
+// expf each, a row of weights and of keys [Tk] as memory; masked keys cost a
+// look at the mask and are never read.
 //
 // Contract: any strides, addresses aligned to elements, outputs apart from
 // inputs; NaN in a visible key or value makes its rows NaN.
 #include <cmath>
+#include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <new>
@@ -27,86 +34,118 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Pass 1: scores of the first `keys` keys with row q. Returns their maximum.
-float scores_of_row(const ForwardCall& call, const float* q, const float* k,
-                    int64_t keys, float* scores) {
-  float max = -kInfinity;
-  for (int64_t j = 0; j < keys; ++j) {
+struct RowOf {
+  const ForwardCall& call;
+  int64_t b, h, i;
+  const int64_t* keys;  // that the row sees, ascending
+  int64_t count;
+  float* scores;  // [count], later the weights
+};
+
+// What the options make of a scaled score.
+float with_options(const RowOf& row, int64_t j, float s) {
+  const Options& options = row.call.options;
+  if (options.softcap > 0) {
+    s = options.softcap * std::tanh(s / options.softcap);
+  }
+  if (options.bias.present()) {
+    s += options.bias.get(row.b, row.h, row.i, j);
+  }
+  if (options.slopes.present()) {
+    const int64_t distance = std::abs(row.call.position(row.i) - j);
+    s -= options.slopes.get(row.h) * static_cast<float>(distance);
+  }
+  return s;
+}
+
+// Pass 1: scores of the keys. Returns their maximum, or the sink if it is more.
+float scores_of_row(const RowOf& row) {
+  const ForwardCall& call = row.call;
+  const float* const q = call.q.at(row.b, row.h, row.i);
+  float max = call.options.sink_of(row.h);
+  for (int64_t n = 0; n < row.count; ++n) {
+    const int64_t j = row.keys[n];
+    const float* const k = call.k.at(row.b, row.h / call.group(), j);
     float dot = 0;
     for (int64_t c = 0; c < call.width; ++c) {
-      dot += q[c * call.q.step[3]] * k[j * call.k.step[2] + c * call.k.step[3]];
+      dot += q[c * call.q.step[3]] * k[c * call.k.step[3]];
     }
-    scores[j] = dot * call.scale;
-    max = std::fmax(max, scores[j]);
+    row.scores[n] = with_options(row, j, dot * call.scale);
+    max = std::fmax(max, row.scores[n]);
   }
   return max;
 }
 
-// Pass 2: scores become weights. Returns their log-sum-exp.
-float softmax_of_row(float* scores, int64_t keys, float max) {
-  float sum = 0;
-  for (int64_t j = 0; j < keys; ++j) {
-    scores[j] = std::exp(scores[j] - max);
-    sum += scores[j];
+// Pass 2: scores become weights. Returns their log-sum-exp. The sink joins the
+// sum alone; without one it is -infinity and adds 0.
+float softmax_of_row(const RowOf& row, float max) {
+  float sum = std::exp(row.call.options.sink_of(row.h) - max);
+  for (int64_t n = 0; n < row.count; ++n) {
+    row.scores[n] = std::exp(row.scores[n] - max);
+    sum += row.scores[n];
   }
-  for (int64_t j = 0; j < keys; ++j) {
-    scores[j] /= sum;
+  for (int64_t n = 0; n < row.count; ++n) {
+    row.scores[n] /= sum;
   }
   return max + std::log(sum);
 }
 
-// Pass 3: the weighted sum of the values.
-void values_of_row(const ForwardCall& call, const float* weights,
-                   const float* v, int64_t keys, float* o) {
+// Pass 3: the weighted sum of the values; 0 if there are none.
+void values_of_row(const RowOf& row) {
+  const ForwardCall& call = row.call;
+  float* const o = call.o.at(row.b, row.h, row.i);
   for (int64_t c = 0; c < call.value_width; ++c) {
+    const float* const v =
+        call.v.at(row.b, row.h / call.group(), 0) + c * call.v.step[3];
     float sum = 0;
-    for (int64_t j = 0; j < keys; ++j) {
-      sum += weights[j] * v[j * call.v.step[2] + c * call.v.step[3]];
+    for (int64_t n = 0; n < row.count; ++n) {
+      sum += row.scores[n] * v[row.keys[n] * call.v.step[2]];
     }
     o[c * call.o.step[3]] = sum;
   }
 }
 
-void compute_row(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
-                 float* scratch) {
-  const int64_t kv = h / call.group();
-  const int64_t keys = call.visible(i);
-  float lse = -kInfinity;  // of a row that sees nothing; its o is then 0
-  if (keys > 0) {
-    const float max = scores_of_row(call, call.q.at(b, h, i),
-                                    call.k.at(b, kv, 0), keys, scratch);
-    lse = softmax_of_row(scratch, keys, max);
+void compute_row(const RowOf& row) {
+  const ForwardCall& call = row.call;
+  float lse = -kInfinity;  // of a row that sees nothing, sink or not
+  if (row.count > 0) {
+    lse = softmax_of_row(row, scores_of_row(row));
   }
-  values_of_row(call, scratch, call.v.at(b, kv, 0), keys, call.o.at(b, h, i));
+  values_of_row(row);
   if (call.lse.data != nullptr) {
-    *call.lse.at(b, h, i) = lse;
+    *call.lse.at(row.b, row.h, row.i) = lse;
   }
   if (call.weights.data != nullptr) {
-    float* const weights = call.weights.at(b, h, i);
+    float* const weights = call.weights.at(row.b, row.h, row.i);
     for (int64_t j = 0; j < call.keys; ++j) {
-      weights[j * call.weights.step[3]] = j < keys ? scratch[j] : 0;
+      weights[j * call.weights.step[3]] = 0;
+    }
+    for (int64_t n = 0; n < row.count; ++n) {
+      weights[row.keys[n] * call.weights.step[3]] = row.scores[n];
     }
   }
 }
 
 qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
-  const std::unique_ptr<float[]> scratch(
-      new (std::nothrow) float[static_cast<size_t>(call.keys)]);
-  if (scratch == nullptr) {
+  const auto room = static_cast<size_t>(call.keys);
+  const std::unique_ptr<float[]> scores(new (std::nothrow) float[room]);
+  const std::unique_ptr<int64_t[]> keys(new (std::nothrow) int64_t[room]);
+  if (scores == nullptr || keys == nullptr) {
     return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the weights");
   }
   for (int64_t b = 0; b < call.batch; ++b) {
     for (int64_t h = 0; h < call.heads; ++h) {
       for (int64_t i = 0; i < call.queries; ++i) {
-        compute_row(call, b, h, i, scratch.get());
+        const int64_t count = call.list_keys(b, h, i, keys.get());
+        compute_row({call, b, h, i, keys.get(), count, scores.get()});
       }
     }
   }
   return QKVET_OK;
 }
 
-constexpr qkvet_capabilities kCapabilities = capabilities_with(
-    kCommonOptions | QKVET_OPTION_WEIGHTS, {kF32, kF16, kBf16});
+constexpr qkvet_capabilities kCapabilities =
+    capabilities_with(kAllOptions | QKVET_OPTION_WEIGHTS, {kF32, kF16, kBf16});
 
 // Sequential in every sum; each weight is divided once, before P v.
 constexpr qkvet_precision kPrecision = [] {
