@@ -44,7 +44,7 @@ double worst_ratio(const std::vector<double>& got,
 
 double reference_ratio(const Problem& problem, const OracleOutput& plain,
                        const OracleOutput& twin) {
-  if (plain.visible != twin.visible) {
+  if (plain.visible != twin.visible || plain.sees != twin.sees) {
     return std::numeric_limits<double>::infinity();
   }
   const BoundFacts facts(problem, twin);

@@ -11,15 +11,17 @@ namespace qkvet {
 namespace {
 
 struct StrictDiagonal : PlainSeams {
-  static bool visible(const Problem& problem, int64_t i, int64_t j) {
+  static bool in_past(const Problem& problem, const PlainPlace& place,
+                      int64_t j) {
     if (problem.causal == Causal::kNone) return true;
-    return PlainSeams::visible(problem, i, j + 1);
+    return PlainSeams::in_past(problem, place, j + 1);
   }
 };
 
 struct TopLeft : PlainSeams {
-  static bool visible(const Problem& problem, int64_t i, int64_t j) {
-    return problem.causal == Causal::kNone || j <= i;
+  static bool in_past(const Problem& problem, const PlainPlace& place,
+                      int64_t j) {
+    return problem.causal == Causal::kNone || j <= place.i;
   }
 };
 
@@ -30,9 +32,12 @@ struct HeadModulo : PlainSeams {
 };
 
 struct LastKeyDropped : PlainSeams {
-  static bool visible(const Problem& problem, int64_t i, int64_t j) {
+  template <class Seams>
+  static bool visible(const Problem& problem, const PlainPlace& place,
+                      int64_t j) {
     const int64_t Tk = problem.shape.Tk;
-    return PlainSeams::visible(problem, i, j) && (j + 1 < Tk || Tk == 1);
+    return PlainSeams::visible<Seams>(problem, place, j) &&
+           (place.first_k + j + 1 < Tk || Tk == 1);
   }
 };
 
@@ -75,10 +80,11 @@ struct Ln2Short : TwinSeams {
 };
 
 struct DiagonalTooFar : TwinSeams {
-  static int64_t last_key(const Problem& problem, int64_t i) {
-    const int64_t last = TwinSeams::last_key(problem, i);
-    const bool more = problem.causal == Causal::kBottomRight && last >= 0 &&
-                      last + 1 < problem.shape.Tk;
+  static int64_t last_key(const Problem& problem, const TwinExtent& all,
+                          int64_t centre) {
+    const int64_t last = TwinSeams::last_key(problem, all, centre);
+    const bool more = problem.causal == Causal::kBottomRight &&
+                      last >= all.k_begin && last + 1 < all.k_end;
     return more ? last + 1 : last;
   }
 };
