@@ -53,6 +53,27 @@ struct ShiftFromZero : PlainSeams {
   static double shift_start() { return 0; }
 };
 
+struct WindowShort : PlainSeams {
+  static bool in_window(const Window& window, int64_t diagonal, int64_t j) {
+    const bool lost = window.left > 0 && diagonal - j == window.left;
+    return !lost && PlainSeams::in_window(window, diagonal, j);
+  }
+};
+
+struct MaskOfOnes : PlainSeams {
+  static bool attends(uint8_t mask) { return mask == 1; }
+};
+
+struct AlibiSigned : PlainSeams {
+  static double distance(int64_t diagonal, int64_t j) {
+    return static_cast<double>(diagonal - j);
+  }
+};
+
+struct SinkLost : PlainSeams {
+  static double with_sink(double sum, double /*weight*/) { return sum; }
+};
+
 struct SumNotRescaled : TwinSeams {
   static DoubleDouble rescale_sum(DoubleDouble sum, DoubleDouble /*factor*/) {
     return sum;
@@ -96,6 +117,35 @@ struct HeadsInterleaved : TwinSeams {
   }
 };
 
+struct CapLast : TwinSeams {
+  static bool cap_last(const Problem& /*problem*/) { return true; }
+};
+
+struct WindowTopLeft : TwinSeams {
+  static int64_t left_end(const TwinExtent& all, int64_t centre, int64_t left) {
+    const int64_t more = (all.k_end - all.k_begin) - (all.q_end - all.q_begin);
+    const int64_t wrong = centre - std::max<int64_t>(more, 0);
+    return TwinSeams::left_end(all, wrong, left);
+  }
+};
+
+struct LengthIgnored : TwinSeams {
+  static int64_t centre(const Problem& problem, const TwinExtent& all,
+                        int64_t i) {
+    TwinExtent longer = all;
+    if (problem.kv_len != nullptr) longer.k_end = problem.shape.Tk;
+    return TwinSeams::centre(problem, longer, i);
+  }
+};
+
+struct MemberTooWide : TwinSeams {
+  static TwinExtent extent(const Problem& problem, int64_t b, int64_t i) {
+    TwinExtent all = TwinSeams::extent(problem, b, i);
+    if (problem.cu_k != nullptr && all.k_begin > 0) --all.k_begin;
+    return all;
+  }
+};
+
 struct Row {
   std::string_view name;
   OracleOutput (*forward)(const Problem&);
@@ -109,12 +159,20 @@ constexpr std::array<Row, kSeededFaultCount> kRows = {{
     {"plain_last_key_dropped", plain_forward_with<LastKeyDropped>},
     {"plain_scale_from_dv", plain_forward_with<ScaleFromDv>},
     {"plain_shift_from_zero", plain_forward_with<ShiftFromZero>},
+    {"plain_window_short", plain_forward_with<WindowShort>},
+    {"plain_mask_of_ones", plain_forward_with<MaskOfOnes>},
+    {"plain_alibi_signed", plain_forward_with<AlibiSigned>},
+    {"plain_sink_lost", plain_forward_with<SinkLost>},
     {"twin_sum_not_rescaled", twin_forward_with<SumNotRescaled>},
     {"twin_value_not_rescaled", twin_forward_with<ValueNotRescaled>},
     {"twin_series_truncated", twin_forward_with<SeriesTruncated>},
     {"twin_ln2_short", twin_forward_with<Ln2Short>},
     {"twin_diagonal_too_far", twin_forward_with<DiagonalTooFar>},
     {"twin_heads_interleaved", twin_forward_with<HeadsInterleaved>},
+    {"twin_cap_last", twin_forward_with<CapLast>},
+    {"twin_window_top_left", twin_forward_with<WindowTopLeft>},
+    {"twin_length_ignored", twin_forward_with<LengthIgnored>},
+    {"twin_member_too_wide", twin_forward_with<MemberTooWide>},
 }};
 
 const Row& row(SeededFault fault) { return kRows[static_cast<size_t>(fault)]; }

@@ -92,6 +92,9 @@ struct TwinSeams {
     return finite_again || !(std::isinf(problem.bias[pair]) &&
                              std::signbit(problem.bias[pair]));
   }
+  static bool cap_last(const Problem& problem) {
+    return problem.softcap_after_bias;
+  }
   static DoubleDouble hyperbolic_tangent(DoubleDouble x) { return dd_tanh(x); }
   // What is added to the score of key `j`.
   static DoubleDouble offset(const Problem& problem, int64_t h, int64_t pair,
@@ -183,7 +186,7 @@ DoubleDouble twin_score(const Problem& problem, const TwinRow& row, int64_t j,
   }
   const DoubleDouble offset =
       Seams::offset(problem, row.h, row.row * shape.Tk + j, j, centre);
-  if (problem.softcap_after_bias) {
+  if (Seams::cap_last(problem)) {
     return twin_cap<Seams>(problem, scaled + offset);
   }
   return twin_cap<Seams>(problem, scaled) + offset;
