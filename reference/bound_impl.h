@@ -243,6 +243,10 @@ inline bool combines_anyhow(const PrecisionModel& model) {
   return model.scale_stage != ScaleStage::kAfterDot;
 }
 
+// How far the sink may lie above the maximum that it is weighed against; 0
+// without a sink.
+double sink_gap(const RowView& row, const RowErrors& errors);
+
 // Whether a bias, a cap or a sink may legitimately overflow.
 bool options_overflow(const RowView& row);
 

@@ -23,8 +23,9 @@ constexpr double kScoreAnyhow = 2;
 constexpr double kBiasAnyhow = 3;
 constexpr double kAlibiAnyhow = 5;
 constexpr double kSumAnyhow = 2;
-// Roundings of a sink in units other than those of the scores.
-constexpr double kSinkAnyhow = 2;
+// Roundings of a sink in units other than those of the scores, and moved along
+// where ALiBi moves all keys.
+constexpr double kSinkAnyhow = 3;
 
 double at(const double* x, int64_t a) { return x != nullptr ? x[a] : 0; }
 
@@ -76,7 +77,9 @@ bool options_overflow(const RowView& row) {
     return true;
   }
   if (row.scaled == nullptr && row.sink == nullptr) return false;
+  double largest = -kLargestSafe * 2;
   for (int64_t a = 0; a < row.n; ++a) {
+    largest = std::max(largest, row.score[a]);
     // Far below the maximum, -infinity is as good as any other score.
     if (!(row.score[a] <= kLargestSafe)) return true;
     if (!(at(row.bias, a) <= kLargestSafe)) return true;
@@ -84,7 +87,13 @@ bool options_overflow(const RowView& row) {
     const bool into_cap = row.softcap > 0 && row.softcap_after_bias;
     if (into_cap && !(at(row.bias, a) >= -kLargestSafe)) return true;
   }
-  return !(std::fabs(row.top) <= kLargestSafe);
+  return !(largest >= -kLargestSafe && row.top <= kLargestSafe);
+}
+
+double sink_gap(const RowView& row, const RowErrors& errors) {
+  // exp overflows beyond it, which no kernel may let happen.
+  constexpr double kLargestArgument = 89;
+  return std::min(row.top - errors.keys_top, kLargestArgument);
 }
 
 double option_error(const RowView& row, const PrecisionModel& model, int64_t a,
@@ -105,7 +114,7 @@ double option_error(const RowView& row, const PrecisionModel& model, int64_t a,
   }
   const bool other_units = row.sink != nullptr && !row.added();
   if (other_units && combines_anyhow(model)) {
-    e += kSinkAnyhow * model.u * (std::fabs(s) + e);
+    e += kScoreAnyhow * model.u * (std::fabs(s) + e);
   }
   return e * second_order(model.u);
 }
@@ -120,7 +129,7 @@ double oracle_option_error(const RowView& row, int64_t a) {
 
 double sink_error(const RowView& row, const PrecisionModel& model) {
   if (!combines_anyhow(model)) return 0;
-  return kSinkAnyhow * model.u * std::fabs(*row.sink);
+  return kSinkAnyhow * model.u * (std::fabs(*row.sink) + row.shift);
 }
 
 }  // namespace qkvet

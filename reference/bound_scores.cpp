@@ -103,8 +103,8 @@ void exponent_errors(const RowView& row, const PrecisionModel& model,
     const double e = scratch.score_error[j];
     const double s = std::fabs(term_score(row, j));
     // A sink may be weighed against the maximum of the keys alone.
-    const double x = row.top - term_score(row, j) +
-                     (is_sink ? row.top - errors.keys_top : 0);
+    const double x =
+        row.top - term_score(row, j) + (is_sink ? sink_gap(row, errors) : 0);
     const double ref = std::max(s + shift, reference) + (reaching ? e : 0);
     double E = e + argument * (x + e + errors.score_max + 2 * model.lazy) +
                model.ref_roundings * u * (ref + errors.score_max + model.lazy) +
