@@ -158,6 +158,27 @@ Bound any_stage_bound(const BoundFacts& facts, const PrecisionModel& model,
   return bound;
 }
 
+void view_options(const BoundFacts::Impl& facts, int64_t row, RowView& view) {
+  const auto optional = [](const auto& all, int64_t first) {
+    return all.empty() ? nullptr : all.data() + first;
+  };
+  const int64_t pair = row * facts.shape.Tk;
+  view.softcap = facts.softcap;
+  view.softcap_after_bias = facts.softcap_after_bias;
+  view.sink_in_lse = facts.sink_in_lse;
+  view.keys = optional(facts.keys, pair);
+  view.drift = optional(facts.drift, pair);
+  view.scaled = optional(facts.scaled, pair);
+  view.bias = optional(facts.bias, pair);
+  view.alibi = optional(facts.alibi, pair);
+  view.reference = optional(facts.reference, pair);
+  view.sink = optional(facts.sink, row);
+  view.sink_share = optional(facts.sink_share, row);
+  // A sink of weight 0 is none.
+  if (view.sink != nullptr && std::isinf(*view.sink)) view.sink = nullptr;
+  if (!facts.shift.empty()) view.shift = facts.shift[row];
+}
+
 }  // namespace
 
 RowView row_view(const BoundFacts::Impl& facts, int64_t row) {
@@ -170,9 +191,6 @@ RowView row_view(const BoundFacts::Impl& facts, int64_t row) {
   view.dv = shape.dv;
   view.scale = facts.scale;
   view.scale_given = facts.scale_given;
-  view.softcap = facts.softcap;
-  view.softcap_after_bias = facts.softcap_after_bias;
-  view.sink_in_lse = facts.sink_in_lse;
   view.top = facts.top[row];
   view.total = facts.total[row];
   view.lse = facts.lse[row];
@@ -198,21 +216,7 @@ RowView row_view(const BoundFacts::Impl& facts, int64_t row) {
     view.v_error = facts.v_error.data() + kv * shape.Tk * shape.dv;
     view.v_drift = facts.v_drift.data() + row * shape.dv;
   }
-  const auto optional = [](const auto& all, int64_t first) {
-    return all.empty() ? nullptr : all.data() + first;
-  };
-  const int64_t pair = row * shape.Tk;
-  view.keys = optional(facts.keys, pair);
-  view.drift = optional(facts.drift, pair);
-  view.scaled = optional(facts.scaled, pair);
-  view.bias = optional(facts.bias, pair);
-  view.alibi = optional(facts.alibi, pair);
-  view.reference = optional(facts.reference, pair);
-  view.sink = optional(facts.sink, row);
-  view.sink_share = optional(facts.sink_share, row);
-  // A sink of weight 0 is none.
-  if (view.sink != nullptr && std::isinf(*view.sink)) view.sink = nullptr;
-  if (!facts.shift.empty()) view.shift = facts.shift[row];
+  view_options(facts, row, view);
   return view;
 }
 
