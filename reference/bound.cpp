@@ -20,20 +20,37 @@ constexpr double kGoodExp = 4;  // in units of u
 // m and ln L pass at most two changes of base each on their way into lse.
 constexpr double kLseRoundings = 4;
 
+// A sink that stays out of the lse leaves the sum of the keys, in units of a
+// maximum that may be the sink's.
+bool sink_apart(const RowView& row) {
+  return row.sink != nullptr && !row.sink_in_lse;
+}
+
 double lse_bound(const RowView& row, const PrecisionModel& model,
                  const RowErrors& errors) {
   if (errors.unjudged) return kInfinity;
   const double u = model.u;
-  const double log_sum = std::log(row.total);
+  const bool apart = sink_apart(row);
+  const double log_sum = apart ? std::fabs(row.lse - row.top) + errors.log_n
+                               : std::log(row.total) + sink_gap(row, errors);
   const double log_quality = model.exp_error > kGoodExp * u ? 2 : 1;
-  double bound = std::max(errors.log_up, errors.log_down) +
-                 errors.eta / (1 - errors.eta) + errors.merge;
+  const double up = apart ? errors.keys_log_up : errors.log_up;
+  const double down = apart ? errors.keys_log_down : errors.log_down;
+  const double eta = apart ? errors.keys_eta : errors.eta;
+  double bound = std::max(up, down) + eta / (1 - eta) + errors.merge;
   bound += kLogRoundings * log_quality * u * (log_sum + model.lazy + 1);
   bound +=
       (kLseRoundings + 2 * model.ref_roundings) * u *
       (std::fabs(row.top) + model.lazy + std::fabs(row.lse) + errors.score_max);
+  // Shifted on the way into the maximum, and back on the way out of it.
+  if (combines_anyhow(model)) {
+    bound += (kLseRoundings + 2 * model.ref_roundings) * u * row.shift;
+  }
   bound += 2 * kOracleU * (log_sum + std::fabs(row.lse));
-  if (model.sum_of_rounded_p) bound -= std::log1p(-errors.r_sum);
+  if (model.sum_of_rounded_p) {
+    const double r_sum = apart ? errors.r_sum / errors.keys_part : errors.r_sum;
+    bound -= std::log1p(-std::min(1.0, r_sum));
+  }
   return bound * second_order(u) + errors.lambda;
 }
 
@@ -57,19 +74,22 @@ void weight_bounds(const RowView& row, const PrecisionModel& model,
                    const RowErrors& errors, const RowScratch& scratch,
                    double* bound) {
   const double u = model.u;
-  const auto n = static_cast<double>(row.n);
+  const int64_t terms = row.terms();
+  const auto n = static_cast<double>(terms);
   const double normaliser = errors.eta / (1 - errors.eta);
-  const bool exact = row.n == 1 || errors.flat;
+  const bool exact = terms == 1 || errors.flat;
   const double times = rounded_times(model);
+  const double* shares = scratch.share_exact.data();
   for (int64_t j = 0; j < row.n; ++j) {
+    double& out = bound[row.key(j)];
     if (errors.unjudged) {
-      bound[j] = kInfinity;
+      out = kInfinity;
       continue;
     }
     const double p = row.p[j];
-    const double own = scratch.excess[j] * all_but(row.p, row.n, j, 1);
+    const double own = scratch.excess[j] * all_but(shares, terms, j, 1);
     const double others =
-        p * all_but(scratch.excess.data(), row.n, j, errors.sum_excess);
+        p * all_but(scratch.excess.data(), terms, j, errors.sum_excess);
     const double free =
         (own + others + errors.floor * (1 + n * p)) / errors.least_sum;
     const double moved = exact ? 0 : std::min(free, std::max(p, 1 - p));
@@ -78,19 +98,36 @@ void weight_bounds(const RowView& row, const PrecisionModel& model,
     b += model.norm_roundings * u * (p + b);
     b += errors.merge * (p + b);
     b += model.output_u * (p + b);
-    bound[j] = b * second_order(u) + (n + 8) * kOracleU * p + errors.lambda +
-               model.output_floor;
+    out = b * second_order(u) + (n + 8) * kOracleU * p + errors.lambda +
+          model.output_floor;
   }
 }
 
+// How far score errors move the part of the denominator that is not the sink's:
+// the output bound for V = 1 at every key.
+double sink_moved(const RowView& row, const RowErrors& errors,
+                  const RowScratch& scratch) {
+  if (row.sink == nullptr) return 0;
+  const double sink = *row.sink_share;
+  const double keys = 1 - sink;
+  const double own = scratch.excess[row.n];
+  const double moved =
+      std::max(0.0, errors.sum_excess - own) * sink + own * keys +
+      errors.floor * (static_cast<double>(row.n) * sink + keys);
+  return std::min(moved / errors.least_sum, std::max(sink, keys)) +
+         static_cast<double>(row.n + 8) * kOracleU;
+}
+
 // Every weight is divided by the computed sum of the computed weights, so score
-// errors cancel. Not where a maximum changes on the way: returned weights are
-// then taken against the last maximum, summed ones were rescaled to it.
+// errors cancel, but for a sink. Not where a maximum changes on the way:
+// returned weights are then taken against the last maximum, summed ones were
+// rescaled to it.
 double row_sum_bound(const RowView& row, const PrecisionModel& model,
-                     const RowErrors& errors) {
+                     const RowErrors& errors, const RowScratch& scratch) {
   if (errors.unjudged) return kInfinity;
   const double rescaled = errors.rescales > 0 ? 2 * errors.deviance : 0;
-  double bound = errors.eta / (1 - errors.eta) + errors.merge + rescaled;
+  double bound = errors.eta / (1 - errors.eta) + errors.merge + rescaled +
+                 sink_moved(row, errors, scratch);
   bound +=
       rounded_times(model) * errors.r_sum / (1 - errors.r_sum) * (1 + bound);
   bound += (model.norm_roundings * model.u + model.output_u) * (1 + bound);
@@ -121,19 +158,92 @@ Bound any_stage_bound(const BoundFacts& facts, const PrecisionModel& model,
   return bound;
 }
 
+void view_options(const BoundFacts::Impl& facts, int64_t row, RowView& view) {
+  const auto optional = [](const auto& all, int64_t first) {
+    return all.empty() ? nullptr : all.data() + first;
+  };
+  const int64_t pair = row * facts.shape.Tk;
+  view.softcap = facts.softcap;
+  view.softcap_after_bias = facts.softcap_after_bias;
+  view.sink_in_lse = facts.sink_in_lse;
+  view.keys = optional(facts.keys, pair);
+  view.drift = optional(facts.drift, pair);
+  view.scaled = optional(facts.scaled, pair);
+  view.bias = optional(facts.bias, pair);
+  view.alibi = optional(facts.alibi, pair);
+  view.reference = optional(facts.reference, pair);
+  view.sink = optional(facts.sink, row);
+  view.sink_share = optional(facts.sink_share, row);
+  // A sink of weight 0 is none.
+  if (view.sink != nullptr && std::isinf(*view.sink)) view.sink = nullptr;
+  if (!facts.shift.empty()) view.shift = facts.shift[row];
+}
+
 }  // namespace
 
-RowScratch::RowScratch(const Shape& shape, const PrecisionModel& model) {
-  for (auto* per_key :
-       {&score_error, &exponent_error, &excess, &share, &rounding, &entering}) {
-    per_key->resize(shape.Tk);
+RowView row_view(const BoundFacts::Impl& facts, int64_t row) {
+  const Shape& shape = facts.shape;
+  const int64_t kv = row / (shape.group() * shape.Tq);
+  RowView view;
+  view.n = facts.visible[row];
+  view.Tk = shape.Tk;
+  view.d = shape.d;
+  view.dv = shape.dv;
+  view.scale = facts.scale;
+  view.scale_given = facts.scale_given;
+  view.top = facts.top[row];
+  view.total = facts.total[row];
+  view.lse = facts.lse[row];
+  view.q_sum = facts.q_sum[row];
+  view.q_max = facts.q_max[row];
+  view.q_grid = facts.q_grid[row];
+  view.q = facts.q.data() + row * shape.d;
+  view.k = facts.k.data() + kv * shape.Tk * shape.d;
+  view.k_sum = facts.k_sum.data() + kv * shape.Tk;
+  view.k_grid = facts.k_grid.data() + kv * shape.Tk;
+  view.v = facts.v.data() + kv * shape.Tk * shape.dv;
+  view.v_size = facts.v_size.data() + kv * shape.Tk * shape.dv;
+  view.o = facts.o.data() + row * shape.dv;
+  view.p = facts.weights.data() + row * shape.Tk;
+  view.score = facts.score.data() + row * shape.Tk;
+  view.magnitude = facts.magnitude.data() + row * shape.Tk;
+  view.v_sum = facts.v_sum.data() + row * shape.dv;
+  view.v_max = facts.v_max.data() + row * shape.dv;
+  view.spread = facts.spread.data() + row * shape.dv;
+  view.deviation = facts.deviation.data() + row * shape.dv;
+  view.v_integer = facts.v_integer.data() + row * shape.dv;
+  if (!facts.v_error.empty()) {
+    view.v_error = facts.v_error.data() + kv * shape.Tk * shape.dv;
+    view.v_drift = facts.v_drift.data() + row * shape.dv;
   }
-  for (auto* per_column : {&moved, &carried, &absolute, &largest, &limit,
-                           &added, &partial, &window, &ordered, &rounded}) {
+  view_options(facts, row, view);
+  return view;
+}
+
+RowScratch::RowScratch(const Shape& shape, const PrecisionModel& model) {
+  for (auto* per_key : {&share_exact, &score_error, &exponent_error, &excess,
+                        &share, &rounding, &entering}) {
+    per_key->resize(shape.Tk + 1);
+  }
+  for (auto* per_column :
+       {&moved, &carried, &absolute, &largest, &limit, &added, &partial,
+        &window, &peak, &ordered, &rounded}) {
     per_column->resize(shape.dv);
   }
   lane.resize(model.dot_lanes);
   lane_cost.resize(model.dot_lanes);
+}
+
+double lse_in_base2(double lse) { return lse * kLog2E; }
+
+double lse_bound_in_base2(double lse, double bound,
+                          const PrecisionModel& model) {
+  if (!std::isfinite(lse)) return bound;
+  constexpr double kConversion = 2;  // the product, and log2 e itself
+  const double conversion =
+      (kConversion * model.u + 4 * kOracleU) * (std::fabs(lse) + bound);
+  const double lambda = model.ftz ? kLeastNormal : kLeastSubnormal;
+  return (bound + conversion) * kLog2E * second_order(model.u) + lambda;
 }
 
 Bound compute_bound(const BoundFacts& facts, const PrecisionModel& model,
@@ -150,11 +260,11 @@ Bound compute_bound(const BoundFacts& facts, const PrecisionModel& model,
   RowScratch scratch(shape, model);
   for (int64_t r = 0; r < shape.lse_elements(); ++r) {
     const RowView row = row_view(facts.impl(), r);
-    if (row.n == 0) continue;
+    if (row.n <= 0) continue;
     const RowErrors errors = bound_scores(row, model, scratch);
     bound_columns(row, model, errors, scratch, bound.o.data() + r * shape.dv);
     bound.lse[r] = lse_bound(row, model, errors);
-    bound.row_sum[r] = row_sum_bound(row, model, errors);
+    bound.row_sum[r] = row_sum_bound(row, model, errors, scratch);
     if (want_weights) {
       weight_bounds(row, model, errors, scratch,
                     bound.weights.data() + r * shape.Tk);

@@ -33,7 +33,8 @@ class BoundFacts {
   BoundFacts(BoundFacts&&) noexcept;
   BoundFacts& operator=(BoundFacts&&) noexcept;
 
-  // [B,H,Tq,dv]: the largest |v_j - o| over all keys, masked ones included.
+  // [B,H,Tq,dv]: the largest |v_j - o| over all keys of the member, masked ones
+  // included and a sink as a key of value 0.
   // An element is vacuous where the bound is at least half of it, and
   // uninformative where it is 0. Without the errors of the inputs.
   const std::vector<double>& reach() const;
@@ -46,14 +47,22 @@ class BoundFacts {
 };
 
 // All entries >= 0; +infinity where the row cannot be judged (intermediate
-// overflow is legitimate); rows without a visible key have 0 and are judged by
-// the dialect instead.
+// overflow is legitimate); rows without a visible key and rows that are not
+// counted have 0 and are judged by the dialect, or not at all.
 struct Bound {
   std::vector<double> o;        // [B,H,Tq,dv]
   std::vector<double> lse;      // [B,H,Tq]
   std::vector<double> weights;  // [B,H,Tq,Tk], if asked for
-  std::vector<double> row_sum;  // [B,H,Tq]: |sum of returned weights - 1|
+  // [B,H,Tq]: |sum of returned weights - that of the oracle's|, which is 1
+  // unless a sink takes its share.
+  std::vector<double> row_sum;
 };
+
+// The truth and the bound of a kernel that returns its lse in base 2, from
+// those of Bound and OracleOutput.
+double lse_in_base2(double lse);
+double lse_bound_in_base2(double lse, double bound,
+                          const PrecisionModel& model);
 
 Bound compute_bound(const BoundFacts& facts, const PrecisionModel& model,
                     bool want_weights);

@@ -25,8 +25,8 @@ void weigh_columns(const RowView& row, RowScratch& scratch) {
   std::fill_n(absolute, dv, 0.0);
   std::fill_n(largest, dv, 0.0);
   for (int64_t j = 0; j < row.n; ++j) {
-    const double* __restrict v = row.v + j * dv;
-    const double* __restrict size = row.v_size + j * dv;
+    const double* __restrict v = row.v + row.key(j) * dv;
+    const double* __restrict size = row.v_size + row.key(j) * dv;
     const double excess = scratch.excess[j];
     const double share = scratch.share[j];
     for (int64_t t = 0; t < dv; ++t) {
@@ -36,6 +36,9 @@ void weigh_columns(const RowView& row, RowScratch& scratch) {
       largest[t] = term > largest[t] ? term : largest[t];
     }
   }
+  if (row.sink == nullptr) return;
+  const double excess = scratch.excess[row.n];
+  for (int64_t t = 0; t < dv; ++t) moved[t] += excess * std::fabs(o[t]);
 }
 
 // carried = dw: what uncertain values can move the output by, for any weights.
@@ -45,7 +48,7 @@ void carry_columns(const RowView& row, RowScratch& scratch) {
   std::fill_n(carried, dv, 0.0);
   if (row.v_error == nullptr) return;
   for (int64_t j = 0; j < row.n; ++j) {
-    const double* __restrict error = row.v_error + j * dv;
+    const double* __restrict error = row.v_error + row.key(j) * dv;
     const double share = scratch.share[j];
     for (int64_t t = 0; t < dv; ++t) carried[t] += share * error[t];
   }
@@ -63,7 +66,7 @@ void weigh_rounding(const RowView& row, const RowErrors& errors,
   std::fill_n(rounded, dv, 0.0);
   if (!errors.r_separate) return;
   for (int64_t j = 0; j < row.n; ++j) {
-    const double* __restrict size = row.v_size + j * dv;
+    const double* __restrict size = row.v_size + row.key(j) * dv;
     const double r = scratch.rounding[j];
     const double share = scratch.entering[j];
     for (int64_t t = 0; t < dv; ++t) {
@@ -80,7 +83,7 @@ void weigh_rounding(const RowView& row, const RowErrors& errors,
 // moved becomes aw, absolute becomes min(A, hull) + pr, limit becomes u M.
 void limit_columns(const RowView& row, const PrecisionModel& model,
                    const RowErrors& errors, RowScratch& scratch) {
-  const bool exact = row.n == 1 || errors.flat;
+  const bool exact = row.terms() == 1 || errors.flat;
   const double growth = 1 / errors.least_sum;
   // |v - o| is as good as o is, and a large excess would magnify that.
   const double oracle =
@@ -108,7 +111,7 @@ void add_leaves(const RowView& row, const RowErrors& errors,
   double* __restrict added = scratch.added.data();
   std::fill_n(added, dv, 0.0);
   for (int64_t j = 0; j < row.n; ++j) {
-    const double* __restrict size = row.v_size + j * dv;
+    const double* __restrict size = row.v_size + row.key(j) * dv;
     const double share = shares[j];
     for (int64_t t = 0; t < dv; ++t) {
       const double term = share * size[t];
@@ -136,7 +139,8 @@ void close_window(int64_t dv, double u, double* __restrict window,
 }
 
 // ordered = sum_k min(u |S_k|, (qU_k + r_k) |v_k|) + u |S| at the rescales,
-// S_k the partial sums in ascending order of the keys.
+// S_k the partial sums in ascending order of the keys. Windows are counted in
+// keys, seen or not. A sink may change the maximum anywhere.
 void add_in_order(const RowView& row, const PrecisionModel& model,
                   const RowErrors& errors, RowScratch& scratch) {
   const double* shares = entering_shares(errors, scratch);
@@ -146,16 +150,21 @@ void add_in_order(const RowView& row, const PrecisionModel& model,
   double* __restrict partial = scratch.partial.data();
   double* __restrict window = scratch.window.data();
   double* __restrict ordered = scratch.ordered.data();
+  double* __restrict peak = scratch.peak.data();
   std::fill_n(partial, dv, 0.0);
   std::fill_n(window, dv, 0.0);
   std::fill_n(ordered, dv, 0.0);
+  std::fill_n(peak, dv, 0.0);
+  int64_t current = 0;
   for (int64_t j = 0; j < row.n; ++j) {
-    if (tile > 0 && j >= tile) {
-      if (j % tile == 0) close_window(dv, u, window, ordered);
+    const int64_t key = row.key(j);
+    if (tile > 0 && key >= tile) {
+      if (key / tile != current) close_window(dv, u, window, ordered);
+      current = key / tile;
       widen_window(dv, partial, window);
     }
-    const double* __restrict v = row.v + j * dv;
-    const double* __restrict size = row.v_size + j * dv;
+    const double* __restrict v = row.v + key * dv;
+    const double* __restrict size = row.v_size + key * dv;
     const double p = row.p[j];
     // The first product meets a zero: only an FMA rounds there.
     const double share = j > 0 || model.fma ? shares[j] : 0;
@@ -165,8 +174,10 @@ void add_in_order(const RowView& row, const PrecisionModel& model,
       const double rounding = u * std::fabs(partial[t]);
       ordered[t] += term < rounding ? term : rounding;
     }
+    if (row.sink != nullptr) widen_window(dv, partial, peak);
   }
   close_window(dv, u, window, ordered);
+  close_window(dv, u, peak, ordered);
 }
 
 // What all columns of a row share; quotients are taken once.
@@ -177,7 +188,7 @@ struct ColumnTerms {
         depth(value_depth(row, model)),
         single(single_ascending(model)),
         per_term(model.norm_first || model.merge == Merge::kLse) {
-    const auto n = static_cast<double>(row.n);
+    const auto n = static_cast<double>(row.terms());
     const auto R = static_cast<double>(errors.rescales);
     roundings = n + R;
     sum_growth = 1 / (1 - 2 * roundings * u);

@@ -5,36 +5,51 @@
 #define QKVET_REFERENCE_BOUND_IMPL_H_
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "reference/bound.h"
 
 namespace qkvet {
 
-// A row sees a prefix of the keys, whatever the causal rule: keys 0 .. n-1.
+// What a row has per key that it sees is stored by rank: rank a = 0 .. n-1 is
+// the a-th of these keys, in ascending order.
 struct BoundFacts::Impl {
   Shape shape;
   double scale = 1;  // |scale|
   bool scale_given = false;
+  double softcap = 0;
+  bool softcap_after_bias = false;
+  bool sink_in_lse = true;
   std::vector<double> q;         // [B,H,Tq,d]
   std::vector<double> k;         // [B,Hkv,Tk,d]
   std::vector<double> v;         // [B,Hkv,Tk,dv]
   std::vector<double> o;         // [B,H,Tq,dv]
   std::vector<double> lse;       // [B,H,Tq]
-  std::vector<double> weights;   // [B,H,Tq,Tk]   p_j
   std::vector<double> v_size;    // [B,Hkv,Tk,dv] |v|, as read
   std::vector<double> v_error;   // [B,Hkv,Tk,dv] or empty: dv
-  std::vector<int64_t> visible;  // [B,H,Tq]     n
+  std::vector<int64_t> visible;  // [B,H,Tq]     n, or kRowNotCounted
+  // [B,H,Tq,Tk] by rank, or empty if every row sees a prefix of the keys.
+  std::vector<int64_t> keys;
 
   // Sizes "as read" are those of the kernel's inputs at most: |x| + dx.
-  std::vector<double> score;      // [B,H,Tq,Tk]  s_j
-  std::vector<double> magnitude;  // [B,H,Tq,Tk]  sum_c |q_c k_jc|, as read
-  std::vector<double> drift;      // [B,H,Tq,Tk] or empty: Delta_j
-  std::vector<double> top;        // [B,H,Tq]     m
-  std::vector<double> total;      // [B,H,Tq]     L
-  std::vector<double> q_sum;      // [B,H,Tq]     sum_c |q_c|, as read
-  std::vector<double> q_max;      // [B,H,Tq]     max_c |q_c|, as read
-  std::vector<double> k_sum;      // [B,Hkv,Tk]   sum_c |k_jc|, as read
+  std::vector<double> weights;  // [B,H,Tq,Tk] by rank: p_j
+  std::vector<double> score;    // [B,H,Tq,Tk] by rank: s_j
+  std::vector<double>
+      magnitude;               // [B,H,Tq,Tk] by rank: sum |q_c k_jc|, as read
+  std::vector<double> drift;   // [B,H,Tq,Tk] by rank, or empty: Delta_j
+  std::vector<double> scaled;  // the same: c q k, if it is not the score
+  std::vector<double> bias;    // the same: b_j
+  std::vector<double> alibi;   // the same: slope |diagonal - j|
+  std::vector<double> reference;   // the same: |slope| (|diagonal| + j)
+  std::vector<double> top;         // [B,H,Tq]     m, of keys and sink
+  std::vector<double> total;       // [B,H,Tq]     L, sink included
+  std::vector<double> shift;       // [B,H,Tq] or empty: |slope| |diagonal|
+  std::vector<double> sink;        // [B,H,Tq] or empty: z
+  std::vector<double> sink_share;  // [B,H,Tq] or empty: p of the sink
+  std::vector<double> q_sum;       // [B,H,Tq]     sum_c |q_c|, as read
+  std::vector<double> q_max;       // [B,H,Tq]     max_c |q_c|, as read
+  std::vector<double> k_sum;       // [B,Hkv,Tk]   sum_c |k_jc|, as read
   // Exponent of the lowest set bit of all elements; kNoGrid if all are zero.
   std::vector<int> q_grid;  // [B,H,Tq]
   std::vector<int> k_grid;  // [B,Hkv,Tk]
@@ -46,9 +61,11 @@ struct BoundFacts::Impl {
   std::vector<double> spread;      // [B,H,Tq,dv]  max_j |v_jt - o_t|
   std::vector<double> deviation;   // [B,H,Tq,dv]  sum_j |v_jt - o_t|
   std::vector<uint8_t> v_integer;  // [B,H,Tq,dv] every v_jt is an exact integer
-  // Over all keys.
+  // Over all keys of the member.
   std::vector<double> reach;  // [B,H,Tq,dv]
 };
+
+inline constexpr double kLog2E = 0x1.71547652b82fep0;
 
 // Above every exponent that a double can have, and safe to add to itself.
 inline constexpr int kNoGrid = 1 << 20;
@@ -67,20 +84,25 @@ inline constexpr int kLeastSubnormalExponent = -149;
 // above it may overflow.
 inline constexpr double kLargestSafe = 1e38;
 
-// One row of the facts.
+// One row of the facts. Arrays of [n] are by rank, those of [Tk] by key.
 struct RowView {
-  int64_t n = 0;   // visible keys
+  int64_t n = 0;   // visible keys; at most 0: nothing to judge
   int64_t Tk = 0;  // all keys
   int64_t d = 0;
   int64_t dv = 0;
   double scale = 1;  // |scale|
   bool scale_given = false;
+  double softcap = 0;
+  bool softcap_after_bias = false;
+  bool sink_in_lse = true;
   double top = 0;    // m
   double total = 1;  // L
   double lse = 0;
+  double shift = 0;  // |slope| |diagonal|
   double q_sum = 0;
   double q_max = 0;
   int q_grid = 0;
+  const int64_t* keys = nullptr;       // [n], or null: 0 .. n-1
   const double* q = nullptr;           // [d]
   const double* k = nullptr;           // [Tk,d]
   const double* k_sum = nullptr;       // [Tk]
@@ -89,16 +111,30 @@ struct RowView {
   const double* v_size = nullptr;      // [Tk,dv]
   const double* v_error = nullptr;     // [Tk,dv], or null: exact
   const double* o = nullptr;           // [dv]
-  const double* p = nullptr;           // [Tk]
-  const double* score = nullptr;       // [Tk]
-  const double* magnitude = nullptr;   // [Tk], without the scale
-  const double* drift = nullptr;       // [Tk], or null: exact
+  const double* p = nullptr;           // [n]
+  const double* score = nullptr;       // [n]
+  const double* magnitude = nullptr;   // [n], without the scale
+  const double* drift = nullptr;       // [n], or null: exact
+  const double* scaled = nullptr;      // [n], or null: the score itself
+  const double* bias = nullptr;        // [n], or null: 0
+  const double* alibi = nullptr;       // [n], or null: 0
+  const double* reference = nullptr;   // [n], or null: 0
+  const double* sink = nullptr;        // [1], or null: none
+  const double* sink_share = nullptr;  // [1]
   const double* v_sum = nullptr;       // [dv]
   const double* v_max = nullptr;       // [dv]
   const double* v_drift = nullptr;     // [dv], or null: exact
   const double* spread = nullptr;      // [dv]
   const double* deviation = nullptr;   // [dv]
   const uint8_t* v_integer = nullptr;  // [dv]
+
+  int64_t key(int64_t rank) const {
+    return keys != nullptr ? keys[rank] : rank;
+  }
+  // Terms of the denominator.
+  int64_t terms() const { return sink != nullptr ? n + 1 : n; }
+  // Whether something that is not q k is part of the scores.
+  bool added() const { return bias != nullptr || alibi != nullptr; }
 };
 
 RowView row_view(const BoundFacts::Impl& facts, int64_t row);
@@ -106,12 +142,14 @@ RowView row_view(const BoundFacts::Impl& facts, int64_t row);
 // Every vector that a row needs, allocated once per problem.
 struct RowScratch {
   RowScratch(const Shape& shape, const PrecisionModel& model);
-  std::vector<double> score_error;     // [Tk]  e_j
-  std::vector<double> exponent_error;  // [Tk]  E_j
-  std::vector<double> excess;          // [Tk]  w_j (exp(E_j) - 1)
-  std::vector<double> share;           // [Tk]  qU_j
-  std::vector<double> rounding;        // [Tk]  r_j
-  std::vector<double> entering;        // [Tk]  qU_j + r_j, if r_separate
+  // By rank; the sink comes last, of rank n.
+  std::vector<double> share_exact;     // [Tk+1]  p_j
+  std::vector<double> score_error;     // [Tk+1]  e_j
+  std::vector<double> exponent_error;  // [Tk+1]  E_j
+  std::vector<double> excess;          // [Tk+1]  w_j (exp(E_j) - 1)
+  std::vector<double> share;           // [Tk+1]  qU_j
+  std::vector<double> rounding;        // [Tk+1]  r_j
+  std::vector<double> entering;        // [Tk+1]  qU_j + r_j, if r_separate
   std::vector<double> moved;           // [dv]
   std::vector<double> carried;         // [dv]  dw
   std::vector<double> absolute;        // [dv]
@@ -121,6 +159,7 @@ struct RowScratch {
   std::vector<double> rounded;         // [dv]  pr
   std::vector<double> partial;         // [dv]
   std::vector<double> window;          // [dv]
+  std::vector<double> peak;            // [dv]  largest partial sum
   std::vector<double> ordered;         // [dv]
   std::vector<double> lane;            // [dot_lanes]
   std::vector<double> lane_cost;       // [dot_lanes]
@@ -133,9 +172,11 @@ struct RowErrors {
   int64_t rescales = 0;   // R
   double lambda = 0;      // absolute error of an operation that underflows
   double log_n = 0;
-  double growth = 1;        // the largest weight: exp(lazy)
-  double epsb = 0;          // eps / (1 - eps)
-  double score_max = 0;     // largest e_j
+  double growth = 1;     // the largest weight: exp(lazy)
+  double epsb = 0;       // eps / (1 - eps)
+  double score_max = 0;  // emax
+  // The largest score of a key; m, unless a sink lies above it.
+  double keys_top = -std::numeric_limits<double>::infinity();
   double exponent_max = 0;  // largest E_j, single keys included
   double floor = 0;         // phi, with every event that can add it
   double sum_excess = 0;    // sum_j excess_j
@@ -145,6 +186,11 @@ struct RowErrors {
   double log_down = 0;      // ... and below
   double eta = 0;           // relative error of the computed sum of weights
   double merge = 0;         // nc
+  // Of the keys alone, where a sink stays out of the lse.
+  double keys_log_up = 0;
+  double keys_log_down = 0;
+  double keys_eta = 0;
+  double keys_part = 1;  // of the computed sum, at least
   // Rounded P; all zero where P is not rounded.
   bool r_separate = false;  // r_j is not part of excess_j and qU_j
   double r_sum = 0;         // sum_j r_j
@@ -175,7 +221,36 @@ double value_depth(const RowView& row, const PrecisionModel& model);
 double own_exponent(const RowView& row, const PrecisionModel& model,
                     const RowErrors& errors);
 
-// Fills score_error, exponent_error, excess and share.
+// Additions that a product of q k passes at most; negative: unknown.
+double dot_depth(const RowView& row, const PrecisionModel& model);
+
+// How far the computed c q k of rank `j` can be from its truth.
+double scaled_error(const RowView& row, const PrecisionModel& model, int64_t j,
+                    double depth, double lambda, RowScratch& scratch);
+
+// From the error `e` of c q k of rank `a` to the error of the score.
+double option_error(const RowView& row, const PrecisionModel& model, int64_t a,
+                    double e, double lambda);
+
+// What the oracle's own rounding of the options adds to E.
+double oracle_option_error(const RowView& row, int64_t a);
+
+// The error of the sink's score.
+double sink_error(const RowView& row, const PrecisionModel& model);
+
+// Whether the model combines scores and biases in no single known way.
+inline bool combines_anyhow(const PrecisionModel& model) {
+  return model.scale_stage != ScaleStage::kAfterDot;
+}
+
+// How far the sink may lie above the maximum that it is weighed against; 0
+// without a sink.
+double sink_gap(const RowView& row, const RowErrors& errors);
+
+// Whether a bias, a cap or a sink may legitimately overflow.
+bool options_overflow(const RowView& row);
+
+// Fills share_exact, score_error, exponent_error, excess and share.
 RowErrors bound_scores(const RowView& row, const PrecisionModel& model,
                        RowScratch& scratch);
 

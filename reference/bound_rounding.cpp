@@ -57,14 +57,14 @@ void round_single(const RowView& row, const PrecisionModel& model,
 void widen_weights(const RowView& row, const PrecisionModel& model,
                    double weight_floor, RowErrors& errors,
                    RowScratch& scratch) {
-  const auto n = static_cast<double>(row.n);
+  const auto n = static_cast<double>(row.terms());
   const double least =
       errors.least_sum * (1 - model.p_u) - n * std::min(weight_floor, 1.0);
   errors.least_sum = std::max(kNothing, least);
   errors.sum_excess = 0;
   const double in_sum = 1 / (1 - errors.r_sum);
-  for (int64_t j = 0; j < row.n; ++j) {
-    const double w = row.p[j] * row.total;
+  for (int64_t j = 0; j < row.terms(); ++j) {
+    const double w = scratch.share_exact[j] * row.total;
     double& excess = scratch.excess[j];
     excess += rounding_of(w + excess, model.p_u, weight_floor);
     errors.sum_excess += excess;
@@ -82,13 +82,14 @@ double own_exponent(const RowView& row, const PrecisionModel& model,
   const double roundings =
       model.arg_roundings + model.ref_roundings + kOwnRoundings;
   return roundings * model.u *
-             (std::fabs(row.top) + errors.score_max + model.lazy) +
+             (std::fabs(row.top) + errors.score_max + model.lazy +
+              (combines_anyhow(model) ? row.shift : 0)) +
          errors.epsb * (1 + static_cast<double>(errors.rescales));
 }
 
 void round_weights(const RowView& row, const PrecisionModel& model,
                    RowErrors& errors, RowScratch& scratch) {
-  std::fill_n(scratch.rounding.begin(), row.n, 0.0);
+  std::fill_n(scratch.rounding.begin(), row.terms(), 0.0);
   // 1 is exact in every format.
   if (model.p_u == 0 || errors.flat) return;
   errors.r_separate = !model.sum_of_rounded_p;
@@ -96,22 +97,25 @@ void round_weights(const RowView& row, const PrecisionModel& model,
   // Normalised ones are at most 1 again.
   errors.unjudged = !model.p_normalised && 2 * errors.growth > model.p_largest;
   const PFloor floor = p_floor(row, model, errors);
-  if (row.n == 1) {
+  const bool single = row.terms() == 1;
+  if (single) {
     round_single(row, model, errors, scratch);
   } else {
     const double grown =
         1 + (model.norm_first ? model.norm_roundings * model.u : 0);
-    for (int64_t j = 0; j < row.n; ++j) {
+    // Where the denominator adds rounded P, a sink may be one of its weights.
+    const int64_t count = model.sum_of_rounded_p ? row.terms() : row.n;
+    for (int64_t j = 0; j < count; ++j) {
       const double x = scratch.share[j] * grown;
       scratch.rounding[j] = rounding_of(x, model.p_u, floor.share);
       errors.r_sum += scratch.rounding[j];
     }
-    errors.r_cap = model.p_u * grown + static_cast<double>(row.n) * floor.share;
+    errors.r_cap = model.p_u * grown + static_cast<double>(count) * floor.share;
     errors.r_sum = std::min(errors.r_sum, errors.r_cap);
   }
   if (errors.r_sum > kHopelessSum) errors.unjudged = true;
   if (errors.unjudged) return;
-  if (model.sum_of_rounded_p && row.n > 1) {
+  if (model.sum_of_rounded_p && !single) {
     widen_weights(row, model, floor.weight, errors, scratch);
   }
   for (int64_t j = 0; j < row.n; ++j) {

@@ -1,132 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the inputs of a row to the error of its weights: e_j of each score, E_j
-// of each exponent, the sum of the weights (README.md, "Scores" to
-// "Normaliser").
+// From the errors of a row's scores to that of its weights: E_j of each
+// exponent, the sum of the weights (README.md, "Exponents" to "Normaliser").
 #include <algorithm>
-#include <bit>
 #include <cmath>
+#include <limits>
 
 #include "reference/bound_impl.h"
 
 namespace qkvet {
 namespace {
 
-constexpr double kLog2E = 0x1.71547652b82fep0;
 // Up to here a cubic bounds exp(E) - 1 from above and exp(-E) from below.
 constexpr double kSmallExponent = 1.0 / 64;
 // Roundings in proportion to the lse of a part that is merged by it: its own,
 // and one for a change of the logarithm's base.
 constexpr double kMergeReferenceRoundings = 2;
 
-// sum_k |S_k| over the additions of q.k in the declared lanes, and over the
-// tree that adds the lanes, where a level costs at most the sum of all lanes.
-double lane_partial_sums(const RowView& row, const PrecisionModel& model,
-                         const double* k, RowScratch& scratch) {
-  const int64_t lanes = std::min<int64_t>(model.dot_lanes, row.d);
-  double* lane = scratch.lane.data();
-  double* cost = scratch.lane_cost.data();
-  for (int64_t l = 0; l < lanes; ++l) {
-    lane[l] = row.q[l] * k[l];
-    // The first product meets a zero: only an FMA rounds there.
-    cost[l] = model.fma ? std::fabs(lane[l]) : 0;
-  }
-  for (int64_t c = lanes; c < row.d; c += lanes) {
-    const int64_t count = std::min(lanes, row.d - c);
-    for (int64_t l = 0; l < count; ++l) {
-      lane[l] += row.q[c + l] * k[c + l];
-      cost[l] += std::fabs(lane[l]);
-    }
-  }
-  double total = 0;
-  double ends = 0;
-  for (int64_t l = 0; l < lanes; ++l) {
-    total += cost[l];
-    ends += std::fabs(lane[l]);
-  }
-  const auto levels = std::min<int64_t>(ceil_log2(model.dot_lanes), lanes - 1);
-  return total + static_cast<double>(levels) * ends;
-}
-
-// Additions in the fullest lane, and in the tree that adds the lanes.
-double lanes_depth(int64_t d, int64_t lanes) {
-  const int64_t in_lane = (d - 1) / lanes;
-  return static_cast<double>(in_lane + ceil_log2(lanes));
-}
-
-// Additions that a product passes at most; negative: unknown.
-double dot_depth(const RowView& row, const PrecisionModel& model) {
-  switch (model.dot_sum) {
-    case SumOrder::kAny:
-      return -1;
-    case SumOrder::kLanes:
-      return lanes_depth(row.d, model.dot_lanes);
-    case SumOrder::kPairwise:
-      return ceil_log2(row.d);
-  }
-  return -1;
-}
-
-// All products and all partial sums are multiples of one power of two, and
-// small enough to be exact.
-bool exact_dot(const RowView& row, const PrecisionModel& model, int64_t j) {
-  if (model.scale_stage == ScaleStage::kOnQ) return false;
-  if (row.magnitude[j] == 0) return true;
-  // Not > 0, so that a NaN counts as uncertain.
-  if (row.drift != nullptr && !(row.drift[j] == 0)) return false;
-  const int q_grid = row.q_grid;
-  const int k_grid = row.k_grid[j];
-  const int least = std::min({q_grid, k_grid, q_grid + k_grid});
-  const int limit = model.ftz ? kLeastNormalExponent : kLeastSubnormalExponent;
-  return least >= limit &&
-         row.magnitude[j] * model.u <= std::ldexp(1.0, q_grid + k_grid);
-}
-
-// What underflow can do to a score. Without flushing, additions are exact.
-double score_floor(const RowView& row, const PrecisionModel& model, int64_t j,
-                   double lambda) {
-  const double c = row.scale;
-  const double after_q =
-      model.scale_stage == ScaleStage::kOnQ ? std::max(1.0, c) : c;
-  const double operations = 2 * static_cast<double>(row.d) + 2;
-  const double flushed_scale =
-      model.ftz && c < kLeastNormal ? row.magnitude[j] * c : 0;
-  return lambda * (after_q * (operations + row.k_sum[j]) + c * row.q_sum + 1) +
-         flushed_scale;
-}
-
-// e_j: how far the computed score can be from s_j.
-double score_error(const RowView& row, const PrecisionModel& model, int64_t j,
-                   double depth, double lambda, RowScratch& scratch) {
-  const double u = model.u;
-  const double A = row.scale * row.magnitude[j];
-  const double s = std::fabs(row.score[j]);
-  const double drift = row.drift != nullptr ? row.drift[j] : 0;
-  const double d = static_cast<double>(row.d);
-  double e = 0;
-  if (!exact_dot(row, model, j)) {
-    const double M = (A + s + drift) / 2;
-    double additions = (d - 1) * (M + u * A);
-    if (depth >= 0) additions = std::min(additions, depth * A);
-    e = u * (A + additions) / (1 - 2 * d * u);
-    if (model.dot_sum == SumOrder::kLanes) {
-      const double* k = row.k + j * row.d;
-      const double sums =
-          row.scale * lane_partial_sums(row, model, k, scratch) +
-          (model.fma ? 0 : A);
-      // Computed partial sums differ from exact ones by at most e, and those
-      // of uncertain inputs by another drift in all.
-      e = std::min(e, u * sums + (d + 3) * u * (e + drift));
-    }
-  }
-  if (row.magnitude[j] != 0) e += score_floor(row, model, j, lambda);
-  e += drift;
-  if (model.scale_stage == ScaleStage::kAfterDot) e += u * (s + e);
-  if (model.scale_stage == ScaleStage::kOnQ) e += u * A;
-  if (!row.scale_given) e += model.default_scale_error * u * (s + e);
-  return e * second_order(u);
-}
-
 bool overflows(const RowView& row, const PrecisionModel& model) {
+  if (options_overflow(row)) return true;
   double largest = 0;
   for (int64_t j = 0; j < row.n; ++j) {
     largest = std::max(largest, row.magnitude[j]);
@@ -142,32 +33,79 @@ int64_t rescale_count(const RowView& row, const PrecisionModel& model) {
   int64_t count = model.extra_rescales;
   if (model.tile > 0) {
     const int64_t tiles = (row.Tk + model.tile - 1) / model.tile;
-    count += std::min(tiles, row.n) - 1;
+    // An unchanged maximum costs nothing, so that only tiles with a visible key
+    // count, if exp(0) is 1.
+    const bool free = model.exp_exact_at_zero || row.keys == nullptr;
+    count += (free ? std::min(tiles, row.n) : tiles) - 1;
   }
   // Parts may be folded one after the other, each a new maximum.
   if (model.merge == Merge::kMlo) {
     count += std::min<int64_t>(model.splits, row.n) - 1;
   }
-  if (row.n == 1) count = 0;
+  if (row.sink != nullptr) count += 1;
+  if (row.terms() == 1) count = 0;
   // The weight of a part multiplies its output.
   if (model.merge == Merge::kLse) count += 1;
   return count;
 }
 
-// E_j of every key: relative error of exp(s_j - m), up to what all keys share.
+// Of rank n: the sink.
+double term_score(const RowView& row, int64_t a) {
+  return a < row.n ? row.score[a] : *row.sink;
+}
+
+// emax: how far the computed maximum can be from m. Where biases put keys far
+// below it, their errors count only as far as they reach up to it.
+double maximum_error(const RowView& row, const RowScratch& scratch) {
+  double largest = 0;
+  const bool reaching = row.added() || row.sink != nullptr;
+  for (int64_t a = 0; a < row.terms(); ++a) {
+    const double below = reaching ? row.top - term_score(row, a) : 0;
+    largest = std::max(largest, scratch.score_error[a] - below);
+  }
+  return largest;
+}
+
+// e_j of every term, and what is exact of each.
+void score_errors(const RowView& row, const PrecisionModel& model,
+                  RowErrors& errors, RowScratch& scratch) {
+  const double depth = dot_depth(row, model);
+  const bool options = row.scaled != nullptr || row.sink != nullptr;
+  std::copy_n(row.p, row.n, scratch.share_exact.begin());
+  for (int64_t a = 0; a < row.n; ++a) {
+    double e = scaled_error(row, model, a, depth, errors.lambda, scratch);
+    if (options) e = option_error(row, model, a, e, errors.lambda);
+    scratch.score_error[a] = e;
+    errors.keys_top = std::max(errors.keys_top, row.score[a]);
+  }
+  if (row.sink != nullptr) {
+    scratch.share_exact[row.n] = *row.sink_share;
+    scratch.score_error[row.n] = sink_error(row, model);
+  }
+  errors.score_max = maximum_error(row, scratch);
+}
+
+// E_j of every term: relative error of exp(s_j - m), up to what all share.
 void exponent_errors(const RowView& row, const PrecisionModel& model,
                      RowErrors& errors, RowScratch& scratch) {
   const double u = model.u;
   const double argument =
       model.arg_roundings * u / (1 - model.arg_roundings * u);
   const double events = 1 + static_cast<double>(errors.rescales);
-  const double reference = std::max(std::fabs(row.top), std::fabs(row.lse));
-  const double d = static_cast<double>(row.d);
   const bool lse_merge = model.merge == Merge::kLse;
-  for (int64_t j = 0; j < row.n; ++j) {
+  const double shift = combines_anyhow(model) ? row.shift : 0;
+  const double reference =
+      std::max(std::fabs(row.top), std::fabs(row.lse)) + shift;
+  const double d = static_cast<double>(row.d);
+  const bool reaching = row.added() || row.sink != nullptr;
+  for (int64_t j = 0; j < row.terms(); ++j) {
+    const bool is_sink = j == row.n;
     const double e = scratch.score_error[j];
-    const double x = row.top - row.score[j];
-    const double ref = std::max(std::fabs(row.score[j]), reference);
+    const double s = std::fabs(term_score(row, j));
+    // A sink may be weighed against the maximum of the keys alone.
+    const double x =
+        row.top - term_score(row, j) + (is_sink ? sink_gap(row, errors) : 0);
+    const double ref = std::max(s + shift, reference) + (reaching ? e : 0);
     double E = e + argument * (x + e + errors.score_max + 2 * model.lazy) +
                model.ref_roundings * u * (ref + errors.score_max + model.lazy) +
                errors.epsb * events + errors.lambda;
@@ -176,8 +114,9 @@ void exponent_errors(const RowView& row, const PrecisionModel& model,
                (ref + errors.score_max + errors.log_n) +
            2 * u * errors.log_n + u * (x + errors.log_n) + errors.epsb;
     }
-    E += kOracleU * ((d + 1) * row.scale * row.magnitude[j] +
-                     2 * std::fabs(row.score[j]) + x + 4);
+    const double dot = is_sink ? 0 : (d + 1) * row.scale * row.magnitude[j];
+    E += kOracleU * (dot + 2 * s + x + 4);
+    if (row.scaled != nullptr && !is_sink) E += oracle_option_error(row, j);
     scratch.exponent_error[j] = E;
     errors.exponent_max = std::max(errors.exponent_max, E);
   }
@@ -199,40 +138,86 @@ WeightRange weight_range(double w, double x, double E) {
   return {std::max(0.0, up - w), w - least, least};
 }
 
-// excess_j and qU_j, the least possible sum D, and ln L both ways.
-void weight_errors(const RowView& row, RowErrors& errors, RowScratch& scratch) {
+// Sums over terms of what weight_range says.
+struct WeightSums {
   double sum = 0;
   double excess = 0;
   double drop = 0;
   double kept = 0;
   bool hopeless = false;
+  // What computed weights can add up to at least.
+  double least(double count, double floor) {
+    const double sure = kept * (1 - (count + 8) * kOracleU) - count * floor;
+    hopeless = hopeless || !(sure > kNothing);
+    return hopeless ? kNothing : sure;
+  }
+  double log_up(double count, double floor, double otherwise) const {
+    if (hopeless) return otherwise;
+    return std::log1p((excess + count * floor) / sum);
+  }
+  double log_down(double count, double floor, double least,
+                  double otherwise) const {
+    if (hopeless) return otherwise;
+    return std::log1p((drop + count * floor) / least);
+  }
+};
+
+// The same of the keys alone, for an lse without the sink. The kernel adds them
+// up apart: subtracting the sink from the whole sum has no useful bound.
+void keys_alone(const RowView& row, const PrecisionModel& model,
+                WeightSums keys, RowErrors& errors, const RowScratch& scratch) {
+  const auto n = static_cast<double>(row.n);
+  const double floor = errors.floor;
+  const double least = keys.least(n, floor);
+  // A sum that may have underflowed has no logarithm.
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  errors.keys_log_up = keys.log_up(n, floor, kInfinity);
+  errors.keys_log_down = keys.log_down(n, floor, least, kInfinity);
+  const double u = model.u;
+  double leaves = 0;
+  double largest = 0;
   for (int64_t j = 0; j < row.n; ++j) {
-    const double w = row.p[j] * row.total;
-    const double x = row.top - row.score[j];
+    const double w = scratch.share_exact[j] * row.total + scratch.excess[j];
+    const double leaf = std::min(u, w / least);
+    leaves += leaf;
+    largest = std::max(largest, leaf);
+  }
+  errors.keys_part = least / (row.total + errors.sum_excess + n * floor);
+  const auto R = static_cast<double>(errors.rescales);
+  errors.keys_eta = (leaves - largest + R * u) / (1 - 2 * (n + R) * u);
+}
+
+// excess_j and qU_j, the least possible sum D, and ln L both ways.
+void weight_errors(const RowView& row, const PrecisionModel& model,
+                   RowErrors& errors, RowScratch& scratch) {
+  WeightSums all;
+  WeightSums keys;
+  const int64_t terms = row.terms();
+  for (int64_t j = 0; j < terms; ++j) {
+    if (j == row.n) keys = all;
+    const double w = scratch.share_exact[j] * row.total;
+    const double x = row.top - term_score(row, j);
     const double E = scratch.exponent_error[j];
     const WeightRange range = weight_range(w, x, E);
-    hopeless = hopeless || E - x > kLargestExponent;
+    all.hopeless = all.hopeless || E - x > kLargestExponent;
     scratch.excess[j] = range.excess;
     scratch.share[j] = w + range.excess;
-    sum += w;
-    excess += range.excess;
-    drop += range.drop;
-    kept += range.least;
+    all.sum += w;
+    all.excess += range.excess;
+    all.drop += range.drop;
+    all.kept += range.least;
   }
-  const double n = static_cast<double>(row.n);
-  const double least = kept * (1 - (n + 8) * kOracleU) - n * errors.floor;
-  hopeless = hopeless || !(least > kNothing);
-  errors.least_sum = hopeless ? kNothing : least;
-  errors.sum_excess = excess;
+  const auto n = static_cast<double>(terms);
+  errors.least_sum = all.least(n, errors.floor);
+  errors.sum_excess = all.excess;
   errors.deviance =
-      std::min(2.0, (excess + n * errors.floor) / errors.least_sum);
-  errors.log_up = errors.log_down = errors.exponent_max;
-  if (!hopeless) {
-    errors.log_up = std::log1p((excess + n * errors.floor) / sum);
-    errors.log_down = std::log1p((drop + n * errors.floor) / least);
-  }
-  const bool single = row.n == 1;
-  for (int64_t j = 0; j < row.n; ++j) {
+      std::min(2.0, (all.excess + n * errors.floor) / errors.least_sum);
+  errors.log_up = all.log_up(n, errors.floor, errors.exponent_max);
+  errors.log_down =
+      all.log_down(n, errors.floor, errors.least_sum, errors.exponent_max);
+  if (terms > row.n) keys_alone(row, model, keys, errors, scratch);
+  const bool single = terms == 1;
+  for (int64_t j = 0; j < terms; ++j) {
     // A single weight cancels against its own sum.
     if (single) scratch.excess[j] = 0;
     scratch.share[j] =
@@ -249,8 +234,12 @@ double ordered_normaliser(const RowView& row, const PrecisionModel& model,
   const double u = model.u;
   double sum = 0;
   double cost = 0;
+  int64_t window = 0;
   for (int64_t j = 0; j < row.n; ++j) {
-    if (model.tile > 0 && j > 0 && j % model.tile == 0) cost += 2 * u * sum;
+    if (model.tile > 0 && row.key(j) / model.tile != window) {
+      window = row.key(j) / model.tile;
+      cost += 2 * u * sum;
+    }
     sum += row.p[j];
     if (j > 0) cost += std::min(u * sum, scratch.share[j]);
   }
@@ -264,36 +253,33 @@ double normaliser(const RowView& row, const PrecisionModel& model,
   const double u = model.u;
   double leaves = 0;
   double largest = 0;
-  for (int64_t j = 0; j < row.n; ++j) {
+  for (int64_t j = 0; j < row.terms(); ++j) {
     const double leaf = std::min(u, scratch.share[j]);
     leaves += leaf;
     largest = std::max(largest, leaf);
   }
-  const auto n = static_cast<double>(row.n);
+  const auto n = static_cast<double>(row.terms());
   const auto R = static_cast<double>(errors.rescales);
   const double depth = value_depth(row, model);
+  // A sink joins the sum of the keys at an unknown place.
+  const double sink = row.sink != nullptr ? 1 : 0;
   double eta = leaves - largest;
-  if (depth >= 0) eta = std::min(eta, depth * u);
+  if (depth >= 0) eta = std::min(eta, (depth + sink) * u);
   eta = (eta + R * u) / (1 - 2 * (n + R) * u);
-  if (!single_ascending(model)) return eta;
+  if (!single_ascending(model) || row.sink != nullptr) return eta;
   return std::min(eta, ordered_normaliser(row, model, errors, scratch, eta));
 }
 
 // q = 0: every score is 0, every weight exp(0) = 1, every partial sum of
 // weights an integer that is exact below 1/u.
 bool exactly_flat(const RowView& row, const PrecisionModel& model) {
-  return row.q_sum == 0 && model.exp_exact_at_zero && !model.norm_first &&
+  return row.q_sum == 0 && row.scaled == nullptr && row.sink == nullptr &&
+         model.exp_exact_at_zero && !model.norm_first &&
          model.merge != Merge::kLse &&
          static_cast<double>(row.n) * model.u <= 1;
 }
 
 }  // namespace
-
-int ceil_log2(int64_t n) {
-  return n <= 1
-             ? 0
-             : static_cast<int>(std::bit_width(static_cast<uint64_t>(n - 1)));
-}
 
 bool single_ascending(const PrecisionModel& model) {
   return model.value_sum == SumOrder::kLanes && model.splits == 1 &&
@@ -313,22 +299,17 @@ RowErrors bound_scores(const RowView& row, const PrecisionModel& model,
   const double u = model.u;
   RowErrors errors;
   errors.lambda = model.ftz ? kLeastNormal : kLeastSubnormal;
-  errors.log_n = std::log(static_cast<double>(row.n));
+  errors.log_n = std::log(static_cast<double>(row.terms()));
   errors.epsb = model.exp_error / (1 - model.exp_error);
   errors.rescales = rescale_count(row, model);
   if (model.lazy > 0) errors.growth = std::exp(model.lazy);
   const auto roundings =
-      static_cast<double>(std::max(row.d, row.n + errors.rescales));
+      static_cast<double>(std::max(row.d, row.terms() + errors.rescales));
   // The derivations divide by 1 - 2 n u.
   errors.unjudged = overflows(row, model) || !(2 * roundings * u <= 0.5);
   errors.flat = exactly_flat(row, model);
   if (errors.unjudged) return errors;
-  const double depth = dot_depth(row, model);
-  for (int64_t j = 0; j < row.n; ++j) {
-    scratch.score_error[j] =
-        score_error(row, model, j, depth, errors.lambda, scratch);
-    errors.score_max = std::max(errors.score_max, scratch.score_error[j]);
-  }
+  score_errors(row, model, errors, scratch);
   if (errors.flat) {
     std::fill_n(scratch.exponent_error.begin(), row.n, 0.0);
   } else {
@@ -340,15 +321,16 @@ RowErrors bound_scores(const RowView& row, const PrecisionModel& model,
                    (1 + static_cast<double>(errors.rescales)) * errors.growth *
                    errors.growth * std::exp(std::min(kLargestExponent, unit));
   }
-  weight_errors(row, errors, scratch);
+  weight_errors(row, model, errors, scratch);
   round_weights(row, model, errors, scratch);
   if (errors.unjudged) return errors;
   errors.eta = errors.flat ? 0 : normaliser(row, model, errors, scratch);
   if (model.merge == Merge::kLse) {
+    const int parts = model.splits + (row.sink != nullptr ? 1 : 0);
     const double exponent =
         kMergeReferenceRoundings * u *
             (std::fabs(row.lse) + errors.score_max + errors.log_n) +
-        4 * u * errors.log_n + (model.splits + 3) * u + 2 * errors.epsb;
+        4 * u * errors.log_n + (parts + 3) * u + 2 * errors.epsb;
     errors.merge = std::expm1(std::min(kLargestExponent, exponent));
   }
   return errors;

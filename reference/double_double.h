@@ -97,26 +97,54 @@ inline constexpr DoubleDouble kLn2{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
 // The first omitted term, r^11/11! with |r| <= ln2/2/256, is below 2^-129.
 inline constexpr int kExpTerms = 10;
 
-// exp(x) = 2^k * (1 + expm1(r))^256 with r = (x - k ln 2) / 256; the square of
-// 1 + p is taken as 1 + (2p + p^2), which keeps the low bits of a small p. The
-// eight doublings leave an error of about 2^8 * 2^-104 = 2^-96.
+// x = k ln 2 + r, and p = exp(r) - 1 = (1 + expm1(r / 256))^256 - 1; the square
+// of 1 + p is taken as 1 + (2p + p^2), which keeps the low bits of a small p.
+// The eight doublings leave an error of about 2^8 * 2^-104 = 2^-96.
+struct ReducedExp {
+  double k = 0;
+  DoubleDouble p;
+};
+
+inline ReducedExp reduced_exp(DoubleDouble x, int terms, DoubleDouble ln2) {
+  constexpr int kDoublings = 8;
+  ReducedExp e;
+  e.k = std::nearbyint(x.hi / ln2.hi);
+  const DoubleDouble r = times_power_of_two(x - ln2 * e.k, -kDoublings);
+  DoubleDouble series = 1.0;
+  for (int i = terms; i >= 2; --i) {
+    series = DoubleDouble(1.0) + r / static_cast<double>(i) * series;
+  }
+  e.p = r * series;
+  for (int i = 0; i < kDoublings; ++i) {
+    e.p = times_power_of_two(e.p, 1) + e.p * e.p;
+  }
+  return e;
+}
+
+// exp(x) = 2^k * (1 + p).
 inline DoubleDouble dd_exp(DoubleDouble x, int terms = kExpTerms,
                            DoubleDouble ln2 = kLn2) {
-  constexpr int kDoublings = 8;
   // Beyond these, exp is below the least double or above the largest.
   constexpr double kLowest = -746;
   constexpr double kHighest = 709.78;
   if (x.hi < kLowest) return 0.0;
   if (x.hi > kHighest) return std::numeric_limits<double>::infinity();
-  const double k = std::nearbyint(x.hi / ln2.hi);
-  const DoubleDouble r = times_power_of_two(x - ln2 * k, -kDoublings);
-  DoubleDouble series = 1.0;
-  for (int i = terms; i >= 2; --i) {
-    series = DoubleDouble(1.0) + r / static_cast<double>(i) * series;
-  }
-  DoubleDouble p = r * series;
-  for (int i = 0; i < kDoublings; ++i) p = times_power_of_two(p, 1) + p * p;
-  return times_power_of_two(DoubleDouble(1.0) + p, static_cast<int>(k));
+  const ReducedExp e = reduced_exp(x, terms, ln2);
+  return times_power_of_two(DoubleDouble(1.0) + e.p, static_cast<int>(e.k));
+}
+
+// tanh(x) = z / (z + 2) with z = exp(2x) - 1 = 2^k p + (2^k - 1), x >= 0: near
+// 0 k is 0 and z is p, so that nothing cancels. From 60 on, 1 - tanh is below
+// 2^-170.
+inline DoubleDouble dd_tanh(DoubleDouble x) {
+  constexpr double kOne = 60;
+  if (x.hi < 0) return -dd_tanh(-x);
+  if (x.hi > kOne) return 1.0;
+  const ReducedExp e = reduced_exp(times_power_of_two(x, 1), kExpTerms, kLn2);
+  const int k = static_cast<int>(e.k);
+  const DoubleDouble z = times_power_of_two(e.p, k) +
+                         (times_power_of_two(1.0, k) - DoubleDouble(1.0));
+  return z / (z + DoubleDouble(2.0));
 }
 
 // ln(x), x > 0, by Newton's step y += x exp(-y) - 1, which squares the error.

@@ -63,6 +63,7 @@ struct OracleOutput {
   std::vector<double> lse;      // [B,H,Tq], natural; -inf in rows without a key
   std::vector<double> weights;  // [B,H,Tq,Tk]; 0 at masked keys
   std::vector<int64_t> visible;  // [B,H,Tq]: how many keys the row sees
+  std::vector<uint8_t> sees;     // [B,H,Tq,Tk]: 1 if the row sees the key
 };
 
 OracleOutput plain_forward(const Problem& problem);

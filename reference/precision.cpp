@@ -25,6 +25,12 @@ constexpr double kExpFloor = 0x1p-125;
 constexpr double kExpErrorCpu = 1.01 * kU;
 // Four ulps: the loosest vector library in use.
 constexpr double kExpErrorGeneric = 8 * kU;
+// glibc documents tanhf within 2 ulps, which are at most 4 units of u.
+constexpr double kTanhErrorCpu = 4 * kU;
+constexpr double kTanhErrorGeneric = 8 * kU;
+// tanh made of an exponential, 1 - 2 / (exp(2x) + 1), is as far off near 0 as
+// it is near 1: half of what exp is, and six roundings (README.md, "Options").
+constexpr double kTanhFloorGeneric = kExpErrorGeneric / 2 + 6 * kU;
 // Stale-maximum kernels let weights grow to 2^8.
 constexpr double kLazyGeneric = 8 * 0x1.62e42fefa39efp-1;
 
@@ -50,6 +56,7 @@ PrecisionModel cpu_f32_precision() {
   model.exp_floor = kExpFloor;
   model.arg_roundings = 1;
   model.norm_roundings = 2;
+  model.tanh_error = kTanhErrorCpu;
   return model;
 }
 
@@ -152,9 +159,6 @@ std::string unsupported_knob(const qkvet_precision& p) {
   if (declares(p, QKVET_KNOB_TENSOR_CORE) && p.tensor_core != 0) {
     name = "tensor_core";
   }
-  if (declares(p, QKVET_KNOB_TANH_ERROR) && p.tanh_error != 0) {
-    name = "tanh_error";
-  }
   if (name == nullptr) return "";
   return std::string("precision knob ") + name +
          " has no derived bound yet; leave it undeclared";
@@ -176,7 +180,7 @@ std::string range_error(const Check& check) {
 }
 
 // One row per value. A smaller tile means more rescales, hence the negation.
-std::array<Check, 17> checks_of(const qkvet_precision& p,
+std::array<Check, 18> checks_of(const qkvet_precision& p,
                                 const PrecisionModel& generic) {
   constexpr double kAny = HUGE_VAL;  // generic allows every value
   const double least_u = 0x1p-60;    // finer than any format; excludes 0
@@ -197,6 +201,8 @@ std::array<Check, 17> checks_of(const qkvet_precision& p,
        generic.exp_error},
       {QKVET_KNOB_EXP_ERROR, "exp_floor", p.exp_floor, 0, kLargestExpFloor,
        generic.exp_floor},
+      {QKVET_KNOB_TANH_ERROR, "tanh_error", p.tanh_error, 0, kLargestExpError,
+       generic.tanh_error},
       {QKVET_KNOB_ARG_ROUNDINGS, "arg_roundings", p.arg_roundings, 0,
        kMostRoundings, generic.arg_roundings},
       {QKVET_KNOB_REF_ROUNDINGS, "ref_roundings", p.ref_roundings, 0,
@@ -246,6 +252,10 @@ void apply_softmax(const qkvet_precision& p, PrecisionModel& model) {
   }
   if (declares(p, QKVET_KNOB_REF_ROUNDINGS)) {
     model.ref_roundings = p.ref_roundings;
+  }
+  if (declares(p, QKVET_KNOB_TANH_ERROR)) {
+    model.tanh_error = p.tanh_error;
+    model.tanh_floor = 0;
   }
   if (declares(p, QKVET_KNOB_TILE)) model.tile = p.tile;
   if (declares(p, QKVET_KNOB_LAZY)) model.lazy = p.lazy;
@@ -312,6 +322,8 @@ PrecisionModel generic_precision() {
   model.arg_roundings = 4;
   model.ref_roundings = 1;
   model.lazy = kLazyGeneric;
+  model.tanh_error = kTanhErrorGeneric;
+  model.tanh_floor = kTanhFloorGeneric;
   model.splits = 8;
   model.merge = Merge::kLse;
   model.norm_roundings = 3;

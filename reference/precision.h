@@ -30,6 +30,8 @@ struct PrecisionModel {
   double arg_roundings = 0;  // n_arg
   double ref_roundings = 0;  // n_ref
   double lazy = 0;           // natural log units
+  double tanh_error = 0;     // relative
+  double tanh_floor = 0;     // absolute
   int splits = 1;
   Merge merge = Merge::kNone;
   double norm_roundings = 1;  // nu

@@ -106,10 +106,26 @@ TEST(PrecisionTest, KnobsWithoutADerivationAreRefusedByName) {
   p = declare(0, QKVET_KNOB_TENSOR_CORE);
   p.tensor_core = 1;
   EXPECT_NE(resolve_precision(p).error.find("tensor_core"), std::string::npos);
-  p = declare(0, QKVET_KNOB_TANH_ERROR);
-  p.tanh_error = 1e-4;
-  EXPECT_NE(resolve_precision(p).error.find("tanh_error"), std::string::npos);
   EXPECT_NE(resolve_precision(declare(0, uint64_t{1} << 40)).error, "");
+}
+
+TEST(PrecisionTest, TanhHasAnErrorOfItsOwn) {
+  EXPECT_EQ(generic_precision().tanh_error, 8 * 0x1p-24);
+  EXPECT_EQ(generic_precision().tanh_floor, 10 * 0x1p-24);
+  const auto cpu = resolve_precision(declare(QKVET_PRECISION_CPU_F32)).model;
+  EXPECT_EQ(cpu.tanh_error, 4 * 0x1p-24);
+  EXPECT_EQ(cpu.tanh_floor, 0);
+  qkvet_precision p = declare(0, QKVET_KNOB_TANH_ERROR);
+  p.tanh_error = 0x1p-11;  // tanh.approx
+  const auto fast = resolve_precision(p);
+  EXPECT_EQ(fast.error, "");
+  EXPECT_EQ(fast.model.tanh_error, 0x1p-11);
+  EXPECT_EQ(fast.model.tanh_floor, 0);
+  EXPECT_TRUE(fast.looser_than_generic);
+  p.tanh_error = 0x1p-22;
+  EXPECT_FALSE(resolve_precision(p).looser_than_generic);
+  p.tanh_error = 1;
+  EXPECT_NE(resolve_precision(p).error.find("tanh_error"), std::string::npos);
 }
 
 TEST(PrecisionTest, FlashHalfRoundsPToTheStorageType) {

@@ -11,15 +11,17 @@ namespace qkvet {
 namespace {
 
 struct StrictDiagonal : PlainSeams {
-  static bool visible(const Problem& problem, int64_t i, int64_t j) {
+  static bool in_past(const Problem& problem, const PlainPlace& place,
+                      int64_t j) {
     if (problem.causal == Causal::kNone) return true;
-    return PlainSeams::visible(problem, i, j + 1);
+    return PlainSeams::in_past(problem, place, j + 1);
   }
 };
 
 struct TopLeft : PlainSeams {
-  static bool visible(const Problem& problem, int64_t i, int64_t j) {
-    return problem.causal == Causal::kNone || j <= i;
+  static bool in_past(const Problem& problem, const PlainPlace& place,
+                      int64_t j) {
+    return problem.causal == Causal::kNone || j <= place.i;
   }
 };
 
@@ -30,9 +32,12 @@ struct HeadModulo : PlainSeams {
 };
 
 struct LastKeyDropped : PlainSeams {
-  static bool visible(const Problem& problem, int64_t i, int64_t j) {
+  template <class Seams>
+  static bool visible(const Problem& problem, const PlainPlace& place,
+                      int64_t j) {
     const int64_t Tk = problem.shape.Tk;
-    return PlainSeams::visible(problem, i, j) && (j + 1 < Tk || Tk == 1);
+    return PlainSeams::visible<Seams>(problem, place, j) &&
+           (place.first_k + j + 1 < Tk || Tk == 1);
   }
 };
 
@@ -46,6 +51,27 @@ struct ScaleFromDv : PlainSeams {
 
 struct ShiftFromZero : PlainSeams {
   static double shift_start() { return 0; }
+};
+
+struct WindowShort : PlainSeams {
+  static bool in_window(const Window& window, int64_t diagonal, int64_t j) {
+    const bool lost = window.left > 0 && diagonal - j == window.left;
+    return !lost && PlainSeams::in_window(window, diagonal, j);
+  }
+};
+
+struct MaskOfOnes : PlainSeams {
+  static bool attends(uint8_t mask) { return mask == 1; }
+};
+
+struct AlibiSigned : PlainSeams {
+  static double distance(int64_t diagonal, int64_t j) {
+    return static_cast<double>(diagonal - j);
+  }
+};
+
+struct SinkLost : PlainSeams {
+  static double with_sink(double sum, double /*weight*/) { return sum; }
 };
 
 struct SumNotRescaled : TwinSeams {
@@ -75,10 +101,11 @@ struct Ln2Short : TwinSeams {
 };
 
 struct DiagonalTooFar : TwinSeams {
-  static int64_t last_key(const Problem& problem, int64_t i) {
-    const int64_t last = TwinSeams::last_key(problem, i);
-    const bool more = problem.causal == Causal::kBottomRight && last >= 0 &&
-                      last + 1 < problem.shape.Tk;
+  static int64_t last_key(const Problem& problem, const TwinExtent& all,
+                          int64_t centre) {
+    const int64_t last = TwinSeams::last_key(problem, all, centre);
+    const bool more = problem.causal == Causal::kBottomRight &&
+                      last >= all.k_begin && last + 1 < all.k_end;
     return more ? last + 1 : last;
   }
 };
@@ -87,6 +114,35 @@ struct HeadsInterleaved : TwinSeams {
   static int64_t query_head(const Shape& shape, int64_t kv_head,
                             int64_t member) {
     return member * shape.Hkv + kv_head;
+  }
+};
+
+struct CapLast : TwinSeams {
+  static bool cap_last(const Problem& /*problem*/) { return true; }
+};
+
+struct WindowTopLeft : TwinSeams {
+  static int64_t left_end(const TwinExtent& all, int64_t centre, int64_t left) {
+    const int64_t more = (all.k_end - all.k_begin) - (all.q_end - all.q_begin);
+    const int64_t wrong = centre - std::max<int64_t>(more, 0);
+    return TwinSeams::left_end(all, wrong, left);
+  }
+};
+
+struct LengthIgnored : TwinSeams {
+  static int64_t centre(const Problem& problem, const TwinExtent& all,
+                        int64_t i) {
+    TwinExtent longer = all;
+    if (problem.kv_len != nullptr) longer.k_end = problem.shape.Tk;
+    return TwinSeams::centre(problem, longer, i);
+  }
+};
+
+struct MemberTooWide : TwinSeams {
+  static TwinExtent extent(const Problem& problem, int64_t b, int64_t i) {
+    TwinExtent all = TwinSeams::extent(problem, b, i);
+    if (problem.cu_k != nullptr && all.k_begin > 0) --all.k_begin;
+    return all;
   }
 };
 
@@ -103,12 +159,20 @@ constexpr std::array<Row, kSeededFaultCount> kRows = {{
     {"plain_last_key_dropped", plain_forward_with<LastKeyDropped>},
     {"plain_scale_from_dv", plain_forward_with<ScaleFromDv>},
     {"plain_shift_from_zero", plain_forward_with<ShiftFromZero>},
+    {"plain_window_short", plain_forward_with<WindowShort>},
+    {"plain_mask_of_ones", plain_forward_with<MaskOfOnes>},
+    {"plain_alibi_signed", plain_forward_with<AlibiSigned>},
+    {"plain_sink_lost", plain_forward_with<SinkLost>},
     {"twin_sum_not_rescaled", twin_forward_with<SumNotRescaled>},
     {"twin_value_not_rescaled", twin_forward_with<ValueNotRescaled>},
     {"twin_series_truncated", twin_forward_with<SeriesTruncated>},
     {"twin_ln2_short", twin_forward_with<Ln2Short>},
     {"twin_diagonal_too_far", twin_forward_with<DiagonalTooFar>},
     {"twin_heads_interleaved", twin_forward_with<HeadsInterleaved>},
+    {"twin_cap_last", twin_forward_with<CapLast>},
+    {"twin_window_top_left", twin_forward_with<WindowTopLeft>},
+    {"twin_length_ignored", twin_forward_with<LengthIgnored>},
+    {"twin_member_too_wide", twin_forward_with<MemberTooWide>},
 }};
 
 const Row& row(SeededFault fault) { return kRows[static_cast<size_t>(fault)]; }

@@ -18,14 +18,22 @@ enum class SeededFault : uint8_t {
   kPlainLastKeyDropped,   // key Tk - 1 is never seen, unless it is the only one
   kPlainScaleFromDv,      // sqrt(dv) where sqrt(d) belongs
   kPlainShiftFromZero,    // the shift is never below 0: all weights underflow
+  kPlainWindowShort,      // the window ends one key early on the left
+  kPlainMaskOfOnes,       // only mask elements that are 1 attend
+  kPlainAlibiSigned,      // the distance of ALiBi keeps its sign
+  kPlainSinkLost,         // a sink raises the maximum, not the denominator
   kTwinSumNotRescaled,    // a new maximum leaves the sum as it is
   kTwinValueNotRescaled,  // a new maximum leaves the values as they are
   kTwinSeriesTruncated,   // three terms of the exponential series
   kTwinLn2Short,          // the low word of ln 2 lost, the high one in single
   kTwinDiagonalTooFar,    // bottom_right shows one key too many
   kTwinHeadsInterleaved,  // members of a group lie Hkv heads apart
+  kTwinCapLast,           // biases are capped, too
+  kTwinWindowTopLeft,     // windows are counted from i where Tq < Tk
+  kTwinLengthIgnored,     // the diagonal ends at Tk, whatever kv_len says
+  kTwinMemberTooWide,     // a packed member begins one key early
 };
-inline constexpr int kSeededFaultCount = 12;
+inline constexpr int kSeededFaultCount = 20;
 
 // "plain_strict_diagonal", ...
 std::string_view seeded_fault_name(SeededFault fault);

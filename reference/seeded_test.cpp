@@ -9,12 +9,13 @@
 #include <string>
 
 #include "reference/agreement.h"
-#include "reference/test_problems.h"
+#include "reference/test_options.h"
 
 namespace qkvet {
 namespace {
 
-constexpr int kProblems = 170;
+// Every second one with options.
+constexpr int kProblems = 680;
 
 class SeededTest : public testing::TestWithParam<int> {};
 
@@ -24,7 +25,9 @@ TEST_P(SeededTest, IsCaughtByTheOtherReference) {
   int caught = 0;
   for (int i = 0; i < kProblems; ++i) {
     const auto regime = static_cast<Regime>(i % kRegimeCount);
-    TestProblem p = random_problem(random, regime, random_shape(random, 10));
+    const Shape shape = random_shape(random, 10);
+    TestProblem p = i % 2 == 0 ? random_problem(random, regime, shape)
+                               : random_option_problem(random, regime, shape);
     const Problem& problem = p.get();
     const OracleOutput faulty = seeded_forward(fault, problem);
     const double ratio =
@@ -48,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(AllFaults, SeededTest,
                                static_cast<SeededFault>(fault.param)));
                          });
 
-TEST(SeededListTest, HoldsSixFaultsOfEachReferenceUnderDistinctNames) {
+TEST(SeededListTest, HoldsAsManyFaultsOfEachReferenceUnderDistinctNames) {
   std::set<std::string_view> names;
   int in_plain = 0;
   for (int i = 0; i < kSeededFaultCount; ++i) {

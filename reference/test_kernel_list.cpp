@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The configurations of the test kernels.
+// The configurations of the test kernels, and what their authors would declare.
 #include "reference/test_kernels.h"
 
 namespace qkvet {
@@ -90,6 +90,71 @@ std::vector<TestKernel> half_test_kernels() {
     }
   }
   return all;
+}
+
+// Every way to treat options, on every arithmetic: the ways have pairwise prime
+// periods, so that they meet in all combinations that the list has room for.
+std::vector<TestKernel> option_test_kernels() {
+  std::vector<TestKernel> all = test_kernels();
+  for (const TestKernel& kernel : half_test_kernels()) all.push_back(kernel);
+  for (size_t i = 0; i < all.size(); ++i) {
+    TestKernel& kernel = all[i];
+    kernel.skip = i % 2 != 0;
+    kernel.sink = static_cast<TestSink>(i % 3);
+    kernel.tanh_by_exp = i % 5 == 0;
+    kernel.alibi = static_cast<TestAlibi>(i % 7 % 3);
+    kernel.bias_first = i % 4 == 2;
+  }
+  return all;
+}
+
+PrecisionModel declared_precision(const TestKernel& kernel) {
+  PrecisionModel model;
+  qkvet_precision declared{};
+  declared.struct_size = sizeof declared;
+  declared.preset = QKVET_PRECISION_CPU_F32;
+  if (kernel.p_type != Dtype::kF32) {
+    declared.declared = QKVET_KNOB_P_DTYPE;
+    declared.p_dtype = dtype_to_abi(kernel.p_type);
+    declared.p_normalised = kernel.stage == TestStage::kNormalised;
+    declared.sum_of_rounded_p = kernel.stage == TestStage::kSummed;
+  }
+  model = for_storage(resolve_precision(declared).model, kernel.storage,
+                      kernel.storage);
+  model.dot_sum = kernel.dot;
+  model.dot_lanes = kernel.lanes;
+  model.value_sum = kernel.value;
+  model.fma = kernel.fma;
+  model.tile = kernel.tile;
+  model.lazy = kernel.lazy;
+  model.splits = kernel.splits;
+  model.merge = kernel.merge;
+  model.norm_first = kernel.norm_first;
+  model.norm_roundings = kernel.reciprocal ? 2 : 1;
+  model.ftz = kernel.ftz;
+  if (kernel.tanh_by_exp) model.tanh_floor = model.exp_error / 2 + 6 * model.u;
+  const bool several = kernel.tile > 0 || kernel.splits > 1;
+  // Scores and biases meet in an order of their own.
+  if (kernel.bias_first || kernel.alibi != TestAlibi::kDistance) {
+    model.scale_stage = ScaleStage::kOnQ;
+  }
+  switch (kernel.exp) {
+    case TestExp::kExp:
+      break;
+    case TestExp::kExp2:
+      model.arg_roundings = 2.3;
+      break;
+    case TestExp::kFolded:
+      model.arg_roundings = 3.3;
+      model.ref_roundings = several ? 1 : 0;
+      model.scale_stage = ScaleStage::kFolded;
+      break;
+    case TestExp::kPrescaled:
+      model.arg_roundings = 2.3;
+      model.scale_stage = ScaleStage::kOnQ;
+      break;
+  }
+  return model;
 }
 
 }  // namespace qkvet

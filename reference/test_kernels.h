@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,17 @@ enum class TestStage : uint8_t {
   kSummed  // before the denominator adds it
 };
 
+enum class TestSink : uint8_t {
+  kFirst,  // the state starts with it
+  kLast,   // it may raise the maximum at the end
+  kAdded   // its weight is added at the end, against the maximum of the keys
+};
+enum class TestAlibi : uint8_t {
+  kDistance,
+  kDifference,  // slope * j - slope * diagonal
+  kShift        // slope * j, if no key lies beyond the diagonal
+};
+
 struct TestKernel {
   std::string name = "unnamed";
   SumOrder dot = SumOrder::kLanes;
@@ -53,6 +65,11 @@ struct TestKernel {
   Dtype storage = Dtype::kF32;  // of inputs and outputs
   Dtype p_type = Dtype::kF32;
   TestStage stage = TestStage::kUnnormalised;
+  bool skip = false;  // hidden keys are left out; else they score -infinity
+  bool bias_first = false;   // (q k + b / scale) * scale
+  bool tanh_by_exp = false;  // 1 - 2 / (exp(2x) + 1)
+  TestSink sink = TestSink::kFirst;
+  TestAlibi alibi = TestAlibi::kDistance;
 };
 
 struct TestOutput {
@@ -63,14 +80,29 @@ struct TestOutput {
 struct TestPart {
   float m = -std::numeric_limits<float>::infinity();
   float sum = 0;
+  float keys = 0;        // the sum without the sink
+  float lse = 0;         // of a merge by lse
   std::vector<float> o;  // [dv]
 };
+
+// The keys that a row sees, by a predicate of its own.
+struct TestSeen {
+  bool counted = true;
+  int64_t begin = 0;  // of the member
+  int64_t diagonal = 0;
+  std::vector<int64_t> keys;
+};
+
+TestSeen test_seen(const Problem& problem, int64_t row);
+
+inline constexpr float kTestLog2E = 0x1.715476p0f;
+inline constexpr float kTestLn2 = 0x1.62e43p-1f;
 
 // One row of one head, in f32.
 class TestRow {
  public:
   TestRow(const TestKernel& kernel, const Problem& problem, int64_t row,
-          int64_t kv, int64_t n);
+          int64_t kv, const TestSeen& seen);
   void run(TestOutput& out);
 
  private:
@@ -80,7 +112,14 @@ class TestRow {
   }
   float dot(const float* a, const float* b) const;
   float pairwise_dot(const float* a, const float* b, int64_t n) const;
+  void place_keys(const TestSeen& seen);
   void score();
+  float option_score(float raw, int64_t j) const;
+  float offset(int64_t j) const;
+  float alibi(int64_t key) const;
+  float slope() const;
+  bool shifted() const;
+  float hyperbolic_tangent(float x) const;
   float weight(float s, float m) const;
   float factor(float from, float to) const;
   float natural(float x) const;
@@ -91,7 +130,9 @@ class TestRow {
                   int64_t first, int64_t last) const;
   float rounded_p(float p) const;
   std::vector<float> rounded_p(const std::vector<float>& p) const;
+  void rescale_part(TestPart& part, float by) const;
   void spoil_tile(TestPart& part) const;
+  void absorb_sink(TestPart& all) const;
   float stored(float p) const {
     return static_cast<float>(round_to(kernel_.storage, p));
   }
@@ -104,8 +145,19 @@ class TestRow {
   }
 
   const TestKernel& kernel_;
-  int64_t row_, n_, Tk_, d_, dv_;
-  float scale_, scale_log2_;
+  const Problem& problem_;
+  int64_t row_, Tk_, d_, dv_;
+  int64_t diagonal_, begin_;
+  int64_t n_ = 0;
+  float scale_, scale_log2_ = 0;
+  TestExp exp_;
+  bool with_sink_in_lse_;
+  bool options_ = false;  // scores are more than scale * q k
+  bool cap_first_ = false;
+  float lse_shift_ = 0;
+  std::optional<float> sink_;    // in units of the scores
+  std::vector<int64_t> keys_;    // [n]
+  std::vector<uint8_t> hidden_;  // [n]
   std::vector<float> q_, k_, v_, s_;
 };
 
@@ -117,6 +169,8 @@ PrecisionModel declared_precision(const TestKernel& kernel);
 // Every correct configuration: of f32 storage, and of half storage.
 std::vector<TestKernel> test_kernels();
 std::vector<TestKernel> half_test_kernels();
+// All of them, each with some way to treat options.
+std::vector<TestKernel> option_test_kernels();
 
 }  // namespace qkvet
 

@@ -62,12 +62,27 @@ struct TestProblem {
   Regime regime = Regime::kNormal;
   Problem problem;
   std::vector<double> q, k, v;
+  // Options (test_options.h); empty: absent.
+  std::vector<uint8_t> mask;
+  std::vector<double> bias, slopes, sink;
+  std::vector<int64_t> q_len, kv_len, cu_q, cu_k;
 
   // Copies move the data: point at it when it is used.
   const Problem& get() {
     problem.q = q.data();
     problem.k = k.data();
     problem.v = v.data();
+    const auto optional = [](const auto& all) {
+      return all.empty() ? nullptr : all.data();
+    };
+    problem.mask = optional(mask);
+    problem.bias = optional(bias);
+    problem.slopes = optional(slopes);
+    problem.sink = optional(sink);
+    problem.q_len = optional(q_len);
+    problem.kv_len = optional(kv_len);
+    problem.cu_q = optional(cu_q);
+    problem.cu_k = optional(cu_k);
     return problem;
   }
 };

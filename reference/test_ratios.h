@@ -37,14 +37,14 @@ inline Ratios ratios(const OracleOutput& oracle, const Bound& bound,
   r.lse = worst_ratio(got.lse, oracle.lse, bound.lse);
   r.weights = worst_ratio(got.weights, oracle.weights, bound.weights);
   std::vector<double> sums(shape.lse_elements());
-  std::vector<double> ones(shape.lse_elements());
+  std::vector<double> wanted(shape.lse_elements());
   for (int64_t row = 0; row < shape.lse_elements(); ++row) {
-    ones[row] = oracle.visible[row] > 0;
     for (int64_t j = 0; j < shape.Tk; ++j) {
       sums[row] += got.weights[row * shape.Tk + j];
+      wanted[row] += oracle.weights[row * shape.Tk + j];
     }
   }
-  r.row_sum = worst_ratio(sums, ones, bound.row_sum);
+  r.row_sum = worst_ratio(sums, wanted, bound.row_sum);
   std::vector<double> masked = bound.o;
   for (int64_t a = 0; a < shape.o_elements(); ++a) {
     if (oracle.visible[a / shape.dv] < 4) masked[a] = HUGE_VAL;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The twin of the definition: one pass over the keys with a running maximum
 // (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018),
-// in double-double. It shares nothing with plain.h: the mask is the number of
-// the last key, heads are walked group by group, exp and log are its own.
-// Include oracle.h to call it; this header is for the twin and its faults.
+// in double-double. It shares nothing with plain.h: who is seen is an interval
+// of keys, then the mask; heads are walked group by group; exp, log and tanh
+// are its own; a sink is one more key, of value 0, that comes last. Include
+// oracle.h to call it; this header is for the twin and its faults.
 #ifndef QKVET_REFERENCE_TWIN_H_
 #define QKVET_REFERENCE_TWIN_H_
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -15,14 +18,93 @@
 
 namespace qkvet {
 
+// The keys first .. last of one row, none if last < first, and the key at the
+// diagonal; all counted over the whole of k.
+struct TwinSpan {
+  bool counted = true;
+  int64_t first = 0;
+  int64_t last = -1;
+  int64_t centre = 0;
+};
+
+// Where the rows and keys of a member begin and end.
+struct TwinExtent {
+  int64_t q_begin = 0;
+  int64_t q_end = 0;
+  int64_t k_begin = 0;
+  int64_t k_end = 0;
+};
+
 struct TwinSeams {
-  // The last key that query `i` sees; negative: none. For bottom_right, as
-  // many keys lie behind it as queries lie behind the query.
-  static int64_t last_key(const Problem& problem, int64_t i) {
-    const int64_t last = problem.shape.Tk - 1;
-    if (problem.causal == Causal::kNone) return last;
-    if (problem.causal == Causal::kTopLeft) return i < last ? i : last;
-    return last - (problem.shape.Tq - 1 - i);
+  // Of the member that holds query `i`; no rows if none does.
+  static TwinExtent extent(const Problem& problem, int64_t b, int64_t i) {
+    if (problem.cu_q == nullptr) {
+      const Shape& shape = problem.shape;
+      return {0, problem.q_len != nullptr ? problem.q_len[b] : shape.Tq, 0,
+              problem.kv_len != nullptr ? problem.kv_len[b] : shape.Tk};
+    }
+    const int64_t* end = problem.cu_q + problem.members + 1;
+    const int64_t* after = std::upper_bound(problem.cu_q, end, i);
+    if (after == problem.cu_q || after == end) return {};
+    const int64_t m = after - problem.cu_q;
+    return {after[-1], after[0], problem.cu_k[m - 1], problem.cu_k[m]};
+  }
+  // For bottom_right, as many keys lie behind the diagonal as queries lie
+  // behind the query.
+  static int64_t centre(const Problem& problem, const TwinExtent& all,
+                        int64_t i) {
+    if (problem.causal == Causal::kTopLeft)
+      return all.k_begin + i - all.q_begin;
+    return (all.k_end - 1) - (all.q_end - 1 - i);
+  }
+  static int64_t left_end(const TwinExtent& all, int64_t centre, int64_t left) {
+    const bool cut = left >= 0 && left < centre - all.k_begin;
+    return cut ? centre - left : all.k_begin;
+  }
+  static int64_t right_end(int64_t last, int64_t centre, int64_t right) {
+    return right >= 0 && right < last - centre ? centre + right : last;
+  }
+  // The last key that causality leaves; `centre` may lie before the first.
+  static int64_t last_key(const Problem& problem, const TwinExtent& all,
+                          int64_t centre) {
+    const bool all_keys = problem.causal == Causal::kNone;
+    return all_keys || centre >= all.k_end ? all.k_end - 1 : centre;
+  }
+  template <class Seams>
+  static TwinSpan span(const Problem& problem, int64_t b, int64_t i) {
+    const TwinExtent all = Seams::extent(problem, b, i);
+    TwinSpan span;
+    span.counted = i < all.q_end;
+    if (!span.counted) return span;
+    span.centre = Seams::centre(problem, all, i);
+    span.first = all.k_begin;
+    span.last = Seams::last_key(problem, all, span.centre);
+    if (!problem.window) return span;
+    span.first = Seams::left_end(all, span.centre, problem.window->left);
+    span.last = Seams::right_end(span.last, span.centre, problem.window->right);
+    return span;
+  }
+  // Whether mask and bias leave the pair `pair` of [B,H,Tq,Tk] alone.
+  static bool allowed(const Problem& problem, int64_t pair) {
+    if (problem.mask != nullptr && problem.mask[pair] == 0) return false;
+    if (problem.bias == nullptr) return true;
+    const bool finite_again = problem.softcap_after_bias && problem.softcap > 0;
+    return finite_again || !(std::isinf(problem.bias[pair]) &&
+                             std::signbit(problem.bias[pair]));
+  }
+  static bool cap_last(const Problem& problem) {
+    return problem.softcap_after_bias;
+  }
+  static DoubleDouble hyperbolic_tangent(DoubleDouble x) { return dd_tanh(x); }
+  // What is added to the score of key `j`.
+  static DoubleDouble offset(const Problem& problem, int64_t h, int64_t pair,
+                             int64_t j, int64_t centre) {
+    DoubleDouble sum = 0.0;
+    if (problem.slopes != nullptr) {
+      const int64_t apart = j < centre ? j - centre : centre - j;
+      sum = two_product(problem.slopes[h], static_cast<double>(apart));
+    }
+    return problem.bias == nullptr ? sum : sum + problem.bias[pair];
   }
   // The query head that is number `member` of those that share `kv_head`.
   static int64_t query_head(const Shape& shape, int64_t kv_head,
@@ -41,6 +123,7 @@ struct TwinSeams {
 
 // The state of one row while its keys stream by.
 struct TwinState {
+  bool first = true;  // no key so far
   DoubleDouble maximum;
   DoubleDouble sum;
   std::vector<DoubleDouble> value;   // [dv]
@@ -48,10 +131,10 @@ struct TwinState {
 };
 
 template <class Seams>
-void twin_absorb(TwinState& state, DoubleDouble score, bool first,
-                 const double* v) {
+void twin_absorb(TwinState& state, DoubleDouble score, const double* v) {
   DoubleDouble weight = 1.0;
-  if (first) {
+  if (state.first) {
+    state.first = false;
     state.maximum = score;
     state.sum = 0.0;
     for (DoubleDouble& x : state.value) x = 0.0;
@@ -64,49 +147,98 @@ void twin_absorb(TwinState& state, DoubleDouble score, bool first,
     weight = Seams::exponential(score - state.maximum);
   }
   state.sum = state.sum + weight;
+  if (v == nullptr) return;  // a sink: of value 0
   for (size_t t = 0; t < state.value.size(); ++t) {
     state.value[t] = state.value[t] + weight * DoubleDouble(v[t]);
   }
 }
 
-inline DoubleDouble twin_score(const Problem& problem, const double* q,
-                               const double* k) {
-  DoubleDouble dot = 0.0;
-  for (int64_t c = 0; c < problem.shape.d; ++c) {
-    dot = dot + two_product(q[c], k[c]);
-  }
-  return dot * DoubleDouble(problem.scale);
+template <class Seams>
+DoubleDouble twin_cap(const Problem& problem, DoubleDouble score) {
+  if (!(problem.softcap > 0)) return score;
+  const DoubleDouble x = score / DoubleDouble(problem.softcap);
+  return Seams::hyperbolic_tangent(x) * DoubleDouble(problem.softcap);
 }
 
-// Row `row` of [B,H,Tq], query `i` of its head, with the keys of kv [B,Hkv].
+// One query row, with the keys of its head.
+struct TwinRow {
+  int64_t row = 0;  // of [B,H,Tq]
+  int64_t b = 0;
+  int64_t h = 0;
+  int64_t i = 0;
+  const double* q = nullptr;
+  const double* k = nullptr;
+  const double* v = nullptr;
+};
+
 template <class Seams>
-void twin_row(const Problem& problem, int64_t row, int64_t i, int64_t kv,
-              TwinState& state, OracleOutput& out) {
+DoubleDouble twin_score(const Problem& problem, const TwinRow& row, int64_t j,
+                        int64_t centre) {
   const Shape& shape = problem.shape;
-  const int64_t last = Seams::last_key(problem, i);
-  const double* q = problem.q + row * shape.d;
-  const double* k = problem.k + kv * shape.Tk * shape.d;
-  const double* v = problem.v + kv * shape.Tk * shape.dv;
-  double* o = out.o.data() + row * shape.dv;
-  out.visible[row] = last < 0 ? 0 : last + 1;
-  if (last < 0) {
-    for (int64_t t = 0; t < shape.dv; ++t) {
-      o[t] = std::numeric_limits<double>::quiet_NaN();
-    }
-    out.lse[row] = -std::numeric_limits<double>::infinity();
+  const double* k = row.k + j * shape.d;
+  DoubleDouble dot = 0.0;
+  for (int64_t c = 0; c < shape.d; ++c) {
+    dot = dot + two_product(row.q[c], k[c]);
+  }
+  const DoubleDouble scaled = dot * DoubleDouble(problem.scale);
+  if (problem.slopes == nullptr && problem.bias == nullptr) {
+    return twin_cap<Seams>(problem, scaled);
+  }
+  const DoubleDouble offset =
+      Seams::offset(problem, row.h, row.row * shape.Tk + j, j, centre);
+  if (Seams::cap_last(problem)) {
+    return twin_cap<Seams>(problem, scaled + offset);
+  }
+  return twin_cap<Seams>(problem, scaled) + offset;
+}
+
+// What a row has whose keys were all absorbed.
+template <class Seams>
+void twin_finish(const Problem& problem, const TwinRow& row, TwinState& state,
+                 OracleOutput& out) {
+  const Shape& shape = problem.shape;
+  const auto lse = [&] {
+    return (state.maximum + Seams::logarithm(state.sum)).hi;
+  };
+  out.lse[row.row] = lse();
+  if (problem.sink != nullptr) {
+    twin_absorb<Seams>(state, problem.sink[row.h], nullptr);
+    if (problem.sink_in_lse) out.lse[row.row] = lse();
+  }
+  double* o = out.o.data() + row.row * shape.dv;
+  for (int64_t t = 0; t < shape.dv; ++t) o[t] = (state.value[t] / state.sum).hi;
+  for (int64_t j = 0; j < shape.Tk; ++j) {
+    const int64_t pair = row.row * shape.Tk + j;
+    if (out.sees[pair] == 0) continue;
+    const DoubleDouble w = Seams::exponential(state.scores[j] - state.maximum);
+    out.weights[pair] = (w / state.sum).hi;
+  }
+}
+
+template <class Seams>
+void twin_row(const Problem& problem, const TwinRow& row, TwinState& state,
+              OracleOutput& out) {
+  const Shape& shape = problem.shape;
+  const TwinSpan span = Seams::template span<Seams>(problem, row.b, row.i);
+  state.first = true;
+  int64_t count = 0;
+  for (int64_t j = span.first; j <= span.last; ++j) {
+    const int64_t pair = row.row * shape.Tk + j;
+    if (!Seams::allowed(problem, pair)) continue;
+    state.scores[j] = twin_score<Seams>(problem, row, j, span.centre);
+    twin_absorb<Seams>(state, state.scores[j], row.v + j * shape.dv);
+    out.sees[pair] = 1;
+    ++count;
+  }
+  out.visible[row.row] = span.counted ? count : kRowNotCounted;
+  if (count > 0) {
+    twin_finish<Seams>(problem, row, state, out);
     return;
   }
-  for (int64_t j = 0; j <= last; ++j) {
-    state.scores[j] = twin_score(problem, q, k + j * shape.d);
-    twin_absorb<Seams>(state, state.scores[j], /*first=*/j == 0,
-                       v + j * shape.dv);
-  }
-  for (int64_t t = 0; t < shape.dv; ++t) o[t] = (state.value[t] / state.sum).hi;
-  out.lse[row] = (state.maximum + Seams::logarithm(state.sum)).hi;
-  for (int64_t j = 0; j <= last; ++j) {
-    const DoubleDouble w = Seams::exponential(state.scores[j] - state.maximum);
-    out.weights[row * shape.Tk + j] = (w / state.sum).hi;
-  }
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  std::fill_n(out.o.begin() + row.row * shape.dv, shape.dv, kNaN);
+  out.lse[row.row] =
+      span.counted ? -std::numeric_limits<double>::infinity() : kNaN;
 }
 
 template <class Seams>
@@ -117,6 +249,7 @@ OracleOutput twin_forward_with(const Problem& problem) {
   out.lse.resize(shape.lse_elements());
   out.weights.assign(shape.weights_elements(), 0.0);
   out.visible.resize(shape.lse_elements());
+  out.sees.assign(shape.weights_elements(), 0);
   TwinState state;
   state.value.resize(shape.dv);
   state.scores.resize(shape.Tk);
@@ -126,7 +259,11 @@ OracleOutput twin_forward_with(const Problem& problem) {
       const int64_t h = Seams::query_head(shape, kv % shape.Hkv, member);
       for (int64_t i = 0; i < shape.Tq; ++i) {
         const int64_t row = (b * shape.H + h) * shape.Tq + i;
-        twin_row<Seams>(problem, row, i, kv, state, out);
+        twin_row<Seams>(problem,
+                        {row, b, h, i, problem.q + row * shape.d,
+                         problem.k + kv * shape.Tk * shape.d,
+                         problem.v + kv * shape.Tk * shape.dv},
+                        state, out);
       }
     }
   }
