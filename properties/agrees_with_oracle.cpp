@@ -43,7 +43,7 @@ extern constinit const Law agrees_with_oracle{
     "B is derived from the inputs and the declared arithmetic "
     "(reference/README.md).",
     "(c) it reaches every input and every element",
-    Aim{.votes = true},
+    Aim{.votes = true, .admits = kAdmitAll | kAdmitEmpty},
     fit,
     plan,
     judge};

@@ -69,9 +69,11 @@ bool same_bits(double a, double b) {
   return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
 }
 
-double offset_of(const CallPair& pair, const Element& at) {
-  return at.tensor == TensorName::kLse && pair.lse_offset ? pair.lse_offset(at)
-                                                          : 0;
+double offset_of(const JudgeInput& input, const CallPair& pair,
+                 const Element& at) {
+  return at.tensor == TensorName::kLse && pair.lse_offset
+             ? pair.lse_offset(at) * lse_unit(input.kernel)
+             : 0;
 }
 
 // Hands every element of the first call that has a partner in the second to
@@ -107,7 +109,7 @@ const Shape& shape_of(const JudgeInput& input, const CallView& call) {
 }
 
 bool sees_a_key(const JudgeInput& input, const Element& element) {
-  return visible_keys(input.value, element.i) > 0;
+  return input.visibility->keys(element.b, element.h, element.i) > 0;
 }
 
 void compare_bit_for_bit(const JudgeInput& input, const CallPair& pair,
@@ -137,7 +139,7 @@ void compare_within_bounds(const JudgeInput& input, const CallPair& pair,
                            Judgement& judgement) {
   const auto visit = [&](const Output& first, size_t n, const Output& second,
                          size_t m, const Element& at) {
-    const double offset = offset_of(pair, at);
+    const double offset = offset_of(input, pair, at);
     // The stored number was rounded before the offset came on top.
     const double rounding = unit_roundoff(first.dtype) * std::fabs(offset);
     return compare_two_ways({second.values[m] - offset, first.values[n],

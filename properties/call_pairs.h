@@ -27,7 +27,7 @@ struct CallPair {
   const char* second_name = "";  // "in the other order"
   ElementMap map = nullptr;      // null: the same place
   double factor = 1;             // o of the second is this times the first's
-  // lse of the second lies above the first's by this; null: 0.
+  // lse of the second lies above the first's by this, natural; null: 0.
   std::function<double(const Element&)> lse_offset = nullptr;
   const char* looks = "";
 };

@@ -2,13 +2,17 @@
 #include "properties/case_work.h"
 
 #include <algorithm>
+#include <array>
 
+#include "properties/admit.h"
+#include "properties/answer.h"
 #include "properties/compare.h"
 #include "properties/layer_calls.h"
 #include "properties/outcome.h"
 #include "properties/picture.h"
 #include "properties/story_calls.h"
 #include "properties/twin_check.h"
+#include "properties/visibility.h"
 
 namespace qkvet {
 
@@ -24,17 +28,10 @@ struct CaseWork::Prepared {
   Case value;  // what the kernel is called with, its data apart
   Inputs inputs;
   Inputs fresh;  // of a story: the keys and values that the command brings
-  std::optional<Truth> truth;
-  std::optional<BoundFacts> facts;
+  std::array<std::optional<Answer>, kReadings> answers;
   bool twin_asked = false;     // of a layer
-  std::string twin_disagrees;  // "" or where oracle and twin differ
+  std::string twin_disagrees;  // of a layer: "" or where oracle and twin differ
   double oracle_seconds = 0;
-  struct ModelBound {
-    PrecisionModel model;
-    bool with_weights;
-    std::unique_ptr<Bound> bound;
-  };
-  std::vector<ModelBound> bounds;
 };
 
 CaseWork::CaseWork(const Law& law, Case value, bool with_twin, TimeUse& time,
@@ -62,12 +59,17 @@ namespace {
 // Whether the case is one of the law's, its data apart, which the law makes
 // itself where it must.
 bool meets_precondition(const Law& law, const Case& value) {
-  Case fitted = law.fit(value);
+  Case nearest = fitted(law, value);
   for (const auto recipe :
        {&Case::q, &Case::k, &Case::v, &Case::x, &Case::w, &Case::bias})
-    fitted.*recipe = value.*recipe;
-  fitted.set = value.set;
-  return fitted == value;
+    nearest.*recipe = value.*recipe;
+  nearest.set = value.set;
+  return nearest == value;
+}
+
+// What makes two calls' inputs the same, beside edit and moment.
+std::string variant_text(const PlannedCall& call) {
+  return call.variant && call.edit == nullptr ? to_string(*call.variant) : "";
 }
 
 }  // namespace
@@ -77,9 +79,10 @@ const Inputs& CaseWork::own_inputs() {
   return *own_;
 }
 
-CaseWork::Prepared& CaseWork::prepare(const PlannedCall& call) {
+CaseWork::Prepared& CaseWork::prepare(const PlannedCall& call,
+                                      const KernelInfo& kernel) {
   std::unique_ptr<Prepared>& slot =
-      prepared_[{call.edit, call.argument, call.moment}];
+      prepared_[{call.edit, call.argument, call.moment, variant_text(call)}];
   if (slot == nullptr) {
     const Stopwatch watch(time_->generate);
     slot = std::make_unique<Prepared>();
@@ -94,10 +97,12 @@ CaseWork::Prepared& CaseWork::prepare(const PlannedCall& call) {
     }
     if (call.edit != nullptr) {
       call.edit(value_, call.argument, slot->inputs);
-      store_inputs(value_, slot->inputs);
+      store_inputs(slot->value, slot->inputs);
+    } else if (call.variant) {
+      store_inputs(slot->value, slot->inputs);
     }
   }
-  if (call.needs_truth && !slot->truth) add_truth(*slot);
+  if (call.needs_truth) answer(*slot, kernel);
   if (call.operation == Operation::kLayer && with_twin_ && !slot->twin_asked) {
     const Stopwatch watch(time_->oracle);
     slot->twin_asked = true;
@@ -107,42 +112,20 @@ CaseWork::Prepared& CaseWork::prepare(const PlannedCall& call) {
   return *slot;
 }
 
-void CaseWork::add_truth(Prepared& prepared) {
+Answer& CaseWork::answer(Prepared& prepared, const KernelInfo& kernel) {
+  const int reading = reading_of(prepared.value, kernel.dialect);
+  std::optional<Answer>& slot = prepared.answers[static_cast<size_t>(reading)];
+  if (slot) return *slot;
   const double before = time_->oracle;
   {
     const Stopwatch watch(time_->oracle);
-    const Case& value = prepared.value;
-    Problem problem;
-    problem.shape = value.shape;
-    problem.causal = value.causal;
-    problem.scale_given = value.scale.has_value();
-    problem.scale = scale_of(value);
-    problem.q = prepared.inputs.q.data();
-    problem.k = prepared.inputs.k.data();
-    problem.v = prepared.inputs.v.data();
-    if (reading_ != nullptr) problem = reading_(problem);
-    prepared.truth.emplace();
-    prepared.truth->oracle = oracle_(problem);
-    prepared.facts.emplace(problem, prepared.truth->oracle);
-    prepared.truth->reach = &prepared.facts->reach();
-    if (with_twin_)
-      prepared.twin_disagrees =
-          twin_disagreement(problem, prepared.truth->oracle);
+    const OwnedProblem owned(prepared.value, prepared.inputs, reading);
+    slot.emplace(
+        reading_ != nullptr ? reading_(owned.problem()) : owned.problem(),
+        oracle_, with_twin_);
   }
   prepared.oracle_seconds = time_->oracle - before;
-}
-
-const Bound& CaseWork::bound_for(Prepared& prepared,
-                                 const PrecisionModel& model,
-                                 bool want_weights) {
-  for (const auto& known : prepared.bounds)
-    if (known.model == model && known.with_weights >= want_weights)
-      return *known.bound;
-  const Stopwatch watch(time_->bound);
-  prepared.bounds.push_back({model, want_weights,
-                             std::make_unique<Bound>(compute_bound(
-                                 *prepared.facts, model, want_weights))});
-  return *prepared.bounds.back().bound;
+  return *slot;
 }
 
 std::optional<Judgement> CaseWork::settled(const JudgedKernel& kernel) {
@@ -173,8 +156,9 @@ std::optional<Judgement> CaseWork::settled(const JudgedKernel& kernel) {
   return judgement;
 }
 
-KernelCall CaseWork::call_for(const PlannedCall& planned) {
-  const Prepared& prepared = prepare(planned);
+KernelCall CaseWork::call_for(const PlannedCall& planned,
+                              const KernelInfo& kernel) {
+  const Prepared& prepared = prepare(planned, kernel);
   const Case& value = prepared.value;
   KernelCall call;
   call.operation = planned.operation;
@@ -233,7 +217,7 @@ std::vector<KernelCall> CaseWork::calls_for(const JudgedKernel& kernel) {
   std::vector<KernelCall> calls;
   calls.reserve(plan.calls.size());
   for (const PlannedCall& planned : plan.calls)
-    calls.push_back(call_for(planned));
+    calls.push_back(call_for(planned, kernel.info));
   return calls;
 }
 
@@ -246,21 +230,27 @@ Judgement CaseWork::judge(const JudgedKernel& kernel,
   for (size_t i = 0; i < views.size(); ++i) {
     if (auto judgement = judge_outcome(plan.calls[i], outcomes[i]))
       return *judgement;
-    Prepared& prepared = prepare(plan.calls[i]);
+    Prepared& prepared = prepare(plan.calls[i], kernel.info);
     views[i] = {&plan.calls[i], &prepared.inputs, &outcomes[i], nullptr};
-    if (!prepared.twin_disagrees.empty()) {
-      Judgement judgement;
-      judgement.verdict = Verdict::kGaveUp;
-      judgement.reason = prepared.twin_disagrees;
-      return judgement;
+    std::string disagreement = prepared.twin_disagrees;
+    if (plan.calls[i].needs_truth) {
+      Answer& known = answer(prepared, kernel.info);
+      disagreement += known.twin_disagrees();
+      const Stopwatch watch(time_->bound);
+      views[i].truth =
+          &known.truth_for(kernel.info, model, plan.calls[i].want_weights);
     }
-    if (!plan.calls[i].needs_truth) continue;
-    prepared.truth->bound =
-        &bound_for(prepared, model, plan.calls[i].want_weights);
-    views[i].truth = &*prepared.truth;
+    if (disagreement.empty()) continue;
+    Judgement judgement;
+    judgement.verdict = Verdict::kGaveUp;
+    judgement.reason = disagreement;
+    return judgement;
   }
   const Stopwatch watch(time_->judge);
-  const JudgeInput input{value_, kernel.info, kernel.model, views};
+  if (!visibility_ && value_.subject() == Subject::kAttention)
+    visibility_.emplace(value_, own_inputs());
+  const JudgeInput input{value_, kernel.info, kernel.model, views,
+                         visibility_ ? &*visibility_ : nullptr};
   Judgement judgement = law_->judge(input);
   if (judgement.verdict == Verdict::kFailed && judgement.finding)
     judgement.picture = small_case_picture(input, judgement);

@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "core/executor.h"
+#include "properties/answer.h"
 #include "properties/law.h"
 #include "properties/probe.h"
+#include "properties/visibility.h"
 #include "properties/vote.h"
 #include "reference/precision.h"
 
@@ -57,12 +59,6 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_;
 };
 
-// What the laws take for the truth; another one only in tests of the vote.
-using Oracle = OracleOutput (*)(const Problem&);
-
-// Another way to read a case, for kernels with other conventions.
-using Reading = Problem (*)(Problem);
-
 class CaseWork {
  public:
   // `with_twin`: the oracle is compared with its twin as well.
@@ -86,12 +82,10 @@ class CaseWork {
 
  private:
   struct Prepared;  // one distinct edit of the inputs
-  Prepared& prepare(const PlannedCall& call);
+  Prepared& prepare(const PlannedCall& call, const KernelInfo& kernel);
+  Answer& answer(Prepared& prepared, const KernelInfo& kernel);
   const Inputs& own_inputs();
-  void add_truth(Prepared& prepared);
-  KernelCall call_for(const PlannedCall& planned);
-  const Bound& bound_for(Prepared& prepared, const PrecisionModel& model,
-                         bool want_weights);
+  KernelCall call_for(const PlannedCall& planned, const KernelInfo& kernel);
 
   const Law* law_;
   Case value_;
@@ -104,8 +98,10 @@ class CaseWork {
 
   std::vector<Ballot> ballots_;
   std::optional<Inputs> own_;  // as the case's recipes make them
+  std::optional<Visibility> visibility_;
   // What makes two calls' inputs the same.
-  using Key = std::tuple<InputEdit, int64_t, std::optional<Moment>>;
+  using Key =
+      std::tuple<InputEdit, int64_t, std::optional<Moment>, std::string>;
   std::map<Key, std::unique_ptr<Prepared>> prepared_;
 };
 

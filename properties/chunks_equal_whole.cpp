@@ -86,7 +86,7 @@ extern constinit const Law chunks_equal_whole{
     "The formula of a row names its query and its visible keys only.",
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it reaches Tq < Tk with every offset, (d) it needs no oracle",
-    Aim{.causal = true},
+    Aim{.causal = true, .admits = kAdmitSoftcap | kAdmitSink | kAdmitMemory},
     fit,
     plan,
     judge_blocks};

@@ -265,6 +265,7 @@ void compare_with_truth(const JudgeInput& input, const CallView& call,
   const std::vector<int64_t>& visible = call.truth->oracle.visible;
   for (size_t n = 0; n < actual.size(); ++n) {
     const auto row = n / static_cast<size_t>(view.per_row);
+    if (visible[row] == kRowNotCounted) continue;
     if (visible[row] == 0) {
       compare_empty_row(input, tensor, static_cast<int64_t>(n), actual[n],
                         view.dtype, judgement);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "properties/admit.h"
 #include "properties/story_calls.h"
 
 namespace qkvet {
@@ -79,11 +80,12 @@ Shape draw_shape(Draw& draw, SizeClass largest) {
 }
 
 int64_t draw_parameter(Draw& draw, RecipeKind kind, const Shape& shape) {
+  const int64_t last_key = std::max<int64_t>(shape.Tk, 1) - 1;
   switch (kind) {
     case RecipeKind::kOnehotN:
-      return draw.chance(50) ? 0 : draw.range(0, shape.Tk - 1);
+      return draw.chance(50) ? 0 : draw.range(0, last_key);
     case RecipeKind::kDominantN:
-      return draw.range(0, shape.Tk - 1);
+      return draw.range(0, last_key);
     case RecipeKind::kAscendingN:
     case RecipeKind::kDescendingN:
       return draw.range(1, 8);
@@ -166,10 +168,11 @@ Case draw_attention(Draw& draw, const Law& law, const Scope& scope) {
                    : causal < 70 ? Causal::kTopLeft
                                  : Causal::kBottomRight;
   draw_scale(draw, value);
+  draw_options(draw, law, scope, value);
   keep_to_declared(scope, value);
   apply_pins(scope, value);
   draw_data(draw, value);
-  return law.fit(value);
+  return fitted(law, std::move(value));
 }
 
 Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
@@ -188,7 +191,7 @@ Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
   keep_to_declared(scope, value);
   apply_pins(scope, value);
   draw_data(draw, value);
-  return law.fit(value);
+  return fitted(law, std::move(value));
 }
 
 Case draw_layer(Draw& draw, const Law& law, const Scope& scope) {
@@ -229,7 +232,7 @@ Case draw_layer(Draw& draw, const Law& law, const Scope& scope) {
   keep_to_declared(scope, value);
   if (model_follows) s.D = s.H * s.d;
   apply_pins(scope, value);
-  return law.fit(value);
+  return fitted(law, std::move(value));
 }
 
 }  // namespace qkvet

@@ -23,10 +23,8 @@ void duplicate(const Case& value, int64_t, Inputs& inputs) {
   append_copy(value, value.shape.dv, inputs.v);
 }
 
-// A sink would keep its weight.
 Case fit(Case value) {
-  value = without_positions(std::move(value));
-  value.sink.reset();
+  value.causal = Causal::kNone;
   return value;
 }
 
@@ -66,7 +64,7 @@ extern constinit const Law duplicated_keys_share_their_weight{
     "Each side is within its own bound of the same number.",
     "(c) it sets two key lengths against each other, (d) it needs no "
     "oracle",
-    Aim{},
+    Aim{.admits = kAdmitSoftcap | kAdmitMemory},
     fit,
     plan,
     judge};

@@ -27,7 +27,6 @@ void zeros_and_ones(const Case& value, int64_t, Inputs& inputs) {
 }
 
 Case fit(Case value) {
-  value = with_plain_scores(std::move(value));
   value.q = make_recipe(RecipeKind::kZero);
   value.v = make_recipe(RecipeKind::kCount);
   value.set.clear();
@@ -44,25 +43,27 @@ Plan plan(const Case&, const KernelInfo&) {
 }
 
 // The share of ones among the keys that each row sees.
-std::vector<double> closed_formula(const Case& value) {
-  const Shape& s = value.shape;
+std::vector<double> closed_formula(const JudgeInput& input) {
+  const Shape& s = input.value.shape;
+  const Visibility& visibility = *input.visibility;
   std::vector<double> out(static_cast<size_t>(s.o_elements()));
-  for (size_t n = 0; n < out.size(); ++n) {
-    const auto at = static_cast<int64_t>(n);
-    double ones = 0, keys = 0;
-    for (int64_t j = 0; j < visible_keys(value, at / s.dv % s.Tq); ++j) {
-      ones += value_at(s, j, at % s.dv);
-      keys += 1;
-    }
-    out[n] = ones / keys;
-  }
+  double* at = out.data();
+  for (int64_t b = 0; b < s.B; ++b)
+    for (int64_t h = 0; h < s.H; ++h)
+      for (int64_t i = 0; i < s.Tq; ++i, at += s.dv) {
+        for (int64_t j = 0; j < s.Tk; ++j) {
+          if (!visibility.sees(b, h, i, j)) continue;
+          for (int64_t c = 0; c < s.dv; ++c) at[c] += value_at(s, j, c);
+        }
+        const auto keys = static_cast<double>(visibility.keys(b, h, i));
+        for (int64_t c = 0; c < s.dv; ++c) at[c] /= keys;
+      }
   return out;
 }
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  compare_with_known(input, input.calls[0], closed_formula(input.value),
-                     judgement);
+  compare_with_known(input, input.calls[0], closed_formula(input), judgement);
   if (judgement.finding)
     judgement.finding->looks = "a key was lost, or counted more than once";
   return judgement;
@@ -80,7 +81,7 @@ extern constinit const Law every_key_counts_once{
     "Whole numbers below 2^24 add up exactly in any order; only the "
     "division rounds.",
     "(b) one key among 131,072 shows, (d) it needs no oracle",
-    Aim{.free_v = false},
+    Aim{.free_v = false, .admits = kAdmitPairs | kAdmitSoftcap | kAdmitMemory},
     fit,
     plan,
     judge};

@@ -9,22 +9,12 @@
 #include <functional>
 
 #include "core/executor.h"
+#include "properties/fake_options.h"
 #include "properties/runner.h"
 #include "reference/oracle.h"
 #include "reference/precision.h"
 
 namespace qkvet {
-
-inline std::vector<double> floats_as_doubles(const std::byte* bytes,
-                                             int64_t count) {
-  std::vector<double> out(static_cast<size_t>(count));
-  for (size_t i = 0; i < out.size(); ++i) {
-    float value;
-    std::memcpy(&value, bytes + i * sizeof value, sizeof value);
-    out[i] = static_cast<double>(value);
-  }
-  return out;
-}
 
 inline std::vector<std::byte> doubles_as_floats(
     const std::vector<double>& values) {
@@ -57,7 +47,11 @@ class FakeExecutor : public Executor {
         QKVET_OPTION_CAUSAL_TOP_LEFT | QKVET_OPTION_CAUSAL_BOTTOM_RIGHT |
         QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE | QKVET_OPTION_LSE |
         QKVET_OPTION_WEIGHTS | QKVET_OPTION_GROUPED_HEADS |
-        QKVET_OPTION_VALUE_WIDTH | QKVET_OPTION_CROSS_LENGTHS;
+        QKVET_OPTION_VALUE_WIDTH | QKVET_OPTION_CROSS_LENGTHS |
+        QKVET_OPTION_WINDOW | QKVET_OPTION_MASK | QKVET_OPTION_BIAS |
+        QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK | QKVET_OPTION_ALIBI |
+        QKVET_OPTION_LENGTHS | QKVET_OPTION_PACKED | QKVET_OPTION_EMPTY_EXTENTS;
+    info.capabilities.layouts = QKVET_LAYOUT_ANY_STRIDES;
     return info;
   }
   static KernelUnderTest under_test() {
@@ -83,6 +77,7 @@ class FakeExecutor : public Executor {
     const auto v = floats_as_doubles(call.v, s.v_elements());
     Problem problem =
         make_problem(s, call.causal, call.scale, q.data(), k.data(), v.data());
+    const FakeOptions options(call, problem);
     if (question_) question_(call, problem);
     OracleOutput oracle = plain_forward(problem);
     CallOutcome outcome;

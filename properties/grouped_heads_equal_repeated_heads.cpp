@@ -22,14 +22,11 @@ void repeat_heads(const Case& value, int64_t, Inputs& inputs) {
 }
 
 Case fit(Case value) {
-  value.share &= static_cast<uint8_t>(~kShareH);
   Shape& s = value.shape;
   if (s.group() < 2) {
     s.H = std::max<int64_t>(s.H, 2);
     s.Hkv = 1;
   }
-  // Repeated heads have the strides of their own number.
-  if (value.layout == Layout::kPacked) value.layout = Layout::kBthd;
   return value;
 }
 
@@ -70,7 +67,7 @@ extern constinit const Law grouped_heads_equal_repeated_heads{
     "bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no "
     "oracle",
-    Aim{},
+    Aim{.admits = kAdmitPairs | kAdmitScores | kAdmitLayout},
     fit,
     plan,
     judge};

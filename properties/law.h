@@ -5,6 +5,7 @@
 #define QKVET_PROPERTIES_LAW_H_
 
 #include <cstdint>
+#include <numbers>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +20,8 @@
 #include "reference/precision.h"
 
 namespace qkvet {
+
+class Visibility;
 
 // Changes the inputs of a case (exact doubles); they are stored afterwards.
 // With a variant it must give them the variant's shapes.
@@ -105,12 +108,16 @@ struct JudgeInput {
   const KernelInfo& kernel;
   const PrecisionModel& model;      // as declared: for_storage() is to come
   std::span<const CallView> calls;  // as planned, all of them done
+  // Of attention: who sees whom in the case as it is, no call's variant.
+  const Visibility* visibility = nullptr;
 };
 
-// LSE is asked for where the kernel has it in a base that the oracle states.
 inline bool wants_lse(const KernelInfo& kernel) {
-  return kernel.has_option(QKVET_OPTION_LSE) &&
-         kernel.dialect.lse_base != QKVET_LSE_BASE2;
+  return kernel.has_option(QKVET_OPTION_LSE);
+}
+// What the kernel's lse counts in: 1, or log2(e) where its base is 2.
+inline double lse_unit(const KernelInfo& kernel) {
+  return kernel.dialect.lse_base == QKVET_LSE_BASE2 ? std::numbers::log2e : 1;
 }
 inline bool wants_weights(const KernelInfo& kernel) {
   return kernel.has_option(QKVET_OPTION_WEIGHTS);
@@ -122,6 +129,27 @@ inline double scale_of(const Case& value) {
                      : default_scale(value.shape.d);
 }
 
+// Options of attention (core/options.h), and extents of 0.
+enum : uint32_t {
+  kAdmitWindow = 1,
+  kAdmitMask = 2,
+  kAdmitLengths = 4,
+  kAdmitPacked = 8,
+  kAdmitBias = 16,
+  kAdmitAlibi = 32,
+  kAdmitSoftcap = 64,
+  kAdmitSink = 128,
+  kAdmitLayout = 256,
+  kAdmitShare = 512,
+  kAdmitEmpty = 1024,
+  // Who sees whom.
+  kAdmitPairs = kAdmitWindow | kAdmitMask | kAdmitLengths | kAdmitPacked,
+  // How scores become weights.
+  kAdmitScores = kAdmitBias | kAdmitAlibi | kAdmitSoftcap | kAdmitSink,
+  kAdmitMemory = kAdmitLayout | kAdmitShare,
+  kAdmitAll = kAdmitPairs | kAdmitScores | kAdmitMemory
+};
+
 // What the generator must provide for the law's precondition.
 struct Aim {
   Subject subject = Subject::kAttention;
@@ -129,6 +157,10 @@ struct Aim {
   bool free_v = true;     // false: fit() fixes the data of v
   bool free_data = true;  // false: the law makes some of the data itself
   bool votes = false;     // its first call is held against the oracle
+  // Of attention: options that the law admits, all others are taken out before
+  // fit() is asked; and one of these, where a kernel has it, in every case.
+  uint32_t admits = 0;
+  uint32_t about = 0;
 };
 
 struct Law {
@@ -140,7 +172,8 @@ struct Law {
   const char* rounding;  // why rounding cannot break it
   const char* earns;     // what earns its place: (a), (b), (c) or (d)
   Aim aim;
-  // The nearest case that meets the precondition; idempotent.
+  // The nearest case that meets the precondition; idempotent. Ask fitted()
+  // (admit.h), which sees to the options.
   Case (*fit)(Case value);
   Plan (*plan)(const Case& value, const KernelInfo& kernel);
   Judgement (*judge)(const JudgeInput& input);

@@ -14,7 +14,6 @@ void zero_queries(const Case&, int64_t, Inputs& inputs) {
 }
 
 Case fit(Case value) {
-  value = with_plain_scores(std::move(value));
   value.q = make_recipe(RecipeKind::kZero);
   return without_set_values(std::move(value), TensorName::kQ);
 }
@@ -35,18 +34,20 @@ Judgement judge(const JudgeInput& input) {
   const Shape& s = input.value.shape;
   const CallView& call = input.calls[0];
   const Dtype dtype = lse_dtype(input.value.o_dtype);
+  const double unit = lse_unit(input.kernel);
   const std::vector<double> lse = as_doubles(call.outcome->lse, dtype);
   for (size_t n = 0; n < lse.size(); ++n) {
     const auto at = static_cast<int64_t>(n);
-    const int64_t keys = visible_keys(input.value, at % s.Tq);
+    const int64_t keys =
+        input.visibility->keys(at / s.Tq / s.H, at / s.Tq % s.H, at % s.Tq);
     if (keys == 0) continue;  // the dialect's
     auto finding =
-        compare_with_bound({lse[n], std::log(static_cast<double>(keys)),
+        compare_with_bound({lse[n], std::log(static_cast<double>(keys)) * unit,
                             call.truth->bound->lse[n], 0, dtype},
                            judgement);
     if (!finding) continue;
     finding->where = element_name(TensorName::kLse, s, at);
-    finding->looks = number_text(std::exp(lse[n]), Dtype::kF32) +
+    finding->looks = number_text(std::exp(lse[n] / unit), Dtype::kF32) +
                      " keys where the row sees " + std::to_string(keys);
     add_failure(judgement, std::move(*finding));
   }
@@ -63,7 +64,7 @@ extern constinit const Law lse_counts_equal_keys{
     "A sum of n times exp(0) is n.",
     "The sum is exact; only the logarithm rounds.",
     "(b) its bound is the logarithm's own error, (d) it needs no oracle",
-    Aim{},
+    Aim{.admits = kAdmitPairs | kAdmitSoftcap | kAdmitMemory},
     fit,
     plan,
     judge};

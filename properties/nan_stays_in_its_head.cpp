@@ -27,9 +27,7 @@ void put_nan(const Case& value, int64_t, Inputs& inputs) {
 }
 
 Case fit(Case value) {
-  value.share = 0;
-  if (value.shape.B >= 2) return value;
-  return with_two_kv_heads(std::move(value));
+  return value.shape.B >= 2 ? value : with_two_kv_heads(std::move(value));
 }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
@@ -71,7 +69,7 @@ extern constinit const Law nan_stays_in_its_head{
     "The other heads do not occur in the formula of a head.",
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (c) it reaches what is multiplied by zero",
-    Aim{},
+    Aim{.admits = kAdmitPairs | kAdmitScores | kAdmitLayout},
     fit,
     plan,
     judge};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/option_use.h"
 
+#include <algorithm>
+
 namespace qkvet {
 namespace {
 
@@ -12,10 +14,20 @@ constexpr const char* kNames[] = {"causal from the top left",
                                   "weights",
                                   "grouped heads",
                                   "value width",
-                                  "cross lengths"};
+                                  "cross lengths",
+                                  "a window",
+                                  "a mask",
+                                  "a bias",
+                                  "a softcap",
+                                  "a sink",
+                                  "ALiBi",
+                                  "lengths",
+                                  "a packed batch",
+                                  "empty extents"};
 
-std::array<bool, 8> options_of(const KernelCall& call) {
+std::array<bool, 17> options_of(const KernelCall& call) {
   const Shape& s = call.shape;
+  const bool forward = call.operation == Operation::kForward;
   return {call.causal == Causal::kTopLeft,
           call.causal == Causal::kBottomRight,
           call.scale.has_value(),
@@ -23,7 +35,16 @@ std::array<bool, 8> options_of(const KernelCall& call) {
           call.want_weights,
           s.Hkv != s.H,
           s.dv != s.d,
-          call.operation == Operation::kForward && s.Tq != s.Tk};
+          forward && s.Tq != s.Tk,
+          call.window.has_value(),
+          call.mask != nullptr,
+          call.bias != nullptr,
+          call.softcap > 0,
+          call.sink != nullptr,
+          call.slopes != nullptr,
+          call.q_len != nullptr || call.kv_len != nullptr,
+          call.members > 0,
+          forward && std::min({s.B, s.Tq, s.Tk}) == 0};
 }
 
 }  // namespace

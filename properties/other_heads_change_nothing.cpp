@@ -16,10 +16,7 @@ void other_data(const Case& value, int64_t, Inputs& inputs) {
       value, [&](int64_t, int64_t kv) { return kv != kept; }, inputs);
 }
 
-Case fit(Case value) {
-  value.share &= static_cast<uint8_t>(~kShareH);
-  return with_two_kv_heads(std::move(value));
-}
+Case fit(Case value) { return with_two_kv_heads(std::move(value)); }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
   Plan plan;
@@ -59,7 +56,7 @@ extern constinit const Law other_heads_change_nothing{
     "The other heads do not occur in the formula of a head.",
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (d) it needs no oracle",
-    Aim{},
+    Aim{.admits = kAdmitPairs | kAdmitScores | kAdmitLayout},
     fit,
     plan,
     judge};

@@ -17,8 +17,8 @@ void other_data(const Case& value, int64_t, Inputs& inputs) {
 }
 
 Case fit(Case value) {
-  value.share &= static_cast<uint8_t>(~kShareB);
-  return with_two_members(std::move(value));
+  value.shape.B = std::max<int64_t>(value.shape.B, 2);
+  return value;
 }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
@@ -58,7 +58,8 @@ extern constinit const Law other_members_change_nothing{
     "The other members do not occur in the formula of a member.",
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (d) it needs no oracle",
-    Aim{},
+    Aim{.admits = kAdmitWindow | kAdmitMask | kAdmitLengths | kAdmitScores |
+                  kAdmitLayout},
     fit,
     plan,
     judge};

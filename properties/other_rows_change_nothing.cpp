@@ -71,7 +71,7 @@ extern constinit const Law other_rows_change_nothing{
     "within its own bound.",
     "(d) it needs no oracle: rows of one tile share its maximum only by "
     "mistake",
-    Aim{},
+    Aim{.admits = kAdmitAll},
     fit,
     plan,
     judge};

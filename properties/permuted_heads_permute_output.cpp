@@ -30,22 +30,7 @@ void permute_heads(const Case& value, int64_t, Inputs& inputs) {
   rotate_heads(value, 1, s.Tk * s.dv, inputs.v);
 }
 
-// What belongs to a head by its number stays behind.
-Case fit(Case value) {
-  value.sink.reset();
-  value.slopes.reset();
-  value.mask.own &= static_cast<uint8_t>(~kOwnH);
-  value.score_bias_own &= static_cast<uint8_t>(~kOwnH);
-  if (value.mask.own == 0) value.mask = {};
-  if (value.score_bias_own == 0) {
-    value.score_bias.reset();
-    value.score_bias_own = kOwnAll;
-  }
-  if (value.mask.kind == MaskKind::kNone) value.mask = {};
-  if (!value.score_bias) value.score_bias_own = kOwnAll;
-  value.share &= static_cast<uint8_t>(~kShareH);
-  return with_two_kv_heads(std::move(value));
-}
+Case fit(Case value) { return with_two_kv_heads(std::move(value)); }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
   Plan plan;
@@ -91,7 +76,8 @@ extern constinit const Law permuted_heads_permute_output{
     "each side within its own bound.",
     "(d) it needs no oracle: a wrong map from query heads to key/value "
     "heads does not commute with permutations",
-    Aim{},
+    Aim{.admits = kAdmitWindow | kAdmitLengths | kAdmitPacked | kAdmitSoftcap |
+                  kAdmitLayout},
     fit,
     plan,
     judge};

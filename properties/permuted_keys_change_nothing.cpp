@@ -33,7 +33,7 @@ void permute_keys(const Case& value, int64_t, Inputs& inputs) {
 }
 
 Case fit(Case value) {
-  value = without_positions(std::move(value));
+  value.causal = Causal::kNone;
   value.shape.Tk = std::max<int64_t>(value.shape.Tk, 2);
   return value;
 }
@@ -80,7 +80,7 @@ extern constinit const Law permuted_keys_change_nothing{
     "bitwise.",
     "(d) it needs no oracle: it kills what oracle and kernel get wrong "
     "alike",
-    Aim{},
+    Aim{.admits = kAdmitSoftcap | kAdmitSink | kAdmitMemory},
     fit,
     plan,
     judge};

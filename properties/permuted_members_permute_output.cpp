@@ -19,19 +19,7 @@ void rotate_members(const Case& value, int64_t, Inputs& inputs) {
   }
 }
 
-// What belongs to a member by its number stays behind.
 Case fit(Case value) {
-  value.q_len.clear();
-  value.kv_len.clear();
-  value.cu_q.clear();
-  value.cu_k.clear();
-  value.mask.own &= static_cast<uint8_t>(~kOwnB);
-  value.score_bias_own &= static_cast<uint8_t>(~kOwnB);
-  if (value.mask.own == 0) value.mask = {};
-  if (value.score_bias_own == 0) value.score_bias.reset();
-  if (value.mask.kind == MaskKind::kNone) value.mask = {};
-  if (!value.score_bias) value.score_bias_own = kOwnAll;
-  value.share &= static_cast<uint8_t>(~kShareB);
   value.shape.B = std::max<int64_t>(value.shape.B, 2);
   return value;
 }
@@ -78,7 +66,8 @@ extern constinit const Law permuted_members_permute_output{
     "Bit for bit where the kernel declares batch_invariant; else each "
     "side within its own bound.",
     "(d) it needs no oracle",
-    Aim{},
+    Aim{.admits = kAdmitWindow | kAdmitSoftcap | kAdmitSink | kAdmitAlibi |
+                  kAdmitLayout},
     fit,
     plan,
     judge};

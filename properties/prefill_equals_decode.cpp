@@ -57,7 +57,7 @@ extern constinit const Law prefill_equals_decode{
     "The formula of a row names its query and its visible keys only.",
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
-    Aim{.causal = true},
+    Aim{.causal = true, .admits = kAdmitSoftcap | kAdmitSink | kAdmitMemory},
     with_masked_key,
     plan,
     judge_blocks};

@@ -32,8 +32,7 @@ void name_heads(const Case& value, int64_t, Inputs& inputs) {
 }
 
 Case fit(Case value) {
-  value = with_plain_scores(without_positions(std::move(value)));
-  value.share = 0;
+  value.causal = Causal::kNone;
   value.q = value.k = value.v = make_recipe(RecipeKind::kZero);
   value.set.clear();
   if (value.scale && *value.scale == 0) value.scale = 1.0f;
@@ -103,7 +102,7 @@ extern constinit const Law query_heads_read_their_kv_head{
     "the rest.",
     "(d) it needs no oracle: the right answer is a closed formula that "
     "names the head",
-    Aim{.free_v = false, .free_data = false},
+    Aim{.free_v = false, .free_data = false, .admits = kAdmitLayout},
     fit,
     plan,
     judge};

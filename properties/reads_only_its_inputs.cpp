@@ -79,7 +79,7 @@ extern constinit const Law reads_only_its_inputs{
     "The call names all memory that takes part in it.",
     "Nothing is rounded: a byte is touched or it is not.",
     "(c) it reaches memory that no output shows",
-    Aim{},
+    Aim{.admits = kAdmitAll | kAdmitEmpty},
     fit,
     plan,
     judge};

@@ -20,8 +20,9 @@ void largest_values(const Case& value, int64_t, Inputs& inputs) {
       double* const column = inputs.v.data() + head * s.Tk * s.dv + c;
       double largest = 0;
       for (int64_t j = 0; j < s.Tk; ++j)
-        largest = std::max(largest, std::fabs(column[j * s.dv]));
-      for (int64_t j = 0; j < s.Tk; ++j) column[j * s.dv] = largest;
+        largest = std::fmax(largest, std::fabs(column[j * s.dv]));
+      for (int64_t j = 0; j < s.Tk; ++j)
+        if (!std::isnan(column[j * s.dv])) column[j * s.dv] = largest;
     }
 }
 
@@ -49,7 +50,7 @@ Hull hull_of(const JudgeInput& input, int64_t b, int64_t h, int64_t i,
                                (b * s.Hkv + h / s.group()) * s.Tk * s.dv + c;
   Hull hull;
   for (int64_t j = 0; j < s.Tk; ++j) {
-    if (j >= visible_keys(input.value, i)) continue;
+    if (!input.visibility->sees(b, h, i, j)) continue;
     hull.low = std::min(hull.low, column[j * s.dv]);
     hull.high = std::max(hull.high, column[j * s.dv]);
   }
@@ -108,7 +109,8 @@ extern constinit const Law rows_stay_in_hull{
     "is at most that of the same row with every value as large as the "
     "largest; errors of scores cannot leave it.",
     "(b) the errors of the scores cancel, (d) it needs no oracle",
-    Aim{},
+    Aim{.admits = kAdmitPairs | kAdmitBias | kAdmitAlibi | kAdmitSoftcap |
+                  kAdmitMemory},
     fit,
     plan,
     judge};

@@ -70,12 +70,14 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
     return a.min == b.min && a.max == b.max && a.multiple == b.multiple;
   };
   scope.options = 0;
+  scope.layouts = 0;
   const qkvet_capabilities& first = kernels[0].judged.info.capabilities;
   scope.d = first.d;
   scope.dv = first.dv;
   for (const KernelUnderTest& kernel : kernels) {
     const qkvet_capabilities& mine = kernel.judged.info.capabilities;
     scope.options |= mine.options;
+    scope.layouts |= mine.layouts;
     if (!same(mine.d, scope.d)) scope.d = {};
     if (!same(mine.dv, scope.dv)) scope.dv = {};
   }

@@ -46,7 +46,7 @@ TEST(Runner, AGoodKernelPassesEveryLaw) {
   ASSERT_EQ(result.kernels.size(), 1u);
   for (const Cell& cell : result.kernels[0].cells) {
     EXPECT_EQ(cell.verdict, Verdict::kPassed) << cell.reason;
-    EXPECT_GT(cell.checked, 90);
+    EXPECT_GT(cell.checked, 75);  // some cases have only rows without a key
     EXPECT_FALSE(cell.failure);
   }
   EXPECT_EQ(result.planned_cases, options.cases);
@@ -94,7 +94,7 @@ TEST(Runner, AnUnsteadyFailureIsReportedAndNotShrunk) {
   const RunResult result =
       run_fake(options_for({"agrees_with_oracle"}, 64), {},
                [&calls](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
-                 if (calls++ % 3 == 0) oracle.o[0] = 1e9;
+                 if (calls++ % 3 == 0 && !oracle.o.empty()) oracle.o[0] = 1e9;
                });
   const Cell& cell = result.kernels[0].cells[0];
   ASSERT_TRUE(cell.failure);

@@ -135,7 +135,7 @@ extern constinit const Law scale_is_one_over_sqrt_d{
     "The dot product has one term and is exact; the bound of o covers the "
     "rest.",
     "(d) it needs no oracle: the right answer is a closed formula",
-    Aim{.free_v = false, .free_data = false},
+    Aim{.free_v = false, .free_data = false, .admits = kAdmitMemory},
     fit,
     plan,
     judge};

@@ -90,7 +90,7 @@ extern constinit const Law scaled_values_scale_output{
     "quotient and no other bit.",
     "(a) it is bitwise, (c) it reaches magnitudes that V of one size "
     "does not",
-    Aim{.free_v = false},
+    Aim{.free_v = false, .admits = kAdmitAll},
     fit,
     plan,
     judge};

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "properties/admit.h"
+
 namespace qkvet {
 namespace {
 
@@ -47,6 +49,46 @@ bool is_extent(std::string_view name) {
 
 }  // namespace
 
+uint32_t admitted_by(const Scope& scope) {
+  const struct {
+    uint64_t declared;
+    uint32_t admitted;
+  } rows[] = {{QKVET_OPTION_WINDOW, kAdmitWindow},
+              {QKVET_OPTION_MASK, kAdmitMask},
+              {QKVET_OPTION_LENGTHS, kAdmitLengths},
+              {QKVET_OPTION_PACKED, kAdmitPacked},
+              {QKVET_OPTION_BIAS, kAdmitBias},
+              {QKVET_OPTION_ALIBI, kAdmitAlibi},
+              {QKVET_OPTION_SOFTCAP, kAdmitSoftcap},
+              {QKVET_OPTION_SINK, kAdmitSink},
+              {QKVET_OPTION_EMPTY_EXTENTS, kAdmitEmpty}};
+  uint32_t admitted = 0;
+  for (const auto& row : rows)
+    if ((scope.options & row.declared) != 0) admitted |= row.admitted;
+  const auto lays = [&](uint64_t layouts) {
+    return (scope.layouts & (layouts | QKVET_LAYOUT_ANY_STRIDES)) != 0;
+  };
+  if (lays(QKVET_LAYOUT_BTHD | QKVET_LAYOUT_PACKED_QKV))
+    admitted |= kAdmitLayout;
+  if (lays(0)) admitted |= kAdmitShare;
+  return admitted;
+}
+
+// The layout, if some kernel takes it, or another that one does.
+Layout nearest_layout(const Scope& scope, Layout layout) {
+  const auto takes = [&](Layout candidate) {
+    const uint64_t own = candidate == Layout::kBthd ? QKVET_LAYOUT_BTHD
+                         : candidate == Layout::kPacked
+                             ? QKVET_LAYOUT_PACKED_QKV
+                             : 0;
+    return candidate == Layout::kBhtd ||
+           (scope.layouts & (own | QKVET_LAYOUT_ANY_STRIDES)) != 0;
+  };
+  for (const Layout candidate : {layout, Layout::kBthd, Layout::kPacked})
+    if (takes(candidate)) return candidate;
+  return Layout::kBhtd;
+}
+
 void keep_to_declared(const Scope& scope, Case& value) {
   const auto has = [&](uint64_t option) {
     return (scope.options & option) != 0;
@@ -59,6 +101,10 @@ void keep_to_declared(const Scope& scope, Case& value) {
   if (!has(QKVET_OPTION_SCALE)) value.scale.reset();
   if (!has(QKVET_OPTION_DEFAULT_SCALE) && !value.scale) value.scale = 1.0f;
   if (value.subject() == Subject::kCache) return;
+  if (value.subject() == Subject::kAttention) {
+    value = keep_admitted(std::move(value), admitted_by(scope));
+    value.layout = nearest_layout(scope, value.layout);
+  }
   if (value.causal == Causal::kTopLeft && !has(QKVET_OPTION_CAUSAL_TOP_LEFT))
     value.causal = Causal::kBottomRight;
   if (value.causal == Causal::kBottomRight &&
@@ -66,8 +112,10 @@ void keep_to_declared(const Scope& scope, Case& value) {
     value.causal =
         has(QKVET_OPTION_CAUSAL_TOP_LEFT) ? Causal::kTopLeft : Causal::kNone;
   if (value.subject() == Subject::kAttention &&
-      !has(QKVET_OPTION_CROSS_LENGTHS))
+      !has(QKVET_OPTION_CROSS_LENGTHS)) {
     s.Tq = s.Tk;
+    value.cu_k = value.cu_q;
+  }
 }
 
 std::vector<Pin> parse_pins(std::string_view text, std::string* error) {

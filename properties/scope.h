@@ -37,11 +37,15 @@ struct Scope {
   // QKVET_OPTION_*: cases keep to these, unless a law needs another. With one
   // kernel, or several that agree, to their rules for d and dv as well.
   uint64_t options = ~uint64_t{0};
+  uint64_t layouts = ~uint64_t{0};  // QKVET_LAYOUT_*
   qkvet_extent_rule d = {};
   qkvet_extent_rule dv = {};
 };
 
-// Takes away what no kernel declares: masks, grouped heads, widths, lengths,
+// The options of attention that some kernel declares, as Aim::admits has them.
+uint32_t admitted_by(const Scope& scope);
+
+// Takes away what no kernel declares: options, grouped heads, widths, lengths,
 // scales.
 void keep_to_declared(const Scope& scope, Case& value);
 

@@ -20,9 +20,6 @@ void shift_keys(const Case& value, int64_t, Inputs& inputs) {
 
 Case fit(Case value) {
   value.k = make_recipe(RecipeKind::kLattice);
-  // Scores that are capped, or shared with a sink, do not shift together.
-  value.softcap = 0;
-  value.sink.reset();
   return without_set_values(std::move(value), TensorName::kK);
 }
 
@@ -73,7 +70,7 @@ extern constinit const Law shifted_keys_change_nothing{
     "within its own bound of the same number.",
     "(d) it needs no oracle: it kills what oracle and kernel get wrong "
     "alike",
-    Aim{},
+    Aim{.admits = kAdmitPairs | kAdmitBias | kAdmitAlibi | kAdmitMemory},
     fit,
     plan,
     judge};

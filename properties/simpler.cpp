@@ -89,6 +89,39 @@ void add_smaller_extents(const Case& value, Collector& out) {
   });
 }
 
+// Without each option, and with a plainer one in its place.
+void add_simpler_pairs(const Case& value, Collector& out) {
+  for (uint32_t option = 1; option < kAdmitEmpty; option <<= 1)
+    if ((options_of(value) & option) != 0)
+      out.add([&](Case& c) { c = keep_admitted(c, ~option); });
+  if (value.mask.kind != MaskKind::kNone) {
+    out.add([](Case& c) { c.mask.own = kOwnAll; });
+    out.add([](Case& c) { c.mask.parameter = 0; });
+    out.add([](Case& c) { c.mask.parameter /= 2; });
+  }
+  if (value.score_bias) {
+    out.add([](Case& c) { c.score_bias_own = kOwnAll; });
+    out.add([](Case& c) { c.score_bias = make_recipe(RecipeKind::kLattice); });
+  }
+  if (value.window && value.window->left >= 0 && value.window->right >= 0) {
+    out.add([](Case& c) { c.window->left = -1; });
+    out.add([](Case& c) { c.window->right = -1; });
+  }
+  if (value.window)
+    for (const auto side : {&Window::left, &Window::right})
+      if ((*value.window).*side > 0)
+        out.add([&](Case& c) { (*c.window).*side /= 2; });
+  if (!value.q_len.empty() && !value.kv_len.empty()) {
+    out.add([](Case& c) { c.q_len.clear(); });
+    out.add([](Case& c) { c.kv_len.clear(); });
+  }
+  if (value.layout > Layout::kBthd)
+    out.add([](Case& c) { c.layout = Layout::kBthd; });
+  for (const auto per_head : {&Case::sink, &Case::slopes})
+    if (value.*per_head)
+      out.add([&](Case& c) { c.*per_head = make_recipe(RecipeKind::kOne); });
+}
+
 void add_simpler_mask(const Case& value, Collector& out) {
   if (value.causal != Causal::kNone)
     out.add([](Case& c) { c.causal = Causal::kNone; });
@@ -145,6 +178,7 @@ void add_plainer_data(const Case& value,
 void add_simpler_attention(const Case& value, Collector& out) {
   add_smaller_extents(value, out);
   add_simpler_options(value, out);
+  add_simpler_pairs(value, out);
   add_simpler_mask(value, out);
   add_plainer_data(value, {&Case::q, &Case::k, &Case::v}, out);
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "properties/admit.h"
 #include "properties/generate.h"
 
 namespace qkvet {
@@ -27,8 +28,7 @@ class Collector {
     change(candidate);
     const Shape& heads = candidate.shape;
     if (heads.Hkv < 1 || heads.H < 1 || heads.H % heads.Hkv != 0) return;
-    candidate = law_.fit(candidate);
-    drop_outside_values(candidate);
+    candidate = fitted(law_, std::move(candidate));
     if (smaller && size_of(candidate) >= size_of(origin_)) return;
     if (candidate == origin_ || !invalid_reason(candidate).empty()) return;
     if (std::find(cases_.begin(), cases_.end(), candidate) == cases_.end())
@@ -37,17 +37,6 @@ class Collector {
   std::vector<Case> take() { return std::move(cases_); }
 
  private:
-  static void drop_outside_values(Case& value) {
-    std::erase_if(value.set, [&](const SetValue& set) {
-      const auto extents = tensor_extents(value, set.tensor);
-      for (int i = 0; i < tensor_rank(set.tensor); ++i) {
-        const auto at = static_cast<size_t>(i);
-        if (set.index[at] >= extents[at]) return true;
-      }
-      return false;
-    });
-  }
-
   const Law& law_;
   const Case& origin_;
   std::vector<Case> cases_;

@@ -28,8 +28,7 @@ void part_of_keys(const Case& value, int64_t range, Inputs& inputs) {
 }
 
 Case fit(Case value) {
-  value = without_positions(std::move(value));
-  value.sink.reset();  // it would count in every part
+  value.causal = Causal::kNone;
   value.shape.Tk = std::max<int64_t>(value.shape.Tk, 2);
   return value;
 }
@@ -60,15 +59,18 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
 
 // One call, as far as the merge needs it.
 struct Part {
-  std::vector<double> o, lse;
+  std::vector<double> o, lse;  // lse is natural
+  double unit;                 // of the kernel's lse
   const Truth* truth;
 };
 
 Part read(const JudgeInput& input, size_t call) {
   const CallView& view = input.calls[call];
-  return {as_doubles(view.outcome->o, input.value.o_dtype),
-          as_doubles(view.outcome->lse, lse_dtype(input.value.o_dtype)),
-          view.truth};
+  Part part = {as_doubles(view.outcome->o, input.value.o_dtype),
+               as_doubles(view.outcome->lse, lse_dtype(input.value.o_dtype)),
+               lse_unit(input.kernel), view.truth};
+  for (double& lse : part.lse) lse /= part.unit;
+  return part;
 }
 
 struct Merged {
@@ -92,9 +94,10 @@ Merged merge(const Part (&parts)[2], size_t row, size_t n, Dtype dtype) {
   for (int p = 0; p < 2; ++p) {
     const Part& part = parts[p];
     sum += weights[p] = std::exp(part.lse[row] - top);
-    lse_error = std::max(
-        lse_error,
-        error_of(part.lse[row], part.truth->bound->lse[row], lse_dtype(dtype)));
+    lse_error =
+        std::max(lse_error, error_of(part.lse[row],
+                                     part.truth->bound->lse[row] / part.unit,
+                                     lse_dtype(dtype)));
   }
   Merged merged;
   double distance = std::fabs(parts[0].o[n] - parts[1].o[n]);
@@ -143,7 +146,7 @@ extern constinit const Law split_and_merge_by_lse{
     "Weights off by expm1(2 e) of themselves, e the bound of lse, move "
     "an average of the parts by that share of their distance.",
     "(c) it sets o against lse, (d) it needs no oracle",
-    Aim{},
+    Aim{.admits = kAdmitSoftcap | kAdmitMemory},
     fit,
     plan,
     judge};

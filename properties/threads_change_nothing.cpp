@@ -50,7 +50,7 @@ extern constinit const Law threads_change_nothing{
     "Bit for bit where the kernel declares threads_invariant; else each "
     "side within its own bound.",
     "(c) it reaches the borders between the shares of threads",
-    Aim{},
+    Aim{.admits = kAdmitAll},
     fit,
     plan,
     judge};

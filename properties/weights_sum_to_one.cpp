@@ -20,7 +20,8 @@ Case fit(Case value) {
 }
 
 void ones(const Case&, int64_t, Inputs& inputs) {
-  for (double& value : inputs.v) value = 1;
+  for (double& value : inputs.v)
+    if (!std::isnan(value)) value = 1;  // NaN: beyond the lengths
 }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
@@ -40,7 +41,7 @@ void judge_returned_weights(const JudgeInput& input, Judgement& judgement) {
       as_doubles(call.outcome->weights, input.value.o_dtype);
   for (size_t row = 0; row * static_cast<size_t>(s.Tk) < weights.size();
        ++row) {
-    if (call.truth->oracle.visible[row] == 0) continue;
+    if (call.truth->oracle.visible[row] <= 0) continue;
     double sum = 0;  // in double: its own error is far below the bound
     for (int64_t j = 0; j < s.Tk; ++j)
       sum += weights[row * static_cast<size_t>(s.Tk) + static_cast<size_t>(j)];
@@ -85,7 +86,9 @@ extern constinit const Law weights_sum_to_one{
     "Scores and exponentials are the same in numerator and denominator; only "
     "the two sums and the division round.",
     "(b) the errors of the scores cancel, (d) it needs no oracle",
-    Aim{.free_v = false},
+    Aim{.free_v = false,
+        .admits = kAdmitPairs | kAdmitBias | kAdmitAlibi | kAdmitSoftcap |
+                  kAdmitMemory},
     fit,
     plan,
     judge};

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/admit.h"
+
+#include <algorithm>
+
+namespace qkvet {
+namespace {
+
+// Lengths of members that are no longer there, or shorter, and values of
+// tensors that are gone: what changed extents leave behind.
+void repair(Case& value) {
+  const Shape& s = value.shape;
+  const auto clamp = [&](std::vector<int64_t>& lengths, int64_t most) {
+    if (static_cast<int64_t>(lengths.size()) != s.B) lengths.clear();
+    for (int64_t& length : lengths) length = std::min(length, most);
+  };
+  clamp(value.q_len, s.Tq);
+  clamp(value.kv_len, s.Tk);
+  const bool fits =
+      s.B == 1 && !value.cu_q.empty() && value.cu_q.size() == value.cu_k.size();
+  for (auto* starts : {&value.cu_q, &value.cu_k}) {
+    if (!fits) starts->clear();
+    for (int64_t& start : *starts)
+      start = std::min(start, starts == &value.cu_q ? s.Tq : s.Tk);
+  }
+  // One buffer holds q, k and v only if they have rows of one width and type.
+  if (value.layout == Layout::kPacked &&
+      (s.Tq != s.Tk || s.dv != s.d || value.share != 0 ||
+       value.q_dtype != value.kv_dtype))
+    value.layout = Layout::kBthd;
+  if (value.mask.kind == MaskKind::kNone) value.mask = {};
+  if (!value.score_bias) value.score_bias_own = kOwnAll;
+  std::erase_if(value.set, [&](const SetValue& set) {
+    const auto extents = tensor_extents(value, set.tensor);
+    for (int i = 0; i < tensor_rank(set.tensor); ++i) {
+      const auto at = static_cast<size_t>(i);
+      if (set.index[at] >= extents[at]) return true;
+    }
+    return false;
+  });
+}
+
+}  // namespace
+
+uint32_t options_of(const Case& value) {
+  const Shape& s = value.shape;
+  const struct {
+    bool has;
+    uint32_t option;
+  } rows[] = {
+      {value.window.has_value(), kAdmitWindow},
+      {value.mask.kind != MaskKind::kNone, kAdmitMask},
+      {!value.q_len.empty() || !value.kv_len.empty(), kAdmitLengths},
+      {!value.cu_q.empty(), kAdmitPacked},
+      {value.score_bias.has_value(), kAdmitBias},
+      {value.slopes.has_value(), kAdmitAlibi},
+      {value.softcap > 0, kAdmitSoftcap},
+      {value.sink.has_value(), kAdmitSink},
+      {value.layout != Layout::kBhtd, kAdmitLayout},
+      {value.share != 0, kAdmitShare},
+      {value.subject() == Subject::kAttention &&
+           std::min({s.B, s.Tq, s.Tk}) < 1,
+       kAdmitEmpty},
+  };
+  uint32_t options = 0;
+  for (const auto& row : rows) options |= row.has ? row.option : 0;
+  return options;
+}
+
+Case keep_admitted(Case value, uint32_t admits) {
+  const uint32_t surplus = options_of(value) & ~admits;
+  const auto drop = [&](uint32_t option) { return (surplus & option) != 0; };
+  if (drop(kAdmitWindow)) value.window.reset();
+  if (drop(kAdmitMask)) value.mask = {};
+  if (drop(kAdmitLengths)) value.q_len.clear(), value.kv_len.clear();
+  if (drop(kAdmitPacked)) value.cu_q.clear(), value.cu_k.clear();
+  if (drop(kAdmitBias)) value.score_bias.reset();
+  if (drop(kAdmitAlibi)) value.slopes.reset();
+  if (drop(kAdmitSoftcap)) value.softcap = 0;
+  if (drop(kAdmitSink)) value.sink.reset();
+  if (drop(kAdmitLayout)) value.layout = Layout::kBhtd;
+  if (drop(kAdmitShare)) value.share = 0;
+  if (drop(kAdmitEmpty))
+    for (int64_t* extent : {&value.shape.B, &value.shape.Tq, &value.shape.Tk})
+      *extent = std::max<int64_t>(*extent, 1);
+  repair(value);
+  return value;
+}
+
+Case fitted(const Law& law, Case value) {
+  if (law.aim.subject != Subject::kAttention ||
+      value.subject() != Subject::kAttention)
+    return law.fit(std::move(value));
+  value = law.fit(keep_admitted(std::move(value), law.aim.admits));
+  repair(value);
+  return value;
+}
+
+}  // namespace qkvet
