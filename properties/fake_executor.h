@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "core/executor.h"
+#include "core/half.h"
 #include "properties/fake_options.h"
 #include "properties/runner.h"
 #include "reference/oracle.h"
@@ -22,6 +23,19 @@ inline std::vector<std::byte> doubles_as_floats(
   for (size_t i = 0; i < values.size(); ++i) {
     const auto value = static_cast<float>(values[i]);
     std::memcpy(out.data() + i * sizeof value, &value, sizeof value);
+  }
+  return out;
+}
+
+// In f32, f16 or bf16.
+inline std::vector<std::byte> doubles_as(Dtype dtype,
+                                         const std::vector<double>& values) {
+  if (dtype == Dtype::kF32) return doubles_as_floats(values);
+  std::vector<std::byte> out(values.size() * sizeof(uint16_t));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const uint16_t bits = dtype == Dtype::kF16 ? f16_from_double(values[i])
+                                               : bf16_from_double(values[i]);
+    std::memcpy(out.data() + i * sizeof bits, &bits, sizeof bits);
   }
   return out;
 }
@@ -72,9 +86,9 @@ class FakeExecutor : public Executor {
  private:
   CallOutcome one(KernelCall call) {
     const Shape& s = call.shape;
-    const auto q = floats_as_doubles(call.q, s.q_elements());
-    const auto k = floats_as_doubles(call.k, s.k_elements());
-    const auto v = floats_as_doubles(call.v, s.v_elements());
+    const auto q = stored_as_doubles(call.q, s.q_elements(), call.q_dtype);
+    const auto k = stored_as_doubles(call.k, s.k_elements(), call.kv_dtype);
+    const auto v = stored_as_doubles(call.v, s.v_elements(), call.kv_dtype);
     Problem problem =
         make_problem(s, call.causal, call.scale, q.data(), k.data(), v.data());
     const FakeOptions options(call, problem);
@@ -83,9 +97,10 @@ class FakeExecutor : public Executor {
     CallOutcome outcome;
     if (answer_) answer_(call, oracle, outcome);
     if (outcome.status != CallStatus::kDone) return outcome;
-    outcome.o = doubles_as_floats(oracle.o);
+    outcome.o = doubles_as(call.o_dtype, oracle.o);
     if (call.want_lse) outcome.lse = doubles_as_floats(oracle.lse);
-    if (call.want_weights) outcome.weights = doubles_as_floats(oracle.weights);
+    if (call.want_weights)
+      outcome.weights = doubles_as(call.o_dtype, oracle.weights);
     return outcome;
   }
 

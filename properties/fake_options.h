@@ -7,9 +7,16 @@
 #include <vector>
 
 #include "core/call.h"
+#include "properties/compare.h"
 #include "reference/oracle.h"
 
 namespace qkvet {
+
+// A tensor of any type that cases have.
+inline std::vector<double> stored_as_doubles(const std::byte* bytes,
+                                             int64_t count, Dtype dtype) {
+  return as_doubles({bytes, bytes + count * dtype_bytes(dtype)}, dtype);
+}
 
 inline std::vector<double> floats_as_doubles(const std::byte* bytes,
                                              int64_t count) {
@@ -22,7 +29,7 @@ inline std::vector<double> floats_as_doubles(const std::byte* bytes,
   return out;
 }
 
-// Holds what the problem points to. Everything f32.
+// Holds what the problem points to.
 class FakeOptions {
  private:
   // [B,H,Tq,Tk] out of what has only some of these extents of its own.
@@ -56,7 +63,8 @@ class FakeOptions {
     }
     if (call.bias != nullptr) {
       bias_ = spread(s, call.bias_own, [&](int64_t n) {
-        return floats_as_doubles(call.bias + n * 4, 1)[0];
+        return stored_as_doubles(call.bias + n * dtype_bytes(call.q_dtype), 1,
+                                 call.q_dtype)[0];
       });
       problem.bias = bias_.data();
     }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A run in parts: the kernels that declare a subject, and the laws about it.
 #include <algorithm>
+#include <memory>
 
 #include "properties/runner.h"
+#include "properties/small_scope.h"
 
 namespace qkvet {
 namespace {
@@ -13,6 +15,14 @@ struct Part {
   std::vector<size_t> numbers;  // of the kernels in the whole run
   RunOptions options;
 };
+
+// Agreement alone says everything about index logic, where data is exact.
+void plan_small_scope(Part& part) {
+  part.options.laws = {find_law("agrees_with_oracle")};
+  const auto scope = std::make_shared<SmallScope>(part.options.scope);
+  part.options.cases = scope->size();
+  part.options.planned = [scope](int64_t number) { return scope->at(number); };
+}
 
 Part part_of(const std::vector<KernelUnderTest>& kernels,
              const RunOptions& options, Subject subject) {
@@ -27,6 +37,7 @@ Part part_of(const std::vector<KernelUnderTest>& kernels,
   std::erase_if(part.options.laws, [subject](const Law* law) {
     return law->aim.subject != subject;
   });
+  if (options.exhaustive) plan_small_scope(part);
   // Every law gets the same share of a budget.
   if (options.budget)
     part.options.budget = *options.budget *
@@ -107,6 +118,7 @@ RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
        {Subject::kAttention, Subject::kCache, Subject::kLayer}) {
     const Part part = part_of(kernels, options, subject);
     if (part.kernels.empty() || part.options.laws.empty()) continue;
+    if (options.exhaustive && subject != Subject::kAttention) continue;
     RunResult result = run_subject(part.kernels, open, part.options);
     if (!result.error.empty()) return result;
     add_part(part, std::move(result), all);

@@ -178,7 +178,9 @@ void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
     Case value;
     {
       const Stopwatch watch(lane.time.generate);
-      value = planned_case(law, options_.seed, number, options_.scope);
+      value = options_.planned
+                  ? options_.planned(number)
+                  : planned_case(law, options_.seed, number, options_.scope);
     }
     made.push_back(std::make_unique<CaseWork>(
         law, std::move(value), with_twin(number), lane.time, options_.oracle));

@@ -33,6 +33,10 @@ struct RunOptions {
   std::vector<const Law*> laws;
   int64_t cases = kDefaultCases;  // per kernel, over all laws of a subject
   std::optional<double> budget;   // seconds; instead of `cases`, whole rounds
+  // Instead of random cases: agreement on every case of the small scope.
+  bool exhaustive = false;
+  // Makes case `number` of the plan; null: planned_case().
+  std::function<Case(int64_t number)> planned = nullptr;
   uint64_t seed = 1;
   Scope scope;
   Oracle oracle = plain_forward;  // another one only in tests

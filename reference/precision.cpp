@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <optional>
 
@@ -174,10 +175,24 @@ struct Check {
   double generic;  // a larger value allows more than generic does
 };
 
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
+}
+
 std::string range_error(const Check& check) {
   if (in_range(check.value, check.low, check.high)) return "";
-  return std::string("precision knob ") + check.name + " is out of range";
+  // Limits that are no numbers are not worth a word.
+  std::string allowed = "; allowed ";
+  if (std::isfinite(check.low)) allowed += number(check.low) + " ";
+  allowed += std::isfinite(check.high) ? ".. " + number(check.high) : "or more";
+  return std::string("precision knob ") + check.name + " is " +
+         number(check.value) + allowed;
 }
+
+// Half storage rounds a scale by up to 2^-9 of itself: 2^15 of these units.
+constexpr double kLargestScaleError = 0x1p16;
 
 // One row per value. A smaller tile means more rescales, hence the negation.
 std::array<Check, 18> checks_of(const qkvet_precision& p,
@@ -218,7 +233,8 @@ std::array<Check, 18> checks_of(const qkvet_precision& p,
       {QKVET_KNOB_NORM, "norm_roundings", p.norm_roundings, 0, kMostRoundings,
        generic.norm_roundings},
       {QKVET_KNOB_DEFAULT_SCALE_ERROR, "default_scale_error",
-       p.default_scale_error, 0, kMostRoundings, generic.default_scale_error},
+       p.default_scale_error, 0, kLargestScaleError,
+       generic.default_scale_error},
       {QKVET_KNOB_FTZ, "ftz", double(p.ftz), -HUGE_VAL, HUGE_VAL, kAny},
   }};
 }

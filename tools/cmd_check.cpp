@@ -50,6 +50,10 @@ std::string resolve(const CheckOptions& options, RunOptions& run) {
   run.laws = select_laws(options.laws, &error);
   if (!error.empty()) return error;
   run.cases = options.cases;
+  run.exhaustive = options.exhaustive;
+  if (options.exhaustive && !options.laws.empty())
+    return "--exhaustive is about agreement with the oracle: no --law beside "
+           "it";
   if (!options.budget.empty()) {
     run.budget = parse_budget(options.budget);
     if (!run.budget)

@@ -25,6 +25,7 @@ struct CheckOptions {
   std::vector<std::string> laws;  // globs; empty: all
   int64_t cases = kDefaultCases;
   std::string budget;  // "60s", "2m", "" for none
+  bool exhaustive = false;
   std::string seed = "1";
   int jobs = 0;                 // 0: one per core
   std::string sizes = "large";  // small, medium, large

@@ -63,6 +63,11 @@ CLI::App& add_check(CLI::App& app, qkvet::CheckOptions& options) {
                   "Time instead of a number of cases, in whole rounds")
       ->type_name("60s")
       ->excludes(cases);
+  command
+      .add_flag("--exhaustive", options.exhaustive,
+                "Every case with extents up to 3 and every pair of options, "
+                "instead of random ones")
+      ->excludes(cases);
   command.add_option("--seed", options.seed, "Number, or random")
       ->capture_default_str();
   command.add_option("-j,--jobs", options.jobs, "Threads; 0: one per core")

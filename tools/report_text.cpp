@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "properties/small_scope.h"
 #include "tools/report.h"
 
 namespace qkvet {
@@ -282,6 +283,20 @@ std::string time_text(const ReportInput& input, int64_t checked) {
                            percent(time.judge)));
 }
 
+std::string plan_text(const ReportInput& input) {
+  if (input.options.exhaustive)
+    return wrapped_field(
+        "plan", fmt::format("all {} cases of the small scope: {}",
+                            input.result.planned_cases, SmallScope::text()));
+  return field(
+      "plan",
+      fmt::format("seed {}, {} cases per kernel{}", input.options.seed,
+                  input.result.planned_cases,
+                  input.options.budget
+                      ? fmt::format(" in {} whole rounds", input.result.rounds)
+                      : ""));
+}
+
 std::string last_lines(const ReportInput& input, bool colour) {
   int64_t checked = 0, failed = 0, passed = 0, other = 0;
   std::set<const Law*> laws;
@@ -306,13 +321,7 @@ std::string last_lines(const ReportInput& input, bool colour) {
           counted(input.result.kernels.size(), "kernel"),
           counted(laws.size(), "law"), passed, failed, other, checked,
           input.result.wall_seconds, static_cast<int>(code));
-  out += field(
-      "plan",
-      fmt::format("seed {}, {} cases per kernel{}", input.options.seed,
-                  input.result.planned_cases,
-                  input.options.budget
-                      ? fmt::format(" in {} whole rounds", input.result.rounds)
-                      : ""));
+  out += plan_text(input);
   out += time_text(input, checked);
   out += assumed_text(input);
   out += refused_text(input);
