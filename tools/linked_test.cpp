@@ -2,6 +2,7 @@
 // <qkvet/linked.h> as C++17 programs use it: kernels of this program.
 #include <algorithm>
 #include <cfenv>
+#include <csignal>
 
 #include "qkvet/gtest.h"
 
@@ -9,6 +10,8 @@ extern "C" {
 qkvet_status good_open(const qkvet_host* host, const char* config,
                        qkvet_library* out, qkvet_text* why);
 qkvet_status broken_open(const qkvet_host* host, const char* config,
+                         qkvet_library* out, qkvet_text* why);
+qkvet_status aborts_open(const qkvet_host* host, const char* config,
                          qkvet_library* out, qkvet_text* why);
 }
 
@@ -65,6 +68,13 @@ TEST(Linked, TheCaseOfAReportFailsAgain) {
   EXPECT_EQ(
       judge_linked(Linked(good_open).only(text), "cache_length_grows").outcome,
       LawOutcome::kSkipped);
+}
+
+// As linked.h says: what ends such a kernel ends the program that it is in.
+TEST(LinkedDeathTest, AKernelThatAbortsEndsTheTestProgram) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(judge_linked(Linked(aborts_open).cases(4), kScale),
+              testing::KilledBySignal(SIGABRT), "");
 }
 
 TEST(Linked, WrongUseFailsInOneLine) {
