@@ -258,6 +258,16 @@ void compare_with_known(const JudgeInput& input, const CallView& call,
   compare_with_truth(input, view, TensorName::kO, judgement);
 }
 
+void compare_lse_with_known(const JudgeInput& input, const CallView& call,
+                            std::vector<double> known, Judgement& judgement) {
+  Truth truth = *call.truth;
+  for (double& lse : known) lse *= lse_unit(input.kernel);
+  truth.oracle.lse = std::move(known);
+  CallView view = call;
+  view.truth = &truth;
+  compare_with_truth(input, view, TensorName::kLse, judgement);
+}
+
 void compare_with_truth(const JudgeInput& input, const CallView& call,
                         TensorName tensor, Judgement& judgement) {
   const View view = view_of(input, call, tensor);

@@ -50,6 +50,10 @@ void compare_with_truth(const JudgeInput& input, const CallView& call,
 void compare_with_known(const JudgeInput& input, const CallView& call,
                         std::vector<double> known, Judgement& judgement);
 
+// The same for lse, natural.
+void compare_lse_with_known(const JudgeInput& input, const CallView& call,
+                            std::vector<double> known, Judgement& judgement);
+
 // Records an element that must be exactly zero (+0 or -0).
 void compare_with_zero(TensorName tensor, const Shape& shape, int64_t n,
                        double actual, Dtype dtype, Judgement& judgement);

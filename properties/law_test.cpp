@@ -49,6 +49,9 @@ TEST(Laws, PassTheOracleOnEveryPlannedCase) {
       const Case value = planned_case(*law, 77, n);
       const Judgement judgement =
           check_case(*law, value, kernel.judged, 0, oracle, n % 4 == 0, time);
+      // Some preconditions hang on the drawn data; the floor below counts.
+      if (!law->plan(value, kernel.judged.info).not_applicable.empty())
+        continue;
       ASSERT_EQ(judgement.verdict, Verdict::kPassed)
           << law->id << " " << to_string(value) << " "
           << (judgement.finding

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/option_forms.h"
+
+namespace qkvet {
+namespace {
+
+// One for all members and heads, as masks and biases are mostly given.
+constexpr uint8_t kOwnPairs = kOwnQ | kOwnK;
+
+Case fit(Case value) {
+  const bool has_mask = value.mask.kind != MaskKind::kNone;
+  if (has_mask && value.mask.own != kOwnAll) return value;
+  if (value.score_bias && value.score_bias_own != kOwnAll) return value;
+  if (has_mask)
+    value.mask.own = kOwnPairs;
+  else if (value.score_bias)
+    value.score_bias_own = kOwnPairs;
+  else
+    value.mask = {MaskKind::kRandomN, 50, kOwnPairs};
+  return value;
+}
+
+void write_out(const Case& value, int64_t, Inputs& inputs) {
+  inputs.mask = full_mask(value, inputs);
+  inputs.bias = full_bias(value, inputs);
+}
+
+bool is_bitwise(const KernelInfo& kernel) {
+  return kernel.has_flag(QKVET_FLAG_LAYOUT_INVARIANT) &&
+         nondeterministic_reason(kernel).empty();
+}
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Case variant = value;
+  variant.mask.own = kOwnAll;
+  variant.score_bias_own = kOwnAll;
+  return plan_two_forms(kernel, variant, write_out, !is_bitwise(kernel));
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  CallPair pair;
+  pair.first_name = "broadcast";
+  pair.second_name = "written out";
+  pair.looks = "a stride of 0 is not followed";
+  const auto compare =
+      is_bitwise(input.kernel) ? compare_bit_for_bit : compare_within_bounds;
+  compare(input, pair, {TensorName::kO, TensorName::kLse}, judgement);
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law broadcast_equals_materialised{
+    "broadcast_equals_materialised",
+    "A mask or a bias that is broadcast equals the same written out.",
+    "forward(mask, strides of 0) = forward(mask [B,H,Tq,Tk]), the same for a "
+    "bias",
+    "a mask or a bias with extents that are broadcast",
+    "Both have the same value at every pair.",
+    "Bit for bit where the kernel declares that the layout changes nothing; "
+    "else each side is within its own bound of the same number.",
+    "(c) it sets one path of a kernel against another, (d) it needs no oracle",
+    Aim{.admits = kAdmitAll, .about = kAdmitMask | kAdmitBias},
+    fit,
+    plan,
+    judge};
+
+}  // namespace qkvet

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/option_forms.h"
+
+namespace qkvet {
+namespace {
+
+Case fit(Case value) {
+  if (value.layout == Layout::kBhtd && value.share == 0)
+    value.layout = Layout::kBthd;
+  return value;
+}
+
+bool is_bitwise(const KernelInfo& kernel) {
+  return kernel.has_flag(QKVET_FLAG_LAYOUT_INVARIANT) &&
+         nondeterministic_reason(kernel).empty();
+}
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Case variant = value;
+  variant.layout = Layout::kBhtd;
+  variant.share = 0;
+  return plan_two_forms(kernel, variant, nullptr, !is_bitwise(kernel));
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  CallPair pair;
+  pair.first_name = "as they lie";
+  pair.second_name = "contiguous [B,H,T,d]";
+  pair.looks = "a stride is assumed and not read";
+  const auto compare =
+      is_bitwise(input.kernel) ? compare_bit_for_bit : compare_within_bounds;
+  compare(input, pair, {TensorName::kO, TensorName::kLse}, judgement);
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law layout_changes_nothing{
+    "layout_changes_nothing",
+    "How tensors lie in memory changes nothing.",
+    "forward(strided q, k, v) = forward(contiguous q, k, v)",
+    "another layout than contiguous [B,H,T,d], or k and v that are shared",
+    "Both have the same value at every index.",
+    "Bit for bit where the kernel declares that the layout changes nothing; "
+    "else each side is within its own bound of the same number.",
+    "(c) it sets one path of a kernel against another, (d) it needs no oracle",
+    Aim{.admits = kAdmitAll, .about = kAdmitMemory},
+    fit,
+    plan,
+    judge};
+
+}  // namespace qkvet

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "properties/option_forms.h"
+
+namespace qkvet {
+namespace {
+
+// NaN, infinity and minus infinity by turns, in k and v apart.
+double nonfinite(uint64_t n) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  constexpr std::array<double, 3> kValues = {
+      std::numeric_limits<double>::quiet_NaN(), kInfinity, -kInfinity};
+  return kValues[static_cast<size_t>(n % 3)];
+}
+
+void break_hidden_keys(const Case& value, int64_t row, Inputs& inputs) {
+  const int64_t d = value.shape.d, dv = value.shape.dv;
+  const Inputs before = inputs;
+  for_each_hidden_key(value, before, row, [&](int64_t n) {
+    const uint64_t turn = value.seed + static_cast<uint64_t>(n);
+    std::fill_n(inputs.k.begin() + n * d, d, nonfinite(turn));
+    std::fill_n(inputs.v.begin() + n * dv, dv, nonfinite(turn / 3));
+  });
+}
+
+Case fit(Case value) {
+  value.shape.Tk = std::max<int64_t>(value.shape.Tk, 2);
+  // Whole rows that are hidden say nothing here.
+  if (value.mask.kind == MaskKind::kEmptyRowN)
+    value.mask.kind = MaskKind::kButN;
+  const bool limits =
+      value.window && std::max(value.window->left, value.window->right) >= 0;
+  const bool hides = limits || value.mask.kind != MaskKind::kNone ||
+                     value.causal == Causal::kTopLeft;
+  if (!hides) value.mask = {MaskKind::kRandomN, 50, kOwnAll};
+  return value;
+}
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Plan plan;
+  plan.unsupported = nondeterministic_reason(kernel);
+  if (kernel.dialect.masked_nonfinite != QKVET_MASKED_IGNORED)
+    plan.unsupported = "not declared: NaN and Inf at masked keys are ignored";
+  const int64_t row = row_with_hidden_key(value);
+  if (row < 0) plan.not_applicable = "no row sees one key and not another";
+  PlannedCall call;
+  call.want_lse = wants_lse(kernel);
+  plan.calls.push_back(call);
+  call.edit = break_hidden_keys;
+  call.argument = row;
+  plan.calls.push_back(call);
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  CallPair pair;
+  pair.first_name = "as it was";
+  pair.second_name = "NaN or Inf in K and V at keys that the row does not see";
+  pair.map = only_row(input.value.shape, input.calls[1].planned->argument);
+  pair.looks = "a weight of 0 is multiplied by the value of a hidden key";
+  compare_bit_for_bit(input, pair, {TensorName::kO, TensorName::kLse},
+                      judgement);
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law masked_nonfinite_is_ignored{
+    "masked_nonfinite_is_ignored",
+    "NaN and infinity at keys that a row does not see are ignored, where the "
+    "kernel declares it: the row stays the same, bit for bit.",
+    "o[i] = f(q[i], k[j], v[j] : j visible to i), k[j] = v[j] = NaN elsewhere",
+    "a row sees one key and not another; a deterministic kernel that declares "
+    "to ignore what is not finite",
+    "Hidden keys do not occur in the formula of the row.",
+    "The same operations on the same numbers give the same bits.",
+    "(a) it is bitwise, (d) it needs no oracle",
+    Aim{.admits = kAdmitPairs | kAdmitScores | kAdmitLayout,
+        .about = kAdmitMask | kAdmitWindow},
+    fit,
+    plan,
+    judge};
+
+}  // namespace qkvet

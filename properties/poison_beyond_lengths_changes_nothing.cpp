@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// What lies beyond the lengths is NaN in every case; here one call has other
+// numbers there.
+#include <cmath>
+
+#include "properties/option_forms.h"
+
+namespace qkvet {
+namespace {
+
+// The same for all members and heads, as k and v may be shared.
+void replace(const Case& value, TensorName tensor,
+             std::vector<double>& values) {
+  const Recipe recipe{RecipeKind::kLargeN, 3};
+  const auto [members, heads, rows, width] =
+      tensor_extents(value.shape, tensor);
+  std::vector<double> other(static_cast<size_t>(width));
+  double* at = values.data();
+  for (int64_t n = 0; n < members * heads * rows; ++n, at += width) {
+    if (!std::isnan(*at)) continue;
+    recipe_row(recipe, ~value.seed, tensor, 0, 0, n % rows, other);
+    for (size_t c = 0; c < other.size(); ++c)
+      if (std::isnan(at[c])) at[c] = other[c];
+  }
+}
+
+void numbers_for_poison(const Case& value, int64_t, Inputs& inputs) {
+  replace(value, TensorName::kQ, inputs.q);
+  replace(value, TensorName::kK, inputs.k);
+  replace(value, TensorName::kV, inputs.v);
+}
+
+bool has_rows_beyond(const Case& value) {
+  for (int64_t b = 0; b < value.shape.B; ++b)
+    if (counted_queries(value, b) < value.shape.Tq ||
+        counted_keys(value, b) < value.shape.Tk)
+      return true;
+  return false;
+}
+
+// The tensors grow by one key if the lengths leave nothing.
+Case fit(Case value) {
+  if (value.cu_q.empty() && value.q_len.empty() && value.kv_len.empty() &&
+      static_cast<size_t>(value.shape.B) <= kMaxMembers)
+    value.kv_len.assign(static_cast<size_t>(value.shape.B), value.shape.Tk);
+  if (has_rows_beyond(value)) return value;
+  if (value.kv_len.empty() && value.cu_k.empty())
+    ++value.shape.Tq;
+  else
+    ++value.shape.Tk;
+  return value;
+}
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Plan plan;
+  plan.unsupported = nondeterministic_reason(kernel);
+  if (!has_rows_beyond(value))
+    plan.not_applicable = "nothing lies beyond the lengths";
+  PlannedCall call;
+  call.want_lse = wants_lse(kernel);
+  plan.calls.push_back(call);
+  call.edit = numbers_for_poison;
+  plan.calls.push_back(call);
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  CallPair pair;
+  pair.first_name = "NaN beyond the lengths";
+  pair.second_name = "numbers beyond the lengths";
+  pair.looks = "the row depends on what lies beyond the lengths";
+  compare_bit_for_bit(input, pair, {TensorName::kO, TensorName::kLse},
+                      judgement);
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law poison_beyond_lengths_changes_nothing{
+    "poison_beyond_lengths_changes_nothing",
+    "What lies beyond the lengths changes nothing, be it NaN: the rows that "
+    "count stay the same, bit for bit.",
+    "o[b, i < q_len] = f(q[b, i], k[b, < kv_len], v[b, < kv_len])",
+    "lengths or packed members that leave rows of q, k or v over; a "
+    "deterministic kernel",
+    "These rows do not occur in the formula.",
+    "The same operations on the same numbers give the same bits.",
+    "(a) it is bitwise, (d) it needs no oracle",
+    Aim{.admits = kAdmitAll, .about = kAdmitLengths | kAdmitPacked},
+    fit,
+    plan,
+    judge};
+
+}  // namespace qkvet
