@@ -21,8 +21,8 @@ enum class Merge : uint8_t { kNone, kMlo, kLse };
 // The format of a kernel's numbers, as far as underflow and overflow go; f32
 // unless for_storage() says otherwise.
 struct FloatRange {
-  int normal = -126;      // exponent of the least normal number
-  int underflow = -149;   // of what an operation that underflows may be off by
+  int normal = -126;       // exponent of the least normal number
+  int underflow = -149;    // of what an operation that underflows may be off by
   int cap_exponent = 120;  // softcaps beyond 2^this or 2^-this are not judged
   // A third of the largest f32: room for log2(e) = 1.44 and for rounding; sums
   // above it may overflow.

@@ -86,8 +86,7 @@ PrecisionModel for_storage(PrecisionModel model, Dtype kv, Dtype o) {
 
 bool looser_for_storage(const PrecisionModel& model, Dtype dtype) {
   const PrecisionModel own = for_storage(model, dtype, dtype);
-  const PrecisionModel generic =
-      for_storage(generic_precision(), dtype, dtype);
+  const PrecisionModel generic = for_storage(generic_precision(), dtype, dtype);
   if (own.p_u > generic.p_u || own.p_floor > generic.p_floor) return true;
   if (dtype != Dtype::kF64) return false;
   return own.u > generic.u || own.exp_error > generic.exp_error ||
