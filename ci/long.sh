@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What is counted in hundreds of thousands, and the figures that the README
 # quotes: correct kernels and controls without a false alarm, faults killed,
-# checked cases per second, distances of the references from MPFR. QKVET_CASES sets the cases per correct kernel.
+# checked cases per second, distances of the references from MPFR. QKVET_CASES
+# sets the cases per correct kernel.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -139,7 +139,8 @@ Real score_of(const Problem& p, const At& at, int64_t j) {
   return p.softcap_after_bias ? score : score + added;
 }
 
-// The exponents of MPFR have no end in sight: no maximum is subtracted.
+// Scores are taken against the largest of the row: the exponents of MPFR have
+// room for any difference of scores that is judged.
 void fill_row(const Problem& p, const At& at, int64_t row, OracleOutput& out) {
   const Shape& s = p.shape;
   std::vector<int64_t> keys;
@@ -155,14 +156,19 @@ void fill_row(const Problem& p, const At& at, int64_t row, OracleOutput& out) {
     return;
   }
   std::vector<Real> weights;
-  Real sum;
+  Real top = -std::numeric_limits<double>::infinity();
   for (const int64_t j : keys) {
-    weights.push_back(score_of(p, at, j).exp());
-    sum += weights.back();
+    weights.push_back(score_of(p, at, j));
+    if (top < weights.back()) top = weights.back();
+  }
+  Real sum;
+  for (Real& weight : weights) {
+    weight = (weight - top).exp();
+    sum += weight;
   }
   const Real of_keys = sum;
-  if (p.sink != nullptr) sum += Real(p.sink[at.h]).exp();
-  out.lse[row] = (p.sink_in_lse ? sum : of_keys).log().nearest();
+  if (p.sink != nullptr) sum += (Real(p.sink[at.h]) - top).exp();
+  out.lse[row] = (top + (p.sink_in_lse ? sum : of_keys).log()).nearest();
   for (size_t a = 0; a < keys.size(); ++a) {
     const int64_t pair = row * s.Tk + keys[a];
     out.sees[pair] = 1;
@@ -181,6 +187,9 @@ void fill_row(const Problem& p, const At& at, int64_t row, OracleOutput& out) {
 }  // namespace
 
 OracleOutput mpfr_forward(const Problem& problem) {
+  // A thousand millions are not enough for exp(-1e9), a finite mask.
+  mpfr_set_emin(mpfr_get_emin_min());
+  mpfr_set_emax(mpfr_get_emax_max());
   const Shape& s = problem.shape;
   OracleOutput out;
   out.o.resize(s.o_elements());
