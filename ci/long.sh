@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What is counted in millions, and the figures that the README
 # quotes: correct kernels and controls without a false alarm, faults killed,
-# checked cases per second. QKVET_CASES sets the cases per correct kernel.
+# checked cases per second, distances of the references from MPFR. QKVET_CASES
+# sets the cases per correct kernel.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,5 +32,9 @@ tail -n 8 "$out/faults.txt"
 echo "== speed at small shapes, one thread =="
 "$qkvet" check --sizes small --jobs 1 --cases 30000 --json "$out/small.jsonl" |
   tail -n 6
+
+echo "== both references against MPFR =="
+QKVET_MPFR_PROBLEMS=1000 build/release/bin/mpfr_test \
+  --gtest_filter='MpfrTest.Both*' | grep '^MPFR,'
 
 python3 ci/figures.py "$out"

@@ -25,6 +25,11 @@ int reading_of(const Case& value, const qkvet_dialect& dialect) {
   return reading;
 }
 
+Oracle truth_of(const Case& value, Oracle oracle) {
+  const bool f64 = value.o_dtype == Dtype::kF64;
+  return f64 && oracle == plain_forward ? twin_forward : oracle;
+}
+
 OwnedProblem::OwnedProblem(const Case& value, const Inputs& inputs, int reading)
     : mask_(full_mask(value, inputs)),
       bias_(full_bias(value, inputs)),
@@ -49,7 +54,14 @@ OwnedProblem::OwnedProblem(const Case& value, const Inputs& inputs, int reading)
 
 Answer::Answer(const Problem& problem, Oracle oracle, bool with_twin)
     : oracle_(oracle(problem)), facts_(problem, oracle_) {
-  if (with_twin) twin_disagrees_ = twin_disagreement(problem, oracle_);
+  if (!with_twin) return;
+  if (oracle == twin_forward) {
+    twin_disagrees_ =
+        twin_disagreement(problem, plain_forward(problem), oracle_);
+  } else {
+    twin_disagrees_ =
+        twin_disagreement(problem, oracle_, twin_forward(problem));
+  }
 }
 
 const Truth& Answer::truth_for(const KernelInfo& kernel,

@@ -22,6 +22,10 @@ using Reading = Problem (*)(Problem);
 inline constexpr int kReadings = 4;
 int reading_of(const Case& value, const qkvet_dialect& dialect);
 
+// The truth of the case where `oracle` is to be believed: for f64 storage the
+// twin in place of plain_forward, which is no finer than what it would judge.
+Oracle truth_of(const Case& value, Oracle oracle);
+
 // Owns what a Problem points to.
 class OwnedProblem {
  public:
@@ -40,6 +44,8 @@ class OwnedProblem {
 
 class Answer {
  public:
+  // `with_twin`: `oracle` is compared with the twin; the twin itself, if it is
+  // the oracle, with plain_forward.
   Answer(const Problem& problem, Oracle oracle, bool with_twin);
 
   // "" or where oracle and twin differ.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "properties/admit.h"
 #include "properties/answer.h"
@@ -46,12 +47,22 @@ CaseWork::~CaseWork() = default;
 CaseWork::CaseWork(CaseWork&&) noexcept = default;
 
 std::string not_judged_reason(const Case& value) {
-  for (const Dtype dtype : {value.q_dtype, value.kv_dtype, value.o_dtype})
-    if (dtype != Dtype::kF32 && dtype != Dtype::kF16 && dtype != Dtype::kBf16)
+  const Dtype dtypes[] = {value.q_dtype, value.kv_dtype, value.o_dtype};
+  for (const Dtype dtype : dtypes)
+    if (dtype != Dtype::kF64 && dtype != Dtype::kF32 && dtype != Dtype::kF16 &&
+        dtype != Dtype::kBf16)
       return std::string(dtype_name(dtype)) +
-             " storage: no bound has been derived for it; f32, f16 and bf16 "
-             "are judged";
-  return "";
+             " storage: no bound has been derived for it; f64, f32, f16 and "
+             "bf16 are judged";
+  const auto f64 =
+      std::count(std::begin(dtypes), std::end(dtypes), Dtype::kF64);
+  if (f64 == 0) return "";
+  if (f64 < std::ssize(dtypes))
+    return "f64 beside other storage: no bound has been derived for the "
+           "mixture; f64 is judged where q, k, v and o all are f64";
+  if (value.subject() == Subject::kAttention) return "";
+  return "f64 storage is judged in attention calls; no bound has been derived "
+         "for caches and layers in f64";
 }
 
 namespace {
@@ -122,7 +133,7 @@ Answer& CaseWork::answer(Prepared& prepared, const KernelInfo& kernel) {
     const OwnedProblem owned(prepared.value, prepared.inputs, reading);
     slot.emplace(
         reading_ != nullptr ? reading_(owned.problem()) : owned.problem(),
-        oracle_, with_twin_);
+        truth_of(prepared.value, oracle_), with_twin_);
   }
   prepared.oracle_seconds = time_->oracle - before;
   return *slot;

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <optional>
 
 #include "core/case.h"
 #include "properties/compare.h"
@@ -20,18 +21,21 @@ int64_t least(const qkvet_extent_rule& rule) {
   return (low + multiple - 1) / multiple * multiple;
 }
 
-Dtype first_dtype(const KernelInfo& info) {
+// Of those that QKVet can judge.
+std::optional<Dtype> first_dtype(const KernelInfo& info) {
   if (info.capabilities.dtype_count == 0) return Dtype::kF32;
-  for (const Dtype dtype : {Dtype::kF32, Dtype::kBf16, Dtype::kF16})
+  for (const Dtype dtype :
+       {Dtype::kF32, Dtype::kBf16, Dtype::kF16, Dtype::kF64})
     if (same_dtype(info.capabilities.dtypes[0].q, dtype_to_abi(dtype)))
       return dtype;
-  return Dtype::kF64;
+  return std::nullopt;
 }
 
 // A case of the smallest widths that the kernel takes, q = k = 0.
 Case smallest_case(const KernelInfo& info) {
   Case value;
-  value.q_dtype = value.kv_dtype = value.o_dtype = first_dtype(info);
+  value.q_dtype = value.kv_dtype = value.o_dtype =
+      first_dtype(info).value_or(Dtype::kF32);
   value.shape.d = value.shape.dv = least(info.capabilities.d);
   value.q = value.k = {RecipeKind::kZero, 0};
   value.v = {RecipeKind::kOne, 0};
@@ -145,7 +149,7 @@ void probe_empty_row(Executor& executor, int kernel, KernelInfo& info,
 std::vector<Assumption> probe_dialect(Executor& executor, int kernel,
                                       KernelInfo& info) {
   std::vector<Assumption> assumed;
-  if (!info.has_forward || first_dtype(info) == Dtype::kF64) return assumed;
+  if (!info.has_forward || !first_dtype(info)) return assumed;
   if (probe_lse_base(executor, kernel, info, assumed))
     probe_empty_row(executor, kernel, info, assumed);
   return assumed;

@@ -97,7 +97,8 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
 std::vector<Dtype> declared_dtypes(
     const std::vector<KernelUnderTest>& kernels) {
   std::vector<Dtype> dtypes;
-  for (const Dtype dtype : {Dtype::kF32, Dtype::kBf16, Dtype::kF16}) {
+  for (const Dtype dtype :
+       {Dtype::kF32, Dtype::kBf16, Dtype::kF16, Dtype::kF64}) {
     const auto takes = [dtype](const KernelUnderTest& kernel) {
       return takes_dtype(kernel.judged.info, dtype);
     };

@@ -295,7 +295,7 @@ bool loose_in(const JudgedKernel& kernel, const Scope& scope) {
   return std::any_of(scope.dtypes.begin(), scope.dtypes.end(),
                      [&](Dtype dtype) {
                        return takes_dtype(kernel.info, dtype) &&
-                              rounds_p_looser_than_generic(kernel.model, dtype);
+                              looser_for_storage(kernel.model, dtype);
                      });
 }
 

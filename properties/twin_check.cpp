@@ -17,8 +17,9 @@ std::string disagreement(double ratio) {
 }  // namespace
 
 std::string twin_disagreement(const Problem& problem,
-                              const OracleOutput& oracle) {
-  return disagreement(reference_ratio(problem, oracle, twin_forward(problem)));
+                              const OracleOutput& oracle,
+                              const OracleOutput& twin) {
+  return disagreement(reference_ratio(problem, oracle, twin));
 }
 
 std::string twin_disagreement(const LayerProblem& problem) {

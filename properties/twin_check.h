@@ -10,10 +10,11 @@
 
 namespace qkvet {
 
-// "" or one line that says where the oracle is farther from its twin than the
+// "" or one line that says that the oracle is farther from its twin than the
 // bound of double arithmetic allows.
 std::string twin_disagreement(const Problem& problem,
-                              const OracleOutput& oracle);
+                              const OracleOutput& oracle,
+                              const OracleOutput& twin);
 
 // The same for a layer, over all of its stages.
 std::string twin_disagreement(const LayerProblem& problem);

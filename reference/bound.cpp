@@ -242,7 +242,7 @@ double lse_bound_in_base2(double lse, double bound,
   constexpr double kConversion = 2;  // the product, and log2 e itself
   const double conversion =
       (kConversion * model.u + 4 * kOracleU) * (std::fabs(lse) + bound);
-  const double lambda = model.ftz ? kLeastNormal : kLeastSubnormal;
+  const double lambda = model.range.lambda(model.ftz);
   return (bound + conversion) * kLog2E * second_order(model.u) + lambda;
 }
 

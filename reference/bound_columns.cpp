@@ -245,7 +245,9 @@ double output_bound(const RowView& row, const PrecisionModel& model,
   const double o = std::fabs(row.o[t]);
   const double aw = scratch.moved[t];
   const double A = scratch.absolute[t];
-  if (!(row.v_sum[t] * errors.growth <= kLargestSafe)) return kInfinity;
+  if (!(row.v_sum[t] * errors.growth <= model.range.largest_safe)) {
+    return kInfinity;
+  }
   // Weights 1 and small integers: numerator and denominator are exact.
   const bool exact =
       errors.flat && row.v_integer[t] != 0 && row.v_sum[t] * u <= 1;

@@ -55,7 +55,7 @@ bool exact_dot(const RowView& row, const PrecisionModel& model, int64_t j) {
   const int q_grid = row.q_grid;
   const int k_grid = row.k_grid[row.key(j)];
   const int least = std::min({q_grid, k_grid, q_grid + k_grid});
-  const int limit = model.ftz ? kLeastNormalExponent : kLeastSubnormalExponent;
+  const int limit = model.range.lambda_exponent(model.ftz);
   return least >= limit &&
          row.magnitude[j] * model.u <= std::ldexp(1.0, q_grid + k_grid);
 }
@@ -64,13 +64,14 @@ bool exact_dot(const RowView& row, const PrecisionModel& model, int64_t j) {
 double score_floor(const RowView& row, const PrecisionModel& model, int64_t j,
                    double lambda) {
   const double c = row.scale;
+  const double normal = model.range.least_normal();
   const double after_q =
       model.scale_stage == ScaleStage::kOnQ ? std::max(1.0, c) : c;
   const double operations = 2 * static_cast<double>(row.d) + 2;
   const double flushed_scale =
-      model.ftz && c < kLeastNormal ? row.magnitude[j] * c : 0;
+      model.ftz && c < normal ? row.magnitude[j] * c : 0;
   // A subnormal scale loses bits where it is multiplied by log2 e.
-  const double short_scale = c < kLeastNormal ? lambda * row.magnitude[j] : 0;
+  const double short_scale = c < normal ? lambda * row.magnitude[j] : 0;
   const double k_sum = row.k_sum[row.key(j)];
   return lambda * (after_q * (operations + k_sum) + c * row.q_sum + 1) +
          flushed_scale + short_scale;

@@ -75,14 +75,6 @@ int lowest_bit(double x);
 
 // Unit roundoff of the oracle's own arithmetic.
 inline constexpr double kOracleU = 0x1p-53;
-// Least normal and least subnormal f32, and their exponents.
-inline constexpr double kLeastNormal = 0x1p-126;
-inline constexpr double kLeastSubnormal = 0x1p-149;
-inline constexpr int kLeastNormalExponent = -126;
-inline constexpr int kLeastSubnormalExponent = -149;
-// A third of the largest f32: room for log2(e) = 1.44 and for rounding; sums
-// above it may overflow.
-inline constexpr double kLargestSafe = 1e38;
 
 // One row of the facts. Arrays of [n] are by rank, those of [Tk] by key.
 struct RowView {
@@ -172,7 +164,8 @@ struct RowErrors {
   int64_t rescales = 0;   // R
   double lambda = 0;      // absolute error of an operation that underflows
   double log_n = 0;
-  double growth = 1;     // the largest weight: exp(lazy)
+  double largest_argument = 0;  // of exp, before it overflows
+  double growth = 1;            // the largest weight: exp(lazy)
   double epsb = 0;       // eps / (1 - eps)
   double score_max = 0;  // emax
   // The largest score of a key; m, unless a sink lies above it.
@@ -248,7 +241,7 @@ inline bool combines_anyhow(const PrecisionModel& model) {
 double sink_gap(const RowView& row, const RowErrors& errors);
 
 // Whether a bias, a cap or a sink may legitimately overflow.
-bool options_overflow(const RowView& row);
+bool options_overflow(const RowView& row, const FloatRange& range);
 
 // Fills share_exact, score_error, exponent_error, excess and share.
 RowErrors bound_scores(const RowView& row, const PrecisionModel& model,

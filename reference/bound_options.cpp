@@ -13,9 +13,6 @@ namespace {
 // more where the scale is not a stage of its own.
 constexpr double kCapArgument = 2;
 constexpr double kCapArgumentAnyhow = 3;
-// Beyond these, the cap or its reciprocal may be no normal f32.
-constexpr double kLeastCap = 0x1p-120;
-constexpr double kLargestCap = 0x1p120;
 // Roundings where scores and biases are combined in no single known way: c q k
 // in units of its own (log2 e in c), b or a slope's product likewise, and what
 // they are added up to.
@@ -71,29 +68,31 @@ double biased_error(const RowView& row, const PrecisionModel& model, int64_t a,
 
 }  // namespace
 
-bool options_overflow(const RowView& row) {
+bool options_overflow(const RowView& row, const FloatRange& range) {
+  // Beyond, the cap or its reciprocal may be no normal number.
+  const double largest_cap = std::ldexp(1.0, range.cap_exponent);
   if (row.softcap > 0 &&
-      !(row.softcap >= kLeastCap && row.softcap <= kLargestCap)) {
+      !(row.softcap >= 1 / largest_cap && row.softcap <= largest_cap)) {
     return true;
   }
+  const double safe = range.largest_safe;
   if (row.scaled == nullptr && row.sink == nullptr) return false;
-  double largest = -kLargestSafe * 2;
+  double largest = -safe * 2;
   for (int64_t a = 0; a < row.n; ++a) {
     largest = std::max(largest, row.score[a]);
     // Far below the maximum, -infinity is as good as any other score.
-    if (!(row.score[a] <= kLargestSafe)) return true;
-    if (!(at(row.bias, a) <= kLargestSafe)) return true;
-    if (!(at(row.reference, a) <= kLargestSafe)) return true;
+    if (!(row.score[a] <= safe)) return true;
+    if (!(at(row.bias, a) <= safe)) return true;
+    if (!(at(row.reference, a) <= safe)) return true;
     const bool into_cap = row.softcap > 0 && row.softcap_after_bias;
-    if (into_cap && !(at(row.bias, a) >= -kLargestSafe)) return true;
+    if (into_cap && !(at(row.bias, a) >= -safe)) return true;
   }
-  return !(largest >= -kLargestSafe && row.top <= kLargestSafe);
+  return !(largest >= -safe && row.top <= safe);
 }
 
 double sink_gap(const RowView& row, const RowErrors& errors) {
   // exp overflows beyond it, which no kernel may let happen.
-  constexpr double kLargestArgument = 89;
-  return std::min(row.top - errors.keys_top, kLargestArgument);
+  return std::min(row.top - errors.keys_top, errors.largest_argument);
 }
 
 double option_error(const RowView& row, const PrecisionModel& model, int64_t a,

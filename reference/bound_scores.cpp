@@ -17,16 +17,16 @@ constexpr double kSmallExponent = 1.0 / 64;
 constexpr double kMergeReferenceRoundings = 2;
 
 bool overflows(const RowView& row, const PrecisionModel& model) {
-  if (options_overflow(row)) return true;
+  if (options_overflow(row, model.range)) return true;
   double largest = 0;
   for (int64_t j = 0; j < row.n; ++j) {
     largest = std::max(largest, row.magnitude[j]);
     // NaN must not look small.
-    if (!(row.magnitude[j] <= kLargestSafe)) return true;
+    if (!(row.magnitude[j] <= model.range.largest_safe)) return true;
   }
   const bool on_q = model.scale_stage == ScaleStage::kOnQ;
   const double scaled = row.scale * std::max(largest, on_q ? row.q_max : 0.0);
-  return !(scaled * kLog2E <= kLargestSafe);
+  return !(scaled * kLog2E <= model.range.largest_safe);
 }
 
 int64_t rescale_count(const RowView& row, const PrecisionModel& model) {
@@ -298,7 +298,8 @@ RowErrors bound_scores(const RowView& row, const PrecisionModel& model,
                        RowScratch& scratch) {
   const double u = model.u;
   RowErrors errors;
-  errors.lambda = model.ftz ? kLeastNormal : kLeastSubnormal;
+  errors.lambda = model.range.lambda(model.ftz);
+  errors.largest_argument = model.range.largest_argument;
   errors.log_n = std::log(static_cast<double>(row.terms()));
   errors.epsb = model.exp_error / (1 - model.exp_error);
   errors.rescales = rescale_count(row, model);

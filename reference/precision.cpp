@@ -10,7 +10,7 @@
 #include <cstring>
 #include <optional>
 
-#include "core/half.h"
+#include "reference/precision_storage.h"
 
 namespace qkvet {
 namespace {
@@ -44,11 +44,11 @@ constexpr double kLargestLazy = 64;           // e^64 is near the end of f32
 constexpr int kMostLanes = 4096;
 constexpr int kMostSplits = 1 << 20;
 
-// The largest finite values of the half formats.
-constexpr double kLargestF16 = 0x1.ffcp15;
-constexpr double kLargestBf16 = 0x1.fep127;
-
 constexpr uint64_t kKnownKnobs = (QKVET_KNOB_TANH_ERROR << 1) - 1;
+
+// Their values are numbers of no unit.
+constexpr uint64_t kLiteralKnobs =
+    QKVET_KNOB_ACCUMULATOR_U | QKVET_KNOB_EXP_ERROR | QKVET_KNOB_TANH_ERROR;
 
 PrecisionModel cpu_f32_precision() {
   PrecisionModel model;
@@ -70,20 +70,6 @@ PrecisionModel flash_half_precision() {
   model.ref_roundings = 1;
   model.p_as_storage = true;
   return model;
-}
-
-bool is_half(Dtype dtype) {
-  return dtype == Dtype::kF16 || dtype == Dtype::kBf16;
-}
-
-double largest_half(Dtype dtype) {
-  return dtype == Dtype::kF16 ? kLargestF16 : kLargestBf16;
-}
-
-void round_p_to(Dtype dtype, PrecisionModel& model) {
-  model.p_u = unit_roundoff(dtype);
-  model.p_floor = underflow_error(dtype);
-  model.p_largest = largest_half(dtype);
 }
 
 bool in_range(double value, double low, double high) {
@@ -299,6 +285,8 @@ void apply_p(const qkvet_precision& p, PrecisionModel& model) {
   model.p_any_stage = false;
   const Dtype dtype = p_type(p.p_dtype).value_or(Dtype::kF32);
   if (is_half(dtype)) round_p_to(dtype, model);
+  // A rounding only where the arithmetic is finer.
+  model.p_as_f32 = dtype == Dtype::kF32 && !is_zero(p.p_dtype);
   model.p_normalised = p.p_normalised != 0;
   model.sum_of_rounded_p = p.sum_of_rounded_p != 0;
   if (model.p_normalised) model.norm_first = true;
@@ -311,22 +299,6 @@ PrecisionModel preset_precision(int32_t preset) {
 }
 
 }  // namespace
-
-PrecisionModel for_storage(PrecisionModel model, Dtype kv, Dtype o) {
-  if (model.p_as_storage && is_half(kv)) round_p_to(kv, model);
-  if (is_half(o)) {
-    model.output_u = unit_roundoff(o);
-    model.output_floor = underflow_error(o);
-    model.output_largest = largest_half(o);
-  }
-  return model;
-}
-
-bool rounds_p_looser_than_generic(const PrecisionModel& model, Dtype kv) {
-  const PrecisionModel own = for_storage(model, kv, kv);
-  const PrecisionModel generic = for_storage(generic_precision(), kv, kv);
-  return own.p_u > generic.p_u || own.p_floor > generic.p_floor;
-}
 
 PrecisionModel generic_precision() {
   PrecisionModel model;
@@ -375,6 +347,7 @@ ResolvedPrecision resolve_precision(const qkvet_precision& declared) {
   apply_sums(p, resolved.model);
   apply_softmax(p, resolved.model);
   apply_p(p, resolved.model);
+  resolved.model.literal = p.declared & kLiteralKnobs;
   resolved.looser_than_generic = looser;
   return resolved;
 }

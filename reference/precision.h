@@ -4,6 +4,7 @@
 #ifndef QKVET_REFERENCE_PRECISION_H_
 #define QKVET_REFERENCE_PRECISION_H_
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -16,6 +17,26 @@ namespace qkvet {
 enum class SumOrder : uint8_t { kAny, kLanes, kPairwise };
 enum class ScaleStage : uint8_t { kAfterDot, kOnQ, kFolded };
 enum class Merge : uint8_t { kNone, kMlo, kLse };
+
+// The format of a kernel's numbers, as far as underflow and overflow go; f32
+// unless for_storage() says otherwise.
+struct FloatRange {
+  int normal = -126;       // exponent of the least normal number
+  int underflow = -149;    // of what an operation that underflows may be off by
+  int cap_exponent = 120;  // softcaps beyond 2^this or 2^-this are not judged
+  // A third of the largest f32: room for log2(e) = 1.44 and for rounding; sums
+  // above it may overflow.
+  double largest_safe = 1e38;
+  double largest_argument = 89;  // exp overflows beyond it
+
+  int lambda_exponent(bool ftz) const { return ftz ? normal : underflow; }
+  double lambda(bool ftz) const {
+    return std::ldexp(1.0, lambda_exponent(ftz));
+  }
+  double least_normal() const { return std::ldexp(1.0, normal); }
+
+  friend bool operator==(const FloatRange&, const FloatRange&) = default;
+};
 
 struct PrecisionModel {
   double u = 0x1p-24;  // unit roundoff of the accumulators
@@ -52,6 +73,12 @@ struct PrecisionModel {
   bool sum_of_rounded_p = false;  // the denominator adds rounded P
   bool p_any_stage = false;       // either of them, or neither: not known
   bool p_as_storage = false;      // rounded to what v is stored as, if half
+  bool p_as_f32 = false;          // f32 by declaration: a rounding for f64
+
+  FloatRange range;
+  // The values of these knobs are as declared, whatever the storage; those of
+  // a preset are in units of the storage's arithmetic.
+  uint64_t literal = 0;  // QKVET_KNOB_*
 
   // Stored results: unit roundoff and floor of returned weights, for laws that
   // add them up; the largest finite output.
@@ -65,12 +92,13 @@ struct PrecisionModel {
 
 // The model for a case whose k and v are stored as `kv` and whose outputs are
 // stored as `o`: what the declaration leaves to the storage is filled in.
-// Nothing changes where neither is f16 or bf16.
+// Nothing changes where both are f32. Both f64: README.md, "f64".
 PrecisionModel for_storage(PrecisionModel model, Dtype kv, Dtype o);
 
-// Whether P is rounded more coarsely than an undeclared kernel may round it
-// where k and v are stored as `kv`. resolve_precision cannot know the storage.
-bool rounds_p_looser_than_generic(const PrecisionModel& model, Dtype kv);
+// Whether what depends on the storage is looser than an undeclared kernel's
+// where all tensors are stored as `dtype`: the rounding of P, and for f64 all
+// values that are declared in numbers. resolve_precision cannot know it.
+bool looser_for_storage(const PrecisionModel& model, Dtype dtype);
 
 // The generic preset: what an undeclared kernel is held to.
 PrecisionModel generic_precision();

@@ -197,7 +197,7 @@ TEST(PrecisionTest, CoarserPThanTheStorageIsLooserThanGeneric) {
   qkvet_precision p = declare(QKVET_PRECISION_CPU_F32, QKVET_KNOB_P_DTYPE);
   const auto looser = [&p](Dtype p_dtype, Dtype kv) {
     p.p_dtype = dtype_to_abi(p_dtype);
-    return rounds_p_looser_than_generic(resolve_precision(p).model, kv);
+    return looser_for_storage(resolve_precision(p).model, kv);
   };
   EXPECT_FALSE(looser(Dtype::kBf16, Dtype::kBf16));
   EXPECT_FALSE(looser(Dtype::kF16, Dtype::kF16));
@@ -207,8 +207,8 @@ TEST(PrecisionTest, CoarserPThanTheStorageIsLooserThanGeneric) {
   EXPECT_TRUE(looser(Dtype::kF16, Dtype::kF32));
   const auto flash = resolve_precision(declare(QKVET_PRECISION_FLASH_HALF));
   for (Dtype kv : {Dtype::kF32, Dtype::kF16, Dtype::kBf16}) {
-    EXPECT_FALSE(rounds_p_looser_than_generic(flash.model, kv));
-    EXPECT_FALSE(rounds_p_looser_than_generic(generic_precision(), kv));
+    EXPECT_FALSE(looser_for_storage(flash.model, kv));
+    EXPECT_FALSE(looser_for_storage(generic_precision(), kv));
   }
 }
 

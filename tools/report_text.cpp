@@ -216,7 +216,15 @@ std::string not_judged_text(const ReportInput& input) {
     cache |= has_subject(kernel.kernel.judged.info, Subject::kCache);
     layer |= has_subject(kernel.kernel.judged.info, Subject::kLayer);
   }
-  std::string out = "f64; RoPE, dropout, pages, backward";
+  // Of attention; for caches and layers no bound has been derived.
+  const bool f64 =
+      std::any_of(input.result.kernels.begin(), input.result.kernels.end(),
+                  [](const KernelResult& kernel) {
+                    const KernelInfo& info = kernel.kernel.judged.info;
+                    return info.has_forward && takes_dtype(info, Dtype::kF64);
+                  });
+  std::string out = f64 ? "" : "f64 (not declared); ";
+  out += "RoPE, dropout, pages, backward";
   const std::string options = undeclared_options(input);
   if (!options.empty()) out += "; " + options + " (not declared)";
   if (!cache) out += "; caches (not declared)";
