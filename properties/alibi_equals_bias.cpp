@@ -38,7 +38,7 @@ void slopes_as_bias(const Case& value, int64_t, Inputs& inputs) {
 }
 
 Case fit(Case value) {
-  if (!value.slopes) value.slopes = make_recipe(RecipeKind::kNormal);
+  if (!value.slopes) value.slopes = make_recipe(RecipeKind::kOne);
   return without_set_values(std::move(value), TensorName::kSlopes);
 }
 

@@ -20,7 +20,7 @@ Case fit(Case value) {
   value.q = make_recipe(RecipeKind::kZero);
   value = without_set_values(std::move(value), TensorName::kQ);
   if (!value.score_bias && !value.slopes)
-    value.score_bias = make_recipe(RecipeKind::kNormal);
+    value.score_bias = make_recipe(RecipeKind::kLattice);
   return value;
 }
 

@@ -16,7 +16,7 @@ Case fit(Case value) {
   else if (value.score_bias)
     value.score_bias_own = kOwnPairs;
   else
-    value.mask = {MaskKind::kRandomN, 50, kOwnPairs};
+    value.mask = {MaskKind::kButN, 0, kOwnPairs};
   return value;
 }
 

@@ -4,11 +4,6 @@
 namespace qkvet {
 namespace {
 
-Case fit(Case value) {
-  if (value.causal == Causal::kNone) value.causal = Causal::kBottomRight;
-  return value;
-}
-
 Plan plan(const Case& value, const KernelInfo& kernel) {
   // A window counts from the causal diagonal, so that it goes with the rule.
   Case variant = with_own_mask(value);
@@ -45,7 +40,7 @@ extern constinit const Law causal_equals_mask{
     Aim{.causal = true,
         .admits = kAdmitPairs | kAdmitBias | kAdmitSoftcap | kAdmitSink |
                   kAdmitMemory},
-    fit,
+    with_masked_key,
     plan,
     judge};
 

@@ -108,8 +108,10 @@ std::optional<std::vector<bool>> decode_with(
     const double code = outputs[call][static_cast<size_t>(row * s.dv + c)] *
                         static_cast<double>(keys);
     const double whole = std::nearbyint(code);
+    // Half of the last bit for the largest code, less for smaller ones.
+    const double error = std::ldexp(whole, static_cast<int>(-1 - bits));
     if (!(whole >= 0 && whole < std::ldexp(1.0, static_cast<int>(bits)) &&
-          std::fabs(code - whole) < 0.375))
+          std::fabs(code - whole) <= error))
       return std::nullopt;
     const bool is_set = (static_cast<int64_t>(whole) >> j % bits & 1) != 0;
     seen[static_cast<size_t>(j)] = is_set;
@@ -157,7 +159,7 @@ std::string looks_like(const JudgeInput& input) {
     std::string looks = row_looks(input, outputs, row);
     if (!looks.empty()) return looks;
   }
-  return "";
+  return "the right keys are seen, but do not count alike";
 }
 
 Judgement judge(const JudgeInput& input) {

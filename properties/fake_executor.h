@@ -66,15 +66,16 @@ class FakeExecutor : public Executor {
         QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK | QKVET_OPTION_ALIBI |
         QKVET_OPTION_LENGTHS | QKVET_OPTION_PACKED | QKVET_OPTION_EMPTY_EXTENTS;
     info.capabilities.layouts = QKVET_LAYOUT_ANY_STRIDES;
-    // What the oracle gives.
-    info.dialect.empty_row = QKVET_EMPTY_ROW_NAN;
-    info.dialect.empty_row_lse = QKVET_EMPTY_LSE_MINUS_INF;
-    info.dialect.masked_nonfinite = QKVET_MASKED_IGNORED;
     return info;
   }
   static KernelUnderTest under_test() {
     KernelUnderTest kernel;
     kernel.judged = {info(), generic_precision(), false};
+    // What the oracle gives.
+    qkvet_dialect& dialect = kernel.judged.info.dialect;
+    dialect.empty_row = QKVET_EMPTY_ROW_NAN;
+    dialect.empty_row_lse = QKVET_EMPTY_LSE_MINUS_INF;
+    dialect.masked_nonfinite = QKVET_MASKED_IGNORED;
     return kernel;
   }
 

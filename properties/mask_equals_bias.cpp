@@ -34,7 +34,7 @@ Case fit(Case value) {
   value = without_set_values(std::move(value), TensorName::kQ);
   value = without_set_values(std::move(value), TensorName::kK);
   if (value.mask.kind == MaskKind::kNone)
-    value.mask = {MaskKind::kRandomN, 50, kOwnAll};
+    value.mask = {MaskKind::kButN, 0, kOwnAll};
   return value;
 }
 

@@ -30,7 +30,7 @@ Case fit(Case value) {
       value.window && std::max(value.window->left, value.window->right) >= 0;
   const bool hides = limits || value.mask.kind != MaskKind::kNone ||
                      value.causal == Causal::kTopLeft;
-  if (!hides) value.mask = {MaskKind::kRandomN, 50, kOwnAll};
+  if (!hides) value.mask = {MaskKind::kButN, 0, kOwnAll};
   return value;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What lies beyond the lengths is NaN in every case; here one call has other
 // numbers there.
+#include <algorithm>
 #include <cmath>
 
 #include "properties/option_forms.h"
@@ -38,16 +39,19 @@ bool has_rows_beyond(const Case& value) {
   return false;
 }
 
-// The tensors grow by one key if the lengths leave nothing.
+// If the lengths leave nothing, the last key is left out, or the last query.
 Case fit(Case value) {
-  if (value.cu_q.empty() && value.q_len.empty() && value.kv_len.empty() &&
-      static_cast<size_t>(value.shape.B) <= kMaxMembers)
-    value.kv_len.assign(static_cast<size_t>(value.shape.B), value.shape.Tk);
+  Shape& s = value.shape;
   if (has_rows_beyond(value)) return value;
-  if (value.kv_len.empty() && value.cu_k.empty())
-    ++value.shape.Tq;
-  else
-    ++value.shape.Tk;
+  if (!value.q_len.empty() && value.kv_len.empty()) {
+    s.Tq = std::max<int64_t>(s.Tq, 2);
+    for (int64_t& length : value.q_len) length = std::min(length, s.Tq - 1);
+    return value;
+  }
+  s.Tk = std::max<int64_t>(s.Tk, 2);
+  if (value.cu_k.empty() && static_cast<size_t>(s.B) <= kMaxMembers)
+    value.kv_len.assign(static_cast<size_t>(s.B), s.Tk - 1);
+  for (int64_t& start : value.cu_k) start = std::min(start, s.Tk - 1);
   return value;
 }
 

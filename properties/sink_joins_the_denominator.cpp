@@ -20,7 +20,7 @@ Case fit(Case value) {
   value.v = make_recipe(RecipeKind::kOne);
   value = without_set_values(std::move(value), TensorName::kQ);
   value = without_set_values(std::move(value), TensorName::kV);
-  if (!value.sink) value.sink = make_recipe(RecipeKind::kNormal);
+  if (!value.sink) value.sink = make_recipe(RecipeKind::kOne);
   return value;
 }
 

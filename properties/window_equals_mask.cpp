@@ -7,7 +7,7 @@ namespace qkvet {
 namespace {
 
 Case fit(Case value) {
-  if (!value.window) value.window = Window{1, 0};
+  if (!value.window) value.window = Window{-1, 0};
   return value;
 }
 
