@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // For tests: kernels that are functions. By default the oracle itself, rounded
-// to f32, which every law must pass; a test spoils its answer to see a law
+// to f32 (in f64 storage: as it is), which every law must pass; a test spoils its answer to see a law
 // fail.
 #ifndef QKVET_PROPERTIES_FAKE_EXECUTOR_H_
 #define QKVET_PROPERTIES_FAKE_EXECUTOR_H_
@@ -72,9 +72,22 @@ class FakeExecutor : public Executor {
  private:
   CallOutcome one(KernelCall call) {
     const Shape& s = call.shape;
-    const auto q = floats_as_doubles(call.q, s.q_elements());
-    const auto k = floats_as_doubles(call.k, s.k_elements());
-    const auto v = floats_as_doubles(call.v, s.v_elements());
+    const bool f64 = call.q_dtype == Dtype::kF64;
+    const auto read = [f64](const std::byte* data, int64_t count) {
+      if (!f64) return floats_as_doubles(data, count);
+      std::vector<double> values(static_cast<size_t>(count));
+      std::memcpy(values.data(), data, values.size() * sizeof(double));
+      return values;
+    };
+    const auto stored = [f64](const std::vector<double>& values) {
+      if (!f64) return doubles_as_floats(values);
+      const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
+      return std::vector<std::byte>(bytes,
+                                    bytes + values.size() * sizeof(double));
+    };
+    const auto q = read(call.q, s.q_elements());
+    const auto k = read(call.k, s.k_elements());
+    const auto v = read(call.v, s.v_elements());
     Problem problem =
         make_problem(s, call.causal, call.scale, q.data(), k.data(), v.data());
     const FakeOptions options(call, problem);
@@ -83,9 +96,9 @@ class FakeExecutor : public Executor {
     CallOutcome outcome;
     if (answer_) answer_(call, oracle, outcome);
     if (outcome.status != CallStatus::kDone) return outcome;
-    outcome.o = doubles_as_floats(oracle.o);
-    if (call.want_lse) outcome.lse = doubles_as_floats(oracle.lse);
-    if (call.want_weights) outcome.weights = doubles_as_floats(oracle.weights);
+    outcome.o = stored(oracle.o);
+    if (call.want_lse) outcome.lse = stored(oracle.lse);
+    if (call.want_weights) outcome.weights = stored(oracle.weights);
     return outcome;
   }
 

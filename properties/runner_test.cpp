@@ -132,7 +132,9 @@ TEST(Runner, F32ArithmeticInF64StorageIsMistrusted) {
   const qkvet_dtype f64 = dtype_to_abi(Dtype::kF64);
   can.dtypes[0] = {f64, f64, f64};
   can.dtype_count = 1;
+  can.options = QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE;
   RunOptions options = options_for({"agrees_with_oracle"}, 64);
+  keep_scope_to({kernel}, options.scope);
   options.scope.dtypes = declared_dtypes({kernel});
   ASSERT_EQ(options.scope.dtypes, std::vector<Dtype>{Dtype::kF64});
   EXPECT_EQ(run_fake(options, {}, {}, kernel).kernels[0].cells[0].verdict,
