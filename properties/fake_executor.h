@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // For tests: kernels that are functions. By default the oracle itself, rounded
-// to f32 (in f64 storage: as it is), which every law must pass; a test spoils its answer to see a law
-// fail.
+// to f32 (in f64 storage: as it is), which every law must pass; a test spoils
+// its answer to see a law fail.
 #ifndef QKVET_PROPERTIES_FAKE_EXECUTOR_H_
 #define QKVET_PROPERTIES_FAKE_EXECUTOR_H_
 
