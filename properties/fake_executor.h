@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // For tests: kernels that are functions. By default the oracle itself, rounded
-// to f32, which every law must pass; a test spoils its answer to see a law
-// fail.
+// to f32 (in f64 storage: as it is), which every law must pass; a test spoils
+// its answer to see a law fail.
 #ifndef QKVET_PROPERTIES_FAKE_EXECUTOR_H_
 #define QKVET_PROPERTIES_FAKE_EXECUTOR_H_
 
@@ -27,10 +27,14 @@ inline std::vector<std::byte> doubles_as_floats(
   return out;
 }
 
-// In f32, f16 or bf16.
+// In f64, f32, f16 or bf16.
 inline std::vector<std::byte> doubles_as(Dtype dtype,
                                          const std::vector<double>& values) {
   if (dtype == Dtype::kF32) return doubles_as_floats(values);
+  if (dtype == Dtype::kF64) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
+    return {bytes, bytes + values.size() * sizeof(double)};
+  }
   std::vector<std::byte> out(values.size() * sizeof(uint16_t));
   for (size_t i = 0; i < values.size(); ++i) {
     const uint16_t bits = dtype == Dtype::kF16 ? f16_from_double(values[i])
@@ -103,7 +107,8 @@ class FakeExecutor : public Executor {
     if (answer_) answer_(call, oracle, outcome);
     if (outcome.status != CallStatus::kDone) return outcome;
     outcome.o = doubles_as(call.o_dtype, oracle.o);
-    if (call.want_lse) outcome.lse = doubles_as_floats(oracle.lse);
+    if (call.want_lse)
+      outcome.lse = doubles_as(lse_dtype(call.o_dtype), oracle.lse);
     if (call.want_weights)
       outcome.weights = doubles_as(call.o_dtype, oracle.weights);
     return outcome;

@@ -125,6 +125,40 @@ TEST(Runner, ADeclarationLooserThanGenericIsMistrusted) {
   EXPECT_EQ(result.kernels[0].cells[0].verdict, Verdict::kMistrusted);
 }
 
+// f32 inside of f64 storage is no looser than generic, but for f64.
+TEST(Runner, F32ArithmeticInF64StorageIsMistrusted) {
+  KernelUnderTest kernel = FakeExecutor::under_test();
+  qkvet_capabilities& can = kernel.judged.info.capabilities;
+  const qkvet_dtype f64 = dtype_to_abi(Dtype::kF64);
+  can.dtypes[0] = {f64, f64, f64};
+  can.dtype_count = 1;
+  can.options = QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE;
+  RunOptions options = options_for({"agrees_with_oracle"}, 64);
+  keep_scope_to({kernel}, options.scope);
+  options.scope.dtypes = declared_dtypes({kernel});
+  ASSERT_EQ(options.scope.dtypes, std::vector<Dtype>{Dtype::kF64});
+  EXPECT_EQ(run_fake(options, {}, {}, kernel).kernels[0].cells[0].verdict,
+            Verdict::kPassed);
+  kernel.judged.model.u = 0x1p-24;
+  kernel.judged.model.literal = QKVET_KNOB_ACCUMULATOR_U;
+  EXPECT_EQ(run_fake(options, {}, {}, kernel).kernels[0].cells[0].verdict,
+            Verdict::kMistrusted);
+}
+
+TEST(Runner, F64IsJudgedAloneAndInAttentionOnly) {
+  const auto reason = [](const char* text) {
+    return not_judged_reason(*parse_case(text).value);
+  };
+  EXPECT_EQ(reason("f64,B1,H1,Tq1,Tk2,d1"), "");
+  Case mixed = *parse_case("f64,B1,H1,Tq1,Tk2,d1").value;
+  mixed.o_dtype = Dtype::kF32;
+  EXPECT_NE(not_judged_reason(mixed).find("f64 beside other"),
+            std::string::npos);
+  Case layer = *parse_case("f64,B1,H1,Tq1,Tk1,d1").value;
+  layer.shape.D = 1;
+  EXPECT_NE(not_judged_reason(layer).find("layers in f64"), std::string::npos);
+}
+
 // A bound so wide that nothing could fail is no verdict.
 TEST(Runner, AVacuousRunIsMistrusted) {
   KernelUnderTest kernel = FakeExecutor::under_test();

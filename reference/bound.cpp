@@ -51,7 +51,7 @@ double lse_bound(const RowView& row, const PrecisionModel& model,
     const double r_sum = apart ? errors.r_sum / errors.keys_part : errors.r_sum;
     bound -= std::log1p(-std::min(1.0, r_sum));
   }
-  return bound * second_order(u) + errors.lambda;
+  return bound * second_order(u) * errors.evaluation + errors.lambda;
 }
 
 // Returned weights may be rounded P or not. Where the denominator adds rounded
@@ -98,8 +98,8 @@ void weight_bounds(const RowView& row, const PrecisionModel& model,
     b += model.norm_roundings * u * (p + b);
     b += errors.merge * (p + b);
     b += model.output_u * (p + b);
-    out = b * second_order(u) + (n + 8) * kOracleU * p + errors.lambda +
-          model.output_floor;
+    out = b * second_order(u) * errors.evaluation + (n + 8) * kOracleU * p +
+          errors.lambda + model.output_floor;
   }
 }
 
@@ -131,7 +131,7 @@ double row_sum_bound(const RowView& row, const PrecisionModel& model,
   bound +=
       rounded_times(model) * errors.r_sum / (1 - errors.r_sum) * (1 + bound);
   bound += (model.norm_roundings * model.u + model.output_u) * (1 + bound);
-  return bound * second_order(model.u) +
+  return bound * second_order(model.u) * errors.evaluation +
          static_cast<double>(row.n) *
              (kOracleU + errors.lambda + model.output_floor);
 }

@@ -256,7 +256,7 @@ double output_bound(const RowView& row, const PrecisionModel& model,
   double bound = aw + (e + errors.eta * (o + aw) + pr) * terms.eta_growth;
   bound += model.norm_roundings * u * (terms.per_term ? A : o + bound);
   bound += errors.merge * (o + bound);
-  bound = bound * second_order(u) + terms.oracle * A;
+  bound = bound * second_order(u) * errors.evaluation + terms.oracle * A;
   return o + bound < model.output_largest ? bound : kInfinity;
 }
 

@@ -166,8 +166,9 @@ struct RowErrors {
   double log_n = 0;
   double largest_argument = 0;  // of exp, before it overflows
   double growth = 1;            // the largest weight: exp(lazy)
-  double epsb = 0;       // eps / (1 - eps)
-  double score_max = 0;  // emax
+  double evaluation = 1;        // times which a bound is at most itself
+  double epsb = 0;              // eps / (1 - eps)
+  double score_max = 0;         // emax
   // The largest score of a key; m, unless a sink lies above it.
   double keys_top = -std::numeric_limits<double>::infinity();
   double exponent_max = 0;  // largest E_j, single keys included

@@ -303,6 +303,8 @@ RowErrors bound_scores(const RowView& row, const PrecisionModel& model,
   errors.log_n = std::log(static_cast<double>(row.terms()));
   errors.epsb = model.exp_error / (1 - model.exp_error);
   errors.rescales = rescale_count(row, model);
+  errors.evaluation += model.range.evaluation_u *
+                       (4 * static_cast<double>(row.terms() + row.d) + 64);
   if (model.lazy > 0) errors.growth = std::exp(model.lazy);
   const auto roundings =
       static_cast<double>(std::max(row.d, row.terms() + errors.rescales));

@@ -28,6 +28,9 @@ struct FloatRange {
   // above it may overflow.
   double largest_safe = 1e38;
   double largest_argument = 89;  // exp overflows beyond it
+  // Unit roundoff of the bound's own evaluation where it counts: it is double,
+  // and vanishes in the second order of f32.
+  double evaluation_u = 0;
 
   int lambda_exponent(bool ftz) const { return ftz ? normal : underflow; }
   double lambda(bool ftz) const {

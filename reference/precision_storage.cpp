@@ -53,6 +53,7 @@ void scale_to_f64(PrecisionModel& model) {
   model.range.cap_exponent = kLargestF64;
   model.range.largest_safe = std::ldexp(1.0, kLargestF64);
   model.range.largest_argument = kLargestArgumentF64;
+  model.range.evaluation_u = 0x1p-53;
   // Weights of the twin may be subnormal, too.
   model.exp_floor = std::max(model.exp_floor, model.range.lambda(false));
   if (!model.p_as_f32) return;

@@ -212,6 +212,55 @@ TEST(PrecisionTest, CoarserPThanTheStorageIsLooserThanGeneric) {
   }
 }
 
+TEST(PrecisionTest, PresetsInF64AreInUnitsOfF64) {
+  const PrecisionModel generic =
+      for_storage(generic_precision(), Dtype::kF64, Dtype::kF64);
+  EXPECT_EQ(generic.u, 0x1p-53);
+  EXPECT_EQ(generic.exp_error, 0x1p-50);
+  EXPECT_EQ(generic.tanh_error, 0x1p-50);
+  EXPECT_EQ(generic.output_u, 0x1p-53);
+  EXPECT_EQ(generic.p_u, 0);
+  EXPECT_EQ(generic.range.lambda(true), 0x1p-1022);
+  const PrecisionModel cpu =
+      for_storage(resolve_precision(declare(QKVET_PRECISION_CPU_F32)).model,
+                  Dtype::kF64, Dtype::kF64);
+  EXPECT_EQ(cpu.exp_error, 0x1p-52);
+  EXPECT_EQ(cpu.tanh_error, 0x1p-51);
+  const PrecisionModel f32 = generic_precision();
+  EXPECT_EQ(for_storage(f32, Dtype::kF32, Dtype::kF32), f32);
+}
+
+TEST(PrecisionTest, NumbersThatAreDeclaredHoldForF64AsWell) {
+  qkvet_precision p = declare(QKVET_PRECISION_CPU_F32,
+                              QKVET_KNOB_ACCUMULATOR_U | QKVET_KNOB_EXP_ERROR);
+  p.accumulator_u = 0x1p-53;
+  p.exp_error = 0x1p-52;
+  const auto in_f64 = [&p] {
+    const ResolvedPrecision resolved = resolve_precision(p);
+    EXPECT_EQ(resolved.error, "");
+    EXPECT_FALSE(resolved.looser_than_generic);
+    return resolved.model;
+  };
+  EXPECT_EQ(for_storage(in_f64(), Dtype::kF64, Dtype::kF64).u, 0x1p-53);
+  EXPECT_FALSE(looser_for_storage(in_f64(), Dtype::kF64));
+  p.accumulator_u = 0x1p-24;  // f32 inside of f64 storage
+  EXPECT_EQ(for_storage(in_f64(), Dtype::kF64, Dtype::kF64).u, 0x1p-24);
+  EXPECT_TRUE(looser_for_storage(in_f64(), Dtype::kF64));
+  EXPECT_FALSE(looser_for_storage(in_f64(), Dtype::kF32));
+  p.accumulator_u = 0x1p-53;
+  p.exp_error = 0x1p-24;
+  EXPECT_TRUE(looser_for_storage(in_f64(), Dtype::kF64));
+  p.exp_error = 0x1p-52;
+  p.exp_floor = 0x1p-125;
+  EXPECT_TRUE(looser_for_storage(in_f64(), Dtype::kF64));
+  p = declare(QKVET_PRECISION_CPU_F32, QKVET_KNOB_P_DTYPE);
+  EXPECT_FALSE(looser_for_storage(in_f64(), Dtype::kF64));
+  p.p_dtype = dtype_to_abi(Dtype::kF32);
+  EXPECT_EQ(for_storage(in_f64(), Dtype::kF64, Dtype::kF64).p_u, 0x1p-24);
+  EXPECT_EQ(for_storage(in_f64(), Dtype::kF32, Dtype::kF32).p_u, 0);
+  EXPECT_TRUE(looser_for_storage(in_f64(), Dtype::kF64));
+}
+
 TEST(PrecisionTest, NonsenseIsRefused) {
   const auto refused = [](uint64_t knob, auto set) {
     qkvet_precision p = declare(QKVET_PRECISION_CPU_F32, knob);

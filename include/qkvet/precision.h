@@ -34,8 +34,8 @@ typedef struct qkvet_dtype {
  * element is derived. A preset, and knobs that replace single values of it:
  * a knob counts only if its bit is set in `declared`. Nothing declared means
  * the generic preset: any order, any tile of 16 keys or more, exp to 8 units
- * of 2^-24, up to 8 parts merged, results flushed to zero. A declaration that
- * is looser than generic makes the run Mistrusted. */
+ * of 2^-24 (2^-53 for f64 storage), up to 8 parts merged, results flushed to
+ * zero. A declaration that is looser than generic makes the run Mistrusted. */
 enum {
   QKVET_PRECISION_GENERIC = 0,
   QKVET_PRECISION_CPU_F32 = 1,    /* f32, FMA or not, exp within 1.01 * 2^-24 */
@@ -88,7 +88,9 @@ typedef struct qkvet_precision {
   int32_t reserved;  /* 0 */
   uint64_t declared; /* QKVET_KNOB_* */
 
-  double accumulator_u; /* unit roundoff of the accumulators; f32: 2^-24 */
+  double accumulator_u; /* unit roundoff of the accumulators; f32: 2^-24. Like
+                           exp_error and tanh_error a number, whatever the
+                           storage; undeclared it is 2^-53 for f64 storage */
   int32_t dot_sum;      /* QKVET_SUM_* of q.k */
   int32_t dot_lanes;    /* with QKVET_SUM_LANES; 1: sequential */
   int32_t value_sum;    /* QKVET_SUM_* over keys, of P v and of the
