@@ -179,6 +179,7 @@ void add_plainer_data(const Case& value,
 
 void add_simpler_attention(const Case& value, Collector& out) {
   add_smaller_extents(value, out);
+  add_simpler_lengths(value, out);
   add_simpler_options(value, out);
   add_simpler_pairs(value, out);
   add_simpler_mask(value, out);

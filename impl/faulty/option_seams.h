@@ -15,9 +15,9 @@
 //   tilted       ALiBi                              -> scores
 //   sink         the score of the sink              -> denominator
 //   first_max    where the maximum begins           -> weights
-//   first_sum    where the denominator begins       -> denominator
 //   weight       the weight of a key                -> denominator, values
 //   denominator  what the sums are divided by       -> values, lse
+//   first_value  where a sum of values begins       -> values
 //   value        how an element of V is read        -> values
 //   adds_hidden  whether hidden keys reach a sum    -> values
 //   lse          what is returned of the sums       -> lse
@@ -89,7 +89,6 @@ struct OptionSeams {
   }
   // `carried` is the maximum of the row before, in the order of the walk.
   static float first_max(float sink, float /*carried*/) { return sink; }
-  static float first_sum(float of_sink) { return of_sink; }
   static float weight(const ForwardCall&, int64_t /*j*/, float weight) {
     return weight;
   }
@@ -97,6 +96,7 @@ struct OptionSeams {
   static float denominator(float sum, float /*max*/, int64_t /*seen*/) {
     return sum;
   }
+  static float first_value() { return 0; }
   static float value(float v) { return v; }
   static bool adds_hidden() { return false; }
   static float lse(float max, float sum, float /*sink*/) {
@@ -143,7 +143,7 @@ struct OptionsKernel {
   static float column(const ForwardCall& call, RowAt at, int64_t c,
                       const float* weights, float denominator) {
     const RowAt kv = Seams::kv_head(call, at);
-    float acc = 0;
+    float acc = Seams::first_value();
     for (int64_t j = 0; j < call.keys; ++j) {
       if (Seams::adds_hidden() || sees(call, at, j)) {
         acc += weights[j] *
@@ -177,7 +177,7 @@ struct OptionsKernel {
     if (seen > 0) {
       const float max = memory->max;
       const float sink = Seams::sink(call, at.h);
-      sum = Seams::first_sum(std::exp(sink - max));
+      sum = std::exp(sink - max);
       for (int64_t j = 0; j < call.keys; ++j) {
         if (sees(call, at, j)) {
           float* const weight = memory->weights + j;

@@ -7,35 +7,33 @@ namespace qkvet::impl {
 namespace {
 
 struct ScratchKeptBetweenCalls : OptionSeams {
-  static float first_sum(float of_sink) { return of_sink + last(); }
-  static float weight(const ForwardCall&, int64_t, float weight) {
-    last() = weight;
-    return weight;
+  static float first_value() { return last(); }
+  static float value(float v) {
+    last() = v;
+    return v;
   }
 
  private:
   static float& last() {
-    thread_local float weight = 0;
-    return weight;
+    thread_local float value = 0;
+    return value;
   }
 };
 
-constexpr const char* kKilledBy[] = {"same_call_same_bits",
-                                     "lse_counts_equal_keys",
-                                     "agrees_with_oracle", nullptr};
+constexpr const char* kKilledBy[] = {"same_call_same_bits", nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),
     .mechanism =
-        "the denominator begins with the last exponential of the row before, "
-        "which may be one of an earlier call",
+        "a sum of values begins with the last value of the sum before, which "
+        "may be one of an earlier call",
     .symptom =
-        "outputs too small, and other ones when something else was called in "
-        "between",
-    .cause = "scratch memory kept between rows and calls, and not cleared",
-    .fix = "clear what a sum is collected in, row by row",
+        "small errors everywhere, and other ones when something else was "
+        "called in between",
+    .cause = "scratch memory kept between sums and calls, and not cleared",
+    .fix = "clear what a sum is collected in before it begins",
     .source = "textbook",
-    .trigger = "any row but the very first of a process",
+    .trigger = "any element but the very first of a process",
     .killed_by = kKilledBy,
 };
 
