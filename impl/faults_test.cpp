@@ -8,9 +8,11 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
+#include "impl/declare.h"
 #include "impl/family_fixture.h"
 
 namespace qkvet::impl {
@@ -31,6 +33,34 @@ std::vector<const qkvet_kernel*> f32_faults() {
   return kernels_that(/*faulty=*/true, [](const qkvet_kernel& kernel) {
     return kernel.forward != nullptr && takes(&kernel, Storage::kF32);
   });
+}
+
+// Those that need an option: without it they are right.
+bool needs_option(const qkvet_kernel* kernel) {
+  return (kernel->capabilities->options & ~kCommonOptions) != 0;
+}
+
+bool is_one_of(const qkvet_kernel* kernel,
+               std::initializer_list<const char*> names) {
+  return std::any_of(names.begin(), names.end(), [&](const char* name) {
+    return kernel->name == std::string("faulty/") + name;
+  });
+}
+
+// Those that trigger() leaves alone: they lie in another member, a row in
+// front, another call, more threads, larger values. The laws that they name
+// find them.
+bool needs_other_problem(const qkvet_kernel* kernel) {
+  return is_one_of(kernel,
+                   {"keys_of_first_member", "maximum_carried_over",
+                    "scratch_kept_between_calls", "tail_row_not_written",
+                    "threads_drop_last_keys", "values_saturate"});
+}
+
+// Those that no extents and no mask keep quiet.
+bool is_never_harmless(const qkvet_kernel* kernel) {
+  return is_one_of(kernel, {"scratch_kept_between_calls", "lse_in_base_2",
+                            "lse_without_maximum", "values_lose_sign"});
 }
 
 const qkvet_fault& fault_of(const qkvet_kernel& kernel) {
@@ -91,38 +121,77 @@ Problem harmless(const std::string& name) {
     p.scale = 1;
   } else if (name == "faulty/wrong_transpose_of_k") {
     p.width = 1;
+  } else if (name == "faulty/key_head_modulo") {
+    p.kv_heads = p.heads;
+  } else if (name == "faulty/query_row_held" ||
+             name == "faulty/maximum_carried_over") {
+    p.heads = p.kv_heads = p.queries = 1;
+  } else if (name == "faulty/mean_of_values") {
+    p.keys = 1;
+    p.causal = QKVET_CAUSAL_NONE;
+  } else if (name == "faulty/key_counted_twice") {
+    p.keys = 2;
+    p.causal = QKVET_CAUSAL_NONE;
+  } else if (name == "faulty/tail_tile_unmasked") {
+    p.keys = 8;
+    p.causal = QKVET_CAUSAL_NONE;
   } else if (name != "faulty/no_max_subtraction") {
     p.causal = QKVET_CAUSAL_NONE;
   }
   return p;
 }
 
+// What faults may name: laws of properties/, which this folder cannot see.
+const std::vector<std::string>& known_laws() {
+  static const std::vector<std::string> laws = {
+      "reads_only_its_inputs",
+      "future_weights_are_zero",
+      "weights_sum_to_one",
+      "scale_is_one_over_sqrt_d",
+      "every_key_counts_once",
+      "lse_counts_equal_keys",
+      "query_heads_read_their_kv_head",
+      "other_rows_change_nothing",
+      "future_changes_nothing",
+      "other_heads_change_nothing",
+      "other_members_change_nothing",
+      "nan_stays_in_its_head",
+      "same_call_same_bits",
+      "threads_change_nothing",
+      "scaled_values_scale_output",
+      "scale_moves_to_queries",
+      "rows_stay_in_hull",
+      "shifted_keys_change_nothing",
+      "permuted_keys_change_nothing",
+      "permuted_heads_permute_output",
+      "permuted_members_permute_output",
+      "duplicated_keys_share_their_weight",
+      "grouped_heads_equal_repeated_heads",
+      "split_and_merge_by_lse",
+      "prefill_equals_decode",
+      "chunks_equal_whole",
+      "agrees_with_oracle",
+      "cache_decode_equals_prefill",
+      "cache_chunks_equal_whole",
+      "cache_length_grows",
+      "cache_reset_forgets",
+      "cache_truncate_forgets",
+      "cache_sequences_are_separate",
+      "cache_refuses_illegal_calls",
+      "cache_agrees_with_history",
+      "split_and_merge_place_every_element",
+      "output_projection_is_applied",
+      "every_bias_counts",
+      "projections_are_separate",
+      "mismatched_widths_are_refused",
+      "layer_agrees_with_oracle"};
+  return laws;
+}
+
 TEST(Faults, AllAreThereAndTellTheirStory) {
   const qkvet_library& library = faulty_library();
   ASSERT_STREQ(library.name, "faulty");
-  EXPECT_GE(library.kernel_count, 29);
-  const std::vector<std::string> laws = {"reads_only_its_inputs",
-                                         "future_weights_are_zero",
-                                         "weights_sum_to_one",
-                                         "scale_is_one_over_sqrt_d",
-                                         "future_changes_nothing",
-                                         "prefill_equals_decode",
-                                         "chunks_equal_whole",
-                                         "agrees_with_oracle",
-                                         "cache_decode_equals_prefill",
-                                         "cache_chunks_equal_whole",
-                                         "cache_length_grows",
-                                         "cache_reset_forgets",
-                                         "cache_truncate_forgets",
-                                         "cache_sequences_are_separate",
-                                         "cache_refuses_illegal_calls",
-                                         "cache_agrees_with_history",
-                                         "split_and_merge_place_every_element",
-                                         "output_projection_is_applied",
-                                         "every_bias_counts",
-                                         "projections_are_separate",
-                                         "mismatched_widths_are_refused",
-                                         "layer_agrees_with_oracle"};
+  EXPECT_GE(library.kernel_count, 74);
   for (int32_t i = 0; i < library.kernel_count; ++i) {
     const qkvet_kernel& kernel = *library.kernels[i];
     EXPECT_EQ(kernel.get_extension(&kernel, "qkvet.other/1"), nullptr);
@@ -136,7 +205,9 @@ TEST(Faults, AllAreThereAndTellTheirStory) {
     }
     EXPECT_NE(fault.killed_by[0], nullptr) << kernel.name;
     for (const char* const* id = fault.killed_by; *id != nullptr; ++id) {
-      EXPECT_NE(std::find(laws.begin(), laws.end(), *id), laws.end()) << *id;
+      EXPECT_NE(std::find(known_laws().begin(), known_laws().end(), *id),
+                known_laws().end())
+          << *id;
     }
   }
 }
@@ -144,6 +215,9 @@ TEST(Faults, AllAreThereAndTellTheirStory) {
 TEST(Faults, DifferFromTheFrameInTheirTrigger) {
   const qkvet_kernel* const frame = find_kernel("controls/plain_seams");
   for (const qkvet_kernel* kernel : f32_faults()) {
+    if (needs_option(kernel) || needs_other_problem(kernel)) {
+      continue;
+    }
     Problem problem = trigger();
     if (std::string(kernel->name) == "faulty/offset_ignored") {
       problem.queries = 4;  // a chunk on earlier keys
@@ -168,7 +242,10 @@ TEST(Faults, DifferFromTheFrameInTheirTrigger) {
 TEST(Faults, EqualTheFrameOutsideOfTheirTrigger) {
   const qkvet_kernel* const frame = find_kernel("controls/plain_seams");
   for (const qkvet_kernel* kernel : f32_faults()) {
-    Call call(harmless(kernel->name));
+    if (is_never_harmless(kernel)) {
+      continue;
+    }
+    Call call(needs_option(kernel) ? trigger() : harmless(kernel->name));
     const std::vector<float> right = outputs_of(frame, &call);
     const std::vector<float> faulty = outputs_of(kernel, &call);
     if (!needs_large_scores(kernel)) {
@@ -262,7 +339,8 @@ TEST(Faults, BreakTheLawsThatTheyName) {
   for (const auto& [law, holds] : laws) {
     EXPECT_TRUE(holds(frame)) << law;
     for (const qkvet_kernel* kernel : f32_faults()) {
-      if (is_killed_by(fault_of(*kernel), law)) {
+      if (is_killed_by(fault_of(*kernel), law) && !needs_option(kernel) &&
+          !needs_other_problem(kernel)) {
         EXPECT_FALSE(holds(kernel)) << kernel->name << " " << law;
       }
     }

@@ -72,6 +72,8 @@ void add_smaller_extents(const Case& value, Collector& out) {
     out.add([](Case& c) { c.shape.H = c.shape.group(), c.shape.Hkv = 1; });
     out.add([](Case& c) { c.shape.H -= c.shape.group(), --c.shape.Hkv; });
     out.add([](Case& c) { c.shape.H -= c.shape.Hkv; });
+    // Groups of two, which show what groups of three may hide.
+    if (s.group() > 2) out.add([](Case& c) { c.shape.H = 2 * c.shape.Hkv; });
   }
   for (const auto extent :
        {&Shape::B, &Shape::Tq, &Shape::Tk, &Shape::d, &Shape::dv}) {
@@ -177,6 +179,7 @@ void add_plainer_data(const Case& value,
 
 void add_simpler_attention(const Case& value, Collector& out) {
   add_smaller_extents(value, out);
+  add_simpler_lengths(value, out);
   add_simpler_options(value, out);
   add_simpler_pairs(value, out);
   add_simpler_mask(value, out);

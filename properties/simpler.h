@@ -49,6 +49,9 @@ void add_plainer_data(const Case& value,
                       std::initializer_list<Recipe Case::*> tensors,
                       Collector& out);
 
+// Shorter lengths and packed members, with and without their extents.
+void add_simpler_lengths(const Case& value, Collector& out);
+
 void add_simpler_attention(const Case& value, Collector& out);
 void add_simpler_story(const Case& value, Collector& out);
 void add_simpler_layer(const Case& value, Collector& out);

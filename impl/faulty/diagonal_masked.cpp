@@ -12,8 +12,9 @@ struct DiagonalMasked : PlainSeams {
   }
 };
 
-constexpr const char* kKilledBy[] = {"weights_sum_to_one", "agrees_with_oracle",
-                                     nullptr};
+constexpr const char* kKilledBy[] = {
+    "weights_sum_to_one", "lse_counts_equal_keys", "rows_stay_in_hull",
+    "agrees_with_oracle", nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),

@@ -15,7 +15,11 @@ struct MaskAfterSoftmax : PlainSeams {
 
 constexpr const char* kKilledBy[] = {"weights_sum_to_one",
                                      "future_changes_nothing",
-                                     "agrees_with_oracle", nullptr};
+                                     "every_key_counts_once",
+                                     "rows_stay_in_hull",
+                                     "lse_counts_equal_keys",
+                                     "agrees_with_oracle",
+                                     nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),

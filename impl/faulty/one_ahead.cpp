@@ -14,6 +14,7 @@ struct OneAhead : PlainSeams {
 constexpr const char* kKilledBy[] = {
     "future_weights_are_zero", "future_changes_nothing",
     "prefill_equals_decode",   "chunks_equal_whole",
+    "every_key_counts_once",   "lse_counts_equal_keys",
     "agrees_with_oracle",      nullptr};
 
 constexpr qkvet_fault kFault = {

@@ -12,6 +12,7 @@ struct ScaleTwice : PlainSeams {
 };
 
 constexpr const char* kKilledBy[] = {"scale_is_one_over_sqrt_d",
+                                     "scale_moves_to_queries",
                                      "agrees_with_oracle", nullptr};
 
 constexpr qkvet_fault kFault = {

@@ -13,7 +13,11 @@ struct UpperTriangle : PlainSeams {
 
 constexpr const char* kKilledBy[] = {"future_weights_are_zero",
                                      "future_changes_nothing",
-                                     "agrees_with_oracle", nullptr};
+                                     "every_key_counts_once",
+                                     "lse_counts_equal_keys",
+                                     "prefill_equals_decode",
+                                     "agrees_with_oracle",
+                                     nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),

@@ -14,8 +14,9 @@ struct WrongTransposeOfK : PlainSeams {
   }
 };
 
-constexpr const char* kKilledBy[] = {"future_changes_nothing",
-                                     "agrees_with_oracle", nullptr};
+constexpr const char* kKilledBy[] = {
+    "future_changes_nothing", "permuted_keys_change_nothing",
+    "prefill_equals_decode", "agrees_with_oracle", nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// controls/option_seams: the frame of the faults of options with no fault in
+// it. If a law fails here, it fails for the frame, and what it says of those
+// faults is worth nothing.
+#include "impl/faulty/option_seams.h"
+
+#include "impl/declare.h"
+
+namespace qkvet::impl {
+
+extern constinit const qkvet_kernel controls_option_seams =
+    plain_kernel("controls/option_seams",
+                 "the frame of the faults of options, without a fault",
+                 {"impl/controls/option_seams.cpp", __LINE__}, &kSeamsPrecision,
+                 OptionsKernel<OptionSeams>::forward, &kAllF32Capabilities);
+
+}  // namespace qkvet::impl

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// faulty/sink_times_scale: the sink is scaled like q.k.
+#include "impl/faulty/option_seams.h"
+
+namespace qkvet::impl {
+namespace {
+
+struct SinkTimesScale : OptionSeams {
+  static float sink(const ForwardCall& call, int64_t h) {
+    return call.options.sink_of(h) * call.scale;
+  }
+};
+
+constexpr const char* kKilledBy[] = {"scale_moves_to_queries",
+                                     "agrees_with_oracle", nullptr};
+
+constexpr qkvet_fault kFault = {
+    .struct_size = sizeof(qkvet_fault),
+    .mechanism = "the sink is multiplied by the scale",
+    .symptom = "sinks work at a fraction of their strength",
+    .cause = "the sink appended to the scores before they are scaled",
+    .fix = "append it to the scaled scores",
+    .source = "ROCm/rocm-libraries#12227",
+    .trigger = "a sink other than 0, and a scale other than 1",
+    .killed_by = kKilledBy,
+};
+
+}  // namespace
+
+extern constinit const qkvet_kernel faulty_sink_times_scale =
+    option_fault<SinkTimesScale, QKVET_OPTION_SINK>(
+        "faulty/sink_times_scale", &kFault,
+        {"impl/faulty/sink_times_scale.cpp", __LINE__});
+
+}  // namespace qkvet::impl
