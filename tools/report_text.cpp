@@ -182,28 +182,6 @@ std::string hollow_text(const ReportInput& input) {
   return out;
 }
 
-// Options of attention that no kernel of the run declares: "masks, windows".
-std::string undeclared_options(const ReportInput& input) {
-  uint64_t declared = 0;
-  for (const KernelResult& kernel : input.result.kernels)
-    declared |= kernel.kernel.judged.info.capabilities.options;
-  constexpr std::pair<uint64_t, const char*> kNames[] = {
-      {QKVET_OPTION_MASK, "masks"},
-      {QKVET_OPTION_BIAS, "biases"},
-      {QKVET_OPTION_WINDOW, "windows"},
-      {QKVET_OPTION_SOFTCAP, "softcap"},
-      {QKVET_OPTION_ALIBI, "ALiBi"},
-      {QKVET_OPTION_SINK, "sinks"},
-      {QKVET_OPTION_LENGTHS, "lengths"},
-      {QKVET_OPTION_PACKED, "packed batches"},
-      {QKVET_OPTION_EMPTY_EXTENTS, "empty extents"}};
-  std::string out;
-  for (const auto& [option, name] : kNames)
-    if ((declared & option) == 0)
-      out += (out.empty() ? "" : ", ") + std::string(name);
-  return out;
-}
-
 std::string not_judged_text(const ReportInput& input) {
   bool lse = false, weights = false;
   for (const KernelResult& kernel : input.result.kernels) {
@@ -225,7 +203,7 @@ std::string not_judged_text(const ReportInput& input) {
                   });
   std::string out = f64 ? "" : "f64 (not declared); ";
   out += "RoPE, dropout, pages, backward";
-  const std::string options = undeclared_options(input);
+  const std::string options = undeclared_options(input.result);
   if (!options.empty()) out += "; " + options + " (not declared)";
   if (!cache) out += "; caches (not declared)";
   if (!layer) out += "; layers (not declared)";

@@ -11,7 +11,8 @@ struct AlibiDistanceSigned : OptionSeams {
   }
 };
 
-constexpr const char* kKilledBy[] = {"agrees_with_oracle", nullptr};
+constexpr const char* kKilledBy[] = {"bias_alone_decides", "agrees_with_oracle",
+                                     nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),

@@ -11,7 +11,8 @@ struct AlibiFromZero : OptionSeams {
   }
 };
 
-constexpr const char* kKilledBy[] = {"shifted_keys_change_nothing",
+constexpr const char* kKilledBy[] = {"bias_alone_decides",
+                                     "shifted_keys_change_nothing",
                                      "agrees_with_oracle", nullptr};
 
 constexpr qkvet_fault kFault = {

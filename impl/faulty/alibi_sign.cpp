@@ -11,7 +11,8 @@ struct AlibiSign : OptionSeams {
   }
 };
 
-constexpr const char* kKilledBy[] = {"shifted_keys_change_nothing",
+constexpr const char* kKilledBy[] = {"alibi_equals_bias", "bias_alone_decides",
+                                     "shifted_keys_change_nothing",
                                      "agrees_with_oracle", nullptr};
 
 constexpr qkvet_fault kFault = {
@@ -28,7 +29,7 @@ constexpr qkvet_fault kFault = {
 }  // namespace
 
 extern constinit const qkvet_kernel faulty_alibi_sign =
-    option_fault<AlibiSign, QKVET_OPTION_ALIBI>(
+    option_fault<AlibiSign, QKVET_OPTION_ALIBI | QKVET_OPTION_BIAS>(
         "faulty/alibi_sign", &kFault, {"impl/faulty/alibi_sign.cpp", __LINE__});
 
 }  // namespace qkvet::impl

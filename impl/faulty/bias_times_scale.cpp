@@ -12,7 +12,8 @@ struct BiasTimesScale : OptionSeams {
   }
 };
 
-constexpr const char* kKilledBy[] = {"scale_moves_to_queries",
+constexpr const char* kKilledBy[] = {"bias_alone_decides",
+                                     "scale_moves_to_queries",
                                      "agrees_with_oracle", nullptr};
 
 constexpr qkvet_fault kFault = {

@@ -17,8 +17,7 @@ class LengthNotAdvanced : public ContiguousCache {
 };
 
 constexpr const char* kKilledBy[] = {"cache_length_grows",
-                                     "cache_chunks_equal_whole",
-                                     "cache_agrees_with_history", nullptr};
+                                     "cache_chunks_equal_whole", nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),

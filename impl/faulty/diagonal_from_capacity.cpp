@@ -13,9 +13,9 @@ struct DiagonalFromCapacity : OptionSeams {
   }
 };
 
-constexpr const char* kKilledBy[] = {"weights_sum_to_one",
-                                     "shifted_keys_change_nothing",
-                                     "agrees_with_oracle", nullptr};
+constexpr const char* kKilledBy[] = {"lengths_equal_shorter_call",
+                                     "weights_sum_to_one", "agrees_with_oracle",
+                                     nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),

@@ -13,9 +13,9 @@ struct DiagonalIgnoresQLen : OptionSeams {
   }
 };
 
-constexpr const char* kKilledBy[] = {"every_key_counts_once",
-                                     "rows_stay_in_hull", "agrees_with_oracle",
-                                     nullptr};
+constexpr const char* kKilledBy[] = {
+    "lengths_equal_shorter_call", "every_key_counts_once", "rows_stay_in_hull",
+    "agrees_with_oracle", nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),

@@ -9,7 +9,8 @@ struct EmptyLseClaimedMinusInf : OptionSeams {
   static float empty_lse() { return 0; }
 };
 
-constexpr const char* kKilledBy[] = {"agrees_with_oracle", nullptr};
+constexpr const char* kKilledBy[] = {"rows_without_a_key_follow_the_dialect",
+                                     "agrees_with_oracle", nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),

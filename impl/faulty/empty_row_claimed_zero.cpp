@@ -9,9 +9,12 @@ struct EmptyRowClaimedZero : OptionSeams {
   static float empty_row() { return std::numeric_limits<float>::quiet_NaN(); }
 };
 
-constexpr const char* kKilledBy[] = {"weights_sum_to_one",
+constexpr const char* kKilledBy[] = {"rows_without_a_key_follow_the_dialect",
+                                     "empty_extents_are_legal",
+                                     "weights_sum_to_one",
                                      "every_key_counts_once",
-                                     "agrees_with_oracle", nullptr};
+                                     "agrees_with_oracle",
+                                     nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),
@@ -27,7 +30,8 @@ constexpr qkvet_fault kFault = {
 }  // namespace
 
 extern constinit const qkvet_kernel faulty_empty_row_claimed_zero =
-    option_fault<EmptyRowClaimedZero, QKVET_OPTION_MASK>(
+    option_fault<EmptyRowClaimedZero,
+                 QKVET_OPTION_MASK | QKVET_OPTION_EMPTY_EXTENTS>(
         "faulty/empty_row_claimed_zero", &kFault,
         {"impl/faulty/empty_row_claimed_zero.cpp", __LINE__});
 

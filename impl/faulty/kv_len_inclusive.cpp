@@ -13,9 +13,13 @@ struct KvLenInclusive : OptionSeams {
   }
 };
 
-constexpr const char* kKilledBy[] = {
-    "every_key_counts_once", "weights_sum_to_one", "other_rows_change_nothing",
-    "agrees_with_oracle", nullptr};
+constexpr const char* kKilledBy[] = {"lengths_equal_shorter_call",
+                                     "poison_beyond_lengths_changes_nothing",
+                                     "every_key_counts_once",
+                                     "weights_sum_to_one",
+                                     "other_rows_change_nothing",
+                                     "agrees_with_oracle",
+                                     nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),

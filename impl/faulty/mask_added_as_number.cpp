@@ -13,9 +13,10 @@ struct MaskAddedAsNumber : OptionSeams {
   }
 };
 
-constexpr const char* kKilledBy[] = {"every_key_counts_once",
-                                     "lse_counts_equal_keys",
-                                     "agrees_with_oracle", nullptr};
+constexpr const char* kKilledBy[] = {
+    "masked_keys_change_nothing", "every_pair_is_seen_as_asked",
+    "every_key_counts_once",      "lse_counts_equal_keys",
+    "agrees_with_oracle",         nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),

@@ -12,9 +12,15 @@ struct MaskInverted : OptionSeams {
   }
 };
 
-constexpr const char* kKilledBy[] = {
-    "weights_sum_to_one", "every_key_counts_once", "lse_counts_equal_keys",
-    "agrees_with_oracle", nullptr};
+constexpr const char* kKilledBy[] = {"every_pair_is_seen_as_asked",
+                                     "masked_keys_change_nothing",
+                                     "mask_equals_bias",
+                                     "causal_equals_mask",
+                                     "weights_sum_to_one",
+                                     "every_key_counts_once",
+                                     "lse_counts_equal_keys",
+                                     "agrees_with_oracle",
+                                     nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),
@@ -30,7 +36,7 @@ constexpr qkvet_fault kFault = {
 }  // namespace
 
 extern constinit const qkvet_kernel faulty_mask_inverted =
-    option_fault<MaskInverted, QKVET_OPTION_MASK>(
+    option_fault<MaskInverted, QKVET_OPTION_MASK | QKVET_OPTION_BIAS>(
         "faulty/mask_inverted", &kFault,
         {"impl/faulty/mask_inverted.cpp", __LINE__});
 

@@ -11,7 +11,8 @@ struct MaskOfFirstHead : OptionSeams {
   }
 };
 
-constexpr const char* kKilledBy[] = {"rows_stay_in_hull", "agrees_with_oracle",
+constexpr const char* kKilledBy[] = {"every_pair_is_seen_as_asked",
+                                     "rows_stay_in_hull", "agrees_with_oracle",
                                      nullptr};
 
 constexpr qkvet_fault kFault = {

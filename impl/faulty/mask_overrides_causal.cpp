@@ -12,9 +12,10 @@ struct MaskOverridesCausal : OptionSeams {
   }
 };
 
-constexpr const char* kKilledBy[] = {"every_key_counts_once",
-                                     "lse_counts_equal_keys",
-                                     "agrees_with_oracle", nullptr};
+constexpr const char* kKilledBy[] = {
+    "causal_equals_mask",    "every_pair_is_seen_as_asked",
+    "every_key_counts_once", "lse_counts_equal_keys",
+    "agrees_with_oracle",    nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),

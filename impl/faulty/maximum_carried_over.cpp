@@ -12,9 +12,8 @@ struct MaximumCarriedOver : OptionSeams {
 };
 
 constexpr const char* kKilledBy[] = {
-    "other_rows_change_nothing",    "other_heads_change_nothing",
-    "other_members_change_nothing", "nan_stays_in_its_head",
-    "agrees_with_oracle",           nullptr};
+    "other_rows_change_nothing", "other_heads_change_nothing",
+    "other_members_change_nothing", "agrees_with_oracle", nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),

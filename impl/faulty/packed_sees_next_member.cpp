@@ -14,9 +14,13 @@ struct PackedSeesNextMember : OptionSeams {
   }
 };
 
-constexpr const char* kKilledBy[] = {
-    "every_key_counts_once", "lse_counts_equal_keys",
-    "other_rows_change_nothing", "agrees_with_oracle", nullptr};
+constexpr const char* kKilledBy[] = {"packed_members_equal_calls",
+                                     "every_pair_is_seen_as_asked",
+                                     "every_key_counts_once",
+                                     "lse_counts_equal_keys",
+                                     "other_rows_change_nothing",
+                                     "agrees_with_oracle",
+                                     nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),

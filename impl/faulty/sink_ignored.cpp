@@ -9,7 +9,8 @@ struct SinkIgnored : OptionSeams {
   static float sink(const ForwardCall&, int64_t) { return kNone; }
 };
 
-constexpr const char* kKilledBy[] = {"agrees_with_oracle", nullptr};
+constexpr const char* kKilledBy[] = {"sink_joins_the_denominator",
+                                     "agrees_with_oracle", nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),

@@ -11,7 +11,8 @@ struct SinkOfFirstHead : OptionSeams {
   }
 };
 
-constexpr const char* kKilledBy[] = {"agrees_with_oracle", nullptr};
+constexpr const char* kKilledBy[] = {"sink_joins_the_denominator",
+                                     "agrees_with_oracle", nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),

@@ -11,7 +11,8 @@ struct SinkTimesScale : OptionSeams {
   }
 };
 
-constexpr const char* kKilledBy[] = {"scale_moves_to_queries",
+constexpr const char* kKilledBy[] = {"sink_joins_the_denominator",
+                                     "scale_moves_to_queries",
                                      "agrees_with_oracle", nullptr};
 
 constexpr qkvet_fault kFault = {

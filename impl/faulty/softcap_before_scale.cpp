@@ -14,8 +14,8 @@ struct SoftcapBeforeScale : OptionSeams {
   }
 };
 
-constexpr const char* kKilledBy[] = {"scale_moves_to_queries",
-                                     "agrees_with_oracle", nullptr};
+constexpr const char* kKilledBy[] = {
+    "softcap_is_tanh", "scale_moves_to_queries", "agrees_with_oracle", nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),

@@ -9,7 +9,8 @@ struct SoftcapIgnored : OptionSeams {
   static float capped(const ForwardCall&, float s) { return s; }
 };
 
-constexpr const char* kKilledBy[] = {"agrees_with_oracle", nullptr};
+constexpr const char* kKilledBy[] = {"softcap_is_tanh", "agrees_with_oracle",
+                                     nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),

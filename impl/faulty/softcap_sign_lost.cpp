@@ -12,7 +12,8 @@ struct SoftcapSignLost : OptionSeams {
   }
 };
 
-constexpr const char* kKilledBy[] = {"agrees_with_oracle", nullptr};
+constexpr const char* kKilledBy[] = {"softcap_is_tanh", "agrees_with_oracle",
+                                     nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),

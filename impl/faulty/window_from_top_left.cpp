@@ -14,9 +14,10 @@ struct WindowFromTopLeft : OptionSeams {
   }
 };
 
-constexpr const char* kKilledBy[] = {"every_key_counts_once",
-                                     "rows_stay_in_hull", "agrees_with_oracle",
-                                     nullptr};
+constexpr const char* kKilledBy[] = {
+    "every_pair_is_seen_as_asked", "masked_keys_change_nothing",
+    "every_key_counts_once",       "rows_stay_in_hull",
+    "agrees_with_oracle",          nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),

@@ -14,9 +14,10 @@ struct WindowOffByOneLeft : OptionSeams {
   }
 };
 
-constexpr const char* kKilledBy[] = {"every_key_counts_once",
-                                     "rows_stay_in_hull", "agrees_with_oracle",
-                                     nullptr};
+constexpr const char* kKilledBy[] = {
+    "every_pair_is_seen_as_asked", "window_equals_mask",
+    "every_key_counts_once",       "rows_stay_in_hull",
+    "agrees_with_oracle",          nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),
@@ -34,7 +35,7 @@ constexpr qkvet_fault kFault = {
 }  // namespace
 
 extern constinit const qkvet_kernel faulty_window_off_by_one_left =
-    option_fault<WindowOffByOneLeft, QKVET_OPTION_WINDOW>(
+    option_fault<WindowOffByOneLeft, QKVET_OPTION_WINDOW | QKVET_OPTION_MASK>(
         "faulty/window_off_by_one_left", &kFault,
         {"impl/faulty/window_off_by_one_left.cpp", __LINE__});
 
