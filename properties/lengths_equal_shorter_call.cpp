@@ -31,8 +31,9 @@ Case fit(Case value) {
   if (absent && members <= kMaxMembers)
     value.kv_len.assign(members, (value.shape.Tk + 1) / 2);
   if (chosen_member(value) >= 0) return value;
-  if (!value.q_len.empty()) value.q_len[0] = value.shape.Tq;
-  if (!value.kv_len.empty()) value.kv_len[0] = value.shape.Tk;
+  // The least that there can be: shrinking ends there.
+  if (!value.q_len.empty()) value.q_len[0] = 1;
+  if (!value.kv_len.empty()) value.kv_len[0] = 1;
   return value;
 }
 

@@ -94,8 +94,7 @@ void add_smaller_extents(const Case& value, Collector& out) {
 // Without each option, and with a plainer one in its place.
 void add_simpler_pairs(const Case& value, Collector& out) {
   for (uint32_t option = 1; option < kAdmitEmpty; option <<= 1)
-    if ((options_of(value) & option) != 0)
-      out.add([&](Case& c) { c = keep_admitted(c, ~option); });
+    if ((options_of(value) & option) != 0) out.drop(option);
   if (value.mask.kind != MaskKind::kNone) {
     out.add([](Case& c) { c.mask.own = kOwnAll; });
     out.add([](Case& c) { c.mask.parameter = 0; });

@@ -34,6 +34,13 @@ class Collector {
     if (std::find(cases_.begin(), cases_.end(), candidate) == cases_.end())
       cases_.push_back(std::move(candidate));
   }
+  // Without the option, unless the law puts one back in its place: then the
+  // two could take turns for ever.
+  void drop(uint32_t option) {
+    const Case without = fitted(law_, keep_admitted(origin_, ~option));
+    if ((options_of(without) & option) == 0)
+      add([&](Case& candidate) { candidate = without; });
+  }
   std::vector<Case> take() { return std::move(cases_); }
 
  private:
