@@ -256,7 +256,8 @@ TEST(Cli, ABudgetBuysWholeRounds) {
 }
 
 TEST(Cli, ARandomSeedIsPrinted) {
-  const Ran ran = qkvet("check --kernel scalar/plain --cases 900 --seed random");
+  const Ran ran =
+      qkvet("check --kernel scalar/plain --cases 900 --seed random");
   EXPECT_EQ(ran.exit, 0) << ran.out;
   EXPECT_TRUE(std::regex_search(ran.out, std::regex("seed [0-9]+")));
 }
