@@ -264,8 +264,10 @@ TEST(Cli, ARandomSeedIsPrinted) {
 
 // A kernel that misbehaves gets a verdict with a case, and the run goes on.
 Ran bad_beside_good(const std::string& kernel) {
-  return qkvet("check --cases 60 --plugin " + bad_plugin() + " --kernel bad/" +
-               kernel + " --kernel scalar/plain");
+  return qkvet(
+      "check --cases 60 --law reads_only_its_inputs --law weights_sum_to_one "
+      "--law agrees_with_oracle --plugin " +
+      bad_plugin() + " --kernel bad/" + kernel + " --kernel scalar/plain");
 }
 
 TEST(Cli, ACrashIsFourAndTheRunGoesOn) {
