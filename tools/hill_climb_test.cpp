@@ -25,6 +25,9 @@ constexpr double kClimbAtLeast = 0.6;
 constexpr double kRandomHalfAtLeast = 0.2;
 // What o alone must reach; only lse merges stay below kClimbAtLeast.
 constexpr double kOutputAtLeast = 0.4;
+// For f64 storage the bound pays for the references' own roundings as well,
+// which are as large as the kernel's (reference/README.md, "f64").
+constexpr double kShareOfF64 = 0.5;
 
 const SelectedKernels& correct_kernels() {
   static const SelectedKernels selected = select_kernels(
@@ -202,17 +205,18 @@ TEST_P(HillClimb, TheBoundHoldsAndIsNotPadded) {
   for (int64_t n = 1; n <= 1500; ++n)
     random = std::max(random, ratios({planned_case(law_, 1, n, scope)})[0]);
   const bool half_only = scope.dtypes[0] != Dtype::kF32;
+  const double share = scope.dtypes[0] == Dtype::kF64 ? kShareOfF64 : 1;
   EXPECT_GT(random, half_only ? kRandomHalfAtLeast : kRandomAtLeast);
   for (uint64_t seed = 1; seed <= 24 && climbed <= kClimbAtLeast; ++seed)
     climbed = std::max(climbed, climb(seed, 400));
-  EXPECT_GT(climbed, kOutputAtLeast);
+  EXPECT_GT(climbed, share * kOutputAtLeast);
   // Where parts are merged by their lse, o meets several worst roundings at
   // once only by rare luck; the lse of the same calls shows the bound's worth.
   judge_only(QKVET_OPTION_LSE);
   with_lse = climbed;
   for (uint64_t seed = 1; seed <= 24 && with_lse <= kClimbAtLeast; ++seed)
     with_lse = std::max(with_lse, climb(seed, 400));
-  EXPECT_GT(with_lse, kClimbAtLeast);
+  EXPECT_GT(with_lse, share * kClimbAtLeast);
   RecordProperty("random", std::to_string(random));
   RecordProperty("climbed", std::to_string(climbed));
   RecordProperty("with_lse", std::to_string(with_lse));
