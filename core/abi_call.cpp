@@ -17,6 +17,17 @@ int32_t causal_to_abi(Causal causal) {
   }
 }
 
+int32_t rope_to_abi(RopeStyle rope) {
+  switch (rope) {
+    case RopeStyle::kHalf:
+      return QKVET_ROPE_HALF;
+    case RopeStyle::kInterleaved:
+      return QKVET_ROPE_INTERLEAVED;
+    default:
+      return QKVET_ROPE_NONE;
+  }
+}
+
 }  // namespace
 
 AbiCall::AbiCall(const CallPlan& plan, const TensorAddresses& addresses) {
@@ -62,6 +73,11 @@ void AbiCall::fill_forward(const CallPlan& plan,
   forward_.window_left = plan.window.left;
   forward_.window_right = plan.window.right;
   forward_.softcap = plan.softcap;
+  forward_.rope = rope_to_abi(plan.rope);
+  forward_.rope_cos = tensor(plan, addresses, TensorName::kRopeCos);
+  forward_.rope_sin = tensor(plan, addresses, TensorName::kRopeSin);
+  forward_.q_positions = tensor(plan, addresses, TensorName::kQPositions);
+  forward_.k_positions = tensor(plan, addresses, TensorName::kKPositions);
 }
 
 void AbiCall::fill_layer(const CallPlan& plan,
@@ -85,11 +101,15 @@ void AbiCall::fill_layer(const CallPlan& plan,
               {layer_.q, TensorName::kStageQ},
               {layer_.k, TensorName::kStageK},
               {layer_.v, TensorName::kStageV},
-              {layer_.attended, TensorName::kAttended}};
+              {layer_.attended, TensorName::kAttended},
+              {layer_.rope_cos, TensorName::kRopeCos},
+              {layer_.rope_sin, TensorName::kRopeSin},
+              {layer_.positions, TensorName::kQPositions}};
   for (const auto& row : rows) row.tensor = tensor(plan, addresses, row.name);
   layer_.causal = causal_to_abi(plan.causal);
   layer_.scale_given = plan.scale_given ? 1 : 0;
   layer_.scale = plan.scale;
+  layer_.rope = rope_to_abi(plan.rope);
 }
 
 void AbiCall::fill_create(const CallPlan& plan) {
@@ -116,6 +136,9 @@ void AbiCall::fill_step(const CallPlan& plan,
   step_.q = tensor(plan, addresses, TensorName::kQ);
   step_.o = tensor(plan, addresses, TensorName::kO);
   step_.lse = tensor(plan, addresses, TensorName::kLse);
+  step_.rope = rope_to_abi(plan.rope);
+  step_.rope_cos = tensor(plan, addresses, TensorName::kRopeCos);
+  step_.rope_sin = tensor(plan, addresses, TensorName::kRopeSin);
 }
 
 qkvet_tensor AbiCall::tensor(const CallPlan& plan,

@@ -46,6 +46,10 @@ enum class TensorName : uint8_t {
   kKvLen,
   kCuQ,
   kCuK,
+  kRopeCos,
+  kRopeSin,
+  kQPositions,
+  kKPositions,
   // Outputs.
   kO,
   kLse,
@@ -56,8 +60,8 @@ enum class TensorName : uint8_t {
   kStageV,
   kAttended
 };
-inline constexpr int kTensorCount = 28;
-inline constexpr int kInputCount = 20;
+inline constexpr int kTensorCount = 32;
+inline constexpr int kInputCount = 24;
 inline constexpr int kOutputCount = kTensorCount - kInputCount;
 // "q", "k", ..., "weights"; the stages of a layer are "q", "k", "v" again.
 const char* tensor_name(TensorName tensor);
@@ -140,6 +144,16 @@ struct KernelCall {
   const std::byte* kv_len = nullptr;  // [B] int64
   const std::byte* cu_q = nullptr;    // [members + 1] int64
   const std::byte* cu_k = nullptr;    // [members + 1] int64
+
+  // A rotation of q and k: of forward(), a layer, or a step. A layer has one
+  // row of positions for both, q_positions [B,T]; a step has none, its tokens
+  // stand where they stand in their sequence.
+  RopeStyle rope = RopeStyle::kNone;
+  int64_t rope_rows = 0;
+  const std::byte* rope_cos = nullptr;  // [rope_rows,d/2] f32, f64 where q is
+  const std::byte* rope_sin = nullptr;  // f64
+  const std::byte* q_positions = nullptr;  // [B,Tq] int64
+  const std::byte* k_positions = nullptr;  // [B,Tk] int64
 
   int64_t sequence = 0;
   int64_t tokens = 0;

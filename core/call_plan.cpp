@@ -85,6 +85,19 @@ void add_options(const KernelCall& call, Rows* rows) {
     if (option.data != nullptr) (*rows)[option.name] = option.row;
 }
 
+// The positions of a layer are those of its tokens.
+void add_rope(const KernelCall& call, Rows* rows) {
+  if (call.rope == RopeStyle::kNone) return;
+  const Shape& s = call.shape;
+  const Dtype type = call.q_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
+  (*rows)[TensorName::kRopeCos] = {2, type, {call.rope_rows, s.d / 2}};
+  (*rows)[TensorName::kRopeSin] = {2, type, {call.rope_rows, s.d / 2}};
+  if (call.q_positions != nullptr)
+    (*rows)[TensorName::kQPositions] = {2, Dtype::kInt64, {s.B, s.Tq}};
+  if (call.k_positions != nullptr)
+    (*rows)[TensorName::kKPositions] = {2, Dtype::kInt64, {s.B, s.Tk}};
+}
+
 // What a step does not take is absent, not empty.
 void add_step(const KernelCall& call, Rows* rows) {
   add_forward(call, rows);
@@ -138,6 +151,7 @@ Rows right_rows(const KernelCall& call, Dtype stage) {
     default:  // no tensors
       break;
   }
+  add_rope(call, &rows);
   return rows;
 }
 
@@ -177,6 +191,7 @@ void plan_scalars(const KernelCall& call, CallPlan* plan) {
   plan->has_window = call.window.has_value();
   plan->window = call.window.value_or(Window{});
   plan->softcap = call.softcap;
+  plan->rope = call.rope;
   plan->threads = call.threads;
   plan->heads = s.H + (call.mistake == Mistake::kHeads ? 1 : 0);
   plan->kv_heads = s.Hkv;

@@ -40,6 +40,7 @@ struct CallPlan {
   bool has_window = false;
   Window window;
   float softcap = 0;
+  RopeStyle rope = RopeStyle::kNone;
   int32_t threads = 1;
 
   int64_t heads = 0;  // a layer: as the call says, right or wrong

@@ -48,6 +48,25 @@ std::string option_contradiction(const KernelCall& call) {
   return "";
 }
 
+// Tables are given in full, positions where the operation has them.
+std::string rope_contradiction(const KernelCall& call) {
+  if (call.rope == RopeStyle::kNone) return "";
+  const Shape& s = call.shape;
+  const bool forward = call.operation == Operation::kForward;
+  const bool layer = call.operation == Operation::kLayer;
+  if (!forward && !layer && call.operation != Operation::kCacheStep)
+    return "only forward(), layers and steps take a rotation";
+  if (s.d % 2 != 0) return "a rotation of an odd number of channels";
+  const bool missing =
+      is_missing(call.rope_cos, {call.rope_rows, s.d}) ||
+      is_missing(call.rope_sin, {call.rope_rows, s.d}) ||
+      (!forward && !layer ? call.q_positions != nullptr
+                          : is_missing(call.q_positions, {s.B, s.Tq})) ||
+      (forward ? is_missing(call.k_positions, {s.B, s.Tk})
+               : call.k_positions != nullptr);
+  return missing ? "tables or positions of a rotation are missing" : "";
+}
+
 std::string forward_contradiction(const KernelCall& call) {
   if (std::string why = option_contradiction(call); !why.empty()) return why;
   const Shape& s = call.shape;
@@ -111,6 +130,7 @@ std::string contradiction(const KernelCall& call) {
     return "H is not a multiple of Hkv";
   if (call.operation != Operation::kForward && has_options(call))
     return "only forward() takes masks, lengths and layouts";
+  if (std::string why = rope_contradiction(call); !why.empty()) return why;
   switch (call.operation) {
     case Operation::kForward:
       return forward_contradiction(call);
@@ -135,6 +155,9 @@ std::string missing_table(const KernelInfo& kernel, const KernelCall& call) {
   if (call.operation != Operation::kLayer) {
     if (!kernel.has_cache) return "no cache is declared";
     const bool cuts = call.operation == Operation::kCacheTruncate;
+    if (call.rope != RopeStyle::kNone &&
+        (kernel.cache_options & QKVET_CACHE_ROPE) == 0)
+      return "a rotation (RoPE) of a cache is not declared";
     return cuts && !kernel.has_truncate ? "truncate is not offered" : "";
   }
   if (!kernel.has_layer) return "no layer is declared";
@@ -144,6 +167,8 @@ std::string missing_table(const KernelInfo& kernel, const KernelCall& call) {
     return "biases of a layer are not declared";
   if (call.want_stages && lacks(QKVET_LAYER_STAGES))
     return "stages of a layer are not declared";
+  if (call.rope != RopeStyle::kNone && lacks(QKVET_LAYER_ROPE))
+    return "a rotation (RoPE) of a layer is not declared";
   if (call.unbatched && lacks(QKVET_LAYER_UNBATCHED))
     return "an unbatched layer is not declared";
   return "";
@@ -199,6 +224,8 @@ std::string missing_option(const KernelInfo& kernel, const KernelCall& call) {
       {call.q_len != nullptr || call.kv_len != nullptr, QKVET_OPTION_LENGTHS,
        "lengths (q_len, kv_len)"},
       {call.members > 0, QKVET_OPTION_PACKED, "a packed batch"},
+      {forward && call.rope != RopeStyle::kNone, QKVET_OPTION_ROPE,
+       "a rotation (RoPE)"},
       {has_empty_extent(call), QKVET_OPTION_EMPTY_EXTENTS, "empty extents"},
   };
   for (const auto& row : rows)

@@ -10,6 +10,7 @@
 #include "core/case_options.h"
 #include "core/case_text.h"
 #include "core/half.h"
+#include "core/rope.h"
 
 namespace qkvet {
 namespace {
@@ -94,6 +95,7 @@ std::string story_reason(const Case& c) {
 }
 
 std::string subject_reason(const Case& c) {
+  if (std::string why = rope_reason(c); !why.empty()) return why;
   if (c.subject() == Subject::kAttention) return options_reason(c);
   if (const std::string_view option = first_option(c); !option.empty())
     return (c.story.empty() ? "a layer has no " : "a story has no ") +
@@ -217,6 +219,7 @@ std::string to_string(const Case& c) {
     add_token(text, c.subject() == Subject::kLayer ? "causal" : "causal=br");
   if (c.scale) add_token(text, "scale=" + float_text(*c.scale));
   add_options(text, c);
+  if (c.rope.style != RopeStyle::kNone) add_token(text, rope_text(c.rope));
   add_recipe(text, "q", c.q);
   add_recipe(text, "k", c.k);
   add_recipe(text, "v", c.v);

@@ -67,6 +67,7 @@ struct Case {
   std::vector<int64_t> cu_k;  // [members + 1]
   Layout layout = Layout::kBhtd;
   uint8_t share = 0;  // kShareB, kShareH
+  Rope rope;          // also of a layer and of a story
 
   Recipe q, k, v;
   Recipe x, w, bias;       // of a layer: x, all four matrices, all biases
@@ -137,10 +138,18 @@ struct Inputs {
   std::vector<double> sink;    // [H] f32, f64 where q is f64
   std::vector<double> slopes;  // [H] the same
   std::vector<std::byte> bias_bytes, sink_bytes, slopes_bytes;
+  // The tables of a rotation, [rope_rows(), d/2] f32, f64 where q is f64, and
+  // the rows of them that queries and keys use.
+  std::vector<double> rope_cos, rope_sin;
+  std::vector<int64_t> q_positions;  // [B,Tq]
+  std::vector<int64_t> k_positions;  // [B,Tk]
+  std::vector<std::byte> rope_cos_bytes, rope_sin_bytes;
+  std::vector<std::byte> q_positions_bytes, k_positions_bytes;
   // int64 numbers of the case.
   std::vector<std::byte> q_len_bytes, kv_len_bytes, cu_q_bytes, cu_k_bytes;
 
-  // Of all inputs but masks and lengths, which are no floating numbers.
+  // Of all inputs but masks, lengths and positions, which are no floating
+  // numbers.
   std::vector<double>& values(TensorName input);
   const std::vector<double>& values(TensorName input) const;
   // Of all inputs but the mask, whose values are bytes already.
@@ -156,13 +165,18 @@ Inputs make_inputs(const Case& value);
 // laws that edit values. Lengths are the case's.
 void store_inputs(const Case& value, Inputs& inputs);
 
+// How many positions the tables of a rotation have.
+int64_t rope_rows(const Case& value);
+// Fills the positions of a rotation alone; nothing if the case has none.
+void fill_positions(const Case& value, Inputs& inputs);
+
 // [B,H,Tq,Tk], nonzero = attend, and the bias on scaled scores; empty if the
 // case has none. `inputs` are those of `value`.
 std::vector<uint8_t> full_mask(const Case& value, const Inputs& inputs);
 std::vector<double> full_bias(const Case& value, const Inputs& inputs);
 
-// Gives a forward call the options of the case. It points into `inputs`, which
-// are those of `value`.
+// Gives a call the options of the case, as far as its operation has them. It
+// points into `inputs`, which are those of `value`.
 void fill_options(const Case& value, const Inputs& inputs, KernelCall& call);
 
 // A short fingerprint of the stored inputs (FNV-1a, 32 bits): the same case

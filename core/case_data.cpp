@@ -5,6 +5,7 @@
 #include "core/case.h"
 #include "core/half.h"
 #include "core/option_data.h"
+#include "core/rope.h"
 
 namespace qkvet {
 namespace {
@@ -128,6 +129,10 @@ std::vector<double>& Inputs::values(TensorName input) {
       return sink;
     case TensorName::kSlopes:
       return slopes;
+    case TensorName::kRopeCos:
+      return rope_cos;
+    case TensorName::kRopeSin:
+      return rope_sin;
     default:
       return layer.at(layer_index(input));
   }
@@ -159,6 +164,14 @@ const std::vector<std::byte>& Inputs::bytes(TensorName input) const {
       return cu_q_bytes;
     case TensorName::kCuK:
       return cu_k_bytes;
+    case TensorName::kRopeCos:
+      return rope_cos_bytes;
+    case TensorName::kRopeSin:
+      return rope_sin_bytes;
+    case TensorName::kQPositions:
+      return q_positions_bytes;
+    case TensorName::kKPositions:
+      return k_positions_bytes;
     default:
       return layer_bytes.at(layer_index(input));
   }
@@ -174,6 +187,10 @@ void store_inputs(const Case& c, Inputs& inputs) {
   const Dtype per_head = storage_type(c, TensorName::kSink);
   store_as(per_head, inputs.sink, inputs.sink_bytes);
   store_as(per_head, inputs.slopes, inputs.slopes_bytes);
+  store_as(per_head, inputs.rope_cos, inputs.rope_cos_bytes);
+  store_as(per_head, inputs.rope_sin, inputs.rope_sin_bytes);
+  store_numbers(inputs.q_positions, inputs.q_positions_bytes);
+  store_numbers(inputs.k_positions, inputs.k_positions_bytes);
   store_numbers(c.q_len, inputs.q_len_bytes);
   store_numbers(c.kv_len, inputs.kv_len_bytes);
   store_numbers(c.cu_q, inputs.cu_q_bytes);
@@ -191,6 +208,7 @@ Inputs make_inputs(const Case& c) {
     fill(c.v, c.seed, TensorName::kV, s.B, s.Hkv, s.Tk, s.dv, inputs.v);
   }
   fill_option_data(c, inputs);
+  fill_rope(c, inputs);
   for (const SetValue& set : c.set) set_value(c, set, inputs);
   share_and_poison(c, inputs);
   store_inputs(c, inputs);
@@ -208,7 +226,8 @@ uint32_t input_digest(const Inputs& inputs) {
   for (const TensorName option :
        {TensorName::kBias, TensorName::kSink, TensorName::kSlopes,
         TensorName::kQLen, TensorName::kKvLen, TensorName::kCuQ,
-        TensorName::kCuK})
+        TensorName::kCuK, TensorName::kRopeCos, TensorName::kRopeSin,
+        TensorName::kQPositions, TensorName::kKPositions})
     hash_bytes(inputs.bytes(option), hash);
   return hash;
 }

@@ -12,6 +12,14 @@ std::array<int64_t, 4> own_extents(const Shape& s, uint8_t own) {
           (own & kOwnQ) != 0 ? s.Tq : 1, (own & kOwnK) != 0 ? s.Tk : 1};
 }
 
+std::array<int64_t, 4> rope_extents(const Case& c, TensorName input) {
+  const Shape& s = c.shape;
+  if (c.rope.style == RopeStyle::kNone) return {};
+  if (input == TensorName::kQPositions) return {s.B, s.Tq, 1, 1};
+  if (input == TensorName::kKPositions) return {s.B, s.Tk, 1, 1};
+  return {rope_rows(c), s.d / 2, 1, 1};
+}
+
 }  // namespace
 
 bool can_store(Dtype dtype) {
@@ -23,6 +31,7 @@ int tensor_rank(TensorName input) {
   if (input <= TensorName::kV) return 4;
   if (input == TensorName::kX) return 3;
   if (input == TensorName::kMask || input == TensorName::kBias) return 4;
+  if (input >= TensorName::kRopeCos) return 2;
   return input <= TensorName::kWo ? 2 : 1;
 }
 
@@ -94,7 +103,7 @@ std::array<int64_t, 4> tensor_extents(const Case& c, TensorName input) {
     case TensorName::kCuK:
       return count(c.cu_k);
     default:
-      return extents;
+      return input >= TensorName::kRopeCos ? rope_extents(c, input) : extents;
   }
 }
 
@@ -115,6 +124,8 @@ Dtype storage_type(const Case& c, TensorName input) {
       return c.kv_dtype;
     case TensorName::kSink:
     case TensorName::kSlopes:
+    case TensorName::kRopeCos:
+    case TensorName::kRopeSin:
       return c.q_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
     case TensorName::kMask:
       return Dtype::kUint8;
@@ -122,6 +133,8 @@ Dtype storage_type(const Case& c, TensorName input) {
     case TensorName::kKvLen:
     case TensorName::kCuQ:
     case TensorName::kCuK:
+    case TensorName::kQPositions:
+    case TensorName::kKPositions:
       return Dtype::kInt64;
     default:
       return c.q_dtype;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/case_text.h"
+#include "core/rope.h"
 
 namespace qkvet {
 namespace {
@@ -276,7 +277,7 @@ std::string layout_reason(const Case& c) {
 bool is_option_key(std::string_view key) {
   constexpr std::string_view kKeys[] = {"window", "mask",   "softcap", "sink",
                                         "alibi",  "qlen",   "kvlen",   "cuq",
-                                        "cuk",    "layout", "share"};
+                                        "cuk",    "layout", "share",   "rope"};
   return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
 }
 
@@ -287,6 +288,7 @@ std::string read_option(std::string_view key, std::string_view text,
   if (key == "bias") return read_bias(text, token, c);
   if (key == "sink") return read_recipe(text, &c.sink);
   if (key == "alibi") return read_recipe(text, &c.slopes);
+  if (key == "rope") return read_rope(text, token, &c.rope);
   if (key == "layout") return read_layout(text, token, &c.layout);
   if (key == "share") {
     c.share = bits_of(text, "bh");

@@ -124,6 +124,22 @@ const std::byte* lengths(const std::vector<Value>& values) {
   return values.empty() ? nullptr : pointer_to(values.data());
 }
 
+// A layer has one row of positions for both; a step has none.
+void fill_rope_options(const Case& c, const Inputs& inputs, KernelCall& call) {
+  if (call.operation != Operation::kForward &&
+      call.operation != Operation::kLayer &&
+      call.operation != Operation::kCacheStep)
+    return;
+  call.rope = c.rope.style;
+  call.rope_rows = static_cast<int64_t>(inputs.rope_cos.size()) * 2 / c.shape.d;
+  call.rope_cos = given(inputs.rope_cos_bytes);
+  call.rope_sin = given(inputs.rope_sin_bytes);
+  if (call.operation == Operation::kCacheStep) return;
+  call.q_positions = given(inputs.q_positions_bytes);
+  if (call.operation == Operation::kForward)
+    call.k_positions = given(inputs.k_positions_bytes);
+}
+
 }  // namespace
 
 void fill_option_data(const Case& c, Inputs& inputs) {
@@ -175,6 +191,8 @@ std::vector<double> full_bias(const Case& c, const Inputs& inputs) {
 }
 
 void fill_options(const Case& c, const Inputs& inputs, KernelCall& call) {
+  if (c.rope.style != RopeStyle::kNone) fill_rope_options(c, inputs, call);
+  if (call.operation != Operation::kForward) return;
   call.window = c.window;
   call.softcap = c.softcap;
   call.mask_own = c.mask.own;

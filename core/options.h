@@ -53,6 +53,27 @@ enum class Layout : uint8_t {
 };
 inline constexpr int kLayoutCount = 4;
 
+// Rotary position embedding of q and k (Su et al., "RoFormer: Enhanced
+// Transformer with Rotary Position Embedding", 2021, 3.2): the pairs of
+// channels that are turned.
+enum class RopeStyle : uint8_t {
+  kNone,
+  kHalf,        // (c, c + d/2)
+  kInterleaved  // (2c, 2c + 1)
+};
+inline constexpr int kRopeStyleCount = 3;
+
+// Where queries and keys stand: keys at first, first + 1, ..., queries at the
+// end of them, so that the last query stands where the last key does (at first,
+// first + 1, ... where a member has more queries than keys); or anywhere.
+struct Rope {
+  RopeStyle style = RopeStyle::kNone;
+  bool random_positions = false;
+  int64_t first = 0;
+
+  friend bool operator==(const Rope&, const Rope&) = default;
+};
+
 // Along which extents k and v are the same, with stride 0.
 enum : uint8_t { kShareB = 1, kShareH = 2 };
 

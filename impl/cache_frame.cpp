@@ -108,6 +108,14 @@ const char* read_step(const Cache& cache, const qkvet_cache_args& a,
   if (step->tokens == 0 && step->queries == 0) {
     return "a step without k, v and q";
   }
+  if (const char* wrong = read_rope(a.rope, a.rope_cos, a.rope_sin,
+                                    cache.shape().width, &step->rope)) {
+    return wrong;
+  }
+  if (step->rope.present() &&
+      step->rope.rows < cache.length(a.sequence) + step->tokens) {
+    return "the tables of a rotation end before the sequence does";
+  }
   return step->queries > cache.length(a.sequence) + step->tokens
              ? "more queries than the sequence holds"
              : nullptr;
@@ -177,6 +185,28 @@ qkvet_status Cache::attend_rows(const ForwardCall& call,
   return compute_rows<PlainRow>(call, why);
 }
 
+// The queries of one group: each stands where its token does.
+void Cache::turn_queries(const CacheStep& step, int64_t keys, float* q) const {
+  for (int64_t row = 0; row < shape_.group() * step.queries; ++row) {
+    const int64_t j = keys - step.queries + row % step.queries;
+    turn_row(step.rope, position(step, keys, j), shape_.width, q);
+    q += shape_.width;
+  }
+}
+
+// `stored` may lie in `room` already.
+Rows Cache::turned_keys(const CacheStep& step, int64_t keys, const Rows& stored,
+                        float* room) const {
+  for (int64_t j = 0; j < keys; ++j) {
+    float* const to = room + j * shape_.width;
+    for (int64_t c = 0; c < shape_.width; ++c) {
+      to[c] = stored.row(j)[c * stored.step];
+    }
+    turn_row(step.rope, position(step, keys, j), shape_.width, to);
+  }
+  return {room, shape_.width, 1};
+}
+
 qkvet_status Cache::attend(const CacheStep& step, int64_t keys,
                            qkvet_text* why) const {
   const int64_t d = shape_.width, dv = shape_.value_width;
@@ -193,7 +223,11 @@ qkvet_status Cache::attend(const CacheStep& step, int64_t keys,
   float* const value_room = key_room + keys * d;
   for (int64_t head = 0; head < shape_.kv_heads; ++head) {
     load_queries(step, head * group, group, d, q);
-    const Rows k = this->keys(step.sequence, head, keys, key_room);
+    Rows k = this->keys(step.sequence, head, keys, key_room);
+    if (step.rope.present()) {
+      turn_queries(step, keys, q);
+      k = stores_turned() ? k : turned_keys(step, keys, k, key_room);
+    }
     const Rows v = values(step.sequence, head, keys, value_room);
     ForwardCall call;
     call.batch = call.kv_heads = 1;

@@ -56,6 +56,7 @@ struct CacheStep {
   Stored q;             // [1, H, Tq, d]
   Stored o;             // [1, H, Tq, dv]
   View<float> lse;      // [1, H, Tq], no data if not asked for
+  Rope rope;            // without positions
 };
 
 class Cache {
@@ -107,6 +108,14 @@ class Cache {
   virtual int64_t diagonal(int64_t keys, int64_t queries) const {
     return keys - queries;
   }
+  // Where token j of a sequence stands, for its rotation. Keys are stored as
+  // they came and turned when they are read.
+  virtual int64_t position(const CacheStep&, int64_t /*keys*/,
+                           int64_t j) const {
+    return j;
+  }
+  // Whether stored keys are turned already.
+  virtual bool stores_turned() const { return false; }
   // Which length is that of a sequence.
   virtual int64_t counter(int64_t sequence) const { return sequence; }
 
@@ -121,6 +130,9 @@ class Cache {
  private:
   qkvet_status attend(const CacheStep& step, int64_t keys,
                       qkvet_text* why) const;
+  void turn_queries(const CacheStep& step, int64_t keys, float* q) const;
+  Rows turned_keys(const CacheStep& step, int64_t keys, const Rows& stored,
+                   float* room) const;
 
   CacheShape shape_;
   std::vector<int64_t> lengths_;
@@ -166,7 +178,7 @@ qkvet_status create_cache(const qkvet_kernel* self, qkvet_context*,
   return QKVET_OK;
 }
 
-template <class C, uint64_t kOptions = 0>
+template <class C, uint64_t kOptions = QKVET_CACHE_ROPE>
 inline constexpr qkvet_cache_table kCacheTable = {
     .struct_size = sizeof(qkvet_cache_table),
     .options = kOptions,

@@ -17,9 +17,9 @@ Memory zeros(int64_t rows, int64_t columns, Storage type) {
 }
 
 void copy_row(const Stored& from, int64_t head, int64_t j, int64_t width,
-              void* to, int64_t slot) {
+              Storage type, void* to, int64_t slot) {
   for (int64_t c = 0; c < width; ++c) {
-    store(from.type, to, slot * width + c, from.get(0, head, j, c));
+    store(type, to, slot * width + c, from.get(0, head, j, c));
   }
 }
 
@@ -61,10 +61,10 @@ void SlotCache::write(const CacheStep& step, int64_t before) {
   const TokenMemory& to = memory(step.sequence);
   for (int64_t head = 0; head < shape().kv_heads; ++head) {
     for (int64_t j = 0; j < step.tokens; ++j) {
-      copy_row(step.k, head, j, shape().width, to.keys.get(),
+      copy_row(step.k, head, j, shape().width, shape().storage, to.keys.get(),
                key_slot(step, before, head, j));
-      copy_row(step.v, head, j, shape().value_width, to.values.get(),
-               value_slot(step, before, head, j));
+      copy_row(step.v, head, j, shape().value_width, shape().storage,
+               to.values.get(), value_slot(step, before, head, j));
     }
   }
 }

@@ -72,11 +72,11 @@ inline constexpr uint64_t kCommonOptions =
     QKVET_OPTION_GROUPED_HEADS | QKVET_OPTION_VALUE_WIDTH |
     QKVET_OPTION_CROSS_LENGTHS;
 
-// What members.h, list_keys() and row_frame.h give a kernel without a line of
-// its own: which pairs there are.
+// What members.h, list_keys(), in_f32.h and row_frame.h give a kernel without a
+// line of its own: which pairs there are, and rotated q and k.
 inline constexpr uint64_t kPairOptions =
     QKVET_OPTION_WINDOW | QKVET_OPTION_MASK | QKVET_OPTION_LENGTHS |
-    QKVET_OPTION_PACKED | QKVET_OPTION_EMPTY_EXTENTS;
+    QKVET_OPTION_PACKED | QKVET_OPTION_EMPTY_EXTENTS | QKVET_OPTION_ROPE;
 // What its arithmetic has to honour.
 inline constexpr uint64_t kScoreOptions =
     QKVET_OPTION_BIAS | QKVET_OPTION_SOFTCAP | QKVET_OPTION_ALIBI;

@@ -43,6 +43,17 @@ Stage cut(const ForwardCall& call, float* memory) {
   return stage;
 }
 
+// Whichever of the two it is.
+struct Arithmetic {
+  ComputeF32 alone;  // NULL: the other
+  ComputeIn in;
+
+  qkvet_status operator()(const ForwardCall& call, qkvet_text* why) const {
+    return alone != nullptr ? alone(call, why)
+                            : in.compute(call, in.context, why);
+  }
+};
+
 struct FirstRow {
   int64_t b, h, t;
 };
@@ -91,14 +102,18 @@ ForwardCall piece_of(const ForwardCall& call, const Stage& stage,
 
 // One query head; K and V are in the stage.
 qkvet_status compute_head(const ForwardCall& call, const Stage& stage,
-                          int64_t b, int64_t h, ComputeF32 compute,
+                          int64_t b, int64_t h, const Arithmetic& compute,
                           qkvet_text* why) {
   const HalfViews& half = call.half;
+  const Rope& rope = call.options.rope;
   for (int64_t first = 0; first < call.queries; first += kWidenedRows) {
     const int64_t left = call.queries - first;
     const int64_t rows = left < kWidenedRows ? left : kWidenedRows;
     const FirstRow from_row = {b, h, first};
     widen(call.storage, half.q, from_row, rows, call.width, stage.q);
+    if (rope.present()) {
+      turn_rows(rope, rope.q, b, first, rows, call.width, stage.q);
+    }
     const qkvet_status status =
         compute(piece_of(call, stage, from_row, rows), why);
     if (status != QKVET_OK) {
@@ -113,8 +128,8 @@ qkvet_status compute_head(const ForwardCall& call, const Stage& stage,
   return QKVET_OK;
 }
 
-qkvet_status compute_converted(const ForwardCall& call, ComputeF32 compute,
-                               qkvet_text* why) {
+qkvet_status compute_converted(const ForwardCall& call,
+                               const Arithmetic& compute, qkvet_text* why) {
   const std::unique_ptr<float[]> memory(
       new (std::nothrow) float[static_cast<size_t>(floats_of(call))]);
   if (memory == nullptr) {
@@ -127,6 +142,9 @@ qkvet_status compute_converted(const ForwardCall& call, ComputeF32 compute,
         const FirstRow from_row = {b, h / call.group(), 0};
         widen(call.storage, call.half.k, from_row, call.keys, call.width,
               stage.k);
+        if (const Rope& rope = call.options.rope; rope.present()) {
+          turn_rows(rope, rope.k, b, 0, call.keys, call.width, stage.k);
+        }
         widen(call.storage, call.half.v, from_row, call.keys, call.value_width,
               stage.v);
       }
@@ -139,15 +157,52 @@ qkvet_status compute_converted(const ForwardCall& call, ComputeF32 compute,
   return QKVET_OK;
 }
 
+qkvet_status compute_turned(const ForwardCall& call, const Arithmetic& compute,
+                            qkvet_text* why) {
+  const Rope& rope = call.options.rope;
+  const int64_t q_floats = call.batch * call.heads * call.queries * call.width;
+  const int64_t k_floats = call.batch * call.kv_heads * call.keys * call.width;
+  const std::unique_ptr<float[]> memory(
+      new (std::nothrow) float[static_cast<size_t>(q_floats + k_floats)]);
+  if (memory == nullptr) {
+    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory to rotate q and k");
+  }
+  ForwardCall turned = call;
+  turned.q = turned_copy(rope, call.q, rope.q, call.batch, call.heads,
+                         call.queries, call.width, memory.get());
+  turned.k = turned_copy(rope, call.k, rope.k, call.batch, call.kv_heads,
+                         call.keys, call.width, memory.get() + q_floats);
+  return compute(turned, why);
+}
+
+qkvet_status compute_any(const ForwardCall& call, const Arithmetic& compute,
+                         qkvet_text* why) {
+  const Rope& rope = call.options.rope;
+  if (rope.present() &&
+      (!has_positions(rope, rope.q, call.batch, call.queries) ||
+       !has_positions(rope, rope.k, call.batch, call.keys))) {
+    return refuse(why, QKVET_INVALID_ARGUMENT,
+                  "a position is no row of the tables");
+  }
+  return compute_members(call, why, [&](const ForwardCall& member) {
+    if (member.storage != Storage::kF32) {
+      return compute_converted(member, compute, why);
+    }
+    return rope.present() ? compute_turned(member, compute, why)
+                          : compute(member, why);
+  });
+}
+
 }  // namespace
 
 qkvet_status compute_in_f32(const ForwardCall& call, ComputeF32 compute,
                             qkvet_text* why) {
-  return compute_members(call, why, [&](const ForwardCall& member) {
-    return member.storage == Storage::kF32
-               ? compute(member, why)
-               : compute_converted(member, compute, why);
-  });
+  return compute_any(call, {compute, {}}, why);
+}
+
+qkvet_status compute_in_f32(const ForwardCall& call, ComputeIn compute,
+                            qkvet_text* why) {
+  return compute_any(call, {nullptr, compute}, why);
 }
 
 }  // namespace qkvet::impl

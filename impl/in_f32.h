@@ -7,9 +7,13 @@
 // of a piece are f32 and are rounded once, when the piece is finished. lse is
 // f32 in any case and written in place.
 //
+// A rotation (rope.h) is done here, too: in the converted rows, or in a copy of
+// q and k where they are f32.
+//
 // Cost: K and V of a head are converted once for each key/value head. Memory:
 // Tk (d + dv) + kWidenedRows (d + dv) floats, and kWidenedRows * Tk for
-// weights, for half storage only.
+// weights, for half storage only; B (H Tq + Hkv Tk) d floats for a rotation of
+// f32.
 #ifndef QKVET_IMPL_IN_F32_H_
 #define QKVET_IMPL_IN_F32_H_
 
@@ -27,7 +31,16 @@ inline constexpr int64_t kWidenedRows = 64;
 // (members.h).
 using ComputeF32 = qkvet_status (*)(const ForwardCall& call, qkvet_text* why);
 
+// An arithmetic that needs a context.
+struct ComputeIn {
+  qkvet_status (*compute)(const ForwardCall& call, qkvet_context* context,
+                          qkvet_text* why);
+  qkvet_context* context;
+};
+
 qkvet_status compute_in_f32(const ForwardCall& call, ComputeF32 compute,
+                            qkvet_text* why);
+qkvet_status compute_in_f32(const ForwardCall& call, ComputeIn compute,
                             qkvet_text* why);
 
 // The forward() of a kernel that is nothing but its arithmetic.

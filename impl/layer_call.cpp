@@ -201,6 +201,24 @@ qkvet_status read_model(const qkvet_layer_args& a, LayerCall* call,
   return QKVET_OK;
 }
 
+const char* read_rotation(const qkvet_layer_args& a, LayerCall* call) {
+  Rope* const rope = &call->rope;
+  if (const char* wrong =
+          read_rope(a.rope, a.rope_cos, a.rope_sin, call->width, rope)) {
+    return wrong;
+  }
+  if (!rope->present()) {
+    return is_absent(a.positions) ? nullptr : "positions, and no rotation";
+  }
+  if (const char* wrong =
+          read_positions(a.positions, call->batch, call->tokens, &rope->q)) {
+    return wrong;
+  }
+  return has_positions(*rope, rope->q, call->batch, call->tokens)
+             ? nullptr
+             : "a position is no row of the tables";
+}
+
 }  // namespace
 
 qkvet_status read_layer(const qkvet_kernel* self, const qkvet_layer_args& args,
@@ -232,6 +250,9 @@ qkvet_status read_layer(const qkvet_kernel* self, const qkvet_layer_args& args,
   }
   if (status != QKVET_OK) {
     return status;
+  }
+  if (const char* wrong = read_rotation(args, call)) {
+    return refuse(why, QKVET_INVALID_ARGUMENT, wrong);
   }
   call->scale = args.scale_given != 0 ? args.scale : default_scale(call->width);
   call->causal = args.causal != QKVET_CAUSAL_NONE;

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "impl/declare.h"
+#include "impl/rope.h"
 #include "impl/tensor_view.h"
 #include "qkvet/kernel.h"
 
@@ -41,9 +42,21 @@ struct LayerCall {
   Stored v;         // [B, Hkv, T, dv]
   Stored attended;  // [B, H, T, dv]
 
+  Rope rope;  // its q: the positions [B, T] of queries and keys
+
   float scale = 0;
   bool causal = false;
 };
+
+// Rotates q [B, H, T, d] or k [B, Hkv, T, d], contiguous.
+template <class Turn = PlainTurn>
+void turn_heads(const LayerCall& call, int64_t heads, float* rows) {
+  for (int64_t n = 0; call.rope.present() && n < call.batch * heads; ++n) {
+    turn_rows<Turn>(call.rope, call.rope.q, n / heads, 0, call.tokens,
+                    call.width, rows);
+    rows += call.tokens * call.width;
+  }
+}
 
 // Fills *call, or says why `self` does not take these arguments.
 qkvet_status read_layer(const qkvet_kernel* self, const qkvet_layer_args& args,
@@ -62,8 +75,8 @@ constexpr qkvet_layer_table layer_table(LayerFunction forward,
                                         qkvet_dtype stage) {
   qkvet_layer_table table = {};
   table.struct_size = sizeof(table);
-  table.options =
-      QKVET_LAYER_BIASES | QKVET_LAYER_STAGES | QKVET_LAYER_UNBATCHED;
+  table.options = QKVET_LAYER_BIASES | QKVET_LAYER_STAGES |
+                  QKVET_LAYER_UNBATCHED | QKVET_LAYER_ROPE;
   table.stage = stage;
   table.forward = forward;
   return table;

@@ -3,6 +3,7 @@
 //
 //   project   q, k, v = x W + b        a sum over D for each column
 //   split     column h d + c of a row is channel c of head h
+//   turn      q and k by their positions, if asked for
 //   attend    head by head
 //   merge     channel c of head h is column h dv + c of a row
 //   project   y = merged W_O + b_O
@@ -15,6 +16,7 @@
 //   input      which part of a row of x a column sees
 //   split      where a column of a projection lies in [H, T, d]
 //   stage      what is kept of a number between two stages
+//   turn       the rotation of q and k
 //   merged     where a column of merged lies in [H, T, dv]
 //   output     one element of y
 //
@@ -69,6 +71,10 @@ struct PlainLayer {
     return (column / width * call.tokens + t) * width + column % width;
   }
   static float stage(const LayerCall&, float value) { return value; }
+  static void turn(const LayerCall& call, float* q, float* k) {
+    turn_heads(call, call.heads, q);
+    turn_heads(call, call.kv_heads, k);
+  }
   static int64_t merged(const LayerCall& call, int64_t t, int64_t column) {
     const int64_t width = call.value_width;
     return (column / width * call.tokens + t) * width + column % width;
@@ -130,6 +136,18 @@ struct LayerFrame {
               Seams::stage(call, sum);
         }
       }
+    }
+  }
+
+  static void turn(const LayerCall& call, const Stages& stages) {
+    if (!call.rope.present()) {
+      return;
+    }
+    Seams::turn(call, stages.q, stages.k);
+    const int64_t elements =
+        call.batch * (call.heads + call.kv_heads) * call.tokens * call.width;
+    for (int64_t n = 0; n < elements; ++n) {  // k lies behind q
+      stages.q[n] = Seams::stage(call, stages.q[n]);
     }
   }
 
@@ -198,6 +216,7 @@ struct LayerFrame {
     project(call, Role::kQuery, call.heads, d, stages.row, stages.q);
     project(call, Role::kKey, call.kv_heads, d, stages.row, stages.k);
     project(call, Role::kValue, call.kv_heads, dv, stages.row, stages.v);
+    turn(call, stages);
     const qkvet_status status = attend(call, stages, why);
     if (status == QKVET_OK) {
       write_outputs(call, stages);

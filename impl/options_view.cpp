@@ -143,6 +143,21 @@ qkvet_status read_lengths(const qkvet_forward_args& a, Options* options,
   return QKVET_OK;
 }
 
+qkvet_status read_rotation(const qkvet_forward_args& a, Options* options,
+                           qkvet_text* why) {
+  Rope* const rope = &options->rope;
+  const char* wrong =
+      read_rope(a.rope, a.rope_cos, a.rope_sin, a.q.shape[3], rope);
+  if (wrong == nullptr && rope->present()) {
+    wrong = read_positions(a.q_positions, a.q.shape[0], a.q.shape[2], &rope->q);
+  }
+  if (wrong == nullptr && rope->present()) {
+    wrong = read_positions(a.k_positions, a.k.shape[0], a.k.shape[2], &rope->k);
+  }
+  return wrong == nullptr ? QKVET_OK
+                          : refuse(why, QKVET_INVALID_ARGUMENT, wrong);
+}
+
 }  // namespace
 
 bool Options::allows(int64_t b, int64_t h, int64_t i, int64_t j) const {
@@ -166,6 +181,7 @@ Options Options::from(int64_t b, int64_t h, int64_t i, int64_t j) const {
   result.slopes = shifted(slopes, slopes.index(h, 0, 0, 0));
   result.q_len = result.kv_len = result.cu_q = result.cu_k = {};
   result.members = 0;
+  result.rope = rope.from(b, i, j);
   return result;
 }
 
@@ -183,11 +199,15 @@ const char* unknown_field(const qkvet_forward_args& a, uint64_t declared) {
       {!is_absent(a.sink), QKVET_OPTION_SINK, "sinks are not supported"},
       {!is_absent(a.slopes), QKVET_OPTION_ALIBI,
        "ALiBi slopes are not supported"},
-      {a.rope != QKVET_ROPE_NONE, kNobody, "RoPE is not supported"},
-      {!is_absent(a.rope_cos), kNobody, "RoPE tables are not supported"},
-      {!is_absent(a.rope_sin), kNobody, "RoPE tables are not supported"},
-      {!is_absent(a.q_positions), kNobody, "positions are not supported"},
-      {!is_absent(a.k_positions), kNobody, "positions are not supported"},
+      {a.rope != QKVET_ROPE_NONE, QKVET_OPTION_ROPE, "RoPE is not supported"},
+      {!is_absent(a.rope_cos), QKVET_OPTION_ROPE,
+       "RoPE tables are not supported"},
+      {!is_absent(a.rope_sin), QKVET_OPTION_ROPE,
+       "RoPE tables are not supported"},
+      {!is_absent(a.q_positions), QKVET_OPTION_ROPE,
+       "positions are not supported"},
+      {!is_absent(a.k_positions), QKVET_OPTION_ROPE,
+       "positions are not supported"},
       {!(a.dropout_p == 0), kNobody, "dropout is not supported"},
       {!is_absent(a.q_len), QKVET_OPTION_LENGTHS, "lengths are not supported"},
       {!is_absent(a.kv_len), QKVET_OPTION_LENGTHS, "lengths are not supported"},
@@ -233,6 +253,9 @@ qkvet_status read_options(const qkvet_forward_args& a, Options* options,
   }
   if (status == QKVET_OK) {
     status = read_stored(a, a.slopes, {heads}, &options->slopes, why);
+  }
+  if (status == QKVET_OK) {
+    status = read_rotation(a, options, why);
   }
   return status == QKVET_OK ? read_lengths(a, options, why) : status;
 }

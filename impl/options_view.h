@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "impl/rope.h"
 #include "impl/tensor_view.h"
 #include "qkvet/kernel.h"
 
@@ -26,6 +27,7 @@ struct Options {
   View<const int64_t> q_len, kv_len;  // [B]
   View<const int64_t> cu_q, cu_k;     // [members + 1]
   int64_t members = 0;                // of a packed batch
+  Rope rope;                          // the business of in_f32.h
 
   bool has_lengths() const {
     return q_len.data != nullptr || kv_len.data != nullptr ||

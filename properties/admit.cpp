@@ -6,6 +6,12 @@
 namespace qkvet {
 namespace {
 
+// A rotation turns pairs of channels; the tokens of a story stand in order.
+void repair_rope(Case& value) {
+  if (value.shape.d % 2 != 0) value.rope = {};
+  if (value.subject() == Subject::kCache) value.rope = {value.rope.style};
+}
+
 // Lengths of members that are no longer there, or shorter, and values of
 // tensors that are gone: what changed extents leave behind.
 void repair(Case& value) {
@@ -29,6 +35,7 @@ void repair(Case& value) {
        value.q_dtype != value.kv_dtype))
     value.layout = Layout::kBthd;
   if (value.mask.kind == MaskKind::kNone) value.mask = {};
+  repair_rope(value);
   if (!value.score_bias) value.score_bias_own = kOwnAll;
   std::erase_if(value.set, [&](const SetValue& set) {
     const auto extents = tensor_extents(value, set.tensor);
@@ -58,6 +65,7 @@ uint32_t options_of(const Case& value) {
       {value.sink.has_value(), kAdmitSink},
       {value.layout != Layout::kBhtd, kAdmitLayout},
       {value.share != 0, kAdmitShare},
+      {value.rope.style != RopeStyle::kNone, kAdmitRope},
       {value.subject() == Subject::kAttention &&
            std::min({s.B, s.Tq, s.Tk}) < 1,
        kAdmitEmpty},
@@ -80,6 +88,7 @@ Case keep_admitted(Case value, uint32_t admits) {
   if (drop(kAdmitSink)) value.sink.reset();
   if (drop(kAdmitLayout)) value.layout = Layout::kBhtd;
   if (drop(kAdmitShare)) value.share = 0;
+  if (drop(kAdmitRope)) value.rope = {};
   if (drop(kAdmitEmpty))
     for (int64_t* extent : {&value.shape.B, &value.shape.Tq, &value.shape.Tk})
       *extent = std::max<int64_t>(*extent, 1);
@@ -89,8 +98,12 @@ Case keep_admitted(Case value, uint32_t admits) {
 
 Case fitted(const Law& law, Case value) {
   if (law.aim.subject != Subject::kAttention ||
-      value.subject() != Subject::kAttention)
-    return law.fit(std::move(value));
+      value.subject() != Subject::kAttention) {
+    if ((law.aim.admits & kAdmitRope) == 0) value.rope = {};
+    value = law.fit(std::move(value));
+    repair_rope(value);
+    return value;
+  }
   value = law.fit(keep_admitted(std::move(value), law.aim.admits));
   repair(value);
   return value;

@@ -81,8 +81,8 @@ extern constinit const Law alibi_equals_bias{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     Aim{.free_data = false,
-        .admits = kAdmitPairs | kAdmitAlibi | kAdmitSoftcap | kAdmitSink |
-                  kAdmitMemory,
+        .admits = kAdmitRope | kAdmitPairs | kAdmitAlibi | kAdmitSoftcap |
+                  kAdmitSink | kAdmitMemory,
         .about = kAdmitAlibi},
     fit,
     plan,

@@ -2,6 +2,7 @@
 #include "properties/answer.h"
 
 #include "properties/twin_check.h"
+#include "reference/rope.h"
 
 namespace qkvet {
 namespace {
@@ -48,12 +49,16 @@ OwnedProblem::OwnedProblem(const Case& value, const Inputs& inputs, int reading)
   problem_.cu_k = data_or_null(value.cu_k);
   problem_.members =
       value.cu_q.empty() ? 0 : static_cast<int64_t>(value.cu_q.size()) - 1;
+  problem_.rotation = {value.rope.style, data_or_null(inputs.rope_cos),
+                       data_or_null(inputs.rope_sin),
+                       data_or_null(inputs.q_positions),
+                       data_or_null(inputs.k_positions)};
   problem_.softcap_after_bias = (reading & kSoftcapAfterBias) != 0;
   problem_.sink_in_lse = (reading & kSinkNotInLse) == 0;
 }
 
 Answer::Answer(const Problem& problem, Oracle oracle, bool with_twin)
-    : oracle_(oracle(problem)), facts_(problem, oracle_) {
+    : problem_(problem), oracle_(oracle(problem)) {
   if (!with_twin) return;
   if (oracle == twin_forward) {
     twin_disagrees_ =
@@ -62,6 +67,18 @@ Answer::Answer(const Problem& problem, Oracle oracle, bool with_twin)
     twin_disagrees_ =
         twin_disagreement(problem, oracle_, twin_forward(problem));
   }
+}
+
+const BoundFacts& Answer::facts_for(const PrecisionModel& model) {
+  const bool turns = problem_.rotation.style != RopeStyle::kNone;
+  if (facts_ && (!turns || *facts_of_ == model)) return *facts_;
+  if (turns) {
+    facts_ = rotated_facts(problem_, oracle_, model);
+    facts_of_ = model;
+  } else {
+    facts_.emplace(problem_, oracle_);
+  }
+  return *facts_;
 }
 
 const Truth& Answer::truth_for(const KernelInfo& kernel,
@@ -75,7 +92,9 @@ const Truth& Answer::truth_for(const KernelInfo& kernel,
   known->model = model;
   known->with_weights = want_weights;
   known->base2 = base2;
-  known->bound = compute_bound(facts_, model, want_weights);
+  const BoundFacts& facts = facts_for(model);
+  known->bound = compute_bound(facts, model, want_weights);
+  known->reach = facts.reach();
   known->truth.oracle = oracle_;
   for (size_t n = 0; base2 && n < oracle_.lse.size(); ++n) {
     double& bound = known->bound.lse[n];
@@ -83,7 +102,7 @@ const Truth& Answer::truth_for(const KernelInfo& kernel,
     known->truth.oracle.lse[n] = lse_in_base2(oracle_.lse[n]);
   }
   known->truth.bound = &known->bound;
-  known->truth.reach = &facts_.reach();
+  known->truth.reach = &known->reach;
   known_.push_back(std::move(known));
   return known_.back()->truth;
 }

@@ -4,6 +4,7 @@
 #define QKVET_PROPERTIES_ANSWER_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,7 @@ class Answer {
  public:
   // `with_twin`: `oracle` is compared with the twin; the twin itself, if it is
   // the oracle, with plain_forward.
+  // `problem` and what it points to outlive this.
   Answer(const Problem& problem, Oracle oracle, bool with_twin);
 
   // "" or where oracle and twin differ.
@@ -61,11 +63,17 @@ class Answer {
     bool with_weights;
     bool base2;
     Bound bound;
+    std::vector<double> reach;
     Truth truth;
   };
 
+  // The facts of a model; those of all models are the same without a rotation.
+  const BoundFacts& facts_for(const PrecisionModel& model);
+
+  Problem problem_;
   OracleOutput oracle_;
-  BoundFacts facts_;
+  std::optional<BoundFacts> facts_;
+  std::optional<PrecisionModel> facts_of_;  // with a rotation
   std::string twin_disagrees_;
   std::vector<std::unique_ptr<Known>> known_;
 };

@@ -110,7 +110,7 @@ extern constinit const Law cache_refuses_illegal_calls{
     "where nobody looks.",
     "Refusals are exact; answers are each within their own bound.",
     "(c) it reaches error paths, which no legal call enters",
-    Aim{.subject = Subject::kCache},
+    Aim{.subject = Subject::kCache, .admits = kAdmitRope},
     fit_to_legal,
     plan,
     judge};

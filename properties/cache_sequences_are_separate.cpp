@@ -45,7 +45,7 @@ extern constinit const Law cache_sequences_are_separate{
     "A history holds the tokens of its own sequence only.",
     "Each side is within its own bound; NaN with any weight is NaN.",
     "(c) it reaches tokens of others that finite values can hide",
-    Aim{.subject = Subject::kCache},
+    Aim{.subject = Subject::kCache, .admits = kAdmitRope},
     fit,
     plan,
     judge_edited_story};

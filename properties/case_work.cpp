@@ -29,6 +29,7 @@ struct CaseWork::Prepared {
   Case value;  // what the kernel is called with, its data apart
   Inputs inputs;
   Inputs fresh;  // of a story: the keys and values that the command brings
+  std::array<std::unique_ptr<OwnedProblem>, kReadings> problems;
   std::array<std::optional<Answer>, kReadings> answers;
   bool twin_asked = false;     // of a layer
   std::string twin_disagrees;  // of a layer: "" or where oracle and twin differ
@@ -130,9 +131,11 @@ Answer& CaseWork::answer(Prepared& prepared, const KernelInfo& kernel) {
   const double before = time_->oracle;
   {
     const Stopwatch watch(time_->oracle);
-    const OwnedProblem owned(prepared.value, prepared.inputs, reading);
+    auto& owned = prepared.problems[static_cast<size_t>(reading)];
+    owned = std::make_unique<OwnedProblem>(prepared.value, prepared.inputs,
+                                           reading);
     slot.emplace(
-        reading_ != nullptr ? reading_(owned.problem()) : owned.problem(),
+        reading_ != nullptr ? reading_(owned->problem()) : owned->problem(),
         truth_of(prepared.value, oracle_), with_twin_);
   }
   prepared.oracle_seconds = time_->oracle - before;
@@ -205,8 +208,7 @@ KernelCall CaseWork::call_for(const PlannedCall& planned,
   call.b_v = layer(TensorName::kBv);
   call.b_o = layer(TensorName::kBo);
   call.unbatched = value.unbatched;
-  if (planned.operation == Operation::kForward)
-    fill_options(value, prepared.inputs, call);
+  fill_options(value, prepared.inputs, call);
   if (planned.moment) {
     const Moment& moment = *planned.moment;
     call.causal = Causal::kNone;

@@ -38,8 +38,8 @@ extern constinit const Law causal_equals_mask{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     Aim{.causal = true,
-        .admits = kAdmitPairs | kAdmitBias | kAdmitSoftcap | kAdmitSink |
-                  kAdmitMemory},
+        .admits = kAdmitRope | kAdmitPairs | kAdmitBias | kAdmitSoftcap |
+                  kAdmitSink | kAdmitMemory},
     with_masked_key,
     plan,
     judge};

@@ -186,6 +186,11 @@ Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
   value.capacity =
       draw.chance(50) ? draw.range(2, 12) : draw_extent(draw, size);
   value.story = draw_commands(draw, value.shape.B, value.capacity);
+  if (draw.chance(30)) {
+    if (value.shape.dv == value.shape.d) value.shape.dv += value.shape.d % 2;
+    value.shape.d += value.shape.d % 2;
+    value.rope = {draw_rotation(draw).style};
+  }
   fit_extents_to_story(value);
   draw_scale(draw, value);
   keep_to_declared(scope, value);
@@ -211,6 +216,7 @@ Case draw_layer(Draw& draw, const Law& law, const Scope& scope) {
   }
   value.unbatched = draw.chance(25);
   if (draw.chance(50)) value.causal = Causal::kBottomRight;
+  if (s.d % 2 == 0 && draw.chance(50)) value.rope = draw_rotation(draw);
   if (draw.chance(60)) value.biases = static_cast<uint8_t>(draw.range(1, 15));
   draw_scale(draw, value);
   constexpr std::array<Recipe, 6> kInputs = {{{RecipeKind::kNormal, 0},

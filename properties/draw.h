@@ -38,6 +38,8 @@ void draw_scale(Draw& draw, Case& value);
 // Recipes for q, k and v that belong together, and a seed.
 void draw_data(Draw& draw, Case& value);
 
+Rope draw_rotation(Draw& draw);
+
 // Options that the law admits and some kernel of the run declares.
 void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value);
 

@@ -106,6 +106,12 @@ void draw_scores(Draw& draw, uint32_t option, Case& value) {
   if (option == kAdmitAlibi) value.slopes = draw.of(kPerHead);
 }
 
+// As the tables come out of a cache, far along in a text, or anywhere.
+void draw_rope(Draw& draw, Case& value) {
+  value.shape.d += value.shape.d % 2;
+  value.rope = draw_rotation(draw);
+}
+
 void draw_empty(Draw& draw, Case& value) {
   Shape& s = value.shape;
   int64_t* const extents[] = {&s.Tk, &s.Tk, &s.Tq, &s.B};
@@ -130,6 +136,8 @@ void draw_option(Draw& draw, uint32_t option, Case& value) {
     case kAdmitShare:
       value.share = static_cast<uint8_t>(draw.range(1, kShareB | kShareH));
       return;
+    case kAdmitRope:
+      return draw_rope(draw, value);
     case kAdmitEmpty:
       return draw_empty(draw, value);
     default:
@@ -150,6 +158,15 @@ uint32_t draw_bit(Draw& draw, const std::vector<uint32_t>& bits) {
 }
 
 }  // namespace
+
+Rope draw_rotation(Draw& draw) {
+  constexpr std::array<int64_t, 4> kFirst = {1, 7, 100, 1000};
+  Rope rope;
+  rope.style = draw.chance(50) ? RopeStyle::kHalf : RopeStyle::kInterleaved;
+  rope.random_positions = draw.chance(40);
+  if (!rope.random_positions && draw.chance(40)) rope.first = draw.of(kFirst);
+  return rope;
+}
 
 void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value) {
   const uint32_t declared = admitted_by(scope);

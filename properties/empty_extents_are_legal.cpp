@@ -127,8 +127,8 @@ extern constinit const Law empty_extents_are_legal{
     "There is nothing to compute.",
     "Zeros, NaN and infinities are exact.",
     "(c) it reaches extents that agreement does not, (d) it needs no oracle",
-    Aim{.admits = kAdmitWindow | kAdmitMask | kAdmitBias | kAdmitAlibi |
-                  kAdmitSoftcap | kAdmitMemory},
+    Aim{.admits = kAdmitRope | kAdmitWindow | kAdmitMask | kAdmitBias |
+                  kAdmitAlibi | kAdmitSoftcap | kAdmitMemory},
     fit,
     plan,
     judge};

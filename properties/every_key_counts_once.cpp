@@ -81,7 +81,8 @@ extern constinit const Law every_key_counts_once{
     "Whole numbers below 2^24 add up exactly in any order; only the "
     "division rounds.",
     "(b) one key among 131,072 shows, (d) it needs no oracle",
-    Aim{.free_v = false, .admits = kAdmitPairs | kAdmitSoftcap | kAdmitMemory},
+    Aim{.free_v = false,
+        .admits = kAdmitRope | kAdmitPairs | kAdmitSoftcap | kAdmitMemory},
     fit,
     plan,
     judge};

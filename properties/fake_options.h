@@ -75,6 +75,14 @@ class FakeOptions {
     problem.members = call.members;
     take(call.cu_q, call.members + 1, cu_q_, problem.cu_q);
     take(call.cu_k, call.members + 1, cu_k_, problem.cu_k);
+    problem.rotation.style = call.rope;
+    const int64_t table = call.rope_rows * (s.d / 2);
+    take(call.rope_cos, table, rope_cos_, problem.rotation.cos);
+    take(call.rope_sin, table, rope_sin_, problem.rotation.sin);
+    take(call.q_positions, s.B * s.Tq, q_positions_,
+         problem.rotation.q_positions);
+    take(call.k_positions, s.B * s.Tk, k_positions_,
+         problem.rotation.k_positions);
   }
   FakeOptions(const FakeOptions&) = delete;
   FakeOptions& operator=(const FakeOptions&) = delete;
@@ -97,6 +105,8 @@ class FakeOptions {
   std::vector<uint8_t> mask_;
   std::vector<double> bias_, sink_, slopes_;
   std::vector<int64_t> q_len_, kv_len_, cu_q_, cu_k_;
+  std::vector<double> rope_cos_, rope_sin_;
+  std::vector<int64_t> q_positions_, k_positions_;
 };
 
 }  // namespace qkvet

@@ -4,6 +4,8 @@
 #ifndef QKVET_PROPERTIES_FAKE_TABLES_H_
 #define QKVET_PROPERTIES_FAKE_TABLES_H_
 
+#include <numeric>
+
 #include "properties/fake_executor.h"
 #include "reference/layer.h"
 
@@ -14,6 +16,24 @@ struct FakeToken {
   std::vector<double> k, v;
 };
 using FakeTokens = std::vector<FakeToken>;
+
+// The tables of a call in f32, and no positions.
+class FakeRotation {
+ public:
+  explicit FakeRotation(const KernelCall& call) : style_(call.rope) {
+    if (style_ == RopeStyle::kNone) return;
+    const int64_t count = call.rope_rows * (call.shape.d / 2);
+    cos_ = floats_as_doubles(call.rope_cos, count);
+    sin_ = floats_as_doubles(call.rope_sin, count);
+  }
+  Rotation rotation() const {
+    return {style_, cos_.data(), sin_.data(), nullptr, nullptr};
+  }
+
+ private:
+  RopeStyle style_;
+  std::vector<double> cos_, sin_;
+};
 
 // What a test may spoil.
 struct Spoil {
@@ -53,7 +73,9 @@ class FakeTables : public Executor {
     info.name = "fake/tables";
     info.has_forward = false;
     info.has_cache = info.has_truncate = info.has_layer = true;
-    info.layer_options = QKVET_LAYER_BIASES | QKVET_LAYER_UNBATCHED;
+    info.cache_options = QKVET_CACHE_ROPE;
+    info.layer_options =
+        QKVET_LAYER_BIASES | QKVET_LAYER_UNBATCHED | QKVET_LAYER_ROPE;
     if (returns_stages) info.layer_options |= QKVET_LAYER_STAGES;
     return info;
   }
@@ -160,6 +182,12 @@ class FakeTables : public Executor {
     const auto q = floats_as_doubles(call.q, s.H * s.Tq * s.d);
     Problem problem = make_problem(s, Causal::kBottomRight, call.scale,
                                    q.data(), k.data(), v.data());
+    const FakeRotation turn(call);
+    std::vector<int64_t> places(static_cast<size_t>(s.Tk));
+    std::iota(places.begin(), places.end(), 0);
+    problem.rotation = turn.rotation();
+    problem.rotation.k_positions = places.data();
+    problem.rotation.q_positions = places.data() + s.Tk - s.Tq;
     spoil_.question(problem);
     const OracleOutput oracle = plain_forward(problem);
     outcome.o = doubles_as_floats(oracle.o);
@@ -194,6 +222,15 @@ class FakeTables : public Executor {
     problem.scale_given = call.scale.has_value();
     problem.scale = call.scale ? static_cast<double>(*call.scale)
                                : default_scale(call.shape.d);
+    const FakeRotation turn(call);
+    std::vector<int64_t> places;
+    if (call.q_positions != nullptr) {
+      places.resize(static_cast<size_t>(call.shape.B * call.shape.Tq));
+      std::memcpy(places.data(), call.q_positions,
+                  places.size() * sizeof(int64_t));
+    }
+    problem.rotation = turn.rotation();
+    problem.rotation.q_positions = places.data();
     spoil_.layer_question(problem);
     LayerOutput answer = in_f32(problem);
     spoil_.layer_answer(problem, answer);

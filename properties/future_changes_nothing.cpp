@@ -109,7 +109,7 @@ extern constinit const Law future_changes_nothing{
     "Masked keys do not occur in the formula of the row.",
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (d) it needs no oracle",
-    Aim{.causal = true, .admits = kAdmitScores | kAdmitLayout},
+    Aim{.causal = true, .admits = kAdmitRope | kAdmitScores | kAdmitLayout},
     with_masked_key,
     plan,
     judge};

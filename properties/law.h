@@ -141,13 +141,14 @@ enum : uint32_t {
   kAdmitSink = 128,
   kAdmitLayout = 256,
   kAdmitShare = 512,
-  kAdmitEmpty = 1024,
+  kAdmitRope = 1024,  // also of stories and layers
+  kAdmitEmpty = 2048,
   // Who sees whom.
   kAdmitPairs = kAdmitWindow | kAdmitMask | kAdmitLengths | kAdmitPacked,
   // How scores become weights.
   kAdmitScores = kAdmitBias | kAdmitAlibi | kAdmitSoftcap | kAdmitSink,
   kAdmitMemory = kAdmitLayout | kAdmitShare,
-  kAdmitAll = kAdmitPairs | kAdmitScores | kAdmitMemory
+  kAdmitAll = kAdmitPairs | kAdmitScores | kAdmitMemory | kAdmitRope
 };
 
 // What the generator must provide for the law's precondition.
@@ -157,7 +158,7 @@ struct Aim {
   bool free_v = true;     // false: fit() fixes the data of v
   bool free_data = true;  // false: the law makes some of the data itself
   bool votes = false;     // its first call is held against the oracle
-  // Of attention: options that the law admits, all others are taken out before
+  // Options that the law admits, all others are taken out before
   // fit() is asked; and one of these, where a kernel has it, in every case.
   uint32_t admits = 0;
   uint32_t about = 0;

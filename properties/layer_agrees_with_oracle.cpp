@@ -39,15 +39,10 @@ void compare_projection(const JudgeInput& input, const LayerProblem& problem,
                         Projection which, const Stage& stage,
                         Judgement& judgement) {
   const Dtype dtype = stage_dtype(input);
-  const LinearProblem linear = projection_stage(problem, which, problem.x);
-  const std::vector<double> truth = plain_linear(linear);
-  const LinearBound bound =
-      linear_bound(linear, truth, for_storage(input.model, dtype, dtype));
-  const auto split = [&](const std::vector<double>& rows) {
-    return split_heads(problem.shape, which, rows);
-  };
+  const ProjectedStage wanted = projected_stage(
+      problem, which, for_storage(input.model, dtype, dtype), dtype);
   compare_all(
-      stage.values, split(truth), split(bound.bound), split(bound.reach), dtype,
+      stage.values, wanted.truth, wanted.bound, wanted.reach, dtype,
       [&](int64_t n) { return stage.layout.name(stage.name, n); }, judgement);
 }
 
@@ -140,7 +135,7 @@ extern constinit const Law layer_agrees_with_oracle{
     "y is the composition of its stages.",
     "B is derived for each stage from its own inputs (reference/README.md).",
     "(c) it reaches every input and every element",
-    Aim{.subject = Subject::kLayer},
+    Aim{.subject = Subject::kLayer, .admits = kAdmitRope},
     fit_layer,
     plan,
     judge};

@@ -37,6 +37,10 @@ LayerProblem layer_problem(const Case& value, const Inputs& inputs) {
   problem.b_k = data(TensorName::kBk);
   problem.b_v = data(TensorName::kBv);
   problem.b_o = data(TensorName::kBo);
+  if (value.rope.style != RopeStyle::kNone)
+    problem.rotation = {value.rope.style, inputs.rope_cos.data(),
+                        inputs.rope_sin.data(), inputs.q_positions.data(),
+                        nullptr};
   return problem;
 }
 

@@ -71,7 +71,7 @@ extern constinit const Law masked_keys_change_nothing{
     "Hidden keys do not occur in the formula of the row.",
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (d) it needs no oracle",
-    Aim{.admits = kAdmitPairs | kAdmitScores | kAdmitLayout,
+    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout,
         .about = kAdmitMask | kAdmitWindow},
     fit,
     plan,

@@ -142,6 +142,23 @@ TEST(OptionLaws, RulesEqualMasks) {
         });
 }
 
+TEST(OptionLaws, RotationsTurnPairsByPositions) {
+  const std::string text = "f32,B1,H1,Tq3,Tk5,d6,rope=interleaved";
+  const auto other_style = [](KernelCall&, Problem& p) {
+    if (p.rotation.style != RopeStyle::kNone)
+      p.rotation.style = RopeStyle::kHalf;
+  };
+  fails("rope_turns_pairs_of_channels", text, other_style);
+  // Queries that stand at their rows.
+  const auto from_zero = [rows = std::vector<int64_t>{0, 1, 2}](KernelCall&,
+                                                                Problem& p) {
+    if (p.rotation.style != RopeStyle::kNone)
+      p.rotation.q_positions = rows.data();
+  };
+  fails("rope_turns_pairs_of_channels", text, from_zero);
+  fails("rope_sees_only_distances", text, from_zero);
+}
+
 TEST(OptionLaws, FormsInMemory) {
   // A kernel that takes the mask of the first head for all heads.
   fails("broadcast_equals_materialised",

@@ -23,9 +23,10 @@ constexpr const char* kNames[] = {"causal from the top left",
                                   "ALiBi",
                                   "lengths",
                                   "a packed batch",
+                                  "RoPE",
                                   "empty extents"};
 
-std::array<bool, 17> options_of(const KernelCall& call) {
+std::array<bool, 18> options_of(const KernelCall& call) {
   const Shape& s = call.shape;
   const bool forward = call.operation == Operation::kForward;
   return {call.causal == Causal::kTopLeft,
@@ -44,6 +45,7 @@ std::array<bool, 17> options_of(const KernelCall& call) {
           call.slopes != nullptr,
           call.q_len != nullptr || call.kv_len != nullptr,
           call.members > 0,
+          call.rope != RopeStyle::kNone,
           forward && std::min({s.B, s.Tq, s.Tk}) == 0};
 }
 

@@ -56,7 +56,7 @@ extern constinit const Law other_heads_change_nothing{
     "The other heads do not occur in the formula of a head.",
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (d) it needs no oracle",
-    Aim{.admits = kAdmitPairs | kAdmitScores | kAdmitLayout},
+    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout},
     fit,
     plan,
     judge};

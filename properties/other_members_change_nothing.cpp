@@ -58,8 +58,8 @@ extern constinit const Law other_members_change_nothing{
     "The other members do not occur in the formula of a member.",
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (d) it needs no oracle",
-    Aim{.admits = kAdmitWindow | kAdmitMask | kAdmitLengths | kAdmitScores |
-                  kAdmitLayout},
+    Aim{.admits = kAdmitRope | kAdmitWindow | kAdmitMask | kAdmitLengths |
+                  kAdmitScores | kAdmitLayout},
     fit,
     plan,
     judge};

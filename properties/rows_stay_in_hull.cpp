@@ -109,8 +109,8 @@ extern constinit const Law rows_stay_in_hull{
     "is at most that of the same row with every value as large as the "
     "largest; errors of scores cannot leave it.",
     "(b) the errors of the scores cancel, (d) it needs no oracle",
-    Aim{.admits = kAdmitPairs | kAdmitBias | kAdmitAlibi | kAdmitSoftcap |
-                  kAdmitMemory},
+    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitBias | kAdmitAlibi |
+                  kAdmitSoftcap | kAdmitMemory},
     fit,
     plan,
     judge};

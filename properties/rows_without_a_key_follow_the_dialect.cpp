@@ -182,8 +182,8 @@ extern constinit const Law rows_without_a_key_follow_the_dialect{
     "Zeros, NaN and infinities are exact; a mean passes at most 2n + 16 "
     "roundings, each at most u times the mean of |v|.",
     "(c) agreement says nothing about the mean, (d) it needs no oracle",
-    Aim{.admits = kAdmitPairs | kAdmitBias | kAdmitAlibi | kAdmitSoftcap |
-                  kAdmitMemory,
+    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitBias | kAdmitAlibi |
+                  kAdmitSoftcap | kAdmitMemory,
         .about = kAdmitMask | kAdmitWindow | kAdmitLengths},
     fit,
     plan,

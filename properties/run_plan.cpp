@@ -81,7 +81,7 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
     return a.min == b.min && a.max == b.max && a.multiple == b.multiple;
   };
   scope.options = 0;
-  scope.layouts = 0;
+  scope.layouts = scope.cache_options = scope.layer_options = 0;
   const qkvet_capabilities& first = kernels[0].judged.info.capabilities;
   scope.d = first.d;
   scope.dv = first.dv;
@@ -89,6 +89,8 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
     const qkvet_capabilities& mine = kernel.judged.info.capabilities;
     scope.options |= mine.options;
     scope.layouts |= mine.layouts;
+    scope.cache_options |= kernel.judged.info.cache_options;
+    scope.layer_options |= kernel.judged.info.layer_options;
     if (!same(mine.d, scope.d)) scope.d = {};
     if (!same(mine.dv, scope.dv)) scope.dv = {};
   }

@@ -74,7 +74,7 @@ extern constinit const Law scale_moves_to_queries{
     "A power of two moves exponents and no other bit, in whatever order "
     "the factors meet.",
     "(a) it is bitwise, (d) it needs no oracle",
-    Aim{.admits = kAdmitAll},
+    Aim{.admits = kAdmitAll & ~kAdmitRope},
     fit,
     plan,
     judge};

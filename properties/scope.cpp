@@ -61,6 +61,7 @@ uint32_t admitted_by(const Scope& scope) {
               {QKVET_OPTION_ALIBI, kAdmitAlibi},
               {QKVET_OPTION_SOFTCAP, kAdmitSoftcap},
               {QKVET_OPTION_SINK, kAdmitSink},
+              {QKVET_OPTION_ROPE, kAdmitRope},
               {QKVET_OPTION_EMPTY_EXTENTS, kAdmitEmpty}};
   uint32_t admitted = 0;
   for (const auto& row : rows)
@@ -100,7 +101,13 @@ void keep_to_declared(const Scope& scope, Case& value) {
   if (!has(QKVET_OPTION_GROUPED_HEADS)) s.Hkv = s.H;
   if (!has(QKVET_OPTION_SCALE)) value.scale.reset();
   if (!has(QKVET_OPTION_DEFAULT_SCALE) && !value.scale) value.scale = 1.0f;
-  if (value.subject() == Subject::kCache) return;
+  if (value.subject() == Subject::kCache) {
+    if ((scope.cache_options & QKVET_CACHE_ROPE) == 0) value.rope = {};
+    return;
+  }
+  if (value.subject() == Subject::kLayer &&
+      (scope.layer_options & QKVET_LAYER_ROPE) == 0)
+    value.rope = {};
   if (value.subject() == Subject::kAttention) {
     value = keep_admitted(std::move(value), admitted_by(scope));
     value.layout = nearest_layout(scope, value.layout);

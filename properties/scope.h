@@ -37,7 +37,9 @@ struct Scope {
   // QKVET_OPTION_*: cases keep to these, unless a law needs another. With one
   // kernel, or several that agree, to their rules for d and dv as well.
   uint64_t options = ~uint64_t{0};
-  uint64_t layouts = ~uint64_t{0};  // QKVET_LAYOUT_*
+  uint64_t layouts = ~uint64_t{0};        // QKVET_LAYOUT_*
+  uint64_t cache_options = ~uint64_t{0};  // QKVET_CACHE_*
+  uint64_t layer_options = ~uint64_t{0};  // QKVET_LAYER_*
   qkvet_extent_rule d = {};
   qkvet_extent_rule dv = {};
 };

@@ -181,8 +181,23 @@ void add_simpler_attention(const Case& value, Collector& out) {
   add_simpler_lengths(value, out);
   add_simpler_options(value, out);
   add_simpler_pairs(value, out);
+  add_simpler_rope(value, out);
   add_simpler_mask(value, out);
   add_plainer_data(value, {&Case::q, &Case::k, &Case::v}, out);
+}
+
+void add_simpler_rope(const Case& value, Collector& out) {
+  const Rope& rope = value.rope;
+  if (rope.style == RopeStyle::kNone) return;
+  out.add([](Case& c) { c.rope = {}; });
+  if (rope.style == RopeStyle::kInterleaved)
+    out.add([](Case& c) { c.rope.style = RopeStyle::kHalf; });
+  if (rope.random_positions)
+    out.add([](Case& c) { c.rope.random_positions = false; });
+  for (const int64_t next : {int64_t{0}, rope.first / 2, rope.first - 1})
+    if (next >= 0 && next < rope.first)
+      out.add([&](Case& c) { c.rope.first = next; });
+  if (value.shape.d > 2) out.add([](Case& c) { c.shape.d -= 2; });
 }
 
 std::vector<Case> simpler_cases(const Law& law, const Case& value) {

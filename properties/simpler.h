@@ -26,6 +26,9 @@ class Collector {
   void add(Change change, bool smaller = false) {
     Case candidate = origin_;
     change(candidate);
+    // A rotation stays while channels go.
+    if (candidate.rope.style != RopeStyle::kNone)
+      candidate.shape.d += candidate.shape.d % 2;
     const Shape& heads = candidate.shape;
     if (heads.Hkv < 1 || heads.H < 1 || heads.H % heads.Hkv != 0) return;
     candidate = fitted(law_, std::move(candidate));
@@ -55,6 +58,9 @@ void add_simpler_options(const Case& value, Collector& out);
 void add_plainer_data(const Case& value,
                       std::initializer_list<Recipe Case::*> tensors,
                       Collector& out);
+
+// Without the rotation, or a plainer one, on two channels less.
+void add_simpler_rope(const Case& value, Collector& out);
 
 // Shorter lengths and packed members, with and without their extents.
 void add_simpler_lengths(const Case& value, Collector& out);

@@ -59,6 +59,7 @@ void add_simpler_layer(const Case& value, Collector& out) {
   add_smaller(value, out);
   add_fewer_options(value, out);
   add_simpler_options(value, out);
+  add_simpler_rope(value, out);
   add_plainer_data(value, {&Case::x, &Case::w, &Case::bias}, out);
 }
 

@@ -93,6 +93,7 @@ void add_simpler_story(const Case& value, Collector& out) {
   add_shorter(value, out);
   add_smaller(value, out);
   add_simpler_options(value, out);
+  add_simpler_rope(value, out);
   add_plainer_data(value, {&Case::q, &Case::k, &Case::v}, out);
 }
 

@@ -94,7 +94,8 @@ extern constinit const Law sink_joins_the_denominator{
     "(d) it needs no oracle: the right answer is a closed formula",
     Aim{.free_v = false,
         .free_data = false,
-        .admits = kAdmitPairs | kAdmitSink | kAdmitSoftcap | kAdmitMemory,
+        .admits = kAdmitRope | kAdmitPairs | kAdmitSink | kAdmitSoftcap |
+                  kAdmitMemory,
         .about = kAdmitSink},
     fit,
     plan,

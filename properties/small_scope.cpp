@@ -101,6 +101,9 @@ std::vector<SmallScope::Setting> SmallScope::all_settings() {
         c.cu_k = {0, std::min(m, s.Tk), s.Tk};
       });
   }
+  // Two channels are one pair in either style.
+  add(kAdmitRope, [](Case& c) { c.rope = {RopeStyle::kHalf}; });
+  add(kAdmitRope, [](Case& c) { c.rope = {RopeStyle::kHalf, true}; });
   for (int layout = 1; layout < kLayoutCount; ++layout)
     add(kAdmitLayout, [=](Case& c) { c.layout = static_cast<Layout>(layout); });
   for (int share = 1; share <= (kShareB | kShareH); ++share)

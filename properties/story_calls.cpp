@@ -122,6 +122,9 @@ StoryInputs pick_inputs(const Case& value, const Moment& moment,
     inputs.history.k = keys(moment.history);
     inputs.history.v = values(moment.history);
   }
+  fill_positions(step_case(value, moment), inputs.history);
+  inputs.history.rope_cos = own.rope_cos;
+  inputs.history.rope_sin = own.rope_sin;
   store_inputs(value, inputs.fresh);
   store_inputs(value, inputs.history);
   return inputs;

@@ -87,8 +87,8 @@ extern constinit const Law weights_sum_to_one{
     "the two sums and the division round.",
     "(b) the errors of the scores cancel, (d) it needs no oracle",
     Aim{.free_v = false,
-        .admits = kAdmitPairs | kAdmitBias | kAdmitAlibi | kAdmitSoftcap |
-                  kAdmitMemory},
+        .admits = kAdmitRope | kAdmitPairs | kAdmitBias | kAdmitAlibi |
+                  kAdmitSoftcap | kAdmitMemory},
     fit,
     plan,
     judge};

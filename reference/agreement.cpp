@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "reference/rope.h"
+
 namespace qkvet {
 
 PrecisionModel double_precision() {
@@ -48,9 +50,8 @@ double reference_ratio(const Problem& problem, const OracleOutput& plain,
   if (plain.visible != twin.visible || plain.sees != twin.sees) {
     return std::numeric_limits<double>::infinity();
   }
-  const BoundFacts facts(problem, twin);
   const Bound bound =
-      compute_bound(facts, double_precision(), /*want_weights=*/true);
+      bound_of(problem, twin, double_precision(), /*want_weights=*/true);
   return std::max({worst_ratio(plain.o, twin.o, bound.o),
                    worst_ratio(plain.lse, twin.lse, bound.lse),
                    worst_ratio(plain.weights, twin.weights, bound.weights)});

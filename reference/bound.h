@@ -26,7 +26,8 @@ struct InputErrors {
 // per distinct call and shared by all kernels.
 class BoundFacts {
  public:
-  // Copies what it needs; no argument has to outlive the call.
+  // Copies what it needs; no argument has to outlive the call. The problem has
+  // no rotation: rope.h.
   BoundFacts(const Problem& problem, const OracleOutput& oracle,
              const InputErrors& errors = {});
   ~BoundFacts();

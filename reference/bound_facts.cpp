@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "reference/bound_impl.h"
@@ -338,6 +339,8 @@ int lowest_bit(double x) {
 BoundFacts::BoundFacts(const Problem& problem, const OracleOutput& oracle,
                        const InputErrors& errors)
     : impl_(std::make_unique<Impl>()) {
+  // Only rotated_facts() knows what a rotation is off by.
+  if (problem.rotation.style != RopeStyle::kNone) std::abort();
   Impl& facts = *impl_;
   copy_inputs(problem, oracle, errors, facts);
   allocate(problem, facts);

@@ -30,6 +30,8 @@ struct LayerProblem {
   const double* b_k = nullptr;  // [Hkv d]
   const double* b_v = nullptr;  // [Hkv dv]
   const double* b_o = nullptr;  // [D]
+  // Of q and k before attention; q_positions [B,T] hold for both.
+  Rotation rotation;
 };
 
 struct LayerOutput {
@@ -48,6 +50,10 @@ LayerOutput twin_layer(const LayerProblem& problem);
 enum class Projection : uint8_t { kQ, kK, kV, kO };
 LinearProblem projection_stage(const LayerProblem& problem, Projection which,
                                const double* input);
+// q and k as they leave their projections, with the rotation to come.
+Problem rotation_stage(const LayerProblem& problem, const double* q,
+                       const double* k);
+// `q` and `k` are rotated, if the layer asks for it.
 Problem attention_stage(const LayerProblem& problem, const double* q,
                         const double* k, const double* v);
 
@@ -62,6 +68,17 @@ std::vector<double> merge_heads(const Shape& shape,
 // `bound` before it is stored: stored as `stage`, or not rounded at all.
 std::vector<double> stage_error(const std::vector<double>& x,
                                 const std::vector<double>& bound, Dtype stage);
+
+// A projection in heads, rotated if it is q or k and the layer asks for it, and
+// how far a kernel may be from it before it is stored as `stage`; reach as in
+// LinearBound.
+struct ProjectedStage {
+  std::vector<double> truth;
+  std::vector<double> bound;
+  std::vector<double> reach;
+};
+ProjectedStage projected_stage(const LayerProblem& problem, Projection which,
+                               const PrecisionModel& model, Dtype stage);
 
 // Before the rounding to the stage's or the output's type, given only X.
 struct LayerBound {

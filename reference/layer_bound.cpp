@@ -3,32 +3,36 @@
 // uncertainty of what the next one reads (README.md, "A whole layer").
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/half.h"
 #include "reference/bound.h"
 #include "reference/layer.h"
+#include "reference/rope.h"
 
 namespace qkvet {
 namespace {
 
-// The rows of a projection that [B,heads,T,width] was split from; split_heads
-// backwards, for the oracle's stages.
-std::vector<double> as_rows(const Shape& shape, Projection which,
-                            const std::vector<double>& heads) {
-  Shape of = shape;
-  of.H = which == Projection::kQ ? shape.H : shape.Hkv;
-  of.dv = which == Projection::kV ? shape.dv : shape.d;
-  return merge_heads(of, heads);
+// q or k of the stage, and nothing of the other.
+Problem rotation_of(const LayerProblem& problem, Projection which,
+                    const double* data) {
+  const bool is_q = which == Projection::kQ;
+  Problem one =
+      rotation_stage(problem, is_q ? data : nullptr, is_q ? nullptr : data);
+  (is_q ? one.shape.Tk : one.shape.Tq) = 0;
+  return one;
 }
 
-std::vector<double> projection_bound(const LayerProblem& problem,
-                                     Projection which,
-                                     const std::vector<double>& oracle,
-                                     const PrecisionModel& model) {
-  const LinearBound bound =
-      linear_bound(projection_stage(problem, which, problem.x),
-                   as_rows(problem.shape, which, oracle), model);
-  return split_heads(problem.shape, which, bound.bound);
+// |cos| and |sin| in place of both: how far apart the parts may lie.
+std::vector<double> turned_reach(const LayerProblem& problem, Projection which,
+                                 const std::vector<double>& reach) {
+  PrecisionModel exact;
+  exact.u = 0;
+  const std::vector<double> zero(reach.size());
+  const InputErrors off = {reach.data(), reach.data()};
+  const RotationErrors turned =
+      rotation_errors(rotation_of(problem, which, zero.data()), exact, off);
+  return which == Projection::kQ ? turned.q : turned.k;
 }
 
 }  // namespace
@@ -45,12 +49,36 @@ std::vector<double> stage_error(const std::vector<double>& x,
   return error;
 }
 
+ProjectedStage projected_stage(const LayerProblem& problem, Projection which,
+                               const PrecisionModel& model, Dtype stage) {
+  const LinearProblem linear = projection_stage(problem, which, problem.x);
+  const std::vector<double> truth = plain_linear(linear);
+  const LinearBound rows = linear_bound(linear, truth, model);
+  const auto split = [&](const std::vector<double>& all) {
+    return split_heads(problem.shape, which, all);
+  };
+  ProjectedStage out = {split(truth), split(rows.bound), split(rows.reach)};
+  if (problem.rotation.style == RopeStyle::kNone || which == Projection::kV)
+    return out;
+  // Stored in between, or not.
+  const std::vector<double> off = stage_error(out.truth, out.bound, stage);
+  const Problem before = rotation_of(problem, which, out.truth.data());
+  RotatedProblem turned = rotated(before);
+  RotationErrors errors =
+      rotation_errors(before, model, {off.data(), off.data()});
+  const bool is_q = which == Projection::kQ;
+  out.truth = std::move(is_q ? turned.q : turned.k);
+  out.bound = std::move(is_q ? errors.q : errors.k);
+  out.reach = turned_reach(problem, which, out.reach);
+  return out;
+}
+
 LayerBound layer_bound(const LayerProblem& problem, const LayerOutput& oracle,
                        const PrecisionModel& model, Dtype stage) {
   LayerBound bound;
-  bound.q = projection_bound(problem, Projection::kQ, oracle.q, model);
-  bound.k = projection_bound(problem, Projection::kK, oracle.k, model);
-  bound.v = projection_bound(problem, Projection::kV, oracle.v, model);
+  bound.q = projected_stage(problem, Projection::kQ, model, stage).bound;
+  bound.k = projected_stage(problem, Projection::kK, model, stage).bound;
+  bound.v = projected_stage(problem, Projection::kV, model, stage).bound;
   const std::vector<double> dq = stage_error(oracle.q, bound.q, stage);
   const std::vector<double> dk = stage_error(oracle.k, bound.k, stage);
   const std::vector<double> dv = stage_error(oracle.v, bound.v, stage);

@@ -141,6 +141,7 @@ TEST(LayerBoundClaimsTest, ExactStagesCostNothing) {
   TestLayerProblem p =
       random_layer(random, LayerRegime::kLattice, s, Dtype::kBf16);
   p.problem.causal = Causal::kTopLeft;
+  p.problem.rotation = {};  // in double it rounds
   const LayerOutput oracle = plain_layer(p.get());
   const PrecisionModel model = declared_precision(test_kernels()[0]);
   const LayerBound bound = layer_bound(p.get(), oracle, model, Dtype::kBf16);

@@ -14,6 +14,16 @@
 
 namespace qkvet {
 
+// A rotation of q and k by their positions; core/options.h says which channels
+// make a pair.
+struct Rotation {
+  RopeStyle style = RopeStyle::kNone;
+  const double* cos = nullptr;           // [positions,d/2]
+  const double* sin = nullptr;           // [positions,d/2]
+  const int64_t* q_positions = nullptr;  // [B,Tq]
+  const int64_t* k_positions = nullptr;  // [B,Tk]
+};
+
 // One call, every input exact in double, packed row-major.
 struct Problem {
   Shape shape;
@@ -40,6 +50,7 @@ struct Problem {
   int64_t members = 0;
   const int64_t* cu_q = nullptr;  // [members + 1], ascending
   const int64_t* cu_k = nullptr;  // [members + 1], ascending
+  Rotation rotation;
 
   // The dialect, as far as the definition depends on it.
   bool softcap_after_bias = false;

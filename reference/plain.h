@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The definition of attention, in double, in four named passes per row:
+// The definition of attention, in double, in named passes per row:
 //
+//   rotate  q and k by their positions, if asked for (plain_rope.h)
 //   scores  s_j = cap(scale * sum_c q_c k_jc) + bias_j - slope * |diagonal - j|
 //           over the keys that row i sees
 //   softmax w_j = exp(s_j - m), m = max s_j;  L = sum w_j;  p_j = w_j / L
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "reference/oracle.h"
+#include "reference/plain_rope.h"
 
 namespace qkvet {
 
@@ -35,7 +37,7 @@ struct PlainPlace {
   int64_t first_k = 0;
 };
 
-struct PlainSeams {
+struct PlainSeams : PlainRopeSeams {
   static PlainPlace place(const Problem& problem, int64_t b, int64_t h,
                           int64_t i) {
     PlainPlace place{b, h, i, problem.shape.Tq, problem.shape.Tk};
@@ -245,6 +247,15 @@ PlainRow plain_row(const Problem& problem, int64_t b, int64_t h, int64_t i,
 template <class Seams>
 OracleOutput plain_forward_with(const Problem& problem) {
   const Shape& shape = problem.shape;
+  if (problem.rotation.style != RopeStyle::kNone) {
+    const auto q = plain_rotate<Seams>(problem.rotation, query_rows(problem));
+    const auto k = plain_rotate<Seams>(problem.rotation, key_rows(problem));
+    Problem turned = problem;
+    turned.rotation = {};
+    turned.q = q.data();
+    turned.k = k.data();
+    return plain_forward_with<Seams>(turned);
+  }
   OracleOutput out;
   out.o.resize(shape.o_elements());
   out.lse.resize(shape.lse_elements());

@@ -21,6 +21,17 @@ LinearProblem projection_stage(const LayerProblem& problem, Projection which,
   return {};
 }
 
+Problem rotation_stage(const LayerProblem& problem, const double* q,
+                       const double* k) {
+  Problem stage;
+  stage.shape = problem.shape;
+  stage.q = q;
+  stage.k = k;
+  stage.rotation = problem.rotation;
+  stage.rotation.k_positions = problem.rotation.q_positions;
+  return stage;
+}
+
 Problem attention_stage(const LayerProblem& problem, const double* q,
                         const double* k, const double* v) {
   Problem stage;

@@ -2,16 +2,19 @@
 // The definitions of a projection and of a layer, in double:
 //
 //   y_j = sum_i x_i w_ij + b_j
-//   q, k, v = split(x W + b);  heads = plain attention;  y = merge(heads) W + b
+//   q, k, v = split(x W + b);  q, k rotated (plain_rope.h) if asked for
+//   heads = plain attention;  y = merge(heads) W + b
 //
 // Each decision is one member of PlainLayerSeams, for seeded faults to replace.
 // Include linear.h or layer.h to call the oracle.
 #ifndef QKVET_REFERENCE_PLAIN_LAYER_H_
 #define QKVET_REFERENCE_PLAIN_LAYER_H_
 
+#include <utility>
 #include <vector>
 
 #include "reference/layer.h"
+#include "reference/plain_rope.h"
 
 namespace qkvet {
 
@@ -31,7 +34,7 @@ struct HeadLayout {
   }
 };
 
-struct PlainLayerSeams {
+struct PlainLayerSeams : PlainRopeSeams {
   static double weight(const LinearProblem& problem, int64_t i, int64_t j) {
     return problem.w[i * problem.out + j];
   }
@@ -124,6 +127,13 @@ LayerOutput plain_layer_with(const LayerProblem& problem) {
   out.q = project(Projection::kQ);
   out.k = project(Projection::kK);
   out.v = project(Projection::kV);
+  if (problem.rotation.style != RopeStyle::kNone) {
+    const Problem before = rotation_stage(problem, out.q.data(), out.k.data());
+    std::vector<double> q =
+        plain_rotate<Seams>(before.rotation, query_rows(before));
+    out.k = plain_rotate<Seams>(before.rotation, key_rows(before));
+    out.q = std::move(q);
+  }
   out.attended = plain_forward(
       attention_stage(problem, out.q.data(), out.k.data(), out.v.data()));
   const std::vector<double> merged = plain_merge<Seams>(

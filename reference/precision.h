@@ -78,6 +78,11 @@ struct PrecisionModel {
   bool p_as_storage = false;      // rounded to what v is stored as, if half
   bool p_as_f32 = false;          // f32 by declaration: a rounding for f64
 
+  // Rotated q and k on their way into q k. rope_u = 0: not rounded beyond u.
+  double rope_u = 0;
+  double rope_floor = 0;
+  double rope_largest = std::numeric_limits<double>::infinity();
+
   FloatRange range;
   // The values of these knobs are as declared, whatever the storage; those of
   // a preset are in units of the storage's arithmetic.

@@ -75,7 +75,14 @@ void round_p_to(Dtype dtype, PrecisionModel& model) {
 }
 
 PrecisionModel for_storage(PrecisionModel model, Dtype kv, Dtype o) {
+  const bool rounds_p = model.p_as_storage || model.p_u > 0;
   if (model.p_as_storage && is_half(kv)) round_p_to(kv, model);
+  if (rounds_p && is_half(kv)) {
+    // What multiplies in half takes rotated q and k in half, too.
+    model.rope_u = unit_roundoff(kv);
+    model.rope_floor = underflow_error(kv);
+    model.rope_largest = largest_finite(kv);
+  }
   if (is_half(o) || o == Dtype::kF64) {
     model.output_u = unit_roundoff(o);
     model.output_floor = underflow_error(o);

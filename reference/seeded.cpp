@@ -74,6 +74,25 @@ struct SinkLost : PlainSeams {
   static double with_sink(double sum, double /*weight*/) { return sum; }
 };
 
+struct PairsSwapped : PlainSeams {
+  static RopeStyle other(RopeStyle style) {
+    return style == RopeStyle::kHalf ? RopeStyle::kInterleaved
+                                     : RopeStyle::kHalf;
+  }
+  static int64_t first_channel(RopeStyle style, int64_t n) {
+    return PlainSeams::first_channel(other(style), n);
+  }
+  static int64_t second_channel(RopeStyle style, int64_t n, int64_t d) {
+    return PlainSeams::second_channel(other(style), n, d);
+  }
+};
+
+struct SecondNotTurned : PlainSeams {
+  static double second(double /*a*/, double b, double cos, double /*sin*/) {
+    return b * cos;
+  }
+};
+
 struct SumNotRescaled : TwinSeams {
   static DoubleDouble rescale_sum(DoubleDouble sum, DoubleDouble /*factor*/) {
     return sum;
@@ -146,6 +165,18 @@ struct MemberTooWide : TwinSeams {
   }
 };
 
+struct TurnedBack : TwinSeams {
+  static DoubleDouble turn_sign(DoubleDouble sin) {
+    return DoubleDouble(0.0) + sin * DoubleDouble(-1.0);
+  }
+};
+
+struct KeyOfFirstMember : TwinSeams {
+  static int64_t key_position(const Rotation& turn, int64_t keys, int64_t key) {
+    return turn.k_positions[key % keys];
+  }
+};
+
 struct Row {
   std::string_view name;
   OracleOutput (*forward)(const Problem&);
@@ -163,6 +194,8 @@ constexpr std::array<Row, kSeededFaultCount> kRows = {{
     {"plain_mask_of_ones", plain_forward_with<MaskOfOnes>},
     {"plain_alibi_signed", plain_forward_with<AlibiSigned>},
     {"plain_sink_lost", plain_forward_with<SinkLost>},
+    {"plain_pairs_swapped", plain_forward_with<PairsSwapped>},
+    {"plain_second_not_turned", plain_forward_with<SecondNotTurned>},
     {"twin_sum_not_rescaled", twin_forward_with<SumNotRescaled>},
     {"twin_value_not_rescaled", twin_forward_with<ValueNotRescaled>},
     {"twin_series_truncated", twin_forward_with<SeriesTruncated>},
@@ -173,6 +206,8 @@ constexpr std::array<Row, kSeededFaultCount> kRows = {{
     {"twin_window_top_left", twin_forward_with<WindowTopLeft>},
     {"twin_length_ignored", twin_forward_with<LengthIgnored>},
     {"twin_member_too_wide", twin_forward_with<MemberTooWide>},
+    {"twin_turned_back", twin_forward_with<TurnedBack>},
+    {"twin_key_of_first_member", twin_forward_with<KeyOfFirstMember>},
 }};
 
 const Row& row(SeededFault fault) { return kRows[static_cast<size_t>(fault)]; }

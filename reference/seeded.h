@@ -22,6 +22,8 @@ enum class SeededFault : uint8_t {
   kPlainMaskOfOnes,       // only mask elements that are 1 attend
   kPlainAlibiSigned,      // the distance of ALiBi keeps its sign
   kPlainSinkLost,         // a sink raises the maximum, not the denominator
+  kPlainPairsSwapped,     // channels are paired as in the other style
+  kPlainSecondNotTurned,  // the second channel of a pair lacks its sine
   kTwinSumNotRescaled,    // a new maximum leaves the sum as it is
   kTwinValueNotRescaled,  // a new maximum leaves the values as they are
   kTwinSeriesTruncated,   // three terms of the exponential series
@@ -32,8 +34,10 @@ enum class SeededFault : uint8_t {
   kTwinWindowTopLeft,     // windows are counted from i where Tq < Tk
   kTwinLengthIgnored,     // the diagonal ends at Tk, whatever kv_len says
   kTwinMemberTooWide,     // a packed member begins one key early
+  kTwinTurnedBack,        // pairs are turned the other way
+  kTwinKeyOfFirstMember,  // keys stand where those of member 0 do
 };
-inline constexpr int kSeededFaultCount = 20;
+inline constexpr int kSeededFaultCount = 24;
 
 // "plain_strict_diagonal", ...
 std::string_view seeded_fault_name(SeededFault fault);

@@ -38,6 +38,12 @@ struct MergeReshaped : PlainLayerSeams {
   }
 };
 
+struct SecondNotTurned : PlainLayerSeams {
+  static double second(double /*a*/, double b, double cos, double /*sin*/) {
+    return b * cos;
+  }
+};
+
 struct LastInputDropped : TwinLayerSeams {
   static int64_t last_input(const LinearProblem& problem) {
     return problem.in - 2;
@@ -64,6 +70,13 @@ struct KeysForValues : TwinLayerSeams {
   }
 };
 
+struct PositionsOfFirst : TwinLayerSeams {
+  static int64_t position(const LayerProblem& problem, int64_t /*b*/,
+                          int64_t t) {
+    return TwinLayerSeams::position(problem, 0, t);
+  }
+};
+
 struct Row {
   std::string_view name;
   bool projection;
@@ -87,10 +100,12 @@ constexpr std::array<Row, kSeededLayerFaultCount> kRows = {{
     plain_row<Transposed>("plain_transposed", true),
     plain_row<SplitReshaped>("plain_split_reshaped", false),
     plain_row<MergeReshaped>("plain_merge_reshaped", false),
+    plain_row<SecondNotTurned>("plain_second_not_turned", false),
     twin_row<LastInputDropped>("twin_last_input_dropped", true),
     twin_row<BiasShifted>("twin_bias_shifted", true),
     twin_row<ColumnsInterleaved>("twin_columns_interleaved", false),
     twin_row<KeysForValues>("twin_keys_for_values", false),
+    twin_row<PositionsOfFirst>("twin_positions_of_first", false),
 }};
 
 const Row& row(SeededLayerFault fault) {

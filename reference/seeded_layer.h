@@ -17,12 +17,14 @@ enum class SeededLayerFault : uint8_t {
   kPlainTransposed,         // W^T where W is square
   kPlainSplitReshaped,      // heads are cut from the rows without a transpose
   kPlainMergeReshaped,      // heads are put into the rows without a transpose
+  kPlainSecondNotTurned,    // the second channel of a pair lacks its sine
   kTwinLastInputDropped,    // the last row of W is never read
   kTwinBiasShifted,         // every column has its neighbour's bias
   kTwinColumnsInterleaved,  // head h owns the columns h, h + heads, ...
   kTwinKeysForValues,       // v = x W_K, where W_K has the shape of W_V
+  kTwinPositionsOfFirst,    // all members stand where the first one does
 };
-inline constexpr int kSeededLayerFaultCount = 8;
+inline constexpr int kSeededLayerFaultCount = 10;
 
 // "plain_bias_ignored", ...
 std::string_view seeded_layer_name(SeededLayerFault fault);

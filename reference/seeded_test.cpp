@@ -10,11 +10,12 @@
 
 #include "reference/agreement.h"
 #include "reference/test_options.h"
+#include "reference/test_rope.h"
 
 namespace qkvet {
 namespace {
 
-// Every second one with options.
+// Every second one with options, every fourth with a rotation.
 constexpr int kProblems = 680;
 
 class SeededTest : public testing::TestWithParam<int> {};
@@ -28,6 +29,8 @@ TEST_P(SeededTest, IsCaughtByTheOtherReference) {
     const Shape shape = random_shape(random, 10);
     TestProblem p = i % 2 == 0 ? random_problem(random, regime, shape)
                                : random_option_problem(random, regime, shape);
+    const bool turned = i % 4 < 2 && shape.d % 2 == 0;
+    if (turned) add_rotation(random, p);
     const Problem& problem = p.get();
     const OracleOutput faulty = seeded_forward(fault, problem);
     const double ratio =

@@ -96,6 +96,28 @@ void round_stage(Dtype stage, std::vector<double>& x) {
   for (double& value : x) value = round_to(stage, value);
 }
 
+// [B,heads,T,d], pair by pair in f32; nothing without a rotation.
+void turn_pairs(const LayerProblem& p, int64_t heads,
+                std::vector<double>& all) {
+  const Shape& s = p.shape;
+  const int64_t pairs = s.d / 2;
+  const bool half = p.rotation.style == RopeStyle::kHalf;
+  const bool any = p.rotation.style != RopeStyle::kNone;
+  for (int64_t n = 0; any && n < s.B * heads * s.Tq * pairs; ++n) {
+    const int64_t row = n / pairs;
+    const int64_t token = row / s.Tq / heads * s.Tq + row % s.Tq;
+    const int64_t table = p.rotation.q_positions[token] * pairs + n % pairs;
+    double* const a = &all[row * s.d + (half ? n % pairs : 2 * (n % pairs))];
+    double* const b = a + (half ? pairs : 1);
+    const auto cos = static_cast<float>(p.rotation.cos[table]);
+    const auto sin = static_cast<float>(p.rotation.sin[table]);
+    const auto first = static_cast<float>(*a);
+    const auto second = static_cast<float>(*b);
+    *a = first * cos - second * sin;
+    *b = second * cos + first * sin;
+  }
+}
+
 }  // namespace
 
 std::vector<double> run_test_linear(const TestLinearKernel& kernel,
@@ -163,8 +185,13 @@ std::vector<double> run_test_layer(const TestLayerKernel& kernel,
     round_stage(kernel.stage, out);
     return out;
   };
-  const std::vector<double> q = project(p.w_q, p.b_q, s.H, s.d);
-  const std::vector<double> k = project(p.w_k, p.b_k, s.Hkv, s.d);
+  const auto turn = [&](std::vector<double> all, int64_t heads) {
+    turn_pairs(p, heads, all);
+    round_stage(kernel.stage, all);
+    return all;
+  };
+  const std::vector<double> q = turn(project(p.w_q, p.b_q, s.H, s.d), s.H);
+  const std::vector<double> k = turn(project(p.w_k, p.b_k, s.Hkv, s.d), s.Hkv);
   const std::vector<double> v = project(p.w_v, p.b_v, s.Hkv, s.dv);
   Problem attention;
   attention.shape = s;

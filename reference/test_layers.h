@@ -5,11 +5,13 @@
 #define QKVET_REFERENCE_TEST_LAYERS_H_
 
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "core/half.h"
 #include "reference/layer.h"
 #include "reference/test_problems.h"
+#include "reference/test_rope.h"
 
 namespace qkvet {
 
@@ -121,6 +123,8 @@ struct TestLayerProblem {
   LayerProblem problem;
   std::vector<double> x, w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o;
   bool has_biases = false;
+  std::vector<double> rope_cos, rope_sin;  // empty: no rotation
+  std::vector<int64_t> positions;
 
   const LayerProblem& get() {
     problem.x = x.data();
@@ -132,6 +136,9 @@ struct TestLayerProblem {
     problem.b_k = has_biases ? b_k.data() : nullptr;
     problem.b_v = has_biases ? b_v.data() : nullptr;
     problem.b_o = has_biases ? b_o.data() : nullptr;
+    problem.rotation.cos = rope_cos.data();
+    problem.rotation.sin = rope_sin.data();
+    problem.rotation.q_positions = positions.data();
     return problem;
   }
 };
@@ -173,6 +180,16 @@ inline Shape random_layer_shape(TestRandom& random, int64_t largest) {
   return s;
 }
 
+inline void add_layer_rotation(TestRandom& random, TestLayerProblem& p) {
+  TestProblem like;
+  like.problem.shape = p.problem.shape;
+  add_rotation(random, like);
+  p.rope_cos = std::move(like.rope_cos);
+  p.rope_sin = std::move(like.rope_sin);
+  p.positions = std::move(like.q_positions);
+  p.problem.rotation.style = like.problem.rotation.style;
+}
+
 inline TestLayerProblem random_layer(TestRandom& random, LayerRegime regime,
                                      const Shape& s, Dtype storage) {
   TestLayerProblem p;
@@ -198,6 +215,7 @@ inline TestLayerProblem random_layer(TestRandom& random, LayerRegime regime,
        {&p.x, &p.w_q, &p.w_k, &p.w_v, &p.w_o, &p.b_q, &p.b_k, &p.b_v, &p.b_o}) {
     round_all(*tensor, storage);
   }
+  if (s.d % 2 == 0 && random.below(2) == 0) add_layer_rotation(random, p);
   return p;
 }
 

@@ -66,6 +66,8 @@ struct TestProblem {
   std::vector<uint8_t> mask;
   std::vector<double> bias, slopes, sink;
   std::vector<int64_t> q_len, kv_len, cu_q, cu_k;
+  std::vector<double> rope_cos, rope_sin;  // test_rope.h
+  std::vector<int64_t> q_positions, k_positions;
 
   // Copies move the data: point at it when it is used.
   const Problem& get() {
@@ -83,6 +85,9 @@ struct TestProblem {
     problem.kv_len = optional(kv_len);
     problem.cu_q = optional(cu_q);
     problem.cu_k = optional(cu_k);
+    problem.rotation = {problem.rotation.style, optional(rope_cos),
+                        optional(rope_sin), optional(q_positions),
+                        optional(k_positions)};
     return problem;
   }
 };

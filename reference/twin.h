@@ -96,6 +96,15 @@ struct TwinSeams {
     return problem.softcap_after_bias;
   }
   static DoubleDouble hyperbolic_tangent(DoubleDouble x) { return dd_tanh(x); }
+  static bool is_half(const Rotation& turn) {
+    return turn.style == RopeStyle::kHalf;
+  }
+  // Of key number `key` of all members, which have `keys` each.
+  static int64_t key_position(const Rotation& turn, int64_t /*keys*/,
+                              int64_t key) {
+    return turn.k_positions[key];
+  }
+  static DoubleDouble turn_sign(DoubleDouble sin) { return sin; }
   // What is added to the score of key `j`.
   static DoubleDouble offset(const Problem& problem, int64_t h, int64_t pair,
                              int64_t j, int64_t centre) {
@@ -171,14 +180,51 @@ struct TwinRow {
   const double* v = nullptr;
 };
 
+// Nothing is rotated: with q and k as complex numbers z, y of each pair, the
+// product is Re(z conj(y) e^(i(p - r))) for positions p and r, whose cos and
+// sin come out of the tables' (the relative form of RoFormer, 3.2.1).
+template <class Seams>
+DoubleDouble twin_turned_dot(const Problem& problem, const TwinRow& row,
+                             int64_t j) {
+  const Shape& shape = problem.shape;
+  const Rotation& turn = problem.rotation;
+  const int64_t pairs = shape.d / 2;
+  const bool half = Seams::is_half(turn);
+  const int64_t apart = half ? pairs : 1;
+  const int64_t p = turn.q_positions[row.b * shape.Tq + row.i] * pairs;
+  const int64_t r =
+      Seams::key_position(turn, shape.Tk, row.b * shape.Tk + j) * pairs;
+  const double* k = row.k + j * shape.d;
+  DoubleDouble dot = 0.0;
+  for (int64_t n = 0; n < pairs; ++n) {
+    const int64_t c = half ? n : n + n;
+    const double* z = row.q + c;
+    const double* y = k + c;
+    const DoubleDouble cos = two_product(turn.cos[p + n], turn.cos[r + n]) +
+                             two_product(turn.sin[p + n], turn.sin[r + n]);
+    const DoubleDouble sin = two_product(turn.sin[p + n], turn.cos[r + n]) +
+                             two_product(-turn.cos[p + n], turn.sin[r + n]);
+    const DoubleDouble along =
+        two_product(z[0], y[0]) + two_product(z[apart], y[apart]);
+    const DoubleDouble across =
+        two_product(z[0], y[apart]) + two_product(-z[apart], y[0]);
+    dot = dot + along * cos + across * Seams::turn_sign(sin);
+  }
+  return dot;
+}
+
 template <class Seams>
 DoubleDouble twin_score(const Problem& problem, const TwinRow& row, int64_t j,
                         int64_t centre) {
   const Shape& shape = problem.shape;
   const double* k = row.k + j * shape.d;
+  const bool plain = problem.rotation.style == RopeStyle::kNone;
   DoubleDouble dot = 0.0;
-  for (int64_t c = 0; c < shape.d; ++c) {
+  for (int64_t c = 0; plain && c < shape.d; ++c) {
     dot = dot + two_product(row.q[c], k[c]);
+  }
+  if (!plain) {
+    dot = twin_turned_dot<Seams>(problem, row, j);
   }
   const DoubleDouble scaled = dot * DoubleDouble(problem.scale);
   if (problem.slopes == nullptr && problem.bias == nullptr) {

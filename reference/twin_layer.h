@@ -28,6 +28,10 @@ struct TwinLayerSeams {
                              int64_t c) {
     return h * width + c;
   }
+  // Where token t of member b stands.
+  static int64_t position(const LayerProblem& problem, int64_t b, int64_t t) {
+    return problem.rotation.q_positions[b * problem.shape.Tq + t];
+  }
   static const double* value_matrix(const LayerProblem& problem) {
     return problem.w_v;
   }
@@ -101,6 +105,31 @@ inline std::vector<double> twin_merged(const Shape& shape,
   return rows;
 }
 
+// [B,heads,T,d], element by element: each finds its partner.
+template <class Seams>
+void twin_turn(const LayerProblem& problem, int64_t heads,
+               std::vector<double>& all) {
+  const Shape& shape = problem.shape;
+  const Rotation& turn = problem.rotation;
+  const int64_t d = shape.d;
+  const bool half = turn.style == RopeStyle::kHalf;
+  const std::vector<double> from = all;
+  for (int64_t e = 0; e < static_cast<int64_t>(all.size()); ++e) {
+    const int64_t row = e / d;
+    const int64_t c = e % d;
+    const int64_t b = row / shape.Tq / heads;
+    const int64_t table =
+        Seams::position(problem, b, row % shape.Tq) * (d / 2) +
+        (half ? c % (d / 2) : c / 2);
+    const bool first = half ? c < d / 2 : c % 2 == 0;
+    const double partner =
+        from[first ? e + (half ? d / 2 : 1) : e - (half ? d / 2 : 1)];
+    const DoubleDouble across =
+        two_product(first ? -partner : partner, turn.sin[table]);
+    all[e] = (two_product(from[e], turn.cos[table]) + across).hi;
+  }
+}
+
 template <class Seams>
 LayerOutput twin_layer_with(const LayerProblem& problem) {
   const Shape& shape = problem.shape;
@@ -111,6 +140,10 @@ LayerOutput twin_layer_with(const LayerProblem& problem) {
       twin_heads<Seams>(problem, problem.w_k, problem.b_k, shape.Hkv, shape.d);
   out.v = twin_heads<Seams>(problem, Seams::value_matrix(problem), problem.b_v,
                             shape.Hkv, shape.dv);
+  if (problem.rotation.style != RopeStyle::kNone) {
+    twin_turn<Seams>(problem, shape.H, out.q);
+    twin_turn<Seams>(problem, shape.Hkv, out.k);
+  }
   Problem attention;
   attention.shape = shape;
   attention.causal = problem.causal;

@@ -14,6 +14,7 @@ std::string undeclared_options(const RunResult& result) {
       {QKVET_OPTION_SOFTCAP, "softcap"},
       {QKVET_OPTION_ALIBI, "ALiBi"},
       {QKVET_OPTION_SINK, "sinks"},
+      {QKVET_OPTION_ROPE, "RoPE"},
       {QKVET_OPTION_LENGTHS, "lengths"},
       {QKVET_OPTION_PACKED, "packed batches"},
       {QKVET_OPTION_EMPTY_EXTENTS, "empty extents"}};

@@ -202,7 +202,7 @@ std::string not_judged_text(const ReportInput& input) {
                     return info.has_forward && takes_dtype(info, Dtype::kF64);
                   });
   std::string out = f64 ? "" : "f64 (not declared); ";
-  out += "RoPE, dropout, pages, backward";
+  out += "dropout, pages, backward";
   const std::string options = undeclared_options(input.result);
   if (!options.empty()) out += "; " + options + " (not declared)";
   if (!cache) out += "; caches (not declared)";

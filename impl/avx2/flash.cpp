@@ -20,6 +20,7 @@
 #include "impl/declare.h"
 #include "impl/forward_view.h"
 #include "impl/half.h"
+#include "impl/in_f32.h"
 #include "impl/members.h"
 
 struct qkvet_context {
@@ -256,6 +257,14 @@ qkvet_status compute(const ForwardCall& call, qkvet_context* context,
   return QKVET_OK;
 }
 
+// A piece that was converted in front, whatever the caller's tensors hold.
+qkvet_status compute_f32(const ForwardCall& call, qkvet_context* context,
+                         qkvet_text* why) {
+  ForwardCall piece = call;
+  piece.storage = Storage::kF32;
+  return compute(piece, context, why);
+}
+
 qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
                      const qkvet_forward_args* args, const qkvet_exec* exec,
                      qkvet_text* why) {
@@ -269,6 +278,9 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
   }
   if (status != QKVET_OK) {
     return status;
+  }
+  if (call.options.rope.present()) {
+    return compute_in_f32(call, ComputeIn{compute_f32, context}, why);
   }
   return compute_members(call, why, [&](const ForwardCall& member) {
     return compute(member, context, why);

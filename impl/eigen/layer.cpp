@@ -2,6 +2,7 @@
 // eigen/layer: self-attention from X to Y with one matrix product a projection.
 //
 //   Q = X W_Q + 1 b_Q^T, K, V alike     [B T, H d]: heads are column blocks
+//   Q, K rotated in place, if asked for
 //   A = attention of the blocks         [B T, H dv], merged as it is written
 //   Y = A W_O + 1 b_O^T
 //
@@ -54,6 +55,17 @@ Matrix project(const Matrix& from, const Projection& by) {
   return to;
 }
 
+// Columns h d .. h d + d - 1 of a row are the channels of head h.
+Matrix turned(const LayerCall& call, int64_t heads, Matrix rows) {
+  for (int64_t n = 0; call.rope.present() && n < rows.rows() * heads; ++n) {
+    const int64_t row = n / heads;
+    const int64_t position =
+        *call.rope.q.at(row / call.tokens, row % call.tokens, 0);
+    turn_row(call.rope, position, call.width, rows.data() + n * call.width);
+  }
+  return rows;
+}
+
 // Columns h width + c of [B T, heads width] as a view [B, heads, T, width].
 template <class T>
 View<T> split(T* data, const LayerCall& call, int64_t heads, int64_t width) {
@@ -77,8 +89,8 @@ void return_stage(const View<const float>& from, const LayerCall& call,
 qkvet_status compute_stages(const LayerCall& call, qkvet_text* why) {
   const int64_t d = call.width, dv = call.value_width;
   const Matrix x = rows_of_x(call);
-  const Matrix q = project(x, call.w_q);
-  const Matrix k = project(x, call.w_k);
+  const Matrix q = turned(call, call.heads, project(x, call.w_q));
+  const Matrix k = turned(call, call.kv_heads, project(x, call.w_k));
   const Matrix v = project(x, call.w_v);
   Matrix attended(x.rows(), call.heads * dv);
   ForwardCall heads;

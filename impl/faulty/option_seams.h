@@ -5,6 +5,7 @@
 //
 //   member       what of a call is one member       -> rows, keys, diagonal
 //   share        what the threads compute           -> rows, keys
+//   QueryTurn, KeyTurn   how q and k are rotated    -> scores
 //   query        the row of q that is read          -> scores
 //   kv_head      the head of k and v that is read   -> scores, values
 //   in_reach     causal rule and window             -> which keys are seen
@@ -57,6 +58,8 @@ struct OptionSeams {
                      ForwardCall* /*member*/) {}
   // *call is all of a member; `threads` may divide it.
   static void share(int64_t /*threads*/, ForwardCall* /*call*/) {}
+  using QueryTurn = PlainTurn;
+  using KeyTurn = PlainTurn;
   static RowAt query(const ForwardCall&, RowAt at) { return at; }
   // b and h of the result count.
   static RowAt kv_head(const ForwardCall& call, RowAt at) {
@@ -209,6 +212,29 @@ struct OptionsKernel {
     }
   }
 
+  static qkvet_status turn_and_compute(ForwardCall call, Memory* memory,
+                                       qkvet_text* why) {
+    const Rope& rope = call.options.rope;
+    const int64_t d = rope.present() ? call.width : 0;
+    const int64_t q_floats = call.batch * call.heads * call.queries * d;
+    const int64_t k_floats = call.batch * call.kv_heads * call.keys * d;
+    const std::unique_ptr<float[]> turned(
+        new (std::nothrow) float[static_cast<size_t>(q_floats + k_floats)]);
+    if (turned == nullptr) {
+      return refuse(why, QKVET_OUT_OF_MEMORY, "no memory to rotate q and k");
+    }
+    if (rope.present()) {
+      call.q = turned_copy<typename Seams::QueryTurn>(
+          rope, call.q, rope.q, call.batch, call.heads, call.queries, d,
+          turned.get());
+      call.k = turned_copy<typename Seams::KeyTurn>(
+          rope, call.k, rope.k, call.batch, call.kv_heads, call.keys, d,
+          turned.get() + q_floats);
+    }
+    compute(call, memory);
+    return QKVET_OK;
+  }
+
   static qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
                               const qkvet_forward_args* args,
                               const qkvet_exec* exec, qkvet_text* why) {
@@ -226,13 +252,14 @@ struct OptionsKernel {
       return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the scores");
     }
     Memory memory = {scratch.get(), OptionSeams::kNone};
-    for (int64_t n = 0; n < (cut ? member_count(call) : 1); ++n) {
+    const int64_t members = cut ? member_count(call) : 1;
+    for (int64_t n = 0; status == QKVET_OK && n < members; ++n) {
       ForwardCall member = cut ? member_of(call, n) : call;
       Seams::member(call, n, &member);
       Seams::share(threads_of(exec), &member);
-      compute(member, &memory);
+      status = turn_and_compute(member, &memory, why);
     }
-    return QKVET_OK;
+    return status;
   }
 };
 

@@ -82,6 +82,6 @@ class GrowingCache : public SlotCache {
 extern constinit const qkvet_kernel kv_cache_growing = cache_kernel(
     "kv_cache/growing", "memory a sequence, doubled when it is full",
     {"impl/kv_cache/growing.cpp", __LINE__},
-    &kCacheTable<GrowingCache, QKVET_CACHE_GROWS>);
+    &kCacheTable<GrowingCache, QKVET_CACHE_GROWS | QKVET_CACHE_ROPE>);
 
 }  // namespace qkvet::impl

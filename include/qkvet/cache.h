@@ -52,10 +52,19 @@ typedef struct qkvet_cache_args {
   qkvet_tensor q;   /* [1, H, Tq, d]      in, optional */
   qkvet_tensor o;   /* [1, H, Tq, dv]     out, present with q */
   qkvet_tensor lse; /* [1, H, Tq]         out, optional */
+
+  /* Rotary positions, as in qkvet_forward_args. A token stands at its number in
+   * its sequence, from 0; a query where the token does that it stands at. The
+   * same in every step of a cache: keys may be stored rotated or not. */
+  int32_t rope;          /* QKVET_ROPE_* */
+  qkvet_tensor rope_cos; /* [positions, d/2], at least as many positions as the
+                            sequence then holds tokens */
+  qkvet_tensor rope_sin; /* the same */
 } qkvet_cache_args;
 
 /* Options (bits of qkvet_cache_table.options). */
 #define QKVET_CACHE_GROWS (UINT64_C(1) << 0) /* the capacity is only a hint */
+#define QKVET_CACHE_ROPE (UINT64_C(1) << 1)
 
 struct qkvet_cache_table {
   size_t struct_size;

@@ -97,7 +97,12 @@ typedef struct qkvet_forward_args {
   qkvet_tensor slopes; /* [H] ALiBi: score -= slope * distance from the
                           diagonal, on either side */
 
-  int32_t rope;             /* QKVET_ROPE_*, applied to q and k before q k^T */
+  /* Rotary positions (Su et al., "RoFormer", 3.2), applied to q and k before
+   * q k^T: channels a, b of a pair n become a cos - b sin, a sin + b cos, with
+   * cos and sin of row p of the tables, column n, for what stands at position
+   * p. The tables are f32 (f64 where q is f64) and need not be those of any
+   * frequency; positions are rows of them. All four are there with rope. */
+  int32_t rope;             /* QKVET_ROPE_* */
   qkvet_tensor rope_cos;    /* [positions, d/2] */
   qkvet_tensor rope_sin;    /* [positions, d/2] */
   qkvet_tensor q_positions; /* [B, Tq] int64 */

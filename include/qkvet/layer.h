@@ -52,12 +52,21 @@ typedef struct qkvet_layer_args {
   float scale;         /* factor of q k^T; read only if scale_given */
   int32_t scale_given; /* 0: the kernel uses 1/sqrt(d), never 1/sqrt(D) */
   int32_t causal;      /* QKVET_CAUSAL_*; both alignments agree here */
+  int32_t unused;      /* never read: padding in callers that know no rope */
+
+  /* Rotary positions, applied to q and k between the split and attention, as
+   * in qkvet_forward_args: the stages q and k are the rotated ones. */
+  int32_t rope;           /* QKVET_ROPE_* */
+  qkvet_tensor rope_cos;  /* [positions, d/2] */
+  qkvet_tensor rope_sin;  /* [positions, d/2] */
+  qkvet_tensor positions; /* [B, T] int64, of queries and keys */
 } qkvet_layer_args;
 
 /* Options (bits of qkvet_layer_table.options). */
 #define QKVET_LAYER_BIASES (UINT64_C(1) << 0)
 #define QKVET_LAYER_STAGES (UINT64_C(1) << 1)    /* returns the stages */
 #define QKVET_LAYER_UNBATCHED (UINT64_C(1) << 2) /* [T, D] */
+#define QKVET_LAYER_ROPE (UINT64_C(1) << 3)
 
 struct qkvet_layer_table {
   size_t struct_size;

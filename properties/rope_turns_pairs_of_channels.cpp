@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/call_pairs.h"
+#include "properties/law.h"
+#include "properties/quarter_turns.h"
+
+namespace qkvet {
+namespace {
+
+PlannedCall one_call(const KernelInfo& kernel, InputEdit edit,
+                     int64_t argument) {
+  PlannedCall call;
+  call.edit = edit;
+  call.argument = argument;
+  call.want_lse = wants_lse(kernel);
+  call.needs_truth = true;
+  return call;
+}
+
+void exact_tables(const Case& value, int64_t, Inputs& inputs) {
+  quarter_turns(value, rope_rows(value), inputs);
+}
+
+void turned_inputs(const Case& value, int64_t, Inputs& inputs) {
+  turn_by_hand(value, inputs);
+}
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Plan plan;
+  plan.calls = {one_call(kernel, exact_tables, 0),
+                one_call(kernel, turned_inputs, 0)};
+  plan.calls[1].variant = value;
+  plan.calls[1].variant->rope = {};
+  if (!kernel.has_option(QKVET_OPTION_ROPE))
+    plan.unsupported = "a rotation (RoPE) is not declared";
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  CallPair pair;
+  pair.first_name = "rotated by the kernel";
+  pair.second_name = "rotated beforehand";
+  pair.looks =
+      "channels are paired or turned in another way, or stand at other "
+      "positions";
+  compare_within_bounds(input, pair, {TensorName::kO, TensorName::kLse},
+                        judgement);
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law rope_turns_pairs_of_channels{
+    "rope_turns_pairs_of_channels",
+    "A rotation turns each pair of channels of q and k by the angle of its "
+    "position.",
+    "forward(q, k, rope) = forward(R q, R k), R by quarter turns",
+    "a rotation; the law makes its tables",
+    "A quarter turn exchanges two channels and changes one sign.",
+    "It rounds nothing, so both sides are within the bound of one problem; "
+    "never bitwise, for signs of zero differ.",
+    "(b) neither side has an error of the rotation, (d) it needs no oracle",
+    Aim{.admits = kAdmitPairs | kAdmitScores | kAdmitLayout | kAdmitRope,
+        .about = kAdmitRope},
+    with_rotation,
+    plan,
+    judge};
+
+}  // namespace qkvet
