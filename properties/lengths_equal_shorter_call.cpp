@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "properties/fit.h"
 #include "properties/option_forms.h"
 
 namespace qkvet {
@@ -8,8 +9,7 @@ namespace {
 // there is none.
 int64_t chosen_member(const Case& value) {
   const int64_t B = value.shape.B;
-  const auto first =
-      static_cast<int64_t>(value.seed % static_cast<uint64_t>(B));
+  const int64_t first = pick_by_seed(value.seed, B);
   for (int64_t n = 0; n < B; ++n) {
     const int64_t b = (first + n) % B;
     if (counted_queries(value, b) > 0 && counted_keys(value, b) > 0) return b;

@@ -13,8 +13,8 @@ struct Place {
 
 Place place_of(const Case& value) {
   const Shape& s = value.shape;
-  const auto seed = static_cast<int64_t>(value.seed >> 1);
-  return {seed % s.B, seed % s.Hkv, seed % s.Tk, seed % s.d};
+  const auto pick = [&](int64_t n) { return pick_by_seed(value.seed >> 1, n); };
+  return {pick(s.B), pick(s.Hkv), pick(s.Tk), pick(s.d)};
 }
 
 // One element of k: of every row that sees its key, only NaN is known.

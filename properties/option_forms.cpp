@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "properties/fit.h"
 namespace qkvet {
 namespace {
 
@@ -124,8 +125,7 @@ int64_t row_with_hidden_key(const Case& value) {
   if (rows == 0) return -1;
   const Inputs inputs = make_inputs(value);
   const Visibility visibility(value, inputs);
-  const auto first =
-      static_cast<int64_t>(value.seed % static_cast<uint64_t>(rows));
+  const int64_t first = pick_by_seed(value.seed, rows);
   for (int64_t n = 0; n < rows; ++n) {
     const int64_t row = (first + n) % rows;
     const auto [b, h, i] = place_of(s, row);

@@ -7,7 +7,7 @@ namespace qkvet {
 namespace {
 
 int64_t kept_one(const Case& value) {
-  return static_cast<int64_t>(value.seed) % value.shape.Hkv;
+  return pick_by_seed(value.seed, value.shape.Hkv);
 }
 
 void other_data(const Case& value, int64_t, Inputs& inputs) {

@@ -3,12 +3,13 @@
 #include <cmath>
 
 #include "properties/call_pairs.h"
+#include "properties/fit.h"
 
 namespace qkvet {
 namespace {
 
 int64_t kept_row(const Case& value) {
-  return static_cast<int64_t>(value.seed) % value.shape.Tq;
+  return pick_by_seed(value.seed, value.shape.Tq);
 }
 
 void other_queries(const Case& value, int64_t, Inputs& inputs) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "properties/fit.h"
 #include "properties/option_forms.h"
 
 namespace qkvet {
@@ -17,8 +18,7 @@ MemberPart part_of(const Case& value, int64_t member) {
 int64_t chosen_member(const Case& value) {
   const auto members = static_cast<int64_t>(value.cu_q.size()) - 1;
   if (members < 1) return -1;
-  const auto first =
-      static_cast<int64_t>(value.seed % static_cast<uint64_t>(members));
+  const int64_t first = pick_by_seed(value.seed, members);
   for (int64_t n = 0; n < members; ++n) {
     const MemberPart part = part_of(value, (first + n) % members);
     if (part.q_end > part.q_from && part.k_end > part.k_from)

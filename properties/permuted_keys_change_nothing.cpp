@@ -10,7 +10,7 @@ namespace {
 // Where key j goes: the keys are rotated, and turned round for odd seeds.
 int64_t place_of(const Case& value, int64_t j) {
   const int64_t Tk = value.shape.Tk;
-  const auto by = 1 + static_cast<int64_t>(value.seed >> 1) % Tk;
+  const int64_t by = 1 + pick_by_seed(value.seed >> 1, Tk);
   const int64_t rotated = (j + by) % Tk;
   return value.seed % 2 == 0 ? rotated : Tk - 1 - rotated;
 }

@@ -7,6 +7,7 @@
 
 #include "core/half.h"
 #include "properties/compare.h"
+#include "properties/fit.h"
 #include "properties/law.h"
 #include "properties/raw_score.h"
 #include "properties/visibility.h"
@@ -15,8 +16,7 @@ namespace qkvet {
 namespace {
 
 int64_t hot_channel(const Case& value) {
-  return static_cast<int64_t>(value.seed %
-                              static_cast<uint64_t>(value.shape.d));
+  return pick_by_seed(value.seed, value.shape.d);
 }
 // Both signs: a cap must keep them.
 double hot_score(const Case& value) {
