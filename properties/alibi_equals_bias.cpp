@@ -64,8 +64,7 @@ Judgement judge(const JudgeInput& input) {
   pair.looks =
       "the distance is counted from another diagonal, or the slope is "
       "another head's";
-  compare_within_bounds(input, pair, {TensorName::kO, TensorName::kLse},
-                        judgement);
+  compare_within_bounds(input, pair, judgement);
   return judgement;
 }
 

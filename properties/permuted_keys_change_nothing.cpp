@@ -39,14 +39,9 @@ Case fit(Case value) {
 }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
-  Plan plan;
-  PlannedCall call;
-  call.want_lse = wants_lse(kernel);
-  call.want_weights = wants_weights(kernel);
-  call.needs_truth = true;
-  plan.calls.push_back(call);
-  call.edit = permute_keys;
-  plan.calls.push_back(call);
+  Plan plan = plan_pair(kernel, permute_keys);
+  for (PlannedCall& call : plan.calls)
+    call.want_weights = wants_weights(kernel);
   return plan;
 }
 
@@ -62,8 +57,8 @@ Judgement judge(const JudgeInput& input) {
   };
   pair.looks = "where a key stands decides what it is worth";
   compare_within_bounds(
-      input, pair, {TensorName::kO, TensorName::kLse, TensorName::kWeights},
-      judgement);
+      input, pair, judgement,
+      {TensorName::kO, TensorName::kLse, TensorName::kWeights});
   return judgement;
 }
 
