@@ -49,6 +49,14 @@ void repair(Case& value) {
 
 }  // namespace
 
+std::string undeclared_options(uint64_t declared) {
+  std::string out;
+  for (const DeclaredOption& option : kDeclaredOptions)
+    if ((declared & option.declared) == 0)
+      out += (out.empty() ? "" : ", ") + std::string(option.name);
+  return out;
+}
+
 uint32_t options_of(const Case& value) {
   const Shape& s = value.shape;
   const struct {

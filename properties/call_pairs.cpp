@@ -112,9 +112,28 @@ bool sees_a_key(const JudgeInput& input, const Element& element) {
   return input.visibility->keys(element.b, element.h, element.i) > 0;
 }
 
+Plan plan_pair(const KernelInfo& kernel, InputEdit edit, int64_t argument) {
+  Plan plan;
+  PlannedCall call;
+  call.want_lse = wants_lse(kernel);
+  call.needs_truth = true;
+  plan.calls.push_back(call);
+  call.edit = edit;
+  call.argument = argument;
+  plan.calls.push_back(call);
+  return plan;
+}
+
+Plan plan_bitwise_pair(const KernelInfo& kernel, InputEdit edit,
+                       int64_t argument) {
+  Plan plan = plan_pair(kernel, edit, argument);
+  plan.unsupported = nondeterministic_reason(kernel);
+  for (PlannedCall& call : plan.calls) call.needs_truth = false;
+  return plan;
+}
+
 void compare_bit_for_bit(const JudgeInput& input, const CallPair& pair,
-                         std::initializer_list<TensorName> tensors,
-                         Judgement& judgement) {
+                         Judgement& judgement, Outputs tensors) {
   const auto visit = [&](const Output& first, size_t n, const Output& second,
                          size_t m,
                          const Element& at) -> std::optional<Finding> {
@@ -128,6 +147,8 @@ void compare_bit_for_bit(const JudgeInput& input, const CallPair& pair,
     finding.actual = number_text(second.values[m], first.dtype) + " (" +
                      pair.second_name + ")";
     finding.allowed = "the same bits";
+    // Of lse, too: nothing but the other call was it held against.
+    finding.looks = pair.looks;
     return finding;
   };
   for (const TensorName tensor : tensors)
@@ -135,8 +156,7 @@ void compare_bit_for_bit(const JudgeInput& input, const CallPair& pair,
 }
 
 void compare_within_bounds(const JudgeInput& input, const CallPair& pair,
-                           std::initializer_list<TensorName> tensors,
-                           Judgement& judgement) {
+                           Judgement& judgement, Outputs tensors) {
   const auto visit = [&](const Output& first, size_t n, const Output& second,
                          size_t m, const Element& at) {
     const double offset = offset_of(input, pair, at);
@@ -150,6 +170,18 @@ void compare_within_bounds(const JudgeInput& input, const CallPair& pair,
   };
   for (const TensorName tensor : tensors)
     walk(input, pair, tensor, judgement, visit);
+}
+
+void compare_as_claimed(const JudgeInput& input, const CallPair& pair,
+                        uint64_t flag, Judgement& judgement, Outputs tensors) {
+  const auto compare = claims_same_bits(input.kernel, flag)
+                           ? compare_bit_for_bit
+                           : compare_within_bounds;
+  compare(input, pair, judgement, tensors);
+}
+
+bool claims_same_bits(const KernelInfo& kernel, uint64_t flag) {
+  return kernel.has_flag(flag) && nondeterministic_reason(kernel).empty();
 }
 
 std::string nondeterministic_reason(const KernelInfo& kernel) {

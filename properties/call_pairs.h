@@ -39,16 +39,33 @@ const Shape& shape_of(const JudgeInput& input, const CallView& call);
 // no truth: asks the visibility of this floor.
 bool sees_a_key(const JudgeInput& input, const Element& element);
 
+// The case as it is, and with an edit; both with lse and with their truth.
+Plan plan_pair(const KernelInfo& kernel, InputEdit edit, int64_t argument = 0);
+// The same without truth: for what is asked bit for bit and of no kernel that
+// declares itself nondeterministic.
+Plan plan_bitwise_pair(const KernelInfo& kernel, InputEdit edit,
+                       int64_t argument = 0);
+
+// What is compared, unless a law asks for more.
+using Outputs = std::initializer_list<TensorName>;
+inline constexpr Outputs kOAndLse = {TensorName::kO, TensorName::kLse};
+
 // Bit for bit; zeros of both signs are equal, and so are NaNs. Rows without a
 // key are left out.
 void compare_bit_for_bit(const JudgeInput& input, const CallPair& pair,
-                         std::initializer_list<TensorName> tensors,
-                         Judgement& judgement);
+                         Judgement& judgement, Outputs tensors = kOAndLse);
 
 // Each within its own bound: both calls need their truth.
 void compare_within_bounds(const JudgeInput& input, const CallPair& pair,
-                           std::initializer_list<TensorName> tensors,
-                           Judgement& judgement);
+                           Judgement& judgement, Outputs tensors = kOAndLse);
+
+// Bit for bit where the kernel claims it by this QKVET_FLAG_*, else each within
+// its own bound, which needs their truth.
+void compare_as_claimed(const JudgeInput& input, const CallPair& pair,
+                        uint64_t flag, Judgement& judgement,
+                        Outputs tensors = kOAndLse);
+// Whether it does: by the flag, and by being deterministic.
+bool claims_same_bits(const KernelInfo& kernel, uint64_t flag);
 
 // "" or why nothing bitwise can be asked of the kernel.
 std::string nondeterministic_reason(const KernelInfo& kernel);

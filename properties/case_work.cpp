@@ -91,6 +91,17 @@ const Inputs& CaseWork::own_inputs() {
   return *own_;
 }
 
+bool CaseWork::is_case_of_law() {
+  if (!is_case_of_law_) is_case_of_law_ = meets_precondition(*law_, value_);
+  return *is_case_of_law_;
+}
+
+const Plan& CaseWork::plan_for(const JudgedKernel& kernel) {
+  if (planned_for_ != &kernel) plan_ = law_->plan(value_, kernel.info);
+  planned_for_ = &kernel;
+  return plan_;
+}
+
 CaseWork::Prepared& CaseWork::prepare(const PlannedCall& call,
                                       const KernelInfo& kernel) {
   std::unique_ptr<Prepared>& slot =
@@ -154,12 +165,12 @@ std::optional<Judgement> CaseWork::settled(const JudgedKernel& kernel) {
     judgement.reason = "the law is about something else than this case";
     return judgement;
   }
-  if (!meets_precondition(*law_, value_)) {
+  if (!is_case_of_law()) {
     judgement.verdict = Verdict::kGaveUp;
     judgement.reason = std::string("the law needs: ") + law_->precondition;
     return judgement;
   }
-  const Plan plan = law_->plan(value_, kernel.info);
+  const Plan& plan = plan_for(kernel);
   if (!plan.unsupported.empty()) {
     judgement.reason = plan.unsupported;
     return judgement;
@@ -226,7 +237,7 @@ KernelCall CaseWork::call_for(const PlannedCall& planned,
 }
 
 std::vector<KernelCall> CaseWork::calls_for(const JudgedKernel& kernel) {
-  const Plan plan = law_->plan(value_, kernel.info);
+  const Plan& plan = plan_for(kernel);
   std::vector<KernelCall> calls;
   calls.reserve(plan.calls.size());
   for (const PlannedCall& planned : plan.calls)
@@ -236,7 +247,7 @@ std::vector<KernelCall> CaseWork::calls_for(const JudgedKernel& kernel) {
 
 Judgement CaseWork::judge(const JudgedKernel& kernel,
                           std::span<const CallOutcome> outcomes) {
-  const Plan plan = law_->plan(value_, kernel.info);
+  const Plan& plan = plan_for(kernel);
   const PrecisionModel model =
       for_storage(kernel.model, value_.kv_dtype, value_.o_dtype);
   std::vector<CallView> views(plan.calls.size());

@@ -69,6 +69,9 @@ class CaseWork {
 
   const Case& value() const { return value_; }
 
+  // Kernels must stay where they are, as they are: the plan of the last one is
+  // kept.
+
   // The calls that the law makes of this kernel; empty if settled() says why.
   std::vector<KernelCall> calls_for(const JudgedKernel& kernel);
   // A verdict that needs no call: unsupported type, law not applicable.
@@ -85,7 +88,11 @@ class CaseWork {
   Prepared& prepare(const PlannedCall& call, const KernelInfo& kernel);
   Answer& answer(Prepared& prepared, const KernelInfo& kernel);
   const Inputs& own_inputs();
+  bool is_case_of_law();
+  const Plan& plan_for(const JudgedKernel& kernel);
   KernelCall call_for(const PlannedCall& planned, const KernelInfo& kernel);
+  void cast_ballot(const JudgedKernel& kernel, const CallView& call,
+                   const Judgement& judgement);
 
   const Law* law_;
   Case value_;
@@ -93,12 +100,12 @@ class CaseWork {
   TimeUse* time_;
   Oracle oracle_;
   Reading reading_;
-  void cast_ballot(const JudgedKernel& kernel, const CallView& call,
-                   const Judgement& judgement);
-
   std::vector<Ballot> ballots_;
   std::optional<Inputs> own_;  // as the case's recipes make them
   std::optional<Visibility> visibility_;
+  std::optional<bool> is_case_of_law_;  // meets the precondition
+  const JudgedKernel* planned_for_ = nullptr;
+  Plan plan_;
   // What makes two calls' inputs the same.
   using Key =
       std::tuple<InputEdit, int64_t, std::optional<Moment>, std::string>;

@@ -4,6 +4,7 @@
 // every block there is is computed, so that every partition into chunks is
 // decided, not sampled; above, the blocks of one partition that the seed picks.
 #include "core/philox.h"
+#include "properties/fit.h"
 #include "properties/law.h"
 #include "properties/row_block.h"
 #include "properties/visibility.h"
@@ -22,13 +23,12 @@ std::vector<RowBlock> all_blocks(int64_t first, int64_t rows) {
 
 std::vector<RowBlock> one_partition(int64_t first, const Case& value) {
   // Two chunks at least: one alone is the whole call again.
-  const auto longest =
-      static_cast<uint64_t>(std::min<int64_t>(16, value.shape.Tq / 2));
+  const int64_t longest = std::min<int64_t>(16, value.shape.Tq / 2);
   std::vector<RowBlock> blocks;
   uint32_t n = 0;
   for (int64_t from = first; from < value.shape.Tq;) {
-    const auto length =
-        1 + static_cast<int64_t>(philox_u64(value.seed, n++, 0, 0) % longest);
+    const int64_t length =
+        1 + pick_by_seed(philox_u64(value.seed, n++, 0, 0), longest);
     const int64_t to = std::min(value.shape.Tq, from + length);
     blocks.push_back({from, to});
     from = to;

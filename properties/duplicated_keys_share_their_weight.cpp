@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <numbers>
 
-#include "properties/call_pairs.h"
-#include "properties/fit.h"
+#include "properties/option_forms.h"
 
 namespace qkvet {
 namespace {
@@ -29,16 +28,9 @@ Case fit(Case value) {
 }
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
-  Plan plan;
-  PlannedCall call;
-  call.want_lse = wants_lse(kernel);
-  call.needs_truth = true;
-  plan.calls.push_back(call);
-  call.edit = duplicate;
-  call.variant = value;
-  call.variant->shape.Tk *= 2;
-  plan.calls.push_back(call);
-  return plan;
+  Case variant = value;
+  variant.shape.Tk *= 2;
+  return plan_two_forms(kernel, variant, duplicate);
 }
 
 Judgement judge(const JudgeInput& input) {
@@ -48,8 +40,7 @@ Judgement judge(const JudgeInput& input) {
   pair.second_name = "each key twice";
   pair.lse_offset = [](const Element&) { return std::numbers::ln2; };
   pair.looks = "a key is worth more or less the second time";
-  compare_within_bounds(input, pair, {TensorName::kO, TensorName::kLse},
-                        judgement);
+  compare_within_bounds(input, pair, judgement);
   return judgement;
 }
 

@@ -9,6 +9,13 @@
 
 namespace qkvet {
 
+// One of 0 .. n - 1, n above 0. Reduced before it gets a sign: half of all
+// seeds are negative as an int64_t, and so would be what is left of them.
+inline int64_t pick_by_seed(uint64_t seed, int64_t n) {
+  // NOLINTNEXTLINE(clang-analyzer-core.DivideZero)
+  return static_cast<int64_t>(seed % static_cast<uint64_t>(n));
+}
+
 inline Case without_set_values(Case value, TensorName tensor) {
   std::erase_if(value.set,
                 [&](const SetValue& set) { return set.tensor == tensor; });

@@ -3,11 +3,10 @@
 // that the first rows must not see. Those rows must not change by a single bit
 // (+0 and -0 count as one). The new values are finite and overflow nothing, so
 // no rule about NaN or Inf behind a mask is involved.
-#include <bit>
-#include <cmath>
+#include <string>
 
-#include "properties/compare.h"
-#include "properties/law.h"
+#include "properties/call_pairs.h"
+#include "properties/fit.h"
 #include "properties/visibility.h"
 
 namespace qkvet {
@@ -15,9 +14,7 @@ namespace {
 
 // plan() sees to it that there is a row with masked keys.
 int64_t last_row(const Case& value) {
-  const auto rows = static_cast<uint64_t>(rows_with_masked_keys(value));
-  // NOLINTNEXTLINE(clang-analyzer-core.DivideZero)
-  return static_cast<int64_t>(value.seed % rows);
+  return pick_by_seed(value.seed, rows_with_masked_keys(value));
 }
 
 void other_future(const Case& value, int64_t, Inputs& inputs) {
@@ -39,62 +36,27 @@ void other_future(const Case& value, int64_t, Inputs& inputs) {
 }
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
-  Plan plan;
   if (rows_with_masked_keys(value) == 0) {
+    Plan plan;
     plan.not_applicable = "the case masks no key: it needs causal and Tk > 1";
     return plan;
   }
-  if (kernel.has_flag(QKVET_FLAG_NONDETERMINISTIC)) {
-    plan.unsupported = "the kernel declares itself nondeterministic";
-    return plan;
-  }
-  PlannedCall call;
-  call.want_lse = wants_lse(kernel);
-  plan.calls.push_back(call);
-  call.edit = other_future;
-  plan.calls.push_back(call);
-  return plan;
-}
-
-bool same_bits(double a, double b) {
-  if (a == 0 && b == 0) return true;
-  if (std::isnan(a) && std::isnan(b)) return true;
-  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
-}
-
-void compare_rows(const JudgeInput& input, TensorName tensor,
-                  Judgement& judgement) {
-  const Shape& s = input.value.shape;
-  const bool is_o = tensor == TensorName::kO;
-  const Dtype dtype =
-      is_o ? input.value.o_dtype : lse_dtype(input.value.o_dtype);
-  const auto read = [&](size_t call) {
-    const CallOutcome& outcome = *input.calls[call].outcome;
-    return as_doubles(is_o ? outcome.o : outcome.lse, dtype);
-  };
-  const std::vector<double> before = read(0), after = read(1);
-  const int64_t width = is_o ? s.dv : 1;
-  const int64_t last = last_row(input.value);
-  for (size_t n = 0; n < before.size(); ++n) {
-    const int64_t i = static_cast<int64_t>(n) / width % s.Tq;
-    if (i > last || visible_keys(input.value, i) == 0) continue;
-    ++judgement.compared;
-    if (same_bits(before[n], after[n])) continue;
-    Finding finding;
-    finding.where = element_name(tensor, s, static_cast<int64_t>(n));
-    finding.expected = number_text(before[n], dtype) + ", bit for bit";
-    finding.actual = number_text(after[n], dtype) +
-                     " after K and V changed at keys >= " +
-                     std::to_string(visible_keys(input.value, last));
-    finding.looks = "the row depends on keys that it must not see";
-    add_failure(judgement, std::move(finding));
-  }
+  return plan_bitwise_pair(kernel, other_future);
 }
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  compare_rows(input, TensorName::kO, judgement);
-  compare_rows(input, TensorName::kLse, judgement);
+  const int64_t last = last_row(input.value);
+  const std::string after = "after K and V changed at keys >= " +
+                            std::to_string(visible_keys(input.value, last));
+  CallPair pair;
+  pair.first_name = "before";
+  pair.second_name = after.c_str();
+  pair.map = [&](const Element& at) {
+    return at.i <= last ? std::optional(at) : std::nullopt;
+  };
+  pair.looks = "the row depends on keys that it must not see";
+  compare_bit_for_bit(input, pair, judgement);
   return judgement;
 }
 

@@ -4,6 +4,7 @@
 // at all others, so that row r(c), and every earlier one, must return exactly
 // 0 there. The nearest future key, where masks go wrong, is always on a step.
 #include "properties/compare.h"
+#include "properties/fit.h"
 #include "properties/law.h"
 #include "properties/visibility.h"
 
@@ -14,9 +15,7 @@ namespace {
 int64_t step_row(const Case& value, int64_t c) {
   const int64_t rows = rows_with_masked_keys(value);
   const int64_t stride = std::max<int64_t>(1, rows / value.shape.dv);
-  const auto start =
-      static_cast<int64_t>(value.seed % static_cast<uint64_t>(rows));
-  return (start + c * stride) % rows;
+  return (pick_by_seed(value.seed, rows) + c * stride) % rows;
 }
 
 void staircase(const Case& value, int64_t, Inputs& inputs) {

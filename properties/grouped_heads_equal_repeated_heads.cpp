@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "properties/call_pairs.h"
-#include "properties/fit.h"
+#include "properties/option_forms.h"
 
 namespace qkvet {
 namespace {
@@ -31,16 +30,9 @@ Case fit(Case value) {
 }
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
-  Plan plan;
-  PlannedCall call;
-  call.want_lse = wants_lse(kernel);
-  call.needs_truth = true;
-  plan.calls.push_back(call);
-  call.edit = repeat_heads;
-  call.variant = value;
-  call.variant->shape.Hkv = value.shape.H;
-  plan.calls.push_back(call);
-  return plan;
+  Case variant = value;
+  variant.shape.Hkv = value.shape.H;
+  return plan_two_forms(kernel, variant, repeat_heads);
 }
 
 Judgement judge(const JudgeInput& input) {
@@ -49,8 +41,7 @@ Judgement judge(const JudgeInput& input) {
   pair.first_name = "grouped heads";
   pair.second_name = "repeated heads";
   pair.looks = "a query head reads another key/value head than h / group";
-  compare_within_bounds(input, pair, {TensorName::kO, TensorName::kLse},
-                        judgement);
+  compare_within_bounds(input, pair, judgement);
   return judgement;
 }
 

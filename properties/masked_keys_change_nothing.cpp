@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include "properties/option_forms.h"
 
 namespace qkvet {
@@ -21,31 +19,8 @@ void other_hidden_keys(const Case& value, int64_t row, Inputs& inputs) {
   });
 }
 
-Case fit(Case value) {
-  value.shape.Tk = std::max<int64_t>(value.shape.Tk, 2);
-  // Whole rows that are hidden say nothing here.
-  if (value.mask.kind == MaskKind::kEmptyRowN)
-    value.mask.kind = MaskKind::kButN;
-  const bool limits =
-      value.window && std::max(value.window->left, value.window->right) >= 0;
-  const bool hides = limits || value.mask.kind != MaskKind::kNone ||
-                     value.causal == Causal::kTopLeft;
-  if (!hides) value.mask = {MaskKind::kButN, 0, kOwnAll};
-  return value;
-}
-
 Plan plan(const Case& value, const KernelInfo& kernel) {
-  Plan plan;
-  plan.unsupported = nondeterministic_reason(kernel);
-  const int64_t row = row_with_hidden_key(value);
-  if (row < 0) plan.not_applicable = "no row sees one key and not another";
-  PlannedCall call;
-  call.want_lse = wants_lse(kernel);
-  plan.calls.push_back(call);
-  call.edit = other_hidden_keys;
-  call.argument = row;
-  plan.calls.push_back(call);
-  return plan;
+  return plan_hidden_keys(value, kernel, other_hidden_keys);
 }
 
 Judgement judge(const JudgeInput& input) {
@@ -55,8 +30,7 @@ Judgement judge(const JudgeInput& input) {
   pair.second_name = "other K and V at keys that the row does not see";
   pair.map = only_row(input.value.shape, input.calls[1].planned->argument);
   pair.looks = "the row depends on keys that it must not see";
-  compare_bit_for_bit(input, pair, {TensorName::kO, TensorName::kLse},
-                      judgement);
+  compare_bit_for_bit(input, pair, judgement);
   return judgement;
 }
 
@@ -73,7 +47,7 @@ extern constinit const Law masked_keys_change_nothing{
     "(a) it is bitwise, (d) it needs no oracle",
     Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout,
         .about = kAdmitMask | kAdmitWindow},
-    fit,
+    with_hidden_keys,
     plan,
     judge};
 

@@ -26,32 +26,10 @@ void break_hidden_keys(const Case& value, int64_t row, Inputs& inputs) {
   });
 }
 
-Case fit(Case value) {
-  value.shape.Tk = std::max<int64_t>(value.shape.Tk, 2);
-  // Whole rows that are hidden say nothing here.
-  if (value.mask.kind == MaskKind::kEmptyRowN)
-    value.mask.kind = MaskKind::kButN;
-  const bool limits =
-      value.window && std::max(value.window->left, value.window->right) >= 0;
-  const bool hides = limits || value.mask.kind != MaskKind::kNone ||
-                     value.causal == Causal::kTopLeft;
-  if (!hides) value.mask = {MaskKind::kButN, 0, kOwnAll};
-  return value;
-}
-
 Plan plan(const Case& value, const KernelInfo& kernel) {
-  Plan plan;
-  plan.unsupported = nondeterministic_reason(kernel);
+  Plan plan = plan_hidden_keys(value, kernel, break_hidden_keys);
   if (kernel.dialect.masked_nonfinite != QKVET_MASKED_IGNORED)
     plan.unsupported = "not declared: NaN and Inf at masked keys are ignored";
-  const int64_t row = row_with_hidden_key(value);
-  if (row < 0) plan.not_applicable = "no row sees one key and not another";
-  PlannedCall call;
-  call.want_lse = wants_lse(kernel);
-  plan.calls.push_back(call);
-  call.edit = break_hidden_keys;
-  call.argument = row;
-  plan.calls.push_back(call);
   return plan;
 }
 
@@ -62,8 +40,7 @@ Judgement judge(const JudgeInput& input) {
   pair.second_name = "NaN or Inf in K and V at keys that the row does not see";
   pair.map = only_row(input.value.shape, input.calls[1].planned->argument);
   pair.looks = "a weight of 0 is multiplied by the value of a hidden key";
-  compare_bit_for_bit(input, pair, {TensorName::kO, TensorName::kLse},
-                      judgement);
+  compare_bit_for_bit(input, pair, judgement);
   return judgement;
 }
 
@@ -81,7 +58,7 @@ extern constinit const Law masked_nonfinite_is_ignored{
     "(a) it is bitwise, (d) it needs no oracle",
     Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout,
         .about = kAdmitMask | kAdmitWindow},
-    fit,
+    with_hidden_keys,
     plan,
     judge};
 

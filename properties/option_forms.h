@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One question in other forms: masks instead of rules, members on their own,
-// rows chosen by what they see.
+// One question in other forms: masks instead of rules, other numbers at keys
+// that a row does not see.
 #ifndef QKVET_PROPERTIES_OPTION_FORMS_H_
 #define QKVET_PROPERTIES_OPTION_FORMS_H_
 
@@ -23,23 +23,13 @@ void write_visible_pairs(const Case& value, int64_t argument, Inputs& inputs);
 Plan plan_two_forms(const KernelInfo& kernel, const Case& variant,
                     InputEdit edit, bool bounds = true);
 
-// Some queries and keys of one member.
-struct MemberPart {
-  int64_t b = 0;
-  int64_t q_from = 0, q_end = 0;
-  int64_t k_from = 0, k_end = 0;
-};
-// A call of its own about that part: B = 1, no lengths, contiguous.
-Case part_case(Case value, const MemberPart& part);
-// Its inputs, cut out of those of the case.
-void cut_part(const Case& value, const MemberPart& part, Inputs& inputs);
-// Where an element of the case's o and lse is found in that call.
-std::optional<Element> place_in_part(const MemberPart& part,
-                                     const Element& element);
-
-// A row ((b * H + h) * Tq + i) that sees some key of those that count and not
-// another one, chosen by the seed; -1 if there is none.
-int64_t row_with_hidden_key(const Case& value);
+// A window, a mask or a causal rule that leaves some row a key and hides
+// another one from it.
+Case with_hidden_keys(Case value);
+// A bitwise pair about one such row, chosen by the seed: `edit` changes the
+// keys that are hidden from the row ((b * H + h) * Tq + i), its argument.
+Plan plan_hidden_keys(const Case& value, const KernelInfo& kernel,
+                      InputEdit edit);
 // Calls visit(n) with the index [B,Hkv,Tk] of each key that the row does not
 // see and that is not beyond the lengths.
 void for_each_hidden_key(const Case& value, const Inputs& inputs, int64_t row,

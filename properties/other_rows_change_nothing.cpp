@@ -3,12 +3,13 @@
 #include <cmath>
 
 #include "properties/call_pairs.h"
+#include "properties/fit.h"
 
 namespace qkvet {
 namespace {
 
 int64_t kept_row(const Case& value) {
-  return static_cast<int64_t>(value.seed) % value.shape.Tq;
+  return pick_by_seed(value.seed, value.shape.Tq);
 }
 
 void other_queries(const Case& value, int64_t, Inputs& inputs) {
@@ -29,15 +30,7 @@ Case fit(Case value) {
 }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
-  Plan plan;
-  plan.unsupported = nondeterministic_reason(kernel);
-  PlannedCall call;
-  call.want_lse = wants_lse(kernel);
-  call.needs_truth = true;
-  plan.calls.push_back(call);
-  call.edit = other_queries;
-  plan.calls.push_back(call);
-  return plan;
+  return plan_pair(kernel, other_queries);
 }
 
 Judgement judge(const JudgeInput& input) {
@@ -50,12 +43,7 @@ Judgement judge(const JudgeInput& input) {
   };
   pair.looks = "another query row reaches this one";
   // A tile may rescale all its rows when one of them needs it.
-  if (input.kernel.has_flag(QKVET_FLAG_ROW_INVARIANT))
-    compare_bit_for_bit(input, pair, {TensorName::kO, TensorName::kLse},
-                        judgement);
-  else
-    compare_within_bounds(input, pair, {TensorName::kO, TensorName::kLse},
-                          judgement);
+  compare_as_claimed(input, pair, QKVET_FLAG_ROW_INVARIANT, judgement);
   return judgement;
 }
 

@@ -33,14 +33,7 @@ void permute_heads(const Case& value, int64_t, Inputs& inputs) {
 Case fit(Case value) { return with_two_kv_heads(std::move(value)); }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
-  Plan plan;
-  PlannedCall call;
-  call.want_lse = wants_lse(kernel);
-  call.needs_truth = true;
-  plan.calls.push_back(call);
-  call.edit = permute_heads;
-  plan.calls.push_back(call);
-  return plan;
+  return plan_pair(kernel, permute_heads);
 }
 
 Judgement judge(const JudgeInput& input) {
@@ -55,12 +48,7 @@ Judgement judge(const JudgeInput& input) {
     return std::optional(to);
   };
   pair.looks = "where a head stands decides what it computes";
-  if (input.kernel.has_flag(QKVET_FLAG_HEAD_ORDER_INVARIANT))
-    compare_bit_for_bit(input, pair, {TensorName::kO, TensorName::kLse},
-                        judgement);
-  else
-    compare_within_bounds(input, pair, {TensorName::kO, TensorName::kLse},
-                          judgement);
+  compare_as_claimed(input, pair, QKVET_FLAG_HEAD_ORDER_INVARIANT, judgement);
   return judgement;
 }
 

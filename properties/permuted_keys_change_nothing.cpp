@@ -10,7 +10,7 @@ namespace {
 // Where key j goes: the keys are rotated, and turned round for odd seeds.
 int64_t place_of(const Case& value, int64_t j) {
   const int64_t Tk = value.shape.Tk;
-  const auto by = 1 + static_cast<int64_t>(value.seed >> 1) % Tk;
+  const int64_t by = 1 + pick_by_seed(value.seed >> 1, Tk);
   const int64_t rotated = (j + by) % Tk;
   return value.seed % 2 == 0 ? rotated : Tk - 1 - rotated;
 }
@@ -39,14 +39,9 @@ Case fit(Case value) {
 }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
-  Plan plan;
-  PlannedCall call;
-  call.want_lse = wants_lse(kernel);
-  call.want_weights = wants_weights(kernel);
-  call.needs_truth = true;
-  plan.calls.push_back(call);
-  call.edit = permute_keys;
-  plan.calls.push_back(call);
+  Plan plan = plan_pair(kernel, permute_keys);
+  for (PlannedCall& call : plan.calls)
+    call.want_weights = wants_weights(kernel);
   return plan;
 }
 
@@ -62,8 +57,8 @@ Judgement judge(const JudgeInput& input) {
   };
   pair.looks = "where a key stands decides what it is worth";
   compare_within_bounds(
-      input, pair, {TensorName::kO, TensorName::kLse, TensorName::kWeights},
-      judgement);
+      input, pair, judgement,
+      {TensorName::kO, TensorName::kLse, TensorName::kWeights});
   return judgement;
 }
 

@@ -25,14 +25,7 @@ Case fit(Case value) {
 }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
-  Plan plan;
-  PlannedCall call;
-  call.want_lse = wants_lse(kernel);
-  call.needs_truth = true;
-  plan.calls.push_back(call);
-  call.edit = rotate_members;
-  plan.calls.push_back(call);
-  return plan;
+  return plan_pair(kernel, rotate_members);
 }
 
 Judgement judge(const JudgeInput& input) {
@@ -46,12 +39,7 @@ Judgement judge(const JudgeInput& input) {
     return std::optional(to);
   };
   pair.looks = "where a batch member stands decides what it computes";
-  if (input.kernel.has_flag(QKVET_FLAG_BATCH_INVARIANT))
-    compare_bit_for_bit(input, pair, {TensorName::kO, TensorName::kLse},
-                        judgement);
-  else
-    compare_within_bounds(input, pair, {TensorName::kO, TensorName::kLse},
-                          judgement);
+  compare_as_claimed(input, pair, QKVET_FLAG_BATCH_INVARIANT, judgement);
   return judgement;
 }
 

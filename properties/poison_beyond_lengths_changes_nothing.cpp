@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "properties/option_forms.h"
+#include "properties/call_pairs.h"
 
 namespace qkvet {
 namespace {
@@ -56,15 +56,9 @@ Case fit(Case value) {
 }
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
-  Plan plan;
-  plan.unsupported = nondeterministic_reason(kernel);
+  Plan plan = plan_bitwise_pair(kernel, numbers_for_poison);
   if (!has_rows_beyond(value))
     plan.not_applicable = "nothing lies beyond the lengths";
-  PlannedCall call;
-  call.want_lse = wants_lse(kernel);
-  plan.calls.push_back(call);
-  call.edit = numbers_for_poison;
-  plan.calls.push_back(call);
   return plan;
 }
 
@@ -74,8 +68,7 @@ Judgement judge(const JudgeInput& input) {
   pair.first_name = "NaN beyond the lengths";
   pair.second_name = "numbers beyond the lengths";
   pair.looks = "the row depends on what lies beyond the lengths";
-  compare_bit_for_bit(input, pair, {TensorName::kO, TensorName::kLse},
-                      judgement);
+  compare_bit_for_bit(input, pair, judgement);
   return judgement;
 }
 

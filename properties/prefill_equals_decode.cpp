@@ -4,6 +4,7 @@
 // generates. Kernels take other paths for the two (tiles of queries, splits of
 // keys, another mask), and both must be attention. This file is about kernels
 // without a cache; the keys are passed in again.
+#include "properties/fit.h"
 #include "properties/law.h"
 #include "properties/row_block.h"
 #include "properties/visibility.h"
@@ -16,9 +17,7 @@ std::vector<int64_t> decoded_rows(const Case& value) {
   const int64_t Tq = value.shape.Tq;
   std::vector<int64_t> rows;
   if (Tq == 0) return rows;
-  for (const int64_t row :
-       {int64_t{0},
-        static_cast<int64_t>(value.seed % static_cast<uint64_t>(Tq)), Tq - 1})
+  for (const int64_t row : {int64_t{0}, pick_by_seed(value.seed, Tq), Tq - 1})
     if (visible_keys(value, row) > 0 && (rows.empty() || row > rows.back()))
       rows.push_back(row);
   return rows;

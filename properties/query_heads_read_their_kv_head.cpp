@@ -12,7 +12,7 @@ namespace {
 
 // The one key of a head that has a score, and its value, which names the head.
 int64_t hot_key(const Case& value, int64_t b, int64_t kv) {
-  return (static_cast<int64_t>(value.seed % 97) + b * value.shape.Hkv + kv) %
+  return (pick_by_seed(value.seed, 97) + b * value.shape.Hkv + kv) %
          value.shape.Tk;
 }
 double name_of(int64_t kv) { return static_cast<double>(1 + kv); }

@@ -13,16 +13,10 @@ void all_other_data(const Case& value, int64_t, Inputs& inputs) {
 Case fit(Case value) { return value; }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
-  Plan plan;
-  plan.unsupported = nondeterministic_reason(kernel);
-  PlannedCall call;
-  call.want_lse = wants_lse(kernel);
-  call.want_weights = wants_weights(kernel);
-  plan.calls.push_back(call);
-  PlannedCall between = call;
-  between.edit = all_other_data;
-  plan.calls.push_back(between);
-  plan.calls.push_back(call);
+  Plan plan = plan_bitwise_pair(kernel, all_other_data);
+  plan.calls.push_back(plan.calls[0]);
+  for (PlannedCall& call : plan.calls)
+    call.want_weights = wants_weights(kernel);
   return plan;
 }
 
@@ -33,9 +27,8 @@ Judgement judge(const JudgeInput& input) {
   pair.first_name = "the first time";
   pair.second_name = "again, after a call with other data";
   pair.looks = "something is left over from another call";
-  compare_bit_for_bit(input, pair,
-                      {TensorName::kO, TensorName::kLse, TensorName::kWeights},
-                      judgement);
+  compare_bit_for_bit(input, pair, judgement,
+                      {TensorName::kO, TensorName::kLse, TensorName::kWeights});
   return judgement;
 }
 

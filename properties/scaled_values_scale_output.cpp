@@ -26,15 +26,8 @@ Case fit(Case value) {
 }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
-  Plan plan;
-  plan.unsupported = nondeterministic_reason(kernel);
-  PlannedCall call;
-  call.want_lse = wants_lse(kernel);
-  call.needs_truth = true;
-  plan.calls.push_back(call);
-  call.needs_truth = false;
-  call.edit = scale_up;
-  plan.calls.push_back(call);
+  Plan plan = plan_bitwise_pair(kernel, scale_up);
+  plan.calls[0].needs_truth = true;  // for the weights
   return plan;
 }
 
@@ -72,8 +65,7 @@ Judgement judge(const JudgeInput& input) {
   };
   pair.looks =
       "a value is cut off, or rounded on a grid of its own, or by its sign";
-  compare_bit_for_bit(input, pair, {TensorName::kO, TensorName::kLse},
-                      judgement);
+  compare_bit_for_bit(input, pair, judgement);
   return judgement;
 }
 

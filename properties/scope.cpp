@@ -50,22 +50,9 @@ bool is_extent(std::string_view name) {
 }  // namespace
 
 uint32_t admitted_by(const Scope& scope) {
-  const struct {
-    uint64_t declared;
-    uint32_t admitted;
-  } rows[] = {{QKVET_OPTION_WINDOW, kAdmitWindow},
-              {QKVET_OPTION_MASK, kAdmitMask},
-              {QKVET_OPTION_LENGTHS, kAdmitLengths},
-              {QKVET_OPTION_PACKED, kAdmitPacked},
-              {QKVET_OPTION_BIAS, kAdmitBias},
-              {QKVET_OPTION_ALIBI, kAdmitAlibi},
-              {QKVET_OPTION_SOFTCAP, kAdmitSoftcap},
-              {QKVET_OPTION_SINK, kAdmitSink},
-              {QKVET_OPTION_ROPE, kAdmitRope},
-              {QKVET_OPTION_EMPTY_EXTENTS, kAdmitEmpty}};
   uint32_t admitted = 0;
-  for (const auto& row : rows)
-    if ((scope.options & row.declared) != 0) admitted |= row.admitted;
+  for (const DeclaredOption& option : kDeclaredOptions)
+    if ((scope.options & option.declared) != 0) admitted |= option.admitted;
   const auto lays = [&](uint64_t layouts) {
     return (scope.layouts & (layouts | QKVET_LAYOUT_ANY_STRIDES)) != 0;
   };

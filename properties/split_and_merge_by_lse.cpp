@@ -44,8 +44,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   call.needs_truth = true;
   plan.calls.push_back(call);
   const int64_t Tk = value.shape.Tk;
-  const int64_t cut =
-      1 + static_cast<int64_t>(value.seed % static_cast<uint64_t>(Tk - 1));
+  const int64_t cut = 1 + pick_by_seed(value.seed, Tk - 1);
   const std::pair<int64_t, int64_t> parts[] = {{0, cut}, {cut, Tk}};
   for (const auto& [from, to] : parts) {
     call.edit = part_of_keys;

@@ -28,8 +28,7 @@ Judgement judge(const JudgeInput& input) {
   pair.looks =
       "the window begins or ends at another key, or is counted from "
       "another diagonal";
-  compare_within_bounds(input, pair, {TensorName::kO, TensorName::kLse},
-                        judgement);
+  compare_within_bounds(input, pair, judgement);
   return judgement;
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "properties/admit.h"
 #include "properties/generate.h"
@@ -250,6 +251,17 @@ TEST_P(Kill, NamedLawsFailAndShrinkToNearlyTheSmallestCase) {
     EXPECT_TRUE(fails(*law, *again.value)) << id << to_string(smallest);
     RecordProperty(id, to_string(smallest));
   }
+}
+
+// A law that kills nothing has not earned its place.
+TEST(Faults, EveryLawIsNamedByOne) {
+  std::set<std::string> named;
+  for (const KernelUnderTest& kernel : faults().kernels) {
+    const FaultInfo& fault = *kernel.judged.info.fault;
+    named.insert(fault.killed_by.begin(), fault.killed_by.end());
+  }
+  for (const Law* law : all_laws())
+    EXPECT_EQ(named.count(law->id), 1u) << "no fault is killed by " << law->id;
 }
 
 INSTANTIATE_TEST_SUITE_P(Faults, Kill, testing::ValuesIn(fault_names()),

@@ -33,9 +33,6 @@ std::string text_report(const ReportInput& input, bool colour);
 // JUnit XML: one test per kernel and law, id `kernel.law`.
 std::string junit_report(const ReportInput& input);
 
-// "masks, windows": options of attention that no kernel of the run declares.
-std::string undeclared_options(const RunResult& result);
-
 // JSON Lines, schema 1: one object per line, fields are only ever added.
 std::string json_start(const RunOptions& options);
 std::string json_round(int64_t round, int64_t cases_done, int64_t failed);

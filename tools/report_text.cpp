@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "properties/admit.h"
 #include "properties/small_scope.h"
 #include "tools/report.h"
 
@@ -184,8 +185,10 @@ std::string hollow_text(const ReportInput& input) {
 
 std::string not_judged_text(const ReportInput& input) {
   bool lse = false, weights = false;
+  uint64_t declared = 0;
   for (const KernelResult& kernel : input.result.kernels) {
     const KernelInfo& info = kernel.kernel.judged.info;
+    declared |= info.capabilities.options;
     lse |= !wants_lse(info) && !info.has_layer;
     weights |= !wants_weights(info) && info.has_forward;
   }
@@ -203,7 +206,7 @@ std::string not_judged_text(const ReportInput& input) {
                   });
   std::string out = f64 ? "" : "f64 (not declared); ";
   out += "dropout, pages, backward";
-  const std::string options = undeclared_options(input.result);
+  const std::string options = undeclared_options(declared);
   if (!options.empty()) out += "; " + options + " (not declared)";
   if (!cache) out += "; caches (not declared)";
   if (!layer) out += "; layers (not declared)";
