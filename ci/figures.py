@@ -3,7 +3,8 @@
 """Puts the figures of ci/long.sh into README.md, between its markers.
 
 Usage: ci/figures.py FOLDER, where FOLDER holds correct.jsonl, faults.jsonl
-and small.jsonl as `qkvet check --json` writes them.
+and small.jsonl as `qkvet check --json` writes them; ci/figures.py alone puts
+in the summary of properties/others.md and nothing else.
 """
 import json
 import pathlib
@@ -14,6 +15,8 @@ FAMILIES = ("scalar", "eigen", "avx2", "kv_cache", "controls")
 
 README = pathlib.Path(__file__).resolve().parent.parent / "README.md"
 MARKED = re.compile(r"(<!-- figures -->\n).*?(<!-- end of figures -->)", re.S)
+OTHERS = README.parent / "properties" / "others.md"
+SUMMARY = re.compile(r"(<!-- summary -->\n).*?(<!-- end of summary -->)", re.S)
 TABLE = re.compile(r"(<!-- table -->\n).*?(<!-- end of table -->)", re.S)
 
 
@@ -48,7 +51,16 @@ def law_table(correct, faults):
     return "\n".join(rows) + "\n"
 
 
+def put_summary() -> None:
+    """What README.md repeats of properties/others.md."""
+    summary = SUMMARY.search(OTHERS.read_text())[0]
+    README.write_text(SUMMARY.sub(lambda m: summary, README.read_text()))
+
+
 def main() -> int:
+    put_summary()
+    if len(sys.argv) < 2:
+        return 0
     folder = pathlib.Path(sys.argv[1])
     correct, correct_end = read(folder / "correct.jsonl")
     faults, _ = read(folder / "faults.jsonl")

@@ -37,4 +37,7 @@ echo "== both references against MPFR =="
 QKVET_MPFR_PROBLEMS=1000 build/release/bin/mpfr_test \
   --gtest_filter='MpfrTest.Both*' | grep '^MPFR,'
 
+echo "== the same defects, shown to others' acceptance rules =="
+build/release/bin/acceptance --out properties/others.md
+
 python3 ci/figures.py "$out"
