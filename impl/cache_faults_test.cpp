@@ -13,8 +13,11 @@
 namespace qkvet::impl {
 namespace {
 
-const CacheProblem kTwoHeads = {
-    .sequences = 2, .heads = 4, .kv_heads = 2, .capacity = 12};
+const CacheProblem kTwoHeads = {.sequences = 2,
+                                .heads = 4,
+                                .kv_heads = 2,
+                                .capacity = 12,
+                                .rope = QKVET_ROPE_HALF};
 
 bool decode_equals_prefill(const qkvet_kernel* kernel) {
   OpenCache decode(kernel, kTwoHeads);
@@ -167,7 +170,8 @@ TEST(CacheFaults, AreRightOutsideOfTheirTrigger) {
         truncate_forgets, refuses_illegal_calls}},
       {"cache_refused_append_written",
        {decode_equals_prefill, chunks_equal_whole, length_grows, reset_forgets,
-        truncate_forgets, sequences_are_separate, agrees_with_history}}};
+        truncate_forgets, sequences_are_separate, agrees_with_history}},
+      {"cache_rope_restarts", {length_grows, reset_forgets}}};
   EXPECT_EQ(std::size(rows), caches(/*faulty=*/true).size());
   for (const auto& [name, hold] : rows) {
     const qkvet_kernel* const kernel =

@@ -57,7 +57,8 @@ StepCall::StepCall(const CacheProblem& p, int64_t sequence, const Tokens& added,
       q(p.type, shape_of(p.heads, asking.size(), p.width), p.layout),
       o(p.type, shape_of(p.heads, asking.size(), p.value_width), p.layout),
       lse({1, p.heads, shape_of(1, asking.size(), 1)[2]}, p.layout,
-          Placement::kEndFlush) {
+          Placement::kEndFlush),
+      rope(p.rope, kRopeRows, p.width) {
   say(p, Part::kKey, added, &k);
   say(p, Part::kValue, added, &v);
   say(p, Part::kQuery, asking, &q);
@@ -73,6 +74,9 @@ StepCall::StepCall(const CacheProblem& p, int64_t sequence, const Tokens& added,
     args.o = o.tensor();
     args.lse = lse.tensor();
   }
+  args.rope = rope.style();
+  args.rope_cos = rope.cos();
+  args.rope_sin = rope.sin();
 }
 
 OpenCache::OpenCache(const qkvet_kernel* kernel, const CacheProblem& p)
@@ -131,6 +135,12 @@ double OpenCache::error() const {
   // Values are below 1, scores below scale * d; 64 units of f32 on top of the
   // rounding of o.
   const double slack = 64 * 0x1p-24 * (1 + std::fabs(scale) * double(p.width));
+  const RopeTables rope(p.rope, kRopeRows, p.width);
+  const auto turned = [&](Part part, size_t position, int64_t head, int64_t c) {
+    return rope.turned(int64_t(position), c, [&](int64_t channel) {
+      return double(word(p, part, asked_[position], head, channel));
+    });
+  };
   double worst = 0;
   const auto note = [&worst](double actual, double expected, double allowed) {
     const double error = std::fabs(actual - expected) / allowed;
@@ -147,8 +157,7 @@ double OpenCache::error() const {
       for (size_t j = 0; j <= at; ++j) {
         double dot = 0;
         for (int64_t c = 0; c < p.width; ++c) {
-          dot += double(word(p, Part::kQuery, asked_[at], h, c)) *
-                 double(word(p, Part::kKey, asked_[j], kv, c));
+          dot += turned(Part::kQuery, at, h, c) * turned(Part::kKey, j, kv, c);
         }
         w.push_back(dot * scale);
         max = std::max(max, w.back());

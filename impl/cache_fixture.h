@@ -11,6 +11,7 @@
 
 #include "impl/any_tensor.h"
 #include "impl/family_fixture.h"
+#include "impl/rope_fixture.h"
 
 namespace qkvet::impl {
 
@@ -21,7 +22,10 @@ struct CacheProblem {
   bool scale_given = false;
   float scale = 0;
   Layout layout = Layout::kBhtd;
+  int32_t rope = QKVET_ROPE_NONE;
 };
+// Positions in the tables of a rotation.
+inline constexpr int64_t kRopeRows = 64;
 
 using Tokens = std::vector<uint64_t>;
 // A token whose key and value are NaN.
@@ -36,6 +40,7 @@ struct StepCall {
   qkvet_cache_args args;
   AnyTensor k, v, q, o;
   GuardedTensor lse;
+  RopeTables rope;
 };
 
 class OpenCache {

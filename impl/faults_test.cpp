@@ -177,6 +177,8 @@ const std::vector<std::string>& known_laws() {
       "softcap_is_tanh",
       "sink_joins_the_denominator",
       "window_equals_mask",
+      "rope_turns_pairs_of_channels",
+      "rope_sees_only_distances",
       "causal_equals_mask",
       "mask_equals_bias",
       "broadcast_equals_materialised",

@@ -20,7 +20,8 @@ const LayerProblem kTrigger = {.batch = 2,
                                .heads = 4,
                                .kv_heads = 4,
                                .width = 2,
-                               .value_width = 2};
+                               .value_width = 2,
+                               .rope = QKVET_ROPE_INTERLEAVED};
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() &&
@@ -161,6 +162,8 @@ TEST(LayerFaults, EqualTheFrameOutsideOfTheirTrigger) {
   grouped.value_width = 3;
   LayerProblem no_bias = kTrigger;
   no_bias.biases = false;
+  LayerProblem no_rope = kTrigger;
+  no_rope.rope = QKVET_ROPE_NONE;
   LayerProblem no_slices = kTrigger;
   no_slices.model_width = 7;
   const struct {
@@ -172,6 +175,7 @@ TEST(LayerFaults, EqualTheFrameOutsideOfTheirTrigger) {
               {"split_without_transpose", {one_head, one_token}},
               {"reshape_before_projection", {one_head, no_slices}},
               {"value_bias_ignored", {no_bias}},
+              {"rope_on_query_alone", {no_rope}},
               {"surplus_rows_accepted", {kTrigger, grouped, one_head}}};
   const qkvet_kernel* const frame = find_kernel("scalar/layer");
   EXPECT_EQ(std::size(rows), layers(/*faulty=*/true).size());

@@ -82,6 +82,18 @@ void attend_row(const LayerProblem& p, const Heads& q, const Heads& k,
   }
 }
 
+// [batch, heads, tokens, width]
+void turn(const RopeTables& rope, const LayerProblem& p,
+          std::vector<double>* rows) {
+  const std::vector<double> from = *rows;
+  for (size_t n = 0; n < from.size(); ++n) {
+    const auto row = int64_t(n) / p.width;
+    (*rows)[n] = rope.turned(
+        kFirstPosition + row % p.tokens, int64_t(n) % p.width,
+        [&](int64_t channel) { return from[size_t(row * p.width + channel)]; });
+  }
+}
+
 }  // namespace
 
 float LayerProblem::effective_scale() const {
@@ -113,7 +125,8 @@ LayerTensors::LayerTensors(const LayerProblem& p, Storage stage)
       q(stage, {p.batch, p.heads, p.tokens, p.width}, p.layout),
       k(stage, {p.batch, p.kv_heads, p.tokens, p.width}, p.layout),
       v(stage, {p.batch, p.kv_heads, p.tokens, p.value_width}, p.layout),
-      attended(stage, {p.batch, p.heads, p.tokens, p.value_width}, p.layout) {
+      attended(stage, {p.batch, p.heads, p.tokens, p.value_width}, p.layout),
+      rope(p.rope, kFirstPosition + p.tokens, p.width) {
   uint64_t seed = 16 * p.seed;
   for (AnyTensor* tensor :
        {&x, &w_q, &w_k, &w_v, &w_o, &b_q, &b_k, &b_v, &b_o}) {
@@ -149,6 +162,13 @@ qkvet_layer_args LayerTensors::args() {
   args.scale = problem.scale;
   args.scale_given = problem.scale_given;
   args.causal = problem.causal;
+  args.rope = rope.style();
+  args.rope_cos = rope.cos();
+  args.rope_sin = rope.sin();
+  if (problem.rope != QKVET_ROPE_NONE) {
+    args.positions =
+        rope.positions(problem.batch, problem.tokens, kFirstPosition);
+  }
   return args;
 }
 
@@ -183,6 +203,8 @@ LayerTruth truth_of(const LayerTensors& call) {
   truth.q = project(call, call.w_q, call.b_q, p.heads, p.width);
   truth.k = project(call, call.w_k, call.b_k, p.kv_heads, p.width);
   truth.v = project(call, call.w_v, call.b_v, p.kv_heads, p.value_width);
+  turn(call.rope, p, &truth.q);
+  turn(call.rope, p, &truth.k);
   const Heads q = {truth.q, p.heads, p.tokens, p.width};
   const Heads k = {truth.k, p.kv_heads, p.tokens, p.width};
   const Heads v = {truth.v, p.kv_heads, p.tokens, p.value_width};

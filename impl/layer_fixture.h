@@ -10,6 +10,7 @@
 
 #include "impl/any_tensor.h"
 #include "impl/family_fixture.h"
+#include "impl/rope_fixture.h"
 
 namespace qkvet::impl {
 
@@ -24,6 +25,7 @@ struct LayerProblem {
   float scale = 0;
   Layout layout = Layout::kBhtd;
   uint64_t seed = 1;
+  int32_t rope = QKVET_ROPE_NONE;
 
   float effective_scale() const;
 };
@@ -44,7 +46,10 @@ struct LayerTensors {
   // Ranks as in layer.h, behind leading extents of 1.
   AnyTensor x, w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o, y;
   AnyTensor q, k, v, attended;
+  RopeTables rope;
 };
+// Where the first token of every member stands.
+inline constexpr int64_t kFirstPosition = 3;
 
 struct LayerAnswer {
   qkvet_status status = QKVET_OK;

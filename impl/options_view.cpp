@@ -148,6 +148,10 @@ qkvet_status read_rotation(const qkvet_forward_args& a, Options* options,
   Rope* const rope = &options->rope;
   const char* wrong =
       read_rope(a.rope, a.rope_cos, a.rope_sin, a.q.shape[3], rope);
+  if (wrong == nullptr && !rope->present() &&
+      !(is_absent(a.q_positions) && is_absent(a.k_positions))) {
+    wrong = "positions, and no rotation";
+  }
   if (wrong == nullptr && rope->present()) {
     wrong = read_positions(a.q_positions, a.q.shape[0], a.q.shape[2], &rope->q);
   }

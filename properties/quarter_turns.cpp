@@ -60,8 +60,8 @@ void turn_by_hand(const Case& value, Inputs& inputs) {
 }
 
 Case with_rotation(Case value) {
-  value.shape.d += value.shape.d % 2;
-  if (value.rope.style == RopeStyle::kNone) value.rope.style = RopeStyle::kHalf;
+  if (value.shape.d % 2 == 0 && value.rope.style == RopeStyle::kNone)
+    value.rope.style = RopeStyle::kHalf;
   return value;
 }
 

@@ -16,7 +16,7 @@ void quarter_turns(const Case& value, int64_t rows, Inputs& inputs);
 // inputs. Nothing is computed, so that NaN stays where it is.
 void turn_by_hand(const Case& value, Inputs& inputs);
 
-// The nearest case with a rotation.
+// The nearest case with a rotation; none with an odd number of channels.
 Case with_rotation(Case value);
 
 }  // namespace qkvet

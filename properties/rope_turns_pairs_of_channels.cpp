@@ -19,6 +19,8 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   plan.calls[0].edit = exact_tables;
   plan.calls[1].variant = value;
   plan.calls[1].variant->rope = {};
+  if (value.rope.style == RopeStyle::kNone)
+    plan.not_applicable = "an odd number of channels has no pairs";
   if (!kernel.has_option(QKVET_OPTION_ROPE))
     plan.unsupported = "a rotation (RoPE) is not declared";
   return plan;

@@ -119,12 +119,33 @@ bool is_seen(const Problem& p, const At& at, int64_t j) {
          p.bias[pair] != -std::numeric_limits<double>::infinity();
 }
 
+// Channel c of a row that stands at `position`, rotated if the problem asks for
+// it.
+Real channel_of(const Problem& p, const double* row, int64_t position,
+                int64_t c) {
+  const Rotation& turn = p.rotation;
+  if (turn.style == RopeStyle::kNone) return row[c];
+  const int64_t pairs = p.shape.d / 2;
+  const bool half = turn.style == RopeStyle::kHalf;
+  const int64_t pair = half ? c % pairs : c / 2;
+  const int64_t apart = half ? pairs : 1;
+  const Real cos = turn.cos[position * pairs + pair];
+  const Real sin = turn.sin[position * pairs + pair];
+  const bool first = half ? c < pairs : c % 2 == 0;
+  return first ? Real(row[c]) * cos - Real(row[c + apart]) * sin
+               : Real(row[c]) * cos + Real(row[c - apart]) * sin;
+}
+
 Real score_of(const Problem& p, const At& at, int64_t j) {
   const Shape& s = p.shape;
   const double* q = p.q + ((at.b * s.H + at.h) * s.Tq + at.i) * s.d;
   const double* k = p.k + ((at.b * s.Hkv + at.kv) * s.Tk + j) * s.d;
   Real score;
-  for (int64_t c = 0; c < s.d; ++c) score += Real(q[c]) * Real(k[c]);
+  const bool turns = p.rotation.style != RopeStyle::kNone;
+  const int64_t q_at = turns ? p.rotation.q_positions[at.b * s.Tq + at.i] : 0;
+  const int64_t k_at = turns ? p.rotation.k_positions[at.b * s.Tk + j] : 0;
+  for (int64_t c = 0; c < s.d; ++c)
+    score += channel_of(p, q, q_at, c) * channel_of(p, k, k_at, c);
   score = score * Real(p.scale);
   Real added;
   if (p.bias != nullptr) added += Real(p.bias[pair_of(p, at, j)]);

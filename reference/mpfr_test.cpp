@@ -12,8 +12,10 @@
 #include "reference/agreement.h"
 #include "reference/mpfr_forward.h"
 #include "reference/plain.h"
+#include "reference/rope.h"
 #include "reference/seeded.h"
 #include "reference/test_options.h"
+#include "reference/test_rope.h"
 #include "reference/twin.h"
 
 namespace qkvet {
@@ -37,8 +39,34 @@ int problem_count() {
 TestProblem problem_number(TestRandom& random, int i) {
   const auto regime = static_cast<Regime>(i % kRegimeCount);
   const Shape shape = random_shape(random, 12);
-  return i % 3 == 0 ? random_problem(random, regime, shape)
-                    : random_option_problem(random, regime, shape);
+  TestProblem p = i % 3 == 0 ? random_problem(random, regime, shape)
+                             : random_option_problem(random, regime, shape);
+  if (shape.d % 2 == 0 && i % 4 < 2) add_rotation(random, p);
+  return p;
+}
+
+// Four products of each pair, times the sizes of two entries of the tables.
+double turned_size(const Problem& p, const double* q, const double* k) {
+  const Shape& s = p.shape;
+  const Rotation& turn = p.rotation;
+  const int64_t pairs = s.d / 2;
+  double largest = 1;
+  for (int64_t n = 0; n < s.B * s.Tq * pairs; ++n) {
+    const int64_t table = turn.q_positions[n / pairs] * pairs + n % pairs;
+    largest = std::max(
+        {largest, std::fabs(turn.cos[table]), std::fabs(turn.sin[table])});
+  }
+  for (int64_t n = 0; n < s.B * s.Tk * pairs; ++n) {
+    const int64_t table = turn.k_positions[n / pairs] * pairs + n % pairs;
+    largest = std::max(
+        {largest, std::fabs(turn.cos[table]), std::fabs(turn.sin[table])});
+  }
+  double q_sum = 0, k_max = 0;
+  for (int64_t c = 0; c < s.d; ++c) {
+    q_sum += std::fabs(q[c]);
+    k_max = std::max(k_max, std::fabs(k[c]));
+  }
+  return 4 * q_sum * k_max * largest * largest;
 }
 
 // The sum of sizes that the score of a pair comes from.
@@ -48,6 +76,7 @@ double score_size(const Problem& p, int64_t row, int64_t j) {
   const double* k = p.k + (row / (s.group() * s.Tq) * s.Tk + j) * s.d;
   double dot = 0;
   for (int64_t c = 0; c < s.d; ++c) dot += std::fabs(q[c] * k[c]);
+  if (p.rotation.style != RopeStyle::kNone) dot = turned_size(p, q, k);
   double size = 1 + std::fabs(p.scale) * dot;
   if (p.bias != nullptr) size += std::fabs(p.bias[row * s.Tk + j]);
   if (p.slopes == nullptr) return size;
@@ -108,8 +137,7 @@ void compare_twin(const Problem& p, const OracleOutput& twin,
     all.ulps = kInfinity;
     return;
   }
-  const Bound bound =
-      compute_bound(BoundFacts(p, truth), double_precision(), true);
+  const Bound bound = bound_of(p, truth, double_precision(), true);
   for (int64_t row = 0; row < p.shape.lse_elements(); ++row) {
     const bool judged = truth.visible[row] > 0 && bound.lse[row] < kInfinity;
     if (judged) compare_row(p, row, twin, truth, bound, all);
