@@ -99,8 +99,9 @@ std::vector<Case> walk_stories() {
   return cases;
 }
 
-// The cases of the walk, the smallest first.
-std::vector<Case> walk(Subject subject) {
+// The cases of the walk, the smallest first; with pairs of channels for single
+// ones where a rotation is asked for.
+std::vector<Case> walk(Subject subject, const Rope& rope) {
   std::vector<Case> cases;
   if (subject == Subject::kLayer) cases = walk_layers();
   if (subject == Subject::kCache) cases = walk_stories();
@@ -109,6 +110,8 @@ std::vector<Case> walk(Subject subject) {
       cases.emplace_back();
       cases.back().shape = shape;
     }
+  if (rope.style != RopeStyle::kNone)
+    for (Case& value : cases) value.shape.d *= 2;
   std::stable_sort(
       cases.begin(), cases.end(),
       [](const Case& a, const Case& b) { return size_of(a) < size_of(b); });
@@ -156,6 +159,7 @@ Case with_options_of(const Case& from, Case to) {
   to.kv_len = fit_lengths(from.kv_len, to.shape.Tk);
   to.cu_q = from.cu_q;
   to.cu_k = from.cu_k;
+  to.rope = from.rope;
   return to;
 }
 
@@ -200,7 +204,7 @@ class Kill : public testing::TestWithParam<std::string> {
   // The least size at which the law fails; -1 if it fails nowhere in the walk.
   // There are too many options to walk over: they are those of `asked`.
   int64_t smallest_failing_size(const Law& law, const Case& asked) {
-    for (const Case& plain : walk(law.aim.subject))
+    for (const Case& plain : walk(law.aim.subject, asked.rope))
       if (fails_in(law, plain, asked)) return size_of(plain);
     return -1;
   }
