@@ -202,17 +202,19 @@ std::string summary_text(Comparisons comparisons) {
   const char* bench = "KernelBench, f16";
   std::string text =
       "The same defects, shown to the acceptance rules of published suites and "
-      "to the bound. Wrong softmax scale: the rule of cudnn-frontend notices " +
-      cell(cudnn, "scale off", &Comparison::theirs) + ", the bound " +
-      cell(cudnn, "scale off", &Comparison::ours) + " on the same data and " +
+      "to the bound. A wrong softmax scale is noticed by the rule of "
+      "cudnn-frontend if it is off by " +
+      cell(cudnn, "scale off", &Comparison::theirs) + ", by the bound at " +
+      cell(cudnn, "scale off", &Comparison::ours) +
+      " on the same data and at " +
       cell(cudnn, "scale off", &Comparison::ours_aimed) +
-      " on aimed data. Lost key: FA3's rule " +
+      " on aimed data. One key lost among n: FA3's rule, n " +
       cell(flash, "lost key", &Comparison::theirs) +
-      " (keys in all), the bound on aimed data " +
+      "; the bound on aimed data, " +
       cell(flash, "lost key", &Comparison::ours_aimed) +
-      ". Mean of V, Q and K ignored: KernelBench's f16 rule " +
+      ". The mean of V in place of attention: KernelBench's f16 rule, n " +
       cell(bench, "mean of V", &Comparison::theirs) +
-      ", the bound on aimed data " +
+      "; the bound on aimed data, " +
       cell(bench, "mean of V", &Comparison::ours_aimed) + ". ";
   const auto worse = behind(comparisons);
   text += worse.empty() ? "On no data of a suite does the bound notice less."

@@ -15,10 +15,10 @@ void turned_inputs(const Case& value, int64_t, Inputs& inputs) {
 }
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
-  Plan plan = plan_pair(kernel, turned_inputs);
-  plan.calls[0].edit = exact_tables;
-  plan.calls[1].variant = value;
-  plan.calls[1].variant->rope = {};
+  Plan plan = plan_pair(kernel, exact_tables);
+  plan.calls[0].edit = turned_inputs;
+  plan.calls[0].variant = value;
+  plan.calls[0].variant->rope = {};
   if (value.rope.style == RopeStyle::kNone)
     plan.not_applicable = "an odd number of channels has no pairs";
   if (!kernel.has_option(QKVET_OPTION_ROPE))
@@ -29,8 +29,8 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   CallPair pair;
-  pair.first_name = "rotated by the kernel";
-  pair.second_name = "rotated beforehand";
+  pair.first_name = "rotated beforehand";
+  pair.second_name = "rotated by the kernel";
   pair.looks =
       "channels are paired or turned in another way, or stand at other "
       "positions";

@@ -112,6 +112,7 @@ typedef struct qkvet_forward_args {
   uint64_t dropout_seed;
   uint64_t dropout_offset;
 
+  /* What o, lse and weights hold in rows that do not count is not looked at. */
   qkvet_tensor q_len;  /* [B] int64: rows of each member that count */
   qkvet_tensor kv_len; /* [B] int64: keys of each member that count */
 
