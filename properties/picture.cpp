@@ -42,6 +42,18 @@ void add_rows(const Grid& grid, const std::string& note,
   }
 }
 
+// "positions of q: 1   of k: 0 1"; nothing without a rotation.
+void add_positions(const Inputs& inputs, std::vector<std::string>& lines) {
+  if (inputs.q_positions.empty() && inputs.k_positions.empty()) return;
+  std::string line = "positions of q:";
+  for (const int64_t position : inputs.q_positions)
+    line += " " + std::to_string(position);
+  if (!inputs.k_positions.empty()) line += "   of k:";
+  for (const int64_t position : inputs.k_positions)
+    line += " " + std::to_string(position);
+  lines.push_back(line);
+}
+
 // Calls of q, k and v.
 std::vector<std::string> attention_picture(const JudgeInput& input) {
   const Shape& s = input.value.shape;
@@ -55,6 +67,7 @@ std::vector<std::string> attention_picture(const JudgeInput& input) {
     if (call.inputs == shown) continue;
     if (shown != nullptr) lines.push_back("second call:");
     shown = call.inputs;
+    add_positions(*call.inputs, lines);
     add_rows({"q", &call.inputs->q, s.H, s.Tq, s.d}, "", lines);
     add_rows({"k", &call.inputs->k, s.Hkv, s.Tk, s.d}, "", lines);
     add_rows({"v", &call.inputs->v, s.Hkv, s.Tk, s.dv}, "", lines);
@@ -146,6 +159,12 @@ std::vector<std::string> layer_picture(const JudgeInput& input) {
                lines);
     else
       add_rows({tensor_name(name), &values, 1, 1, extents[0]}, "", lines);
+  }
+  if (!inputs.q_positions.empty()) {
+    std::string line = "positions:";
+    for (const int64_t position : inputs.q_positions)
+      line += " " + std::to_string(position);
+    lines.push_back(line);
   }
   if (!outcome.stage_q.empty())
     for (const Stage& stage : read_stages(input, input.calls[0]))
