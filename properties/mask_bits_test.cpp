@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <deque>
+#include <ostream>
 #include <random>
 
 #include "properties/admit.h"
@@ -32,6 +33,9 @@ constexpr Scale kScales[] = {
     {"bf16", "bf16,B1,H1,Tq320,Tk320,d1,dv1,mask=random50", 64, 100},
     {"f16", "f16,B1,H1,Tq448,Tk448,d1,dv1,mask=random50", 64, 100},
 };
+
+// Else the name of a test would hold addresses, which are others in every run.
+void PrintTo(const Scale& scale, std::ostream* out) { *out << scale.text; }
 
 JudgedKernel declared(const Case& value) {
   qkvet_precision precision{};
