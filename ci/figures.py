@@ -3,13 +3,16 @@
 """Puts the figures of ci/long.sh into README.md, between its markers.
 
 Usage: ci/figures.py FOLDER, where FOLDER holds correct.jsonl, faults.jsonl
-and small.jsonl as `qkvet check --json` writes them; ci/figures.py alone puts
-in the summary of properties/others.md and nothing else.
+and small.jsonl as `qkvet check --json` writes them, and sabotage.jsonl as
+`sabotage` does; ci/figures.py --kills FOLDER needs faults.jsonl and
+sabotage.jsonl and writes properties/kills.md alone; ci/figures.py without a
+folder puts in the summary of properties/others.md and nothing else.
 """
 import json
 import pathlib
 import re
 import sys
+import textwrap
 
 FAMILIES = ("scalar", "eigen", "avx2", "kv_cache", "controls")
 
@@ -18,6 +21,35 @@ MARKED = re.compile(r"(<!-- figures -->\n).*?(<!-- end of figures -->)", re.S)
 OTHERS = README.parent / "properties" / "others.md"
 SUMMARY = re.compile(r"(<!-- summary -->\n).*?(<!-- end of summary -->)", re.S)
 TABLE = re.compile(r"(<!-- table -->\n).*?(<!-- end of table -->)", re.S)
+
+KILLS = README.parent / "properties" / "kills.md"
+AGREEMENT = ("agrees_with_oracle", "cache_agrees_with_history",
+             "layer_agrees_with_oracle")
+KILLS_PAGE = """\
+# What the laws kill
+
+Written by `ci/figures.py`, from the runs of `ci/long.sh`.
+
+## Agreement on and off
+
+{with_and_without}
+
+## An oracle that shares the fault
+
+A fault is paired with the seeded fault of a reference (`reference/seeded.h`)
+that has the same mechanism, and this reference stands in for the oracle,
+without a twin, in cases in which the two do the same (`tools/sabotage.cpp`).
+Agreement kills {agreed} of {pairs} pairs then, and the other laws {blind}.
+
+| fault | oracle | killed by |
+|---|---|---|
+{pair_rows}
+
+{promises}
+
+## Law by law
+
+{table}"""
 
 
 def read(path):
@@ -51,6 +83,82 @@ def law_table(correct, faults):
     return "\n".join(rows) + "\n"
 
 
+def listed(names):
+    return ", ".join(f"`{name}`" for name in names) or "none"
+
+
+def paragraph(text):
+    return textwrap.fill(text, 80, break_long_words=False,
+                         break_on_hyphens=False)
+
+
+def kill_table(faults, lines):
+    """Laws by faults killed, and by pairs killed with either oracle."""
+    pairs = len({(line["fault"], line["seeded"]) for line in lines})
+    rows = [f"| law | faults killed | of {pairs} pairs, right oracle "
+            "| of them, oracle with the same fault |", "|---|---:|---:|---:|"]
+    for law in dict.fromkeys(r["law"] for r in faults):
+        kills = sum(r["law"] == law and r["verdict"] == "FAILED"
+                    for r in faults)
+        mine = [line for line in lines if line["law"] == law]
+        right = [line for line in mine if line["oracle"] == "plain"]
+        wrong = [line for line in mine if line["oracle"] != "plain"]
+        cells = [str(sum(line["killed"] for line in half)) if half else "-"
+                 for half in (right, wrong)]
+        rows.append(f"| `{law}` | {kills} | " + " | ".join(cells) + " |")
+    return "\n".join(rows) + "\n"
+
+
+def broken_promises(lines):
+    """Laws that claim to need no oracle, kill a pair with the right one and
+    none with an oracle that shares the fault."""
+    def laws(is_right):
+        return {line["law"] for line in lines
+                if line["needs_no_oracle"] and line["killed"]
+                and (line["oracle"] == "plain") == is_right}
+    return sorted(laws(True) - laws(False))
+
+
+def put_kills(folder) -> None:
+    """properties/kills.md, whole."""
+    faults, _ = read(folder / "faults.jsonl")
+    lines = [json.loads(line) for line in
+             (folder / "sabotage.jsonl").read_text().splitlines()]
+    names = sorted({r["kernel"] for r in faults})
+    failed = [r for r in faults if r["verdict"] == "FAILED"]
+    killed = {r["kernel"] for r in failed}
+    without = {r["kernel"] for r in failed if r["law"] not in AGREEMENT}
+    pairs = list(dict.fromkeys((line["fault"], line["seeded"])
+                               for line in lines))
+    dead = [line for line in lines
+            if line["killed"] and line["oracle"] != "plain"]
+    blind = {(line["fault"], line["seeded"]) for line in dead
+             if line["law"] not in AGREEMENT}
+    agreed = sum(line["law"] in AGREEMENT for line in dead)
+    pair_rows = []
+    for fault, seeded in pairs:
+        killers = [line["law"] for line in lines
+                   if (line["fault"], line["oracle"]) == (fault, seeded)
+                   and line["killed"]]
+        pair_rows.append(f"| `{fault}` | `{seeded}` | {listed(killers)} |")
+    KILLS.write_text(KILLS_PAGE.format(
+        with_and_without=paragraph(
+            f"Agreement is {listed(AGREEMENT)}. With it {len(killed)} of "
+            f"{len(names)} faults of `impl/faulty` are killed; these live: "
+            f"{listed(n for n in names if n not in killed)}. Without it "
+            f"{len(without)} are killed; these live: "
+            f"{listed(n for n in names if n not in without)}. Every fault is "
+            "killed by the laws that it names where they alone are run "
+            "(`kill_test`); here all faults share one plan."),
+        pairs=len(pairs), blind=len(blind), agreed=agreed,
+        pair_rows="\n".join(pair_rows),
+        promises=paragraph(
+            "Laws that claim to need no oracle, kill a pair with the right "
+            "one, and none with an oracle that shares its fault: "
+            f"{listed(broken_promises(lines))}."),
+        table=kill_table(faults, lines)))
+
+
 def put_summary() -> None:
     """What README.md repeats of properties/others.md."""
     summary = SUMMARY.search(OTHERS.read_text())[0]
@@ -58,10 +166,14 @@ def put_summary() -> None:
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["--kills"]:
+        put_kills(pathlib.Path(sys.argv[2]))
+        return 0
     put_summary()
     if len(sys.argv) < 2:
         return 0
     folder = pathlib.Path(sys.argv[1])
+    put_kills(folder)
     correct, correct_end = read(folder / "correct.jsonl")
     faults, _ = read(folder / "faults.jsonl")
     small, small_end = read(folder / "small.jsonl")

@@ -29,6 +29,9 @@ status=0
 tail -n 8 "$out/faults.txt"
 [ "$status" -eq 1 ]
 
+echo "== faults, with an oracle that shares them =="
+build/release/bin/sabotage >"$out/sabotage.jsonl"
+
 echo "== speed at small shapes, one thread =="
 "$qkvet" check --sizes small --jobs 1 --cases 30000 --json "$out/small.jsonl" |
   tail -n 6
