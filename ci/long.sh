@@ -24,7 +24,7 @@ echo "== small scope, by exhaustion =="
 
 echo "== faults: exit code 1 is expected =="
 status=0
-"$qkvet" check --kernel 'faulty/*' --cases 20000 --json "$out/faults.jsonl" \
+"$qkvet" check --kernel 'faulty/*' --cases 40000 --json "$out/faults.jsonl" \
   >"$out/faults.txt" || status=$?
 tail -n 8 "$out/faults.txt"
 [ "$status" -eq 1 ]
