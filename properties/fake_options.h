@@ -98,8 +98,9 @@ class FakeOptions {
                    std::vector<int64_t>& values, const int64_t*& field) {
     if (bytes == nullptr) return;
     values.resize(static_cast<size_t>(count));
-    std::memcpy(values.data(), bytes, values.size() * sizeof(int64_t));
     field = values.data();
+    if (count > 0)
+      std::memcpy(values.data(), bytes, values.size() * sizeof(int64_t));
   }
 
   std::vector<uint8_t> mask_;

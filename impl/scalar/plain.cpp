@@ -144,8 +144,15 @@ qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
   return QKVET_OK;
 }
 
-constexpr qkvet_capabilities kCapabilities =
-    capabilities_with(kAllOptions | QKVET_OPTION_WEIGHTS, {kF32, kF16, kBf16});
+// A row is computed alone and always in the same order, wherever it lies.
+constexpr qkvet_capabilities kCapabilities = [] {
+  qkvet_capabilities c = capabilities_with(kAllOptions | QKVET_OPTION_WEIGHTS,
+                                           {kF32, kF16, kBf16});
+  c.flags |= QKVET_FLAG_ALIGNMENT_INVARIANT | QKVET_FLAG_LAYOUT_INVARIANT |
+             QKVET_FLAG_BATCH_INVARIANT | QKVET_FLAG_ROW_INVARIANT |
+             QKVET_FLAG_HEAD_ORDER_INVARIANT | QKVET_FLAG_THREADS_INVARIANT;
+  return c;
+}();
 
 // Sequential in every sum; each weight is divided once, before P v.
 constexpr qkvet_precision kPrecision = [] {
