@@ -159,7 +159,7 @@ TEST(SandboxStory, ACrashBehindTheCall) {
 }
 
 TEST(SandboxStory, AHangEndsTheRun) {
-  const auto executor = tables();
+  const auto executor = tables(impatient_options());
   CacheCalls story;
   story.create().step(0, {1}, {}).step(0, {}, {1}).reset(0).create();
   const auto outcomes = story.run(*executor, "step_hang");

@@ -237,12 +237,12 @@ void check_all(Executor& executor) {
 }
 
 TEST(SandboxOptions, EverythingArrives) {
-  check_all(*sandbox(quick_options(), "options"));
+  check_all(*sandbox(patient_options(), "options"));
 }
 TEST(InProcessOptions, EverythingArrives) { check_all(*in_process("options")); }
 
 TEST(SandboxOptions, FaultsNameTheTensor) {
-  const auto executor = sandbox(quick_options(), "options");
+  const auto executor = sandbox(patient_options(), "options");
   const struct {
     const char* kernel;
     const char* text;

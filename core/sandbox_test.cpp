@@ -161,7 +161,7 @@ TEST(Sandbox, OutputOfACrashIsKept) {
 }
 
 TEST(Sandbox, HangsAndStallsEnd) {
-  const auto executor = sandbox();
+  const auto executor = sandbox(impatient_options());
   const auto hang = survive(*executor, "endless");
   EXPECT_EQ(hang.status, CallStatus::kHang);
   EXPECT_EQ(hang.text, "no end after 0.2 s of CPU time");
@@ -171,7 +171,7 @@ TEST(Sandbox, HangsAndStallsEnd) {
 }
 
 TEST(Sandbox, SlowOraclesGiveTime) {
-  const auto executor = sandbox();
+  const auto executor = sandbox(impatient_options());
   BadInputs inputs;
   inputs.call.oracle_seconds = 1e-3;  // times 1000
   const auto start = std::chrono::steady_clock::now();
@@ -182,7 +182,7 @@ TEST(Sandbox, SlowOraclesGiveTime) {
 }
 
 TEST(Sandbox, FirstCallOfAShapeMayCompile) {
-  const auto executor = sandbox();
+  const auto executor = sandbox(impatient_options());
   expect_copy(survive(*executor, "compiles"));
   expect_copy(survive(*executor, "compiles"));
 }
@@ -257,7 +257,7 @@ TEST(Sandbox, TooLargeForMemoryIsAnOutcome) {
 }
 
 TEST(Sandbox, LibrariesThatCannotBeLoaded) {
-  SandboxOptions options = quick_options();
+  SandboxOptions options = impatient_options();
   options.stall_seconds = 0.2;
   const auto error_of = [&](const std::string& path) {
     const Opened opened = open_sandbox({path, ""}, options);
@@ -302,7 +302,7 @@ TEST(Sandbox, PoolsOfThreadsAreWatched) {
 int end_of_worker(const std::string& config) {
   std::string error;
   const auto arena = Arena::create(&error);
-  WorkerProcess worker({plugin("bad"), config}, quick_options());
+  WorkerProcess worker({plugin("bad"), config}, patient_options());
   EXPECT_TRUE(worker.prepare(&error) && worker.start(arena->fd(), &error))
       << error;
   EXPECT_EQ(worker.wait([] { return WaitLimits{2, 2}; }), WaitEnd::kDone);

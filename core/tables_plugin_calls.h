@@ -18,8 +18,9 @@
 
 namespace qkvet {
 
-inline std::unique_ptr<Executor> tables() {
-  return sandbox(quick_options(), "tables");
+inline std::unique_ptr<Executor> tables(
+    const SandboxOptions& options = patient_options()) {
+  return sandbox(options, "tables");
 }
 
 inline constexpr int64_t kWidth = 4;  // of keys: as many tokens differ

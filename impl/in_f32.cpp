@@ -157,43 +157,33 @@ qkvet_status compute_converted(const ForwardCall& call,
   return QKVET_OK;
 }
 
-qkvet_status compute_turned(const ForwardCall& call, const Arithmetic& compute,
-                            qkvet_text* why) {
-  const Rope& rope = call.options.rope;
-  const int64_t q_floats = call.batch * call.heads * call.queries * call.width;
-  const int64_t k_floats = call.batch * call.kv_heads * call.keys * call.width;
-  const std::unique_ptr<float[]> memory(
-      new (std::nothrow) float[static_cast<size_t>(q_floats + k_floats)]);
-  if (memory == nullptr) {
-    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory to rotate q and k");
-  }
-  ForwardCall turned = call;
-  turned.q = turned_copy(rope, call.q, rope.q, call.batch, call.heads,
-                         call.queries, call.width, memory.get());
-  turned.k = turned_copy(rope, call.k, rope.k, call.batch, call.kv_heads,
-                         call.keys, call.width, memory.get() + q_floats);
-  return compute(turned, why);
-}
-
 qkvet_status compute_any(const ForwardCall& call, const Arithmetic& compute,
                          qkvet_text* why) {
-  const Rope& rope = call.options.rope;
-  if (rope.present() &&
-      (!has_positions(rope, rope.q, call.batch, call.queries) ||
-       !has_positions(rope, rope.k, call.batch, call.keys))) {
-    return refuse(why, QKVET_INVALID_ARGUMENT,
-                  "a position is no row of the tables");
+  const qkvet_status status = check_positions(call, why);
+  if (status != QKVET_OK) {
+    return status;
   }
   return compute_members(call, why, [&](const ForwardCall& member) {
     if (member.storage != Storage::kF32) {
       return compute_converted(member, compute, why);
     }
-    return rope.present() ? compute_turned(member, compute, why)
-                          : compute(member, why);
+    return compute_turned(member, why, [&](const ForwardCall& turned) {
+      return compute(turned, why);
+    });
   });
 }
 
 }  // namespace
+
+qkvet_status check_positions(const ForwardCall& call, qkvet_text* why) {
+  const Rope& rope = call.options.rope;
+  return !rope.present() ||
+                 (has_positions(rope, rope.q, call.batch, call.queries) &&
+                  has_positions(rope, rope.k, call.batch, call.keys))
+             ? QKVET_OK
+             : refuse(why, QKVET_INVALID_ARGUMENT,
+                      "a position is no row of the tables");
+}
 
 qkvet_status compute_in_f32(const ForwardCall& call, ComputeF32 compute,
                             qkvet_text* why) {

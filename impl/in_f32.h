@@ -17,7 +17,10 @@
 #ifndef QKVET_IMPL_IN_F32_H_
 #define QKVET_IMPL_IN_F32_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
 
 #include "impl/forward_view.h"
 #include "qkvet/kernel.h"
@@ -30,6 +33,36 @@ inline constexpr int64_t kWidenedRows = 64;
 // Arithmetic: computes a call whose f32 views are set and which has no lengths
 // (members.h).
 using ComputeF32 = qkvet_status (*)(const ForwardCall& call, qkvet_text* why);
+
+// Whether every row and key of the call stands in the tables, or why not; data,
+// and so not the business of supports().
+qkvet_status check_positions(const ForwardCall& call, qkvet_text* why);
+
+// compute(call) with q and k of an f32 call rotated in memory of its own; a
+// call without a rotation as it is.
+template <class QueryTurn = PlainTurn, class KeyTurn = PlainTurn, class Compute>
+qkvet_status compute_turned(const ForwardCall& call, qkvet_text* why,
+                            const Compute& compute) {
+  const Rope& rope = call.options.rope;
+  if (!rope.present()) {
+    return compute(call);
+  }
+  const int64_t q_floats = call.batch * call.heads * call.queries * call.width;
+  const int64_t k_floats = call.batch * call.kv_heads * call.keys * call.width;
+  const std::unique_ptr<float[]> memory(
+      new (std::nothrow) float[static_cast<size_t>(q_floats + k_floats)]);
+  if (memory == nullptr) {
+    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory to rotate q and k");
+  }
+  ForwardCall turned = call;
+  turned.q =
+      turned_copy<QueryTurn>(rope, call.q, rope.q, call.batch, call.heads,
+                             call.queries, call.width, memory.get());
+  turned.k =
+      turned_copy<KeyTurn>(rope, call.k, rope.k, call.batch, call.kv_heads,
+                           call.keys, call.width, memory.get() + q_floats);
+  return compute(turned);
+}
 
 // An arithmetic that needs a context.
 struct ComputeIn {

@@ -74,7 +74,9 @@ Case with_hidden_keys(Case value) {
       value.window && std::max(value.window->left, value.window->right) >= 0;
   const bool hides = limits || value.mask.kind != MaskKind::kNone ||
                      value.causal == Causal::kTopLeft;
-  if (!hides) value.mask = {MaskKind::kButN, 0, kOwnAll};
+  // A mask that lets all pairs pass hides nothing, nor does a wide window.
+  if (!hides || row_with_hidden_key(value) < 0)
+    value.mask = {MaskKind::kButN, 0, kOwnAll};
   return value;
 }
 

@@ -3,8 +3,10 @@
 // numbers there.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "properties/call_pairs.h"
+#include "properties/visibility.h"
 
 namespace qkvet {
 namespace {
@@ -39,8 +41,18 @@ bool has_rows_beyond(const Case& value) {
   return false;
 }
 
+bool some_row_sees_a_key(const Case& value) {
+  const Shape& s = value.shape;
+  const Visibility visibility(value, make_inputs(value));
+  for (int64_t b = 0; b < s.B; ++b)
+    for (int64_t h = 0; h < s.H; ++h)
+      for (int64_t i = 0; i < s.Tq; ++i)
+        if (visibility.keys(b, h, i) > 0) return true;
+  return false;
+}
+
 // If the lengths leave nothing, the last key is left out, or the last query.
-Case fit(Case value) {
+Case with_rows_beyond(Case value) {
   Shape& s = value.shape;
   if (has_rows_beyond(value)) return value;
   if (!value.q_len.empty() && value.kv_len.empty()) {
@@ -52,6 +64,28 @@ Case fit(Case value) {
   if (value.cu_k.empty() && static_cast<size_t>(s.B) <= kMaxMembers)
     value.kv_len.assign(static_cast<size_t>(s.B), s.Tk - 1);
   for (int64_t& start : value.cu_k) start = std::min(start, s.Tk - 1);
+  return value;
+}
+
+// Rows that see nothing are not compared; where there are no others, all rows
+// count, and what hides keys goes.
+Case fit(Case value) {
+  value = with_rows_beyond(std::move(value));
+  const bool packed = !value.cu_k.empty();
+  if (value.shape.B == 0 || some_row_sees_a_key(value)) return value;
+  value.mask = {};
+  value.window.reset();
+  value.q_len.clear();
+  value.kv_len.clear();
+  Shape& s = value.shape;
+  s.Tq = std::max<int64_t>(s.Tq, 1);
+  s.Tk = std::max<int64_t>(s.Tk, 2);
+  if (packed) {
+    value.cu_q = {0, s.Tq};
+    value.cu_k = {0, s.Tk - 1};
+  } else if (static_cast<size_t>(s.B) <= kMaxMembers) {
+    value.kv_len.assign(static_cast<size_t>(s.B), s.Tk - 1);
+  }
   return value;
 }
 

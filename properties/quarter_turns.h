@@ -4,7 +4,7 @@
 #ifndef QKVET_PROPERTIES_QUARTER_TURNS_H_
 #define QKVET_PROPERTIES_QUARTER_TURNS_H_
 
-#include "core/case.h"
+#include "properties/call_pairs.h"
 
 namespace qkvet {
 
@@ -18,6 +18,9 @@ void turn_by_hand(const Case& value, Inputs& inputs);
 
 // The nearest case with a rotation; none with an odd number of channels.
 Case with_rotation(Case value);
+// plan_pair() for laws about rotations.
+Plan plan_rotations(const Case& value, const KernelInfo& kernel, InputEdit edit,
+                    int64_t argument = 0);
 
 }  // namespace qkvet
 

@@ -22,12 +22,8 @@ Case fit(Case value) {
 Plan plan(const Case& value, const KernelInfo& kernel) {
   constexpr uint64_t kMost = 9;
   const auto ahead = static_cast<int64_t>(1 + value.seed % kMost);
-  Plan plan = plan_pair(kernel, moved_on, ahead);
+  Plan plan = plan_rotations(value, kernel, moved_on, ahead);
   plan.calls[0].edit = moved_on;
-  if (value.rope.style == RopeStyle::kNone)
-    plan.not_applicable = "an odd number of channels has no pairs";
-  if (!kernel.has_option(QKVET_OPTION_ROPE))
-    plan.unsupported = "a rotation (RoPE) is not declared";
   return plan;
 }
 

@@ -15,14 +15,10 @@ void turned_inputs(const Case& value, int64_t, Inputs& inputs) {
 }
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
-  Plan plan = plan_pair(kernel, exact_tables);
+  Plan plan = plan_rotations(value, kernel, exact_tables);
   plan.calls[0].edit = turned_inputs;
   plan.calls[0].variant = value;
   plan.calls[0].variant->rope = {};
-  if (value.rope.style == RopeStyle::kNone)
-    plan.not_applicable = "an odd number of channels has no pairs";
-  if (!kernel.has_option(QKVET_OPTION_ROPE))
-    plan.unsupported = "a rotation (RoPE) is not declared";
   return plan;
 }
 

@@ -8,6 +8,7 @@
 #include "core/half.h"
 #include "reference/bound.h"
 #include "reference/layer.h"
+#include "reference/plain_rope.h"
 #include "reference/rope.h"
 
 namespace qkvet {
@@ -23,16 +24,21 @@ Problem rotation_of(const LayerProblem& problem, Projection which,
   return one;
 }
 
-// |cos| and |sin| in place of both: how far apart the parts may lie.
+// How far apart the parts of a rotated channel may lie: sizes add up.
+struct TurnedSizes : PlainRopeSeams {
+  static double first(double a, double b, double cos, double sin) {
+    return a * std::fabs(cos) + b * std::fabs(sin);
+  }
+  static double second(double a, double b, double cos, double sin) {
+    return a * std::fabs(sin) + b * std::fabs(cos);
+  }
+};
+
 std::vector<double> turned_reach(const LayerProblem& problem, Projection which,
                                  const std::vector<double>& reach) {
-  PrecisionModel exact;
-  exact.u = 0;
-  const std::vector<double> zero(reach.size());
-  const InputErrors off = {reach.data(), reach.data()};
-  const RotationErrors turned =
-      rotation_errors(rotation_of(problem, which, zero.data()), exact, off);
-  return which == Projection::kQ ? turned.q : turned.k;
+  const Problem one = rotation_of(problem, which, reach.data());
+  return plain_rotate<TurnedSizes>(
+      one.rotation, which == Projection::kQ ? query_rows(one) : key_rows(one));
 }
 
 }  // namespace

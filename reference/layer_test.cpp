@@ -154,7 +154,7 @@ TEST_P(SeededLayerTest, IsCaughtByTheOtherReference) {
             : linear_ratio(l.get(), plain_linear(l.get()), wrong);
     in_projections += !(distance <= 1);
   }
-  EXPECT_GT(in_layers, kProblems / 12);
+  EXPECT_GT(in_layers, kProblems / 8);
   EXPECT_EQ(in_projections > 0, seeded_in_projection(fault));
   std::printf("%s: caught in %d layers and %d projections of %d\n",
               std::string(seeded_layer_name(fault)).c_str(), in_layers,

@@ -49,16 +49,20 @@ inline RopeRows key_rows(const Problem& p) {
   return {s.B, s.Hkv, s.Tk, s.d, p.k, p.rotation.k_positions};
 }
 
-// Calls visit(row, n, table) for each pair n of each row of [B,heads,rows];
-// `table` is its element of the tables.
-template <class Visit>
-void for_each_pair(const RopeRows& rows, Visit visit) {
+// Calls visit(first, second, table) with the elements of each pair of each row,
+// and its element of the tables.
+template <class Seams, class Visit>
+void for_each_pair(RopeStyle style, const RopeRows& rows, Visit visit) {
   const int64_t pairs = rows.d / 2;
   for (int64_t row = 0; row < rows.B * rows.heads * rows.rows; ++row) {
     const int64_t b = row / (rows.heads * rows.rows);
     const int64_t position =
         rows.positions[b * rows.rows + row % rows.rows] * pairs;
-    for (int64_t n = 0; n < pairs; ++n) visit(row, n, position + n);
+    const int64_t start = row * rows.d;
+    for (int64_t n = 0; n < pairs; ++n) {
+      visit(start + Seams::first_channel(style, n),
+            start + Seams::second_channel(style, n, rows.d), position + n);
+    }
   }
 }
 
@@ -66,18 +70,15 @@ template <class Seams>
 std::vector<double> plain_rotate(const Rotation& rotation,
                                  const RopeRows& rows) {
   std::vector<double> turned(rows.B * rows.heads * rows.rows * rows.d);
-  for_each_pair(rows, [&](int64_t row, int64_t n, int64_t table) {
-    const int64_t first =
-        row * rows.d + Seams::first_channel(rotation.style, n);
-    const int64_t second =
-        row * rows.d + Seams::second_channel(rotation.style, n, rows.d);
-    const double a = rows.data[first];
-    const double b = rows.data[second];
-    const double cos = rotation.cos[table];
-    const double sin = rotation.sin[table];
-    turned[first] = Seams::first(a, b, cos, sin);
-    turned[second] = Seams::second(a, b, cos, sin);
-  });
+  for_each_pair<Seams>(rotation.style, rows,
+                       [&](int64_t first, int64_t second, int64_t table) {
+                         const double a = rows.data[first];
+                         const double b = rows.data[second];
+                         const double cos = rotation.cos[table];
+                         const double sin = rotation.sin[table];
+                         turned[first] = Seams::first(a, b, cos, sin);
+                         turned[second] = Seams::second(a, b, cos, sin);
+                       });
   return turned;
 }
 

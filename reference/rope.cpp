@@ -67,25 +67,21 @@ double error_of(const Turned& turned, const PrecisionModel& model) {
 std::vector<double> errors_of(const Rotation& rotation, const RopeRows& rows,
                               const PrecisionModel& model,
                               const double* before) {
-  using Seams = PlainRopeSeams;
   std::vector<double> errors(rows.B * rows.heads * rows.rows * rows.d);
-  for_each_pair(rows, [&](int64_t row, int64_t n, int64_t table) {
-    const int64_t first =
-        row * rows.d + Seams::first_channel(rotation.style, n);
-    const int64_t second =
-        row * rows.d + Seams::second_channel(rotation.style, n, rows.d);
-    const double cos = rotation.cos[table];
-    const double sin = rotation.sin[table];
-    Turned turned = {rows.data[first], cos, rows.data[second], -sin, 0, 0};
-    if (before != nullptr) {
-      turned.da = before[first];
-      turned.db = before[second];
-    }
-    errors[first] = error_of(turned, model);
-    turned.x = sin;
-    turned.y = cos;
-    errors[second] = error_of(turned, model);
-  });
+  for_each_pair<PlainRopeSeams>(
+      rotation.style, rows, [&](int64_t first, int64_t second, int64_t table) {
+        const double cos = rotation.cos[table];
+        const double sin = rotation.sin[table];
+        Turned turned = {rows.data[first], cos, rows.data[second], -sin, 0, 0};
+        if (before != nullptr) {
+          turned.da = before[first];
+          turned.db = before[second];
+        }
+        errors[first] = error_of(turned, model);
+        turned.x = sin;
+        turned.y = cos;
+        errors[second] = error_of(turned, model);
+      });
   return errors;
 }
 

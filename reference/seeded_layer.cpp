@@ -70,10 +70,10 @@ struct KeysForValues : TwinLayerSeams {
   }
 };
 
-struct PositionsOfFirst : TwinLayerSeams {
-  static int64_t position(const LayerProblem& problem, int64_t /*b*/,
-                          int64_t t) {
-    return TwinLayerSeams::position(problem, 0, t);
+struct TokensAtFirst : TwinLayerSeams {
+  static int64_t position(const LayerProblem& problem, int64_t b,
+                          int64_t /*t*/) {
+    return TwinLayerSeams::position(problem, b, 0);
   }
 };
 
@@ -105,7 +105,7 @@ constexpr std::array<Row, kSeededLayerFaultCount> kRows = {{
     twin_row<BiasShifted>("twin_bias_shifted", true),
     twin_row<ColumnsInterleaved>("twin_columns_interleaved", false),
     twin_row<KeysForValues>("twin_keys_for_values", false),
-    twin_row<PositionsOfFirst>("twin_positions_of_first", false),
+    twin_row<TokensAtFirst>("twin_tokens_at_first", false),
 }};
 
 const Row& row(SeededLayerFault fault) {

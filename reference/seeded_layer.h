@@ -22,7 +22,7 @@ enum class SeededLayerFault : uint8_t {
   kTwinBiasShifted,         // every column has its neighbour's bias
   kTwinColumnsInterleaved,  // head h owns the columns h, h + heads, ...
   kTwinKeysForValues,       // v = x W_K, where W_K has the shape of W_V
-  kTwinPositionsOfFirst,    // all members stand where the first one does
+  kTwinTokensAtFirst,       // all tokens stand where the first one does
 };
 inline constexpr int kSeededLayerFaultCount = 10;
 

@@ -42,6 +42,7 @@
 #include "impl/faulty/fault.h"
 #include "impl/faulty/seams.h"
 #include "impl/forward_view.h"
+#include "impl/in_f32.h"
 #include "impl/members.h"
 
 namespace qkvet::impl {
@@ -212,29 +213,6 @@ struct OptionsKernel {
     }
   }
 
-  static qkvet_status turn_and_compute(ForwardCall call, Memory* memory,
-                                       qkvet_text* why) {
-    const Rope& rope = call.options.rope;
-    const int64_t d = rope.present() ? call.width : 0;
-    const int64_t q_floats = call.batch * call.heads * call.queries * d;
-    const int64_t k_floats = call.batch * call.kv_heads * call.keys * d;
-    const std::unique_ptr<float[]> turned(
-        new (std::nothrow) float[static_cast<size_t>(q_floats + k_floats)]);
-    if (turned == nullptr) {
-      return refuse(why, QKVET_OUT_OF_MEMORY, "no memory to rotate q and k");
-    }
-    if (rope.present()) {
-      call.q = turned_copy<typename Seams::QueryTurn>(
-          rope, call.q, rope.q, call.batch, call.heads, call.queries, d,
-          turned.get());
-      call.k = turned_copy<typename Seams::KeyTurn>(
-          rope, call.k, rope.k, call.batch, call.kv_heads, call.keys, d,
-          turned.get() + q_floats);
-    }
-    compute(call, memory);
-    return QKVET_OK;
-  }
-
   static qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
                               const qkvet_forward_args* args,
                               const qkvet_exec* exec, qkvet_text* why) {
@@ -243,6 +221,7 @@ struct OptionsKernel {
     status = status == QKVET_OK ? read_forward(self, args, &call, why) : status;
     const bool cut = status == QKVET_OK && call.options.has_lengths();
     status = cut ? check_lengths(call, why) : status;
+    status = status == QKVET_OK ? check_positions(call, why) : status;
     if (status != QKVET_OK) {
       return status;
     }
@@ -257,7 +236,12 @@ struct OptionsKernel {
       ForwardCall member = cut ? member_of(call, n) : call;
       Seams::member(call, n, &member);
       Seams::share(threads_of(exec), &member);
-      status = turn_and_compute(member, &memory, why);
+      status =
+          compute_turned<typename Seams::QueryTurn, typename Seams::KeyTurn>(
+              member, why, [&memory](const ForwardCall& turned) {
+                compute(turned, &memory);
+                return QKVET_OK;
+              });
     }
     return status;
   }
