@@ -33,7 +33,29 @@ typedef struct qkvet_cache_config {
   qkvet_dtype o;
   float scale;         /* factor of q k^T; read only if scale_given */
   int32_t scale_given; /* 0: the kernel uses 1/sqrt(d) */
+
+  /* A sliding window: a query sees the last `window` keys up to its own, and
+   * the first `first_tokens` tokens of its sequence, however far behind they
+   * are. 0: all keys. What no later query can see need not be kept, but for
+   * `rollback` tokens that may be taken back (truncate, below). */
+  int64_t window;
+  int64_t first_tokens;
+  int64_t rollback;
+
+  /* Quantised storage: int8 or fp8 e4m3 (DLPack's codes); bits = 0: as given.
+   * A stored number is code * scale, where the code is the nearest one. Per
+   * token, the cache takes the scale from the token: the largest magnitude of
+   * one head's row of k, or of v, over the largest code (127, 448). Per channel
+   * it is given, and what is beyond the largest code saturates. */
+  qkvet_dtype stored;
+  int32_t scales;       /* QKVET_SCALES_* */
+  qkvet_tensor k_scale; /* [Hkv, d]  f32, per channel only */
+  qkvet_tensor v_scale; /* [Hkv, dv] f32, per channel only */
 } qkvet_cache_config;
+
+#define QKVET_SCALES_NONE 0
+#define QKVET_SCALES_PER_TOKEN 1
+#define QKVET_SCALES_PER_CHANNEL 2
 
 /* One step on one sequence that holds `length` tokens. First k and v are
  * appended, if present; then the rows of q attend, if present. They stand at
@@ -43,7 +65,9 @@ typedef struct qkvet_cache_config {
  * beyond the capacity) that leaves the cache as it was: a sequence that is not
  * there; tensors of other shapes than the configuration's; one of k, v without
  * the other; more queries than the sequence then holds; more tokens than the
- * capacity, unless the cache GROWS; a step without k, v and q. */
+ * capacity, unless the cache GROWS; a step without k, v and q. With a window
+ * also a query more than `rollback` tokens in front of the last token of the
+ * longest that the sequence was before this step. */
 typedef struct qkvet_cache_args {
   size_t struct_size;
   int64_t sequence;
@@ -65,6 +89,11 @@ typedef struct qkvet_cache_args {
 /* Options (bits of qkvet_cache_table.options). */
 #define QKVET_CACHE_GROWS (UINT64_C(1) << 0) /* the capacity is only a hint */
 #define QKVET_CACHE_ROPE (UINT64_C(1) << 1)
+#define QKVET_CACHE_WINDOW (UINT64_C(1) << 2)
+#define QKVET_CACHE_INT8_PER_TOKEN (UINT64_C(1) << 3)
+#define QKVET_CACHE_INT8_PER_CHANNEL (UINT64_C(1) << 4)
+#define QKVET_CACHE_FP8_PER_TOKEN (UINT64_C(1) << 5)
+#define QKVET_CACHE_FP8_PER_CHANNEL (UINT64_C(1) << 6)
 
 struct qkvet_cache_table {
   size_t struct_size;
@@ -90,9 +119,37 @@ struct qkvet_cache_table {
                         int64_t sequence, qkvet_text* why);
 
   /* Keeps the first `tokens` tokens, as after rejected speculation. Illegal:
-   * fewer than 0 or more than there are. NULL: not offered. */
+   * fewer than 0 or more than there are; with a window, more than `rollback`
+   * tokens fewer than the most that the sequence held since it was last empty
+   * or forked. NULL: not offered. */
   qkvet_status (*truncate)(const qkvet_kernel* self, qkvet_cache* cache,
                            int64_t sequence, int64_t tokens, qkvet_text* why);
+
+  /* The sequence `to` becomes what `from` is, and loses what it held; from then
+   * on each goes its own way. Onto itself it changes nothing. Illegal: a
+   * sequence that is not there. NULL: not offered. */
+  qkvet_status (*fork)(const qkvet_kernel* self, qkvet_cache* cache,
+                       int64_t from, int64_t to, qkvet_text* why);
+
+  /* Beam search: every sequence s becomes what parents[s] was, all at once.
+   * `parents` has as many numbers as there are sequences. Illegal: a parent
+   * that is not there. NULL: not offered. */
+  qkvet_status (*reorder)(const qkvet_kernel* self, qkvet_cache* cache,
+                          const int64_t* parents, qkvet_text* why);
+
+  /* The keys and values of a sequence as a query would find them now: before
+   * any rotation, dequantised. With a window, rows that no query can see
+   * any more may hold anything. NULL: not offered. */
+  qkvet_status (*read_back)(const qkvet_kernel* self, qkvet_cache* cache,
+                            int64_t sequence,
+                            const qkvet_tensor* k, /* [1, Hkv, L, d]  f32 out */
+                            const qkvet_tensor* v, /* [1, Hkv, L, dv] f32 out */
+                            qkvet_text* why);
+
+  /* Bytes that are allocated for tokens now, those that are free included.
+   * NULL: not known. */
+  qkvet_status (*memory)(const qkvet_kernel* self, qkvet_cache* cache,
+                         int64_t* bytes, qkvet_text* why);
 };
 typedef struct qkvet_cache_table qkvet_cache_table;
 
