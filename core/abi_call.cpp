@@ -39,10 +39,14 @@ AbiCall::AbiCall(const CallPlan& plan, const TensorAddresses& addresses) {
       fill_layer(plan, addresses);
       break;
     case Operation::kCacheCreate:
-      fill_create(plan);
+      fill_create(plan, addresses);
       break;
     case Operation::kCacheStep:
       fill_step(plan, addresses);
+      break;
+    case Operation::kCacheReadBack:
+      read_k_ = tensor(plan, addresses, TensorName::kStageK);
+      read_v_ = tensor(plan, addresses, TensorName::kStageV);
       break;
     default:  // numbers only
       break;
@@ -112,7 +116,8 @@ void AbiCall::fill_layer(const CallPlan& plan,
   layer_.rope = rope_to_abi(plan.rope);
 }
 
-void AbiCall::fill_create(const CallPlan& plan) {
+void AbiCall::fill_create(const CallPlan& plan,
+                          const TensorAddresses& addresses) {
   create_.struct_size = sizeof create_;
   create_.sequences = plan.sequences;
   create_.heads = plan.heads;
@@ -125,6 +130,17 @@ void AbiCall::fill_create(const CallPlan& plan) {
   create_.o = dtype_to_abi(plan.o_dtype);
   create_.scale_given = plan.scale_given ? 1 : 0;
   create_.scale = plan.scale;
+  const CacheForm& form = plan.cache;
+  create_.window = form.window;
+  create_.first_tokens = form.first_tokens;
+  create_.rollback = form.rollback;
+  if (form.stored == StoredAs::kAsGiven) return;
+  const bool int8 = form.stored <= StoredAs::kInt8PerChannel;
+  create_.stored = dtype_to_abi(int8 ? Dtype::kInt8 : Dtype::kFp8e4m3);
+  create_.scales =
+      form.per_channel() ? QKVET_SCALES_PER_CHANNEL : QKVET_SCALES_PER_TOKEN;
+  create_.k_scale = tensor(plan, addresses, TensorName::kKScale);
+  create_.v_scale = tensor(plan, addresses, TensorName::kVScale);
 }
 
 void AbiCall::fill_step(const CallPlan& plan,

@@ -21,11 +21,14 @@ class AbiCall {
   const qkvet_layer_args& layer() const { return layer_; }
   const qkvet_cache_config& create() const { return create_; }
   const qkvet_cache_args& step() const { return step_; }
+  // Where read_back() is to write.
+  const qkvet_tensor& read_k() const { return read_k_; }
+  const qkvet_tensor& read_v() const { return read_v_; }
 
  private:
   void fill_forward(const CallPlan& plan, const TensorAddresses& addresses);
   void fill_layer(const CallPlan& plan, const TensorAddresses& addresses);
-  void fill_create(const CallPlan& plan);
+  void fill_create(const CallPlan& plan, const TensorAddresses& addresses);
   void fill_step(const CallPlan& plan, const TensorAddresses& addresses);
   // Empty if the plan has no such tensor.
   qkvet_tensor tensor(const CallPlan& plan, const TensorAddresses& addresses,
@@ -37,6 +40,8 @@ class AbiCall {
   qkvet_layer_args layer_{};
   qkvet_cache_config create_{};
   qkvet_cache_args step_{};
+  qkvet_tensor read_k_{};
+  qkvet_tensor read_v_{};
 };
 
 // On the CPU, no workspace.

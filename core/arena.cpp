@@ -28,7 +28,8 @@ const std::byte* input_of(const KernelCall& call, TensorName tensor) {
       call.b_q,      call.b_k,      call.b_v,         call.b_o,
       call.mask,     call.bias,     call.sink,        call.slopes,
       call.q_len,    call.kv_len,   call.cu_q,        call.cu_k,
-      call.rope_cos, call.rope_sin, call.q_positions, call.k_positions};
+      call.rope_cos, call.rope_sin, call.q_positions, call.k_positions,
+      call.k_scale,  call.v_scale};
   return inputs[static_cast<size_t>(tensor)];
 }
 

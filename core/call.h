@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/cache_form.h"
 #include "core/dtype.h"
 #include "core/options.h"
 #include "core/shape.h"
@@ -50,6 +51,8 @@ enum class TensorName : uint8_t {
   kRopeSin,
   kQPositions,
   kKPositions,
+  kKScale,
+  kVScale,
   // Outputs.
   kO,
   kLse,
@@ -60,8 +63,8 @@ enum class TensorName : uint8_t {
   kStageV,
   kAttended
 };
-inline constexpr int kTensorCount = 32;
-inline constexpr int kInputCount = 24;
+inline constexpr int kTensorCount = 34;
+inline constexpr int kInputCount = 26;
 inline constexpr int kOutputCount = kTensorCount - kInputCount;
 // "q", "k", ..., "weights"; the stages of a layer are "q", "k", "v" again.
 const char* tensor_name(TensorName tensor);
@@ -75,7 +78,10 @@ enum class Operation : uint8_t {
   kCacheCreate,
   kCacheStep,
   kCacheReset,
-  kCacheTruncate
+  kCacheTruncate,
+  kCacheFork,
+  kCacheReorder,
+  kCacheReadBack
 };
 
 // A contradiction that is put into a call on purpose: the kernel must refuse.
@@ -95,7 +101,9 @@ enum class Mistake : uint8_t {
 // A layer has Tq = Tk = T and x [B,T,D], in one storage type (q_dtype). A
 // cache is created with B sequences and `tokens` as capacity, for the heads
 // and widths of the shape; a step takes Tk new tokens (k, v) and Tq queries,
-// with B = 1, either of them 0 if it takes none; truncate keeps `tokens`.
+// with B = 1, either of them 0 if it takes none; truncate keeps `tokens`; fork
+// makes `other` what `sequence` is; reorder takes as many parents as there are
+// sequences; read_back returns Tk tokens as stage_k and stage_v.
 //
 // The options below `want_stages` are forward()'s alone. k and v are given in
 // full where they are shared: what is the same lies in memory once.
@@ -157,6 +165,11 @@ struct KernelCall {
 
   int64_t sequence = 0;
   int64_t tokens = 0;
+  int64_t other = 0;
+  std::string parents;                 // a letter for every sequence
+  CacheForm cache;                     // of create
+  const std::byte* k_scale = nullptr;  // [Hkv,d] f32, stored per channel
+  const std::byte* v_scale = nullptr;  // [Hkv,dv] f32
 };
 
 enum class CallStatus : uint8_t {
@@ -203,7 +216,8 @@ struct CallOutcome {
   std::vector<std::byte> lse;      // [B,H,Tq]
   std::vector<std::byte> weights;  // [B,H,Tq,Tk]
   std::vector<std::byte> y;        // [B,T,D]
-  // The stages of a layer, in KernelInfo::stage_dtype().
+  // The stages of a layer, in KernelInfo::stage_dtype(); k and v are also what
+  // read_back returns, [1,Hkv,Tk,d] and [1,Hkv,Tk,dv] f32.
   std::vector<std::byte> stage_q;   // [B,H,T,d]
   std::vector<std::byte> stage_k;   // [B,Hkv,T,d]
   std::vector<std::byte> stage_v;   // [B,Hkv,T,dv]

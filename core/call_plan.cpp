@@ -98,6 +98,20 @@ void add_rope(const KernelCall& call, Rows* rows) {
     (*rows)[TensorName::kKPositions] = {2, Dtype::kInt64, {s.B, s.Tk}};
 }
 
+// The scales that a cache is given, and what it reads back.
+void add_create(const KernelCall& call, Rows* rows) {
+  const Shape& s = call.shape;
+  if (!call.cache.per_channel()) return;
+  (*rows)[TensorName::kKScale] = {2, Dtype::kF32, {s.Hkv, s.d}};
+  (*rows)[TensorName::kVScale] = {2, Dtype::kF32, {s.Hkv, s.dv}};
+}
+
+void add_read_back(const KernelCall& call, Rows* rows) {
+  const Shape& s = call.shape;
+  (*rows)[TensorName::kStageK] = {4, Dtype::kF32, {1, s.Hkv, s.Tk, s.d}};
+  (*rows)[TensorName::kStageV] = {4, Dtype::kF32, {1, s.Hkv, s.Tk, s.dv}};
+}
+
 // What a step does not take is absent, not empty.
 void add_step(const KernelCall& call, Rows* rows) {
   add_forward(call, rows);
@@ -147,6 +161,12 @@ Rows right_rows(const KernelCall& call, Dtype stage) {
       break;
     case Operation::kCacheStep:
       add_step(call, &rows);
+      break;
+    case Operation::kCacheCreate:
+      add_create(call, &rows);
+      break;
+    case Operation::kCacheReadBack:
+      add_read_back(call, &rows);
       break;
     default:  // no tensors
       break;
@@ -203,6 +223,10 @@ void plan_scalars(const KernelCall& call, CallPlan* plan) {
   if (call.operation == Operation::kCacheCreate) plan->sequences = s.B;
   plan->sequence = call.sequence;
   plan->tokens = call.tokens;
+  plan->other = call.other;
+  for (size_t i = 0; i < call.parents.size() && i < plan->parents.size(); ++i)
+    plan->parents[i] = call.parents[i] - 'a';
+  plan->cache = call.cache;
 }
 
 }  // namespace

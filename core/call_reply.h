@@ -28,6 +28,9 @@ enum class Phase : uint32_t {
   kStep,
   kReset,
   kTruncate,
+  kFork,
+  kReorder,
+  kReadBack,
   kLength
 };
 

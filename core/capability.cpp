@@ -98,6 +98,11 @@ std::string layer_contradiction(const KernelCall& call) {
 }
 
 std::string create_contradiction(const KernelCall& call) {
+  if (std::string why = form_reason(call.cache); !why.empty()) return why;
+  if (call.cache.per_channel() &&
+      (is_missing(call.k_scale, {call.shape.Hkv, call.shape.d}) ||
+       is_missing(call.v_scale, {call.shape.Hkv, call.shape.dv})))
+    return "scales are missing";
   if (call.shape.B > kMostSequences)
     return "more than " + std::to_string(kMostSequences) + " sequences";
   if (call.tokens < 0) return "the capacity is negative";
@@ -121,6 +126,12 @@ std::string step_contradiction(const KernelCall& call) {
   return s.Tk == 0 ? "a mistake of k and v without them" : "";
 }
 
+std::string reorder_contradiction(const KernelCall& call) {
+  if (static_cast<int64_t>(call.parents.size()) > kMostSequences)
+    return "more than " + std::to_string(kMostSequences) + " parents";
+  return call.mistake == Mistake::kNone ? "" : "there is no such mistake";
+}
+
 // "" if the call belongs together.
 std::string contradiction(const KernelCall& call) {
   const Shape& s = call.shape;
@@ -140,8 +151,41 @@ std::string contradiction(const KernelCall& call) {
       return create_contradiction(call);
     case Operation::kCacheStep:
       return step_contradiction(call);
+    case Operation::kCacheReorder:
+      return reorder_contradiction(call);
     default:
       return call.mistake == Mistake::kNone ? "" : "there is no such mistake";
+  }
+}
+
+// What a cache may leave out.
+std::string missing_cache_part(const KernelInfo& kernel,
+                               const KernelCall& call) {
+  constexpr uint64_t kStored[] = {
+      0, QKVET_CACHE_INT8_PER_TOKEN, QKVET_CACHE_INT8_PER_CHANNEL,
+      QKVET_CACHE_FP8_PER_TOKEN, QKVET_CACHE_FP8_PER_CHANNEL};
+  const auto lacks = [&](uint64_t option) {
+    return (kernel.cache_options & option) != option;
+  };
+  switch (call.operation) {
+    case Operation::kCacheCreate:
+      if (call.cache.window > 0 && lacks(QKVET_CACHE_WINDOW))
+        return "a window of a cache is not declared";
+      return lacks(kStored[static_cast<size_t>(call.cache.stored)])
+                 ? "quantised storage (" +
+                       form_text({0, 0, 0, call.cache.stored}) +
+                       ") is not declared"
+                 : "";
+    case Operation::kCacheTruncate:
+      return kernel.has_truncate ? "" : "truncate is not offered";
+    case Operation::kCacheFork:
+      return kernel.has_fork ? "" : "fork is not offered";
+    case Operation::kCacheReorder:
+      return kernel.has_reorder ? "" : "reorder is not offered";
+    case Operation::kCacheReadBack:
+      return kernel.has_read_back ? "" : "read_back is not offered";
+    default:
+      return "";
   }
 }
 
@@ -154,11 +198,10 @@ std::string missing_table(const KernelInfo& kernel, const KernelCall& call) {
     return kernel.has_forward ? "" : "no forward is declared";
   if (call.operation != Operation::kLayer) {
     if (!kernel.has_cache) return "no cache is declared";
-    const bool cuts = call.operation == Operation::kCacheTruncate;
     if (call.rope != RopeStyle::kNone &&
         (kernel.cache_options & QKVET_CACHE_ROPE) == 0)
       return "a rotation (RoPE) of a cache is not declared";
-    return cuts && !kernel.has_truncate ? "truncate is not offered" : "";
+    return missing_cache_part(kernel, call);
   }
   if (!kernel.has_layer) return "no layer is declared";
   if ((call.b_q != nullptr || call.b_k != nullptr || call.b_v != nullptr ||
@@ -312,10 +355,10 @@ std::string foreign_memory(const qkvet_capabilities& capabilities,
   return "";
 }
 
-// Reset and truncate have no tensors and no options.
+// Commands to a cache but a step: what they are about was allowed when it was
+// made.
 bool has_numbers_only(const KernelCall& call) {
-  return call.operation == Operation::kCacheReset ||
-         call.operation == Operation::kCacheTruncate;
+  return call.operation > Operation::kCacheStep;
 }
 
 }  // namespace

@@ -81,6 +81,7 @@ std::string layer_reason(const Case& c) {
 
 std::string story_reason(const Case& c) {
   const Shape& s = c.shape;
+  if (std::string why = form_reason(c.cache); !why.empty()) return why;
   if (s.B > kMostSequences)
     return "B" + std::to_string(s.B) + ": a story has at most " +
            std::to_string(kMostSequences) + " sequences";
@@ -95,6 +96,8 @@ std::string story_reason(const Case& c) {
 }
 
 std::string subject_reason(const Case& c) {
+  if (c.subject() != Subject::kCache && c.cache != CacheForm{})
+    return "only a cache has win, first, rollback and stored=";
   if (std::string why = rope_reason(c); !why.empty()) return why;
   if (c.subject() == Subject::kAttention) return options_reason(c);
   if (const std::string_view option = first_option(c); !option.empty())
@@ -198,7 +201,9 @@ void add_extents(std::string& text, const Case& c) {
   }
   if (!width_follows) add_extent(text, "d", s.d);
   if (s.dv != s.d) add_extent(text, "dv", s.dv);
-  if (c.subject() == Subject::kCache) add_extent(text, "cap", c.capacity);
+  if (c.subject() != Subject::kCache) return;
+  add_extent(text, "cap", c.capacity);
+  if (c.cache != CacheForm{}) add_token(text, form_text(c.cache));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/cache_form.h"
 #include "core/dtype.h"
 #include "core/options.h"
 #include "core/recipe.h"
@@ -74,6 +75,7 @@ struct Case {
   uint8_t biases = 0;      // of a layer: which ones are given
   bool unbatched = false;  // of a layer: x is [T,D]
   int64_t capacity = 0;    // of a story: tokens per sequence
+  CacheForm cache;         // of a story
   Story story;
   uint64_t seed = kDefaultSeed;
   std::vector<SetValue> set;
@@ -145,6 +147,13 @@ struct Inputs {
   std::vector<int64_t> k_positions;  // [B,Tk]
   std::vector<std::byte> rope_cos_bytes, rope_sin_bytes;
   std::vector<std::byte> q_positions_bytes, k_positions_bytes;
+  // The scales of a cache that stores codes per channel, [Hkv,d] and [Hkv,dv]:
+  // the largest magnitude of the channel is the largest code.
+  std::vector<double> k_scale, v_scale;
+  std::vector<std::byte> k_scale_bytes, v_scale_bytes;
+  // How far the k and v that a cache has stored may be from those above; empty:
+  // not at all. For laws, filled by nothing here.
+  std::vector<double> k_error, v_error;
   // int64 numbers of the case.
   std::vector<std::byte> q_len_bytes, kv_len_bytes, cu_q_bytes, cu_k_bytes;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a Case to its tensors.
+#include <cmath>
 #include <cstring>
 
 #include "core/case.h"
@@ -113,6 +114,23 @@ void set_value(const Case& c, const SetValue& set, Inputs& inputs) {
     values[static_cast<size_t>(at)] = set.value;
 }
 
+// One scale for every channel of every head, over all tokens; 1 where all of
+// them are 0.
+void fill_scales(const Case& c, int64_t width,
+                 const std::vector<double>& values,
+                 std::vector<double>& scales) {
+  const Shape& s = c.shape;
+  scales.assign(static_cast<size_t>(s.Hkv * width), 0);
+  for (size_t n = 0; n < values.size(); ++n) {
+    const auto at = static_cast<int64_t>(n);
+    const int64_t head = at / width / s.Tk % s.Hkv;
+    double& most = scales[static_cast<size_t>(head * width + at % width)];
+    most = std::max(most, std::fabs(values[n]));
+  }
+  for (double& scale : scales)
+    scale = scale > 0 ? scale / c.cache.largest_code() : 1;
+}
+
 }  // namespace
 
 std::vector<double>& Inputs::values(TensorName input) {
@@ -172,6 +190,10 @@ const std::vector<std::byte>& Inputs::bytes(TensorName input) const {
       return q_positions_bytes;
     case TensorName::kKPositions:
       return k_positions_bytes;
+    case TensorName::kKScale:
+      return k_scale_bytes;
+    case TensorName::kVScale:
+      return v_scale_bytes;
     default:
       return layer_bytes.at(layer_index(input));
   }
@@ -189,6 +211,8 @@ void store_inputs(const Case& c, Inputs& inputs) {
   store_as(per_head, inputs.slopes, inputs.slopes_bytes);
   store_as(per_head, inputs.rope_cos, inputs.rope_cos_bytes);
   store_as(per_head, inputs.rope_sin, inputs.rope_sin_bytes);
+  store_as(Dtype::kF32, inputs.k_scale, inputs.k_scale_bytes);
+  store_as(Dtype::kF32, inputs.v_scale, inputs.v_scale_bytes);
   store_numbers(inputs.q_positions, inputs.q_positions_bytes);
   store_numbers(inputs.k_positions, inputs.k_positions_bytes);
   store_numbers(c.q_len, inputs.q_len_bytes);
@@ -212,6 +236,11 @@ Inputs make_inputs(const Case& c) {
   for (const SetValue& set : c.set) set_value(c, set, inputs);
   share_and_poison(c, inputs);
   store_inputs(c, inputs);
+  if (!c.cache.per_channel()) return inputs;
+  const Shape& s = c.shape;
+  fill_scales(c, s.d, inputs.k, inputs.k_scale);
+  fill_scales(c, s.dv, inputs.v, inputs.v_scale);
+  store_inputs(c, inputs);
   return inputs;
 }
 
@@ -227,7 +256,8 @@ uint32_t input_digest(const Inputs& inputs) {
        {TensorName::kBias, TensorName::kSink, TensorName::kSlopes,
         TensorName::kQLen, TensorName::kKvLen, TensorName::kCuQ,
         TensorName::kCuK, TensorName::kRopeCos, TensorName::kRopeSin,
-        TensorName::kQPositions, TensorName::kKPositions})
+        TensorName::kQPositions, TensorName::kKPositions, TensorName::kKScale,
+        TensorName::kVScale})
     hash_bytes(inputs.bytes(option), hash);
   return hash;
 }

@@ -20,6 +20,12 @@ std::array<int64_t, 4> rope_extents(const Case& c, TensorName input) {
   return {rope_rows(c), s.d / 2, 1, 1};
 }
 
+std::array<int64_t, 4> scale_extents(const Case& c, TensorName input) {
+  const Shape& s = c.shape;
+  if (!c.cache.per_channel()) return {};
+  return {s.Hkv, input == TensorName::kKScale ? s.d : s.dv, 1, 1};
+}
+
 }  // namespace
 
 bool can_store(Dtype dtype) {
@@ -103,6 +109,7 @@ std::array<int64_t, 4> tensor_extents(const Case& c, TensorName input) {
     case TensorName::kCuK:
       return count(c.cu_k);
     default:
+      if (input >= TensorName::kKScale) return scale_extents(c, input);
       return input >= TensorName::kRopeCos ? rope_extents(c, input) : extents;
   }
 }
@@ -124,6 +131,9 @@ Dtype storage_type(const Case& c, TensorName input) {
       return c.kv_dtype;
     case TensorName::kSink:
     case TensorName::kSlopes:
+    case TensorName::kKScale:
+    case TensorName::kVScale:
+      return Dtype::kF32;
     case TensorName::kRopeCos:
     case TensorName::kRopeSin:
       return c.q_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;

@@ -20,7 +20,8 @@ constexpr std::string_view kKnownKeys =
     "a number, causal=tl|br, scale=, window=, mask=, bias=, softcap=, sink=, "
     "alibi=, qlen=, kvlen=, cuq=, cuk=, layout=, share=, q= k= v= o= kv=, "
     "data=, seed=, set=; of a layer T D with a number, unbatched, biases=, x= "
-    "w= bias=; of a cache cap with a number, story=";
+    "w= bias=; of a cache cap win first rollback with a number, stored=, "
+    "story=";
 constexpr int64_t kVersion = 1;
 
 // "0x1.8p+1", "-0x1p-3", as to_string() writes them.
@@ -104,11 +105,19 @@ class Parser {
         std::min(token.find_first_of("-0123456789"), token.size());
     const std::string key(token.substr(0, digits));
     const std::pair<std::string_view, int64_t*> extents[] = {
-        {"B", &case_.shape.B},     {"H", &case_.shape.H},
-        {"Hkv", &case_.shape.Hkv}, {"Tq", &case_.shape.Tq},
-        {"Tk", &case_.shape.Tk},   {"d", &case_.shape.d},
-        {"dv", &case_.shape.dv},   {"T", &case_.shape.Tq},
-        {"D", &case_.shape.D},     {"cap", &case_.capacity}};
+        {"B", &case_.shape.B},
+        {"H", &case_.shape.H},
+        {"Hkv", &case_.shape.Hkv},
+        {"Tq", &case_.shape.Tq},
+        {"Tk", &case_.shape.Tk},
+        {"d", &case_.shape.d},
+        {"dv", &case_.shape.dv},
+        {"T", &case_.shape.Tq},
+        {"D", &case_.shape.D},
+        {"cap", &case_.capacity},
+        {"win", &case_.cache.window},
+        {"first", &case_.cache.first_tokens},
+        {"rollback", &case_.cache.rollback}};
     const auto* found =
         std::find_if(std::begin(extents), std::end(extents),
                      [&](const auto& extent) { return extent.first == key; });
@@ -146,6 +155,13 @@ class Parser {
       if (key == "bias") bias_has_own_ = value.find('.') != value.npos;
     } else if (key == "biases") {
       read_biases(value, token);
+    } else if (key == "stored") {
+      const auto stored = stored_from_name(value);
+      if (!stored)
+        error_ = quoted(token) +
+                 ": allowed int8token, int8channel, fp8token, fp8channel";
+      else if (once("stored"))
+        case_.cache.stored = *stored;
     } else if (key == "story") {
       if (!once("story")) return;
       const auto story = parse_story(value, &error_);

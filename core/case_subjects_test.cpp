@@ -2,6 +2,9 @@
 // The spelling and the data of cases about layers and caches.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "core/case.h"
 #include "core/philox.h"
 
@@ -54,8 +57,46 @@ TEST(StoryCaseText, ExtentsFollowFromTheStory) {
   EXPECT_EQ(to_string(c), text);
 }
 
+TEST(StoryCaseText, CachesHaveForms) {
+  const std::string text =
+      "f32,B2,H2,d4,cap8,win5,first2,rollback3,stored=fp8channel,"
+      "story=step.a.3+fork.a.b+reorder.ba";
+  const Case c = parsed(text);
+  EXPECT_EQ(c.cache, (CacheForm{5, 2, 3, StoredAs::kFp8PerChannel}));
+  EXPECT_EQ(to_string(c), text);
+  for (const char* stored : {"int8token", "int8channel", "fp8token"})
+    EXPECT_NE(to_string(parsed("f32,B1,H1,d1,cap4,story=step.a.1,stored=" +
+                               std::string(stored)))
+                  .find(stored),
+              std::string::npos);
+}
+
+// The largest magnitude of a channel over all tokens, as the largest code.
+TEST(StoryData, ScalesAreThoseOfTheChannels) {
+  const Case c = parsed(
+      "f32,B2,H2,Hkv1,d3,dv2,cap8,stored=int8channel,story=append.a.4+step.b."
+      "2");
+  const Inputs inputs = make_inputs(c);
+  ASSERT_EQ(inputs.k_scale.size(), 3u);
+  ASSERT_EQ(inputs.v_scale_bytes.size(), 2 * sizeof(float));
+  for (size_t column = 0; column < 3; ++column) {
+    double most = 0;
+    for (size_t n = column; n < inputs.k.size(); n += 3)
+      most = std::max(most, std::fabs(inputs.k[n]));
+    EXPECT_EQ(inputs.k_scale[column],
+              static_cast<double>(static_cast<float>(most / 127)));
+  }
+  EXPECT_TRUE(make_inputs(parsed("f32,B1,H1,d1,cap4,stored=int8token,"
+                                 "story=step.a.1"))
+                  .k_scale.empty());
+}
+
 TEST(SubjectText, BadInputGetsOneClearLine) {
   const std::pair<const char*, const char*> cases[] = {
+      {"f32,B1,H1,d1,cap4,first2,story=step.a.1", "win is missing"},
+      {"f32,B1,H1,d1,cap4,win0,story=step.a.1", "win0: allowed 1"},
+      {"f32,B1,H1,d1,cap4,stored=int4,story=step.a.1", "allowed int8token"},
+      {"f32,B1,H1,Tq1,Tk1,d1,win2", "only a cache has win"},
       {"f32,B1,H4,T5,D10", "D must be a multiple of H"},
       {"f32,B1,H4,D8", "T is missing; a layer needs"},
       {"f32,B1,H4,T5", "D is missing; a layer needs"},

@@ -100,6 +100,12 @@ const char* phase_text(uint32_t phase) {
       return " in reset()";
     case Phase::kTruncate:
       return " in truncate()";
+    case Phase::kFork:
+      return " in fork()";
+    case Phase::kReorder:
+      return " in reorder()";
+    case Phase::kReadBack:
+      return " in read_back()";
     case Phase::kLength:
       return " in length()";
     default:

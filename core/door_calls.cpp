@@ -37,6 +37,28 @@ CallStatus meaning_of(qkvet_status status) {
   }
 }
 
+struct CacheFunction {
+  const char* name;
+  bool offered;
+};
+
+CacheFunction function_of(const qkvet_cache_table& table, Operation operation) {
+  switch (operation) {
+    case Operation::kCacheReset:
+      return {"reset", true};
+    case Operation::kCacheTruncate:
+      return {"truncate", table.truncate != nullptr};
+    case Operation::kCacheFork:
+      return {"fork", table.fork != nullptr};
+    case Operation::kCacheReorder:
+      return {"reorder", table.reorder != nullptr};
+    case Operation::kCacheReadBack:
+      return {"read_back", table.read_back != nullptr};
+    default:
+      return {"step", true};
+  }
+}
+
 }  // namespace
 
 template <class Function>
@@ -205,6 +227,21 @@ qkvet_status Door::obey(const CallPlan& plan, const AbiCall& call,
         return kernel.cache.truncate(kernel.self, cache_, plan.sequence,
                                      plan.tokens, why);
       });
+    case Operation::kCacheFork:
+      return timed(Phase::kFork, reply, [&] {
+        return kernel.cache.fork(kernel.self, cache_, plan.sequence, plan.other,
+                                 why);
+      });
+    case Operation::kCacheReorder:
+      return timed(Phase::kReorder, reply, [&] {
+        return kernel.cache.reorder(kernel.self, cache_, plan.parents.data(),
+                                    why);
+      });
+    case Operation::kCacheReadBack:
+      return timed(Phase::kReadBack, reply, [&] {
+        return kernel.cache.read_back(kernel.self, cache_, plan.sequence,
+                                      &call.read_k(), &call.read_v(), why);
+      });
     default:
       return timed(Phase::kStep, reply, [&] {
         return kernel.cache.step(kernel.self, cache_, &call.step(), &exec, why);
@@ -217,20 +254,17 @@ void Door::command(const Kernel& kernel, const CallPlan& plan,
                    CallReply* reply) {
   if (cache_ == nullptr || keeper_ != &kernel)
     return reply->answer(CallStatus::kNotRun, "there is no cache to act on");
-  const bool cuts = plan.operation == Operation::kCacheTruncate;
-  if (cuts && kernel.cache.truncate == nullptr)
-    return reply->answer(CallStatus::kUnsupported, "truncate is not offered");
+  const CacheFunction function = function_of(kernel.cache, plan.operation);
+  if (!function.offered)
+    return reply->answer(CallStatus::kUnsupported,
+                         std::string(function.name) + " is not offered");
   Reason reason;
   const qkvet_status status = obey(plan, call, exec, reason.text(), reply);
-  const char* const function = cuts ? "truncate"
-                               : plan.operation == Operation::kCacheReset
-                                   ? "reset"
-                                   : "step";
   // Too many tokens are OUT_OF_MEMORY: a refusal like any other.
   if (status == QKVET_OK)
     reply->answer(CallStatus::kDone, "");
   else
-    refuse(reply, CallStatus::kRefused, function, status, reason);
+    refuse(reply, CallStatus::kRefused, function.name, status, reason);
   ask_lengths(reply);
 }
 

@@ -36,6 +36,9 @@ struct KernelInfo {
   bool has_forward = true;
   bool has_cache = false;
   bool has_truncate = false;
+  bool has_fork = false;
+  bool has_reorder = false;
+  bool has_read_back = false;
   bool has_layer = false;
   uint64_t cache_options = 0;  // QKVET_CACHE_*
   uint64_t layer_options = 0;  // QKVET_LAYER_*

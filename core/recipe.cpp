@@ -192,6 +192,8 @@ const char* tensor_name(TensorName tensor) {
                                                 "rope_sin",
                                                 "q_positions",
                                                 "k_positions",
+                                                "k_scale",
+                                                "v_scale",
                                                 "o",
                                                 "lse",
                                                 "weights",

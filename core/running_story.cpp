@@ -5,9 +5,7 @@ namespace qkvet {
 namespace {
 
 bool is_command(const KernelCall& call) {
-  return call.operation == Operation::kCacheStep ||
-         call.operation == Operation::kCacheReset ||
-         call.operation == Operation::kCacheTruncate;
+  return call.operation > Operation::kCacheCreate;
 }
 
 }  // namespace

@@ -11,8 +11,8 @@ namespace qkvet {
 namespace {
 
 // In the order of StoryVerb.
-constexpr std::array<std::string_view, 5> kVerbs = {"append", "attend", "step",
-                                                    "truncate", "reset"};
+constexpr std::array<std::string_view, 7> kVerbs = {
+    "append", "attend", "step", "truncate", "reset", "fork", "reorder"};
 
 bool appends(StoryVerb verb) {
   return verb == StoryVerb::kAppend || verb == StoryVerb::kStep;
@@ -27,82 +27,161 @@ std::optional<StoryVerb> verb_of(std::string_view name) {
   return static_cast<StoryVerb>(found - kVerbs.begin());
 }
 
+// The number of a sequence by its letter; nothing for any other text.
+std::optional<int64_t> sequence_of(std::string_view letter) {
+  if (letter.size() != 1 || letter[0] < 'a' ||
+      letter[0] >= 'a' + kMostSequences)
+    return std::nullopt;
+  return letter[0] - 'a';
+}
+
+// What follows "verb.": false if the verb has no such words.
+bool read_words(std::string_view words, StoryCommand& command) {
+  if (command.verb == StoryVerb::kReorder) {
+    command.parents = words;
+    return !words.empty() &&
+           static_cast<int64_t>(words.size()) <= kMostSequences &&
+           std::all_of(words.begin(), words.end(), [](const char& parent) {
+             return sequence_of({&parent, 1}).has_value();
+           });
+  }
+  const auto sequence = sequence_of(words.substr(0, 1));
+  if (!sequence) return false;
+  command.sequence = *sequence;
+  if (command.verb == StoryVerb::kReset) return words.size() == 1;
+  if (words.size() < 3 || words[1] != '.') return false;
+  words.remove_prefix(2);
+  if (command.verb == StoryVerb::kFork) {
+    const auto copy = sequence_of(words);
+    command.count = copy.value_or(0);
+    return copy.has_value();
+  }
+  const char* end = words.data() + words.size();
+  const auto [stop, code] = std::from_chars(words.data(), end, command.count);
+  // Only truncate means something for 0 tokens.
+  const int64_t least = command.verb == StoryVerb::kTruncate ? 0 : 1;
+  return code == std::errc() && stop == end && command.count >= least &&
+         command.count <= kMostStoryTokens;
+}
+
 std::optional<StoryCommand> parse_command(std::string_view text,
                                           std::string* error) {
-  *error = "command \"" + std::string(text) +
-           "\": write append.a.N, attend.a.N, step.a.N, truncate.a.N or "
-           "reset.a, with a sequence a .. h and N up to " +
-           std::to_string(kMostStoryTokens);
   const size_t dot = std::min(text.find('.'), text.size());
   const auto verb = verb_of(text.substr(0, dot));
-  const size_t at = dot + 1;
-  if (!verb || at >= text.size()) return std::nullopt;
   StoryCommand command;
-  command.verb = *verb;
-  command.sequence = text[at] - 'a';
-  if (command.sequence < 0 || command.sequence >= kMostSequences)
-    return std::nullopt;
-  std::string_view rest = text.substr(at + 1);
-  if (*verb == StoryVerb::kReset) {
-    if (rest.empty()) return command;
-    return std::nullopt;
-  }
-  if (rest.size() < 2 || rest[0] != '.') return std::nullopt;
-  rest.remove_prefix(1);
-  const char* end = rest.data() + rest.size();
-  const auto [stop, code] = std::from_chars(rest.data(), end, command.count);
-  // Only truncate means something for 0 tokens.
-  const int64_t least = *verb == StoryVerb::kTruncate ? 0 : 1;
-  if (code != std::errc() || stop != end || command.count < least ||
-      command.count > kMostStoryTokens)
-    return std::nullopt;
-  return command;
+  command.verb = verb.value_or(StoryVerb::kStep);
+  if (verb && dot < text.size() && read_words(text.substr(dot + 1), command))
+    return command;
+  *error = "command \"" + std::string(text) +
+           "\": write append.a.N, attend.a.N, step.a.N, truncate.a.N, reset.a, "
+           "fork.a.b or reorder.ba, with sequences a .. h and N up to " +
+           std::to_string(kMostStoryTokens);
+  return std::nullopt;
 }
 
 // What one sequence has and has used.
 struct Sequence {
-  std::vector<int64_t> tokens;
+  std::vector<Token> tokens;
+  int64_t most = 0;  // tokens that were there at a time since it was empty
   int64_t next_token = 0;
   int64_t next_query = 0;
+
+  int64_t length() const { return static_cast<int64_t>(tokens.size()); }
 };
+using Sequences = std::array<Sequence, kMostSequences>;
 
 std::string append_problem(const Sequence& sequence, int64_t count,
                            const StoryRules& rules) {
-  const auto length = static_cast<int64_t>(sequence.tokens.size());
-  if (rules.grows || length + count <= rules.capacity) return "";
-  return std::to_string(length) + " + " + std::to_string(count) +
+  if (rules.grows || sequence.length() + count <= rules.capacity) return "";
+  return std::to_string(sequence.length()) + " + " + std::to_string(count) +
          " tokens are more than the capacity, " +
          std::to_string(rules.capacity);
 }
 
+std::string attend_problem(const Sequence& sequence, int64_t count,
+                           const CacheForm& form) {
+  if (count > sequence.length())
+    return std::to_string(count) + " queries over " +
+           std::to_string(sequence.length()) + " tokens";
+  const int64_t first = sequence.length() - count;
+  const int64_t behind = sequence.most - 1 - first;
+  if (form.window == 0 || behind <= form.rollback) return "";
+  return "a query stands " + std::to_string(behind) +
+         " tokens behind the furthest one, the window can go back " +
+         std::to_string(form.rollback);
+}
+
+std::string truncate_problem(const Sequence& sequence, int64_t count,
+                             const CacheForm& form) {
+  if (count > sequence.length())
+    return "only " + std::to_string(sequence.length()) +
+           " tokens are there to keep " + std::to_string(count) + " of";
+  const int64_t back = sequence.most - count;
+  if (form.window == 0 || back <= form.rollback) return "";
+  return std::to_string(back) +
+         " tokens are taken back, the window can go back " +
+         std::to_string(form.rollback);
+}
+
+std::string absent_problem(const StoryCommand& command, int64_t sequences) {
+  const auto there = [&](int64_t s) { return s < sequences; };
+  const bool all_there =
+      command.verb == StoryVerb::kReorder
+          ? std::all_of(command.parents.begin(), command.parents.end(),
+                        [&](char parent) { return there(parent - 'a'); })
+          : there(command.sequence) &&
+                (command.verb != StoryVerb::kFork || there(command.count));
+  if (!all_there)
+    return "there are only " + std::to_string(sequences) + " sequences";
+  const auto parents = static_cast<int64_t>(command.parents.size());
+  if (command.verb == StoryVerb::kReorder && parents != sequences)
+    return std::to_string(parents) + " parents for " +
+           std::to_string(sequences) + " sequences";
+  return "";
+}
+
 std::string problem_of(const StoryCommand& command, const Sequence& sequence,
                        const StoryRules& rules) {
-  const auto length = static_cast<int64_t>(sequence.tokens.size());
+  if (std::string why = absent_problem(command, rules.sequences); !why.empty())
+    return why;
   switch (command.verb) {
     case StoryVerb::kAppend:
     case StoryVerb::kStep:
       return append_problem(sequence, command.count, rules);
     case StoryVerb::kAttend:
-      if (command.count <= length) return "";
-      return std::to_string(command.count) + " queries over " +
-             std::to_string(length) + " tokens";
+      return attend_problem(sequence, command.count, rules.form);
     case StoryVerb::kTruncate:
-      if (command.count <= length) return "";
-      return "only " + std::to_string(length) + " tokens are there to keep " +
-             std::to_string(command.count) + " of";
-    case StoryVerb::kReset:
+      return truncate_problem(sequence, command.count, rules.form);
+    default:
       return "";
   }
-  return "";
 }
 
-void carry_out(const Moment& moment, Sequence& sequence) {
+// The tags that a sequence has used up stay its own.
+void become(Sequence& sequence, const Sequence& other) {
+  sequence.tokens = other.tokens;
+  sequence.most = other.most;
+}
+
+void carry_out(const Moment& moment, Sequences& sequences) {
   const StoryCommand& command = moment.command;
+  Sequence& sequence = sequences[static_cast<size_t>(command.sequence)];
+  if (command.verb == StoryVerb::kFork)
+    return become(sequences[static_cast<size_t>(command.count)], sequence);
+  if (command.verb == StoryVerb::kReorder) {
+    const Sequences before = sequences;
+    for (size_t s = 0; s < command.parents.size(); ++s)
+      become(sequences[s],
+             before[static_cast<size_t>(command.parents[s] - 'a')]);
+    return;
+  }
   if (command.verb == StoryVerb::kReset) sequence.tokens.clear();
   if (command.verb == StoryVerb::kTruncate)
     sequence.tokens.resize(static_cast<size_t>(command.count));
   for (int64_t i = 0; i < moment.new_tokens; ++i)
-    sequence.tokens.push_back(moment.first_new + i);
+    sequence.tokens.push_back({command.sequence, moment.first_new + i});
+  const int64_t length = sequence.length();
+  sequence.most = length == 0 ? 0 : std::max(sequence.most, length);
 }
 
 template <class Uses>
@@ -119,10 +198,13 @@ int64_t most_used(const Story& story, Uses uses) {
 std::string command_text(const StoryCommand& command) {
   std::string text(kVerbs[static_cast<size_t>(command.verb)]);
   text += '.';
+  if (command.verb == StoryVerb::kReorder) return text + command.parents;
   text += static_cast<char>('a' + command.sequence);
-  if (command.verb != StoryVerb::kReset)
-    text += "." + std::to_string(command.count);
-  return text;
+  if (command.verb == StoryVerb::kReset) return text;
+  text += '.';
+  return command.verb == StoryVerb::kFork
+             ? text + static_cast<char>('a' + command.count)
+             : text + std::to_string(command.count);
 }
 
 std::string story_text(const Story& story) {
@@ -156,17 +238,13 @@ std::optional<Story> parse_story(std::string_view text, std::string* error) {
 std::vector<Moment> play_story(const Story& story, const StoryRules& rules,
                                const std::vector<bool>& inserted) {
   std::vector<Moment> moments;
-  std::array<Sequence, kMostSequences> sequences;
+  Sequences sequences;
   int64_t without_data = 0;  // tags given below 0
   for (const StoryCommand& command : story) {
     Sequence& sequence = sequences[static_cast<size_t>(command.sequence)];
     Moment moment;
     moment.command = command;
-    if (command.sequence >= rules.sequences)
-      moment.illegal =
-          "there are only " + std::to_string(rules.sequences) + " sequences";
-    else
-      moment.illegal = problem_of(command, sequence, rules);
+    moment.illegal = problem_of(command, sequence, rules);
     moment.new_tokens = appends(command.verb) ? command.count : 0;
     moment.queries = attends(command.verb) ? command.count : 0;
     if (moments.size() < inserted.size() && inserted[moments.size()]) {
@@ -178,11 +256,13 @@ std::vector<Moment> play_story(const Story& story, const StoryRules& rules,
       sequence.next_token += moment.new_tokens;
       sequence.next_query += moment.queries;
     }
-    if (moment.illegal.empty()) carry_out(moment, sequence);
-    moment.history = sequence.tokens;
+    if (moment.illegal.empty()) carry_out(moment, sequences);
+    const bool copies = command.verb == StoryVerb::kFork;
+    moment.history = copies
+                         ? sequences[static_cast<size_t>(command.count)].tokens
+                         : sequence.tokens;
     for (int64_t s = 0; s < rules.sequences; ++s)
-      moment.lengths.push_back(static_cast<int64_t>(
-          sequences[static_cast<size_t>(s)].tokens.size()));
+      moment.lengths.push_back(sequences[static_cast<size_t>(s)].length());
     moments.push_back(std::move(moment));
   }
   return moments;

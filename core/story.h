@@ -7,11 +7,14 @@
 //   step.S.N      append.S.N and attend.S.N in one call: prefill, chunk, decode
 //   truncate.S.N  S keeps its first N tokens
 //   reset.S       S is empty again
+//   fork.S.T      T becomes what S is
+//   reorder.PPP   every sequence becomes what the one named in its place was
 //
 // Every token that a story appends to a sequence has a number of its own, its
 // tag, counted from 0 in the order of the story and never used again; the data
-// is a function of (sequence, tag). Queries are counted the same way. So a
-// token that replaces a truncated one has other values than that.
+// is a function of (sequence, tag), and goes along with a fork. Queries are
+// counted the same way. So a token that replaces a truncated one has other
+// values than that.
 #ifndef QKVET_CORE_STORY_H_
 #define QKVET_CORE_STORY_H_
 
@@ -21,14 +24,25 @@
 #include <string_view>
 #include <vector>
 
+#include "core/cache_form.h"
+
 namespace qkvet {
 
-enum class StoryVerb : uint8_t { kAppend, kAttend, kStep, kTruncate, kReset };
+enum class StoryVerb : uint8_t {
+  kAppend,
+  kAttend,
+  kStep,
+  kTruncate,
+  kReset,
+  kFork,
+  kReorder
+};
 
 struct StoryCommand {
   StoryVerb verb = StoryVerb::kStep;
-  int64_t sequence = 0;
-  int64_t count = 0;  // 0 for reset
+  int64_t sequence = 0;   // fork: what is copied; reorder: 0
+  int64_t count = 0;      // tokens, queries; fork: what becomes the copy
+  std::string parents{};  // reorder: a letter for every sequence
 
   friend auto operator<=>(const StoryCommand&, const StoryCommand&) = default;
 };
@@ -42,13 +56,21 @@ std::string story_text(const Story& story);
 // On failure *error is one line that names what is allowed.
 std::optional<Story> parse_story(std::string_view text, std::string* error);
 
+// A token of a history: number `tag` of those that `sequence` was given.
+struct Token {
+  int64_t sequence = 0;
+  int64_t tag = 0;
+
+  friend auto operator<=>(const Token&, const Token&) = default;
+};
+
 // One command in its place: what it brings, and what it leaves.
 struct Moment {
   StoryCommand command;
   std::string illegal;  // "" or why the cache must refuse the command
   int64_t first_new = 0, new_tokens = 0;  // tags
   int64_t first_query = 0, queries = 0;   // tags
-  std::vector<int64_t> history;  // tags that the sequence holds afterwards
+  std::vector<Token> history;  // what the sequence (the copy) holds afterwards
   std::vector<int64_t> lengths;  // of all sequences, afterwards
 
   friend auto operator<=>(const Moment&, const Moment&) = default;
@@ -58,6 +80,7 @@ struct StoryRules {
   int64_t sequences = 1;
   int64_t capacity = 1;
   bool grows = false;  // the capacity is only a hint
+  CacheForm form{};
 };
 
 // An illegal command changes nothing, but its tags are used up. A command that

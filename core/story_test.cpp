@@ -14,18 +14,49 @@ Story told(const std::string& text) {
   return story.value_or(Story{});
 }
 
+// Those of a history that a sequence was given itself.
+std::vector<int64_t> tags(const std::vector<Token>& history,
+                          int64_t sequence = 0) {
+  std::vector<int64_t> tags;
+  for (const Token& token : history) {
+    EXPECT_EQ(token.sequence, sequence);
+    tags.push_back(token.tag);
+  }
+  return tags;
+}
+
 TEST(StoryText, ReadsWhatItWrites) {
   const std::string text =
-      "step.a.3+append.b.2+attend.b.1+truncate.a.0+reset.b";
+      "step.a.3+append.b.2+attend.b.1+truncate.a.0+reset.b+fork.a.b+reorder.ba";
   EXPECT_EQ(story_text(told(text)), text);
 }
 
 TEST(StoryText, BadCommandsGetOneClearLine) {
-  for (const char* bad :
-       {"", "step", "step.", "step.a", "step.a.", "step.a.0", "step.i.1",
-        "step.A.1", "step.a.1048577", "step.a.-1", "reset.a.1", "reset",
-        "fork.a.1", "step.a.1+", "+step.a.1", "step.a.1++step.a.1", "step.a.1x",
-        "truncate.a"}) {
+  for (const char* bad : {"",
+                          "step",
+                          "step.",
+                          "step.a",
+                          "step.a.",
+                          "step.a.0",
+                          "step.i.1",
+                          "step.A.1",
+                          "step.a.1048577",
+                          "step.a.-1",
+                          "reset.a.1",
+                          "reset",
+                          "fork.a.1",
+                          "fork.a",
+                          "fork.a.i",
+                          "fork.a.bc",
+                          "reorder",
+                          "reorder.",
+                          "reorder.ai",
+                          "reorder.aaaaaaaaa",
+                          "step.a.1+",
+                          "+step.a.1",
+                          "step.a.1++step.a.1",
+                          "step.a.1x",
+                          "truncate.a"}) {
     std::string error;
     EXPECT_FALSE(parse_story(bad, &error)) << bad;
     EXPECT_NE(error.find("write append.a.N"), std::string::npos) << error;
@@ -40,11 +71,11 @@ TEST(StoryText, BadCommandsGetOneClearLine) {
 TEST(Story, TokensKeepTheirTagsAndNeverShareOne) {
   const auto moments = play_story(
       told("step.a.3+truncate.a.1+append.a.2+reset.a+step.a.1"), {1, 8, false});
-  EXPECT_EQ(moments[0].history, (std::vector<int64_t>{0, 1, 2}));
-  EXPECT_EQ(moments[1].history, (std::vector<int64_t>{0}));
-  EXPECT_EQ(moments[2].history, (std::vector<int64_t>{0, 3, 4}));
+  EXPECT_EQ(tags(moments[0].history), (std::vector<int64_t>{0, 1, 2}));
+  EXPECT_EQ(tags(moments[1].history), (std::vector<int64_t>{0}));
+  EXPECT_EQ(tags(moments[2].history), (std::vector<int64_t>{0, 3, 4}));
   EXPECT_TRUE(moments[3].history.empty());
-  EXPECT_EQ(moments[4].history, (std::vector<int64_t>{5}));
+  EXPECT_EQ(tags(moments[4].history), (std::vector<int64_t>{5}));
   EXPECT_EQ(moments[4].first_query, 3);
 }
 
@@ -65,7 +96,7 @@ TEST(Story, IllegalCommandsChangeNothingButUseUpTheirTags) {
   EXPECT_NE(moments[1].illegal.find("more than the capacity, 4"),
             std::string::npos);
   EXPECT_EQ(moments[4].lengths, (std::vector<int64_t>{3}));
-  EXPECT_EQ(moments[5].history, (std::vector<int64_t>{0, 1, 2, 5}));
+  EXPECT_EQ(tags(moments[5].history), (std::vector<int64_t>{0, 1, 2, 5}));
 }
 
 TEST(Story, AGrowingCacheTakesMoreThanItsCapacity) {
@@ -78,8 +109,8 @@ TEST(Story, InsertedCommandsLeaveTheTagsOfTheOthersAlone) {
   const auto moments =
       play_story(told("append.a.2+step.a.1+truncate.a.0+step.a.1"),
                  {1, 4, false}, {true, false, true, false});
-  EXPECT_EQ(moments[1].history, (std::vector<int64_t>{-2, -1, 0}));
-  EXPECT_EQ(moments[3].history, (std::vector<int64_t>{1}));
+  EXPECT_EQ(tags(moments[1].history), (std::vector<int64_t>{-2, -1, 0}));
+  EXPECT_EQ(tags(moments[3].history), (std::vector<int64_t>{1}));
   EXPECT_EQ(moments[3].first_query, 1);
 }
 
@@ -88,6 +119,56 @@ TEST(Story, CountsTheTagsThatItNeeds) {
   EXPECT_EQ(story_tokens(story), 3);
   EXPECT_EQ(story_queries(story), 5);
   EXPECT_EQ(story_queries(told("append.a.2")), 1);
+}
+
+TEST(Story, AForkGoesItsOwnWay) {
+  const auto moments = play_story(
+      told("append.a.2+append.b.1+fork.a.b+append.b.1+append.a.1+step.b.1"),
+      {2, 4, false});
+  const std::vector<Token> copied = {{0, 0}, {0, 1}};
+  EXPECT_EQ(moments[2].history, copied);
+  EXPECT_EQ(moments[2].lengths, (std::vector<int64_t>{2, 2}));
+  // b lost its first token, and its tag is not used again.
+  const std::vector<Token> b = {{0, 0}, {0, 1}, {1, 1}, {1, 2}};
+  EXPECT_EQ(moments[5].history, b);
+  EXPECT_EQ(tags(moments[4].history), (std::vector<int64_t>{0, 1, 2}));
+}
+
+TEST(Story, ReorderReadsAllBeforeItWritesAny) {
+  const auto moments = play_story(
+      told("append.a.1+append.b.2+append.c.3+reorder.bcb+attend.a.1"),
+      {3, 4, false});
+  EXPECT_EQ(moments[3].lengths, (std::vector<int64_t>{2, 3, 2}));
+  EXPECT_EQ(tags(moments[4].history, 1), (std::vector<int64_t>{0, 1}));
+  for (const char* bad : {"reorder.ba", "reorder.bad", "fork.a.d", "fork.d.a"})
+    EXPECT_NE(play_story(told(bad), {3, 4, false})[0].illegal, "") << bad;
+}
+
+TEST(Story, AWindowGoesBackAsFarAsItWasMadeFor) {
+  const CacheForm form = {2, 0, 1};
+  const auto illegal = [&](const std::string& text) {
+    return !play_story(told(text), {2, 8, true, form}).back().illegal.empty();
+  };
+  EXPECT_FALSE(illegal("append.a.5+truncate.a.4"));
+  EXPECT_TRUE(illegal("append.a.5+truncate.a.3"));
+  // What was taken back once counts: it is overwritten.
+  EXPECT_TRUE(illegal("append.a.5+truncate.a.4+truncate.a.3"));
+  EXPECT_TRUE(illegal("append.a.5+fork.a.b+truncate.b.4+truncate.b.3"));
+  EXPECT_FALSE(illegal("append.a.5+truncate.a.4+append.a.1+truncate.a.4"));
+  EXPECT_FALSE(illegal("append.a.5+reset.a+append.a.1+truncate.a.0"));
+  EXPECT_FALSE(illegal("append.a.5+attend.a.2"));
+  EXPECT_TRUE(illegal("append.a.5+attend.a.3"));
+  EXPECT_FALSE(illegal("step.a.5+step.a.3"));
+}
+
+TEST(CacheForm, SeesTheWindowAndTheFirstTokens) {
+  const CacheForm form = {2, 1, 0};
+  const std::string seen[] = {"1000", "1100", "1110", "1011"};
+  for (int64_t i = 0; i < 4; ++i)
+    for (int64_t j = 0; j < 4; ++j)
+      EXPECT_EQ(form.sees(i, j), seen[i][static_cast<size_t>(j)] == '1')
+          << i << " " << j;
+  EXPECT_TRUE(CacheForm{}.sees(5, 0));
 }
 
 }  // namespace

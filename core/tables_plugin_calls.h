@@ -64,6 +64,22 @@ class CacheCalls {
     call.tokens = tokens;
     return *this;
   }
+  CacheCalls& fork(int64_t from, int64_t to) {
+    KernelCall& call = add(Operation::kCacheFork);
+    call.sequence = from;
+    call.other = to;
+    return *this;
+  }
+  CacheCalls& reorder(const std::string& parents) {
+    add(Operation::kCacheReorder).parents = parents;
+    return *this;
+  }
+  CacheCalls& read_back(int64_t sequence, int64_t tokens) {
+    KernelCall& call = add(Operation::kCacheReadBack);
+    call.sequence = sequence;
+    call.shape.Tk = tokens;
+    return *this;
+  }
   CacheCalls& change(const std::function<void(KernelCall&)>& change) {
     change(calls.back());
     return *this;

@@ -57,8 +57,9 @@ OwnedProblem::OwnedProblem(const Case& value, const Inputs& inputs, int reading)
   problem_.sink_in_lse = (reading & kSinkNotInLse) == 0;
 }
 
-Answer::Answer(const Problem& problem, Oracle oracle, bool with_twin)
-    : problem_(problem), oracle_(oracle(problem)) {
+Answer::Answer(const Problem& problem, Oracle oracle, bool with_twin,
+               const InputErrors& errors)
+    : problem_(problem), errors_(errors), oracle_(oracle(problem)) {
   if (!with_twin) return;
   if (oracle == twin_forward) {
     twin_disagrees_ =
@@ -73,10 +74,10 @@ const BoundFacts& Answer::facts_for(const PrecisionModel& model) {
   const bool turns = problem_.rotation.style != RopeStyle::kNone;
   if (facts_ && (!turns || *facts_of_ == model)) return *facts_;
   if (turns) {
-    facts_ = rotated_facts(problem_, oracle_, model);
+    facts_ = rotated_facts(problem_, oracle_, model, errors_);
     facts_of_ = model;
   } else {
-    facts_.emplace(problem_, oracle_);
+    facts_.emplace(problem_, oracle_, errors_);
   }
   return *facts_;
 }

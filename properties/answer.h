@@ -47,8 +47,10 @@ class Answer {
  public:
   // `with_twin`: `oracle` is compared with the twin; the twin itself, if it is
   // the oracle, with plain_forward.
-  // `problem` and what it points to outlive this.
-  Answer(const Problem& problem, Oracle oracle, bool with_twin);
+  // `errors`: how far the inputs may be off. `problem` and what it and they
+  // point to outlive this.
+  Answer(const Problem& problem, Oracle oracle, bool with_twin,
+         const InputErrors& errors = {});
 
   // "" or where oracle and twin differ.
   const std::string& twin_disagrees() const { return twin_disagrees_; }
@@ -71,6 +73,7 @@ class Answer {
   const BoundFacts& facts_for(const PrecisionModel& model);
 
   Problem problem_;
+  InputErrors errors_;
   OracleOutput oracle_;
   std::optional<BoundFacts> facts_;
   std::optional<PrecisionModel> facts_of_;  // with a rotation

@@ -53,8 +53,8 @@ void add_contradictions(Plan& plan) {
 Plan plan(const Case& value, const KernelInfo& kernel) {
   EditedStory story;
   std::vector<int64_t> lengths(static_cast<size_t>(value.shape.B), 0);
-  for (const Moment& moment :
-       play_story(value.story, {value.shape.B, value.capacity, false})) {
+  for (const Moment& moment : play_story(
+           value.story, {value.shape.B, value.capacity, false, value.cache})) {
     const int64_t s = moment.command.sequence;
     story.keep(moment.command);
     lengths = moment.lengths;

@@ -21,8 +21,8 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   }
   EditedStory story;
   std::vector<int64_t> lengths(static_cast<size_t>(value.shape.B), 0);
-  for (const Moment& moment :
-       play_story(value.story, {value.shape.B, value.capacity, false})) {
+  for (const Moment& moment : play_story(
+           value.story, {value.shape.B, value.capacity, false, value.cache})) {
     const int64_t s = moment.command.sequence;
     const int64_t length = lengths[static_cast<size_t>(s)];
     const int64_t draft = std::min(kDraft, value.capacity - length);

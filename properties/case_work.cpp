@@ -79,6 +79,13 @@ bool meets_precondition(const Law& law, const Case& value) {
   return nearest == value;
 }
 
+InputErrors stored_errors_of(const Inputs& inputs) {
+  const auto data = [](const std::vector<double>& errors) {
+    return errors.empty() ? nullptr : errors.data();
+  };
+  return {nullptr, data(inputs.k_error), data(inputs.v_error)};
+}
+
 // What makes two calls' inputs the same, beside edit and moment.
 std::string variant_text(const PlannedCall& call) {
   return call.variant && call.edit == nullptr ? to_string(*call.variant) : "";
@@ -147,7 +154,8 @@ Answer& CaseWork::answer(Prepared& prepared, const KernelInfo& kernel) {
                                            reading);
     slot.emplace(
         reading_ != nullptr ? reading_(owned->problem()) : owned->problem(),
-        truth_of(prepared.value, oracle_), with_twin_);
+        truth_of(prepared.value, oracle_), with_twin_,
+        stored_errors_of(prepared.inputs));
   }
   prepared.oracle_seconds = time_->oracle - before;
   return *slot;
@@ -224,13 +232,19 @@ KernelCall CaseWork::call_for(const PlannedCall& planned,
     const Moment& moment = *planned.moment;
     call.causal = Causal::kNone;
     call.sequence = moment.command.sequence;
-    call.tokens = moment.command.count;
-    call.shape.Tk = moment.new_tokens;
+    call.tokens = call.other = moment.command.count;
+    call.parents = moment.command.parents;
+    call.shape.Tk = planned.operation == Operation::kCacheReadBack
+                        ? static_cast<int64_t>(moment.history.size())
+                        : moment.new_tokens;
     call.k = bytes(prepared.fresh.k_bytes);
     call.v = bytes(prepared.fresh.v_bytes);
     if (planned.operation == Operation::kCacheCreate) {
       call.shape = value_.shape;
       call.tokens = value_.capacity;
+      call.cache = value_.cache;
+      call.k_scale = bytes(own_inputs().k_scale_bytes);
+      call.v_scale = bytes(own_inputs().v_scale_bytes);
     }
   }
   return call;

@@ -86,13 +86,18 @@ constexpr size_t kMostTokens = 8;  // of a history that is shown
 
 // "a holds a0 a1 a4"; tokens are named by sequence and tag.
 std::string holds_text(const Moment& moment) {
-  const char name = static_cast<char>('a' + moment.command.sequence);
-  std::string text = std::string(1, name) + " holds";
+  const auto letter = [](int64_t sequence) {
+    return std::string(1, static_cast<char>('a' + sequence));
+  };
+  const bool copies = moment.command.verb == StoryVerb::kFork;
+  std::string text =
+      letter(copies ? moment.command.count : moment.command.sequence) +
+      " holds";
   if (moment.history.empty()) return text + " nothing";
   if (moment.history.size() > kMostTokens)
     return text + " " + std::to_string(moment.history.size()) + " tokens";
-  for (const int64_t tag : moment.history)
-    text += tag < 0 ? " NaN" : std::string(" ") + name + std::to_string(tag);
+  for (const auto& [sequence, tag] : moment.history)
+    text += tag < 0 ? " NaN" : " " + letter(sequence) + std::to_string(tag);
   return text;
 }
 

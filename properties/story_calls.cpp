@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "properties/compare.h"
+#include "reference/quantised.h"
 
 namespace qkvet {
 namespace {
@@ -12,15 +13,18 @@ namespace {
 // The most tokens of a prompt that is also decoded one by one.
 constexpr int64_t kLongestPrompt = 24;
 
-// Rows `tags` of every head of one sequence; NaN for a tag below 0. A law that
-// attends once more uses more tags than the case has rows: they begin again.
-std::vector<double> pick_rows(const std::vector<double>& all, int64_t heads,
-                              int64_t rows, int64_t width, int64_t sequence,
-                              const std::vector<int64_t>& tags) {
+// The rows of `tokens` of every head; NaN for a tag below 0. A law that attends
+// once more uses more tags than the case has rows: they begin again. A sequence
+// that is not there borrows the data of one that is.
+std::vector<double> pick_rows(const Shape& shape,
+                              const std::vector<double>& all, int64_t heads,
+                              int64_t rows, int64_t width,
+                              const std::vector<Token>& tokens) {
   std::vector<double> out;
-  out.reserve(static_cast<size_t>(heads * width) * tags.size());
+  out.reserve(static_cast<size_t>(heads * width) * tokens.size());
   for (int64_t h = 0; h < heads; ++h)
-    for (const int64_t tag : tags) {
+    for (const auto& [from, tag] : tokens) {
+      const int64_t sequence = from % shape.B;
       if (tag < 0) {
         out.insert(out.end(), static_cast<size_t>(width),
                    std::numeric_limits<double>::quiet_NaN());
@@ -33,10 +37,39 @@ std::vector<double> pick_rows(const std::vector<double>& all, int64_t heads,
   return out;
 }
 
-std::vector<int64_t> range(int64_t first, int64_t count) {
-  std::vector<int64_t> tags;
-  for (int64_t i = 0; i < count; ++i) tags.push_back(first + i);
-  return tags;
+std::vector<Token> range(int64_t sequence, int64_t first, int64_t count) {
+  std::vector<Token> tokens;
+  for (int64_t i = 0; i < count; ++i) tokens.push_back({sequence, first + i});
+  return tokens;
+}
+
+// [Tq,Tk]: what the queries of a moment see through the window. They stand at
+// the end of the history.
+std::vector<uint8_t> window_mask(const CacheForm& form, const Moment& moment) {
+  std::vector<uint8_t> mask;
+  const auto tokens = static_cast<int64_t>(moment.history.size());
+  for (int64_t i = tokens - moment.queries; i < tokens; ++i)
+    for (int64_t j = 0; j < tokens; ++j)
+      mask.push_back(form.sees(i, j) ? 1 : 0);
+  return mask;
+}
+
+// How far [Hkv,Tk,width] of `tokens` may be stored from what was given.
+std::vector<double> errors_of_stored(const CacheForm& form, int64_t heads,
+                                     int64_t width,
+                                     const std::vector<double>& values,
+                                     const std::vector<double>& scales) {
+  std::vector<double> errors;
+  const auto size = values.size() / static_cast<size_t>(heads);
+  for (int64_t h = 0; h < heads; ++h) {
+    const auto begin = values.begin() + h * static_cast<int64_t>(size);
+    const std::vector<double> head =
+        stored_errors(form, {begin, begin + static_cast<int64_t>(size)},
+                      static_cast<size_t>(width),
+                      scales.empty() ? nullptr : scales.data() + h * width);
+    errors.insert(errors.end(), head.begin(), head.end());
+  }
+  return errors;
 }
 
 PlannedCall create_call(const Case& value) {
@@ -54,6 +87,10 @@ Operation operation_of(StoryVerb verb) {
       return Operation::kCacheTruncate;
     case StoryVerb::kReset:
       return Operation::kCacheReset;
+    case StoryVerb::kFork:
+      return Operation::kCacheFork;
+    case StoryVerb::kReorder:
+      return Operation::kCacheReorder;
     default:
       return Operation::kCacheStep;
   }
@@ -63,7 +100,7 @@ Operation operation_of(StoryVerb verb) {
 
 StoryRules story_rules(const Case& value, const KernelInfo& kernel) {
   return {value.shape.B, value.capacity,
-          (kernel.cache_options & QKVET_CACHE_GROWS) != 0};
+          (kernel.cache_options & QKVET_CACHE_GROWS) != 0, value.cache};
 }
 
 void add_story(const Case& value, const Story& story, const KernelInfo& kernel,
@@ -76,7 +113,7 @@ void add_story(const Case& value, const Story& story, const KernelInfo& kernel,
     call.expects_refusal = !moment.illegal.empty();
     const bool sees_nan =
         std::any_of(moment.history.begin(), moment.history.end(),
-                    [](int64_t tag) { return tag < 0; });
+                    [](const Token& token) { return token.tag < 0; });
     call.want_lse = edits.want_lse && moment.queries > 0;
     call.needs_truth = edits.needs_truth && moment.queries > 0 &&
                        moment.illegal.empty() && !sees_nan;
@@ -104,29 +141,39 @@ Plan EditedStory::plan(const Case& value, const KernelInfo& kernel) const {
 StoryInputs pick_inputs(const Case& value, const Moment& moment,
                         const Inputs& own) {
   const Shape& s = value.shape;
-  // A sequence that is not there borrows the data of one that is.
-  const int64_t sequence = moment.command.sequence % s.B;
-  const auto fresh = range(moment.first_new, moment.new_tokens);
-  const auto keys = [&](const std::vector<int64_t>& tags) {
-    return pick_rows(own.k, s.Hkv, s.Tk, s.d, sequence, tags);
+  const int64_t sequence = moment.command.sequence;
+  const auto fresh = range(sequence, moment.first_new, moment.new_tokens);
+  const auto keys = [&](const std::vector<Token>& tokens) {
+    return pick_rows(s, own.k, s.Hkv, s.Tk, s.d, tokens);
   };
-  const auto values = [&](const std::vector<int64_t>& tags) {
-    return pick_rows(own.v, s.Hkv, s.Tk, s.dv, sequence, tags);
+  const auto values = [&](const std::vector<Token>& tokens) {
+    return pick_rows(s, own.v, s.Hkv, s.Tk, s.dv, tokens);
   };
   StoryInputs inputs;
   inputs.fresh.k = keys(fresh);
   inputs.fresh.v = values(fresh);
-  if (moment.queries > 0) {
-    inputs.history.q = pick_rows(own.q, s.H, s.Tq, s.d, sequence,
-                                 range(moment.first_query, moment.queries));
+  // What only appends is asked nothing about its history.
+  const bool asked = moment.queries > 0 || moment.new_tokens == 0;
+  if (asked) {
+    inputs.history.q =
+        pick_rows(s, own.q, s.H, s.Tq, s.d,
+                  range(sequence, moment.first_query, moment.queries));
     inputs.history.k = keys(moment.history);
     inputs.history.v = values(moment.history);
+    if (value.cache.window > 0)
+      inputs.history.mask = window_mask(value.cache, moment);
   }
   fill_positions(step_case(value, moment), inputs.history);
   inputs.history.rope_cos = own.rope_cos;
   inputs.history.rope_sin = own.rope_sin;
   store_inputs(value, inputs.fresh);
   store_inputs(value, inputs.history);
+  if (asked && value.cache.stored != StoredAs::kAsGiven) {
+    inputs.history.k_error = errors_of_stored(value.cache, s.Hkv, s.d,
+                                              inputs.history.k, own.k_scale);
+    inputs.history.v_error = errors_of_stored(value.cache, s.Hkv, s.dv,
+                                              inputs.history.v, own.v_scale);
+  }
   return inputs;
 }
 
@@ -137,6 +184,9 @@ Case step_case(const Case& value, const Moment& moment) {
   step.shape.Tk = static_cast<int64_t>(moment.history.size());
   step.causal = Causal::kBottomRight;
   step.story.clear();
+  step.cache = {};
+  // Filled by pick_inputs(): the parameter says nothing.
+  if (value.cache.window > 0) step.mask = {MaskKind::kButN, 0, kOwnQ | kOwnK};
   return step;
 }
 
@@ -253,8 +303,8 @@ void compare_story(const JudgeInput& input, Judgement& judgement) {
 Story legal_story(const Case& value) {
   // Whether a command is legal depends only on legal ones before it.
   Story legal;
-  for (const Moment& moment :
-       play_story(value.story, {value.shape.B, value.capacity, false}))
+  for (const Moment& moment : play_story(
+           value.story, {value.shape.B, value.capacity, false, value.cache}))
     if (moment.illegal.empty()) legal.push_back(moment.command);
   return legal;
 }

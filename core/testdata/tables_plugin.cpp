@@ -22,9 +22,23 @@ struct qkvet_cache {
     int64_t tokens = 0;
   };
   std::vector<Sequence> sequences;
+  int64_t form = 0;
 };
 
 namespace {
+
+// What the caller wants of the cache, digit by digit: the window, the first
+// tokens, the rollback, the type's bits, whose scales; and the last of each.
+int64_t form_number(const qkvet_cache_config& c) {
+  int64_t number = c.window;
+  for (const int64_t digit :
+       {c.first_tokens, c.rollback, int64_t{c.stored.bits}, int64_t{c.scales}})
+    number = 10 * number + digit;
+  if (c.k_scale.ndim == 0) return number;
+  return 100 * number +
+         static_cast<int64_t>(10 * at(c.k_scale, {c.kv_heads - 1, c.d - 1}) +
+                              at(c.v_scale, {c.kv_heads - 1, c.dv - 1}));
+}
 
 qkvet_status create(const qkvet_kernel* self, qkvet_context*,
                     const qkvet_cache_config* config, const qkvet_exec*,
@@ -40,6 +54,7 @@ qkvet_status create(const qkvet_kernel* self, qkvet_context*,
     }).detach();
   *cache = new qkvet_cache{*config, {}};
   (*cache)->sequences.resize(static_cast<size_t>(config->sequences));
+  (*cache)->form = form_number(*config);
   return QKVET_OK;
 }
 
@@ -129,6 +144,10 @@ qkvet_status length(const qkvet_kernel* self, qkvet_cache* cache,
                     int64_t sequence, int64_t* tokens, qkvet_text* why) {
   if (is(self, "tables/length_crash")) crash();
   if (is(self, "tables/no_length")) return no(self, why, "lost count");
+  if (is(self, "tables/form")) {
+    *tokens = cache->form;
+    return QKVET_OK;
+  }
   *tokens = cache->sequences[static_cast<size_t>(sequence)].tokens;
   if (is(self, "tables/wrong_length")) *tokens += 1;
   return QKVET_OK;
@@ -161,6 +180,50 @@ qkvet_status truncate(const qkvet_kernel* self, qkvet_cache* cache,
   return QKVET_OK;
 }
 
+bool there(const qkvet_cache* cache, int64_t sequence) {
+  return 0 <= sequence && sequence < cache->config.sequences;
+}
+
+qkvet_status fork(const qkvet_kernel* self, qkvet_cache* cache, int64_t from,
+                  int64_t to, qkvet_text* why) {
+  if (is(self, "tables/fork_crash")) crash();
+  if (!there(cache, from) || !there(cache, to))
+    return no(self, why, "no such sequence");
+  cache->sequences[static_cast<size_t>(to)] =
+      cache->sequences[static_cast<size_t>(from)];
+  return QKVET_OK;
+}
+
+qkvet_status reorder(const qkvet_kernel* self, qkvet_cache* cache,
+                     const int64_t* parents, qkvet_text* why) {
+  if (is(self, "tables/reorder_crash")) crash();
+  const auto before = cache->sequences;
+  for (size_t s = 0; s < before.size(); ++s)
+    if (!there(cache, parents[s])) return no(self, why, "no such parent");
+  for (size_t s = 0; s < before.size(); ++s)
+    cache->sequences[s] = before[static_cast<size_t>(parents[s])];
+  return QKVET_OK;
+}
+
+qkvet_status read_back(const qkvet_kernel* self, qkvet_cache* cache,
+                       int64_t sequence, const qkvet_tensor* k,
+                       const qkvet_tensor* v, qkvet_text* why) {
+  if (is(self, "tables/read_back_crash")) crash();
+  if (!there(cache, sequence)) return no(self, why, "no such sequence");
+  const qkvet_cache_config& c = cache->config;
+  const auto& s = cache->sequences[static_cast<size_t>(sequence)];
+  if (!has_shape(*k, c.kv_heads, c.d) || k->shape[2] != s.tokens)
+    return no(self, why, "k has another shape");
+  for (int64_t t = 0; t < s.tokens; ++t)
+    for (int64_t h = 0; h < c.kv_heads; ++h) {
+      for (int64_t i = 0; i < c.d; ++i)
+        at(*k, {0, h, t, i}) = s.k[size_t((t * c.kv_heads + h) * c.d + i)];
+      for (int64_t i = 0; i < c.dv; ++i)
+        at(*v, {0, h, t, i}) = s.v[size_t((t * c.kv_heads + h) * c.dv + i)];
+    }
+  return QKVET_OK;
+}
+
 const char* const kNames[] = {"tables/cache",
                               "tables/silent",
                               "tables/past_o",
@@ -176,6 +239,10 @@ const char* const kNames[] = {"tables/cache",
                               "tables/length_crash",
                               "tables/reset_crash",
                               "tables/truncate_crash",
+                              "tables/fork_crash",
+                              "tables/reorder_crash",
+                              "tables/read_back_crash",
+                              "tables/form",
                               "tables/step_hang",
                               "tables/layer",
                               "tables/layer_crash",
@@ -197,9 +264,19 @@ void declare() {
                            QKVET_OPTION_GROUPED_HEADS |
                            QKVET_OPTION_VALUE_WIDTH | QKVET_OPTION_LSE |
                            QKVET_OPTION_CAUSAL_TOP_LEFT;
-  g_cache = {sizeof g_cache, 0, create, destroy, step, length, reset, truncate};
-  g_uncut = g_cache;
-  g_uncut.truncate = nullptr;
+  g_cache = {};
+  g_cache.struct_size = sizeof g_cache;
+  g_cache.options = QKVET_CACHE_WINDOW | QKVET_CACHE_INT8_PER_CHANNEL;
+  g_cache.create = create;
+  g_cache.destroy = destroy;
+  g_cache.step = step;
+  g_cache.length = length;
+  g_cache.reset = reset;
+  g_uncut = g_cache;  // what a cache need not offer
+  g_cache.truncate = truncate;
+  g_cache.fork = fork;
+  g_cache.reorder = reorder;
+  g_cache.read_back = read_back;
   g_layer = {};
   g_layer.struct_size = sizeof g_layer;
   g_layer.options =

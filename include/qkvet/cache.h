@@ -120,12 +120,12 @@ struct qkvet_cache_table {
 
   /* Keeps the first `tokens` tokens, as after rejected speculation. Illegal:
    * fewer than 0 or more than there are; with a window, more than `rollback`
-   * tokens fewer than the most that the sequence held since it was last empty
-   * or forked. NULL: not offered. */
+   * tokens fewer than the most that the sequence held since it was last empty,
+   * what it was before a fork or a reorder included. NULL: not offered. */
   qkvet_status (*truncate)(const qkvet_kernel* self, qkvet_cache* cache,
                            int64_t sequence, int64_t tokens, qkvet_text* why);
 
-  /* The sequence `to` becomes what `from` is, and loses what it held; from then
+  /* The sequence `to` becomes what `from` is, and loses what it was; from then
    * on each goes its own way. Onto itself it changes nothing. Illegal: a
    * sequence that is not there. NULL: not offered. */
   qkvet_status (*fork)(const qkvet_kernel* self, qkvet_cache* cache,
