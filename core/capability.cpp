@@ -161,21 +161,16 @@ std::string contradiction(const KernelCall& call) {
 // What a cache may leave out.
 std::string missing_cache_part(const KernelInfo& kernel,
                                const KernelCall& call) {
-  constexpr uint64_t kStored[] = {
-      0, QKVET_CACHE_INT8_PER_TOKEN, QKVET_CACHE_INT8_PER_CHANNEL,
-      QKVET_CACHE_FP8_PER_TOKEN, QKVET_CACHE_FP8_PER_CHANNEL};
-  const auto lacks = [&](uint64_t option) {
-    return (kernel.cache_options & option) != option;
-  };
   switch (call.operation) {
     case Operation::kCacheCreate:
-      if (call.cache.window > 0 && lacks(QKVET_CACHE_WINDOW))
+      if (call.cache.window > 0 &&
+          (kernel.cache_options & QKVET_CACHE_WINDOW) == 0)
         return "a window of a cache is not declared";
-      return lacks(kStored[static_cast<size_t>(call.cache.stored)])
-                 ? "quantised storage (" +
+      return declares_stored(kernel.cache_options, call.cache.stored)
+                 ? ""
+                 : "quantised storage (" +
                        form_text({0, 0, 0, call.cache.stored}) +
-                       ") is not declared"
-                 : "";
+                       ") is not declared";
     case Operation::kCacheTruncate:
       return kernel.has_truncate ? "" : "truncate is not offered";
     case Operation::kCacheFork:
@@ -362,6 +357,14 @@ bool has_numbers_only(const KernelCall& call) {
 }
 
 }  // namespace
+
+bool declares_stored(uint64_t cache_options, StoredAs stored) {
+  constexpr uint64_t kOptions[] = {
+      0, QKVET_CACHE_INT8_PER_TOKEN, QKVET_CACHE_INT8_PER_CHANNEL,
+      QKVET_CACHE_FP8_PER_TOKEN, QKVET_CACHE_FP8_PER_CHANNEL};
+  const uint64_t option = kOptions[static_cast<size_t>(stored)];
+  return (cache_options & option) == option;
+}
 
 bool capability_allows(const KernelInfo& kernel, const KernelCall& call,
                        std::string* why) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/cache_form.h"
 #include "core/dtype.h"
 #include "qkvet/kernel.h"
 
@@ -24,6 +25,9 @@ struct FaultInfo {
   std::string trigger;
   std::vector<std::string> killed_by;  // ids of laws that must fail
 };
+
+// Whether a cache with these options (QKVET_CACHE_*) stores numbers like this.
+bool declares_stored(uint64_t cache_options, StoredAs stored);
 
 struct KernelInfo {
   std::string name;  // "family/variant"

@@ -261,8 +261,11 @@ std::vector<Moment> play_story(const Story& story, const StoryRules& rules,
     moment.history = copies
                          ? sequences[static_cast<size_t>(command.count)].tokens
                          : sequence.tokens;
-    for (int64_t s = 0; s < rules.sequences; ++s)
-      moment.lengths.push_back(sequences[static_cast<size_t>(s)].length());
+    for (int64_t s = 0; s < rules.sequences; ++s) {
+      const Sequence& one = sequences[static_cast<size_t>(s)];
+      moment.lengths.push_back(one.length());
+      moment.most.push_back(one.most);
+    }
     moments.push_back(std::move(moment));
   }
   return moments;

@@ -72,6 +72,8 @@ struct Moment {
   int64_t first_query = 0, queries = 0;   // tags
   std::vector<Token> history;  // what the sequence (the copy) holds afterwards
   std::vector<int64_t> lengths;  // of all sequences, afterwards
+  // The most tokens that each sequence held since it was last empty.
+  std::vector<int64_t> most;
 
   friend auto operator<=>(const Moment&, const Moment&) = default;
 };

@@ -108,6 +108,10 @@ Case fitted(const Law& law, Case value) {
   if (law.aim.subject != Subject::kAttention ||
       value.subject() != Subject::kAttention) {
     if ((law.aim.admits & kAdmitRope) == 0) value.rope = {};
+    if ((law.aim.admits & kAdmitWindow) == 0)
+      value.cache = {0, 0, 0, value.cache.stored};
+    if ((law.aim.admits & kAdmitStored) == 0)
+      value.cache.stored = StoredAs::kAsGiven;
     value = law.fit(std::move(value));
     repair_rope(value);
     return value;

@@ -33,7 +33,7 @@ extern constinit const Law cache_agrees_with_history{
     "The history determines keys, values and positions.",
     "The bound of attention over the history: a cache stores what it is given.",
     "(c) it reaches every sequence of commands",
-    Aim{.subject = Subject::kCache, .admits = kAdmitRope},
+    Aim{.subject = Subject::kCache, .admits = kAdmitForms},
     fit_to_legal,
     plan,
     judge};

@@ -25,7 +25,7 @@ extern constinit const Law cache_decode_equals_prefill{
     "The row of a token names the tokens up to it only.",
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets two paths against each other, (d) it needs no oracle",
-    Aim{.subject = Subject::kCache, .admits = kAdmitRope},
+    Aim{.subject = Subject::kCache, .admits = kAdmitForms},
     fit_to_prompt,
     plan,
     judge_prompt_ways};

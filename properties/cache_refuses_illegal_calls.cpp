@@ -12,17 +12,38 @@
 namespace qkvet {
 namespace {
 
+// What goes further back than the window was made to.
+void add_too_far_back(const CacheForm& form, int64_t s, int64_t length,
+                      int64_t most, bool truncates, EditedStory& story) {
+  if (form.window == 0) return;
+  const int64_t kept = most - form.rollback - 1;
+  if (truncates && kept >= 0) story.insert({StoryVerb::kTruncate, s, kept});
+  if (kept >= 1) story.insert({StoryVerb::kAttend, s, length - kept + 1});
+}
+
 // What the cache must refuse now, in the words of a story.
-void add_illegal(const Case& value, const KernelInfo& kernel, int64_t s,
-                 int64_t length, EditedStory& story) {
+void add_illegal(const Case& value, const KernelInfo& kernel,
+                 const Moment& moment, EditedStory& story) {
+  const int64_t s = moment.command.sequence;
+  const int64_t length = moment.lengths[static_cast<size_t>(s)];
   if ((kernel.cache_options & QKVET_CACHE_GROWS) == 0)
     story.insert({StoryVerb::kAppend, s, value.capacity - length + 1});
   story.insert({StoryVerb::kAttend, s, length + 1});
   if (kernel.has_truncate) story.insert({StoryVerb::kTruncate, s, length + 1});
-  if (value.shape.B < kMostSequences) {
-    story.insert({StoryVerb::kStep, value.shape.B, 1});
-    story.insert({StoryVerb::kReset, value.shape.B, 0});
+  add_too_far_back(value.cache, s, length, moment.most[static_cast<size_t>(s)],
+                   kernel.has_truncate, story);
+  const int64_t absent = value.shape.B;
+  if (absent == kMostSequences) return;
+  story.insert({StoryVerb::kStep, absent, 1});
+  story.insert({StoryVerb::kReset, absent, 0});
+  if (kernel.has_fork) {
+    story.insert({StoryVerb::kFork, s, absent});
+    story.insert({StoryVerb::kFork, absent, s});
   }
+  if (!kernel.has_reorder) return;
+  std::string parents(static_cast<size_t>(absent), 'a');
+  parents.back() = static_cast<char>('a' + absent);
+  story.insert({StoryVerb::kReorder, 0, 0, parents});
 }
 
 // Steps that contradict the configuration, which no story can spell, in front
@@ -50,19 +71,25 @@ void add_contradictions(Plan& plan) {
                     contradictions.end());
 }
 
+// How many of the last queries a sequence can be asked.
+int64_t askable(const CacheForm& form, int64_t length, int64_t most) {
+  const int64_t behind = form.rollback + 1 - (most - length);
+  return form.window == 0 ? length : std::min(length, behind);
+}
+
 Plan plan(const Case& value, const KernelInfo& kernel) {
   EditedStory story;
-  std::vector<int64_t> lengths(static_cast<size_t>(value.shape.B), 0);
+  Moment last;
   for (const Moment& moment : play_story(
            value.story, {value.shape.B, value.capacity, false, value.cache})) {
-    const int64_t s = moment.command.sequence;
     story.keep(moment.command);
-    lengths = moment.lengths;
-    add_illegal(value, kernel, s, lengths[static_cast<size_t>(s)], story);
+    add_illegal(value, kernel, moment, story);
+    last = moment;
   }
-  for (int64_t s = 0; s < value.shape.B; ++s)
-    if (const int64_t length = lengths[static_cast<size_t>(s)]; length > 0)
-      story.keep({StoryVerb::kAttend, s, length});
+  for (size_t s = 0; s < last.lengths.size(); ++s)
+    if (const int64_t length = last.lengths[s]; length > 0)
+      story.keep({StoryVerb::kAttend, static_cast<int64_t>(s),
+                  askable(value.cache, length, last.most[s])});
   Plan plan = story.plan(value, kernel);
   add_contradictions(plan);
   return plan;
@@ -110,7 +137,7 @@ extern constinit const Law cache_refuses_illegal_calls{
     "where nobody looks.",
     "Refusals are exact; answers are each within their own bound.",
     "(c) it reaches error paths, which no legal call enters",
-    Aim{.subject = Subject::kCache, .admits = kAdmitRope},
+    Aim{.subject = Subject::kCache, .admits = kAdmitForms},
     fit_to_legal,
     plan,
     judge};

@@ -13,7 +13,8 @@ namespace {
 Case fit(Case value) {
   value.shape.B = std::max<int64_t>(value.shape.B, 2);
   std::erase_if(value.story, [](const StoryCommand& command) {
-    return command.sequence != 0;
+    // What copies sequences mixes them on purpose.
+    return command.sequence != 0 || command.verb >= StoryVerb::kFork;
   });
   return fit_to_legal(std::move(value));
 }
@@ -45,7 +46,7 @@ extern constinit const Law cache_sequences_are_separate{
     "A history holds the tokens of its own sequence only.",
     "Each side is within its own bound; NaN with any weight is NaN.",
     "(c) it reaches tokens of others that finite values can hide",
-    Aim{.subject = Subject::kCache, .admits = kAdmitRope},
+    Aim{.subject = Subject::kCache, .admits = kAdmitForms},
     fit,
     plan,
     judge_edited_story};

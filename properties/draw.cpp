@@ -104,22 +104,40 @@ Recipe draw_recipe(Draw& draw, RecipeKind kind, const Shape& shape) {
   return {kind, draw_parameter(draw, kind, shape)};
 }
 
+StoryVerb draw_verb(Draw& draw, const Scope& scope, int64_t sequences) {
+  const int64_t percent = draw.range(0, 99);
+  if (sequences > 1 && percent >= 86 && scope.forks)
+    return percent < 95 || !scope.reorders ? StoryVerb::kFork
+                                           : StoryVerb::kReorder;
+  const int64_t rest = draw.range(0, 99);
+  return rest < 55   ? StoryVerb::kStep
+         : rest < 70 ? StoryVerb::kAppend
+         : rest < 82 ? StoryVerb::kAttend
+         : rest < 92 ? StoryVerb::kTruncate
+                     : StoryVerb::kReset;
+}
+
 // Commands of one story; a law's fit() drops what is illegal.
-Story draw_commands(Draw& draw, int64_t sequences, int64_t capacity) {
+Story draw_commands(Draw& draw, const Scope& scope, int64_t sequences,
+                    int64_t capacity) {
   Story story;
   const int64_t commands = draw.range(1, 8);
   for (int64_t i = 0; i < commands; ++i) {
     StoryCommand command;
     command.sequence = draw.range(0, sequences - 1);
-    const int64_t percent = draw.range(0, 99);
-    command.verb = percent < 55   ? StoryVerb::kStep
-                   : percent < 70 ? StoryVerb::kAppend
-                   : percent < 82 ? StoryVerb::kAttend
-                   : percent < 92 ? StoryVerb::kTruncate
-                                  : StoryVerb::kReset;
+    command.verb = draw_verb(draw, scope, sequences);
+    if (command.verb == StoryVerb::kReorder) {
+      command.sequence = 0;
+      for (int64_t s = 0; s < sequences; ++s)
+        command.parents +=
+            static_cast<char>('a' + draw.range(0, sequences - 1));
+    }
     // Half of all steps decode one token.
-    if (command.verb == StoryVerb::kReset)
+    if (command.verb == StoryVerb::kReset ||
+        command.verb == StoryVerb::kReorder)
       command.count = 0;
+    else if (command.verb == StoryVerb::kFork)
+      command.count = draw.range(0, sequences - 1);
     else
       command.count = draw.chance(50)
                           ? 1
@@ -175,6 +193,25 @@ Case draw_attention(Draw& draw, const Law& law, const Scope& scope) {
   return fitted(law, std::move(value));
 }
 
+// A window that most stories outgrow, and storage in codes.
+CacheForm draw_form(Draw& draw, const Law& law, const Scope& scope) {
+  CacheForm form;
+  if (draw.chance((law.aim.about & kAdmitWindow) != 0 ? 100 : 35)) {
+    form.window = draw.range(1, 6);
+    if (draw.chance(40)) form.first_tokens = draw.range(1, 3);
+    if (draw.chance(60)) form.rollback = draw.range(1, 4);
+  }
+  if (!draw.chance((law.aim.about & kAdmitStored) != 0 ? 100 : 15)) return form;
+  std::vector<StoredAs> declared;
+  for (int stored = 1; stored < kStoredAsCount; ++stored)
+    if (declares_stored(scope.cache_options, static_cast<StoredAs>(stored)))
+      declared.push_back(static_cast<StoredAs>(stored));
+  if (!declared.empty())
+    form.stored = declared[static_cast<size_t>(
+        draw.range(0, static_cast<int64_t>(declared.size()) - 1))];
+  return form;
+}
+
 Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
   Case value;
   draw_dtype(draw, scope, value);
@@ -185,7 +222,8 @@ Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
   value.shape.dv = draw.chance(70) ? value.shape.d : draw_extent(draw, size);
   value.capacity =
       draw.chance(50) ? draw.range(2, 12) : draw_extent(draw, size);
-  value.story = draw_commands(draw, value.shape.B, value.capacity);
+  value.story = draw_commands(draw, scope, value.shape.B, value.capacity);
+  value.cache = draw_form(draw, law, scope);
   if (draw.chance(30)) {
     if (value.shape.dv == value.shape.d) value.shape.dv += value.shape.d % 2;
     value.shape.d += value.shape.d % 2;
@@ -196,6 +234,10 @@ Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
   keep_to_declared(scope, value);
   apply_pins(scope, value);
   draw_data(draw, value);
+  // With large scores the error of a code decides which key wins, and the bound
+  // says nothing.
+  if (value.cache.stored != StoredAs::kAsGiven)
+    value.q = make_recipe(RecipeKind::kSmall);
   return fitted(law, std::move(value));
 }
 

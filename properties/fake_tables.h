@@ -4,6 +4,8 @@
 #ifndef QKVET_PROPERTIES_FAKE_TABLES_H_
 #define QKVET_PROPERTIES_FAKE_TABLES_H_
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "properties/fake_executor.h"
@@ -35,8 +37,31 @@ class FakeRotation {
   std::vector<double> cos_, sin_;
 };
 
+// One head's row as int8 codes with a scale of its own.
+inline void store_int8(double* row, int64_t width) {
+  float most = 0;
+  for (int64_t c = 0; c < width; ++c)
+    most = std::max(most, std::fabs(static_cast<float>(row[c])));
+  const float scale = most / 127;
+  for (int64_t c = 0; c < width && scale > 0; ++c)
+    row[c] = static_cast<double>(
+        std::nearbyint(static_cast<float>(row[c]) / scale) * scale);
+}
+
 // What a test may spoil.
 struct Spoil {
+  // What a copy becomes, out of the original and what the copy held; and where
+  // reorder looks for a parent: before, and as far as it is done.
+  std::function<void(const FakeTokens&, FakeTokens&)> fork =
+      [](const FakeTokens& from, FakeTokens& to) { to = from; };
+  bool reorders_in_place = false;
+  // A row of k or v that is stored as int8.
+  std::function<void(double*, int64_t)> store = store_int8;
+  // Whether a query at token i sees token j.
+  std::function<bool(const CacheForm&, int64_t, int64_t)> sees =
+      [](const CacheForm& form, int64_t i, int64_t j) {
+        return form.sees(i, j);
+      };
   // What reset leaves, and what truncate leaves.
   std::function<void(FakeTokens&)> reset = [](FakeTokens& tokens) {
     tokens.clear();
@@ -73,7 +98,9 @@ class FakeTables : public Executor {
     info.name = "fake/tables";
     info.has_forward = false;
     info.has_cache = info.has_truncate = info.has_layer = true;
-    info.cache_options = QKVET_CACHE_ROPE;
+    info.has_fork = info.has_reorder = info.has_read_back = true;
+    info.cache_options =
+        QKVET_CACHE_ROPE | QKVET_CACHE_WINDOW | QKVET_CACHE_INT8_PER_TOKEN;
     info.layer_options =
         QKVET_LAYER_BIASES | QKVET_LAYER_UNBATCHED | QKVET_LAYER_ROPE;
     if (returns_stages) info.layer_options |= QKVET_LAYER_STAGES;
@@ -104,9 +131,18 @@ class FakeTables : public Executor {
     return outcome;
   }
 
+  bool is_there(int64_t sequence) const {
+    return sequence < static_cast<int64_t>(sequences_.size());
+  }
+
+  bool too_far_back(int64_t sequence, int64_t token) const {
+    return form_.window > 0 &&
+           token < most_[static_cast<size_t>(sequence)] - form_.rollback;
+  }
+
   // Whether the call contradicts the cache as it is.
   bool illegal(const KernelCall& call) const {
-    if (call.sequence >= static_cast<int64_t>(sequences_.size())) return true;
+    if (!is_there(call.sequence)) return true;
     const auto length = static_cast<int64_t>(
         sequences_[static_cast<size_t>(call.sequence)].size());
     switch (call.operation) {
@@ -114,9 +150,17 @@ class FakeTables : public Executor {
         return call.mistake != Mistake::kNone ||
                length + call.shape.Tk > capacity_ ||
                call.shape.Tq > length + call.shape.Tk ||
+               too_far_back(call.sequence,
+                            length + call.shape.Tk - call.shape.Tq + 1) ||
                call.shape.Tk + call.shape.Tq == 0;
       case Operation::kCacheTruncate:
-        return call.tokens > length;
+        return call.tokens > length || too_far_back(call.sequence, call.tokens);
+      case Operation::kCacheFork:
+        return !is_there(call.other);
+      case Operation::kCacheReorder:
+        return std::any_of(
+            call.parents.begin(), call.parents.end(),
+            [&](char parent) { return !is_there(parent - 'a'); });
       default:
         return false;
     }
@@ -127,8 +171,12 @@ class FakeTables : public Executor {
     if (call.operation == Operation::kCacheCreate) {
       sequences_.assign(static_cast<size_t>(call.shape.B), {});
       capacity_ = call.tokens;
+      form_ = call.cache;
+      most_.assign(sequences_.size(), 0);
     } else if (illegal(call)) {
       if (spoil_.refuses) outcome = refused();
+    } else if (call.operation >= Operation::kCacheFork) {
+      copy(call, outcome);
     } else {
       FakeTokens& tokens =
           sequences_[static_cast<size_t>(spoil_.sequence(call.sequence))];
@@ -136,10 +184,53 @@ class FakeTables : public Executor {
       if (call.operation == Operation::kCacheTruncate)
         spoil_.truncate(tokens, call.tokens);
       if (call.operation == Operation::kCacheStep) step(call, tokens, outcome);
+      int64_t& most = most_[static_cast<size_t>(call.sequence)];
+      const auto length = static_cast<int64_t>(tokens.size());
+      most = length == 0 ? 0 : std::max(most, length);
     }
     for (const FakeTokens& tokens : sequences_)
       outcome.lengths.push_back(static_cast<int64_t>(tokens.size()));
     return outcome;
+  }
+
+  void copy(const KernelCall& call, CallOutcome& outcome) {
+    const auto from = static_cast<size_t>(call.sequence);
+    if (call.operation == Operation::kCacheReadBack) {
+      const Shape& s = call.shape;
+      outcome.stage_k = doubles_as_floats(
+          gathered(sequences_[from], &FakeToken::k, s.Hkv, s.d));
+      outcome.stage_v = doubles_as_floats(
+          gathered(sequences_[from], &FakeToken::v, s.Hkv, s.dv));
+      return;
+    }
+    if (call.operation == Operation::kCacheFork) {
+      const auto to = static_cast<size_t>(call.other);
+      const FakeTokens original = sequences_[from];
+      spoil_.fork(original, sequences_[to]);
+      most_[to] = most_[from];
+      return;
+    }
+    const auto before = sequences_;
+    const auto most = most_;
+    for (size_t s = 0; s < call.parents.size(); ++s) {
+      const auto parent = static_cast<size_t>(call.parents[s] - 'a');
+      sequences_[s] =
+          spoil_.reorders_in_place ? sequences_[parent] : before[parent];
+      most_[s] = most[parent];
+    }
+  }
+
+  // [heads,tokens,width]
+  static std::vector<double> gathered(const FakeTokens& tokens,
+                                      std::vector<double> FakeToken::*part,
+                                      int64_t heads, int64_t width) {
+    std::vector<double> all;
+    for (int64_t h = 0; h < heads; ++h)
+      for (const FakeToken& token : tokens) {
+        const auto row = (token.*part).begin() + h * width;
+        all.insert(all.end(), row, row + width);
+      }
+    return all;
   }
 
   // Row t of every head, [heads,rows,width].
@@ -162,6 +253,12 @@ class FakeTables : public Executor {
     for (int64_t t = 0; t < s.Tk; ++t)
       more.push_back(
           {row_of(k, s.Hkv, s.Tk, s.d, t), row_of(v, s.Hkv, s.Tk, s.dv, t)});
+    for (FakeToken& token : more)
+      for (int64_t h = 0; form_.stored != StoredAs::kAsGiven && h < s.Hkv;
+           ++h) {
+        spoil_.store(token.k.data() + h * s.d, s.d);
+        spoil_.store(token.v.data() + h * s.dv, s.dv);
+      }
     if (!more.empty()) spoil_.append(tokens, std::move(more));
     if (s.Tq > 0) attend(call, tokens, outcome);
   }
@@ -171,14 +268,8 @@ class FakeTables : public Executor {
     Shape s = call.shape;
     s.B = 1;
     s.Tk = static_cast<int64_t>(tokens.size());
-    std::vector<double> k, v;
-    for (int64_t h = 0; h < s.Hkv; ++h)
-      for (const FakeToken& token : tokens) {
-        k.insert(k.end(), token.k.begin() + h * s.d,
-                 token.k.begin() + (h + 1) * s.d);
-        v.insert(v.end(), token.v.begin() + h * s.dv,
-                 token.v.begin() + (h + 1) * s.dv);
-      }
+    const auto k = gathered(tokens, &FakeToken::k, s.Hkv, s.d);
+    const auto v = gathered(tokens, &FakeToken::v, s.Hkv, s.dv);
     const auto q = floats_as_doubles(call.q, s.H * s.Tq * s.d);
     Problem problem = make_problem(s, Causal::kBottomRight, call.scale,
                                    q.data(), k.data(), v.data());
@@ -188,6 +279,11 @@ class FakeTables : public Executor {
     problem.rotation = turn.rotation();
     problem.rotation.k_positions = places.data();
     problem.rotation.q_positions = places.data() + s.Tk - s.Tq;
+    std::vector<uint8_t> mask;
+    for (int64_t row = 0; row < s.H * s.Tq; ++row)
+      for (int64_t j = 0; j < s.Tk; ++j)
+        mask.push_back(spoil_.sees(form_, s.Tk - s.Tq + row % s.Tq, j) ? 1 : 0);
+    if (form_.window > 0) problem.mask = mask.data();
     spoil_.question(problem);
     const OracleOutput oracle = plain_forward(problem);
     outcome.o = doubles_as_floats(oracle.o);
@@ -265,7 +361,9 @@ class FakeTables : public Executor {
   Spoil spoil_;
   std::vector<KernelInfo> infos_;
   std::vector<FakeTokens> sequences_;
+  std::vector<int64_t> most_;
   int64_t capacity_ = 0;
+  CacheForm form_;
 };
 
 }  // namespace qkvet

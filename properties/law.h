@@ -143,12 +143,15 @@ enum : uint32_t {
   kAdmitShare = 512,
   kAdmitRope = 1024,  // also of stories and layers
   kAdmitEmpty = 2048,
+  kAdmitStored = 4096,  // of stories: quantised storage
   // Who sees whom.
   kAdmitPairs = kAdmitWindow | kAdmitMask | kAdmitLengths | kAdmitPacked,
   // How scores become weights.
   kAdmitScores = kAdmitBias | kAdmitAlibi | kAdmitSoftcap | kAdmitSink,
   kAdmitMemory = kAdmitLayout | kAdmitShare,
-  kAdmitAll = kAdmitPairs | kAdmitScores | kAdmitMemory | kAdmitRope
+  kAdmitAll = kAdmitPairs | kAdmitScores | kAdmitMemory | kAdmitRope,
+  // Of stories: a rotation, a window of the cache, quantised storage.
+  kAdmitForms = kAdmitRope | kAdmitWindow | kAdmitStored
 };
 
 // What the generator must provide for the law's precondition.

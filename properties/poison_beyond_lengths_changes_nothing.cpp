@@ -68,7 +68,7 @@ Case with_rows_beyond(Case value) {
 }
 
 // Rows that see nothing are not compared; where there are no others, all rows
-// count, and what hides keys goes.
+// count, and what hides keys goes. One key is the least: shrinking ends there.
 Case fit(Case value) {
   value = with_rows_beyond(std::move(value));
   const bool packed = !value.cu_k.empty();
@@ -82,9 +82,10 @@ Case fit(Case value) {
   s.Tk = std::max<int64_t>(s.Tk, 2);
   if (packed) {
     value.cu_q = {0, s.Tq};
-    value.cu_k = {0, s.Tk - 1};
+    value.cu_k = {0, 1};
   } else if (static_cast<size_t>(s.B) <= kMaxMembers) {
-    value.kv_len.assign(static_cast<size_t>(s.B), s.Tk - 1);
+    value.kv_len.assign(static_cast<size_t>(s.B), 0);
+    value.kv_len[0] = 1;
   }
   return value;
 }

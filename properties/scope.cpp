@@ -90,6 +90,10 @@ void keep_to_declared(const Scope& scope, Case& value) {
   if (!has(QKVET_OPTION_DEFAULT_SCALE) && !value.scale) value.scale = 1.0f;
   if (value.subject() == Subject::kCache) {
     if ((scope.cache_options & QKVET_CACHE_ROPE) == 0) value.rope = {};
+    if ((scope.cache_options & QKVET_CACHE_WINDOW) == 0)
+      value.cache = {0, 0, 0, value.cache.stored};
+    if (!declares_stored(scope.cache_options, value.cache.stored))
+      value.cache.stored = StoredAs::kAsGiven;
     return;
   }
   if (value.subject() == Subject::kLayer &&

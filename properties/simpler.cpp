@@ -134,6 +134,8 @@ void add_simpler_mask(const Case& value, Collector& out) {
 
 int64_t size_of(const Case& value) {
   int64_t size = sum_of_extents(value.shape) + value.shape.D + value.capacity;
+  const CacheForm& form = value.cache;
+  size += form.window + form.first_tokens + form.rollback;
   for (const StoryCommand& command : value.story) size += 1 + command.count;
   return size;
 }

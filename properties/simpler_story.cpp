@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Simpler stories: the shortest that could show anything first, then without
 // single commands, with fewer tokens, fewer sequences and narrower heads.
+#include <algorithm>
+
 #include "properties/simpler.h"
 
 namespace qkvet {
@@ -18,21 +20,28 @@ void add(Collector& out, Change change) {
 // Stories that show most mistakes, whatever the origin was.
 void add_shortest(Collector& out) {
   using enum StoryVerb;
-  const Story shortest[] = {{{kStep, 0, 1}},
-                            {{kStep, 0, 2}},
-                            {{kStep, 0, 1}, {kStep, 0, 1}},
-                            {{kStep, 0, 1}, {kStep, 0, 2}},
-                            {{kStep, 0, 1}, {kReset, 0, 0}, {kStep, 0, 1}},
-                            {{kStep, 0, 2}, {kTruncate, 0, 1}, {kStep, 0, 1}},
-                            {{kStep, 0, 1}, {kStep, 1, 1}},
-                            {{kStep, 0, 1}, {kStep, 1, 1}, {kStep, 0, 1}}};
+  const Story shortest[] = {
+      {{kStep, 0, 1}},
+      {{kStep, 0, 2}},
+      {{kStep, 0, 1}, {kStep, 0, 1}},
+      {{kStep, 0, 1}, {kStep, 0, 2}},
+      {{kStep, 0, 1}, {kReset, 0, 0}, {kStep, 0, 1}},
+      {{kStep, 0, 2}, {kTruncate, 0, 1}, {kStep, 0, 1}},
+      {{kStep, 0, 1}, {kStep, 1, 1}},
+      {{kStep, 0, 1}, {kFork, 0, 1}, {kStep, 1, 1}},
+      {{kStep, 0, 1}, {kFork, 0, 1}, {kAppend, 1, 1}, {kStep, 0, 1}},
+      {{kStep, 0, 1}, {kReorder, 0, 0, "aa"}, {kStep, 1, 1}},
+      {{kStep, 0, 1}, {kStep, 1, 1}, {kStep, 0, 1}}};
   for (const bool tiny : {true, false})
     for (const Story& story : shortest)
       out.add(
           [&](Case& c) {
             c.story = story;
-            const bool two = story.back().sequence > 0 ||
-                             (story.size() > 1 && story[1].sequence > 0);
+            const bool two = std::any_of(
+                story.begin(), story.end(), [](const StoryCommand& command) {
+                  return command.sequence > 0 || command.verb == kFork ||
+                         command.verb == kReorder;
+                });
             c.shape.B = two ? 2 : 1;
             c.capacity = 4;
             fit_extents_to_story(c);
@@ -57,6 +66,15 @@ void add_shorter(const Case& value, Collector& out) {
       });
   }
   for (size_t i = 0; i < commands; ++i) {
+    if (value.story[i].verb == StoryVerb::kReorder) {
+      // Each sequence its own parent, one by one.
+      for (size_t s = 0; s < value.story[i].parents.size(); ++s) {
+        const char own = static_cast<char>('a' + s);
+        if (value.story[i].parents[s] != own)
+          add(out, [&](Case& c) { c.story[i].parents[s] = own; });
+      }
+      continue;
+    }
     const int64_t count = value.story[i].count;
     const int64_t least = value.story[i].verb == StoryVerb::kTruncate ? 0 : 1;
     for (const int64_t next : {least, count / 2, count - 1})
@@ -69,7 +87,13 @@ void add_shorter(const Case& value, Collector& out) {
 
 void add_smaller(const Case& value, Collector& out) {
   const Shape& s = value.shape;
-  if (s.B > 1) add(out, [](Case& c) { --c.shape.B; });
+  if (s.B > 1)
+    add(out, [](Case& c) {
+      --c.shape.B;
+      for (StoryCommand& command : c.story)
+        if (command.verb == StoryVerb::kReorder)
+          command.parents.resize(static_cast<size_t>(c.shape.B));
+    });
   if (s.H > 1) {
     add(out, [](Case& c) { c.shape.H = c.shape.Hkv = 1; });
     add(out, [](Case& c) { c.shape.H = c.shape.Hkv; });
@@ -86,6 +110,22 @@ void add_smaller(const Case& value, Collector& out) {
       add(out, [&](Case& c) { c.capacity = next; });
 }
 
+void add_simpler_form(const Case& value, Collector& out) {
+  const CacheForm& form = value.cache;
+  if (form.stored != StoredAs::kAsGiven) {
+    out.add([](Case& c) { c.cache.stored = StoredAs::kAsGiven; });
+    if (form.stored != StoredAs::kInt8PerToken)
+      out.add([](Case& c) { c.cache.stored = StoredAs::kInt8PerToken; });
+  }
+  if (form.window == 0) return;
+  out.add([](Case& c) { c.cache = {0, 0, 0, c.cache.stored}; });
+  for (const auto part :
+       {&CacheForm::first_tokens, &CacheForm::rollback, &CacheForm::window})
+    for (const int64_t next : {form.*part / 2, form.*part - 1})
+      if (next >= (part == &CacheForm::window ? 1 : 0) && next < form.*part)
+        out.add([&](Case& c) { c.cache.*part = next; });
+}
+
 }  // namespace
 
 void add_simpler_story(const Case& value, Collector& out) {
@@ -93,6 +133,7 @@ void add_simpler_story(const Case& value, Collector& out) {
   add_shorter(value, out);
   add_smaller(value, out);
   add_simpler_options(value, out);
+  add_simpler_form(value, out);
   add_simpler_rope(value, out);
   add_plainer_data(value, {&Case::q, &Case::k, &Case::v}, out);
 }

@@ -125,6 +125,16 @@ void add_story(const Case& value, const Story& story, const KernelInfo& kernel,
   }
 }
 
+void add_read_back(const Moment& moment, int64_t sequence, Plan& plan) {
+  PlannedCall call;
+  call.operation = Operation::kCacheReadBack;
+  call.placement = static_cast<Placement>(plan.calls.size() % kPlacementCount);
+  call.moment = moment;
+  call.moment->command = {StoryVerb::kAttend, sequence, 0};
+  call.moment->new_tokens = call.moment->queries = 0;
+  plan.calls.push_back(std::move(call));
+}
+
 Plan EditedStory::plan(const Case& value, const KernelInfo& kernel) const {
   Plan plan;
   StoryEdits edits;
@@ -208,6 +218,9 @@ std::string mistake_text(Mistake mistake) {
 std::string command_place(const CallView& call) {
   if (!call.planned->moment) return "";
   if (call.planned->operation == Operation::kCacheCreate) return "create";
+  if (call.planned->operation == Operation::kCacheReadBack)
+    return std::string("read_back.") +
+           static_cast<char>('a' + call.planned->moment->command.sequence);
   return command_text(call.planned->moment->command) +
          mistake_text(call.planned->mistake);
 }

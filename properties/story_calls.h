@@ -29,6 +29,7 @@ class EditedStory {
  public:
   void keep(const StoryCommand& command) { add(command, false); }
   void insert(const StoryCommand& command) { add(command, true); }
+  const Story& story() const { return story_; }
 
   // The story as it is, and then with what was put in.
   Plan plan(const Case& value, const KernelInfo& kernel) const;
@@ -55,6 +56,9 @@ struct StoryInputs {
 };
 StoryInputs pick_inputs(const Case& value, const Moment& moment,
                         const Inputs& own);
+
+// Appends a call that reads back what the sequence holds after `moment`.
+void add_read_back(const Moment& moment, int64_t sequence, Plan& plan);
 
 // The case of one step: its shape, and the mask of its queries.
 Case step_case(const Case& value, const Moment& moment);

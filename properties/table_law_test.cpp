@@ -43,12 +43,14 @@ void expect_kill(const std::string& law, const std::string& text,
 TEST(TableLaws, PassWhatIsRightOnEveryPlannedCase) {
   const KernelUnderTest kernel = FakeTables::under_test();
   FakeTables right;
+  Scope scope;
+  keep_scope_to({kernel}, scope);
   TimeUse time;
   for (const Law* law : all_laws()) {
     if (law->aim.subject == Subject::kAttention) continue;
     int checked = 0;
     for (int64_t n = 1; n <= 150; ++n) {
-      const Case value = planned_case(*law, 77, n);
+      const Case value = planned_case(*law, 77, n, scope);
       const Judgement judgement =
           check_case(*law, value, kernel.judged, 0, right, n % 4 == 0, time);
       ASSERT_EQ(judgement.verdict, Verdict::kPassed)
@@ -71,6 +73,60 @@ TEST(TableLaws, PlannedCasesAreTheirOwnFit) {
 
 const char* const kStory =
     "f32,B2,H2,Hkv1,d3,cap8,story=step.a.3+step.b.2+step.a.1+attend.a.2";
+
+const char* const kForms =
+    "f32,B2,H2,Hkv1,d3,cap8,win2,first1,rollback1,story=step.a.3+step.a.1+"
+    "fork.a.b+step.b.2+reorder.ba+step.a.1";
+
+TEST(CacheLaws, AForkThatKeepsItsFirstToken) {
+  Spoil spoil;
+  spoil.fork = [](const FakeTokens& from, FakeTokens& to) {
+    const FakeTokens before = to;
+    to = from;
+    if (!to.empty() && !before.empty()) to.back() = before.back();
+  };
+  expect_kill("cache_forks_are_independent", kStory, spoil);
+}
+
+TEST(CacheLaws, AReorderThatOverwritesWhatItHasYetToRead) {
+  Spoil spoil;
+  spoil.reorders_in_place = true;
+  expect_kill("cache_reorder_moves_histories", kStory, spoil);
+  expect_kill("cache_agrees_with_history",
+              "f32,B2,H1,d2,cap4,story=step.a.1+step.b.2+reorder.ba+step.b.1",
+              spoil);
+}
+
+TEST(CacheLaws, AWindowThatIsOneTooWide) {
+  Spoil spoil;
+  spoil.sees = [](const CacheForm& form, int64_t i, int64_t j) {
+    return j <= i && (j >= i - form.window || j < form.first_tokens);
+  };
+  expect_kill("cache_agrees_with_history", kForms, spoil);
+  spoil.sees = [](const CacheForm& form, int64_t i, int64_t j) {
+    return j <= i && j > i - form.window;  // the first tokens forgotten
+  };
+  expect_kill("cache_agrees_with_history", kForms, spoil);
+}
+
+TEST(CacheLaws, StorageThatIsNotTheNearestCode) {
+  const char* const story =
+      "f32,B1,H2,Hkv1,d5,cap8,stored=int8token,story=step.a.3+step.a.1";
+  Spoil spoil;
+  spoil.store = [](double* row, int64_t width) {
+    for (int64_t c = 0; c < width; ++c) row[c] = std::nearbyint(row[c]);
+  };
+  expect_kill("cache_stores_what_it_is_given", story, spoil);
+  // What it reads back is what it answers from, all the same.
+  EXPECT_EQ(check("cache_answers_from_what_it_stores", story, spoil).verdict,
+            Verdict::kPassed);
+  spoil = {};
+  spoil.question = [](Problem& problem) { problem.scale *= 1.0001; };
+  expect_kill("cache_answers_from_what_it_stores",
+              "f32,B1,H1,d2,cap8,stored=int8token,q=large3,k=large3,"
+              "story=step.a.3",
+              spoil);
+}
 
 TEST(CacheLaws, LengthsThatDoNotAddUp) {
   Spoil spoil;

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quantised storage moves an answer by far more than arithmetic does. What the
+// cache reads back behind an answer says what it answered from: held against
+// that, only the bound of the arithmetic is left.
+#include "properties/answer.h"
+#include "properties/compare.h"
+#include "properties/story_calls.h"
+
+namespace qkvet {
+namespace {
+
+Case fit(Case value) {
+  if (value.cache.stored == StoredAs::kAsGiven)
+    value.cache.stored = StoredAs::kInt8PerToken;
+  return fit_to_legal(std::move(value));
+}
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Plan story, plan;
+  StoryEdits edits;
+  edits.want_lse = wants_lse(kernel);
+  edits.needs_truth = false;
+  add_story(value, value.story, kernel, edits, story);
+  for (PlannedCall& call : story.calls) {
+    const Moment moment = *call.moment;
+    plan.calls.push_back(std::move(call));
+    if (moment.queries > 0)
+      add_read_back(moment, moment.command.sequence, plan);
+  }
+  if (!kernel.has_read_back) plan.unsupported = "read_back is not offered";
+  if (!declares_stored(kernel.cache_options, value.cache.stored))
+    plan.unsupported = "quantised storage is not declared";
+  return plan;
+}
+
+// The inputs of a step with what the cache holds in place of what it was given,
+// where the window leaves it in sight.
+Inputs stored_inputs(const JudgeInput& input, const CallView& step,
+                     const CallView& read) {
+  Inputs inputs = *step.inputs;
+  const Shape& s = input.value.shape;
+  const CacheForm& form = input.value.cache;
+  const Moment& moment = *step.planned->moment;
+  const auto tokens = static_cast<int64_t>(moment.history.size());
+  const auto replace = [&](const std::vector<std::byte>& bytes, int64_t width,
+                           std::vector<double>& values) {
+    const std::vector<double> stored = as_doubles(bytes, Dtype::kF32);
+    for (size_t n = 0; n < stored.size(); ++n) {
+      const int64_t token = static_cast<int64_t>(n) / width % tokens;
+      const int64_t first = tokens - moment.queries;
+      if (form.window == 0 || token < form.first_tokens ||
+          token > first - form.window)
+        values[n] = stored[n];
+    }
+  };
+  replace(read.outcome->stage_k, s.d, inputs.k);
+  replace(read.outcome->stage_v, s.dv, inputs.v);
+  return inputs;
+}
+
+void compare(const JudgeInput& input, const CallView& step,
+             const CallView& read, Judgement& judgement) {
+  const Case value = step_case(input.value, *step.planned->moment);
+  const Inputs inputs = stored_inputs(input, step, read);
+  const OwnedProblem owned(value, inputs, 0);
+  Answer answer(owned.problem(), plain_forward, /*with_twin=*/false);
+  CallView call = step;
+  call.truth =
+      &answer.truth_for(input.kernel, input.model, /*want_weights=*/false);
+  const JudgeInput one{value, input.kernel, input.model, {&call, 1}};
+  Judgement found;
+  compare_with_truth(one, call, TensorName::kO, found);
+  if (!call.outcome->lse.empty())
+    compare_with_truth(one, call, TensorName::kLse, found);
+  judgement.compared += found.compared;
+  judgement.vacuous += found.vacuous;
+  judgement.worst_ratio = std::max(judgement.worst_ratio, found.worst_ratio);
+  if (!found.finding) return;
+  found.finding->call = call_number(input, step);
+  found.finding->where = "call " + std::to_string(found.finding->call) + ", " +
+                         command_place(step) + ": " + found.finding->where;
+  add_failure(judgement, std::move(*found.finding));
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  for (size_t i = 0; i + 1 < input.calls.size(); ++i) {
+    const CallView& read = input.calls[i + 1];
+    if (read.planned->operation != Operation::kCacheReadBack) continue;
+    compare(input, input.calls[i], read, judgement);
+    if (judgement.verdict == Verdict::kFailed) break;
+  }
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law cache_answers_from_what_it_stores{
+    "cache_answers_from_what_it_stores",
+    "What a quantised cache answers is attention over the numbers that it "
+    "reads back.",
+    "attend(s, q) = attention(q, read_back(s))",
+    "a story of legal commands; quantised storage, and read_back()",
+    "The numbers that are read back are those that a query finds.",
+    "The bound of attention over them: codes and scales are exact by then.",
+    "(b) it is tighter than the bound about what was given",
+    Aim{.subject = Subject::kCache,
+        .admits = kAdmitForms,
+        .about = kAdmitStored},
+    fit,
+    plan,
+    judge};
+
+}  // namespace qkvet

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Before every command the sequence at work is forked, and one of the two goes
+// on with NaN: by turns the copy, and the original, which then becomes the copy
+// again. An answer that reads any of it, even with weight 0, is NaN: a page
+// that both share was written, or a number that both count by.
+#include "properties/story_calls.h"
+
+namespace qkvet {
+namespace {
+
+Case fit(Case value) {
+  value.shape.B = std::max<int64_t>(value.shape.B, 2);
+  // The last sequence is the copy, and not the story's.
+  const int64_t copy = value.shape.B - 1;
+  std::erase_if(value.story, [copy](const StoryCommand& command) {
+    return command.sequence == copy || command.verb >= StoryVerb::kFork;
+  });
+  return fit_to_legal(std::move(value));
+}
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  if (!kernel.has_fork) {
+    Plan plan;
+    plan.unsupported = "fork is not offered";
+    return plan;
+  }
+  EditedStory story;
+  const int64_t copy = value.shape.B - 1;
+  std::vector<int64_t> lengths(static_cast<size_t>(value.shape.B), 0);
+  const auto moments = play_story(
+      value.story, {value.shape.B, value.capacity, false, value.cache});
+  for (size_t i = 0; i < moments.size(); ++i) {
+    const int64_t s = moments[i].command.sequence;
+    const bool back = i % 2 == 0;
+    if (lengths[static_cast<size_t>(s)] < value.capacity) {
+      story.insert({StoryVerb::kFork, s, copy});
+      story.insert({StoryVerb::kAppend, back ? s : copy, 1});
+      if (back) story.insert({StoryVerb::kFork, copy, s});
+    }
+    story.keep(moments[i].command);
+    lengths = moments[i].lengths;
+  }
+  return story.plan(value, kernel);
+}
+
+}  // namespace
+
+extern constinit const Law cache_forks_are_independent{
+    "cache_forks_are_independent",
+    "After a fork, what one branch appends never changes the other.",
+    "fork(a, b); append(b, NaN); story(a) = story(a), and the other way round",
+    "a story of legal commands; the cache offers fork()",
+    "A fork copies a history; later tokens are part of one of the two.",
+    "Each side is within its own bound; NaN with any weight is NaN.",
+    "(c) it reaches shared pages that are written by both",
+    Aim{.subject = Subject::kCache, .admits = kAdmitForms},
+    fit,
+    plan,
+    judge_edited_story};
+
+}  // namespace qkvet
