@@ -21,8 +21,7 @@ int64_t row_with_hidden_key(const Case& value) {
   const Shape& s = value.shape;
   const int64_t rows = s.B * s.H * s.Tq;
   if (rows == 0) return -1;
-  const Inputs inputs = make_inputs(value);
-  const Visibility visibility(value, inputs);
+  const Visibility visibility(value);
   const int64_t first = pick_by_seed(value.seed, rows);
   for (int64_t n = 0; n < rows; ++n) {
     const int64_t row = (first + n) % rows;

@@ -43,7 +43,7 @@ bool has_rows_beyond(const Case& value) {
 
 bool some_row_sees_a_key(const Case& value) {
   const Shape& s = value.shape;
-  const Visibility visibility(value, make_inputs(value));
+  const Visibility visibility(value);
   for (int64_t b = 0; b < s.B; ++b)
     for (int64_t h = 0; h < s.H; ++h)
       for (int64_t i = 0; i < s.Tq; ++i)

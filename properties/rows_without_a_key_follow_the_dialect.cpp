@@ -43,7 +43,7 @@ bool judges_lse(const KernelInfo& kernel) {
 
 bool has_row_without_key(const Case& value) {
   const Shape& s = value.shape;
-  const Visibility visibility(value, make_inputs(value));
+  const Visibility visibility(value);
   for (int64_t n = 0; n < s.B * s.H * s.Tq; ++n) {
     const int64_t b = n / s.Tq / s.H, h = n / s.Tq % s.H, i = n % s.Tq;
     if (visibility.counted(b, i) && visibility.keys(b, h, i) == 0) return true;

@@ -1,7 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/visibility.h"
 
+#include "core/option_data.h"
+
 namespace qkvet {
+namespace {
+
+Inputs options_alone(const Case& value) {
+  Inputs inputs;
+  fill_option_data(value, inputs);
+  return inputs;
+}
+
+}  // namespace
+
+Visibility::Visibility(const Case& value)
+    : Visibility(value, options_alone(value)) {}
 
 Visibility::Visibility(const Case& value, const Inputs& inputs)
     : H_(value.shape.H),

@@ -17,6 +17,8 @@ class Visibility {
  public:
   // `inputs` are those of `value`.
   Visibility(const Case& value, const Inputs& inputs);
+  // Without inputs: no data is made, which costs most.
+  explicit Visibility(const Case& value);
 
   // False for rows beyond q_len and in no packed member: nothing is said.
   bool counted(int64_t b, int64_t i) const { return row(b, i).counted; }
