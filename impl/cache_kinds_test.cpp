@@ -266,14 +266,16 @@ constexpr struct {
                   {"windows", windows},   {"rollback", rollback},
                   {"refusals", refusals}, {"contents", contents}};
 
-TEST(CacheKinds, AnswerEveryQuestion) {
-  for (const qkvet_kernel* kernel : caches(/*faulty=*/false)) {
-    ASSERT_TRUE(has_option(kernel, QKVET_CACHE_WINDOW)) << kernel->name;
-    for (const CacheProblem& p : storages(kernel, kThree)) {
-      for (const auto& [name, holds] : kQuestions) {
-        if (holds == contents && kernel->cache->read_back == nullptr) {
-          continue;
-        }
+void expect_of_all(const std::string& question) {
+  for (const auto& [name, holds] : kQuestions) {
+    for (const qkvet_kernel* kernel : caches(/*faulty=*/false)) {
+      const bool says =
+          holds != contents || kernel->cache->read_back != nullptr;
+      if (question != name || !says) {
+        continue;
+      }
+      ASSERT_TRUE(has_option(kernel, QKVET_CACHE_WINDOW)) << kernel->name;
+      for (const CacheProblem& p : storages(kernel, kThree)) {
         EXPECT_TRUE(holds(kernel, p))
             << kernel->name << " " << name << " coded " << int(p.coded)
             << " per channel " << p.per_channel << " type " << int(p.type);
@@ -281,6 +283,13 @@ TEST(CacheKinds, AnswerEveryQuestion) {
     }
   }
 }
+
+TEST(CacheKinds, ForksGoTheirOwnWay) { expect_of_all("forks"); }
+TEST(CacheKinds, OrdersAreReadBeforeTheyAreWritten) { expect_of_all("orders"); }
+TEST(CacheKinds, WindowsShowTheirKeysAndNoOthers) { expect_of_all("windows"); }
+TEST(CacheKinds, RollbackReachesAsFarAsItSays) { expect_of_all("rollback"); }
+TEST(CacheKinds, RefusalsChangeNothing) { expect_of_all("refusals"); }
+TEST(CacheKinds, ContentsAreReadBack) { expect_of_all("contents"); }
 
 TEST(CacheKinds, EveryQuestionCanFail) {
   for (const auto& [name, holds] : kQuestions) {

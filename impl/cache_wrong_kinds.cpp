@@ -45,7 +45,8 @@ class OneByOne : public ContiguousCache {
   }
 };
 
-class OneKeyMore : public ContiguousCache {
+// The window ends in front of the query.
+class WindowBehind : public ContiguousCache {
  public:
   using ContiguousCache::ContiguousCache;
 
@@ -53,7 +54,9 @@ class OneKeyMore : public ContiguousCache {
   Sight sight(int64_t position) const override {
     Sight seen = ContiguousCache::sight(position);
     Run& last = seen.runs[seen.count - 1];
-    last.begin -= seen.count == 1 && last.begin > 0 ? 1 : 0;
+    const int64_t late = seen.count == 1 && last.begin > 0 ? 1 : 0;
+    last.begin -= late;
+    last.end -= late;
     return seen;
   }
 };
@@ -143,8 +146,8 @@ constexpr qkvet_kernel kNoCopyOnWrite =
     wrong("wrong/no_copy_on_write", &kCacheTable<NoCopyOnWrite>);
 constexpr qkvet_kernel kOneByOne =
     wrong("wrong/one_by_one", &kCacheTable<OneByOne>);
-constexpr qkvet_kernel kOneKeyMore =
-    wrong("wrong/one_key_more", &kCacheTable<OneKeyMore>);
+constexpr qkvet_kernel kWindowBehind =
+    wrong("wrong/window_behind", &kCacheTable<WindowBehind>);
 constexpr qkvet_kernel kFirstTokensForgotten =
     wrong("wrong/first_tokens_forgotten", &kCacheTable<FirstTokensForgotten>);
 constexpr qkvet_kernel kOneSlotTooFew =
@@ -159,7 +162,7 @@ constexpr qkvet_kernel kNotQuantised =
 
 std::vector<WrongKind> wrong_kinds() {
   return {{"forks", &kNoCopyOnWrite},    {"orders", &kOneByOne},
-          {"windows", &kOneKeyMore},     {"windows", &kFirstTokensForgotten},
+          {"windows", &kWindowBehind},   {"windows", &kFirstTokensForgotten},
           {"rollback", &kOneSlotTooFew}, {"refusals", &kForgiving},
           {"contents", &kReading},       {"contents", &kNotQuantised},
           {"refusals", &kForking}};
