@@ -1,10 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "impl/kv_cache/pages.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 namespace qkvet::impl {
+namespace {
+
+// Room for n numbers, such that one more at a time costs a constant.
+void make_room(std::vector<int64_t>* numbers, size_t n) {
+  if (numbers->capacity() < n) {
+    numbers->reserve(std::max(n, 2 * numbers->capacity()));
+  }
+}
+
+}  // namespace
 
 bool PagePool::provide(int64_t pages) {
   while (static_cast<int64_t>(free_.size()) < pages) {
@@ -12,7 +23,7 @@ bool PagePool::provide(int64_t pages) {
     if (!page.memory.present()) {
       return false;
     }
-    free_.reserve(pages_.size() + 1);  // giving back must not fail
+    make_room(&free_, pages_.size() + 1);  // giving back must not fail
     pages_.push_back(std::move(page));
     free_.push_back(static_cast<int64_t>(pages_.size()) - 1);
   }
@@ -69,7 +80,7 @@ const char* PagedCache::reserve(int64_t sequence, int64_t tokens) {
   const auto at = static_cast<size_t>(last);
   const bool copies = in_part && pool_.is_shared(pages[at]);
   const int64_t more = need > have ? need - have : 0;
-  pages.reserve(static_cast<size_t>(need));
+  make_room(&pages, static_cast<size_t>(need));
   if (!pool_.provide(more + (copies ? 1 : 0))) {
     return "no memory for more pages";
   }
