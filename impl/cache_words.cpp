@@ -52,6 +52,7 @@ float channel_scale(const CacheProblem& p, int64_t head, int64_t c) {
 const std::vector<double>& e4m3_numbers() {
   static const std::vector<double> all = [] {
     std::vector<double> numbers;
+    numbers.reserve(128);
     for (int fraction = 0; fraction < 8; ++fraction) {
       numbers.push_back(fraction / 512.0);
     }
