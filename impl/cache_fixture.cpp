@@ -10,16 +10,22 @@
 namespace qkvet::impl {
 namespace {
 
-enum class Part : uint8_t { kKey, kValue, kQuery };
-
-float word(const CacheProblem& p, Part part, uint64_t token, int64_t head,
-           int64_t c) {
-  if (token == kNanToken && part != Part::kQuery) {
-    return std::numeric_limits<float>::quiet_NaN();
+qkvet_tensor scale_tensor(std::vector<float>* values, const CacheProblem& p,
+                          int64_t width, int64_t* shape, int64_t* strides) {
+  for (int64_t n = 0; n < p.kv_heads * width; ++n) {
+    values->push_back(channel_scale(p, n / width, n % width));
   }
-  const auto index = static_cast<uint64_t>((head * 64 + c) * 3) +
-                     static_cast<uint64_t>(part) + 1;
-  return any_value(p.type, token, index);
+  shape[0] = p.kv_heads;
+  shape[1] = strides[0] = width;
+  strides[1] = 1;
+  qkvet_tensor t = {};
+  t.data = values->data();
+  t.device_type = QKVET_DEVICE_CPU;
+  t.ndim = 2;
+  t.dtype = kF32;
+  t.shape = shape;
+  t.strides = strides;
+  return t;
 }
 
 // Extents of 0 make no tensor here: an absent one has a row that nobody reads.
@@ -92,6 +98,23 @@ OpenCache::OpenCache(const qkvet_kernel* kernel, const CacheProblem& p)
   config.q = config.kv = config.o = dtype_named(p.type);
   config.scale = p.scale;
   config.scale_given = p.scale_given;
+  config.window = p.window;
+  config.first_tokens = p.first_tokens;
+  config.rollback = p.rollback;
+  std::vector<float> k_scales, v_scales;  // gone when the cache is made
+  int64_t shapes[2][2], strides[2][2];
+  if (p.coded != Coded::kNot) {
+    const bool fp8 = p.coded == Coded::kFp8;
+    const int code = fp8 ? QKVET_DTYPE_FLOAT8_E4M3FN : QKVET_DTYPE_INT;
+    config.stored = {static_cast<uint8_t>(code), 8, 1};
+    config.scales =
+        p.per_channel ? QKVET_SCALES_PER_CHANNEL : QKVET_SCALES_PER_TOKEN;
+  }
+  if (p.per_channel) {
+    config.k_scale = scale_tensor(&k_scales, p, p.width, shapes[0], strides[0]);
+    config.v_scale =
+        scale_tensor(&v_scales, p, p.value_width, shapes[1], strides[1]);
+  }
   status_ = kernel->cache->create(kernel, nullptr, &config, nullptr, &cache_,
                                   &reason_.text);
 }
@@ -138,7 +161,7 @@ double OpenCache::error() const {
   const RopeTables rope(p.rope, kRopeRows, p.width);
   const auto turned = [&](Part part, size_t position, int64_t head, int64_t c) {
     return rope.turned(int64_t(position), c, [&](int64_t channel) {
-      return double(word(p, part, asked_[position], head, channel));
+      return kept(p, part, asked_[position], head, channel);
     });
   };
   double worst = 0;
@@ -152,9 +175,15 @@ double OpenCache::error() const {
     const int64_t kv = h / (p.heads / p.kv_heads);
     for (int64_t i = 0; i < queries_; ++i, ++n) {
       const size_t at = asked_.size() - size_t(queries_ - i);  // its position
+      std::vector<size_t> seen;
+      for (size_t j = 0; j <= at; ++j) {
+        if (p.sees(int64_t(at), int64_t(j))) {
+          seen.push_back(j);
+        }
+      }
       std::vector<double> w;
       double max = -std::numeric_limits<double>::infinity(), sum = 0;
-      for (size_t j = 0; j <= at; ++j) {
+      for (const size_t j : seen) {
         double dot = 0;
         for (int64_t c = 0; c < p.width; ++c) {
           dot += turned(Part::kQuery, at, h, c) * turned(Part::kKey, j, kv, c);
@@ -167,8 +196,8 @@ double OpenCache::error() const {
       }
       for (int64_t c = 0; c < p.value_width; ++c) {
         double o = 0;
-        for (size_t j = 0; j <= at; ++j) {
-          o += w[j] / sum * double(word(p, Part::kValue, asked_[j], kv, c));
+        for (size_t j = 0; j < seen.size(); ++j) {
+          o += w[j] / sum * kept(p, Part::kValue, asked_[seen[j]], kv, c);
         }
         note(double(o_[n * size_t(p.value_width) + size_t(c)]), o,
              slack + 1.01 * unit_of(p.type));
@@ -189,6 +218,7 @@ int64_t OpenCache::length(int64_t sequence) {
 }
 
 qkvet_status OpenCache::reset(int64_t sequence) {
+  reason_.room[0] = '\0';
   const qkvet_status status =
       kernel_->cache->reset(kernel_, cache_, sequence, &reason_.text);
   if (status == QKVET_OK) {
@@ -198,6 +228,7 @@ qkvet_status OpenCache::reset(int64_t sequence) {
 }
 
 qkvet_status OpenCache::truncate(int64_t sequence, int64_t tokens) {
+  reason_.room[0] = '\0';
   const qkvet_status status = kernel_->cache->truncate(
       kernel_, cache_, sequence, tokens, &reason_.text);
   if (status == QKVET_OK) {
@@ -206,9 +237,83 @@ qkvet_status OpenCache::truncate(int64_t sequence, int64_t tokens) {
   return status;
 }
 
+qkvet_status OpenCache::fork(int64_t from, int64_t to) {
+  reason_.room[0] = '\0';
+  const qkvet_status status =
+      kernel_->cache->fork(kernel_, cache_, from, to, &reason_.text);
+  const auto has = [this](int64_t s) {
+    return 0 <= s && s < problem_.sequences;
+  };
+  if (status == QKVET_OK && has(from) && has(to)) {
+    history_[size_t(to)] = Tokens(history(from));
+  }
+  return status;
+}
+
+qkvet_status OpenCache::reorder(const std::vector<int64_t>& parents) {
+  reason_.room[0] = '\0';
+  const qkvet_status status =
+      kernel_->cache->reorder(kernel_, cache_, parents.data(), &reason_.text);
+  if (status == QKVET_OK) {
+    const std::vector<Tokens> was = history_;
+    for (size_t s = 0; s < parents.size(); ++s) {
+      history_[s] = was[size_t(parents[s])];
+    }
+  }
+  return status;
+}
+
+int64_t OpenCache::memory() {
+  int64_t bytes = -1;
+  EXPECT_EQ(kernel_->cache->memory(kernel_, cache_, &bytes, nullptr), QKVET_OK);
+  return bytes;
+}
+
+OpenCache::Contents OpenCache::read_back(int64_t sequence, Layout layout,
+                                         int64_t rows) {
+  const int64_t n =
+      rows >= 0 ? rows : static_cast<int64_t>(history(sequence).size());
+  AnyTensor k(Storage::kF32, {1, problem_.kv_heads, n, problem_.width}, layout);
+  AnyTensor v(Storage::kF32, {1, problem_.kv_heads, n, problem_.value_width},
+              layout);
+  const qkvet_tensor k_out = k.tensor(), v_out = v.tensor();
+  reason_.room[0] = '\0';
+  Contents contents;
+  contents.status = kernel_->cache->read_back(kernel_, cache_, sequence, &k_out,
+                                              &v_out, &reason_.text);
+  contents.k = k.values();
+  contents.v = v.values();
+  return contents;
+}
+
+bool OpenCache::holds_its_history(int64_t sequence) {
+  const CacheProblem& p = problem_;
+  const Tokens& tokens = history(sequence);
+  const auto n = static_cast<int64_t>(tokens.size());
+  const Contents contents = read_back(sequence, p.layout);
+  bool holds = contents.status == QKVET_OK;
+  const auto compare = [&](Part part, int64_t width,
+                           const std::vector<float>& found) {
+    for (size_t at = 0; at < found.size(); ++at) {
+      const auto index = static_cast<int64_t>(at);
+      const int64_t t = index / width % n, head = index / width / n;
+      const double expected =
+          kept(p, part, tokens[size_t(t)], head, index % width);
+      // The product of code and scale is rounded.
+      const double allowed =
+          p.coded == Coded::kNot ? 0 : 0x1p-24 * std::fabs(expected);
+      const bool same = std::fabs(double(found[at]) - expected) <= allowed;
+      holds = (same || !p.sees(n, t)) && holds;
+    }
+  };
+  compare(Part::kKey, p.width, contents.k);
+  compare(Part::kValue, p.value_width, contents.v);
+  return holds;
+}
+
 std::vector<const qkvet_kernel*> caches(bool faulty) {
   return kernels_that(faulty, [](const qkvet_kernel& kernel) {
-    return kernel.cache != nullptr;
+    return kernel.cache != nullptr && OpenKernel(&kernel).status() == QKVET_OK;
   });
 }
 

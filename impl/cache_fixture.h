@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For the tests of caches: a cache next to the history that it should hold.
-// Tokens are numbers; what a token says (its q, k and v) depends on its number
-// only, so that a history is a list of numbers.
+// For the tests of caches: a cache next to the history that it should hold, a
+// list of the tokens of cache_words.h.
 #ifndef QKVET_IMPL_CACHE_FIXTURE_H_
 #define QKVET_IMPL_CACHE_FIXTURE_H_
 
@@ -10,26 +9,16 @@
 #include <vector>
 
 #include "impl/any_tensor.h"
+#include "impl/cache_words.h"
 #include "impl/family_fixture.h"
 #include "impl/rope_fixture.h"
 
 namespace qkvet::impl {
 
-struct CacheProblem {
-  int64_t sequences = 1, heads = 1, kv_heads = 1;
-  int64_t width = 4, value_width = 3, capacity = 16;
-  Storage type = Storage::kF32;
-  bool scale_given = false;
-  float scale = 0;
-  Layout layout = Layout::kBhtd;
-  int32_t rope = QKVET_ROPE_NONE;
-};
 // Positions in the tables of a rotation.
 inline constexpr int64_t kRopeRows = 64;
 
 using Tokens = std::vector<uint64_t>;
-// A token whose key and value are NaN.
-inline constexpr uint64_t kNanToken = ~uint64_t{0};
 // Tokens first, first + 1, ...
 Tokens tokens_from(uint64_t first, int64_t count);
 
@@ -69,6 +58,21 @@ class OpenCache {
   int64_t length(int64_t sequence);
   qkvet_status reset(int64_t sequence);
   qkvet_status truncate(int64_t sequence, int64_t tokens);
+  qkvet_status fork(int64_t from, int64_t to);
+  qkvet_status reorder(const std::vector<int64_t>& parents);
+  int64_t memory();
+
+  // What the cache says of a sequence, keys and then values, in logical order.
+  struct Contents {
+    qkvet_status status = QKVET_OK;
+    std::vector<float> k, v;
+  };
+  // `rows`: of the tensors; -1: as many as there are tokens.
+  Contents read_back(int64_t sequence, Layout layout = Layout::kBhtd,
+                     int64_t rows = -1);
+  // Whether that is what it should say, as far as the next query can see it:
+  // the bits that were given, or the nearest codes.
+  bool holds_its_history(int64_t sequence);
 
  private:
   const qkvet_kernel* kernel_;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <vector>
 
 #include "impl/cache_frame.h"
 
@@ -24,6 +25,41 @@ struct TokenMemory {
 
   static TokenMemory of(const CacheShape& shape, int64_t slots);
   bool present() const { return keys != nullptr; }
+};
+
+// Of a key and a value of one head.
+inline int64_t bytes_of_slot(const CacheShape& shape) {
+  return (shape.width + shape.value_width) * bytes_of(shape.storage);
+}
+// n slots, from one memory to another or to another place of the same one.
+void copy_slots(const CacheShape& shape, const TokenMemory& from,
+                int64_t from_slot, const TokenMemory& to, int64_t to_slot,
+                int64_t n);
+// Token j of a step, one head, in both memories.
+void store_token(const CacheShape& shape, const CacheStep& step, int64_t head,
+                 int64_t j, const TokenMemory& to, int64_t key_slot,
+                 int64_t value_slot);
+// n rows of a memory from slot `first` on, in f32.
+void load_rows(Storage type, const Memory& memory, int64_t first, int64_t n,
+               int64_t width, float* to);
+
+// sequences * Hkv * slots, or throws.
+int64_t all_slots(const CacheShape& shape, int64_t slots);
+
+// [sequences, bytes], of which sequences become what others were. All that is
+// needed is read before anything is written, of several memories too.
+class Regions {
+ public:
+  // Throws where there is no memory.
+  Regions(void* memory, int64_t bytes, const int64_t* parents,
+          int64_t sequences);
+  void write() const;
+
+ private:
+  char* memory_;
+  size_t bytes_;
+  std::vector<int64_t> changed_;
+  std::vector<char> was_;  // [changed, bytes]
 };
 
 class SlotCache : public Cache {
@@ -47,10 +83,8 @@ class SlotCache : public Cache {
   }
 
   void write(const CacheStep& step, int64_t before) override;
-  Rows keys(int64_t sequence, int64_t head, int64_t n,
-            float* room) const override;
-  Rows values(int64_t sequence, int64_t head, int64_t n,
-              float* room) const override;
+  Rows keys(const Reading& reading, float* room) const override;
+  Rows values(const Reading& reading, float* room) const override;
 };
 
 // Room for all tokens from the start: [sequences, Hkv, capacity, d].
@@ -59,11 +93,17 @@ class ContiguousCache : public SlotCache {
   explicit ContiguousCache(const CacheShape& shape)
       : ContiguousCache(shape, shape.capacity) {}
 
+  int64_t bytes() const override {
+    return shape().sequences * shape().kv_heads * slots_ *
+           bytes_of_slot(shape());
+  }
+
  protected:
-  // With more slots a head than the capacity says.
+  // With more or fewer slots a head than the capacity says.
   ContiguousCache(const CacheShape& shape, int64_t slots);
 
   const char* reserve(int64_t sequence, int64_t tokens) override;
+  void rearrange(const int64_t* parents) override;
   const TokenMemory& memory(int64_t) const override { return memory_; }
   int64_t first_slot(int64_t sequence, int64_t head, int64_t) const override {
     return (sequence * shape().kv_heads + head) * slots_;
@@ -73,6 +113,10 @@ class ContiguousCache : public SlotCache {
   int64_t slots_;  // a head
   TokenMemory memory_;
 };
+
+// What a cache says that has no room beyond its capacity.
+inline constexpr const char* kBeyondCapacity =
+    "the sequence would hold more tokens than the capacity";
 
 }  // namespace qkvet::impl
 

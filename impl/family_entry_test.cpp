@@ -68,6 +68,13 @@ TEST(FamilyEntry, CutsReasonsToTheRoomOfTheCaller) {
   EXPECT_EQ(room[4], 'x');
 }
 
+// kv_cache_avx2 is built out of kv_cache.
+std::string source_of(const std::string& kernel) {
+  const std::string twice = "kv_cache_avx2/";
+  return kernel.starts_with(twice) ? "kv_cache/" + kernel.substr(twice.size())
+                                   : kernel;
+}
+
 TEST(FamilyEntry, NamesAreUniqueAndBelongToTheirFamily) {
   std::set<std::string> names;
   for (const Family& family : all_families()) {
@@ -77,7 +84,8 @@ TEST(FamilyEntry, NamesAreUniqueAndBelongToTheirFamily) {
       const std::string name = kernel.name;
       EXPECT_TRUE(names.insert(name).second) << name;
       EXPECT_EQ(name.substr(0, name.find('/')), library.name);
-      EXPECT_EQ(std::string(kernel.source_file), "impl/" + name + ".cpp");
+      EXPECT_EQ(std::string(kernel.source_file),
+                "impl/" + source_of(name) + ".cpp");
       EXPECT_GT(kernel.source_line, 0);
       ASSERT_NE(kernel.precision, nullptr) << name;
       EXPECT_NE(kernel.precision->declared, 0u) << name;
@@ -192,19 +200,21 @@ TEST(FamilyEntry, RefusesShapesThatContradictEachOther) {
 }
 
 TEST(FamilyEntry, ForcingTheBaselineTakesAvx2Away) {
-  const qkvet_kernel* const kernel = find_kernel("avx2/flash");
-  if (kernel == nullptr) {
-    GTEST_SKIP() << "no avx2 family on this architecture";
+  for (const char* name : {"avx2/flash", "kv_cache_avx2/contiguous"}) {
+    const qkvet_kernel* const kernel = find_kernel(name);
+    if (kernel == nullptr) {
+      GTEST_SKIP() << "no avx2 families on this architecture";
+    }
+    setenv("QKVET_CPU", "baseline", 1);
+    const OpenKernel forced(kernel);
+    unsetenv("QKVET_CPU");
+    EXPECT_EQ(forced.status(), QKVET_UNAVAILABLE);
+    EXPECT_STREQ(forced.reason().room,
+                 "needs AVX2 and FMA, which this CPU does not have");
+    const bool has = __builtin_cpu_supports("avx2") != 0 &&
+                     __builtin_cpu_supports("fma") != 0;
+    EXPECT_EQ(OpenKernel(kernel).status(), has ? QKVET_OK : QKVET_UNAVAILABLE);
   }
-  setenv("QKVET_CPU", "baseline", 1);
-  const OpenKernel forced(kernel);
-  unsetenv("QKVET_CPU");
-  EXPECT_EQ(forced.status(), QKVET_UNAVAILABLE);
-  EXPECT_STREQ(forced.reason().room,
-               "needs AVX2 and FMA, which this CPU does not have");
-  const bool has =
-      __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
-  EXPECT_EQ(OpenKernel(kernel).status(), has ? QKVET_OK : QKVET_UNAVAILABLE);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // controls/cache_online4: a contiguous cache that attends with an online
 // softmax over blocks of 4 keys, as kernels over pages do.
-#include "impl/cache_frame.h"
 #include "impl/cache_memory.h"
+#include "impl/cache_table.h"
 #include "impl/controls/online.h"
 
 namespace qkvet::impl {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "impl/cache_memory.h"
+#include "impl/cache_table.h"
 
 namespace qkvet::impl {
 namespace {
@@ -44,11 +45,17 @@ constexpr qkvet_precision kPrecision = [] {
   return p;
 }();
 
+// Keys cannot be turned back exactly: they are not read back.
+constexpr qkvet_cache_table kTable = [] {
+  qkvet_cache_table table = kCacheTable<TurnedCache>;
+  table.read_back = nullptr;
+  return table;
+}();
+
 }  // namespace
 
 extern constinit const qkvet_kernel controls_cache_turned_keys = cache_kernel(
     "controls/cache_turned_keys", "keys are stored rotated, in their type",
-    {"impl/controls/cache_turned_keys.cpp", __LINE__},
-    &kCacheTable<TurnedCache>, &kPrecision);
+    {"impl/controls/cache_turned_keys.cpp", __LINE__}, &kTable, &kPrecision);
 
 }  // namespace qkvet::impl

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "impl/cache_frame.h"
+#include "impl/cache_table.h"
 #include "impl/declare.h"
 #include "impl/layer_frame.h"
 #include "qkvet/kernel.h"
@@ -25,12 +25,14 @@ constexpr qkvet_kernel with_fault(qkvet_kernel kernel,
   return kernel;
 }
 
-// C derives from ContiguousCache and replaces what its fault is about.
-template <class C>
+// C derives from ContiguousCache and replaces what its fault is about. It has
+// no window but where the fault lies there.
+template <class C, uint64_t kOptions = QKVET_CACHE_ROPE>
 constexpr qkvet_kernel faulty_cache(const char* name, const qkvet_fault* fault,
                                     Place place) {
   return with_fault(
-      cache_kernel(name, fault->mechanism, place, &kCacheTable<C>), fault);
+      cache_kernel(name, fault->mechanism, place, &kCacheTable<C, kOptions>),
+      fault);
 }
 
 // Seams derives from PlainLayer and replaces one seam.

@@ -8,13 +8,14 @@
 //
 // Contract: that of cache_frame.h; the memory is fixed, a step beyond the
 // capacity is OUT_OF_MEMORY.
-#include "impl/cache_frame.h"
 #include "impl/cache_memory.h"
+#include "impl/kv_cache/kernel.h"
 
 namespace qkvet::impl {
 
-extern constinit const qkvet_kernel kv_cache_contiguous = cache_kernel(
-    "kv_cache/contiguous", "memory for the whole capacity, allocated at once",
+extern constinit const qkvet_kernel kv_cache_contiguous = family_cache(
+    QKVET_FAMILY "/contiguous",
+    "memory for the whole capacity, allocated at once",
     {"impl/kv_cache/contiguous.cpp", __LINE__}, &kCacheTable<ContiguousCache>);
 
 }  // namespace qkvet::impl

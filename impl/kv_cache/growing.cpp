@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // kv_cache/growing: [Hkv, room, d] for each sequence, whose room doubles when a
 // step needs more; the capacity is only a hint, and not taken. A reset keeps
-// the room.
+// the room; a fork has that of what it was made from.
 //
 // Cost: n tokens one by one move fewer than 2 n rows. Contract: that of
 // cache_frame.h; a step is OUT_OF_MEMORY when the machine says so.
-#include <cstring>
+#include <new>
 #include <utility>
 #include <vector>
 
-#include "impl/cache_frame.h"
 #include "impl/cache_memory.h"
+#include "impl/kv_cache/kernel.h"
 
 namespace qkvet::impl {
 namespace {
@@ -23,30 +23,46 @@ class GrowingCache : public SlotCache {
   explicit GrowingCache(const CacheShape& shape)
       : SlotCache(shape), buffers_(static_cast<size_t>(shape.sequences)) {}
 
+  int64_t bytes() const override {
+    int64_t slots = 0;
+    for (const Buffer& buffer : buffers_) {
+      slots += shape().kv_heads * buffer.room;
+    }
+    return slots * bytes_of_slot(shape());
+  }
+
  protected:
   const char* reserve(int64_t sequence, int64_t tokens) override {
     Buffer& old = buffers_[static_cast<size_t>(sequence)];
     if (tokens <= old.room) {
       return nullptr;
     }
-    int64_t room = old.room == 0 ? kFirstRoom : 2 * old.room;
-    room = room < tokens ? tokens : room;
-    Buffer grown = {room, {}};
-    int64_t slots = 0;
-    if (!__builtin_mul_overflow(room, shape().kv_heads, &slots)) {
-      grown.memory = TokenMemory::of(shape(), slots);
-    }
+    const int64_t doubled = old.room == 0 ? kFirstRoom : 2 * old.room;
+    Buffer grown =
+        copy_of(old, doubled < tokens ? tokens : doubled, held(sequence));
     if (!grown.memory.present()) {
       return "no memory for more tokens";
     }
-    for (int64_t head = 0; head < shape().kv_heads; ++head) {
-      move_rows(old.memory.keys, grown.memory.keys, shape().width, head,
-                held(sequence), old.room, room);
-      move_rows(old.memory.values, grown.memory.values, shape().value_width,
-                head, held(sequence), old.room, room);
-    }
     old = std::move(grown);
     return nullptr;
+  }
+
+  void rearrange(const int64_t* parents) override {
+    std::vector<Buffer> next(buffers_.size());
+    for (size_t s = 0; s < next.size(); ++s) {
+      const Buffer& parent = buffers_[static_cast<size_t>(parents[s])];
+      if (parents[s] != static_cast<int64_t>(s) && parent.room > 0) {
+        next[s] = copy_of(parent, parent.room, held(parents[s]));
+        if (!next[s].memory.present()) {
+          throw std::bad_alloc();
+        }
+      }
+    }
+    for (size_t s = 0; s < next.size(); ++s) {
+      if (parents[s] != static_cast<int64_t>(s)) {
+        buffers_[s] = std::move(next[s]);
+      }
+    }
   }
 
   const TokenMemory& memory(int64_t sequence) const override {
@@ -62,16 +78,19 @@ class GrowingCache : public SlotCache {
     TokenMemory memory;
   };
 
-  // The first n rows of a head, from a buffer of one room to another.
-  void move_rows(const Memory& from, const Memory& to, int64_t width,
-                 int64_t head, int64_t n, int64_t from_room,
-                 int64_t to_room) const {
-    const int64_t row = width * bytes_of(shape().storage);
-    if (n > 0) {
-      std::memcpy(static_cast<char*>(to.get()) + head * to_room * row,
-                  static_cast<const char*>(from.get()) + head * from_room * row,
-                  static_cast<size_t>(n * row));
+  // With other room, and without memory where there is none.
+  Buffer copy_of(const Buffer& from, int64_t room, int64_t tokens) const {
+    Buffer copy = {room, {}};
+    int64_t slots = 0;
+    if (!__builtin_mul_overflow(room, shape().kv_heads, &slots)) {
+      copy.memory = TokenMemory::of(shape(), slots);
     }
+    for (int64_t head = 0; copy.memory.present() && head < shape().kv_heads;
+         ++head) {
+      copy_slots(shape(), from.memory, head * from.room, copy.memory,
+                 head * room, tokens);
+    }
+    return copy;
   }
 
   std::vector<Buffer> buffers_;
@@ -79,9 +98,9 @@ class GrowingCache : public SlotCache {
 
 }  // namespace
 
-extern constinit const qkvet_kernel kv_cache_growing = cache_kernel(
-    "kv_cache/growing", "memory a sequence, doubled when it is full",
+extern constinit const qkvet_kernel kv_cache_growing = family_cache(
+    QKVET_FAMILY "/growing", "memory a sequence, doubled when it is full",
     {"impl/kv_cache/growing.cpp", __LINE__},
-    &kCacheTable<GrowingCache, QKVET_CACHE_GROWS | QKVET_CACHE_ROPE>);
+    &kCacheTable<GrowingCache, kCacheOptions | QKVET_CACHE_GROWS>);
 
 }  // namespace qkvet::impl

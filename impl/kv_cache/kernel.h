@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// A kernel of the families that are built from this folder: QKVET_FAMILY is
+// their name, and what they need of the CPU is asked by open().
+#ifndef QKVET_IMPL_KV_CACHE_KERNEL_H_
+#define QKVET_IMPL_KV_CACHE_KERNEL_H_
+
+#include "impl/cache_table.h"
+
+namespace qkvet::impl {
+
+#ifdef QKVET_CACHES_NEED_AVX2
+// impl/kv_cache_avx2/open.cpp, which is baseline code.
+qkvet_status open_on_avx2(const qkvet_kernel*, const qkvet_exec*,
+                          qkvet_context** context, qkvet_text* why);
+void close_on_avx2(const qkvet_kernel*, qkvet_context*);
+inline constexpr auto kOpenCaches = open_on_avx2;
+inline constexpr auto kCloseCaches = close_on_avx2;
+#else
+inline constexpr decltype(qkvet_kernel::open) kOpenCaches = nullptr;
+inline constexpr decltype(qkvet_kernel::close) kCloseCaches = nullptr;
+#endif
+
+constexpr qkvet_kernel family_cache(
+    const char* name, const char* description, Place place,
+    const qkvet_cache_table* table,
+    const qkvet_precision* precision = &kCachePrecision) {
+  qkvet_kernel kernel =
+      cache_kernel(name, description, place, table, precision);
+  kernel.open = kOpenCaches;
+  kernel.close = kCloseCaches;
+  return kernel;
+}
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_KV_CACHE_KERNEL_H_

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// kv_cache/paged: pages of 4 tokens (pages.h) and nothing on top of them.
+//
+// Contract: that of cache_frame.h; memory follows what is held, a step beyond
+// the capacity is OUT_OF_MEMORY.
+#include "impl/kv_cache/kernel.h"
+#include "impl/kv_cache/pages.h"
+
+namespace qkvet::impl {
+
+extern constinit const qkvet_kernel kv_cache_paged = family_cache(
+    QKVET_FAMILY "/paged",
+    "pages of 4 tokens, shared by forks, copied on write",
+    {"impl/kv_cache/paged.cpp", __LINE__}, &kCacheTable<PagedCache>);
+
+}  // namespace qkvet::impl

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "impl/kv_cache/pages.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace qkvet::impl {
+namespace {
+
+// Room for n numbers, such that one more at a time costs a constant.
+void make_room(std::vector<int64_t>* numbers, size_t n) {
+  if (numbers->capacity() < n) {
+    numbers->reserve(std::max(n, 2 * numbers->capacity()));
+  }
+}
+
+}  // namespace
+
+bool PagePool::provide(int64_t pages) {
+  while (static_cast<int64_t>(free_.size()) < pages) {
+    Page page = {TokenMemory::of(shape_, slots())};
+    if (!page.memory.present()) {
+      return false;
+    }
+    make_room(&free_, pages_.size() + 1);  // giving back must not fail
+    pages_.push_back(std::move(page));
+    free_.push_back(static_cast<int64_t>(pages_.size()) - 1);
+  }
+  return true;
+}
+
+int64_t PagePool::take() {
+  const int64_t page = free_.back();
+  free_.pop_back();
+  at(page).holders = 1;
+  return page;
+}
+
+bool PagePool::give_back(int64_t page) {
+  if (--at(page).holders > 0) {
+    return false;
+  }
+  free_.push_back(page);
+  return true;
+}
+
+void PagePool::copy(int64_t from, int64_t to) const {
+  copy_slots(shape_, memory(from), 0, memory(to), 0, slots());
+}
+
+bool PagePool::have_same_bytes(int64_t one, int64_t other) const {
+  const TokenMemory &a = memory(one), &b = memory(other);
+  const auto row = static_cast<size_t>(slots() * bytes_of(shape_.storage));
+  return std::memcmp(a.keys.get(), b.keys.get(),
+                     row * static_cast<size_t>(shape_.width)) == 0 &&
+         std::memcmp(a.values.get(), b.values.get(),
+                     row * static_cast<size_t>(shape_.value_width)) == 0;
+}
+
+void PagedCache::truncate(int64_t sequence, int64_t tokens) {
+  Table& pages = table(sequence);
+  while (static_cast<int64_t>(pages.size()) > pages_for(tokens)) {
+    give_back(pages.back());
+    pages.pop_back();
+  }
+  Cache::truncate(sequence, tokens);
+}
+
+// Everything is allocated before anything changes.
+const char* PagedCache::reserve(int64_t sequence, int64_t tokens) {
+  if (tokens > shape().capacity) {
+    return kBeyondCapacity;
+  }
+  Table& pages = table(sequence);
+  const int64_t have = static_cast<int64_t>(pages.size());
+  const int64_t need = pages_for(tokens);
+  const int64_t last = held(sequence) / kPageTokens;
+  const bool in_part = held(sequence) % kPageTokens != 0;
+  const auto at = static_cast<size_t>(last);
+  const bool copies = in_part && pool_.is_shared(pages[at]);
+  const int64_t more = need > have ? need - have : 0;
+  make_room(&pages, static_cast<size_t>(need));
+  if (!pool_.provide(more + (copies ? 1 : 0))) {
+    return "no memory for more pages";
+  }
+  if (copies) {
+    const int64_t own = pool_.take();
+    pool_.copy(pages[at], own);
+    give_back(pages[at]);
+    pages[at] = own;
+  } else if (in_part) {
+    forget(pages[at]);
+  }
+  for (int64_t n = 0; n < more; ++n) {
+    pages.push_back(pool_.take());
+  }
+  return nullptr;
+}
+
+void PagedCache::write(const CacheStep& step, int64_t before) {
+  const Table& pages = table(step.sequence);
+  for (int64_t head = 0; head < shape().kv_heads; ++head) {
+    for (int64_t j = 0; j < step.tokens; ++j) {
+      const int64_t token = before + j;
+      const int64_t slot = head * kPageTokens + token % kPageTokens;
+      const int64_t page = pages[static_cast<size_t>(token / kPageTokens)];
+      store_token(shape(), step, head, j, pool_.memory(page), slot, slot);
+    }
+  }
+}
+
+Rows PagedCache::gather(const Reading& reading, Memory TokenMemory::*part,
+                        int64_t width, float* room) const {
+  const Table& pages = tables_[static_cast<size_t>(reading.sequence)];
+  float* to = room;
+  for (int64_t j = reading.run.begin; j < reading.run.end; ++j, to += width) {
+    const int64_t page = pages[static_cast<size_t>(j / kPageTokens)];
+    load_rows(shape().storage, pool_.memory(page).*part,
+              reading.head * kPageTokens + j % kPageTokens, 1, width, to);
+  }
+  return {room, width, 1};
+}
+
+Rows PagedCache::keys(const Reading& reading, float* room) const {
+  return gather(reading, &TokenMemory::keys, shape().width, room);
+}
+
+Rows PagedCache::values(const Reading& reading, float* room) const {
+  return gather(reading, &TokenMemory::values, shape().value_width, room);
+}
+
+// Only what holds tokens is shared: what lies behind the end of a sequence is
+// its own, so that it may write there.
+void PagedCache::rearrange(const int64_t* parents) {
+  std::vector<Table> next;
+  for (int64_t s = 0; s < shape().sequences; ++s) {
+    const Table& parent = table(parents[s]);
+    next.emplace_back(parent.begin(),
+                      parent.begin() + pages_for(held(parents[s])));
+  }
+  for (const Table& pages : next) {
+    for (const int64_t page : pages) {
+      pool_.share(page);
+    }
+  }
+  tables_.swap(next);
+  for (const Table& pages : next) {
+    for (const int64_t page : pages) {
+      give_back(page);
+    }
+  }
+}
+
+}  // namespace qkvet::impl
