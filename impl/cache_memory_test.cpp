@@ -3,6 +3,8 @@
 // that forks and prompts with one beginning share them.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -81,6 +83,45 @@ TEST(CacheMemory, OfCodesIsAByteANumberAndTheScales) {
       EXPECT_EQ(OpenCache(kernel, p).memory(), 3 * 2 * 32 * (6 + 5 + 4 + 4));
       p.per_channel = true;
       EXPECT_EQ(OpenCache(kernel, p).memory(), 3 * 2 * 32 * (6 + 5));
+    }
+  }
+}
+
+// The largest number of a row is the largest code, so that the scale is 1.
+TEST(CacheMemory, OfCodesIsTheNearestAndOnTiesTheEvenOne) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const struct {
+    Coded coded;
+    float given[4], kept[4];
+  } rows[] = {{Coded::kInt8, {127, 2.5f, 3.5f, -0.5f}, {127, 2, 4, 0}},
+              {Coded::kInt8, {-127, -1.5f, 1.25f, 126.5f}, {-127, -2, 1, 126}},
+              {Coded::kInt8, {0, 0, 0, 0}, {0, 0, 0, 0}},
+              {Coded::kInt8, {1, nan, 0, 2}, {nan, nan, nan, nan}},
+              {Coded::kFp8, {448, 17, 19, 0x1p-10f}, {448, 16, 20, 0}},
+              {Coded::kFp8, {-448, 33, 0x3p-10f, 1}, {-448, 32, 0x1p-8f, 1}},
+              {Coded::kFp8, {0, 0, 0, 0}, {0, 0, 0, 0}},
+              {Coded::kFp8, {1, 2, 3, nan}, {nan, nan, nan, nan}}};
+  for (const qkvet_kernel* kernel : kinds("quantised")) {
+    for (const auto& row : rows) {
+      const CacheProblem p = {.width = 4, .coded = row.coded};
+      OpenCache cache(kernel, p);
+      ASSERT_EQ(cache.status(), QKVET_OK) << cache.reason();
+      ASSERT_EQ(cache.step(0, {1}, 0), QKVET_OK);
+      ASSERT_EQ(cache.truncate(0, 0), QKVET_OK);
+      StepCall call(p, 0, {1}, {});
+      for (int64_t c = 0; c < 4; ++c) {
+        call.k.set(0, 0, 0, c, row.given[c]);
+      }
+      ASSERT_EQ(cache.step(call.args), QKVET_OK) << cache.reason();
+      const std::vector<float> k =
+          cache.read_back(0, Layout::kBhtd, /*rows=*/1).k;
+      for (size_t c = 0; c < 4; ++c) {
+        if (std::isnan(row.kept[c])) {
+          EXPECT_TRUE(std::isnan(k[c])) << kernel->name;
+        } else {
+          EXPECT_EQ(k[c], row.kept[c]) << kernel->name << " " << c;
+        }
+      }
     }
   }
 }
@@ -177,6 +218,22 @@ TEST(CacheMemory, OfOneBeginningIsSafeFromItsHolders) {
     for (const int64_t s : {0, 1, 2}) {
       EXPECT_TRUE(cache.holds_its_history(s)) << s;
     }
+  }
+}
+
+// A page that is free has its old bytes, and must not be found by them: the
+// next one who needs a page gets it.
+TEST(CacheMemory, OfOneBeginningIsNotFoundInFreePages) {
+  for (const qkvet_kernel* kernel : kinds("prefix")) {
+    OpenCache cache(kernel, kProblem);
+    ASSERT_EQ(cache.step(0, prompt(1, 11), 1), QKVET_OK);
+    ASSERT_EQ(cache.step(1, prompt(21, 31), 1), QKVET_OK);
+    ASSERT_EQ(cache.reset(0), QKVET_OK);
+    ASSERT_EQ(cache.reset(1), QKVET_OK);
+    ASSERT_EQ(cache.step(2, prompt(1, 11), 1), QKVET_OK);
+    ASSERT_EQ(cache.step(1, tokens_from(41, 16), 1), QKVET_OK);
+    EXPECT_TRUE(cache.holds_its_history(1));
+    EXPECT_TRUE(cache.holds_its_history(2));
   }
 }
 
