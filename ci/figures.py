@@ -14,7 +14,8 @@ import re
 import sys
 import textwrap
 
-FAMILIES = ("scalar", "eigen", "avx2", "kv_cache", "controls")
+FAMILIES = ("scalar", "eigen", "avx2", "kv_cache", "kv_cache_avx2",
+            "controls")
 
 README = pathlib.Path(__file__).resolve().parent.parent / "README.md"
 MARKED = re.compile(r"(<!-- figures -->\n).*?(<!-- end of figures -->)", re.S)

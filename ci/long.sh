@@ -16,7 +16,8 @@ mkdir -p "$out"
 
 echo "== correct kernels and controls =="
 "$qkvet" check --kernel 'scalar/*' --kernel 'eigen/*' --kernel 'avx2/*' \
-  --kernel 'kv_cache/*' --kernel 'controls/*' --allow-loose --cases "${QKVET_CASES:-40000}" \
+  --kernel 'kv_cache/*' --kernel 'kv_cache_avx2/*' --kernel 'controls/*' \
+  --allow-loose --cases "${QKVET_CASES:-40000}" \
   --seed 2 --json "$out/correct.jsonl"
 
 echo "== small scope, by exhaustion =="

@@ -192,8 +192,9 @@ std::string not_judged_text(const ReportInput& input) {
     lse |= !wants_lse(info) && !info.has_layer;
     weights |= !wants_weights(info) && info.has_forward;
   }
-  bool cache = false, layer = false;
+  bool attention = false, cache = false, layer = false;
   for (const KernelResult& kernel : input.result.kernels) {
+    attention |= has_subject(kernel.kernel.judged.info, Subject::kAttention);
     cache |= has_subject(kernel.kernel.judged.info, Subject::kCache);
     layer |= has_subject(kernel.kernel.judged.info, Subject::kLayer);
   }
@@ -206,7 +207,8 @@ std::string not_judged_text(const ReportInput& input) {
                   });
   std::string out = f64 ? "" : "f64 (not declared); ";
   out += "dropout, pages, backward";
-  const std::string options = undeclared_options(declared);
+  const std::string options =
+      attention ? undeclared_options(declared) : "attention calls";
   if (!options.empty()) out += "; " + options + " (not declared)";
   if (!cache) out += "; caches (not declared)";
   if (!layer) out += "; layers (not declared)";
