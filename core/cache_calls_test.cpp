@@ -5,6 +5,7 @@
 #include <chrono>
 #include <thread>
 
+#include "core/call_reply.h"
 #include "core/tables_plugin_calls.h"
 
 namespace qkvet {
@@ -105,6 +106,7 @@ TEST(SandboxStory, ACrashEndsItsStoryOnly) {
     const char* text;
   } rows[] = {{"create_crash", 0, "SIGSEGV at address 0x10 in create()"},
               {"length_crash", 0, "SIGSEGV at address 0x10 in length()"},
+              {"memory_crash", 0, "SIGSEGV at address 0x10 in memory()"},
               {"step_crash", 2, "SIGSEGV at address 0x10 in step()"},
               {"truncate_crash", 3, "SIGSEGV at address 0x10 in truncate()"},
               {"reset_crash", 4, "SIGSEGV at address 0x10 in reset()"}};
@@ -312,6 +314,51 @@ void check_lengths(Executor& executor) {
 TEST(SandboxStory, LengthsAreTheKernels) { check_lengths(*tables()); }
 TEST(InProcessStory, LengthsAreTheKernels) {
   check_lengths(*in_process("tables"));
+}
+
+void check_memory(Executor& executor) {
+  // k and v of a token, in f32.
+  const int64_t token = (kWidth + 2) * int64_t{sizeof(float)};
+  CacheCalls story;
+  story.create().step(1, {0, 1}, {1}).step(0, {2}, {}).step(0, {}, {});
+  story.truncate(1, 1).reset(0);
+  const int64_t tokens[] = {0, 2, 3, 3, 2, 1};  // the fourth call is refused
+  const auto outcomes = story.run(executor, "cache");
+  const auto untold = story.run(executor, "no_truncate");
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    EXPECT_EQ(outcomes[i].cache_bytes, tokens[i] * token) << i;
+    EXPECT_EQ(untold[i].cache_bytes, -1) << i;
+  }
+  EXPECT_EQ(outcomes[3].status, CallStatus::kRefused);
+
+  for (const CallOutcome& outcome : story.run(executor, "no_memory")) {
+    EXPECT_EQ(outcome.status, CallStatus::kRefused);
+    EXPECT_EQ(outcome.text, "memory() returned INVALID_ARGUMENT: lost count");
+    EXPECT_EQ(outcome.cache_bytes, -1);
+  }
+  const auto wrong = story.run(executor, "wrong_memory");
+  EXPECT_EQ(wrong[1].status, CallStatus::kRefused);
+  EXPECT_EQ(wrong[1].text, "memory() says that " +
+                               std::to_string(-1 - 2 * token) +
+                               " bytes are allocated");
+  EXPECT_EQ(wrong[1].cache_bytes, -1);
+}
+
+TEST(SandboxStory, MemoryIsTheKernels) { check_memory(*tables()); }
+TEST(InProcessStory, MemoryIsTheKernels) {
+  check_memory(*in_process("tables"));
+}
+
+// Whoever writes the reply may be the kernel itself.
+TEST(CallReply, NoCacheTakesLessThanNothing) {
+  CallReply reply;
+  EXPECT_EQ(outcome_of(reply, {}).cache_bytes, -1);
+  reply.cache_bytes = -7;
+  EXPECT_EQ(outcome_of(reply, {}).cache_bytes, -1);
+  reply.cache_bytes = 7;
+  EXPECT_EQ(outcome_of(reply, {}).cache_bytes, 7);
+  reply.clear();
+  EXPECT_EQ(reply.cache_bytes, -1);
 }
 
 }  // namespace

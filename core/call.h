@@ -225,6 +225,8 @@ struct CallOutcome {
 
   // After a call to a cache: tokens held, sequence by sequence.
   std::vector<int64_t> lengths;
+  // Bytes that the cache has allocated for tokens; -1: unknown.
+  int64_t cache_bytes = -1;
 };
 
 // Most sequences that a story can have.

@@ -18,6 +18,7 @@ void CallReply::clear() {
   workspace_damaged = 0;
   lengths_known = 0;
   seconds = 0;
+  cache_bytes = -1;
   text[0] = 0;
 }
 
@@ -52,6 +53,7 @@ CallOutcome outcome_of(const CallReply& reply, const CallPlan& plan) {
   outcome.gave_reason = reply.gave_reason != 0;
   outcome.dirty_environment = reply.dirty_environment != 0;
   outcome.seconds = reply.seconds;
+  outcome.cache_bytes = std::max<int64_t>(reply.cache_bytes, -1);
   if (reply.lengths_known != 0)
     outcome.lengths.assign(
         reply.lengths.begin(),

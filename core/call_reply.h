@@ -31,7 +31,8 @@ enum class Phase : uint32_t {
   kFork,
   kReorder,
   kReadBack,
-  kLength
+  kLength,
+  kMemory
 };
 
 // What came of a call. It lies in memory that two processes share, and whoever
@@ -46,6 +47,7 @@ struct CallReply {
   uint32_t workspace_damaged = 0;
   uint32_t lengths_known = 0;
   double seconds = 0;
+  int64_t cache_bytes = -1;      // -1: unknown
   uint64_t workspace = 0;        // address; 0: none
   int64_t workspace_bytes = 0;   // asked for
   int64_t workspace_damage = 0;  // Workspace::damage()

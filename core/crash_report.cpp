@@ -108,6 +108,8 @@ const char* phase_text(uint32_t phase) {
       return " in read_back()";
     case Phase::kLength:
       return " in length()";
+    case Phase::kMemory:
+      return " in memory()";
     default:
       return "";
   }

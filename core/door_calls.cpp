@@ -59,6 +59,26 @@ CacheFunction function_of(const qkvet_cache_table& table, Operation operation) {
   }
 }
 
+// Also after a refusal, as the lengths.
+void ask_memory(const qkvet_kernel* self, const qkvet_cache_table& table,
+                qkvet_cache* cache, CallReply* reply) {
+  if (table.memory == nullptr) return;
+  const FpEnvironment before = fp_environment();
+  reply->enter(Phase::kMemory);
+  int64_t bytes = -1;  // no cache takes so little
+  Reason reason;
+  const qkvet_status status = table.memory(self, cache, &bytes, reason.text());
+  reply->enter(Phase::kOutside);
+  restore_fp_environment(before);
+  if (status != QKVET_OK)
+    return refuse(reply, CallStatus::kRefused, "memory", status, reason);
+  if (bytes < 0)
+    return reply->answer(
+        CallStatus::kRefused,
+        "memory() says that " + std::to_string(bytes) + " bytes are allocated");
+  reply->cache_bytes = bytes;
+}
+
 }  // namespace
 
 template <class Function>
@@ -286,6 +306,7 @@ void Door::ask_lengths(CallReply* reply) {
   reply->enter(Phase::kOutside);
   restore_fp_environment(before);
   reply->lengths_known = 1;
+  ask_memory(keeper_->self, keeper_->cache, cache_, reply);
 }
 
 void Door::call(int number, const CallPlan& plan,

@@ -50,6 +50,27 @@ struct NewOptions {
 };
 ExitCode run_new(const NewOptions& options);
 
+struct BenchDecodeOptions {
+  KernelSelection selection;  // nothing named: kv_cache/contiguous
+  std::string contexts = "2048,4096,8192,16384,32768";
+  int64_t heads = 1;
+  int64_t kv_heads = 0;  // 0: as many as heads
+  int64_t d = 16;
+  int repeat = 3;
+  std::string json;  // a file; "" for none
+};
+ExitCode run_bench_decode(const BenchDecodeOptions& options);
+
+struct KvMemoryOptions {
+  int64_t layers = 0;
+  int64_t kv_heads = 0;
+  int64_t d = 0;
+  std::string dtype;
+  int64_t context = 0;
+  int64_t batch = 0;
+};
+ExitCode run_kv_memory(const KvMemoryOptions& options);
+
 // One case under one law, in the shape that reports are made of.
 KernelResult replay_one(const Law& law, const Case& value,
                         const KernelUnderTest& kernel, Executor& executor,

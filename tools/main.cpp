@@ -7,7 +7,7 @@
 
 namespace {
 
-void add_selection(CLI::App& command, qkvet::KernelSelection& selection) {
+void add_kernels(CLI::App& command, qkvet::KernelSelection& selection) {
   command
       .add_option("-k,--kernel", selection.kernels,
                   "Kernel family/variant, or a glob; may be repeated")
@@ -18,6 +18,12 @@ void add_selection(CLI::App& command, qkvet::KernelSelection& selection) {
                   "Shared library that exports qkvet_open; may be repeated")
       ->type_name("FILE[:config]")
       ->allow_extra_args(false);
+  command.add_flag("--in-process", selection.in_process,
+                   "Run kernels in this process: for debuggers");
+}
+
+void add_selection(CLI::App& command, qkvet::KernelSelection& selection) {
+  add_kernels(command, selection);
   command
       .add_option("--dialect", selection.dialect,
                   "File of dialect fields, instead of the kernel's own")
@@ -30,8 +36,6 @@ void add_selection(CLI::App& command, qkvet::KernelSelection& selection) {
       .add_option("--cflags", selection.cflags,
                   "Further words for the compiler of SOURCE")
       ->type_name("FLAGS");
-  command.add_flag("--in-process", selection.in_process,
-                   "Run kernels in this process: for debuggers");
 }
 
 CLI::App& add_list(CLI::App& app, qkvet::ListOptions& options) {
@@ -124,13 +128,74 @@ CLI::App& add_new(CLI::App& app, qkvet::NewOptions& options) {
   return command;
 }
 
-// CLI11 would only say that some subcommand is required.
-bool unknown_command(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return false;
-  const auto commands = app.get_subcommands({});
-  return std::none_of(
-      commands.begin(), commands.end(),
-      [&](const CLI::App* known) { return known->get_name() == argv[1]; });
+CLI::App& add_bench(CLI::App& app, qkvet::BenchDecodeOptions& options) {
+  CLI::App& bench = *app.add_subcommand("bench", "Measure; nothing is judged");
+  bench.require_subcommand(1);
+  CLI::App& command = *bench.add_subcommand(
+      "decode",
+      "The time of one more token with a KV cache, and with its prefix "
+      "recomputed, over growing contexts");
+  add_kernels(command, options.selection);
+  // As the extents of a case.
+  const auto extent = CLI::Range(int64_t{1}, int64_t{1} << 24);
+  command.add_option("--contexts", options.contexts, "Tokens in the cache")
+      ->type_name("N,N,...")
+      ->capture_default_str();
+  command.add_option("--heads", options.heads, "H")
+      ->check(extent)
+      ->capture_default_str();
+  command.add_option("--kv-heads", options.kv_heads, "Hkv; absent: H")
+      ->check(extent);
+  command.add_option("--d", options.d, "Width of a head")
+      ->check(extent)
+      ->capture_default_str();
+  command.add_option("--repeat", options.repeat, "Rounds over all contexts")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command.add_option("--json", options.json, "JSON Lines")->type_name("FILE");
+  return bench;
+}
+
+CLI::App& add_kv_memory(CLI::App& app, qkvet::KvMemoryOptions& options) {
+  CLI::App& command = *app.add_subcommand(
+      "kv-memory", "What the KV cache of a model takes, and is allocated");
+  const struct {
+    const char* name;
+    int64_t* number;
+    const char* what;
+  } rows[] = {{"--layers", &options.layers, "Layers of the model"},
+              {"--kv-heads", &options.kv_heads, "Key/value heads of a layer"},
+              {"--d-head", &options.d, "Width of a head"},
+              {"--context", &options.context, "Tokens of a sequence"},
+              {"--batch", &options.batch, "Sequences"}};
+  for (const auto& row : rows)
+    command.add_option(row.name, *row.number, row.what)->required();
+  command
+      .add_option("--dtype", options.dtype, "f32, f16, bf16, fp8e4m3 or int8")
+      ->required();
+  return command;
+}
+
+// "" or what is wrong with the first words; CLI11 would only say that some
+// subcommand is required.
+std::string unknown_command(const CLI::App& app, int argc, char** argv) {
+  const CLI::App* at = &app;
+  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
+    const auto commands = at->get_subcommands({});
+    if (commands.empty()) return "";
+    const auto known = std::find_if(
+        commands.begin(), commands.end(),
+        [&](const CLI::App* one) { return one->get_name() == argv[i]; });
+    if (known == commands.end()) {
+      std::string names;
+      for (const CLI::App* one : commands)
+        names += (names.empty() ? "" : ", ") + one->get_name();
+      return "unknown command \"" + std::string(argv[i]) +
+             "\"; allowed: " + names;
+    }
+    at = *known;
+  }
+  return "";
 }
 
 }  // namespace
@@ -149,13 +214,16 @@ int main(int argc, char** argv) {
   qkvet::CheckOptions check;
   qkvet::ReplayOptions replay;
   qkvet::NewOptions create;
+  qkvet::BenchDecodeOptions bench;
+  qkvet::KvMemoryOptions memory;
   CLI::App& list_command = add_list(app, list);
   CLI::App& check_command = add_check(app, check);
   const CLI::App& new_command = add_new(app, create);
+  const CLI::App& bench_command = add_bench(app, bench);
+  const CLI::App& memory_command = add_kv_memory(app, memory);
   add_replay(app, replay);
-  if (unknown_command(app, argc, argv))
-    return qkvet::wrong_use("unknown command \"" + std::string(argv[1]) +
-                            "\"; allowed: list, check, replay, new");
+  if (const std::string line = unknown_command(app, argc, argv); !line.empty())
+    return qkvet::wrong_use(line);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
@@ -171,5 +239,7 @@ int main(int argc, char** argv) {
   if (list_command.parsed()) return qkvet::run_list(list);
   if (check_command.parsed()) return qkvet::run_check(check);
   if (new_command.parsed()) return qkvet::run_new(create);
+  if (bench_command.parsed()) return qkvet::run_bench_decode(bench);
+  if (memory_command.parsed()) return qkvet::run_kv_memory(memory);
   return qkvet::run_replay(replay);
 }

@@ -224,31 +224,33 @@ qkvet_status read_back(const qkvet_kernel* self, qkvet_cache* cache,
   return QKVET_OK;
 }
 
-const char* const kNames[] = {"tables/cache",
-                              "tables/silent",
-                              "tables/past_o",
-                              "tables/wrong_length",
-                              "tables/no_length",
-                              "tables/no_truncate",
-                              "tables/late_crash",
-                              "tables/no_create",
-                              "tables/null_cache",
-                              "tables/create_crash",
-                              "tables/destroy_crash",
-                              "tables/step_crash",
-                              "tables/length_crash",
-                              "tables/reset_crash",
-                              "tables/truncate_crash",
-                              "tables/fork_crash",
-                              "tables/reorder_crash",
-                              "tables/read_back_crash",
-                              "tables/form",
-                              "tables/step_hang",
-                              "tables/layer",
-                              "tables/layer_crash",
-                              "tables/layer_unsupported",
-                              "tables/layer_threads",
-                              "tables/layer_writes_w_q"};
+// What the tokens take; without the capacity, which nothing is kept for.
+qkvet_status memory(const qkvet_kernel* self, qkvet_cache* cache,
+                    int64_t* bytes, qkvet_text* why) {
+  if (is(self, "tables/memory_crash")) crash();
+  if (is(self, "tables/no_memory")) return no(self, why, "lost count");
+  size_t floats = 0;
+  for (const auto& s : cache->sequences) floats += s.k.size() + s.v.size();
+  *bytes = static_cast<int64_t>(floats * sizeof(float));
+  if (is(self, "tables/wrong_memory")) *bytes = -1 - *bytes;
+  return QKVET_OK;
+}
+
+const char* const kNames[] = {
+    "tables/cache",           "tables/silent",
+    "tables/past_o",          "tables/wrong_length",
+    "tables/no_length",       "tables/no_truncate",
+    "tables/no_memory",       "tables/wrong_memory",
+    "tables/memory_crash",    "tables/late_crash",
+    "tables/no_create",       "tables/null_cache",
+    "tables/create_crash",    "tables/destroy_crash",
+    "tables/step_crash",      "tables/length_crash",
+    "tables/reset_crash",     "tables/truncate_crash",
+    "tables/fork_crash",      "tables/reorder_crash",
+    "tables/read_back_crash", "tables/form",
+    "tables/step_hang",       "tables/layer",
+    "tables/layer_crash",     "tables/layer_unsupported",
+    "tables/layer_threads",   "tables/layer_writes_w_q"};
 constexpr int kCount = sizeof kNames / sizeof kNames[0];
 
 qkvet_kernel g_kernels[kCount];
@@ -277,6 +279,7 @@ void declare() {
   g_cache.fork = fork;
   g_cache.reorder = reorder;
   g_cache.read_back = read_back;
+  g_cache.memory = memory;
   g_layer = {};
   g_layer.struct_size = sizeof g_layer;
   g_layer.options =
