@@ -33,6 +33,18 @@ tail -n 8 "$out/faults.txt"
 echo "== faults, with an oracle that shares them =="
 build/release/bin/sabotage >"$out/sabotage.jsonl"
 
+echo "== a recording of 40,000 commands: run, and shrunk =="
+for seed in 1 2; do
+  build/release/bin/serving_log 40000 "$seed" forks >"$out/serving.story"
+  for kind in contiguous growing paged prefix split; do
+    "$qkvet" replay "$out/serving.story" --kernel "kv_cache/$kind"
+  done
+  status=0
+  "$qkvet" replay "$out/serving.story" \
+    --kernel faulty/cache_truncate_keeps_values || status=$?
+  [ "$status" -eq 1 ]
+done
+
 echo "== speed at small shapes, one thread =="
 "$qkvet" check --sizes small --jobs 1 --cases 30000 --json "$out/small.jsonl" |
   tail -n 6

@@ -166,7 +166,7 @@ struct KernelCall {
   int64_t sequence = 0;
   int64_t tokens = 0;
   int64_t other = 0;
-  std::string parents;                 // a letter for every sequence
+  std::vector<int64_t> parents;        // one for every sequence
   CacheForm cache;                     // of create
   const std::byte* k_scale = nullptr;  // [Hkv,d] f32, stored per channel
   const std::byte* v_scale = nullptr;  // [Hkv,dv] f32
@@ -229,8 +229,9 @@ struct CallOutcome {
   int64_t cache_bytes = -1;
 };
 
-// Most sequences that a story can have.
-inline constexpr int64_t kMostSequences = 8;
+// Most sequences of a cache. A story that a Case spells has fewer (story.h), a
+// recorded one (story_log.h) as many as were live at once.
+inline constexpr int64_t kMostCacheSequences = 256;
 
 }  // namespace qkvet
 

@@ -224,8 +224,9 @@ void plan_scalars(const KernelCall& call, CallPlan* plan) {
   plan->sequence = call.sequence;
   plan->tokens = call.tokens;
   plan->other = call.other;
-  for (size_t i = 0; i < call.parents.size() && i < plan->parents.size(); ++i)
-    plan->parents[i] = call.parents[i] - 'a';
+  std::copy_n(call.parents.begin(),
+              std::min(call.parents.size(), plan->parents.size()),
+              plan->parents.begin());
   plan->cache = call.cache;
 }
 

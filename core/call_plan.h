@@ -57,7 +57,7 @@ struct CallPlan {
   int64_t sequence = 0;
   int64_t tokens = 0;  // the capacity, or what truncate keeps
   int64_t other = 0;   // what becomes the copy
-  std::array<int64_t, kMostSequences> parents{};
+  std::array<int64_t, kMostCacheSequences> parents{};
   CacheForm cache;
 
   int64_t window_total() const;  // bytes of all windows

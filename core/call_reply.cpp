@@ -58,7 +58,7 @@ CallOutcome outcome_of(const CallReply& reply, const CallPlan& plan) {
     outcome.lengths.assign(
         reply.lengths.begin(),
         reply.lengths.begin() +
-            std::clamp<int64_t>(plan.sequences, 0, kMostSequences));
+            std::clamp<int64_t>(plan.sequences, 0, kMostCacheSequences));
   if (reply.workspace_damaged != 0) {
     MemoryFault damage;
     damage.is_write = true;

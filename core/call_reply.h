@@ -51,7 +51,7 @@ struct CallReply {
   uint64_t workspace = 0;        // address; 0: none
   int64_t workspace_bytes = 0;   // asked for
   int64_t workspace_damage = 0;  // Workspace::damage()
-  std::array<int64_t, kMostSequences> lengths{};
+  std::array<int64_t, kMostCacheSequences> lengths{};
   char text[kTextBytes] = {};
 
   // As before a call.

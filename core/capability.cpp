@@ -103,8 +103,8 @@ std::string create_contradiction(const KernelCall& call) {
       (is_missing(call.k_scale, {call.shape.Hkv, call.shape.d}) ||
        is_missing(call.v_scale, {call.shape.Hkv, call.shape.dv})))
     return "scales are missing";
-  if (call.shape.B > kMostSequences)
-    return "more than " + std::to_string(kMostSequences) + " sequences";
+  if (call.shape.B > kMostCacheSequences)
+    return "more than " + std::to_string(kMostCacheSequences) + " sequences";
   if (call.tokens < 0) return "the capacity is negative";
   return call.mistake == Mistake::kNone ? "" : "create() has no such mistake";
 }
@@ -127,8 +127,8 @@ std::string step_contradiction(const KernelCall& call) {
 }
 
 std::string reorder_contradiction(const KernelCall& call) {
-  if (static_cast<int64_t>(call.parents.size()) > kMostSequences)
-    return "more than " + std::to_string(kMostSequences) + " parents";
+  if (static_cast<int64_t>(call.parents.size()) > kMostCacheSequences)
+    return "more than " + std::to_string(kMostCacheSequences) + " parents";
   return call.mistake == Mistake::kNone ? "" : "there is no such mistake";
 }
 

@@ -228,7 +228,7 @@ void Door::create(const Kernel& kernel, const AbiCall& call,
     return reply->answer(CallStatus::kRefused,
                          "create() returned OK and no cache");
   keeper_ = &kernel;
-  sequences_ = std::min(config.sequences, kMostSequences);
+  sequences_ = std::min(config.sequences, kMostCacheSequences);
   reply->answer(CallStatus::kDone, "");
   ask_lengths(reply);
 }
@@ -292,9 +292,9 @@ void Door::command(const Kernel& kernel, const CallPlan& plan,
 void Door::ask_lengths(CallReply* reply) {
   const FpEnvironment before = fp_environment();
   reply->enter(Phase::kLength);
+  Reason reason;  // of the one that fails, which is the last
   for (int64_t s = 0; s < sequences_; ++s) {
     int64_t tokens = -1;  // no cache is this short
-    Reason reason;
     const qkvet_status status =
         keeper_->cache.length(keeper_->self, cache_, s, &tokens, reason.text());
     reply->lengths[static_cast<size_t>(s)] = tokens;

@@ -242,7 +242,8 @@ TEST(Reply, EveryFieldIsChecked) {
   plan.sequences = 2;
   EXPECT_EQ(outcome_of(reply, plan).lengths, (std::vector<int64_t>{5, 6}));
   plan.sequences = int64_t{1} << 40;
-  EXPECT_EQ(outcome_of(reply, plan).lengths.size(), size_t{kMostSequences});
+  EXPECT_EQ(outcome_of(reply, plan).lengths.size(),
+            size_t{kMostCacheSequences});
   plan.sequences = -1;
   EXPECT_TRUE(outcome_of(reply, plan).lengths.empty());
   reply.status = static_cast<uint32_t>(CallStatus::kNotRun);

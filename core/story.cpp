@@ -14,19 +14,6 @@ namespace {
 constexpr std::array<std::string_view, 7> kVerbs = {
     "append", "attend", "step", "truncate", "reset", "fork", "reorder"};
 
-bool appends(StoryVerb verb) {
-  return verb == StoryVerb::kAppend || verb == StoryVerb::kStep;
-}
-bool attends(StoryVerb verb) {
-  return verb == StoryVerb::kAttend || verb == StoryVerb::kStep;
-}
-
-std::optional<StoryVerb> verb_of(std::string_view name) {
-  const auto* found = std::find(kVerbs.begin(), kVerbs.end(), name);
-  if (found == kVerbs.end()) return std::nullopt;
-  return static_cast<StoryVerb>(found - kVerbs.begin());
-}
-
 // The number of a sequence by its letter; nothing for any other text.
 std::optional<int64_t> sequence_of(std::string_view letter) {
   if (letter.size() != 1 || letter[0] < 'a' ||
@@ -67,7 +54,7 @@ bool read_words(std::string_view words, StoryCommand& command) {
 std::optional<StoryCommand> parse_command(std::string_view text,
                                           std::string* error) {
   const size_t dot = std::min(text.find('.'), text.size());
-  const auto verb = verb_of(text.substr(0, dot));
+  const auto verb = parse_verb(text.substr(0, dot));
   StoryCommand command;
   command.verb = verb.value_or(StoryVerb::kStep);
   if (verb && dot < text.size() && read_words(text.substr(dot + 1), command))
@@ -87,36 +74,37 @@ struct Sequence {
   int64_t next_query = 0;
 
   int64_t length() const { return static_cast<int64_t>(tokens.size()); }
+  Held held() const { return {length(), most}; }
 };
 using Sequences = std::array<Sequence, kMostSequences>;
 
-std::string append_problem(const Sequence& sequence, int64_t count,
+std::string append_problem(const Held& held, int64_t count,
                            const StoryRules& rules) {
-  if (rules.grows || sequence.length() + count <= rules.capacity) return "";
-  return std::to_string(sequence.length()) + " + " + std::to_string(count) +
+  if (rules.grows || held.tokens + count <= rules.capacity) return "";
+  return std::to_string(held.tokens) + " + " + std::to_string(count) +
          " tokens are more than the capacity, " +
          std::to_string(rules.capacity);
 }
 
-std::string attend_problem(const Sequence& sequence, int64_t count,
+std::string attend_problem(const Held& held, int64_t count,
                            const CacheForm& form) {
-  if (count > sequence.length())
+  if (count > held.tokens)
     return std::to_string(count) + " queries over " +
-           std::to_string(sequence.length()) + " tokens";
-  const int64_t first = sequence.length() - count;
-  const int64_t behind = sequence.most - 1 - first;
+           std::to_string(held.tokens) + " tokens";
+  const int64_t first = held.tokens - count;
+  const int64_t behind = held.most - 1 - first;
   if (form.window == 0 || behind <= form.rollback) return "";
   return "a query stands " + std::to_string(behind) +
          " tokens behind the furthest one, the window can go back " +
          std::to_string(form.rollback);
 }
 
-std::string truncate_problem(const Sequence& sequence, int64_t count,
+std::string truncate_problem(const Held& held, int64_t count,
                              const CacheForm& form) {
-  if (count > sequence.length())
-    return "only " + std::to_string(sequence.length()) +
+  if (count > held.tokens)
+    return "only " + std::to_string(held.tokens) +
            " tokens are there to keep " + std::to_string(count) + " of";
-  const int64_t back = sequence.most - count;
+  const int64_t back = held.most - count;
   if (form.window == 0 || back <= form.rollback) return "";
   return std::to_string(back) +
          " tokens are taken back, the window can go back " +
@@ -144,17 +132,7 @@ std::string problem_of(const StoryCommand& command, const Sequence& sequence,
                        const StoryRules& rules) {
   if (std::string why = absent_problem(command, rules.sequences); !why.empty())
     return why;
-  switch (command.verb) {
-    case StoryVerb::kAppend:
-    case StoryVerb::kStep:
-      return append_problem(sequence, command.count, rules);
-    case StoryVerb::kAttend:
-      return attend_problem(sequence, command.count, rules.form);
-    case StoryVerb::kTruncate:
-      return truncate_problem(sequence, command.count, rules.form);
-    default:
-      return "";
-  }
+  return refusal_reason(command, sequence.held(), rules);
 }
 
 // The tags that a sequence has used up stay its own.
@@ -195,8 +173,40 @@ int64_t most_used(const Story& story, Uses uses) {
 
 }  // namespace
 
+std::string_view verb_name(StoryVerb verb) {
+  return kVerbs[static_cast<size_t>(verb)];
+}
+
+std::optional<StoryVerb> parse_verb(std::string_view name) {
+  const auto* found = std::find(kVerbs.begin(), kVerbs.end(), name);
+  if (found == kVerbs.end()) return std::nullopt;
+  return static_cast<StoryVerb>(found - kVerbs.begin());
+}
+
+bool appends(StoryVerb verb) {
+  return verb == StoryVerb::kAppend || verb == StoryVerb::kStep;
+}
+bool attends(StoryVerb verb) {
+  return verb == StoryVerb::kAttend || verb == StoryVerb::kStep;
+}
+
+std::string refusal_reason(const StoryCommand& command, const Held& held,
+                           const StoryRules& rules) {
+  switch (command.verb) {
+    case StoryVerb::kAppend:
+    case StoryVerb::kStep:
+      return append_problem(held, command.count, rules);
+    case StoryVerb::kAttend:
+      return attend_problem(held, command.count, rules.form);
+    case StoryVerb::kTruncate:
+      return truncate_problem(held, command.count, rules.form);
+    default:
+      return "";
+  }
+}
+
 std::string command_text(const StoryCommand& command) {
-  std::string text(kVerbs[static_cast<size_t>(command.verb)]);
+  std::string text(verb_name(command.verb));
   text += '.';
   if (command.verb == StoryVerb::kReorder) return text + command.parents;
   text += static_cast<char>('a' + command.sequence);

@@ -48,6 +48,8 @@ struct StoryCommand {
 };
 using Story = std::vector<StoryCommand>;
 
+// Most sequences that a story can have: those with a letter.
+inline constexpr int64_t kMostSequences = 8;
 inline constexpr size_t kMostCommands = 256;
 inline constexpr int64_t kMostStoryTokens = int64_t{1} << 20;
 
@@ -84,6 +86,22 @@ struct StoryRules {
   bool grows = false;  // the capacity is only a hint
   CacheForm form{};
 };
+
+// What decides whether a command to one sequence is legal: the tokens that it
+// holds, and the most that it held since it was last empty.
+struct Held {
+  int64_t tokens = 0;
+  int64_t most = 0;
+};
+// "" or why a sequence that is there must refuse the command.
+std::string refusal_reason(const StoryCommand& command, const Held& held,
+                           const StoryRules& rules);
+
+// "append", ..., in the order of StoryVerb, and back.
+std::string_view verb_name(StoryVerb verb);
+std::optional<StoryVerb> parse_verb(std::string_view name);
+bool appends(StoryVerb verb);
+bool attends(StoryVerb verb);
 
 // An illegal command changes nothing, but its tags are used up. A command that
 // is `inserted` (by its number) uses up no tag: it brings tokens without data,

@@ -71,7 +71,8 @@ class CacheCalls {
     return *this;
   }
   CacheCalls& reorder(const std::string& parents) {
-    add(Operation::kCacheReorder).parents = parents;
+    KernelCall& call = add(Operation::kCacheReorder);
+    for (const char parent : parents) call.parents.push_back(parent - 'a');
     return *this;
   }
   CacheCalls& read_back(int64_t sequence, int64_t tokens) {

@@ -233,7 +233,8 @@ KernelCall CaseWork::call_for(const PlannedCall& planned,
     call.causal = Causal::kNone;
     call.sequence = moment.command.sequence;
     call.tokens = call.other = moment.command.count;
-    call.parents = moment.command.parents;
+    for (const char parent : moment.command.parents)
+      call.parents.push_back(parent - 'a');
     call.shape.Tk = planned.operation == Operation::kCacheReadBack
                         ? static_cast<int64_t>(moment.history.size())
                         : moment.new_tokens;

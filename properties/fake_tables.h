@@ -158,9 +158,8 @@ class FakeTables : public Executor {
       case Operation::kCacheFork:
         return !is_there(call.other);
       case Operation::kCacheReorder:
-        return std::any_of(
-            call.parents.begin(), call.parents.end(),
-            [&](char parent) { return !is_there(parent - 'a'); });
+        return std::any_of(call.parents.begin(), call.parents.end(),
+                           [&](int64_t parent) { return !is_there(parent); });
       default:
         return false;
     }
@@ -213,7 +212,7 @@ class FakeTables : public Executor {
     const auto before = sequences_;
     const auto most = most_;
     for (size_t s = 0; s < call.parents.size(); ++s) {
-      const auto parent = static_cast<size_t>(call.parents[s] - 'a');
+      const auto parent = static_cast<size_t>(call.parents[s]);
       sequences_[s] =
           spoil_.reorders_in_place ? sequences_[parent] : before[parent];
       most_[s] = most[parent];

@@ -64,6 +64,8 @@ struct Failure {
   double seconds = 0;      // since the run began
   uint32_t digest = 0;     // of the smallest case's inputs
   std::string dialect;     // "" or the declaration under which it would pass
+  // Of a recorded story: "41208 commands -> 5", and which of them failed.
+  std::string recorded, where;
 };
 
 // One kernel under one law.

@@ -81,7 +81,9 @@ PlannedCall create_call(const Case& value) {
   return create;
 }
 
-Operation operation_of(StoryVerb verb) {
+}  // namespace
+
+Operation story_operation(StoryVerb verb) {
   switch (verb) {
     case StoryVerb::kTruncate:
       return Operation::kCacheTruncate;
@@ -96,8 +98,6 @@ Operation operation_of(StoryVerb verb) {
   }
 }
 
-}  // namespace
-
 StoryRules story_rules(const Case& value, const KernelInfo& kernel) {
   return {value.shape.B, value.capacity,
           (kernel.cache_options & QKVET_CACHE_GROWS) != 0, value.cache};
@@ -109,7 +109,7 @@ void add_story(const Case& value, const Story& story, const KernelInfo& kernel,
   for (Moment& moment :
        play_story(story, story_rules(value, kernel), edits.inserted)) {
     PlannedCall call;
-    call.operation = operation_of(moment.command.verb);
+    call.operation = story_operation(moment.command.verb);
     call.expects_refusal = !moment.illegal.empty();
     const bool sees_nan =
         std::any_of(moment.history.begin(), moment.history.end(),
@@ -170,9 +170,17 @@ StoryInputs pick_inputs(const Case& value, const Moment& moment,
                   range(sequence, moment.first_query, moment.queries));
     inputs.history.k = keys(moment.history);
     inputs.history.v = values(moment.history);
-    if (value.cache.window > 0)
-      inputs.history.mask = window_mask(value.cache, moment);
   }
+  finish_story_inputs(value, moment, own, inputs);
+  return inputs;
+}
+
+void finish_story_inputs(const Case& value, const Moment& moment,
+                         const Inputs& own, StoryInputs& inputs) {
+  const Shape& s = value.shape;
+  const bool asked = !inputs.history.k.empty();
+  if (asked && value.cache.window > 0)
+    inputs.history.mask = window_mask(value.cache, moment);
   fill_positions(step_case(value, moment), inputs.history);
   inputs.history.rope_cos = own.rope_cos;
   inputs.history.rope_sin = own.rope_sin;
@@ -184,7 +192,6 @@ StoryInputs pick_inputs(const Case& value, const Moment& moment,
     inputs.history.v_error = errors_of_stored(value.cache, s.Hkv, s.dv,
                                               inputs.history.v, own.v_scale);
   }
-  return inputs;
 }
 
 Case step_case(const Case& value, const Moment& moment) {

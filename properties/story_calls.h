@@ -56,6 +56,13 @@ struct StoryInputs {
 };
 StoryInputs pick_inputs(const Case& value, const Moment& moment,
                         const Inputs& own);
+// The rest of them, once q, k and v are there: the window's mask, positions,
+// the tables of `own`, the storage types and how far off a cache may store.
+void finish_story_inputs(const Case& value, const Moment& moment,
+                         const Inputs& own, StoryInputs& inputs);
+
+// What asks a kernel for the command.
+Operation story_operation(StoryVerb verb);
 
 // Appends a call that reads back what the sequence holds after `moment`.
 void add_read_back(const Moment& moment, int64_t sequence, Plan& plan);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/story.h"
 #include "core/tables_plugin_calls.h"
 #include "tools/bench_decode.h"
 #include "tools/checked.h"

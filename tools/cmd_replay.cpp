@@ -110,6 +110,7 @@ KernelResult replay_one(const Law& law, const Case& value,
 }
 
 ExitCode run_replay(const ReplayOptions& options) {
+  if (is_story_log(options.target)) return run_replay_log(options);
   std::vector<ReplayCase> cases;
   if (std::string error = read_cases(options.target, cases); !error.empty())
     return wrong_use(error);

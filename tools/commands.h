@@ -37,12 +37,16 @@ struct CheckOptions {
 ExitCode run_check(const CheckOptions& options);
 
 struct ReplayOptions {
-  std::string target;  // a case, or @FILE with one case per line
+  std::string target;  // a case, @FILE with one case per line, or X.story
   KernelSelection selection;
   std::vector<std::string> laws;
   std::string digest;  // "" for none
 };
 ExitCode run_replay(const ReplayOptions& options);
+// The target is a recorded story: run_replay() leaves those to
+// run_replay_log().
+bool is_story_log(const std::string& target);
+ExitCode run_replay_log(const ReplayOptions& options);
 
 struct NewOptions {
   std::string file;

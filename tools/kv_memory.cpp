@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "core/story.h"
 #include "tools/checked.h"
 
 namespace qkvet {

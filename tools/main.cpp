@@ -95,11 +95,12 @@ CLI::App& add_check(CLI::App& app, qkvet::CheckOptions& options) {
 }
 
 CLI::App& add_replay(CLI::App& app, qkvet::ReplayOptions& options) {
-  CLI::App& command =
-      *app.add_subcommand("replay", "Run one case, or those of a list");
+  CLI::App& command = *app.add_subcommand(
+      "replay", "Run one case, those of a list, or a recorded story");
   command
       .add_option("case", options.target,
-                  "A case as reports print it, or @FILE with one per line")
+                  "A case as reports print it, @FILE with one per line, or a "
+                  "recording X.story")
       ->required();
   add_selection(command, options.selection);
   command.add_option("source", options.selection.sources,

@@ -52,10 +52,13 @@ std::string source_text(const KernelInfo& info) {
 std::string headline(const KernelResult& kernel, const Failure& failure) {
   const bool crash = failure.judgement.kind == FailureKind::kCrash ||
                      failure.judgement.kind == FailureKind::kHang;
+  const std::string found = failure.recorded.empty()
+                                ? fmt::format("case {}", failure.number)
+                                : failure.recorded;
   return fmt::format(
-      "{:<5} {}   {}   {}   case {}, {:.1f} s\n", crash ? "CRASH" : "FAIL",
+      "{:<5} {}   {}   {}   {}, {:.1f} s\n", crash ? "CRASH" : "FAIL",
       failure.law->id, kernel.kernel.judged.info.name,
-      source_text(kernel.kernel.judged.info), failure.number, failure.seconds);
+      source_text(kernel.kernel.judged.info), found, failure.seconds);
 }
 
 std::string replay_line(const ReportInput& input, const KernelResult& kernel,
@@ -350,6 +353,7 @@ std::string failure_text(const ReportInput& input, const KernelResult& kernel,
         field("unsteady", fmt::format("{} of {} further runs failed; the "
                                       "case was not shrunk",
                                       failure.repeats_failed, failure.repeats));
+  if (!failure.where.empty()) out += field("where", failure.where);
   out += field("again", replay_line(input, kernel, failure));
   // What the guard pages or the worker saw is best seen where it happens.
   if (failure.judgement.kind != FailureKind::kLaw && !input.in_process)
