@@ -77,8 +77,8 @@ class Cache {
   qkvet_status step(const qkvet_cache_args& args, qkvet_text* why);
   // Every sequence s becomes what parents[s] was.
   void reorder(const int64_t* parents);
-  qkvet_status read_back(int64_t sequence, const qkvet_tensor& k,
-                         const qkvet_tensor& v, qkvet_text* why) const;
+  virtual qkvet_status read_back(int64_t sequence, const qkvet_tensor& k,
+                                 const qkvet_tensor& v, qkvet_text* why) const;
   // Why a sequence cannot be cut to `tokens` tokens; NULL: it can.
   const char* keeps_more_than(int64_t sequence, int64_t tokens) const;
 

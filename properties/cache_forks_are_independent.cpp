@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Before every command the sequence at work is forked, and one of the two goes
-// on with NaN: by turns the copy, and the original, which then becomes the copy
-// again. An answer that reads any of it, even with weight 0, is NaN: a page
-// that both share was written, or a number that both count by.
+// on with NaN: by turns the copy, behind the command, and the original in front
+// of it, which then becomes the copy again. An answer that reads any of it,
+// even with weight 0, is NaN: a page that both share was written, or a number
+// that both count by.
 #include "properties/story_calls.h"
 
 namespace qkvet {
@@ -31,13 +32,15 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
       value.story, {value.shape.B, value.capacity, false, value.cache});
   for (size_t i = 0; i < moments.size(); ++i) {
     const int64_t s = moments[i].command.sequence;
-    const bool back = i % 2 == 0;
-    if (lengths[static_cast<size_t>(s)] < value.capacity) {
-      story.insert({StoryVerb::kFork, s, copy});
-      story.insert({StoryVerb::kAppend, back ? s : copy, 1});
-      if (back) story.insert({StoryVerb::kFork, copy, s});
-    }
+    const bool room = lengths[static_cast<size_t>(s)] < value.capacity;
+    const bool back = room && i % 2 == 0;
+    const bool aside = room && i % 2 != 0;
+    if (room) story.insert({StoryVerb::kFork, s, copy});
+    if (back) story.insert({StoryVerb::kAppend, s, 1});
+    if (back) story.insert({StoryVerb::kFork, copy, s});
     story.keep(moments[i].command);
+    // Where the command wrote, if both still share that page.
+    if (aside) story.insert({StoryVerb::kAppend, copy, 1});
     lengths = moments[i].lengths;
   }
   return story.plan(value, kernel);

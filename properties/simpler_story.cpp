@@ -24,6 +24,7 @@ void add_shortest(Collector& out) {
       {{kStep, 0, 1}},
       {{kStep, 0, 2}},
       {{kStep, 0, 1}, {kStep, 0, 1}},
+      {{kStep, 0, 3}},
       {{kStep, 0, 1}, {kStep, 0, 2}},
       {{kStep, 0, 1}, {kReset, 0, 0}, {kStep, 0, 1}},
       {{kStep, 0, 2}, {kTruncate, 0, 1}, {kStep, 0, 1}},

@@ -160,6 +160,8 @@ Case with_options_of(const Case& from, Case to) {
   to.cu_q = from.cu_q;
   to.cu_k = from.cu_k;
   to.rope = from.rope;
+  to.cache = from.cache;
+  if (!from.story.empty()) to.capacity = from.capacity;
   return to;
 }
 
@@ -194,7 +196,7 @@ class Kill : public testing::TestWithParam<std::string> {
       for (Case value : variants_of(plain)) {
         value.q_dtype = value.kv_dtype = value.o_dtype = dtype;
         if (fails_as_it_is(law, value)) return true;
-        if (options_of(asked) != 0 &&
+        if ((options_of(asked) != 0 || !asked.story.empty()) &&
             fails_as_it_is(law, with_options_of(asked, value)))
           return true;
       }

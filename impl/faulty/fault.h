@@ -25,7 +25,7 @@ constexpr qkvet_kernel with_fault(qkvet_kernel kernel,
   return kernel;
 }
 
-// C derives from ContiguousCache and replaces what its fault is about. It has
+// C derives from a cache and replaces what its fault is about. It has
 // no window but where the fault lies there.
 template <class C, uint64_t kOptions = QKVET_CACHE_ROPE>
 constexpr qkvet_kernel faulty_cache(const char* name, const qkvet_fault* fault,
