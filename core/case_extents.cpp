@@ -131,12 +131,12 @@ Dtype storage_type(const Case& c, TensorName input) {
       return c.kv_dtype;
     case TensorName::kSink:
     case TensorName::kSlopes:
-    case TensorName::kKScale:
-    case TensorName::kVScale:
-      return Dtype::kF32;
     case TensorName::kRopeCos:
     case TensorName::kRopeSin:
       return c.q_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
+    case TensorName::kKScale:
+    case TensorName::kVScale:
+      return Dtype::kF32;
     case TensorName::kMask:
       return Dtype::kUint8;
     case TensorName::kQLen:

@@ -189,7 +189,11 @@ const qkvet_cache_table kTable = {sizeof(qkvet_cache_table),
                                   step,
                                   length,
                                   reset,
-                                  truncate};
+                                  truncate,
+                                  /*fork=*/nullptr,
+                                  /*reorder=*/nullptr,
+                                  /*read_back=*/nullptr,
+                                  /*memory=*/nullptr};
 
 const qkvet_capabilities kCapabilities = [] {
   qkvet_capabilities c{};

@@ -241,11 +241,15 @@ qkvet_status Cache::attend_block(const CacheStep& step, int64_t keys,
   return status;
 }
 
+int64_t Cache::most_seen(int64_t keys) const {
+  return std::min(keys, shape_.reach());
+}
+
 qkvet_status Cache::attend(const CacheStep& step, int64_t keys,
                            qkvet_text* why) const {
   const int64_t d = shape_.width, dv = shape_.value_width;
   const bool whole = shape_.window == 0;
-  const int64_t seen = std::min(keys, shape_.reach());
+  const int64_t seen = most_seen(keys);
   const int64_t queries = whole ? step.queries : 1;
   const int64_t rows = shape_.group() * queries;
   const std::unique_ptr<float[]> memory(

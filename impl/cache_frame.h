@@ -118,6 +118,8 @@ class Cache {
   }
   // What the query sees that stands at `position`.
   virtual Sight sight(int64_t position) const;
+  // The most that a query sees of so many keys: memory is made for them.
+  virtual int64_t most_seen(int64_t keys) const;
   // Row i of `queries` sees the keys j <= i + diagonal.
   virtual int64_t diagonal(int64_t keys, int64_t queries) const {
     return keys - queries;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // faulty/cache_window_one_too_wide: a query sees one key more than the
 // window.
+#include <algorithm>
+
 #include "impl/cache_memory.h"
 #include "impl/faulty/fault.h"
 
@@ -18,6 +20,9 @@ class WindowOneTooWide : public ContiguousCache {
     const int64_t fixed = seen.count == 1 ? 0 : seen.runs[0].end;
     last.begin -= last.begin > fixed && shape().first_tokens == 0 ? 1 : 0;
     return seen;
+  }
+  int64_t most_seen(int64_t keys) const override {
+    return std::min(keys, ContiguousCache::most_seen(keys) + 1);
   }
 };
 
