@@ -67,19 +67,7 @@ void compare(const JudgeInput& input, const CallView& step,
   CallView call = step;
   call.truth =
       &answer.truth_for(input.kernel, input.model, /*want_weights=*/false);
-  const JudgeInput one{value, input.kernel, input.model, {&call, 1}};
-  Judgement found;
-  compare_with_truth(one, call, TensorName::kO, found);
-  if (!call.outcome->lse.empty())
-    compare_with_truth(one, call, TensorName::kLse, found);
-  judgement.compared += found.compared;
-  judgement.vacuous += found.vacuous;
-  judgement.worst_ratio = std::max(judgement.worst_ratio, found.worst_ratio);
-  if (!found.finding) return;
-  found.finding->call = call_number(input, step);
-  found.finding->where = "call " + std::to_string(found.finding->call) + ", " +
-                         command_place(step) + ": " + found.finding->where;
-  add_failure(judgement, std::move(*found.finding));
+  compare_answer(input, call, call_number(input, step), judgement);
 }
 
 Judgement judge(const JudgeInput& input) {

@@ -9,16 +9,6 @@
 namespace qkvet {
 namespace {
 
-Case fit(Case value) {
-  value.shape.B = std::max<int64_t>(value.shape.B, 2);
-  // The last sequence is the copy, and not the story's.
-  const int64_t copy = value.shape.B - 1;
-  std::erase_if(value.story, [copy](const StoryCommand& command) {
-    return command.sequence == copy || command.verb >= StoryVerb::kFork;
-  });
-  return fit_to_legal(std::move(value));
-}
-
 Plan plan(const Case& value, const KernelInfo& kernel) {
   if (!kernel.has_fork) {
     Plan plan;
@@ -57,7 +47,7 @@ extern constinit const Law cache_forks_are_independent{
     "Each side is within its own bound; NaN with any weight is NaN.",
     "(c) it reaches shared pages that are written by both",
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},
-    fit,
+    fit_to_idle_last,
     plan,
     judge_edited_story};
 

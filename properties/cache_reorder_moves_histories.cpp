@@ -8,15 +8,6 @@
 namespace qkvet {
 namespace {
 
-Case fit(Case value) {
-  value.shape.B = std::max<int64_t>(value.shape.B, 2);
-  const int64_t idle = value.shape.B - 1;
-  std::erase_if(value.story, [idle](const StoryCommand& command) {
-    return command.sequence == idle || command.verb >= StoryVerb::kFork;
-  });
-  return fit_to_legal(std::move(value));
-}
-
 // Every sequence becomes what the one `by` places further was.
 StoryCommand moved_on(int64_t sequences, int64_t by) {
   StoryCommand command;
@@ -55,7 +46,7 @@ extern constinit const Law cache_reorder_moves_histories{
     "Each side is within its own bound; NaN with any weight is NaN.",
     "(c) it reaches moves that overwrite what is still needed",
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},
-    fit,
+    fit_to_idle_last,
     plan,
     judge_edited_story};
 

@@ -293,30 +293,34 @@ Judgement judge_edited_story(const JudgeInput& input) {
   return judgement;
 }
 
+void compare_answer(const JudgeInput& input, const CallView& call,
+                    size_t number, Judgement& judgement) {
+  const Case step = step_case(input.value, *call.planned->moment);
+  const JudgeInput one{step, input.kernel, input.model, {&call, 1}};
+  Judgement found;
+  compare_with_truth(one, call, TensorName::kO, found);
+  if (!call.outcome->lse.empty())
+    compare_with_truth(one, call, TensorName::kLse, found);
+  judgement.compared += found.compared;
+  judgement.vacuous += found.vacuous;
+  judgement.worst_ratio = std::max(judgement.worst_ratio, found.worst_ratio);
+  if (found.verdict == Verdict::kGaveUp) {
+    judgement.verdict = found.verdict;
+    judgement.reason = found.reason;
+  }
+  if (!found.finding) return;
+  found.finding->where = "call " + std::to_string(number) + ", " +
+                         command_place(call) + ": " + found.finding->where;
+  found.finding->call = number;
+  add_failure(judgement, std::move(*found.finding));
+}
+
 void compare_story(const JudgeInput& input, Judgement& judgement) {
   for (size_t i = 0; i < input.calls.size(); ++i) {
-    const CallView& call = input.calls[i];
-    if (call.truth == nullptr) continue;
-    const Case step = step_case(input.value, *call.planned->moment);
-    const JudgeInput one{step, input.kernel, input.model, {&call, 1}};
-    Judgement found;
-    compare_with_truth(one, call, TensorName::kO, found);
-    if (!call.outcome->lse.empty())
-      compare_with_truth(one, call, TensorName::kLse, found);
-    judgement.compared += found.compared;
-    judgement.vacuous += found.vacuous;
-    judgement.worst_ratio = std::max(judgement.worst_ratio, found.worst_ratio);
-    if (found.verdict == Verdict::kGaveUp) {
-      judgement.verdict = found.verdict;
-      judgement.reason = found.reason;
-      return;
-    }
-    if (!found.finding) continue;
-    found.finding->where = "call " + std::to_string(i) + ", " +
-                           command_place(call) + ": " + found.finding->where;
-    found.finding->call = i;
-    add_failure(judgement, std::move(*found.finding));
-    return;  // what follows is about a cache that is wrong already
+    if (input.calls[i].truth == nullptr) continue;
+    compare_answer(input, input.calls[i], i, judgement);
+    // What follows is about a cache that is wrong already.
+    if (judgement.verdict != Verdict::kPassed) return;
   }
 }
 
@@ -337,6 +341,15 @@ Case fit_to_prompt(Case value) {
   value.capacity = std::max(value.capacity, tokens);
   fit_extents_to_story(value);
   return value;
+}
+
+Case fit_to_idle_last(Case value) {
+  value.shape.B = std::max<int64_t>(value.shape.B, 2);
+  const int64_t idle = value.shape.B - 1;
+  std::erase_if(value.story, [idle](const StoryCommand& command) {
+    return command.sequence == idle || command.verb >= StoryVerb::kFork;
+  });
+  return fit_to_legal(std::move(value));
 }
 
 Case fit_to_legal(Case value) {

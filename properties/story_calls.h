@@ -77,7 +77,10 @@ size_t call_number(const JudgeInput& input, const CallView& call);
 // " without values"; "" for none.
 std::string mistake_text(Mistake mistake);
 
-// Judges o and lse of every call that has a truth.
+// Judges o and lse of call number `number`, which has a truth.
+void compare_answer(const JudgeInput& input, const CallView& call,
+                    size_t number, Judgement& judgement);
+// The same for every call that has one, up to the first failure.
 void compare_story(const JudgeInput& input, Judgement& judgement);
 
 // The story without the commands that are illegal when the capacity is hard.
@@ -85,6 +88,9 @@ Story legal_story(const Case& value);
 
 // One sequence, one step of the whole prompt: what laws about prefill need.
 Case fit_to_prompt(Case value);
+// Two sequences at least, of which the last one has no commands, and nothing is
+// copied: what laws do to it is theirs.
+Case fit_to_idle_last(Case value);
 // At least one token is appended and attended; only legal commands.
 Case fit_to_legal(Case value);
 
