@@ -115,13 +115,6 @@ constexpr struct {
              {"cache_refuses_illegal_calls", refuses_illegal_calls},
              {"cache_agrees_with_history", agrees_with_history}};
 
-// The faults that are asked for these laws.
-constexpr const char* kFaults[] = {
-    "cache_append_wrong_axis",      "stale_cache",
-    "cache_length_not_advanced",    "cache_chunk_offset",
-    "cache_truncate_keeps_values",  "cache_sequences_share_length",
-    "cache_refused_append_written", "cache_rope_restarts"};
-
 const qkvet_kernel* fault_named(const std::string& name) {
   const qkvet_kernel* const kernel = find_kernel("faulty/" + name);
   EXPECT_NE(kernel, nullptr) << name;
@@ -152,7 +145,7 @@ TEST(CacheFaults, BreakTheLawsThatTheyName) {
   for (const auto& [law, holds] : kLaws) {
     EXPECT_TRUE(holds(frame)) << law;
     int kills = 0;
-    for (const char* const name : kFaults) {
+    for (const char* const name : kLawFaults) {
       const qkvet_kernel* const kernel = fault_named(name);
       ASSERT_NE(kernel, nullptr);
       if (is_killed_by(kernel, law)) {
@@ -188,7 +181,7 @@ TEST(CacheFaults, AreRightOutsideOfTheirTrigger) {
        {decode_equals_prefill, chunks_equal_whole, length_grows, reset_forgets,
         truncate_forgets, sequences_are_separate, agrees_with_history}},
       {"cache_rope_restarts", {length_grows, reset_forgets}}};
-  EXPECT_EQ(std::size(rows), std::size(kFaults));
+  EXPECT_EQ(std::size(rows), std::size(kLawFaults));
   for (const auto& [name, hold] : rows) {
     const qkvet_kernel* const kernel = fault_named(name);
     ASSERT_NE(kernel, nullptr);

@@ -89,6 +89,14 @@ class OpenCache {
 // Kernels with a cache: all that are not faulty, or the faults.
 std::vector<const qkvet_kernel*> caches(bool faulty);
 
+// The faults of caches that cache_faults_test asks; all others are in
+// cache_story_faults_test.
+inline constexpr const char* kLawFaults[] = {
+    "cache_append_wrong_axis",      "stale_cache",
+    "cache_length_not_advanced",    "cache_chunk_offset",
+    "cache_truncate_keeps_values",  "cache_sequences_share_length",
+    "cache_refused_append_written", "cache_rope_restarts"};
+
 }  // namespace qkvet::impl
 
 #endif  // QKVET_IMPL_CACHE_FIXTURE_H_

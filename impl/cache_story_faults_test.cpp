@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 
 #include "impl/cache_fixture.h"
@@ -94,6 +95,22 @@ bool holds(const std::string& name, const FaultStory& story) {
   OpenCache cache(kernel, story.problem);
   EXPECT_EQ(cache.status(), QKVET_OK) << name << ": " << cache.reason();
   return cache.status() == QKVET_OK && story.holds(cache);
+}
+
+// A new fault belongs into one of the two lists.
+TEST(CacheStoryFaults, WithThoseOfTheLawsAreAllThereAre) {
+  std::set<std::string> asked;
+  for (const FaultStory& story : kStories) {
+    asked.insert(std::string("faulty/") + story.fault);
+  }
+  for (const char* fault : kLawFaults) {
+    asked.insert(std::string("faulty/") + fault);
+  }
+  std::set<std::string> all;
+  for (const qkvet_kernel* kernel : caches(/*faulty=*/true)) {
+    all.insert(kernel->name);
+  }
+  EXPECT_EQ(asked, all);
 }
 
 TEST(CacheStoryFaults, AreWrongWhereTheCacheNextToThemIsRight) {
