@@ -16,12 +16,18 @@ mkdir -p "$out"
 
 echo "== correct kernels and controls =="
 "$qkvet" check --kernel 'scalar/*' --kernel 'eigen/*' --kernel 'avx2/*' \
-  --kernel 'kv_cache/*' --kernel 'kv_cache_avx2/*' --kernel 'controls/*' \
+  --kernel 'kv_cache/*' --kernel 'kv_cache_avx2/*' --kernel 'serving/*' \
+  --kernel 'serving_avx2/*' --kernel 'controls/*' \
   --allow-loose --cases "${QKVET_CASES:-40000}" \
   --seed 2 --json "$out/correct.jsonl"
 
+echo "== 100,000 stories over every kind of cache =="
+"$qkvet" check --kernel 'kv_cache/*' --kernel 'kv_cache_avx2/*' \
+  --law 'cache_*' --cases 9000 --seed 3 | tail -n 8
+
 echo "== small scope, by exhaustion =="
-"$qkvet" check --kernel 'scalar/plain' --kernel 'avx2/*' --exhaustive
+"$qkvet" check --kernel 'scalar/plain' --kernel 'avx2/*' \
+  --kernel 'serving/paged' --exhaustive
 
 echo "== faults: exit code 1 is expected =="
 status=0

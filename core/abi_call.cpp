@@ -57,8 +57,16 @@ void AbiCall::fill_forward(const CallPlan& plan,
                            const TensorAddresses& addresses) {
   forward_.struct_size = sizeof forward_;
   forward_.q = tensor(plan, addresses, TensorName::kQ);
-  forward_.k = tensor(plan, addresses, TensorName::kK);
-  forward_.v = tensor(plan, addresses, TensorName::kV);
+  const bool appends =
+      plan.tensors[static_cast<size_t>(TensorName::kKNew)].present();
+  forward_.k =
+      tensor(plan, addresses, appends ? TensorName::kKCache : TensorName::kK);
+  forward_.v =
+      tensor(plan, addresses, appends ? TensorName::kVCache : TensorName::kV);
+  forward_.block_table = tensor(plan, addresses, TensorName::kBlockTable);
+  forward_.page_size = plan.page_size;
+  forward_.k_new = tensor(plan, addresses, TensorName::kKNew);
+  forward_.v_new = tensor(plan, addresses, TensorName::kVNew);
   forward_.o = tensor(plan, addresses, TensorName::kO);
   forward_.lse = tensor(plan, addresses, TensorName::kLse);
   forward_.weights = tensor(plan, addresses, TensorName::kWeights);

@@ -29,15 +29,27 @@ const std::byte* input_of(const KernelCall& call, TensorName tensor) {
       call.mask,     call.bias,     call.sink,        call.slopes,
       call.q_len,    call.kv_len,   call.cu_q,        call.cu_k,
       call.rope_cos, call.rope_sin, call.q_positions, call.k_positions,
-      call.k_scale,  call.v_scale};
+      call.k_scale,  call.v_scale,  call.block_table, call.k_new,
+      call.v_new};
   return inputs[static_cast<size_t>(tensor)];
+}
+
+// k and v where a call appends to them: outputs that hold something before.
+bool is_cache(TensorName tensor) {
+  return tensor == TensorName::kKCache || tensor == TensorName::kVCache;
+}
+
+const std::byte* content_of(const KernelCall& call, TensorName tensor) {
+  if (is_cache(tensor)) return tensor == TensorName::kKCache ? call.k : call.v;
+  return is_output(tensor) ? nullptr : input_of(call, tensor);
 }
 
 std::vector<std::byte>& output_of(CallOutcome* outcome, TensorName tensor) {
   std::vector<std::byte>* const outputs[kOutputCount] = {
-      &outcome->o,       &outcome->lse,     &outcome->weights,
-      &outcome->y,       &outcome->stage_q, &outcome->stage_k,
-      &outcome->stage_v, &outcome->attended};
+      &outcome->o,       &outcome->lse,      &outcome->weights,
+      &outcome->y,       &outcome->stage_q,  &outcome->stage_k,
+      &outcome->stage_v, &outcome->attended, &outcome->k_cache,
+      &outcome->v_cache};
   return *outputs[static_cast<size_t>(tensor) - kInputCount];
 }
 
@@ -196,14 +208,11 @@ bool Arena::prepare(int slot, const CallPlan& plan, const KernelCall& call,
       return false;
     }
     const auto name = static_cast<TensorName>(t);
-    if (is_output(name)) {
-      refill(spot, spec, /*output=*/true);
-      continue;
-    }
     const TensorSpec given = given_part(call, name, spec);
-    refill(spot, given, /*output=*/false);
-    if (given.elements() > 0)
-      scatter(given, input_of(call, name), spot.memory + spot.begin);
+    refill(spot, given, /*output=*/is_output(name));
+    const std::byte* content = content_of(call, name);
+    if (content != nullptr && given.elements() > 0)
+      scatter(given, content, spot.memory + spot.begin);
   }
   return true;
 }
@@ -277,7 +286,9 @@ void Arena::collect(int slot, const CallPlan& plan, CallOutcome* outcome) {
       if (!packed.empty())
         gather(spec, spot.memory + spot.begin, packed.data());
       const int64_t first =
-          first_unwritten(spot.window->canary, spec, packed.data(), rows);
+          is_cache(name)
+              ? -1
+              : first_unwritten(spot.window->canary, spec, packed.data(), rows);
       if (first >= 0 && !outcome->unwritten) {
         outcome->unwritten = name;
         outcome->unwritten_index = first;

@@ -53,6 +53,9 @@ enum class TensorName : uint8_t {
   kKPositions,
   kKScale,
   kVScale,
+  kBlockTable,
+  kKNew,
+  kVNew,
   // Outputs.
   kO,
   kLse,
@@ -61,12 +64,15 @@ enum class TensorName : uint8_t {
   kStageQ,
   kStageK,
   kStageV,
-  kAttended
+  kAttended,
+  kKCache,  // k and v where the call appends to them: inputs, too
+  kVCache
 };
-inline constexpr int kTensorCount = 34;
-inline constexpr int kInputCount = 26;
+inline constexpr int kTensorCount = 39;
+inline constexpr int kInputCount = 29;
 inline constexpr int kOutputCount = kTensorCount - kInputCount;
-// "q", "k", ..., "weights"; the stages of a layer are "q", "k", "v" again.
+// "q", "k", ..., "weights"; the stages of a layer are "q", "k", "v" again, and
+// so are k and v that a call appends to.
 const char* tensor_name(TensorName tensor);
 
 // What the kernel is asked to do.
@@ -153,6 +159,17 @@ struct KernelCall {
   const std::byte* cu_q = nullptr;    // [members + 1] int64
   const std::byte* cu_k = nullptr;    // [members + 1] int64
 
+  // Pages: k and v are then the pool, [pages,Hkv,page_size,width]; Tk is still
+  // the most tokens that a member has. With new tokens kv_len counts those in
+  // front of them, and k and v hold anything in their places.
+  int64_t page_size = 0;                   // 0: none
+  int64_t pages = 0;                       // of the pool
+  int64_t table_columns = 0;               // of the block table
+  int64_t new_tokens = 0;                  // of every member, to be appended
+  const std::byte* block_table = nullptr;  // [B,table_columns] int32
+  const std::byte* k_new = nullptr;        // [B,Hkv,new_tokens,d]
+  const std::byte* v_new = nullptr;        // [B,Hkv,new_tokens,dv]
+
   // A rotation of q and k: of forward(), a layer, or a step. A layer has one
   // row of positions for both, q_positions [B,T]; a step has none, its tokens
   // stand where they stand in their sequence.
@@ -222,6 +239,8 @@ struct CallOutcome {
   std::vector<std::byte> stage_k;   // [B,Hkv,T,d]
   std::vector<std::byte> stage_v;   // [B,Hkv,T,dv]
   std::vector<std::byte> attended;  // [B,H,T,dv]
+  // k and v as a call left them that appends: pages or [B,Hkv,Tk,width].
+  std::vector<std::byte> k_cache, v_cache;
 
   // After a call to a cache: tokens held, sequence by sequence.
   std::vector<int64_t> lengths;

@@ -54,8 +54,13 @@ Dtype lse_dtype(const KernelCall& call) {
 void add_forward(const KernelCall& call, Rows* rows) {
   const Shape& s = call.shape;
   (*rows)[TensorName::kQ] = {4, call.q_dtype, {s.B, s.H, s.Tq, s.d}};
-  (*rows)[TensorName::kK] = {4, call.kv_dtype, {s.B, s.Hkv, s.Tk, s.d}};
-  (*rows)[TensorName::kV] = {4, call.kv_dtype, {s.B, s.Hkv, s.Tk, s.dv}};
+  const bool paged = call.page_size > 0, appends = call.k_new != nullptr;
+  const int64_t first = paged ? call.pages : s.B;
+  const int64_t tokens = paged ? call.page_size : s.Tk;
+  (*rows)[appends ? TensorName::kKCache : TensorName::kK] = {
+      4, call.kv_dtype, {first, s.Hkv, tokens, s.d}};
+  (*rows)[appends ? TensorName::kVCache : TensorName::kV] = {
+      4, call.kv_dtype, {first, s.Hkv, tokens, s.dv}};
   (*rows)[TensorName::kO] = {4, call.o_dtype, {s.B, s.H, s.Tq, s.dv}};
   if (call.want_lse)
     (*rows)[TensorName::kLse] = {3, lse_dtype(call), {s.B, s.H, s.Tq}};
@@ -80,7 +85,16 @@ void add_options(const KernelCall& call, Rows* rows) {
       {call.q_len, TensorName::kQLen, {1, Dtype::kInt64, {s.B}}},
       {call.kv_len, TensorName::kKvLen, {1, Dtype::kInt64, {s.B}}},
       {call.cu_q, TensorName::kCuQ, {1, Dtype::kInt64, {call.members + 1}}},
-      {call.cu_k, TensorName::kCuK, {1, Dtype::kInt64, {call.members + 1}}}};
+      {call.cu_k, TensorName::kCuK, {1, Dtype::kInt64, {call.members + 1}}},
+      {call.block_table,
+       TensorName::kBlockTable,
+       {2, Dtype::kInt32, {s.B, call.table_columns}}},
+      {call.k_new,
+       TensorName::kKNew,
+       {4, call.kv_dtype, {s.B, s.Hkv, call.new_tokens, s.d}}},
+      {call.v_new,
+       TensorName::kVNew,
+       {4, call.kv_dtype, {s.B, s.Hkv, call.new_tokens, s.dv}}}};
   for (const auto& option : options)
     if (option.data != nullptr) (*rows)[option.name] = option.row;
 }
@@ -211,6 +225,7 @@ void plan_scalars(const KernelCall& call, CallPlan* plan) {
   plan->has_window = call.window.has_value();
   plan->window = call.window.value_or(Window{});
   plan->softcap = call.softcap;
+  plan->page_size = call.page_size;
   plan->rope = call.rope;
   plan->threads = call.threads;
   plan->heads = s.H + (call.mistake == Mistake::kHeads ? 1 : 0);

@@ -40,6 +40,7 @@ struct CallPlan {
   bool has_window = false;
   Window window;
   float softcap = 0;
+  int64_t page_size = 0;
   RopeStyle rope = RopeStyle::kNone;
   int32_t threads = 1;
 

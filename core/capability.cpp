@@ -5,6 +5,8 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "core/paging.h"
+
 namespace qkvet {
 namespace {
 
@@ -32,7 +34,8 @@ bool has_options(const KernelCall& call) {
          call.share != 0 || call.members != 0 || call.mask != nullptr ||
          call.bias != nullptr || call.sink != nullptr ||
          call.slopes != nullptr || call.q_len != nullptr ||
-         call.kv_len != nullptr || call.cu_q != nullptr || call.cu_k != nullptr;
+         call.kv_len != nullptr || call.cu_q != nullptr ||
+         call.cu_k != nullptr || call.page_size != 0 || call.new_tokens != 0;
 }
 
 std::string option_contradiction(const KernelCall& call) {
@@ -45,7 +48,7 @@ std::string option_contradiction(const KernelCall& call) {
   if (packed && call.shape.B != 1) return "a packed batch has B = 1";
   if (packed && (call.q_len != nullptr || call.kv_len != nullptr))
     return "a packed batch has no q_len and kv_len";
-  return "";
+  return paging_contradiction(call);
 }
 
 // Tables are given in full, positions where the operation has them.
@@ -70,9 +73,12 @@ std::string rope_contradiction(const KernelCall& call) {
 std::string forward_contradiction(const KernelCall& call) {
   if (std::string why = option_contradiction(call); !why.empty()) return why;
   const Shape& s = call.shape;
+  const bool paged = call.page_size > 0;
+  const int64_t first = paged ? call.pages : s.B;
+  const int64_t tokens = paged ? call.page_size : s.Tk;
   if (is_missing(call.q, {s.B, s.H, s.Tq, s.d}) ||
-      is_missing(call.k, {s.B, s.Hkv, s.Tk, s.d}) ||
-      is_missing(call.v, {s.B, s.Hkv, s.Tk, s.dv}))
+      is_missing(call.k, {first, s.Hkv, tokens, s.d}) ||
+      is_missing(call.v, {first, s.Hkv, tokens, s.dv}))
     return "an input is missing";
   return call.mistake == Mistake::kNone ? "" : "forward() has no such mistake";
 }
@@ -259,9 +265,11 @@ std::string missing_option(const KernelInfo& kernel, const KernelCall& call) {
       {call.softcap != 0, QKVET_OPTION_SOFTCAP, "a softcap"},
       {call.sink != nullptr, QKVET_OPTION_SINK, "a sink"},
       {call.slopes != nullptr, QKVET_OPTION_ALIBI, "ALiBi"},
-      {call.q_len != nullptr || call.kv_len != nullptr, QKVET_OPTION_LENGTHS,
-       "lengths (q_len, kv_len)"},
+      {call.q_len != nullptr || (call.kv_len != nullptr && !is_served(call)),
+       QKVET_OPTION_LENGTHS, "lengths (q_len, kv_len)"},
       {call.members > 0, QKVET_OPTION_PACKED, "a packed batch"},
+      {call.page_size > 0, QKVET_OPTION_PAGED, "pages (block_table)"},
+      {call.new_tokens > 0, QKVET_OPTION_APPEND, "new tokens (k_new, v_new)"},
       {forward && call.rope != RopeStyle::kNone, QKVET_OPTION_ROPE,
        "a rotation (RoPE)"},
       {has_empty_extent(call), QKVET_OPTION_EMPTY_EXTENTS, "empty extents"},
@@ -375,6 +383,7 @@ bool capability_allows(const KernelInfo& kernel, const KernelCall& call,
   if (why->empty()) *why = missing_dtypes(kernel.capabilities, call);
   if (why->empty()) *why = missing_option(kernel, call);
   if (why->empty()) *why = refused_pair(kernel, call);
+  if (why->empty()) *why = undeclared_page_size(kernel.capabilities, call);
   if (why->empty()) *why = broken_extent(kernel.capabilities, call);
   return why->empty();
 }

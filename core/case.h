@@ -68,7 +68,11 @@ struct Case {
   std::vector<int64_t> cu_k;  // [members + 1]
   Layout layout = Layout::kBhtd;
   uint8_t share = 0;  // kShareB, kShareH
-  Rope rope;          // also of a layer and of a story
+  Paging paging;
+  // The last tokens of every member, which the kernel itself is to append to k
+  // and v; no member has fewer.
+  int64_t append = 0;
+  Rope rope;  // also of a layer and of a story
 
   Recipe q, k, v;
   Recipe x, w, bias;       // of a layer: x, all four matrices, all biases
@@ -154,8 +158,16 @@ struct Inputs {
   // How far the k and v that a cache has stored may be from those above; empty:
   // not at all. For laws, filled by nothing here.
   std::vector<double> k_error, v_error;
-  // int64 numbers of the case.
+  // int64 numbers of the case; with new tokens kv_len counts those in front.
   std::vector<std::byte> q_len_bytes, kv_len_bytes, cu_q_bytes, cu_k_bytes;
+  // Of a case with pages or new tokens (core/paging.h): what k and v are in the
+  // call, [pages,Hkv,page,width] or [B,Hkv,Tk,width], the block table, and the
+  // tokens to append [B,Hkv,new,width].
+  int64_t pages = 0;
+  int64_t table_columns = 0;
+  int64_t new_tokens = 0;
+  std::vector<std::byte> k_cache_bytes, v_cache_bytes, block_table_bytes;
+  std::vector<std::byte> k_new_bytes, v_new_bytes;
 
   // Of all inputs but masks, lengths and positions, which are no floating
   // numbers.

@@ -6,6 +6,7 @@
 #include "core/case.h"
 #include "core/half.h"
 #include "core/option_data.h"
+#include "core/paging.h"
 #include "core/rope.h"
 
 namespace qkvet {
@@ -194,6 +195,12 @@ const std::vector<std::byte>& Inputs::bytes(TensorName input) const {
       return k_scale_bytes;
     case TensorName::kVScale:
       return v_scale_bytes;
+    case TensorName::kBlockTable:
+      return block_table_bytes;
+    case TensorName::kKNew:
+      return k_new_bytes;
+    case TensorName::kVNew:
+      return v_new_bytes;
     default:
       return layer_bytes.at(layer_index(input));
   }
@@ -219,6 +226,7 @@ void store_inputs(const Case& c, Inputs& inputs) {
   store_numbers(c.kv_len, inputs.kv_len_bytes);
   store_numbers(c.cu_q, inputs.cu_q_bytes);
   store_numbers(c.cu_k, inputs.cu_k_bytes);
+  fill_served(c, inputs);
 }
 
 Inputs make_inputs(const Case& c) {
@@ -257,8 +265,11 @@ uint32_t input_digest(const Inputs& inputs) {
         TensorName::kQLen, TensorName::kKvLen, TensorName::kCuQ,
         TensorName::kCuK, TensorName::kRopeCos, TensorName::kRopeSin,
         TensorName::kQPositions, TensorName::kKPositions, TensorName::kKScale,
-        TensorName::kVScale})
+        TensorName::kVScale, TensorName::kBlockTable, TensorName::kKNew,
+        TensorName::kVNew})
     hash_bytes(inputs.bytes(option), hash);
+  hash_bytes(inputs.k_cache_bytes, hash);
+  hash_bytes(inputs.v_cache_bytes, hash);
   return hash;
 }
 

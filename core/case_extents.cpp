@@ -109,6 +109,7 @@ std::array<int64_t, 4> tensor_extents(const Case& c, TensorName input) {
     case TensorName::kCuK:
       return count(c.cu_k);
     default:
+      if (input >= TensorName::kBlockTable) return {};
       if (input >= TensorName::kKScale) return scale_extents(c, input);
       return input >= TensorName::kRopeCos ? rope_extents(c, input) : extents;
   }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/case_text.h"
+#include "core/paging.h"
 #include "core/rope.h"
 
 namespace qkvet {
@@ -278,11 +279,13 @@ bool is_option_key(std::string_view key) {
   constexpr std::string_view kKeys[] = {"window", "mask",   "softcap", "sink",
                                         "alibi",  "qlen",   "kvlen",   "cuq",
                                         "cuk",    "layout", "share",   "rope"};
-  return std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
+  return is_paging_key(key) ||
+         std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
 }
 
 std::string read_option(std::string_view key, std::string_view text,
                         std::string_view token, Case& c) {
+  if (is_paging_key(key)) return read_paging(key, text, token, c);
   if (key == "window") return read_window(text, token, &c.window);
   if (key == "mask") return read_mask(text, token, &c.mask);
   if (key == "bias") return read_bias(text, token, c);
@@ -333,6 +336,7 @@ void add_options(std::string& text, const Case& c) {
     add_token(text,
               "layout=" + std::string(kLayouts[static_cast<size_t>(c.layout)]));
   if (c.share != 0) add_token(text, "share=" + letters_of(c.share, "bh"));
+  add_paging(text, c);
 }
 
 std::string_view first_option(const Case& c) {
@@ -348,7 +352,9 @@ std::string_view first_option(const Case& c) {
       {!c.cu_q.empty(), "cuq"},
       {!c.cu_k.empty(), "cuk"},
       {c.layout != Layout::kBhtd, "layout"},
-      {c.share != 0, "share"}};
+      {c.share != 0, "share"},
+      {c.paging != Paging{}, "page"},
+      {c.append != 0, "append"}};
   for (const auto& [given, key] : options)
     if (given) return key;
   return "";
@@ -365,6 +371,7 @@ std::string options_reason(const Case& c) {
   if (why.empty()) why = lengths_reason("kvlen", c.kv_len, s.B, "Tk", s.Tk);
   if (why.empty()) why = packed_batch_reason(c);
   if (why.empty()) why = layout_reason(c);
+  if (why.empty()) why = paging_reason(c);
   return why;
 }
 

@@ -22,6 +22,7 @@ constexpr std::array<Row, kDtypeCount> kRows = {{
     {"int8", {QKVET_DTYPE_INT, 8, 1}},
     {"uint8", {QKVET_DTYPE_UINT, 8, 1}},
     {"int64", {QKVET_DTYPE_INT, 64, 1}},
+    {"int32", {QKVET_DTYPE_INT, 32, 1}},
 }};
 
 const Row& row(Dtype dtype) { return kRows[static_cast<size_t>(dtype)]; }

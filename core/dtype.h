@@ -19,14 +19,16 @@ enum class Dtype : uint8_t {
   kFp8e4m3,
   kFp8e5m2,
   kInt8,
-  // Of masks and of lengths: no Case names them.
+  // Of masks, lengths and block tables: no Case names them.
   kUint8,
-  kInt64
+  kInt64,
+  kInt32
 };
-inline constexpr int kDtypeCount = 9;
+inline constexpr int kDtypeCount = 10;
 inline constexpr int kCaseDtypeCount = 7;
 
-// "f64", "f32", "f16", "bf16", "fp8e4m3", "fp8e5m2", "int8"; "uint8", "int64".
+// "f64", "f32", "f16", "bf16", "fp8e4m3", "fp8e5m2", "int8"; "uint8", "int64",
+// "int32".
 std::string_view dtype_name(Dtype dtype);
 // One of those that a Case can name.
 std::optional<Dtype> dtype_from_name(std::string_view name);

@@ -37,8 +37,10 @@ Strides strides_of(Layout layout, const Strides& shape, int64_t buffer_row) {
 Strides own_strides(const KernelCall& call, TensorName tensor,
                     const Strides& own_shape) {
   const bool is_o = tensor == TensorName::kO;
-  Layout layout =
-      tensor <= TensorName::kV || is_o ? call.layout : Layout::kBhtd;
+  const bool has_heads =
+      tensor <= TensorName::kV || is_o || tensor == TensorName::kKNew ||
+      tensor == TensorName::kVNew || tensor >= TensorName::kKCache;
+  Layout layout = has_heads ? call.layout : Layout::kBhtd;
   if (is_o && layout == Layout::kPacked) layout = Layout::kBthd;
   const Shape& s = call.shape;
   return strides_of(layout, own_shape, (s.H + 2 * s.Hkv) * s.d);
@@ -50,7 +52,8 @@ uint8_t broadcast_dimensions(const KernelCall& call, TensorName tensor) {
   switch (tensor) {
     case TensorName::kK:
     case TensorName::kV:
-      return call.share;  // B and H are dimensions 0 and 1
+      // B and H are dimensions 0 and 1; members share pages by their tables.
+      return call.page_size > 0 ? uint8_t{0} : call.share;
     case TensorName::kMask:
       return static_cast<uint8_t>(kOwnAll & ~call.mask_own);
     case TensorName::kBias:

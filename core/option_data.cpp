@@ -6,6 +6,8 @@
 #include <limits>
 #include <span>
 
+#include "core/paging.h"
+
 namespace qkvet {
 namespace {
 
@@ -140,6 +142,21 @@ void fill_rope_options(const Case& c, const Inputs& inputs, KernelCall& call) {
     call.k_positions = given(inputs.k_positions_bytes);
 }
 
+void fill_served_options(const Case& c, const Inputs& inputs,
+                         KernelCall& call) {
+  call.k = given(inputs.k_cache_bytes);
+  call.v = given(inputs.v_cache_bytes);
+  call.kv_len = given(inputs.kv_len_bytes);
+  call.page_size = c.paging.size;
+  call.pages = inputs.pages;
+  call.table_columns = inputs.table_columns;
+  if (c.paging.size > 0) call.block_table = given(inputs.block_table_bytes);
+  call.new_tokens = inputs.new_tokens;
+  if (call.new_tokens == 0) return;
+  call.k_new = given(inputs.k_new_bytes);
+  call.v_new = given(inputs.v_new_bytes);
+}
+
 }  // namespace
 
 void fill_option_data(const Case& c, Inputs& inputs) {
@@ -208,6 +225,7 @@ void fill_options(const Case& c, const Inputs& inputs, KernelCall& call) {
   call.kv_len = lengths(inputs.kv_len_bytes);
   call.cu_q = lengths(inputs.cu_q_bytes);
   call.cu_k = lengths(inputs.cu_k_bytes);
+  if (is_served(c)) fill_served_options(c, inputs, call);
 }
 
 }  // namespace qkvet

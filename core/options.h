@@ -74,6 +74,26 @@ struct Rope {
   friend bool operator==(const Rope&, const Rope&) = default;
 };
 
+// Where page n of a member lies in the pool.
+enum class PageOrder : uint8_t {
+  kPermuted,  // anywhere
+  kInOrder,   // one behind the other, member by member
+  kReverse    // the same, from the end
+};
+inline constexpr int kPageOrderCount = 3;
+
+// Keys and values that lie in pages of a pool and are found by block tables
+// (Kwon et al., "Efficient Memory Management for Large Language Model Serving
+// with PagedAttention", 2023, 4.1).
+struct Paging {
+  int64_t size = 0;  // tokens of a page; 0: k and v are not paged
+  PageOrder order = PageOrder::kPermuted;
+  bool others = false;  // slots that no member owns hold tokens of other
+                        // sequences, else NaN
+
+  friend bool operator==(const Paging&, const Paging&) = default;
+};
+
 // Along which extents k and v are the same, with stride 0.
 enum : uint8_t { kShareB = 1, kShareH = 2 };
 

@@ -194,6 +194,9 @@ const char* tensor_name(TensorName tensor) {
                                                 "k_positions",
                                                 "k_scale",
                                                 "v_scale",
+                                                "block_table",
+                                                "k_new",
+                                                "v_new",
                                                 "o",
                                                 "lse",
                                                 "weights",
@@ -201,7 +204,9 @@ const char* tensor_name(TensorName tensor) {
                                                 "q",
                                                 "k",
                                                 "v",
-                                                "attended"};
+                                                "attended",
+                                                "k",
+                                                "v"};
   return kNames[static_cast<size_t>(tensor)];
 }
 

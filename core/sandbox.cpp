@@ -36,7 +36,8 @@ int64_t options_of(const KernelCall& call) {
       call.mask != nullptr,    call.bias != nullptr,
       call.sink != nullptr,    call.slopes != nullptr,
       call.q_len != nullptr,   call.kv_len != nullptr,
-      call.cu_q != nullptr,    call.rope != RopeStyle::kNone};
+      call.cu_q != nullptr,    call.rope != RopeStyle::kNone,
+      call.page_size != 0,     call.k_new != nullptr};
   int64_t bits = 0;
   for (const bool option : options) bits = bits << 1 | (option ? 1 : 0);
   return bits;

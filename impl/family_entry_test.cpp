@@ -68,11 +68,15 @@ TEST(FamilyEntry, CutsReasonsToTheRoomOfTheCaller) {
   EXPECT_EQ(room[4], 'x');
 }
 
-// kv_cache_avx2 is built out of kv_cache.
+// kv_cache_avx2 is built out of kv_cache, serving_avx2 out of serving.
 std::string source_of(const std::string& kernel) {
-  const std::string twice = "kv_cache_avx2/";
-  return kernel.starts_with(twice) ? "kv_cache/" + kernel.substr(twice.size())
-                                   : kernel;
+  for (const std::string once : {"kv_cache", "serving"}) {
+    const std::string twice = once + "_avx2/";
+    if (kernel.starts_with(twice)) {
+      return once + "/" + kernel.substr(twice.size());
+    }
+  }
+  return kernel;
 }
 
 TEST(FamilyEntry, NamesAreUniqueAndBelongToTheirFamily) {
@@ -106,7 +110,7 @@ std::vector<Field> unknown_fields(const qkvet_tensor& some) {
       {"softcap", QKVET_OPTION_SOFTCAP, [](A& a) { a.softcap = 30; }},
       {"rope", QKVET_OPTION_ROPE, [](A& a) { a.rope = QKVET_ROPE_HALF; }},
       {"dropout", 0, [](A& a) { a.dropout_p = 0.1f; }},
-      {"page_size", 0, [](A& a) { a.page_size = 16; }},
+      {"page_size", QKVET_OPTION_PAGED, [](A& a) { a.page_size = 16; }},
       {"causal", 0, [](A& a) { a.causal = QKVET_CAUSAL_BOTTOM_RIGHT + 1; }},
       {"f16", 0, [](A& a) { a.q.dtype.bits = 16; }},
       {"device", 0, [](A& a) { a.k.device_type = QKVET_DEVICE_CUDA; }},
@@ -125,9 +129,9 @@ std::vector<Field> unknown_fields(const qkvet_tensor& some) {
       {"kv_len", QKVET_OPTION_LENGTHS, &A::kv_len},
       {"cu_seqlens_q", QKVET_OPTION_PACKED, &A::cu_seqlens_q},
       {"cu_seqlens_k", QKVET_OPTION_PACKED, &A::cu_seqlens_k},
-      {"block_table", 0, &A::block_table},
-      {"k_new", 0, &A::k_new},
-      {"v_new", 0, &A::v_new},
+      {"block_table", QKVET_OPTION_PAGED, &A::block_table},
+      {"k_new", QKVET_OPTION_APPEND, &A::k_new},
+      {"v_new", QKVET_OPTION_APPEND, &A::v_new},
       {"q_scale", 0, &A::q_scale},
       {"k_scale", 0, &A::k_scale},
       {"v_scale", 0, &A::v_scale},
@@ -200,7 +204,8 @@ TEST(FamilyEntry, RefusesShapesThatContradictEachOther) {
 }
 
 TEST(FamilyEntry, ForcingTheBaselineTakesAvx2Away) {
-  for (const char* name : {"avx2/flash", "kv_cache_avx2/contiguous"}) {
+  for (const char* name :
+       {"avx2/flash", "kv_cache_avx2/contiguous", "serving_avx2/paged"}) {
     const qkvet_kernel* const kernel = find_kernel(name);
     if (kernel == nullptr) {
       GTEST_SKIP() << "no avx2 families on this architecture";

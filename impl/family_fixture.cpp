@@ -97,7 +97,8 @@ std::vector<const qkvet_kernel*> kernels_that(
 
 std::vector<const qkvet_kernel*> kernels_of_any_dialect(Storage type) {
   return kernels_that(/*faulty=*/false, [type](const qkvet_kernel& kernel) {
-    return kernel.forward != nullptr && takes(&kernel, type) &&
+    const bool rows = (kernel.capabilities->flags & QKVET_FLAG_PAGES_ONLY) == 0;
+    return kernel.forward != nullptr && rows && takes(&kernel, type) &&
            OpenKernel(&kernel).status() == QKVET_OK;
   });
 }

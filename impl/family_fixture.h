@@ -44,7 +44,7 @@ bool takes(const qkvet_kernel* kernel, Storage type);
 std::vector<const qkvet_kernel*> kernels_that(
     bool faulty, const std::function<bool(const qkvet_kernel&)>& fit);
 // Every kernel with a forward() that is not faulty, opens on this CPU and takes
-// `type`, whatever its dialect.
+// `type` in rows, whatever its dialect.
 std::vector<const qkvet_kernel*> kernels_of_any_dialect(
     Storage type = Storage::kF32);
 // Those of them that say o = 0 and a natural lse = -infinity of a row without

@@ -219,9 +219,11 @@ TEST(HalfKernels, RefuseTypesThatTheyDoNotDeclare) {
                                  &qkvet_forward_args::o};
   Call call({.queries = 2, .keys = 3, .width = 4, .value_width = 5});
   for (const bool faulty : {false, true}) {
-    for (const qkvet_kernel* kernel : kernels_that(
-             faulty,
-             [](const qkvet_kernel& k) { return k.forward != nullptr; })) {
+    for (const qkvet_kernel* kernel :
+         kernels_that(faulty, [](const qkvet_kernel& k) {
+           return k.forward != nullptr &&
+                  (k.capabilities->flags & QKVET_FLAG_PAGES_ONLY) == 0;
+         })) {
       for (const Storage type : kAll) {
         qkvet_forward_args args = call.args();
         for (const Member member : kMembers) {

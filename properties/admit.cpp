@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/paging.h"
+
 namespace qkvet {
 namespace {
 
@@ -10,6 +12,18 @@ namespace {
 void repair_rope(Case& value) {
   if (value.shape.d % 2 != 0) value.rope = {};
   if (value.subject() == Subject::kCache) value.rope = {value.rope.style};
+}
+
+// Pages and new tokens that the other options leave no room for.
+void repair_served(Case& value) {
+  if (!value.cu_q.empty()) value.append = 0;
+  if (!value.cu_q.empty() || value.paging.size == 0) value.paging = {};
+  if (value.paging.size > 0)
+    value.share = static_cast<uint8_t>(value.share & kShareB);
+  if (value.share != 0) value.append = 0;
+  value.append = new_tokens(value);
+  if (is_served(value) && value.layout == Layout::kPacked)
+    value.layout = Layout::kBthd;
 }
 
 // Lengths of members that are no longer there, or shorter, and values of
@@ -34,6 +48,7 @@ void repair(Case& value) {
       (s.Tq != s.Tk || s.dv != s.d || value.share != 0 ||
        value.q_dtype != value.kv_dtype))
     value.layout = Layout::kBthd;
+  repair_served(value);
   if (value.mask.kind == MaskKind::kNone) value.mask = {};
   repair_rope(value);
   if (!value.score_bias) value.score_bias_own = kOwnAll;
@@ -74,6 +89,8 @@ uint32_t options_of(const Case& value) {
       {value.layout != Layout::kBhtd, kAdmitLayout},
       {value.share != 0, kAdmitShare},
       {value.rope.style != RopeStyle::kNone, kAdmitRope},
+      {value.paging.size > 0, kAdmitPaged},
+      {value.append > 0, kAdmitAppend},
       {value.subject() == Subject::kAttention &&
            std::min({s.B, s.Tq, s.Tk}) < 1,
        kAdmitEmpty},
@@ -97,6 +114,8 @@ Case keep_admitted(Case value, uint32_t admits) {
   if (drop(kAdmitLayout)) value.layout = Layout::kBhtd;
   if (drop(kAdmitShare)) value.share = 0;
   if (drop(kAdmitRope)) value.rope = {};
+  if (drop(kAdmitPaged)) value.paging = {};
+  if (drop(kAdmitAppend)) value.append = 0;
   if (drop(kAdmitEmpty))
     for (int64_t* extent : {&value.shape.B, &value.shape.Tq, &value.shape.Tk})
       *extent = std::max<int64_t>(*extent, 1);

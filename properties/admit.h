@@ -24,6 +24,8 @@ inline constexpr DeclaredOption kDeclaredOptions[] = {
     {QKVET_OPTION_ROPE, kAdmitRope, "RoPE"},
     {QKVET_OPTION_LENGTHS, kAdmitLengths, "lengths"},
     {QKVET_OPTION_PACKED, kAdmitPacked, "packed batches"},
+    {QKVET_OPTION_PAGED, kAdmitPaged, "pages"},
+    {QKVET_OPTION_APPEND, kAdmitAppend, "new tokens"},
     {QKVET_OPTION_EMPTY_EXTENTS, kAdmitEmpty, "empty extents"}};
 
 // "masks, windows": the names of those that are not among these

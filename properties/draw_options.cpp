@@ -118,6 +118,26 @@ void draw_empty(Draw& draw, Case& value) {
   *extents[draw.range(0, 3)] = 0;
 }
 
+// The sizes of real kernels, and those at which borders show soonest.
+void draw_pages(Draw& draw, Case& value) {
+  constexpr std::array<int64_t, 10> kSizes = {1, 2, 2, 3, 4, 4, 5, 8, 16, 32};
+  constexpr std::array<PageOrder, 4> kOrders = {
+      PageOrder::kPermuted, PageOrder::kPermuted, PageOrder::kInOrder,
+      PageOrder::kReverse};
+  value.paging = {draw.of(kSizes), draw.of(kOrders), draw.chance(50)};
+  if (value.kv_len.empty() && draw.chance(60) &&
+      static_cast<size_t>(value.shape.B) <= kMaxMembers)
+    value.kv_len = draw_lengths(draw, value.shape.B, value.shape.Tk);
+}
+
+// As many as there are queries (a step of decoding), or any.
+void draw_append(Draw& draw, Case& value) {
+  const Shape& s = value.shape;
+  value.append = draw.chance(40) ? s.Tq : draw.range(1, 5);
+  value.append = std::min(value.append, s.Tk);
+  for (int64_t& length : value.kv_len) length = std::max(length, value.append);
+}
+
 void draw_option(Draw& draw, uint32_t option, Case& value) {
   switch (option) {
     case kAdmitWindow:
@@ -140,6 +160,10 @@ void draw_option(Draw& draw, uint32_t option, Case& value) {
       return draw_rope(draw, value);
     case kAdmitEmpty:
       return draw_empty(draw, value);
+    case kAdmitPaged:
+      return draw_pages(draw, value);
+    case kAdmitAppend:
+      return draw_append(draw, value);
     default:
       return draw_scores(draw, option, value);
   }
@@ -147,7 +171,7 @@ void draw_option(Draw& draw, uint32_t option, Case& value) {
 
 std::vector<uint32_t> bits_of(uint32_t options) {
   std::vector<uint32_t> bits;
-  for (uint32_t bit = 1; bit <= kAdmitEmpty; bit <<= 1)
+  for (uint32_t bit = 1; bit <= kAdmitLast; bit <<= 1)
     if ((options & bit) != 0) bits.push_back(bit);
   return bits;
 }
@@ -181,6 +205,7 @@ void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value) {
   }
   for (; extra > 0 && !others.empty(); --extra)
     draw_option(draw, draw_bit(draw, others), value);
+  if (scope.pages_only && value.paging.size == 0) draw_pages(draw, value);
   // Packed members have their lengths, and a batch has none.
   if (!value.cu_q.empty()) value.q_len.clear(), value.kv_len.clear();
 }

@@ -11,6 +11,7 @@
 #include "core/executor.h"
 #include "core/half.h"
 #include "properties/fake_options.h"
+#include "properties/fake_pages.h"
 #include "properties/runner.h"
 #include "reference/oracle.h"
 #include "reference/precision.h"
@@ -69,7 +70,8 @@ class FakeExecutor : public Executor {
         QKVET_OPTION_WINDOW | QKVET_OPTION_MASK | QKVET_OPTION_BIAS |
         QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK | QKVET_OPTION_ALIBI |
         QKVET_OPTION_LENGTHS | QKVET_OPTION_PACKED |
-        QKVET_OPTION_EMPTY_EXTENTS | QKVET_OPTION_ROPE;
+        QKVET_OPTION_EMPTY_EXTENTS | QKVET_OPTION_ROPE | QKVET_OPTION_PAGED |
+        QKVET_OPTION_APPEND;
     info.capabilities.layouts = QKVET_LAYOUT_ANY_STRIDES;
     return info;
   }
@@ -97,14 +99,21 @@ class FakeExecutor : public Executor {
   CallOutcome one(KernelCall call) {
     const Shape& s = call.shape;
     const auto q = stored_as_doubles(call.q, s.q_elements(), call.q_dtype);
-    const auto k = stored_as_doubles(call.k, s.k_elements(), call.kv_dtype);
-    const auto v = stored_as_doubles(call.v, s.v_elements(), call.kv_dtype);
+    const FakePages pages(call);
+    const auto k = pages.k();
+    const auto v = pages.v();
     Problem problem =
         make_problem(s, call.causal, call.scale, q.data(), k.data(), v.data());
     const FakeOptions options(call, problem);
+    const std::vector<int64_t> lengths = pages.lengths();
+    if (!lengths.empty()) problem.kv_len = lengths.data();
     if (question_) question_(call, problem);
     OracleOutput oracle = plain_forward(problem);
     CallOutcome outcome;
+    if (call.new_tokens > 0) {
+      outcome.k_cache = pages.k_cache();
+      outcome.v_cache = pages.v_cache();
+    }
     if (answer_) answer_(call, oracle, outcome);
     if (outcome.status != CallStatus::kDone) return outcome;
     outcome.o = doubles_as(call.o_dtype, oracle.o);

@@ -71,7 +71,8 @@ extern constinit const Law future_changes_nothing{
     "Masked keys do not occur in the formula of the row.",
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (d) it needs no oracle",
-    Aim{.causal = true, .admits = kAdmitRope | kAdmitScores | kAdmitLayout},
+    Aim{.causal = true,
+        .admits = kAdmitRope | kAdmitScores | kAdmitLayout | kAdmitServed},
     with_masked_key,
     plan,
     judge};

@@ -58,7 +58,7 @@ extern constinit const Law grouped_heads_equal_repeated_heads{
     "bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no "
     "oracle",
-    Aim{.admits = kAdmitPairs | kAdmitScores | kAdmitLayout},
+    Aim{.admits = kAdmitPairs | kAdmitScores | kAdmitLayout | kAdmitServed},
     fit,
     plan,
     judge};

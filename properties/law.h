@@ -144,11 +144,16 @@ enum : uint32_t {
   kAdmitRope = 1024,  // also of stories and layers
   kAdmitEmpty = 2048,
   kAdmitStored = 4096,  // of stories: quantised storage
+  kAdmitPaged = 8192,
+  kAdmitAppend = 16384,
+  kAdmitLast = kAdmitAppend,
   // Who sees whom.
   kAdmitPairs = kAdmitWindow | kAdmitMask | kAdmitLengths | kAdmitPacked,
   // How scores become weights.
   kAdmitScores = kAdmitBias | kAdmitAlibi | kAdmitSoftcap | kAdmitSink,
-  kAdmitMemory = kAdmitLayout | kAdmitShare,
+  // Where keys and values lie when they are called.
+  kAdmitServed = kAdmitPaged | kAdmitAppend,
+  kAdmitMemory = kAdmitLayout | kAdmitShare | kAdmitServed,
   kAdmitAll = kAdmitPairs | kAdmitScores | kAdmitMemory | kAdmitRope,
   // Of stories: a rotation, a window of the cache, quantised storage.
   kAdmitForms = kAdmitRope | kAdmitWindow | kAdmitStored

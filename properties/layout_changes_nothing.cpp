@@ -39,7 +39,7 @@ extern constinit const Law layout_changes_nothing{
     "Bit for bit where the kernel declares that the layout changes nothing; "
     "else each side is within its own bound of the same number.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
-    Aim{.admits = kAdmitAll, .about = kAdmitMemory},
+    Aim{.admits = kAdmitAll, .about = kAdmitLayout | kAdmitShare},
     fit,
     plan,
     judge};

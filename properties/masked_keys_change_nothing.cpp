@@ -45,7 +45,8 @@ extern constinit const Law masked_keys_change_nothing{
     "Hidden keys do not occur in the formula of the row.",
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (d) it needs no oracle",
-    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout,
+    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout |
+                  kAdmitServed,
         .about = kAdmitMask | kAdmitWindow},
     with_hidden_keys,
     plan,

@@ -56,7 +56,8 @@ extern constinit const Law masked_nonfinite_is_ignored{
     "Hidden keys do not occur in the formula of the row.",
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (d) it needs no oracle",
-    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout,
+    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout |
+                  kAdmitServed,
         .about = kAdmitMask | kAdmitWindow},
     with_hidden_keys,
     plan,

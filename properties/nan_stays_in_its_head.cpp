@@ -61,7 +61,8 @@ extern constinit const Law nan_stays_in_its_head{
     "The other heads do not occur in the formula of a head.",
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (c) it reaches what is multiplied by zero",
-    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout},
+    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout |
+                  kAdmitServed},
     fit,
     plan,
     judge};

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/paging.h"
+
 namespace qkvet {
 namespace {
 
@@ -24,9 +26,11 @@ constexpr const char* kNames[] = {"causal from the top left",
                                   "lengths",
                                   "a packed batch",
                                   "RoPE",
+                                  "pages",
+                                  "new tokens",
                                   "empty extents"};
 
-std::array<bool, 18> options_of(const KernelCall& call) {
+std::array<bool, std::size(kNames)> options_of(const KernelCall& call) {
   const Shape& s = call.shape;
   const bool forward = call.operation == Operation::kForward;
   return {call.causal == Causal::kTopLeft,
@@ -43,9 +47,11 @@ std::array<bool, 18> options_of(const KernelCall& call) {
           call.softcap > 0,
           call.sink != nullptr,
           call.slopes != nullptr,
-          call.q_len != nullptr || call.kv_len != nullptr,
+          call.q_len != nullptr || (call.kv_len != nullptr && !is_served(call)),
           call.members > 0,
           call.rope != RopeStyle::kNone,
+          call.page_size > 0,
+          call.new_tokens > 0,
           forward && std::min({s.B, s.Tq, s.Tk}) == 0};
 }
 
@@ -56,6 +62,7 @@ void OptionUse::count(const KernelCall& call, const CallOutcome& outcome) {
   // What the declaration itself rules out says nothing about it.
   if (refused && !outcome.asked_kernel) return;
   const auto used = options_of(call);
+  static_assert(used.size() == kOptions && std::size(kNames) == kOptions);
   for (size_t i = 0; i < used.size(); ++i) {
     uses_[i].asked += used[i];
     uses_[i].refused += used[i] && refused;

@@ -48,7 +48,8 @@ extern constinit const Law other_heads_change_nothing{
     "The other heads do not occur in the formula of a head.",
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (d) it needs no oracle",
-    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout},
+    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout |
+                  kAdmitServed},
     fit,
     plan,
     judge};

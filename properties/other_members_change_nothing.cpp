@@ -51,7 +51,7 @@ extern constinit const Law other_members_change_nothing{
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (d) it needs no oracle",
     Aim{.admits = kAdmitRope | kAdmitWindow | kAdmitMask | kAdmitLengths |
-                  kAdmitScores | kAdmitLayout},
+                  kAdmitScores | kAdmitLayout | kAdmitServed},
     fit,
     plan,
     judge};

@@ -65,7 +65,7 @@ extern constinit const Law permuted_heads_permute_output{
     "(d) it needs no oracle: a wrong map from query heads to key/value "
     "heads does not commute with permutations",
     Aim{.admits = kAdmitWindow | kAdmitLengths | kAdmitPacked | kAdmitSoftcap |
-                  kAdmitLayout},
+                  kAdmitLayout | kAdmitServed},
     fit,
     plan,
     judge};

@@ -55,7 +55,7 @@ extern constinit const Law permuted_members_permute_output{
     "side within its own bound.",
     "(d) it needs no oracle",
     Aim{.admits = kAdmitWindow | kAdmitSoftcap | kAdmitSink | kAdmitAlibi |
-                  kAdmitLayout},
+                  kAdmitLayout | kAdmitServed},
     fit,
     plan,
     judge};

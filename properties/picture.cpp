@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/paging.h"
 #include "properties/compare.h"
 #include "properties/layer_calls.h"
 #include "properties/story_calls.h"
@@ -54,6 +55,25 @@ void add_positions(const Inputs& inputs, std::vector<std::string>& lines) {
   lines.push_back(line);
 }
 
+// "pages of b=0: 3 1 | -1 4", what its table names behind its own pages after
+// the bar, and how many tokens the call appends; nothing for rows.
+void add_pages(const Case& value, const Inputs& inputs,
+               std::vector<std::string>& lines) {
+  if (inputs.new_tokens > 0)
+    lines.push_back("new tokens: the last " +
+                    std::to_string(inputs.new_tokens) + " of every member");
+  if (value.paging.size == 0) return;
+  const PageMap map(value);
+  for (int64_t b = 0; b < value.shape.B; ++b) {
+    std::string line = "pages of b=" + std::to_string(b) + ":";
+    for (int64_t p = 0; p < map.columns(); ++p) {
+      if (p == map.owned(b)) line += " |";
+      line += " " + std::to_string(map.page_of(b, p * value.paging.size));
+    }
+    lines.push_back(line);
+  }
+}
+
 // Calls of q, k and v.
 std::vector<std::string> attention_picture(const JudgeInput& input) {
   const Shape& s = input.value.shape;
@@ -67,6 +87,8 @@ std::vector<std::string> attention_picture(const JudgeInput& input) {
     if (call.inputs == shown) continue;
     if (shown != nullptr) lines.push_back("second call:");
     shown = call.inputs;
+    add_pages(call.planned->variant ? *call.planned->variant : input.value,
+              *call.inputs, lines);
     add_positions(*call.inputs, lines);
     add_rows({"q", &call.inputs->q, s.H, s.Tq, s.d}, "", lines);
     add_rows({"k", &call.inputs->k, s.Hkv, s.Tk, s.d}, "", lines);

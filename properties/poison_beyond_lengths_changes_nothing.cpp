@@ -41,16 +41,6 @@ bool has_rows_beyond(const Case& value) {
   return false;
 }
 
-bool some_row_sees_a_key(const Case& value) {
-  const Shape& s = value.shape;
-  const Visibility visibility(value);
-  for (int64_t b = 0; b < s.B; ++b)
-    for (int64_t h = 0; h < s.H; ++h)
-      for (int64_t i = 0; i < s.Tq; ++i)
-        if (visibility.keys(b, h, i) > 0) return true;
-  return false;
-}
-
 // If the lengths leave nothing, the last key is left out, or the last query.
 Case with_rows_beyond(Case value) {
   Shape& s = value.shape;

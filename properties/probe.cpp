@@ -40,6 +40,10 @@ Case smallest_case(const KernelInfo& info) {
   value.q = value.k = {RecipeKind::kZero, 0};
   value.v = {RecipeKind::kOne, 0};
   if (!info.has_option(QKVET_OPTION_DEFAULT_SCALE)) value.scale = 1.0f;
+  if (info.has_flag(QKVET_FLAG_PAGES_ONLY))
+    value.paging.size = info.capabilities.page_size_count > 0
+                            ? info.capabilities.page_sizes[0]
+                            : 1;
   return value;
 }
 
@@ -62,6 +66,7 @@ Answer ask(Executor& executor, int kernel, const Case& value, bool want_lse) {
   call.q = inputs.q_bytes.data();
   call.k = inputs.k_bytes.data();
   call.v = inputs.v_bytes.data();
+  fill_options(value, inputs, call);
   const CallOutcome outcome = executor.run(kernel, {&call, 1})[0];
   Answer answer;
   answer.good = outcome.status == CallStatus::kDone;

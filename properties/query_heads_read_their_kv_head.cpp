@@ -102,7 +102,9 @@ extern constinit const Law query_heads_read_their_kv_head{
     "the rest.",
     "(d) it needs no oracle: the right answer is a closed formula that "
     "names the head",
-    Aim{.free_v = false, .free_data = false, .admits = kAdmitLayout},
+    Aim{.free_v = false,
+        .free_data = false,
+        .admits = kAdmitLayout | kAdmitServed},
     fit,
     plan,
     judge};

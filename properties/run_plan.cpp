@@ -86,6 +86,9 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
   const qkvet_capabilities& first = kernels[0].judged.info.capabilities;
   scope.d = first.d;
   scope.dv = first.dv;
+  scope.page_sizes.clear();
+  scope.pages_only = true;
+  bool any_page = false;
   for (const KernelUnderTest& kernel : kernels) {
     const qkvet_capabilities& mine = kernel.judged.info.capabilities;
     scope.options |= mine.options;
@@ -96,7 +99,15 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
     scope.reorders |= kernel.judged.info.has_reorder;
     if (!same(mine.d, scope.d)) scope.d = {};
     if (!same(mine.dv, scope.dv)) scope.dv = {};
+    if (kernel.judged.info.has_forward)
+      scope.pages_only &= kernel.judged.info.has_flag(QKVET_FLAG_PAGES_ONLY);
+    // What a kernel takes that lists no sizes, all others refuse or not.
+    const auto count = std::clamp<int32_t>(mine.page_size_count, 0, 16);
+    any_page |= count == 0 && (mine.options & QKVET_OPTION_PAGED) != 0;
+    scope.page_sizes.insert(scope.page_sizes.end(), mine.page_sizes,
+                            mine.page_sizes + count);
   }
+  if (any_page) scope.page_sizes.clear();
 }
 
 std::vector<Dtype> declared_dtypes(

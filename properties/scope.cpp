@@ -102,6 +102,11 @@ void keep_to_declared(const Scope& scope, Case& value) {
   if (value.subject() == Subject::kAttention) {
     value = keep_admitted(std::move(value), admitted_by(scope));
     value.layout = nearest_layout(scope, value.layout);
+    const auto& sizes = scope.page_sizes;
+    int64_t& size = value.paging.size;
+    if (size > 0 && !sizes.empty() &&
+        std::find(sizes.begin(), sizes.end(), size) == sizes.end())
+      size = sizes[static_cast<size_t>(size) % sizes.size()];
   }
   if (value.causal == Causal::kTopLeft && !has(QKVET_OPTION_CAUSAL_TOP_LEFT))
     value.causal = Causal::kBottomRight;

@@ -44,6 +44,8 @@ struct Scope {
   bool reorders = true;
   qkvet_extent_rule d = {};
   qkvet_extent_rule dv = {};
+  std::vector<int64_t> page_sizes;  // that some kernel takes; empty: any
+  bool pages_only = false;          // no kernel takes rows
 };
 
 // The options of attention that some kernel declares, as Aim::admits has them.

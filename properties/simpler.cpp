@@ -93,8 +93,9 @@ void add_smaller_extents(const Case& value, Collector& out) {
 
 // Without each option, and with a plainer one in its place.
 void add_simpler_pairs(const Case& value, Collector& out) {
-  for (uint32_t option = 1; option < kAdmitEmpty; option <<= 1)
-    if ((options_of(value) & option) != 0) out.drop(option);
+  for (uint32_t option = 1; option <= kAdmitLast; option <<= 1)
+    if (option != kAdmitEmpty && (options_of(value) & option) != 0)
+      out.drop(option);
   if (value.mask.kind != MaskKind::kNone) {
     out.add([](Case& c) { c.mask.own = kOwnAll; });
     out.add([](Case& c) { c.mask.parameter = 0; });
@@ -121,6 +122,18 @@ void add_simpler_pairs(const Case& value, Collector& out) {
   for (const auto per_head : {&Case::sink, &Case::slopes})
     if (value.*per_head)
       out.add([&](Case& c) { c.*per_head = make_recipe(RecipeKind::kOne); });
+}
+
+void add_simpler_pages(const Case& value, Collector& out) {
+  if (value.paging.others) out.add([](Case& c) { c.paging.others = false; });
+  if (value.paging.order != PageOrder::kInOrder)
+    out.add([](Case& c) { c.paging.order = PageOrder::kInOrder; });
+  for (const int64_t next : {int64_t{1}, int64_t{2}, value.paging.size / 2})
+    if (next >= 1 && next < value.paging.size)
+      out.add([&](Case& c) { c.paging.size = next; });
+  for (const int64_t next : {int64_t{1}, value.append / 2, value.append - 1})
+    if (next >= 1 && next < value.append)
+      out.add([&](Case& c) { c.append = next; });
 }
 
 void add_simpler_mask(const Case& value, Collector& out) {
@@ -183,6 +196,7 @@ void add_simpler_attention(const Case& value, Collector& out) {
   add_simpler_lengths(value, out);
   add_simpler_options(value, out);
   add_simpler_pairs(value, out);
+  add_simpler_pages(value, out);
   add_simpler_rope(value, out);
   add_simpler_mask(value, out);
   add_plainer_data(value, {&Case::q, &Case::k, &Case::v}, out);

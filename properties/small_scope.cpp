@@ -108,6 +108,14 @@ std::vector<SmallScope::Setting> SmallScope::all_settings() {
     add(kAdmitLayout, [=](Case& c) { c.layout = static_cast<Layout>(layout); });
   for (int share = 1; share <= (kShareB | kShareH); ++share)
     add(kAdmitShare, [=](Case& c) { c.share = static_cast<uint8_t>(share); });
+  // Pages of one token, of some, and of more than there are.
+  for (int64_t size = 1; size <= kExtent + 1; ++size)
+    for (const PageOrder order : {PageOrder::kPermuted, PageOrder::kReverse})
+      add(kAdmitPaged, [=](Case& c) {
+        c.paging = {size, order, order == PageOrder::kReverse};
+      });
+  for (int64_t n = 1; n <= kExtent; ++n)
+    add(kAdmitAppend, [=](Case& c) { c.append = n; });
   for (const auto extent : {&Shape::B, &Shape::Tq, &Shape::Tk})
     add(kAdmitEmpty, [=](Case& c) { c.shape.*extent = 0; });
   return all;
@@ -117,7 +125,8 @@ SmallScope::SmallScope(const Scope& scope)
     : shapes_(plain_shapes()),
       settings_(all_settings()),
       dtype_(scope.dtypes.empty() ? Dtype::kF32 : scope.dtypes[0]),
-      needs_scale_((scope.options & QKVET_OPTION_DEFAULT_SCALE) == 0) {
+      needs_scale_((scope.options & QKVET_OPTION_DEFAULT_SCALE) == 0),
+      pages_only_(scope.pages_only) {
   add_plain(scope);
   add_options(scope);
 }
@@ -176,6 +185,7 @@ Case SmallScope::make(const Index& index) const {
   value.v = make_recipe(data.v);
   for (const int16_t setting : {index.first, index.second})
     if (setting >= 0) settings_[static_cast<size_t>(setting)].apply(value);
+  if (pages_only_ && value.paging.size == 0) value.paging.size = 2;
   return keep_admitted(std::move(value), kAdmitAll | kAdmitEmpty);
 }
 

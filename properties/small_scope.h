@@ -48,6 +48,7 @@ class SmallScope {
   std::vector<Index> cases_;
   Dtype dtype_ = Dtype::kF32;
   bool needs_scale_ = false;
+  bool pages_only_ = false;
 };
 
 }  // namespace qkvet

@@ -68,4 +68,14 @@ void Visibility::add_member(const Case& value, int64_t b, int64_t q_from,
   }
 }
 
+bool some_row_sees_a_key(const Case& value) {
+  const Shape& s = value.shape;
+  const Visibility visibility(value);
+  for (int64_t b = 0; b < s.B; ++b)
+    for (int64_t h = 0; h < s.H; ++h)
+      for (int64_t i = 0; i < s.Tq; ++i)
+        if (visibility.keys(b, h, i) > 0) return true;
+  return false;
+}
+
 }  // namespace qkvet

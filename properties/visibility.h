@@ -56,6 +56,9 @@ class Visibility {
   std::vector<int64_t> keys_;  // [B,H,Tq]
 };
 
+// Whether some row of some head sees a key, as far as the case alone says.
+bool some_row_sees_a_key(const Case& value);
+
 // For laws that admit no option but a causal rule: keys are then seen from the
 // first on, and their number says which ones.
 inline int64_t visible_keys(const Case& value, int64_t row) {

@@ -18,12 +18,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<Family, 7> kFamilies = {{
+constexpr std::array<Family, 9> kFamilies = {{
     {"scalar", true, false, "readable loops: attention and a layer"},
     {"eigen", true, false, "Eigen matrix products: attention and a layer"},
     {"avx2", true, true, "tiled online softmax with AVX2"},
     {"kv_cache", true, false, "KV caches, of every kind"},
     {"kv_cache_avx2", false, true, "the same, built with AVX2 and FMA"},
+    {"serving", true, false, "attention over pages, and appending to them"},
+    {"serving_avx2", false, true, "the same, built with AVX2 and FMA"},
     {"controls", false, false, "correct kernels with other arithmetic"},
     {"faulty", false, false, "wrong kernels that laws must fail"},
 }};

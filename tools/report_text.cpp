@@ -209,7 +209,7 @@ std::string not_judged_text(const ReportInput& input) {
                     return info.has_forward && takes_dtype(info, Dtype::kF64);
                   });
   std::string out = f64 ? "" : "f64 (not declared); ";
-  out += "dropout, pages, backward";
+  out += "dropout, backward";
   const std::string options =
       attention ? undeclared_options(declared) : "attention calls";
   if (!options.empty()) out += "; " + options + " (not declared)";

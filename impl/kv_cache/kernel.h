@@ -5,14 +5,11 @@
 #define QKVET_IMPL_KV_CACHE_KERNEL_H_
 
 #include "impl/cache_table.h"
+#include "impl/open_on_avx2.h"
 
 namespace qkvet::impl {
 
-#ifdef QKVET_CACHES_NEED_AVX2
-// impl/kv_cache_avx2/open.cpp, which is baseline code.
-qkvet_status open_on_avx2(const qkvet_kernel*, const qkvet_exec*,
-                          qkvet_context** context, qkvet_text* why);
-void close_on_avx2(const qkvet_kernel*, qkvet_context*);
+#ifdef QKVET_NEEDS_AVX2
 inline constexpr auto kOpenCaches = open_on_avx2;
 inline constexpr auto kCloseCaches = close_on_avx2;
 #else

@@ -67,7 +67,8 @@ enum {
 
 /* One call. Logical shapes; any strides. A kernel must refuse (UNSUPPORTED) a
  * field that is set and that it does not know: ignoring one is a wrong answer.
- * Inputs are read-only, outputs are written in full, nothing else is touched.
+ * Inputs are read-only (but for k and v with new tokens), outputs are written
+ * in full, nothing else is touched.
  */
 typedef struct qkvet_forward_args {
   size_t struct_size;
@@ -114,15 +115,27 @@ typedef struct qkvet_forward_args {
 
   /* What o, lse and weights hold in rows that do not count is not looked at. */
   qkvet_tensor q_len;  /* [B] int64: rows of each member that count */
-  qkvet_tensor kv_len; /* [B] int64: keys of each member that count */
+  qkvet_tensor kv_len; /* [B] int64: keys of each member that count; with k_new
+                          those in front of the new ones */
 
   qkvet_tensor cu_seqlens_q; /* [members + 1] int64: packed batch, B = 1 */
   qkvet_tensor cu_seqlens_k; /* [members + 1] int64 */
 
-  qkvet_tensor block_table; /* [B, P] int32: k and v are then pages,
-                               [pages, Hkv, page_size, d] */
+  /* Pages: k and v are then a pool, [pages, Hkv, page_size, d] and dv, and
+   * token j of member b is slot j % page_size of page
+   * block_table[b, j / page_size]. kv_len is there. Members may share pages.
+   * Slots that no member owns, and entries of the table behind the last page of
+   * a member, may hold anything: NaN, tokens of others, -1, pages that are not
+   * there, pages of others. Tk is the last extent of mask, bias, weights and
+   * k_positions, or P * page_size. */
+  qkvet_tensor block_table; /* [B, P] int32 */
   int64_t page_size;
-  qkvet_tensor k_new; /* [B, Hkv, Tnew, d]  appended in place, then attended */
+
+  /* New tokens, with pages or without: token n of member b becomes token
+   * kv_len[b] + n of k and v, as it came (before any rotation), and is then
+   * attended like all others; the diagonal counts it. kv_len is there. No other
+   * element of k and v changes: with new tokens these two are written. */
+  qkvet_tensor k_new; /* [B, Hkv, Tnew, d] */
   qkvet_tensor v_new; /* [B, Hkv, Tnew, dv] */
 
   qkvet_tensor q_scale; /* scales of quantised storage, broadcast to q */
@@ -171,6 +184,8 @@ typedef struct qkvet_forward_args {
 #define QKVET_FLAG_THREADS_INVARIANT (UINT64_C(1) << 13)
 #define QKVET_FLAG_PAGE_PLACEMENT_INVARIANT (UINT64_C(1) << 14)
 #define QKVET_FLAG_CHUNKING_INVARIANT (UINT64_C(1) << 15)
+/* Not a claim: forward() takes k and v in pages and in no other form. */
+#define QKVET_FLAG_PAGES_ONLY (UINT64_C(1) << 16)
 
 /* Layouts (bits of qkvet_capabilities.layouts). */
 #define QKVET_LAYOUT_BHTD (UINT64_C(1) << 0) /* contiguous [B, H, T, d] */

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the caches of this family may run here. Baseline code: on a CPU
-// without AVX2 and FMA nothing else of the module is reached.
-//
-// What they declare is what impl/kv_cache does. A fused product is rounded once
-// less than sequential_f32() says, so that the error stays inside of it,
-// whether the compiler fuses it or not.
+// Baseline code: on a CPU without AVX2 and FMA nothing else of a family that is
+// built with them is reached.
+#include "impl/open_on_avx2.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "impl/kv_cache/kernel.h"
+#include "impl/tensor_view.h"
 
 namespace qkvet::impl {
 namespace {

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Faults of kernels that serve: the frame of impl/serving_frame.h with the
+// plainest arithmetic and one seam replaced. f32 only.
+//
+// Contract: that of serving_frame.h; a fault stays inside its tensors, too.
+#ifndef QKVET_IMPL_FAULTY_SERVING_SEAMS_H_
+#define QKVET_IMPL_FAULTY_SERVING_SEAMS_H_
+
+#include <cstdint>
+
+#include "impl/faulty/fault.h"
+#include "impl/plain_row.h"
+#include "impl/serving_frame.h"
+
+namespace qkvet::impl {
+
+inline bool inside(const ServingCall& s, Slot slot) {
+  return s.page_size == 0 || (0 <= slot.block && slot.block < s.pages);
+}
+
+// Whether the call has a slot for a token, be it one that the member does not
+// own.
+inline bool has_slot(const ServingCall& s, int64_t b, int64_t token) {
+  if (s.page_size == 0) {
+    return token < s.call.keys;
+  }
+  return token / s.page_size < s.columns && inside(s, s.slot(b, token));
+}
+
+inline void clear(const ServingCall& s, Slot slot) {
+  for (int64_t h = 0; h < s.call.kv_heads; ++h) {
+    for (int64_t c = 0; c < s.call.width; ++c) {
+      s.k.set(slot.block, h, slot.row, c, 0);
+    }
+    for (int64_t c = 0; c < s.call.value_width; ++c) {
+      s.v.set(slot.block, h, slot.row, c, 0);
+    }
+  }
+}
+
+inline constexpr qkvet_precision kServingSeamsPrecision = sequential_f32();
+inline constexpr qkvet_capabilities kServingSeamsCapabilities =
+    capabilities_with(kCommonOptions | kServingOptions, {kF32});
+
+// The kernel of a fault. `fault` must be a constant of static storage.
+template <class Seams>
+constexpr qkvet_kernel serving_fault(const char* name, const qkvet_fault* fault,
+                                     Place place) {
+  return with_fault(
+      serving_kernel(name, fault->mechanism, place, &kServingSeamsPrecision,
+                     ServingKernel<Seams, compute_rows<PlainRow>>::forward,
+                     &kServingSeamsCapabilities),
+      fault);
+}
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_FAULTY_SERVING_SEAMS_H_

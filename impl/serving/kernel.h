@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// A kernel of the families that are built from this folder: QKVET_FAMILY is
+// their name, and what they need of the CPU is asked by open().
+#ifndef QKVET_IMPL_SERVING_KERNEL_H_
+#define QKVET_IMPL_SERVING_KERNEL_H_
+
+#include "impl/open_on_avx2.h"
+#include "impl/serving_frame.h"
+
+namespace qkvet::impl {
+
+constexpr qkvet_kernel family_serving(const char* name, const char* description,
+                                      Place place,
+                                      const qkvet_precision* precision,
+                                      ForwardFunction forward,
+                                      const qkvet_capabilities* capabilities) {
+  qkvet_kernel kernel = serving_kernel(name, description, place, precision,
+                                       forward, capabilities);
+#ifdef QKVET_NEEDS_AVX2
+  kernel.open = open_on_avx2;
+  kernel.close = close_on_avx2;
+#endif
+  return kernel;
+}
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_SERVING_KERNEL_H_

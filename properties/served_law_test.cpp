@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Laws about pages and new tokens: each fails a kernel that is wrong in what it
+// is about.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/capability.h"
+#include "properties/fake_executor.h"
+#include "properties/generate.h"
+#include "properties/law.h"
+#include "properties/shrink.h"
+
+namespace qkvet {
+namespace {
+
+Judgement check(const std::string& law, const std::string& text,
+                FakeExecutor& executor) {
+  const ParsedCase parsed = parse_case(text);
+  EXPECT_TRUE(parsed.value) << parsed.error;
+  TimeUse time;
+  return check_case(*find_law(law), *parsed.value,
+                    FakeExecutor::under_test().judged, 0, executor,
+                    /*with_twin=*/true, time);
+}
+
+// The oracle passes the case, the spoiled kernel fails it.
+Judgement fails(const std::string& law, const std::string& text,
+                FakeExecutor::Question question,
+                FakeExecutor::Answer answer = {}) {
+  FakeExecutor good;
+  const Judgement right = check(law, text, good);
+  EXPECT_EQ(right.verdict, Verdict::kPassed) << law << " " << right.reason;
+  EXPECT_GT(right.compared, 0) << law;
+  FakeExecutor bad(std::move(question), std::move(answer));
+  const Judgement wrong = check(law, text, bad);
+  EXPECT_EQ(wrong.verdict, Verdict::kFailed) << law << " " << wrong.reason;
+  EXPECT_TRUE(wrong.finding) << law;
+  return wrong;
+}
+
+int32_t first_page(const KernelCall& call) {
+  int32_t page = 0;
+  std::memcpy(&page, call.block_table, sizeof page);
+  return page;
+}
+
+TEST(ServedLaws, PlacementIsSeen) {
+  fails("page_placement_changes_nothing",
+        "f32,B1,H1,Tq1,Tk6,d2,page=2,pages=order",
+        [](KernelCall& call, Problem& problem) {
+          if (first_page(call) != 0) problem.scale *= 1.01;
+        });
+}
+
+TEST(ServedLaws, PageSizeIsSeen) {
+  fails("page_size_changes_nothing", "f32,B1,H1,Tq1,Tk6,d2,page=2",
+        [](KernelCall& call, Problem& problem) {
+          if (call.page_size != 2) problem.scale *= 1.01;
+        });
+}
+
+// One bit, and only with numbers in pages of others.
+TEST(ServedLaws, WhatNobodyOwnsMayNotMatter) {
+  const Judgement judgement = fails(
+      "unowned_pages_change_nothing", "f32,B2,H1,Tq1,Tk3,d2,kvlen=3.2,page=2",
+      {}, [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
+        const int64_t floats = call.pages * call.page_size * call.shape.d;
+        const auto k = stored_as_doubles(call.k, floats, call.kv_dtype);
+        for (const double x : k)
+          if (std::isnan(x)) return;
+        oracle.o[0] = std::nextafter(static_cast<float>(oracle.o[0]), 9.0f);
+      });
+  EXPECT_NE(judgement.finding->looks.find("LEAK"), std::string::npos);
+}
+
+TEST(ServedLaws, AppendedTokensAreAttended) {
+  fails("append_equals_given", "f32,B1,H1,Tq2,Tk5,d2,causal=br,append=2",
+        [shorter = int64_t{0}](KernelCall& call, Problem& problem) mutable {
+          if (call.new_tokens == 0) return;
+          shorter = problem.kv_len[0] - 1;
+          problem.kv_len = &shorter;
+        });
+}
+
+TEST(ServedLaws, EverySlotIsHeldAgainstWhatItShallBe) {
+  for (const char* page : {"", ",page=2"}) {
+    const std::string text =
+        "f32,B2,H2,Hkv2,Tq1,Tk4,d1,kvlen=4.3,append=2" + std::string(page);
+    // Each slot of v in turn, and k after it.
+    FakeExecutor good;
+    ASSERT_EQ(check("append_writes_only_its_tokens", text, good).verdict,
+              Verdict::kPassed);
+    for (size_t n = 0; n < 16; ++n) {
+      const Judgement judgement =
+          fails("append_writes_only_its_tokens", text, {},
+                [n](const KernelCall&, OracleOutput&, CallOutcome& outcome) {
+                  outcome.v_cache[n * 4] ^= std::byte{1};
+                });
+      EXPECT_TRUE(
+          judgement.finding->where.starts_with(*page != 0 ? "v[page=" : "v[b="))
+          << judgement.finding->where;
+    }
+    const Judgement judgement =
+        fails("append_writes_only_its_tokens", text, {},
+              [](const KernelCall& call, OracleOutput&, CallOutcome& outcome) {
+                const auto* from = call.k;
+                outcome.k_cache.assign(from, from + outcome.k_cache.size());
+              });
+    EXPECT_EQ(judgement.finding->looks,
+              "a new token is not stored where its member finds it");
+  }
+}
+
+// A kernel that takes pages alone is asked in pages, law by law.
+TEST(ServedLaws, CasesKeepToPagesWhereNothingElseIsTaken) {
+  Scope scope;
+  scope.pages_only = true;
+  scope.page_sizes = {4, 16};
+  scope.options &= ~QKVET_OPTION_PACKED;
+  for (const Law* law : all_laws()) {
+    if (law->aim.subject != Subject::kAttention ||
+        law->id == std::string("packed_members_equal_calls"))
+      continue;
+    EXPECT_NE(law->aim.admits & kAdmitPaged, 0u) << law->id;
+    for (int64_t n = 1; n <= 40; ++n) {
+      const Case value = planned_case(*law, 1, n, scope);
+      const int64_t size = value.paging.size;
+      const bool fits = size == 4 || size == 16 ||
+                        law->id == std::string("page_size_changes_nothing");
+      EXPECT_TRUE(fits) << law->id << " " << to_string(value);
+    }
+  }
+}
+
+TEST(ServedLaws, RowsAreRefusedWhereOnlyPagesAreDeclared) {
+  KernelInfo info = FakeExecutor::info();
+  info.capabilities.flags |= QKVET_FLAG_PAGES_ONLY;
+  info.has_forward = true;
+  KernelCall call;
+  call.shape = {1, 1, 1, 1, 1, 1, 1};
+  const std::byte byte{};
+  call.q = call.k = call.v = &byte;
+  std::string why;
+  EXPECT_FALSE(capability_allows(info, call, &why));
+  EXPECT_EQ(why, "k and v in rows are not declared");
+  call.kv_len = call.block_table = &byte;
+  call.page_size = call.pages = call.table_columns = 1;
+  EXPECT_TRUE(capability_allows(info, call, &why)) << why;
+  info.capabilities.page_size_count = 1;
+  info.capabilities.page_sizes[0] = 16;
+  EXPECT_FALSE(capability_allows(info, call, &why));
+  EXPECT_EQ(why, "pages of 1 tokens are not declared");
+}
+
+}  // namespace
+}  // namespace qkvet

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slots that no member owns are NaN in one call and hold tokens of other
+// sequences in the other; the tails of the block tables stay what they are.
+#include "properties/served.h"
+
+namespace qkvet {
+namespace {
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Case variant = value;
+  variant.paging.others = !value.paging.others;
+  Plan plan = plan_two_forms(kernel, variant, nullptr, /*bounds=*/false);
+  plan.unsupported = nondeterministic_reason(kernel);
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  const bool others = input.value.paging.others;
+  const char* const names[] = {"NaN in pages that it does not own",
+                               "tokens of others there"};
+  CallPair pair;
+  pair.first_name = names[others ? 1 : 0];
+  pair.second_name = names[others ? 0 : 1];
+  pair.looks =
+      "LEAK: what stands in slots that the member does not own reaches it";
+  compare_bit_for_bit(input, pair, judgement);
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law unowned_pages_change_nothing{
+    "unowned_pages_change_nothing",
+    "Pages and slots that a member does not own change nothing, be it NaN: its "
+    "rows stay the same, bit for bit.",
+    "o[b] = f(q[b], the first kv_len[b] tokens of its block table)",
+    "keys and values in pages; a deterministic kernel",
+    "These slots do not occur in the formula.",
+    "The same operations on the same numbers give the same bits.",
+    "(a) it is bitwise",
+    Aim{.admits = kAdmitAll, .about = kAdmitPaged},
+    with_pages,
+    plan,
+    judge};
+
+}  // namespace qkvet
