@@ -75,9 +75,12 @@ StoryFault fault_of(const Law& law, const Case& value,
   if (!fault.whose.empty()) return fault;
   if (!kernel.info.has_read_back)
     fault.whose = "Not known: the cache has no read_back.";
-  else if (!is_all_kept(value.cache, *plan[found].moment))
+  else if (plan[found].needs_truth &&
+           std::any_of(answers.begin(), answers.end(), [&](size_t i) {
+             return !is_all_kept(value.cache, *plan[i].moment);
+           }))
     fault.whose =
-        "Not known: what the first queries of this step saw may be gone behind "
+        "Not known: what the first queries of a step saw may be gone behind "
         "it.";
   return fault;
 }

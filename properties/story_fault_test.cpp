@@ -243,7 +243,7 @@ TEST(StoryFault, WhatMayBeGoneIsNotJudged) {
   };
   EXPECT_EQ(lines_of(kHistory,
                      "f32,B1,H1,d1,cap4,win2,story=append.a.1+step.a.2", spoil),
-            Lines{"Not known: what the first queries of this step saw may be "
+            Lines{"Not known: what the first queries of a step saw may be "
                   "gone behind it."});
   // With one more token that can be taken back all of it must still be there.
   EXPECT_EQ(lines_of(kHistory,

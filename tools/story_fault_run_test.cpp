@@ -94,16 +94,32 @@ TEST(StoryFaultReport, SaysWhatReachesAnAnswerAndWhoseFaultItIs) {
   }
 }
 
-// The line stands directly below what it is about.
+// The line stands directly below what it is about, as the README shows it.
 TEST(StoryFaultReport, ALeakStandsBelowTheActualNumber) {
-  const Ran ran = run_qkvet("replay " + std::string(kReplays[0].value) +
-                            " --law cache_agrees_with_history --kernel "
-                            "faulty/cache_shared_page_not_copied");
+  const std::string command = "replay " + std::string(kReplays[0].value) +
+                              " --law cache_agrees_with_history --kernel "
+                              "faulty/cache_shared_page_not_copied";
+  const Ran ran = run_qkvet(command);
   EXPECT_TRUE(std::regex_search(
       ran.out,
       std::regex("\n  actual  [^\n]*\n {14}LEAK: a token of sequence b "
                  "reaches sequence a: b0\n  whose       The")))
       << ran.out;
+  const std::string readme = read_text(QKVET_README);
+  const size_t at = readme.find("\n    $ qkvet " + command + "\n");
+  ASSERT_NE(at, std::string::npos);
+  std::istringstream block(readme.substr(at + 1));
+  std::string line;
+  std::getline(block, line);
+  int shown = 0;
+  while (std::getline(block, line) && line.starts_with("    ")) {
+    line.erase(0, 4);
+    line.erase(std::min(line.find("   case 1,"), line.size()));
+    if (line.find("[...]") != std::string::npos) continue;
+    EXPECT_NE(ran.out.find(line), std::string::npos) << line;
+    ++shown;
+  }
+  EXPECT_GT(shown, 10);
 }
 
 TEST(StoryFaultReport, ChecksSayItInEveryForm) {
