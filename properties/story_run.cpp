@@ -191,6 +191,7 @@ std::optional<StoryRun::Ran> StoryRun::run(const Inputs& data) const {
   std::vector<PlannedCall> planned = calls_;
   if (read_) planned.push_back(*read_);
   std::vector<StoryInputs> inputs;
+  inputs.reserve(planned.size());
   for (const PlannedCall& one : planned)
     inputs.push_back(pick_inputs(wide_, *one.moment, data));
   std::vector<KernelCall> calls;

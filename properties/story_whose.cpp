@@ -178,7 +178,7 @@ std::string Storage::content_text(int64_t place,
       wrong.push_back(h);
   if (wrong.empty()) return "";
   const auto number = static_cast<size_t>(own);
-  const std::string text = both_text(
+  std::string text = both_text(
       content_of(k_, place, keys, number, wrong, shape_.Hkv),
       content_of(v_, place, values, number, wrong, shape_.Hkv), tokens);
   if (static_cast<int64_t>(wrong.size()) == shape_.Hkv) return text;
