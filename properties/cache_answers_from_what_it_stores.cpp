@@ -5,6 +5,7 @@
 #include "properties/answer.h"
 #include "properties/compare.h"
 #include "properties/story_calls.h"
+#include "properties/story_storage.h"
 
 namespace qkvet {
 namespace {
@@ -33,35 +34,11 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan;
 }
 
-// The inputs of a step with what the cache holds in place of what it was given,
-// where the window leaves it in sight.
-Inputs stored_inputs(const JudgeInput& input, const CallView& step,
-                     const CallView& read) {
-  Inputs inputs = *step.inputs;
-  const Shape& s = input.value.shape;
-  const CacheForm& form = input.value.cache;
-  const Moment& moment = *step.planned->moment;
-  const auto tokens = static_cast<int64_t>(moment.history.size());
-  const auto replace = [&](const std::vector<std::byte>& bytes, int64_t width,
-                           std::vector<double>& values) {
-    const std::vector<double> stored = as_doubles(bytes, Dtype::kF32);
-    for (size_t n = 0; n < stored.size(); ++n) {
-      const int64_t token = static_cast<int64_t>(n) / width % tokens;
-      const int64_t first = tokens - moment.queries;
-      if (form.window == 0 || token < form.first_tokens ||
-          token > first - form.window)
-        values[n] = stored[n];
-    }
-  };
-  replace(read.outcome->stage_k, s.d, inputs.k);
-  replace(read.outcome->stage_v, s.dv, inputs.v);
-  return inputs;
-}
-
 void compare(const JudgeInput& input, const CallView& step,
              const CallView& read, Judgement& judgement) {
   const Case value = step_case(input.value, *step.planned->moment);
-  const Inputs inputs = stored_inputs(input, step, read);
+  const Inputs inputs = stored_inputs(input.value, *step.planned->moment,
+                                      *step.inputs, *read.outcome);
   const OwnedProblem owned(value, inputs, 0);
   Answer answer(owned.problem(), plain_forward, /*with_twin=*/false);
   CallView call = step;

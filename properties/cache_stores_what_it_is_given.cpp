@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // After every command the sequence is read back: what was given, bit for bit,
 // or within half a step of the code that it is stored as.
-#include <cmath>
-
 #include "properties/compare.h"
 #include "properties/story_calls.h"
+#include "properties/story_storage.h"
 
 namespace qkvet {
 namespace {
@@ -37,14 +36,6 @@ struct Stored {
   int64_t width;
 };
 
-// Rows that no later query can see may hold anything.
-bool matters(const CacheForm& form, const Moment& moment, int64_t token) {
-  const auto s = static_cast<size_t>(moment.command.sequence);
-  const int64_t first_query = moment.most[s] - 1 - form.rollback;
-  return form.window == 0 || token < form.first_tokens ||
-         token > first_query - form.window;
-}
-
 void compare(const JudgeInput& input, const CallView& call,
              const Stored& stored, Judgement& judgement) {
   const Moment& moment = *call.planned->moment;
@@ -52,16 +43,17 @@ void compare(const JudgeInput& input, const CallView& call,
   const auto tokens = static_cast<int64_t>(moment.history.size());
   for (size_t n = 0; n < stored.given.size(); ++n) {
     const auto at = static_cast<int64_t>(n);
-    if (!matters(input.value.cache, moment, at / stored.width % tokens))
+    if (!is_kept(input.value.cache, moment, at / stored.width % tokens))
       continue;
     ++judgement.compared;
     const double allowed = stored.error.empty() ? 0 : stored.error[n];
     const double given = stored.given[n];
-    if (n < actual.size() && std::fabs(actual[n] - given) <= allowed) continue;
+    if (n < actual.size() && is_stored(actual[n], given, allowed)) continue;
     Finding finding;
     finding.call = call_number(input, call);
-    const Shape shape = {
-        1, 1, input.value.shape.Hkv, 1, tokens, stored.width, stored.width};
+    const int64_t heads = input.value.shape.Hkv;
+    const Shape shape = {1,      heads,        heads,       tokens,
+                         tokens, stored.width, stored.width};
     finding.where = "call " + std::to_string(finding.call) + ", " +
                     command_place(call) + ": " +
                     element_name(stored.tensor, shape, at);

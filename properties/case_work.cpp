@@ -12,6 +12,7 @@
 #include "properties/outcome.h"
 #include "properties/picture.h"
 #include "properties/story_calls.h"
+#include "properties/story_run.h"
 #include "properties/twin_check.h"
 #include "properties/visibility.h"
 
@@ -228,26 +229,8 @@ KernelCall CaseWork::call_for(const PlannedCall& planned,
   call.b_o = layer(TensorName::kBo);
   call.unbatched = value.unbatched;
   fill_options(value, prepared.inputs, call);
-  if (planned.moment) {
-    const Moment& moment = *planned.moment;
-    call.causal = Causal::kNone;
-    call.sequence = moment.command.sequence;
-    call.tokens = call.other = moment.command.count;
-    for (const char parent : moment.command.parents)
-      call.parents.push_back(parent - 'a');
-    call.shape.Tk = planned.operation == Operation::kCacheReadBack
-                        ? static_cast<int64_t>(moment.history.size())
-                        : moment.new_tokens;
-    call.k = bytes(prepared.fresh.k_bytes);
-    call.v = bytes(prepared.fresh.v_bytes);
-    if (planned.operation == Operation::kCacheCreate) {
-      call.shape = value_.shape;
-      call.tokens = value_.capacity;
-      call.cache = value_.cache;
-      call.k_scale = bytes(own_inputs().k_scale_bytes);
-      call.v_scale = bytes(own_inputs().v_scale_bytes);
-    }
-  }
+  if (planned.moment)
+    fill_story_call(value_, planned, prepared.fresh, own_inputs(), call);
   return call;
 }
 

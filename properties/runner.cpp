@@ -263,6 +263,9 @@ Failure Runner::shrink_one(Lane& lane, size_t kernel,
     failure.shrink_steps = smallest.steps;
     failure.shrink_tries = smallest.tries;
     failure.law = law;
+    failure.story =
+        fault_of(*law, failure.smallest, failure.judgement, under_test.judged,
+                 under_test.index, executor, lane.time);
   }
   // What died, or is unsteady, is no matter of convention.
   if (failure.judgement.kind == FailureKind::kLaw &&

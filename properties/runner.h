@@ -13,6 +13,7 @@
 
 #include "properties/case_work.h"
 #include "properties/scope.h"
+#include "properties/story_fault.h"
 
 namespace qkvet {
 
@@ -66,6 +67,7 @@ struct Failure {
   std::string dialect;     // "" or the declaration under which it would pass
   // Of a recorded story: "41208 commands -> 5", and which of them failed.
   std::string recorded, where;
+  StoryFault story;  // of a cache: whose fault it is
 };
 
 // One kernel under one law.

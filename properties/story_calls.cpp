@@ -260,7 +260,9 @@ void compare_answers(const JudgeInput& input, const CallView& plain,
         judgement);
     if (!finding) continue;
     const Case step = step_case(input.value, *edited.planned->moment);
-    finding->where = command_place(edited) + ": " +
+    finding->call = call_number(input, edited);
+    finding->where = "call " + std::to_string(finding->call) + ", " +
+                     command_place(edited) + ": " +
                      element_name(tensor, step.shape, static_cast<int64_t>(n));
     add_failure(judgement, std::move(*finding));
   }

@@ -104,6 +104,8 @@ KernelResult replay_one(const Law& law, const Case& value,
     failure.judgement = judgement;
     failure.seconds = cell.seconds;
     failure.digest = input_digest(make_inputs(value));
+    failure.story = fault_of(law, value, judgement, kernel.judged, kernel.index,
+                             executor, time);
     cell.failure = std::move(failure);
   }
   return {kernel, {std::move(cell)}};

@@ -80,6 +80,8 @@ void LogReplay::shrink(Cell& cell) {
     failure.found = failure.smallest = shrunk_.value;
     failure.judgement = shrunk_.judgement;
     failure.digest = input_digest(make_inputs(shrunk_.value));
+    failure.story = fault_of(*shrunk_.law, shrunk_.value, shrunk_.judgement,
+                             way_.judged, way_.index, way_.executor, way_.time);
   }
   failure.seconds = seconds_since(start_);
   // Commands of the case, which shrinks on from those of the recording.

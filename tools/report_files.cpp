@@ -67,6 +67,23 @@ Json json_number(double value) {
   return value;
 }
 
+// "b"
+std::string letter(int64_t sequence) {
+  return {static_cast<char>('a' + sequence)};
+}
+
+// Which tokens reach the answer of a cache that should not, and whose fault it
+// is.
+void add_story_fault(const StoryFault& fault, Json& out) {
+  for (const Reach& reach : fault.reaches)
+    out["reaches"].push_back({{"kind", reach.stale ? "stale" : "leak"},
+                              {"of", letter(reach.of)},
+                              {"into", letter(reach.into)},
+                              {"tokens", reach.tokens},
+                              {"text", reach_text(reach)}});
+  if (!fault.whose.empty()) out["whose"] = fault.whose;
+}
+
 Json failure_json(const ReportInput& input, const KernelResult& kernel,
                   const Failure& failure) {
   Json out;
@@ -87,6 +104,7 @@ Json failure_json(const ReportInput& input, const KernelResult& kernel,
     out["looks"] = finding.looks;
     out["error_over_bound"] = json_number(finding.ratio);
   }
+  add_story_fault(failure.story, out);
   if (!failure.dialect.empty()) out["other_dialect"] = failure.dialect;
   out["again"] = fmt::format("qkvet replay {} --law {} {}",
                              to_string(failure.smallest), failure.law->id,

@@ -71,9 +71,13 @@ std::string replay_line(const ReportInput& input, const KernelResult& kernel,
                      kernel_arguments(input.selected, kernel.kernel));
 }
 
-std::string finding_text(const Judgement& judgement) {
-  if (!judgement.finding) return "";
-  const Finding& finding = *judgement.finding;
+std::string optional_field(std::string_view name, std::string_view text) {
+  return text.empty() ? "" : wrapped_field(name, text);
+}
+
+std::string finding_text(const Failure& failure) {
+  if (!failure.judgement.finding) return "";
+  const Finding& finding = *failure.judgement.finding;
   std::string out = field("at", finding.where);
   out +=
       field("expected", finding.allowed.empty()
@@ -85,7 +89,9 @@ std::string finding_text(const Judgement& judgement) {
                           ? finding.actual
                           : fmt::format("{:<14} error/bound {}", finding.actual,
                                         ratio_text(finding.ratio)));
-  if (!finding.looks.empty()) out += wrapped_field("looks", finding.looks);
+  for (const Reach& reach : failure.story.reaches)
+    out += wrapped_field("", reach_text(reach));
+  out += optional_field("looks", finding.looks);
   std::istringstream printed(finding.printed);
   const char* name = "printed";
   for (std::string line; std::getline(printed, line); name = "")
@@ -332,12 +338,11 @@ std::string failure_text(const ReportInput& input, const KernelResult& kernel,
                          const Failure& failure) {
   std::string out = headline(kernel, failure);
   out += wrapped_field("law", failure.law->sentence);
-  std::string shrunk;
-  if (!(failure.found == failure.smallest))
-    shrunk = fmt::format("shrunk from {} in {} steps", to_string(failure.found),
-                         failure.shrink_steps);
   out += field("case", to_string(failure.smallest));
-  if (!shrunk.empty()) out += field("", shrunk);
+  if (!(failure.found == failure.smallest))
+    out +=
+        field("", fmt::format("shrunk from {} in {} steps",
+                              to_string(failure.found), failure.shrink_steps));
   const Aim& aim = failure.law->aim;
   out += field("inputs", fmt::format("digest {:08x}{}", failure.digest,
                                      !aim.free_data ? "; the law sets some"
@@ -345,9 +350,9 @@ std::string failure_text(const ReportInput& input, const KernelResult& kernel,
                                                     : ""));
   for (const std::string& line : failure.judgement.picture)
     out += field("", line);
-  out += finding_text(failure.judgement);
-  if (!failure.dialect.empty())
-    out += wrapped_field("dialect", failure.dialect);
+  out += finding_text(failure);
+  out += optional_field("whose", failure.story.whose);
+  out += optional_field("dialect", failure.dialect);
   if (failure.repeats_failed < failure.repeats)
     out +=
         field("unsteady", fmt::format("{} of {} further runs failed; the "
