@@ -26,7 +26,7 @@ StoryCommand copied(int64_t sequences, int64_t from, int64_t to) {
   return command;
 }
 
-// A sequence of so many tokens.
+// For a sequence of so many tokens; the idle one holds NaN again afterwards.
 void add_detour(int64_t sequences, int64_t s, int64_t tokens,
                 EditedStory& story) {
   const int64_t idle = sequences - 1;
@@ -34,6 +34,8 @@ void add_detour(int64_t sequences, int64_t s, int64_t tokens,
   story.insert({StoryVerb::kReset, s, 0});
   story.insert({StoryVerb::kAppend, s, tokens});
   story.insert(copied(sequences, idle, s));
+  story.insert({StoryVerb::kReset, idle, 0});
+  story.insert({StoryVerb::kAppend, idle, 1});
 }
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
