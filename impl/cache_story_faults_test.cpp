@@ -104,6 +104,10 @@ bool goes_around_and_back(OpenCache& cache) {
          answers(cache, 0, {}, 1);
 }
 
+bool goes_on(OpenCache& cache) {
+  return answers(cache, 0, {1, 2}, 2) && answers(cache, 0, {3}, 1);
+}
+
 bool asks_behind_a_draft(OpenCache& cache) {
   return answers(cache, 0, {1, 2}, 1) && cache.truncate(0, 1) == QKVET_OK &&
          answers(cache, 0, {}, 1);
@@ -181,6 +185,7 @@ constexpr FaultStory kStories[] = {
     {"cache_ring_mask_of_all_slots", "contiguous", kRollback, prefills},
     {"cache_ring_rope_by_slot", "ring", kTurnedWindow, prefills},
     {"cache_ring_trim_moves_counter", "ring", kRollback, goes_around_and_back},
+    {"cache_rope_offset_advances_twice", "contiguous", kTurned, goes_on},
     {"cache_scale_of_first_head", "quantised", kChannels,
      holds_what_it_was_given},
     {"cache_scale_uninitialised", "quantised", kInt8,
