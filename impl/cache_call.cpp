@@ -34,6 +34,26 @@ const char* misfit(const qkvet_tensor& t, qkvet_dtype type, int64_t heads,
              : "a tensor has another width than the cache was made for";
 }
 
+// [1, heads, rows, d] and [1, heads, rows, dv]: keys and values, or queries and
+// outputs.
+const char* read_pair(const CacheShape& shape, int64_t heads,
+                      const qkvet_tensor& first, const qkvet_tensor& second,
+                      int64_t* rows, Stored* first_rows, Stored* second_rows) {
+  const qkvet_dtype type = dtype_named(shape.storage);
+  const int64_t n =
+      first.ndim == 4 && first.shape != nullptr ? first.shape[2] : 0;
+  const char* wrong = misfit(first, type, heads, n, shape.width);
+  if (wrong == nullptr) {
+    wrong = misfit(second, type, heads, n, shape.value_width);
+  }
+  if (wrong == nullptr) {
+    *rows = n;
+    *first_rows = stored(first, shape.storage);
+    *second_rows = stored(second, shape.storage);
+  }
+  return wrong;
+}
+
 const char* read_tokens(const CacheShape& shape, const qkvet_cache_args& a,
                         CacheStep* step) {
   if (is_absent(a.k) && is_absent(a.v)) {
@@ -42,21 +62,8 @@ const char* read_tokens(const CacheShape& shape, const qkvet_cache_args& a,
   if (is_absent(a.k) || is_absent(a.v)) {
     return "k and v are appended together: one of them is absent";
   }
-  const qkvet_dtype type = dtype_named(shape.storage);
-  const int64_t tokens =
-      a.k.ndim == 4 && a.k.shape != nullptr ? a.k.shape[2] : 0;
-  if (const char* wrong =
-          misfit(a.k, type, shape.kv_heads, tokens, shape.width)) {
-    return wrong;
-  }
-  if (const char* wrong =
-          misfit(a.v, type, shape.kv_heads, tokens, shape.value_width)) {
-    return wrong;
-  }
-  step->tokens = tokens;
-  step->k = stored(a.k, shape.storage);
-  step->v = stored(a.v, shape.storage);
-  return nullptr;
+  return read_pair(shape, shape.kv_heads, a.k, a.v, &step->tokens, &step->k,
+                   &step->v);
 }
 
 const char* read_queries(const CacheShape& shape, const qkvet_cache_args& a,
@@ -66,27 +73,13 @@ const char* read_queries(const CacheShape& shape, const qkvet_cache_args& a,
                ? nullptr
                : "o and lse belong to queries, and q is absent";
   }
-  const qkvet_dtype type = dtype_named(shape.storage);
-  const int64_t queries =
-      a.q.ndim == 4 && a.q.shape != nullptr ? a.q.shape[2] : 0;
-  if (const char* wrong =
-          misfit(a.q, type, shape.heads, queries, shape.width)) {
-    return wrong;
+  const char* wrong = read_pair(shape, shape.heads, a.q, a.o, &step->queries,
+                                &step->q, &step->o);
+  if (wrong == nullptr && !is_absent(a.lse)) {
+    wrong = misfit(a.lse, kF32, shape.heads, step->queries, -1);
+    step->lse = wrong == nullptr ? view_of<float>(a.lse) : step->lse;
   }
-  if (const char* wrong =
-          misfit(a.o, type, shape.heads, queries, shape.value_width)) {
-    return wrong;
-  }
-  if (!is_absent(a.lse)) {
-    if (const char* wrong = misfit(a.lse, kF32, shape.heads, queries, -1)) {
-      return wrong;
-    }
-    step->lse = view_of<float>(a.lse);
-  }
-  step->queries = queries;
-  step->q = stored(a.q, shape.storage);
-  step->o = stored(a.o, shape.storage);
-  return nullptr;
+  return wrong;
 }
 
 qkvet_status read_window(const qkvet_cache_table& table,

@@ -93,7 +93,8 @@ qkvet_status Cache::step(const qkvet_cache_args& args, qkvet_text* why) {
     }
   }
   if (step.queries > 0) {
-    const qkvet_status status = attend(step, before + step.tokens, why);
+    const int64_t keys = attended(step, before + step.tokens);
+    const qkvet_status status = attend(step, keys, why);
     if (status != QKVET_OK) {
       return status;
     }
@@ -123,7 +124,7 @@ const char* Cache::keeps_more_than(int64_t sequence, int64_t tokens) const {
 void Cache::reorder(const int64_t* parents) {
   std::vector<int64_t> lengths = lengths_, marks = marks_;
   for (size_t s = 0; s < lengths.size(); ++s) {
-    const auto parent = static_cast<size_t>(parents[s]);
+    const auto parent = static_cast<size_t>(counter(parents[s]));
     lengths[s] = lengths_[parent];
     marks[s] = marks_[parent];
   }

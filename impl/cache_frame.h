@@ -120,6 +120,11 @@ class Cache {
   virtual Sight sight(int64_t position) const;
   // The most that a query sees of so many keys: memory is made for them.
   virtual int64_t most_seen(int64_t keys) const;
+  // How many tokens a step attends over that leaves `keys` of them. More than
+  // there are takes a storage with rows behind the end.
+  virtual int64_t attended(const CacheStep&, int64_t keys) const {
+    return keys;
+  }
   // Row i of `queries` sees the keys j <= i + diagonal.
   virtual int64_t diagonal(int64_t keys, int64_t queries) const {
     return keys - queries;

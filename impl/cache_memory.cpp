@@ -24,6 +24,12 @@ void store_row(const Stored& from, int64_t head, int64_t j, int64_t width,
   }
 }
 
+void clear_rows(const Memory& rows, int64_t first, int64_t n,
+                int64_t row_bytes) {
+  std::memset(static_cast<char*>(rows.get()) + first * row_bytes, 0,
+              static_cast<size_t>(n * row_bytes));
+}
+
 void copy_rows(const Memory& from, int64_t from_row, const Memory& to,
                int64_t to_row, int64_t n, int64_t row_bytes) {
   std::memcpy(static_cast<char*>(to.get()) + to_row * row_bytes,
@@ -61,6 +67,15 @@ void copy_slots(const CacheShape& shape, const TokenMemory& from,
     copy_rows(from.keys, from_slot, to.keys, to_slot, n, shape.width * element);
     copy_rows(from.values, from_slot, to.values, to_slot, n,
               shape.value_width * element);
+  }
+}
+
+void clear_slots(const CacheShape& shape, const TokenMemory& memory,
+                 int64_t first, int64_t n) {
+  if (n > 0) {
+    const int64_t element = bytes_of(shape.storage);
+    clear_rows(memory.keys, first, n, shape.width * element);
+    clear_rows(memory.values, first, n, shape.value_width * element);
   }
 }
 

@@ -35,6 +35,9 @@ inline int64_t bytes_of_slot(const CacheShape& shape) {
 void copy_slots(const CacheShape& shape, const TokenMemory& from,
                 int64_t from_slot, const TokenMemory& to, int64_t to_slot,
                 int64_t n);
+// n slots of both memories become zero.
+void clear_slots(const CacheShape& shape, const TokenMemory& memory,
+                 int64_t first, int64_t n);
 // Token j of a step, one head, in both memories.
 void store_token(const CacheShape& shape, const CacheStep& step, int64_t head,
                  int64_t j, const TokenMemory& to, int64_t key_slot,

@@ -212,6 +212,16 @@ CacheForm draw_form(Draw& draw, const Law& law, const Scope& scope) {
   return form;
 }
 
+// A token is one of two: prompts repeat each other and themselves, and caches
+// share what they hold.
+void repeat_tokens(const Scope& scope, Case& value) {
+  value.shape.H = value.shape.Hkv = value.shape.dv = 1;
+  value.k = make_recipe(RecipeKind::kOne);
+  value.v = make_recipe(RecipeKind::kCount);
+  keep_to_declared(scope, value);
+  apply_pins(scope, value);
+}
+
 Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
   Case value;
   draw_dtype(draw, scope, value);
@@ -234,6 +244,7 @@ Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
   keep_to_declared(scope, value);
   apply_pins(scope, value);
   draw_data(draw, value);
+  if (draw.chance(10)) repeat_tokens(scope, value);
   // With large scores the error of a code decides which key wins, and the bound
   // says nothing.
   if (value.cache.stored != StoredAs::kAsGiven)

@@ -53,6 +53,50 @@ void add_shortest(Collector& out) {
           /*smaller=*/true);
 }
 
+// What of two commands about one sequence is one, and what of a step is less.
+void add_merged(const Case& value, Collector& out) {
+  using enum StoryVerb;
+  const auto change_to = [&out](auto change) {
+    out.add(
+        [&change](Case& c) {
+          change(c.story);
+          fit_extents_to_story(c);
+        },
+        /*smaller=*/true);
+  };
+  for (size_t i = 0; i < value.story.size(); ++i) {
+    const StoryCommand& command = value.story[i];
+    if (command.verb == kStep)
+      for (const StoryVerb part : {kAppend, kAttend})
+        change_to([&](Story& story) { story[i].verb = part; });
+    if (i == 0) continue;
+    const StoryCommand& before = value.story[i - 1];
+    if (appends(command.verb) && appends(before.verb) &&
+        command.sequence == before.sequence)
+      change_to([&](Story& story) {
+        story[i].count += before.count;
+        story.erase(story.begin() + static_cast<ptrdiff_t>(i - 1));
+      });
+  }
+}
+
+// Without the first sequence, where no command is about it.
+void add_renamed(const Case& value, Collector& out) {
+  const bool unused = std::all_of(
+      value.story.begin(), value.story.end(), [](const StoryCommand& command) {
+        return command.sequence > 0 &&
+               (command.verb != StoryVerb::kFork || command.count > 0);
+      });
+  if (!unused || value.shape.B == 1) return;
+  add(out, [](Case& c) {
+    --c.shape.B;
+    for (StoryCommand& command : c.story) {
+      --command.sequence;
+      command.count -= command.verb == StoryVerb::kFork ? 1 : 0;
+    }
+  });
+}
+
 void add_shorter(const Case& value, Collector& out) {
   const size_t commands = value.story.size();
   if (commands > 1) {
@@ -125,12 +169,22 @@ void add_simpler_form(const Case& value, Collector& out) {
     for (const int64_t next : {form.*part / 2, form.*part - 1})
       if (next >= (part == &CacheForm::window ? 1 : 0) && next < form.*part)
         out.add([&](Case& c) { c.cache.*part = next; });
+  // A shorter prompt goes around a smaller ring at the same place.
+  for (size_t i = 0; i < value.story.size(); ++i)
+    if (form.window > 1 && appends(value.story[i].verb) &&
+        value.story[i].count > 1)
+      add(out, [&](Case& c) {
+        --c.cache.window;
+        --c.story[i].count;
+      });
 }
 
 }  // namespace
 
 void add_simpler_story(const Case& value, Collector& out) {
   add_shortest(out);
+  add_renamed(value, out);
+  add_merged(value, out);
   add_shorter(value, out);
   add_smaller(value, out);
   add_simpler_options(value, out);

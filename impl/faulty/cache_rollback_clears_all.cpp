@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // faulty/cache_rollback_clears_all: truncate clears the whole sequence.
-#include <cstring>
-
 #include "impl/cache_memory.h"
 #include "impl/faulty/fault.h"
 
@@ -14,19 +12,10 @@ class RollbackClearsAll : public ContiguousCache {
 
   void truncate(int64_t sequence, int64_t tokens) override {
     if (tokens < held(sequence)) {
-      clear(memory(sequence).keys, sequence, shape().width);
-      clear(memory(sequence).values, sequence, shape().value_width);
+      clear_slots(shape(), memory(sequence), first_slot(sequence, 0, /*n=*/0),
+                  shape().kv_heads * shape().capacity);
     }
     ContiguousCache::truncate(sequence, tokens);
-  }
-
- private:
-  void clear(const Memory& all, int64_t sequence, int64_t width) const {
-    const int64_t row = width * bytes_of(shape().storage);
-    const int64_t slots = shape().kv_heads * shape().capacity;
-    std::memset(
-        static_cast<char*>(all.get()) + first_slot(sequence, 0, /*n=*/0) * row,
-        0, static_cast<size_t>(slots * row));
   }
 };
 

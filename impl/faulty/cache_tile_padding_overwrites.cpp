@@ -2,7 +2,6 @@
 // faulty/cache_tile_padding_overwrites: steps are written in whole tiles
 // of 4 rows.
 #include <algorithm>
-#include <cstring>
 
 #include "impl/cache_memory.h"
 #include "impl/faulty/fault.h"
@@ -25,18 +24,9 @@ class TilePaddingOverwrites : public ContiguousCache {
       const int64_t end =
           first_slot(step.sequence, head, 0) + before + step.tokens;
       const int64_t n = std::min(padding, all - end);
-      clear(memory(step.sequence).keys, end, n, shape().width);
-      clear(memory(step.sequence).values, end, n, shape().value_width);
+      clear_slots(shape(), memory(step.sequence), end, n);
     }
     ContiguousCache::write(step, before);
-  }
-
- private:
-  void clear(const Memory& rows, int64_t first, int64_t n,
-             int64_t width) const {
-    const int64_t row = width * bytes_of(shape().storage);
-    std::memset(static_cast<char*>(rows.get()) + first * row, 0,
-                static_cast<size_t>(n * row));
   }
 };
 

@@ -25,14 +25,21 @@ constexpr qkvet_kernel with_fault(qkvet_kernel kernel,
   return kernel;
 }
 
+// With a table or a precision of its own.
+constexpr qkvet_kernel faulty_cache(
+    const char* name, const qkvet_fault* fault, Place place,
+    const qkvet_cache_table* table,
+    const qkvet_precision* precision = &kCachePrecision) {
+  return with_fault(
+      cache_kernel(name, fault->mechanism, place, table, precision), fault);
+}
+
 // C derives from a cache and replaces what its fault is about. It has
 // no window but where the fault lies there.
 template <class C, uint64_t kOptions = QKVET_CACHE_ROPE>
 constexpr qkvet_kernel faulty_cache(const char* name, const qkvet_fault* fault,
                                     Place place) {
-  return with_fault(
-      cache_kernel(name, fault->mechanism, place, &kCacheTable<C, kOptions>),
-      fault);
+  return faulty_cache(name, fault, place, &kCacheTable<C, kOptions>);
 }
 
 // Seams derives from PlainLayer and replaces one seam.

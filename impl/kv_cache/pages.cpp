@@ -75,8 +75,8 @@ const char* PagedCache::reserve(int64_t sequence, int64_t tokens) {
   Table& pages = table(sequence);
   const int64_t have = static_cast<int64_t>(pages.size());
   const int64_t need = pages_for(tokens);
-  const int64_t last = held(sequence) / kPageTokens;
-  const bool in_part = held(sequence) % kPageTokens != 0;
+  const int64_t last = held(sequence) / page_tokens();
+  const bool in_part = held(sequence) % page_tokens() != 0;
   const auto at = static_cast<size_t>(last);
   const bool copies = in_part && pool_.is_shared(pages[at]);
   const int64_t more = need > have ? need - have : 0;
@@ -103,8 +103,8 @@ void PagedCache::write(const CacheStep& step, int64_t before) {
   for (int64_t head = 0; head < shape().kv_heads; ++head) {
     for (int64_t j = 0; j < step.tokens; ++j) {
       const int64_t token = before + j;
-      const int64_t slot = head * kPageTokens + token % kPageTokens;
-      const int64_t page = pages[static_cast<size_t>(token / kPageTokens)];
+      const int64_t slot = head * page_tokens() + token % page_tokens();
+      const int64_t page = pages[static_cast<size_t>(token / page_tokens())];
       store_token(shape(), step, head, j, pool_.memory(page), slot, slot);
     }
   }
@@ -115,9 +115,9 @@ Rows PagedCache::gather(const Reading& reading, Memory TokenMemory::*part,
   const Table& pages = tables_[static_cast<size_t>(reading.sequence)];
   float* to = room;
   for (int64_t j = reading.run.begin; j < reading.run.end; ++j, to += width) {
-    const int64_t page = pages[static_cast<size_t>(j / kPageTokens)];
+    const int64_t page = pages[static_cast<size_t>(j / page_tokens())];
     load_rows(shape().storage, pool_.memory(page).*part,
-              reading.head * kPageTokens + j % kPageTokens, 1, width, to);
+              reading.head * page_tokens() + j % page_tokens(), 1, width, to);
   }
   return {room, width, 1};
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory in pages of 4 tokens, [Hkv, page, d] each, all heads together: a
+// Memory in pages of some tokens, [Hkv, page, d] each, all heads together: a
 // sequence is a table of pages, and pages are shared (Kwon et al. 2023,
 // PagedAttention). A fork shares all pages of a sequence; who appends to a
 // shared page that is filled in part gets a copy of it first.
@@ -18,13 +18,12 @@ namespace qkvet::impl {
 
 inline constexpr int64_t kPageTokens = 4;
 
-constexpr int64_t pages_for(int64_t tokens) {
-  return (tokens + kPageTokens - 1) / kPageTokens;
-}
-
 class PagePool {
  public:
-  explicit PagePool(const CacheShape& shape) : shape_(shape) {}
+  PagePool(const CacheShape& shape, int64_t page_tokens)
+      : shape_(shape), page_tokens_(page_tokens) {}
+
+  int64_t page_tokens() const { return page_tokens_; }
 
   // That so many pages are free; false: there was no memory.
   bool provide(int64_t pages);
@@ -49,22 +48,24 @@ class PagePool {
     int64_t holders = 0;  // 0: free
   };
 
-  int64_t slots() const { return shape_.kv_heads * kPageTokens; }
+  int64_t slots() const { return shape_.kv_heads * page_tokens_; }
   Page& at(int64_t page) { return pages_[static_cast<size_t>(page)]; }
   const Page& at(int64_t page) const {
     return pages_[static_cast<size_t>(page)];
   }
 
   CacheShape shape_;
+  int64_t page_tokens_;
   std::vector<Page> pages_;
   std::vector<int64_t> free_;  // with room for all pages
 };
 
 class PagedCache : public Cache {
  public:
-  explicit PagedCache(const CacheShape& shape)
+  explicit PagedCache(const CacheShape& shape,
+                      int64_t page_tokens = kPageTokens)
       : Cache(shape),
-        pool_(shape),
+        pool_(shape, page_tokens),
         tables_(static_cast<size_t>(shape.sequences)) {}
 
   void reset(int64_t sequence) override { truncate(sequence, 0); }
@@ -80,6 +81,11 @@ class PagedCache : public Cache {
   Rows values(const Reading& reading, float* room) const override;
   void rearrange(const int64_t* parents) override;
 
+  int64_t page_tokens() const { return pool_.page_tokens(); }
+  int64_t pages_for(int64_t tokens) const {
+    return (tokens + page_tokens() - 1) / page_tokens();
+  }
+
   // The bytes of a page are no longer what they were: it is free, or about to
   // be written.
   virtual void forget(int64_t /*page*/) {}
@@ -93,6 +99,7 @@ class PagedCache : public Cache {
     return tables_[static_cast<size_t>(sequence)];
   }
   PagePool& pool() { return pool_; }
+  const PagePool& pool() const { return pool_; }
 
  private:
   Rows gather(const Reading& reading, Memory TokenMemory::*part, int64_t width,

@@ -81,6 +81,7 @@ class CodedRows {
     }
   }
 
+  int64_t width() const { return width_; }
   int64_t bytes() const {
     return slots_ * (width_ + (token_scales_ == nullptr
                                    ? 0
@@ -117,6 +118,16 @@ class CodedRows {
     }
     return {room, width_, 1};
   }
+
+  // The codes as numbers, without a scale.
+  Rows load_codes(int64_t first, int64_t n, float* room) const {
+    for (int64_t at = 0; at < n * width_; ++at) {
+      room[at] = decode(codes_, codes()[first * width_ + at], 1);
+    }
+    return {room, width_, 1};
+  }
+  // Of a slot, with scales a token only.
+  float& scale_of(int64_t slot) const { return scales()[slot]; }
 
   // The largest magnitude of a row.
   float largest(const Stored& from, int64_t head, int64_t j) const {
@@ -183,9 +194,10 @@ class QuantisedCache : public Cache {
       for (int64_t j = 0; j < step.tokens; ++j) {
         const int64_t to = slot(step.sequence, head, before + j);
         keys_.store(step.k, head, j, to,
-                    token_scale(keys_.largest(step.k, head, j)));
-        values_.store(step.v, head, j, to,
-                      token_scale(values_.largest(step.v, head, j)));
+                    token_scale(largest(keys_, step.tokens, step.k, head, j)));
+        values_.store(
+            step.v, head, j, to,
+            token_scale(largest(values_, step.tokens, step.v, head, j)));
       }
     }
   }
@@ -206,6 +218,11 @@ class QuantisedCache : public Cache {
     }
   }
 
+  // The largest magnitude of row j of a head, of `tokens` rows.
+  virtual float largest(const CodedRows& rows, int64_t /*tokens*/,
+                        const Stored& from, int64_t head, int64_t j) const {
+    return rows.largest(from, head, j);
+  }
   // Of a row whose largest magnitude this is.
   virtual float token_scale(float largest) const {
     return largest / largest_code(shape().codes);
