@@ -20,7 +20,7 @@ class PageFreedWhileShared : public PagedCache {
       }
       pages.pop_back();
     }
-    Cache::truncate(sequence, tokens);
+    set_held(sequence, tokens);
   }
 };
 

@@ -18,7 +18,7 @@ class StaleTableTail : public PagedCache {
     for (int64_t n = pages_for(tokens); n < pages_for(held(sequence)); ++n) {
       pool().give_back(pages[static_cast<size_t>(n)]);
     }
-    Cache::truncate(sequence, tokens);
+    set_held(sequence, tokens);
   }
 };
 
