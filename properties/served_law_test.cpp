@@ -10,6 +10,7 @@
 #include "properties/generate.h"
 #include "properties/law.h"
 #include "properties/shrink.h"
+#include "properties/story_fault.h"
 
 namespace qkvet {
 namespace {
@@ -71,7 +72,7 @@ TEST(ServedLaws, WhatNobodyOwnsMayNotMatter) {
           if (std::isnan(x)) return;
         oracle.o[0] = std::nextafter(static_cast<float>(oracle.o[0]), 9.0f);
       });
-  EXPECT_NE(judgement.finding->looks.find("LEAK"), std::string::npos);
+  EXPECT_NE(judgement.finding->looks.find("does not own"), std::string::npos);
 }
 
 TEST(ServedLaws, AppendedTokensAreAttended) {
@@ -110,6 +111,62 @@ TEST(ServedLaws, EverySlotIsHeldAgainstWhatItShallBe) {
     EXPECT_EQ(judgement.finding->looks,
               "a new token is not stored where its member finds it");
   }
+}
+
+// What is told of a kernel that agrees_with_oracle fails on a case.
+StoryFault told_of(const std::string& text, FakeExecutor::Question question,
+                   FakeExecutor::Answer answer = {}) {
+  FakeExecutor bad(std::move(question), std::move(answer));
+  const Case value = *parse_case(text).value;
+  const JudgedKernel judged = FakeExecutor::under_test().judged;
+  const Law& law = *find_law("agrees_with_oracle");
+  TimeUse time;
+  const Judgement judgement =
+      check_case(law, value, judged, 0, bad, /*with_twin=*/false, time);
+  EXPECT_EQ(judgement.verdict, Verdict::kFailed);
+  return fault_of(law, value, judgement, judged, 0, bad, time);
+}
+
+constexpr char kTwoMembers[] = "f32,B2,H1,Tq1,Tk3,d1,kvlen=3.2,page=2";
+constexpr char kWhose[] =
+    "The kernel's: pages, block tables and lengths are given, and right.";
+
+TEST(ServedFault, SlotsThatNobodyOwnsAndTokensOfOthersAreLeaks) {
+  // The whole pool joins the first answer of member 1.
+  const StoryFault pool =
+      told_of(kTwoMembers, {},
+              [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
+                for (const double x :
+                     stored_as_doubles(call.v, call.pages * 2, Dtype::kF32))
+                  oracle.o[1] += std::isnan(x) ? 1 : x;
+              });
+  EXPECT_EQ(pool.whose, kWhose);
+  ASSERT_EQ(pool.reaches.size(), 2u);
+  EXPECT_EQ(reach_text(pool.reaches[0]),
+            "LEAK: what stands in slots that nobody owns reaches member 1");
+  EXPECT_EQ(reach_text(pool.reaches[1]),
+            "LEAK: a token of another member reaches member 1");
+}
+
+TEST(ServedFault, WhatIsWrongOtherwiseIsNoLeak) {
+  const StoryFault scale = told_of(
+      kTwoMembers, [](KernelCall&, Problem& problem) { problem.scale *= 2; });
+  EXPECT_TRUE(scale.reaches.empty());
+  EXPECT_EQ(scale.whose, kWhose);
+  // Its bits change by themselves.
+  int calls = 0;
+  const StoryFault unsteady =
+      told_of(kTwoMembers, {},
+              [&calls](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+                oracle.o[0] += ++calls;
+              });
+  EXPECT_TRUE(unsteady.reaches.empty());
+  // Rows are nobody's pages.
+  const StoryFault rows =
+      told_of("f32,B2,H1,Tq1,Tk3,d1",
+              [](KernelCall&, Problem& problem) { problem.scale *= 2; });
+  EXPECT_TRUE(rows.reaches.empty());
+  EXPECT_EQ(rows.whose, "");
 }
 
 // A kernel that takes pages alone is asked in pages, law by law.

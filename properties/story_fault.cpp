@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "properties/served_fault.h"
 #include "properties/story_reach.h"
 #include "properties/story_storage.h"
 #include "properties/story_whose.h"
@@ -52,10 +53,12 @@ StoryFault fault_at(const Case& value, const std::vector<PlannedCall>& plan,
 StoryFault fault_of(const Law& law, const Case& value,
                     const Judgement& judgement, const JudgedKernel& kernel,
                     int index, Executor& executor, TimeUse& time) {
-  if (law.aim.subject != Subject::kCache ||
-      judgement.verdict != Verdict::kFailed ||
+  if (judgement.verdict != Verdict::kFailed ||
       judgement.kind != FailureKind::kLaw || !judgement.finding)
     return {};
+  if (law.aim.subject == Subject::kAttention)
+    return served_fault(value, kernel, index, executor, time);
+  if (law.aim.subject != Subject::kCache) return {};
   const std::vector<PlannedCall> plan = law.plan(value, kernel.info).calls;
   const size_t found = judgement.finding->call;
   if (found >= plan.size() || !is_answer(plan[found])) return {};

@@ -15,6 +15,10 @@ namespace qkvet {
 // Tokens that are no part of a sequence's history, and with whose keys and
 // values the bits of its answer change.
 struct Reach {
+  // In place of a sequence, of a call over given pages, `into` is a member
+  // then: slots that nobody owns, or tokens of other members.
+  static constexpr int64_t kUnowned = -1, kMembers = -2;
+
   bool stale = false;  // they were the sequence's own, and nobody holds them
   int64_t of = 0;      // whose tokens they are
   int64_t into = 0;    // whom they reach
@@ -27,6 +31,7 @@ struct Reach {
 };
 // "LEAK: a token of sequence b reaches sequence a: b1"
 // "STALE: token a2, which was taken back, reaches sequence a"
+// "LEAK: what stands in slots that nobody owns reaches member 1"
 std::string reach_text(const Reach& reach);
 
 struct StoryFault {
@@ -40,8 +45,8 @@ StoryFault fault_at(const Case& value, const std::vector<PlannedCall>& plan,
                     size_t at, const JudgedKernel& kernel, int index,
                     Executor& executor, TimeUse& time);
 
-// The same for a case that fails under a law, at the answer that is wrong.
-// Nothing for what is no answer of a cache.
+// The same for a case that fails under a law, at the answer that is wrong; of
+// attention over pages served_fault(). Nothing for other answers.
 StoryFault fault_of(const Law& law, const Case& value,
                     const Judgement& judgement, const JudgedKernel& kernel,
                     int index, Executor& executor, TimeUse& time);

@@ -22,8 +22,7 @@ Judgement judge(const JudgeInput& input) {
   CallPair pair;
   pair.first_name = names[others ? 1 : 0];
   pair.second_name = names[others ? 0 : 1];
-  pair.looks =
-      "LEAK: what stands in slots that the member does not own reaches it";
+  pair.looks = "what stands in slots that the member does not own reaches it";
   compare_bit_for_bit(input, pair, judgement);
   return judgement;
 }

@@ -172,6 +172,10 @@ Case with_options_of(const Case& from, Case to) {
   to.kv_len = fit_lengths(from.kv_len, to.shape.Tk);
   to.cu_q = from.cu_q;
   to.cu_k = from.cu_k;
+  to.paging = from.paging;
+  to.append = std::min(from.append, to.shape.Tk);
+  for (int64_t& length : to.kv_len)  // new tokens are among those
+    length = std::max(length, to.append);
   to.rope = from.rope;
   to.cache = from.cache;
   if (!from.story.empty()) to.capacity = from.capacity;

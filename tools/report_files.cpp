@@ -76,11 +76,15 @@ std::string letter(int64_t sequence) {
 // is.
 void add_story_fault(const StoryFault& fault, Json& out) {
   for (const Reach& reach : fault.reaches)
-    out["reaches"].push_back({{"kind", reach.stale ? "stale" : "leak"},
-                              {"of", letter(reach.of)},
-                              {"into", letter(reach.into)},
-                              {"tokens", reach.tokens},
-                              {"text", reach_text(reach)}});
+    out["reaches"].push_back(
+        {{"kind", reach.stale ? "stale" : "leak"},
+         {"of", reach.of == Reach::kUnowned   ? "unowned"
+                : reach.of == Reach::kMembers ? "members"
+                                              : letter(reach.of)},
+         {"into",
+          reach.of < 0 ? std::to_string(reach.into) : letter(reach.into)},
+         {"tokens", reach.tokens},
+         {"text", reach_text(reach)}});
   if (!fault.whose.empty()) out["whose"] = fault.whose;
 }
 

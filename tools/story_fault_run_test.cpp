@@ -206,5 +206,32 @@ TEST(StoryFault, NothingIsSaidOfCorrectCaches) {
   }
 }
 
+// Of pages that the caller gives, the kernel alone can be wrong.
+TEST(StoryFaultRun, PagesOfTheCallerLeakToo) {
+  const std::string nobody = "LEAK: what stands in slots that nobody owns ";
+  const std::string others = "LEAK: a token of another member ";
+  const struct {
+    const char* kernel;
+    const char* options;
+    std::string leak;
+  } rows[] = {{"serving_last_page_whole", "kvlen=3.2,page=2", nobody},
+              {"serving_tail_page_read", "kvlen=2.1,page=2", others},
+              {"serving_diagonal_before_append",
+               "causal=br,kvlen=3.2,page=2,append=1", ""}};
+  for (const auto& [kernel, options, leak] : rows) {
+    const Ran ran =
+        run_qkvet("replay f32,B2,H1,Tq1,Tk3,d1," + std::string(options) +
+                  ",seed=3 --law agrees_with_oracle --kernel faulty/" + kernel);
+    EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
+    for (const std::string& one : {nobody, others})
+      EXPECT_EQ(says(ran.out, one + "reaches member 0 whose"), one == leak)
+          << ran.out;
+    EXPECT_TRUE(says(ran.out,
+                     "whose The kernel's: pages, block tables and lengths are "
+                     "given, and right."))
+        << ran.out;
+  }
+}
+
 }  // namespace
 }  // namespace qkvet

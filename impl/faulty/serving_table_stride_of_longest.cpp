@@ -25,7 +25,6 @@ struct TableStrideOfLongest : ServingSeams {
 };
 
 constexpr const char* kKilledBy[] = {"page_size_changes_nothing",
-                                     "unowned_pages_change_nothing",
                                      "agrees_with_oracle", nullptr};
 
 constexpr qkvet_fault kFault = {
