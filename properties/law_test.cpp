@@ -7,22 +7,11 @@
 #include <cmath>
 #include <set>
 
-#include "properties/fake_executor.h"
+#include "properties/fake_check.h"
 #include "properties/generate.h"
-#include "properties/shrink.h"
 
 namespace qkvet {
 namespace {
-
-Judgement check(const std::string& law, const std::string& text,
-                FakeExecutor& executor) {
-  const ParsedCase parsed = parse_case(text);
-  EXPECT_TRUE(parsed.value) << parsed.error;
-  TimeUse time;
-  return check_case(*find_law(law), *parsed.value,
-                    FakeExecutor::under_test().judged, 0, executor,
-                    /*with_twin=*/true, time);
-}
 
 TEST(Laws, StateAllFiveThingsUnderAUniqueId) {
   std::set<std::string> ids;
