@@ -76,6 +76,8 @@ class HillClimb : public testing::TestWithParam<std::string> {
     const std::span<const DataPreset> presets = data_presets();
     const DataPreset& preset = presets[dice.below(presets.size())];
     Case value;
+    if (kernel_.judged.info.has_flag(QKVET_FLAG_PAGES_ONLY))
+      value.paging.size = kernel_.judged.info.capabilities.page_sizes[0];
     value.q_dtype = value.kv_dtype = value.o_dtype =
         declared_dtypes({kernel_})[0];
     const auto d = 1 + static_cast<int64_t>(dice.below(4));
