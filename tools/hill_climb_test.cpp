@@ -31,7 +31,9 @@ constexpr double kShareOfF64 = 0.5;
 
 const SelectedKernels& correct_kernels() {
   static const SelectedKernels selected = select_kernels(
-      {{"scalar/*", "eigen/*", "avx2/*", "controls/*"}, {}, false});
+      {{"scalar/*", "eigen/*", "avx2/*", "serving/*", "controls/*"},
+       {},
+       false});
   return selected;
 }
 
