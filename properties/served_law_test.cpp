@@ -61,16 +61,19 @@ TEST(ServedLaws, EverySlotIsHeldAgainstWhatItShallBe) {
   for (const char* page : {"", ",page=2"}) {
     const std::string text =
         "f32,B2,H2,Hkv2,Tq1,Tk4,d1,kvlen=4.3,append=2" + std::string(page);
-    // Each slot of v in turn, and k after it.
+    // Each slot of v in turn, those of nobody included: 2 members, 2 heads and
+    // 4 rows, or 6 pages, 2 heads and 2 slots. Then k.
+    const size_t slots = *page != 0 ? 24 : 16;
     FakeExecutor good;
     ASSERT_EQ(check("append_writes_only_its_tokens", text, good).verdict,
               Verdict::kPassed);
-    for (size_t n = 0; n < 16; ++n) {
-      const Judgement judgement =
-          fails("append_writes_only_its_tokens", text, {},
-                [n](const KernelCall&, OracleOutput&, CallOutcome& outcome) {
-                  outcome.v_cache[n * 4] ^= std::byte{1};
-                });
+    for (size_t n = 0; n < slots; ++n) {
+      const Judgement judgement = fails(
+          "append_writes_only_its_tokens", text, {},
+          [n, slots](const KernelCall&, OracleOutput&, CallOutcome& outcome) {
+            ASSERT_EQ(outcome.v_cache.size(), slots * 4);
+            outcome.v_cache[n * 4] ^= std::byte{1};
+          });
       EXPECT_TRUE(
           judgement.finding->where.starts_with(*page != 0 ? "v[page=" : "v[b="))
           << judgement.finding->where;
