@@ -61,6 +61,7 @@ void check_refusals(Executor& executor, const std::string& kernel) {
   story.step(0, {0}, {}).change(mistake(Mistake::kValueAbsent));
   story.step(0, {0}, {}).change(mistake(Mistake::kKeyWidth));
   story.step(1, {}, {0}).truncate(0, 3).truncate(0, -1).reset(2);
+  story.evict(0, 1, 2).evict(0, -1, 1);
   story.step(0, {1, 2, 3}, {});
   story.step(0, {2}, {2});
   const auto outcomes = story.run(executor, kernel);
@@ -76,6 +77,8 @@ void check_refusals(Executor& executor, const std::string& kernel) {
               {"truncate() returned INVALID_ARGUMENT", "not so many tokens"},
               {"truncate() returned INVALID_ARGUMENT", "not so many tokens"},
               {"reset() returned INVALID_ARGUMENT", "no such sequence"},
+              {"evict() returned INVALID_ARGUMENT", "no such tokens"},
+              {"evict() returned INVALID_ARGUMENT", "no such tokens"},
               {"step() returned OUT_OF_MEMORY", "the sequence is full"}};
   for (size_t i = 0; i < std::size(rows); ++i) {
     const CallOutcome& outcome = outcomes[i + 2];

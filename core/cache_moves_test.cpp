@@ -58,6 +58,20 @@ void check_read_back(Executor& executor) {
 TEST(SandboxStory, ReadsBack) { check_read_back(*tables()); }
 TEST(InProcessStory, ReadsBack) { check_read_back(*in_process("tables")); }
 
+void check_evictions(Executor& executor) {
+  CacheCalls story;
+  story.create().step(0, {0, 1, 2}, {}).step(1, {3}, {});
+  story.evict(0, 1, 1).step(0, {3}, {0, 2}).read_back(0, 3);
+  const auto outcomes = story.run(executor, "cache");
+  EXPECT_EQ(outcomes[3].status, CallStatus::kDone) << outcomes[3].text;
+  EXPECT_EQ(outcomes[3].lengths, (Lengths{2, 1}));
+  expect_done(outcomes[4], {3, 1}, {0, 2});
+  EXPECT_EQ(floats(outcomes[5].stage_v),
+            (std::vector<float>{1, 2, 21, 22, 31, 32}));
+}
+TEST(SandboxStory, Evictions) { check_evictions(*tables()); }
+TEST(InProcessStory, Evictions) { check_evictions(*in_process("tables")); }
+
 TEST(SandboxStory, CopiesThatCannotBe) {
   const auto executor = tables();
   CacheCalls story;
@@ -78,27 +92,29 @@ TEST(SandboxStory, CopiesThatCannotBe) {
 
 TEST(SandboxStory, CopiesNeedNotBeOffered) {
   const auto executor = tables();
-  for (const int which : {0, 1, 2}) {
+  for (const int which : {0, 1, 2, 3}) {
     CacheCalls story;
     story.create();
     if (which == 0) story.fork(0, 1);
     if (which == 1) story.reorder("ba");
     if (which == 2) story.read_back(0, 0);
+    if (which == 3) story.evict(0, 0, 1);
     const auto outcome = story.run(*executor, "no_truncate")[1];
     EXPECT_EQ(outcome.status, CallStatus::kUnsupported);
-    const char* const names[] = {"fork", "reorder", "read_back"};
+    const char* const names[] = {"fork", "reorder", "read_back", "evict"};
     EXPECT_EQ(outcome.text, std::string(names[which]) + " is not offered");
   }
 }
 
 TEST(SandboxStory, ACrashNamesTheFunction) {
   const auto executor = tables();
-  for (const std::string name : {"fork", "reorder", "read_back"}) {
+  for (const std::string name : {"fork", "reorder", "read_back", "evict"}) {
     CacheCalls story;
     story.create();
     if (name == "fork") story.fork(0, 1);
     if (name == "reorder") story.reorder("ba");
     if (name == "read_back") story.read_back(0, 0);
+    if (name == "evict") story.evict(0, 0, 1);
     const auto outcome = story.run(*executor, name + "_crash")[1];
     EXPECT_EQ(outcome.status, CallStatus::kCrash);
     EXPECT_EQ(outcome.text, "SIGSEGV at address 0x10 in " + name + "()");

@@ -85,6 +85,7 @@ enum class Operation : uint8_t {
   kCacheStep,
   kCacheReset,
   kCacheTruncate,
+  kCacheEvict,
   kCacheFork,
   kCacheReorder,
   kCacheReadBack
@@ -107,9 +108,10 @@ enum class Mistake : uint8_t {
 // A layer has Tq = Tk = T and x [B,T,D], in one storage type (q_dtype). A
 // cache is created with B sequences and `tokens` as capacity, for the heads
 // and widths of the shape; a step takes Tk new tokens (k, v) and Tq queries,
-// with B = 1, either of them 0 if it takes none; truncate keeps `tokens`; fork
-// makes `other` what `sequence` is; reorder takes as many parents as there are
-// sequences; read_back returns Tk tokens as stage_k and stage_v.
+// with B = 1, either of them 0 if it takes none; truncate keeps `tokens`; evict
+// takes `tokens` of them away from `first` on; fork makes `other` what
+// `sequence` is; reorder takes as many parents as there are sequences;
+// read_back returns Tk tokens as stage_k and stage_v.
 //
 // The options below `want_stages` are forward()'s alone. k and v are given in
 // full where they are shared: what is the same lies in memory once.
@@ -182,6 +184,7 @@ struct KernelCall {
 
   int64_t sequence = 0;
   int64_t tokens = 0;
+  int64_t first = 0;
   int64_t other = 0;
   std::vector<int64_t> parents;        // one for every sequence
   CacheForm cache;                     // of create

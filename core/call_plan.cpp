@@ -238,6 +238,7 @@ void plan_scalars(const KernelCall& call, CallPlan* plan) {
   if (call.operation == Operation::kCacheCreate) plan->sequences = s.B;
   plan->sequence = call.sequence;
   plan->tokens = call.tokens;
+  plan->first = call.first;
   plan->other = call.other;
   std::copy_n(call.parents.begin(),
               std::min(call.parents.size(), plan->parents.size()),

@@ -56,7 +56,8 @@ struct CallPlan {
 
   int64_t sequences = 0;  // of the cache that is created, or acted upon
   int64_t sequence = 0;
-  int64_t tokens = 0;  // the capacity, or what truncate keeps
+  int64_t tokens = 0;  // the capacity, what truncate keeps or evict takes away
+  int64_t first = 0;   // of those that evict takes
   int64_t other = 0;   // what becomes the copy
   std::array<int64_t, kMostCacheSequences> parents{};
   CacheForm cache;

@@ -28,6 +28,7 @@ enum class Phase : uint32_t {
   kStep,
   kReset,
   kTruncate,
+  kEvict,
   kFork,
   kReorder,
   kReadBack,

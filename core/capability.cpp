@@ -179,6 +179,8 @@ std::string missing_cache_part(const KernelInfo& kernel,
                        ") is not declared";
     case Operation::kCacheTruncate:
       return kernel.has_truncate ? "" : "truncate is not offered";
+    case Operation::kCacheEvict:
+      return kernel.has_evict ? "" : "evict is not offered";
     case Operation::kCacheFork:
       return kernel.has_fork ? "" : "fork is not offered";
     case Operation::kCacheReorder:

@@ -177,6 +177,7 @@ std::string reason_of_tables(KernelCall call,
                              const std::function<void(KernelInfo&)>& allow) {
   KernelInfo kernel = plain_kernel();
   kernel.has_layer = kernel.has_cache = kernel.has_truncate = true;
+  kernel.has_evict = true;
   allow(kernel);
   change(call);
   std::string why;
@@ -265,6 +266,9 @@ TEST(Capability, TablesAreNeeded) {
   EXPECT_EQ(reason_of_tables(cache_call(Operation::kCacheTruncate), nothing,
                              [](auto& k) { k.has_truncate = false; }),
             "truncate is not offered");
+  EXPECT_EQ(reason_of_tables(cache_call(Operation::kCacheEvict), nothing,
+                             [](auto& k) { k.has_evict = false; }),
+            "evict is not offered");
 }
 
 TEST(Capability, ContradictionsOfLayersAndCaches) {

@@ -100,6 +100,8 @@ const char* phase_text(uint32_t phase) {
       return " in reset()";
     case Phase::kTruncate:
       return " in truncate()";
+    case Phase::kEvict:
+      return " in evict()";
     case Phase::kFork:
       return " in fork()";
     case Phase::kReorder:

@@ -48,6 +48,8 @@ CacheFunction function_of(const qkvet_cache_table& table, Operation operation) {
       return {"reset", true};
     case Operation::kCacheTruncate:
       return {"truncate", table.truncate != nullptr};
+    case Operation::kCacheEvict:
+      return {"evict", table.evict != nullptr};
     case Operation::kCacheFork:
       return {"fork", table.fork != nullptr};
     case Operation::kCacheReorder:
@@ -246,6 +248,11 @@ qkvet_status Door::obey(const CallPlan& plan, const AbiCall& call,
       return timed(Phase::kTruncate, reply, [&] {
         return kernel.cache.truncate(kernel.self, cache_, plan.sequence,
                                      plan.tokens, why);
+      });
+    case Operation::kCacheEvict:
+      return timed(Phase::kEvict, reply, [&] {
+        return kernel.cache.evict(kernel.self, cache_, plan.sequence,
+                                  plan.first, plan.tokens, why);
       });
     case Operation::kCacheFork:
       return timed(Phase::kFork, reply, [&] {

@@ -40,6 +40,7 @@ struct KernelInfo {
   bool has_forward = true;
   bool has_cache = false;
   bool has_truncate = false;
+  bool has_evict = false;
   bool has_fork = false;
   bool has_reorder = false;
   bool has_read_back = false;

@@ -80,6 +80,7 @@ std::string read_cache(const qkvet_cache_table* from, KernelInfo* info) {
     if (row.missing) return std::string("its cache has no ") + row.name + "()";
   info->has_cache = true;
   info->has_truncate = table.truncate != nullptr;
+  info->has_evict = table.evict != nullptr;
   info->has_fork = table.fork != nullptr;
   info->has_reorder = table.reorder != nullptr;
   info->has_read_back = table.read_back != nullptr;

@@ -94,6 +94,10 @@ class Mover {
   std::vector<std::byte> nan_;
 };
 
+// Slots of others take tokens so far apart from page to page that two pages
+// rarely look alike.
+constexpr int64_t kTokensApart = 7;
+
 // Slot `slot` of page `page` of member b, or of nobody (b = -1).
 void fill_slot(const Case& c, int64_t b, int64_t page, int64_t slot,
                int64_t token, const Mover& mover, std::vector<std::byte>& to) {
@@ -106,7 +110,7 @@ void fill_slot(const Case& c, int64_t b, int64_t page, int64_t slot,
   if (mine || beyond)
     from = Token{b, token, false};
   else if (c.paging.others)
-    from = other_token(c, std::max<int64_t>(b, 0), page * 7 + slot);
+    from = other_token(c, std::max<int64_t>(b, 0), page * kTokensApart + slot);
   if (!from) return;
   for (int64_t h = 0; h < c.shape.Hkv; ++h)
     mover.copy(*from, h, (page * c.shape.Hkv + h) * c.paging.size + slot, to);

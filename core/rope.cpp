@@ -91,7 +91,8 @@ void place_anywhere(const Case& c, TensorName draw, int64_t rows,
 
 int64_t rope_rows(const Case& c) {
   // A story may try one token more than there is room for.
-  const int64_t room = c.capacity > 0 ? c.capacity + 1 : 0;
+  const int64_t room =
+      c.capacity > 0 ? c.capacity + 1 + story_evictions(c.story) : 0;
   const int64_t longest = std::max({c.shape.Tq, c.shape.Tk, room});
   if (c.rope.random_positions) return 2 * std::max<int64_t>(longest, 1);
   return c.rope.first + longest;

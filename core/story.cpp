@@ -11,8 +11,9 @@ namespace qkvet {
 namespace {
 
 // In the order of StoryVerb.
-constexpr std::array<std::string_view, 7> kVerbs = {
-    "append", "attend", "step", "truncate", "reset", "fork", "reorder"};
+constexpr std::array<std::string_view, 8> kVerbs = {
+    "append", "attend", "step", "truncate",
+    "evict",  "reset",  "fork", "reorder"};
 
 // The number of a sequence by its letter; nothing for any other text.
 std::optional<int64_t> sequence_of(std::string_view letter) {
@@ -20,6 +21,13 @@ std::optional<int64_t> sequence_of(std::string_view letter) {
       letter[0] >= 'a' + kMostSequences)
     return std::nullopt;
   return letter[0] - 'a';
+}
+
+bool read_number(std::string_view word, int64_t least, int64_t& number) {
+  const char* end = word.data() + word.size();
+  const auto [stop, code] = std::from_chars(word.data(), end, number);
+  return code == std::errc() && stop == end && number >= least &&
+         number <= kMostStoryTokens;
 }
 
 // What follows "verb.": false if the verb has no such words.
@@ -43,12 +51,12 @@ bool read_words(std::string_view words, StoryCommand& command) {
     command.count = copy.value_or(0);
     return copy.has_value();
   }
-  const char* end = words.data() + words.size();
-  const auto [stop, code] = std::from_chars(words.data(), end, command.count);
-  // Only truncate means something for 0 tokens.
-  const int64_t least = command.verb == StoryVerb::kTruncate ? 0 : 1;
-  return code == std::errc() && stop == end && command.count >= least &&
-         command.count <= kMostStoryTokens;
+  if (command.verb == StoryVerb::kEvict) {
+    const size_t dot = std::min(words.find('.'), words.size());
+    if (!read_number(words.substr(0, dot), 0, command.first)) return false;
+    words.remove_prefix(std::min(dot + 1, words.size()));
+  }
+  return read_number(words, least_count(command.verb), command.count);
 }
 
 std::optional<StoryCommand> parse_command(std::string_view text,
@@ -59,16 +67,19 @@ std::optional<StoryCommand> parse_command(std::string_view text,
   command.verb = verb.value_or(StoryVerb::kStep);
   if (verb && dot < text.size() && read_words(text.substr(dot + 1), command))
     return command;
-  *error = "command \"" + std::string(text) +
-           "\": write append.a.N, attend.a.N, step.a.N, truncate.a.N, reset.a, "
-           "fork.a.b or reorder.ba, with sequences a .. h and N up to " +
-           std::to_string(kMostStoryTokens);
+  *error =
+      "command \"" + std::string(text) +
+      "\": write append.a.N, attend.a.N, step.a.N, truncate.a.N, "
+      "evict.a.F.N, reset.a, fork.a.b or reorder.ba, with sequences a .. h "
+      "and numbers up to " +
+      std::to_string(kMostStoryTokens);
   return std::nullopt;
 }
 
 // What one sequence has and has used.
 struct Sequence {
   std::vector<Token> tokens;
+  std::vector<int64_t> positions;  // of the tokens
   int64_t most = 0;  // tokens that were there at a time since it was empty
   int64_t next_token = 0;
   int64_t next_query = 0;
@@ -111,6 +122,16 @@ std::string truncate_problem(const Held& held, int64_t count,
          std::to_string(form.rollback);
 }
 
+std::string evict_problem(const Held& held, const StoryCommand& command,
+                          const CacheForm& form) {
+  const int64_t end = command.first + command.count;
+  if (end > held.tokens)
+    return "only " + std::to_string(held.tokens) +
+           " tokens are there to take " + std::to_string(command.first) +
+           " .. " + std::to_string(end - 1) + " of";
+  return form.window == 0 ? "" : "a cache with a window evicts by itself";
+}
+
 std::string absent_problem(const StoryCommand& command, int64_t sequences) {
   const auto there = [&](int64_t s) { return s < sequences; };
   const bool all_there =
@@ -138,6 +159,7 @@ std::string problem_of(const StoryCommand& command, const Sequence& sequence,
 // The tags that a sequence has used up stay its own.
 void become(Sequence& sequence, const Sequence& other) {
   sequence.tokens = other.tokens;
+  sequence.positions = other.positions;
   sequence.most = other.most;
 }
 
@@ -153,11 +175,12 @@ void carry_out(const Moment& moment, Sequences& sequences) {
              before[static_cast<size_t>(command.parents[s] - 'a')]);
     return;
   }
-  if (command.verb == StoryVerb::kReset) sequence.tokens.clear();
-  if (command.verb == StoryVerb::kTruncate)
-    sequence.tokens.resize(static_cast<size_t>(command.count));
-  for (int64_t i = 0; i < moment.new_tokens; ++i)
+  take_away(command, sequence.tokens);
+  take_away(command, sequence.positions);
+  for (int64_t i = 0; i < moment.new_tokens; ++i) {
     sequence.tokens.push_back({command.sequence, moment.first_new + i});
+    sequence.positions.push_back(next_position(sequence.positions));
+  }
   const int64_t length = sequence.length();
   sequence.most = length == 0 ? 0 : std::max(sequence.most, length);
 }
@@ -200,6 +223,8 @@ std::string refusal_reason(const StoryCommand& command, const Held& held,
       return attend_problem(held, command.count, rules.form);
     case StoryVerb::kTruncate:
       return truncate_problem(held, command.count, rules.form);
+    case StoryVerb::kEvict:
+      return evict_problem(held, command, rules.form);
     default:
       return "";
   }
@@ -212,6 +237,8 @@ std::string command_text(const StoryCommand& command) {
   text += static_cast<char>('a' + command.sequence);
   if (command.verb == StoryVerb::kReset) return text;
   text += '.';
+  if (command.verb == StoryVerb::kEvict)
+    text += std::to_string(command.first) + '.';
   return command.verb == StoryVerb::kFork
              ? text + static_cast<char>('a' + command.count)
              : text + std::to_string(command.count);
@@ -268,9 +295,10 @@ std::vector<Moment> play_story(const Story& story, const StoryRules& rules,
     }
     if (moment.illegal.empty()) carry_out(moment, sequences);
     const bool copies = command.verb == StoryVerb::kFork;
-    moment.history = copies
-                         ? sequences[static_cast<size_t>(command.count)].tokens
-                         : sequence.tokens;
+    const Sequence& shown =
+        copies ? sequences[static_cast<size_t>(command.count)] : sequence;
+    moment.history = shown.tokens;
+    moment.positions = shown.positions;
     for (int64_t s = 0; s < rules.sequences; ++s) {
       const Sequence& one = sequences[static_cast<size_t>(s)];
       moment.lengths.push_back(one.length());
@@ -279,6 +307,17 @@ std::vector<Moment> play_story(const Story& story, const StoryRules& rules,
     moments.push_back(std::move(moment));
   }
   return moments;
+}
+
+int64_t least_count(StoryVerb verb) {
+  return verb == StoryVerb::kTruncate ? 0 : 1;
+}
+
+int64_t story_evictions(const Story& story) {
+  int64_t tokens = 0;
+  for (const StoryCommand& command : story)
+    tokens += command.verb == StoryVerb::kEvict ? command.count : 0;
+  return tokens;
 }
 
 int64_t story_tokens(const Story& story) { return most_used(story, appends); }

@@ -6,6 +6,7 @@
 //   attend.S.N    N queries, at the last N positions of S
 //   step.S.N      append.S.N and attend.S.N in one call: prefill, chunk, decode
 //   truncate.S.N  S keeps its first N tokens
+//   evict.S.F.N   tokens F .. F + N - 1 leave S, the others stay where they are
 //   reset.S       S is empty again
 //   fork.S.T      T becomes what S is
 //   reorder.PPP   every sequence becomes what the one named in its place was
@@ -33,6 +34,7 @@ enum class StoryVerb : uint8_t {
   kAttend,
   kStep,
   kTruncate,
+  kEvict,
   kReset,
   kFork,
   kReorder
@@ -43,6 +45,7 @@ struct StoryCommand {
   int64_t sequence = 0;   // fork: what is copied; reorder: 0
   int64_t count = 0;      // tokens, queries; fork: what becomes the copy
   std::string parents{};  // reorder: a letter for every sequence
+  int64_t first = 0;      // evict: the first token that leaves
 
   friend auto operator<=>(const StoryCommand&, const StoryCommand&) = default;
 };
@@ -73,7 +76,8 @@ struct Moment {
   int64_t first_new = 0, new_tokens = 0;  // tags
   int64_t first_query = 0, queries = 0;   // tags
   std::vector<Token> history;  // what the sequence (the copy) holds afterwards
-  std::vector<int64_t> lengths;  // of all sequences, afterwards
+  std::vector<int64_t> positions;  // where these tokens stand, ascending
+  std::vector<int64_t> lengths;    // of all sequences, afterwards
   // The most tokens that each sequence held since it was last empty.
   std::vector<int64_t> most;
 
@@ -100,14 +104,37 @@ std::string refusal_reason(const StoryCommand& command, const Held& held,
 // "append", ..., in the order of StoryVerb, and back.
 std::string_view verb_name(StoryVerb verb);
 std::optional<StoryVerb> parse_verb(std::string_view name);
+// Of a command's count: only truncate means something for 0 tokens.
+int64_t least_count(StoryVerb verb);
 bool appends(StoryVerb verb);
 bool attends(StoryVerb verb);
+
+// What reset, truncate and evict leave of what there is one of for each token.
+template <class Each>
+void take_away(const StoryCommand& command, std::vector<Each>& all) {
+  if (command.verb == StoryVerb::kReset) all.clear();
+  if (command.verb == StoryVerb::kTruncate)
+    all.resize(static_cast<size_t>(command.count));
+  if (command.verb == StoryVerb::kEvict) {
+    const auto from = all.begin() + static_cast<ptrdiff_t>(command.first);
+    all.erase(from, from + static_cast<ptrdiff_t>(command.count));
+  }
+}
 
 // An illegal command changes nothing, but its tags are used up. A command that
 // is `inserted` (by its number) uses up no tag: it brings tokens without data,
 // with tags below 0, so that the rest of the story goes on as without it.
 std::vector<Moment> play_story(const Story& story, const StoryRules& rules,
                                const std::vector<bool>& inserted = {});
+
+// A token goes one behind the last position, at 0 behind none.
+inline int64_t next_position(const std::vector<int64_t>& positions) {
+  return positions.empty() ? 0 : positions.back() + 1;
+}
+
+// How many tokens the story's evictions take: no token stands further than this
+// behind its number in its sequence.
+int64_t story_evictions(const Story& story);
 
 // How many tags the story uses in any one sequence, at least 1.
 int64_t story_tokens(const Story& story);

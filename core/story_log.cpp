@@ -14,8 +14,8 @@ constexpr std::string_view kFirstLine = "qkvet-story 1";
 // A cache is created before the story: its case has some command all the same.
 constexpr std::string_view kStandIn = ",B1,story=step.a.1";
 constexpr std::string_view kAllowed =
-    "write append ID N, attend ID N, step ID N, truncate ID N, reset ID, "
-    "fork ID NEWID or reorder ID=ID ID=ID ...";
+    "write append ID N, attend ID N, step ID N, truncate ID N, evict ID F N, "
+    "reset ID, fork ID NEWID or reorder ID=ID ID=ID ...";
 
 // The words of a line up to a comment.
 std::vector<std::string_view> words_of(std::string_view line) {
@@ -29,6 +29,20 @@ std::vector<std::string_view> words_of(std::string_view line) {
     words.push_back(line.substr(0, size));
     line.remove_prefix(size);
   }
+}
+
+// Of words[at]: "" or what is wrong with it.
+std::string read_number(const std::vector<std::string_view>& words, size_t at,
+                        int64_t least, int64_t& number) {
+  const std::string_view word = words[at];
+  const char* end = word.data() + word.size();
+  const auto [stop, code] = std::from_chars(word.data(), end, number);
+  if (code == std::errc() && stop == end && number >= least &&
+      number <= kMostStoryTokens)
+    return "";
+  return "\"" + std::string(word) + "\": " + std::string(words[0]) +
+         " takes a number, " + std::to_string(least) + " .. " +
+         std::to_string(kMostStoryTokens);
 }
 
 class Parser {
@@ -145,7 +159,9 @@ std::string Parser::read_command(const std::vector<std::string_view>& words) {
   command.verb = *verb;
   command.line = line_;
   command.number = static_cast<int64_t>(log_->commands.size()) + 1;
-  const size_t needed = *verb == StoryVerb::kReset ? 2 : 3;
+  const size_t needed = *verb == StoryVerb::kReset   ? 2
+                        : *verb == StoryVerb::kEvict ? 4
+                                                     : 3;
   const bool many = *verb == StoryVerb::kReorder;
   if (many ? words.size() < 2 : words.size() != needed)
     return std::string(words[0]) + " with " + std::to_string(words.size() - 1) +
@@ -161,16 +177,15 @@ std::string Parser::read_command(const std::vector<std::string_view>& words) {
     const auto copy = number_of(words[2]);
     if (!copy) return "\"" + std::string(words[2]) + "\": an id has no \"=\"";
     command.count = *copy;
-  } else if (needed == 3 && !many) {
-    const char* end = words[2].data() + words[2].size();
-    const auto [stop, code] =
-        std::from_chars(words[2].data(), end, command.count);
-    const int64_t least = *verb == StoryVerb::kTruncate ? 0 : 1;
-    if (code != std::errc() || stop != end || command.count < least ||
-        command.count > kMostStoryTokens)
-      return "\"" + std::string(words[2]) + "\": " + std::string(words[0]) +
-             " takes a number, " + std::to_string(least) + " .. " +
-             std::to_string(kMostStoryTokens);
+  } else if (needed > 2 && !many) {
+    if (needed == 4)
+      if (std::string why = read_number(words, 2, 0, command.first);
+          !why.empty())
+        return why;
+    if (std::string why =
+            read_number(words, needed - 1, least_count(*verb), command.count);
+        !why.empty())
+      return why;
   }
   if (std::string why = check_places(command); !why.empty()) return why;
   log_->commands.push_back(std::move(command));
@@ -239,6 +254,8 @@ std::string log_command_text(const StoryLog& log, const LogCommand& command) {
   }
   text += " " + id(command.id);
   if (command.verb == StoryVerb::kReset) return text;
+  if (command.verb == StoryVerb::kEvict)
+    text += " " + std::to_string(command.first);
   return text + " " +
          (command.verb == StoryVerb::kFork ? id(command.count)
                                            : std::to_string(command.count));

@@ -8,6 +8,7 @@
 //   step 7f3a-22 1
 //   fork 7f3a-22 7f3a-23     # the second becomes what the first is
 //   truncate 7f3a-22 5       # its first 5 tokens stay
+//   evict 7f3a-22 1 2        # 2 of them leave, from number 1 on
 //   reorder A=B B=B C=A      # A becomes what B was, ..., all at once
 //   reset 7f3a-22            # empty; also the end of a request
 //
@@ -41,6 +42,7 @@ struct LogCommand {
   int64_t count = 0;  // tokens, queries; fork: the id of the copy
   // Of reorder: ids, each with the one whose sequence it gets.
   std::vector<std::pair<int64_t, int64_t>> moves{};
+  int64_t first = 0;   // evict: the first token that leaves
   int64_t number = 0;  // in the recording, from 1
   int64_t line = 0;
 

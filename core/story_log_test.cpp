@@ -27,8 +27,9 @@ TEST(StoryLog, ReadsEveryCommand) {
   const StoryLog log = parsed(
       "qkvet-story 1  # ours\r\n\n# a cache\ncache f32,H2,Hkv1,d4,cap64\n"
       "append 7f3a-22 5 # a prompt\nattend 7f3a-22 2\nstep b 3\n\n"
-      "truncate b 0\nfork b 7f3a-22#2\nreorder b=7f3a-22 c=b\nreset b");
-  ASSERT_EQ(log.commands.size(), 7u);
+      "truncate b 0\nfork b 7f3a-22#2\nreorder b=7f3a-22 c=b\nreset b\n"
+      "evict 7f3a-22 0 2");
+  ASSERT_EQ(log.commands.size(), 8u);
   EXPECT_EQ(log.ids,
             (std::vector<std::string>{"7f3a-22", "b", "7f3a-22#2", "c"}));
   EXPECT_EQ(log.geometry.shape.B, 4);
@@ -41,14 +42,16 @@ TEST(StoryLog, ReadsEveryCommand) {
   const std::vector<std::pair<int64_t, int64_t>> moves = {{1, 0}, {3, 1}};
   EXPECT_EQ(log.commands[5].moves, moves);
   EXPECT_EQ(log.commands[6].number, 7);
+  EXPECT_EQ(log.commands[7].first, 0);
+  EXPECT_EQ(log.commands[7].count, 2);
 }
 
 TEST(StoryLog, WhatIsPrintedIsReadAgain) {
   for (const std::string keys : {"f32,H2,Hkv1,d4,cap64", "f16,H4,d8,cap9,win4",
                                  "f32,H1,d4,cap8,rope=half,seed=3"}) {
-    const std::string text =
-        "qkvet-story 1\ncache " + keys +
-        "\nstep a 3\nfork a b\nreorder a=b b=b\nattend b 1\nreset a\n";
+    const std::string text = "qkvet-story 1\ncache " + keys +
+                             "\nstep a 3\nfork a b\nreorder a=b b=b\nattend b "
+                             "1\nreset a\nevict b 1 2\n";
     const StoryLog log = parsed(text);
     EXPECT_EQ(story_log_text(log, log.commands), text);
   }
@@ -81,7 +84,10 @@ TEST(StoryLog, EveryWrongLineIsNamed) {
       {"qkvet-story 1\ncache f32,H2,d4,cap8,stored=int8channel\n", "stored=: "},
       {"qkvet-story 1\ncache f32,H3,Hkv2,d4,cap8\n", "multiple of Hkv"},
       {kHead, "x.story:2: holds no command"},
-      {kHead + "\n# and\nevict a 1\n", "x.story:5: \"evict\": write append"},
+      {kHead + "\n# and\ndrop a 1\n", "x.story:5: \"drop\": write append"},
+      {kHead + "evict a 1\n", "x.story:3: evict with 2 words"},
+      {kHead + "evict a 1x 1\n", "\"1x\": evict takes a number, 0 .."},
+      {kHead + "evict a 1 0\n", "\"0\": evict takes a number, 1 .."},
       {kHead + "step a\n", "x.story:3: step with 1 words: write append"},
       {kHead + "reset a 1\n", "x.story:3: reset with 2 words"},
       {kHead + "reorder\n", "x.story:3: reorder with 0 words"},

@@ -27,8 +27,13 @@ std::vector<int64_t> tags(const std::vector<Token>& history,
 
 TEST(StoryText, ReadsWhatItWrites) {
   const std::string text =
-      "step.a.3+append.b.2+attend.b.1+truncate.a.0+reset.b+fork.a.b+reorder.ba";
+      "step.a.3+append.b.2+attend.b.1+truncate.a.0+evict.a.0.3+reset.b+"
+      "fork.a.b+reorder.ba";
   EXPECT_EQ(story_text(told(text)), text);
+  const StoryCommand evict = told("evict.b.7.2")[0];
+  EXPECT_EQ(evict.sequence, 1);
+  EXPECT_EQ(evict.first, 7);
+  EXPECT_EQ(evict.count, 2);
 }
 
 TEST(StoryText, BadCommandsGetOneClearLine) {
@@ -56,7 +61,15 @@ TEST(StoryText, BadCommandsGetOneClearLine) {
                           "+step.a.1",
                           "step.a.1++step.a.1",
                           "step.a.1x",
-                          "truncate.a"}) {
+                          "truncate.a",
+                          "evict.a",
+                          "evict.a.1",
+                          "evict.a.1.",
+                          "evict.a..1",
+                          "evict.a.0.0",
+                          "evict.a.-1.1",
+                          "evict.a.1.1.1",
+                          "evict.a.1048577.1"}) {
     std::string error;
     EXPECT_FALSE(parse_story(bad, &error)) << bad;
     EXPECT_NE(error.find("write append.a.N"), std::string::npos) << error;
@@ -77,6 +90,42 @@ TEST(Story, TokensKeepTheirTagsAndNeverShareOne) {
   EXPECT_TRUE(moments[3].history.empty());
   EXPECT_EQ(tags(moments[4].history), (std::vector<int64_t>{5}));
   EXPECT_EQ(moments[4].first_query, 3);
+}
+
+TEST(Story, AnEvictionLeavesTheOthersWhereTheyStand) {
+  using Numbers = std::vector<int64_t>;
+  const auto moments = play_story(
+      told("append.a.5+evict.a.1.2+append.a.1+truncate.a.2+evict.a.1.1+"
+           "append.a.1+fork.a.b+evict.b.0.2+append.b.1"),
+      {2, 8, false});
+  EXPECT_EQ(tags(moments[1].history), (Numbers{0, 3, 4}));
+  EXPECT_EQ(moments[1].positions, (Numbers{0, 3, 4}));
+  EXPECT_EQ(moments[2].positions, (Numbers{0, 3, 4, 5}));
+  EXPECT_EQ(moments[3].positions, (Numbers{0, 3}));
+  // Behind the last token that is left, wherever that stands.
+  EXPECT_EQ(moments[4].positions, (Numbers{0}));
+  EXPECT_EQ(moments[5].positions, (Numbers{0, 1}));
+  EXPECT_EQ(tags(moments[5].history), (Numbers{0, 6}));
+  EXPECT_EQ(moments[6].positions, (Numbers{0, 1}));
+  EXPECT_EQ(moments[8].positions, (Numbers{0}));
+  EXPECT_EQ(moments[8].lengths, (Numbers{2, 1}));
+  EXPECT_EQ(story_evictions(told("evict.a.1.2+append.a.1+evict.b.0.3")), 5);
+}
+
+TEST(Story, WhatIsNotThereOrInAWindowIsNotEvicted) {
+  const auto why = [](const std::string& text, int64_t window = 0) {
+    StoryRules rules{2, 8, false};
+    rules.form.window = window;
+    return play_story(told(text), rules).back().illegal;
+  };
+  EXPECT_EQ(why("append.a.3+evict.a.0.3"), "");
+  EXPECT_EQ(why("append.a.3+evict.a.1.3"),
+            "only 3 tokens are there to take 1 .. 3 of");
+  EXPECT_NE(why("append.a.3+evict.a.3.1"), "");
+  EXPECT_NE(why("evict.a.0.1"), "");
+  EXPECT_NE(why("evict.c.0.1"), "");
+  EXPECT_EQ(why("append.a.3+evict.a.1.1", 2),
+            "a cache with a window evicts by itself");
 }
 
 TEST(Story, SequencesHaveLengthsOfTheirOwn) {

@@ -64,6 +64,13 @@ class CacheCalls {
     call.tokens = tokens;
     return *this;
   }
+  CacheCalls& evict(int64_t sequence, int64_t first, int64_t tokens) {
+    KernelCall& call = add(Operation::kCacheEvict);
+    call.sequence = sequence;
+    call.first = first;
+    call.tokens = tokens;
+    return *this;
+  }
   CacheCalls& fork(int64_t from, int64_t to) {
     KernelCall& call = add(Operation::kCacheFork);
     call.sequence = from;

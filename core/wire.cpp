@@ -80,6 +80,7 @@ void plain_fields(Stream& stream, Info& info) {
   stream.field(info.has_forward);
   stream.field(info.has_cache);
   stream.field(info.has_truncate);
+  stream.field(info.has_evict);
   stream.field(info.has_fork);
   stream.field(info.has_reorder);
   stream.field(info.has_read_back);

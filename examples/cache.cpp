@@ -193,7 +193,8 @@ const qkvet_cache_table kTable = {sizeof(qkvet_cache_table),
                                   /*fork=*/nullptr,
                                   /*reorder=*/nullptr,
                                   /*read_back=*/nullptr,
-                                  /*memory=*/nullptr};
+                                  /*memory=*/nullptr,
+                                  /*evict=*/nullptr};
 
 const qkvet_capabilities kCapabilities = [] {
   qkvet_capabilities c{};

@@ -177,7 +177,7 @@ qkvet_status read_codes(const qkvet_cache_table& table,
 
 }  // namespace
 
-const char* read_step(const CacheShape& shape, int64_t length,
+const char* read_step(const CacheShape& shape, int64_t length, int64_t position,
                       const qkvet_cache_args& a, CacheStep* step) {
   step->sequence = a.sequence;
   if (const char* wrong = read_tokens(shape, a, step)) {
@@ -193,7 +193,7 @@ const char* read_step(const CacheShape& shape, int64_t length,
           read_rope(a.rope, a.rope_cos, a.rope_sin, shape.width, &step->rope)) {
     return wrong;
   }
-  if (step->rope.present() && step->rope.rows < length + step->tokens) {
+  if (step->rope.present() && step->rope.rows < position + step->tokens) {
     return "the tables of a rotation end before the sequence does";
   }
   return step->queries > length + step->tokens

@@ -57,8 +57,8 @@ qkvet_status read_cache_config(const qkvet_kernel* self,
                                qkvet_text* why);
 
 // Everything that can be wrong with a step on a sequence of `length` tokens but
-// its size and its window. NULL: nothing.
-const char* read_step(const CacheShape& shape, int64_t length,
+// its size and its window; the next token stands at `position`. NULL: nothing.
+const char* read_step(const CacheShape& shape, int64_t length, int64_t position,
                       const qkvet_cache_args& args, CacheStep* step);
 
 // [1, Hkv, length, columns] in f32, or why not.

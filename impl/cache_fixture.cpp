@@ -86,7 +86,10 @@ StepCall::StepCall(const CacheProblem& p, int64_t sequence, const Tokens& added,
 }
 
 OpenCache::OpenCache(const qkvet_kernel* kernel, const CacheProblem& p)
-    : kernel_(kernel), problem_(p), history_(size_t(p.sequences)) {
+    : kernel_(kernel),
+      problem_(p),
+      history_(size_t(p.sequences)),
+      places_(size_t(p.sequences)) {
   qkvet_cache_config config = {};
   config.struct_size = sizeof(config);
   config.sequences = p.sequences;
@@ -139,6 +142,11 @@ qkvet_status OpenCache::step(int64_t sequence, const Tokens& added,
   const qkvet_status status = step(call.args);
   if (status == QKVET_OK) {
     history_[size_t(sequence)] = asked_ = after;
+    Places& places = places_[size_t(sequence)];
+    while (places.size() < after.size()) {
+      places.push_back(places.empty() ? 0 : places.back() + 1);
+    }
+    asked_places_ = places;
     queries_ = queries;
     o_ = call.o.values();
     lse_.clear();
@@ -159,9 +167,9 @@ double OpenCache::error() const {
   // rounding of o.
   const double slack = 64 * 0x1p-24 * (1 + std::fabs(scale) * double(p.width));
   const RopeTables rope(p.rope, kRopeRows, p.width);
-  const auto turned = [&](Part part, size_t position, int64_t head, int64_t c) {
-    return rope.turned(int64_t(position), c, [&](int64_t channel) {
-      return kept(p, part, asked_[position], head, channel);
+  const auto turned = [&](Part part, size_t token, int64_t head, int64_t c) {
+    return rope.turned(asked_places_[token], c, [&](int64_t channel) {
+      return kept(p, part, asked_[token], head, channel);
     });
   };
   double worst = 0;
@@ -174,7 +182,7 @@ double OpenCache::error() const {
   for (int64_t h = 0; h < p.heads; ++h) {
     const int64_t kv = h / (p.heads / p.kv_heads);
     for (int64_t i = 0; i < queries_; ++i, ++n) {
-      const size_t at = asked_.size() - size_t(queries_ - i);  // its position
+      const size_t at = asked_.size() - size_t(queries_ - i);
       std::vector<size_t> seen;
       for (size_t j = 0; j <= at; ++j) {
         if (p.sees(int64_t(at), int64_t(j))) {
@@ -223,6 +231,7 @@ qkvet_status OpenCache::reset(int64_t sequence) {
       kernel_->cache->reset(kernel_, cache_, sequence, &reason_.text);
   if (status == QKVET_OK) {
     history_[size_t(sequence)].clear();
+    places_[size_t(sequence)].clear();
   }
   return status;
 }
@@ -233,6 +242,24 @@ qkvet_status OpenCache::truncate(int64_t sequence, int64_t tokens) {
       kernel_, cache_, sequence, tokens, &reason_.text);
   if (status == QKVET_OK) {
     history_[size_t(sequence)].resize(size_t(tokens));
+    places_[size_t(sequence)].resize(size_t(tokens));
+  }
+  return status;
+}
+
+qkvet_status OpenCache::evict(int64_t sequence, int64_t first, int64_t tokens) {
+  reason_.room[0] = '\0';
+  const qkvet_status status = kernel_->cache->evict(
+      kernel_, cache_, sequence, first, tokens, &reason_.text);
+  const bool there = 0 <= sequence && sequence < problem_.sequences;
+  const int64_t held = there ? int64_t(history(sequence).size()) : 0;
+  if (status == QKVET_OK && 0 <= first && first <= held &&
+      tokens <= held - first) {
+    const auto take = [&](auto& all) {
+      all.erase(all.begin() + first, all.begin() + first + tokens);
+    };
+    take(history_[size_t(sequence)]);
+    take(places_[size_t(sequence)]);
   }
   return status;
 }
@@ -246,6 +273,7 @@ qkvet_status OpenCache::fork(int64_t from, int64_t to) {
   };
   if (status == QKVET_OK && has(from) && has(to)) {
     history_[size_t(to)] = Tokens(history(from));
+    places_[size_t(to)] = Places(places_[size_t(from)]);
   }
   return status;
 }
@@ -256,8 +284,10 @@ qkvet_status OpenCache::reorder(const std::vector<int64_t>& parents) {
       kernel_->cache->reorder(kernel_, cache_, parents.data(), &reason_.text);
   if (status == QKVET_OK) {
     const std::vector<Tokens> was = history_;
+    const std::vector<Places> were = places_;
     for (size_t s = 0; s < parents.size(); ++s) {
       history_[s] = was[size_t(parents[s])];
+      places_[s] = were[size_t(parents[s])];
     }
   }
   return status;

@@ -58,6 +58,7 @@ class OpenCache {
   int64_t length(int64_t sequence);
   qkvet_status reset(int64_t sequence);
   qkvet_status truncate(int64_t sequence, int64_t tokens);
+  qkvet_status evict(int64_t sequence, int64_t first, int64_t tokens);
   qkvet_status fork(int64_t from, int64_t to);
   qkvet_status reorder(const std::vector<int64_t>& parents);
   int64_t memory();
@@ -80,8 +81,11 @@ class OpenCache {
   qkvet_cache* cache_ = nullptr;
   qkvet_status status_ = QKVET_OK;
   Reason reason_;
+  using Places = std::vector<int64_t>;
   std::vector<Tokens> history_;
-  Tokens asked_;  // the history of the last step's sequence
+  std::vector<Places> places_;  // where the tokens of a history stand
+  Tokens asked_;                // the history of the last step's sequence
+  Places asked_places_;
   int64_t queries_ = 0;
   std::vector<float> o_, lse_;
 };

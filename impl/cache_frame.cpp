@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "impl/plain_row.h"
 
@@ -74,8 +75,11 @@ void write_rows(const Rows& from, int64_t head, int64_t n, int64_t width,
 qkvet_status Cache::step(const qkvet_cache_args& args, qkvet_text* why) {
   CacheStep step;
   const char* wrong =
-      has(args.sequence) ? read_step(shape_, length(args.sequence), args, &step)
-                         : "there is no such sequence";
+      has(args.sequence)
+          ? read_step(shape_, length(args.sequence),
+                      gaps(args.sequence).position(length(args.sequence)), args,
+                      &step)
+          : "there is no such sequence";
   if (wrong != nullptr) {
     return refuse(why, QKVET_INVALID_ARGUMENT, wrong);
   }
@@ -123,14 +127,36 @@ const char* Cache::keeps_more_than(int64_t sequence, int64_t tokens) const {
 
 void Cache::reorder(const int64_t* parents) {
   std::vector<int64_t> lengths = lengths_, marks = marks_;
+  std::vector<Gaps> gaps = gaps_;
   for (size_t s = 0; s < lengths.size(); ++s) {
     const auto parent = static_cast<size_t>(counter(parents[s]));
     lengths[s] = lengths_[parent];
     marks[s] = marks_[parent];
+    gaps[s] = gaps_[parent];
   }
   rearrange(parents);
   lengths_.swap(lengths);
   marks_.swap(marks);
+  gaps_.swap(gaps);
+}
+
+const char* Cache::cannot_evict(int64_t sequence, int64_t first,
+                                int64_t tokens) const {
+  if (shape_.window > 0) {
+    return "a cache with a window evicts by itself";
+  }
+  return first < 0 || tokens < 1 || first > length(sequence) ||
+                 tokens > length(sequence) - first
+             ? "evict takes tokens that are there, at least one"
+             : nullptr;
+}
+
+void Cache::evict(int64_t sequence, int64_t first, int64_t tokens) {
+  Gaps gaps = this->gaps(sequence);
+  gaps.open(first, tokens);
+  remove(sequence, first, tokens);
+  gaps_[static_cast<size_t>(counter(sequence))] = std::move(gaps);
+  set_held(sequence, held(sequence) - tokens);
 }
 
 qkvet_status Cache::read_back(int64_t sequence, const qkvet_tensor& k,

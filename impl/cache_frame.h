@@ -3,10 +3,11 @@
 // sequences, and attends over what a storage holds. A cache is a class; what it
 // may replace are the virtual functions, its seams:
 //
-//   reserve         room for so many tokens            a storage has these six
+//   reserve         room for so many tokens            a storage has these
 //   write           the tokens of a step to the end
 //   keys, values    rows of one head in f32, where they lie or gathered
 //   rearrange       sequences become what others were
+//   remove          tokens leave, those behind them close up
 //   bytes           memory for tokens
 //   attend_rows     the arithmetic                     a control may have this
 //   the others      bookkeeping                        faults replace one
@@ -15,6 +16,9 @@
 // too, and counts them last, when nothing can fail any more: a step that is
 // refused leaves the cache as it was. What lies behind the end of a sequence is
 // never read, so that reset and truncate are changes of a length.
+//
+// Evicted tokens leave gaps in the positions, which the frame keeps: a token is
+// turned by where it stands, and stored by its number.
 //
 // With a window each query is attended on its own, over the one or two runs of
 // keys that it sees. What a storage may forget follows from the mark of a
@@ -32,6 +36,7 @@
 #include <vector>
 
 #include "impl/cache_call.h"
+#include "impl/cache_gaps.h"
 #include "impl/forward_view.h"
 #include "impl/row_frame.h"
 #include "impl/tensor_view.h"
@@ -63,7 +68,8 @@ class Cache {
   explicit Cache(const CacheShape& shape)
       : shape_(shape),
         lengths_(static_cast<size_t>(shape.sequences)),
-        marks_(static_cast<size_t>(shape.sequences)) {}
+        marks_(static_cast<size_t>(shape.sequences)),
+        gaps_(static_cast<size_t>(shape.sequences)) {}
   virtual ~Cache() = default;
   Cache(const Cache&) = delete;
   Cache& operator=(const Cache&) = delete;
@@ -77,10 +83,14 @@ class Cache {
   qkvet_status step(const qkvet_cache_args& args, qkvet_text* why);
   // Every sequence s becomes what parents[s] was.
   void reorder(const int64_t* parents);
+  void evict(int64_t sequence, int64_t first, int64_t tokens);
   virtual qkvet_status read_back(int64_t sequence, const qkvet_tensor& k,
                                  const qkvet_tensor& v, qkvet_text* why) const;
   // Why a sequence cannot be cut to `tokens` tokens; NULL: it can.
   const char* keeps_more_than(int64_t sequence, int64_t tokens) const;
+  // Why these tokens cannot leave; NULL: they can.
+  const char* cannot_evict(int64_t sequence, int64_t first,
+                           int64_t tokens) const;
 
   // What the caller is told.
   virtual int64_t length(int64_t sequence) const { return held(sequence); }
@@ -105,6 +115,9 @@ class Cache {
   // length has changed. Throws where there is no memory, and has changed
   // nothing then.
   virtual void rearrange(const int64_t* parents) = 0;
+  // Tokens [first, first + tokens) of a sequence leave, before its length has
+  // changed: those behind them take their places. Throws as rearrange().
+  virtual void remove(int64_t sequence, int64_t first, int64_t tokens) = 0;
 
   // Query heads of one key/value head, all f32.
   virtual qkvet_status attend_rows(const ForwardCall& call,
@@ -131,9 +144,13 @@ class Cache {
   }
   // Where token j of a sequence stands, for its rotation. Keys are stored as
   // they came and turned when they are read.
-  virtual int64_t position(const CacheStep&, int64_t /*keys*/,
+  virtual int64_t position(const CacheStep& step, int64_t /*keys*/,
                            int64_t j) const {
-    return j;
+    return gaps(step.sequence).position(j);
+  }
+  // Which positions of a sequence are nobody's.
+  virtual const Gaps& gaps(int64_t sequence) const {
+    return gaps_[static_cast<size_t>(counter(sequence))];
   }
   // Whether stored keys are turned already.
   virtual bool stores_turned() const { return false; }
@@ -148,6 +165,7 @@ class Cache {
     const auto n = static_cast<size_t>(counter(sequence));
     lengths_[n] = tokens;
     marks_[n] = tokens == 0 || marks_[n] < tokens ? tokens : marks_[n];
+    gaps_[n].cut(tokens);
   }
   // The most tokens that it held since it was last empty.
   int64_t mark(int64_t sequence) const {
@@ -183,6 +201,7 @@ class Cache {
   CacheShape shape_;
   std::vector<int64_t> lengths_;
   std::vector<int64_t> marks_;
+  std::vector<Gaps> gaps_;
 };
 
 }  // namespace qkvet::impl

@@ -37,6 +37,9 @@ class Story {
   void fork(int64_t from, int64_t to) {
     check(holds_ && cache.fork(from, to) == QKVET_OK);
   }
+  void evict(int64_t s, int64_t first, int64_t tokens) {
+    check(holds_ && cache.evict(s, first, tokens) == QKVET_OK);
+  }
   void reorder(const std::vector<int64_t>& parents) {
     check(holds_ && cache.reorder(parents) == QKVET_OK);
   }
@@ -139,6 +142,68 @@ bool orders(const qkvet_kernel* kernel, const CacheProblem& p) {
     story.ask_all();
   }
   return story.holds();
+}
+
+bool evictions(const qkvet_kernel* kernel, const CacheProblem& p) {
+  Story story(kernel, p);
+  story.step(0, 9, 9);
+  story.evict(0, 2, 3);  // over the border of a page
+  story.ask_all();
+  story.step(0, 3, 5);
+  story.fork(0, 1);
+  story.evict(0, 0, 1);  // from pages that both hold
+  story.ask_all();
+  story.evict(1, 1, 5);  // around the first gap
+  story.step(1, 2, 4);
+  story.step(0, 1, 2);
+  story.ask_all();
+  story.truncate(0, 4);
+  story.evict(0, 3, 1);  // the last: what follows takes its place
+  story.step(0, 2, 5);
+  story.reorder({1, 0, 1});
+  story.ask_all();
+  for (const int64_t s : {0, 1, 2}) {
+    story.step(s, 1, 3);
+  }
+  story.evict(2, 0, story.cache.length(2));
+  story.step(2, 2, 2);
+  story.ask_all();
+  return story.holds();
+}
+
+bool refuses_evictions(const qkvet_kernel* kernel, const CacheProblem& p) {
+  Story story(kernel, p);
+  OpenCache& cache = story.cache;
+  const auto refuses = [&](int64_t s, int64_t first, int64_t tokens) {
+    story.check(story.holds() &&
+                cache.evict(s, first, tokens) == QKVET_INVALID_ARGUMENT &&
+                cache.reason()[0] != '\0');
+  };
+  story.step(0, 3, 3);
+  refuses(0, -1, 1);
+  refuses(0, 0, 0);
+  refuses(0, 2, 2);
+  refuses(0, 3, 1);
+  refuses(0, 1, INT64_MAX);
+  refuses(0, INT64_MAX, INT64_MAX);
+  refuses(1, 0, 1);
+  refuses(3, 0, 1);
+  if (p.window > 0) {
+    refuses(0, 0, 1);
+  }
+  story.ask_all();
+  return story.holds();
+}
+
+bool evictions_are_refused(const qkvet_kernel* kernel,
+                           const CacheProblem& base) {
+  bool holds = true;
+  for (const int64_t window : {0, 2}) {
+    CacheProblem p = base;
+    p.window = window;
+    holds = refuses_evictions(kernel, p) && holds;
+  }
+  return holds;
 }
 
 // Prompts longer than the window, one at once and one behind it, and decoding
@@ -262,9 +327,11 @@ bool contents(const qkvet_kernel* kernel, const CacheProblem& base) {
 constexpr struct {
   const char* name;
   bool (*holds)(const qkvet_kernel*, const CacheProblem&);
-} kQuestions[] = {{"forks", forks},       {"orders", orders},
-                  {"windows", windows},   {"rollback", rollback},
-                  {"refusals", refusals}, {"contents", contents}};
+} kQuestions[] = {
+    {"forks", forks},         {"orders", orders},
+    {"evictions", evictions}, {"what is not there", evictions_are_refused},
+    {"windows", windows},     {"rollback", rollback},
+    {"refusals", refusals},   {"contents", contents}};
 
 void expect_of_all(const std::string& question) {
   for (const auto& [name, holds] : kQuestions) {
@@ -287,6 +354,14 @@ void expect_of_all(const std::string& question) {
 TEST(CacheKinds, ForksGoTheirOwnWay) { expect_of_all("forks"); }
 TEST(CacheKinds, OrdersAreReadBeforeTheyAreWritten) { expect_of_all("orders"); }
 TEST(CacheKinds, WindowsShowTheirKeysAndNoOthers) { expect_of_all("windows"); }
+TEST(CacheKinds, EvictionsKeepTheOthersInTheirPlaces) {
+  expect_of_all("evictions");
+}
+
+TEST(CacheKinds, EvictionsOfWhatIsNotThereAreRefused) {
+  expect_of_all("what is not there");
+}
+
 TEST(CacheKinds, RollbackReachesAsFarAsItSays) { expect_of_all("rollback"); }
 TEST(CacheKinds, RefusalsChangeNothing) { expect_of_all("refusals"); }
 TEST(CacheKinds, ContentsAreReadBack) { expect_of_all("contents"); }

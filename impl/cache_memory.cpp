@@ -32,9 +32,9 @@ void clear_rows(const Memory& rows, int64_t first, int64_t n,
 
 void copy_rows(const Memory& from, int64_t from_row, const Memory& to,
                int64_t to_row, int64_t n, int64_t row_bytes) {
-  std::memcpy(static_cast<char*>(to.get()) + to_row * row_bytes,
-              static_cast<const char*>(from.get()) + from_row * row_bytes,
-              static_cast<size_t>(n * row_bytes));
+  std::memmove(static_cast<char*>(to.get()) + to_row * row_bytes,
+               static_cast<const char*>(from.get()) + from_row * row_bytes,
+               static_cast<size_t>(n * row_bytes));
 }
 
 // n rows from slot `first` on: where they lie, or converted.
@@ -133,6 +133,15 @@ void SlotCache::write(const CacheStep& step, int64_t before) {
                   key_slot(step, before, head, j),
                   value_slot(step, before, head, j));
     }
+  }
+}
+
+void SlotCache::remove(int64_t sequence, int64_t first, int64_t tokens) {
+  const int64_t n = held(sequence);
+  const TokenMemory& rows = memory(sequence);
+  for (int64_t head = 0; head < shape().kv_heads; ++head) {
+    const int64_t to = first_slot(sequence, head, n) + first;
+    copy_slots(shape(), rows, to + tokens, rows, to, n - first - tokens);
   }
 }
 

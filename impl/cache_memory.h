@@ -88,6 +88,7 @@ class SlotCache : public Cache {
   void write(const CacheStep& step, int64_t before) override;
   Rows keys(const Reading& reading, float* room) const override;
   Rows values(const Reading& reading, float* room) const override;
+  void remove(int64_t sequence, int64_t first, int64_t tokens) override;
 };
 
 // Room for all tokens from the start: [sequences, Hkv, capacity, d].

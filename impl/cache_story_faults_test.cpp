@@ -118,6 +118,33 @@ bool follows_nan(OpenCache& cache) {
   return cache.reset(0) == QKVET_OK && answers(cache, 0, {1}, 1);
 }
 
+bool evicts(OpenCache& cache) {
+  return answers(cache, 0, {1, 2, 3}, 1) && cache.evict(0, 1, 1) == QKVET_OK &&
+         answers(cache, 0, {}, 1);
+}
+
+bool evicts_twice(OpenCache& cache) {
+  return answers(cache, 0, {1, 2, 3, 4}, 1) &&
+         cache.evict(0, 0, 1) == QKVET_OK && answers(cache, 0, {}, 1) &&
+         cache.evict(0, 1, 1) == QKVET_OK && answers(cache, 0, {}, 1);
+}
+
+bool evicts_and_goes_on(OpenCache& cache) {
+  return answers(cache, 0, {1, 2, 3}, 1) && cache.evict(0, 0, 1) == QKVET_OK &&
+         answers(cache, 0, {4}, 1);
+}
+
+bool a_branch_evicts(OpenCache& cache) {
+  return answers(cache, 0, {1, 2, 3}, 1) && cache.fork(0, 1) == QKVET_OK &&
+         cache.evict(0, 0, 1) == QKVET_OK && answers(cache, 0, {}, 1) &&
+         answers(cache, 1, {}, 1);
+}
+
+bool holds_what_is_left(OpenCache& cache) {
+  cache.step(0, {1, 2, 3}, 0);
+  return cache.evict(0, 0, 1) == QKVET_OK && cache.holds_its_history(0);
+}
+
 bool repeats_itself(OpenCache& cache) {
   return answers(cache, 0, {1, 1}, 1) && answers(cache, 0, {}, 1);
 }
@@ -169,6 +196,13 @@ constexpr FaultStory kStories[] = {
     {"cache_counter_one_late", "contiguous", kTwo, rolls_back},
     {"cache_descale_dropped_for_half", "quantised", kHalfInt8,
      holds_what_it_was_given},
+    {"cache_evict_counts_positions", "contiguous", kTwo, evicts_twice},
+    {"cache_evict_drops_the_last", "contiguous", kTwo, evicts},
+    {"cache_evict_keys_only", "contiguous", kTwo, evicts},
+    {"cache_evict_position_from_count", "contiguous", kTurned,
+     evicts_and_goes_on},
+    {"cache_evict_scales_stay", "quantised", kInt8, holds_what_is_left},
+    {"cache_evict_writes_shared_page", "paged", kTwo, a_branch_evicts},
     {"cache_fork_shares_length", "contiguous", kTwo, fork_in_a_page},
     {"cache_length_from_full_draft", "contiguous", kTwo, asks_behind_a_draft},
     {"cache_page_freed_while_shared", "paged", kTwo, the_first_ends},

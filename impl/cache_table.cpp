@@ -73,6 +73,22 @@ qkvet_status truncate_cache(const qkvet_kernel*, qkvet_cache* cache,
   return QKVET_OK;
 }
 
+qkvet_status evict_cache(const qkvet_kernel*, qkvet_cache* cache,
+                         int64_t sequence, int64_t first, int64_t tokens,
+                         qkvet_text* why) {
+  Cache& c = *cache_of(cache);
+  if (!c.has(sequence)) {
+    return no_such_sequence(why);
+  }
+  if (const char* wrong = c.cannot_evict(sequence, first, tokens)) {
+    return refuse(why, QKVET_INVALID_ARGUMENT, wrong);
+  }
+  return guarded(why, [&] {
+    c.evict(sequence, first, tokens);
+    return QKVET_OK;
+  });
+}
+
 qkvet_status reorder_cache(const qkvet_kernel*, qkvet_cache* cache,
                            const int64_t* parents, qkvet_text* why) {
   Cache& c = *cache_of(cache);

@@ -26,6 +26,9 @@ qkvet_status reset_cache(const qkvet_kernel*, qkvet_cache* cache,
                          int64_t sequence, qkvet_text* why);
 qkvet_status truncate_cache(const qkvet_kernel*, qkvet_cache* cache,
                             int64_t sequence, int64_t tokens, qkvet_text* why);
+qkvet_status evict_cache(const qkvet_kernel*, qkvet_cache* cache,
+                         int64_t sequence, int64_t first, int64_t tokens,
+                         qkvet_text* why);
 qkvet_status fork_cache(const qkvet_kernel*, qkvet_cache* cache, int64_t from,
                         int64_t to, qkvet_text* why);
 qkvet_status reorder_cache(const qkvet_kernel*, qkvet_cache* cache,
@@ -79,6 +82,7 @@ inline constexpr qkvet_cache_table kCacheTable = {
     .reorder = reorder_cache,
     .read_back = read_back_cache,
     .memory = memory_of_cache,
+    .evict = evict_cache,
 };
 
 // A step stands at the end of its sequence: causal from the bottom right, with

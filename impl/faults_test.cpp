@@ -201,6 +201,7 @@ const std::vector<std::string>& known_laws() {
       "cache_length_grows",
       "cache_reset_forgets",
       "cache_truncate_forgets",
+      "cache_evict_forgets",
       "cache_sequences_are_separate",
       "cache_forks_are_independent",
       "cache_reorder_moves_histories",

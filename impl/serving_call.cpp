@@ -183,9 +183,6 @@ qkvet_status supports_serving(const qkvet_kernel* self,
 
 qkvet_status check_serving(ServingCall* s, qkvet_text* why) {
   const int64_t batch = s->call.batch;
-  if (s->call.options.cu_q.data != nullptr) {
-    return check_lengths(s->call, why);
-  }
   s->all.reset(new (std::nothrow) int64_t[static_cast<size_t>(batch)]);
   if (s->all == nullptr) {
     return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the lengths");

@@ -65,10 +65,22 @@ void repair(Case& value) {
 }  // namespace
 
 std::string undeclared_options(uint64_t declared) {
-  std::string out;
+  uint32_t missing = 0;
   for (const DeclaredOption& option : kDeclaredOptions)
-    if ((declared & option.declared) == 0)
-      out += (out.empty() ? "" : ", ") + std::string(option.name);
+    if ((declared & option.declared) == 0) missing |= option.admitted;
+  return option_names(missing);
+}
+
+std::string option_names(uint32_t admitted) {
+  std::string out;
+  const auto add = [&](uint32_t option, const char* name) {
+    if ((admitted & option) != 0)
+      out += (out.empty() ? "" : ", ") + std::string(name);
+  };
+  for (const DeclaredOption& option : kDeclaredOptions)
+    add(option.admitted, option.name);
+  add(kAdmitLayout, "layouts");
+  add(kAdmitShare, "shared k and v");
   return out;
 }
 

@@ -32,6 +32,9 @@ inline constexpr DeclaredOption kDeclaredOptions[] = {
 // QKVET_OPTION_*; "" if all are.
 std::string undeclared_options(uint64_t declared);
 
+// "masks, windows": the names of these bits of Aim::admits.
+std::string option_names(uint32_t admitted);
+
 // What the case has, as bits of Aim::admits.
 uint32_t options_of(const Case& value);
 

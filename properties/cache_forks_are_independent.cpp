@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Before every command the sequence at work is forked, and one of the two goes
-// on with NaN: by turns the copy, behind the command, and the original in front
-// of it, which then becomes the copy again. An answer that reads any of it,
-// even with weight 0, is NaN: a page that both share was written, or a number
-// that both count by.
+// Before every command the sequence at work is forked, and one of the two loses
+// its first token and goes on with NaN: by turns the copy, behind the command,
+// and the original in front of it, which then becomes the copy again. An answer
+// that reads any of it, even with weight 0, is NaN: a page that both share was
+// written, or a number that both count by. Where tokens have moved in such a
+// page, it is another number.
 #include "properties/story_calls.h"
 
 namespace qkvet {
@@ -26,10 +27,14 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
     const bool back = room && i % 2 == 0;
     const bool aside = room && i % 2 != 0;
     if (room) story.insert({StoryVerb::kFork, s, copy});
+    const bool evicts = kernel.has_evict && value.cache.window == 0 &&
+                        lengths[static_cast<size_t>(s)] > 1;
+    if (back && evicts) story.insert({StoryVerb::kEvict, s, 1});
     if (back) story.insert({StoryVerb::kAppend, s, 1});
     if (back) story.insert({StoryVerb::kFork, copy, s});
     story.keep(moments[i].command);
     // Where the command wrote, if both still share that page.
+    if (aside && evicts) story.insert({StoryVerb::kEvict, copy, 1});
     if (aside) story.insert({StoryVerb::kAppend, copy, 1});
     lengths = moments[i].lengths;
   }
@@ -40,8 +45,9 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
 
 extern constinit const Law cache_forks_are_independent{
     "cache_forks_are_independent",
-    "After a fork, what one branch appends never changes the other.",
-    "fork(a, b); append(b, NaN); story(a) = story(a), and the other way round",
+    "After a fork, what one branch appends or evicts never changes the other.",
+    "fork(a, b); evict(b); append(b, NaN); story(a) = story(a), and the other "
+    "way round",
     "a story of legal commands; the cache offers fork()",
     "A fork copies a history; later tokens are part of one of the two.",
     "Each side is within its own bound; NaN with any weight is NaN.",

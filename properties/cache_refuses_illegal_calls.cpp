@@ -30,12 +30,20 @@ void add_illegal(const Case& value, const KernelInfo& kernel,
     story.insert({StoryVerb::kAppend, s, value.capacity - length + 1});
   story.insert({StoryVerb::kAttend, s, length + 1});
   if (kernel.has_truncate) story.insert({StoryVerb::kTruncate, s, length + 1});
+  if (kernel.has_evict) {
+    story.insert({StoryVerb::kEvict, s, 1, {}, length});
+    story.insert({StoryVerb::kEvict, s, length + 1});
+    // A window forgets by itself.
+    if (value.cache.window > 0 && length > 0)
+      story.insert({StoryVerb::kEvict, s, 1});
+  }
   add_too_far_back(value.cache, s, length, moment.most[static_cast<size_t>(s)],
                    kernel.has_truncate, story);
   const int64_t absent = value.shape.B;
   if (absent == kMostSequences) return;
   story.insert({StoryVerb::kStep, absent, 1});
   story.insert({StoryVerb::kReset, absent, 0});
+  if (kernel.has_evict) story.insert({StoryVerb::kEvict, absent, 1});
   if (kernel.has_fork) {
     story.insert({StoryVerb::kFork, s, absent});
     story.insert({StoryVerb::kFork, absent, s});

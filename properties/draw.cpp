@@ -110,11 +110,12 @@ StoryVerb draw_verb(Draw& draw, const Scope& scope, int64_t sequences) {
     return percent < 95 || !scope.reorders ? StoryVerb::kFork
                                            : StoryVerb::kReorder;
   const int64_t rest = draw.range(0, 99);
-  return rest < 55   ? StoryVerb::kStep
-         : rest < 70 ? StoryVerb::kAppend
-         : rest < 82 ? StoryVerb::kAttend
-         : rest < 92 ? StoryVerb::kTruncate
-                     : StoryVerb::kReset;
+  return rest < 55                    ? StoryVerb::kStep
+         : rest < 70                  ? StoryVerb::kAppend
+         : rest < 82                  ? StoryVerb::kAttend
+         : rest < 89                  ? StoryVerb::kTruncate
+         : rest < 93 || !scope.evicts ? StoryVerb::kReset
+                                      : StoryVerb::kEvict;
 }
 
 // Commands of one story; a law's fit() drops what is illegal.
@@ -132,6 +133,9 @@ Story draw_commands(Draw& draw, const Scope& scope, int64_t sequences,
         command.parents +=
             static_cast<char>('a' + draw.range(0, sequences - 1));
     }
+    // Near the front, where there are tokens.
+    const int64_t few = std::max<int64_t>(1, capacity / 4);
+    if (command.verb == StoryVerb::kEvict) command.first = draw.range(0, few);
     // Half of all steps decode one token.
     if (command.verb == StoryVerb::kReset ||
         command.verb == StoryVerb::kReorder)
@@ -139,9 +143,12 @@ Story draw_commands(Draw& draw, const Scope& scope, int64_t sequences,
     else if (command.verb == StoryVerb::kFork)
       command.count = draw.range(0, sequences - 1);
     else
-      command.count = draw.chance(50)
-                          ? 1
-                          : draw.range(1, std::max<int64_t>(1, capacity / 2));
+      command.count =
+          draw.chance(50)
+              ? 1
+              : draw.range(1, command.verb == StoryVerb::kEvict
+                                  ? few
+                                  : std::max<int64_t>(1, capacity / 2));
     story.push_back(command);
   }
   return story;

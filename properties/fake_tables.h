@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "properties/fake_executor.h"
 #include "reference/layer.h"
@@ -16,6 +15,7 @@ namespace qkvet {
 // Tokens of one sequence: k [Hkv,d] and v [Hkv,dv] each.
 struct FakeToken {
   std::vector<double> k, v;
+  int64_t position = 0;
 };
 using FakeTokens = std::vector<FakeToken>;
 
@@ -70,6 +70,11 @@ struct Spoil {
                                                           int64_t count) {
     tokens.resize(static_cast<size_t>(count));
   };
+  // What an eviction of `count` tokens leaves, from `first` on.
+  std::function<void(FakeTokens&, int64_t, int64_t)> evict =
+      [](FakeTokens& tokens, int64_t first, int64_t count) {
+        tokens.erase(tokens.begin() + first, tokens.begin() + first + count);
+      };
   std::function<void(FakeTokens&, FakeTokens)> append = [](FakeTokens& tokens,
                                                            FakeTokens more) {
     tokens.insert(tokens.end(), more.begin(), more.end());
@@ -98,6 +103,7 @@ class FakeTables : public Executor {
     info.name = "fake/tables";
     info.has_forward = false;
     info.has_cache = info.has_truncate = info.has_layer = true;
+    info.has_evict = true;
     info.has_fork = info.has_reorder = info.has_read_back = true;
     info.cache_options =
         QKVET_CACHE_ROPE | QKVET_CACHE_WINDOW | QKVET_CACHE_INT8_PER_TOKEN;
@@ -155,6 +161,8 @@ class FakeTables : public Executor {
                call.shape.Tk + call.shape.Tq == 0;
       case Operation::kCacheTruncate:
         return call.tokens > length || too_far_back(call.sequence, call.tokens);
+      case Operation::kCacheEvict:
+        return call.first + call.tokens > length || form_.window > 0;
       case Operation::kCacheFork:
         return !is_there(call.other);
       case Operation::kCacheReorder:
@@ -182,6 +190,8 @@ class FakeTables : public Executor {
       if (call.operation == Operation::kCacheReset) spoil_.reset(tokens);
       if (call.operation == Operation::kCacheTruncate)
         spoil_.truncate(tokens, call.tokens);
+      if (call.operation == Operation::kCacheEvict)
+        spoil_.evict(tokens, call.first, call.tokens);
       if (call.operation == Operation::kCacheStep) step(call, tokens, outcome);
       int64_t& most = most_[static_cast<size_t>(call.sequence)];
       const auto length = static_cast<int64_t>(tokens.size());
@@ -249,9 +259,10 @@ class FakeTables : public Executor {
     const auto k = floats_as_doubles(call.k, s.Hkv * s.Tk * s.d);
     const auto v = floats_as_doubles(call.v, s.Hkv * s.Tk * s.dv);
     FakeTokens more;
+    const int64_t place = tokens.empty() ? 0 : tokens.back().position + 1;
     for (int64_t t = 0; t < s.Tk; ++t)
-      more.push_back(
-          {row_of(k, s.Hkv, s.Tk, s.d, t), row_of(v, s.Hkv, s.Tk, s.dv, t)});
+      more.push_back({row_of(k, s.Hkv, s.Tk, s.d, t),
+                      row_of(v, s.Hkv, s.Tk, s.dv, t), place + t});
     for (FakeToken& token : more)
       for (int64_t h = 0; form_.stored != StoredAs::kAsGiven && h < s.Hkv;
            ++h) {
@@ -273,8 +284,8 @@ class FakeTables : public Executor {
     Problem problem = make_problem(s, Causal::kBottomRight, call.scale,
                                    q.data(), k.data(), v.data());
     const FakeRotation turn(call);
-    std::vector<int64_t> places(static_cast<size_t>(s.Tk));
-    std::iota(places.begin(), places.end(), 0);
+    std::vector<int64_t> places;
+    for (const FakeToken& token : tokens) places.push_back(token.position);
     problem.rotation = turn.rotation();
     problem.rotation.k_positions = places.data();
     problem.rotation.q_positions = places.data() + s.Tk - s.Tq;

@@ -2,6 +2,7 @@
 #include "properties/generate.h"
 
 #include "core/philox.h"
+#include "properties/admit.h"
 #include "properties/draw.h"
 
 namespace qkvet {
@@ -39,6 +40,21 @@ Case planned_case(const Law& law, uint64_t seed, int64_t number,
                                      static_cast<uint32_t>(number >> 32)));
   constexpr int kSize = 100;  // not used by the generator above
   return case_generator(law, scope)(random, kSize).value();
+}
+
+std::string undeclared_need(const Law& law, const Scope& scope) {
+  if (law.aim.subject != Subject::kAttention || law.aim.about == 0) return "";
+  // Draws keep to what is declared: an undeclared option is what fit() puts in,
+  // and it does so always or hardly ever.
+  constexpr int64_t kLooks = 8;
+  uint32_t missing = 0;
+  for (int64_t number = 1; number <= kLooks; ++number) {
+    const uint32_t options =
+        options_of(planned_case(law, 1, number, scope)) & ~admitted_by(scope);
+    if (options == 0) return "";
+    missing |= options;
+  }
+  return "not declared: " + option_names(missing);
 }
 
 bool is_stress(const Case& value) {

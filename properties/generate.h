@@ -23,6 +23,10 @@ rc::Gen<Case> case_generator(const Law& law, const Scope& scope = {});
 Case planned_case(const Law& law, uint64_t seed, int64_t number,
                   const Scope& scope = {});
 
+// "not declared: masks" if every case of the law has an option that no kernel
+// of the scope declares, so that all of them would be refused; "" for others.
+std::string undeclared_need(const Law& law, const Scope& scope);
+
 // Simpler cases that meet the law's precondition, the simplest first.
 std::vector<Case> simpler_cases(const Law& law, const Case& value);
 

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "properties/admit.h"
 #include "properties/runner.h"
 #include "properties/visibility.h"
 
@@ -192,6 +193,30 @@ TEST(Generate, CasesKeepToWhatKernelsDeclare) {
   keep_scope_to({kernel, wide}, scope);
   EXPECT_TRUE(scope.options & QKVET_OPTION_GROUPED_HEADS);
   EXPECT_EQ(scope.d.multiple, 0);
+}
+
+// What no kernel can be asked is not planned over and over, and nothing else is
+// left out.
+TEST(Generate, KnowsTheLawsThatAskForWhatIsNotDeclared) {
+  Scope bare;
+  bare.options = QKVET_OPTION_CAUSAL_BOTTOM_RIGHT | QKVET_OPTION_SCALE |
+                 QKVET_OPTION_CROSS_LENGTHS | QKVET_OPTION_DEFAULT_SCALE;
+  bare.layouts = 0;
+  int left_out = 0;
+  for (const Law* law : all_laws()) {
+    EXPECT_EQ(undeclared_need(*law, Scope{}), "") << law->id;
+    if (law->aim.subject != Subject::kAttention) continue;
+    int answerable = 0;
+    for (int64_t n = 1; n <= 300; ++n)
+      answerable += (options_of(planned_case(*law, 5, n, bare)) &
+                     ~admitted_by(bare)) == 0;
+    const std::string need = undeclared_need(*law, bare);
+    EXPECT_EQ(need.empty(), answerable > 0) << law->id << ": " << need;
+    left_out += !need.empty();
+  }
+  EXPECT_GE(left_out, 15);
+  EXPECT_EQ(undeclared_need(*find_law("page_size_changes_nothing"), bare),
+            "not declared: pages");
 }
 
 }  // namespace

@@ -30,11 +30,12 @@ void LogPlayer::carry_out(const LogMoment& played) {
     place(command.count) = copy;
     return;
   }
-  if (command.verb == StoryVerb::kReset) own.tokens.clear();
-  if (command.verb == StoryVerb::kTruncate)
-    own.tokens.resize(static_cast<size_t>(command.count));
-  for (int64_t i = 0; i < moment.new_tokens; ++i)
+  take_away(command, own.tokens);
+  take_away(command, own.positions);
+  for (int64_t i = 0; i < moment.new_tokens; ++i) {
     own.tokens.push_back({played.id, moment.first_new + i});
+    own.positions.push_back(next_position(own.positions));
+  }
   const auto length = static_cast<int64_t>(own.tokens.size());
   own.most = length == 0 ? 0 : std::max(own.most, length);
 }
@@ -45,7 +46,8 @@ LogMoment LogPlayer::play(const LogCommand& command) {
   // Places in the order in which the parser took them.
   for_each_id(command, [&](int64_t id) { taken_.take(id); });
   played.id = command.id;
-  moment.command = {command.verb, taken_.take(command.id), command.count};
+  moment.command = {command.verb, taken_.take(command.id), command.count,
+                    /*parents=*/{}, command.first};
   const bool copies = command.verb == StoryVerb::kFork;
   if (copies) moment.command.count = taken_.take(command.count);
   const auto id = static_cast<size_t>(command.id);
@@ -64,8 +66,10 @@ LogMoment LogPlayer::play(const LogCommand& command) {
     reorder(command, played);
   else if (moment.illegal.empty())
     carry_out(played);
-  moment.history =
-      place(copies ? moment.command.count : moment.command.sequence).tokens;
+  const Place& shown =
+      place(copies ? moment.command.count : moment.command.sequence);
+  moment.history = shown.tokens;
+  moment.positions = shown.positions;
   moment.lengths.reserve(places_.size());
   for (const Place& one : places_)
     moment.lengths.push_back(static_cast<int64_t>(one.tokens.size()));

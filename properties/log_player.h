@@ -28,7 +28,8 @@ class LogPlayer {
  private:
   struct Place {
     std::vector<Token> tokens;
-    int64_t most = 0;  // as Held::most
+    std::vector<int64_t> positions;  // of the tokens
+    int64_t most = 0;                // as Held::most
   };
   struct Tags {
     int64_t token = 0, query = 0;  // the next ones

@@ -85,14 +85,14 @@ StoryRules Runner::rules() const {
   return story_rules(geometry_, kernel_.judged.info);
 }
 
-// One row of the tables for every token of the longest sequence.
+// One row of the tables for every position up to the last that is reached.
 void Runner::fill_tables() {
   if (geometry_.rope.style == RopeStyle::kNone) return;
   int64_t longest = geometry_.capacity;
   LogPlayer player(rules());
   for (const LogCommand& command : commands_)
-    for (const int64_t length : player.play(command).moment.lengths)
-      longest = std::max(longest, length);
+    longest =
+        std::max(longest, next_position(player.play(command).moment.positions));
   Case tables = geometry_;
   tables.shape.B = 1;
   tables.shape.Tk = longest + 1;
@@ -181,6 +181,7 @@ KernelCall Runner::call_of(const Entry& entry) const {
   call.v = bytes(entry.inputs.fresh.v_bytes);
   call.sequence = moment.command.sequence;
   call.tokens = call.other = moment.command.count;
+  call.first = moment.command.first;
   call.parents = entry.played.parents;
   return call;
 }

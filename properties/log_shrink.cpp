@@ -170,8 +170,8 @@ void Shrinker::lower_sequences() {
     if (fails(commands_, n)) return;
 }
 
-// With a count of `next`, and in a second try with later truncations shortened
-// as much as this append is.
+// With a count of `next`, and in a second try with later truncations and
+// evictions moved as far as this append is shortened.
 bool Shrinker::lower(size_t at, int64_t next) {
   LogCommands less = commands_;
   const int64_t taken = less[at].count - next;
@@ -181,15 +181,18 @@ bool Shrinker::lower(size_t at, int64_t next) {
   for (size_t i = at + 1; i < less.size(); ++i)
     if (less[i].verb == StoryVerb::kTruncate)
       less[i].count = std::max<int64_t>(less[i].count - taken, 0);
+    else
+      less[i].first = std::max<int64_t>(less[i].first - taken, 0);
   return fails(std::move(less));
 }
 
 void Shrinker::lower_counts() {
   for (size_t i = 0; i < commands_.size(); ++i) {
     const StoryVerb verb = commands_[i].verb;
-    if (!appends(verb) && !attends(verb) && verb != StoryVerb::kTruncate)
+    if (!appends(verb) && !attends(verb) && verb != StoryVerb::kTruncate &&
+        verb != StoryVerb::kEvict)
       continue;
-    const int64_t least = verb == StoryVerb::kTruncate ? 0 : 1;
+    const int64_t least = least_count(verb);
     for (bool again = true; again;) {
       again = false;
       const int64_t count = commands_[i].count;

@@ -82,7 +82,7 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
   };
   scope.options = 0;
   scope.layouts = scope.cache_options = scope.layer_options = 0;
-  scope.forks = scope.reorders = false;
+  scope.evicts = scope.forks = scope.reorders = false;
   const qkvet_capabilities& first = kernels[0].judged.info.capabilities;
   scope.d = first.d;
   scope.dv = first.dv;
@@ -95,6 +95,7 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
     scope.layouts |= mine.layouts;
     scope.cache_options |= kernel.judged.info.cache_options;
     scope.layer_options |= kernel.judged.info.layer_options;
+    scope.evicts |= kernel.judged.info.has_evict;
     scope.forks |= kernel.judged.info.has_fork;
     scope.reorders |= kernel.judged.info.has_reorder;
     if (!same(mine.d, scope.d)) scope.d = {};

@@ -41,7 +41,11 @@ class Runner {
       : kernels_(kernels),
         open_(open),
         options_(options),
-        hangs_(kernels.size()) {}
+        hangs_(kernels.size()) {
+    for (const Law* law : options.laws)
+      if (undeclared_need(*law, options.scope).empty()) asked_.push_back(law);
+    if (asked_.empty()) asked_ = options.laws;
+  }
 
   RunResult run();
 
@@ -53,6 +57,11 @@ class Runner {
     std::vector<OptionUse> uses;  // per kernel
     TimeUse time;
   };
+
+  // The law of case `number`, from 1.
+  const Law& planned_law(int64_t number) const {
+    return *asked_[static_cast<size_t>(number - 1) % asked_.size()];
+  }
 
   std::string open_lanes();
   void run_round(int64_t first, int64_t last);
@@ -68,7 +77,7 @@ class Runner {
 
   // Every law's cases in turn, whatever their number.
   bool with_twin(int64_t number) const {
-    const auto laws = static_cast<int64_t>(options_.laws.size());
+    const auto laws = static_cast<int64_t>(asked_.size());
     return (number - 1) / laws % kTwinEvery == 0;
   }
   size_t law_index(const Law& law) const {
@@ -83,6 +92,7 @@ class Runner {
   const std::vector<KernelUnderTest>& kernels_;
   const ExecutorFactory& open_;
   const RunOptions& options_;
+  std::vector<const Law*> asked_;  // laws that some kernel can answer
   const Clock::time_point start_ = Clock::now();
   std::vector<Lane> lanes_;
   std::vector<Tally> total_;
@@ -116,7 +126,7 @@ std::string Runner::open_lanes() {
 
 void Runner::record(Lane& lane, size_t kernel, int64_t number, CaseWork& work,
                     const Judgement& judgement, double seconds) {
-  const Law& planned = planned_law(options_, number);
+  const Law& planned = planned_law(number);
   const Law* owner = &failed_law(planned, judgement);
   if (law_index(*owner) == options_.laws.size()) owner = &planned;
   Tally& tally = lane.tallies[cell_index(kernel, law_index(*owner))];
@@ -136,7 +146,7 @@ void Runner::run_on_kernel(Lane& lane, size_t kernel,
   std::vector<std::pair<size_t, size_t>> slices(works.size());
   for (size_t i = 0; i < works.size(); ++i) {
     const auto [number, work] = works[i];
-    const size_t law = law_index(planned_law(options_, number));
+    const size_t law = law_index(planned_law(number));
     if (stopped_[cell_index(kernel, law)]) continue;
     if (const auto settled = work->settled(under_test.judged)) {
       record(lane, kernel, number, *work, *settled, 0);
@@ -174,7 +184,7 @@ void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
   std::vector<std::unique_ptr<CaseWork>> made;
   std::vector<std::pair<int64_t, CaseWork*>> works;
   for (int64_t number = first; number <= last; ++number) {
-    const Law& law = planned_law(options_, number);
+    const Law& law = planned_law(number);
     Case value;
     {
       const Stopwatch watch(lane.time.generate);
@@ -322,7 +332,13 @@ RunResult Runner::finish() {
       kernel.cells.push_back(
           cell_of(total_[i], std::move(failures_[i]),
                   mistrust_in(kernels_[k].judged, options_)));
-      kernel.cells.back().law = options_.laws[l];
+      Cell& cell = kernel.cells.back();
+      cell.law = options_.laws[l];
+      if (cell.failure ||
+          std::find(asked_.begin(), asked_.end(), cell.law) != asked_.end())
+        continue;
+      cell.verdict = Verdict::kUnsupported;
+      cell.reason = undeclared_need(*cell.law, options_.scope);
     }
     OptionUse use;
     for (const Lane& lane : lanes_) use.add(lane.uses[k]);
@@ -366,11 +382,6 @@ RunResult Runner::run() {
 }
 
 }  // namespace
-
-const Law& planned_law(const RunOptions& options, int64_t number) {
-  const auto laws = static_cast<int64_t>(options.laws.size());
-  return *options.laws[static_cast<size_t>((number - 1) % laws)];
-}
 
 RunResult run_subject(const std::vector<KernelUnderTest>& kernels,
                       const ExecutorFactory& open, const RunOptions& options) {

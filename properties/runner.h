@@ -133,9 +133,6 @@ RunResult run_subject(const std::vector<KernelUnderTest>& kernels,
 // More than this share of vacuous comparisons makes a cell Mistrusted.
 inline constexpr double kMostVacuous = 0.05;
 
-// Law of case `number` (from 1) of the plan, and its case.
-const Law& planned_law(const RunOptions& options, int64_t number);
-
 }  // namespace qkvet
 
 #endif  // QKVET_PROPERTIES_RUNNER_H_

@@ -117,6 +117,29 @@ TEST(Runner, NothingSupportedIsNotPassed) {
   EXPECT_EQ(cell.checked, 0);
 }
 
+// The laws that can be asked share all cases.
+TEST(Runner, WhatIsNotDeclaredIsNotAsked) {
+  KernelUnderTest kernel = FakeExecutor::under_test();
+  kernel.judged.info.capabilities.options &=
+      ~uint64_t{QKVET_OPTION_PAGED | QKVET_OPTION_APPEND};
+  const RunResult result =
+      run_fake(options_for({"weights_sum_to_one", "page_size_changes_nothing",
+                            "agrees_with_oracle", "append_equals_given"},
+                           200),
+               {}, {}, kernel);
+  const std::vector<Cell>& cells = result.kernels[0].cells;
+  for (const size_t asked : {0, 2}) {
+    EXPECT_EQ(cells[asked].verdict, Verdict::kPassed);
+    EXPECT_GT(cells[asked].checked, 90);
+  }
+  for (const size_t left_out : {1, 3}) {
+    EXPECT_EQ(cells[left_out].verdict, Verdict::kUnsupported);
+    EXPECT_EQ(cells[left_out].checked, 0);
+  }
+  EXPECT_EQ(cells[1].reason, "not declared: pages");
+  EXPECT_EQ(cells[3].reason, "not declared: new tokens");
+}
+
 TEST(Runner, ADeclarationLooserThanGenericIsMistrusted) {
   KernelUnderTest kernel = FakeExecutor::under_test();
   kernel.judged.looser_than_generic = true;

@@ -28,6 +28,8 @@ void add_shortest(Collector& out) {
       {{kStep, 0, 1}, {kStep, 0, 2}},
       {{kStep, 0, 1}, {kReset, 0, 0}, {kStep, 0, 1}},
       {{kStep, 0, 2}, {kTruncate, 0, 1}, {kStep, 0, 1}},
+      {{kStep, 0, 2}, {kEvict, 0, 1}, {kAttend, 0, 1}},
+      {{kAppend, 0, 2}, {kEvict, 0, 1}, {kStep, 0, 1}},
       {{kStep, 0, 1}, {kStep, 1, 1}},
       {{kStep, 0, 1}, {kFork, 0, 1}, {kStep, 1, 1}},
       {{kStep, 0, 1}, {kFork, 0, 1}, {kAppend, 1, 1}, {kStep, 0, 1}},
@@ -121,10 +123,14 @@ void add_shorter(const Case& value, Collector& out) {
       continue;
     }
     const int64_t count = value.story[i].count;
-    const int64_t least = value.story[i].verb == StoryVerb::kTruncate ? 0 : 1;
+    const int64_t least = least_count(value.story[i].verb);
     for (const int64_t next : {least, count / 2, count - 1})
       if (next >= least && next < count)
         add(out, [&](Case& c) { c.story[i].count = next; });
+    const int64_t first = value.story[i].first;
+    for (const int64_t next : {int64_t{0}, first / 2, first - 1})
+      if (next >= 0 && next < first)
+        add(out, [&](Case& c) { c.story[i].first = next; });
     if (value.story[i].sequence > 0)
       add(out, [&](Case& c) { --c.story[i].sequence; });
   }

@@ -87,6 +87,8 @@ Operation story_operation(StoryVerb verb) {
   switch (verb) {
     case StoryVerb::kTruncate:
       return Operation::kCacheTruncate;
+    case StoryVerb::kEvict:
+      return Operation::kCacheEvict;
     case StoryVerb::kReset:
       return Operation::kCacheReset;
     case StoryVerb::kFork:
@@ -181,7 +183,14 @@ void finish_story_inputs(const Case& value, const Moment& moment,
   const bool asked = !inputs.history.k.empty();
   if (asked && value.cache.window > 0)
     inputs.history.mask = window_mask(value.cache, moment);
-  fill_positions(step_case(value, moment), inputs.history);
+  if (value.rope.style != RopeStyle::kNone) {
+    inputs.history.k_positions = moment.positions;
+    // An illegal command may ask more than there is.
+    const auto tokens = static_cast<int64_t>(moment.positions.size());
+    inputs.history.q_positions.assign(
+        moment.positions.end() - std::min(moment.queries, tokens),
+        moment.positions.end());
+  }
   inputs.history.rope_cos = own.rope_cos;
   inputs.history.rope_sin = own.rope_sin;
   store_inputs(value, inputs.fresh);

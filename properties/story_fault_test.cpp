@@ -109,6 +109,17 @@ TEST(StoryFault, ATokenThatTheSequenceHasLostIsStale) {
              std::string(kStorage) +
                  "token 0 of sequence a holds a1's key and value."}));
   spoil = {};
+  spoil.evict = [](FakeTokens& tokens, int64_t, int64_t count) {
+    tokens.resize(tokens.size() - static_cast<size_t>(count));
+  };
+  EXPECT_EQ(
+      lines_of(kHistory,
+               "f32,B1,H1,d1,cap4,story=append.a.2+evict.a.0.1+attend.a.1",
+               spoil),
+      (Lines{"STALE: token a0, which was evicted, reaches sequence a",
+             std::string(kStorage) +
+                 "token 0 of sequence a holds a0's key and value."}));
+  spoil = {};
   spoil.fork = [](const FakeTokens& from, FakeTokens& to) {
     const FakeTokens before = to;
     to = from;

@@ -113,6 +113,7 @@ class Holdings {
                                     : command.sequence)] = moment.history;
     const std::string how =
         command.verb == StoryVerb::kTruncate ? "taken back"
+        : command.verb == StoryVerb::kEvict  ? "evicted"
         : command.verb == StoryVerb::kReset
             ? "reset"
             : "dropped by a " + std::string(verb_name(command.verb));

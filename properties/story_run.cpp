@@ -42,6 +42,7 @@ void fill_story_call(const Case& value, const PlannedCall& planned,
   call.causal = Causal::kNone;
   call.sequence = moment.command.sequence;
   call.tokens = call.other = moment.command.count;
+  call.first = moment.command.first;
   for (const char parent : moment.command.parents)
     call.parents.push_back(parent - 'a');
   call.shape.Tk = planned.operation == Operation::kCacheReadBack
@@ -216,6 +217,7 @@ std::optional<StoryRun::Ran> StoryRun::run(const Inputs& data) const {
 Moment StoryRun::moment_of(const std::vector<Token>& tokens) const {
   Moment all = moment();
   all.history = tokens;
+  all.positions.resize(tokens.size());  // nothing is asked
   all.new_tokens = all.queries = 0;
   return all;
 }

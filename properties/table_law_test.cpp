@@ -156,6 +156,35 @@ TEST(CacheLaws, ATruncationThatRemovesTheFirstTokens) {
   expect_kill("cache_truncate_forgets", kStory, spoil);
 }
 
+TEST(CacheLaws, AnEvictionThatRemovesOtherTokens) {
+  Spoil spoil;
+  spoil.evict = [](FakeTokens& tokens, int64_t, int64_t count) {
+    tokens.resize(tokens.size() - static_cast<size_t>(count));
+  };
+  expect_kill("cache_evict_forgets", kStory, spoil);
+  spoil.evict = [](FakeTokens& tokens, int64_t, int64_t count) {
+    tokens.erase(tokens.begin(), tokens.begin() + count);
+  };
+  expect_kill("cache_evict_forgets", kStory, spoil);
+}
+
+// Without positions nobody can tell.
+TEST(CacheLaws, AnEvictionThatCountsAnew) {
+  Spoil spoil;
+  spoil.evict = [](FakeTokens& tokens, int64_t first, int64_t count) {
+    tokens.erase(tokens.begin() + first, tokens.begin() + first + count);
+    int64_t position = 0;
+    for (FakeToken& token : tokens) token.position = position++;
+  };
+  const std::string story = "story=append.a.3+evict.a.1.1+step.a.1";
+  expect_kill("cache_agrees_with_history",
+              "f32,B1,H1,d2,cap4,rope=half," + story, spoil);
+  EXPECT_EQ(
+      check("cache_agrees_with_history", "f32,B1,H1,d2,cap4," + story, spoil)
+          .verdict,
+      Verdict::kPassed);
+}
+
 TEST(CacheLaws, ATokenOfAnotherSequence) {
   Spoil spoil;
   spoil.sequence = [](int64_t) { return 0; };

@@ -67,9 +67,13 @@ bool moves(const StoryCommand& command) {
   return command.verb >= StoryVerb::kFork;
 }
 
+bool evicts(const StoryCommand& command) {
+  return command.verb == StoryVerb::kEvict;
+}
+
 // Stories of up to four commands on up to two sequences; there are many more
-// with those that move sequences.
-std::vector<Case> walk_stories(bool with_moves) {
+// with those that move sequences, or evict.
+std::vector<Case> walk_stories(bool with_moves, bool with_evictions) {
   using enum StoryVerb;
   std::vector<StoryCommand> commands = {
       {kStep, 0, 1},   {kStep, 0, 2},     {kStep, 0, 3},  {kAppend, 0, 2},
@@ -79,6 +83,9 @@ std::vector<Case> walk_stories(bool with_moves) {
          {StoryCommand{kFork, 0, 1}, StoryCommand{kReorder, 0, 0, "aa"},
           StoryCommand{kReorder, 0, 0, "ba"}})
       commands.push_back(move);
+  if (with_evictions)
+    for (const int64_t first : {0, 1})
+      commands.push_back({kEvict, 0, 1, {}, first});
   std::vector<Story> stories = {{}};
   for (size_t from = 0, length = 0; length < 4; ++length) {
     const size_t to = stories.size();
@@ -111,13 +118,15 @@ std::vector<Case> walk_stories(bool with_moves) {
 }
 
 // The cases of the walk, the smallest first; with pairs of channels for single
-// ones where a rotation is asked for, with moves where there are some.
+// ones where a rotation is asked for, with moves and evictions where there are
+// some.
 std::vector<Case> walk(Subject subject, const Case& asked) {
   std::vector<Case> cases;
   if (subject == Subject::kLayer) cases = walk_layers();
   if (subject == Subject::kCache)
     cases = walk_stories(
-        std::any_of(asked.story.begin(), asked.story.end(), moves));
+        std::any_of(asked.story.begin(), asked.story.end(), moves),
+        std::any_of(asked.story.begin(), asked.story.end(), evicts));
   if (subject == Subject::kAttention)
     for (const Shape& shape : walk_shapes()) {
       cases.emplace_back();

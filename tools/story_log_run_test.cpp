@@ -147,6 +147,38 @@ TEST(StoryLogShrink, EveryFaultComesOutShort) {
   }
 }
 
+// Tokens leave the middle of long requests, over and over.
+TEST(StoryLogRun, EvictionsAreFollowed) {
+  const auto log_with = [](const std::string& form) {
+    std::string text = "qkvet-story 1\ncache f32,H2,Hkv1,d4,cap24" + form +
+                       "\nstep one 20\nstep two 7\n";
+    for (int turn = 0; turn < 12; ++turn)
+      text += "evict one " + std::to_string(turn % 5) + " 3\nstep one 2\n" +
+              "step one 1\nstep two 1\n";
+    return parsed(text + "fork one three\nevict three 0 20\nstep three 2\n" +
+                  "truncate one 3\nstep one 2\nevict one 5 1\n");
+  };
+  for (const char* name : {"contiguous", "growing", "paged", "prefix"})
+    for (const char* form : {"", ",rope=half"}) {
+      const StoryLog log = log_with(form);
+      OpenKernel kernel(std::string("kv_cache/") + name);
+      const LogRun run = run_log(log, log.commands, kernel.way(), all_checks());
+      EXPECT_EQ(run.verdict, Verdict::kPassed) << name << form << run.reason;
+      EXPECT_EQ(run.checked, 40);
+      EXPECT_EQ(run.illegal, 1);
+    }
+  const Found lag = found_by("faulty/cache_evict_position_from_count",
+                             log_with(",rope=half"));
+  EXPECT_LE(lag.shrunk.commands.size(), 3u);
+  const Found twice =
+      found_by("faulty/cache_evict_counts_positions", log_with(""));
+  EXPECT_LE(twice.shrunk.commands.size(), 4u);
+  for (const Found* found : {&lag, &twice}) {
+    ASSERT_NE(found->shrunk.law, nullptr);
+    EXPECT_LE(found->shrunk.value.story.size(), 4u);
+  }
+}
+
 // Nothing is taken back.
 std::string without_truncations(int64_t commands) {
   ServingOptions options;

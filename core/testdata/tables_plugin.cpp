@@ -180,6 +180,24 @@ qkvet_status truncate(const qkvet_kernel* self, qkvet_cache* cache,
   return QKVET_OK;
 }
 
+qkvet_status evict(const qkvet_kernel* self, qkvet_cache* cache,
+                   int64_t sequence, int64_t first, int64_t tokens,
+                   qkvet_text* why) {
+  if (is(self, "tables/evict_crash")) crash();
+  auto& s = cache->sequences[static_cast<size_t>(sequence)];
+  if (first < 0 || tokens < 1 || first + tokens > s.tokens)
+    return no(self, why, "no such tokens");
+  const qkvet_cache_config& c = cache->config;
+  const auto drop = [&](std::vector<float>& rows, int64_t width) {
+    const auto from = rows.begin() + first * c.kv_heads * width;
+    rows.erase(from, from + tokens * c.kv_heads * width);
+  };
+  drop(s.k, c.d);
+  drop(s.v, c.dv);
+  s.tokens -= tokens;
+  return QKVET_OK;
+}
+
 bool there(const qkvet_cache* cache, int64_t sequence) {
   return 0 <= sequence && sequence < cache->config.sequences;
 }
@@ -236,21 +254,35 @@ qkvet_status memory(const qkvet_kernel* self, qkvet_cache* cache,
   return QKVET_OK;
 }
 
-const char* const kNames[] = {
-    "tables/cache",           "tables/silent",
-    "tables/past_o",          "tables/wrong_length",
-    "tables/no_length",       "tables/no_truncate",
-    "tables/no_memory",       "tables/wrong_memory",
-    "tables/memory_crash",    "tables/late_crash",
-    "tables/no_create",       "tables/null_cache",
-    "tables/create_crash",    "tables/destroy_crash",
-    "tables/step_crash",      "tables/length_crash",
-    "tables/reset_crash",     "tables/truncate_crash",
-    "tables/fork_crash",      "tables/reorder_crash",
-    "tables/read_back_crash", "tables/form",
-    "tables/step_hang",       "tables/layer",
-    "tables/layer_crash",     "tables/layer_unsupported",
-    "tables/layer_threads",   "tables/layer_writes_w_q"};
+const char* const kNames[] = {"tables/cache",
+                              "tables/silent",
+                              "tables/past_o",
+                              "tables/wrong_length",
+                              "tables/no_length",
+                              "tables/no_truncate",
+                              "tables/no_memory",
+                              "tables/wrong_memory",
+                              "tables/memory_crash",
+                              "tables/late_crash",
+                              "tables/no_create",
+                              "tables/null_cache",
+                              "tables/create_crash",
+                              "tables/destroy_crash",
+                              "tables/step_crash",
+                              "tables/length_crash",
+                              "tables/reset_crash",
+                              "tables/truncate_crash",
+                              "tables/evict_crash",
+                              "tables/fork_crash",
+                              "tables/reorder_crash",
+                              "tables/read_back_crash",
+                              "tables/form",
+                              "tables/step_hang",
+                              "tables/layer",
+                              "tables/layer_crash",
+                              "tables/layer_unsupported",
+                              "tables/layer_threads",
+                              "tables/layer_writes_w_q"};
 constexpr int kCount = sizeof kNames / sizeof kNames[0];
 
 qkvet_kernel g_kernels[kCount];
@@ -276,6 +308,7 @@ void declare() {
   g_cache.reset = reset;
   g_uncut = g_cache;  // what a cache need not offer
   g_cache.truncate = truncate;
+  g_cache.evict = evict;
   g_cache.fork = fork;
   g_cache.reorder = reorder;
   g_cache.read_back = read_back;

@@ -1,29 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // faulty/cache_ring_overflows: a step is written to the ring before it is
 // attended.
-#include <algorithm>
-
-#include "impl/cache_memory.h"
 #include "impl/faulty/fault.h"
+#include "impl/kv_cache/ring.h"
 
 namespace qkvet::impl {
 namespace {
 
-class RingOverflows : public ContiguousCache {
+class RingOverflows : public RingCache {
  public:
-  explicit RingOverflows(const CacheShape& shape)
-      : ContiguousCache(shape, slots_for(shape)), slots_(slots_for(shape)) {}
+  using RingCache::RingCache;
 
  protected:
-  int64_t key_slot(const CacheStep& step, int64_t before, int64_t head,
-                   int64_t j) const override {
-    return slot(step.sequence, head, before + j);
+  void write(const CacheStep& step, int64_t before) override {
+    ContiguousCache::write(step, before);
   }
-  int64_t value_slot(const CacheStep& step, int64_t before, int64_t head,
-                     int64_t j) const override {
-    return slot(step.sequence, head, before + j);
+  void advance(const CacheStep& step) override {
+    ContiguousCache::advance(step);
   }
-
   Rows keys(const Reading& reading, float* room) const override {
     return gather(reading, memory(reading.sequence).keys, shape().width, room);
   }
@@ -33,31 +27,15 @@ class RingOverflows : public ContiguousCache {
   }
 
  private:
-  static int64_t slots_for(const CacheShape& shape) {
-    return shape.window == 0
-               ? shape.capacity
-               : std::min(shape.capacity,
-                          add_up_to_most(shape.reach(), shape.rollback));
-  }
-
-  int64_t slot(int64_t sequence, int64_t head, int64_t token) const {
-    const int64_t fixed = shape().first_tokens;
-    return first_slot(sequence, head, /*n=*/0) +
-           (token < slots_ ? token
-                           : fixed + (token - fixed) % (slots_ - fixed));
-  }
-
   Rows gather(const Reading& reading, const Memory& from, int64_t width,
               float* room) const {
+    const int64_t first = first_slot(reading.sequence, reading.head, /*n=*/0);
     float* to = room;
     for (int64_t j = reading.run.begin; j < reading.run.end; ++j, to += width) {
-      load_rows(shape().storage, from, slot(reading.sequence, reading.head, j),
-                1, width, to);
+      load_rows(shape().storage, from, first + offset(j), 1, width, to);
     }
     return {room, width, 1};
   }
-
-  int64_t slots_;  // a head
 };
 
 constexpr const char* kKilledBy[] = {"cache_decode_equals_prefill",

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace qkvet::impl {
@@ -58,12 +59,16 @@ bool PagePool::have_same_bytes(int64_t one, int64_t other) const {
                      row * static_cast<size_t>(shape_.value_width)) == 0;
 }
 
-void PagedCache::truncate(int64_t sequence, int64_t tokens) {
+void PagedCache::release(int64_t sequence, int64_t tokens) {
   Table& pages = table(sequence);
   while (static_cast<int64_t>(pages.size()) > pages_for(tokens)) {
     give_back(pages.back());
     pages.pop_back();
   }
+}
+
+void PagedCache::truncate(int64_t sequence, int64_t tokens) {
+  release(sequence, tokens);
   Cache::truncate(sequence, tokens);
 }
 
@@ -96,6 +101,46 @@ const char* PagedCache::reserve(int64_t sequence, int64_t tokens) {
     pages.push_back(pool_.take());
   }
   return nullptr;
+}
+
+void PagedCache::own(int64_t sequence, int64_t first, int64_t end) {
+  Table& pages = table(sequence);
+  int64_t shared = 0;
+  for (int64_t n = first; n < end; ++n) {
+    shared += pool_.is_shared(pages[static_cast<size_t>(n)]) ? 1 : 0;
+  }
+  if (!pool_.provide(shared)) {
+    throw std::bad_alloc();
+  }
+  for (int64_t n = first; n < end; ++n) {
+    int64_t& page = pages[static_cast<size_t>(n)];
+    if (!pool_.is_shared(page)) {
+      forget(page);
+      continue;
+    }
+    const int64_t copy = pool_.take();
+    pool_.copy(page, copy);
+    give_back(page);
+    page = copy;
+  }
+}
+
+void PagedCache::remove(int64_t sequence, int64_t first, int64_t tokens) {
+  own(sequence, first / page_tokens(), pages_for(held(sequence)));
+  const Table& pages = table(sequence);
+  const int64_t end = held(sequence);
+  for (int64_t to = first, from = first + tokens; from < end; ++to, ++from) {
+    const TokenMemory& source =
+        pool_.memory(pages[static_cast<size_t>(from / page_tokens())]);
+    const TokenMemory& target =
+        pool_.memory(pages[static_cast<size_t>(to / page_tokens())]);
+    for (int64_t head = 0; head < shape().kv_heads; ++head) {
+      const int64_t row = head * page_tokens();
+      copy_slots(shape(), source, row + from % page_tokens(), target,
+                 row + to % page_tokens(), 1);
+    }
+  }
+  release(sequence, end - tokens);
 }
 
 void PagedCache::write(const CacheStep& step, int64_t before) {

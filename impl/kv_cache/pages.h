@@ -80,6 +80,11 @@ class PagedCache : public Cache {
   Rows keys(const Reading& reading, float* room) const override;
   Rows values(const Reading& reading, float* room) const override;
   void rearrange(const int64_t* parents) override;
+  void remove(int64_t sequence, int64_t first, int64_t tokens) override;
+
+  // Pages [first, end) of a sequence are its own from here on, and about to be
+  // written. Throws where there is no memory.
+  virtual void own(int64_t sequence, int64_t first, int64_t end);
 
   int64_t page_tokens() const { return pool_.page_tokens(); }
   int64_t pages_for(int64_t tokens) const {
@@ -90,6 +95,8 @@ class PagedCache : public Cache {
   // be written.
   virtual void forget(int64_t /*page*/) {}
 
+  // Keeps the pages that so many tokens need.
+  void release(int64_t sequence, int64_t tokens);
   void give_back(int64_t page) {
     if (pool_.give_back(page)) {
       forget(page);

@@ -5,7 +5,7 @@
 // A page that has become full is looked up by the hash of its bytes, and taken
 // for another one if that one stands behind the very same page and has the same
 // bytes: by induction the whole prefix is the same, certainly and not just by a
-// hash. Positions are the same then, so that a rotation is.
+// hash. Keys are turned when they are read, so that positions are the reader's.
 //
 // What is listed cannot change: a page is written only where it is not full,
 // and leaves the list before that. Whoever holds a page also holds the one that
@@ -41,14 +41,12 @@ class PrefixCache : public PagedCache {
   void advance(const CacheStep& step) override {
     const int64_t first = held(step.sequence) / page_tokens();
     PagedCache::advance(step);
-    const int64_t full = held(step.sequence) / page_tokens();
-    for (int64_t n = first; n < full; ++n) {
-      try {
-        find_or_list(step.sequence, static_cast<size_t>(n));
-      } catch (const std::exception&) {
-        return;  // without memory for the list, pages are just not shared
-      }
-    }
+    list_full_pages(step.sequence, first, held(step.sequence));
+  }
+  // What has closed up is other pages.
+  void remove(int64_t sequence, int64_t first, int64_t tokens) override {
+    PagedCache::remove(sequence, first, tokens);
+    list_full_pages(sequence, first / page_tokens(), held(sequence) - tokens);
   }
 
   void forget(int64_t page) override {
@@ -87,6 +85,17 @@ class PrefixCache : public PagedCache {
     int64_t behind;  // the page in front of it
     uint64_t hash;
   };
+
+  // Of a sequence of `tokens` tokens, from page `first` on.
+  void list_full_pages(int64_t sequence, int64_t first, int64_t tokens) {
+    for (int64_t n = first; n < tokens / page_tokens(); ++n) {
+      try {
+        find_or_list(sequence, static_cast<size_t>(n));
+      } catch (const std::exception&) {
+        return;  // without memory for the list, pages are just not shared
+      }
+    }
+  }
 
   void find_or_list(int64_t sequence, size_t n) {
     Table& pages = table(sequence);

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <new>
 #include <vector>
 
@@ -126,6 +127,15 @@ class CodedRows {
     }
     return {room, width_, 1};
   }
+  // n rows, from one place to another.
+  void move(int64_t from, int64_t to, int64_t n) const {
+    std::memmove(codes() + to * width_, codes() + from * width_,
+                 static_cast<size_t>(n * width_));
+    if (token_scales_ != nullptr) {
+      std::memmove(scales() + to, scales() + from,
+                   static_cast<size_t>(n) * sizeof(float));
+    }
+  }
   // Of a slot, with scales a token only.
   float& scale_of(int64_t slot) const { return scales()[slot]; }
 
@@ -215,6 +225,15 @@ class QuantisedCache : public Cache {
     }
     for (const Regions& region : values) {
       region.write();
+    }
+  }
+
+  void remove(int64_t sequence, int64_t first, int64_t tokens) override {
+    const int64_t rest = held(sequence) - first - tokens;
+    for (int64_t head = 0; head < shape().kv_heads; ++head) {
+      const int64_t to = slot(sequence, head, first);
+      keys_.move(to + tokens, to, rest);
+      values_.move(to + tokens, to, rest);
     }
   }
 

@@ -40,7 +40,8 @@ class TurnedKeys : public Base {
         for (int64_t c = 0; c < d; ++c) {
           row[c] = step.k.get(0, head, j, c);
         }
-        turn_row(step.rope, before + j, d, row);
+        turn_row(step.rope, this->gaps(step.sequence).position(before + j), d,
+                 row);
       }
     }
     CacheStep stored = step;

@@ -77,12 +77,13 @@ typedef struct qkvet_cache_args {
   qkvet_tensor o;   /* [1, H, Tq, dv]     out, present with q */
   qkvet_tensor lse; /* [1, H, Tq]         out, optional */
 
-  /* Rotary positions, as in qkvet_forward_args. A token stands at its number in
-   * its sequence, from 0; a query where the token does that it stands at. The
-   * same in every step of a cache: keys may be stored rotated or not. */
+  /* Rotary positions, as in qkvet_forward_args. The first token of a sequence
+   * stands at 0, each further one behind the last that it holds, and stays
+   * there; a query where the token does that it stands at. The same in every
+   * step of a cache: keys may be stored rotated or not. */
   int32_t rope;          /* QKVET_ROPE_* */
-  qkvet_tensor rope_cos; /* [positions, d/2], at least as many positions as the
-                            sequence then holds tokens */
+  qkvet_tensor rope_cos; /* [positions, d/2], of all tokens that the sequence
+                            then holds at least */
   qkvet_tensor rope_sin; /* the same */
 } qkvet_cache_args;
 
@@ -150,6 +151,15 @@ struct qkvet_cache_table {
    * NULL: not known. */
   qkvet_status (*memory)(const qkvet_kernel* self, qkvet_cache* cache,
                          int64_t* bytes, qkvet_text* why);
+
+  /* Tokens [first, first + tokens) of a sequence leave it: what a long context
+   * drops from its middle. The others close up, in their order, and keep their
+   * positions; a query sees those up to its own. Illegal: a sequence that is
+   * not there, fewer tokens than 1, tokens that are not there; a cache with a
+   * window. NULL: not offered. */
+  qkvet_status (*evict)(const qkvet_kernel* self, qkvet_cache* cache,
+                        int64_t sequence, int64_t first, int64_t tokens,
+                        qkvet_text* why);
 };
 typedef struct qkvet_cache_table qkvet_cache_table;
 
