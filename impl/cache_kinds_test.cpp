@@ -2,102 +2,18 @@
 // What the kinds of caches differ in, each a question to every correct one:
 // forks, orders, windows, rollback, what is refused, what is read back. That a
 // question can fail is shown by caches that are wrong on purpose.
+#include "impl/cache_kinds.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "impl/cache_fixture.h"
 #include "impl/cache_wrong_kinds.h"
 
 namespace qkvet::impl {
 namespace {
-
-bool has_option(const qkvet_kernel* kernel, uint64_t option) {
-  return (kernel->cache->options & option) != 0;
-}
-
-// A cache next to its history, and whether everything was right so far.
-class Story {
- public:
-  Story(const qkvet_kernel* kernel, const CacheProblem& p)
-      : cache(kernel, p), holds_(cache.status() == QKVET_OK) {}
-
-  bool holds() const { return holds_; }
-  void check(bool right) { holds_ = right && holds_; }
-  // New tokens, of which, and of older ones, the last ones ask.
-  void step(int64_t s, int64_t tokens, int64_t queries) {
-    if (holds_) {
-      check(cache.step(s, tokens_from(next_, tokens), queries) == QKVET_OK &&
-            cache.error() <= 1);
-      next_ += static_cast<uint64_t>(tokens);
-    }
-  }
-  void fork(int64_t from, int64_t to) {
-    check(holds_ && cache.fork(from, to) == QKVET_OK);
-  }
-  void evict(int64_t s, int64_t first, int64_t tokens) {
-    check(holds_ && cache.evict(s, first, tokens) == QKVET_OK);
-  }
-  void reorder(const std::vector<int64_t>& parents) {
-    check(holds_ && cache.reorder(parents) == QKVET_OK);
-  }
-  void truncate(int64_t s, int64_t tokens) {
-    check(holds_ && cache.truncate(s, tokens) == QKVET_OK);
-  }
-  // Every sequence says what it holds.
-  void ask_all() {
-    for (int64_t s = 0; holds_ && s < cache.problem().sequences; ++s) {
-      const auto n = static_cast<int64_t>(cache.history(s).size());
-      check(cache.length(s) == n);
-      if (n > 0) {
-        step(s, 0, 1);
-      }
-    }
-  }
-
-  OpenCache cache;
-
- private:
-  uint64_t next_ = 1;
-  bool holds_;
-};
-
-// The problem as it is, and with every other storage that there is. Keys that
-// are stored rotated are rounded to half storage: no rotation then.
-std::vector<CacheProblem> storages(const qkvet_kernel* kernel,
-                                   const CacheProblem& p) {
-  std::vector<CacheProblem> all = {p};
-  const struct {
-    uint64_t option;
-    Coded coded;
-    bool per_channel;
-  } rows[] = {{QKVET_CACHE_INT8_PER_TOKEN, Coded::kInt8, false},
-              {QKVET_CACHE_INT8_PER_CHANNEL, Coded::kInt8, true},
-              {QKVET_CACHE_FP8_PER_TOKEN, Coded::kFp8, false},
-              {QKVET_CACHE_FP8_PER_CHANNEL, Coded::kFp8, true}};
-  for (const auto& row : rows) {
-    if (has_option(kernel, row.option)) {
-      all.push_back(p);
-      all.back().coded = row.coded;
-      all.back().per_channel = row.per_channel;
-    }
-  }
-  for (const Storage half : {Storage::kF16, Storage::kBf16}) {
-    all.push_back(p);
-    all.back().type = half;
-    all.back().rope =
-        kernel->cache->read_back != nullptr ? p.rope : QKVET_ROPE_NONE;
-  }
-  return all;
-}
-
-const CacheProblem kThree = {.sequences = 3,
-                             .heads = 4,
-                             .kv_heads = 2,
-                             .capacity = 40,
-                             .rope = QKVET_ROPE_HALF};
 
 bool forks(const qkvet_kernel* kernel, const CacheProblem& p) {
   Story story(kernel, p);
@@ -142,68 +58,6 @@ bool orders(const qkvet_kernel* kernel, const CacheProblem& p) {
     story.ask_all();
   }
   return story.holds();
-}
-
-bool evictions(const qkvet_kernel* kernel, const CacheProblem& p) {
-  Story story(kernel, p);
-  story.step(0, 9, 9);
-  story.evict(0, 2, 3);  // over the border of a page
-  story.ask_all();
-  story.step(0, 3, 5);
-  story.fork(0, 1);
-  story.evict(0, 0, 1);  // from pages that both hold
-  story.ask_all();
-  story.evict(1, 1, 5);  // around the first gap
-  story.step(1, 2, 4);
-  story.step(0, 1, 2);
-  story.ask_all();
-  story.truncate(0, 4);
-  story.evict(0, 3, 1);  // the last: what follows takes its place
-  story.step(0, 2, 5);
-  story.reorder({1, 0, 1});
-  story.ask_all();
-  for (const int64_t s : {0, 1, 2}) {
-    story.step(s, 1, 3);
-  }
-  story.evict(2, 0, story.cache.length(2));
-  story.step(2, 2, 2);
-  story.ask_all();
-  return story.holds();
-}
-
-bool refuses_evictions(const qkvet_kernel* kernel, const CacheProblem& p) {
-  Story story(kernel, p);
-  OpenCache& cache = story.cache;
-  const auto refuses = [&](int64_t s, int64_t first, int64_t tokens) {
-    story.check(story.holds() &&
-                cache.evict(s, first, tokens) == QKVET_INVALID_ARGUMENT &&
-                cache.reason()[0] != '\0');
-  };
-  story.step(0, 3, 3);
-  refuses(0, -1, 1);
-  refuses(0, 0, 0);
-  refuses(0, 2, 2);
-  refuses(0, 3, 1);
-  refuses(0, 1, INT64_MAX);
-  refuses(0, INT64_MAX, INT64_MAX);
-  refuses(1, 0, 1);
-  refuses(3, 0, 1);
-  if (p.window > 0) {
-    refuses(0, 0, 1);
-  }
-  story.ask_all();
-  return story.holds();
-}
-
-bool evictions_are_refused(const qkvet_kernel* kernel,
-                           const CacheProblem& base) {
-  bool holds = true;
-  for (const int64_t window : {0, 2}) {
-    CacheProblem p = base;
-    p.window = window;
-    holds = refuses_evictions(kernel, p) && holds;
-  }
-  return holds;
 }
 
 // Prompts longer than the window, one at once and one behind it, and decoding
@@ -327,11 +181,9 @@ bool contents(const qkvet_kernel* kernel, const CacheProblem& base) {
 constexpr struct {
   const char* name;
   bool (*holds)(const qkvet_kernel*, const CacheProblem&);
-} kQuestions[] = {
-    {"forks", forks},         {"orders", orders},
-    {"evictions", evictions}, {"what is not there", evictions_are_refused},
-    {"windows", windows},     {"rollback", rollback},
-    {"refusals", refusals},   {"contents", contents}};
+} kQuestions[] = {{"forks", forks},       {"orders", orders},
+                  {"windows", windows},   {"rollback", rollback},
+                  {"refusals", refusals}, {"contents", contents}};
 
 void expect_of_all(const std::string& question) {
   for (const auto& [name, holds] : kQuestions) {
@@ -354,14 +206,6 @@ void expect_of_all(const std::string& question) {
 TEST(CacheKinds, ForksGoTheirOwnWay) { expect_of_all("forks"); }
 TEST(CacheKinds, OrdersAreReadBeforeTheyAreWritten) { expect_of_all("orders"); }
 TEST(CacheKinds, WindowsShowTheirKeysAndNoOthers) { expect_of_all("windows"); }
-TEST(CacheKinds, EvictionsKeepTheOthersInTheirPlaces) {
-  expect_of_all("evictions");
-}
-
-TEST(CacheKinds, EvictionsOfWhatIsNotThereAreRefused) {
-  expect_of_all("what is not there");
-}
-
 TEST(CacheKinds, RollbackReachesAsFarAsItSays) { expect_of_all("rollback"); }
 TEST(CacheKinds, RefusalsChangeNothing) { expect_of_all("refusals"); }
 TEST(CacheKinds, ContentsAreReadBack) { expect_of_all("contents"); }

@@ -42,11 +42,6 @@ qkvet_status fork_somewhere(const qkvet_kernel* self, qkvet_cache* cache,
                     std::min<int64_t>(to, 1), why);
 }
 
-qkvet_status evict_nothing(const qkvet_kernel*, qkvet_cache*, int64_t, int64_t,
-                           int64_t, qkvet_text*) {
-  return QKVET_OK;
-}
-
 constexpr qkvet_cache_table kForgives = [] {
   qkvet_cache_table table = kCacheTable<ContiguousCache>;
   table.create = create_with_more_rollback;
@@ -62,11 +57,6 @@ constexpr qkvet_cache_table kForksSomewhere = [] {
   table.fork = fork_somewhere;
   return table;
 }();
-constexpr qkvet_cache_table kEvictsAnything = [] {
-  qkvet_cache_table table = kCacheTable<ContiguousCache>;
-  table.evict = evict_nothing;
-  return table;
-}();
 // Says that it stores int8, and stores what it gets.
 constexpr uint64_t kQuantises = kCacheOptions | QKVET_CACHE_INT8_PER_TOKEN;
 
@@ -78,7 +68,6 @@ constexpr qkvet_kernel wrong(const char* name, const qkvet_cache_table* table) {
 constexpr qkvet_kernel kForgiving = wrong("wrong/forgives", &kForgives);
 constexpr qkvet_kernel kReading = wrong("wrong/reads_first", &kReadsTheFirst);
 constexpr qkvet_kernel kForking = wrong("wrong/forks", &kForksSomewhere);
-constexpr qkvet_kernel kEvicting = wrong("wrong/evicts", &kEvictsAnything);
 constexpr qkvet_kernel kNotQuantised =
     wrong("wrong/not_quantised", &kCacheTable<ContiguousCache, kQuantises>);
 
@@ -95,10 +84,6 @@ std::vector<WrongKind> wrong_kinds() {
           {"windows", find_kernel("faulty/cache_first_tokens_forgotten")},
           {"rollback", find_kernel("faulty/cache_ring_trim_moves_counter")},
           {"refusals", &kForgiving},
-          {"evictions", find_kernel("faulty/cache_evict_keys_only")},
-          {"evictions", find_kernel("faulty/cache_evict_writes_shared_page")},
-          {"evictions", &kEvicting},
-          {"what is not there", &kEvicting},
           {"contents", &kReading},
           {"contents", &kNotQuantised},
           {"refusals", &kForking}};
