@@ -48,6 +48,11 @@ ExitCode run_replay(const ReplayOptions& options);
 bool is_story_log(const std::string& target);
 ExitCode run_replay_log(const ReplayOptions& options);
 
+struct ExplainOptions {
+  std::string name;  // a law, a fault, or an exit code
+};
+ExitCode run_explain(const ExplainOptions& options);
+
 struct NewOptions {
   std::string file;
   std::string kind;  // plain, abi, cache, rust; "": by the file's ending

@@ -115,6 +115,14 @@ CLI::App& add_replay(CLI::App& app, qkvet::ReplayOptions& options) {
   return command;
 }
 
+CLI::App& add_explain(CLI::App& app, qkvet::ExplainOptions& options) {
+  CLI::App& command = *app.add_subcommand(
+      "explain", "Say what a law, a fault or an exit code means, by example");
+  command.add_option("name", options.name, "A law, a fault, or 0 .. 4")
+      ->required();
+  return command;
+}
+
 CLI::App& add_new(CLI::App& app, qkvet::NewOptions& options) {
   CLI::App& command = *app.add_subcommand(
       "new", "Write a kernel that compiles and conforms, to make it yours");
@@ -214,11 +222,13 @@ int main(int argc, char** argv) {
   qkvet::ListOptions list;
   qkvet::CheckOptions check;
   qkvet::ReplayOptions replay;
+  qkvet::ExplainOptions explain;
   qkvet::NewOptions create;
   qkvet::BenchDecodeOptions bench;
   qkvet::KvMemoryOptions memory;
   CLI::App& list_command = add_list(app, list);
   CLI::App& check_command = add_check(app, check);
+  const CLI::App& explain_command = add_explain(app, explain);
   const CLI::App& new_command = add_new(app, create);
   const CLI::App& bench_command = add_bench(app, bench);
   const CLI::App& memory_command = add_kv_memory(app, memory);
@@ -239,6 +249,7 @@ int main(int argc, char** argv) {
   }
   if (list_command.parsed()) return qkvet::run_list(list);
   if (check_command.parsed()) return qkvet::run_check(check);
+  if (explain_command.parsed()) return qkvet::run_explain(explain);
   if (new_command.parsed()) return qkvet::run_new(create);
   if (bench_command.parsed()) return qkvet::run_bench_decode(bench);
   if (memory_command.parsed()) return qkvet::run_kv_memory(memory);
