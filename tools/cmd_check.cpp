@@ -127,6 +127,12 @@ ExitCode run_check(const CheckOptions& options) {
   RunOptions run;
   if (const std::string error = resolve(options, run); !error.empty())
     return wrong_use(error);
+  std::optional<KnownFailures> known;
+  if (!options.known.empty()) {
+    std::string error;
+    known = read_known(options.known, &error);
+    if (!known) return wrong_use(error);
+  }
   const SelectedKernels selected = select_kernels(options.selection);
   if (!selected.error.empty()) return wrong_use(selected.error);
   if (options.selection.in_process) run.jobs = 1;
@@ -154,7 +160,8 @@ ExitCode run_check(const CheckOptions& options) {
   progress.clear();
   if (!result.error.empty()) return wrong_use(result.error);
 
-  const ReportInput report{result, run, selected, options.selection.in_process};
+  const ReportInput report{result, run, selected, options.selection.in_process,
+                           known ? &*known : nullptr};
   std::fputs(text_report(report, colour_wanted()).c_str(), stdout);
   std::fflush(stdout);
   if (!json.write(json_results(report)))

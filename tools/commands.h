@@ -33,6 +33,7 @@ struct CheckOptions {
   bool strict = false;
   std::string pin;          // "d=72,Tk=64"; "" for none
   std::string junit, json;  // files; "" for none
+  std::string known;        // file of accepted failures; "" for none
 };
 ExitCode run_check(const CheckOptions& options);
 

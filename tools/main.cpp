@@ -91,6 +91,12 @@ CLI::App& add_check(CLI::App& app, qkvet::CheckOptions& options) {
       ->type_name("EXTENTS");
   command.add_option("--junit", options.junit, "JUnit XML")->type_name("FILE");
   command.add_option("--json", options.json, "JSON Lines")->type_name("FILE");
+  command
+      .add_option(
+          "--known", options.known,
+          "Failures that are accepted: KERNEL LAW HOW SINCE WHY, a line "
+          "each")
+      ->type_name("FILE");
   return command;
 }
 

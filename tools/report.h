@@ -9,6 +9,7 @@
 #include "properties/runner.h"
 #include "tools/exit_code.h"
 #include "tools/kernels.h"
+#include "tools/known.h"
 
 namespace qkvet {
 
@@ -17,6 +18,7 @@ struct ReportInput {
   const RunOptions& options;
   const SelectedKernels& selected;
   bool in_process = false;
+  const KnownFailures* known = nullptr;  // failures that are accepted
 };
 
 // 2 > 4 > 1 > 3 > 0; a run that was made never yields 2. A kernel that this

@@ -44,6 +44,17 @@ std::string junit_cell(const ReportInput& input, const KernelResult& kernel,
   std::string out = fmt::format(
       "    <testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\"",
       escaped(kernel.kernel.judged.info.name), law.id, cell.seconds);
+  const KnownState state = known_state(input, kernel, cell);
+  const auto with = [&out](const char* tag, const std::string& message) {
+    return out + fmt::format(">\n      <{} message=\"{}\"/>\n    </testcase>\n",
+                             tag, escaped(message));
+  };
+  if (state == KnownState::kAsKnown)
+    return with("skipped",
+                "known " + known_reason(*input.known->find(
+                               kernel.kernel.judged.info.name, law)));
+  if (state == KnownState::kGone)
+    return with("failure", known_problem(input, kernel, cell));
   if (cell.failure) {
     const char* tag = cell.crashed() ? "error" : "failure";
     const std::string text = failure_text(input, kernel, *cell.failure);
@@ -57,8 +68,7 @@ std::string junit_cell(const ReportInput& input, const KernelResult& kernel,
       fmt::format("{}: {}", verdict_name(cell.verdict), cell.reason);
   const bool skipped = cell.verdict == Verdict::kUnsupported ||
                        cell.verdict == Verdict::kSkipped;
-  return out + fmt::format(">\n      <{} message=\"{}\"/>\n    </testcase>\n",
-                           skipped ? "skipped" : "error", escaped(message));
+  return with(skipped ? "skipped" : "error", message);
 }
 
 // Infinity has no spelling in JSON.
@@ -116,6 +126,18 @@ Json failure_json(const ReportInput& input, const KernelResult& kernel,
   return out;
 }
 
+void add_known(const ReportInput& input, const KernelResult& kernel,
+               const Cell& cell, Json& json) {
+  const KnownState state = known_state(input, kernel, cell);
+  if (state == KnownState::kNothing) return;
+  const KnownFailure& known =
+      *input.known->find(kernel.kernel.judged.info.name, *cell.law);
+  json["known"] = {{"line", known.line},
+                   {"since", known.since},
+                   {"why", known.why},
+                   {"holds", state == KnownState::kAsKnown}};
+}
+
 std::string line_of(const Json& json) {
   // Kernels may name themselves in anything; bad UTF-8 must not end a run.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -130,6 +152,11 @@ std::string junit_report(const ReportInput& input) {
     for (const Cell& cell : kernel.cells) {
       body += junit_cell(input, kernel, cell, *cell.law);
       ++tests;
+      const KnownState state = known_state(input, kernel, cell);
+      if (state == KnownState::kAsKnown || state == KnownState::kGone) {
+        ++(state == KnownState::kAsKnown ? skipped : failures);
+        continue;
+      }
       switch (cell.verdict) {
         case Verdict::kFailed:
           ++(cell.crashed() ? errors : failures);
@@ -193,6 +220,7 @@ std::string json_results(const ReportInput& input) {
       if (!cell.reason.empty()) json["reason"] = cell.reason;
       if (cell.failure)
         json["failure"] = failure_json(input, kernel, *cell.failure);
+      add_known(input, kernel, cell, json);
       out += line_of(json);
     }
   Json end;

@@ -82,12 +82,17 @@ std::string painted(const std::string& text, const char* code, bool colour) {
   return colour ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
 }
 
+bool is_known(const ReportInput& input, const KernelResult& kernel,
+              const Cell& cell) {
+  return known_state(input, kernel, cell) == KnownState::kAsKnown;
+}
+
 // One report per kernel: the most specific law that failed, the others named.
 std::string kernel_failures(const ReportInput& input,
                             const KernelResult& kernel, bool colour) {
   std::string out;
   for (const Cell& cell : kernel.cells) {
-    if (!cell.failure) continue;
+    if (!cell.failure || is_known(input, kernel, cell)) continue;
     if (!out.empty()) {
       out += field(out.find("\n  also") == std::string::npos ? "also" : "",
                    fmt::format("{}   {}", cell.failure->law->id,
@@ -102,7 +107,8 @@ std::string kernel_failures(const ReportInput& input,
   return out.empty() ? out : out + "\n";
 }
 
-std::string verdict_text(const Cell& cell) {
+std::string verdict_text(const Cell& cell, bool known) {
+  if (known) return "known";
   if (cell.crashed()) return "CRASH";
   return std::string(verdict_name(cell.verdict));
 }
@@ -118,16 +124,18 @@ std::string table(const ReportInput& input, bool colour) {
       "law", law_width, "verdict", "checked", "error/bound", "time");
   for (const KernelResult& kernel : input.result.kernels)
     for (const Cell& cell : kernel.cells) {
-      const bool bad = cell.verdict == Verdict::kFailed;
+      const bool known = is_known(input, kernel, cell);
+      const bool bad = cell.verdict == Verdict::kFailed && !known;
       const std::string ratio =
           cell.worst_ratio > 0 ? ratio_text(cell.worst_ratio) : "-";
-      out += fmt::format("{:<{}}  {:<{}}  {}  {:>7}  {:>11}  {:>6.2f} s\n",
-                         kernel.kernel.judged.info.name, name_width,
-                         cell.law->id, law_width,
-                         painted(fmt::format("{:<11}", verdict_text(cell)),
-                                 bad ? "1;31" : "32", colour),
-                         cell.checked, ratio, cell.seconds);
-      if (!cell.reason.empty() && cell.verdict != Verdict::kPassed && !bad)
+      out += fmt::format(
+          "{:<{}}  {:<{}}  {}  {:>7}  {:>11}  {:>6.2f} s\n",
+          kernel.kernel.judged.info.name, name_width, cell.law->id, law_width,
+          painted(fmt::format("{:<11}", verdict_text(cell, known)),
+                  bad ? "1;31" : "32", colour),
+          cell.checked, ratio, cell.seconds);
+      if (!cell.reason.empty() && cell.verdict != Verdict::kPassed &&
+          cell.verdict != Verdict::kFailed)
         out += fmt::format("{:<{}}    {}\n", "", name_width, cell.reason);
     }
   return out;
@@ -273,13 +281,15 @@ std::string plan_text(const ReportInput& input) {
 }
 
 std::string last_lines(const ReportInput& input, bool colour) {
-  int64_t checked = 0, failed = 0, passed = 0, other = 0;
+  int64_t checked = 0, failed = 0, known = 0, passed = 0, other = 0;
   std::set<const Law*> laws;
   for (const KernelResult& kernel : input.result.kernels)
     for (const Cell& cell : kernel.cells) {
       laws.insert(cell.law);
       checked += cell.checked;
-      failed += cell.verdict == Verdict::kFailed;
+      const bool accepted = is_known(input, kernel, cell);
+      known += accepted;
+      failed += cell.verdict == Verdict::kFailed && !accepted;
       passed += cell.verdict == Verdict::kPassed;
       other +=
           cell.verdict != Verdict::kFailed && cell.verdict != Verdict::kPassed;
@@ -291,11 +301,13 @@ std::string last_lines(const ReportInput& input, bool colour) {
   std::string out =
       painted(word, code == kConforms ? "1;32" : "1;31", colour) +
       fmt::format(
-          "  {}, {}: {} passed, {} failed, {} other; "
+          "  {}, {}: {} passed, {} failed, {}{} other; "
           "{} checked cases, {:.1f} s   exit {}\n",
           counted(input.result.kernels.size(), "kernel"),
-          counted(laws.size(), "law"), passed, failed, other, checked,
-          input.result.wall_seconds, static_cast<int>(code));
+          counted(laws.size(), "law"), passed, failed,
+          input.known == nullptr ? "" : fmt::format("{} known, ", known), other,
+          checked, input.result.wall_seconds, static_cast<int>(code));
+  out += known_text(input);
   out += plan_text(input);
   out += time_text(input, checked);
   out += assumed_text(input);
@@ -356,8 +368,11 @@ ExitCode exit_code_of(const ReportInput& input) {
   for (const KernelResult& kernel : input.result.kernels) {
     bool passed = false, unsupported = true;
     for (const Cell& cell : kernel.cells) {
-      died |= cell.crashed();
-      failed |= cell.verdict == Verdict::kFailed;
+      const KnownState state = known_state(input, kernel, cell);
+      const bool known = state == KnownState::kAsKnown;
+      died |= cell.crashed() && !known;
+      failed |= (cell.verdict == Verdict::kFailed && !known) ||
+                state == KnownState::kGone;
       passed |= cell.verdict == Verdict::kPassed;
       unsupported &= cell.verdict == Verdict::kUnsupported;
       open |= cell.verdict == Verdict::kGaveUp ||

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files of accepted failures: what is read, and what they change in a run.
+#include "tools/known.h"
+
+#include <gtest/gtest.h>
+
+#include "tools/program_run.h"
+
+namespace qkvet {
+namespace {
+
+KnownFailures parsed(const std::string& text) {
+  std::string error;
+  auto known = parse_known(text, "known.txt", &error);
+  EXPECT_TRUE(known.has_value()) << error;
+  return known.value_or(KnownFailures{});
+}
+
+TEST(Known, ReadsLinesAndSkipsCommentsAndBlanks) {
+  const KnownFailures known = parsed(
+      "# kernel law how since why\r\n\n  \t\n"
+      "mine/fast  weights_sum_to_one\tlaw 2026-11-22   comes too late, #12\r\n"
+      "mine/slow reads_only_its_inputs memory 2024-02-29 reads a row more");
+  ASSERT_EQ(known.all.size(), 2u);
+  EXPECT_EQ(known.all[0].kernel, "mine/fast");
+  EXPECT_STREQ(known.all[0].law->id, "weights_sum_to_one");
+  EXPECT_EQ(known.all[0].kind, FailureKind::kLaw);
+  EXPECT_EQ(known.all[0].line, 4);
+  EXPECT_EQ(known_reason(known.all[0]),
+            "since 2026-11-22: comes too late, #12");
+  EXPECT_EQ(known.all[1].kind, FailureKind::kMemory);
+  EXPECT_EQ(known.find("mine/slow", *find_law("reads_only_its_inputs")),
+            &known.all[1]);
+  EXPECT_EQ(known.find("mine/slow", *find_law("weights_sum_to_one")), nullptr);
+  EXPECT_TRUE(parsed("").all.empty());
+}
+
+TEST(Known, EveryWrongLineIsNamed) {
+  const std::string good = "a/b weights_sum_to_one law 2026-11-22 why\n";
+  const struct {
+    std::string text, part;
+  } rows[] = {
+      {"a/b\n", "known.txt:1: a line is KERNEL LAW HOW SINCE WHY, such as"},
+      {"\na/b weights_sum_to_one law 2026-11-22\n", "known.txt:2: a line is"},
+      {"a/b weights law 2026-11-22 why\n", "no law is named \"weights\""},
+      {"a/b weights_sum_to_one wrong 2026-11-22 why\n", "allowed: law, memory"},
+      {"a/b weights_sum_to_one law 2026-02-30 why\n", "\"2026-02-30\": a day"},
+      {"a/b weights_sum_to_one law 22.11.2026 why\n", "\"22.11.2026\": a day"},
+      {"a/b weights_sum_to_one law 2026-11-2x why\n", "\"2026-11-2x\": a day"},
+      {good + good, "known.txt:2: a/b weights_sum_to_one has a line already"}};
+  for (const auto& [text, part] : rows) {
+    std::string error;
+    EXPECT_FALSE(parse_known(text, "known.txt", &error)) << text;
+    EXPECT_NE(error.find(part), std::string::npos) << error;
+    EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+  }
+}
+
+constexpr const char* kScale = "scale_is_one_over_sqrt_d";
+const std::string kCheck =
+    "check --kernel faulty/no_scale --law scale_is_one_over_sqrt_d --law "
+    "weights_sum_to_one --cases 200 --known known.txt";
+
+Ran run_with(const std::string& known, const std::string& more = "") {
+  write_text(scratch() / "known.txt", known);
+  return run_qkvet(kCheck + more);
+}
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(KnownRun, AFailureThatIsKnownDoesNotFailTheRun) {
+  const Ran ran = run_with(
+      std::string("faulty/no_scale ") + kScale + " law 2026-11-22 a textbook\n",
+      " --junit out.xml --json out.jsonl");
+  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+  EXPECT_FALSE(has(ran.out, "FAIL")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "1 passed, 0 failed, 1 known, 0 other")) << ran.out;
+  EXPECT_TRUE(has(ran.out, std::string("known       faulty/no_scale ") +
+                               kScale + ", since 2026-11-22: a textbook"))
+      << ran.out;
+  const std::string junit = read_text(scratch() / "out.xml");
+  EXPECT_TRUE(has(junit, "failures=\"0\" errors=\"0\" skipped=\"1\"")) << junit;
+  EXPECT_TRUE(has(junit, "<skipped message=\"known since 2026-11-22: a text"));
+  EXPECT_TRUE(has(read_text(scratch() / "out.jsonl"), "\"holds\":true"));
+}
+
+TEST(KnownRun, OneThatNoLongerFailsFailsTheRun) {
+  const Ran ran = run_with(
+      std::string("faulty/no_scale ") + kScale +
+          " law 2026-11-22 a textbook\n" +
+          "# the next one is right\n"
+          "faulty/no_scale weights_sum_to_one law 2026-11-22 mended since\n",
+      " --junit out.xml");
+  EXPECT_EQ(ran.exit, 1) << ran.out;
+  EXPECT_TRUE(has(ran.out,
+                  "outdated    known.txt:3: faulty/no_scale "
+                  "weights_sum_to_one does not fail any more"))
+      << ran.out;
+  EXPECT_TRUE(has(read_text(scratch() / "out.xml"),
+                  "<failure message=\"known.txt:3: "));
+}
+
+TEST(KnownRun, OneThatFailsOtherwiseFailsTheRun) {
+  const Ran ran = run_with(std::string("faulty/no_scale ") + kScale +
+                           " crash 2026-11-22 dies\n");
+  EXPECT_EQ(ran.exit, 1) << ran.out;
+  EXPECT_TRUE(has(ran.out, "FAIL  scale_is_one_over_sqrt_d")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "is known to fail")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "fails by law")) << ran.out;
+}
+
+TEST(KnownRun, WithoutItsLineAFailureIsOneAndTheLineIsShown) {
+  const Ran ran =
+      run_with("scalar/plain weights_sum_to_one law 2026-11-22 x\n");
+  EXPECT_EQ(ran.exit, 1) << ran.out;
+  EXPECT_TRUE(has(ran.out, std::string("to accept   faulty/no_scale ") +
+                               kScale + " law DAY WHY"))
+      << ran.out;
+  EXPECT_TRUE(has(ran.out, "1 of 1 lines of known.txt")) << ran.out;
+}
+
+TEST(KnownRun, ABadFileIsWrongUseBeforeAnythingRuns) {
+  expect_wrong_use(run_with("nonsense\n"), "known.txt:1: a line is KERNEL LAW");
+  std::filesystem::remove(scratch() / "known.txt");
+  expect_wrong_use(run_qkvet(kCheck), "known.txt: cannot be read");
+  std::filesystem::create_directories(scratch() / "known.txt");
+  expect_wrong_use(run_qkvet(kCheck), "known.txt: cannot be read");
+  std::filesystem::remove(scratch() / "known.txt");
+}
+
+}  // namespace
+}  // namespace qkvet
