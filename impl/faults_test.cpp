@@ -48,20 +48,23 @@ bool is_one_of(const qkvet_kernel* kernel,
 }
 
 // Those that trigger() leaves alone: they lie in another member, a row in
-// front, another call, more threads, larger values. The laws that they name
+// front, another call, more threads, another layout, larger values or scores,
+// or are too small to be seen without a bound. The laws that they name
 // find them.
 bool needs_other_problem(const qkvet_kernel* kernel) {
   return is_one_of(
-      kernel,
-      {"key_strides_assumed", "keys_of_first_member", "maximum_carried_over",
-       "scratch_kept_between_calls", "tail_row_not_written",
-       "threads_drop_last_keys", "values_saturate"});
+      kernel, {"key_strides_assumed", "keys_of_first_member",
+               "maximum_begins_at_smallest_positive", "maximum_carried_over",
+               "query_strides_assumed", "scale_rounded_to_bf16",
+               "scratch_kept_between_calls", "tail_row_not_written",
+               "threads_drop_last_keys", "values_saturate"});
 }
 
 // Those that no extents and no mask keep quiet.
 bool is_never_harmless(const qkvet_kernel* kernel) {
-  return is_one_of(kernel, {"scratch_kept_between_calls", "lse_in_base_2",
-                            "lse_without_maximum", "values_lose_sign"});
+  return is_one_of(
+      kernel, {"scratch_kept_between_calls", "exp2_without_log2e",
+               "lse_in_base_2", "lse_without_maximum", "values_lose_sign"});
 }
 
 const qkvet_fault& fault_of(const qkvet_kernel& kernel) {
@@ -117,7 +120,10 @@ Problem harmless(const std::string& name) {
   Problem p = trigger();
   if (name == "faulty/sqrt_model_width") {
     p.heads = p.kv_heads = 1;
-  } else if (name == "faulty/no_scale" || name == "faulty/scale_twice") {
+  } else if (name == "faulty/scale_of_padded_width") {
+    p.width = 16;
+  } else if (name == "faulty/no_scale" || name == "faulty/scale_twice" ||
+             name == "faulty/scale_rounded_to_bf16") {
     p.scale_given = true;
     p.scale = 1;
   } else if (name == "faulty/wrong_transpose_of_k") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// faulty/scale_of_padded_width: 1/sqrt of d rounded up to 8.
+// faulty/scale_of_padded_width: 1/sqrt of d rounded up to 16.
 #include "impl/faulty/option_seams.h"
 
 namespace qkvet::impl {
@@ -7,7 +7,7 @@ namespace {
 
 struct ScaleOfPaddedWidth : OptionSeams {
   static float capped(const ForwardCall& call, float s) {
-    const int64_t padded = (call.width + 7) / 8 * 8;
+    const int64_t padded = (call.width + 15) / 16 * 16;
     const float factor = call.scale_given
                              ? 1.0f
                              : std::sqrt(static_cast<float>(call.width) /
@@ -22,12 +22,13 @@ constexpr const char* kKilledBy[] = {"scale_is_one_over_sqrt_d",
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),
-    .mechanism = "the default scale is that of d rounded up to a multiple of 8",
-    .symptom = "right for d = 64 and 128, too flat for d = 72 or 80",
+    .mechanism =
+        "the default scale is that of d rounded up to a multiple of 16",
+    .symptom = "right for d = 64 and 128, too flat for d = 72 or 40",
     .cause = "padding is done first, and the width is read afterwards",
     .fix = "take the width before it is padded",
     .source = "textbook (padded head widths)",
-    .trigger = "the default scale, and d no multiple of 8",
+    .trigger = "the default scale, and d no multiple of 16",
     .killed_by = kKilledBy,
 };
 
