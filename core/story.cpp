@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "core/call.h"
+#include "core/case_text.h"
 
 namespace qkvet {
 namespace {
@@ -23,11 +23,9 @@ std::optional<int64_t> sequence_of(std::string_view letter) {
   return letter[0] - 'a';
 }
 
-bool read_number(std::string_view word, int64_t least, int64_t& number) {
-  const char* end = word.data() + word.size();
-  const auto [stop, code] = std::from_chars(word.data(), end, number);
-  return code == std::errc() && stop == end && number >= least &&
-         number <= kMostStoryTokens;
+bool read_number(std::string_view word, int64_t least, int64_t& tokens) {
+  tokens = number<int64_t>(word).value_or(-1);
+  return least <= tokens && tokens <= kMostStoryTokens;
 }
 
 // What follows "verb.": false if the verb has no such words.

@@ -2,10 +2,10 @@
 #include "core/story_log.h"
 
 #include <algorithm>
-#include <charconv>
 #include <unordered_map>
 
 #include "core/call.h"
+#include "core/case_text.h"
 
 namespace qkvet {
 namespace {
@@ -33,14 +33,10 @@ std::vector<std::string_view> words_of(std::string_view line) {
 
 // Of words[at]: "" or what is wrong with it.
 std::string read_number(const std::vector<std::string_view>& words, size_t at,
-                        int64_t least, int64_t& number) {
-  const std::string_view word = words[at];
-  const char* end = word.data() + word.size();
-  const auto [stop, code] = std::from_chars(word.data(), end, number);
-  if (code == std::errc() && stop == end && number >= least &&
-      number <= kMostStoryTokens)
-    return "";
-  return "\"" + std::string(word) + "\": " + std::string(words[0]) +
+                        int64_t least, int64_t& tokens) {
+  tokens = number<int64_t>(words[at]).value_or(-1);
+  if (least <= tokens && tokens <= kMostStoryTokens) return "";
+  return quoted(words[at]) + ": " + std::string(words[0]) +
          " takes a number, " + std::to_string(least) + " .. " +
          std::to_string(kMostStoryTokens);
 }

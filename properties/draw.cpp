@@ -118,6 +118,27 @@ StoryVerb draw_verb(Draw& draw, const Scope& scope, int64_t sequences) {
                                       : StoryVerb::kEvict;
 }
 
+// Half of all steps decode one token.
+void draw_counts(Draw& draw, int64_t sequences, int64_t capacity,
+                 StoryCommand& command) {
+  int64_t most = std::max<int64_t>(1, capacity / 2);
+  switch (command.verb) {
+    case StoryVerb::kReset:
+    case StoryVerb::kReorder:
+      return;
+    case StoryVerb::kFork:
+      command.count = draw.range(0, sequences - 1);
+      return;
+    case StoryVerb::kEvict:  // near the front, where there are tokens
+      most = std::max<int64_t>(1, capacity / 4);
+      command.first = draw.range(0, most);
+      break;
+    default:
+      break;
+  }
+  command.count = draw.chance(50) ? 1 : draw.range(1, most);
+}
+
 // Commands of one story; a law's fit() drops what is illegal.
 Story draw_commands(Draw& draw, const Scope& scope, int64_t sequences,
                     int64_t capacity) {
@@ -133,22 +154,7 @@ Story draw_commands(Draw& draw, const Scope& scope, int64_t sequences,
         command.parents +=
             static_cast<char>('a' + draw.range(0, sequences - 1));
     }
-    // Near the front, where there are tokens.
-    const int64_t few = std::max<int64_t>(1, capacity / 4);
-    if (command.verb == StoryVerb::kEvict) command.first = draw.range(0, few);
-    // Half of all steps decode one token.
-    if (command.verb == StoryVerb::kReset ||
-        command.verb == StoryVerb::kReorder)
-      command.count = 0;
-    else if (command.verb == StoryVerb::kFork)
-      command.count = draw.range(0, sequences - 1);
-    else
-      command.count =
-          draw.chance(50)
-              ? 1
-              : draw.range(1, command.verb == StoryVerb::kEvict
-                                  ? few
-                                  : std::max<int64_t>(1, capacity / 2));
+    draw_counts(draw, sequences, capacity, command);
     story.push_back(command);
   }
   return story;

@@ -23,7 +23,9 @@ TEST(Explain, ALawWithAnExampleThatFailsAgain) {
   EXPECT_TRUE(has(ran, law.sentence)) << ran.out;
   EXPECT_TRUE(has(ran, law.formula));
   EXPECT_TRUE(has(ran, "mask_after_softmax"));
-  EXPECT_FALSE(has(ran, "<- actual\n              o[0,0,0]           nan"));
+  // The first fault that names the law answers NaN, which says less.
+  EXPECT_TRUE(std::regex_search(ran.out, std::regex("\n  actual +[0-9]")))
+      << ran.out;
   std::smatch again;
   ASSERT_TRUE(std::regex_search(ran.out, again,
                                 std::regex("again +qkvet (replay .*)")));
@@ -35,8 +37,9 @@ TEST(Explain, AFaultByEitherName) {
   const Ran ran = run_qkvet("explain cache_shared_page_not_copied");
   ASSERT_EQ(ran.exit, 0) << ran.error;
   for (const char* part :
-       {"a known fault", "what  ", "you see", "cause", "fix", "shows with",
-        "source", "caught by", "FAIL  ", "LEAK: a token of sequence"})
+       {"a known fault\n  what  ", "\n  you see  ", "\n  cause  ", "\n  fix  ",
+        "\n  shows with  ", "\n  source  ", "\n  caught by  ", "\nFAIL  ",
+        "LEAK: a token of sequence"})
     EXPECT_TRUE(has(ran, part)) << part << "\n" << ran.out;
   EXPECT_EQ(run_qkvet("explain faulty/no_scale").exit, 0);
 }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -21,7 +20,7 @@ namespace {
 // In the order of FailureKind.
 constexpr std::array<std::string_view, 4> kKinds = {"law", "memory", "crash",
                                                     "hang"};
-constexpr const char* kForm =
+constexpr const char* kLine =
     "a line is KERNEL LAW HOW SINCE WHY, such as \"mine/fast "
     "weights_sum_to_one law 2026-11-22 the mask comes too late\"";
 
@@ -30,15 +29,17 @@ std::string_view kind_name(FailureKind kind) {
 }
 
 bool is_day(const std::string& text) {
-  int year = 0, month = 0, day = 0, read = 0;
-  if (std::sscanf(text.c_str(), "%4d-%2d-%2d%n", &year, &month, &day, &read) !=
-          3 ||
-      text.size() != 10 || read != 10)
-    return false;
+  constexpr std::string_view kForm = "0000-00-00";
+  if (text.size() != kForm.size()) return false;
+  for (size_t n = 0; n < text.size(); ++n)
+    if (kForm[n] == '-' ? text[n] != '-' : text[n] < '0' || text[n] > '9')
+      return false;
   return std::chrono::year_month_day(
-             std::chrono::year(year),
-             std::chrono::month(static_cast<unsigned>(month)),
-             std::chrono::day(static_cast<unsigned>(day)))
+             std::chrono::year(std::stoi(text.substr(0, 4))),
+             std::chrono::month(
+                 static_cast<unsigned>(std::stoi(text.substr(5, 2)))),
+             std::chrono::day(
+                 static_cast<unsigned>(std::stoi(text.substr(8, 2)))))
       .ok();
 }
 
@@ -48,7 +49,7 @@ std::string read_line(const std::string& text, KnownFailure& known) {
   std::string law, kind;
   if (!(words >> known.kernel >> law >> kind >> known.since) ||
       !std::getline(words >> std::ws, known.why))
-    return kForm;
+    return kLine;
   known.law = find_law(law);
   if (known.law == nullptr)
     return "no law is named \"" + law + "\"; `qkvet list laws` shows all";
@@ -126,12 +127,16 @@ std::optional<KnownFailures> read_known(const std::string& file,
   return parse_known(text, file, error);
 }
 
+const KnownFailure* known_line(const ReportInput& input,
+                               const KernelResult& kernel, const Cell& cell) {
+  return input.known == nullptr
+             ? nullptr
+             : input.known->find(kernel.kernel.judged.info.name, *cell.law);
+}
+
 KnownState known_state(const ReportInput& input, const KernelResult& kernel,
                        const Cell& cell) {
-  const KnownFailure* known =
-      input.known == nullptr
-          ? nullptr
-          : input.known->find(kernel.kernel.judged.info.name, *cell.law);
+  const KnownFailure* known = known_line(input, kernel, cell);
   if (known == nullptr) return KnownState::kNothing;
   if (!cell.failure) return KnownState::kGone;
   return cell.failure->judgement.kind == known->kind ? KnownState::kAsKnown
@@ -146,8 +151,7 @@ std::string known_problem(const ReportInput& input, const KernelResult& kernel,
                           const Cell& cell) {
   const KnownState state = known_state(input, kernel, cell);
   if (state == KnownState::kNothing || state == KnownState::kAsKnown) return "";
-  const KnownFailure& known =
-      *input.known->find(kernel.kernel.judged.info.name, *cell.law);
+  const KnownFailure& known = *known_line(input, kernel, cell);
   if (state == KnownState::kOtherwise)
     return fmt::format("{} is known to fail by {}, and fails by {}",
                        place_of(input, known), kind_name(known.kind),
@@ -171,7 +175,7 @@ std::string known_text(const ReportInput& input) {
         accepted += wrapped_field(
             accepted.empty() ? "known" : "",
             fmt::format("{} {}, {}", name, cell.law->id,
-                        known_reason(*input.known->find(name, *cell.law))));
+                        known_reason(*known_line(input, kernel, cell))));
       else if (state != KnownState::kNothing)
         wrong += wrapped_field(wrong.empty() ? "outdated" : "",
                                known_problem(input, kernel, cell));

@@ -51,6 +51,9 @@ enum class KnownState : uint8_t {
   kOtherwise,  // it fails in another way
   kGone        // it does not fail
 };
+// The line about a cell; null if there is none.
+const KnownFailure* known_line(const ReportInput& input,
+                               const KernelResult& kernel, const Cell& cell);
 KnownState known_state(const ReportInput& input, const KernelResult& kernel,
                        const Cell& cell);
 

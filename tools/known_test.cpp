@@ -47,6 +47,7 @@ TEST(Known, EveryWrongLineIsNamed) {
       {"a/b weights_sum_to_one law 2026-02-30 why\n", "\"2026-02-30\": a day"},
       {"a/b weights_sum_to_one law 22.11.2026 why\n", "\"22.11.2026\": a day"},
       {"a/b weights_sum_to_one law 2026-11-2x why\n", "\"2026-11-2x\": a day"},
+      {"a/b weights_sum_to_one law 2026-+1-02 why\n", "\"2026-+1-02\": a day"},
       {good + good, "known.txt:2: a/b weights_sum_to_one has a line already"}};
   for (const auto& [text, part] : rows) {
     std::string error;

@@ -51,8 +51,7 @@ std::string junit_cell(const ReportInput& input, const KernelResult& kernel,
   };
   if (state == KnownState::kAsKnown)
     return with("skipped",
-                "known " + known_reason(*input.known->find(
-                               kernel.kernel.judged.info.name, law)));
+                "known " + known_reason(*known_line(input, kernel, cell)));
   if (state == KnownState::kGone)
     return with("failure", known_problem(input, kernel, cell));
   if (cell.failure) {
@@ -130,8 +129,7 @@ void add_known(const ReportInput& input, const KernelResult& kernel,
                const Cell& cell, Json& json) {
   const KnownState state = known_state(input, kernel, cell);
   if (state == KnownState::kNothing) return;
-  const KnownFailure& known =
-      *input.known->find(kernel.kernel.judged.info.name, *cell.law);
+  const KnownFailure& known = *known_line(input, kernel, cell);
   json["known"] = {{"line", known.line},
                    {"since", known.since},
                    {"why", known.why},

@@ -51,6 +51,13 @@ struct RowAt {
   int64_t b, h, i;
 };
 
+// Rotates a token by its row, whatever its position is.
+struct TurnByRow : PlainTurn {
+  static int64_t position(const View<const int64_t>&, int64_t, int64_t t) {
+    return t;
+  }
+};
+
 struct OptionSeams {
   static constexpr float kNone = -std::numeric_limits<float>::infinity();
 

@@ -5,15 +5,9 @@
 namespace qkvet::impl {
 namespace {
 
-struct AtRow : PlainTurn {
-  static int64_t position(const View<const int64_t>&, int64_t, int64_t t) {
-    return t;
-  }
-};
-
 struct RopeIgnoresPositions : OptionSeams {
-  using QueryTurn = AtRow;
-  using KeyTurn = AtRow;
+  using QueryTurn = TurnByRow;
+  using KeyTurn = TurnByRow;
 };
 
 constexpr const char* kKilledBy[] = {"rope_turns_pairs_of_channels",

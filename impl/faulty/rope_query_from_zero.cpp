@@ -6,14 +6,8 @@
 namespace qkvet::impl {
 namespace {
 
-struct AtRow : PlainTurn {
-  static int64_t position(const View<const int64_t>&, int64_t, int64_t t) {
-    return t;
-  }
-};
-
 struct QueryFromZero : OptionSeams {
-  using QueryTurn = AtRow;
+  using QueryTurn = TurnByRow;
 };
 
 constexpr const char* kKilledBy[] = {"rope_turns_pairs_of_channels",
