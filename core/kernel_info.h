@@ -24,6 +24,7 @@ struct FaultInfo {
   std::string source;
   std::string trigger;
   std::vector<std::string> killed_by;  // ids of laws that must fail
+  std::string when = {};  // "" or the condition without which it cannot show
 };
 
 // Whether a cache with these options (QKVET_CACHE_*) stores numbers like this.

@@ -99,6 +99,7 @@ void fault_fields(Stream& stream, Fault& fault) {
   stream.field(fault.fix);
   stream.field(fault.source);
   stream.field(fault.trigger);
+  stream.field(fault.when);
 }
 
 }  // namespace

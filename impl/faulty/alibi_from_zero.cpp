@@ -24,6 +24,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "ALiBi, and a row that sees two keys",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

@@ -25,6 +25,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "Tq > 1, and a bias of one row",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

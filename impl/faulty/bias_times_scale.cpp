@@ -25,6 +25,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "a bias, and a scale other than 1",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

@@ -45,6 +45,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "more than one key/value head and more than one step",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

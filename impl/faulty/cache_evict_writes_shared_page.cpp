@@ -31,6 +31,7 @@ constexpr qkvet_fault kFault = {
     .trigger =
         "a fork, an eviction from one branch, and a question to the other",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

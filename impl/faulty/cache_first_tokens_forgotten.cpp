@@ -35,6 +35,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (StreamingLLM, attention sinks)",
     .trigger = "a window with first tokens, and a sequence that outgrows both",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

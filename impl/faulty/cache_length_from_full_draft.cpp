@@ -35,6 +35,7 @@ constexpr qkvet_fault kFault = {
     .source = "lightseekorg/tokenspeed#217",
     .trigger = "a truncation that drops tokens, and a single query after it",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

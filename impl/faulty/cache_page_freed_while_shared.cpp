@@ -43,6 +43,7 @@ constexpr qkvet_fault kFault = {
         "a fork, a reset or a truncation of one branch, and a later step that "
         "needs a page",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

@@ -35,6 +35,7 @@ constexpr qkvet_fault kFault = {
     .source = "ggml-org/llama.cpp#27994",
     .trigger = "steps on two sequences",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

@@ -36,6 +36,7 @@ constexpr qkvet_fault kFault = {
         "a page that was freed or cut and is full again, and a prompt that "
         "begins as the old one did",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

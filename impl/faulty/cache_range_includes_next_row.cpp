@@ -57,6 +57,7 @@ constexpr qkvet_fault kFault = {
         "scales a token, a width that is no multiple of 4, and a step of two "
         "tokens",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

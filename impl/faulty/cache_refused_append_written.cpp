@@ -39,6 +39,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "a step of more tokens than there is room, and some room",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

@@ -49,6 +49,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "a reorder that is not its own inverse",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 constexpr qkvet_cache_table kTable = [] {

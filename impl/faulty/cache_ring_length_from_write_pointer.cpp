@@ -52,6 +52,7 @@ constexpr qkvet_fault kFault = {
     .trigger =
         "a window, a sequence that has gone around its ring, and a fork of it",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

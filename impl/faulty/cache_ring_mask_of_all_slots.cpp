@@ -42,6 +42,7 @@ constexpr qkvet_fault kFault = {
     .source = "lablup/mlxcel#1776",
     .trigger = "a window with rollback, and a sequence longer than the window",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

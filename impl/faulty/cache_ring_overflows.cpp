@@ -55,6 +55,7 @@ constexpr qkvet_fault kFault = {
     .source = "pytorch/executorch#20346",
     .trigger = "a window, and a step that goes around the ring",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

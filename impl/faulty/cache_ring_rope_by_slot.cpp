@@ -31,6 +31,7 @@ constexpr qkvet_fault kFault = {
     .trigger =
         "a rotation, a window, and a sequence that has gone around its ring",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

@@ -41,6 +41,7 @@ constexpr qkvet_fault kFault = {
     .source = "ml-explore/mlx-lm#1486, ollama/ollama#14912",
     .trigger = "a window that is full, and a truncation that drops tokens",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

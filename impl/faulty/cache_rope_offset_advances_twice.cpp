@@ -62,6 +62,7 @@ constexpr qkvet_fault kFault = {
     .trigger =
         "a rotation, a first step of two tokens or more, and a step behind it",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

@@ -29,6 +29,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "steps on two sequences",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

@@ -41,6 +41,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (PagedAttention, copy on write)",
     .trigger = "a fork in the middle of a page, and a step on both branches",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

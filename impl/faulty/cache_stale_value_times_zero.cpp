@@ -65,6 +65,7 @@ constexpr qkvet_fault kFault = {
         "a sequence that does not fill its last tile, and NaN in what the tile "
         "held before",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

@@ -46,6 +46,7 @@ constexpr qkvet_fault kFault = {
     .source = "tenstorrent/tt-metal#52671",
     .trigger = "a step that ends less than a tile in front of the capacity",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

@@ -55,6 +55,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "a truncation that drops tokens, and a step after it",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

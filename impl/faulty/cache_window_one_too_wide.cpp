@@ -38,6 +38,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "a window, and a sequence longer than it",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

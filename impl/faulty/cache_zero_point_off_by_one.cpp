@@ -46,6 +46,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook, cf. InfiniTensor/InfiniLM#553",
     .trigger = "quantised storage",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

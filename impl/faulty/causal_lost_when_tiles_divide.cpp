@@ -31,6 +31,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (predicates of a tile)",
     .trigger = "causal, and an even Tk, the tile being 2",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

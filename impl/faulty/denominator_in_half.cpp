@@ -28,6 +28,7 @@ constexpr qkvet_fault kFault = {
     .trigger =
         "half storage, and a row with some tens of keys of similar weight",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

@@ -30,6 +30,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "kv_len below Tk",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

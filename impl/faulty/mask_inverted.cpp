@@ -31,6 +31,7 @@ constexpr qkvet_fault kFault = {
     .source = "neuro-galaxy/torch_brain#74",
     .trigger = "any mask",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

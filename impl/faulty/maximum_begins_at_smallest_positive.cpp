@@ -23,6 +23,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (FLT_MIN)",
     .trigger = "a row all of whose scores are far below 0",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

@@ -22,6 +22,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "two keys with different scores",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

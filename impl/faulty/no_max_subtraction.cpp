@@ -23,6 +23,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "a scaled score above 88.7, or a whole row below -103",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

@@ -22,6 +22,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "the scale is not 1",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

@@ -35,6 +35,7 @@ constexpr qkvet_fault kFault = {
         "more than one head, a number of heads that divides D, and matrices "
         "with entries off the blocks",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

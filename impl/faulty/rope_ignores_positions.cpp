@@ -26,6 +26,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (position ids)",
     .trigger = "distances between positions that are not those between rows",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

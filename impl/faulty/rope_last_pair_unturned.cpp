@@ -27,6 +27,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "any rotation, and keys apart from the query",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

@@ -33,6 +33,7 @@ constexpr qkvet_fault kFault = {
     .trigger =
         "a rotation of more than two channels, and keys apart from the query",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

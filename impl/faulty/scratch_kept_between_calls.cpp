@@ -35,6 +35,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "any element but the very first of a process",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

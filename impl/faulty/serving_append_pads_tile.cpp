@@ -32,6 +32,7 @@ constexpr qkvet_fault kFault = {
     .source = "tenstorrent/tt-metal#56324",
     .trigger = "new tokens that fill no tile of 4",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

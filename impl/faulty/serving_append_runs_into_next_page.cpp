@@ -33,6 +33,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "new tokens that cross a page border",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

@@ -26,6 +26,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "new tokens and the causal rule from the bottom right",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

@@ -32,6 +32,7 @@ constexpr qkvet_fault kFault = {
     .source = "vllm-project/vllm#936",
     .trigger = "a length that fills no page, and no causal rule",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

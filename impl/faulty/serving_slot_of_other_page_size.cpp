@@ -31,6 +31,7 @@ constexpr qkvet_fault kFault = {
     .source = "vllm-project/vllm#47056",
     .trigger = "pages of another size than 4, and more tokens than one holds",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

@@ -26,6 +26,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "more than one member",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

@@ -26,6 +26,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (decode paths)",
     .trigger = "a sink, and Tq = 1",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

@@ -26,6 +26,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "the scale is left to the kernel and H > 1",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

@@ -30,6 +30,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "a row that sees an odd number of keys, three or more",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

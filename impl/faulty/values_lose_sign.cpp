@@ -22,6 +22,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "a negative element of V that some row sees",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

@@ -22,6 +22,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook, cf. InternLM/lmdeploy#4849",
     .trigger = "an element of V beyond 4 that some row sees",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

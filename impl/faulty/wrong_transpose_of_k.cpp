@@ -28,6 +28,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "Tk > 1 and d > 1",
     .killed_by = kKilledBy,
+    .when = "",
 };
 
 }  // namespace

@@ -332,6 +332,8 @@ typedef struct qkvet_fault {
   const char* source;           /* where it was seen */
   const char* trigger;          /* when it matters, in words */
   const char* const* killed_by; /* ids of laws that must fail, NULL-ended */
+  const char* when;             /* the trigger as a condition, as `qkvet faults`
+                                   reads it; "" or NULL: always */
 } qkvet_fault;
 
 #ifdef __cplusplus
