@@ -20,7 +20,8 @@ MAY_INCLUDE = {
     "reference": {"include", "core"},
     "impl": {"include"},
     "properties": {"include", "core", "reference"},
-    "tools": {"include", "core", "reference", "properties"},
+    "diagnosis": {"include", "core", "reference", "properties"},
+    "tools": {"include", "core", "reference", "properties", "diagnosis"},
     "examples": {"include"},
 }
 

@@ -22,16 +22,7 @@ constexpr int64_t kKeptBytes = int64_t{64} << 20;
 constexpr int64_t kSmallCallBytes = int64_t{32} << 20;
 
 const std::byte* input_of(const KernelCall& call, TensorName tensor) {
-  const std::byte* const inputs[kInputCount] = {
-      call.q,        call.k,        call.v,           call.x,
-      call.w_q,      call.w_k,      call.w_v,         call.w_o,
-      call.b_q,      call.b_k,      call.b_v,         call.b_o,
-      call.mask,     call.bias,     call.sink,        call.slopes,
-      call.q_len,    call.kv_len,   call.cu_q,        call.cu_k,
-      call.rope_cos, call.rope_sin, call.q_positions, call.k_positions,
-      call.k_scale,  call.v_scale,  call.block_table, call.k_new,
-      call.v_new};
-  return inputs[static_cast<size_t>(tensor)];
+  return call.*input_member(tensor);
 }
 
 // k and v where a call appends to them: outputs that hold something before.

@@ -248,6 +248,22 @@ void plan_scalars(const KernelCall& call, CallPlan* plan) {
 
 }  // namespace
 
+const std::byte* KernelCall::*input_member(TensorName tensor) {
+  using Call = KernelCall;
+  static constexpr const std::byte* Call::*kMembers[kInputCount] = {
+      &Call::q,           &Call::k,           &Call::v,
+      &Call::x,           &Call::w_q,         &Call::w_k,
+      &Call::w_v,         &Call::w_o,         &Call::b_q,
+      &Call::b_k,         &Call::b_v,         &Call::b_o,
+      &Call::mask,        &Call::bias,        &Call::sink,
+      &Call::slopes,      &Call::q_len,       &Call::kv_len,
+      &Call::cu_q,        &Call::cu_k,        &Call::rope_cos,
+      &Call::rope_sin,    &Call::q_positions, &Call::k_positions,
+      &Call::k_scale,     &Call::v_scale,     &Call::block_table,
+      &Call::k_new,       &Call::v_new};
+  return kMembers[static_cast<size_t>(tensor)];
+}
+
 int64_t window_bytes(int size_class) { return page_bytes() << size_class; }
 
 Place place_tensor(const TensorSpec& spec, Placement placement,

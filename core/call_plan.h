@@ -65,6 +65,9 @@ struct CallPlan {
   int64_t window_total() const;  // bytes of all windows
 };
 
+// The member that holds an input's data.
+const std::byte* KernelCall::*input_member(TensorName tensor);
+
 inline bool is_output(TensorName tensor) { return tensor >= TensorName::kO; }
 
 // False with a line in *why if the call is too large for any window. The call's

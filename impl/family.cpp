@@ -22,7 +22,21 @@ namespace qkvet::impl {
 #include QKVET_FAMILY_KERNELS
 #undef QKVET_KERNEL
 
+#ifdef QKVET_FAMILY_CONFIGURED
+// Of a family that takes a configuration: false if it does not take this one,
+// and which ones are allowed.
+bool configure_family(const char* config);
+const char* family_configurations();
+#endif
+
 namespace {
+
+#ifndef QKVET_FAMILY_CONFIGURED
+bool configure_family(const char*) { return false; }
+const char* family_configurations() {
+  return "this library takes no configuration";
+}
+#endif
 
 #define QKVET_KERNEL(symbol) &(symbol),
 constinit const qkvet_kernel* const kKernels[] = {
@@ -57,9 +71,10 @@ extern "C" qkvet_status qkvet_open(const qkvet_host* host, const char* config,
     return refuse(why, QKVET_INVALID_ARGUMENT,
                   "this library speaks another major version of the ABI");
   }
-  if (config != nullptr && config[0] != '\0') {
+  if (config != nullptr && config[0] != '\0' &&
+      !qkvet::impl::configure_family(config)) {
     return refuse(why, QKVET_INVALID_ARGUMENT,
-                  "this library takes no configuration");
+                  qkvet::impl::family_configurations());
   }
   if (out == nullptr ||
       out->struct_size < offsetof(qkvet_library, kernels) + sizeof(void*)) {

@@ -3,6 +3,7 @@
 #ifndef QKVET_PROPERTIES_ANSWER_H_
 #define QKVET_PROPERTIES_ANSWER_H_
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,7 +17,7 @@ namespace qkvet {
 using Oracle = OracleOutput (*)(const Problem&);
 
 // Another way to read a case, for kernels with other conventions.
-using Reading = Problem (*)(Problem);
+using Reading = std::function<Problem(Problem)>;
 
 // The dialects under which the definition differs for this case, as a small
 // number; 0 where no dialect matters.

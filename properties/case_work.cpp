@@ -280,6 +280,34 @@ Judgement CaseWork::judge(const JudgedKernel& kernel,
   return judgement;
 }
 
+CallSpread CaseWork::spread(const JudgedKernel& kernel, size_t n,
+                            const PrecisionModel& model) {
+  const PlannedCall& planned = plan_for(kernel).calls[n];
+  const PrecisionModel stored =
+      for_storage(model, value_.kv_dtype, value_.o_dtype);
+  Prepared& prepared = prepare(planned, kernel.info);
+  CallSpread spread;
+  if (planned.operation == Operation::kLayer) {
+    const LayerProblem layer = layer_problem(prepared.value, prepared.inputs);
+    spread.y = layer_bound(layer, plain_layer(layer), stored,
+                           kernel.info.stage_dtype(prepared.value.q_dtype))
+                   .y;
+    return spread;
+  }
+  const bool answers = planned.operation == Operation::kForward ||
+                       (planned.operation == Operation::kCacheStep &&
+                        prepared.value.shape.Tq > 0);
+  if (!answers || planned.expects_refusal) return spread;
+  const Bound& bound =
+      *answer(prepared, kernel.info)
+           .truth_for(kernel.info, stored, planned.want_weights)
+           .bound;
+  spread.o = bound.o;
+  spread.lse = bound.lse;
+  if (planned.want_weights) spread.weights = bound.weights;
+  return spread;
+}
+
 void CaseWork::cast_ballot(const JudgedKernel& kernel, const CallView& call,
                            const Judgement& judgement) {
   Ballot ballot;

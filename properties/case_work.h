@@ -59,6 +59,12 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_;
 };
 
+// How far the outputs of one call may lie from what is right, element by
+// element; empty for what the call does not return or nothing is known about.
+struct CallSpread {
+  std::vector<double> o, lse, weights, y;
+};
+
 class CaseWork {
  public:
   // `with_twin`: the oracle is compared with its twin as well.
@@ -79,6 +85,11 @@ class CaseWork {
   // The verdict on what came back, one outcome per call.
   Judgement judge(const JudgedKernel& kernel,
                   std::span<const CallOutcome> outcomes);
+
+  // The spread of call n of calls_for(kernel) under a model, whether the law
+  // asks for its truth or not.
+  CallSpread spread(const JudgedKernel& kernel, size_t n,
+                    const PrecisionModel& model);
 
   // How the kernels judged so far have answered, where the law votes.
   const std::vector<Ballot>& ballots() const { return ballots_; }

@@ -160,8 +160,18 @@ ExitCode run_check(const CheckOptions& options) {
   progress.clear();
   if (!result.error.empty()) return wrong_use(result.error);
 
-  const ReportInput report{result, run, selected, options.selection.in_process,
-                           known ? &*known : nullptr};
+  // A failure that is accepted for its cause is held against it.
+  const int most = known && known->names_causes()
+                       ? static_cast<int>(result.kernels.size())
+                       : options.diagnose;
+  const Diagnoses diagnoses =
+      diagnose_run(result, selected, options.selection.in_process, most);
+  const ReportInput report{result,
+                           run,
+                           selected,
+                           options.selection.in_process,
+                           known ? &*known : nullptr,
+                           &diagnoses};
   std::fputs(text_report(report, colour_wanted()).c_str(), stdout);
   std::fflush(stdout);
   if (!json.write(json_results(report)))

@@ -72,6 +72,18 @@ void print_cell(const ReportInput& input, const KernelResult& kernel,
                  : "   " + cell.reason);
 }
 
+// Of the one failure that there may be; `catalogue` may be null.
+Diagnoses causes_of(const KernelResult& kernel, const Catalogue* catalogue,
+                    Executor& executor) {
+  Diagnoses causes;
+  TimeUse time;
+  if (kernel.cells[0].failure && catalogue != nullptr)
+    causes.kernels.push_back(diagnose_all({&*kernel.cells[0].failure},
+                                          kernel.kernel, executor, *catalogue,
+                                          time));
+  return causes;
+}
+
 }  // namespace
 
 KernelResult replay_one(const Law& law, const Case& value,
@@ -135,6 +147,8 @@ ExitCode run_replay(const ReplayOptions& options) {
     executors.push_back(std::move(opened.executor));
   }
   RunResult result;
+  const std::unique_ptr<Catalogue> catalogue =
+      cases.size() == 1 && run.laws.size() == 1 ? known_faults() : nullptr;
   const ReportInput report{result, run, selected, options.selection.in_process};
   for (const KernelUnderTest& kernel : selected.kernels) {
     KernelResult all{kernel, {}};
@@ -142,7 +156,11 @@ ExitCode run_replay(const ReplayOptions& options) {
       for (const Law* law : run.laws) {
         KernelResult made = replay_one(*law, one.value, kernel,
                                        *executors[kernel.library], result.time);
-        print_cell(report, made, *law, one);
+        const Diagnoses causes =
+            causes_of(made, catalogue.get(), *executors[kernel.library]);
+        ReportInput with_causes = report;
+        with_causes.diagnoses = &causes;
+        print_cell(with_causes, made, *law, one);
         // Without --law a law that says nothing about the case is no news.
         if (options.laws.empty() && made.cells[0].verdict == Verdict::kGaveUp)
           continue;

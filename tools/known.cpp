@@ -28,6 +28,28 @@ std::string_view kind_name(FailureKind kind) {
   return kKinds[static_cast<size_t>(kind)];
 }
 
+// How it is known to fail.
+std::string how(const KnownFailure& known) {
+  return known.cause.empty() ? std::string(kind_name(known.kind)) : known.cause;
+}
+
+// How it does fail; of a failure whose cause was not looked for, nothing but
+// the kind is known.
+std::string how(const ReportInput& input, const Failure& failure,
+                bool by_cause) {
+  const CauseOfFailures* cause = cause_of(input.diagnoses, failure);
+  return by_cause && cause != nullptr
+             ? cause->diagnosis.name()
+             : std::string(kind_name(failure.judgement.kind));
+}
+
+// What a report calls a cause.
+bool is_cause(const std::string& word) {
+  return !word.empty() &&
+         word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") ==
+             std::string::npos;
+}
+
 bool is_day(const std::string& text) {
   constexpr std::string_view kForm = "0000-00-00";
   if (text.size() != kForm.size()) return false;
@@ -54,9 +76,14 @@ std::string read_line(const std::string& text, KnownFailure& known) {
   if (known.law == nullptr)
     return "no law is named \"" + law + "\"; `qkvet list laws` shows all";
   const auto found = std::find(kKinds.begin(), kKinds.end(), kind);
-  if (found == kKinds.end())
-    return "\"" + kind + "\": allowed: law, memory, crash, hang";
-  known.kind = static_cast<FailureKind>(found - kKinds.begin());
+  if (found != kKinds.end())
+    known.kind = static_cast<FailureKind>(found - kKinds.begin());
+  else if (is_cause(kind))
+    known.cause = kind;
+  else
+    return "\"" + kind +
+           "\": allowed: law, memory, crash, hang, or a cause as reports name "
+           "it, such as no_scale or unknown";
   if (!is_day(known.since))
     return "\"" + known.since + "\": a day is written 2026-11-22";
   return "";
@@ -77,7 +104,7 @@ std::string lines_to_add(const ReportInput& input) {
         out += field(
             out.empty() ? "to accept" : "",
             fmt::format("{} {} {} DAY WHY", kernel.kernel.judged.info.name,
-                        cell.law->id, kind_name(cell.failure->judgement.kind)));
+                        cell.law->id, how(input, *cell.failure, true)));
   return out;
 }
 
@@ -127,6 +154,12 @@ std::optional<KnownFailures> read_known(const std::string& file,
   return parse_known(text, file, error);
 }
 
+bool KnownFailures::names_causes() const {
+  return std::any_of(all.begin(), all.end(), [](const KnownFailure& known) {
+    return !known.cause.empty();
+  });
+}
+
 const KnownFailure* known_line(const ReportInput& input,
                                const KernelResult& kernel, const Cell& cell) {
   return input.known == nullptr
@@ -139,8 +172,10 @@ KnownState known_state(const ReportInput& input, const KernelResult& kernel,
   const KnownFailure* known = known_line(input, kernel, cell);
   if (known == nullptr) return KnownState::kNothing;
   if (!cell.failure) return KnownState::kGone;
-  return cell.failure->judgement.kind == known->kind ? KnownState::kAsKnown
-                                                     : KnownState::kOtherwise;
+  const bool by_cause = !known->cause.empty();
+  return how(input, *cell.failure, by_cause) == how(*known)
+             ? KnownState::kAsKnown
+             : KnownState::kOtherwise;
 }
 
 std::string known_reason(const KnownFailure& known) {
@@ -154,8 +189,8 @@ std::string known_problem(const ReportInput& input, const KernelResult& kernel,
   const KnownFailure& known = *known_line(input, kernel, cell);
   if (state == KnownState::kOtherwise)
     return fmt::format("{} is known to fail by {}, and fails by {}",
-                       place_of(input, known), kind_name(known.kind),
-                       kind_name(cell.failure->judgement.kind));
+                       place_of(input, known), how(known),
+                       how(input, *cell.failure, !known.cause.empty()));
   return fmt::format(
       "{} does not fail any more ({}, {} checked): take the line "
       "out",

@@ -5,8 +5,9 @@
 //   mine/fast   weights_sum_to_one  law    2026-11-22  the mask comes too late,
 //   #12
 //
-// `fails` is how: law, memory, crash or hang. What fails as it says there does
-// not fail the run. What no longer fails, or fails otherwise, does.
+// `fails` is how: law, memory, crash or hang, or the cause that a report names,
+// such as no_scale or unknown. What fails as it says there does not fail the
+// run. What no longer fails, or fails otherwise, does.
 #ifndef QKVET_TOOLS_KNOWN_H_
 #define QKVET_TOOLS_KNOWN_H_
 
@@ -24,8 +25,9 @@ struct ReportInput;
 struct KnownFailure {
   std::string kernel;
   const Law* law = nullptr;
-  FailureKind kind = FailureKind::kLaw;
-  std::string since;  // a day, 2026-11-22
+  FailureKind kind = FailureKind::kLaw;  // without a cause
+  std::string cause;                     // "" or the name of one
+  std::string since;                     // a day, 2026-11-22
   std::string why;
   int line = 0;
 };
@@ -34,6 +36,7 @@ struct KnownFailures {
   std::string file;  // as it was named
   std::vector<KnownFailure> all;
 
+  bool names_causes() const;
   const KnownFailure* find(const std::string& kernel, const Law& law) const;
 };
 

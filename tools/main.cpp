@@ -97,6 +97,11 @@ CLI::App& add_check(CLI::App& app, qkvet::CheckOptions& options) {
           "Failures that are accepted: KERNEL LAW HOW SINCE WHY, a line "
           "each")
       ->type_name("FILE");
+  command
+      .add_option("--diagnose", options.diagnose,
+                  "Failing kernels whose cause is looked for, at most")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1000000));
   return command;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "properties/runner.h"
+#include "tools/diagnoses.h"
 #include "tools/exit_code.h"
 #include "tools/kernels.h"
 #include "tools/known.h"
@@ -19,6 +20,7 @@ struct ReportInput {
   const SelectedKernels& selected;
   bool in_process = false;
   const KnownFailures* known = nullptr;  // failures that are accepted
+  const Diagnoses* diagnoses = nullptr;  // causes of failures of the result
 };
 
 // 2 > 4 > 1 > 3 > 0; a run that was made never yields 2. A kernel that this
@@ -28,6 +30,9 @@ ExitCode exit_code_of(const ReportInput& input);
 // The report on one failure, lines of plain text without a final newline.
 std::string failure_text(const ReportInput& input, const KernelResult& kernel,
                          const Failure& failure);
+
+// "6.8", "inf"
+std::string ratio_text(double ratio);
 
 // The whole report: failures, table, last lines.
 std::string text_report(const ReportInput& input, bool colour);

@@ -97,6 +97,32 @@ void add_story_fault(const StoryFault& fault, Json& out) {
   if (!fault.whose.empty()) out["whose"] = fault.whose;
 }
 
+const char* certainty_name(Certainty certainty) {
+  return certainty == Certainty::kSure     ? "sure"
+         : certainty == Certainty::kLikely ? "likely"
+                                           : "unknown";
+}
+
+void add_diagnosis(const CauseOfFailures& cause, Json& out) {
+  const Diagnosis& diagnosis = cause.diagnosis;
+  Json json{{"cause", diagnosis.name()},
+            {"certainty", certainty_name(diagnosis.certainty)},
+            {"reported_with", cause.best->law->id},
+            {"probes", diagnosis.probes},
+            {"failing", diagnosis.failing},
+            {"foretold", diagnosis.foretold},
+            {"calls", diagnosis.calls},
+            {"hidden", diagnosis.hidden}};
+  json["also_possible"] = Json::array();
+  for (size_t i = 1; i < diagnosis.causes.size(); ++i)
+    json["also_possible"].push_back(diagnosis.causes[i].name);
+  if (!diagnosis.causes.empty()) {
+    json["text"] = diagnosis.causes[0].cause;
+    json["fix"] = diagnosis.causes[0].fix;
+  }
+  out["diagnosis"] = std::move(json);
+}
+
 Json failure_json(const ReportInput& input, const KernelResult& kernel,
                   const Failure& failure) {
   Json out;
@@ -119,6 +145,8 @@ Json failure_json(const ReportInput& input, const KernelResult& kernel,
   }
   add_story_fault(failure.story, out);
   if (!failure.dialect.empty()) out["other_dialect"] = failure.dialect;
+  if (const CauseOfFailures* cause = cause_of(input.diagnoses, failure))
+    add_diagnosis(*cause, out);
   out["again"] = fmt::format("qkvet replay {} --law {} {}",
                              to_string(failure.smallest), failure.law->id,
                              kernel_arguments(input.selected, kernel.kernel));

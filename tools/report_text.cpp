@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
-#include <sstream>
 
 #include "properties/admit.h"
 #include "properties/small_scope.h"
@@ -14,65 +13,6 @@
 
 namespace qkvet {
 namespace {
-
-std::string ratio_text(double ratio) {
-  return std::isinf(ratio) ? "inf" : fmt::format("{:.2g}", ratio);
-}
-
-std::string source_text(const KernelInfo& info) {
-  if (info.source_file.empty()) return "";
-  return fmt::format("{}:{}", info.source_file, info.source_line);
-}
-
-std::string headline(const KernelResult& kernel, const Failure& failure) {
-  const bool crash = failure.judgement.kind == FailureKind::kCrash ||
-                     failure.judgement.kind == FailureKind::kHang;
-  const std::string found = failure.recorded.empty()
-                                ? fmt::format("case {}", failure.number)
-                                : failure.recorded;
-  return fmt::format(
-      "{:<5} {}   {}   {}   {}, {:.1f} s\n", crash ? "CRASH" : "FAIL",
-      failure.law->id, kernel.kernel.judged.info.name,
-      source_text(kernel.kernel.judged.info), found, failure.seconds);
-}
-
-std::string replay_line(const ReportInput& input, const KernelResult& kernel,
-                        const Failure& failure) {
-  if (input.selected.libraries[kernel.kernel.library].entry != nullptr)
-    return fmt::format("this test, with .only(\"{}\") behind its entry",
-                       to_string(failure.smallest));
-  return fmt::format("qkvet replay {} --law {} {}", to_string(failure.smallest),
-                     failure.law->id,
-                     kernel_arguments(input.selected, kernel.kernel));
-}
-
-std::string optional_field(std::string_view name, std::string_view text) {
-  return text.empty() ? "" : wrapped_field(name, text);
-}
-
-std::string finding_text(const Failure& failure) {
-  if (!failure.judgement.finding) return "";
-  const Finding& finding = *failure.judgement.finding;
-  std::string out = field("at", finding.where);
-  out +=
-      field("expected", finding.allowed.empty()
-                            ? finding.expected
-                            : fmt::format("{:<14} allowed {}", finding.expected,
-                                          finding.allowed));
-  out +=
-      field("actual", finding.ratio == 0
-                          ? finding.actual
-                          : fmt::format("{:<14} error/bound {}", finding.actual,
-                                        ratio_text(finding.ratio)));
-  for (const Reach& reach : failure.story.reaches)
-    out += wrapped_field("", reach_text(reach));
-  out += optional_field("looks", finding.looks);
-  std::istringstream printed(finding.printed);
-  const char* name = "printed";
-  for (std::string line; std::getline(printed, line); name = "")
-    out += field(name, line);
-  return out;
-}
 
 std::string counted(size_t n, const char* what) {
   return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
@@ -87,24 +27,45 @@ bool is_known(const ReportInput& input, const KernelResult& kernel,
   return known_state(input, kernel, cell) == KnownState::kAsKnown;
 }
 
-// One report per kernel: the most specific law that failed, the others named.
+// The failures of a kernel that are not accepted and have one cause; the first
+// is the one to report. Those whose cause was not looked for are together.
+std::vector<std::vector<const Failure*>> failures_by_cause(
+    const ReportInput& input, const KernelResult& kernel) {
+  std::vector<std::vector<const Failure*>> groups;
+  std::vector<const CauseOfFailures*> causes;
+  for (const Cell& cell : kernel.cells) {
+    if (!cell.failure || is_known(input, kernel, cell)) continue;
+    const CauseOfFailures* cause = cause_of(input.diagnoses, *cell.failure);
+    const auto place =
+        std::find(causes.begin(), causes.end(), cause) - causes.begin();
+    if (place == std::ssize(causes)) {
+      causes.push_back(cause);
+      groups.emplace_back();
+    }
+    auto& group = groups[static_cast<size_t>(place)];
+    const bool best = cause != nullptr && cause->best == &*cell.failure;
+    group.insert(best ? group.begin() : group.end(), &*cell.failure);
+  }
+  return groups;
+}
+
+// One report per cause, under the law that says most about it; the other laws
+// are named.
 std::string kernel_failures(const ReportInput& input,
                             const KernelResult& kernel, bool colour) {
   std::string out;
-  for (const Cell& cell : kernel.cells) {
-    if (!cell.failure || is_known(input, kernel, cell)) continue;
-    if (!out.empty()) {
-      out += field(out.find("\n  also") == std::string::npos ? "also" : "",
-                   fmt::format("{}   {}", cell.failure->law->id,
-                               to_string(cell.failure->smallest)));
-      continue;
-    }
-    const std::string text = failure_text(input, kernel, *cell.failure);
+  for (const auto& group : failures_by_cause(input, kernel)) {
+    const std::string text = failure_text(input, kernel, *group[0]);
     const size_t head = text.find(' ');
-    out = painted(text.substr(0, head), "1;31", colour) + text.substr(head) +
-          "\n";
+    out += painted(text.substr(0, head), "1;31", colour) + text.substr(head) +
+           "\n";
+    for (size_t i = 1; i < group.size(); ++i)
+      out += field(i == 1 ? "also" : "",
+                   fmt::format("{}   {}", group[i]->law->id,
+                               to_string(group[i]->smallest)));
+    out += "\n";
   }
-  return out.empty() ? out : out + "\n";
+  return out;
 }
 
 std::string verdict_text(const Cell& cell, bool known) {
@@ -320,40 +281,6 @@ std::string last_lines(const ReportInput& input, bool colour) {
 }
 
 }  // namespace
-
-std::string failure_text(const ReportInput& input, const KernelResult& kernel,
-                         const Failure& failure) {
-  std::string out = headline(kernel, failure);
-  out += wrapped_field("law", failure.law->sentence);
-  out += field("case", to_string(failure.smallest));
-  if (!(failure.found == failure.smallest))
-    out +=
-        field("", fmt::format("shrunk from {} in {} steps",
-                              to_string(failure.found), failure.shrink_steps));
-  const Aim& aim = failure.law->aim;
-  out += field("inputs", fmt::format("digest {:08x}{}", failure.digest,
-                                     !aim.free_data ? "; the law sets some"
-                                     : !aim.free_v  ? "; the law sets v"
-                                                    : ""));
-  for (const std::string& line : failure.judgement.picture)
-    out += field("", line);
-  out += finding_text(failure);
-  out += optional_field("whose", failure.story.whose);
-  out += optional_field("dialect", failure.dialect);
-  if (failure.repeats_failed < failure.repeats)
-    out +=
-        field("unsteady", fmt::format("{} of {} further runs failed; the "
-                                      "case was not shrunk",
-                                      failure.repeats_failed, failure.repeats));
-  if (!failure.where.empty()) out += field("where", failure.where);
-  out += field("again", replay_line(input, kernel, failure));
-  // What the guard pages or the worker saw is best seen where it happens.
-  if (failure.judgement.kind != FailureKind::kLaw && !input.in_process)
-    out += field("debug", "gdb --args " + replay_line(input, kernel, failure) +
-                              " --in-process");
-  out.pop_back();
-  return out;
-}
 
 std::string text_report(const ReportInput& input, bool colour) {
   std::string out;

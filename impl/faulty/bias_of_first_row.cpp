@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // faulty/bias_of_first_row: one row of the bias for all rows.
-#include "impl/faulty/option_seams.h"
+#include "impl/faulty/option_fault.h"
 
 namespace qkvet::impl {
 namespace {

@@ -5,11 +5,10 @@
 
 #include "impl/cache_memory.h"
 #include "impl/faulty/fault.h"
+#include "impl/faulty/tile.h"
 
 namespace qkvet::impl {
 namespace {
-
-constexpr int64_t kChunk = 4;
 
 class ChunkLengthTooLong : public ContiguousCache {
  public:
@@ -17,7 +16,7 @@ class ChunkLengthTooLong : public ContiguousCache {
 
  protected:
   int64_t attended(const CacheStep& step, int64_t keys) const override {
-    const int64_t whole = (keys + kChunk - 1) / kChunk * kChunk;
+    const int64_t whole = (keys + tile() - 1) / tile() * tile();
     return step.queries == 1 ? keys : std::min(whole, shape().capacity);
   }
 };

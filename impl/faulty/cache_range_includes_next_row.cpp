@@ -5,12 +5,11 @@
 #include <cmath>
 
 #include "impl/faulty/fault.h"
+#include "impl/faulty/tile.h"
 #include "impl/kv_cache/quantised.h"
 
 namespace qkvet::impl {
 namespace {
-
-constexpr int64_t kLanes = 4;
 
 class RangeIncludesNextRow : public QuantisedCache {
  public:
@@ -31,7 +30,7 @@ class RangeIncludesNextRow : public QuantisedCache {
     if (j + 1 == tokens) {
       return most;
     }
-    const int64_t behind = std::min(rows.width(), -rows.width() & (kLanes - 1));
+    const int64_t behind = std::min(rows.width(), -rows.width() & (tile() - 1));
     for (int64_t c = 0; c < behind; ++c) {
       const float magnitude = std::fabs(from.get(0, head, j + 1, c));
       most = magnitude > most ? magnitude : most;

@@ -3,29 +3,27 @@
 // tokens and decoded in pages of 8.
 #include "impl/cache_memory.h"
 #include "impl/faulty/fault.h"
+#include "impl/faulty/tile.h"
 
 namespace qkvet::impl {
 namespace {
 
 // Of the table that slots are made with, and of the kernel that writes them.
-constexpr int64_t kTablePage = 4;
-constexpr int64_t kWriterPage = 8;
-
-// [pages, Hkv, 4, d]; the pages of a sequence lie one behind the other.
+// [pages, Hkv, tile, d]; the pages of a sequence lie one behind the other.
 class SlotOfOtherPageSize : public ContiguousCache {
  public:
   explicit SlotOfOtherPageSize(const CacheShape& shape)
       : ContiguousCache(shape,
-                        (shape.capacity + kWriterPage - 1) & -kWriterPage) {}
+                        (shape.capacity + 2 * tile() - 1) & -2 * tile()) {}
 
  protected:
   int64_t key_slot(const CacheStep& step, int64_t before, int64_t head,
                    int64_t j) const override {
-    return slot(step.sequence, head, before + j, kWriterPage);
+    return slot(step.sequence, head, before + j, 2 * tile());
   }
   int64_t value_slot(const CacheStep& step, int64_t before, int64_t head,
                      int64_t j) const override {
-    return slot(step.sequence, head, before + j, kWriterPage);
+    return slot(step.sequence, head, before + j, 2 * tile());
   }
 
   Rows keys(const Reading& reading, float* room) const override {
@@ -48,8 +46,7 @@ class SlotOfOtherPageSize : public ContiguousCache {
     float* to = room;
     for (int64_t j = reading.run.begin; j < reading.run.end; ++j, to += width) {
       load_rows(shape().storage, from,
-                slot(reading.sequence, reading.head, j, kTablePage), 1, width,
-                to);
+                slot(reading.sequence, reading.head, j, tile()), 1, width, to);
     }
     return {room, width, 1};
   }

@@ -5,11 +5,10 @@
 
 #include "impl/cache_memory.h"
 #include "impl/faulty/fault.h"
+#include "impl/faulty/tile.h"
 
 namespace qkvet::impl {
 namespace {
-
-constexpr int64_t kTile = 4;
 
 class StaleValueTimesZero : public ContiguousCache {
  public:
@@ -18,7 +17,7 @@ class StaleValueTimesZero : public ContiguousCache {
  protected:
   // Up to the end of the last tile.
   int64_t attended(const CacheStep&, int64_t keys) const override {
-    const int64_t whole = (keys + kTile - 1) / kTile * kTile;
+    const int64_t whole = (keys + tile() - 1) / tile() * tile();
     behind_ = std::min(whole, shape().capacity) - keys;
     return keys + behind_;
   }

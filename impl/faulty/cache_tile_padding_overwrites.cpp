@@ -5,11 +5,10 @@
 
 #include "impl/cache_memory.h"
 #include "impl/faulty/fault.h"
+#include "impl/faulty/tile.h"
 
 namespace qkvet::impl {
 namespace {
-
-constexpr int64_t kTile = 4;
 
 class TilePaddingOverwrites : public ContiguousCache {
  public:
@@ -18,7 +17,7 @@ class TilePaddingOverwrites : public ContiguousCache {
  protected:
   // The rows that fill the last tile are zero, and may be of the next sequence.
   void write(const CacheStep& step, int64_t before) override {
-    const int64_t padding = -step.tokens & (kTile - 1);
+    const int64_t padding = -step.tokens & (tile() - 1);
     const int64_t all = all_slots(shape(), shape().capacity);
     for (int64_t head = 0; head < shape().kv_heads; ++head) {
       const int64_t end =

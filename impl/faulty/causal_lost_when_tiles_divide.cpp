@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // faulty/causal_lost_when_tiles_divide: the causal rule is lost where pairs of
 // keys fit.
-#include "impl/faulty/option_seams.h"
+#include "impl/faulty/option_fault.h"
+#include "impl/faulty/tile.h"
 
 namespace qkvet::impl {
 namespace {
 
 struct CausalLostWhenTilesDivide : OptionSeams {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
-    return call.keys % 2 == 0 || OptionSeams::in_reach(call, i, j);
+    return call.keys % half_tile() == 0 || OptionSeams::in_reach(call, i, j);
   }
 };
 

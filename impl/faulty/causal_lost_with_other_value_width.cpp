@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // faulty/causal_lost_with_other_value_width: the causal rule is lost where dv
 // is not d.
-#include "impl/faulty/option_seams.h"
+#include "impl/faulty/option_fault.h"
 
 namespace qkvet::impl {
 namespace {

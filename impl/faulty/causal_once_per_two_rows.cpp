@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // faulty/causal_once_per_two_rows: the diagonal is found once for two rows.
-#include "impl/faulty/option_seams.h"
+#include "impl/faulty/option_fault.h"
+#include "impl/faulty/tile.h"
 
 namespace qkvet::impl {
 namespace {
 
 struct CausalOncePerTwoRows : OptionSeams {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
-    const Run run = call.in_reach(call.causal ? i - i % 2 : i);
+    const Run run = call.in_reach(call.causal ? i - i % half_tile() : i);
     return run.begin <= j && j < run.end;
   }
 };

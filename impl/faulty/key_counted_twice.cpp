@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // faulty/key_counted_twice: keys at the edges of tiles count twice.
-#include "impl/faulty/option_seams.h"
+#include "impl/faulty/option_fault.h"
+#include "impl/faulty/tile.h"
 
 namespace qkvet::impl {
 namespace {
 
 struct KeyCountedTwice : OptionSeams {
   static float weight(const ForwardCall&, int64_t j, float weight) {
-    return j > 0 && j % 2 == 0 ? 2 * weight : weight;
+    return j > 0 && j % half_tile() == 0 ? 2 * weight : weight;
   }
 };
 

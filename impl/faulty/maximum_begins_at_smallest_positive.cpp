@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // faulty/maximum_begins_at_smallest_positive: the maximum of a row begins at
 // FLT_MIN.
-#include "impl/faulty/option_seams.h"
+#include "impl/faulty/option_fault.h"
 
 namespace qkvet::impl {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // faulty/query_strides_assumed: q is taken for contiguous.
-#include "impl/faulty/option_seams.h"
+#include "impl/faulty/option_fault.h"
 
 namespace qkvet::impl {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // faulty/rope_query_from_zero: queries are rotated by their row and not by
 // their position.
-#include "impl/faulty/option_seams.h"
+#include "impl/faulty/option_fault.h"
 
 namespace qkvet::impl {
 namespace {

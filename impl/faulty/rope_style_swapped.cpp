@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // faulty/rope_style_swapped: channels are paired as the other style of rotation
 // pairs them.
-#include "impl/faulty/option_seams.h"
+#include "impl/faulty/option_fault.h"
 
 namespace qkvet::impl {
 namespace {

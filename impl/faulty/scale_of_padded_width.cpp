@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // faulty/scale_of_padded_width: 1/sqrt of d rounded up to 16.
-#include "impl/faulty/option_seams.h"
+#include "impl/faulty/option_fault.h"
+#include "impl/faulty/tile.h"
 
 namespace qkvet::impl {
 namespace {
 
 struct ScaleOfPaddedWidth : OptionSeams {
   static float capped(const ForwardCall& call, float s) {
-    const int64_t padded = (call.width + 15) / 16 * 16;
+    const int64_t padded =
+        (call.width + 4 * tile() - 1) / (4 * tile()) * (4 * tile());
     const float factor = call.scale_given
                              ? 1.0f
                              : std::sqrt(static_cast<float>(call.width) /

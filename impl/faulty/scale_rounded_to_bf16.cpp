@@ -2,7 +2,7 @@
 // faulty/scale_rounded_to_bf16: the scale passes through bf16.
 #include <cstring>
 
-#include "impl/faulty/option_seams.h"
+#include "impl/faulty/option_fault.h"
 
 namespace qkvet::impl {
 namespace {

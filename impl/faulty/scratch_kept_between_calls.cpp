@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // faulty/scratch_kept_between_calls: scratch memory outlives the row and the
 // call.
-#include "impl/faulty/option_seams.h"
+#include "impl/faulty/option_fault.h"
 
 namespace qkvet::impl {
 namespace {

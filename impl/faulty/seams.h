@@ -13,8 +13,7 @@
 //   add_value one more weighted value           -> values
 //   output    the sums become an element of o   -> values
 //
-// Arithmetic: every sum sequential and ascending, products rounded, expf, one
-// division an element at the end. Half storage is converted to f32 first and o
+// Arithmetic: seam_rows.h. Half storage is converted to f32 first and o
 // is rounded to it last (in_f32.h); call.storage tells the seams what it was.
 // Speed does not matter here.
 //
@@ -31,94 +30,16 @@
 
 #include "impl/declare.h"
 #include "impl/faulty/fault.h"
+#include "impl/faulty/seam_rows.h"
 #include "impl/forward_view.h"
 #include "impl/half.h"
 #include "impl/in_f32.h"
 
 namespace qkvet::impl {
 
-// K of one head.
-struct KeyHead {
-  const float* data;
-  int64_t row_step;
-  int64_t step;
-  int64_t keys;   // Tk
-  int64_t width;  // d
-
-  float at(int64_t j, int64_t c) const { return data[j * row_step + c * step]; }
-};
-
-struct PlainSeams {
-  static bool visible(const ForwardCall& call, int64_t i, int64_t j) {
-    return j < call.visible(i);
-  }
-  static float key(const KeyHead& k, int64_t j, int64_t c) {
-    return k.at(j, c);
-  }
-  static float scale(const ForwardCall& call) { return call.scale; }
-  static float shift(float max) { return max; }
-  static bool keep(const ForwardCall&, int64_t, int64_t) { return true; }
-  static float add(const ForwardCall&, float sum, float weight) {
-    return sum + weight;
-  }
-  static float weight(const ForwardCall&, float weight, float /*sum*/) {
-    return weight;
-  }
-  static float add_value(const ForwardCall&, float acc, float term) {
-    return acc + term;
-  }
-  static float output(const ForwardCall&, float acc, float sum) {
-    return acc / sum;
-  }
-};
-
 template <class Seams>
 struct SeamsKernel {
-  // Scores of row i, -inf where Seams::visible says no. Returns the maximum.
-  static float scores(const ForwardCall& call, const float* q, const KeyHead& k,
-                      int64_t i, float* scores) {
-    float max = -std::numeric_limits<float>::infinity();
-    for (int64_t j = 0; j < call.keys; ++j) {
-      scores[j] = -std::numeric_limits<float>::infinity();
-      if (!Seams::visible(call, i, j)) {
-        continue;
-      }
-      float dot = 0;
-      for (int64_t c = 0; c < call.width; ++c) {
-        dot += q[c * call.q.step[3]] * Seams::key(k, j, c);
-      }
-      scores[j] = dot * Seams::scale(call);
-      max = std::fmax(max, scores[j]);
-    }
-    return max;
-  }
-
-  // Scores become weights that are not normalised yet; returns their sum.
-  static float weigh(const ForwardCall& call, int64_t i, float shift,
-                     float* scores) {
-    float sum = 0;
-    for (int64_t j = 0; j < call.keys; ++j) {
-      if (Seams::visible(call, i, j)) {
-        scores[j] = std::exp(scores[j] - shift);
-        sum = Seams::add(call, sum, scores[j]);
-      }
-    }
-    return sum;
-  }
-
-  // Column c of o.
-  static float value(const ForwardCall& call, const float* v, int64_t i,
-                     int64_t c, const float* weights, float sum) {
-    float acc = 0;
-    for (int64_t j = 0; j < call.keys; ++j) {
-      if (Seams::visible(call, i, j) && Seams::keep(call, i, j)) {
-        acc = Seams::add_value(call, acc,
-                               Seams::weight(call, weights[j], sum) *
-                                   v[j * call.v.step[2] + c * call.v.step[3]]);
-      }
-    }
-    return Seams::output(call, acc, sum);
-  }
+  using Rows = SeamRows<Seams>;
 
   static void row(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
                   float* scratch) {
@@ -132,14 +53,15 @@ struct SeamsKernel {
     const bool empty = call.visible(i) == 0;
     float sum = 0;
     if (!empty) {
-      const float max = scores(call, call.q.at(b, h, i), k, i, scratch);
+      const float max = Rows::scores(call, call.q.at(b, h, i), k, i, scratch);
       const float shift = Seams::shift(max);
-      sum = weigh(call, i, shift, scratch);
+      sum = Rows::weigh(call, i, shift, scratch);
       lse = shift + std::log(sum);
     }
     for (int64_t c = 0; c < call.value_width; ++c) {
       o[c * call.o.step[3]] =
-          empty ? 0 : value(call, call.v.at(b, kv, 0), i, c, scratch, sum);
+          empty ? 0
+                : Rows::value(call, call.v.at(b, kv, 0), i, c, scratch, sum);
     }
     if (call.lse.data != nullptr) {
       *call.lse.at(b, h, i) = lse;

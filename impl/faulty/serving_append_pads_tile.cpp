@@ -2,17 +2,16 @@
 // faulty/serving_append_pads_tile: new tokens are stored in tiles of 4,
 // padded with zeros.
 #include "impl/faulty/serving_seams.h"
+#include "impl/faulty/tile.h"
 
 namespace qkvet::impl {
 namespace {
 
 struct AppendPadsTile : ServingSeams {
-  static constexpr int64_t kTile = 4;
-
   static void append(const ServingCall& s, int64_t b) {
     const int64_t held = s.held(b);
-    const int64_t tiles = (s.new_tokens + kTile - 1) / kTile;
-    for (int64_t n = s.new_tokens; n < tiles * kTile; ++n) {
+    const int64_t tiles = (s.new_tokens + tile() - 1) / tile();
+    for (int64_t n = s.new_tokens; n < tiles * tile(); ++n) {
       if (has_slot(s, b, held + n)) {
         clear(s, s.slot(b, held + n));
       }

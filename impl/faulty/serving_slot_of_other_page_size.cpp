@@ -2,19 +2,18 @@
 // faulty/serving_slot_of_other_page_size: slots are counted in pages of 4
 // tokens, whatever their size.
 #include "impl/faulty/serving_seams.h"
+#include "impl/faulty/tile.h"
 
 namespace qkvet::impl {
 namespace {
 
 struct SlotOfOtherPageSize : ServingSeams {
-  static constexpr int64_t kPageTokens = 4;
-
   static Slot source(const ServingCall& s, int64_t b, int64_t token) {
-    if (s.page_size == 0 || token / kPageTokens >= s.columns) {
+    if (s.page_size == 0 || token / tile() >= s.columns) {
       return s.slot(b, token);
     }
-    const Slot other = {s.entry(b, token / kPageTokens),
-                        token % kPageTokens % s.page_size};
+    const Slot other = {s.entry(b, token / tile()),
+                        token % tile() % s.page_size};
     return inside(s, other) ? other : s.slot(b, token);
   }
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // faulty/sink_times_scale: the sink is scaled like q.k.
-#include "impl/faulty/option_seams.h"
+#include "impl/faulty/option_fault.h"
 
 namespace qkvet::impl {
 namespace {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // faulty/tail_row_not_written: the tail of the loop over rows is missing.
-#include "impl/faulty/option_seams.h"
+#include "impl/faulty/option_fault.h"
+#include "impl/faulty/tile.h"
 
 namespace qkvet::impl {
 namespace {
 
 struct TailRowNotWritten : OptionSeams {
   static void share(int64_t, ForwardCall* call) {
-    call->queries -= call->queries > 1 ? call->queries % 2 : 0;
+    call->queries -=
+        call->queries >= half_tile() ? call->queries % half_tile() : 0;
   }
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // faulty/tail_tile_lost: the tail of the vector loop is missing.
-#include "impl/faulty/option_seams.h"
+#include "impl/faulty/option_fault.h"
+#include "impl/faulty/tile.h"
 
 namespace qkvet::impl {
 namespace {
@@ -8,7 +9,7 @@ namespace {
 struct TailTileLost : OptionSeams {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     const int64_t seen = call.visible(i);
-    return j < seen - (seen > 1 ? seen % 2 : 0);
+    return j < seen - (seen >= half_tile() ? seen % half_tile() : 0);
   }
 };
 

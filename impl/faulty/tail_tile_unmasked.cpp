@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // faulty/tail_tile_unmasked: zeros behind the last key count as keys.
-#include "impl/faulty/option_seams.h"
+#include "impl/faulty/option_fault.h"
+#include "impl/faulty/tile.h"
 
 namespace qkvet::impl {
 namespace {
 
 struct TailTileUnmasked : OptionSeams {
   static float denominator(float sum, float max, int64_t seen) {
-    const auto padding = static_cast<float>((4 - seen % 4) % 4);
+    const auto padding = static_cast<float>((tile() - seen % tile()) % tile());
     return sum + padding * std::exp(-max);
   }
 };

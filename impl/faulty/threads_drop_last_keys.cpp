@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // faulty/threads_drop_last_keys: work divided by integer division.
-#include "impl/faulty/option_seams.h"
+#include "impl/faulty/option_fault.h"
 
 namespace qkvet::impl {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // faulty/window_off_by_one_left: one key too few to the left.
-#include "impl/faulty/option_seams.h"
+#include "impl/faulty/option_fault.h"
 
 namespace qkvet::impl {
 namespace {

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Known faults that can be run: libraries whose kernels tell their fault
+// (QKVET_EXTENSION_FAULT).
+#ifndef QKVET_DIAGNOSIS_CATALOGUE_H_
+#define QKVET_DIAGNOSIS_CATALOGUE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "diagnosis/suspect.h"
+
+namespace qkvet {
+
+class Catalogue {
+ public:
+  // Opens the library of faults with this configuration.
+  using Open = std::function<Opened(const std::string& config)>;
+  // `variants`: further configurations, and which faults depend on them.
+  struct Variant {
+    std::string config;
+    std::vector<std::string> faults;  // without their family
+  };
+  explicit Catalogue(Open open, std::vector<Variant> variants = {});
+
+  // "" or why it holds nothing.
+  const std::string& error() const { return error_; }
+  // Those about a subject; they live as long as this.
+  std::vector<FaultSuspect*> about(Subject subject) const;
+
+ private:
+  void add(const Open& open, const std::string& config,
+           const std::vector<std::string>* wanted);
+
+  std::vector<std::unique_ptr<Executor>> executors_;
+  std::vector<std::unique_ptr<FaultSuspect>> suspects_;
+  std::string error_;
+};
+
+}  // namespace qkvet
+
+#endif  // QKVET_DIAGNOSIS_CATALOGUE_H_

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnosis/diagnose.h"
+
+#include <algorithm>
+
+#include "diagnosis/inquiry.h"
+
+namespace qkvet {
+namespace {
+
+// Causes that one kernel is asked for; what is left goes under the last.
+constexpr int kMostInquiries = 4;
+
+// Of the failures that one cause has, the law that says most about it.
+const Failure* best_of(const Diagnosis& diagnosis,
+                       const std::vector<const Failure*>& failures) {
+  if (diagnosis.causes.empty()) return failures[0];
+  const std::vector<std::string>& laws = diagnosis.causes[0].laws;
+  const auto place = [&](const Failure* failure) {
+    return std::find(laws.begin(), laws.end(), failure->law->id) - laws.begin();
+  };
+  return *std::min_element(
+      failures.begin(), failures.end(),
+      [&](const Failure* a, const Failure* b) { return place(a) < place(b); });
+}
+
+CauseOfFailures cause_of(Diagnosis diagnosis,
+                         const std::vector<const Failure*>& failures) {
+  CauseOfFailures cause{std::move(diagnosis), nullptr, {}};
+  cause.best = best_of(cause.diagnosis, failures);
+  for (const Failure* failure : failures)
+    if (failure != cause.best) cause.others.push_back(failure);
+  return cause;
+}
+
+}  // namespace
+
+Diagnosis diagnose(const Failure& failure, const KernelUnderTest& kernel,
+                   Executor& executor, const Catalogue& catalogue,
+                   TimeUse& time) {
+  return Inquiry(failure, kernel, executor, catalogue, time).run();
+}
+
+std::vector<CauseOfFailures> diagnose_all(
+    const std::vector<const Failure*>& failures, const KernelUnderTest& kernel,
+    Executor& executor, const Catalogue& catalogue, TimeUse& time) {
+  std::vector<CauseOfFailures> causes;
+  std::vector<const Failure*> left = failures, unknown;
+  Diagnosis first_unknown;
+  for (int n = 0; n < kMostInquiries && !left.empty(); ++n) {
+    const Failure* const failure = left.front();
+    left.erase(left.begin());
+    Inquiry inquiry(*failure, kernel, executor, catalogue, time);
+    Diagnosis diagnosis = inquiry.run();
+    if (diagnosis.causes.empty()) {
+      if (unknown.empty()) first_unknown = std::move(diagnosis);
+      unknown.push_back(failure);
+      continue;
+    }
+    std::vector<const Failure*> explained = {failure};
+    for (std::vector<const Failure*>* others : {&unknown, &left})
+      std::erase_if(*others, [&](const Failure* other) {
+        const bool same = inquiry.explains(*other);
+        if (same) explained.push_back(other);
+        return same;
+      });
+    causes.push_back(cause_of(std::move(diagnosis), explained));
+  }
+  unknown.insert(unknown.end(), left.begin(), left.end());
+  if (!unknown.empty())
+    causes.push_back(cause_of(std::move(first_unknown), unknown));
+  return causes;
+}
+
+}  // namespace qkvet

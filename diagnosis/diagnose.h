@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why a kernel fails, as far as further calls can tell. Each hypothesis
+// foretells what the kernel answers; one wrong prediction and it is dropped.
+#ifndef QKVET_DIAGNOSIS_DIAGNOSE_H_
+#define QKVET_DIAGNOSIS_DIAGNOSE_H_
+
+#include <string>
+#include <vector>
+
+#include "diagnosis/catalogue.h"
+#include "properties/runner.h"
+
+namespace qkvet {
+
+// The most calls that one diagnosis makes of a kernel.
+inline constexpr int kMostDiagnosisCalls = 200;
+
+enum class Certainty : uint8_t {
+  kUnknown,  // no hypothesis foretells what the kernel does
+  kLikely,   // several do, or there was too little to hold it against
+  kSure      // one does, and all others were wrong somewhere
+};
+
+struct Cause {
+  std::string name;   // "tail_tile_unmasked"
+  std::string cause;  // sentences
+  std::string fix;
+  std::string shows_with;  // "" or the trigger
+  std::vector<std::string> laws;
+};
+
+struct Diagnosis {
+  Certainty certainty = Certainty::kUnknown;
+  std::vector<Cause> causes;  // the likeliest first; empty if unknown
+  int foretold = 0;           // failing probes that all causes foretell ...
+  int failing = 0;            // ... of so many
+  int probes = 0;             // passing ones as well
+  int calls = 0;              // of the kernel
+  std::string hidden;         // neighbours that pass and fail; "" if none
+  // "scale_times_8": the name of the first cause; "unknown".
+  std::string name() const {
+    return causes.empty() ? "unknown" : causes[0].name;
+  }
+};
+
+// The failure must be one that was repeated and shrunk.
+Diagnosis diagnose(const Failure& failure, const KernelUnderTest& kernel,
+                   Executor& executor, const Catalogue& catalogue,
+                   TimeUse& time);
+
+// Failures of one kernel that have the same cause.
+struct CauseOfFailures {
+  Diagnosis diagnosis;
+  // The one that explains the cause best, and the others.
+  const Failure* best = nullptr;
+  std::vector<const Failure*> others;
+};
+
+// `failures` in the order of the laws.
+std::vector<CauseOfFailures> diagnose_all(
+    const std::vector<const Failure*>& failures, const KernelUnderTest& kernel,
+    Executor& executor, const Catalogue& catalogue, TimeUse& time);
+
+}  // namespace qkvet
+
+#endif  // QKVET_DIAGNOSIS_DIAGNOSE_H_

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernel under test answered to a case of a law: the evidence that
+// hypotheses about its fault are held against.
+#ifndef QKVET_DIAGNOSIS_EVIDENCE_H_
+#define QKVET_DIAGNOSIS_EVIDENCE_H_
+
+#include <memory>
+#include <vector>
+
+#include "core/executor.h"
+#include "properties/case_work.h"
+
+namespace qkvet {
+
+struct Evidence {
+  const Law* law = nullptr;
+  std::unique_ptr<CaseWork> work;
+  std::vector<KernelCall> calls;
+  std::vector<CallOutcome> outcomes;  // one per call
+  Judgement judgement;
+
+  bool failed() const { return judgement.verdict == Verdict::kFailed; }
+  const Case& value() const { return work->value(); }
+};
+
+// The kernel under test, which answers a limited number of calls.
+class Witness {
+ public:
+  // All must stay where they are.
+  Witness(const JudgedKernel& kernel, int index, Executor& executor,
+          TimeUse& time, int most_calls)
+      : kernel_(&kernel),
+        index_(index),
+        executor_(&executor),
+        time_(&time),
+        left_(most_calls) {}
+
+  const JudgedKernel& kernel() const { return *kernel_; }
+  TimeUse& time() const { return *time_; }
+  int calls_left() const { return left_; }
+  int calls_made() const { return made_; }
+
+  // The case made ready, and not asked yet; null if the law says nothing about
+  // it, or more calls are needed than are left.
+  std::unique_ptr<Evidence> prepare(const Law& law, const Case& value);
+  // Asks; null if the kernel does not take the case.
+  std::unique_ptr<Evidence> ask(std::unique_ptr<Evidence> prepared);
+  std::unique_ptr<Evidence> ask(const Law& law, const Case& value) {
+    return ask(prepare(law, value));
+  }
+
+ private:
+  const JudgedKernel* kernel_;
+  int index_;
+  Executor* executor_;
+  TimeUse* time_;
+  int left_;
+  int made_ = 0;
+};
+
+}  // namespace qkvet
+
+#endif  // QKVET_DIAGNOSIS_EVIDENCE_H_

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The neighbours of a failing case that pass and fail.
+#include <algorithm>
+
+#include "diagnosis/nearby.h"
+#include "properties/admit.h"
+
+namespace qkvet {
+namespace {
+
+constexpr int64_t kExtents[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 32, 64};
+// In the order in which people look for it.
+struct Axis {
+  const char* name;
+  int64_t Shape::*extent;
+};
+constexpr Axis kAxes[] = {{"Tk", &Shape::Tk},
+                          {"Tq", &Shape::Tq},
+                          {"d", &Shape::d},
+                          {"H", &Shape::H},
+                          {"B", &Shape::B}};
+// Of axes in the text: more say less.
+constexpr int kMostAxes = 2;
+
+// Whether the case with this extent fails; nothing if it cannot be told.
+std::optional<bool> fails(const Law& law, const Case& value, Witness& witness) {
+  if (!invalid_reason(value).empty() || !(fitted(law, value) == value))
+    return std::nullopt;
+  const auto evidence = witness.ask(law, value);
+  if (evidence == nullptr) return std::nullopt;
+  return evidence->failed();
+}
+
+// An extent and those that go with it.
+Case with_extent(Case value, const Axis& axis, int64_t extent) {
+  Shape& s = value.shape;
+  const bool grouped = s.H == s.Hkv, square = s.d == s.dv;
+  s.*axis.extent = extent;
+  if (axis.extent == &Shape::H && grouped) s.Hkv = s.H;
+  if (axis.extent == &Shape::d && square) s.dv = s.d;
+  if (s.D > 0) {
+    if (axis.extent == &Shape::Tk) s.Tq = extent;
+    if (axis.extent == &Shape::H || axis.extent == &Shape::d) s.D = s.H * s.d;
+  }
+  return value;
+}
+
+std::string listed(const Axis& axis, const std::vector<int64_t>& extents,
+                   const char* word) {
+  std::string out = std::string(axis.name) + " = ";
+  for (size_t i = 0; i < extents.size(); ++i)
+    out += (i == 0 ? "" : ", ") + std::to_string(extents[i]);
+  return out + " " + word;
+}
+
+// "Tk = 4, 8 pass; Tk = 1, 3 fail", or "" if all fail.
+std::string along(const Axis& axis, const Law& law, const Case& value,
+                  Witness& witness) {
+  std::vector<int64_t> passing, failing;
+  for (const int64_t extent : kExtents) {
+    const auto failed = fails(law, with_extent(value, axis, extent), witness);
+    if (!failed) continue;
+    (*failed ? failing : passing).push_back(extent);
+  }
+  if (passing.empty() || failing.empty()) return "";
+  return listed(axis, passing, passing.size() == 1 ? "passes" : "pass") + "; " +
+         listed(axis, failing, failing.size() == 1 ? "fails" : "fail") + ".";
+}
+
+// Options without which the same case passes.
+std::string without_options(const Law& law, const Case& value,
+                            Witness& witness) {
+  std::vector<std::string> names;
+  const auto look = [&](const Case& other, const std::string& name) {
+    if (!(other == value) && !fails(law, other, witness).value_or(true))
+      names.push_back(name);
+  };
+  Case other = value;
+  other.causal = Causal::kNone;
+  look(other, "the causal rule");
+  const uint32_t has = options_of(value);
+  for (const DeclaredOption& option : kDeclaredOptions)
+    if ((has & option.admitted) != 0)
+      look(keep_admitted(value, has & ~option.admitted), option.name);
+  std::string out;
+  for (size_t i = 0; i < names.size(); ++i)
+    out += (i == 0 ? "It passes without " : ", without ") + names[i];
+  return out.empty() ? out : out + ".";
+}
+
+}  // namespace
+
+std::string hidden_among_neighbours(const Law& law, const Case& value,
+                                    Witness& witness) {
+  std::string out;
+  const auto add = [&out](const std::string& text) {
+    if (!text.empty()) out += (out.empty() ? "" : " ") + text;
+  };
+  if (value.subject() != Subject::kCache) {
+    int axes = 0;
+    for (const Axis& axis : kAxes) {
+      const std::string text = along(axis, law, value, witness);
+      add(text);
+      axes += text.empty() ? 0 : 1;
+      if (axes == kMostAxes) break;
+    }
+  }
+  if (value.subject() == Subject::kAttention)
+    add(without_options(law, value, witness));
+  return out;
+}
+
+}  // namespace qkvet

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// A call of half storage as a kernel gets it that knows f32 alone: the same
+// numbers, for a half is an f32 without rounding.
+#ifndef QKVET_DIAGNOSIS_IN_F32_H_
+#define QKVET_DIAGNOSIS_IN_F32_H_
+
+#include <span>
+#include <vector>
+
+#include "core/call.h"
+#include "core/kernel_info.h"
+
+namespace qkvet {
+
+class CallsInF32 {
+ public:
+  // `kernel` is the one that the calls were planned for.
+  CallsInF32(std::span<const KernelCall> calls, const KernelInfo& kernel);
+  CallsInF32(const CallsInF32&) = delete;
+  CallsInF32& operator=(const CallsInF32&) = delete;
+
+  std::vector<KernelCall>& calls() { return calls_; }
+
+ private:
+  void convert(const KernelCall& from, const KernelInfo& kernel,
+               KernelCall& to);
+
+  std::vector<KernelCall> calls_;
+  std::vector<std::vector<float>> numbers_;  // what the calls point to
+};
+
+// Whether the tensors of a call are of half storage, all or some of them.
+bool is_half(const KernelCall& call);
+
+}  // namespace qkvet
+
+#endif  // QKVET_DIAGNOSIS_IN_F32_H_

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnosis/inquiry.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "diagnosis/nearby.h"
+#include "diagnosis/parametric.h"
+#include "properties/compare.h"
+
+namespace qkvet {
+namespace {
+
+// Calls of the kernel: for the hypotheses, and for its neighbours afterwards.
+constexpr int kInquiryCalls = 150;
+constexpr int kHiddenCalls = kMostDiagnosisCalls - kInquiryCalls;
+// Failing and passing evidence that is enough.
+constexpr int kEnoughFailing = 8;
+constexpr int kEnoughProbes = 20;
+constexpr int kMostLooks = 40;
+// Failing evidence without which nothing is sure.
+constexpr int kLeastFailing = 3;
+// Cases that are looked at for one that tells hypotheses apart.
+constexpr int kTellingLooks = 48;
+constexpr size_t kMostCauses = 4;
+
+bool differs(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
+  if (a.size() != b.size()) return true;
+  constexpr double kClearly = 0.01;
+  const auto x = as_doubles(a, Dtype::kF32), y = as_doubles(b, Dtype::kF32);
+  for (size_t n = 0; n < x.size(); ++n) {
+    if (std::isnan(x[n]) != std::isnan(y[n])) return true;
+    if (std::fabs(x[n] - y[n]) > kClearly * (std::fabs(x[n]) + std::fabs(y[n])))
+      return true;
+  }
+  return false;
+}
+
+// Whether two predictions, both in f32, can be told apart.
+bool differ(const std::vector<CallOutcome>& a,
+            const std::vector<CallOutcome>& b) {
+  for (size_t n = 0; n < std::min(a.size(), b.size()); ++n)
+    if (a[n].status != b[n].status || differs(a[n].o, b[n].o) ||
+        differs(a[n].y, b[n].y))
+      return true;
+  return false;
+}
+
+}  // namespace
+
+Inquiry::Inquiry(const Failure& failure, const KernelUnderTest& kernel,
+                 Executor& executor, const Catalogue& catalogue, TimeUse& time)
+    : failure_(&failure),
+      kernel_(&kernel),
+      executor_(&executor),
+      time_(&time),
+      witness_(kernel.judged, kernel.index, executor, time, kInquiryCalls) {
+  for (FaultSuspect* fault : catalogue.about(failure.law->aim.subject))
+    standing_.push_back({fault});
+}
+
+void Inquiry::hear(std::unique_ptr<Evidence> evidence) {
+  if (evidence == nullptr) return;
+  ++probes_;
+  const bool failed = evidence->failed();
+  failing_ += failed;
+  std::erase_if(standing_, [&](Standing& one) {
+    const Word word = one.suspect->says(*evidence, witness_);
+    if (failed && word == Word::kForetold) ++one.foretold;
+    if (failed && word == Word::kSilent) ++one.silent;
+    return word == Word::kContradicts;
+  });
+}
+
+void Inquiry::look_around() {
+  const Law& law = *failure_->law;
+  const Law& agreement = agreement_about(law.aim.subject);
+  for (int n = 1; n <= kMostLooks && !standing_.empty(); ++n) {
+    const bool alone = standing_.size() == 1;
+    if (failing_ >= kEnoughFailing && probes_ >= kEnoughProbes) return;
+    if (alone && failing_ > kLeastFailing && probes_ >= kEnoughProbes) return;
+    const Law& asked = n % 2 == 0 ? agreement : law;
+    const Case& base = n % 4 < 2 ? failure_->smallest : failure_->found;
+    hear(witness_.ask(asked, nearby_case(asked, base, n)));
+    if (n % 2 == 0)
+      hear(
+          witness_.ask(asked, planned_nearby(asked, base, kernel_->judged, n)));
+  }
+}
+
+// A case for which the first two hypotheses foretell different answers.
+std::unique_ptr<Evidence> Inquiry::telling_evidence(int n) {
+  Suspect& first = *standing_[0].suspect;
+  Suspect& second = *standing_[1].suspect;
+  const std::vector<std::string> laws = (n % 2 == 0 ? first : second).laws();
+  const Law* law =
+      laws.empty() ? nullptr
+                   : find_law(laws[static_cast<size_t>(n / 2) % laws.size()]);
+  if (law == nullptr || law->aim.subject != failure_->law->aim.subject)
+    return nullptr;
+  auto prepared = witness_.prepare(
+      *law, n % 3 == 0
+                ? nearby_case(*law, failure_->smallest, n)
+                : planned_nearby(*law, failure_->found, kernel_->judged, n));
+  if (prepared == nullptr) return nullptr;
+  const auto a = first.predict(*prepared, witness_);
+  const auto b = second.predict(*prepared, witness_);
+  return differ(a, b) ? witness_.ask(std::move(prepared)) : nullptr;
+}
+
+void Inquiry::tell_apart() {
+  for (int n = 0; n < kTellingLooks && standing_.size() > 1; ++n)
+    hear(telling_evidence(n));
+}
+
+// Of those that nothing has contradicted: who foretold a failure, and only the
+// best known kind of them.
+void Inquiry::keep_the_believable() {
+  std::erase_if(standing_, [](const Standing& one) {
+    return one.foretold == 0 || one.silent > one.foretold;
+  });
+  const auto rank = [](const Standing& one) { return one.suspect->rank(); };
+  int best = 0;
+  for (const Standing& one : standing_)
+    best = &one == &standing_[0] ? rank(one) : std::min(best, rank(one));
+  std::erase_if(standing_,
+                [&](const Standing& one) { return rank(one) != best; });
+  const auto place = [&](const Standing& one) {
+    const std::vector<std::string> laws = one.suspect->laws();
+    return std::find(laws.begin(), laws.end(), failure_->law->id) -
+           laws.begin();
+  };
+  std::stable_sort(standing_.begin(), standing_.end(),
+                   [&](const Standing& a, const Standing& b) {
+                     return a.silent != b.silent ? a.silent < b.silent
+                                                 : place(a) < place(b);
+                   });
+}
+
+Diagnosis Inquiry::conclusion() {
+  Diagnosis diagnosis;
+  diagnosis.failing = failing_;
+  diagnosis.probes = probes_;
+  for (const Standing& one : standing_) {
+    if (diagnosis.causes.size() == kMostCauses) break;
+    Suspect& suspect = *one.suspect;
+    diagnosis.causes.push_back({suspect.name(), suspect.cause(), suspect.fix(),
+                                suspect.shows_with(), suspect.laws()});
+  }
+  if (!standing_.empty()) {
+    diagnosis.foretold = standing_[0].foretold;
+    const bool sure = standing_.size() == 1 && standing_[0].silent == 0 &&
+                      standing_[0].foretold >= kLeastFailing;
+    diagnosis.certainty = sure ? Certainty::kSure : Certainty::kLikely;
+  }
+  Witness neighbours(kernel_->judged, kernel_->index, *executor_, *time_,
+                     kHiddenCalls);
+  if (failure_->judgement.kind != FailureKind::kHang)
+    diagnosis.hidden =
+        hidden_among_neighbours(*failure_->law, failure_->smallest, neighbours);
+  diagnosis.calls = witness_.calls_made() + neighbours.calls_made();
+  return diagnosis;
+}
+
+Diagnosis Inquiry::run() {
+  const bool steady = failure_->repeats_failed == failure_->repeats;
+  if (!steady || failure_->judgement.kind == FailureKind::kHang) {
+    standing_.clear();
+    return conclusion();
+  }
+  const Law& law = *failure_->law;
+  const Law& agreement = agreement_about(law.aim.subject);
+  own_ = parametric_suspects(failure_->smallest, witness_);
+  for (const auto& suspect : own_) standing_.push_back({suspect.get()});
+  hear(witness_.ask(law, failure_->smallest));
+  hear(witness_.ask(law, failure_->found));
+  if (&law != &agreement) {
+    hear(witness_.ask(agreement, failure_->smallest));
+    hear(witness_.ask(agreement, failure_->found));
+  }
+  look_around();
+  keep_the_believable();
+  if (standing_.size() > 1 && standing_[0].suspect->rank() == 0) {
+    tell_apart();
+    keep_the_believable();
+  }
+  return conclusion();
+}
+
+bool Inquiry::explains(const Failure& other) {
+  if (standing_.empty()) return false;
+  constexpr int kMostCalls = 100;  // two cases, which are small
+  Witness witness(kernel_->judged, kernel_->index, *executor_, *time_,
+                  kMostCalls);
+  bool foretold = false;
+  for (const Law* law : {other.law, &agreement_about(other.law->aim.subject)}) {
+    const auto evidence = witness.ask(*law, other.smallest);
+    if (evidence == nullptr || !evidence->failed()) continue;
+    const Word word = standing_[0].suspect->says(*evidence, witness);
+    if (word == Word::kContradicts) return false;
+    foretold |= word == Word::kForetold;
+  }
+  return foretold;
+}
+
+}  // namespace qkvet

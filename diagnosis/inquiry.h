@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// One failure, the hypotheses about it and what is left of them.
+#ifndef QKVET_DIAGNOSIS_INQUIRY_H_
+#define QKVET_DIAGNOSIS_INQUIRY_H_
+
+#include <memory>
+#include <vector>
+
+#include "diagnosis/diagnose.h"
+
+namespace qkvet {
+
+class Inquiry {
+ public:
+  // All must outlive this.
+  Inquiry(const Failure& failure, const KernelUnderTest& kernel,
+          Executor& executor, const Catalogue& catalogue, TimeUse& time);
+
+  Diagnosis run();
+  // After run(): whether the cause foretells this failure of the same kernel,
+  // too.
+  bool explains(const Failure& other);
+
+ private:
+  struct Standing {
+    Suspect* suspect;
+    int foretold = 0;  // failing evidence
+    int silent = 0;    // failing evidence of which it knows nothing
+  };
+  // Holds it against all that still stand; null is nothing.
+  void hear(std::unique_ptr<Evidence> evidence);
+  void look_around();
+  void tell_apart();
+  std::unique_ptr<Evidence> telling_evidence(int n);
+  void keep_the_believable();
+  Diagnosis conclusion();
+
+  const Failure* failure_;
+  const KernelUnderTest* kernel_;
+  Executor* executor_;
+  TimeUse* time_;
+  Witness witness_;
+  std::vector<std::unique_ptr<Suspect>> own_;
+  std::vector<Standing> standing_;
+  int probes_ = 0;   // pieces of evidence ...
+  int failing_ = 0;  // ... in which the kernel failed
+};
+
+}  // namespace qkvet
+
+#endif  // QKVET_DIAGNOSIS_INQUIRY_H_

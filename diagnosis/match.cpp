@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnosis/match.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/half.h"
+#include "properties/compare.h"
+
+namespace qkvet {
+namespace {
+
+constexpr double kWider = 4;
+// A wrong sum may be of numbers that the right one has nothing of, say of keys
+// that should be masked: its rounding is then that of these numbers, in units
+// of the finer arithmetic that both have, f32.
+constexpr double kUnitsOfWrongNumbers = 256;
+
+struct Numbers {
+  const std::vector<std::byte>* bytes;
+  Dtype dtype;
+};
+
+bool same_number(double a, double b, double bounds, Dtype coarser) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) == std::isnan(b);
+  if (a == b) return true;
+  if (std::isinf(a) || std::isinf(b)) return false;
+  // NaN: nothing is known of what is right, say because a NaN is visible.
+  if (std::isnan(bounds)) return true;
+  const double wrong = kUnitsOfWrongNumbers * unit_roundoff(Dtype::kF32) *
+                       std::max(std::fabs(a), std::fabs(b));
+  return std::fabs(a - b) <= allowed_difference(a, b, bounds + wrong, coarser);
+}
+
+Dtype coarser_of(Dtype a, Dtype b) {
+  return unit_roundoff(a) > unit_roundoff(b) ? a : b;
+}
+
+// An output that one of the two does not return says nothing, nor does one of
+// an illegal call.
+bool same_numbers(const Numbers& a, const Numbers& b,
+                  const std::vector<double>& one,
+                  const std::vector<double>& other) {
+  if (a.bytes->empty() || b.bytes->empty()) return true;
+  const std::vector<double> x = as_doubles(*a.bytes, a.dtype);
+  const std::vector<double> y = as_doubles(*b.bytes, b.dtype);
+  if (x.size() != y.size()) return false;
+  if (one.size() != x.size() || other.size() != x.size()) return true;
+  const Dtype coarser = coarser_of(a.dtype, b.dtype);
+  for (size_t n = 0; n < x.size(); ++n)
+    if (!same_number(x[n], y[n], kWider * (one[n] + other[n]), coarser))
+      return false;
+  return true;
+}
+
+// What was stored as it came.
+bool same_stored(const std::vector<std::byte>& a,
+                 const std::vector<std::byte>& b, Dtype dtype) {
+  if (a.empty() || b.empty()) return true;
+  const std::vector<double> x = as_doubles(a, dtype), y = as_doubles(b, dtype);
+  return std::equal(
+      x.begin(), x.end(), y.begin(), y.end(), [](double one, double other) {
+        return one == other || (std::isnan(one) && std::isnan(other));
+      });
+}
+
+// What happened to memory, and to the process.
+bool same_traces(const CallOutcome& a, const CallOutcome& b) {
+  const auto place = [](const std::optional<MemoryFault>& fault) {
+    return fault ? std::optional(fault->tensor) : std::nullopt;
+  };
+  return a.status == b.status && a.unwritten == b.unwritten &&
+         place(a.fault) == place(b.fault) &&
+         place(a.damage) == place(b.damage) && a.lengths == b.lengths;
+}
+
+bool says_nothing(const CallOutcome& outcome) {
+  return outcome.status == CallStatus::kUnsupported ||
+         outcome.status == CallStatus::kUnavailable ||
+         outcome.status == CallStatus::kNotRun;
+}
+
+struct Pair {
+  const KernelCall& call;  // as the kernel under test got it
+  const CallOutcome &actual, &predicted;
+  Dtype o;  // of the prediction
+};
+
+bool same_outputs(const Pair& pair, const CallSpread& actual,
+                  const CallSpread& predicted) {
+  const auto& [call, a, b, o] = pair;
+  const Dtype own = call.o_dtype, kv = call.kv_dtype;
+  const Dtype lse = lse_dtype(own), other_lse = lse_dtype(o);
+  return same_numbers({&a.o, own}, {&b.o, o}, actual.o, predicted.o) &&
+         same_numbers({&a.lse, lse}, {&b.lse, other_lse}, actual.lse,
+                      predicted.lse) &&
+         same_numbers({&a.weights, own}, {&b.weights, o}, actual.weights,
+                      predicted.weights) &&
+         same_numbers({&a.y, own}, {&b.y, o}, actual.y, predicted.y) &&
+         (o != own || (same_stored(a.k_cache, b.k_cache, kv) &&
+                       same_stored(a.v_cache, b.v_cache, kv)));
+}
+
+}  // namespace
+
+Word compare_answers(Evidence& evidence, const JudgedKernel& kernel,
+                     const JudgedKernel& fault,
+                     std::span<const CallOutcome> predicted, bool in_f32) {
+  for (const CallOutcome& outcome : predicted)
+    if (says_nothing(outcome)) return Word::kSilent;
+  for (size_t n = 0; n < predicted.size(); ++n) {
+    const CallOutcome& actual = evidence.outcomes[n];
+    if (!same_traces(actual, predicted[n])) return Word::kContradicts;
+    if (actual.status != CallStatus::kDone) continue;
+    const Pair pair{evidence.calls[n], actual, predicted[n],
+                    in_f32 ? Dtype::kF32 : evidence.calls[n].o_dtype};
+    if (!same_outputs(pair, evidence.work->spread(kernel, n, kernel.model),
+                      evidence.work->spread(kernel, n, fault.model)))
+      return Word::kContradicts;
+  }
+  return Word::kForetold;
+}
+
+}  // namespace qkvet

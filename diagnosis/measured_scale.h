@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The factor of q k^T that a kernel really uses, read off two weights.
+#ifndef QKVET_DIAGNOSIS_MEASURED_SCALE_H_
+#define QKVET_DIAGNOSIS_MEASURED_SCALE_H_
+
+#include <memory>
+
+#include "diagnosis/suspect.h"
+
+namespace qkvet {
+
+// A hypothesis that the scale is what was measured, if that is not what was
+// asked for; else null.
+std::unique_ptr<Suspect> measured_scale(const Case& value, Witness& witness);
+
+}  // namespace qkvet
+
+#endif  // QKVET_DIAGNOSIS_MEASURED_SCALE_H_

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnosis/nearby.h"
+
+#include <algorithm>
+
+#include "core/philox.h"
+#include "properties/admit.h"
+#include "properties/generate.h"
+#include "properties/runner.h"
+
+namespace qkvet {
+namespace {
+
+constexpr uint64_t kSeed = 0x5155;  // any: every diagnosis asks the same
+
+class Dice {
+ public:
+  explicit Dice(int n) : n_(static_cast<uint32_t>(n)) {}
+  int64_t below(int64_t end) {
+    return static_cast<int64_t>(philox_u64(kSeed, n_, at_++, 0) %
+                                static_cast<uint64_t>(end));
+  }
+  bool heads() { return below(2) == 0; }
+
+ private:
+  uint32_t n_, at_ = 0;
+};
+
+// Lengths, members and pages belong to their extents.
+bool has_fixed_extents(const Case& value) {
+  return !value.q_len.empty() || !value.kv_len.empty() || !value.cu_q.empty() ||
+         value.paging.size > 0 || value.append > 0;
+}
+
+int64_t other_extent(Dice& dice, int64_t extent) {
+  constexpr int64_t kExtents[] = {2, 3, 4, 5, 7, 8, 9, 13, 17};
+  const int64_t grown = extent + dice.below(4);
+  return dice.heads()
+             ? grown
+             : kExtents[static_cast<size_t>(dice.below(std::size(kExtents)))];
+}
+
+void draw_data(Dice& dice, const Aim& aim, Case& value) {
+  if (!aim.free_data || dice.below(3) == 0) return;
+  value.set.clear();
+  value.q = value.k =
+      make_recipe(dice.heads() ? RecipeKind::kNormal : RecipeKind::kLattice);
+  if (value.shape.D > 0)
+    value.x = value.w = value.bias = make_recipe(RecipeKind::kNormal);
+  if (aim.free_v) value.v = make_recipe(RecipeKind::kNormal);
+  if (value.score_bias) value.score_bias = make_recipe(RecipeKind::kNormal);
+}
+
+void draw_extents(Dice& dice, Case& value) {
+  Shape& s = value.shape;
+  if (dice.below(3) == 0) s.B += 1;
+  if (dice.below(3) == 0) s.H *= 2, s.Hkv *= dice.heads() ? 2 : 1;
+  if (s.D > 0) {
+    s.Tq = s.Tk = other_extent(dice, s.Tk);
+    return;
+  }
+  if (dice.heads()) s.Tq = other_extent(dice, s.Tq);
+  if (dice.heads()) s.Tk = other_extent(dice, s.Tk);
+  if (dice.below(3) == 0) s.d = s.dv = s.d * 2;
+}
+
+}  // namespace
+
+Case nearby_case(const Law& law, const Case& value, int n) {
+  Dice dice(n);
+  Case near = value;
+  near.seed = value.seed + static_cast<uint64_t>(n);
+  draw_data(dice, law.aim, near);
+  const bool story = value.subject() == Subject::kCache;
+  if (!story && !has_fixed_extents(value)) draw_extents(dice, near);
+  near = fitted(law, near);
+  return invalid_reason(near).empty() ? near : value;
+}
+
+Case planned_nearby(const Law& law, const Case& value,
+                    const JudgedKernel& kernel, int n) {
+  Scope scope;
+  keep_scope_to({KernelUnderTest{kernel}}, scope);
+  const uint32_t has = options_of(value);
+  for (const DeclaredOption& option : kDeclaredOptions)
+    if ((has & option.admitted) == 0) scope.options &= ~option.declared;
+  const Shape& s = value.shape;
+  const int64_t largest = std::max({s.Tq, s.Tk, s.d, s.dv});
+  scope.largest = largest <= 24   ? SizeClass::kSmall
+                  : largest <= 80 ? SizeClass::kMedium
+                                  : SizeClass::kLarge;
+  scope.dtypes = {value.q_dtype};
+  return planned_case(law, kSeed, n, scope);
+}
+
+}  // namespace qkvet

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases like a failing one: with other data, other extents, fewer options.
+#ifndef QKVET_DIAGNOSIS_NEARBY_H_
+#define QKVET_DIAGNOSIS_NEARBY_H_
+
+#include <string>
+
+#include "diagnosis/evidence.h"
+
+namespace qkvet {
+
+// Number `n` of the cases around `value` that the law is about: a pure
+// function. The options stay.
+Case nearby_case(const Law& law, const Case& value, int n);
+
+// Number `n` of the planned cases of a law with the case's storage types and
+// no other options than it has, in about its size.
+Case planned_nearby(const Law& law, const Case& value,
+                    const JudgedKernel& kernel, int n);
+
+// Where the fault hides: "Tk = 4, 8 pass; Tk = 1, 3 fail", measured around the
+// failing case, one extent or option at a time; "" if nothing near it passes.
+std::string hidden_among_neighbours(const Law& law, const Case& value,
+                                    Witness& witness);
+
+}  // namespace qkvet
+
+#endif  // QKVET_DIAGNOSIS_NEARBY_H_

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnosis/readings.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "diagnosis/parametric.h"
+
+namespace qkvet {
+namespace {
+
+// A row's keys, and one of them.
+struct SeenKey {
+  int64_t keys;   // that the row sees
+  int64_t place;  // of this one among them
+  int64_t key;    // its number
+};
+using Sees = std::function<bool(const SeenKey&)>;
+
+// By causal rule and mask alone.
+bool sees_rightly(const Problem& p, int64_t b, int64_t h, int64_t i, int64_t j,
+                  int64_t shift) {
+  const Shape& s = p.shape;
+  const int64_t diagonal =
+      p.causal == Causal::kBottomRight ? i + s.Tk - s.Tq : i;
+  if (p.causal != Causal::kNone && j > diagonal + shift) return false;
+  const int64_t n = ((b * s.H + h) * s.Tq + i) * s.Tk + j;
+  return p.mask == nullptr || p.mask[n] != 0;
+}
+
+bool is_plain(const Problem& p) {
+  return !p.window && p.q_len == nullptr && p.kv_len == nullptr &&
+         p.members == 0;
+}
+
+// The problem with a mask that shows each row those of its keys that it is said
+// to see. The masks live as long as the reading does.
+Reading seen_as(int64_t shift, Sees sees) {
+  auto masks = std::make_shared<std::vector<std::vector<uint8_t>>>();
+  return [masks, shift, sees = std::move(sees)](Problem p) {
+    if (!is_plain(p)) return p;
+    const Shape& s = p.shape;
+    std::vector<uint8_t> mask(static_cast<size_t>(s.weights_elements()));
+    for (int64_t row = 0; row < s.lse_elements(); ++row) {
+      const int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H;
+      std::vector<int64_t> keys;
+      for (int64_t j = 0; j < s.Tk; ++j)
+        if (sees_rightly(p, b, h, row % s.Tq, j, shift)) keys.push_back(j);
+      for (int64_t n = 0; n < std::ssize(keys); ++n) {
+        const int64_t j = keys[static_cast<size_t>(n)];
+        if (sees({std::ssize(keys), n, j}))
+          mask[static_cast<size_t>(row * s.Tk + j)] = 1;
+      }
+    }
+    masks->push_back(std::move(mask));
+    p.mask = masks->back().data();
+    p.causal = Causal::kNone;
+    return p;
+  };
+}
+
+bool sees_all(const SeenKey&) { return true; }
+
+void add_shifts(std::vector<std::unique_ptr<Suspect>>& suspects) {
+  constexpr int64_t kMostShift = 8;
+  for (int64_t shift = -kMostShift; shift <= kMostShift; ++shift) {
+    if (shift == 0) continue;
+    const std::string keys = std::to_string(std::abs(shift)) +
+                             (std::abs(shift) == 1 ? " key" : " keys");
+    suspects.push_back(std::make_unique<ReadingSuspect>(
+        shift > 0 ? "diagonal_too_far_by_" + std::to_string(shift)
+                  : "diagonal_too_short_by_" + std::to_string(-shift),
+        "The causal rule is shifted: each row sees " + keys +
+            (shift > 0 ? " too many, of the future." : " too few."),
+        "Compare the key with the row's own position.",
+        seen_as(shift, sees_all)));
+  }
+}
+
+void add_windows(std::vector<std::unique_ptr<Suspect>>& suspects) {
+  for (const int shift : {-1, 1})
+    for (const bool left : {true, false})
+      suspects.push_back(std::make_unique<ReadingSuspect>(
+          std::string("window_") + (left ? "left" : "right") +
+              (shift > 0 ? "_one_too_wide" : "_one_too_narrow"),
+          std::string("The window is one key too ") +
+              (shift > 0 ? "wide" : "narrow") + " on its " +
+              (left ? "left." : "right."),
+          "Both sides are inclusive counts of keys beside the row's own.",
+          [shift, left](Problem p) {
+            if (!p.window) return p;
+            auto& side = left ? p.window->left : p.window->right;
+            if (side >= 0) side = std::max<int64_t>(0, side + shift);
+            return p;
+          }));
+}
+
+void add_lost(std::vector<std::unique_ptr<Suspect>>& suspects) {
+  const auto add = [&](std::string name, std::string cause, std::string fix,
+                       Sees sees) {
+    suspects.push_back(std::make_unique<ReadingSuspect>(
+        std::move(name), std::move(cause), std::move(fix),
+        seen_as(0, std::move(sees))));
+  };
+  for (const int64_t n : {1, 2, 3}) {
+    const std::string count = n == 1 ? "key" : std::to_string(n) + " keys";
+    add("last_keys_lost_" + std::to_string(n),
+        "The last " + count + " that a row sees are left out.",
+        "End the loop over keys behind the last one.",
+        [n](const SeenKey& at) { return at.place < at.keys - n; });
+    add("first_keys_lost_" + std::to_string(n),
+        "The first " + count + " that a row sees are left out.",
+        "Begin the loop over keys at the first one.",
+        [n](const SeenKey& at) { return at.place >= n; });
+  }
+  for (int64_t tile = 2; tile <= 256; tile *= 2) {
+    const std::string of = std::to_string(tile);
+    add("rest_of_tile_lost_" + of,
+        "Only whole tiles of " + of + " keys are computed: the rest is lost.",
+        "Compute the last, partly filled tile as well, its rest masked.",
+        [tile](const SeenKey& at) {
+          return at.keys < tile || at.place < at.keys / tile * tile;
+        });
+    add("keys_behind_first_tile_lost_" + of,
+        "No more than " + of + " keys are computed.",
+        "Loop over all tiles of keys.",
+        [tile](const SeenKey& at) { return at.key < tile; });
+  }
+}
+
+}  // namespace
+
+Word ReadingSuspect::says(Evidence& evidence, const Witness& witness) {
+  if (evidence.law != &agreement_about(Subject::kAttention))
+    return Word::kSilent;
+  CaseWork work(*evidence.law, evidence.value(), false, witness.time(),
+                plain_forward, reads_);
+  if (work.calls_for(witness.kernel()).size() != evidence.outcomes.size())
+    return Word::kSilent;
+  const Judgement judgement = work.judge(witness.kernel(), evidence.outcomes);
+  return judgement.verdict == Verdict::kPassed   ? Word::kForetold
+         : judgement.verdict == Verdict::kFailed ? Word::kContradicts
+                                                 : Word::kSilent;
+}
+
+void add_readings(const Case& value,
+                  std::vector<std::unique_ptr<Suspect>>& suspects) {
+  if (value.causal != Causal::kNone) add_shifts(suspects);
+  if (value.window) add_windows(suspects);
+  add_lost(suspects);
+}
+
+}  // namespace qkvet

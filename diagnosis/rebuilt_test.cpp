@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The known faults on another arithmetic, which the diagnosis has to know by
+// what they do.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include "diagnosis/test_faults.h"
+
+namespace qkvet {
+namespace {
+
+constexpr int64_t kCases = 1200;
+
+struct Verdicts {
+  int faults = 0, first = 0, in_class = 0, failing = 0;
+  std::vector<std::string> text;
+  std::vector<double> seconds;
+};
+
+std::vector<const Law*> named_laws(const FaultInfo& fault) {
+  std::vector<const Law*> laws;
+  for (const std::string& id : fault.killed_by)
+    if (const Law* law = find_law(id)) laws.push_back(law);
+  return laws;
+}
+
+std::string names_of(const Diagnosis& diagnosis) {
+  std::string out;
+  for (const Cause& cause : diagnosis.causes)
+    out += (out.empty() ? "" : ", ") + cause.name;
+  return out.empty() ? "unknown" : out;
+}
+
+bool holds(const Diagnosis& diagnosis, const std::string& name) {
+  return std::any_of(diagnosis.causes.begin(), diagnosis.causes.end(),
+                     [&](const Cause& cause) { return cause.name == name; });
+}
+
+void diagnose_one(const KernelUnderTest& kernel, Executor& executor,
+                  Verdicts& verdicts) {
+  const std::string& full = kernel.judged.info.name;
+  const std::string name = full.substr(full.find('/') + 1);
+  ++verdicts.faults;
+  const std::vector<Failure> failures = failures_for_test(
+      kernel, [](size_t) { return open_for_test(QKVET_REBUILT); },
+      named_laws(*kernel.judged.info.fault), kCases);
+  if (failures.empty()) {
+    verdicts.text.push_back(name + ": no failure");
+    return;
+  }
+  ++verdicts.failing;
+  TimeUse time;
+  const auto start = std::chrono::steady_clock::now();
+  const Diagnosis diagnosis =
+      diagnose(failures[0], kernel, executor, known_faults_for_test(), time);
+  verdicts.seconds.push_back(
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+          .count());
+  EXPECT_LE(diagnosis.calls, kMostDiagnosisCalls) << name;
+  const bool first = diagnosis.name() == name;
+  const bool in_class = !first && holds(diagnosis, name);
+  verdicts.first += first;
+  verdicts.in_class += in_class;
+  if (!first)
+    verdicts.text.push_back(name + (in_class ? ": class " : ": MISSED ") +
+                            names_of(diagnosis) + "   [" + failures[0].law->id +
+                            " " + to_string(failures[0].smallest) + "]");
+}
+
+TEST(Rebuilt, NineInTenFaultsAreKnownByWhatTheyDo) {
+  Opened opened = open_for_test(QKVET_REBUILT);
+  ASSERT_NE(opened.executor, nullptr) << opened.error;
+  Verdicts verdicts;
+  for (const KernelUnderTest& kernel : kernels_for_test(*opened.executor))
+    diagnose_one(kernel, *opened.executor, verdicts);
+  for (const std::string& line : verdicts.text)
+    std::printf("  %s\n", line.c_str());
+  std::sort(verdicts.seconds.begin(), verdicts.seconds.end());
+  ASSERT_FALSE(verdicts.seconds.empty());
+  std::printf(
+      "%d faults, %d fail: %d in the first place, %d not told apart "
+      "from the first; median %.2f s, slowest %.2f s\n",
+      verdicts.faults, verdicts.failing, verdicts.first, verdicts.in_class,
+      verdicts.seconds[verdicts.seconds.size() / 2], verdicts.seconds.back());
+  // scratch_kept_between_calls is right here: what it keeps is written before
+  // it is read.
+  EXPECT_EQ(verdicts.failing, verdicts.faults - 1);
+  EXPECT_GE(10 * (verdicts.first + verdicts.in_class), 9 * verdicts.faults);
+}
+
+}  // namespace
+}  // namespace qkvet

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that are wrong in ways which nobody has catalogued: the diagnosis
+// must say that it does not know. And correct ones, of which there is nothing
+// to say.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "diagnosis/test_faults.h"
+#include "properties/fake_executor.h"
+
+namespace qkvet {
+namespace {
+
+using Question = FakeExecutor::Question;
+using Answer = FakeExecutor::Answer;
+
+struct Strange {
+  const char* name;
+  Question question;
+  Answer answer;
+};
+
+// f(b, h, i, c, &o[b,h,i,c])
+template <class F>
+Answer on_outputs(F f) {
+  return [f](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+    const Shape& s = call.shape;
+    size_t n = 0;
+    for (int64_t b = 0; b < s.B; ++b)
+      for (int64_t h = 0; h < s.H; ++h)
+        for (int64_t i = 0; i < s.Tq; ++i)
+          for (int64_t c = 0; c < s.dv; ++c) f(b, h, i, c, out.o[n++]);
+  };
+}
+
+const std::vector<Strange>& strange_kernels() {
+  static const std::vector<Strange> all = {
+      {"outputs_grow_with_the_row", nullptr,
+       on_outputs([](auto, auto, int64_t i, auto, double& o) {
+         o *= 1 + 0.01 * static_cast<double>(i % 3);
+       })},
+      {"odd_channels_lose_a_percent", nullptr,
+       on_outputs([](auto, auto, auto, int64_t c, double& o) {
+         if (c % 2 == 1) o *= 0.99;
+       })},
+      {"outputs_gain_a_constant", nullptr,
+       on_outputs([](auto, auto, auto, auto, double& o) { o += 0.125; })},
+      {"outputs_are_cubed", nullptr,
+       on_outputs([](auto, auto, auto, auto, double& o) { o = o * o * o; })},
+      {"second_heads_answer_with_the_sine", nullptr,
+       on_outputs([](auto, int64_t h, auto, auto, double& o) {
+         if (h % 2 == 1) o = std::sin(o);
+       })},
+      {"scale_by_the_number_of_keys",
+       [](KernelCall&, Problem& p) {
+         p.scale /= std::log2(1 + static_cast<double>(p.shape.Tk));
+         p.scale_given = true;
+       },
+       nullptr},
+      {"scale_by_the_number_of_queries",
+       [](KernelCall&, Problem& p) {
+         p.scale *= 1 + 0.25 * static_cast<double>(p.shape.Tq % 3);
+         p.scale_given = true;
+       },
+       nullptr},
+      {"lse_counts_the_channels", nullptr,
+       [](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+         for (double& lse : out.lse)
+           lse += std::log(1 + static_cast<double>(call.shape.d));
+       }},
+      {"outputs_are_a_grid_of_eighths", nullptr,
+       on_outputs([](auto, auto, auto, auto, double& o) {
+         o = std::round(8 * o) / 8;
+       })},
+      {"members_mix_in_their_number", nullptr,
+       on_outputs([](int64_t b, auto, auto, auto, double& o) {
+         o += 0.0625 * static_cast<double>(b + 1);
+       })}};
+  return all;
+}
+
+std::vector<const Law*> attention_laws() {
+  std::vector<const Law*> laws;
+  for (const char* id :
+       {"weights_sum_to_one", "scale_is_one_over_sqrt_d",
+        "lse_counts_equal_keys", "rows_stay_in_hull", "agrees_with_oracle"})
+    laws.push_back(find_law(id));
+  return laws;
+}
+
+KernelUnderTest plain_fake() {
+  KernelUnderTest kernel = FakeExecutor::under_test();
+  kernel.judged.info.capabilities.options &=
+      QKVET_OPTION_CAUSAL_TOP_LEFT | QKVET_OPTION_CAUSAL_BOTTOM_RIGHT |
+      QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE | QKVET_OPTION_LSE |
+      QKVET_OPTION_GROUPED_HEADS | QKVET_OPTION_VALUE_WIDTH |
+      QKVET_OPTION_CROSS_LENGTHS;
+  return kernel;
+}
+
+TEST(Strange, TenKernelsOutsideOfTheCatalogueAreUnknown) {
+  ASSERT_EQ(strange_kernels().size(), 10u);
+  const KernelUnderTest kernel = plain_fake();
+  for (const Strange& strange : strange_kernels()) {
+    const auto open = [&](size_t) {
+      return Opened{
+          std::make_unique<FakeExecutor>(strange.question, strange.answer), ""};
+    };
+    const std::vector<Failure> failures =
+        failures_for_test(kernel, open, attention_laws(), 600);
+    ASSERT_FALSE(failures.empty()) << strange.name;
+    TimeUse time;
+    const Opened executor = open(0);
+    for (const CauseOfFailures& cause :
+         diagnose_all(pointers_to(failures), kernel, *executor.executor,
+                      known_faults_for_test(), time))
+      EXPECT_EQ(cause.diagnosis.name(), "unknown")
+          << strange.name << ": " << to_string(cause.best->smallest);
+  }
+}
+
+// The control of the test above: the same way, a known fault is known.
+TEST(Strange, AKnownFaultAmongThemIsKnown) {
+  const KernelUnderTest kernel = plain_fake();
+  const auto open = [&](size_t) {
+    return Opened{std::make_unique<FakeExecutor>(
+                      [](KernelCall&, Problem& p) {
+                        if (!p.scale_given) p.scale = 1;
+                        p.scale_given = true;
+                      },
+                      nullptr),
+                  ""};
+  };
+  const std::vector<Failure> failures =
+      failures_for_test(kernel, open, attention_laws(), 600);
+  ASSERT_FALSE(failures.empty());
+  TimeUse time;
+  const Opened executor = open(0);
+  const auto causes =
+      diagnose_all(pointers_to(failures), kernel, *executor.executor,
+                   known_faults_for_test(), time);
+  ASSERT_EQ(causes.size(), 1u);
+  EXPECT_EQ(causes[0].diagnosis.name(), "no_scale");
+  EXPECT_EQ(causes[0].diagnosis.certainty, Certainty::kSure);
+  EXPECT_EQ(causes[0].others.size(), failures.size() - 1);
+}
+
+// Accused of failures that are not its own, a correct kernel is not diagnosed.
+TEST(Strange, ACorrectKernelHasNoCause) {
+  Opened faults = open_for_test(QKVET_FAULTY);
+  Opened controls = open_for_test(QKVET_CONTROLS);
+  ASSERT_NE(controls.executor, nullptr) << controls.error;
+  int accused = 0;
+  const auto all = kernels_for_test(*controls.executor);
+  for (const KernelUnderTest& fault : kernels_for_test(*faults.executor)) {
+    if (!fault.judged.info.has_forward || ++accused > 3) continue;
+    const std::vector<Failure> failures = failures_for_test(
+        fault, [](size_t) { return open_for_test(QKVET_FAULTY); },
+        {find_law("agrees_with_oracle")}, 200);
+    for (const KernelUnderTest& control : all) {
+      if (failures.empty() || !control.judged.info.has_forward) continue;
+      TimeUse time;
+      const Diagnosis diagnosis =
+          diagnose(failures[0], control, *controls.executor,
+                   known_faults_for_test(), time);
+      EXPECT_EQ(diagnosis.name(), "unknown") << control.judged.info.name;
+      EXPECT_EQ(diagnosis.failing, 0) << control.judged.info.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace qkvet

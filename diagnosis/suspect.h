@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// A hypothesis about what is wrong with a kernel: it foretells what the kernel
+// answers, right or wrong, or it is dropped.
+#ifndef QKVET_DIAGNOSIS_SUSPECT_H_
+#define QKVET_DIAGNOSIS_SUSPECT_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "diagnosis/match.h"
+
+namespace qkvet {
+
+class Suspect {
+ public:
+  virtual ~Suspect() = default;
+
+  virtual const std::string& name() const = 0;   // "tail_tile_unmasked"
+  virtual const std::string& cause() const = 0;  // a sentence
+  virtual const std::string& fix() const = 0;    // a sentence
+  // "" or how the case is that the fault needs.
+  virtual std::string shows_with() const { return ""; }
+  // Laws that name it, the one that explains it best first.
+  virtual std::vector<std::string> laws() const { return {}; }
+  // Lower ones are believed where several fit: a known bug before a number that
+  // fits, and that before a declaration.
+  virtual int rank() const = 0;
+
+  virtual Word says(Evidence& evidence, const Witness& witness) = 0;
+  // What it foretells for calls that nobody has made yet; empty: nothing.
+  virtual std::vector<CallOutcome> predict(const Evidence&, const Witness&) {
+    return {};
+  }
+};
+
+// One fault of a library of faults.
+class FaultSuspect : public Suspect {
+ public:
+  // `variant`: "" or how the library was opened, "tile=16".
+  FaultSuspect(JudgedKernel fault, int index, Executor& executor,
+               std::string variant);
+
+  const std::string& name() const override { return name_; }
+  const std::string& cause() const override { return cause_; }
+  const std::string& fix() const override { return fix_; }
+  std::string shows_with() const override { return fault_.info.fault->trigger; }
+  std::vector<std::string> laws() const override {
+    return fault_.info.fault->killed_by;
+  }
+  int rank() const override { return 0; }
+  Word says(Evidence& evidence, const Witness& witness) override;
+  std::vector<CallOutcome> predict(const Evidence& evidence,
+                                   const Witness& witness) override;
+  const JudgedKernel& fault() const { return fault_; }
+
+ private:
+  bool converts(const std::vector<KernelCall>& calls) const;
+
+  JudgedKernel fault_;
+  int index_;
+  Executor* executor_;
+  std::string name_, cause_, fix_;
+};
+
+// "A sentence." of "a sentence"
+std::string sentence(const std::string& text);
+
+}  // namespace qkvet
+
+#endif  // QKVET_DIAGNOSIS_SUSPECT_H_

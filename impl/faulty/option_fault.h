@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel of a fault in an option: every option, in f32, with one seam of
+// option_seams.h replaced.
+//
+// Contract: any strides, addresses aligned to elements; stays inside its
+// tensors, as every fault does too.
+#ifndef QKVET_IMPL_FAULTY_OPTION_FAULT_H_
+#define QKVET_IMPL_FAULTY_OPTION_FAULT_H_
+
+#include <cstdint>
+#include <memory>
+#include <new>
+
+#include "impl/declare.h"
+#include "impl/faulty/fault.h"
+#include "impl/faulty/option_rows.h"
+#include "impl/faulty/seams.h"
+
+namespace qkvet::impl {
+
+inline int64_t threads_of(const qkvet_exec* exec) {
+  qkvet_exec known = {};
+  return exec != nullptr && read_struct(exec, &known, nullptr) == QKVET_OK
+             ? known.threads
+             : 1;
+}
+
+template <class Seams>
+struct OptionsKernel {
+  using Rows = OptionRows<Seams>;
+  using Memory = typename Rows::Memory;
+
+  static void compute(const ForwardCall& call, Memory* memory) {
+    for (int64_t b = 0; b < call.batch; ++b) {
+      for (int64_t h = 0; h < call.heads; ++h) {
+        for (int64_t i = 0; i < call.queries; ++i) {
+          Rows::row(call, {b, h, i}, memory);
+        }
+      }
+    }
+  }
+
+  static qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
+                              const qkvet_forward_args* args,
+                              const qkvet_exec* exec, qkvet_text* why) {
+    ForwardCall call;
+    qkvet_status status = check_exec(exec, why);
+    status = status == QKVET_OK ? read_forward(self, args, &call, why) : status;
+    const bool cut = status == QKVET_OK && call.options.has_lengths();
+    status = cut ? check_lengths(call, why) : status;
+    status = status == QKVET_OK ? check_positions(call, why) : status;
+    if (status != QKVET_OK) {
+      return status;
+    }
+    const std::unique_ptr<float[]> scratch(
+        new (std::nothrow) float[static_cast<size_t>(call.keys)]);
+    if (scratch == nullptr) {
+      return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the scores");
+    }
+    Memory memory = {scratch.get(), OptionSeams::kNone};
+    const int64_t members = cut ? member_count(call) : 1;
+    for (int64_t n = 0; status == QKVET_OK && n < members; ++n) {
+      ForwardCall member = cut ? member_of(call, n) : call;
+      Seams::member(call, n, &member);
+      Seams::share(threads_of(exec), &member);
+      status =
+          compute_turned<typename Seams::QueryTurn, typename Seams::KeyTurn>(
+              member, why, [&memory](const ForwardCall& turned) {
+                compute(turned, &memory);
+                return QKVET_OK;
+              });
+    }
+    return status;
+  }
+};
+
+// Those of seams.h, and these QKVET_OPTION_* of kAllOptions, in f32.
+template <uint64_t kOptions>
+inline constexpr qkvet_capabilities kF32With =
+    capabilities_with(kCommonOptions | kOptions, {kF32});
+
+// The kernel of a fault. `fault` must be a constant of static storage. A fault
+// declares the options that it lies in and no others, so that few calls are
+// wasted on those.
+template <class Seams, uint64_t kOptions = 0>
+constexpr qkvet_kernel option_fault(const char* name, const qkvet_fault* fault,
+                                    Place place) {
+  qkvet_kernel kernel =
+      plain_kernel(name, fault->mechanism, place, &kSeamsPrecision,
+                   OptionsKernel<Seams>::forward, &kF32With<kOptions>);
+  kernel.dialect = &kOptionsDialect;
+  return with_fault(kernel, fault);
+}
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_FAULTY_OPTION_FAULT_H_

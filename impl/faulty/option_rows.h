@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arithmetic of option_fault.h, row by row. Without options it gives the
+// bits of seams.h: its arithmetic is the same, and the sink comes first in
+// every sum.
+#ifndef QKVET_IMPL_FAULTY_OPTION_ROWS_H_
+#define QKVET_IMPL_FAULTY_OPTION_ROWS_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "impl/faulty/option_seams.h"
+
+namespace qkvet::impl {
+
+template <class Seams>
+struct OptionRows {
+  struct Memory {
+    float* weights;  // [Tk]
+    float max;       // of the last row
+  };
+
+  static bool sees(const ForwardCall& call, RowAt at, int64_t j) {
+    return Seams::in_reach(call, at.i, j) && Seams::allows(call, at, j);
+  }
+
+  static float score(const ForwardCall& call, RowAt at, int64_t j) {
+    const RowAt from = Seams::query(call, at);
+    const RowAt kv = Seams::kv_head(call, at);
+    const float* const q = call.q.at(from.b, from.h, from.i);
+    const float* const k = call.k.at(kv.b, kv.h, j);
+    float dot = 0;
+    for (int64_t c = 0; c < call.width; ++c) {
+      dot += q[c * call.q.step[3]] * k[c * call.k.step[3]];
+    }
+    const float s =
+        Seams::biased(call, at, j, Seams::capped(call, dot * call.scale));
+    return Seams::tilted(s, call.options.slope_of(at.h),
+                         Seams::distance(call, at.i, j));
+  }
+
+  // Column c of o.
+  static float column(const ForwardCall& call, RowAt at, int64_t c,
+                      const float* weights, float denominator) {
+    const RowAt kv = Seams::kv_head(call, at);
+    float acc = Seams::first_value();
+    for (int64_t j = 0; j < call.keys; ++j) {
+      if (Seams::adds_hidden() || sees(call, at, j)) {
+        acc += weights[j] *
+               Seams::value(call.v.at(kv.b, kv.h, j)[c * call.v.step[3]]);
+      }
+    }
+    return acc / denominator;
+  }
+
+  // Scores into memory->weights and their maximum into memory->max; returns how
+  // many keys are seen.
+  static int64_t scores(const ForwardCall& call, RowAt at, Memory* memory) {
+    float max = Seams::first_max(Seams::sink(call, at.h), memory->max);
+    int64_t seen = 0;
+    for (int64_t j = 0; j < call.keys; ++j) {
+      memory->weights[j] = 0;
+      if (sees(call, at, j)) {
+        memory->weights[j] = score(call, at, j);
+        max = std::fmax(max, memory->weights[j]);
+        ++seen;
+      }
+    }
+    memory->max = seen > 0 ? max : memory->max;
+    return seen;
+  }
+
+  static void row(const ForwardCall& call, RowAt at, Memory* memory) {
+    const int64_t seen = scores(call, at, memory);
+    float sum = 0;
+    float lse = Seams::empty_lse();
+    if (seen > 0) {
+      const float max = memory->max;
+      const float sink = Seams::sink(call, at.h);
+      sum = std::exp(sink - max);
+      for (int64_t j = 0; j < call.keys; ++j) {
+        if (sees(call, at, j)) {
+          float* const weight = memory->weights + j;
+          *weight = Seams::weight(call, j, std::exp(*weight - max));
+          sum += *weight;
+        }
+      }
+      sum = Seams::denominator(sum, max, seen);
+      lse = Seams::lse(max, sum, sink);
+    }
+    float* const o = call.o.at(at.b, at.h, at.i);
+    for (int64_t c = 0; c < call.value_width; ++c) {
+      o[c * call.o.step[3]] = seen > 0
+                                  ? column(call, at, c, memory->weights, sum)
+                                  : Seams::empty_row();
+    }
+    if (call.lse.data != nullptr) {
+      *call.lse.at(at.b, at.h, at.i) = lse;
+    }
+  }
+};
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_FAULTY_OPTION_ROWS_H_

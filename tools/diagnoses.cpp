@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/diagnoses.h"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace qkvet {
+namespace {
+
+// Faults whose tiles or lanes have a width, and the widths of real kernels.
+const std::vector<std::string>& tiled_faults() {
+  static const std::vector<std::string> faults = {
+      "tail_tile_lost",
+      "tail_tile_unmasked",
+      "tail_row_not_written",
+      "causal_lost_when_tiles_divide",
+      "causal_once_per_two_rows",
+      "key_counted_twice",
+      "scale_of_padded_width",
+      "cache_chunk_length_too_long",
+      "cache_range_includes_next_row",
+      "cache_slot_of_other_page_size",
+      "cache_stale_value_times_zero",
+      "cache_tile_padding_overwrites",
+      "serving_append_pads_tile",
+      "serving_slot_of_other_page_size"};
+  return faults;
+}
+
+std::vector<Catalogue::Variant> other_tiles() {
+  std::vector<Catalogue::Variant> variants;
+  for (const int tile : {8, 16, 32, 64, 128, 256})
+    variants.push_back({"tile=" + std::to_string(tile), tiled_faults()});
+  return variants;
+}
+
+const Family* faults_family() {
+  for (const Family& family : families())
+    if (std::string_view(family.name) == "faulty") return &family;
+  return nullptr;
+}
+
+std::vector<const Failure*> failures_of(const KernelResult& kernel) {
+  std::vector<const Failure*> failures;
+  for (const Cell& cell : kernel.cells)
+    if (cell.failure) failures.push_back(&*cell.failure);
+  return failures;
+}
+
+}  // namespace
+
+std::unique_ptr<Catalogue> known_faults() {
+  const Family* faults = faults_family();
+  std::error_code code;
+  if (faults == nullptr ||
+      !std::filesystem::exists(family_path(*faults), code) ||
+      !std::filesystem::exists(worker_path(), code))
+    return nullptr;
+  const auto open = [faults](const std::string& config) {
+    SandboxOptions options;
+    options.worker = worker_path();
+    return open_sandbox({family_path(*faults), config}, options);
+  };
+  auto catalogue = std::make_unique<Catalogue>(open, other_tiles());
+  return catalogue->error().empty() ? std::move(catalogue) : nullptr;
+}
+
+Diagnoses diagnose_run(const RunResult& result, const SelectedKernels& selected,
+                       bool in_process, int most) {
+  Diagnoses diagnoses;
+  diagnoses.kernels.resize(result.kernels.size());
+  std::unique_ptr<Catalogue> catalogue;
+  int looked_at = 0;
+  TimeUse time;
+  for (size_t i = 0; i < result.kernels.size() && most > 0; ++i) {
+    const KernelUnderTest& kernel = result.kernels[i].kernel;
+    const auto failures = failures_of(result.kernels[i]);
+    if (failures.empty()) continue;
+    if (++looked_at > most) {
+      ++diagnoses.not_looked_at;
+      continue;
+    }
+    if (catalogue == nullptr) catalogue = known_faults();
+    if (catalogue == nullptr) break;
+    Opened opened = executor_factory(selected, in_process)(kernel.library);
+    if (opened.executor == nullptr) continue;
+    diagnoses.kernels[i] =
+        diagnose_all(failures, kernel, *opened.executor, *catalogue, time);
+  }
+  return diagnoses;
+}
+
+const CauseOfFailures* cause_of(const Diagnoses* diagnoses,
+                                const Failure& failure) {
+  if (diagnoses == nullptr) return nullptr;
+  for (const auto& causes : diagnoses->kernels)
+    for (const CauseOfFailures& cause : causes)
+      if (cause.best == &failure ||
+          std::find(cause.others.begin(), cause.others.end(), &failure) !=
+              cause.others.end())
+        return &cause;
+  return nullptr;
+}
+
+}  // namespace qkvet
