@@ -21,29 +21,6 @@ constexpr int64_t kKeptBytes = int64_t{64} << 20;
 // Calls below this size are not worth a look at the free memory.
 constexpr int64_t kSmallCallBytes = int64_t{32} << 20;
 
-const std::byte* input_of(const KernelCall& call, TensorName tensor) {
-  const std::byte* const inputs[kInputCount] = {
-      call.q,        call.k,        call.v,           call.x,
-      call.w_q,      call.w_k,      call.w_v,         call.w_o,
-      call.b_q,      call.b_k,      call.b_v,         call.b_o,
-      call.mask,     call.bias,     call.sink,        call.slopes,
-      call.q_len,    call.kv_len,   call.cu_q,        call.cu_k,
-      call.rope_cos, call.rope_sin, call.q_positions, call.k_positions,
-      call.k_scale,  call.v_scale,  call.block_table, call.k_new,
-      call.v_new};
-  return inputs[static_cast<size_t>(tensor)];
-}
-
-// k and v where a call appends to them: outputs that hold something before.
-bool is_cache(TensorName tensor) {
-  return tensor == TensorName::kKCache || tensor == TensorName::kVCache;
-}
-
-const std::byte* content_of(const KernelCall& call, TensorName tensor) {
-  if (is_cache(tensor)) return tensor == TensorName::kKCache ? call.k : call.v;
-  return is_output(tensor) ? nullptr : input_of(call, tensor);
-}
-
 std::vector<std::byte>& output_of(CallOutcome* outcome, TensorName tensor) {
   std::vector<std::byte>* const outputs[kOutputCount] = {
       &outcome->o,       &outcome->lse,      &outcome->weights,

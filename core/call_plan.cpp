@@ -216,6 +216,19 @@ void add_mistake(const KernelCall& call, Rows* rows) {
   }
 }
 
+const std::byte* input_of(const KernelCall& call, TensorName tensor) {
+  const std::byte* const inputs[kInputCount] = {
+      call.q,        call.k,        call.v,           call.x,
+      call.w_q,      call.w_k,      call.w_v,         call.w_o,
+      call.b_q,      call.b_k,      call.b_v,         call.b_o,
+      call.mask,     call.bias,     call.sink,        call.slopes,
+      call.q_len,    call.kv_len,   call.cu_q,        call.cu_k,
+      call.rope_cos, call.rope_sin, call.q_positions, call.k_positions,
+      call.k_scale,  call.v_scale,  call.block_table, call.k_new,
+      call.v_new};
+  return inputs[static_cast<size_t>(tensor)];
+}
+
 void plan_scalars(const KernelCall& call, CallPlan* plan) {
   const Shape& s = call.shape;
   plan->operation = call.operation;
@@ -293,6 +306,11 @@ bool plan_call(const KernelCall& call, const KernelInfo& kernel, CallPlan* plan,
   }
   plan_scalars(call, plan);
   return true;
+}
+
+const std::byte* content_of(const KernelCall& call, TensorName tensor) {
+  if (is_cache(tensor)) return tensor == TensorName::kKCache ? call.k : call.v;
+  return is_output(tensor) ? nullptr : input_of(call, tensor);
 }
 
 TensorSpec given_part(const KernelCall& call, TensorName tensor,
