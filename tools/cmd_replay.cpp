@@ -79,6 +79,7 @@ std::string misuse_of_emit(const ReplayOptions& options,
                            const std::vector<const Law*>& laws,
                            size_t kernels) {
   std::vector<Case> values;
+  values.reserve(cases.size());
   for (const ReplayCase& one : cases) values.push_back(one.value);
   return emit_misuse(options, values, laws, kernels);
 }

@@ -72,9 +72,10 @@ void add_output(const std::string& folder, const WrittenOutput& output,
               {"largest", &Wanted::high}};
   for (const auto& row : rows) {
     std::vector<double> numbers;
+    numbers.reserve(output.wanted.size());
     for (const Wanted& wanted : output.wanted)
       numbers.push_back(wanted.*row.number);
-    files.push_back({folder + row.part + name,
+    files.push_back({fmt::format("{}{}{}", folder, row.part, name),
                      npy(Dtype::kF64, output.spec, numbers.data())});
   }
   files.push_back({folder + "actual" + name,
@@ -115,10 +116,10 @@ std::string readme(const Reproducer& from) {
     text +=
         "same_bits.npy: rows of output (0 o, 1 lse, 2 weights), call, call,\n"
         "element, element, factor: numbers that must agree bit for bit.\n";
-  text += from.shows_failure
-              ? "python3 check.py prints the wrong number and exits with 1.\n"
-              : "No number is wrong on its own: the law compares numbers with "
-                "each other.\n";
+  text +=
+      from.shows_failure
+          ? "python3 check.py prints the wrong number and exits with 1.\n"
+          : "No number leaves its bound: the law asks for more than that.\n";
   return text;
 }
 

@@ -39,6 +39,7 @@ std::string text_py(const std::vector<std::string>& words) {
 std::string numbers_py(const char* dtype, const TensorSpec& spec,
                        const std::vector<double>& values) {
   std::vector<std::string> words;
+  words.reserve(values.size());
   for (const double value : values) words.push_back(hex_number(value));
   return fmt::format("numbers(\"{}\", {}, {})", dtype, shape_py(spec),
                      text_py(words));
