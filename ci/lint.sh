@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 mapfile -t sources < <(git ls-files '*.h' '*.cpp' '*.c')
 clang-format-14 --dry-run --Werror "${sources[@]}"
 python3 ci/floors.py
+python3 ci/catalogue.py
 echo "format and floors: ${#sources[@]} files are fine"
 
 if [ "${1:-}" != --quick ]; then

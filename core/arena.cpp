@@ -21,20 +21,6 @@ constexpr int64_t kKeptBytes = int64_t{64} << 20;
 // Calls below this size are not worth a look at the free memory.
 constexpr int64_t kSmallCallBytes = int64_t{32} << 20;
 
-const std::byte* input_of(const KernelCall& call, TensorName tensor) {
-  return call.*input_member(tensor);
-}
-
-// k and v where a call appends to them: outputs that hold something before.
-bool is_cache(TensorName tensor) {
-  return tensor == TensorName::kKCache || tensor == TensorName::kVCache;
-}
-
-const std::byte* content_of(const KernelCall& call, TensorName tensor) {
-  if (is_cache(tensor)) return tensor == TensorName::kKCache ? call.k : call.v;
-  return is_output(tensor) ? nullptr : input_of(call, tensor);
-}
-
 std::vector<std::byte>& output_of(CallOutcome* outcome, TensorName tensor) {
   std::vector<std::byte>* const outputs[kOutputCount] = {
       &outcome->o,       &outcome->lse,      &outcome->weights,

@@ -251,16 +251,14 @@ void plan_scalars(const KernelCall& call, CallPlan* plan) {
 const std::byte* KernelCall::*input_member(TensorName tensor) {
   using Call = KernelCall;
   static constexpr const std::byte* Call::*kMembers[kInputCount] = {
-      &Call::q,           &Call::k,           &Call::v,
-      &Call::x,           &Call::w_q,         &Call::w_k,
-      &Call::w_v,         &Call::w_o,         &Call::b_q,
-      &Call::b_k,         &Call::b_v,         &Call::b_o,
-      &Call::mask,        &Call::bias,        &Call::sink,
-      &Call::slopes,      &Call::q_len,       &Call::kv_len,
-      &Call::cu_q,        &Call::cu_k,        &Call::rope_cos,
-      &Call::rope_sin,    &Call::q_positions, &Call::k_positions,
-      &Call::k_scale,     &Call::v_scale,     &Call::block_table,
-      &Call::k_new,       &Call::v_new};
+      &Call::q,        &Call::k,        &Call::v,           &Call::x,
+      &Call::w_q,      &Call::w_k,      &Call::w_v,         &Call::w_o,
+      &Call::b_q,      &Call::b_k,      &Call::b_v,         &Call::b_o,
+      &Call::mask,     &Call::bias,     &Call::sink,        &Call::slopes,
+      &Call::q_len,    &Call::kv_len,   &Call::cu_q,        &Call::cu_k,
+      &Call::rope_cos, &Call::rope_sin, &Call::q_positions, &Call::k_positions,
+      &Call::k_scale,  &Call::v_scale,  &Call::block_table, &Call::k_new,
+      &Call::v_new};
   return kMembers[static_cast<size_t>(tensor)];
 }
 
@@ -309,6 +307,11 @@ bool plan_call(const KernelCall& call, const KernelInfo& kernel, CallPlan* plan,
   }
   plan_scalars(call, plan);
   return true;
+}
+
+const std::byte* content_of(const KernelCall& call, TensorName tensor) {
+  if (is_cache(tensor)) return tensor == TensorName::kKCache ? call.k : call.v;
+  return is_output(tensor) ? nullptr : call.*input_member(tensor);
 }
 
 TensorSpec given_part(const KernelCall& call, TensorName tensor,

@@ -69,11 +69,18 @@ struct CallPlan {
 const std::byte* KernelCall::*input_member(TensorName tensor);
 
 inline bool is_output(TensorName tensor) { return tensor >= TensorName::kO; }
+// k and v where a call appends to them: outputs that hold something before.
+inline bool is_cache(TensorName tensor) {
+  return tensor == TensorName::kKCache || tensor == TensorName::kVCache;
+}
 
 // False with a line in *why if the call is too large for any window. The call's
 // mistake is in the plan: its tensors are as large as they claim to be.
 bool plan_call(const KernelCall& call, const KernelInfo& kernel, CallPlan* plan,
                std::string* why);
+
+// What the tensor holds before the call, packed; null: nothing that is given.
+const std::byte* content_of(const KernelCall& call, TensorName tensor);
 
 // `planned` as far as the caller gave data for it: the elements that only a
 // mistake added lie in its gaps, and a mask or bias is given in the extents of

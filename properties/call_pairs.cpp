@@ -140,6 +140,10 @@ void compare_bit_for_bit(const JudgeInput& input, const CallPair& pair,
     const double factor = at.tensor == TensorName::kO ? pair.factor : 1;
     const double expected = first.values[n] * factor;
     ++judgement.compared;
+    if (input.same_bits != nullptr)
+      input.same_bits->push_back({at.tensor, pair.first, pair.second,
+                                  static_cast<int64_t>(n),
+                                  static_cast<int64_t>(m), factor});
     if (same_bits(expected, second.values[m])) return std::nullopt;
     Finding finding;
     finding.expected =

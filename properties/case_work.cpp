@@ -243,8 +243,20 @@ std::vector<KernelCall> CaseWork::calls_for(const JudgedKernel& kernel) {
   return calls;
 }
 
+CaseWork::WholeCall CaseWork::whole_call(const JudgedKernel& kernel, size_t n) {
+  const PlannedCall& planned = plan_for(kernel).calls[n];
+  Prepared& prepared = prepare(planned, kernel.info);
+  Answer& known = answer(prepared, kernel.info);
+  const PrecisionModel model = for_storage(
+      kernel.model, prepared.value.kv_dtype, prepared.value.o_dtype);
+  return {planned, prepared.value, prepared.inputs,
+          known.truth_for(kernel.info, model, planned.want_weights),
+          known.twin_disagrees()};
+}
+
 Judgement CaseWork::judge(const JudgedKernel& kernel,
-                          std::span<const CallOutcome> outcomes) {
+                          std::span<const CallOutcome> outcomes,
+                          std::vector<SameBits>* same_bits) {
   const Plan& plan = plan_for(kernel);
   const PrecisionModel model =
       for_storage(kernel.model, value_.kv_dtype, value_.o_dtype);
@@ -271,8 +283,12 @@ Judgement CaseWork::judge(const JudgedKernel& kernel,
   const Stopwatch watch(time_->judge);
   if (!visibility_ && value_.subject() == Subject::kAttention)
     visibility_.emplace(value_, own_inputs());
-  const JudgeInput input{value_, kernel.info, kernel.model, views,
-                         visibility_ ? &*visibility_ : nullptr};
+  const JudgeInput input{value_,
+                         kernel.info,
+                         kernel.model,
+                         views,
+                         visibility_ ? &*visibility_ : nullptr,
+                         same_bits};
   Judgement judgement = law_->judge(input);
   if (judgement.verdict == Verdict::kFailed && judgement.finding)
     judgement.picture = small_case_picture(input, judgement);

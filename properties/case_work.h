@@ -82,9 +82,22 @@ class CaseWork {
   std::vector<KernelCall> calls_for(const JudgedKernel& kernel);
   // A verdict that needs no call: unsupported type, law not applicable.
   std::optional<Judgement> settled(const JudgedKernel& kernel);
-  // The verdict on what came back, one outcome per call.
+  // The verdict on what came back, one outcome per call; and, where somebody
+  // wants to know, which elements were asked to have the same bits.
   Judgement judge(const JudgedKernel& kernel,
-                  std::span<const CallOutcome> outcomes);
+                  std::span<const CallOutcome> outcomes,
+                  std::vector<SameBits>* same_bits = nullptr);
+
+  // One of the calls with all that is known of it, of attention: its truth
+  // also where the law does without. Lives as long as this.
+  struct WholeCall {
+    const PlannedCall& planned;
+    const Case& value;  // what the kernel is called with, its data apart
+    const Inputs& inputs;
+    const Truth& truth;
+    std::string twin_disagrees;  // "" or why the truth is in doubt
+  };
+  WholeCall whole_call(const JudgedKernel& kernel, size_t n);
 
   // The spread of call n of calls_for(kernel) under a model, whether the law
   // asks for its truth or not.

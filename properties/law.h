@@ -103,6 +103,15 @@ struct Judgement {
   std::vector<std::string> picture;  // with Failed: a small case, whole
 };
 
+// Two elements of two calls' outputs that were asked to have the same bits, the
+// first times the factor: for those who write a failure down.
+struct SameBits {
+  TensorName tensor = TensorName::kO;
+  size_t first_call = 0, second_call = 0;
+  int64_t first = 0, second = 0;  // packed
+  double factor = 1;
+};
+
 struct JudgeInput {
   const Case& value;
   const KernelInfo& kernel;
@@ -110,6 +119,7 @@ struct JudgeInput {
   std::span<const CallView> calls;  // as planned, all of them done
   // Of attention: who sees whom in the case as it is, no call's variant.
   const Visibility* visibility = nullptr;
+  std::vector<SameBits>* same_bits = nullptr;  // where to note them; or null
 };
 
 inline bool wants_lse(const KernelInfo& kernel) {

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet new: a kernel that compiles and conforms as it is written, to be made
 // one's own. The texts are the files in templates/.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
 
 #include "tools/commands.h"
 #include "tools/compiler.h"
+#include "tools/write_new.h"
 
 namespace qkvet {
 namespace {
@@ -87,36 +83,6 @@ std::string text_for(const Template& one, const std::string& file) {
          at += family.size() + 1)
       text.replace(at + 1, std::strlen("mine"), family);
   return text;
-}
-
-bool write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t n = write(fd, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    text.remove_prefix(static_cast<size_t>(n));
-  }
-  return true;
-}
-
-// "" or one line. The file appears in one step, and never in the place of
-// another: link() refuses that.
-std::string write_new(const std::string& file, const std::string& text) {
-  std::string part = file + ".XXXXXX";
-  const int fd = mkstemp(part.data());
-  if (fd < 0) return file + ": cannot be written: " + std::strerror(errno);
-  constexpr mode_t kReadable = 0644;
-  const mode_t mask = umask(0);
-  umask(mask);
-  bool written = write_all(fd, text) && fchmod(fd, kReadable & ~mask) == 0;
-  written &= close(fd) == 0;
-  int failed = written ? 0 : errno;
-  if (written && link(part.c_str(), file.c_str()) != 0) failed = errno;
-  unlink(part.c_str());
-  if (failed == 0) return "";
-  return file + (failed == EEXIST ? ": is there already and is not overwritten"
-                                  : std::string(": cannot be written: ") +
-                                        std::strerror(failed));
 }
 
 }  // namespace

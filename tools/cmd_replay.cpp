@@ -7,6 +7,8 @@
 
 #include "properties/shrink.h"
 #include "tools/commands.h"
+#include "tools/emit.h"
+#include "tools/lines.h"
 #include "tools/report.h"
 
 namespace qkvet {
@@ -84,6 +86,30 @@ Diagnoses causes_of(const KernelResult& kernel, const Catalogue* catalogue,
   return causes;
 }
 
+std::string misuse_of_emit(const ReplayOptions& options,
+                           const std::vector<ReplayCase>& cases,
+                           const std::vector<const Law*>& laws,
+                           size_t kernels) {
+  std::vector<Case> values;
+  values.reserve(cases.size());
+  for (const ReplayCase& one : cases) values.push_back(one.value);
+  return emit_misuse(options, values, laws, kernels);
+}
+
+// "" or one line. Says what it wrote, or that there is nothing to write.
+std::string emit(const ReplayOptions& options, const KernelResult& made,
+                 const Law& law, const Case& value,
+                 const SelectedKernels& selected, Executor& executor,
+                 TimeUse& time) {
+  if (options.emit.empty()) return "";
+  std::string written = "nothing: no law failed", error;
+  if (made.cells[0].failure)
+    error = emit_failure(options, law, value, selected, made.kernel, executor,
+                         time, &written);
+  if (error.empty()) fmt::print("{}", field("emitted", written));
+  return error;
+}
+
 }  // namespace
 
 KernelResult replay_one(const Law& law, const Case& value,
@@ -124,7 +150,12 @@ KernelResult replay_one(const Law& law, const Case& value,
 }
 
 ExitCode run_replay(const ReplayOptions& options) {
-  if (is_story_log(options.target)) return run_replay_log(options);
+  if (is_story_log(options.target)) {
+    if (!options.emit.empty())
+      return wrong_use("--emit " + options.emit +
+                       ": a recorded story; allowed: a case of attention");
+    return run_replay_log(options);
+  }
   std::vector<ReplayCase> cases;
   if (std::string error = read_cases(options.target, cases); !error.empty())
     return wrong_use(error);
@@ -137,6 +168,8 @@ ExitCode run_replay(const ReplayOptions& options) {
       return wrong_use(error);
   const SelectedKernels selected = select_kernels(options.selection);
   if (!selected.error.empty()) return wrong_use(selected.error);
+  error = misuse_of_emit(options, cases, run.laws, selected.kernels.size());
+  if (!error.empty()) return wrong_use(error);
 
   const ExecutorFactory open =
       executor_factory(selected, options.selection.in_process);
@@ -161,6 +194,9 @@ ExitCode run_replay(const ReplayOptions& options) {
         ReportInput with_causes = report;
         with_causes.diagnoses = &causes;
         print_cell(with_causes, made, *law, one);
+        error = emit(options, made, *law, one.value, selected,
+                     *executors[kernel.library], result.time);
+        if (!error.empty()) return wrong_use(error);
         // Without --law a law that says nothing about the case is no news.
         if (options.laws.empty() && made.cells[0].verdict == Verdict::kGaveUp)
           continue;

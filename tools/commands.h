@@ -44,6 +44,9 @@ struct ReplayOptions {
   KernelSelection selection;
   std::vector<std::string> laws;
   std::string digest;  // "" for none
+  std::string emit;    // "c", "py", "npy"; "" for none
+  std::string out;     // where to; "": qkvet-LAW.c in this folder
+  bool force = false;  // replaces what is there
 };
 ExitCode run_replay(const ReplayOptions& options);
 // The target is a recorded story: run_replay() leaves those to

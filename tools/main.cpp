@@ -123,6 +123,16 @@ CLI::App& add_replay(CLI::App& app, qkvet::ReplayOptions& options) {
       .add_option("--digest", options.digest,
                   "Eight hex digits: the inputs must be these")
       ->type_name("HEX");
+  command
+      .add_option("--emit", options.emit,
+                  "Write the failure as one C file, one Python file or a "
+                  "folder of .npy files")
+      ->check(CLI::IsMember({"c", "py", "npy"}));
+  command
+      .add_option("--out", options.out,
+                  "Where --emit writes to, instead of qkvet-LAW")
+      ->type_name("PATH");
+  command.add_flag("--force", options.force, "--emit replaces what is there");
   return command;
 }
 

@@ -2,9 +2,8 @@
 // controls/option_seams: the frame of the faults of options with no fault in
 // it. If a law fails here, it fails for the frame, and what it says of those
 // faults is worth nothing.
-#include "impl/faulty/option_fault.h"
-
 #include "impl/declare.h"
+#include "impl/faulty/option_fault.h"
 
 namespace qkvet::impl {
 

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// A failure as data: the calls of its law with all inputs, what each of them
+// must give and what the kernel gave. Written down as one C file, one Python
+// file or a folder of .npy files, none of which needs QKVet to show the wrong
+// number.
+#ifndef QKVET_TOOLS_REPRODUCER_H_
+#define QKVET_TOOLS_REPRODUCER_H_
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/call_plan.h"
+#include "properties/law.h"
+#include "tools/kernels.h"
+
+namespace qkvet {
+
+// An input as the call has it: packed in the extents that its values have of
+// their own, and where it lies.
+struct WrittenInput {
+  TensorName name = TensorName::kQ;
+  TensorSpec spec;   // in the call: strides, 0 where it is broadcast
+  TensorSpec given;  // of `packed`
+  std::vector<std::byte> packed;
+  int64_t start = 0;  // bytes behind an address of many zeros
+};
+
+// One number of an output, and what it may be. NaN as the value asks for NaN;
+// an infinite bound asks for nothing.
+struct Wanted {
+  double value = 0;
+  double bound = 0;
+  double low = 0, high = 0;  // value -+ bound, rounded to storage
+};
+
+struct WrittenOutput {
+  TensorName name = TensorName::kO;
+  TensorSpec spec;
+  int64_t start = 0;
+  std::vector<Wanted> wanted;     // packed, as all that follows
+  std::vector<std::byte> actual;  // in storage
+  std::vector<double> numbers;    // the same
+};
+
+struct WrittenCall {
+  Case value;  // shape, causal rule, scale and options of this call
+  CallPlan plan;
+  std::vector<WrittenInput> inputs;
+  std::vector<WrittenOutput> outputs;  // o, lse, weights, as far as asked for
+
+  const WrittenInput* input(TensorName name) const;
+  const WrittenOutput* output(TensorName name) const;
+};
+
+struct Reproducer {
+  const Law* law = nullptr;
+  std::string text;  // of the case
+  uint32_t digest = 0;
+  std::string kernel;  // family/variant
+  std::string again;   // the arguments that name it
+  LibrarySpec library;
+  std::string file;  // that it is to be written to
+  qkvet_dialect dialect{};
+  std::vector<WrittenCall> calls;
+  // What the law compares, where no number is wrong on its own.
+  std::vector<SameBits> same_bits;
+  bool shows_failure = false;  // a number, or two that should be the same
+
+  int64_t numbers() const;  // in all tensors together
+};
+
+// Whether the number is none that is allowed.
+bool is_wrong(const Wanted& wanted, double actual);
+// |error| / bound, as reports have it.
+double ratio_of(const Wanted& wanted, double actual, Dtype dtype);
+// Two elements of which one is to be `factor` times the other, bit for bit;
+// zeros of both signs are the same, and so are NaNs.
+bool differ(double first, double factor, double second);
+
+// Runs the calls of the law once more. "" or one line: why this failure cannot
+// be written down.
+std::string make_reproducer(const Law& law, const Case& value,
+                            const KernelUnderTest& kernel, Executor& executor,
+                            TimeUse& time, Reproducer* out);
+
+// The kinds: "c", "py", "npy".
+std::string reproducer_c(const Reproducer& from);
+std::string reproducer_py(const Reproducer& from);
+// Path in the folder, content.
+using NamedFile = std::pair<std::string, std::string>;
+std::vector<NamedFile> reproducer_npy(const Reproducer& from);
+
+// What all kinds say: lines about where it comes from; "q", ..., "cu_seqlens_q"
+// as the ABI calls it; a number that reads back as itself, with "nan" and
+// "inf"; the text without the licence, with the part of each marker put in.
+std::string reproducer_head(const Reproducer& from);
+std::string abi_name(TensorName tensor);
+std::string hex_number(double value);
+std::string filled_in(
+    std::string_view pattern,
+    const std::vector<std::pair<std::string_view, std::string>>& parts);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_REPRODUCER_H_
