@@ -101,6 +101,15 @@ std::string names_of(const FaultSummary& summary, Fate fate) {
   return names(all);
 }
 
+// Only where every law was asked is there something to be said.
+std::string agreement_part(const FaultSummary& summary,
+                           const HuntOptions& options) {
+  if (options.named || options.laws.size() < all_laws().size()) return "";
+  const auto& alone = summary.agreement_alone;
+  return fmt::format("; {} killed by agreement alone{}{}", alone.size(),
+                     alone.empty() ? "" : ": ", names(alone));
+}
+
 }  // namespace
 
 std::string faults_text(const FaultSummary& summary, const Hunt& hunt,
@@ -112,14 +121,11 @@ std::string faults_text(const FaultSummary& summary, const Hunt& hunt,
   out += "\n";
   out += wrapped(
       fmt::format("{} of {} faults killed; median {:.3f} s, 95th percentile "
-                  "{:.3f} s, slowest {:.3f} s ({}); {} killed by agreement "
-                  "alone{}{}",
+                  "{:.3f} s, slowest {:.3f} s ({}){}",
                   summary.killed, hunt.faults.size(), summary.median,
                   summary.percentile95, summary.slowest,
                   short_name(summary.slowest_name),
-                  summary.agreement_alone.size(),
-                  summary.agreement_alone.empty() ? "" : ": ",
-                  names(summary.agreement_alone)),
+                  agreement_part(summary, options)),
       0);
   for (const Fate fate :
        {Fate::kSurvived, Fate::kNeverTriggered, Fate::kNearEquivalent})
