@@ -36,6 +36,9 @@ status=0
 tail -n 8 "$out/faults.txt"
 [ "$status" -eq 1 ]
 
+echo "== faults fail where their conditions hold, and nowhere else =="
+"$qkvet" faults --every-case --seed 4 --json "$out/hunt.jsonl" | tail -n 8
+
 echo "== faults, with an oracle that shares them =="
 build/release/bin/sabotage >"$out/sabotage.jsonl"
 

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet check: the main job. Every law on every selected kernel.
-#include <sys/random.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <thread>
 
+#include "tools/arguments.h"
 #include "tools/commands.h"
 #include "tools/report.h"
 
@@ -15,34 +13,6 @@ namespace qkvet {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// "60s", "2m", "90": seconds.
-std::optional<double> parse_budget(const std::string& text) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, code] = std::from_chars(text.data(), end, value);
-  if (code != std::errc() || !(value > 0)) return std::nullopt;
-  const std::string unit(stop, end);
-  constexpr double kMost = 1e7;  // some four months
-  const double seconds = unit == "m" ? 60 * value : value;
-  if ((unit.empty() || unit == "s" || unit == "m") && seconds <= kMost)
-    return seconds;
-  return std::nullopt;
-}
-
-std::optional<uint64_t> parse_seed(const std::string& text) {
-  uint64_t seed = 0;
-  if (text == "random") {
-    // Asked for by name, and printed. Not by std::random_device, which wants a
-    // newer C library than the rest of the program.
-    if (getrandom(&seed, sizeof seed, 0) != sizeof seed) return std::nullopt;
-    return seed;
-  }
-  const char* end = text.data() + text.size();
-  const auto [stop, code] = std::from_chars(text.data(), end, seed);
-  if (code != std::errc() || stop != end) return std::nullopt;
-  return seed;
-}
 
 // "" or one line: what is wrong with the options.
 std::string resolve(const CheckOptions& options, RunOptions& run) {
@@ -55,15 +25,11 @@ std::string resolve(const CheckOptions& options, RunOptions& run) {
     return "--exhaustive is about agreement with the oracle: no --law beside "
            "it";
   if (!options.budget.empty()) {
-    run.budget = parse_budget(options.budget);
-    if (!run.budget)
-      return "--budget " + options.budget +
-             ": allowed is a time like 60s or 2m";
+    run.budget = parse_budget(options.budget, &error);
+    if (!run.budget) return error;
   }
-  const auto seed = parse_seed(options.seed);
-  if (!seed)
-    return "--seed " + options.seed +
-           ": allowed 0 .. 18446744073709551615, or random";
+  const auto seed = parse_seed(options.seed, &error);
+  if (!seed) return error;
   run.seed = *seed;
   run.scope.largest = options.sizes == "small"    ? SizeClass::kSmall
                       : options.sizes == "medium" ? SizeClass::kMedium
@@ -72,8 +38,7 @@ std::string resolve(const CheckOptions& options, RunOptions& run) {
   run.strict = options.strict;
   run.scope.pins = parse_pins(options.pin, &error);
   if (!error.empty()) return "--pin " + error;
-  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  run.jobs = options.jobs > 0 ? options.jobs : std::max(1, cores);
+  run.jobs = jobs_or_cores(options.jobs);
   return "";
 }
 

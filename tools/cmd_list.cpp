@@ -47,6 +47,7 @@ void print_kernel(const KernelInfo& info, const std::string& unavailable,
       line["mechanism"] = info.fault->mechanism;
       line["symptom"] = info.fault->symptom;
       line["fix"] = info.fault->fix;
+      line["when"] = info.fault->when;
       line["killed_by"] = info.fault->killed_by;
     }
     print(line.dump() + "\n");

@@ -59,6 +59,20 @@ struct ExplainOptions {
 };
 ExitCode run_explain(const ExplainOptions& options);
 
+struct FaultsOptions {
+  KernelSelection selection;      // nothing named: faulty/*
+  std::vector<std::string> laws;  // globs; empty: all
+  int64_t cases = 0;              // per fault and law; 0: the usual number
+  std::string budget;             // "60s", "2m", "" for none
+  std::string seed = "1";
+  int jobs = 0;             // 0: one per core
+  bool named = false;       // only the laws that a fault names
+  bool every_case = false;  // laws go on after a kill
+  bool sabotage = false;    // with oracles that share the fault as well
+  std::string json;         // a file; "" for none
+};
+ExitCode run_faults(const FaultsOptions& options);
+
 struct NewOptions {
   std::string file;
   std::string kind;  // plain, abi, cache, rust; "": by the file's ending

@@ -144,6 +144,36 @@ CLI::App& add_explain(CLI::App& app, qkvet::ExplainOptions& options) {
   return command;
 }
 
+CLI::App& add_faults(CLI::App& app, qkvet::FaultsOptions& options) {
+  CLI::App& command = *app.add_subcommand(
+      "faults", "Hold every seeded fault against every law");
+  add_kernels(command, options.selection);
+  command.add_option("-l,--law", options.laws, "Law, or a glob")
+      ->type_name("LAW")
+      ->allow_extra_args(false);
+  auto* cases =
+      command
+          .add_option("-n,--cases", options.cases, "Cases per fault and law")
+          ->check(CLI::Range(int64_t{1}, int64_t{1000000000}));
+  command
+      .add_option("--budget", options.budget,
+                  "Time for the whole run instead, the same for each fault")
+      ->type_name("5m")
+      ->excludes(cases);
+  command.add_option("--seed", options.seed, "Number, or random")
+      ->capture_default_str();
+  command.add_option("-j,--jobs", options.jobs, "Threads; 0: one per core")
+      ->check(CLI::Range(0, 1024));
+  command.add_flag("--named", options.named,
+                   "Only the laws that a fault names; all of them must kill");
+  command.add_flag("--every-case", options.every_case,
+                   "Go on after a kill: each failure must lie in the trigger");
+  command.add_flag("--sabotage", options.sabotage,
+                   "Also with oracles that share the fault: takes long");
+  command.add_option("--json", options.json, "JSON Lines")->type_name("FILE");
+  return command;
+}
+
 CLI::App& add_new(CLI::App& app, qkvet::NewOptions& options) {
   CLI::App& command = *app.add_subcommand(
       "new", "Write a kernel that compiles and conforms, to make it yours");
@@ -244,12 +274,14 @@ int main(int argc, char** argv) {
   qkvet::CheckOptions check;
   qkvet::ReplayOptions replay;
   qkvet::ExplainOptions explain;
+  qkvet::FaultsOptions faults;
   qkvet::NewOptions create;
   qkvet::BenchDecodeOptions bench;
   qkvet::KvMemoryOptions memory;
   CLI::App& list_command = add_list(app, list);
   CLI::App& check_command = add_check(app, check);
   const CLI::App& explain_command = add_explain(app, explain);
+  const CLI::App& faults_command = add_faults(app, faults);
   const CLI::App& new_command = add_new(app, create);
   const CLI::App& bench_command = add_bench(app, bench);
   const CLI::App& memory_command = add_kv_memory(app, memory);
@@ -271,6 +303,7 @@ int main(int argc, char** argv) {
   if (list_command.parsed()) return qkvet::run_list(list);
   if (check_command.parsed()) return qkvet::run_check(check);
   if (explain_command.parsed()) return qkvet::run_explain(explain);
+  if (faults_command.parsed()) return qkvet::run_faults(faults);
   if (new_command.parsed()) return qkvet::run_new(create);
   if (bench_command.parsed()) return qkvet::run_bench_decode(bench);
   if (memory_command.parsed()) return qkvet::run_kv_memory(memory);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/sabotage.h"
 
+#include <atomic>
+#include <mutex>
+#include <thread>
+
 #include "properties/generate.h"
 #include "properties/shrink.h"
 
@@ -133,6 +137,36 @@ SabotageResult Sabotage::run(const SabotagePair& pair, Oracle oracle,
     result.killed = failed && &failed_law(law, judgement) == &law;
   }
   return result;
+}
+
+std::vector<SabotageLine> run_sabotage(int64_t cases, int jobs,
+                                       std::string* error) {
+  std::vector<SabotageLine> lines;
+  for (const SabotagePair& pair : sabotage_pairs())
+    for (const bool shares : {false, true})
+      for (const Law* law : Sabotage::laws())
+        lines.push_back({&pair, shares, law, {}});
+  std::atomic<size_t> next{0};
+  std::mutex mutex;
+  const auto work = [&] {
+    Sabotage sabotage;
+    if (!sabotage.error().empty()) {
+      const std::lock_guard<std::mutex> lock(mutex);
+      *error = sabotage.error();
+      return;
+    }
+    for (size_t i = next++; i < lines.size(); i = next++) {
+      SabotageLine& line = lines[i];
+      line.result = sabotage.run(
+          *line.pair, line.shares ? line.pair->oracle : plain_forward,
+          *line.law, cases);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 1; i < jobs; ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  return lines;
 }
 
 }  // namespace qkvet

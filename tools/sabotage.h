@@ -56,6 +56,19 @@ class Sabotage {
   std::string error_;
 };
 
+// One law on one pair, with the right oracle or with the one that shares the
+// fault.
+struct SabotageLine {
+  const SabotagePair* pair = nullptr;
+  bool shares = false;
+  const Law* law = nullptr;
+  SabotageResult result = {};
+};
+// Every pair under every law about attention with both oracles, in this order,
+// on threads that each have a worker of their own. `cases` for each of them.
+std::vector<SabotageLine> run_sabotage(int64_t cases, int jobs,
+                                       std::string* error);
+
 }  // namespace qkvet
 
 #endif  // QKVET_TOOLS_SABOTAGE_H_

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "tools/arguments.h"
 #include "tools/sabotage.h"
 
 namespace qkvet {
@@ -13,31 +14,28 @@ namespace {
 constexpr int64_t kDefaultCases = 150;  // per pair, oracle and law
 constexpr int kBadUsage = 2;
 
-void print(const SabotagePair& pair, bool shares, const Law& law,
-           const SabotageResult& result) {
+void print(const SabotageLine& line) {
   const bool needs_no_oracle =
-      std::string_view(law.earns).find("(d)") != std::string_view::npos;
-  const std::string seeded(seeded_fault_name(pair.seeded));
+      std::string_view(line.law->earns).find("(d)") != std::string_view::npos;
+  const std::string seeded(seeded_fault_name(line.pair->seeded));
   std::printf(
       "{\"fault\":\"%s\",\"seeded\":\"%s\",\"oracle\":\"%s\",\"law\":\"%s\","
       "\"needs_no_oracle\":%s,\"killed\":%s,\"checked\":%lld}\n",
-      pair.fault, seeded.c_str(), shares ? seeded.c_str() : "plain", law.id,
-      needs_no_oracle ? "true" : "false", result.killed ? "true" : "false",
-      static_cast<long long>(result.checked));
+      line.pair->fault, seeded.c_str(), line.shares ? seeded.c_str() : "plain",
+      line.law->id, needs_no_oracle ? "true" : "false",
+      line.result.killed ? "true" : "false",
+      static_cast<long long>(line.result.checked));
 }
 
 int run_all(int64_t cases) {
-  Sabotage sabotage;
-  if (!sabotage.error().empty()) {
-    std::fprintf(stderr, "sabotage: %s\n", sabotage.error().c_str());
+  std::string error;
+  const std::vector<SabotageLine> lines =
+      run_sabotage(cases, jobs_or_cores(0), &error);
+  if (!error.empty()) {
+    std::fprintf(stderr, "sabotage: %s\n", error.c_str());
     return kBadUsage;
   }
-  for (const SabotagePair& pair : sabotage_pairs())
-    for (const bool shares : {false, true})
-      for (const Law* law : Sabotage::laws()) {
-        const Oracle oracle = shares ? pair.oracle : plain_forward;
-        print(pair, shares, *law, sabotage.run(pair, oracle, *law, cases));
-      }
+  for (const SabotageLine& line : lines) print(line);
   return 0;
 }
 

@@ -25,7 +25,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "half storage, and a row with two keys or more",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "dtype != f32 && rows(seen > 1)",
 };
 
 }  // namespace

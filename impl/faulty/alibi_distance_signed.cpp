@@ -24,7 +24,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "ALiBi without the causal rule",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "alibi && !causal && Tq > 1",
 };
 
 }  // namespace

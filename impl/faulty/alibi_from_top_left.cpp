@@ -23,7 +23,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook, cf. huggingface/candle#899",
     .trigger = "ALiBi, and Tq != Tk",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "alibi && !top_left && Tq != Tk",
 };
 
 }  // namespace

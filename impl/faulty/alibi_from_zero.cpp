@@ -24,7 +24,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "ALiBi, and a row that sees two keys",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "alibi && (Tq > 1 || Tk > 1)",
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ constexpr qkvet_fault kFault = {
     .trigger =
         "ALiBi with a slope other than 0, and two keys at different distances",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "alibi && (Tq > 1 || Tk > 1)",
 };
 
 }  // namespace

@@ -29,7 +29,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "bf16 storage, and an output whose low half is not zero",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "dtype == bf16 && rows(seen > 1)",
 };
 
 }  // namespace

@@ -25,7 +25,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "Tq > 1, and a bias of one row",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "bias && !bias.rows && Tq > 1",
 };
 
 }  // namespace

@@ -23,7 +23,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook, cf. pytorch/pytorch#187801",
     .trigger = "a bias together with the causal rule",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "bias && causal",
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ constexpr qkvet_fault kFault = {
     .source = "huggingface/candle#899",
     .trigger = "Tq > 1, and a bias that differs from row to row",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "bias.rows && Tq > 1",
 };
 
 }  // namespace

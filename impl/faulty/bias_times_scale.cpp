@@ -25,7 +25,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "a bias, and a scale other than 1",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "bias && !scale.is_one",
 };
 
 }  // namespace

@@ -45,7 +45,9 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "more than one key/value head and more than one step",
     .killed_by = kKilledBy,
-    .when = "",
+    .when =
+        "Hkv > 1 && commands(before > 0 && (new > 0 || 0 < held && held < "
+        "before))",
 };
 
 }  // namespace

@@ -39,7 +39,7 @@ constexpr qkvet_fault kFault = {
     .source = "GeeeekExplorer/nano-vllm#213",
     .trigger = "two queries or more, behind tokens that do not fill a chunk",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "commands(queries > 1 && held % 4 != 0 && held < capacity)",
 };
 
 }  // namespace

@@ -34,7 +34,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "two queries or more on a sequence that held tokens before",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "commands(queries > 1 && held > queries)",
 };
 
 }  // namespace

@@ -72,7 +72,7 @@ constexpr qkvet_fault kFault = {
     .source = "openvinotoolkit/openvino.genai#4190",
     .trigger = "a truncation that drops tokens, and a step after it",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "commands(verb == truncate && held < before)",
 };
 
 }  // namespace

@@ -44,7 +44,7 @@ constexpr qkvet_fault kFault = {
     .source = "vllm-project/vllm#42580, flashinfer-ai/flashinfer#4979",
     .trigger = "quantised storage, and queries in f16 or bf16",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "stored != as_given && dtype != f32",
 };
 
 }  // namespace

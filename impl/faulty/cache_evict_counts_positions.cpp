@@ -37,7 +37,7 @@ constexpr qkvet_fault kFault = {
     .source = "ggml-org/llama.cpp#3840 (the other way round)",
     .trigger = "two evictions from one sequence",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "commands(verb == evict) > 1",
 };
 
 }  // namespace

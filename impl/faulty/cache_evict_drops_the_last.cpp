@@ -30,7 +30,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (a list of slots and how many there are)",
     .trigger = "an eviction in front of the last token",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "commands(verb == evict && first < held)",
 };
 
 }  // namespace

@@ -39,7 +39,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (two tensors a layer)",
     .trigger = "an eviction in front of the last token",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "commands(verb == evict && first < held)",
 };
 
 }  // namespace

@@ -35,7 +35,7 @@ constexpr qkvet_fault kFault = {
     .source = "rajveer43/VeloxQuant-MLX#389, rajveer43/VeloxQuant-MLX#171",
     .trigger = "a rotation, an eviction, and a step behind it",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "rope && commands(verb == evict && first < held)",
 };
 
 }  // namespace

@@ -57,7 +57,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (a scale a token), cf. ggml-org/llama.cpp#5652",
     .trigger = "scales a token, an eviction, tokens of different magnitude",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "stored == int8token && commands(verb == evict && first < held)",
 };
 
 }  // namespace

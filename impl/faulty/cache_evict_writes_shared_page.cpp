@@ -31,7 +31,9 @@ constexpr qkvet_fault kFault = {
     .trigger =
         "a fork, an eviction from one branch, and a question to the other",
     .killed_by = kKilledBy,
-    .when = "",
+    .when =
+        "commands(verb == fork || verb == reorder) && commands(verb == evict "
+        "&& first < held)",
 };
 
 }  // namespace

@@ -35,7 +35,9 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (StreamingLLM, attention sinks)",
     .trigger = "a window with first tokens, and a sequence that outgrows both",
     .killed_by = kKilledBy,
-    .when = "",
+    .when =
+        "cache.window > 0 && cache.first_tokens > 0 && commands(queries > 0 && "
+        "held > cache.window)",
 };
 
 }  // namespace

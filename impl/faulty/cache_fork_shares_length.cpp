@@ -54,7 +54,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "a fork, and a step on one of the branches",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "commands(verb == fork || verb == reorder)",
 };
 
 }  // namespace

@@ -35,7 +35,7 @@ constexpr qkvet_fault kFault = {
     .source = "lightseekorg/tokenspeed#217",
     .trigger = "a truncation that drops tokens, and a single query after it",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "commands(held < before) && commands(queries == 1)",
 };
 
 }  // namespace

@@ -30,7 +30,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "a step of two tokens or more that another step follows",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "commands(new > 1)",
 };
 
 }  // namespace

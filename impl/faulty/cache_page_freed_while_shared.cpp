@@ -43,7 +43,9 @@ constexpr qkvet_fault kFault = {
         "a fork, a reset or a truncation of one branch, and a later step that "
         "needs a page",
     .killed_by = kKilledBy,
-    .when = "",
+    .when =
+        "commands(verb == fork || verb == reorder) && commands(verb == "
+        "truncate || verb == reset)",
 };
 
 }  // namespace

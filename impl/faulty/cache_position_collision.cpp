@@ -35,7 +35,7 @@ constexpr qkvet_fault kFault = {
     .source = "ggml-org/llama.cpp#27994",
     .trigger = "steps on two sequences",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "B > 1 && commands(new > 0) > 1",
 };
 
 }  // namespace

@@ -79,7 +79,7 @@ constexpr qkvet_fault kFault = {
     .trigger =
         "a rotation, and two pages of the same tokens at different positions",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "rope || commands(verb == evict)",
 };
 
 constexpr qkvet_cache_table kTable =

@@ -36,7 +36,8 @@ constexpr qkvet_fault kFault = {
         "a page that was freed or cut and is full again, and a prompt that "
         "begins as the old one did",
     .killed_by = kKilledBy,
-    .when = "",
+    .when =
+        "commands(held < before) || commands(verb == fork || verb == reorder)",
 };
 
 }  // namespace

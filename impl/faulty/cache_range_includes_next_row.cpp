@@ -56,7 +56,9 @@ constexpr qkvet_fault kFault = {
         "scales a token, a width that is no multiple of 4, and a step of two "
         "tokens",
     .killed_by = kKilledBy,
-    .when = "",
+    .when =
+        "stored == int8token && (d % 4 != 0 || dv % 4 != 0) && commands(new > "
+        "1)",
 };
 
 }  // namespace

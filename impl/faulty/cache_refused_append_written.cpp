@@ -39,7 +39,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "a step of more tokens than there is room, and some room",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "commands(new > 0 && before < capacity && before + new > capacity)",
 };
 
 }  // namespace

@@ -40,7 +40,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook, cf. huggingface/transformers#46612",
     .trigger = "a parent with a smaller number that was overwritten before",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "B > 1 && commands(verb == reorder)",
 };
 
 }  // namespace

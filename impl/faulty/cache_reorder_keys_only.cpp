@@ -38,7 +38,7 @@ constexpr qkvet_fault kFault = {
     .source = "huggingface/transformers#46612, wenet-e2e/wenet#1625",
     .trigger = "a fork, or a reorder that moves a sequence",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "commands(verb == fork || verb == reorder)",
 };
 
 }  // namespace

@@ -49,7 +49,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "a reorder that is not its own inverse",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "B > 1 && commands(verb == reorder)",
 };
 
 constexpr qkvet_cache_table kTable = [] {

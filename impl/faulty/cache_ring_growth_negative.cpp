@@ -37,7 +37,7 @@ constexpr qkvet_fault kFault = {
     .source = "ml-explore/mlx-lm#950",
     .trigger = "a window, and a step behind a sequence longer than it",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "cache.window > 0 && commands(before > cache.window)",
 };
 
 }  // namespace

@@ -52,7 +52,9 @@ constexpr qkvet_fault kFault = {
     .trigger =
         "a window, a sequence that has gone around its ring, and a fork of it",
     .killed_by = kKilledBy,
-    .when = "",
+    .when =
+        "cache.window > 0 && commands(held > cache.window) && commands(verb == "
+        "fork || verb == reorder)",
 };
 
 }  // namespace

@@ -42,7 +42,9 @@ constexpr qkvet_fault kFault = {
     .source = "lablup/mlxcel#1776",
     .trigger = "a window with rollback, and a sequence longer than the window",
     .killed_by = kKilledBy,
-    .when = "",
+    .when =
+        "cache.window > 0 && cache.rollback > 0 && commands(queries > 0 && "
+        "held > cache.window)",
 };
 
 }  // namespace

@@ -55,7 +55,7 @@ constexpr qkvet_fault kFault = {
     .source = "pytorch/executorch#20346",
     .trigger = "a window, and a step that goes around the ring",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "cache.window > 0 && commands(held > cache.window)",
 };
 
 }  // namespace

@@ -31,7 +31,9 @@ constexpr qkvet_fault kFault = {
     .trigger =
         "a rotation, a window, and a sequence that has gone around its ring",
     .killed_by = kKilledBy,
-    .when = "",
+    .when =
+        "rope && (cache.window > 0 && commands(held > cache.window) || "
+        "commands(verb == evict && first < held))",
 };
 
 }  // namespace

@@ -41,7 +41,9 @@ constexpr qkvet_fault kFault = {
     .source = "ml-explore/mlx-lm#1486, ollama/ollama#14912",
     .trigger = "a window that is full, and a truncation that drops tokens",
     .killed_by = kKilledBy,
-    .when = "",
+    .when =
+        "cache.window > 0 && cache.rollback > 0 && commands(held > "
+        "cache.window)",
 };
 
 }  // namespace

@@ -33,7 +33,7 @@ constexpr qkvet_fault kFault = {
     .source = "paiml/aprender#2014",
     .trigger = "a truncation that keeps tokens",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "commands(verb == truncate && 0 < held && held < before)",
 };
 
 }  // namespace

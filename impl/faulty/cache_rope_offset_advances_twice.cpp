@@ -62,7 +62,9 @@ constexpr qkvet_fault kFault = {
     .trigger =
         "a rotation, a first step of two tokens or more, and a step behind it",
     .killed_by = kKilledBy,
-    .when = "",
+    .when =
+        "rope && commands(new > 1 && before == 0) && commands(new > 0 && "
+        "before > 0)",
 };
 
 }  // namespace

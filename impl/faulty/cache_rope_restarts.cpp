@@ -31,7 +31,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook, cf. rope-offset bugs of serving systems",
     .trigger = "a rotation, and a step behind another",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "rope && commands(new > 0 && before > 0)",
 };
 
 }  // namespace

@@ -36,7 +36,7 @@ constexpr qkvet_fault kFault = {
     .source = "lablup/mlxcel#717",
     .trigger = "quantised storage, and rows that stay below the largest code",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "stored == int8token",
 };
 
 }  // namespace

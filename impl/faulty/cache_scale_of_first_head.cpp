@@ -49,7 +49,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook, cf. flashinfer-ai/flashinfer#1023",
     .trigger = "scales a channel, and more than one key/value head",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "stored == int8channel && Hkv > 1",
 };
 
 }  // namespace

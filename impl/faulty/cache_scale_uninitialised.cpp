@@ -72,7 +72,7 @@ constexpr qkvet_fault kFault = {
     .source = "InfiniTensor/InfiniLM#553",
     .trigger = "quantised storage, and a step that appends and attends",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "stored == int8token && commands(verb == step)",
 };
 
 }  // namespace

@@ -29,7 +29,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "steps on two sequences",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "B > 1 && commands(new > 0)",
 };
 
 }  // namespace

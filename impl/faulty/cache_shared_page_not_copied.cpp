@@ -41,7 +41,9 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (PagedAttention, copy on write)",
     .trigger = "a fork in the middle of a page, and a step on both branches",
     .killed_by = kKilledBy,
-    .when = "",
+    .when =
+        "commands(verb == fork || verb == reorder) && commands(new > 0 && "
+        "before > 0)",
 };
 
 }  // namespace

@@ -68,7 +68,7 @@ constexpr qkvet_fault kFault = {
     .source = "vllm-project/vllm#47056",
     .trigger = "more than one key/value head",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "Hkv > 1 && commands(new > 0)",
 };
 
 }  // namespace

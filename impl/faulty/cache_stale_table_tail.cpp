@@ -44,7 +44,7 @@ constexpr qkvet_fault kFault = {
         "a reset or a truncation, a step of another sequence, and a step of "
         "the first one",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "commands((verb == truncate || verb == reset) && held < before)",
 };
 
 }  // namespace

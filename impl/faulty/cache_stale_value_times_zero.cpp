@@ -64,7 +64,9 @@ constexpr qkvet_fault kFault = {
         "a sequence that does not fill its last tile, and NaN in what the tile "
         "held before",
     .killed_by = kKilledBy,
-    .when = "",
+    .when =
+        "(commands(held < before) || commands(verb == fork || verb == "
+        "reorder)) && commands(queries > 0 && held % 4 != 0)",
 };
 
 }  // namespace

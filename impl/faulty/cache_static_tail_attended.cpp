@@ -57,7 +57,7 @@ constexpr qkvet_fault kFault = {
     .source = "huggingface/transformers#30414",
     .trigger = "one query, and a sequence that is not full",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "commands(queries == 1 && held < capacity)",
 };
 
 }  // namespace

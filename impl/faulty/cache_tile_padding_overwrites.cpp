@@ -45,7 +45,9 @@ constexpr qkvet_fault kFault = {
     .source = "tenstorrent/tt-metal#52671",
     .trigger = "a step that ends less than a tile in front of the capacity",
     .killed_by = kKilledBy,
-    .when = "",
+    .when =
+        "(B > 1 || Hkv > 1) && commands(new % 4 != 0 && held + 4 - new % 4 > "
+        "capacity)",
 };
 
 }  // namespace

@@ -55,7 +55,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "a truncation that drops tokens, and a step after it",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "commands(verb == truncate && held < before) && commands(new > 0)",
 };
 
 }  // namespace

@@ -58,7 +58,7 @@ constexpr qkvet_fault kFault = {
     .source = "vllm-project/vllm#42580, cf. flashinfer-ai/flashinfer#1023",
     .trigger = "quantised storage, and a key and a value of other magnitudes",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "stored == int8token",
 };
 
 }  // namespace

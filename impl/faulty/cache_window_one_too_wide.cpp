@@ -38,7 +38,9 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "a window, and a sequence longer than it",
     .killed_by = kKilledBy,
-    .when = "",
+    .when =
+        "cache.window > 0 && cache.first_tokens == 0 && commands(queries > 0 "
+        "&& held > cache.window)",
 };
 
 }  // namespace

@@ -46,7 +46,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook, cf. InfiniTensor/InfiniLM#553",
     .trigger = "quantised storage",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "stored == int8token",
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (predicates of a tile)",
     .trigger = "causal, and an even Tk, the tile being 2",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "causal && Tk % 2 == 0 && rows(hidden > 0)",
 };
 
 }  // namespace

@@ -25,7 +25,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (fallback paths)",
     .trigger = "causal, and dv other than d",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "causal && d != dv && rows(hidden > 0)",
 };
 
 }  // namespace

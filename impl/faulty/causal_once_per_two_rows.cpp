@@ -29,7 +29,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (causal limits of a tile of rows)",
     .trigger = "causal, a second row, and its key inside of Tk",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "causal && rows(row % 2 == 1 && seen > 0)",
 };
 
 }  // namespace

@@ -28,7 +28,7 @@ constexpr qkvet_fault kFault = {
     .trigger =
         "half storage, and a row with some tens of keys of similar weight",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "dtype != f32 && rows(seen > 1)",
 };
 
 }  // namespace

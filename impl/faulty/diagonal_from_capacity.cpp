@@ -27,7 +27,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "kv_len below Tk, and the causal rule from the bottom right",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "bottom_right && kv_len && members(keys < Tk)",
 };
 
 }  // namespace

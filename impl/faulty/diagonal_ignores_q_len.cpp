@@ -27,7 +27,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "q_len below Tq, and the causal rule from the bottom right",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "bottom_right && q_len && members(queries < Tq)",
 };
 
 }  // namespace

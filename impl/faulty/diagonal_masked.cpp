@@ -27,7 +27,7 @@ constexpr qkvet_fault kFault = {
         "causal, and a row whose diagonal key exists; with nothing before it, "
         "the row is NaN",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "causal && rows(seen > 0)",
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook, cf. Dao-AILab/flash-attention#978",
     .trigger = "a row that the mask hides altogether, and lse is asked for",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "lse && rows(seen == 0)",
 };
 
 }  // namespace

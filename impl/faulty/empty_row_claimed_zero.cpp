@@ -25,7 +25,7 @@ constexpr qkvet_fault kFault = {
     .source = "pytorch/pytorch#103749",
     .trigger = "a row that the mask hides altogether",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "rows(seen == 0)",
 };
 
 }  // namespace

@@ -29,7 +29,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (base-2 softmax)",
     .trigger = "two keys with different scores",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "rows(seen > 1) || lse && rows(seen > 0)",
 };
 
 }  // namespace

@@ -24,7 +24,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "values that are no numbers of f32",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "dtype == f64 && rows(seen > 0)",
 };
 
 }  // namespace

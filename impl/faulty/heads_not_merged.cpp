@@ -29,7 +29,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "more than one head and more than one token",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "H > 1 && Tq > 1",
 };
 
 }  // namespace

@@ -30,7 +30,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook, cf. PSAL-POSTECH/ONNXim#34",
     .trigger = "1 < Hkv < H",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "1 < Hkv && Hkv < H",
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ constexpr qkvet_fault kFault = {
     .source = "BobMcDear/attorch#14",
     .trigger = "[B, T, H, d], packed QKV or gaps, with more than one row",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "layout != bhtd && (B > 1 || Hkv > 1 || Tk > 1)",
 };
 
 }  // namespace

@@ -28,7 +28,7 @@ constexpr qkvet_fault kFault = {
     .source = "flashinfer-ai/flashinfer#3801",
     .trigger = "B > 1",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "B > 1",
 };
 
 }  // namespace

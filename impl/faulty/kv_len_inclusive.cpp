@@ -30,7 +30,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "kv_len below Tk",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "kv_len && members(keys < Tk)",
 };
 
 }  // namespace

@@ -24,7 +24,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook, cf. deepseek-ai/FlashMLA#106",
     .trigger = "lse is asked for, and a row sees two keys or has a score",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "lse && rows(seen > 0)",
 };
 
 }  // namespace

@@ -25,7 +25,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook, cf. deepseek-ai/FlashMLA#106",
     .trigger = "lse is asked for, and the largest score of a row is not 0",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "lse && rows(seen > 0)",
 };
 
 }  // namespace

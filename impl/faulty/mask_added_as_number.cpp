@@ -27,7 +27,7 @@ constexpr qkvet_fault kFault = {
     .source = "HKUSTDial/flash-sparse-attention#146",
     .trigger = "a mask that hides a key",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "mask",
 };
 
 }  // namespace

@@ -31,7 +31,7 @@ constexpr qkvet_fault kFault = {
     .source = "neuro-galaxy/torch_brain#74",
     .trigger = "any mask",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "mask",
 };
 
 }  // namespace

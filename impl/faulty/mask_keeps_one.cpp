@@ -29,7 +29,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (masks as numbers)",
     .trigger = "a mask; only lse shows it",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "mask",
 };
 
 }  // namespace

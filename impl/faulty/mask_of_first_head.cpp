@@ -24,7 +24,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook, cf. facebookresearch/xformers#813",
     .trigger = "H > 1, and a mask that differs from head to head",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "mask.heads && H > 1",
 };
 
 }  // namespace

@@ -23,7 +23,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook, cf. facebookresearch/xformers#813",
     .trigger = "B > 1, and a mask that differs from member to member",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "mask.members && B > 1",
 };
 
 }  // namespace

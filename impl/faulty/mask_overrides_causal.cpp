@@ -27,7 +27,7 @@ constexpr qkvet_fault kFault = {
     .source = "pytorch/pytorch#187801",
     .trigger = "a mask together with the causal rule",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "mask && causal",
 };
 
 }  // namespace

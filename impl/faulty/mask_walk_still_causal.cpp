@@ -27,7 +27,7 @@ constexpr qkvet_fault kFault = {
         "a mask, no causal rule, and a key behind the diagonal that the mask "
         "shows",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "mask && !causal && Tq > 1",
 };
 
 }  // namespace

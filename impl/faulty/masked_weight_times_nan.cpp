@@ -22,7 +22,7 @@ constexpr qkvet_fault kFault = {
     .source = "vllm-project/vllm#936",
     .trigger = "a NaN or infinity in V at a hidden key",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "rows(seen > 0 && hidden > 0)",
 };
 
 }  // namespace

@@ -30,7 +30,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "a row whose scores are all below those of an earlier row",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "B * H * Tq > 1",
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "two keys with different scores",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "rows(seen > 1)",
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "the scale is not 1",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "!scale.is_one",
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "causal from the bottom right, and Tk > Tq",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "bottom_right && Tq != Tk",
 };
 
 }  // namespace

@@ -28,7 +28,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "causal, and a row with at least one visible and one hidden key",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "causal && rows(seen > 0 && hidden > 0)",
 };
 
 }  // namespace

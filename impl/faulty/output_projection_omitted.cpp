@@ -29,7 +29,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "H dv equal to D, and a W_O that is not the identity",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "H * dv == D",
 };
 
 }  // namespace

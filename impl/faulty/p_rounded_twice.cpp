@@ -36,7 +36,7 @@ constexpr qkvet_fault kFault = {
         "half storage, and a row with two keys whose weights are no powers of "
         "two",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "dtype != f32 && rows(seen > 1)",
 };
 
 }  // namespace

@@ -30,7 +30,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (packed batches)",
     .trigger = "a packed batch of two members or more, without the causal rule",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "packed && !causal && members(keys < Tk)",
 };
 
 }  // namespace

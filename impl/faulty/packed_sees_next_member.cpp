@@ -33,7 +33,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook, cf. AI-Hypercomputer/maxtext#4476",
     .trigger = "a packed batch, and a member that is not the last",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "packed && members(keys < Tk)",
 };
 
 }  // namespace

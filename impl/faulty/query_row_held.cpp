@@ -24,7 +24,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "Tq > 1 and two rows with different queries",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "Tq > 1",
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (views)",
     .trigger = "[B, T, H, d], packed QKV or gaps, with more than one row",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "layout != bhtd && (B > 1 || H > 1 || Tq > 1)",
 };
 
 }  // namespace

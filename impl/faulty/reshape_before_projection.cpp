@@ -35,7 +35,7 @@ constexpr qkvet_fault kFault = {
         "more than one head, a number of heads that divides D, and matrices "
         "with entries off the blocks",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "H > 1 && D % H == 0 || Hkv > 1 && D % Hkv == 0",
 };
 
 }  // namespace

@@ -26,7 +26,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (position ids)",
     .trigger = "distances between positions that are not those between rows",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "rope && (rope.random || rope.first > 0 || Tk > Tq)",
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "a rotation, and a token that does not stand at 0",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "rope && (rope.random || rope.first > 0 || Tq > 1)",
 };
 
 }  // namespace

@@ -24,7 +24,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook, cf. the offset classes of KV caches",
     .trigger = "positions of queries that are not their rows",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "rope",
 };
 
 }  // namespace

@@ -33,7 +33,8 @@ constexpr qkvet_fault kFault = {
     .trigger =
         "a rotation of more than two channels, and keys apart from the query",
     .killed_by = kKilledBy,
-    .when = "",
+    .when =
+        "rope && d > 2 && (rope.random || rope.first > 0 || Tq > 1 || Tk > 1)",
 };
 
 }  // namespace

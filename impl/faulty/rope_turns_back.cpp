@@ -30,7 +30,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "any rotation, and keys apart from the query",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "rope && (rope.random || rope.first > 0 || Tq > 1 || Tk > 1)",
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (padded head widths)",
     .trigger = "the default scale, and d no multiple of 16",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "!scale.given && d % 16 != 0",
 };
 
 }  // namespace

@@ -35,7 +35,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (generated kernels)",
     .trigger = "1/sqrt(d), or the given scale, no number of 8 bits",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "scale.bits > 8",
 };
 
 }  // namespace

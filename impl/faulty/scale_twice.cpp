@@ -26,7 +26,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "the scale is neither 1 nor 0",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "!scale.is_one",
 };
 
 }  // namespace

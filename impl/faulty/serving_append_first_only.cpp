@@ -27,7 +27,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (speculative decoding)",
     .trigger = "two new tokens or more",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "new_tokens > 1",
 };
 
 }  // namespace

@@ -30,7 +30,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "new tokens",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "new_tokens > 0",
 };
 
 }  // namespace

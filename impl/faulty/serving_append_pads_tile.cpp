@@ -31,7 +31,7 @@ constexpr qkvet_fault kFault = {
     .source = "tenstorrent/tt-metal#56324",
     .trigger = "new tokens that fill no tile of 4",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "new_tokens % 4 != 0",
 };
 
 }  // namespace

@@ -33,7 +33,9 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "new tokens that cross a page border",
     .killed_by = kKilledBy,
-    .when = "",
+    .when =
+        "page_size > 0 && members((keys - new_tokens) % page_size + new_tokens "
+        "> page_size)",
 };
 
 }  // namespace

@@ -26,7 +26,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "new tokens and the causal rule from the bottom right",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "new_tokens > 0 && bottom_right",
 };
 
 }  // namespace

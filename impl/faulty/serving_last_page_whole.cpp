@@ -32,7 +32,7 @@ constexpr qkvet_fault kFault = {
     .source = "vllm-project/vllm#936",
     .trigger = "a length that fills no page, and no causal rule",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "page_size > 0 && !bottom_right && members(keys % page_size != 0)",
 };
 
 }  // namespace

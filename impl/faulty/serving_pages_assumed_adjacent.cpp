@@ -30,7 +30,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (PagedAttention)",
     .trigger = "a member with two pages that do not follow each other",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "page_size > 0 && members(keys > page_size)",
 };
 
 }  // namespace

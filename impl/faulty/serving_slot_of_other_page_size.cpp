@@ -30,7 +30,9 @@ constexpr qkvet_fault kFault = {
     .source = "vllm-project/vllm#47056",
     .trigger = "pages of another size than 4, and more tokens than one holds",
     .killed_by = kKilledBy,
-    .when = "",
+    .when =
+        "page_size > 0 && page_size != 4 && members(keys > 4 || keys > "
+        "page_size)",
 };
 
 }  // namespace

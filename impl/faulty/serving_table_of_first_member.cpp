@@ -26,7 +26,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "more than one member",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "B > 1",
 };
 
 }  // namespace

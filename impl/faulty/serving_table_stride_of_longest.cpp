@@ -37,7 +37,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "two members, and a table that is wider than the longest needs",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "page_size > 0 && B > 1",
 };
 
 }  // namespace

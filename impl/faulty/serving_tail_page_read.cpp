@@ -32,7 +32,7 @@ constexpr qkvet_fault kFault = {
     .source = "vllm-project/vllm#42494",
     .trigger = "a length that is a multiple of the page size",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "page_size > 0 && members(keys % page_size == 0)",
 };
 
 }  // namespace

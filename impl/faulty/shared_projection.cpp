@@ -25,7 +25,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "matrices that differ, and as many key as query heads",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "Hkv == H || Hkv * dv == H * d",
 };
 
 }  // namespace

@@ -23,7 +23,7 @@ constexpr qkvet_fault kFault = {
     .source = "deepseek-ai/FlashMLA#106",
     .trigger = "a sink, and lse is asked for",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "sink && lse",
 };
 
 }  // namespace

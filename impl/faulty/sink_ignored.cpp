@@ -21,7 +21,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook, cf. ROCm/rocm-libraries#12227",
     .trigger = "a sink",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "sink",
 };
 
 }  // namespace

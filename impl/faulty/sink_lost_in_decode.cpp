@@ -26,7 +26,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (decode paths)",
     .trigger = "a sink, and Tq = 1",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "sink && Tq == 1",
 };
 
 }  // namespace

@@ -23,7 +23,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook, cf. ROCm/rocm-libraries#12227",
     .trigger = "H > 1, and sinks that differ",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "sink && H > 1",
 };
 
 }  // namespace

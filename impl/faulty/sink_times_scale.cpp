@@ -24,7 +24,7 @@ constexpr qkvet_fault kFault = {
     .source = "ROCm/rocm-libraries#12227",
     .trigger = "a sink other than 0, and a scale other than 1",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "sink && !scale.is_one",
 };
 
 }  // namespace

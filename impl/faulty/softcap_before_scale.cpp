@@ -26,7 +26,7 @@ constexpr qkvet_fault kFault = {
     .source = "huggingface/trl#5691",
     .trigger = "softcap, a scale other than 1, and a score that is not small",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "softcap && !scale.is_one",
 };
 
 }  // namespace

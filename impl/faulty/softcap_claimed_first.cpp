@@ -24,7 +24,7 @@ constexpr qkvet_fault kFault = {
     .source = "flashinfer-ai/flashinfer#350",
     .trigger = "softcap together with a bias",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "softcap && bias",
 };
 
 }  // namespace

@@ -21,7 +21,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook, cf. unslothai/unsloth-zoo#593",
     .trigger = "softcap, and a score that is not small against it",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "softcap",
 };
 
 }  // namespace

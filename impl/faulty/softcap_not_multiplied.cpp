@@ -24,7 +24,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook, cf. unslothai/unsloth-zoo#593",
     .trigger = "softcap other than 1",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "softcap && !softcap.is_one",
 };
 
 }  // namespace

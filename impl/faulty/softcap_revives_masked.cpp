@@ -36,7 +36,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (order of cap and mask)",
     .trigger = "softcap together with a mask that hides something",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "softcap && mask && rows(hidden > 0)",
 };
 
 }  // namespace

@@ -24,7 +24,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "softcap, and a negative score",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "softcap",
 };
 
 }  // namespace

@@ -26,7 +26,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "the scale is left to the kernel and H > 1",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "!scale.given && H > 1",
 };
 
 }  // namespace

@@ -55,7 +55,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "a reset of a sequence that holds tokens, and a step after it",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "commands(verb == reset && before > 0)",
 };
 
 }  // namespace

@@ -35,7 +35,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "a W_O with more rows than H dv",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "mistake == output_rows",
 };
 
 }  // namespace

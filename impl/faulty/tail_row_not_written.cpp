@@ -26,7 +26,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "an odd number of rows, three or more",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "Tq > 2 && Tq % 2 == 1",
 };
 
 }  // namespace

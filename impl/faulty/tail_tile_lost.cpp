@@ -31,7 +31,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "a row that sees an odd number of keys, three or more",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "rows(seen > 2 && seen % 2 == 1)",
 };
 
 }  // namespace

@@ -34,7 +34,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "a row that sees a number of keys that is no multiple of four",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "rows(seen % 4 != 0)",
 };
 
 }  // namespace

@@ -23,7 +23,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook, cf. NVIDIA/TransformerEngine#3331",
     .trigger = "several threads, and Tk is not a multiple of their number",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "threads > 1 && Tk % threads != 0",
 };
 
 }  // namespace

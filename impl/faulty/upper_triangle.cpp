@@ -33,7 +33,7 @@ constexpr qkvet_fault kFault = {
         "causal, and a row with a visible key before its diagonal or a hidden "
         "one behind it",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "causal && (Tq > 1 || Tk > 1)",
 };
 
 }  // namespace

@@ -21,7 +21,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "a b_V that is given and not zero",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "b_v",
 };
 
 }  // namespace

@@ -29,7 +29,7 @@ constexpr qkvet_fault kFault = {
     .source = "flashinfer-ai/flashinfer#4972",
     .trigger = "a window, and Tq != Tk",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "window && !top_left && Tq != Tk",
 };
 
 }  // namespace

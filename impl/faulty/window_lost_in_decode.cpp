@@ -27,7 +27,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook (decode paths)",
     .trigger = "a window shorter than what one query could see, and Tq = 1",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "window && Tq == 1 && rows(hidden > 0)",
 };
 
 }  // namespace

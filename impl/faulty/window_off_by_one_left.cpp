@@ -30,7 +30,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook, cf. flashinfer-ai/flashinfer#4972",
     .trigger = "a window whose left border lies inside the keys",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "window.left >= 0 && rows(diagonal >= window.left)",
 };
 
 }  // namespace

@@ -29,7 +29,7 @@ constexpr qkvet_fault kFault = {
         "a window with a right side, and no causal rule that hides the same "
         "keys",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "window.right >= 0 && !causal && rows(hidden > 0)",
 };
 
 }  // namespace

@@ -28,7 +28,7 @@ constexpr qkvet_fault kFault = {
     .source = "textbook",
     .trigger = "Tk > 1 and d > 1",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "Tk > 1 && d > 1",
 };
 
 }  // namespace
