@@ -2,13 +2,14 @@
 #include "diagnosis/diagnose.h"
 
 #include <algorithm>
+#include <map>
 
 #include "diagnosis/inquiry.h"
 
 namespace qkvet {
 namespace {
 
-// Causes that one kernel is asked for; what is left goes under the last.
+// Failures that one kernel is asked about; what is left is unknown.
 constexpr int kMostInquiries = 4;
 
 // Of the failures that one cause has, the law that says most about it.
@@ -46,14 +47,14 @@ std::vector<CauseOfFailures> diagnose_all(
     Executor& executor, const Catalogue& catalogue, TimeUse& time) {
   std::vector<CauseOfFailures> causes;
   std::vector<const Failure*> left = failures, unknown;
-  Diagnosis first_unknown;
+  std::map<const Failure*, Diagnosis> open;  // of those that are unknown
   for (int n = 0; n < kMostInquiries && !left.empty(); ++n) {
     const Failure* const failure = left.front();
     left.erase(left.begin());
     Inquiry inquiry(*failure, kernel, executor, catalogue, time);
     Diagnosis diagnosis = inquiry.run();
     if (diagnosis.causes.empty()) {
-      if (unknown.empty()) first_unknown = std::move(diagnosis);
+      open[failure] = std::move(diagnosis);
       unknown.push_back(failure);
       continue;
     }
@@ -67,8 +68,7 @@ std::vector<CauseOfFailures> diagnose_all(
     causes.push_back(cause_of(std::move(diagnosis), explained));
   }
   unknown.insert(unknown.end(), left.begin(), left.end());
-  if (!unknown.empty())
-    causes.push_back(cause_of(std::move(first_unknown), unknown));
+  if (!unknown.empty()) causes.push_back(cause_of(open[unknown[0]], unknown));
   return causes;
 }
 
