@@ -123,15 +123,17 @@ TEST(FaultVerdicts, ANamedLawThatIsSilentFailsTheNamedFormAlone) {
 
 // A kernel that says that it has a fault with this condition.
 Hunt hunt_with(const char* kernel, const std::string& when,
-               bool every_case = false) {
+               bool every_case = false,
+               const char* killer = "agrees_with_oracle") {
   SelectedKernels selected = select_kernels({{kernel}, {}, false});
   EXPECT_EQ(selected.error, "");
   FaultInfo fault;
   fault.when = when;
-  fault.killed_by = {"agrees_with_oracle"};
+  fault.killed_by = {killer};
   selected.kernels[0].judged.info.fault = fault;
   HuntOptions options;
-  options.laws = {&law("weights_sum_to_one"), &law("agrees_with_oracle")};
+  options.laws = {&law("weights_sum_to_one"), &law("agrees_with_oracle"),
+                  &law("cache_length_grows")};
   options.cases = 40;
   options.every_case = every_case;
   return hunt_faults(selected.kernels,
@@ -186,6 +188,20 @@ TEST(FaultHunt, AConditionThatCannotBeReadIsSaid) {
   EXPECT_EQ(hunt.error,
             "faulty/no_scale: condition \"Tk >\", character 5: expected a "
             "name, a number, !, - or (");
+}
+
+TEST(FaultHunt, NamedLawsThatItCannotBeAskedAreSilent) {
+  const Hunt hunt =
+      hunt_with("faulty/no_scale", "", false, "cache_length_grows");
+  const FaultSummary summary = sum_up(hunt, /*named=*/true, {});
+  EXPECT_EQ(summary.killed, 1);
+  ASSERT_EQ(summary.silent, 1);
+  EXPECT_EQ(summary.verdicts[0].silent[0]->undeclared,
+            missing_subject(Subject::kCache));
+  EXPECT_EQ(summary.exit, kLawFailed);
+  EXPECT_EQ(hunt_with("faulty/no_scale", "", false, "no_such_law").error,
+            "faulty/no_scale: says that \"no_such_law\" kills it, which is no "
+            "law; `qkvet list laws` shows all");
 }
 
 TEST(FaultsCommand, SaysWhatKillsAndWritesIt) {
