@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "properties/condition.h"
-#include "tools/fault_verdict.h"
+#include "tools/fault_report.h"
 #include "tools/kernels.h"
 #include "tools/program_run.h"
 
@@ -119,6 +119,25 @@ TEST(FaultVerdicts, ANamedLawThatIsSilentFailsTheNamedFormAlone) {
   EXPECT_EQ(verdict_on(fault, {}).silent.size(), 1u);
   EXPECT_EQ(exit_of(fault, /*named=*/false), kConforms);
   EXPECT_EQ(exit_of(fault, /*named=*/true), kLawFailed);
+}
+
+TEST(FaultVerdicts, APairThatLivesUnderItsOracleNeedsAReason) {
+  SabotagePair pair{"synthetic", SeededFault::kPlainTopLeft, plain_forward,
+                    nullptr};
+  const auto lines = [&pair](bool other_kills) {
+    return std::vector<SabotageLine>{
+        {&pair, false, &law("weights_sum_to_one"), {true, 1}},
+        {&pair, true, &law("weights_sum_to_one"), {other_kills, 1}},
+        {&pair, true, &law("agrees_with_oracle"), {true, 1}}};
+  };
+  EXPECT_EQ(sabotage_exit(lines(true)), kConforms);
+  EXPECT_NE(sabotage_text(lines(true)).find("weights_sum_to_one"),
+            std::string::npos);
+  EXPECT_EQ(sabotage_exit(lines(false)), kLawFailed);
+  pair.agreement_alone = "a convention";
+  EXPECT_EQ(sabotage_exit(lines(false)), kConforms);
+  EXPECT_NE(sabotage_text(lines(false)).find("a convention"),
+            std::string::npos);
 }
 
 // A kernel that says that it has a fault with this condition.
