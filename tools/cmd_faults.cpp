@@ -86,7 +86,7 @@ ExitCode run_faults(const FaultsOptions& options) {
             write_file(options.json, faults_json(summary, hunt, run, lines));
         !error.empty())
       return wrong_use(error);
-  return summary.exit;
+  return sabotage_exit(lines) == kLawFailed ? kLawFailed : summary.exit;
 }
 
 }  // namespace qkvet

@@ -43,13 +43,17 @@ class FaultRun {
     const KernelInfo& info = fault_.judged.info;
     const auto& ids = info.fault->killed_by;
     const bool named = std::find(ids.begin(), ids.end(), law.id) != ids.end();
-    if (!has_subject(info, law.aim.subject) || (options_.named && !named))
-      return;
-    result_.pairs.push_back({&law, named, {}, 0, {}, 0, {}, 0});
+    const bool asked = has_subject(info, law.aim.subject);
+    if (!named && (options_.named || !asked)) return;
+    FaultPair& pair = result_.pairs.emplace_back();
+    pair.law = &law;
+    pair.named = named;
+    if (!asked) pair.undeclared = missing_subject(law.aim.subject);
   }
 
   // The plan of `check` for this kernel alone: its laws take turns.
   void run_subject(Subject subject) {
+    if (!has_subject(fault_.judged.info, subject)) return;
     Scope scope;
     scope.dtypes = declared_dtypes({fault_});
     keep_scope_to({fault_}, scope);
@@ -129,14 +133,18 @@ class FaultRun {
 };
 
 // "" or what is wrong with the faults.
-std::string read_conditions(const std::vector<KernelUnderTest>& faults,
-                            std::vector<Condition>* conditions) {
+std::string read_faults(const std::vector<KernelUnderTest>& faults,
+                        std::vector<Condition>* conditions) {
   for (const KernelUnderTest& fault : faults) {
     const KernelInfo& info = fault.judged.info;
     if (!info.fault)
       return info.name +
              ": tells no fault; allowed are kernels that do (`qkvet list "
              "faults`)";
+    for (const std::string& id : info.fault->killed_by)
+      if (find_law(id) == nullptr)
+        return info.name + ": says that \"" + id +
+               "\" kills it, which is no law; `qkvet list laws` shows all";
     ParsedCondition parsed = parse_condition(info.fault->when);
     if (!parsed.value) return info.name + ": " + parsed.error;
     conditions->push_back(std::move(*parsed.value));
@@ -150,7 +158,7 @@ Hunt hunt_faults(const std::vector<KernelUnderTest>& faults,
                  const ExecutorFactory& open, const HuntOptions& options) {
   Hunt hunt;
   std::vector<Condition> conditions;
-  hunt.error = read_conditions(faults, &conditions);
+  hunt.error = read_faults(faults, &conditions);
   if (!hunt.error.empty()) return hunt;
   hunt.faults.resize(faults.size());
   const auto start = std::chrono::steady_clock::now();

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "properties/condition.h"
-#include "tools/fault_verdict.h"
+#include "tools/fault_report.h"
 #include "tools/kernels.h"
 #include "tools/program_run.h"
 
@@ -121,17 +121,38 @@ TEST(FaultVerdicts, ANamedLawThatIsSilentFailsTheNamedFormAlone) {
   EXPECT_EQ(exit_of(fault, /*named=*/true), kLawFailed);
 }
 
+TEST(FaultVerdicts, APairThatLivesUnderItsOracleNeedsAReason) {
+  SabotagePair pair{"synthetic", SeededFault::kPlainTopLeft, plain_forward,
+                    nullptr};
+  const auto lines = [&pair](bool other_kills) {
+    return std::vector<SabotageLine>{
+        {&pair, false, &law("weights_sum_to_one"), {true, 1}},
+        {&pair, true, &law("weights_sum_to_one"), {other_kills, 1}},
+        {&pair, true, &law("agrees_with_oracle"), {true, 1}}};
+  };
+  EXPECT_EQ(sabotage_exit(lines(true)), kConforms);
+  EXPECT_NE(sabotage_text(lines(true)).find("weights_sum_to_one"),
+            std::string::npos);
+  EXPECT_EQ(sabotage_exit(lines(false)), kLawFailed);
+  pair.agreement_alone = "a convention";
+  EXPECT_EQ(sabotage_exit(lines(false)), kConforms);
+  EXPECT_NE(sabotage_text(lines(false)).find("a convention"),
+            std::string::npos);
+}
+
 // A kernel that says that it has a fault with this condition.
 Hunt hunt_with(const char* kernel, const std::string& when,
-               bool every_case = false) {
+               bool every_case = false,
+               const char* killer = "agrees_with_oracle") {
   SelectedKernels selected = select_kernels({{kernel}, {}, false});
   EXPECT_EQ(selected.error, "");
   FaultInfo fault;
   fault.when = when;
-  fault.killed_by = {"agrees_with_oracle"};
+  fault.killed_by = {killer};
   selected.kernels[0].judged.info.fault = fault;
   HuntOptions options;
-  options.laws = {&law("weights_sum_to_one"), &law("agrees_with_oracle")};
+  options.laws = {&law("weights_sum_to_one"), &law("agrees_with_oracle"),
+                  &law("cache_length_grows")};
   options.cases = 40;
   options.every_case = every_case;
   return hunt_faults(selected.kernels,
@@ -186,6 +207,20 @@ TEST(FaultHunt, AConditionThatCannotBeReadIsSaid) {
   EXPECT_EQ(hunt.error,
             "faulty/no_scale: condition \"Tk >\", character 5: expected a "
             "name, a number, !, - or (");
+}
+
+TEST(FaultHunt, NamedLawsThatItCannotBeAskedAreSilent) {
+  const Hunt hunt =
+      hunt_with("faulty/no_scale", "", false, "cache_length_grows");
+  const FaultSummary summary = sum_up(hunt, /*named=*/true, {});
+  EXPECT_EQ(summary.killed, 1);
+  ASSERT_EQ(summary.silent, 1);
+  EXPECT_EQ(summary.verdicts[0].silent[0]->undeclared,
+            missing_subject(Subject::kCache));
+  EXPECT_EQ(summary.exit, kLawFailed);
+  EXPECT_EQ(hunt_with("faulty/no_scale", "", false, "no_such_law").error,
+            "faulty/no_scale: says that \"no_such_law\" kills it, which is no "
+            "law; `qkvet list laws` shows all");
 }
 
 TEST(FaultsCommand, SaysWhatKillsAndWritesIt) {

@@ -145,26 +145,48 @@ std::string faults_text(const FaultSummary& summary, const Hunt& hunt,
   return out;
 }
 
-std::string sabotage_text(const std::vector<SabotageLine>& lines) {
-  struct Sum {
-    std::string first;
-    int64_t killers = 0;
-  };
-  std::map<const SabotagePair*, Sum> sums;
+namespace {
+
+struct PairSum {
+  std::string first;  // law without an oracle that kills it
+  int64_t killers = 0;
+};
+
+std::map<const SabotagePair*, PairSum> sums_of(
+    const std::vector<SabotageLine>& lines) {
+  std::map<const SabotagePair*, PairSum> sums;
   for (const SabotageLine& line : lines) {
     if (!line.shares) continue;
-    Sum& sum = sums[line.pair];
+    PairSum& sum = sums[line.pair];
     if (!line.result.killed || is_agreement(*line.law)) continue;
     ++sum.killers;
     if (sum.first.empty()) sum.first = line.law->id;
   }
-  std::string out = "\nwith an oracle that shares the fault\n";
-  for (const auto& [pair, sum] : sums)
-    out += fmt::format("{:<36} {:<37} {:>5} {:>8} {:>4}  {}\n",
-                       std::string("faulty/") + pair->fault,
-                       sum.first.empty() ? "no law" : sum.first, "", "",
-                       sum.killers, seeded_fault_name(pair->seeded));
+  return sums;
+}
+
+}  // namespace
+
+std::string sabotage_text(const std::vector<SabotageLine>& lines) {
+  std::string out = "\n";
+  out += fmt::format(kRow, "with an oracle that shares the fault",
+                     "first killer", "", "", "laws", "oracle");
+  for (const auto& [pair, sum] : sums_of(lines)) {
+    out +=
+        fmt::format(kRow, pair->fault, sum.first.empty() ? "no law" : sum.first,
+                    "", "", sum.killers, seeded_fault_name(pair->seeded));
+    if (sum.first.empty())
+      out += wrapped(*pair->agreement_alone == 0 ? "no reason is known"
+                                                 : pair->agreement_alone,
+                     4);
+  }
   return out;
+}
+
+ExitCode sabotage_exit(const std::vector<SabotageLine>& lines) {
+  for (const auto& [pair, sum] : sums_of(lines))
+    if (sum.first.empty() && *pair->agreement_alone == 0) return kLawFailed;
+  return kConforms;
 }
 
 namespace {

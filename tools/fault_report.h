@@ -16,6 +16,8 @@ std::string faults_text(const FaultSummary& summary, const Hunt& hunt,
                         const HuntOptions& options);
 // A line for each pair of a fault and the oracle that shares it.
 std::string sabotage_text(const std::vector<SabotageLine>& lines);
+// kLawFailed if some pair lives and no reason is known.
+ExitCode sabotage_exit(const std::vector<SabotageLine>& lines);
 
 // JSON Lines, schema 1: a line for each fault and law, one for each fault, one
 // for each law under an oracle that shares the fault, and a summary.
