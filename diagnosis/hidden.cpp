@@ -8,7 +8,7 @@
 namespace qkvet {
 namespace {
 
-constexpr int64_t kExtents[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 32, 64};
+constexpr int64_t kExtents[] = {1, 2, 3, 4, 7, 8, 16, 33};
 // In the order in which people look for it.
 struct Axis {
   const char* name;
@@ -96,6 +96,10 @@ std::string hidden_among_neighbours(const Law& law, const Case& value,
   const auto add = [&out](const std::string& text) {
     if (!text.empty()) out += (out.empty() ? "" : " ") + text;
   };
+  // First, so that there are calls left for them.
+  const std::string options = value.subject() == Subject::kAttention
+                                  ? without_options(law, value, witness)
+                                  : "";
   if (value.subject() != Subject::kCache) {
     int axes = 0;
     for (const Axis& axis : kAxes) {
@@ -105,8 +109,7 @@ std::string hidden_among_neighbours(const Law& law, const Case& value,
       if (axes == kMostAxes) break;
     }
   }
-  if (value.subject() == Subject::kAttention)
-    add(without_options(law, value, witness));
+  add(options);
   return out;
 }
 

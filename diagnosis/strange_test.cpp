@@ -148,26 +148,26 @@ TEST(Strange, AKnownFaultAmongThemIsKnown) {
 
 // Accused of failures that are not its own, a correct kernel is not diagnosed.
 TEST(Strange, ACorrectKernelHasNoCause) {
-  Opened faults = open_for_test(QKVET_FAULTY);
-  Opened controls = open_for_test(QKVET_CONTROLS);
+  const Opened faults = open_for_test(QKVET_FAULTY);
+  const Opened controls = open_for_test(QKVET_CONTROLS);
   ASSERT_NE(controls.executor, nullptr) << controls.error;
-  int accused = 0;
-  const auto all = kernels_for_test(*controls.executor);
-  for (const KernelUnderTest& fault : kernels_for_test(*faults.executor)) {
-    if (!fault.judged.info.has_forward || ++accused > 3) continue;
-    const std::vector<Failure> failures = failures_for_test(
-        fault, [](size_t) { return open_for_test(QKVET_FAULTY); },
-        {find_law("agrees_with_oracle")}, 200);
-    for (const KernelUnderTest& control : all) {
-      if (failures.empty() || !control.judged.info.has_forward) continue;
-      TimeUse time;
-      const Diagnosis diagnosis =
-          diagnose(failures[0], control, *controls.executor,
-                   known_faults_for_test(), time);
-      EXPECT_EQ(diagnosis.name(), "unknown") << control.judged.info.name;
-      EXPECT_EQ(diagnosis.failing, 0) << control.judged.info.name;
-    }
+  const KernelUnderTest fault = kernels_for_test(*faults.executor)[0];
+  const std::vector<Failure> failures = failures_for_test(
+      fault, [](size_t) { return open_for_test(QKVET_FAULTY); },
+      {find_law("agrees_with_oracle")}, 200);
+  ASSERT_EQ(failures.size(), 1u) << fault.judged.info.name;
+  int asked = 0;
+  for (const KernelUnderTest& control : kernels_for_test(*controls.executor)) {
+    if (!control.judged.info.has_forward) continue;
+    TimeUse time;
+    const Diagnosis diagnosis =
+        diagnose(failures[0], control, *controls.executor,
+                 known_faults_for_test(), time);
+    EXPECT_EQ(diagnosis.name(), "unknown") << control.judged.info.name;
+    EXPECT_EQ(diagnosis.failing, 0) << control.judged.info.name;
+    asked += diagnosis.probes > 0;
   }
+  EXPECT_GE(asked, 20);
 }
 
 }  // namespace

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hypotheses with a number in them: each is known by what it does, and by
+// nothing that is only like it.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "diagnosis/test_faults.h"
+#include "properties/fake_executor.h"
+
+namespace qkvet {
+namespace {
+
+using Question = FakeExecutor::Question;
+
+KernelUnderTest plain_fake() {
+  KernelUnderTest kernel = FakeExecutor::under_test();
+  kernel.judged.info.capabilities.options &=
+      QKVET_OPTION_CAUSAL_BOTTOM_RIGHT | QKVET_OPTION_SCALE |
+      QKVET_OPTION_DEFAULT_SCALE | QKVET_OPTION_GROUPED_HEADS |
+      QKVET_OPTION_VALUE_WIDTH | QKVET_OPTION_CROSS_LENGTHS;
+  return kernel;
+}
+
+// The first cause that the kernel's failure of agreement has.
+Diagnosis diagnosis_of(const KernelUnderTest& kernel, const Question& question,
+                       const FakeExecutor::Answer& answer = nullptr) {
+  const auto open = [&](size_t) {
+    return Opened{std::make_unique<FakeExecutor>(question, answer), ""};
+  };
+  const std::vector<Failure> failures =
+      failures_for_test(kernel, open, {find_law("agrees_with_oracle")}, 300);
+  EXPECT_EQ(failures.size(), 1u);
+  if (failures.empty()) return {};
+  TimeUse time;
+  const Opened executor = open(0);
+  return diagnose(failures[0], kernel, *executor.executor,
+                  known_faults_for_test(), time);
+}
+
+Question scaled(double (*scale)(double d, double right)) {
+  return [scale](KernelCall&, Problem& p) {
+    const auto d = static_cast<double>(p.shape.d);
+    p.scale = scale(d, p.scale_given ? p.scale : 1 / std::sqrt(d));
+    p.scale_given = true;
+  };
+}
+
+// The mask of a fake call must outlive it.
+Question shown(bool (*sees)(const Problem& p, int64_t i, int64_t j)) {
+  auto masks = std::make_shared<std::vector<std::vector<uint8_t>>>();
+  return [masks, sees](KernelCall&, Problem& p) {
+    const Shape& s = p.shape;
+    std::vector<uint8_t> mask;
+    for (int64_t row = 0; row < s.lse_elements(); ++row)
+      for (int64_t j = 0; j < s.Tk; ++j) mask.push_back(sees(p, row % s.Tq, j));
+    masks->push_back(std::move(mask));
+    p.mask = masks->back().data();
+    p.causal = Causal::kNone;
+  };
+}
+
+int64_t end_of_row(const Problem& p, int64_t i) {
+  const int64_t end = i + p.shape.Tk - p.shape.Tq + 1;
+  return p.causal == Causal::kNone ? p.shape.Tk : std::min(end, p.shape.Tk);
+}
+
+TEST(Parametric, AScaleIsMeasured) {
+  const Diagnosis diagnosis = diagnosis_of(
+      plain_fake(), scaled([](double, double right) { return 1.25 * right; }));
+  ASSERT_EQ(diagnosis.name(), "other_scale");
+  EXPECT_EQ(diagnosis.certainty, Certainty::kSure);
+  EXPECT_NE(diagnosis.causes[0].cause.find("1.25 times it"), std::string::npos)
+      << diagnosis.causes[0].cause;
+}
+
+TEST(Parametric, AScaleIsNamedByItsFormula) {
+  const Diagnosis diagnosis =
+      diagnosis_of(plain_fake(), [](KernelCall&, Problem& p) {
+        if (!p.scale_given)
+          p.scale = 1 / std::sqrt(2 * static_cast<double>(p.shape.d));
+        p.scale_given = true;
+      });
+  ASSERT_EQ(diagnosis.name(), "other_scale");
+  EXPECT_NE(diagnosis.causes[0].cause.find("1/sqrt(2 d)"), std::string::npos)
+      << diagnosis.causes[0].cause;
+}
+
+TEST(Parametric, AScaleWithoutAFormulaIsUnknown) {
+  EXPECT_EQ(diagnosis_of(plain_fake(), scaled([](double d, double right) {
+                           return right * (1 + 0.5 / d);
+                         }))
+                .name(),
+            "unknown");
+}
+
+TEST(Parametric, AShiftedDiagonalIsCounted) {
+  const Diagnosis diagnosis = diagnosis_of(
+      plain_fake(), shown([](const Problem& p, int64_t i, int64_t j) {
+        const int64_t end =
+            p.causal == Causal::kNone ? p.shape.Tk : end_of_row(p, i) + 3;
+        return j < end;
+      }));
+  EXPECT_EQ(diagnosis.name(), "diagonal_too_far_by_3");
+}
+
+TEST(Parametric, LostKeysAreCounted) {
+  const Diagnosis diagnosis = diagnosis_of(
+      plain_fake(), shown([](const Problem& p, int64_t i, int64_t j) {
+        return j + 2 < end_of_row(p, i);
+      }));
+  EXPECT_EQ(diagnosis.name(), "last_keys_lost_2");
+}
+
+TEST(Parametric, KeysBehindATileAreCounted) {
+  const Diagnosis diagnosis = diagnosis_of(
+      plain_fake(), shown([](const Problem& p, int64_t i, int64_t j) {
+        return j < std::min<int64_t>(end_of_row(p, i), 16);
+      }));
+  EXPECT_EQ(diagnosis.name(), "keys_behind_first_tile_lost_16");
+}
+
+// What is rounded more often than it says, and no more than generic kernels
+// are.
+TEST(Parametric, AnotherDeclarationIsFound) {
+  KernelUnderTest kernel = plain_fake();
+  qkvet_precision declared = {};
+  declared.struct_size = sizeof declared;
+  declared.preset = QKVET_PRECISION_CPU_F32;
+  kernel.judged.model = resolve_precision(declared).model;
+  const auto off_by = [&](double units) {
+    return diagnosis_of(
+               kernel, nullptr,
+               [units](const KernelCall&, OracleOutput& out, CallOutcome&) {
+                 for (double& o : out.o) o *= 1 + units * 0x1p-24;
+               })
+        .name();
+  };
+  EXPECT_EQ(off_by(60), "precision_generic");
+  EXPECT_EQ(off_by(60000), "unknown");
+}
+
+}  // namespace
+}  // namespace qkvet
