@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <cctype>
 
+#include "core/half.h"
 #include "diagnosis/in_f32.h"
 #include "diagnosis/suspect.h"
+#include "properties/compare.h"
 
 namespace qkvet {
 namespace {
@@ -23,6 +25,68 @@ bool takes(const KernelInfo& kernel, const KernelCall& call) {
       return true;
   }
   return false;
+}
+
+std::vector<std::byte> in_storage(const std::vector<std::byte>& f32,
+                                  Dtype dtype) {
+  std::vector<std::byte> out;
+  for (const double value : as_doubles(f32, Dtype::kF32)) {
+    const uint16_t bits =
+        dtype == Dtype::kF16 ? f16_from_double(value) : bf16_from_double(value);
+    const auto* bytes = reinterpret_cast<const std::byte*>(&bits);
+    out.insert(out.end(), bytes, bytes + sizeof bits);
+  }
+  return out;
+}
+
+// Gives a prediction the form of the kernel's own outcome: its storage types,
+// and what the fault does not return as the kernel returned it.
+void complete(const CallOutcome& actual, const KernelCall& call, bool in_f32,
+              CallOutcome& predicted) {
+  const struct {
+    std::vector<std::byte> CallOutcome::*output;
+    Dtype dtype;
+  } stored[] = {{&CallOutcome::o, call.o_dtype},
+                {&CallOutcome::weights, call.o_dtype},
+                {&CallOutcome::y, call.o_dtype},
+                {&CallOutcome::k_cache, call.kv_dtype},
+                {&CallOutcome::v_cache, call.kv_dtype}};
+  for (const auto& [output, dtype] : stored)
+    if (in_f32 && dtype != Dtype::kF32)
+      predicted.*output = in_storage(predicted.*output, dtype);
+  for (const auto output :
+       {&CallOutcome::o, &CallOutcome::lse, &CallOutcome::weights,
+        &CallOutcome::y, &CallOutcome::stage_q, &CallOutcome::stage_k,
+        &CallOutcome::stage_v, &CallOutcome::attended, &CallOutcome::k_cache,
+        &CallOutcome::v_cache})
+    if ((predicted.*output).size() != (actual.*output).size())
+      predicted.*output = actual.*output;
+}
+
+// What a row without a key holds is a matter of the dialect. Where the fault
+// holds to its own, 0 and -infinity, it takes over the kernel's.
+void follow_dialect(const CallOutcome& actual, const KernelCall& call,
+                    const std::vector<int64_t>& visible,
+                    CallOutcome& predicted) {
+  const auto width = static_cast<size_t>(call.shape.dv);
+  const auto o_bytes = width * static_cast<size_t>(dtype_bytes(call.o_dtype));
+  const auto zero = [](std::byte byte) { return byte == std::byte{0}; };
+  const auto take = [](const std::vector<std::byte>& from, size_t at, size_t n,
+                       std::vector<std::byte>& to) {
+    if (from.size() >= at + n && to.size() == from.size())
+      std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(at), n,
+                  to.begin() + static_cast<std::ptrdiff_t>(at));
+  };
+  const auto lse_bytes =
+      static_cast<size_t>(dtype_bytes(lse_dtype(call.o_dtype)));
+  for (size_t row = 0; row < visible.size(); ++row) {
+    const size_t at = row * o_bytes;
+    if (visible[row] != 0 || predicted.o.size() < at + o_bytes) continue;
+    const auto* first = predicted.o.data() + at;
+    if (!std::all_of(first, first + o_bytes, zero)) continue;
+    take(actual.o, at, o_bytes, predicted.o);
+    take(actual.lse, row * lse_bytes, lse_bytes, predicted.lse);
+  }
 }
 
 }  // namespace
@@ -71,8 +135,24 @@ std::vector<CallOutcome> FaultSuspect::predict(const Evidence& evidence,
 }
 
 Word FaultSuspect::says(Evidence& evidence, const Witness& witness) {
-  return compare_answers(evidence, witness.kernel(), fault_,
-                         predict(evidence, witness), converts(evidence.calls));
+  std::vector<CallOutcome> predicted = predict(evidence, witness);
+  if (std::any_of(predicted.begin(), predicted.end(), says_nothing))
+    return Word::kSilent;
+  const bool in_f32 = converts(evidence.calls);
+  for (size_t n = 0; n < predicted.size(); ++n) {
+    const CallOutcome& actual = evidence.outcomes[n];
+    complete(actual, evidence.calls[n], in_f32, predicted[n]);
+    const CallSpread spread =
+        evidence.work->spread(witness.kernel(), n, witness.kernel().model);
+    follow_dialect(actual, evidence.calls[n], spread.visible, predicted[n]);
+  }
+  const Word word =
+      compare_answers(evidence, witness.kernel(), fault_, predicted);
+  if (word != Word::kForetold || !evidence.failed()) return word;
+  // Near the answer of the kernel, which is near the right one perhaps: the
+  // fault explains the failure only if it fails as well.
+  const Judgement judgement = evidence.work->judge(witness.kernel(), predicted);
+  return judgement.verdict == Verdict::kFailed ? word : Word::kSilent;
 }
 
 }  // namespace qkvet

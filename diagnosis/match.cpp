@@ -16,12 +16,7 @@ constexpr double kWider = 4;
 // of the finer arithmetic that both have, f32.
 constexpr double kUnitsOfWrongNumbers = 256;
 
-struct Numbers {
-  const std::vector<std::byte>* bytes;
-  Dtype dtype;
-};
-
-bool same_number(double a, double b, double bounds, Dtype coarser) {
+bool same_number(double a, double b, double bounds, Dtype dtype) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) == std::isnan(b);
   if (a == b) return true;
   if (std::isinf(a) || std::isinf(b)) return false;
@@ -29,26 +24,21 @@ bool same_number(double a, double b, double bounds, Dtype coarser) {
   if (std::isnan(bounds)) return true;
   const double wrong = kUnitsOfWrongNumbers * unit_roundoff(Dtype::kF32) *
                        std::max(std::fabs(a), std::fabs(b));
-  return std::fabs(a - b) <= allowed_difference(a, b, bounds + wrong, coarser);
-}
-
-Dtype coarser_of(Dtype a, Dtype b) {
-  return unit_roundoff(a) > unit_roundoff(b) ? a : b;
+  return std::fabs(a - b) <= allowed_difference(a, b, bounds + wrong, dtype);
 }
 
 // An output that one of the two does not return says nothing, nor does one of
 // an illegal call.
-bool same_numbers(const Numbers& a, const Numbers& b,
+bool same_numbers(const std::vector<std::byte>& a,
+                  const std::vector<std::byte>& b, Dtype dtype,
                   const std::vector<double>& one,
                   const std::vector<double>& other) {
-  if (a.bytes->empty() || b.bytes->empty()) return true;
-  const std::vector<double> x = as_doubles(*a.bytes, a.dtype);
-  const std::vector<double> y = as_doubles(*b.bytes, b.dtype);
+  if (a.empty() || b.empty()) return true;
+  const std::vector<double> x = as_doubles(a, dtype), y = as_doubles(b, dtype);
   if (x.size() != y.size()) return false;
   if (one.size() != x.size() || other.size() != x.size()) return true;
-  const Dtype coarser = coarser_of(a.dtype, b.dtype);
   for (size_t n = 0; n < x.size(); ++n)
-    if (!same_number(x[n], y[n], kWider * (one[n] + other[n]), coarser))
+    if (!same_number(x[n], y[n], kWider * (one[n] + other[n]), dtype))
       return false;
   return true;
 }
@@ -74,47 +64,36 @@ bool same_traces(const CallOutcome& a, const CallOutcome& b) {
          place(a.damage) == place(b.damage) && a.lengths == b.lengths;
 }
 
+bool same_outputs(const KernelCall& call, const CallOutcome& a,
+                  const CallOutcome& b, const CallSpread& actual,
+                  const CallSpread& predicted) {
+  const Dtype o = call.o_dtype, kv = call.kv_dtype, lse = lse_dtype(o);
+  return same_numbers(a.o, b.o, o, actual.o, predicted.o) &&
+         same_numbers(a.lse, b.lse, lse, actual.lse, predicted.lse) &&
+         same_numbers(a.weights, b.weights, o, actual.weights,
+                      predicted.weights) &&
+         same_numbers(a.y, b.y, o, actual.y, predicted.y) &&
+         same_stored(a.k_cache, b.k_cache, kv) &&
+         same_stored(a.v_cache, b.v_cache, kv);
+}
+
+}  // namespace
+
 bool says_nothing(const CallOutcome& outcome) {
   return outcome.status == CallStatus::kUnsupported ||
          outcome.status == CallStatus::kUnavailable ||
          outcome.status == CallStatus::kNotRun;
 }
 
-struct Pair {
-  const KernelCall& call;  // as the kernel under test got it
-  const CallOutcome &actual, &predicted;
-  Dtype o;  // of the prediction
-};
-
-bool same_outputs(const Pair& pair, const CallSpread& actual,
-                  const CallSpread& predicted) {
-  const auto& [call, a, b, o] = pair;
-  const Dtype own = call.o_dtype, kv = call.kv_dtype;
-  const Dtype lse = lse_dtype(own), other_lse = lse_dtype(o);
-  return same_numbers({&a.o, own}, {&b.o, o}, actual.o, predicted.o) &&
-         same_numbers({&a.lse, lse}, {&b.lse, other_lse}, actual.lse,
-                      predicted.lse) &&
-         same_numbers({&a.weights, own}, {&b.weights, o}, actual.weights,
-                      predicted.weights) &&
-         same_numbers({&a.y, own}, {&b.y, o}, actual.y, predicted.y) &&
-         (o != own || (same_stored(a.k_cache, b.k_cache, kv) &&
-                       same_stored(a.v_cache, b.v_cache, kv)));
-}
-
-}  // namespace
-
 Word compare_answers(Evidence& evidence, const JudgedKernel& kernel,
                      const JudgedKernel& fault,
-                     std::span<const CallOutcome> predicted, bool in_f32) {
-  for (const CallOutcome& outcome : predicted)
-    if (says_nothing(outcome)) return Word::kSilent;
+                     std::span<const CallOutcome> predicted) {
   for (size_t n = 0; n < predicted.size(); ++n) {
     const CallOutcome& actual = evidence.outcomes[n];
     if (!same_traces(actual, predicted[n])) return Word::kContradicts;
     if (actual.status != CallStatus::kDone) continue;
-    const Pair pair{evidence.calls[n], actual, predicted[n],
-                    in_f32 ? Dtype::kF32 : evidence.calls[n].o_dtype};
-    if (!same_outputs(pair, evidence.work->spread(kernel, n, kernel.model),
+    if (!same_outputs(evidence.calls[n], actual, predicted[n],
+                      evidence.work->spread(kernel, n, kernel.model),
                       evidence.work->spread(kernel, n, fault.model)))
       return Word::kContradicts;
   }

@@ -16,8 +16,8 @@ enum class Word : uint8_t {
   kContradicts  // it predicts something else
 };
 
-// `predicted` is what the fault answered to the evidence's calls, perhaps in
-// another storage type (`dtype` of o).
+// `predicted` is what the fault answered to the evidence's calls, in the form
+// of the kernel's own outcomes.
 //
 // Both compute the same wrong function if the hypothesis is right, each with
 // its own rounding. How far that may carry either of them is known of the right
@@ -25,7 +25,10 @@ enum class Word : uint8_t {
 // wider. Nothing passes or fails by this.
 Word compare_answers(Evidence& evidence, const JudgedKernel& kernel,
                      const JudgedKernel& fault,
-                     std::span<const CallOutcome> predicted, bool in_f32);
+                     std::span<const CallOutcome> predicted);
+
+// An outcome that says nothing: the call was not taken.
+bool says_nothing(const CallOutcome& outcome);
 
 }  // namespace qkvet
 

@@ -112,12 +112,38 @@ TEST(Parametric, LostKeysAreCounted) {
   EXPECT_EQ(diagnosis.name(), "last_keys_lost_2");
 }
 
+// Below two tiles that is all but the rest of the last tile, so that both are
+// named.
 TEST(Parametric, KeysBehindATileAreCounted) {
   const Diagnosis diagnosis = diagnosis_of(
       plain_fake(), shown([](const Problem& p, int64_t i, int64_t j) {
         return j < std::min<int64_t>(end_of_row(p, i), 16);
       }));
-  EXPECT_EQ(diagnosis.name(), "keys_behind_first_tile_lost_16");
+  ASSERT_EQ(diagnosis.causes.size(), 2u);
+  EXPECT_EQ(diagnosis.certainty, Certainty::kLikely);
+  EXPECT_EQ(diagnosis.causes[0].name, "rest_of_tile_lost_16");
+  EXPECT_EQ(diagnosis.causes[1].name, "keys_behind_first_tile_lost_16");
+}
+
+// Every other weight is off by `units` of f32.
+FakeExecutor::Answer uneven_weights(double units) {
+  return [units](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+    const Shape& s = call.shape;
+    const auto v = stored_as_doubles(call.v, s.v_elements(), call.kv_dtype);
+    for (int64_t row = 0; row < s.lse_elements(); ++row) {
+      const int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H;
+      const int64_t head = b * s.Hkv + h / s.group();
+      for (int64_t c = 0; c < s.dv; ++c) {
+        const bool empty = out.visible[static_cast<size_t>(row)] == 0;
+        double o = empty ? std::nan("") : 0;
+        for (int64_t j = 0; j < s.Tk; ++j)
+          o += out.weights[static_cast<size_t>(row * s.Tk + j)] *
+               (1 + (j % 2 == 0 ? 0 : units * 0x1p-24)) *
+               v[static_cast<size_t>((head * s.Tk + j) * s.dv + c)];
+        out.o[static_cast<size_t>(row * s.dv + c)] = o;
+      }
+    }
+  };
 }
 
 // What is rounded more often than it says, and no more than generic kernels
@@ -129,14 +155,9 @@ TEST(Parametric, AnotherDeclarationIsFound) {
   declared.preset = QKVET_PRECISION_CPU_F32;
   kernel.judged.model = resolve_precision(declared).model;
   const auto off_by = [&](double units) {
-    return diagnosis_of(
-               kernel, nullptr,
-               [units](const KernelCall&, OracleOutput& out, CallOutcome&) {
-                 for (double& o : out.o) o *= 1 + units * 0x1p-24;
-               })
-        .name();
+    return diagnosis_of(kernel, nullptr, uneven_weights(units)).name();
   };
-  EXPECT_EQ(off_by(60), "precision_generic");
+  EXPECT_EQ(off_by(24), "precision_generic");
   EXPECT_EQ(off_by(60000), "unknown");
 }
 

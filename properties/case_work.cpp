@@ -314,10 +314,11 @@ CallSpread CaseWork::spread(const JudgedKernel& kernel, size_t n,
                        (planned.operation == Operation::kCacheStep &&
                         prepared.value.shape.Tq > 0);
   if (!answers || planned.expects_refusal) return spread;
-  const Bound& bound =
-      *answer(prepared, kernel.info)
-           .truth_for(kernel.info, stored, planned.want_weights)
-           .bound;
+  const Truth& truth =
+      answer(prepared, kernel.info)
+          .truth_for(kernel.info, stored, planned.want_weights);
+  const Bound& bound = *truth.bound;
+  spread.visible = truth.oracle.visible;
   spread.o = bound.o;
   spread.lse = bound.lse;
   if (planned.want_weights) spread.weights = bound.weights;

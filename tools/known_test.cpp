@@ -43,7 +43,7 @@ TEST(Known, EveryWrongLineIsNamed) {
       {"a/b\n", "known.txt:1: a line is KERNEL LAW HOW SINCE WHY, such as"},
       {"\na/b weights_sum_to_one law 2026-11-22\n", "known.txt:2: a line is"},
       {"a/b weights law 2026-11-22 why\n", "no law is named \"weights\""},
-      {"a/b weights_sum_to_one wrong 2026-11-22 why\n", "allowed: law, memory"},
+      {"a/b weights_sum_to_one Law! 2026-11-22 why\n", "allowed: law, memory"},
       {"a/b weights_sum_to_one law 2026-02-30 why\n", "\"2026-02-30\": a day"},
       {"a/b weights_sum_to_one law 22.11.2026 why\n", "\"22.11.2026\": a day"},
       {"a/b weights_sum_to_one law 2026-11-2x why\n", "\"2026-11-2x\": a day"},
@@ -111,12 +111,24 @@ TEST(KnownRun, OneThatFailsOtherwiseFailsTheRun) {
   EXPECT_TRUE(has(ran.out, "fails by law")) << ran.out;
 }
 
+TEST(KnownRun, AFailureIsHeldAgainstItsCause) {
+  const std::string line = std::string("faulty/no_scale ") + kScale;
+  // Also where nothing would be looked into otherwise.
+  const Ran same =
+      run_with(line + " no_scale 2026-11-22 a textbook\n", " --diagnose 0");
+  EXPECT_EQ(same.exit, 0) << same.out;
+  const Ran other = run_with(line + " scale_twice 2026-11-22 a textbook\n");
+  EXPECT_EQ(other.exit, 1) << other.out;
+  EXPECT_TRUE(has(other.out, "by scale_twice, and fails by no_scale"))
+      << other.out;
+}
+
 TEST(KnownRun, WithoutItsLineAFailureIsOneAndTheLineIsShown) {
   const Ran ran =
       run_with("scalar/plain weights_sum_to_one law 2026-11-22 x\n");
   EXPECT_EQ(ran.exit, 1) << ran.out;
   EXPECT_TRUE(has(ran.out, std::string("to accept   faulty/no_scale ") +
-                               kScale + " law DAY WHY"))
+                               kScale + " no_scale DAY WHY"))
       << ran.out;
   EXPECT_TRUE(has(ran.out, "1 of 1 lines of known.txt")) << ran.out;
 }
