@@ -61,6 +61,16 @@ void add_part(const Part& part, RunResult result, RunResult& all) {
   if (!all.suspicion) all.suspicion = std::move(result.suspicion);
 }
 
+bool some_failed(const RunResult& result) {
+  return std::any_of(
+      result.kernels.begin(), result.kernels.end(),
+      [](const KernelResult& kernel) {
+        return std::any_of(
+            kernel.cells.begin(), kernel.cells.end(),
+            [](const Cell& cell) { return cell.failure.has_value(); });
+      });
+}
+
 }  // namespace
 
 bool takes_dtype(const KernelInfo& kernel, Dtype dtype) {
@@ -140,6 +150,7 @@ RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
     RunResult result = run_subject(part.kernels, open, part.options);
     if (!result.error.empty()) return result;
     add_part(part, std::move(result), all);
+    if (options.fail_fast && some_failed(all)) break;
   }
   return all;
 }

@@ -376,6 +376,7 @@ RunResult Runner::run() {
     int64_t last = first + round - 1;
     if (!options_.budget) last = std::min(last, options_.cases);
     run_round(first, last);
+    if (options_.fail_fast && failing_ > 0) break;
   }
   shrink_failures();
   return finish();

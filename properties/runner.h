@@ -38,6 +38,7 @@ struct RunOptions {
   bool exhaustive = false;
   // Makes case `number` of the plan; null: planned_case().
   std::function<Case(int64_t number)> planned = nullptr;
+  bool fail_fast = false;  // no further round once something has failed
   uint64_t seed = 1;
   Scope scope;
   Oracle oracle = plain_forward;  // another one only in tests

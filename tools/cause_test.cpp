@@ -47,6 +47,19 @@ TEST(Causes, NobodyLooksWhereNoneIsAskedFor) {
   EXPECT_EQ(count(ran.out, "FAIL  "), 1) << ran.out;
 }
 
+TEST(Causes, TheFirstFailureCanEndTheRun) {
+  const Ran ran = run_qkvet(
+      "check --kernel faulty/mask_after_softmax --fail-fast --jobs 1");
+  EXPECT_EQ(ran.exit, 1) << ran.error;
+  EXPECT_TRUE(has(ran.out, "mask_after_softmax, sure: ")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "no more behind the first failure")) << ran.out;
+  // What passes is judged to the end.
+  const Ran right = run_qkvet(
+      "check --kernel scalar/plain --sizes small --cases 1500 --fail-fast");
+  EXPECT_EQ(right.exit, 0) << right.out;
+  EXPECT_TRUE(has(right.out, "1500 cases per kernel\n")) << right.out;
+}
+
 TEST(Causes, OfOneCaseThatIsReplayed) {
   const Ran ran = run_qkvet(
       "replay f32,B1,H1,Tq1,Tk2,d1,causal=tl,q=zero,k=zero,v=one --law "

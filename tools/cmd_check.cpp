@@ -21,6 +21,7 @@ std::string resolve(const CheckOptions& options, RunOptions& run) {
   if (!error.empty()) return error;
   run.cases = options.cases;
   run.exhaustive = options.exhaustive;
+  run.fail_fast = options.fail_fast;
   if (options.exhaustive && !options.laws.empty())
     return "--exhaustive is about agreement with the oracle: no --law beside "
            "it";

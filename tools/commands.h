@@ -32,9 +32,10 @@ struct CheckOptions {
   std::string sizes = "large";  // small, medium, large
   bool allow_loose = false;
   bool strict = false;
-  std::string pin;                   // "d=72,Tk=64"; "" for none
-  std::string junit, json;           // files; "" for none
-  std::string known;                 // file of accepted failures; "" for none
+  std::string pin;          // "d=72,Tk=64"; "" for none
+  std::string junit, json;  // files; "" for none
+  std::string known;        // file of accepted failures; "" for none
+  bool fail_fast = false;
   int diagnose = kDefaultDiagnosed;  // failing kernels, at most
 };
 ExitCode run_check(const CheckOptions& options);

@@ -97,6 +97,8 @@ CLI::App& add_check(CLI::App& app, qkvet::CheckOptions& options) {
           "Failures that are accepted: KERNEL LAW HOW SINCE WHY, a line "
           "each")
       ->type_name("FILE");
+  command.add_flag("--fail-fast", options.fail_fast,
+                   "No further round of cases once something has failed");
   command
       .add_option("--diagnose", options.diagnose,
                   "Failing kernels whose cause is looked for, at most")

@@ -232,13 +232,16 @@ std::string plan_text(const ReportInput& input) {
     return wrapped_field(
         "plan", fmt::format("all {} cases of the small scope: {}",
                             input.result.planned_cases, SmallScope::text()));
+  const bool stopped = input.options.fail_fast && !input.options.budget &&
+                       input.result.planned_cases < input.options.cases;
   return field(
       "plan",
-      fmt::format("seed {}, {} cases per kernel{}", input.options.seed,
+      fmt::format("seed {}, {} cases per kernel{}{}", input.options.seed,
                   input.result.planned_cases,
                   input.options.budget
                       ? fmt::format(" in {} whole rounds", input.result.rounds)
-                      : ""));
+                      : "",
+                  stopped ? ", no more behind the first failure" : ""));
 }
 
 std::string last_lines(const ReportInput& input, bool colour) {
