@@ -171,6 +171,7 @@ TEST(LayerFaults, EqualTheFrameOutsideOfTheirTrigger) {
     std::vector<LayerProblem> harmless;
   } rows[] = {{"heads_not_merged", {one_head, one_token}},
               {"output_projection_omitted", {other_width, one_head}},
+              {"output_projection_transposed", {other_width, one_head}},
               {"shared_projection", {grouped}},
               {"split_without_transpose", {one_head, one_token}},
               {"reshape_before_projection", {one_head, no_slices}},

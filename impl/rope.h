@@ -41,6 +41,8 @@ struct PlainTurn {
   static int64_t pairs(int64_t width) { return width / 2; }
   static int32_t style(int32_t style) { return style; }
   static float sine(float sin) { return sin; }
+  // Of the tables, for pair n.
+  static int64_t column(int64_t n, int64_t /*pairs*/) { return n; }
   // Where row t of member b stands.
   static int64_t position(const View<const int64_t>& positions, int64_t b,
                           int64_t t) {
@@ -57,8 +59,9 @@ void turn_row(const Rope& rope, int64_t position, int64_t width, float* row) {
   const float* const sin = rope.sin.at(position, 0, 0);
   for (int64_t n = 0; n < Turn::pairs(width); ++n) {
     float* const a = row + (half ? n : 2 * n);
-    const float c = cos[n * rope.cos.step[1]];
-    const float s = Turn::sine(sin[n * rope.sin.step[1]]);
+    const int64_t column = Turn::column(n, width / 2);
+    const float c = cos[column * rope.cos.step[1]];
+    const float s = Turn::sine(sin[column * rope.sin.step[1]]);
     const float first = a[0] * c - a[apart] * s;
     a[apart] = a[0] * s + a[apart] * c;
     a[0] = first;

@@ -6,7 +6,9 @@ namespace qkvet::impl {
 namespace {
 
 struct EmptyRowClaimedZero : OptionSeams {
-  static float empty_row() { return std::numeric_limits<float>::quiet_NaN(); }
+  static float empty_row(const ForwardCall&, RowAt, int64_t) {
+    return std::numeric_limits<float>::quiet_NaN();
+  }
 };
 
 constexpr const char* kKilledBy[] = {"rows_without_a_key_follow_the_dialect",

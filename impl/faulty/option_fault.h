@@ -25,9 +25,9 @@ inline int64_t threads_of(const qkvet_exec* exec) {
              : 1;
 }
 
-template <class Seams>
+template <class Seams, template <class> class RowsOf = OptionRows>
 struct OptionsKernel {
-  using Rows = OptionRows<Seams>;
+  using Rows = RowsOf<Seams>;
   using Memory = typename Rows::Memory;
 
   static void compute(const ForwardCall& call, Memory* memory) {
@@ -82,14 +82,22 @@ inline constexpr qkvet_capabilities kF32With =
 // The kernel of a fault. `fault` must be a constant of static storage. A fault
 // declares the options that it lies in and no others, so that few calls are
 // wasted on those.
+template <template <class> class RowsOf, class Seams, uint64_t kOptions>
+constexpr qkvet_kernel option_fault_on(const char* name,
+                                       const qkvet_fault* fault, Place place,
+                                       const qkvet_precision* precision) {
+  qkvet_kernel kernel =
+      plain_kernel(name, fault->mechanism, place, precision,
+                   OptionsKernel<Seams, RowsOf>::forward, &kF32With<kOptions>);
+  kernel.dialect = &kOptionsDialect;
+  return with_fault(kernel, fault);
+}
+
 template <class Seams, uint64_t kOptions = 0>
 constexpr qkvet_kernel option_fault(const char* name, const qkvet_fault* fault,
                                     Place place) {
-  qkvet_kernel kernel =
-      plain_kernel(name, fault->mechanism, place, &kSeamsPrecision,
-                   OptionsKernel<Seams>::forward, &kF32With<kOptions>);
-  kernel.dialect = &kOptionsDialect;
-  return with_fault(kernel, fault);
+  return option_fault_on<OptionRows, Seams, kOptions>(name, fault, place,
+                                                      &kSeamsPrecision);
 }
 
 }  // namespace qkvet::impl

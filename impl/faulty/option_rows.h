@@ -27,14 +27,14 @@ struct OptionRows {
     const RowAt from = Seams::query(call, at);
     const RowAt kv = Seams::kv_head(call, at);
     const float* const q = call.q.at(from.b, from.h, from.i);
-    const float* const k = call.k.at(kv.b, kv.h, j);
+    const float* const k = call.k.at(kv.b, kv.h, Seams::token(call, at, j));
     float dot = 0;
     for (int64_t c = 0; c < call.width; ++c) {
       dot += q[c * call.q.step[3]] * k[c * call.k.step[3]];
     }
     const float s =
         Seams::biased(call, at, j, Seams::capped(call, dot * call.scale));
-    return Seams::tilted(s, call.options.slope_of(at.h),
+    return Seams::tilted(s, Seams::slope(call, at.h),
                          Seams::distance(call, at.i, j));
   }
 
@@ -46,7 +46,8 @@ struct OptionRows {
     for (int64_t j = 0; j < call.keys; ++j) {
       if (Seams::adds_hidden() || sees(call, at, j)) {
         acc += weights[j] *
-               Seams::value(call.v.at(kv.b, kv.h, j)[c * call.v.step[3]]);
+               Seams::value(call.v.at(
+                   kv.b, kv.h, Seams::token(call, at, j))[c * call.v.step[3]]);
       }
     }
     return acc / denominator;
@@ -91,7 +92,7 @@ struct OptionRows {
     for (int64_t c = 0; c < call.value_width; ++c) {
       o[c * call.o.step[3]] = seen > 0
                                   ? column(call, at, c, memory->weights, sum)
-                                  : Seams::empty_row();
+                                  : Seams::empty_row(call, at, c);
     }
     if (call.lse.data != nullptr) {
       *call.lse.at(at.b, at.h, at.i) = lse;

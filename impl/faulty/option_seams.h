@@ -8,11 +8,13 @@
 //   QueryTurn, KeyTurn   how q and k are rotated    -> scores
 //   query        the row of q that is read          -> scores
 //   kv_head      the head of k and v that is read   -> scores, values
+//   token        the key and value that are read    -> scores, values
 //   in_reach     causal rule and window             -> which keys are seen
 //   allows       mask                               -> which keys are seen
 //   capped       softcap                            -> scores
 //   biased       bias                               -> scores
 //   distance     what ALiBi multiplies              -> scores
+//   slope        the slope of a head                -> scores
 //   tilted       ALiBi                              -> scores
 //   sink         the score of the sink              -> denominator
 //   first_max    where the maximum begins           -> weights
@@ -64,6 +66,8 @@ struct OptionSeams {
   static RowAt kv_head(const ForwardCall& call, RowAt at) {
     return {at.b, at.h / call.group(), 0};
   }
+  // Of all that stands at key j.
+  static int64_t token(const ForwardCall&, RowAt, int64_t j) { return j; }
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     const Run run = call.in_reach(i);
     return run.begin <= j && j < run.end;
@@ -81,6 +85,9 @@ struct OptionSeams {
   }
   static float distance(const ForwardCall& call, int64_t i, int64_t j) {
     return std::fabs(static_cast<float>(call.position(i) - j));
+  }
+  static float slope(const ForwardCall& call, int64_t h) {
+    return call.options.slope_of(h);
   }
   static float tilted(float s, float slope, float distance) {
     return slope != 0 ? s - slope * distance : s;
@@ -104,7 +111,8 @@ struct OptionSeams {
   static float lse(float max, float sum, float /*sink*/) {
     return max + std::log(sum);
   }
-  static float empty_row() { return 0; }
+  // Column c of o.
+  static float empty_row(const ForwardCall&, RowAt, int64_t /*c*/) { return 0; }
   static float empty_lse() { return kNone; }
 };
 

@@ -37,7 +37,7 @@ struct OptionRows {
     const RowAt from = Seams::query(call, at);
     const RowAt kv = Seams::kv_head(call, at);
     const float* const q = call.q.at(from.b, from.h, from.i);
-    const float* const k = call.k.at(kv.b, kv.h, j);
+    const float* const k = call.k.at(kv.b, kv.h, Seams::token(call, at, j));
     float lanes[kLanes] = {};
     for (int64_t c = 0; c < call.width; ++c) {
       lanes[c % kLanes] += q[c * call.q.step[3]] * k[c * call.k.step[3]];
@@ -45,7 +45,7 @@ struct OptionRows {
     const float dot = (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
     const float s =
         Seams::biased(call, at, j, Seams::capped(call, dot * call.scale));
-    return Seams::tilted(s, call.options.slope_of(at.h),
+    return Seams::tilted(s, Seams::slope(call, at.h),
                          Seams::distance(call, at.i, j));
   }
 
@@ -83,7 +83,8 @@ struct OptionRows {
         if (seen || Seams::adds_hidden()) {
           o[c * call.o.step[3]] +=
               weights[j] *
-              Seams::value(call.v.at(kv.b, kv.h, j)[c * call.v.step[3]]);
+              Seams::value(call.v.at(
+                  kv.b, kv.h, Seams::token(call, at, j))[c * call.v.step[3]]);
         }
       }
     }
@@ -109,7 +110,7 @@ struct OptionRows {
     }
     for (int64_t c = 0; c < call.value_width; ++c) {
       float* const x = o + c * call.o.step[3];
-      *x = row.seen > 0 ? *x * (1 / row.sum) : Seams::empty_row();
+      *x = row.seen > 0 ? *x * (1 / row.sum) : Seams::empty_row(call, at, c);
     }
     if (call.lse.data != nullptr) {
       *call.lse.at(at.b, at.h, at.i) = lse;
