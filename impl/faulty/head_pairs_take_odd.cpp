@@ -14,8 +14,7 @@ struct HeadPairsTakeOdd : OptionSeams {
   }
 };
 
-constexpr const char* kKilledBy[] = {"other_heads_change_nothing",
-                                     "agrees_with_oracle", nullptr};
+constexpr const char* kKilledBy[] = {"other_heads_change_nothing", nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),
