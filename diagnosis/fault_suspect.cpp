@@ -106,7 +106,7 @@ FaultSuspect::FaultSuspect(JudgedKernel fault, int index, Executor& executor,
       name_(without_family(fault_.info.name)),
       cause_(sentence(fault_.info.fault->mechanism)),
       fix_(sentence(fault_.info.fault->fix)) {
-  if (!variant.empty()) name_ += " (" + variant + ")";
+  if (!variant.empty()) cause_ += " Here with " + variant + ".";
 }
 
 bool FaultSuspect::converts(const std::vector<KernelCall>& calls) const {

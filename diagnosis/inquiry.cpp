@@ -144,12 +144,18 @@ Diagnosis Inquiry::conclusion() {
   for (const Standing& one : standing_) {
     if (diagnosis.causes.size() == kMostCauses) break;
     Suspect& suspect = *one.suspect;
+    // The same fault, with tiles of another width.
+    if (std::any_of(
+            diagnosis.causes.begin(), diagnosis.causes.end(),
+            [&](const Cause& cause) { return cause.name == suspect.name(); }))
+      continue;
     diagnosis.causes.push_back({suspect.name(), suspect.cause(), suspect.fix(),
                                 suspect.shows_with(), suspect.laws()});
   }
   if (!standing_.empty()) {
     diagnosis.foretold = standing_[0].foretold;
-    const bool sure = standing_.size() == 1 && standing_[0].silent == 0 &&
+    const bool sure = diagnosis.causes.size() == 1 &&
+                      standing_[0].silent == 0 &&
                       standing_[0].foretold >= kLeastFailing;
     diagnosis.certainty = sure ? Certainty::kSure : Certainty::kLikely;
   }

@@ -91,5 +91,30 @@ TEST(Rebuilt, NineInTenFaultsAreKnownByWhatTheyDo) {
   EXPECT_GE(10 * (verdicts.first + verdicts.in_class), 9 * verdicts.faults);
 }
 
+// A known fault in tiles of another width is that fault.
+TEST(Rebuilt, TilesOfAnotherWidthAreNoOtherFault) {
+  const auto open = [](size_t) {
+    return open_for_test(QKVET_REBUILT, "tile=8");
+  };
+  const Opened opened = open(0);
+  ASSERT_NE(opened.executor, nullptr) << opened.error;
+  int asked = 0;
+  for (const KernelUnderTest& kernel : kernels_for_test(*opened.executor)) {
+    const std::string& name = kernel.judged.info.name;
+    if (name != "faulty/tail_tile_unmasked" && name != "faulty/tail_tile_lost")
+      continue;
+    const std::vector<Failure> failures = failures_for_test(
+        kernel, open, named_laws(*kernel.judged.info.fault), kCases);
+    ASSERT_FALSE(failures.empty()) << name;
+    TimeUse time;
+    const Diagnosis diagnosis = diagnose(failures[0], kernel, *opened.executor,
+                                         known_faults_for_test(), time);
+    ASSERT_EQ("faulty/" + diagnosis.name(), name);
+    EXPECT_NE(diagnosis.causes[0].cause.find("tile=8"), std::string::npos);
+    ++asked;
+  }
+  EXPECT_EQ(asked, 2);
+}
+
 }  // namespace
 }  // namespace qkvet

@@ -3,30 +3,19 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <sstream>
 
 namespace qkvet {
 namespace {
 
-// Faults whose tiles or lanes have a width, and the widths of real kernels.
-const std::vector<std::string>& tiled_faults() {
-  static const std::vector<std::string> faults = {
-      "tail_tile_lost",
-      "tail_tile_unmasked",
-      "tail_row_not_written",
-      "causal_lost_when_tiles_divide",
-      "causal_once_per_two_rows",
-      "key_counted_twice",
-      "scale_of_padded_width",
-      "cache_chunk_length_too_long",
-      "cache_range_includes_next_row",
-      "cache_slot_of_other_page_size",
-      "cache_stale_value_times_zero",
-      "cache_tile_padding_overwrites",
-      "serving_append_pads_tile",
-      "serving_slot_of_other_page_size"};
-  return faults;
+// Faults whose tiles or lanes have a width, as the build found them.
+std::vector<std::string> tiled_faults() {
+  std::istringstream names(QKVET_TILED_FAULTS);
+  return {std::istream_iterator<std::string>(names), {}};
 }
 
+// The widths of real kernels.
 std::vector<Catalogue::Variant> other_tiles() {
   std::vector<Catalogue::Variant> variants;
   for (const int tile : {8, 16, 32, 64, 128, 256})
