@@ -11,9 +11,9 @@ struct TokensRepeatedForHeads : OptionSeams {
   }
 };
 
-constexpr const char* kKilledBy[] = {
-    "grouped_heads_equal_repeated_heads", "query_heads_read_their_kv_head",
-    "future_changes_nothing", "agrees_with_oracle", nullptr};
+constexpr const char* kKilledBy[] = {"grouped_heads_equal_repeated_heads",
+                                     "query_heads_read_their_kv_head",
+                                     "agrees_with_oracle", nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),
