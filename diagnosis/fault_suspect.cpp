@@ -63,13 +63,17 @@ void complete(const CallOutcome& actual, const KernelCall& call, bool in_f32,
       predicted.*output = actual.*output;
 }
 
-// What a row without a key holds is a matter of the dialect. Where the fault
-// holds to its own, 0 and -infinity, it takes over the kernel's.
+// What a row without a key holds is a matter of the dialect. The faults have 0
+// and -infinity; where the kernel declares something else, and a fault holds to
+// its own, it takes over what the kernel has.
 void follow_dialect(const CallOutcome& actual, const KernelCall& call,
+                    const qkvet_dialect& dialect,
                     const std::vector<int64_t>& visible,
                     CallOutcome& predicted) {
-  const auto width = static_cast<size_t>(call.shape.dv);
-  const auto o_bytes = width * static_cast<size_t>(dtype_bytes(call.o_dtype));
+  const auto o_bytes =
+      static_cast<size_t>(call.shape.dv * dtype_bytes(call.o_dtype));
+  const auto lse_bytes =
+      static_cast<size_t>(dtype_bytes(lse_dtype(call.o_dtype)));
   const auto zero = [](std::byte byte) { return byte == std::byte{0}; };
   const auto take = [](const std::vector<std::byte>& from, size_t at, size_t n,
                        std::vector<std::byte>& to) {
@@ -77,15 +81,15 @@ void follow_dialect(const CallOutcome& actual, const KernelCall& call,
       std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(at), n,
                   to.begin() + static_cast<std::ptrdiff_t>(at));
   };
-  const auto lse_bytes =
-      static_cast<size_t>(dtype_bytes(lse_dtype(call.o_dtype)));
   for (size_t row = 0; row < visible.size(); ++row) {
     const size_t at = row * o_bytes;
     if (visible[row] != 0 || predicted.o.size() < at + o_bytes) continue;
     const auto* first = predicted.o.data() + at;
     if (!std::all_of(first, first + o_bytes, zero)) continue;
-    take(actual.o, at, o_bytes, predicted.o);
-    take(actual.lse, row * lse_bytes, lse_bytes, predicted.lse);
+    if (dialect.empty_row != QKVET_EMPTY_ROW_ZERO)
+      take(actual.o, at, o_bytes, predicted.o);
+    if (dialect.empty_row_lse != QKVET_EMPTY_LSE_MINUS_INF)
+      take(actual.lse, row * lse_bytes, lse_bytes, predicted.lse);
   }
 }
 
@@ -144,7 +148,8 @@ Word FaultSuspect::says(Evidence& evidence, const Witness& witness) {
     complete(actual, evidence.calls[n], in_f32, predicted[n]);
     const CallSpread spread =
         evidence.work->spread(witness.kernel(), n, witness.kernel().model);
-    follow_dialect(actual, evidence.calls[n], spread.visible, predicted[n]);
+    follow_dialect(actual, evidence.calls[n], witness.kernel().info.dialect,
+                   spread.visible, predicted[n]);
   }
   const Word word =
       compare_answers(evidence, witness.kernel(), fault_, predicted);

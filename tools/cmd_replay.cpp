@@ -74,15 +74,19 @@ void print_cell(const ReportInput& input, const KernelResult& kernel,
                  : "   " + cell.reason);
 }
 
-// Of the one failure that there may be; `catalogue` may be null.
+// Of the one failure that there may be; `catalogue` may be null. The kernel
+// runs in a worker of its own: what it remembers of the case must stay as it
+// is.
 Diagnoses causes_of(const KernelResult& kernel, const Catalogue* catalogue,
-                    Executor& executor) {
+                    const ExecutorFactory& open) {
   Diagnoses causes;
   TimeUse time;
-  if (kernel.cells[0].failure && catalogue != nullptr)
+  if (!kernel.cells[0].failure || catalogue == nullptr) return causes;
+  const Opened opened = open(kernel.kernel.library);
+  if (opened.executor != nullptr)
     causes.kernels.push_back(diagnose_all({&*kernel.cells[0].failure},
-                                          kernel.kernel, executor, *catalogue,
-                                          time));
+                                          kernel.kernel, *opened.executor,
+                                          *catalogue, time));
   return causes;
 }
 
@@ -189,8 +193,7 @@ ExitCode run_replay(const ReplayOptions& options) {
       for (const Law* law : run.laws) {
         KernelResult made = replay_one(*law, one.value, kernel,
                                        *executors[kernel.library], result.time);
-        const Diagnoses causes =
-            causes_of(made, catalogue.get(), *executors[kernel.library]);
+        const Diagnoses causes = causes_of(made, catalogue.get(), open);
         ReportInput with_causes = report;
         with_causes.diagnoses = &causes;
         print_cell(with_causes, made, *law, one);
