@@ -282,19 +282,8 @@ std::string missing_option(const KernelInfo& kernel, const KernelCall& call) {
   return "";
 }
 
-std::string missing_dtypes(const qkvet_capabilities& capabilities,
-                           const KernelCall& call) {
-  constexpr qkvet_dtype kF32Abi = {QKVET_DTYPE_FLOAT, 32, 1};
-  constexpr qkvet_dtype_rule kDefaultRule = {kF32Abi, kF32Abi, kF32Abi};
-  const bool listed = capabilities.dtype_count > 0;
-  const auto* rules = listed ? capabilities.dtypes : &kDefaultRule;
-  const int count = listed ? std::min(capabilities.dtype_count, 16) : 1;
-  const bool found = std::any_of(rules, rules + count, [&](const auto& rule) {
-    return same_dtype(rule.q, dtype_to_abi(call.q_dtype)) &&
-           same_dtype(rule.kv, dtype_to_abi(call.kv_dtype)) &&
-           same_dtype(rule.o, dtype_to_abi(call.o_dtype));
-  });
-  if (found) return "";
+std::string missing_dtypes(const KernelInfo& kernel, const KernelCall& call) {
+  if (takes_storage(kernel, call)) return "";
   return "q " + std::string(dtype_name(call.q_dtype)) + ", kv " +
          std::string(dtype_name(call.kv_dtype)) + ", o " +
          std::string(dtype_name(call.o_dtype)) + " is not declared";
@@ -376,13 +365,27 @@ bool declares_stored(uint64_t cache_options, StoredAs stored) {
   return (cache_options & option) == option;
 }
 
+bool takes_storage(const KernelInfo& kernel, const KernelCall& call) {
+  constexpr qkvet_dtype kF32Abi = {QKVET_DTYPE_FLOAT, 32, 1};
+  constexpr qkvet_dtype_rule kDefaultRule = {kF32Abi, kF32Abi, kF32Abi};
+  const qkvet_capabilities& capabilities = kernel.capabilities;
+  const bool listed = capabilities.dtype_count > 0;
+  const auto* rules = listed ? capabilities.dtypes : &kDefaultRule;
+  const int count = listed ? std::min(capabilities.dtype_count, 16) : 1;
+  return std::any_of(rules, rules + count, [&](const auto& rule) {
+    return same_dtype(rule.q, dtype_to_abi(call.q_dtype)) &&
+           same_dtype(rule.kv, dtype_to_abi(call.kv_dtype)) &&
+           same_dtype(rule.o, dtype_to_abi(call.o_dtype));
+  });
+}
+
 bool capability_allows(const KernelInfo& kernel, const KernelCall& call,
                        std::string* why) {
   *why = contradiction(call);
   if (why->empty()) *why = missing_table(kernel, call);
   if (!why->empty() || has_numbers_only(call)) return why->empty();
   *why = foreign_memory(kernel.capabilities, call);
-  if (why->empty()) *why = missing_dtypes(kernel.capabilities, call);
+  if (why->empty()) *why = missing_dtypes(kernel, call);
   if (why->empty()) *why = missing_option(kernel, call);
   if (why->empty()) *why = refused_pair(kernel, call);
   if (why->empty()) *why = undeclared_page_size(kernel.capabilities, call);

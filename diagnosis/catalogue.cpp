@@ -24,15 +24,14 @@ void Catalogue::add(const Open& open, const std::string& config,
   for (size_t i = 0; i < kernels.size(); ++i) {
     const KernelInfo& info = kernels[i];
     if (!info.fault) continue;
-    const std::string name = info.name.substr(info.name.find('/') + 1);
-    if (wanted != nullptr &&
-        std::find(wanted->begin(), wanted->end(), name) == wanted->end())
-      continue;
     const ResolvedPrecision precision = resolve_precision(info.precision);
     if (!precision.error.empty()) continue;
     JudgedKernel fault{info, precision.model, precision.looser_than_generic};
-    suspects_.push_back(std::make_unique<FaultSuspect>(
-        std::move(fault), static_cast<int>(i), *opened.executor, config));
+    auto suspect = std::make_unique<FaultSuspect>(
+        std::move(fault), static_cast<int>(i), *opened.executor, config);
+    if (wanted == nullptr || std::find(wanted->begin(), wanted->end(),
+                                       suspect->name()) != wanted->end())
+      suspects_.push_back(std::move(suspect));
   }
   executors_.push_back(std::move(opened.executor));
 }

@@ -25,7 +25,6 @@ struct Cause {
   std::string name;   // "tail_tile_unmasked"
   std::string cause;  // sentences
   std::string fix;
-  std::string shows_with;  // "" or the trigger
   std::vector<std::string> laws;
 };
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "core/capability.h"
 #include "core/half.h"
 #include "diagnosis/in_f32.h"
 #include "diagnosis/suspect.h"
@@ -14,17 +15,12 @@ std::string without_family(const std::string& name) {
   return name.substr(name.find('/') + 1);
 }
 
-bool takes(const KernelInfo& kernel, const KernelCall& call) {
-  for (int i = 0; i < kernel.capabilities.dtype_count; ++i) {
-    const qkvet_dtype_rule& rule = kernel.capabilities.dtypes[i];
-    const auto is = [](const qkvet_dtype& declared, Dtype dtype) {
-      return dtype_from_abi(declared) == dtype;
-    };
-    if (is(rule.q, call.q_dtype) && is(rule.kv, call.kv_dtype) &&
-        is(rule.o, call.o_dtype))
-      return true;
-  }
-  return false;
+// "A sentence." of "a sentence"
+std::string sentence(const std::string& text) {
+  if (text.empty()) return text;
+  std::string out = text;
+  out[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(out[0])));
+  return out.back() == '.' ? out : out + ".";
 }
 
 std::vector<std::byte> in_storage(const std::vector<std::byte>& f32,
@@ -95,13 +91,6 @@ void follow_dialect(const CallOutcome& actual, const KernelCall& call,
 
 }  // namespace
 
-std::string sentence(const std::string& text) {
-  if (text.empty()) return text;
-  std::string out = text;
-  out[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(out[0])));
-  return out.back() == '.' ? out : out + ".";
-}
-
 FaultSuspect::FaultSuspect(JudgedKernel fault, int index, Executor& executor,
                            std::string variant)
     : fault_(std::move(fault)),
@@ -115,7 +104,7 @@ FaultSuspect::FaultSuspect(JudgedKernel fault, int index, Executor& executor,
 
 bool FaultSuspect::converts(const std::vector<KernelCall>& calls) const {
   return std::any_of(calls.begin(), calls.end(), [&](const KernelCall& call) {
-    return is_half(call) && !takes(fault_.info, call);
+    return is_half(call) && !takes_storage(fault_.info, call);
   });
 }
 

@@ -149,8 +149,8 @@ Diagnosis Inquiry::conclusion() {
             diagnosis.causes.begin(), diagnosis.causes.end(),
             [&](const Cause& cause) { return cause.name == suspect.name(); }))
       continue;
-    diagnosis.causes.push_back({suspect.name(), suspect.cause(), suspect.fix(),
-                                suspect.shows_with(), suspect.laws()});
+    diagnosis.causes.push_back(
+        {suspect.name(), suspect.cause(), suspect.fix(), suspect.laws()});
   }
   if (!standing_.empty()) {
     diagnosis.foretold = standing_[0].foretold;

@@ -19,8 +19,6 @@ class Suspect {
   virtual const std::string& name() const = 0;   // "tail_tile_unmasked"
   virtual const std::string& cause() const = 0;  // a sentence
   virtual const std::string& fix() const = 0;    // a sentence
-  // "" or how the case is that the fault needs.
-  virtual std::string shows_with() const { return ""; }
   // Laws that name it, the one that explains it best first.
   virtual std::vector<std::string> laws() const { return {}; }
   // Lower ones are believed where several fit: a known bug before a number that
@@ -44,7 +42,6 @@ class FaultSuspect : public Suspect {
   const std::string& name() const override { return name_; }
   const std::string& cause() const override { return cause_; }
   const std::string& fix() const override { return fix_; }
-  std::string shows_with() const override { return fault_.info.fault->trigger; }
   std::vector<std::string> laws() const override {
     return fault_.info.fault->killed_by;
   }
@@ -62,9 +59,6 @@ class FaultSuspect : public Suspect {
   Executor* executor_;
   std::string name_, cause_, fix_;
 };
-
-// "A sentence." of "a sentence"
-std::string sentence(const std::string& text);
 
 }  // namespace qkvet
 

@@ -17,7 +17,7 @@ inline Opened open_for_test(const std::string& path,
   return open_sandbox({path, config}, options);
 }
 
-// With tiles of 4, as the library has them, and of 8 and 16.
+// With tiles of 4, as the library has them, and some with tiles of 8.
 inline const Catalogue& known_faults_for_test() {
   static const Catalogue catalogue(
       [](const std::string& config) {

@@ -44,6 +44,8 @@ TEST(Causes, NobodyLooksWhereNoneIsAskedFor) {
   const Ran ran = run_qkvet(std::string(kCheck) + "--diagnose 0");
   EXPECT_EQ(ran.exit, 1) << ran.error;
   EXPECT_FALSE(has(ran.out, "  cause ")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "causes      not looked for in 1 failing kernel"))
+      << ran.out;
   EXPECT_EQ(count(ran.out, "FAIL  "), 1) << ran.out;
 }
 

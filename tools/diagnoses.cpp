@@ -61,7 +61,7 @@ Diagnoses diagnose_run(const RunResult& result, const SelectedKernels& selected,
   std::unique_ptr<Catalogue> catalogue;
   int looked_at = 0;
   TimeUse time;
-  for (size_t i = 0; i < result.kernels.size() && most > 0; ++i) {
+  for (size_t i = 0; i < result.kernels.size(); ++i) {
     const KernelUnderTest& kernel = result.kernels[i].kernel;
     const auto failures = failures_of(result.kernels[i]);
     if (failures.empty()) continue;

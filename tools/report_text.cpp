@@ -278,6 +278,13 @@ std::string last_lines(const ReportInput& input, bool colour) {
   out += refused_text(input);
   out += hollow_text(input);
   out += not_judged_text(input);
+  if (input.diagnoses != nullptr && input.diagnoses->not_looked_at > 0)
+    out += wrapped_field(
+        "causes",
+        fmt::format("not looked for in {} (--diagnose N takes "
+                    "N failing kernels)",
+                    counted(static_cast<size_t>(input.diagnoses->not_looked_at),
+                            "failing kernel")));
   for (const std::string& note : input.selected.notes)
     out += field("note", note);
   return out;

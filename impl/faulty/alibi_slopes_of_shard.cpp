@@ -1,29 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // faulty/alibi_slopes_of_shard: a shard counts the heads of its slopes from 0.
-#include <algorithm>
-
-#include "impl/faulty/option_fault.h"
+#include "impl/faulty/shard_seams.h"
 
 namespace qkvet::impl {
 namespace {
 
-struct AlibiSlopesOfShard : OptionSeams {
-  static void share(int64_t threads, ForwardCall*) {
-    shards() = std::max<int64_t>(threads, 1);
-  }
+struct AlibiSlopesOfShard : ShardSeams {
   static float slope(const ForwardCall& call, int64_t h) {
     return call.options.slope_of(local(call, h));
-  }
-
- private:
-  static int64_t& shards() {
-    thread_local int64_t count = 1;
-    return count;
-  }
-  // What a shard takes for the number of head h.
-  static int64_t local(const ForwardCall& call, int64_t h) {
-    const int64_t heads = (call.heads + shards() - 1) / shards();
-    return h % heads;
   }
 };
 

@@ -1,30 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // faulty/kv_head_of_shard: a shard counts its query heads from 0 and has all
 // keys.
-#include <algorithm>
-
-#include "impl/faulty/option_fault.h"
+#include "impl/faulty/shard_seams.h"
 
 namespace qkvet::impl {
 namespace {
 
-struct KvHeadOfShard : OptionSeams {
-  static void share(int64_t threads, ForwardCall*) {
-    shards() = std::max<int64_t>(threads, 1);
-  }
+struct KvHeadOfShard : ShardSeams {
   static RowAt kv_head(const ForwardCall& call, RowAt at) {
     return {at.b, local(call, at.h) / call.group(), 0};
-  }
-
- private:
-  static int64_t& shards() {
-    thread_local int64_t count = 1;
-    return count;
-  }
-  // What a shard takes for the number of head h.
-  static int64_t local(const ForwardCall& call, int64_t h) {
-    const int64_t heads = (call.heads + shards() - 1) / shards();
-    return h % heads;
   }
 };
 

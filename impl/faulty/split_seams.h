@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "impl/faulty/option_fault.h"
+#include "impl/faulty/plain_scores.h"
 
 namespace qkvet::impl {
 
@@ -33,28 +34,12 @@ struct SplitSeams : OptionSeams {
 };
 
 template <class Seams>
-struct SplitRows {
+struct SplitRows : PlainScores<Seams> {
+  using typename PlainScores<Seams>::Memory;
+  using PlainScores<Seams>::score;
+  using PlainScores<Seams>::sees;
+
   static constexpr int64_t kParts = 2;
-
-  struct Memory {
-    float* weights;  // [Tk]
-    float max;       // of the last row
-  };
-
-  static bool sees(const ForwardCall& call, RowAt at, int64_t j) {
-    return Seams::in_reach(call, at.i, j) && Seams::allows(call, at, j);
-  }
-
-  static float score(const ForwardCall& call, RowAt at, int64_t j) {
-    const RowAt kv = Seams::kv_head(call, at);
-    const float* const q = call.q.at(at.b, at.h, at.i);
-    const float* const k = call.k.at(kv.b, kv.h, j);
-    float dot = 0;
-    for (int64_t c = 0; c < call.width; ++c) {
-      dot += q[c * call.q.step[3]] * k[c * call.k.step[3]];
-    }
-    return with_options(call, at.b, at.h, at.i, j, dot * call.scale);
-  }
 
   static void weigh(const ForwardCall& call, RowAt at, float* weights,
                     SplitPart* part) {

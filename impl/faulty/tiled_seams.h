@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "impl/faulty/option_fault.h"
+#include "impl/faulty/plain_scores.h"
 #include "impl/faulty/tile.h"
 
 namespace qkvet::impl {
@@ -28,32 +29,16 @@ struct TiledSeams : OptionSeams {
 };
 
 template <class Seams>
-struct TiledRows {
-  struct Memory {
-    float* weights;  // [Tk]
-    float max;       // of the last row
-  };
+struct TiledRows : PlainScores<Seams> {
+  using typename PlainScores<Seams>::Memory;
+  using PlainScores<Seams>::score;
+  using PlainScores<Seams>::sees;
 
   // The sums so far; those of values stand in o.
   struct Running {
     float max, sum;
     int64_t seen;
   };
-
-  static bool sees(const ForwardCall& call, RowAt at, int64_t j) {
-    return Seams::in_reach(call, at.i, j) && Seams::allows(call, at, j);
-  }
-
-  static float score(const ForwardCall& call, RowAt at, int64_t j) {
-    const RowAt kv = Seams::kv_head(call, at);
-    const float* const q = call.q.at(at.b, at.h, at.i);
-    const float* const k = call.k.at(kv.b, kv.h, j);
-    float dot = 0;
-    for (int64_t c = 0; c < call.width; ++c) {
-      dot += q[c * call.q.step[3]] * k[c * call.k.step[3]];
-    }
-    return with_options(call, at.b, at.h, at.i, j, dot * call.scale);
-  }
 
   // The maximum of the keys from `begin` on, whose scores go to `scores`.
   static float tile_maximum(const ForwardCall& call, RowAt at, int64_t begin,

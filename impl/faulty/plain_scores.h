@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rightly computed scores of frames whose seams lie behind them.
+#ifndef QKVET_IMPL_FAULTY_PLAIN_SCORES_H_
+#define QKVET_IMPL_FAULTY_PLAIN_SCORES_H_
+
+#include <cstdint>
+
+#include "impl/faulty/option_fault.h"
+
+namespace qkvet::impl {
+
+template <class Seams>
+struct PlainScores {
+  struct Memory {
+    float* weights;  // [Tk]
+    float max;       // of the last row
+  };
+
+  static bool sees(const ForwardCall& call, RowAt at, int64_t j) {
+    return Seams::in_reach(call, at.i, j) && Seams::allows(call, at, j);
+  }
+
+  static float score(const ForwardCall& call, RowAt at, int64_t j) {
+    const RowAt kv = Seams::kv_head(call, at);
+    const float* const q = call.q.at(at.b, at.h, at.i);
+    const float* const k = call.k.at(kv.b, kv.h, j);
+    float dot = 0;
+    for (int64_t c = 0; c < call.width; ++c) {
+      dot += q[c * call.q.step[3]] * k[c * call.k.step[3]];
+    }
+    return with_options(call, at.b, at.h, at.i, j, dot * call.scale);
+  }
+};
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_FAULTY_PLAIN_SCORES_H_
