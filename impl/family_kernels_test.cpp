@@ -22,7 +22,11 @@ namespace qkvet::impl {
 namespace {
 
 constexpr double kRelative = 48 * 0x1p-24;
+#ifdef QKVET_SANITIZED
+constexpr int kProblems = 40;
+#else
 constexpr int kProblems = 320;
+#endif
 
 // Written so that NaN fails; infinities must be equal.
 bool is_near(double actual, double expected, double tolerance) {

@@ -22,7 +22,11 @@ namespace {
 
 constexpr Storage kHalves[] = {Storage::kF16, Storage::kBf16};
 constexpr double kRelative = 48 * 0x1p-24;
+#ifdef QKVET_SANITIZED
+constexpr int kProblems = 15;
+#else
 constexpr int kProblems = 120;
+#endif
 
 double unit_of(Storage type) {
   return type == Storage::kF16 ? 0x1p-11 : 0x1p-8;

@@ -20,6 +20,9 @@ using Clock = std::chrono::steady_clock;
 // Cases per law in one round. Between rounds all threads meet: what failed is
 // not run again, and a time budget is looked at.
 constexpr int64_t kRoundPerLaw = 64;
+// Where the first failure ends the run, the first round is small, and each has
+// twice the cases of the one before: most wrong kernels fail within few.
+constexpr int64_t kFirstRoundPerLaw = 4;
 // Cases whose calls go to a worker in one batch: a law makes one to three
 // calls, a batch holds 32.
 constexpr int64_t kChunk = 16;
@@ -368,12 +371,14 @@ RunResult Runner::run() {
     result.error = std::move(error);
     return result;
   }
-  const auto round = kRoundPerLaw * static_cast<int64_t>(options_.laws.size());
-  for (int64_t first = 1; !options_.laws.empty(); first += round) {
+  const auto laws = static_cast<int64_t>(options_.laws.size());
+  int64_t per_law = options_.fail_fast ? kFirstRoundPerLaw : kRoundPerLaw;
+  for (int64_t first = 1; laws > 0; first = cases_done_ + 1) {
     if (options_.budget ? seconds_since(start_) >= *options_.budget && rounds_
                         : first > options_.cases)
       break;
-    int64_t last = first + round - 1;
+    int64_t last = first + per_law * laws - 1;
+    per_law = std::min(2 * per_law, kRoundPerLaw);
     if (!options_.budget) last = std::min(last, options_.cases);
     run_round(first, last);
     if (options_.fail_fast && failing_ > 0) break;
