@@ -40,7 +40,12 @@ Strides own_strides(const KernelCall& call, TensorName tensor,
   const bool has_heads =
       tensor <= TensorName::kV || is_o || tensor == TensorName::kKNew ||
       tensor == TensorName::kVNew || tensor >= TensorName::kKCache;
-  Layout layout = has_heads ? call.layout : Layout::kBhtd;
+  // The rows of a mask and a bias may lie in a wider buffer as well; no other
+  // layout is one of theirs.
+  const bool has_gaps =
+      call.layout == Layout::kGaps &&
+      (tensor == TensorName::kMask || tensor == TensorName::kBias);
+  Layout layout = has_heads || has_gaps ? call.layout : Layout::kBhtd;
   if (is_o && layout == Layout::kPacked) layout = Layout::kBthd;
   const Shape& s = call.shape;
   return strides_of(layout, own_shape, (s.H + 2 * s.Hkv) * s.d);

@@ -44,7 +44,7 @@ struct Mask {
   friend bool operator==(const Mask&, const Mask&) = default;
 };
 
-// How q, k, v and o lie in memory.
+// How q, k, v and o lie in memory; with gaps a mask and a bias, too.
 enum class Layout : uint8_t {
   kBhtd,    // contiguous [B,H,T,d]
   kBthd,    // contiguous [B,T,H,d], seen as [B,H,T,d]

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/paging.h"
+
 namespace qkvet {
 namespace {
 
@@ -125,6 +127,8 @@ constexpr ConditionName kNames[] = {
      [](At at) { return int64_t{the_case(at).scale.has_value()}; }},
     {"scale.is_one", Scope::kCase,
      [](At at) { return int64_t{scale_of(the_case(at)) == 1}; }},
+    {"scale.negative", Scope::kCase,
+     [](At at) { return int64_t{scale_of(the_case(at)) < 0}; }},
     {"scale.bits", Scope::kCase, scale_bits},
     {"softcap", Scope::kCase,
      [](At at) { return int64_t{the_case(at).softcap > 0}; }},
@@ -149,7 +153,8 @@ constexpr ConditionName kNames[] = {
     {"packed", Scope::kCase,
      [](At at) { return int64_t{!the_case(at).cu_q.empty()}; }},
     {"page_size", Scope::kCase, [](At at) { return the_case(at).paging.size; }},
-    {"new_tokens", Scope::kCase, [](At at) { return the_case(at).append; }},
+    {"new_tokens", Scope::kCase,
+     [](At at) { return new_tokens(the_case(at)); }},
 
     {"b_q", Scope::kCase, has_bias<kBiasQ>},
     {"b_k", Scope::kCase, has_bias<kBiasK>},

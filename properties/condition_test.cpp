@@ -76,6 +76,7 @@ constexpr struct {
     {"window.right == 0", "B1,H1,Tq2,Tk2,d1,window=-1.0", "B1,H1,Tq2,Tk2,d1"},
     {"scale.is_one", "B1,H1,Tq2,Tk2,d1", "B1,H1,Tq2,Tk2,d2"},
     {"scale.bits > 8", "B1,H1,Tq2,Tk2,d3", "B1,H1,Tq2,Tk2,d4"},
+    {"scale.negative", "B1,H1,Tq2,Tk2,d1,scale=-1", "B1,H1,Tq2,Tk2,d1,scale=1"},
     {"scale.given", "B1,H1,Tq2,Tk2,d1,scale=1", "B1,H1,Tq2,Tk2,d1"},
     {"members(keys < Tk)", "B2,H1,Tq2,Tk3,d1,kvlen=3.2",
      "B2,H1,Tq2,Tk3,d1,kvlen=3.3"},
