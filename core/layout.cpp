@@ -12,6 +12,8 @@ using Strides = std::array<int64_t, 4>;
 constexpr int64_t kRowGap = 3;
 constexpr int64_t kHeadGap = 5;
 constexpr int64_t kMemberGap = 7;
+// From one channel to the next in Layout::kApart, as in a slice [..., ::2].
+constexpr int64_t kChannelStep = 2;
 
 // Of [B,heads,T,width]; `buffer_row` elements from one row of Layout::kPacked
 // to the next.
@@ -27,6 +29,9 @@ Strides strides_of(Layout layout, const Strides& shape, int64_t buffer_row) {
       const int64_t head = T * row + kHeadGap;
       return {heads * head + kMemberGap, head, row, 1};
     }
+    case Layout::kApart:
+      return {kChannelStep * heads * T * width, kChannelStep * T * width,
+              kChannelStep * width, kChannelStep};
     case Layout::kBhtd:
       break;
   }

@@ -52,6 +52,7 @@ bool needs_other_problem(const qkvet_kernel* kernel) {
                             "tail_row_not_written",
                             "threads_drop_last_keys",
                             "threads_race_for_sums",
+                            "value_channels_side_by_side",
                             "values_saturate"});
 }
 

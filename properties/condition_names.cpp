@@ -22,7 +22,8 @@ constexpr ConditionWord kTypes[] = {
     word("f16", Dtype::kF16), word("bf16", Dtype::kBf16)};
 constexpr ConditionWord kLayouts[] = {
     word("bhtd", Layout::kBhtd), word("bthd", Layout::kBthd),
-    word("qkv", Layout::kPacked), word("gaps", Layout::kGaps)};
+    word("qkv", Layout::kPacked), word("gaps", Layout::kGaps),
+    word("apart", Layout::kApart)};
 constexpr ConditionWord kStored[] = {
     word("as_given", StoredAs::kAsGiven),
     word("int8token", StoredAs::kInt8PerToken),

@@ -86,7 +86,7 @@ constexpr qkvet_fault kFault = {
     .when =
         "(layout != qkv && B * Hkv * Tk * d > 16384) || (layout == qkv && B * "
         "Tk * (H + 2 * Hkv) * d > 16384) || (layout == gaps && B * Hkv * Tk * "
-        "(d + 15) > 16384)",
+        "(d + 15) > 16384) || (layout == apart && B * Hkv * Tk * d > 8192)",
 };
 
 }  // namespace

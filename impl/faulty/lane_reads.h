@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loads that nothing uses, as those of surplus lanes are: what they find is
-// thrown away, and only memory tells that they happened. A kernel that makes
-// them leaves its tensors, which no other fault does.
+// thrown away, and only memory tells that they happened. Kernels that make them
+// read behind their tensors; no other fault does.
 #ifndef QKVET_IMPL_FAULTY_LANE_READS_H_
 #define QKVET_IMPL_FAULTY_LANE_READS_H_
 
