@@ -14,7 +14,7 @@ struct ValueChannelsSideBySide : OptionSeams {
   }
 };
 
-constexpr const char* kKilledBy[] = {"layout_changes_nothing", nullptr};
+constexpr const char* kKilledBy[] = {"reads_only_its_inputs", nullptr};
 
 constexpr qkvet_fault kFault = {
     .struct_size = sizeof(qkvet_fault),
