@@ -264,7 +264,7 @@ TEST(Arena, GapsBetweenStridedElementsAreWatched) {
 }
 
 TEST(Arena, GapsOfInputsAreCanaries) {
-  for (const Layout layout : {Layout::kPacked, Layout::kGaps}) {
+  for (const Layout layout : {Layout::kPacked, Layout::kGaps, Layout::kApart}) {
     Fixture f({2, 4, 2, 3, 3, 5, 5});
     f.call.layout = layout;
     for (int round = 0; round < 2; ++round) {

@@ -339,6 +339,7 @@ std::string foreign_memory(const qkvet_capabilities& capabilities,
       {call.layout == Layout::kPacked, QKVET_LAYOUT_PACKED_QKV,
        "packed q, k and v"},
       {call.layout == Layout::kGaps, 0, "any strides (gaps between rows)"},
+      {call.layout == Layout::kApart, 0, "any strides (channels apart)"},
       {call.share != 0, 0, "any strides (shared k and v)"},
   };
   const uint64_t declared =

@@ -89,6 +89,7 @@ TEST(CapabilityOptions, LayoutsAndSharing) {
       {Layout::kBthd, 0, QKVET_LAYOUT_BTHD, "contiguous [B, T, H, d]"},
       {Layout::kPacked, 0, QKVET_LAYOUT_PACKED_QKV, "packed q, k and v"},
       {Layout::kGaps, 0, 0, "any strides (gaps between rows)"},
+      {Layout::kApart, 0, 0, "any strides (channels apart)"},
       {Layout::kBhtd, kShareB, 0, "any strides (shared k and v)"},
       {Layout::kBhtd, kShareH, 0, "any strides (shared k and v)"}};
   constexpr uint64_t kContiguous =

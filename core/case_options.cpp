@@ -33,7 +33,7 @@ constexpr std::array<MaskRow, kMaskKindCount> kMasks = {{
 
 // In the order of Layout.
 constexpr std::array<std::string_view, kLayoutCount> kLayouts = {
-    "bhtd", "bthd", "packed", "gaps"};
+    "bhtd", "bthd", "packed", "gaps", "apart"};
 
 constexpr std::string_view kOwnLetters = "bhqk";
 
@@ -167,7 +167,8 @@ std::string read_layout(std::string_view text, std::string_view token,
                         Layout* layout) {
   const auto* const found = std::find(kLayouts.begin(), kLayouts.end(), text);
   if (found == kLayouts.end())
-    return quoted(token) + ": allowed layout=bthd, layout=packed, layout=gaps";
+    return quoted(token) +
+           ": allowed layout=bthd, layout=packed, layout=gaps, layout=apart";
   *layout = static_cast<Layout>(found - kLayouts.begin());
   return "";
 }

@@ -12,6 +12,8 @@ using Strides = std::array<int64_t, 4>;
 constexpr int64_t kRowGap = 3;
 constexpr int64_t kHeadGap = 5;
 constexpr int64_t kMemberGap = 7;
+// From one channel to the next in Layout::kApart, as in a slice [..., ::2].
+constexpr int64_t kChannelStep = 2;
 
 // Of [B,heads,T,width]; `buffer_row` elements from one row of Layout::kPacked
 // to the next.
@@ -27,6 +29,9 @@ Strides strides_of(Layout layout, const Strides& shape, int64_t buffer_row) {
       const int64_t head = T * row + kHeadGap;
       return {heads * head + kMemberGap, head, row, 1};
     }
+    case Layout::kApart:
+      return {kChannelStep * heads * T * width, kChannelStep * T * width,
+              kChannelStep * width, kChannelStep};
     case Layout::kBhtd:
       break;
   }
@@ -40,7 +45,12 @@ Strides own_strides(const KernelCall& call, TensorName tensor,
   const bool has_heads =
       tensor <= TensorName::kV || is_o || tensor == TensorName::kKNew ||
       tensor == TensorName::kVNew || tensor >= TensorName::kKCache;
-  Layout layout = has_heads ? call.layout : Layout::kBhtd;
+  // The rows of a mask and a bias may lie in a wider buffer as well; no other
+  // layout is one of theirs.
+  const bool has_gaps =
+      call.layout == Layout::kGaps &&
+      (tensor == TensorName::kMask || tensor == TensorName::kBias);
+  Layout layout = has_heads || has_gaps ? call.layout : Layout::kBhtd;
   if (is_o && layout == Layout::kPacked) layout = Layout::kBthd;
   const Shape& s = call.shape;
   return strides_of(layout, own_shape, (s.H + 2 * s.Hkv) * s.d);

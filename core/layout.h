@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the elements of a forward call's tensors lie: the layout of q, k, v and
-// o, and stride 0 where k and v are shared or a mask or bias is broadcast.
+// o, with gaps that of a mask and a bias, too, and stride 0 where k and v are
+// shared or a mask or bias is broadcast.
 #ifndef QKVET_CORE_LAYOUT_H_
 #define QKVET_CORE_LAYOUT_H_
 

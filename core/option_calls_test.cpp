@@ -110,6 +110,9 @@ constexpr Row kLayouts[] = {
     {",layout=gaps", "k", "2,2,3,5 / 65,29,8,1"},
     {",layout=gaps", "v", "2,2,3,5 / 65,29,8,1"},
     {",layout=gaps", "o", "2,4,3,5 / 123,29,8,1"},
+    {",layout=apart", "q", "2,4,3,5 / 120,30,10,2"},
+    {",layout=apart", "v", "2,2,3,5 / 60,30,10,2"},
+    {",layout=apart", "o", "2,4,3,5 / 120,30,10,2"},
     {",share=b", "k", "2,2,3,5 / 0,15,5,1"},
     {",share=h", "v", "2,2,3,5 / 15,0,5,1"},
     {",share=bh", "k", "2,2,3,5 / 0,0,5,1"},
@@ -146,7 +149,7 @@ void check_values(Executor& executor) {
     const std::string plain = values(tensor, "");
     EXPECT_NE(plain, values(tensor, ",seed=2"));
     for (const char* const layout :
-         {",layout=bthd", ",layout=packed", ",layout=gaps"})
+         {",layout=bthd", ",layout=packed", ",layout=gaps", ",layout=apart"})
       EXPECT_EQ(values(tensor, layout), plain) << layout;
   }
   EXPECT_EQ(values("k", ",share=b"), values("k", ",share=b,layout=gaps"));

@@ -60,6 +60,11 @@ bool rolls_back(OpenCache& cache) {
          answers(cache, 0, {3}, 1);
 }
 
+bool rolls_back_by_two(OpenCache& cache) {
+  return answers(cache, 0, {1, 2, 3}, 1) && cache.truncate(0, 1) == QKVET_OK &&
+         answers(cache, 0, {4}, 1);
+}
+
 bool fills_next_to_another(OpenCache& cache) {
   return answers(cache, 1, {1}, 1) &&
          answers(cache, 0, tokens_from(2, kCapacity), 1) &&
@@ -226,9 +231,11 @@ constexpr FaultStory kStories[] = {
      answers_from_its_contents},
     {"cache_slot_of_other_page_size", "contiguous", kTwoHeads, decodes},
     {"cache_stale_table_tail", "paged", kTwo, the_first_begins_again},
+    {"cache_stale_value_nearly_zero", "contiguous", kTwo, rolls_back_by_two},
     {"cache_stale_value_times_zero", "contiguous", kTwo, follows_nan},
     {"cache_zero_point_off_by_one", "quantised", kInt8,
-     holds_what_it_was_given}};
+     holds_what_it_was_given},
+    {"cache_zero_point_sign", "quantised", kInt8, holds_what_it_was_given}};
 
 bool holds(const std::string& name, const FaultStory& story) {
   const qkvet_kernel* const kernel = find_kernel(name);

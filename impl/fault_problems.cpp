@@ -17,22 +17,32 @@ bool is_one_of(const qkvet_kernel* kernel,
 }  // namespace
 
 bool needs_other_problem(const qkvet_kernel* kernel) {
-  return is_one_of(kernel, {"diagonal_always_bottom_right",
+  return is_one_of(kernel, {"channel_stride_of_one_decides",
+                            "diagonal_always_bottom_right",
+                            "flushed_before_merge",
+                            "groups_unfolded_both_ways",
                             "head_block_mixes_groups",
                             "head_divided_by_kv_heads",
                             "head_offset_is_quotient",
                             "head_pairs_take_odd",
+                            "key_offset_in_16_bits",
                             "key_strides_assumed",
+                            "keys_aligned_as_queries",
                             "keys_of_first_member",
                             "kv_head_of_shard",
+                            "lanes_behind_last_key_loaded",
                             "maximum_begins_at_finite",
                             "maximum_begins_at_smallest_positive",
                             "maximum_carried_over",
                             "member_stride_of_token",
+                            "odd_batch_splits_keys",
                             "output_strides_assumed",
                             "part_of_old_scratch",
+                            "parts_in_scratch_of_storage_size",
                             "parts_without_lse",
+                            "put_off_rescaling_leaves_fp8",
                             "query_strides_assumed",
+                            "root_of_negative_scale",
                             "row_padding_over_next_head",
                             "rows_before_first_key_not_written",
                             "scale_rounded_to_bf16",
@@ -41,13 +51,16 @@ bool needs_other_problem(const qkvet_kernel* kernel) {
                             "tail_channels_lost",
                             "tail_row_not_written",
                             "threads_drop_last_keys",
+                            "threads_race_for_sums",
+                            "value_channels_side_by_side",
                             "values_saturate"});
 }
 
 bool is_never_harmless(const qkvet_kernel* kernel) {
   return is_one_of(kernel, {"scratch_kept_between_calls", "exp2_without_log2e",
                             "lse_in_base_2", "lse_without_maximum",
-                            "parts_weighed_by_length", "values_lose_sign"});
+                            "parts_weighed_by_length", "values_lose_sign",
+                            "put_off_rescaling_leaves_fp8"});
 }
 
 bool needs_large_scores(const qkvet_kernel* kernel) {
@@ -58,10 +71,10 @@ const qkvet_kernel* frame_of(const qkvet_kernel* fault) {
   const bool tiled =
       is_one_of(fault, {"accumulator_not_rescaled", "hidden_tile_leaves_zero",
                         "hidden_tile_minus_itself", "softcap_revives_padding"});
-  const bool split =
-      is_one_of(fault, {"parts_weighed_by_length", "parts_without_lse",
-                        "part_of_old_scratch", "parts_without_key_make_nan",
-                        "every_part_counts_sink"});
+  const bool split = is_one_of(
+      fault, {"flushed_before_merge", "parts_weighed_by_length",
+              "parts_without_lse", "part_of_old_scratch",
+              "parts_without_key_make_nan", "every_part_counts_sink"});
   return find_kernel(tiled   ? "controls/tiled_seams"
                      : split ? "controls/split_seams"
                              : "controls/plain_seams");
@@ -106,7 +119,8 @@ Problem harmless(const std::string& name) {
   } else if (name == "faulty/key_counted_twice") {
     p.keys = 2;
     p.causal = QKVET_CAUSAL_NONE;
-  } else if (name == "faulty/tail_tile_unmasked") {
+  } else if (name == "faulty/tail_tile_unmasked" ||
+             name == "faulty/lanes_behind_last_key_loaded") {
     p.keys = 8;
     p.causal = QKVET_CAUSAL_NONE;
   } else if (name != "faulty/no_max_subtraction") {

@@ -13,11 +13,13 @@ namespace qkvet::impl {
 
 // Those that trigger() leaves alone: they lie in another member, a row in
 // front, another call, more threads, another layout, other groups, odd extents,
-// larger values or scores, or are too small to be seen without a bound. The
+// larger values or scores, or are too small to be seen without a bound. Or they
+// leave their tensors: nobody catches that here, the process would die. The
 // laws that they name find them.
 bool needs_other_problem(const qkvet_kernel* kernel);
 
-// Those that no extents and no mask keep quiet.
+// Those that no extents and no mask keep quiet, or whose right twin is no
+// frame.
 bool is_never_harmless(const qkvet_kernel* kernel);
 
 // Scores of several hundreds: only no_max_subtraction minds.

@@ -22,6 +22,13 @@ std::vector<const qkvet_kernel*> half_faults(Storage type) {
   });
 }
 
+// Those that a row without a key shows, or the workspace of a host.
+bool needs_other_call(const qkvet_kernel* kernel) {
+  const std::string name = kernel->name;
+  return name == "faulty/hidden_scores_overflow_f16" ||
+         name == "faulty/parts_in_scratch_of_storage_size";
+}
+
 std::vector<float> outputs_of(const qkvet_kernel* kernel, HalfCall* call) {
   OpenKernel open(kernel);
   EXPECT_EQ(open.forward(call->args()), QKVET_OK) << kernel->name;
@@ -63,6 +70,10 @@ TEST(HalfFaults, AreOffByMoreThanTheRoundingOfO) {
     EXPECT_EQ(count_errors(type, right, expected.outputs), 0);
     for (const qkvet_kernel* kernel : half_faults(type)) {
       const std::vector<float> faulty = outputs_of(kernel, &call);
+      if (needs_other_call(kernel)) {
+        EXPECT_TRUE(same_bits(faulty, right)) << kernel->name;
+        continue;
+      }
       EXPECT_FALSE(same_bits(faulty, right)) << kernel->name;
       EXPECT_GE(count_errors(type, faulty, expected.outputs), 10)
           << kernel->name;

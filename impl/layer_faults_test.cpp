@@ -13,7 +13,8 @@
 namespace qkvet::impl {
 namespace {
 
-// Triggers every fault: several heads and tokens, D = H d = H dv, all biases.
+// Triggers every fault but one of grouped heads: several heads and tokens,
+// D = H d = H dv, all biases.
 const LayerProblem kTrigger = {.batch = 2,
                                .tokens = 3,
                                .model_width = 8,
@@ -21,6 +22,16 @@ const LayerProblem kTrigger = {.batch = 2,
                                .kv_heads = 4,
                                .width = 2,
                                .value_width = 2,
+                               .rope = QKVET_ROPE_INTERLEAVED};
+
+// W_K and W_V have extents of their own.
+const LayerProblem kGrouped = {.batch = 2,
+                               .tokens = 3,
+                               .model_width = 8,
+                               .heads = 4,
+                               .kv_heads = 2,
+                               .width = 2,
+                               .value_width = 3,
                                .rope = QKVET_ROPE_INTERLEAVED};
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
@@ -36,8 +47,8 @@ bool agrees(const qkvet_kernel* kernel, LayerTensors* call) {
 }
 
 bool agrees_with_oracle(const qkvet_kernel* kernel) {
-  LayerTensors call(kTrigger);
-  return agrees(kernel, &call);
+  LayerTensors call(kTrigger), grouped(kGrouped);
+  return agrees(kernel, &call) && agrees(kernel, &grouped);
 }
 
 // Column c is channel c + shift of a row.
@@ -157,9 +168,6 @@ TEST(LayerFaults, EqualTheFrameOutsideOfTheirTrigger) {
   one_token.tokens = 1;
   LayerProblem other_width = kTrigger;
   other_width.value_width = 3;
-  LayerProblem grouped = kTrigger;
-  grouped.kv_heads = 2;
-  grouped.value_width = 3;
   LayerProblem no_bias = kTrigger;
   no_bias.biases = false;
   LayerProblem no_rope = kTrigger;
@@ -170,14 +178,15 @@ TEST(LayerFaults, EqualTheFrameOutsideOfTheirTrigger) {
     const char* name;
     std::vector<LayerProblem> harmless;
   } rows[] = {{"heads_not_merged", {one_head, one_token}},
+              {"key_matrix_sized_as_query_matrix", {kTrigger, one_head}},
               {"output_projection_omitted", {other_width, one_head}},
               {"output_projection_transposed", {other_width, one_head}},
-              {"shared_projection", {grouped}},
+              {"shared_projection", {kGrouped}},
               {"split_without_transpose", {one_head, one_token}},
               {"reshape_before_projection", {one_head, no_slices}},
               {"value_bias_ignored", {no_bias}},
               {"rope_on_query_alone", {no_rope}},
-              {"surplus_rows_accepted", {kTrigger, grouped, one_head}}};
+              {"surplus_rows_accepted", {kTrigger, kGrouped, one_head}}};
   const qkvet_kernel* const frame = find_kernel("scalar/layer");
   EXPECT_EQ(std::size(rows), layers(/*faulty=*/true).size());
   for (const auto& [name, harmless] : rows) {

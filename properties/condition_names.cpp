@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/paging.h"
+
 namespace qkvet {
 namespace {
 
@@ -20,7 +22,8 @@ constexpr ConditionWord kTypes[] = {
     word("f16", Dtype::kF16), word("bf16", Dtype::kBf16)};
 constexpr ConditionWord kLayouts[] = {
     word("bhtd", Layout::kBhtd), word("bthd", Layout::kBthd),
-    word("qkv", Layout::kPacked), word("gaps", Layout::kGaps)};
+    word("qkv", Layout::kPacked), word("gaps", Layout::kGaps),
+    word("apart", Layout::kApart)};
 constexpr ConditionWord kStored[] = {
     word("as_given", StoredAs::kAsGiven),
     word("int8token", StoredAs::kInt8PerToken),
@@ -125,6 +128,8 @@ constexpr ConditionName kNames[] = {
      [](At at) { return int64_t{the_case(at).scale.has_value()}; }},
     {"scale.is_one", Scope::kCase,
      [](At at) { return int64_t{scale_of(the_case(at)) == 1}; }},
+    {"scale.negative", Scope::kCase,
+     [](At at) { return int64_t{scale_of(the_case(at)) < 0}; }},
     {"scale.bits", Scope::kCase, scale_bits},
     {"softcap", Scope::kCase,
      [](At at) { return int64_t{the_case(at).softcap > 0}; }},
@@ -149,7 +154,8 @@ constexpr ConditionName kNames[] = {
     {"packed", Scope::kCase,
      [](At at) { return int64_t{!the_case(at).cu_q.empty()}; }},
     {"page_size", Scope::kCase, [](At at) { return the_case(at).paging.size; }},
-    {"new_tokens", Scope::kCase, [](At at) { return the_case(at).append; }},
+    {"new_tokens", Scope::kCase,
+     [](At at) { return new_tokens(the_case(at)); }},
 
     {"b_q", Scope::kCase, has_bias<kBiasQ>},
     {"b_k", Scope::kCase, has_bias<kBiasK>},

@@ -151,7 +151,10 @@ void draw_option(Draw& draw, uint32_t option, Case& value) {
     case kAdmitBias:
       return draw_bias(draw, value);
     case kAdmitLayout:
-      value.layout = static_cast<Layout>(draw.range(1, kLayoutCount - 1));
+      value.layout = static_cast<Layout>(
+          draw.range(1, static_cast<int64_t>(Layout::kGaps)));
+      if (value.layout == Layout::kGaps && draw.chance(50))
+        value.layout = Layout::kApart;
       return;
     case kAdmitShare:
       value.share = static_cast<uint8_t>(draw.range(1, kShareB | kShareH));

@@ -7,10 +7,16 @@
 namespace qkvet {
 namespace {
 
-constexpr int kExponent = 3;
+constexpr double kFactor = 8;
 
-void scale_queries(const Case&, int64_t, Inputs& inputs) {
-  for (double& value : inputs.q) value = std::ldexp(value, kExponent);
+// One case in four takes the sign along: a kernel may say that it has no
+// negative scale, and is asked for the rest.
+double factor_of(const Case& value) {
+  return value.seed % 4 == 3 ? -kFactor : kFactor;
+}
+
+void scale_queries(const Case& value, int64_t, Inputs& inputs) {
+  for (double& x : inputs.q) x *= factor_of(value);
 }
 
 // Finite in half storage on both sides, and far from underflow.
@@ -41,7 +47,7 @@ Case fit(Case value) {
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan = plan_bitwise_pair(kernel, scale_queries);
   Case& variant = plan.calls[1].variant.emplace(value);
-  variant.scale = std::ldexp(*value.scale, -kExponent);
+  variant.scale = static_cast<float>(double{*value.scale} / factor_of(value));
   return plan;
 }
 
@@ -49,7 +55,9 @@ Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   CallPair pair;
   pair.first_name = "q and the scale as given";
-  pair.second_name = "8 q and an eighth of the scale";
+  pair.second_name = factor_of(input.value) > 0
+                         ? "8 q and an eighth of the scale"
+                         : "-8 q and minus an eighth of the scale";
   pair.looks = "the scale is ignored, fixed, or rounded on the way";
   compare_bit_for_bit(input, pair, judgement);
   return judgement;
@@ -60,12 +68,13 @@ Judgement judge(const JudgeInput& input) {
 extern constinit const Law scale_moves_to_queries{
     "scale_moves_to_queries",
     "A factor moves between the queries and the scale: 8 q with an "
-    "eighth of the scale gives the same, bit for bit.",
-    "forward(8 q, k, v, c / 8) = forward(q, k, v, c)",
+    "eighth of the scale gives the same, bit for bit, and so does -8 q with "
+    "minus an eighth.",
+    "forward(8 q, k, v, c / 8) = forward(q, k, v, c), the same for -8",
     "a given scale; a deterministic kernel; data of moderate size",
     "Only the product of q and the scale occurs in the scores.",
     "A power of two moves exponents and no other bit, in whatever order "
-    "the factors meet.",
+    "the factors meet, and two changes of sign are none.",
     "(a) it is bitwise, (d) it needs no oracle",
     Aim{.admits = kAdmitAll & ~kAdmitRope},
     fit,

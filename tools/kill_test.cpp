@@ -186,9 +186,25 @@ Case with_options_of(const Case& from, Case to) {
   for (int64_t& length : to.kv_len)  // new tokens are among those
     length = std::max(length, to.append);
   to.rope = from.rope;
+  to.layout = from.layout;
+  to.share = from.share;
   to.cache = from.cache;
+  for (const auto extent : {&Shape::B, &Shape::Tq, &Shape::Tk})
+    if (from.shape.*extent == 0) to.shape.*extent = 0;
   if (!from.story.empty()) to.capacity = from.capacity;
   return to;
+}
+
+// Its offsets wrap round where every case of the walk has ended.
+bool is_beyond_walk(const std::string& fault) {
+  return fault == "key_offset_in_16_bits";
+}
+
+bool dies(const RunResult& result) {
+  const std::vector<Cell>& cells = result.kernels[0].cells;
+  return std::any_of(cells.begin(), cells.end(), [](const Cell& cell) {
+    return cell.failure && cell.failure->judgement.kind == FailureKind::kCrash;
+  });
 }
 
 class Kill : public testing::TestWithParam<std::string> {
@@ -268,7 +284,7 @@ TEST_P(Kill, NamedLawsFailAndShrinkToNearlyTheSmallestCase) {
       run_plan({kernel()}, executor_factory(faults(), false), options);
   ASSERT_EQ(result.error, "");
   const ReportInput report{result, options, faults(), false};
-  EXPECT_EQ(exit_code_of(report), kLawFailed);
+  EXPECT_EQ(exit_code_of(report), dies(result) ? kKernelDied : kLawFailed);
   for (const std::string& id : fault.killed_by) {
     const Law* law = find_law(id);
     const std::vector<Cell>& cells = result.kernels[0].cells;
@@ -278,10 +294,12 @@ TEST_P(Kill, NamedLawsFailAndShrinkToNearlyTheSmallestCase) {
     ASSERT_NE(cell, cells.end()) << id << " is about something else";
     ASSERT_TRUE(cell->failure) << id << " does not kill it";
     const Case& smallest = cell->failure->smallest;
-    const int64_t least = smallest_failing_size(*law, smallest);
-    ASSERT_GT(least, 0) << id << " fails nowhere in the walk";
-    EXPECT_LE(size_of(smallest), least + kSlack)
-        << id << ": " << to_string(smallest);
+    if (!is_beyond_walk(GetParam())) {
+      const int64_t least = smallest_failing_size(*law, smallest);
+      ASSERT_GT(least, 0) << id << " fails nowhere in the walk";
+      EXPECT_LE(size_of(smallest), least + kSlack)
+          << id << ": " << to_string(smallest);
+    }
     const ParsedCase again = parse_case(to_string(smallest));
     ASSERT_TRUE(again.value) << again.error;
     EXPECT_TRUE(fails(*law, *again.value)) << id << to_string(smallest);

@@ -3,7 +3,7 @@
 // option_seams.h replaced.
 //
 // Contract: any strides, addresses aligned to elements; stays inside its
-// tensors, as every fault does too.
+// tensors, as every fault does but those of lane_reads.h.
 #ifndef QKVET_IMPL_FAULTY_OPTION_FAULT_H_
 #define QKVET_IMPL_FAULTY_OPTION_FAULT_H_
 

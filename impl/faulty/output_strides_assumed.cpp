@@ -30,9 +30,13 @@ constexpr qkvet_fault kFault = {
         "what merges the parts was written for the layout of its own scratch",
     .fix = "use the strides of the caller, or refuse other ones",
     .source = "flagos-ai/FlagGems#5235",
-    .trigger = "another layout than [B, H, T, d], and more than one row",
+    .trigger =
+        "another layout than [B, H, T, d], and more than one row; or channels "
+        "that lie apart",
     .killed_by = kKilledBy,
-    .when = "layout != bhtd && (B > 1 || H > 1 || Tq > 1)",
+    .when =
+        "layout != bhtd && (B > 1 || H > 1 || Tq > 1 || (layout == apart && dv "
+        "> 1))",
 };
 
 }  // namespace

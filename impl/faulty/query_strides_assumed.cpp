@@ -25,9 +25,13 @@ constexpr qkvet_fault kFault = {
     .cause = "an index written for the layout of the first caller",
     .fix = "use the strides of every tensor, or refuse what is not contiguous",
     .source = "textbook (views)",
-    .trigger = "[B, T, H, d], packed QKV or gaps, with more than one row",
+    .trigger =
+        "another layout than [B, H, T, d], and more than one row; or channels "
+        "that lie apart",
     .killed_by = kKilledBy,
-    .when = "layout != bhtd && (B > 1 || H > 1 || Tq > 1)",
+    .when =
+        "layout != bhtd && (B > 1 || H > 1 || Tq > 1 || (layout == apart && d "
+        "> 1))",
 };
 
 }  // namespace

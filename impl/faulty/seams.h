@@ -18,7 +18,7 @@
 // Speed does not matter here.
 //
 // Contract: any strides, addresses aligned to elements; stays inside its
-// tensors, as every fault does too.
+// tensors, as every fault does but those of lane_reads.h.
 #ifndef QKVET_IMPL_FAULTY_SEAMS_H_
 #define QKVET_IMPL_FAULTY_SEAMS_H_
 

@@ -6,8 +6,10 @@ namespace qkvet::impl {
 namespace {
 
 struct SinkTimesScale : OptionSeams {
+  // None stays none, whatever the sign of the scale.
   static float sink(const ForwardCall& call, int64_t h) {
-    return call.options.sink_of(h) * call.scale;
+    const float sink = call.options.sink_of(h);
+    return sink > kNone ? sink * call.scale : sink;
   }
 };
 

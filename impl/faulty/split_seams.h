@@ -3,6 +3,7 @@
 // its own, by which they are merged. It has the seams of option_seams.h that
 // say what is seen, and those of the parts:
 //
+//   weighed     the weights of a part, when all are there -> values, lse
 //   stored      what a part leaves to the merge         -> values, lse
 //   reference   what is subtracted before exp           -> values, lse
 //   sinks       how often the sink counts               -> values, lse
@@ -27,6 +28,9 @@ struct SplitPart {
 };
 
 struct SplitSeams : OptionSeams {
+  // Of keys that are not seen they mean nothing; `max` is that of the part.
+  static void weighed(const ForwardCall&, RowAt, const SplitPart&,
+                      float /*max*/, float* /*weights*/) {}
   static void stored(const ForwardCall&, SplitPart*) {}
   static float reference(float max) { return max == kNone ? 0 : max; }
   // Beside `parts` of them that see a key.
@@ -54,6 +58,11 @@ struct SplitRows : PlainScores<Seams> {
     for (int64_t j = part->begin; j < part->end; ++j) {
       if (sees(call, at, j)) {
         weights[j] = std::exp(weights[j] - max);
+      }
+    }
+    Seams::weighed(call, at, *part, max, weights);
+    for (int64_t j = part->begin; j < part->end; ++j) {
+      if (sees(call, at, j)) {
         part->sum += weights[j];
       }
     }
