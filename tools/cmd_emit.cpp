@@ -46,10 +46,6 @@ std::string emit_misuse(const ReplayOptions& options,
     return fmt::format(
         "{}{} laws and {} kernels are named; allowed: one --law and one kernel",
         emit, laws.size(), kernels);
-  if (cases[0].subject() != Subject::kAttention)
-    return emit +
-           "a KV cache or a layer; allowed: calls of attention (cases without "
-           "story= and D)";
   return options.force ? "" : not_new_reason(path_of(options, *laws[0]));
 }
 

@@ -62,7 +62,7 @@ std::string npy(Dtype dtype, const TensorSpec& spec, const void* data) {
 
 void add_output(const std::string& folder, const WrittenOutput& output,
                 std::vector<NamedFile>& files) {
-  const std::string name = "_" + abi_name(output.name) + ".npy";
+  const std::string name = std::string("_") + tensor_name(output.name) + ".npy";
   const struct {
     const char* part;
     double Wanted::*number;
@@ -139,7 +139,7 @@ std::vector<NamedFile> reproducer_npy(const Reproducer& from) {
       files.push_back({folder + "case.txt", to_string(call.value) + "\n"});
     for (const WrittenInput& input : call.inputs)
       files.push_back(
-          {folder + abi_name(input.name) + ".npy",
+          {folder + abi_name(call.plan.operation, input.name) + ".npy",
            npy(input.spec.dtype, input.given, input.packed.data())});
     for (const WrittenOutput& output : call.outputs)
       add_output(folder, output, files);

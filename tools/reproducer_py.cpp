@@ -134,12 +134,14 @@ std::string call_py(const WrittenCall& call, const qkvet_dialect& dialect) {
   text +=
       entry("storage", fmt::format("\"{}\"", dtype_name(call.value.o_dtype)));
   for (const WrittenInput& input : call.inputs)
-    text += entry(abi_name(input.name), tensor_py(input.given, input.packed));
+    text += entry(abi_name(call.plan.operation, input.name),
+                  tensor_py(input.given, input.packed));
   std::string recorded = "{\n", wanted = "{\n";
   for (const WrittenOutput& output : call.outputs) {
-    recorded += "    " + entry(abi_name(output.name),
+    recorded += "    " + entry(abi_name(call.plan.operation, output.name),
                                tensor_py(output.spec, output.actual));
-    wanted += "    " + entry(abi_name(output.name), wanted_py(output));
+    wanted += "    " + entry(abi_name(call.plan.operation, output.name),
+                             wanted_py(output));
   }
   return text + entry("recorded", recorded + "    }") +
          entry("wanted", wanted + "    }") + "}";
@@ -163,8 +165,8 @@ std::string same_bits_py(const std::vector<SameBits>& pairs) {
         "    (\"{}\", {}, {}, {},\n"
         "     integers(\"int64\", -1, \"{}\"),\n"
         "     integers(\"int64\", -1, \"{}\")),\n",
-        abi_name(head.tensor), head.first_call, head.second_call, head.factor,
-        first, second);
+        tensor_name(head.tensor), head.first_call, head.second_call,
+        head.factor, first, second);
   }
   return text + "]";
 }
