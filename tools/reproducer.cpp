@@ -22,6 +22,20 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Whatever page a tensor begins in, a cache line is what vectors can tell.
 constexpr int64_t kAddressPeriod = 64;
 
+// The elements that a mistake has added to the tensor: NaN.
+void fill_up(WrittenInput& input) {
+  std::vector<std::byte> memory(static_cast<size_t>(input.spec.span_bytes()),
+                                std::byte{0xff});
+  TensorSpec given = input.spec;
+  given.shape = input.given.shape;
+  scatter(given, input.packed.data(), memory.data());
+  input.given =
+      packed_spec(input.spec.dtype, input.spec.ndim, input.spec.shape);
+  input.packed.resize(static_cast<size_t>(input.given.elements() *
+                                          dtype_bytes(input.spec.dtype)));
+  gather(input.spec, memory.data(), input.packed.data());
+}
+
 void add_inputs(const KernelCall& call, WrittenCall& written) {
   for (int t = 0; t < kTensorCount; ++t) {
     const auto name = static_cast<TensorName>(t);
@@ -31,6 +45,7 @@ void add_inputs(const KernelCall& call, WrittenCall& written) {
     WrittenInput input{name, spec, given_part(call, name, spec), {}, 0};
     input.packed.assign(
         content, content + input.given.elements() * dtype_bytes(spec.dtype));
+    if (call.mistake != Mistake::kNone) fill_up(input);
     input.start = written.plan.places[t].start % kAddressPeriod;
     written.inputs.push_back(std::move(input));
   }
@@ -262,6 +277,12 @@ std::string filled_in(
   for (const auto& [marker, part] : parts)
     text.replace(text.find(marker), marker.size(), part);
   return text;
+}
+
+std::string plain_part(std::string_view text) {
+  std::string plain = filled_in(text, {});
+  plain.resize(plain.find_last_not_of('\n') + 1);
+  return plain;
 }
 
 }  // namespace qkvet

@@ -129,6 +129,9 @@ std::string filled_in(
     std::string_view pattern,
     const std::vector<std::pair<std::string_view, std::string>>& parts);
 
+// A text without the licence that is to be put into another.
+std::string plain_part(std::string_view text);
+
 }  // namespace qkvet
 
 #endif  // QKVET_TOOLS_REPRODUCER_H_

@@ -211,23 +211,16 @@ class Tables {
   std::string arrays_, calls_, inputs_, outputs_, stages_, pairs_;
 };
 
-// A part of a program, without its licence.
-std::string part(std::string_view text) {
-  std::string plain = filled_in(text, {});
-  plain.resize(plain.find_last_not_of('\n') + 1);
-  return plain;
-}
-
 std::string program_of(const Reproducer& from, const std::string& head,
                        const std::string& data) {
   const bool attention = from.subject == Subject::kAttention;
   std::vector<std::pair<std::string_view, std::string>> parts = {
       {"/* HEAD */", head},
-      {"/* TYPES */", part(kTypes)},
+      {"/* TYPES */", plain_part(kTypes)},
       {"/* DATA */", data},
-      {"/* NUMBERS */", part(kNumbers)},
-      {"/* LIBRARY */", part(kLibrary)}};
-  if (!attention) parts.push_back({"/* END */", part(kEnd)});
+      {"/* NUMBERS */", plain_part(kNumbers)},
+      {"/* LIBRARY */", plain_part(kLibrary)}};
+  if (!attention) parts.push_back({"/* END */", plain_part(kEnd)});
   return filled_in(attention                         ? kAttention
                    : from.subject == Subject::kLayer ? kLayer
                                                      : kStory,

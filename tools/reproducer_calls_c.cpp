@@ -8,6 +8,7 @@
 
 #include "core/abi_call.h"
 #include "tools/c_text.h"
+#include "tools/reproducer_story.h"
 
 namespace qkvet {
 namespace {
@@ -44,25 +45,12 @@ std::string layer_row(const WrittenCall& call) {
                      args.kv_heads, args.rope);
 }
 
-const char* command_c(Operation operation) {
-  switch (operation) {
-    case Operation::kCacheCreate:
-      return "CREATE";
-    case Operation::kCacheReset:
-      return "RESET";
-    case Operation::kCacheTruncate:
-      return "TRUNCATE";
-    case Operation::kCacheEvict:
-      return "EVICT";
-    case Operation::kCacheFork:
-      return "FORK";
-    case Operation::kCacheReorder:
-      return "REORDER";
-    case Operation::kCacheReadBack:
-      return "READ_BACK";
-    default:
-      return "STEP";
-  }
+// CREATE, STEP, ...
+std::string command_c(Operation operation) {
+  std::string text = command_name(operation);
+  for (char& c : text)
+    if (c != '_') c = static_cast<char>(c - 'a' + 'A');
+  return text;
 }
 
 std::string story_row(const WrittenCall& call) {

@@ -119,6 +119,18 @@ bool any_wrong(const WrittenOutput& output) {
   return false;
 }
 
+// The f32 numbers that are no further away than that. The nearest code may be
+// off by exactly so much, so that no rounding of the sums may cut one off.
+Wanted near_enough(double value, double error) {
+  const double least = std::nextafter(value - error, -kInfinity);
+  const double most = std::nextafter(value + error, kInfinity);
+  const float infinity = std::numeric_limits<float>::infinity();
+  auto low = static_cast<float>(least), high = static_cast<float>(most);
+  if (static_cast<double>(low) < least) low = std::nextafter(low, infinity);
+  if (static_cast<double>(high) > most) high = std::nextafter(high, -infinity);
+  return {value, error, static_cast<double>(low), static_cast<double>(high)};
+}
+
 // What is read back of one of the tensors: what was given, or as near as its
 // code can be.
 std::vector<Wanted> wanted_of_stored(const Case& value, const Moment& moment,
@@ -134,10 +146,8 @@ std::vector<Wanted> wanted_of_stored(const Case& value, const Moment& moment,
       wanted.push_back(kAnything);
     else if (error == 0)
       wanted.push_back(exactly(given[n]));
-    else  // outwards: the nearest code may be off by exactly that much
-      wanted.push_back({given[n], error,
-                        std::nextafter(given[n] - error, -kInfinity),
-                        std::nextafter(given[n] + error, kInfinity)});
+    else
+      wanted.push_back(near_enough(given[n], error));
   }
   return wanted;
 }
