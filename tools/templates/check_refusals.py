@@ -5,7 +5,8 @@ def judge_end(place, call, answer):
     reason = answer["refused"]
     if call["refusal"] is None:
         if reason is not None:
-            print(f"{place}expected a result actual refused: {reason}")
+            print(f"{place}expected a result: the call is legal actual "
+                  f"refused: {reason}")
         return reason is not None
     if reason:
         return False

@@ -52,8 +52,8 @@ def main():
     failed, wrong = False, {}
     for n, (call, answer) in enumerate(zip(calls, answers)):
         if call["command"] == "create":
-            wrong = {"end": False, "length": False, "step": False, "read_back": False}
-        if not wrong["end"] and not wrong["length"]:
+            wrong = dict.fromkeys(("end", "length", "step", "read_back"), False)
+        if not wrong["end"]:
             wrong["end"] = judge_end(call["place"] + ": ", call, answer)
         kind = "read_back" if call["command"] == "read_back" else "step"
         if not wrong["end"] and not wrong[kind] and answer["refused"] is None:

@@ -6,7 +6,7 @@ static int judge_end(int call, const char* refusal, qkvet_status status) {
   if (refusal == NULL ? done : !done && has_reason) return 0;
   print_place(call);
   if (refusal == NULL)
-    printf("expected a result actual refused: %s\n", reason);
+    printf("expected a result: the call is legal actual refused: %s\n", reason);
   else
     printf("expected %s actual %s\n", refusal,
            done ? "accepted" : "refused without a reason");

@@ -122,7 +122,8 @@ def judge_end(place, call, given):
     refused = isinstance(given, ValueError)
     if call["refusal"] is None:
         if refused:
-            print(f"{place}expected a result actual refused: {given}")
+            print(f"{place}expected a result: the call is legal actual "
+                  f"refused: {given}")
         return refused
     if refused and str(given) not in ("", "None"):
         return False

@@ -240,8 +240,8 @@ def check_definition(definition, call):
             continue
         slack = np.maximum(bound, 1e-9 * (1 + np.abs(value)))
         right &= (np.abs(found[name] - value) <= slack)[judged].all()
-    assert right, (f"{call['place']}: the definition above does not give the "
-                   f"expected values")
+    assert right, (f"{call['place']}: the definition above does not give the expected "
+                   f"values")
 
 
 # STORED
@@ -251,7 +251,8 @@ def judge_end(call, given):
     refused = isinstance(given, ValueError)
     if call["refusal"] is None:
         if refused:
-            print(f"{call['place']}: expected a result actual refused: {given}")
+            print(f"{call['place']}: expected a result: the call is legal "
+                  f"actual refused: {given}")
         return refused
     if refused and str(given) not in ("", "None"):
         return False
@@ -282,11 +283,11 @@ def judge_story(calls):
     """Whether something is wrong. Of each kind the first is shown: the rest of
     the story follows from it."""
     cache, definition = make_cache(CONFIG, calls), Definition(CONFIG)
-    wrong = {"end": False, "length": False, "step": False, "read_back": False}
+    wrong = dict.fromkeys(("end", "length", "step", "read_back"), False)
     for call in calls:
         check_definition(definition, call)
         given = obey(cache, call)
-        if not wrong["end"] and not wrong["length"]:
+        if not wrong["end"]:
             wrong["end"] = judge_end(call, given)
         kind = "read_back" if call["command"] == "read_back" else "step"
         if not isinstance(given, ValueError):
