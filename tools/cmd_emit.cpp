@@ -64,9 +64,9 @@ std::string emit_failure(const ReplayOptions& options, const Law& law,
   if (!error.empty()) return emit + error;
   if (options.emit != "npy" && !from.shows_failure)
     return emit +
-           "no number leaves its bound on its own; allowed: wrong numbers, and "
-           "numbers of two calls that must be the same bits (--emit npy writes "
-           "the tensors of any failure)";
+           "no number leaves its bound on its own; allowed: wrong numbers, "
+           "lengths and refusals, and numbers of two calls that must be the "
+           "same bits (--emit npy writes the tensors of any failure)";
   if (options.emit != "npy" && from.numbers() > kMostLiterals)
     return fmt::format(
         "{}{} numbers; allowed: {} as literals (--emit npy takes any)", emit,

@@ -82,9 +82,8 @@ class Tables {
     if (from_.subject == Subject::kLayer)
       text += table("stage_row stages", stages_);
     if (from_.subject == Subject::kCache)
-      text +=
-          "static const config_row config = " + config_row_c(from_.created) +
-          ";\n";
+      text += "static const config_row wanted_cache = " +
+              config_row_c(from_.created) + ";\n";
     return text + pairs_;
   }
 

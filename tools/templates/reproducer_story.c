@@ -56,22 +56,22 @@ static qkvet_status create(const opened_kernel* kernel,
   cache = NULL;
   memset(&made_for, 0, sizeof made_for);
   made_for.struct_size = sizeof made_for;
-  made_for.sequences = config.sequences;
-  made_for.heads = config.heads;
-  made_for.kv_heads = config.kv_heads;
-  made_for.d = config.d;
-  made_for.dv = config.dv;
-  made_for.capacity = config.capacity;
-  made_for.q = config.q;
-  made_for.kv = config.kv;
-  made_for.o = config.o;
-  made_for.scale = config.scale;
-  made_for.scale_given = config.scale_given;
-  made_for.window = config.window;
-  made_for.first_tokens = config.first_tokens;
-  made_for.rollback = config.rollback;
-  made_for.stored = config.stored;
-  made_for.scales = config.scales;
+  made_for.sequences = wanted_cache.sequences;
+  made_for.heads = wanted_cache.heads;
+  made_for.kv_heads = wanted_cache.kv_heads;
+  made_for.d = wanted_cache.d;
+  made_for.dv = wanted_cache.dv;
+  made_for.capacity = wanted_cache.capacity;
+  made_for.q = wanted_cache.q;
+  made_for.kv = wanted_cache.kv;
+  made_for.o = wanted_cache.o;
+  made_for.scale = wanted_cache.scale;
+  made_for.scale_given = wanted_cache.scale_given;
+  made_for.window = wanted_cache.window;
+  made_for.first_tokens = wanted_cache.first_tokens;
+  made_for.rollback = wanted_cache.rollback;
+  made_for.stored = wanted_cache.stored;
+  made_for.scales = wanted_cache.scales;
   fill_tensors(&made_for, call);
   return table->create(kernel->self, kernel->context, &made_for, &exec, &cache,
                        why);
@@ -148,7 +148,7 @@ static void judge_lengths(const opened_kernel* kernel,
                           const qkvet_cache_table* table, int call,
                           qkvet_text* why) {
   int s;
-  for (s = 0; s < config.sequences && !wrong_end && !wrong_length; ++s) {
+  for (s = 0; s < wanted_cache.sequences && !wrong_end && !wrong_length; ++s) {
     int64_t tokens = -1;
     const int64_t wanted = calls[call].lengths[s];
     table->length(kernel->self, cache, s, &tokens, why);
