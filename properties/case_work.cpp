@@ -87,6 +87,14 @@ InputErrors stored_errors_of(const Inputs& inputs) {
   return {nullptr, data(inputs.k_error), data(inputs.v_error)};
 }
 
+// Whether attention over known numbers is asked for.
+bool attends(const PlannedCall& planned) {
+  if (planned.operation == Operation::kForward) return true;
+  return planned.operation == Operation::kCacheStep &&
+         !planned.expects_refusal && planned.moment->queries > 0 &&
+         !sees_added_token(*planned.moment);
+}
+
 // What makes two calls' inputs the same, beside edit and moment.
 std::string variant_text(const PlannedCall& call) {
   return call.variant && call.edit == nullptr ? to_string(*call.variant) : "";
@@ -246,11 +254,14 @@ std::vector<KernelCall> CaseWork::calls_for(const JudgedKernel& kernel) {
 CaseWork::WholeCall CaseWork::whole_call(const JudgedKernel& kernel, size_t n) {
   const PlannedCall& planned = plan_for(kernel).calls[n];
   Prepared& prepared = prepare(planned, kernel.info);
+  if (!attends(planned))
+    return {planned, prepared.value, prepared.inputs, nullptr,
+            prepared.twin_disagrees};
   Answer& known = answer(prepared, kernel.info);
   const PrecisionModel model = for_storage(
       kernel.model, prepared.value.kv_dtype, prepared.value.o_dtype);
   return {planned, prepared.value, prepared.inputs,
-          known.truth_for(kernel.info, model, planned.want_weights),
+          &known.truth_for(kernel.info, model, planned.want_weights),
           known.twin_disagrees()};
 }
 

@@ -89,13 +89,13 @@ class CaseWork {
                   std::span<const CallOutcome> outcomes,
                   std::vector<SameBits>* same_bits = nullptr);
 
-  // One of the calls with all that is known of it, of attention: its truth
-  // also where the law does without. Lives as long as this.
+  // One of the calls with all that is known of it: the truth of attention also
+  // where the law does without. Lives as long as this.
   struct WholeCall {
     const PlannedCall& planned;
     const Case& value;  // what the kernel is called with, its data apart
     const Inputs& inputs;
-    const Truth& truth;
+    const Truth* truth;  // null: no queries with finite data attend here
     std::string twin_disagrees;  // "" or why the truth is in doubt
   };
   WholeCall whole_call(const JudgedKernel& kernel, size_t n);

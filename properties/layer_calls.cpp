@@ -18,6 +18,23 @@ PlannedCall layer_call(const KernelInfo& kernel) {
   return call;
 }
 
+const char* layer_mistake_text(Mistake mistake) {
+  switch (mistake) {
+    case Mistake::kHeads:
+      return "one head more than the columns of w_q have";
+    case Mistake::kInputRows:
+      return "w_q with D + 1 rows";
+    case Mistake::kKeyWidth:
+      return "w_k with one column too many";
+    case Mistake::kOutputRows:
+      return "w_o with one row too many";
+    case Mistake::kBiasExtent:
+      return "b_q with one element too many";
+    default:
+      return "";
+  }
+}
+
 LayerProblem layer_problem(const Case& value, const Inputs& inputs) {
   const auto data = [&](TensorName name) {
     const std::vector<double>& values = inputs.values(name);

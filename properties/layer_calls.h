@@ -17,6 +17,9 @@ namespace qkvet {
 PlannedCall layer_call(const KernelInfo& kernel);
 bool returns_stages(const KernelInfo& kernel);
 
+// "w_o with one row too many"; "" for none.
+const char* layer_mistake_text(Mistake mistake);
+
 // The case in the words of the reference; points into the inputs.
 LayerProblem layer_problem(const Case& value, const Inputs& inputs);
 

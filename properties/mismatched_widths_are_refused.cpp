@@ -23,21 +23,6 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan;
 }
 
-const char* mistake_text(Mistake mistake) {
-  switch (mistake) {
-    case Mistake::kHeads:
-      return "one head more than the columns of w_q have";
-    case Mistake::kInputRows:
-      return "w_q with D + 1 rows";
-    case Mistake::kKeyWidth:
-      return "w_k with one column too many";
-    case Mistake::kOutputRows:
-      return "w_o with one row too many";
-    default:
-      return "b_q with one element too many";
-  }
-}
-
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   for (const CallView& call : input.calls) {
@@ -45,7 +30,7 @@ Judgement judge(const JudgeInput& input) {
     const bool refused = call.outcome->status != CallStatus::kDone;
     if (refused && call.outcome->gave_reason) continue;
     Finding finding;
-    finding.where = mistake_text(call.planned->mistake);
+    finding.where = layer_mistake_text(call.planned->mistake);
     finding.expected = "refused with a reason";
     finding.actual = refused ? "refused without a reason" : "accepted";
     add_failure(judgement, std::move(finding));

@@ -113,18 +113,20 @@ void add_story(const Case& value, const Story& story, const KernelInfo& kernel,
     PlannedCall call;
     call.operation = story_operation(moment.command.verb);
     call.expects_refusal = !moment.illegal.empty();
-    const bool sees_nan =
-        std::any_of(moment.history.begin(), moment.history.end(),
-                    [](const Token& token) { return token.tag < 0; });
     call.want_lse = edits.want_lse && moment.queries > 0;
     call.needs_truth = edits.needs_truth && moment.queries > 0 &&
-                       moment.illegal.empty() && !sees_nan;
+                       moment.illegal.empty() && !sees_added_token(moment);
     // Commands of a story take turns with the three placements.
     call.placement =
         static_cast<Placement>(plan.calls.size() % kPlacementCount);
     call.moment = std::move(moment);
     plan.calls.push_back(std::move(call));
   }
+}
+
+bool sees_added_token(const Moment& moment) {
+  return std::any_of(moment.history.begin(), moment.history.end(),
+                     [](const Token& token) { return token.tag < 0; });
 }
 
 void add_read_back(const Moment& moment, int64_t sequence, Plan& plan) {

@@ -64,6 +64,9 @@ void finish_story_inputs(const Case& value, const Moment& moment,
 // What asks a kernel for the command.
 Operation story_operation(StoryVerb verb);
 
+// Whether its history holds a token that a law has put in, which is NaN.
+bool sees_added_token(const Moment& moment);
+
 // Appends a call that reads back what the sequence holds after `moment`.
 void add_read_back(const Moment& moment, int64_t sequence, Plan& plan);
 

@@ -46,10 +46,6 @@ std::string emit_misuse(const ReplayOptions& options,
     return fmt::format(
         "{}{} laws and {} kernels are named; allowed: one --law and one kernel",
         emit, laws.size(), kernels);
-  if (cases[0].subject() != Subject::kAttention)
-    return emit +
-           "a KV cache or a layer; allowed: calls of attention (cases without "
-           "story= and D)";
   return options.force ? "" : not_new_reason(path_of(options, *laws[0]));
 }
 
@@ -68,9 +64,9 @@ std::string emit_failure(const ReplayOptions& options, const Law& law,
   if (!error.empty()) return emit + error;
   if (options.emit != "npy" && !from.shows_failure)
     return emit +
-           "no number leaves its bound on its own; allowed: wrong numbers, and "
-           "numbers of two calls that must be the same bits (--emit npy writes "
-           "the tensors of any failure)";
+           "no number leaves its bound on its own; allowed: wrong numbers, "
+           "lengths and refusals, and numbers of two calls that must be the "
+           "same bits (--emit npy writes the tensors of any failure)";
   if (options.emit != "npy" && from.numbers() > kMostLiterals)
     return fmt::format(
         "{}{} numbers; allowed: {} as literals (--emit npy takes any)", emit,

@@ -156,8 +156,10 @@ KernelResult replay_one(const Law& law, const Case& value,
 ExitCode run_replay(const ReplayOptions& options) {
   if (is_story_log(options.target)) {
     if (!options.emit.empty())
-      return wrong_use("--emit " + options.emit +
-                       ": a recorded story; allowed: a case of attention");
+      return wrong_use(
+          "--emit " + options.emit +
+          ": a recorded story; allowed: a case (the report of a log "
+          "that fails has one)");
     return run_replay_log(options);
   }
   std::vector<ReplayCase> cases;

@@ -57,9 +57,13 @@ TEST(EmitFiles, WhatCannotBeWrittenDownIsOneLine) {
   refuses(failing + "--kernel scalar/plain --emit c", "2 kernels are named");
   refuses(failing + "--law weights_sum_to_one --emit c", "2 laws");
   refuses(
-      "replay f32,B1,H1,d4,cap4,story=step.a.1 --law "
-      "cache_agrees_with_history --kernel faulty/stale_cache --emit py",
-      "a KV cache or a layer; allowed: calls of attention");
+      "replay f32,B1,H1,T2,D256 --law layer_agrees_with_oracle --kernel "
+      "faulty/output_projection_omitted --emit py",
+      "allowed: 65536 as literals (--emit npy takes any)");
+  write_text(folder / "log.story", "");
+  refuses("replay log.story --kernel faulty/stale_cache --emit npy",
+          "--emit npy: a recorded story; allowed: a case");
+  fs::remove(folder / "log.story");
   refuses(
       "replay f32,B1,H1,Tq64,Tk64,d256 --law agrees_with_oracle --kernel "
       "faulty/no_scale --emit c",
@@ -87,6 +91,32 @@ TEST(EmitFiles, WhatCannotBeWrittenDownIsOneLine) {
   // The control: one that fails leaves one file.
   EXPECT_EQ(run_qkvet(failing + "--emit c", folder).exit, 1);
   EXPECT_TRUE(fs::exists(folder / "qkvet-agrees_with_oracle.c"));
+}
+
+TEST(EmitFiles, ACacheThatDiesIsOneLine) {
+  const fs::path folder = fresh_folder("dies");
+  ASSERT_EQ(run_qkvet("new kv.cpp -t cache", folder).exit, 0);
+  std::string text = read_text(folder / "kv.cpp");
+  const std::string where = "  const int64_t Tq = a.q.shape[2];\n";
+  const size_t at = text.find(where);
+  ASSERT_NE(at, std::string::npos);
+  text.insert(at + where.size(), "  if (Tq == 2) __builtin_trap();\n");
+  write_text(folder / "kv.cpp", text);
+  const std::string replay =
+      "replay f32,B1,H1,d4,cap4,story=step.a.TOKENS --law "
+      "cache_agrees_with_history kv.cpp --out x --emit ";
+  const auto with = [&](const char* tokens) {
+    return std::string(replay).replace(replay.find("TOKENS"), 6, tokens);
+  };
+  for (const char* kind : {"c", "py", "npy"}) {
+    expect_wrong_use(run_qkvet(with("2") + kind, folder),
+                     "no number but what the kernel did to memory or to its "
+                     "process");
+    EXPECT_FALSE(fs::exists(folder / "x"));
+  }
+  // The control: a step that it survives, and of which nothing is wrong.
+  const Ran passes = run_qkvet(with("1") + "c", folder);
+  EXPECT_EQ(passes.exit, 0) << passes.out << passes.error;
 }
 
 // Adds what no bound can see, where a law asks for an exact 0.

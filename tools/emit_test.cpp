@@ -2,52 +2,16 @@
 // qkvet replay --emit: what is written shows the same failure without QKVet,
 // and none with another kernel or with the right numbers.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <ostream>
 #include <regex>
 
-#include "tools/program_run.h"
+#include "tools/emit_run.h"
 
 namespace qkvet {
 namespace {
 
 namespace fs = std::filesystem;
-
-Ran run_shell(const std::string& command, const fs::path& folder) {
-  const std::string line =
-      "cd '" + folder.string() + "' && { " + command + "; } 2>&1";
-  Ran ran;
-  std::FILE* pipe = popen(line.c_str(), "r");
-  std::array<char, 4096> buffer;
-  for (size_t n; (n = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
-    ran.out.append(buffer.data(), n);
-  const int status = pclose(pipe);
-  ran.exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return ran;
-}
-
-// The first that has numpy, which Debian puts beside its own.
-const std::string& python() {
-  static const std::string found = [] {
-    for (const char* one : {"python3", "/usr/bin/python3"})
-      if (run_shell(std::string(one) + " -c 'import numpy'", scratch()).exit ==
-          0)
-        return one;
-    ADD_FAILURE() << "no python3 has numpy (ci/install_deps.sh installs it)";
-    return "python3";
-  }();
-  return found;
-}
-
-std::string match(const std::string& text, const std::string& pattern) {
-  std::smatch found;
-  const bool is = std::regex_search(text, found, std::regex(pattern));
-  EXPECT_TRUE(is) << pattern << " in\n" << text;
-  return is ? found[1].str() : "";
-}
 
 // What replay said, in the words of a reproducer.
 std::string finding_of(const std::string& report) {
@@ -55,21 +19,6 @@ std::string finding_of(const std::string& report) {
          match(report, "\n  expected +(\\S+)") + " allowed " +
          match(report, " allowed (\\S+ \\.\\. \\S+)\n") + " actual " +
          match(report, "\n  actual +(\\S+)");
-}
-
-std::string replaced(std::string text, const std::string& from,
-                     const std::string& to) {
-  const size_t at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  return at == std::string::npos ? text : text.replace(at, from.size(), to);
-}
-
-fs::path fresh_folder(const std::string& name) {
-  write_text(scratch() / "before.txt", "softcap_order = before_mask\n");
-  const fs::path folder = scratch() / name;
-  fs::remove_all(folder);
-  fs::create_directories(folder);
-  return folder;
 }
 
 struct Row {
@@ -95,22 +44,12 @@ TEST_P(Emit, CShowsTheSameNumberAndNoneOfACorrectKernel) {
   const Ran made =
       run_qkvet("replay " + arguments(row) + " --emit c --out x.c", folder);
   ASSERT_EQ(made.exit, 1) << made.out << made.error;
-  const std::string text = read_text(folder / "x.c");
-  const std::string compile = match(text, "compile  (cc .* -lm)");
-  const Ran built = run_shell(compile + " -Wall -Wextra -Wpedantic", folder);
-  ASSERT_EQ(built.exit, 0) << built.out;
-  EXPECT_EQ(built.out, "") << "warnings";
+  const std::string text = compile_reproducer(folder);
   const Ran bad = run_shell("./reproducer", folder);
   EXPECT_EQ(bad.exit, 1) << bad.out;
   EXPECT_NE(bad.out.find(finding_of(made.out)), std::string::npos)
       << bad.out << made.out;
-  const std::string library = match(text, "default_library =\\s+\"([^\"]*)\"");
-  const Ran good = run_shell(
-      "./reproducer '" +
-          std::regex_replace(library, std::regex("qkvet_\\w+\\.so"),
-                             std::string("qkvet_") + row.library + ".so") +
-          "' " + row.correct,
-      folder);
+  const Ran good = run_other_kernel(text, row.library, row.correct, folder);
   EXPECT_EQ(good.exit, 0) << good.out;
   EXPECT_EQ(good.out, "passed\n");
 }

@@ -9,82 +9,31 @@
 #include <limits>
 
 #include "core/half.h"
-#include "properties/compare.h"
+#include "properties/layer_calls.h"
 #include "properties/shrink.h"
+#include "properties/story_calls.h"
+#include "tools/reproducer_outputs.h"
 
 namespace qkvet {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr Wanted kAnything{0, kInfinity, -kInfinity, kInfinity};
 
 // Whatever page a tensor begins in, a cache line is what vectors can tell.
 constexpr int64_t kAddressPeriod = 64;
 
-Wanted exactly(double value) { return {value, 0, value, value}; }
-
-// What the kernel declares of a row that sees no key.
-Wanted wanted_of_empty_row(const qkvet_dialect& dialect, TensorName tensor) {
-  if (tensor == TensorName::kO) {
-    if (dialect.empty_row == QKVET_EMPTY_ROW_ZERO) return exactly(0);
-    if (dialect.empty_row == QKVET_EMPTY_ROW_NAN) return exactly(kNan);
-  } else if (tensor == TensorName::kLse) {
-    switch (dialect.empty_row_lse) {
-      case QKVET_EMPTY_LSE_MINUS_INF:
-        return exactly(-kInfinity);
-      case QKVET_EMPTY_LSE_PLUS_INF:
-        return exactly(kInfinity);
-      case QKVET_EMPTY_LSE_NAN:
-        return exactly(kNan);
-      default:
-        break;
-    }
-  }
-  return kAnything;
-}
-
-struct Truths {
-  const std::vector<double>& values;
-  const std::vector<double>& bounds;
-};
-
-Truths truths_of(const Truth& truth, TensorName tensor) {
-  switch (tensor) {
-    case TensorName::kLse:
-      return {truth.oracle.lse, truth.bound->lse};
-    case TensorName::kWeights:
-      return {truth.oracle.weights, truth.bound->weights};
-    default:
-      return {truth.oracle.o, truth.bound->o};
-  }
-}
-
-std::vector<Wanted> wanted_of(const Truth& truth, const KernelInfo& kernel,
-                              const WrittenOutput& output, int64_t per_row) {
-  const auto [values, bounds] = truths_of(truth, output.name);
-  const Dtype dtype = output.spec.dtype;
-  std::vector<Wanted> wanted;
-  for (size_t n = 0; n < values.size(); ++n) {
-    const int64_t visible =
-        truth.oracle.visible[n / static_cast<size_t>(per_row)];
-    if (visible == kRowNotCounted || !(bounds[n] < kInfinity))
-      wanted.push_back(kAnything);
-    else if (visible == 0)
-      wanted.push_back(wanted_of_empty_row(kernel.dialect, output.name));
-    else
-      wanted.push_back({values[n], bounds[n],
-                        round_to(dtype, values[n] - bounds[n]),
-                        round_to(dtype, values[n] + bounds[n])});
-  }
-  return wanted;
-}
-
-const std::vector<std::byte>& bytes_of(const CallOutcome& outcome,
-                                       TensorName tensor) {
-  return tensor == TensorName::kO     ? outcome.o
-         : tensor == TensorName::kLse ? outcome.lse
-                                      : outcome.weights;
+// The elements that a mistake has added to the tensor: NaN.
+void fill_up(WrittenInput& input) {
+  std::vector<std::byte> memory(static_cast<size_t>(input.spec.span_bytes()),
+                                std::byte{0xff});
+  TensorSpec given = input.spec;
+  given.shape = input.given.shape;
+  scatter(given, input.packed.data(), memory.data());
+  input.given =
+      packed_spec(input.spec.dtype, input.spec.ndim, input.spec.shape);
+  input.packed.resize(static_cast<size_t>(input.given.elements() *
+                                          dtype_bytes(input.spec.dtype)));
+  gather(input.spec, memory.data(), input.packed.data());
 }
 
 void add_inputs(const KernelCall& call, WrittenCall& written) {
@@ -96,37 +45,17 @@ void add_inputs(const KernelCall& call, WrittenCall& written) {
     WrittenInput input{name, spec, given_part(call, name, spec), {}, 0};
     input.packed.assign(
         content, content + input.given.elements() * dtype_bytes(spec.dtype));
+    if (call.mistake != Mistake::kNone) fill_up(input);
     input.start = written.plan.places[t].start % kAddressPeriod;
     written.inputs.push_back(std::move(input));
   }
 }
 
-void add_outputs(const CallOutcome& outcome, const Truth& truth,
-                 const KernelInfo& kernel, WrittenCall& written) {
-  const Shape& s = written.value.shape;
-  const struct {
-    TensorName name;
-    int64_t per_row;
-  } rows[] = {{TensorName::kO, s.dv},
-              {TensorName::kLse, 1},
-              {TensorName::kWeights, s.Tk}};
-  for (const auto& row : rows) {
-    const auto t = static_cast<size_t>(row.name);
-    if (!written.plan.tensors[t].present()) continue;
-    WrittenOutput output{row.name, written.plan.tensors[t], 0, {}, {}, {}};
-    output.start = written.plan.places[t].start % kAddressPeriod;
-    output.wanted = wanted_of(truth, kernel, output, row.per_row);
-    output.actual = bytes_of(outcome, row.name);
-    output.numbers = as_doubles(output.actual, output.spec.dtype);
-    written.outputs.push_back(std::move(output));
-  }
-}
-
-bool has_wrong_number(const WrittenCall& call) {
+bool shows_failure(const WrittenCall& call) {
   for (const WrittenOutput& output : call.outputs)
-    for (size_t n = 0; n < output.wanted.size(); ++n)
-      if (is_wrong(output.wanted[n], output.numbers[n])) return true;
-  return false;
+    for (size_t n = 0; n < output.numbers.size(); ++n)
+      if (is_wrong(output.wanted_here()[n], output.numbers[n])) return true;
+  return !call.wrong_end.empty() || call.lengths != call.found_lengths;
 }
 
 bool differs(const Reproducer& from, const SameBits& pair) {
@@ -135,6 +64,16 @@ bool differs(const Reproducer& from, const SameBits& pair) {
   };
   return differ(number(pair.first_call, pair.first), pair.factor,
                 number(pair.second_call, pair.second));
+}
+
+// A layer or a cache may refuse a call, and has to where the call is illegal.
+bool is_written(const KernelCall& call, const CallOutcome& outcome) {
+  if (outcome.status == CallStatus::kDone)
+    return call.operation != Operation::kForward ||
+           call.mistake == Mistake::kNone;
+  return call.operation != Operation::kForward &&
+         (outcome.status == CallStatus::kRefused ||
+          outcome.status == CallStatus::kUnsupported);
 }
 
 // "" or why no reproducer can be made of what the calls did.
@@ -148,12 +87,38 @@ std::string unfit_reason(const Judgement& judgement,
     return "the failure is no number but what the kernel did to memory or to "
            "its process; allowed: wrong numbers (debug it with --in-process)";
   for (size_t i = 0; i < calls.size(); ++i)
-    if (calls[i].operation != Operation::kForward ||
-        calls[i].mistake != Mistake::kNone ||
-        outcomes[i].status != CallStatus::kDone)
+    if (!is_written(calls[i], outcomes[i]))
       return "a call of the law is refused, or has to be; allowed: laws about "
              "the numbers of forward()";
   return "";
+}
+
+void add_end(const PlannedCall& planned, const CallOutcome& outcome,
+             WrittenCall& written) {
+  written.refused = outcome.status != CallStatus::kDone;
+  written.said = written.refused ? outcome.text : "";
+  if (planned.expects_refusal) {
+    written.refusal = "refused with a reason";
+    if (planned.moment && !planned.moment->illegal.empty())
+      written.refusal += ": " + planned.moment->illegal;
+    if (!written.refused)
+      written.wrong_end = "accepted";
+    else if (!outcome.gave_reason)
+      written.wrong_end = "refused without a reason";
+  } else if (written.refused) {
+    written.wrong_end = "refused";
+  }
+  if (planned.moment && planned.operation != Operation::kCacheReadBack) {
+    written.lengths = planned.moment->lengths;
+    written.found_lengths = outcome.lengths;
+  }
+}
+
+std::string place_of(const PlannedCall& planned, size_t number) {
+  if (!planned.moment) return layer_mistake_text(planned.mistake);
+  CallView view;
+  view.planned = &planned;
+  return fmt::format("call {}, {}", number, command_place(view));
 }
 
 }  // namespace
@@ -217,20 +182,27 @@ std::string make_reproducer(const Law& law, const Case& value,
   out->law = &law;
   out->text = to_string(value);
   out->digest = input_digest(make_inputs(value));
+  out->subject = value.subject();
+  out->grows = story_rules(value, kernel.judged.info).grows;
   out->kernel = kernel.judged.info.name;
   out->dialect = kernel.judged.info.dialect;
   for (size_t i = 0; i < calls.size(); ++i) {
     const auto whole = work.whole_call(kernel.judged, i);
     if (!whole.twin_disagrees.empty()) return whole.twin_disagrees;
-    WrittenCall written{whole.value, {}, {}, {}};
+    WrittenCall written;
+    written.value = whole.value;
     if (!plan_call(calls[i], kernel.judged.info, &written.plan, &why))
       return why;
+    written.place = place_of(whole.planned, i);
     add_inputs(calls[i], written);
-    add_outputs(outcomes[i], whole.truth, kernel.judged.info, written);
+    add_outputs(value, whole, outcomes[i], kernel.judged, written);
+    add_end(whole.planned, outcomes[i], written);
+    if (calls[i].operation == Operation::kCacheCreate)
+      out->created = written.plan;
     out->calls.push_back(std::move(written));
   }
   out->shows_failure =
-      std::any_of(out->calls.begin(), out->calls.end(), has_wrong_number);
+      std::any_of(out->calls.begin(), out->calls.end(), shows_failure);
   if (out->shows_failure) {
     out->same_bits.clear();
     return "";
@@ -256,10 +228,36 @@ std::string reproducer_head(const Reproducer& from) {
       from.kernel, from.text, from.law->id, from.again, QKVET_VERSION);
 }
 
-std::string abi_name(TensorName tensor) {
+std::string abi_name(Operation operation, TensorName tensor) {
   if (tensor == TensorName::kCuQ) return "cu_seqlens_q";
   if (tensor == TensorName::kCuK) return "cu_seqlens_k";
+  if (operation == Operation::kLayer && tensor == TensorName::kQPositions)
+    return "positions";
   return tensor_name(tensor);
+}
+
+const char* index_letters(Operation operation, TensorName tensor) {
+  if (tensor == TensorName::kY) return "btc";
+  if (tensor == TensorName::kWeights) return "bhij";
+  return operation == Operation::kLayer ? "bhtc" : "bhic";
+}
+
+std::string element_text(const WrittenCall& call, const WrittenOutput& output,
+                         size_t n) {
+  const TensorSpec& spec = output.spec;
+  const char* letters = index_letters(call.plan.operation, output.name);
+  std::string text;
+  for (int axis = spec.ndim - 1; axis >= 0; --axis) {
+    const auto extent = static_cast<size_t>(spec.shape[axis]);
+    text = fmt::format(",{}={}", letters[axis + (spec.ndim == 2 ? 1 : 0)],
+                       n % extent) +
+           text;
+    n /= extent;
+  }
+  // A layer without a batch is member 0 of one.
+  if (spec.ndim == 2) text = ",b=0" + text;
+  return abi_name(call.plan.operation, output.name) + "[" + text.substr(1) +
+         "]";
 }
 
 std::string hex_number(double value) {
@@ -279,6 +277,12 @@ std::string filled_in(
   for (const auto& [marker, part] : parts)
     text.replace(text.find(marker), marker.size(), part);
   return text;
+}
+
+std::string plain_part(std::string_view text) {
+  std::string plain = filled_in(text, {});
+  plain.resize(plain.find_last_not_of('\n') + 1);
+  return plain;
 }
 
 }  // namespace qkvet

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A failure as data: the calls of its law with all inputs, what each of them
-// must give and what the kernel gave. Written down as one C file, one Python
-// file or a folder of .npy files, none of which needs QKVet to show the wrong
-// number.
+// A failure as data: the calls of its law (of attention, of a layer, or the
+// commands of stories) with all inputs, what each of them must give and what
+// the kernel gave. Written down as one C file, one Python file or a folder of
+// .npy files, none of which needs QKVet to show what is wrong.
 #ifndef QKVET_TOOLS_REPRODUCER_H_
 #define QKVET_TOOLS_REPRODUCER_H_
 
@@ -39,16 +39,34 @@ struct WrittenOutput {
   TensorName name = TensorName::kO;
   TensorSpec spec;
   int64_t start = 0;
-  std::vector<Wanted> wanted;     // packed, as all that follows
-  std::vector<std::byte> actual;  // in storage
+  std::vector<Wanted> wanted;  // packed, as all that follows
+  // Of a layer that returns its stages: what a kernel must give that has made
+  // the stages in front of this one as `actual` has them. Empty: the same.
+  std::vector<Wanted> staged;
+  std::vector<std::byte> actual;  // in storage; empty if the call was refused
   std::vector<double> numbers;    // the same
+
+  const std::vector<Wanted>& wanted_here() const {
+    return staged.empty() ? wanted : staged;
+  }
 };
 
 struct WrittenCall {
   Case value;  // shape, causal rule, scale and options of this call
   CallPlan plan;
   std::vector<WrittenInput> inputs;
-  std::vector<WrittenOutput> outputs;  // o, lse, weights, as far as asked for
+  std::vector<WrittenOutput> outputs;  // as far as asked for
+
+  // "call 5, step.a.1"; "" where a call is known by its number alone.
+  std::string place;
+  // "refused with a reason: ..."; "": a result is due.
+  std::string refusal;
+  // How it ended: "" or "accepted", "refused", "refused without a reason",
+  // where that is wrong, and what the kernel said.
+  std::string wrong_end, said;
+  bool refused = false;
+  // Of a command: tokens that the sequences hold behind it.
+  std::vector<int64_t> lengths, found_lengths;
 
   const WrittenInput* input(TensorName name) const;
   const WrittenOutput* output(TensorName name) const;
@@ -58,6 +76,10 @@ struct Reproducer {
   const Law* law = nullptr;
   std::string text;  // of the case
   uint32_t digest = 0;
+  Subject subject = Subject::kAttention;
+  // Of a story: what its caches are made for (see CallPlan).
+  CallPlan created;
+  bool grows = false;  // the capacity is only a hint
   std::string kernel;  // family/variant
   std::string again;   // the arguments that name it
   LibrarySpec library;
@@ -93,14 +115,22 @@ using NamedFile = std::pair<std::string, std::string>;
 std::vector<NamedFile> reproducer_npy(const Reproducer& from);
 
 // What all kinds say: lines about where it comes from; "q", ..., "cu_seqlens_q"
-// as the ABI calls it; a number that reads back as itself, with "nan" and
+// as the arguments of the operation call it; "bhic", the letters of an output's
+// indices; an element; a number that reads back as itself, with "nan" and
 // "inf"; the text without the licence, with the part of each marker put in.
 std::string reproducer_head(const Reproducer& from);
-std::string abi_name(TensorName tensor);
+std::string abi_name(Operation operation, TensorName tensor);
+const char* index_letters(Operation operation, TensorName tensor);
+// "o[b=0,h=0,i=1,c=0]"
+std::string element_text(const WrittenCall& call, const WrittenOutput& output,
+                         size_t n);
 std::string hex_number(double value);
 std::string filled_in(
     std::string_view pattern,
     const std::vector<std::pair<std::string_view, std::string>>& parts);
+
+// A text without the licence that is to be put into another.
+std::string plain_part(std::string_view text);
 
 }  // namespace qkvet
 

@@ -1,91 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-// One C file, C11 and C++17, whose tables the program of templates/reproducer.c
-// walks.
+// One C file, C11 and C++17, whose tables a program walks: that of
+// templates/reproducer.c, reproducer_layer.c or reproducer_story.c.
 #include <fmt/format.h>
 
-#include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <map>
 
-#include "core/abi_call.h"
-#include "properties/compare.h"
+#include "tools/c_text.h"
 #include "tools/compiler.h"
 #include "tools/reproducer.h"
+#include "tools/reproducer_calls_c.h"
 
 namespace qkvet {
 namespace {
 
-constexpr std::string_view kPattern =
+constexpr std::string_view kAttention =
 #include "reproducer.c.inc"
+    ;
+constexpr std::string_view kLayer =
+#include "reproducer_layer.c.inc"
+    ;
+constexpr std::string_view kStory =
+#include "reproducer_story.c.inc"
+    ;
+// What they have in common.
+constexpr std::string_view kTypes =
+#include "reproducer_types.c.inc"
+    ;
+constexpr std::string_view kNumbers =
+#include "reproducer_numbers.c.inc"
+    ;
+constexpr std::string_view kLibrary =
+#include "reproducer_library.c.inc"
+    ;
+constexpr std::string_view kEnd =
+#include "reproducer_end.c.inc"
     ;
 
 constexpr size_t kPerLine = 6;
-
-std::string number_c(double value) {
-  if (std::isnan(value)) return "NAN";
-  if (std::isinf(value)) return value > 0 ? "INFINITY" : "-INFINITY";
-  return hex_number(value);
-}
-
-template <class T>
-T stored_at(const std::byte* at) {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
-
-std::string element_c(const std::byte* at, Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kF64:
-      return number_c(stored_at<double>(at));
-    case Dtype::kF32: {
-      const std::string text = number_c(stored_at<float>(at));
-      return text.find('x') == std::string::npos ? text : text + "f";
-    }
-    case Dtype::kF16:
-    case Dtype::kBf16:
-      return fmt::format("0x{:04x}", stored_at<uint16_t>(at));
-    case Dtype::kInt64:
-      return std::to_string(stored_at<int64_t>(at));
-    case Dtype::kInt32:
-      return std::to_string(stored_at<int32_t>(at));
-    default:
-      return std::to_string(stored_at<uint8_t>(at));
-  }
-}
-
-const char* type_c(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kF64:
-      return "double";
-    case Dtype::kF32:
-      return "float";
-    case Dtype::kF16:
-    case Dtype::kBf16:
-      return "uint16_t";
-    case Dtype::kInt64:
-      return "int64_t";
-    case Dtype::kInt32:
-      return "int32_t";
-    default:
-      return "uint8_t";
-  }
-}
-
-const char* code_c(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kBf16:
-      return "QKVET_DTYPE_BFLOAT";
-    case Dtype::kInt64:
-    case Dtype::kInt32:
-      return "QKVET_DTYPE_INT";
-    case Dtype::kUint8:
-      return "QKVET_DTYPE_UINT";
-    default:
-      return "QKVET_DTYPE_FLOAT";
-  }
-}
 
 // "4 x 8 x 1", for comments.
 std::string extents_text(const TensorSpec& spec) {
@@ -116,25 +68,41 @@ class Tables {
  public:
   explicit Tables(const Reproducer& from) : from_(from) {
     for (size_t i = 0; i < from.calls.size(); ++i) add_call(i);
-    add_pairs();
+    if (from.subject == Subject::kAttention) add_pairs();
   }
 
   std::string text() const {
-    return arrays_ + "static const call_row calls[] = {\n" + calls_ +
-           "};\n\nstatic const tensor_row inputs[] = {\n" + inputs_ +
-           "};\n\nstatic const output_row outputs[] = {\n" + outputs_ +
-           "};\n\n" + pairs_;
+    std::string text =
+        arrays_ + table("call_row calls", calls_) +
+        table("tensor_row inputs",
+              inputs_.empty() ? kNoTensor + ",\n" : inputs_) +
+        table("output_row outputs",
+              outputs_.empty() ? "    {\"\", \"\", " + kNoTensor + ", NULL},\n"
+                               : outputs_);
+    if (from_.subject == Subject::kLayer)
+      text += table("stage_row stages", stages_);
+    if (from_.subject == Subject::kCache)
+      text += "static const config_row wanted_cache = " +
+              config_row_c(from_.created) + ";\n";
+    return text + pairs_;
   }
 
  private:
-  static std::string row(size_t call, TensorName name, const TensorSpec& spec,
-                         int64_t start, const std::string& memory) {
-    return fmt::format(
-        "{{{}, offsetof(qkvet_forward_args, {}), {{{}, {}, 1}}, {}, {}, {}, "
-        "{}, {}, {}}}",
-        call, abi_name(name), code_c(spec.dtype), dtype_bytes(spec.dtype) * 8,
-        spec.ndim, four(spec.shape), four(spec.strides), spec.span(), start,
-        memory);
+  // In the place of tables that would be empty, which C does not know.
+  inline static const std::string kNoTensor =
+      "{-1, 0, {0, 0, 1}, 0, {0, 0, 0, 0}, {0, 0, 0, 0}, 0, 0, NULL}";
+
+  static std::string table(const char* name, const std::string& rows) {
+    return fmt::format("static const {}[] = {{\n{}}};\n\n", name, rows);
+  }
+
+  std::string row(size_t call, TensorName name, const TensorSpec& spec,
+                  int64_t start, const std::string& memory) const {
+    const Operation operation = from_.calls[call].plan.operation;
+    return fmt::format("{{{}, offsetof({}, {}), {}, {}, {}, {}, {}, {}, {}}}",
+                       call, arguments_c(operation), abi_name(operation, name),
+                       dtype_c(spec.dtype), spec.ndim, four(spec.shape),
+                       four(spec.strides), spec.span(), start, memory);
   }
 
   // The name of an array with this memory: calls that share it do so here.
@@ -161,45 +129,65 @@ class Tables {
 
   void add_call(size_t number) {
     const WrittenCall& call = from_.calls[number];
-    const AbiCall abi(call.plan, {});
-    const qkvet_forward_args& args = abi.forward();
-    calls_ += fmt::format("    {{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}},\n",
-                          call.plan.threads, args.causal, args.scale_given,
-                          number_c(static_cast<double>(args.scale)),
-                          args.has_window, args.window_left, args.window_right,
-                          number_c(static_cast<double>(args.softcap)),
-                          args.page_size, args.rope);
-    for (const WrittenInput& input : call.inputs)
+    calls_ += "    " + call_row_c(from_.subject, call) + ",\n";
+    for (const WrittenInput& input : call.inputs) {
+      const std::string name = abi_name(call.plan.operation, input.name);
       inputs_ += "    " +
                  row(number, input.name, input.spec, input.start,
-                     array(fmt::format("{}_{}", abi_name(input.name), number),
-                           input)) +
+                     array(fmt::format("{}_{}", name, number), input)) +
                  ",\n";
+    }
     for (const WrittenOutput& output : call.outputs) add_output(number, output);
   }
 
-  void add_output(size_t call, const WrittenOutput& output) {
-    const std::string name =
-        fmt::format("wanted_{}_{}", abi_name(output.name), call);
+  // The name of an array with these rows.
+  std::string add_wanted(const char* kind, size_t number,
+                         const WrittenOutput& output,
+                         const std::vector<Wanted>& rows) {
+    const WrittenCall& call = from_.calls[number];
+    const std::string tensor = abi_name(call.plan.operation, output.name);
+    const std::string name = fmt::format("{}_{}_{}", kind, tensor, number);
     arrays_ += fmt::format(
         "/* {}: what it must be, by how much it may be off, and the numbers\n"
         " * of its type between which it must lie. */\n"
         "static const wanted_row {}[] = {{\n",
-        abi_name(output.name), name);
-    for (size_t n = 0; n < output.wanted.size(); ++n) {
-      const Wanted& wanted = output.wanted[n];
-      arrays_ += fmt::format(
-          "    {{{}, {}, {}, {}}}, /* {} */\n", number_c(wanted.value),
-          number_c(wanted.bound), number_c(wanted.low), number_c(wanted.high),
-          element_name(output.name, from_.calls[call].value.shape,
-                       static_cast<int64_t>(n)));
-    }
-    if (output.wanted.empty()) arrays_ += "    {0, 0, 0, 0},\n";
+        tensor, name);
+    for (size_t n = 0; n < rows.size(); ++n)
+      arrays_ += fmt::format("    {{{}, {}, {}, {}}}, /* {} */\n",
+                             number_c(rows[n].value), number_c(rows[n].bound),
+                             number_c(rows[n].low), number_c(rows[n].high),
+                             element_text(call, output, n));
+    if (rows.empty()) arrays_ += "    {0, 0, 0, 0},\n";
     arrays_ += "};\n\n";
+    return name;
+  }
+
+  void add_output(size_t call, const WrittenOutput& output) {
+    const Operation operation = from_.calls[call].plan.operation;
+    const std::string wanted =
+        add_wanted("wanted", call, output, output.wanted);
     outputs_ += fmt::format(
-        "    {{\"{}\", {}, {}}},\n", abi_name(output.name),
-        row(call, output.name, output.spec, output.start, "NULL"), name);
+        "    {{\"{}\", \"{}\", {}, {}}},\n", abi_name(operation, output.name),
+        index_letters(operation, output.name),
+        row(call, output.name, output.spec, output.start, "NULL"), wanted);
     numbers_[{call, output.name}] = static_cast<int>(numbers_.size());
+    if (operation == Operation::kLayer) add_stage(call, output);
+  }
+
+  void add_stage(size_t call, const WrittenOutput& output) {
+    std::string staged = "NULL", recorded = "NULL";
+    if (!output.staged.empty())
+      staged = add_wanted("staged", call, output, output.staged);
+    if (!output.numbers.empty()) {
+      recorded = fmt::format("recorded_{}_{}",
+                             abi_name(Operation::kLayer, output.name), call);
+      arrays_ += fmt::format("static const double {}[] = {{", recorded);
+      for (size_t n = 0; n < output.numbers.size(); ++n)
+        arrays_ += (n % kPerLine == 0 ? "\n    " : " ") +
+                   number_c(output.numbers[n]) + ",";
+      arrays_ += "\n};\n\n";
+    }
+    stages_ += fmt::format("    {{{}, {}}},\n", staged, recorded);
   }
 
   void add_pairs() {
@@ -219,33 +207,23 @@ class Tables {
   const Reproducer& from_;
   std::map<std::string, std::string> names_;
   std::map<std::pair<size_t, TensorName>, int> numbers_;  // of outputs
-  std::string arrays_, calls_, inputs_, outputs_, pairs_;
+  std::string arrays_, calls_, inputs_, outputs_, stages_, pairs_;
 };
 
-std::string string_c(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\')
-      out += std::string("\\") + c;
-    else if (byte < ' ' || byte == 0x7f || c == '?')
-      out += fmt::format("\\{:03o}", byte);
-    else
-      out += c;
-  }
-  return out + "\"";
-}
-
-// As the lines of a comment, which nothing in them ends.
-std::string comment_c(const std::string& text) {
-  std::string out = "/* ";
-  for (const char c : text) {
-    if (c == '/' && out.back() == '*') out += ' ';
-    out += c;
-    if (c == '\n') out += " * ";
-  }
-  out.resize(out.find_last_not_of(" *\n") + 1);
-  return out + " */";
+std::string program_of(const Reproducer& from, const std::string& head,
+                       const std::string& data) {
+  const bool attention = from.subject == Subject::kAttention;
+  std::vector<std::pair<std::string_view, std::string>> parts = {
+      {"/* HEAD */", head},
+      {"/* TYPES */", plain_part(kTypes)},
+      {"/* DATA */", data},
+      {"/* NUMBERS */", plain_part(kNumbers)},
+      {"/* LIBRARY */", plain_part(kLibrary)}};
+  if (!attention) parts.push_back({"/* END */", plain_part(kEnd)});
+  return filled_in(attention                         ? kAttention
+                   : from.subject == Subject::kLayer ? kLayer
+                                                     : kStory,
+                   parts);
 }
 
 }  // namespace
@@ -261,8 +239,8 @@ std::string reproducer_c(const Reproducer& from) {
                                "         (or c++ -std=c++17 -x c++ {0} ...)\n"
                                "run      ./reproducer [LIBRARY [KERNEL "
                                "[CONFIG]]]\n"
-                               "exit     1: the number is wrong, 0: it is "
-                               "not, 2: the kernel cannot be called\n",
+                               "exit     1: something is wrong, 0: nothing "
+                               "is, 2: the kernel cannot be called\n",
                                include, file);
   const std::string path =
       std::filesystem::absolute(from.library.path).lexically_normal().string();
@@ -271,8 +249,7 @@ std::string reproducer_c(const Reproducer& from) {
       "static const char* const default_kernel = {};\n"
       "static const char* const default_config = {};\n\n",
       string_c(path), string_c(from.kernel), string_c(from.library.config));
-  return filled_in(kPattern, {{"/* HEAD */", comment_c(head)},
-                              {"/* DATA */", names + Tables(from).text()}});
+  return program_of(from, comment_c(head), names + Tables(from).text());
 }
 
 }  // namespace qkvet

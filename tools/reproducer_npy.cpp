@@ -4,14 +4,28 @@
 
 #include <bit>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
-#include "tools/reproducer.h"
+#include "tools/reproducer_story.h"
 
 namespace qkvet {
 namespace {
 
-constexpr std::string_view kCheck =
+constexpr std::string_view kAttention =
 #include "check.py.inc"
+    ;
+constexpr std::string_view kLayer =
+#include "check_layer.py.inc"
+    ;
+constexpr std::string_view kStory =
+#include "check_story.py.inc"
+    ;
+// What they have in common.
+constexpr std::string_view kNumbers =
+#include "check_numbers.py.inc"
+    ;
+constexpr std::string_view kRefusals =
+#include "check_refusals.py.inc"
     ;
 
 // Data begin at a multiple of this many bytes.
@@ -60,9 +74,9 @@ std::string npy(Dtype dtype, const TensorSpec& spec, const void* data) {
   return file;
 }
 
-void add_output(const std::string& folder, const WrittenOutput& output,
+void add_wanted(const std::string& path, const std::string& name,
+                const TensorSpec& spec, const std::vector<Wanted>& wanted,
                 std::vector<NamedFile>& files) {
-  const std::string name = "_" + abi_name(output.name) + ".npy";
   const struct {
     const char* part;
     double Wanted::*number;
@@ -72,14 +86,80 @@ void add_output(const std::string& folder, const WrittenOutput& output,
               {"largest", &Wanted::high}};
   for (const auto& row : rows) {
     std::vector<double> numbers;
-    numbers.reserve(output.wanted.size());
-    for (const Wanted& wanted : output.wanted)
-      numbers.push_back(wanted.*row.number);
-    files.push_back({fmt::format("{}{}{}", folder, row.part, name),
-                     npy(Dtype::kF64, output.spec, numbers.data())});
+    numbers.reserve(wanted.size());
+    for (const Wanted& one : wanted) numbers.push_back(one.*row.number);
+    files.push_back(
+        {path + row.part + name, npy(Dtype::kF64, spec, numbers.data())});
   }
-  files.push_back({folder + "actual" + name,
-                   npy(output.spec.dtype, output.spec, output.actual.data())});
+}
+
+void add_output(const std::string& folder, const WrittenOutput& output,
+                std::vector<NamedFile>& files) {
+  const std::string name = std::string("_") + tensor_name(output.name) + ".npy";
+  add_wanted(folder, name, output.spec, output.wanted, files);
+  if (!output.staged.empty())
+    add_wanted(folder + "staged_", name, output.spec, output.staged, files);
+  if (output.actual.empty() && output.spec.elements() > 0) return;  // refused
+  const std::string actual =
+      npy(output.spec.dtype, output.spec, output.actual.data());
+  files.push_back({folder + "actual" + name, actual});
+  // What the next stage is judged by, and what stays when `actual` changes.
+  if (output.name >= TensorName::kStageQ &&
+      output.name <= TensorName::kAttended)
+    files.push_back({folder + "recorded" + name, actual});
+}
+
+nlohmann::ordered_json text_or_null(const std::string& text) {
+  return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(text);
+}
+
+nlohmann::ordered_json config_json(const Reproducer& from) {
+  const CallPlan& made = from.created;
+  nlohmann::ordered_json config;
+  for (const auto& [name, number] : config_numbers(made)) config[name] = number;
+  if (made.scale_given) config["scale"] = static_cast<double>(made.scale);
+  config["q"] = dtype_name(made.q_dtype);
+  config["kv"] = dtype_name(made.kv_dtype);
+  config["o"] = dtype_name(made.o_dtype);
+  config["stored"] = text_or_null(stored_codes(made.cache));
+  config["scales"] = text_or_null(stored_scales(made.cache));
+  const RopeStyle rope = story_rope(from);
+  config["rope"] = text_or_null(rope == RopeStyle::kNone   ? ""
+                                : rope == RopeStyle::kHalf ? "half"
+                                                           : "interleaved");
+  config["lse_base2"] = from.dialect.lse_base == QKVET_LSE_BASE2;
+  config["grows"] = from.grows;
+  return config;
+}
+
+// What to do, and what came of it, where tensors do not say it.
+void add_index(const Reproducer& from, std::vector<NamedFile>& files) {
+  const bool story = from.subject == Subject::kCache;
+  nlohmann::ordered_json index, answers;
+  if (story) index["config"] = config_json(from);
+  for (const WrittenCall& call : from.calls) {
+    nlohmann::ordered_json row, answer;
+    row["place"] = call.place;
+    if (story) row["command"] = command_name(call.plan.operation);
+    if (story)
+      for (const auto& [name, number] : command_numbers(call.plan))
+        row[name] = number;
+    const auto parents = command_parents(call.plan, from.created.sequences);
+    if (!parents.empty()) row["parents"] = parents;
+    if (!story) row["heads"] = call.plan.heads;
+    if (!story) row["kv_heads"] = call.plan.kv_heads;
+    row["refusal"] = text_or_null(call.refusal);
+    answer["refused"] = call.refused ? nlohmann::ordered_json(call.said)
+                                     : nlohmann::ordered_json();
+    if (story) row["lengths"] = call.lengths;
+    if (story) answer["lengths"] = call.found_lengths;
+    index["calls"].push_back(row);
+    answers.push_back(answer);
+  }
+  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+  files.push_back({"calls.json", index.dump(1, ' ', false, kReplace) + "\n"});
+  files.push_back(
+      {"answers.json", answers.dump(1, ' ', false, kReplace) + "\n"});
 }
 
 // [n, 6]: output, call, call, element, element, factor.
@@ -99,18 +179,61 @@ std::string same_bits_npy(const std::vector<SameBits>& pairs) {
       rows.data());
 }
 
+constexpr const char* kTensorsText =
+    "\n"
+    "q, k, v and what else is an input: one .npy file each, packed, in the\n"
+    "storage of the case; bf16 as uint16 with its bits. A mask or bias has\n"
+    "extents of 1 where it is broadcast. expected_*: what the definition\n"
+    "gives, in float64; bound_*: by how much it may be off (inf: it is not\n"
+    "judged); least_*, largest_*: the numbers of the output's type between\n"
+    "which it must lie; actual_*: what the kernel gave. case.txt: extents,\n"
+    "causal rule, scale and options.\n";
+
+constexpr const char* kLayerText =
+    "\n"
+    "x, the matrices and the biases: one .npy file each, packed, in the "
+    "storage\n"
+    "of the case; bf16 as uint16 with its bits. Of y and, where the layer\n"
+    "returns them, of its stages q, k, v and attended: expected_*: what the\n"
+    "definition gives, in float64; bound_*: by how much it may be off (inf: "
+    "it\n"
+    "is not judged); least_*, largest_*: the numbers of the output's type\n"
+    "between which it must lie; actual_*: what the kernel gave. staged_*: the\n"
+    "same for a kernel that has made the stages in front as recorded_* has\n"
+    "them, bit for bit: errors do not pile up then. calls.json: heads, and "
+    "why\n"
+    "a call must be refused, if it must; answers.json: how it ended. "
+    "case.txt:\n"
+    "extents, causal rule, scale and options.\n";
+
+constexpr const char* kStoryText =
+    "\n"
+    "calls.json: what the caches are made for, and the commands, one behind "
+    "the\n"
+    "other, with the tokens that every sequence must hold behind them, and "
+    "why\n"
+    "one must be refused, if it must; answers.json: how they ended and what "
+    "the\n"
+    "sequences held. A story begins where a cache is created. call0, call1, "
+    "...:\n"
+    "the tensors of the commands, one .npy file each, packed, in the storage "
+    "of\n"
+    "the case; bf16 as uint16 with its bits. k, v and q: what is appended, "
+    "then\n"
+    "what attends. expected_*: what the definition gives, in float64; "
+    "bound_*:\n"
+    "by how much it may be off (inf: it is not judged); least_*, largest_*: "
+    "the\n"
+    "numbers of the output's type between which it must lie; actual_*: what "
+    "the\n"
+    "kernel gave. expected_k, expected_v: what is read back.\n";
+
 std::string readme(const Reproducer& from) {
   std::string text = reproducer_head(from);
-  text +=
-      "\n"
-      "q, k, v and what else is an input: one .npy file each, packed, in the\n"
-      "storage of the case; bf16 as uint16 with its bits. A mask or bias has\n"
-      "extents of 1 where it is broadcast. expected_*: what the definition\n"
-      "gives, in float64; bound_*: by how much it may be off (inf: it is not\n"
-      "judged); least_*, largest_*: the numbers of the output's type between\n"
-      "which it must lie; actual_*: what the kernel gave. case.txt: extents,\n"
-      "causal rule, scale and options.\n";
-  if (from.calls.size() > 1)
+  text += from.subject == Subject::kLayer   ? kLayerText
+          : from.subject == Subject::kCache ? kStoryText
+                                            : kTensorsText;
+  if (from.calls.size() > 1 && from.subject != Subject::kCache)
     text += "call0, call1, ...: the calls of the law, in order.\n";
   if (!from.same_bits.empty())
     text +=
@@ -118,9 +241,17 @@ std::string readme(const Reproducer& from) {
         "element, element, factor: numbers that must agree bit for bit.\n";
   text +=
       from.shows_failure
-          ? "python3 check.py prints the wrong number and exits with 1.\n"
+          ? "python3 check.py prints what is wrong and exits with 1.\n"
           : "No number leaves its bound: the law asks for more than that.\n";
   return text;
+}
+
+std::string check_of(Subject subject) {
+  if (subject == Subject::kAttention)
+    return filled_in(kAttention, {{"# NUMBERS", plain_part(kNumbers)}});
+  return filled_in(subject == Subject::kLayer ? kLayer : kStory,
+                   {{"# NUMBERS", plain_part(kNumbers)},
+                    {"# REFUSALS", plain_part(kRefusals)}});
 }
 
 }  // namespace
@@ -128,18 +259,20 @@ std::string readme(const Reproducer& from) {
 std::vector<NamedFile> reproducer_npy(const Reproducer& from) {
   std::vector<NamedFile> files = {
       {"README.txt", readme(from)},
-      {"check.py", filled_in(kCheck, {})},
+      {"check.py", check_of(from.subject)},
       {"case.txt", from.text + "\n"},
   };
+  if (from.subject != Subject::kAttention) add_index(from, files);
   for (size_t i = 0; i < from.calls.size(); ++i) {
     const WrittenCall& call = from.calls[i];
     const std::string folder =
         from.calls.size() == 1 ? "" : fmt::format("call{}/", i);
-    if (!folder.empty())
+    // Of a command calls.json says it all.
+    if (!folder.empty() && from.subject != Subject::kCache)
       files.push_back({folder + "case.txt", to_string(call.value) + "\n"});
     for (const WrittenInput& input : call.inputs)
       files.push_back(
-          {folder + abi_name(input.name) + ".npy",
+          {folder + abi_name(call.plan.operation, input.name) + ".npy",
            npy(input.spec.dtype, input.given, input.packed.data())});
     for (const WrittenOutput& output : call.outputs)
       add_output(folder, output, files);
