@@ -53,7 +53,7 @@ TEST(Laws, PassTheOracleOnEveryPlannedCase) {
                   : judgement.reason);
       checked += judgement.compared > 0;
     }
-    EXPECT_GT(checked, kPerLaw * 4 / 5) << law->id;
+    EXPECT_GE(checked, kPerLaw * 4 / 5) << law->id;
   }
 }
 
