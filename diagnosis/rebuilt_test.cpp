@@ -15,7 +15,8 @@ namespace {
 constexpr int64_t kCases = 1200;
 
 struct Verdicts {
-  int faults = 0, first = 0, in_class = 0, failing = 0;
+  int faults = 0, first = 0, in_class = 0;
+  std::vector<std::string> right = {};  // that do not fail
   std::vector<std::string> text;
   std::vector<double> seconds;
 };
@@ -48,10 +49,9 @@ void diagnose_one(const KernelUnderTest& kernel, Executor& executor,
       kernel, [](size_t) { return open_for_test(QKVET_REBUILT); },
       named_laws(*kernel.judged.info.fault), kCases);
   if (failures.empty()) {
-    verdicts.text.push_back(name + ": no failure");
+    verdicts.right.push_back(name);
     return;
   }
-  ++verdicts.failing;
   TimeUse time;
   const auto start = std::chrono::steady_clock::now();
   const Diagnosis diagnosis =
@@ -81,14 +81,15 @@ TEST(Rebuilt, NineInTenFaultsAreKnownByWhatTheyDo) {
   std::sort(verdicts.seconds.begin(), verdicts.seconds.end());
   ASSERT_FALSE(verdicts.seconds.empty());
   std::printf(
-      "%d faults, %d fail: %d in the first place, %d not told apart "
+      "%d faults, %zu do not fail: %d in the first place, %d not told apart "
       "from the first; median %.2f s, slowest %.2f s\n",
-      verdicts.faults, verdicts.failing, verdicts.first, verdicts.in_class,
+      verdicts.faults, verdicts.right.size(), verdicts.first, verdicts.in_class,
       verdicts.seconds[verdicts.seconds.size() / 2], verdicts.seconds.back());
-  // scratch_kept_between_calls is right here: what it keeps is written before
-  // it is read. The offsets of key_offset_in_16_bits are larger than those of
-  // so few cases.
-  EXPECT_EQ(verdicts.failing, verdicts.faults - 2);
+  // What scratch_kept_between_calls keeps is written before it is read here.
+  // The offsets of key_offset_in_16_bits are larger than those of so few cases.
+  EXPECT_EQ(verdicts.right,
+            (std::vector<std::string>{"scratch_kept_between_calls",
+                                      "key_offset_in_16_bits"}));
   EXPECT_GE(10 * (verdicts.first + verdicts.in_class), 9 * verdicts.faults);
 }
 

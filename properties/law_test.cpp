@@ -29,7 +29,7 @@ TEST(Laws, StateAllFiveThingsUnderAUniqueId) {
 
 TEST(Laws, PassTheOracleOnEveryPlannedCase) {
 #ifdef QKVET_SANITIZED
-  constexpr int64_t kPerLaw = 20;
+  constexpr int64_t kPerLaw = 50;
 #else
   constexpr int64_t kPerLaw = 150;
 #endif
@@ -53,7 +53,7 @@ TEST(Laws, PassTheOracleOnEveryPlannedCase) {
                   : judgement.reason);
       checked += judgement.compared > 0;
     }
-    EXPECT_GE(checked, kPerLaw * 4 / 5) << law->id;
+    EXPECT_GT(checked, kPerLaw * 4 / 5) << law->id;
   }
 }
 

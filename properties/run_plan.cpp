@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "core/capability.h"
 #include "properties/runner.h"
 #include "properties/small_scope.h"
 
@@ -74,15 +75,9 @@ bool some_failed(const RunResult& result) {
 }  // namespace
 
 bool takes_dtype(const KernelInfo& kernel, Dtype dtype) {
-  const qkvet_dtype abi = dtype_to_abi(dtype);
-  const qkvet_capabilities& all = kernel.capabilities;
-  if (all.dtype_count == 0) return dtype == Dtype::kF32;
-  return std::any_of(all.dtypes, all.dtypes + all.dtype_count,
-                     [&](const qkvet_dtype_rule& rule) {
-                       return same_dtype(rule.q, abi) &&
-                              same_dtype(rule.kv, abi) &&
-                              same_dtype(rule.o, abi);
-                     });
+  KernelCall call;
+  call.q_dtype = call.kv_dtype = call.o_dtype = dtype;
+  return takes_storage(kernel, call);
 }
 
 void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
