@@ -21,7 +21,9 @@ MAY_INCLUDE = {
     "impl": {"include"},
     "properties": {"include", "core", "reference"},
     "diagnosis": {"include", "core", "reference", "properties"},
-    "tools": {"include", "core", "reference", "properties", "diagnosis"},
+    "fuzz": {"include", "core", "reference", "properties"},
+    "tools": {"include", "core", "reference", "properties", "diagnosis",
+              "fuzz"},
     "examples": {"include"},
 }
 

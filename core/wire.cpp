@@ -44,11 +44,11 @@ class Reader {
     field(size);
     if (take(size)) text = taken_;
   }
-  // A count of items, each at least one byte long.
-  size_t count() {
+  // A count of items, each at least so many bytes long.
+  size_t count(size_t least) {
     uint64_t n = 0;
     field(n);
-    if (n <= rest_.size()) return static_cast<size_t>(n);
+    if (n <= rest_.size() / least) return static_cast<size_t>(n);
     good_ = false;
     return 0;
   }
@@ -120,14 +120,15 @@ std::string pack_kernels(const std::vector<KernelInfo>& kernels) {
 
 bool unpack_kernels(std::string_view bytes, std::vector<KernelInfo>* kernels) {
   Reader reader(bytes);
-  kernels->resize(reader.count());
+  // A kernel takes a thousand times the room of a byte: a wrong count must not.
+  kernels->resize(reader.count(sizeof(qkvet_capabilities)));
   for (KernelInfo& info : *kernels) {
     plain_fields(reader, info);
     uint8_t faulty = 0;
     reader.field(faulty);
     if (faulty == 0) continue;
     fault_fields(reader, info.fault.emplace());
-    info.fault->killed_by.resize(reader.count());
+    info.fault->killed_by.resize(reader.count(sizeof(uint64_t)));
     for (std::string& law : info.fault->killed_by) reader.field(law);
   }
   return reader.done();

@@ -75,6 +75,8 @@ class CaseWork {
   CaseWork(CaseWork&&) noexcept;
 
   const Case& value() const { return value_; }
+  // As the case's recipes make them, without what the law puts in.
+  const Inputs& own_inputs();
 
   // Kernels must stay where they are, as they are: the plan of the last one is
   // kept.
@@ -112,7 +114,6 @@ class CaseWork {
   struct Prepared;  // one distinct edit of the inputs
   Prepared& prepare(const PlannedCall& call, const KernelInfo& kernel);
   Answer& answer(Prepared& prepared, const KernelInfo& kernel);
-  const Inputs& own_inputs();
   bool is_case_of_law();
   const Plan& plan_for(const JudgedKernel& kernel);
   KernelCall call_for(const PlannedCall& planned, const KernelInfo& kernel);

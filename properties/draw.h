@@ -43,7 +43,8 @@ Rope draw_rotation(Draw& draw);
 // Options that the law admits and some kernel of the run declares.
 void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value);
 
-// A case of each subject, fitted to the law.
+// A case of the law's subject, fitted to the law.
+Case draw_case(Draw& draw, const Law& law, const Scope& scope);
 Case draw_attention(Draw& draw, const Law& law, const Scope& scope);
 Case draw_story(Draw& draw, const Law& law, const Scope& scope);
 Case draw_layer(Draw& draw, const Law& law, const Scope& scope);

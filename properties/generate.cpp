@@ -6,10 +6,7 @@
 #include "properties/draw.h"
 
 namespace qkvet {
-namespace {
-
-Case draw_case(rc::Random random, const Law& law, const Scope& scope) {
-  Draw draw([&random] { return random.next(); });
+Case draw_case(Draw& draw, const Law& law, const Scope& scope) {
   switch (law.aim.subject) {
     case Subject::kCache:
       return draw_story(draw, law, scope);
@@ -20,11 +17,10 @@ Case draw_case(rc::Random random, const Law& law, const Scope& scope) {
   }
 }
 
-}  // namespace
-
 rc::Gen<Case> case_generator(const Law& law, const Scope& scope) {
-  const rc::Gen<Case> base([&law, scope](const rc::Random& random, int) {
-    return rc::shrinkable::just(draw_case(random, law, scope));
+  const rc::Gen<Case> base([&law, scope](rc::Random random, int) {
+    Draw draw([&random] { return random.next(); });
+    return rc::shrinkable::just(draw_case(draw, law, scope));
   });
   return rc::gen::shrink(base, [&law](Case&& value) {
     return rc::seq::fromContainer(simpler_cases(law, value));

@@ -6,9 +6,9 @@
 #include <mutex>
 #include <thread>
 
+#include "properties/failure.h"
 #include "properties/generate.h"
 #include "properties/option_use.h"
-#include "properties/other_dialect.h"
 #include "properties/shrink.h"
 #include "properties/tally.h"
 
@@ -30,8 +30,6 @@ constexpr int64_t kChunk = 16;
 constexpr int64_t kTwinEvery = 16;
 // A kernel that has hung this often is not run any further.
 constexpr int kMostHangs = 2;
-// How often a failing case is repeated before it is believed to be steady.
-constexpr int kRepeats = 10;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -75,7 +73,6 @@ class Runner {
               const Judgement& judgement, double seconds);
   void merge_round();
   void shrink_failures();
-  Failure shrink_one(Lane& lane, size_t kernel, const Candidate& candidate);
   RunResult finish();
 
   // Every law's cases in turn, whatever their number.
@@ -239,63 +236,16 @@ void Runner::merge_round() {
                         std::count(stopped_.begin(), stopped_.end(), 1));
 }
 
-Failure Runner::shrink_one(Lane& lane, size_t kernel,
-                           const Candidate& candidate) {
-  const KernelUnderTest& under_test = kernels_[kernel];
-  Executor& executor = *lane.executors[under_test.library];
-  const auto check = [&](const Law& law, const Case& value) {
-    return check_case(law, value, under_test.judged, under_test.index, executor,
-                      /*with_twin=*/false, lane.time);
-  };
-  Failure failure;
-  failure.law = &failed_law(*candidate.planned, candidate.judgement);
-  failure.number = candidate.number;
-  failure.found = candidate.value;
-  failure.seconds = candidate.seconds;
-  failure.smallest = candidate.value;
-  failure.judgement = candidate.judgement;
-  // A hang costs seconds: it is believed at once.
-  failure.repeats =
-      candidate.judgement.kind == FailureKind::kHang ? 0 : kRepeats;
-  const Law* law = candidate.planned;
-  for (int i = 0; i < failure.repeats; ++i) {
-    const Judgement again = check(*law, candidate.value);
-    failure.repeats_failed += again.verdict == Verdict::kFailed;
-  }
-  if (failure.repeats_failed == failure.repeats) {
-    // What another law stumbled on is shrunk under the law that owns it, if
-    // that law sees it as well.
-    if (law != failure.law &&
-        check(*failure.law, candidate.value).verdict == Verdict::kFailed)
-      law = failure.law;
-    Shrunk smallest =
-        shrink(*law, candidate.value, candidate.judgement, under_test.judged,
-               under_test.index, executor, lane.time, options_.scope);
-    failure.smallest = std::move(smallest.value);
-    failure.judgement = std::move(smallest.judgement);
-    failure.shrink_steps = smallest.steps;
-    failure.shrink_tries = smallest.tries;
-    failure.law = law;
-    failure.story =
-        fault_of(*law, failure.smallest, failure.judgement, under_test.judged,
-                 under_test.index, executor, lane.time);
-  }
-  // What died, or is unsteady, is no matter of convention.
-  if (failure.judgement.kind == FailureKind::kLaw &&
-      failure.repeats_failed == failure.repeats)
-    failure.dialect = other_dialect(candidate.value, under_test.judged,
-                                    under_test.index, executor, lane.time);
-  failure.digest = input_digest(make_inputs(failure.smallest));
-  return failure;
-}
-
 void Runner::shrink_failures() {
   std::atomic<size_t> next{0};
   const auto work = [&](Lane& lane) {
     for (size_t i = next.fetch_add(1); i < total_.size(); i = next.fetch_add(1))
-      if (total_[i].first)
-        failures_[i] =
-            shrink_one(lane, i / options_.laws.size(), *total_[i].first);
+      if (total_[i].first) {
+        const KernelUnderTest& kernel = kernels_[i / options_.laws.size()];
+        failures_[i] = shrunk_failure(*total_[i].first, kernel,
+                                      *lane.executors[kernel.library],
+                                      lane.time, options_.scope);
+      }
   };
   std::vector<std::thread> threads;
   for (size_t i = 1; i < lanes_.size(); ++i)

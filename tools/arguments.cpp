@@ -9,8 +9,8 @@
 
 namespace qkvet {
 
-std::optional<double> parse_budget(const std::string& text,
-                                   std::string* error) {
+std::optional<double> parse_budget(const std::string& text, std::string* error,
+                                   const char* option) {
   double value = 0;
   const char* end = text.data() + text.size();
   const auto [stop, code] = std::from_chars(text.data(), end, value);
@@ -21,7 +21,8 @@ std::optional<double> parse_budget(const std::string& text,
     if ((unit.empty() || unit == "s" || unit == "m") && seconds <= kMost)
       return seconds;
   }
-  *error = "--budget " + text + ": allowed is a time like 60s or 2m";
+  *error =
+      std::string(option) + " " + text + ": allowed is a time like 60s or 2m";
   return std::nullopt;
 }
 

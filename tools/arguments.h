@@ -9,8 +9,10 @@
 
 namespace qkvet {
 
-// "60s", "2m", "90": seconds, more than 0. On failure *error is one line.
-std::optional<double> parse_budget(const std::string& text, std::string* error);
+// "60s", "2m", "90": seconds, more than 0. On failure *error is one line, which
+// names the option.
+std::optional<double> parse_budget(const std::string& text, std::string* error,
+                                   const char* option = "--budget");
 
 // A number, or "random". On failure *error is one line.
 std::optional<uint64_t> parse_seed(const std::string& text, std::string* error);

@@ -16,10 +16,11 @@
 namespace qkvet {
 
 struct ListOptions {
-  std::string what;  // "kernels", "laws", "faults" or "" for all
+  std::string what;  // "kernels", "laws", "faults", "fuzz" or "" for all
   bool json = false;
 };
 ExitCode run_list(const ListOptions& options);
+ExitCode run_list_fuzz(const ListOptions& options);  // what == "fuzz"
 
 struct CheckOptions {
   KernelSelection selection;
@@ -73,6 +74,28 @@ struct FaultsOptions {
   std::string json;         // a file; "" for none
 };
 ExitCode run_faults(const FaultsOptions& options);
+
+struct FuzzOptions {
+  std::string target;
+  KernelSelection selection;
+  std::vector<std::string> laws;  // globs; empty: those of the target
+  std::string time;               // "60s", "2m"; "" for none
+  int64_t runs = 0;               // 0: no limit
+  std::string seed = "1";
+  int jobs = 1;
+  bool fail_fast = false;
+  std::string corpus;               // folder that inputs are kept in
+  std::vector<std::string> seeds;   // folders that are read
+  std::vector<std::string> merge;   // folders whose least goes to the corpus
+  std::vector<std::string> replay;  // inputs, one by one, without the engine
+  std::string regressions;          // file of failing cases
+  std::string pin;
+  bool unguided = false;
+  bool no_recipes = false;
+  bool keep = false;  // the folder of the hunt, with the engine's words
+  int diagnose = kDefaultDiagnosed;
+};
+ExitCode run_fuzz(const FuzzOptions& options);
 
 struct NewOptions {
   std::string file;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tools/commands.h"
+#include "tools/hunt_child.h"
 
 namespace {
 
@@ -40,8 +41,8 @@ void add_selection(CLI::App& command, qkvet::KernelSelection& selection) {
 
 CLI::App& add_list(CLI::App& app, qkvet::ListOptions& options) {
   CLI::App& command = *app.add_subcommand("list", "Show kernels, laws, faults");
-  command.add_option("what", options.what, "kernels, laws or faults")
-      ->check(CLI::IsMember({"kernels", "laws", "faults"}));
+  command.add_option("what", options.what, "kernels, laws, faults or fuzz")
+      ->check(CLI::IsMember({"kernels", "laws", "faults", "fuzz"}));
   command.add_flag("--json", options.json, "JSON Lines");
   return command;
 }
@@ -176,6 +177,77 @@ CLI::App& add_faults(CLI::App& app, qkvet::FaultsOptions& options) {
   return command;
 }
 
+void add_hunt_inputs(CLI::App& command, qkvet::FuzzOptions& options) {
+  command
+      .add_option("--corpus", options.corpus,
+                  "Folder of inputs that the hunt begins with and adds to")
+      ->type_name("DIR");
+  command
+      .add_option("--seeds", options.seeds,
+                  "Folder of inputs that is only read; may be repeated")
+      ->type_name("DIR")
+      ->allow_extra_args(false);
+  command
+      .add_option("--merge", options.merge,
+                  "Instead of a hunt: adds to the corpus what these folders "
+                  "show beyond it")
+      ->type_name("DIR");
+  command
+      .add_option("--replay", options.replay,
+                  "Instead of a hunt: inputs, or folders of them, one by one")
+      ->type_name("PATH");
+  command
+      .add_option("--regressions", options.regressions,
+                  "File that gets a line for each finding, for qkvet replay "
+                  "@FILE")
+      ->type_name("FILE");
+}
+
+CLI::App& add_fuzz(CLI::App& app, qkvet::FuzzOptions& options) {
+  CLI::App& command = *app.add_subcommand(
+      "fuzz", "Hunt for cases that fail, climbing towards trouble");
+  command
+      .add_option("target", options.target, "What to hunt (qkvet list fuzz)")
+      ->required();
+  command.add_option("source", options.selection.sources,
+                     "Kernels to compile: .c, .cpp, .cc, .cxx, .rs");
+  add_selection(command, options.selection);
+  command
+      .add_option("-l,--law", options.laws,
+                  "Of the target's laws only these; may be repeated")
+      ->type_name("LAW")
+      ->allow_extra_args(false);
+  command
+      .add_option("--time", options.time, "How long; 60s if nothing is said")
+      ->type_name("60s");
+  command.add_option("--runs", options.runs, "How many executions at most")
+      ->check(CLI::Range(int64_t{1}, int64_t{1000000000000}));
+  command.add_option("--seed", options.seed, "Number, or random")
+      ->capture_default_str();
+  command.add_option("-j,--jobs", options.jobs, "Processes that hunt")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command.add_flag("--fail-fast", options.fail_fast,
+                   "End with the first failure");
+  command
+      .add_option("--pin", options.pin,
+                  "Extents that every case has, such as d=72,Tk=64")
+      ->type_name("EXTENTS");
+  add_hunt_inputs(command, options);
+  command.add_flag("--unguided", options.unguided,
+                   "Without error, magnitudes and options as a signal");
+  command.add_flag("--no-recipes", options.no_recipes,
+                   "Data is N(0,1) and single values");
+  command.add_flag("--keep", options.keep,
+                   "Keep the folder of the hunt, with the engine's words");
+  command
+      .add_option("--diagnose", options.diagnose,
+                  "Failing kernels whose cause is looked for, at most")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1000000));
+  return command;
+}
+
 CLI::App& add_new(CLI::App& app, qkvet::NewOptions& options) {
   CLI::App& command = *app.add_subcommand(
       "new", "Write a kernel that compiles and conforms, to make it yours");
@@ -265,6 +337,9 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
 // An exception that gets here is a defect: it ends the program with its text.
 // NOLINTNEXTLINE(bugprone-exception-escape)
 int main(int argc, char** argv) {
+  // Words of the engine, which are none of ours.
+  if (qkvet::is_hunt_child(argc, argv))
+    return qkvet::run_hunt_child(argc, argv);
   CLI::App app(
       "QKVet vets attention kernels: law by law, or the smallest failing "
       "case.\nExit: 0 conforms, 1 a law failed, 2 wrong use, 3 nothing "
@@ -277,6 +352,7 @@ int main(int argc, char** argv) {
   qkvet::ReplayOptions replay;
   qkvet::ExplainOptions explain;
   qkvet::FaultsOptions faults;
+  qkvet::FuzzOptions fuzz;
   qkvet::NewOptions create;
   qkvet::BenchDecodeOptions bench;
   qkvet::KvMemoryOptions memory;
@@ -284,6 +360,7 @@ int main(int argc, char** argv) {
   CLI::App& check_command = add_check(app, check);
   const CLI::App& explain_command = add_explain(app, explain);
   const CLI::App& faults_command = add_faults(app, faults);
+  const CLI::App& fuzz_command = add_fuzz(app, fuzz);
   const CLI::App& new_command = add_new(app, create);
   const CLI::App& bench_command = add_bench(app, bench);
   const CLI::App& memory_command = add_kv_memory(app, memory);
@@ -302,7 +379,10 @@ int main(int argc, char** argv) {
       if (c == '\n') c = ' ';
     return qkvet::wrong_use(line + " (--help shows what is allowed)");
   }
-  if (list_command.parsed()) return qkvet::run_list(list);
+  if (list_command.parsed())
+    return list.what == "fuzz" ? qkvet::run_list_fuzz(list)
+                               : qkvet::run_list(list);
+  if (fuzz_command.parsed()) return qkvet::run_fuzz(fuzz);
   if (check_command.parsed()) return qkvet::run_check(check);
   if (explain_command.parsed()) return qkvet::run_explain(explain);
   if (faults_command.parsed()) return qkvet::run_faults(faults);

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// case_text: what users paste. A line is refused with one line, or it is a case
+// whose spelling is that case again.
+#include "core/case.h"
+#include "fuzz/target.h"
+
+namespace qkvet {
+namespace {
+
+std::string check(std::span<const uint8_t> bytes, std::string* said) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()),
+                              bytes.size());
+  const ParsedCase parsed = parse_case(text);
+  *said = parsed.error;
+  if (!parsed.value)
+    return parsed.error.empty() ? "refused without a reason" : "";
+  const std::string reason = invalid_reason(*parsed.value);
+  if (!reason.empty()) return "accepted although it is invalid: " + reason;
+  const std::string again = *said = to_string(*parsed.value);
+  const ParsedCase twice = parse_case(again);
+  if (!twice.value) return "its spelling is refused: " + twice.error;
+  if (!(*twice.value == *parsed.value)) return "its spelling is another case";
+  return to_string(*twice.value) == again ? "" : "it is spelled in two ways";
+}
+
+}  // namespace
+
+extern constinit const FuzzTarget fuzz_case_text = {
+    .name = "case_text",
+    .sentence =
+        "A line is refused with a reason, or is a case that is spelled back.",
+    .check = check};
+
+}  // namespace qkvet

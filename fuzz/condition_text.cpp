@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// condition_text: when a fault can show, as plug-ins of strangers tell it.
+#include "fuzz/target.h"
+#include "properties/condition.h"
+
+namespace qkvet {
+namespace {
+
+std::string check(std::span<const uint8_t> bytes, std::string* said) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()),
+                              bytes.size());
+  const ParsedCondition parsed = parse_condition(text);
+  *said = parsed.error;
+  if (!parsed.value)
+    return parsed.error.empty() ? "refused without a reason" : "";
+  Case value;
+  value.shape = {2, 4, 2, 3, 5, 4, 4};
+  value.causal = Causal::kBottomRight;
+  // Whatever it says of this case: it must come to an end.
+  parsed.value->holds_in_any(situations_of(value, {}));
+  return "";
+}
+
+}  // namespace
+
+extern constinit const FuzzTarget fuzz_condition_text = {
+    .name = "condition_text",
+    .sentence = "A condition is refused with a reason, or can be asked.",
+    .check = check};
+
+}  // namespace qkvet

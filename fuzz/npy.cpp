@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// npy: arrays of other people's programs. A file is refused with a reason, or
+// its data lie inside of it, and what is written of them is read again.
+#include "core/npy.h"
+
+#include "fuzz/target.h"
+
+namespace qkvet {
+namespace {
+
+std::string check(std::span<const uint8_t> bytes, std::string* said) {
+  const auto file = std::as_bytes(bytes);
+  std::string error;
+  const auto array = parse_npy(file, &error);
+  *said = error;
+  if (!array)
+    return error.empty() || error.find('\n') != std::string::npos
+               ? "refused without one line: \"" + error + "\""
+               : "";
+  const FileTensor& tensor = array->tensor;
+  *said = file_tensor_text(tensor.dtype, tensor.shape);
+  if (tensor.begin + tensor.bytes != file.size())
+    return "the data do not end with the file";
+  const auto written =
+      npy_bytes({tensor.dtype, tensor.shape, tensor.data(file)},
+                array->fortran_order, &error);
+  if (!written) return "what was read cannot be written: " + error;
+  const auto again = parse_npy(*written, &error);
+  if (!again) return "what was written is refused: " + error;
+  return again->tensor.shape == tensor.shape &&
+                 again->fortran_order == array->fortran_order
+             ? ""
+             : "another array is read than was written";
+}
+
+}  // namespace
+
+extern constinit const FuzzTarget fuzz_npy = {
+    .name = "npy",
+    .sentence =
+        "A .npy file is refused with a reason, or is written and read again.",
+    .check = check};
+
+}  // namespace qkvet
