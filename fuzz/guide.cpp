@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "properties/admit.h"
+#include "properties/visibility.h"
 
 namespace qkvet {
 namespace {
@@ -27,7 +28,8 @@ constexpr size_t kExecuted = 0;
 constexpr size_t kRatio = kExecuted + 1;
 constexpr size_t kScore = kRatio + kLaws * kKernels * kRatioSteps;
 constexpr size_t kGap = kScore + kScoreSteps;
-constexpr size_t kChain = kGap + kScoreSteps;
+constexpr size_t kLow = kGap + kScoreSteps;
+constexpr size_t kChain = kLow + kScoreSteps;
 constexpr size_t kMagnitude = kChain + kChainSteps;
 constexpr size_t kSmall = kMagnitude + kMagnitudes * kMagnitudeSteps;
 constexpr size_t kPair = kSmall + kMagnitudes * kMagnitudeSteps;
@@ -51,15 +53,21 @@ int64_t magnitude_step(double value) {
   return (static_cast<int64_t>(std::ilogb(value)) + 128) / 4;
 }
 
-// One row of one head.
-void add_row(const double* q, const double* k, int64_t keys, int64_t d,
+// The scores of one row of one head.
+struct Row {
+  const double* q;
+  const double* k;
+  int64_t b, h, i;
+};
+void add_row(const Row& row, const Shape& s, const Visibility& visibility,
              double scale, ScoreShape& shape) {
   double most = 0, least = 0;
   int64_t chain = 0;
   bool first = true;
-  for (int64_t j = 0; j < keys; ++j) {
+  for (int64_t j = 0; j < s.Tk; ++j) {
+    if (!visibility.sees(row.b, row.h, row.i, j)) continue;
     double score = 0;
-    for (int64_t c = 0; c < d; ++c) score += q[c] * k[j * d + c];
+    for (int64_t c = 0; c < s.d; ++c) score += row.q[c] * row.k[j * s.d + c];
     score *= scale;
     if (std::isnan(score)) continue;
     shape.largest = std::max(shape.largest, std::fabs(score));
@@ -70,8 +78,10 @@ void add_row(const double* q, const double* k, int64_t keys, int64_t d,
     least = first ? score : std::min(least, score);
     first = false;
   }
+  if (first) return;
   shape.longest_chain = std::max(shape.longest_chain, chain);
-  if (!first) shape.largest_gap = std::max(shape.largest_gap, most - least);
+  shape.largest_gap = std::max(shape.largest_gap, most - least);
+  shape.lowest_maximum = std::min(shape.lowest_maximum, most);
 }
 
 }  // namespace
@@ -85,11 +95,13 @@ ScoreShape score_shape(const Case& value, const Inputs& inputs) {
   const int64_t step = std::max<int64_t>(1, rows * per_row / kProducts);
   const double scale = value.scale ? static_cast<double>(*value.scale)
                                    : default_scale(std::max<int64_t>(s.d, 1));
-  for (int64_t row = 0; row < rows; row += step) {
-    const int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H;
+  const Visibility visibility(value, inputs);
+  for (int64_t n = 0; n < rows; n += step) {
+    const int64_t b = n / (s.H * s.Tq), h = n / s.Tq % s.H;
     const int64_t head = b * s.Hkv + h / s.group();
-    add_row(inputs.q.data() + row * s.d, inputs.k.data() + head * s.Tk * s.d,
-            s.Tk, s.d, scale, shape);
+    add_row({inputs.q.data() + n * s.d, inputs.k.data() + head * s.Tk * s.d, b,
+             h, n % s.Tq},
+            s, visibility, scale, shape);
   }
   return shape;
 }
@@ -124,6 +136,7 @@ void Guide::look_at_values(const Case& value, const Inputs& inputs) {
   const ScoreShape shape = score_shape(value, inputs);
   reach(kScore, kScoreSteps, half_octaves(shape.largest, 0x1p-8));
   reach(kGap, kScoreSteps, half_octaves(shape.largest_gap, 0x1p-8));
+  reach(kLow, kScoreSteps, half_octaves(-shape.lowest_maximum, 0x1p-8));
   reach(kChain, kChainSteps, shape.longest_chain);
 }
 
@@ -155,16 +168,17 @@ void Guide::look_at_story(const Story& story) {
 void Guide::look_at(const FuzzInput& input, size_t law_number,
                     const Inputs& inputs) {
   set(kExecuted);
-  if (!guided_) return;
-  look_at_options(input, law_number);
+  if (sight_ == Sight::kNothing) return;
   look_at_values(input.value, inputs);
+  if (sight_ == Sight::kNumbers) return;
+  look_at_options(input, law_number);
   if (input.value.subject() == Subject::kCache)
     look_at_story(input.value.story);
 }
 
 void Guide::answered(const std::string& said) {
   set(kExecuted);
-  if (!guided_) return;
+  if (sight_ == Sight::kNothing) return;
   // Letters alone, the runs of them counted up to a length: "mask=random30" and
   // "mask=random7" are one kind, and so are names of any length.
   uint64_t hash = 1469598103934665603ULL;
@@ -178,7 +192,7 @@ void Guide::answered(const std::string& said) {
 }
 
 void Guide::judged(size_t law_number, size_t kernel, double ratio) {
-  if (!guided_) return;
+  if (sight_ == Sight::kNothing) return;
   const size_t block =
       law_number % kLaws * kKernels + std::min(kernel, kKernels - 1);
   reach(kRatio + block * kRatioSteps, kRatioSteps,

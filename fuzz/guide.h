@@ -21,10 +21,13 @@ inline constexpr size_t kGuideCounters = 1 << 14;
 
 class Guide {
  public:
-  // Counters of the engine, kGuideCounters of them; unguided sets the first
-  // alone.
-  Guide(std::span<uint8_t> counters, bool guided)
-      : counters_(counters), guided_(guided) {}
+  // What it looks at: kNumbers leaves out extents and options, which would give
+  // a corpus of numbers a thousand sides to grow to.
+  enum class Sight : uint8_t { kNothing, kNumbers, kAll };
+  // Counters of the engine, kGuideCounters of them; without sight the first
+  // alone is set.
+  Guide(std::span<uint8_t> counters, Sight sight)
+      : counters_(counters), sight_(sight) {}
 
   // Before a kernel is asked: what the case is like.
   void look_at(const FuzzInput& input, size_t law_number, const Inputs& inputs);
@@ -41,13 +44,15 @@ class Guide {
   void look_at_story(const Story& story);
 
   std::span<uint8_t> counters_;
-  bool guided_;
+  Sight sight_;
 };
 
-// What the scores of some rows are like; for tests as well.
+// What the scores of some rows are like, over the keys that they see; for tests
+// as well.
 struct ScoreShape {
   double largest = 0;         // |score|
   double largest_gap = 0;     // between the maximum of a row and another key
+  double lowest_maximum = 0;  // of a row, if it is below 0
   int64_t longest_chain = 0;  // new maxima of a row, from its first key on
 };
 // Of attention; of rows until about 2^15 products are spent.

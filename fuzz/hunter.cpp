@@ -102,6 +102,9 @@ void Hunter::run(const FuzzInput& input) {
 
 void Hunter::run(std::span<const uint8_t> bytes) {
   ++progress_.executions;
+  const size_t size = std::min(bytes.size(), progress_.input.size());
+  std::copy_n(bytes.begin(), size, progress_.input.begin());
+  progress_.input_size = static_cast<uint32_t>(size);
   run(decode_input(bytes, rules_));
 }
 

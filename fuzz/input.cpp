@@ -54,12 +54,12 @@ int64_t work_of(const Shape& s) {
          s.B * (s.H * s.Tq + s.Hkv * s.Tk) * (s.d + s.dv);
 }
 
-void trim_attention(Shape& s) {
+void trim_attention(Shape& s, int64_t most_work) {
   if (s.H > kMostHeads) s.H = s.Hkv = kMostHeads;
   s.B = std::min(s.B, kMostMembers);
   for (int64_t* extent : {&s.Tq, &s.Tk, &s.d, &s.dv})
     *extent = std::min<int64_t>(*extent, 512);
-  while (work_of(s) > kMostWork) {
+  while (work_of(s) > most_work) {
     int64_t* largest = &s.Tk;
     for (int64_t* extent : {&s.Tq, &s.d, &s.dv, &s.B})
       if (*extent > *largest) largest = extent;
@@ -105,14 +105,14 @@ void trim_layer(Shape& s) {
   s.D = model_follows ? s.H * s.d : std::min(s.D, kMostWidth);
 }
 
-void trim(Case& value) {
+void trim(Case& value, int64_t most_work) {
   switch (value.subject()) {
     case Subject::kCache:
       return trim_story(value);
     case Subject::kLayer:
       return trim_layer(value.shape);
     default:
-      return trim_attention(value.shape);
+      return trim_attention(value.shape, most_work);
   }
 }
 
@@ -169,7 +169,7 @@ Case made_legal(const Law& law, Case value, const InputRules& rules) {
   if (s.Hkv < 1 || s.H < 1 || s.H % s.Hkv != 0)
     s.H = s.Hkv = std::max<int64_t>(s.Hkv, 1);
   keep_dtypes(rules.scope, value);
-  trim(value);
+  trim(value, rules.most_work);
   keep_to_declared(rules.scope, value);
   apply_pins(rules.scope, value);
   if (!rules.recipes) make_plain(value);

@@ -30,17 +30,16 @@ struct InputRules {
   // False: data is N(0,1), and whatever else it shall be, single values must
   // say. To measure what guidance alone can do.
   bool recipes = true;
+  // Multiply-adds of an attention call, about: what is larger is cut down, so
+  // that thousands of cases can be judged in a second.
+  int64_t most_work = int64_t{1} << 16;
 };
 
 FuzzInput decode_input(std::span<const uint8_t> bytes, const InputRules& rules);
 std::string encode_input(const FuzzInput& input);
 
-// The nearest case that the rules allow and the law is about, small enough that
-// thousands of them can be judged in a second.
+// The nearest case that the rules allow and the law is about.
 Case nearest_legal(const Law& law, Case value, const InputRules& rules);
-
-// Multiply-adds of a call that is as large as they get.
-inline constexpr int64_t kMostWork = int64_t{1} << 16;
 
 }  // namespace qkvet
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "properties/law.h"
+#include "fuzz/input.h"
 
 namespace qkvet {
 
@@ -22,6 +22,7 @@ struct FuzzTarget {
   Subject subject = Subject::kAttention;
   std::span<const char* const> laws = {};
   int values_percent = 0;  // of the changes that are changes of numbers
+  int64_t most_work = InputRules{}.most_work;
   // Two kernels on one input: they may differ by the sum of their bounds.
   bool differential = false;
   // Of bytes: "" or what is wrong with what was made of them. *said is the

@@ -271,6 +271,12 @@ Judgement CaseWork::judge(const JudgedKernel& kernel,
   const Plan& plan = plan_for(kernel);
   const PrecisionModel model =
       for_storage(kernel.model, value_.kv_dtype, value_.o_dtype);
+  // A kernel that dies in one call has failed, whatever it refused before.
+  for (size_t i = 0; i < plan.calls.size(); ++i)
+    if (auto judgement = judge_outcome(plan.calls[i], outcomes[i]);
+        judgement && (judgement->kind == FailureKind::kCrash ||
+                      judgement->kind == FailureKind::kHang))
+      return *judgement;
   std::vector<CallView> views(plan.calls.size());
   for (size_t i = 0; i < views.size(); ++i) {
     if (auto judgement = judge_outcome(plan.calls[i], outcomes[i]))

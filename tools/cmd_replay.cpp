@@ -16,7 +16,8 @@ namespace {
 
 struct ReplayCase {
   Case value;
-  std::string where;  // "" or "file:line: "
+  std::string where;         // "" or "file:line: "
+  const Law* law = nullptr;  // under which alone it is replayed; null: all
 };
 
 std::string trimmed(const std::string& text) {
@@ -25,7 +26,23 @@ std::string trimmed(const std::string& text) {
   return text.substr(from, text.find_last_not_of(" \t\r") - from + 1);
 }
 
-// A case, or @FILE: one case per line, # begins a comment.
+// "CASE" or "LAW CASE". "" or one line.
+std::string read_line(const std::string& text, ReplayCase& one) {
+  const size_t space = text.find_first_of(" \t");
+  if (space != std::string::npos) {
+    one.law = find_law(text.substr(0, space));
+    if (one.law == nullptr)
+      return "no law is named \"" + text.substr(0, space) +
+             "\"; a line is a case, or a law and a case";
+  }
+  const ParsedCase parsed =
+      parse_case(trimmed(text.substr(one.law != nullptr ? space : 0)));
+  if (parsed.value) one.value = *parsed.value;
+  return parsed.error;
+}
+
+// A case, or @FILE: one case per line, alone or behind the law that it is for;
+// # begins a comment.
 std::string read_cases(const std::string& target,
                        std::vector<ReplayCase>& cases) {
   if (!target.starts_with("@")) {
@@ -41,12 +58,21 @@ std::string read_cases(const std::string& target,
   for (int number = 1; std::getline(file, line); ++number) {
     const std::string text = trimmed(line.substr(0, line.find('#')));
     if (text.empty()) continue;
-    const ParsedCase parsed = parse_case(text);
-    const std::string where = path + ":" + std::to_string(number) + ": ";
-    if (!parsed.value) return where + parsed.error;
-    cases.push_back({*parsed.value, where});
+    ReplayCase one;
+    one.where = path + ":" + std::to_string(number) + ": ";
+    const std::string error = read_line(text, one);
+    if (!error.empty()) return one.where + error;
+    cases.push_back(std::move(one));
   }
   return cases.empty() ? path + ": holds no case" : "";
+}
+
+// A list holds cases of attention, caches and layers together: a kernel is
+// asked about what it declares.
+bool is_asked(const ReplayCase& one, const Law& law,
+              const KernelUnderTest& kernel) {
+  return one.law == nullptr ||
+         (one.law == &law && has_subject(kernel.judged.info, law.aim.subject));
 }
 
 std::string check_digest(const std::string& digest, const Case& value) {
@@ -193,6 +219,7 @@ ExitCode run_replay(const ReplayOptions& options) {
     KernelResult all{kernel, {}};
     for (const ReplayCase& one : cases)
       for (const Law* law : run.laws) {
+        if (!is_asked(one, *law, kernel)) continue;
         KernelResult made = replay_one(*law, one.value, kernel,
                                        *executors[kernel.library], result.time);
         const Diagnoses causes = causes_of(made, catalogue.get(), open);

@@ -56,6 +56,15 @@ void tell_closest(Hunt& hunt) {
                hunt.progress->executions, hunt.seconds(), closest.ratio});
 }
 
+Guide::Sight sight_of(const Hunt& hunt) {
+  if (!hunt.job.guided) return Guide::Sight::kNothing;
+  // A target that changes little but numbers.
+  constexpr int kMostlyValues = 60;
+  return hunt.hunted.target->values_percent >= kMostlyValues
+             ? Guide::Sight::kNumbers
+             : Guide::Sight::kAll;
+}
+
 // "" or why the kernels cannot be opened.
 std::string open_kernels(Hunt& hunt) {
   const SelectedKernels& selected = hunt.hunted.selected;
@@ -70,7 +79,7 @@ std::string open_kernels(Hunt& hunt) {
   }
   hunt.hunter = std::make_unique<Hunter>(
       *hunt.hunted.target, hunt.hunted.rules, selected.kernels, executors,
-      Guide(engine_counters(), hunt.job.guided), *hunt.progress,
+      Guide(engine_counters(), sight_of(hunt)), *hunt.progress,
       [&hunt](const Found& found) { tell_found(hunt, found); });
   return "";
 }
@@ -101,7 +110,7 @@ void hook_bytes(Hunt& hunt) {
     ++hunt.progress->executions;
     std::string said;
     const std::string wrong = hunt.hunted.target->check(bytes, &said);
-    Guide(engine_counters(), hunt.job.guided).answered(said);
+    Guide(engine_counters(), sight_of(hunt)).answered(said);
     ++hunt.progress->checked;
     if (wrong.empty()) return end_in_time(hunt);
     write_event(hunt.job.folder, {"wrong", "", "", wrong,

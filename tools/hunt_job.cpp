@@ -150,6 +150,7 @@ Hunted hunted(const HuntJob& job) {
   }
   InputRules& rules = hunted.rules;
   rules.recipes = job.recipes;
+  rules.most_work = target.most_work;
   rules.scope.dtypes = declared_dtypes(kernels);
   rules.scope.pins = parse_pins(job.pin, &hunted.error);
   if (!hunted.error.empty()) hunted.error = "--pin " + hunted.error;

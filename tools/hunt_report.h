@@ -53,6 +53,11 @@ struct HuntSummary {
 std::string hunt_text(const HuntSummary& summary, bool colour);
 ExitCode hunt_exit(const HuntEnd& end, const HuntFindings& findings);
 
+// Of a hunt in bytes, which ends with its first finding.
+std::string bytes_text(const Hunted& hunted, const HuntJob& job,
+                       const HuntEnd& end);
+ExitCode bytes_exit(const HuntJob& job, const HuntEnd& end);
+
 // Adds a line for each report whose law and case the file does not have yet:
 // "LAW CASE  # KERNEL CAUSE". The number of them, or -1 with *error.
 int add_regressions(const std::string& path, const HuntFindings& findings,

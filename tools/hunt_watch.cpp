@@ -19,6 +19,7 @@
 
 #include "fuzz/progress.h"
 #include "tools/hunt_child.h"
+#include "tools/hunt_inputs.h"
 #include "tools/report.h"
 
 extern char** environ;
@@ -148,6 +149,7 @@ class Watch {
   bool over(double until) const;
   void show();
   void collect_crashes();
+  bool keep_input();
   void judge_end(int status);
   double left() const { return limits_.seconds - seconds_since(start_); }
 
@@ -156,6 +158,7 @@ class Watch {
   const std::vector<std::string>& inputs_;
   SharedProgress progress_{nullptr, nullptr};
   const Clock::time_point start_ = Clock::now();
+  const bool about_kernels_ = find_fuzz_target(job_.target)->about_kernels();
   double shown_ = 0;
   bool ended_by_us_ = false, done_ = false;
   HuntEnd end_;
@@ -216,16 +219,42 @@ void Watch::collect_crashes() {
   }
 }
 
+// Keeps the input at work; false if one with these bytes is kept already.
+bool Watch::keep_input() {
+  const std::string input(
+      progress_->input.data(),
+      std::min<size_t>(progress_->input_size, progress_->input.size()));
+  done_ = true;
+  for (const HuntCrash& crash : end_.crashes) {
+    const std::vector<uint8_t> bytes = file_bytes(crash.file);
+    if (std::string(bytes.begin(), bytes.end()) == input) return false;
+  }
+  done_ = false;
+  const std::string file =
+      job_.folder + "/ended-" + std::to_string(end_.crashes.size());
+  if (write_file(file, input).empty())
+    end_.crashes.push_back({file, "ended", progress_->kernel});
+  return true;
+}
+
 void Watch::judge_end(int status) {
   const size_t before = end_.crashes.size();
   collect_crashes();
   if (ended_by_us_) return;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+  if (end_.crashes.size() == before && progress_->kernel >= 0) {
+    // Without a word: the kernel called exit(), or was killed. Or it died at
+    // an input that is known by now.
+    if (!keep_input()) return;
+  }
+  if (end_.crashes.size() > before) {
+    if (!about_kernels_ || job_.selection.in_process) return;
+    // Kernels run in workers: nothing that they do can reach this process.
+    end_.error = "the hunt itself died: a defect of QKVet";
     done_ = true;
     return;
   }
-  if (end_.crashes.size() > before) return;
   done_ = true;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   for (const HuntEvent& event : read_events(job_.folder))
     if (event.what == "stopped") end_.error = event.text;
   if (end_.error.empty()) {
@@ -266,7 +295,8 @@ HuntEnd Watch::run() {
          end_.crashes.size() < kMostCrashes &&
          (limits_.runs == 0 || progress_->executions < limits_.runs)) {
     run_once();
-    if (limits_.fail_fast && !end_.crashes.empty()) break;
+    // A check of bytes ends with its first finding.
+    if ((limits_.fail_fast || !about_kernels_) && !end_.crashes.empty()) break;
   }
   if (limits_.show && shown_ > 0) std::fputs("\r\x1b[K", stderr);
   end_.executions = progress_->executions;
