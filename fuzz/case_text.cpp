@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // case_text: what users paste. A line is refused with one line, or it is a case
 // whose spelling is that case again.
-#include "core/case.h"
+#include "fuzz/byte_checks.h"
 #include "fuzz/target.h"
 
 namespace qkvet {
-namespace {
-
-std::string check(std::span<const uint8_t> bytes, std::string* said) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()),
-                              bytes.size());
-  const ParsedCase parsed = parse_case(text);
+std::string case_text_problem(std::string_view text, CaseParse parse,
+                              std::string* said) {
+  const ParsedCase parsed = parse(text);
   *said = parsed.error;
   if (!parsed.value)
     return parsed.error.empty() ? "refused without a reason" : "";
   const std::string reason = invalid_reason(*parsed.value);
   if (!reason.empty()) return "accepted although it is invalid: " + reason;
   const std::string again = *said = to_string(*parsed.value);
-  const ParsedCase twice = parse_case(again);
+  const ParsedCase twice = parse(again);
   if (!twice.value) return "its spelling is refused: " + twice.error;
   if (!(*twice.value == *parsed.value)) return "its spelling is another case";
   return to_string(*twice.value) == again ? "" : "it is spelled in two ways";
+}
+
+namespace {
+
+std::string check(std::span<const uint8_t> bytes, std::string* said) {
+  return case_text_problem(as_text(bytes), parse_case, said);
 }
 
 }  // namespace

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // condition_text: when a fault can show, as plug-ins of strangers tell it.
+#include "fuzz/byte_checks.h"
 #include "fuzz/target.h"
-#include "properties/condition.h"
 
 namespace qkvet {
-namespace {
-
-std::string check(std::span<const uint8_t> bytes, std::string* said) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()),
-                              bytes.size());
-  const ParsedCondition parsed = parse_condition(text);
+std::string condition_text_problem(std::string_view text, ConditionParse parse,
+                                   std::string* said) {
+  const ParsedCondition parsed = parse(text);
   *said = parsed.error;
   if (!parsed.value)
     return parsed.error.empty() ? "refused without a reason" : "";
@@ -19,6 +16,12 @@ std::string check(std::span<const uint8_t> bytes, std::string* said) {
   // Whatever it says of this case: it must come to an end.
   parsed.value->holds_in_any(situations_of(value, {}));
   return "";
+}
+
+namespace {
+
+std::string check(std::span<const uint8_t> bytes, std::string* said) {
+  return condition_text_problem(as_text(bytes), parse_condition, said);
 }
 
 }  // namespace

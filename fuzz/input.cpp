@@ -170,6 +170,9 @@ Case made_legal(const Law& law, Case value, const InputRules& rules) {
     s.H = s.Hkv = std::max<int64_t>(s.Hkv, 1);
   keep_dtypes(rules.scope, value);
   trim(value, rules.most_work);
+  // In front of what drops all that is out of place; and behind it, because
+  // extents may change on the way.
+  keep_set_values(value);
   keep_to_declared(rules.scope, value);
   apply_pins(rules.scope, value);
   if (!rules.recipes) make_plain(value);

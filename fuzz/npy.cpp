@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // npy: arrays of other people's programs. A file is refused with a reason, or
 // its data lie inside of it, and what is written of them is read again.
-#include "core/npy.h"
-
+#include "fuzz/byte_checks.h"
 #include "fuzz/target.h"
 
 namespace qkvet {
-namespace {
-
-std::string check(std::span<const uint8_t> bytes, std::string* said) {
-  const auto file = std::as_bytes(bytes);
+std::string npy_problem(std::span<const std::byte> file, NpyParse parse,
+                        std::string* said) {
   std::string error;
-  const auto array = parse_npy(file, &error);
+  const auto array = parse(file, &error);
   *said = error;
   if (!array)
     return error.empty() || error.find('\n') != std::string::npos
@@ -25,12 +22,18 @@ std::string check(std::span<const uint8_t> bytes, std::string* said) {
       npy_bytes({tensor.dtype, tensor.shape, tensor.data(file)},
                 array->fortran_order, &error);
   if (!written) return "what was read cannot be written: " + error;
-  const auto again = parse_npy(*written, &error);
+  const auto again = parse(*written, &error);
   if (!again) return "what was written is refused: " + error;
   return again->tensor.shape == tensor.shape &&
                  again->fortran_order == array->fortran_order
              ? ""
              : "another array is read than was written";
+}
+
+namespace {
+
+std::string check(std::span<const uint8_t> bytes, std::string* said) {
+  return npy_problem(std::as_bytes(bytes), parse_npy, said);
 }
 
 }  // namespace

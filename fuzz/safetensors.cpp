@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // safetensors: models of other people, with a header in JSON. A file is refused
 // with a reason, or all of it is tensors, which are written and read again.
-#include "core/safetensors.h"
-
+#include "fuzz/byte_checks.h"
 #include "fuzz/target.h"
 
 namespace qkvet {
-namespace {
-
-std::string check(std::span<const uint8_t> bytes, std::string* said) {
-  const auto file = std::as_bytes(bytes);
+std::string safetensors_problem(std::span<const std::byte> file,
+                                SafetensorsParse parse, std::string* said) {
   std::string error;
-  const auto read = parse_safetensors(file, &error);
+  const auto read = parse(file, &error);
   *said = error;
   if (!read)
     return error.empty() || error.find('\n') != std::string::npos
@@ -29,7 +26,7 @@ std::string check(std::span<const uint8_t> bytes, std::string* said) {
   if (all > file.size()) return "tensors share bytes";
   const auto written = safetensors_bytes(tensors, read->metadata, &error);
   if (!written) return "what was read cannot be written: " + error;
-  const auto again = parse_safetensors(*written, &error);
+  const auto again = parse(*written, &error);
   if (!again) return "what was written is refused: " + error;
   if (again->metadata != read->metadata) return "metadata are lost";
   for (const auto& [name, tensor] : again->tensors) {
@@ -40,6 +37,12 @@ std::string check(std::span<const uint8_t> bytes, std::string* said) {
   }
   return again->tensors.size() == read->tensors.size() ? ""
                                                        : "tensors are lost";
+}
+
+namespace {
+
+std::string check(std::span<const uint8_t> bytes, std::string* said) {
+  return safetensors_problem(std::as_bytes(bytes), parse_safetensors, said);
 }
 
 }  // namespace

@@ -1,30 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // story_text: recordings of other people's servers. A recording is refused with
 // a line that names the place, or is written out and read again as it was.
-#include "core/story_log.h"
+#include "fuzz/byte_checks.h"
 #include "fuzz/target.h"
 
 namespace qkvet {
-namespace {
-
-std::string check(std::span<const uint8_t> bytes, std::string* said) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()),
-                              bytes.size());
+std::string story_text_problem(std::string_view text, StoryParse parse,
+                               std::string* said) {
   std::string error;
-  const auto log = parse_story_log(text, "x", &error);
+  const auto log = parse(text, "x", &error);
   *said = error;
   if (!log)
     return error.starts_with("x:") && error.find('\n') == std::string::npos
                ? ""
                : "refused without a place: \"" + error + "\"";
   const std::string again = *said = story_log_text(*log, log->commands);
-  const auto twice = parse_story_log(again, "y", &error);
+  const auto twice = parse(again, "y", &error);
   if (!twice) return "what is written out is refused: " + error;
   if (twice->commands.size() != log->commands.size())
     return "commands are lost when it is written out";
   return story_log_text(*twice, twice->commands) == again
              ? ""
              : "it is written in two ways";
+}
+
+namespace {
+
+std::string check(std::span<const uint8_t> bytes, std::string* said) {
+  return story_text_problem(as_text(bytes), parse_story_log, said);
 }
 
 }  // namespace

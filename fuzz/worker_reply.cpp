@@ -3,10 +3,9 @@
 // shares with the program. Nothing of it is believed unchecked.
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
-#include "core/call_reply.h"
 #include "core/wire.h"
+#include "fuzz/byte_checks.h"
 #include "fuzz/target.h"
 
 namespace qkvet {
@@ -37,34 +36,39 @@ void fill(CallReply& reply, std::span<const uint8_t> bytes) {
   take(reply.text);
 }
 
-std::string check_reply(std::span<const uint8_t> bytes, std::string* said) {
-  CallReply reply;
-  fill(reply, bytes);
-  KernelCall call;
-  CallPlan plan;
-  std::string reason;
-  if (!plan_call(call, KernelInfo{}, &plan, &reason)) return reason;
-  const CallOutcome outcome = outcome_of(reply, plan);
-  *said =
-      std::string(1, static_cast<char>('a' + static_cast<int>(outcome.status)));
-  if (outcome.text.size() > CallReply::kTextBytes + 64)
-    return "the text of a reply is longer than its place";
-  return outcome.status <= CallStatus::kNotRun ? ""
-                                               : "a status that there is not";
-}
-
-std::string check(std::span<const uint8_t> bytes, std::string* said) {
-  if (std::string wrong = check_reply(bytes, said); !wrong.empty())
-    return wrong;
+std::string kernels_problem(std::string_view bytes, std::string* said) {
   std::vector<KernelInfo> kernels;
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()),
-                              bytes.size());
-  if (!unpack_kernels(text, &kernels)) return "";
+  if (!unpack_kernels(bytes, &kernels)) return "";
   *said += " kernels " + std::string(kernels.size(), 'k');
   std::vector<KernelInfo> again;
   if (!unpack_kernels(pack_kernels(kernels), &again))
     return "kernels that were unpacked cannot be packed";
   return again.size() == kernels.size() ? "" : "kernels are lost";
+}
+
+}  // namespace
+
+std::string worker_reply_problem(std::span<const uint8_t> bytes, ReplyRead read,
+                                 std::string* said) {
+  CallReply reply;
+  fill(reply, bytes);
+  CallPlan plan;
+  plan.sequences = 3;
+  const CallOutcome outcome = read(reply, plan);
+  *said = static_cast<char>('a' + static_cast<int>(outcome.status) % 26);
+  if (outcome.status > CallStatus::kNotRun)
+    return "a status that there is not is believed";
+  if (outcome.text.size() > CallReply::kTextBytes)
+    return "the text of a reply is longer than its place";
+  if (outcome.lengths.size() > 3) return "lengths of sequences that are not";
+  if (outcome.cache_bytes < -1) return "a cache of less than nothing";
+  return kernels_problem(as_text(bytes), said);
+}
+
+namespace {
+
+std::string check(std::span<const uint8_t> bytes, std::string* said) {
+  return worker_reply_problem(bytes, outcome_of, said);
 }
 
 }  // namespace

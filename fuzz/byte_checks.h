@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the targets of bytes hold against their parsers: "" or what is wrong.
+// The parsers are arguments, so that tests can show each check a wrong one.
+#ifndef QKVET_FUZZ_BYTE_CHECKS_H_
+#define QKVET_FUZZ_BYTE_CHECKS_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/call_reply.h"
+#include "core/case.h"
+#include "core/npy.h"
+#include "core/safetensors.h"
+#include "core/story_log.h"
+#include "properties/condition.h"
+
+namespace qkvet {
+
+inline std::string_view as_text(std::span<const uint8_t> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+using CaseParse = decltype(&parse_case);
+std::string case_text_problem(std::string_view text, CaseParse parse,
+                              std::string* said);
+
+using StoryParse = decltype(&parse_story_log);
+std::string story_text_problem(std::string_view text, StoryParse parse,
+                               std::string* said);
+
+using ConditionParse = decltype(&parse_condition);
+std::string condition_text_problem(std::string_view text, ConditionParse parse,
+                                   std::string* said);
+
+using ReplyRead = decltype(&outcome_of);
+std::string worker_reply_problem(std::span<const uint8_t> bytes, ReplyRead read,
+                                 std::string* said);
+
+using NpyParse = decltype(&parse_npy);
+std::string npy_problem(std::span<const std::byte> file, NpyParse parse,
+                        std::string* said);
+
+using SafetensorsParse = decltype(&parse_safetensors);
+std::string safetensors_problem(std::span<const std::byte> file,
+                                SafetensorsParse parse, std::string* said);
+
+}  // namespace qkvet
+
+#endif  // QKVET_FUZZ_BYTE_CHECKS_H_

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each check of bytes accepts its parser, and tells one that is wrong.
+#include "fuzz/byte_checks.h"
+
+#include <gtest/gtest.h>
+
+#include "fuzz/target.h"
+
+namespace qkvet {
+namespace {
+
+constexpr std::string_view kCase = "f32,B1,H4,Hkv2,Tq17,Tk33,d64,causal=br";
+constexpr std::string_view kStory =
+    "qkvet-story 1\ncache f32,H2,Hkv1,d4,cap64\nstep a 5\ntruncate a 2\n";
+constexpr std::string_view kCondition = "rows(hidden > 0) && Tq < Tk";
+
+ParsedCase forgets_the_seed(std::string_view text) {
+  ParsedCase parsed = parse_case(text);
+  static uint64_t calls = 0;
+  if (parsed.value) parsed.value->seed += ++calls;
+  return parsed;
+}
+ParsedCase says_nothing(std::string_view) { return {}; }
+
+TEST(ByteChecks, ACaseParserThatIsWrongIsTold) {
+  std::string said;
+  EXPECT_EQ(case_text_problem(kCase, parse_case, &said), "");
+  EXPECT_EQ(said, to_string(*parse_case(kCase).value));
+  EXPECT_EQ(case_text_problem("f32,B0", parse_case, &said), "");
+  EXPECT_NE(said, "");
+  EXPECT_EQ(case_text_problem(kCase, says_nothing, &said),
+            "refused without a reason");
+  EXPECT_EQ(case_text_problem(kCase, forgets_the_seed, &said),
+            "its spelling is another case");
+}
+
+std::optional<StoryLog> loses_a_command(std::string_view text,
+                                        const std::string& name,
+                                        std::string* error) {
+  auto log = parse_story_log(text, name, error);
+  if (log && name == "y") log->commands.pop_back();
+  return log;
+}
+std::optional<StoryLog> names_no_place(std::string_view, const std::string&,
+                                       std::string* error) {
+  *error = "wrong";
+  return std::nullopt;
+}
+
+TEST(ByteChecks, AStoryParserThatIsWrongIsTold) {
+  std::string said;
+  EXPECT_EQ(story_text_problem(kStory, parse_story_log, &said), "");
+  EXPECT_EQ(story_text_problem("qkvet-story 9", parse_story_log, &said), "");
+  EXPECT_EQ(story_text_problem("", parse_story_log, &said), "");
+  EXPECT_EQ(story_text_problem(kStory, loses_a_command, &said),
+            "commands are lost when it is written out");
+  EXPECT_EQ(story_text_problem(kStory, names_no_place, &said),
+            "refused without a place: \"wrong\"");
+}
+
+ParsedCondition refuses_all(std::string_view) { return {}; }
+
+TEST(ByteChecks, AConditionParserThatIsWrongIsTold) {
+  std::string said;
+  EXPECT_EQ(condition_text_problem(kCondition, parse_condition, &said), "");
+  EXPECT_EQ(condition_text_problem("Tq <", parse_condition, &said), "");
+  EXPECT_EQ(condition_text_problem(kCondition, refuses_all, &said),
+            "refused without a reason");
+}
+
+CallOutcome believes_all(const CallReply& reply, const CallPlan&) {
+  CallOutcome outcome;
+  outcome.status = static_cast<CallStatus>(reply.status);
+  return outcome;
+}
+CallOutcome too_many_lengths(const CallReply& reply, const CallPlan& plan) {
+  CallOutcome outcome = outcome_of(reply, plan);
+  outcome.lengths.resize(4);
+  return outcome;
+}
+
+TEST(ByteChecks, AReaderOfRepliesThatBelievesIsTold) {
+  std::string said;
+  const std::vector<uint8_t> wild(64, 0x7F);
+  EXPECT_EQ(worker_reply_problem(wild, outcome_of, &said), "");
+  EXPECT_EQ(worker_reply_problem({}, outcome_of, &said), "");
+  EXPECT_EQ(worker_reply_problem(wild, believes_all, &said),
+            "a status that there is not is believed");
+  EXPECT_EQ(worker_reply_problem({}, too_many_lengths, &said),
+            "lengths of sequences that are not");
+}
+
+std::vector<std::byte> small_npy() {
+  const std::vector<std::byte> data(24);
+  std::string error;
+  return *npy_bytes({FileDtype::kF32, {2, 3}, data}, false, &error);
+}
+std::optional<NpyArray> turns_extents(std::span<const std::byte> file,
+                                      std::string* error) {
+  auto array = parse_npy(file, error);
+  static bool again = false;
+  if (array && again) std::swap(array->tensor.shape[0], array->tensor.shape[1]);
+  again = true;
+  return array;
+}
+
+TEST(ByteChecks, AnNpyParserThatIsWrongIsTold) {
+  std::string said;
+  const std::vector<std::byte> file = small_npy();
+  EXPECT_EQ(npy_problem(file, parse_npy, &said), "");
+  EXPECT_EQ(said, "f32 [2, 3]");
+  EXPECT_EQ(npy_problem(std::span(file).first(20), parse_npy, &said), "");
+  EXPECT_EQ(npy_problem(file, turns_extents, &said),
+            "another array is read than was written");
+}
+
+std::optional<Safetensors> loses_metadata(std::span<const std::byte> file,
+                                          std::string* error) {
+  auto read = parse_safetensors(file, error);
+  static bool again = false;
+  if (read && again) read->metadata.clear();
+  again = true;
+  return read;
+}
+
+TEST(ByteChecks, ASafetensorsParserThatIsWrongIsTold) {
+  const std::vector<std::byte> data(8);
+  std::string error, said;
+  const auto file = safetensors_bytes({{"a", {FileDtype::kF32, {2}, data}}},
+                                      {{"key", "value"}}, &error);
+  ASSERT_TRUE(file) << error;
+  EXPECT_EQ(safetensors_problem(*file, parse_safetensors, &said), "");
+  EXPECT_EQ(safetensors_problem(*file, loses_metadata, &said),
+            "metadata are lost");
+}
+
+TEST(ByteChecks, EveryTargetHasANameASentenceAndSomethingToAsk) {
+  int kernels = 0, bytes = 0;
+  for (const FuzzTarget* target : fuzz_targets()) {
+    EXPECT_EQ(find_fuzz_target(target->name), target);
+    EXPECT_GT(std::string(target->sentence).size(), 20u);
+    if (!target->about_kernels()) {
+      ++bytes;
+      std::string said;
+      EXPECT_EQ(target->check({}, &said), "") << target->name;
+      continue;
+    }
+    ++kernels;
+    for (const Law* law : laws_of(*target))
+      EXPECT_EQ(law->aim.subject, target->subject);
+    // A glob that names no law is a spelling mistake.
+    EXPECT_GE(laws_of(*target).size(), target->laws.size()) << target->name;
+  }
+  EXPECT_EQ(kernels, 5);
+  EXPECT_EQ(bytes, 6);
+  EXPECT_EQ(find_fuzz_target("no"), nullptr);
+}
+
+}  // namespace
+}  // namespace qkvet
