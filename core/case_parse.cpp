@@ -18,8 +18,9 @@ constexpr std::string_view kAllowedCharacters =
 constexpr std::string_view kKnownKeys =
     "a dtype (f64 f32 f16 bf16 fp8e4m3 fp8e5m2 int8), B H Hkv Tq Tk d dv with "
     "a number, causal=tl|br, scale=, window=, mask=, bias=, softcap=, sink=, "
-    "alibi=, qlen=, kvlen=, cuq=, cuk=, layout=, share=, q= k= v= o= kv=, "
-    "data=, seed=, set=; of a layer T D with a number, unbatched, biases=, x= "
+    "alibi=, rope=, qlen=, kvlen=, cuq=, cuk=, layout=, share=, page=, pages=, "
+    "unowned=, append=, q= k= v= o= kv=, data=, seed=, set=; of a layer T D "
+    "with a number, unbatched, biases=, x= "
     "w= bias=; of a cache cap win first rollback with a number, stored=, "
     "story=";
 constexpr int64_t kVersion = 1;

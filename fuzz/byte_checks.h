@@ -22,6 +22,20 @@ inline std::string_view as_text(std::span<const uint8_t> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+// What a refusal is about, without the words of the input that it repeats: they
+// stand in front of the last ": ", or between quotes.
+inline std::string kind_of(const std::string& refusal) {
+  const size_t colon = refusal.rfind(": ");
+  std::string kind;
+  bool quoted = false;
+  for (size_t n = colon == std::string::npos ? 0 : colon + 2;
+       n < refusal.size(); ++n) {
+    quoted ^= refusal[n] == '"';
+    if (!quoted && refusal[n] >= 'A') kind += refusal[n];
+  }
+  return kind;
+}
+
 using CaseParse = decltype(&parse_case);
 std::string case_text_problem(std::string_view text, CaseParse parse,
                               std::string* said);

@@ -7,7 +7,7 @@ namespace qkvet {
 std::string condition_text_problem(std::string_view text, ConditionParse parse,
                                    std::string* said) {
   const ParsedCondition parsed = parse(text);
-  *said = parsed.error;
+  *said = kind_of(parsed.error);
   if (!parsed.value)
     return parsed.error.empty() ? "refused without a reason" : "";
   Case value;

@@ -179,15 +179,9 @@ void Guide::look_at(const FuzzInput& input, size_t law_number,
 void Guide::answered(const std::string& said) {
   set(kExecuted);
   if (sight_ == Sight::kNothing) return;
-  // Letters alone, the runs of them counted up to a length: "mask=random30" and
-  // "mask=random7" are one kind, and so are names of any length.
-  uint64_t hash = 1469598103934665603ULL;
-  bool quoted = false;
-  for (const char c : said) {
-    quoted ^= c == '"';
-    if (quoted || c < 'A') continue;
+  uint64_t hash = 1469598103934665603ULL;  // FNV-1a
+  for (const char c : said)
     hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211ULL;
-  }
   set(1 + (hash ^ hash >> 29) % (kGuideCounters - 1));
 }
 

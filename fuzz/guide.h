@@ -31,7 +31,7 @@ class Guide {
 
   // Before a kernel is asked: what the case is like.
   void look_at(const FuzzInput& input, size_t law_number, const Inputs& inputs);
-  // Of bytes: another kind of answer, whatever names and numbers are in it.
+  // Of bytes: another kind of answer.
   void answered(const std::string& said);
   // What a kernel made of it; error/bound of its worst element.
   void judged(size_t law_number, size_t kernel, double ratio);

@@ -105,16 +105,14 @@ TEST(Guide, WithoutSightNothingButTheRunIsNoted) {
   EXPECT_EQ(look.counters[0], 1);
 }
 
-TEST(Guide, AnotherKindOfAnswerIsNewsAndAnotherNumberIsNot) {
+TEST(Guide, AnotherKindOfAnswerIsNews) {
   Look look;
   Guide guide(look.counters, Guide::Sight::kAll);
-  guide.answered("seed=12 is too large");
+  guide.answered("too large");
   const size_t one = look.set();
-  guide.answered("seed=99 is too large");
-  guide.answered("seed=99 is too large \"abc\"");
-  guide.answered("seed=99 is too large \"xyz\"");
+  guide.answered("too large");
   EXPECT_EQ(look.set(), one);
-  guide.answered("seed=12 is no number");
+  guide.answered("no number");
   EXPECT_EQ(look.set(), one + 1);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // npy: arrays of other people's programs. A file is refused with a reason, or
 // its data lie inside of it, and what is written of them is read again.
+#include <algorithm>
+
 #include "fuzz/byte_checks.h"
 #include "fuzz/target.h"
 
@@ -9,13 +11,14 @@ std::string npy_problem(std::span<const std::byte> file, NpyParse parse,
                         std::string* said) {
   std::string error;
   const auto array = parse(file, &error);
-  *said = error;
+  *said = kind_of(error);
   if (!array)
     return error.empty() || error.find('\n') != std::string::npos
                ? "refused without one line: \"" + error + "\""
                : "";
   const FileTensor& tensor = array->tensor;
-  *said = file_tensor_text(tensor.dtype, tensor.shape);
+  *said = file_dtype_name(tensor.dtype);
+  *said += std::to_string(std::min<size_t>(tensor.shape.size(), 5));
   if (tensor.begin + tensor.bytes != file.size())
     return "the data do not end with the file";
   const auto written =

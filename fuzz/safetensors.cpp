@@ -9,7 +9,7 @@ std::string safetensors_problem(std::span<const std::byte> file,
                                 SafetensorsParse parse, std::string* said) {
   std::string error;
   const auto read = parse(file, &error);
-  *said = error;
+  *said = kind_of(error);
   if (!read)
     return error.empty() || error.find('\n') != std::string::npos
                ? "refused without one line: \"" + error + "\""
@@ -21,7 +21,7 @@ std::string safetensors_problem(std::span<const std::byte> file,
       return "a tensor lies outside of the file";
     all += tensor.bytes;
     tensors[name] = {tensor.dtype, tensor.shape, tensor.data(file)};
-    *said += file_tensor_text(tensor.dtype, tensor.shape);
+    if (tensors.size() < 3) *said += file_dtype_name(tensor.dtype);
   }
   if (all > file.size()) return "tensors share bytes";
   const auto written = safetensors_bytes(tensors, read->metadata, &error);

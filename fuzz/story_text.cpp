@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // story_text: recordings of other people's servers. A recording is refused with
 // a line that names the place, or is written out and read again as it was.
+#include <algorithm>
+
 #include "fuzz/byte_checks.h"
 #include "fuzz/target.h"
 
@@ -9,12 +11,15 @@ std::string story_text_problem(std::string_view text, StoryParse parse,
                                std::string* said) {
   std::string error;
   const auto log = parse(text, "x", &error);
-  *said = error;
+  *said = kind_of(error);
   if (!log)
     return error.starts_with("x:") && error.find('\n') == std::string::npos
                ? ""
                : "refused without a place: \"" + error + "\"";
-  const std::string again = *said = story_log_text(*log, log->commands);
+  const std::string again = story_log_text(*log, log->commands);
+  // Which command follows which; the lines between are ids and counts.
+  for (size_t n = 0; n < std::min<size_t>(log->commands.size(), 3); ++n)
+    *said += verb_name(log->commands[n].verb);
   const auto twice = parse(again, "y", &error);
   if (!twice) return "what is written out is refused: " + error;
   if (twice->commands.size() != log->commands.size())
