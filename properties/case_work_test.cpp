@@ -60,5 +60,27 @@ TEST(CaseWork, FitsOnceAndPlansOncePerKernel) {
   }
 }
 
+// Two calls, of which the first is not supported.
+TEST(CaseWork, AKernelThatDiesHasFailedWhateverItRefusedBefore) {
+  const JudgedKernel kernel = FakeExecutor::under_test().judged;
+  TimeUse time;
+  CaseWork work(*find_law("prefill_equals_decode"),
+                *parse_case("f32,B1,H1,Tq2,Tk3,d2,causal=tl").value,
+                /*with_twin=*/false, time);
+  ASSERT_FALSE(work.settled(kernel));
+  const std::vector<KernelCall> calls = work.calls_for(kernel);
+  ASSERT_GT(calls.size(), 1u);
+  std::vector<CallOutcome> outcomes = FakeExecutor().run(0, calls);
+  outcomes[0].status = CallStatus::kUnsupported;
+  EXPECT_EQ(work.judge(kernel, outcomes).verdict, Verdict::kUnsupported);
+  for (const auto& [status, kind] :
+       {std::pair{CallStatus::kCrash, FailureKind::kCrash},
+        {CallStatus::kHang, FailureKind::kHang}}) {
+    outcomes[1].status = status;
+    EXPECT_EQ(work.judge(kernel, outcomes).verdict, Verdict::kFailed);
+    EXPECT_EQ(work.judge(kernel, outcomes).kind, kind);
+  }
+}
+
 }  // namespace
 }  // namespace qkvet

@@ -65,7 +65,7 @@ std::string lost_text(const HuntSummary& summary, const LostFailure& lost,
 std::string summary_line(const FuzzTarget& target, const HuntEnd& end,
                          size_t found) {
   return fmt::format(
-      "{}  {}: {} in {}, {:.1f} s, {:.0f} a second",
+      "{}  {}: {} in {}, {:.2f} s, {:.0f} a second",
       found > 0 ? "FOUND" : "CLEAN", target.name,
       counted(static_cast<int64_t>(found), "finding"),
       counted(end.executions, "execution"), end.seconds,

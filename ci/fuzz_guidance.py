@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What guidance by error is worth: time to the first finding, with and without.
+
+    ci/fuzz_guidance.py build/release/bin/qkvet [--seeds 7] [--cap 120] [--jobs 2]
+
+Every fault of the sections Scale, Softmax, Precision, and lse and merging of
+impl/faulty/CATALOGUE.md is hunted with data N(0,1) and single values alone
+(--no-recipes). Those that an unguided hunt finds within its first 512 executions
+with seed 1, which are little more than the planned cases that it begins with,
+need no extreme numbers and are left out. The others are hunted with each seed,
+guided and --unguided in turn, until the first finding or the cap. Prints a
+Markdown table; losers are those that were not found in time.
+"""
+import argparse
+import concurrent.futures
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SECTIONS = ["Scale", "Softmax", "Precision", "lse and merging"]
+SURVEY = 512
+# What no number can show to a law of this target.
+NO_MATTER_OF_NUMBERS = {
+    "parts_without_lse": "shows only where the caller asks for no lse",
+}
+
+
+def catalogued():
+    text = (ROOT / "impl/faulty/CATALOGUE.md").read_text()
+    names = []
+    for part in text.split("\n## ")[1:]:
+        if part.split("\n")[0] in SECTIONS:
+            names += re.findall(r"covered by `([a-z0-9_]+)`", part)
+    return list(dict.fromkeys(names))
+
+
+def hunt(qkvet, fault, seed, guided, limit):
+    """Seconds and executions to the first finding; None where there is none."""
+    words = [qkvet, "fuzz", "stability", "--kernel", "faulty/" + fault,
+             "--no-recipes", "--fail-fast", "--diagnose", "0", "--seed",
+             str(seed)] + limit
+    if not guided:
+        words.append("--unguided")
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode not in (0, 1, 4):
+        sys.exit(f"{' '.join(words)}: {done.stderr}")
+    found = re.search(r"in (\d+) executions?, ([\d.]+) s", done.stdout)
+    first = re.search(r"execution (\d+), ([\d.]+) s", done.stdout)
+    if done.returncode == 0 or not first:
+        return None, int(found.group(1))
+    # The whole hunt, its start included; it ends within 20 ms of the finding.
+    return float(found.group(2)), int(first.group(1))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("qkvet")
+    parser.add_argument("--seeds", type=int, default=7)
+    parser.add_argument("--cap", type=int, default=120)
+    parser.add_argument("--jobs", type=int, default=1)
+    args = parser.parse_args()
+    faults = []
+    for name in catalogued():
+        seconds, _ = hunt(args.qkvet, name, 1, False, ["--runs", str(SURVEY)])
+        if seconds is None:
+            faults.append(name)
+    print(f"{len(catalogued())} faults, of which {len(faults)} are not found "
+          f"within {SURVEY} unguided executions", flush=True)
+    for name in [f for f in faults if f in NO_MATTER_OF_NUMBERS]:
+        print(f"left out: {name}, which {NO_MATTER_OF_NUMBERS[name]}")
+        faults.remove(name)
+    print("\n| fault | guided, s | median | unguided, s | median | ratio |\n"
+          "|---|---|---:|---|---:|---:|")
+    limit = ["--time", f"{args.cap}s"]
+    medians = []
+    everything = {True: [], False: []}
+    for name in faults:
+        times = {True: [], False: []}
+        with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+            jobs = [(guided, pool.submit(hunt, args.qkvet, name, seed, guided,
+                                         limit))
+                    for seed in range(1, args.seeds + 1)
+                    for guided in (True, False)]
+            for guided, job in jobs:
+                times[guided].append(job.result()[0])
+        def text(guided):
+            return " ".join("-" if t is None else f"{t:.2f}"
+                            for t in times[guided])
+        def median(values):
+            return statistics.median(args.cap if t is None else t
+                                     for t in values)
+        a, b = median(times[True]), median(times[False])
+        medians.append(b / a)
+        for guided in times:
+            everything[guided] += times[guided]
+        print(f"| `{name}` | {text(True)} | {a:.2f} | {text(False)} | {b:.2f} "
+              f"| {b / a:.1f} |", flush=True)
+    lost = {g: sum(t is None for t in v) for g, v in everything.items()}
+    a, b = (statistics.median(args.cap if t is None else t
+                              for t in everything[g]) for g in (True, False))
+    print(f"\nmedian of all hunts: {a:.2f} s guided, {b:.2f} s unguided, ratio "
+          f"{b / a:.1f}; median ratio of a fault {statistics.median(medians):.1f}"
+          f"; not found in {args.cap} s: {lost[True]} of "
+          f"{len(everything[True])} guided, {lost[False]} of "
+          f"{len(everything[False])} unguided hunts")
+
+
+if __name__ == "__main__":
+    main()
