@@ -6,10 +6,10 @@
 
 Every fault of the sections Scale, Softmax, Precision, and lse and merging of
 impl/faulty/CATALOGUE.md is hunted with data N(0,1) and single values alone
-(--no-recipes). Those that an unguided hunt finds within its first 512 executions
-with seed 1, which are little more than the planned cases that it begins with,
-need no extreme numbers and are left out. The others are hunted with each seed,
-guided and --unguided in turn, until the first finding or the cap. Prints a
+(--no-recipes). Those that the planned cases find which a hunt begins with (its
+first 40 executions), for most of the seeds, need no extreme numbers and are left
+out. The others are hunted with each seed, guided and --unguided in turn, until the
+first finding or the cap. Prints a
 Markdown table; losers are those that were not found in time.
 """
 import argparse
@@ -22,7 +22,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SECTIONS = ["Scale", "Softmax", "Precision", "lse and merging"]
-SURVEY = 512
+SURVEY = 40
 # What no number can show to a law of this target.
 NO_MATTER_OF_NUMBERS = {
     "parts_without_lse": "shows only where the caller asks for no lse",
@@ -65,11 +65,12 @@ def main():
     args = parser.parse_args()
     faults = []
     for name in catalogued():
-        seconds, _ = hunt(args.qkvet, name, 1, False, ["--runs", str(SURVEY)])
-        if seconds is None:
+        found = [hunt(args.qkvet, name, seed, False, ["--runs", str(SURVEY)])[0]
+                 is not None for seed in range(1, args.seeds + 1)]
+        if 2 * sum(found) < len(found):
             faults.append(name)
     print(f"{len(catalogued())} faults, of which {len(faults)} are not found "
-          f"within {SURVEY} unguided executions", flush=True)
+          f"by what most hunts begin with", flush=True)
     for name in [f for f in faults if f in NO_MATTER_OF_NUMBERS]:
         print(f"left out: {name}, which {NO_MATTER_OF_NUMBERS[name]}")
         faults.remove(name)
