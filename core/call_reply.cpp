@@ -2,7 +2,9 @@
 #include "core/call_reply.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <limits>
 
 #include "core/abi_call.h"
 #include "core/kernel_reader.h"
@@ -63,8 +65,9 @@ CallOutcome outcome_of(const CallReply& reply, const CallPlan& plan) {
     MemoryFault damage;
     damage.is_write = true;
     damage.before_start = reply.workspace_damage < 0;
-    damage.bytes =
-        damage.before_start ? -reply.workspace_damage : reply.workspace_damage;
+    // The least number, which a kernel may have written there, has no opposite.
+    damage.bytes = std::abs(
+        std::max(reply.workspace_damage, -std::numeric_limits<int64_t>::max()));
     damage.tensor_bytes = reply.workspace_bytes;
     outcome.damage = damage;
   }

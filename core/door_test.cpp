@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <limits>
 
 #include "core/call_reply.h"
 #include "core/elf_file.h"
@@ -246,6 +247,15 @@ TEST(Reply, EveryFieldIsChecked) {
             size_t{kMostCacheSequences});
   plan.sequences = -1;
   EXPECT_TRUE(outcome_of(reply, plan).lengths.empty());
+  // The least number has no opposite.
+  reply.workspace_damaged = 1;
+  reply.workspace_damage = std::numeric_limits<int64_t>::min();
+  ASSERT_TRUE(outcome_of(reply, plan).damage);
+  EXPECT_TRUE(outcome_of(reply, plan).damage->before_start);
+  EXPECT_EQ(outcome_of(reply, plan).damage->bytes,
+            std::numeric_limits<int64_t>::max());
+  reply.workspace_damage = -3;
+  EXPECT_EQ(outcome_of(reply, plan).damage->bytes, 3);
   reply.status = static_cast<uint32_t>(CallStatus::kNotRun);
   EXPECT_EQ(outcome_of(reply, plan).status, CallStatus::kNotRun);
   reply.status += 1;

@@ -17,6 +17,9 @@ extern "C" qkvet_status qkvet_open_scalar(const qkvet_host* host,
 
 namespace {
 
+// libFuzzer gives up on a first input that shows nothing.
+__attribute__((used, section("__libfuzzer_extra_counters"))) uint8_t g_ran[8];
+
 // B = H = 1, as large as half of the cases of a hunt are.
 constexpr int64_t kRows = 12, kWidth = 12;
 
@@ -54,6 +57,7 @@ extern "C" __attribute__((visibility("default"))) int LLVMFuzzerTestOneInput(
     const uint8_t* data, size_t size) {
   static const qkvet_kernel* const kernel = open_kernel();
   static Tensor tensors[4];  // q, k, v, o
+  g_ran[0] = 1;
   for (int n = 0; n < 3; ++n) {
     std::vector<float>& values = tensors[n].values;
     const size_t bytes = values.size() * sizeof(float);

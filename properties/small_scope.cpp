@@ -60,17 +60,19 @@ std::vector<SmallScope::Setting> SmallScope::all_settings() {
       if (left >= 0 || right >= 0)
         add(kAdmitWindow, [=](Case& c) { c.window = Window{left, right}; });
   for (const uint8_t own : kOwns)
-    for (const auto& [kind, most] :
+    for (const auto& [named, most] :
          {std::pair<MaskKind, int64_t>{MaskKind::kRandomN, 0},
           {MaskKind::kBandN, 1},
           {MaskKind::kOnlyN, kExtent - 1},
           {MaskKind::kButN, kExtent - 1},
           {MaskKind::kEmptyRowN, kExtent - 1},
-          {MaskKind::kPaddingN, kExtent}})
+          {MaskKind::kPaddingN, kExtent}}) {
+      const MaskKind kind = named;  // clang 14 captures no structured binding
       for (int64_t n = 0; n <= most; ++n) {
         const int64_t parameter = kind == MaskKind::kRandomN ? 50 : n;
         add(kAdmitMask, [=](Case& c) { c.mask = {kind, parameter, own}; });
       }
+    }
   for (const uint8_t own : kOwns)
     add(kAdmitBias, [=](Case& c) {
       c.score_bias = make_recipe(RecipeKind::kLattice);

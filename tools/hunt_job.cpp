@@ -9,20 +9,13 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "properties/generate.h"
+#include "fuzz/rules.h"
 #include "tools/commands.h"
 
 namespace qkvet {
 namespace {
 
 using Json = nlohmann::json;
-
-// Kernels of other subjects have nothing to do in the hunt.
-void keep_subject(SelectedKernels& selected, Subject subject) {
-  std::erase_if(selected.kernels, [subject](const KernelUnderTest& kernel) {
-    return !has_subject(kernel.judged.info, subject);
-  });
-}
 
 // The laws of the target that the globs leave.
 std::string choose_laws(const HuntJob& job, const FuzzTarget& target,
@@ -132,13 +125,14 @@ Hunted hunted(const HuntJob& job) {
   }
   const FuzzTarget& target = *hunted.target;
   if (!target.about_kernels()) return hunted;
-  hunted.error = choose_laws(job, target, hunted.rules.laws);
+  std::vector<const Law*> laws;
+  hunted.error = choose_laws(job, target, laws);
   if (!hunted.error.empty()) return hunted;
   hunted.selected = select_kernels(job.selection);
   hunted.error = hunted.selected.error;
   if (!hunted.error.empty()) return hunted;
   auto& kernels = hunted.selected.kernels;
-  keep_subject(hunted.selected, target.subject);
+  keep_subject(target, kernels);
   if (kernels.empty()) {
     hunted.error = "no selected kernel: " + missing_subject(target.subject);
     return hunted;
@@ -148,17 +142,12 @@ Hunted hunted(const HuntJob& job) {
                    std::to_string(kernels.size());
     return hunted;
   }
-  InputRules& rules = hunted.rules;
-  rules.recipes = job.recipes;
-  rules.most_work = target.most_work;
-  rules.scope.dtypes = declared_dtypes(kernels);
-  rules.scope.pins = parse_pins(job.pin, &hunted.error);
+  hunted.rules =
+      rules_for(std::move(laws), kernels, parse_pins(job.pin, &hunted.error));
+  hunted.rules.recipes = job.recipes;
+  hunted.rules.most_work = target.most_work;
   if (!hunted.error.empty()) hunted.error = "--pin " + hunted.error;
-  keep_scope_to(kernels, rules.scope);
-  std::erase_if(rules.laws, [&rules](const Law* law) {
-    return !undeclared_need(*law, rules.scope).empty();
-  });
-  if (rules.laws.empty())
+  if (hunted.rules.laws.empty())
     hunted.error = "no law of the target asks for what the kernels declare";
   return hunted;
 }
