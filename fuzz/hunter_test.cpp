@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "properties/fake_executor.h"
 
 namespace qkvet {
@@ -96,6 +98,35 @@ TEST(Hunter, FailuresAreToldTheFirstSecondFourthAndEighthTime) {
   // With d = 1 there is nothing to scale.
   hunt.run("agrees_with_oracle f32,B1,H1,Tq2,Tk3,d1");
   EXPECT_EQ(hunt.told().size(), 4u);
+}
+
+TEST(Hunter, TwoKernelsApartAreASignalBeforeOneIsWrong) {
+  const auto counters_with = [](double factor) {
+    FakeExecutor exact, other({}, [factor](const KernelCall&,
+                                           OracleOutput&output, CallOutcome&) {
+      for (double& o : output.o) o *= factor;
+    });
+    InputRules rules;
+    rules.laws = laws_of(*find_fuzz_target("differential"));
+    std::vector<KernelUnderTest> kernels(2, FakeExecutor::under_test());
+    kernels[1].library = 1;
+    std::vector<uint8_t> counters(kGuideCounters);
+    HuntProgress progress{};
+    int told = 0;
+    Hunter hunter(*find_fuzz_target("differential"), rules, kernels,
+                  {&exact, &other}, Guide(counters, Guide::Sight::kAll),
+                  progress, [&told](const Found&) { ++told; });
+    const std::string text = "agrees_with_oracle f32,B1,H1,Tq2,Tk3,d4,v=one";
+    hunter.run(
+        std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+    EXPECT_EQ(told, 0);
+    return std::count(counters.begin(), counters.end(), uint8_t{1});
+  };
+  const auto together = counters_with(1);
+  const auto apart = counters_with(1 + 0x1p-22);
+  const auto further = counters_with(1 + 0x1p-21);
+  EXPECT_GT(apart, together);
+  EXPECT_GT(further, apart);
 }
 
 TEST(Hunter, AKernelThatHangsAgainIsLeftAlone) {

@@ -161,6 +161,31 @@ TEST_F(Fuzz, AKernelThatDiesIsAFindingInAWorkerAndInTheProcess) {
     }
 }
 
+// What clang puts into a library with -fsanitize=fuzzer-no-link.
+TEST_F(Fuzz, AnInstrumentedKernelHuntsInTheProcessAndIsShrunkInAWorker) {
+  ASSERT_EQ(run_qkvet("new instrumented.cpp").exit, 0);
+  const fs::path file = scratch() / "instrumented.cpp";
+  std::string source = read_text(file);
+  const std::string scale = "const float scale = 1 / std::sqrt";
+  const size_t at = source.find(scale);
+  ASSERT_NE(at, std::string::npos);
+  source.replace(at, scale.size(),
+                 "__sanitizer_cov_trace_cmp4(1, 2);\n"
+                 "  __sancov_lowest_stack = 0;\n"
+                 "  const float scale = 2 / std::sqrt");
+  write_text(file,
+             "extern \"C\" void __sanitizer_cov_trace_cmp4(unsigned, "
+             "unsigned);\n"
+             "extern \"C\" thread_local unsigned long "
+             "__sancov_lowest_stack;\n" +
+                 source);
+  const Ran ran = run_qkvet(
+      "fuzz shapes instrumented.cpp --in-process --runs 200 --fail-fast");
+  EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
+  EXPECT_TRUE(has(ran.out, "FAIL  ")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "shrunk from ")) << ran.out;
+}
+
 TEST_F(Fuzz, WrongUseIsOneLine) {
   const struct {
     const char *arguments, *part;

@@ -42,10 +42,8 @@ std::vector<HuntEvent> failures_called_out(const Hunted& hunted,
 
 class Inquest {
  public:
-  Inquest(const Hunted& hunted, HuntFindings& out)
-      : hunted_(hunted),
-        open_(executor_factory(hunted.selected, /*in_process=*/false)),
-        out_(out) {}
+  Inquest(const Hunted& hunted, const HuntJob& job, HuntFindings& out)
+      : hunted_(hunted), job_(job), out_(out) {}
 
   void look_at(const KernelUnderTest& kernel,
                const std::vector<HuntEvent>& events) {
@@ -60,23 +58,37 @@ class Inquest {
   }
 
  private:
-  Executor* executor(size_t library) {
-    executors_.resize(std::max(executors_.size(), library + 1));
-    if (executors_[library] == nullptr) {
-      Opened opened = open_(library);
-      if (opened.executor == nullptr) out_.error = opened.error;
-      executors_[library] = std::move(opened.executor);
+  struct Judge {
+    std::unique_ptr<Executor> executor;
+    bool isolated = true;  // in a worker: a kernel may die
+  };
+
+  // A worker, or this process for a library that only a process with its
+  // sanitizer can load.
+  Judge& judge(size_t library) {
+    judges_.resize(std::max(judges_.size(), library + 1));
+    Judge& judge = judges_[library];
+    if (judge.executor != nullptr) return judge;
+    Opened opened = executor_factory(hunted_.selected, false)(library);
+    if (opened.executor == nullptr && job_.selection.in_process) {
+      judge.isolated = false;
+      out_.in_process = true;
+      opened = executor_factory(hunted_.selected, true)(library);
     }
-    return executors_[library].get();
+    if (opened.executor == nullptr) out_.error = opened.error;
+    judge.executor = std::move(opened.executor);
+    return judge;
   }
 
   void look_at(const KernelUnderTest& kernel, const HuntEvent& event) {
     const Law* law = find_law(event.law);
     const ParsedCase parsed = parse_case(event.text);
-    Executor* worker = executor(kernel.library);
+    const Judge& with = judge(kernel.library);
+    Executor* worker = with.executor.get();
     if (law == nullptr || !parsed.value || worker == nullptr) return;
+    const bool died = event.what.starts_with("died ");
     Candidate candidate{event.execution, law, *parsed.value, {}, event.seconds};
-    for (int n = 0; n < kMostRuns; ++n) {
+    for (int n = 0; n < (died && !with.isolated ? 0 : kMostRuns); ++n) {
       candidate.judgement = check_case(*law, *parsed.value, kernel.judged,
                                        kernel.index, *worker, false, time_);
       if (candidate.judgement.verdict != Verdict::kFailed) continue;
@@ -84,9 +96,9 @@ class Inquest {
                          hunted_.rules.scope));
       return;
     }
-    const bool died = event.what.starts_with("died ");
     out_.lost.push_back({event.kernel, event.law, event.text, died,
-                         died ? event.what.substr(5) : ""});
+                         died ? event.what.substr(5) : "",
+                         died ? last_summary(job_.folder) : ""});
   }
 
   // A case that another input was shrunk to as well is no news.
@@ -104,9 +116,9 @@ class Inquest {
   }
 
   const Hunted& hunted_;
-  const ExecutorFactory open_;
+  const HuntJob& job_;
   HuntFindings& out_;
-  std::vector<std::unique_ptr<Executor>> executors_;
+  std::vector<Judge> judges_;
   TimeUse time_;
 };
 
@@ -162,12 +174,12 @@ HuntFindings look_into(const Hunted& hunted, const HuntJob& job,
   HuntFindings findings;
   std::vector<HuntEvent> events = failures_called_out(hunted, job, end);
   sort_by_law(events);
-  Inquest inquest(hunted, findings);
+  Inquest inquest(hunted, job, findings);
   for (const KernelUnderTest& kernel : hunted.selected.kernels)
     inquest.look_at(kernel, events);
   if (findings.error.empty())
     findings.diagnoses = diagnose_run(findings.result, hunted.selected,
-                                      /*in_process=*/false, most);
+                                      findings.in_process, most);
   return findings;
 }
 

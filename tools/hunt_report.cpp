@@ -58,6 +58,7 @@ std::string lost_text(const HuntSummary& summary, const LostFailure& lost,
                        "the process that hunts died here, and a worker does "
                        "not: what the process holds matters, or what a "
                        "sanitizer in it sees") +
+         (lost.said.empty() ? "" : wrapped_field("printed", lost.said)) +
          field("input", lost.file) + field("again", again + " --in-process");
 }
 
@@ -111,9 +112,8 @@ std::string hunt_text(const HuntSummary& summary, bool colour) {
   const HuntEnd& end = summary.end;
   RunOptions options;
   options.laws = summary.hunted.rules.laws;
-  const ReportInput input{
-      findings.result,      options, summary.hunted.selected,
-      /*in_process=*/false, nullptr, &findings.diagnoses};
+  const ReportInput input{findings.result,     options, summary.hunted.selected,
+                          findings.in_process, nullptr, &findings.diagnoses};
   const std::vector<HuntFindings::Report> reports = findings.reports();
   std::string out;
   for (const HuntFindings::Report& report : reports)

@@ -19,6 +19,7 @@ struct LostFailure {
   std::string kernel, law, text;
   bool died = false;  // the process that hunts did, at this input
   std::string file;   // of an input at which it died
+  std::string said;   // by a sanitizer, in one line; "" if nothing is known
 };
 
 // Of a hunt of kernels. The result has a cell per failure.
@@ -26,7 +27,8 @@ struct HuntFindings {
   RunResult result;
   Diagnoses diagnoses;
   std::vector<LostFailure> lost;
-  std::string error;  // one line; then nothing else counts
+  bool in_process = false;  // no worker could load the library
+  std::string error;        // one line; then nothing else counts
 
   // The failures that are reported, a cause each, the best of each cause.
   struct Report {

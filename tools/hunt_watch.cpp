@@ -308,6 +308,15 @@ HuntEnd Watch::run() {
 
 }  // namespace
 
+std::string last_summary(const std::string& folder) {
+  constexpr std::string_view kLead = "SUMMARY: ";
+  std::ifstream log(log_path(folder));
+  std::string last;
+  for (std::string line; std::getline(log, line);)
+    if (line.starts_with(kLead)) last = line.substr(kLead.size());
+  return last;
+}
+
 HuntEnd watch_hunt(const HuntJob& job, const HuntLimits& limits,
                    const std::vector<std::string>& inputs) {
   HuntEnd end;
