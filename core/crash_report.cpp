@@ -3,8 +3,10 @@
 
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <limits>
 #include <optional>
 
 #include "core/guarded.h"
@@ -43,7 +45,9 @@ MemoryFault fault_at(const CrashRecord& crash, uint64_t address,
   MemoryFault fault;
   fault.is_write = crash.is_write != 0;
   fault.tensor_bytes = bytes;
-  const auto offset = static_cast<int64_t>(crash.address - address);
+  // The least number, which a wild address can make, has no opposite.
+  const auto offset = std::max(static_cast<int64_t>(crash.address - address),
+                               -std::numeric_limits<int64_t>::max());
   fault.before_start = offset < 0;
   fault.inside = offset >= 0 && offset < bytes;
   fault.bytes = fault.before_start ? -offset

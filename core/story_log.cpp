@@ -6,6 +6,7 @@
 
 #include "core/call.h"
 #include "core/case_text.h"
+#include "core/printable.h"
 
 namespace qkvet {
 namespace {
@@ -236,7 +237,7 @@ std::optional<StoryLog> parse_story_log(std::string_view text,
   const std::string wrong = parser.parse(text, log);
   if (wrong.empty()) return log;
   *error = name + ":" + std::to_string(std::max<int64_t>(parser.line(), 1)) +
-           ": " + wrong;
+           ": " + printable(wrong);
   return std::nullopt;
 }
 

@@ -4,6 +4,7 @@
 #ifndef QKVET_FUZZ_BYTE_CHECKS_H_
 #define QKVET_FUZZ_BYTE_CHECKS_H_
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,14 @@ namespace qkvet {
 
 inline std::string_view as_text(std::span<const uint8_t> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// A reason that can be shown in one line of a terminal, whatever was refused.
+inline bool is_one_line(const std::string& reason) {
+  return !reason.empty() &&
+         std::none_of(reason.begin(), reason.end(), [](char c) {
+           return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
+         });
 }
 
 // What a refusal is about, without the words of the input that it repeats: they

@@ -37,9 +37,24 @@ TEST(ByteChecks, ACaseParserThatIsWrongIsTold) {
   EXPECT_EQ(case_text_problem("f32,B0", parse_case, &said), "");
   EXPECT_NE(said, "");
   EXPECT_EQ(case_text_problem(kCase, says_nothing, &said),
-            "refused without a reason");
+            "refused without one line");
   EXPECT_EQ(case_text_problem(kCase, forgets_the_seed, &said),
             "its spelling is another case");
+}
+
+TEST(ByteChecks, ControlCharactersOfStrangersAreNotEchoed) {
+  for (const std::string& text :
+       {std::string("qkvet-story 1\ncache f32\x1b[31m,H1"),
+        std::string("qkvet-story 1\ncache f32,H1,d1,cap4\n\x07 a 1"),
+        std::string("qkvet-story 1\ncache f32,H1,d1,cap4\nstep a 1\0", 45)}) {
+    std::string said;
+    EXPECT_EQ(story_text_problem(text, parse_story_log, &said), "") << text;
+    EXPECT_EQ(condition_text_problem(text, parse_condition, &said), "");
+    EXPECT_EQ(case_text_problem(text, parse_case, &said), "");
+  }
+  std::string error;
+  EXPECT_FALSE(parse_story_log("qkvet-story 1\ncache \x1b", "x", &error));
+  EXPECT_NE(error.find("\\x1b"), std::string::npos) << error;
 }
 
 std::optional<StoryLog> loses_a_command(std::string_view text,
@@ -73,7 +88,7 @@ TEST(ByteChecks, AConditionParserThatIsWrongIsTold) {
   EXPECT_EQ(condition_text_problem(kCondition, parse_condition, &said), "");
   EXPECT_EQ(condition_text_problem("Tq <", parse_condition, &said), "");
   EXPECT_EQ(condition_text_problem(kCondition, refuses_all, &said),
-            "refused without a reason");
+            "refused without one line");
 }
 
 CallOutcome believes_all(const CallReply& reply, const CallPlan&) {

@@ -26,7 +26,7 @@ std::string case_text_problem(std::string_view text, CaseParse parse,
   const ParsedCase parsed = parse(text);
   *said = kind_of(parsed.error);
   if (!parsed.value)
-    return parsed.error.empty() ? "refused without a reason" : "";
+    return is_one_line(parsed.error) ? "" : "refused without one line";
   const std::string reason = invalid_reason(*parsed.value);
   if (!reason.empty()) return "accepted although it is invalid: " + reason;
   const std::string again = to_string(*parsed.value);

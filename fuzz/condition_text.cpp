@@ -9,7 +9,7 @@ std::string condition_text_problem(std::string_view text, ConditionParse parse,
   const ParsedCondition parsed = parse(text);
   *said = kind_of(parsed.error);
   if (!parsed.value)
-    return parsed.error.empty() ? "refused without a reason" : "";
+    return is_one_line(parsed.error) ? "" : "refused without one line";
   Case value;
   value.shape = {2, 4, 2, 3, 5, 4, 4};
   value.causal = Causal::kBottomRight;

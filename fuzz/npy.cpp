@@ -13,9 +13,8 @@ std::string npy_problem(std::span<const std::byte> file, NpyParse parse,
   const auto array = parse(file, &error);
   *said = kind_of(error);
   if (!array)
-    return error.empty() || error.find('\n') != std::string::npos
-               ? "refused without one line: \"" + error + "\""
-               : "";
+    return is_one_line(error) ? ""
+                              : "refused without one line: \"" + error + "\"";
   const FileTensor& tensor = array->tensor;
   *said = file_dtype_name(tensor.dtype);
   *said += std::to_string(std::min<size_t>(tensor.shape.size(), 5));

@@ -11,9 +11,8 @@ std::string safetensors_problem(std::span<const std::byte> file,
   const auto read = parse(file, &error);
   *said = kind_of(error);
   if (!read)
-    return error.empty() || error.find('\n') != std::string::npos
-               ? "refused without one line: \"" + error + "\""
-               : "";
+    return is_one_line(error) ? ""
+                              : "refused without one line: \"" + error + "\"";
   std::map<std::string, TensorToWrite, std::less<>> tensors;
   size_t all = 0;
   for (const auto& [name, tensor] : read->tensors) {

@@ -13,7 +13,7 @@ std::string story_text_problem(std::string_view text, StoryParse parse,
   const auto log = parse(text, "x", &error);
   *said = kind_of(error);
   if (!log)
-    return error.starts_with("x:") && error.find('\n') == std::string::npos
+    return error.starts_with("x:") && is_one_line(error)
                ? ""
                : "refused without a place: \"" + error + "\"";
   const std::string again = story_log_text(*log, log->commands);

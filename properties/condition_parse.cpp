@@ -5,6 +5,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "core/printable.h"
 #include "properties/condition.h"
 #include "properties/condition_names.h"
 
@@ -227,8 +228,8 @@ class ConditionParser {
     if (!error_.empty()) return;
     std::string shown(text_);
     std::replace(shown.begin(), shown.end(), '\n', ' ');
-    error_ = "condition \"" + shown + "\", character " +
-             std::to_string(at_ + 1) + ": " + what;
+    error_ = "condition \"" + printable(shown) + "\", character " +
+             std::to_string(at_ + 1) + ": " + printable(what);
   }
 
   std::string_view text_;

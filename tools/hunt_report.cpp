@@ -8,6 +8,7 @@
 #include <iterator>
 #include <set>
 
+#include "core/printable.h"
 #include "tools/lines.h"
 
 namespace qkvet {
@@ -88,7 +89,7 @@ std::string closest_text(const std::string& folder) {
 
 std::string wrong_in(const HuntJob& job) {
   for (const HuntEvent& event : read_events(job.folder))
-    if (event.what == "wrong") return event.text;
+    if (event.what == "wrong") return printable(event.text);
   return "";
 }
 

@@ -6,13 +6,14 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "core/printable.h"
 #include "properties/law.h"
 #include "tools/commands.h"
 
 namespace qkvet {
 
 ExitCode wrong_use(const std::string& line) {
-  std::fprintf(stderr, "qkvet: %s\n", line.c_str());
+  std::fprintf(stderr, "qkvet: %s\n", printable(line).c_str());
   return kWrongUse;
 }
 
