@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Hunts with every target in turn: `ci/fuzz.sh [TIME]`, 10s each if nothing is
-# said (2 minutes in all), `ci/fuzz.sh 10m` at night. Inputs begin with
+# said (2 minutes in all), `ci/fuzz.sh 10m` at night; `ci/fuzz.sh 2000` for so
+# many executions each, which is what CI does. Inputs begin with
 # fuzz/corpus, and grow in build/fuzz; what is found gets a line in
 # build/fuzz/regressions.txt, and the exit code is the worst of all.
 # QKVET_FUZZ_ARGS has further words for all hunts of kernels, such as
-# "--plugin ./libmine.so" or "--jobs 8 --seed random".
+# "--jobs 8 --seed random".
 # `ci/fuzz.sh --minimise` puts the least inputs that show all that the grown ones
 # show into fuzz/corpus, for targets whose inputs are lines.
 set -euo pipefail
@@ -41,19 +42,18 @@ hunt() { # target, words
   for path in "fuzz/corpus/$target.txt" "fuzz/corpus/$target"; do
     if [ -e "$path" ]; then seeds=(--seeds "$path"); fi
   done
-  "$qkvet" fuzz "$target" --time "${time}" --corpus "$grown/$target" \
+  "$qkvet" fuzz "$target" "${long[@]}" --corpus "$grown/$target" \
     "${seeds[@]}" "$@" || code=$?
   # 2 before 4 before 1 before 3, as in one run.
   for one in 2 4 1 3; do
     if [ "$code" = "$one" ] || [ "$worst" = "$one" ]; then worst=$one; break; fi
   done
 }
-time=${1:-10s}
+long=(--time "${1:-10s}")
+if [[ "${1:-}" =~ ^[0-9]+$ ]]; then long=(--runs "$1"); fi
 kept=(--regressions "$grown/regressions.txt" "${more[@]}")
 for target in shapes stability stories layer; do hunt "$target" "${kept[@]}"; done
-if [ -z "${QKVET_FUZZ_ARGS:-}" ]; then
-  hunt differential --kernel scalar/plain --kernel eigen/plain "${kept[@]}"
-fi
+hunt differential --kernel scalar/plain --kernel eigen/plain "${kept[@]}"
 for target in case_text story_text condition_text worker_reply npy safetensors; do
   hunt "$target"
 done

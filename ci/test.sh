@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every test in one command: installs what is missing, checks the style, builds
 # and runs the tests: with ASan and UBSan (a quick part), with TSan (what runs
-# on several threads), then in full. QKVET_SANITIZERS=off leaves the first two
-# parts out.
+# on several threads), then, behind a short hunt, in full. QKVET_SANITIZERS=off
+# leaves the first two parts out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,4 +27,5 @@ fi
 
 cmake --preset release
 cmake --build --preset release
+bash ci/fuzz.sh 2000
 ctest --preset release -j "$(nproc)"

@@ -20,7 +20,8 @@ void add_kernels(CLI::App& command, qkvet::KernelSelection& selection) {
       ->type_name("FILE[:config]")
       ->allow_extra_args(false);
   command.add_flag("--in-process", selection.in_process,
-                   "Run kernels in this process: for debuggers");
+                   "Run kernels in this process: for debuggers, for "
+                   "sanitizers and libraries built for an engine");
 }
 
 void add_selection(CLI::App& command, qkvet::KernelSelection& selection) {
