@@ -150,6 +150,30 @@ Judgement with_scale(double (*wrong)(const Problem&)) {
                "f32,B1,H3,Tq1,Tk3,d16,q=zero,k=zero,v=zero", executor);
 }
 
+// A product of q.k beyond the largest f32 may come out as infinity, and its row
+// as NaN; the rows in front of it are judged.
+TEST(Laws, RowSumsSayNothingWhereScoresOverflowOnTheWay) {
+  const Case value =
+      *parse_case(
+           "f32,B1,H3,Tq4,Tk3,d3,dv6,v=one,seed=2,set=k.0.2.2.1:0x1.fep+127")
+           .value;
+  size_t spoiled = 35;  // weights[b=0,h=2,i=3,j=2]
+  FakeExecutor kernel(
+      {}, [&spoiled](const KernelCall&, OracleOutput& output, CallOutcome&) {
+        output.weights[spoiled] = NAN;
+      });
+  const KernelUnderTest under_test = FakeExecutor::under_test();
+  TimeUse time;
+  const auto judged = [&] {
+    return check_case(*find_law("weights_sum_to_one"), value, under_test.judged,
+                      0, kernel, /*with_twin=*/false, time);
+  };
+  EXPECT_EQ(judged().verdict, Verdict::kPassed);
+  EXPECT_GT(judged().vacuous, 0);
+  spoiled = 0;
+  EXPECT_EQ(judged().verdict, Verdict::kFailed);
+}
+
 TEST(Laws, ScaleNamesWhatItLooksLike) {
   const std::pair<double (*)(const Problem&), const char*> wrongs[] = {
       {[](const Problem&) { return 1.0; }, "no scale at all"},
