@@ -16,6 +16,14 @@ constexpr double kSmallExponent = 1.0 / 64;
 // and one for a change of the logarithm's base.
 constexpr double kMergeReferenceRoundings = 2;
 
+// Where scale and maximum meet in one multiply-add, the exponent of the maximum
+// itself is what rounding left of it, which is large where the maximum is huge.
+bool own_weight_overflows(const RowView& row, const PrecisionModel& model,
+                          const RowErrors& errors) {
+  return combines_anyhow(model) && own_exponent(row, model, errors) >
+                                       errors.largest_argument - errors.log_n;
+}
+
 bool overflows(const RowView& row, const PrecisionModel& model) {
   if (options_overflow(row, model.range)) return true;
   double largest = 0;
@@ -316,6 +324,8 @@ RowErrors bound_scores(const RowView& row, const PrecisionModel& model,
   if (errors.flat) {
     std::fill_n(scratch.exponent_error.begin(), row.n, 0.0);
   } else {
+    errors.unjudged = own_weight_overflows(row, model, errors);
+    if (errors.unjudged) return errors;
     exponent_errors(row, model, errors, scratch);
     // A rescale can underflow too; a late maximum lets weights be larger.
     // It is absolute in units of the computed maximum.

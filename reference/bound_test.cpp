@@ -78,6 +78,24 @@ TEST(BoundTest, TheHullCapsHopelessRows) {
   }
 }
 
+// fma(s, c, -RN(m c)) is no 0 for the maximum itself.
+TEST(BoundTest, AFoldedScaleMayOverflowAtAHugeMaximum) {
+  TestProblem p = unmasked(Regime::kNormal, one_head(1, 2, 1, 1));
+  p.q = {1};
+  PrecisionModel folded = cpu_f32();
+  folded.scale_stage = ScaleStage::kFolded;
+  for (const double score : {0x1p20, 0x1p94}) {
+    p.k = {score, 0};
+    const Bound own = bound_of(p, cpu_f32());
+    const Bound any = bound_of(p, folded);
+    EXPECT_LT(own.o[0], kInfinity);
+    EXPECT_LT(own.row_sum[0], kInfinity);
+    EXPECT_EQ(any.o[0] == kInfinity, score > 0x1p40);
+    EXPECT_EQ(any.row_sum[0] == kInfinity, score > 0x1p40);
+    EXPECT_EQ(any.lse[0] == kInfinity, score > 0x1p40);
+  }
+}
+
 TEST(BoundTest, OverflowIsNotJudged) {
   TestProblem p = unmasked(Regime::kNormal, one_head(2, 3, 4, 2));
   TestProblem scores = p;
