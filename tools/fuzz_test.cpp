@@ -143,10 +143,12 @@ TEST_F(Fuzz, ListsAreInputsLineByLine) {
 }
 
 TEST_F(Fuzz, SeveralProcessesHuntTogether) {
-  const Ran ran =
-      run_qkvet("fuzz shapes -k faulty/no_scale --time 4s -j 2 --diagnose 0");
+  const Ran ran = run_qkvet(
+      "fuzz shapes -k faulty/no_scale --time 90s -j 2 --fail-fast "
+      "--diagnose 0");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
-  EXPECT_TRUE(has(ran.out, "FAIL  scale_is_one_over_sqrt_d"));
+  EXPECT_TRUE(has(ran.out, "FAIL  ")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "FOUND  shapes: ")) << ran.out;
 }
 
 TEST_F(Fuzz, AKernelThatDiesIsAFindingInAWorkerAndInTheProcess) {
