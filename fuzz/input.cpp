@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "core/philox.h"
 #include "properties/admit.h"
@@ -133,25 +134,14 @@ void make_plain(Case& value) {
     if (value.*recipe) value.*recipe = normal;
 }
 
-// Single values whose tensor or storage has changed go where they can be; those
-// that can be nowhere are dropped.
+// Single values that can be nowhere, or not in their storage, are dropped.
 void keep_set_values(Case& value) {
+  move_set_values(value);
   std::vector<SetValue> kept;
-  std::vector<SetValue> all = std::move(value.set);
-  for (SetValue& one : all) {
-    const auto extents = tensor_extents(value, one.tensor);
-    const auto rank = static_cast<size_t>(tensor_rank(one.tensor));
-    bool there = kept.size() < kMaxSetValues;
-    for (size_t i = 0; i < rank; ++i) {
-      there &= extents[i] > 0;
-      if (there) one.index[i] %= extents[i];
-    }
-    const auto same_place = [&](const SetValue& other) {
-      return other.tensor == one.tensor && other.index == one.index;
-    };
-    if (!there || std::any_of(kept.begin(), kept.end(), same_place)) continue;
+  for (SetValue& one : std::exchange(value.set, {})) {
     value.set = {one};
-    if (invalid_reason(value).empty()) kept.push_back(one);
+    if (kept.size() < kMaxSetValues && invalid_reason(value).empty())
+      kept.push_back(one);
   }
   value.set = std::move(kept);
   while (!value.set.empty() && to_string(value).size() > kMaxCaseText)

@@ -135,6 +135,29 @@ Case keep_admitted(Case value, uint32_t admits) {
   return value;
 }
 
+bool move_set_values(Case& value) {
+  bool moved = false;
+  std::vector<SetValue> kept;
+  for (SetValue one : value.set) {
+    const auto extents = tensor_extents(value, one.tensor);
+    const auto rank = static_cast<size_t>(tensor_rank(one.tensor));
+    bool there = true;
+    for (size_t i = 0; i < rank; ++i) {
+      there &= extents[i] > 0;
+      if (!there || one.index[i] < extents[i]) continue;
+      one.index[i] %= extents[i];
+      moved = true;
+    }
+    const auto same_place = [&](const SetValue& other) {
+      return other.tensor == one.tensor && other.index == one.index;
+    };
+    if (there && std::none_of(kept.begin(), kept.end(), same_place))
+      kept.push_back(one);
+  }
+  if (moved) value.set = std::move(kept);
+  return moved;
+}
+
 Case fitted(const Law& law, Case value) {
   if (law.aim.subject != Subject::kAttention ||
       value.subject() != Subject::kAttention) {

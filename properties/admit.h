@@ -41,6 +41,10 @@ uint32_t options_of(const Case& value);
 // Takes away the options that are not among `admits`; extents of 0 become 1.
 Case keep_admitted(Case value, uint32_t admits);
 
+// Gives single values (set=) that stand outside of their tensors a place
+// inside; false if none did. Of two in one place the first stays.
+bool move_set_values(Case& value);
+
 // The nearest case that the law is about: admitted options, then fit(), then
 // lengths that fit the extents. Idempotent.
 Case fitted(const Law& law, Case value);

@@ -31,11 +31,10 @@ class Collector {
       candidate.shape.d += candidate.shape.d % 2;
     const Shape& heads = candidate.shape;
     if (heads.Hkv < 1 || heads.H < 1 || heads.H % heads.Hkv != 0) return;
-    candidate = fitted(law_, std::move(candidate));
-    if (smaller && size_of(candidate) >= size_of(origin_)) return;
-    if (candidate == origin_ || !invalid_reason(candidate).empty()) return;
-    if (std::find(cases_.begin(), cases_.end(), candidate) == cases_.end())
-      cases_.push_back(std::move(candidate));
+    // Single values that stand outside now: moved inside, and left out.
+    if (!candidate.set.empty())
+      if (Case moved = candidate; move_set_values(moved)) keep(moved, smaller);
+    keep(std::move(candidate), smaller);
   }
   // Without the option, unless the law puts one back in its place: then the
   // two could take turns for ever.
@@ -47,6 +46,14 @@ class Collector {
   std::vector<Case> take() { return std::move(cases_); }
 
  private:
+  void keep(Case candidate, bool smaller) {
+    candidate = fitted(law_, std::move(candidate));
+    if (smaller && size_of(candidate) >= size_of(origin_)) return;
+    if (candidate == origin_ || !invalid_reason(candidate).empty()) return;
+    if (std::find(cases_.begin(), cases_.end(), candidate) == cases_.end())
+      cases_.push_back(std::move(candidate));
+  }
+
   const Law& law_;
   const Case& origin_;
   std::vector<Case> cases_;
