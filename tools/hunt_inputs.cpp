@@ -54,9 +54,8 @@ std::string write_inputs(const std::string& folder,
   fs::create_directories(folder, code);
   int number = 0;
   for (const NamedInput& input : inputs) {
-    const std::string error =
-        write_file(fmt::format("{}/{:05}", folder, ++number),
-                   {input.bytes.begin(), input.bytes.end()});
+    std::string error = write_file(fmt::format("{}/{:05}", folder, ++number),
+                                   {input.bytes.begin(), input.bytes.end()});
     if (!error.empty()) return error;
   }
   return "";

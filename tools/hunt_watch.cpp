@@ -70,6 +70,7 @@ std::string log_path(const std::string& folder) { return folder + "/log"; }
 pid_t start(std::vector<std::string> words, const std::string& log,
             std::string* error) {
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t actions;

@@ -302,7 +302,12 @@ TEST_P(Kill, NamedLawsFailAndShrinkToNearlyTheSmallestCase) {
     }
     const ParsedCase again = parse_case(to_string(smallest));
     ASSERT_TRUE(again.value) << again.error;
-    EXPECT_TRUE(fails(*law, *again.value)) << id << to_string(smallest);
+    // Threads that race do not lose every time, least of all on a busy machine.
+    const int runs = GetParam() == "threads_race_for_sums" ? 100 : 1;
+    bool failed = false;
+    for (int n = 0; n < runs && !failed; ++n)
+      failed = fails(*law, *again.value);
+    EXPECT_TRUE(failed) << id << " " << to_string(smallest);
     RecordProperty(id, to_string(smallest));
   }
 }
