@@ -83,6 +83,9 @@ TEST(CaseText, BadInputGetsOneClearLine) {
       {"f32,B1,H3,Hkv2,Tq1,Tk1,d1", "multiple of Hkv"},
       {"f32,B1,H1,Tq1,Tk1,d1,colour=red", "unknown key \"colour\""},
       {"f32,B1,H1,Tq1,Tk1,d1,X3", "unknown key \"X3\""},
+      {"f32,B1,H1,Tq1,Tk1,d1,X3",
+       "rope=, qlen=, kvlen=, cuq=, cuk=, layout=, share=, page=, pages=, "
+       "unowned=, append="},
       {"f32,B1,H1,Tq1,Tk1,d1,B2", "B is given twice"},
       {"f32,f64,B1,H1,Tq1,Tk1,d1", "given twice"},
       {"f32,B1,H1,Tq1,Tk1,d1,seed=-3", "allowed 0 .. 18446744073709551615"},

@@ -295,6 +295,13 @@ TEST(Wire, KernelsSurviveTheWay) {
     std::vector<KernelInfo> cut;
     EXPECT_FALSE(unpack_kernels(std::string_view(bytes).substr(0, n), &cut));
   }
+  // A count that so few bytes cannot hold takes no room.
+  const uint64_t many = 200;
+  std::string wrong(reinterpret_cast<const char*>(&many), sizeof many);
+  wrong.resize(sizeof many + many);
+  std::vector<KernelInfo> none;
+  EXPECT_FALSE(unpack_kernels(wrong, &none));
+  EXPECT_EQ(none.capacity(), 0u);
 }
 
 // A library built with -Ofast changes how this thread computes when it is

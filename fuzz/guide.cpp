@@ -18,7 +18,7 @@ constexpr size_t kRatioSteps = 48;
 constexpr size_t kScoreSteps = 64;
 constexpr size_t kChainSteps = 64;
 constexpr size_t kMagnitudeSteps = 64;
-constexpr size_t kMagnitudes = 4;  // q or x, k or w, v, single values
+constexpr size_t kMagnitudes = 3;  // q or x, k or w_q, v or w_o
 constexpr size_t kOptionCount = 16;
 constexpr size_t kExtentSteps = 12;
 constexpr size_t kExtents = 7;
@@ -104,6 +104,12 @@ ScoreShape score_shape(const Case& value, const Inputs& inputs) {
             s, visibility, scale, shape);
   }
   return shape;
+}
+
+Guide::Sight sight_of(const FuzzTarget& target) {
+  constexpr int kMostlyValues = 60;
+  return target.values_percent >= kMostlyValues ? Guide::Sight::kNumbers
+                                                : Guide::Sight::kAll;
 }
 
 void Guide::reach(size_t first, size_t count, int64_t step) {

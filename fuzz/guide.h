@@ -12,6 +12,7 @@
 #include <string>
 
 #include "fuzz/input.h"
+#include "fuzz/target.h"
 
 namespace qkvet {
 
@@ -46,6 +47,9 @@ class Guide {
   std::span<uint8_t> counters_;
   Sight sight_;
 };
+
+// Of a target that changes little but numbers: numbers alone.
+Guide::Sight sight_of(const FuzzTarget& target);
 
 // What the scores of some rows are like, over the keys that they see; for tests
 // as well.

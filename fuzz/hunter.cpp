@@ -68,6 +68,7 @@ void Hunter::hold_against(const FuzzInput& input, size_t law_number,
     const double ratio = std::fabs(a[n] - b[n]) / (allowed[n] + more[n]);
     if (ratio > worst) worst = ratio;
   }
+  // A block of its own: the target has one law, and this is no law's ratio.
   guide_.judged(law_number + 1, 0, worst);
 }
 
@@ -77,12 +78,10 @@ void Hunter::run_on(size_t kernel, const FuzzInput& input, size_t law_number,
   if (hangs_[kernel] >= kMostHangs || work.settled(judged)) return;
   const std::vector<CallOutcome> outcomes = call(kernel, work);
   const Judgement judgement = work.judge(judged, outcomes);
-  if (judgement.compared > 0) ++progress_.checked;
+  const bool failed = judgement.verdict == Verdict::kFailed;
+  if (judgement.compared > 0 || failed) ++progress_.checked;
   guide_.judged(law_number, kernel, judgement.worst_ratio);
-  if (judgement.verdict == Verdict::kFailed) {
-    ++progress_.checked;
-    return record(kernel, input, judgement);
-  }
+  if (failed) return record(kernel, input, judgement);
   if (judgement.worst_ratio > closest_.ratio)
     closest_ = {judgement.worst_ratio, kernel, input};
   if (!target_.differential || kernel != 1) return;

@@ -5,11 +5,12 @@
 
 namespace qkvet {
 
-InputRules rules_for(std::vector<const Law*> laws,
+InputRules rules_for(const FuzzTarget& target, std::vector<const Law*> laws,
                      const std::vector<KernelUnderTest>& kernels,
                      std::vector<Pin> pins) {
   InputRules rules;
   rules.laws = std::move(laws);
+  rules.most_work = target.most_work;
   rules.scope.dtypes = declared_dtypes(kernels);
   rules.scope.pins = std::move(pins);
   keep_scope_to(kernels, rules.scope);

@@ -13,7 +13,7 @@ namespace qkvet {
 
 // Storage types and options that some of the kernels declares, and of the laws
 // those that ask for nothing else: none may be left.
-InputRules rules_for(std::vector<const Law*> laws,
+InputRules rules_for(const FuzzTarget& target, std::vector<const Law*> laws,
                      const std::vector<KernelUnderTest>& kernels,
                      std::vector<Pin> pins = {});
 

@@ -83,18 +83,16 @@ void open_kernels(Standalone& all) {
   keep_subject(target, all.kernels);
   if (all.kernels.empty() || (target.differential && all.kernels.size() != 2))
     cannot_begin("other kernels are linked than the target wants");
-  InputRules rules = rules_for(laws_of(target), all.kernels);
+  InputRules rules = rules_for(target, laws_of(target), all.kernels);
   if (rules.laws.empty())
     cannot_begin("no law asks for what the kernels declare");
-  rules.most_work = target.most_work;
   std::vector<Executor*> executors;
   for (const auto& executor : all.executors)
     executors.push_back(executor.get());
   all.progress.kernel = -1;
   all.hunter = std::make_unique<Hunter>(
       target, std::move(rules), all.kernels, std::move(executors),
-      Guide(engine_counters(), Guide::Sight::kAll), all.progress,
-      tell_and_abort);
+      Guide(engine_counters(), sight_of(target)), all.progress, tell_and_abort);
   engine_hooks().rules = &all.hunter->rules();
   engine_hooks().values_percent = target.values_percent;
 }
@@ -102,8 +100,7 @@ void open_kernels(Standalone& all) {
 void check_bytes(std::span<const uint8_t> bytes) {
   std::string said;
   const std::string wrong = kStandaloneProgram.target.check(bytes, &said);
-  // Engines of others bring code coverage, which tells more than answers do: an
-  // answer that quotes the input is a new one each time.
+  // Engines of others bring code coverage, which tells more than answers do.
   Guide(engine_counters(), Guide::Sight::kNothing).answered(said);
   if (wrong.empty()) return;
   std::fprintf(stderr, "fuzz_%s: %s\n", kStandaloneProgram.target.name,

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "properties/admit.h"
@@ -129,6 +130,18 @@ TEST(Generate, RapidCheckFindsAndShrinks) {
   }
   EXPECT_EQ(found.value().shape.Tk, 3);
   EXPECT_EQ(found.value().shape.d, 1);
+}
+
+// What a value at the far end of a tensor shows, it shows in a small one.
+TEST(Generate, SingleValuesGoAlongWhenExtentsShrink) {
+  const Case value =
+      *parse_case("f32,B2,H1,Tq3,Tk4,d8,set=q.1.0.2.7:0x1p+9").value;
+  const std::vector<Case> cases =
+      simpler_cases(*find_law("agrees_with_oracle"), value);
+  const Case smallest =
+      *parse_case("f32,B1,H1,Tq1,Tk1,d1,set=q.0.0.0.0:0x1p+9").value;
+  EXPECT_NE(std::find(cases.begin(), cases.end(), smallest), cases.end());
+  for (const Case& one : cases) EXPECT_EQ(invalid_reason(one), "");
 }
 
 TEST(Generate, PinsHoldForEveryCaseThatHasTheExtent) {

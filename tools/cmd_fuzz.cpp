@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -97,9 +96,7 @@ HuntJob job_of(const FuzzOptions& options, const HuntLimits& limits,
   job.guided = !options.unguided;
   job.recipes = !options.no_recipes;
   job.folder = folder;
-  job.began = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                  std::chrono::steady_clock::now().time_since_epoch())
-                  .count();
+  job.began = monotonic_nanoseconds();
   job.seconds = limits.seconds;
   return job;
 }

@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
@@ -25,13 +24,7 @@ struct Hunt {
   std::unique_ptr<Hunter> hunter;
   double told = 0;  // the ratio that was called out last
 
-  double seconds() const {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    return 1e-9 * static_cast<double>(
-                      std::chrono::duration_cast<std::chrono::nanoseconds>(now)
-                          .count() -
-                      job.began);
-  }
+  double seconds() const { return seconds_since_began(job); }
 };
 
 const std::string& kernel_name(const Hunt& hunt, size_t kernel) {
@@ -57,12 +50,8 @@ void tell_closest(Hunt& hunt) {
 }
 
 Guide::Sight sight_of(const Hunt& hunt) {
-  if (!hunt.job.guided) return Guide::Sight::kNothing;
-  // A target that changes little but numbers.
-  constexpr int kMostlyValues = 60;
-  return hunt.hunted.target->values_percent >= kMostlyValues
-             ? Guide::Sight::kNumbers
-             : Guide::Sight::kAll;
+  return hunt.job.guided ? sight_of(*hunt.hunted.target)
+                         : Guide::Sight::kNothing;
 }
 
 // "" or why the kernels cannot be opened.

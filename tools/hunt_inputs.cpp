@@ -4,11 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <sstream>
 
 #include "fuzz/hunter.h"
 #include "properties/generate.h"
@@ -21,14 +19,6 @@ namespace fs = std::filesystem;
 
 // Planned cases of each law that a hunt without inputs begins with.
 constexpr int64_t kSeedsPerLaw = 4;
-
-double seconds_since(int64_t began) {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return 1e-9 *
-         static_cast<double>(
-             std::chrono::duration_cast<std::chrono::nanoseconds>(now).count() -
-             began);
-}
 
 void read_list(const std::string& path, std::vector<NamedInput>& inputs) {
   std::ifstream file(path, std::ios::binary);
@@ -113,7 +103,7 @@ std::string replay_cases(const Hunted& hunted, const HuntJob& job,
                       job.folder,
                       {"found", kernels[found.kernel].judged.info.name,
                        found.input.law->id, to_string(found.input.value),
-                       found.execution, seconds_since(job.began)});
+                       found.execution, seconds_since_began(job)});
                 });
   for (const NamedInput& input : inputs) hunter.run(input.bytes);
   end.executions = progress->executions;
@@ -174,7 +164,7 @@ std::string replay_inputs(const Hunted& hunted, const HuntJob& job,
     error = replay_cases(hunted, job, inputs, end);
   else
     replay_bytes(*hunted.target, job, inputs, end);
-  end.seconds = seconds_since(job.began);
+  end.seconds = seconds_since_began(job);
   return error;
 }
 

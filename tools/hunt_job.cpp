@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -34,6 +35,16 @@ std::string choose_laws(const HuntJob& job, const FuzzTarget& target,
 }
 
 }  // namespace
+
+int64_t monotonic_nanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+double seconds_since_began(const HuntJob& job) {
+  return 1e-9 * static_cast<double>(monotonic_nanoseconds() - job.began);
+}
 
 std::string job_text(const HuntJob& job) {
   const KernelSelection& s = job.selection;
@@ -142,10 +153,9 @@ Hunted hunted(const HuntJob& job) {
                    std::to_string(kernels.size());
     return hunted;
   }
-  hunted.rules =
-      rules_for(std::move(laws), kernels, parse_pins(job.pin, &hunted.error));
+  hunted.rules = rules_for(target, std::move(laws), kernels,
+                           parse_pins(job.pin, &hunted.error));
   hunted.rules.recipes = job.recipes;
-  hunted.rules.most_work = target.most_work;
   if (!hunted.error.empty()) hunted.error = "--pin " + hunted.error;
   if (hunted.rules.laws.empty())
     hunted.error = "no law of the target asks for what the kernels declare";

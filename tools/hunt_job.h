@@ -27,6 +27,10 @@ struct HuntJob {
   double seconds = 0;  // since then, until the process ends itself; 0: never
 };
 
+// Of the monotonic clock, which all processes of a machine share.
+int64_t monotonic_nanoseconds();
+double seconds_since_began(const HuntJob& job);
+
 std::string job_text(const HuntJob& job);
 // On failure *error is one line.
 std::optional<HuntJob> read_job(const std::string& path, std::string* error);

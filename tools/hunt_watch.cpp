@@ -225,12 +225,10 @@ bool Watch::keep_input() {
   const std::string input(
       progress_->input.data(),
       std::min<size_t>(progress_->input_size, progress_->input.size()));
-  done_ = true;
   for (const HuntCrash& crash : end_.crashes) {
     const std::vector<uint8_t> bytes = file_bytes(crash.file);
     if (std::string(bytes.begin(), bytes.end()) == input) return false;
   }
-  done_ = false;
   const std::string file =
       job_.folder + "/ended-" + std::to_string(end_.crashes.size());
   if (write_file(file, input).empty())
@@ -244,8 +242,9 @@ void Watch::judge_end(int status) {
   if (ended_by_us_) return;
   if (end_.crashes.size() == before && progress_->kernel >= 0) {
     // Without a word: the kernel called exit(), or was killed. Or it died at
-    // an input that is known by now.
-    if (!keep_input()) return;
+    // an input that is known by now, which would go on and on.
+    done_ = !keep_input();
+    if (done_) return;
   }
   if (end_.crashes.size() > before) {
     if (!about_kernels_ || job_.selection.in_process) return;
@@ -278,7 +277,6 @@ void Watch::run_once() {
     done_ = true;
     return;
   }
-  ++end_.starts;
   judge_end(wait_for(pid, until));
 }
 

@@ -31,7 +31,6 @@ struct HuntEnd {
   int64_t executions = 0;
   int64_t checked = 0;
   double seconds = 0;
-  int starts = 0;  // of the process
   std::vector<HuntCrash> crashes;
   bool interrupted = false;  // by the user
   std::string error;  // one line: the hunt could not be made or went wrong
