@@ -2,7 +2,7 @@
 // worker_reply: what a kernel that has run wild may leave in the memory that it
 // shares with the program. Nothing of it is believed unchecked.
 #include <algorithm>
-#include <cstring>
+#include <cstddef>
 
 #include "core/wire.h"
 #include "fuzz/byte_checks.h"
@@ -16,7 +16,8 @@ void fill(CallReply& reply, std::span<const uint8_t> bytes) {
   size_t at = 0;
   const auto take = [&](auto& field) {
     const size_t n = std::min(sizeof(field), bytes.size() - at);
-    std::memcpy(&field, bytes.data() + at, n);
+    std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(at), n,
+                reinterpret_cast<uint8_t*>(&field));
     at += n;
   };
   uint32_t phase = 0;
