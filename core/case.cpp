@@ -9,6 +9,7 @@
 
 #include "core/case_options.h"
 #include "core/case_text.h"
+#include "core/file_data.h"
 #include "core/half.h"
 #include "core/rope.h"
 
@@ -229,6 +230,7 @@ std::string to_string(const Case& c) {
   add_recipe(text, "k", c.k);
   add_recipe(text, "v", c.v);
   add_layer(text, c);
+  if (c.file != 0) add_token(text, "file=" + fingerprint_text(c.file));
   if (c.seed != kDefaultSeed) add_token(text, "seed=" + std::to_string(c.seed));
   for (const SetValue& set : c.set) add_token(text, set_text(set));
   if (!c.story.empty()) add_token(text, "story=" + story_text(c.story));
@@ -247,6 +249,7 @@ std::string invalid_reason(const Case& c) {
              ": no storage type of q, k, v and o";
   if (std::string reason = shape_reason(c); !reason.empty()) return reason;
   if (std::string reason = subject_reason(c); !reason.empty()) return reason;
+  if (std::string reason = file_reason(c); !reason.empty()) return reason;
   if (c.scale && !std::isfinite(*c.scale))
     return "scale=" + float_text(*c.scale) + ": must be finite";
   if (c.set.size() > kMaxSetValues)

@@ -82,6 +82,7 @@ struct Case {
   CacheForm cache;         // of a story
   Story story;
   uint64_t seed = kDefaultSeed;
+  uint64_t file = 0;  // fingerprint of what `file` recipes stand for; 0: none
   std::vector<SetValue> set;
 
   Subject subject() const {

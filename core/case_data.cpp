@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/case.h"
+#include "core/file_data.h"
 #include "core/half.h"
 #include "core/option_data.h"
 #include "core/paging.h"
@@ -240,6 +241,7 @@ Inputs make_inputs(const Case& c) {
     fill(c.v, c.seed, TensorName::kV, s.B, s.Hkv, s.Tk, s.dv, inputs.v);
   }
   fill_option_data(c, inputs);
+  fill_from_file(c, inputs);
   fill_rope(c, inputs);
   for (const SetValue& set : c.set) set_value(c, set, inputs);
   share_and_poison(c, inputs);

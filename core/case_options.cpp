@@ -21,7 +21,7 @@ struct MaskRow {
 };
 
 // In the order of MaskKind.
-constexpr std::array<MaskRow, kMaskKindCount> kMasks = {{
+constexpr std::array<MaskRow, kMaskKindCount + 1> kMasks = {{
     {"none", 0, 0},
     {"random", 50, 100},
     {"band", 1, kMaxExtent},
@@ -29,6 +29,7 @@ constexpr std::array<MaskRow, kMaskKindCount> kMasks = {{
     {"but", 0, kMaxExtent},
     {"emptyrow", 0, kMaxExtent},
     {"padding", 1, kMaxExtent},
+    {"file", 0, 0},
 }};
 
 // In the order of Layout.
@@ -97,7 +98,7 @@ std::string read_mask(std::string_view text, std::string_view token,
   text = split_dot(text, &has_own, &own);
   const size_t digits = std::min(text.find_first_of("0123456789"), text.size());
   const std::string_view name = text.substr(0, digits);
-  for (int i = 1; i < kMaskKindCount; ++i) {
+  for (int i = 1; i <= kMaskKindCount; ++i) {
     const MaskRow& row = kMasks[static_cast<size_t>(i)];
     if (row.name != name) continue;
     *mask = {static_cast<MaskKind>(i), row.usual, kOwnAll};
@@ -111,7 +112,7 @@ std::string read_mask(std::string_view text, std::string_view token,
     return has_own ? read_own(own, token, &mask->own) : "";
   }
   return "unknown mask " + quoted(text) +
-         "; allowed: random band only but emptyrow padding";
+         "; allowed: random band only but emptyrow padding file";
 }
 
 std::string read_bias(std::string_view text, std::string_view token,

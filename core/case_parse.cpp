@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/case_options.h"
+#include "core/case_set.h"
 #include "core/case_text.h"
 
 namespace qkvet {
@@ -19,26 +20,12 @@ constexpr std::string_view kKnownKeys =
     "a dtype (f64 f32 f16 bf16 fp8e4m3 fp8e5m2 int8), B H Hkv Tq Tk d dv with "
     "a number, causal=tl|br, scale=, window=, mask=, bias=, softcap=, sink=, "
     "alibi=, rope=, qlen=, kvlen=, cuq=, cuk=, layout=, share=, page=, pages=, "
-    "unowned=, append=, q= k= v= o= kv=, data=, seed=, set=; of a layer T D "
+    "unowned=, append=, q= k= v= o= kv=, data=, file=, seed=, set=; of a layer "
+    "T D "
     "with a number, unbatched, biases=, x= "
     "w= bias=; of a cache cap win first rollback with a number, stored=, "
     "story=";
 constexpr int64_t kVersion = 1;
-
-// "0x1.8p+1", "-0x1p-3", as to_string() writes them.
-std::optional<double> hex_number(std::string_view text) {
-  const bool negative = text.starts_with('-');
-  if (negative) text.remove_prefix(1);
-  if (!text.starts_with("0x")) return std::nullopt;
-  text.remove_prefix(2);
-  if (text.starts_with('-')) return std::nullopt;
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, code] =
-      std::from_chars(text.data(), end, value, std::chars_format::hex);
-  if (code != std::errc() || stop != end) return std::nullopt;
-  return negative ? -value : value;
-}
 
 class Parser {
  public:
@@ -181,6 +168,8 @@ class Parser {
         error_ = quoted(token) + ": allowed 0 .. 18446744073709551615";
       else if (once("seed"))
         case_.seed = *seed;
+    } else if (key == "file") {
+      read_fingerprint(value, token);
     } else if (key == "data") {
       read_preset(value);
     } else if (key == "set") {
@@ -241,61 +230,45 @@ class Parser {
     }
   }
 
-  void read_preset(std::string_view value) {
-    for (const DataPreset& preset : data_presets()) {
-      if (preset.name != value) continue;
-      if (!once("q recipe") || !once("k recipe") || !once("v recipe")) {
-        error_ =
-            "data= stands for q=, k= and v= together; give one or the "
-            "other";
-        return;
-      }
-      case_.q = make_recipe(preset.q);
-      case_.k = make_recipe(preset.k);
-      case_.v = make_recipe(preset.v);
+  void read_fingerprint(std::string_view value, std::string_view token) {
+    const char* end = value.data() + value.size();
+    const auto [stop, code] =
+        std::from_chars(value.data(), end, case_.file, /*base=*/16);
+    constexpr size_t kDigits = 16;
+    if (value.size() != kDigits || code != std::errc() || stop != end ||
+        case_.file == 0)
+      error_ = quoted(token) +
+               ": 16 hexadecimal digits, as the report of the file has them";
+    else
+      once("file");
+  }
+
+  void use_preset(RecipeKind q, RecipeKind k, RecipeKind v) {
+    if (!once("q recipe") || !once("k recipe") || !once("v recipe")) {
+      error_ = "data= stands for q=, k= and v= together; give one or the other";
       return;
     }
+    case_.q = make_recipe(q);
+    case_.k = make_recipe(k);
+    case_.v = make_recipe(v);
+  }
+
+  void read_preset(std::string_view value) {
+    if (value == "file")
+      return use_preset(RecipeKind::kFile, RecipeKind::kFile,
+                        RecipeKind::kFile);
+    for (const DataPreset& preset : data_presets())
+      if (preset.name == value) return use_preset(preset.q, preset.k, preset.v);
     error_ = "unknown data " + quoted(value) + "; allowed:";
     for (const DataPreset& preset : data_presets())
       error_ += " " + std::string(preset.name);
+    error_ += " file";
   }
 
-  // set=k.0.1.2.3:0x1.8p+1
   void read_set(std::string_view value, std::string_view token) {
-    const std::string wrong =
-        quoted(token) +
-        ": write set=q|k|v.b.h.t.c:HEX or set=bias.b.h.i.j, set=sink.h, "
-        "set=alibi.h (in a layer set=x.b.t.c, set=w_q.row.column, "
-        "set=b_q.column, alike w_k w_v w_o b_k b_v b_o), for example "
-        "set=k.0.0.2.1:-0x1.8p+1";
-    error_ = wrong;
-    const size_t colon = value.find(':');
-    const size_t dot = value.find('.');
-    if (colon == std::string_view::npos || dot > colon) return;
     SetValue set;
-    int tensor = 0;
-    while (tensor < kInputCount &&
-           value.substr(0, dot) != set_name(static_cast<TensorName>(tensor)))
-      ++tensor;
-    const auto number_value = hex_number(value.substr(colon + 1));
-    if (tensor == kInputCount || !number_value) return;
-    set.tensor = static_cast<TensorName>(tensor);
-    if (set.tensor == TensorName::kMask || set.tensor >= TensorName::kQLen)
-      return;
-    set.value = *number_value;
-    std::string_view rest = value.substr(dot + 1, colon - dot - 1);
-    const auto rank = static_cast<size_t>(tensor_rank(set.tensor));
-    for (size_t i = 0; i < rank; ++i) {
-      const size_t end = i + 1 < rank ? rest.find('.') : rest.size();
-      const auto index = end == std::string_view::npos
-                             ? std::nullopt
-                             : number<int64_t>(rest.substr(0, end));
-      if (!index) return;
-      set.index[i] = *index;
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
-    error_.clear();
-    case_.set.push_back(set);
+    error_ = read_set_value(value, token, &set);
+    if (error_.empty()) case_.set.push_back(set);
   }
 
   // False, with an error, if one of the keys is missing.

@@ -36,6 +36,7 @@ bool attends(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j) {
     case MaskKind::kPaddingN:
       return j < c.shape.Tk - n;
     case MaskKind::kNone:
+    case MaskKind::kFile:
       break;
   }
   return true;

@@ -32,9 +32,10 @@ enum class MaskKind : uint8_t {
   kOnlyN,      // every row sees key N % Tk alone
   kButN,       // every row sees all keys but N % Tk
   kEmptyRowN,  // row N % Tq sees nothing, all others everything
-  kPaddingN    // the last N keys are hidden
+  kPaddingN,   // the last N keys are hidden
+  kFile        // out of a file (file_data.h)
 };
-inline constexpr int kMaskKindCount = 7;
+inline constexpr int kMaskKindCount = 7;  // of those above kFile
 
 struct Mask {
   MaskKind kind = MaskKind::kNone;

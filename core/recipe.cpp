@@ -24,7 +24,7 @@ constexpr int64_t kMaxIndex = int64_t{1} << 24;
 constexpr int64_t kMaxExponent = 12;
 
 // In the order of RecipeKind.
-constexpr std::array<RecipeRow, kRecipeCount> kRecipes = {{
+constexpr std::array<RecipeRow, kRecipeCount + 1> kRecipes = {{
     {"normal", false, 0, 0},
     {"small", false, 0, 0},
     {"zero", false, 0, 0},
@@ -42,6 +42,7 @@ constexpr std::array<RecipeRow, kRecipeCount> kRecipes = {{
     {"cancelling", true, 8, kMaxExponent},
     {"heavy", false, 0, 0},
     {"scaled", true, 2, kMaxExponent},
+    {"file", false, 0, 0},
 }};
 
 constexpr std::array<DataPreset, 14> kPresets = {{
@@ -119,6 +120,7 @@ double shaped(const Recipe& recipe, TensorName tensor, int64_t t, int64_t c,
   switch (recipe.kind) {
     case RecipeKind::kNormal:
     case RecipeKind::kEqual:
+    case RecipeKind::kFile:
       return z;
     case RecipeKind::kSmall:
       return z * kSmallFactor;
@@ -223,7 +225,7 @@ std::string recipe_text(const Recipe& recipe) {
 std::optional<Recipe> parse_recipe(std::string_view text, std::string* error) {
   const size_t digits = std::min(text.find_first_of("0123456789"), text.size());
   const std::string_view name = text.substr(0, digits);
-  for (int i = 0; i < kRecipeCount; ++i) {
+  for (int i = 0; i < std::ssize(kRecipes); ++i) {
     const RecipeRow& row = kRecipes[static_cast<size_t>(i)];
     if (row.name != name) continue;
     Recipe recipe = make_recipe(static_cast<RecipeKind>(i));

@@ -32,9 +32,11 @@ enum class RecipeKind : uint8_t {
   kOffsetN,      // normal + 2^N
   kCancellingN,  // normal + 2^N at even t, - 2^N at odd t
   kHeavy,        // normal with heavy tails
-  kScaledN       // normal / 2^N
+  kScaledN,      // normal / 2^N
+  kFile          // no recipe: out of a file (file_data.h); where a law asks for
+                 // further data, normal
 };
-inline constexpr int kRecipeCount = 17;
+inline constexpr int kRecipeCount = 17;  // of those that make data: not kFile
 
 struct Recipe {
   RecipeKind kind = RecipeKind::kNormal;
