@@ -22,15 +22,17 @@ MAY_INCLUDE = {
     "properties": {"include", "core", "reference"},
     "diagnosis": {"include", "core", "reference", "properties"},
     "fuzz": {"include", "core", "reference", "properties"},
+    "golden": {"include", "core", "reference", "properties"},
     "tools": {"include", "core", "reference", "properties", "diagnosis",
-              "fuzz"},
+              "fuzz", "golden"},
     "examples": {"include"},
 }
 
 # Third-party headers that only some files may name.
 RESERVED = {
     "rapidcheck": {"properties/generate.h", "properties/shrink.cpp"},
-    "CLI/": {"tools/main.cpp"},
+    "CLI/": {"tools/main.cpp", "tools/main_golden.cpp", "tools/main_golden.h",
+             "tools/main_kernels.cpp"},
     "Eigen/": {"impl/eigen/attend.cpp", "impl/eigen/eigen_exp_test.cpp",
                "impl/eigen/layer.cpp"},
 }

@@ -29,6 +29,7 @@ struct FileData {
     std::vector<double> values;        // row-major; of masks 0 or not
   };
   std::map<TensorName, Tensor> tensors;  // inputs
+  std::string path;                      // where a user finds them again
 };
 
 // 0 names nothing.

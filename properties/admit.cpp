@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/file_data.h"
 #include "core/paging.h"
 
 namespace qkvet {
@@ -158,7 +159,9 @@ bool move_set_values(Case& value) {
   return moved;
 }
 
-Case fitted(const Law& law, Case value) {
+namespace {
+
+Case with_law(const Law& law, Case value) {
   if (law.aim.subject != Subject::kAttention ||
       value.subject() != Subject::kAttention) {
     if ((law.aim.admits & kAdmitRope) == 0) value.rope = {};
@@ -172,6 +175,15 @@ Case fitted(const Law& law, Case value) {
   }
   value = law.fit(keep_admitted(std::move(value), law.aim.admits));
   repair(value);
+  return value;
+}
+
+}  // namespace
+
+Case fitted(const Law& law, Case value) {
+  value = with_law(law, std::move(value));
+  // The law may have put other data in the place of the last from a file.
+  if (value.file != 0 && !uses_file(value)) value.file = 0;
   return value;
 }
 

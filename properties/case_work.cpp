@@ -77,6 +77,7 @@ bool meets_precondition(const Law& law, const Case& value) {
        {&Case::q, &Case::k, &Case::v, &Case::x, &Case::w, &Case::bias})
     nearest.*recipe = value.*recipe;
   nearest.set = value.set;
+  nearest.file = value.file;
   return nearest == value;
 }
 

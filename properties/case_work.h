@@ -77,6 +77,8 @@ class CaseWork {
   const Case& value() const { return value_; }
   // As the case's recipes make them, without what the law puts in.
   const Inputs& own_inputs();
+  // Other data for a case of these extents, before anything is asked.
+  void take_inputs(Inputs inputs) { own_ = std::move(inputs); }
 
   // Kernels must stay where they are, as they are: the plan of the last one is
   // kept.

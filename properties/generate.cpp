@@ -61,7 +61,7 @@ bool is_stress(const Case& value) {
            recipe.kind == RecipeKind::kHeavy;
   };
   return wild(value.q) || wild(value.k) || wild(value.v) || wild(value.x) ||
-         wild(value.w);
+         wild(value.w) || value.file != 0;
 }
 
 int64_t sum_of_extents(const Shape& s) {

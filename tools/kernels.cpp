@@ -7,11 +7,11 @@
 #include <array>
 #include <filesystem>
 
+#include "core/declaration.h"
 #include "properties/probe.h"
 #include "reference/precision.h"
 #include "tools/build_cache.h"
 #include "tools/compiler.h"
-#include "tools/declaration.h"
 
 namespace qkvet {
 namespace {

@@ -5,40 +5,13 @@
 
 #include "tools/commands.h"
 #include "tools/hunt_child.h"
+#include "tools/main_golden.h"
+#include "tools/main_kernels.h"
 
 namespace {
 
-void add_kernels(CLI::App& command, qkvet::KernelSelection& selection) {
-  command
-      .add_option("-k,--kernel", selection.kernels,
-                  "Kernel family/variant, or a glob; may be repeated")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
-  command
-      .add_option("-p,--plugin", selection.plugins,
-                  "Shared library that exports qkvet_open; may be repeated")
-      ->type_name("FILE[:config]")
-      ->allow_extra_args(false);
-  command.add_flag("--in-process", selection.in_process,
-                   "Run kernels in this process: for debuggers, for "
-                   "sanitizers and libraries built for an engine");
-}
-
-void add_selection(CLI::App& command, qkvet::KernelSelection& selection) {
-  add_kernels(command, selection);
-  command
-      .add_option("--dialect", selection.dialect,
-                  "File of dialect fields, instead of the kernel's own")
-      ->type_name("FILE");
-  command
-      .add_option("--precision", selection.precision,
-                  "File of precision fields, instead of the kernel's own")
-      ->type_name("FILE");
-  command
-      .add_option("--cflags", selection.cflags,
-                  "Further words for the compiler of SOURCE")
-      ->type_name("FLAGS");
-}
+using qkvet::add_kernels;
+using qkvet::add_selection;
 
 CLI::App& add_list(CLI::App& app, qkvet::ListOptions& options) {
   CLI::App& command = *app.add_subcommand("list", "Show kernels, laws, faults");
@@ -365,6 +338,7 @@ int main(int argc, char** argv) {
   const CLI::App& new_command = add_new(app, create);
   const CLI::App& bench_command = add_bench(app, bench);
   const CLI::App& memory_command = add_kv_memory(app, memory);
+  qkvet::GoldenCommands golden(app);
   add_replay(app, replay);
   if (const std::string line = unknown_command(app, argc, argv); !line.empty())
     return qkvet::wrong_use(line);
@@ -384,6 +358,7 @@ int main(int argc, char** argv) {
     return list.what == "fuzz" ? qkvet::run_list_fuzz(list)
                                : qkvet::run_list(list);
   if (fuzz_command.parsed()) return qkvet::run_fuzz(fuzz);
+  if (golden.parsed()) return golden.run();
   if (check_command.parsed()) return qkvet::run_check(check);
   if (explain_command.parsed()) return qkvet::run_explain(explain);
   if (faults_command.parsed()) return qkvet::run_faults(faults);

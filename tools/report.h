@@ -37,6 +37,9 @@ std::string ratio_text(double ratio);
 // The whole report: failures, table, last lines.
 std::string text_report(const ReportInput& input, bool colour);
 
+// For the text and the attributes of XML.
+std::string xml_escaped(std::string_view text);
+
 // JUnit XML: one test per kernel and law, id `kernel.law`.
 std::string junit_report(const ReportInput& input);
 

@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "core/file_data.h"
 #include "properties/admit.h"
 #include "tools/lines.h"
 #include "tools/report.h"
@@ -28,13 +29,20 @@ std::string headline(const KernelResult& kernel, const Failure& failure) {
       source_text(kernel.kernel.judged.info), found, failure.seconds);
 }
 
+// " --data sets/uniform.safetensors" where the case has data from there.
+std::string data_argument(const Case& value) {
+  const auto data = find_file_data(value.file);
+  return data == nullptr ? "" : " --data " + data->path;
+}
+
 std::string replay_line(const ReportInput& input, const KernelResult& kernel,
                         const Failure& failure) {
   if (input.selected.libraries[kernel.kernel.library].entry != nullptr)
     return fmt::format("this test, with .only(\"{}\") behind its entry",
                        to_string(failure.smallest));
-  return fmt::format("qkvet replay {} --law {} {}", to_string(failure.smallest),
-                     failure.law->id,
+  return fmt::format("qkvet replay {}{} --law {} {}",
+                     to_string(failure.smallest),
+                     data_argument(failure.smallest), failure.law->id,
                      kernel_arguments(input.selected, kernel.kernel));
 }
 

@@ -15,39 +15,15 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kSchema = 1;
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        // XML 1.0 has no way to write other control characters.
-        out += static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\t'
-                   ? c
-                   : '?';
-    }
-  return out;
-}
-
 std::string junit_cell(const ReportInput& input, const KernelResult& kernel,
                        const Cell& cell, const Law& law) {
   std::string out = fmt::format(
       "    <testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\"",
-      escaped(kernel.kernel.judged.info.name), law.id, cell.seconds);
+      xml_escaped(kernel.kernel.judged.info.name), law.id, cell.seconds);
   const KnownState state = known_state(input, kernel, cell);
   const auto with = [&out](const char* tag, const std::string& message) {
     return out + fmt::format(">\n      <{} message=\"{}\"/>\n    </testcase>\n",
-                             tag, escaped(message));
+                             tag, xml_escaped(message));
   };
   if (state == KnownState::kAsKnown)
     return with("skipped",
@@ -60,7 +36,7 @@ std::string junit_cell(const ReportInput& input, const KernelResult& kernel,
     return out + fmt::format(
                      ">\n      <{0} message=\"{1}\">{2}</{0}>\n"
                      "    </testcase>\n",
-                     tag, escaped(law.sentence), escaped(text));
+                     tag, xml_escaped(law.sentence), xml_escaped(text));
   }
   if (cell.verdict == Verdict::kPassed) return out + "/>\n";
   const std::string message =
@@ -170,6 +146,30 @@ std::string line_of(const Json& json) {
 }
 
 }  // namespace
+
+std::string xml_escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        // XML 1.0 has no way to write other control characters.
+        out += static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\t'
+                   ? c
+                   : '?';
+    }
+  return out;
+}
 
 std::string junit_report(const ReportInput& input) {
   int tests = 0, failures = 0, errors = 0, skipped = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/declaration.h"
+#include "core/declaration.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

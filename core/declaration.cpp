@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/declaration.h"
+#include "core/declaration.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <functional>
 #include <optional>
+#include <sstream>
 #include <span>
 #include <string_view>
 
@@ -150,14 +152,12 @@ std::string_view trimmed(std::string_view text) {
 
 // Calls set(field, value) for every line; its answer is "" or what is wrong.
 std::string read_fields(
-    const std::string& path,
+    const std::string& path, std::string_view content,
     const std::function<std::string(std::string_view, std::string_view)>& set) {
-  std::ifstream file(path);
-  if (!file) return path + ": cannot be read";
-  std::string line;
-  for (int at = 1; std::getline(file, line); ++at) {
-    const std::string_view text =
-        trimmed(std::string_view(line).substr(0, line.find('#')));
+  for (int at = 1; !content.empty(); ++at) {
+    const std::string_view line = content.substr(0, content.find('\n'));
+    content.remove_prefix(std::min(line.size() + 1, content.size()));
+    const std::string_view text = trimmed(line.substr(0, line.find('#')));
     if (text.empty()) continue;
     const size_t equals = text.find('=');
     const std::string wrong =
@@ -170,6 +170,14 @@ std::string read_fields(
     return place.append(":").append(std::to_string(at)).append(": ") + wrong;
   }
   return "";
+}
+
+std::optional<std::string> content_of_file(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return std::nullopt;
+  std::ostringstream content;
+  content << file.rdbuf();
+  return content.str();
 }
 
 std::string quoted(std::string_view text) {
@@ -204,26 +212,51 @@ std::string set_precision(const PrecisionField& field, std::string_view value,
 
 }  // namespace
 
-std::string read_dialect(const std::string& path, qkvet_dialect& dialect) {
+std::string parse_dialect(const std::string& path, std::string_view text,
+                          qkvet_dialect& dialect) {
   dialect.struct_size = sizeof dialect;
-  return read_fields(path, [&](std::string_view name, std::string_view value) {
-    for (const WordField& field : kDialect) {
-      if (name != field.name) continue;
-      const auto code = code_of(field.words, value);
-      if (!code) return quoted(value) + ": " + allowed_words(field.words);
-      dialect.*field.field = *code;
-      return std::string();
-    }
-    return "unknown field " + quoted(name) + "; " + names_of(kDialect);
-  });
+  return read_fields(
+      path, text, [&](std::string_view name, std::string_view value) {
+        for (const WordField& field : kDialect) {
+          if (name != field.name) continue;
+          const auto code = code_of(field.words, value);
+          if (!code) return quoted(value) + ": " + allowed_words(field.words);
+          dialect.*field.field = *code;
+          return std::string();
+        }
+        return "unknown field " + quoted(name) + "; " + names_of(kDialect);
+      });
+}
+
+std::string parse_precision(const std::string& path, std::string_view text,
+                            P& precision) {
+  return read_fields(
+      path, text, [&](std::string_view name, std::string_view value) {
+        for (const PrecisionField& field : kPrecision)
+          if (name == field.name) return set_precision(field, value, precision);
+        return "unknown field " + quoted(name) + "; " + names_of(kPrecision);
+      });
+}
+
+std::string read_dialect(const std::string& path, qkvet_dialect& dialect) {
+  const auto text = content_of_file(path);
+  return text ? parse_dialect(path, *text, dialect)
+              : path + ": cannot be read";
 }
 
 std::string read_precision(const std::string& path, P& precision) {
-  return read_fields(path, [&](std::string_view name, std::string_view value) {
-    for (const PrecisionField& field : kPrecision)
-      if (name == field.name) return set_precision(field, value, precision);
-    return "unknown field " + quoted(name) + "; " + names_of(kPrecision);
-  });
+  const auto text = content_of_file(path);
+  return text ? parse_precision(path, *text, precision)
+              : path + ": cannot be read";
+}
+
+std::string dialect_text(const qkvet_dialect& dialect) {
+  std::string text;
+  for (const WordField& field : kDialect)
+    for (const Word& word : field.words)
+      if (dialect.*field.field == word.code)
+        text += std::string(field.name) + " = " + word.word + "\n";
+  return text;
 }
 
 }  // namespace qkvet
