@@ -44,6 +44,12 @@ uint64_t fingerprint_of(const NamedTensors& inputs) {
   return fingerprint;
 }
 
+std::string no_tensor(std::string_view name) {
+  return shown(name) +
+         ": no tensor of a call; allowed: q k v x w_q w_k w_v w_o b_q b_k b_v "
+         "b_o mask bias sink slopes; o lse weights y, o.N lse.N";
+}
+
 // A tensor of a file that has not the rank of its name is told apart later.
 FileData::Tensor data_of(const NamedTensor& tensor) {
   FileData::Tensor data;
@@ -57,7 +63,9 @@ FileData::Tensor data_of(const NamedTensor& tensor) {
 
 std::string wrong_rank(const NamedTensors& inputs) {
   for (const auto& [name, tensor] : inputs) {
-    const auto rank = static_cast<size_t>(tensor_rank(*input_named(name)));
+    const auto input = input_named(name);
+    if (!input) return no_tensor(name);
+    const auto rank = static_cast<size_t>(tensor_rank(*input));
     if (tensor.shape.size() != rank)
       return name + " is " + file_tensor_text(tensor.dtype, tensor.shape) +
              ": it has " + std::to_string(rank) + " extents";
@@ -149,9 +157,7 @@ std::string sort_tensors(const NamedTensors& tensors, NamedTensors& inputs,
     else if (parse_output_name(name))
       outputs[name] = tensor;
     else
-      return shown(name) +
-             ": no tensor of a call; allowed: q k v x w_q w_k w_v w_o b_q b_k "
-             "b_v b_o mask bias sink slopes; o lse weights y, o.N lse.N";
+      return no_tensor(name);
   }
   return outputs.empty() ? "no output; the file has " + names_text(tensors)
                          : "";

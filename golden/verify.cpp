@@ -181,6 +181,32 @@ std::string other_reading(const GoldenSet& set, const KernelInfo& kernel) {
              : "the source follows another dialect than the kernel";
 }
 
+// Whether k or v hold NaN or infinity in a row that counts: only kernels that
+// ignore them where they are masked can be asked.
+bool has_nonfinite_keys(const Case& value, const Inputs& inputs) {
+  const Shape& s = value.shape;
+  if (value.subject() != Subject::kAttention || s.Tk == 0) return false;
+  const auto look = [&](const std::vector<double>& values, int64_t width) {
+    for (size_t n = 0; n < values.size(); ++n) {
+      const int64_t row = static_cast<int64_t>(n) / width;
+      if (!std::isfinite(values[n]) &&
+          row % s.Tk < counted_keys(value, row / s.Tk / s.Hkv))
+        return true;
+    }
+    return false;
+  };
+  return look(inputs.k, s.d) || look(inputs.v, s.dv);
+}
+
+// "" or why this kernel cannot be asked.
+std::string not_asked(CaseWork& work, const JudgedKernel& kernel) {
+  return kernel.info.dialect.masked_nonfinite != QKVET_MASKED_IGNORED &&
+                 has_nonfinite_keys(work.value(), work.own_inputs())
+             ? "NaN or infinity at masked keys: the kernel does not declare "
+               "that it ignores them"
+             : "";
+}
+
 }  // namespace
 
 const Law& agreement_law(Subject subject) {
@@ -203,6 +229,11 @@ SetVerdict verify_set(const GoldenSet& set, const JudgedKernel& kernel,
                 /*with_twin=*/true, time);
   if (auto settled = work.settled(kernel)) {
     verdict.correct = verdict.expected = *settled;
+    return verdict;
+  }
+  if (const std::string why = not_asked(work, kernel); !why.empty()) {
+    verdict.correct = verdict.expected =
+        without_verdict(Verdict::kUnsupported, why);
     return verdict;
   }
   std::vector<CallOutcome> outcomes;

@@ -16,11 +16,13 @@
 namespace qkvet {
 
 struct ListOptions {
-  std::string what;  // "kernels", "laws", "faults", "fuzz" or "" for all
+  std::string
+      what;  // "kernels", "laws", "faults", "fuzz", "golden", "" for all
   bool json = false;
 };
 ExitCode run_list(const ListOptions& options);
-ExitCode run_list_fuzz(const ListOptions& options);  // what == "fuzz"
+ExitCode run_list_fuzz(const ListOptions& options);    // what == "fuzz"
+ExitCode run_list_golden(const ListOptions& options);  // what == "golden"
 
 struct CheckOptions {
   KernelSelection selection;
@@ -45,10 +47,11 @@ struct ReplayOptions {
   std::string target;  // a case, @FILE with one case per line, or X.story
   KernelSelection selection;
   std::vector<std::string> laws;
-  std::string digest;  // "" for none
-  std::string emit;    // "c", "py", "npy"; "" for none
-  std::string out;     // where to; "": qkvet-LAW.c in this folder
-  bool force = false;  // replaces what is there
+  std::vector<std::string> data;  // files that cases take data from
+  std::string digest;             // "" for none
+  std::string emit;               // "c", "py", "npy"; "" for none
+  std::string out;                // where to; "": qkvet-LAW.c in this folder
+  bool force = false;             // replaces what is there
 };
 ExitCode run_replay(const ReplayOptions& options);
 // The target is a recorded story: run_replay() leaves those to

@@ -5,6 +5,7 @@
 
 #include "tools/commands.h"
 #include "tools/hunt_child.h"
+#include "tools/load_data.h"
 #include "tools/main_golden.h"
 #include "tools/main_kernels.h"
 
@@ -15,8 +16,9 @@ using qkvet::add_selection;
 
 CLI::App& add_list(CLI::App& app, qkvet::ListOptions& options) {
   CLI::App& command = *app.add_subcommand("list", "Show kernels, laws, faults");
-  command.add_option("what", options.what, "kernels, laws, faults or fuzz")
-      ->check(CLI::IsMember({"kernels", "laws", "faults", "fuzz"}));
+  command
+      .add_option("what", options.what, "kernels, laws, faults, fuzz or golden")
+      ->check(CLI::IsMember({"kernels", "laws", "faults", "fuzz", "golden"}));
   command.add_flag("--json", options.json, "JSON Lines");
   return command;
 }
@@ -95,6 +97,11 @@ CLI::App& add_replay(CLI::App& app, qkvet::ReplayOptions& options) {
                      "Kernels to compile: .c, .cpp, .cc, .cxx, .rs");
   command.add_option("-l,--law", options.laws, "Law, or a glob")
       ->type_name("LAW")
+      ->allow_extra_args(false);
+  command
+      .add_option("--data", options.data,
+                  "File that the case takes its data from; may be repeated")
+      ->type_name("FILE")
       ->allow_extra_args(false);
   command
       .add_option("--digest", options.digest,
@@ -355,8 +362,9 @@ int main(int argc, char** argv) {
     return qkvet::wrong_use(line + " (--help shows what is allowed)");
   }
   if (list_command.parsed())
-    return list.what == "fuzz" ? qkvet::run_list_fuzz(list)
-                               : qkvet::run_list(list);
+    return list.what == "fuzz"     ? qkvet::run_list_fuzz(list)
+           : list.what == "golden" ? qkvet::run_list_golden(list)
+                                   : qkvet::run_list(list);
   if (fuzz_command.parsed()) return qkvet::run_fuzz(fuzz);
   if (golden.parsed()) return golden.run();
   if (check_command.parsed()) return qkvet::run_check(check);
@@ -365,5 +373,7 @@ int main(int argc, char** argv) {
   if (new_command.parsed()) return qkvet::run_new(create);
   if (bench_command.parsed()) return qkvet::run_bench_decode(bench);
   if (memory_command.parsed()) return qkvet::run_kv_memory(memory);
+  if (const std::string line = qkvet::load_data(replay.data); !line.empty())
+    return qkvet::wrong_use(line);
   return qkvet::run_replay(replay);
 }

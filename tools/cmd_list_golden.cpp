@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// qkvet list golden: the sets that QKVet brings.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "tools/cmd_golden.h"
+#include "tools/commands.h"
+
+namespace qkvet {
+
+ExitCode run_list_golden(const ListOptions& options) {
+  GoldenFolder folder;
+  const std::string wrong = read_golden_folder(golden_folder(), &folder);
+  if (!wrong.empty()) return wrong_use(wrong);
+  size_t width = 0;
+  for (const GoldenSet& set : folder.sets)
+    width = std::max(width, set.name.size());
+  if (!options.json) std::puts("golden sets");
+  for (const GoldenSet& set : folder.sets) {
+    if (!options.json) {
+      fmt::print("  {:<{}}  {} ({}){}\n", set.name, width, set.pins, set.source,
+                 set.finding.empty() ? "" : "; finding: " + set.finding);
+      continue;
+    }
+    const nlohmann::ordered_json line{
+        {"type", "golden"},
+        {"name", set.name},
+        {"case", set.metadata.at("case")},
+        {"pins", set.pins},
+        {"source", set.source},
+        {"arithmetic", arithmetic_name(set.arithmetic)},
+        {"finding", set.finding}};
+    std::puts(line.dump().c_str());
+  }
+  return kConforms;
+}
+
+}  // namespace qkvet

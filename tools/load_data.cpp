@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/load_data.h"
+
+#include "golden/manifest.h"
+
+namespace qkvet {
+namespace {
+
+std::string load_one(const std::string& path) {
+  std::vector<std::byte> bytes;
+  if (std::string wrong = read_bytes(path, &bytes); !wrong.empty())
+    return wrong;
+  std::string error;
+  const auto read = parse_safetensors(bytes, &error);
+  if (!read) return path + ": " + error;
+  NamedTensors inputs = named_tensors(*read, bytes);
+  std::erase_if(inputs, [](const auto& one) {
+    return parse_output_name(one.first).has_value();
+  });
+  uint64_t fingerprint = 0;
+  error = add_inputs(inputs, path, &fingerprint);
+  if (error.empty() && fingerprint == 0) error = "holds no input of a call";
+  return error.empty() ? "" : path + ": " + error;
+}
+
+}  // namespace
+
+std::string load_data(const std::vector<std::string>& files) {
+  for (const std::string& path : files)
+    if (std::string wrong = load_one(path); !wrong.empty()) return wrong;
+  return "";
+}
+
+}  // namespace qkvet
