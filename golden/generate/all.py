@@ -11,8 +11,7 @@ import sys
 
 from golden.generate import sets
 
-GENERATORS = ("by_hand", "numpy_f64", "numpy_options", "numpy_subjects",
-              "onnx_evaluator", "jax_cpu", "torch_cpu")
+GENERATORS = ("by_hand", "numpy_f64", "onnx_evaluator", "jax_cpu", "torch_cpu")
 
 
 def main(names):

@@ -28,9 +28,9 @@ def expected(case, inputs, dialect):
     return definition.attention(case, inputs, dialect)
 
 
-def distance(given, wanted):
-    """Of the elements that count, relative to the largest number; infinite where
-    only one of the two is finite, or NaN."""
+def distance(given, wanted, least):
+    """Of the elements that count, relative to the largest number, or to `least`;
+    infinite where only one of the two is finite, or NaN."""
     if given.shape != wanted.shape:
         return np.inf
     same = (given == wanted) | (np.isnan(given) & np.isnan(wanted))
@@ -41,7 +41,7 @@ def distance(given, wanted):
         return np.inf
     if not both.any():
         return 0.0
-    size = max(np.abs(wanted[both]).max(), np.finfo(np.float64).tiny)
+    size = max(np.abs(wanted[both]).max(), least)
     return float(np.abs(given[both] / size - wanted[both] / size).max())
 
 
@@ -76,7 +76,8 @@ def check(metadata, tensors):
     for name, values in given.items():
         counts = counted(case, values.shape)
         worst = max(worst, distance(np.where(counts, values, 0),
-                                    np.where(counts, wanted[name], 0)))
+                                    np.where(counts, wanted[name], 0),
+                                    1.0 if name == "lse" else 2.0**-1022))
     return worst, limit_of(case, metadata)
 
 

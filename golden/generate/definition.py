@@ -144,7 +144,9 @@ def attention(case, inputs, dialect=""):
     if rule.get("sink_in_lse") == "not_in":
         lse = of_keys
     v = np.repeat(data["v"], case.H // case.Hkv, axis=1)
-    o = np.einsum("bhij,bhjc->bhic", weights, v)
+    # A value that no row of its head sees may be NaN.
+    o_values = np.where(sees.any(axis=2)[..., None], v, 0)
+    o = np.einsum("bhij,bhjc->bhic", weights, o_values)
     empty = ~sees.any(axis=-1)
     o = np.where(empty[..., None], empty_rows(rule, places, v, o), o)
     lse = np.where(empty, EMPTY_LSE[rule.get("empty_row_lse", "minus_inf")],
