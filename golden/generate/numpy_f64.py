@@ -1,30 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sets of definition.py: shapes, storage types, masks, lengths, layouts, pages,
 and numbers near overflow. Inputs are rounded to their storage type first."""
-import zlib
-
 import numpy as np
 
 from golden.generate import case_text, definition
+from golden.generate.draws import draw
 from golden.generate.sets import Generator
 from golden.generate.storage import store
 
 SOURCE = f"numpy {np.__version__}, float64"
 OUTPUTS = ("o", "lse", "weights")
-
-
-def draw(name, case, sizes):
-    """Normal numbers from a seed that the set's name gives, times a size."""
-    rng = np.random.RandomState(zlib.crc32(name.encode()))
-    drawn = {}
-    for tensor, (shape, dtype) in case_text.input_shapes(case).items():
-        values = rng.randn(*shape)
-        if tensor == "mask":
-            values = rng.randint(0, 100, shape) < 60
-        elif tensor == "slopes":
-            values = 2.0 ** -(1 + np.arange(shape[0]))
-        drawn[tensor] = store(values * sizes.get(tensor, 1), dtype)
-    return drawn
 
 
 class Sets:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sets of definition.py and story.py: layers from X to Y, and cache stories."""
 from golden.generate import case_text, definition, story
+from golden.generate.draws import draw
 from golden.generate.storage import store
 
 LAYER = ",x=file,w=file"
@@ -8,7 +9,6 @@ DATA = ",q=file,k=file,v=file"
 
 
 def add_layer(generator, name, case, pins):
-    from golden.generate.numpy_f64 import draw
     parsed = case_text.parse(case)
     inputs = draw(name, parsed, {w: parsed.D ** -0.5 for w in
                                  ("w_q", "w_k", "w_v", "w_o")})
@@ -47,7 +47,6 @@ def layers(generator):
 
 
 def add_story(generator, name, form, commands, pins):
-    from golden.generate.numpy_f64 import draw
     case = form + DATA + ",story=" + commands
     parsed = case_text.parse(case)
     inputs = draw(name, parsed, {})

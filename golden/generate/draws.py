@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs of sets that no source brings along, and sets that a library of the
+field has answered."""
+import zlib
+
+import numpy as np
+
+from golden.generate import case_text
+from golden.generate.storage import store
+
+
+def draw(name, case, sizes):
+    """Normal numbers from a seed that the set's name gives, times a size."""
+    rng = np.random.RandomState(zlib.crc32(name.encode()))
+    drawn = {}
+    for tensor, (shape, dtype) in case_text.input_shapes(case).items():
+        values = rng.randn(*shape)
+        if tensor == "mask":
+            values = rng.randint(0, 100, shape) < 60
+        elif tensor == "slopes":
+            values = 2.0 ** -(1 + np.arange(shape[0]))
+        drawn[tensor] = store(values * sizes.get(tensor, 1), dtype)
+    return drawn
+
+
+def add_answered(generator, name, case, pins, answer, dialect="", sizes=None,
+                 mask=None):
+    """`answer(case, values)` gives the outputs of a library, in double; `values`
+    are the stored inputs, in double. `mask` replaces the one that is drawn."""
+    parsed = case_text.parse(case)
+    inputs = draw(name, parsed, sizes or {})
+    if mask is not None:
+        shape = inputs["mask"].shape
+        inputs["mask"] = store(np.reshape(mask, shape), "u8")
+    outputs = answer(parsed, {key: t.values() for key, t in inputs.items()})
+    generator.add_set(name, case, pins, "storage", inputs,
+                      {key: store(values, parsed.o_type)
+                       for key, values in outputs.items()}, dialect=dialect)
