@@ -125,7 +125,8 @@ def softmax_of(scores, sees, sink):
     return weights, lse[..., 0], of_keys[..., 0]
 
 
-EMPTY_LSE = {"minus_inf": -INF, "plus_inf": INF, "nan": np.nan}
+EMPTY_LSE = {"minus_inf": -INF, "plus_inf": INF, "nan": np.nan,
+             "unspecified": np.nan}
 
 
 def attention(case, inputs, dialect=""):

@@ -24,7 +24,7 @@ def draw(name, case, sizes):
 
 
 def add_answered(generator, name, case, pins, answer, dialect="", sizes=None,
-                 mask=None):
+                 mask=None, finding=""):
     """`answer(case, values)` gives the outputs of a library, in double; `values`
     are the stored inputs, in double. `mask` replaces the one that is drawn."""
     parsed = case_text.parse(case)
@@ -33,6 +33,10 @@ def add_answered(generator, name, case, pins, answer, dialect="", sizes=None,
         shape = inputs["mask"].shape
         inputs["mask"] = store(np.reshape(mask, shape), "u8")
     outputs = answer(parsed, {key: t.values() for key, t in inputs.items()})
+    # A kernel returns its lse in f32 or f64.
+    wide = "f64" if parsed.o_type == "f64" else "f32"
     generator.add_set(name, case, pins, "storage", inputs,
-                      {key: store(values, parsed.o_type)
-                       for key, values in outputs.items()}, dialect=dialect)
+                      {key: store(values, wide if key == "lse"
+                                  else parsed.o_type)
+                       for key, values in outputs.items()},
+                      dialect=dialect, finding=finding)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes golden sets and their manifest; ../README.md says what they are."""
+"""Writes golden sets and their manifest."""
 import hashlib
 import json
 import pathlib
