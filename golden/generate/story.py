@@ -7,8 +7,6 @@ reset, fork and reorder, and over refused commands. A fork or a reorder moves
 tokens, not the counting. A token stands one behind the last one that its
 sequence holds, the first at 0, and stays there when others leave.
 """
-import copy
-
 import numpy as np
 
 from golden.generate import case_text
@@ -68,8 +66,9 @@ class Cache:
 
     def move(self, verb, words):
         if verb == "reorder":
-            before = copy.deepcopy(self.held)
-            self.held = [before[ord(parent) - ord("a")] for parent in words[0]]
+            # Two that become one and the same sequence go separate ways.
+            self.held = [list(self.held[ord(parent) - ord("a")])
+                         for parent in words[0]]
             return
         s = ord(words[0]) - ord("a")
         if verb == "truncate":
