@@ -33,6 +33,7 @@ RESERVED = {
     "CLI/": {"tools/main.cpp"},
     "sha2.h": {"core/sha256.cpp"},
     "minizip/": {"core/npz.cpp"},
+    "protozero/": {"core/onnx_reading.h"},
     "Eigen/": {"impl/eigen/attend.cpp", "impl/eigen/eigen_exp_test.cpp",
                "impl/eigen/layer.cpp"},
 }
