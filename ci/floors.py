@@ -22,8 +22,9 @@ MAY_INCLUDE = {
     "properties": {"include", "core", "reference"},
     "diagnosis": {"include", "core", "reference", "properties"},
     "fuzz": {"include", "core", "reference", "properties"},
+    "golden": {"include", "core", "reference", "properties"},
     "tools": {"include", "core", "reference", "properties", "diagnosis",
-              "fuzz"},
+              "fuzz", "golden"},
     "examples": {"include"},
 }
 
