@@ -106,8 +106,8 @@ std::string check_claims(const unz_file_info64& info, Budget& budget) {
 // "" and the member that the archive stands at, or what is wrong.
 std::string unpack(unzFile archive, size_t size,
                    std::vector<std::byte>& bytes) {
-  const std::string damaged = "is damaged";
-  if (unzOpenCurrentFile(archive) != UNZ_OK) return damaged;
+  constexpr const char* kDamaged = "is damaged";
+  if (unzOpenCurrentFile(archive) != UNZ_OK) return kDamaged;
   size_t have = 0;
   int got = 1;
   while (have < size && got > 0) {
@@ -121,7 +121,7 @@ std::string unpack(unzFile archive, size_t size,
   // The checksum is compared here, if the last byte was read.
   const int closed = unzCloseCurrentFile(archive);
   if (closed == UNZ_CRCERROR) return "has another checksum than it should";
-  if (got < 0 || have < size || closed != UNZ_OK) return damaged;
+  if (got < 0 || have < size || closed != UNZ_OK) return kDamaged;
   return "";
 }
 

@@ -131,7 +131,7 @@ void read_graph(Reader reader, OnnxNode& node, int& nodes) {
 }
 
 // The two names of ONNX's own domain are one.
-std::string plain_domain(std::string domain) {
+std::string plain_domain(const std::string& domain) {
   return domain == "ai.onnx" ? "" : domain;
 }
 

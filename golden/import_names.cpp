@@ -61,6 +61,8 @@ class Names {
 
  private:
   std::string find_mapped();
+  std::string no_such_tensor(const std::string& name,
+                             const std::string& theirs) const;
   std::string find_alias(std::string_view name, const ImportAliases& row);
   std::string take(std::string_view name, const std::string& theirs);
 
@@ -80,11 +82,15 @@ std::string Names::take(std::string_view name, const std::string& theirs) {
          ours + "; --map " + ours + "=... says which it is";
 }
 
+std::string Names::no_such_tensor(const std::string& name,
+                                  const std::string& theirs) const {
+  return "--map " + name + "=" + theirs + ": there is no " + shown(theirs) +
+         "; the file has " + names_text(file_);
+}
+
 std::string Names::find_mapped() {
   for (const auto& [name, theirs] : rules_.names) {
-    if (!file_.contains(theirs))
-      return "--map " + name + "=" + theirs + ": there is no " + shown(theirs) +
-             "; the file has " + names_text(file_);
+    if (!file_.contains(theirs)) return no_such_tensor(name, theirs);
     if (std::string wrong = take(name, theirs); !wrong.empty()) return wrong;
   }
   return "";
@@ -122,10 +128,11 @@ std::string Names::find(std::map<std::string, std::string>* taken) {
 
 std::vector<std::string> Names::ignored() const {
   std::vector<std::string> names;
-  for (const auto& [theirs, tensor] : file_)
-    if (std::none_of(taken_.begin(), taken_.end(),
-                     [&](const auto& entry) { return entry.second == theirs; }))
-      names.push_back(theirs);
+  for (const auto& entry : file_)
+    if (std::none_of(taken_.begin(), taken_.end(), [&](const auto& taken) {
+          return taken.second == entry.first;
+        }))
+      names.push_back(entry.first);
   return names;
 }
 
@@ -224,7 +231,7 @@ std::string fit(const Layouts& layouts, NamedTensors& tensors) {
   for (auto& [name, tensor] : tensors) {
     std::string wrong = check_tensor({tensor.dtype, tensor.shape, tensor.data});
     if (wrong.empty()) wrong = layouts.apply(name, tensor);
-    if (!wrong.empty()) return name + " is " + wrong;
+    if (!wrong.empty()) return std::string(name).append(" is ").append(wrong);
   }
   const auto q = tensors.find("q");
   const NamedTensor* of_q = q != tensors.end() ? &q->second : nullptr;
@@ -232,7 +239,7 @@ std::string fit(const Layouts& layouts, NamedTensors& tensors) {
     std::string wrong;
     if (kind_of(name) == Kind::kLse) wrong = Layouts::fit_lse(of_q, tensor);
     if (kind_of(name) == Kind::kWeights) wrong = Layouts::fit_weights(tensor);
-    if (!wrong.empty()) return name + " is " + wrong;
+    if (!wrong.empty()) return std::string(name).append(" is ").append(wrong);
   }
   return "";
 }
@@ -286,7 +293,7 @@ std::string parse_name_map(std::string_view text, ImportRules& rules) {
         !is_name(name))
       return "--map " + shown(entry) + allowed;
     if (!rules.names.try_emplace(name, entry.substr(equals + 1)).second)
-      return "--map names " + name + " twice" + allowed;
+      return std::string("--map names ").append(name) + " twice" + allowed;
     if (comma == std::string_view::npos) return "";
     text.remove_prefix(comma + 1);
   }

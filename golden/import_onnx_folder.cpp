@@ -26,14 +26,14 @@ std::string read_numbered(const fs::path& folder, const std::string& name,
                           std::vector<OnnxTensor>& tensors) {
   while (true) {
     const std::string file =
-        name + "_" + std::to_string(tensors.size()) + ".pb";
+        std::string(name) + "_" + std::to_string(tensors.size()) + ".pb";
     std::error_code code;
     if (!fs::exists(folder / file, code)) return "";
     std::vector<std::byte> bytes;
     std::string wrong = read_file(folder / file, bytes);
     if (!wrong.empty()) return wrong;
     auto tensor = parse_onnx_tensor(bytes, &wrong);
-    if (!tensor) return file + ": " + wrong;
+    if (!tensor) return std::string(file).append(": ").append(wrong);
     tensors.push_back(std::move(*tensor));
   }
 }
