@@ -54,7 +54,8 @@ if [[ "${1:-}" =~ ^[0-9]+$ ]]; then long=(--runs "$1"); fi
 kept=(--regressions "$grown/regressions.txt" "${more[@]}")
 for target in shapes stability stories layer; do hunt "$target" "${kept[@]}"; done
 hunt differential --kernel scalar/plain --kernel eigen/plain "${kept[@]}"
-for target in case_text story_text condition_text worker_reply npy safetensors; do
+for target in case_text story_text condition_text worker_reply npy safetensors \
+  npz onnx_tensor; do
   hunt "$target"
 done
 exit "$worst"

@@ -25,6 +25,7 @@ KERNELS = {
     "differential": ["scalar/plain", "eigen/plain"],
     "case_text": [], "story_text": [], "condition_text": [],
     "worker_reply": [], "npy": [], "safetensors": [],
+    "npz": [], "onnx_tensor": [],
 }
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROUNDS = 3

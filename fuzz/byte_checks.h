@@ -13,6 +13,8 @@
 #include "core/call_reply.h"
 #include "core/case.h"
 #include "core/npy.h"
+#include "core/npz.h"
+#include "core/onnx_tensor.h"
 #include "core/safetensors.h"
 #include "core/story_log.h"
 #include "properties/condition.h"
@@ -68,6 +70,18 @@ std::string npy_problem(std::span<const std::byte> file, NpyParse parse,
 using SafetensorsParse = decltype(&parse_safetensors);
 std::string safetensors_problem(std::span<const std::byte> file,
                                 SafetensorsParse parse, std::string* said);
+
+using NpzParse = decltype(&parse_npz);
+std::string npz_problem(std::span<const std::byte> file, NpzParse parse,
+                        std::string* said);
+
+using OnnxTensorParse = decltype(&parse_onnx_tensor);
+std::string onnx_tensor_problem(std::span<const std::byte> file,
+                                OnnxTensorParse parse, std::string* said);
+
+using OnnxNodeParse = decltype(&parse_onnx_node);
+std::string onnx_node_problem(std::span<const std::byte> file,
+                              OnnxNodeParse parse, std::string* said);
 
 }  // namespace qkvet
 

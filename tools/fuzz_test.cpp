@@ -74,8 +74,9 @@ TEST_F(Fuzz, EveryTargetHuntsWhatItIsAbout) {
     EXPECT_TRUE(has(ran.out, "FAIL  ")) << ran.out;
     EXPECT_TRUE(has(ran.out, law)) << ran.out;
   }
-  for (const char* target : {"case_text", "story_text", "condition_text",
-                             "worker_reply", "npy", "safetensors"}) {
+  for (const char* target :
+       {"case_text", "story_text", "condition_text", "worker_reply", "npy",
+        "safetensors", "npz", "onnx_tensor"}) {
     const Ran ran = run_qkvet(std::string("fuzz ") + target + " --runs 3000");
     EXPECT_EQ(ran.exit, 0) << target << ran.out << ran.error;
     EXPECT_TRUE(has(ran.out, "CLEAN  ")) << ran.out;
