@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <sstream>
 #include <string_view>
 
 #include "core/dtype.h"
@@ -150,10 +151,8 @@ std::string_view trimmed(std::string_view text) {
 
 // Calls set(field, value) for every line; its answer is "" or what is wrong.
 std::string read_fields(
-    const std::string& path,
+    const std::string& path, std::istream& file,
     const std::function<std::string(std::string_view, std::string_view)>& set) {
-  std::ifstream file(path);
-  if (!file) return path + ": cannot be read";
   std::string line;
   for (int at = 1; std::getline(file, line); ++at) {
     const std::string_view text =
@@ -202,28 +201,57 @@ std::string set_precision(const PrecisionField& field, std::string_view value,
   return "";
 }
 
+std::string dialect_of(const std::string& name, std::istream& file,
+                       qkvet_dialect& dialect) {
+  dialect.struct_size = sizeof dialect;
+  return read_fields(
+      name, file, [&](std::string_view field_name, std::string_view value) {
+        for (const WordField& field : kDialect) {
+          if (field_name != field.name) continue;
+          const auto code = code_of(field.words, value);
+          if (!code) return quoted(value) + ": " + allowed_words(field.words);
+          dialect.*field.field = *code;
+          return std::string();
+        }
+        return "unknown field " + quoted(field_name) + "; " +
+               names_of(kDialect);
+      });
+}
+
+std::string precision_of(const std::string& name, std::istream& file,
+                         P& precision) {
+  return read_fields(name, file,
+                     [&](std::string_view field_name, std::string_view value) {
+                       for (const PrecisionField& field : kPrecision)
+                         if (field_name == field.name)
+                           return set_precision(field, value, precision);
+                       return "unknown field " + quoted(field_name) + "; " +
+                              names_of(kPrecision);
+                     });
+}
+
 }  // namespace
 
 std::string read_dialect(const std::string& path, qkvet_dialect& dialect) {
-  dialect.struct_size = sizeof dialect;
-  return read_fields(path, [&](std::string_view name, std::string_view value) {
-    for (const WordField& field : kDialect) {
-      if (name != field.name) continue;
-      const auto code = code_of(field.words, value);
-      if (!code) return quoted(value) + ": " + allowed_words(field.words);
-      dialect.*field.field = *code;
-      return std::string();
-    }
-    return "unknown field " + quoted(name) + "; " + names_of(kDialect);
-  });
+  std::ifstream file(path);
+  return file ? dialect_of(path, file, dialect) : path + ": cannot be read";
 }
 
 std::string read_precision(const std::string& path, P& precision) {
-  return read_fields(path, [&](std::string_view name, std::string_view value) {
-    for (const PrecisionField& field : kPrecision)
-      if (name == field.name) return set_precision(field, value, precision);
-    return "unknown field " + quoted(name) + "; " + names_of(kPrecision);
-  });
+  std::ifstream file(path);
+  return file ? precision_of(path, file, precision) : path + ": cannot be read";
+}
+
+std::string parse_dialect(const std::string& name, const std::string& text,
+                          qkvet_dialect& dialect) {
+  std::istringstream file(text);
+  return dialect_of(name, file, dialect);
+}
+
+std::string parse_precision(const std::string& name, const std::string& text,
+                            P& precision) {
+  std::istringstream file(text);
+  return precision_of(name, file, precision);
 }
 
 }  // namespace qkvet

@@ -17,6 +17,12 @@ std::string read_dialect(const std::string& path, qkvet_dialect& dialect);
 // The same; each knob that is named is marked as declared.
 std::string read_precision(const std::string& path, qkvet_precision& precision);
 
+// The same of the text of such a file; `name` is what an error calls it.
+std::string parse_dialect(const std::string& name, const std::string& text,
+                          qkvet_dialect& dialect);
+std::string parse_precision(const std::string& name, const std::string& text,
+                            qkvet_precision& precision);
+
 }  // namespace qkvet
 
 #endif  // QKVET_TOOLS_DECLARATION_H_

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line. The only file that knows CLI11, which is slow to compile.
+// The command line. Only main*.cpp know CLI11, which is slow to compile.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "tools/commands.h"
 #include "tools/hunt_child.h"
+#include "tools/main_judge.h"
 
 namespace {
 
@@ -365,6 +366,7 @@ int main(int argc, char** argv) {
   const CLI::App& new_command = add_new(app, create);
   const CLI::App& bench_command = add_bench(app, bench);
   const CLI::App& memory_command = add_kv_memory(app, memory);
+  const qkvet::JudgeCommands judges(app);
   add_replay(app, replay);
   if (const std::string line = unknown_command(app, argc, argv); !line.empty())
     return qkvet::wrong_use(line);
@@ -383,6 +385,7 @@ int main(int argc, char** argv) {
   if (list_command.parsed())
     return list.what == "fuzz" ? qkvet::run_list_fuzz(list)
                                : qkvet::run_list(list);
+  if (const auto code = judges.run()) return *code;
   if (fuzz_command.parsed()) return qkvet::run_fuzz(fuzz);
   if (check_command.parsed()) return qkvet::run_check(check);
   if (explain_command.parsed()) return qkvet::run_explain(explain);

@@ -28,8 +28,11 @@ std::string headline(const KernelResult& kernel, const Failure& failure) {
       source_text(kernel.kernel.judged.info), found, failure.seconds);
 }
 
+}  // namespace
+
 std::string replay_line(const ReportInput& input, const KernelResult& kernel,
                         const Failure& failure) {
+  if (!input.selected.again.empty()) return input.selected.again;
   if (input.selected.libraries[kernel.kernel.library].entry != nullptr)
     return fmt::format("this test, with .only(\"{}\") behind its entry",
                        to_string(failure.smallest));
@@ -37,6 +40,8 @@ std::string replay_line(const ReportInput& input, const KernelResult& kernel,
                      failure.law->id,
                      kernel_arguments(input.selected, kernel.kernel));
 }
+
+namespace {
 
 std::string optional_field(std::string_view name, std::string_view text) {
   return text.empty() ? "" : wrapped_field(name, text);
