@@ -168,6 +168,7 @@ Cell Judge::cell_of_law(LawTally& law) const {
       std::count_if(law.asked.begin(), law.asked.end(), unanswered);
   if (missing == 0 || cell.failure) return cell;
   cell.verdict = Verdict::kGaveUp;
+  cell.unsupported = 0;  // what was refused is not why
   cell.reason =
       fmt::format("{} of {} calls have no answer", missing, law.asked.size());
   return cell;

@@ -144,26 +144,32 @@ TEST(JudgePlan, ARefusalIsNoAnswerAndNoFailure) {
   expect_wrong_use(judged(plan), "c0004: is refused and answered");
 }
 
-// One bit of one number: of the exponent, and the last of the mantissa.
-TEST(JudgePlan, OneBitIsSeenWhereTheBoundCanTell) {
-  const fs::path plan = emitted("bit", "--cases 48");
+// Judges a plan of one law with one bit of its last answer flipped: of the
+// last number.
+Ran judged_with_bit(const std::string& law, size_t byte, int bit) {
+  const fs::path plan = emitted(law, "--cases 4 --force --law " + law);
   answer_plan(plan, "scalar/plain");
-  const std::string right = read_text(plan / "c0000" / "o.npy");
-  const auto with_bit = [&](size_t byte, int bit) {
-    std::string wrong = right;
-    char& at = wrong[wrong.size() - 4 + byte];
-    at = static_cast<char>(at ^ (1 << bit));
-    write_text(plan / "c0000" / "o.npy", wrong);
-    return judged(plan, "--diagnose 0");
-  };
-  const Ran large = with_bit(3, 6);
-  EXPECT_EQ(large.exit, 1) << large.out;
-  EXPECT_TRUE(has(large.out, "c0000")) << large.out;
-  // Two calls of one law that differ by a bit are no longer the same.
-  const Ran small = with_bit(0, 0);
-  EXPECT_LE(small.exit, 1) << small.error;
-  write_text(plan / "c0000" / "o.npy", right);
   EXPECT_EQ(judged(plan).exit, 0);
+  const auto json = nlohmann::json::parse(read_text(plan / "plan.json"));
+  const std::string call = json["calls"].back()["folder"];
+  const fs::path file = plan / call / "o.npy";
+  std::string wrong = read_text(file);
+  char& at = wrong[wrong.size() - sizeof(float) + byte];
+  at = static_cast<char>(at ^ (1 << bit));
+  write_text(file, wrong);
+  Ran ran = judged(plan, "--diagnose 0");
+  EXPECT_EQ(has(ran.out, "  where       c"), ran.exit == 1) << ran.out;
+  return ran;
+}
+
+// Bits of the exponent, and the last of the mantissa.
+TEST(JudgePlan, OneBitIsSeenWhereTheBoundCanTell) {
+  const Ran large = judged_with_bit("agrees_with_oracle", 3, 5);
+  EXPECT_EQ(large.exit, 1) << large.out << large.error;
+  const Ran small = judged_with_bit("agrees_with_oracle", 0, 0);
+  EXPECT_EQ(small.exit, 0) << small.out << small.error;
+  const Ran pair = judged_with_bit("scaled_values_scale_output", 0, 0);
+  EXPECT_EQ(pair.exit, 1) << pair.out << pair.error;
 }
 
 // A wrong dialect is found out by probes of its own, and declared it fails.
