@@ -184,7 +184,10 @@ std::string summary(const EmitPlanOptions& options, const PlanFolder& plan,
 
 }  // namespace
 
-ExitCode run_emit_plan(const EmitPlanOptions& options) {
+ExitCode run_emit_plan(const EmitPlanOptions& given) {
+  EmitPlanOptions options = given;
+  while (options.folder.size() > 1 && options.folder.back() == '/')
+    options.folder.pop_back();
   std::string error;
   const std::vector<const Law*> laws = select_laws(options.laws, &error);
   if (!error.empty()) return wrong_use(error);

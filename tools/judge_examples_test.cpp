@@ -31,6 +31,14 @@ TEST(JudgeExamples, NumPyAnswersAPlan) {
   const Ran wrong = judged_of(python() + " wrong.py", "py_wrong");
   EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
   EXPECT_EQ(cause_in(wrong.out), "no_scale, sure") << wrong.out;
+  // What no known fault does has no cause.
+  write_text(scratch() / "strange.py",
+             replaced(text, "weights @ v", "1.01 * weights @ v"));
+  const Ran strange = judged_of(python() + " strange.py", "py_strange");
+  EXPECT_EQ(strange.exit, 1) << strange.out << strange.error;
+  EXPECT_NE(strange.out.find("unknown: no known fault does what"),
+            std::string::npos)
+      << strange.out;
 }
 
 TEST(JudgeExamples, CAnswersAPlan) {

@@ -147,6 +147,7 @@ Json failure_json(const ReportInput& input, const KernelResult& kernel,
   if (!failure.dialect.empty()) out["other_dialect"] = failure.dialect;
   if (const CauseOfFailures* cause = cause_of(input.diagnoses, failure))
     add_diagnosis(*cause, out);
+  if (!failure.where.empty()) out["where"] = failure.where;
   out["again"] = replay_line(input, kernel, failure);
   return out;
 }
