@@ -154,7 +154,8 @@ std::string dropped_text(const PlanRecipe& recipe) {
   for (const auto& [why, laws] : by_reason) {
     std::string names = fmt::format("{} laws", laws.size());
     if (laws.size() <= kFew) names = fmt::format("{}", fmt::join(laws, ", "));
-    out += wrapped_field(out.empty() ? "not asked" : "", names + ": " + why);
+    out += wrapped_field(out.empty() ? "not asked" : "",
+                         fmt::format("{}: {}", names, why));
   }
   return out;
 }

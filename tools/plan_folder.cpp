@@ -28,7 +28,7 @@ std::string add_npy(const PlanCall& call, const std::string& folder,
     std::string error;
     const auto bytes =
         npy_bytes(input.written(), /*fortran_order=*/false, &error);
-    if (!bytes) return folder + ", " + input.name + ": " + error;
+    if (!bytes) return fmt::format("{}, {}: {}", folder, input.name, error);
     (*files)[folder + "/" + input.name + ".npy"] = text_of(*bytes);
   }
   return "";

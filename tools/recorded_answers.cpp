@@ -66,7 +66,7 @@ std::vector<std::byte> row_by_row(const PlanTensor& wanted,
 
 class Reader {
  public:
-  Reader(const PlanFolder& plan, fs::path plan_folder, fs::path folder)
+  Reader(const PlanFolder& plan, const fs::path& plan_folder, fs::path folder)
       : plan_(plan), folder_(std::move(folder)) {
     const std::vector<PlanCall>& calls = plan.calls.calls();
     for (size_t i = 0; i < calls.size(); ++i) numbers_[plan_folder_name(i)] = i;
@@ -194,7 +194,7 @@ std::string Reader::read_safetensors(size_t call, const fs::path& path) {
     if (wanted == nullptr)
       return lead + " is neither an output of this call nor its input";
     error = misfit(*wanted, tensor, /*npy=*/false);
-    if (!error.empty()) return lead + ": " + error;
+    if (!error.empty()) return fmt::format("{}: {}", lead, error);
     auto& place = answers_[call].outputs;
     if (place.contains(wanted->tensor)) return lead + " is answered twice";
     place[wanted->tensor].assign(data.begin(), data.end());
