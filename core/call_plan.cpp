@@ -248,6 +248,16 @@ void plan_scalars(const KernelCall& call, CallPlan* plan) {
 
 }  // namespace
 
+std::vector<std::byte> CallOutcome::*output_member(TensorName output) {
+  using Outcome = CallOutcome;
+  static constexpr std::vector<std::byte> Outcome::*kMembers[kOutputCount] = {
+      &Outcome::o,       &Outcome::lse,      &Outcome::weights,
+      &Outcome::y,       &Outcome::stage_q,  &Outcome::stage_k,
+      &Outcome::stage_v, &Outcome::attended, &Outcome::k_cache,
+      &Outcome::v_cache};
+  return kMembers[static_cast<size_t>(output) - kInputCount];
+}
+
 const std::byte* KernelCall::*input_member(TensorName tensor) {
   using Call = KernelCall;
   static constexpr const std::byte* Call::*kMembers[kInputCount] = {

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <functional>
 #include <optional>
-#include <sstream>
 #include <span>
+#include <sstream>
 #include <string_view>
 
 #include "core/dtype.h"
@@ -240,8 +240,7 @@ std::string parse_precision(const std::string& path, std::string_view text,
 
 std::string read_dialect(const std::string& path, qkvet_dialect& dialect) {
   const auto text = content_of_file(path);
-  return text ? parse_dialect(path, *text, dialect)
-              : path + ": cannot be read";
+  return text ? parse_dialect(path, *text, dialect) : path + ": cannot be read";
 }
 
 std::string read_precision(const std::string& path, P& precision) {

@@ -38,20 +38,21 @@ CauseOfFailures cause_of(Diagnosis diagnosis,
 
 Diagnosis diagnose(const Failure& failure, const KernelUnderTest& kernel,
                    Executor& executor, const Catalogue& catalogue,
-                   TimeUse& time) {
-  return Inquiry(failure, kernel, executor, catalogue, time).run();
+                   TimeUse& time, const Answered* answered) {
+  return Inquiry(failure, kernel, executor, catalogue, time, answered).run();
 }
 
 std::vector<CauseOfFailures> diagnose_all(
     const std::vector<const Failure*>& failures, const KernelUnderTest& kernel,
-    Executor& executor, const Catalogue& catalogue, TimeUse& time) {
+    Executor& executor, const Catalogue& catalogue, TimeUse& time,
+    const Answered* answered) {
   std::vector<CauseOfFailures> causes;
   std::vector<const Failure*> left = failures, unknown;
   std::map<const Failure*, Diagnosis> open;  // of those that are unknown
   for (int n = 0; n < kMostInquiries && !left.empty(); ++n) {
     const Failure* const failure = left.front();
     left.erase(left.begin());
-    Inquiry inquiry(*failure, kernel, executor, catalogue, time);
+    Inquiry inquiry(*failure, kernel, executor, catalogue, time, answered);
     Diagnosis diagnosis = inquiry.run();
     if (diagnosis.causes.empty()) {
       open[failure] = std::move(diagnosis);

@@ -42,10 +42,20 @@ struct Diagnosis {
   }
 };
 
-// The failure must be one that was repeated and shrunk.
+// A case that has been answered, under a law.
+struct AnsweredCase {
+  const Law* law = nullptr;
+  Case value;
+};
+// Where a kernel cannot be asked again: what it was asked, all of it, in the
+// order in which it is to be heard.
+using Answered = std::vector<AnsweredCase>;
+
+// The failure must be one that was repeated and shrunk, or with `answered` one
+// of those.
 Diagnosis diagnose(const Failure& failure, const KernelUnderTest& kernel,
                    Executor& executor, const Catalogue& catalogue,
-                   TimeUse& time);
+                   TimeUse& time, const Answered* answered = nullptr);
 
 // Failures of one kernel that have the same cause.
 struct CauseOfFailures {
@@ -58,7 +68,8 @@ struct CauseOfFailures {
 // `failures` in the order of the laws.
 std::vector<CauseOfFailures> diagnose_all(
     const std::vector<const Failure*>& failures, const KernelUnderTest& kernel,
-    Executor& executor, const Catalogue& catalogue, TimeUse& time);
+    Executor& executor, const Catalogue& catalogue, TimeUse& time,
+    const Answered* answered = nullptr);
 
 }  // namespace qkvet
 

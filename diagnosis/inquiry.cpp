@@ -49,11 +49,13 @@ bool differ(const std::vector<CallOutcome>& a,
 }  // namespace
 
 Inquiry::Inquiry(const Failure& failure, const KernelUnderTest& kernel,
-                 Executor& executor, const Catalogue& catalogue, TimeUse& time)
+                 Executor& executor, const Catalogue& catalogue, TimeUse& time,
+                 const Answered* answered)
     : failure_(&failure),
       kernel_(&kernel),
       executor_(&executor),
       time_(&time),
+      answered_(answered),
       witness_(kernel.judged, kernel.index, executor, time, kInquiryCalls) {
   for (FaultSuspect* fault : catalogue.about(failure.law->aim.subject))
     standing_.push_back({fault});
@@ -85,6 +87,25 @@ void Inquiry::look_around() {
     if (n % 2 == 0)
       hear(
           witness_.ask(asked, planned_nearby(asked, base, kernel_->judged, n)));
+  }
+}
+
+// What was answered, and no more. The case of the failure was heard already.
+// What passes a law may still be wrong, which agreement sees; no case counts
+// twice as a failure.
+void Inquiry::look_at_answered() {
+  const Law& agreement = agreement_about(failure_->law->aim.subject);
+  for (const AnsweredCase& one : *answered_) {
+    if (standing_.empty() ||
+        (failing_ >= kEnoughFailing && probes_ >= kEnoughProbes))
+      return;
+    if (one.law->aim.subject != failure_->law->aim.subject ||
+        one.value == failure_->smallest)
+      continue;
+    const int failing = failing_;
+    hear(witness_.ask(*one.law, one.value));
+    if (failing_ == failing && one.law != &agreement)
+      hear(witness_.ask(agreement, one.value));
   }
 }
 
@@ -161,7 +182,7 @@ Diagnosis Inquiry::conclusion() {
   }
   Witness neighbours(kernel_->judged, kernel_->index, *executor_, *time_,
                      kHiddenCalls);
-  if (failure_->judgement.kind != FailureKind::kHang)
+  if (failure_->judgement.kind != FailureKind::kHang && answered_ == nullptr)
     diagnosis.hidden =
         hidden_among_neighbours(*failure_->law, failure_->smallest, neighbours);
   diagnosis.calls = witness_.calls_made() + neighbours.calls_made();
@@ -179,6 +200,11 @@ Diagnosis Inquiry::run() {
   own_ = parametric_suspects(failure_->smallest, witness_);
   for (const auto& suspect : own_) standing_.push_back({suspect.get()});
   hear(witness_.ask(law, failure_->smallest));
+  if (answered_ != nullptr) {
+    look_at_answered();
+    keep_the_believable();
+    return conclusion();
+  }
   hear(witness_.ask(law, failure_->found));
   if (&law != &agreement) {
     hear(witness_.ask(agreement, failure_->smallest));

@@ -14,7 +14,8 @@ class Inquiry {
  public:
   // All must outlive this.
   Inquiry(const Failure& failure, const KernelUnderTest& kernel,
-          Executor& executor, const Catalogue& catalogue, TimeUse& time);
+          Executor& executor, const Catalogue& catalogue, TimeUse& time,
+          const Answered* answered = nullptr);
 
   Diagnosis run();
   // After run(): whether the cause foretells this failure of the same kernel,
@@ -30,6 +31,7 @@ class Inquiry {
   // Holds it against all that still stand; null is nothing.
   void hear(std::unique_ptr<Evidence> evidence);
   void look_around();
+  void look_at_answered();
   void tell_apart();
   std::unique_ptr<Evidence> telling_evidence(int n);
   void keep_the_believable();
@@ -39,6 +41,7 @@ class Inquiry {
   const KernelUnderTest* kernel_;
   Executor* executor_;
   TimeUse* time_;
+  const Answered* answered_;  // null: the kernel can be asked
   Witness witness_;
   std::vector<std::unique_ptr<Suspect>> own_;
   std::vector<Standing> standing_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/call_plan.h"
 #include "core/half.h"
 #include "golden/verify.h"
 #include "properties/compare.h"
@@ -68,19 +69,6 @@ std::vector<std::byte> stored(Dtype dtype, const std::vector<double>& values) {
 
 size_t call_of(const OutputName& name) {
   return name.command < 0 ? 0 : static_cast<size_t>(name.command) + 1;
-}
-
-std::vector<std::byte> CallOutcome::*output_member(TensorName output) {
-  switch (output) {
-    case TensorName::kLse:
-      return &CallOutcome::lse;
-    case TensorName::kWeights:
-      return &CallOutcome::weights;
-    case TensorName::kY:
-      return &CallOutcome::y;
-    default:
-      return &CallOutcome::o;
-  }
 }
 
 SourceView::SourceView(const GoldenSet& set, TimeUse& time)

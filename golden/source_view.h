@@ -48,8 +48,6 @@ class SourceView {
 // Which call of the agreement law gives the output: a story begins with the
 // call that creates its cache.
 size_t call_of(const OutputName& name);
-// Where the bytes of an output stand.
-std::vector<std::byte> CallOutcome::*output_member(TensorName output);
 
 }  // namespace qkvet
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/call_plan.h"
 #include "core/half.h"
 #include "golden/source_view.h"
 #include "properties/answer.h"

@@ -265,17 +265,6 @@ bool loose_in(const JudgedKernel& kernel, const Scope& scope) {
                      });
 }
 
-// "" or why what this kernel passes is not believed.
-std::string mistrust_in(const JudgedKernel& kernel, const RunOptions& options) {
-  if (!options.allow_loose && loose_in(kernel, options.scope))
-    return "the declared precision is looser than generic (--allow-loose "
-           "believes it)";
-  if (!options.strict || kernel.assumed.empty()) return "";
-  std::string text = "--strict: not declared:";
-  for (const Assumption& one : kernel.assumed) text += " " + one.field;
-  return text;
-}
-
 RunResult Runner::finish() {
   RunResult result;
   for (size_t k = 0; k < kernels_.size(); ++k) {
@@ -338,6 +327,16 @@ RunResult Runner::run() {
 }
 
 }  // namespace
+
+std::string mistrust_in(const JudgedKernel& kernel, const RunOptions& options) {
+  if (!options.allow_loose && loose_in(kernel, options.scope))
+    return "the declared precision is looser than generic (--allow-loose "
+           "believes it)";
+  if (!options.strict || kernel.assumed.empty()) return "";
+  std::string text = "--strict: not declared:";
+  for (const Assumption& one : kernel.assumed) text += " " + one.field;
+  return text;
+}
 
 RunResult run_subject(const std::vector<KernelUnderTest>& kernels,
                       const ExecutorFactory& open, const RunOptions& options) {

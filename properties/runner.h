@@ -131,6 +131,9 @@ RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
 RunResult run_subject(const std::vector<KernelUnderTest>& kernels,
                       const ExecutorFactory& open, const RunOptions& options);
 
+// "" or why what this kernel passes is not believed.
+std::string mistrust_in(const JudgedKernel& kernel, const RunOptions& options);
+
 // More than this share of vacuous comparisons makes a cell Mistrusted.
 inline constexpr double kMostVacuous = 0.05;
 

@@ -59,6 +59,36 @@ ExitCode run_replay(const ReplayOptions& options);
 bool is_story_log(const std::string& target);
 ExitCode run_replay_log(const ReplayOptions& options);
 
+struct EmitPlanOptions {
+  std::string folder;
+  std::vector<std::string> laws;  // globs; empty: all
+  int64_t cases = 200;
+  std::string seed = "1";
+  std::string sizes = "small";      // small, medium, large
+  std::vector<std::string> dtypes;  // empty: f32
+  std::string options;              // "causal,mask", "all"; "": the usual ones
+  std::string name = "recorded/kernel";
+  std::string pin;                 // "d=72,Tk=64"; "" for none
+  std::string dialect, precision;  // files with declarations; "" for none
+  std::string format = "npy";      // npy, safetensors
+  bool force = false;              // replaces a plan
+};
+ExitCode run_emit_plan(const EmitPlanOptions& options);
+
+struct JudgeOptions {
+  std::vector<std::string> targets;  // a plan's folder
+  std::string answers;               // another folder; "": the plan's own
+  std::string dialect, precision;    // beyond what the plan declares
+  bool allow_loose = false;
+  int diagnose = 1;         // 0: no cause is looked for
+  std::string junit, json;  // files; "" for none
+};
+ExitCode run_judge(const JudgeOptions& options);
+// The target is the folder of a plan: run_judge() leaves those to
+// run_judge_plan().
+bool is_plan(const std::string& target);
+ExitCode run_judge_plan(const JudgeOptions& options);
+
 struct ExplainOptions {
   std::string name;  // a law, a fault, or an exit code
 };

@@ -51,6 +51,9 @@ struct SelectedKernels {
   bool by_default = false;         // nothing was named: the default families
   std::vector<std::string> notes;  // families that are not on this platform
   std::string error;               // one line; then nothing else counts
+  // Of answers that were recorded: what judges them again. Nothing was repeated
+  // and nothing shrunk then.
+  std::string again = {};
 };
 
 // Opens what the selection names and reads what is in it. What is left

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line. The only file that knows CLI11, which is slow to compile.
+// The command line. Only main*.cpp know CLI11, which is slow to compile.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
@@ -7,6 +7,7 @@
 #include "tools/hunt_child.h"
 #include "tools/load_data.h"
 #include "tools/main_golden.h"
+#include "tools/main_judge.h"
 #include "tools/main_kernels.h"
 
 namespace {
@@ -346,6 +347,7 @@ int main(int argc, char** argv) {
   const CLI::App& bench_command = add_bench(app, bench);
   const CLI::App& memory_command = add_kv_memory(app, memory);
   qkvet::GoldenCommands golden(app);
+  const qkvet::JudgeCommands judges(app);
   add_replay(app, replay);
   if (const std::string line = unknown_command(app, argc, argv); !line.empty())
     return qkvet::wrong_use(line);
@@ -365,6 +367,7 @@ int main(int argc, char** argv) {
     return list.what == "fuzz"     ? qkvet::run_list_fuzz(list)
            : list.what == "golden" ? qkvet::run_list_golden(list)
                                    : qkvet::run_list(list);
+  if (const auto code = judges.run()) return *code;
   if (fuzz_command.parsed()) return qkvet::run_fuzz(fuzz);
   if (golden.parsed()) return golden.run();
   if (check_command.parsed()) return qkvet::run_check(check);

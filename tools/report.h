@@ -31,6 +31,10 @@ ExitCode exit_code_of(const ReportInput& input);
 std::string failure_text(const ReportInput& input, const KernelResult& kernel,
                          const Failure& failure);
 
+// What fails again: "qkvet replay CASE --law LAW --kernel NAME".
+std::string replay_line(const ReportInput& input, const KernelResult& kernel,
+                        const Failure& failure);
+
 // "6.8", "inf"
 std::string ratio_text(double ratio);
 

@@ -34,9 +34,11 @@ std::string data_argument(const Case& value) {
   const auto data = find_file_data(value.file);
   return data == nullptr ? "" : " --data " + data->path;
 }
+}  // namespace
 
 std::string replay_line(const ReportInput& input, const KernelResult& kernel,
                         const Failure& failure) {
+  if (!input.selected.again.empty()) return input.selected.again;
   if (input.selected.libraries[kernel.kernel.library].entry != nullptr)
     return fmt::format("this test, with .only(\"{}\") behind its entry",
                        to_string(failure.smallest));
@@ -45,6 +47,8 @@ std::string replay_line(const ReportInput& input, const KernelResult& kernel,
                      data_argument(failure.smallest), failure.law->id,
                      kernel_arguments(input.selected, kernel.kernel));
 }
+
+namespace {
 
 std::string optional_field(std::string_view name, std::string_view text) {
   return text.empty() ? "" : wrapped_field(name, text);

@@ -123,9 +123,8 @@ Json failure_json(const ReportInput& input, const KernelResult& kernel,
   if (!failure.dialect.empty()) out["other_dialect"] = failure.dialect;
   if (const CauseOfFailures* cause = cause_of(input.diagnoses, failure))
     add_diagnosis(*cause, out);
-  out["again"] = fmt::format("qkvet replay {} --law {} {}",
-                             to_string(failure.smallest), failure.law->id,
-                             kernel_arguments(input.selected, kernel.kernel));
+  if (!failure.where.empty()) out["where"] = failure.where;
+  out["again"] = replay_line(input, kernel, failure);
   return out;
 }
 

@@ -286,7 +286,7 @@ std::string last_lines(const ReportInput& input, bool colour) {
                     counted(static_cast<size_t>(input.diagnoses->not_looked_at),
                             "failing kernel")));
   for (const std::string& note : input.selected.notes)
-    out += field("note", note);
+    out += wrapped_field("note", note);
   return out;
 }
 

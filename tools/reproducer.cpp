@@ -36,21 +36,6 @@ void fill_up(WrittenInput& input) {
   gather(input.spec, memory.data(), input.packed.data());
 }
 
-void add_inputs(const KernelCall& call, WrittenCall& written) {
-  for (int t = 0; t < kTensorCount; ++t) {
-    const auto name = static_cast<TensorName>(t);
-    const TensorSpec& spec = written.plan.tensors[t];
-    const std::byte* content = content_of(call, name);
-    if (!spec.present() || content == nullptr) continue;
-    WrittenInput input{name, spec, given_part(call, name, spec), {}, 0};
-    input.packed.assign(
-        content, content + input.given.elements() * dtype_bytes(spec.dtype));
-    if (call.mistake != Mistake::kNone) fill_up(input);
-    input.start = written.plan.places[t].start % kAddressPeriod;
-    written.inputs.push_back(std::move(input));
-  }
-}
-
 bool shows_failure(const WrittenCall& call) {
   for (const WrittenOutput& output : call.outputs)
     for (size_t n = 0; n < output.numbers.size(); ++n)
@@ -122,6 +107,21 @@ std::string place_of(const PlannedCall& planned, size_t number) {
 }
 
 }  // namespace
+
+void add_inputs(const KernelCall& call, WrittenCall& written) {
+  for (int t = 0; t < kTensorCount; ++t) {
+    const auto name = static_cast<TensorName>(t);
+    const TensorSpec& spec = written.plan.tensors[t];
+    const std::byte* content = content_of(call, name);
+    if (!spec.present() || content == nullptr) continue;
+    WrittenInput input{name, spec, given_part(call, name, spec), {}, 0};
+    input.packed.assign(
+        content, content + input.given.elements() * dtype_bytes(spec.dtype));
+    if (call.mistake != Mistake::kNone) fill_up(input);
+    input.start = written.plan.places[t].start % kAddressPeriod;
+    written.inputs.push_back(std::move(input));
+  }
+}
 
 const WrittenInput* WrittenCall::input(TensorName name) const {
   for (const WrittenInput& one : inputs)

@@ -72,6 +72,9 @@ struct WrittenCall {
   const WrittenOutput* output(TensorName name) const;
 };
 
+// Those of the call, whose plan is there already.
+void add_inputs(const KernelCall& call, WrittenCall& written);
+
 struct Reproducer {
   const Law* law = nullptr;
   std::string text;  // of the case

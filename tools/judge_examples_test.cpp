@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// examples/answer_plan.*: programs without QKVet answer a plan, and a wrong
+// scale in them is known by its answers.
+#include <gtest/gtest.h>
+
+#include "tools/emit_run.h"
+#include "tools/judge_run.h"
+
+namespace qkvet {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kFolder = QKVET_EXAMPLES;
+
+// A plan that `command PLAN` answers, and what judge says.
+Ran judged_of(const std::string& command, const std::string& plan) {
+  const fs::path folder = emitted(plan);
+  const Ran ran = run_shell(command + " " + plan, scratch());
+  EXPECT_EQ(ran.exit, 0) << ran.out;
+  EXPECT_EQ(ran.out, "");
+  return judged(folder);
+}
+
+TEST(JudgeExamples, NumPyAnswersAPlan) {
+  const std::string text = read_text(kFolder / "answer_plan.py");
+  write_text(scratch() / "right.py", text);
+  const Ran right = judged_of(python() + " right.py", "py");
+  EXPECT_EQ(right.exit, 0) << right.out << right.error;
+  write_text(scratch() / "wrong.py", replaced(text, " * scale", ""));
+  const Ran wrong = judged_of(python() + " wrong.py", "py_wrong");
+  EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
+  EXPECT_EQ(cause_in(wrong.out), "no_scale, sure") << wrong.out;
+  // What no known fault does has no cause.
+  write_text(scratch() / "strange.py",
+             replaced(text, "weights @ v", "1.01 * weights @ v"));
+  const Ran strange = judged_of(python() + " strange.py", "py_strange");
+  EXPECT_EQ(strange.exit, 1) << strange.out << strange.error;
+  EXPECT_NE(strange.out.find("unknown: no known fault does what"),
+            std::string::npos)
+      << strange.out;
+}
+
+TEST(JudgeExamples, CAnswersAPlan) {
+  const std::string text = read_text(kFolder / "answer_plan.c");
+  const auto compiled = [&](const std::string& name, const std::string& code) {
+    write_text(scratch() / (name + ".c"), code);
+    const Ran ran = run_shell("cc -std=c11 -O1 -Wall -Wextra -Wpedantic " +
+                                  name + ".c -lm -o " + name,
+                              scratch());
+    EXPECT_EQ(ran.exit, 0) << ran.out;
+    EXPECT_EQ(ran.out, "") << "warnings";
+    return "./" + name;
+  };
+  const Ran right = judged_of(compiled("right", text), "c");
+  EXPECT_EQ(right.exit, 0) << right.out << right.error;
+  const Ran wrong = judged_of(
+      compiled("wrong", replaced(text, "dot * (float)c->scale",
+                                 "dot * (float)(c->scale * c->scale)")),
+      "c_wrong");
+  EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
+  EXPECT_EQ(cause_in(wrong.out), "scale_twice, sure") << wrong.out;
+}
+
+}  // namespace
+}  // namespace qkvet

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// qkvet emit and judge: kernels that answer in files are judged as if they had
+// been opened.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "tools/judge_run.h"
+
+namespace qkvet {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string last_of(const std::string& kernel) {
+  return kernel.substr(kernel.find('/') + 1);
+}
+
+TEST(JudgePlan, ACorrectKernelPassesEveryLawOfThePlan) {
+  const fs::path plan = emitted("right");
+  answer_plan(plan, "scalar/plain");
+  const Ran ran = judged(plan, "--json right.jsonl --junit right.xml");
+  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+  EXPECT_TRUE(has(ran.out, "seed 1, 200 cases per kernel")) << ran.out;
+  EXPECT_FALSE(has(ran.out, "missing")) << ran.out;
+  EXPECT_FALSE(has(ran.out, "gave up")) << ran.out;
+  const std::string json = read_text(scratch() / "right.jsonl");
+  EXPECT_TRUE(
+      has(json, "\"law\":\"agrees_with_oracle\",\"verdict\":\"passed\""))
+      << json;
+  EXPECT_TRUE(has(json, "\"exit\":0")) << json;
+  EXPECT_TRUE(has(read_text(scratch() / "right.xml"), "failures=\"0\""));
+  // And again: nothing was written into the plan.
+  EXPECT_EQ(judged(plan).exit, 0);
+}
+
+struct Row {
+  const char* kernel;
+  const char* options;  // beyond those of every plan; or ""
+};
+void PrintTo(const Row& row, std::ostream* out) { *out << row.kernel; }
+
+class JudgeFaults : public testing::TestWithParam<Row> {};
+
+// The same cause as `check` names, of recorded answers alone.
+TEST_P(JudgeFaults, AreKnownByTheirAnswers) {
+  const Row& row = GetParam();
+  const std::string name = last_of(row.kernel);
+  const fs::path plan = emitted(
+      name, row.options[0] == 0
+                ? ""
+                : std::string("--options ") + row.options + " --seed 2");
+  answer_plan(plan, row.kernel);
+  const Ran ran = judged(plan);
+  EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
+  const Ran check = run_qkvet(std::string("check --sizes small --cases 1500 "
+                                          "--kernel ") +
+                              row.kernel);
+  EXPECT_EQ(cause_in(check.out), name + ", sure") << check.out;
+  EXPECT_EQ(cause_in(ran.out), name + ", sure") << ran.out;
+  EXPECT_TRUE(has(ran.out, "\n  again       qkvet judge " + name + "\n"))
+      << ran.out;
+  EXPECT_TRUE(has(ran.out, "of the plan; recorded: not repeated, not shrunk"))
+      << ran.out;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Faults, JudgeFaults,
+    testing::Values(
+        Row{"faulty/no_scale", ""}, Row{"faulty/mask_after_softmax", ""},
+        Row{"faulty/key_head_modulo", ""}, Row{"faulty/tail_tile_unmasked", ""},
+        Row{"faulty/causal_once_per_two_rows", ""},
+        Row{"faulty/window_off_by_one_left", "causal,cross_lengths,window"},
+        Row{"faulty/lse_without_maximum", "causal,cross_lengths,lse"},
+        Row{"faulty/alibi_from_top_left", "causal,cross_lengths,alibi"}),
+    [](const auto& test) { return last_of(test.param.kernel); });
+
+TEST(JudgePlan, EveryOptionAndTypeCanBeAsked) {
+  const fs::path plan =
+      emitted("all", "--options all --dtype f32 --dtype bf16 --cases 400");
+  answer_plan(plan, "scalar/plain");
+  const Ran ran = judged(plan, "--diagnose 0");
+  // What the kernel lacks it refuses: nothing else keeps it from passing.
+  EXPECT_NE(ran.exit, 1) << ran.out << ran.error;
+  EXPECT_FALSE(has(ran.out, "FAIL")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "sink_joins_the_denominator  ")) << ran.out;
+}
+
+TEST(JudgePlan, ALayerAnswersInFilesToo) {
+  const fs::path plan =
+      emitted("layer",
+              "--options layer,causal,gqa,layer_biases,layer_stages "
+              "--cases 60");
+  answer_plan(plan, "scalar/layer");
+  const Ran ran = judged(plan);
+  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+  EXPECT_TRUE(has(ran.out, "mismatched_widths_are_refused")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "layer_agrees_with_oracle")) << ran.out;
+}
+
+TEST(JudgePlan, AnswersMayLieElsewhereInEitherFormat) {
+  const fs::path plan = emitted("formats", "--format safetensors --cases 48");
+  const fs::path npy = scratch() / "as_npy", tensors = scratch() / "as_tensors";
+  answer_plan(plan, "scalar/plain", npy, /*safetensors=*/false);
+  answer_plan(plan, "scalar/plain", tensors, /*safetensors=*/true);
+  EXPECT_EQ(judged(plan, "--answers as_npy").exit, 0);
+  EXPECT_EQ(judged(plan, "--answers as_tensors").exit, 0);
+  // Both at once would leave open which one counts.
+  fs::copy(npy / "c0000", tensors / "c0000");
+  expect_wrong_use(judged(plan, "--answers as_tensors"), "answered twice");
+  // Without any: nothing was checked.
+  EXPECT_EQ(judged(plan).exit, 3);
+}
+
+TEST(JudgePlan, MissingAnswersLeaveTheirLawsOpen) {
+  const fs::path plan = emitted("missing", "--cases 48");
+  answer_plan(plan, "scalar/plain");
+  fs::remove(plan / "c0003" / "o.npy");
+  fs::remove_all(plan / "c0004" / "o.npy");
+  const Ran some = judged(plan);
+  EXPECT_EQ(some.exit, 3) << some.out << some.error;
+  EXPECT_TRUE(
+      has(some.out, "2 answers are missing: c0003/o.npy, c0004/o.npy\n"))
+      << some.out;
+  EXPECT_TRUE(has(some.out, " calls have no answer\n")) << some.out;
+  EXPECT_TRUE(has(some.out, "  passed ")) << some.out;
+}
+
+TEST(JudgePlan, ARefusalIsNoAnswerAndNoFailure) {
+  const fs::path plan = emitted("refused", "--cases 48");
+  answer_plan(plan, "scalar/plain");
+  fs::remove(plan / "c0003" / "o.npy");
+  write_text(plan / "c0003" / "refused.txt", "no such width\n");
+  const Ran ran = judged(plan);
+  EXPECT_TRUE(has(ran.out, "no such width")) << ran.out;
+  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+  write_text(plan / "c0004" / "refused.txt", "and answered\n");
+  expect_wrong_use(judged(plan), "c0004: is refused and answered");
+}
+
+// Judges a plan of one law with one bit of its last answer flipped: of the
+// last number.
+Ran judged_with_bit(const std::string& law, size_t byte, int bit) {
+  const fs::path plan = emitted(law, "--cases 4 --force --law " + law);
+  answer_plan(plan, "scalar/plain");
+  EXPECT_EQ(judged(plan).exit, 0);
+  const auto json = nlohmann::json::parse(read_text(plan / "plan.json"));
+  const std::string call = json["calls"].back()["folder"];
+  const fs::path file = plan / call / "o.npy";
+  std::string wrong = read_text(file);
+  char& at = wrong[wrong.size() - sizeof(float) + byte];
+  at = static_cast<char>(at ^ (1 << bit));
+  write_text(file, wrong);
+  Ran ran = judged(plan, "--diagnose 0");
+  EXPECT_EQ(has(ran.out, "  where       c"), ran.exit == 1) << ran.out;
+  return ran;
+}
+
+// Bits of the exponent, and the last of the mantissa.
+TEST(JudgePlan, OneBitIsSeenWhereTheBoundCanTell) {
+  const Ran large = judged_with_bit("agrees_with_oracle", 3, 5);
+  EXPECT_EQ(large.exit, 1) << large.out << large.error;
+  const Ran small = judged_with_bit("agrees_with_oracle", 0, 0);
+  EXPECT_EQ(small.exit, 0) << small.out << small.error;
+  const Ran pair = judged_with_bit("scaled_values_scale_output", 0, 0);
+  EXPECT_EQ(pair.exit, 1) << pair.out << pair.error;
+}
+
+// A wrong dialect is found out by probes of its own, and declared it fails.
+TEST(JudgePlan, TheDialectIsFoundInTheAnswers) {
+  const fs::path plan =
+      emitted("dialect", "--options causal,cross_lengths,lse --cases 60");
+  answer_plan(plan, "controls/dialect_lse_base2");
+  const Ran ran = judged(plan);
+  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+  EXPECT_TRUE(has(ran.out, ".lse_base = QKVET_LSE_BASE2")) << ran.out;
+  write_text(scratch() / "natural.txt", "lse_base = natural\n");
+  const Ran natural = judged(plan, "--dialect natural.txt --diagnose 0");
+  EXPECT_EQ(natural.exit, 1) << natural.out << natural.error;
+  EXPECT_TRUE(has(natural.out, "qkvet judge dialect --dialect natural.txt\n"))
+      << natural.out;
+}
+
+// Every distinct call once, and the law's pairs by their numbers.
+TEST(EmitPlan, SaysWhatItAsks) {
+  const fs::path plan = emitted("says", "--law 'scale_*' --cases 24");
+  const auto json = nlohmann::json::parse(read_text(plan / "plan.json"));
+  ASSERT_EQ(json["cases"].size(), 24U);
+  std::set<std::string> digests;
+  for (const auto& call : json["calls"]) {
+    EXPECT_TRUE(digests.insert(call["digest"]).second) << call;
+    EXPECT_TRUE(fs::exists(plan / std::string(call["folder"]) / "q.npy"));
+    EXPECT_GT(std::abs(call["scale"].get<double>()), 0);
+    EXPECT_EQ(call["outputs"]["o"]["dtype"], "f32");
+  }
+  bool pair = false;
+  for (const auto& one : json["cases"]) pair |= one["calls"].size() >= 2;
+  EXPECT_TRUE(pair) << json["cases"];
+  const std::string table = read_text(plan / "calls.tsv");
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'),
+            std::ssize(json["calls"]) + 1);
+  // The same plan is the same folder; another seed is another one.
+  const fs::path same = emitted("says2", "--law 'scale_*' --cases 24");
+  EXPECT_EQ(read_text(same / "plan.json"), read_text(plan / "plan.json"));
+  const fs::path other =
+      emitted("says3", "--law 'scale_*' --cases 24 --seed 9");
+  EXPECT_NE(read_text(other / "plan.json"), read_text(plan / "plan.json"));
+}
+
+}  // namespace
+}  // namespace qkvet

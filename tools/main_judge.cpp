@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/main_judge.h"
+
+#include <CLI/CLI.hpp>
+
+namespace qkvet {
+namespace {
+
+CLI::App& add_emit(CLI::App& app, EmitPlanOptions& options) {
+  CLI::App& command = *app.add_subcommand(
+      "emit", "Write questions for a kernel that cannot be linked, as files");
+  command.add_option("folder", options.folder, "The folder to be made")
+      ->required();
+  command
+      .add_option("-l,--law", options.laws, "Law, or a glob; may be repeated")
+      ->type_name("LAW")
+      ->allow_extra_args(false);
+  command
+      .add_option("-n,--cases", options.cases, "Cases over all laws together")
+      ->check(CLI::Range(int64_t{1}, int64_t{1000000}))
+      ->capture_default_str();
+  command.add_option("--seed", options.seed, "Number, or random")
+      ->capture_default_str();
+  command
+      .add_option("--sizes", options.sizes,
+                  "Largest cases: small (T, d <= 24), medium (80), large (300)")
+      ->check(CLI::IsMember({"small", "medium", "large"}))
+      ->capture_default_str();
+  command
+      .add_option("--dtype", options.dtypes,
+                  "f32, f16, bf16 or f64; may be repeated")
+      ->type_name("TYPE")
+      ->allow_extra_args(false);
+  command
+      .add_option("--options", options.options,
+                  "What the kernel can do: all, or words with commas, "
+                  "attention,causal,gqa,cross_lengths if nothing is said")
+      ->type_name("WORDS");
+  command
+      .add_option("--pin", options.pin,
+                  "Extents that every case has, such as d=72,Tk=64")
+      ->type_name("EXTENTS");
+  command.add_option("--name", options.name, "What reports call the kernel")
+      ->type_name("FAMILY/VARIANT")
+      ->capture_default_str();
+  command.add_option("--dialect", options.dialect, "File of dialect fields")
+      ->type_name("FILE");
+  command
+      .add_option("--precision", options.precision, "File of precision fields")
+      ->type_name("FILE");
+  command.add_option("--format", options.format, "npy or safetensors")
+      ->check(CLI::IsMember({"npy", "safetensors"}))
+      ->capture_default_str();
+  command.add_flag("--force", options.force,
+                   "Replace a plan, and the answers in its folder");
+  return command;
+}
+
+CLI::App& add_judge(CLI::App& app, JudgeOptions& options) {
+  CLI::App& command = *app.add_subcommand(
+      "judge", "Judge what was answered to a plan of qkvet emit");
+  command.add_option("folder", options.targets, "The folder of the plan")
+      ->required()
+      ->expected(1);
+  command
+      .add_option("--answers", options.answers,
+                  "Folder of the answers, if it is another one")
+      ->type_name("DIR");
+  command
+      .add_option("--dialect", options.dialect,
+                  "File of dialect fields, beyond what the plan declares")
+      ->type_name("FILE");
+  command
+      .add_option("--precision", options.precision,
+                  "File of precision fields, beyond what the plan declares")
+      ->type_name("FILE");
+  command.add_flag("--allow-loose", options.allow_loose,
+                   "Believe a declared precision that is looser than generic");
+  command
+      .add_option("--diagnose", options.diagnose,
+                  "0: look for no cause of what fails")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  command.add_option("--junit", options.junit, "JUnit XML")->type_name("FILE");
+  command.add_option("--json", options.json, "JSON Lines")->type_name("FILE");
+  return command;
+}
+
+}  // namespace
+
+JudgeCommands::JudgeCommands(CLI::App& app)
+    : emit_command_(&add_emit(app, emit_)),
+      judge_command_(&add_judge(app, judge_)) {}
+
+std::optional<ExitCode> JudgeCommands::run() const {
+  if (emit_command_->parsed()) return run_emit_plan(emit_);
+  if (judge_command_->parsed()) return run_judge(judge_);
+  return std::nullopt;
+}
+
+}  // namespace qkvet

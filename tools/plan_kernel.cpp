@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/plan_kernel.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "core/declaration.h"
+
+namespace qkvet {
+namespace {
+
+struct OptionWord {
+  const char* word;
+  uint64_t options = 0;  // QKVET_OPTION_*
+  uint64_t layer = 0;    // QKVET_LAYER_*
+  uint64_t flags = 0;    // QKVET_FLAG_*
+};
+
+constexpr const char* kAttention = "attention";
+constexpr const char* kLayer = "layer";
+
+constexpr OptionWord kWords[] = {
+    {kAttention},
+    {kLayer},
+    {"causal", QKVET_OPTION_CAUSAL_TOP_LEFT | QKVET_OPTION_CAUSAL_BOTTOM_RIGHT},
+    {"gqa", QKVET_OPTION_GROUPED_HEADS},
+    {"cross_lengths", QKVET_OPTION_CROSS_LENGTHS},
+    {"value_width", QKVET_OPTION_VALUE_WIDTH},
+    {"window", QKVET_OPTION_WINDOW},
+    {"mask", QKVET_OPTION_MASK},
+    {"bias", QKVET_OPTION_BIAS},
+    {"softcap", QKVET_OPTION_SOFTCAP},
+    {"alibi", QKVET_OPTION_ALIBI},
+    {"sink", QKVET_OPTION_SINK},
+    {"rope", QKVET_OPTION_ROPE, QKVET_LAYER_ROPE},
+    {"lengths", QKVET_OPTION_LENGTHS},
+    {"packed", QKVET_OPTION_PACKED},
+    {"empty_extents", QKVET_OPTION_EMPTY_EXTENTS},
+    {"lse", QKVET_OPTION_LSE},
+    {"weights", QKVET_OPTION_WEIGHTS},
+    {"layer_biases", 0, QKVET_LAYER_BIASES},
+    {"layer_stages", 0, QKVET_LAYER_STAGES},
+    {"layer_unbatched", 0, QKVET_LAYER_UNBATCHED},
+    {"nondeterministic", 0, 0, QKVET_FLAG_NONDETERMINISTIC}};
+
+// All that a kernel can do: what it cannot promise is no part of it.
+bool is_ability(const OptionWord& word) { return word.flags == 0; }
+
+const OptionWord* find_word(std::string_view text) {
+  for (const OptionWord& word : kWords)
+    if (text == word.word) return &word;
+  return nullptr;
+}
+
+bool has_word(const std::vector<std::string>& words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+// What only somebody inside the kernel's process can see.
+struct NotInFiles {
+  const char* law;
+  const char* why;
+};
+constexpr NotInFiles kNotInFiles[] = {
+    {"reads_only_its_inputs", "what a kernel does to memory is in no file"},
+    {"same_call_same_bits", "a call is answered once"},
+    {"threads_change_nothing", "a plan asks for no number of threads"},
+    {"layout_changes_nothing", "files are contiguous"},
+    {"page_placement_changes_nothing", "a plan asks for no pages"},
+    {"page_size_changes_nothing", "a plan asks for no pages"},
+    {"unowned_pages_change_nothing", "a plan asks for no pages"},
+    {"append_writes_only_its_tokens", "a plan asks for no appending"},
+    {"append_equals_given", "a plan asks for no appending"}};
+
+}  // namespace
+
+std::string plan_option_names() {
+  std::string text;
+  for (const OptionWord& word : kWords)
+    text += (text.empty() ? "" : ", ") + std::string(word.word);
+  return text;
+}
+
+std::vector<std::string> default_plan_options() {
+  return {kAttention, "causal", "gqa", "cross_lengths"};
+}
+
+std::vector<std::string> parse_plan_options(const std::string& text,
+                                            std::string* error) {
+  std::vector<std::string> named;
+  std::istringstream in(text);
+  for (std::string word; std::getline(in, word, ',');) {
+    if (word != "all" && find_word(word) == nullptr) {
+      *error = "--options: \"" + word + "\" is no option; allowed: all, " +
+               plan_option_names();
+      return {};
+    }
+    named.push_back(word);
+  }
+  std::vector<std::string> words;
+  for (const OptionWord& word : kWords)
+    if (has_word(named, word.word) ||
+        (has_word(named, "all") && is_ability(word)))
+      words.emplace_back(word.word);
+  // A layer alone is no attention on q, k and v.
+  if (!has_word(words, kLayer) && !has_word(words, kAttention))
+    words.insert(words.begin(), kAttention);
+  return words;
+}
+
+std::string declared_kernel(const PlanKernel& plan, JudgedKernel* judged) {
+  KernelInfo& info = judged->info;
+  info.name = plan.name;
+  info.has_forward = has_word(plan.options, kAttention);
+  info.has_layer = has_word(plan.options, kLayer);
+  qkvet_capabilities& can = info.capabilities;
+  can.struct_size = sizeof can;
+  // The scale stands in every row of a plan.
+  can.options = QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE;
+  for (const std::string& text : plan.options) {
+    const OptionWord* word = find_word(text);
+    if (word == nullptr)
+      return "\"" + text + "\" is no option; allowed: " + plan_option_names();
+    can.options |= word->options;
+    can.flags |= word->flags;
+    info.layer_options |= word->layer;
+  }
+  constexpr size_t kMostRules = std::size(qkvet_capabilities{}.dtypes);
+  if (plan.dtypes.empty() || plan.dtypes.size() > kMostRules)
+    return "allowed are 1 to " + std::to_string(kMostRules) + " storage types";
+  for (const Dtype dtype : plan.dtypes) {
+    const qkvet_dtype abi = dtype_to_abi(dtype);
+    can.dtypes[can.dtype_count++] = {abi, abi, abi};
+  }
+  std::string error = parse_dialect("dialect", plan.dialect, info.dialect);
+  if (error.empty() && !plan.precision.empty())
+    error = parse_precision("precision", plan.precision, info.precision);
+  if (!error.empty()) return error;
+  const ResolvedPrecision precision = resolve_precision(info.precision);
+  judged->model = precision.model;
+  judged->looser_than_generic = precision.looser_than_generic;
+  return precision.error;
+}
+
+std::string not_in_files_reason(const Law& law) {
+  if (law.aim.subject == Subject::kCache)
+    return "a cache lives between calls, and a plan has single ones";
+  for (const NotInFiles& row : kNotInFiles)
+    if (std::string_view(law.id) == row.law) return row.why;
+  return "";
+}
+
+}  // namespace qkvet

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/plan_text.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/file_tensor.h"
+
+namespace qkvet {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kFormat = "plan 1";
+
+Json tensors_json(const std::vector<PlanTensor>& tensors) {
+  Json json = Json::object();
+  for (const PlanTensor& tensor : tensors)
+    json[tensor.name] = {{"dtype", file_dtype_name(tensor.dtype)},
+                         {"shape", tensor.shape}};
+  return json;
+}
+
+Json call_json(const PlanCall& call, size_t number) {
+  Json json;
+  json["id"] = number;
+  json["folder"] = plan_folder_name(number);
+  for (const PlanScalar& scalar : call.scalars)
+    json[scalar.name] =
+        scalar.is_word ? Json(scalar.text) : Json::parse(scalar.text);
+  json["inputs"] = tensors_json(call.inputs);
+  json["outputs"] = tensors_json(call.outputs);
+  json["digest"] = call.digest;
+  return json;
+}
+
+Json case_json(const PlanCase& one) {
+  return {{"law", one.law->id},
+          {"number", one.number},
+          {"case", to_string(one.value)},
+          {"calls", one.calls}};
+}
+
+Json kernel_json(const PlanKernel& kernel) {
+  Json dtypes = Json::array();
+  for (const Dtype dtype : kernel.dtypes) dtypes.push_back(dtype_name(dtype));
+  return {{"name", kernel.name},
+          {"options", kernel.options},
+          {"dtypes", dtypes},
+          {"dialect", kernel.dialect},
+          {"precision", kernel.precision}};
+}
+
+// Whatever is in a name or in a file of the user's.
+std::string line_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+// One row a line: what people look at, and what tools compare.
+template <class Rows, class Row>
+std::string rows_text(const char* name, const Rows& rows, Row row) {
+  std::string text;
+  size_t number = 0;
+  for (const auto& one : rows)
+    text += (text.empty() ? "\n  " : ",\n  ") + line_of(row(one, number++));
+  return fmt::format(" \"{}\": [{}\n ]", name, text);
+}
+
+std::string names_of(const std::vector<PlanTensor>& tensors) {
+  std::string text;
+  for (const PlanTensor& tensor : tensors)
+    text += (text.empty() ? "" : ",") + tensor.name;
+  return text;
+}
+
+// Keys that stand twice in an object: the parser would take the last.
+class Doubles {
+ public:
+  bool hear(nlohmann::json::parse_event_t event, const nlohmann::json& parsed) {
+    using Event = nlohmann::json::parse_event_t;
+    if (event == Event::object_start) open_.emplace_back();
+    if (event == Event::object_end && !open_.empty()) open_.pop_back();
+    if (event == Event::key && !open_.back().insert(parsed).second &&
+        first_.empty())
+      first_ = shown(parsed.get<std::string>()) + " stands there twice";
+    return true;
+  }
+  const std::string& first() const { return first_; }
+
+ private:
+  std::vector<std::set<nlohmann::json>> open_;
+  std::string first_;
+};
+
+// "" or one line.
+std::string parse_json(const std::string& text, nlohmann::json* json) {
+  Doubles doubles;
+  *json = nlohmann::json::parse(
+      text,
+      [&doubles](int, nlohmann::json::parse_event_t event,
+                 nlohmann::json& parsed) {
+        return doubles.hear(event, parsed);
+      },
+      /*allow_exceptions=*/false);
+  if (json->is_discarded()) return "is no JSON";
+  return doubles.first();
+}
+
+std::string read_kernel(const nlohmann::json& json, PlanKernel* kernel) {
+  kernel->name = json.at("name");
+  kernel->options = json.at("options").get<std::vector<std::string>>();
+  kernel->dialect = json.at("dialect");
+  kernel->precision = json.at("precision");
+  kernel->dtypes.clear();
+  for (const nlohmann::json& name : json.at("dtypes")) {
+    const auto dtype = dtype_from_name(name.get<std::string>());
+    if (!dtype) return shown(name.get<std::string>()) + " is no storage type";
+    kernel->dtypes.push_back(*dtype);
+  }
+  return "";
+}
+
+std::string read_case(const nlohmann::json& json, PlanCase* one) {
+  const std::string law = json.at("law");
+  one->law = find_law(law);
+  if (one->law == nullptr) return "no law is named " + shown(law);
+  one->number = json.at("number");
+  const ParsedCase parsed = parse_case(json.at("case").get<std::string>());
+  if (parsed.value) one->value = *parsed.value;
+  return parsed.error;
+}
+
+std::string read_recipe(const nlohmann::json& json, PlanRecipe* recipe) {
+  if (const std::string format = json.at("qkvet"); format != kFormat)
+    return shown(format) + " is not what this version of QKVet reads: \"" +
+           kFormat + "\"";
+  recipe->seed = json.at("seed");
+  recipe->safetensors = json.at("format") == "safetensors";
+  recipe->dropped = json.at("not_asked").get<decltype(recipe->dropped)>();
+  std::string error = read_kernel(json.at("kernel"), &recipe->kernel);
+  for (const nlohmann::json& row : json.at("cases")) {
+    if (!error.empty()) break;
+    recipe->cases.emplace_back();
+    error = read_case(row, &recipe->cases.back());
+  }
+  return error;
+}
+
+}  // namespace
+
+std::string plan_json(const PlanFolder& plan) {
+  const PlanRecipe& recipe = plan.recipe;
+  std::string text = "{\n";
+  const auto add = [&text](const char* name, const Json& json) {
+    text += fmt::format(" \"{}\": {},\n", name, line_of(json));
+  };
+  add("qkvet", kFormat);
+  add("seed", recipe.seed);
+  add("kernel", kernel_json(recipe.kernel));
+  add("format", recipe.safetensors ? "safetensors" : "npy");
+  add("not_asked", Json(recipe.dropped));
+  add("probes", plan.probes);
+  text += rows_text("cases", recipe.cases,
+                    [](const PlanCase& one, size_t) { return case_json(one); });
+  text += ",\n";
+  text += rows_text("calls", plan.calls.calls(), call_json);
+  return text + "\n}\n";
+}
+
+std::string plan_table(const PlanFolder& plan) {
+  const std::vector<PlanCall>& calls = plan.calls.calls();
+  if (calls.empty()) return "";
+  std::string text = "id\tfolder";
+  for (const PlanScalar& scalar : calls[0].scalars) text += "\t" + scalar.name;
+  text += "\tinputs\toutputs\n";
+  for (size_t i = 0; i < calls.size(); ++i) {
+    text += fmt::format("{}\t{}", i, plan_folder_name(i));
+    for (const PlanScalar& scalar : calls[i].scalars)
+      text += "\t" + scalar.text;
+    text += "\t" + names_of(calls[i].inputs) + "\t" +
+            names_of(calls[i].outputs) + "\n";
+  }
+  return text;
+}
+
+std::string plan_readme(const PlanFolder& plan) {
+  const std::string input =
+      plan.recipe.safetensors ? "c0012.safetensors, tensor q" : "c0012/q.npy";
+  return fmt::format(
+      R"(Questions for an attention kernel, written by qkvet emit.
+
+Each row of calls.tsv (and of "calls" in plan.json) is one call: extents, causal
+rule, scale and options, the inputs that there are and the outputs that are
+wanted. Its inputs are files: {}.
+All are packed, row by row, with the least byte first; a .npy file of bf16 holds
+its bits as uint16.
+
+  q [B,H,Tq,d]   k [B,Hkv,Tk,d]   v [B,Hkv,Tk,dv]
+  o [B,H,Tq,dv]  lse [B,H,Tq]     weights [B,H,Tq,Tk]
+
+  o = softmax(scale q k^T + options) v; query head h reads key/value head
+  h / (H / Hkv). causal: none; top_left: row i sees keys j <= i; bottom_right:
+  j <= i + Tk - Tq. window_left, window_right: keys beside that diagonal that
+  stay visible, -1: all. softcap: 0 is none. mask: nonzero attends. What options
+  and layers mean in full stands in include/qkvet/kernel.h and layer.h.
+
+Answer each call with its outputs, in the type and shape that plan.json has:
+c0012/o.npy, c0012/lse.npy, ... in this folder or in another one with the same
+names, or as tensors o, lse, ... of c0012.safetensors in another one. The order
+is free. What your kernel does not take it refuses: c0012/refused.txt with one
+line that says why. Copy nothing from one call to another: laws compare them.
+
+  qkvet judge FOLDER                    answers beside the inputs
+  qkvet judge FOLDER --answers OTHER    answers in another folder
+
+The inputs must stay as they are, bit for bit: judge makes them again.
+)",
+      input);
+}
+
+std::string parse_plan(const std::string& text, PlanRecipe* recipe) {
+  nlohmann::json json;
+  std::string error = parse_json(text, &json);
+  if (!error.empty()) return error;
+  try {
+    return read_recipe(json, recipe);
+  } catch (const nlohmann::json::exception& wrong) {
+    return std::string("is no plan: ") + wrong.what();
+  }
+}
+
+std::string plan_difference(const std::string& text, const PlanFolder& plan) {
+  const auto found = nlohmann::json::parse(text);
+  const auto made = nlohmann::json::parse(plan_json(plan));
+  if (found == made) return "";
+  const auto step = nlohmann::json::diff(found, made).front();
+  return shown(step.at("path").get<std::string>()) +
+         " is not what this version of QKVet makes of the plan's cases: it was "
+         "changed, or written by another one";
+}
+
+}  // namespace qkvet
