@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention in NumPy and float64, written from the papers, whole arrays at a
 time: Vaswani et al. 2017 (attention), Ainslie et al. 2023 (grouped heads), Su
-et al. 2021 (rotation), Press et al. 2022 (ALiBi), Beltagy et al. 2020 (windows),
-Gemma Team 2024 (softcap), Xiao et al. 2024 (sinks).
+et al. 2021 (rotation), Press et al. 2022 (ALiBi), Beltagy et al. 2020
+(windows), Gemma Team 2024 (softcap), Xiao et al. 2024 (sinks).
 
 It shares no line with the references of this project, and follows them in
 nothing but the spelling of cases and the conventions of include/qkvet.
@@ -130,8 +130,8 @@ EMPTY_LSE = {"minus_inf": -INF, "plus_inf": INF, "nan": np.nan,
 
 
 def attention(case, inputs, dialect=""):
-    """`inputs` are float64 arrays by name. Returns o, lse and weights; rows that
-    do not count are NaN."""
+    """`inputs` are float64 arrays by name. Returns o, lse and weights; rows
+    that do not count are NaN."""
     rule = read_dialect(dialect)
     places = Places(case)
     data = dict(inputs)

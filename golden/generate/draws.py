@@ -25,8 +25,9 @@ def draw(name, case, sizes):
 
 def add_answered(generator, name, case, pins, answer, dialect="", sizes=None,
                  mask=None, finding=""):
-    """`answer(case, values)` gives the outputs of a library, in double; `values`
-    are the stored inputs, in double. `mask` replaces the one that is drawn."""
+    """`answer(case, values)` gives the outputs of a library, in double;
+    `values` are the stored inputs, in double. `mask` replaces
+    the one that is drawn."""
     parsed = case_text.parse(case)
     inputs = draw(name, parsed, sizes or {})
     if mask is not None:

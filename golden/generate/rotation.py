@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rotary positions (Su et al., "RoFormer", 2021), by complex multiplication,
-and the tables that a case makes, which core/README.md defines: row p is the p-th
-power of an exact turn. They are rounded to f32, to f64 where q is that."""
+and the tables that a case makes, which core/README.md defines: row p is the
+p-th power of an exact turn. They are rounded to f32, to f64 where q is that."""
 import numpy as np
 
 
@@ -13,8 +13,8 @@ def half_tangent(n, pairs):
 
 
 def rope_tables(case, rows):
-    """Complex [rows, pairs]: cos + i sin. The products are those of the case, in
-    its order, so that the tables are the same bit for bit."""
+    """Complex [rows, pairs]: cos + i sin. The products are those of the case,
+    in its order, so that the tables are the same bit for bit."""
     pairs = case.d // 2
     t = np.array([half_tangent(n, pairs) for n in range(pairs)])
     turn_cos, turn_sin = (1 - t * t) / (1 + t * t), 2 * t / (1 + t * t)
