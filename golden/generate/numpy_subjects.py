@@ -104,9 +104,6 @@ def stories(generator):
          "tokens behind the window's start can be taken back"),
         ("scale", one + ",scale=0.125", "step.a.3+step.a.1",
          "a scale that is given"),
-        ("refused", one, "step.a.6+step.a.3+step.a.2+truncate.a.9+attend.a.2",
-         "a command beyond the capacity is refused, and its tokens and "
-         "queries are used up"),
         ("f16", "f16,B1,H2,Hkv1,d4,cap6", "step.a.3+step.a.1+step.a.1",
          "a cache of f16"),
         ("bf16", "bf16,B1,H1,d4,cap6", "step.a.3+step.a.1",
