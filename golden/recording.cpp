@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 
 #include "core/file_data.h"
+#include "core/half.h"
 #include "core/sha256.h"
 #include "properties/compare.h"
 
@@ -187,6 +189,24 @@ std::optional<OutputName> parse_output_name(std::string_view name) {
   return output.tensor == TensorName::kO || output.tensor == TensorName::kLse
              ? std::optional(output)
              : std::nullopt;
+}
+
+std::vector<std::byte> stored_as(Dtype dtype,
+                                 const std::vector<double>& values) {
+  std::vector<std::byte> bytes(values.size() *
+                               static_cast<size_t>(dtype_bytes(dtype)));
+  std::byte* at = bytes.data();
+  const auto put = [&](auto number) {
+    std::memcpy(at, &number, sizeof number);
+    at += sizeof number;
+  };
+  for (const double value : values) {
+    if (dtype == Dtype::kF64) put(value);
+    if (dtype == Dtype::kF32) put(static_cast<float>(value));
+    if (dtype == Dtype::kF16) put(f16_from_double(value));
+    if (dtype == Dtype::kBf16) put(bf16_from_double(value));
+  }
+  return bytes;
 }
 
 Dtype output_dtype(const Case& c, TensorName output) {

@@ -58,6 +58,10 @@ std::string with_fingerprint(const std::string& text, uint64_t fingerprint);
 std::string case_of_tensors(const NamedTensors& tensors,
                             const std::string& options, std::string* error);
 
+// Rounded to a type of floating numbers, packed.
+std::vector<std::byte> stored_as(Dtype dtype,
+                                 const std::vector<double>& values);
+
 // Extents and type of an output of the case.
 std::vector<int64_t> output_extents(const Case& value, const OutputName& name);
 Dtype output_dtype(const Case& value, TensorName output);

@@ -2,10 +2,8 @@
 #include "golden/source_view.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/call_plan.h"
-#include "core/half.h"
 #include "golden/verify.h"
 #include "properties/compare.h"
 
@@ -48,23 +46,6 @@ JudgedKernel source_kernel(const GoldenSet& set) {
   return kernel;
 }
 
-std::vector<std::byte> stored(Dtype dtype, const std::vector<double>& values) {
-  std::vector<std::byte> bytes(values.size() *
-                               static_cast<size_t>(dtype_bytes(dtype)));
-  std::byte* at = bytes.data();
-  const auto put = [&](auto number) {
-    std::memcpy(at, &number, sizeof number);
-    at += sizeof number;
-  };
-  for (const double value : values) {
-    if (dtype == Dtype::kF64) put(value);
-    if (dtype == Dtype::kF32) put(static_cast<float>(value));
-    if (dtype == Dtype::kF16) put(f16_from_double(value));
-    if (dtype == Dtype::kBf16) put(bf16_from_double(value));
-  }
-  return bytes;
-}
-
 }  // namespace
 
 size_t call_of(const OutputName& name) {
@@ -90,7 +71,7 @@ void SourceView::put(const OutputName& name, const RecordedOutput& output) {
   const size_t call = call_of(name);
   std::vector<double> values = as_doubles(output.bytes, output.dtype);
   const Dtype dtype = output_dtype(value_, name.tensor);
-  outcomes_[call].*output_member(name.tensor) = stored(dtype, values);
+  outcomes_[call].*output_member(name.tensor) = stored_as(dtype, values);
   numbers_.push_back({call, name.tensor, std::move(values)});
 }
 

@@ -41,6 +41,23 @@ struct GoldenShowOptions {
 };
 ExitCode run_golden_show(const GoldenShowOptions& options);
 
+struct GoldenImportOptions {
+  std::string file;    // .safetensors, .npz, or the folder of an ONNX node test
+  std::string folder;  // where the set is put, with others
+  std::string name, pins, source;
+  std::string arithmetic = "storage";  // exact, f64 or storage
+  std::string finding;                 // "" for none
+  std::string dialect;                 // a file; "": of the set, or none
+  // What the tensors do not say (import_names.h).
+  std::string value, map, layout, heads;
+  bool update = false;
+};
+ExitCode run_golden_import(const GoldenImportOptions& options);
+
+// "" or why nothing can be put there; `there`: a folder of that name is.
+std::string look_at_folder(const std::string& path, GoldenFolder* old,
+                           bool* there);
+
 // The folder of the sets that QKVet brings.
 std::string golden_folder();
 // Reads a folder or one file. "" or one line.

@@ -275,7 +275,8 @@ std::string all_files(const std::string& path, const GoldenFolder& old,
   return "";
 }
 
-// "" or why nothing can be recorded there; `there`: sets are.
+}  // namespace
+
 std::string look_at_folder(const std::string& path, GoldenFolder* old,
                            bool* there) {
   std::error_code code;
@@ -288,8 +289,6 @@ std::string look_at_folder(const std::string& path, GoldenFolder* old,
                                           kManifestName + "; name a new folder";
   return read_golden_folder(path, old);
 }
-
-}  // namespace
 
 ExitCode run_golden_record(const GoldenRecordOptions& options) {
   GoldenFolder old;

@@ -287,11 +287,6 @@ std::string write_reports(const JudgeOptions& options,
 
 }  // namespace
 
-bool is_plan(const std::string& target) {
-  std::error_code code;
-  return std::filesystem::is_directory(target, code);
-}
-
 ExitCode run_judge_plan(const JudgeOptions& options) {
   const std::string& folder = options.targets[0];
   PlanFolder plan;

@@ -51,7 +51,7 @@ TEST(Golden, OtherRoundingIsChangedAndCorrect) {
   const Ran ran = run_qkvet(verify);
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
   EXPECT_TRUE(std::regex_search(
-      ran.out, std::regex("changed +masked +[0-9]+ of 48 numbers, at most "
+      ran.out, std::regex(" masked +[0-9]+ of 60 numbers, at most "
                           "[0-9]+ ulps?, 0?[.0-9e-]+ of the bound, at "
                           "o\\[b=.*\\]: still correct\n")))
       << ran.out;
@@ -70,7 +70,8 @@ TEST(Golden, AFaultIsWrongAndReplaysFromTheFile) {
   // Shrinking may end with a case of recipes; a fault that needs the values of
   // the file keeps them.
   const Ran kept = run_qkvet(
-      "golden verify -k faulty/no_scale --set hand_textbook_weights_f32 "
+      "golden verify -k faulty/no_scale --set "
+      "hand_score_matrix_usual_scale_f32 "
       "--diagnose 0");
   std::smatch again;
   ASSERT_TRUE(std::regex_search(kept.out, again,
@@ -86,7 +87,7 @@ TEST(Golden, OwnSetsHoldForEveryFamily) {
   EXPECT_FALSE(has(ran.out, "FAIL")) << ran.out;
   const std::string junit = read_text(scratch() / "sets.xml");
   EXPECT_TRUE(std::regex_search(
-      junit, std::regex("tests=\"[0-9]{3,}\" failures=\"0\" errors=\"0\"")));
+      junit, std::regex("tests=\"[0-9]{4,}\" failures=\"0\" errors=\"0\"")));
   EXPECT_TRUE(has(junit, "classname=\"eigen/plain\" name=\"hand_"));
   std::istringstream lines(read_text(scratch() / "sets.jsonl"));
   int passed = 0, layers = 0, stories = 0, open = 0;
@@ -109,7 +110,7 @@ TEST(Golden, OwnSetsHoldForEveryFamily) {
 TEST(Golden, SetsAreListedAndShown) {
   const Ran list = run_qkvet("list golden");
   EXPECT_EQ(list.exit, 0);
-  EXPECT_TRUE(has(list.out, "hand_uniform_f32")) << list.out.substr(0, 600);
+  EXPECT_TRUE(has(list.out, "hand_uniform_all")) << list.out.substr(0, 600);
   const Ran json = run_qkvet("list golden --json");
   EXPECT_EQ(
       nlohmann::json::parse(json.out.substr(0, json.out.find('\n'))).at("type"),

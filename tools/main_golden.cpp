@@ -7,11 +7,14 @@ namespace qkvet {
 
 GoldenCommands::GoldenCommands(CLI::App& app)
     : golden_(app.add_subcommand(
-          "golden", "Sets of calls with known outputs: verify, record, show")) {
+          "golden",
+          "Sets of calls with known outputs: verify, record, show, "
+          "import")) {
   golden_->require_subcommand(1);
   add_verify();
   add_record();
   add_show();
+  add_import();
 }
 
 void GoldenCommands::add_verify() {
@@ -85,7 +88,52 @@ void GoldenCommands::add_show() {
       ->type_name("NAME");
 }
 
+void GoldenCommands::add_import() {
+  GoldenImportOptions& options = to_import_;
+  import_ = golden_->add_subcommand(
+      "import", "Make a set of a call that somebody else recorded");
+  import_
+      ->add_option("file", options.file,
+                   ".safetensors, .npz, or the folder of an ONNX node test")
+      ->required();
+  import_->add_option("folder", options.folder, "Where sets are kept")
+      ->required();
+  import_->add_option("--name", options.name, "Of the set")->required();
+  import_->add_option("--pins", options.pins, "What the set holds fast")
+      ->required();
+  import_->add_option("--source", options.source, "Who made it, which version")
+      ->required();
+  import_
+      ->add_option("--arithmetic", options.arithmetic,
+                   "How far the numbers may be off: known exactly, computed "
+                   "in f64, or in the storage type")
+      ->check(CLI::IsMember({"exact", "f64", "storage"}))
+      ->capture_default_str();
+  import_
+      ->add_option("--finding", options.finding,
+                   "What is wrong with the source here")
+      ->type_name("TEXT");
+  import_
+      ->add_option("--dialect", options.dialect,
+                   "File of dialect fields: what the source does")
+      ->type_name("FILE");
+  import_
+      ->add_option("--case", options.value,
+                   "What tensors do not say: causal=br,scale=0.1")
+      ->type_name("TOKENS");
+  import_->add_option("--map", options.map, "Names: q=query,o=attn_output")
+      ->type_name("NAMES");
+  import_->add_option("--layout", options.layout, "bhtd, bthd or thd")
+      ->type_name("LAYOUT");
+  import_
+      ->add_option("--heads", options.heads,
+                   "H or H,Hkv, where tensors are [B,T,H*d]")
+      ->type_name("H,Hkv");
+  import_->add_flag("--update", options.update, "Replace a set of this name");
+}
+
 ExitCode GoldenCommands::run() const {
+  if (import_->parsed()) return run_golden_import(to_import_);
   if (verify_->parsed()) return run_golden_verify(to_verify_);
   if (record_->parsed()) return run_golden_record(to_record_);
   return run_golden_show(to_show_);

@@ -19,14 +19,17 @@ class GoldenCommands {
   void add_verify();
   void add_record();
   void add_show();
+  void add_import();
 
   CLI::App* golden_;
   CLI::App* verify_ = nullptr;
   CLI::App* record_ = nullptr;
   CLI::App* show_ = nullptr;
+  CLI::App* import_ = nullptr;
   GoldenVerifyOptions to_verify_;
   GoldenRecordOptions to_record_;
   GoldenShowOptions to_show_;
+  GoldenImportOptions to_import_;
 };
 
 }  // namespace qkvet

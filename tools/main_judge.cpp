@@ -58,10 +58,27 @@ CLI::App& add_emit(CLI::App& app, EmitPlanOptions& options) {
 
 CLI::App& add_judge(CLI::App& app, JudgeOptions& options) {
   CLI::App& command = *app.add_subcommand(
-      "judge", "Judge what was answered to a plan of qkvet emit");
-  command.add_option("folder", options.targets, "The folder of the plan")
-      ->required()
-      ->expected(1);
+      "judge",
+      "Judge what was recorded: answers to a plan of qkvet emit, or calls");
+  command
+      .add_option("what", options.targets,
+                  "The folder of a plan; or files of one call each: "
+                  ".safetensors, .npz, folders of ONNX node tests")
+      ->required();
+  command
+      .add_option("--case", options.value,
+                  "What the tensors of a call do not say: causal=br,scale=0.1")
+      ->type_name("TOKENS");
+  command
+      .add_option("--map", options.map,
+                  "Names in the file: q=query,o=attn_output")
+      ->type_name("NAMES");
+  command.add_option("--layout", options.layout, "bhtd, bthd or thd")
+      ->type_name("LAYOUT");
+  command
+      .add_option("--heads", options.heads,
+                  "H or H,Hkv, where tensors are [B,T,H*d]")
+      ->type_name("H,Hkv");
   command
       .add_option("--answers", options.answers,
                   "Folder of the answers, if it is another one")

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// qkvet judge FILE...: calls that were recorded, one in each file, of a kernel
+// that nobody can open.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+
+#include "core/declaration.h"
+#include "golden/call_file.h"
+#include "golden/verify.h"
+#include "tools/commands.h"
+#include "tools/compiler.h"
+#include "tools/recorded_call.h"
+#include "tools/report.h"
+
+namespace qkvet {
+namespace {
+
+struct Recorded {
+  std::string path;
+  Recording recording;
+  KernelUnderTest kernel;
+  std::vector<std::string> notes;
+};
+
+std::string rules_of(const JudgeOptions& options, ImportRules* rules) {
+  std::string wrong;
+  if (!options.map.empty()) wrong = parse_name_map(options.map, *rules);
+  if (wrong.empty() && !options.layout.empty())
+    wrong = parse_import_layout(options.layout, *rules);
+  if (wrong.empty() && !options.heads.empty())
+    wrong = parse_import_heads(options.heads, *rules);
+  return wrong;
+}
+
+std::string declare(const JudgeOptions& options, JudgedKernel* kernel) {
+  std::string wrong;
+  if (!options.dialect.empty())
+    wrong = read_dialect(options.dialect, kernel->info.dialect);
+  if (wrong.empty() && !options.precision.empty())
+    wrong = read_precision(options.precision, kernel->info.precision);
+  if (!wrong.empty()) return wrong;
+  const ResolvedPrecision precision = resolve_precision(kernel->info.precision);
+  kernel->model = precision.model;
+  kernel->looser_than_generic = precision.looser_than_generic;
+  return precision.error;
+}
+
+// "step" of a/step.safetensors, in letters that a kernel's name may have.
+std::string stem_of(const std::string& path) {
+  std::string stem = std::filesystem::path(path).stem().string();
+  for (char& c : stem)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  return stem;
+}
+
+std::string read_one(const JudgeOptions& options, const std::string& path,
+                     Recorded* out) {
+  ImportRules rules;
+  CallFile file;
+  std::string wrong = rules_of(options, &rules);
+  if (wrong.empty()) wrong = read_call_file(path, rules, options.value, &file);
+  if (!wrong.empty()) return wrong;
+  auto recording = make_recording(file.tensors, file.value, path, &wrong);
+  if (!recording) return path + ": " + wrong;
+  if (recording->value.subject() == Subject::kCache)
+    return path +
+           ": a story, which lives in a kernel; allowed: a call of "
+           "attention or of a layer (qkvet golden verify takes stories)";
+  for (const std::string& name : file.ignored)
+    out->notes.push_back(path + ": " + shown(name) +
+                         " is no tensor of a call and was left out");
+  out->path = path;
+  out->recording = std::move(*recording);
+  wrong = recorded_kernel(out->recording, "recorded/" + stem_of(path),
+                          file.dialect, &out->kernel.judged);
+  if (wrong.empty()) wrong = declare(options, &out->kernel.judged);
+  return wrong.empty() ? "" : path + ": " + wrong;
+}
+
+Judgement judged(const Recorded& one, const KernelInfo& info,
+                 RecordedCalls& answers, TimeUse& time) {
+  JudgedKernel kernel = one.kernel.judged;
+  kernel.info = info;
+  CaseWork work(agreement_law(one.recording.value.subject()),
+                one.recording.value, /*with_twin=*/true, time);
+  if (auto settled = work.settled(kernel)) return *settled;
+  const auto calls = work.calls_for(kernel);
+  return work.judge(kernel, answers.run(0, calls));
+}
+
+// What nobody has declared and no further call can find out: if the numbers are
+// right under one of the dialects, that is the one.
+void assume_dialect(Recorded& one, RecordedCalls& answers, TimeUse& time) {
+  KernelInfo& info = one.kernel.judged.info;
+  const struct {
+    int32_t qkvet_dialect::*field;
+    int32_t other;
+    Assumption said;
+  } fields[] = {{&qkvet_dialect::lse_base,
+                 QKVET_LSE_BASE2,
+                 {"lse_base", "QKVET_LSE_BASE2"}},
+                {&qkvet_dialect::softcap_order,
+                 QKVET_SOFTCAP_AFTER_MASK,
+                 {"softcap_order", "QKVET_SOFTCAP_AFTER_MASK"}},
+                {&qkvet_dialect::sink_in_lse,
+                 QKVET_SINK_NOT_IN_LSE,
+                 {"sink_in_lse", "QKVET_SINK_NOT_IN_LSE"}}};
+  if (judged(one, info, answers, time).verdict != Verdict::kFailed) return;
+  for (unsigned set = 1; set < 1U << std::size(fields); ++set) {
+    KernelInfo other = info;
+    std::vector<Assumption> assumed;
+    bool declared = false;
+    for (size_t i = 0; i < std::size(fields); ++i) {
+      if ((set >> i & 1) == 0) continue;
+      declared |= info.dialect.*fields[i].field != 0;
+      other.dialect.*fields[i].field = fields[i].other;
+      assumed.push_back(fields[i].said);
+    }
+    if (declared ||
+        judged(one, other, answers, time).verdict != Verdict::kPassed)
+      continue;
+    info = other;
+    one.kernel.judged.assumed = assumed;
+    return;
+  }
+}
+
+KernelResult judge_one(const Recorded& one, RecordedCalls& answers,
+                       const RunOptions& run, TimeUse& time) {
+  const auto start = std::chrono::steady_clock::now();
+  const Judgement judgement =
+      judged(one, one.kernel.judged.info, answers, time);
+  Cell cell;
+  cell.law = &agreement_law(one.recording.value.subject());
+  cell.verdict = judgement.verdict;
+  cell.reason = judgement.reason;
+  cell.checked = judgement.compared > 0 ? 1 : 0;
+  cell.compared = judgement.compared;
+  cell.vacuous = judgement.vacuous;
+  cell.worst_ratio = judgement.worst_ratio;
+  cell.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+          .count();
+  const std::string mistrust = mistrust_in(one.kernel.judged, run);
+  if (cell.verdict == Verdict::kPassed && cell.checked == 0)
+    cell.reason = "the bound says nothing for any element of this call";
+  else if (cell.verdict == Verdict::kPassed)
+    cell.reason = mistrust;
+  if (cell.verdict == Verdict::kPassed && !cell.reason.empty())
+    cell.verdict = Verdict::kMistrusted;
+  if (judgement.verdict == Verdict::kFailed) {
+    Failure failure;
+    failure.law = cell.law;
+    failure.number = 1;
+    failure.found = failure.smallest = one.recording.value;
+    failure.judgement = judgement;
+    failure.seconds = cell.seconds;
+    failure.digest = input_digest(make_inputs(one.recording.value));
+    failure.recorded = "recorded";
+    failure.where = one.path + "; recorded: not repeated, not shrunk";
+    cell.failure = std::move(failure);
+  }
+  return {one.kernel, {std::move(cell)}};
+}
+
+// All files are heard about each failure: they are of one kernel.
+Diagnoses causes_of(const RunResult& result, const std::vector<Recorded>& all,
+                    RecordedCalls& answers, bool wanted) {
+  Diagnoses causes;
+  causes.kernels.resize(result.kernels.size());
+  Answered answered;
+  for (const Recorded& one : all)
+    answered.push_back(
+        {&agreement_law(one.recording.value.subject()), one.recording.value});
+  const std::unique_ptr<Catalogue> catalogue =
+      wanted ? known_faults() : nullptr;
+  TimeUse time;
+  for (size_t k = 0; k < result.kernels.size(); ++k) {
+    const KernelResult& kernel = result.kernels[k];
+    if (!kernel.cells[0].failure) continue;
+    if (catalogue == nullptr)
+      ++causes.not_looked_at;
+    else
+      causes.kernels[k] =
+          diagnose_all({&*kernel.cells[0].failure}, kernel.kernel, answers,
+                       *catalogue, time, &answered);
+  }
+  return causes;
+}
+
+std::string again_of(const JudgeOptions& options) {
+  std::string again = "qkvet judge";
+  for (const std::string& target : options.targets)
+    again += " " + shell_quoted(target);
+  const std::pair<const char*, const std::string*> words[] = {
+      {"--case", &options.value},      {"--map", &options.map},
+      {"--layout", &options.layout},   {"--heads", &options.heads},
+      {"--dialect", &options.dialect}, {"--precision", &options.precision}};
+  for (const auto& [option, text] : words)
+    if (!text->empty())
+      again += std::string(" ") + option + " " + shell_quoted(*text);
+  return again;
+}
+
+}  // namespace
+
+ExitCode run_judge_calls(const JudgeOptions& options) {
+  if (!options.answers.empty())
+    return wrong_use("--answers " + options.answers +
+                     ": is for plans; a recorded call holds its answer");
+  std::vector<Recorded> all(options.targets.size());
+  RecordedCalls answers;
+  for (size_t i = 0; i < all.size(); ++i) {
+    std::string wrong = read_one(options, options.targets[i], &all[i]);
+    if (!wrong.empty()) return wrong_use(wrong);
+    wrong = answers.add(all[i].recording, all[i].kernel.judged);
+    if (!wrong.empty()) return wrong_use(options.targets[i] + ": " + wrong);
+  }
+  RunOptions run;
+  run.allow_loose = options.allow_loose;
+  run.cases = 1;
+  run.laws = {&agreement_law(all[0].recording.value.subject())};
+  RunResult result;
+  result.planned_cases = 1;
+  result.rounds = 1;
+  for (Recorded& one : all) {
+    assume_dialect(one, answers, result.time);
+    result.kernels.push_back(judge_one(one, answers, run, result.time));
+  }
+  const Diagnoses causes =
+      causes_of(result, all, answers, options.diagnose > 0);
+  SelectedKernels selected;
+  selected.libraries.push_back({options.targets[0], ""});
+  selected.names.emplace_back();
+  selected.again = again_of(options);
+  for (const Recorded& one : all)
+    selected.notes.insert(selected.notes.end(), one.notes.begin(),
+                          one.notes.end());
+  const ReportInput report{result,  run,    selected, /*in_process=*/false,
+                           nullptr, &causes};
+  std::string wrong;
+  if (!options.json.empty())
+    wrong = write_file(options.json, json_start(run) + json_results(report));
+  if (wrong.empty() && !options.junit.empty())
+    wrong = write_file(options.junit, junit_report(report));
+  if (!wrong.empty()) return wrong_use(wrong);
+  std::fputs(text_report(report, colour_wanted()).c_str(), stdout);
+  return exit_code_of(report);
+}
+
+}  // namespace qkvet
