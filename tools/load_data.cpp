@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/load_data.h"
 
-#include "golden/manifest.h"
+#include "golden/call_file.h"
 
 namespace qkvet {
 namespace {
 
 std::string load_one(const std::string& path) {
-  std::vector<std::byte> bytes;
-  if (std::string wrong = read_bytes(path, &bytes); !wrong.empty())
-    return wrong;
-  std::string error;
-  const auto read = parse_safetensors(bytes, &error);
-  if (!read) return path + ": " + error;
-  NamedTensors inputs = named_tensors(*read, bytes);
+  NamedTensors inputs;
+  std::string value, dialect;
+  std::string error = read_file_tensors(path, &inputs, &value, &dialect);
+  if (!error.empty()) return error;
   std::erase_if(inputs, [](const auto& one) {
     return parse_output_name(one.first).has_value();
   });
