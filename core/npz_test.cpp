@@ -291,9 +291,9 @@ TEST(Npz, AnyByteIsReadOrRefused) {
     const NpzArrays wanted = read(file);
     int same = 0, other = 0, refused = 0;
     for (size_t at = 0; at < file.size(); ++at)
-      for (int bit = 0; bit < 256; ++bit) {
+      for (const int bits : {0, 1, 2, 4, 8, 16, 32, 64, 128, 255}) {
         std::string flipped = file, error;
-        flipped[at] = static_cast<char>(flipped[at] ^ bit);
+        flipped[at] = static_cast<char>(flipped[at] ^ bits);
         const auto arrays = parsed(flipped, &error);
         if (!arrays) {
           ++refused;
@@ -313,7 +313,7 @@ TEST(Npz, AnyByteIsReadOrRefused) {
     EXPECT_GE(same, static_cast<int>(file.size())) << name;
     EXPECT_GT(refused, same) << name;
     // Two or three letters of names, and no data.
-    EXPECT_LT(other, 10 * 256) << name;
+    EXPECT_LT(other, 10 * 10) << name;
     RecordProperty(name, std::to_string(same) + " " + std::to_string(other));
   }
 }

@@ -252,6 +252,16 @@ bool read_heads(std::string_view text, int64_t& heads) {
 
 }  // namespace
 
+std::string parse_import_words(const ImportWords& words, ImportRules& rules) {
+  std::string wrong;
+  if (!words.map.empty()) wrong = parse_name_map(words.map, rules);
+  if (wrong.empty() && !words.layout.empty())
+    wrong = parse_import_layout(words.layout, rules);
+  if (wrong.empty() && !words.heads.empty())
+    wrong = parse_import_heads(words.heads, rules);
+  return wrong;
+}
+
 std::span<const ImportAliases> import_aliases() {
   static const std::vector<ImportAliases> rows = {
       {"q", {"q", "query", "queries", "query_states", "query_layer", "xq"}},

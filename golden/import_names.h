@@ -51,6 +51,12 @@ std::string parse_name_map(std::string_view text, ImportRules& rules);
 std::string parse_import_layout(std::string_view text, ImportRules& rules);
 std::string parse_import_heads(std::string_view text, ImportRules& rules);
 
+// All three; an empty text says nothing.
+struct ImportWords {
+  std::string map, layout, heads;
+};
+std::string parse_import_words(const ImportWords& words, ImportRules& rules);
+
 // The names, in small letters, that are taken for QKVet's name; itself first.
 struct ImportAliases {
   std::string_view name;

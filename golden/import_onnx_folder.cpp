@@ -1,25 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <span>
 
 #include "golden/import_onnx.h"
+#include "golden/manifest.h"
 
 namespace qkvet {
 namespace {
 
 namespace fs = std::filesystem;
-
-// "" or what is wrong.
-std::string read_file(const fs::path& path, std::vector<std::byte>& bytes) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return path.filename().string() + " cannot be read";
-  const std::vector<char> text{std::istreambuf_iterator<char>(file), {}};
-  const auto read = std::as_bytes(std::span(text));
-  bytes.assign(read.begin(), read.end());
-  return "";
-}
 
 // NAME_0.pb, NAME_1.pb, ..., as many as there are. "" or what is wrong.
 std::string read_numbered(const fs::path& folder, const std::string& name,
@@ -30,7 +18,7 @@ std::string read_numbered(const fs::path& folder, const std::string& name,
     std::error_code code;
     if (!fs::exists(folder / file, code)) return "";
     std::vector<std::byte> bytes;
-    std::string wrong = read_file(folder / file, bytes);
+    std::string wrong = read_bytes((folder / file).string(), &bytes);
     if (!wrong.empty()) return wrong;
     auto tensor = parse_onnx_tensor(bytes, &wrong);
     if (!tensor) return std::string(file).append(": ").append(wrong);
@@ -44,7 +32,7 @@ std::optional<ImportedOnnx> import_onnx_folder(const std::string& folder,
                                                std::string* error) {
   const fs::path path(folder);
   std::vector<std::byte> bytes;
-  *error = read_file(path / "model.onnx", bytes);
+  *error = read_bytes((path / "model.onnx").string(), &bytes);
   if (!error->empty()) return std::nullopt;
   const auto node = parse_onnx_node(bytes, error);
   if (!node) {

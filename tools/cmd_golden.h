@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "golden/import_names.h"
 #include "golden/manifest.h"
 #include "tools/exit_code.h"
 #include "tools/kernels.h"
@@ -48,8 +49,8 @@ struct GoldenImportOptions {
   std::string arithmetic = "storage";  // exact, f64 or storage
   std::string finding;                 // "" for none
   std::string dialect;                 // a file; "": of the set, or none
-  // What the tensors do not say (import_names.h).
-  std::string value, map, layout, heads;
+  std::string value;  // tokens of the case, which tensors do not say
+  ImportWords words;
   bool update = false;
 };
 ExitCode run_golden_import(const GoldenImportOptions& options);

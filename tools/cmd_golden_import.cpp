@@ -19,16 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string rules_of(const GoldenImportOptions& options, ImportRules* rules) {
-  std::string wrong;
-  if (!options.map.empty()) wrong = parse_name_map(options.map, *rules);
-  if (wrong.empty() && !options.layout.empty())
-    wrong = parse_import_layout(options.layout, *rules);
-  if (wrong.empty() && !options.heads.empty())
-    wrong = parse_import_heads(options.heads, *rules);
-  return wrong;
-}
-
 std::string text_of_file(const std::string& path, std::string* text) {
   if (path.empty()) return "";
   std::ifstream file(path);
@@ -62,7 +52,7 @@ std::string make_set(const GoldenImportOptions& options,
                      ManifestRow* row) {
   ImportRules rules;
   CallFile file;
-  std::string wrong = rules_of(options, &rules);
+  std::string wrong = parse_import_words(options.words, rules);
   if (wrong.empty())
     wrong = read_call_file(options.file, rules, options.value, &file);
   if (!wrong.empty()) return wrong;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet judge: answers that were recorded, to a plan or one by one.
+#include "tools/cmd_judge.h"
+
 #include <filesystem>
 
 #include "tools/commands.h"
@@ -30,8 +32,8 @@ ExitCode run_judge(const JudgeOptions& options) {
   if (options.targets.size() > 1)
     return wrong_use(options.targets[0] +
                      ": allowed is one plan, or files of calls");
-  for (const std::string* text :
-       {&options.value, &options.map, &options.layout, &options.heads})
+  for (const std::string* text : {&options.value, &options.words.map,
+                                  &options.words.layout, &options.words.heads})
     if (!text->empty())
       return wrong_use(options.targets[0] +
                        ": a plan; --case, --map, --layout and --heads are for "

@@ -7,11 +7,12 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "core/declaration.h"
 #include "golden/call_file.h"
 #include "golden/verify.h"
+#include "tools/cmd_judge.h"
 #include "tools/commands.h"
 #include "tools/compiler.h"
+#include "tools/plan_kernel.h"
 #include "tools/recorded_call.h"
 #include "tools/report.h"
 
@@ -25,29 +26,6 @@ struct Recorded {
   std::vector<std::string> notes;
 };
 
-std::string rules_of(const JudgeOptions& options, ImportRules* rules) {
-  std::string wrong;
-  if (!options.map.empty()) wrong = parse_name_map(options.map, *rules);
-  if (wrong.empty() && !options.layout.empty())
-    wrong = parse_import_layout(options.layout, *rules);
-  if (wrong.empty() && !options.heads.empty())
-    wrong = parse_import_heads(options.heads, *rules);
-  return wrong;
-}
-
-std::string declare(const JudgeOptions& options, JudgedKernel* kernel) {
-  std::string wrong;
-  if (!options.dialect.empty())
-    wrong = read_dialect(options.dialect, kernel->info.dialect);
-  if (wrong.empty() && !options.precision.empty())
-    wrong = read_precision(options.precision, kernel->info.precision);
-  if (!wrong.empty()) return wrong;
-  const ResolvedPrecision precision = resolve_precision(kernel->info.precision);
-  kernel->model = precision.model;
-  kernel->looser_than_generic = precision.looser_than_generic;
-  return precision.error;
-}
-
 // "step" of a/step.safetensors, in letters that a kernel's name may have.
 std::string stem_of(const std::string& path) {
   std::string stem = std::filesystem::path(path).stem().string();
@@ -60,7 +38,7 @@ std::string read_one(const JudgeOptions& options, const std::string& path,
                      Recorded* out) {
   ImportRules rules;
   CallFile file;
-  std::string wrong = rules_of(options, &rules);
+  std::string wrong = parse_import_words(options.words, rules);
   if (wrong.empty()) wrong = read_call_file(path, rules, options.value, &file);
   if (!wrong.empty()) return wrong;
   auto recording = make_recording(file.tensors, file.value, path, &wrong);
@@ -76,7 +54,9 @@ std::string read_one(const JudgeOptions& options, const std::string& path,
   out->recording = std::move(*recording);
   wrong = recorded_kernel(out->recording, "recorded/" + stem_of(path),
                           file.dialect, &out->kernel.judged);
-  if (wrong.empty()) wrong = declare(options, &out->kernel.judged);
+  if (wrong.empty())
+    wrong =
+        declare_more(options.dialect, options.precision, &out->kernel.judged);
   return wrong.empty() ? "" : path + ": " + wrong;
 }
 
@@ -196,9 +176,9 @@ std::string again_of(const JudgeOptions& options) {
   for (const std::string& target : options.targets)
     again += " " + shell_quoted(target);
   const std::pair<const char*, const std::string*> words[] = {
-      {"--case", &options.value},      {"--map", &options.map},
-      {"--layout", &options.layout},   {"--heads", &options.heads},
-      {"--dialect", &options.dialect}, {"--precision", &options.precision}};
+      {"--case", &options.value},          {"--map", &options.words.map},
+      {"--layout", &options.words.layout}, {"--heads", &options.words.heads},
+      {"--dialect", &options.dialect},     {"--precision", &options.precision}};
   for (const auto& [option, text] : words)
     if (!text->empty())
       again += std::string(" ") + option + " " + shell_quoted(*text);

@@ -8,11 +8,11 @@
 #include <filesystem>
 #include <set>
 
-#include "core/declaration.h"
 #include "properties/generate.h"
 #include "properties/option_use.h"
 #include "properties/shrink.h"
 #include "properties/tally.h"
+#include "tools/cmd_judge.h"
 #include "tools/commands.h"
 #include "tools/compiler.h"
 #include "tools/plan_folder.h"
@@ -204,20 +204,6 @@ Answered Judge::answered() const {
   return all;
 }
 
-// "" or one line: what is declared beyond the plan.
-std::string declare(const JudgeOptions& options, JudgedKernel* kernel) {
-  std::string error;
-  if (!options.dialect.empty())
-    error = read_dialect(options.dialect, kernel->info.dialect);
-  if (error.empty() && !options.precision.empty())
-    error = read_precision(options.precision, kernel->info.precision);
-  if (!error.empty()) return error;
-  const ResolvedPrecision precision = resolve_precision(kernel->info.precision);
-  kernel->model = precision.model;
-  kernel->looser_than_generic = precision.looser_than_generic;
-  return precision.error;
-}
-
 // The laws of the plan's cases, in their order.
 std::vector<const Law*> laws_of(const PlanRecipe& recipe) {
   std::vector<const Law*> laws;
@@ -297,7 +283,8 @@ ExitCode run_judge_plan(const JudgeOptions& options) {
                          options.answers.empty() ? folder : options.answers,
                          &answers);
   JudgedKernel kernel = plan.kernel;
-  if (error.empty()) error = declare(options, &kernel);
+  if (error.empty())
+    error = declare_more(options.dialect, options.precision, &kernel);
   if (!error.empty()) return wrong_use(error);
 
   RunOptions run;

@@ -75,21 +75,6 @@ struct EmitPlanOptions {
 };
 ExitCode run_emit_plan(const EmitPlanOptions& options);
 
-struct JudgeOptions {
-  std::vector<std::string> targets;  // a plan's folder, or files of calls
-  std::string answers;               // another folder; "": the plan's own
-  // Of files: tokens of the case, names, layout and heads (import_names.h).
-  std::string value, map, layout, heads;
-  std::string dialect, precision;  // beyond what the plan declares
-  bool allow_loose = false;
-  int diagnose = 1;         // 0: no cause is looked for
-  std::string junit, json;  // files; "" for none
-};
-ExitCode run_judge(const JudgeOptions& options);
-// Which run_judge() leaves to these.
-ExitCode run_judge_plan(const JudgeOptions& options);
-ExitCode run_judge_calls(const JudgeOptions& options);
-
 struct ExplainOptions {
   std::string name;  // a law, a fault, or an exit code
 };

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -75,6 +76,25 @@ class GoldenKill : public testing::Test {
     return now != first_ && now != second_;
   }
 
+  // Whether a killed process left its new folder behind.
+  static bool has_leftovers() {
+    for (const auto& entry : fs::directory_iterator(scratch()))
+      if (entry.path().filename().string().starts_with(".kill")) return true;
+    return false;
+  }
+  void write_other() {
+    record(folder_.string(), content_of(folder_) == first_ ? "controls/reversed"
+                                                           : "scalar/plain");
+  }
+  // As long as a whole record takes on this machine, in microseconds.
+  int64_t duration() {
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_EQ(run_qkvet("golden record kill -k scalar/plain --update").exit, 0);
+    return std::chrono::duration_cast<std::chrono::microseconds>(
+               std::chrono::steady_clock::now() - start)
+        .count();
+  }
+
   const fs::path folder_ = scratch() / "kill";
   Content first_, second_;
 };
@@ -82,28 +102,30 @@ class GoldenKill : public testing::Test {
 TEST_F(GoldenKill, LeavesOneSetOrTheOther) {
   ASSERT_NE(first_, second_);
   ASSERT_EQ(first_.size(), 5u);
-  std::mt19937 random(1);
-  int killed = 0, first = 0, second = 0;
+  std::mt19937_64 random(1);
+  const int64_t whole = duration();
+  int killed = 0, first = 0, in_the_middle = 0;
   for (int n = 0; n < 100; ++n) {
     // Whichever is there, the other one is written.
-    const bool is_first = content_of(folder_) == first_;
-    killed += killed_after(static_cast<int64_t>(random() % 120000), [&] {
-      record(folder_.string(), is_first ? "controls/reversed" : "scalar/plain");
-    });
+    killed += killed_after(
+        static_cast<int64_t>(random() % static_cast<uint64_t>(whole * 3 / 2)),
+        [&] { write_other(); });
     ASSERT_FALSE(is_mixture()) << n;
     GoldenFolder read;
     ASSERT_EQ(read_golden_folder(folder_.string(), &read), "");
-    (content_of(folder_) == first_ ? first : second) += 1;
+    first += content_of(folder_) == first_;
+    in_the_middle += has_leftovers();
   }
+  // Some were killed before they wrote, some while, some came through.
   EXPECT_GT(killed, 20);
-  EXPECT_GT(first + second, 99);
+  EXPECT_GT(in_the_middle, 0);
+  EXPECT_GT(first, 5);
+  EXPECT_LT(first, 95);
   // What killed processes left behind is gone with the next record.
   ASSERT_EQ(run_qkvet("golden record kill -k scalar/plain --update").exit, 0);
   ASSERT_EQ(run_qkvet("golden record kill -k controls/reversed --update").exit,
             0);
-  for (const auto& entry : fs::directory_iterator(scratch()))
-    EXPECT_FALSE(entry.path().filename().string().starts_with(".kill"))
-        << entry.path();
+  EXPECT_FALSE(has_leftovers());
 }
 
 // The control: files written in their places are a mixture soon.

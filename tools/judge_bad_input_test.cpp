@@ -115,7 +115,7 @@ TEST(JudgeBadInput, Folders) {
   fs::remove_all(scratch() / "empty");
   fs::create_directories(scratch() / "empty" / "c0000");
   expect_wrong_use(judged(scratch() / "empty"), "plan.json: is not there");
-  expect_wrong_use(judged(scratch() / "nowhere"), "allowed is");
+  expect_wrong_use(judged(scratch() / "nowhere"), "nowhere: cannot be read");
   expect_wrong_use(judged(answered_plan(), "--answers nowhere"),
                    "nowhere: is no folder");
   fs::create_directories(in_plan("c9999"));

@@ -5,6 +5,7 @@
 
 #include <regex>
 
+#include "core/call_plan.h"
 #include "core/npy.h"
 #include "core/safetensors.h"
 #include "tools/kernels.h"

@@ -121,12 +121,13 @@ void GoldenCommands::add_import() {
       ->add_option("--case", options.value,
                    "What tensors do not say: causal=br,scale=0.1")
       ->type_name("TOKENS");
-  import_->add_option("--map", options.map, "Names: q=query,o=attn_output")
+  import_
+      ->add_option("--map", options.words.map, "Names: q=query,o=attn_output")
       ->type_name("NAMES");
-  import_->add_option("--layout", options.layout, "bhtd, bthd or thd")
+  import_->add_option("--layout", options.words.layout, "bhtd, bthd or thd")
       ->type_name("LAYOUT");
   import_
-      ->add_option("--heads", options.heads,
+      ->add_option("--heads", options.words.heads,
                    "H or H,Hkv, where tensors are [B,T,H*d]")
       ->type_name("H,Hkv");
   import_->add_flag("--update", options.update, "Replace a set of this name");

@@ -70,13 +70,13 @@ CLI::App& add_judge(CLI::App& app, JudgeOptions& options) {
                   "What the tensors of a call do not say: causal=br,scale=0.1")
       ->type_name("TOKENS");
   command
-      .add_option("--map", options.map,
+      .add_option("--map", options.words.map,
                   "Names in the file: q=query,o=attn_output")
       ->type_name("NAMES");
-  command.add_option("--layout", options.layout, "bhtd, bthd or thd")
+  command.add_option("--layout", options.words.layout, "bhtd, bthd or thd")
       ->type_name("LAYOUT");
   command
-      .add_option("--heads", options.heads,
+      .add_option("--heads", options.words.heads,
                   "H or H,Hkv, where tensors are [B,T,H*d]")
       ->type_name("H,Hkv");
   command

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "tools/cmd_judge.h"
 #include "tools/commands.h"
 
 namespace CLI {

@@ -142,6 +142,19 @@ std::string declared_kernel(const PlanKernel& plan, JudgedKernel* judged) {
   return precision.error;
 }
 
+std::string declare_more(const std::string& dialect,
+                         const std::string& precision, JudgedKernel* kernel) {
+  std::string error;
+  if (!dialect.empty()) error = read_dialect(dialect, kernel->info.dialect);
+  if (error.empty() && !precision.empty())
+    error = read_precision(precision, kernel->info.precision);
+  if (!error.empty()) return error;
+  const ResolvedPrecision resolved = resolve_precision(kernel->info.precision);
+  kernel->model = resolved.model;
+  kernel->looser_than_generic = resolved.looser_than_generic;
+  return resolved.error;
+}
+
 std::string not_in_files_reason(const Law& law) {
   if (law.aim.subject == Subject::kCache)
     return "a cache lives between calls, and a plan has single ones";

@@ -30,6 +30,10 @@ std::vector<std::string> parse_plan_options(const std::string& text,
 // The declaration as the laws see it. "" or one line.
 std::string declared_kernel(const PlanKernel& plan, JudgedKernel* judged);
 
+// Files of declarations on top of that, "" for none. "" or one line.
+std::string declare_more(const std::string& dialect,
+                         const std::string& precision, JudgedKernel* kernel);
+
 // "" or why a law cannot be judged by answers in files.
 std::string not_in_files_reason(const Law& law);
 
