@@ -42,13 +42,23 @@ std::string write_one(const fs::path& path,
 }
 
 // One writer at a time in a folder: what another one is about to put in place
-// would look like something left behind.
+// would look like something left behind. A write takes moments; whoever holds
+// the folder longer is no writer of ours.
 class Turn {
  public:
   explicit Turn(const std::string& parent)
       : file_(open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    if (file_ < 0 || flock(file_, LOCK_EX | LOCK_NB) != 0)
-      error_ = problem(parent, "another process may be writing there");
+    constexpr int kTries = 2000;
+    constexpr useconds_t kPause = 10000;  // 20 s in all, where there are locks
+    int tries = 0;
+    while (file_ >= 0 && flock(file_, LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK || ++tries == kTries) break;
+      usleep(kPause);
+    }
+    if (file_ < 0)
+      error_ = problem(parent, "cannot be opened");
+    else if (tries == kTries)
+      error_ = parent + ": another process holds this folder";
   }
   ~Turn() {
     if (file_ >= 0) close(file_);

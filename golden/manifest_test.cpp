@@ -8,6 +8,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <span>
+#include <thread>
 
 #include "core/sha256.h"
 #include "golden/folder_swap.h"
@@ -18,9 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<std::byte> bytes_of(const std::string& text) {
-  std::vector<std::byte> bytes(text.size());
-  std::memcpy(bytes.data(), text.data(), text.size());
-  return bytes;
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
 }
 
 // A set whose inputs come from recipes; `o` is right.
@@ -178,6 +179,21 @@ TEST_F(Folder, IsReplacedAsAWholeOrNotAtAll) {
         "." + fs::path(path_).filename().string()))
         << entry.path();
   EXPECT_NE(write_folder(path_ + "/no/such/place", {}, false), "");
+}
+
+TEST_F(Folder, WritersOfOneParentTakeTurns) {
+  std::vector<std::thread> writers;
+  std::vector<std::string> wrong(8);
+  for (size_t n = 0; n < wrong.size(); ++n)
+    writers.emplace_back([&, n] {
+      const std::string path = path_ + "_" + std::to_string(n);
+      wrong[n] = write_folder(path, {{"a", bytes_of("1")}}, false);
+      for (int i = 0; i < 10 && wrong[n].empty(); ++i)
+        wrong[n] = write_folder(path, {{"b", bytes_of("2")}}, true);
+      fs::remove_all(path);
+    });
+  for (std::thread& writer : writers) writer.join();
+  for (const std::string& one : wrong) EXPECT_EQ(one, "");
 }
 
 }  // namespace
