@@ -145,6 +145,53 @@ TEST(GoldenSet, TensorsThatDoNotFitTheCaseAreRefused) {
             std::string::npos);
 }
 
+TEST(RecordingCase, TensorsSayWhatTheyCan) {
+  const auto case_of = [](const NamedTensors& tensors,
+                          const std::string& options) {
+    std::string error;
+    const std::string text = case_of_tensors(tensors, options, &error);
+    EXPECT_EQ(text.empty(), !error.empty());
+    return text.empty() ? error : text;
+  };
+  const auto zeros = [](std::vector<int64_t> shape, FileDtype dtype) {
+    size_t bytes = 0;
+    EXPECT_EQ(checked_bytes(dtype, shape, bytes), "");
+    return NamedTensor{dtype, shape, std::vector<std::byte>(bytes)};
+  };
+  NamedTensors tensors = {{"q", zeros({2, 4, 3, 8}, FileDtype::kF32)},
+                          {"k", zeros({2, 2, 5, 8}, FileDtype::kF16)},
+                          {"v", zeros({2, 2, 5, 6}, FileDtype::kF16)},
+                          {"o", zeros({2, 4, 3, 6}, FileDtype::kF32)}};
+  EXPECT_EQ(case_of(tensors, ""),
+            "q=f32,kv=f16,o=f32,B2,H4,Hkv2,Tq3,Tk5,d8,dv6,data=file");
+  tensors["mask"] = zeros({1, 1, 3, 5}, FileDtype::kBool);
+  tensors["bias"] = zeros({2, 4, 3, 5}, FileDtype::kF32);
+  tensors["sink"] = zeros({4}, FileDtype::kF32);
+  EXPECT_EQ(case_of(tensors, "causal=br"),
+            "q=f32,kv=f16,o=f32,B2,H4,Hkv2,Tq3,Tk5,d8,dv6,mask=file.qk,"
+            "bias=file,sink=file,data=file,causal=br");
+  tensors["mask"] = zeros({3, 5}, FileDtype::kBool);
+  EXPECT_EQ(case_of(tensors, ""),
+            "mask is bool [3, 5]: [B,H,Tq,Tk] is wanted, with 1 where it is "
+            "broadcast");
+  tensors.erase("v");
+  EXPECT_TRUE(case_of(tensors, "").starts_with("v is missing; the file has "));
+  NamedTensors layer = {{"x", zeros({2, 3, 8}, FileDtype::kF32)},
+                        {"b_q", zeros({8}, FileDtype::kF32)},
+                        {"y", zeros({2, 3, 8}, FileDtype::kF32)}};
+  EXPECT_EQ(case_of(layer, ""),
+            "the tensors of a layer do not say how many heads there are: "
+            "--case H4 does");
+  for (const char* w : {"w_q", "w_k", "w_v", "w_o"})
+    layer[w] = zeros({8, 8}, FileDtype::kF32);
+  const std::string text = case_of(layer, "H4,causal");
+  EXPECT_EQ(text, "f32,B2,T3,D8,biases=q,bias=file,x=file,w=file,H4,causal");
+  std::string error;
+  const auto recording = make_recording(layer, text, "layer", &error);
+  ASSERT_TRUE(recording) << error;
+  EXPECT_EQ(recording->value.shape.d, 2);
+}
+
 TEST(GoldenSet, EveryCutAndFlippedByteIsRefusedOrReadAsASet) {
   std::string error;
   const auto bytes = golden_file(mean_tensors(), mean_metadata(), &error);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "tools/golden_run.h"
 #include "tools/lines.h"
@@ -136,6 +137,41 @@ std::string table(const GoldenRun& run) {
   return out;
 }
 
+// Why sets were not judged, the commonest reasons first.
+std::string silent_text(const GoldenRun& run) {
+  std::map<std::string, int> counts;
+  for (const auto& kernel : run.verdicts)
+    for (const SetVerdict& one : kernel)
+      if (one.correct.verdict == Verdict::kUnsupported)
+        ++counts[one.correct.reason];
+  std::vector<std::pair<std::string, int>> sorted(counts.begin(), counts.end());
+  std::stable_sort(
+      sorted.begin(), sorted.end(),
+      [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text;
+  for (size_t i = 0; i < std::min(sorted.size(), kMostNamed); ++i)
+    text += fmt::format("{}{} ({})", i > 0 ? "; " : "", sorted[i].first,
+                        sorted[i].second);
+  if (sorted.size() > kMostNamed)
+    text += fmt::format("; {} further reasons", sorted.size() - kMostNamed);
+  return text.empty() ? "" : wrapped_field("not judged", text);
+}
+
+std::string summary(const GoldenRun& run, ExitCode code) {
+  size_t judged = 0;
+  for (const auto& kernel : run.verdicts)
+    for (const SetVerdict& one : kernel)
+      judged += one.correct.verdict == Verdict::kPassed ||
+                one.correct.verdict == Verdict::kFailed;
+  return fmt::format("\n{}  {} sets, {} kernel{}: {} judged   exit {}\n",
+                     code == kConforms         ? "PASSED"
+                     : code == kNothingChecked ? "OPEN"
+                                               : "FAILED",
+                     run.sets->size(), run.verdicts.size(),
+                     run.verdicts.size() == 1 ? "" : "s", judged,
+                     static_cast<int>(code));
+}
+
 }  // namespace
 
 std::string change_text(const Change& change) {
@@ -165,7 +201,8 @@ std::string golden_text(const GoldenRun& run, const ReportInput& input,
     if (!rest.empty())
       out += kernel.kernel.judged.info.name + "\n" + rest + "\n";
   }
-  return out + table(run);
+  return out + table(run) + summary(run, exit_code_of(run, input, options)) +
+         silent_text(run);
 }
 
 }  // namespace qkvet

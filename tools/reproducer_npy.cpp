@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder of tensors. The format: numpy.lib.format, version 1.0.
+// A folder of tensors.
 #include <fmt/format.h>
 
-#include <bit>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "core/npy.h"
 #include "tools/reproducer_story.h"
 
 namespace qkvet {
@@ -28,50 +27,16 @@ constexpr std::string_view kRefusals =
 #include "check_refusals.py.inc"
     ;
 
-// Data begin at a multiple of this many bytes.
-constexpr size_t kAlignment = 64;
-
-static_assert(std::endian::native == std::endian::little,
-              "the types below are of numbers with the least byte first");
-
-const char* descr(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::kF64:
-      return "<f8";
-    case Dtype::kF32:
-      return "<f4";
-    case Dtype::kF16:
-      return "<f2";
-    case Dtype::kBf16:  // its bits: numpy has no such type
-      return "<u2";
-    case Dtype::kInt64:
-      return "<i8";
-    case Dtype::kInt32:
-      return "<i4";
-    default:
-      return "|u1";
-  }
-}
-
 std::string npy(Dtype dtype, const TensorSpec& spec, const void* data) {
-  std::string shape;
-  for (int i = 0; i < spec.ndim; ++i)
-    shape += std::to_string(spec.shape[i]) + (i + 1 < spec.ndim ? ", " : "");
-  if (spec.ndim == 1) shape += ",";
-  std::string header =
-      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}",
-                  descr(dtype), shape);
-  constexpr size_t kInFront = 10;  // magic, version, length
-  const size_t used = kInFront + header.size() + 1;
-  header.append((kAlignment - used % kAlignment) % kAlignment, ' ');
-  header += '\n';
-  std::string file("\x93NUMPY\x01\x00", 8);
-  file += static_cast<char>(header.size() & 0xff);
-  file += static_cast<char>(header.size() >> 8);
-  file += header;
   const auto bytes = static_cast<size_t>(spec.elements() * dtype_bytes(dtype));
-  if (bytes > 0) file.append(static_cast<const char*>(data), bytes);
-  return file;
+  std::string error;
+  // The extents are those of a tensor that there is.
+  const auto file =
+      npy_bytes({file_dtype(dtype),
+                 {spec.shape.begin(), spec.shape.begin() + spec.ndim},
+                 {static_cast<const std::byte*>(data), bytes}},
+                /*fortran_order=*/false, &error);
+  return {reinterpret_cast<const char*>(file->data()), file->size()};
 }
 
 void add_wanted(const std::string& path, const std::string& name,
