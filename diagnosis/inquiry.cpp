@@ -6,6 +6,7 @@
 
 #include "diagnosis/nearby.h"
 #include "diagnosis/parametric.h"
+#include "properties/agreement_about.h"
 #include "properties/compare.h"
 
 namespace qkvet {

@@ -8,8 +8,8 @@
 #include <numbers>
 
 #include "core/half.h"
-#include "diagnosis/parametric.h"
 #include "diagnosis/readings.h"
+#include "properties/agreement_about.h"
 #include "properties/compare.h"
 
 namespace qkvet {

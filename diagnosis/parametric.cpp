@@ -64,12 +64,6 @@ void add_precisions(std::vector<std::unique_ptr<Suspect>>& suspects) {
 
 }  // namespace
 
-const Law& agreement_about(Subject subject) {
-  return *find_law(subject == Subject::kCache   ? "cache_agrees_with_history"
-                   : subject == Subject::kLayer ? "layer_agrees_with_oracle"
-                                                : "agrees_with_oracle");
-}
-
 std::vector<std::unique_ptr<Suspect>> parametric_suspects(const Case& value,
                                                           Witness& witness) {
   std::vector<std::unique_ptr<Suspect>> suspects;

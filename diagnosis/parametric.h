@@ -17,9 +17,6 @@ namespace qkvet {
 std::vector<std::unique_ptr<Suspect>> parametric_suspects(const Case& value,
                                                           Witness& witness);
 
-// The law that says all of the case's subject: the hypotheses speak of it only.
-const Law& agreement_about(Subject subject);
-
 }  // namespace qkvet
 
 #endif  // QKVET_DIAGNOSIS_PARAMETRIC_H_

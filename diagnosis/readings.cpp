@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "diagnosis/parametric.h"
+#include "properties/agreement_about.h"
 
 namespace qkvet {
 namespace {

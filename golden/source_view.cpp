@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/call_plan.h"
-#include "golden/verify.h"
+#include "properties/agreement_about.h"
 #include "properties/compare.h"
 
 namespace qkvet {
@@ -56,7 +56,8 @@ SourceView::SourceView(const GoldenSet& set, TimeUse& time)
     : set_(set),
       value_(seen_case(set)),
       kernel_(source_kernel(set)),
-      work_(agreement_law(value_.subject()), value_, /*with_twin=*/true, time) {
+      work_(agreement_about(value_.subject()), value_, /*with_twin=*/true,
+            time) {
   if (value_.o_dtype != set.value().o_dtype) {
     Inputs inputs = make_inputs(set.value());
     store_inputs(value_, inputs);

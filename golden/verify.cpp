@@ -10,6 +10,7 @@
 #include "core/call_plan.h"
 #include "core/half.h"
 #include "golden/source_view.h"
+#include "properties/agreement_about.h"
 #include "properties/answer.h"
 #include "properties/compare.h"
 
@@ -210,12 +211,6 @@ std::string not_asked(CaseWork& work, const JudgedKernel& kernel) {
 
 }  // namespace
 
-const Law& agreement_law(Subject subject) {
-  return *find_law(subject == Subject::kLayer   ? "layer_agrees_with_oracle"
-                   : subject == Subject::kCache ? "cache_agrees_with_history"
-                                                : "agrees_with_oracle");
-}
-
 Judgement judge_source(const GoldenSet& set, TimeUse& time) {
   if (set.arithmetic == Arithmetic::kKernel)
     return without_verdict(Verdict::kUnsupported,
@@ -226,7 +221,7 @@ Judgement judge_source(const GoldenSet& set, TimeUse& time) {
 SetVerdict verify_set(const GoldenSet& set, const JudgedKernel& kernel,
                       int index, Executor& executor, TimeUse& time) {
   SetVerdict verdict;
-  CaseWork work(agreement_law(set.value().subject()), set.value(),
+  CaseWork work(agreement_about(set.value().subject()), set.value(),
                 /*with_twin=*/true, time);
   if (auto settled = work.settled(kernel)) {
     verdict.correct = verdict.expected = *settled;

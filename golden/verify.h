@@ -14,9 +14,6 @@
 
 namespace qkvet {
 
-// The law that says whether the outputs of a case of this subject are right.
-const Law& agreement_law(Subject subject);
-
 // Whether the expected numbers agree with the definition: within what the
 // arithmetic of their source allows, read in its dialect. Unsupported where
 // nobody can tell: recordings, and what QKVet does not judge.

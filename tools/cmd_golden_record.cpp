@@ -12,6 +12,7 @@
 #include "core/sha256.h"
 #include "golden/folder_swap.h"
 #include "golden/verify.h"
+#include "properties/agreement_about.h"
 #include "properties/generate.h"
 #include "tools/cmd_golden.h"
 #include "tools/commands.h"
@@ -71,7 +72,7 @@ void plan_cases(const KernelUnderTest& kernel, int64_t n,
   for (const Subject subject :
        {Subject::kAttention, Subject::kLayer, Subject::kCache})
     if (has_subject(kernel.judged.info, subject))
-      laws.push_back(&agreement_law(subject));
+      laws.push_back(&agreement_about(subject));
   for (int64_t i = 1; i <= n; ++i) {
     const Law& law = *laws[static_cast<size_t>(i) % laws.size()];
     wanted.push_back({fmt::format("case_{:04}", i),
@@ -147,7 +148,7 @@ class Recorder {
     std::string error;
     const std::optional<Case> value = case_of(wanted, &error);
     if (!value) return error;
-    CaseWork work(agreement_law(value->subject()), *value, true, time_);
+    CaseWork work(agreement_about(value->subject()), *value, true, time_);
     if (auto settled = work.settled(kernel_.judged))
       return wanted.name + ": " + settled->reason;
     const std::vector<KernelCall> calls = work.calls_for(kernel_.judged);

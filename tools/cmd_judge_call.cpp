@@ -9,6 +9,7 @@
 
 #include "golden/call_file.h"
 #include "golden/verify.h"
+#include "properties/agreement_about.h"
 #include "tools/cmd_judge.h"
 #include "tools/commands.h"
 #include "tools/compiler.h"
@@ -64,7 +65,7 @@ Judgement judged(const Recorded& one, const KernelInfo& info,
                  RecordedCalls& answers, TimeUse& time) {
   JudgedKernel kernel = one.kernel.judged;
   kernel.info = info;
-  CaseWork work(agreement_law(one.recording.value.subject()),
+  CaseWork work(agreement_about(one.recording.value.subject()),
                 one.recording.value, /*with_twin=*/true, time);
   if (auto settled = work.settled(kernel)) return *settled;
   const auto calls = work.calls_for(kernel);
@@ -114,7 +115,7 @@ KernelResult judge_one(const Recorded& one, RecordedCalls& answers,
   const Judgement judgement =
       judged(one, one.kernel.judged.info, answers, time);
   Cell cell;
-  cell.law = &agreement_law(one.recording.value.subject());
+  cell.law = &agreement_about(one.recording.value.subject());
   cell.verdict = judgement.verdict;
   cell.reason = judgement.reason;
   cell.checked = judgement.compared > 0 ? 1 : 0;
@@ -154,7 +155,7 @@ Diagnoses causes_of(const RunResult& result, const std::vector<Recorded>& all,
   Answered answered;
   for (const Recorded& one : all)
     answered.push_back(
-        {&agreement_law(one.recording.value.subject()), one.recording.value});
+        {&agreement_about(one.recording.value.subject()), one.recording.value});
   const std::unique_ptr<Catalogue> catalogue =
       wanted ? known_faults() : nullptr;
   TimeUse time;
@@ -202,7 +203,7 @@ ExitCode run_judge_calls(const JudgeOptions& options) {
   RunOptions run;
   run.allow_loose = options.allow_loose;
   run.cases = 1;
-  run.laws = {&agreement_law(all[0].recording.value.subject())};
+  run.laws = {&agreement_about(all[0].recording.value.subject())};
   RunResult result;
   result.planned_cases = 1;
   result.rounds = 1;

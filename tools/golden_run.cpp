@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "core/file_data.h"
+#include "properties/agreement_about.h"
 #include "properties/failure.h"
 #include "properties/shrink.h"
 
@@ -37,7 +38,7 @@ void check_sources(GoldenRun& run) {
 Failure failure_of(const GoldenSet& set, const Judgement& judgement, bool small,
                    double seconds, const KernelUnderTest& kernel,
                    Executor& executor, TimeUse& time) {
-  const Law& law = agreement_law(set.value().subject());
+  const Law& law = agreement_about(set.value().subject());
   Failure failure;
   if (small) {
     failure = shrunk_failure({1, &law, set.value(), judgement, seconds}, kernel,
@@ -56,7 +57,7 @@ Failure failure_of(const GoldenSet& set, const Judgement& judgement, bool small,
 // What a report makes of a set: the worse of its two verdicts.
 Cell cell_of(const GoldenSet& set, const SetVerdict& verdict, double seconds) {
   Cell cell;
-  cell.law = &agreement_law(set.value().subject());
+  cell.law = &agreement_about(set.value().subject());
   const bool not_as_expected = verdict.correct.verdict == Verdict::kPassed &&
                                verdict.expected.verdict == Verdict::kFailed;
   cell.verdict = not_as_expected ? Verdict::kFailed : verdict.correct.verdict;

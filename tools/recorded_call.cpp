@@ -4,6 +4,7 @@
 #include "core/call_plan.h"
 #include "core/half.h"
 #include "golden/verify.h"
+#include "properties/agreement_about.h"
 #include "properties/compare.h"
 #include "tools/plan_calls.h"
 #include "tools/plan_kernel.h"
@@ -55,7 +56,7 @@ std::string RecordedCalls::add(const Recording& recording,
                                const JudgedKernel& kernel) {
   infos_ = {kernel.info};
   TimeUse time;
-  CaseWork work(agreement_law(recording.value.subject()), recording.value,
+  CaseWork work(agreement_about(recording.value.subject()), recording.value,
                 /*with_twin=*/false, time);
   if (work.settled(kernel)) return "";  // which the judge will say
   PlanCall asked;
