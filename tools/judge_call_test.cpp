@@ -87,6 +87,30 @@ TEST(JudgeCall, AWrongCallIsFoundAndItsCauseNamed) {
   EXPECT_EQ(run_qkvet(again[1], files()).exit, 1) << again[1];
 }
 
+// A call that failed somewhere is a case for a kernel that is here.
+TEST(JudgeCall, ItsDataReplayOnAnotherKernel) {
+  const char* const script =
+      "import numpy as np\n"
+      "draw = np.random.default_rng(4).standard_normal\n"
+      "q, k, v = (draw((1, 2, 3, 4)).astype(np.float32) for _ in range(3))\n"
+      "np.savez('plain.npz', query=q, key=k, value=v, out=v)\n";
+  write_text(files() / "plain.py", script);
+  ASSERT_EQ(run_shell(python() + " plain.py", files()).exit, 0);
+  const Ran judged = run_qkvet("judge plain.npz", files());
+  EXPECT_EQ(judged.exit, 1) << judged.out << judged.error;
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(
+      judged.out, found, std::regex("case +(f32,[^ \n]*file=[0-9a-f]*)")));
+  const std::string replay = "replay " + std::string(found[1]) +
+                             " --law agrees_with_oracle --data plain.npz -k ";
+  EXPECT_EQ(run_qkvet(replay + "scalar/plain", files()).exit, 0);
+  EXPECT_EQ(run_qkvet(replay + "faulty/no_scale", files()).exit, 1);
+  expect_wrong_use(run_qkvet("replay " + std::string(found[1]) +
+                                 " --law agrees_with_oracle -k scalar/plain",
+                             files()),
+                   "--data FILE names the file");
+}
+
 TEST(JudgeCall, GoldenSetsSayTheirCaseThemselves) {
   EXPECT_EQ(run_qkvet("judge " + golden("numpy_lse_base2")).exit, 0);
   EXPECT_EQ(run_qkvet("judge " + golden("torch_layer_causal_biases")).exit, 0);

@@ -11,6 +11,11 @@ std::string load_one(const std::string& path) {
   std::string value, dialect;
   std::string error = read_file_tensors(path, &inputs, &value, &dialect);
   if (!error.empty()) return error;
+  if (value.empty()) {
+    auto imported = import_tensors(inputs, {}, &error);
+    if (!imported) return path + ": " + error;
+    inputs = std::move(imported->tensors);
+  }
   std::erase_if(inputs, [](const auto& one) {
     return parse_output_name(one.first).has_value();
   });
