@@ -139,7 +139,8 @@ TEST(EmitPlan, WrongUse) {
                           const std::string& part) {
     expect_wrong_use(run_qkvet("emit " + arguments), part);
   };
-  refuses("bad", "bad: is there already and is not overwritten");
+  fs::create_directories(scratch() / "there");
+  refuses("there", "there: is there already and is not overwritten");
   refuses("x --options causal,magic", "\"magic\" is no option; allowed: all, ");
   refuses("x --dtype int8", "allowed are f64, f32, f16 and bf16");
   refuses("x --name me", "--name me: allowed is family/variant");
