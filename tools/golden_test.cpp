@@ -7,6 +7,7 @@
 #include <regex>
 #include <sstream>
 
+#include "golden/set.h"
 #include "tools/program_run.h"
 
 namespace qkvet {
@@ -118,6 +119,43 @@ TEST(Golden, OwnSetsHoldForEveryFamily) {
   EXPECT_GT(layers, 10);
   EXPECT_GT(stories, 10);
   EXPECT_EQ(open, 0);
+}
+
+// One set of one key with the value 1, which says that `o` comes of it.
+std::string one_set(const std::string& name, float o,
+                    const std::string& finding) {
+  NamedTensors tensors;
+  tensors["o"] = {FileDtype::kF32, {1, 1, 1, 1}, stored_as(Dtype::kF32, {o})};
+  std::string error;
+  const auto file = golden_file(tensors,
+                                {{"qkvet", kGoldenFormat},
+                                 {"case", "f32,B1,H1,Tq1,Tk1,d1,v=one"},
+                                 {"pins", "one key"},
+                                 {"source", "a test"},
+                                 {"generator", ""},
+                                 {"arithmetic", "exact"},
+                                 {"finding", finding}},
+                                &error);
+  EXPECT_TRUE(file) << error;
+  write_text(scratch() / (name + ".safetensors"),
+             {reinterpret_cast<const char*>(file->data()), file->size()});
+  return "golden verify " + name + ".safetensors -k scalar/plain";
+}
+
+TEST(Golden, SetsThatAreWrongThemselvesAreInDoubt) {
+  const Ran right = run_qkvet(one_set("right", 1, ""));
+  EXPECT_EQ(right.exit, 0) << right.out << right.error;
+  EXPECT_FALSE(has(right.out, "in doubt")) << right.out;
+  // A kernel that is right is not as such a set says.
+  const Ran wrong = run_qkvet(one_set("wrong", 1.5F, ""));
+  EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
+  EXPECT_TRUE(has(wrong.out, "in doubt      wrong   o[b=0,h=0,i=0,c=0] is 1.5"))
+      << wrong.out;
+  EXPECT_TRUE(has(wrong.out, "not as set    wrong")) << wrong.out;
+  EXPECT_EQ(run_qkvet(one_set("known", 1.5F, "half too much")).exit, 0);
+  const Ran gone = run_qkvet(one_set("gone", 1, "half too much"));
+  EXPECT_EQ(gone.exit, 3) << gone.out << gone.error;
+  EXPECT_TRUE(has(gone.out, "its finding is not to be seen")) << gone.out;
 }
 
 TEST(Golden, SetsAreListedAndShown) {
