@@ -10,6 +10,7 @@
 #include "golden/call_file.h"
 #include "golden/verify.h"
 #include "properties/agreement_about.h"
+#include "properties/one_cell.h"
 #include "tools/cmd_judge.h"
 #include "tools/commands.h"
 #include "tools/compiler.h"
@@ -114,17 +115,10 @@ KernelResult judge_one(const Recorded& one, RecordedCalls& answers,
   const auto start = std::chrono::steady_clock::now();
   const Judgement judgement =
       judged(one, one.kernel.judged.info, answers, time);
-  Cell cell;
-  cell.law = &agreement_about(one.recording.value.subject());
-  cell.verdict = judgement.verdict;
-  cell.reason = judgement.reason;
-  cell.checked = judgement.compared > 0 ? 1 : 0;
-  cell.compared = judgement.compared;
-  cell.vacuous = judgement.vacuous;
-  cell.worst_ratio = judgement.worst_ratio;
-  cell.seconds =
+  Cell cell = one_cell(
+      agreement_about(one.recording.value.subject()), judgement,
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
-          .count();
+          .count());
   const std::string mistrust = mistrust_in(one.kernel.judged, run);
   if (cell.verdict == Verdict::kPassed && cell.checked == 0)
     cell.reason = "the bound says nothing for any element of this call";

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "properties/one_cell.h"
 #include "properties/shrink.h"
 #include "tools/commands.h"
 #include "tools/emit.h"
@@ -149,17 +150,10 @@ KernelResult replay_one(const Law& law, const Case& value,
   const Judgement judgement =
       check_case(law, value, kernel.judged, kernel.index, executor,
                  /*with_twin=*/true, time);
-  Cell cell;
-  cell.law = &law;
-  cell.verdict = judgement.verdict;
-  cell.reason = judgement.reason;
-  cell.checked = judgement.compared > 0 ? 1 : 0;
-  cell.compared = judgement.compared;
-  cell.vacuous = judgement.vacuous;
-  cell.worst_ratio = judgement.worst_ratio;
-  cell.seconds =
+  Cell cell = one_cell(
+      law, judgement,
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
-          .count();
+          .count());
   if (cell.verdict == Verdict::kPassed && cell.checked == 0) {
     cell.verdict = Verdict::kMistrusted;
     cell.reason = "the bound says nothing for any element of this case";

@@ -6,6 +6,7 @@
 #include "core/file_data.h"
 #include "properties/agreement_about.h"
 #include "properties/failure.h"
+#include "properties/one_cell.h"
 #include "properties/shrink.h"
 
 namespace qkvet {
@@ -56,17 +57,11 @@ Failure failure_of(const GoldenSet& set, const Judgement& judgement, bool small,
 
 // What a report makes of a set: the worse of its two verdicts.
 Cell cell_of(const GoldenSet& set, const SetVerdict& verdict, double seconds) {
-  Cell cell;
-  cell.law = &agreement_about(set.value().subject());
-  const bool not_as_expected = verdict.correct.verdict == Verdict::kPassed &&
-                               verdict.expected.verdict == Verdict::kFailed;
-  cell.verdict = not_as_expected ? Verdict::kFailed : verdict.correct.verdict;
-  cell.reason = verdict.correct.reason;
-  cell.checked = verdict.correct.compared > 0 ? 1 : 0;
-  cell.compared = verdict.correct.compared;
-  cell.vacuous = verdict.correct.vacuous;
-  cell.worst_ratio = verdict.correct.worst_ratio;
-  cell.seconds = seconds;
+  Cell cell = one_cell(agreement_about(set.value().subject()), verdict.correct,
+                       seconds);
+  if (verdict.correct.verdict == Verdict::kPassed &&
+      verdict.expected.verdict == Verdict::kFailed)
+    cell.verdict = Verdict::kFailed;
   return cell;
 }
 
