@@ -36,8 +36,9 @@ void Hunter::record(size_t kernel, const FuzzInput& input,
   const Law* law = &failed_law(*input.law, judgement);
   const auto n = static_cast<uint64_t>(++failures_[{kernel, law}]);
   if (!std::has_single_bit(n)) return;
-  ++progress_.found;
+  // In this order: who watches may end the process at the count.
   tell_({kernel, input, &judgement, progress_.executions});
+  ++progress_.found;
 }
 
 std::vector<CallOutcome> Hunter::call(size_t kernel, CaseWork& work) {

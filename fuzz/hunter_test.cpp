@@ -13,6 +13,7 @@ namespace {
 struct Told {
   std::string law, text;
   int64_t execution = 0;
+  int64_t counted = 0;  // lines that a watcher knew of before this one
   bool operator==(const Told&) const = default;
 };
 
@@ -31,7 +32,7 @@ class Hunt {
         Guide(counters_, Guide::Sight::kAll), progress_,
         [this](const Found& found) {
           told_.push_back({found.input.law->id, to_string(found.input.value),
-                           found.execution});
+                           found.execution, progress_.found});
         });
   }
 
@@ -98,6 +99,19 @@ TEST(Hunter, FailuresAreToldTheFirstSecondFourthAndEighthTime) {
   // With d = 1 there is nothing to scale.
   hunt.run("agrees_with_oracle f32,B1,H1,Tq2,Tk3,d1");
   EXPECT_EQ(hunt.told().size(), 4u);
+}
+
+// Whoever watches ends a hunt at the first failure that is counted: what is
+// counted before its line is written may never be written.
+TEST(Hunter, AFailureIsCountedWhenItsLineIsWritten) {
+  Hunt hunt("shapes", no_scale);
+  for (int n = 1; n <= 4; ++n)
+    hunt.run("agrees_with_oracle f32,B1,H1,Tq2,Tk3,d4,seed=" +
+             std::to_string(n));
+  ASSERT_EQ(hunt.told().size(), 3u);
+  for (size_t n = 0; n < 3; ++n)
+    EXPECT_EQ(hunt.told()[n].counted, static_cast<int64_t>(n));
+  EXPECT_EQ(hunt.progress().found, 3);
 }
 
 TEST(Hunter, TwoKernelsApartAreASignalBeforeOneIsWrong) {
