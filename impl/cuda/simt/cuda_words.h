@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words of CUDA C++ for a compiler that knows none of them: what simt.h
+// gives to sources that are not compiled by nvcc.
+//
+// `__shared__` variables are static: all threads of the block that runs see
+// one, and AddressSanitizer sees its end. Fast functions are those of the C
+// library.
+#ifndef QKVET_IMPL_CUDA_SIMT_CUDA_WORDS_H_
+#define QKVET_IMPL_CUDA_SIMT_CUDA_WORDS_H_
+
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "impl/cuda/simt/fiber.h"
+#include "impl/cuda/simt/machine.h"
+
+#define __global__ static
+#define __device__
+#define __host__
+#define __shared__ static
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __align__(bytes) alignas(bytes)
+#define __restrict__ __restrict
+
+using dim3 = simt::Extent;
+
+struct alignas(8) float2 {
+  float x, y;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+inline float4 make_float4(float x, float y, float z, float w) {
+  return {x, y, z, w};
+}
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) {
+  return {x, y, z, w};
+}
+
+#define threadIdx (::simt::thread_index())
+#define blockIdx (::simt::block_index())
+#define blockDim (::simt::block_extent())
+#define gridDim (::simt::grid_extent())
+#define warpSize 32
+
+#define SIMT_HERE (::simt::Place{__FILE__, __LINE__})
+
+namespace simt {
+
+// ---- Between lanes ---------------------------------------------------------
+
+struct Passed {
+  uint64_t value;
+  int from;  // the lane whose value is wanted
+  bool lost;
+};
+
+// Reads stacks of other fibers while they wait.
+SIMT_UNSEEN inline void pass_values(const Lanes& lanes) {
+  uint64_t values[kWarp] = {};
+  for (unsigned l = 0; l < kWarp; ++l) {
+    if (lanes.data[l] != nullptr) {
+      values[l] = static_cast<Passed*>(lanes.data[l])->value;
+    }
+  }
+  for (unsigned l = 0; l < kWarp; ++l) {
+    if (Passed* const p = static_cast<Passed*>(lanes.data[l])) {
+      p->lost = !answers(lanes, p->from);
+      p->value = values[p->from & 31];
+    }
+  }
+}
+
+struct Vote {
+  bool yes;
+  uint32_t all;
+};
+
+SIMT_UNSEEN inline void count_votes(const Lanes& lanes) {
+  uint32_t all = 0;
+  for (unsigned l = 0; l < kWarp; ++l) {
+    const Vote* const vote = static_cast<const Vote*>(lanes.data[l]);
+    all |= vote != nullptr && vote->yes ? 1u << l : 0;
+  }
+  for (unsigned l = 0; l < kWarp; ++l) {
+    if (Vote* const vote = static_cast<Vote*>(lanes.data[l])) {
+      vote->all = all;
+    }
+  }
+}
+
+// What a warp does together, said at a place. Segments have `width` lanes, a
+// power of two; a lane that another segment would have to answer asks itself.
+struct WarpAt {
+  Place place;
+
+  template <class T>
+  T shuffle(uint32_t mask, T value, int lane, int width = 32) const {
+    return pass(mask, value, own() / width * width + lane % width);
+  }
+  template <class T>
+  T shuffle_up(uint32_t mask, T value, unsigned by, int width = 32) const {
+    const int step = static_cast<int>(by);
+    return pass(mask, value, own() % width < step ? own() : own() - step);
+  }
+  template <class T>
+  T shuffle_down(uint32_t mask, T value, unsigned by, int width = 32) const {
+    const int step = static_cast<int>(by);
+    const bool leaves = own() % width + step >= width;
+    return pass(mask, value, leaves ? own() : own() + step);
+  }
+  template <class T>
+  T shuffle_xor(uint32_t mask, T value, int bits, int width = 32) const {
+    const int lane = own() ^ bits;
+    return pass(mask, value, lane / width > own() / width ? own() : lane);
+  }
+  uint32_t ballot(uint32_t mask, bool yes) const {
+    Vote vote = {yes, 0};
+    together(mask, &vote, count_votes, place);
+    return vote.all;
+  }
+  bool any(uint32_t mask, bool yes) const { return ballot(mask, yes) != 0; }
+  bool all(uint32_t mask, bool yes) const { return ballot(mask, !yes) == 0; }
+  void barrier(uint32_t mask = 0xffffffffu) const { warp_barrier(mask, place); }
+
+ private:
+  static int own() { return static_cast<int>(lane_index()); }
+
+  template <class T>
+  T pass(uint32_t mask, T value, int from) const {
+    static_assert(sizeof(T) <= sizeof(uint64_t));
+    Passed passed = {0, from, false};
+    std::memcpy(&passed.value, &value, sizeof(T));
+    together(mask, &passed, pass_values, place);
+    if (passed.lost) {
+      fault("asks for the value of a lane that takes no part", place);
+    }
+    std::memcpy(&value, &passed.value, sizeof(T));
+    return value;
+  }
+};
+
+}  // namespace simt
+
+#define SIMT_WARP (::simt::WarpAt{SIMT_HERE})
+#define __shfl_sync(...) SIMT_WARP.shuffle(__VA_ARGS__)
+#define __shfl_up_sync(...) SIMT_WARP.shuffle_up(__VA_ARGS__)
+#define __shfl_down_sync(...) SIMT_WARP.shuffle_down(__VA_ARGS__)
+#define __shfl_xor_sync(...) SIMT_WARP.shuffle_xor(__VA_ARGS__)
+#define __ballot_sync(mask, yes) SIMT_WARP.ballot(mask, yes)
+#define __any_sync(mask, yes) SIMT_WARP.any(mask, yes)
+#define __all_sync(mask, yes) SIMT_WARP.all(mask, yes)
+#define __syncwarp(...) SIMT_WARP.barrier(__VA_ARGS__)
+#define __syncthreads() \
+  static_cast<void>(::simt::block_barrier(false, SIMT_HERE))
+#define __syncthreads_count(yes) \
+  static_cast<int>(::simt::block_barrier(yes, SIMT_HERE))
+#define __syncthreads_or(yes) (::simt::block_barrier(yes, SIMT_HERE) != 0)
+#define __syncthreads_and(yes) (::simt::block_barrier(!(yes), SIMT_HERE) == 0)
+#define __threadfence() ::simt::fence()
+#define __threadfence_block() ::simt::fence()
+
+// ---- Atomics: the value before ----------------------------------------------
+
+template <class T>
+T atomicAdd(T* at, T value) {
+  return std::atomic_ref<T>(*at).fetch_add(value, std::memory_order_relaxed);
+}
+template <class T>
+T atomicExch(T* at, T value) {
+  return std::atomic_ref<T>(*at).exchange(value, std::memory_order_relaxed);
+}
+template <class T>
+T atomicCAS(T* at, T expected, T value) {
+  std::atomic_ref<T>(*at).compare_exchange_strong(expected, value,
+                                                  std::memory_order_relaxed);
+  return expected;
+}
+template <class T>
+T atomicMax(T* at, T value) {
+  T old = std::atomic_ref<T>(*at).load(std::memory_order_relaxed);
+  while (old < value && !std::atomic_ref<T>(*at).compare_exchange_weak(
+                            old, value, std::memory_order_relaxed)) {
+  }
+  return old;
+}
+
+// ---- Functions --------------------------------------------------------------
+
+inline float __expf(float x) { return std::exp(x); }
+inline float __logf(float x) { return std::log(x); }
+inline float __fdividef(float a, float b) { return a / b; }
+inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
+inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
+inline unsigned __float_as_uint(float x) {
+  unsigned bits;
+  std::memcpy(&bits, &x, sizeof(bits));
+  return bits;
+}
+inline float __uint_as_float(unsigned bits) {
+  float x;
+  std::memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+template <class T>
+T __ldg(const T* at) {
+  return *at;
+}
+template <class T>
+T min(T a, T b) {
+  return b < a ? b : a;
+}
+template <class T>
+T max(T a, T b) {
+  return a < b ? b : a;
+}
+
+#endif  // QKVET_IMPL_CUDA_SIMT_CUDA_WORDS_H_

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// A function with a stack of its own, which can stop in the middle and go on:
+// one thread of a GPU. All fibers of a launch run on one thread of the system.
+//
+// AddressSanitizer is told of every change of stacks. To ThreadSanitizer a
+// fiber is a thread, and a change from one to another orders nothing: what
+// orders memory is said by the machine (machine.h), as on a GPU.
+//
+// The only file of the emulator that knows the processor: x86-64 changes stacks
+// in a dozen instructions, all others by swapcontext(), some ten times slower.
+#ifndef QKVET_IMPL_CUDA_SIMT_FIBER_H_
+#define QKVET_IMPL_CUDA_SIMT_FIBER_H_
+
+#include <cstddef>
+
+namespace simt {
+
+// What runs between the fibers is no business of ThreadSanitizer.
+#define SIMT_UNSEEN __attribute__((no_sanitize("thread"), noinline))
+
+// Where a change of stacks comes from or goes to.
+struct Stack {
+  void* saved = nullptr;  // the stack pointer, or a context
+  char* memory = nullptr;
+  size_t bytes = 0;
+  void* asan = nullptr;  // AddressSanitizer's own of this stack
+  void* tsan = nullptr;  // ThreadSanitizer's fiber
+};
+
+// Memory with a page below it that may not be touched. False if there is none.
+bool make_stack(Stack* stack, size_t bytes);
+void free_stack(Stack* stack);
+
+// The one that calls this, which has a stack already.
+void adopt_stack(Stack* stack);
+
+// The next change to `stack` calls entry(), which must not return.
+void begin_on(Stack* stack, void (*entry)());
+
+// Leaves `from` and goes on with `to`; returns when somebody changes back.
+// `for_good`: nobody will.
+void change_stack(Stack* from, Stack* to, bool for_good);
+
+// The first call of an entry, which came from `from`.
+void arrived_from(Stack* from);
+
+// What AddressSanitizer thinks of memory.
+void allow_touching(void* memory, size_t bytes);
+void forbid_touching(void* memory, size_t bytes);
+
+}  // namespace simt
+
+#endif  // QKVET_IMPL_CUDA_SIMT_FIBER_H_

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// A GPU to look into: runs the threads of a launch as fibers, one at a time, in
+// an order that is chosen, and watches what they wait for.
+//
+// A thread runs until it waits: at a barrier of its block, or for other lanes
+// of its warp. Blocks run one after the other. What this shows of a kernel:
+//
+//   missing barriers   in one order or another a value is read too early (wrong
+//                      numbers), and ThreadSanitizer names both lines
+//   divergence         threads that wait at different barriers, lanes that wait
+//                      at different instructions, those that nobody comes to:
+//                      a Fault with thread and line, instead of a hang
+//   overruns           AddressSanitizer, and a canary behind dynamic shared
+//                      memory
+//   fresh memory       dynamic shared memory begins as NaN in every block
+//
+// What it does not: weak memory, timing, blocks that wait for each other, the
+// rounding of tensor cores and of fast functions.
+//
+// One launch at a time in a process; others wait.
+#ifndef QKVET_IMPL_CUDA_SIMT_MACHINE_H_
+#define QKVET_IMPL_CUDA_SIMT_MACHINE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace simt {
+
+inline constexpr unsigned kWarp = 32;
+inline constexpr unsigned kMostThreads = 1024;        // of a block
+inline constexpr size_t kMostShared = 227 * 1024;     // bytes, as on sm_90
+inline constexpr size_t kMostSharedPlain = 48 << 10;  // without asking for more
+
+struct Index {
+  unsigned x = 0, y = 0, z = 0;
+};
+
+struct Extent {
+  unsigned x = 1, y = 1, z = 1;
+  constexpr Extent(unsigned a = 1, unsigned b = 1, unsigned c = 1)
+      : x(a), y(b), z(c) {}
+};
+
+// The order in which blocks, warps and lanes get their turn.
+enum class Order : uint8_t { kForward, kReverse, kRandom };
+
+struct Schedule {
+  Order order = Order::kForward;
+  uint64_t seed = 0;  // of kRandom
+};
+
+// Of the launches that follow, in this thread; forward until told.
+void set_schedule(Schedule schedule);
+Schedule schedule();
+
+// Where a thread waits.
+struct Place {
+  const char* file;
+  int line;
+};
+
+// What a kernel did that no GPU allows. The first one ends the launch.
+struct Fault {
+  const char* what = nullptr;  // NULL: none
+  Place place = {"", 0};
+  Index block, thread;
+};
+
+// The last launch of this thread: its fault, which is then forgotten.
+Fault take_fault();
+// "kernel.cuh:52: block (0,1,0), thread (33,0,0): WHAT", cut to `room` bytes.
+void describe(const Fault& fault, char* text, size_t room);
+
+// Runs body(data) once for each thread. False: there is a fault.
+bool run_grid(Extent grid, Extent block, size_t shared_bytes,
+              void (*body)(void*), void* data);
+
+// ---- What a running thread asks -------------------------------------------
+
+// The same for all of a thread's life, whatever ran in between.
+__attribute__((const)) Index thread_index();
+__attribute__((const)) unsigned lane_index();
+Index block_index();
+Extent block_extent();
+Extent grid_extent();
+
+// 16-byte aligned, as many bytes as the launch asked for.
+void* dynamic_shared();
+
+void fault(const char* what, Place place);
+
+// __syncthreads(), and its vote: how many threads of the block said yes.
+unsigned block_barrier(bool yes, Place place);
+
+// What lanes do together: each brings `mine`, the last one to arrive runs
+// `work`, and all go on. Lanes that ended do not count; their `data` is NULL.
+struct Lanes {
+  uint32_t mask;
+  void* data[kWarp];
+};
+using Work = void (*)(const Lanes& lanes);
+void together(uint32_t mask, void* mine, Work work, Place place);
+
+// __syncwarp(): the only one of a warp's that orders memory.
+void warp_barrier(uint32_t mask, Place place);
+
+// Whether a lane that another one asks for its value is there to give it.
+bool answers(const Lanes& lanes, int lane);
+
+// __threadfence().
+void fence();
+
+}  // namespace simt
+
+#endif  // QKVET_IMPL_CUDA_SIMT_MACHINE_H_

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the two halves of the machine share: machine.cpp gives threads their
+// turns, waiting.cpp is what those call.
+#ifndef QKVET_IMPL_CUDA_SIMT_MACHINE_STATE_H_
+#define QKVET_IMPL_CUDA_SIMT_MACHINE_STATE_H_
+
+#include "impl/cuda/simt/fiber.h"
+#include "impl/cuda/simt/machine.h"
+
+#if defined(__SANITIZE_THREAD__)
+#define SIMT_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SIMT_TSAN 1
+#endif
+#endif
+#if defined(SIMT_TSAN)
+#include <sanitizer/tsan_interface.h>
+#define SIMT_RELEASE(p) __tsan_release(p)
+#define SIMT_ACQUIRE(p) __tsan_acquire(p)
+#else
+#define SIMT_RELEASE(p) static_cast<void>(p)
+#define SIMT_ACQUIRE(p) static_cast<void>(p)
+#endif
+
+namespace simt {
+
+inline constexpr unsigned kMostWarps = kMostThreads / kWarp;
+
+enum class State : uint8_t { kReady, kAtBarrier, kWithLanes, kDone };
+
+struct Thread {
+  Stack stack;
+  Index index;
+  unsigned number = 0;
+  State state = State::kDone;
+  Place place = {"", 0};
+  void* mine = nullptr;
+  Work work = nullptr;
+};
+
+struct Warp {
+  uint32_t arrived = 0;
+  uint32_t alive = 0;
+  char order = 0;  // its address is what ThreadSanitizer knows the barrier by
+};
+
+struct Machine {
+  Thread threads[kMostThreads];
+  Warp warps[kMostWarps];
+  Stack main;
+  Thread* current = nullptr;
+  unsigned count = 0;  // threads of a block
+  unsigned alive = 0;
+  unsigned arrived = 0;  // at the barrier of the block
+  unsigned yes = 0, last_yes = 0;
+  Place barrier = {"", 0};
+  Index block;
+  Extent grid, extent;
+  char* arena = nullptr;
+  char* shared = nullptr;  // in the arena, as are the next two
+  size_t shared_bytes = 0;
+  char* canary = nullptr;
+  size_t canary_bytes = 0;
+  void (*body)(void*) = nullptr;
+  void* data = nullptr;
+  Fault fault;
+  // A fault ended a launch, so that stacks hold frames nobody left.
+  bool left_in_the_middle = false;
+  uint64_t random = 0;
+  char order = 0;   // of the barrier
+  char begin = 0;   // of a block: what was before
+  char end = 0;     // of its threads
+  char memory = 0;  // of fences
+};
+
+// Only one launch runs at a time; its fibers all see this one.
+extern Machine* g_machine;
+
+void set_fault(Machine* m, const char* what, Place place, const Thread& thread);
+// Leaves the thread that runs; returns with its next turn.
+void yield(Machine* m, Thread* thread);
+
+}  // namespace simt
+
+#endif  // QKVET_IMPL_CUDA_SIMT_MACHINE_STATE_H_

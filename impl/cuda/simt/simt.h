@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// One source for the GPU and for the CPU: include this in front of a kernel,
+// and write the two things that plain C++ has no word for as
+//
+//   SIMT_DYNAMIC_SHARED(float, tile);      extern __shared__ float tile[];
+//   SIMT_LAUNCH(kernel, grid, block, shared_bytes, stream, arguments...);
+//                                          kernel<<<...>>>(arguments...)
+//
+// nvcc makes of it what stands on the right. Any other compiler of C++20 makes
+// a program that runs the kernel under the machine of machine.h; a launch is
+// then false if there was a fault, which simt::take_fault() tells. Under nvcc
+// it is true, and errors are those of the CUDA runtime.
+#ifndef QKVET_IMPL_CUDA_SIMT_SIMT_H_
+#define QKVET_IMPL_CUDA_SIMT_SIMT_H_
+
+#if defined(__CUDACC__)
+
+#include <cuda_runtime.h>
+
+#define SIMT_DYNAMIC_SHARED(type, name)                             \
+  extern __shared__ __align__(16) unsigned char simt_##name##_at[]; \
+  type* const name = reinterpret_cast<type*>(simt_##name##_at)
+#define SIMT_LAUNCH(kernel, grid, block, bytes, stream, ...) \
+  ((kernel) < < < (grid), (block), (bytes),                  \
+   static_cast<cudaStream_t>(stream) >>> (__VA_ARGS__), true)
+
+#else
+
+#include "impl/cuda/simt/cuda_words.h"
+
+#define SIMT_DYNAMIC_SHARED(type, name) \
+  type* const name = static_cast<type*>(::simt::dynamic_shared())
+#define SIMT_LAUNCH(kernel, grid, block, bytes, stream, ...) \
+  (static_cast<void>(stream),                                \
+   ::simt::launch((grid), (block), (bytes), [&] { kernel(__VA_ARGS__); }))
+
+namespace simt {
+
+template <class Body>
+bool launch(Extent grid, Extent block, size_t shared_bytes, Body&& body) {
+  return run_grid(
+      grid, block, shared_bytes,
+      [](void* data) { (*static_cast<Body*>(data))(); }, &body);
+}
+
+}  // namespace simt
+
+#endif
+
+#endif  // QKVET_IMPL_CUDA_SIMT_SIMT_H_
