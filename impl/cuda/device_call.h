@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// One call as kernels on a device see it: plain numbers and addresses, passed
+// by value at the launch. What may be asked is checked on the host (launch.h);
+// lengths and block tables are data of the device, and are trusted.
+#ifndef QKVET_IMPL_CUDA_DEVICE_CALL_H_
+#define QKVET_IMPL_CUDA_DEVICE_CALL_H_
+
+#include <cstdint>
+
+#include "impl/cuda/numbers.h"
+
+namespace qkvet::impl {
+
+struct DeviceTensor {
+  void* data = nullptr;
+  int64_t step[4] = {0, 0, 0, 0};  // in elements
+
+  template <class T>
+  __device__ T* at(int64_t a, int64_t b, int64_t c) const {
+    return static_cast<T*>(data) + a * step[0] + b * step[1] + c * step[2];
+  }
+};
+
+// Keys [begin, end).
+struct DeviceRun {
+  int begin = 0;
+  int end = 0;
+};
+
+struct DeviceCall {
+  int batch = 0, heads = 0, kv_heads = 0, group = 0;
+  int queries = 0, keys = 0;
+  int width = 0, value_width = 0;
+  DeviceTensor q, k, v, o;
+  DeviceTensor lse;  // f32 [B, H, Tq]; no data if not asked for
+  float scale = 0;
+  int causal = 0;    // 0 or 1
+  int top_left = 0;  // the diagonal of row i is key i, not i + Lk - Lq
+  int64_t window_left = -1, window_right = -1;
+  DeviceTensor q_len, kv_len;  // int64 [B]; no data: all of them
+  DeviceTensor table;          // int32 [B, columns]; no data: no pages
+  int page_size = 0;
+  DeviceTensor k_new, v_new;  // [B, Hkv, new_tokens, d]
+  int new_tokens = 0;
+
+  __device__ int rows_of(int b) const {
+    return q_len.data == nullptr
+               ? queries
+               : static_cast<int>(*q_len.at<const int64_t>(b, 0, 0));
+  }
+  // In front of the new ones.
+  __device__ int held_by(int b) const {
+    return kv_len.data == nullptr
+               ? keys
+               : static_cast<int>(*kv_len.at<const int64_t>(b, 0, 0));
+  }
+  __device__ int keys_of(int b) const { return held_by(b) + new_tokens; }
+
+  // Keys that row i of member b sees: the causal rule and the window.
+  __device__ DeviceRun reach(int b, int i) const {
+    const int count = keys_of(b);
+    const int64_t at = top_left ? i : int64_t{i} + count - rows_of(b);
+    int64_t begin = 0, end = count;
+    if (causal && at + 1 < end) {
+      end = at + 1;
+    }
+    if (window_right >= 0 && at + window_right + 1 < end) {
+      end = at + window_right + 1;
+    }
+    if (window_left >= 0 && at - window_left > begin) {
+      begin = at - window_left;
+    }
+    if (end <= begin) {
+      return {0, 0};
+    }
+    return {static_cast<int>(begin), static_cast<int>(end)};
+  }
+  // The keys that any of rows [first, first + count) sees; none of them: empty.
+  __device__ DeviceRun reach_of_rows(int b, int first, int count) const {
+    DeviceRun all;
+    for (int i = first; i < first + count && i < rows_of(b); ++i) {
+      const DeviceRun run = reach(b, i);
+      if (run.end > run.begin) {
+        all.begin =
+            all.end == 0 || run.begin < all.begin ? run.begin : all.begin;
+        all.end = run.end > all.end ? run.end : all.end;
+      }
+    }
+    return all;
+  }
+
+  // The row of a key or value of a member: where its page lies.
+  template <class T>
+  __device__ T* token(const DeviceTensor& t, int b, int head, int j) const {
+    if (table.data == nullptr) {
+      return t.at<T>(b, head, j);
+    }
+    const int page = table.at<const int32_t>(b, j / page_size, 0)[0];
+    return t.at<T>(page, head, j % page_size);
+  }
+};
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_CUDA_DEVICE_CALL_H_

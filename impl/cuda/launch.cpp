@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "impl/cuda/launch.h"
+
+#include <limits>
+
+#include "impl/serving_call.h"
+
+namespace qkvet::impl {
+namespace {
+
+constexpr qkvet_tensor qkvet_forward_args::*kTensors[] = {
+    &qkvet_forward_args::q,
+    &qkvet_forward_args::k,
+    &qkvet_forward_args::v,
+    &qkvet_forward_args::o,
+    &qkvet_forward_args::lse,
+    &qkvet_forward_args::weights,
+    &qkvet_forward_args::mask,
+    &qkvet_forward_args::bias,
+    &qkvet_forward_args::sink,
+    &qkvet_forward_args::slopes,
+    &qkvet_forward_args::rope_cos,
+    &qkvet_forward_args::rope_sin,
+    &qkvet_forward_args::q_positions,
+    &qkvet_forward_args::k_positions,
+    &qkvet_forward_args::q_len,
+    &qkvet_forward_args::kv_len,
+    &qkvet_forward_args::cu_seqlens_q,
+    &qkvet_forward_args::cu_seqlens_k,
+    &qkvet_forward_args::block_table,
+    &qkvet_forward_args::k_new,
+    &qkvet_forward_args::v_new,
+    &qkvet_forward_args::q_scale,
+    &qkvet_forward_args::k_scale,
+    &qkvet_forward_args::v_scale};
+
+// The common checks read shapes, strides and types alone, but know no device.
+const char* as_on_cpu(qkvet_forward_args* args) {
+  for (const auto member : kTensors) {
+    qkvet_tensor& t = args->*member;
+    if (is_absent(t)) {
+      continue;
+    }
+    if (t.device_type != kDevice) {
+      return kDevice == QKVET_DEVICE_CUDA
+                 ? "a tensor lies not on a CUDA device"
+                 : "a tensor lies not in memory of the CPU";
+    }
+    t.device_type = QKVET_DEVICE_CPU;
+  }
+  return nullptr;
+}
+
+template <class T>
+DeviceTensor device_tensor(const View<T>& view) {
+  DeviceTensor t;
+  t.data = const_cast<void*>(static_cast<const void*>(view.data));
+  for (int axis = 0; axis < 4; ++axis) {
+    t.step[axis] = view.step[axis];
+  }
+  return t;
+}
+
+DeviceTensor device_tensor(const Stored& stored) {
+  DeviceTensor t;
+  t.data = stored.data;
+  for (int axis = 0; axis < 4; ++axis) {
+    t.step[axis] = stored.step[axis];
+  }
+  return t;
+}
+
+bool fits_int(const ForwardCall& c, int64_t most) {
+  for (const int64_t extent : {c.batch * c.heads, c.queries, c.keys}) {
+    if (extent > most) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void fill(const ServingCall& s, DeviceCall* call) {
+  const ForwardCall& c = s.call;
+  call->batch = static_cast<int>(c.batch);
+  call->heads = static_cast<int>(c.heads);
+  call->kv_heads = static_cast<int>(c.kv_heads);
+  call->group = static_cast<int>(c.group());
+  call->queries = static_cast<int>(c.queries);
+  call->keys = static_cast<int>(c.keys);
+  call->width = static_cast<int>(c.width);
+  call->value_width = static_cast<int>(c.value_width);
+  const bool f32 = c.storage == Storage::kF32;
+  call->q = f32 ? device_tensor(c.q) : device_tensor(c.half.q);
+  call->o = f32 ? device_tensor(c.o) : device_tensor(c.half.o);
+  call->k = device_tensor(s.k);
+  call->v = device_tensor(s.v);
+  call->lse = device_tensor(c.lse);
+  call->scale = c.scale;
+  call->causal = c.causal ? 1 : 0;
+  call->top_left = c.top_left ? 1 : 0;
+  call->window_left = c.options.window_left;
+  call->window_right = c.options.window_right;
+  call->q_len = device_tensor(c.options.q_len);
+  call->kv_len = device_tensor(s.before);
+  call->table = device_tensor(s.table);
+  call->page_size = static_cast<int>(s.page_size);
+  call->k_new = device_tensor(s.k_new);
+  call->v_new = device_tensor(s.v_new);
+  call->new_tokens = static_cast<int>(s.new_tokens);
+}
+
+// Of the CPU alone can it be read whether lengths and tables are right.
+qkvet_status check_data([[maybe_unused]] ServingCall* s,
+                        [[maybe_unused]] const qkvet_exec* exec,
+                        [[maybe_unused]] qkvet_text* why) {
+#if !defined(__CUDACC__)
+  if (exec != nullptr) {
+    return check_serving(s, why);
+  }
+#endif
+  return QKVET_OK;
+}
+
+}  // namespace
+
+qkvet_status read_device_call(const qkvet_kernel* self,
+                              const qkvet_forward_args* args,
+                              const qkvet_exec* exec, int most,
+                              DeviceCall* call, Storage* type,
+                              qkvet_text* why) {
+  constexpr int64_t kMostOfGrid = 65535;  // blocks in y
+  constexpr int64_t kMostTokens = std::numeric_limits<int>::max() / 2;
+  qkvet_forward_args known = {};
+  ServingCall serving;
+  qkvet_status status = read_struct(args, &known, why);
+  if (status != QKVET_OK) {
+    return status;
+  }
+  known.struct_size = sizeof(known);
+  if (exec != nullptr && exec->device_type != 0 &&
+      exec->device_type != kDevice) {
+    return refuse(why, QKVET_UNAVAILABLE, "another device than this kernel's");
+  }
+  if (const char* wrong = as_on_cpu(&known)) {
+    return refuse(why, QKVET_UNSUPPORTED, wrong);
+  }
+  status = read_serving(self, &known, &serving, why);
+  if (status != QKVET_OK) {
+    return status;
+  }
+  const ForwardCall& c = serving.call;
+  if (c.width > most || c.value_width > most) {
+    return refuse(why, QKVET_UNSUPPORTED, "heads are wider than this kernel's");
+  }
+  if (c.batch * c.heads > kMostOfGrid || !fits_int(c, kMostTokens)) {
+    return refuse(why, QKVET_UNSUPPORTED,
+                  "more heads or tokens than a grid has room for");
+  }
+  status = check_data(&serving, exec, why);
+  if (status == QKVET_OK) {
+    fill(serving, call);
+    *type = c.storage;
+  }
+  return status;
+}
+
+}  // namespace qkvet::impl

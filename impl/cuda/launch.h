@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host's half of the CUDA kernels: checks a call, makes it a DeviceCall,
+// and tells what became of a launch. The family `cuda` takes tensors of a
+// device, the family `simt` those of the CPU; all else is the same source.
+#ifndef QKVET_IMPL_CUDA_LAUNCH_H_
+#define QKVET_IMPL_CUDA_LAUNCH_H_
+
+#include "impl/cuda/device_call.h"
+#include "impl/cuda/on_device.h"
+#include "impl/declare.h"
+#include "qkvet/kernel.h"
+
+namespace qkvet::impl {
+
+#if defined(__CUDACC__)
+inline constexpr int32_t kDevice = QKVET_DEVICE_CUDA;
+#else
+inline constexpr int32_t kDevice = QKVET_DEVICE_CPU;
+#endif
+
+// Fills *call and *type, or says why not. Widths beyond `most` are refused, and
+// more rows than a grid has room for.
+qkvet_status read_device_call(const qkvet_kernel* self,
+                              const qkvet_forward_args* args,
+                              const qkvet_exec* exec, int most,
+                              DeviceCall* call, Storage* type, qkvet_text* why);
+
+// The supports() of these kernels, for heads of at most kMost.
+template <int kMost>
+qkvet_status supports_device(const qkvet_kernel* self,
+                             const qkvet_forward_args* args, qkvet_text* why) {
+  DeviceCall call;
+  Storage type;
+  return read_device_call(self, args, nullptr, kMost, &call, &type, why);
+}
+
+constexpr qkvet_kernel device_kernel(
+    const char* name, const char* description, Place place,
+    const qkvet_precision* precision, ForwardFunction forward,
+    const qkvet_capabilities* capabilities,
+    qkvet_status (*supports)(const qkvet_kernel*, const qkvet_forward_args*,
+                             qkvet_text*)) {
+  qkvet_kernel kernel =
+      plain_kernel(name, description, place, precision, forward, capabilities);
+  kernel.supports = supports;
+  kernel.open = open_device;
+  kernel.close = close_device;
+  return kernel;
+}
+
+// Heads of up to `most`, on the device of this family.
+constexpr qkvet_capabilities device_capabilities(
+    uint64_t options, std::initializer_list<qkvet_dtype> types, int64_t most) {
+  qkvet_capabilities c = capabilities_with(options, types);
+  c.flags = 0;
+  c.devices = uint64_t{1} << kDevice;
+  c.d.max = c.dv.max = most;
+  return c;
+}
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_CUDA_LAUNCH_H_

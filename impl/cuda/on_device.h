@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// What differs between a GPU and the emulator outside of kernels: whether there
+// is a device, what it has room for, and how a launch failed.
+#ifndef QKVET_IMPL_CUDA_ON_DEVICE_H_
+#define QKVET_IMPL_CUDA_ON_DEVICE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "qkvet/kernel.h"
+
+namespace qkvet::impl {
+
+struct DeviceCall;
+
+// UNAVAILABLE with the reason where there is no device.
+qkvet_status open_device(const qkvet_kernel* self, const qkvet_exec* exec,
+                         qkvet_context** context, qkvet_text* why);
+void close_device(const qkvet_kernel* self, qkvet_context* context);
+
+// Before a kernel is launched with that many bytes of dynamic shared memory:
+// asks for more than the plain 48 KiB, and, on the emulator, for an order of
+// threads that the shape of the call decides.
+qkvet_status prepare_launch(const void* kernel, size_t shared_bytes,
+                            const DeviceCall& call, qkvet_text* why);
+
+// After it: what is known at once of what went wrong.
+qkvet_status end_launch(bool launched, qkvet_text* why);
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_CUDA_ON_DEVICE_H_

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The emulator in place of a device. A launch whose kernel did what no GPU
+// allows fails with the place and the thread.
+#include <cstdlib>
+#include <cstring>
+
+#include "impl/cuda/device_call.h"
+#include "impl/cuda/on_device.h"
+#include "impl/cuda/simt/machine.h"
+#include "impl/tensor_view.h"
+
+namespace qkvet::impl {
+namespace {
+
+// forward, reverse or random in QKVET_SIMT_ORDER; else what the shape of the
+// call decides, so that a case replays and all orders are met.
+simt::Schedule schedule_of(const DeviceCall& call) {
+  const unsigned shape = static_cast<unsigned>(
+      call.batch + 3 * call.heads + 5 * call.queries + 7 * call.keys +
+      11 * call.width + 13 * call.value_width);
+  const char* const name = std::getenv("QKVET_SIMT_ORDER");
+  unsigned order = shape % 3;
+  if (name != nullptr) {
+    order = std::strcmp(name, "forward") == 0   ? 0
+            : std::strcmp(name, "reverse") == 0 ? 1
+                                                : 2;
+  }
+  return {static_cast<simt::Order>(order), shape};
+}
+
+}  // namespace
+
+qkvet_status open_device(const qkvet_kernel*, const qkvet_exec*,
+                         qkvet_context** context, qkvet_text*) {
+  *context = nullptr;
+  return QKVET_OK;
+}
+
+void close_device(const qkvet_kernel*, qkvet_context*) {}
+
+qkvet_status prepare_launch(const void*, size_t shared_bytes,
+                            const DeviceCall& call, qkvet_text* why) {
+  if (shared_bytes > simt::kMostShared) {
+    return refuse(why, QKVET_INTERNAL, "more shared memory than a block has");
+  }
+  simt::set_schedule(schedule_of(call));
+  return QKVET_OK;
+}
+
+qkvet_status end_launch(bool launched, qkvet_text* why) {
+  if (launched) {
+    return QKVET_OK;
+  }
+  char text[256];
+  simt::describe(simt::take_fault(), text, sizeof(text));
+  return refuse(why, QKVET_INTERNAL, text);
+}
+
+}  // namespace qkvet::impl
