@@ -34,6 +34,10 @@ void free_stack(Stack* stack);
 // The one that calls this, which has a stack already.
 void adopt_stack(Stack* stack);
 
+// A stack that will not go on where it stopped: what sanitizers know of the
+// functions on it is forgotten.
+void abandon_frames(Stack* stack);
+
 // The next change to `stack` calls entry(), which must not return.
 void begin_on(Stack* stack, void (*entry)());
 

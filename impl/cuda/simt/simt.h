@@ -20,13 +20,15 @@
 #define SIMT_DYNAMIC_SHARED(type, name)                             \
   extern __shared__ __align__(16) unsigned char simt_##name##_at[]; \
   type* const name = reinterpret_cast<type*>(simt_##name##_at)
-#define SIMT_LAUNCH(kernel, grid, block, bytes, stream, ...) \
-  ((kernel) < < < (grid), (block), (bytes),                  \
-   static_cast<cudaStream_t>(stream) >>> (__VA_ARGS__), true)
+// clang-format off
+#define SIMT_LAUNCH(kernel, grid, block, bytes, stream, ...)  \
+  ((kernel)<<<(grid), (block), (bytes),                       \
+              static_cast<cudaStream_t>(stream)>>>(__VA_ARGS__), true)
+// clang-format on
 
 #else
 
-#include "impl/cuda/simt/cuda_words.h"
+#include "cuda_words.h"
 
 #define SIMT_DYNAMIC_SHARED(type, name) \
   type* const name = static_cast<type*>(::simt::dynamic_shared())
