@@ -148,6 +148,10 @@ SIMT_UNSEEN void adopt_stack([[maybe_unused]] Stack* stack) {
 SIMT_UNSEEN void abandon_frames([[maybe_unused]] Stack* stack) {
   allow_touching(stack->memory, stack->bytes);
 #if defined(SIMT_TSAN)
+  // What it did was before all that follows, as at the end of a launch.
+  void* const here = __tsan_get_current_fiber();
+  __tsan_switch_to_fiber(stack->tsan, 0);
+  __tsan_switch_to_fiber(here, 0);
   __tsan_destroy_fiber(stack->tsan);
   stack->tsan = __tsan_create_fiber(0);
 #endif

@@ -35,8 +35,10 @@ struct Ran {
 
 Ran run(const std::string& arguments) {
   Ran ran;
+  // ThreadSanitizer waits for a second at the end of a program.
   const std::string command =
-      std::string("'") + SIMT_PROGRAM + "' " + arguments + " 2>&1";
+      std::string("TSAN_OPTIONS=\"$TSAN_OPTIONS atexit_sleep_ms=0\" '") +
+      SIMT_PROGRAM + "' " + arguments + " 2>&1";
   FILE* const pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) {
     return ran;
