@@ -89,7 +89,7 @@ std::vector<std::string> marked_lines(const std::string& name) {
 TEST(SimtSanitizers, ThreadSanitizerSeesRacesWithBothLines) {
 #if defined(QKVET_TEST_TSAN)
   for (const char* bug : {"missing_barrier", "late_barrier", "reused_tile",
-                          "warp_race", "late_warp_race", "counter_race"}) {
+                          "warp_race", "reused_by_warp", "counter_race"}) {
     expect_report(bug, "WARNING: ThreadSanitizer: data race");
   }
 #else
@@ -112,7 +112,7 @@ TEST(SimtSanitizers, AddressSanitizerSeesOverruns) {
 TEST(SimtSanitizers, AreSilentAboutRightKernelsAndFaults) {
   for (const char* bug :
        {"missing_barrier", "late_barrier", "reused_tile", "warp_race",
-        "late_warp_race", "counter_race", "static_overrun", "dynamic_overread",
+        "reused_by_warp", "counter_race", "static_overrun", "dynamic_overread",
         "dynamic_underrun", "after_a_fault"}) {
     const Ran ran = run(std::string(bug) + " right");
     EXPECT_EQ(ran.exit, 0) << bug << ran.out;

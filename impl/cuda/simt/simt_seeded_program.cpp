@@ -69,21 +69,23 @@ __global__ void warp_race(const float* in, float* out, bool right) {
   out[lane] = other + shared[(lane + 1) % 32];  // warp_race
 }
 
-// The same behind another barrier of the warp.
-__global__ void late_warp_race(const float* in, float* out, bool right) {
+// What others read before the next round begins, within a warp.
+__global__ void reused_by_warp(const float* in, float* out, bool right) {
   __shared__ float shared[32];
   const unsigned lane = threadIdx.x % 32;
   if (threadIdx.x >= 32) {
     return;
   }
-  shared[lane] = 0;
-  __syncwarp();
-  shared[lane] = in[lane];  // late_warp_race
-  const float other = __shfl_down_sync(kFull, in[lane], 1);
-  if (right) {
+  float sum = 0;
+  for (int round = 0; round < 3; ++round) {
+    shared[lane] = in[lane] * static_cast<float>(round);  // reused_by_warp
     __syncwarp();
+    sum += shared[(lane + 31) % 32];  // reused_by_warp
+    if (right) {
+      __syncwarp();
+    }
   }
-  out[lane] = other + shared[(lane + 31) % 32];  // late_warp_race
+  out[lane] = sum;
 }
 
 __global__ void counter_race(const float* in, float* out, bool right) {
@@ -140,7 +142,7 @@ constexpr struct {
                 {"late_barrier", late_barrier},
                 {"reused_tile", reused_tile},
                 {"warp_race", warp_race},
-                {"late_warp_race", late_warp_race},
+                {"reused_by_warp", reused_by_warp},
                 {"counter_race", counter_race},
                 {"static_overrun", static_overrun},
                 {"dynamic_overread", dynamic_overread},
