@@ -13,6 +13,9 @@
 #ifndef QKVET_IMPL_CUDA_SIMT_SIMT_H_
 #define QKVET_IMPL_CUDA_SIMT_SIMT_H_
 
+#include <cstdio>
+#include <cstdlib>
+
 #if defined(__CUDACC__)
 
 #include <cuda_runtime.h>
@@ -25,6 +28,18 @@
   ((kernel)<<<(grid), (block), (bytes),                       \
               static_cast<cudaStream_t>(stream)>>>(__VA_ARGS__), true)
 // clang-format on
+
+namespace simt {
+
+inline void or_abort(bool) {
+  const cudaError_t error = cudaDeviceSynchronize();
+  if (error != cudaSuccess) {
+    std::fprintf(stderr, "%s\n", cudaGetErrorString(error));
+    std::abort();
+  }
+}
+
+}  // namespace simt
 
 #else
 
@@ -43,6 +58,15 @@ bool launch(Extent grid, Extent block, size_t shared_bytes, Body&& body) {
   return run_grid(
       grid, block, shared_bytes,
       [](void* data) { (*static_cast<Body*>(data))(); }, &body);
+}
+
+inline void or_abort(bool launched) {
+  if (!launched) {
+    char text[256];
+    describe(take_fault(), text, sizeof(text));
+    std::fprintf(stderr, "%s\n", text);
+    std::abort();
+  }
 }
 
 }  // namespace simt
