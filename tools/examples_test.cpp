@@ -189,6 +189,54 @@ TEST(Examples, KernelsOfTheEmulatorAreThoseOfNvcc) {
   EXPECT_NE(std::system((compile + " -DkThreads=").c_str()), 0);
 }
 
+// "NAME:LINE" of the only line of an example that has `text`.
+std::string place_of(const std::string& name, const std::string& text) {
+  const std::vector<std::string> lines = lines_of(read_text(kFolder / name));
+  std::string place;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].find(text) == std::string::npos) continue;
+    EXPECT_EQ(place, "") << text;
+    place = name + ":" + std::to_string(i + 1);
+  }
+  EXPECT_NE(place, "") << text;
+  return place;
+}
+
+// As impl/cuda/simt/README.md has it: in a program that knows no sanitizer.
+TEST(Examples, ThreadSanitizerNamesTheLinesOfTheRace) {
+  const fs::path found = scratch() / "libtsan";
+  const std::string ask =
+      "c++ -print-file-name=libtsan.so > '" + found.string() + "'";
+  ASSERT_EQ(std::system(ask.c_str()), 0);
+  const std::string library = lines_of(read_text(found)).at(0);
+  if (!library.starts_with("/")) GTEST_SKIP() << "c++ has no libtsan.so";
+  if (std::system("setarch -R true 2>/dev/null") != 0)
+    GTEST_SKIP() << "addresses cannot be fixed here (setarch -R)";
+  const auto replay = [&](const std::string& name) {
+    const std::string command =
+        "replay f32,B1,H1,Tq1,Tk2,d1 --law agrees_with_oracle --in-process "
+        "--cflags -fsanitize=thread " +
+        name;
+    // Compiles it; with the library each program of the compiler is slow.
+    EXPECT_EQ(run_qkvet(command, kFolder).exit, 2);
+    return run_qkvet(
+        command, kFolder,
+        "setarch -R env TSAN_OPTIONS=atexit_sleep_ms=0 LD_PRELOAD=" + library);
+  };
+  const Ran broken = replay("simt_kernel_broken.cpp");
+  EXPECT_NE(broken.exit, 0);
+  for (const std::string& words :
+       {std::string("ThreadSanitizer: data race"),
+        place_of("simt_kernel_broken.cpp", "parts[threadIdx.x] = mine"),
+        place_of("simt_kernel_broken.cpp", "all + parts[n]")})
+    EXPECT_NE(broken.error.find(words), std::string::npos) << words << "\n"
+                                                           << broken.error;
+  const Ran right = replay("simt_kernel.cpp");
+  EXPECT_EQ(right.exit, 0) << right.out << right.error;
+  EXPECT_EQ(right.error.find("ThreadSanitizer"), std::string::npos)
+      << right.error;
+}
+
 // The comparison must be able to fail.
 TEST(Examples, OnlyWhatDiffersBetweenMachinesIsPutAside) {
   const std::string report =

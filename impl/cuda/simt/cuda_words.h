@@ -16,6 +16,10 @@
 #include "fiber.h"
 #include "machine.h"
 
+// Names are NVIDIA's.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
+// NOLINTBEGIN(bugprone-macro-parentheses)
+
 #define __global__ static
 #define __device__
 #define __host__
@@ -250,5 +254,8 @@ template <class T>
 T max(T a, T b) {
   return a < b ? b : a;
 }
+
+// NOLINTEND(bugprone-macro-parentheses)
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 #endif  // QKVET_IMPL_CUDA_SIMT_CUDA_WORDS_H_

@@ -45,8 +45,11 @@ inline void or_abort(bool) {
 
 #include "cuda_words.h"
 
+// A type is not put in parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define SIMT_DYNAMIC_SHARED(type, name) \
   type* const name = static_cast<type*>(::simt::dynamic_shared())
+// NOLINTEND(bugprone-macro-parentheses)
 #define SIMT_LAUNCH(kernel, grid, block, bytes, stream, ...) \
   (static_cast<void>(stream),                                \
    ::simt::launch((grid), (block), (bytes), [&] { kernel(__VA_ARGS__); }))
