@@ -74,6 +74,12 @@ bare "$root/bin/qkvet" check --cases 200 | grep -E '^(PASSED|FAILED)'
 bare "$root/bin/qkvet" check --cases 200 --plugin "$scratch/streams.so" |
   grep -E '^(PASSED|FAILED)'
 
+# A CUDA kernel, which needs the emulator beside the other headers.
+"${CXX:-c++}" -std=c++17 -shared -fPIC -O2 -I "$root/include" \
+  "$root/share/qkvet/examples/simt_kernel.cpp" -o "$scratch/simt.so"
+bare "$root/bin/qkvet" check --cases 200 --plugin "$scratch/simt.so" |
+  grep -E '^(PASSED|FAILED)'
+
 # A root folder with glibc and nothing else.
 system=$scratch/system
 mkdir -p "$system/proc" "$system/opt" "$system/dev"

@@ -95,7 +95,7 @@ TEST(Examples, ReadmeShowsWhatTheProgramPrints) {
   for (const auto& entry : fs::directory_iterator(kFolder))
     if (is_broken(entry.path().filename()))
       missing.insert(entry.path().filename());
-  EXPECT_GE(missing.size(), 4U);
+  EXPECT_GE(missing.size(), 5U);
   // From the last to the first, so that rewriting moves nothing that follows.
   for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
     const Ran ran = run_qkvet(block->arguments, kFolder);
@@ -131,12 +131,14 @@ TEST(Examples, GoodOnesConform) {
     const std::string name = entry.path().filename();
     if (!is_kernel(entry.path()) || is_broken(name)) continue;
     ++good;
+    // The threads of a GPU take their time on a CPU.
+    const char* cases = name.starts_with("simt_") ? " -n 400" : " -n 1600";
     const Ran ran = run_qkvet(
-        "check " + name + " -n 1600 --cflags '-Wall -Wextra'", kFolder);
+        "check " + name + cases + " --cflags '-Wall -Wextra'", kFolder);
     EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
     EXPECT_EQ(ran.error, "") << "warnings";
   }
-  EXPECT_GE(good, 4);
+  EXPECT_GE(good, 5);
 }
 
 // What the README says about where the faults hide, each with its opposite.
@@ -155,6 +157,8 @@ TEST(Examples, FaultsHideWhereTheReadmeSays) {
        "f32,B1,H1,d4,cap8,story=step.a.1+step.a.2"},
       {"ggml_like_broken.cpp", "agrees_with_oracle",
        "f16,B1,H1,Tq5,Tk64,d8,causal=br", "f16,B1,H1,Tq5,Tk63,d8,causal=br"},
+      {"simt_kernel_broken.cpp", "agrees_with_oracle", "f32,B1,H1,Tq4,Tk1,d4",
+       "f32,B1,H1,Tq4,Tk2,d4"},
   };
   const auto exit_of = [](const std::string& of, const std::string& law,
                           const std::string& example) {
@@ -169,6 +173,68 @@ TEST(Examples, FaultsHideWhereTheReadmeSays) {
     else
       EXPECT_EQ(exit_of(seen, row.law, row.example), 1) << row.example;
   }
+}
+
+// One source: what runs here is what nvcc compiles.
+TEST(Examples, KernelsOfTheEmulatorAreThoseOfNvcc) {
+  const char* const there = "/usr/local/cuda/bin/nvcc";
+  const char* const wish = std::getenv("CUDACXX");
+  const std::string nvcc = wish != nullptr ? wish : there;
+  if (std::system((nvcc + " --version >/dev/null 2>&1").c_str()) != 0)
+    GTEST_SKIP() << "no nvcc: neither $CUDACXX nor " << there;
+  const std::string compile =
+      nvcc + " -std=c++20 -x cu -c -o /dev/null -I" + QKVET_HEADERS + " " +
+      (kFolder / "simt_kernel.cpp").string() + " >/dev/null 2>&1";
+  EXPECT_EQ(std::system(compile.c_str()), 0) << compile;
+  EXPECT_NE(std::system((compile + " -DkThreads=").c_str()), 0);
+}
+
+// "NAME:LINE" of the only line of an example that has `text`.
+std::string place_of(const std::string& name, const std::string& text) {
+  const std::vector<std::string> lines = lines_of(read_text(kFolder / name));
+  std::string place;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].find(text) == std::string::npos) continue;
+    EXPECT_EQ(place, "") << text;
+    place = name + ":" + std::to_string(i + 1);
+  }
+  EXPECT_NE(place, "") << text;
+  return place;
+}
+
+// As impl/cuda/simt/README.md has it: in a program that knows no sanitizer.
+TEST(Examples, ThreadSanitizerNamesTheLinesOfTheRace) {
+  const fs::path found = scratch() / "libtsan";
+  const std::string ask =
+      "c++ -print-file-name=libtsan.so > '" + found.string() + "'";
+  ASSERT_EQ(std::system(ask.c_str()), 0);
+  const std::string library = lines_of(read_text(found)).at(0);
+  if (!library.starts_with("/")) GTEST_SKIP() << "c++ has no libtsan.so";
+  if (std::system("setarch -R true 2>/dev/null") != 0)
+    GTEST_SKIP() << "addresses cannot be fixed here (setarch -R)";
+  const auto replay = [&](const std::string& name) {
+    const std::string command =
+        "replay f32,B1,H1,Tq1,Tk2,d1 --law agrees_with_oracle --in-process "
+        "--cflags -fsanitize=thread " +
+        name;
+    // Compiles it; with the library each program of the compiler is slow.
+    EXPECT_EQ(run_qkvet(command, kFolder).exit, 2);
+    return run_qkvet(
+        command, kFolder,
+        "setarch -R env TSAN_OPTIONS=atexit_sleep_ms=0 LD_PRELOAD=" + library);
+  };
+  const Ran broken = replay("simt_kernel_broken.cpp");
+  EXPECT_NE(broken.exit, 0);
+  for (const std::string& words :
+       {std::string("ThreadSanitizer: data race"),
+        place_of("simt_kernel_broken.cpp", "parts[threadIdx.x] = mine"),
+        place_of("simt_kernel_broken.cpp", "all + parts[n]")})
+    EXPECT_NE(broken.error.find(words), std::string::npos) << words << "\n"
+                                                           << broken.error;
+  const Ran right = replay("simt_kernel.cpp");
+  EXPECT_EQ(right.exit, 0) << right.out << right.error;
+  EXPECT_EQ(right.error.find("ThreadSanitizer"), std::string::npos)
+      << right.error;
 }
 
 // The comparison must be able to fail.

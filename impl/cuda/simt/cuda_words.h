@@ -8,13 +8,17 @@
 #ifndef QKVET_IMPL_CUDA_SIMT_CUDA_WORDS_H_
 #define QKVET_IMPL_CUDA_SIMT_CUDA_WORDS_H_
 
-#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
-#include "impl/cuda/simt/fiber.h"
-#include "impl/cuda/simt/machine.h"
+#include "fiber.h"
+#include "machine.h"
+
+// Names are NVIDIA's.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
+// NOLINTBEGIN(bugprone-macro-parentheses)
 
 #define __global__ static
 #define __device__
@@ -23,7 +27,6 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __align__(bytes) alignas(bytes)
-#define __restrict__ __restrict
 
 using dim3 = simt::Extent;
 
@@ -105,7 +108,7 @@ struct WarpAt {
 
   template <class T>
   T shuffle(uint32_t mask, T value, int lane, int width = 32) const {
-    return pass(mask, value, own() / width * width + lane % width);
+    return pass(mask, value, (own() & -width) | (lane & (width - 1)));
   }
   template <class T>
   T shuffle_up(uint32_t mask, T value, unsigned by, int width = 32) const {
@@ -169,37 +172,65 @@ struct WarpAt {
 #define __threadfence() ::simt::fence()
 #define __threadfence_block() ::simt::fence()
 
-// ---- Atomics: the value before ----------------------------------------------
+// ---- Atomics: the value before, of 4 or 8 bytes -----------------------------
+
+namespace simt {
+
+// The builtins of GCC and clang: C++17 has no atomic_ref.
+template <class T, class Change>
+T change_atomically(T* at, const Change& change) {
+  T old, next;
+  __atomic_load(at, &old, __ATOMIC_RELAXED);
+  do {
+    next = change(old);
+  } while (!__atomic_compare_exchange(at, &old, &next, true, __ATOMIC_RELAXED,
+                                      __ATOMIC_RELAXED));
+  return old;
+}
+
+}  // namespace simt
 
 template <class T>
-T atomicAdd(T* at, T value) {
-  return std::atomic_ref<T>(*at).fetch_add(value, std::memory_order_relaxed);
+T atomicAdd(T* at, std::common_type_t<T> value) {
+  return simt::change_atomically(at, [&](T old) { return old + value; });
 }
 template <class T>
-T atomicExch(T* at, T value) {
-  return std::atomic_ref<T>(*at).exchange(value, std::memory_order_relaxed);
+T atomicExch(T* at, std::common_type_t<T> value) {
+  return simt::change_atomically(at, [&](T) { return value; });
 }
 template <class T>
-T atomicCAS(T* at, T expected, T value) {
-  std::atomic_ref<T>(*at).compare_exchange_strong(expected, value,
-                                                  std::memory_order_relaxed);
-  return expected;
+T atomicCAS(T* at, std::common_type_t<T> expected,
+            std::common_type_t<T> value) {
+  return simt::change_atomically(
+      at, [&](T old) { return old == expected ? value : old; });
 }
 template <class T>
-T atomicMax(T* at, T value) {
-  T old = std::atomic_ref<T>(*at).load(std::memory_order_relaxed);
-  while (old < value && !std::atomic_ref<T>(*at).compare_exchange_weak(
-                            old, value, std::memory_order_relaxed)) {
-  }
-  return old;
+T atomicMax(T* at, std::common_type_t<T> value) {
+  return simt::change_atomically(
+      at, [&](T old) { return old < value ? value : old; });
+}
+template <class T>
+T atomicMin(T* at, std::common_type_t<T> value) {
+  return simt::change_atomically(
+      at, [&](T old) { return value < old ? value : old; });
 }
 
 // ---- Functions --------------------------------------------------------------
 
-inline float __expf(float x) { return std::exp(x); }
-inline float __logf(float x) { return std::log(x); }
+namespace simt {
+
+inline float fast_exp(float x) { return std::exp(x); }
+inline float fast_log(float x) { return std::log(x); }
+inline float one_over_root(float x) { return 1 / std::sqrt(x); }
+
+}  // namespace simt
+
+// Names that a C library may have for itself.
+#define __expf(x) (::simt::fast_exp(x))
+#define __logf(x) (::simt::fast_log(x))
+#define rsqrtf(x) (::simt::one_over_root(x))
+
 inline float __fdividef(float a, float b) { return a / b; }
-inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 inline unsigned __float_as_uint(float x) {
   unsigned bits;
@@ -223,5 +254,8 @@ template <class T>
 T max(T a, T b) {
   return a < b ? b : a;
 }
+
+// NOLINTEND(bugprone-macro-parentheses)
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 
 #endif  // QKVET_IMPL_CUDA_SIMT_CUDA_WORDS_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "impl/cuda/simt/fiber.h"
+#include "fiber.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -142,6 +142,18 @@ void free_stack(Stack* stack) {
 SIMT_UNSEEN void adopt_stack([[maybe_unused]] Stack* stack) {
 #if defined(SIMT_TSAN)
   stack->tsan = __tsan_get_current_fiber();
+#endif
+}
+
+SIMT_UNSEEN void abandon_frames([[maybe_unused]] Stack* stack) {
+  allow_touching(stack->memory, stack->bytes);
+#if defined(SIMT_TSAN)
+  // What it did was before all that follows, as at the end of a launch.
+  void* const here = __tsan_get_current_fiber();
+  __tsan_switch_to_fiber(stack->tsan, 0);
+  __tsan_switch_to_fiber(here, 0);
+  __tsan_destroy_fiber(stack->tsan);
+  stack->tsan = __tsan_create_fiber(0);
 #endif
 }
 

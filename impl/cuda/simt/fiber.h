@@ -15,8 +15,16 @@
 
 namespace simt {
 
-// What runs between the fibers is no business of ThreadSanitizer.
+// What runs between the fibers is no business of ThreadSanitizer. With clang
+// no_sanitize() still counts calls, and some here never return.
+#if defined(__has_attribute) && defined(__clang__)
+#if __has_attribute(disable_sanitizer_instrumentation)
+#define SIMT_UNSEEN __attribute__((disable_sanitizer_instrumentation, noinline))
+#endif
+#endif
+#if !defined(SIMT_UNSEEN)
 #define SIMT_UNSEEN __attribute__((no_sanitize("thread"), noinline))
+#endif
 
 // Where a change of stacks comes from or goes to.
 struct Stack {
@@ -33,6 +41,10 @@ void free_stack(Stack* stack);
 
 // The one that calls this, which has a stack already.
 void adopt_stack(Stack* stack);
+
+// A stack that will not go on where it stopped: what sanitizers know of the
+// functions on it is forgotten.
+void abandon_frames(Stack* stack);
 
 // The next change to `stack` calls entry(), which must not return.
 void begin_on(Stack* stack, void (*entry)());

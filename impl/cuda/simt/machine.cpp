@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "impl/cuda/simt/machine.h"
+#include "machine.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "impl/cuda/simt/machine_state.h"
+#include "machine_state.h"
 
 namespace simt {
 
@@ -45,7 +45,7 @@ SIMT_UNSEEN void thread_entry() {
   SIMT_RELEASE(&m->end);
   thread->state = State::kDone;
   --m->alive;
-  m->warps[thread->number / kWarp].alive &= ~(1u << thread->number % kWarp);
+  lane_ended(m, thread);
   change_stack(&thread->stack, &m->main, true);
   std::abort();
 }
@@ -84,9 +84,6 @@ SIMT_UNSEEN bool make_threads(Machine* m) {
                     n / (m->extent.x * m->extent.y)};
     thread.state = State::kReady;
     m->warps[n / kWarp].alive |= 1u << n % kWarp;
-    if (m->left_in_the_middle) {
-      allow_touching(thread.stack.memory, thread.stack.bytes);
-    }
     begin_on(&thread.stack, thread_entry);
   }
   return true;
@@ -116,6 +113,7 @@ SIMT_UNSEEN bool run_warp(Machine* m, unsigned warp, const unsigned* lanes) {
 
 SIMT_UNSEEN void open_barrier(Machine* m) {
   m->last_yes = m->yes;
+  ++m->barriers;
   m->arrived = m->yes = 0;
   for (unsigned n = 0; n < m->count; ++n) {
     if (m->threads[n].state == State::kAtBarrier) {
@@ -124,19 +122,12 @@ SIMT_UNSEEN void open_barrier(Machine* m) {
   }
 }
 
-// Nobody can go on, and not all have ended.
+// Nobody can go on, and not all are at the barrier: lanes wait for lanes.
 SIMT_UNSEEN void tell_deadlock(Machine* m) {
   for (unsigned n = 0; n < m->count; ++n) {
     const Thread& thread = m->threads[n];
     if (thread.state == State::kWithLanes) {
       return set_fault(m, "waits for lanes of its warp that never come",
-                       thread.place, thread);
-    }
-  }
-  for (unsigned n = 0; n < m->count; ++n) {
-    const Thread& thread = m->threads[n];
-    if (thread.state == State::kAtBarrier) {
-      return set_fault(m, "waits at a barrier that others never reach",
                        thread.place, thread);
     }
   }
@@ -232,6 +223,15 @@ SIMT_UNSEEN void run_blocks(Machine* m, Schedule how) {
   }
 }
 
+// A fault leaves threads in the middle of what they did.
+void leave_threads(Machine* m) {
+  for (unsigned n = 0; n < m->count; ++n) {
+    if (m->threads[n].stack.memory != nullptr) {
+      abandon_frames(&m->threads[n].stack);
+    }
+  }
+}
+
 // Ends where a canary begins and behind it a page that may not be touched.
 bool place_shared(Machine* m, size_t bytes) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -249,6 +249,8 @@ bool place_shared(Machine* m, size_t bytes) {
   m->shared = end - (bytes + kSharedAlignment - 1) / kSharedAlignment *
                         kSharedAlignment;
   m->shared_bytes = bytes;
+  allow_touching(m->arena, room + page);
+  forbid_touching(m->arena, static_cast<size_t>(m->shared - m->arena));
   m->canary = m->shared + bytes;
   m->canary_bytes = static_cast<size_t>(end + page - m->canary);
   return true;
@@ -313,7 +315,9 @@ bool run_grid(Extent grid, Extent block, size_t shared_bytes,
   SIMT_ACQUIRE(&m.end);
   g_machine = nullptr;
   t_fault = m.fault;
-  m.left_in_the_middle = m.left_in_the_middle || m.fault.what != nullptr;
+  if (t_fault.what != nullptr) {
+    leave_threads(&m);
+  }
   return t_fault.what == nullptr;
 }
 

@@ -27,9 +27,8 @@
 namespace simt {
 
 inline constexpr unsigned kWarp = 32;
-inline constexpr unsigned kMostThreads = 1024;        // of a block
-inline constexpr size_t kMostShared = 227 * 1024;     // bytes, as on sm_90
-inline constexpr size_t kMostSharedPlain = 48 << 10;  // without asking for more
+inline constexpr unsigned kMostThreads = 1024;            // of a block
+inline constexpr size_t kMostShared = size_t{227} << 10;  // bytes, as on sm_90
 
 struct Index {
   unsigned x = 0, y = 0, z = 0;

@@ -4,8 +4,8 @@
 #ifndef QKVET_IMPL_CUDA_SIMT_MACHINE_STATE_H_
 #define QKVET_IMPL_CUDA_SIMT_MACHINE_STATE_H_
 
-#include "impl/cuda/simt/fiber.h"
-#include "impl/cuda/simt/machine.h"
+#include "fiber.h"
+#include "machine.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define SIMT_TSAN 1
@@ -25,6 +25,7 @@
 
 namespace simt {
 
+inline constexpr unsigned kOrders = 64;
 inline constexpr unsigned kMostWarps = kMostThreads / kWarp;
 
 enum class State : uint8_t { kReady, kAtBarrier, kWithLanes, kDone };
@@ -36,13 +37,18 @@ struct Thread {
   State state = State::kDone;
   Place place = {"", 0};
   void* mine = nullptr;
+  uint32_t mask = 0;
   Work work = nullptr;
+  char* order = nullptr;  // of the barrier of its warp that it waits at
 };
 
 struct Warp {
   uint32_t arrived = 0;
   uint32_t alive = 0;
-  char order = 0;  // its address is what ThreadSanitizer knows the barrier by
+  // Their addresses are what ThreadSanitizer knows barriers by, one after the
+  // other.
+  char orders[kOrders] = {};
+  unsigned next_order = 0;
 };
 
 struct Machine {
@@ -65,10 +71,11 @@ struct Machine {
   void (*body)(void*) = nullptr;
   void* data = nullptr;
   Fault fault;
-  // A fault ended a launch, so that stacks hold frames nobody left.
-  bool left_in_the_middle = false;
   uint64_t random = 0;
-  char order = 0;   // of the barrier
+  // Of barriers, taken in turns: who is late for one must not learn what others
+  // did on their way to the next.
+  char order[2] = {};
+  unsigned barriers = 0;
   char begin = 0;   // of a block: what was before
   char end = 0;     // of its threads
   char memory = 0;  // of fences
@@ -80,6 +87,9 @@ extern Machine* g_machine;
 void set_fault(Machine* m, const char* what, Place place, const Thread& thread);
 // Leaves the thread that runs; returns with its next turn.
 void yield(Machine* m, Thread* thread);
+
+// `thread` has ended: lanes may have waited for nobody else.
+void lane_ended(Machine* m, Thread* thread);
 
 }  // namespace simt
 

@@ -13,6 +13,9 @@
 #ifndef QKVET_IMPL_CUDA_SIMT_SIMT_H_
 #define QKVET_IMPL_CUDA_SIMT_SIMT_H_
 
+#include <cstdio>
+#include <cstdlib>
+
 #if defined(__CUDACC__)
 
 #include <cuda_runtime.h>
@@ -20,19 +23,36 @@
 #define SIMT_DYNAMIC_SHARED(type, name)                             \
   extern __shared__ __align__(16) unsigned char simt_##name##_at[]; \
   type* const name = reinterpret_cast<type*>(simt_##name##_at)
-#define SIMT_LAUNCH(kernel, grid, block, bytes, stream, ...)                 \
-  ([&] {                                                                     \
-    kernel<<<(grid), (block), (bytes), static_cast<cudaStream_t>(stream)>>>( \
-        __VA_ARGS__);                                                        \
-    return true;                                                             \
+// clang-format off
+#define SIMT_LAUNCH(kernel, grid, block, bytes, stream, ...)    \
+  ([&] {                                                        \
+    kernel<<<(grid), (block), (bytes),                          \
+             static_cast<cudaStream_t>(stream)>>>(__VA_ARGS__); \
+    return true;                                                \
   }())
+// clang-format on
+
+namespace simt {
+
+inline void or_abort(bool) {
+  const cudaError_t error = cudaDeviceSynchronize();
+  if (error != cudaSuccess) {
+    std::fprintf(stderr, "%s\n", cudaGetErrorString(error));
+    std::abort();
+  }
+}
+
+}  // namespace simt
 
 #else
 
-#include "impl/cuda/simt/cuda_words.h"
+#include "cuda_words.h"
 
+// A type is not put in parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define SIMT_DYNAMIC_SHARED(type, name) \
   type* const name = static_cast<type*>(::simt::dynamic_shared())
+// NOLINTEND(bugprone-macro-parentheses)
 #define SIMT_LAUNCH(kernel, grid, block, bytes, stream, ...) \
   (static_cast<void>(stream),                                \
    ::simt::launch((grid), (block), (bytes), [&] { kernel(__VA_ARGS__); }))
@@ -44,6 +64,15 @@ bool launch(Extent grid, Extent block, size_t shared_bytes, Body&& body) {
   return run_grid(
       grid, block, shared_bytes,
       [](void* data) { (*static_cast<Body*>(data))(); }, &body);
+}
+
+inline void or_abort(bool launched) {
+  if (!launched) {
+    char text[256];
+    describe(take_fault(), text, sizeof(text));
+    std::fprintf(stderr, "%s\n", text);
+    std::abort();
+  }
 }
 
 }  // namespace simt

@@ -2,7 +2,7 @@
 // What threads ask and wait for.
 #include <cstdint>
 
-#include "impl/cuda/simt/machine_state.h"
+#include "machine_state.h"
 
 namespace simt {
 namespace {
@@ -21,6 +21,11 @@ SIMT_UNSEEN void work_of_all(Machine* m, Warp* warp, Thread* lanes,
       continue;
     }
     Thread& lane = lanes[l];
+    if (lane.mask != last.mask) {
+      set_fault(m, "lanes of a warp wait with different masks", last.place,
+                last);
+      return;
+    }
     if (lane.work != last.work || !same_place(lane.place, last.place)) {
       set_fault(m, "lanes of a warp wait at different instructions", last.place,
                 last);
@@ -35,7 +40,35 @@ SIMT_UNSEEN void work_of_all(Machine* m, Warp* warp, Thread* lanes,
   }
 }
 
+// Those who wait with one mask share an order; a new one for who is the first.
+SIMT_UNSEEN char* order_of(Warp* warp, Thread* lanes, uint32_t mask) {
+  for (unsigned l = 0; l < kWarp; ++l) {
+    const Thread& lane = lanes[l];
+    if ((warp->arrived >> l & 1) != 0 && lane.mask == mask &&
+        lane.work == nullptr) {
+      return lane.order;
+    }
+  }
+  return &warp->orders[warp->next_order++ % kOrders];
+}
+
 }  // namespace
+
+SIMT_UNSEEN void lane_ended(Machine* m, Thread* thread) {
+  const unsigned ended = thread->number % kWarp;
+  Warp* const warp = &m->warps[thread->number / kWarp];
+  Thread* const lanes = thread - ended;
+  warp->alive &= ~(1u << ended);
+  for (unsigned l = 0; l < kWarp; ++l) {
+    if ((warp->arrived >> l & 1) == 0 || (lanes[l].mask >> ended & 1) == 0) {
+      continue;
+    }
+    const uint32_t awaited = lanes[l].mask & warp->alive;
+    if ((warp->arrived & awaited) == awaited) {
+      work_of_all(m, warp, lanes, awaited, lanes[l]);
+    }
+  }
+}
 
 SIMT_UNSEEN Index thread_index() { return g_machine->current->index; }
 SIMT_UNSEEN unsigned lane_index() { return g_machine->current->number % kWarp; }
@@ -61,9 +94,10 @@ SIMT_UNSEEN unsigned block_barrier(bool yes, Place place) {
   thread->state = State::kAtBarrier;
   m->yes += yes ? 1 : 0;
   ++m->arrived;
-  SIMT_RELEASE(&m->order);
+  [[maybe_unused]] char* const order = &m->order[m->barriers % 2];
+  SIMT_RELEASE(order);
   yield(m, thread);
-  SIMT_ACQUIRE(&m->order);
+  SIMT_ACQUIRE(order);
   return m->last_yes;
 }
 
@@ -77,6 +111,7 @@ SIMT_UNSEEN void together(uint32_t mask, void* mine, Work work, Place place) {
   }
   thread->mine = mine;
   thread->work = work;
+  thread->mask = mask;
   thread->place = place;
   warp->arrived |= 1u << lane;
   const uint32_t awaited = mask & warp->alive;
@@ -93,10 +128,12 @@ SIMT_UNSEEN void together(uint32_t mask, void* mine, Work work, Place place) {
 
 SIMT_UNSEEN void warp_barrier(uint32_t mask, Place place) {
   Machine* const m = g_machine;
-  char* const order = &m->warps[m->current->number / kWarp].order;
-  SIMT_RELEASE(order);
+  Thread* const thread = m->current;
+  thread->order = order_of(&m->warps[thread->number / kWarp],
+                           thread - thread->number % kWarp, mask);
+  SIMT_RELEASE(thread->order);
   together(mask, nullptr, nullptr, place);
-  SIMT_ACQUIRE(order);
+  SIMT_ACQUIRE(thread->order);
 }
 
 SIMT_UNSEEN bool answers(const Lanes& lanes, int lane) {
