@@ -37,6 +37,7 @@ struct Thread {
   Place place = {"", 0};
   void* mine = nullptr;
   Work work = nullptr;
+  LateCopies late;
 };
 
 struct Warp {
