@@ -227,6 +227,22 @@ TEST_F(CopyTest, IsThereWhenItIsWaitedForAndNotBefore) {
   }
 }
 
+TEST_F(CopyTest, MayBeThereAtOnce) {
+  simt::set_schedule({simt::Order::kReverse, 0});
+  run(16);
+  simt::set_schedule({simt::Order::kRandom, 0});
+  Seen mixed = {};
+  EXPECT_TRUE(SIMT_LAUNCH(copy, 1, 1, sizeof(from), nullptr, from, &mixed, 16));
+  simt::set_schedule({});
+  for (int n = 0; n < kNumbers; ++n) {
+    EXPECT_EQ(seen.before[n], from[n]);
+    EXPECT_EQ(seen.second[n], from[kNumbers + n]);
+    EXPECT_EQ(mixed.before[n], from[n]);
+    EXPECT_TRUE(std::isnan(mixed.second[n]));
+    EXPECT_EQ(mixed.after_all[n], from[kNumbers + n]);
+  }
+}
+
 TEST_F(CopyTest, WhatIsNotReadIsZero) {
   run(8);
   EXPECT_EQ(seen.after_one[0], 1);

@@ -136,6 +136,20 @@ inline void ldmatrix_x4_trans(uint32_t* to, const void* row,
   load_matrices<true>(to, row, place);
 }
 
+inline void make_copy(const simt::LateCopy& copy) {
+  char row[kRowBytes] = {};
+  std::memcpy(row, copy.from, copy.bytes);
+  std::memcpy(copy.to, row, kRowBytes);
+}
+
+// A GPU may copy at any time until the wait: too late for who reads early, too
+// early for who still reads what was there. Both must show.
+inline bool copies_at_once(unsigned nth) {
+  const simt::Order order = simt::schedule().order;
+  return order == simt::Order::kReverse ||
+         (order == simt::Order::kRandom && (nth + simt::lane_index()) % 2 == 0);
+}
+
 inline void cp_async_16(void* to, const void* from, int bytes,
                         simt::Place place = SIMT_CALLER) {
   need_aligned(to, place);
@@ -145,7 +159,13 @@ inline void cp_async_16(void* to, const void* from, int bytes,
                 place);
   }
   simt::LateCopies& late = simt::late_copies();
-  late.list.push_back({to, from, static_cast<unsigned>(bytes), late.group});
+  const simt::LateCopy copy = {to, from, static_cast<unsigned>(bytes),
+                               late.group};
+  if (copies_at_once(late.begun++)) {
+    make_copy(copy);
+  } else {
+    late.list.push_back(copy);
+  }
 }
 
 inline void cp_async_commit() { ++simt::late_copies().group; }
@@ -155,13 +175,11 @@ inline void cp_async_wait() {
   simt::LateCopies& late = simt::late_copies();
   size_t kept = 0;
   for (const simt::LateCopy& copy : late.list) {
-    if (copy.group + kNewest >= late.group) {
+    if (copy.group + kNewest < late.group) {
+      make_copy(copy);
+    } else {
       late.list[kept++] = copy;
-      continue;
     }
-    char row[kRowBytes] = {};
-    std::memcpy(row, copy.from, copy.bytes);
-    std::memcpy(copy.to, row, kRowBytes);
   }
   late.list.resize(kept);
 }

@@ -42,7 +42,7 @@ SIMT_UNSEEN void thread_entry() {
   arrived_from(&m->main);
   SIMT_ACQUIRE(&m->begin);
   thread->late.list.clear();
-  thread->late.group = 0;
+  thread->late.group = thread->late.begun = 0;
   m->body(m->data);
   SIMT_RELEASE(&m->end);
   thread->state = State::kDone;

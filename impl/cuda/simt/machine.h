@@ -122,6 +122,7 @@ struct LateCopy {
 struct LateCopies {
   std::vector<LateCopy> list;
   unsigned group = 0;
+  unsigned begun = 0;
 };
 LateCopies& late_copies();
 
