@@ -68,8 +68,12 @@ TEST(FamilyEntry, CutsReasonsToTheRoomOfTheCaller) {
   EXPECT_EQ(room[4], 'x');
 }
 
-// kv_cache_avx2 is built out of kv_cache, serving_avx2 out of serving.
+// kv_cache_avx2 is built out of kv_cache, serving_avx2 out of serving, simt out
+// of cuda.
 std::string source_of(const std::string& kernel) {
+  if (kernel.starts_with("simt/")) {
+    return "cuda/" + kernel.substr(std::string("simt/").size());
+  }
   for (const std::string once : {"kv_cache", "serving"}) {
     const std::string twice = once + "_avx2/";
     if (kernel.starts_with(twice)) {

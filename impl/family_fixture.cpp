@@ -146,6 +146,18 @@ qkvet_status OpenKernel::forward(const qkvet_forward_args& args) {
   exec.struct_size = sizeof(exec);
   exec.device_type = QKVET_DEVICE_CPU;
   reason_.room[0] = '\0';
+  std::vector<char> workspace;
+  if (kernel_->workspace != nullptr) {
+    size_t bytes = 0;
+    const qkvet_status status =
+        kernel_->workspace(kernel_, context_, &args, &bytes);
+    workspace.resize(bytes);
+    exec.workspace = workspace.data();
+    exec.workspace_size = bytes;
+    if (status != QKVET_OK) {
+      return kernel_->supports(kernel_, &args, &reason_.text);
+    }
+  }
   return kernel_->forward(kernel_, context_, &args, &exec, &reason_.text);
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<Family, 9> kFamilies = {{
+constexpr std::array<Family, 11> kFamilies = {{
     {"scalar", true, false, "readable loops: attention and a layer"},
     {"eigen", true, false, "Eigen matrix products: attention and a layer"},
     {"avx2", true, true, "tiled online softmax with AVX2"},
@@ -26,6 +26,8 @@ constexpr std::array<Family, 9> kFamilies = {{
     {"kv_cache_avx2", false, true, "the same, built with AVX2 and FMA"},
     {"serving", true, false, "attention over pages, and appending to them"},
     {"serving_avx2", false, true, "the same, built with AVX2 and FMA"},
+    {"simt", false, false, "the CUDA kernels, on an emulator of a GPU"},
+    {"cuda", false, false, "the CUDA kernels, on a GPU"},
     {"controls", false, false, "correct kernels with other arithmetic"},
     {"faulty", false, false, "wrong kernels that laws must fail"},
 }};

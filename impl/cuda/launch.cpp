@@ -109,46 +109,24 @@ void fill(const ServingCall& s, DeviceCall* call) {
   call->new_tokens = static_cast<int>(s.new_tokens);
 }
 
-// Of the CPU alone can it be read whether lengths and tables are right.
-qkvet_status check_data([[maybe_unused]] ServingCall* s,
-                        [[maybe_unused]] const qkvet_exec* exec,
-                        [[maybe_unused]] qkvet_text* why) {
-#if !defined(__CUDACC__)
-  if (exec != nullptr) {
-    return check_serving(s, why);
-  }
-#endif
-  return QKVET_OK;
-}
-
-}  // namespace
-
-qkvet_status read_device_call(const qkvet_kernel* self,
-                              const qkvet_forward_args* args,
-                              const qkvet_exec* exec, int most,
-                              DeviceCall* call, Storage* type,
-                              qkvet_text* why) {
+qkvet_status read(const qkvet_kernel* self, const qkvet_forward_args* args,
+                  int most, ServingCall* serving, qkvet_text* why) {
   constexpr int64_t kMostOfGrid = 65535;  // blocks in y
   constexpr int64_t kMostTokens = std::numeric_limits<int>::max() / 2;
   qkvet_forward_args known = {};
-  ServingCall serving;
   qkvet_status status = read_struct(args, &known, why);
   if (status != QKVET_OK) {
     return status;
   }
   known.struct_size = sizeof(known);
-  if (exec != nullptr && exec->device_type != 0 &&
-      exec->device_type != kDevice) {
-    return refuse(why, QKVET_UNAVAILABLE, "another device than this kernel's");
-  }
   if (const char* wrong = as_on_cpu(&known)) {
     return refuse(why, QKVET_UNSUPPORTED, wrong);
   }
-  status = read_serving(self, &known, &serving, why);
+  status = read_serving(self, &known, serving, why);
   if (status != QKVET_OK) {
     return status;
   }
-  const ForwardCall& c = serving.call;
+  const ForwardCall& c = serving->call;
   if (c.width > most || c.value_width > most) {
     return refuse(why, QKVET_UNSUPPORTED, "heads are wider than this kernel's");
   }
@@ -156,10 +134,41 @@ qkvet_status read_device_call(const qkvet_kernel* self,
     return refuse(why, QKVET_UNSUPPORTED,
                   "more heads or tokens than a grid has room for");
   }
-  status = check_data(&serving, exec, why);
+  return QKVET_OK;
+}
+
+}  // namespace
+
+qkvet_status read_device_call(const qkvet_kernel* self,
+                              const qkvet_forward_args* args, int most,
+                              DeviceCall* call, Storage* type,
+                              qkvet_text* why) {
+  ServingCall serving;
+  const qkvet_status status = read(self, args, most, &serving, why);
   if (status == QKVET_OK) {
     fill(serving, call);
-    *type = c.storage;
+    *type = serving.call.storage;
+  }
+  return status;
+}
+
+qkvet_status begin_device_call(const qkvet_kernel* self,
+                               const qkvet_forward_args* args,
+                               const qkvet_exec* exec, int most,
+                               DeviceCall* call, Storage* type,
+                               qkvet_text* why) {
+  if (exec == nullptr ||
+      (exec->device_type != 0 && exec->device_type != kDevice)) {
+    return refuse(why, QKVET_UNAVAILABLE, "another device than this kernel's");
+  }
+  ServingCall serving;
+  qkvet_status status = read(self, args, most, &serving, why);
+#if !defined(__CUDACC__)
+  status = status == QKVET_OK ? check_serving(&serving, why) : status;
+#endif
+  if (status == QKVET_OK) {
+    fill(serving, call);
+    *type = serving.call.storage;
   }
   return status;
 }

@@ -19,11 +19,18 @@ inline constexpr int32_t kDevice = QKVET_DEVICE_CPU;
 #endif
 
 // Fills *call and *type, or says why not. Widths beyond `most` are refused, and
-// more rows than a grid has room for.
+// more rows than a grid has room for. Looks at no data.
 qkvet_status read_device_call(const qkvet_kernel* self,
-                              const qkvet_forward_args* args,
-                              const qkvet_exec* exec, int most,
+                              const qkvet_forward_args* args, int most,
                               DeviceCall* call, Storage* type, qkvet_text* why);
+
+// The same in front of a launch: `exec` is of this device, and where the data
+// can be read, lengths and tables lie inside the call.
+qkvet_status begin_device_call(const qkvet_kernel* self,
+                               const qkvet_forward_args* args,
+                               const qkvet_exec* exec, int most,
+                               DeviceCall* call, Storage* type,
+                               qkvet_text* why);
 
 // The supports() of these kernels, for heads of at most kMost.
 template <int kMost>
@@ -31,7 +38,7 @@ qkvet_status supports_device(const qkvet_kernel* self,
                              const qkvet_forward_args* args, qkvet_text* why) {
   DeviceCall call;
   Storage type;
-  return read_device_call(self, args, nullptr, kMost, &call, &type, why);
+  return read_device_call(self, args, kMost, &call, &type, why);
 }
 
 constexpr qkvet_kernel device_kernel(

@@ -18,6 +18,9 @@ qkvet_status open_device(const qkvet_kernel* self, const qkvet_exec* exec,
                          qkvet_context** context, qkvet_text* why);
 void close_device(const qkvet_kernel* self, qkvet_context* context);
 
+// Dynamic shared memory that a block can have; as on sm_90 without a device.
+size_t most_shared_bytes();
+
 // Before a kernel is launched with that many bytes of dynamic shared memory:
 // asks for more than the plain 48 KiB, and, on the emulator, for an order of
 // threads that the shape of the call decides.

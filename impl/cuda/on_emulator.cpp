@@ -38,6 +38,8 @@ qkvet_status open_device(const qkvet_kernel*, const qkvet_exec*,
 
 void close_device(const qkvet_kernel*, qkvet_context*) {}
 
+size_t most_shared_bytes() { return simt::kMostShared; }
+
 qkvet_status prepare_launch(const void*, size_t shared_bytes,
                             const DeviceCall& call, qkvet_text* why) {
   if (shared_bytes > simt::kMostShared) {

@@ -42,6 +42,17 @@ qkvet_status open_device(const qkvet_kernel*, const qkvet_exec* exec,
 
 void close_device(const qkvet_kernel*, qkvet_context*) {}
 
+size_t most_shared_bytes() {
+  constexpr size_t kUnknown = 227 << 10;
+  int bytes = 0;
+  if (cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin,
+                             0) != cudaSuccess) {
+    cudaGetLastError();
+    return kUnknown;
+  }
+  return static_cast<size_t>(bytes);
+}
+
 qkvet_status prepare_launch(const void* kernel, size_t shared_bytes,
                             const DeviceCall&, qkvet_text* why) {
   if (shared_bytes <= kSharedPlain) {

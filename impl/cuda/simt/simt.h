@@ -20,9 +20,12 @@
 #define SIMT_DYNAMIC_SHARED(type, name)                             \
   extern __shared__ __align__(16) unsigned char simt_##name##_at[]; \
   type* const name = reinterpret_cast<type*>(simt_##name##_at)
-#define SIMT_LAUNCH(kernel, grid, block, bytes, stream, ...) \
-  ((kernel) < < < (grid), (block), (bytes),                  \
-   static_cast<cudaStream_t>(stream) >>> (__VA_ARGS__), true)
+#define SIMT_LAUNCH(kernel, grid, block, bytes, stream, ...)                 \
+  ([&] {                                                                     \
+    kernel<<<(grid), (block), (bytes), static_cast<cudaStream_t>(stream)>>>( \
+        __VA_ARGS__);                                                        \
+    return true;                                                             \
+  }())
 
 #else
 

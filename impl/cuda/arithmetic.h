@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernels on CUDA cores declare: f32 throughout, q.k and P v added one
+// by one, ascending, the denominator in any order. A product may be fused with
+// the addition behind it, which rounds once less.
+#ifndef QKVET_IMPL_CUDA_ARITHMETIC_H_
+#define QKVET_IMPL_CUDA_ARITHMETIC_H_
+
+#include "impl/cuda/simt/simt.h"
+#include "impl/declare.h"
+
+namespace qkvet::impl {
+
+// expf of the CUDA library is within 1 ulp, which is 2 units at most (CUDA C++
+// Programming Guide, "Mathematical Functions"); the emulator's is that of libm.
+#if defined(__CUDACC__)
+inline constexpr double kDeviceExpError = 2.01 * kUnit;
+#else
+inline constexpr double kDeviceExpError = kLibmExpError;
+#endif
+
+constexpr qkvet_precision cuda_core_f32() {
+  qkvet_precision p = sequential_f32();
+  p.value_sum = QKVET_SUM_ANY;
+  p.exp_error = kDeviceExpError;
+  return p;
+}
+
+inline constexpr uint64_t kDeviceOptions =
+    kCommonOptions | QKVET_OPTION_WINDOW | QKVET_OPTION_LENGTHS |
+    QKVET_OPTION_EMPTY_EXTENTS;
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_CUDA_ARITHMETIC_H_

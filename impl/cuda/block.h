@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the blocks of several kernels do: rows of a head brought into shared
+// memory as f32, and answers written.
+#ifndef QKVET_IMPL_CUDA_BLOCK_H_
+#define QKVET_IMPL_CUDA_BLOCK_H_
+
+#include <cmath>
+
+#include "impl/cuda/device_call.h"
+
+namespace qkvet::impl {
+
+inline constexpr int kBlockThreads = 128;
+
+__device__ inline float minus_infinity() {
+  return __uint_as_float(0xff800000u);
+}
+
+// Tokens first, first + 1, ... of k or v of a member and key/value head into
+// rows of `stride` floats. What is not before `end`, and channels from `width`
+// to `padded`, are 0: nothing beyond a length is ever read.
+template <class T>
+__device__ void load_tokens(const DeviceCall& call, const DeviceTensor& from,
+                            int b, int head, int first, int end, int rows,
+                            int width, int padded, float* to, int stride) {
+  for (int n = threadIdx.x; n < rows * padded; n += kBlockThreads) {
+    const int row = n / padded, c = n % padded;
+    float value = 0;
+    if (first + row < end && c < width) {
+      const T* const at = call.token<const T>(from, b, head, first + row);
+      value = to_f32(at[c * from.step[3]]);
+    }
+    to[row * stride + c] = value;
+  }
+}
+
+// Channels c, c + step, ... of o of row i, whose weights sum to `sum`: 0 if it
+// saw no key.
+template <class T>
+__device__ void write_channels(const DeviceCall& call, int b, int h, int i,
+                               float sum, const float* acc, int c, int step) {
+  T* const o = call.o.at<T>(b, h, i);
+  for (int n = 0; c < call.value_width; ++n, c += step) {
+    o[c * call.o.step[3]] = from_f32<T>(sum == 0 ? 0.0f : acc[n] / sum);
+  }
+}
+
+__device__ inline void write_lse(const DeviceCall& call, int b, int h, int i,
+                                 float max, float sum) {
+  if (call.lse.data != nullptr) {
+    *call.lse.at<float>(b, h, i) =
+        sum == 0 ? minus_infinity() : max + logf(sum);
+  }
+}
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_CUDA_BLOCK_H_

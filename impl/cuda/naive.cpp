@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// naive: a block for each row of queries. Scores of all keys in shared memory,
+// their maximum, their exponentials, then a thread for each channel of o.
+//
+// Contract: f32, any strides. Cost: K and V are read once for each row; shared
+// memory Tk + 128 + d floats, so Tk is limited by what a block may have.
+#include "impl/cuda/arithmetic.h"
+#include "impl/cuda/block.h"
+#include "impl/cuda/launch.h"
+
+namespace qkvet::impl {
+namespace {
+
+constexpr int kMostWidth = 1024;
+
+// The largest or the sum of what all threads bring; `room` has a place for
+// each.
+template <class Combine>
+__device__ float over_block(float value, float* room, Combine combine) {
+  room[threadIdx.x] = value;
+  for (int half = kBlockThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    const int thread = threadIdx.x;
+    if (thread < half) {
+      room[thread] = combine(room[thread], room[thread + half]);
+    }
+  }
+  __syncthreads();
+  const float result = room[0];
+  __syncthreads();  // before the room is used again
+  return result;
+}
+
+__device__ inline float dot(const float* q, const float* k, int64_t step,
+                            int width) {
+  float sum = 0;
+  for (int c = 0; c < width; ++c) {
+    sum += q[c] * k[c * step];
+  }
+  return sum;
+}
+
+__global__ void naive_row(DeviceCall call) {
+  SIMT_DYNAMIC_SHARED(float, memory);
+  float* const room = memory;
+  float* const q = room + kBlockThreads;
+  float* const weights = q + call.width;
+  const int i = blockIdx.x, b = blockIdx.y / call.heads;
+  const int h = blockIdx.y % call.heads, kv = h / call.group;
+  if (i >= call.rows_of(b)) {
+    return;
+  }
+  const DeviceRun run = call.reach(b, i);
+  const float* const q_row = call.q.at<const float>(b, h, i);
+  for (int c = threadIdx.x; c < call.width; c += kBlockThreads) {
+    q[c] = q_row[c * call.q.step[3]];
+  }
+  __syncthreads();
+
+  float max = minus_infinity();
+  for (int j = run.begin + threadIdx.x; j < run.end; j += kBlockThreads) {
+    const float* const k = call.k.at<const float>(b, kv, j);
+    const float score = dot(q, k, call.k.step[3], call.width) * call.scale;
+    weights[j - run.begin] = score;
+    max = fmaxf(max, score);
+  }
+  max = over_block(max, room, [](float x, float y) { return fmaxf(x, y); });
+  float sum = 0;
+  for (int j = run.begin + threadIdx.x; j < run.end; j += kBlockThreads) {
+    const float weight = expf(weights[j - run.begin] - max);
+    weights[j - run.begin] = weight;
+    sum += weight;
+  }
+  sum = over_block(sum, room, [](float x, float y) { return x + y; });
+
+  for (int c = threadIdx.x; c < call.value_width; c += kBlockThreads) {
+    float acc = 0;
+    for (int j = run.begin; j < run.end; ++j) {
+      acc += weights[j - run.begin] *
+             call.v.at<const float>(b, kv, j)[c * call.v.step[3]];
+    }
+    write_channels<float>(call, b, h, i, sum, &acc, c, call.value_width);
+  }
+  if (threadIdx.x == 0) {
+    write_lse(call, b, h, i, max, sum);
+  }
+}
+
+size_t shared_bytes(const DeviceCall& call) {
+  return sizeof(float) *
+         (static_cast<size_t>(kBlockThreads) + static_cast<size_t>(call.width) +
+          static_cast<size_t>(call.keys));
+}
+
+qkvet_status supports(const qkvet_kernel* self, const qkvet_forward_args* args,
+                      qkvet_text* why) {
+  DeviceCall call;
+  Storage type;
+  const qkvet_status status =
+      read_device_call(self, args, kMostWidth, &call, &type, why);
+  return status == QKVET_OK && shared_bytes(call) > most_shared_bytes()
+             ? refuse(why, QKVET_UNSUPPORTED,
+                      "more keys than fit into shared memory")
+             : status;
+}
+
+qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
+                     const qkvet_forward_args* args, const qkvet_exec* exec,
+                     qkvet_text* why) {
+  DeviceCall call;
+  Storage type;
+  qkvet_status status =
+      begin_device_call(self, args, exec, kMostWidth, &call, &type, why);
+  if (status != QKVET_OK || call.batch * call.heads * call.queries == 0) {
+    return status;
+  }
+  const size_t bytes = shared_bytes(call);
+  status = prepare_launch(reinterpret_cast<const void*>(naive_row), bytes, call,
+                          why);
+  if (status != QKVET_OK) {
+    return status;
+  }
+  const dim3 grid(call.queries, call.batch * call.heads);
+  return end_launch(
+      SIMT_LAUNCH(naive_row, grid, kBlockThreads, bytes, exec->stream, call),
+      why);
+}
+
+constexpr qkvet_precision kPrecision = cuda_core_f32();
+constexpr qkvet_capabilities kCapabilities =
+    device_capabilities(kDeviceOptions, {kF32}, kMostWidth);
+
+}  // namespace
+
+extern constinit const qkvet_kernel cuda_naive = device_kernel(
+    QKVET_FAMILY "/naive", "CUDA: a block for each row of queries",
+    {"impl/cuda/naive.cpp", __LINE__}, &kPrecision, forward, &kCapabilities,
+    supports);
+
+}  // namespace qkvet::impl
