@@ -55,7 +55,7 @@ __device__ void begin_rows(const MmaMemory<kWidth>& memory, MmaBlock* block,
   block->warp = all_of(memory.reach + warp_row, kMmaWarpRows);
   for (int r = 0; r < 2; ++r) {
     own->reach[r] = memory.reach[warp_row + threadIdx.x % 32 / 4 + 8 * r];
-    own->max[r] = no_key();
+    own->max[r] = minus_infinity();
     own->sum[r] = 0;
   }
   SIMT_UNROLL
@@ -110,7 +110,7 @@ __device__ void write_rows(const DeviceCall& call, const MmaBlock& block,
   SIMT_UNROLL
   for (int r = 0; r < 2; ++r) {
     const int row = threadIdx.x / 32 * kMmaWarpRows + lane / 4 + 8 * r;
-    const bool none = own.max[r] == no_key();
+    const bool none = own.max[r] == minus_infinity();
     const float sum = sum_of_quad(own.sum[r]);
     const float reciprocal = 1.0f / sum;
     if (row >= block.rows) {
@@ -128,13 +128,13 @@ __device__ void write_rows(const DeviceCall& call, const MmaBlock& block,
     }
     if (call.lse.data != nullptr && lane % 4 == 0) {
       *call.lse.at<float>(block.b, block.h, i) =
-          none ? no_key() : own.max[r] * kMmaLn2 + logf(sum);
+          none ? minus_infinity() : own.max[r] * kMmaLn2 + logf(sum);
     }
   }
 }
 
 template <class T, int kWidth>
-__global__ void __launch_bounds__(kMmaThreads) flash_mma_rows(MmaCall mma) {
+__global__ void __launch_bounds__(kBlockThreads) flash_mma_rows(MmaCall mma) {
   SIMT_DYNAMIC_SHARED(uint16_t, shared);
   const MmaMemory<kWidth> memory(shared);
   const DeviceCall& call = mma.call;
@@ -199,7 +199,7 @@ qkvet_status launch(const DeviceCall& call, const qkvet_exec* exec,
   const dim3 grid((call.queries + kMmaRows - 1) / kMmaRows,
                   call.batch * call.heads);
   return end_launch(
-      SIMT_LAUNCH(kernel, grid, kMmaThreads, kBytes, exec->stream, mma), why);
+      SIMT_LAUNCH(kernel, grid, kBlockThreads, kBytes, exec->stream, mma), why);
 }
 
 template <class T>
@@ -219,7 +219,7 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
   DeviceCall call;
   Storage type;
   const qkvet_status status =
-      read_device_call(self, args, exec, kMostWidth, &call, &type, why);
+      begin_device_call(self, args, exec, kMostWidth, &call, &type, why);
   if (status != QKVET_OK || call.batch * call.heads * call.queries == 0) {
     return status;
   }
@@ -227,15 +227,15 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
                                : launch_width<Bf16>(call, exec, why);
 }
 
-// Both compilers: P is rounded unnormalised to the storage type and the
-// denominator adds it unrounded. In proportion to the distance from the
-// maximum, in units of 2^-24: c is off by 1.23 (log2(e) 0.23, its product with
-// the scale 1), the multiply-add or the difference of two maxima rounds 1.
-// Together 2.23 of 2.3. M is subtracted as it was rounded, from weights and
-// from later M alike, so its rounding leaves the weights alone.
+// P is rounded to the storage type, unnormalised, and the denominator adds it
+// unrounded: the preset. In proportion to the distance from the maximum, in
+// units of 2^-24: c is off by 1.23 (log2(e) 0.23, its product with the scale
+// 1), the multiply-add or the difference of two maxima rounds 1. Together 2.23
+// of 2.3. M is subtracted as it was rounded, from weights and from later M
+// alike, so its rounding leaves the weights alone.
 constexpr double kArgRoundings = 2.3;
 
-constexpr qkvet_precision kPrecision = [] {
+constexpr qkvet_precision flash_mma_precision() {
   qkvet_precision p = sequential_f32();
   p.preset = QKVET_PRECISION_FLASH_HALF;
   p.value_sum = QKVET_SUM_ANY;  // the denominator: four lanes
@@ -245,7 +245,33 @@ constexpr qkvet_precision kPrecision = [] {
   p.scale_stage = QKVET_SCALE_FOLDED;
   p.fma = 1;  // products of halves are exact in f32
   return p;
+}
+
+#if defined(__CUDACC__)
+// The preset for tensor cores has no bound yet; these values have room for what
+// they do, as far as it is known (Fasi, Higham, Mikaitis and Pranesh 2021). 16
+// exact products and the accumulator are put on one grid that is two bits finer
+// than the largest of them, and their sum is truncated: n products cost (n - 1)
+// / 2 + 2 units of M in the first block, n / 2 + 2 in later ones (M, A and u:
+// reference/README.md). Any order, a rounding of each product and of the scaled
+// q are (d - 1) u M + 2 u A, at least d + 1 units of M, and as much or more.
+// For P v a third rounding of the result stands in for that of a scaled q.
+// exp2f is within 2 ulps, 4 units (CUDA C++ Programming Guide, "Mathematical
+// Functions").
+constexpr qkvet_precision kPrecision = [] {
+  qkvet_precision p = flash_mma_precision();
+  p.dot_sum = QKVET_SUM_ANY;
+  p.scale_stage = QKVET_SCALE_ON_Q;
+  p.fma = 0;
+  p.norm_roundings = 3;
+  p.exp_error = 4.02 * kUnit;
+  p.exp_floor = 0x1p-148;
+  p.ftz = 1;
+  return p;
 }();
+#else
+constexpr qkvet_precision kPrecision = flash_mma_precision();
+#endif
 
 constexpr qkvet_capabilities kCapabilities =
     device_capabilities(kDeviceOptions, {kF16, kBf16}, kMostWidth);

@@ -7,12 +7,12 @@
 #include <cmath>
 #include <cstdint>
 
+#include "impl/cuda/block.h"
 #include "impl/cuda/device_call.h"
 #include "impl/cuda/tensor_core.h"
 
 namespace qkvet::impl {
 
-inline constexpr int kMmaThreads = 128;
 inline constexpr int kMmaRows = 64;      // of a block
 inline constexpr int kMmaWarpRows = 16;  // of a warp of it
 inline constexpr int kMmaKeys = 64;      // of a tile
@@ -26,8 +26,6 @@ struct MmaCall {
   // Rows that lie in pieces of 16 bytes; others are read element by element.
   bool pieces_of_q = false, pieces_of_k = false, pieces_of_v = false;
 };
-
-__device__ inline float no_key() { return __uint_as_float(0xff800000u); }
 
 // Shared memory of a block. Rows are 16 bytes longer than what they hold: eight
 // of them next to each other begin in all banks.
@@ -71,7 +69,7 @@ __device__ void load_rows(const DeviceTensor& t, int b, int head, int first,
                           int end, int rows, int width, bool pieces,
                           uint16_t* to) {
   constexpr int kPieces = kWidth / kMmaPiece;
-  for (int n = threadIdx.x; n < rows * kPieces; n += kMmaThreads) {
+  for (int n = threadIdx.x; n < rows * kPieces; n += kBlockThreads) {
     const int row = n / kPieces, c = n % kPieces * kMmaPiece;
     const bool there = first + row < end;
     uint16_t* const piece = to + row * (kWidth + kMmaPiece) + c;
@@ -195,23 +193,24 @@ __device__ void weigh_row(int first, float factor, int r,
                           MmaThread<kWidth>* own) {
   const int key = first + threadIdx.x % 4 * 2;
   const DeviceRun reach = own->reach[r];
-  float largest = no_key();
+  float largest = minus_infinity();
   SIMT_UNROLL
   for (int n = 0; n < kMmaKeys / 4; ++n) {
     float& s = scores[n / 2][2 * r + n % 2];
     const int j = key + n / 2 * 8 + n % 2;
-    s = j >= reach.begin && j < reach.end ? s : no_key();
+    s = j >= reach.begin && j < reach.end ? s : minus_infinity();
     largest = fmaxf(largest, s);
   }
   largest = max_of_quad(largest);
   const float old = own->max[r];
-  const float max = largest == no_key() ? old : fmaxf(old, largest * factor);
-  const float rescale = old == no_key() ? 0 : exp2f(old - max);
+  const float max =
+      largest == minus_infinity() ? old : fmaxf(old, largest * factor);
+  const float rescale = old == minus_infinity() ? 0 : exp2f(old - max);
   float sum = 0;
   SIMT_UNROLL
   for (int n = 0; n < kMmaKeys / 4; ++n) {
     float& s = scores[n / 2][2 * r + n % 2];
-    s = s == no_key() ? 0 : exp2f(__fmaf_rn(s, factor, -max));
+    s = s == minus_infinity() ? 0 : exp2f(__fmaf_rn(s, factor, -max));
     sum += s;
   }
   own->max[r] = max;
