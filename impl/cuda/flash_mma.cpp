@@ -102,7 +102,6 @@ __device__ void walk_keys(const MmaCall& mma, const MmaMemory<kWidth>& memory,
   }
 }
 
-// Whether row r of the thread saw a key is what its maximum says.
 template <class T, int kWidth>
 __device__ void write_rows(const DeviceCall& call, const MmaBlock& block,
                            const MmaThread<kWidth>& own) {
@@ -110,7 +109,7 @@ __device__ void write_rows(const DeviceCall& call, const MmaBlock& block,
   SIMT_UNROLL
   for (int r = 0; r < 2; ++r) {
     const int row = threadIdx.x / 32 * kMmaWarpRows + lane / 4 + 8 * r;
-    const bool none = own.max[r] == minus_infinity();
+    const bool none = own.reach[r].begin >= own.reach[r].end;
     const float sum = sum_of_quad(own.sum[r]);
     const float reciprocal = 1.0f / sum;
     if (row >= block.rows) {

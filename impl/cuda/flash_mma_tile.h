@@ -32,24 +32,26 @@ struct MmaCall {
 template <int kWidth>
 struct MmaMemory {
   static constexpr int kStride = kWidth + kMmaPiece;  // halves
-  static constexpr int kTile = kMmaKeys * kStride;
-  // Two tiles at a time do not fit in front of wide heads on sm_80.
+  // Tiles at a time. Two of wide heads do not fit into an sm_80.
   static constexpr int kStages = kWidth <= 128 ? 2 : 1;
+  static constexpr int kTile = kMmaKeys * kStride;
+  static constexpr int kTiles = kStages * kTile;
+  static constexpr int kQueries = kMmaRows * kStride;
 
   uint16_t* q;
-  uint16_t* k;  // kStages of them
+  uint16_t* k;  // kStages tiles, as of v
   uint16_t* v;
   DeviceRun* reach;  // of the rows of the block
 
   static constexpr size_t bytes() {
-    return sizeof(uint16_t) * (kMmaRows * kStride + 2 * kStages * kTile) +
+    return sizeof(uint16_t) * (kQueries + 2 * kTiles) +
            sizeof(DeviceRun) * kMmaRows;
   }
   __device__ explicit MmaMemory(uint16_t* memory)
       : q(memory),
-        k(q + kMmaRows * kStride),
-        v(k + kStages * kTile),
-        reach(reinterpret_cast<DeviceRun*>(v + kStages * kTile)) {}
+        k(q + kQueries),
+        v(k + kTiles),
+        reach(reinterpret_cast<DeviceRun*>(v + kTiles)) {}
 };
 
 // What a thread knows of its two rows, g and g + 8 of its warp (tensor_core.h).
@@ -72,7 +74,7 @@ __device__ void load_rows(const DeviceTensor& t, int b, int head, int first,
   for (int n = threadIdx.x; n < rows * kPieces; n += kBlockThreads) {
     const int row = n / kPieces, c = n % kPieces * kMmaPiece;
     const bool there = first + row < end;
-    uint16_t* const piece = to + row * (kWidth + kMmaPiece) + c;
+    uint16_t* const piece = to + (row * (kWidth + kMmaPiece) + c);
     const uint16_t* const from =
         there ? t.at<const uint16_t>(b, head, first + row) : nullptr;
     if (pieces) {
@@ -99,13 +101,13 @@ __device__ inline int keys_of_tile(int first, int end) {
 template <int kWidth>
 __device__ void load_tile(const MmaCall& mma, const MmaMemory<kWidth>& memory,
                           int stage, int b, int kv, int first, int end) {
-  constexpr int kTile = MmaMemory<kWidth>::kTile;
   const DeviceCall& call = mma.call;
+  const int to = stage * MmaMemory<kWidth>::kTile;
   const int rows = whole_steps(keys_of_tile(first, end));
   load_rows<kWidth>(call.k, b, kv, first, end, rows, call.width,
-                    mma.pieces_of_k, memory.k + stage * kTile);
+                    mma.pieces_of_k, memory.k + to);
   load_rows<kWidth>(call.v, b, kv, first, end, rows, call.value_width,
-                    mma.pieces_of_v, memory.v + stage * kTile);
+                    mma.pieces_of_v, memory.v + to);
 }
 
 // Rows 16 warp, ... of Q as what multiplies from the left, in registers where
@@ -119,8 +121,8 @@ struct MmaQueries {
   __device__ void read(const MmaMemory<kWidth>& memory, int c,
                        uint32_t* q) const {
     const int row = threadIdx.x / 32 * kMmaWarpRows + threadIdx.x % 16;
-    ldmatrix_x4(q, memory.q + row * MmaMemory<kWidth>::kStride + c * kMmaStep +
-                       threadIdx.x % 32 / 16 * 8);
+    ldmatrix_x4(q, memory.q + (row * MmaMemory<kWidth>::kStride + c * kMmaStep +
+                               threadIdx.x % 32 / 16 * 8));
     SIMT_UNROLL
     for (int r = 0; r < 4; ++r) {
       q[r] ^= flip;
@@ -153,14 +155,15 @@ __device__ void score_tile(const MmaMemory<kWidth>& memory, int stage, int keys,
                            float scores[kMmaKeys / 8][4]) {
   constexpr int kStride = MmaMemory<kWidth>::kStride;
   const int lane = threadIdx.x % 32;
-  const uint16_t* const row = memory.k + stage * MmaMemory<kWidth>::kTile +
-                              (lane / 16 * 8 + lane % 8) * kStride +
-                              lane / 8 % 2 * 8;
+  const uint16_t* const row =
+      memory.k + (stage * MmaMemory<kWidth>::kTile +
+                  (lane / 16 * 8 + lane % 8) * kStride + lane / 8 % 2 * 8);
   SIMT_UNROLL
   for (int n = 0; n < kMmaKeys / kMmaStep; ++n) {
+    const int first = 2 * n;
     SIMT_UNROLL
     for (int i = 0; i < 4; ++i) {
-      scores[2 * n][i] = scores[2 * n + 1][i] = 0;
+      scores[first][i] = scores[first + 1][i] = 0;
     }
     if (n * kMmaStep >= keys) {
       continue;
@@ -169,9 +172,9 @@ __device__ void score_tile(const MmaMemory<kWidth>& memory, int stage, int keys,
     for (int c = 0; c < kWidth / kMmaStep; ++c) {
       uint32_t k[4], room[4];
       const uint32_t* const q = queries.of(memory, c, room);
-      ldmatrix_x4(k, row + n * kMmaStep * kStride + c * kMmaStep);
-      mma_m16n8k16<T>(scores[2 * n], q, k);
-      mma_m16n8k16<T>(scores[2 * n + 1], q, k + 2);
+      ldmatrix_x4(k, row + (n * kMmaStep * kStride + c * kMmaStep));
+      mma_m16n8k16<T>(scores[first], q, k);
+      mma_m16n8k16<T>(scores[first + 1], q, k + 2);
     }
   }
 }
@@ -231,8 +234,8 @@ __device__ void add_values(const MmaMemory<kWidth>& memory, int stage, int keys,
                            MmaThread<kWidth>* own) {
   constexpr int kStride = MmaMemory<kWidth>::kStride;
   const int lane = threadIdx.x % 32;
-  const uint16_t* const row = memory.v + stage * MmaMemory<kWidth>::kTile +
-                              lane % 16 * kStride + lane / 16 * 8;
+  const uint16_t* const row = memory.v + (stage * MmaMemory<kWidth>::kTile +
+                                          lane % 16 * kStride + lane / 16 * 8);
   SIMT_UNROLL
   for (int n = 0; n < kMmaKeys / kMmaStep; ++n) {
     if (n * kMmaStep >= keys) {
@@ -241,13 +244,14 @@ __device__ void add_values(const MmaMemory<kWidth>& memory, int stage, int keys,
     uint32_t p[4];
     SIMT_UNROLL
     for (int r = 0; r < 4; ++r) {
-      const float* const w = weights[2 * n + r / 2] + r % 2 * 2;
-      p[r] = pack_halves<T>(w[0], w[1]);
+      const float* const w = weights[2 * n + r / 2];
+      const int i = r % 2 * 2;
+      p[r] = pack_halves<T>(w[i], w[i + 1]);
     }
     SIMT_UNROLL
     for (int c = 0; c < kWidth / kMmaStep; ++c) {
       uint32_t v[4];
-      ldmatrix_x4_trans(v, row + n * kMmaStep * kStride + c * kMmaStep);
+      ldmatrix_x4_trans(v, row + (n * kMmaStep * kStride + c * kMmaStep));
       mma_m16n8k16<T>(own->acc[2 * c], p, v);
       mma_m16n8k16<T>(own->acc[2 * c + 1], p, v + 2);
     }
