@@ -151,7 +151,9 @@ qkvet_status OpenKernel::forward(const qkvet_forward_args& args) {
     size_t bytes = 0;
     const qkvet_status status =
         kernel_->workspace(kernel_, context_, &args, &bytes);
-    workspace.resize(bytes);
+    // Faults write behind it.
+    constexpr size_t kRoomForFaults = 1 << 16;
+    workspace.resize(bytes + kRoomForFaults);
     exec.workspace = workspace.data();
     exec.workspace_size = bytes;
     if (status != QKVET_OK) {

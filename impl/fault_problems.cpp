@@ -17,7 +17,8 @@ bool is_one_of(const qkvet_kernel* kernel,
 }  // namespace
 
 bool needs_other_problem(const qkvet_kernel* kernel) {
-  return is_one_of(kernel, {"channel_stride_of_one_decides",
+  return is_one_of(kernel, {"barrier_in_a_branch",
+                            "channel_stride_of_one_decides",
                             "diagonal_always_bottom_right",
                             "flushed_before_merge",
                             "groups_unfolded_both_ways",
@@ -48,6 +49,7 @@ bool needs_other_problem(const qkvet_kernel* kernel) {
                             "scale_rounded_to_bf16",
                             "scale_truncated_to_bf16",
                             "scratch_kept_between_calls",
+                            "shared_tile_overwritten_early",
                             "tail_channels_lost",
                             "tail_row_not_written",
                             "threads_drop_last_keys",
@@ -57,10 +59,11 @@ bool needs_other_problem(const qkvet_kernel* kernel) {
 }
 
 bool is_never_harmless(const qkvet_kernel* kernel) {
-  return is_one_of(kernel, {"scratch_kept_between_calls", "exp2_without_log2e",
-                            "lse_in_base_2", "lse_without_maximum",
-                            "parts_weighed_by_length", "values_lose_sign",
-                            "put_off_rescaling_leaves_fp8"});
+  return is_one_of(
+      kernel,
+      {"scratch_kept_between_calls", "exp2_without_log2e", "lse_in_base_2",
+       "lse_without_maximum", "parts_weighed_by_length", "values_lose_sign",
+       "put_off_rescaling_leaves_fp8", "shared_tile_read_early"});
 }
 
 bool needs_large_scores(const qkvet_kernel* kernel) {
@@ -75,7 +78,12 @@ const qkvet_kernel* frame_of(const qkvet_kernel* fault) {
       fault, {"flushed_before_merge", "parts_weighed_by_length",
               "parts_without_lse", "part_of_old_scratch",
               "parts_without_key_make_nan", "every_part_counts_sink"});
-  return find_kernel(tiled   ? "controls/tiled_seams"
+  const bool cuda = is_one_of(
+      fault, {"barrier_in_a_branch", "shared_tile_overwritten_early",
+              "shared_tile_read_early", "threads_leave_before_loading",
+              "tiles_of_first_row_alone"});
+  return find_kernel(cuda    ? "simt/flash"
+                     : tiled ? "controls/tiled_seams"
                      : split ? "controls/split_seams"
                              : "controls/plain_seams");
 }
@@ -119,6 +127,8 @@ Problem harmless(const std::string& name) {
   } else if (name == "faulty/key_counted_twice") {
     p.keys = 2;
     p.causal = QKVET_CAUSAL_NONE;
+  } else if (name == "faulty/threads_leave_before_loading") {
+    p.queries = 64;
   } else if (name == "faulty/tail_tile_unmasked" ||
              name == "faulty/lanes_behind_last_key_loaded") {
     p.keys = 8;
