@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// naive: a block for each row of queries. Scores of all keys in shared memory,
+// naive: a warp for each row of queries. Scores of all keys in shared memory,
 // their maximum, their exponentials, then a thread for each channel of o.
 //
 // Contract: f32, any strides. Cost: K and V are read once for each row; shared
-// memory Tk + 128 + d floats, so Tk is limited by what a block may have.
+// memory Tk + d floats, so Tk is limited by what a block may have.
 #include "impl/cuda/arithmetic.h"
 #include "impl/cuda/block.h"
 #include "impl/cuda/launch.h"
@@ -12,23 +12,15 @@ namespace qkvet::impl {
 namespace {
 
 constexpr int kMostWidth = 1024;
+constexpr int kThreads = 32;
 
-// The largest or the sum of what all threads bring; `room` has a place for
-// each.
+// The largest or the sum of what the lanes bring.
 template <class Combine>
-__device__ float over_block(float value, float* room, Combine combine) {
-  room[threadIdx.x] = value;
-  for (int half = kBlockThreads / 2; half > 0; half /= 2) {
-    __syncthreads();
-    const int thread = threadIdx.x;
-    if (thread < half) {
-      room[thread] = combine(room[thread], room[thread + half]);
-    }
+__device__ float over_warp(float value, Combine combine) {
+  for (int bit = kThreads / 2; bit > 0; bit /= 2) {
+    value = combine(value, __shfl_xor_sync(0xffffffffu, value, bit));
   }
-  __syncthreads();
-  const float result = room[0];
-  __syncthreads();  // before the room is used again
-  return result;
+  return value;
 }
 
 __device__ inline float dot(const float* q, const float* k, int64_t step,
@@ -42,8 +34,7 @@ __device__ inline float dot(const float* q, const float* k, int64_t step,
 
 __global__ void naive_row(DeviceCall call) {
   SIMT_DYNAMIC_SHARED(float, memory);
-  float* const room = memory;
-  float* const q = room + kBlockThreads;
+  float* const q = memory;
   float* const weights = q + call.width;
   const int i = blockIdx.x, b = blockIdx.y / call.heads;
   const int h = blockIdx.y % call.heads, kv = h / call.group;
@@ -52,28 +43,29 @@ __global__ void naive_row(DeviceCall call) {
   }
   const DeviceRun run = call.reach(b, i);
   const float* const q_row = call.q.at<const float>(b, h, i);
-  for (int c = threadIdx.x; c < call.width; c += kBlockThreads) {
+  for (int c = threadIdx.x; c < call.width; c += kThreads) {
     q[c] = q_row[c * call.q.step[3]];
   }
   __syncthreads();
 
   float max = minus_infinity();
-  for (int j = run.begin + threadIdx.x; j < run.end; j += kBlockThreads) {
+  for (int j = run.begin + threadIdx.x; j < run.end; j += kThreads) {
     const float* const k = call.k.at<const float>(b, kv, j);
     const float score = dot(q, k, call.k.step[3], call.width) * call.scale;
     weights[j - run.begin] = score;
     max = fmaxf(max, score);
   }
-  max = over_block(max, room, [](float x, float y) { return fmaxf(x, y); });
+  max = over_warp(max, [](float x, float y) { return fmaxf(x, y); });
   float sum = 0;
-  for (int j = run.begin + threadIdx.x; j < run.end; j += kBlockThreads) {
+  for (int j = run.begin + threadIdx.x; j < run.end; j += kThreads) {
     const float weight = expf(weights[j - run.begin] - max);
     weights[j - run.begin] = weight;
     sum += weight;
   }
-  sum = over_block(sum, room, [](float x, float y) { return x + y; });
+  sum = over_warp(sum, [](float x, float y) { return x + y; });
+  __syncthreads();  // weights of all lanes are there
 
-  for (int c = threadIdx.x; c < call.value_width; c += kBlockThreads) {
+  for (int c = threadIdx.x; c < call.value_width; c += kThreads) {
     float acc = 0;
     for (int j = run.begin; j < run.end; ++j) {
       acc += weights[j - run.begin] *
@@ -88,7 +80,7 @@ __global__ void naive_row(DeviceCall call) {
 
 size_t shared_bytes(const DeviceCall& call) {
   return sizeof(float) *
-         (static_cast<size_t>(kBlockThreads) + static_cast<size_t>(call.width) +
+         (static_cast<size_t>(kThreads) + static_cast<size_t>(call.width) +
           static_cast<size_t>(call.keys));
 }
 
@@ -122,8 +114,7 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
   }
   const dim3 grid(call.queries, call.batch * call.heads);
   return end_launch(
-      SIMT_LAUNCH(naive_row, grid, kBlockThreads, bytes, exec->stream, call),
-      why);
+      SIMT_LAUNCH(naive_row, grid, kThreads, bytes, exec->stream, call), why);
 }
 
 constexpr qkvet_precision kPrecision = cuda_core_f32();
@@ -132,9 +123,9 @@ constexpr qkvet_capabilities kCapabilities =
 
 }  // namespace
 
-extern constinit const qkvet_kernel cuda_naive = device_kernel(
-    QKVET_FAMILY "/naive", "CUDA: a block for each row of queries",
-    {"impl/cuda/naive.cpp", __LINE__}, &kPrecision, forward, &kCapabilities,
-    supports);
+extern constinit const qkvet_kernel cuda_naive =
+    device_kernel(QKVET_FAMILY "/naive", "CUDA: a warp for each row of queries",
+                  {"impl/cuda/naive.cpp", __LINE__}, &kPrecision, forward,
+                  &kCapabilities, supports);
 
 }  // namespace qkvet::impl

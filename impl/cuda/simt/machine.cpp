@@ -41,6 +41,8 @@ SIMT_UNSEEN void thread_entry() {
   Thread* const thread = m->current;
   arrived_from(&m->main);
   SIMT_ACQUIRE(&m->begin);
+  thread->late.list.clear();
+  thread->late.group = thread->late.begun = 0;
   m->body(m->data);
   SIMT_RELEASE(&m->end);
   thread->state = State::kDone;

@@ -23,6 +23,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace simt {
 
@@ -108,6 +109,21 @@ bool answers(const Lanes& lanes, int lane);
 
 // __threadfence().
 void fence();
+
+// What a thread began to copy and has not waited for (cp.async): `group` is the
+// one that is open. What is left when the thread ends is never copied.
+struct LateCopy {
+  void* to;
+  const void* from;
+  unsigned bytes;  // of 16; the others become 0
+  unsigned group;
+};
+struct LateCopies {
+  std::vector<LateCopy> list;
+  unsigned group = 0;
+  unsigned begun = 0;
+};
+LateCopies& late_copies();
 
 }  // namespace simt
 

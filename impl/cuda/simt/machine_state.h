@@ -40,6 +40,7 @@ struct Thread {
   uint32_t mask = 0;
   Work work = nullptr;
   char* order = nullptr;  // of the barrier of its warp that it waits at
+  LateCopies late;
 };
 
 struct Warp {

@@ -77,6 +77,8 @@ SIMT_UNSEEN Extent block_extent() { return g_machine->extent; }
 SIMT_UNSEEN Extent grid_extent() { return g_machine->grid; }
 SIMT_UNSEEN void* dynamic_shared() { return g_machine->shared; }
 
+SIMT_UNSEEN LateCopies& late_copies() { return g_machine->current->late; }
+
 SIMT_UNSEEN void fault(const char* what, Place place) {
   Machine* const m = g_machine;
   set_fault(m, what, place, *m->current);
