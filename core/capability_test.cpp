@@ -127,8 +127,9 @@ TEST(Capability, ExtentRules) {
 }
 
 TEST(Capability, MemoryAndLayout) {
-  EXPECT_EQ(reason_of_kernel([](auto& c) { c.devices = 1 << 2; }),
-            "CPU memory is not declared");
+  EXPECT_EQ(reason_of_kernel([](auto& c) { c.devices = 1 << 3; }),
+            "neither CPU nor CUDA memory is declared");
+  EXPECT_EQ(reason_of_kernel([](auto& c) { c.devices = 1 << 2; }), "");
   EXPECT_EQ(reason_of_kernel([](auto& c) { c.devices = 1 << 1; }), "");
   EXPECT_EQ(reason_of_kernel([](auto& c) { c.layouts = QKVET_LAYOUT_BTHD; }),
             "contiguous [B, H, T, d] is not declared");
