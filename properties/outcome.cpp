@@ -114,9 +114,9 @@ Judgement judge_refusal(const PlannedCall& planned,
 
 std::optional<Judgement> judge_outcome(const PlannedCall& planned,
                                        const CallOutcome& outcome) {
-  const std::string placement =
-      outcome.on_device ? device_place_text(planned.placement)
-                        : placement_text(planned.placement);
+  const std::string placement = outcome.on_device
+                                    ? device_place_text(planned.placement)
+                                    : placement_text(planned.placement);
   const std::string where = planned.operation == Operation::kForward
                                 ? placement
                                 : call_place(planned) + ", " + placement;
