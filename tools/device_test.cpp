@@ -23,7 +23,7 @@ void expect_says(const Ran& ran, const std::string& part) {
 }
 
 TEST(Device, ARightKernelPassesItsLaws) {
-  for (const char* more : {"--cases 200", "--cases 60 --in-process"}) {
+  for (const char* more : {"--cases 400", "--cases 400 --in-process"}) {
     const Ran ran = check("good", more);
     EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
     expect_says(ran, "PASSED  1 kernel, ");
@@ -81,9 +81,6 @@ TEST(Device, WithoutADriverNothingIsChecked) {
     expect_says(ran, "NOT CHECKED  1 kernel");
     expect_says(ran, why);
   }
-  const Ran list = run_qkvet("list kernels --plugin '" + fake("device") + "'",
-                             scratch(), "QKVET_CUDA_DRIVER=/nowhere/cuda.so");
-  expect_says(list, "not on this machine: no CUDA driver: /nowhere/cuda.so");
 }
 
 }  // namespace

@@ -132,8 +132,9 @@ void misbehave(const Job& j) {
     case Deed::kPastK:
       j.k.data[j.k_span] = 3;
       break;
-    case Deed::kIntoGap:
-      if (j.Tq > 1 && j.o.step[2] > j.dv * j.H) j.o.at(0, 0, 0, j.dv) = 3;
+    case Deed::kIntoGap:  // where rows lie three elements apart
+      if (j.o.step[2] == j.dv + 3 && (j.H == 1 || j.o.step[1] > j.o.step[2]))
+        j.o.data[j.dv] = 3;
       break;
     case Deed::kPastWorkspace:
       j.scores[j.Tk + 1] = 3;
