@@ -30,7 +30,9 @@ int32_t rope_to_abi(RopeStyle rope) {
 
 }  // namespace
 
-AbiCall::AbiCall(const CallPlan& plan, const TensorAddresses& addresses) {
+AbiCall::AbiCall(const CallPlan& plan, const TensorAddresses& addresses,
+                 int32_t device)
+    : device_(device) {
   switch (plan.operation) {
     case Operation::kForward:
       fill_forward(plan, addresses);
@@ -175,7 +177,7 @@ qkvet_tensor AbiCall::tensor(const CallPlan& plan,
   std::copy_n(spec.strides.begin(), 4, strides_[number]);
   qkvet_tensor tensor{};
   tensor.data = addresses[number];
-  tensor.device_type = QKVET_DEVICE_CPU;
+  tensor.device_type = device_;
   tensor.ndim = spec.ndim;
   tensor.dtype = dtype_to_abi(spec.dtype);
   tensor.shape = shapes_[number];
@@ -183,10 +185,10 @@ qkvet_tensor AbiCall::tensor(const CallPlan& plan,
   return tensor;
 }
 
-qkvet_exec plain_exec(int32_t threads) {
+qkvet_exec plain_exec(int32_t threads, int32_t device) {
   qkvet_exec exec{};
   exec.struct_size = sizeof exec;
-  exec.device_type = QKVET_DEVICE_CPU;
+  exec.device_type = device;
   exec.threads = threads;
   return exec;
 }

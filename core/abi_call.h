@@ -13,7 +13,9 @@ namespace qkvet {
 // point into this object.
 class AbiCall {
  public:
-  AbiCall(const CallPlan& plan, const TensorAddresses& addresses);
+  // `device` is QKVET_DEVICE_*: where the addresses are.
+  AbiCall(const CallPlan& plan, const TensorAddresses& addresses,
+          int32_t device = QKVET_DEVICE_CPU);
   AbiCall(const AbiCall&) = delete;
   AbiCall& operator=(const AbiCall&) = delete;
 
@@ -34,6 +36,7 @@ class AbiCall {
   qkvet_tensor tensor(const CallPlan& plan, const TensorAddresses& addresses,
                       TensorName name);
 
+  int32_t device_;
   int64_t shapes_[kTensorCount][4];
   int64_t strides_[kTensorCount][4];
   qkvet_forward_args forward_{};
@@ -44,8 +47,8 @@ class AbiCall {
   qkvet_tensor read_v_{};
 };
 
-// On the CPU, no workspace.
-qkvet_exec plain_exec(int32_t threads);
+// No stream, no workspace.
+qkvet_exec plain_exec(int32_t threads, int32_t device = QKVET_DEVICE_CPU);
 
 // "UNSUPPORTED", or "status 77".
 std::string status_name(qkvet_status status);

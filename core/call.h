@@ -17,7 +17,8 @@
 
 namespace qkvet {
 
-// Where each tensor lies between its two guard pages.
+// Where each tensor lies between its two guard pages, on a device between two
+// margins of NaN.
 enum class Placement : uint8_t {
   kEnd,         // the last element touches the guard page behind
   kEndAligned,  // the same, moved down to a multiple of 64 bytes
@@ -197,7 +198,8 @@ enum class CallStatus : uint8_t {
   kUnsupported,  // supports() or the capabilities say no
   kUnavailable,  // the context could not be opened
   kRefused,      // an error, for forward() after supports() had said yes
-  kFault,        // a guard page or a read-only input was touched
+  kFault,        // a guard page or a read-only input was touched; on a
+                 // device: an input was changed, or memory beside one
   kCrash,        // any other deadly signal, abort, exit or exception
   kHang,
   kOutOfMemory,
@@ -220,6 +222,7 @@ struct MemoryFault {
 struct CallOutcome {
   CallStatus status = CallStatus::kDone;
   std::string text;           // the kernel's reason, or what the signal was
+  bool on_device = false;     // the tensors lay in memory of a CUDA device
   bool asked_kernel = false;  // the kernel itself was reached
   bool gave_reason = false;   // a kernel that says no: whether it says why
   std::string output;         // last lines that a crashed kernel printed

@@ -228,6 +228,7 @@ void plan_scalars(const KernelCall& call, CallPlan* plan) {
   plan->page_size = call.page_size;
   plan->rope = call.rope;
   plan->threads = call.threads;
+  plan->stream = call.placement == Placement::kEndAligned;
   plan->heads = s.H + (call.mistake == Mistake::kHeads ? 1 : 0);
   plan->kv_heads = s.Hkv;
   plan->d = s.d;

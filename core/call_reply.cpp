@@ -7,9 +7,44 @@
 #include <limits>
 
 #include "core/abi_call.h"
+#include "core/crash_report.h"
+#include "core/device_tensors.h"
 #include "core/kernel_reader.h"
 
 namespace qkvet {
+namespace {
+
+// The least number, which a kernel may have written there, has no opposite.
+int64_t distance(int64_t bytes) {
+  return std::abs(std::max(bytes, -std::numeric_limits<int64_t>::max()));
+}
+
+// What a call on a device wrote and may not. A write into an input or beside it
+// is what a guard page and a read-only mapping would have seen on the CPU.
+void read_trace(const CallReply& reply, const CallPlan& plan,
+                CallOutcome* outcome) {
+  using Side = DeviceTrace::Side;
+  const auto side = static_cast<Side>(reply.device_trace);
+  if (side == Side::kNone || side > Side::kInside ||
+      reply.device_tensor >= kTensorCount)
+    return;
+  MemoryFault fault;
+  fault.tensor = static_cast<TensorName>(reply.device_tensor);
+  fault.is_write = true;
+  fault.before_start = side == Side::kBefore;
+  fault.inside = side == Side::kInside;
+  fault.bytes = distance(reply.device_bytes);
+  fault.tensor_bytes = plan.tensors[reply.device_tensor].span_bytes();
+  if (is_output(*fault.tensor)) {
+    outcome->damage = fault;
+    return;
+  }
+  outcome->status = CallStatus::kFault;
+  outcome->text = fault_text(fault);
+  outcome->fault = fault;
+}
+
+}  // namespace
 
 void CallReply::clear() {
   phase = 0;
@@ -19,6 +54,8 @@ void CallReply::clear() {
   workspace = 0;
   workspace_damaged = 0;
   lengths_known = 0;
+  device_lost = 0;
+  device_trace = 0;
   seconds = 0;
   cache_bytes = -1;
   text[0] = 0;
@@ -65,12 +102,11 @@ CallOutcome outcome_of(const CallReply& reply, const CallPlan& plan) {
     MemoryFault damage;
     damage.is_write = true;
     damage.before_start = reply.workspace_damage < 0;
-    // The least number, which a kernel may have written there, has no opposite.
-    damage.bytes = std::abs(
-        std::max(reply.workspace_damage, -std::numeric_limits<int64_t>::max()));
+    damage.bytes = distance(reply.workspace_damage);
     damage.tensor_bytes = reply.workspace_bytes;
     outcome.damage = damage;
   }
+  read_trace(reply, plan, &outcome);
   return outcome;
 }
 

@@ -320,12 +320,23 @@ std::string refused_pair(const KernelInfo& kernel, const KernelCall& call) {
              : "";
 }
 
-// Calls come in CPU memory. The matrices of a layer are no [B, H, T, d].
+// A device is asked for forward() alone.
+std::string foreign_device(const qkvet_capabilities& capabilities,
+                           const KernelCall& call) {
+  if (device_of(capabilities) == QKVET_DEVICE_CUDA)
+    return call.operation == Operation::kForward
+               ? ""
+               : "layers and caches in memory of a device are not judged";
+  const bool cpu = capabilities.devices == 0 ||
+                   (capabilities.devices >> QKVET_DEVICE_CPU & 1) != 0;
+  return cpu ? "" : "neither CPU nor CUDA memory is declared";
+}
+
+// The matrices of a layer are no [B, H, T, d].
 std::string foreign_memory(const qkvet_capabilities& capabilities,
                            const KernelCall& call) {
-  if (capabilities.devices != 0 &&
-      (capabilities.devices >> QKVET_DEVICE_CPU & 1) == 0)
-    return "CPU memory is not declared";
+  if (std::string why = foreign_device(capabilities, call); !why.empty())
+    return why;
   if (call.operation == Operation::kLayer) return "";
   const struct {
     bool wanted;
@@ -357,14 +368,6 @@ bool has_numbers_only(const KernelCall& call) {
 }
 
 }  // namespace
-
-bool declares_stored(uint64_t cache_options, StoredAs stored) {
-  constexpr uint64_t kOptions[] = {
-      0, QKVET_CACHE_INT8_PER_TOKEN, QKVET_CACHE_INT8_PER_CHANNEL,
-      QKVET_CACHE_FP8_PER_TOKEN, QKVET_CACHE_FP8_PER_CHANNEL};
-  const uint64_t option = kOptions[static_cast<size_t>(stored)];
-  return (cache_options & option) == option;
-}
 
 bool takes_storage(const KernelInfo& kernel, const KernelCall& call) {
   constexpr qkvet_dtype kF32Abi = {QKVET_DTYPE_FLOAT, 32, 1};

@@ -127,14 +127,37 @@ TEST(Capability, ExtentRules) {
 }
 
 TEST(Capability, MemoryAndLayout) {
-  EXPECT_EQ(reason_of_kernel([](auto& c) { c.devices = 1 << 2; }),
-            "CPU memory is not declared");
+  EXPECT_EQ(reason_of_kernel([](auto& c) { c.devices = 1 << 3; }),
+            "neither CPU nor CUDA memory is declared");
+  EXPECT_EQ(reason_of_kernel([](auto& c) { c.devices = 1 << 2; }), "");
   EXPECT_EQ(reason_of_kernel([](auto& c) { c.devices = 1 << 1; }), "");
   EXPECT_EQ(reason_of_kernel([](auto& c) { c.layouts = QKVET_LAYOUT_BTHD; }),
             "contiguous [B, H, T, d] is not declared");
   EXPECT_EQ(
       reason_of_kernel([](auto& c) { c.layouts = QKVET_LAYOUT_ANY_STRIDES; }),
       "");
+}
+
+TEST(Capability, ADeviceIsAskedForForwardAlone) {
+  KernelInfo kernel = plain_kernel();
+  kernel.has_layer = kernel.has_cache = true;
+  KernelCall layer = plain_call(), cache = plain_call();
+  layer.operation = Operation::kLayer;
+  layer.x = layer.w_q = layer.w_k = layer.w_v = layer.w_o = layer.q;
+  cache.operation = Operation::kCacheCreate;
+  std::string why;
+  for (const KernelCall& call : {layer, cache}) {
+    EXPECT_TRUE(capability_allows(kernel, call, &why)) << why;
+    kernel.capabilities.devices = uint64_t{1} << QKVET_DEVICE_CUDA;
+    EXPECT_EQ(kernel.device(), QKVET_DEVICE_CUDA);
+    EXPECT_FALSE(capability_allows(kernel, call, &why));
+    EXPECT_EQ(why, "layers and caches in memory of a device are not judged");
+    // One that declares the CPU, too, is called there.
+    kernel.capabilities.devices |= uint64_t{1} << QKVET_DEVICE_CPU;
+    EXPECT_EQ(kernel.device(), QKVET_DEVICE_CPU);
+    EXPECT_TRUE(capability_allows(kernel, call, &why)) << why;
+    kernel.capabilities.devices = 0;
+  }
 }
 
 TEST(Capability, ContradictionsAreNoCalls) {

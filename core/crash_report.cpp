@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <limits>
 #include <optional>
 
@@ -157,6 +158,12 @@ std::string fault_text(const MemoryFault& fault) {
 void report_death(const CallPlan& plan, const Slot& slot,
                   const CrashRecord& crash, int wait_status,
                   CallOutcome* outcome) {
+  if (slot.reply.device_lost != 0) {
+    outcome->status = CallStatus::kCrash;
+    outcome->text.assign(slot.reply.text,
+                         strnlen(slot.reply.text, CallReply::kTextBytes));
+    return;
+  }
   outcome->fault = find_fault(plan, slot, crash);
   outcome->status = outcome->fault ? CallStatus::kFault : CallStatus::kCrash;
   outcome->text = (outcome->fault ? fault_text(*outcome->fault)

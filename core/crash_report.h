@@ -17,8 +17,9 @@ std::string death_text(const CrashRecord& crash, int wait_status);
 // "read past the end of k, offset 0"; the workspace if no tensor is named.
 std::string fault_text(const MemoryFault& fault);
 
-// Sets status, text and fault of a call in which the worker died. `plan` is the
-// program's own copy; of the slot only numbers are read.
+// Sets status, text and fault of a call in which the worker died, or ended
+// itself because the call cost it its device. `plan` is the program's own copy;
+// of the slot only numbers and the reason are read.
 void report_death(const CallPlan& plan, const Slot& slot,
                   const CrashRecord& crash, int wait_status,
                   CallOutcome* outcome);

@@ -55,6 +55,7 @@ Door::~Door() {
     if (kernel.opened && kernel.open_status == QKVET_OK &&
         kernel.table.open != nullptr && kernel.table.close != nullptr)
       kernel.table.close(kernel.self, kernel.context);
+  if (stream_ != nullptr && !driver_->lost()) driver_->destroy_stream(stream_);
   if (entered_ && table_.close != nullptr) table_.close(&table_);
   if (handle_ != nullptr) dlclose(handle_);
 }
@@ -126,6 +127,7 @@ std::string Door::read_kernels() {
     Kernel& kernel = kernels_.emplace_back();
     kernel.self = self;
     kernel.table = copy_sized(self);
+    kernel.device = info.device();
     if (kernel.table.cache != nullptr)
       kernel.cache = copy_sized(kernel.table.cache);
     if (kernel.table.layer != nullptr)

@@ -13,6 +13,7 @@
 #include "core/arena.h"
 #include "core/call_plan.h"
 #include "core/call_reply.h"
+#include "core/device_tensors.h"
 #include "core/executor.h"
 #include "core/host.h"
 #include "core/kernel_info.h"
@@ -44,6 +45,7 @@ class Door {
     qkvet_kernel table{};  // as far as both sides know it, like all tables
     qkvet_cache_table cache{};
     qkvet_layer_table layer{};
+    int32_t device = QKVET_DEVICE_CPU;
     bool opened = false;
     qkvet_status open_status = QKVET_OK;
     std::string open_text;
@@ -57,6 +59,16 @@ class Door {
   std::string enter(qkvet_open_function entry);
   std::string read_kernels();
   bool open_context(Kernel& kernel, CallReply* reply);
+  // What stands in the way of a kernel that is called on a device; "" if
+  // nothing does.
+  std::string open_device();
+  // forward() with the tensors on the device.
+  void call_on_device(const Kernel& kernel, const CallPlan& plan,
+                      const TensorAddresses& addresses, CallReply* reply);
+  // What came of it: waits, and brings the tensors back.
+  void return_from_device(const CallPlan& plan,
+                          const TensorAddresses& addresses, CallReply* reply);
+  void lose_device(const std::string& why, CallReply* reply);
 
   // The calls, each after open_context(). `function` is called in its phase and
   // leaves the environment as it finds it, or is reported.
@@ -68,6 +80,10 @@ class Door {
                  CallReply* reply);
   bool give_workspace(const Kernel& kernel, const qkvet_forward_args& args,
                       qkvet_exec* exec, CallReply* reply);
+  // Null with the reason in *why.
+  std::byte* workspace_memory(const Kernel& kernel, size_t bytes,
+                              std::string* why);
+  void check_workspace(const Kernel& kernel, CallReply* reply);
   void layer(const Kernel& kernel, const AbiCall& call, const qkvet_exec& exec,
              CallReply* reply);
   void create(const Kernel& kernel, const AbiCall& call, const qkvet_exec& exec,
@@ -87,6 +103,13 @@ class Door {
   std::vector<KernelInfo> infos_;
   Workspace workspace_;
   Host host_;
+
+  // Null until a kernel is called on it.
+  DeviceDriver* driver_ = nullptr;
+  DeviceTensors device_tensors_;
+  DeviceWorkspace device_workspace_;
+  void* stream_ = nullptr;
+  std::string device_error_;  // of the call in progress
 
   // Of the last create; null: there is none.
   const Kernel* keeper_ = nullptr;

@@ -98,11 +98,18 @@ qkvet_status Door::timed(Phase phase, CallReply* reply, Function function) {
 }
 
 bool Door::open_context(Kernel& kernel, CallReply* reply) {
-  if (!kernel.opened && kernel.table.open != nullptr) {
+  if (!kernel.opened && kernel.device != QKVET_DEVICE_CPU) {
+    reply->enter(Phase::kOpen);
+    kernel.open_text = open_device();
+    if (!kernel.open_text.empty()) kernel.open_status = QKVET_UNAVAILABLE;
+    reply->enter(Phase::kOutside);
+  }
+  if (!kernel.opened && kernel.open_status == QKVET_OK &&
+      kernel.table.open != nullptr) {
     const FpEnvironment before = fp_environment();
     reply->enter(Phase::kOpen);
     Reason reason;
-    const qkvet_exec exec = plain_exec(/*threads=*/1);
+    const qkvet_exec exec = plain_exec(/*threads=*/1, kernel.device);
     kernel.open_status =
         kernel.table.open(kernel.self, &exec, &kernel.context, reason.text());
     kernel.open_text = reason.line();
@@ -135,6 +142,20 @@ bool Door::supported(const Kernel& kernel, const qkvet_forward_args& args,
   return false;
 }
 
+std::byte* Door::workspace_memory(const Kernel& kernel, size_t bytes,
+                                  std::string* why) {
+  constexpr size_t kSmall = size_t{32} << 20;  // not worth asking the system
+  constexpr size_t kMost = size_t{1} << 60;
+  if (kernel.device != QKVET_DEVICE_CPU) {
+    const auto size = static_cast<int64_t>(std::min(bytes, kMost));
+    return device_workspace_.prepare(*driver_, size, why);
+  }
+  const auto most =
+      kSmall >= bytes ? bytes : static_cast<size_t>(available_memory());
+  return bytes <= most ? workspace_.prepare(static_cast<int64_t>(bytes))
+                       : nullptr;
+}
+
 bool Door::give_workspace(const Kernel& kernel, const qkvet_forward_args& args,
                           qkvet_exec* exec, CallReply* reply) {
   if (kernel.table.workspace == nullptr) return true;
@@ -148,14 +169,12 @@ bool Door::give_workspace(const Kernel& kernel, const qkvet_forward_args& args,
     return false;
   }
   if (bytes == 0) return true;
-  constexpr size_t kSmall = size_t{32} << 20;  // not worth asking the system
-  const auto most =
-      kSmall >= bytes ? bytes : static_cast<size_t>(available_memory());
-  std::byte* memory = nullptr;
-  if (bytes <= most) memory = workspace_.prepare(static_cast<int64_t>(bytes));
+  std::string why;
+  std::byte* const memory = workspace_memory(kernel, bytes, &why);
   if (memory == nullptr) {
     reply->answer(CallStatus::kOutOfMemory,
-                  "workspace() asks for " + std::to_string(bytes) + " bytes");
+                  "workspace() asks for " + std::to_string(bytes) + " bytes" +
+                      (why.empty() ? "" : ": " + why));
     return false;
   }
   exec->workspace = memory;
@@ -176,8 +195,11 @@ void Door::forward(const Kernel& kernel, const AbiCall& call, qkvet_exec* exec,
   if (!ready) return;
   Reason reason;
   const qkvet_status status = timed(Phase::kForward, reply, [&] {
-    return kernel.table.forward(kernel.self, kernel.context, &args, exec,
-                                reason.text());
+    const qkvet_status answer = kernel.table.forward(
+        kernel.self, kernel.context, &args, exec, reason.text());
+    if (kernel.device != QKVET_DEVICE_CPU)
+      device_error_ = driver_->synchronize();
+    return answer;
   });
   if (status == QKVET_OK)
     reply->answer(CallStatus::kDone, "");
@@ -186,8 +208,15 @@ void Door::forward(const Kernel& kernel, const AbiCall& call, qkvet_exec* exec,
            status == QKVET_OUT_OF_MEMORY ? CallStatus::kOutOfMemory
                                          : CallStatus::kRefused,
            "forward", status, reason);
-  if (exec->workspace == nullptr) return;
-  const auto damage = workspace_.damage();
+  if (exec->workspace != nullptr) check_workspace(kernel, reply);
+}
+
+void Door::check_workspace(const Kernel& kernel, CallReply* reply) {
+  std::optional<int64_t> damage;
+  if (kernel.device == QKVET_DEVICE_CPU)
+    damage = workspace_.damage();
+  else if (device_error_.empty())
+    damage = device_workspace_.damage(*driver_, &device_error_);
   reply->workspace_damaged = damage.has_value() ? 1 : 0;
   reply->workspace_damage = damage.value_or(0);
 }
@@ -319,11 +348,13 @@ void Door::ask_lengths(CallReply* reply) {
 void Door::call(int number, const CallPlan& plan,
                 const TensorAddresses& addresses, CallReply* reply) noexcept {
   Kernel& kernel = kernels_[static_cast<size_t>(number)];
-  const AbiCall call(plan, addresses);
   reply->clear();
   host_.allow_threads(plan.threads);
   if (plan.operation == Operation::kCacheCreate) destroy_cache(reply);
   if (!open_context(kernel, reply)) return;
+  if (kernel.device != QKVET_DEVICE_CPU)
+    return call_on_device(kernel, plan, addresses, reply);
+  const AbiCall call(plan, addresses);
   qkvet_exec exec = plain_exec(plan.threads);
   switch (plan.operation) {
     case Operation::kForward:

@@ -76,6 +76,8 @@ CallOutcome InProcess::run_one(int number, const KernelCall& call) {
   CallReply reply;
   door_->call(number, plan, addresses, &reply);
   outcome = outcome_of(reply, plan);
+  outcome.on_device =
+      kernels_[static_cast<size_t>(number)].device() != QKVET_DEVICE_CPU;
   arena_->collect(kSlot, plan, &outcome);
   arena_->trim();
   if (outcome.status == CallStatus::kUnavailable)

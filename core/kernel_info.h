@@ -30,6 +30,9 @@ struct FaultInfo {
 // Whether a cache with these options (QKVET_CACHE_*) stores numbers like this.
 bool declares_stored(uint64_t cache_options, StoredAs stored);
 
+// QKVET_DEVICE_*: where a kernel that declares this is called.
+int32_t device_of(const qkvet_capabilities& capabilities);
+
 struct KernelInfo {
   std::string name;  // "family/variant"
   std::string description;
@@ -55,6 +58,8 @@ struct KernelInfo {
   bool has_option(uint64_t option) const {
     return (capabilities.options & option) != 0;
   }
+  // Where it is called: on the CPU unless it declares a CUDA device and no CPU.
+  int32_t device() const { return device_of(capabilities); }
   // The type of a layer's stages where x is stored as `storage`.
   Dtype stage_dtype(Dtype storage) const;
   bool has_flag(uint64_t flag) const {

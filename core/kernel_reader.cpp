@@ -129,6 +129,21 @@ Dtype KernelInfo::stage_dtype(Dtype storage) const {
   return dtype_from_abi(layer_stage).value_or(storage);
 }
 
+int32_t device_of(const qkvet_capabilities& capabilities) {
+  const uint64_t devices = capabilities.devices;
+  const bool cpu = devices == 0 || (devices >> QKVET_DEVICE_CPU & 1) != 0;
+  return !cpu && (devices >> QKVET_DEVICE_CUDA & 1) != 0 ? QKVET_DEVICE_CUDA
+                                                         : QKVET_DEVICE_CPU;
+}
+
+bool declares_stored(uint64_t cache_options, StoredAs stored) {
+  constexpr uint64_t kOptions[] = {
+      0, QKVET_CACHE_INT8_PER_TOKEN, QKVET_CACHE_INT8_PER_CHANNEL,
+      QKVET_CACHE_FP8_PER_TOKEN, QKVET_CACHE_FP8_PER_CHANNEL};
+  const uint64_t option = kOptions[static_cast<size_t>(stored)];
+  return (cache_options & option) == option;
+}
+
 std::string one_line(const char* text, size_t most) {
   std::string line;
   for (; *text != 0 && line.size() < most; ++text) {

@@ -115,6 +115,7 @@ class Sandbox : public Executor {
   const KernelInfo& info() const {
     return kernels_[static_cast<size_t>(kernel_)];
   }
+  bool on_device() const { return info().device() != QKVET_DEVICE_CPU; }
 
   std::string path_;
   SandboxOptions options_;
@@ -307,6 +308,7 @@ void Sandbox::collect(int number) {
   CallOutcome& outcome = outcomes_[entry.call];
   outcome = outcome_of(
       worker_.control().slots[static_cast<size_t>(number)].reply, entry.plan);
+  outcome.on_device = on_device();
   arena_->collect(number, entry.plan, &outcome);
   if (outcome.status == CallStatus::kUnavailable)
     kernels_[static_cast<size_t>(kernel_)].unavailable = outcome.text;
@@ -319,6 +321,7 @@ void Sandbox::report_end(WaitEnd end, int slot, CallOutcome* outcome) {
   const Entry& entry = batch_[static_cast<size_t>(slot)];
   const Control& control = worker_.control();
   *outcome = {};
+  outcome->on_device = on_device();
   outcome->output = worker_.output();
   if (end == WaitEnd::kDied) {
     report_death(entry.plan, control.slots[static_cast<size_t>(slot)],

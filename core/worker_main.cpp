@@ -93,6 +93,10 @@ void run_slot(Door& door, WindowTable& windows, Control* control, int number) {
     slot.address[t] = reinterpret_cast<uint64_t>(addresses[t]);
   control->current.store(number, std::memory_order_release);
   door.call(control->kernel, slot.plan, addresses, &slot.reply);
+  // The next call gets a fresh process, and with it a fresh device.
+  if (slot.reply.device_lost == 0) return;
+  std::fflush(nullptr);
+  _exit(kDeviceExit);
 }
 
 void serve(Door& door, Control* control) {

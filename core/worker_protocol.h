@@ -35,6 +35,7 @@ inline constexpr int kFirstFreeFd = 9;
 inline constexpr int kUsageExit = 2;
 inline constexpr int kProtocolExit = 118;
 inline constexpr int kSignalExit = 119;
+inline constexpr int kDeviceExit = 120;  // the reply says that it is lost
 
 // How the worker ended up with its library.
 enum class LoadState : uint32_t { kLoading, kLoaded, kRefused, kMismatch };

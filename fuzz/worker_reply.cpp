@@ -33,6 +33,9 @@ void fill(CallReply& reply, std::span<const uint8_t> bytes) {
   take(reply.workspace);
   take(reply.workspace_bytes);
   take(reply.workspace_damage);
+  take(reply.device_trace);
+  take(reply.device_tensor);
+  take(reply.device_bytes);
   take(reply.lengths);
   take(reply.text);
 }
@@ -62,6 +65,10 @@ std::string worker_reply_problem(std::span<const uint8_t> bytes, ReplyRead read,
   if (outcome.text.size() > CallReply::kTextBytes)
     return "the text of a reply is longer than its place";
   if (outcome.lengths.size() > 3) return "lengths of sequences that are not";
+  for (const auto& touched : {outcome.fault, outcome.damage})
+    if (touched && touched->tensor &&
+        static_cast<int>(*touched->tensor) >= kTensorCount)
+      return "a tensor that there is not was touched";
   if (outcome.cache_bytes < -1) return "a cache of less than nothing";
   return kernels_problem(as_text(bytes), said);
 }

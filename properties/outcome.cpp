@@ -4,6 +4,20 @@
 namespace qkvet {
 namespace {
 
+// A device has no guard pages.
+const char* device_place_text(Placement placement) {
+  switch (placement) {
+    case Placement::kEnd:
+      return "each tensor ends at NaN, in memory of a device";
+    case Placement::kEndAligned:
+      return "each tensor lies on 64 bytes between NaN, in memory of a device, "
+             "and the call has a stream of its own";
+    case Placement::kStart:
+      return "each tensor begins behind NaN, in memory of a device";
+  }
+  return "";
+}
+
 const char* placement_text(Placement placement) {
   switch (placement) {
     case Placement::kEnd:
@@ -100,7 +114,9 @@ Judgement judge_refusal(const PlannedCall& planned,
 
 std::optional<Judgement> judge_outcome(const PlannedCall& planned,
                                        const CallOutcome& outcome) {
-  const std::string placement = placement_text(planned.placement);
+  const std::string placement = outcome.on_device
+                                    ? device_place_text(planned.placement)
+                                    : placement_text(planned.placement);
   const std::string where = planned.operation == Operation::kForward
                                 ? placement
                                 : call_place(planned) + ", " + placement;

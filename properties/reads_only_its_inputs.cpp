@@ -4,7 +4,9 @@
 // in front of it. The executor sees touches of guard pages and of read-only
 // inputs, overwritten canaries and unwritten outputs; what is left to this
 // file is a read that stays inside the mapped slack: it turns an output that
-// is finite in one placement into NaN in another.
+// is finite in one placement into NaN in another. On a device, which has no
+// guard pages, that is all that is seen of any read beside a tensor; inputs and
+// what lies around all tensors are compared after the call.
 #include <cmath>
 
 #include "properties/compare.h"

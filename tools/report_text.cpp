@@ -125,6 +125,20 @@ std::string assumed_text(const ReportInput& input) {
   return out.empty() ? "" : wrapped_field("assumed", out);
 }
 
+// What the laws about memory cannot see there.
+std::string device_text(const ReportInput& input) {
+  const auto& kernels = input.result.kernels;
+  const bool any =
+      std::any_of(kernels.begin(), kernels.end(), [](const auto& kernel) {
+        return kernel.kernel.judged.info.device() != QKVET_DEVICE_CPU;
+      });
+  return any ? wrapped_field("device",
+                             "tensors in memory of a device lie between NaN, "
+                             "not between guard pages: a read beside one is "
+                             "seen where its NaN reaches an output")
+             : "";
+}
+
 // Declared options that a kernel mostly refuses.
 std::string hollow_text(const ReportInput& input) {
   std::string out;
@@ -275,6 +289,7 @@ std::string last_lines(const ReportInput& input, bool colour) {
   out += plan_text(input);
   out += time_text(input, checked);
   out += assumed_text(input);
+  out += device_text(input);
   out += refused_text(input);
   out += hollow_text(input);
   out += not_judged_text(input);

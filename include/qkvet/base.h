@@ -69,7 +69,13 @@ typedef struct qkvet_host {
   /* Runs body(data, i) for 0 <= i < count, possibly on several threads. */
   void (*parallel_for)(void* self, int64_t count,
                        void (*body)(void* data, int64_t i), void* data);
-  /* Memory of a device, for kernels that do not run on the CPU. */
+  /* Memory of a device, for kernels that do not run on the CPU. On a machine
+   * without that device device_alloc returns NULL and the others UNAVAILABLE,
+   * and the reason is logged. device_alloc's memory is aligned as the driver's,
+   * and that of CUDA the runtime's, too; what the library does not free goes
+   * with the process. device_copy copies between any two memories, of the host
+   * or of a device, in the order of the default stream; device_sync waits for
+   * all streams, and its error may be that of any work before. */
   void* (*device_alloc)(void* self, int32_t device_type, int32_t device_id,
                         size_t bytes);
   void (*device_free)(void* self, int32_t device_type, int32_t device_id,
