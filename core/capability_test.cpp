@@ -143,6 +143,7 @@ TEST(Capability, ADeviceIsAskedForForwardAlone) {
   kernel.has_layer = kernel.has_cache = true;
   KernelCall layer = plain_call(), cache = plain_call();
   layer.operation = Operation::kLayer;
+  layer.shape.D = 32;
   layer.x = layer.w_q = layer.w_k = layer.w_v = layer.w_o = layer.q;
   cache.operation = Operation::kCacheCreate;
   std::string why;

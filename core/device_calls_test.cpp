@@ -46,9 +46,12 @@ struct Input {
     call.v = inputs.v_bytes.data();
     fill_options(value, inputs, call);
   }
+  Input(const Input&) = delete;
+  Input& operator=(const Input&) = delete;
+
   Case value;
   Inputs inputs;
-  KernelCall call;
+  KernelCall call;  // points into inputs
 };
 
 // q is 0, so that a row is the mean of v, which is 1.
@@ -252,9 +255,8 @@ TEST(DeviceCalls, AFailureOfTheDeviceIsItsCalls) {
     EXPECT_TRUE(outcome.on_device);
     expect_good(run(*executor, "good", placement));
   }
-  const std::vector<Input> three(3, Input(kOnes, Placement::kEnd));
-  std::vector<KernelCall> calls;
-  for (const Input& input : three) calls.push_back(input.call);
+  const Input input(kOnes, Placement::kEnd);
+  const std::vector<KernelCall> calls(3, input.call);
   for (const CallOutcome& outcome :
        executor->run(number_of(*executor, "fails", "device"), calls))
     EXPECT_EQ(outcome.text, kText);
