@@ -215,6 +215,22 @@ TEST(Cli, ListShowsKernelsLawsAndFaults) {
   EXPECT_GE(faults, 10);
 }
 
+// It is built where nvcc is, and judged where a device is, too.
+TEST(Cli, TheFamilyOfTheDeviceSaysWhyItIsNotJudged) {
+  const Ran ran = qkvet("check --kernel cuda/flash --cases 51");
+  if (!fs::exists(fs::path(QKVET_PROGRAM).parent_path() / ".." / "lib" /
+                  "qkvet" / "qkvet_cuda.so")) {
+    EXPECT_EQ(ran.exit, 2) << ran.out;
+    EXPECT_NE(ran.error.find("cuda: not built, there was no nvcc"),
+              std::string::npos)
+        << ran.error;
+  } else if (ran.exit != 0) {
+    EXPECT_EQ(ran.exit, 3) << ran.out << ran.error;
+    EXPECT_NE((ran.out + ran.error).find("no CUDA d"), std::string::npos)
+        << ran.out << ran.error;
+  }
+}
+
 TEST(Cli, JunitAndJsonSayWhatTheTextSays) {
   const fs::path junit = scratch("out.xml"), json = scratch("out.jsonl");
   const Ran ran = qkvet(

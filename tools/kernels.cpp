@@ -19,17 +19,21 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array<Family, 11> kFamilies = {{
-    {"scalar", true, false, "readable loops: attention and a layer"},
-    {"eigen", true, false, "Eigen matrix products: attention and a layer"},
-    {"avx2", true, true, "tiled online softmax with AVX2"},
-    {"kv_cache", true, false, "KV caches, of every kind"},
-    {"kv_cache_avx2", false, true, "the same, built with AVX2 and FMA"},
-    {"serving", true, false, "attention over pages, and appending to them"},
-    {"serving_avx2", false, true, "the same, built with AVX2 and FMA"},
-    {"simt", false, false, "the CUDA kernels, on an emulator of a GPU"},
-    {"cuda", false, false, "the CUDA kernels, on a GPU"},
-    {"controls", false, false, "correct kernels with other arithmetic"},
-    {"faulty", false, false, "wrong kernels that laws must fail"},
+    {"scalar", true, Needs::kNothing, "readable loops: attention and a layer"},
+    {"eigen", true, Needs::kNothing,
+     "Eigen matrix products: attention and a layer"},
+    {"avx2", true, Needs::kX86, "tiled online softmax with AVX2"},
+    {"kv_cache", true, Needs::kNothing, "KV caches, of every kind"},
+    {"kv_cache_avx2", false, Needs::kX86, "the same, built with AVX2 and FMA"},
+    {"serving", true, Needs::kNothing,
+     "attention over pages, and appending to them"},
+    {"serving_avx2", false, Needs::kX86, "the same, built with AVX2 and FMA"},
+    {"simt", false, Needs::kNothing,
+     "the CUDA kernels, on an emulator of a GPU"},
+    {"cuda", false, Needs::kNvcc, "the CUDA kernels, on a GPU"},
+    {"controls", false, Needs::kNothing,
+     "correct kernels with other arithmetic"},
+    {"faulty", false, Needs::kNothing, "wrong kernels that laws must fail"},
 }};
 
 #if defined(__x86_64__)
@@ -129,6 +133,11 @@ struct Globs {
   }
 };
 
+const char* why_missing(const Family& family) {
+  return family.needs == Needs::kNvcc ? "there was no nvcc"
+                                      : "this is no x86-64 machine";
+}
+
 void add_families(SelectedKernels& selected, const KernelSelection& selection,
                   Globs& globs) {
   for (const Family& family : kFamilies) {
@@ -137,8 +146,8 @@ void add_families(SelectedKernels& selected, const KernelSelection& selection,
       relevant |= may_hold(family, glob);
     if (!relevant) continue;
     if (!family_exists(family)) {
-      selected.notes.push_back(std::string(family.name) +
-                               ": not built, this is no x86-64 machine");
+      selected.notes.push_back(std::string(family.name) + ": not built, " +
+                               why_missing(family));
       continue;
     }
     const int added = add_library(
@@ -206,7 +215,10 @@ std::string family_path(const Family& family) {
   return path.lexically_normal().string();
 }
 
-bool family_exists(const Family& family) { return kIsX86 || !family.x86_only; }
+bool family_exists(const Family& family) {
+  if (family.needs == Needs::kX86) return kIsX86;
+  return family.needs != Needs::kNvcc || fs::exists(family_path(family));
+}
 
 LibrarySpec parse_plugin(const std::string& text) {
   const size_t colon = text.rfind(':');

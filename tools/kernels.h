@@ -4,6 +4,7 @@
 #ifndef QKVET_TOOLS_KERNELS_H_
 #define QKVET_TOOLS_KERNELS_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,10 +13,13 @@
 
 namespace qkvet {
 
+// What a family is built with; it is missing where that is.
+enum class Needs : uint8_t { kNothing, kX86, kNvcc };
+
 struct Family {
   const char* name;
   bool is_default;  // judged when no kernel is named
-  bool x86_only;
+  Needs needs;
   const char* what;  // one line for lists
 };
 std::span<const Family> families();
