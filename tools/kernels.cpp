@@ -242,8 +242,10 @@ SelectedKernels select_kernels(const KernelSelection& selection) {
   if (selected.error.empty()) add_sources(selected, selection, globs);
   for (size_t i = 0; i < globs.globs.size() && selected.error.empty(); ++i)
     if (!globs.used[i])
-      selected.error = "no kernel is named \"" + globs.globs[i] +
-                       "\"; `qkvet list kernels` shows all";
+      selected.error =
+          "no kernel is named \"" + globs.globs[i] + "\"; " +
+          (selected.notes.empty() ? "`qkvet list kernels` shows all"
+                                  : selected.notes.back());
   return selected;
 }
 
