@@ -134,7 +134,7 @@ struct Globs {
 };
 
 const char* why_missing(const Family& family) {
-  return family.needs == Needs::kNvcc ? "there was no nvcc"
+  return family.needs == Needs::kNvcc ? "it takes nvcc"
                                       : "this is no x86-64 machine";
 }
 
