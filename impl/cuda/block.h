@@ -16,6 +16,24 @@ __device__ inline float minus_infinity() {
   return __uint_as_float(0xff800000u);
 }
 
+// The largest, and the sum, of what groups of kLanes neighbouring lanes bring;
+// in each of them. Halves are added, then halves of these.
+template <int kLanes>
+__device__ float max_of_lanes(float x) {
+  for (int bit = kLanes / 2; bit > 0; bit /= 2) {
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, bit));
+  }
+  return x;
+}
+
+template <int kLanes>
+__device__ float sum_of_lanes(float x) {
+  for (int bit = kLanes / 2; bit > 0; bit /= 2) {
+    x += __shfl_xor_sync(0xffffffffu, x, bit);
+  }
+  return x;
+}
+
 // Tokens first, first + 1, ... of k or v of a member and key/value head into
 // rows of `stride` floats. What is not before `end`, and channels from `width`
 // to `padded`, are 0: nothing beyond a length is ever read.

@@ -82,14 +82,6 @@ struct DecodeMemory {
       : q(memory), kv(q + kRows * kStride), weights(kv + kKeys * kStride) {}
 };
 
-template <class Combine>
-__device__ float over_lanes(float x, Combine combine) {
-  for (int bit = kLanes / 2; bit > 0; bit /= 2) {
-    x = combine(x, __shfl_xor_sync(0xffffffffu, x, bit));
-  }
-  return x;
-}
-
 // A row of the block: which one it is, and what is known of it.
 template <int kWidth>
 struct DecodeRow {
@@ -133,7 +125,7 @@ __device__ void weigh_tile(const DecodeMemory<kWidth>& memory, int own,
     score[n] = seen[n] ? dot * scale : minus_infinity();
     max = fmaxf(max, score[n]);
   }
-  max = over_lanes(max, [](float x, float y) { return fmaxf(x, y); });
+  max = max_of_lanes<kLanes>(max);
   max = fmaxf(max, row->max);
   const float rescale = max > minus_infinity() ? expf(row->max - max) : 1.0f;
   float sum = 0;
@@ -142,7 +134,7 @@ __device__ void weigh_tile(const DecodeMemory<kWidth>& memory, int own,
     sum += seen[n] ? weight : 0.0f;
     memory.weights[own * kKeys + n * kLanes + lane] = weight;
   }
-  sum = over_lanes(sum, [](float x, float y) { return x + y; });
+  sum = sum_of_lanes<kLanes>(sum);
   row->sum = row->sum * rescale + sum;
   row->max = max;
   for (float& acc : row->acc) {

@@ -50,9 +50,6 @@ struct FlashSeams {
   __device__ static bool leaves(const DeviceCall&, int /*b*/, int /*row*/) {
     return false;
   }
-  static int blocks_of(int queries) {
-    return (queries + kFlashRows - 1) / kFlashRows;
-  }
 };
 
 // Shared memory of a block. One float more a row: rows begin in other banks.
@@ -84,20 +81,6 @@ struct FlashRows {
   float sum[kFlashRowsOfLane];
   float acc[kFlashRowsOfLane][kWidth / kFlashLanes];
 };
-
-__device__ inline float max_of_lanes(float x) {
-  for (int bit = kFlashLanes / 2; bit > 0; bit /= 2) {
-    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, bit));
-  }
-  return x;
-}
-
-__device__ inline float sum_of_lanes(float x) {
-  for (int bit = kFlashLanes / 2; bit > 0; bit /= 2) {
-    x += __shfl_xor_sync(0xffffffffu, x, bit);
-  }
-  return x;
-}
 
 // scores[r][n]: row r of the thread against its key n, which is n * 8 + lane.
 template <int kWidth>
@@ -138,7 +121,7 @@ __device__ void softmax_row(const FlashMemory<kWidth>& memory, int group,
     score[n] = seen[n] ? scores[n] * scale : minus_infinity();
     max = fmaxf(max, score[n]);
   }
-  max = fmaxf(max_of_lanes(max), rows->max[r]);
+  max = fmaxf(max_of_lanes<kFlashLanes>(max), rows->max[r]);
   const bool any = max > minus_infinity();
   const float rescale = any ? expf(rows->max[r] - max) : 1.0f;
   float sum = 0;
@@ -149,7 +132,7 @@ __device__ void softmax_row(const FlashMemory<kWidth>& memory, int group,
                        FlashMemory<kWidth>::kWeightStride +
                    n * kFlashLanes + lane] = weight;
   }
-  rows->sum[r] = rows->sum[r] * rescale + sum_of_lanes(sum);
+  rows->sum[r] = rows->sum[r] * rescale + sum_of_lanes<kFlashLanes>(sum);
   rows->max[r] = max;
   for (int c = 0; c < kWidth / kFlashLanes; ++c) {
     rows->acc[r][c] *= rescale;
@@ -256,7 +239,8 @@ qkvet_status launch_flash(const DeviceCall& call, const qkvet_exec* exec,
   if (status != QKVET_OK) {
     return status;
   }
-  const dim3 grid(Seams::blocks_of(call.queries), call.batch * call.heads);
+  const dim3 grid((call.queries + kFlashRows - 1) / kFlashRows,
+                  call.batch * call.heads);
   return end_launch(
       SIMT_LAUNCH(kernel, grid, kBlockThreads, bytes, exec->stream, call), why);
 }

@@ -110,7 +110,7 @@ __device__ void write_rows(const DeviceCall& call, const MmaBlock& block,
   for (int r = 0; r < 2; ++r) {
     const int row = threadIdx.x / 32 * kMmaWarpRows + lane / 4 + 8 * r;
     const bool none = own.reach[r].begin >= own.reach[r].end;
-    const float sum = sum_of_quad(own.sum[r]);
+    const float sum = sum_of_lanes<4>(own.sum[r]);
     const float reciprocal = 1.0f / sum;
     if (row >= block.rows) {
       continue;

@@ -179,16 +179,6 @@ __device__ void score_tile(const MmaMemory<kWidth>& memory, int stage, int keys,
   }
 }
 
-__device__ inline float max_of_quad(float x) {
-  x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
-  return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
-}
-
-__device__ inline float sum_of_quad(float x) {
-  x += __shfl_xor_sync(0xffffffffu, x, 1);
-  return x + __shfl_xor_sync(0xffffffffu, x, 2);
-}
-
 // Scores of row r of the thread become weights; maximum, sum and acc follow.
 template <int kWidth>
 __device__ void weigh_row(int first, float factor, int r,
@@ -204,7 +194,7 @@ __device__ void weigh_row(int first, float factor, int r,
     s = j >= reach.begin && j < reach.end ? s : minus_infinity();
     largest = fmaxf(largest, s);
   }
-  largest = max_of_quad(largest);
+  largest = max_of_lanes<4>(largest);
   const float old = own->max[r];
   const float max =
       largest == minus_infinity() ? old : fmaxf(old, largest * factor);

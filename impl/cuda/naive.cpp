@@ -14,15 +14,6 @@ namespace {
 constexpr int kMostWidth = 1024;
 constexpr int kThreads = 32;
 
-// The largest or the sum of what the lanes bring.
-template <class Combine>
-__device__ float over_warp(float value, Combine combine) {
-  for (int bit = kThreads / 2; bit > 0; bit /= 2) {
-    value = combine(value, __shfl_xor_sync(0xffffffffu, value, bit));
-  }
-  return value;
-}
-
 __device__ inline float dot(const float* q, const float* k, int64_t step,
                             int width) {
   float sum = 0;
@@ -55,14 +46,14 @@ __global__ void naive_row(DeviceCall call) {
     weights[j - run.begin] = score;
     max = fmaxf(max, score);
   }
-  max = over_warp(max, [](float x, float y) { return fmaxf(x, y); });
+  max = max_of_lanes<kThreads>(max);
   float sum = 0;
   for (int j = run.begin + threadIdx.x; j < run.end; j += kThreads) {
     const float weight = expf(weights[j - run.begin] - max);
     weights[j - run.begin] = weight;
     sum += weight;
   }
-  sum = over_warp(sum, [](float x, float y) { return x + y; });
+  sum = sum_of_lanes<kThreads>(sum);
   __syncthreads();  // weights of all lanes are there
 
   for (int c = threadIdx.x; c < call.value_width; c += kThreads) {
