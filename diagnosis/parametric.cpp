@@ -32,6 +32,7 @@ class PrecisionSuspect : public Suspect {
     if (work.calls_for(other).size() != evidence.outcomes.size())
       return Word::kSilent;
     const Judgement judgement = work.judge(other, evidence.outcomes);
+    if (!judgement.warning.empty()) return Word::kSilent;
     return judgement.verdict == Verdict::kPassed   ? Word::kForetold
            : judgement.verdict == Verdict::kFailed ? Word::kContradicts
                                                    : Word::kSilent;

@@ -24,6 +24,7 @@ bool needs_other_problem(const qkvet_kernel* kernel) {
                             "groups_unfolded_both_ways",
                             "head_block_mixes_groups",
                             "head_divided_by_kv_heads",
+                            "head_offset_in_16_bits",
                             "head_offset_is_quotient",
                             "head_pairs_take_odd",
                             "key_offset_in_16_bits",
@@ -81,7 +82,7 @@ const qkvet_kernel* frame_of(const qkvet_kernel* fault) {
   const bool cuda = is_one_of(
       fault, {"barrier_in_a_branch", "shared_tile_overwritten_early",
               "shared_tile_read_early", "threads_leave_before_loading",
-              "tiles_of_first_row_alone"});
+              "tiles_of_first_row_alone", "head_offset_in_16_bits"});
   return find_kernel(cuda    ? "simt/flash"
                      : tiled ? "controls/tiled_seams"
                      : split ? "controls/split_seams"

@@ -269,9 +269,27 @@ CaseWork::WholeCall CaseWork::whole_call(const JudgedKernel& kernel, size_t n) {
 Judgement CaseWork::judge(const JudgedKernel& kernel,
                           std::span<const CallOutcome> outcomes,
                           std::vector<SameBits>* same_bits) {
+  Judgement judgement = judge_under(kernel, kernel.model, outcomes, same_bits);
+  const bool exceeds = judgement.verdict == Verdict::kFailed &&
+                       judgement.finding && judgement.finding->ratio > 0;
+  if (!kernel.model.unmeasured || !exceeds) return judgement;
+  Judgement wider =
+      judge_under(kernel, doubted(kernel.model), outcomes, nullptr);
+  if (wider.verdict != Verdict::kPassed) return judgement;
+  const Finding& finding = *judgement.finding;
+  wider.warning = finding.where + " is " + finding.actual + ", allowed " +
+                  finding.allowed + " by a precision that was not measured";
+  wider.worst_ratio = judgement.worst_ratio;
+  return wider;
+}
+
+Judgement CaseWork::judge_under(const JudgedKernel& kernel,
+                                const PrecisionModel& declared,
+                                std::span<const CallOutcome> outcomes,
+                                std::vector<SameBits>* same_bits) {
   const Plan& plan = plan_for(kernel);
   const PrecisionModel model =
-      for_storage(kernel.model, value_.kv_dtype, value_.o_dtype);
+      for_storage(declared, value_.kv_dtype, value_.o_dtype);
   // A kernel that dies in one call has failed, whatever it refused before.
   for (size_t i = 0; i < plan.calls.size(); ++i)
     if (auto judgement = judge_outcome(plan.calls[i], outcomes[i]);
@@ -303,7 +321,7 @@ Judgement CaseWork::judge(const JudgedKernel& kernel,
     visibility_.emplace(value_, own_inputs());
   const JudgeInput input{value_,
                          kernel.info,
-                         kernel.model,
+                         declared,
                          views,
                          visibility_ ? &*visibility_ : nullptr,
                          same_bits};

@@ -118,6 +118,10 @@ class CaseWork {
   Answer& answer(Prepared& prepared, const KernelInfo& kernel);
   bool is_case_of_law();
   const Plan& plan_for(const JudgedKernel& kernel);
+  Judgement judge_under(const JudgedKernel& kernel,
+                        const PrecisionModel& declared,
+                        std::span<const CallOutcome> outcomes,
+                        std::vector<SameBits>* same_bits);
   KernelCall call_for(const PlannedCall& planned, const KernelInfo& kernel);
   void cast_ballot(const JudgedKernel& kernel, const CallView& call,
                    const Judgement& judgement);

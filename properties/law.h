@@ -95,7 +95,10 @@ enum class FailureKind : uint8_t {
 struct Judgement {
   Verdict verdict = Verdict::kPassed;
   FailureKind kind = FailureKind::kLaw;  // with Failed
-  std::string reason;                // for every verdict but Passed and Failed
+  std::string reason;  // for every verdict but Passed and Failed
+  // With Passed: what exceeds the bound of a precision that was not measured,
+  // though not what is doubted of it.
+  std::string warning;
   int64_t compared = 0;              // comparisons that could have failed
   int64_t vacuous = 0;               // comparisons that could not
   double worst_ratio = 0;            // largest error/bound of all elements

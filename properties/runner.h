@@ -83,6 +83,10 @@ struct Cell {
   int64_t vacuous = 0;     // outside of stress data
   double worst_ratio = 0;  // error/bound over passed and failed elements
   double seconds = 0;      // of calls and judging
+  // Cases that passed with a warning: the first of them, what it says.
+  int64_t warned = 0;
+  int64_t warning_number = 0;
+  std::string warning;
   std::optional<Failure> failure;
 
   bool crashed() const {

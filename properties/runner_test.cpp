@@ -154,6 +154,72 @@ TEST(Runner, ADeclarationLooserThanGenericIsMistrusted) {
   EXPECT_EQ(result.kernels[0].cells[0].verdict, Verdict::kMistrusted);
 }
 
+// A scale that is `by` of itself off.
+FakeExecutor::Question scale_off(double by) {
+  return [by](KernelCall&, Problem& problem) { problem.scale *= 1 + by; };
+}
+
+KernelUnderTest on_a_device(int32_t preset) {
+  KernelUnderTest kernel = FakeExecutor::under_test();
+  qkvet_precision declared = {};
+  declared.struct_size = sizeof declared;
+  declared.preset = preset;
+  kernel.judged.model = resolve_precision(declared).model;
+  return kernel;
+}
+
+// How far off a scale makes agreement fail with this preset, in steps of half.
+Cell cell_at(double by, const KernelUnderTest& kernel) {
+  RunOptions options = options_for({"agrees_with_oracle"}, 200);
+  options.planned = [](int64_t number) {
+    return *parse_case(
+                "f32,B1,H1,Tq2,Tk4,d8,scale=0.5,k=onehot,v=normal,seed=" +
+                std::to_string(number))
+                .value;
+  };
+  return run_fake(options, scale_off(by), {}, kernel).kernels[0].cells[0];
+}
+
+TEST(Runner, BeyondAnUnmeasuredBoundThereIsAWarningAndBeyondItsDoubtsAFailure) {
+  const KernelUnderTest cores = on_a_device(QKVET_PRECISION_TENSOR_CORE);
+  ASSERT_TRUE(cores.judged.model.unmeasured);
+  double by = 0x1p-4;
+  Cell cell = cell_at(by, cores);
+  EXPECT_EQ(cell.verdict, Verdict::kFailed);
+  while (cell.verdict == Verdict::kFailed && by > 0x1p-30) {
+    by /= 1.25;
+    cell = cell_at(by, cores);
+  }
+  EXPECT_EQ(cell.verdict, Verdict::kPassed);
+  EXPECT_GT(cell.warned, 0);
+  EXPECT_GT(cell.worst_ratio, 1);
+  EXPECT_NE(cell.warning.find("not measured"), std::string::npos);
+  EXPECT_NE(cell.warning.find("allowed"), std::string::npos);
+  // Within the bound itself nobody is warned.
+  cell = cell_at(by / 64, cores);
+  EXPECT_EQ(cell.verdict, Verdict::kPassed);
+  EXPECT_EQ(cell.warned, 0);
+  EXPECT_EQ(cell.warning, "");
+  // The same where all was measured: no warning in between.
+  for (by = 0x1p-10; by > 0x1p-30; by /= 1.25) {
+    cell = cell_at(by, FakeExecutor::under_test());
+    EXPECT_EQ(cell.warned, 0);
+    EXPECT_EQ(cell.verdict == Verdict::kFailed, cell.worst_ratio > 1);
+  }
+}
+
+// A law that knows no bound is broken or not.
+TEST(Runner, BrokenLawsFailUnderAnUnmeasuredPrecision) {
+  const auto leak = [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+    for (double& weight : oracle.weights)
+      if (weight == 0) weight = 1e-30;
+  };
+  const RunResult result =
+      run_fake(options_for({"future_weights_are_zero"}, 64), {}, leak,
+               on_a_device(QKVET_PRECISION_TENSOR_CORE));
+  EXPECT_EQ(result.kernels[0].cells[0].verdict, Verdict::kFailed);
+}
+
 // f32 inside of f64 storage is no looser than generic, but for f64.
 TEST(Runner, F32ArithmeticInF64StorageIsMistrusted) {
   KernelUnderTest kernel = FakeExecutor::under_test();

@@ -14,6 +14,14 @@ void keep_first_reason(Tally& tally, const std::string& reason,
   tally.reason_number = number;
 }
 
+void keep_first_warning(Tally& tally, const std::string& warning,
+                        int64_t number) {
+  if (warning.empty()) return;
+  if (!tally.warning.empty() && tally.warning_number <= number) return;
+  tally.warning = warning;
+  tally.warning_number = number;
+}
+
 // The verdict of a cell that has no failure.
 Verdict quiet_verdict(const Tally& tally, const std::string& mistrust,
                       std::string& reason) {
@@ -49,6 +57,8 @@ void add_judgement(Tally& tally, int64_t number, bool stress,
   if (judgement.verdict == Verdict::kUnsupported) ++tally.unsupported;
   if (judgement.verdict == Verdict::kGaveUp) ++tally.not_applicable;
   keep_first_reason(tally, judgement.reason, number);
+  tally.warned += judgement.warning.empty() ? 0 : 1;
+  keep_first_warning(tally, judgement.warning, number);
 }
 
 void merge(Tally& sum, Tally& part) {
@@ -60,6 +70,8 @@ void merge(Tally& sum, Tally& part) {
   sum.worst_ratio = std::max(sum.worst_ratio, part.worst_ratio);
   sum.seconds += part.seconds;
   keep_first_reason(sum, part.reason, part.reason_number);
+  sum.warned += part.warned;
+  keep_first_warning(sum, part.warning, part.warning_number);
   if (part.first && (!sum.first || part.first->number < sum.first->number))
     sum.first = std::move(part.first);
   part = {};
@@ -75,6 +87,9 @@ Cell cell_of(const Tally& tally, std::optional<Failure> failure,
   cell.vacuous = tally.vacuous;
   cell.worst_ratio = tally.worst_ratio;
   cell.seconds = tally.seconds;
+  cell.warned = tally.warned;
+  cell.warning = tally.warning;
+  cell.warning_number = tally.warning_number;
   cell.failure = std::move(failure);
   cell.verdict = cell.failure ? Verdict::kFailed
                               : quiet_verdict(tally, mistrust, cell.reason);

@@ -24,6 +24,9 @@ struct Tally {
   int64_t checked = 0, unsupported = 0, not_applicable = 0;
   int64_t compared = 0, vacuous = 0;
   double worst_ratio = 0, seconds = 0;
+  int64_t warned = 0;  // cases
+  std::string warning;
+  int64_t warning_number = 0;
   std::string reason;
   int64_t reason_number = 0;
   std::optional<Candidate> first;

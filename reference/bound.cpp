@@ -33,7 +33,8 @@ double lse_bound(const RowView& row, const PrecisionModel& model,
   const bool apart = sink_apart(row);
   const double log_sum = apart ? std::fabs(row.lse - row.top) + errors.log_n
                                : std::log(row.total) + sink_gap(row, errors);
-  const double log_quality = model.exp_error > kGoodExp * u ? 2 : 1;
+  const bool loose_log = model.fast_log || model.exp_error > kGoodExp * u;
+  const double log_quality = loose_log ? 2 : 1;
   const double up = apart ? errors.keys_log_up : errors.log_up;
   const double down = apart ? errors.keys_log_down : errors.log_down;
   const double eta = apart ? errors.keys_eta : errors.eta;

@@ -185,13 +185,15 @@ struct ColumnTerms {
   ColumnTerms(const RowView& row, const PrecisionModel& model,
               const RowErrors& errors)
       : u(model.u),
+        exact_u(qkvet::exact_u(model)),
         depth(value_depth(row, model)),
         single(single_ascending(model)),
         per_term(model.norm_first || model.merge == Merge::kLse) {
     const auto n = static_cast<double>(row.terms());
     const auto R = static_cast<double>(errors.rescales);
     roundings = n + R;
-    sum_growth = 1 / (1 - 2 * roundings * u);
+    blocks = key_block_cost(row, model, row.n);
+    sum_growth = 1 / (1 - 2 * (roundings * u + blocks));
     eta_growth = 1 / (1 - errors.eta);
     rescaling = R;
     // Underflow of n products and n sums, of the rescales, of the sums over
@@ -200,12 +202,14 @@ struct ColumnTerms {
     oracle = (n + 8) * kOracleU;
   }
   double u;
+  double exact_u;
   double depth;
   bool single;
   // Where weights or parts are normalised on their own, each rounds on its own
   // and can underflow before it meets its value.
   bool per_term;
   double roundings;
+  double blocks;  // key_block_cost()
   double sum_growth;
   double eta_growth;
   double rescaling;
@@ -224,6 +228,8 @@ double sum_error(const RowView& row, const PrecisionModel& model,
   double additions =
       std::max(0.0, scratch.added[t] - std::min(limit, scratch.largest[t]));
   if (terms.depth >= 0) additions = std::min(additions, terms.depth * u * A);
+  // Truncation may cost more than the smaller operand.
+  if (terms.blocks > 0) additions = terms.blocks * (limit / u);
   const double rescaling = terms.rescaling * (terms.single ? limit : u * A);
   double e = (additions + u * A + rescaling) * terms.sum_growth;
   if (terms.single) {
@@ -250,7 +256,7 @@ double output_bound(const RowView& row, const PrecisionModel& model,
   }
   // Weights 1 and small integers: numerator and denominator are exact.
   const bool exact =
-      errors.flat && row.v_integer[t] != 0 && row.v_sum[t] * u <= 1;
+      errors.flat && row.v_integer[t] != 0 && row.v_sum[t] * terms.exact_u <= 1;
   const double e = exact ? 0 : sum_error(row, model, errors, terms, scratch, t);
   const double pr = scratch.rounded[t];
   double bound = aw + (e + errors.eta * (o + aw) + pr) * terms.eta_growth;

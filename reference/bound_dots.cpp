@@ -57,7 +57,7 @@ bool exact_dot(const RowView& row, const PrecisionModel& model, int64_t j) {
   const int least = std::min({q_grid, k_grid, q_grid + k_grid});
   const int limit = model.range.lambda_exponent(model.ftz);
   return least >= limit &&
-         row.magnitude[j] * model.u <= std::ldexp(1.0, q_grid + k_grid);
+         row.magnitude[j] * exact_u(model) <= std::ldexp(1.0, q_grid + k_grid);
 }
 
 // What underflow can do to a score. Without flushing, additions are exact.
@@ -86,6 +86,7 @@ int ceil_log2(int64_t n) {
 }
 
 double dot_depth(const RowView& row, const PrecisionModel& model) {
+  if (model.block_u > 0) return -1;
   switch (model.dot_sum) {
     case SumOrder::kAny:
       return -1;
@@ -108,10 +109,13 @@ double scaled_error(const RowView& row, const PrecisionModel& model, int64_t j,
   double e = 0;
   if (!exact_dot(row, model, j)) {
     const double M = (A + s + drift) / 2;
+    const double blocks = block_cost(model, row.d, row.d);
     double additions = (d - 1) * (M + u * A);
     if (depth >= 0) additions = std::min(additions, depth * A);
     e = u * (A + additions) / (1 - 2 * d * u);
-    if (model.dot_sum == SumOrder::kLanes) {
+    if (blocks > 0)
+      e = (u * A + blocks * (M + u * A)) / (1 - 2 * (d * u + blocks));
+    if (model.dot_sum == SumOrder::kLanes && blocks == 0) {
       const double* k = row.k + row.key(j) * row.d;
       const double sums =
           row.scale * lane_partial_sums(row, model, k, scratch) +

@@ -207,6 +207,11 @@ int ceil_log2(int64_t n);
 // Whether one accumulator takes the keys in ascending order.
 bool single_ascending(const PrecisionModel& model);
 
+// block_cost() of a sum over the keys of the row: blocks may begin anew in each
+// tile and each part.
+double key_block_cost(const RowView& row, const PrecisionModel& model,
+                      int64_t terms);
+
 // Additions that a term of a sum over keys passes at most; negative: unknown.
 double value_depth(const RowView& row, const PrecisionModel& model);
 

@@ -192,7 +192,9 @@ void keys_alone(const RowView& row, const PrecisionModel& model,
   }
   errors.keys_part = least / (row.total + errors.sum_excess + n * floor);
   const auto R = static_cast<double>(errors.rescales);
-  errors.keys_eta = (leaves - largest + R * u) / (1 - 2 * (n + R) * u);
+  const double blocks = key_block_cost(row, model, row.n);
+  const double sums = blocks > 0 ? blocks : leaves - largest;
+  errors.keys_eta = (sums + R * u) / (1 - 2 * ((n + R) * u + blocks));
 }
 
 // excess_j and qU_j, the least possible sum D, and ln L both ways.
@@ -273,7 +275,9 @@ double normaliser(const RowView& row, const PrecisionModel& model,
   const double sink = row.sink != nullptr ? 1 : 0;
   double eta = leaves - largest;
   if (depth >= 0) eta = std::min(eta, (depth + sink) * u);
-  eta = (eta + R * u) / (1 - 2 * (n + R) * u);
+  const double blocks = key_block_cost(row, model, row.terms());
+  if (blocks > 0) eta = blocks;
+  eta = (eta + R * u) / (1 - 2 * ((n + R) * u + blocks));
   if (!single_ascending(model) || row.sink != nullptr) return eta;
   return std::min(eta, ordered_normaliser(row, model, errors, scratch, eta));
 }
@@ -284,20 +288,30 @@ bool exactly_flat(const RowView& row, const PrecisionModel& model) {
   return row.q_sum == 0 && row.scaled == nullptr && row.sink == nullptr &&
          model.exp_exact_at_zero && !model.norm_first &&
          model.merge != Merge::kLse &&
-         static_cast<double>(row.n) * model.u <= 1;
+         static_cast<double>(row.n) * exact_u(model) <= 1;
 }
 
 }  // namespace
 
 bool single_ascending(const PrecisionModel& model) {
-  return model.value_sum == SumOrder::kLanes && model.splits == 1 &&
-         model.merge == Merge::kNone && !model.norm_first &&
-         model.extra_rescales == 0;
+  return model.block_u == 0 && model.value_sum == SumOrder::kLanes &&
+         model.splits == 1 && model.merge == Merge::kNone &&
+         !model.norm_first && model.extra_rescales == 0;
+}
+
+double key_block_cost(const RowView& row, const PrecisionModel& model,
+                      int64_t terms) {
+  const int64_t tiles =
+      model.tile > 0 ? (row.Tk + model.tile - 1) / model.tile : 1;
+  // A sink is one more term, in a sum of its own.
+  const int64_t sink = terms > row.n ? 1 : 0;
+  return block_cost(model, terms, row.Tk, tiles + model.splits + sink);
 }
 
 double value_depth(const RowView& row, const PrecisionModel& model) {
   const bool two_pass = model.tile == 0 && model.splits == 1;
   if (model.value_sum != SumOrder::kPairwise || !two_pass) return -1;
+  if (model.block_u > 0) return -1;
   // Halves may be taken over all keys, masked ones as exact zeros.
   return static_cast<double>(std::min<int64_t>(ceil_log2(row.Tk), row.n - 1));
 }
@@ -316,8 +330,11 @@ RowErrors bound_scores(const RowView& row, const PrecisionModel& model,
   if (model.lazy > 0) errors.growth = std::exp(model.lazy);
   const auto roundings =
       static_cast<double>(std::max(row.d, row.terms() + errors.rescales));
-  // The derivations divide by 1 - 2 n u.
-  errors.unjudged = overflows(row, model) || !(2 * roundings * u <= 0.5);
+  // The derivations divide by 1 - 2 n u, and the same of blocks.
+  const double blocks = std::max(block_cost(model, row.d, row.d),
+                                 key_block_cost(row, model, row.terms()));
+  errors.unjudged =
+      overflows(row, model) || !(2 * (roundings * u + blocks) <= 0.5);
   errors.flat = exactly_flat(row, model);
   if (errors.unjudged) return errors;
   score_errors(row, model, errors, scratch);

@@ -169,16 +169,19 @@ double LinearRows::element(double oracle, int64_t j) const {
   const auto n = static_cast<double>(problem_.in);
   const double A = row_.sum[j];
   const double drift = row_.drift[j];
-  const double growth = 1 - 2 * (n + 1) * u;
+  const double blocks = block_cost(model_, problem_.in + 1, problem_.in + 1);
+  const double growth = 1 - 2 * ((n + 1) * u + blocks);
   // Not <, so that a NaN is not judged.
   if (!(A <= model_.range.largest_safe) || !(growth >= 0.5)) return kInfinity;
   const int least = model_.range.lambda_exponent(model_.ftz);
-  const bool exact = drift == 0 && row_.lowest[j] >= least &&
-                     (A == 0 || A * u <= std::ldexp(1.0, row_.grid[j]));
+  const bool exact =
+      drift == 0 && row_.lowest[j] >= least &&
+      (A == 0 || A * exact_u(model_) <= std::ldexp(1.0, row_.grid[j]));
   double bound = 0;
   if (!exact) {
     const double lambda = model_.range.lambda(model_.ftz);
-    const double additions = row_.added[j] - row_.largest[j];
+    const double additions = blocks > 0 ? blocks * (row_.limit[j] / u)
+                                        : row_.added[j] - row_.largest[j];
     const double e = (u * row_.inexact[j] + additions) / growth +
                      lambda * (2 * n + 3 + row_.x_sum + matrix_.column_sum[j]);
     bound = drift + e * second_order(u) + (n + 2) * kOracleU * A;

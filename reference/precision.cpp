@@ -10,30 +10,11 @@
 #include <cstring>
 #include <optional>
 
+#include "reference/precision_presets.h"
 #include "reference/precision_storage.h"
 
 namespace qkvet {
 namespace {
-
-// Unit roundoff of f32, round to nearest.
-constexpr double kU = 0x1p-24;
-// Absolute error of an exponential that underflows: half the least normal f32
-// would do for flushing to zero; 2^-125 also covers polynomials that clamp
-// their argument just above the subnormals.
-constexpr double kExpFloor = 0x1p-125;
-// glibc documents expf within 1 ulp and measures 0.502; 1.01 units of u leave
-// room for the final rounding.
-constexpr double kExpErrorCpu = 1.01 * kU;
-// Four ulps: the loosest vector library in use.
-constexpr double kExpErrorGeneric = 8 * kU;
-// glibc documents tanhf within 2 ulps, which are at most 4 units of u.
-constexpr double kTanhErrorCpu = 4 * kU;
-constexpr double kTanhErrorGeneric = 8 * kU;
-// tanh made of an exponential, 1 - 2 / (exp(2x) + 1), is as far off near 0 as
-// it is near 1: half of what exp is, and six roundings (README.md, "Options").
-constexpr double kTanhFloorGeneric = kExpErrorGeneric / 2 + 6 * kU;
-// Stale-maximum kernels let weights grow to 2^8.
-constexpr double kLazyGeneric = 8 * 0x1.62e42fefa39efp-1;
 
 // Limits of sense: beyond them a declaration is a mistake, not an arithmetic.
 constexpr double kLargestU = 0x1p-11;         // no accumulator worse than f16
@@ -49,28 +30,6 @@ constexpr uint64_t kKnownKnobs = (QKVET_KNOB_TANH_ERROR << 1) - 1;
 // Their values are numbers of no unit.
 constexpr uint64_t kLiteralKnobs =
     QKVET_KNOB_ACCUMULATOR_U | QKVET_KNOB_EXP_ERROR | QKVET_KNOB_TANH_ERROR;
-
-PrecisionModel cpu_f32_precision() {
-  PrecisionModel model;
-  model.u = kU;
-  model.exp_error = kExpErrorCpu;
-  model.exp_floor = kExpFloor;
-  model.arg_roundings = 1;
-  model.norm_roundings = 2;
-  model.tanh_error = kTanhErrorCpu;
-  return model;
-}
-
-// Tiles of an online softmax, P rounded to the storage type before its
-// normalisation, the scale folded into a fused exp2.
-PrecisionModel flash_half_precision() {
-  PrecisionModel model = cpu_f32_precision();
-  model.tile = 16;
-  model.arg_roundings = 3.3;
-  model.ref_roundings = 1;
-  model.p_as_storage = true;
-  return model;
-}
 
 bool in_range(double value, double low, double high) {
   return value >= low && value <= high;
@@ -96,11 +55,8 @@ std::string preset_error(int32_t preset) {
   constexpr std::array<const char*, 6> kNames = {"generic",    "cpu_f32",
                                                  "flash_half", "tensor_core",
                                                  "cuda_fast",  "math_half"};
-  if (preset == QKVET_PRECISION_GENERIC || preset == QKVET_PRECISION_CPU_F32 ||
-      preset == QKVET_PRECISION_FLASH_HALF) {
-    return "";
-  }
-  const bool known = preset > 0 && preset < static_cast<int>(kNames.size());
+  const bool known = preset >= 0 && preset < static_cast<int>(kNames.size());
+  if (known && preset != QKVET_PRECISION_MATH_HALF) return "";
   const std::string name = known ? kNames[static_cast<size_t>(preset)]
                                  : "number " + std::to_string(preset);
   return "precision preset " + name +
@@ -142,9 +98,6 @@ std::string unsupported_knob(const qkvet_precision& p) {
   }
   if (declares(p, QKVET_KNOB_SCORE_DTYPE) && !is_zero(p.score_dtype)) {
     name = "score_dtype";
-  }
-  if (declares(p, QKVET_KNOB_TENSOR_CORE) && p.tensor_core != 0) {
-    name = "tensor_core";
   }
   if (name == nullptr) return "";
   return std::string("precision knob ") + name +
@@ -292,36 +245,7 @@ void apply_p(const qkvet_precision& p, PrecisionModel& model) {
   if (model.p_normalised) model.norm_first = true;
 }
 
-PrecisionModel preset_precision(int32_t preset) {
-  if (preset == QKVET_PRECISION_CPU_F32) return cpu_f32_precision();
-  if (preset == QKVET_PRECISION_FLASH_HALF) return flash_half_precision();
-  return generic_precision();
-}
-
 }  // namespace
-
-PrecisionModel generic_precision() {
-  PrecisionModel model;
-  model.u = kU;
-  model.scale_stage = ScaleStage::kOnQ;
-  model.tile = 16;
-  model.exp_error = kExpErrorGeneric;
-  model.exp_floor = kExpFloor;
-  model.arg_roundings = 4;
-  model.ref_roundings = 1;
-  model.lazy = kLazyGeneric;
-  model.tanh_error = kTanhErrorGeneric;
-  model.tanh_floor = kTanhFloorGeneric;
-  model.splits = 8;
-  model.merge = Merge::kLse;
-  model.norm_roundings = 3;
-  model.norm_first = true;
-  model.ftz = true;
-  model.extra_rescales = 1;
-  model.p_as_storage = true;
-  model.p_any_stage = true;
-  return model;
-}
 
 ResolvedPrecision resolve_precision(const qkvet_precision& declared) {
   const qkvet_precision p = complete(declared);
@@ -348,6 +272,14 @@ ResolvedPrecision resolve_precision(const qkvet_precision& declared) {
   apply_softmax(p, resolved.model);
   apply_p(p, resolved.model);
   resolved.model.literal = p.declared & kLiteralKnobs;
+  // Blocks are part of the preset for tensor cores; on top of another one they
+  // allow more than generic does.
+  if (declares(p, QKVET_KNOB_TENSOR_CORE)) {
+    const bool blocks = p.tensor_core != 0;
+    looser = looser || (blocks && resolved.model.block_u == 0);
+    if (blocks) add_in_blocks(resolved.model);
+    if (!blocks) resolved.model.block_u = 0;
+  }
   resolved.looser_than_generic = looser;
   return resolved;
 }

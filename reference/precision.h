@@ -4,6 +4,7 @@
 #ifndef QKVET_REFERENCE_PRECISION_H_
 #define QKVET_REFERENCE_PRECISION_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -62,6 +63,15 @@ struct PrecisionModel {
   bool norm_first = false;
   bool ftz = false;
   double default_scale_error = 2;  // in units of u
+  // Block adders, that is tensor cores; block_u = 0: none. README.md, "Block
+  // adders": w, what one addend may lose in units of w, and K.
+  double block_u = 0;
+  double block_align = 0;
+  int block_terms = 0;
+  bool fast_log = false;  // as far off as an exponential of 2^-22
+  // No device has been measured against these values: what exceeds the bound,
+  // but not that of doubted(), is a warning.
+  bool unmeasured = false;
   // Further rescale-like events that every key may meet.
   int extra_rescales = 0;
   // exp(0) is 1, and so is every rescale by an unchanged maximum. Part of what
@@ -107,6 +117,21 @@ PrecisionModel for_storage(PrecisionModel model, Dtype kv, Dtype o);
 // where all tensors are stored as `dtype`: the rounding of P, and for f64 all
 // values that are declared in numbers. resolve_precision cannot know it.
 bool looser_for_storage(const PrecisionModel& model, Dtype dtype);
+
+// What an unmeasured model may have to become when devices are measured, at
+// most (README.md, "Not measured"); any other model is what it is.
+PrecisionModel doubted(PrecisionModel model);
+
+// What n terms in an extent of N, cut into blocks from `starts` places on, may
+// lose to block adders, in parts of M; 0 without them. README.md, "Block
+// adders".
+double block_cost(const PrecisionModel& model, int64_t n, int64_t N,
+                  int64_t starts = 1);
+
+// Integers up to the inverse of this are added exactly.
+inline double exact_u(const PrecisionModel& model) {
+  return std::max(model.u, model.block_u);
+}
 
 // The generic preset: what an undeclared kernel is held to.
 PrecisionModel generic_precision();

@@ -48,6 +48,7 @@ void scale_to_f64(PrecisionModel& model) {
     model.tanh_error *= kF64Units;
     model.tanh_floor *= kF64Units;
   }
+  model.block_u *= kF64Units;
   model.range.normal = -1022;
   model.range.underflow = kUnderflowF64;
   model.range.cap_exponent = kLargestF64;

@@ -90,7 +90,7 @@ TEST(PrecisionTest, PresetsWithoutADerivationAreRefusedByName) {
   const auto math = resolve_precision(declare(QKVET_PRECISION_MATH_HALF));
   EXPECT_NE(math.error.find("math_half"), std::string::npos);
   EXPECT_NE(math.error.find("cpu_f32 or generic"), std::string::npos);
-  for (int32_t preset : {3, 4, 5, 6, -1}) {
+  for (int32_t preset : {5, 6, -1}) {
     EXPECT_NE(resolve_precision(declare(preset)).error, "") << preset;
   }
 }
@@ -103,10 +103,55 @@ TEST(PrecisionTest, KnobsWithoutADerivationAreRefusedByName) {
   p = declare(0, QKVET_KNOB_SCORE_DTYPE);
   p.score_dtype = {QKVET_DTYPE_FLOAT, 16, 1};
   EXPECT_NE(resolve_precision(p).error.find("score_dtype"), std::string::npos);
-  p = declare(0, QKVET_KNOB_TENSOR_CORE);
-  p.tensor_core = 1;
-  EXPECT_NE(resolve_precision(p).error.find("tensor_core"), std::string::npos);
   EXPECT_NE(resolve_precision(declare(0, uint64_t{1} << 40)).error, "");
+}
+
+TEST(PrecisionTest, DevicesHaveFastFunctionsAndBlocks) {
+  const auto fast = resolve_precision(declare(QKVET_PRECISION_CUDA_FAST));
+  EXPECT_EQ(fast.error, "");
+  EXPECT_FALSE(fast.looser_than_generic);
+  EXPECT_EQ(fast.model.exp_error, 0x1p-22);
+  EXPECT_EQ(fast.model.tanh_error, 0x1p-11);
+  EXPECT_EQ(fast.model.norm_roundings, 4);
+  EXPECT_TRUE(fast.model.ftz);
+  EXPECT_EQ(fast.model.block_u, 0);
+  const auto cores = resolve_precision(declare(QKVET_PRECISION_TENSOR_CORE));
+  EXPECT_EQ(cores.error, "");
+  EXPECT_FALSE(cores.looser_than_generic);
+  EXPECT_EQ(cores.model.block_u, 0x1p-23);
+  EXPECT_EQ(cores.model.block_terms, 8);
+  EXPECT_EQ(cores.model.exp_error, 0x1p-22);
+}
+
+TEST(PrecisionTest, BlocksCanBeDeclaredByThemselvesOrTakenAway) {
+  qkvet_precision p =
+      declare(QKVET_PRECISION_FLASH_HALF, QKVET_KNOB_TENSOR_CORE);
+  p.tensor_core = 1;
+  const auto blocks = resolve_precision(p);
+  EXPECT_EQ(blocks.error, "");
+  EXPECT_EQ(blocks.model.block_u, 0x1p-23);
+  EXPECT_TRUE(blocks.model.unmeasured);
+  EXPECT_TRUE(blocks.looser_than_generic);
+  p.preset = QKVET_PRECISION_TENSOR_CORE;
+  EXPECT_FALSE(resolve_precision(p).looser_than_generic);
+  p.tensor_core = 0;
+  EXPECT_EQ(resolve_precision(p).model.block_u, 0);
+}
+
+TEST(PrecisionTest, OnlyWhatWasNotMeasuredIsDoubted) {
+  const PrecisionModel cpu = generic_precision();
+  EXPECT_EQ(doubted(cpu), cpu);
+  const PrecisionModel cores =
+      resolve_precision(declare(QKVET_PRECISION_TENSOR_CORE)).model;
+  EXPECT_TRUE(cores.unmeasured);
+  const PrecisionModel doubts = doubted(cores);
+  EXPECT_EQ(doubts.block_align, 1);
+  EXPECT_EQ(doubts.block_terms, 4);
+  EXPECT_EQ(doubts.exp_error, 0x1p-21);
+  // What the author says in numbers is not doubled.
+  qkvet_precision p = declare(QKVET_PRECISION_CUDA_FAST, QKVET_KNOB_EXP_ERROR);
+  p.exp_error = 0x1p-23;
+  EXPECT_EQ(doubted(resolve_precision(p).model).exp_error, 0x1p-23);
 }
 
 TEST(PrecisionTest, TanhHasAnErrorOfItsOwn) {

@@ -40,6 +40,38 @@ std::vector<TestKernel> test_kernels() {
   return all;
 }
 
+namespace {
+
+// As devices have it: blocks as those of compute capability 8.0 and 9.0 add
+// them, functions some ulps off.
+std::vector<TestKernel> device_kernels(Dtype half) {
+  const auto folded = TestExp::kFolded;
+  std::vector<TestKernel> all(4);
+  all[0] = {.name = "blocks8_tile16",
+            .exp = folded,
+            .tile = 16,
+            .ftz = true,
+            .p_type = half,
+            .block = 8,
+            .extra_bits = 1,
+            .fast = true};
+  all[1] = all[0];
+  all[1].name = "blocks16_tile32";
+  all[1].tile = 32;
+  all[1].block = 16;
+  all[1].extra_bits = 2;
+  all[2] = all[0];
+  all[2].name = "blocks8_reciprocal";
+  all[2].reciprocal = true;
+  all[3] = all[0];
+  all[3].name = "fast_functions";
+  all[3].block = 0;
+  all[3].fma = true;
+  return all;
+}
+
+}  // namespace
+
 // Every arithmetic in both half formats.
 std::vector<TestKernel> half_test_kernels() {
   const auto none = Dtype::kF32;
@@ -83,6 +115,8 @@ std::vector<TestKernel> half_test_kernels() {
                .reciprocal = true,
                .p_type = half,
                .stage = TestStage::kSummed};
+    for (const TestKernel& kernel : device_kernels(half))
+      more.push_back(kernel);
     for (TestKernel& kernel : more) {
       kernel.name = type + kernel.name;
       kernel.storage = half;
@@ -107,6 +141,21 @@ std::vector<TestKernel> option_test_kernels() {
   }
   return all;
 }
+
+namespace {
+
+PrecisionModel declared_of_device(const TestKernel& kernel) {
+  qkvet_precision declared{};
+  declared.struct_size = sizeof declared;
+  declared.preset = kernel.block > 0 ? QKVET_PRECISION_TENSOR_CORE
+                                     : QKVET_PRECISION_CUDA_FAST;
+  declared.declared = QKVET_KNOB_TILE;
+  declared.tile = kernel.tile;
+  return for_storage(resolve_precision(declared).model, kernel.storage,
+                     kernel.storage);
+}
+
+}  // namespace
 
 PrecisionModel declared_precision(const TestKernel& kernel) {
   PrecisionModel model;
@@ -133,6 +182,7 @@ PrecisionModel declared_precision(const TestKernel& kernel) {
   model.norm_roundings = kernel.reciprocal ? 2 : 1;
   model.ftz = kernel.ftz;
   if (kernel.tanh_by_exp) model.tanh_floor = model.exp_error / 2 + 6 * model.u;
+  if (kernel.fast) model = declared_of_device(kernel);
   const bool several = kernel.tile > 0 || kernel.splits > 1;
   // Scores and biases meet in an order of their own.
   if (kernel.bias_first || kernel.alibi != TestAlibi::kDistance) {

@@ -7,13 +7,13 @@ namespace qkvet {
 float TestRow::weight(float s, float m) const {
   switch (exp_) {
     case TestExp::kExp:
-      return flush(std::exp(s - m));
+      return flush(exponential(s - m));
     case TestExp::kExp2:
-      return flush(std::exp2((s - m) * kTestLog2E));
+      return flush(exponential2((s - m) * kTestLog2E));
     case TestExp::kFolded:
-      return flush(std::exp2(std::fma(s, scale_log2_, -(m * scale_log2_))));
+      return flush(exponential2(std::fma(s, scale_log2_, -(m * scale_log2_))));
     case TestExp::kPrescaled:
-      return flush(std::exp2(s - m));
+      return flush(exponential2(s - m));
   }
   return 0;
 }
@@ -21,7 +21,7 @@ float TestRow::weight(float s, float m) const {
 float TestRow::factor(float from, float to) const {
   if (from == to) return 1;
   if (exp_ != TestExp::kFolded) return weight(from, to);
-  return flush(std::exp2((from - to) * scale_log2_));
+  return flush(exponential2((from - to) * scale_log2_));
 }
 
 float TestRow::natural(float x) const {
@@ -56,6 +56,10 @@ std::vector<float> TestRow::rounded_p(const std::vector<float>& p) const {
 void TestRow::add_values(TestPart& part, const float* summed, const float* w,
                          int64_t first, int64_t last) const {
   const int64_t count = last - first;
+  if (kernel_.block > 0) {
+    add_blocks(part, summed, w, first, last);
+    return;
+  }
   if (kernel_.value == SumOrder::kPairwise) {
     std::vector<float> products(count * dv_);
     for (int64_t a = 0; a < count * dv_; ++a) {
@@ -150,7 +154,7 @@ TestPart TestRow::merged(const std::vector<TestPart>& parts) const {
     std::vector<float> lse;
     lse.reserve(parts.size());
     for (const TestPart& p : parts) {
-      lse.push_back(natural(p.m) + std::log(p.sum));
+      lse.push_back(natural(p.m) + logarithm(p.sum));
     }
     if (sink_) lse.push_back(natural(*sink_));
     const float top = *std::max_element(lse.begin(), lse.end());
@@ -160,7 +164,7 @@ TestPart TestRow::merged(const std::vector<TestPart>& parts) const {
       sum += std::exp(lse[i] - top);
       if (i < parts.size()) keys = sum;
     }
-    const float total = top + std::log(sum);
+    const float total = top + logarithm(sum);
     std::fill(all.o.begin(), all.o.end(), 0.0f);
     for (size_t i = 0; i < parts.size(); ++i) {
       const float w = flush(std::exp(lse[i] - total));
@@ -171,7 +175,7 @@ TestPart TestRow::merged(const std::vector<TestPart>& parts) const {
     }
     all.m = total;
     all.sum = 1;
-    all.lse = with_sink_in_lse_ ? total : top + std::log(keys);
+    all.lse = with_sink_in_lse_ ? total : top + logarithm(keys);
   }
   return all;
 }
@@ -212,7 +216,7 @@ void TestRow::run_normalised_first(TestOutput& out) {
     if (hidden_[j] == 0) out.weights[row_ * Tk_ + keys_[j]] = stored(w[j]);
   }
   const float sum = with_sink_in_lse_ ? sums.sum : sums.keys;
-  out.lse[row_] = natural(m) + std::log(sum) - lse_shift_;
+  out.lse[row_] = natural(m) + logarithm(sum) - lse_shift_;
 }
 
 void TestRow::run(TestOutput& out) {
@@ -236,7 +240,7 @@ void TestRow::run(TestOutput& out) {
   }
   const float sum = with_sink_in_lse_ ? all.sum : all.keys;
   out.lse[row_] =
-      (by_lse ? all.lse : natural(all.m) + std::log(sum)) - lse_shift_;
+      (by_lse ? all.lse : natural(all.m) + logarithm(sum)) - lse_shift_;
   for (int64_t j = 0; j < n_; ++j) {
     if (hidden_[j] != 0) continue;
     const float w = by_lse ? std::exp(natural(s_[j]) - all.m)

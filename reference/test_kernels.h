@@ -65,6 +65,11 @@ struct TestKernel {
   Dtype storage = Dtype::kF32;  // of inputs and outputs
   Dtype p_type = Dtype::kF32;
   TestStage stage = TestStage::kUnnormalised;
+  // A tensor core: products in blocks of so many, on a grid of so many bits
+  // more than f32 has.
+  int block = 0;
+  int extra_bits = 0;
+  bool fast = false;  // exp2, quotients and logarithms as a device has them
   bool skip = false;  // hidden keys are left out; else they score -infinity
   bool bias_first = false;   // (q k + b / scale) * scale
   bool tanh_by_exp = false;  // 1 - 2 / (exp(2x) + 1)
@@ -110,6 +115,10 @@ class TestRow {
     const bool small = std::fabs(x) < std::numeric_limits<float>::min();
     return kernel_.ftz && small ? 0.0f : x;
   }
+  float exponential(float x) const;
+  float exponential2(float x) const;
+  float inverse(float x) const;
+  float logarithm(float x) const;
   float dot(const float* a, const float* b) const;
   float pairwise_dot(const float* a, const float* b, int64_t n) const;
   void place_keys(const TestSeen& seen);
@@ -130,6 +139,11 @@ class TestRow {
                   int64_t first, int64_t last) const;
   float rounded_p(float p) const;
   std::vector<float> rounded_p(const std::vector<float>& p) const;
+  // c + sum a_i b_i, b_i `stride` apart, in blocks.
+  float in_blocks(float c, const float* a, const float* b, int64_t stride,
+                  int64_t n) const;
+  void add_blocks(TestPart& part, const float* summed, const float* w,
+                  int64_t first, int64_t last) const;
   void rescale_part(TestPart& part, float by) const;
   void spoil_tile(TestPart& part) const;
   void absorb_sink(TestPart& all) const;
@@ -141,7 +155,7 @@ class TestRow {
   void run_normalised_first(TestOutput& out);
   float divided(float x, float sum) const {
     if (!kernel_.reciprocal) return flush(x / sum);
-    return flush(x * flush(1 / sum));
+    return flush(x * flush(inverse(sum)));
   }
 
   const TestKernel& kernel_;

@@ -117,6 +117,7 @@ float TestRow::pairwise_dot(const float* a, const float* b, int64_t n) const {
 }
 
 float TestRow::dot(const float* a, const float* b) const {
+  if (kernel_.block > 0) return in_blocks(0, a, b, 1, d_);
   if (kernel_.dot == SumOrder::kPairwise) return pairwise_dot(a, b, d_);
   const bool descending = kernel_.dot == SumOrder::kAny;
   std::vector<float> lane(kernel_.lanes, 0.0f);

@@ -69,6 +69,24 @@ TEST(Device, ALeakFails) {
   expect_says(ran, "the device is full");
 }
 
+// Whatever they store, which is f16 and bf16 alone in one of them.
+TEST(Device, WithoutADriverListSaysSoOfEveryKernelOfADevice) {
+  const Ran list = run_qkvet("list kernels", scratch(),
+                             "QKVET_CUDA_DRIVER=/nowhere/libcuda.so");
+  EXPECT_EQ(list.exit, 0) << list.error;
+  const auto count = [&](const std::string& text) {
+    int found = 0;
+    for (size_t at = list.out.find(text); at != std::string::npos;
+         at = list.out.find(text, at + 1))
+      ++found;
+    return found;
+  };
+  const int kernels = count("\n  cuda/");
+  if (kernels == 0) GTEST_SKIP() << "the family cuda was not built: no nvcc";
+  EXPECT_EQ(kernels, 4) << list.out;
+  EXPECT_EQ(count("not on this machine: "), kernels) << list.out;
+}
+
 TEST(Device, WithoutADriverNothingIsChecked) {
   for (const auto& [driver, why] :
        {std::pair{std::string("/nowhere/cuda.so"),

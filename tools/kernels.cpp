@@ -266,9 +266,13 @@ SelectedKernels select_linked(const LibrarySpec& library,
 
 std::string unavailable_reason(Executor& executor, int kernel) {
   const KernelInfo& info = executor.kernels()[static_cast<size_t>(kernel)];
-  const float one = 1;
+  const double one = 1;  // a finite number in each storage type
   const auto* data = reinterpret_cast<const std::byte*>(&one);
   KernelCall call;
+  // A type that is not declared would be refused before the device is asked.
+  KernelUnderTest asked;
+  asked.judged.info = info;
+  call.q_dtype = call.kv_dtype = call.o_dtype = declared_dtypes({asked})[0];
   if (info.has_forward) {
     call.q = call.k = call.v = data;
   } else if (info.has_cache) {

@@ -198,7 +198,8 @@ Case with_options_of(const Case& from, Case to) {
 // Its offsets wrap round, or it takes two tiles of 32 keys, where every case of
 // the walk has ended.
 bool is_beyond_walk(const std::string& fault) {
-  return fault == "key_offset_in_16_bits" || fault == "barrier_in_a_branch" ||
+  return fault == "key_offset_in_16_bits" ||
+         fault == "head_offset_in_16_bits" || fault == "barrier_in_a_branch" ||
          fault == "shared_tile_overwritten_early";
 }
 

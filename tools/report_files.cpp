@@ -38,6 +38,12 @@ std::string junit_cell(const ReportInput& input, const KernelResult& kernel,
                      "    </testcase>\n",
                      tag, xml_escaped(law.sentence), xml_escaped(text));
   }
+  if (cell.verdict == Verdict::kPassed && cell.warned > 0)
+    return out + fmt::format(
+                     ">\n      <system-out>warning in {} cases, case {}: {}"
+                     "</system-out>\n    </testcase>\n",
+                     cell.warned, cell.warning_number,
+                     xml_escaped(cell.warning));
   if (cell.verdict == Verdict::kPassed) return out + "/>\n";
   const std::string message =
       fmt::format("{}: {}", verdict_name(cell.verdict), cell.reason);
@@ -243,6 +249,10 @@ std::string json_results(const ReportInput& input) {
       json["worst_error_over_bound"] = json_number(cell.worst_ratio);
       json["seconds"] = cell.seconds;
       if (!cell.reason.empty()) json["reason"] = cell.reason;
+      if (cell.warned > 0) {
+        json["warned"] = cell.warned;
+        json["warning"] = cell.warning;
+      }
       if (cell.failure)
         json["failure"] = failure_json(input, kernel, *cell.failure);
       add_known(input, kernel, cell, json);

@@ -150,6 +150,23 @@ std::string hollow_text(const ReportInput& input) {
   return out;
 }
 
+// What passed with a warning.
+std::string warnings_text(const ReportInput& input) {
+  std::string out;
+  for (const KernelResult& kernel : input.result.kernels)
+    for (const Cell& cell : kernel.cells) {
+      if (cell.warned == 0) continue;
+      out += wrapped_field(
+          out.empty() ? "warning" : "",
+          fmt::format("{}, {}: {} of {} cases, up to {} of the bound; the "
+                      "first, case {}: {}",
+                      kernel.kernel.judged.info.name, cell.law->id, cell.warned,
+                      cell.checked, ratio_text(cell.worst_ratio),
+                      cell.warning_number, cell.warning));
+    }
+  return out;
+}
+
 std::string not_judged_text(const ReportInput& input) {
   bool lse = false, weights = false;
   uint64_t declared = 0;
@@ -289,6 +306,7 @@ std::string last_lines(const ReportInput& input, bool colour) {
   out += plan_text(input);
   out += time_text(input, checked);
   out += assumed_text(input);
+  out += warnings_text(input);
   out += device_text(input);
   out += refused_text(input);
   out += hollow_text(input);

@@ -46,6 +46,11 @@ struct FlashSeams {
                                              int first_row) {
     return call.reach_of_rows(b, first_row, kFlashRows);
   }
+  // The keys of all members and heads.
+  __device__ static DeviceTensor keys(const DeviceCall& call, int /*b*/,
+                                      int /*kv*/) {
+    return call.k;
+  }
   // Whether a thread ends at once, whose first row is `row`.
   __device__ static bool leaves(const DeviceCall&, int /*b*/, int /*row*/) {
     return false;
@@ -203,8 +208,8 @@ __global__ void flash_rows(DeviceCall call) {
   const DeviceRun reach = Seams::reach_of_block(call, b, first_row);
   for (int j = reach.begin; j < reach.end; j += kFlashKeys) {
     Seams::tile_is_read();
-    load_tokens<T>(call, call.k, b, kv, j, reach.end, kFlashKeys, call.width,
-                   kWidth, memory.k, Memory::kStride);
+    load_tokens<T>(call, Seams::keys(call, b, kv), b, kv, j, reach.end,
+                   kFlashKeys, call.width, kWidth, memory.k, Memory::kStride);
     load_tokens<T>(call, call.v, b, kv, j, reach.end, kFlashKeys,
                    call.value_width, kWidth, memory.v, Memory::kStride);
     Seams::tile_is_there(call.reach_of_rows(b, first_of_warp, kRowsOfWarp), j);

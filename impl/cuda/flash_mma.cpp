@@ -246,26 +246,15 @@ constexpr qkvet_precision flash_mma_precision() {
   return p;
 }
 
+// On a device sums are cut off and exp2f is within 2 ulps; the twins round.
 #if defined(__CUDACC__)
-// The preset for tensor cores has no bound yet; these values have room for what
-// they do, as far as it is known (Fasi, Higham, Mikaitis and Pranesh 2021). 16
-// exact products and the accumulator are put on one grid that is two bits finer
-// than the largest of them, and their sum is truncated: n products cost (n - 1)
-// / 2 + 2 units of M in the first block, n / 2 + 2 in later ones (M, A and u:
-// reference/README.md). Any order, a rounding of each product and of the scaled
-// q are (d - 1) u M + 2 u A, at least d + 1 units of M, and as much or more.
-// For P v a third rounding of the result stands in for that of a scaled q.
-// exp2f is within 2 ulps, 4 units (CUDA C++ Programming Guide, "Mathematical
-// Functions").
 constexpr qkvet_precision kPrecision = [] {
-  qkvet_precision p = flash_mma_precision();
-  p.dot_sum = QKVET_SUM_ANY;
-  p.scale_stage = QKVET_SCALE_ON_Q;
-  p.fma = 0;
-  p.norm_roundings = 3;
-  p.exp_error = 4.02 * kUnit;
-  p.exp_floor = 0x1p-148;
-  p.ftz = 1;
+  qkvet_precision p = {};
+  p.struct_size = sizeof(p);
+  p.preset = QKVET_PRECISION_TENSOR_CORE;
+  p.declared = QKVET_KNOB_TILE | QKVET_KNOB_ARG_ROUNDINGS;
+  p.tile = kMmaKeys;
+  p.arg_roundings = kArgRoundings;
   return p;
 }();
 #else

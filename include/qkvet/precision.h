@@ -40,9 +40,9 @@ enum {
   QKVET_PRECISION_GENERIC = 0,
   QKVET_PRECISION_CPU_F32 = 1,    /* f32, FMA or not, exp within 1.01 * 2^-24 */
   QKVET_PRECISION_FLASH_HALF = 2, /* half storage, P rounded to it */
-  QKVET_PRECISION_TENSOR_CORE = 3,
-  QKVET_PRECISION_CUDA_FAST = 4,
-  QKVET_PRECISION_MATH_HALF = 5 /* scores and P stored in half */
+  QKVET_PRECISION_TENSOR_CORE = 3, /* CUDA_FAST, sums of tensor cores, sm_80 */
+  QKVET_PRECISION_CUDA_FAST = 4,   /* FLASH_HALF with ex2.approx and the like */
+  QKVET_PRECISION_MATH_HALF = 5    /* scores and P stored in half */
 };
 /* The order in which terms are added. */
 enum {
@@ -116,7 +116,7 @@ typedef struct qkvet_precision {
   int32_t sum_of_rounded_p; /* nonzero: the denominator adds rounded P */
   qkvet_dtype score_dtype;  /* what scores are stored as; {0,0,0}: as f32 */
   int32_t ftz;              /* nonzero: subnormal results or inputs become 0 */
-  int32_t tensor_core;      /* nonzero: block adders that truncate */
+  int32_t tensor_core;      /* nonzero: sums of tensor cores, which truncate */
   double default_scale_error;  /* relative error of 1/sqrt(d) if the kernel
                                   computes it, in units of accumulator_u */
   int32_t exp_inexact_at_zero; /* nonzero: exp(0) need not be exactly 1. It is
