@@ -86,6 +86,7 @@ TEST(Conventions, TheLibrariesThatPeopleNameAreThere) {
 
 // What these libraries are known to disagree about has to come out as such.
 TEST(Conventions, TellLibrariesApart) {
+  ASSERT_EQ(built_in_conventions().error, "");
   const auto dialect = [](const char* id) {
     return find_convention(id)->declared.dialect;
   };
@@ -110,6 +111,7 @@ TEST(Conventions, TellLibrariesApart) {
 }
 
 TEST(Conventions, EveryFactHasASourceAndEveryCaseIsTaken) {
+  ASSERT_EQ(built_in_conventions().error, "");
   for (const Convention& convention : built_in_conventions().values) {
     EXPECT_GE(convention.facts.size(), 5u) << convention.id;
     for (const ConventionFact& fact : convention.facts) {
@@ -226,6 +228,20 @@ TEST(Conventions, ACaseHasToFitItsDeclaration) {
   EXPECT_NE(error_of(replaced("case = f32,B1,H1,Tq4,Tk4,d8,window=1.0",
                               "case = fp8e4m3,B1,H1,Tq4,Tk4,d8"))
                 .find("no tensors can be made of fp8e4m3"),
+            std::string::npos);
+}
+
+TEST(Conventions, AStyleOfRopeHasToBeDeclared) {
+  const auto page = [](const std::string& styles, const std::string& style) {
+    std::string text = replaced("window lse", "window lse rope");
+    text.replace(text.find("dtypes = f32"), 0, "rope = " + styles + "\n");
+    const std::string from = "window=1.0";
+    return text.replace(text.find(from), from.size(), "rope=" + style);
+  };
+  EXPECT_EQ(error_of(page("half", "half")), "");
+  EXPECT_EQ(error_of(page("half interleaved", "interleaved")), "");
+  EXPECT_NE(error_of(page("half", "interleaved"))
+                .find("this style of rope is not declared"),
             std::string::npos);
 }
 

@@ -88,9 +88,12 @@ std::string pages_text(const Convention& convention) {
     const PoolView view = pool_view(convention.pages, kPages, s.Hkv,
                                     value->paging.size, s.d, is_value);
     text += field(is_value ? "v" : "k",
-                  fmt::format("offset {:<8} strides {}, {}, {}, {}",
+                  fmt::format("offset {:<8} strides {}, {}, {}, {}{}",
                               view.offset, view.strides[0], view.strides[1],
-                              view.strides[2], view.strides[3]));
+                              view.strides[2], view.strides[3],
+                              convention.pages.pool == PagePool::kApart
+                                  ? "   of a tensor of its own"
+                                  : ""));
   }
   return text;
 }

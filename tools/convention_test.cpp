@@ -112,6 +112,7 @@ TEST(ExplainConvention, TheCodeCompilesAndSaysTheSame) {
   source << "#include \"qkvet/kernel.h\"\n#include <inttypes.h>\n"
             "#include <stdio.h>\n";
   const auto& known = built_in_conventions().values;
+  ASSERT_GE(known.size(), 12u) << built_in_conventions().error;
   for (const Convention& one : known) {
     const std::string code = convention_c(one);
     EXPECT_TRUE(has(run_qkvet("explain " + one.id), code)) << one.id;
@@ -155,6 +156,10 @@ TEST(ExplainConvention, TheCodeCompilesAndSaysTheSame) {
                             .c_str()),
             0)
       << source.str();
+  EXPECT_EQ(std::system((in + "c++ -std=c++20 -Wall -Werror -fsyntax-only -x "
+                              "c++ -I'" QKVET_HEADERS "' declared.c")
+                            .c_str()),
+            0);
   ASSERT_EQ(std::system((in + "./declared > declared.txt").c_str()), 0);
   EXPECT_EQ(read_text(scratch() / "declared.txt"), expected.str());
 }
