@@ -2,10 +2,12 @@
 #include "properties/conventions.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include "core/capability.h"
 #include "core/case.h"
+#include "core/declaration.h"
 
 namespace qkvet {
 namespace {
@@ -22,7 +24,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(from, text.find_last_not_of(" \t\r") - from + 1);
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   return "\"" + std::string(text) + "\"";
 }
 
@@ -86,7 +88,8 @@ class Reader {
     }
     finish_section();
     for (const auto& [id, title] : listed_)
-      if (!has_section(id)) fail(quoted(id) + " is listed and has no section");
+      if (!has_section(id))
+        fail(in_quotes(id) + " is listed and has no section");
     if (listed_.empty()) fail("no convention is listed");
     if (!out_.error.empty()) out_.values.clear();
     return std::move(out_);
@@ -122,7 +125,7 @@ class Reader {
     if (cells.size() != 2 || !cells[0].starts_with('`')) return;
     const std::string id = cells[0].substr(1, cells[0].size() - 2);
     for (const auto& [other, title] : listed_)
-      if (other == id) return fail(quoted(id) + " is listed twice");
+      if (other == id) return fail(in_quotes(id) + " is listed twice");
     listed_.emplace_back(id, cells[1]);
   }
 
@@ -132,8 +135,8 @@ class Reader {
         std::find_if(listed_.begin(), listed_.end(),
                      [&](const auto& row) { return row.first == id; });
     if (found == listed_.end())
-      return fail(quoted(id) + " has a section and is not listed");
-    if (has_section(id)) return fail(quoted(id) + " has two sections");
+      return fail(in_quotes(id) + " has a section and is not listed");
+    if (has_section(id)) return fail(in_quotes(id) + " has two sections");
     in_section_ = true;
     had_block_ = false;
     fields_.clear();
@@ -171,7 +174,7 @@ class Reader {
     if (line.empty()) return;
     const size_t equals = line.find('=');
     if (equals == std::string_view::npos)
-      return fail(quoted(line) + ": write field = value");
+      return fail(in_quotes(line) + ": write field = value");
     const std::string key(trimmed(line.substr(0, equals)));
     const bool repeats = key == "case" || key == "source";
     if (!repeats && !fields_.insert(key).second)
@@ -187,7 +190,7 @@ class Reader {
     if (!in_section_ || !out_.error.empty()) return;
     in_section_ = false;
     const KernelInfo& declared = now_.declared;
-    const std::string lead = quoted(now_.id) + " has no ";
+    const std::string lead = in_quotes(now_.id) + " has no ";
     if (!had_block_) return fail(lead + "block");
     if (now_.mind.empty()) return fail(lead + "paragraph");
     if (now_.facts.empty()) return fail(lead + "table");
@@ -243,18 +246,18 @@ std::string not_taken_reason(const Convention& convention,
   if (!parsed.value) return parsed.error;
   const Case& value = *parsed.value;
   if (const std::string canonical = to_string(value); canonical != case_text)
-    return quoted(case_text) + " is spelled " + quoted(canonical);
+    return in_quotes(case_text) + " is spelled " + in_quotes(canonical);
   if (value.subject() == Subject::kCache)
-    return quoted(case_text) + " is a story of a cache, not one call";
+    return in_quotes(case_text) + " is a story of a cache, not one call";
   for (const Dtype dtype : {value.q_dtype, value.kv_dtype, value.o_dtype})
     if (!can_store(dtype))
-      return quoted(case_text) + ": no tensors can be made of " +
+      return in_quotes(case_text) + ": no tensors can be made of " +
              std::string(dtype_name(dtype));
   const RopeStyle style = value.rope.style;
   if (style != RopeStyle::kNone &&
       std::find(convention.ropes.begin(), convention.ropes.end(), style) ==
           convention.ropes.end())
-    return quoted(case_text) + ": this style of rope is not declared";
+    return in_quotes(case_text) + ": this style of rope is not declared";
   const Inputs inputs = make_inputs(value);
   const KernelInfo& declared = convention.declared;
   std::string why;
@@ -262,7 +265,7 @@ std::string not_taken_reason(const Convention& convention,
           declared,
           call_of(value, inputs, declared.has_option(QKVET_OPTION_LSE)), &why))
     return "";
-  return quoted(case_text) + ": " + why;
+  return in_quotes(case_text) + ": " + why;
 }
 
 ParsedConventions parse_conventions(const std::string& name,
@@ -280,6 +283,27 @@ const Convention* find_convention(std::string_view id) {
   for (const Convention& convention : built_in_conventions().values)
     if (convention.id == id) return &convention;
   return nullptr;
+}
+
+std::string convention_dialect(const std::string& name) {
+  std::error_code ignored;
+  const Convention* const convention = find_convention(name);
+  return convention == nullptr || std::filesystem::exists(name, ignored)
+             ? ""
+             : dialect_text(convention->declared.dialect);
+}
+
+std::string read_dialect_or_convention(const std::string& name,
+                                       qkvet_dialect& dialect) {
+  if (const std::string lines = convention_dialect(name); !lines.empty())
+    return parse_dialect(name, lines, dialect);
+  std::error_code ignored;
+  if (std::filesystem::exists(name, ignored))
+    return read_dialect(name, dialect);
+  return name + (find_convention(name) != nullptr
+                     ? ": this convention has no dialect"
+                     : ": cannot be read, and is no convention (`qkvet list "
+                       "conventions`)");
 }
 
 }  // namespace qkvet

@@ -48,6 +48,13 @@ const ParsedConventions& built_in_conventions();
 // nullptr if there is none of this id.
 const Convention* find_convention(std::string_view id);
 
+// What may stand for a file of dialect fields: the lines of the convention of
+// this name. "" if a file has the name, or no convention that declares any.
+std::string convention_dialect(const std::string& name);
+// Overwrites the fields that the file or the convention names. "" or one line.
+std::string read_dialect_or_convention(const std::string& name,
+                                       qkvet_dialect& dialect);
+
 // Sets one field of a declaration. "" or one line.
 std::string declare(std::string_view key, std::string_view value,
                     Convention& convention);

@@ -117,9 +117,9 @@ std::string declaration_lines(const Convention& convention) {
          (dialect.empty()
               ? ""
               : "\n" +
-                    wrapped_field("or",
-                                  "the dialect in a file, for --dialect "
-                                  "FILE and without compiling again") +
+                    wrapped_field("or", "without compiling again: --dialect " +
+                                            convention.id +
+                                            ", or a file of these lines") +
                     "\n" + dialect);
 }
 

@@ -71,6 +71,32 @@ TEST(ExplainConvention, LinesForADialectFileAreRead) {
   EXPECT_EQ(other.exit, 1) << other.out << other.error;
 }
 
+TEST(ExplainConvention, ItsNameStandsForItsDialect) {
+  const std::string check =
+      "check --kernel scalar/plain --cases 200 --law lse_counts_equal_keys ";
+  const Ran natural = run_qkvet(check + "--dialect torch_sdpa");
+  EXPECT_EQ(natural.exit, 0) << natural.out << natural.error;
+  const Ran base2 = run_qkvet(check + "--dialect flashinfer");
+  EXPECT_EQ(base2.exit, 1) << base2.out << base2.error;
+  // The line that fails again says so, too.
+  const size_t again = base2.out.find("qkvet replay ");
+  ASSERT_NE(again, std::string::npos) << base2.out;
+  EXPECT_NE(base2.out.find("--dialect flashinfer", again), std::string::npos);
+  // A file of this name goes first.
+  write_text(scratch() / "flashinfer", "lse_base = natural\n");
+  EXPECT_EQ(run_qkvet(check + "--dialect flashinfer").exit, 0);
+  std::filesystem::remove(scratch() / "flashinfer");
+  expect_wrong_use(run_qkvet(check + "--dialect nanogpt"),
+                   "nanogpt: this convention has no dialect");
+  expect_wrong_use(run_qkvet(check + "--dialect flashinfo"),
+                   "flashinfo: cannot be read, and is no convention");
+  // In a plan, too.
+  const Ran plan = run_qkvet("emit planned --cases 20 --dialect flashinfer");
+  EXPECT_EQ(plan.exit, 0) << plan.error;
+  EXPECT_NE(read_text(scratch() / "planned/plan.json").find("lse_base = base2"),
+            std::string::npos);
+}
+
 // Each case runs: on a kernel that comes with QKVet and takes such calls.
 TEST(ExplainConvention, CasesAreJudged) {
   const std::string ends[] = {"--law agrees_with_oracle --kernel scalar/plain",
