@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "properties/conventions.h"
 #include "properties/generate.h"
 #include "tools/arguments.h"
 #include "tools/commands.h"
@@ -67,7 +68,9 @@ std::string resolve_kernel(const EmitPlanOptions& options, PlanKernel* kernel) {
       return "--dtype " + name + ": allowed are f64, f32, f16 and bf16";
     kernel->dtypes.push_back(*dtype);
   }
-  error = declaration_text(options.dialect, &kernel->dialect);
+  kernel->dialect = convention_dialect(options.dialect);
+  if (kernel->dialect.empty())
+    error = declaration_text(options.dialect, &kernel->dialect);
   if (error.empty())
     error = declaration_text(options.precision, &kernel->precision);
   return error;

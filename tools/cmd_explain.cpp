@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet explain: a law, a fault or an exit code in words, and an example that
 // is run on the spot: a fault, and the smallest case in which the law catches
-// it.
+// it. Conventions are cmd_explain_convention.cpp's.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <numeric>
 #include <utility>
 
+#include "properties/conventions.h"
 #include "properties/law.h"
 #include "tools/commands.h"
 #include "tools/lines.h"
@@ -202,6 +203,8 @@ std::string suggestions(const std::string& word,
       near.push_back(name);
   };
   for (const Law* law : all_laws()) look(law->id);
+  for (const Convention& convention : built_in_conventions().values)
+    look(convention.id);
   for (const KernelUnderTest& fault : faults.kernels) look(short_name(fault));
   return near.empty() ? "" : "; perhaps " + joined(near);
 }
@@ -213,6 +216,8 @@ ExitCode run_explain(const ExplainOptions& options) {
   if (name.size() == 1 && name[0] >= '0' &&
       static_cast<size_t>(name[0] - '0') < kExitCodes.size())
     return explain_exit_code(static_cast<size_t>(name[0] - '0'));
+  if (const Convention* convention = find_convention(name))
+    return explain_convention(*convention);
   KernelSelection selection;
   selection.kernels = {std::string(kFaulty) + "*"};
   const SelectedKernels faults = select_kernels(selection);
@@ -222,8 +227,8 @@ ExitCode run_explain(const ExplainOptions& options) {
     if (name == fault.judged.info.name || name == short_name(fault))
       return explain_fault(fault, faults);
   return wrong_use(fmt::format(
-      "\"{}\" is no law, no fault and no exit code (0 .. 4){}; `qkvet list` "
-      "shows all",
+      "\"{}\" is no law, no fault, no convention and no exit code (0 .. 4){}; "
+      "`qkvet list` and `qkvet list conventions` show all",
       name, suggestions(name, faults)));
 }
 

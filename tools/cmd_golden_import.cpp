@@ -11,6 +11,7 @@
 #include "golden/call_file.h"
 #include "golden/folder_swap.h"
 #include "golden/verify.h"
+#include "properties/conventions.h"
 #include "tools/cmd_golden.h"
 #include "tools/commands.h"
 
@@ -117,9 +118,10 @@ std::string misuse(const GoldenImportOptions& options) {
 }  // namespace
 
 ExitCode run_golden_import(const GoldenImportOptions& options) {
-  std::string dialect;
+  std::string dialect = convention_dialect(options.dialect);
   std::string wrong = misuse(options);
-  if (wrong.empty()) wrong = text_of_file(options.dialect, &dialect);
+  if (wrong.empty() && dialect.empty())
+    wrong = text_of_file(options.dialect, &dialect);
   GoldenFolder old;
   bool there = false;
   if (wrong.empty()) wrong = look_at_folder(options.folder, &old, &there);

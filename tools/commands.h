@@ -16,13 +16,16 @@
 namespace qkvet {
 
 struct ListOptions {
-  std::string
-      what;  // "kernels", "laws", "faults", "fuzz", "golden", "" for all
+  // "kernels", "laws", "faults", "fuzz", "golden", "conventions"; "" for the
+  // first three
+  std::string what;
   bool json = false;
 };
 ExitCode run_list(const ListOptions& options);
 ExitCode run_list_fuzz(const ListOptions& options);    // what == "fuzz"
 ExitCode run_list_golden(const ListOptions& options);  // what == "golden"
+// what == "conventions"
+ExitCode run_list_conventions(const ListOptions& options);
 
 struct CheckOptions {
   KernelSelection selection;
@@ -76,9 +79,11 @@ struct EmitPlanOptions {
 ExitCode run_emit_plan(const EmitPlanOptions& options);
 
 struct ExplainOptions {
-  std::string name;  // a law, a fault, or an exit code
+  std::string name;  // a law, a fault, a convention, or an exit code
 };
 ExitCode run_explain(const ExplainOptions& options);
+struct Convention;
+ExitCode explain_convention(const Convention& convention);
 
 struct FaultsOptions {
   KernelSelection selection;      // nothing named: faulty/*

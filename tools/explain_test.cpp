@@ -55,10 +55,13 @@ TEST(Explain, ExitCodes) {
 TEST(Explain, AnUnknownNameGetsOneLineAndNamesThatAreNear) {
   const struct {
     const char *name, *part;
-  } rows[] = {{"weights_sum_to_two", "perhaps weights_sum_to_one;"},
-              {"reorder", "perhaps cache_reorder_moves_histories, "},
-              {"7", "no exit code (0 .. 4); `qkvet list` shows all"},
-              {"faulty/none", "\"faulty/none\" is no law, no fault"}};
+  } rows[] = {
+      {"weights_sum_to_two", "perhaps weights_sum_to_one;"},
+      {"reorder", "perhaps cache_reorder_moves_histories, "},
+      {"7", "no exit code (0 .. 4); `qkvet list` and"},
+      {"flash_attention", "perhaps flax_attention, flash_attention_2, "},
+      {"ggmll", "perhaps ggml;"},
+      {"faulty/none", "\"faulty/none\" is no law, no fault"}};
   for (const auto& row : rows) {
     const Ran ran = run_qkvet(std::string("explain ") + row.name);
     EXPECT_EQ(ran.exit, 2) << row.name;

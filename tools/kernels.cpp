@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "core/declaration.h"
+#include "properties/conventions.h"
 #include "properties/probe.h"
 #include "reference/precision.h"
 #include "tools/build_cache.h"
@@ -75,7 +76,7 @@ std::string judged_kernel(const KernelSelection& selection, Executor& executor,
   info = executor.kernels()[static_cast<size_t>(index)];
   std::string error;
   if (!selection.dialect.empty())
-    error = read_dialect(selection.dialect, info.dialect);
+    error = read_dialect_or_convention(selection.dialect, info.dialect);
   if (error.empty() && !selection.precision.empty())
     error = read_precision(selection.precision, info.precision);
   if (!error.empty()) return error;

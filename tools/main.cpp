@@ -18,8 +18,10 @@ using qkvet::add_selection;
 CLI::App& add_list(CLI::App& app, qkvet::ListOptions& options) {
   CLI::App& command = *app.add_subcommand("list", "Show kernels, laws, faults");
   command
-      .add_option("what", options.what, "kernels, laws, faults, fuzz or golden")
-      ->check(CLI::IsMember({"kernels", "laws", "faults", "fuzz", "golden"}));
+      .add_option("what", options.what,
+                  "kernels, laws, faults, fuzz, golden or conventions")
+      ->check(CLI::IsMember(
+          {"kernels", "laws", "faults", "fuzz", "golden", "conventions"}));
   command.add_flag("--json", options.json, "JSON Lines");
   return command;
 }
@@ -123,8 +125,12 @@ CLI::App& add_replay(CLI::App& app, qkvet::ReplayOptions& options) {
 
 CLI::App& add_explain(CLI::App& app, qkvet::ExplainOptions& options) {
   CLI::App& command = *app.add_subcommand(
-      "explain", "Say what a law, a fault or an exit code means, by example");
-  command.add_option("name", options.name, "A law, a fault, or 0 .. 4")
+      "explain",
+      "Say what a law, a fault or an exit code means, by example, or how a "
+      "known library spells a call");
+  command
+      .add_option("name", options.name,
+                  "A law, a fault, a convention, or 0 .. 4")
       ->required();
   return command;
 }
@@ -364,9 +370,10 @@ int main(int argc, char** argv) {
     return qkvet::wrong_use(line + " (--help shows what is allowed)");
   }
   if (list_command.parsed())
-    return list.what == "fuzz"     ? qkvet::run_list_fuzz(list)
-           : list.what == "golden" ? qkvet::run_list_golden(list)
-                                   : qkvet::run_list(list);
+    return list.what == "fuzz"          ? qkvet::run_list_fuzz(list)
+           : list.what == "golden"      ? qkvet::run_list_golden(list)
+           : list.what == "conventions" ? qkvet::run_list_conventions(list)
+                                        : qkvet::run_list(list);
   if (const auto code = judges.run()) return *code;
   if (fuzz_command.parsed()) return qkvet::run_fuzz(fuzz);
   if (golden.parsed()) return golden.run();

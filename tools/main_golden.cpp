@@ -114,9 +114,10 @@ void GoldenCommands::add_import() {
                    "What is wrong with the source here")
       ->type_name("TEXT");
   import_
-      ->add_option("--dialect", options.dialect,
-                   "File of dialect fields: what the source does")
-      ->type_name("FILE");
+      ->add_option(
+          "--dialect", options.dialect,
+          "File of dialect fields, or a convention: what the source does")
+      ->type_name("FILE|CONVENTION");
   import_
       ->add_option("--case", options.value,
                    "What tensors do not say: causal=br,scale=0.1")

@@ -43,8 +43,10 @@ CLI::App& add_emit(CLI::App& app, EmitPlanOptions& options) {
   command.add_option("--name", options.name, "What reports call the kernel")
       ->type_name("FAMILY/VARIANT")
       ->capture_default_str();
-  command.add_option("--dialect", options.dialect, "File of dialect fields")
-      ->type_name("FILE");
+  command
+      .add_option("--dialect", options.dialect,
+                  "File of dialect fields, or a convention")
+      ->type_name("FILE|CONVENTION");
   command
       .add_option("--precision", options.precision, "File of precision fields")
       ->type_name("FILE");
@@ -85,8 +87,9 @@ CLI::App& add_judge(CLI::App& app, JudgeOptions& options) {
       ->type_name("DIR");
   command
       .add_option("--dialect", options.dialect,
-                  "File of dialect fields, beyond what the plan declares")
-      ->type_name("FILE");
+                  "File of dialect fields, or a convention, beyond what the "
+                  "plan declares")
+      ->type_name("FILE|CONVENTION");
   command
       .add_option("--precision", options.precision,
                   "File of precision fields, beyond what the plan declares")

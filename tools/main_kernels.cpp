@@ -25,8 +25,9 @@ void add_selection(CLI::App& command, KernelSelection& selection) {
   add_kernels(command, selection);
   command
       .add_option("--dialect", selection.dialect,
-                  "File of dialect fields, instead of the kernel's own")
-      ->type_name("FILE");
+                  "File of dialect fields, or a convention, instead of the "
+                  "kernel's own")
+      ->type_name("FILE|CONVENTION");
   command
       .add_option("--precision", selection.precision,
                   "File of precision fields, instead of the kernel's own")

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "core/declaration.h"
+#include "properties/conventions.h"
 
 namespace qkvet {
 namespace {
@@ -145,7 +146,8 @@ std::string declared_kernel(const PlanKernel& plan, JudgedKernel* judged) {
 std::string declare_more(const std::string& dialect,
                          const std::string& precision, JudgedKernel* kernel) {
   std::string error;
-  if (!dialect.empty()) error = read_dialect(dialect, kernel->info.dialect);
+  if (!dialect.empty())
+    error = read_dialect_or_convention(dialect, kernel->info.dialect);
   if (error.empty() && !precision.empty())
     error = read_precision(precision, kernel->info.precision);
   if (!error.empty()) return error;
