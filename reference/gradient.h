@@ -93,12 +93,21 @@ GradientBound backward_bound(const GradientProblem& problem,
                              const GradientOutput& truth,
                              const PrecisionModel& model);
 
+// How far what a kernel reads may be from the problem's, element by element;
+// null: not at all. For kernels that compute it on their own.
+struct GradientErrors {
+  InputErrors inputs;           // of q, k and v
+  const double* d_o = nullptr;  // [B,H,Tq,dv]
+  const double* o = nullptr;    // [B,H,Tq,dv], of the given o
+};
+
 // The same with the facts of the forward pass, BoundFacts(problem.forward,
-// forward), which do not depend on the model.
+// forward, errors.inputs), which do not depend on the model.
 GradientBound backward_bound(const GradientProblem& problem,
                              const BoundFacts& facts,
                              const GradientOutput& truth,
-                             const PrecisionModel& model);
+                             const PrecisionModel& model,
+                             const GradientErrors& errors = {});
 
 }  // namespace qkvet
 

@@ -31,8 +31,10 @@ struct SinkTerm {
 class Gradients {
  public:
   Gradients(const GradientProblem& problem, const BoundFacts::Impl& facts,
-            const GradientOutput& truth, const PrecisionModel& model)
+            const GradientOutput& truth, const PrecisionModel& model,
+            const GradientErrors& errors)
       : problem_(problem),
+        errors_(errors),
         call_(problem.forward),
         shape_(call_.shape),
         facts_(facts),
@@ -44,6 +46,12 @@ class Gradients {
 
  private:
   GradientRow row_of(int64_t row) const;
+  const double* q_off(int64_t row) const {
+    return off_at(errors_.inputs.q, row * shape_.d);
+  }
+  const double* k_off(int64_t kv, int64_t j) const {
+    return off_at(errors_.inputs.k, (kv * shape_.Tk + j) * shape_.d);
+  }
   int64_t row_in(int64_t kv, int64_t r) const;
   void head(int64_t kv);
   void row_pairs(int64_t row, const GradientPairs& pairs);
@@ -52,7 +60,13 @@ class Gradients {
                    const GradientSums& v);
   void finish_sink();
 
+  // Where the errors of some elements begin, if there are any.
+  static const double* off_at(const double* errors, int64_t first) {
+    return errors != nullptr ? errors + first : nullptr;
+  }
+
   const GradientProblem& problem_;
+  const GradientErrors& errors_;
   const Problem& call_;
   const Shape& shape_;
   const BoundFacts::Impl& facts_;
@@ -69,7 +83,9 @@ GradientRow Gradients::row_of(int64_t row) const {
   GradientRow at;
   at.row = row_view(facts_, row);
   at.g = problem_.d_o + row * shape_.dv;
+  at.g_off = off_at(errors_.d_o, row * shape_.dv);
   at.o_given = problem_.o + row * shape_.dv;
+  at.o_off = off_at(errors_.o, row * shape_.dv);
   at.lse_given = problem_.lse[row];
   at.has_sink = at.row.sink != nullptr;
   if (at.has_sink) at.z = *at.row.sink;
@@ -141,9 +157,9 @@ void Gradients::head(int64_t kv) {
         continue;
       }
       q.measure(r, all.z_size[a], all.z_off[a], all.z[a],
-                at.row.k + j * shape_.d);
-      k.measure(j, all.z_size[a], all.z_off[a], all.z[a], at.row.q);
-      v.measure(j, all.p_size[a], all.p_off[a], at.row.p[a], at.g);
+                at.row.k + j * shape_.d, k_off(kv, j));
+      k.measure(j, all.z_size[a], all.z_off[a], all.z[a], at.row.q, q_off(row));
+      v.measure(j, all.p_size[a], all.p_off[a], at.row.p[a], at.g, at.g_off);
     }
   }
   const double c = facts_.scale;
@@ -153,12 +169,13 @@ void Gradients::head(int64_t kv) {
   v.limit(truth_.v.data() + kv * shape_.Tk * shape_.dv, 1, u);
   for (int64_t r = 0; r < rows; ++r) {
     const GradientPairs& all = pairs[r];
-    const GradientRow at = row_of(row_in(kv, r));
+    const int64_t row = row_in(kv, r);
+    const GradientRow at = row_of(row);
     for (int64_t a = 0; a < at.row.n && !all.unjudged; ++a) {
       const int64_t j = at.row.key(a);
-      q.add(r, all.z_size[a], at.row.k + j * shape_.d);
-      k.add(j, all.z_size[a], at.row.q);
-      v.add(j, all.p_size[a], at.g);
+      q.add(r, all.z_size[a], at.row.k + j * shape_.d, k_off(kv, j));
+      k.add(j, all.z_size[a], at.row.q, q_off(row));
+      v.add(j, all.p_size[a], at.g, at.g_off);
     }
   }
   finish_head(kv, q, k, v);
@@ -248,9 +265,10 @@ GradientBound Gradients::run() {
 GradientBound backward_bound(const GradientProblem& problem,
                              const BoundFacts& facts,
                              const GradientOutput& truth,
-                             const PrecisionModel& model) {
+                             const PrecisionModel& model,
+                             const GradientErrors& errors) {
   if (!gradient_not_derived(problem.forward).empty()) std::abort();
-  return Gradients(problem, facts.impl(), truth, model).run();
+  return Gradients(problem, facts.impl(), truth, model, errors).run();
 }
 
 GradientBound backward_bound(const GradientProblem& problem,

@@ -43,7 +43,9 @@ struct ValueFacts {
 struct GradientRow {
   RowView row;
   const double* g = nullptr;        // [dv]
+  const double* g_off = nullptr;    // [dv], or null: exact
   const double* o_given = nullptr;  // [dv]
+  const double* o_off = nullptr;    // [dv], or null: exact
   double lse_given = 0;
   double z = 0;  // the sink
   bool has_sink = false;
@@ -73,19 +75,22 @@ struct GradientPairs {
   double sink_off = 0;
 };
 
+// A dot product in any order.
+struct GradientDot {
+  double value = 0;
+  double size = 0;   // sum of the sizes of its terms, as read
+  double drift = 0;  // what uncertain factors move it by
+  double floor = 0;  // what underflow does
+  double off = 0;    // its error, all in all
+};
+
 // Everything a row needs while it runs.
 struct GradientScratch {
   GradientScratch(const Shape& shape, const PrecisionModel& model)
-      : row(shape, model),
-        p_off(shape.Tk),
-        dP(shape.Tk),
-        dP_off(shape.Tk),
-        dP_size(shape.Tk) {}
+      : row(shape, model), p_off(shape.Tk), dP(shape.Tk) {}
   RowScratch row;
   std::vector<double> p_off;    // [Tk] eP
-  std::vector<double> dP;       // [Tk]
-  std::vector<double> dP_off;   // [Tk] edP
-  std::vector<double> dP_size;  // [Tk] GA
+  std::vector<GradientDot> dP;  // [Tk]
 };
 
 void gradient_pairs(const GradientRow& at, const GradientModel& m,
@@ -102,12 +107,13 @@ double any_order(double added, double largest, double A, double n,
 class GradientSums {
  public:
   GradientSums(int64_t rows, int64_t width);
-  // A term a x, of which a is off by b, and exactly a_exact x.
-  void measure(int64_t row, double a, double b, double a_exact,
-               const double* x);
+  // A term a x, of which a is off by b, and exactly a_exact x. x may be off by
+  // x_off, or by nothing if that is null.
+  void measure(int64_t row, double a, double b, double a_exact, const double* x,
+               const double* x_off);
   // `truth` [rows,width] is c times the sum.
   void limit(const double* truth, double c, double u);
-  void add(int64_t row, double a, const double* x);
+  void add(int64_t row, double a, const double* x, const double* x_off);
   // Nothing that this row adds up can be judged.
   void spoil(int64_t row) { spoilt_[row] = 1; }
   // `per_term` roundings of each term; c multiplies the sum.

@@ -18,13 +18,6 @@ constexpr double kTwinU = 0x1p-96;
 // A sink that has to be added to the lse: its difference, logarithm and sum.
 constexpr double kSinkToLse = 8;
 
-// A dot product in any order: its exact value, sum of sizes and error.
-struct Dot {
-  double value = 0;
-  double size = 0;
-  double off = 0;
-};
-
 int grid_of(const double* x, int64_t count) {
   int grid = kNoGrid;
   for (int64_t t = 0; t < count; ++t) grid = std::min(grid, lowest_bit(x[t]));
@@ -37,25 +30,52 @@ double abs_sum(const double* x, int64_t count) {
   return sum;
 }
 
-// `sums` is sum |x| + sum |y|, the grids are those of x and y.
-Dot dot_of(const double* x, const double* y, int64_t count, double sums,
-           int x_grid, int y_grid, const GradientModel& m) {
-  Dot dot;
-  for (int64_t t = 0; t < count; ++t) {
-    dot.value += x[t] * y[t];
-    dot.size += std::fabs(x[t] * y[t]);
+// One factor of a dot product.
+struct Factor {
+  const double* x;
+  const double* off;  // null: exact
+  int grid;
+  double sum;  // sum |x|
+};
+
+Factor factor_of(const double* x, const double* off, int64_t count) {
+  return {x, off, grid_of(x, count), abs_sum(x, count)};
+}
+
+// What uncertain factors move the product by, and make its terms larger by.
+double drift_of(const Factor& a, const Factor& b, int64_t count) {
+  double drift = 0;
+  for (int64_t t = 0; t < count && (a.off != nullptr || b.off != nullptr);
+       ++t) {
+    const double a_off = a.off != nullptr ? a.off[t] : 0;
+    const double b_off = b.off != nullptr ? b.off[t] : 0;
+    drift += a_off * std::fabs(b.x[t]) + (std::fabs(a.x[t]) + a_off) * b_off;
   }
+  return drift;
+}
+
+GradientDot dot_of(const Factor& a, const Factor& b, int64_t count,
+                   const GradientModel& m) {
+  GradientDot dot;
+  for (int64_t t = 0; t < count; ++t) {
+    dot.value += a.x[t] * b.x[t];
+    dot.size += std::fabs(a.x[t] * b.x[t]);
+  }
+  dot.drift = drift_of(a, b, count);
+  dot.size += dot.drift;
   if (dot.size == 0) return dot;
   const double u = m.model.u;
-  const int least = std::min({x_grid, y_grid, x_grid + y_grid});
-  const bool exact = least >= m.model.range.lambda_exponent(m.model.ftz) &&
-                     dot.size * u <= std::ldexp(1.0, x_grid + y_grid);
+  const int least = std::min({a.grid, b.grid, a.grid + b.grid});
+  const bool exact = dot.drift == 0 &&
+                     least >= m.model.range.lambda_exponent(m.model.ftz) &&
+                     dot.size * u <= std::ldexp(1.0, a.grid + b.grid);
   if (exact) return dot;
   const auto n = static_cast<double>(count);
-  const double M = (dot.size + std::fabs(dot.value)) / 2;
-  dot.off = u * (dot.size + (n - 1) * (M + u * dot.size)) / (1 - 2 * n * u) *
-                second_order(u) +
-            m.lambda * (2 * n + 2 + sums);
+  const double M = (dot.size + std::fabs(dot.value) + dot.drift) / 2;
+  dot.floor = m.lambda * (2 * n + 2 + a.sum + b.sum);
+  dot.off = dot.drift + dot.floor +
+            u * (dot.size + (n - 1) * (M + u * dot.size)) / (1 - 2 * n * u) *
+                second_order(u);
   return dot;
 }
 
@@ -138,13 +158,12 @@ bool shares(const GradientRow& at, const GradientModel& m,
 }
 
 // D = rowsum(g o) or rowsum(P dP): its value, and the larger error.
-Dot delta(const GradientRow& at, const GradientModel& m,
-          const GradientScratch& scratch) {
+GradientDot delta(const GradientRow& at, const GradientModel& m,
+                  const GradientScratch& scratch) {
   const RowView& row = at.row;
   const double u = m.model.u;
-  Dot D = dot_of(at.g, at.o_given, row.dv,
-                 abs_sum(at.g, row.dv) + abs_sum(at.o_given, row.dv),
-                 grid_of(at.g, row.dv), grid_of(at.o_given, row.dv), m);
+  GradientDot D = dot_of(factor_of(at.g, at.g_off, row.dv),
+                         factor_of(at.o_given, at.o_off, row.dv), row.dv, m);
   D.value = 0;
   for (int64_t t = 0; t < row.dv; ++t) {
     D.value += at.g[t] * row.o[t];
@@ -156,17 +175,17 @@ Dot delta(const GradientRow& at, const GradientModel& m,
   double of_oracle = 0;
   for (int64_t a = 0; a < row.n; ++a) {
     const double p_off = scratch.p_off[a];
-    const double size = std::fabs(scratch.dP[a]) + scratch.dP_off[a];
+    const double size = std::fabs(scratch.dP[a].value) + scratch.dP[a].off;
     A += (row.p[a] + p_off) * size;
-    drift += p_off * size + row.p[a] * scratch.dP_off[a];
+    drift += p_off * size + row.p[a] * scratch.dP[a].off;
     sizes += size + 1;
-    of_oracle += row.p[a] * scratch.dP_size[a];
+    of_oracle += row.p[a] * scratch.dP[a].size;
   }
   const double limit = u * (A + std::fabs(D.value) + drift) / 2;
   double added = 0;
   double largest = 0;
   for (int64_t a = 0; a < row.n; ++a) {
-    const double size = std::fabs(scratch.dP[a]) + scratch.dP_off[a];
+    const double size = std::fabs(scratch.dP[a].value) + scratch.dP[a].off;
     const double leaf = std::min(limit, (row.p[a] + scratch.p_off[a]) * size);
     added += leaf;
     largest = std::max(largest, leaf);
@@ -181,17 +200,17 @@ Dot delta(const GradientRow& at, const GradientModel& m,
 
 // The error of dP - D: a difference, or a sum that starts from -D.
 double difference_off(const GradientRow& at, const GradientModel& m,
-                      const Dot& D, double dP, double dP_off, double GA) {
+                      const GradientDot& D, const GradientDot& dP) {
   const double u = m.model.u;
   const double terms = static_cast<double>(at.row.dv) + 1;
-  const double y = std::fabs(dP) + std::fabs(D.value) + dP_off + D.off;
-  const double size = GA + std::fabs(D.value) + D.off;
-  const double M = (size + std::fabs(dP - D.value) + D.off) / 2;
-  const double started =
-      u * (GA + (terms - 1) * (M + u * size)) / (1 - 2 * terms * u) +
-      m.lambda * (2 * terms + 2) + dP_off * u;
-  return std::max(dP_off + u * y, started * second_order(u) + dP_off * u) +
-         D.off + kTwinU * GA;
+  const double y = std::fabs(dP.value) + std::fabs(D.value) + dP.off + D.off;
+  const double size = dP.size + std::fabs(D.value) + D.off;
+  const double M =
+      (size + std::fabs(dP.value - D.value) + dP.drift + D.off) / 2;
+  const double started = dP.drift + dP.floor + 2 * m.lambda +
+                         u * (dP.size + (terms - 1) * (M + u * size)) /
+                             (1 - 2 * terms * u) * second_order(u);
+  return std::max(dP.off + u * y, started) + D.off + kTwinU * dP.size;
 }
 
 // How far the derivative of the cap may be, and what it is.
@@ -283,35 +302,30 @@ void gradient_pairs(const GradientRow& at, const GradientModel& m,
     return;
   }
   if (!shares(at, m, errors, scratch, out)) return;
-  const int grid = grid_of(at.g, row.dv);
-  const double g_sum = abs_sum(at.g, row.dv);
+  const Factor g = factor_of(at.g, at.g_off, row.dv);
   for (int64_t a = 0; a < row.n; ++a) {
     const int64_t key = row.key(a);
     values.look_at(key);
-    const Dot dP = dot_of(at.g, values.v + key * row.dv, row.dv,
-                          g_sum + values.sum[key], grid, values.grid[key], m);
-    scratch.dP[a] = dP.value;
-    scratch.dP_off[a] = dP.off;
-    scratch.dP_size[a] = dP.size;
+    const double* v_off =
+        row.v_error != nullptr ? row.v_error + key * row.dv : nullptr;
+    const Factor v = {values.v + key * row.dv, v_off, values.grid[key],
+                      values.sum[key]};
+    scratch.dP[a] = dot_of(g, v, row.dv, m);
   }
-  const Dot D = delta(at, m, scratch);
+  const GradientDot D = delta(at, m, scratch);
   out.unjudged = !(D.size <= m.model.range.largest_safe);
   for (int64_t a = 0; a < row.n; ++a) {
     const double p = row.p[a];
     const double p_off = scratch.p_off[a];
-    const double dP = scratch.dP[a];
-    const double dS = p * (dP - D.value);
-    const double y =
-        std::fabs(dP) + std::fabs(D.value) + scratch.dP_off[a] + D.off;
-    if (!(y + scratch.dP_size[a] <= m.model.range.largest_safe)) {
-      out.unjudged = true;
-    }
-    const double apart =
-        difference_off(at, m, D, dP, scratch.dP_off[a], scratch.dP_size[a]);
-    double s_off = p_off * std::fabs(dP - D.value) + (p + p_off) * apart;
+    const GradientDot& dP = scratch.dP[a];
+    const double dS = p * (dP.value - D.value);
+    const double y = std::fabs(dP.value) + std::fabs(D.value) + dP.off + D.off;
+    if (!(y + dP.size <= m.model.range.largest_safe)) out.unjudged = true;
+    const double apart = difference_off(at, m, D, dP);
+    double s_off = p_off * std::fabs(dP.value - D.value) + (p + p_off) * apart;
     s_off += u * (std::fabs(dS) + s_off) + m.lambda * (4 + y);
     s_off *= second_order(u) * errors.evaluation;
-    out.reach[a] = p * (std::fabs(dP) + std::fabs(D.value));
+    out.reach[a] = p * (std::fabs(dP.value) + std::fabs(D.value));
     cap_and_round(at, m, a, dS, s_off, scratch.row.score_error[a], out);
     const bool later = m.half_u > 0 && !m.rounded_first;
     out.p_off[a] =

@@ -35,7 +35,7 @@ GradientSums::GradientSums(int64_t rows, int64_t width)
       largest_(rows * width) {}
 
 void GradientSums::measure(int64_t row, double a, double b, double a_exact,
-                           const double* x) {
+                           const double* x, const double* x_off) {
   double* __restrict size = size_.data() + row * width_;
   double* __restrict drift = drift_.data() + row * width_;
   double* __restrict exact = exact_.data() + row * width_;
@@ -46,6 +46,10 @@ void GradientSums::measure(int64_t row, double a, double b, double a_exact,
     drift[c] += b * abs;
     exact[c] += a_exact * abs;
     largest = abs > largest ? abs : largest;
+  }
+  for (int64_t c = 0; x_off != nullptr && c < width_; ++c) {
+    size[c] += a * x_off[c];
+    drift[c] += (a_exact + b) * x_off[c];
   }
   count_[row] += 1;
   sizes_[row] += a + largest;
@@ -58,12 +62,14 @@ void GradientSums::limit(const double* truth, double c, double u) {
   }
 }
 
-void GradientSums::add(int64_t row, double a, const double* x) {
+void GradientSums::add(int64_t row, double a, const double* x,
+                       const double* x_off) {
   const double* __restrict limit = limit_.data() + row * width_;
   double* __restrict added = added_.data() + row * width_;
   double* __restrict largest = largest_.data() + row * width_;
   for (int64_t c = 0; c < width_; ++c) {
-    const double term = a * std::fabs(x[c]);
+    const double off = x_off != nullptr ? x_off[c] : 0;
+    const double term = a * (std::fabs(x[c]) + off);
     const double leaf = term < limit[c] ? term : limit[c];
     added[c] += leaf;
     largest[c] = leaf > largest[c] ? leaf : largest[c];
