@@ -1,36 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The derivative of a forward pass, by dual numbers: x + x' epsilon with
-// epsilon^2 = 0 (Clifford, "Preliminary sketch of biquaternions", 1873), in
-// double-double. No formula for a gradient of attention is used; who sees whom
-// is asked of the twin.
+// The derivative of a forward pass by dual numbers: no formula for a gradient
+// of attention is used; who sees whom is asked of the twin.
 #include <cstdlib>
 #include <limits>
-#include <vector>
 
+#include "reference/dual_forward.h"
 #include "reference/gradient.h"
 #include "reference/twin.h"
 
 namespace qkvet {
 namespace {
 
-struct Dual {
-  DoubleDouble value;
-  DoubleDouble slope;
-};
-
-Dual operator+(Dual a, Dual b) {
-  return {a.value + b.value, a.slope + b.slope};
-}
-Dual operator-(Dual a, Dual b) {
-  return {a.value - b.value, a.slope - b.slope};
-}
-Dual operator*(Dual a, Dual b) {
-  return {a.value * b.value, a.slope * b.value + a.value * b.slope};
-}
-Dual operator/(Dual a, Dual b) {
-  const DoubleDouble quotient = a.value / b.value;
-  return {quotient, (a.slope - quotient * b.slope) / b.value};
-}
 Dual exponential(Dual x) {
   const DoubleDouble e = dd_exp(x.value);
   return {e, e * x.slope};
@@ -40,16 +20,9 @@ Dual hyperbolic_tangent(Dual x) {
   return {t, (DoubleDouble(1.0) - t * t) * x.slope};
 }
 
-Dual constant(double x) { return {x, 0.0}; }
-
-// Element `at` of an input and its direction, which may be null.
-Dual moving(const double* x, const double* direction, int64_t at) {
-  return {x[at], direction != nullptr ? direction[at] : 0.0};
-}
-
 struct Walk {
-  const GradientProblem& problem;
-  const GradientDirection& direction;
+  const Problem& call;
+  const DualCall& moving;
   int64_t b;
   int64_t h;
   int64_t i;
@@ -58,35 +31,32 @@ struct Walk {
 };
 
 Dual score(const Walk& at, int64_t j, int64_t centre) {
-  const Problem& call = at.problem.forward;
+  const Problem& call = at.call;
   const Shape& shape = call.shape;
-  Dual s = constant(0);
+  Dual s = dual_constant(0);
   for (int64_t c = 0; c < shape.d; ++c) {
-    s = s + moving(call.q, at.direction.q, at.row * shape.d + c) *
-                moving(call.k, at.direction.k,
-                       (at.kv * shape.Tk + j) * shape.d + c);
+    s = s + at.moving.q[at.row * shape.d + c] *
+                at.moving.k[(at.kv * shape.Tk + j) * shape.d + c];
   }
-  s = s * constant(call.scale);
-  Dual offset = constant(0);
+  s = s * dual_constant(call.scale);
+  Dual offset = dual_constant(0);
   if (call.slopes != nullptr) {
-    offset = constant(call.slopes[at.h]) *
-             constant(-static_cast<double>(std::abs(j - centre)));
+    offset = dual_constant(call.slopes[at.h]) *
+             dual_constant(-static_cast<double>(std::abs(j - centre)));
   }
-  if (call.bias != nullptr) {
-    offset =
-        offset + moving(call.bias, at.direction.bias, at.row * shape.Tk + j);
+  if (!at.moving.bias.empty()) {
+    offset = offset + at.moving.bias[at.row * shape.Tk + j];
   }
   if (!(call.softcap > 0)) return s + offset;
-  const Dual cap = constant(call.softcap);
+  const Dual cap = dual_constant(call.softcap);
   if (call.softcap_after_bias) {
     return cap * hyperbolic_tangent((s + offset) / cap);
   }
   return cap * hyperbolic_tangent(s / cap) + offset;
 }
 
-// The derivative of sum_t g_t o_t of one row.
-DoubleDouble row_derivative(const Walk& at) {
-  const Problem& call = at.problem.forward;
+void forward_row(const Walk& at, Dual* o) {
+  const Problem& call = at.call;
   const Shape& shape = call.shape;
   const TwinSpan span = TwinSeams::span<TwinSeams>(call, at.b, at.i);
   std::vector<int64_t> keys;
@@ -98,43 +68,64 @@ DoubleDouble row_derivative(const Walk& at) {
     scores.push_back(score(at, j, span.centre));
     if (top < scores.back().value) top = scores.back().value;
   }
-  if (keys.empty()) return 0.0;
-  Dual sum = constant(0);
-  if (call.sink != nullptr) {
-    const Dual sink = moving(call.sink, at.direction.sink, at.h);
+  if (keys.empty()) return;
+  Dual sum = dual_constant(0);
+  if (!at.moving.sink.empty()) {
+    const Dual sink = at.moving.sink[at.h];
     if (top < sink.value) top = sink.value;
     sum = exponential(sink - Dual{top, 0.0});
   }
-  Dual total = constant(0);
   for (size_t a = 0; a < keys.size(); ++a) {
     const Dual weight = exponential(scores[a] - Dual{top, 0.0});
     sum = sum + weight;
-    Dual pulled = constant(0);
-    for (int64_t t = 0; t < shape.dv; ++t) {
-      pulled = pulled + constant(at.problem.d_o[at.row * shape.dv + t]) *
-                            moving(call.v, at.direction.v,
-                                   (at.kv * shape.Tk + keys[a]) * shape.dv + t);
-    }
-    total = total + weight * pulled;
+    const Dual* v = &at.moving.v[(at.kv * shape.Tk + keys[a]) * shape.dv];
+    for (int64_t t = 0; t < shape.dv; ++t) o[t] = o[t] + weight * v[t];
   }
-  return (total / sum).slope;
+  for (int64_t t = 0; t < shape.dv; ++t) o[t] = o[t] / sum;
 }
 
 }  // namespace
 
-double directional_derivative(const GradientProblem& problem,
-                              const GradientDirection& direction) {
-  const Shape& shape = problem.forward.shape;
-  DoubleDouble derivative = 0.0;
+std::vector<Dual> dual_input(const double* x, const double* direction,
+                             int64_t count) {
+  std::vector<Dual> out;
+  for (int64_t a = 0; x != nullptr && a < count; ++a) {
+    out.push_back({x[a], direction != nullptr ? direction[a] : 0.0});
+  }
+  return out;
+}
+
+std::vector<Dual> dual_forward(const Problem& call, const DualCall& moving) {
+  const Shape& shape = call.shape;
+  std::vector<Dual> o(shape.o_elements(), dual_constant(0));
   for (int64_t b = 0; b < shape.B; ++b) {
     for (int64_t h = 0; h < shape.H; ++h) {
       const int64_t kv = b * shape.Hkv + h / shape.group();
       for (int64_t i = 0; i < shape.Tq; ++i) {
         const int64_t row = (b * shape.H + h) * shape.Tq + i;
-        derivative =
-            derivative + row_derivative({problem, direction, b, h, i, row, kv});
+        forward_row({call, moving, b, h, i, row, kv}, &o[row * shape.dv]);
       }
     }
+  }
+  return o;
+}
+
+double directional_derivative(const GradientProblem& problem,
+                              const GradientDirection& direction) {
+  const Problem& call = problem.forward;
+  const Shape& s = call.shape;
+  DualCall moving;
+  moving.q = dual_input(call.q, direction.q, s.q_elements());
+  moving.k = dual_input(call.k, direction.k, s.k_elements());
+  moving.v = dual_input(call.v, direction.v, s.v_elements());
+  moving.bias = dual_input(call.bias, direction.bias, s.weights_elements());
+  moving.sink = dual_input(call.sink, direction.sink, s.H);
+  const std::vector<Dual> o = dual_forward(call, moving);
+  DoubleDouble derivative = 0.0;
+  for (int64_t a = 0; a < s.o_elements(); ++a) {
+    // d_o of rows that are not counted may hold anything.
+    if (o[a].value.hi == 0 && o[a].slope.hi == 0) continue;
+    derivative = derivative + o[a].slope * DoubleDouble(problem.d_o[a]);
   }
   return derivative.hi;
 }

@@ -15,7 +15,7 @@
 namespace qkvet {
 
 // In which order any sum is taken.
-enum class TestOrder : uint8_t {
+enum class BackwardOrder : uint8_t {
   kAscending,
   kDescending,
   kHalves,  // recursively
@@ -50,7 +50,7 @@ enum class TestBackwardFault : uint8_t {
 
 struct BackwardKernel {
   std::string name = "unnamed";
-  TestOrder order = TestOrder::kAscending;
+  BackwardOrder order = BackwardOrder::kAscending;
   bool fma = false;  // kAscending alone
   TestShare share = TestShare::kGiven;
   TestDelta delta = TestDelta::kGiven;

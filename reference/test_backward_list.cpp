@@ -33,29 +33,29 @@ std::vector<BackwardKernel> backward_kernels() {
   std::vector<BackwardKernel> all(12);
   all[0] = {.name = "naive"};
   all[1] = {.name = "descending",
-            .order = TestOrder::kDescending,
+            .order = BackwardOrder::kDescending,
             .share = TestShare::kSoftmax};
   all[2] = {.name = "halves",
-            .order = TestOrder::kHalves,
+            .order = BackwardOrder::kHalves,
             .share = TestShare::kOwnLse,
             .product_apart = true};
   all[3] = {.name = "fma", .fma = true, .scale = TestScale::kPair};
   all[4] = {.name = "atomic",
-            .order = TestOrder::kAtomic,
+            .order = BackwardOrder::kAtomic,
             .delta = TestDelta::kPairs,
             .heads_apart = true};
   all[5] = {.name = "lanes_softmax_pairs",
-            .order = TestOrder::kLanes,
+            .order = BackwardOrder::kLanes,
             .share = TestShare::kSoftmax,
             .delta = TestDelta::kPairs,
             .product_apart = true};
   all[6] = {.name = "exp2",
-            .order = TestOrder::kLanes,
+            .order = BackwardOrder::kLanes,
             .share = TestShare::kExp2,
             .scale = TestScale::kPair};
   all[7] = {.name = "folded_fma", .fma = true, .share = TestShare::kFolded};
   all[8] = {.name = "folded_start",
-            .order = TestOrder::kAtomic,
+            .order = BackwardOrder::kAtomic,
             .share = TestShare::kFolded,
             .delta = TestDelta::kStart};
   all[9] = {.name = "prescaled",
@@ -64,7 +64,7 @@ std::vector<BackwardKernel> backward_kernels() {
             .scale = TestScale::kOperand};
   all[10] = {.name = "start", .delta = TestDelta::kStart, .heads_apart = true};
   all[11] = {.name = "flush_to_zero",
-             .order = TestOrder::kHalves,
+             .order = BackwardOrder::kHalves,
              .scale = TestScale::kOperand,
              .ftz = true};
   const size_t of_f32 = all.size();

@@ -31,7 +31,7 @@ class TestSums {
   Real halves(const Real* x, int64_t n) const;
   Real lanes(const Reals& x) const;
   Real atomic(const Reals& x) const;
-  TestOrder order_;
+  BackwardOrder order_;
   bool fma_;
   bool ftz_;
 };
@@ -77,16 +77,16 @@ Real TestSums<Real>::atomic(const Reals& x) const {
 template <class Real>
 Real TestSums<Real>::sum(Reals terms) const {
   switch (order_) {
-    case TestOrder::kHalves:
+    case BackwardOrder::kHalves:
       return halves(terms.data(), static_cast<int64_t>(terms.size()));
-    case TestOrder::kLanes:
+    case BackwardOrder::kLanes:
       return lanes(terms);
-    case TestOrder::kAtomic:
+    case BackwardOrder::kAtomic:
       return atomic(terms);
-    case TestOrder::kDescending:
+    case BackwardOrder::kDescending:
       std::reverse(terms.begin(), terms.end());
       break;
-    case TestOrder::kAscending:
+    case BackwardOrder::kAscending:
       break;
   }
   Real total = 0;
@@ -96,7 +96,7 @@ Real TestSums<Real>::sum(Reals terms) const {
 
 template <class Real>
 Real TestSums<Real>::dot(const Reals& x, const Reals& y, Real start) const {
-  if (fma_ && order_ == TestOrder::kAscending) {
+  if (fma_ && order_ == BackwardOrder::kAscending) {
     Real total = start;
     for (size_t i = 0; i < x.size(); ++i) {
       total = flush(std::fma(x[i], y[i], total));
