@@ -30,6 +30,9 @@ struct GradientProblem {
   // counted or see no key may hold anything.
   const double* o = nullptr;    // [B,H,Tq,dv]
   const double* lse = nullptr;  // [B,H,Tq]
+  // The kernel is given lse in base 2 and may have to convert it; `lse` above
+  // is ln 2 times what was stored.
+  bool lse_in_base2 = false;
 };
 
 // Why the gradient of `forward` has no derivation, in one line; "" if it has.

@@ -87,6 +87,7 @@ GradientRow Gradients::row_of(int64_t row) const {
   at.o_given = problem_.o + row * shape_.dv;
   at.o_off = off_at(errors_.o, row * shape_.dv);
   at.lse_given = problem_.lse[row];
+  at.lse_in_base2 = problem_.lse_in_base2;
   at.has_sink = at.row.sink != nullptr;
   if (at.has_sink) at.z = *at.row.sink;
   return at;

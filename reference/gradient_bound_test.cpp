@@ -42,11 +42,19 @@ void keep_larger(GradientRatios& all, const GradientRatios& one) {
   all.sink = std::max(all.sink, one.sink);
 }
 
+// As an f32 or, for f64 kernels, an f64 of base 2 holds it.
+double through_base2(double lse, Dtype storage) {
+  const double in_base2 = lse * 0x1.71547652b82fep0;
+  const bool f64 = storage == Dtype::kF64;
+  return (f64 ? in_base2 : as_f32(in_base2)) * 0x1.62e42fefa39efp-1;
+}
+
 // Inputs of the storage; o and lse as a forward pass stores them.
-TestGradient stored_gradient(TestRandom& random, int problem, Dtype storage) {
+TestGradient stored_gradient(TestRandom& random, int problem,
+                             const BackwardKernel& kernel) {
+  const Dtype storage = kernel.storage;
   // Short rows, where the bound bites, and some long ones.
   TestGradient g = random_gradient(random, problem, problem % 8 == 0 ? 24 : 9);
-  if (storage == Dtype::kF32) return g;
   const auto store = [storage](double x) { return round_to(storage, x); };
   for (auto* tensor : {&g.call.q, &g.call.k, &g.call.v}) {
     for (double& x : *tensor) x = store(x);
@@ -56,6 +64,10 @@ TestGradient stored_gradient(TestRandom& random, int problem, Dtype storage) {
                                  : plain_forward(g.call.get());
   give_forward(truth, store, g);
   if (storage == Dtype::kF64) g.lse = truth.lse;
+  g.problem.lse_in_base2 = kernel.base2;
+  for (size_t row = 0; row < g.lse.size() && kernel.base2; ++row) {
+    g.lse[row] = through_base2(truth.lse[row], storage);
+  }
   return g;
 }
 
@@ -86,6 +98,29 @@ int problem_count() {
   return more != nullptr ? std::atoi(more) : kProblems;
 }
 
+// How much of all elements is judged, and how much of that says little.
+struct Shares {
+  int64_t all = 0;
+  int64_t judged = 0;
+  int64_t vacuous = 0;
+  double of_judged() const {
+    return static_cast<double>(judged) / static_cast<double>(all);
+  }
+  double of_vacuous() const {
+    return static_cast<double>(vacuous) / static_cast<double>(judged);
+  }
+};
+
+void count(const std::vector<double>& bound, const std::vector<double>& reach,
+           Shares& shares) {
+  for (size_t a = 0; a < bound.size(); ++a) {
+    shares.all += 1;
+    shares.judged += std::isfinite(bound[a]);
+    shares.vacuous +=
+        std::isfinite(bound[a]) && reach[a] > 0 && bound[a] >= reach[a] / 2;
+  }
+}
+
 class GradientBoundTest : public testing::TestWithParam<size_t> {};
 
 TEST_P(GradientBoundTest, StaysWithinTheBoundAndComesNearIt) {
@@ -100,11 +135,16 @@ TEST_P(GradientBoundTest, StaysWithinTheBoundAndComesNearIt) {
   TestRandom random(500 + GetParam());
   GradientRatios all;
   GradientRatios all_generic;
+  Shares shares;
   for (int i = 0; i < problem_count(); ++i) {
-    TestGradient g = stored_gradient(random, i, kernel.storage);
+    TestGradient g = stored_gradient(random, i, kernel);
     const Trial one = trial(g, kernel.storage);
     const GradientOutput got = run_backward_kernel(kernel, one.problem);
-    const GradientRatios own = ratios(one.truth, bound_of(one, declared), got);
+    const GradientBound bound = bound_of(one, declared);
+    const GradientRatios own = ratios(one.truth, bound, got);
+    count(bound.q, bound.reach.q, shares);
+    count(bound.k, bound.reach.k, shares);
+    count(bound.v, bound.reach.v, shares);
     const GradientRatios loose = ratios(one.truth, bound_of(one, generic), got);
     ASSERT_TRUE(own.worst() <= 1)
         << kernel.name << ", problem " << i << ": q " << own.q << " k " << own.k
@@ -119,10 +159,14 @@ TEST_P(GradientBoundTest, StaysWithinTheBoundAndComesNearIt) {
   EXPECT_GT(std::max({all.q, all.k, all.v}), nearest) << kernel.name;
   std::printf(
       "%-24s declared q %.3f k %.3f v %.3f bias %.3f sink %.3f | generic q "
-      "%.3f k %.3f v %.3f bias %.3f sink %.3f\n",
+      "%.3f k %.3f v %.3f bias %.3f sink %.3f | judged %.1f %%, vacuous %.1f "
+      "%%\n",
       kernel.name.c_str(), all.q, all.k, all.v, all.bias, all.sink,
       all_generic.q, all_generic.k, all_generic.v, all_generic.bias,
-      all_generic.sink);
+      all_generic.sink, 100 * shares.of_judged(), 100 * shares.of_vacuous());
+  // The rest lies beyond lengths, or overflows.
+  EXPECT_GT(shares.of_judged(), 0.75) << kernel.name;
+  EXPECT_LT(shares.of_vacuous(), 0.15) << kernel.name;
 }
 
 INSTANTIATE_TEST_SUITE_P(AllKernels, GradientBoundTest,
@@ -142,7 +186,7 @@ std::array<int, kFaults.size()> count_exceeding(const BackwardKernel& kernel,
   std::array<int, kFaults.size()> exceeding{};
   TestRandom random(10);
   for (int i = 0; i < problems; ++i) {
-    TestGradient g = stored_gradient(random, i, kernel.storage);
+    TestGradient g = stored_gradient(random, i, kernel);
     const Trial one = trial(g, kernel.storage);
     const GradientBound bound = bound_of(one, declared_precision(kernel));
     for (size_t f = 0; f < kFaults.size(); ++f) {

@@ -47,6 +47,7 @@ struct GradientRow {
   const double* o_given = nullptr;  // [dv]
   const double* o_off = nullptr;    // [dv], or null: exact
   double lse_given = 0;
+  bool lse_in_base2 = false;
   double z = 0;  // the sink
   bool has_sink = false;
 };

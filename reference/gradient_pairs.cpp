@@ -15,6 +15,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kLseAnyhow = 4;
 // The arithmetic of the twin, relative to what it adds up.
 constexpr double kTwinU = 0x1p-96;
+// Roundings of a change of the logarithm's base.
+constexpr double kBase2ToLse = 2;
 // A sink that has to be added to the lse: its difference, logarithm and sum.
 constexpr double kSinkToLse = 8;
 
@@ -89,6 +91,10 @@ LogSum log_sum(const GradientRow& at, const GradientModel& m,
                const RowErrors& errors) {
   const double u = m.model.u;
   LogSum lse{at.row.lse, std::fabs(at.lse_given - at.row.lse)};
+  // The product, and ln 2 itself; log2 e times the scores is as good.
+  if (at.lse_in_base2) {
+    lse.off += kBase2ToLse * u * (std::fabs(at.lse_given) + lse.off);
+  }
   RowView whole = at.row;
   if (at.has_sink && !at.row.sink_in_lse) {
     const double larger = std::max(lse.value, at.z);

@@ -53,7 +53,7 @@ class Backward {
   }
   Real score(const Row& row, int64_t j, int64_t diagonal, Real& slope) const;
   Real offset(const Row& row, int64_t j, int64_t diagonal) const;
-  Real whole_lse(const Row& row, Real lse) const;
+  Real whole_lse(const Row& row) const;
   Real share(Real s, Real m, Real total, Real lse) const;
   Real folded_share(const Row& row, int64_t j, Real lse) const;
   void shares(Row& row, const TestSeen& seen, Reals& slopes);
@@ -127,7 +127,13 @@ Real Backward<Real>::score(const Row& row, int64_t j, int64_t diagonal,
 
 // The logarithm of the whole denominator, from what was given.
 template <class Real>
-Real Backward<Real>::whole_lse(const Row& row, Real lse) const {
+Real Backward<Real>::whole_lse(const Row& row) const {
+  constexpr Real kLn2 = Real(0x1.62e42fefa39efp-1);
+  Real lse = static_cast<Real>(problem_.lse[row.row]);
+  if (kernel_.base2) {
+    const double stored = problem_.lse[row.row] * 0x1.71547652b82fep0;
+    lse = static_cast<Real>(stored) * kLn2;
+  }
   if (call_.sink == nullptr || call_.sink_in_lse) return lse;
   const Real z = static_cast<Real>(call_.sink[row.h]);
   const Real larger = std::max(lse, z);
@@ -171,7 +177,7 @@ void Backward<Real>::shares(Row& row, const TestSeen& seen, Reals& slopes) {
   const Real z = has_sink ? static_cast<Real>(call_.sink[row.h]) : 0;
   Real m = *std::max_element(s.begin(), s.end());
   if (has_sink) m = std::max(m, z);
-  Real lse = whole_lse(row, static_cast<Real>(problem_.lse[row.row]));
+  Real lse = whole_lse(row);
   Real total = 1;
   if (kernel_.share == TestShare::kOwnLse ||
       kernel_.share == TestShare::kSoftmax) {

@@ -58,6 +58,7 @@ struct BackwardKernel {
   bool product_apart = false;  // P dP - P D
   bool heads_apart = false;    // each head of a group on its own first
   bool ftz = false;
+  bool base2 = false;           // is given lse in base 2
   Dtype storage = Dtype::kF32;  // of inputs and outputs
   Dtype rounded = Dtype::kF32;  // of P and dS before the last products
   bool rounded_first = false;   // P at once, for everything

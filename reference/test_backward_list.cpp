@@ -30,7 +30,7 @@ PrecisionModel declared_precision(const BackwardKernel& kernel) {
 }
 
 std::vector<BackwardKernel> backward_kernels() {
-  std::vector<BackwardKernel> all(12);
+  std::vector<BackwardKernel> all(13);
   all[0] = {.name = "naive"};
   all[1] = {.name = "descending",
             .order = BackwardOrder::kDescending,
@@ -67,6 +67,10 @@ std::vector<BackwardKernel> backward_kernels() {
              .order = BackwardOrder::kHalves,
              .scale = TestScale::kOperand,
              .ftz = true};
+  all[12] = {.name = "base2",
+             .order = BackwardOrder::kLanes,
+             .delta = TestDelta::kPairs,
+             .base2 = true};
   const size_t of_f32 = all.size();
   for (const Dtype type : {Dtype::kBf16, Dtype::kF16, Dtype::kF64}) {
     for (size_t i = 0; i < of_f32; ++i) {
