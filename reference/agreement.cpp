@@ -76,4 +76,19 @@ double layer_ratio(const LayerProblem& problem, const LayerOutput& plain,
        worst_ratio(plain.y, twin.y, bound.y)});
 }
 
+double gradient_ratio(const GradientProblem& problem,
+                      const GradientOutput& plain, const GradientOutput& twin) {
+  const OracleOutput given = plain_forward(problem.forward);
+  GradientProblem whole = problem;
+  whole.o = given.o.data();
+  whole.lse = given.lse.data();
+  const GradientBound bound = backward_bound(
+      whole, twin_forward(problem.forward), twin, double_precision());
+  return std::max({worst_ratio(plain.q, twin.q, bound.q),
+                   worst_ratio(plain.k, twin.k, bound.k),
+                   worst_ratio(plain.v, twin.v, bound.v),
+                   worst_ratio(plain.bias, twin.bias, bound.bias),
+                   worst_ratio(plain.sink, twin.sink, bound.sink)});
+}
+
 }  // namespace qkvet

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "reference/bound.h"
+#include "reference/gradient.h"
 #include "reference/layer.h"
 #include "reference/linear.h"
 #include "reference/oracle.h"
@@ -39,6 +40,11 @@ double linear_ratio(const LinearProblem& problem,
                     const std::vector<double>& twin);
 double layer_ratio(const LayerProblem& problem, const LayerOutput& plain,
                    const LayerOutput& twin);
+
+// The same for a gradient: plain_backward is given the o and lse that it uses.
+// o and lse of `problem` are not read.
+double gradient_ratio(const GradientProblem& problem,
+                      const GradientOutput& plain, const GradientOutput& twin);
 
 }  // namespace qkvet
 

@@ -26,35 +26,6 @@ bool sink_apart(const RowView& row) {
   return row.sink != nullptr && !row.sink_in_lse;
 }
 
-double lse_bound(const RowView& row, const PrecisionModel& model,
-                 const RowErrors& errors) {
-  if (errors.unjudged) return kInfinity;
-  const double u = model.u;
-  const bool apart = sink_apart(row);
-  const double log_sum = apart ? std::fabs(row.lse - row.top) + errors.log_n
-                               : std::log(row.total) + sink_gap(row, errors);
-  const bool loose_log = model.fast_log || model.exp_error > kGoodExp * u;
-  const double log_quality = loose_log ? 2 : 1;
-  const double up = apart ? errors.keys_log_up : errors.log_up;
-  const double down = apart ? errors.keys_log_down : errors.log_down;
-  const double eta = apart ? errors.keys_eta : errors.eta;
-  double bound = std::max(up, down) + eta / (1 - eta) + errors.merge;
-  bound += kLogRoundings * log_quality * u * (log_sum + model.lazy + 1);
-  bound +=
-      (kLseRoundings + 2 * model.ref_roundings) * u *
-      (std::fabs(row.top) + model.lazy + std::fabs(row.lse) + errors.score_max);
-  // Shifted on the way into the maximum, and back on the way out of it.
-  if (combines_anyhow(model)) {
-    bound += (kLseRoundings + 2 * model.ref_roundings) * u * row.shift;
-  }
-  bound += 2 * kOracleU * (log_sum + std::fabs(row.lse));
-  if (model.sum_of_rounded_p) {
-    const double r_sum = apart ? errors.r_sum / errors.keys_part : errors.r_sum;
-    bound -= std::log1p(-std::min(1.0, r_sum));
-  }
-  return bound * second_order(u) * errors.evaluation + errors.lambda;
-}
-
 // Returned weights may be rounded P or not. Where the denominator adds rounded
 // P, they may also be rounded anew, against another maximum.
 double rounded_times(const PrecisionModel& model) {
@@ -70,37 +41,12 @@ double all_but(const double* x, int64_t n, int64_t j, double total) {
   return sum;
 }
 
-// The output bound for a one-hot column of V, plus the rounding of storage.
+// Every weight that the row returns, plus the rounding of storage.
 void weight_bounds(const RowView& row, const PrecisionModel& model,
                    const RowErrors& errors, const RowScratch& scratch,
                    double* bound) {
-  const double u = model.u;
-  const int64_t terms = row.terms();
-  const auto n = static_cast<double>(terms);
-  const double normaliser = errors.eta / (1 - errors.eta);
-  const bool exact = terms == 1 || errors.flat;
-  const double times = rounded_times(model);
-  const double* shares = scratch.share_exact.data();
   for (int64_t j = 0; j < row.n; ++j) {
-    double& out = bound[row.key(j)];
-    if (errors.unjudged) {
-      out = kInfinity;
-      continue;
-    }
-    const double p = row.p[j];
-    const double own = scratch.excess[j] * all_but(shares, terms, j, 1);
-    const double others =
-        p * all_but(scratch.excess.data(), terms, j, errors.sum_excess);
-    const double free =
-        (own + others + errors.floor * (1 + n * p)) / errors.least_sum;
-    const double moved = exact ? 0 : std::min(free, std::max(p, 1 - p));
-    double b = moved + times * scratch.rounding[j];
-    b += normaliser * (p + b);
-    b += model.norm_roundings * u * (p + b);
-    b += errors.merge * (p + b);
-    b += model.output_u * (p + b);
-    out = b * second_order(u) * errors.evaluation + (n + 8) * kOracleU * p +
-          errors.lambda + model.output_floor;
+    bound[row.key(j)] = weight_bound(row, model, errors, scratch, j);
   }
 }
 
@@ -181,6 +127,59 @@ void view_options(const BoundFacts::Impl& facts, int64_t row, RowView& view) {
 }
 
 }  // namespace
+
+double lse_bound(const RowView& row, const PrecisionModel& model,
+                 const RowErrors& errors) {
+  if (errors.unjudged) return kInfinity;
+  const double u = model.u;
+  const bool apart = sink_apart(row);
+  const double log_sum = apart ? std::fabs(row.lse - row.top) + errors.log_n
+                               : std::log(row.total) + sink_gap(row, errors);
+  const bool loose_log = model.fast_log || model.exp_error > kGoodExp * u;
+  const double log_quality = loose_log ? 2 : 1;
+  const double up = apart ? errors.keys_log_up : errors.log_up;
+  const double down = apart ? errors.keys_log_down : errors.log_down;
+  const double eta = apart ? errors.keys_eta : errors.eta;
+  double bound = std::max(up, down) + eta / (1 - eta) + errors.merge;
+  bound += kLogRoundings * log_quality * u * (log_sum + model.lazy + 1);
+  bound +=
+      (kLseRoundings + 2 * model.ref_roundings) * u *
+      (std::fabs(row.top) + model.lazy + std::fabs(row.lse) + errors.score_max);
+  // Shifted on the way into the maximum, and back on the way out of it.
+  if (combines_anyhow(model)) {
+    bound += (kLseRoundings + 2 * model.ref_roundings) * u * row.shift;
+  }
+  bound += 2 * kOracleU * (log_sum + std::fabs(row.lse));
+  if (model.sum_of_rounded_p) {
+    const double r_sum = apart ? errors.r_sum / errors.keys_part : errors.r_sum;
+    bound -= std::log1p(-std::min(1.0, r_sum));
+  }
+  return bound * second_order(u) * errors.evaluation + errors.lambda;
+}
+
+double weight_bound(const RowView& row, const PrecisionModel& model,
+                    const RowErrors& errors, const RowScratch& scratch,
+                    int64_t a) {
+  if (errors.unjudged) return kInfinity;
+  const int64_t terms = row.terms();
+  const auto n = static_cast<double>(terms);
+  const bool exact = terms == 1 || errors.flat;
+  const double* shares = scratch.share_exact.data();
+  const double p = shares[a];
+  const double own = scratch.excess[a] * all_but(shares, terms, a, 1);
+  const double others =
+      p * all_but(scratch.excess.data(), terms, a, errors.sum_excess);
+  const double free =
+      (own + others + errors.floor * (1 + n * p)) / errors.least_sum;
+  const double moved = exact ? 0 : std::min(free, std::max(p, 1 - p));
+  double b = moved + rounded_times(model) * scratch.rounding[a];
+  b += errors.eta / (1 - errors.eta) * (p + b);
+  b += model.norm_roundings * model.u * (p + b);
+  b += errors.merge * (p + b);
+  b += model.output_u * (p + b);
+  return b * second_order(model.u) * errors.evaluation +
+         (n + 8) * kOracleU * p + errors.lambda + model.output_floor;
+}
 
 RowView row_view(const BoundFacts::Impl& facts, int64_t row) {
   const Shape& shape = facts.shape;

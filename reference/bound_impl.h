@@ -264,6 +264,15 @@ inline const double* entering_shares(const RowErrors& errors,
 void round_weights(const RowView& row, const PrecisionModel& model,
                    RowErrors& errors, RowScratch& scratch);
 
+double lse_bound(const RowView& row, const PrecisionModel& model,
+                 const RowErrors& errors);
+
+// Of the weight of rank `a`, or of the sink's: the output bound for a one-hot
+// column of V, plus the rounding of storage.
+double weight_bound(const RowView& row, const PrecisionModel& model,
+                    const RowErrors& errors, const RowScratch& scratch,
+                    int64_t a);
+
 // Writes the bound of the dv outputs of the row.
 void bound_columns(const RowView& row, const PrecisionModel& model,
                    const RowErrors& errors, RowScratch& scratch, double* bound);
