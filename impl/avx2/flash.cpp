@@ -6,7 +6,7 @@
 // Query rows of all heads that share a key/value head are computed together,
 // so that grouped heads read and pack it once. Memory: K and V of one head,
 // packed, 48 (d + dv) floats, a tile of scores and a stage of max(8 d, dv) for
-// half storage, kept in the context.
+// half storage, kept in the context. The gradient is that of gradient.h.
 #include <cpuid.h>
 
 #include <algorithm>
@@ -17,6 +17,8 @@
 #include <new>
 
 #include "impl/avx2/flash_kernel.h"
+#include "impl/avx2/gradient.h"
+#include "impl/backward_kernel.h"
 #include "impl/declare.h"
 #include "impl/forward_view.h"
 #include "impl/half.h"
@@ -308,6 +310,7 @@ constexpr qkvet_kernel make() {
       &kAllCapabilities);
   kernel.open = open;
   kernel.close = close;
+  kernel.backward = &kBackwardTable<PlainBackward, gradient_on_avx2>;
   return kernel;
 }
 
