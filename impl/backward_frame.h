@@ -25,6 +25,7 @@
 //   turn_back     the rotation of dq and dk
 //   sink          the gradient of a sink from one row
 //   columns       how many columns of a row are written
+//   value_source  which column of dv is written as column c
 //
 // and of the plainest arithmetic, BackwardRows:
 //
@@ -89,6 +90,7 @@ struct PlainBackward {
     return -std::exp(sink - lse) * delta;
   }
   static int64_t columns(int64_t width) { return width; }
+  static int64_t value_source(const ForwardCall&, int64_t c) { return c; }
 
   static int64_t nth_row(int64_t n, int64_t /*rows*/) { return n; }
   static bool sees(const ForwardCall& call, int64_t b, int64_t h, int64_t i,

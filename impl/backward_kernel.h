@@ -235,7 +235,10 @@ struct BackwardKernel {
                            d_k);
         }
         write_row(call.d_k, b, kv, j, d_k, d);
-        write_row(call.d_v, b, kv, j, d_v, dv);
+        for (int64_t c = 0; c < Seams::columns(dv); ++c) {
+          const float value = c < dv ? d_v[Seams::value_source(f, c)] : 0;
+          call.d_v.set(b, kv, j, c, value);
+        }
       }
     }
   }

@@ -83,7 +83,8 @@ LayerAnswer run(const qkvet_kernel* kernel,
 std::vector<const qkvet_kernel*> gradients() {
   return kernels_that(/*faulty=*/false, [](const qkvet_kernel& kernel) {
     return kernel.backward != nullptr &&
-           kernel.backward->layer_backward != nullptr;
+           kernel.backward->layer_backward != nullptr &&
+           OpenKernel(&kernel).status() == QKVET_OK;
   });
 }
 
