@@ -105,6 +105,7 @@ const Truth& GradientAnswer::truth_for(const PrecisionModel& model) {
   auto known = std::make_unique<Known>();
   known->model = model;
   known->gradient.problem = &problem_;
+  known->gradient.changes = &changes_;
   if (twin_disagrees_.empty()) {
     if (!facts_) facts_.emplace(problem_.forward, forward_);
     known->gradient.values = *truth_;

@@ -4,6 +4,7 @@
 #ifndef QKVET_PROPERTIES_GRADIENT_ANSWER_H_
 #define QKVET_PROPERTIES_GRADIENT_ANSWER_H_
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -55,6 +56,7 @@ class GradientAnswer {
   std::vector<double> natural_lse_;  // as given
   std::optional<GradientOutput> truth_;
   std::optional<BoundFacts> facts_;
+  std::map<TensorName, double> changes_;
   std::string twin_disagrees_;
   std::vector<std::unique_ptr<Known>> known_;
 };

@@ -191,8 +191,10 @@ void compare_gradients_with_truth(const JudgeInput& input, const CallView& call,
         judgement.reason = "the bound is NaN: a defect of QKVet, please report";
         return;
       }
-      auto finding = compare_with_bound(
-          {actual[n], truth[n], bound[n], reach[n], dtype}, judgement);
+      auto finding =
+          compare_with_bound({actual[n], truth[n], bound[n], reach[n], dtype,
+                              /*before_rounding=*/true},
+                             judgement);
       if (!finding) continue;
       finding->where = gradient_name(s, tensor, at);
       add_failure(judgement, std::move(*finding));

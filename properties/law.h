@@ -5,6 +5,7 @@
 #define QKVET_PROPERTIES_LAW_H_
 
 #include <cstdint>
+#include <map>
 #include <numbers>
 #include <optional>
 #include <span>
@@ -63,6 +64,9 @@ struct GradientTruth {
   const GradientProblem* problem = nullptr;
   GradientOutput values;
   GradientBound bound;
+  // How the forward pass changes where one input moves as a law has it move
+  // for this case: by the gradient of that input, shared by all models.
+  std::map<TensorName, double>* changes = nullptr;
 };
 
 // The oracle's answer to one call, and the bound for the kernel's model. Of a
