@@ -37,6 +37,9 @@ AbiCall::AbiCall(const CallPlan& plan, const TensorAddresses& addresses,
     case Operation::kForward:
       fill_forward(plan, addresses);
       break;
+    case Operation::kBackward:
+      fill_backward(plan, addresses);
+      break;
     case Operation::kLayer:
       fill_layer(plan, addresses);
       break;
@@ -92,6 +95,21 @@ void AbiCall::fill_forward(const CallPlan& plan,
   forward_.rope_sin = tensor(plan, addresses, TensorName::kRopeSin);
   forward_.q_positions = tensor(plan, addresses, TensorName::kQPositions);
   forward_.k_positions = tensor(plan, addresses, TensorName::kKPositions);
+}
+
+void AbiCall::fill_backward(const CallPlan& plan,
+                            const TensorAddresses& addresses) {
+  fill_forward(plan, addresses);
+  forward_.o = tensor(plan, addresses, TensorName::kGivenO);
+  forward_.lse = tensor(plan, addresses, TensorName::kGivenLse);
+  backward_.struct_size = sizeof backward_;
+  backward_.forward = &forward_;
+  backward_.d_o = tensor(plan, addresses, TensorName::kDO);
+  backward_.d_q = tensor(plan, addresses, TensorName::kDQ);
+  backward_.d_k = tensor(plan, addresses, TensorName::kDK);
+  backward_.d_v = tensor(plan, addresses, TensorName::kDV);
+  backward_.d_bias = tensor(plan, addresses, TensorName::kDBias);
+  backward_.d_sink = tensor(plan, addresses, TensorName::kDSink);
 }
 
 void AbiCall::fill_layer(const CallPlan& plan,

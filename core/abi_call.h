@@ -20,6 +20,7 @@ class AbiCall {
   AbiCall& operator=(const AbiCall&) = delete;
 
   const qkvet_forward_args& forward() const { return forward_; }
+  const qkvet_backward_args& backward() const { return backward_; }
   const qkvet_layer_args& layer() const { return layer_; }
   const qkvet_cache_config& create() const { return create_; }
   const qkvet_cache_args& step() const { return step_; }
@@ -29,6 +30,7 @@ class AbiCall {
 
  private:
   void fill_forward(const CallPlan& plan, const TensorAddresses& addresses);
+  void fill_backward(const CallPlan& plan, const TensorAddresses& addresses);
   void fill_layer(const CallPlan& plan, const TensorAddresses& addresses);
   void fill_create(const CallPlan& plan, const TensorAddresses& addresses);
   void fill_step(const CallPlan& plan, const TensorAddresses& addresses);
@@ -40,6 +42,7 @@ class AbiCall {
   int64_t shapes_[kTensorCount][4];
   int64_t strides_[kTensorCount][4];
   qkvet_forward_args forward_{};
+  qkvet_backward_args backward_{};
   qkvet_layer_args layer_{};
   qkvet_cache_config create_{};
   qkvet_cache_args step_{};

@@ -21,18 +21,9 @@ constexpr int64_t kKeptBytes = int64_t{64} << 20;
 // Calls below this size are not worth a look at the free memory.
 constexpr int64_t kSmallCallBytes = int64_t{32} << 20;
 
-std::vector<std::byte>& output_of(CallOutcome* outcome, TensorName tensor) {
-  std::vector<std::byte>* const outputs[kOutputCount] = {
-      &outcome->o,       &outcome->lse,      &outcome->weights,
-      &outcome->y,       &outcome->stage_q,  &outcome->stage_k,
-      &outcome->stage_v, &outcome->attended, &outcome->k_cache,
-      &outcome->v_cache};
-  return *outputs[static_cast<size_t>(tensor) - kInputCount];
-}
-
 // The number of the first element that was never written, or -1. In the outputs
-// of forward(), [B,H,Tq,...], only the first rows of a member need be written
-// if `rows` tells how many.
+// of forward() and its gradient, [B,H,Tq,...] and [B,Hkv,Tk,...], only the
+// first rows of a member need be written if `rows` tells how many.
 int64_t first_unwritten(const Canary& canary, const TensorSpec& spec,
                         const std::byte* packed,
                         const std::vector<int64_t>& rows) {
@@ -229,7 +220,8 @@ std::optional<MemoryFault> Arena::damage_of(const Spot& spot,
   return fault;
 }
 
-std::vector<int64_t> Arena::rows_to_write(int slot, const CallPlan& plan) {
+std::vector<int64_t> Arena::rows_to_write(int slot, const CallPlan& plan,
+                                          bool of_keys) {
   const auto numbers_of = [&](TensorName name) {
     const auto t = static_cast<int>(name);
     const TensorSpec& spec = plan.tensors[static_cast<size_t>(t)];
@@ -241,27 +233,35 @@ std::vector<int64_t> Arena::rows_to_write(int slot, const CallPlan& plan) {
                 numbers.size() * sizeof(int64_t));
     return numbers;
   };
-  const int64_t Tq = plan.tensors[static_cast<size_t>(TensorName::kQ)].shape[2];
-  std::vector<int64_t> rows = numbers_of(TensorName::kQLen);
-  if (const auto ends = numbers_of(TensorName::kCuQ); !ends.empty())
+  const TensorName tensor = of_keys ? TensorName::kK : TensorName::kQ;
+  const int64_t most = plan.tensors[static_cast<size_t>(tensor)].shape[2];
+  std::vector<int64_t> rows =
+      numbers_of(of_keys ? TensorName::kKvLen : TensorName::kQLen);
+  if (const auto ends =
+          numbers_of(of_keys ? TensorName::kCuK : TensorName::kCuQ);
+      !ends.empty())
     rows = {ends.back()};
-  for (int64_t& count : rows) count = std::clamp<int64_t>(count, 0, Tq);
+  for (int64_t& count : rows) count = std::clamp<int64_t>(count, 0, most);
   return rows;
 }
 
 void Arena::collect(int slot, const CallPlan& plan, CallOutcome* outcome) {
-  const std::vector<int64_t> rows = rows_to_write(slot, plan);
+  const std::vector<int64_t> queries =
+      rows_to_write(slot, plan, /*of_keys=*/false);
+  const std::vector<int64_t> keys = rows_to_write(slot, plan, /*of_keys=*/true);
   for (int t = static_cast<int>(TensorName::kO); t < kTensorCount; ++t) {
     const TensorSpec& spec = plan.tensors[t];
     Spot spot;
     if (!spec.present() || !find(slot, plan, t, &spot)) continue;
     const auto name = static_cast<TensorName>(t);
     if (outcome->status == CallStatus::kDone) {
-      std::vector<std::byte>& packed = output_of(outcome, name);
+      std::vector<std::byte>& packed = outcome->*output_member(name);
       const int64_t element = dtype_bytes(spec.dtype);
       packed.resize(static_cast<size_t>(spec.elements() * element));
       if (!packed.empty())
         gather(spec, spot.memory + spot.begin, packed.data());
+      const bool of_keys = name == TensorName::kDK || name == TensorName::kDV;
+      const std::vector<int64_t>& rows = of_keys ? keys : queries;
       const int64_t first =
           is_cache(name)
               ? -1

@@ -92,7 +92,8 @@ class Arena {
   void refill(const Spot& spot, const TensorSpec& spec, bool output);
   // Of every member, counted from its first row, as the call's lengths say;
   // empty: all. The inputs still lie in their windows.
-  std::vector<int64_t> rows_to_write(int slot, const CallPlan& plan);
+  std::vector<int64_t> rows_to_write(int slot, const CallPlan& plan,
+                                     bool of_keys);
   std::optional<MemoryFault> damage_of(const Spot& spot, const TensorSpec& spec,
                                        TensorName tensor) const;
 

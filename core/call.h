@@ -57,6 +57,9 @@ enum class TensorName : uint8_t {
   kBlockTable,
   kKNew,
   kVNew,
+  kDO,
+  kGivenO,  // what forward() gave, where its gradient is asked for
+  kGivenLse,
   // Outputs.
   kO,
   kLse,
@@ -67,18 +70,24 @@ enum class TensorName : uint8_t {
   kStageV,
   kAttended,
   kKCache,  // k and v where the call appends to them: inputs, too
-  kVCache
+  kVCache,
+  kDQ,  // gradients
+  kDK,
+  kDV,
+  kDBias,
+  kDSink
 };
-inline constexpr int kTensorCount = 39;
-inline constexpr int kInputCount = 29;
+inline constexpr int kTensorCount = 47;
+inline constexpr int kInputCount = 32;
 inline constexpr int kOutputCount = kTensorCount - kInputCount;
 // "q", "k", ..., "weights"; the stages of a layer are "q", "k", "v" again, and
-// so are k and v that a call appends to.
+// so are k and v that a call appends to, "o" and "lse" where they are given.
 const char* tensor_name(TensorName tensor);
 
 // What the kernel is asked to do.
 enum class Operation : uint8_t {
   kForward,
+  kBackward,
   kLayer,
   // A story: create, and then commands to what it made. The cache lives until
   // the next create.
@@ -91,6 +100,11 @@ enum class Operation : uint8_t {
   kCacheReorder,
   kCacheReadBack
 };
+
+// forward() and its gradient: what takes masks, lengths and layouts.
+constexpr bool takes_options(Operation operation) {
+  return operation == Operation::kForward || operation == Operation::kBackward;
+}
 
 // A contradiction that is put into a call on purpose: the kernel must refuse.
 enum class Mistake : uint8_t {
@@ -114,8 +128,9 @@ enum class Mistake : uint8_t {
 // `sequence` is; reorder takes as many parents as there are sequences;
 // read_back returns Tk tokens as stage_k and stage_v.
 //
-// The options below `want_stages` are forward()'s alone. k and v are given in
-// full where they are shared: what is the same lies in memory once.
+// The options below `want_stages` are those of forward() and, down to the
+// packed batch, of its gradient. k and v are given in full where they are
+// shared: what is the same lies in memory once.
 struct KernelCall {
   Operation operation = Operation::kForward;
   Mistake mistake = Mistake::kNone;
@@ -172,6 +187,13 @@ struct KernelCall {
   const std::byte* block_table = nullptr;  // [B,table_columns] int32
   const std::byte* k_new = nullptr;        // [B,Hkv,new_tokens,d]
   const std::byte* v_new = nullptr;        // [B,Hkv,new_tokens,dv]
+
+  // The gradient of the call above, which gave o and lse.
+  const std::byte* d_o = nullptr;        // [B,H,Tq,dv] stored as o
+  const std::byte* given_o = nullptr;    // [B,H,Tq,dv]
+  const std::byte* given_lse = nullptr;  // [B,H,Tq] f32, f64 where o is f64
+  bool want_d_bias = false;
+  bool want_d_sink = false;
 
   // A rotation of q and k: of forward(), a layer, or a step. A layer has one
   // row of positions for both, q_positions [B,T]; a step has none, its tokens
@@ -231,7 +253,7 @@ struct CallOutcome {
   bool dirty_environment = false;       // MXCSR or rounding mode left changed
   std::optional<TensorName> unwritten;  // an output with elements never written
   int64_t unwritten_index = 0;          // the first of them, packed
-  double seconds = 0;                   // inside forward()
+  double seconds = 0;                   // inside the function asked for
 
   // Packed, row-major. lse is f32, or f64 where o is f64; weights have the
   // type of o. Empty unless kDone.
@@ -247,6 +269,12 @@ struct CallOutcome {
   std::vector<std::byte> attended;  // [B,H,T,dv]
   // k and v as a call left them that appends: pages or [B,Hkv,Tk,width].
   std::vector<std::byte> k_cache, v_cache;
+  // Gradients, each stored as what it is the gradient of.
+  std::vector<std::byte> d_q;     // [B,H,Tq,d]
+  std::vector<std::byte> d_k;     // [B,Hkv,Tk,d]
+  std::vector<std::byte> d_v;     // [B,Hkv,Tk,dv]
+  std::vector<std::byte> d_bias;  // [B,H,Tq,Tk], also of a broadcast bias
+  std::vector<std::byte> d_sink;  // [H]
 
   // After a call to a cache: tokens held, sequence by sequence.
   std::vector<int64_t> lengths;

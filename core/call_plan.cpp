@@ -51,6 +51,11 @@ Dtype lse_dtype(const KernelCall& call) {
   return call.o_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
 }
 
+// Of sinks and slopes.
+Dtype per_head_dtype(const KernelCall& call) {
+  return call.q_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
+}
+
 void add_forward(const KernelCall& call, Rows* rows) {
   const Shape& s = call.shape;
   (*rows)[TensorName::kQ] = {4, call.q_dtype, {s.B, s.H, s.Tq, s.d}};
@@ -68,10 +73,26 @@ void add_forward(const KernelCall& call, Rows* rows) {
     (*rows)[TensorName::kWeights] = {4, call.o_dtype, {s.B, s.H, s.Tq, s.Tk}};
 }
 
+// The outputs of forward() are inputs here.
+void add_backward(const KernelCall& call, Rows* rows) {
+  add_forward(call, rows);
+  const Shape& s = call.shape;
+  (*rows)[TensorName::kO] = {};
+  (*rows)[TensorName::kDO] =
+      (*rows)[TensorName::kGivenO] = {4, call.o_dtype, {s.B, s.H, s.Tq, s.dv}};
+  (*rows)[TensorName::kGivenLse] = {3, lse_dtype(call), {s.B, s.H, s.Tq}};
+  (*rows)[TensorName::kDQ] = (*rows)[TensorName::kQ];
+  (*rows)[TensorName::kDK] = (*rows)[TensorName::kK];
+  (*rows)[TensorName::kDV] = (*rows)[TensorName::kV];
+  if (call.want_d_bias)
+    (*rows)[TensorName::kDBias] = {4, call.q_dtype, {s.B, s.H, s.Tq, s.Tk}};
+  if (call.want_d_sink)
+    (*rows)[TensorName::kDSink] = {1, per_head_dtype(call), {s.H}};
+}
+
 void add_options(const KernelCall& call, Rows* rows) {
   const Shape& s = call.shape;
-  const Dtype per_head =
-      call.q_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
+  const Dtype per_head = per_head_dtype(call);
   const std::array<int64_t, 4> pairs = {s.B, s.H, s.Tq, s.Tk};
   const struct {
     const std::byte* data;
@@ -170,6 +191,10 @@ Rows right_rows(const KernelCall& call, Dtype stage) {
       add_forward(call, &rows);
       add_options(call, &rows);
       break;
+    case Operation::kBackward:
+      add_backward(call, &rows);
+      add_options(call, &rows);
+      break;
     case Operation::kLayer:
       add_layer(call, stage, &rows);
       break;
@@ -255,7 +280,8 @@ std::vector<std::byte> CallOutcome::*output_member(TensorName output) {
       &Outcome::o,       &Outcome::lse,      &Outcome::weights,
       &Outcome::y,       &Outcome::stage_q,  &Outcome::stage_k,
       &Outcome::stage_v, &Outcome::attended, &Outcome::k_cache,
-      &Outcome::v_cache};
+      &Outcome::v_cache, &Outcome::d_q,      &Outcome::d_k,
+      &Outcome::d_v,     &Outcome::d_bias,   &Outcome::d_sink};
   return kMembers[static_cast<size_t>(output) - kInputCount];
 }
 
@@ -269,7 +295,7 @@ const std::byte* KernelCall::*input_member(TensorName tensor) {
       &Call::q_len,    &Call::kv_len,   &Call::cu_q,        &Call::cu_k,
       &Call::rope_cos, &Call::rope_sin, &Call::q_positions, &Call::k_positions,
       &Call::k_scale,  &Call::v_scale,  &Call::block_table, &Call::k_new,
-      &Call::v_new};
+      &Call::v_new,    &Call::d_o,      &Call::given_o,     &Call::given_lse};
   return kMembers[static_cast<size_t>(tensor)];
 }
 

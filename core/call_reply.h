@@ -22,6 +22,7 @@ enum class Phase : uint32_t {
   kSupports,
   kWorkspace,
   kForward,
+  kBackward,
   kLayer,
   kCreate,
   kDestroy,

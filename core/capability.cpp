@@ -80,7 +80,23 @@ std::string forward_contradiction(const KernelCall& call) {
       is_missing(call.k, {first, s.Hkv, tokens, s.d}) ||
       is_missing(call.v, {first, s.Hkv, tokens, s.dv}))
     return "an input is missing";
-  return call.mistake == Mistake::kNone ? "" : "forward() has no such mistake";
+  return call.mistake == Mistake::kNone ? "" : "there is no such mistake";
+}
+
+std::string backward_contradiction(const KernelCall& call) {
+  const Shape& s = call.shape;
+  if (is_served(call) || call.share != 0)
+    return "backward() takes no pages, new tokens and shared k and v";
+  if (call.want_lse || call.want_weights)
+    return "backward() gives neither lse nor weights";
+  if (is_missing(call.d_o, {s.B, s.H, s.Tq, s.dv}) ||
+      is_missing(call.given_o, {s.B, s.H, s.Tq, s.dv}) ||
+      is_missing(call.given_lse, {s.B, s.H, s.Tq}))
+    return "an input is missing";
+  if ((call.want_d_bias && call.bias == nullptr) ||
+      (call.want_d_sink && call.sink == nullptr))
+    return "a gradient of what is not there";
+  return forward_contradiction(call);
 }
 
 std::string layer_contradiction(const KernelCall& call) {
@@ -145,12 +161,14 @@ std::string contradiction(const KernelCall& call) {
     return "an extent is negative";
   if (s.Hkv == 0 ? s.H != 0 : s.H % s.Hkv != 0)
     return "H is not a multiple of Hkv";
-  if (call.operation != Operation::kForward && has_options(call))
-    return "only forward() takes masks, lengths and layouts";
+  if (!takes_options(call.operation) && has_options(call))
+    return "only forward() and backward() take masks, lengths and layouts";
   if (std::string why = rope_contradiction(call); !why.empty()) return why;
   switch (call.operation) {
     case Operation::kForward:
       return forward_contradiction(call);
+    case Operation::kBackward:
+      return backward_contradiction(call);
     case Operation::kLayer:
       return layer_contradiction(call);
     case Operation::kCacheCreate:
@@ -164,69 +182,13 @@ std::string contradiction(const KernelCall& call) {
   }
 }
 
-// What a cache may leave out.
-std::string missing_cache_part(const KernelInfo& kernel,
-                               const KernelCall& call) {
-  switch (call.operation) {
-    case Operation::kCacheCreate:
-      if (call.cache.window > 0 &&
-          (kernel.cache_options & QKVET_CACHE_WINDOW) == 0)
-        return "a window of a cache is not declared";
-      return declares_stored(kernel.cache_options, call.cache.stored)
-                 ? ""
-                 : "quantised storage (" +
-                       form_text({0, 0, 0, call.cache.stored}) +
-                       ") is not declared";
-    case Operation::kCacheTruncate:
-      return kernel.has_truncate ? "" : "truncate is not offered";
-    case Operation::kCacheEvict:
-      return kernel.has_evict ? "" : "evict is not offered";
-    case Operation::kCacheFork:
-      return kernel.has_fork ? "" : "fork is not offered";
-    case Operation::kCacheReorder:
-      return kernel.has_reorder ? "" : "reorder is not offered";
-    case Operation::kCacheReadBack:
-      return kernel.has_read_back ? "" : "read_back is not offered";
-    default:
-      return "";
-  }
-}
-
-// What the operation needs beyond the options that all have in common.
-std::string missing_table(const KernelInfo& kernel, const KernelCall& call) {
-  const auto lacks = [&](uint64_t option) {
-    return (kernel.layer_options & option) == 0;
-  };
-  if (call.operation == Operation::kForward)
-    return kernel.has_forward ? "" : "no forward is declared";
-  if (call.operation != Operation::kLayer) {
-    if (!kernel.has_cache) return "no cache is declared";
-    if (call.rope != RopeStyle::kNone &&
-        (kernel.cache_options & QKVET_CACHE_ROPE) == 0)
-      return "a rotation (RoPE) of a cache is not declared";
-    return missing_cache_part(kernel, call);
-  }
-  if (!kernel.has_layer) return "no layer is declared";
-  if ((call.b_q != nullptr || call.b_k != nullptr || call.b_v != nullptr ||
-       call.b_o != nullptr) &&
-      lacks(QKVET_LAYER_BIASES))
-    return "biases of a layer are not declared";
-  if (call.want_stages && lacks(QKVET_LAYER_STAGES))
-    return "stages of a layer are not declared";
-  if (call.rope != RopeStyle::kNone && lacks(QKVET_LAYER_ROPE))
-    return "a rotation (RoPE) of a layer is not declared";
-  if (call.unbatched && lacks(QKVET_LAYER_UNBATCHED))
-    return "an unbatched layer is not declared";
-  return "";
-}
-
 // Extents of 0 that say nothing: a step may have no queries or no tokens, and
 // only layers have a model width.
 bool has_empty_extent(const KernelCall& call) {
   const Shape& s = call.shape;
   if (std::min({s.B, s.H, s.Hkv, s.d, s.dv}) == 0) return true;
   if (call.operation == Operation::kLayer) return std::min(s.Tq, s.D) == 0;
-  return call.operation == Operation::kForward && std::min(s.Tq, s.Tk) == 0;
+  return takes_options(call.operation) && std::min(s.Tq, s.Tk) == 0;
 }
 
 // In a packed batch each member has extents of its own.
@@ -239,7 +201,7 @@ bool has_cross_lengths(const KernelCall& call) {
 
 std::string missing_option(const KernelInfo& kernel, const KernelCall& call) {
   const Shape& s = call.shape;
-  const bool forward = call.operation == Operation::kForward;
+  const bool forward = takes_options(call.operation);
   // A cache is causal by its nature, and its scale is fixed when it is made.
   const bool masked = forward || call.operation == Operation::kLayer;
   const bool scaled = call.operation != Operation::kCacheStep;
@@ -289,11 +251,11 @@ std::string missing_dtypes(const KernelInfo& kernel, const KernelCall& call) {
          std::string(dtype_name(call.o_dtype)) + " is not declared";
 }
 
-// The rules for Tq and Tk speak of forward() alone.
+// The rules for Tq and Tk speak of forward() and its gradient alone.
 std::string broken_extent(const qkvet_capabilities& capabilities,
                           const KernelCall& call) {
   const Shape& s = call.shape;
-  const bool forward = call.operation == Operation::kForward;
+  const bool forward = takes_options(call.operation);
   const struct {
     const char* name;
     int64_t extent;
@@ -320,11 +282,11 @@ std::string refused_pair(const KernelInfo& kernel, const KernelCall& call) {
              : "";
 }
 
-// A device is asked for forward() alone.
+// A device is asked for forward() and its gradient alone.
 std::string foreign_device(const qkvet_capabilities& capabilities,
                            const KernelCall& call) {
   if (device_of(capabilities) == QKVET_DEVICE_CUDA)
-    return call.operation == Operation::kForward
+    return takes_options(call.operation)
                ? ""
                : "layers and caches in memory of a device are not judged";
   const bool cpu = capabilities.devices == 0 ||

@@ -13,6 +13,9 @@ namespace qkvet {
 // Whether it declares the storage types of the call.
 bool takes_storage(const KernelInfo& kernel, const KernelCall& call);
 
+// "" or what is not declared of the table that the operation is in.
+std::string missing_table(const KernelInfo& kernel, const KernelCall& call);
+
 // False with a reason of one line in *why.
 bool capability_allows(const KernelInfo& kernel, const KernelCall& call,
                        std::string* why);

@@ -325,9 +325,9 @@ TEST(Capability, ContradictionsOfLayersAndCaches) {
       {step, [](auto& c) { c.mistake = Mistake::kHeads; },
        "step() has no such mistake"},
       {layer, [](auto& c) { c.mask = kData; },
-       "only forward() takes masks, lengths and layouts"},
+       "only forward() and backward() take masks, lengths and layouts"},
       {step, [](auto& c) { c.layout = Layout::kGaps; },
-       "only forward() takes masks, lengths and layouts"},
+       "only forward() and backward() take masks, lengths and layouts"},
       // For the kernel to refuse.
       {step, [](auto& c) { c.mistake = Mistake::kValueAbsent; }, ""},
       {step, [](auto& c) { c.sequence = -1; }, ""},

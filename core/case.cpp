@@ -96,11 +96,32 @@ std::string story_reason(const Case& c) {
   return "";
 }
 
+// The gradient is that of plain attention over rows of k and v.
+std::string backward_reason(const Case& c) {
+  if (!c.backward)
+    return c.d_o == Recipe{} ? "" : "only a backward case has do=";
+  if (c.subject() != Subject::kBackward)
+    return c.subject() == Subject::kLayer ? "a layer has no backward"
+                                          : "a story has no backward";
+  const std::pair<bool, std::string_view> refused[] = {
+      {c.rope.style != RopeStyle::kNone, "rope="},
+      {c.share != 0, "share="},
+      {c.paging != Paging{}, "page="},
+      {c.append != 0, "append="}};
+  for (const auto& [has, key] : refused)
+    if (has)
+      return "backward has no " + std::string(key) +
+             "; allowed beside it: causal= scale= window= mask= bias= softcap= "
+             "sink= alibi= qlen= kvlen= cuq= cuk= layout=";
+  return "";
+}
+
 std::string subject_reason(const Case& c) {
+  if (std::string why = backward_reason(c); !why.empty()) return why;
   if (c.subject() != Subject::kCache && c.cache != CacheForm{})
     return "only a cache has win, first, rollback and stored=";
   if (std::string why = rope_reason(c); !why.empty()) return why;
-  if (c.subject() == Subject::kAttention) return options_reason(c);
+  if (c.has_options()) return options_reason(c);
   if (const std::string_view option = first_option(c); !option.empty())
     return (c.story.empty() ? "a layer has no " : "a story has no ") +
            std::string(option);
@@ -115,7 +136,7 @@ std::string subject_reason(const Case& c) {
 
 std::string shape_reason(const Case& c) {
   const Shape& s = c.shape;
-  const int64_t least = c.subject() == Subject::kAttention ? 0 : 1;
+  const int64_t least = c.has_options() ? 0 : 1;
   const struct {
     std::string_view key;
     int64_t value;
@@ -145,6 +166,8 @@ std::string shape_reason(const Case& c) {
 bool has_values(const Case& c, TensorName tensor) {
   const bool layer = c.subject() == Subject::kLayer;
   switch (tensor) {
+    case TensorName::kDO:
+      return c.backward;
     case TensorName::kBias:
       return c.score_bias.has_value();
     case TensorName::kSink:
@@ -196,7 +219,7 @@ void add_extents(std::string& text, const Case& c) {
     add_extent(text, "T", s.Tq);
     add_extent(text, "D", s.D);
     width_follows = s.d * s.H == s.D;
-  } else if (c.subject() == Subject::kAttention) {
+  } else if (c.has_options()) {
     add_extent(text, "Tq", s.Tq);
     add_extent(text, "Tk", s.Tk);
   }
@@ -226,9 +249,11 @@ std::string to_string(const Case& c) {
   if (c.scale) add_token(text, "scale=" + float_text(*c.scale));
   add_options(text, c);
   if (c.rope.style != RopeStyle::kNone) add_token(text, rope_text(c.rope));
+  if (c.backward) add_token(text, "backward");
   add_recipe(text, "q", c.q);
   add_recipe(text, "k", c.k);
   add_recipe(text, "v", c.v);
+  add_recipe(text, "do", c.d_o);
   add_layer(text, c);
   if (c.file != 0) add_token(text, "file=" + fingerprint_text(c.file));
   if (c.seed != kDefaultSeed) add_token(text, "seed=" + std::to_string(c.seed));

@@ -28,8 +28,8 @@ inline constexpr int64_t kMaxElements = int64_t{1} << 28;  // of one tensor
 inline constexpr uint64_t kDefaultSeed = 1;
 
 // What a case is about: attention on q, k and v; a KV cache; a layer from X to
-// Y.
-enum class Subject : uint8_t { kAttention, kCache, kLayer };
+// Y; the gradient of attention.
+enum class Subject : uint8_t { kAttention, kCache, kLayer, kBackward };
 
 // One value that replaces what the recipe makes: what shrinking writes.
 struct SetValue {
@@ -75,6 +75,8 @@ struct Case {
   Rope rope;  // also of a layer and of a story
 
   Recipe q, k, v;
+  bool backward = false;   // the gradient of the call is asked for
+  Recipe d_o;              // of a backward call
   Recipe x, w, bias;       // of a layer: x, all four matrices, all biases
   uint8_t biases = 0;      // of a layer: which ones are given
   bool unbatched = false;  // of a layer: x is [T,D]
@@ -86,9 +88,14 @@ struct Case {
   std::vector<SetValue> set;
 
   Subject subject() const {
-    return shape.D > 0     ? Subject::kLayer
-           : story.empty() ? Subject::kAttention
-                           : Subject::kCache;
+    return shape.D > 0      ? Subject::kLayer
+           : !story.empty() ? Subject::kCache
+           : backward       ? Subject::kBackward
+                            : Subject::kAttention;
+  }
+  // Attention and its gradient: what has the options of core/options.h.
+  bool has_options() const {
+    return subject() == Subject::kAttention || subject() == Subject::kBackward;
   }
   friend bool operator==(const Case&, const Case&) = default;
 };
@@ -139,6 +146,12 @@ struct Inputs {
   // x, w_q, ..., b_o, in the order of TensorName.
   std::array<std::vector<double>, kLayerInputCount> layer;
   std::array<std::vector<std::byte>, kLayerInputCount> layer_bytes;
+  // Of a backward call: dO, and what forward() gave, which laws fill in and
+  // nothing here.
+  std::vector<double> d_o;        // [B,H,Tq,dv], rounded to o's storage
+  std::vector<double> given_o;    // the same
+  std::vector<double> given_lse;  // [B,H,Tq] f32, f64 where o is f64
+  std::vector<std::byte> d_o_bytes, given_o_bytes, given_lse_bytes;
   // Options of attention. Mask and bias in the extents of their own.
   std::vector<uint8_t> mask;   // [B or 1, H or 1, Tq or 1, Tk or 1]
   std::vector<double> bias;    // the same; stored as q is

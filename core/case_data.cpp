@@ -149,6 +149,12 @@ std::vector<double>& Inputs::values(TensorName input) {
       return sink;
     case TensorName::kSlopes:
       return slopes;
+    case TensorName::kDO:
+      return d_o;
+    case TensorName::kGivenO:
+      return given_o;
+    case TensorName::kGivenLse:
+      return given_lse;
     case TensorName::kRopeCos:
       return rope_cos;
     case TensorName::kRopeSin:
@@ -176,6 +182,12 @@ const std::vector<std::byte>& Inputs::bytes(TensorName input) const {
       return sink_bytes;
     case TensorName::kSlopes:
       return slopes_bytes;
+    case TensorName::kDO:
+      return d_o_bytes;
+    case TensorName::kGivenO:
+      return given_o_bytes;
+    case TensorName::kGivenLse:
+      return given_lse_bytes;
     case TensorName::kQLen:
       return q_len_bytes;
     case TensorName::kKvLen:
@@ -213,6 +225,10 @@ void store_inputs(const Case& c, Inputs& inputs) {
   store_as(c.kv_dtype, inputs.v, inputs.v_bytes);
   for (size_t i = 0; i < inputs.layer.size(); ++i)
     store_as(c.q_dtype, inputs.layer[i], inputs.layer_bytes[i]);
+  store_as(c.o_dtype, inputs.d_o, inputs.d_o_bytes);
+  store_as(c.o_dtype, inputs.given_o, inputs.given_o_bytes);
+  store_as(storage_type(c, TensorName::kGivenLse), inputs.given_lse,
+           inputs.given_lse_bytes);
   store_as(c.q_dtype, inputs.bias, inputs.bias_bytes);
   const Dtype per_head = storage_type(c, TensorName::kSink);
   store_as(per_head, inputs.sink, inputs.sink_bytes);
@@ -239,6 +255,8 @@ Inputs make_inputs(const Case& c) {
     fill(c.q, c.seed, TensorName::kQ, s.B, s.H, s.Tq, s.d, inputs.q);
     fill(c.k, c.seed, TensorName::kK, s.B, s.Hkv, s.Tk, s.d, inputs.k);
     fill(c.v, c.seed, TensorName::kV, s.B, s.Hkv, s.Tk, s.dv, inputs.v);
+    if (c.backward)
+      fill(c.d_o, c.seed, TensorName::kDO, s.B, s.H, s.Tq, s.dv, inputs.d_o);
   }
   fill_option_data(c, inputs);
   fill_from_file(c, inputs);
@@ -260,6 +278,7 @@ uint32_t input_digest(const Inputs& inputs) {
   hash_bytes(inputs.q_bytes, hash);
   hash_bytes(inputs.k_bytes, hash);
   hash_bytes(inputs.v_bytes, hash);
+  hash_bytes(inputs.d_o_bytes, hash);
   for (const auto& bytes : inputs.layer_bytes) hash_bytes(bytes, hash);
   hash_bytes(inputs.mask, hash);
   for (const TensorName option :

@@ -35,6 +35,8 @@ bool can_store(Dtype dtype) {
 
 int tensor_rank(TensorName input) {
   if (input <= TensorName::kV) return 4;
+  if (input == TensorName::kDO || input == TensorName::kGivenO) return 4;
+  if (input == TensorName::kGivenLse) return 3;
   if (input == TensorName::kX) return 3;
   if (input == TensorName::kMask || input == TensorName::kBias) return 4;
   if (input >= TensorName::kRopeCos) return 2;
@@ -49,6 +51,11 @@ std::array<int64_t, 4> tensor_extents(const Shape& s, TensorName input) {
       return {s.B, s.Hkv, s.Tk, s.d};
     case TensorName::kV:
       return {s.B, s.Hkv, s.Tk, s.dv};
+    case TensorName::kDO:
+    case TensorName::kGivenO:
+      return {s.B, s.H, s.Tq, s.dv};
+    case TensorName::kGivenLse:
+      return {s.B, s.H, s.Tq, 1};
     case TensorName::kX:
       return {s.B, s.Tq, s.D, 1};
     case TensorName::kWq:
@@ -100,6 +107,10 @@ std::array<int64_t, 4> tensor_extents(const Case& c, TensorName input) {
       return c.sink ? extents : std::array<int64_t, 4>{};
     case TensorName::kSlopes:
       return c.slopes ? extents : std::array<int64_t, 4>{};
+    case TensorName::kDO:
+    case TensorName::kGivenO:
+    case TensorName::kGivenLse:
+      return c.backward ? extents : std::array<int64_t, 4>{};
     case TensorName::kQLen:
       return count(c.q_len);
     case TensorName::kKvLen:
@@ -135,6 +146,11 @@ Dtype storage_type(const Case& c, TensorName input) {
     case TensorName::kRopeCos:
     case TensorName::kRopeSin:
       return c.q_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
+    case TensorName::kDO:
+    case TensorName::kGivenO:
+      return c.o_dtype;
+    case TensorName::kGivenLse:
+      return c.o_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
     case TensorName::kKScale:
     case TensorName::kVScale:
       return Dtype::kF32;

@@ -20,10 +20,9 @@ constexpr std::string_view kKnownKeys =
     "a dtype (f64 f32 f16 bf16 fp8e4m3 fp8e5m2 int8), B H Hkv Tq Tk d dv with "
     "a number, causal=tl|br, scale=, window=, mask=, bias=, softcap=, sink=, "
     "alibi=, rope=, qlen=, kvlen=, cuq=, cuk=, layout=, share=, page=, pages=, "
-    "unowned=, append=, q= k= v= o= kv=, data=, file=, seed=, set=; of a layer "
-    "T D "
-    "with a number, unbatched, biases=, x= "
-    "w= bias=; of a cache cap win first rollback with a number, stored=, "
+    "unowned=, append=, q= k= v= o= kv=, data=, file=, seed=, set=, backward "
+    "with do=; of a layer T D with a number, unbatched, biases=, x= w= bias=; "
+    "of a cache cap win first rollback with a number, stored=, "
     "story=";
 constexpr int64_t kVersion = 1;
 
@@ -81,6 +80,8 @@ class Parser {
       read_pair(token.substr(0, at), token.substr(at + 1), token);
     } else if (token == "causal") {
       if (once("causal")) bare_causal_ = true;
+    } else if (token == "backward") {
+      if (once("backward")) case_.backward = true;
     } else if (token == "unbatched") {
       if (once("unbatched")) case_.unbatched = true;
     } else {
@@ -135,7 +136,7 @@ class Parser {
     if (value.empty()) {
       error_ = quoted(token) + " has no value after \"=\"";
     } else if (key == "q" || key == "kv" || key == "o" || key == "k" ||
-               key == "v" || key == "x" || key == "w") {
+               key == "v" || key == "x" || key == "w" || key == "do") {
       read_tensor(std::string(key), value, token);
     } else if (key == "bias" || is_option_key(key)) {
       if (once(std::string(key)))
@@ -205,7 +206,8 @@ class Parser {
        : key == "k" ? case_.k
        : key == "v" ? case_.v
        : key == "x" ? case_.x
-                    : case_.w) = *recipe;
+       : key == "w" ? case_.w
+                    : case_.d_o) = *recipe;
   }
 
   // biases=qkvo: which ones are given.

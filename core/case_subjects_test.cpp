@@ -91,12 +91,58 @@ TEST(StoryData, ScalesAreThoseOfTheChannels) {
                   .k_scale.empty());
 }
 
+TEST(BackwardText, IsAttentionWithATokenMore) {
+  const std::string text =
+      "f32,B1,H4,Hkv2,Tq17,Tk33,d64,causal=br,window=3.0,mask=random,bias="
+      "small,"
+      "softcap=2,sink=one,alibi=one,qlen=3,kvlen=9,layout=bthd,backward,"
+      "k=onehot,do=onehot1,seed=7,set=do.0.3.16.63:0x1p+1";
+  const Case c = parsed(text);
+  EXPECT_EQ(c.subject(), Subject::kBackward);
+  EXPECT_TRUE(c.has_options());
+  EXPECT_EQ(c.d_o, (Recipe{RecipeKind::kOnehotN, 1}));
+  EXPECT_EQ(to_string(c), text);
+  EXPECT_EQ(parsed("f32,B1,H1,Tq1,Tk1,d1").subject(), Subject::kAttention);
+  EXPECT_EQ(to_string(parsed("backward,B1,H1,Tq0,Tk2,d1,f32,cuq=0.0,cuk=0.1")),
+            "f32,B1,H1,Tq0,Tk2,d1,cuq=0.0,cuk=0.1,backward");
+}
+
+// Stored as o is, of numbers of its own, and poison beyond the lengths.
+TEST(BackwardData, HasTheExtentsOfO) {
+  const Case c =
+      parsed("q=f32,kv=f32,o=bf16,B2,H2,Hkv1,Tq3,Tk4,d2,dv5,qlen=3.1,backward");
+  const Inputs inputs = make_inputs(c);
+  ASSERT_EQ(inputs.d_o.size(), 2u * 2 * 3 * 5);
+  EXPECT_EQ(inputs.d_o_bytes.size(), inputs.d_o.size() * 2);
+  EXPECT_EQ(std::count_if(inputs.d_o.begin(), inputs.d_o.end(),
+                          [](double x) { return std::isnan(x); }),
+            2 * 2 * 5);
+  EXPECT_NE(inputs.d_o[0], inputs.q[0]);
+  EXPECT_TRUE(inputs.given_o.empty());
+  Case other = c;
+  other.d_o = make_recipe(RecipeKind::kOne);
+  EXPECT_NE(input_digest(make_inputs(other)), input_digest(inputs));
+  other.backward = false;
+  EXPECT_TRUE(make_inputs(other).d_o.empty());
+}
+
 TEST(SubjectText, BadInputGetsOneClearLine) {
   const std::pair<const char*, const char*> cases[] = {
       {"f32,B1,H1,d1,cap4,first2,story=step.a.1", "win is missing"},
       {"f32,B1,H1,d1,cap4,win0,story=step.a.1", "win0: allowed 1"},
       {"f32,B1,H1,d1,cap4,stored=int4,story=step.a.1", "allowed int8token"},
       {"f32,B1,H1,Tq1,Tk1,d1,win2", "only a cache has win"},
+      {"f32,B1,H1,Tq1,Tk1,d1,do=one", "only a backward case has do="},
+      {"f32,B1,H1,Tq1,Tk1,d1,set=do.0.0.0.0:0x1p+0", "the case has no do"},
+      {"f32,B1,H1,Tq1,Tk1,d1,backward,backward", "backward is given twice"},
+      {"f32,B1,H1,Tq1,Tk1,d1,backward,do=some", "unknown recipe"},
+      {"f32,B1,H1,Tq1,Tk1,d2,rope=half,backward",
+       "backward has no rope=; allowed beside it: causal="},
+      {"f32,B1,H1,Tq1,Tk1,d1,share=b,backward", "backward has no share="},
+      {"f32,B1,H1,Tq1,Tk1,d1,page=1,backward", "backward has no page="},
+      {"f32,B1,H1,Tq1,Tk1,d1,append=1,backward", "backward has no append="},
+      {"f32,B1,H1,T1,D1,backward", "a layer has no backward"},
+      {"f32,B1,H1,d1,cap4,backward,story=step.a.1", "a story has no backward"},
       {"f32,B1,H4,T5,D10", "D must be a multiple of H"},
       {"f32,B1,H4,D8", "T is missing; a layer needs"},
       {"f32,B1,H4,T5", "D is missing; a layer needs"},

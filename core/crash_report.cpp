@@ -93,6 +93,8 @@ const char* phase_text(uint32_t phase) {
       return " in supports()";
     case Phase::kWorkspace:
       return " in workspace()";
+    case Phase::kBackward:
+      return " in backward()";
     case Phase::kLayer:
       return " in the layer's forward()";
     case Phase::kCreate:

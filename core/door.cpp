@@ -132,6 +132,8 @@ std::string Door::read_kernels() {
       kernel.cache = copy_sized(kernel.table.cache);
     if (kernel.table.layer != nullptr)
       kernel.layer = copy_sized(kernel.table.layer);
+    if (kernel.table.backward != nullptr)
+      kernel.backward = copy_sized(kernel.table.backward);
     infos_.push_back(std::move(info));
   }
   return "";

@@ -45,6 +45,7 @@ class Door {
     qkvet_kernel table{};  // as far as both sides know it, like all tables
     qkvet_cache_table cache{};
     qkvet_layer_table layer{};
+    qkvet_backward_table backward{};
     int32_t device = QKVET_DEVICE_CPU;
     bool opened = false;
     qkvet_status open_status = QKVET_OK;
@@ -62,7 +63,7 @@ class Door {
   // What stands in the way of a kernel that is called on a device; "" if
   // nothing does.
   std::string open_device();
-  // forward() with the tensors on the device.
+  // forward() or backward() with the tensors on the device.
   void call_on_device(const Kernel& kernel, const CallPlan& plan,
                       const TensorAddresses& addresses, CallReply* reply);
   // What came of it: waits, and brings the tensors back.
@@ -78,8 +79,17 @@ class Door {
                CallReply* reply);
   bool supported(const Kernel& kernel, const qkvet_forward_args& args,
                  CallReply* reply);
-  bool give_workspace(const Kernel& kernel, const qkvet_forward_args& args,
-                      qkvet_exec* exec, CallReply* reply);
+  void backward(const Kernel& kernel, const AbiCall& call, qkvet_exec* exec,
+                CallReply* reply);
+  // `workspace` is the kernel's function of this name, or null.
+  template <class Args>
+  using AskWorkspace = qkvet_status (*)(const qkvet_kernel*, qkvet_context*,
+                                        const Args*, size_t*);
+  template <class Args>
+  bool give_workspace(const Kernel& kernel, AskWorkspace<Args> workspace,
+                      const Args& args, qkvet_exec* exec, CallReply* reply);
+  // The last thing of a call to a device is that all of its work is done.
+  qkvet_status awaited(const Kernel& kernel, qkvet_status answer);
   // Null with the reason in *why.
   std::byte* workspace_memory(const Kernel& kernel, size_t bytes,
                               std::string* why);

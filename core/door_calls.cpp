@@ -21,6 +21,13 @@ void refuse(CallReply* reply, CallStatus status, const char* function,
   reply->answer(status, status_line(function, answer, line));
 }
 
+// `otherwise`: what it means if it is not OK.
+void conclude(CallReply* reply, CallStatus otherwise, const char* function,
+              qkvet_status answer, Reason& reason) {
+  if (answer == QKVET_OK) return reply->answer(CallStatus::kDone, "");
+  refuse(reply, otherwise, function, answer, reason);
+}
+
 // For functions that may say that the kernel does not do that.
 CallStatus meaning_of(qkvet_status status) {
   switch (status) {
@@ -156,19 +163,19 @@ std::byte* Door::workspace_memory(const Kernel& kernel, size_t bytes,
                        : nullptr;
 }
 
-bool Door::give_workspace(const Kernel& kernel, const qkvet_forward_args& args,
-                          qkvet_exec* exec, CallReply* reply) {
-  if (kernel.table.workspace == nullptr) return true;
+template <class Args>
+bool Door::give_workspace(const Kernel& kernel, AskWorkspace<Args> workspace,
+                          const Args& args, qkvet_exec* exec,
+                          CallReply* reply) {
+  if (workspace == nullptr) return true;
   reply->enter(Phase::kWorkspace);
   size_t bytes = 0;
   const qkvet_status status =
-      kernel.table.workspace(kernel.self, kernel.context, &args, &bytes);
+      workspace(kernel.self, kernel.context, &args, &bytes);
   reply->enter(Phase::kOutside);
-  if (status != QKVET_OK) {
+  if (status != QKVET_OK)
     reply->answer(CallStatus::kRefused, status_line("workspace", status, ""));
-    return false;
-  }
-  if (bytes == 0) return true;
+  if (status != QKVET_OK || bytes == 0) return status == QKVET_OK;
   std::string why;
   std::byte* const memory = workspace_memory(kernel, bytes, &why);
   if (memory == nullptr) {
@@ -188,26 +195,45 @@ void Door::forward(const Kernel& kernel, const AbiCall& call, qkvet_exec* exec,
                    CallReply* reply) {
   const qkvet_forward_args& args = call.forward();
   const FpEnvironment before = fp_environment();
-  const bool ready = supported(kernel, args, reply) &&
-                     give_workspace(kernel, args, exec, reply);
+  const bool ready =
+      supported(kernel, args, reply) &&
+      give_workspace(kernel, kernel.table.workspace, args, exec, reply);
   // What supports() left is not charged to forward().
   restore_fp_environment(before);
   if (!ready) return;
   Reason reason;
   const qkvet_status status = timed(Phase::kForward, reply, [&] {
-    const qkvet_status answer = kernel.table.forward(
-        kernel.self, kernel.context, &args, exec, reason.text());
-    if (kernel.device != QKVET_DEVICE_CPU)
-      device_error_ = driver_->synchronize();
-    return answer;
+    return awaited(kernel, kernel.table.forward(kernel.self, kernel.context,
+                                                &args, exec, reason.text()));
   });
-  if (status == QKVET_OK)
-    reply->answer(CallStatus::kDone, "");
-  else
-    refuse(reply,
-           status == QKVET_OUT_OF_MEMORY ? CallStatus::kOutOfMemory
-                                         : CallStatus::kRefused,
+  const bool full = status == QKVET_OUT_OF_MEMORY;
+  conclude(reply, full ? CallStatus::kOutOfMemory : CallStatus::kRefused,
            "forward", status, reason);
+  if (exec->workspace != nullptr) check_workspace(kernel, reply);
+}
+
+qkvet_status Door::awaited(const Kernel& kernel, qkvet_status answer) {
+  if (kernel.device != QKVET_DEVICE_CPU) device_error_ = driver_->synchronize();
+  return answer;
+}
+
+// supports() speaks of forward() alone: backward() itself says what it does not
+// do.
+void Door::backward(const Kernel& kernel, const AbiCall& call, qkvet_exec* exec,
+                    CallReply* reply) {
+  const qkvet_backward_args& args = call.backward();
+  const FpEnvironment before = fp_environment();
+  const bool ready =
+      give_workspace(kernel, kernel.backward.workspace, args, exec, reply);
+  restore_fp_environment(before);
+  if (!ready) return;
+  Reason reason;
+  const qkvet_status status = timed(Phase::kBackward, reply, [&] {
+    return awaited(kernel,
+                   kernel.backward.backward(kernel.self, kernel.context, &args,
+                                            exec, reason.text()));
+  });
+  conclude(reply, meaning_of(status), "backward", status, reason);
   if (exec->workspace != nullptr) check_workspace(kernel, reply);
 }
 
@@ -228,8 +254,7 @@ void Door::layer(const Kernel& kernel, const AbiCall& call,
     return kernel.layer.forward(kernel.self, kernel.context, &call.layer(),
                                 &exec, reason.text());
   });
-  if (status == QKVET_OK) return reply->answer(CallStatus::kDone, "");
-  refuse(reply, meaning_of(status), "the layer's forward", status, reason);
+  conclude(reply, meaning_of(status), "the layer's forward", status, reason);
 }
 
 void Door::destroy_cache(CallReply* reply) {
@@ -317,10 +342,7 @@ void Door::command(const Kernel& kernel, const CallPlan& plan,
   Reason reason;
   const qkvet_status status = obey(plan, call, exec, reason.text(), reply);
   // Too many tokens are OUT_OF_MEMORY: a refusal like any other.
-  if (status == QKVET_OK)
-    reply->answer(CallStatus::kDone, "");
-  else
-    refuse(reply, CallStatus::kRefused, function.name, status, reason);
+  conclude(reply, CallStatus::kRefused, function.name, status, reason);
   ask_lengths(reply);
 }
 
@@ -359,6 +381,9 @@ void Door::call(int number, const CallPlan& plan,
   switch (plan.operation) {
     case Operation::kForward:
       forward(kernel, call, &exec, reply);
+      break;
+    case Operation::kBackward:
+      backward(kernel, call, &exec, reply);
       break;
     case Operation::kLayer:
       layer(kernel, call, exec, reply);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls of kernels that run on a device: forward() as on the CPU, with its
-// tensors brought there and back.
+// The calls of kernels that run on a device: forward() and backward() as on the
+// CPU, with their tensors brought there and back.
 #include "core/door.h"
 
 namespace qkvet {
@@ -38,7 +38,10 @@ void Door::call_on_device(const Kernel& kernel, const CallPlan& plan,
   // the same.
   if (plan.stream) exec.stream = stream_;
   device_error_.clear();
-  forward(kernel, call, &exec, reply);
+  if (plan.operation == Operation::kBackward)
+    backward(kernel, call, &exec, reply);
+  else
+    forward(kernel, call, &exec, reply);
   return_from_device(plan, addresses, reply);
   reply->enter(Phase::kOutside);
 }

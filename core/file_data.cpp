@@ -48,6 +48,7 @@ std::vector<TensorName> file_tensors(const Case& c) {
       {is_file(c.q), TensorName::kQ},
       {is_file(c.k), TensorName::kK},
       {is_file(c.v), TensorName::kV},
+      {c.backward && is_file(c.d_o), TensorName::kDO},
       {c.mask.kind == MaskKind::kFile, TensorName::kMask},
       {is_file(c.score_bias), TensorName::kBias},
       {is_file(c.sink), TensorName::kSink},

@@ -49,10 +49,13 @@ struct KernelInfo {
   bool has_reorder = false;
   bool has_read_back = false;
   bool has_layer = false;
-  uint64_t cache_options = 0;  // QKVET_CACHE_*
-  uint64_t layer_options = 0;  // QKVET_LAYER_*
-  qkvet_dtype layer_stage{};   // all zero: the storage type of x
-  std::string unavailable;     // why open() failed; "" if it did not
+  bool has_backward = false;        // of forward()
+  bool has_layer_backward = false;  // of the layer
+  uint64_t cache_options = 0;       // QKVET_CACHE_*
+  uint64_t layer_options = 0;       // QKVET_LAYER_*
+  uint64_t backward_options = 0;    // QKVET_BACKWARD_*
+  qkvet_dtype layer_stage{};        // all zero: the storage type of x
+  std::string unavailable;          // why open() failed; "" if it did not
   std::optional<FaultInfo> fault;
 
   bool has_option(uint64_t option) const {

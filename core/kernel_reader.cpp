@@ -103,11 +103,24 @@ std::string read_layer(const qkvet_layer_table* from, KernelInfo* info) {
   return "";
 }
 
+std::string read_backward(const qkvet_backward_table* from, KernelInfo* info) {
+  if (from == nullptr) return "";
+  if (from->struct_size == 0) return "struct_size of its backward is 0";
+  const qkvet_backward_table table = copy_sized(from);
+  info->has_backward = table.backward != nullptr;
+  info->has_layer_backward = table.layer_backward != nullptr;
+  info->backward_options = table.options;
+  return info->has_backward || info->has_layer_backward
+             ? ""
+             : "its backward has neither backward() nor layer_backward()";
+}
+
 // "" or what is wrong with what the kernel can do.
 std::string read_tables(const qkvet_kernel& kernel, KernelInfo* info) {
   info->has_forward = kernel.forward != nullptr;
   std::string bad = read_cache(kernel.cache, info);
   if (bad.empty()) bad = read_layer(kernel.layer, info);
+  if (bad.empty()) bad = read_backward(kernel.backward, info);
   return bad;
 }
 

@@ -41,15 +41,20 @@ Strides strides_of(Layout layout, const Strides& shape, int64_t buffer_row) {
 // Of the tensor with its broadcast dimensions at extent 1.
 Strides own_strides(const KernelCall& call, TensorName tensor,
                     const Strides& own_shape) {
-  const bool is_o = tensor == TensorName::kO;
+  const bool is_o = tensor == TensorName::kO || tensor == TensorName::kDO ||
+                    tensor == TensorName::kGivenO;
+  // Gradients lie as what they are gradients of; the last two have no heads in
+  // the middle.
   const bool has_heads =
       tensor <= TensorName::kV || is_o || tensor == TensorName::kKNew ||
-      tensor == TensorName::kVNew || tensor >= TensorName::kKCache;
+      tensor == TensorName::kVNew ||
+      (tensor >= TensorName::kKCache && tensor <= TensorName::kDV);
   // The rows of a mask and a bias may lie in a wider buffer as well; no other
   // layout is one of theirs.
   const bool has_gaps =
       call.layout == Layout::kGaps &&
-      (tensor == TensorName::kMask || tensor == TensorName::kBias);
+      (tensor == TensorName::kMask || tensor == TensorName::kBias ||
+       tensor == TensorName::kDBias);
   Layout layout = has_heads || has_gaps ? call.layout : Layout::kBhtd;
   if (is_o && layout == Layout::kPacked) layout = Layout::kBthd;
   const Shape& s = call.shape;
@@ -75,7 +80,7 @@ uint8_t broadcast_dimensions(const KernelCall& call, TensorName tensor) {
 
 void lay_out(const KernelCall& call, TensorName tensor, TensorSpec& spec) {
   const uint8_t broadcast = broadcast_dimensions(call, tensor);
-  if (call.operation == Operation::kForward && spec.ndim == 4) {
+  if (takes_options(call.operation) && spec.ndim == 4) {
     std::array<int64_t, 4> own = spec.shape;
     for (size_t i = 0; i < 4; ++i)
       if ((broadcast >> i & 1) != 0) own[i] = 1;

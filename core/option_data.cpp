@@ -158,6 +158,12 @@ void fill_served_options(const Case& c, const Inputs& inputs,
   call.v_new = given(inputs.v_new_bytes);
 }
 
+void fill_backward_options(const Inputs& inputs, KernelCall& call) {
+  call.d_o = given(inputs.d_o_bytes);
+  call.given_o = given(inputs.given_o_bytes);
+  call.given_lse = given(inputs.given_lse_bytes);
+}
+
 }  // namespace
 
 void fill_option_data(const Case& c, Inputs& inputs) {
@@ -186,6 +192,9 @@ void share_and_poison(const Case& c, Inputs& inputs) {
   if (!c.q_len.empty() || !c.cu_q.empty())
     poison(s, s.H, s.Tq, s.d, inputs.q,
            [&](int64_t b) { return counted_queries(c, b); });
+  if (c.backward && (!c.q_len.empty() || !c.cu_q.empty()))
+    poison(s, s.H, s.Tq, s.dv, inputs.d_o,
+           [&](int64_t b) { return counted_queries(c, b); });
   if (c.kv_len.empty() && c.cu_k.empty()) return;
   // A row that all members share counts as long as one of them needs it.
   int64_t longest = 0;
@@ -210,7 +219,9 @@ std::vector<double> full_bias(const Case& c, const Inputs& inputs) {
 
 void fill_options(const Case& c, const Inputs& inputs, KernelCall& call) {
   if (c.rope.style != RopeStyle::kNone) fill_rope_options(c, inputs, call);
-  if (call.operation != Operation::kForward) return;
+  if (!takes_options(call.operation)) return;
+  if (call.operation == Operation::kBackward)
+    fill_backward_options(inputs, call);
   call.window = c.window;
   call.softcap = c.softcap;
   call.mask_own = c.mask.own;

@@ -95,13 +95,19 @@ double normal_from_bits(uint64_t bits) {
 // The counter's last word has 4 bits for the tensor.
 static_assert(static_cast<int>(TensorName::kSlopes) == 15);
 
+// dO takes the number of a layer's x, which is never there beside it.
+uint32_t number_of(TensorName tensor) {
+  return static_cast<uint32_t>(tensor == TensorName::kDO ? TensorName::kX
+                                                         : tensor);
+}
+
 // The two 64-bit numbers of channels c and c + 1, c even.
 std::array<uint64_t, 2> bits_pair(uint64_t seed, TensorName tensor, int64_t b,
                                   int64_t h, int64_t t, int64_t c) {
   const PhiloxCounter counter = {
       static_cast<uint32_t>(c / 2), static_cast<uint32_t>(t),
       static_cast<uint32_t>(h),
-      static_cast<uint32_t>(b) | static_cast<uint32_t>(tensor) << 28};
+      static_cast<uint32_t>(b) | number_of(tensor) << 28};
   const PhiloxCounter x = philox4x32(counter, philox_key(seed));
   return {x[0] | uint64_t{x[1]} << 32, x[2] | uint64_t{x[3]} << 32};
 }
@@ -199,6 +205,9 @@ const char* tensor_name(TensorName tensor) {
                                                 "block_table",
                                                 "k_new",
                                                 "v_new",
+                                                "do",
+                                                "o",
+                                                "lse",
                                                 "o",
                                                 "lse",
                                                 "weights",
@@ -208,7 +217,12 @@ const char* tensor_name(TensorName tensor) {
                                                 "v",
                                                 "attended",
                                                 "k",
-                                                "v"};
+                                                "v",
+                                                "dq",
+                                                "dk",
+                                                "dv",
+                                                "dbias",
+                                                "dsink"};
   return kNames[static_cast<size_t>(tensor)];
 }
 

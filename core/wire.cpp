@@ -85,8 +85,11 @@ void plain_fields(Stream& stream, Info& info) {
   stream.field(info.has_reorder);
   stream.field(info.has_read_back);
   stream.field(info.has_layer);
+  stream.field(info.has_backward);
+  stream.field(info.has_layer_backward);
   stream.field(info.cache_options);
   stream.field(info.layer_options);
+  stream.field(info.backward_options);
   stream.field(info.layer_stage);
   stream.field(info.unavailable);
 }

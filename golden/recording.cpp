@@ -253,7 +253,9 @@ std::optional<Recording> make_recording(const NamedTensors& tensors,
   if (!error->empty()) return std::nullopt;
   const ParsedCase parsed = parse_case(with_fingerprint(text, fingerprint));
   *error = parsed.error;
-  if (!parsed.value) return std::nullopt;
+  if (parsed.value && parsed.value->backward)
+    *error = "case: no gradients are recorded; allowed: cases without backward";
+  if (!error->empty()) return std::nullopt;
   Recording recording;
   recording.value = *parsed.value;
   for (const auto& [name, tensor] : inputs)

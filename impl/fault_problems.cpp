@@ -211,7 +211,16 @@ const std::vector<std::string>& known_laws() {
       "every_bias_counts",
       "projections_are_separate",
       "mismatched_widths_are_refused",
-      "layer_agrees_with_oracle"};
+      "layer_agrees_with_oracle",
+      "backward_reads_only_its_inputs",
+      "backward_same_call_same_bits",
+      "backward_threads_change_nothing",
+      "backward_heads_are_separate",
+      "backward_is_the_adjoint",
+      "backward_is_linear_in_d_o",
+      "future_gradients_are_zero",
+      "masked_keys_get_no_gradient",
+      "backward_agrees_with_oracle"};
   return laws;
 }
 

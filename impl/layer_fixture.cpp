@@ -102,7 +102,7 @@ float LayerProblem::effective_scale() const {
 
 std::vector<const qkvet_kernel*> layers(bool faulty) {
   return kernels_that(faulty, [](const qkvet_kernel& kernel) {
-    return kernel.layer != nullptr;
+    return kernel.layer != nullptr && OpenKernel(&kernel).status() == QKVET_OK;
   });
 }
 

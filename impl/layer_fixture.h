@@ -30,7 +30,8 @@ struct LayerProblem {
   float effective_scale() const;
 };
 
-// Kernels with a layer: all that are not faulty, or the faults.
+// Kernels with a layer that open on this CPU and need no context: all that are
+// not faulty, or the faults.
 std::vector<const qkvet_kernel*> layers(bool faulty);
 // The type of the stages of `kernel` where x has the type `type`.
 Storage stage_type(const qkvet_kernel* kernel, Storage type);

@@ -97,7 +97,28 @@ struct Stages {
   float* v;         // [B, Hkv, T, dv]
   float* attended;  // [B, H, T, dv]
   float* row;       // [H dv], or [D]: a row of merged or of x
+  float* lse;       // [B, H, T], NULL: not wanted
 };
+
+// Attention over stages, as a call.
+inline ForwardCall heads_of(const LayerCall& call, const Stages& stages) {
+  const int64_t t = call.tokens, d = call.width, dv = call.value_width;
+  ForwardCall heads;
+  heads.batch = call.batch;
+  heads.heads = call.heads;
+  heads.kv_heads = call.kv_heads;
+  heads.queries = heads.keys = t;
+  heads.width = d;
+  heads.value_width = dv;
+  heads.q = {stages.q, {call.heads * t * d, t * d, d, 1}};
+  heads.k = {stages.k, {call.kv_heads * t * d, t * d, d, 1}};
+  heads.v = {stages.v, {call.kv_heads * t * dv, t * dv, dv, 1}};
+  heads.o = {stages.attended, {call.heads * t * dv, t * dv, dv, 1}};
+  heads.lse = {stages.lse, {call.heads * t, t, 1}};
+  heads.scale = call.scale;
+  heads.causal = call.causal;
+  return heads;
+}
 
 inline void return_stage(const float* from, const Stored& to,
                          const LayerCall& call, int64_t heads, int64_t width) {
@@ -153,22 +174,10 @@ struct LayerFrame {
 
   static qkvet_status attend(const LayerCall& call, const Stages& stages,
                              qkvet_text* why) {
-    const int64_t t = call.tokens, d = call.width, dv = call.value_width;
-    ForwardCall heads;
-    heads.batch = call.batch;
-    heads.heads = call.heads;
-    heads.kv_heads = call.kv_heads;
-    heads.queries = heads.keys = t;
-    heads.width = d;
-    heads.value_width = dv;
-    heads.q = {stages.q, {call.heads * t * d, t * d, d, 1}};
-    heads.k = {stages.k, {call.kv_heads * t * d, t * d, d, 1}};
-    heads.v = {stages.v, {call.kv_heads * t * dv, t * dv, dv, 1}};
-    heads.o = {stages.attended, {call.heads * t * dv, t * dv, dv, 1}};
-    heads.scale = call.scale;
-    heads.causal = call.causal;
-    const qkvet_status status = compute_rows<PlainRow>(heads, why);
-    const int64_t elements = call.batch * call.heads * t * dv;
+    const qkvet_status status =
+        compute_rows<PlainRow>(heads_of(call, stages), why);
+    const int64_t elements =
+        call.batch * call.heads * call.tokens * call.value_width;
     for (int64_t n = 0; n < elements; ++n) {
       stages.attended[n] = Seams::stage(call, stages.attended[n]);
     }
@@ -195,6 +204,17 @@ struct LayerFrame {
                  call.value_width);
   }
 
+  // Everything up to the merge.
+  static qkvet_status compute_stages(const LayerCall& call,
+                                     const Stages& stages, qkvet_text* why) {
+    const int64_t d = call.width, dv = call.value_width;
+    project(call, Role::kQuery, call.heads, d, stages.row, stages.q);
+    project(call, Role::kKey, call.kv_heads, d, stages.row, stages.k);
+    project(call, Role::kValue, call.kv_heads, dv, stages.row, stages.v);
+    turn(call, stages);
+    return attend(call, stages, why);
+  }
+
   static qkvet_status compute(const LayerCall& call, qkvet_text* why) {
     const int64_t tokens = call.batch * call.tokens;
     const int64_t d = call.width, dv = call.value_width;
@@ -213,11 +233,7 @@ struct LayerFrame {
     stages.v = stages.k + tokens * call.kv_heads * d;
     stages.attended = stages.v + tokens * call.kv_heads * dv;
     stages.row = stages.attended + tokens * merged;
-    project(call, Role::kQuery, call.heads, d, stages.row, stages.q);
-    project(call, Role::kKey, call.kv_heads, d, stages.row, stages.k);
-    project(call, Role::kValue, call.kv_heads, dv, stages.row, stages.v);
-    turn(call, stages);
-    const qkvet_status status = attend(call, stages, why);
+    const qkvet_status status = compute_stages(call, stages, why);
     if (status == QKVET_OK) {
       write_outputs(call, stages);
     }

@@ -4,35 +4,12 @@
 namespace qkvet::impl {
 namespace {
 
-// Where a member lies in its call.
-struct Extent {
-  int64_t b = 0;
-  int64_t first_row = 0, rows = 0;
-  int64_t first_key = 0, keys = 0;
-};
-
 bool is_packed(const ForwardCall& call) {
   return call.options.cu_q.data != nullptr;
 }
 
 int64_t element(const View<const int64_t>& list, int64_t n) {
   return *list.at(n, 0, 0);
-}
-
-Extent extent_of(const ForwardCall& call, int64_t n) {
-  const Options& o = call.options;
-  Extent e;
-  if (is_packed(call)) {
-    e.first_row = element(o.cu_q, n);
-    e.rows = element(o.cu_q, n + 1) - e.first_row;
-    e.first_key = element(o.cu_k, n);
-    e.keys = element(o.cu_k, n + 1) - e.first_key;
-    return e;
-  }
-  e.b = n;
-  e.rows = o.q_len.data != nullptr ? element(o.q_len, n) : call.queries;
-  e.keys = o.kv_len.data != nullptr ? element(o.kv_len, n) : call.keys;
-  return e;
 }
 
 bool fits(const View<const int64_t>& lengths, int64_t count, int64_t extent) {
@@ -64,7 +41,7 @@ View<T> part_of(View<T> view, int64_t b, int64_t first) {
 // [B, H, Tq, Tk]: the rows of the member become 0, and its part is returned.
 template <class T>
 View<T> cleared_part(const ForwardCall& call, View<T> weights,
-                     const Extent& e) {
+                     const MemberExtent& e) {
   if (weights.data == nullptr) {
     return weights;
   }
@@ -82,6 +59,22 @@ View<T> cleared_part(const ForwardCall& call, View<T> weights,
 }
 
 }  // namespace
+
+MemberExtent extent_of(const ForwardCall& call, int64_t n) {
+  const Options& o = call.options;
+  MemberExtent e;
+  if (is_packed(call)) {
+    e.first_row = element(o.cu_q, n);
+    e.rows = element(o.cu_q, n + 1) - e.first_row;
+    e.first_key = element(o.cu_k, n);
+    e.keys = element(o.cu_k, n + 1) - e.first_key;
+    return e;
+  }
+  e.b = n;
+  e.rows = o.q_len.data != nullptr ? element(o.q_len, n) : call.queries;
+  e.keys = o.kv_len.data != nullptr ? element(o.kv_len, n) : call.keys;
+  return e;
+}
 
 qkvet_status check_lengths(const ForwardCall& call, qkvet_text* why) {
   const Options& o = call.options;
@@ -106,7 +99,7 @@ int64_t member_count(const ForwardCall& call) {
 }
 
 ForwardCall member_of(const ForwardCall& call, int64_t n) {
-  const Extent e = extent_of(call, n);
+  const MemberExtent e = extent_of(call, n);
   ForwardCall member = call;
   member.options = call.options.from(e.b, 0, e.first_row, e.first_key);
   member.batch = 1;

@@ -19,6 +19,16 @@ qkvet_status check_lengths(const ForwardCall& call, qkvet_text* why);
 
 int64_t member_count(const ForwardCall& call);
 
+// Where a member lies in its call.
+struct MemberExtent {
+  int64_t b = 0;
+  int64_t first_row = 0, rows = 0;
+  int64_t first_key = 0, keys = 0;
+};
+
+// Of member n of a call that check_lengths() has passed.
+MemberExtent extent_of(const ForwardCall& call, int64_t n);
+
 // Member n of a call that check_lengths() has passed.
 ForwardCall member_of(const ForwardCall& call, int64_t n);
 

@@ -196,7 +196,6 @@ std::vector<OptionCall::Member> OptionCall::members() const {
   return list;
 }
 
-// i and j count from the first row and key of the member.
 bool OptionCall::visible(const Member& m, int64_t h, int64_t i, int64_t j,
                          bool complement) const {
   const int64_t d =

@@ -61,15 +61,17 @@ struct OptionCall {
   Guarded<uint8_t> mask;
   AnyTensor sink, slopes;  // [1, 1, 1, H]
 
- private:
   struct Member {
     int64_t b, row, rows, key, keys;
   };
   std::vector<Member> members() const;
+  // i and j count from the first row and key of the member.
   bool visible(const Member& m, int64_t h, int64_t i, int64_t j,
                bool complement) const;
   double score(const Member& m, int64_t h, int64_t i, int64_t j,
                bool cap_last) const;
+
+ private:
   void expect_row(const Member& m, int64_t h, int64_t i, const Expect& expect,
                   double* o_and_lse) const;
 

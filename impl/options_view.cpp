@@ -13,14 +13,6 @@ constexpr qkvet_dtype kUint8 = {QKVET_DTYPE_UINT, 8, 1};
 constexpr qkvet_dtype kInt64 = {QKVET_DTYPE_INT, 64, 1};
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// `t` from element `offset` on.
-Stored shifted(Stored t, int64_t offset) {
-  if (t.present()) {
-    t.data = static_cast<char*>(t.data) + offset * bytes_of(t.type);
-  }
-  return t;
-}
-
 bool has_shape(const qkvet_tensor& t, std::initializer_list<int64_t> extents) {
   const int64_t* shape = t.shape;
   for (const int64_t extent : extents) {
@@ -180,9 +172,9 @@ Options Options::from(int64_t b, int64_t h, int64_t i, int64_t j) const {
   if (mask.data != nullptr) {
     result.mask.data = mask.at(b, h, i) + j * mask.step[3];
   }
-  result.bias = shifted(bias, bias.index(b, h, i, j));
-  result.sink = shifted(sink, sink.index(h, 0, 0, 0));
-  result.slopes = shifted(slopes, slopes.index(h, 0, 0, 0));
+  result.bias = bias.from(b, h, i, j);
+  result.sink = sink.from(h, 0, 0, 0);
+  result.slopes = slopes.from(h, 0, 0, 0);
   result.q_len = result.kv_len = result.cu_q = result.cu_k = {};
   result.members = 0;
   result.rope = rope.from(b, i, j);

@@ -116,6 +116,14 @@ struct Stored {
   void set(int64_t a, int64_t b, int64_t c, int64_t d, float value) const {
     store(type, data, index(a, b, c, d), value);
   }
+  // From this element on; an absent one stays absent.
+  Stored from(int64_t a, int64_t b, int64_t c, int64_t d) const {
+    Stored part = *this;
+    if (present()) {
+      part.data = static_cast<char*>(data) + index(a, b, c, d) * bytes_of(type);
+    }
+    return part;
+  }
 };
 
 // Of a tensor that wrong_with() has passed and whose type is `type`.

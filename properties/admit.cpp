@@ -104,9 +104,7 @@ uint32_t options_of(const Case& value) {
       {value.rope.style != RopeStyle::kNone, kAdmitRope},
       {value.paging.size > 0, kAdmitPaged},
       {value.append > 0, kAdmitAppend},
-      {value.subject() == Subject::kAttention &&
-           std::min({s.B, s.Tq, s.Tk}) < 1,
-       kAdmitEmpty},
+      {value.has_options() && std::min({s.B, s.Tq, s.Tk}) < 1, kAdmitEmpty},
   };
   uint32_t options = 0;
   for (const auto& row : rows) options |= row.has ? row.option : 0;
@@ -162,8 +160,7 @@ bool move_set_values(Case& value) {
 namespace {
 
 Case with_law(const Law& law, Case value) {
-  if (law.aim.subject != Subject::kAttention ||
-      value.subject() != Subject::kAttention) {
+  if (!value.has_options() || law.aim.subject != value.subject()) {
     if ((law.aim.admits & kAdmitRope) == 0) value.rope = {};
     if ((law.aim.admits & kAdmitWindow) == 0)
       value.cache = {0, 0, 0, value.cache.stored};

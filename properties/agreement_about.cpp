@@ -4,9 +4,16 @@
 namespace qkvet {
 
 const Law& agreement_about(Subject subject) {
-  return *find_law(subject == Subject::kCache   ? "cache_agrees_with_history"
-                   : subject == Subject::kLayer ? "layer_agrees_with_oracle"
-                                                : "agrees_with_oracle");
+  switch (subject) {
+    case Subject::kCache:
+      return *find_law("cache_agrees_with_history");
+    case Subject::kLayer:
+      return *find_law("layer_agrees_with_oracle");
+    case Subject::kBackward:
+      return *find_law("backward_agrees_with_oracle");
+    default:
+      return *find_law("agrees_with_oracle");
+  }
 }
 
 }  // namespace qkvet

@@ -8,6 +8,7 @@
 #include "properties/admit.h"
 #include "properties/answer.h"
 #include "properties/compare.h"
+#include "properties/gradient_answer.h"
 #include "properties/layer_calls.h"
 #include "properties/outcome.h"
 #include "properties/picture.h"
@@ -32,7 +33,8 @@ struct CaseWork::Prepared {
   Inputs fresh;  // of a story: the keys and values that the command brings
   std::array<std::unique_ptr<OwnedProblem>, kReadings> problems;
   std::array<std::optional<Answer>, kReadings> answers;
-  bool twin_asked = false;     // of a layer
+  std::unique_ptr<GradientAnswer> gradient;  // of a backward call
+  bool twin_asked = false;                   // of a layer
   std::string twin_disagrees;  // of a layer: "" or where oracle and twin differ
   double oracle_seconds = 0;
 };
@@ -56,13 +58,17 @@ std::string not_judged_reason(const Case& value) {
       return std::string(dtype_name(dtype)) +
              " storage: no bound has been derived for it; f64, f32, f16 and "
              "bf16 are judged";
+  if (value.backward &&
+      (value.q_dtype != value.kv_dtype || value.q_dtype != value.o_dtype))
+    return "gradients in more than one storage type: no bound has been derived "
+           "for the mixture";
   const auto f64 =
       std::count(std::begin(dtypes), std::end(dtypes), Dtype::kF64);
   if (f64 == 0) return "";
   if (f64 < std::ssize(dtypes))
     return "f64 beside other storage: no bound has been derived for the "
            "mixture; f64 is judged where q, k, v and o all are f64";
-  if (value.subject() == Subject::kAttention) return "";
+  if (value.has_options()) return "";
   return "f64 storage is judged in attention calls; no bound has been derived "
          "for caches and layers in f64";
 }
@@ -73,8 +79,8 @@ namespace {
 // itself where it must.
 bool meets_precondition(const Law& law, const Case& value) {
   Case nearest = fitted(law, value);
-  for (const auto recipe :
-       {&Case::q, &Case::k, &Case::v, &Case::x, &Case::w, &Case::bias})
+  for (const auto recipe : {&Case::q, &Case::k, &Case::v, &Case::x, &Case::w,
+                            &Case::bias, &Case::d_o})
     nearest.*recipe = value.*recipe;
   nearest.set = value.set;
   nearest.file = value.file;
@@ -97,7 +103,8 @@ bool attends(const PlannedCall& planned) {
 }
 
 // What makes two calls' inputs the same, beside edit and moment.
-std::string variant_text(const PlannedCall& call) {
+std::string variant_text(const PlannedCall& call, const KernelInfo& kernel) {
+  if (call.operation == Operation::kBackward) return given_text(kernel);
   return call.variant && call.edit == nullptr ? to_string(*call.variant) : "";
 }
 
@@ -121,8 +128,8 @@ const Plan& CaseWork::plan_for(const JudgedKernel& kernel) {
 
 CaseWork::Prepared& CaseWork::prepare(const PlannedCall& call,
                                       const KernelInfo& kernel) {
-  std::unique_ptr<Prepared>& slot =
-      prepared_[{call.edit, call.argument, call.moment, variant_text(call)}];
+  std::unique_ptr<Prepared>& slot = prepared_[{
+      call.edit, call.argument, call.moment, variant_text(call, kernel)}];
   if (slot == nullptr) {
     const Stopwatch watch(time_->generate);
     slot = std::make_unique<Prepared>();
@@ -142,7 +149,10 @@ CaseWork::Prepared& CaseWork::prepare(const PlannedCall& call,
       store_inputs(slot->value, slot->inputs);
     }
   }
-  if (call.needs_truth) answer(*slot, kernel);
+  if (call.operation == Operation::kBackward)
+    prepare_gradient(call, kernel, *slot);
+  else if (call.needs_truth)
+    answer(*slot, kernel);
   if (call.operation == Operation::kLayer && with_twin_ && !slot->twin_asked) {
     const Stopwatch watch(time_->oracle);
     slot->twin_asked = true;
@@ -150,6 +160,19 @@ CaseWork::Prepared& CaseWork::prepare(const PlannedCall& call,
         twin_disagreement(layer_problem(slot->value, slot->inputs));
   }
   return *slot;
+}
+
+void CaseWork::prepare_gradient(const PlannedCall& call,
+                                const KernelInfo& kernel, Prepared& prepared) {
+  const double before = time_->oracle;
+  {
+    const Stopwatch watch(time_->oracle);
+    if (prepared.gradient == nullptr)
+      prepared.gradient = std::make_unique<GradientAnswer>(
+          prepared.value, prepared.inputs, kernel, oracle_, reading_);
+    if (call.needs_truth) prepared.gradient->find_truth(with_twin_);
+  }
+  prepared.oracle_seconds += time_->oracle - before;
 }
 
 Answer& CaseWork::answer(Prepared& prepared, const KernelInfo& kernel) {
@@ -193,9 +216,11 @@ std::optional<Judgement> CaseWork::settled(const JudgedKernel& kernel) {
     judgement.reason = plan.unsupported;
     return judgement;
   }
-  if (plan.not_applicable.empty()) return std::nullopt;
-  judgement.verdict = Verdict::kGaveUp;
   judgement.reason = plan.not_applicable;
+  if (judgement.reason.empty() && value_.backward)
+    judgement.reason = unsettled_gradient(value_, kernel.info);
+  if (judgement.reason.empty()) return std::nullopt;
+  judgement.verdict = Verdict::kGaveUp;
   return judgement;
 }
 
@@ -215,6 +240,11 @@ KernelCall CaseWork::call_for(const PlannedCall& planned,
   call.want_lse = planned.want_lse;
   call.want_weights = planned.want_weights;
   call.want_stages = planned.want_stages;
+  if (planned.operation == Operation::kBackward) {
+    const uint64_t gives = kernel.backward_options;
+    call.want_d_bias = value.score_bias && (gives & QKVET_BACKWARD_BIAS) != 0;
+    call.want_d_sink = value.sink && (gives & QKVET_BACKWARD_SINK) != 0;
+  }
   call.placement = planned.placement;
   call.threads = planned.threads;
   call.oracle_seconds = prepared.oracle_seconds;
@@ -303,7 +333,11 @@ Judgement CaseWork::judge_under(const JudgedKernel& kernel,
     Prepared& prepared = prepare(plan.calls[i], kernel.info);
     views[i] = {&plan.calls[i], &prepared.inputs, &outcomes[i], nullptr};
     std::string disagreement = prepared.twin_disagrees;
-    if (plan.calls[i].needs_truth) {
+    if (prepared.gradient != nullptr && plan.calls[i].needs_truth) {
+      disagreement += prepared.gradient->twin_disagrees();
+      const Stopwatch watch(time_->bound);
+      views[i].truth = &prepared.gradient->truth_for(model);
+    } else if (plan.calls[i].needs_truth) {
       Answer& known = answer(prepared, kernel.info);
       disagreement += known.twin_disagrees();
       const Stopwatch watch(time_->bound);
@@ -317,7 +351,7 @@ Judgement CaseWork::judge_under(const JudgedKernel& kernel,
     return judgement;
   }
   const Stopwatch watch(time_->judge);
-  if (!visibility_ && value_.subject() == Subject::kAttention)
+  if (!visibility_ && value_.has_options())
     visibility_.emplace(value_, own_inputs());
   const JudgeInput input{value_,
                          kernel.info,

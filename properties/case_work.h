@@ -115,6 +115,8 @@ class CaseWork {
  private:
   struct Prepared;  // one distinct edit of the inputs
   Prepared& prepare(const PlannedCall& call, const KernelInfo& kernel);
+  void prepare_gradient(const PlannedCall& call, const KernelInfo& kernel,
+                        Prepared& prepared);
   Answer& answer(Prepared& prepared, const KernelInfo& kernel);
   bool is_case_of_law();
   const Plan& plan_for(const JudgedKernel& kernel);

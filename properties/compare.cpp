@@ -96,10 +96,8 @@ void compare_empty_row(const JudgeInput& input, TensorName tensor, int64_t n,
   add_failure(judgement, std::move(finding));
 }
 
-// Half formats: how far y may be from the number that was rounded to it. The
-// bound is about that number; f32's own last rounding is part of the bound.
+// How far y may be from the number that was rounded to it.
 double rounding_of(double y, Dtype dtype) {
-  if (dtype != Dtype::kF16 && dtype != Dtype::kBf16) return 0;
   if (y == 0 || !std::isfinite(y)) return underflow_error(dtype);
   return std::max(std::ldexp(unit_roundoff(dtype), std::ilogb(y)),
                   underflow_error(dtype));
@@ -164,7 +162,7 @@ void add_failure(Judgement& judgement, Finding finding) {
 
 std::optional<Finding> compare_with_bound(const Bounded& number,
                                           Judgement& judgement) {
-  const auto& [actual, truth, bound, reach, dtype] = number;
+  const auto& [actual, truth, bound, reach, dtype, before_rounding] = number;
   if (bound == std::numeric_limits<double>::infinity()) {
     ++judgement.vacuous;  // intermediate overflow is legitimate here
     return std::nullopt;
@@ -176,8 +174,12 @@ std::optional<Finding> compare_with_bound(const Bounded& number,
     ++judgement.vacuous;
   else
     ++judgement.compared;
-  const double error =
-      std::max(std::fabs(actual - truth) - rounding_of(actual, dtype), 0.0);
+  // In half formats the bound is about the number that was rounded; f32's own
+  // last rounding is part of the bound of forward().
+  const bool is_half = dtype == Dtype::kF16 || dtype == Dtype::kBf16;
+  const double rounding =
+      is_half || before_rounding ? rounding_of(actual, dtype) : 0;
+  const double error = std::max(std::fabs(actual - truth) - rounding, 0.0);
   if (inside) {
     const double ratio = error == 0 ? 0 : std::min(error / bound, 1.0);
     judgement.worst_ratio = std::max(judgement.worst_ratio, ratio);

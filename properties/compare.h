@@ -31,6 +31,7 @@ std::string number_text(double value, Dtype dtype);
 struct Bounded {
   double actual = 0, truth = 0, bound = 0, reach = 0;
   Dtype dtype = Dtype::kF32;
+  bool before_rounding = false;  // the last rounding is no part of the bound
 };
 std::optional<Finding> compare_with_bound(const Bounded& number,
                                           Judgement& judgement);

@@ -88,7 +88,7 @@ int64_t Condition::evaluate(size_t number, const ConditionPlace& at) const {
 int64_t Condition::count_rows(size_t node, const ConditionPlace& at) const {
   const Case& value = at.situation->value();
   const Shape& s = value.shape;
-  if (value.subject() != Subject::kAttention) return 0;
+  if (!value.has_options()) return 0;
   const Visibility& visibility = at.situation->visibility();
   ConditionPlace here = at;
   int64_t count = 0;

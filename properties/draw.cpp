@@ -188,7 +188,13 @@ void draw_scale(Draw& draw, Case& value) {
 }
 
 Case draw_attention(Draw& draw, const Law& law, const Scope& scope) {
+  return fitted(law, draw_unfitted(draw, law, scope, /*backward=*/false));
+}
+
+Case draw_unfitted(Draw& draw, const Law& law, const Scope& scope,
+                   bool backward) {
   Case value;
+  value.backward = backward;
   draw_dtype(draw, scope, value);
   value.shape = draw_shape(draw, scope.largest);
   const int64_t causal = draw.range(0, 99);
@@ -203,7 +209,7 @@ Case draw_attention(Draw& draw, const Law& law, const Scope& scope) {
   keep_to_declared(scope, value);
   apply_pins(scope, value);
   draw_data(draw, value);
-  return fitted(law, std::move(value));
+  return value;
 }
 
 // A window that most stories outgrow, and storage in codes.

@@ -43,11 +43,16 @@ Rope draw_rotation(Draw& draw);
 // Options that the law admits and some kernel of the run declares.
 void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value);
 
+// Attention that is not fitted yet: extents, options and data.
+Case draw_unfitted(Draw& draw, const Law& law, const Scope& scope,
+                   bool backward);
+
 // A case of the law's subject, fitted to the law.
 Case draw_case(Draw& draw, const Law& law, const Scope& scope);
 Case draw_attention(Draw& draw, const Law& law, const Scope& scope);
 Case draw_story(Draw& draw, const Law& law, const Scope& scope);
 Case draw_layer(Draw& draw, const Law& law, const Scope& scope);
+Case draw_backward(Draw& draw, const Law& law, const Scope& scope);
 
 }  // namespace qkvet
 

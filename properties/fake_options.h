@@ -68,8 +68,10 @@ class FakeOptions {
       });
       problem.bias = bias_.data();
     }
-    take(call.sink, s.H, sink_, problem.sink);
-    take(call.slopes, s.H, slopes_, problem.slopes);
+    const Dtype per_head =
+        call.q_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
+    take(call.sink, s.H, per_head, sink_, problem.sink);
+    take(call.slopes, s.H, per_head, slopes_, problem.slopes);
     take(call.q_len, s.B, q_len_, problem.q_len);
     take(call.kv_len, s.B, kv_len_, problem.kv_len);
     problem.members = call.members;
@@ -77,8 +79,8 @@ class FakeOptions {
     take(call.cu_k, call.members + 1, cu_k_, problem.cu_k);
     problem.rotation.style = call.rope;
     const int64_t table = call.rope_rows * (s.d / 2);
-    take(call.rope_cos, table, rope_cos_, problem.rotation.cos);
-    take(call.rope_sin, table, rope_sin_, problem.rotation.sin);
+    take(call.rope_cos, table, per_head, rope_cos_, problem.rotation.cos);
+    take(call.rope_sin, table, per_head, rope_sin_, problem.rotation.sin);
     take(call.q_positions, s.B * s.Tq, q_positions_,
          problem.rotation.q_positions);
     take(call.k_positions, s.B * s.Tk, k_positions_,
@@ -88,10 +90,10 @@ class FakeOptions {
   FakeOptions& operator=(const FakeOptions&) = delete;
 
  private:
-  static void take(const std::byte* bytes, int64_t count,
+  static void take(const std::byte* bytes, int64_t count, Dtype dtype,
                    std::vector<double>& values, const double*& field) {
     if (bytes == nullptr) return;
-    values = floats_as_doubles(bytes, count);
+    values = stored_as_doubles(bytes, count, dtype);
     field = values.data();
   }
   static void take(const std::byte* bytes, int64_t count,

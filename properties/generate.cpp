@@ -12,6 +12,8 @@ Case draw_case(Draw& draw, const Law& law, const Scope& scope) {
       return draw_story(draw, law, scope);
     case Subject::kLayer:
       return draw_layer(draw, law, scope);
+    case Subject::kBackward:
+      return draw_backward(draw, law, scope);
     default:
       return draw_attention(draw, law, scope);
   }
@@ -39,7 +41,9 @@ Case planned_case(const Law& law, uint64_t seed, int64_t number,
 }
 
 std::string undeclared_need(const Law& law, const Scope& scope) {
-  if (law.aim.subject != Subject::kAttention || law.aim.about == 0) return "";
+  if (law.aim.about == 0 || (law.aim.subject != Subject::kAttention &&
+                             law.aim.subject != Subject::kBackward))
+    return "";
   // Draws keep to what is declared: an undeclared option is what fit() puts in,
   // and it does so always or hardly ever.
   constexpr int64_t kLooks = 8;
@@ -61,7 +65,7 @@ bool is_stress(const Case& value) {
            recipe.kind == RecipeKind::kHeavy;
   };
   return wild(value.q) || wild(value.k) || wild(value.v) || wild(value.x) ||
-         wild(value.w) || value.file != 0;
+         wild(value.w) || wild(value.d_o) || value.file != 0;
 }
 
 int64_t sum_of_extents(const Shape& s) {

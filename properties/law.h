@@ -5,6 +5,7 @@
 #define QKVET_PROPERTIES_LAW_H_
 
 #include <cstdint>
+#include <map>
 #include <numbers>
 #include <optional>
 #include <span>
@@ -16,6 +17,7 @@
 #include "core/kernel_info.h"
 #include "core/verdict.h"
 #include "reference/bound.h"
+#include "reference/gradient.h"
 #include "reference/oracle.h"
 #include "reference/precision.h"
 
@@ -57,11 +59,23 @@ struct Plan {
   std::string unsupported;
 };
 
-// The oracle's answer to one call, and the bound for the kernel's model.
+// The gradients of one call, and their bound.
+struct GradientTruth {
+  const GradientProblem* problem = nullptr;
+  GradientOutput values;
+  GradientBound bound;
+  // How the forward pass changes where one input moves as a law has it move
+  // for this case: by the gradient of that input, shared by all models.
+  std::map<TensorName, double>* changes = nullptr;
+};
+
+// The oracle's answer to one call, and the bound for the kernel's model. Of a
+// backward call: the answer of its forward pass, and the gradients.
 struct Truth {
   OracleOutput oracle;
   const Bound* bound = nullptr;
   const std::vector<double>* reach = nullptr;  // BoundFacts::reach()
+  const GradientTruth* gradient = nullptr;
 };
 
 // One call as the judge sees it.
@@ -120,7 +134,8 @@ struct JudgeInput {
   const KernelInfo& kernel;
   const PrecisionModel& model;      // as declared: for_storage() is to come
   std::span<const CallView> calls;  // as planned, all of them done
-  // Of attention: who sees whom in the case as it is, no call's variant.
+  // Of attention and gradients: who sees whom in the case as it is, no call's
+  // variant.
   const Visibility* visibility = nullptr;
   std::vector<SameBits>* same_bits = nullptr;  // where to note them; or null
 };
@@ -210,8 +225,10 @@ std::span<const Law* const> all_laws();
 const Law* find_law(std::string_view id);
 
 // The law that faults on guard pages and canaries are failures of, whichever
-// law made the call.
+// law made the call; that of gradients in calls of backward().
 inline constexpr const char* kMemoryLaw = "reads_only_its_inputs";
+inline constexpr const char* kBackwardMemoryLaw =
+    "backward_reads_only_its_inputs";
 
 }  // namespace qkvet
 

@@ -25,6 +25,8 @@ bool has_subject(const KernelInfo& kernel, Subject subject) {
       return kernel.has_cache;
     case Subject::kLayer:
       return kernel.has_layer;
+    case Subject::kBackward:
+      return kernel.has_backward;
     default:
       return kernel.has_forward;
   }
@@ -36,6 +38,8 @@ std::string missing_subject(Subject subject) {
       return "the kernel declares no cache";
     case Subject::kLayer:
       return "the kernel declares no layer";
+    case Subject::kBackward:
+      return "the kernel declares no backward()";
     default:
       return "the kernel declares no forward()";
   }

@@ -32,7 +32,7 @@ constexpr const char* kNames[] = {"causal from the top left",
 
 std::array<bool, std::size(kNames)> options_of(const KernelCall& call) {
   const Shape& s = call.shape;
-  const bool forward = call.operation == Operation::kForward;
+  const bool forward = takes_options(call.operation);
   return {call.causal == Causal::kTopLeft,
           call.causal == Causal::kBottomRight,
           call.scale.has_value(),

@@ -30,6 +30,8 @@ void put_other_data(const Case& value, const Changes& changes, Inputs& inputs) {
   replace(value, TensorName::kQ, changes, value.shape.group(), inputs.q);
   replace(value, TensorName::kK, changes, 1, inputs.k);
   replace(value, TensorName::kV, changes, 1, inputs.v);
+  if (value.backward)
+    replace(value, TensorName::kDO, changes, value.shape.group(), inputs.d_o);
 }
 
 }  // namespace qkvet

@@ -92,6 +92,8 @@ std::string call_place(const PlannedCall& planned) {
   switch (planned.operation) {
     case Operation::kForward:
       return "forward()";
+    case Operation::kBackward:
+      return "backward()";
     case Operation::kLayer:
       return "the layer's forward()";
     case Operation::kCacheCreate:

@@ -5,6 +5,7 @@
 
 #include "core/paging.h"
 #include "properties/compare.h"
+#include "properties/gradient_calls.h"
 #include "properties/layer_calls.h"
 #include "properties/story_calls.h"
 
@@ -99,6 +100,37 @@ std::vector<std::string> attention_picture(const JudgeInput& input) {
     if (call.truth != nullptr)
       add_rows({"o", &call.truth->oracle.o, s.H, s.Tq, s.dv}, "   <- expected",
                lines);
+  }
+  return lines;
+}
+
+// Calls of backward(): what differs from one to the next, and the gradients.
+std::vector<std::string> gradient_picture(const JudgeInput& input) {
+  const Shape& s = input.value.shape;
+  const auto numbers = static_cast<size_t>(
+      2 * (s.q_elements() + s.k_elements() + s.v_elements()) + s.o_elements());
+  std::vector<std::string> lines;
+  if (numbers > kMostNumbers) return lines;
+  const Inputs* shown = nullptr;
+  for (const CallView& call : input.calls) {
+    if (call.inputs == shown) continue;
+    if (shown != nullptr) lines.push_back("another call:");
+    shown = call.inputs;
+    add_rows({"q", &call.inputs->q, s.H, s.Tq, s.d}, "", lines);
+    add_rows({"k", &call.inputs->k, s.Hkv, s.Tk, s.d}, "", lines);
+    add_rows({"v", &call.inputs->v, s.Hkv, s.Tk, s.dv}, "", lines);
+    add_rows({"do", &call.inputs->d_o, s.H, s.Tq, s.dv}, "", lines);
+    for (const TensorName tensor : kGradients) {
+      const auto [B, heads, rows, width] = gradient_extents(s, tensor);
+      const char* const name = tensor_name(tensor);
+      const std::vector<double> actual = read_gradient(input, call, tensor);
+      if (actual.empty()) continue;
+      add_rows({name, &actual, heads, rows, width}, "   <- actual", lines);
+      if (call.truth == nullptr) continue;
+      add_rows({name, &gradient_of(call.truth->gradient->values, tensor), heads,
+                rows, width},
+               "   <- expected", lines);
+    }
   }
   return lines;
 }
@@ -212,6 +244,8 @@ std::vector<std::string> small_case_picture(const JudgeInput& input,
       return story_picture(input, judgement.finding->call);
     case Subject::kLayer:
       return layer_picture(input);
+    case Subject::kBackward:
+      return gradient_picture(input);
     default:
       return attention_picture(input);
   }

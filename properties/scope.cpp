@@ -24,7 +24,7 @@ int64_t* extent_of(Case& value, std::string_view name) {
   if (name == "T" && subject == Subject::kLayer) return &s.Tq;
   if (name == "D" && subject == Subject::kLayer) return &s.D;
   if (name == "cap" && subject == Subject::kCache) return &value.capacity;
-  if (subject != Subject::kAttention) return nullptr;
+  if (!value.has_options()) return nullptr;
   if (name == "Tq") return &s.Tq;
   if (name == "Tk") return &s.Tk;
   return nullptr;
@@ -99,7 +99,7 @@ void keep_to_declared(const Scope& scope, Case& value) {
   if (value.subject() == Subject::kLayer &&
       (scope.layer_options & QKVET_LAYER_ROPE) == 0)
     value.rope = {};
-  if (value.subject() == Subject::kAttention) {
+  if (value.has_options()) {
     value = keep_admitted(std::move(value), admitted_by(scope));
     value.layout = nearest_layout(scope, value.layout);
     const auto& sizes = scope.page_sizes;
@@ -114,8 +114,7 @@ void keep_to_declared(const Scope& scope, Case& value) {
       !has(QKVET_OPTION_CAUSAL_BOTTOM_RIGHT))
     value.causal =
         has(QKVET_OPTION_CAUSAL_TOP_LEFT) ? Causal::kTopLeft : Causal::kNone;
-  if (value.subject() == Subject::kAttention &&
-      !has(QKVET_OPTION_CROSS_LENGTHS)) {
+  if (value.has_options() && !has(QKVET_OPTION_CROSS_LENGTHS)) {
     s.Tq = s.Tk;
     value.cu_k = value.cu_q;
   }

@@ -32,8 +32,10 @@ Judgement check_case(const Law& law, const Case& value,
 }
 
 const Law& failed_law(const Law& planned, const Judgement& judgement) {
-  // The memory law is about attention; elsewhere each law owns what it finds.
-  const Law* memory = find_law(kMemoryLaw);
+  // A memory law there is about attention and about gradients; elsewhere each
+  // law owns what it finds.
+  const bool backward = planned.aim.subject == Subject::kBackward;
+  const Law* memory = find_law(backward ? kBackwardMemoryLaw : kMemoryLaw);
   const bool owned = judgement.kind == FailureKind::kMemory &&
                      memory != nullptr &&
                      planned.aim.subject == memory->aim.subject;

@@ -22,6 +22,12 @@ std::string twin_disagreement(const Problem& problem,
   return disagreement(reference_ratio(problem, oracle, twin));
 }
 
+std::string twin_disagreement(const GradientProblem& problem,
+                              const GradientOutput& plain,
+                              const GradientOutput& twin) {
+  return disagreement(gradient_ratio(problem, plain, twin));
+}
+
 std::string twin_disagreement(const LayerProblem& problem) {
   return disagreement(
       layer_ratio(problem, plain_layer(problem), twin_layer(problem)));

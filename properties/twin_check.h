@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "reference/gradient.h"
 #include "reference/layer.h"
 #include "reference/oracle.h"
 
@@ -15,6 +16,11 @@ namespace qkvet {
 std::string twin_disagreement(const Problem& problem,
                               const OracleOutput& oracle,
                               const OracleOutput& twin);
+
+// The same for gradients.
+std::string twin_disagreement(const GradientProblem& problem,
+                              const GradientOutput& plain,
+                              const GradientOutput& twin);
 
 // The same for a layer, over all of its stages.
 std::string twin_disagreement(const LayerProblem& problem);

@@ -96,8 +96,10 @@ void GradientSums::finish(const double* truth, double c, double per_term,
                     (c < m.model.range.least_normal() ? A : 0));
     const double evaluation = 1 + m.model.range.evaluation_u * (4 * n + 64);
     const double total = error * second_order(u) * evaluation + floor;
+    // Sums of tensor cores have no derivation here.
     const bool safe = grown * A <= m.model.range.largest_safe &&
-                      std::fabs(truth[e]) + total < m.model.output_largest;
+                      std::fabs(truth[e]) + total < m.model.output_largest &&
+                      m.model.block_u == 0;
     bound[e] = safe ? total : kInfinity;
   }
 }

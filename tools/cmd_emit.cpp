@@ -46,6 +46,9 @@ std::string emit_misuse(const ReplayOptions& options,
     return fmt::format(
         "{}{} laws and {} kernels are named; allowed: one --law and one kernel",
         emit, laws.size(), kernels);
+  if (cases[0].backward)
+    return emit +
+           "gradients are not written down; allowed: cases without backward";
   return options.force ? "" : not_new_reason(path_of(options, *laws[0]));
 }
 

@@ -52,6 +52,8 @@ const char* subject_text(Subject subject) {
       return "KV caches";
     case Subject::kLayer:
       return "layers";
+    case Subject::kBackward:
+      return "gradients of attention";
     default:
       return "attention";
   }

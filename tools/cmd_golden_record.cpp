@@ -39,6 +39,8 @@ std::string read_wanted(const std::string& text, std::vector<Wanted>& wanted) {
   one.text = is_named ? text.substr(colon + 1) : text;
   const ParsedCase parsed = parse_case(one.text);
   if (!parsed.value) return parsed.error;
+  if (parsed.value->backward)
+    return "case: no gradients are recorded; allowed: cases without backward";
   one.text = to_string(*parsed.value);
   for (const Wanted& other : wanted)
     if (other.name == one.name) return one.name + ": two cases have this name";

@@ -19,8 +19,9 @@ TEST_P(ExplainAll, HasAnExample) {
   const Ran ran = run_qkvet("explain " + GetParam());
   ASSERT_EQ(ran.exit, 0) << ran.error;
   const bool is_law = find_law(GetParam()) != nullptr;
-  const std::string law =
-      is_law ? "(" + GetParam() + "|" + kMemoryLaw + ")" : "[a-z0-9_]+";
+  const std::string law = is_law ? "(" + GetParam() + "|" + kMemoryLaw + "|" +
+                                       kBackwardMemoryLaw + ")"
+                                 : "[a-z0-9_]+";
   const std::string fault = is_law ? "[a-z0-9_]+" : GetParam();
   const std::regex failure("\n(FAIL |CRASH) +" + law + " +faulty/" + fault +
                            " ");

@@ -31,8 +31,8 @@ class FaultRun {
   }
 
   HuntedFault run() {
-    for (const Subject subject :
-         {Subject::kAttention, Subject::kCache, Subject::kLayer})
+    for (const Subject subject : {Subject::kAttention, Subject::kBackward,
+                                  Subject::kCache, Subject::kLayer})
       run_subject(subject);
     result_.seconds = time_.total();
     return std::move(result_);

@@ -38,7 +38,8 @@ std::span<const NearEquivalent> near_equivalents() { return {}; }
 bool is_agreement(const Law& law) {
   const std::string_view id = law.id;
   return id == "agrees_with_oracle" || id == "cache_agrees_with_history" ||
-         id == "layer_agrees_with_oracle";
+         id == "layer_agrees_with_oracle" ||
+         id == "backward_agrees_with_oracle";
 }
 
 FaultVerdict verdict_on(const HuntedFault& fault,

@@ -176,11 +176,14 @@ std::string not_judged_text(const ReportInput& input) {
     lse |= !wants_lse(info) && !info.has_layer;
     weights |= !wants_weights(info) && info.has_forward;
   }
-  bool attention = false, cache = false, layer = false;
+  bool attention = false, cache = false, layer = false, backward = false;
+  bool layer_backward = false;
   for (const KernelResult& kernel : input.result.kernels) {
     attention |= has_subject(kernel.kernel.judged.info, Subject::kAttention);
     cache |= has_subject(kernel.kernel.judged.info, Subject::kCache);
     layer |= has_subject(kernel.kernel.judged.info, Subject::kLayer);
+    backward |= has_subject(kernel.kernel.judged.info, Subject::kBackward);
+    layer_backward |= kernel.kernel.judged.info.has_layer_backward;
   }
   // Of attention; for caches and layers no bound has been derived.
   const bool f64 =
@@ -190,7 +193,9 @@ std::string not_judged_text(const ReportInput& input) {
                     return info.has_forward && takes_dtype(info, Dtype::kF64);
                   });
   std::string out = f64 ? "" : "f64 (not declared); ";
-  out += "dropout, backward";
+  out += "dropout";
+  if (!backward) out += "; gradients (not declared)";
+  if (layer_backward) out += "; gradients of layers";
   const std::string options =
       attention ? undeclared_options(declared) : "attention calls";
   if (!options.empty()) out += "; " + options + " (not declared)";

@@ -6,7 +6,9 @@
 // Query rows of all heads that share a key/value head are computed together,
 // so that grouped heads read and pack it once. Memory: K and V of one head,
 // packed, 48 (d + dv) floats, a tile of scores and a stage of max(8 d, dv) for
-// half storage, kept in the context.
+// half storage, kept in the context. The gradient is that of gradient.h.
+#include "impl/avx2/flash.h"
+
 #include <cpuid.h>
 
 #include <algorithm>
@@ -17,16 +19,13 @@
 #include <new>
 
 #include "impl/avx2/flash_kernel.h"
+#include "impl/avx2/gradient.h"
+#include "impl/backward_kernel.h"
 #include "impl/declare.h"
 #include "impl/forward_view.h"
 #include "impl/half.h"
 #include "impl/in_f32.h"
 #include "impl/members.h"
-
-struct qkvet_context {
-  float* memory = nullptr;
-  size_t floats = 0;
-};
 
 namespace qkvet::impl {
 namespace {
@@ -36,11 +35,15 @@ constexpr size_t kAlignedFloats = 16;
 // Keys that are converted together.
 constexpr size_t kStagedRows = 8;
 
-void free_memory(qkvet_context* context) {
+}  // namespace
+
+void free_flash(qkvet_context* context) {
   operator delete(context->memory, kAlignment, std::nothrow);
   context->memory = nullptr;
   context->floats = 0;
 }
+
+namespace {
 
 // QKVET_CPU=baseline makes every family behave as on a CPU without extensions.
 bool cpu_is_forced_to_baseline() {
@@ -67,7 +70,7 @@ qkvet_status open(const qkvet_kernel*, const qkvet_exec* exec,
 
 void close(const qkvet_kernel*, qkvet_context* context) {
   if (context != nullptr) {
-    free_memory(context);
+    free_flash(context);
     delete context;
   }
 }
@@ -93,7 +96,7 @@ bool make_workspace(const ForwardCall& call, int64_t keys,
     floats += size;
   }
   if (floats > context->floats) {
-    free_memory(context);
+    free_flash(context);
     context->memory = static_cast<float*>(operator new(
         floats * sizeof(float), kAlignment, std::nothrow));
     if (context->memory == nullptr) {
@@ -234,9 +237,10 @@ void compute_kv_head(const ForwardCall& call, const Views& views, int64_t b,
   }
 }
 
-// A call without lengths.
-qkvet_status compute(const ForwardCall& call, qkvet_context* context,
-                     qkvet_text* why) {
+}  // namespace
+
+qkvet_status attend_with_flash(const ForwardCall& call, qkvet_context* context,
+                               qkvet_text* why) {
   if (call.queries == 0) {
     return QKVET_OK;
   }
@@ -257,12 +261,14 @@ qkvet_status compute(const ForwardCall& call, qkvet_context* context,
   return QKVET_OK;
 }
 
+namespace {
+
 // A piece that was converted in front, whatever the caller's tensors hold.
 qkvet_status compute_f32(const ForwardCall& call, qkvet_context* context,
                          qkvet_text* why) {
   ForwardCall piece = call;
   piece.storage = Storage::kF32;
-  return compute(piece, context, why);
+  return attend_with_flash(piece, context, why);
 }
 
 qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
@@ -283,31 +289,18 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
     return compute_in_f32(call, ComputeIn{compute_f32, context}, why);
   }
   return compute_members(call, why, [&](const ForwardCall& member) {
-    return compute(member, context, why);
+    return attend_with_flash(member, context, why);
   });
 }
-
-// Measured: 1.293 units (avx2/exp.h).
-constexpr double kExpError = 1.4 * kUnit;
-
-constexpr qkvet_precision kPrecision = [] {
-  qkvet_precision p = sequential_f32();
-  p.value_sum = QKVET_SUM_ANY;  // the denominator is summed in lanes
-  p.fma = 1;
-  p.tile = kTileKeys;
-  p.exp_error = kExpError;
-  p.exp_floor = kClampedExpFloor;
-  p.norm_roundings = kNormReciprocal;
-  return p;
-}();
 
 constexpr qkvet_kernel make() {
   qkvet_kernel kernel = plain_kernel(
       "avx2/flash", "tiled online softmax on AVX2 and FMA, packed K and V",
-      {"impl/avx2/flash.cpp", __LINE__}, &kPrecision, forward,
+      {"impl/avx2/flash.cpp", __LINE__}, &kFlashPrecision, forward,
       &kAllCapabilities);
   kernel.open = open;
   kernel.close = close;
+  kernel.backward = &kBackwardTable<PlainBackward, gradient_on_avx2>;
   return kernel;
 }
 

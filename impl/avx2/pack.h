@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packing of K and V for flash_kernel.cpp, and the masked loads that both need.
+// Packing of K and V for flash_kernel.cpp.
 // For translation units compiled with AVX2: everything has internal linkage.
 #ifndef QKVET_IMPL_AVX2_PACK_H_
 #define QKVET_IMPL_AVX2_PACK_H_
@@ -8,31 +8,14 @@
 #include <stdint.h>
 
 #include "impl/avx2/flash_kernel.h"
+#include "impl/avx2/lanes.h"
 
 namespace qkvet::impl {
 namespace {
 
-constexpr int kLanes = 8;
-alignas(32) constexpr int32_t kMaskTable[2 * kLanes] = {
-    -1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
-
 int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
 int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
 int64_t panels_of(int64_t n) { return (n + kPanel - 1) / kPanel; }
-
-// The first `n` lanes, 0 <= n <= 8.
-__m256i first_lanes(int64_t n) {
-  return _mm256_loadu_si256(
-      reinterpret_cast<const __m256i*>(kMaskTable + kLanes - n));
-}
-
-// Up to 8 elements from p; 0 in the lanes beyond n.
-__m256 load_first(const float* p, int64_t n) {
-  if (n >= kLanes) {
-    return _mm256_loadu_ps(p);
-  }
-  return n <= 0 ? _mm256_setzero_ps() : _mm256_maskload_ps(p, first_lanes(n));
-}
 
 void transpose_8x8(__m256 r[kLanes]) {
   __m256 t[kLanes], u[kLanes];

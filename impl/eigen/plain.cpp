@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // eigen/plain: attention by Eigen's matrix products (attend.h). f32 tensors are
-// read in place, half storage is converted in front (in_f32.h).
+// read in place, half storage is converted in front (in_f32.h). The gradient is
+// that of gradient.h.
+#include "impl/backward_kernel.h"
 #include "impl/eigen/attend.h"
+#include "impl/eigen/gradient.h"
 #include "impl/in_f32.h"
 
 namespace qkvet::impl {
 
-extern constinit const qkvet_kernel eigen_plain = plain_kernel(
-    "eigen/plain", "matrix products of Eigen, softmax on the visible prefix",
-    {"impl/eigen/plain.cpp", __LINE__}, &kEigenPrecision,
-    forward_in_f32<attend_with_eigen>, &kAllCapabilities);
+extern constinit const qkvet_kernel eigen_plain = with_backward(
+    plain_kernel("eigen/plain",
+                 "matrix products of Eigen, softmax on the visible prefix",
+                 {"impl/eigen/plain.cpp", __LINE__}, &kEigenPrecision,
+                 forward_in_f32<attend_with_eigen>, &kAllCapabilities),
+    &kBackwardTable<PlainBackward, gradient_with_eigen>);
 
 }  // namespace qkvet::impl

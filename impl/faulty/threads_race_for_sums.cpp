@@ -2,7 +2,6 @@
 // faulty/threads_race_for_sums: threads add to the same sums without a lock.
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <functional>
 #include <new>
@@ -61,15 +60,6 @@ void add_part(const ForwardCall& call, RowAt head, int64_t first, int64_t n,
   }
 }
 
-// Until all have read what nobody has written yet, or the window is over.
-void wait_for_readers(const SharedSums& shared, int64_t n) {
-  const auto end = std::chrono::steady_clock::now() +
-                   std::chrono::microseconds(race_window_us());
-  while (shared.readers < n && std::chrono::steady_clock::now() < end) {
-    std::this_thread::yield();
-  }
-}
-
 void add_share(const ForwardCall& call, RowAt head, int64_t first, int64_t n,
                SharedSums* shared) {
   std::vector<float>& part = shared->parts[static_cast<size_t>(first)];
@@ -78,7 +68,7 @@ void add_share(const ForwardCall& call, RowAt head, int64_t first, int64_t n,
     part[at] += shared->sums[at].load(std::memory_order_relaxed);
   }
   ++shared->readers;
-  wait_for_readers(*shared, n);
+  wait_for_readers(shared->readers, n);
   for (size_t at = 0; at < part.size(); ++at) {
     shared->sums[at].store(part[at], std::memory_order_relaxed);
   }

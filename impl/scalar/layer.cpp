@@ -2,17 +2,20 @@
 // scalar/layer: multi-head self-attention from X to Y as the paper writes it
 // (Vaswani et al. 2017, 3.2.2): project, split, attend, merge, project. The
 // stages are those of layer_frame.h with every seam as it should be; they are
-// f32 and are returned on request.
+// f32 and are returned on request. The gradient is that of layer_gradient.h.
 //
 // Cost: 2 B T D (H d + Hkv (d + dv) + H dv) flops of projections and 2 (d + dv)
 // a visible pair, element by element: for people to read.
 #include "impl/layer_frame.h"
+#include "impl/layer_gradient.h"
 
 namespace qkvet::impl {
 
-extern constinit const qkvet_kernel scalar_layer = layer_kernel(
-    "scalar/layer", "project, split, attend, merge, project; f32 stages",
-    {"impl/scalar/layer.cpp", __LINE__}, &kLayerPrecision,
-    &kLayerTable<PlainLayer>);
+extern constinit const qkvet_kernel scalar_layer = with_backward(
+    layer_kernel("scalar/layer",
+                 "project, split, attend, merge, project; f32 stages",
+                 {"impl/scalar/layer.cpp", __LINE__}, &kLayerPrecision,
+                 &kLayerTable<PlainLayer>),
+    &kLayerGradientTable<PlainLayerGradient>);
 
 }  // namespace qkvet::impl

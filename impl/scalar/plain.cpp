@@ -16,6 +16,8 @@
 // expf each, a row of weights and of keys [Tk] as memory; masked keys cost a
 // look at the mask and are never read.
 //
+// The gradient is that of backward_frame.h with every seam as it should be.
+//
 // Contract: any strides, addresses aligned to elements, outputs apart from
 // inputs; NaN in a visible key or value makes its rows NaN.
 #include <cmath>
@@ -25,6 +27,7 @@
 #include <memory>
 #include <new>
 
+#include "impl/backward_kernel.h"
 #include "impl/declare.h"
 #include "impl/forward_view.h"
 #include "impl/in_f32.h"
@@ -163,9 +166,10 @@ constexpr qkvet_precision kPrecision = [] {
 
 }  // namespace
 
-extern constinit const qkvet_kernel scalar_plain =
+extern constinit const qkvet_kernel scalar_plain = with_backward(
     plain_kernel("scalar/plain", "three readable passes; returns weights",
                  {"impl/scalar/plain.cpp", __LINE__}, &kPrecision,
-                 forward_in_f32<compute>, &kCapabilities);
+                 forward_in_f32<compute>, &kCapabilities),
+    &kBackwardTable<PlainBackward>);
 
 }  // namespace qkvet::impl

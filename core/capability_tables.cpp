@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a call needs of a kernel's tables: forward(), its gradient, a cache, a
+// layer, and the parts of these that may be left out.
+#include "core/capability.h"
+
+namespace qkvet {
+namespace {
+
+// What a cache may leave out.
+std::string missing_cache_part(const KernelInfo& kernel,
+                               const KernelCall& call) {
+  switch (call.operation) {
+    case Operation::kCacheCreate:
+      if (call.cache.window > 0 &&
+          (kernel.cache_options & QKVET_CACHE_WINDOW) == 0)
+        return "a window of a cache is not declared";
+      return declares_stored(kernel.cache_options, call.cache.stored)
+                 ? ""
+                 : "quantised storage (" +
+                       form_text({0, 0, 0, call.cache.stored}) +
+                       ") is not declared";
+    case Operation::kCacheTruncate:
+      return kernel.has_truncate ? "" : "truncate is not offered";
+    case Operation::kCacheEvict:
+      return kernel.has_evict ? "" : "evict is not offered";
+    case Operation::kCacheFork:
+      return kernel.has_fork ? "" : "fork is not offered";
+    case Operation::kCacheReorder:
+      return kernel.has_reorder ? "" : "reorder is not offered";
+    case Operation::kCacheReadBack:
+      return kernel.has_read_back ? "" : "read_back is not offered";
+    default:
+      return "";
+  }
+}
+
+std::string missing_backward(const KernelInfo& kernel, const KernelCall& call) {
+  const auto lacks = [&](uint64_t option) {
+    return (kernel.backward_options & option) == 0;
+  };
+  if (!kernel.has_backward) return "no backward is declared";
+  if (call.want_d_bias && lacks(QKVET_BACKWARD_BIAS))
+    return "a gradient of the bias is not declared";
+  return call.want_d_sink && lacks(QKVET_BACKWARD_SINK)
+             ? "a gradient of the sinks is not declared"
+             : "";
+}
+
+}  // namespace
+
+std::string missing_table(const KernelInfo& kernel, const KernelCall& call) {
+  const auto lacks = [&](uint64_t option) {
+    return (kernel.layer_options & option) == 0;
+  };
+  if (call.operation == Operation::kForward)
+    return kernel.has_forward ? "" : "no forward is declared";
+  if (call.operation == Operation::kBackward)
+    return missing_backward(kernel, call);
+  if (call.operation != Operation::kLayer) {
+    if (!kernel.has_cache) return "no cache is declared";
+    if (call.rope != RopeStyle::kNone &&
+        (kernel.cache_options & QKVET_CACHE_ROPE) == 0)
+      return "a rotation (RoPE) of a cache is not declared";
+    return missing_cache_part(kernel, call);
+  }
+  if (!kernel.has_layer) return "no layer is declared";
+  if ((call.b_q != nullptr || call.b_k != nullptr || call.b_v != nullptr ||
+       call.b_o != nullptr) &&
+      lacks(QKVET_LAYER_BIASES))
+    return "biases of a layer are not declared";
+  if (call.want_stages && lacks(QKVET_LAYER_STAGES))
+    return "stages of a layer are not declared";
+  if (call.rope != RopeStyle::kNone && lacks(QKVET_LAYER_ROPE))
+    return "a rotation (RoPE) of a layer is not declared";
+  if (call.unbatched && lacks(QKVET_LAYER_UNBATCHED))
+    return "an unbatched layer is not declared";
+  return "";
+}
+
+}  // namespace qkvet

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gradient of a piece of rows by the functions of gradient_rows.h, row by
+// row over the runs of keys that a row sees. Baseline code.
+#ifndef QKVET_IMPL_AVX2_GRADIENT_H_
+#define QKVET_IMPL_AVX2_GRADIENT_H_
+
+#include "impl/backward_piece.h"
+
+namespace qkvet::impl {
+
+// On a CPU with AVX2 and FMA: a context is there.
+qkvet_status gradient_on_avx2(const BackwardPiece& piece,
+                              qkvet_context* context, qkvet_text* why);
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_AVX2_GRADIENT_H_

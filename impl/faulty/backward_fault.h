@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel of a fault in a gradient: forward is right, with every option that
+// the fault lies in, and of the gradient one seam of backward_frame.h is
+// replaced.
+//
+// Contract: as that of backward_kernel.h; stays inside its tensors but where
+// the fault is that it does not.
+#ifndef QKVET_IMPL_FAULTY_BACKWARD_FAULT_H_
+#define QKVET_IMPL_FAULTY_BACKWARD_FAULT_H_
+
+#include <cstdint>
+
+#include "impl/backward_kernel.h"
+#include "impl/faulty/option_fault.h"
+
+namespace qkvet::impl {
+
+// `fault` must be a constant of static storage.
+template <class Seams, uint64_t kOptions = 0,
+          BackwardArithmetic kArithmetic = BackwardRows<Seams>::piece>
+constexpr qkvet_kernel backward_fault(const char* name,
+                                      const qkvet_fault* fault, Place place) {
+  return with_backward(option_fault<OptionSeams, kOptions>(name, fault, place),
+                       &kBackwardTable<Seams, kArithmetic>);
+}
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_FAULTY_BACKWARD_FAULT_H_

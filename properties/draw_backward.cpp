@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases about gradients: those of attention, and dO.
+#include "properties/admit.h"
+#include "properties/draw.h"
+
+namespace qkvet {
+namespace {
+
+// Now and then every row sees keys of very low scores alone: its lse is far
+// below zero, and exp(score - lse) is right only where that is taken away.
+void lower_scores(const Scope& scope, const Law& law, Case& value) {
+  constexpr int64_t kQuarters = 8;
+  const uint32_t admitted = law.aim.admits & admitted_by(scope);
+  if ((admitted & kAdmitWindow) == 0 || value.causal == Causal::kNone) return;
+  value.window = Window{1, 0};
+  value.q = make_recipe(RecipeKind::kLead);
+  value.k = {RecipeKind::kDescendingN, kQuarters};
+}
+
+}  // namespace
+
+Case draw_backward(Draw& draw, const Law& law, const Scope& scope) {
+  constexpr std::array<Recipe, 10> kGradients = {{{RecipeKind::kNormal, 0},
+                                                  {RecipeKind::kNormal, 0},
+                                                  {RecipeKind::kNormal, 0},
+                                                  {RecipeKind::kLattice, 0},
+                                                  {RecipeKind::kLattice, 0},
+                                                  {RecipeKind::kOnehotN, 0},
+                                                  {RecipeKind::kOne, 0},
+                                                  {RecipeKind::kSmall, 0},
+                                                  {RecipeKind::kCancellingN, 4},
+                                                  {RecipeKind::kHeavy, 0}}};
+  Case value = draw_unfitted(draw, law, scope, /*backward=*/true);
+  if (draw.chance(8)) lower_scores(scope, law, value);
+  value.d_o = draw.of(kGradients);
+  return fitted(law, std::move(value));
+}
+
+}  // namespace qkvet
