@@ -219,7 +219,6 @@ const std::vector<std::string>& known_laws() {
       "backward_is_the_adjoint",
       "backward_is_linear_in_d_o",
       "future_gradients_are_zero",
-      "masked_keys_get_no_gradient",
       "backward_agrees_with_oracle"};
   return laws;
 }
