@@ -21,7 +21,8 @@ namespace {
 
 // Every stage of scores is held in double at once.
 constexpr int64_t kMostWeights = int64_t{1} << 24;
-constexpr int64_t kMostMaps = 8;  // without --head
+// Without --head: what fills a screen or two.
+constexpr int64_t kMostMaps = 8, kMostLongMaps = 2, kLong = 16;
 constexpr int kAcross = 4;  // maps in a row of a picture, without a kernel
 
 std::string out_of_range(const char* option, int64_t number, const char* what,
@@ -111,11 +112,12 @@ void choose_heads(const InspectOptions& options, Inspection& seen) {
     return;
   }
   if (!seen.view) {
-    for (int64_t h = 0; h < std::min(H, kMostMaps); ++h)
-      seen.heads.push_back(h);
-    if (H > kMostMaps)
-      seen.why_these = fmt::format("; heads 0 .. {} of {}, --head N shows one",
-                                   kMostMaps - 1, H);
+    const int64_t most =
+        seen.value.shape.Tq > kLong ? kMostLongMaps : kMostMaps;
+    for (int64_t h = 0; h < std::min(H, most); ++h) seen.heads.push_back(h);
+    if (H > most)
+      seen.why_these =
+          fmt::format("; heads 0 .. {} of {}, --head N shows one", most - 1, H);
     return;
   }
   const KernelStage* parts = seen.view->parts_at();

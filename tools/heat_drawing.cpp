@@ -14,7 +14,7 @@ constexpr int kMargin = 20;
 constexpr int kGap = 28;  // between maps
 constexpr int kTitleRoom = 2 * kLetterHeight;
 constexpr int kNumberRoom = kLetterHeight + 6;  // numbers above the cells
-constexpr int kMostCell = 28, kLeastCell = 12;
+constexpr int kMostCell = 36, kLeastCell = 12;
 constexpr int kMapAim = 336;  // pixels that the cells of a map aim at
 constexpr int kBarHeight = 14, kBarWidth = 340;
 
@@ -117,12 +117,22 @@ void add_map(const HeatMap& map, const Places& places, size_t n,
   }
 }
 
+template <class Predicate>
+bool some_map(const std::vector<HeatMap>& maps, Predicate predicate) {
+  return std::any_of(maps.begin(), maps.end(), predicate);
+}
+
+bool has_nan(const HeatMap& map) {
+  return std::any_of(map.values.begin(), map.values.end(),
+                     [](double value) { return std::isnan(value); });
+}
+
 // The colours of weights from 0 to 1, and what else there is.
 void add_legend(const std::vector<HeatMap>& maps, int y, Drawing& drawing) {
   constexpr int kSteps = 100;
+  const auto left = [](int n) { return kMargin + n * kBarWidth / kSteps; };
   for (int n = 0; n < kSteps; ++n)
-    drawing.rects.push_back({kMargin + n * kBarWidth / kSteps, y,
-                             kBarWidth / kSteps, kBarHeight,
+    drawing.rects.push_back({left(n), y, left(n + 1) - left(n), kBarHeight,
                              weight_colour((n + 0.5) / kSteps), ""});
   for (int n = 0; n <= 4; ++n) {
     const double root = n / 4.0;
@@ -136,12 +146,11 @@ void add_legend(const std::vector<HeatMap>& maps, int y, Drawing& drawing) {
     const char* text;
   };
   std::vector<Key> keys = {{kHidden, "hidden"}};
-  for (const HeatMap& map : maps)
-    if (map.difference) {
-      keys.push_back({kTooMuch, "too much"});
-      keys.push_back({kTooLittle, "too little"});
-      break;
-    }
+  if (some_map(maps, [](const HeatMap& map) { return map.difference; })) {
+    keys.push_back({kTooMuch, "too much"});
+    keys.push_back({kTooLittle, "too little"});
+  }
+  if (some_map(maps, has_nan)) keys.push_back({kNan, "nan"});
   int x = kMargin, at = y + kBarHeight + 5 + kLetterHeight + 10;
   for (const Key& key : keys) {
     drawing.rects.push_back(
@@ -150,6 +159,11 @@ void add_legend(const std::vector<HeatMap>& maps, int y, Drawing& drawing) {
     x += kLetterHeight + 6 +
          kLetterWidth * (static_cast<int>(std::string(key.text).size()) + 2);
   }
+  const HeatMap& first = maps.front();
+  if (first.row_step > 1 || first.column_step > 1)
+    drawing.labels.push_back(
+        {x, at,
+         fmt::format("a cell: {} x {}", first.row_step, first.column_step)});
 }
 
 }  // namespace
@@ -182,7 +196,7 @@ Drawing draw_heat_maps(const std::string& title,
   const int bottom = kMargin + kTitleRoom + down * (places.map_height + kGap);
   add_legend(maps, bottom, drawing);
   constexpr int kLegendHeight = kBarHeight + 2 * kLetterHeight + 15;
-  constexpr int kLegendWidth = kBarWidth + 120;
+  constexpr int kLegendWidth = kBarWidth + 300;
   drawing.height = bottom + kLegendHeight + kMargin;
   drawing.width =
       2 * kMargin + std::max(kLegendWidth, places.across * places.map_width +
