@@ -160,6 +160,20 @@ TEST(KernelView, WeightsOfAttentionAreAskedFor) {
   }
 }
 
+// What lies beyond the lengths of a case is NaN in every call of it.
+TEST(KernelView, PoisonStaysWhereItIsWhenWeightsAreAskedFor) {
+  int calls = 0;
+  Attention kernel([&](KernelCall&, Problem& problem) {
+    ++calls;
+    const Shape& s = problem.shape;
+    for (int64_t n = 0; n < s.v_elements(); ++n)
+      EXPECT_EQ(std::isnan(problem.v[n]), n / s.dv % s.Tk >= 2) << n;
+  });
+  EXPECT_EQ(kernel.view("f32,B1,H2,Tq3,Tk5,d4,dv4,kvlen=2").exit_code(),
+            kConforms);
+  EXPECT_EQ(calls, 3);
+}
+
 TEST(KernelView, AMaskThatIsMissingShowsAtTheHiddenKey) {
   Attention fault(
       [](KernelCall&, Problem& problem) { problem.causal = Causal::kNone; });

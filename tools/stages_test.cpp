@@ -13,14 +13,15 @@
 namespace qkvet {
 namespace {
 
-Movie movie_of(const std::string& text, const Focus& focus = {}) {
+Movie movie_of(const std::string& text, const Focus& focus = {},
+               int reading = 0) {
   const ParsedCase parsed = parse_case(text);
   EXPECT_TRUE(parsed.value) << text << ": " << parsed.error;
   const Case& value = *parsed.value;
   const Inputs inputs = make_inputs(value);
   if (value.subject() == Subject::kLayer)
     return layer_movie(layer_problem(value, inputs), value.unbatched, focus);
-  const OwnedProblem owned(value, inputs, 0);
+  const OwnedProblem owned(value, inputs, reading);
   return attention_movie(owned.problem(), focus);
 }
 
@@ -68,8 +69,10 @@ TEST(Stages, TheSoftmaxOfTheLastScoresAreTheWeights) {
       "f32,B1,H2,T4,D12,causal",
       "f32,B2,H2,T4,D8,causal,biases=qkvo,rope=half"};
   for (const char* text : cases)
-    for (const Focus& focus : {Focus{0, 0}, Focus{0, 1}}) {
-      const Movie movie = movie_of(text, focus);
+    // Softcap before the bias, and behind it.
+    for (const auto& [focus, reading] :
+         {std::pair{Focus{0, 0}, 0}, {Focus{0, 1}, 0}, {Focus{0, 1}, 1}}) {
+      const Movie movie = movie_of(text, focus, reading);
       const std::vector<double>& weights = last_of(movie, "weights").values;
       bool masks = false;
       for (const StageSummary& stage : movie.stages)
@@ -160,6 +163,18 @@ TEST(Gpt, LogitsDependOnThePastAlone) {
   const std::vector<double> other = run_gpt(gpt, nullptr).logits;
   for (size_t n = 0; n < before.size(); ++n)
     EXPECT_EQ(before[n] == other[n], n / 7 < 3) << n;
+}
+
+// Token 3 stands at places 0 and 1 of the second sequence, in front of the same
+// past of itself: only its position tells the two apart.
+TEST(Gpt, PositionsMatter) {
+  const std::vector<double> logits = run_gpt(small_gpt(), nullptr).logits;
+  const auto of_token = [&](size_t n) {
+    return std::vector<double>(
+        logits.begin() + static_cast<ptrdiff_t>(7 * n),
+        logits.begin() + static_cast<ptrdiff_t>(7 * n + 7));
+  };
+  EXPECT_NE(of_token(3), of_token(4));
 }
 
 TEST(Gpt, TheSeedDrawsOtherWeights) {
