@@ -126,17 +126,20 @@ std::string too_many(int64_t calls, int64_t dv) {
       dv, calls_text(calls), kMostAsked);
 }
 
-// "" or why the calls told nothing.
-std::string trouble_in(std::span<const PlannedCall> planned,
-                       const std::vector<CallOutcome>& outcomes) {
+// Whether the calls told nothing: then `out` says why.
+bool has_trouble(std::span<const PlannedCall> planned,
+                 const std::vector<CallOutcome>& outcomes, AskedWeights& out) {
   for (size_t n = 0; n < outcomes.size(); ++n) {
-    const auto judgement = judge_outcome(planned[n], outcomes[n]);
+    auto judgement = judge_outcome(planned[n], outcomes[n]);
     if (!judgement) continue;
-    return "it returns no weights, and did not answer when asked for them: " +
-           (judgement->reason.empty() ? judgement->finding->actual
-                                      : judgement->reason);
+    out.how =
+        "it returns no weights, and did not answer when asked for them: " +
+        (judgement->finding ? judgement->finding->actual : judgement->reason);
+    if (judgement->verdict == Verdict::kFailed)
+      out.judgement = std::move(judgement);
+    return true;
   }
-  return "";
+  return false;
 }
 
 // "o[b=0,h=0,i=1,c=2]" of a call from key `first` on.
@@ -178,8 +181,7 @@ AskedWeights ask_attention(const Case& value, const Inputs& inputs,
   const std::vector<KernelCall> calls = work.calls_for(kernel);
   const std::vector<CallOutcome> outcomes = executor.run(index, calls);
   const Plan plan = plan_attention(value, kernel.info);
-  out.how = trouble_in(plan.calls, outcomes);
-  if (!out.how.empty()) return out;
+  if (has_trouble(plan.calls, outcomes, out)) return out;
   out.weights.resize(static_cast<size_t>(s.H * s.Tq * s.Tk));
   out.judgement.emplace();
   for (size_t n = 0; n < outcomes.size(); ++n) {
@@ -231,8 +233,7 @@ AskedWeights ask_layer(const Case& value, const Inputs& inputs,
     planned.push_back(plan.calls[n]);
   }
   const std::vector<CallOutcome> outcomes = executor.run(index, calls);
-  out.how = trouble_in(planned, outcomes);
-  if (!out.how.empty()) return out;
+  if (has_trouble(planned, outcomes, out)) return out;
   out.weights.resize(static_cast<size_t>(s.H * s.Tq * s.Tq));
   const Dtype stage = kernel.info.stage_dtype(value.q_dtype);
   for (size_t n = 0; n < outcomes.size(); ++n) {

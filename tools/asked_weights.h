@@ -3,6 +3,7 @@
 #ifndef QKVET_TOOLS_ASKED_WEIGHTS_H_
 #define QKVET_TOOLS_ASKED_WEIGHTS_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +15,8 @@ namespace qkvet {
 struct AskedWeights {
   std::vector<double> weights;  // [H,Tq,Tk] of one member; empty: none
   std::string how;              // how they were found, or why they were not
-  // Of attention: its outputs against the oracle's, with V as it was asked.
+  // Of attention: its outputs against the oracle's, with V as it was asked. Of
+  // any kernel that failed when it was asked: how.
   std::optional<Judgement> judgement;
 };
 

@@ -27,8 +27,9 @@ constexpr int kAcross = 4;  // maps in a row of a picture, without a kernel
 
 std::string out_of_range(const char* option, int64_t number, const char* what,
                          int64_t count) {
-  return fmt::format("{} {}: the case has {}s 0 .. {}", option, number, what,
-                     count - 1);
+  return fmt::format("{} {}: the case has {}", option, number,
+                     count < 2 ? fmt::format("{} 0 alone", what)
+                               : fmt::format("{}s 0 .. {}", what, count - 1));
 }
 
 // "" or one line.
@@ -49,10 +50,10 @@ std::string read_case(const InspectOptions& options, Case* value) {
   if (s.weights_elements() > kMostWeights)
     return fmt::format("{} weights; inspect shows calls of {} at most",
                        s.weights_elements(), kMostWeights);
-  if (options.head >= s.H)
-    return out_of_range("--head", options.head, "head", s.H);
+  if (options.head && (*options.head < 0 || *options.head >= s.H))
+    return out_of_range("--head", *options.head, "head", s.H);
   // An empty batch has a member 0 without anything in it.
-  if (options.member >= std::max<int64_t>(s.B, 1))
+  if (options.member < 0 || options.member >= std::max<int64_t>(s.B, 1))
     return out_of_range("--member", options.member, "member", s.B);
   return "";
 }
@@ -107,8 +108,8 @@ int64_t head_of(const std::string& where, int64_t member) {
 void choose_heads(const InspectOptions& options, Inspection& seen) {
   const int64_t H = seen.value.shape.H;
   if (!has_weights(seen)) return;
-  if (options.head >= 0) {
-    seen.heads = {options.head};
+  if (options.head) {
+    seen.heads = {*options.head};
     return;
   }
   if (!seen.view) {
@@ -177,7 +178,7 @@ ExitCode run_inspect(const InspectOptions& options) {
   SelectedKernels selected;
   if (std::string error = read_kernel(options, &selected); !error.empty())
     return wrong_use(error);
-  seen.focus = {options.member, std::max<int64_t>(options.head, 0)};
+  seen.focus = {options.member, options.head.value_or(0)};
   const Inputs inputs = make_inputs(seen.value);
   seen.digest = input_digest(inputs);
   qkvet_dialect dialect{};

@@ -3,6 +3,7 @@
 #ifndef QKVET_TOOLS_CMD_INSPECT_H_
 #define QKVET_TOOLS_CMD_INSPECT_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,9 +12,9 @@
 namespace qkvet {
 
 struct InspectOptions {
-  std::string value;          // a case
-  KernelSelection selection;  // nothing named: the definition alone
-  int64_t head = -1;          // -1: all of them, with a kernel one
+  std::string value;            // a case
+  KernelSelection selection;    // nothing named: the definition alone
+  std::optional<int64_t> head;  // absent: all of them, with a kernel one
   int64_t member = 0;
   std::string svg, png;  // files; "" for none
   bool force = false;    // replaces them

@@ -178,7 +178,7 @@ class Walk {
     inputs.k = known.k;
     inputs.v = known.v;
     store_inputs(value, inputs);
-    const Values o = viewed(value, inputs);
+    Values o = viewed(value, inputs);
     if (o.empty()) return o;
     const Values merged = merge_heads(layer.shape, o);
     return plain_linear(projection_stage(layer, Projection::kO, merged.data()));
@@ -202,7 +202,7 @@ class Walk {
       *y = kernel_->kernel.judged.info.has_layer ? kernel_layer()
                                                  : kernel_attention();
       if (y->empty()) return false;
-      how += ", by the kernel";
+      how += ", attention by the kernel";
     }
     *y = stored(std::move(*y));
     show("y", std::move(how), rows_of(gpt_.width), *y);

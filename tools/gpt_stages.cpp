@@ -59,7 +59,7 @@ class Shapes {
                       gpt_.B * H * T * T),
           pairs);
     add("weights", "softmax over the keys", pairs);
-    add("heads", "weights v", {gpt_.B, H, T, gpt_.d()});
+    add("attended", "weights v", {gpt_.B, H, T, gpt_.d()});
     rows("merged", "heads side by side", D);
     rows("y", fmt::format("merged W_O [{},{}]", D, D), D);
   }

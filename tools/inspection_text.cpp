@@ -112,6 +112,7 @@ std::string statistics_text(const Inspection& seen) {
 std::string maps_text(const Inspection& seen, Ink ink, size_t width) {
   const std::vector<HeatMap> maps = shown_maps(seen);
   std::vector<TextBlock> blocks;
+  blocks.reserve(maps.size());
   for (const HeatMap& map : maps) blocks.push_back(heat_text(map, ink));
   std::string out = fmt::format(
       "\nweights of member {}: queries down, keys "

@@ -62,6 +62,8 @@ void view_layer(const JudgeInput& input, const JudgedKernel& kernel,
                                  executor, index, member);
   view.weights = std::move(asked.weights);
   view.weights_from = std::move(asked.how);
+  if (asked.judgement)
+    view.stages.push_back({"weights", std::move(*asked.judgement)});
 }
 
 }  // namespace
@@ -76,13 +78,17 @@ const KernelStage* KernelView::parts_at() const {
 
 // 4 > 1 > 3 > 0.
 ExitCode KernelView::exit_code() const {
-  if (ended) {
-    if (ended->verdict != Verdict::kFailed) return kNothingChecked;
-    return ended->kind == FailureKind::kCrash ||
-                   ended->kind == FailureKind::kHang
-               ? kKernelDied
-               : kLawFailed;
-  }
+  const auto died = [](const Judgement& judgement) {
+    return judgement.verdict == Verdict::kFailed &&
+           (judgement.kind == FailureKind::kCrash ||
+            judgement.kind == FailureKind::kHang);
+  };
+  if (ended)
+    return died(*ended)                         ? kKernelDied
+           : ended->verdict == Verdict::kFailed ? kLawFailed
+                                                : kNothingChecked;
+  for (const KernelStage& stage : stages)
+    if (died(stage.judgement)) return kKernelDied;
   if (parts_at() != nullptr) return kLawFailed;
   int64_t compared = 0;
   for (const KernelStage& stage : stages) {

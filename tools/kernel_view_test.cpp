@@ -190,6 +190,35 @@ TEST(KernelView, AMaskThatIsMissingShowsAtTheHiddenKey) {
   EXPECT_NEAR(view.weights[2], 1.0 / 3, 1e-7);
 }
 
+// A kernel that answers the case and dies when it is asked for its weights.
+TEST(KernelView, WhatDiesWhenItIsAskedHasDied) {
+  int calls = 0;
+  Attention kernel;
+  kernel.executor = FakeExecutor(
+      {}, [&](const KernelCall&, OracleOutput&, CallOutcome& outcome) {
+        if (calls++ == 0) return;
+        outcome.status = CallStatus::kCrash;
+        outcome.text = "SIGSEGV";
+      });
+  const KernelView view = kernel.view("f32,B1,H1,Tq2,Tk2,d2");
+  EXPECT_FALSE(view.ended);
+  EXPECT_EQ(view.exit_code(), kKernelDied);
+  EXPECT_TRUE(view.weights.empty());
+  EXPECT_NE(view.weights_from.find("SIGSEGV"), std::string::npos);
+  // One that only refuses is told so, and is judged by what it did answer.
+  Attention refuses;
+  calls = 0;
+  refuses.executor = FakeExecutor(
+      {}, [&](const KernelCall&, OracleOutput&, CallOutcome& outcome) {
+        if (calls++ == 0) return;
+        outcome.status = CallStatus::kUnsupported;
+        outcome.text = "not today";
+      });
+  const KernelView rest = refuses.view("f32,B1,H1,Tq2,Tk2,d2");
+  EXPECT_EQ(rest.exit_code(), kConforms);
+  EXPECT_NE(rest.weights_from.find("not today"), std::string::npos);
+}
+
 TEST(KernelView, NobodyAsksWhereItIsNotWanted) {
   const KernelView view =
       Attention().view("f32,B1,H1,Tq3,Tk3,d2", 0, AskForWeights::kNo);

@@ -22,15 +22,12 @@ CLI::App& add_inspect(CLI::App& app, InspectOptions& options) {
   command.add_option("source", options.selection.sources,
                      "A kernel to compile: .c, .cpp, .cc, .cxx, .rs");
   add_selection(command, options.selection);
-  const auto index = CLI::Range(int64_t{0}, int64_t{1} << 24);
   command
       .add_option("--head", options.head,
                   "The one head to be drawn; its values are shown")
-      ->check(index)
       ->type_name("H");
   command
       .add_option("--member", options.member, "The batch member that is shown")
-      ->check(index)
       ->type_name("B")
       ->capture_default_str();
   command.add_option("--svg", options.svg, "Write the heat maps as a picture")
@@ -66,10 +63,9 @@ CLI::App& add_trace(CLI::App& app, TraceOptions& options) {
               {"--context", &options.context, "Positions that have embeddings"},
               {"--vocab", &options.vocab, "Tokens that there are"},
               {"--batch", &options.batch, "Sequences, where tokens are drawn"}};
-  const auto extent = CLI::Range(int64_t{1}, int64_t{1} << 24);
   for (const auto& row : rows)
     command.add_option(row.name, *row.number, row.what)
-        ->check(extent)
+        ->type_name("N")
         ->capture_default_str();
   command
       .add_option("--tokens", options.tokens,

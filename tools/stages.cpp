@@ -67,7 +67,9 @@ class Scores {
   }
 
  private:
-  void show(const char* name, std::string how) { show(name, how, scores_); }
+  void show(const char* name, std::string how) {
+    show(name, std::move(how), scores_);
+  }
   void show(const char* name, std::string how,
             const std::vector<double>& values) {
     const Shape& s = problem_.shape;
@@ -235,7 +237,7 @@ Movie layer_movie(const LayerProblem& problem, bool unbatched,
   const Problem attention =
       attention_stage(problem, out.q.data(), out.k.data(), out.v.data());
   Scores(attention, out.attended, focus, movie.stages).add();
-  show("heads", "weights v" + group_text(s), {s.B, s.H, s.Tq, s.dv},
+  show("attended", "weights v" + group_text(s), {s.B, s.H, s.Tq, s.dv},
        out.attended.o);
   show("merged", "heads side by side", {s.B, s.Tq, s.H * s.dv},
        merge_heads(s, out.attended.o));

@@ -43,11 +43,12 @@ TEST(Stages, ALayerHasEveryShapeFromXToY) {
   EXPECT_EQ(names_and_shapes(movie_of("f32,B2,H4,Hkv2,T5,D12,causal")),
             "x[2,5,12] q[2,5,12] k[2,5,6] v[2,5,6] q[2,4,5,3] k[2,2,5,3] "
             "v[2,2,5,3] scores[2,4,5,5] scaled[2,4,5,5] masked[2,4,5,5] "
-            "weights[2,4,5,5] heads[2,4,5,3] merged[2,5,12] y[2,5,12] ");
-  EXPECT_EQ(names_and_shapes(movie_of("f32,B1,H1,T3,D2,unbatched")),
-            "x[3,2] q[3,2] k[3,2] v[3,2] q[1,1,3,2] k[1,1,3,2] v[1,1,3,2] "
-            "scores[1,1,3,3] scaled[1,1,3,3] weights[1,1,3,3] heads[1,1,3,2] "
-            "merged[3,2] y[3,2] ");
+            "weights[2,4,5,5] attended[2,4,5,3] merged[2,5,12] y[2,5,12] ");
+  EXPECT_EQ(
+      names_and_shapes(movie_of("f32,B1,H1,T3,D2,unbatched")),
+      "x[3,2] q[3,2] k[3,2] v[3,2] q[1,1,3,2] k[1,1,3,2] v[1,1,3,2] "
+      "scores[1,1,3,3] scaled[1,1,3,3] weights[1,1,3,3] attended[1,1,3,2] "
+      "merged[3,2] y[3,2] ");
 }
 
 // The scores as they enter the softmax are computed here, the weights by the
@@ -88,6 +89,28 @@ TEST(Stages, TheSoftmaxOfTheLastScoresAreTheWeights) {
         EXPECT_NEAR(weights[j], std::exp(scores[j]) / sum, 1e-13)
             << text << " j=" << j;
     }
+}
+
+// Scores of 0 and slopes of 1: what is left is the distance to the diagonal of
+// the last row. The softmax does not see whether all of them are off by one.
+TEST(Stages, AlibiCountsFromTheDiagonal) {
+  const std::pair<const char*, std::vector<double>> rows[] = {
+      {"Tq2,Tk4,d1,alibi=one", {-3, -2, -1, 0}},
+      {"Tq2,Tk4,d1,causal=br,alibi=one", {-3, -2, -1, 0}},
+      {"Tq2,Tk4,d1,causal=tl,alibi=one", {-1, 0, -1, -2}},
+      {"Tq2,Tk4,d1,alibi=one,kvlen=3", {-2, -1, 0, -1}},
+      {"Tq2,Tk4,d1,alibi=one,cuq=0.1.2,cuk=0.1.4", {-3, -2, -1, 0}}};
+  for (const auto& [text, expected] : rows) {
+    const Movie movie =
+        movie_of(std::string("f32,B1,H1,") + text + ",q=zero,k=one");
+    // The NaN of a key beyond the lengths is no distance.
+    std::vector<double> values = last_of(movie, "biased").values;
+    ASSERT_EQ(values.size(), 4u);
+    for (size_t j = 0; j < 4; ++j)
+      EXPECT_TRUE(values[j] == expected[j] || std::isnan(values[j]))
+          << text << " " << values[j];
+    EXPECT_EQ(last_of(movie, "biased").how, "- slope |i - j| (ALiBi)");
+  }
 }
 
 TEST(Stages, ASinkTakesItsShare) {

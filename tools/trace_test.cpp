@@ -79,7 +79,8 @@ TEST(Trace, KernelsTakeThePlaceOfAttention) {
   for (const char* kernel : {"scalar/layer", "scalar/plain", "eigen/layer"}) {
     const Ran ran = run_qkvet(std::string("trace --kernel ") + kernel);
     EXPECT_EQ(ran.exit, 0) << kernel << ran.out << ran.error;
-    expect_parts(ran, {"by the kernel", "block 2\n", "agrees    error/bound"});
+    expect_parts(
+        ran, {"attention by the kernel", "block 2\n", "agrees    error/bound"});
     EXPECT_EQ(ran.out.find("PARTS"), std::string::npos) << ran.out;
   }
   const std::pair<const char*, const char*> rows[] = {
@@ -113,7 +114,8 @@ TEST(Trace, WrongUse) {
       {"trace --tokens ''", "token ids with commas"},
       {"trace --tokens 1,2 --tokens 3", "the sequences before have 2"},
       {"trace --tokens 1,2 --batch 2", "--batch 2"},
-      {"trace --heads 0", "--heads"},
+      {"trace --heads 0", "--heads 0: allowed 1 .. 1024"},
+      {"trace --width -8", "--width -8: allowed"},
       {"trace --layers many", "--layers"},
       {"trace --batch 1025", "--batch 1025: allowed 1 .. 1024"},
       {"trace --seed soon", "--seed soon"},
