@@ -273,6 +273,14 @@ TEST(Inspect, EmptyExtentsAreShownWithoutWeights) {
     const Ran ran = run_qkvet(std::string("inspect ") + value);
     EXPECT_EQ(ran.exit, 0) << value << ran.error;
     expect_parts(ran, {"no weights: an extent is 0"});
+    for (const char* kernel : {"scalar/plain", "eigen/plain"}) {
+      const Ran judged =
+          run_qkvet(std::string("inspect ") + value + " --kernel " + kernel);
+      const bool zeros = std::string(value).find("Tk0") != std::string::npos;
+      EXPECT_EQ(judged.exit, zeros ? 0 : 3)
+          << value << judged.out << judged.error;
+      expect_parts(judged, {zeros ? "It agrees" : "Nothing was there"});
+    }
   }
 }
 

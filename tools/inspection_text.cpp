@@ -63,11 +63,12 @@ std::string kernel_text(const Inspection& seen) {
                       : "");
   if (view.ended) return out + ended_text(*view.ended);
   out += kernel_stages_text(view);
-  const KernelStage* parts = view.parts_at();
-  return out + (parts == nullptr
+  if (const KernelStage* parts = view.parts_at(); parts != nullptr)
+    return out +
+           fmt::format("  It parts from the definition at {}.\n", parts->name);
+  return out + (view.exit_code() == kConforms
                     ? "  It agrees with the definition.\n"
-                    : fmt::format("  It parts from the definition at {}.\n",
-                                  parts->name));
+                    : "  Nothing was there to be compared.\n");
 }
 
 std::string share_text(double share, int64_t rows) {

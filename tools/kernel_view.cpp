@@ -34,13 +34,15 @@ void view_attention(const JudgeInput& input, const JudgedKernel& kernel,
   view.output = as_doubles(outcome.o, value.o_dtype);
   if (!outcome.lse.empty())
     view.stages.push_back(against_truth(input, TensorName::kLse));
+  // A call with an empty extent has no weights, and no member that they are of.
+  const bool has_weights = s.weights_elements() > 0;
   if (!outcome.weights.empty()) {
     view.stages.push_back(against_truth(input, TensorName::kWeights));
     const std::vector<double> all = as_doubles(outcome.weights, value.o_dtype);
     const auto from = all.begin() + member * s.H * s.Tq * s.Tk;
     view.weights.assign(from, from + s.H * s.Tq * s.Tk);
     view.weights_from = "as it returns them";
-  } else if (ask == AskForWeights::kYes) {
+  } else if (ask == AskForWeights::kYes && has_weights) {
     AskedWeights asked = ask_attention(value, *input.calls[0].inputs, kernel,
                                        executor, index, member);
     view.weights = std::move(asked.weights);
