@@ -31,11 +31,12 @@ MAY_INCLUDE = {
 # Third-party headers that only some files may name.
 RESERVED = {
     "rapidcheck": {"properties/generate.h", "properties/shrink.cpp"},
-    "CLI/": {"tools/main.cpp", "tools/main_golden.cpp", "tools/main_golden.h", "tools/main_judge.cpp",
-             "tools/main_kernels.cpp"},
+    "CLI/": {"tools/main.cpp", "tools/main_golden.cpp", "tools/main_golden.h", "tools/main_inspect.cpp",
+             "tools/main_judge.cpp", "tools/main_kernels.cpp"},
     "sha2.h": {"core/sha256.cpp"},
     "minizip/": {"core/npz.cpp"},
     "protozero/": {"core/onnx_reading.h"},
+    "png.h": {"tools/heat_png.cpp", "tools/heat_test.cpp"},
     "Eigen/": {"impl/eigen/attend.cpp", "impl/eigen/eigen_exp_test.cpp",
                "impl/eigen/gradient.cpp", "impl/eigen/layer_matrices.h"},
 }

@@ -8,7 +8,7 @@ packages=(
   g++ cmake ninja-build ccache mold git python3 python3-numpy
   librapidcheck-dev libgtest-dev libeigen3-dev libcli11-dev
   nlohmann-json3-dev libfmt-dev libdlpack-dev libmpfr-dev libmd-dev
-  libminizip-dev zlib1g-dev libprotozero-dev
+  libminizip-dev zlib1g-dev libprotozero-dev libpng-dev
   libclang-rt-14-dev clang-format-14 clang-tidy-14
 )
 

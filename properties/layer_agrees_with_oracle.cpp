@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The general law about layers, stage by stage: each stage is held against the
-// oracle's answer to what the kernel itself gave to that stage. Errors do not
-// pile up then; from end to end the bound of a bf16 layer is nearly as wide as
-// the output (reference/README.md).
+// The general law about layers, stage by stage (layer_stages.h). The first
+// stage that is wrong says where to look: later ones are not judged.
+#include <algorithm>
+
 #include "properties/compare.h"
 #include "properties/law.h"
 #include "properties/layer_calls.h"
-#include "reference/layer.h"
+#include "properties/layer_stages.h"
 
 namespace qkvet {
 namespace {
@@ -17,110 +17,17 @@ Plan plan(const Case&, const KernelInfo& kernel) {
   return plan;
 }
 
-using Name = std::function<std::string(int64_t)>;
-
-// One stage's numbers against the oracle's.
-void compare_all(const std::vector<double>& actual,
-                 const std::vector<double>& truth,
-                 const std::vector<double>& bound,
-                 const std::vector<double>& reach, Dtype dtype,
-                 const Name& name, Judgement& judgement) {
-  for (size_t n = 0; n < actual.size(); ++n) {
-    auto finding = compare_with_bound(
-        {actual[n], truth[n], bound[n], reach[n], dtype}, judgement);
-    if (!finding) continue;
-    finding->where = name(static_cast<int64_t>(n));
-    add_failure(judgement, std::move(*finding));
-  }
-}
-
-// q, k or v on the x of the call.
-void compare_projection(const JudgeInput& input, const LayerProblem& problem,
-                        Projection which, const Stage& stage,
-                        Judgement& judgement) {
-  const Dtype dtype = stage_dtype(input);
-  const ProjectedStage wanted = projected_stage(
-      problem, which, for_storage(input.model, dtype, dtype), dtype);
-  compare_all(
-      stage.values, wanted.truth, wanted.bound, wanted.reach, dtype,
-      [&](int64_t n) { return stage.layout.name(stage.name, n); }, judgement);
-}
-
-// Attention on the q, k and v that the kernel returned.
-void compare_attention(const JudgeInput& input, const LayerProblem& problem,
-                       const std::vector<Stage>& stages,
-                       const std::vector<double>& attended,
-                       Judgement& judgement) {
-  const Dtype dtype = stage_dtype(input);
-  const Problem attention =
-      attention_stage(problem, stages[0].values.data(), stages[1].values.data(),
-                      stages[2].values.data());
-  const OracleOutput oracle = plain_forward(attention);
-  const BoundFacts facts(attention, oracle);
-  const Bound bound =
-      compute_bound(facts, for_storage(input.model, dtype, dtype), false);
-  const HeadLayout layout = attended_layout(problem.shape);
-  compare_all(
-      attended, oracle.o, bound.o, facts.reach(), dtype,
-      [&](int64_t n) { return layout.name("attended", n); }, judgement);
-}
-
-std::string y_name(const Shape& shape, int64_t n) {
-  return element_name(TensorName::kY, shape, n);
-}
-
-// y on the heads that the kernel returned.
-void compare_output(const JudgeInput& input, const LayerProblem& problem,
-                    const std::vector<double>& attended,
-                    const std::vector<double>& y, Judgement& judgement) {
-  const Dtype dtype = input.value.o_dtype;
-  const std::vector<double> merged = merge_heads(problem.shape, attended);
-  const LinearProblem linear =
-      projection_stage(problem, Projection::kO, merged.data());
-  const std::vector<double> truth = plain_linear(linear);
-  const LinearBound bound =
-      linear_bound(linear, truth, for_storage(input.model, dtype, dtype));
-  compare_all(
-      y, truth, bound.bound, bound.reach, dtype,
-      [&](int64_t n) { return y_name(problem.shape, n); }, judgement);
-}
-
-// Without stages only X and Y are known.
-void compare_whole(const JudgeInput& input, const LayerProblem& problem,
-                   const std::vector<double>& y, Judgement& judgement) {
-  const Dtype dtype = input.value.o_dtype;
-  const Dtype stage = stage_dtype(input);
-  const LayerOutput oracle = plain_layer(problem);
-  const LayerBound bound = layer_bound(
-      problem, oracle, for_storage(input.model, stage, dtype), stage);
-  compare_all(
-      y, oracle.y, bound.y, bound.reach, dtype,
-      [&](int64_t n) { return y_name(problem.shape, n); }, judgement);
-}
-
-// The first stage that is wrong says where to look: later ones are not judged.
 Judgement judge(const JudgeInput& input) {
-  Judgement judgement;
-  const LayerProblem problem =
-      layer_problem(input.value, *input.calls[0].inputs);
-  const CallOutcome& outcome = *input.calls[0].outcome;
-  const std::vector<double> y = as_doubles(outcome.y, input.value.o_dtype);
-  if (!returns_stages(input.kernel)) {
-    compare_whole(input, problem, y, judgement);
-    return judgement;
+  Judgement all;
+  for (StageJudgement& stage :
+       judge_layer_stages(input, WrongStage::kEndsThere)) {
+    Judgement& one = stage.judgement;
+    all.compared += one.compared;
+    all.vacuous += one.vacuous;
+    all.worst_ratio = std::max(all.worst_ratio, one.worst_ratio);
+    if (one.finding) add_failure(all, std::move(*one.finding));
   }
-  constexpr Projection kProjections[] = {Projection::kQ, Projection::kK,
-                                         Projection::kV};
-  const std::vector<Stage> stages = read_stages(input, input.calls[0]);
-  for (size_t i = 0; i < stages.size(); ++i)
-    compare_projection(input, problem, kProjections[i], stages[i], judgement);
-  if (judgement.verdict == Verdict::kFailed) return judgement;
-  const std::vector<double> attended =
-      as_doubles(outcome.attended, stage_dtype(input));
-  compare_attention(input, problem, stages, attended, judgement);
-  if (judgement.verdict == Verdict::kFailed) return judgement;
-  compare_output(input, problem, attended, y, judgement);
-  return judgement;
+  return all;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "tools/hunt_child.h"
 #include "tools/load_data.h"
 #include "tools/main_golden.h"
+#include "tools/main_inspect.h"
 #include "tools/main_judge.h"
 #include "tools/main_kernels.h"
 
@@ -354,6 +355,7 @@ int main(int argc, char** argv) {
   const CLI::App& memory_command = add_kv_memory(app, memory);
   qkvet::GoldenCommands golden(app);
   const qkvet::JudgeCommands judges(app);
+  const qkvet::InspectCommands shows(app);
   add_replay(app, replay);
   if (const std::string line = unknown_command(app, argc, argv); !line.empty())
     return qkvet::wrong_use(line);
@@ -375,6 +377,7 @@ int main(int argc, char** argv) {
            : list.what == "conventions" ? qkvet::run_list_conventions(list)
                                         : qkvet::run_list(list);
   if (const auto code = judges.run()) return *code;
+  if (const auto code = shows.run()) return *code;
   if (fuzz_command.parsed()) return qkvet::run_fuzz(fuzz);
   if (golden.parsed()) return golden.run();
   if (check_command.parsed()) return qkvet::run_check(check);

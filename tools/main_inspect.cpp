@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/main_inspect.h"
+
+#include <CLI/CLI.hpp>
+
+#include "tools/load_data.h"
+#include "tools/main_kernels.h"
+
+namespace qkvet {
+namespace {
+
+CLI::App& add_inspect(CLI::App& app, InspectOptions& options) {
+  CLI::App& command = *app.add_subcommand(
+      "inspect",
+      "Show a call tensor by tensor, what its heads look at, and where a "
+      "kernel parts from the definition");
+  command
+      .add_option("case", options.value,
+                  "A case of attention or of a layer, as reports print it: "
+                  "f32,B1,H4,T12,D32,causal")
+      ->required();
+  command.add_option("source", options.selection.sources,
+                     "A kernel to compile: .c, .cpp, .cc, .cxx, .rs");
+  add_selection(command, options.selection);
+  command
+      .add_option("--head", options.head,
+                  "The one head to be drawn; its values are shown")
+      ->type_name("H");
+  command
+      .add_option("--member", options.member, "The batch member that is shown")
+      ->type_name("B")
+      ->capture_default_str();
+  command.add_option("--svg", options.svg, "Write the heat maps as a picture")
+      ->type_name("FILE");
+  command.add_option("--png", options.png, "The same in pixels")
+      ->type_name("FILE");
+  command.add_flag("--force", options.force, "Replace pictures that are there");
+  command.add_flag("--json", options.json, "JSON Lines instead of text");
+  command
+      .add_option("--data", options.data,
+                  "File that the case takes its data from; may be repeated")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+  command.footer(
+      "Exit: 0 shown, and the kernel agrees if one is named; 1 it parts; 2 "
+      "wrong use; 3 it was not judged; 4 it died.");
+  return command;
+}
+
+CLI::App& add_trace(CLI::App& app, TraceOptions& options) {
+  CLI::App& command = *app.add_subcommand(
+      "trace",
+      "Walk a small GPT from token ids to logits: shapes, bytes, ranges, and "
+      "what it takes");
+  add_kernels(command, options.selection);
+  const struct {
+    const char* name;
+    int64_t* number;
+    const char* what;
+  } rows[] = {{"--layers", &options.layers, "Blocks"},
+              {"--heads", &options.heads, "H"},
+              {"--width", &options.width, "D, a multiple of H"},
+              {"--context", &options.context, "Positions that have embeddings"},
+              {"--vocab", &options.vocab, "Tokens that there are"},
+              {"--batch", &options.batch, "Sequences, where tokens are drawn"}};
+  for (const auto& row : rows)
+    command.add_option(row.name, *row.number, row.what)
+        ->type_name("N")
+        ->capture_default_str();
+  command
+      .add_option("--tokens", options.tokens,
+                  "A sequence of ids; may be repeated; none: as many as the "
+                  "context has are drawn")
+      ->type_name("ID,ID,...")
+      ->allow_extra_args(false);
+  command
+      .add_option("--seed", options.seed, "Of the weights; number, or random")
+      ->capture_default_str();
+  command.add_flag("--shapes", options.shapes,
+                   "Compute nothing: for models of any size");
+  command.add_flag("--json", options.json, "JSON Lines instead of text");
+  command.footer(
+      "Weights are normal numbers / sqrt(inputs), embeddings normal numbers / "
+      "2, biases 0.\nWith --kernel attention is the kernel's, and judged. "
+      "Exit: 0 shown; "
+      "1 the kernel\nparts; 2 wrong use; 3 it was not judged; 4 it died.");
+  return command;
+}
+
+}  // namespace
+
+InspectCommands::InspectCommands(CLI::App& app)
+    : inspect_command_(&add_inspect(app, inspect_)),
+      trace_command_(&add_trace(app, trace_)) {}
+
+std::optional<ExitCode> InspectCommands::run() const {
+  if (inspect_command_->parsed()) {
+    const std::string error = load_data(inspect_.data);
+    return error.empty() ? run_inspect(inspect_) : wrong_use(error);
+  }
+  if (trace_command_->parsed()) return run_trace(trace_);
+  return std::nullopt;
+}
+
+}  // namespace qkvet

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stdout can show.
+#ifndef QKVET_TOOLS_SCREEN_H_
+#define QKVET_TOOLS_SCREEN_H_
+
+#include <cstddef>
+
+#include "tools/heat_map.h"
+
+namespace qkvet {
+
+// Colour where colour_wanted(); else block characters in a UTF-8 locale, by
+// $LC_ALL, $LC_CTYPE and $LANG in their order; else ASCII.
+Ink screen_ink();
+
+// Columns of the terminal; 100 elsewhere.
+size_t screen_width();
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_SCREEN_H_
