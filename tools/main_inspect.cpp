@@ -87,11 +87,44 @@ CLI::App& add_trace(CLI::App& app, TraceOptions& options) {
   return command;
 }
 
+CLI::App& add_train_demo(CLI::App& app, TrainDemoOptions& options) {
+  CLI::App& command = *app.add_subcommand(
+      "train-demo",
+      "Train a small model on the CPU: its loss, what its heads look at before "
+      "and after, and what becomes of it without a causal mask");
+  add_kernels(command, options.selection);
+  command
+      .add_option("--task", options.task,
+                  "repeat: rows of one token; count: rows that count up")
+      ->capture_default_str();
+  command
+      .add_option("--fault", options.fault,
+                  "no_mask: train without a causal mask as well, on rows that "
+                  "count up")
+      ->type_name("FAULT");
+  command.add_option("--epochs", options.epochs, "Passes over the rows")
+      ->capture_default_str();
+  command.add_option("--rows", options.rows, "Rows of 12 tokens, in 32s")
+      ->capture_default_str();
+  command
+      .add_option("--seed", options.seed,
+                  "Of the rows and the first weights; number, or random")
+      ->capture_default_str();
+  command.add_option("--svg", options.svg, "Write the curves of the loss")
+      ->type_name("FILE");
+  command.add_flag("--force", options.force, "Replace a picture that is there");
+  command.footer(
+      "Attention and its gradient are a kernel's, scalar/plain unless one is "
+      "named.\nExit: 0 shown; 2 wrong use, or a kernel that does not answer.");
+  return command;
+}
+
 }  // namespace
 
 InspectCommands::InspectCommands(CLI::App& app)
     : inspect_command_(&add_inspect(app, inspect_)),
-      trace_command_(&add_trace(app, trace_)) {}
+      trace_command_(&add_trace(app, trace_)),
+      train_command_(&add_train_demo(app, train_)) {}
 
 std::optional<ExitCode> InspectCommands::run() const {
   if (inspect_command_->parsed()) {
@@ -99,6 +132,7 @@ std::optional<ExitCode> InspectCommands::run() const {
     return error.empty() ? run_inspect(inspect_) : wrong_use(error);
   }
   if (trace_command_->parsed()) return run_trace(trace_);
+  if (train_command_->parsed()) return run_train_demo(train_);
   return std::nullopt;
 }
 

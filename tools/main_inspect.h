@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "tools/cmd_inspect.h"
+#include "tools/cmd_train_demo.h"
 
 namespace CLI {
 class App;
@@ -24,8 +25,10 @@ class InspectCommands {
  private:
   InspectOptions inspect_;
   TraceOptions trace_;
+  TrainDemoOptions train_;
   const CLI::App* inspect_command_;
   const CLI::App* trace_command_;
+  const CLI::App* train_command_;
 };
 
 }  // namespace qkvet
