@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <cctype>
 
+#include "core/call_plan.h"
 #include "core/capability.h"
 #include "core/half.h"
 #include "diagnosis/in_f32.h"
 #include "diagnosis/suspect.h"
 #include "properties/compare.h"
+#include "properties/gradient_calls.h"
 
 namespace qkvet {
 namespace {
@@ -37,8 +39,8 @@ std::vector<std::byte> in_storage(const std::vector<std::byte>& f32,
 
 // Gives a prediction the form of the kernel's own outcome: its storage types,
 // and what the fault does not return as the kernel returned it.
-void complete(const CallOutcome& actual, const KernelCall& call, bool in_f32,
-              CallOutcome& predicted) {
+void complete(const CallOutcome& actual, const Case& value,
+              const KernelCall& call, bool in_f32, CallOutcome& predicted) {
   const struct {
     std::vector<std::byte> CallOutcome::*output;
     Dtype dtype;
@@ -50,11 +52,17 @@ void complete(const CallOutcome& actual, const KernelCall& call, bool in_f32,
   for (const auto& [output, dtype] : stored)
     if (in_f32 && dtype != Dtype::kF32)
       predicted.*output = in_storage(predicted.*output, dtype);
+  for (const TensorName gradient : kGradients)
+    if (const Dtype dtype = gradient_dtype(value, gradient);
+        in_f32 && dtype != Dtype::kF32)
+      predicted.*output_member(gradient) =
+          in_storage(predicted.*output_member(gradient), dtype);
   for (const auto output :
        {&CallOutcome::o, &CallOutcome::lse, &CallOutcome::weights,
         &CallOutcome::y, &CallOutcome::stage_q, &CallOutcome::stage_k,
         &CallOutcome::stage_v, &CallOutcome::attended, &CallOutcome::k_cache,
-        &CallOutcome::v_cache})
+        &CallOutcome::v_cache, &CallOutcome::d_q, &CallOutcome::d_k,
+        &CallOutcome::d_v, &CallOutcome::d_bias, &CallOutcome::d_sink})
     if ((predicted.*output).size() != (actual.*output).size())
       predicted.*output = actual.*output;
 }
@@ -134,7 +142,8 @@ Word FaultSuspect::says(Evidence& evidence, const Witness& witness) {
   const bool in_f32 = converts(evidence.calls);
   for (size_t n = 0; n < predicted.size(); ++n) {
     const CallOutcome& actual = evidence.outcomes[n];
-    complete(actual, evidence.calls[n], in_f32, predicted[n]);
+    complete(actual, evidence.work->value(), evidence.calls[n], in_f32,
+             predicted[n]);
     const CallSpread spread =
         evidence.work->spread(witness.kernel(), n, witness.kernel().model);
     follow_dialect(actual, evidence.calls[n], witness.kernel().info.dialect,

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/call_plan.h"
 #include "core/half.h"
 #include "properties/compare.h"
+#include "properties/gradient_calls.h"
 
 namespace qkvet {
 namespace {
@@ -64,6 +66,18 @@ bool same_traces(const CallOutcome& a, const CallOutcome& b) {
          place(a.damage) == place(b.damage) && a.lengths == b.lengths;
 }
 
+bool same_gradients(const Case& value, const CallOutcome& a,
+                    const CallOutcome& b, const CallSpread& actual,
+                    const CallSpread& predicted) {
+  return std::all_of(
+      actual.gradients.begin(), actual.gradients.end(), [&](const auto& bound) {
+        const auto output = output_member(bound.first);
+        return same_numbers(a.*output, b.*output,
+                            gradient_dtype(value, bound.first), bound.second,
+                            predicted.gradients.at(bound.first));
+      });
+}
+
 bool same_outputs(const KernelCall& call, const CallOutcome& a,
                   const CallOutcome& b, const CallSpread& actual,
                   const CallSpread& predicted) {
@@ -92,9 +106,11 @@ Word compare_answers(Evidence& evidence, const JudgedKernel& kernel,
     const CallOutcome& actual = evidence.outcomes[n];
     if (!same_traces(actual, predicted[n])) return Word::kContradicts;
     if (actual.status != CallStatus::kDone) continue;
-    if (!same_outputs(evidence.calls[n], actual, predicted[n],
-                      evidence.work->spread(kernel, n, kernel.model),
-                      evidence.work->spread(kernel, n, fault.model)))
+    const CallSpread own = evidence.work->spread(kernel, n, kernel.model);
+    const CallSpread other = evidence.work->spread(kernel, n, fault.model);
+    if (!same_outputs(evidence.calls[n], actual, predicted[n], own, other) ||
+        !same_gradients(evidence.work->value(), actual, predicted[n], own,
+                        other))
       return Word::kContradicts;
   }
   return Word::kForetold;

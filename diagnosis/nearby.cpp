@@ -47,6 +47,7 @@ void draw_data(Dice& dice, const Aim& aim, Case& value) {
       make_recipe(dice.heads() ? RecipeKind::kNormal : RecipeKind::kLattice);
   if (value.shape.D > 0)
     value.x = value.w = value.bias = make_recipe(RecipeKind::kNormal);
+  if (value.backward) value.d_o = make_recipe(RecipeKind::kNormal);
   if (aim.free_v) value.v = make_recipe(RecipeKind::kNormal);
   if (value.score_bias) value.score_bias = make_recipe(RecipeKind::kNormal);
 }

@@ -44,11 +44,12 @@ struct FaultRow {
   int32_t threads = 1;
 };
 
-// Those whose trigger has a test of its own below: bias, memory and order.
+// Those whose trigger has a test of its own below: bias, memory, order, size.
 bool has_own_test(const std::string& name) {
   return name == "backward_lse_exponentiated_alone" ||
          name == "backward_writes_whole_lanes" ||
-         name == "backward_order_not_kept";
+         name == "backward_order_not_kept" ||
+         name == "backward_small_gradients_flushed";
 }
 
 std::vector<FaultRow> rows() {
@@ -97,7 +98,8 @@ std::vector<FaultRow> rows() {
       {"backward_softcap_slope_missing", with(QKVET_OPTION_SOFTCAP), {plain}},
       {"backward_sink_sign", with(QKVET_OPTION_SINK), {plain}},
       {"backward_lse_taken_for_base_2", plain, {}},
-      {"backward_threads_race_for_dq", plain, {plain}, 3}};
+      {"backward_threads_race_for_dq", plain, {plain}, 3},
+      {"backward_small_gradients_flushed", plain, {}}};
 }
 
 const qkvet_kernel* fault_named(const char* name) {
@@ -178,6 +180,27 @@ TEST(BackwardFaults, ASingleQueryOfLowScores) {
       first_error(run_backward(find_kernel("scalar/plain"), &call).outputs,
                   truth),
       -1);
+}
+
+// A loss that is not scaled up, in f32.
+TEST(BackwardFaults, SmallGradientsVanish) {
+  GradientCall call(with(0), Storage::kF32);
+  call.d_o.fill(0x1p-14f);
+  const GradientTruth truth = truth_of(call);
+  const std::vector<float> flushed =
+      run_backward(fault_named("backward_small_gradients_flushed"), &call)
+          .outputs;
+  EXPECT_NE(first_error(flushed, truth), -1);
+  EXPECT_EQ(flushed[0], 0);
+  EXPECT_EQ(
+      first_error(run_backward(find_kernel("scalar/plain"), &call).outputs,
+                  truth),
+      -1);
+  call.d_o.fill(0x1p14f);
+  EXPECT_TRUE(same_bits(
+      run_backward(fault_named("backward_small_gradients_flushed"), &call)
+          .outputs,
+      run_backward(find_kernel("scalar/plain"), &call).outputs));
 }
 
 TEST(BackwardFaults, TheOrderOfRowsIsNotKept) {

@@ -9,6 +9,7 @@
 #include "properties/answer.h"
 #include "properties/compare.h"
 #include "properties/gradient_answer.h"
+#include "properties/gradient_calls.h"
 #include "properties/layer_calls.h"
 #include "properties/outcome.h"
 #include "properties/picture.h"
@@ -355,6 +356,13 @@ CallSpread CaseWork::spread(const JudgedKernel& kernel, size_t n,
     spread.y = layer_bound(layer, plain_layer(layer), stored,
                            kernel.info.stage_dtype(prepared.value.q_dtype))
                    .y;
+    return spread;
+  }
+  if (prepared.gradient != nullptr) {
+    prepared.gradient->find_truth(/*with_twin=*/false);
+    const Truth& truth = prepared.gradient->truth_for(stored);
+    for (const TensorName tensor : kGradients)
+      spread.gradients[tensor] = bound_of(truth.gradient->bound, tensor);
     return spread;
   }
   const bool answers = planned.operation == Operation::kForward ||

@@ -63,6 +63,7 @@ class Stopwatch {
 // element; empty for what the call does not return or nothing is known about.
 struct CallSpread {
   std::vector<double> o, lse, weights, y;
+  std::map<TensorName, std::vector<double>> gradients;  // of kGradients
   std::vector<int64_t> visible;  // [B,H,Tq]: keys that a row sees
 };
 

@@ -91,6 +91,23 @@ void add_smaller_extents(const Case& value, Collector& out) {
   });
 }
 
+// Gradients have two widths side by side, and what takes the one for the other
+// shows by what they leave over: two and four channels less leave it as it is.
+// Plain data may be equal where the two meet then; small integers seldom are.
+void add_even_steps(const Case& value, Collector& out) {
+  for (const auto width : {&Shape::d, &Shape::dv})
+    for (const int64_t step : {4, 2})
+      if (value.shape.*width > step) {
+        out.add([&](Case& c) { c.shape.*width -= step; });
+        out.add(
+            [&](Case& c) {
+              c.shape.*width -= step;
+              c.d_o = make_recipe(RecipeKind::kLattice);
+            },
+            /*smaller=*/true);
+      }
+}
+
 // Without each option, and with a plainer one in its place.
 void add_simpler_pairs(const Case& value, Collector& out) {
   for (uint32_t option = 1; option <= kAdmitLast; option <<= 1)
@@ -227,6 +244,7 @@ std::vector<Case> simpler_cases(const Law& law, const Case& value) {
     case Subject::kBackward:
       add_simpler_attention(value, out);
       add_plainer_data(value, {&Case::d_o}, out);
+      add_even_steps(value, out);
       break;
     default:
       add_simpler_attention(value, out);

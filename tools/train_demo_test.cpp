@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "tools/kernels.h"
 #include "tools/loss_curve.h"
 #include "tools/program_run.h"
 
