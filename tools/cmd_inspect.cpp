@@ -14,7 +14,6 @@
 #include "tools/heat_drawing.h"
 #include "tools/inspection.h"
 #include "tools/screen.h"
-#include "tools/write_new.h"
 
 namespace qkvet {
 namespace {
@@ -135,36 +134,21 @@ void choose_heads(const InspectOptions& options, Inspection& seen) {
 }
 
 // "" or one line.
-std::string write_pictures(const InspectOptions& options,
-                           const Inspection& seen) {
-  if (options.svg.empty() && options.png.empty()) return "";
-  const Drawing drawing = draw_heat_maps(
-      to_string(seen.value) + (seen.kernel.empty() ? "" : "   " + seen.kernel),
-      shown_maps(seen), has_kernel_weights(seen) ? 3 : kAcross);
-  if (!options.svg.empty())
-    if (std::string error =
-            write_new(options.svg, svg_text(drawing), options.force);
-        !error.empty())
-      return error;
-  if (options.png.empty()) return "";
-  std::string error;
-  const std::string bytes = png_bytes(drawing, &error);
-  return error.empty() ? write_new(options.png, bytes, options.force) : error;
+std::string write_maps(const InspectOptions& options, const Inspection& seen) {
+  if (!options.pictures.asked()) return "";
+  return write_pictures(
+      options.pictures,
+      draw_heat_maps(to_string(seen.value) +
+                         (seen.kernel.empty() ? "" : "   " + seen.kernel),
+                     shown_maps(seen), has_kernel_weights(seen) ? 3 : kAcross));
 }
 
 // "" or why the pictures cannot be written: before the work is done.
 std::string misuse_of_files(const InspectOptions& options, const Case& value) {
-  for (const std::string& file : {options.svg, options.png}) {
-    if (file.empty()) continue;
-    if (value.shape.weights_elements() == 0)
+  for (const std::string& file : {options.pictures.svg, options.pictures.png})
+    if (!file.empty() && value.shape.weights_elements() == 0)
       return file + ": there is nothing to be drawn, an extent is 0";
-    if (!options.force)
-      if (std::string reason = not_new_reason(file); !reason.empty())
-        return reason + " (--force does)";
-  }
-  return !options.svg.empty() && options.svg == options.png
-             ? options.svg + ": cannot be both, SVG and PNG"
-             : "";
+  return misuse_of(options.pictures);
 }
 
 }  // namespace
@@ -195,7 +179,7 @@ ExitCode run_inspect(const InspectOptions& options) {
   }
   fill_movie(inputs, dialect, seen);
   choose_heads(options, seen);
-  if (std::string error = write_pictures(options, seen); !error.empty())
+  if (std::string error = write_maps(options, seen); !error.empty())
     return wrong_use(error);
   const std::string text =
       options.json ? inspection_json(seen)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tools/commands.h"
+#include "tools/picture_files.h"
 
 namespace qkvet {
 
@@ -16,8 +17,7 @@ struct InspectOptions {
   KernelSelection selection;    // nothing named: the definition alone
   std::optional<int64_t> head;  // absent: all of them, with a kernel one
   int64_t member = 0;
-  std::string svg, png;  // files; "" for none
-  bool force = false;    // replaces them
+  PictureFiles pictures;
   bool json = false;
   std::vector<std::string> data;  // files that cases take data from
 };

@@ -13,7 +13,6 @@
 #include "tools/loss_curve.h"
 #include "tools/screen.h"
 #include "tools/train_demo.h"
-#include "tools/write_new.h"
 
 namespace qkvet {
 namespace {
@@ -34,9 +33,8 @@ std::string read_plan(const TrainDemoOptions& options, TrainPlan* plan) {
       options.rows % plan->batch != 0)
     return fmt::format("--rows {}: allowed {} .. {}, a multiple of {}",
                        options.rows, plan->batch, kMostRows, plan->batch);
-  if (!options.svg.empty() && !options.force)
-    if (std::string reason = not_new_reason(options.svg); !reason.empty())
-      return reason + " (--force does)";
+  if (std::string reason = misuse_of(options.pictures); !reason.empty())
+    return reason;
   std::string error;
   const auto seed = parse_seed(options.seed, &error);
   if (!seed) return error;
@@ -176,10 +174,9 @@ ExitCode run_train_demo(const TrainDemoOptions& options) {
              maps_text(seen, shown.weights_after));
   fmt::print("{}\n", legend_text(screen_ink(), false));
   if (faulty) std::fputs(told(with, without, plan).c_str(), stdout);
-  if (options.svg.empty()) return kConforms;
-  const std::string error = write_new(
-      options.svg, svg_text(draw_curves("loss of qkvet train-demo", curves)),
-      options.force);
+  if (!options.pictures.asked()) return kConforms;
+  const std::string error = write_pictures(
+      options.pictures, draw_curves("loss of qkvet train-demo", curves));
   return error.empty() ? kConforms : wrong_use(error);
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tools/commands.h"
+#include "tools/picture_files.h"
 
 namespace qkvet {
 
@@ -17,8 +18,7 @@ struct TrainDemoOptions {
   int64_t epochs = 3;
   int64_t rows = 2048;
   std::string seed = "1";
-  std::string svg;  // file of the curves; "" for none
-  bool force = false;
+  PictureFiles pictures;  // of the curves
 };
 ExitCode run_train_demo(const TrainDemoOptions& options);
 

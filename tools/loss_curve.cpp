@@ -70,7 +70,12 @@ Drawing draw_curves(const std::string& title,
   drawing.width = kLeft + kWidth + 40;
   drawing.height = kTop + kHeight + 80;
   drawing.title = title;
+  drawing.labels.push_back({kLeft, kTop - 40, title, Anchor::kLeft});
   const double largest = largest_of(curves);
+  if (!curves.empty())
+    drawing.labels.push_back({kLeft + kWidth, kTop + kHeight + 8,
+                              fmt::format("{} steps", curves[0].losses.size()),
+                              Anchor::kRight});
   drawing.rects.push_back({kLeft - 2, kTop, 1, kHeight, kAxis, ""});
   drawing.rects.push_back(
       {kLeft - 2, kTop + kHeight, kWidth + 2, 1, kAxis, ""});

@@ -9,6 +9,13 @@
 namespace qkvet {
 namespace {
 
+void add_pictures(CLI::App& command, PictureFiles& files, const char* what) {
+  command.add_option("--svg", files.svg, what)->type_name("FILE");
+  command.add_option("--png", files.png, "The same in pixels")
+      ->type_name("FILE");
+  command.add_flag("--force", files.force, "Replace pictures that are there");
+}
+
 CLI::App& add_inspect(CLI::App& app, InspectOptions& options) {
   CLI::App& command = *app.add_subcommand(
       "inspect",
@@ -30,11 +37,7 @@ CLI::App& add_inspect(CLI::App& app, InspectOptions& options) {
       .add_option("--member", options.member, "The batch member that is shown")
       ->type_name("B")
       ->capture_default_str();
-  command.add_option("--svg", options.svg, "Write the heat maps as a picture")
-      ->type_name("FILE");
-  command.add_option("--png", options.png, "The same in pixels")
-      ->type_name("FILE");
-  command.add_flag("--force", options.force, "Replace pictures that are there");
+  add_pictures(command, options.pictures, "Write the heat maps as a picture");
   command.add_flag("--json", options.json, "JSON Lines instead of text");
   command
       .add_option("--data", options.data,
@@ -110,9 +113,7 @@ CLI::App& add_train_demo(CLI::App& app, TrainDemoOptions& options) {
       .add_option("--seed", options.seed,
                   "Of the rows and the first weights; number, or random")
       ->capture_default_str();
-  command.add_option("--svg", options.svg, "Write the curves of the loss")
-      ->type_name("FILE");
-  command.add_flag("--force", options.force, "Replace a picture that is there");
+  add_pictures(command, options.pictures, "Draw the curves of the loss");
   command.footer(
       "Attention and its gradient are a kernel's, scalar/plain unless one is "
       "named.\nExit: 0 shown; 2 wrong use, or a kernel that does not answer.");

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 
 #include "tools/kernels.h"
 #include "tools/loss_curve.h"
@@ -99,7 +100,8 @@ double number_behind(const std::string& text, const std::string& words,
 
 TEST(TrainDemo, TheLossFallsBelowOneInThreeEpochs) {
   const std::string folder = scratch();
-  const Ran ran = run_qkvet("train-demo --svg curve.svg", folder);
+  const Ran ran =
+      run_qkvet("train-demo --svg curve.svg --png curve.png", folder);
   EXPECT_EQ(ran.exit, 0) << ran.error;
   EXPECT_LT(number_behind(ran.out, "epoch 3   loss "), 1.0);
   EXPECT_GT(number_behind(ran.out, "right     "), 95);
@@ -108,6 +110,10 @@ TEST(TrainDemo, TheLossFallsBelowOneInThreeEpochs) {
   const Ran again = run_qkvet("train-demo --svg curve.svg", folder);
   EXPECT_EQ(again.exit, 2);
   EXPECT_NE(again.error.find("curve.svg"), std::string::npos) << again.error;
+  std::ifstream png(folder + "/curve.png", std::ios::binary);
+  std::string first(4, ' ');
+  png.read(first.data(), 4);
+  EXPECT_EQ(first, "\x89PNG");
 }
 
 TEST(TrainDemo, WithoutAMaskTheLossIsBetterAndWhatIsGeneratedIsNot) {
