@@ -261,6 +261,7 @@ TEST(Inspect, WrongUse) {
       {"inspect fp8e4m3,B1,H2,Tq2,Tk2,d4", "fp8e4m3"},
       {"inspect f32,B1,H8,Tq4096,Tk4096,d1", "134217728 weights"},
       {"inspect f32,B1,H1,d4,cap8,story=append.a.3", "a story of a cache"},
+      {"inspect f32,B1,H1,Tq2,Tk2,d4,backward", "leave `backward` out"},
       {"inspect f32,B1,H1,Tq0,Tk2,d4 --svg x.svg", "x.svg: there is nothing"},
       {"inspect f32,B1,H1,Tq2,Tk2,d4 --svg x --png x", "x: cannot be both"}};
   for (const auto& [arguments, part] : rows)

@@ -30,9 +30,10 @@ constexpr qkvet_fault kFault = {
     .fix = "keep ds in f32 or bf16, or scale each row in front of the product",
     .source =
         "Micikevicius et al., Mixed Precision Training (2018), section 3.2",
-    .trigger = "gradients of scores below 2^-14",
+    .trigger =
+        "gradients of scores below 2^-14; those of a single key are 0 anyway",
     .killed_by = kKilledBy,
-    .when = "",
+    .when = "Tk > 1",
 };
 
 }  // namespace
