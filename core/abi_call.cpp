@@ -90,6 +90,10 @@ void AbiCall::fill_forward(const CallPlan& plan,
   forward_.window_left = plan.window.left;
   forward_.window_right = plan.window.right;
   forward_.softcap = plan.softcap;
+  forward_.dropout_p = plan.dropout.p;
+  forward_.dropout_seed = plan.dropout.seed;
+  forward_.dropout_offset = plan.dropout.offset;
+  forward_.dropout_mask = tensor(plan, addresses, TensorName::kDropoutMask);
   forward_.rope = rope_to_abi(plan.rope);
   forward_.rope_cos = tensor(plan, addresses, TensorName::kRopeCos);
   forward_.rope_sin = tensor(plan, addresses, TensorName::kRopeSin);

@@ -92,6 +92,23 @@ TEST(InProcessBackward, EveryTensorArrives) {
   check_tensors(*in_process("backward"));
 }
 
+// With dropout nobody but forward() knows o.
+TEST(SandboxBackward, DropoutIsGivenWhatForwardReturned) {
+  const auto executor = kernels();
+  const std::string text = std::string(kSmall) + ",dropout=0.5";
+  EXPECT_EQ(shown(*executor, "o", text, Placement::kEnd),
+            "float32 1,2,2,2 / x,4,2,1: 3 3 3 3 3 3 3 3");
+  EXPECT_EQ(shown(*executor, "lse", text, Placement::kEnd),
+            "float32 1,2,2 / x,2,1: 4 4 4 4");
+  const CallOutcome outcome = run_case(*executor, "ones", text);
+  EXPECT_EQ(outcome.status, CallStatus::kDone) << outcome.text;
+  const CallOutcome refused =
+      run_case(*executor, "ones", std::string(kSmall) + ",dropout=0.25");
+  EXPECT_EQ(refused.status, CallStatus::kRefused);
+  EXPECT_EQ(refused.text,
+            "forward() returned INVALID_ARGUMENT: not this probability");
+}
+
 // Gradients lie as what they are the gradients of.
 TEST(SandboxBackward, Layouts) {
   const auto executor = kernels();
@@ -233,6 +250,11 @@ TEST(Backward, CapabilitiesAreAsked) {
   EXPECT_EQ(reason(), "a gradient of the sinks is not declared");
   kernel.backward_options |= QKVET_BACKWARD_SINK;
   EXPECT_EQ(reason(), "");
+  call.dropout = Dropout{0.5F, 1, 0};
+  EXPECT_EQ(reason(), "no forward is declared");
+  kernel.has_forward = true;
+  EXPECT_EQ(reason(), "dropout is not declared");
+  call.dropout.reset();
   call.softcap = 1;
   EXPECT_EQ(reason(), "a softcap is not declared");
   call.softcap = 0;

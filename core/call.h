@@ -75,9 +75,10 @@ enum class TensorName : uint8_t {
   kDK,
   kDV,
   kDBias,
-  kDSink
+  kDSink,
+  kDropoutMask
 };
-inline constexpr int kTensorCount = 47;
+inline constexpr int kTensorCount = 48;
 inline constexpr int kInputCount = 32;
 inline constexpr int kOutputCount = kTensorCount - kInputCount;
 // "q", "k", ..., "weights"; the stages of a layer are "q", "k", "v" again, and
@@ -205,6 +206,11 @@ struct KernelCall {
   const std::byte* q_positions = nullptr;  // [B,Tq] int64
   const std::byte* k_positions = nullptr;  // [B,Tk] int64
 
+  // Of forward(), and of its gradient: which is then asked for forward() first,
+  // and given what that returned as o and lse, for no caller can know them.
+  std::optional<Dropout> dropout;
+  bool want_dropout_mask = false;
+
   int64_t sequence = 0;
   int64_t tokens = 0;
   int64_t first = 0;
@@ -270,11 +276,12 @@ struct CallOutcome {
   // k and v as a call left them that appends: pages or [B,Hkv,Tk,width].
   std::vector<std::byte> k_cache, v_cache;
   // Gradients, each stored as what it is the gradient of.
-  std::vector<std::byte> d_q;     // [B,H,Tq,d]
-  std::vector<std::byte> d_k;     // [B,Hkv,Tk,d]
-  std::vector<std::byte> d_v;     // [B,Hkv,Tk,dv]
-  std::vector<std::byte> d_bias;  // [B,H,Tq,Tk], also of a broadcast bias
-  std::vector<std::byte> d_sink;  // [H]
+  std::vector<std::byte> d_q;           // [B,H,Tq,d]
+  std::vector<std::byte> d_k;           // [B,Hkv,Tk,d]
+  std::vector<std::byte> d_v;           // [B,Hkv,Tk,dv]
+  std::vector<std::byte> d_bias;        // [B,H,Tq,Tk], also of a broadcast bias
+  std::vector<std::byte> d_sink;        // [H]
+  std::vector<std::byte> dropout_mask;  // [B,H,Tq,Tk] uint8, 1: kept
 
   // After a call to a cache: tokens held, sequence by sequence.
   std::vector<int64_t> lengths;

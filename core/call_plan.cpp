@@ -71,6 +71,9 @@ void add_forward(const KernelCall& call, Rows* rows) {
     (*rows)[TensorName::kLse] = {3, lse_dtype(call), {s.B, s.H, s.Tq}};
   if (call.want_weights)
     (*rows)[TensorName::kWeights] = {4, call.o_dtype, {s.B, s.H, s.Tq, s.Tk}};
+  if (call.want_dropout_mask)
+    (*rows)[TensorName::kDropoutMask] = {
+        4, Dtype::kUint8, {s.B, s.H, s.Tq, s.Tk}};
 }
 
 // The outputs of forward() are inputs here.
@@ -252,6 +255,7 @@ void plan_scalars(const KernelCall& call, CallPlan* plan) {
   plan->softcap = call.softcap;
   plan->page_size = call.page_size;
   plan->rope = call.rope;
+  plan->dropout = call.dropout.value_or(Dropout{});
   plan->threads = call.threads;
   plan->stream = call.placement == Placement::kEndAligned;
   plan->heads = s.H + (call.mistake == Mistake::kHeads ? 1 : 0);
@@ -277,11 +281,12 @@ void plan_scalars(const KernelCall& call, CallPlan* plan) {
 std::vector<std::byte> CallOutcome::*output_member(TensorName output) {
   using Outcome = CallOutcome;
   static constexpr std::vector<std::byte> Outcome::*kMembers[kOutputCount] = {
-      &Outcome::o,       &Outcome::lse,      &Outcome::weights,
-      &Outcome::y,       &Outcome::stage_q,  &Outcome::stage_k,
-      &Outcome::stage_v, &Outcome::attended, &Outcome::k_cache,
-      &Outcome::v_cache, &Outcome::d_q,      &Outcome::d_k,
-      &Outcome::d_v,     &Outcome::d_bias,   &Outcome::d_sink};
+      &Outcome::o,           &Outcome::lse,      &Outcome::weights,
+      &Outcome::y,           &Outcome::stage_q,  &Outcome::stage_k,
+      &Outcome::stage_v,     &Outcome::attended, &Outcome::k_cache,
+      &Outcome::v_cache,     &Outcome::d_q,      &Outcome::d_k,
+      &Outcome::d_v,         &Outcome::d_bias,   &Outcome::d_sink,
+      &Outcome::dropout_mask};
   return kMembers[static_cast<size_t>(output) - kInputCount];
 }
 

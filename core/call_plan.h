@@ -43,6 +43,7 @@ struct CallPlan {
   int64_t page_size = 0;
   RopeStyle rope = RopeStyle::kNone;
   int32_t threads = 1;
+  Dropout dropout;      // p = 0: none
   bool stream = false;  // on a device: one of its own, not the default one
 
   int64_t heads = 0;  // a layer: as the call says, right or wrong

@@ -35,13 +35,18 @@ bool has_options(const KernelCall& call) {
          call.bias != nullptr || call.sink != nullptr ||
          call.slopes != nullptr || call.q_len != nullptr ||
          call.kv_len != nullptr || call.cu_q != nullptr ||
-         call.cu_k != nullptr || call.page_size != 0 || call.new_tokens != 0;
+         call.cu_k != nullptr || call.page_size != 0 || call.new_tokens != 0 ||
+         call.dropout || call.want_dropout_mask;
 }
 
 std::string option_contradiction(const KernelCall& call) {
   if (call.window && std::min(call.window->left, call.window->right) < -1)
     return "a side of the window is below -1";
   if (!(call.softcap >= 0)) return "the softcap is no positive number";
+  if (call.dropout && !(call.dropout->p >= 0 && call.dropout->p < 1))
+    return "dropout is no probability below 1";
+  if (call.want_dropout_mask && !call.dropout)
+    return "a mask of dropout without dropout";
   const bool packed = call.members > 0;
   if (packed != (call.cu_q != nullptr) || packed != (call.cu_k != nullptr))
     return "a packed batch has members and both cu_seqlens";
@@ -237,6 +242,7 @@ std::string missing_option(const KernelInfo& kernel, const KernelCall& call) {
       {forward && call.rope != RopeStyle::kNone, QKVET_OPTION_ROPE,
        "a rotation (RoPE)"},
       {has_empty_extent(call), QKVET_OPTION_EMPTY_EXTENTS, "empty extents"},
+      {call.dropout.has_value(), QKVET_OPTION_DROPOUT, "dropout"},
   };
   for (const auto& row : rows)
     if (row.wanted && !kernel.has_option(row.option))
@@ -285,6 +291,9 @@ std::string refused_pair(const KernelInfo& kernel, const KernelCall& call) {
 // A device is asked for forward() and its gradient alone.
 std::string foreign_device(const qkvet_capabilities& capabilities,
                            const KernelCall& call) {
+  if (device_of(capabilities) == QKVET_DEVICE_CUDA && call.dropout &&
+      call.operation == Operation::kBackward)
+    return "gradients of dropout in memory of a device are not judged";
   if (device_of(capabilities) == QKVET_DEVICE_CUDA)
     return takes_options(call.operation)
                ? ""

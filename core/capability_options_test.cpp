@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 
 #include "core/capability.h"
 
@@ -68,6 +69,10 @@ TEST(CapabilityOptions, EveryOptionIsNeeded) {
        "lengths (q_len, kv_len)"},
       {[](auto& c) { pack(c, kEnds, kEnds); }, QKVET_OPTION_PACKED,
        "a packed batch"},
+      {[](auto& c) {
+         c.dropout = Dropout{0.5F, 1, 0};
+       },
+       QKVET_OPTION_DROPOUT, "dropout"},
   };
   EXPECT_EQ(reason([](auto&) {}), "");
   for (const auto& row : rows) {
@@ -75,6 +80,19 @@ TEST(CapabilityOptions, EveryOptionIsNeeded) {
     EXPECT_EQ(reason(row.change, row.option), "");
     EXPECT_NE(reason(row.change, ~row.option), "");
   }
+}
+
+TEST(CapabilityOptions, DropoutIsAProbabilityBelowOne) {
+  for (const float p : {1.0F, -0.5F, std::numeric_limits<float>::quiet_NaN()})
+    EXPECT_EQ(reason(
+                  [p](auto& c) {
+                    c.dropout = Dropout{p, 1, 0};
+                  },
+                  QKVET_OPTION_DROPOUT),
+              "dropout is no probability below 1");
+  EXPECT_EQ(
+      reason([](auto& c) { c.want_dropout_mask = true; }, QKVET_OPTION_DROPOUT),
+      "a mask of dropout without dropout");
 }
 
 // Each layout has a bit of its own; any strides will do for all of them.

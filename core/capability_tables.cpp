@@ -39,6 +39,7 @@ std::string missing_backward(const KernelInfo& kernel, const KernelCall& call) {
     return (kernel.backward_options & option) == 0;
   };
   if (!kernel.has_backward) return "no backward is declared";
+  if (call.dropout && !kernel.has_forward) return "no forward is declared";
   if (call.want_d_bias && lacks(QKVET_BACKWARD_BIAS))
     return "a gradient of the bias is not declared";
   return call.want_d_sink && lacks(QKVET_BACKWARD_SINK)

@@ -112,7 +112,7 @@ std::string backward_reason(const Case& c) {
     if (has)
       return "backward has no " + std::string(key) +
              "; allowed beside it: causal= scale= window= mask= bias= softcap= "
-             "sink= alibi= qlen= kvlen= cuq= cuk= layout=";
+             "sink= alibi= qlen= kvlen= cuq= cuk= layout= dropout=";
   return "";
 }
 

@@ -72,7 +72,8 @@ struct Case {
   // The last tokens of every member, which the kernel itself is to append to k
   // and v; no member has fewer.
   int64_t append = 0;
-  Rope rope;  // also of a layer and of a story
+  Rope rope;                     // also of a layer and of a story
+  std::optional<float> dropout;  // p; the seed is the case's
 
   Recipe q, k, v;
   bool backward = false;   // the gradient of the call is asked for

@@ -37,6 +37,8 @@ constexpr std::array<std::string_view, kLayoutCount> kLayouts = {
     "bhtd", "bthd", "packed", "gaps", "apart"};
 
 constexpr std::string_view kOwnLetters = "bhqk";
+constexpr std::string_view kDropoutAllowed =
+    "the probability of dropout is 0 .. 0.99";
 
 const MaskRow& row_of(MaskKind kind) {
   return kMasks[static_cast<size_t>(kind)];
@@ -174,6 +176,12 @@ std::string read_layout(std::string_view text, std::string_view token,
   return "";
 }
 
+std::string read_dropout(std::string_view text, std::string_view token,
+                         std::optional<float>* dropout) {
+  *dropout = number<float>(text);
+  return *dropout ? "" : quoted(token) + ": " + std::string(kDropoutAllowed);
+}
+
 // ---- What is allowed -------------------------------------------------------
 
 std::string up_to(int64_t least, int64_t most) {
@@ -278,9 +286,9 @@ std::string layout_reason(const Case& c) {
 }  // namespace
 
 bool is_option_key(std::string_view key) {
-  constexpr std::string_view kKeys[] = {"window", "mask",   "softcap", "sink",
-                                        "alibi",  "qlen",   "kvlen",   "cuq",
-                                        "cuk",    "layout", "share",   "rope"};
+  constexpr std::string_view kKeys[] = {
+      "window", "mask", "softcap", "sink",  "alibi", "qlen",   "kvlen",
+      "cuq",    "cuk",  "layout",  "share", "rope",  "dropout"};
   return is_paging_key(key) ||
          std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
 }
@@ -306,6 +314,7 @@ std::string read_option(std::string_view key, std::string_view text,
                ? ""
                : quoted(token) + ": the softcap must be finite and above 0";
   }
+  if (key == "dropout") return read_dropout(text, token, &c.dropout);
   std::vector<int64_t>& numbers = key == "qlen"    ? c.q_len
                                   : key == "kvlen" ? c.kv_len
                                   : key == "cuq"   ? c.cu_q
@@ -338,6 +347,7 @@ void add_options(std::string& text, const Case& c) {
     add_token(text,
               "layout=" + std::string(kLayouts[static_cast<size_t>(c.layout)]));
   if (c.share != 0) add_token(text, "share=" + letters_of(c.share, "bh"));
+  if (c.dropout) add_token(text, "dropout=" + float_text(*c.dropout));
   add_paging(text, c);
 }
 
@@ -356,7 +366,8 @@ std::string_view first_option(const Case& c) {
       {c.layout != Layout::kBhtd, "layout"},
       {c.share != 0, "share"},
       {c.paging != Paging{}, "page"},
-      {c.append != 0, "append"}};
+      {c.append != 0, "append"},
+      {c.dropout.has_value(), "dropout"}};
   for (const auto& [given, key] : options)
     if (given) return key;
   return "";
@@ -374,6 +385,10 @@ std::string options_reason(const Case& c) {
   if (why.empty()) why = packed_batch_reason(c);
   if (why.empty()) why = layout_reason(c);
   if (why.empty()) why = paging_reason(c);
+  if (why.empty() && c.dropout &&
+      !(*c.dropout >= 0 && *c.dropout <= kMostDropout))
+    why = "dropout=" + float_text(*c.dropout) + ": " +
+          std::string(kDropoutAllowed);
   return why;
 }
 

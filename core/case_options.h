@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The spelling of the options of attention, a part of a Case's: window=, mask=,
 // bias=, softcap=, sink=, alibi=, qlen=, kvlen=, cuq=, cuk=, layout=, share=,
-// and what core/paging.h has.
+// dropout=, and what core/paging.h has.
 #ifndef QKVET_CORE_CASE_OPTIONS_H_
 #define QKVET_CORE_CASE_OPTIONS_H_
 

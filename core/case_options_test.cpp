@@ -39,7 +39,7 @@ TEST(OptionText, EveryOptionIsReadAndPrinted) {
                                "kvlen=0.5",         "qlen=1.2,kvlen=3.4",
                                "layout=bthd",       "layout=gaps",
                                "share=b",           "share=h",
-                               "share=bh"};
+                               "share=bh",          "share=b,dropout=0.1"};
   for (const char* const text : texts) {
     const Case c = parsed(text);
     EXPECT_EQ(to_string(c), std::string(kPlain) + "," + text);

@@ -20,7 +20,8 @@ constexpr std::string_view kKnownKeys =
     "a dtype (f64 f32 f16 bf16 fp8e4m3 fp8e5m2 int8), B H Hkv Tq Tk d dv with "
     "a number, causal=tl|br, scale=, window=, mask=, bias=, softcap=, sink=, "
     "alibi=, rope=, qlen=, kvlen=, cuq=, cuk=, layout=, share=, page=, pages=, "
-    "unowned=, append=, q= k= v= o= kv=, data=, file=, seed=, set=, backward "
+    "unowned=, append=, dropout=, q= k= v= o= kv=, data=, file=, seed=, set=, "
+    "backward "
     "with do=; of a layer T D with a number, unbatched, biases=, x= w= bias=; "
     "of a cache cap win first rollback with a number, stored=, "
     "story=";

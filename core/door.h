@@ -75,8 +75,8 @@ class Door {
   // leaves the environment as it finds it, or is reported.
   template <class Function>
   qkvet_status timed(Phase phase, CallReply* reply, Function function);
-  void forward(const Kernel& kernel, const AbiCall& call, qkvet_exec* exec,
-               CallReply* reply);
+  void forward(const Kernel& kernel, const qkvet_forward_args& args,
+               qkvet_exec* exec, CallReply* reply);
   bool supported(const Kernel& kernel, const qkvet_forward_args& args,
                  CallReply* reply);
   void backward(const Kernel& kernel, const AbiCall& call, qkvet_exec* exec,

@@ -5,7 +5,9 @@
 #include <chrono>
 #include <utility>
 
+#include "core/cache_function.h"
 #include "core/door.h"
+#include "core/forward_outputs.h"
 #include "core/guarded.h"
 #include "core/kernel_reader.h"
 #include "core/machine.h"
@@ -41,30 +43,6 @@ CallStatus meaning_of(qkvet_status status) {
       return CallStatus::kOutOfMemory;
     default:
       return CallStatus::kRefused;
-  }
-}
-
-struct CacheFunction {
-  const char* name;
-  bool offered;
-};
-
-CacheFunction function_of(const qkvet_cache_table& table, Operation operation) {
-  switch (operation) {
-    case Operation::kCacheReset:
-      return {"reset", true};
-    case Operation::kCacheTruncate:
-      return {"truncate", table.truncate != nullptr};
-    case Operation::kCacheEvict:
-      return {"evict", table.evict != nullptr};
-    case Operation::kCacheFork:
-      return {"fork", table.fork != nullptr};
-    case Operation::kCacheReorder:
-      return {"reorder", table.reorder != nullptr};
-    case Operation::kCacheReadBack:
-      return {"read_back", table.read_back != nullptr};
-    default:
-      return {"step", true};
   }
 }
 
@@ -191,9 +169,8 @@ bool Door::give_workspace(const Kernel& kernel, AskWorkspace<Args> workspace,
   return true;
 }
 
-void Door::forward(const Kernel& kernel, const AbiCall& call, qkvet_exec* exec,
-                   CallReply* reply) {
-  const qkvet_forward_args& args = call.forward();
+void Door::forward(const Kernel& kernel, const qkvet_forward_args& args,
+                   qkvet_exec* exec, CallReply* reply) {
   const FpEnvironment before = fp_environment();
   const bool ready =
       supported(kernel, args, reply) &&
@@ -221,8 +198,17 @@ qkvet_status Door::awaited(const Kernel& kernel, qkvet_status answer) {
 // do.
 void Door::backward(const Kernel& kernel, const AbiCall& call, qkvet_exec* exec,
                     CallReply* reply) {
-  const qkvet_backward_args& args = call.backward();
+  qkvet_backward_args args = call.backward();
   const FpEnvironment before = fp_environment();
+  ForwardOutputs given(*args.forward);
+  if (args.forward->dropout_p > 0) {
+    forward(kernel, given.own_outputs(), exec, reply);
+    const bool done = reply->status == static_cast<uint32_t>(CallStatus::kDone);
+    if (!done || reply->workspace_damaged != 0) return;
+    args.forward = &given.as_given();
+    exec->workspace = nullptr;
+    exec->workspace_size = 0;
+  }
   const bool ready =
       give_workspace(kernel, kernel.backward.workspace, args, exec, reply);
   restore_fp_environment(before);
@@ -380,7 +366,7 @@ void Door::call(int number, const CallPlan& plan,
   qkvet_exec exec = plain_exec(plan.threads);
   switch (plan.operation) {
     case Operation::kForward:
-      forward(kernel, call, &exec, reply);
+      forward(kernel, call.forward(), &exec, reply);
       break;
     case Operation::kBackward:
       backward(kernel, call, &exec, reply);

@@ -41,7 +41,7 @@ void Door::call_on_device(const Kernel& kernel, const CallPlan& plan,
   if (plan.operation == Operation::kBackward)
     backward(kernel, call, &exec, reply);
   else
-    forward(kernel, call, &exec, reply);
+    forward(kernel, call.forward(), &exec, reply);
   return_from_device(plan, addresses, reply);
   reply->enter(Phase::kOutside);
 }

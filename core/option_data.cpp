@@ -238,6 +238,7 @@ void fill_options(const Case& c, const Inputs& inputs, KernelCall& call) {
   call.cu_q = lengths(inputs.cu_q_bytes);
   call.cu_k = lengths(inputs.cu_k_bytes);
   if (is_served(c)) fill_served_options(c, inputs, call);
+  if (c.dropout) call.dropout = Dropout{*c.dropout, c.seed, 0};
 }
 
 }  // namespace qkvet

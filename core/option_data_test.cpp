@@ -280,5 +280,19 @@ TEST(OptionData, CallsGetEveryOption) {
   EXPECT_EQ(end, 4);
 }
 
+TEST(OptionText, DropoutIsAProbability) {
+  for (const char* const text : {"dropout=1", "dropout=-0.1", "dropout=nan",
+                                 "dropout=0.995", "dropout=half"}) {
+    const ParsedCase result =
+        parse_case(std::string("f32,B1,H1,Tq1,Tk1,d1,") + text);
+    EXPECT_FALSE(result.value) << text;
+    EXPECT_NE(result.error.find("the probability of dropout is 0 .. 0.99"),
+              std::string::npos)
+        << result.error;
+  }
+  EXPECT_EQ(parse_case("f32,B1,H1,Tq1,Tk1,d1,dropout=0.25").value->dropout,
+            0.25F);
+}
+
 }  // namespace
 }  // namespace qkvet

@@ -96,6 +96,16 @@ struct Paging {
   friend bool operator==(const Paging&, const Paging&) = default;
 };
 
+// Dropout of weights with probability p (kernel.h).
+struct Dropout {
+  float p = 0;
+  uint64_t seed = 0;
+  uint64_t offset = 0;
+
+  friend bool operator==(const Dropout&, const Dropout&) = default;
+};
+inline constexpr float kMostDropout = 0.99f;  // of a case
+
 // Along which extents k and v are the same, with stride 0.
 enum : uint8_t { kShareB = 1, kShareH = 2 };
 

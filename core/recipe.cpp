@@ -222,7 +222,8 @@ const char* tensor_name(TensorName tensor) {
                                                 "dk",
                                                 "dv",
                                                 "dbias",
-                                                "dsink"};
+                                                "dsink",
+                                                "dropout_mask"};
   return kNames[static_cast<size_t>(tensor)];
 }
 

@@ -32,12 +32,13 @@ using Signature = std::array<int64_t, 24>;
 // Which options the call has, as bits.
 int64_t options_of(const KernelCall& call) {
   const bool options[] = {
-      call.window.has_value(), call.softcap != 0,
-      call.mask != nullptr,    call.bias != nullptr,
-      call.sink != nullptr,    call.slopes != nullptr,
-      call.q_len != nullptr,   call.kv_len != nullptr,
-      call.cu_q != nullptr,    call.rope != RopeStyle::kNone,
-      call.page_size != 0,     call.k_new != nullptr};
+      call.window.has_value(),  call.softcap != 0,
+      call.mask != nullptr,     call.bias != nullptr,
+      call.sink != nullptr,     call.slopes != nullptr,
+      call.q_len != nullptr,    call.kv_len != nullptr,
+      call.cu_q != nullptr,     call.rope != RopeStyle::kNone,
+      call.page_size != 0,      call.k_new != nullptr,
+      call.dropout.has_value(), call.want_dropout_mask};
   int64_t bits = 0;
   for (const bool option : options) bits = bits << 1 | (option ? 1 : 0);
   return bits;

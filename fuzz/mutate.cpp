@@ -22,6 +22,7 @@ constexpr Piece kAttentionPieces[] = {
     [](const Case& from, Case& to) { to.softcap = from.softcap; },
     [](const Case& from, Case& to) { to.sink = from.sink; },
     [](const Case& from, Case& to) { to.slopes = from.slopes; },
+    [](const Case& from, Case& to) { to.dropout = from.dropout; },
     [](const Case& from, Case& to) {
       to.shape = from.shape;
       to.q_len = from.q_len, to.kv_len = from.kv_len;

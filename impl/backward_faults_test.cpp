@@ -49,7 +49,8 @@ bool has_own_test(const std::string& name) {
   return name == "backward_lse_exponentiated_alone" ||
          name == "backward_writes_whole_lanes" ||
          name == "backward_order_not_kept" ||
-         name == "backward_small_gradients_flushed";
+         name == "backward_small_gradients_flushed" ||
+         name.starts_with("dropout_");
 }
 
 std::vector<FaultRow> rows() {
@@ -99,7 +100,9 @@ std::vector<FaultRow> rows() {
       {"backward_sink_sign", with(QKVET_OPTION_SINK), {plain}},
       {"backward_lse_taken_for_base_2", plain, {}},
       {"backward_threads_race_for_dq", plain, {plain}, 3},
-      {"backward_small_gradients_flushed", plain, {}}};
+      {"backward_small_gradients_flushed", plain, {}},
+      {"dropout_mask_differs_in_backward", plain, {plain}},
+      {"dropout_gradient_of_dropped_weights", plain, {plain}}};
 }
 
 const qkvet_kernel* fault_named(const char* name) {
@@ -201,6 +204,24 @@ TEST(BackwardFaults, SmallGradientsVanish) {
       run_backward(fault_named("backward_small_gradients_flushed"), &call)
           .outputs,
       run_backward(find_kernel("scalar/plain"), &call).outputs));
+}
+
+// dv is right where the mask is.
+TEST(BackwardFaults, DropoutIsAnotherOne) {
+  for (const char* name : {"dropout_mask_differs_in_backward",
+                           "dropout_gradient_of_dropped_weights"}) {
+    GradientCall call(with(0), Storage::kF32);
+    qkvet_backward_args args = call.args();
+    qkvet_forward_args forward = *args.forward;
+    forward.dropout_p = 0.5f;
+    args.forward = &forward;
+    ASSERT_EQ(run_backward(find_kernel("scalar/plain"), args).status, QKVET_OK);
+    const std::vector<float> q = call.d_q.values(), v = call.d_v.values();
+    ASSERT_EQ(run_backward(fault_named(name), args).status, QKVET_OK);
+    EXPECT_FALSE(same_bits(call.d_q.values(), q)) << name;
+    EXPECT_EQ(same_bits(call.d_v.values(), v),
+              std::string(name) == "dropout_gradient_of_dropped_weights");
+  }
 }
 
 TEST(BackwardFaults, TheOrderOfRowsIsNotKept) {

@@ -8,6 +8,8 @@
 //   dz = ds (1 - tanh^2)           with a softcap; else ds
 //   dv += p do,   dq += dz k,   dk += dz q
 //
+// With dropout (dropout.h) p of dv and dp are multiplied by what a weight is.
+//
 // Last dq and dk are multiplied by the scale and turned back, if q and k were
 // rotated; a sink gets the sum over the rows of -exp(sink - lse) delta.
 //
@@ -36,6 +38,8 @@
 //   slope         dz / ds
 //   operand       what p and dz are rounded to in front of a product
 //   value_columns how many columns of dv are summed
+//   keeps         which weights dropout keeps
+//   differentiated   what the softmax's gradient takes for p
 //
 // Arithmetic: every sum one lane, ascending (for dk and dv rows within heads of
 // a group), products rounded, expf.
@@ -110,6 +114,13 @@ struct PlainBackward {
     return softcap_slope(call, scaled);
   }
   static float operand(const ForwardCall&, float value) { return value; }
+  static bool keeps(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
+                    int64_t j) {
+    return call.options.dropout.keeps(b, h, i, j);
+  }
+  // What p becomes before the softmax's own gradient is taken of it; `factor`
+  // is what dropout multiplies it by.
+  static float differentiated(float p, float /*factor*/) { return p; }
   static int64_t value_columns(const ForwardCall& call) {
     return call.value_width;
   }
@@ -133,11 +144,18 @@ struct BackwardRows {
     const float scaled = product_of_rows(q, k, d) * call.scale;
     const float score = with_options(call, piece.b, piece.h, i, j, scaled);
     const float p = Seams::weight(call, i, score, piece.lse[r]);
-    const float dp = product_of_rows(d_o, piece.v + j * dv, dv);
-    const float ds = Seams::from_weight(p, dp, piece.delta[r]);
+    const Dropout& dropout = call.options.dropout;
+    float factor = 1;
+    if (dropout.present()) {
+      const bool kept = Seams::keeps(call, piece.b, piece.h, i, j);
+      factor = kept ? dropout.scale() : 0;
+    }
+    const float dp = product_of_rows(d_o, piece.v + j * dv, dv) * factor;
+    const float ds = Seams::from_weight(Seams::differentiated(p, factor), dp,
+                                        piece.delta[r]);
     const float dz = Seams::operand(call, ds * Seams::slope(call, scaled));
     piece.give_bias(r, j, ds);
-    add_row(Seams::operand(call, p), d_o, Seams::value_columns(call),
+    add_row(Seams::operand(call, p * factor), d_o, Seams::value_columns(call),
             piece.d_v + j * dv);
     add_row(dz, k, d, piece.d_q + r * d);
     add_row(dz, q, d, piece.d_k + j * d);

@@ -268,6 +268,10 @@ struct BackwardKernel {
       return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the gradients");
     }
     set_all(work.memory.sink, call.forward.heads, 0);
+    write_dropout_mask(call.forward,
+                       [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+                         return Seams::keeps(call.forward, b, h, i, j);
+                       });
     qkvet_status status = QKVET_OK;
     for (int64_t n = 0; status == QKVET_OK && n < member_count(call); ++n) {
       status = member(member_of(call, n), work);

@@ -56,7 +56,6 @@ std::vector<Mistake> mistakes() {
            [](A& a, F&, O&) { a.d_k.dtype = kF16; }},
           {"d_sink: must be f32 or of the type of q", kUnsupported,
            [](A& a, F&, O&) { a.d_sink.dtype = kBf16; }},
-          {"dropout", kUnsupported, [](A&, F& f, O&) { f.dropout_p = 0.5f; }},
           {"appending keys", kUnsupported,
            [](A&, F& f, O&) { f.k_new = f.k, f.v_new = f.v; }},
           {"paged keys", kUnsupported,
@@ -89,6 +88,32 @@ TEST(BackwardRefused, ContradictionsByNameAndNothingIsWritten) {
     }
     EXPECT_EQ(run_backward(kernel, &call).status, QKVET_OK);
   }
+}
+
+// Some take dropout, and none a probability of 1.
+TEST(BackwardRefused, DropoutThatIsNotDeclaredOrNoProbability) {
+  GradientCall call(asked_with(0, 0), Storage::kF32);
+  int takers = 0;
+  for (const qkvet_kernel* kernel : differentiable(/*faulty=*/false)) {
+    if (!takes(kernel, Storage::kF32)) {
+      continue;
+    }
+    const bool declared =
+        (kernel->capabilities->options & QKVET_OPTION_DROPOUT) != 0;
+    takers += declared ? 1 : 0;
+    qkvet_backward_args args = call.args();
+    qkvet_forward_args forward = *args.forward;
+    args.forward = &forward;
+    forward.dropout_p = 0.5f;
+    EXPECT_EQ(run_backward(kernel, args).status,
+              declared ? QKVET_OK : QKVET_UNSUPPORTED)
+        << kernel->name;
+    forward.dropout_p = 1;
+    EXPECT_EQ(run_backward(kernel, args).status,
+              declared ? QKVET_INVALID_ARGUMENT : QKVET_UNSUPPORTED)
+        << kernel->name;
+  }
+  EXPECT_GE(takers, 2);
 }
 
 // Lengths are data: what they say is looked at before anything is written, too.

@@ -219,7 +219,12 @@ const std::vector<std::string>& known_laws() {
       "backward_is_the_adjoint",
       "backward_is_linear_in_d_o",
       "future_gradients_are_zero",
-      "backward_agrees_with_oracle"};
+      "backward_agrees_with_oracle",
+      "dropout_keeps_its_share",
+      "dropout_is_a_function_of_its_seed",
+      "dropout_zero_is_no_dropout",
+      "dropout_agrees_with_oracle",
+      "dropout_same_in_backward"};
   return laws;
 }
 

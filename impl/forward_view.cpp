@@ -10,6 +10,8 @@
 namespace qkvet::impl {
 namespace {
 
+constexpr qkvet_dtype kUint8 = {QKVET_DTYPE_UINT, 8, 1};
+
 // The storage type of a call, or why there is none.
 const char* read_storage(const qkvet_capabilities& c,
                          const qkvet_forward_args& a, Storage* storage) {
@@ -52,6 +54,14 @@ const char* wrong_with_outputs(const qkvet_forward_args& a, uint64_t options,
       return "weights must have the type of o";
     }
   }
+  if (!is_absent(a.dropout_mask)) {
+    if (const char* wrong = wrong_with(a.dropout_mask, 4, empty)) {
+      return wrong;
+    }
+    if (!is_same(a.dropout_mask.dtype, kUint8)) {
+      return "the mask of dropout must be uint8";
+    }
+  }
   return nullptr;
 }
 
@@ -65,7 +75,9 @@ bool shapes_agree(const qkvet_forward_args& a) {
          has_shape(a.o, batch, heads, queries, a.v.shape[3]) &&
          (is_absent(a.lse) || has_shape(a.lse, batch, heads, queries)) &&
          (is_absent(a.weights) ||
-          has_shape(a.weights, batch, heads, queries, keys));
+          has_shape(a.weights, batch, heads, queries, keys)) &&
+         (is_absent(a.dropout_mask) ||
+          has_shape(a.dropout_mask, batch, heads, queries, keys));
 }
 
 // The views of the storage type; those of the other stay without data.
@@ -89,6 +101,9 @@ void fill_views(const qkvet_forward_args& a, ForwardCall* call) {
   }
   if (!is_absent(a.lse)) {
     call->lse = view_of<float>(a.lse);
+  }
+  if (!is_absent(a.dropout_mask)) {
+    call->dropout_mask = view_of<uint8_t>(a.dropout_mask);
   }
 }
 
@@ -190,6 +205,12 @@ float with_options(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
     s -= options.slopes.get(h) * static_cast<float>(distance);
   }
   return s;
+}
+
+void write_dropout_mask(const ForwardCall& call) {
+  write_dropout_mask(call, [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+    return call.options.dropout.keeps(b, h, i, j);
+  });
 }
 
 float default_scale(int64_t width) {

@@ -54,6 +54,8 @@ struct ForwardCall {
   View<float> lse;      // [B, H, Tq], no data if not asked for
   View<float> weights;  // [B, H, Tq, Tk], no data if not asked for
   HalfViews half;
+  View<uint8_t> dropout_mask;  // [B, H, Tq, Tk], no data if not asked for;
+                               // of a whole call alone
 
   float scale = 0;
   bool scale_given = false;
@@ -85,6 +87,24 @@ struct ForwardCall {
 //   s = softcap * tanh(s / softcap);  s += bias;  s -= slope * |position - j|
 float with_options(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
                    int64_t j, float scaled);
+
+// What a call drops, where it asks for it: every pair of a whole call, keeps(b,
+// h, i, j) of each.
+template <class Keeps>
+void write_dropout_mask(const ForwardCall& call, const Keeps& keeps) {
+  const View<uint8_t>& mask = call.dropout_mask;
+  for (int64_t b = 0; mask.data != nullptr && b < call.batch; ++b) {
+    for (int64_t h = 0; h < call.heads; ++h) {
+      for (int64_t i = 0; i < call.queries; ++i) {
+        uint8_t* const row = mask.at(b, h, i);
+        for (int64_t j = 0; j < call.keys; ++j) {
+          row[j * mask.step[3]] = keeps(b, h, i, j) ? 1 : 0;
+        }
+      }
+    }
+  }
+}
+void write_dropout_mask(const ForwardCall& call);
 
 // 1/sqrt(width), computed in double and rounded once: within 1 unit of 2^-24.
 float default_scale(int64_t width);

@@ -163,6 +163,7 @@ qkvet_status compute_any(const ForwardCall& call, const Arithmetic& compute,
   if (status != QKVET_OK) {
     return status;
   }
+  write_dropout_mask(call);
   return compute_members(call, why, [&](const ForwardCall& member) {
     if (member.storage != Storage::kF32) {
       return compute_converted(member, compute, why);

@@ -178,6 +178,7 @@ Options Options::from(int64_t b, int64_t h, int64_t i, int64_t j) const {
   result.q_len = result.kv_len = result.cu_q = result.cu_k = {};
   result.members = 0;
   result.rope = rope.from(b, i, j);
+  result.dropout = dropout.from(b, h, i, j);
   return result;
 }
 
@@ -204,7 +205,9 @@ const char* unknown_field(const qkvet_forward_args& a, uint64_t declared) {
        "positions are not supported"},
       {!is_absent(a.k_positions), QKVET_OPTION_ROPE,
        "positions are not supported"},
-      {!(a.dropout_p == 0), kNobody, "dropout is not supported"},
+      {!(a.dropout_p == 0), QKVET_OPTION_DROPOUT, "dropout is not supported"},
+      {!is_absent(a.dropout_mask), QKVET_OPTION_DROPOUT,
+       "the mask of dropout is not returned"},
       {!is_absent(a.q_len), QKVET_OPTION_LENGTHS, "lengths are not supported"},
       {!is_absent(a.kv_len), QKVET_OPTION_LENGTHS, "lengths are not supported"},
       {!is_absent(a.cu_seqlens_q), QKVET_OPTION_PACKED,
@@ -235,6 +238,11 @@ qkvet_status read_options(const qkvet_forward_args& a, Options* options,
                   "softcap must be positive and finite, or 0 for none");
   }
   options->softcap = a.softcap;
+  if (!(a.dropout_p >= 0 && a.dropout_p < 1)) {
+    return refuse(why, QKVET_INVALID_ARGUMENT,
+                  "the probability of dropout is at least 0 and below 1");
+  }
+  options->dropout = {a.dropout_p, a.dropout_seed, a.dropout_offset};
   qkvet_status status = read_window(a, options, why);
   if (status == QKVET_OK) {
     status = read_mask(a, options, why);

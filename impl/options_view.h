@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "impl/dropout.h"
 #include "impl/rope.h"
 #include "impl/tensor_view.h"
 #include "qkvet/kernel.h"
@@ -28,6 +29,7 @@ struct Options {
   View<const int64_t> cu_q, cu_k;     // [members + 1]
   int64_t members = 0;                // of a packed batch
   Rope rope;                          // the business of in_f32.h
+  Dropout dropout;
 
   bool has_lengths() const {
     return q_len.data != nullptr || kv_len.data != nullptr ||
@@ -41,7 +43,7 @@ struct Options {
   }
   bool any() const {
     return window_left >= 0 || window_right >= 0 || hides_pairs() ||
-           changes_scores() || sink.present();
+           changes_scores() || sink.present() || dropout.present();
   }
   // The mask; and a bias of -infinity hides its pair as a mask does, so that
   // no difference of infinities is ever taken.

@@ -104,6 +104,7 @@ uint32_t options_of(const Case& value) {
       {value.rope.style != RopeStyle::kNone, kAdmitRope},
       {value.paging.size > 0, kAdmitPaged},
       {value.append > 0, kAdmitAppend},
+      {value.dropout.has_value(), kAdmitDropout},
       {value.has_options() && std::min({s.B, s.Tq, s.Tk}) < 1, kAdmitEmpty},
   };
   uint32_t options = 0;
@@ -127,6 +128,7 @@ Case keep_admitted(Case value, uint32_t admits) {
   if (drop(kAdmitRope)) value.rope = {};
   if (drop(kAdmitPaged)) value.paging = {};
   if (drop(kAdmitAppend)) value.append = 0;
+  if (drop(kAdmitDropout)) value.dropout.reset();
   if (drop(kAdmitEmpty))
     for (int64_t* extent : {&value.shape.B, &value.shape.Tq, &value.shape.Tk})
       *extent = std::max<int64_t>(*extent, 1);

@@ -26,7 +26,8 @@ inline constexpr DeclaredOption kDeclaredOptions[] = {
     {QKVET_OPTION_PACKED, kAdmitPacked, "packed batches"},
     {QKVET_OPTION_PAGED, kAdmitPaged, "pages"},
     {QKVET_OPTION_APPEND, kAdmitAppend, "new tokens"},
-    {QKVET_OPTION_EMPTY_EXTENTS, kAdmitEmpty, "empty extents"}};
+    {QKVET_OPTION_EMPTY_EXTENTS, kAdmitEmpty, "empty extents"},
+    {QKVET_OPTION_DROPOUT, kAdmitDropout, "dropout"}};
 
 // "masks, windows": the names of those that are not among these
 // QKVET_OPTION_*; "" if all are.

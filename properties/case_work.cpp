@@ -223,6 +223,7 @@ KernelCall CaseWork::call_for(const PlannedCall& planned,
     call.want_d_bias = value.score_bias && (gives & QKVET_BACKWARD_BIAS) != 0;
     call.want_d_sink = value.sink && (gives & QKVET_BACKWARD_SINK) != 0;
   }
+  call.want_dropout_mask = planned.want_dropout_mask;
   call.placement = planned.placement;
   call.threads = planned.threads;
   call.oracle_seconds = prepared.oracle_seconds;
@@ -246,6 +247,8 @@ KernelCall CaseWork::call_for(const PlannedCall& planned,
   call.b_o = layer(TensorName::kBo);
   call.unbatched = value.unbatched;
   fill_options(value, prepared.inputs, call);
+  if (call.dropout) call.dropout->seed += planned.dropout_seed;
+  if (call.dropout) call.dropout->offset += planned.dropout_offset;
   if (planned.moment)
     fill_story_call(value_, planned, prepared.fresh, own_inputs(), call);
   return call;

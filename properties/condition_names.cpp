@@ -133,6 +133,10 @@ constexpr ConditionName kNames[] = {
     {"scale.bits", Scope::kCase, scale_bits},
     {"softcap", Scope::kCase,
      [](At at) { return int64_t{the_case(at).softcap > 0}; }},
+    {"dropout", Scope::kCase,
+     [](At at) { return int64_t{the_case(at).dropout.value_or(0) > 0}; }},
+    {"dropout.is_zero", Scope::kCase,
+     [](At at) { return int64_t{the_case(at).dropout == 0.0F}; }},
     {"softcap.is_one", Scope::kCase,
      [](At at) { return int64_t{the_case(at).softcap == 1}; }},
     {"sink", Scope::kCase,
@@ -197,9 +201,7 @@ constexpr ConditionName kNames[] = {
     {"keys", Scope::kMember, [](At at) { return at.keys; }},
 
     {"verb", Scope::kCommand,
-     [](At at) {
-       return static_cast<int64_t>(at.command->moment.command.verb);
-     },
+     [](At at) { return static_cast<int64_t>(at.command->moment.command.verb); },
      kVerbs},
     {"sequence", Scope::kCommand,
      [](At at) { return at.command->moment.command.sequence; }},

@@ -167,6 +167,9 @@ void draw_option(Draw& draw, uint32_t option, Case& value) {
       return draw_pages(draw, value);
     case kAdmitAppend:
       return draw_append(draw, value);
+    case kAdmitDropout:
+      value.dropout = draw.of(std::array<float, 4>{0.1F, 0.5F, 0.9F, 0});
+      return;
     default:
       return draw_scores(draw, option, value);
   }

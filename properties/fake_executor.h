@@ -10,6 +10,7 @@
 
 #include "core/executor.h"
 #include "core/half.h"
+#include "properties/fake_dropout.h"
 #include "properties/fake_options.h"
 #include "properties/fake_pages.h"
 #include "properties/runner.h"
@@ -71,7 +72,7 @@ class FakeExecutor : public Executor {
         QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK | QKVET_OPTION_ALIBI |
         QKVET_OPTION_LENGTHS | QKVET_OPTION_PACKED |
         QKVET_OPTION_EMPTY_EXTENTS | QKVET_OPTION_ROPE | QKVET_OPTION_PAGED |
-        QKVET_OPTION_APPEND;
+        QKVET_OPTION_APPEND | QKVET_OPTION_DROPOUT;
     info.capabilities.layouts = QKVET_LAYOUT_ANY_STRIDES;
     return info;
   }
@@ -108,8 +109,10 @@ class FakeExecutor : public Executor {
     const std::vector<int64_t> lengths = pages.lengths();
     if (!lengths.empty()) problem.kv_len = lengths.data();
     if (question_) question_(call, problem);
-    OracleOutput oracle = plain_forward(problem);
+    const FakeDropout dropout(call);
+    OracleOutput oracle = dropout.forward(problem);
     CallOutcome outcome;
+    outcome.dropout_mask = dropout.mask(call);
     if (call.new_tokens > 0) {
       outcome.k_cache = pages.k_cache();
       outcome.v_cache = pages.v_cache();

@@ -41,9 +41,8 @@ class FakeGradients : public Executor {
     return kernel;
   }
 
-  // Instead of plain_backward.
-  std::function<GradientOutput(const GradientProblem&)> backward =
-      plain_backward;
+  // Instead of plain_backward; without dropout.
+  std::function<GradientOutput(const GradientProblem&)> backward = nullptr;
 
   const std::vector<KernelInfo>& kernels() const override { return infos_; }
 
@@ -56,6 +55,8 @@ class FakeGradients : public Executor {
 
  private:
   CallOutcome one(const KernelCall& call) {
+    if (call.operation == Operation::kForward)
+      return FakeExecutor().run(0, {&call, 1})[0];
     const Shape& s = call.shape;
     const auto q = stored_as_doubles(call.q, s.q_elements(), call.q_dtype);
     const auto k = stored_as_doubles(call.k, s.k_elements(), call.kv_dtype);
@@ -67,8 +68,11 @@ class FakeGradients : public Executor {
     const FakeOptions options(call, problem.forward);
     problem.d_o = d_o.data();
     if (question_) question_(call, problem);
-    GradientOutput gradient = backward(problem);
+    const FakeDropout dropout(call);
+    GradientOutput gradient =
+        backward != nullptr ? backward(problem) : dropout.backward(problem);
     CallOutcome outcome;
+    outcome.dropout_mask = dropout.mask(call);
     if (answer_) answer_(call, gradient, outcome);
     if (outcome.status != CallStatus::kDone) return outcome;
     outcome.d_q = doubles_as(call.q_dtype, gradient.q);

@@ -46,8 +46,11 @@ struct PlannedCall {
   bool want_lse = false;
   bool want_weights = false;
   bool want_stages = false;
-  bool needs_truth = false;  // oracle and bound
-  int threads = 1;           // that the call may use
+  bool want_dropout_mask = false;
+  uint64_t dropout_seed = 0;    // added to the case's
+  uint64_t dropout_offset = 0;  // where the generator begins
+  bool needs_truth = false;     // oracle and bound
+  int threads = 1;              // that the call may use
   Placement placement = Placement::kEnd;
 };
 
@@ -174,7 +177,8 @@ enum : uint32_t {
   kAdmitStored = 4096,  // of stories: quantised storage
   kAdmitPaged = 8192,
   kAdmitAppend = 16384,
-  kAdmitLast = kAdmitAppend,
+  kAdmitDropout = 32768,
+  kAdmitLast = kAdmitDropout,
   // Who sees whom.
   kAdmitPairs = kAdmitWindow | kAdmitMask | kAdmitLengths | kAdmitPacked,
   // How scores become weights.

@@ -28,7 +28,8 @@ constexpr const char* kNames[] = {"causal from the top left",
                                   "RoPE",
                                   "pages",
                                   "new tokens",
-                                  "empty extents"};
+                                  "empty extents",
+                                  "dropout"};
 
 std::array<bool, std::size(kNames)> options_of(const KernelCall& call) {
   const Shape& s = call.shape;
@@ -52,7 +53,8 @@ std::array<bool, std::size(kNames)> options_of(const KernelCall& call) {
           call.rope != RopeStyle::kNone,
           call.page_size > 0,
           call.new_tokens > 0,
-          forward && std::min({s.B, s.Tq, s.Tk}) == 0};
+          forward && std::min({s.B, s.Tq, s.Tk}) == 0,
+          call.dropout.has_value()};
 }
 
 }  // namespace

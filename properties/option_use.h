@@ -21,7 +21,7 @@ class OptionUse {
   std::vector<std::string> hollow() const;
 
  private:
-  static constexpr size_t kOptions = 20;
+  static constexpr size_t kOptions = 21;
   struct Use {
     int64_t asked = 0, refused = 0;
   };

@@ -71,7 +71,12 @@ constexpr NotInFiles kNotInFiles[] = {
     {"page_size_changes_nothing", "a plan asks for no pages"},
     {"unowned_pages_change_nothing", "a plan asks for no pages"},
     {"append_writes_only_its_tokens", "a plan asks for no appending"},
-    {"append_equals_given", "a plan asks for no appending"}};
+    {"append_equals_given", "a plan asks for no appending"},
+    {"dropout_keeps_its_share", "a plan asks for no dropout"},
+    {"dropout_is_a_function_of_its_seed", "a plan asks for no dropout"},
+    {"dropout_zero_is_no_dropout", "a plan asks for no dropout"},
+    {"dropout_agrees_with_oracle", "a plan asks for no dropout"},
+    {"dropout_same_in_backward", "a plan asks for no dropout"}};
 
 }  // namespace
 

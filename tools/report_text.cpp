@@ -193,11 +193,14 @@ std::string not_judged_text(const ReportInput& input) {
                     return info.has_forward && takes_dtype(info, Dtype::kF64);
                   });
   std::string out = f64 ? "" : "f64 (not declared); ";
-  out += "dropout";
+  out += (declared & QKVET_OPTION_DROPOUT) != 0
+             ? "dropout beside RoPE, ALiBi and packed batches"
+             : "dropout (not declared)";
   if (!backward) out += "; gradients (not declared)";
   if (layer_backward) out += "; gradients of layers";
   const std::string options =
-      attention ? undeclared_options(declared) : "attention calls";
+      attention ? undeclared_options(declared | QKVET_OPTION_DROPOUT)
+                : "attention calls";
   if (!options.empty()) out += "; " + options + " (not declared)";
   if (!cache) out += "; caches (not declared)";
   if (!layer) out += "; layers (not declared)";

@@ -2,6 +2,8 @@
 // Kernels for the tests of backward(). "backward/show_do" and the like refuse
 // every call and tell in their reason what they were given; the others write
 // ones into the rows that count, right or wrong in one way each.
+#include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 #include "core/testdata/show_tensor.h"
@@ -111,9 +113,22 @@ qkvet_status workspace(const qkvet_kernel*, qkvet_context*, const Args*,
   return QKVET_OK;
 }
 
+// Of a contiguous tensor.
+void fill(const qkvet_tensor& t, float value) {
+  int64_t count = t.ndim > 0 ? 1 : 0;
+  for (int i = 0; i < t.ndim; ++i) count *= t.shape[i];
+  std::fill_n(static_cast<float*>(t.data), count, value);
+}
+
+// Threes and fours, which backward() is given where there is dropout.
 qkvet_status forward(const qkvet_kernel*, qkvet_context*,
-                     const qkvet_forward_args*, const qkvet_exec*,
-                     qkvet_text*) {
+                     const qkvet_forward_args* a, const qkvet_exec*,
+                     qkvet_text* why) {
+  if (a->dropout_p == 0.25F) {
+    std::snprintf(why->data, why->capacity, "not this probability");
+    return QKVET_INVALID_ARGUMENT;
+  }
+  if (a->dropout_p > 0) fill(a->o, 3), fill(a->lse, 4);
   return QKVET_OK;
 }
 

@@ -7,10 +7,17 @@
 
 namespace qkvet::impl {
 
+namespace {
+
+constexpr qkvet_capabilities kCapabilities =
+    capabilities_with(kAllOptions | QKVET_OPTION_DROPOUT, {kF32});
+
+}  // namespace
+
 extern constinit const qkvet_kernel controls_option_seams =
     plain_kernel("controls/option_seams",
                  "the frame of the faults of options, without a fault",
                  {"impl/controls/option_seams.cpp", __LINE__}, &kSeamsPrecision,
-                 OptionsKernel<OptionSeams>::forward, &kAllF32Capabilities);
+                 OptionsKernel<OptionSeams>::forward, &kCapabilities);
 
 }  // namespace qkvet::impl

@@ -119,6 +119,11 @@ void compute_gathered_row(const ForwardCall& call, Head* head, RowIndex at,
     row = (row - max).exp();
     sum = std::exp(sink - max) + row.sum();
     lse = max + std::log(sum);
+    const Dropout& dropout = call.options.dropout;
+    for (int64_t m = 0; dropout.present() && m < n; ++m) {
+      to->row[m] *=
+          dropout.factor(at.b, at.h, at.i, to->keys[static_cast<size_t>(m)]);
+    }
     for (int64_t m = 0; m < n;) {
       const int64_t count = run_length(to->keys, m, n);
       to->acc.noalias() +=

@@ -69,7 +69,16 @@ void weigh(const Tile& tile, int64_t r, Run run) {
     p[n] = with_options(call, piece.b, piece.h, i, run.begin + n, p[n]);
   }
   p = (p - piece.lse[r]).exp();
+  float* const factors = piece.scratch + call.keys;
+  const Dropout& dropout = call.options.dropout;
+  for (int64_t n = 0; dropout.present() && n < run.count(); ++n) {
+    factors[n] = dropout.factor(piece.b, piece.h, i, run.begin + n);
+    dz[n] *= factors[n];
+  }
   dz = p * (dz - piece.delta[r]);
+  for (int64_t n = 0; dropout.present() && n < run.count(); ++n) {
+    p[n] *= factors[n];
+  }
   for (int64_t n = 0; piece.d_bias.present() && n < run.count(); ++n) {
     piece.give_bias(r, run.begin + n, dz[n]);
   }

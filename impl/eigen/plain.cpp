@@ -9,11 +9,18 @@
 
 namespace qkvet::impl {
 
+namespace {
+
+constexpr qkvet_capabilities kCapabilities =
+    capabilities_with(kAllOptions | QKVET_OPTION_DROPOUT, {kF32, kF16, kBf16});
+
+}  // namespace
+
 extern constinit const qkvet_kernel eigen_plain = with_backward(
     plain_kernel("eigen/plain",
                  "matrix products of Eigen, softmax on the visible prefix",
                  {"impl/eigen/plain.cpp", __LINE__}, &kEigenPrecision,
-                 forward_in_f32<attend_with_eigen>, &kAllCapabilities),
+                 forward_in_f32<attend_with_eigen>, &kCapabilities),
     &kBackwardTable<PlainBackward, gradient_with_eigen>);
 
 }  // namespace qkvet::impl

@@ -57,6 +57,9 @@ struct OptionsKernel {
     if (scratch == nullptr) {
       return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the scores");
     }
+    write_dropout_mask(call, [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+      return Seams::keeps(call, {b, h, i}, j);
+    });
     Memory memory = {scratch.get(), OptionSeams::kNone};
     const int64_t members = cut ? member_count(call) : 1;
     for (int64_t n = 0; status == QKVET_OK && n < members; ++n) {

@@ -70,6 +70,13 @@ struct OptionRows {
     return seen;
   }
 
+  static void drop(const ForwardCall& call, RowAt at, float* weights) {
+    const Dropout& dropout = call.options.dropout;
+    for (int64_t j = 0; Seams::drops(dropout) && j < call.keys; ++j) {
+      weights[j] *= Seams::keeps(call, at, j) ? Seams::kept_scale(dropout) : 0;
+    }
+  }
+
   static void row(const ForwardCall& call, RowAt at, Memory* memory) {
     const int64_t seen = scores(call, at, memory);
     float sum = 0;
@@ -82,9 +89,10 @@ struct OptionRows {
         if (sees(call, at, j)) {
           float* const weight = memory->weights + j;
           *weight = Seams::weight(call, j, std::exp(*weight - max));
-          sum += *weight;
+          sum += Seams::joins_sum(call, at, j) ? *weight : 0;
         }
       }
+      drop(call, at, memory->weights);
       sum = Seams::denominator(sum, max, seen);
       lse = Seams::lse(max, sum, sink);
     }

@@ -20,6 +20,10 @@
 //   first_max    where the maximum begins           -> weights
 //   weight       the weight of a key                -> denominator, values
 //   denominator  what the sums are divided by       -> values, lse
+//   keeps        what dropout keeps                 -> values, its mask
+//   drops        whether dropout is asked for       -> values
+//   kept_scale   the factor of what is kept         -> values
+//   joins_sum    which weights are added up         -> denominator
 //   first_value  where a sum of values begins       -> values
 //   value        how an element of V is read        -> values
 //   adds_hidden  whether hidden keys reach a sum    -> values
@@ -104,6 +108,18 @@ struct OptionSeams {
   // Of `seen` keys.
   static float denominator(float sum, float /*max*/, int64_t /*seen*/) {
     return sum;
+  }
+  // Whether dropout keeps a weight.
+  static bool keeps(const ForwardCall& call, RowAt at, int64_t j) {
+    return call.options.dropout.keeps(at.b, at.h, at.i, j);
+  }
+  // Whether there is anything to drop.
+  static bool drops(const Dropout& dropout) { return dropout.present(); }
+  // What it multiplies those by that it keeps.
+  static float kept_scale(const Dropout& dropout) { return dropout.scale(); }
+  // Whether the denominator adds a weight.
+  static bool joins_sum(const ForwardCall&, RowAt, int64_t /*j*/) {
+    return true;
   }
   static float first_value() { return 0; }
   static float value(float v) { return v; }

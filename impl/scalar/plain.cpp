@@ -7,7 +7,8 @@
 //                     - slope * |position of the row - j|
 //   2. softmax  w_j = exp(s_j - m) / (sum exp(s - m) + exp(sink - m)),
 //               m the largest of all s and the sink
-//   3. values   o_c = sum_j w_j v_jc
+//   3. values   o_c = sum_j f_j w_j v_jc, f_j: what dropout makes of a weight
+//               (dropout.h), 1 without
 //
 // Lengths and packed batches are cut into members before (members.h). The
 // weights are normalised before they meet the values, because they are an
@@ -93,6 +94,15 @@ float softmax_of_row(const RowOf& row, float max) {
   return max + std::log(sum);
 }
 
+// What dropout leaves of a weight.
+float kept(const RowOf& row, int64_t n) {
+  const Dropout& dropout = row.call.options.dropout;
+  const float weight = row.scores[n];
+  return dropout.present()
+             ? weight * dropout.factor(row.b, row.h, row.i, row.keys[n])
+             : weight;
+}
+
 // Pass 3: the weighted sum of the values; 0 if there are none.
 void values_of_row(const RowOf& row) {
   const ForwardCall& call = row.call;
@@ -102,7 +112,7 @@ void values_of_row(const RowOf& row) {
         call.v.at(row.b, row.h / call.group(), 0) + c * call.v.step[3];
     float sum = 0;
     for (int64_t n = 0; n < row.count; ++n) {
-      sum += row.scores[n] * v[row.keys[n] * call.v.step[2]];
+      sum += kept(row, n) * v[row.keys[n] * call.v.step[2]];
     }
     o[c * call.o.step[3]] = sum;
   }
@@ -149,8 +159,9 @@ qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
 
 // A row is computed alone and always in the same order, wherever it lies.
 constexpr qkvet_capabilities kCapabilities = [] {
-  qkvet_capabilities c = capabilities_with(kAllOptions | QKVET_OPTION_WEIGHTS,
-                                           {kF32, kF16, kBf16});
+  qkvet_capabilities c = capabilities_with(
+      kAllOptions | QKVET_OPTION_WEIGHTS | QKVET_OPTION_DROPOUT,
+      {kF32, kF16, kBf16});
   c.flags |= QKVET_FLAG_ALIGNMENT_INVARIANT | QKVET_FLAG_LAYOUT_INVARIANT |
              QKVET_FLAG_BATCH_INVARIANT | QKVET_FLAG_ROW_INVARIANT |
              QKVET_FLAG_HEAD_ORDER_INVARIANT | QKVET_FLAG_THREADS_INVARIANT;

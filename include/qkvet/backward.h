@@ -7,7 +7,11 @@
  *   dq = scale * ds k,  dk = scale * ds^T q
  *
  * (Dao, "FlashAttention-2", 3.1.2.) With grouped heads dk and dv are summed
- * over the query heads of their group.
+ * over the query heads of their group. With dropout
+ *
+ *   dv = (m / (1 - p_drop) p)^T do,  dp = m / (1 - p_drop) (do v^T)
+ *
+ * and the rest stands as it is: p is the softmax, o what forward() returned.
  */
 #ifndef QKVET_BACKWARD_H_
 #define QKVET_BACKWARD_H_
@@ -26,7 +30,7 @@ typedef struct qkvet_backward_args {
   size_t struct_size;
   /* The call that is differentiated, with its options. All of its tensors are
    * inputs here, o and lse (both present) as forward() gave them; weights is
-   * absent. */
+   * absent. dropout_mask alone is an output: what backward() drops. */
   const qkvet_forward_args* forward;
   qkvet_tensor d_o;    /* [B, H, Tq, dv]  in */
   qkvet_tensor d_q;    /* [B, H, Tq, d]   out, like the following */

@@ -109,7 +109,12 @@ typedef struct qkvet_forward_args {
   qkvet_tensor q_positions; /* [B, Tq] int64 */
   qkvet_tensor k_positions; /* [B, Tk] int64 */
 
-  float dropout_p; /* 0: none */
+  /* Dropout (Srivastava et al., "Dropout", 2014): the weight of key j counts in
+   * o as m_ij / (1 - p) times itself, m_ij is 0 with probability p, else 1. lse
+   * and weights are those without it. The generator is the kernel's own, and
+   * m_ij a function of seed, offset, p, the extents and the place [b, h, i, j]
+   * alone. backward() drops the same. See dropout_mask below. */
+  float dropout_p; /* 0 <= p < 1; 0: none */
   uint64_t dropout_seed;
   uint64_t dropout_offset;
 
@@ -141,6 +146,10 @@ typedef struct qkvet_forward_args {
   qkvet_tensor q_scale; /* scales of quantised storage, broadcast to q */
   qkvet_tensor k_scale;
   qkvet_tensor v_scale;
+
+  /* [B, H, Tq, Tk] uint8 out, optional, of every pair, hidden or not: 1 where
+   * m_ij is 1, else 0. An output of backward() as well. */
+  qkvet_tensor dropout_mask;
 } qkvet_forward_args;
 
 /* ---- What a kernel says of itself --------------------------------------- */

@@ -77,7 +77,12 @@ struct OptionRows {
       const bool seen = sees(call, at, j);
       if (seen) {
         weights[j] = Seams::weight(call, j, std::exp(weights[j] - max));
-        row->sum += weights[j];
+        row->sum += Seams::joins_sum(call, at, j) ? weights[j] : 0;
+      }
+      if (const Dropout& dropout = call.options.dropout;
+          Seams::drops(dropout)) {
+        const bool kept = Seams::keeps(call, at, j);
+        weights[j] *= kept ? Seams::kept_scale(dropout) : 0;
       }
       for (int64_t c = 0; c < call.value_width; ++c) {
         if (seen || Seams::adds_hidden()) {

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which weights are dropped is for the kernel to say; what becomes of the
+// others is not.
+#include "properties/call_pairs.h"
+#include "properties/compare.h"
+#include "properties/dropout_calls.h"
+
+namespace qkvet {
+namespace {
+
+Case fit(Case value) { return with_dropout(std::move(value)); }
+
+Plan plan(const Case&, const KernelInfo& kernel) {
+  Plan plan;
+  plan.calls = {dropout_call(Operation::kForward, kernel)};
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  const auto kept = kept_by(input, input.calls[0], judgement);
+  if (!kept) return judgement;
+  DropoutAnswer answer(input, input.calls[0], *kept);
+  CallView call = input.calls[0];
+  call.truth = &answer.forward();
+  compare_with_truth(input, call, TensorName::kO, judgement);
+  if (judgement.finding)
+    judgement.finding->looks =
+        "not what these kept weights give: another factor than 1 / (1 - p), "
+        "weights dropped in front of the normalisation, or others dropped than "
+        "the mask says";
+  if (call.planned->want_lse)
+    compare_with_truth(input, call, TensorName::kLse, judgement);
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law dropout_agrees_with_oracle{
+    "dropout_agrees_with_oracle",
+    "With the weights that it says it dropped, o is within what the declared "
+    "arithmetic allows, and lse is that without dropout.",
+    "RN(y' - B) <= o <= RN(y' + B), y'_i = sum_j m_ij / (1 - p) p_ij v_j",
+    "dropout, not beside RoPE, ALiBi and packed batches",
+    "The mask that the kernel returns decides everything that is random.",
+    "B is that of a row whose values are m v / (1 - p), known to four "
+    "roundings "
+    "(reference/README.md, Dropout).",
+    "(d) it kills wrong factors, which no average over seeds need show",
+    Aim{.admits = kAdmitBesideDropout, .about = kAdmitDropout},
+    fit,
+    plan,
+    judge};
+
+}  // namespace qkvet

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is dropped: the same where nothing of the generator's changes, and other
+// weights for another seed or offset, and in other heads and members.
+//
+// With p = 0.5 masks of n independent choices are all the same in c calls with
+// probability 2^(-(c - 1) n), and those of two heads with 2^(-c n), n counting
+// the pairs of one head. There are as many calls as make the first 2^-40.
+#include <algorithm>
+
+#include "properties/compare.h"
+#include "properties/dropout_calls.h"
+#include "properties/other_data.h"
+
+namespace qkvet {
+namespace {
+
+constexpr int64_t kBits = 40;
+
+// Calls with one seed each, and with one offset each.
+size_t calls_of(const Case& value) {
+  const int64_t pairs = std::max<int64_t>(value.shape.Tq * value.shape.Tk, 1);
+  return static_cast<size_t>(1 + (kBits + pairs - 1) / pairs);
+}
+
+void all_other_data(const Case& value, int64_t, Inputs& inputs) {
+  put_other_data(
+      value, [](int64_t, int64_t) { return true; }, inputs);
+}
+
+Case fit(Case value) {
+  value.dropout = 0.5F;
+  return value;
+}
+
+// The first again; seeds; offsets but for the first.
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Plan plan;
+  const size_t count = calls_of(value);
+  plan.calls.assign(2 * count, dropout_call(Operation::kForward, kernel));
+  plan.calls[0].threads = 3;
+  plan.calls[0].edit = all_other_data;
+  for (size_t n = 1; n < count; ++n) {
+    plan.calls[1 + n].dropout_seed = n;
+    plan.calls[count + n].dropout_offset = n;
+  }
+  return plan;
+}
+
+void fail(Judgement& judgement, std::string where, const char* expected,
+          const char* actual, const char* looks) {
+  Finding finding;
+  finding.where = std::move(where);
+  finding.expected = expected;
+  finding.actual = actual;
+  finding.looks = looks;
+  add_failure(judgement, std::move(finding));
+}
+
+using Masks = std::vector<std::vector<uint8_t>>;
+
+void must_be_same(const JudgeInput& input, const std::vector<uint8_t>& first,
+                  const std::vector<uint8_t>& again, Judgement& judgement) {
+  ++judgement.compared;
+  const auto [one, other] =
+      std::mismatch(first.begin(), first.end(), again.begin());
+  if (one == first.end()) return;
+  fail(judgement, mask_place(input.value.shape, one - first.begin()),
+       *one != 0 ? "1, as before" : "0, as before",
+       *one != 0 ? "0 with other data and three threads"
+                 : "1 with other data and three threads",
+       "what is dropped depends on more than seed, offset and place");
+}
+
+void must_differ(bool same, const std::string& where, const char* looks,
+                 Judgement& judgement) {
+  ++judgement.compared;
+  if (same) fail(judgement, where, "another mask", "the same mask", looks);
+}
+
+// Whether all of masks [first, last) are those of mask 1.
+bool all_same(const Masks& masks, size_t first, size_t last) {
+  return std::all_of(masks.begin() + static_cast<ptrdiff_t>(first),
+                     masks.begin() + static_cast<ptrdiff_t>(last),
+                     [&](const auto& mask) { return mask == masks[1]; });
+}
+
+void compare_heads(const Shape& s, const Masks& masks, size_t calls,
+                   Judgement& judgement) {
+  const int64_t size = s.Tq * s.Tk;
+  for (int64_t head = 1; head < s.B * s.H; ++head) {
+    bool same = true;
+    for (size_t n = 1; n <= calls; ++n)
+      same = same && std::equal(masks[n].begin(), masks[n].begin() + size,
+                                masks[n].begin() + head * size);
+    must_differ(same,
+                "b=" + std::to_string(head / s.H) +
+                    ",h=" + std::to_string(head % s.H) + ", as b=0,h=0",
+                "head or member have no part in what is dropped", judgement);
+  }
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  Masks masks;
+  for (const CallView& call : input.calls) {
+    auto kept = kept_by(input, call, judgement);
+    if (!kept) return judgement;
+    masks.push_back(std::move(*kept));
+  }
+  const size_t count = calls_of(input.value);
+  must_be_same(input, masks[1], masks[0], judgement);
+  must_differ(all_same(masks, 1, count + 1), "other seeds",
+              "the seed is not read", judgement);
+  must_differ(all_same(masks, count + 1, 2 * count), "other offsets",
+              "the offset is not read", judgement);
+  compare_heads(input.value.shape, masks, count, judgement);
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law dropout_is_a_function_of_its_seed{
+    "dropout_is_a_function_of_its_seed",
+    "Seed and offset decide what is dropped, whatever the data and the "
+    "threads; "
+    "another seed, offset, head or member drops other weights.",
+    "m = f(seed, offset, place), and f is not constant in any of them",
+    "dropout of p = 0.5",
+    "The generator has these numbers as its counter and nothing else.",
+    "Nothing is rounded; masks that should differ coincide with a probability "
+    "of 2^-40.",
+    "(a) it is bitwise, (d) it needs no oracle",
+    Aim{.admits = kAdmitDropout | kAdmitLayout, .about = kAdmitDropout},
+    fit,
+    plan,
+    judge};
+
+}  // namespace qkvet

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many weights are kept, of all of them in 32 calls and of every head, row
+// and key of each.
+//
+// The number K of kept ones among n independent choices, each kept with
+// probability q, is far from n q with little probability (Chernoff, "A Measure
+// of Asymptotic Efficiency", 1952, in the form of Hoeffding, 1963, theorem 1):
+//
+//   P(K <= n x) <= exp(-n D(x, q)) for x < q, and so for x > q above it,
+//   D(x, q) = x ln(x / q) + (1 - x) ln((1 - x) / (1 - q)).
+//
+// A count fails where n D(K / n, q) > 41 ln 2: with probability 2^-40 for a
+// right kernel. A generator of eight bits keeps with a probability that is off
+// by 1/256, so q is the nearest number in such an interval around 1 - p.
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "properties/compare.h"
+#include "properties/dropout_calls.h"
+
+namespace qkvet {
+namespace {
+
+constexpr double kBitsOfDoubt = 41;
+constexpr double kEightBits = 1.0 / 256;
+// Calls with seeds of their own: one weight of each is enough to tell p = 0.1
+// from 0.9.
+constexpr int64_t kSeeds = 32;
+
+Case fit(Case value) { return with_dropout(std::move(value)); }
+
+Plan plan(const Case&, const KernelInfo& kernel) {
+  Plan plan;
+  plan.calls.assign(kSeeds, dropout_call(Operation::kForward, kernel));
+  for (size_t n = 0; n < plan.calls.size(); ++n) plan.calls[n].dropout_seed = n;
+  return plan;
+}
+
+double relative_entropy(double x, double q) {
+  const auto term = [](double a, double b) {
+    return a == 0 ? 0 : a * std::log(a / b);
+  };
+  return term(x, q) + term(1 - x, 1 - q);
+}
+
+// Weights that belong together, from a first one on at equal distances.
+struct Group {
+  std::string name;
+  int64_t first = 0, step = 1, count = 0;
+};
+
+void judge_group(const JudgeInput& input, const std::vector<uint8_t>& kept,
+                 const Group& group, Judgement& judgement) {
+  if (group.count == 0) return;
+  int64_t n = 0;
+  for (int64_t at = 0; at < group.count; ++at)
+    n += kept[static_cast<size_t>(group.first + at * group.step)];
+  const auto count = static_cast<double>(group.count);
+  const double share = static_cast<double>(n) / count;
+  const double keeps = 1 - static_cast<double>(*input.value.dropout);
+  const double nearest =
+      std::clamp(share, std::max(keeps - kEightBits, kEightBits / 2),
+                 std::min(keeps + kEightBits, 1 - kEightBits / 2));
+  ++judgement.compared;
+  const double doubt = count * relative_entropy(share, nearest);
+  const double most = kBitsOfDoubt * std::numbers::ln2;
+  judgement.worst_ratio =
+      std::max(judgement.worst_ratio, std::min(doubt / most, 1.0));
+  if (doubt <= most) return;
+  Finding finding;
+  finding.where = group.name;
+  finding.expected = number_text(keeps, Dtype::kF32) + " of " +
+                     std::to_string(group.count) + " weights kept";
+  finding.actual = std::to_string(n) + " kept";
+  finding.allowed = "what chance explains but once in 2^40";
+  finding.looks =
+      1 - keeps > share - kEightBits && 1 - keeps < share + kEightBits
+          ? "kept with the probability of being dropped"
+          : "the choices are not independent, or of another p";
+  finding.ratio = doubt / most;
+  add_failure(judgement, std::move(finding));
+}
+
+void judge_groups(const JudgeInput& input, const std::vector<uint8_t>& kept,
+                  const std::string& call, Judgement& judgement) {
+  const Shape& s = input.value.shape;
+  const int64_t rows = s.B * s.H * s.Tq;
+  const auto add = [&](const std::string& name, int64_t first, int64_t step,
+                       int64_t count) {
+    judge_group(input, kept, {call + name, first, step, count}, judgement);
+  };
+  for (int64_t head = 0; head < s.B * s.H; ++head)
+    add("b=" + std::to_string(head / s.H) + ",h=" + std::to_string(head % s.H),
+        head * s.Tq * s.Tk, 1, s.Tq * s.Tk);
+  for (int64_t row = 0; row < rows; ++row)
+    add("b=" + std::to_string(row / s.Tq / s.H) +
+            ",h=" + std::to_string(row / s.Tq % s.H) +
+            ",i=" + std::to_string(row % s.Tq),
+        row * s.Tk, 1, s.Tk);
+  for (int64_t j = 0; j < s.Tk; ++j)
+    add("j=" + std::to_string(j), j, s.Tk, rows);
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  std::vector<uint8_t> all;
+  for (size_t n = 0; n < input.calls.size(); ++n) {
+    const auto kept = kept_by(input, input.calls[n], judgement);
+    if (!kept) return judgement;
+    all.insert(all.end(), kept->begin(), kept->end());
+    judge_groups(input, *kept, "seed + " + std::to_string(n) + ", ", judgement);
+  }
+  judge_group(input, all, {"all seeds", 0, 1, static_cast<int64_t>(all.size())},
+              judgement);
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law dropout_keeps_its_share{
+    "dropout_keeps_its_share",
+    "Dropout keeps 1 - p of all weights, and of those of every head, row and "
+    "key.",
+    "n D(K / n, 1 - p) <= 41 ln 2, K of n weights kept",
+    "dropout",
+    "Weights are dropped independently, each with probability p.",
+    "Nothing is rounded; a right kernel fails a count with a probability of "
+    "2^-40, even with a generator of eight bits.",
+    "(c) it looks at what is drawn, (d) it needs no oracle",
+    Aim{.admits = kAdmitDropout | kAdmitLayout, .about = kAdmitDropout},
+    fit,
+    plan,
+    judge};
+
+}  // namespace qkvet

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/call_pairs.h"
+#include "properties/compare.h"
+#include "properties/dropout_calls.h"
+
+namespace qkvet {
+namespace {
+
+Case fit(Case value) {
+  value.dropout = 0.0F;
+  return value;
+}
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Plan plan;
+  plan.unsupported = nondeterministic_reason(kernel);
+  PlannedCall without = dropout_call(Operation::kForward, kernel);
+  without.want_dropout_mask = false;
+  without.variant = value;
+  without.variant->dropout.reset();
+  plan.calls = {dropout_call(Operation::kForward, kernel), without};
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  const auto kept = kept_by(input, input.calls[0], judgement);
+  const Shape& s = input.value.shape;
+  for (size_t n = 0; kept && n < kept->size(); ++n) {
+    const auto at = static_cast<int64_t>(n);
+    const int64_t i = at / s.Tk % s.Tq, b = at / s.Tk / s.Tq / s.H;
+    if (i >= counted_queries(input.value, b)) continue;
+    ++judgement.compared;
+    if ((*kept)[n] == 1) continue;
+    Finding finding;
+    finding.where = mask_place(s, at);
+    finding.expected = "1: with p = 0 every weight is kept";
+    finding.actual = "0";
+    add_failure(judgement, std::move(finding));
+    return judgement;
+  }
+  CallPair pair;
+  pair.first_name = "with dropout of p = 0";
+  pair.second_name = "without dropout";
+  pair.looks = "dropout does something where it drops nothing";
+  compare_bit_for_bit(input, pair, judgement);
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law dropout_zero_is_no_dropout{
+    "dropout_zero_is_no_dropout",
+    "Dropout with p = 0 keeps every weight and gives the bits of a call "
+    "without "
+    "it, whatever the seed.",
+    "p = 0 => m = 1, o = o without dropout",
+    "dropout of p = 0; a deterministic kernel",
+    "1 / (1 - 0) is 1.",
+    "A product with 1 is exact.",
+    "(a) it is bitwise, (d) it needs no oracle",
+    Aim{.admits = kAdmitBesideDropout, .about = kAdmitDropout},
+    fit,
+    plan,
+    judge};
+
+}  // namespace qkvet
