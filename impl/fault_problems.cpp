@@ -219,7 +219,12 @@ const std::vector<std::string>& known_laws() {
       "backward_is_the_adjoint",
       "backward_is_linear_in_d_o",
       "future_gradients_are_zero",
-      "backward_agrees_with_oracle"};
+      "backward_agrees_with_oracle",
+      "layer_backward_reads_only_its_inputs",
+      "layer_future_gradients_are_zero",
+      "lone_token_gradients_are_exact",
+      "layer_backward_is_the_adjoint",
+      "layer_backward_agrees_with_oracle"};
   return laws;
 }
 

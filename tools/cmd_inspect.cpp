@@ -41,6 +41,9 @@ std::string read_case(const InspectOptions& options, Case* value) {
     return options.value +
            ": a story of a cache; inspect shows cases of attention and of "
            "layers";
+  if (value->backward)
+    return options.value +
+           ": a gradient; inspect shows calls: leave out backward";
   if (value->subject() == Subject::kLayer) *value = fit_layer(*value);
   for (const Dtype dtype : {value->q_dtype, value->kv_dtype, value->o_dtype})
     if (!can_store(dtype))
