@@ -2,6 +2,7 @@
 #include "core/abi_call.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace qkvet {
 namespace {
@@ -42,6 +43,9 @@ AbiCall::AbiCall(const CallPlan& plan, const TensorAddresses& addresses,
       break;
     case Operation::kLayer:
       fill_layer(plan, addresses);
+      break;
+    case Operation::kLayerBackward:
+      fill_layer_backward(plan, addresses);
       break;
     case Operation::kCacheCreate:
       fill_create(plan, addresses);
@@ -146,6 +150,21 @@ void AbiCall::fill_layer(const CallPlan& plan,
   layer_.scale_given = plan.scale_given ? 1 : 0;
   layer_.scale = plan.scale;
   layer_.rope = rope_to_abi(plan.rope);
+}
+
+void AbiCall::fill_layer_backward(const CallPlan& plan,
+                                  const TensorAddresses& addresses) {
+  fill_layer(plan, addresses);
+  qkvet_layer_backward_args& args = layer_backward_;
+  args.struct_size = sizeof args;
+  args.layer = &layer_;
+  const std::pair<qkvet_tensor*, TensorName> rows[] = {
+      {&args.d_y, TensorName::kDY},    {&args.d_x, TensorName::kDX},
+      {&args.d_w_q, TensorName::kDWq}, {&args.d_w_k, TensorName::kDWk},
+      {&args.d_w_v, TensorName::kDWv}, {&args.d_w_o, TensorName::kDWo},
+      {&args.d_b_q, TensorName::kDBq}, {&args.d_b_k, TensorName::kDBk},
+      {&args.d_b_v, TensorName::kDBv}, {&args.d_b_o, TensorName::kDBo}};
+  for (const auto& [to, name] : rows) *to = tensor(plan, addresses, name);
 }
 
 void AbiCall::fill_create(const CallPlan& plan,

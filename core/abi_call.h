@@ -22,6 +22,9 @@ class AbiCall {
   const qkvet_forward_args& forward() const { return forward_; }
   const qkvet_backward_args& backward() const { return backward_; }
   const qkvet_layer_args& layer() const { return layer_; }
+  const qkvet_layer_backward_args& layer_backward() const {
+    return layer_backward_;
+  }
   const qkvet_cache_config& create() const { return create_; }
   const qkvet_cache_args& step() const { return step_; }
   // Where read_back() is to write.
@@ -32,6 +35,8 @@ class AbiCall {
   void fill_forward(const CallPlan& plan, const TensorAddresses& addresses);
   void fill_backward(const CallPlan& plan, const TensorAddresses& addresses);
   void fill_layer(const CallPlan& plan, const TensorAddresses& addresses);
+  void fill_layer_backward(const CallPlan& plan,
+                           const TensorAddresses& addresses);
   void fill_create(const CallPlan& plan, const TensorAddresses& addresses);
   void fill_step(const CallPlan& plan, const TensorAddresses& addresses);
   // Empty if the plan has no such tensor.
@@ -44,6 +49,7 @@ class AbiCall {
   qkvet_forward_args forward_{};
   qkvet_backward_args backward_{};
   qkvet_layer_args layer_{};
+  qkvet_layer_backward_args layer_backward_{};
   qkvet_cache_config create_{};
   qkvet_cache_args step_{};
   qkvet_tensor read_k_{};

@@ -60,6 +60,7 @@ enum class TensorName : uint8_t {
   kDO,
   kGivenO,  // what forward() gave, where its gradient is asked for
   kGivenLse,
+  kDY,  // of a layer
   // Outputs.
   kO,
   kLse,
@@ -76,10 +77,19 @@ enum class TensorName : uint8_t {
   kDV,
   kDBias,
   kDSink,
+  kDX,  // of a layer, in the order of its inputs
+  kDWq,
+  kDWk,
+  kDWv,
+  kDWo,
+  kDBq,
+  kDBk,
+  kDBv,
+  kDBo,
   kDropoutMask
 };
-inline constexpr int kTensorCount = 48;
-inline constexpr int kInputCount = 32;
+inline constexpr int kTensorCount = 58;
+inline constexpr int kInputCount = 33;
 inline constexpr int kOutputCount = kTensorCount - kInputCount;
 // "q", "k", ..., "weights"; the stages of a layer are "q", "k", "v" again, and
 // so are k and v that a call appends to, "o" and "lse" where they are given.
@@ -99,12 +109,18 @@ enum class Operation : uint8_t {
   kCacheEvict,
   kCacheFork,
   kCacheReorder,
-  kCacheReadBack
+  kCacheReadBack,
+  kLayerBackward
 };
 
 // forward() and its gradient: what takes masks, lengths and layouts.
 constexpr bool takes_options(Operation operation) {
   return operation == Operation::kForward || operation == Operation::kBackward;
+}
+
+constexpr bool is_layer(Operation operation) {
+  return operation == Operation::kLayer ||
+         operation == Operation::kLayerBackward;
 }
 
 // A contradiction that is put into a call on purpose: the kernel must refuse.
@@ -195,6 +211,9 @@ struct KernelCall {
   const std::byte* given_lse = nullptr;  // [B,H,Tq] f32, f64 where o is f64
   bool want_d_bias = false;
   bool want_d_sink = false;
+  // That of a layer, which is called anew: nothing of its forward pass is
+  // given.
+  const std::byte* d_y = nullptr;  // [B,T,D]
 
   // A rotation of q and k: of forward(), a layer, or a step. A layer has one
   // row of positions for both, q_positions [B,T]; a step has none, its tokens
@@ -276,11 +295,14 @@ struct CallOutcome {
   // k and v as a call left them that appends: pages or [B,Hkv,Tk,width].
   std::vector<std::byte> k_cache, v_cache;
   // Gradients, each stored as what it is the gradient of.
-  std::vector<std::byte> d_q;           // [B,H,Tq,d]
-  std::vector<std::byte> d_k;           // [B,Hkv,Tk,d]
-  std::vector<std::byte> d_v;           // [B,Hkv,Tk,dv]
-  std::vector<std::byte> d_bias;        // [B,H,Tq,Tk], also of a broadcast bias
-  std::vector<std::byte> d_sink;        // [H]
+  std::vector<std::byte> d_q;     // [B,H,Tq,d]
+  std::vector<std::byte> d_k;     // [B,Hkv,Tk,d]
+  std::vector<std::byte> d_v;     // [B,Hkv,Tk,dv]
+  std::vector<std::byte> d_bias;  // [B,H,Tq,Tk], also of a broadcast bias
+  std::vector<std::byte> d_sink;  // [H]
+  // Of a layer, those of biases that it has.
+  std::vector<std::byte> d_x, d_w_q, d_w_k, d_w_v, d_w_o;
+  std::vector<std::byte> d_b_q, d_b_k, d_b_v, d_b_o;
   std::vector<std::byte> dropout_mask;  // [B,H,Tq,Tk] uint8, 1: kept
 
   // After a call to a cache: tokens held, sequence by sequence.

@@ -186,6 +186,19 @@ void add_layer(const KernelCall& call, Dtype stage, Rows* rows) {
   (*rows)[TensorName::kAttended] = {4, stage, {s.B, s.H, s.Tq, s.dv}};
 }
 
+// Everything but y, and for every input the gradient of its shape.
+void add_layer_backward(const KernelCall& call, Rows* rows) {
+  add_layer(call, call.q_dtype, rows);
+  (*rows)[TensorName::kDY] = (*rows)[TensorName::kY];
+  (*rows)[TensorName::kY] = {};
+  constexpr auto kFirst = static_cast<int>(TensorName::kX);
+  constexpr auto kLast = static_cast<int>(TensorName::kBo);
+  constexpr int kStep = static_cast<int>(TensorName::kDX) - kFirst;
+  for (int n = kFirst; n <= kLast; ++n)
+    (*rows)[static_cast<TensorName>(n + kStep)] =
+        (*rows)[static_cast<TensorName>(n)];
+}
+
 // The tensors of a call without its mistake.
 Rows right_rows(const KernelCall& call, Dtype stage) {
   Rows rows;
@@ -200,6 +213,9 @@ Rows right_rows(const KernelCall& call, Dtype stage) {
       break;
     case Operation::kLayer:
       add_layer(call, stage, &rows);
+      break;
+    case Operation::kLayerBackward:
+      add_layer_backward(call, &rows);
       break;
     case Operation::kCacheStep:
       add_step(call, &rows);
@@ -286,6 +302,9 @@ std::vector<std::byte> CallOutcome::*output_member(TensorName output) {
       &Outcome::stage_v,     &Outcome::attended, &Outcome::k_cache,
       &Outcome::v_cache,     &Outcome::d_q,      &Outcome::d_k,
       &Outcome::d_v,         &Outcome::d_bias,   &Outcome::d_sink,
+      &Outcome::d_x,         &Outcome::d_w_q,    &Outcome::d_w_k,
+      &Outcome::d_w_v,       &Outcome::d_w_o,    &Outcome::d_b_q,
+      &Outcome::d_b_k,       &Outcome::d_b_v,    &Outcome::d_b_o,
       &Outcome::dropout_mask};
   return kMembers[static_cast<size_t>(output) - kInputCount];
 }
@@ -300,7 +319,8 @@ const std::byte* KernelCall::*input_member(TensorName tensor) {
       &Call::q_len,    &Call::kv_len,   &Call::cu_q,        &Call::cu_k,
       &Call::rope_cos, &Call::rope_sin, &Call::q_positions, &Call::k_positions,
       &Call::k_scale,  &Call::v_scale,  &Call::block_table, &Call::k_new,
-      &Call::v_new,    &Call::d_o,      &Call::given_o,     &Call::given_lse};
+      &Call::v_new,    &Call::d_o,      &Call::given_o,     &Call::given_lse,
+      &Call::d_y};
   return kMembers[static_cast<size_t>(tensor)];
 }
 

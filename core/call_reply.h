@@ -34,7 +34,8 @@ enum class Phase : uint32_t {
   kReorder,
   kReadBack,
   kLength,
-  kMemory
+  kMemory,
+  kLayerBackward
 };
 
 // What came of a call. It lies in memory that two processes share, and whoever

@@ -61,7 +61,7 @@ std::string rope_contradiction(const KernelCall& call) {
   if (call.rope == RopeStyle::kNone) return "";
   const Shape& s = call.shape;
   const bool forward = call.operation == Operation::kForward;
-  const bool layer = call.operation == Operation::kLayer;
+  const bool layer = is_layer(call.operation);
   if (!forward && !layer && call.operation != Operation::kCacheStep)
     return "only forward(), layers and steps take a rotation";
   if (s.d % 2 != 0) return "a rotation of an odd number of channels";
@@ -124,6 +124,14 @@ std::string layer_contradiction(const KernelCall& call) {
   return bias && call.b_q == nullptr ? "an input is missing" : "";
 }
 
+std::string layer_backward_contradiction(const KernelCall& call) {
+  const Shape& s = call.shape;
+  if (call.want_stages) return "a layer's gradient gives no stages";
+  if (call.mistake != Mistake::kNone) return "there is no such mistake";
+  if (is_missing(call.d_y, {s.B, s.Tq, s.D})) return "an input is missing";
+  return layer_contradiction(call);
+}
+
 std::string create_contradiction(const KernelCall& call) {
   if (std::string why = form_reason(call.cache); !why.empty()) return why;
   if (call.cache.per_channel() &&
@@ -176,6 +184,8 @@ std::string contradiction(const KernelCall& call) {
       return backward_contradiction(call);
     case Operation::kLayer:
       return layer_contradiction(call);
+    case Operation::kLayerBackward:
+      return layer_backward_contradiction(call);
     case Operation::kCacheCreate:
       return create_contradiction(call);
     case Operation::kCacheStep:
@@ -192,7 +202,7 @@ std::string contradiction(const KernelCall& call) {
 bool has_empty_extent(const KernelCall& call) {
   const Shape& s = call.shape;
   if (std::min({s.B, s.H, s.Hkv, s.d, s.dv}) == 0) return true;
-  if (call.operation == Operation::kLayer) return std::min(s.Tq, s.D) == 0;
+  if (is_layer(call.operation)) return std::min(s.Tq, s.D) == 0;
   return takes_options(call.operation) && std::min(s.Tq, s.Tk) == 0;
 }
 
@@ -208,7 +218,7 @@ std::string missing_option(const KernelInfo& kernel, const KernelCall& call) {
   const Shape& s = call.shape;
   const bool forward = takes_options(call.operation);
   // A cache is causal by its nature, and its scale is fixed when it is made.
-  const bool masked = forward || call.operation == Operation::kLayer;
+  const bool masked = forward || is_layer(call.operation);
   const bool scaled = call.operation != Operation::kCacheStep;
   const struct {
     bool wanted;
@@ -308,7 +318,7 @@ std::string foreign_memory(const qkvet_capabilities& capabilities,
                            const KernelCall& call) {
   if (std::string why = foreign_device(capabilities, call); !why.empty())
     return why;
-  if (call.operation == Operation::kLayer) return "";
+  if (is_layer(call.operation)) return "";
   const struct {
     bool wanted;
     uint64_t layout;  // that will do, besides any strides
@@ -335,7 +345,7 @@ std::string foreign_memory(const qkvet_capabilities& capabilities,
 // Commands to a cache but a step: what they are about was allowed when it was
 // made.
 bool has_numbers_only(const KernelCall& call) {
-  return call.operation > Operation::kCacheStep;
+  return call.operation > Operation::kCacheStep && !is_layer(call.operation);
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ std::string missing_table(const KernelInfo& kernel, const KernelCall& call) {
     return kernel.has_forward ? "" : "no forward is declared";
   if (call.operation == Operation::kBackward)
     return missing_backward(kernel, call);
-  if (call.operation != Operation::kLayer) {
+  if (!is_layer(call.operation)) {
     if (!kernel.has_cache) return "no cache is declared";
     if (call.rope != RopeStyle::kNone &&
         (kernel.cache_options & QKVET_CACHE_ROPE) == 0)
@@ -65,6 +65,8 @@ std::string missing_table(const KernelInfo& kernel, const KernelCall& call) {
     return missing_cache_part(kernel, call);
   }
   if (!kernel.has_layer) return "no layer is declared";
+  if (call.operation == Operation::kLayerBackward && !kernel.has_layer_backward)
+    return "no layer_backward is declared";
   if ((call.b_q != nullptr || call.b_k != nullptr || call.b_v != nullptr ||
        call.b_o != nullptr) &&
       lacks(QKVET_LAYER_BIASES))

@@ -99,10 +99,11 @@ std::string story_reason(const Case& c) {
 // The gradient is that of plain attention over rows of k and v.
 std::string backward_reason(const Case& c) {
   if (!c.backward)
-    return c.d_o == Recipe{} ? "" : "only a backward case has do=";
-  if (c.subject() != Subject::kBackward)
-    return c.subject() == Subject::kLayer ? "a layer has no backward"
-                                          : "a story has no backward";
+    return c.d_o == Recipe{} ? ""
+                             : "only a backward case has " +
+                                   std::string(c.is_layer() ? "dy=" : "do=");
+  if (c.is_layer()) return "";
+  if (c.subject() != Subject::kBackward) return "a story has no backward";
   const std::pair<bool, std::string_view> refused[] = {
       {c.rope.style != RopeStyle::kNone, "rope="},
       {c.share != 0, "share="},
@@ -127,6 +128,7 @@ std::string subject_reason(const Case& c) {
            std::string(option);
   switch (c.subject()) {
     case Subject::kLayer:
+    case Subject::kLayerBackward:
       return c.story.empty() ? layer_reason(c)
                              : "D and story= exclude each other";
     default:
@@ -164,10 +166,11 @@ std::string shape_reason(const Case& c) {
 // Whether set= can reach the tensor: masks and lengths are no numbers of the
 // data, and a layer's biases that are not given may be named all the same.
 bool has_values(const Case& c, TensorName tensor) {
-  const bool layer = c.subject() == Subject::kLayer;
   switch (tensor) {
     case TensorName::kDO:
-      return c.backward;
+      return c.subject() == Subject::kBackward;
+    case TensorName::kDY:
+      return c.subject() == Subject::kLayerBackward;
     case TensorName::kBias:
       return c.score_bias.has_value();
     case TensorName::kSink:
@@ -175,7 +178,8 @@ bool has_values(const Case& c, TensorName tensor) {
     case TensorName::kSlopes:
       return c.slopes.has_value();
     default:
-      return tensor <= TensorName::kBo && layer == (tensor >= TensorName::kX);
+      return tensor <= TensorName::kBo &&
+             c.is_layer() == (tensor >= TensorName::kX);
   }
 }
 
@@ -215,7 +219,7 @@ void add_extents(std::string& text, const Case& c) {
   add_extent(text, "H", s.H);
   if (s.Hkv != s.H) add_extent(text, "Hkv", s.Hkv);
   bool width_follows = false;
-  if (c.subject() == Subject::kLayer) {
+  if (c.is_layer()) {
     add_extent(text, "T", s.Tq);
     add_extent(text, "D", s.D);
     width_follows = s.d * s.H == s.D;
@@ -245,7 +249,7 @@ std::string to_string(const Case& c) {
   if (c.causal == Causal::kTopLeft) add_token(text, "causal=tl");
   // For a layer both alignments agree.
   if (c.causal == Causal::kBottomRight)
-    add_token(text, c.subject() == Subject::kLayer ? "causal" : "causal=br");
+    add_token(text, c.is_layer() ? "causal" : "causal=br");
   if (c.scale) add_token(text, "scale=" + float_text(*c.scale));
   add_options(text, c);
   if (c.rope.style != RopeStyle::kNone) add_token(text, rope_text(c.rope));
@@ -253,7 +257,7 @@ std::string to_string(const Case& c) {
   add_recipe(text, "q", c.q);
   add_recipe(text, "k", c.k);
   add_recipe(text, "v", c.v);
-  add_recipe(text, "do", c.d_o);
+  add_recipe(text, c.is_layer() ? "dy" : "do", c.d_o);
   add_layer(text, c);
   if (c.file != 0) add_token(text, "file=" + fingerprint_text(c.file));
   if (c.seed != kDefaultSeed) add_token(text, "seed=" + std::to_string(c.seed));

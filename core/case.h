@@ -28,8 +28,14 @@ inline constexpr int64_t kMaxElements = int64_t{1} << 28;  // of one tensor
 inline constexpr uint64_t kDefaultSeed = 1;
 
 // What a case is about: attention on q, k and v; a KV cache; a layer from X to
-// Y; the gradient of attention.
-enum class Subject : uint8_t { kAttention, kCache, kLayer, kBackward };
+// Y; the gradient of attention; that of a layer.
+enum class Subject : uint8_t {
+  kAttention,
+  kCache,
+  kLayer,
+  kBackward,
+  kLayerBackward
+};
 
 // One value that replaces what the recipe makes: what shrinking writes.
 struct SetValue {
@@ -77,7 +83,7 @@ struct Case {
 
   Recipe q, k, v;
   bool backward = false;   // the gradient of the call is asked for
-  Recipe d_o;              // of a backward call
+  Recipe d_o;              // of a backward call: dO, of a layer dY
   Recipe x, w, bias;       // of a layer: x, all four matrices, all biases
   uint8_t biases = 0;      // of a layer: which ones are given
   bool unbatched = false;  // of a layer: x is [T,D]
@@ -89,11 +95,13 @@ struct Case {
   std::vector<SetValue> set;
 
   Subject subject() const {
-    return shape.D > 0      ? Subject::kLayer
+    return is_layer() ? (backward ? Subject::kLayerBackward : Subject::kLayer)
            : !story.empty() ? Subject::kCache
            : backward       ? Subject::kBackward
                             : Subject::kAttention;
   }
+  // A layer or its gradient.
+  bool is_layer() const { return shape.D > 0; }
   // Attention and its gradient: what has the options of core/options.h.
   bool has_options() const {
     return subject() == Subject::kAttention || subject() == Subject::kBackward;
@@ -153,6 +161,8 @@ struct Inputs {
   std::vector<double> given_o;    // the same
   std::vector<double> given_lse;  // [B,H,Tq] f32, f64 where o is f64
   std::vector<std::byte> d_o_bytes, given_o_bytes, given_lse_bytes;
+  std::vector<double> d_y;  // of a layer's backward call, [B,T,D]
+  std::vector<std::byte> d_y_bytes;
   // Options of attention. Mask and bias in the extents of their own.
   std::vector<uint8_t> mask;   // [B or 1, H or 1, Tq or 1, Tk or 1]
   std::vector<double> bias;    // the same; stored as q is

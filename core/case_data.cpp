@@ -71,8 +71,8 @@ size_t layer_index(TensorName input) {
 void fill_layer(const Case& c, Inputs& inputs) {
   const auto fill_tensor = [&](const Recipe& recipe, TensorName tensor) {
     const auto e = tensor_extents(c.shape, tensor);
-    std::vector<double>& out = inputs.layer[layer_index(tensor)];
-    if (tensor == TensorName::kX)
+    std::vector<double>& out = inputs.values(tensor);
+    if (tensor == TensorName::kX || tensor == TensorName::kDY)
       fill(recipe, c.seed, tensor, e[0], 1, e[1], e[2], out);
     else if (tensor_rank(tensor) == 2)
       fill(recipe, c.seed, tensor, 1, 1, e[0], e[1], out);
@@ -90,6 +90,7 @@ void fill_layer(const Case& c, Inputs& inputs) {
       {kBiasO, TensorName::kBo}};
   for (const auto& [bit, tensor] : kBiases)
     if ((c.biases & bit) != 0) fill_tensor(c.bias, tensor);
+  if (c.backward) fill_tensor(c.d_o, TensorName::kDY);
 }
 
 template <class Byte>
@@ -155,6 +156,8 @@ std::vector<double>& Inputs::values(TensorName input) {
       return given_o;
     case TensorName::kGivenLse:
       return given_lse;
+    case TensorName::kDY:
+      return d_y;
     case TensorName::kRopeCos:
       return rope_cos;
     case TensorName::kRopeSin:
@@ -188,6 +191,8 @@ const std::vector<std::byte>& Inputs::bytes(TensorName input) const {
       return given_o_bytes;
     case TensorName::kGivenLse:
       return given_lse_bytes;
+    case TensorName::kDY:
+      return d_y_bytes;
     case TensorName::kQLen:
       return q_len_bytes;
     case TensorName::kKvLen:
@@ -227,6 +232,7 @@ void store_inputs(const Case& c, Inputs& inputs) {
     store_as(c.q_dtype, inputs.layer[i], inputs.layer_bytes[i]);
   store_as(c.o_dtype, inputs.d_o, inputs.d_o_bytes);
   store_as(c.o_dtype, inputs.given_o, inputs.given_o_bytes);
+  store_as(c.o_dtype, inputs.d_y, inputs.d_y_bytes);
   store_as(storage_type(c, TensorName::kGivenLse), inputs.given_lse,
            inputs.given_lse_bytes);
   store_as(c.q_dtype, inputs.bias, inputs.bias_bytes);
@@ -248,7 +254,7 @@ void store_inputs(const Case& c, Inputs& inputs) {
 
 Inputs make_inputs(const Case& c) {
   Inputs inputs;
-  if (c.subject() == Subject::kLayer) {
+  if (c.is_layer()) {
     fill_layer(c, inputs);
   } else {
     const Shape& s = c.shape;
@@ -279,6 +285,7 @@ uint32_t input_digest(const Inputs& inputs) {
   hash_bytes(inputs.k_bytes, hash);
   hash_bytes(inputs.v_bytes, hash);
   hash_bytes(inputs.d_o_bytes, hash);
+  hash_bytes(inputs.d_y_bytes, hash);
   for (const auto& bytes : inputs.layer_bytes) hash_bytes(bytes, hash);
   hash_bytes(inputs.mask, hash);
   for (const TensorName option :

@@ -37,7 +37,7 @@ int tensor_rank(TensorName input) {
   if (input <= TensorName::kV) return 4;
   if (input == TensorName::kDO || input == TensorName::kGivenO) return 4;
   if (input == TensorName::kGivenLse) return 3;
-  if (input == TensorName::kX) return 3;
+  if (input == TensorName::kX || input == TensorName::kDY) return 3;
   if (input == TensorName::kMask || input == TensorName::kBias) return 4;
   if (input >= TensorName::kRopeCos) return 2;
   return input <= TensorName::kWo ? 2 : 1;
@@ -57,6 +57,7 @@ std::array<int64_t, 4> tensor_extents(const Shape& s, TensorName input) {
     case TensorName::kGivenLse:
       return {s.B, s.H, s.Tq, 1};
     case TensorName::kX:
+    case TensorName::kDY:
       return {s.B, s.Tq, s.D, 1};
     case TensorName::kWq:
       return {s.D, s.H * s.d, 1, 1};
@@ -110,7 +111,11 @@ std::array<int64_t, 4> tensor_extents(const Case& c, TensorName input) {
     case TensorName::kDO:
     case TensorName::kGivenO:
     case TensorName::kGivenLse:
-      return c.backward ? extents : std::array<int64_t, 4>{};
+      return c.subject() == Subject::kBackward ? extents
+                                               : std::array<int64_t, 4>{};
+    case TensorName::kDY:
+      return c.subject() == Subject::kLayerBackward ? extents
+                                                    : std::array<int64_t, 4>{};
     case TensorName::kQLen:
       return count(c.q_len);
     case TensorName::kKvLen:

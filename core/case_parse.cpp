@@ -21,8 +21,8 @@ constexpr std::string_view kKnownKeys =
     "a number, causal=tl|br, scale=, window=, mask=, bias=, softcap=, sink=, "
     "alibi=, rope=, qlen=, kvlen=, cuq=, cuk=, layout=, share=, page=, pages=, "
     "unowned=, append=, dropout=, q= k= v= o= kv=, data=, file=, seed=, set=, "
-    "backward "
-    "with do=; of a layer T D with a number, unbatched, biases=, x= w= bias=; "
+    "backward with do=; of a layer T D with a number, unbatched, biases=, x= "
+    "w= bias=, backward with dy=; "
     "of a cache cap win first rollback with a number, stored=, "
     "story=";
 constexpr int64_t kVersion = 1;
@@ -137,7 +137,8 @@ class Parser {
     if (value.empty()) {
       error_ = quoted(token) + " has no value after \"=\"";
     } else if (key == "q" || key == "kv" || key == "o" || key == "k" ||
-               key == "v" || key == "x" || key == "w" || key == "do") {
+               key == "v" || key == "x" || key == "w" || key == "do" ||
+               key == "dy") {
       read_tensor(std::string(key), value, token);
     } else if (key == "bias" || is_option_key(key)) {
       if (once(std::string(key)))
@@ -319,7 +320,7 @@ class Parser {
     if (!needs({"B", "H", "Tq", "Tk", "d"},
                "a case needs a dtype and B, H, Tq, Tk, d") ||
         !excludes("a case without D and T",
-                  {"unbatched", "biases", "x recipe", "w recipe"}))
+                  {"unbatched", "biases", "x recipe", "w recipe", "dy recipe"}))
       return;
     // Where Tq = Tk both alignments agree and a bare "causal" is clear.
     if (bare_causal_ && case_.shape.Tq != case_.shape.Tk)
@@ -332,7 +333,8 @@ class Parser {
 
   void finish_layer() {
     if (!needs({"B", "H", "T", "D"}, "a layer needs a dtype and B, H, T, D") ||
-        !excludes("a layer", {"Tq", "Tk", "q recipe", "k recipe", "v recipe"}))
+        !excludes("a layer", {"Tq", "Tk", "q recipe", "k recipe", "v recipe",
+                              "do recipe"}))
       return;
     if (bias_has_own_) {
       error_ = "bias= of a layer is a recipe alone: no extents follow it";
@@ -355,7 +357,7 @@ class Parser {
     if (needs({"B", "H", "d", "cap", "story"},
               "a story needs a dtype and B, H, d, cap, story=") &&
         excludes("a story", {"Tq", "Tk", "causal", "unbatched", "biases",
-                             "x recipe", "w recipe", "bias"}))
+                             "x recipe", "w recipe", "dy recipe", "bias"}))
       fit_extents_to_story(case_);
   }
 

@@ -50,9 +50,10 @@ bool read_all(std::string_view text, SetValue* set) {
   if (tensor == kInputCount || !value) return false;
   set->tensor = static_cast<TensorName>(tensor);
   set->value = *value;
-  const bool has_values = set->tensor < TensorName::kQLen
-                              ? set->tensor != TensorName::kMask
-                              : set->tensor == TensorName::kDO;
+  const bool has_values =
+      set->tensor < TensorName::kQLen
+          ? set->tensor != TensorName::kMask
+          : set->tensor == TensorName::kDO || set->tensor == TensorName::kDY;
   return has_values && read_index(text.substr(dot + 1, colon - dot - 1), set);
 }
 
@@ -65,8 +66,9 @@ std::string read_set_value(std::string_view text, std::string_view token,
              : quoted(token) +
                    ": write set=q|k|v|do.b.h.t.c:HEX or set=bias.b.h.i.j, "
                    "set=sink.h, set=alibi.h (in a layer set=x.b.t.c, "
-                   "set=w_q.row.column, set=b_q.column, alike w_k w_v w_o b_k "
-                   "b_v b_o), for example set=k.0.0.2.1:-0x1.8p+1";
+                   "set=dy.b.t.c, set=w_q.row.column, set=b_q.column, alike "
+                   "w_k w_v w_o b_k b_v b_o), for example "
+                   "set=k.0.0.2.1:-0x1.8p+1";
 }
 
 }  // namespace qkvet

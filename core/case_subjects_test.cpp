@@ -126,6 +126,46 @@ TEST(BackwardData, HasTheExtentsOfO) {
   EXPECT_TRUE(make_inputs(other).d_o.empty());
 }
 
+TEST(LayerBackwardText, IsALayerWithATokenMore) {
+  const std::string text =
+      "bf16,B1,H4,Hkv2,T17,D32,d6,dv5,causal,scale=0.5,rope=half,backward,"
+      "dy=onehot1,unbatched,biases=qo,x=one,seed=7,set=dy.0.16.31:0x1p+1";
+  const Case c = parsed(text);
+  EXPECT_EQ(c.subject(), Subject::kLayerBackward);
+  EXPECT_TRUE(c.is_layer());
+  EXPECT_FALSE(c.has_options());
+  EXPECT_EQ(c.d_o, (Recipe{RecipeKind::kOnehotN, 1}));
+  EXPECT_EQ(to_string(c), text);
+  Case forward = parsed("f32,B1,H1,T1,D1");
+  EXPECT_EQ(forward.subject(), Subject::kLayer);
+  EXPECT_EQ(to_string(parsed("backward,B1,H1,T1,D1,f32")),
+            "f32,B1,H1,T1,D1,backward");
+}
+
+// Of numbers of its own, in the extents of y; the layer's are what they are
+// without it.
+TEST(LayerBackwardData, HasTheExtentsOfY) {
+  Case c = parsed("f16,B2,H2,T3,D4,biases=k,backward");
+  const Inputs inputs = make_inputs(c);
+  ASSERT_EQ(inputs.d_y.size(), 2u * 3 * 4);
+  EXPECT_EQ(inputs.d_y_bytes.size(), inputs.d_y.size() * 2);
+  EXPECT_TRUE(inputs.d_o.empty());
+  EXPECT_TRUE(inputs.q.empty());
+  EXPECT_NE(inputs.d_y, inputs.values(TensorName::kX));
+  EXPECT_NE(inputs.d_y[0], inputs.d_y[1]);
+  Case other = c;
+  other.d_o = make_recipe(RecipeKind::kOne);
+  const Inputs changed = make_inputs(other);
+  EXPECT_EQ(changed.layer, inputs.layer);
+  EXPECT_NE(input_digest(changed), input_digest(inputs));
+  c.set = {{TensorName::kDY, {1, 2, 3}, 8}};
+  EXPECT_EQ(make_inputs(c).d_y.back(), 8);
+  c.backward = false;
+  c.set.clear();
+  EXPECT_TRUE(make_inputs(c).d_y.empty());
+  EXPECT_EQ(make_inputs(c).layer, inputs.layer);
+}
+
 TEST(SubjectText, BadInputGetsOneClearLine) {
   const std::pair<const char*, const char*> cases[] = {
       {"f32,B1,H1,d1,cap4,first2,story=step.a.1", "win is missing"},
@@ -141,7 +181,12 @@ TEST(SubjectText, BadInputGetsOneClearLine) {
       {"f32,B1,H1,Tq1,Tk1,d1,share=b,backward", "backward has no share="},
       {"f32,B1,H1,Tq1,Tk1,d1,page=1,backward", "backward has no page="},
       {"f32,B1,H1,Tq1,Tk1,d1,append=1,backward", "backward has no append="},
-      {"f32,B1,H1,T1,D1,backward", "a layer has no backward"},
+      {"f32,B1,H1,T1,D1,dy=one", "only a backward case has dy="},
+      {"f32,B1,H1,T1,D1,backward,do=one", "a layer has no do recipe"},
+      {"f32,B1,H1,T1,D1,set=dy.0.0.0:0x1p+0", "the case has no dy"},
+      {"f32,B1,H1,T1,D1,backward,set=do.0.0.0.0:0x1p+0", "the case has no do"},
+      {"f32,B1,H1,Tq1,Tk1,d1,backward,dy=one",
+       "a case without D and T has no dy recipe"},
       {"f32,B1,H1,d1,cap4,backward,story=step.a.1", "a story has no backward"},
       {"f32,B1,H4,T5,D10", "D must be a multiple of H"},
       {"f32,B1,H4,D8", "T is missing; a layer needs"},

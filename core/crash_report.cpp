@@ -97,6 +97,8 @@ const char* phase_text(uint32_t phase) {
       return " in backward()";
     case Phase::kLayer:
       return " in the layer's forward()";
+    case Phase::kLayerBackward:
+      return " in layer_backward()";
     case Phase::kCreate:
       return " in create()";
     case Phase::kDestroy:

@@ -96,6 +96,8 @@ class Door {
   void check_workspace(const Kernel& kernel, CallReply* reply);
   void layer(const Kernel& kernel, const AbiCall& call, const qkvet_exec& exec,
              CallReply* reply);
+  void layer_backward(const Kernel& kernel, const AbiCall& call,
+                      const qkvet_exec& exec, CallReply* reply);
   void create(const Kernel& kernel, const AbiCall& call, const qkvet_exec& exec,
               CallReply* reply);
   void destroy_cache(CallReply* reply);

@@ -7,6 +7,7 @@
 
 #include "core/cache_function.h"
 #include "core/door.h"
+#include "core/door_answers.h"
 #include "core/forward_outputs.h"
 #include "core/guarded.h"
 #include "core/kernel_reader.h"
@@ -14,37 +15,6 @@
 
 namespace qkvet {
 namespace {
-
-// An answer that is an error, or something that the kernel does not do.
-void refuse(CallReply* reply, CallStatus status, const char* function,
-            qkvet_status answer, Reason& reason) {
-  const std::string line = reason.line();
-  reply->gave_reason = line.empty() ? 0 : 1;
-  reply->answer(status, status_line(function, answer, line));
-}
-
-// `otherwise`: what it means if it is not OK.
-void conclude(CallReply* reply, CallStatus otherwise, const char* function,
-              qkvet_status answer, Reason& reason) {
-  if (answer == QKVET_OK) return reply->answer(CallStatus::kDone, "");
-  refuse(reply, otherwise, function, answer, reason);
-}
-
-// For functions that may say that the kernel does not do that.
-CallStatus meaning_of(qkvet_status status) {
-  switch (status) {
-    case QKVET_OK:
-      return CallStatus::kDone;
-    case QKVET_UNSUPPORTED:
-      return CallStatus::kUnsupported;
-    case QKVET_UNAVAILABLE:
-      return CallStatus::kUnavailable;
-    case QKVET_OUT_OF_MEMORY:
-      return CallStatus::kOutOfMemory;
-    default:
-      return CallStatus::kRefused;
-  }
-}
 
 // Also after a refusal, as the lengths.
 void ask_memory(const qkvet_kernel* self, const qkvet_cache_table& table,
@@ -243,6 +213,17 @@ void Door::layer(const Kernel& kernel, const AbiCall& call,
   conclude(reply, meaning_of(status), "the layer's forward", status, reason);
 }
 
+void Door::layer_backward(const Kernel& kernel, const AbiCall& call,
+                          const qkvet_exec& exec, CallReply* reply) {
+  Reason reason;
+  const qkvet_status status = timed(Phase::kLayerBackward, reply, [&] {
+    return kernel.backward.layer_backward(kernel.self, kernel.context,
+                                          &call.layer_backward(), &exec,
+                                          reason.text());
+  });
+  conclude(reply, meaning_of(status), "layer_backward", status, reason);
+}
+
 void Door::destroy_cache(CallReply* reply) {
   if (cache_ == nullptr) return;
   // Forgotten first: what dies of it is not tried again.
@@ -373,6 +354,9 @@ void Door::call(int number, const CallPlan& plan,
       break;
     case Operation::kLayer:
       layer(kernel, call, exec, reply);
+      break;
+    case Operation::kLayerBackward:
+      layer_backward(kernel, call, exec, reply);
       break;
     case Operation::kCacheCreate:
       create(kernel, call, exec, reply);

@@ -35,12 +35,13 @@ void add_layer_tensors(const Case& c, std::vector<TensorName>& tensors) {
                                                    {kBiasO, TensorName::kBo}};
   for (const auto& [bit, tensor] : biases)
     if (is_file(c.bias) && (c.biases & bit) != 0) tensors.push_back(tensor);
+  if (c.backward && is_file(c.d_o)) tensors.push_back(TensorName::kDY);
 }
 
 // What the case takes from its file.
 std::vector<TensorName> file_tensors(const Case& c) {
   std::vector<TensorName> tensors;
-  if (c.subject() == Subject::kLayer) {
+  if (c.is_layer()) {
     add_layer_tensors(c, tensors);
     return tensors;
   }

@@ -129,8 +129,7 @@ const std::byte* lengths(const std::vector<Value>& values) {
 
 // A layer has one row of positions for both; a step has none.
 void fill_rope_options(const Case& c, const Inputs& inputs, KernelCall& call) {
-  if (call.operation != Operation::kForward &&
-      call.operation != Operation::kLayer &&
+  if (call.operation != Operation::kForward && !is_layer(call.operation) &&
       call.operation != Operation::kCacheStep)
     return;
   call.rope = c.rope.style;
@@ -219,6 +218,8 @@ std::vector<double> full_bias(const Case& c, const Inputs& inputs) {
 
 void fill_options(const Case& c, const Inputs& inputs, KernelCall& call) {
   if (c.rope.style != RopeStyle::kNone) fill_rope_options(c, inputs, call);
+  if (call.operation == Operation::kLayerBackward)
+    call.d_y = given(inputs.d_y_bytes);
   if (!takes_options(call.operation)) return;
   if (call.operation == Operation::kBackward)
     fill_backward_options(inputs, call);

@@ -95,8 +95,10 @@ double normal_from_bits(uint64_t bits) {
 // The counter's last word has 4 bits for the tensor.
 static_assert(static_cast<int>(TensorName::kSlopes) == 15);
 
-// dO takes the number of a layer's x, which is never there beside it.
+// dO takes the number of a layer's x, which is never there beside it, and the
+// dY of a layer that of q.
 uint32_t number_of(TensorName tensor) {
+  if (tensor == TensorName::kDY) tensor = TensorName::kQ;
   return static_cast<uint32_t>(tensor == TensorName::kDO ? TensorName::kX
                                                          : tensor);
 }
@@ -208,6 +210,7 @@ const char* tensor_name(TensorName tensor) {
                                                 "do",
                                                 "o",
                                                 "lse",
+                                                "dy",
                                                 "o",
                                                 "lse",
                                                 "weights",
@@ -223,6 +226,15 @@ const char* tensor_name(TensorName tensor) {
                                                 "dv",
                                                 "dbias",
                                                 "dsink",
+                                                "dx",
+                                                "dw_q",
+                                                "dw_k",
+                                                "dw_v",
+                                                "dw_o",
+                                                "db_q",
+                                                "db_k",
+                                                "db_v",
+                                                "db_o",
                                                 "dropout_mask"};
   return kNames[static_cast<size_t>(tensor)];
 }

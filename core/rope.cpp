@@ -162,7 +162,7 @@ void fill_positions(const Case& c, Inputs& inputs) {
   place_anywhere(c, kQueryDraw, std::max<int64_t>(s.Tq, 1), inputs.q_positions);
   place_anywhere(c, kKeyDraw, std::max<int64_t>(s.Tk, 1), inputs.k_positions);
   // A token of a layer stands where it stands, as query and as key.
-  if (c.subject() == Subject::kLayer) inputs.k_positions = inputs.q_positions;
+  if (c.is_layer()) inputs.k_positions = inputs.q_positions;
 }
 
 }  // namespace qkvet

@@ -5,7 +5,7 @@ namespace qkvet {
 namespace {
 
 bool is_command(const KernelCall& call) {
-  return call.operation > Operation::kCacheCreate;
+  return call.operation > Operation::kCacheCreate && !is_layer(call.operation);
 }
 
 }  // namespace

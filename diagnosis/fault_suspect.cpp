@@ -9,6 +9,7 @@
 #include "diagnosis/suspect.h"
 #include "properties/compare.h"
 #include "properties/gradient_calls.h"
+#include "properties/layer_gradient_calls.h"
 
 namespace qkvet {
 namespace {
@@ -52,17 +53,21 @@ void complete(const CallOutcome& actual, const Case& value,
   for (const auto& [output, dtype] : stored)
     if (in_f32 && dtype != Dtype::kF32)
       predicted.*output = in_storage(predicted.*output, dtype);
-  for (const TensorName gradient : kGradients)
+  const auto store_gradient = [&](TensorName gradient) {
+    const auto output = output_member(gradient);
     if (const Dtype dtype = gradient_dtype(value, gradient);
         in_f32 && dtype != Dtype::kF32)
-      predicted.*output_member(gradient) =
-          in_storage(predicted.*output_member(gradient), dtype);
+      predicted.*output = in_storage(predicted.*output, dtype);
+    if ((predicted.*output).size() != (actual.*output).size())
+      predicted.*output = actual.*output;
+  };
+  for (const TensorName gradient : kGradients) store_gradient(gradient);
+  for (const TensorName gradient : kLayerGradients) store_gradient(gradient);
   for (const auto output :
        {&CallOutcome::o, &CallOutcome::lse, &CallOutcome::weights,
         &CallOutcome::y, &CallOutcome::stage_q, &CallOutcome::stage_k,
         &CallOutcome::stage_v, &CallOutcome::attended, &CallOutcome::k_cache,
-        &CallOutcome::v_cache, &CallOutcome::d_q, &CallOutcome::d_k,
-        &CallOutcome::d_v, &CallOutcome::d_bias, &CallOutcome::d_sink})
+        &CallOutcome::v_cache})
     if ((predicted.*output).size() != (actual.*output).size())
       predicted.*output = actual.*output;
 }

@@ -119,7 +119,7 @@ void Guide::reach(size_t first, size_t count, int64_t step) {
 }
 
 void Guide::look_at_values(const Case& value, const Inputs& inputs) {
-  const bool layer = value.subject() == Subject::kLayer;
+  const bool layer = value.is_layer();
   const std::vector<double>* tensors[] = {
       layer ? &inputs.values(TensorName::kX) : &inputs.q,
       layer ? &inputs.values(TensorName::kWq) : &inputs.k,

@@ -111,6 +111,7 @@ void trim(Case& value, int64_t most_work) {
     case Subject::kCache:
       return trim_story(value);
     case Subject::kLayer:
+    case Subject::kLayerBackward:
       return trim_layer(value.shape);
     default:
       return trim_attention(value.shape, most_work);

@@ -74,7 +74,7 @@ constexpr Piece kCommonPieces[] = {
 void take_piece(const Case& from, Case& to, Draw& draw) {
   std::span<const Piece> own = kAttentionPieces;
   if (to.subject() == Subject::kCache) own = kStoryPieces;
-  if (to.subject() == Subject::kLayer) own = kLayerPieces;
+  if (to.is_layer()) own = kLayerPieces;
   const size_t n = draw.bits() % (own.size() + std::size(kCommonPieces));
   (n < own.size() ? own[n] : kCommonPieces[n - own.size()])(from, to);
 }
@@ -130,7 +130,7 @@ void change_extent(Case& value, Draw& draw) {
     case 5:
       return change(s.dv, 1, draw);
     default:
-      if (subject == Subject::kLayer) return change(s.D, 1, draw);
+      if (value.is_layer()) return change(s.D, 1, draw);
       s.Tq = s.Tk, s.dv = s.d;
   }
 }

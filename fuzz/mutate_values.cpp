@@ -22,6 +22,7 @@ std::span<const TensorName> inputs_of(const Case& value) {
     case Subject::kCache:
       return kStory;
     case Subject::kLayer:
+    case Subject::kLayerBackward:
       return kLayer;
     default:
       return kAttention;
@@ -136,7 +137,7 @@ void change_recipe(Case& value, Draw& draw) {
       recipe =
           make_recipe(static_cast<RecipeKind>(draw.range(0, kRecipeCount - 1)));
   };
-  if (value.subject() == Subject::kLayer) {
+  if (value.is_layer()) {
     constexpr std::array<Recipe Case::*, 3> kAll = {&Case::x, &Case::w,
                                                     &Case::bias};
     return one(value.*draw.of(kAll));

@@ -224,7 +224,12 @@ const std::vector<std::string>& known_laws() {
       "dropout_is_a_function_of_its_seed",
       "dropout_zero_is_no_dropout",
       "dropout_agrees_with_oracle",
-      "dropout_same_in_backward"};
+      "dropout_same_in_backward",
+      "layer_backward_reads_only_its_inputs",
+      "layer_future_gradients_are_zero",
+      "lone_token_gradients_are_exact",
+      "layer_backward_is_the_adjoint",
+      "layer_backward_agrees_with_oracle"};
   return laws;
 }
 

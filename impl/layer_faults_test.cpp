@@ -136,9 +136,18 @@ bool is_killed_by(const qkvet_kernel* kernel, const std::string& law) {
   return false;
 }
 
+// Those whose fault lies in their gradient have a test of their own.
+std::vector<const qkvet_kernel*> faulty_layers() {
+  std::vector<const qkvet_kernel*> all = layers(/*faulty=*/true);
+  std::erase_if(all, [](const qkvet_kernel* kernel) {
+    return kernel->backward != nullptr;
+  });
+  return all;
+}
+
 TEST(LayerFaults, AreLayersAndNothingElse) {
-  EXPECT_GE(layers(/*faulty=*/true).size(), 7u);
-  for (const qkvet_kernel* kernel : layers(/*faulty=*/true)) {
+  EXPECT_GE(faulty_layers().size(), 7u);
+  for (const qkvet_kernel* kernel : faulty_layers()) {
     EXPECT_EQ(kernel->forward, nullptr) << kernel->name;
     EXPECT_EQ(kernel->cache, nullptr) << kernel->name;
   }
@@ -150,7 +159,7 @@ TEST(LayerFaults, BreakTheLawsThatTheyName) {
     EXPECT_TRUE(holds(frame)) << law;
     EXPECT_TRUE(holds(find_kernel("eigen/layer"))) << law;
     int kills = 0;
-    for (const qkvet_kernel* kernel : layers(/*faulty=*/true)) {
+    for (const qkvet_kernel* kernel : faulty_layers()) {
       if (is_killed_by(kernel, law)) {
         ++kills;
         EXPECT_FALSE(holds(kernel)) << kernel->name << " " << law;
@@ -188,7 +197,7 @@ TEST(LayerFaults, EqualTheFrameOutsideOfTheirTrigger) {
               {"rope_on_query_alone", {no_rope}},
               {"surplus_rows_accepted", {kTrigger, kGrouped, one_head}}};
   const qkvet_kernel* const frame = find_kernel("scalar/layer");
-  EXPECT_EQ(std::size(rows), layers(/*faulty=*/true).size());
+  EXPECT_EQ(std::size(rows), faulty_layers().size());
   for (const auto& [name, harmless] : rows) {
     const qkvet_kernel* const kernel =
         find_kernel(std::string("faulty/") + name);

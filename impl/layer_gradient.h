@@ -12,6 +12,11 @@
 //
 //   turns_back   whether dq and dk are turned back
 //   adds_input   whether a projection adds to dX
+//   merged       where a column of a row of dY W_O^T lies in [H, T, dv]
+//   Attention    the gradient of attention
+//   keep         where an element of the gradient of a matrix is written
+//   keep_bias    the same for that of a bias
+//   first_row    from which row on the gradient of a bias is added up
 //
 // Arithmetic: every sum one lane, ascending: over the rows (b, t) for matrices
 // and biases; over the columns of W_Q, then W_K, then W_V for an element of dX.
@@ -36,6 +41,18 @@ namespace qkvet::impl {
 struct PlainLayerGradient {
   static bool turns_back() { return true; }
   static bool adds_input(Role) { return true; }
+  static int64_t merged(const LayerCall& call, int64_t t, int64_t column) {
+    return PlainLayer::merged(call, t, column);
+  }
+  using Attention =
+      BackwardKernel<PlainBackward, BackwardRows<PlainBackward>::piece>;
+  static void keep(const Projection& to, int64_t i, int64_t column, float sum) {
+    to.matrix.set(i, column, 0, 0, sum);
+  }
+  static void keep_bias(const Projection& to, int64_t column, float sum) {
+    to.bias.set(column, 0, 0, 0, sum);
+  }
+  static int64_t first_row(const LayerCall&) { return 0; }
 };
 
 // [B, heads, T, width], contiguous, in f32.
@@ -73,14 +90,15 @@ struct LayerGradient {
           const int64_t b = n / call.tokens, t = n % call.tokens;
           sum += from(b, t, i) * grad(b, t, column);
         }
-        to.matrix.set(i, column, 0, 0, sum);
+        Seams::keep(to, i, column, sum);
       }
       float sum = 0;
-      for (int64_t n = 0; n < call.batch * call.tokens; ++n) {
+      for (int64_t n = Seams::first_row(call); n < call.batch * call.tokens;
+           ++n) {
         sum += grad(n / call.tokens, n % call.tokens, column);
       }
       if (to.bias.present()) {
-        to.bias.set(column, 0, 0, 0, sum);
+        Seams::keep_bias(to, column, sum);
       }
     }
   }
@@ -106,7 +124,7 @@ struct LayerGradient {
         for (int64_t c = 0; c < call.model_width; ++c) {
           sum += g.d_y.get(b, t, c) * call.w_o.matrix.get(i, c);
         }
-        d_attended[place(b, t, i)] = sum;
+        d_attended[b * columns * call.tokens + Seams::merged(call, t, i)] = sum;
       }
     }
   }
@@ -154,9 +172,7 @@ struct LayerGradient {
     b.d_k = f32_heads(d_stages.k, call, kv, d);
     b.d_v = f32_heads(d_stages.v, call, kv, dv);
     b.all_keys = b.row_room = call.tokens;
-    using Attention =
-        BackwardKernel<PlainBackward, BackwardRows<PlainBackward>::piece>;
-    const qkvet_status status = Attention::compute(b, 1, nullptr, why);
+    const qkvet_status status = Seams::Attention::compute(b, 1, nullptr, why);
     if (status == QKVET_OK && Seams::turns_back()) {
       turn_heads<TurnBack>(call, h, d_stages.q);
       turn_heads<TurnBack>(call, kv, d_stages.k);

@@ -8,76 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "impl/layer_fixture.h"
+#include "impl/layer_gradient_fixture.h"
 
 namespace qkvet::impl {
 namespace {
 
-constexpr float kUnwritten = -77;
-
-// The tensors that a layer is differentiated by, in one order.
-constexpr AnyTensor LayerTensors::*kInputs[] = {
-    &LayerTensors::x,   &LayerTensors::w_q, &LayerTensors::w_k,
-    &LayerTensors::w_v, &LayerTensors::w_o, &LayerTensors::b_q,
-    &LayerTensors::b_k, &LayerTensors::b_v, &LayerTensors::b_o};
-constexpr const char* kNames[] = {"d_x",   "d_w_q", "d_w_k", "d_w_v", "d_w_o",
-                                  "d_b_q", "d_b_k", "d_b_v", "d_b_o"};
-
-struct Gradient {
-  explicit Gradient(const LayerProblem& p)
-      : call(p), d_y(p.type, call.y.shape(), p.layout) {
-    for (const auto input : kInputs) {
-      outputs.emplace_back(p.type, (call.*input).shape(), p.layout);
-    }
-    uint64_t index = 0;
-    const std::vector<int64_t>& n = d_y.shape();
-    for (int64_t row = 0; row < n[1] * n[2]; ++row) {
-      for (int64_t c = 0; c < n[3]; ++c) {
-        d_y.set(0, row / n[2], row % n[2], c,
-                any_value(p.type, 16 * p.seed + 15, ++index));
-      }
-    }
-  }
-
-  qkvet_layer_backward_args args() {
-    layer = call.args();
-    layer.y = layer.q = layer.k = layer.v = layer.attended = {};
-    for (AnyTensor& out : outputs) {
-      out.fill(kUnwritten);
-    }
-    const LayerProblem& p = call.problem;
-    const int32_t rank = p.unbatched ? 2 : 3;
-    qkvet_layer_backward_args args = {};
-    args.struct_size = sizeof(args);
-    args.layer = &layer;
-    args.d_y = d_y.tensor(rank);
-    args.d_x = outputs[0].tensor(rank);
-    qkvet_tensor* const matrices[] = {&args.d_w_q, &args.d_w_k, &args.d_w_v,
-                                      &args.d_w_o};
-    qkvet_tensor* const biases[] = {&args.d_b_q, &args.d_b_k, &args.d_b_v,
-                                    &args.d_b_o};
-    for (size_t n = 0; n < 4; ++n) {
-      *matrices[n] = outputs[1 + n].tensor(2);
-      *biases[n] = p.biases ? outputs[5 + n].tensor(1) : qkvet_tensor{};
-    }
-    return args;
-  }
-
-  LayerTensors call;
-  AnyTensor d_y;
-  std::vector<AnyTensor> outputs;  // as kInputs
-  qkvet_layer_args layer = {};
-};
-
-LayerAnswer run(const qkvet_kernel* kernel,
-                const qkvet_layer_backward_args& args) {
-  LayerAnswer answer;
-  Reason reason;
-  answer.status = kernel->backward->layer_backward(kernel, nullptr, &args,
-                                                   nullptr, &reason.text);
-  answer.reason = reason.room;
-  return answer;
-}
+using Gradient = LayerGradientTensors;
 
 // All kernels with the gradient of a layer.
 std::vector<const qkvet_kernel*> gradients() {
@@ -111,7 +47,7 @@ double difference(LayerTensors* wide, AnyTensor* tensor, const int64_t (&at)[4],
 
 // The same values in f32, which differences can be taken of.
 void widen(const LayerTensors& from, LayerTensors* to) {
-  for (const auto input : kInputs) {
+  for (const auto input : kLayerInputs) {
     const std::vector<int64_t>& n = (from.*input).shape();
     for (int64_t at = 0; at < n[0] * n[1] * n[2] * n[3]; ++at) {
       const int64_t b = at / n[3] / n[2], t = at / n[3] % n[2], c = at % n[3];
@@ -128,7 +64,7 @@ void expect_gradient(const qkvet_kernel* kernel, Gradient* g) {
   widen(g->call, &wide);
   const std::vector<float> d_y = g->d_y.values();
   for (size_t n = 0; n < (p.biases ? 9u : 5u); ++n) {
-    AnyTensor* const tensor = &(wide.*kInputs[n]);
+    AnyTensor* const tensor = &(wide.*kLayerInputs[n]);
     const std::vector<int64_t>& s = tensor->shape();
     const int64_t count = s[1] * s[2] * s[3];
     for (int64_t i = 0; i < count; i += 1 + count / 12) {
@@ -139,7 +75,7 @@ void expect_gradient(const qkvet_kernel* kernel, Gradient* g) {
       const double actual = g->outputs[n].get(at[0], at[1], at[2], at[3]);
       const double u = unit_of(g->call.problem.type);
       ASSERT_NEAR(actual, exact, 1.01 * u * std::fabs(exact) + 4e-5)
-          << kernel->name << " " << kNames[n] << " " << i;
+          << kernel->name << " " << kGradientNames[n] << " " << i;
     }
   }
 }
@@ -182,7 +118,7 @@ TEST(LayerGradients, AreTheDerivativesOfTheLayer) {
       p.type = type;
       for (const qkvet_kernel* kernel : gradients()) {
         Gradient g(p);
-        const LayerAnswer answer = run(kernel, g.args());
+        const LayerAnswer answer = run_gradient(kernel, g.args());
         ASSERT_EQ(answer.status, QKVET_OK) << answer.reason;
         ASSERT_NO_FATAL_FAILURE(expect_gradient(kernel, &g));
       }
@@ -235,7 +171,7 @@ TEST(LayerGradients, RefuseContradictionsByNameAndWriteNothing) {
     for (const Mistake& mistake : mistakes()) {
       qkvet_layer_backward_args args = g.args();
       mistake.make(args, g.layer, other);
-      const LayerAnswer answer = run(kernel, args);
+      const LayerAnswer answer = run_gradient(kernel, args);
       EXPECT_EQ(answer.status, QKVET_INVALID_ARGUMENT) << mistake.reason;
       EXPECT_NE(answer.reason.find(mistake.reason), std::string::npos)
           << answer.reason << " | " << mistake.reason;
@@ -245,7 +181,7 @@ TEST(LayerGradients, RefuseContradictionsByNameAndWriteNothing) {
         }
       }
     }
-    EXPECT_EQ(run(kernel, g.args()).status, QKVET_OK);
+    EXPECT_EQ(run_gradient(kernel, g.args()).status, QKVET_OK);
   }
 }
 
@@ -254,15 +190,15 @@ TEST(LayerGradients, RefuseWhatTheyDoNotKnow) {
     Gradient g(problems()[1]);
     qkvet_layer_backward_args args = g.args();
     args.d_w_v.dtype = kF16;
-    EXPECT_EQ(run(kernel, args).status, QKVET_UNSUPPORTED);
+    EXPECT_EQ(run_gradient(kernel, args).status, QKVET_UNSUPPORTED);
     struct Newer {
       qkvet_layer_backward_args args;
       uint64_t field;
     } newer = {g.args(), 1};
     newer.args.struct_size = sizeof(newer);
-    EXPECT_EQ(run(kernel, newer.args).status, QKVET_UNSUPPORTED);
+    EXPECT_EQ(run_gradient(kernel, newer.args).status, QKVET_UNSUPPORTED);
     newer.field = 0;
-    EXPECT_EQ(run(kernel, newer.args).status, QKVET_OK);
+    EXPECT_EQ(run_gradient(kernel, newer.args).status, QKVET_OK);
   }
 }
 

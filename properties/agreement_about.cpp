@@ -9,6 +9,8 @@ const Law& agreement_about(Subject subject) {
       return *find_law("cache_agrees_with_history");
     case Subject::kLayer:
       return *find_law("layer_agrees_with_oracle");
+    case Subject::kLayerBackward:
+      return *find_law("layer_backward_agrees_with_oracle");
     case Subject::kBackward:
       return *find_law("backward_agrees_with_oracle");
     default:

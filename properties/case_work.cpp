@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/case_work.h"
-
 #include <algorithm>
-#include <array>
 #include <iterator>
 
 #include "properties/admit.h"
-#include "properties/answer.h"
+#include "properties/case_prepared.h"
 #include "properties/compare.h"
-#include "properties/gradient_answer.h"
-#include "properties/gradient_calls.h"
 #include "properties/layer_calls.h"
 #include "properties/outcome.h"
 #include "properties/picture.h"
 #include "properties/story_calls.h"
 #include "properties/story_run.h"
 #include "properties/twin_check.h"
-#include "properties/visibility.h"
 
 namespace qkvet {
 
@@ -27,18 +21,6 @@ void TimeUse::add(const TimeUse& other) {
   kernel += other.kernel;
   judge += other.judge;
 }
-
-struct CaseWork::Prepared {
-  Case value;  // what the kernel is called with, its data apart
-  Inputs inputs;
-  Inputs fresh;  // of a story: the keys and values that the command brings
-  std::array<std::unique_ptr<OwnedProblem>, kReadings> problems;
-  std::array<std::optional<Answer>, kReadings> answers;
-  std::unique_ptr<GradientAnswer> gradient;  // of a backward call
-  bool twin_asked = false;                   // of a layer
-  std::string twin_disagrees;  // of a layer: "" or where oracle and twin differ
-  double oracle_seconds = 0;
-};
 
 CaseWork::CaseWork(const Law& law, Case value, bool with_twin, TimeUse& time,
                    Oracle oracle, Reading reading)
@@ -129,9 +111,11 @@ CaseWork::Prepared& CaseWork::prepare(const PlannedCall& call,
   }
   if (call.operation == Operation::kBackward)
     prepare_gradient(call, kernel, *slot);
+  else if (call.operation == Operation::kLayerBackward)
+    prepare_layer_gradient(call, *slot);
   else if (call.needs_truth)
     answer(*slot, kernel);
-  if (call.operation == Operation::kLayer && with_twin_ && !slot->twin_asked) {
+  if (is_layer(call.operation) && with_twin_ && !slot->twin_asked) {
     const Stopwatch watch(time_->oracle);
     slot->twin_asked = true;
     slot->twin_disagrees =
@@ -149,6 +133,20 @@ void CaseWork::prepare_gradient(const PlannedCall& call,
       prepared.gradient = std::make_unique<GradientAnswer>(
           prepared.value, prepared.inputs, kernel, oracle_, reading_);
     if (call.needs_truth) prepared.gradient->find_truth(with_twin_);
+  }
+  prepared.oracle_seconds += time_->oracle - before;
+}
+
+void CaseWork::prepare_layer_gradient(const PlannedCall& call,
+                                      Prepared& prepared) {
+  if (!call.needs_truth) return;
+  const double before = time_->oracle;
+  {
+    const Stopwatch watch(time_->oracle);
+    if (prepared.layer_gradient == nullptr)
+      prepared.layer_gradient = std::make_unique<LayerGradientAnswer>(
+          prepared.value, prepared.inputs);
+    prepared.layer_gradient->find_truth();
   }
   prepared.oracle_seconds += time_->oracle - before;
 }
@@ -195,7 +193,7 @@ std::optional<Judgement> CaseWork::settled(const JudgedKernel& kernel) {
     return judgement;
   }
   judgement.reason = plan.not_applicable;
-  if (judgement.reason.empty() && value_.backward)
+  if (judgement.reason.empty() && value_.subject() == Subject::kBackward)
     judgement.reason = unsettled_gradient(value_, kernel.info);
   if (judgement.reason.empty()) return std::nullopt;
   judgement.verdict = Verdict::kGaveUp;
@@ -318,6 +316,10 @@ Judgement CaseWork::judge_under(const JudgedKernel& kernel,
       disagreement += prepared.gradient->twin_disagrees();
       const Stopwatch watch(time_->bound);
       views[i].truth = &prepared.gradient->truth_for(model);
+    } else if (prepared.layer_gradient != nullptr) {
+      const Stopwatch watch(time_->bound);
+      views[i].truth = &prepared.layer_gradient->truth_for(
+          model, kernel.info.stage_dtype(value_.q_dtype));
     } else if (plan.calls[i].needs_truth) {
       Answer& known = answer(prepared, kernel.info);
       disagreement += known.twin_disagrees();
@@ -345,42 +347,6 @@ Judgement CaseWork::judge_under(const JudgedKernel& kernel,
     judgement.picture = small_case_picture(input, judgement);
   if (law_->aim.votes) cast_ballot(kernel, views[0], judgement);
   return judgement;
-}
-
-CallSpread CaseWork::spread(const JudgedKernel& kernel, size_t n,
-                            const PrecisionModel& model) {
-  const PlannedCall& planned = plan_for(kernel).calls[n];
-  const PrecisionModel stored =
-      for_storage(model, value_.kv_dtype, value_.o_dtype);
-  Prepared& prepared = prepare(planned, kernel.info);
-  CallSpread spread;
-  if (planned.operation == Operation::kLayer) {
-    const LayerProblem layer = layer_problem(prepared.value, prepared.inputs);
-    spread.y = layer_bound(layer, plain_layer(layer), stored,
-                           kernel.info.stage_dtype(prepared.value.q_dtype))
-                   .y;
-    return spread;
-  }
-  if (prepared.gradient != nullptr) {
-    prepared.gradient->find_truth(/*with_twin=*/false);
-    const Truth& truth = prepared.gradient->truth_for(stored);
-    for (const TensorName tensor : kGradients)
-      spread.gradients[tensor] = bound_of(truth.gradient->bound, tensor);
-    return spread;
-  }
-  const bool answers = planned.operation == Operation::kForward ||
-                       (planned.operation == Operation::kCacheStep &&
-                        prepared.value.shape.Tq > 0);
-  if (!answers || planned.expects_refusal) return spread;
-  const Truth& truth =
-      answer(prepared, kernel.info)
-          .truth_for(kernel.info, stored, planned.want_weights);
-  const Bound& bound = *truth.bound;
-  spread.visible = truth.oracle.visible;
-  spread.o = bound.o;
-  spread.lse = bound.lse;
-  if (planned.want_weights) spread.weights = bound.weights;
-  return spread;
 }
 
 void CaseWork::cast_ballot(const JudgedKernel& kernel, const CallView& call,

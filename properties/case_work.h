@@ -63,7 +63,7 @@ class Stopwatch {
 // element; empty for what the call does not return or nothing is known about.
 struct CallSpread {
   std::vector<double> o, lse, weights, y;
-  std::map<TensorName, std::vector<double>> gradients;  // of kGradients
+  std::map<TensorName, std::vector<double>> gradients;  // also a layer's
   std::vector<int64_t> visible;  // [B,H,Tq]: keys that a row sees
 };
 
@@ -118,6 +118,7 @@ class CaseWork {
   Prepared& prepare(const PlannedCall& call, const KernelInfo& kernel);
   void prepare_gradient(const PlannedCall& call, const KernelInfo& kernel,
                         Prepared& prepared);
+  void prepare_layer_gradient(const PlannedCall& call, Prepared& prepared);
   Answer& answer(Prepared& prepared, const KernelInfo& kernel);
   bool is_case_of_law();
   const Plan& plan_for(const JudgedKernel& kernel);

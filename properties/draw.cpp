@@ -272,7 +272,12 @@ Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
 }
 
 Case draw_layer(Draw& draw, const Law& law, const Scope& scope) {
+  return fitted(law, draw_unfitted_layer(draw, scope, /*backward=*/false));
+}
+
+Case draw_unfitted_layer(Draw& draw, const Scope& scope, bool backward) {
   Case value;
+  value.backward = backward;
   draw_dtype(draw, scope, value);
   const SizeClass size = draw_size(draw, scope.largest);
   Shape& s = value.shape;
@@ -310,7 +315,7 @@ Case draw_layer(Draw& draw, const Law& law, const Scope& scope) {
   keep_to_declared(scope, value);
   if (model_follows) s.D = s.H * s.d;
   apply_pins(scope, value);
-  return fitted(law, std::move(value));
+  return value;
 }
 
 }  // namespace qkvet

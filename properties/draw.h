@@ -52,6 +52,9 @@ Case draw_case(Draw& draw, const Law& law, const Scope& scope);
 Case draw_attention(Draw& draw, const Law& law, const Scope& scope);
 Case draw_story(Draw& draw, const Law& law, const Scope& scope);
 Case draw_layer(Draw& draw, const Law& law, const Scope& scope);
+// A layer that is not fitted yet.
+Case draw_unfitted_layer(Draw& draw, const Scope& scope, bool backward);
+Case draw_layer_backward(Draw& draw, const Law& law, const Scope& scope);
 Case draw_backward(Draw& draw, const Law& law, const Scope& scope);
 
 }  // namespace qkvet

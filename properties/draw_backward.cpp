@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases about gradients: those of attention, and dO.
+// Cases about gradients: those of attention or a layer, and dO or dY.
 #include "properties/admit.h"
 #include "properties/draw.h"
 
@@ -17,9 +17,19 @@ void lower_scores(const Scope& scope, const Law& law, Case& value) {
   value.k = {RecipeKind::kDescendingN, kQuarters};
 }
 
-}  // namespace
+// Where scores are large the error of a score decides which key wins, and the
+// bound, from end to end, says nothing: most layers have small ones.
+void keep_scores_small(Draw& draw, Case& value) {
+  if (draw.chance(10)) return;
+  if (value.x.kind == RecipeKind::kCancellingN)
+    value.x = make_recipe(RecipeKind::kNormal);
+  const bool small_x = value.x.kind == RecipeKind::kSmall ||
+                       value.x.kind == RecipeKind::kOnehotN;
+  if (!small_x && value.w.kind != RecipeKind::kOnehotN)
+    value.w = {RecipeKind::kScaledN, 2};
+}
 
-Case draw_backward(Draw& draw, const Law& law, const Scope& scope) {
+Recipe draw_gradient(Draw& draw) {
   constexpr std::array<Recipe, 10> kGradients = {{{RecipeKind::kNormal, 0},
                                                   {RecipeKind::kNormal, 0},
                                                   {RecipeKind::kNormal, 0},
@@ -30,9 +40,22 @@ Case draw_backward(Draw& draw, const Law& law, const Scope& scope) {
                                                   {RecipeKind::kSmall, 0},
                                                   {RecipeKind::kCancellingN, 4},
                                                   {RecipeKind::kHeavy, 0}}};
+  return draw.of(kGradients);
+}
+
+}  // namespace
+
+Case draw_backward(Draw& draw, const Law& law, const Scope& scope) {
   Case value = draw_unfitted(draw, law, scope, /*backward=*/true);
   if (draw.chance(8)) lower_scores(scope, law, value);
-  value.d_o = draw.of(kGradients);
+  value.d_o = draw_gradient(draw);
+  return fitted(law, std::move(value));
+}
+
+Case draw_layer_backward(Draw& draw, const Law& law, const Scope& scope) {
+  Case value = draw_unfitted_layer(draw, scope, /*backward=*/true);
+  keep_scores_small(draw, value);
+  value.d_o = draw_gradient(draw);
   return fitted(law, std::move(value));
 }
 

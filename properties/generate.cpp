@@ -12,6 +12,8 @@ Case draw_case(Draw& draw, const Law& law, const Scope& scope) {
       return draw_story(draw, law, scope);
     case Subject::kLayer:
       return draw_layer(draw, law, scope);
+    case Subject::kLayerBackward:
+      return draw_layer_backward(draw, law, scope);
     case Subject::kBackward:
       return draw_backward(draw, law, scope);
     default:

@@ -24,6 +24,7 @@
 namespace qkvet {
 
 class Visibility;
+struct LayerGradientTruth;  // layer_gradient_answer.h
 
 // Changes the inputs of a case (exact doubles); they are stored afterwards.
 // With a variant it must give them the variant's shapes.
@@ -79,6 +80,7 @@ struct Truth {
   const Bound* bound = nullptr;
   const std::vector<double>* reach = nullptr;  // BoundFacts::reach()
   const GradientTruth* gradient = nullptr;
+  const LayerGradientTruth* layer_gradient = nullptr;  // of a layer's alone
 };
 
 // One call as the judge sees it.
@@ -229,10 +231,13 @@ std::span<const Law* const> all_laws();
 const Law* find_law(std::string_view id);
 
 // The law that faults on guard pages and canaries are failures of, whichever
-// law made the call; that of gradients in calls of backward().
+// law made the call; those of gradients in calls of backward() and
+// layer_backward().
 inline constexpr const char* kMemoryLaw = "reads_only_its_inputs";
 inline constexpr const char* kBackwardMemoryLaw =
     "backward_reads_only_its_inputs";
+inline constexpr const char* kLayerBackwardMemoryLaw =
+    "layer_backward_reads_only_its_inputs";
 
 }  // namespace qkvet
 

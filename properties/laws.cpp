@@ -27,6 +27,8 @@ bool has_subject(const KernelInfo& kernel, Subject subject) {
       return kernel.has_layer;
     case Subject::kBackward:
       return kernel.has_backward;
+    case Subject::kLayerBackward:
+      return kernel.has_layer && kernel.has_layer_backward;
     default:
       return kernel.has_forward;
   }
@@ -40,6 +42,8 @@ std::string missing_subject(Subject subject) {
       return "the kernel declares no layer";
     case Subject::kBackward:
       return "the kernel declares no backward()";
+    case Subject::kLayerBackward:
+      return "the kernel declares no layer_backward()";
     default:
       return "the kernel declares no forward()";
   }

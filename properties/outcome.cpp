@@ -96,6 +96,8 @@ std::string call_place(const PlannedCall& planned) {
       return "backward()";
     case Operation::kLayer:
       return "the layer's forward()";
+    case Operation::kLayerBackward:
+      return "layer_backward()";
     case Operation::kCacheCreate:
       return "create()";
     default:

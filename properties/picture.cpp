@@ -7,6 +7,8 @@
 #include "properties/compare.h"
 #include "properties/gradient_calls.h"
 #include "properties/layer_calls.h"
+#include "properties/layer_gradient_answer.h"
+#include "properties/layer_gradient_calls.h"
 #include "properties/story_calls.h"
 
 namespace qkvet {
@@ -196,29 +198,70 @@ std::vector<std::string> story_picture(const JudgeInput& input, size_t last) {
   return lines;
 }
 
+// A tensor of a layer, or a gradient in its shape.
+void add_layer_tensor(const Shape& s, const char* name, TensorName shape_of,
+                      const std::vector<double>& values,
+                      const std::string& note,
+                      std::vector<std::string>& lines) {
+  if (values.empty()) return;
+  const auto extents = tensor_extents(s, shape_of);
+  if (tensor_rank(shape_of) == 3)
+    add_rows({name, &values, 1, s.Tq, s.D}, note, lines);
+  else if (tensor_rank(shape_of) == 2)
+    add_rows({name, &values, 1, extents[0], extents[1]}, note, lines);
+  else
+    add_rows({name, &values, 1, 1, extents[0]}, note, lines);
+}
+
+void add_layer_inputs(const Shape& s, const Inputs& inputs,
+                      std::vector<std::string>& lines) {
+  for (int i = 0; i < kLayerInputCount; ++i) {
+    const auto name =
+        static_cast<TensorName>(static_cast<int>(TensorName::kX) + i);
+    add_layer_tensor(s, tensor_name(name), name, inputs.values(name), "",
+                     lines);
+  }
+}
+
+size_t layer_numbers(const Inputs& inputs) {
+  size_t numbers = 0;
+  for (const auto& values : inputs.layer) numbers += values.size();
+  return numbers;
+}
+
+// Of a layer's gradient: what goes in, and what comes out.
+std::vector<std::string> layer_gradient_picture(const JudgeInput& input) {
+  const Shape& s = input.value.shape;
+  const CallView& call = input.calls[0];
+  const Inputs& inputs = *call.inputs;
+  std::vector<std::string> lines;
+  if (2 * layer_numbers(inputs) + inputs.d_y.size() > kMostNumbers)
+    return lines;
+  add_layer_inputs(s, inputs, lines);
+  add_layer_tensor(s, "dy", TensorName::kDY, inputs.d_y, "", lines);
+  for (const TensorName tensor : kLayerGradients) {
+    const char* const name = tensor_name(tensor);
+    const TensorName shape_of = layer_input_of(tensor);
+    const std::vector<double> actual = read_layer_gradient(input, call, tensor);
+    add_layer_tensor(s, name, shape_of, actual, "   <- actual", lines);
+    if (call.truth == nullptr || actual.empty()) continue;
+    add_layer_tensor(
+        s, name, shape_of,
+        layer_gradient_of(call.truth->layer_gradient->values, tensor),
+        "   <- expected", lines);
+  }
+  return lines;
+}
+
 // Of a layer: what goes in, the stages, and what comes out.
 std::vector<std::string> layer_picture(const JudgeInput& input) {
   const Shape& s = input.value.shape;
   const Inputs& inputs = *input.calls[0].inputs;
   const CallOutcome& outcome = *input.calls[0].outcome;
-  size_t numbers = outcome.y.size() / 4;
-  for (const auto& values : inputs.layer) numbers += values.size();
+  const size_t numbers = outcome.y.size() / 4 + layer_numbers(inputs);
   std::vector<std::string> lines;
   if (numbers > kMostNumbers || outcome.y.empty()) return lines;
-  for (int i = 0; i < kLayerInputCount; ++i) {
-    const auto name =
-        static_cast<TensorName>(static_cast<int>(TensorName::kX) + i);
-    const std::vector<double>& values = inputs.values(name);
-    const auto extents = tensor_extents(s, name);
-    if (values.empty()) continue;
-    if (name == TensorName::kX)
-      add_rows({"x", &values, 1, s.Tq, s.D}, "", lines);
-    else if (tensor_rank(name) == 2)
-      add_rows({tensor_name(name), &values, 1, extents[0], extents[1]}, "",
-               lines);
-    else
-      add_rows({tensor_name(name), &values, 1, 1, extents[0]}, "", lines);
-  }
+  add_layer_inputs(s, inputs, lines);
   if (!inputs.q_positions.empty()) {
     std::string line = "positions:";
     for (const int64_t position : inputs.q_positions)
@@ -244,6 +287,8 @@ std::vector<std::string> small_case_picture(const JudgeInput& input,
       return story_picture(input, judgement.finding->call);
     case Subject::kLayer:
       return layer_picture(input);
+    case Subject::kLayerBackward:
+      return layer_gradient_picture(input);
     case Subject::kBackward:
       return gradient_picture(input);
     default:

@@ -137,8 +137,9 @@ RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
   RunResult all;
   for (const KernelUnderTest& kernel : kernels)
     all.kernels.push_back({kernel, {}, {}});
-  for (const Subject subject : {Subject::kAttention, Subject::kBackward,
-                                Subject::kCache, Subject::kLayer}) {
+  for (const Subject subject :
+       {Subject::kAttention, Subject::kBackward, Subject::kCache,
+        Subject::kLayer, Subject::kLayerBackward}) {
     const Part part = part_of(kernels, options, subject);
     if (part.kernels.empty() || part.options.laws.empty()) continue;
     if (options.exhaustive && subject != Subject::kAttention) continue;

@@ -21,8 +21,8 @@ int64_t* extent_of(Case& value, std::string_view name) {
   if (name == "Hkv") return &s.Hkv;
   if (name == "d") return &s.d;
   if (name == "dv") return &s.dv;
-  if (name == "T" && subject == Subject::kLayer) return &s.Tq;
-  if (name == "D" && subject == Subject::kLayer) return &s.D;
+  if (name == "T" && value.is_layer()) return &s.Tq;
+  if (name == "D" && value.is_layer()) return &s.D;
   if (name == "cap" && subject == Subject::kCache) return &value.capacity;
   if (!value.has_options()) return nullptr;
   if (name == "Tq") return &s.Tq;
@@ -96,8 +96,7 @@ void keep_to_declared(const Scope& scope, Case& value) {
       value.cache.stored = StoredAs::kAsGiven;
     return;
   }
-  if (value.subject() == Subject::kLayer &&
-      (scope.layer_options & QKVET_LAYER_ROPE) == 0)
+  if (value.is_layer() && (scope.layer_options & QKVET_LAYER_ROPE) == 0)
     value.rope = {};
   if (value.has_options()) {
     value = keep_admitted(std::move(value), admitted_by(scope));
@@ -161,7 +160,7 @@ void apply_pins(const Scope& scope, Case& value) {
     else
       s.H = s.Hkv;
   }
-  if (value.subject() != Subject::kLayer) return;
+  if (!value.is_layer()) return;
   s.Tk = s.Tq;
   if (same_model && !pinned("D")) s.D = s.H * s.d;
 }

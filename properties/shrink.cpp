@@ -34,11 +34,13 @@ Judgement check_case(const Law& law, const Case& value,
 const Law& failed_law(const Law& planned, const Judgement& judgement) {
   // A memory law there is about attention and about gradients; elsewhere each
   // law owns what it finds.
-  const bool backward = planned.aim.subject == Subject::kBackward;
-  const Law* memory = find_law(backward ? kBackwardMemoryLaw : kMemoryLaw);
+  const Subject subject = planned.aim.subject;
+  const Law* memory =
+      find_law(subject == Subject::kBackward        ? kBackwardMemoryLaw
+               : subject == Subject::kLayerBackward ? kLayerBackwardMemoryLaw
+                                                    : kMemoryLaw);
   const bool owned = judgement.kind == FailureKind::kMemory &&
-                     memory != nullptr &&
-                     planned.aim.subject == memory->aim.subject;
+                     memory != nullptr && subject == memory->aim.subject;
   return owned ? *memory : planned;
 }
 

@@ -241,6 +241,10 @@ std::vector<Case> simpler_cases(const Law& law, const Case& value) {
     case Subject::kLayer:
       add_simpler_layer(value, out);
       break;
+    case Subject::kLayerBackward:
+      add_simpler_layer(value, out);
+      add_plainer_data(value, {&Case::d_o}, out);
+      break;
     case Subject::kBackward:
       add_simpler_attention(value, out);
       add_plainer_data(value, {&Case::d_o}, out);

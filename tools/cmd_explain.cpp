@@ -54,6 +54,8 @@ const char* subject_text(Subject subject) {
       return "layers";
     case Subject::kBackward:
       return "gradients of attention";
+    case Subject::kLayerBackward:
+      return "gradients of layers";
     default:
       return "attention";
   }

@@ -31,8 +31,9 @@ class FaultRun {
   }
 
   HuntedFault run() {
-    for (const Subject subject : {Subject::kAttention, Subject::kBackward,
-                                  Subject::kCache, Subject::kLayer})
+    for (const Subject subject :
+         {Subject::kAttention, Subject::kBackward, Subject::kCache,
+          Subject::kLayer, Subject::kLayerBackward})
       run_subject(subject);
     result_.seconds = time_.total();
     return std::move(result_);

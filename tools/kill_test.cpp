@@ -122,7 +122,9 @@ std::vector<Case> walk_stories(bool with_moves, bool with_evictions) {
 // some.
 std::vector<Case> walk(Subject subject, const Case& asked) {
   std::vector<Case> cases;
-  if (subject == Subject::kLayer) cases = walk_layers();
+  if (asked.is_layer()) cases = walk_layers();
+  if (subject == Subject::kLayerBackward)
+    for (Case& value : cases) value.backward = true;
   if (subject == Subject::kCache)
     cases = walk_stories(
         std::any_of(asked.story.begin(), asked.story.end(), moves),
@@ -157,8 +159,12 @@ std::vector<Case> variants_of(const Case& plain) {
         if (value.backward) value.d_o = make_recipe(RecipeKind::kLattice);
         if (is_attention) value.causal = causal;
         // One data set is enough to tell the tokens of a story apart.
-        const bool usual = causal == Causal::kNone && seed == 1 &&
-                           preset.q == RecipeKind::kNormal;
+        const bool one_mask = causal == Causal::kNone ||
+                              (value.subject() == Subject::kLayerBackward &&
+                               causal == Causal::kBottomRight);
+        if (value.is_layer()) value.causal = causal;
+        const bool usual =
+            one_mask && seed == 1 && preset.q == RecipeKind::kNormal;
         if (is_attention || usual) variants.push_back(value);
       }
   return variants;

@@ -165,7 +165,8 @@ std::string declare_more(const std::string& dialect,
 std::string not_in_files_reason(const Law& law) {
   if (law.aim.subject == Subject::kCache)
     return "a cache lives between calls, and a plan has single ones";
-  if (law.aim.subject == Subject::kBackward)
+  if (law.aim.subject == Subject::kBackward ||
+      law.aim.subject == Subject::kLayerBackward)
     return "a plan has forward calls and layers, no gradients";
   for (const NotInFiles& row : kNotInFiles)
     if (std::string_view(law.id) == row.law) return row.why;

@@ -183,7 +183,8 @@ std::string not_judged_text(const ReportInput& input) {
     cache |= has_subject(kernel.kernel.judged.info, Subject::kCache);
     layer |= has_subject(kernel.kernel.judged.info, Subject::kLayer);
     backward |= has_subject(kernel.kernel.judged.info, Subject::kBackward);
-    layer_backward |= kernel.kernel.judged.info.has_layer_backward;
+    layer_backward |=
+        has_subject(kernel.kernel.judged.info, Subject::kLayerBackward);
   }
   // Of attention; for caches and layers no bound has been derived.
   const bool f64 =
@@ -196,8 +197,12 @@ std::string not_judged_text(const ReportInput& input) {
   out += (declared & QKVET_OPTION_DROPOUT) != 0
              ? "dropout beside RoPE, ALiBi and packed batches"
              : "dropout (not declared)";
-  if (!backward) out += "; gradients (not declared)";
-  if (layer_backward) out += "; gradients of layers";
+  if (!backward && !layer_backward)
+    out += "; gradients (not declared)";
+  else if (layer && !layer_backward)
+    out += "; gradients of layers (not declared)";
+  else if (attention && !backward)
+    out += "; gradients of attention (not declared)";
   const std::string options =
       attention ? undeclared_options(declared | QKVET_OPTION_DROPOUT)
                 : "attention calls";

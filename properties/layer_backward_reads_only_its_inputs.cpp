@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory law of gradients of layers, as backward_reads_only_its_inputs is
+// that of attention: the same call with every tensor flush against the guard
+// page behind it, the same but aligned, and flush against the one in front of
+// it. What the executor sees of guard pages, canaries and unwritten elements is
+// this law's, whichever law made the call.
+#include <cmath>
+
+#include "properties/compare.h"
+#include "properties/layer_calls.h"
+#include "properties/layer_gradient_calls.h"
+
+namespace qkvet {
+namespace {
+
+Plan plan(const Case&, const KernelInfo&) {
+  Plan plan;
+  for (int i = 0; i < kPlacementCount; ++i) {
+    PlannedCall call = layer_backward_call(/*truth=*/false);
+    call.placement = static_cast<Placement>(i);
+    plan.calls.push_back(call);
+  }
+  return plan;
+}
+
+void compare_placements(const JudgeInput& input, TensorName tensor,
+                        Judgement& judgement) {
+  std::vector<std::vector<double>> outputs;
+  for (const CallView& call : input.calls)
+    outputs.push_back(read_layer_gradient(input, call, tensor));
+  for (size_t n = 0; n < outputs[0].size(); ++n) {
+    const double* finite = nullptr;
+    const double* nan = nullptr;
+    for (const auto& output : outputs)
+      (std::isnan(output[n]) ? nan : finite) = &output[n];
+    ++judgement.compared;
+    if (finite == nullptr || nan == nullptr) continue;
+    Finding finding;
+    finding.where =
+        layer_gradient_name(input.value.shape, tensor, static_cast<int64_t>(n));
+    finding.expected =
+        number_text(*finite, input.value.q_dtype) + ", wherever tensors lie";
+    finding.actual = "nan in one placement";
+    finding.looks = "a read of bytes beside a tensor, which held NaN";
+    add_failure(judgement, std::move(finding));
+    return;
+  }
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  for (const TensorName tensor : kLayerGradients)
+    compare_placements(input, tensor, judgement);
+  return judgement;
+}
+
+}  // namespace
+
+extern constinit const Law layer_backward_reads_only_its_inputs{
+    "layer_backward_reads_only_its_inputs",
+    "layer_backward() reads only the bytes of its inputs, writes every element "
+    "of its gradients and nothing else, and leaves its caller's state as it "
+    "was.",
+    "read(addresses) in x, W, b, dy; written(addresses) = dx, dW, db",
+    "none",
+    "The call names all memory that takes part in it.",
+    "Nothing is rounded: a byte is touched or it is not.",
+    "(c) it reaches memory that no gradient shows",
+    Aim{.subject = Subject::kLayerBackward, .admits = kAdmitRope},
+    fit_layer,
+    plan,
+    judge};
+
+}  // namespace qkvet
