@@ -12,7 +12,7 @@ namespace {
 // The line of a cache, and the width of the widest vector.
 constexpr int64_t kCacheLine = 64;
 
-// Large enough for any memory, small enough that sums of products stay exact.
+// Large enough for any memory; sums of products stay exact.
 constexpr int64_t kMostElements = int64_t{1} << 40;
 
 // Empty extents count as 1 here: strides are products of them, too.
@@ -176,6 +176,14 @@ void add_layer(const KernelCall& call, Dtype stage, Rows* rows) {
   if (call.b_v != nullptr) (*rows)[TensorName::kBv] = {1, type, {v_width}};
   if (call.b_o != nullptr) (*rows)[TensorName::kBo] = {1, type, {s.D}};
   (*rows)[TensorName::kY] = {x.ndim, call.o_dtype, x.shape};
+  const int64_t all = q_width + k_width + v_width;
+  if (call.w_qkv != nullptr) (*rows)[TensorName::kWqkv] = {2, type, {s.D, all}};
+  if (call.b_qkv != nullptr) (*rows)[TensorName::kBqkv] = {1, type, {all}};
+  if (call.mask_buffer != nullptr)
+    (*rows)[TensorName::kMaskBuffer] = {
+        2, Dtype::kUint8, {call.context, call.context}};
+  if (call.want_weights)
+    (*rows)[TensorName::kWeights] = {4, type, {s.B, s.H, s.Tq, s.Tq}};
   if (!call.want_stages) return;
   (*rows)[TensorName::kStageQ] = {4, stage, {s.B, s.H, s.Tq, s.d}};
   (*rows)[TensorName::kStageK] = {4, stage, {s.B, s.Hkv, s.Tq, s.d}};
@@ -235,9 +243,31 @@ void add_mistake(const KernelCall& call, Rows* rows) {
     case Mistake::kBiasExtent:
       ++(*rows)[TensorName::kBq].shape[0];
       break;
+    case Mistake::kFusedWidth:
+      ++(*rows)[TensorName::kWqkv].shape[1];
+      break;
     case Mistake::kNone:
     case Mistake::kHeads:  // no tensor's
       break;
+  }
+}
+
+// Parts have no memory of their own; a mistake in one is its view's.
+void plan_parts(const KernelCall& call, Rows* rows, CallPlan* plan) {
+  plan->fused = call.fused;
+  if (call.fused == FusedOrder::kNone) return;
+  const Shape& s = call.shape;
+  const auto first = fused_columns(
+      call.fused, {times(s.H, s.d), times(s.Hkv, s.d), times(s.Hkv, s.dv)});
+  for (size_t n = 0; n < plan->parts.size(); ++n) {
+    TensorPart& part = plan->parts[n];
+    part = part_of_fused(n, first[n % 3]);
+    Row& row = (*rows)[part.name];
+    if (row.ndim > 0 && countable(row.ndim, row.shape))
+      part.spec = packed_spec(row.dtype, row.ndim, row.shape);
+    if (row.ndim == 2) part.spec.strides[0] = (*rows)[part.whole].shape[1];
+    make_unit_strides_absurd(part.spec);
+    row = {};
   }
 }
 
@@ -295,7 +325,8 @@ const std::byte* KernelCall::*input_member(TensorName tensor) {
       &Call::q_len,    &Call::kv_len,   &Call::cu_q,        &Call::cu_k,
       &Call::rope_cos, &Call::rope_sin, &Call::q_positions, &Call::k_positions,
       &Call::k_scale,  &Call::v_scale,  &Call::block_table, &Call::k_new,
-      &Call::v_new,    &Call::d_o,      &Call::given_o,     &Call::given_lse};
+      &Call::v_new,    &Call::d_o,      &Call::given_o,     &Call::given_lse,
+      &Call::w_qkv,    &Call::b_qkv,    &Call::mask_buffer};
   return kMembers[static_cast<size_t>(tensor)];
 }
 
@@ -325,6 +356,7 @@ bool plan_call(const KernelCall& call, const KernelInfo& kernel, CallPlan* plan,
   Rows rows = right_rows(call, kernel.stage_dtype(call.q_dtype));
   add_mistake(call, &rows);
   *plan = {};
+  plan_parts(call, &rows, plan);
   for (int t = 0; t < kTensorCount; ++t) {
     const Row& row = rows[static_cast<TensorName>(t)];
     if (row.ndim == 0) continue;

@@ -52,6 +52,8 @@ Case draw_case(Draw& draw, const Law& law, const Scope& scope);
 Case draw_attention(Draw& draw, const Law& law, const Scope& scope);
 Case draw_story(Draw& draw, const Law& law, const Scope& scope);
 Case draw_layer(Draw& draw, const Law& law, const Scope& scope);
+// How a layer is given its matrices and its causal mask.
+void draw_layer_storage(Draw& draw, Case& value);
 Case draw_backward(Draw& draw, const Law& law, const Scope& scope);
 
 }  // namespace qkvet

@@ -71,6 +71,11 @@ std::string unfit_reason(const Judgement& judgement,
   if (judgement.kind != FailureKind::kLaw)
     return "the failure is no number but what the kernel did to memory or to "
            "its process; allowed: wrong numbers (debug it with --in-process)";
+  if (std::any_of(calls.begin(), calls.end(), [](const KernelCall& call) {
+        return call.fused != FusedOrder::kNone || call.mask_buffer != nullptr;
+      }))
+    return "the layer is given a fused matrix or a mask buffer (fused=, "
+           "context=); allowed: cases without them";
   for (size_t i = 0; i < calls.size(); ++i)
     if (!is_written(calls[i], outcomes[i]))
       return "a call of the law is refused, or has to be; allowed: laws about "
