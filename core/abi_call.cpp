@@ -144,8 +144,21 @@ void AbiCall::fill_layer(const CallPlan& plan,
               {layer_.attended, TensorName::kAttended},
               {layer_.rope_cos, TensorName::kRopeCos},
               {layer_.rope_sin, TensorName::kRopeSin},
-              {layer_.positions, TensorName::kQPositions}};
+              {layer_.positions, TensorName::kQPositions},
+              {layer_.w_qkv, TensorName::kWqkv},
+              {layer_.b_qkv, TensorName::kBqkv},
+              {layer_.mask_buffer, TensorName::kMaskBuffer},
+              {layer_.weights, TensorName::kWeights}};
   for (const auto& row : rows) row.tensor = tensor(plan, addresses, row.name);
+  layer_.fused = static_cast<int32_t>(plan.fused);
+  for (const TensorPart& part : plan.parts) {
+    if (!part.spec.present()) continue;
+    std::byte* data = addresses[static_cast<size_t>(part.whole)];
+    if (data != nullptr) data += part.first * dtype_bytes(part.spec.dtype);
+    for (const auto& row : rows)
+      if (row.name == part.name)
+        row.tensor = described(part.spec, data, static_cast<size_t>(part.name));
+  }
   layer_.causal = causal_to_abi(plan.causal);
   layer_.scale_given = plan.scale_given ? 1 : 0;
   layer_.scale = plan.scale;
@@ -213,11 +226,16 @@ qkvet_tensor AbiCall::tensor(const CallPlan& plan,
                              TensorName name) {
   const auto number = static_cast<size_t>(name);
   const TensorSpec& spec = plan.tensors[number];
-  if (!spec.present()) return {};
+  return spec.present() ? described(spec, addresses[number], number)
+                        : qkvet_tensor{};
+}
+
+qkvet_tensor AbiCall::described(const TensorSpec& spec, std::byte* data,
+                                size_t number) {
   std::copy_n(spec.shape.begin(), 4, shapes_[number]);
   std::copy_n(spec.strides.begin(), 4, strides_[number]);
   qkvet_tensor tensor{};
-  tensor.data = addresses[number];
+  tensor.data = data;
   tensor.device_type = device_;
   tensor.ndim = spec.ndim;
   tensor.dtype = dtype_to_abi(spec.dtype);

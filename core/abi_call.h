@@ -42,6 +42,8 @@ class AbiCall {
   // Empty if the plan has no such tensor.
   qkvet_tensor tensor(const CallPlan& plan, const TensorAddresses& addresses,
                       TensorName name);
+  qkvet_tensor described(const TensorSpec& spec, std::byte* data,
+                         size_t number);
 
   int32_t device_;
   int64_t shapes_[kTensorCount][4];

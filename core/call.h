@@ -12,6 +12,7 @@
 
 #include "core/cache_form.h"
 #include "core/dtype.h"
+#include "core/fused.h"
 #include "core/options.h"
 #include "core/shape.h"
 
@@ -60,7 +61,10 @@ enum class TensorName : uint8_t {
   kDO,
   kGivenO,  // what forward() gave, where its gradient is asked for
   kGivenLse,
-  kDY,  // of a layer
+  kDY,    // of a layer
+  kWqkv,  // of a layer
+  kBqkv,
+  kMaskBuffer,
   // Outputs.
   kO,
   kLse,
@@ -88,8 +92,8 @@ enum class TensorName : uint8_t {
   kDBo,
   kDropoutMask
 };
-inline constexpr int kTensorCount = 58;
-inline constexpr int kInputCount = 33;
+inline constexpr int kTensorCount = 61;
+inline constexpr int kInputCount = 36;
 inline constexpr int kOutputCount = kTensorCount - kInputCount;
 // "q", "k", ..., "weights"; the stages of a layer are "q", "k", "v" again, and
 // so are k and v that a call appends to, "o" and "lse" where they are given.
@@ -131,7 +135,8 @@ enum class Mistake : uint8_t {
   kHeads,        // layer: one more head, which does not divide the columns
   kInputRows,    // layer: w_q has D + 1 rows
   kOutputRows,   // layer: w_o has one row more
-  kBiasExtent    // layer: b_q has one element more
+  kBiasExtent,   // layer: b_q has one element more
+  kFusedWidth    // layer: w_qkv has one column more
 };
 
 // The inputs are packed, row-major, in their storage type, and must outlive
@@ -177,6 +182,12 @@ struct KernelCall {
   const std::byte* b_o = nullptr;  // [D]
   bool unbatched = false;          // x and y are [T,D]; B = 1
   bool want_stages = false;
+  // w_q, w_k and w_v are views into w_qkv then, and their biases into b_qkv.
+  FusedOrder fused = FusedOrder::kNone;
+  const std::byte* w_qkv = nullptr;        // [D,H*d + Hkv*d + Hkv*dv]
+  const std::byte* b_qkv = nullptr;        // [H*d + Hkv*d + Hkv*dv]
+  int64_t context = 0;                     // C; 0: no mask buffer
+  const std::byte* mask_buffer = nullptr;  // [C,C] bytes, nonzero = attend
 
   std::optional<Window> window;
   float softcap = 0;                // > 0: softcap * tanh(score / softcap)

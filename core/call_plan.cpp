@@ -12,7 +12,7 @@ namespace {
 // The line of a cache, and the width of the widest vector.
 constexpr int64_t kCacheLine = 64;
 
-// Large enough for any memory, small enough that sums of products stay exact.
+// Large enough for any memory; sums of products stay exact.
 constexpr int64_t kMostElements = int64_t{1} << 40;
 
 // Empty extents count as 1 here: strides are products of them, too.
@@ -179,6 +179,14 @@ void add_layer(const KernelCall& call, Dtype stage, Rows* rows) {
   if (call.b_v != nullptr) (*rows)[TensorName::kBv] = {1, type, {v_width}};
   if (call.b_o != nullptr) (*rows)[TensorName::kBo] = {1, type, {s.D}};
   (*rows)[TensorName::kY] = {x.ndim, call.o_dtype, x.shape};
+  const int64_t all = q_width + k_width + v_width;
+  if (call.w_qkv != nullptr) (*rows)[TensorName::kWqkv] = {2, type, {s.D, all}};
+  if (call.b_qkv != nullptr) (*rows)[TensorName::kBqkv] = {1, type, {all}};
+  if (call.mask_buffer != nullptr)
+    (*rows)[TensorName::kMaskBuffer] = {
+        2, Dtype::kUint8, {call.context, call.context}};
+  if (call.want_weights)
+    (*rows)[TensorName::kWeights] = {4, type, {s.B, s.H, s.Tq, s.Tq}};
   if (!call.want_stages) return;
   (*rows)[TensorName::kStageQ] = {4, stage, {s.B, s.H, s.Tq, s.d}};
   (*rows)[TensorName::kStageK] = {4, stage, {s.B, s.Hkv, s.Tq, s.d}};
@@ -254,9 +262,31 @@ void add_mistake(const KernelCall& call, Rows* rows) {
     case Mistake::kBiasExtent:
       ++(*rows)[TensorName::kBq].shape[0];
       break;
+    case Mistake::kFusedWidth:
+      ++(*rows)[TensorName::kWqkv].shape[1];
+      break;
     case Mistake::kNone:
     case Mistake::kHeads:  // no tensor's
       break;
+  }
+}
+
+// Parts have no memory of their own; a mistake in one is its view's.
+void plan_parts(const KernelCall& call, Rows* rows, CallPlan* plan) {
+  plan->fused = call.fused;
+  if (call.fused == FusedOrder::kNone) return;
+  const Shape& s = call.shape;
+  const auto first = fused_columns(
+      call.fused, {times(s.H, s.d), times(s.Hkv, s.d), times(s.Hkv, s.dv)});
+  for (size_t n = 0; n < plan->parts.size(); ++n) {
+    TensorPart& part = plan->parts[n];
+    part = part_of_fused(n, first[n % 3]);
+    Row& row = (*rows)[part.name];
+    if (row.ndim > 0 && countable(row.ndim, row.shape))
+      part.spec = packed_spec(row.dtype, row.ndim, row.shape);
+    if (row.ndim == 2) part.spec.strides[0] = (*rows)[part.whole].shape[1];
+    make_unit_strides_absurd(part.spec);
+    row = {};
   }
 }
 
@@ -294,36 +324,6 @@ void plan_scalars(const KernelCall& call, CallPlan* plan) {
 
 }  // namespace
 
-std::vector<std::byte> CallOutcome::*output_member(TensorName output) {
-  using Outcome = CallOutcome;
-  static constexpr std::vector<std::byte> Outcome::*kMembers[kOutputCount] = {
-      &Outcome::o,           &Outcome::lse,      &Outcome::weights,
-      &Outcome::y,           &Outcome::stage_q,  &Outcome::stage_k,
-      &Outcome::stage_v,     &Outcome::attended, &Outcome::k_cache,
-      &Outcome::v_cache,     &Outcome::d_q,      &Outcome::d_k,
-      &Outcome::d_v,         &Outcome::d_bias,   &Outcome::d_sink,
-      &Outcome::d_x,         &Outcome::d_w_q,    &Outcome::d_w_k,
-      &Outcome::d_w_v,       &Outcome::d_w_o,    &Outcome::d_b_q,
-      &Outcome::d_b_k,       &Outcome::d_b_v,    &Outcome::d_b_o,
-      &Outcome::dropout_mask};
-  return kMembers[static_cast<size_t>(output) - kInputCount];
-}
-
-const std::byte* KernelCall::*input_member(TensorName tensor) {
-  using Call = KernelCall;
-  static constexpr const std::byte* Call::*kMembers[kInputCount] = {
-      &Call::q,        &Call::k,        &Call::v,           &Call::x,
-      &Call::w_q,      &Call::w_k,      &Call::w_v,         &Call::w_o,
-      &Call::b_q,      &Call::b_k,      &Call::b_v,         &Call::b_o,
-      &Call::mask,     &Call::bias,     &Call::sink,        &Call::slopes,
-      &Call::q_len,    &Call::kv_len,   &Call::cu_q,        &Call::cu_k,
-      &Call::rope_cos, &Call::rope_sin, &Call::q_positions, &Call::k_positions,
-      &Call::k_scale,  &Call::v_scale,  &Call::block_table, &Call::k_new,
-      &Call::v_new,    &Call::d_o,      &Call::given_o,     &Call::given_lse,
-      &Call::d_y};
-  return kMembers[static_cast<size_t>(tensor)];
-}
-
 int64_t window_bytes(int size_class) { return page_bytes() << size_class; }
 
 Place place_tensor(const TensorSpec& spec, Placement placement,
@@ -350,6 +350,7 @@ bool plan_call(const KernelCall& call, const KernelInfo& kernel, CallPlan* plan,
   Rows rows = right_rows(call, kernel.stage_dtype(call.q_dtype));
   add_mistake(call, &rows);
   *plan = {};
+  plan_parts(call, &rows, plan);
   for (int t = 0; t < kTensorCount; ++t) {
     const Row& row = rows[static_cast<TensorName>(t)];
     if (row.ndim == 0) continue;
@@ -369,11 +370,6 @@ bool plan_call(const KernelCall& call, const KernelInfo& kernel, CallPlan* plan,
   }
   plan_scalars(call, plan);
   return true;
-}
-
-const std::byte* content_of(const KernelCall& call, TensorName tensor) {
-  if (is_cache(tensor)) return tensor == TensorName::kKCache ? call.k : call.v;
-  return is_output(tensor) ? nullptr : call.*input_member(tensor);
 }
 
 TensorSpec given_part(const KernelCall& call, TensorName tensor,

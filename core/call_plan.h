@@ -29,6 +29,21 @@ struct Place {
 Place place_tensor(const TensorSpec& spec, Placement placement,
                    int64_t alignment);
 
+// A tensor that is a part of another one.
+struct TensorPart {
+  TensorName name = TensorName::kWq;
+  TensorName whole = TensorName::kWqkv;
+  int64_t first = 0;  // element of the whole
+  TensorSpec spec;    // absent: no such part
+};
+// W_Q, W_K, W_V, b_Q, b_K and b_V are numbers 0 to 5.
+constexpr TensorPart part_of_fused(size_t n, int64_t first) {
+  constexpr TensorName kParts[] = {TensorName::kWq, TensorName::kWk,
+                                   TensorName::kWv, TensorName::kBq,
+                                   TensorName::kBk, TensorName::kBv};
+  return {kParts[n], n < 3 ? TensorName::kWqkv : TensorName::kBqkv, first, {}};
+}
+
 // Trivially copyable: it lies in memory that two processes share.
 struct CallPlan {
   std::array<TensorSpec, kTensorCount> tensors{};
@@ -42,6 +57,8 @@ struct CallPlan {
   float softcap = 0;
   int64_t page_size = 0;
   RopeStyle rope = RopeStyle::kNone;
+  FusedOrder fused = FusedOrder::kNone;
+  std::array<TensorPart, 6> parts{};  // of w_qkv and b_qkv
   int32_t threads = 1;
   Dropout dropout;      // p = 0: none
   bool stream = false;  // on a device: one of its own, not the default one

@@ -39,6 +39,11 @@ bool has_options(const KernelCall& call) {
          call.dropout || call.want_dropout_mask;
 }
 
+bool has_layer_storage(const KernelCall& call) {
+  return call.fused != FusedOrder::kNone || call.w_qkv != nullptr ||
+         call.mask_buffer != nullptr;
+}
+
 std::string option_contradiction(const KernelCall& call) {
   if (call.window && std::min(call.window->left, call.window->right) < -1)
     return "a side of the window is below -1";
@@ -110,8 +115,18 @@ std::string layer_contradiction(const KernelCall& call) {
   if (call.unbatched && s.B != 1) return "a batch cannot be unbatched";
   if (call.kv_dtype != call.q_dtype || call.o_dtype != call.q_dtype)
     return "a layer has one storage type";
-  if (call.want_lse || call.want_weights)
-    return "a layer gives neither lse nor weights";
+  if (call.want_lse) return "a layer gives no lse";
+  const bool fused = call.fused != FusedOrder::kNone;
+  if (fused != (call.w_qkv != nullptr))
+    return "a fused layer has an order and w_qkv";
+  if (call.b_qkv != nullptr && (!fused || call.b_q == nullptr ||
+                                call.b_k == nullptr || call.b_v == nullptr))
+    return "b_qkv is b_q, b_k and b_v of a fused layer";
+  if (fused && call.b_qkv == nullptr &&
+      (call.b_q != nullptr || call.b_k != nullptr || call.b_v != nullptr))
+    return "the biases of a fused layer are given all or none";
+  if (call.mistake == Mistake::kFusedWidth && !fused)
+    return "a mistake in w_qkv without it";
   if (is_missing(call.x, {s.B, s.Tq, s.D}) ||
       is_missing(call.w_q, {s.D, s.H, s.d}) ||
       is_missing(call.w_k, {s.D, s.Hkv, s.d}) ||
@@ -176,6 +191,8 @@ std::string contradiction(const KernelCall& call) {
     return "H is not a multiple of Hkv";
   if (!takes_options(call.operation) && has_options(call))
     return "only forward() and backward() take masks, lengths and layouts";
+  if (call.operation != Operation::kLayer && has_layer_storage(call))
+    return "only a layer takes w_qkv and a mask buffer";
   if (std::string why = rope_contradiction(call); !why.empty()) return why;
   switch (call.operation) {
     case Operation::kForward:
@@ -233,7 +250,8 @@ std::string missing_option(const KernelInfo& kernel, const KernelCall& call) {
       {scaled && !call.scale.has_value(), QKVET_OPTION_DEFAULT_SCALE,
        "the default scale"},
       {call.want_lse, QKVET_OPTION_LSE, "lse"},
-      {call.want_weights, QKVET_OPTION_WEIGHTS, "weights"},
+      {call.want_weights && call.operation != Operation::kLayer,
+       QKVET_OPTION_WEIGHTS, "weights"},
       {s.Hkv < s.H, QKVET_OPTION_GROUPED_HEADS, "grouped heads (Hkv < H)"},
       {s.dv != s.d, QKVET_OPTION_VALUE_WIDTH, "a value width (dv != d)"},
       {forward && has_cross_lengths(call), QKVET_OPTION_CROSS_LENGTHS,

@@ -77,6 +77,13 @@ std::string missing_table(const KernelInfo& kernel, const KernelCall& call) {
     return "a rotation (RoPE) of a layer is not declared";
   if (call.unbatched && lacks(QKVET_LAYER_UNBATCHED))
     return "an unbatched layer is not declared";
+  if (call.fused != FusedOrder::kNone && lacks(fused_option(call.fused)))
+    return "fused projections (" + std::string(fused_name(call.fused)) +
+           ") are not declared";
+  if (call.mask_buffer != nullptr && lacks(QKVET_LAYER_MASK_BUFFER))
+    return "a mask buffer of a layer is not declared";
+  if (call.want_weights && lacks(QKVET_LAYER_WEIGHTS))
+    return "weights of a layer are not declared";
   return "";
 }
 

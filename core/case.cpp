@@ -11,6 +11,7 @@
 #include "core/case_text.h"
 #include "core/file_data.h"
 #include "core/half.h"
+#include "core/layer_storage.h"
 #include "core/rope.h"
 
 namespace qkvet {
@@ -122,6 +123,7 @@ std::string subject_reason(const Case& c) {
   if (c.subject() != Subject::kCache && c.cache != CacheForm{})
     return "only a cache has win, first, rollback and stored=";
   if (std::string why = rope_reason(c); !why.empty()) return why;
+  if (std::string why = layer_storage_reason(c); !why.empty()) return why;
   if (c.has_options()) return options_reason(c);
   if (const std::string_view option = first_option(c); !option.empty())
     return (c.story.empty() ? "a layer has no " : "a story has no ") +
@@ -208,6 +210,7 @@ void add_layer(std::string& text, const Case& c) {
       if ((c.biases >> i & 1) != 0) biases += "qkvo"[i];
     add_token(text, biases);
   }
+  add_layer_storage(text, c);
   add_recipe(text, "x", c.x);
   add_recipe(text, "w", c.w);
   add_recipe(text, "bias", c.bias);

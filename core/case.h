@@ -87,8 +87,10 @@ struct Case {
   Recipe x, w, bias;       // of a layer: x, all four matrices, all biases
   uint8_t biases = 0;      // of a layer: which ones are given
   bool unbatched = false;  // of a layer: x is [T,D]
-  int64_t capacity = 0;    // of a story: tokens per sequence
-  CacheForm cache;         // of a story
+  FusedOrder fused = FusedOrder::kNone;  // of a layer: how it is given W_QKV
+  int64_t context = 0;   // of a causal layer: C of its mask buffer; 0: none
+  int64_t capacity = 0;  // of a story: tokens per sequence
+  CacheForm cache;       // of a story
   Story story;
   uint64_t seed = kDefaultSeed;
   uint64_t file = 0;  // fingerprint of what `file` recipes stand for; 0: none
@@ -155,6 +157,9 @@ struct Inputs {
   // x, w_q, ..., b_o, in the order of TensorName.
   std::array<std::vector<double>, kLayerInputCount> layer;
   std::array<std::vector<std::byte>, kLayerInputCount> layer_bytes;
+  // Of those, side by side, if the case is fused; and [C,C], nonzero = attend.
+  std::vector<std::byte> w_qkv_bytes, b_qkv_bytes;
+  std::vector<uint8_t> mask_buffer;
   // Of a backward call: dO, and what forward() gave, which laws fill in and
   // nothing here.
   std::vector<double> d_o;        // [B,H,Tq,dv], rounded to o's storage

@@ -6,6 +6,7 @@
 #include "core/case.h"
 #include "core/file_data.h"
 #include "core/half.h"
+#include "core/layer_storage.h"
 #include "core/option_data.h"
 #include "core/paging.h"
 #include "core/rope.h"
@@ -219,6 +220,10 @@ const std::vector<std::byte>& Inputs::bytes(TensorName input) const {
       return k_new_bytes;
     case TensorName::kVNew:
       return v_new_bytes;
+    case TensorName::kWqkv:
+      return w_qkv_bytes;
+    case TensorName::kBqkv:
+      return b_qkv_bytes;
     default:
       return layer_bytes.at(layer_index(input));
   }
@@ -230,6 +235,7 @@ void store_inputs(const Case& c, Inputs& inputs) {
   store_as(c.kv_dtype, inputs.v, inputs.v_bytes);
   for (size_t i = 0; i < inputs.layer.size(); ++i)
     store_as(c.q_dtype, inputs.layer[i], inputs.layer_bytes[i]);
+  store_layer(c, inputs);
   store_as(c.o_dtype, inputs.d_o, inputs.d_o_bytes);
   store_as(c.o_dtype, inputs.given_o, inputs.given_o_bytes);
   store_as(c.o_dtype, inputs.d_y, inputs.d_y_bytes);
@@ -287,6 +293,9 @@ uint32_t input_digest(const Inputs& inputs) {
   hash_bytes(inputs.d_o_bytes, hash);
   hash_bytes(inputs.d_y_bytes, hash);
   for (const auto& bytes : inputs.layer_bytes) hash_bytes(bytes, hash);
+  hash_bytes(inputs.w_qkv_bytes, hash);
+  hash_bytes(inputs.b_qkv_bytes, hash);
+  hash_bytes(inputs.mask_buffer, hash);
   hash_bytes(inputs.mask, hash);
   for (const TensorName option :
        {TensorName::kBias, TensorName::kSink, TensorName::kSlopes,

@@ -38,6 +38,7 @@ int tensor_rank(TensorName input) {
   if (input == TensorName::kDO || input == TensorName::kGivenO) return 4;
   if (input == TensorName::kGivenLse) return 3;
   if (input == TensorName::kX || input == TensorName::kDY) return 3;
+  if (input == TensorName::kBqkv) return 1;
   if (input == TensorName::kMask || input == TensorName::kBias) return 4;
   if (input >= TensorName::kRopeCos) return 2;
   return input <= TensorName::kWo ? 2 : 1;
@@ -160,6 +161,7 @@ Dtype storage_type(const Case& c, TensorName input) {
     case TensorName::kVScale:
       return Dtype::kF32;
     case TensorName::kMask:
+    case TensorName::kMaskBuffer:
       return Dtype::kUint8;
     case TensorName::kQLen:
     case TensorName::kKvLen:

@@ -10,6 +10,7 @@
 #include "core/case_options.h"
 #include "core/case_set.h"
 #include "core/case_text.h"
+#include "core/layer_storage.h"
 
 namespace qkvet {
 namespace {
@@ -21,8 +22,8 @@ constexpr std::string_view kKnownKeys =
     "a number, causal=tl|br, scale=, window=, mask=, bias=, softcap=, sink=, "
     "alibi=, rope=, qlen=, kvlen=, cuq=, cuk=, layout=, share=, page=, pages=, "
     "unowned=, append=, dropout=, q= k= v= o= kv=, data=, file=, seed=, set=, "
-    "backward with do=; of a layer T D with a number, unbatched, biases=, x= "
-    "w= bias=, backward with dy=; "
+    "backward with do=; of a layer T D with a number, unbatched, biases=, "
+    "fused=, context=, x= w= bias=, backward with dy=; "
     "of a cache cap win first rollback with a number, stored=, "
     "story=";
 constexpr int64_t kVersion = 1;
@@ -146,6 +147,9 @@ class Parser {
       if (key == "bias") bias_has_own_ = value.find('.') != value.npos;
     } else if (key == "biases") {
       read_biases(value, token);
+    } else if (is_layer_storage_key(key)) {
+      if (once(std::string(key)))
+        error_ = read_layer_storage(key, value, token, case_);
     } else if (key == "stored") {
       const auto stored = stored_from_name(value);
       if (!stored)
@@ -320,7 +324,8 @@ class Parser {
     if (!needs({"B", "H", "Tq", "Tk", "d"},
                "a case needs a dtype and B, H, Tq, Tk, d") ||
         !excludes("a case without D and T",
-                  {"unbatched", "biases", "x recipe", "w recipe", "dy recipe"}))
+                  {"unbatched", "biases", "fused", "context", "x recipe",
+                   "w recipe", "dy recipe"}))
       return;
     // Where Tq = Tk both alignments agree and a bare "causal" is clear.
     if (bare_causal_ && case_.shape.Tq != case_.shape.Tk)
@@ -356,8 +361,9 @@ class Parser {
   void finish_story() {
     if (needs({"B", "H", "d", "cap", "story"},
               "a story needs a dtype and B, H, d, cap, story=") &&
-        excludes("a story", {"Tq", "Tk", "causal", "unbatched", "biases",
-                             "x recipe", "w recipe", "dy recipe", "bias"}))
+        excludes("a story",
+                 {"Tq", "Tk", "causal", "unbatched", "biases", "fused",
+                  "context", "x recipe", "w recipe", "dy recipe", "bias"}))
       fit_extents_to_story(case_);
   }
 

@@ -84,6 +84,68 @@ void check_layer(Executor& executor) {
 TEST(SandboxLayer, EveryTensorArrives) { check_layer(*tables()); }
 TEST(InProcessLayer, EveryTensorArrives) { check_layer(*in_process("tables")); }
 
+// The kernel knows no fused matrix: it gets views into it, and these arrive.
+void check_fused(Executor& executor) {
+  const Values qkv = {2000, 0, 0, 1, 0, 0, 1,    2, 0, 2000, 0, 0,
+                      1,    0, 3, 4, 0, 0, 2000, 0, 0, 1,    5, 6};
+  const Values vqk = {1, 2, 2000, 0, 0, 1, 0, 0, 3,    4, 0, 2000,
+                      0, 0, 1,    0, 5, 6, 0, 0, 2000, 0, 0, 1};
+  const Values b_qkv = {1, 0, 1, 0, 0, 0, 10, 20};
+  const Values b_vqk = {10, 20, 1, 0, 1, 0, 0, 0};
+  const Values b_k = {0, 0, 0};
+  const struct {
+    FusedOrder order;
+    const Values &matrix, &bias;
+  } rows[] = {{FusedOrder::kQkv, qkv, b_qkv}, {FusedOrder::kVqk, vqk, b_vqk}};
+  for (const auto& row : rows)
+    for (const Placement placement : kPlacements) {
+      LayerInputs in;
+      in.call.placement = placement;
+      in.call.fused = row.order;
+      in.call.w_qkv = LayerInputs::bytes(row.matrix);
+      in.call.scale = 1;
+      in.call.want_stages = true;
+      expect_values(run_layer(executor, in), {1, 2, 8, 3, 4, 18, 5, 6, 28});
+      in.call.b_q = LayerInputs::bytes(in.b_q);
+      in.call.b_k = LayerInputs::bytes(b_k);
+      in.call.b_v = LayerInputs::bytes(in.b_v);
+      in.call.b_qkv = LayerInputs::bytes(row.bias);
+      const auto outcome = run_layer(executor, in);
+      expect_values(outcome, {11, 22, 88, 13, 24, 98, 15, 26, 108});
+      EXPECT_EQ(floats(outcome.stage_q),
+                Values({2001, 0, 1, 1, 2000, 1, 1, 0, 2001}));
+    }
+}
+
+TEST(SandboxLayer, PartsOfAFusedMatrix) { check_fused(*tables()); }
+TEST(InProcessLayer, PartsOfAFusedMatrix) {
+  check_fused(*in_process("tables"));
+}
+
+// Of a buffer for five tokens; the queries are 0, so every key counts alike.
+void check_buffer(Executor& executor) {
+  constexpr int64_t kContext = 5;
+  std::vector<std::byte> mask;
+  for (int64_t n = 0; n < kContext * kContext; ++n)
+    mask.push_back(std::byte{n % kContext <= n / kContext});
+  for (const Placement placement : kPlacements) {
+    LayerInputs in;
+    in.w_q.assign(9, 0);
+    in.call.placement = placement;
+    in.call.context = kContext;
+    in.call.mask_buffer = mask.data();
+    expect_values(run_layer(executor, in), {1, 2, 8, 2, 3, 13, 3, 4, 18});
+    in.call.mask_buffer = nullptr;  // control: all rows see all keys
+    in.call.context = 0;
+    expect_values(run_layer(executor, in), {3, 4, 18, 3, 4, 18, 3, 4, 18});
+  }
+}
+
+TEST(SandboxLayer, AMaskBufferArrives) { check_buffer(*tables()); }
+TEST(InProcessLayer, AMaskBufferArrives) {
+  check_buffer(*in_process("tables"));
+}
+
 // Every mistake is refused with its reason; the same call without it is done.
 void check_mistakes(Executor& executor) {
   const struct {

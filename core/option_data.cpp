@@ -6,6 +6,7 @@
 #include <limits>
 #include <span>
 
+#include "core/layer_storage.h"
 #include "core/paging.h"
 
 namespace qkvet {
@@ -220,6 +221,7 @@ void fill_options(const Case& c, const Inputs& inputs, KernelCall& call) {
   if (c.rope.style != RopeStyle::kNone) fill_rope_options(c, inputs, call);
   if (call.operation == Operation::kLayerBackward)
     call.d_y = given(inputs.d_y_bytes);
+  if (call.operation == Operation::kLayer) fill_layer_storage(c, inputs, call);
   if (!takes_options(call.operation)) return;
   if (call.operation == Operation::kBackward)
     fill_backward_options(inputs, call);

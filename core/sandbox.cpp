@@ -38,8 +38,9 @@ int64_t options_of(const KernelCall& call) {
       call.q_len != nullptr,    call.kv_len != nullptr,
       call.cu_q != nullptr,     call.rope != RopeStyle::kNone,
       call.page_size != 0,      call.k_new != nullptr,
-      call.dropout.has_value(), call.want_dropout_mask};
-  int64_t bits = 0;
+      call.dropout.has_value(), call.want_dropout_mask,
+      call.b_qkv != nullptr};
+  int64_t bits = call.context << 3 | static_cast<int64_t>(call.fused);
   for (const bool option : options) bits = bits << 1 | (option ? 1 : 0);
   return bits;
 }

@@ -52,6 +52,8 @@ constexpr Piece kLayerPieces[] = {
     [](const Case& from, Case& to) { to.shape = from.shape; },
     [](const Case& from, Case& to) { to.biases = from.biases; },
     [](const Case& from, Case& to) { to.unbatched = from.unbatched; },
+    [](const Case& from, Case& to) { to.fused = from.fused; },
+    [](const Case& from, Case& to) { to.context = from.context; },
     [](const Case& from, Case& to) { to.causal = from.causal; },
     [](const Case& from, Case& to) {
       to.x = from.x, to.w = from.w, to.bias = from.bias;

@@ -256,7 +256,7 @@ qkvet_status read_layer(const qkvet_kernel* self, const qkvet_layer_args& args,
   }
   call->scale = args.scale_given != 0 ? args.scale : default_scale(call->width);
   call->causal = args.causal != QKVET_CAUSAL_NONE;
-  return QKVET_OK;
+  return read_layer_storage(self, args, call, why);
 }
 
 }  // namespace qkvet::impl

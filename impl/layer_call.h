@@ -42,6 +42,17 @@ struct LayerCall {
   Stored v;         // [B, Hkv, T, dv]
   Stored attended;  // [B, H, T, dv]
 
+  // All three side by side, of which w_q, w_k and w_v are parts then.
+  int32_t fused = QKVET_FUSED_NONE;
+  Projection w_qkv;
+
+  // The mask buffer [C, C], whose first rows and columns hold the causal rule;
+  // no data if there is none.
+  View<const uint8_t> buffer;
+  int64_t context = 0;  // C
+
+  Stored weights;  // [B, H, T, T], without data if not asked for
+
   Rope rope;  // its q: the positions [B, T] of queries and keys
 
   float scale = 0;
@@ -62,10 +73,29 @@ void turn_heads(const LayerCall& call, int64_t heads, float* rows) {
 qkvet_status read_layer(const qkvet_kernel* self, const qkvet_layer_args& args,
                         LayerCall* call, qkvet_text* why);
 
+// The business of read_layer(): whatever lies behind the stages in the struct.
+qkvet_status read_layer_storage(const qkvet_kernel* self,
+                                const qkvet_layer_args& args, LayerCall* call,
+                                qkvet_text* why);
+// "qkv" for QKVET_FUSED_QKV; a legal number.
+const char* parts_in_order(int32_t fused);
+// The part of w_qkv and its bias that begins at this column.
+void take_part(const LayerCall& call, int64_t column, Projection* part);
+
 // What every layer here can do: no lse, one T, both causal alignments.
-inline constexpr qkvet_capabilities kLayerCapabilities = capabilities_with(
-    kCommonOptions & ~(QKVET_OPTION_LSE | QKVET_OPTION_CROSS_LENGTHS),
-    {kF32, kF16, kBf16});
+// Inputs are copied before anything is computed: how they lie changes nothing.
+constexpr qkvet_capabilities layer_capabilities() {
+  qkvet_capabilities c = capabilities_with(
+      kCommonOptions & ~(QKVET_OPTION_LSE | QKVET_OPTION_CROSS_LENGTHS),
+      {kF32, kF16, kBf16});
+  c.flags |= QKVET_FLAG_LAYOUT_INVARIANT;
+  return c;
+}
+inline constexpr qkvet_capabilities kLayerCapabilities = layer_capabilities();
+
+inline constexpr uint64_t kFusedOrders =
+    QKVET_LAYER_FUSED_QKV | QKVET_LAYER_FUSED_QVK | QKVET_LAYER_FUSED_KQV |
+    QKVET_LAYER_FUSED_KVQ | QKVET_LAYER_FUSED_VQK | QKVET_LAYER_FUSED_VKQ;
 
 using LayerFunction = qkvet_status (*)(const qkvet_kernel*, qkvet_context*,
                                        const qkvet_layer_args*,
@@ -76,7 +106,8 @@ constexpr qkvet_layer_table layer_table(LayerFunction forward,
   qkvet_layer_table table = {};
   table.struct_size = sizeof(table);
   table.options = QKVET_LAYER_BIASES | QKVET_LAYER_STAGES |
-                  QKVET_LAYER_UNBATCHED | QKVET_LAYER_ROPE;
+                  QKVET_LAYER_UNBATCHED | QKVET_LAYER_ROPE | kFusedOrders |
+                  QKVET_LAYER_MASK_BUFFER | QKVET_LAYER_WEIGHTS;
   table.stage = stage;
   table.forward = forward;
   return table;

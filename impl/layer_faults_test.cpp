@@ -4,6 +4,7 @@
 // smallest form. The frame without a fault is scalar/layer.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -34,6 +35,28 @@ const LayerProblem kGrouped = {.batch = 2,
                                .value_width = 3,
                                .rope = QKVET_ROPE_INTERLEAVED};
 
+// The same from one matrix, with a mask buffer that is longer than the text,
+// and with weights.
+LayerProblem stored_as_models_do() {
+  LayerProblem problem = kGrouped;
+  problem.fused = QKVET_FUSED_KVQ;
+  problem.context = 5;
+  problem.weights = true;
+  return problem;
+}
+LayerProblem fused(LayerProblem problem, int32_t order) {
+  problem.fused = order;
+  return problem;
+}
+LayerProblem with_buffer(LayerProblem problem, int64_t context) {
+  problem.context = context;
+  return problem;
+}
+LayerProblem with_weights(LayerProblem problem) {
+  problem.weights = true;
+  return problem;
+}
+
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() &&
          std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
@@ -47,8 +70,9 @@ bool agrees(const qkvet_kernel* kernel, LayerTensors* call) {
 }
 
 bool agrees_with_oracle(const qkvet_kernel* kernel) {
-  LayerTensors call(kTrigger), grouped(kGrouped);
-  return agrees(kernel, &call) && agrees(kernel, &grouped);
+  LayerTensors call(kTrigger), grouped(kGrouped), own(stored_as_models_do());
+  return agrees(kernel, &call) && agrees(kernel, &grouped) &&
+         agrees(kernel, &own);
 }
 
 // Column c is channel c + shift of a row.
@@ -114,6 +138,41 @@ bool mismatched_widths_are_refused(const qkvet_kernel* kernel) {
   return run_layer(kernel, args).status == QKVET_INVALID_ARGUMENT;
 }
 
+bool fused_equals_separate(const qkvet_kernel* kernel) {
+  const LayerAnswer apart = answer_of(kernel, kGrouped);
+  for (int32_t order = QKVET_FUSED_QKV; order <= QKVET_FUSED_VKQ; ++order) {
+    const LayerAnswer answer = answer_of(kernel, fused(kGrouped, order));
+    if (answer.status != QKVET_OK || !same_bits(answer.q, apart.q) ||
+        !same_bits(answer.k, apart.k) || !same_bits(answer.v, apart.v) ||
+        !same_bits(answer.y, apart.y)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool context_overrun_is_refused(const qkvet_kernel* kernel) {
+  const LayerAnswer answer =
+      answer_of(kernel, with_buffer(kTrigger, kTrigger.tokens - 1));
+  return answer.status == QKVET_INVALID_ARGUMENT &&
+         answer.reason.find('3') != std::string::npos &&
+         answer.reason.find('2') != std::string::npos;
+}
+
+bool layer_weights_sum_to_one(const qkvet_kernel* kernel) {
+  const LayerAnswer answer = answer_of(kernel, with_weights(kGrouped));
+  const auto tokens = static_cast<size_t>(kGrouped.tokens);
+  bool holds = !answer.weights.empty();
+  for (size_t n = 0; n < answer.weights.size(); n += tokens) {
+    float sum = 0;
+    for (size_t j = 0; j < tokens; ++j) {
+      sum += answer.weights[n + j];
+    }
+    holds = holds && std::fabs(sum - 1) < 1e-6f;
+  }
+  return holds;
+}
+
 constexpr struct {
   const char* law;
   bool (*holds)(const qkvet_kernel*);
@@ -123,6 +182,9 @@ constexpr struct {
              {"every_bias_counts", every_bias_counts},
              {"projections_are_separate", projections_are_separate},
              {"mismatched_widths_are_refused", mismatched_widths_are_refused},
+             {"fused_equals_separate", fused_equals_separate},
+             {"context_overrun_is_refused", context_overrun_is_refused},
+             {"layer_weights_sum_to_one", layer_weights_sum_to_one},
              {"layer_agrees_with_oracle", agrees_with_oracle}};
 
 bool is_killed_by(const qkvet_kernel* kernel, const std::string& law) {
@@ -146,7 +208,7 @@ std::vector<const qkvet_kernel*> faulty_layers() {
 }
 
 TEST(LayerFaults, AreLayersAndNothingElse) {
-  EXPECT_GE(faulty_layers().size(), 7u);
+  EXPECT_GE(faulty_layers().size(), 17u);
   for (const qkvet_kernel* kernel : faulty_layers()) {
     EXPECT_EQ(kernel->forward, nullptr) << kernel->name;
     EXPECT_EQ(kernel->cache, nullptr) << kernel->name;
@@ -173,6 +235,8 @@ TEST(LayerFaults, BreakTheLawsThatTheyName) {
 TEST(LayerFaults, EqualTheFrameOutsideOfTheirTrigger) {
   LayerProblem one_head = kTrigger;
   one_head.heads = one_head.kv_heads = 1;
+  LayerProblem one_key_head = kGrouped;
+  one_key_head.kv_heads = 1;
   LayerProblem one_token = kTrigger;
   one_token.tokens = 1;
   LayerProblem other_width = kTrigger;
@@ -186,16 +250,28 @@ TEST(LayerFaults, EqualTheFrameOutsideOfTheirTrigger) {
   const struct {
     const char* name;
     std::vector<LayerProblem> harmless;
-  } rows[] = {{"heads_not_merged", {one_head, one_token}},
-              {"key_matrix_sized_as_query_matrix", {kTrigger, one_head}},
-              {"output_projection_omitted", {other_width, one_head}},
-              {"output_projection_transposed", {other_width, one_head}},
-              {"shared_projection", {kGrouped}},
-              {"split_without_transpose", {one_head, one_token}},
-              {"reshape_before_projection", {one_head, no_slices}},
-              {"value_bias_ignored", {no_bias}},
-              {"rope_on_query_alone", {no_rope}},
-              {"surplus_rows_accepted", {kTrigger, kGrouped, one_head}}};
+  } rows[] = {
+      {"heads_not_merged", {one_head, one_token}},
+      {"key_matrix_sized_as_query_matrix", {kTrigger, one_head}},
+      {"output_projection_omitted", {other_width, one_head}},
+      {"output_projection_transposed", {other_width, one_head}},
+      {"shared_projection", {kGrouped}},
+      {"split_without_transpose", {one_head, one_token}},
+      {"reshape_before_projection", {one_head, no_slices}},
+      {"value_bias_ignored", {no_bias}},
+      {"rope_on_query_alone", {no_rope}},
+      {"fused_equal_thirds", {kGrouped, fused(kTrigger, QKVET_FUSED_VKQ)}},
+      {"fused_order_assumed", {kGrouped, fused(kGrouped, QKVET_FUSED_QKV)}},
+      {"fused_heads_interleaved",
+       {kGrouped, fused(one_key_head, QKVET_FUSED_KVQ)}},
+      {"mask_buffer_unsliced_stride",
+       {kGrouped, with_buffer(kGrouped, kGrouped.tokens)}},
+      {"mask_buffer_from_the_end",
+       {kGrouped, with_buffer(kGrouped, kGrouped.tokens)}},
+      {"context_overrun_accepted",
+       {kGrouped, with_buffer(kGrouped, kGrouped.tokens)}},
+      {"layer_weights_unnormalised", {with_weights(one_token)}},
+      {"surplus_rows_accepted", {kTrigger, kGrouped, one_head}}};
   const qkvet_kernel* const frame = find_kernel("scalar/layer");
   EXPECT_EQ(std::size(rows), faulty_layers().size());
   for (const auto& [name, harmless] : rows) {
@@ -209,6 +285,7 @@ TEST(LayerFaults, EqualTheFrameOutsideOfTheirTrigger) {
       EXPECT_TRUE(same_bits(faulty.y, right.y)) << name;
       EXPECT_TRUE(same_bits(faulty.q, right.q)) << name;
       EXPECT_TRUE(same_bits(faulty.attended, right.attended)) << name;
+      EXPECT_TRUE(same_bits(faulty.weights, right.weights)) << name;
     }
   }
 }

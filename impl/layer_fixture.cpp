@@ -55,11 +55,10 @@ struct Heads {
 };
 
 void attend_row(const LayerProblem& p, const Heads& q, const Heads& k,
-                const Heads& v, const int64_t (&at)[3],
-                std::vector<double>* out) {
+                const Heads& v, const int64_t (&at)[3], LayerTruth* out) {
   const auto [b, h, t] = at;
   const int64_t kv = h / (p.heads / p.kv_heads);
-  const int64_t keys = p.causal == QKVET_CAUSAL_NONE ? p.tokens : t + 1;
+  const int64_t keys = p.is_causal() ? t + 1 : p.tokens;
   std::vector<double> w;
   double max = -std::numeric_limits<double>::infinity(), sum = 0;
   for (int64_t j = 0; j < keys; ++j) {
@@ -73,12 +72,15 @@ void attend_row(const LayerProblem& p, const Heads& q, const Heads& k,
   for (double& x : w) {
     sum += x = std::exp(x - max);
   }
+  for (int64_t j = 0; p.weights && j < p.tokens; ++j) {
+    out->weights.push_back(j < keys ? w[size_t(j)] / sum : 0);
+  }
   for (int64_t c = 0; c < p.value_width; ++c) {
     double o = 0;
     for (int64_t j = 0; j < keys; ++j) {
       o += w[size_t(j)] / sum * v.at(b, kv, j, c);
     }
-    out->push_back(o);
+    out->attended.push_back(o);
   }
 }
 
@@ -126,7 +128,12 @@ LayerTensors::LayerTensors(const LayerProblem& p, Storage stage)
       k(stage, {p.batch, p.kv_heads, p.tokens, p.width}, p.layout),
       v(stage, {p.batch, p.kv_heads, p.tokens, p.value_width}, p.layout),
       attended(stage, {p.batch, p.heads, p.tokens, p.value_width}, p.layout),
-      rope(p.rope, kFirstPosition + p.tokens, p.width) {
+      rope(p.rope, kFirstPosition + p.tokens, p.width),
+      w_qkv(p.type,
+            {1, 1, p.model_width,
+             p.heads * p.width + p.kv_heads * (p.width + p.value_width)}),
+      b_qkv(p.type, {1, 1, 1, w_qkv.shape()[3]}),
+      weights(p.type, {p.batch, p.heads, p.tokens, p.tokens}, p.layout) {
   uint64_t seed = 16 * p.seed;
   for (AnyTensor* tensor :
        {&x, &w_q, &w_k, &w_v, &w_o, &b_q, &b_k, &b_v, &b_o}) {
@@ -134,8 +141,44 @@ LayerTensors::LayerTensors(const LayerProblem& p, Storage stage)
   }
 }
 
+void LayerTensors::fuse(qkvet_layer_args* args) {
+  constexpr const char* kOrders[] = {"",    "qkv", "qvk", "kqv",
+                                     "kvq", "vqk", "vkq"};
+  args->fused = problem.fused;
+  args->w_qkv = w_qkv.tensor(2);
+  args->b_qkv = problem.biases ? b_qkv.tensor(1) : qkvet_tensor{};
+  int64_t first = 0;
+  for (const char* part = kOrders[problem.fused]; *part != 0; ++part) {
+    const size_t n = *part == 'q' ? 0 : *part == 'k' ? 1 : 2;
+    const AnyTensor* const from[][2] = {
+        {&w_q, &b_q}, {&w_k, &b_k}, {&w_v, &b_v}};
+    qkvet_tensor* const to[][2] = {{&args->w_q, &args->b_q},
+                                   {&args->w_k, &args->b_k},
+                                   {&args->w_v, &args->b_v}};
+    const int64_t columns = from[n][0]->shape()[3];
+    for (int64_t c = 0; c < columns; ++c) {
+      b_qkv.set(0, 0, 0, first + c, from[n][1]->get(0, 0, 0, c));
+      for (int64_t i = 0; i < problem.model_width; ++i) {
+        w_qkv.set(0, 0, i, first + c, from[n][0]->get(0, 0, i, c));
+      }
+    }
+    part_shapes_[n][0] = problem.model_width;
+    part_shapes_[n][1] = columns;
+    *to[n][0] = args->w_qkv;
+    *to[n][1] = args->b_qkv;
+    for (const size_t bias : {size_t{0}, size_t{1}}) {
+      to[n][bias]->shape = part_shapes_[n] + bias;
+      to[n][bias]->byte_offset += uint64_t(first * bytes_of(problem.type));
+    }
+    first += columns;
+  }
+  for (qkvet_tensor* const bias : {&args->b_q, &args->b_k, &args->b_v}) {
+    *bias = problem.biases ? *bias : qkvet_tensor{};
+  }
+}
+
 qkvet_layer_args LayerTensors::args() {
-  for (AnyTensor* tensor : {&y, &q, &k, &v, &attended}) {
+  for (AnyTensor* tensor : {&y, &q, &k, &v, &attended, &weights}) {
     tensor->fill(std::numeric_limits<float>::quiet_NaN());
   }
   const int32_t rank = problem.unbatched ? 2 : 3;
@@ -159,6 +202,27 @@ qkvet_layer_args LayerTensors::args() {
   args.k = k.tensor();
   args.v = v.tensor();
   args.attended = attended.tensor();
+  if (problem.fused != QKVET_FUSED_NONE) {
+    fuse(&args);
+  }
+  if (problem.context > 0) {
+    mask.clear();
+    for (int64_t n = 0; n < problem.context * problem.context; ++n) {
+      mask.push_back(n % problem.context <= n / problem.context);
+    }
+    mask_shape_[0] = mask_shape_[1] = mask_strides_[0] = problem.context;
+    mask_strides_[1] = 1;
+    args.mask_buffer = args.x;
+    args.mask_buffer.data = mask.data();
+    args.mask_buffer.byte_offset = 0;
+    args.mask_buffer.ndim = 2;
+    args.mask_buffer.dtype = {QKVET_DTYPE_UINT, 8, 1};
+    args.mask_buffer.shape = mask_shape_;
+    args.mask_buffer.strides = mask_strides_;
+  }
+  if (problem.weights) {
+    args.weights = weights.tensor();
+  }
   args.scale = problem.scale;
   args.scale_given = problem.scale_given;
   args.causal = problem.causal;
@@ -189,6 +253,9 @@ LayerAnswer run_layer(const qkvet_kernel* kernel, LayerTensors* call) {
   answer.k = call->k.values();
   answer.v = call->v.values();
   answer.attended = call->attended.values();
+  if (call->problem.weights) {
+    answer.weights = call->weights.values();
+  }
   return answer;
 }
 
@@ -211,7 +278,7 @@ LayerTruth truth_of(const LayerTensors& call) {
   for (int64_t b = 0; b < p.batch; ++b) {
     for (int64_t h = 0; h < p.heads; ++h) {
       for (int64_t t = 0; t < p.tokens; ++t) {
-        attend_row(p, q, k, v, {b, h, t}, &truth.attended);
+        attend_row(p, q, k, v, {b, h, t}, &truth);
       }
     }
   }
@@ -258,11 +325,13 @@ double layer_error(const LayerAnswer& answer, const LayerTruth& truth,
   const double y =
       attended * double(p.heads * p.value_width + 1) +
       unit_of(p.type) * d_model * double(p.heads * p.value_width + 1);
-  return std::max({layer_error(answer.q, truth.q, projected),
-                   layer_error(answer.k, truth.k, projected),
-                   layer_error(answer.v, truth.v, projected),
-                   layer_error(answer.attended, truth.attended, attended),
-                   layer_error(answer.y, truth.y, y)});
+  return std::max(
+      {layer_error(answer.q, truth.q, projected),
+       layer_error(answer.k, truth.k, projected),
+       layer_error(answer.v, truth.v, projected),
+       layer_error(answer.attended, truth.attended, attended),
+       layer_error(answer.weights, truth.weights, attended + unit_of(p.type)),
+       layer_error(answer.y, truth.y, y)});
 }
 
 }  // namespace qkvet::impl

@@ -26,7 +26,11 @@ struct LayerProblem {
   Layout layout = Layout::kBhtd;
   uint64_t seed = 1;
   int32_t rope = QKVET_ROPE_NONE;
+  int32_t fused = QKVET_FUSED_NONE;
+  int64_t context = 0;  // of the mask buffer, instead of `causal`; 0: none
+  bool weights = false;
 
+  bool is_causal() const { return causal != QKVET_CAUSAL_NONE || context > 0; }
   float effective_scale() const;
 };
 
@@ -48,6 +52,13 @@ struct LayerTensors {
   AnyTensor x, w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o, y;
   AnyTensor q, k, v, attended;
   RopeTables rope;
+  AnyTensor w_qkv, b_qkv, weights;
+  std::vector<uint8_t> mask;
+
+ private:
+  // The parts of w_qkv and b_qkv that the arguments are given.
+  void fuse(qkvet_layer_args* args);
+  int64_t part_shapes_[3][2], mask_shape_[2], mask_strides_[2];
 };
 // Where the first token of every member stands.
 inline constexpr int64_t kFirstPosition = 3;
@@ -55,7 +66,7 @@ inline constexpr int64_t kFirstPosition = 3;
 struct LayerAnswer {
   qkvet_status status = QKVET_OK;
   std::string reason;
-  std::vector<float> y, q, k, v, attended;  // as in layer.h, row-major
+  std::vector<float> y, q, k, v, attended, weights;  // as in layer.h, row-major
 };
 LayerAnswer run_layer(const qkvet_kernel* kernel, const qkvet_layer_args& args);
 LayerAnswer run_layer(const qkvet_kernel* kernel, LayerTensors* call);
@@ -63,7 +74,7 @@ LayerAnswer run_layer(const qkvet_kernel* kernel, LayerTensors* call);
 LayerAnswer answer_of(const qkvet_kernel* kernel, const LayerProblem& problem);
 
 struct LayerTruth {
-  std::vector<double> y, q, k, v, attended;
+  std::vector<double> y, q, k, v, attended, weights;
 };
 LayerTruth truth_of(const LayerTensors& call);
 
@@ -71,7 +82,7 @@ LayerTruth truth_of(const LayerTensors& call);
 // unit u may do to sums of this size, roughly; NaN is infinite.
 double layer_error(const std::vector<float>& actual,
                    const std::vector<double>& expected, double allowed);
-// Of all five, for kernels whose stages are of type `stage`.
+// Of all six, for kernels whose stages are of type `stage`.
 double layer_error(const LayerAnswer& answer, const LayerTruth& truth,
                    const LayerProblem& problem, Storage stage);
 

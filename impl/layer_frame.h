@@ -11,12 +11,16 @@
 // A fault is a class that derives from PlainLayer and replaces one seam:
 //
 //   cut        the arguments before they are checked
+//   fuse       where q, k and v lie in a fused matrix
 //   matrix     which matrix and bias make q, k or v
+//   column     where a column of a projection lies in that matrix
 //   bias       whether a projection adds its bias
 //   input      which part of a row of x a column sees
 //   split      where a column of a projection lies in [H, T, d]
 //   stage      what is kept of a number between two stages
 //   turn       the rotation of q and k
+//   mask       which pairs a mask buffer leaves
+//   weight     one weight of those that are returned
 //   merged     where a column of merged lies in [H, T, dv]
 //   output     one element of y
 //
@@ -39,6 +43,7 @@
 #include "impl/declare.h"
 #include "impl/forward_view.h"
 #include "impl/layer_call.h"
+#include "impl/layer_weights.h"
 #include "impl/plain_row.h"
 #include "impl/row_frame.h"
 #include "impl/tensor_view.h"
@@ -54,10 +59,15 @@ struct InputRange {
 struct PlainLayer {
   // `shape`: memory for an extent or two.
   static void cut(qkvet_layer_args*, int64_t* /*shape*/) {}
+  // read_layer() has taken them as they are declared.
+  static void fuse(LayerCall*) {}
   static const Projection& matrix(const LayerCall& call, Role role) {
     return role == Role::kQuery ? call.w_q
            : role == Role::kKey ? call.w_k
                                 : call.w_v;
+  }
+  static int64_t column(const LayerCall&, Role, int64_t column) {
+    return column;
   }
   static bool bias(Role) { return true; }
   // Of a column of head h of `heads`.
@@ -74,6 +84,11 @@ struct PlainLayer {
   static void turn(const LayerCall& call, float* q, float* k) {
     turn_heads(call, call.heads, q);
     turn_heads(call, call.kv_heads, k);
+  }
+  // read_layer() has found the causal rule in the buffer.
+  static void mask(const LayerCall&, ForwardCall*) {}
+  static double weight(double exponential, double sum) {
+    return share_of(exponential, sum);
   }
   static int64_t merged(const LayerCall& call, int64_t t, int64_t column) {
     const int64_t width = call.value_width;
@@ -148,11 +163,12 @@ struct LayerFrame {
         }
         for (int64_t column = 0; column < heads * width; ++column) {
           const InputRange range = Seams::input(call, heads, column / width);
+          const int64_t at = Seams::column(call, role, column);
           float sum = 0;
           for (int64_t i = range.begin; i < range.end; ++i) {
-            sum += x[i] * by.matrix.get(i, column);
+            sum += x[i] * by.matrix.get(i, at);
           }
-          sum = biased ? sum + by.bias.get(column) : sum;
+          sum = biased ? sum + by.bias.get(at) : sum;
           member[Seams::split(call, heads, width, t, column)] =
               Seams::stage(call, sum);
         }
@@ -174,8 +190,14 @@ struct LayerFrame {
 
   static qkvet_status attend(const LayerCall& call, const Stages& stages,
                              qkvet_text* why) {
-    const qkvet_status status =
-        compute_rows<PlainRow>(heads_of(call, stages), why);
+    ForwardCall heads = heads_of(call, stages);
+    if (call.buffer.data != nullptr) {
+      Seams::mask(call, &heads);
+    }
+    const qkvet_status status = compute_rows<PlainRow>(heads, why);
+    if (status == QKVET_OK && call.weights.present()) {
+      write_weights(heads, call.weights, Seams::weight);
+    }
     const int64_t elements =
         call.batch * call.heads * call.tokens * call.value_width;
     for (int64_t n = 0; n < elements; ++n) {
@@ -253,6 +275,9 @@ struct LayerFrame {
     if (status == QKVET_OK) {
       Seams::cut(&known, shape);
       status = read_layer(self, known, &call, why);
+    }
+    if (status == QKVET_OK && call.fused != QKVET_FUSED_NONE) {
+      Seams::fuse(&call);
     }
     return status == QKVET_OK ? compute(call, why) : status;
   }

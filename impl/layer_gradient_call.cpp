@@ -15,7 +15,8 @@ qkvet_status check_outputs_absent(const qkvet_layer_args& a, qkvet_text* why) {
                  {"q", &a.q},
                  {"k", &a.k},
                  {"v", &a.v},
-                 {"attended", &a.attended}};
+                 {"attended", &a.attended},
+                 {"weights", &a.weights}};
   for (const auto& [name, tensor] : outputs) {
     if (!is_absent(*tensor)) {
       return refuse_tensor(why, QKVET_INVALID_ARGUMENT, name,

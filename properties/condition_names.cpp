@@ -42,7 +42,13 @@ constexpr ConditionWord kMistakes[] = {
     word("heads", Mistake::kHeads),
     word("input_rows", Mistake::kInputRows),
     word("output_rows", Mistake::kOutputRows),
-    word("bias_extent", Mistake::kBiasExtent)};
+    word("bias_extent", Mistake::kBiasExtent),
+    word("fused_width", Mistake::kFusedWidth)};
+constexpr ConditionWord kFused[] = {
+    word("none", FusedOrder::kNone), word("qkv", FusedOrder::kQkv),
+    word("qvk", FusedOrder::kQvk),   word("kqv", FusedOrder::kKqv),
+    word("kvq", FusedOrder::kKvq),   word("vqk", FusedOrder::kVqk),
+    word("vkq", FusedOrder::kVkq)};
 
 const Case& the_case(At at) { return at.situation->value(); }
 const Shape& shape(At at) { return the_case(at).shape; }
@@ -165,6 +171,9 @@ constexpr ConditionName kNames[] = {
     {"b_k", Scope::kCase, has_bias<kBiasK>},
     {"b_v", Scope::kCase, has_bias<kBiasV>},
     {"b_o", Scope::kCase, has_bias<kBiasO>},
+    {"fused", Scope::kCase,
+     [](At at) { return static_cast<int64_t>(the_case(at).fused); }, kFused},
+    {"context", Scope::kCase, [](At at) { return the_case(at).context; }},
 
     {"capacity", Scope::kCase, [](At at) { return the_case(at).capacity; }},
     {"cache.window", Scope::kCase,

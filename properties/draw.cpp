@@ -295,6 +295,7 @@ Case draw_unfitted_layer(Draw& draw, const Scope& scope, bool backward) {
   if (draw.chance(50)) value.causal = Causal::kBottomRight;
   if (s.d % 2 == 0 && draw.chance(50)) value.rope = draw_rotation(draw);
   if (draw.chance(60)) value.biases = static_cast<uint8_t>(draw.range(1, 15));
+  if (!backward) draw_layer_storage(draw, value);
   draw_scale(draw, value);
   constexpr std::array<Recipe, 6> kInputs = {{{RecipeKind::kNormal, 0},
                                               {RecipeKind::kNormal, 0},

@@ -55,6 +55,8 @@ Case draw_layer(Draw& draw, const Law& law, const Scope& scope);
 // A layer that is not fitted yet.
 Case draw_unfitted_layer(Draw& draw, const Scope& scope, bool backward);
 Case draw_layer_backward(Draw& draw, const Law& law, const Scope& scope);
+// How a layer is given its matrices and its causal mask.
+void draw_layer_storage(Draw& draw, Case& value);
 Case draw_backward(Draw& draw, const Law& law, const Scope& scope);
 
 }  // namespace qkvet

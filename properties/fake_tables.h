@@ -86,7 +86,13 @@ struct Spoil {
   bool refuses = true;
   bool gives_reasons = true;
   bool returns_stages = true;
-  // Of a layer, before and after.
+  // Of a layer, before and after; and what it says of T and C.
+  std::function<void(const KernelCall&, LayerProblem&)> layer_call =
+      [](const KernelCall&, LayerProblem&) {};
+  std::function<std::string(int64_t, int64_t)> overrun = [](int64_t T,
+                                                            int64_t C) {
+    return std::to_string(T) + " tokens and " + std::to_string(C);
+  };
   std::function<void(LayerProblem&)> layer_question = [](LayerProblem&) {};
   std::function<void(const LayerProblem&, LayerOutput&)> layer_answer =
       [](const LayerProblem&, LayerOutput&) {};
@@ -107,8 +113,11 @@ class FakeTables : public Executor {
     info.has_fork = info.has_reorder = info.has_read_back = true;
     info.cache_options =
         QKVET_CACHE_ROPE | QKVET_CACHE_WINDOW | QKVET_CACHE_INT8_PER_TOKEN;
-    info.layer_options =
-        QKVET_LAYER_BIASES | QKVET_LAYER_UNBATCHED | QKVET_LAYER_ROPE;
+    info.layer_options = QKVET_LAYER_BIASES | QKVET_LAYER_UNBATCHED |
+                         QKVET_LAYER_ROPE | QKVET_LAYER_MASK_BUFFER |
+                         QKVET_LAYER_WEIGHTS;
+    for (int order = 1; order < kFusedOrderCount; ++order)
+      info.layer_options |= fused_option(static_cast<FusedOrder>(order));
     if (returns_stages) info.layer_options |= QKVET_LAYER_STAGES;
     return info;
   }
@@ -306,6 +315,11 @@ class FakeTables : public Executor {
       if (spoil_.refuses) outcome = refused();
       return outcome;
     }
+    if (call.context > 0 && call.context < call.shape.Tq && spoil_.refuses) {
+      outcome = refused();
+      outcome.text = spoil_.overrun(call.shape.Tq, call.context);
+      return outcome;
+    }
     const std::byte* inputs[] = {call.x,   call.w_q, call.w_k,
                                  call.w_v, call.w_o, call.b_q,
                                  call.b_k, call.b_v, call.b_o};
@@ -324,7 +338,7 @@ class FakeTables : public Executor {
       *fields[i] = values[static_cast<size_t>(i)].data();
     }
     problem.shape = call.shape;
-    problem.causal = call.causal;
+    problem.causal = call.context > 0 ? Causal::kBottomRight : call.causal;
     problem.scale_given = call.scale.has_value();
     problem.scale = call.scale ? static_cast<double>(*call.scale)
                                : default_scale(call.shape.d);
@@ -338,6 +352,7 @@ class FakeTables : public Executor {
     problem.rotation = turn.rotation();
     problem.rotation.q_positions = places.data();
     spoil_.layer_question(problem);
+    spoil_.layer_call(call, problem);
     LayerOutput answer = in_f32(problem);
     spoil_.layer_answer(problem, answer);
     outcome.y = doubles_as_floats(answer.y);
@@ -345,6 +360,8 @@ class FakeTables : public Executor {
     outcome.stage_k = doubles_as_floats(answer.k);
     outcome.stage_v = doubles_as_floats(answer.v);
     outcome.attended = doubles_as_floats(answer.attended.o);
+    if (call.want_weights)
+      outcome.weights = doubles_as_floats(answer.attended.weights);
     return outcome;
   }
 

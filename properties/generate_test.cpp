@@ -167,6 +167,27 @@ TEST(Generate, PinsHoldForEveryCaseThatHasTheExtent) {
   EXPECT_FALSE(keeps_pins(scope, free));
 }
 
+TEST(Generate, LayersAreFusedAndHaveABufferWhereThatIsDeclared) {
+  const Law& law = *find_law("layer_agrees_with_oracle");
+  std::set<FusedOrder> orders;
+  std::set<int64_t> longer;
+  Scope scope;
+  scope.layer_options = QKVET_LAYER_FUSED_VKQ;
+  for (int64_t n = 1; n <= 400; ++n) {
+    const Case free = planned_case(law, 9, n);
+    orders.insert(free.fused);
+    if (free.context > 0) longer.insert(free.context - free.shape.Tq);
+    const Case value = planned_case(law, 9, n, scope);
+    EXPECT_EQ(value.context, 0);
+    EXPECT_TRUE(value.fused == FusedOrder::kNone ||
+                value.fused == FusedOrder::kVkq)
+        << to_string(value);
+  }
+  EXPECT_EQ(orders.size(), size_t{kFusedOrderCount});
+  EXPECT_TRUE(longer.contains(0));
+  EXPECT_TRUE(longer.contains(32));
+}
+
 TEST(Generate, BadPinsGetOneClearLine) {
   for (const char* bad :
        {"d", "d=", "d=0", "d=x", "e=3", "d=3,,Tk=2", "d=99999999999"}) {

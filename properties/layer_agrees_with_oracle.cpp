@@ -14,6 +14,8 @@ namespace {
 Plan plan(const Case&, const KernelInfo& kernel) {
   Plan plan;
   plan.calls.push_back(layer_call(kernel));
+  plan.calls[0].want_weights =
+      returns_weights(kernel) && returns_stages(kernel);
   return plan;
 }
 
@@ -34,7 +36,8 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law layer_agrees_with_oracle{
     "layer_agrees_with_oracle",
-    "Every stage of a layer, from x over q, k, v and the heads to y, is within "
+    "Every stage of a layer, from x over q, k, v and the heads to y, and the "
+    "weights that it returns, is within "
     "what the declared arithmetic allows.",
     "RN(stage(in) - B) <= out <= RN(stage(in) + B), in = what the kernel gave "
     "to the stage",

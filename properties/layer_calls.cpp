@@ -11,6 +11,10 @@ bool returns_stages(const KernelInfo& kernel) {
   return (kernel.layer_options & QKVET_LAYER_STAGES) != 0;
 }
 
+bool returns_weights(const KernelInfo& kernel) {
+  return (kernel.layer_options & QKVET_LAYER_WEIGHTS) != 0;
+}
+
 PlannedCall layer_call(const KernelInfo& kernel) {
   PlannedCall call;
   call.operation = Operation::kLayer;
@@ -30,6 +34,8 @@ const char* layer_mistake_text(Mistake mistake) {
       return "w_o with one row too many";
     case Mistake::kBiasExtent:
       return "b_q with one element too many";
+    case Mistake::kFusedWidth:
+      return "w_qkv with one column too many";
     default:
       return "";
   }
@@ -124,6 +130,13 @@ Case fit_layer(Case value) {
   value.kv_dtype = value.o_dtype = value.q_dtype;
   if (value.unbatched) value.shape.B = 1;
   if (value.causal == Causal::kTopLeft) value.causal = Causal::kBottomRight;
+  constexpr uint8_t kProjected = kBiasQ | kBiasK | kBiasV;
+  if (value.fused != FusedOrder::kNone && (value.biases & kProjected) != 0)
+    value.biases |= kProjected;  // one b_qkv, or none
+  if (value.context > 0) {
+    value.causal = Causal::kBottomRight;
+    value.context = std::max(value.context, value.shape.Tq);
+  }
   if (value.biases == 0) value.bias = {};
   return value;
 }

@@ -16,6 +16,7 @@ namespace qkvet {
 // returns them.
 PlannedCall layer_call(const KernelInfo& kernel);
 bool returns_stages(const KernelInfo& kernel);
+bool returns_weights(const KernelInfo& kernel);
 
 // "w_o with one row too many"; "" for none.
 const char* layer_mistake_text(Mistake mistake);

@@ -42,22 +42,32 @@ void compare_projection(const JudgeInput& input, const LayerProblem& problem,
 }
 
 // Attention on the q, k and v that the kernel returned.
-void compare_attention(const JudgeInput& input, const LayerProblem& problem,
-                       const std::vector<Stage>& stages,
+void compare_attention(const JudgeInput& input,
                        const std::vector<double>& attended,
                        Judgement& judgement) {
   const Dtype dtype = stage_dtype(input);
-  const Problem attention =
-      attention_stage(problem, stages[0].values.data(), stages[1].values.data(),
-                      stages[2].values.data());
-  const OracleOutput oracle = plain_forward(attention);
-  const BoundFacts facts(attention, oracle);
-  const Bound bound =
-      compute_bound(facts, for_storage(input.model, dtype, dtype), false);
-  const HeadLayout layout = attended_layout(problem.shape);
+  const AttendedStage wanted =
+      attended_stage(input, input.calls[0], dtype, /*weights=*/false);
+  const HeadLayout layout = attended_layout(input.value.shape);
   compare_all(
-      attended, oracle.o, bound.o, facts.reach(), dtype,
+      attended, wanted.oracle.o, wanted.bound.o, wanted.reach, dtype,
       [&](int64_t n) { return layout.name("attended", n); }, judgement);
+}
+
+// Their weights, stored as y is.
+void compare_weights(const JudgeInput& input, Judgement& judgement) {
+  const Dtype dtype = input.value.o_dtype;
+  const std::vector<double> weights =
+      as_doubles(input.calls[0].outcome->weights, dtype);
+  const AttendedStage wanted =
+      attended_stage(input, input.calls[0], dtype, /*weights=*/true);
+  compare_all(
+      weights, wanted.oracle.weights, wanted.bound.weights,
+      std::vector<double>(weights.size()), dtype,
+      [&](int64_t n) {
+        return element_name(TensorName::kWeights, input.value.shape, n);
+      },
+      judgement);
 }
 
 std::string y_name(const Shape& shape, int64_t n) {
@@ -107,6 +117,22 @@ bool failed(const std::vector<StageJudgement>& stages) {
 
 }  // namespace
 
+AttendedStage attended_stage(const JudgeInput& input, const CallView& call,
+                             Dtype stored, bool weights) {
+  const LayerProblem problem = layer_problem(input.value, *call.inputs);
+  const std::vector<Stage> stages = read_stages(input, call);
+  const Problem attention =
+      attention_stage(problem, stages[0].values.data(), stages[1].values.data(),
+                      stages[2].values.data());
+  AttendedStage out;
+  out.oracle = plain_forward(attention);
+  const BoundFacts facts(attention, out.oracle);
+  out.bound = compute_bound(
+      facts, for_storage(input.model, stage_dtype(input), stored), weights);
+  out.reach = facts.reach();
+  return out;
+}
+
 std::vector<StageJudgement> judge_layer_stages(const JudgeInput& input,
                                                WrongStage wrong) {
   std::vector<StageJudgement> judged;
@@ -137,7 +163,8 @@ std::vector<StageJudgement> judge_layer_stages(const JudgeInput& input,
   if (ends()) return judged;
   const std::vector<double> attended =
       as_doubles(outcome.attended, stage_dtype(input));
-  compare_attention(input, problem, stages, attended, add("attended"));
+  compare_attention(input, attended, add("attended"));
+  if (!outcome.weights.empty()) compare_weights(input, add("weights"));
   finite = finite && is_finite(attended);
   if (ends()) return judged;
   compare_output(input, problem, attended, y, add("y"));

@@ -13,7 +13,7 @@
 namespace qkvet {
 
 struct StageJudgement {
-  const char* name = "";  // "q", "k", "v", "attended", "y"
+  const char* name = "";  // "q", "k", "v", "attended", "weights", "y"
   Judgement judgement;
 };
 
@@ -23,6 +23,16 @@ enum class WrongStage : uint8_t {
   kEndsThere,  // the projections q, k and v count as one
   kGoesOn      // as far as numbers are finite
 };
+
+// Attention on the q, k and v that a call returned, and what a kernel may be
+// off that stores its result as `stored`.
+struct AttendedStage {
+  OracleOutput oracle;
+  Bound bound;
+  std::vector<double> reach;  // BoundFacts::reach()
+};
+AttendedStage attended_stage(const JudgeInput& input, const CallView& call,
+                             Dtype stored, bool weights);
 
 // The stages that were judged, in their order, of input.calls[0]. A kernel that
 // returns no stages has y alone, judged from end to end.

@@ -12,8 +12,10 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
   for (const Mistake mistake :
        {Mistake::kHeads, Mistake::kInputRows, Mistake::kKeyWidth,
-        Mistake::kOutputRows, Mistake::kBiasExtent}) {
+        Mistake::kOutputRows, Mistake::kBiasExtent, Mistake::kFusedWidth}) {
     if (mistake == Mistake::kBiasExtent && (value.biases & kBiasQ) == 0)
+      continue;
+    if (mistake == Mistake::kFusedWidth && value.fused == FusedOrder::kNone)
       continue;
     PlannedCall call = layer_call(kernel);
     call.mistake = mistake;

@@ -96,8 +96,12 @@ void keep_to_declared(const Scope& scope, Case& value) {
       value.cache.stored = StoredAs::kAsGiven;
     return;
   }
-  if (value.is_layer() && (scope.layer_options & QKVET_LAYER_ROPE) == 0)
-    value.rope = {};
+  if (value.is_layer()) {
+    if ((scope.layer_options & QKVET_LAYER_ROPE) == 0) value.rope = {};
+    if ((scope.layer_options & fused_option(value.fused)) == 0)
+      value.fused = FusedOrder::kNone;
+    if ((scope.layer_options & QKVET_LAYER_MASK_BUFFER) == 0) value.context = 0;
+  }
   if (value.has_options()) {
     value = keep_admitted(std::move(value), admitted_by(scope));
     value.layout = nearest_layout(scope, value.layout);

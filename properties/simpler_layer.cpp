@@ -42,8 +42,17 @@ void add_smaller(const Case& value, Collector& out) {
 
 void add_fewer_options(const Case& value, Collector& out) {
   if (value.causal != Causal::kNone)
-    out.add([](Case& c) { c.causal = Causal::kNone; });
+    out.add([](Case& c) { c.causal = Causal::kNone, c.context = 0; });
   if (value.unbatched) out.add([](Case& c) { c.unbatched = false; });
+  if (value.fused != FusedOrder::kNone)
+    out.add([](Case& c) { c.fused = FusedOrder::kNone; });
+  if (value.fused > FusedOrder::kQkv)
+    out.add([](Case& c) { c.fused = FusedOrder::kQkv; });
+  if (value.context > 0) out.add([](Case& c) { c.context = 0; });
+  if (value.context > value.shape.Tq)
+    out.add([](Case& c) { c.context = c.shape.Tq; });
+  if (value.context > value.shape.Tq + 1)
+    out.add([](Case& c) { c.context = c.shape.Tq + 1; });
   if (value.biases != 0) out.add([](Case& c) { c.biases = 0; });
   for (int i = 0; i < 4; ++i)
     if ((value.biases >> i & 1) != 0)

@@ -298,6 +298,62 @@ TEST(LayerLaws, WidthsThatDoNotFitAreAccepted) {
   expect_kill("mismatched_widths_are_refused", kLayer, accepts);
 }
 
+// W_Q in the place of W_K, where they are one matrix.
+TEST(LayerLaws, AFusedMatrixThatIsCutAtTheWrongColumns) {
+  Spoil spoil;
+  spoil.layer_call = [](const KernelCall& call, LayerProblem& problem) {
+    if (call.fused == FusedOrder::kKqv) std::swap(problem.w_q, problem.w_k);
+  };
+  const std::string fused = std::string(kLayer) + ",fused=kqv";
+  expect_kill("fused_equals_separate", fused, spoil);
+  expect_kill("layer_agrees_with_oracle", fused, spoil);
+  // Another order does not meet it.
+  EXPECT_EQ(check("fused_equals_separate", kLayer, spoil).verdict,
+            Verdict::kPassed);
+  // Without stages y shows it.
+  spoil.returns_stages = false;
+  EXPECT_EQ(check("fused_equals_separate", fused, spoil).verdict,
+            Verdict::kFailed);
+}
+
+TEST(LayerLaws, AMaskBufferThatHidesNothing) {
+  Spoil spoil;
+  spoil.layer_call = [](const KernelCall& call, LayerProblem& problem) {
+    if (call.context > call.shape.Tq) problem.causal = Causal::kNone;
+  };
+  const std::string longer = std::string(kLayer) + ",causal,context=5";
+  expect_kill("layer_agrees_with_oracle", longer, spoil);
+}
+
+TEST(LayerLaws, ATextBeyondTheMaskBufferIsAccepted) {
+  Spoil spoil;
+  spoil.refuses = false;
+  const std::string full = std::string(kLayer) + ",causal,context=3";
+  expect_kill("context_overrun_is_refused", full, spoil);
+  for (const char* half : {"", "3 tokens are too many", "3 > 12"}) {
+    Spoil says;
+    says.overrun = [half](int64_t, int64_t) { return std::string(half); };
+    expect_kill("context_overrun_is_refused", full, says);
+  }
+  Spoil silent;
+  silent.gives_reasons = false;
+  expect_kill("context_overrun_is_refused", full, silent);
+}
+
+TEST(LayerLaws, WeightsThatAreNoShares) {
+  Spoil spoil;
+  spoil.layer_answer = [](const LayerProblem&, LayerOutput& out) {
+    for (double& weight : out.attended.weights) weight *= 1.001;
+  };
+  expect_kill("layer_weights_sum_to_one", kLayer, spoil);
+  expect_kill("layer_agrees_with_oracle", kLayer, spoil);
+  Spoil swapped;  // whose sums are right
+  swapped.layer_answer = [](const LayerProblem&, LayerOutput& out) {
+    std::swap(out.attended.weights[0], out.attended.weights[1]);
+  };
+  expect_kill("layer_agrees_with_oracle", kLayer, swapped);
+}
+
 // From end to end the bound is wider, and still sees a scale of 1/sqrt(D).
 TEST(LayerLaws, WithoutStagesTheOutputIsJudgedFromEndToEnd) {
   Spoil right;

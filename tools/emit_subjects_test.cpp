@@ -292,6 +292,16 @@ TEST(EmitStory, APluginOfOnesOwnIsShownAndPassesWhenMended) {
   EXPECT_EQ(lacks.out, "the kernel does not offer what the story asks for\n");
 }
 
+// A file holds three matrices.
+TEST(EmitSubjectsPython, AFusedMatrixIsNotWritten) {
+  const Ran fused = run_qkvet(
+      "replay f32,B1,H2,Hkv1,T2,D4,d2,fused=qkv --law layer_agrees_with_oracle "
+      "--kernel faulty/fused_equal_thirds --emit py --out fused.py");
+  EXPECT_EQ(fused.exit, 2);
+  EXPECT_NE(fused.error.find("allowed: cases without them"), std::string::npos)
+      << fused.error;
+}
+
 // The definition in a Python file is held against its expected numbers.
 TEST(EmitSubjectsPython, AWrongDefinitionIsFound) {
   const fs::path folder = fresh_folder("definition");

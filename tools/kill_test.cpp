@@ -199,6 +199,11 @@ Case with_options_of(const Case& from, Case to) {
   to.share = from.share;
   to.cache = from.cache;
   to.d_o = from.d_o;
+  to.fused = from.fused;
+  if (from.context > 0) {  // as much longer than the text
+    to.causal = Causal::kBottomRight;
+    to.context = to.shape.Tq + from.context - from.shape.Tq;
+  }
   for (const auto extent : {&Shape::B, &Shape::Tq, &Shape::Tk})
     if (from.shape.*extent == 0) to.shape.*extent = 0;
   if (!from.story.empty()) to.capacity = from.capacity;

@@ -76,6 +76,11 @@ std::string unfit_reason(const Judgement& judgement,
       }))
     return "what is right depends on which weights the kernel drops; allowed: "
            "calls without dropout";
+  if (std::any_of(calls.begin(), calls.end(), [](const KernelCall& call) {
+        return call.fused != FusedOrder::kNone || call.mask_buffer != nullptr;
+      }))
+    return "the layer is given a fused matrix or a mask buffer (fused=, "
+           "context=); allowed: cases without them";
   for (size_t i = 0; i < calls.size(); ++i)
     if (!is_written(calls[i], outcomes[i]))
       return "a call of the law is refused, or has to be; allowed: laws about "

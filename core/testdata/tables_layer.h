@@ -104,6 +104,17 @@ void copy_stage(const qkvet_tensor& stage, int64_t b, const Matrix& rows) {
             rows[size_t(t * width + h * stage.shape[3] + c)];
 }
 
+// Keys that row t sees.
+int64_t keys_of(const qkvet_layer_args* a, int64_t t, int64_t rows) {
+  const qkvet_tensor& mask = a->mask_buffer;
+  if (mask.ndim == 0) return a->causal != 0 ? t + 1 : rows;
+  int64_t keys = 0;
+  for (int64_t j = 0; j < rows; ++j)
+    keys += static_cast<const uint8_t*>(
+        mask.data)[t * mask.strides[0] + j * mask.strides[1]];
+  return keys;
+}
+
 void layer_of_member(const qkvet_layer_args* a, int64_t b) {
   const int64_t rows = a->x.shape[a->x.ndim - 2];
   const int64_t qw = a->w_q.shape[1];
@@ -132,7 +143,7 @@ void layer_of_member(const qkvet_layer_args* a, int64_t b) {
       };
       for (int64_t c = 0; c < dv; ++c)
         merged[size_t(t * ow + h * dv + c)] =
-            attend(a->causal != 0 ? t + 1 : rows, c, score, value);
+            attend(keys_of(a, t, rows), c, score, value);
     }
   for (int64_t t = 0; t < rows; ++t)
     for (int64_t c = 0; c < a->w_o.shape[1]; ++c) {

@@ -315,8 +315,9 @@ void declare() {
   g_cache.memory = memory;
   g_layer = {};
   g_layer.struct_size = sizeof g_layer;
-  g_layer.options =
-      QKVET_LAYER_BIASES | QKVET_LAYER_STAGES | QKVET_LAYER_UNBATCHED;
+  g_layer.options = QKVET_LAYER_BIASES | QKVET_LAYER_STAGES |
+                    QKVET_LAYER_UNBATCHED | QKVET_LAYER_FUSED_QKV |
+                    QKVET_LAYER_FUSED_VQK | QKVET_LAYER_MASK_BUFFER;
   g_layer.forward = layer_forward;
   for (int i = 0; i < kCount; ++i) {
     qkvet_kernel& kernel = g_kernels[i];

@@ -27,6 +27,7 @@
 #include "impl/backward_kernel.h"
 #include "impl/layer_call.h"
 #include "impl/layer_gradient_call.h"
+#include "impl/layer_weights.h"
 #include "impl/open_on_avx2.h"
 #include "impl/tensor_view.h"
 
@@ -62,6 +63,9 @@ qkvet_status compute(const LayerCall& call, qkvet_text* why) {
   const qkvet_status status = attend_with_flash(heads, &own.context, why);
   if (status != QKVET_OK) {
     return status;
+  }
+  if (call.weights.present()) {
+    write_weights(heads, call.weights, share_of);
   }
   const int64_t d = call.width, dv = call.value_width;
   write_rows(call, project(stages.attended, call.w_o), call.y);

@@ -24,6 +24,7 @@
 #include "impl/eigen/layer_matrices.h"
 #include "impl/layer_call.h"
 #include "impl/layer_gradient_call.h"
+#include "impl/layer_weights.h"
 #include "impl/tensor_view.h"
 
 namespace qkvet::impl {
@@ -48,6 +49,9 @@ qkvet_status compute_stages(const LayerCall& call, qkvet_text* why) {
   const qkvet_status status = attend_with_eigen(heads, why);
   if (status != QKVET_OK) {
     return status;
+  }
+  if (call.weights.present()) {
+    write_weights(heads, call.weights, share_of);
   }
   const int64_t d = call.width, dv = call.value_width;
   write_rows(call, project(stages.attended, call.w_o), call.y);

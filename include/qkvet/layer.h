@@ -26,7 +26,8 @@ extern "C" {
  * with a reason (INVALID_ARGUMENT), and nothing is written: heads or kv_heads
  * that do not divide the columns of their matrix, kv_heads that do not divide
  * heads, a w_k whose head width is not that of w_q, rows of a matrix or an
- * extent of a bias that do not fit. */
+ * extent of a bias that do not fit, a w_qkv or b_qkv of another width than its
+ * three parts together, a mask_buffer shorter than T. */
 typedef struct qkvet_layer_args {
   size_t struct_size;
   int64_t heads;    /* H */
@@ -60,13 +61,52 @@ typedef struct qkvet_layer_args {
   qkvet_tensor rope_cos;  /* [positions, d/2] */
   qkvet_tensor rope_sin;  /* [positions, d/2] */
   qkvet_tensor positions; /* [B, T] int64, of queries and keys */
+
+  /* Fused projections: one matrix that holds W_Q, W_K and W_V side by side in
+   * the order of `fused`, each of them [head][channel], as models keep them
+   * (QKV: in_proj_weight of torch.nn.MultiheadAttention, transposed, and c_attn
+   * of GPT-2). w_q, w_k and w_v (b_q, b_k and b_v) are given, too: as views
+   * into it, aligned to an element. The biases of q, k and v are given all or
+   * none, and b_qkv with them. */
+  qkvet_tensor w_qkv; /* [D, H d + Hkv d + Hkv dv], optional */
+  qkvet_tensor b_qkv; /* [H d + Hkv d + Hkv dv], optional */
+
+  /* The causal mask of the longest context, C tokens, as models keep it:
+   * nonzero = attend, so row i has ones up to column i. T < C tokens are its
+   * first rows and columns; T > C is INVALID_ARGUMENT, and the reason names
+   * both numbers. The rule is this one alone: `causal` is QKVET_CAUSAL_NONE. */
+  qkvet_tensor mask_buffer; /* [C, C] bytes (bool or uint8), optional */
+
+  /* softmax(scores), in the storage type of x; keys that are masked weigh 0. */
+  qkvet_tensor weights; /* [B, H, T, T], out, optional */
+
+  int32_t fused;      /* QKVET_FUSED_*; NONE: no w_qkv and no b_qkv */
+  int32_t unused_end; /* never read: padding, as above */
 } qkvet_layer_args;
+
+/* What lies behind what in w_qkv and b_qkv. */
+#define QKVET_FUSED_NONE 0
+#define QKVET_FUSED_QKV 1
+#define QKVET_FUSED_QVK 2
+#define QKVET_FUSED_KQV 3
+#define QKVET_FUSED_KVQ 4
+#define QKVET_FUSED_VQK 5
+#define QKVET_FUSED_VKQ 6
 
 /* Options (bits of qkvet_layer_table.options). */
 #define QKVET_LAYER_BIASES (UINT64_C(1) << 0)
 #define QKVET_LAYER_STAGES (UINT64_C(1) << 1)    /* returns the stages */
 #define QKVET_LAYER_UNBATCHED (UINT64_C(1) << 2) /* [T, D] */
 #define QKVET_LAYER_ROPE (UINT64_C(1) << 3)
+/* The orders of w_qkv that the kernel takes. */
+#define QKVET_LAYER_FUSED_QKV (UINT64_C(1) << 4)
+#define QKVET_LAYER_FUSED_QVK (UINT64_C(1) << 5)
+#define QKVET_LAYER_FUSED_KQV (UINT64_C(1) << 6)
+#define QKVET_LAYER_FUSED_KVQ (UINT64_C(1) << 7)
+#define QKVET_LAYER_FUSED_VQK (UINT64_C(1) << 8)
+#define QKVET_LAYER_FUSED_VKQ (UINT64_C(1) << 9)
+#define QKVET_LAYER_MASK_BUFFER (UINT64_C(1) << 10)
+#define QKVET_LAYER_WEIGHTS (UINT64_C(1) << 11)
 
 struct qkvet_layer_table {
   size_t struct_size;
