@@ -68,7 +68,8 @@ TEST(DropoutKernels, OutputIsThatOfTheMask) {
     OptionCall call(asked, Storage::kF32);
     const Problem& p = asked.problem;
     MaskOutput mask(p);
-    GuardedTensor weights({p.batch, p.heads, p.queries, p.keys});
+    GuardedTensor weights({p.batch, p.heads, p.queries, p.keys}, Layout::kBhtd,
+                          Placement::kEndFlush);
     weights.fill(0);
     for (const char* name : {"scalar/plain", "eigen/plain"}) {
       qkvet_forward_args args = call.args();
