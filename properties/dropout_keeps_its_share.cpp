@@ -46,12 +46,13 @@ double relative_entropy(double x, double q) {
 
 // Weights that belong together, from a first one on at equal distances.
 struct Group {
-  std::string name;
   int64_t first = 0, step = 1, count = 0;
 };
 
+// `name()` is asked for where the group fails: there are very many of them.
+template <class Name>
 void judge_group(const JudgeInput& input, const std::vector<uint8_t>& kept,
-                 const Group& group, Judgement& judgement) {
+                 const Group& group, const Name& name, Judgement& judgement) {
   if (group.count == 0) return;
   int64_t n = 0;
   for (int64_t at = 0; at < group.count; ++at)
@@ -69,7 +70,7 @@ void judge_group(const JudgeInput& input, const std::vector<uint8_t>& kept,
       std::max(judgement.worst_ratio, std::min(doubt / most, 1.0));
   if (doubt <= most) return;
   Finding finding;
-  finding.where = group.name;
+  finding.where = name();
   finding.expected = number_text(keeps, Dtype::kF32) + " of " +
                      std::to_string(group.count) + " weights kept";
   finding.actual = std::to_string(n) + " kept";
@@ -83,23 +84,32 @@ void judge_group(const JudgeInput& input, const std::vector<uint8_t>& kept,
 }
 
 void judge_groups(const JudgeInput& input, const std::vector<uint8_t>& kept,
-                  const std::string& call, Judgement& judgement) {
+                  size_t call, Judgement& judgement) {
   const Shape& s = input.value.shape;
   const int64_t rows = s.B * s.H * s.Tq;
-  const auto add = [&](const std::string& name, int64_t first, int64_t step,
-                       int64_t count) {
-    judge_group(input, kept, {call + name, first, step, count}, judgement);
+  const auto in_call = [&](const std::string& place) {
+    return "seed + " + std::to_string(call) + ", " + place;
+  };
+  const auto head_name = [&](int64_t head) {
+    return "b=" + std::to_string(head / s.H) +
+           ",h=" + std::to_string(head % s.H);
   };
   for (int64_t head = 0; head < s.B * s.H; ++head)
-    add("b=" + std::to_string(head / s.H) + ",h=" + std::to_string(head % s.H),
-        head * s.Tq * s.Tk, 1, s.Tq * s.Tk);
+    judge_group(
+        input, kept, {head * s.Tq * s.Tk, 1, s.Tq * s.Tk},
+        [&] { return in_call(head_name(head)); }, judgement);
   for (int64_t row = 0; row < rows; ++row)
-    add("b=" + std::to_string(row / s.Tq / s.H) +
-            ",h=" + std::to_string(row / s.Tq % s.H) +
-            ",i=" + std::to_string(row % s.Tq),
-        row * s.Tk, 1, s.Tk);
+    judge_group(
+        input, kept, {row * s.Tk, 1, s.Tk},
+        [&] {
+          return in_call(head_name(row / s.Tq) +
+                         ",i=" + std::to_string(row % s.Tq));
+        },
+        judgement);
   for (int64_t j = 0; j < s.Tk; ++j)
-    add("j=" + std::to_string(j), j, s.Tk, rows);
+    judge_group(
+        input, kept, {j, s.Tk, rows},
+        [&] { return in_call("j=" + std::to_string(j)); }, judgement);
 }
 
 Judgement judge(const JudgeInput& input) {
@@ -109,10 +119,11 @@ Judgement judge(const JudgeInput& input) {
     const auto kept = kept_by(input, input.calls[n], judgement);
     if (!kept) return judgement;
     all.insert(all.end(), kept->begin(), kept->end());
-    judge_groups(input, *kept, "seed + " + std::to_string(n) + ", ", judgement);
+    judge_groups(input, *kept, n, judgement);
   }
-  judge_group(input, all, {"all seeds", 0, 1, static_cast<int64_t>(all.size())},
-              judgement);
+  judge_group(
+      input, all, {0, 1, static_cast<int64_t>(all.size())},
+      [] { return std::string("all seeds"); }, judgement);
   return judgement;
 }
 
