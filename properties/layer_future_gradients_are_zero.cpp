@@ -2,6 +2,8 @@
 // dy is kept in the rows of one member up to a chosen one, and zero everywhere
 // else. Then nothing flows into x of any other member, nor, with a causal mask,
 // into x of the rows behind.
+#include <algorithm>
+
 #include "properties/fit.h"
 #include "properties/layer_calls.h"
 #include "properties/layer_gradient_calls.h"
@@ -32,22 +34,22 @@ void silence_rows(const Case& value, int64_t, Inputs& inputs) {
       std::fill_n(inputs.d_y.begin() + row * s.D, s.D, 0.0);
 }
 
-// Numbers whose products stay finite, so that 0 times them is 0.
+// Numbers whose products stay finite, so that 0 times them is 0; and a row that
+// nothing may reach.
 Case fit(Case value) {
   for (Recipe* recipe : {&value.x, &value.w, &value.bias, &value.d_o})
     if (recipe->kind == RecipeKind::kFile || recipe->kind == RecipeKind::kHeavy)
       *recipe = make_recipe(RecipeKind::kNormal);
   value.set.clear();
-  return fit_layer(std::move(value));
+  value = fit_layer(std::move(value));
+  if (value.shape.B > 1) return value;
+  value.causal = Causal::kBottomRight;
+  value.shape.Tq = value.shape.Tk = std::max<int64_t>(value.shape.Tq, 2);
+  return value;
 }
 
-Plan plan(const Case& value, const KernelInfo&) {
+Plan plan(const Case&, const KernelInfo&) {
   Plan plan;
-  const bool later = value.causal != Causal::kNone && value.shape.Tq > 1;
-  if (!later && value.shape.B == 1) {
-    plan.not_applicable = "no other member, and every row sees every row";
-    return plan;
-  }
   plan.calls.push_back(layer_backward_call(/*truth=*/false, silence_rows));
   return plan;
 }

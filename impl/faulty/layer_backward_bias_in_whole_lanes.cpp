@@ -9,7 +9,8 @@ namespace {
 struct BiasInWholeLanes : PlainLayerGradient {
   static void keep_bias(const Projection& to, int64_t column, float sum) {
     to.bias.set(column, 0, 0, 0, sum);
-    for (int64_t c = column + 1; column + 1 == to.columns && c % 4 != 0; ++c) {
+    const bool last = column + 1 == to.columns && column > 0;
+    for (int64_t c = column + 1; last && c % 4 != 0; ++c) {
       to.bias.set(c, 0, 0, 0, 0);
     }
   }
@@ -27,7 +28,7 @@ constexpr qkvet_fault kFault = {
     .cause = "a vector that is stored in whole lanes",
     .fix = "mask the last store, or write the rest column by column",
     .source = "textbook",
-    .trigger = "a bias whose columns are no multiple of 4",
+    .trigger = "a bias with more than one column and no multiple of 4",
     .killed_by = kKilledBy,
     .when =
         "(b_q && H * d % 4 != 0) || (b_k && Hkv * d % 4 != 0) || "
