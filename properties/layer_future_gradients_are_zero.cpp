@@ -41,11 +41,11 @@ Case fit(Case value) {
     if (recipe->kind == RecipeKind::kFile || recipe->kind == RecipeKind::kHeavy)
       *recipe = make_recipe(RecipeKind::kNormal);
   value.set.clear();
-  if (value.shape.B == 1) {
-    value.causal = Causal::kBottomRight;
-    value.shape.Tq = std::max<int64_t>(value.shape.Tq, 2);
-  }
-  return fit_layer(std::move(value));
+  value = fit_layer(std::move(value));
+  if (value.shape.B > 1) return value;
+  value.causal = Causal::kBottomRight;
+  value.shape.Tq = value.shape.Tk = std::max<int64_t>(value.shape.Tq, 2);
+  return value;
 }
 
 Plan plan(const Case&, const KernelInfo&) {
