@@ -225,7 +225,10 @@ TEST(Door, TablesAreRead) {
     uncut += info.has_cache && !info.has_truncate;
     layers += info.has_layer;
     if (!info.has_layer) continue;
-    EXPECT_EQ(info.layer_options, uint64_t{7});
+    EXPECT_EQ(info.layer_options,
+              QKVET_LAYER_BIASES | QKVET_LAYER_STAGES | QKVET_LAYER_UNBATCHED |
+                  QKVET_LAYER_FUSED_QKV | QKVET_LAYER_FUSED_VQK |
+                  QKVET_LAYER_MASK_BUFFER);
     EXPECT_EQ(info.stage_dtype(Dtype::kF32), Dtype::kF16);
   }
   EXPECT_GT(caches, 0);

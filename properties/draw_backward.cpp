@@ -18,9 +18,11 @@ void lower_scores(const Scope& scope, const Law& law, Case& value) {
 }
 
 // Where scores are large the error of a score decides which key wins, and the
-// bound, from end to end, says nothing: most layers have small ones.
+// bound, from end to end, says nothing: only some small layers have such.
 void keep_scores_small(Draw& draw, Case& value) {
-  if (draw.chance(10)) return;
+  constexpr int64_t kFew = 64;
+  const Shape& s = value.shape;
+  if (s.B * s.Tq * s.D <= kFew && draw.chance(20)) return;
   if (value.x.kind == RecipeKind::kCancellingN)
     value.x = make_recipe(RecipeKind::kNormal);
   const bool small_x = value.x.kind == RecipeKind::kSmall ||

@@ -47,7 +47,9 @@ constexpr uint8_t kOwns[] = {kOwnAll, kOwnQ | kOwnK, kOwnK,
 
 const char* SmallScope::text() {
   return "B, Tq, Tk, d, dv up to 3, heads up to 6 with every group, every "
-         "causal rule; every option alone and in pairs, at B and H up to 2";
+         "causal rule; every option but dropout alone and in pairs, at B and H "
+         "up "
+         "to 2";
 }
 
 std::vector<SmallScope::Setting> SmallScope::all_settings() {

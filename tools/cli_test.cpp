@@ -157,7 +157,7 @@ TEST(Cli, WithoutAvx2TheVerdictIsUnsupported) {
   EXPECT_NE(named.out.find("unsupported"), std::string::npos);
   EXPECT_NE(named.out.find("AVX2"), std::string::npos);
   // By default it is shown and does not spoil the run.
-  const Ran all = qkvet("check --cases 120", "QKVET_CPU=baseline");
+  const Ran all = qkvet("check --cases 400", "QKVET_CPU=baseline");
   EXPECT_EQ(all.exit, 0) << all.out << all.error;
   EXPECT_NE(all.out.find("unsupported"), std::string::npos);
 }
@@ -271,10 +271,10 @@ TEST(Cli, JunitAndJsonSayWhatTheTextSays) {
 }
 
 TEST(Cli, InProcessGivesTheSameVerdicts) {
-  EXPECT_EQ(qkvet("check --kernel scalar/plain --cases 120 --in-process").exit,
+  EXPECT_EQ(qkvet("check --kernel scalar/plain --cases 400 --in-process").exit,
             0);
   EXPECT_EQ(
-      qkvet("check --kernel faulty/no_scale --cases 120 --in-process").exit, 1);
+      qkvet("check --kernel faulty/no_scale --cases 400 --in-process").exit, 1);
 }
 
 TEST(Cli, ABudgetBuysWholeRounds) {

@@ -139,7 +139,7 @@ TEST(Compile, SeveralSourcesAreJudgedBesideOthers) {
   write_text(in("second.c"), kernel_source("1"));
   const Ran ran = run_qkvet(
       "check first.c second.c --kernel test/f --kernel scalar/plain "
-      "--cases 320");
+      "--cases 1000");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
   EXPECT_NE(ran.out.find(" second.c\n"), std::string::npos) << ran.out;
   EXPECT_EQ(ran.out.find(" first.c\n"), std::string::npos) << ran.out;

@@ -86,7 +86,7 @@ TEST(KernelView, ALayerPartsAtTheStageThatIsWrong) {
     const KernelView view = view_layer(kLayer, spoil);
     ASSERT_NE(view.parts_at(), nullptr) << row.stage;
     EXPECT_EQ(view.parts_at()->name, row.stage);
-    EXPECT_EQ(view.stages.size(), 5u);
+    EXPECT_EQ(view.stages.size(), 6u);
     EXPECT_EQ(view.exit_code(), kLawFailed);
     EXPECT_EQ(view.parts_at()->judgement.finding->where.rfind(row.stage, 0), 0u)
         << view.parts_at()->judgement.finding->where;
@@ -100,7 +100,7 @@ TEST(KernelView, WhatFollowsAWrongStageCanBeRight) {
     problem.w_q = problem.w_k;
   };
   const KernelView view = view_layer(kLayer, spoil);
-  ASSERT_EQ(view.stages.size(), 5u);
+  ASSERT_EQ(view.stages.size(), 6u);
   for (const KernelStage& stage : view.stages)
     EXPECT_EQ(stage.judgement.verdict == Verdict::kFailed, stage.name == "q")
         << stage.name;

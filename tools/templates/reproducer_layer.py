@@ -73,13 +73,15 @@ def reference(call):
         T = scores.shape[-1]
         scores = np.where(np.tri(T, dtype=bool), scores, -np.inf)
     p = np.exp(scores - scores.max(-1, keepdims=True))
-    attended = p / p.sum(-1, keepdims=True) @ np.repeat(v, H // Hkv, 1)
+    weights = p / p.sum(-1, keepdims=True)
+    attended = weights @ np.repeat(v, H // Hkv, 1)
     B, _, T, dv = attended.shape
     merged = attended.transpose(0, 2, 1, 3).reshape(B, T, H * dv)
     y = merged @ call["w_o"].astype(np.float64)
     if "b_o" in call:
         y = y + call["b_o"].astype(np.float64)
-    return {"q": q, "k": k, "v": v, "attended": attended, "y": y.reshape(x.shape)}
+    return {"q": q, "k": k, "v": v, "weights": weights, "attended": attended,
+            "y": y.reshape(x.shape)}
 
 
 def check_reference(call):
