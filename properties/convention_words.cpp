@@ -64,7 +64,15 @@ constexpr BitWord kLayouts[] = {{"bhtd", QKVET_LAYOUT_BHTD},
 constexpr BitWord kLayer[] = {{"biases", QKVET_LAYER_BIASES},
                               {"stages", QKVET_LAYER_STAGES},
                               {"unbatched", QKVET_LAYER_UNBATCHED},
-                              {"rope", QKVET_LAYER_ROPE}};
+                              {"rope", QKVET_LAYER_ROPE},
+                              {"fused_qkv", QKVET_LAYER_FUSED_QKV},
+                              {"fused_qvk", QKVET_LAYER_FUSED_QVK},
+                              {"fused_kqv", QKVET_LAYER_FUSED_KQV},
+                              {"fused_kvq", QKVET_LAYER_FUSED_KVQ},
+                              {"fused_vqk", QKVET_LAYER_FUSED_VQK},
+                              {"fused_vkq", QKVET_LAYER_FUSED_VKQ},
+                              {"mask_buffer", QKVET_LAYER_MASK_BUFFER},
+                              {"weights", QKVET_LAYER_WEIGHTS}};
 
 std::span<const BitWord> words_of(BitKind kind) {
   switch (kind) {

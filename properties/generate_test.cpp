@@ -149,7 +149,9 @@ TEST(Generate, PinsHoldForEveryCaseThatHasTheExtent) {
   std::string error;
   scope.pins = parse_pins("d=5,H=3,T=2,Tk=7", &error);
   ASSERT_EQ(error, "");
-  for (const Law* law : all_laws())
+  for (const Law* law : all_laws()) {
+    // T = 1 is what it is about: the runner leaves it out.
+    if (law == find_law("lone_token_gradients_are_exact")) continue;
     for (int64_t n = 1; n <= 60; ++n) {
       const Case value = planned_case(*law, 3, n, scope);
       ASSERT_EQ(invalid_reason(value), "") << to_string(value);
@@ -162,6 +164,7 @@ TEST(Generate, PinsHoldForEveryCaseThatHasTheExtent) {
         ASSERT_EQ(value.shape.Tk, 7);
       }
     }
+  }
   // Control: without pins the same plan has other extents.
   const Case free = planned_case(*find_law("agrees_with_oracle"), 3, 1);
   EXPECT_FALSE(keeps_pins(scope, free));

@@ -107,7 +107,11 @@ void silence_scores(const Case&, int64_t, Inputs& inputs) {
 Case fit(Case value) {
   value.shape.Tq = value.shape.Tk = 1;
   value.x = value.bias = value.d_o = make_recipe(RecipeKind::kLattice);
-  // With one 1 a row, sums stay small enough for bf16.
+  // With one 1 a row, sums stay small enough for bf16. It is also what plainer
+  // matrices become: what is simpler must not come back as what it was.
+  const bool plain =
+      value.w.kind == RecipeKind::kZero || value.w.kind == RecipeKind::kOne;
+  if (plain) value.w = make_recipe(RecipeKind::kOnehotN);
   if (value.w.kind != RecipeKind::kOnehotN)
     value.w = make_recipe(RecipeKind::kLattice);
   value.set.clear();

@@ -104,6 +104,13 @@ class Runner {
   std::atomic<int64_t> failing_{0};
 };
 
+Judgement pinned_otherwise() {
+  Judgement judgement;
+  judgement.verdict = Verdict::kUnsupported;
+  judgement.reason = "the law sets an extent that is pinned to another";
+  return judgement;
+}
+
 std::string Runner::open_lanes() {
   size_t libraries = 0;
   for (const KernelUnderTest& kernel : kernels_)
@@ -148,6 +155,10 @@ void Runner::run_on_kernel(Lane& lane, size_t kernel,
     const auto [number, work] = works[i];
     const size_t law = law_index(planned_law(number));
     if (stopped_[cell_index(kernel, law)]) continue;
+    if (!options_.planned && !keeps_pins(options_.scope, work->value())) {
+      record(lane, kernel, number, *work, pinned_otherwise(), 0);
+      continue;
+    }
     if (const auto settled = work->settled(under_test.judged)) {
       record(lane, kernel, number, *work, *settled, 0);
       continue;

@@ -33,7 +33,7 @@ TEST(FaultConditions, AllCanBeReadAndNearlyAllSaySomething) {
       continue;
     shown_by_least.push_back(info.name);
   }
-  EXPECT_EQ(always, 9);
+  EXPECT_EQ(always, 10);
   EXPECT_GE(faults.kernels.size(), 267u);
   // One key, one query, one head, no option: nearly every fault needs more.
   EXPECT_EQ(shown_by_least,

@@ -184,7 +184,7 @@ TEST(Inspect, JsonHasStagesHeadsAndTheVerdict) {
   EXPECT_EQ(of_type(lines, "inspect_stage").size(), 14u);
   EXPECT_EQ(of_type(lines, "inspect_head").size(), 8u);
   const std::vector<Json> stages = of_type(lines, "inspect_kernel_stage");
-  ASSERT_EQ(stages.size(), 5u);
+  ASSERT_EQ(stages.size(), 6u);
   EXPECT_EQ(stages[0]["name"], "q");
   EXPECT_EQ(stages[0]["verdict"], "FAILED");
   EXPECT_NE(stages[0]["at"].get<std::string>().find("q[b=0,h="),

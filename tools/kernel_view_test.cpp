@@ -63,7 +63,7 @@ TEST(KernelView, WeightsOfALayerAreAskedFor) {
       const KernelView view = view_layer(value, spoil, member);
       ASSERT_FALSE(view.ended) << value;
       EXPECT_EQ(view.exit_code(), kConforms) << value;
-      EXPECT_EQ(view.stages.size(), stages ? 5u : 1u);
+      EXPECT_EQ(view.stages.size(), stages ? 6u : 1u);
       expect_near(view.weights, true_weights(value, member));
     }
   }
