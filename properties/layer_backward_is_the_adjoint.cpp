@@ -41,6 +41,19 @@ Move move_of(const Case& value, TensorName tensor, size_t elements) {
   return move;
 }
 
+// Every input is moved in small layers. In others, where dual numbers through
+// the whole layer take long, each case moves a third of them.
+bool is_moved(const Case& value, TensorName tensor) {
+  constexpr int64_t kFewProducts = 4096;
+  constexpr uint64_t kOneOf = 3;
+  const Shape& s = value.shape;
+  const int64_t products =
+      s.B * s.Tq *
+      (s.D * (2 * s.H * s.d + 2 * s.H * s.dv) + s.H * s.Tq * (s.d + s.dv));
+  return products <= kFewProducts ||
+         (value.seed + static_cast<uint64_t>(tensor)) % kOneOf == 0;
+}
+
 LayerDirection direction_of(const Move& move) {
   constexpr const double* LayerDirection::*kMembers[] = {
       &LayerDirection::x,   &LayerDirection::w_q, &LayerDirection::w_k,
@@ -105,6 +118,7 @@ Plan plan(const Case&, const KernelInfo&) {
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   for (const TensorName tensor : kLayerGradients) {
+    if (!is_moved(input.value, tensor)) continue;
     const std::vector<double> actual =
         read_layer_gradient(input, input.calls[0], tensor);
     if (!actual.empty())
