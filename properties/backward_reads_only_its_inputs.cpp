@@ -4,10 +4,8 @@
 // page in front of it. What the executor sees of touched guard pages, inputs
 // and canaries, and of elements that were never written, is this law's,
 // whichever law about gradients made the call.
-#include <cmath>
-
-#include "properties/compare.h"
 #include "properties/gradient_calls.h"
+#include "properties/gradient_judging.h"
 
 namespace qkvet {
 namespace {
@@ -35,18 +33,11 @@ void compare_placements(const JudgeInput& input, TensorName tensor,
     if (!gradient_counts(input.value,
                          gradient_element(input.value.shape, tensor, at)))
       continue;
-    const double* finite = nullptr;
-    const double* nan = nullptr;
-    for (const auto& output : outputs)
-      (std::isnan(output[n]) ? nan : finite) = &output[n];
     ++judgement.compared;
-    if (finite == nullptr || nan == nullptr) continue;
-    Finding finding;
-    finding.where = gradient_name(input.value.shape, tensor, at);
-    finding.expected = number_text(*finite, dtype) + ", wherever tensors lie";
-    finding.actual = "nan in one placement";
-    finding.looks = "a read of bytes beside a tensor, which held NaN";
-    add_failure(judgement, std::move(finding));
+    auto finding = nan_in_one_placement(outputs, n, dtype);
+    if (!finding) continue;
+    finding->where = gradient_name(input.value.shape, tensor, at);
+    add_failure(judgement, std::move(*finding));
     return;
   }
 }

@@ -3,11 +3,8 @@
 // added up with dy, changes when one row of one input moves is what the
 // gradient of that row says. The change is found by dual numbers through the
 // whole layer, so that no formula of a gradient is trusted.
-#include <cmath>
-
-#include "core/half.h"
-#include "properties/compare.h"
 #include "properties/fit.h"
+#include "properties/gradient_judging.h"
 #include "properties/layer_calls.h"
 #include "properties/layer_gradient_answer.h"
 #include "properties/layer_gradient_calls.h"
@@ -74,35 +71,21 @@ std::string row_name(const Shape& shape, const Move& move) {
   return name.substr(0, comma) + "]";
 }
 
-// Half a unit in the last place of what was stored.
-double stored_rounding(double y, Dtype dtype) {
-  return unit_roundoff(dtype) * std::fabs(y) + underflow_error(dtype);
-}
-
 void compare_move(const JudgeInput& input, const Move& move,
                   const std::vector<double>& actual, Judgement& judgement) {
   const LayerGradientTruth& known = *input.calls[0].truth->layer_gradient;
   const auto& bounds = layer_gradient_of(known.bound.bound, move.tensor);
   const auto& reach = layer_gradient_of(known.bound.reach, move.tensor);
-  constexpr double kDoubleError = 0x1p-50;  // of a sum of few products
-  double sum = 0, bound = 0, most = 0;
-  for (int64_t c = 0; c < move.width; ++c) {
-    const auto n = static_cast<size_t>(move.first + c);
-    const double step = std::fabs(move.direction[n]);
-    if (step == 0) continue;
-    sum += actual[n] * move.direction[n];
-    most += step * reach[n];
-    // No NaN and no infinity is near anything: it allows itself nothing.
-    const double size = std::isfinite(actual[n]) ? std::fabs(actual[n]) : 0;
-    bound += step * (bounds[n] + stored_rounding(size, input.value.q_dtype) +
-                     static_cast<double>(move.width) * kDoubleError * size);
-  }
+  const GradientAlong along =
+      gradient_along(actual, move.direction, bounds, reach, move.first,
+                     move.width, input.value.q_dtype);
   const auto [change, is_new] = known.changes->try_emplace(move.tensor);
   if (is_new)
     change->second =
         layer_directional_derivative(*known.problem, direction_of(move));
   auto finding = compare_with_bound(
-      {sum, change->second, bound, most, Dtype::kF64}, judgement);
+      {along.sum, change->second, along.bound, along.most, Dtype::kF64},
+      judgement);
   if (!finding) return;
   finding->where = row_name(input.value.shape, move) + " times a direction";
   finding->looks = "the gradient of this row is not the change of the layer";

@@ -4,9 +4,7 @@
 // page behind it, the same but aligned, and flush against the one in front of
 // it. What the executor sees of guard pages, canaries and unwritten elements is
 // this law's, whichever law made the call.
-#include <cmath>
-
-#include "properties/compare.h"
+#include "properties/gradient_judging.h"
 #include "properties/layer_calls.h"
 #include "properties/layer_gradient_calls.h"
 
@@ -29,20 +27,12 @@ void compare_placements(const JudgeInput& input, TensorName tensor,
   for (const CallView& call : input.calls)
     outputs.push_back(read_layer_gradient(input, call, tensor));
   for (size_t n = 0; n < outputs[0].size(); ++n) {
-    const double* finite = nullptr;
-    const double* nan = nullptr;
-    for (const auto& output : outputs)
-      (std::isnan(output[n]) ? nan : finite) = &output[n];
     ++judgement.compared;
-    if (finite == nullptr || nan == nullptr) continue;
-    Finding finding;
-    finding.where =
+    auto finding = nan_in_one_placement(outputs, n, input.value.q_dtype);
+    if (!finding) continue;
+    finding->where =
         layer_gradient_name(input.value.shape, tensor, static_cast<int64_t>(n));
-    finding.expected =
-        number_text(*finite, input.value.q_dtype) + ", wherever tensors lie";
-    finding.actual = "nan in one placement";
-    finding.looks = "a read of bytes beside a tensor, which held NaN";
-    add_failure(judgement, std::move(finding));
+    add_failure(judgement, std::move(*finding));
     return;
   }
 }
