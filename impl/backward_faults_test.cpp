@@ -59,6 +59,7 @@ std::vector<FaultRow> rows() {
     a.problem.scale_given = true;
     a.problem.scale = 1;
   });
+  const auto whole_tile = changed([](Asked& a) { a.problem.keys = 8; });
   const auto equal_widths = changed([](Asked& a) { a.problem.width = 8; });
   const auto odd_values = changed([](Asked& a) { a.problem.value_width = 7; });
   const auto square = changed([](Asked& a) { a.problem.heads = 4; });
@@ -81,6 +82,7 @@ std::vector<FaultRow> rows() {
   return {
       {"backward_delta_missing", plain, {}},
       {"backward_key_scale_missing", plain, {one_scale}},
+      {"backward_last_keys_missing", plain, {whole_tile}},
       {"backward_tile_of_other_product", plain, {equal_widths}},
       {"backward_store_width_of_other_head", odd_values, {plain}},
       {"backward_padding_rows_reach_keys",

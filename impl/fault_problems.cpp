@@ -219,6 +219,8 @@ const std::vector<std::string>& known_laws() {
       "backward_same_call_same_bits",
       "backward_threads_change_nothing",
       "backward_heads_are_separate",
+      "permuted_heads_permute_gradients",
+      "permuted_keys_permute_gradients",
       "backward_is_the_adjoint",
       "backward_is_linear_in_d_o",
       "future_gradients_are_zero",

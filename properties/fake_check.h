@@ -14,29 +14,45 @@
 
 namespace qkvet {
 
-inline Judgement check(const std::string& law, const std::string& text,
-                       FakeExecutor& executor) {
+// Fake is FakeExecutor, FakeGradients or FakeLayerGradients.
+template <class Fake>
+Judgement check(const std::string& law, const std::string& text, Fake& executor,
+                const JudgedKernel& kernel = Fake::under_test().judged) {
   const ParsedCase parsed = parse_case(text);
   EXPECT_TRUE(parsed.value) << parsed.error;
   TimeUse time;
-  return check_case(*find_law(law), *parsed.value,
-                    FakeExecutor::under_test().judged, 0, executor,
+  return check_case(*find_law(law), *parsed.value, kernel, 0, executor,
                     /*with_twin=*/true, time);
 }
 
-// The oracle passes the case, the spoiled kernel fails it.
+inline std::string finding_of(const Judgement& judgement) {
+  if (!judgement.finding) return judgement.reason;
+  const Finding& finding = *judgement.finding;
+  return finding.where + " expected " + finding.expected + " actual " +
+         finding.actual;
+}
+
+// The definition passes the case, the spoiled kernel fails it.
+template <class Fake>
+Judgement fails_as(const JudgedKernel& kernel, const std::string& law,
+                   const std::string& text, typename Fake::Question question,
+                   typename Fake::Answer answer) {
+  Fake good;
+  const Judgement right = check(law, text, good, kernel);
+  EXPECT_EQ(right.verdict, Verdict::kPassed) << law << " " << finding_of(right);
+  EXPECT_GT(right.compared, 0) << law;
+  Fake bad(std::move(question), std::move(answer));
+  const Judgement wrong = check(law, text, bad, kernel);
+  EXPECT_EQ(wrong.verdict, Verdict::kFailed) << law << " " << finding_of(wrong);
+  EXPECT_TRUE(wrong.finding) << law;
+  return wrong;
+}
+
 inline Judgement fails(const std::string& law, const std::string& text,
                        FakeExecutor::Question question,
                        FakeExecutor::Answer answer = {}) {
-  FakeExecutor good;
-  const Judgement right = check(law, text, good);
-  EXPECT_EQ(right.verdict, Verdict::kPassed) << law << " " << right.reason;
-  EXPECT_GT(right.compared, 0) << law;
-  FakeExecutor bad(std::move(question), std::move(answer));
-  const Judgement wrong = check(law, text, bad);
-  EXPECT_EQ(wrong.verdict, Verdict::kFailed) << law << " " << wrong.reason;
-  EXPECT_TRUE(wrong.finding) << law;
-  return wrong;
+  return fails_as<FakeExecutor>(FakeExecutor::under_test().judged, law, text,
+                                std::move(question), std::move(answer));
 }
 
 }  // namespace qkvet

@@ -39,27 +39,6 @@ void walk(const JudgeInput& input, const GradientPair& pair, TensorName tensor,
   }
 }
 
-void compare_within_bounds(const JudgeInput& input, const GradientPair& pair,
-                           Judgement& judgement) {
-  for (const TensorName tensor : kGradients) {
-    const auto part = [&](size_t call) -> const GradientBound& {
-      return input.calls[call].truth->gradient->bound;
-    };
-    const std::vector<double>& first = bound_of(part(pair.first), tensor);
-    const std::vector<double>& second = bound_of(part(pair.second), tensor);
-    const std::vector<double>& reach =
-        gradient_of(part(pair.first).reach, tensor);
-    const Dtype dtype = gradient_dtype(input.value, tensor);
-    walk(input, pair, tensor, judgement,
-         [&](size_t n, double a, size_t m, double b) {
-           return compare_two_ways(
-               {b, a * pair.factor, first[n] + second[m], reach[n], dtype,
-                pair.second_name, pair.first_name},
-               judgement);
-         });
-  }
-}
-
 }  // namespace
 
 std::array<int64_t, 4> gradient_extents(const Shape& s, TensorName tensor) {
@@ -234,13 +213,35 @@ void compare_gradients_bit_for_bit(const JudgeInput& input,
   }
 }
 
+void compare_gradients_within_bounds(const JudgeInput& input,
+                                     const GradientPair& pair,
+                                     Judgement& judgement) {
+  for (const TensorName tensor : kGradients) {
+    const auto part = [&](size_t call) -> const GradientBound& {
+      return input.calls[call].truth->gradient->bound;
+    };
+    const std::vector<double>& first = bound_of(part(pair.first), tensor);
+    const std::vector<double>& second = bound_of(part(pair.second), tensor);
+    const std::vector<double>& reach =
+        gradient_of(part(pair.first).reach, tensor);
+    const Dtype dtype = gradient_dtype(input.value, tensor);
+    walk(input, pair, tensor, judgement,
+         [&](size_t n, double a, size_t m, double b) {
+           return compare_two_ways(
+               {b, a * pair.factor, first[n] + second[m], reach[n], dtype,
+                pair.second_name, pair.first_name},
+               judgement);
+         });
+  }
+}
+
 void compare_gradients_as_claimed(const JudgeInput& input,
                                   const GradientPair& pair, uint64_t flag,
                                   Judgement& judgement) {
   if (claims_same_bits(input.kernel, flag))
     compare_gradients_bit_for_bit(input, pair, judgement);
   else
-    compare_within_bounds(input, pair, judgement);
+    compare_gradients_within_bounds(input, pair, judgement);
 }
 
 Case with_moderate_data(Case value) {

@@ -75,6 +75,10 @@ struct GradientPair {
 void compare_gradients_bit_for_bit(const JudgeInput& input,
                                    const GradientPair& pair,
                                    Judgement& judgement);
+// Each within its own bound: both calls need their truth.
+void compare_gradients_within_bounds(const JudgeInput& input,
+                                     const GradientPair& pair,
+                                     Judgement& judgement);
 // Bit for bit where the kernel claims it by this QKVET_FLAG_*, else each within
 // its own bound, which needs their truth.
 void compare_gradients_as_claimed(const JudgeInput& input,

@@ -5,45 +5,20 @@
 
 #include <cmath>
 
+#include "properties/fake_check.h"
 #include "properties/fake_gradients.h"
 #include "properties/generate.h"
 #include "properties/gradient_calls.h"
-#include "properties/shrink.h"
 #include "reference/seeded_gradient.h"
 
 namespace qkvet {
 namespace {
 
-Judgement check(
-    const std::string& law, const std::string& text, FakeGradients& executor,
-    const JudgedKernel& kernel = FakeGradients::under_test().judged) {
-  const ParsedCase parsed = parse_case(text);
-  EXPECT_TRUE(parsed.value) << parsed.error;
-  TimeUse time;
-  return check_case(*find_law(law), *parsed.value, kernel, 0, executor,
-                    /*with_twin=*/true, time);
-}
-
-std::string finding_of(const Judgement& judgement) {
-  if (!judgement.finding) return judgement.reason;
-  const Finding& finding = *judgement.finding;
-  return finding.where + " expected " + finding.expected + " actual " +
-         finding.actual;
-}
-
-// The definition passes the case, the spoiled kernel fails it.
 Judgement fails(const std::string& law, const std::string& text,
                 FakeGradients::Question question,
                 FakeGradients::Answer answer = {}) {
-  FakeGradients good;
-  const Judgement right = check(law, text, good);
-  EXPECT_EQ(right.verdict, Verdict::kPassed) << law << finding_of(right);
-  EXPECT_GT(right.compared, 0) << law;
-  FakeGradients bad(std::move(question), std::move(answer));
-  const Judgement wrong = check(law, text, bad);
-  EXPECT_EQ(wrong.verdict, Verdict::kFailed) << law << finding_of(wrong);
-  EXPECT_TRUE(wrong.finding) << law;
-  return wrong;
+  return fails_as<FakeGradients>(FakeGradients::under_test().judged, law, text,
+                                 std::move(question), std::move(answer));
 }
 
 // Spoils one number of an answer.
@@ -235,6 +210,43 @@ TEST(GradientLaws, OtherHeadsThatLeakALittle) {
             for (const double x : gradient.v) sum += x;
             for (double& x : gradient.k) x += 1e-6 * sum;
           });
+}
+
+// As when tiles of keys are walked by a number that was rounded down.
+TEST(GradientLaws, KeysThatAreWorthWhatTheirPlaceSays) {
+  const char* const text =
+      "f32,B1,H2,Hkv1,Tq2,Tk3,d2,bias=small,backward,seed=2";
+  fails("permuted_keys_permute_gradients", text, {},
+        [](const KernelCall&, GradientOutput& gradient, CallOutcome&) {
+          gradient.k[4] = gradient.k[5] = 0;
+        });
+  fails("permuted_keys_permute_gradients", text, {},
+        with(&GradientOutput::bias, 1, 1.01));
+}
+
+TEST(GradientLaws, HeadsAndMembersThatAreSpecial) {
+  JudgedKernel claims = FakeGradients::under_test().judged;
+  claims.info.capabilities.flags |=
+      QKVET_FLAG_HEAD_ORDER_INVARIANT | QKVET_FLAG_BATCH_INVARIANT;
+  const char* const texts[] = {
+      "f32,B1,H4,Hkv2,Tq2,Tk3,d2,bias=small,sink=one,backward",
+      "f32,B2,H2,Hkv1,Tq2,Tk3,d2,alibi=small,backward",
+      "f32,B2,H2,Hkv2,Tq2,Tk3,d2,qlen=1.2,bias=small.h,backward"};
+  for (const char* text : texts) {
+    for (const auto tensor :
+         {&GradientOutput::q, &GradientOutput::k, &GradientOutput::v})
+      fails("permuted_heads_permute_gradients", text, {},
+            with(tensor, 1, 1.01));
+    FakeGradients drift({}, [](const KernelCall&, GradientOutput& gradient,
+                               CallOutcome&) {
+      gradient.v[1] = std::nextafter(static_cast<float>(gradient.v[1]), 9.0f);
+    });
+    EXPECT_EQ(check("permuted_heads_permute_gradients", text, drift).verdict,
+              Verdict::kPassed);
+    EXPECT_EQ(
+        check("permuted_heads_permute_gradients", text, drift, claims).verdict,
+        Verdict::kFailed);
+  }
 }
 
 TEST(GradientLaws, SumsThatAreLeftOver) {

@@ -5,47 +5,22 @@
 
 #include <cmath>
 
+#include "properties/fake_check.h"
 #include "properties/fake_layer_gradients.h"
 #include "properties/generate.h"
 #include "properties/layer_gradient_calls.h"
-#include "properties/shrink.h"
 
 namespace qkvet {
 namespace {
 
 using Out = LayerGradientOutput;
 
-Judgement check(
-    const std::string& law, const std::string& text,
-    FakeLayerGradients& executor,
-    const JudgedKernel& kernel = FakeLayerGradients::under_test().judged) {
-  const ParsedCase parsed = parse_case(text);
-  EXPECT_TRUE(parsed.value) << parsed.error;
-  TimeUse time;
-  return check_case(*find_law(law), *parsed.value, kernel, 0, executor,
-                    /*with_twin=*/true, time);
-}
-
-std::string finding_of(const Judgement& judgement) {
-  if (!judgement.finding) return judgement.reason;
-  const Finding& finding = *judgement.finding;
-  return finding.where + " expected " + finding.expected + " actual " +
-         finding.actual;
-}
-
-// The definition passes the case, the spoiled kernel fails it.
 Judgement fails(const std::string& law, const std::string& text,
                 FakeLayerGradients::Question question,
                 FakeLayerGradients::Answer answer = {}) {
-  FakeLayerGradients good;
-  const Judgement right = check(law, text, good);
-  EXPECT_EQ(right.verdict, Verdict::kPassed) << law << finding_of(right);
-  EXPECT_GT(right.compared, 0) << law;
-  FakeLayerGradients bad(std::move(question), std::move(answer));
-  const Judgement wrong = check(law, text, bad);
-  EXPECT_EQ(wrong.verdict, Verdict::kFailed) << law << finding_of(wrong);
-  EXPECT_TRUE(wrong.finding) << law;
-  return wrong;
+  return fails_as<FakeLayerGradients>(FakeLayerGradients::under_test().judged,
+                                      law, text, std::move(question),
+                                      std::move(answer));
 }
 
 FakeLayerGradients::Answer with(std::vector<double> Out::*tensor, size_t n,

@@ -1,39 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/call_pairs.h"
 #include "properties/fit.h"
+#include "properties/permutations.h"
 
 namespace qkvet {
 namespace {
 
-// Key/value head `kv` goes here, and its query heads with it.
-int64_t place_of(const Case& value, int64_t kv) {
-  return (kv + 1) % value.shape.Hkv;
-}
-
-// Heads [B, heads, ...] of `size` elements each, `group` of them together.
-void rotate_heads(const Case& value, int64_t group, int64_t size,
-                  std::vector<double>& values) {
-  const std::vector<double> from = values;
-  const int64_t heads = value.shape.Hkv * group;
-  for (size_t n = 0; n < from.size(); ++n) {
-    const auto at = static_cast<int64_t>(n);
-    const int64_t head = at / size % heads;
-    const int64_t to = place_of(value, head / group) * group + head % group;
-    values[static_cast<size_t>(at + (to - head) * size)] = from[n];
-  }
-}
-
-void permute_heads(const Case& value, int64_t, Inputs& inputs) {
+void permute(const Case& value, int64_t, Inputs& inputs) {
   const Shape& s = value.shape;
-  rotate_heads(value, s.group(), s.Tq * s.d, inputs.q);
-  rotate_heads(value, 1, s.Tk * s.d, inputs.k);
-  rotate_heads(value, 1, s.Tk * s.dv, inputs.v);
+  permute_heads(value, s.group(), s.Tq * s.d, inputs.q);
+  permute_heads(value, 1, s.Tk * s.d, inputs.k);
+  permute_heads(value, 1, s.Tk * s.dv, inputs.v);
 }
 
 Case fit(Case value) { return with_two_kv_heads(std::move(value)); }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
-  return plan_pair(kernel, permute_heads);
+  return plan_pair(kernel, permute);
 }
 
 Judgement judge(const JudgeInput& input) {
@@ -42,9 +25,8 @@ Judgement judge(const JudgeInput& input) {
   pair.first_name = "heads in order";
   pair.second_name = "heads permuted";
   pair.map = [&](const Element& at) {
-    const int64_t group = input.value.shape.group();
     Element to = at;
-    to.h = place_of(input.value, at.h / group) * group + at.h % group;
+    to.h = place_of_head(input.value, at.h);
     return std::optional(to);
   };
   pair.looks = "where a head stands decides what it computes";

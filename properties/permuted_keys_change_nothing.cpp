@@ -2,34 +2,14 @@
 #include <algorithm>
 
 #include "properties/call_pairs.h"
-#include "properties/fit.h"
+#include "properties/permutations.h"
 
 namespace qkvet {
 namespace {
 
-// Where key j goes: the keys are rotated, and turned round for odd seeds.
-int64_t place_of(const Case& value, int64_t j) {
-  const int64_t Tk = value.shape.Tk;
-  const int64_t by = 1 + pick_by_seed(value.seed >> 1, Tk);
-  const int64_t rotated = (j + by) % Tk;
-  return value.seed % 2 == 0 ? rotated : Tk - 1 - rotated;
-}
-
-void permute(const Case& value, int64_t width, std::vector<double>& rows) {
-  const std::vector<double> from = rows;
-  const int64_t Tk = value.shape.Tk;
-  for (size_t n = 0; n < from.size(); ++n) {
-    const auto at = static_cast<int64_t>(n);
-    const int64_t head = at / width / Tk;
-    const int64_t place = place_of(value, at / width % Tk);
-    rows[static_cast<size_t>((head * Tk + place) * width + at % width)] =
-        from[n];
-  }
-}
-
-void permute_keys(const Case& value, int64_t, Inputs& inputs) {
-  permute(value, value.shape.d, inputs.k);
-  permute(value, value.shape.dv, inputs.v);
+void permute(const Case& value, int64_t, Inputs& inputs) {
+  permute_keys(value, value.shape.d, inputs.k);
+  permute_keys(value, value.shape.dv, inputs.v);
 }
 
 Case fit(Case value) {
@@ -39,7 +19,7 @@ Case fit(Case value) {
 }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
-  Plan plan = plan_pair(kernel, permute_keys);
+  Plan plan = plan_pair(kernel, permute);
   for (PlannedCall& call : plan.calls)
     call.want_weights = wants_weights(kernel);
   return plan;
@@ -52,7 +32,8 @@ Judgement judge(const JudgeInput& input) {
   pair.second_name = "keys permuted";
   pair.map = [&](const Element& at) {
     Element to = at;
-    if (at.tensor == TensorName::kWeights) to.x = place_of(input.value, at.x);
+    if (at.tensor == TensorName::kWeights)
+      to.x = place_of_key(input.value, at.x);
     return std::optional(to);
   };
   pair.looks = "where a key stands decides what it is worth";

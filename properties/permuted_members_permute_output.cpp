@@ -2,21 +2,14 @@
 #include <algorithm>
 
 #include "properties/call_pairs.h"
-#include "properties/fit.h"
+#include "properties/permutations.h"
 
 namespace qkvet {
 namespace {
 
-int64_t place_of(const Case& value, int64_t b) {
-  return (b + 1) % value.shape.B;
-}
-
-void rotate_members(const Case& value, int64_t, Inputs& inputs) {
-  for (std::vector<double>* tensor : {&inputs.q, &inputs.k, &inputs.v}) {
-    // One member to the back moves all others one to the front.
-    const auto size = static_cast<ptrdiff_t>(tensor->size()) / value.shape.B;
-    std::rotate(tensor->begin(), tensor->end() - size, tensor->end());
-  }
+void permute(const Case& value, int64_t, Inputs& inputs) {
+  for (std::vector<double>* tensor : {&inputs.q, &inputs.k, &inputs.v})
+    permute_members(value, *tensor);
 }
 
 Case fit(Case value) {
@@ -25,7 +18,7 @@ Case fit(Case value) {
 }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
-  return plan_pair(kernel, rotate_members);
+  return plan_pair(kernel, permute);
 }
 
 Judgement judge(const JudgeInput& input) {
@@ -35,7 +28,7 @@ Judgement judge(const JudgeInput& input) {
   pair.second_name = "members permuted";
   pair.map = [&](const Element& at) {
     Element to = at;
-    to.b = place_of(input.value, at.b);
+    to.b = place_of_member(input.value, at.b);
     return std::optional(to);
   };
   pair.looks = "where a batch member stands decides what it computes";

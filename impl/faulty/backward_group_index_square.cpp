@@ -19,6 +19,7 @@ struct GroupIndexSquare : PlainBackward {
 };
 
 constexpr const char* kKilledBy[] = {"backward_heads_are_separate",
+                                     "permuted_heads_permute_gradients",
                                      "backward_agrees_with_oracle", nullptr};
 
 constexpr qkvet_fault kFault = {
