@@ -36,12 +36,14 @@ void permute(const Case& value, int64_t, Inputs& inputs) {
   permute_where_owned(value, inputs);
 }
 
-// No bound says much about the gradients of what cancels.
+// No bound says much about the gradients of what cancels, or of one weight that
+// is nearly 1.
 Case fit(Case value) {
   value = with_moderate_data(std::move(value));
   for (Recipe* recipe : {&value.v, &value.d_o})
     if (recipe->kind == RecipeKind::kCancellingN)
       *recipe = make_recipe(RecipeKind::kNormal);
+  if (value.slopes) value.slopes = make_recipe(RecipeKind::kSmall);
   return members_move(value) ? value : with_two_kv_heads(std::move(value));
 }
 
