@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -100,6 +101,15 @@ inline CallOutcome survive(Executor& executor, const std::string& name,
   CallOutcome outcome = run_one(executor, name, placement);
   expect_copy(run_one(executor, "copy", placement));
   return outcome;
+}
+
+// What the kernel said when `function` ("forward()") refused its arguments.
+inline std::string refusal_of(const CallOutcome& outcome,
+                              const std::string& function) {
+  EXPECT_EQ(outcome.status, CallStatus::kRefused);
+  const std::string lead = function + " returned INVALID_ARGUMENT: ";
+  EXPECT_EQ(outcome.text.substr(0, lead.size()), lead);
+  return outcome.text.substr(std::min(lead.size(), outcome.text.size()));
 }
 
 inline void expect_fault(const std::optional<MemoryFault>& fault,

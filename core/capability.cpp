@@ -271,6 +271,7 @@ std::string missing_option(const KernelInfo& kernel, const KernelCall& call) {
        "a rotation (RoPE)"},
       {has_empty_extent(call), QKVET_OPTION_EMPTY_EXTENTS, "empty extents"},
       {call.dropout.has_value(), QKVET_OPTION_DROPOUT, "dropout"},
+      {call.want_dropout_mask, QKVET_OPTION_DROPOUT_MASK, "a dropout_mask"},
   };
   for (const auto& row : rows)
     if (row.wanted && !kernel.has_option(row.option))

@@ -82,6 +82,17 @@ TEST(CapabilityOptions, EveryOptionIsNeeded) {
   }
 }
 
+TEST(CapabilityOptions, TheMaskOfDropoutIsAnOptionOfItsOwn) {
+  const auto asked = [](auto& c) {
+    c.dropout = Dropout{0.5F, 1, 0};
+    c.want_dropout_mask = true;
+  };
+  EXPECT_EQ(reason(asked, QKVET_OPTION_DROPOUT),
+            "a dropout_mask is not declared");
+  EXPECT_EQ(reason(asked, QKVET_OPTION_DROPOUT | QKVET_OPTION_DROPOUT_MASK),
+            "");
+}
+
 TEST(CapabilityOptions, DropoutIsAProbabilityBelowOne) {
   for (const float p : {1.0F, -0.5F, std::numeric_limits<float>::quiet_NaN()})
     EXPECT_EQ(reason(

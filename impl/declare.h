@@ -83,6 +83,9 @@ inline constexpr uint64_t kScoreOptions =
 inline constexpr uint64_t kAllOptions =
     kCommonOptions | kPairOptions | kScoreOptions | QKVET_OPTION_SINK;
 
+inline constexpr uint64_t kDropoutOptions =
+    QKVET_OPTION_DROPOUT | QKVET_OPTION_DROPOUT_MASK;
+
 // Any strides, positive extents (or none of B, Tq, Tk, where declared), CPU,
 // addresses aligned to elements; q, k, v and o all of one of `types`.
 constexpr qkvet_capabilities capabilities_with(

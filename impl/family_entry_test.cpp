@@ -136,7 +136,7 @@ std::vector<Field> unknown_fields(const qkvet_tensor& some) {
       {"block_table", QKVET_OPTION_PAGED, &A::block_table},
       {"k_new", QKVET_OPTION_APPEND, &A::k_new},
       {"v_new", QKVET_OPTION_APPEND, &A::v_new},
-      {"dropout_mask", QKVET_OPTION_DROPOUT, &A::dropout_mask},
+      {"dropout_mask", QKVET_OPTION_DROPOUT_MASK, &A::dropout_mask},
       {"q_scale", 0, &A::q_scale},
       {"k_scale", 0, &A::k_scale},
       {"v_scale", 0, &A::v_scale},

@@ -43,7 +43,7 @@
 #include "impl/declare.h"
 #include "impl/forward_view.h"
 #include "impl/layer_call.h"
-#include "impl/layer_weights.h"
+#include "impl/layer_returned.h"
 #include "impl/plain_row.h"
 #include "impl/row_frame.h"
 #include "impl/tensor_view.h"
@@ -135,19 +135,6 @@ inline ForwardCall heads_of(const LayerCall& call, const Stages& stages) {
   return heads;
 }
 
-inline void return_stage(const float* from, const Stored& to,
-                         const LayerCall& call, int64_t heads, int64_t width) {
-  for (int64_t b = 0; to.present() && b < call.batch; ++b) {
-    for (int64_t h = 0; h < heads; ++h) {
-      for (int64_t t = 0; t < call.tokens; ++t) {
-        for (int64_t c = 0; c < width; ++c) {
-          to.set(b, h, t, c, *from++);
-        }
-      }
-    }
-  }
-}
-
 template <class Seams>
 struct LayerFrame {
   // x W + b, split into heads: to is [B, heads, T, width].
@@ -219,11 +206,8 @@ struct LayerFrame {
         }
       }
     }
-    return_stage(stages.q, call.q, call, call.heads, call.width);
-    return_stage(stages.k, call.k, call, call.kv_heads, call.width);
-    return_stage(stages.v, call.v, call, call.kv_heads, call.value_width);
-    return_stage(stages.attended, call.attended, call, call.heads,
-                 call.value_width);
+    const ForwardCall heads = heads_of(call, stages);
+    return_stages(call, heads, read_only(heads.o));
   }
 
   // Everything up to the merge.

@@ -206,7 +206,7 @@ const char* unknown_field(const qkvet_forward_args& a, uint64_t declared) {
       {!is_absent(a.k_positions), QKVET_OPTION_ROPE,
        "positions are not supported"},
       {!(a.dropout_p == 0), QKVET_OPTION_DROPOUT, "dropout is not supported"},
-      {!is_absent(a.dropout_mask), QKVET_OPTION_DROPOUT,
+      {!is_absent(a.dropout_mask), QKVET_OPTION_DROPOUT_MASK,
        "the mask of dropout is not returned"},
       {!is_absent(a.q_len), QKVET_OPTION_LENGTHS, "lengths are not supported"},
       {!is_absent(a.kv_len), QKVET_OPTION_LENGTHS, "lengths are not supported"},

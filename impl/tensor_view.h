@@ -60,6 +60,11 @@ struct View {
   }
 };
 
+template <class T>
+View<const T> read_only(const View<T>& view) {
+  return {view.data, {view.step[0], view.step[1], view.step[2], view.step[3]}};
+}
+
 // 0 for an extent of 1, and for all extents of a tensor without elements: no
 // address is made out of either.
 inline int64_t step_of(const qkvet_tensor& t, int32_t axis) {

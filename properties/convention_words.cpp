@@ -42,7 +42,8 @@ constexpr BitWord kOptions[] = {
     {"packed", QKVET_OPTION_PACKED},
     {"paged", QKVET_OPTION_PAGED},
     {"append", QKVET_OPTION_APPEND},
-    {"quant_scales", QKVET_OPTION_QUANT_SCALES}};
+    {"quant_scales", QKVET_OPTION_QUANT_SCALES},
+    {"dropout_mask", QKVET_OPTION_DROPOUT_MASK}};
 constexpr BitWord kFlags[] = {
     {"reentrant", QKVET_FLAG_REENTRANT},
     {"nondeterministic", QKVET_FLAG_NONDETERMINISTIC},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which weights are dropped is for the kernel to say; what becomes of the
-// others is not.
+// Which weights are dropped is for the kernel to say or to show; what becomes
+// of the others is not.
 #include "properties/call_pairs.h"
 #include "properties/compare.h"
 #include "properties/dropout_calls.h"
@@ -10,18 +10,20 @@ namespace {
 
 Case fit(Case value) { return with_dropout(std::move(value)); }
 
-Plan plan(const Case&, const KernelInfo& kernel) {
+Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
-  plan.calls = {dropout_call(Operation::kForward, kernel)};
+  plan.not_applicable = unreadable_mask(value, kernel);
+  plan.calls =
+      mask_and_call(value, kernel, dropout_call(Operation::kForward, kernel));
   return plan;
 }
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  const auto kept = kept_by(input, input.calls[0], judgement);
+  const auto kept = kept_by(input, 0, judgement);
   if (!kept) return judgement;
-  DropoutAnswer answer(input, input.calls[0], *kept);
-  CallView call = input.calls[0];
+  CallView call = input.calls.back();
+  DropoutAnswer answer(input, call, *kept);
   call.truth = &answer.forward();
   compare_with_truth(input, call, TensorName::kO, judgement);
   if (judgement.finding)
@@ -42,7 +44,8 @@ extern constinit const Law dropout_agrees_with_oracle{
     "arithmetic allows, and lse is that without dropout.",
     "RN(y' - B) <= o <= RN(y' + B), y'_i = sum_j m_ij / (1 - p) p_ij v_j",
     "dropout, not beside RoPE, ALiBi and packed batches",
-    "The mask that the kernel returns decides everything that is random.",
+    "The mask that the kernel returns, or that is read off v = I, decides "
+    "everything that is random.",
     "B is that of a row whose values are m v / (1 - p), known to four "
     "roundings "
     "(reference/README.md, Dropout).",

@@ -26,14 +26,20 @@ constexpr double kBitsOfDoubt = 41;
 constexpr double kEightBits = 1.0 / 256;
 // Calls with seeds of their own: one weight of each is enough to tell p = 0.1
 // from 0.9.
-constexpr int64_t kSeeds = 32;
+constexpr size_t kSeeds = 32;
 
 Case fit(Case value) { return with_dropout(std::move(value)); }
 
-Plan plan(const Case&, const KernelInfo& kernel) {
+Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
-  plan.calls.assign(kSeeds, dropout_call(Operation::kForward, kernel));
-  for (size_t n = 0; n < plan.calls.size(); ++n) plan.calls[n].dropout_seed = n;
+  plan.not_applicable = unreadable_mask(value, kernel);
+  if (!plan.not_applicable.empty()) return plan;
+  PlannedCall call = dropout_call(Operation::kForward, kernel);
+  for (size_t n = 0; n < kSeeds; ++n) {
+    call.dropout_seed = n;
+    const auto calls = mask_calls(value, kernel, call, /*hidden_too=*/true);
+    plan.calls.insert(plan.calls.end(), calls.begin(), calls.end());
+  }
   return plan;
 }
 
@@ -115,8 +121,9 @@ void judge_groups(const JudgeInput& input, const std::vector<uint8_t>& kept,
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   std::vector<uint8_t> all;
-  for (size_t n = 0; n < input.calls.size(); ++n) {
-    const auto kept = kept_by(input, input.calls[n], judgement);
+  for (size_t n = 0; n < kSeeds; ++n) {
+    const auto kept =
+        kept_by(input, n * input.calls.size() / kSeeds, judgement);
     if (!kept) return judgement;
     all.insert(all.end(), kept->begin(), kept->end());
     judge_groups(input, *kept, n, judgement);

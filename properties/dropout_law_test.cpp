@@ -106,12 +106,85 @@ TEST(DropoutLaws, TheOutputIsThatOfTheMask) {
   EXPECT_EQ(judgement.finding->actual, "2");
 }
 
-Judgement check_backward(FakeGradients& executor) {
-  TimeUse time;
-  return check_case(*find_law("dropout_same_in_backward"),
-                    *parse_case(kBackward).value,
-                    FakeGradients::under_test().judged, 0, executor,
-                    /*with_twin=*/true, time);
+JudgedKernel without_mask(JudgedKernel kernel) {
+  kernel.info.capabilities.options &= ~QKVET_OPTION_DROPOUT_MASK;
+  return kernel;
+}
+
+// A kernel that does not return its mask shows it all the same.
+Judgement fails_unseen(const std::string& law, const std::string& text,
+                       FakeExecutor::Question question,
+                       FakeExecutor::Answer answer = {}) {
+  return fails_as<FakeExecutor>(
+      without_mask(FakeExecutor::under_test().judged), law, text,
+      [question](KernelCall& call, Problem& problem) {
+        EXPECT_FALSE(call.want_dropout_mask);
+        if (question) question(call, problem);
+      },
+      std::move(answer));
+}
+
+TEST(DropoutLaws, AMaskThatIsReadIsHeldToTheSameShare) {
+  for (const char* text : {"f32,B2,H2,Tq48,Tk48,d7,dropout=0.1",
+                           "f16,B1,H2,Tq20,Tk30,d7,causal=br,dropout=0.9"})
+    EXPECT_EQ(looks(fails_unseen("dropout_keeps_its_share", text,
+                                 [](KernelCall& call, Problem&) {
+                                   call.dropout->p = 1 - call.dropout->p;
+                                 })),
+              "kept with the probability of being dropped");
+}
+
+TEST(DropoutLaws, WhatDecidesAMaskThatIsRead) {
+  constexpr char kCausal[] = "f32,B2,H2,Tq12,Tk12,d5,causal=tl,dropout=0.5";
+  EXPECT_EQ(looks(fails_unseen(
+                "dropout_is_a_function_of_its_seed", kCausal,
+                [](KernelCall& call, Problem&) { call.dropout->seed = 7; })),
+            "the seed is not read");
+  EXPECT_EQ(looks(fails_unseen("dropout_is_a_function_of_its_seed", kCausal,
+                               [](KernelCall& call, Problem&) {
+                                 call.dropout->seed += call.threads;
+                               })),
+            "what is dropped depends on more than seed, offset and place");
+}
+
+TEST(DropoutLaws, TheOutputIsThatOfTheMaskThatIsRead) {
+  constexpr char kHidden[] =
+      "bf16,B2,H2,Tq3,Tk5,d2,causal=br,mask=random,sink=normal,bias=normal,"
+      "qlen=2.3,dropout=0.5";
+  for (const char* text : {kSmall, kHidden}) {
+    fails_unseen("dropout_agrees_with_oracle", text, {},
+                 [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+                   for (double& o : oracle.o) o *= 0.9 / 0.1;
+                 });
+    // Other weights are dropped where q is not zero.
+    fails_unseen("dropout_agrees_with_oracle", text,
+                 [](KernelCall& call, Problem& problem) {
+                   if (problem.q[0] != 0) call.dropout->seed += 1;
+                 });
+  }
+  fails_unseen("dropout_zero_is_no_dropout",
+               "f32,B1,H1,Tq3,Tk5,d2,causal=br,dropout=0",
+               [](KernelCall& call, Problem&) {
+                 if (call.dropout) call.dropout->p = 0.5F;
+               });
+}
+
+TEST(DropoutLaws, AMaskThatTakesTooManyCallsIsNotRead) {
+  FakeExecutor right;
+  const Judgement judgement =
+      check("dropout_agrees_with_oracle", "f32,B1,H1,Tq1,Tk17,d1,dropout=0.5",
+            right, without_mask(FakeExecutor::under_test().judged));
+  EXPECT_EQ(judgement.verdict, Verdict::kGaveUp);
+  EXPECT_EQ(judgement.reason,
+            "the mask is not returned, and would take 17 calls to read (Tk / "
+            "dv), above 16");
+}
+
+// The law runs forward() on the same fake kernel.
+Judgement check_backward(
+    FakeGradients& executor,
+    const JudgedKernel& kernel = FakeGradients::under_test().judged) {
+  return check("dropout_same_in_backward", kBackward, executor, kernel);
 }
 
 TEST(DropoutLaws, TheGradientIsThatOfTheSameMask) {
@@ -135,6 +208,17 @@ TEST(DropoutLaws, TheGradientIsThatOfTheSameMask) {
   const Judgement one = check_backward(off);
   ASSERT_EQ(one.verdict, Verdict::kFailed);
   EXPECT_EQ(one.finding->where.substr(0, 2), "dk");
+}
+
+TEST(DropoutLaws, TheGradientIsThatOfTheMaskThatIsRead) {
+  const JudgedKernel unseen = without_mask(FakeGradients::under_test().judged);
+  FakeGradients right;
+  const Judgement passed = check_backward(right, unseen);
+  EXPECT_EQ(passed.verdict, Verdict::kPassed) << finding_of(passed);
+  EXPECT_GT(passed.compared, 0);
+  FakeGradients without;
+  without.backward = plain_backward;
+  EXPECT_EQ(check_backward(without, unseen).verdict, Verdict::kFailed);
 }
 
 }  // namespace

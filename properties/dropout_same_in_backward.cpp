@@ -13,11 +13,13 @@ namespace {
 
 Case fit(Case value) { return with_dropout(std::move(value)); }
 
-Plan plan(const Case&, const KernelInfo& kernel) {
+Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
   plan.unsupported = nondeterministic_reason(kernel);
-  plan.calls = {dropout_call(Operation::kForward, kernel),
-                dropout_call(Operation::kBackward, kernel)};
+  plan.not_applicable = unreadable_mask(value, kernel);
+  plan.calls =
+      mask_and_call(value, kernel, dropout_call(Operation::kForward, kernel));
+  plan.calls.push_back(dropout_call(Operation::kBackward, kernel));
   return plan;
 }
 
@@ -45,16 +47,19 @@ bool same_mask(const JudgeInput& input, const std::vector<uint8_t>& forward,
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  const auto forward = kept_by(input, input.calls[0], judgement);
-  const auto backward = kept_by(input, input.calls[1], judgement);
-  if (!forward || !backward ||
-      !same_mask(input, *forward, *backward, judgement))
-    return judgement;
+  const size_t last = input.calls.size() - 1;
+  const auto forward = kept_by(input, 0, judgement);
+  if (!forward) return judgement;
+  if (returns_mask(input.kernel)) {
+    const auto backward = kept_by(input, last, judgement);
+    if (!backward || !same_mask(input, *forward, *backward, judgement))
+      return judgement;
+  }
   // The gradient's own inputs have dO, too.
-  CallView given = input.calls[0];
-  given.inputs = input.calls[1].inputs;
+  CallView given = input.calls[last - 1];
+  given.inputs = input.calls[last].inputs;
   DropoutAnswer answer(input, given, *forward);
-  CallView call = input.calls[1];
+  CallView call = input.calls[last];
   call.truth = &answer.backward();
   compare_gradients_with_truth(input, call, judgement);
   return judgement;
@@ -69,7 +74,8 @@ extern constinit const Law dropout_same_in_backward{
     "m(backward) = m(forward); dv = (f p)^T do, dp = f (do v^T), f = m / (1 - "
     "p)",
     "dropout, not beside ALiBi and packed batches; a deterministic kernel",
-    "The gradient is that of the function that was computed, mask and all.",
+    "The gradient is that of the function that was computed, mask and all; a "
+    "mask that backward() does not return is seen in it alone.",
     "The bound of a row whose values are f v, and of sums over rows in any "
     "order (reference/README.md, Dropout).",
     "(d) it kills masks that are drawn in another order, which forward() does "

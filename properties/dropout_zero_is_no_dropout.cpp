@@ -2,6 +2,7 @@
 #include "properties/call_pairs.h"
 #include "properties/compare.h"
 #include "properties/dropout_calls.h"
+#include "properties/visibility.h"
 
 namespace qkvet {
 namespace {
@@ -14,22 +15,29 @@ Case fit(Case value) {
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
   plan.unsupported = nondeterministic_reason(kernel);
+  plan.not_applicable = unreadable_mask(value, kernel);
   PlannedCall without = dropout_call(Operation::kForward, kernel);
   without.want_dropout_mask = false;
   without.variant = value;
   without.variant->dropout.reset();
-  plan.calls = {dropout_call(Operation::kForward, kernel), without};
+  plan.calls =
+      mask_and_call(value, kernel, dropout_call(Operation::kForward, kernel));
+  plan.calls.push_back(without);
   return plan;
 }
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  const auto kept = kept_by(input, input.calls[0], judgement);
+  const auto kept = kept_by(input, 0, judgement);
   const Shape& s = input.value.shape;
   for (size_t n = 0; kept && n < kept->size(); ++n) {
     const auto at = static_cast<int64_t>(n);
     const int64_t i = at / s.Tk % s.Tq, b = at / s.Tk / s.Tq / s.H;
     if (i >= counted_queries(input.value, b)) continue;
+    // Of a pair that is hidden only a mask that is returned tells.
+    if (!returns_mask(input.kernel) &&
+        !input.visibility->sees(b, at / s.Tk / s.Tq % s.H, i, at % s.Tk))
+      continue;
     ++judgement.compared;
     if ((*kept)[n] == 1) continue;
     Finding finding;
@@ -40,6 +48,8 @@ Judgement judge(const JudgeInput& input) {
     return judgement;
   }
   CallPair pair;
+  pair.first = input.calls.size() - 2;
+  pair.second = input.calls.size() - 1;
   pair.first_name = "with dropout of p = 0";
   pair.second_name = "without dropout";
   pair.looks = "dropout does something where it drops nothing";

@@ -119,6 +119,66 @@ TEST(LayerGradientTest, TheAdjointIdentityHolds) {
   std::printf("worst gap / allowed %.4f\n", worst);
 }
 
+// Sum of d_y y of the twin, its inputs moved by `h` in the direction.
+double pulled(const TestLayerGradient& g, const LayerGradientOutput& way,
+              double h) {
+  TestLayerProblem moved = g.layer;
+  const std::array<std::vector<double>*, 9> inputs = {
+      &moved.x,   &moved.w_q, &moved.w_k, &moved.w_v, &moved.w_o,
+      &moved.b_q, &moved.b_k, &moved.b_v, &moved.b_o};
+  for (size_t member = 0; member < kMembers.size(); ++member) {
+    const std::vector<double>& step = way.*kMembers[member];
+    for (size_t a = 0; a < step.size(); ++a) {
+      (*inputs[member])[a] += h * step[a];
+    }
+  }
+  const LayerOutput out = twin_layer(moved.get());
+  double sum = 0;
+  for (size_t a = 0; a < out.y.size(); ++a) sum += g.d_y[a] * out.y[a];
+  return sum;
+}
+
+LayerGradientOutput random_way(TestRandom& random,
+                               const LayerGradientOutput& like) {
+  LayerGradientOutput way;
+  for (const Member member : kMembers) {
+    for (size_t a = 0; a < (like.*member).size(); ++a) {
+      (way.*member).push_back(random.normal());
+    }
+  }
+  return way;
+}
+
+// Central differences of the twin, of order h^2: they share no line with the
+// dual numbers that the gradient is held against.
+TEST(LayerGradientTest, DirectionalDerivativesAreLimitsOfDifferences) {
+  constexpr double kStep = 0x1p-16;
+  constexpr double kNear = 1e-6;
+  constexpr int kProblems = 200;
+  TestRandom random(53);
+  int without_x_is_seen = 0;
+  for (int i = 0; i < kProblems; ++i) {
+    TestLayerGradient g;
+    const Shape s = random_layer_shape(random, 5);
+    g.layer = random_layer(random, LayerRegime::kNormal, s, Dtype::kF64);
+    g.d_y = random_vector(random, LayerRegime::kNormal, s.B * s.Tq * s.D);
+    const LayerGradientProblem& problem = g.get();
+    const LayerGradientOutput way =
+        random_way(random, plain_layer_backward(problem));
+    LayerDirection direction = direction_of(way, g.layer.has_biases);
+    const double difference =
+        (pulled(g, way, kStep) - pulled(g, way, -kStep)) / (2 * kStep);
+    const double near = kNear * 100 * static_cast<double>(g.d_y.size());
+    EXPECT_NEAR(difference, layer_directional_derivative(problem, direction),
+                near)
+        << "problem " << i;
+    direction.x = nullptr;
+    const double without_x = layer_directional_derivative(problem, direction);
+    without_x_is_seen += std::fabs(difference - without_x) > near;
+  }
+  EXPECT_GT(without_x_is_seen, kProblems * 9 / 10);
+}
+
 TEST(LayerGradientTest, TheAdjointIdentityCatchesEachWrongMember) {
   constexpr int kProblems = 60;
   for (int member = 0; member < static_cast<int>(kMembers.size()); ++member) {

@@ -53,7 +53,7 @@ foreach(control naive reversed pairwise lanes8 online3 online16 online64
         right_to_left folded_exp2 poly_exp split2_lse split7_lse lazy_rescale
         split3_mlo exp2_tile32 prescaled_q flush_to_zero random_order
         half_online64 flash_p_rounded bf16_sum_rounded f16_sum_rounded
-        bf16_p_normalised f16_p_normalised plain_seams option_seams tiled_seams split_seams
+        bf16_p_normalised f16_p_normalised plain_seams option_seams dropout_not_returned tiled_seams split_seams
         serving_seams pages_only
         layer_half_stages cache_online4 cache_turned_keys
         backward_from_columns backward_recomputes_lse backward_delta_from_p

@@ -27,7 +27,7 @@
 #include "impl/backward_kernel.h"
 #include "impl/layer_call.h"
 #include "impl/layer_gradient_call.h"
-#include "impl/layer_weights.h"
+#include "impl/layer_returned.h"
 #include "impl/open_on_avx2.h"
 #include "impl/tensor_view.h"
 
@@ -43,19 +43,6 @@ struct OwnContext {
   qkvet_context context;
 };
 
-void return_stage(const View<const float>& from, const LayerCall& call,
-                  int64_t heads, int64_t width, const Stored& to) {
-  for (int64_t b = 0; to.present() && b < call.batch; ++b) {
-    for (int64_t h = 0; h < heads; ++h) {
-      for (int64_t t = 0; t < call.tokens; ++t) {
-        for (int64_t c = 0; c < width; ++c) {
-          to.set(b, h, t, c, from.at(b, h, t)[c]);
-        }
-      }
-    }
-  }
-}
-
 qkvet_status compute(const LayerCall& call, qkvet_text* why) {
   OwnContext own;
   LayerStages stages(call);
@@ -64,16 +51,11 @@ qkvet_status compute(const LayerCall& call, qkvet_text* why) {
   if (status != QKVET_OK) {
     return status;
   }
+  write_rows(call, project(stages.attended, call.w_o), call.y);
   if (call.weights.present()) {
     write_weights(heads, call.weights, share_of);
   }
-  const int64_t d = call.width, dv = call.value_width;
-  write_rows(call, project(stages.attended, call.w_o), call.y);
-  return_stage(heads.q, call, call.heads, d, call.q);
-  return_stage(heads.k, call, call.kv_heads, d, call.k);
-  return_stage(heads.v, call, call.kv_heads, dv, call.v);
-  return_stage(LayerStages::read_only(heads.o), call, call.heads, dv,
-               call.attended);
+  return_stages(call, heads, read_only(heads.o));
   return QKVET_OK;
 }
 

@@ -139,10 +139,6 @@ struct LayerStages {
     heads.causal = call.causal;
     return heads;
   }
-  static View<const float> read_only(const View<float>& view) {
-    return {view.data,
-            {view.step[0], view.step[1], view.step[2], view.step[3]}};
-  }
 
   Rows x;         // [B T, D]
   Rows q;         // [B T, H d], rotated

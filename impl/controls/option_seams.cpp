@@ -10,7 +10,7 @@ namespace qkvet::impl {
 namespace {
 
 constexpr qkvet_capabilities kCapabilities =
-    capabilities_with(kAllOptions | QKVET_OPTION_DROPOUT, {kF32});
+    capabilities_with(kAllOptions | kDropoutOptions, {kF32});
 
 }  // namespace
 

@@ -24,24 +24,11 @@
 #include "impl/eigen/layer_matrices.h"
 #include "impl/layer_call.h"
 #include "impl/layer_gradient_call.h"
-#include "impl/layer_weights.h"
+#include "impl/layer_returned.h"
 #include "impl/tensor_view.h"
 
 namespace qkvet::impl {
 namespace {
-
-void return_stage(const View<const float>& from, const LayerCall& call,
-                  int64_t heads, int64_t width, const Stored& to) {
-  for (int64_t b = 0; to.present() && b < call.batch; ++b) {
-    for (int64_t h = 0; h < heads; ++h) {
-      for (int64_t t = 0; t < call.tokens; ++t) {
-        for (int64_t c = 0; c < width; ++c) {
-          to.set(b, h, t, c, from.at(b, h, t)[c]);
-        }
-      }
-    }
-  }
-}
 
 qkvet_status compute_stages(const LayerCall& call, qkvet_text* why) {
   LayerMatrices stages(call);
@@ -50,17 +37,14 @@ qkvet_status compute_stages(const LayerCall& call, qkvet_text* why) {
   if (status != QKVET_OK) {
     return status;
   }
+  write_rows(call, project(stages.attended, call.w_o), call.y);
   if (call.weights.present()) {
     write_weights(heads, call.weights, share_of);
   }
-  const int64_t d = call.width, dv = call.value_width;
-  write_rows(call, project(stages.attended, call.w_o), call.y);
-  return_stage(heads.q, call, call.heads, d, call.q);
-  return_stage(heads.k, call, call.kv_heads, d, call.k);
-  return_stage(heads.v, call, call.kv_heads, dv, call.v);
-  return_stage(
-      {stages.attended.data(), {heads.o.step[0], dv, call.heads * dv, 1}}, call,
-      call.heads, dv, call.attended);
+  return_stages(
+      call, heads,
+      {stages.attended.data(),
+       {heads.o.step[0], call.value_width, call.heads * call.value_width, 1}});
   return QKVET_OK;
 }
 

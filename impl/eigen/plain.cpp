@@ -12,7 +12,7 @@ namespace qkvet::impl {
 namespace {
 
 constexpr qkvet_capabilities kCapabilities =
-    capabilities_with(kAllOptions | QKVET_OPTION_DROPOUT, {kF32, kF16, kBf16});
+    capabilities_with(kAllOptions | kDropoutOptions, {kF32, kF16, kBf16});
 
 }  // namespace
 

@@ -33,7 +33,7 @@ constexpr qkvet_fault kFault = {
 }  // namespace
 
 extern constinit const qkvet_kernel faulty_dropout_keeps_p =
-    option_fault<DropoutKeepsP, QKVET_OPTION_DROPOUT>(
+    option_fault<DropoutKeepsP, kDropoutOptions>(
         "faulty/dropout_keeps_p", &kFault,
         {"impl/faulty/dropout_keeps_p.cpp", __LINE__});
 

@@ -33,7 +33,7 @@ constexpr qkvet_fault kFault = {
 }  // namespace
 
 extern constinit const qkvet_kernel faulty_dropout_mask_differs_in_backward =
-    backward_fault<DropoutMaskDiffersInBackward, QKVET_OPTION_DROPOUT>(
+    backward_fault<DropoutMaskDiffersInBackward, kDropoutOptions>(
         "faulty/dropout_mask_differs_in_backward", &kFault,
         {"impl/faulty/dropout_mask_differs_in_backward.cpp", __LINE__});
 

@@ -28,7 +28,7 @@ constexpr qkvet_fault kFault = {
 }  // namespace
 
 extern constinit const qkvet_kernel faulty_dropout_renormalised =
-    option_fault<DropoutRenormalised, QKVET_OPTION_DROPOUT>(
+    option_fault<DropoutRenormalised, kDropoutOptions>(
         "faulty/dropout_renormalised", &kFault,
         {"impl/faulty/dropout_renormalised.cpp", __LINE__});
 

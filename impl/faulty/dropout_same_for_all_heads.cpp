@@ -29,7 +29,7 @@ constexpr qkvet_fault kFault = {
 }  // namespace
 
 extern constinit const qkvet_kernel faulty_dropout_same_for_all_heads =
-    option_fault<DropoutSameForAllHeads, QKVET_OPTION_DROPOUT>(
+    option_fault<DropoutSameForAllHeads, kDropoutOptions>(
         "faulty/dropout_same_for_all_heads", &kFault,
         {"impl/faulty/dropout_same_for_all_heads.cpp", __LINE__});
 

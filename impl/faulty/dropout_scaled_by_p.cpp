@@ -29,7 +29,7 @@ constexpr qkvet_fault kFault = {
 }  // namespace
 
 extern constinit const qkvet_kernel faulty_dropout_scaled_by_p =
-    option_fault<DropoutScaledByP, QKVET_OPTION_DROPOUT>(
+    option_fault<DropoutScaledByP, kDropoutOptions>(
         "faulty/dropout_scaled_by_p", &kFault,
         {"impl/faulty/dropout_scaled_by_p.cpp", __LINE__});
 

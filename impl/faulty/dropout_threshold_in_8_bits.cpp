@@ -41,7 +41,7 @@ constexpr qkvet_fault kFault = {
 }  // namespace
 
 extern constinit const qkvet_kernel faulty_dropout_threshold_in_8_bits =
-    option_fault<DropoutThresholdIn8Bits, QKVET_OPTION_DROPOUT>(
+    option_fault<DropoutThresholdIn8Bits, kDropoutOptions>(
         "faulty/dropout_threshold_in_8_bits", &kFault,
         {"impl/faulty/dropout_threshold_in_8_bits.cpp", __LINE__});
 

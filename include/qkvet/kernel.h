@@ -148,7 +148,8 @@ typedef struct qkvet_forward_args {
   qkvet_tensor v_scale;
 
   /* [B, H, Tq, Tk] uint8 out, optional, of every pair, hidden or not: 1 where
-   * m_ij is 1, else 0. An output of backward() as well. */
+   * m_ij is 1, else 0. An output of backward() as well. Where it is not
+   * declared m is read off calls with q = 0 and v = I. */
   qkvet_tensor dropout_mask;
 } qkvet_forward_args;
 
@@ -178,6 +179,7 @@ typedef struct qkvet_forward_args {
 #define QKVET_OPTION_PAGED (UINT64_C(1) << 20)
 #define QKVET_OPTION_APPEND (UINT64_C(1) << 21)
 #define QKVET_OPTION_QUANT_SCALES (UINT64_C(1) << 22)
+#define QKVET_OPTION_DROPOUT_MASK (UINT64_C(1) << 23) /* dropout_mask */
 
 /* Flags (bits of qkvet_capabilities.flags). */
 #define QKVET_FLAG_REENTRANT (UINT64_C(1) << 0)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The weights that a layer returns on request, made once more of the stages
-// that attention read: in double, rounded once.
-#ifndef QKVET_IMPL_LAYER_WEIGHTS_H_
-#define QKVET_IMPL_LAYER_WEIGHTS_H_
+// What a layer returns on request: its stages, and the weights, which are made
+// once more of the stages that attention read: in double, rounded once.
+#ifndef QKVET_IMPL_LAYER_RETURNED_H_
+#define QKVET_IMPL_LAYER_RETURNED_H_
 
 #include <algorithm>
 #include <cmath>
@@ -53,6 +53,31 @@ void write_weights(const ForwardCall& heads, const Stored& to, Share share) {
   }
 }
 
+// [B, heads, T, width].
+inline void return_stage(const View<const float>& from, const LayerCall& call,
+                         int64_t heads, int64_t width, const Stored& to) {
+  for (int64_t b = 0; to.present() && b < call.batch; ++b) {
+    for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t t = 0; t < call.tokens; ++t) {
+        for (int64_t c = 0; c < width; ++c) {
+          to.set(b, h, t, c, from.at(b, h, t)[c]);
+        }
+      }
+    }
+  }
+}
+
+// Those that `call` asks for, of the heads that attention read and what it
+// gave.
+inline void return_stages(const LayerCall& call, const ForwardCall& heads,
+                          const View<const float>& attended) {
+  const int64_t d = call.width, dv = call.value_width;
+  return_stage(heads.q, call, call.heads, d, call.q);
+  return_stage(heads.k, call, call.kv_heads, d, call.k);
+  return_stage(heads.v, call, call.kv_heads, dv, call.v);
+  return_stage(attended, call, call.heads, dv, call.attended);
+}
+
 }  // namespace qkvet::impl
 
-#endif  // QKVET_IMPL_LAYER_WEIGHTS_H_
+#endif  // QKVET_IMPL_LAYER_RETURNED_H_
