@@ -14,7 +14,8 @@ import re
 import sys
 import textwrap
 
-FAMILIES = ("scalar", "eigen", "avx2", "kv_cache", "serving", "controls")
+FAMILIES = ("scalar", "eigen", "avx2", "simt", "kv_cache", "serving",
+            "controls")
 
 README = pathlib.Path(__file__).resolve().parent.parent / "README.md"
 MARKED = re.compile(r"(<!-- figures -->\n).*?(<!-- end of figures -->)", re.S)
@@ -23,8 +24,9 @@ SUMMARY = re.compile(r"(<!-- summary -->\n).*?(<!-- end of summary -->)", re.S)
 TABLE = re.compile(r"(<!-- table -->\n).*?(<!-- end of table -->)", re.S)
 
 KILLS = README.parent / "properties" / "kills.md"
-AGREEMENT = ("agrees_with_oracle", "cache_agrees_with_history",
-             "layer_agrees_with_oracle")
+AGREEMENT = ("agrees_with_oracle", "backward_agrees_with_oracle",
+             "cache_agrees_with_history", "dropout_agrees_with_oracle",
+             "layer_agrees_with_oracle", "layer_backward_agrees_with_oracle")
 KILLS_PAGE = """\
 # What the laws kill
 
@@ -181,7 +183,7 @@ def main() -> int:
     folder = pathlib.Path(sys.argv[1])
     put_kills(folder)
     correct, correct_end = read(folder / "correct.jsonl")
-    faults, _ = read(folder / "faults.jsonl")
+    faults, faults_end = read(folder / "faults.jsonl")
     small, small_end = read(folder / "small.jsonl")
 
     checked = sum(r["checked"] for r in correct)
@@ -204,7 +206,9 @@ def main() -> int:
         f"faults killed. {rate:,.0f} checked cases per second and\n"
         f"core at small shapes (T, d <= 24), "
         f"{len({r['kernel'] for r in small})} kernels, everything "
-        f"included:\n{share}. Written by `ci/long.sh`.\n")
+        f"included:\n{share}. Written by `ci/long.sh`:\n"
+        f"{correct_end['planned_cases']:,} cases a correct kernel, "
+        f"{faults_end['planned_cases']:,} a fault.\n")
     readme = README.read_text()
     if not MARKED.search(readme) or not TABLE.search(readme):
         print("README.md: the markers of the figures are missing",

@@ -38,7 +38,7 @@ struct BackwardMemory {
   float *o, *d_o;                   // [kBackwardRows, dv]
   float *lse, *delta;               // [kBackwardRows]
   float* sink;                      // [H]
-  float* scratch;                   // [3 Tk]
+  float* scratch;                   // [kBackwardScratch, Tk]
 };
 
 inline bool make_memory(const ForwardCall& call, BackwardMemory* m) {
@@ -54,7 +54,7 @@ inline bool make_memory(const ForwardCall& call, BackwardMemory* m) {
                            kBackwardRows,
                            kBackwardRows,
                            call.heads,
-                           3 * call.keys};
+                           kBackwardScratch * call.keys};
   float** const parts[] = {&m->k,   &m->v,     &m->d_k,  &m->d_v,
                            &m->q,   &m->d_q,   &m->o,    &m->d_o,
                            &m->lse, &m->delta, &m->sink, &m->scratch};
@@ -108,7 +108,12 @@ struct BackwardKernel {
 
   static bool is_empty(const BackwardCall& call, int64_t b, int64_t h,
                        int64_t i, int64_t* keys) {
-    return call.forward.list_keys(b, h, i, keys) == 0;
+    const ForwardCall& f = call.forward;
+    if (f.options.hides_pairs()) {
+      return f.list_keys(b, h, i, keys) == 0;
+    }
+    const Run run = f.in_reach(i);
+    return run.begin >= run.end;
   }
 
   // Gradients of pairs that are hidden, or of keys of other members.

@@ -3,6 +3,7 @@
 // differences of the forward pass.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -147,6 +148,51 @@ TEST(BackwardKernels, AgreeWithDoublesOnManyShapes) {
         ASSERT_NO_FATAL_FAILURE(expect_agreement(kernel, &call));
       }
     }
+  }
+}
+
+// Rows and keys may be taken together; the order of every sum is that of one
+// row after the other, which is how a mask that hides nothing is walked.
+TEST(BackwardKernels, TogetherGivesTheBitsOfOneAfterTheOther) {
+  const qkvet_kernel* const kernel = find_kernel("avx2/flash");
+  if (kernel == nullptr || OpenKernel(kernel).status() != QKVET_OK) {
+    GTEST_SKIP() << "avx2/flash is not on this machine";
+  }
+  struct Row {
+    int64_t queries, keys, width, value_width, left, right;
+    int32_t causal;
+  };
+  const Row rows[] = {{1, 1, 1, 1, -1, -1, QKVET_CAUSAL_NONE},
+                      {4, 64, 16, 16, -1, -1, QKVET_CAUSAL_NONE},
+                      {71, 131, 20, 9, -1, -1, QKVET_CAUSAL_NONE},
+                      {131, 71, 5, 33, -1, -1, QKVET_CAUSAL_NONE},
+                      {70, 130, 24, 8, -1, -1, QKVET_CAUSAL_BOTTOM_RIGHT},
+                      {67, 67, 16, 17, -1, -1, QKVET_CAUSAL_TOP_LEFT},
+                      {90, 140, 12, 12, 3, 2, QKVET_CAUSAL_NONE},
+                      {9, 200, 8, 8, 70, 0, QKVET_CAUSAL_BOTTOM_RIGHT}};
+  for (const Row& row : rows) {
+    Asked asked;
+    asked.problem = {.batch = 1,
+                     .heads = 2,
+                     .kv_heads = 1,
+                     .queries = row.queries,
+                     .keys = row.keys,
+                     .width = row.width,
+                     .value_width = row.value_width,
+                     .causal = row.causal};
+    asked.left = row.left;
+    asked.right = row.right;
+    asked.options = row.left >= 0 ? QKVET_OPTION_WINDOW : 0;
+    GradientCall together(asked, Storage::kF32);
+    asked.options |= QKVET_OPTION_MASK;
+    GradientCall apart(asked, Storage::kF32);
+    apart.call.mask.fill(1);
+    const std::vector<float> all = run_backward(kernel, &together).outputs;
+    const std::vector<float> each = run_backward(kernel, &apart).outputs;
+    ASSERT_EQ(all.size(), each.size());
+    EXPECT_TRUE(std::equal(all.begin(), all.end(), each.begin()))
+        << asked.text();
+    EXPECT_EQ(first_error(all, truth_of(together)), -1) << asked.text();
   }
 }
 

@@ -15,6 +15,9 @@ namespace qkvet::impl {
 // Query rows of a piece.
 inline constexpr int64_t kBackwardRows = 64;
 
+// Numbers of scratch for each key.
+inline constexpr int64_t kBackwardScratch = 9;
+
 // Rows [first, first + rows) of query head h of member b, and what they add to.
 struct BackwardPiece {
   const ForwardCall* call;  // who sees whom, and what options make of a score
@@ -31,7 +34,7 @@ struct BackwardPiece {
   float* d_k;          // [Tk, d]: the sum of dz q is added
   float* d_v;          // [Tk, dv]: the sum of p do is added
   Stored d_bias;       // [rows, Tk]: 0, where asked for
-  float* scratch;      // [3 Tk]
+  float* scratch;      // [kBackwardScratch Tk]
   int64_t* keys;       // [Tk]
 
   void give_bias(int64_t r, int64_t j, float ds) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of a piece of rows by the functions of gradient_rows.h, row by
-// row over the runs of keys that a row sees. Baseline code.
+// The gradient of a piece of rows by the functions of gradient_rows.h, four
+// rows or one at a time over the runs of keys that they see. Baseline code.
 #ifndef QKVET_IMPL_AVX2_GRADIENT_H_
 #define QKVET_IMPL_AVX2_GRADIENT_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of a gradient on AVX2 and FMA: dot products in eight lanes over the
-// channels, four keys at a time; weights eight keys at a time; sums by FMA,
-// eight channels at a time.
+// channels, four keys at a time, or four rows and two keys; weights eight keys
+// at a time; sums by FMA, eight channels at a time.
 //
 // Arithmetic: q.k and do.v are eight FMA chains, lane c % 8, added as a tree;
 // one product with the scale; exp as in exp.h; every sum over keys or rows is
@@ -22,11 +22,13 @@ namespace {
 
 // Keys whose chains run beside each other.
 constexpr int kKeys = 4;
+// The same beside four rows.
+constexpr int kPair = 2;
 
 void store_first(float* p, int64_t n, __m256 x) {
   if (n >= kLanes) {
     _mm256_storeu_ps(p, x);
-  } else {
+  } else if (n > 0) {
     _mm256_maskstore_ps(p, first_lanes(n), x);
   }
 }
@@ -36,6 +38,20 @@ float sum_of_lanes(__m256 x) {
       _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+
+// Of each of four, by the same tree.
+__m128 sums_of_lanes(const __m256* x) {
+  __m128 four[kRowsAtOnce];
+  for (int r = 0; r < kRowsAtOnce; ++r) {
+    four[r] = _mm_add_ps(_mm256_castps256_ps128(x[r]),
+                         _mm256_extractf128_ps(x[r], 1));
+  }
+  const __m128 ab = _mm_add_ps(_mm_unpacklo_ps(four[0], four[1]),
+                               _mm_unpackhi_ps(four[0], four[1]));
+  const __m128 cd = _mm_add_ps(_mm_unpacklo_ps(four[2], four[3]),
+                               _mm_unpackhi_ps(four[2], four[3]));
+  return _mm_add_ps(_mm_movelh_ps(ab, cd), _mm_movehl_ps(cd, ab));
 }
 
 // to[n] = a . row n of b, for K rows of b.
@@ -65,6 +81,116 @@ void dot_all(const float* a, const float* b, int64_t width, int64_t begin,
   }
   for (; j < end; ++j) {
     dot_rows<1>(a, b + j * width, width, to + j);
+  }
+}
+
+// to[r * stride + n] = row r of a . row n of b, for four rows of a and K of b.
+template <int K>
+void dot_four(const float* a, const float* b, int64_t width, int64_t stride,
+              float* to) {
+  __m256 sum[K][kRowsAtOnce];
+  for (int n = 0; n < K; ++n) {
+    for (int r = 0; r < kRowsAtOnce; ++r) {
+      sum[n][r] = _mm256_setzero_ps();
+    }
+  }
+  for (int64_t c = 0; c < width; c += kLanes) {
+    __m256 y[K];
+    for (int n = 0; n < K; ++n) {
+      y[n] = load_first(b + n * width + c, width - c);
+    }
+    for (int r = 0; r < kRowsAtOnce; ++r) {
+      const __m256 x = load_first(a + r * width + c, width - c);
+      for (int n = 0; n < K; ++n) {
+        sum[n][r] = _mm256_fmadd_ps(x, y[n], sum[n][r]);
+      }
+    }
+  }
+  for (int n = 0; n < K; ++n) {
+    alignas(16) float all[kRowsAtOnce];
+    _mm_store_ps(all, sums_of_lanes(sum[n]));
+    for (int r = 0; r < kRowsAtOnce; ++r) {
+      to[r * stride + n] = all[r];
+    }
+  }
+}
+
+void dot_all_of_four(const float* a, const float* b, int64_t width,
+                     int64_t begin, int64_t end, int64_t stride, float* to) {
+  int64_t j = begin;
+  for (; j + kPair <= end; j += kPair) {
+    dot_four<kPair>(a, b + j * width, width, stride, to + j);
+  }
+  for (; j < end; ++j) {
+    dot_four<1>(a, b + j * width, width, stride, to + j);
+  }
+}
+
+// Row n of `to` += sum over four rows r of factor[r * stride + n] * row r of
+// `rows`, ascending, for K rows of `to`.
+template <int K>
+void add_four(const float* factor, int64_t stride, const float* rows,
+              int64_t width, float* to) {
+  __m256 f[K][kRowsAtOnce];
+  for (int n = 0; n < K; ++n) {
+    for (int r = 0; r < kRowsAtOnce; ++r) {
+      f[n][r] = _mm256_set1_ps(factor[r * stride + n]);
+    }
+  }
+  for (int64_t c = 0; c < width; c += kLanes) {
+    const int64_t left = width - c;
+    __m256 sum[K];
+    for (int n = 0; n < K; ++n) {
+      sum[n] = load_first(to + n * width + c, left);
+    }
+    for (int r = 0; r < kRowsAtOnce; ++r) {
+      const __m256 x = load_first(rows + r * width + c, left);
+      for (int n = 0; n < K; ++n) {
+        sum[n] = _mm256_fmadd_ps(f[n][r], x, sum[n]);
+      }
+    }
+    for (int n = 0; n < K; ++n) {
+      store_first(to + n * width + c, left, sum[n]);
+    }
+  }
+}
+
+void add_all_of_four(const float* factor, int64_t stride, const float* rows,
+                     int64_t width, int64_t begin, int64_t end, float* to) {
+  int64_t j = begin;
+  for (; j + kPair <= end; j += kPair) {
+    add_four<kPair>(factor + j, stride, rows, width, to + j * width);
+  }
+  for (; j < end; ++j) {
+    add_four<1>(factor + j, stride, rows, width, to + j * width);
+  }
+}
+
+// Row r of `to` += sum over keys j of factor[r * stride + j] * row j of `rows`,
+// ascending: sixteen channels of four rows stay in registers.
+void add_keys_to_four(const float* factor, int64_t stride, const float* rows,
+                      int64_t width, int64_t begin, int64_t end, float* to) {
+  for (int64_t c = 0; c < width; c += 2 * kLanes) {
+    const int64_t left = width - c;
+    __m256 sum[kRowsAtOnce][2];
+    for (int r = 0; r < kRowsAtOnce; ++r) {
+      sum[r][0] = load_first(to + r * width + c, left);
+      sum[r][1] = load_first(to + r * width + c + kLanes, left - kLanes);
+    }
+    for (int64_t j = begin; j < end; ++j) {
+      const float* const row = rows + j * width + c;
+      const __m256 low = load_first(row, left);
+      const __m256 high = load_first(row + kLanes, left - kLanes);
+      for (int r = 0; r < kRowsAtOnce; ++r) {
+        const __m256 f = _mm256_set1_ps(factor[r * stride + j]);
+        sum[r][0] = _mm256_fmadd_ps(f, low, sum[r][0]);
+        sum[r][1] = _mm256_fmadd_ps(f, high, sum[r][1]);
+      }
+    }
+    for (int r = 0; r < kRowsAtOnce; ++r) {
+      store_first(to + r * width + c, left, sum[r][0]);
+      store_first(to + r * width + c + kLanes, left - kLanes, sum[r][1]);
+    }
   }
 }
 
@@ -111,6 +237,27 @@ void gradient_sums(const GradientRow& row, int64_t begin, int64_t end,
     add_row(dz[j], row.k + j * row.width, row.width, row.d_q);
     add_row(dz[j], row.q, row.width, row.d_k + j * row.width);
   }
+}
+
+void gradient_products_of_four(const GradientRow& first, int64_t begin,
+                               int64_t end, int64_t stride, float* score,
+                               float* dp) {
+  dot_all_of_four(first.q, first.k, first.width, begin, end, stride, score);
+  dot_all_of_four(first.d_o, first.v, first.value_width, begin, end, stride,
+                  dp);
+  for (int64_t r = 0; r < kRowsAtOnce; ++r) {
+    for (int64_t j = begin; j < end; ++j) {
+      score[r * stride + j] *= first.scale;
+    }
+  }
+}
+
+void gradient_sums_of_four(const GradientRow& first, int64_t begin, int64_t end,
+                           int64_t stride, const float* p, const float* dz) {
+  add_all_of_four(p, stride, first.d_o, first.value_width, begin, end,
+                  first.d_v);
+  add_all_of_four(dz, stride, first.q, first.width, begin, end, first.d_k);
+  add_keys_to_four(dz, stride, first.k, first.width, begin, end, first.d_q);
 }
 
 }  // namespace qkvet::impl

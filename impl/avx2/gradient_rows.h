@@ -34,6 +34,16 @@ void gradient_weights(const GradientRow& row, int64_t begin, int64_t end,
 void gradient_sums(const GradientRow& row, int64_t begin, int64_t end,
                    const float* p, const float* dz);
 
+// The same for four rows at once, of which `first` is the first: q, d_o and d_q
+// of the others lie behind its own, and their scores `stride` behind. The bits
+// are those of the rows one by one; k, v, d_k and d_v are read once.
+inline constexpr int64_t kRowsAtOnce = 4;
+void gradient_products_of_four(const GradientRow& first, int64_t begin,
+                               int64_t end, int64_t stride, float* score,
+                               float* dp);
+void gradient_sums_of_four(const GradientRow& first, int64_t begin, int64_t end,
+                           int64_t stride, const float* p, const float* dz);
+
 }  // namespace qkvet::impl
 
 #endif  // QKVET_IMPL_AVX2_GRADIENT_ROWS_H_
