@@ -18,11 +18,27 @@ std::string without_family(const std::string& name) {
   return name.substr(name.find('/') + 1);
 }
 
+// Whether it begins with a name of a formula, which keeps its small letter: of
+// a tensor ("dv is ...") or in front of an equals sign, a product or its
+// arguments.
+bool begins_with_a_name(const std::string& text) {
+  const size_t end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_");
+  const std::string word = text.substr(0, end);
+  for (const char* name : {"q", "k", "v", "o", "p", "x", "lse", "dq", "dk",
+                           "dv", "dp", "ds", "exp", "tanh"})
+    if (word == name) return true;
+  const size_t next = text.find_first_not_of(' ', std::min(end, text.size()));
+  return next != std::string::npos && text[next] != ' ' &&
+         std::string("=*[").find(text[next]) != std::string::npos;
+}
+
 // "A sentence." of "a sentence"
 std::string sentence(const std::string& text) {
   if (text.empty()) return text;
   std::string out = text;
-  out[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(out[0])));
+  if (!begins_with_a_name(text))
+    out[0] =
+        static_cast<char>(std::toupper(static_cast<unsigned char>(out[0])));
   return out.back() == '.' ? out : out + ".";
 }
 

@@ -40,6 +40,17 @@ TEST(Causes, OneCauseIsOneReport) {
   EXPECT_TRUE(has(json, "\"certainty\":\"sure\"")) << json;
 }
 
+// What a formula calls by a small letter keeps it at the front of a sentence.
+TEST(Causes, FormulasAreNotCapitalised) {
+  const Ran ran = run_qkvet(
+      "replay f32,B1,H1,Tq1,Tk2,d1,backward "
+      "--law backward_agrees_with_oracle "
+      "--kernel faulty/backward_delta_missing");
+  EXPECT_EQ(ran.exit, 1) << ran.error;
+  EXPECT_TRUE(has(ran.out, "  cause       ds = p dp, without")) << ran.out;
+  EXPECT_TRUE(has(ran.out, "  fix         Subtract ")) << ran.out;
+}
+
 TEST(Causes, NobodyLooksWhereNoneIsAskedFor) {
   const Ran ran = run_qkvet(std::string(kCheck) + "--diagnose 0");
   EXPECT_EQ(ran.exit, 1) << ran.error;
@@ -68,6 +79,18 @@ TEST(Causes, OfOneCaseThatIsReplayed) {
       "weights_sum_to_one --kernel faulty/mask_after_softmax");
   EXPECT_EQ(ran.exit, 1) << ran.error;
   EXPECT_TRUE(has(ran.out, "mask_after_softmax, sure: ")) << ran.out;
+}
+
+// Every law is asked, and those that are about something else are one line.
+TEST(Causes, ACaseAloneIsReplayedUnderTheLawsThatAreAboutIt) {
+  const Ran ran =
+      run_qkvet("replay f32,B1,H1,Tq1,Tk2,d1,backward --kernel scalar/plain");
+  EXPECT_EQ(ran.exit, 0) << ran.error;
+  EXPECT_TRUE(has(ran.out, "passed  backward_agrees_with_oracle ")) << ran.out;
+  EXPECT_TRUE(has(ran.out, " laws say nothing about this case\n")) << ran.out;
+  EXPECT_EQ(count(ran.out, "\n"), 1 + count(ran.out, "passed  backward_") +
+                                      count(ran.out, "passed  permuted_"))
+      << ran.out;
 }
 
 TEST(Causes, OfAKernelThatNobodyKnows) {

@@ -173,6 +173,57 @@ KernelResult replay_one(const Law& law, const Case& value,
   return {kernel, {std::move(cell)}};
 }
 
+namespace {
+
+struct Replay {
+  const ReplayOptions& options;
+  const std::vector<ReplayCase>& cases;
+  const ReportInput& report;
+  const ExecutorFactory& open;
+  const Catalogue* catalogue;  // null: no causes are looked for
+};
+
+// Prints what every law says and adds the kernel to `result`; "" or what
+// --emit could not write.
+std::string replay_on(const KernelUnderTest& kernel, Executor& executor,
+                      const Replay& replay, RunResult& result) {
+  const bool all_laws = replay.options.laws.empty();
+  KernelResult all{kernel, {}};
+  int silent_laws = 0;
+  for (const ReplayCase& one : replay.cases)
+    for (const Law* law : replay.report.options.laws) {
+      if (!is_asked(one, *law, kernel)) continue;
+      // Without --law a law that says nothing about the case is no news.
+      const bool any = all_laws && one.law == nullptr;
+      if (any && law->aim.subject != one.value.subject()) {
+        ++silent_laws;
+        continue;
+      }
+      KernelResult made =
+          replay_one(*law, one.value, kernel, executor, result.time);
+      // Without --law a law that says nothing about the case is no news.
+      const bool silent = all_laws && made.cells[0].verdict == Verdict::kGaveUp;
+      if (silent && any) {
+        ++silent_laws;
+        continue;
+      }
+      const Diagnoses causes = causes_of(made, replay.catalogue, replay.open);
+      ReportInput with_causes = replay.report;
+      with_causes.diagnoses = &causes;
+      print_cell(with_causes, made, *law, one);
+      std::string error = emit(replay.options, made, *law, one.value,
+                               replay.report.selected, executor, result.time);
+      if (!error.empty()) return error;
+      if (!silent) all.cells.push_back(std::move(made.cells[0]));
+    }
+  if (silent_laws > 0 && replay.cases.size() == 1)
+    fmt::print("{} laws say nothing about this case\n", silent_laws);
+  result.kernels.push_back(std::move(all));
+  return "";
+}
+
+}  // namespace
+
 ExitCode run_replay(const ReplayOptions& options) {
   if (is_story_log(options.target)) {
     if (!options.emit.empty())
@@ -209,26 +260,10 @@ ExitCode run_replay(const ReplayOptions& options) {
   const std::unique_ptr<Catalogue> catalogue =
       cases.size() == 1 && run.laws.size() == 1 ? known_faults() : nullptr;
   const ReportInput report{result, run, selected, options.selection.in_process};
+  const Replay replay{options, cases, report, open, catalogue.get()};
   for (const KernelUnderTest& kernel : selected.kernels) {
-    KernelResult all{kernel, {}};
-    for (const ReplayCase& one : cases)
-      for (const Law* law : run.laws) {
-        if (!is_asked(one, *law, kernel)) continue;
-        KernelResult made = replay_one(*law, one.value, kernel,
-                                       *executors[kernel.library], result.time);
-        const Diagnoses causes = causes_of(made, catalogue.get(), open);
-        ReportInput with_causes = report;
-        with_causes.diagnoses = &causes;
-        print_cell(with_causes, made, *law, one);
-        error = emit(options, made, *law, one.value, selected,
-                     *executors[kernel.library], result.time);
-        if (!error.empty()) return wrong_use(error);
-        // Without --law a law that says nothing about the case is no news.
-        if (options.laws.empty() && made.cells[0].verdict == Verdict::kGaveUp)
-          continue;
-        all.cells.push_back(std::move(made.cells[0]));
-      }
-    result.kernels.push_back(std::move(all));
+    error = replay_on(kernel, *executors[kernel.library], replay, result);
+    if (!error.empty()) return wrong_use(error);
   }
   return exit_code_of(report);
 }
