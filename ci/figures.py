@@ -4,7 +4,9 @@
 
 Usage: ci/figures.py FOLDER, where FOLDER holds correct.jsonl, faults.jsonl
 and small.jsonl as `qkvet check --json` writes them, and sabotage.jsonl as
-`sabotage` does; ci/figures.py --kills FOLDER needs faults.jsonl and
+`sabotage` does; again.jsonl, if it is there, is a second run of faults that
+lived in the first, and counts in its place. ci/figures.py --living FOLDER
+prints those faults; ci/figures.py --kills FOLDER needs faults.jsonl and
 sabotage.jsonl and writes properties/kills.md alone; ci/figures.py without a
 folder puts in the summary of properties/others.md and nothing else.
 """
@@ -60,6 +62,39 @@ def read(path):
     return results, lines[-1]
 
 
+# Of a fault: its answer was wrong, or it took the worker with it.
+DEAD = ("FAILED", "crash")
+
+
+def read_faults(folder):
+    """Results of all faults; of those that were run again, the second ones."""
+    results, _ = read(folder / "faults.jsonl")
+    again = folder / "again.jsonl"
+    if again.exists():
+        second, _ = read(again)
+        names = {r["kernel"] for r in second}
+        results = [r for r in results if r["kernel"] not in names] + second
+    return results
+
+
+def cases_of_faults(folder):
+    """'12,000 a fault, one of them alone with 60,000'"""
+    results, end = read(folder / "faults.jsonl")
+    text = f"{end['planned_cases']:,} a fault"
+    again = folder / "again.jsonl"
+    if again.exists():
+        second, end = read(again)
+        count = len({r["kernel"] for r in second})
+        text += f", {count} of them again with {end['planned_cases']:,}"
+    return text
+
+
+def living(results):
+    names = {r["kernel"] for r in results}
+    return sorted(names - {r["kernel"] for r in results
+                           if r["verdict"] in DEAD})
+
+
 def family_of(kernel):
     """A family that is built twice, with and without AVX2, is one."""
     family = kernel.split("/")[0]
@@ -85,8 +120,7 @@ def law_table(correct, faults):
         mine = [r for r in correct if r["law"] == law]
         cells = [cell([r for r in mine if family_of(r["kernel"]) == f])
                  for f in FAMILIES]
-        kills = sum(r["law"] == law and r["verdict"] == "FAILED"
-                    for r in faults)
+        kills = sum(r["law"] == law and r["verdict"] in DEAD for r in faults)
         rows.append(f"| `{law}` | " + " | ".join(cells) + f" | {kills} |")
     return "\n".join(rows) + "\n"
 
@@ -106,8 +140,7 @@ def kill_table(faults, lines):
     rows = [f"| law | faults killed | of {pairs} pairs, right oracle "
             "| of them, oracle with the same fault |", "|---|---:|---:|---:|"]
     for law in dict.fromkeys(r["law"] for r in faults):
-        kills = sum(r["law"] == law and r["verdict"] == "FAILED"
-                    for r in faults)
+        kills = sum(r["law"] == law and r["verdict"] in DEAD for r in faults)
         mine = [line for line in lines if line["law"] == law]
         right = [line for line in mine if line["oracle"] == "plain"]
         wrong = [line for line in mine if line["oracle"] != "plain"]
@@ -129,11 +162,11 @@ def broken_promises(lines):
 
 def put_kills(folder) -> None:
     """properties/kills.md, whole."""
-    faults, _ = read(folder / "faults.jsonl")
+    faults = read_faults(folder)
     lines = [json.loads(line) for line in
              (folder / "sabotage.jsonl").read_text().splitlines()]
     names = sorted({r["kernel"] for r in faults})
-    failed = [r for r in faults if r["verdict"] == "FAILED"]
+    failed = [r for r in faults if r["verdict"] in DEAD]
     killed = {r["kernel"] for r in failed}
     without = {r["kernel"] for r in failed if r["law"] not in AGREEMENT}
     pairs = list(dict.fromkeys((line["fault"], line["seeded"])
@@ -174,6 +207,9 @@ def put_summary() -> None:
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["--living"]:
+        print("\n".join(living(read_faults(pathlib.Path(sys.argv[2])))))
+        return 0
     if sys.argv[1:2] == ["--kills"]:
         put_kills(pathlib.Path(sys.argv[2]))
         return 0
@@ -183,7 +219,7 @@ def main() -> int:
     folder = pathlib.Path(sys.argv[1])
     put_kills(folder)
     correct, correct_end = read(folder / "correct.jsonl")
-    faults, faults_end = read(folder / "faults.jsonl")
+    faults = read_faults(folder)
     small, small_end = read(folder / "small.jsonl")
 
     checked = sum(r["checked"] for r in correct)
@@ -191,7 +227,7 @@ def main() -> int:
     kernels = len({r["kernel"] for r in correct})
     worst = max(r["worst_error_over_bound"] for r in correct)
     names = {r["kernel"] for r in faults}
-    killed = {r["kernel"] for r in faults if r["verdict"] == "FAILED"}
+    killed = names - set(living(faults))
     rate = (sum(r["checked"] for r in small) /
             sum(small_end["thread_seconds"].values()))
 
@@ -208,7 +244,7 @@ def main() -> int:
         f"{len({r['kernel'] for r in small})} kernels, everything "
         f"included:\n{share}. Written by `ci/long.sh`:\n"
         f"{correct_end['planned_cases']:,} cases a correct kernel, "
-        f"{faults_end['planned_cases']:,} a fault.\n")
+        f"{cases_of_faults(folder)}.\n")
     readme = README.read_text()
     if not MARKED.search(readme) or not TABLE.search(readme):
         print("README.md: the markers of the figures are missing",
