@@ -201,7 +201,6 @@ std::string replay_on(const KernelUnderTest& kernel, Executor& executor,
       }
       KernelResult made =
           replay_one(*law, one.value, kernel, executor, result.time);
-      // Without --law a law that says nothing about the case is no news.
       const bool silent = all_laws && made.cells[0].verdict == Verdict::kGaveUp;
       if (silent && any) {
         ++silent_laws;
