@@ -69,6 +69,14 @@ echo "== speed at small shapes, one thread =="
 "$qkvet" check --sizes small --jobs 1 --cases 30000 --json "$out/small.jsonl" |
   tail -n 6
 
+echo "== kernels against doubles, on seven times the shapes of ci/test.sh =="
+QKVET_TEST_FACTOR=7 build/release/bin/impl_test --gtest_brief=1
+
+echo "== samples of ci/test.sh, in full =="
+QKVET_TEST_FACTOR=7 build/release/bin/diagnosis_test --gtest_brief=1
+QKVET_TEST_FACTOR=7 build/release/bin/tools_test --gtest_brief=1 \
+  --gtest_filter='*ExplainAll*:*HillClimb*'
+
 echo "== both references against MPFR =="
 QKVET_MPFR_PROBLEMS=1000 build/release/bin/mpfr_test \
   --gtest_filter='MpfrTest.Both*' | grep '^MPFR,'

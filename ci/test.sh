@@ -1,31 +1,32 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Every test in one command: installs what is missing, checks the style, builds
-# and runs the tests: with ASan and UBSan (a quick part), with TSan (what runs
-# on several threads), then, behind a short hunt, in full. QKVET_SANITIZERS=off
-# leaves the first two parts out.
+# Every test in one command, and one count of them: installs what is missing,
+# checks the style, builds three times and runs all. With ASan and UBSan, and
+# with TSan, there is only what such a sanitizer can find something in
+# (QKVET_TESTS in CMakeLists.txt). QKVET_SANITIZERS=off leaves these two out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 bash ci/install_deps.sh
 bash ci/lint.sh --quick
 
+builds=(release)
 if [ "${QKVET_SANITIZERS:-on}" != off ]; then
-  # Without the tests that would take too long; ASan itself sees null pointers.
-  cmake --preset asan-ubsan
-  cmake --build --preset asan-ubsan
-  ctest --preset asan-ubsan -LE slow -j "$(nproc)"
-
+  builds+=(asan-ubsan tsan)
   # TSan of these compilers wants less randomness of addresses than newer
   # kernels give; where a container forbids to ask for none, it runs as it is.
-  fixed=()
-  if setarch -R true 2> /dev/null; then fixed=(setarch -R); fi
-  cmake --preset tsan
-  "${fixed[@]}" cmake --build --preset tsan
-  "${fixed[@]}" ctest --preset tsan -j "$(nproc)"
+  launcher=
+  if setarch -R true 2> /dev/null; then launcher="setarch;-R"; fi
+  cmake --preset asan-ubsan -D QKVET_BUILD_TESTS=ON
+  cmake --preset tsan -D QKVET_BUILD_TESTS=ON -D CMAKE_CROSSCOMPILING_EMULATOR="$launcher"
 fi
+# Where there is nvcc, for one kind of device: ci/cuda.sh takes all.
+cmake --preset release -D QKVET_BUILD_TESTS=ON \
+  -D CMAKE_CUDA_ARCHITECTURES=90a-real
+for build in "${builds[@]}"; do
+  cmake --build --preset "$build"
+done
 
-cmake --preset release
-cmake --build --preset release
-bash ci/fuzz.sh 2000
-ctest --preset release -j "$(nproc)"
+# The tests of all builds, in one run that keeps every core busy to its end.
+printf 'subdirs(%s)\n' "${builds[*]}" > build/CTestTestfile.cmake
+exec ctest --test-dir build --output-on-failure --no-tests=error -j "$(nproc)"

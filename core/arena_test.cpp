@@ -12,7 +12,7 @@
 #include "core/descriptor.h"
 #include "core/workspace.h"
 
-namespace qkvet {
+namespace qkvet::arena_test {
 namespace {
 
 // What the kernel says to a touch, without being killed for it.
@@ -394,4 +394,4 @@ TEST(Workspace, IsNanAlignedAndWatched) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::arena_test

@@ -7,7 +7,7 @@
 #include "core/capability.h"
 #include "core/case.h"
 
-namespace qkvet {
+namespace qkvet::backward_calls_test {
 namespace {
 
 std::unique_ptr<Executor> kernels() {
@@ -266,4 +266,4 @@ TEST(Backward, CapabilitiesAreAsked) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::backward_calls_test

@@ -8,7 +8,7 @@
 #include "core/call_reply.h"
 #include "core/tables_plugin_calls.h"
 
-namespace qkvet {
+namespace qkvet::cache_calls_test {
 namespace {
 
 void expect_not_run(const CallOutcome& outcome, const std::string& text) {
@@ -365,4 +365,4 @@ TEST(CallReply, NoCacheTakesLessThanNothing) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::cache_calls_test

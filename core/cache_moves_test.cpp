@@ -4,7 +4,7 @@
 
 #include "core/tables_plugin_calls.h"
 
-namespace qkvet {
+namespace qkvet::cache_moves_test {
 namespace {
 
 // [Hkv, tokens, kWidth]: keys are unit vectors, one per token.
@@ -169,4 +169,4 @@ TEST(SandboxStory, FormsThatCannotBe) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::cache_moves_test

@@ -7,7 +7,7 @@
 
 #include "core/capability.h"
 
-namespace qkvet {
+namespace qkvet::capability_options_test {
 namespace {
 
 constexpr std::byte kData[1] = {};
@@ -201,4 +201,4 @@ TEST(CapabilityOptions, ContradictionsOfOptions) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::capability_options_test

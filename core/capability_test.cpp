@@ -5,7 +5,7 @@
 
 #include <functional>
 
-namespace qkvet {
+namespace qkvet::capability_test {
 namespace {
 
 constexpr std::byte kData[1] = {};
@@ -343,4 +343,4 @@ TEST(Capability, ContradictionsOfLayersAndCaches) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::capability_test

@@ -8,7 +8,7 @@
 
 #include "core/philox.h"
 
-namespace qkvet {
+namespace qkvet::case_options_test {
 namespace {
 
 constexpr std::string_view kPlain = "f32,B2,H2,Tq4,Tk5,d3";
@@ -397,4 +397,4 @@ TEST(OptionText, EveryFieldChangesTheText) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::case_options_test

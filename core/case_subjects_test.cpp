@@ -8,7 +8,7 @@
 #include "core/case.h"
 #include "core/philox.h"
 
-namespace qkvet {
+namespace qkvet::case_subjects_test {
 namespace {
 
 Case parsed(std::string_view text) {
@@ -308,4 +308,4 @@ TEST(SubjectData, DigestIsTheSameOnEveryMachine) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::case_subjects_test

@@ -5,7 +5,7 @@
 
 #include "core/philox.h"
 
-namespace qkvet {
+namespace qkvet::case_test {
 namespace {
 
 Case parsed(std::string_view text) {
@@ -229,4 +229,4 @@ TEST(CaseData, DigestIsTheSameOnEveryMachine) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::case_test

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "core/case_text.h"
 #include "core/dtype.h"
 
 namespace qkvet {
@@ -178,10 +179,6 @@ std::optional<std::string> content_of_file(const std::string& path) {
   std::ostringstream content;
   content << file.rdbuf();
   return content.str();
-}
-
-std::string quoted(std::string_view text) {
-  return "\"" + std::string(text) + "\"";
 }
 
 std::string set_precision(const PrecisionField& field, std::string_view value,

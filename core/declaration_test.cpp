@@ -9,7 +9,7 @@
 
 #include "core/dtype.h"
 
-namespace qkvet {
+namespace qkvet::declaration_test {
 namespace {
 
 class File {
@@ -83,4 +83,4 @@ TEST(Declaration, BadLinesAreNamed) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::declaration_test

@@ -11,7 +11,7 @@
 #include "core/case.h"
 #include "core/device_driver.h"
 
-namespace qkvet {
+namespace qkvet::device_calls_test {
 namespace {
 
 constexpr char kVariable[] = "QKVET_CUDA_DRIVER";
@@ -318,4 +318,4 @@ TEST(DeviceCallsInProcess, ALostDeviceEndsTheCalls) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::device_calls_test

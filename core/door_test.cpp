@@ -15,7 +15,7 @@
 #include "core/machine.h"
 #include "core/wire.h"
 
-namespace qkvet {
+namespace qkvet::door_test {
 namespace {
 
 std::string plugin(const std::string& name) {
@@ -330,4 +330,4 @@ TEST(Door, AFastMathLibraryDoesNotDisturbItsHost) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::door_test

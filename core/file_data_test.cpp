@@ -6,7 +6,7 @@
 
 #include "core/case.h"
 
-namespace qkvet {
+namespace qkvet::file_data_test {
 namespace {
 
 constexpr uint64_t kMark = 0x00c0ffee00c0ffee;
@@ -121,4 +121,4 @@ TEST(FileData, OfALayer) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::file_data_test

@@ -8,7 +8,7 @@
 
 #include "core/philox.h"
 
-namespace qkvet {
+namespace qkvet::half_test {
 namespace {
 
 TEST(Half, EveryBitPatternSurvives) {
@@ -87,4 +87,4 @@ TEST(Half, RoundToIsWhatStorageHolds) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::half_test

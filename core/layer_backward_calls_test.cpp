@@ -8,7 +8,7 @@
 #include "core/capability.h"
 #include "core/case.h"
 
-namespace qkvet {
+namespace qkvet::layer_backward_calls_test {
 namespace {
 
 std::unique_ptr<Executor> kernels() {
@@ -178,4 +178,4 @@ TEST(LayerBackward, CapabilitiesAreAsked) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::layer_backward_calls_test

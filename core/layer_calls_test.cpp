@@ -6,7 +6,7 @@
 
 #include "core/tables_plugin_calls.h"
 
-namespace qkvet {
+namespace qkvet::layer_calls_test {
 namespace {
 
 constexpr int64_t kRows = 3;  // T = D = d
@@ -217,4 +217,4 @@ TEST(SandboxLayer, ThreadsOfTheHost) { check_threads(*tables()); }
 TEST(InProcessLayer, ThreadsOfTheHost) { check_threads(*in_process("tables")); }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::layer_calls_test

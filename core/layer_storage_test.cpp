@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-namespace qkvet {
+namespace qkvet::layer_storage_test {
 namespace {
 
 Case parsed(std::string_view text) {
@@ -118,4 +118,4 @@ TEST(LayerStorage, TheBufferIsTheCausalRuleOfTheCall) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::layer_storage_test

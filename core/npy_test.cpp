@@ -8,7 +8,7 @@
 
 #include <cstring>
 
-namespace qkvet {
+namespace qkvet::npy_test {
 namespace {
 
 using Shape = std::vector<int64_t>;
@@ -386,4 +386,4 @@ TEST(FileTensor, EveryTypeHasANameAndAWidth) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::npy_test

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <iterator>
 
-namespace qkvet {
+namespace qkvet::npz_test {
 namespace {
 
 using Shape = std::vector<int64_t>;
@@ -319,4 +319,4 @@ TEST(Npz, AnyByteIsReadOrRefused) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::npz_test

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <iterator>
 
-namespace qkvet {
+namespace qkvet::onnx_tensor_test {
 namespace {
 
 using Shape = std::vector<int64_t>;
@@ -311,4 +311,4 @@ TEST(OnnxNode, AnyByteAndAnyCutIsReadOrRefused) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::onnx_tensor_test

@@ -8,7 +8,7 @@
 #include "core/bad_plugin_calls.h"
 #include "core/case.h"
 
-namespace qkvet {
+namespace qkvet::option_calls_test {
 namespace {
 
 CallOutcome run_case(Executor& executor, const std::string& kernel,
@@ -293,4 +293,4 @@ TEST(SandboxOptions, FaultsNameTheTensor) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::option_calls_test

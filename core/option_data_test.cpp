@@ -7,7 +7,7 @@
 
 #include "core/case.h"
 
-namespace qkvet {
+namespace qkvet::option_data_test {
 namespace {
 
 Case parsed(std::string_view text) {
@@ -295,4 +295,4 @@ TEST(OptionText, DropoutIsAProbability) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::option_data_test

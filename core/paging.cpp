@@ -35,7 +35,7 @@ std::vector<std::byte> nan_of(Dtype dtype) {
 }
 
 // A token of the case: row `token` of member b.
-struct Token {
+struct PagedToken {
   int64_t b = 0;
   int64_t token = 0;
   bool negated = false;
@@ -44,12 +44,12 @@ struct Token {
 // A token that slot `slot` of a page may hold although it does not belong to
 // member b: the token of another member. A member that is alone has the
 // negatives of its own, from a tenant before it.
-std::optional<Token> other_token(const Case& c, int64_t b, int64_t slot) {
+std::optional<PagedToken> other_token(const Case& c, int64_t b, int64_t slot) {
   const int64_t B = c.shape.B;
   for (int64_t n = 1; n <= B; ++n) {
     const int64_t m = (b + n) % B;
     const int64_t count = counted_keys(c, m);
-    if (count > 0) return Token{m, slot % count, n == B};
+    if (count > 0) return PagedToken{m, slot % count, n == B};
   }
   return std::nullopt;
 }
@@ -72,7 +72,7 @@ class Mover {
                 to.begin() + static_cast<ptrdiff_t>(at));
   }
 
-  void copy(const Token& token, int64_t h, int64_t row,
+  void copy(const PagedToken& token, int64_t h, int64_t row,
             std::vector<std::byte>& to) const {
     const Shape& s = c_.shape;
     const auto at =
@@ -106,9 +106,9 @@ void fill_slot(const Case& c, int64_t b, int64_t page, int64_t slot,
   // What a case says of a row beyond the lengths holds where it has a place.
   const bool beyond = b >= 0 && token >= counted_keys(c, b) &&
                       token < c.shape.Tk && !c.paging.others;
-  std::optional<Token> from;
+  std::optional<PagedToken> from;
   if (mine || beyond)
-    from = Token{b, token, false};
+    from = PagedToken{b, token, false};
   else if (c.paging.others)
     from = other_token(c, std::max<int64_t>(b, 0), page * kTokensApart + slot);
   if (!from) return;

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <set>
 
-namespace qkvet {
+namespace qkvet::paging_test {
 namespace {
 
 Case parsed(const std::string& text) {
@@ -184,4 +184,4 @@ TEST(Paging, NoMemberGetsMoreNewTokensThanItHas) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::paging_test

@@ -7,7 +7,7 @@
 
 #include "core/philox.h"
 
-namespace qkvet {
+namespace qkvet::recipe_test {
 namespace {
 
 // The known answers that Random123 publishes for philox4x32 with 10 rounds.
@@ -118,4 +118,4 @@ TEST(Recipe, TextReadsBack) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::recipe_test

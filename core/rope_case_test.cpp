@@ -7,7 +7,7 @@
 
 #include "core/rope.h"
 
-namespace qkvet {
+namespace qkvet::rope_case_test {
 namespace {
 
 constexpr const char* kPlain = "f32,B2,H2,Hkv1,Tq4,Tk6,d6";
@@ -132,4 +132,4 @@ TEST(RopeData, CallsGetTablesAndThePositionsThatTheyHave) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::rope_case_test

@@ -5,14 +5,13 @@
 #include <array>
 #include <cstdint>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
+#include "core/json.h"
+
 namespace qkvet {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr size_t kLengthBytes = 8;
 constexpr std::string_view kMetadataName = "__metadata__";
@@ -40,7 +39,7 @@ std::string tensor_text(std::string_view name) {
 
 // Takes the header as it is read, so that what does not belong there, deep
 // nesting above all, ends the reading and takes no memory.
-class Header final : public nlohmann::json_sax<Json> {
+class Header final : public nlohmann::json_sax<ReadJson> {
  public:
   explicit Header(Safetensors& file) : file_(file) {}
   const std::string& wrong() const { return wrong_; }
@@ -55,7 +54,7 @@ class Header final : public nlohmann::json_sax<Json> {
     return misplaced("a number with a fraction");
   }
   bool string(std::string& value) override;
-  bool binary(Json::binary_t&) override { return misplaced("bytes"); }
+  bool binary(ReadJson::binary_t&) override { return misplaced("bytes"); }
   bool start_object(size_t) override;
   bool key(std::string& name) override;
   bool end_object() override;
@@ -288,7 +287,7 @@ std::string read_safetensors(std::string_view bytes, Safetensors& file) {
   if (std::string wrong = find_header(bytes, text); !wrong.empty())
     return wrong;
   Header header(file);
-  if (!Json::sax_parse(text.begin(), text.end(), &header))
+  if (!ReadJson::sax_parse(text.begin(), text.end(), &header))
     return header.wrong();
   const size_t data_at = kLengthBytes + text.size();
   if (std::string wrong = check_cover(file, bytes.size() - data_at);
@@ -298,15 +297,8 @@ std::string read_safetensors(std::string_view bytes, Safetensors& file) {
   return "";
 }
 
-// As JSON; what is not UTF-8 is replaced.
-std::string dumped(const Json& json) {
-  return json.dump(-1, ' ', /*ensure_ascii=*/false,
-                   Json::error_handler_t::replace);
-}
-
 bool is_utf8(const std::string& text) {
-  return Json::parse(dumped(text), nullptr, /*allow_exceptions=*/false) ==
-         Json(text);
+  return read_json(json_text(ReadJson(text))) == ReadJson(text);
 }
 
 std::string check_texts(
@@ -351,7 +343,7 @@ std::optional<std::vector<std::byte>> safetensors_bytes(
                      return file_dtype_bytes(a.first->dtype) >
                             file_dtype_bytes(b.first->dtype);
                    });
-  Json json = Json::object();
+  ReadJson json = ReadJson::object();
   if (!metadata.empty()) json[std::string(kMetadataName)] = metadata;
   size_t end = 0;
   for (const auto& [tensor, name] : order) {
@@ -361,7 +353,7 @@ std::optional<std::vector<std::byte>> safetensors_bytes(
         {"shape", tensor->shape},
         {"data_offsets", {begin, end}}};
   }
-  std::string head = dumped(json);
+  std::string head = json_text(json);
   head.append((kLengthBytes - head.size() % kLengthBytes) % kLengthBytes, ' ');
   if (head.size() > kMostSafetensorsHeader) {
     *error = "header of " + std::to_string(head.size()) + " bytes; at most " +

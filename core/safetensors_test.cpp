@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-namespace qkvet {
+namespace qkvet::safetensors_test {
 namespace {
 
 using Shape = std::vector<int64_t>;
@@ -375,4 +375,4 @@ TEST(Safetensors, AnyByteInTheHeaderIsReadOrRefused) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::safetensors_test

@@ -10,7 +10,7 @@
 #include "core/executor.h"
 #include "core/worker_process.h"
 
-namespace qkvet {
+namespace qkvet::sandbox_test {
 namespace {
 
 TEST(Sandbox, DeadlySignalsAreCrashesWithAName) {
@@ -376,4 +376,4 @@ TEST(Sandbox, Cost) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::sandbox_test

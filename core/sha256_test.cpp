@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace qkvet {
+namespace qkvet::sha256_test {
 namespace {
 
 std::string hash_of(std::string_view text) {
@@ -39,4 +39,4 @@ TEST(Sha256, AnyBitAndAnyLengthCount) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::sha256_test

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace qkvet {
+namespace qkvet::story_log_test {
 namespace {
 
 const std::string kHead = "qkvet-story 1\ncache f32,H2,Hkv1,d4,cap64\n";
@@ -114,4 +114,4 @@ TEST(StoryLog, EveryWrongLineIsNamed) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::story_log_test

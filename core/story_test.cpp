@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace qkvet {
+namespace qkvet::story_test {
 namespace {
 
 Story told(const std::string& text) {
@@ -221,4 +221,4 @@ TEST(CacheForm, SeesTheWindowAndTheFirstTokens) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::story_test

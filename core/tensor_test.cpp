@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-namespace qkvet {
+namespace qkvet::tensor_test {
 namespace {
 
 TEST(Tensor, PackedSpecHasRowMajorStrides) {
@@ -54,4 +54,4 @@ TEST(Tensor, ScatterAndGatherAreInverseAndLeaveGapsAlone) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::tensor_test

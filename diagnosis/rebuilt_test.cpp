@@ -6,17 +6,27 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
 
+#include "core/at_night.h"
 #include "diagnosis/test_faults.h"
 
-namespace qkvet {
+namespace qkvet::rebuilt_test {
 namespace {
 
 constexpr int64_t kCases = 1200;
 
+// What scratch_kept_between_calls keeps is written before it is read here.
+// Offsets of more than 16 bits are larger than those of so few cases, and what
+// takes two tiles of 32 keys is rare among them.
+const std::set<std::string> kRight = {
+    "scratch_kept_between_calls", "key_offset_in_16_bits",
+    "shared_tile_overwritten_early", "barrier_in_a_branch",
+    "head_offset_in_16_bits"};
+
 struct Verdicts {
   int faults = 0, first = 0, in_class = 0;
-  std::vector<std::string> right = {};  // that do not fail
+  std::set<std::string> right = {};  // that do not fail
   std::vector<std::string> text;
   std::vector<double> seconds;
 };
@@ -35,6 +45,11 @@ std::string names_of(const Diagnosis& diagnosis) {
   return out.empty() ? "unknown" : out;
 }
 
+std::string fault_name(const KernelUnderTest& kernel) {
+  const std::string& full = kernel.judged.info.name;
+  return full.substr(full.find('/') + 1);
+}
+
 bool holds(const Diagnosis& diagnosis, const std::string& name) {
   return std::any_of(diagnosis.causes.begin(), diagnosis.causes.end(),
                      [&](const Cause& cause) { return cause.name == name; });
@@ -42,14 +57,13 @@ bool holds(const Diagnosis& diagnosis, const std::string& name) {
 
 void diagnose_one(const KernelUnderTest& kernel, Executor& executor,
                   Verdicts& verdicts) {
-  const std::string& full = kernel.judged.info.name;
-  const std::string name = full.substr(full.find('/') + 1);
+  const std::string name = fault_name(kernel);
   ++verdicts.faults;
   const std::vector<Failure> failures = failures_for_test(
       kernel, [](size_t) { return open_for_test(QKVET_REBUILT); },
       named_laws(*kernel.judged.info.fault), kCases);
   if (failures.empty()) {
-    verdicts.right.push_back(name);
+    verdicts.right.insert(name);
     return;
   }
   TimeUse time;
@@ -74,8 +88,13 @@ TEST(Rebuilt, NineInTenFaultsAreKnownByWhatTheyDo) {
   Opened opened = open_for_test(QKVET_REBUILT);
   ASSERT_NE(opened.executor, nullptr) << opened.error;
   Verdicts verdicts;
-  for (const KernelUnderTest& kernel : kernels_for_test(*opened.executor))
+  std::set<std::string> right;
+  for (const KernelUnderTest& kernel : kernels_for_test(*opened.executor)) {
+    if (!is_sampled(static_cast<size_t>(kernel.index), 3)) continue;
+    const std::string name = fault_name(kernel);
+    if (kRight.count(name) > 0) right.insert(name);
     diagnose_one(kernel, *opened.executor, verdicts);
+  }
   for (const std::string& line : verdicts.text)
     std::printf("  %s\n", line.c_str());
   std::sort(verdicts.seconds.begin(), verdicts.seconds.end());
@@ -85,14 +104,7 @@ TEST(Rebuilt, NineInTenFaultsAreKnownByWhatTheyDo) {
       "from the first; median %.2f s, slowest %.2f s\n",
       verdicts.faults, verdicts.right.size(), verdicts.first, verdicts.in_class,
       verdicts.seconds[verdicts.seconds.size() / 2], verdicts.seconds.back());
-  // What scratch_kept_between_calls keeps is written before it is read here.
-  // Offsets of more than 16 bits are larger than those of so few cases,
-  // and what takes two tiles of 32 keys is rare among them.
-  EXPECT_EQ(verdicts.right,
-            (std::vector<std::string>{
-                "scratch_kept_between_calls", "key_offset_in_16_bits",
-                "shared_tile_overwritten_early", "barrier_in_a_branch",
-                "head_offset_in_16_bits"}));
+  EXPECT_EQ(verdicts.right, right);
   EXPECT_GE(10 * (verdicts.first + verdicts.in_class), 9 * verdicts.faults);
 }
 
@@ -122,4 +134,4 @@ TEST(Rebuilt, TilesOfAnotherWidthAreNoOtherFault) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::rebuilt_test

@@ -6,10 +6,11 @@
 
 #include <cmath>
 
+#include "core/at_night.h"
 #include "diagnosis/test_faults.h"
 #include "properties/fake_executor.h"
 
-namespace qkvet {
+namespace qkvet::strange_test {
 namespace {
 
 using Question = FakeExecutor::Question;
@@ -156,19 +157,27 @@ TEST(Strange, ACorrectKernelHasNoCause) {
       fault, [](size_t) { return open_for_test(QKVET_FAULTY); },
       {find_law("agrees_with_oracle")}, 200);
   ASSERT_EQ(failures.size(), 1u) << fault.judged.info.name;
+  const Case& failing = failures[0].smallest;
   int asked = 0;
   for (const KernelUnderTest& control : kernels_for_test(*controls.executor)) {
-    if (!control.judged.info.has_forward) continue;
+    const KernelInfo& info = control.judged.info;
+    if (!info.has_forward || !is_sampled(static_cast<size_t>(control.index), 9))
+      continue;
     TimeUse time;
     const Diagnosis diagnosis =
         diagnose(failures[0], control, *controls.executor,
                  known_faults_for_test(), time);
-    EXPECT_EQ(diagnosis.name(), "unknown") << control.judged.info.name;
-    EXPECT_EQ(diagnosis.failing, 0) << control.judged.info.name;
-    asked += diagnosis.probes > 0;
+    EXPECT_EQ(diagnosis.name(), "unknown") << info.name;
+    EXPECT_EQ(diagnosis.failing, 0) << info.name;
+    // Others have nothing to answer.
+    if (!takes_dtype(info, failing.q_dtype) ||
+        info.has_flag(QKVET_FLAG_PAGES_ONLY))
+      continue;
+    EXPECT_GT(diagnosis.probes, 0) << info.name;
+    ++asked;
   }
-  EXPECT_GE(asked, 20);
+  EXPECT_GT(asked, 0);
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::strange_test

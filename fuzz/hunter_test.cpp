@@ -7,7 +7,7 @@
 
 #include "properties/fake_executor.h"
 
-namespace qkvet {
+namespace qkvet::hunter_test {
 namespace {
 
 struct Told {
@@ -173,4 +173,4 @@ TEST(Hunter, TheInputAtWorkCanBeSeenFromOutside) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::hunter_test

@@ -15,7 +15,7 @@
 #include "properties/fake_executor.h"
 #include "properties/generate.h"
 
-namespace qkvet {
+namespace qkvet::input_test {
 namespace {
 
 constexpr const char* kTargets[] = {"shapes", "stability", "stories", "layer"};
@@ -203,4 +203,4 @@ TEST(Mutation, TakesPiecesOfBoth) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::input_test

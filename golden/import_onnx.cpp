@@ -114,7 +114,7 @@ std::array<std::optional<NamedTensor>, kCount> bound(
   return found;
 }
 
-using Inputs = std::array<std::optional<NamedTensor>, kInputs.size()>;
+using OnnxInputs = std::array<std::optional<NamedTensor>, kInputs.size()>;
 
 std::string text_of(size_t input, const NamedTensor& tensor) {
   return std::string(kInputs[input]) + " is " +
@@ -133,7 +133,7 @@ void split_heads(const std::string& what, int64_t heads, NamedTensor& tensor) {
           what + "; allowed are [B,H,T,d] and [B,T,H*d]");
 }
 
-void put_past_in_front(Inputs& inputs, size_t past, size_t now) {
+void put_past_in_front(OnnxInputs& inputs, size_t past, size_t now) {
   const NamedTensor& old = *inputs[past];
   NamedTensor& tensor = *inputs[now];
   std::vector<int64_t> wanted = tensor.shape;
@@ -144,7 +144,7 @@ void put_past_in_front(Inputs& inputs, size_t past, size_t now) {
   tensor = joined(old, tensor, 2);
 }
 
-void check_shapes(const Inputs& inputs) {
+void check_shapes(const OnnxInputs& inputs) {
   const auto& q = inputs[kQ]->shape;
   const auto& k = inputs[kK]->shape;
   const auto& v = inputs[kV]->shape;
@@ -154,7 +154,7 @@ void check_shapes(const Inputs& inputs) {
               text_of(kV, *inputs[kV]) + ", which do not go together");
 }
 
-std::vector<int64_t> lengths_of(const Inputs& inputs) {
+std::vector<int64_t> lengths_of(const OnnxInputs& inputs) {
   if (!inputs[kLengths]) return {};
   const NamedTensor& tensor = *inputs[kLengths];
   const int64_t batch = inputs[kQ]->shape[0], keys = inputs[kK]->shape[2];
@@ -185,7 +185,7 @@ std::vector<std::byte> minus_infinity(FileDtype dtype) {
 }
 
 // The mask in four extents, each its own or 1 but the last, which is all keys.
-NamedTensor whole_mask(const Inputs& inputs) {
+NamedTensor whole_mask(const OnnxInputs& inputs) {
   NamedTensor mask = *inputs[kMask];
   const std::array<int64_t, 4> whole = {
       inputs[kQ]->shape[0], inputs[kQ]->shape[1], inputs[kQ]->shape[2],
@@ -280,8 +280,8 @@ void align(const Options& options, bool has_lengths, int64_t past,
              mask != result.tensors.end() ? &mask->second : nullptr);
 }
 
-void import_inputs(const OnnxNode& node, const Options& options, Inputs& inputs,
-                   ImportedOnnx& result) {
+void import_inputs(const OnnxNode& node, const Options& options,
+                   OnnxInputs& inputs, ImportedOnnx& result) {
   for (const size_t n : {kQ, kK, kV})
     require(inputs[n].has_value(), std::string(kInputs[n]) + " is missing");
   require(inputs[kPastKey].has_value() == inputs[kPastValue].has_value(),
@@ -332,7 +332,7 @@ ImportedOnnx import_node(const OnnxNode& node,
   require(!node.has_initializers, "the model has tensors of its own");
   const Options options = options_of(node);
   ImportedOnnx result;
-  Inputs tensors = bound(kInputs, node.inputs, node.graph_inputs, inputs);
+  OnnxInputs tensors = bound(kInputs, node.inputs, node.graph_inputs, inputs);
   auto expected = bound(kOutputs, node.outputs, node.graph_outputs, outputs);
   require(expected[kY].has_value(), "Y is missing");
   import_inputs(node, options, tensors, result);

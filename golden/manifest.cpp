@@ -4,15 +4,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/json.h"
 #include "core/sha256.h"
 
 namespace qkvet {
 namespace {
 
-using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 constexpr const char* kManifestFormat = "golden manifest 1";
@@ -39,14 +38,8 @@ bool is_sha256(std::string_view text) {
 // An object of strings, without a key twice; nothing else is a row.
 std::string read_object(std::string_view line,
                         std::vector<std::pair<std::string, std::string>>* out) {
-  bool twice = false;
-  std::set<std::string> keys;
-  const auto count = [&](int, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::key)
-      twice |= !keys.insert(parsed.get<std::string>()).second;
-    return true;
-  };
-  const Json json = Json::parse(line, count, /*allow_exceptions=*/false);
+  std::optional<std::string> twice;
+  const ReadJson json = read_json(line, &twice);
   if (json.is_discarded() || !json.is_object()) return "no JSON object";
   if (twice) return "a key stands there twice";
   for (const auto& [key, value] : json.items()) {
@@ -132,11 +125,11 @@ std::string read_bytes(const std::string& path, std::vector<std::byte>* bytes) {
 }
 
 std::string manifest_text(const std::vector<ManifestRow>& rows) {
-  std::string text = Json{{"qkvet", kManifestFormat}}.dump() + "\n";
+  std::string text = json_text(Json{{"qkvet", kManifestFormat}}) + "\n";
   for (const ManifestRow& row : rows) {
     Json json;
     for (const Field& field : kFields) json[field.key] = row.*field.text;
-    text += json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    text += json_text(json) + "\n";
   }
   return text;
 }

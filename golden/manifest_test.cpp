@@ -14,7 +14,7 @@
 #include "core/sha256.h"
 #include "golden/folder_swap.h"
 
-namespace qkvet {
+namespace qkvet::manifest_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -197,4 +197,4 @@ TEST_F(Folder, WritersOfOneParentTakeTurns) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::manifest_test

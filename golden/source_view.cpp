@@ -53,8 +53,7 @@ size_t call_of(const OutputName& name) {
 }
 
 SourceView::SourceView(const GoldenSet& set, TimeUse& time)
-    : set_(set),
-      value_(seen_case(set)),
+    : value_(seen_case(set)),
       kernel_(source_kernel(set)),
       work_(agreement_about(value_.subject()), value_, /*with_twin=*/true,
             time) {

@@ -37,7 +37,6 @@ class SourceView {
   };
   void put(const OutputName& name, const RecordedOutput& output);
 
-  const GoldenSet& set_;
   Case value_;
   JudgedKernel kernel_;
   CaseWork work_;

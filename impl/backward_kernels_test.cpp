@@ -15,16 +15,11 @@
 #include "impl/options_problems.h"
 #include "impl/rope_fixture.h"
 
-namespace qkvet::impl {
+namespace qkvet::impl::backward_kernels_test {
 namespace {
 
-#ifdef QKVET_SANITIZED
-constexpr int kVariants = 1;
-constexpr uint64_t kProblems = 20;
-#else
-constexpr int kVariants = 3;
-constexpr uint64_t kProblems = 60;
-#endif
+const int kVariants = count_of(1);
+const int kProblems = count_of(16);
 
 double operands_of(const qkvet_kernel& kernel, Storage type) {
   return kernel.precision->p_dtype.bits == 0 ? 0 : 1.01 * unit_of(type);
@@ -136,7 +131,7 @@ TEST(BackwardKernels, AgreeWithDoublesWithEveryOption) {
 
 TEST(BackwardKernels, AgreeWithDoublesOnManyShapes) {
   for (const Storage type : kAllStorages) {
-    for (uint64_t n = 0; n < kProblems; ++n) {
+    for (uint64_t n = 0; n < uint64_t(kProblems); ++n) {
       Asked asked;
       asked.problem = problem_number(n);
       // Fewer pairs than a forward test can afford, and no scores that make
@@ -327,4 +322,4 @@ TEST(BackwardKernels, RotationsAreTurnedBack) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::backward_kernels_test

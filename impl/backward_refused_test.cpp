@@ -10,7 +10,7 @@
 #include "impl/backward_fixture.h"
 #include "impl/options_problems.h"
 
-namespace qkvet::impl {
+namespace qkvet::impl::backward_refused_test {
 namespace {
 
 struct Mistake {
@@ -180,4 +180,4 @@ TEST(BackwardRefused, GradientsOfBiasAndSinkAreOptional) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::backward_refused_test

@@ -9,7 +9,7 @@
 #include "impl/cache_kinds.h"
 #include "impl/cache_wrong_kinds.h"
 
-namespace qkvet::impl {
+namespace qkvet::impl::cache_evictions_test {
 namespace {
 
 bool evictions(const qkvet_kernel* kernel, const CacheProblem& p) {
@@ -129,4 +129,4 @@ TEST(CacheEvictions, BothQuestionsCanFail) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::cache_evictions_test

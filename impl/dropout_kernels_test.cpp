@@ -13,7 +13,7 @@
 #include "impl/backward_fixture.h"
 #include "impl/options_problems.h"
 
-namespace qkvet::impl {
+namespace qkvet::impl::dropout_kernels_test {
 namespace {
 
 constexpr float kP = 0.25f;
@@ -179,4 +179,4 @@ TEST(DropoutKernels, GradientsDropTheSame) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::dropout_kernels_test

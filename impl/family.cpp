@@ -8,6 +8,9 @@
 
 #include "impl/forward_view.h"
 #include "qkvet/kernel.h"
+#ifdef QKVET_FAMILY_OF_FAULTS
+#include "impl/faulty/fault.h"
+#endif
 
 #ifndef QKVET_FAMILY
 #error "QKVET_FAMILY is the name of the family"
@@ -18,7 +21,13 @@
 
 namespace qkvet::impl {
 
-#define QKVET_KERNEL(symbol) extern const qkvet_kernel symbol;
+#ifdef QKVET_FAMILY_OF_FAULTS
+using FamilyKernel = Fault;
+#else
+using FamilyKernel = qkvet_kernel;
+#endif
+
+#define QKVET_KERNEL(symbol) extern const FamilyKernel symbol;
 #include QKVET_FAMILY_KERNELS
 #undef QKVET_KERNEL
 

@@ -13,7 +13,7 @@
 
 #include "impl/family_fixture.h"
 
-namespace qkvet::impl {
+namespace qkvet::impl::family_entry_test {
 namespace {
 
 TEST(FamilyEntry, RefusesAnotherMajorVersion) {
@@ -92,8 +92,15 @@ TEST(FamilyEntry, NamesAreUniqueAndBelongToTheirFamily) {
       const std::string name = kernel.name;
       EXPECT_TRUE(names.insert(name).second) << name;
       EXPECT_EQ(name.substr(0, name.find('/')), library.name);
-      EXPECT_EQ(std::string(kernel.source_file),
-                "impl/" + source_of(name) + ".cpp");
+      const std::string file = kernel.source_file;
+      // Controls and faults stand several to a file, by theme.
+      if (library.name == std::string("controls") ||
+          library.name == std::string("faulty")) {
+        EXPECT_EQ(file.rfind("impl/" + std::string(library.name) + "/", 0), 0u)
+            << name << ": " << file;
+      } else {
+        EXPECT_EQ(file, "impl/" + source_of(name) + ".cpp");
+      }
       EXPECT_GT(kernel.source_line, 0);
       ASSERT_NE(kernel.precision, nullptr) << name;
       EXPECT_NE(kernel.precision->declared, 0u) << name;
@@ -168,7 +175,11 @@ TEST(FamilyEntry, RefusesEveryArgumentThatIsNotDeclared) {
           << kernel->name << " " << field.name;
     }
   }
+#ifndef QKVET_SANITIZED
+  // Some fields are declared by all but a control, and these have no build with
+  // sanitizers.
   EXPECT_EQ(refused.size(), unknown_fields(call.q.tensor()).size());
+#endif
 }
 
 TEST(FamilyEntry, ReadsArgumentsOfOlderAndNewerHosts) {
@@ -228,4 +239,4 @@ TEST(FamilyEntry, ForcingTheBaselineTakesAvx2Away) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::family_entry_test

@@ -80,6 +80,16 @@ bool takes(const qkvet_kernel* kernel, Storage type) {
   return c.dtype_count == 0 && type == Storage::kF32;
 }
 
+bool rounds_p(const qkvet_kernel& kernel) {
+  const qkvet_precision& p = *kernel.precision;
+  if ((p.declared & QKVET_KNOB_P_DTYPE) != 0) {
+    return p.p_dtype.bits != 0;
+  }
+  return p.preset == QKVET_PRECISION_FLASH_HALF ||
+         p.preset == QKVET_PRECISION_TENSOR_CORE ||
+         p.preset == QKVET_PRECISION_CUDA_FAST;
+}
+
 std::vector<const qkvet_kernel*> kernels_that(
     bool faulty, const std::function<bool(const qkvet_kernel&)>& fit) {
   std::vector<const qkvet_kernel*> kernels;

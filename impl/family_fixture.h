@@ -40,6 +40,8 @@ qkvet_host make_host();
 const std::vector<Family>& all_families();
 // Whether q, k, v and o may be stored as `type`, by what the kernel declares.
 bool takes(const qkvet_kernel* kernel, Storage type);
+// Whether P is rounded to half storage.
+bool rounds_p(const qkvet_kernel& kernel);
 // The kernels of the faulty family, or of all others, for which `fit` says yes.
 std::vector<const qkvet_kernel*> kernels_that(
     bool faulty, const std::function<bool(const qkvet_kernel&)>& fit);

@@ -18,15 +18,11 @@
 #include "impl/family_fixture.h"
 #include "impl/family_problems.h"
 
-namespace qkvet::impl {
+namespace qkvet::impl::family_kernels_test {
 namespace {
 
 constexpr double kRelative = 48 * 0x1p-24;
-#ifdef QKVET_SANITIZED
-constexpr int kProblems = 40;
-#else
-constexpr int kProblems = 320;
-#endif
+const int kProblems = count_of(48);
 
 // Written so that NaN fails; infinities must be equal.
 bool is_near(double actual, double expected, double tolerance) {
@@ -65,7 +61,7 @@ bool gaps_are_untouched(Call* call) {
 TEST(FamilyKernels, AgreeWithDoubleOnManyShapes) {
   const std::vector<const qkvet_kernel*> kernels = correct_kernels();
   ASSERT_GE(kernels.size(), 21u);
-  for (uint64_t n = 0; n < kProblems; ++n) {
+  for (uint64_t n = 0; n < uint64_t(kProblems); ++n) {
     Call call(problem_number(n));
     const Expected expected = expected_of(call);
     for (const qkvet_kernel* kernel : kernels) {
@@ -164,7 +160,7 @@ TEST(FamilyKernels, MaskedKeysContributeNothing) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   constexpr float kTiny = -1e-45f;
   int checked = 0;
-  for (uint64_t n = 0; n < kProblems; ++n) {
+  for (uint64_t n = 0; n < uint64_t(kProblems); ++n) {
     const Problem p = problem_number(n);
     const int64_t row = int64_t(hash(n, 99) % uint64_t(p.queries));
     if (p.visible(row) == p.keys) {
@@ -213,10 +209,10 @@ TEST(FamilyKernels, VisibleNanIsContagiousInItsRowsOnly) {
   }
 }
 
-// Only scalar/plain returns weights.
-TEST(FamilyKernels, WeightsSumToOneAndAreZeroWhereMasked) {
-  OpenKernel open(find_kernel("scalar/plain"));
-  for (uint64_t n = 0; n < kProblems; n += 4) {
+// Of the kernels that return them.
+void expect_weights_of(const char* name) {
+  OpenKernel open(find_kernel(name));
+  for (uint64_t n = 0; n < uint64_t(kProblems); n += 4) {
     Call call(problem_number(n));
     const Problem& p = call.problem;
     GuardedTensor weights({p.batch, p.heads, p.queries, p.keys}, p.layout,
@@ -235,16 +231,26 @@ TEST(FamilyKernels, WeightsSumToOneAndAreZeroWhereMasked) {
       ASSERT_NEAR(sum, p.visible(i) > 0 ? 1 : 0, 2e-5) << p.text();
     }
   }
+}
+
+TEST(FamilyKernels, WeightsSumToOneAndAreZeroWhereMasked) {
+  for (const char* name :
+       {"scalar/plain", "controls/naive", "controls/split4_lse",
+        "controls/norm_first", "controls/online1"}) {
+    expect_weights_of(name);
+  }
   Call call({});
   for (const qkvet_kernel* kernel : correct_kernels()) {
     qkvet_forward_args args = call.args();
     GuardedTensor weights({1, 1, 1, 1}, Layout::kBhtd, Placement::kEndFlush);
     args.weights = weights.tensor();
+    const bool declared =
+        (kernel->capabilities->options & QKVET_OPTION_WEIGHTS) != 0;
     EXPECT_EQ(kernel->supports(kernel, &args, nullptr),
-              std::string(kernel->name) == "scalar/plain" ? QKVET_OK
-                                                          : QKVET_UNSUPPORTED);
+              declared ? QKVET_OK : QKVET_UNSUPPORTED)
+        << kernel->name;
   }
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::family_kernels_test

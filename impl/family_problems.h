@@ -5,10 +5,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 
 #include "impl/family_fixture.h"
 
 namespace qkvet::impl {
+
+// How many shapes or variants a test looks at: `few` at each submission, where
+// the laws judge every kernel on thousands of others (check.*), and
+// QKVET_TEST_FACTOR times as many at night (ci/long.sh).
+inline int count_of(int few) {
+  const char* const factor = std::getenv("QKVET_TEST_FACTOR");
+  return factor == nullptr ? few : few * std::atoi(factor);
+}
 
 inline constexpr double kMostFlops = 2e6;
 

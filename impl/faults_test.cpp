@@ -8,6 +8,9 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,7 +18,7 @@
 #include "impl/family_fixture.h"
 #include "impl/fault_problems.h"
 
-namespace qkvet::impl {
+namespace qkvet::impl::faults_test {
 namespace {
 
 const qkvet_library& faulty_library() {
@@ -74,7 +77,7 @@ void multiply(GuardedTensor* tensor, float factor) {
 TEST(Faults, AllAreThereAndTellTheirStory) {
   const qkvet_library& library = faulty_library();
   ASSERT_STREQ(library.name, "faulty");
-  EXPECT_GE(library.kernel_count, 268);
+  EXPECT_GT(library.kernel_count, 0);
   for (int32_t i = 0; i < library.kernel_count; ++i) {
     const qkvet_kernel& kernel = *library.kernels[i];
     EXPECT_EQ(kernel.get_extension(&kernel, "qkvet.other/1"), nullptr);
@@ -93,6 +96,52 @@ TEST(Faults, AllAreThereAndTellTheirStory) {
           << *id;
     }
   }
+}
+
+// "QKVET_FAULT(name) = {" begins a block, and nothing else has this macro.
+std::string name_in(const std::string& line) {
+  const std::string macro = "QKVET_FAULT(";
+  const size_t begin = line.find(macro);
+  if (begin == std::string::npos) {
+    return "";
+  }
+  const size_t name = begin + macro.size();
+  return line.substr(name, line.find(')', name) - name);
+}
+
+// Kernel, file and line of every block in the theme files.
+std::set<std::string> blocks_in_sources() {
+  std::set<std::string> blocks;
+  const std::filesystem::path root = QKVET_SOURCE_ROOT;
+  for (const auto& file :
+       std::filesystem::directory_iterator(root / "impl/faulty")) {
+    const std::filesystem::path& path = file.path();
+    if (path.extension() != ".cpp") {
+      continue;
+    }
+    std::ifstream in(path);
+    std::string line;
+    for (int number = 1; std::getline(in, line); ++number) {
+      if (const std::string name = name_in(line); !name.empty()) {
+        blocks.insert("faulty/" + name + " impl/faulty/" +
+                      path.filename().string() + ":" + std::to_string(number));
+      }
+    }
+  }
+  return blocks;
+}
+
+// Of whatever list the family is built from: the blocks are that list.
+TEST(Faults, EveryBlockIsAKernelAndPointsAtItself) {
+  const qkvet_library& library = faulty_library();
+  std::set<std::string> kernels;
+  for (int32_t i = 0; i < library.kernel_count; ++i) {
+    const qkvet_kernel& kernel = *library.kernels[i];
+    kernels.insert(std::string(kernel.name) + " " + kernel.source_file + ":" +
+                   std::to_string(kernel.source_line));
+  }
+  EXPECT_EQ(static_cast<int32_t>(kernels.size()), library.kernel_count);
+  EXPECT_EQ(kernels, blocks_in_sources());
 }
 
 TEST(Faults, DifferFromTheFrameInTheirTrigger) {
@@ -230,4 +279,4 @@ TEST(Faults, BreakTheLawsThatTheyName) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::faults_test

@@ -162,6 +162,7 @@ qkvet_status read_known(const qkvet_kernel* self, const qkvet_forward_args& a,
                   "as many keys as queries are needed: Tq = Tk");
   }
   fill_call(a, call);
+  call->user = self->user;
   return read_options(a, &call->options, why);
 }
 

@@ -63,6 +63,7 @@ struct ForwardCall {
   bool top_left = false;  // else, or if not causal, from the bottom right
   int64_t diagonal = 0;
   Options options;
+  const void* user = nullptr;  // of the kernel
 
   int64_t group() const { return heads / kv_heads; }
   int64_t position(int64_t i) const { return i + diagonal; }

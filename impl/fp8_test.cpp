@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace qkvet::impl {
+namespace qkvet::impl::fp8_test {
 namespace {
 
 // The definition: sign, 2^(exponent - 7), 1.fraction; or 0.fraction 2^-6.
@@ -58,4 +58,4 @@ TEST(Fp8, SaturatesAndKeepsNan) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::fp8_test

@@ -12,7 +12,7 @@
 
 #include "impl/half.h"
 
-namespace qkvet::impl {
+namespace qkvet::impl::half_bits_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -121,4 +121,4 @@ TEST(Half, RoundToLeavesF32Alone) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::half_bits_test

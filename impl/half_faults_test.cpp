@@ -11,7 +11,7 @@
 
 #include "impl/family_fixture.h"
 
-namespace qkvet::impl {
+namespace qkvet::impl::half_faults_test {
 namespace {
 
 constexpr Storage kHalves[] = {Storage::kF16, Storage::kBf16};
@@ -116,4 +116,4 @@ TEST(HalfFaults, ADenominatorInHalfDoesNotSumToOne) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::half_faults_test

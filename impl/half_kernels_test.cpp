@@ -17,16 +17,12 @@
 #include "impl/family_fixture.h"
 #include "impl/family_problems.h"
 
-namespace qkvet::impl {
+namespace qkvet::impl::half_kernels_test {
 namespace {
 
 constexpr Storage kHalves[] = {Storage::kF16, Storage::kBf16};
 constexpr double kRelative = 48 * 0x1p-24;
-#ifdef QKVET_SANITIZED
-constexpr int kProblems = 15;
-#else
-constexpr int kProblems = 120;
-#endif
+const int kProblems = count_of(24);
 
 double unit_of(Storage type) {
   return type == Storage::kF16 ? 0x1p-11 : 0x1p-8;
@@ -34,12 +30,6 @@ double unit_of(Storage type) {
 
 double least_of(Storage type) {  // half of the smallest subnormal
   return type == Storage::kF16 ? 0x1p-25 : 0x1p-134;
-}
-
-bool rounds_p(const qkvet_kernel& kernel) {
-  const qkvet_precision& p = *kernel.precision;
-  return p.preset == QKVET_PRECISION_FLASH_HALF ||
-         ((p.declared & QKVET_KNOB_P_DTYPE) != 0 && p.p_dtype.bits != 0);
 }
 
 // Index of the first output that is off, or -1. NaN is off.
@@ -86,7 +76,7 @@ TEST(HalfKernels, AgreeWithDoubleOnManyShapes) {
   for (const Storage type : kHalves) {
     const std::vector<const qkvet_kernel*> kernels = correct_kernels(type);
     ASSERT_GE(kernels.size(), 22u);
-    for (uint64_t n = 0; n < kProblems; ++n) {
+    for (uint64_t n = 0; n < uint64_t(kProblems); ++n) {
       HalfCall call(problem_number(n), type);
       const Expected expected = expected_of(call.wide);
       for (const qkvet_kernel* kernel : kernels) {
@@ -110,7 +100,7 @@ TEST(HalfKernels, AgreeWithDoubleOnManyShapes) {
 TEST(HalfKernels, AreTheirF32SelvesRoundedOnce) {
   int compared = 0;
   for (const Storage type : kHalves) {
-    for (uint64_t n = 0; n < kProblems; ++n) {
+    for (uint64_t n = 0; n < uint64_t(kProblems); ++n) {
       HalfCall call(problem_number(n), type);
       for (const qkvet_kernel* kernel : correct_kernels(type)) {
         if (!takes(kernel, Storage::kF32)) {
@@ -261,4 +251,4 @@ TEST(HalfKernels, RefuseTypesThatTheyDoNotDeclare) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::half_kernels_test

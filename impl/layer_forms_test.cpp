@@ -8,7 +8,7 @@
 
 #include "impl/layer_fixture.h"
 
-namespace qkvet::impl {
+namespace qkvet::impl::layer_forms_test {
 namespace {
 
 const LayerProblem kGrouped = {.batch = 2,
@@ -114,4 +114,4 @@ TEST(LayerForms, AShorterStructIsACallWithoutThem) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::layer_forms_test

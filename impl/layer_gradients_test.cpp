@@ -10,7 +10,7 @@
 
 #include "impl/layer_gradient_fixture.h"
 
-namespace qkvet::impl {
+namespace qkvet::impl::layer_gradients_test {
 namespace {
 
 using Gradient = LayerGradientTensors;
@@ -203,4 +203,4 @@ TEST(LayerGradients, RefuseWhatTheyDoNotKnow) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::layer_gradients_test

@@ -12,7 +12,7 @@
 
 #include "impl/layer_fixture.h"
 
-namespace qkvet::impl {
+namespace qkvet::impl::layer_kernels_test {
 namespace {
 
 TEST(LayerKernels, AreThereAndAreNothingElse) {
@@ -334,4 +334,4 @@ TEST(LayerKernels, RefuseWhatTheyDoNotKnow) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::layer_kernels_test

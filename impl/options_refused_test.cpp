@@ -13,7 +13,7 @@
 
 #include "impl/options_fixture.h"
 
-namespace qkvet::impl {
+namespace qkvet::impl::options_refused_test {
 namespace {
 
 constexpr uint64_t kMostOptions = QKVET_OPTION_WINDOW | QKVET_OPTION_MASK |
@@ -218,4 +218,4 @@ TEST(OptionsRefused, NoHeadsAndNoWidth) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::options_refused_test

@@ -14,19 +14,14 @@
 #include <string>
 #include <vector>
 
+#include "impl/family_problems.h"
 #include "impl/options_fixture.h"
 #include "impl/options_problems.h"
 
-namespace qkvet::impl {
+namespace qkvet::impl::options_test {
 namespace {
 
 constexpr double kRelative = 48 * 0x1p-24;
-
-bool rounds_p(const qkvet_kernel& kernel) {
-  const qkvet_precision& p = *kernel.precision;
-  return p.preset == QKVET_PRECISION_FLASH_HALF ||
-         ((p.declared & QKVET_KNOB_P_DTYPE) != 0 && p.p_dtype.bits != 0);
-}
 
 bool declares(const qkvet_kernel* kernel, const Asked& asked) {
   return (asked.options & ~kernel->capabilities->options) == 0 &&
@@ -65,11 +60,7 @@ int64_t first_error(const OptionCall& call, const std::vector<double>& expected,
   return -1;
 }
 
-#ifdef QKVET_SANITIZED
-constexpr int kVariants = 1;
-#else
-constexpr int kVariants = 5;
-#endif
+const int kVariants = count_of(2);
 
 TEST(Options, AgreeWithDoubleAloneAndInPairs) {
   for (const Storage type : kAllStorages) {
@@ -265,4 +256,4 @@ TEST(Options, WeightsOfMembersAreZeroOutside) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::options_test

@@ -16,7 +16,8 @@
 //
 // An Arithmetic with `static constexpr bool kWalksHiddenKeys = true` gets all
 // keys of the member, and those that the row does not see with a bias of
-// -infinity, which no other key has.
+// -infinity, which no other key has. One with `kReturnsWeights = true` has
+// row.weights to work in, and leaves the weights there if they are asked for.
 //
 // The keys of a row are numbered 0, 1, ... in ascending order, whatever the
 // mask left out between them; Row::key() is where they stand.
@@ -24,7 +25,8 @@
 // Contract: any strides, addresses aligned to elements; outputs do not overlap
 // inputs; reads and writes elements of the tensors only; NaN in a visible key
 // or value makes the row NaN, at any other key it does not matter. Memory: Tk +
-// d + 2 dv floats a call; Tk more for a bias, Tk integers for a mask or bias.
+// d + 2 dv floats a call; Tk more for a bias, and for weights; Tk integers for
+// a mask or bias.
 #ifndef QKVET_IMPL_ROW_FRAME_H_
 #define QKVET_IMPL_ROW_FRAME_H_
 
@@ -67,9 +69,9 @@ struct ScoreTerms {
 };
 
 struct Row {
-  const float* q;  // [d], contiguous
-  Rows k;          // [keys, d]
-  Rows v;          // [keys, dv]
+  float* q;  // [d], contiguous, filled anew for every row
+  Rows k;    // [keys, d]
+  Rows v;    // [keys, dv]
   ScoreTerms terms;
   int64_t first_key;  // where key number 0 stands if k.index is NULL
   int64_t position;   // the key on the diagonal, inside [0, Tk) or not
@@ -80,9 +82,12 @@ struct Row {
   int64_t width;        // d
   int64_t value_width;  // dv
   float scale;
-  float* scores;  // scratch [keys]
-  float* acc;     // scratch [dv]
-  float* part;    // scratch [dv]
+  float* scores;   // scratch [keys]
+  float* acc;      // scratch [dv]
+  float* part;     // scratch [dv]
+  float* weights;  // scratch [keys] of an arithmetic that returns weights
+  bool weights_wanted;
+  const void* user;  // of the kernel
   // What the tensors of the caller hold; everything above is f32.
   Storage storage;
 
@@ -177,6 +182,27 @@ constexpr bool walks_hidden_keys() {
 }
 
 template <class Arithmetic>
+constexpr bool returns_weights() {
+  if constexpr (requires { Arithmetic::kReturnsWeights; }) {
+    return Arithmetic::kReturnsWeights;
+  } else {
+    return false;
+  }
+}
+
+// What a row has computed; `seen` is NULL for a row without keys.
+inline void write_weights(const ForwardCall& call, const Row* seen, int64_t b,
+                          int64_t h, int64_t i) {
+  float* const to = call.weights.at(b, h, i);
+  for (int64_t j = 0; j < call.keys; ++j) {
+    to[j * call.weights.step[3]] = 0;
+  }
+  for (int64_t n = 0; seen != nullptr && n < seen->keys; ++n) {
+    to[seen->key(n) * call.weights.step[3]] = seen->weights[n];
+  }
+}
+
+template <class Arithmetic>
 void compute_empty_row(const Row& row) {
   if constexpr (requires { Arithmetic::empty_row(row); }) {
     Arithmetic::empty_row(row);
@@ -204,6 +230,9 @@ void compute_head(const ForwardCall& call, int64_t b, int64_t h,
     }
     if (seen.keys == 0) {
       compute_empty_row<Arithmetic>(row);
+      if (row.weights_wanted) {
+        write_weights(call, nullptr, b, h, i);
+      }
       continue;
     }
     const float* from = call.q.at(b, h, i);
@@ -211,6 +240,9 @@ void compute_head(const ForwardCall& call, int64_t b, int64_t h,
       memory.q[c] = from[c * call.q.step[3]];
     }
     Arithmetic::row(seen);
+    if (row.weights_wanted) {
+      write_weights(call, &seen, b, h, i);
+    }
   }
 }
 
@@ -219,8 +251,10 @@ qkvet_status compute_rows(const ForwardCall& call, qkvet_text* why) {
   constexpr bool kWalks = walks_hidden_keys<Arithmetic>();
   const bool biased = kWalks || call.options.bias.present();
   const bool listed = !kWalks && call.options.hides_pairs();
+  constexpr bool kWeighs = returns_weights<Arithmetic>();
   const int64_t floats =
-      call.keys * (biased ? 2 : 1) + call.width + 2 * call.value_width;
+      call.keys * (1 + (biased ? 1 : 0) + (kWeighs ? 1 : 0)) + call.width +
+      2 * call.value_width;
   const std::unique_ptr<float[]> scratch(
       new (std::nothrow) float[static_cast<size_t>(floats)]);
   const std::unique_ptr<int64_t[]> index(
@@ -234,7 +268,11 @@ qkvet_status compute_rows(const ForwardCall& call, qkvet_text* why) {
   row.acc = memory.q + call.width;
   row.part = row.acc + call.value_width;
   row.scores = row.part + call.value_width;
-  memory.bias = biased ? row.scores + call.keys : nullptr;
+  row.weights = kWeighs ? row.scores + call.keys : nullptr;
+  float* const behind = row.scores + call.keys * (kWeighs ? 2 : 1);
+  memory.bias = biased ? behind : nullptr;
+  row.weights_wanted = kWeighs && call.weights.data != nullptr;
+  row.user = call.user;
   row.terms.bias = memory.bias;
   row.terms.softcap = call.options.softcap;
   row.keys = call.keys;

@@ -10,7 +10,7 @@
 #include "impl/declare.h"
 #include "impl/family_fixture.h"
 
-namespace qkvet::impl {
+namespace qkvet::impl::serving_test {
 namespace {
 
 struct Served {
@@ -276,4 +276,4 @@ TEST(ServingFaults, AreWrongInTheirTriggerAndRightOutsideOfIt) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::serving_test

@@ -5,7 +5,7 @@
 #include "properties/law.h"
 
 namespace qkvet {
-namespace {
+namespace of_agrees_with_oracle {
 
 Case fit(Case value) { return value; }
 
@@ -31,7 +31,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_agrees_with_oracle
 
 extern constinit const Law agrees_with_oracle{
     "agrees_with_oracle",
@@ -44,8 +44,8 @@ extern constinit const Law agrees_with_oracle{
     "(reference/README.md).",
     "(c) it reaches every input and every element",
     Aim{.votes = true, .admits = kAdmitAll | kAdmitEmpty},
-    fit,
-    plan,
-    judge};
+    of_agrees_with_oracle::fit,
+    of_agrees_with_oracle::plan,
+    of_agrees_with_oracle::judge};
 
 }  // namespace qkvet

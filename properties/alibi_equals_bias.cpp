@@ -8,7 +8,7 @@
 #include "properties/option_forms.h"
 
 namespace qkvet {
-namespace {
+namespace of_alibi_equals_bias {
 
 // A power of two for each head: its products with distances are exact in every
 // storage type.
@@ -68,7 +68,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_alibi_equals_bias
 
 extern constinit const Law alibi_equals_bias{
     "alibi_equals_bias",
@@ -83,8 +83,8 @@ extern constinit const Law alibi_equals_bias{
         .admits = kAdmitRope | kAdmitPairs | kAdmitAlibi | kAdmitSoftcap |
                   kAdmitSink | kAdmitMemory,
         .about = kAdmitAlibi},
-    fit,
-    plan,
-    judge};
+    of_alibi_equals_bias::fit,
+    of_alibi_equals_bias::plan,
+    of_alibi_equals_bias::judge};
 
 }  // namespace qkvet

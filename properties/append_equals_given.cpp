@@ -2,7 +2,7 @@
 #include "properties/served.h"
 
 namespace qkvet {
-namespace {
+namespace of_append_equals_given {
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Case variant = value;
@@ -20,7 +20,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_append_equals_given
 
 extern constinit const Law append_equals_given{
     "append_equals_given",
@@ -32,7 +32,7 @@ extern constinit const Law append_equals_given{
     "(c) it sets one path of a kernel against another",
     Aim{.admits = kAdmitAll, .about = kAdmitAppend},
     with_new_tokens,
-    plan,
-    judge};
+    of_append_equals_given::plan,
+    of_append_equals_given::judge};
 
 }  // namespace qkvet

@@ -8,7 +8,7 @@
 #include "properties/served.h"
 
 namespace qkvet {
-namespace {
+namespace of_append_writes_only_its_tokens {
 
 Plan plan(const Case&, const KernelInfo& kernel) {
   Plan plan;
@@ -116,7 +116,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_append_writes_only_its_tokens
 
 extern constinit const Law append_writes_only_its_tokens{
     "append_writes_only_its_tokens",
@@ -129,7 +129,7 @@ extern constinit const Law append_writes_only_its_tokens{
     "(a) it is bitwise, (c) it reaches what no output shows",
     Aim{.admits = kAdmitAll, .about = kAdmitAppend},
     with_new_tokens,
-    plan,
-    judge};
+    of_append_writes_only_its_tokens::plan,
+    of_append_writes_only_its_tokens::judge};
 
 }  // namespace qkvet

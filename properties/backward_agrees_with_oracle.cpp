@@ -5,7 +5,7 @@
 #include "properties/gradient_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_backward_agrees_with_oracle {
 
 Case fit(Case value) { return value; }
 
@@ -21,7 +21,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_backward_agrees_with_oracle
 
 extern constinit const Law backward_agrees_with_oracle{
     "backward_agrees_with_oracle",
@@ -34,8 +34,8 @@ extern constinit const Law backward_agrees_with_oracle{
     "arithmetic (reference/README.md).",
     "(c) it reaches every input and every element",
     Aim{.subject = Subject::kBackward, .admits = kAdmitGradients | kAdmitEmpty},
-    fit,
-    plan,
-    judge};
+    of_backward_agrees_with_oracle::fit,
+    of_backward_agrees_with_oracle::plan,
+    of_backward_agrees_with_oracle::judge};
 
 }  // namespace qkvet

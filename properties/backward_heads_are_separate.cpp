@@ -5,7 +5,7 @@
 #include "properties/other_data.h"
 
 namespace qkvet {
-namespace {
+namespace of_backward_heads_are_separate {
 
 struct Kept {
   int64_t member, head;  // a key/value head
@@ -59,7 +59,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_backward_heads_are_separate
 
 extern constinit const Law backward_heads_are_separate{
     "backward_heads_are_separate",
@@ -71,8 +71,8 @@ extern constinit const Law backward_heads_are_separate{
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (d) it needs no oracle",
     Aim{.subject = Subject::kBackward, .admits = kAdmitGradients},
-    fit,
-    plan,
-    judge};
+    of_backward_heads_are_separate::fit,
+    of_backward_heads_are_separate::plan,
+    of_backward_heads_are_separate::judge};
 
 }  // namespace qkvet

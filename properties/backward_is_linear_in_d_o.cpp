@@ -5,7 +5,7 @@
 #include "properties/gradient_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_backward_is_linear_in_d_o {
 
 // Negative, because a sign is no more than a factor.
 constexpr double kFactor = -8;
@@ -77,7 +77,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_backward_is_linear_in_d_o
 
 extern constinit const Law backward_is_linear_in_d_o{
     "backward_is_linear_in_d_o",
@@ -94,8 +94,8 @@ extern constinit const Law backward_is_linear_in_d_o{
     Aim{.subject = Subject::kBackward,
         .free_data = false,
         .admits = kAdmitGradients},
-    fit,
-    plan,
-    judge};
+    of_backward_is_linear_in_d_o::fit,
+    of_backward_is_linear_in_d_o::plan,
+    of_backward_is_linear_in_d_o::judge};
 
 }  // namespace qkvet

@@ -8,7 +8,7 @@
 #include "properties/gradient_judging.h"
 
 namespace qkvet {
-namespace {
+namespace of_backward_is_the_adjoint {
 
 // One row of one gradient, and the direction in which its input moves: small
 // integers there, 0 elsewhere.
@@ -122,7 +122,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_backward_is_the_adjoint
 
 extern constinit const Law backward_is_the_adjoint{
     "backward_is_the_adjoint",
@@ -136,8 +136,8 @@ extern constinit const Law backward_is_the_adjoint{
     "(d) it needs no formula for a gradient and kills a mistake in the one "
     "that both references have",
     Aim{.subject = Subject::kBackward, .admits = kAdmitGradients},
-    fit,
-    plan,
-    judge};
+    of_backward_is_the_adjoint::fit,
+    of_backward_is_the_adjoint::plan,
+    of_backward_is_the_adjoint::judge};
 
 }  // namespace qkvet

@@ -8,7 +8,7 @@
 #include "properties/gradient_judging.h"
 
 namespace qkvet {
-namespace {
+namespace of_backward_reads_only_its_inputs {
 
 Case fit(Case value) { return value; }
 
@@ -49,7 +49,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_backward_reads_only_its_inputs
 
 extern constinit const Law backward_reads_only_its_inputs{
     "backward_reads_only_its_inputs",
@@ -62,8 +62,8 @@ extern constinit const Law backward_reads_only_its_inputs{
     "Nothing is rounded: a byte is touched or it is not.",
     "(c) it reaches memory that no gradient shows",
     Aim{.subject = Subject::kBackward, .admits = kAdmitGradients | kAdmitEmpty},
-    fit,
-    plan,
-    judge};
+    of_backward_reads_only_its_inputs::fit,
+    of_backward_reads_only_its_inputs::plan,
+    of_backward_reads_only_its_inputs::judge};
 
 }  // namespace qkvet

@@ -4,7 +4,7 @@
 #include "properties/other_data.h"
 
 namespace qkvet {
-namespace {
+namespace of_backward_same_call_same_bits {
 
 void all_other_data(const Case& value, int64_t, Inputs& inputs) {
   put_other_data(
@@ -35,7 +35,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_backward_same_call_same_bits
 
 extern constinit const Law backward_same_call_same_bits{
     "backward_same_call_same_bits",
@@ -47,8 +47,8 @@ extern constinit const Law backward_same_call_same_bits{
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (c) it reaches sums that are kept between calls",
     Aim{.subject = Subject::kBackward, .admits = kAdmitGradients},
-    fit,
-    plan,
-    judge};
+    of_backward_same_call_same_bits::fit,
+    of_backward_same_call_same_bits::plan,
+    of_backward_same_call_same_bits::judge};
 
 }  // namespace qkvet

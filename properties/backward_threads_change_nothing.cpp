@@ -3,7 +3,7 @@
 #include "properties/gradient_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_backward_threads_change_nothing {
 
 constexpr int kThreads[] = {1, 2, 3};
 
@@ -34,7 +34,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_backward_threads_change_nothing
 
 extern constinit const Law backward_threads_change_nothing{
     "backward_threads_change_nothing",
@@ -46,8 +46,8 @@ extern constinit const Law backward_threads_change_nothing{
     "side within its own bound.",
     "(c) it reaches sums over rows that threads share: dk and dv, or dq",
     Aim{.subject = Subject::kBackward, .admits = kAdmitGradients},
-    fit,
-    plan,
-    judge};
+    of_backward_threads_change_nothing::fit,
+    of_backward_threads_change_nothing::plan,
+    of_backward_threads_change_nothing::judge};
 
 }  // namespace qkvet

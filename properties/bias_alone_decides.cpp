@@ -10,7 +10,7 @@
 #include "properties/visibility.h"
 
 namespace qkvet {
-namespace {
+namespace of_bias_alone_decides {
 
 void no_queries(const Case&, int64_t, Inputs& inputs) {
   for (double& x : inputs.q) x = std::isnan(x) ? x : 0;
@@ -105,7 +105,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_bias_alone_decides
 
 extern constinit const Law bias_alone_decides{
     "bias_alone_decides",
@@ -120,8 +120,8 @@ extern constinit const Law bias_alone_decides{
     Aim{.free_data = false,
         .admits = kAdmitPairs | kAdmitBias | kAdmitAlibi | kAdmitMemory,
         .about = kAdmitBias | kAdmitAlibi},
-    fit,
-    plan,
-    judge};
+    of_bias_alone_decides::fit,
+    of_bias_alone_decides::plan,
+    of_bias_alone_decides::judge};
 
 }  // namespace qkvet

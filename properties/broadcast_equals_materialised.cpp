@@ -2,7 +2,7 @@
 #include "properties/option_forms.h"
 
 namespace qkvet {
-namespace {
+namespace of_broadcast_equals_materialised {
 
 // One for all members and heads, as masks and biases are mostly given.
 constexpr uint8_t kOwnPairs = kOwnQ | kOwnK;
@@ -43,7 +43,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_broadcast_equals_materialised
 
 extern constinit const Law broadcast_equals_materialised{
     "broadcast_equals_materialised",
@@ -56,8 +56,8 @@ extern constinit const Law broadcast_equals_materialised{
     "else each side is within its own bound of the same number.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     Aim{.admits = kAdmitAll, .about = kAdmitMask | kAdmitBias},
-    fit,
-    plan,
-    judge};
+    of_broadcast_equals_materialised::fit,
+    of_broadcast_equals_materialised::plan,
+    of_broadcast_equals_materialised::judge};
 
 }  // namespace qkvet

@@ -6,7 +6,7 @@
 #include "properties/story_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_cache_agrees_with_history {
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
@@ -22,7 +22,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_cache_agrees_with_history
 
 extern constinit const Law cache_agrees_with_history{
     "cache_agrees_with_history",
@@ -35,7 +35,7 @@ extern constinit const Law cache_agrees_with_history{
     "(c) it reaches every sequence of commands",
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},
     fit_to_legal,
-    plan,
-    judge};
+    of_cache_agrees_with_history::plan,
+    of_cache_agrees_with_history::judge};
 
 }  // namespace qkvet

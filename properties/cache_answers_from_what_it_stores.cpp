@@ -8,7 +8,7 @@
 #include "properties/story_storage.h"
 
 namespace qkvet {
-namespace {
+namespace of_cache_answers_from_what_it_stores {
 
 Case fit(Case value) {
   if (value.cache.stored == StoredAs::kAsGiven)
@@ -58,7 +58,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_cache_answers_from_what_it_stores
 
 extern constinit const Law cache_answers_from_what_it_stores{
     "cache_answers_from_what_it_stores",
@@ -72,8 +72,8 @@ extern constinit const Law cache_answers_from_what_it_stores{
     Aim{.subject = Subject::kCache,
         .admits = kAdmitForms,
         .about = kAdmitStored},
-    fit,
-    plan,
-    judge};
+    of_cache_answers_from_what_it_stores::fit,
+    of_cache_answers_from_what_it_stores::plan,
+    of_cache_answers_from_what_it_stores::judge};
 
 }  // namespace qkvet

@@ -7,7 +7,7 @@
 #include "properties/story_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_cache_chunks_equal_whole {
 
 constexpr int64_t kEveryPartition = 6;
 
@@ -47,7 +47,7 @@ Case fit(Case value) {
   return value;
 }
 
-}  // namespace
+}  // namespace of_cache_chunks_equal_whole
 
 extern constinit const Law cache_chunks_equal_whole{
     "cache_chunks_equal_whole",
@@ -59,8 +59,8 @@ extern constinit const Law cache_chunks_equal_whole{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it reaches chunks on a warm cache, (d) it needs no oracle",
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},
-    fit,
-    plan,
+    of_cache_chunks_equal_whole::fit,
+    of_cache_chunks_equal_whole::plan,
     judge_prompt_ways};
 
 }  // namespace qkvet

@@ -6,7 +6,7 @@
 #include "properties/story_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_cache_decode_equals_prefill {
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
   const int64_t tokens = value.shape.Tk;
@@ -14,7 +14,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan_prompt_ways(value, kernel, {decode});
 }
 
-}  // namespace
+}  // namespace of_cache_decode_equals_prefill
 
 extern constinit const Law cache_decode_equals_prefill{
     "cache_decode_equals_prefill",
@@ -27,7 +27,7 @@ extern constinit const Law cache_decode_equals_prefill{
     "(c) it sets two paths against each other, (d) it needs no oracle",
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},
     fit_to_prompt,
-    plan,
+    of_cache_decode_equals_prefill::plan,
     judge_prompt_ways};
 
 }  // namespace qkvet

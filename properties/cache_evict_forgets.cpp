@@ -10,7 +10,7 @@
 #include "properties/story_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_cache_evict_forgets {
 
 // Tokens that are evicted at a time.
 constexpr int64_t kDropped = 3;
@@ -57,7 +57,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return story.plan(value, kernel);
 }
 
-}  // namespace
+}  // namespace of_cache_evict_forgets
 
 extern constinit const Law cache_evict_forgets{
     "cache_evict_forgets",
@@ -71,8 +71,8 @@ extern constinit const Law cache_evict_forgets{
     "(c) it reaches tokens in the middle of a sequence that finite values can "
     "hide",
     Aim{.subject = Subject::kCache, .admits = kAdmitStored},
-    fit,
-    plan,
+    of_cache_evict_forgets::fit,
+    of_cache_evict_forgets::plan,
     judge_edited_story};
 
 }  // namespace qkvet

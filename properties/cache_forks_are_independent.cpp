@@ -8,7 +8,7 @@
 #include "properties/story_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_cache_forks_are_independent {
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
   if (!kernel.has_fork) {
@@ -41,7 +41,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return story.plan(value, kernel);
 }
 
-}  // namespace
+}  // namespace of_cache_forks_are_independent
 
 extern constinit const Law cache_forks_are_independent{
     "cache_forks_are_independent",
@@ -54,7 +54,7 @@ extern constinit const Law cache_forks_are_independent{
     "(c) it reaches shared pages that are written by both",
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},
     fit_to_idle_last,
-    plan,
+    of_cache_forks_are_independent::plan,
     judge_edited_story};
 
 }  // namespace qkvet

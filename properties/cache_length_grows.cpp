@@ -6,7 +6,7 @@
 #include "properties/story_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_cache_length_grows {
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
@@ -40,7 +40,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_cache_length_grows
 
 extern constinit const Law cache_length_grows{
     "cache_length_grows",
@@ -53,7 +53,7 @@ extern constinit const Law cache_length_grows{
     "(a) it is exact",
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},
     fit_to_legal,
-    plan,
-    judge};
+    of_cache_length_grows::plan,
+    of_cache_length_grows::judge};
 
 }  // namespace qkvet

@@ -10,7 +10,7 @@
 #include "properties/story_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_cache_refuses_illegal_calls {
 
 // What goes further back than the window was made to.
 void add_too_far_back(const CacheForm& form, int64_t s, int64_t length,
@@ -134,7 +134,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_cache_refuses_illegal_calls
 
 extern constinit const Law cache_refuses_illegal_calls{
     "cache_refuses_illegal_calls",
@@ -147,7 +147,7 @@ extern constinit const Law cache_refuses_illegal_calls{
     "(c) it reaches error paths, which no legal call enters",
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},
     fit_to_legal,
-    plan,
-    judge};
+    of_cache_refuses_illegal_calls::plan,
+    of_cache_refuses_illegal_calls::judge};
 
 }  // namespace qkvet

@@ -8,7 +8,7 @@
 #include "properties/story_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_cache_reorder_moves_histories {
 
 // Every sequence becomes what the one `by` places further was.
 StoryCommand moved_on(int64_t sequences, int64_t by) {
@@ -61,7 +61,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return story.plan(value, kernel);
 }
 
-}  // namespace
+}  // namespace of_cache_reorder_moves_histories
 
 extern constinit const Law cache_reorder_moves_histories{
     "cache_reorder_moves_histories",
@@ -75,7 +75,7 @@ extern constinit const Law cache_reorder_moves_histories{
     "(c) it reaches moves that overwrite what is still needed",
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},
     fit_to_idle_last,
-    plan,
+    of_cache_reorder_moves_histories::plan,
     judge_edited_story};
 
 }  // namespace qkvet

@@ -7,7 +7,7 @@
 #include "properties/story_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_cache_reset_forgets {
 
 // Large capacities are not filled: stale tokens matter near the front.
 constexpr int64_t kLongestPrelude = 64;
@@ -23,7 +23,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return story.plan(value, kernel);
 }
 
-}  // namespace
+}  // namespace of_cache_reset_forgets
 
 extern constinit const Law cache_reset_forgets{
     "cache_reset_forgets",
@@ -36,7 +36,7 @@ extern constinit const Law cache_reset_forgets{
     "(c) it reaches stale tokens that finite values can hide",
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},
     fit_to_legal,
-    plan,
+    of_cache_reset_forgets::plan,
     judge_edited_story};
 
 }  // namespace qkvet

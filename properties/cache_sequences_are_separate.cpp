@@ -8,7 +8,7 @@
 #include "properties/story_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_cache_sequences_are_separate {
 
 Case fit(Case value) {
   value.shape.B = std::max<int64_t>(value.shape.B, 2);
@@ -36,7 +36,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return story.plan(value, kernel);
 }
 
-}  // namespace
+}  // namespace of_cache_sequences_are_separate
 
 extern constinit const Law cache_sequences_are_separate{
     "cache_sequences_are_separate",
@@ -47,8 +47,8 @@ extern constinit const Law cache_sequences_are_separate{
     "Each side is within its own bound; NaN with any weight is NaN.",
     "(c) it reaches tokens of others that finite values can hide",
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},
-    fit,
-    plan,
+    of_cache_sequences_are_separate::fit,
+    of_cache_sequences_are_separate::plan,
     judge_edited_story};
 
 }  // namespace qkvet

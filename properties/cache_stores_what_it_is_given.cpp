@@ -6,7 +6,7 @@
 #include "properties/story_storage.h"
 
 namespace qkvet {
-namespace {
+namespace of_cache_stores_what_it_is_given {
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan story, plan;
@@ -85,7 +85,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_cache_stores_what_it_is_given
 
 extern constinit const Law cache_stores_what_it_is_given{
     "cache_stores_what_it_is_given",
@@ -99,7 +99,7 @@ extern constinit const Law cache_stores_what_it_is_given{
     "(a) it is exact; for codes (b) it is tighter than any answer",
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},
     fit_to_legal,
-    plan,
-    judge};
+    of_cache_stores_what_it_is_given::plan,
+    of_cache_stores_what_it_is_given::judge};
 
 }  // namespace qkvet

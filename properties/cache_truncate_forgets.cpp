@@ -8,7 +8,7 @@
 #include "properties/story_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_cache_truncate_forgets {
 
 // As many tokens as a draft model proposes at a time.
 constexpr int64_t kDraft = 3;
@@ -58,7 +58,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return story.plan(value, kernel);
 }
 
-}  // namespace
+}  // namespace of_cache_truncate_forgets
 
 extern constinit const Law cache_truncate_forgets{
     "cache_truncate_forgets",
@@ -71,7 +71,7 @@ extern constinit const Law cache_truncate_forgets{
     "(c) it reaches rejected tokens that finite values can hide",
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},
     fit_to_legal,
-    plan,
+    of_cache_truncate_forgets::plan,
     judge_edited_story};
 
 }  // namespace qkvet

@@ -14,7 +14,7 @@
 #include "properties/option_forms.h"
 #include "properties/shrink.h"
 
-namespace qkvet {
+namespace qkvet::call_pairs_test {
 namespace {
 
 Judgement check(const Law& law, const Case& value, FakeExecutor& executor) {
@@ -133,4 +133,4 @@ TEST(CallPairs, HiddenKeysAreThoseOfARowThatSeesAnother) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::call_pairs_test

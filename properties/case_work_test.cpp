@@ -6,7 +6,7 @@
 
 #include "properties/fake_executor.h"
 
-namespace qkvet {
+namespace qkvet::case_work_test {
 namespace {
 
 int plans_made = 0;
@@ -83,4 +83,4 @@ TEST(CaseWork, AKernelThatDiesHasFailedWhateverItRefusedBefore) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::case_work_test

@@ -2,7 +2,7 @@
 #include "properties/option_forms.h"
 
 namespace qkvet {
-namespace {
+namespace of_causal_equals_mask {
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
   // A window counts from the causal diagonal, so that it goes with the rule.
@@ -25,7 +25,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_causal_equals_mask
 
 extern constinit const Law causal_equals_mask{
     "causal_equals_mask",
@@ -40,7 +40,7 @@ extern constinit const Law causal_equals_mask{
         .admits = kAdmitRope | kAdmitPairs | kAdmitBias | kAdmitSoftcap |
                   kAdmitSink | kAdmitMemory},
     with_masked_key,
-    plan,
-    judge};
+    of_causal_equals_mask::plan,
+    of_causal_equals_mask::judge};
 
 }  // namespace qkvet

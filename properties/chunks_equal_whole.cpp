@@ -10,7 +10,7 @@
 #include "properties/visibility.h"
 
 namespace qkvet {
-namespace {
+namespace of_chunks_equal_whole {
 
 constexpr int64_t kAllUpTo = 6;
 
@@ -75,7 +75,7 @@ Case fit(Case value) {
   return value;
 }
 
-}  // namespace
+}  // namespace of_chunks_equal_whole
 
 extern constinit const Law chunks_equal_whole{
     "chunks_equal_whole",
@@ -87,8 +87,8 @@ extern constinit const Law chunks_equal_whole{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it reaches Tq < Tk with every offset, (d) it needs no oracle",
     Aim{.causal = true, .admits = kAdmitSoftcap | kAdmitSink | kAdmitMemory},
-    fit,
-    plan,
+    of_chunks_equal_whole::fit,
+    of_chunks_equal_whole::plan,
     judge_blocks};
 
 }  // namespace qkvet

@@ -8,7 +8,7 @@
 
 #include "properties/fake_executor.h"
 
-namespace qkvet {
+namespace qkvet::compare_test {
 namespace {
 
 // One row of one output with truth 1 and the given bound.
@@ -143,4 +143,4 @@ TEST(Compare, NumbersReadBack) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::compare_test

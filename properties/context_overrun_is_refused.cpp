@@ -10,7 +10,7 @@
 #include "properties/layer_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_context_overrun_is_refused {
 
 Case fit(Case value) {
   value.shape.Tq = std::max<int64_t>(value.shape.Tq, 2);
@@ -66,7 +66,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_context_overrun_is_refused
 
 extern constinit const Law context_overrun_is_refused{
     "context_overrun_is_refused",
@@ -78,8 +78,8 @@ extern constinit const Law context_overrun_is_refused{
     "Nothing is computed.",
     "(c) it reaches error paths, which no legal call enters",
     Aim{.subject = Subject::kLayer, .free_data = false},
-    fit,
-    plan,
-    judge};
+    of_context_overrun_is_refused::fit,
+    of_context_overrun_is_refused::plan,
+    of_context_overrun_is_refused::judge};
 
 }  // namespace qkvet

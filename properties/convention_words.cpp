@@ -58,10 +58,10 @@ constexpr BitWord kFlags[] = {
     {"page_placement_invariant", QKVET_FLAG_PAGE_PLACEMENT_INVARIANT},
     {"chunking_invariant", QKVET_FLAG_CHUNKING_INVARIANT},
     {"pages_only", QKVET_FLAG_PAGES_ONLY}};
-constexpr BitWord kLayouts[] = {{"bhtd", QKVET_LAYOUT_BHTD},
-                                {"bthd", QKVET_LAYOUT_BTHD},
-                                {"packed_qkv", QKVET_LAYOUT_PACKED_QKV},
-                                {"any_strides", QKVET_LAYOUT_ANY_STRIDES}};
+constexpr BitWord kLayoutBits[] = {{"bhtd", QKVET_LAYOUT_BHTD},
+                                   {"bthd", QKVET_LAYOUT_BTHD},
+                                   {"packed_qkv", QKVET_LAYOUT_PACKED_QKV},
+                                   {"any_strides", QKVET_LAYOUT_ANY_STRIDES}};
 constexpr BitWord kLayer[] = {{"biases", QKVET_LAYER_BIASES},
                               {"stages", QKVET_LAYER_STAGES},
                               {"unbatched", QKVET_LAYER_UNBATCHED},
@@ -80,7 +80,7 @@ std::span<const BitWord> words_of(BitKind kind) {
     case BitKind::kFlag:
       return kFlags;
     case BitKind::kLayout:
-      return kLayouts;
+      return kLayoutBits;
     case BitKind::kLayer:
       return kLayer;
     default:
@@ -130,7 +130,7 @@ struct ValueWord {
   std::string_view word;
   Value value;
 };
-constexpr ValueWord<bool> kFused[] = {{"none", false}, {"qkv", true}};
+constexpr ValueWord<bool> kFusedWords[] = {{"none", false}, {"qkv", true}};
 constexpr ValueWord<WeightOrder> kWeights[] = {{"in_out", WeightOrder::kInOut},
                                                {"out_in", WeightOrder::kOutIn}};
 constexpr ValueWord<LayerMask> kMasks[] = {{"flag", LayerMask::kFlag},
@@ -306,7 +306,7 @@ std::string declare(std::string_view key, std::string_view value,
   if (key == "page_sizes") return read_page_sizes(value, capabilities);
   if (key == "rope") return read_ropes(value, &convention.ropes);
   if (key == "layer.fused")
-    return read_word(value, kFused, &convention.layer.fused);
+    return read_word(value, kFusedWords, &convention.layer.fused);
   if (key == "layer.weight")
     return read_word(value, kWeights, &convention.layer.weight);
   if (key == "layer.mask")

@@ -12,7 +12,7 @@
 
 #include "core/case.h"
 
-namespace qkvet {
+namespace qkvet::conventions_test {
 namespace {
 
 std::string content_of(const std::string& path) {
@@ -372,4 +372,4 @@ TEST(ConventionStorage, PoolsAreIndexedAsTheLibrariesIndexThem) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::conventions_test

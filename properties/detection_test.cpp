@@ -9,7 +9,7 @@
 #include "properties/fake_executor.h"
 #include "properties/shrink.h"
 
-namespace qkvet {
+namespace qkvet::detection_test {
 namespace {
 
 // Of a kernel that declares QKVET_PRECISION_CPU_F32.
@@ -131,4 +131,4 @@ TEST(Detection, AMaximumThatMissesOneLaneOfSixtyFour) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::detection_test

@@ -6,7 +6,7 @@
 #include "properties/dropout_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_dropout_agrees_with_oracle {
 
 Case fit(Case value) { return with_dropout(std::move(value)); }
 
@@ -36,7 +36,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_dropout_agrees_with_oracle
 
 extern constinit const Law dropout_agrees_with_oracle{
     "dropout_agrees_with_oracle",
@@ -51,8 +51,8 @@ extern constinit const Law dropout_agrees_with_oracle{
     "(reference/README.md, Dropout).",
     "(d) it kills wrong factors, which no average over seeds need show",
     Aim{.admits = kAdmitBesideDropout, .about = kAdmitDropout},
-    fit,
-    plan,
-    judge};
+    of_dropout_agrees_with_oracle::fit,
+    of_dropout_agrees_with_oracle::plan,
+    of_dropout_agrees_with_oracle::judge};
 
 }  // namespace qkvet

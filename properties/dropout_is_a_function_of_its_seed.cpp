@@ -12,7 +12,7 @@
 #include "properties/other_data.h"
 
 namespace qkvet {
-namespace {
+namespace of_dropout_is_a_function_of_its_seed {
 
 constexpr int64_t kBits = 40;
 
@@ -130,7 +130,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_dropout_is_a_function_of_its_seed
 
 extern constinit const Law dropout_is_a_function_of_its_seed{
     "dropout_is_a_function_of_its_seed",
@@ -144,8 +144,8 @@ extern constinit const Law dropout_is_a_function_of_its_seed{
     "of 2^-40.",
     "(a) it is bitwise, (d) it needs no oracle",
     Aim{.admits = kAdmitDropout | kAdmitLayout, .about = kAdmitDropout},
-    fit,
-    plan,
-    judge};
+    of_dropout_is_a_function_of_its_seed::fit,
+    of_dropout_is_a_function_of_its_seed::plan,
+    of_dropout_is_a_function_of_its_seed::judge};
 
 }  // namespace qkvet

@@ -20,7 +20,7 @@
 #include "properties/dropout_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_dropout_keeps_its_share {
 
 constexpr double kBitsOfDoubt = 41;
 constexpr double kEightBits = 1.0 / 256;
@@ -134,7 +134,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_dropout_keeps_its_share
 
 extern constinit const Law dropout_keeps_its_share{
     "dropout_keeps_its_share",
@@ -147,8 +147,8 @@ extern constinit const Law dropout_keeps_its_share{
     "2^-40, even with a generator of eight bits.",
     "(c) it looks at what is drawn, (d) it needs no oracle",
     Aim{.admits = kAdmitDropout | kAdmitLayout, .about = kAdmitDropout},
-    fit,
-    plan,
-    judge};
+    of_dropout_keeps_its_share::fit,
+    of_dropout_keeps_its_share::plan,
+    of_dropout_keeps_its_share::judge};
 
 }  // namespace qkvet

@@ -9,7 +9,7 @@
 #include "properties/fake_gradients.h"
 #include "properties/generate.h"
 
-namespace qkvet {
+namespace qkvet::dropout_law_test {
 namespace {
 
 constexpr char kLarge[] = "f32,B2,H2,Tq48,Tk48,d2,dropout=0.1";
@@ -222,4 +222,4 @@ TEST(DropoutLaws, TheGradientIsThatOfTheMaskThatIsRead) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::dropout_law_test

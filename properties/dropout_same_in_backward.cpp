@@ -9,7 +9,7 @@
 #include "properties/gradient_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_dropout_same_in_backward {
 
 Case fit(Case value) { return with_dropout(std::move(value)); }
 
@@ -65,7 +65,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_dropout_same_in_backward
 
 extern constinit const Law dropout_same_in_backward{
     "dropout_same_in_backward",
@@ -83,8 +83,8 @@ extern constinit const Law dropout_same_in_backward{
     Aim{.subject = Subject::kBackward,
         .admits = kAdmitBesideDropout,
         .about = kAdmitDropout},
-    fit,
-    plan,
-    judge};
+    of_dropout_same_in_backward::fit,
+    of_dropout_same_in_backward::plan,
+    of_dropout_same_in_backward::judge};
 
 }  // namespace qkvet

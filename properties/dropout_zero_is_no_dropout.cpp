@@ -5,7 +5,7 @@
 #include "properties/visibility.h"
 
 namespace qkvet {
-namespace {
+namespace of_dropout_zero_is_no_dropout {
 
 Case fit(Case value) {
   value.dropout = 0.0F;
@@ -57,7 +57,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_dropout_zero_is_no_dropout
 
 extern constinit const Law dropout_zero_is_no_dropout{
     "dropout_zero_is_no_dropout",
@@ -70,8 +70,8 @@ extern constinit const Law dropout_zero_is_no_dropout{
     "A product with 1 is exact.",
     "(a) it is bitwise, (d) it needs no oracle",
     Aim{.admits = kAdmitBesideDropout, .about = kAdmitDropout},
-    fit,
-    plan,
-    judge};
+    of_dropout_zero_is_no_dropout::fit,
+    of_dropout_zero_is_no_dropout::plan,
+    of_dropout_zero_is_no_dropout::judge};
 
 }  // namespace qkvet

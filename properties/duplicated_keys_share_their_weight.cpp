@@ -4,7 +4,7 @@
 #include "properties/option_forms.h"
 
 namespace qkvet {
-namespace {
+namespace of_duplicated_keys_share_their_weight {
 
 // [B,Hkv,Tk,width] becomes [B,Hkv,2 Tk,width], the keys once more behind
 // themselves.
@@ -44,7 +44,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_duplicated_keys_share_their_weight
 
 extern constinit const Law duplicated_keys_share_their_weight{
     "duplicated_keys_share_their_weight",
@@ -56,8 +56,8 @@ extern constinit const Law duplicated_keys_share_their_weight{
     "(c) it sets two key lengths against each other, (d) it needs no "
     "oracle",
     Aim{.admits = kAdmitSoftcap | kAdmitMemory},
-    fit,
-    plan,
-    judge};
+    of_duplicated_keys_share_their_weight::fit,
+    of_duplicated_keys_share_their_weight::plan,
+    of_duplicated_keys_share_their_weight::judge};
 
 }  // namespace qkvet

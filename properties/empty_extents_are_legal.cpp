@@ -6,7 +6,7 @@
 #include "properties/law.h"
 
 namespace qkvet {
-namespace {
+namespace of_empty_extents_are_legal {
 
 // What is empty in a call.
 enum : int64_t { kNoKeys, kNoQueries, kNoMembers, kNoTokens, kEmptyKinds };
@@ -116,7 +116,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_empty_extents_are_legal
 
 extern constinit const Law empty_extents_are_legal{
     "empty_extents_are_legal",
@@ -129,8 +129,8 @@ extern constinit const Law empty_extents_are_legal{
     "(c) it reaches extents that agreement does not, (d) it needs no oracle",
     Aim{.admits = kAdmitRope | kAdmitWindow | kAdmitMask | kAdmitBias |
                   kAdmitAlibi | kAdmitSoftcap | kAdmitMemory},
-    fit,
-    plan,
-    judge};
+    of_empty_extents_are_legal::fit,
+    of_empty_extents_are_legal::plan,
+    of_empty_extents_are_legal::judge};
 
 }  // namespace qkvet

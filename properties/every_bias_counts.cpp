@@ -7,7 +7,7 @@
 #include "properties/layer_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_every_bias_counts {
 
 Case fit(Case value) {
   value.x = value.w = {};  // x and W_O are 0, W_Q, W_K and W_V meet nothing
@@ -55,7 +55,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_every_bias_counts
 
 extern constinit const Law every_bias_counts{
     "every_bias_counts",
@@ -67,8 +67,8 @@ extern constinit const Law every_bias_counts{
     "Products with 0 and sums with 0 are exact.",
     "(a) it is exact",
     Aim{.subject = Subject::kLayer, .free_data = false},
-    fit,
-    plan,
-    judge};
+    of_every_bias_counts::fit,
+    of_every_bias_counts::plan,
+    of_every_bias_counts::judge};
 
 }  // namespace qkvet

@@ -7,7 +7,7 @@
 #include "properties/visibility.h"
 
 namespace qkvet {
-namespace {
+namespace of_every_key_counts_once {
 
 // Zeros and ones, so that all sums are exact: ones in column 0, and in column c
 // at every key of a residue class. A single column holds the odd keys.
@@ -69,7 +69,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_every_key_counts_once
 
 extern constinit const Law every_key_counts_once{
     "every_key_counts_once",
@@ -83,8 +83,8 @@ extern constinit const Law every_key_counts_once{
     "(b) one key among 131,072 shows, (d) it needs no oracle",
     Aim{.free_v = false,
         .admits = kAdmitRope | kAdmitPairs | kAdmitSoftcap | kAdmitMemory},
-    fit,
-    plan,
-    judge};
+    of_every_key_counts_once::fit,
+    of_every_key_counts_once::plan,
+    of_every_key_counts_once::judge};
 
 }  // namespace qkvet

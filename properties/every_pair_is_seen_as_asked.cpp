@@ -11,7 +11,7 @@
 #include "properties/visibility.h"
 
 namespace qkvet {
-namespace {
+namespace of_every_pair_is_seen_as_asked {
 
 constexpr int64_t kMostCalls = 64;
 
@@ -172,7 +172,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_every_pair_is_seen_as_asked
 
 extern constinit const Law every_pair_is_seen_as_asked{
     "every_pair_is_seen_as_asked",
@@ -189,8 +189,8 @@ extern constinit const Law every_pair_is_seen_as_asked{
         .free_data = false,
         .admits = kAdmitPairs | kAdmitSoftcap | kAdmitMemory,
         .about = kAdmitPairs},
-    fit,
-    plan,
-    judge};
+    of_every_pair_is_seen_as_asked::fit,
+    of_every_pair_is_seen_as_asked::plan,
+    of_every_pair_is_seen_as_asked::judge};
 
 }  // namespace qkvet

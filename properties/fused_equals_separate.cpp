@@ -7,7 +7,7 @@
 #include "properties/layer_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_fused_equals_separate {
 
 Case fit(Case value) {
   if (value.fused == FusedOrder::kNone) value.fused = FusedOrder::kQkv;
@@ -102,7 +102,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_fused_equals_separate
 
 extern constinit const Law fused_equals_separate{
     "fused_equals_separate",
@@ -114,8 +114,8 @@ extern constinit const Law fused_equals_separate{
     "else each side is within its own bound of the same number.",
     "(c) it sets one path of a kernel against another",
     Aim{.subject = Subject::kLayer, .admits = kAdmitRope},
-    fit,
-    plan,
-    judge};
+    of_fused_equals_separate::fit,
+    of_fused_equals_separate::plan,
+    of_fused_equals_separate::judge};
 
 }  // namespace qkvet

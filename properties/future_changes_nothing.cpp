@@ -10,7 +10,7 @@
 #include "properties/visibility.h"
 
 namespace qkvet {
-namespace {
+namespace of_future_changes_nothing {
 
 // plan() sees to it that there is a row with masked keys.
 int64_t last_row(const Case& value) {
@@ -60,7 +60,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_future_changes_nothing
 
 extern constinit const Law future_changes_nothing{
     "future_changes_nothing",
@@ -74,7 +74,7 @@ extern constinit const Law future_changes_nothing{
     Aim{.causal = true,
         .admits = kAdmitRope | kAdmitScores | kAdmitLayout | kAdmitServed},
     with_masked_key,
-    plan,
-    judge};
+    of_future_changes_nothing::plan,
+    of_future_changes_nothing::judge};
 
 }  // namespace qkvet

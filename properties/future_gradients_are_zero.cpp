@@ -6,7 +6,7 @@
 #include "properties/visibility.h"
 
 namespace qkvet {
-namespace {
+namespace of_future_gradients_are_zero {
 
 // Whether some row that counts does not see key j: something could leak there.
 bool hidden_somewhere(const Case& value, const Visibility& visibility,
@@ -87,7 +87,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_future_gradients_are_zero
 
 extern constinit const Law future_gradients_are_zero{
     "future_gradients_are_zero",
@@ -103,8 +103,8 @@ extern constinit const Law future_gradients_are_zero{
         .causal = true,
         .free_data = false,
         .admits = kAdmitGradients},
-    fit,
-    plan,
-    judge};
+    of_future_gradients_are_zero::fit,
+    of_future_gradients_are_zero::plan,
+    of_future_gradients_are_zero::judge};
 
 }  // namespace qkvet

@@ -9,7 +9,7 @@
 #include "properties/visibility.h"
 
 namespace qkvet {
-namespace {
+namespace of_future_weights_are_zero {
 
 // The row whose first masked key is where channel c steps up.
 int64_t step_row(const Case& value, int64_t c) {
@@ -81,7 +81,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_future_weights_are_zero
 
 extern constinit const Law future_weights_are_zero{
     "future_weights_are_zero",
@@ -96,7 +96,7 @@ extern constinit const Law future_weights_are_zero{
         .free_v = false,
         .admits = kAdmitRope | kAdmitScores | kAdmitMemory},
     with_masked_key,
-    plan,
-    judge};
+    of_future_weights_are_zero::plan,
+    of_future_weights_are_zero::judge};
 
 }  // namespace qkvet

@@ -3,6 +3,7 @@
 
 #include "core/philox.h"
 #include "properties/admit.h"
+#include "properties/case_generator.h"
 #include "properties/draw.h"
 
 namespace qkvet {

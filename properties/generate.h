@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases for a law, and smaller ones out of a failing one. This and shrink.cpp
-// are the only places that know RapidCheck.
+// Cases for a law, and smaller ones out of a failing one.
 #ifndef QKVET_PROPERTIES_GENERATE_H_
 #define QKVET_PROPERTIES_GENERATE_H_
-
-#include <rapidcheck.h>
 
 #include <string>
 #include <vector>
@@ -13,11 +10,6 @@
 #include "properties/scope.h"
 
 namespace qkvet {
-
-// Cases that meet the law's precondition, aimed: extents at 1, primes, lane
-// and tile multiples and their neighbours; every data preset; every head
-// ratio; Tq below, at and above Tk. Shrinkable.
-rc::Gen<Case> case_generator(const Law& law, const Scope& scope = {});
 
 // Case number `number` of the plan with this seed: a pure function.
 Case planned_case(const Law& law, uint64_t seed, int64_t number,

@@ -7,10 +7,11 @@
 #include <set>
 
 #include "properties/admit.h"
+#include "properties/case_generator.h"
 #include "properties/runner.h"
 #include "properties/visibility.h"
 
-namespace qkvet {
+namespace qkvet::generate_test {
 namespace {
 
 TEST(Generate, PlannedCasesAreValidFitAndRepeatable) {
@@ -257,4 +258,4 @@ TEST(Generate, KnowsTheLawsThatAskForWhatIsNotDeclared) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::generate_test

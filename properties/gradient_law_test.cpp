@@ -11,7 +11,7 @@
 #include "properties/gradient_calls.h"
 #include "reference/seeded_gradient.h"
 
-namespace qkvet {
+namespace qkvet::gradient_law_test {
 namespace {
 
 Judgement fails(const std::string& law, const std::string& text,
@@ -381,4 +381,4 @@ TEST(GradientLaws, FailuresShrink) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::gradient_law_test

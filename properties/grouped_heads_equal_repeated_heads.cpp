@@ -4,7 +4,7 @@
 #include "properties/option_forms.h"
 
 namespace qkvet {
-namespace {
+namespace of_grouped_heads_equal_repeated_heads {
 
 // [B,Hkv,...] becomes [B,H,...].
 void repeat(const Case& value, int64_t size, std::vector<double>& heads) {
@@ -45,7 +45,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_grouped_heads_equal_repeated_heads
 
 extern constinit const Law grouped_heads_equal_repeated_heads{
     "grouped_heads_equal_repeated_heads",
@@ -59,8 +59,8 @@ extern constinit const Law grouped_heads_equal_repeated_heads{
     "(c) it sets one path of a kernel against another, (d) it needs no "
     "oracle",
     Aim{.admits = kAdmitPairs | kAdmitScores | kAdmitLayout | kAdmitServed},
-    fit,
-    plan,
-    judge};
+    of_grouped_heads_equal_repeated_heads::fit,
+    of_grouped_heads_equal_repeated_heads::plan,
+    of_grouped_heads_equal_repeated_heads::judge};
 
 }  // namespace qkvet

@@ -10,7 +10,7 @@
 #include "properties/fake_check.h"
 #include "properties/generate.h"
 
-namespace qkvet {
+namespace qkvet::law_test {
 namespace {
 
 TEST(Laws, StateAllFiveThingsUnderAUniqueId) {
@@ -373,4 +373,4 @@ TEST(Laws, TypesWithoutABoundAreUnsupported) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::law_test

@@ -9,7 +9,7 @@
 #include "properties/layer_stages.h"
 
 namespace qkvet {
-namespace {
+namespace of_layer_agrees_with_oracle {
 
 Plan plan(const Case&, const KernelInfo& kernel) {
   Plan plan;
@@ -32,7 +32,7 @@ Judgement judge(const JudgeInput& input) {
   return all;
 }
 
-}  // namespace
+}  // namespace of_layer_agrees_with_oracle
 
 extern constinit const Law layer_agrees_with_oracle{
     "layer_agrees_with_oracle",
@@ -47,7 +47,7 @@ extern constinit const Law layer_agrees_with_oracle{
     "(c) it reaches every input and every element",
     Aim{.subject = Subject::kLayer, .admits = kAdmitRope},
     fit_layer,
-    plan,
-    judge};
+    of_layer_agrees_with_oracle::plan,
+    of_layer_agrees_with_oracle::judge};
 
 }  // namespace qkvet

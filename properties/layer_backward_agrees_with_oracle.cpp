@@ -9,7 +9,7 @@
 #include "properties/layer_gradient_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_layer_backward_agrees_with_oracle {
 
 Plan plan(const Case&, const KernelInfo&) {
   Plan plan;
@@ -45,7 +45,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_layer_backward_agrees_with_oracle
 
 extern constinit const Law layer_backward_agrees_with_oracle{
     "layer_backward_agrees_with_oracle",
@@ -59,7 +59,7 @@ extern constinit const Law layer_backward_agrees_with_oracle{
     "(c) it reaches every input and every element",
     Aim{.subject = Subject::kLayerBackward, .admits = kAdmitRope},
     fit_layer,
-    plan,
-    judge};
+    of_layer_backward_agrees_with_oracle::plan,
+    of_layer_backward_agrees_with_oracle::judge};
 
 }  // namespace qkvet

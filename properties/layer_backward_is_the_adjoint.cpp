@@ -10,7 +10,7 @@
 #include "properties/layer_gradient_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_layer_backward_is_the_adjoint {
 
 // One row of one gradient, and the direction in which its input moves: small
 // integers there, 0 elsewhere.
@@ -111,7 +111,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_layer_backward_is_the_adjoint
 
 extern constinit const Law layer_backward_is_the_adjoint{
     "layer_backward_is_the_adjoint",
@@ -126,7 +126,7 @@ extern constinit const Law layer_backward_is_the_adjoint{
     "that the reference has",
     Aim{.subject = Subject::kLayerBackward, .admits = kAdmitRope},
     fit_layer,
-    plan,
-    judge};
+    of_layer_backward_is_the_adjoint::plan,
+    of_layer_backward_is_the_adjoint::judge};
 
 }  // namespace qkvet

@@ -9,7 +9,7 @@
 #include "properties/layer_gradient_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_layer_backward_reads_only_its_inputs {
 
 Plan plan(const Case&, const KernelInfo&) {
   Plan plan;
@@ -44,7 +44,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_layer_backward_reads_only_its_inputs
 
 extern constinit const Law layer_backward_reads_only_its_inputs{
     "layer_backward_reads_only_its_inputs",
@@ -58,7 +58,7 @@ extern constinit const Law layer_backward_reads_only_its_inputs{
     "(c) it reaches memory that no gradient shows",
     Aim{.subject = Subject::kLayerBackward, .admits = kAdmitRope},
     fit_layer,
-    plan,
-    judge};
+    of_layer_backward_reads_only_its_inputs::plan,
+    of_layer_backward_reads_only_its_inputs::judge};
 
 }  // namespace qkvet

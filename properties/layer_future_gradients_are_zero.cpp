@@ -9,7 +9,7 @@
 #include "properties/layer_gradient_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_layer_future_gradients_are_zero {
 
 struct Kept {
   int64_t b, last;  // rows 0 .. last of member b
@@ -73,7 +73,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_layer_future_gradients_are_zero
 
 extern constinit const Law layer_future_gradients_are_zero{
     "layer_future_gradients_are_zero",
@@ -88,8 +88,8 @@ extern constinit const Law layer_future_gradients_are_zero{
     Aim{.subject = Subject::kLayerBackward,
         .free_data = false,
         .admits = kAdmitRope},
-    fit,
-    plan,
-    judge};
+    of_layer_future_gradients_are_zero::fit,
+    of_layer_future_gradients_are_zero::plan,
+    of_layer_future_gradients_are_zero::judge};
 
 }  // namespace qkvet

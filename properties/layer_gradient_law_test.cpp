@@ -10,7 +10,7 @@
 #include "properties/generate.h"
 #include "properties/layer_gradient_calls.h"
 
-namespace qkvet {
+namespace qkvet::layer_gradient_law_test {
 namespace {
 
 using Out = LayerGradientOutput;
@@ -233,4 +233,4 @@ TEST(LayerGradientLaws, FailuresShrink) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::layer_gradient_law_test

@@ -11,7 +11,7 @@
 #include "properties/layer_stages.h"
 
 namespace qkvet {
-namespace {
+namespace of_layer_weights_sum_to_one {
 
 Plan plan(const Case&, const KernelInfo& kernel) {
   Plan plan;
@@ -76,7 +76,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_layer_weights_sum_to_one
 
 extern constinit const Law layer_weights_sum_to_one{
     "layer_weights_sum_to_one",
@@ -89,7 +89,7 @@ extern constinit const Law layer_weights_sum_to_one{
     "(b) the errors of the scores cancel, (d) it needs no oracle",
     Aim{.subject = Subject::kLayer, .admits = kAdmitRope},
     fit_layer,
-    plan,
-    judge};
+    of_layer_weights_sum_to_one::plan,
+    of_layer_weights_sum_to_one::judge};
 
 }  // namespace qkvet

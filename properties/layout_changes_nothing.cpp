@@ -2,7 +2,7 @@
 #include "properties/option_forms.h"
 
 namespace qkvet {
-namespace {
+namespace of_layout_changes_nothing {
 
 Case fit(Case value) {
   if (value.layout == Layout::kBhtd && value.share == 0)
@@ -28,7 +28,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_layout_changes_nothing
 
 extern constinit const Law layout_changes_nothing{
     "layout_changes_nothing",
@@ -40,8 +40,8 @@ extern constinit const Law layout_changes_nothing{
     "else each side is within its own bound of the same number.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     Aim{.admits = kAdmitAll, .about = kAdmitLayout | kAdmitShare},
-    fit,
-    plan,
-    judge};
+    of_layout_changes_nothing::fit,
+    of_layout_changes_nothing::plan,
+    of_layout_changes_nothing::judge};
 
 }  // namespace qkvet

@@ -2,7 +2,7 @@
 #include "properties/member_part.h"
 
 namespace qkvet {
-namespace {
+namespace of_lengths_equal_shorter_call {
 
 Case fit(Case value) {
   const auto members = static_cast<size_t>(value.shape.B);
@@ -24,7 +24,7 @@ Judgement judge(const JudgeInput& input) {
   return judge_member(input, std::move(pair));
 }
 
-}  // namespace
+}  // namespace of_lengths_equal_shorter_call
 
 extern constinit const Law lengths_equal_shorter_call{
     "lengths_equal_shorter_call",
@@ -38,8 +38,8 @@ extern constinit const Law lengths_equal_shorter_call{
     Aim{.admits = kAdmitWindow | kAdmitMask | kAdmitLengths | kAdmitScores |
                   kAdmitMemory,
         .about = kAdmitLengths},
-    fit,
+    of_lengths_equal_shorter_call::fit,
     plan_member,
-    judge};
+    of_lengths_equal_shorter_call::judge};
 
 }  // namespace qkvet

@@ -11,7 +11,7 @@
 #include "properties/layer_gradient_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_lone_token_gradients_are_exact {
 
 // A sum of products, and the sum of their sizes.
 struct Sum {
@@ -191,7 +191,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_lone_token_gradients_are_exact
 
 extern constinit const Law lone_token_gradients_are_exact{
     "lone_token_gradients_are_exact",
@@ -210,8 +210,8 @@ extern constinit const Law lone_token_gradients_are_exact{
     Aim{.subject = Subject::kLayerBackward,
         .free_data = false,
         .admits = kAdmitRope},
-    fit,
-    plan,
-    judge};
+    of_lone_token_gradients_are_exact::fit,
+    of_lone_token_gradients_are_exact::plan,
+    of_lone_token_gradients_are_exact::judge};
 
 }  // namespace qkvet

@@ -7,7 +7,7 @@
 #include "properties/visibility.h"
 
 namespace qkvet {
-namespace {
+namespace of_lse_counts_equal_keys {
 
 void zero_queries(const Case&, int64_t, Inputs& inputs) {
   for (double& x : inputs.q) x = std::isnan(x) ? x : 0;
@@ -54,7 +54,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_lse_counts_equal_keys
 
 extern constinit const Law lse_counts_equal_keys{
     "lse_counts_equal_keys",
@@ -65,8 +65,8 @@ extern constinit const Law lse_counts_equal_keys{
     "The sum is exact; only the logarithm rounds.",
     "(b) its bound is the logarithm's own error, (d) it needs no oracle",
     Aim{.admits = kAdmitPairs | kAdmitSoftcap | kAdmitMemory},
-    fit,
-    plan,
-    judge};
+    of_lse_counts_equal_keys::fit,
+    of_lse_counts_equal_keys::plan,
+    of_lse_counts_equal_keys::judge};
 
 }  // namespace qkvet

@@ -6,7 +6,7 @@
 #include "properties/option_forms.h"
 
 namespace qkvet {
-namespace {
+namespace of_mask_equals_bias {
 
 // What is added to the score of a hidden pair. Even where scores differ by
 // half of it, exp() of the rest is 0 in double: both calls have one truth.
@@ -75,7 +75,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_mask_equals_bias
 
 extern constinit const Law mask_equals_bias{
     "mask_equals_bias",
@@ -89,8 +89,8 @@ extern constinit const Law mask_equals_bias{
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitSink | kAdmitMemory,
         .about = kAdmitMask},
-    fit,
-    plan,
-    judge};
+    of_mask_equals_bias::fit,
+    of_mask_equals_bias::plan,
+    of_mask_equals_bias::judge};
 
 }  // namespace qkvet

@@ -2,7 +2,7 @@
 #include "properties/option_forms.h"
 
 namespace qkvet {
-namespace {
+namespace of_masked_keys_change_nothing {
 
 // Eight times a normal: scores and values that would show.
 void other_hidden_keys(const Case& value, int64_t row, Inputs& inputs) {
@@ -34,7 +34,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_masked_keys_change_nothing
 
 extern constinit const Law masked_keys_change_nothing{
     "masked_keys_change_nothing",
@@ -49,7 +49,7 @@ extern constinit const Law masked_keys_change_nothing{
                   kAdmitServed,
         .about = kAdmitMask | kAdmitWindow},
     with_hidden_keys,
-    plan,
-    judge};
+    of_masked_keys_change_nothing::plan,
+    of_masked_keys_change_nothing::judge};
 
 }  // namespace qkvet

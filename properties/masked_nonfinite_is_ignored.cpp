@@ -6,7 +6,7 @@
 #include "properties/option_forms.h"
 
 namespace qkvet {
-namespace {
+namespace of_masked_nonfinite_is_ignored {
 
 // NaN, infinity and minus infinity by turns, in k and v apart.
 double nonfinite(uint64_t n) {
@@ -44,7 +44,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_masked_nonfinite_is_ignored
 
 extern constinit const Law masked_nonfinite_is_ignored{
     "masked_nonfinite_is_ignored",
@@ -60,7 +60,7 @@ extern constinit const Law masked_nonfinite_is_ignored{
                   kAdmitServed,
         .about = kAdmitMask | kAdmitWindow},
     with_hidden_keys,
-    plan,
-    judge};
+    of_masked_nonfinite_is_ignored::plan,
+    of_masked_nonfinite_is_ignored::judge};
 
 }  // namespace qkvet

@@ -6,7 +6,7 @@
 #include "properties/layer_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_mismatched_widths_are_refused {
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
@@ -41,7 +41,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_mismatched_widths_are_refused
 
 extern constinit const Law mismatched_widths_are_refused{
     "mismatched_widths_are_refused",
@@ -53,7 +53,7 @@ extern constinit const Law mismatched_widths_are_refused{
     "(c) it reaches error paths, which no legal call enters",
     Aim{.subject = Subject::kLayer, .free_data = false},
     fit_layer,
-    plan,
-    judge};
+    of_mismatched_widths_are_refused::plan,
+    of_mismatched_widths_are_refused::judge};
 
 }  // namespace qkvet

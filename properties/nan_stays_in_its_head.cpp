@@ -5,7 +5,7 @@
 #include "properties/fit.h"
 
 namespace qkvet {
-namespace {
+namespace of_nan_stays_in_its_head {
 
 struct Place {
   int64_t b = 0, kv = 0, j = 0, c = 0;
@@ -50,7 +50,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_nan_stays_in_its_head
 
 extern constinit const Law nan_stays_in_its_head{
     "nan_stays_in_its_head",
@@ -63,8 +63,8 @@ extern constinit const Law nan_stays_in_its_head{
     "(a) it is bitwise, (c) it reaches what is multiplied by zero",
     Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout |
                   kAdmitServed},
-    fit,
-    plan,
-    judge};
+    of_nan_stays_in_its_head::fit,
+    of_nan_stays_in_its_head::plan,
+    of_nan_stays_in_its_head::judge};
 
 }  // namespace qkvet

@@ -6,7 +6,7 @@
 
 #include "properties/fake_check.h"
 
-namespace qkvet {
+namespace qkvet::option_law_test {
 namespace {
 
 std::string looks(const Judgement& judgement) {
@@ -241,4 +241,4 @@ TEST(OptionLaws, EmptyExtentsAreLegal) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::option_law_test

@@ -4,7 +4,7 @@
 #include "properties/other_data.h"
 
 namespace qkvet {
-namespace {
+namespace of_other_heads_change_nothing {
 
 int64_t kept_one(const Case& value) {
   return pick_by_seed(value.seed, value.shape.Hkv);
@@ -37,7 +37,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_other_heads_change_nothing
 
 extern constinit const Law other_heads_change_nothing{
     "other_heads_change_nothing",
@@ -50,8 +50,8 @@ extern constinit const Law other_heads_change_nothing{
     "(a) it is bitwise, (d) it needs no oracle",
     Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout |
                   kAdmitServed},
-    fit,
-    plan,
-    judge};
+    of_other_heads_change_nothing::fit,
+    of_other_heads_change_nothing::plan,
+    of_other_heads_change_nothing::judge};
 
 }  // namespace qkvet

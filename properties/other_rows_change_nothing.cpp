@@ -6,7 +6,7 @@
 #include "properties/fit.h"
 
 namespace qkvet {
-namespace {
+namespace of_other_rows_change_nothing {
 
 int64_t kept_row(const Case& value) {
   return pick_by_seed(value.seed, value.shape.Tq);
@@ -47,7 +47,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_other_rows_change_nothing
 
 extern constinit const Law other_rows_change_nothing{
     "other_rows_change_nothing",
@@ -60,8 +60,8 @@ extern constinit const Law other_rows_change_nothing{
     "(d) it needs no oracle: rows of one tile share its maximum only by "
     "mistake",
     Aim{.admits = kAdmitAll},
-    fit,
-    plan,
-    judge};
+    of_other_rows_change_nothing::fit,
+    of_other_rows_change_nothing::plan,
+    of_other_rows_change_nothing::judge};
 
 }  // namespace qkvet

@@ -7,7 +7,7 @@
 #include "properties/layer_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_output_projection_is_applied {
 
 void no_output(const Case&, int64_t, Inputs& inputs) {
   std::vector<double>& w_o = inputs.values(TensorName::kWo);
@@ -35,7 +35,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_output_projection_is_applied
 
 extern constinit const Law output_projection_is_applied{
     "output_projection_is_applied",
@@ -47,7 +47,7 @@ extern constinit const Law output_projection_is_applied{
     "(a) it is exact",
     Aim{.subject = Subject::kLayer, .free_data = false},
     fit_layer,
-    plan,
-    judge};
+    of_output_projection_is_applied::plan,
+    of_output_projection_is_applied::judge};
 
 }  // namespace qkvet

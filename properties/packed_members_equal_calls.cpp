@@ -4,7 +4,7 @@
 #include "properties/member_part.h"
 
 namespace qkvet {
-namespace {
+namespace of_packed_members_equal_calls {
 
 // Two members, unless there are some already.
 Case fit(Case value) {
@@ -26,7 +26,7 @@ Judgement judge(const JudgeInput& input) {
   return judge_member(input, std::move(pair));
 }
 
-}  // namespace
+}  // namespace of_packed_members_equal_calls
 
 extern constinit const Law packed_members_equal_calls{
     "packed_members_equal_calls",
@@ -39,8 +39,8 @@ extern constinit const Law packed_members_equal_calls{
     Aim{.admits = kAdmitWindow | kAdmitMask | kAdmitPacked | kAdmitScores |
                   kAdmitMemory,
         .about = kAdmitPacked},
-    fit,
+    of_packed_members_equal_calls::fit,
     plan_member,
-    judge};
+    of_packed_members_equal_calls::judge};
 
 }  // namespace qkvet

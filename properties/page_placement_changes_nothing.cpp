@@ -2,7 +2,7 @@
 #include "properties/served.h"
 
 namespace qkvet {
-namespace {
+namespace of_page_placement_changes_nothing {
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Case variant = value;
@@ -25,7 +25,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_page_placement_changes_nothing
 
 extern constinit const Law page_placement_changes_nothing{
     "page_placement_changes_nothing",
@@ -38,7 +38,7 @@ extern constinit const Law page_placement_changes_nothing{
     "(c) it sets one path of a kernel against another",
     Aim{.admits = kAdmitAll, .about = kAdmitPaged},
     with_pages,
-    plan,
-    judge};
+    of_page_placement_changes_nothing::plan,
+    of_page_placement_changes_nothing::judge};
 
 }  // namespace qkvet

@@ -5,7 +5,7 @@
 #include "properties/served.h"
 
 namespace qkvet {
-namespace {
+namespace of_page_size_changes_nothing {
 
 // One page for all tokens of a member; a kernel that lists its sizes has its
 // largest one.
@@ -44,7 +44,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_page_size_changes_nothing
 
 extern constinit const Law page_size_changes_nothing{
     "page_size_changes_nothing",
@@ -55,8 +55,8 @@ extern constinit const Law page_size_changes_nothing{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another",
     Aim{.admits = kAdmitAll, .about = kAdmitPaged},
-    fit,
-    plan,
-    judge};
+    of_page_size_changes_nothing::fit,
+    of_page_size_changes_nothing::plan,
+    of_page_size_changes_nothing::judge};
 
 }  // namespace qkvet

@@ -6,7 +6,7 @@
 #include "properties/permutations.h"
 
 namespace qkvet {
-namespace {
+namespace of_permuted_heads_permute_gradients {
 
 // Lengths stay where they are, and so do the members that they belong to; a
 // packed batch is one member.
@@ -87,7 +87,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_permuted_heads_permute_gradients
 
 extern constinit const Law permuted_heads_permute_gradients{
     "permuted_heads_permute_gradients",
@@ -106,8 +106,8 @@ extern constinit const Law permuted_heads_permute_gradients{
         .free_data = false,
         .admits = kAdmitWindow | kAdmitLengths | kAdmitPacked | kAdmitScores |
                   kAdmitLayout},
-    fit,
-    plan,
-    judge};
+    of_permuted_heads_permute_gradients::fit,
+    of_permuted_heads_permute_gradients::plan,
+    of_permuted_heads_permute_gradients::judge};
 
 }  // namespace qkvet

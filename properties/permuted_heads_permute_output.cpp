@@ -4,7 +4,7 @@
 #include "properties/permutations.h"
 
 namespace qkvet {
-namespace {
+namespace of_permuted_heads_permute_output {
 
 void permute(const Case& value, int64_t, Inputs& inputs) {
   const Shape& s = value.shape;
@@ -34,7 +34,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_permuted_heads_permute_output
 
 extern constinit const Law permuted_heads_permute_output{
     "permuted_heads_permute_output",
@@ -48,8 +48,8 @@ extern constinit const Law permuted_heads_permute_output{
     "heads does not commute with permutations",
     Aim{.admits = kAdmitWindow | kAdmitLengths | kAdmitPacked | kAdmitSoftcap |
                   kAdmitLayout | kAdmitServed},
-    fit,
-    plan,
-    judge};
+    of_permuted_heads_permute_output::fit,
+    of_permuted_heads_permute_output::plan,
+    of_permuted_heads_permute_output::judge};
 
 }  // namespace qkvet

@@ -5,7 +5,7 @@
 #include "properties/permutations.h"
 
 namespace qkvet {
-namespace {
+namespace of_permuted_keys_change_nothing {
 
 void permute(const Case& value, int64_t, Inputs& inputs) {
   permute_keys(value, value.shape.d, inputs.k);
@@ -43,7 +43,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_permuted_keys_change_nothing
 
 extern constinit const Law permuted_keys_change_nothing{
     "permuted_keys_change_nothing",
@@ -57,8 +57,8 @@ extern constinit const Law permuted_keys_change_nothing{
     "(d) it needs no oracle: it kills what oracle and kernel get wrong "
     "alike",
     Aim{.admits = kAdmitSoftcap | kAdmitSink | kAdmitMemory},
-    fit,
-    plan,
-    judge};
+    of_permuted_keys_change_nothing::fit,
+    of_permuted_keys_change_nothing::plan,
+    of_permuted_keys_change_nothing::judge};
 
 }  // namespace qkvet

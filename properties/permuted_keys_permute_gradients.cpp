@@ -5,7 +5,7 @@
 #include "properties/permutations.h"
 
 namespace qkvet {
-namespace {
+namespace of_permuted_keys_permute_gradients {
 
 void permute(const Case& value, int64_t, Inputs& inputs) {
   permute_keys(value, value.shape.d, inputs.k);
@@ -43,7 +43,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_permuted_keys_permute_gradients
 
 extern constinit const Law permuted_keys_permute_gradients{
     "permuted_keys_permute_gradients",
@@ -57,8 +57,8 @@ extern constinit const Law permuted_keys_permute_gradients{
     "(d) it needs no oracle: it kills what oracle and kernel get wrong alike",
     Aim{.subject = Subject::kBackward,
         .admits = kAdmitBias | kAdmitSoftcap | kAdmitSink | kAdmitLayout},
-    fit,
-    plan,
-    judge};
+    of_permuted_keys_permute_gradients::fit,
+    of_permuted_keys_permute_gradients::plan,
+    of_permuted_keys_permute_gradients::judge};
 
 }  // namespace qkvet

@@ -5,7 +5,7 @@
 #include "properties/permutations.h"
 
 namespace qkvet {
-namespace {
+namespace of_permuted_members_permute_output {
 
 void permute(const Case& value, int64_t, Inputs& inputs) {
   for (std::vector<double>* tensor : {&inputs.q, &inputs.k, &inputs.v})
@@ -36,7 +36,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_permuted_members_permute_output
 
 extern constinit const Law permuted_members_permute_output{
     "permuted_members_permute_output",
@@ -49,8 +49,8 @@ extern constinit const Law permuted_members_permute_output{
     "(d) it needs no oracle",
     Aim{.admits = kAdmitWindow | kAdmitSoftcap | kAdmitSink | kAdmitAlibi |
                   kAdmitLayout | kAdmitServed},
-    fit,
-    plan,
-    judge};
+    of_permuted_members_permute_output::fit,
+    of_permuted_members_permute_output::plan,
+    of_permuted_members_permute_output::judge};
 
 }  // namespace qkvet

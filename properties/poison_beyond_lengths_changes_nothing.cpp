@@ -9,7 +9,7 @@
 #include "properties/visibility.h"
 
 namespace qkvet {
-namespace {
+namespace of_poison_beyond_lengths_changes_nothing {
 
 // The same for all members and heads, as k and v may be shared.
 void replace(const Case& value, TensorName tensor,
@@ -97,7 +97,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_poison_beyond_lengths_changes_nothing
 
 extern constinit const Law poison_beyond_lengths_changes_nothing{
     "poison_beyond_lengths_changes_nothing",
@@ -110,8 +110,8 @@ extern constinit const Law poison_beyond_lengths_changes_nothing{
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (d) it needs no oracle",
     Aim{.admits = kAdmitAll, .about = kAdmitLengths | kAdmitPacked},
-    fit,
-    plan,
-    judge};
+    of_poison_beyond_lengths_changes_nothing::fit,
+    of_poison_beyond_lengths_changes_nothing::plan,
+    of_poison_beyond_lengths_changes_nothing::judge};
 
 }  // namespace qkvet

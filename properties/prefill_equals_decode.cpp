@@ -10,7 +10,7 @@
 #include "properties/visibility.h"
 
 namespace qkvet {
-namespace {
+namespace of_prefill_equals_decode {
 
 // Rows that are decoded beside the prefill: first, last, and one between.
 std::vector<int64_t> decoded_rows(const Case& value) {
@@ -45,7 +45,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan;
 }
 
-}  // namespace
+}  // namespace of_prefill_equals_decode
 
 extern constinit const Law prefill_equals_decode{
     "prefill_equals_decode",
@@ -58,7 +58,7 @@ extern constinit const Law prefill_equals_decode{
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     Aim{.causal = true, .admits = kAdmitSoftcap | kAdmitSink | kAdmitMemory},
     with_masked_key,
-    plan,
+    of_prefill_equals_decode::plan,
     judge_blocks};
 
 }  // namespace qkvet

@@ -47,13 +47,13 @@ Case smallest_case(const KernelInfo& info) {
   return value;
 }
 
-struct Answer {
+struct Reply {
   bool good = false;  // the kernel took the call
   bool died = false;  // and worse: not asked again
   std::vector<double> o, lse;
 };
 
-Answer ask(Executor& executor, int kernel, const Case& value, bool want_lse) {
+Reply ask(Executor& executor, int kernel, const Case& value, bool want_lse) {
   const Inputs inputs = make_inputs(value);
   KernelCall call;
   call.shape = value.shape;
@@ -68,7 +68,7 @@ Answer ask(Executor& executor, int kernel, const Case& value, bool want_lse) {
   call.v = inputs.v_bytes.data();
   fill_options(value, inputs, call);
   const CallOutcome outcome = executor.run(kernel, {&call, 1})[0];
-  Answer answer;
+  Reply answer;
   answer.good = outcome.status == CallStatus::kDone;
   answer.died = outcome.status >= CallStatus::kFault;
   if (!answer.good) return answer;
@@ -85,7 +85,7 @@ bool probe_lse_base(Executor& executor, int kernel, KernelInfo& info,
     return true;
   Case value = smallest_case(info);
   value.shape.Tq = value.shape.Tk = 2;
-  const Answer answer = ask(executor, kernel, value, true);
+  const Reply answer = ask(executor, kernel, value, true);
   if (!answer.good || answer.lse.empty()) return !answer.died;
   if (std::fabs(answer.lse[0] - std::numbers::ln2) < kClear) {
     info.dialect.lse_base = QKVET_LSE_NATURAL;
@@ -118,11 +118,11 @@ void probe_empty_row(Executor& executor, int kernel, KernelInfo& info,
   Case value = smallest_case(info);
   value.shape.Tq = 2;
   value.causal = Causal::kBottomRight;
-  const Answer first = ask(executor, kernel, value, want_lse);
+  const Reply first = ask(executor, kernel, value, want_lse);
   if (!first.good) return;
   value.q = value.k = {RecipeKind::kOne, 0};
   value.v = {RecipeKind::kOffsetN, 3};
-  const Answer second = ask(executor, kernel, value, want_lse);
+  const Reply second = ask(executor, kernel, value, want_lse);
   if (!second.good) return;
   const double mean = make_inputs(value).v[0];
   const Value o = value_of(first.o[0], 1);

@@ -7,7 +7,7 @@
 
 #include "properties/fake_executor.h"
 
-namespace qkvet {
+namespace qkvet::probe_test {
 namespace {
 
 std::string text_of(const std::vector<Assumption>& assumed) {
@@ -85,4 +85,4 @@ TEST(Probe, AKernelThatRefusesIsLeftAlone) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::probe_test

@@ -8,7 +8,7 @@
 #include "properties/layer_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_projections_are_separate {
 
 constexpr TensorName kMatrices[] = {TensorName::kWq, TensorName::kWk,
                                     TensorName::kWv};
@@ -58,7 +58,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_projections_are_separate
 
 extern constinit const Law projections_are_separate{
     "projections_are_separate",
@@ -70,7 +70,7 @@ extern constinit const Law projections_are_separate{
     "(a) it is exact",
     Aim{.subject = Subject::kLayer, .free_data = false},
     fit_without_biases,
-    plan,
-    judge};
+    of_projections_are_separate::plan,
+    of_projections_are_separate::judge};
 
 }  // namespace qkvet

@@ -8,7 +8,7 @@
 #include "properties/raw_score.h"
 
 namespace qkvet {
-namespace {
+namespace of_query_heads_read_their_kv_head {
 
 // The one key of a head that has a score, and its value, which names the head.
 int64_t hot_key(const Case& value, int64_t b, int64_t kv) {
@@ -88,7 +88,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_query_heads_read_their_kv_head
 
 extern constinit const Law query_heads_read_their_kv_head{
     "query_heads_read_their_kv_head",
@@ -105,8 +105,8 @@ extern constinit const Law query_heads_read_their_kv_head{
     Aim{.free_v = false,
         .free_data = false,
         .admits = kAdmitLayout | kAdmitServed},
-    fit,
-    plan,
-    judge};
+    of_query_heads_read_their_kv_head::fit,
+    of_query_heads_read_their_kv_head::plan,
+    of_query_heads_read_their_kv_head::judge};
 
 }  // namespace qkvet

@@ -13,7 +13,7 @@
 #include "properties/law.h"
 
 namespace qkvet {
-namespace {
+namespace of_reads_only_its_inputs {
 
 Case fit(Case value) { return value; }
 
@@ -70,7 +70,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_reads_only_its_inputs
 
 extern constinit const Law reads_only_its_inputs{
     "reads_only_its_inputs",
@@ -82,8 +82,8 @@ extern constinit const Law reads_only_its_inputs{
     "Nothing is rounded: a byte is touched or it is not.",
     "(c) it reaches memory that no output shows",
     Aim{.admits = kAdmitAll | kAdmitEmpty},
-    fit,
-    plan,
-    judge};
+    of_reads_only_its_inputs::fit,
+    of_reads_only_its_inputs::plan,
+    of_reads_only_its_inputs::judge};
 
 }  // namespace qkvet

@@ -4,7 +4,7 @@
 #include "properties/quarter_turns.h"
 
 namespace qkvet {
-namespace {
+namespace of_rope_sees_only_distances {
 
 // All positions move on by `ahead`.
 void moved_on(const Case& value, int64_t ahead, Inputs& inputs) {
@@ -37,7 +37,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_rope_sees_only_distances
 
 extern constinit const Law rope_sees_only_distances{
     "rope_sees_only_distances",
@@ -52,8 +52,8 @@ extern constinit const Law rope_sees_only_distances{
     "oracle",
     Aim{.admits = kAdmitPairs | kAdmitScores | kAdmitMemory | kAdmitRope,
         .about = kAdmitRope},
-    fit,
-    plan,
-    judge};
+    of_rope_sees_only_distances::fit,
+    of_rope_sees_only_distances::plan,
+    of_rope_sees_only_distances::judge};
 
 }  // namespace qkvet

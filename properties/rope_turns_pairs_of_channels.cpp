@@ -4,7 +4,7 @@
 #include "properties/quarter_turns.h"
 
 namespace qkvet {
-namespace {
+namespace of_rope_turns_pairs_of_channels {
 
 void exact_tables(const Case& value, int64_t, Inputs& inputs) {
   quarter_turns(value, rope_rows(value), inputs);
@@ -34,7 +34,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_rope_turns_pairs_of_channels
 
 extern constinit const Law rope_turns_pairs_of_channels{
     "rope_turns_pairs_of_channels",
@@ -50,7 +50,7 @@ extern constinit const Law rope_turns_pairs_of_channels{
                   kAdmitRope,
         .about = kAdmitRope},
     with_rotation,
-    plan,
-    judge};
+    of_rope_turns_pairs_of_channels::plan,
+    of_rope_turns_pairs_of_channels::judge};
 
 }  // namespace qkvet

@@ -8,7 +8,7 @@
 #include "properties/visibility.h"
 
 namespace qkvet {
-namespace {
+namespace of_rows_stay_in_hull {
 
 // Every value of a column becomes the largest of its head, so that the bound
 // of this call holds every error of sums and of the normaliser that the case
@@ -96,7 +96,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_rows_stay_in_hull
 
 extern constinit const Law rows_stay_in_hull{
     "rows_stay_in_hull",
@@ -111,8 +111,8 @@ extern constinit const Law rows_stay_in_hull{
     "(b) the errors of the scores cancel, (d) it needs no oracle",
     Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitBias | kAdmitAlibi |
                   kAdmitSoftcap | kAdmitMemory},
-    fit,
-    plan,
-    judge};
+    of_rows_stay_in_hull::fit,
+    of_rows_stay_in_hull::plan,
+    of_rows_stay_in_hull::judge};
 
 }  // namespace qkvet

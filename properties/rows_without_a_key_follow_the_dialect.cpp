@@ -9,7 +9,7 @@
 #include "properties/visibility.h"
 
 namespace qkvet {
-namespace {
+namespace of_rows_without_a_key_follow_the_dialect {
 
 // Row 0 of the last members sees nothing, unless something else is drawn that
 // may leave a row without a key.
@@ -170,7 +170,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_rows_without_a_key_follow_the_dialect
 
 extern constinit const Law rows_without_a_key_follow_the_dialect{
     "rows_without_a_key_follow_the_dialect",
@@ -185,8 +185,8 @@ extern constinit const Law rows_without_a_key_follow_the_dialect{
     Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitBias | kAdmitAlibi |
                   kAdmitSoftcap | kAdmitMemory,
         .about = kAdmitMask | kAdmitWindow | kAdmitLengths},
-    fit,
-    plan,
-    judge};
+    of_rows_without_a_key_follow_the_dialect::fit,
+    of_rows_without_a_key_follow_the_dialect::plan,
+    of_rows_without_a_key_follow_the_dialect::judge};
 
 }  // namespace qkvet

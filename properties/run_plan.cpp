@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A run in parts: the kernels that declare a subject, and the laws about it.
 #include <algorithm>
+#include <array>
 #include <memory>
 
 #include "core/capability.h"
@@ -9,6 +10,11 @@
 
 namespace qkvet {
 namespace {
+
+// In the order in which they are judged.
+constexpr std::array kSubjects = {Subject::kAttention, Subject::kBackward,
+                                  Subject::kCache, Subject::kLayer,
+                                  Subject::kLayerBackward};
 
 // The kernels and laws of one subject.
 struct Part {
@@ -38,6 +44,8 @@ Part part_of(const std::vector<KernelUnderTest>& kernels,
   std::erase_if(part.options.laws, [subject](const Law* law) {
     return law->aim.subject != subject;
   });
+  if (options.cases_per_law > 0)
+    part.options.cases = options.cases_per_law * std::ssize(part.options.laws);
   if (options.exhaustive) plan_small_scope(part);
   // Every law gets the same share of a budget.
   if (options.budget)
@@ -45,6 +53,10 @@ Part part_of(const std::vector<KernelUnderTest>& kernels,
                           static_cast<double>(part.options.laws.size()) /
                           static_cast<double>(options.laws.size());
   return part;
+}
+
+int64_t planned_of(const Part& part) {
+  return part.options.cases * std::ssize(part.kernels);
 }
 
 void add_part(const Part& part, RunResult result, RunResult& all) {
@@ -62,6 +74,8 @@ void add_part(const Part& part, RunResult result, RunResult& all) {
   if (!all.suspicion) all.suspicion = std::move(result.suspicion);
 }
 
+}  // namespace
+
 bool some_failed(const RunResult& result) {
   return std::any_of(
       result.kernels.begin(), result.kernels.end(),
@@ -71,8 +85,6 @@ bool some_failed(const RunResult& result) {
             [](const Cell& cell) { return cell.failure.has_value(); });
       });
 }
-
-}  // namespace
 
 bool takes_dtype(const KernelInfo& kernel, Dtype dtype) {
   KernelCall call;
@@ -132,19 +144,46 @@ std::vector<Dtype> declared_dtypes(
   return dtypes;
 }
 
+int64_t most_cases(const RunOptions& options) {
+  if (options.cases_per_law <= 0) return options.cases;
+  int64_t most = 0;
+  for (const Subject subject : kSubjects)
+    most = std::max<int64_t>(
+        most, std::count_if(options.laws.begin(), options.laws.end(),
+                            [subject](const Law* law) {
+                              return law->aim.subject == subject;
+                            }));
+  return most * options.cases_per_law;
+}
+
 RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
                    const ExecutorFactory& open, const RunOptions& options) {
   RunResult all;
   for (const KernelUnderTest& kernel : kernels)
     all.kernels.push_back({kernel, {}, {}});
-  for (const Subject subject :
-       {Subject::kAttention, Subject::kBackward, Subject::kCache,
-        Subject::kLayer, Subject::kLayerBackward}) {
-    const Part part = part_of(kernels, options, subject);
-    if (part.kernels.empty() || part.options.laws.empty()) continue;
+  std::vector<Part> parts;
+  for (const Subject subject : kSubjects) {
     if (options.exhaustive && subject != Subject::kAttention) continue;
+    Part part = part_of(kernels, options, subject);
+    if (part.kernels.empty() || part.options.laws.empty()) continue;
+    parts.push_back(std::move(part));
+  }
+  // What the parts say of their progress, as of one run.
+  RunProgress before;
+  for (const Part& part : parts)
+    before.planned += options.budget ? 0 : planned_of(part);
+  for (Part& part : parts) {
+    RunProgress now = before;
+    if (options.progress)
+      part.options.progress = [&](const RunProgress& own) {
+        now = {before.done + own.done, before.planned,
+               before.failures + own.failures, own.shrinking};
+        options.progress(now);
+      };
     RunResult result = run_subject(part.kernels, open, part.options);
     if (!result.error.empty()) return result;
+    before.done += result.planned_cases * std::ssize(part.kernels);
+    before.failures = now.failures;
     add_part(part, std::move(result), all);
     if (options.fail_fast && some_failed(all)) break;
   }

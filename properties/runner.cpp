@@ -42,6 +42,7 @@ class Runner {
       : kernels_(kernels),
         open_(open),
         options_(options),
+        has_failed_(kernels.size() * options.laws.size()),
         hangs_(kernels.size()) {
     for (const Law* law : options.laws)
       if (undeclared_need(*law, options.scope).empty()) asked_.push_back(law);
@@ -73,6 +74,7 @@ class Runner {
               const Judgement& judgement, double seconds);
   void merge_round();
   void shrink_failures();
+  void report_progress(bool shrinking) const;
   RunResult finish();
 
   // Every law's cases in turn, whatever their number.
@@ -98,7 +100,8 @@ class Runner {
   std::vector<Tally> total_;
   std::vector<std::optional<Failure>> failures_;
   std::vector<char> stopped_;  // cells that have failed in an earlier round
-  std::vector<std::atomic<int>> hangs_;  // per kernel
+  std::vector<std::atomic<bool>> has_failed_;  // cells, as soon as they have
+  std::vector<std::atomic<int>> hangs_;        // per kernel
   int64_t cases_done_ = 0, rounds_ = 0;
   std::atomic<int64_t> progress_{0};
   std::atomic<int64_t> failing_{0};
@@ -136,13 +139,14 @@ void Runner::record(Lane& lane, size_t kernel, int64_t number, CaseWork& work,
   const Law& planned = planned_law(number);
   const Law* owner = &failed_law(planned, judgement);
   if (law_index(*owner) == options_.laws.size()) owner = &planned;
-  Tally& tally = lane.tallies[cell_index(kernel, law_index(*owner))];
+  const size_t cell = cell_index(kernel, law_index(*owner));
+  Tally& tally = lane.tallies[cell];
   add_judgement(tally, number, is_stress(work.value()), judgement, seconds);
   if (judgement.verdict == Verdict::kFailed &&
       (!tally.first || number < tally.first->number)) {
+    if (!has_failed_[cell].exchange(true)) ++failing_;
     tally.first = {number, &planned, work.value(), judgement,
                    seconds_since(start_)};
-    ++failing_;
   }
 }
 
@@ -222,8 +226,7 @@ void Runner::run_round(int64_t first, int64_t last) {
       const int64_t from = next.fetch_add(kChunk);
       if (from > last) return;
       run_chunk(lane, from, std::min(last, from + kChunk - 1));
-      if (reports && options_.progress)
-        options_.progress(progress_.load(), failing_.load());
+      if (reports) report_progress(/*shrinking=*/false);
     }
   };
   std::vector<std::thread> threads;
@@ -247,7 +250,16 @@ void Runner::merge_round() {
                         std::count(stopped_.begin(), stopped_.end(), 1));
 }
 
+void Runner::report_progress(bool shrinking) const {
+  if (!options_.progress) return;
+  const auto kernels = static_cast<int64_t>(kernels_.size());
+  options_.progress({progress_ * kernels,
+                     options_.budget ? 0 : options_.cases * kernels, failing_,
+                     shrinking});
+}
+
 void Runner::shrink_failures() {
+  if (failing_ > 0) report_progress(/*shrinking=*/true);
   std::atomic<size_t> next{0};
   const auto work = [&](Lane& lane) {
     for (size_t i = next.fetch_add(1); i < total_.size(); i = next.fetch_add(1))

@@ -27,12 +27,25 @@ struct KernelUnderTest {
 // Opens a fresh executor on a library: called once per thread and library.
 using ExecutorFactory = std::function<Opened(size_t library)>;
 
-// Some seconds for the built-in kernels on two cores.
+// For somebody's own kernel: some seconds on two cores.
 inline constexpr int64_t kDefaultCases = 16384;
+// For the kernels that come with QKVet, where nobody asks for more: so many for
+// each law, however many laws its subject has, that none is left without cases
+// in which it could fail, and that all of it takes ten seconds on two cores.
+inline constexpr int64_t kShortCasesPerLaw = 48;
+
+// How far a run is. A case counts once for every kernel.
+struct RunProgress {
+  int64_t done = 0;
+  int64_t planned = 0;  // 0: nobody knows
+  int64_t failures = 0;
+  bool shrinking = false;  // no further cases: failures are made smaller
+};
 
 struct RunOptions {
   std::vector<const Law*> laws;
   int64_t cases = kDefaultCases;  // per kernel, over all laws of a subject
+  int64_t cases_per_law = 0;      // > 0: this many for every law, instead
   std::optional<double> budget;   // seconds; instead of `cases`, whole rounds
   // Instead of random cases: agreement on every case of the small scope.
   bool exhaustive = false;
@@ -46,7 +59,7 @@ struct RunOptions {
   bool allow_loose = false;  // declarations looser than generic are believed
   int jobs = 1;
   // Called now and then from one thread, for a progress line.
-  std::function<void(int64_t cases_done, int64_t failures)> progress;
+  std::function<void(const RunProgress&)> progress;
   // Called after every round, with the number of (kernel, law) that failed.
   std::function<void(int64_t round, int64_t cases_done, int64_t failed)>
       round_done;
@@ -117,17 +130,23 @@ struct RunResult {
   std::string error;  // "" or why the run could not be made
 };
 
+// Whether some kernel failed a law.
+bool some_failed(const RunResult& result);
+
 // Whether the kernel declares the type for all of its tensors.
 bool takes_dtype(const KernelInfo& kernel, Dtype dtype);
 // The storage types that can be judged and that some kernel declares.
 std::vector<Dtype> declared_dtypes(const std::vector<KernelUnderTest>& kernels);
 
-// Attention, caches and layers each have a plan of their own: a kernel is
-// judged by the laws about what it declares.
 // What the cases of these kernels may be like: their storage types, and the
 // options that some of them declares.
 void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope);
 
+// The cases that a kernel gets for the subject that has most of them.
+int64_t most_cases(const RunOptions& options);
+
+// Attention, caches and layers each have a plan of their own: a kernel is
+// judged by the laws about what it declares.
 RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
                    const ExecutorFactory& open, const RunOptions& options);
 

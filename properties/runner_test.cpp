@@ -7,9 +7,10 @@
 #include <atomic>
 
 #include "properties/fake_executor.h"
+#include "properties/fake_tables.h"
 #include "properties/generate.h"
 
-namespace qkvet {
+namespace qkvet::runner_test {
 namespace {
 
 RunOptions options_for(std::initializer_list<const char*> laws, int64_t cases) {
@@ -272,6 +273,64 @@ TEST(Runner, ATimeBudgetBuysWholeRounds) {
   EXPECT_GE(result.planned_cases, 64);
 }
 
+// A cache and a layer in one kernel are two parts of one run.
+RunOptions of_two_subjects() {
+  return options_for({"cache_agrees_with_history", "cache_length_grows",
+                      "layer_agrees_with_oracle"},
+                     0);
+}
+RunResult run_two_subjects(const RunOptions& options) {
+  return run_plan(
+      {FakeTables::under_test()},
+      [](size_t) {
+        return Opened{std::make_unique<FakeTables>(), ""};
+      },
+      options);
+}
+
+TEST(Runner, ProgressIsThatOfTheWholeRun) {
+  RunOptions options = of_two_subjects();
+  options.cases = 48;  // for each of the two
+  std::vector<RunProgress> seen;
+  options.progress = [&seen](const RunProgress& now) { seen.push_back(now); };
+  run_two_subjects(options);
+  ASSERT_GE(seen.size(), 4u);
+  int64_t done = 0;
+  for (const RunProgress& now : seen) {
+    EXPECT_EQ(now.planned, 96);
+    EXPECT_GT(now.done, done);
+    done = now.done;
+    EXPECT_EQ(now.failures, 0);
+    EXPECT_FALSE(now.shrinking);
+  }
+  EXPECT_EQ(done, 96);
+}
+
+TEST(Runner, EveryLawGetsTheSameNumberOfCases) {
+  RunOptions options = of_two_subjects();
+  options.cases_per_law = 20;
+  EXPECT_EQ(most_cases(options), 40);
+  int64_t planned = 0;
+  options.progress = [&planned](const RunProgress& now) {
+    planned = now.planned;
+  };
+  const RunResult result = run_two_subjects(options);
+  EXPECT_EQ(planned, 60);
+  EXPECT_EQ(result.planned_cases, 40);
+  ASSERT_EQ(result.kernels[0].cells.size(), 3u);
+  for (const Cell& cell : result.kernels[0].cells)
+    EXPECT_EQ(cell.checked + cell.unsupported + cell.not_applicable, 20)
+        << cell.law->id;
+  options.cases_per_law = 0;
+  options.cases = 20;
+  EXPECT_EQ(most_cases(options), 20);
+  const RunResult of_both = run_two_subjects(options);
+  for (const Cell& cell : of_both.kernels[0].cells)
+    EXPECT_EQ(cell.checked + cell.unsupported + cell.not_applicable,
+              cell.law->aim.subject == Subject::kLayer ? 20 : 10)
+        << cell.law->id;
+}
+
 TEST(Runner, ALibraryThatCannotBeOpenedIsAnError) {
   const RunResult result = run_plan(
       {FakeExecutor::under_test()},
@@ -324,4 +383,4 @@ TEST(Runner, SaysNothingWhereNoDialectExplainsIt) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::runner_test

@@ -3,7 +3,7 @@
 #include "properties/other_data.h"
 
 namespace qkvet {
-namespace {
+namespace of_same_call_same_bits {
 
 void all_other_data(const Case& value, int64_t, Inputs& inputs) {
   put_other_data(
@@ -32,7 +32,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_same_call_same_bits
 
 extern constinit const Law same_call_same_bits{
     "same_call_same_bits",
@@ -44,8 +44,8 @@ extern constinit const Law same_call_same_bits{
     "(a) it is bitwise, (c) it reaches what a kernel keeps between calls",
     Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout |
                   kAdmitServed},
-    fit,
-    plan,
-    judge};
+    of_same_call_same_bits::fit,
+    of_same_call_same_bits::plan,
+    of_same_call_same_bits::judge};
 
 }  // namespace qkvet

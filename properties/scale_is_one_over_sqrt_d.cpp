@@ -9,7 +9,7 @@
 #include "properties/raw_score.h"
 
 namespace qkvet {
-namespace {
+namespace of_scale_is_one_over_sqrt_d {
 
 void one_score(const Case& value, int64_t, Inputs& inputs) {
   put_one_score(value, raw_score(value), inputs);
@@ -59,7 +59,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_scale_is_one_over_sqrt_d
 
 extern constinit const Law scale_is_one_over_sqrt_d{
     "scale_is_one_over_sqrt_d",
@@ -72,7 +72,7 @@ extern constinit const Law scale_is_one_over_sqrt_d{
     "(d) it needs no oracle: the right answer is a closed formula",
     Aim{.free_v = false, .free_data = false, .admits = kAdmitMemory},
     with_one_score,
-    plan,
-    judge};
+    of_scale_is_one_over_sqrt_d::plan,
+    of_scale_is_one_over_sqrt_d::judge};
 
 }  // namespace qkvet

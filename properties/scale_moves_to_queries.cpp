@@ -5,7 +5,7 @@
 #include "properties/fit.h"
 
 namespace qkvet {
-namespace {
+namespace of_scale_moves_to_queries {
 
 constexpr double kFactor = 8;
 
@@ -63,7 +63,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_scale_moves_to_queries
 
 extern constinit const Law scale_moves_to_queries{
     "scale_moves_to_queries",
@@ -77,8 +77,8 @@ extern constinit const Law scale_moves_to_queries{
     "the factors meet, and two changes of sign are none.",
     "(a) it is bitwise, (d) it needs no oracle",
     Aim{.admits = kAdmitAll & ~kAdmitRope},
-    fit,
-    plan,
-    judge};
+    of_scale_moves_to_queries::fit,
+    of_scale_moves_to_queries::plan,
+    of_scale_moves_to_queries::judge};
 
 }  // namespace qkvet

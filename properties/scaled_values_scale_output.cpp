@@ -7,7 +7,7 @@
 #include "properties/fit.h"
 
 namespace qkvet {
-namespace {
+namespace of_scaled_values_scale_output {
 
 // Negative, because a sign is no more than a factor.
 constexpr double kFactor = -8;
@@ -69,7 +69,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_scaled_values_scale_output
 
 extern constinit const Law scaled_values_scale_output{
     "scaled_values_scale_output",
@@ -83,8 +83,8 @@ extern constinit const Law scaled_values_scale_output{
     "(a) it is bitwise, (c) it reaches magnitudes that V of one size "
     "does not",
     Aim{.free_v = false, .admits = kAdmitAll},
-    fit,
-    plan,
-    judge};
+    of_scaled_values_scale_output::fit,
+    of_scaled_values_scale_output::plan,
+    of_scaled_values_scale_output::judge};
 
 }  // namespace qkvet

@@ -10,7 +10,7 @@
 #include "properties/generate.h"
 #include "properties/story_fault.h"
 
-namespace qkvet {
+namespace qkvet::served_law_test {
 namespace {
 
 int32_t first_page(const KernelCall& call) {
@@ -189,4 +189,4 @@ TEST(ServedLaws, RowsAreRefusedWhereOnlyPagesAreDeclared) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::served_law_test

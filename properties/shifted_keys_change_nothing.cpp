@@ -3,7 +3,7 @@
 #include "properties/fit.h"
 
 namespace qkvet {
-namespace {
+namespace of_shifted_keys_change_nothing {
 
 // What is added to channel c of every key: halves in -4 .. 4, so that sums of
 // lattice keys stay exact in every storage type.
@@ -49,7 +49,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_shifted_keys_change_nothing
 
 extern constinit const Law shifted_keys_change_nothing{
     "shifted_keys_change_nothing",
@@ -63,8 +63,8 @@ extern constinit const Law shifted_keys_change_nothing{
     "(d) it needs no oracle: it kills what oracle and kernel get wrong "
     "alike",
     Aim{.admits = kAdmitPairs | kAdmitBias | kAdmitAlibi | kAdmitMemory},
-    fit,
-    plan,
-    judge};
+    of_shifted_keys_change_nothing::fit,
+    of_shifted_keys_change_nothing::plan,
+    of_shifted_keys_change_nothing::judge};
 
 }  // namespace qkvet

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/shrink.h"
 
+#include <rapidcheck.h>
+
 #include "properties/generate.h"
 
 namespace qkvet {

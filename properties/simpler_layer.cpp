@@ -6,13 +6,13 @@
 namespace qkvet {
 namespace {
 
-constexpr int64_t kTiny = 3;
+constexpr int64_t kTinyLayer = 3;
 
 // Every layer with up to three rows, two heads and head width two, smallest
 // first.
 void add_tiny(const Case& value, Collector& out) {
   for (int64_t d = 1; d <= 2; ++d)
-    for (int64_t T = 1; T <= kTiny; ++T)
+    for (int64_t T = 1; T <= kTinyLayer; ++T)
       for (const auto& [H, Hkv] :
            {std::pair<int64_t, int64_t>{1, 1}, {2, 2}, {2, 1}}) {
         if (H > value.shape.H || T > value.shape.Tq) continue;

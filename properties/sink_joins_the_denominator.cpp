@@ -8,7 +8,7 @@
 #include "properties/visibility.h"
 
 namespace qkvet {
-namespace {
+namespace of_sink_joins_the_denominator {
 
 void ones(const Case&, int64_t, Inputs& inputs) {
   for (double& x : inputs.q) x = std::isnan(x) ? x : 0;
@@ -81,7 +81,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_sink_joins_the_denominator
 
 extern constinit const Law sink_joins_the_denominator{
     "sink_joins_the_denominator",
@@ -97,8 +97,8 @@ extern constinit const Law sink_joins_the_denominator{
         .admits = kAdmitRope | kAdmitPairs | kAdmitSink | kAdmitSoftcap |
                   kAdmitMemory,
         .about = kAdmitSink},
-    fit,
-    plan,
-    judge};
+    of_sink_joins_the_denominator::fit,
+    of_sink_joins_the_denominator::plan,
+    of_sink_joins_the_denominator::judge};
 
 }  // namespace qkvet

@@ -8,7 +8,7 @@
 #include "properties/admit.h"
 #include "properties/fake_executor.h"
 
-namespace qkvet {
+namespace qkvet::small_scope_test {
 namespace {
 
 Scope without_options() {
@@ -93,4 +93,4 @@ TEST(SmallScope, AGoodKernelPassesAllOfItAndOneWrongIndexDoesNot) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::small_scope_test

@@ -10,7 +10,7 @@
 #include "properties/raw_score.h"
 
 namespace qkvet {
-namespace {
+namespace of_softcap_is_tanh {
 
 // Both signs: a cap must keep them.
 double hot_score(const Case& value) {
@@ -78,7 +78,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_softcap_is_tanh
 
 extern constinit const Law softcap_is_tanh{
     "softcap_is_tanh",
@@ -95,8 +95,8 @@ extern constinit const Law softcap_is_tanh{
         .free_data = false,
         .admits = kAdmitSoftcap | kAdmitMemory,
         .about = kAdmitSoftcap},
-    fit,
-    plan,
-    judge};
+    of_softcap_is_tanh::fit,
+    of_softcap_is_tanh::plan,
+    of_softcap_is_tanh::judge};
 
 }  // namespace qkvet

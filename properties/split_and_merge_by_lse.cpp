@@ -8,7 +8,7 @@
 #include "properties/law.h"
 
 namespace qkvet {
-namespace {
+namespace of_split_and_merge_by_lse {
 
 // Keys [from, to) as the argument of a call.
 int64_t range_of(int64_t from, int64_t to) { return from << 32 | to; }
@@ -134,7 +134,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_split_and_merge_by_lse
 
 extern constinit const Law split_and_merge_by_lse{
     "split_and_merge_by_lse",
@@ -146,8 +146,8 @@ extern constinit const Law split_and_merge_by_lse{
     "an average of the parts by that share of their distance.",
     "(c) it sets o against lse, (d) it needs no oracle",
     Aim{.admits = kAdmitSoftcap | kAdmitMemory},
-    fit,
-    plan,
-    judge};
+    of_split_and_merge_by_lse::fit,
+    of_split_and_merge_by_lse::plan,
+    of_split_and_merge_by_lse::judge};
 
 }  // namespace qkvet

@@ -10,7 +10,7 @@
 #include "properties/layer_calls.h"
 
 namespace qkvet {
-namespace {
+namespace of_split_and_merge_place_every_element {
 
 // Integers that all storage types hold, different from their neighbours.
 constexpr int64_t kDifferent = 251;
@@ -95,7 +95,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_split_and_merge_place_every_element
 
 extern constinit const Law split_and_merge_place_every_element{
     "split_and_merge_place_every_element",
@@ -109,7 +109,7 @@ extern constinit const Law split_and_merge_place_every_element{
     "(a) it is exact",
     Aim{.subject = Subject::kLayer, .free_data = false},
     fit_own_data,
-    plan,
-    judge};
+    of_split_and_merge_place_every_element::plan,
+    of_split_and_merge_place_every_element::judge};
 
 }  // namespace qkvet

@@ -13,7 +13,7 @@
 #include "properties/generate.h"
 #include "properties/shrink.h"
 
-namespace qkvet {
+namespace qkvet::story_fault_test {
 namespace {
 
 // What is said of a cache that fails, a line for each.
@@ -381,4 +381,4 @@ TEST(StoryFault, NothingIsSaidOfWhatIsRight) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::story_fault_test

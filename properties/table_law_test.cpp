@@ -9,7 +9,7 @@
 #include "properties/generate.h"
 #include "properties/shrink.h"
 
-namespace qkvet {
+namespace qkvet::table_law_test {
 namespace {
 
 Judgement check(const std::string& law, const std::string& text, Spoil spoil) {
@@ -23,7 +23,7 @@ Judgement check(const std::string& law, const std::string& text, Spoil spoil) {
                     /*with_twin=*/true, time);
 }
 
-std::string finding_of(const Judgement& judgement) {
+std::string found_in(const Judgement& judgement) {
   if (!judgement.finding) return judgement.reason;
   const Finding& finding = *judgement.finding;
   return finding.where + " expected " + finding.expected + " actual " +
@@ -34,10 +34,10 @@ std::string finding_of(const Judgement& judgement) {
 void expect_kill(const std::string& law, const std::string& text,
                  const Spoil& spoil) {
   const Judgement right = check(law, text, {});
-  EXPECT_EQ(right.verdict, Verdict::kPassed) << law << finding_of(right);
+  EXPECT_EQ(right.verdict, Verdict::kPassed) << law << found_in(right);
   EXPECT_GT(right.compared, 0) << law;
   const Judgement wrong = check(law, text, spoil);
-  EXPECT_EQ(wrong.verdict, Verdict::kFailed) << law << finding_of(wrong);
+  EXPECT_EQ(wrong.verdict, Verdict::kFailed) << law << found_in(wrong);
 }
 
 TEST(TableLaws, PassWhatIsRightOnEveryPlannedCase) {
@@ -58,7 +58,7 @@ TEST(TableLaws, PassWhatIsRightOnEveryPlannedCase) {
       const Judgement judgement =
           check_case(*law, value, kernel.judged, 0, right, n % 4 == 0, time);
       ASSERT_EQ(judgement.verdict, Verdict::kPassed)
-          << law->id << " " << to_string(value) << " " << finding_of(judgement);
+          << law->id << " " << to_string(value) << " " << found_in(judgement);
       checked += judgement.compared > 0;
     }
     EXPECT_GT(checked, 120) << law->id;
@@ -365,7 +365,7 @@ TEST(LayerLaws, WithoutStagesTheOutputIsJudgedFromEndToEnd) {
     problem.scale = default_scale(problem.shape.D);
   };
   const Judgement passed = check("layer_agrees_with_oracle", kLayer, right);
-  EXPECT_EQ(passed.verdict, Verdict::kPassed) << finding_of(passed);
+  EXPECT_EQ(passed.verdict, Verdict::kPassed) << found_in(passed);
   EXPECT_GT(passed.compared, 0);
   EXPECT_EQ(check("layer_agrees_with_oracle", kLayer, wrong).verdict,
             Verdict::kFailed);
@@ -382,4 +382,4 @@ TEST(LayerLaws, AScaleOfTheModelWidth) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::table_law_test

@@ -2,7 +2,7 @@
 #include "properties/call_pairs.h"
 
 namespace qkvet {
-namespace {
+namespace of_threads_change_nothing {
 
 constexpr int kThreads[] = {1, 2, 3};
 
@@ -34,7 +34,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_threads_change_nothing
 
 extern constinit const Law threads_change_nothing{
     "threads_change_nothing",
@@ -46,8 +46,8 @@ extern constinit const Law threads_change_nothing{
     "side within its own bound.",
     "(c) it reaches the borders between the shares of threads",
     Aim{.admits = kAdmitAll},
-    fit,
-    plan,
-    judge};
+    of_threads_change_nothing::fit,
+    of_threads_change_nothing::plan,
+    of_threads_change_nothing::judge};
 
 }  // namespace qkvet

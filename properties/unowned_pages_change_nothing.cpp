@@ -4,7 +4,7 @@
 #include "properties/served.h"
 
 namespace qkvet {
-namespace {
+namespace of_unowned_pages_change_nothing {
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Case variant = value;
@@ -27,7 +27,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_unowned_pages_change_nothing
 
 extern constinit const Law unowned_pages_change_nothing{
     "unowned_pages_change_nothing",
@@ -40,7 +40,7 @@ extern constinit const Law unowned_pages_change_nothing{
     "(a) it is bitwise",
     Aim{.admits = kAdmitAll, .about = kAdmitPaged},
     with_pages,
-    plan,
-    judge};
+    of_unowned_pages_change_nothing::plan,
+    of_unowned_pages_change_nothing::judge};
 
 }  // namespace qkvet

@@ -9,7 +9,7 @@
 #include "properties/fake_executor.h"
 #include "reference/seeded.h"
 
-namespace qkvet {
+namespace qkvet::vote_test {
 namespace {
 
 OracleOutput sabotaged(const Problem& problem) {
@@ -87,4 +87,4 @@ TEST(Vote, NotANumberIsNoAnswer) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::vote_test

@@ -10,7 +10,7 @@
 #include "properties/law.h"
 
 namespace qkvet {
-namespace {
+namespace of_weights_sum_to_one {
 
 Case fit(Case value) {
   value.v = make_recipe(RecipeKind::kOne);
@@ -82,7 +82,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_weights_sum_to_one
 
 extern constinit const Law weights_sum_to_one{
     "weights_sum_to_one",
@@ -96,8 +96,8 @@ extern constinit const Law weights_sum_to_one{
     Aim{.free_v = false,
         .admits = kAdmitRope | kAdmitPairs | kAdmitBias | kAdmitAlibi |
                   kAdmitSoftcap | kAdmitMemory},
-    fit,
-    plan,
-    judge};
+    of_weights_sum_to_one::fit,
+    of_weights_sum_to_one::plan,
+    of_weights_sum_to_one::judge};
 
 }  // namespace qkvet

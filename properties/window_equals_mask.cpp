@@ -4,7 +4,7 @@
 #include "properties/option_forms.h"
 
 namespace qkvet {
-namespace {
+namespace of_window_equals_mask {
 
 Case fit(Case value) {
   if (!value.window) value.window = Window{-1, 0};
@@ -32,7 +32,7 @@ Judgement judge(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace
+}  // namespace of_window_equals_mask
 
 extern constinit const Law window_equals_mask{
     "window_equals_mask",
@@ -45,8 +45,8 @@ extern constinit const Law window_equals_mask{
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitMemory,
         .about = kAdmitWindow},
-    fit,
-    plan,
-    judge};
+    of_window_equals_mask::fit,
+    of_window_equals_mask::plan,
+    of_window_equals_mask::judge};
 
 }  // namespace qkvet

@@ -8,18 +8,19 @@
 #include "reference/test_problems.h"
 #include "reference/test_ratios.h"
 
-namespace qkvet {
+namespace qkvet::block_adder_test {
 namespace {
 
-TestKernel adder(int block, int extra_bits) {
-  TestKernel kernel = {.name = "adder",
-                       .exp = TestExp::kFolded,
-                       .storage = Dtype::kF16,
-                       .block = block,
-                       .extra_bits = extra_bits,
-                       .fast = true};
-  return kernel;
-}
+// Adders of devices, and what they can be seeded to be: blocks of 4 without a
+// further bit, and 13 bits behind the point, as in products of fp8.
+struct Adder {
+  const char* control;
+  const char* seeded = "none";
+};
+constexpr Adder kBlocks8 = {"blocks8"};
+constexpr Adder kBlocks16 = {"blocks16"};
+constexpr Adder kOldest = {"blocks8", "old_blocks"};
+constexpr Adder kShortSums = {"blocks8", "short_blocks"};
 
 PrecisionModel blocks_without_tiles() {
   qkvet_precision declared{};
@@ -52,14 +53,15 @@ TestProblem positive_problem(uint64_t seed, bool flat, double unit) {
 }
 
 // Of o where all weights are 1, else of lse.
-double worst(const TestKernel& kernel, const PrecisionModel& model, bool flat,
+double worst(const Adder& adder, const PrecisionModel& model, bool flat,
              double unit = 0x1p-14) {
+  const TestControl kernel = control_named(adder.control, Dtype::kF16);
   double largest = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     TestProblem p = positive_problem(seed, flat, unit);
     const OracleOutput oracle = plain_forward(p.get());
     const BoundFacts facts(p.get(), oracle);
-    const TestOutput got = run_test_kernel(kernel, p.get());
+    const TestOutput got = run_control(kernel, p.get(), adder.seeded);
     const Ratios all =
         ratios(oracle, compute_bound(facts, model, true), got, p.get().shape);
     largest = std::max(largest, flat ? all.o : all.lse);
@@ -69,34 +71,30 @@ double worst(const TestKernel& kernel, const PrecisionModel& model, bool flat,
 
 TEST(BlockAdderTest, AddersOfDevicesStayWithinTheirCostAndComeNearIt) {
   const PrecisionModel model = blocks_without_tiles();
-  for (const TestKernel& kernel : {adder(8, 1), adder(16, 2)}) {
+  for (const Adder& kernel : {kBlocks8, kBlocks16}) {
     const double values = worst(kernel, model, true);
     const double scores = worst(kernel, model, false);
-    std::printf("blocks of %d: o %.3f lse %.3f\n", kernel.block, values,
-                scores);
+    std::printf("%s: o %.3f lse %.3f\n", kernel.control, values, scores);
     EXPECT_LE(values, 1);
     EXPECT_LE(scores, 1);
-    EXPECT_GT(values, kernel.block == 8 ? 0.5 : 0.2);
+    EXPECT_GT(values, kernel.control == kBlocks8.control ? 0.5 : 0.2);
   }
 }
 
 TEST(BlockAdderTest, CoarserAddersExceedItAndOnlyTheOldestIsDoubted) {
   const PrecisionModel model = blocks_without_tiles();
-  const TestKernel oldest = adder(4, 0);
-  EXPECT_LE(worst(oldest, doubted(model), true), 1);
-  EXPECT_LE(worst(oldest, doubted(model), false), 1);
-  // 13 bits behind the point, as in products of fp8.
-  const TestKernel short_sums = adder(8, -10);
+  EXPECT_LE(worst(kOldest, doubted(model), true), 1);
+  EXPECT_LE(worst(kOldest, doubted(model), false), 1);
   constexpr double kItsUnit = 0x1p-6;
-  EXPECT_GT(worst(short_sums, model, true, kItsUnit), 1);
-  EXPECT_GT(worst(short_sums, doubted(model), true, kItsUnit), 1);
+  EXPECT_GT(worst(kShortSums, model, true, kItsUnit), 1);
+  EXPECT_GT(worst(kShortSums, doubted(model), true, kItsUnit), 1);
 }
 
 // A bound for rounding to nearest does not hold where sums are cut off.
 TEST(BlockAdderTest, TruncatedSumsExceedTheBoundOfRoundedOnes) {
   PrecisionModel rounded = blocks_without_tiles();
   rounded.block_u = 0;
-  EXPECT_GT(worst(adder(4, 0), rounded, true), 1);
+  EXPECT_GT(worst(kOldest, rounded, true), 1);
 }
 
 TEST(BlockAdderTest, IntegersAreExactAndASingleTermIs) {
@@ -114,9 +112,10 @@ TEST(BlockAdderTest, IntegersAreExactAndASingleTermIs) {
   const Bound bound = compute_bound(facts, model, false);
   // The quotient alone: 4 u, and what two orders of it cost.
   EXPECT_LT(bound.o[0], 4.1 * 0x1p-24 * oracle.o[0]);
-  const TestOutput got = run_test_kernel(adder(8, 1), p.get());
+  const TestOutput got =
+      run_control(control_named(kBlocks8.control, Dtype::kF16), p.get());
   EXPECT_LE(ratios(oracle, bound, got, p.get().shape).o, 1);
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::block_adder_test

@@ -9,7 +9,7 @@
 #include "reference/plain.h"
 #include "reference/test_options.h"
 
-namespace qkvet {
+namespace qkvet::bound_f64_test {
 namespace {
 
 // Seams that compute in double, and others that do not quite.
@@ -154,4 +154,4 @@ TEST(BoundF64Test, ReachesWhereF32Ends) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::bound_f64_test

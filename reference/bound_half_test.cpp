@@ -7,7 +7,7 @@
 #include "reference/test_problems.h"
 #include "reference/test_ratios.h"
 
-namespace qkvet {
+namespace qkvet::bound_half_test {
 namespace {
 
 TestProblem stored_problem(TestRandom& random, Regime regime,
@@ -40,9 +40,9 @@ bool accepted(const OracleOutput& oracle, const Bound& bound,
 class BoundHalfTest : public testing::TestWithParam<size_t> {};
 
 TEST_P(BoundHalfTest, StaysWithinTheBoundAndComesNearIt) {
-  constexpr int kProblems = 1700;
+  constexpr int kProblems = 1190;
   constexpr double kNear = 0.3;
-  const TestKernel kernel = half_test_kernels()[GetParam()];
+  const TestControl kernel = half_controls()[GetParam()];
   const PrecisionModel declared = declared_precision(kernel);
   const PrecisionModel generic = generic_for(kernel.storage);
   TestRandom random(300 + GetParam());
@@ -55,19 +55,19 @@ TEST_P(BoundHalfTest, StaysWithinTheBoundAndComesNearIt) {
     TestProblem p = stored_problem(random, regime, shape, kernel.storage);
     const OracleOutput oracle = plain_forward(p.get());
     const BoundFacts facts(p.get(), oracle);
-    const TestOutput got = run_test_kernel(kernel, p.get());
+    const TestOutput got = run_control(kernel, p.get());
     const Bound bound = compute_bound(facts, declared, true);
     const Ratios own = ratios(oracle, bound, got, shape);
     const Ratios loose =
         ratios(oracle, compute_bound(facts, generic, true), got, shape);
     ASSERT_TRUE(own.worst() <= 1)
-        << kernel.name << ", problem " << i << ": o " << own.o << " lse "
+        << kernel.name() << ", problem " << i << ": o " << own.o << " lse "
         << own.lse << " weights " << own.weights << " sum " << own.row_sum;
     ASSERT_TRUE(accepted(oracle, bound, got, kernel.storage));
     // Generic allows tiles of 16 keys and more, and no tensor cores.
-    if (!kernel.fast && (kernel.tile == 0 || kernel.tile >= 16)) {
+    if (!declared.unmeasured && (declared.tile == 0 || declared.tile >= 16)) {
       ASSERT_TRUE(loose.worst() <= 1)
-          << kernel.name << ", problem " << i << ": o " << loose.o << " lse "
+          << kernel.name() << ", problem " << i << ": o " << loose.o << " lse "
           << loose.lse << " weights " << loose.weights << " sum "
           << loose.row_sum;
     }
@@ -77,18 +77,21 @@ TEST_P(BoundHalfTest, StaysWithinTheBoundAndComesNearIt) {
     }
     keep_larger(all_generic, loose);
   }
-  EXPECT_GT(several, kNear) << kernel.name;
+  // Sums that are cut off come near their cost where all terms have one sign,
+  // which is what block_adder_test asks.
+  const bool cut_off_alone = declared.block_u > 0 && declared.p_u == 0;
+  EXPECT_GT(several, cut_off_alone ? kNear / 2 : kNear) << kernel.name();
   std::printf(
       "%-20s declared o %.3f (4 keys or more %.3f) lse %.3f weights %.3f sum "
       "%.3f | generic o %.3f lse %.3f\n",
-      kernel.name.c_str(), all.o, several, all.lse, all.weights, all.row_sum,
+      kernel.name().c_str(), all.o, several, all.lse, all.weights, all.row_sum,
       all_generic.o, all_generic.lse);
 }
 
 INSTANTIATE_TEST_SUITE_P(AllKernels, BoundHalfTest,
-                         testing::Range(size_t{0}, half_test_kernels().size()),
+                         testing::Range(size_t{0}, half_controls().size()),
                          [](const testing::TestParamInfo<size_t>& kernel) {
-                           return half_test_kernels()[kernel.param].name;
+                           return half_controls()[kernel.param].name();
                          });
 
 TestProblem unmasked(Regime regime, int64_t Tk) {
@@ -173,8 +176,8 @@ TEST(BoundHalfClaimsTest, WhatHalfCannotHoldIsNotJudged) {
 }
 
 // Problems in which an output lies beyond the bound of `model`.
-int count_exceeding(const TestKernel& kernel, const PrecisionModel& model,
-                    int problems) {
+int count_exceeding(const TestControl& kernel, const PrecisionModel& model,
+                    const std::string& seeded, int problems) {
   TestRandom random(9);
   int exceeding = 0;
   for (int i = 0; i < problems; ++i) {
@@ -184,7 +187,7 @@ int count_exceeding(const TestKernel& kernel, const PrecisionModel& model,
     const OracleOutput oracle = plain_forward(p.get());
     const BoundFacts facts(p.get(), oracle);
     const Bound bound = compute_bound(facts, model, false);
-    const TestOutput got = run_test_kernel(kernel, p.get());
+    const TestOutput got = run_control(kernel, p.get(), seeded);
     exceeding += !accepted(oracle, bound, got, kernel.storage);
   }
   return exceeding;
@@ -192,50 +195,44 @@ int count_exceeding(const TestKernel& kernel, const PrecisionModel& model,
 
 constexpr int kFaultProblems = 680;
 
-TestKernel faulty(Dtype storage, Dtype p_type, TestFault fault) {
-  TestKernel kernel;
-  kernel.lanes = 8;
-  kernel.tile = 4;
-  kernel.storage = storage;
-  kernel.p_type = p_type;
-  kernel.fault = fault;
-  return kernel;
-}
-
 TEST(BoundHalfFaultsTest, WrongKernelsExceedTheirDeclaration) {
-  struct Row {
-    TestFault fault;
-    const char* name;
-  };
-  constexpr Row kRows[] = {{TestFault::kTruncatedP, "P truncated"},
-                           {TestFault::kRoundedTile, "o rounded per tile"},
-                           {TestFault::kRoundedTotal, "sum rounded per tile"},
-                           {TestFault::kLostKey, "lost key"},
-                           {TestFault::kScale, "scale 2^-10"}};
+  constexpr const char* kFaults[] = {"truncated_p", "rounded_tile",
+                                     "rounded_total", "lost_key", "scale"};
   for (const Dtype half : {Dtype::kBf16, Dtype::kF16}) {
-    for (const Row& row : kRows) {
-      const TestKernel kernel = faulty(half, half, row.fault);
-      const int seen =
-          count_exceeding(kernel, declared_precision(kernel), kFaultProblems);
-      EXPECT_GT(seen, 0) << dtype_name(half) << " " << row.name;
-      std::printf("%s, %s: %d of %d\n", dtype_name(half).data(), row.name, seen,
+    const TestControl kernel = control_named("half_tile4", half);
+    const PrecisionModel declared = declared_precision(kernel);
+    EXPECT_EQ(count_exceeding(kernel, declared, "none", kFaultProblems), 0);
+    for (const char* fault : kFaults) {
+      const int seen = count_exceeding(kernel, declared, fault, kFaultProblems);
+      EXPECT_GT(seen, 0) << dtype_name(half) << " " << fault;
+      std::printf("%s, %s: %d of %d\n", dtype_name(half).data(), fault, seen,
                   kFaultProblems);
     }
   }
 }
 
 TEST(BoundHalfFaultsTest, RoundedPHasToBeDeclaredInF32) {
+  // All it stores is f32.
+  const auto in_f32 = [](const qkvet_precision& declared) {
+    return for_storage(resolve_precision(declared).model, Dtype::kF32,
+                       Dtype::kF32);
+  };
   for (const Dtype half : {Dtype::kBf16, Dtype::kF16}) {
-    const TestKernel kernel = faulty(Dtype::kF32, half, TestFault::kNone);
-    const int seen =
-        count_exceeding(kernel, generic_for(Dtype::kF32), kFaultProblems);
+    const TestControl kernel = control_named("online3", half);
+    const auto count = [&](const PrecisionModel& model) {
+      return count_exceeding(kernel, model, "rounded_p", kFaultProblems);
+    };
+    const int seen = count(generic_for(Dtype::kF32));
     EXPECT_GT(seen, kFaultProblems / 2);
-    EXPECT_EQ(
-        count_exceeding(kernel, declared_precision(kernel), kFaultProblems), 0);
+    qkvet_precision declared = *kernel.kernel->precision;
+    EXPECT_GT(count(in_f32(declared)), kFaultProblems / 2);
+    declared.declared |= QKVET_KNOB_P_DTYPE;
+    declared.p_dtype = dtype_to_abi(half);
+    EXPECT_EQ(count(in_f32(declared)), 0);
     std::printf("P in %s, f32 storage: %d of %d beyond generic\n",
                 dtype_name(half).data(), seen, kFaultProblems);
   }
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::bound_half_test

@@ -4,22 +4,21 @@
 // kernels that are wrong.
 #include <gtest/gtest.h>
 
-#include "reference/test_kernels.h"
 #include "reference/test_problems.h"
 #include "reference/test_ratios.h"
 
-namespace qkvet {
+namespace qkvet::bound_kernels_test {
 namespace {
 
-// 1,700 problems of every regime for each kernel, judged by its declared model
+// 1,020 problems of every regime for each kernel, judged by its declared model
 // and by the generic one.
 class BoundKernelsTest : public testing::TestWithParam<size_t> {};
 
 TEST_P(BoundKernelsTest, StaysWithinTheBoundAndComesNearIt) {
-  constexpr int kProblems = 1700;
+  constexpr int kProblems = 1020;
   // With the declared model, random adversarial data reaches this much of it.
   constexpr double kNear = 0.3;
-  const TestKernel kernel = test_kernels()[GetParam()];
+  const TestControl kernel = f32_controls()[GetParam()];
   const PrecisionModel declared = declared_precision(kernel);
   TestRandom random(100 + GetParam());
   Ratios all;
@@ -31,17 +30,17 @@ TEST_P(BoundKernelsTest, StaysWithinTheBoundAndComesNearIt) {
     TestProblem p = random_problem(random, regime, shape);
     const OracleOutput oracle = plain_forward(p.get());
     const BoundFacts facts(p.get(), oracle);
-    const TestOutput got = run_test_kernel(kernel, p.get());
+    const TestOutput got = run_control(kernel, p.get());
     const Ratios own =
         ratios(oracle, compute_bound(facts, declared, true), got, shape);
     const Ratios generic = ratios(
         oracle, compute_bound(facts, generic_precision(), true), got, shape);
     ASSERT_TRUE(own.worst() <= 1)
-        << kernel.name << ", problem " << i << ": o " << own.o << " lse "
+        << kernel.name() << ", problem " << i << ": o " << own.o << " lse "
         << own.lse << " weights " << own.weights << " sum " << own.row_sum;
     // Generic allows tiles of 16 keys and more.
-    if (kernel.tile == 0 || kernel.tile >= 16) {
-      ASSERT_TRUE(generic.worst() <= 1) << kernel.name << ", problem " << i;
+    if (declared.tile == 0 || declared.tile >= 16) {
+      ASSERT_TRUE(generic.worst() <= 1) << kernel.name() << ", problem " << i;
     }
     keep_larger(all, own);
     if (regime != Regime::kCount && regime != Regime::kTiny) {
@@ -49,25 +48,25 @@ TEST_P(BoundKernelsTest, StaysWithinTheBoundAndComesNearIt) {
     }
     keep_larger(all_generic, generic);
   }
-  EXPECT_GT(several, kNear) << kernel.name;
-  EXPECT_LE(all.o, 1) << kernel.name;
+  EXPECT_GT(several, kNear) << kernel.name();
+  EXPECT_LE(all.o, 1) << kernel.name();
   std::printf(
       "%-18s declared o %.3f (4 keys or more %.3f) lse %.3f weights %.3f sum "
       "%.3f | "
       "generic o %.3f\n",
-      kernel.name.c_str(), all.o, several, all.lse, all.weights, all.row_sum,
+      kernel.name().c_str(), all.o, several, all.lse, all.weights, all.row_sum,
       all_generic.o);
 }
 
 INSTANTIATE_TEST_SUITE_P(AllKernels, BoundKernelsTest,
-                         testing::Range(size_t{0}, test_kernels().size()),
+                         testing::Range(size_t{0}, f32_controls().size()),
                          [](const testing::TestParamInfo<size_t>& kernel) {
-                           return test_kernels()[kernel.param].name;
+                           return f32_controls()[kernel.param].name();
                          });
 
 // Faults that must exceed the bound of their model.
-int count_exceeding(TestKernel kernel, TestFault fault, int problems) {
-  kernel.fault = fault;
+int count_exceeding(const TestControl& kernel, const char* seeded,
+                    int problems) {
   TestRandom random(9);
   int exceeding = 0;
   for (int i = 0; i < problems; ++i) {
@@ -76,7 +75,7 @@ int count_exceeding(TestKernel kernel, TestFault fault, int problems) {
     const OracleOutput oracle = plain_forward(p.get());
     const BoundFacts facts(p.get(), oracle);
     const Bound bound = compute_bound(facts, declared_precision(kernel), false);
-    const TestOutput got = run_test_kernel(kernel, p.get());
+    const TestOutput got = run_control(kernel, p.get(), seeded);
     exceeding += !(worst_ratio(got.o, oracle.o, bound.o) <= 1);
   }
   return exceeding;
@@ -84,15 +83,15 @@ int count_exceeding(TestKernel kernel, TestFault fault, int problems) {
 
 TEST(BoundFaultsTest, WrongKernelsExceedTheBound) {
   constexpr int kProblems = 340;
-  for (const TestKernel& kernel : test_kernels()) {
-    const int scale = count_exceeding(kernel, TestFault::kScale, kProblems);
-    const int key = count_exceeding(kernel, TestFault::kLostKey, kProblems);
-    EXPECT_GT(scale, kProblems / 4) << kernel.name;
-    EXPECT_GT(key, kProblems / 2) << kernel.name;
+  for (const TestControl& kernel : f32_controls()) {
+    const int scale = count_exceeding(kernel, "scale", kProblems);
+    const int key = count_exceeding(kernel, "lost_key", kProblems);
+    EXPECT_GT(scale, kProblems / 4) << kernel.name();
+    EXPECT_GT(key, kProblems / 2) << kernel.name();
     std::printf("%-18s scale 2^-10 %d, lost key %d of %d\n",
-                kernel.name.c_str(), scale, key, kProblems);
+                kernel.name().c_str(), scale, key, kProblems);
   }
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::bound_kernels_test

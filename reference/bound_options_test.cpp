@@ -6,7 +6,7 @@
 #include "reference/test_options.h"
 #include "reference/test_ratios.h"
 
-namespace qkvet {
+namespace qkvet::bound_options_test {
 namespace {
 
 TestProblem stored_problem(TestRandom& random, Regime regime,
@@ -21,9 +21,9 @@ TestProblem stored_problem(TestRandom& random, Regime regime,
 class BoundOptionsTest : public testing::TestWithParam<size_t> {};
 
 TEST_P(BoundOptionsTest, StaysWithinTheBoundAndComesNearIt) {
-  constexpr int kProblems = 3400;
+  constexpr int kProblems = 2040;
   constexpr double kNear = 0.25;
-  const TestKernel kernel = option_test_kernels()[GetParam()];
+  const TestControl kernel = option_controls()[GetParam()];
   const PrecisionModel declared = declared_precision(kernel);
   const PrecisionModel generic =
       for_storage(generic_precision(), kernel.storage, kernel.storage);
@@ -37,18 +37,18 @@ TEST_P(BoundOptionsTest, StaysWithinTheBoundAndComesNearIt) {
     TestProblem p = stored_problem(random, regime, shape, kernel.storage);
     const OracleOutput oracle = plain_forward(p.get());
     const BoundFacts facts(p.get(), oracle);
-    const TestOutput got = run_test_kernel(kernel, p.get());
+    const TestOutput got = run_control(kernel, p.get());
     const Bound bound = compute_bound(facts, declared, true);
     const Ratios own = ratios(oracle, bound, got, p.problem.shape);
     ASSERT_TRUE(own.worst() <= 1)
-        << kernel.name << ", problem " << i << ": o " << own.o << " lse "
+        << kernel.name() << ", problem " << i << ": o " << own.o << " lse "
         << own.lse << " weights " << own.weights << " sum " << own.row_sum;
     // Generic allows tiles of 16 keys and more, and no tensor cores.
-    if (!kernel.fast && (kernel.tile == 0 || kernel.tile >= 16)) {
+    if (!declared.unmeasured && (declared.tile == 0 || declared.tile >= 16)) {
       const Bound loose = compute_bound(facts, generic, true);
       const Ratios other = ratios(oracle, loose, got, p.problem.shape);
       ASSERT_TRUE(other.worst() <= 1)
-          << kernel.name << ", problem " << i << ": o " << other.o << " lse "
+          << kernel.name() << ", problem " << i << ": o " << other.o << " lse "
           << other.lse << " weights " << other.weights << " sum "
           << other.row_sum;
       keep_larger(all_generic, other);
@@ -58,19 +58,19 @@ TEST_P(BoundOptionsTest, StaysWithinTheBoundAndComesNearIt) {
       several = std::max(several, own.several);
     }
   }
-  EXPECT_GT(several, kNear) << kernel.name;
+  const bool cut_off_alone = declared.block_u > 0 && declared.p_u == 0;
+  EXPECT_GT(several, cut_off_alone ? kNear / 2 : kNear) << kernel.name();
   std::printf(
       "%-20s declared o %.3f (4 keys or more %.3f) lse %.3f weights %.3f sum "
       "%.3f | generic o %.3f lse %.3f\n",
-      kernel.name.c_str(), all.o, several, all.lse, all.weights, all.row_sum,
+      kernel.name().c_str(), all.o, several, all.lse, all.weights, all.row_sum,
       all_generic.o, all_generic.lse);
 }
 
 INSTANTIATE_TEST_SUITE_P(AllKernels, BoundOptionsTest,
-                         testing::Range(size_t{0},
-                                        option_test_kernels().size()),
+                         testing::Range(size_t{0}, option_controls().size()),
                          [](const testing::TestParamInfo<size_t>& kernel) {
-                           return option_test_kernels()[kernel.param].name;
+                           return option_controls()[kernel.param].name();
                          });
 
 // Kernels that are told something else than the oracle: the number of problems
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(AllKernels, BoundOptionsTest,
 template <class Change>
 int count_exceeding(TestOption option, Change change) {
   constexpr int kProblems = 170;
-  const TestKernel kernel{.lanes = 4, .fma = true, .tile = 4};
+  const TestControl kernel = control_named("online4");
   TestRandom random(9);
   int exceeding = 0;
   for (int i = 0; i < kProblems; ++i) {
@@ -89,7 +89,7 @@ int count_exceeding(TestOption option, Change change) {
     const BoundFacts facts(p.get(), oracle);
     const Bound bound = compute_bound(facts, declared_precision(kernel), true);
     change(p);
-    const TestOutput got = run_test_kernel(kernel, p.get());
+    const TestOutput got = run_control(kernel, p.get());
     const Ratios r = ratios(oracle, bound, got, p.problem.shape);
     exceeding += !(r.worst() <= 1);
   }
@@ -157,7 +157,7 @@ Bound bound_of(TestProblem& p, const PrecisionModel& model) {
   return compute_bound(facts, model, /*want_weights=*/true);
 }
 
-PrecisionModel naive() { return declared_precision(TestKernel{}); }
+PrecisionModel naive() { return declared_precision(control_named("naive")); }
 
 TEST(BoundOptionsClaimsTest, CountingIsExactUnderAMask) {
   constexpr int64_t kLong = 5000;
@@ -263,11 +263,11 @@ TEST(BoundOptionsClaimsTest, BaseTwoPaysForItsConversion) {
     const OracleOutput oracle = plain_forward(p.get());
     const BoundFacts facts(p.get(), oracle);
     const Bound all = compute_bound(facts, model, false);
-    const TestOutput got = run_test_kernel(TestKernel{}, p.get());
+    const TestOutput got = run_control(control_named("naive"), p.get());
     for (size_t r = 0; r < got.lse.size(); ++r) {
       if (oracle.visible[r] <= 0 || std::isinf(all.lse[r])) continue;
       const float natural = static_cast<float>(got.lse[r]);
-      const double off = natural * kTestLog2E - lse_in_base2(oracle.lse[r]);
+      const double off = natural * 0x1.715476p0f - lse_in_base2(oracle.lse[r]);
       const double most = lse_bound_in_base2(oracle.lse[r], all.lse[r], model);
       ASSERT_LE(std::fabs(off), most);
       // A natural one is no base-2 one.
@@ -279,4 +279,4 @@ TEST(BoundOptionsClaimsTest, BaseTwoPaysForItsConversion) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::bound_options_test

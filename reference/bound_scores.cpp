@@ -57,6 +57,11 @@ int64_t rescale_count(const RowView& row, const PrecisionModel& model) {
   return count;
 }
 
+// How far all scores of the row may be shifted together.
+double shift_of(const RowView& row, const PrecisionModel& model) {
+  return combines_anyhow(model) ? row.shift : 0;
+}
+
 // Of rank n: the sink.
 double term_score(const RowView& row, int64_t a) {
   return a < row.n ? row.score[a] : *row.sink;
@@ -101,7 +106,7 @@ void exponent_errors(const RowView& row, const PrecisionModel& model,
       model.arg_roundings * u / (1 - model.arg_roundings * u);
   const double events = 1 + static_cast<double>(errors.rescales);
   const bool lse_merge = model.merge == Merge::kLse;
-  const double shift = combines_anyhow(model) ? row.shift : 0;
+  const double shift = shift_of(row, model);
   const double reference =
       std::max(std::fabs(row.top), std::fabs(row.lse)) + shift;
   const double d = static_cast<double>(row.d);
@@ -357,10 +362,11 @@ RowErrors bound_scores(const RowView& row, const PrecisionModel& model,
   errors.eta = errors.flat ? 0 : normaliser(row, model, errors, scratch);
   if (model.merge == Merge::kLse) {
     const int parts = model.splits + (row.sink != nullptr ? 1 : 0);
-    const double exponent =
-        kMergeReferenceRoundings * u *
-            (std::fabs(row.lse) + errors.score_max + errors.log_n) +
-        4 * u * errors.log_n + (parts + 3) * u + 2 * errors.epsb;
+    const double exponent = kMergeReferenceRoundings * u *
+                                (std::fabs(row.lse) + shift_of(row, model) +
+                                 errors.score_max + errors.log_n) +
+                            4 * u * errors.log_n + (parts + 3) * u +
+                            2 * errors.epsb;
     errors.merge = std::expm1(std::min(kLargestExponent, exponent));
   }
   return errors;

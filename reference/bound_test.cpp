@@ -8,20 +8,20 @@
 #include <chrono>
 
 #include "reference/agreement.h"
-#include "reference/test_kernels.h"
+#include "reference/test_controls.h"
 #include "reference/test_problems.h"
 
-namespace qkvet {
+namespace qkvet::bound_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kU = 0x1p-24;
 
 PrecisionModel cpu_f32() {
-  TestKernel naive;
-  naive.dot = SumOrder::kAny;
-  naive.value = SumOrder::kAny;
-  return declared_precision(naive);
+  PrecisionModel model = declared_precision(control_named("naive"));
+  model.dot_sum = SumOrder::kAny;
+  model.value_sum = SumOrder::kAny;
+  return model;
 }
 
 Shape one_head(int64_t Tq, int64_t Tk, int64_t d, int64_t dv) {
@@ -245,7 +245,7 @@ TEST(BoundTest, CostsLessThanTheKernelsItJudges) {
   p.problem.causal = Causal::kTopLeft;
   const Problem& problem = p.get();
   const OracleOutput oracle = plain_forward(problem);
-  TestKernel online{.lanes = 8, .fma = true, .tile = 4};
+  const TestControl online = control_named("folded_tile4");
   const PrecisionModel models[] = {cpu_f32(), declared_precision(online),
                                    generic_precision()};
   double sink = 0;
@@ -269,4 +269,4 @@ TEST(BoundTest, CostsLessThanTheKernelsItJudges) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::bound_test

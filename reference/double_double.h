@@ -7,6 +7,7 @@
 #ifndef QKVET_REFERENCE_DOUBLE_DOUBLE_H_
 #define QKVET_REFERENCE_DOUBLE_DOUBLE_H_
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -26,20 +27,20 @@ struct DoubleDouble {
 };
 
 // a + b = hi + lo exactly, if |a| >= |b| or a = 0.
-inline DoubleDouble quick_two_sum(double a, double b) {
+constexpr DoubleDouble quick_two_sum(double a, double b) {
   const double sum = a + b;
   return {sum, b - (sum - a)};
 }
 
 // a + b = hi + lo exactly.
-inline DoubleDouble two_sum(double a, double b) {
+constexpr DoubleDouble two_sum(double a, double b) {
   const double sum = a + b;
   const double b_part = sum - a;
   return {sum, (a - (sum - b_part)) + (b - b_part)};
 }
 
 // a = hi + lo exactly, each of at most 26 bits.
-inline DoubleDouble split_halves(double a) {
+constexpr DoubleDouble split_halves(double a) {
   constexpr double kSplitter = 0x1p27 + 1;  // 27 = ceil(53 / 2)
   const double t = kSplitter * a;
   const double hi = t - (t - a);
@@ -47,7 +48,7 @@ inline DoubleDouble split_halves(double a) {
 }
 
 // a * b = hi + lo exactly, unless something over- or underflows.
-inline DoubleDouble two_product(double a, double b) {
+constexpr DoubleDouble two_product(double a, double b) {
   const double product = a * b;
   const DoubleDouble x = split_halves(a);
   const DoubleDouble y = split_halves(b);
@@ -56,24 +57,26 @@ inline DoubleDouble two_product(double a, double b) {
   return {product, rest};
 }
 
-inline DoubleDouble operator-(DoubleDouble a) { return {-a.hi, -a.lo}; }
+constexpr DoubleDouble operator-(DoubleDouble a) { return {-a.hi, -a.lo}; }
 
-inline DoubleDouble operator+(DoubleDouble a, DoubleDouble b) {
+constexpr DoubleDouble operator+(DoubleDouble a, DoubleDouble b) {
   const DoubleDouble high = two_sum(a.hi, b.hi);
   const DoubleDouble low = two_sum(a.lo, b.lo);
   const DoubleDouble once = quick_two_sum(high.hi, high.lo + low.hi);
   return quick_two_sum(once.hi, once.lo + low.lo);
 }
 
-inline DoubleDouble operator-(DoubleDouble a, DoubleDouble b) { return a + -b; }
+constexpr DoubleDouble operator-(DoubleDouble a, DoubleDouble b) {
+  return a + -b;
+}
 
-inline DoubleDouble operator*(DoubleDouble a, DoubleDouble b) {
+constexpr DoubleDouble operator*(DoubleDouble a, DoubleDouble b) {
   const DoubleDouble product = two_product(a.hi, b.hi);
   return quick_two_sum(product.hi, product.lo + (a.hi * b.lo + a.lo * b.hi));
 }
 
 // Long division, three quotient digits.
-inline DoubleDouble operator/(DoubleDouble a, DoubleDouble b) {
+constexpr DoubleDouble operator/(DoubleDouble a, DoubleDouble b) {
   const double first = a.hi / b.hi;
   DoubleDouble rest = a - b * first;
   const double second = rest.hi / b.hi;
@@ -82,7 +85,7 @@ inline DoubleDouble operator/(DoubleDouble a, DoubleDouble b) {
   return quick_two_sum(first, second) + third;
 }
 
-inline bool operator<(DoubleDouble a, DoubleDouble b) {
+constexpr bool operator<(DoubleDouble a, DoubleDouble b) {
   return a.hi < b.hi || (a.hi == b.hi && a.lo < b.lo);
 }
 
@@ -97,6 +100,15 @@ inline constexpr DoubleDouble kLn2{0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56};
 // The first omitted term, r^11/11! with |r| <= ln2/2/256, is below 2^-129.
 inline constexpr int kExpTerms = 10;
 
+// 1/n!, rounded to 106 bits by the compiler.
+inline constexpr auto kInverseFactorials = [] {
+  std::array<DoubleDouble, kExpTerms + 1> inverse;
+  inverse[0] = 1.0;
+  for (int n = 1; n <= kExpTerms; ++n)
+    inverse[n] = inverse[n - 1] / static_cast<double>(n);
+  return inverse;
+}();
+
 // x = k ln 2 + r, and p = exp(r) - 1 = (1 + expm1(r / 256))^256 - 1; the square
 // of 1 + p is taken as 1 + (2p + p^2), which keeps the low bits of a small p.
 // The eight doublings leave an error of about 2^8 * 2^-104 = 2^-96.
@@ -107,17 +119,17 @@ struct ReducedExp {
 
 inline ReducedExp reduced_exp(DoubleDouble x, int terms, DoubleDouble ln2) {
   constexpr int kDoublings = 8;
+  constexpr double kPart = 0x1p-8;  // one over two to the doublings
   ReducedExp e;
   e.k = std::nearbyint(x.hi / ln2.hi);
-  const DoubleDouble r = times_power_of_two(x - ln2 * e.k, -kDoublings);
-  DoubleDouble series = 1.0;
-  for (int i = terms; i >= 2; --i) {
-    series = DoubleDouble(1.0) + r / static_cast<double>(i) * series;
-  }
+  const DoubleDouble rest = x - ln2 * e.k;
+  const DoubleDouble r{rest.hi * kPart, rest.lo * kPart};
+  DoubleDouble series = kInverseFactorials[terms];
+  for (int n = terms - 1; n >= 1; --n)
+    series = kInverseFactorials[n] + r * series;
   e.p = r * series;
-  for (int i = 0; i < kDoublings; ++i) {
-    e.p = times_power_of_two(e.p, 1) + e.p * e.p;
-  }
+  for (int i = 0; i < kDoublings; ++i)
+    e.p = DoubleDouble(2 * e.p.hi, 2 * e.p.lo) + e.p * e.p;
   return e;
 }
 

@@ -12,7 +12,7 @@
 #include "reference/test_backward.h"
 #include "reference/test_gradients.h"
 
-namespace qkvet {
+namespace qkvet::gradient_bound_test {
 namespace {
 
 // The largest error in units of the bound.
@@ -218,4 +218,4 @@ TEST(GradientFaultsTest, WrongKernelsExceedTheBound) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::gradient_bound_test

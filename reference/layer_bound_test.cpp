@@ -7,7 +7,7 @@
 #include "reference/test_layer_kernels.h"
 #include "reference/test_layers.h"
 
-namespace qkvet {
+namespace qkvet::layer_bound_test {
 namespace {
 
 // Every attention kernel of the storage type, with projections in turn.
@@ -15,14 +15,14 @@ std::vector<TestLayerKernel> test_layer_kernels(Dtype storage) {
   const bool half = storage != Dtype::kF32;
   const std::vector<TestLinearKernel> linear = test_linear_kernels();
   std::vector<TestLayerKernel> all;
-  for (const TestKernel& attention :
-       half ? half_test_kernels() : test_kernels()) {
+  for (const TestControl& attention : half ? half_controls() : f32_controls()) {
     if (attention.storage != storage) continue;
     TestLayerKernel kernel;
     kernel.attention = attention;
     // Of the projections, only the last one flushes to zero.
-    kernel.linear = attention.ftz ? linear.back()
-                                  : linear[all.size() % (linear.size() - 1)];
+    kernel.linear = declared_precision(attention).ftz
+                        ? linear.back()
+                        : linear[all.size() % (linear.size() - 1)];
     kernel.linear.storage = storage;
     all.push_back(kernel);
     if (!half) continue;
@@ -61,7 +61,7 @@ void judge(const TestLayerKernel& kernel, TestLayerProblem& p, Dtype storage,
 class LayerBoundTest : public testing::TestWithParam<Dtype> {};
 
 TEST_P(LayerBoundTest, HoldsForCorrectKernels) {
-  constexpr int kProblems = 600;
+  constexpr int kProblems = 400;
   const Dtype storage = GetParam();
   Counts all;
   uint64_t seed = 900;
@@ -73,10 +73,10 @@ TEST_P(LayerBoundTest, HoldsForCorrectKernels) {
       const Shape shape = random_layer_shape(random, i % 4 == 0 ? 24 : 6);
       TestLayerProblem p = random_layer(random, regime, shape, storage);
       judge(kernel, p, storage, counts);
-      ASSERT_EQ(counts.outside, 0) << kernel.attention.name << " with "
+      ASSERT_EQ(counts.outside, 0) << kernel.attention.name() << " with "
                                    << kernel.linear.name << ", problem " << i;
     }
-    EXPECT_LE(counts.worst, 1) << kernel.attention.name;
+    EXPECT_LE(counts.worst, 1) << kernel.attention.name();
     all.worst = std::max(all.worst, counts.worst);
     all.judged += counts.judged;
     all.vacuous += counts.vacuous;
@@ -143,7 +143,7 @@ TEST(LayerBoundClaimsTest, ExactStagesCostNothing) {
   p.problem.causal = Causal::kTopLeft;
   p.problem.rotation = {};  // in double it rounds
   const LayerOutput oracle = plain_layer(p.get());
-  const PrecisionModel model = declared_precision(test_kernels()[0]);
+  const PrecisionModel model = declared_precision(control_named("naive"));
   const LayerBound bound = layer_bound(p.get(), oracle, model, Dtype::kBf16);
   for (const auto* stage : {&bound.q, &bound.k, &bound.v}) {
     for (double b : *stage) EXPECT_EQ(b, 0);
@@ -158,7 +158,7 @@ TEST(LayerBoundClaimsTest, StoringTheStagesInHalfCostsMore) {
   TestLayerProblem p =
       random_layer(random, LayerRegime::kNormal, s, Dtype::kF16);
   const LayerOutput oracle = plain_layer(p.get());
-  const PrecisionModel model = declared_precision(test_kernels()[0]);
+  const PrecisionModel model = declared_precision(control_named("naive"));
   const LayerBound kept = layer_bound(p.get(), oracle, model, Dtype::kF32);
   const LayerBound stored = layer_bound(p.get(), oracle, model, Dtype::kF16);
   EXPECT_EQ(stored.reach, kept.reach);
@@ -168,4 +168,4 @@ TEST(LayerBoundClaimsTest, StoringTheStagesInHalfCostsMore) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::layer_bound_test

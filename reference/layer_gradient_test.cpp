@@ -14,7 +14,7 @@
 #include "reference/double_double.h"
 #include "reference/test_layer_gradients.h"
 
-namespace qkvet {
+namespace qkvet::layer_gradient_test {
 namespace {
 
 // One position of width 1: every stage is a product of numbers.
@@ -294,4 +294,4 @@ TEST(LayerGradientBoundTest, WrongKernelsExceedIt) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::layer_gradient_test

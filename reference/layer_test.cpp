@@ -12,7 +12,7 @@
 #include "reference/seeded_layer.h"
 #include "reference/test_layers.h"
 
-namespace qkvet {
+namespace qkvet::layer_test {
 namespace {
 
 using Values = std::vector<double>;
@@ -181,4 +181,4 @@ TEST(SeededLayerListTest, HoldsAsManyFaultsOfEachReferenceUnderDistinctNames) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::layer_test

@@ -8,7 +8,7 @@
 #include "reference/test_layer_kernels.h"
 #include "reference/test_layers.h"
 
-namespace qkvet {
+namespace qkvet::linear_bound_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -199,4 +199,4 @@ TEST(LinearBoundClaimsTest, WhatMayOverflowIsNotJudged) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::linear_bound_test

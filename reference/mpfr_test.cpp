@@ -18,7 +18,7 @@
 #include "reference/test_rope.h"
 #include "reference/twin.h"
 
-namespace qkvet {
+namespace qkvet::mpfr_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -246,4 +246,4 @@ TEST(MpfrTest, SeesAPlainExponentialThatIsSlightlyOff) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::mpfr_test

@@ -7,7 +7,7 @@
 
 #include "reference/oracle.h"
 
-namespace qkvet {
+namespace qkvet::plain_options_test {
 namespace {
 
 // Sums of at most eight roundings of numbers near 10.
@@ -205,4 +205,4 @@ TEST(PlainOptionsTest, PackedMembersSeeTheirOwnKeys) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::plain_options_test

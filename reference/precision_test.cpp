@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstddef>
 
-namespace qkvet {
+namespace qkvet::precision_test {
 namespace {
 
 qkvet_precision declare(int32_t preset, uint64_t knobs = 0) {
@@ -360,4 +360,4 @@ TEST(PrecisionTest, LooserThanGenericIsSeen) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::precision_test

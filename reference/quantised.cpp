@@ -7,7 +7,7 @@
 namespace qkvet {
 namespace {
 
-constexpr double kU = 0x1p-24;              // of f32
+constexpr double kUnit = 0x1p-24;           // of f32
 constexpr double kNormal = 0x1p-126;        // the least that nobody flushes
 constexpr double kHalfStep = 1.0 / 17;      // of e4m3, relative
 constexpr double kSubnormalStep = 0x1p-10;  // half of e4m3's, absolute
@@ -23,7 +23,7 @@ double stored_error(StoredAs stored, double x, double range) {
   const double rounding =
       int8 ? scale / 2
            : std::max(kHalfStep * std::fabs(x), kSubnormalStep * scale);
-  return rounding + 6 * kU * range + 2 * largest * kNormal;
+  return rounding + 6 * kUnit * range + 2 * largest * kNormal;
 }
 
 std::vector<double> stored_errors(const CacheForm& form,

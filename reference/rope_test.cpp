@@ -11,7 +11,7 @@
 #include "reference/test_ratios.h"
 #include "reference/test_rope.h"
 
-namespace qkvet {
+namespace qkvet::rope_test {
 namespace {
 
 enum class Turning : uint8_t {
@@ -56,13 +56,13 @@ void turn_all(Turning how, const TestProblem& p, Dtype storage, int64_t rows,
   }
 }
 
-TestOutput run_turned(Turning how, const TestKernel& kernel, TestProblem p) {
+TestOutput run_turned(Turning how, const TestControl& kernel, TestProblem p) {
   const Shape& s = p.problem.shape;
   turn_all(how, p, kernel.storage, s.Tq, p.q_positions, 0, p.q);
   turn_all(how, p, kernel.storage, s.Tk, p.k_positions,
            how == Turning::kOneAhead ? 1 : 0, p.k);
   p.problem.rotation.style = RopeStyle::kNone;
-  return run_test_kernel(kernel, p.get());
+  return run_control(kernel, p.get());
 }
 
 TestProblem turned_problem(TestRandom& random, int i, Dtype storage) {
@@ -82,7 +82,7 @@ struct Worst {
   int exceeding = 0;
 };
 
-Worst worst_of(Turning how, const TestKernel& kernel,
+Worst worst_of(Turning how, const TestControl& kernel,
                const PrecisionModel& model) {
   constexpr int kProblems = 1700;
   TestRandom random(21);
@@ -118,7 +118,7 @@ TEST(RopeTest, ReferencesAgree) {
 }
 
 TEST(RopeTest, KernelsInF32StayWithinTheBound) {
-  const TestKernel kernel{.lanes = 4, .fma = true, .tile = 16};
+  const TestControl kernel = control_named("online16_fma");
   const PrecisionModel model = declared_precision(kernel);
   for (const Turning how : {Turning::kProducts, Turning::kFused}) {
     const Worst worst = worst_of(how, kernel, model);
@@ -129,7 +129,7 @@ TEST(RopeTest, KernelsInF32StayWithinTheBound) {
 
 TEST(RopeTest, RotatedInputsMayBeRoundedToHalfStorage) {
   for (const Dtype storage : {Dtype::kBf16, Dtype::kF16}) {
-    const TestKernel kernel{.lanes = 4, .tile = 16, .storage = storage};
+    const TestControl kernel = control_named("online16", storage);
     const PrecisionModel generic =
         for_storage(generic_precision(), storage, storage);
     const Worst worst = worst_of(Turning::kToStorage, kernel, generic);
@@ -143,7 +143,7 @@ TEST(RopeTest, RotatedInputsMayBeRoundedToHalfStorage) {
 }
 
 TEST(RopeTest, WrongRotationsExceedTheBound) {
-  const TestKernel kernel{.lanes = 4, .tile = 16};
+  const TestControl kernel = control_named("online16");
   const PrecisionModel model = declared_precision(kernel);
   for (const Turning how : {Turning::kBack, Turning::kOneAhead}) {
     EXPECT_GT(worst_of(how, kernel, model).exceeding, kSome);
@@ -172,4 +172,4 @@ TEST(RopeTest, NothingIsOffWhereNothingRounds) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::rope_test

@@ -12,7 +12,7 @@
 #include "reference/test_options.h"
 #include "reference/test_rope.h"
 
-namespace qkvet {
+namespace qkvet::seeded_test {
 namespace {
 
 // Every second one with options, every fourth with a rotation.
@@ -67,4 +67,4 @@ TEST(SeededListTest, HoldsAsManyFaultsOfEachReferenceUnderDistinctNames) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::seeded_test

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "core/half.h"
-#include "reference/test_kernels.h"
+#include "reference/test_seen.h"
 #include "reference/test_sums.h"
 
 namespace qkvet {

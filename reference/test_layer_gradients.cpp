@@ -122,9 +122,9 @@ LayerGradientOutput Run::run() {
   call.forward.q = q.data();
   call.forward.k = k.data();
   call.forward.v = v.data();
-  TestKernel forward;
-  forward.ftz = kernel_.attention.ftz;
-  const TestOutput out = run_test_kernel(forward, call.forward);
+  const TestControl forward =
+      control_named(kernel_.attention.ftz ? "flush_to_zero" : "naive");
+  const TestOutput out = run_control(forward, call.forward);
   const Values o = stored(out.o);
   const int64_t width = s_.H * s_.dv;
   const Values w_o = turned(p_.w_o, width, s_.D);

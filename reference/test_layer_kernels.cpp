@@ -201,7 +201,7 @@ std::vector<double> run_test_layer(const TestLayerKernel& kernel,
   attention.q = q.data();
   attention.k = k.data();
   attention.v = v.data();
-  std::vector<double> heads = run_test_kernel(kernel.attention, attention).o;
+  std::vector<double> heads = run_control(kernel.attention, attention).o;
   round_stage(kernel.stage, heads);
   std::vector<double> merged(heads.size());
   for (int64_t row = 0; row < s.lse_elements(); ++row) {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Correct projections and layers of many arithmetics, as controls of their
-// bounds; as in test_kernels.h they share nothing with the references.
+// bounds; as in test_controls.h they share nothing with the references.
 #ifndef QKVET_REFERENCE_TEST_LAYER_KERNELS_H_
 #define QKVET_REFERENCE_TEST_LAYER_KERNELS_H_
 
 #include <string>
 #include <vector>
 
+#include "core/half.h"
 #include "reference/layer.h"
-#include "reference/test_kernels.h"
+#include "reference/test_controls.h"
 
 namespace qkvet {
 
@@ -43,7 +44,7 @@ std::vector<TestLinearKernel> test_linear_kernels();
 
 struct TestLayerKernel {
   TestLinearKernel linear;
-  TestKernel attention;
+  TestControl attention = control_named("naive");
   Dtype stage = Dtype::kF32;  // what q, k, v and the heads are rounded to
   bool wrong_index = false;   // one element of the merged heads is a neighbour
 };

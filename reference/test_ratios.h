@@ -7,8 +7,9 @@
 #include <cmath>
 #include <vector>
 
+#include "core/half.h"
 #include "reference/agreement.h"
-#include "reference/test_kernels.h"
+#include "reference/test_controls.h"
 
 namespace qkvet {
 

@@ -6,7 +6,7 @@
 #include "reference/double_double.h"
 #include "reference/test_options.h"
 
-namespace qkvet {
+namespace qkvet::twin_options_test {
 namespace {
 
 double agreement(TestProblem& p) {
@@ -104,4 +104,4 @@ TEST(DoubleDoubleTest, HyperbolicTangentObeysItsIdentities) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::twin_options_test

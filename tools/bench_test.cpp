@@ -16,7 +16,7 @@
 #include "tools/program_run.h"
 #include "tools/read_loop.h"
 
-namespace qkvet {
+namespace qkvet::bench_test {
 namespace {
 
 using Numbers = std::vector<double>;
@@ -356,4 +356,4 @@ TEST(KvMemoryProgram, WrongUseIsOneLineAndTwo) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::bench_test

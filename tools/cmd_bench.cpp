@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet bench decode: one more token with a KV cache and without one.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "tools/bench_decode.h"
 #include "tools/commands.h"
 #include "tools/report.h"
 
 namespace qkvet {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kSchema = 1;      // of the JSON Lines, as in reports
 constexpr double kNoisy = 1.2;  // noise_of() that is mentioned
@@ -102,18 +99,17 @@ std::string json_lines(const std::string& kernel, const DecodeBench& bench,
                        const DecodeResult& result) {
   std::string out;
   for (const DecodeTimes& row : result.rows)
-    out += Json{{"schema", kSchema},
-                {"type", "bench_decode"},
-                {"kernel", kernel},
-                {"H", bench.H},
-                {"Hkv", bench.Hkv},
-                {"d", bench.d},
-                {"context", row.context},
-                {"bytes", row.bytes},
-                {"cached_seconds", json_spread(row.cached)},
-                {"recomputed_seconds", json_spread(row.recomputed)},
-                {"loop_seconds", json_spread(row.loop)}}
-               .dump() +
+    out += json_text(Json{{"schema", kSchema},
+                          {"type", "bench_decode"},
+                          {"kernel", kernel},
+                          {"H", bench.H},
+                          {"Hkv", bench.Hkv},
+                          {"d", bench.d},
+                          {"context", row.context},
+                          {"bytes", row.bytes},
+                          {"cached_seconds", json_spread(row.cached)},
+                          {"recomputed_seconds", json_spread(row.recomputed)},
+                          {"loop_seconds", json_spread(row.loop)}}) +
            "\n";
   const DecodeGrowth median = growth_of(result.rows, &Spread::median);
   const DecodeGrowth least = growth_of(result.rows, &Spread::least);
@@ -128,7 +124,7 @@ std::string json_lines(const std::string& kernel, const DecodeBench& bench,
       {"schema", kSchema}, {"type", "bench_decode_growth"}, {"kernel", kernel}};
   for (const auto& [name, exponent] : exponents)
     if (exponent) line[name] = *exponent;
-  return out + line.dump() + "\n";
+  return out + json_text(line) + "\n";
 }
 
 // "" or what is wrong with the options.

@@ -1,30 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet check: the main job. Every law on every selected kernel.
-#include <unistd.h>
-
-#include <chrono>
 #include <cstdio>
 
 #include "tools/arguments.h"
 #include "tools/commands.h"
+#include "tools/progress_line.h"
 #include "tools/report.h"
 
 namespace qkvet {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // "" or one line: what is wrong with the options.
 std::string resolve(const CheckOptions& options, RunOptions& run) {
   std::string error;
   run.laws = select_laws(options.laws, &error);
   if (!error.empty()) return error;
-  run.cases = options.cases;
+  run.cases = options.cases.value_or(kDefaultCases);
   run.exhaustive = options.exhaustive;
   run.fail_fast = options.fail_fast;
   if (options.exhaustive && !options.laws.empty())
     return "--exhaustive is about agreement with the oracle: no --law beside "
            "it";
+  if (options.exhaustive && !options.pin.empty())
+    return "--exhaustive has extents of its own: no --pin beside it";
   if (!options.budget.empty()) {
     run.budget = parse_budget(options.budget, &error);
     if (!run.budget) return error;
@@ -42,30 +40,6 @@ std::string resolve(const CheckOptions& options, RunOptions& run) {
   run.jobs = jobs_or_cores(options.jobs);
   return "";
 }
-
-// A line that rewrites itself, on a terminal only.
-class Progress {
- public:
-  void show(int64_t cases, int64_t failures) {
-    constexpr auto kEvery = std::chrono::milliseconds(100);
-    const auto now = Clock::now();
-    if (now - shown_ < kEvery) return;
-    shown_ = now;
-    const double seconds = std::chrono::duration<double>(now - start_).count();
-    std::fprintf(stderr, "\r\x1b[K%lld cases, %lld failures, %.1f s",
-                 static_cast<long long>(cases),
-                 static_cast<long long>(failures), seconds);
-    std::fflush(stderr);
-    visible_ = true;
-  }
-  void clear() {
-    if (visible_) std::fputs("\r\x1b[K", stderr);
-  }
-
- private:
-  Clock::time_point start_ = Clock::now(), shown_ = start_;
-  bool visible_ = false;
-};
 
 // The JSON Lines file, open from the start so that a path that cannot be
 // written is found before anything runs.
@@ -99,8 +73,13 @@ ExitCode run_check(const CheckOptions& options) {
     known = read_known(options.known, &error);
     if (!known) return wrong_use(error);
   }
+  if (const std::string why = why_missing(faults_family());
+      !why.empty() && known && known->names_causes())
+    return wrong_use(options.known + ": names causes, and " + why);
   const SelectedKernels selected = select_kernels(options.selection);
   if (!selected.error.empty()) return wrong_use(selected.error);
+  if (selected.by_default && !options.cases && !run.budget && !run.exhaustive)
+    run.cases_per_law = kShortCasesPerLaw;
   if (options.selection.in_process) run.jobs = 1;
   run.scope.dtypes = declared_dtypes(selected.kernels);
 
@@ -111,11 +90,9 @@ ExitCode run_check(const CheckOptions& options) {
     if (const std::string error = write_file(options.junit, ""); !error.empty())
       return wrong_use(error);
 
-  Progress progress;
-  if (isatty(STDERR_FILENO) != 0)
-    run.progress = [&progress](int64_t cases, int64_t failures) {
-      progress.show(cases, failures);
-    };
+  ProgressLine progress(run.budget);
+  if (progress.is_visible())
+    run.progress = [&progress](const RunProgress& now) { progress.show(now); };
   json.write(json_start(run));
   run.round_done = [&json](int64_t round, int64_t cases, int64_t failed) {
     json.write(json_round(round, cases, failed));
@@ -123,22 +100,27 @@ ExitCode run_check(const CheckOptions& options) {
   const RunResult result =
       run_plan(selected.kernels,
                executor_factory(selected, options.selection.in_process), run);
-  progress.clear();
-  if (!result.error.empty()) return wrong_use(result.error);
+  if (!result.error.empty()) {
+    progress.clear();
+    return wrong_use(result.error);
+  }
 
   // A failure that is accepted for its cause is held against it.
   const int most = known && known->names_causes()
                        ? static_cast<int>(result.kernels.size())
                        : options.diagnose;
+  if (some_failed(result)) progress.say("looking for causes");
   const Diagnoses diagnoses =
       diagnose_run(result, selected, options.selection.in_process, most);
+  progress.clear();
   const ReportInput report{result,
                            run,
                            selected,
                            options.selection.in_process,
                            known ? &*known : nullptr,
                            &diagnoses};
-  std::fputs(text_report(report, colour_wanted()).c_str(), stdout);
+  std::fputs(text_report(report, screen_style(options.verbose)).c_str(),
+             stdout);
   std::fflush(stdout);
   if (!json.write(json_results(report)))
     return wrong_use(options.json + ": cannot be written in full");

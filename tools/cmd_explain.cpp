@@ -2,7 +2,7 @@
 // qkvet explain: a law, a fault or an exit code in words, and an example that
 // is run on the spot: a fault, and the smallest case in which the law catches
 // it. Conventions are cmd_explain_convention.cpp's.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -142,6 +142,11 @@ ExitCode explain_law(const Law& law, const SelectedKernels& faults) {
               {"holds for", law.precondition}, {"because", law.reason},
               {"rounding", law.rounding},      {"earns", law.earns}};
   for (const auto& row : rows) print(wrapped_field(row.name, row.text));
+  if (const std::string missing = why_missing(faults_family());
+      !missing.empty()) {
+    print(field("example", missing));
+    return kConforms;
+  }
   const auto caught = faults_of(law, faults);
   std::vector<std::string> names;
   for (const KernelUnderTest* fault : caught)
@@ -222,14 +227,24 @@ ExitCode run_explain(const ExplainOptions& options) {
     return explain_exit_code(static_cast<size_t>(name[0] - '0'));
   if (const Convention* convention = find_convention(name))
     return explain_convention(*convention);
-  KernelSelection selection;
-  selection.kernels = {std::string(kFaulty) + "*"};
-  const SelectedKernels faults = select_kernels(selection);
-  if (!faults.error.empty()) return wrong_use(faults.error);
+  // Laws are explained without them, too.
+  const std::string missing = why_missing(faults_family());
+  SelectedKernels faults;
+  if (missing.empty()) {
+    KernelSelection selection;
+    selection.kernels = {std::string(kFaulty) + "*"};
+    faults = select_kernels(selection);
+    if (!faults.error.empty()) return wrong_use(faults.error);
+  }
   if (const Law* law = find_law(name)) return explain_law(*law, faults);
   for (const KernelUnderTest& fault : faults.kernels)
     if (name == fault.judged.info.name || name == short_name(fault))
       return explain_fault(fault, faults);
+  if (!missing.empty())
+    return wrong_use(fmt::format(
+        "\"{}\" is no law, no convention and no exit code (0 .. 4){}"
+        "; no fault is known here: {}",
+        name, suggestions(name, faults), missing));
   return wrong_use(fmt::format(
       "\"{}\" is no law, no fault, no convention and no exit code (0 .. 4){}; "
       "`qkvet list` and `qkvet list conventions` show all",

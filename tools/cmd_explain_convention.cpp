@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet explain CONVENTION, qkvet list conventions: how a known library spells
 // an attention call, and what a kernel that takes its calls declares.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "core/case.h"
 #include "core/declaration.h"
+#include "core/json.h"
 #include "tools/commands.h"
 #include "tools/convention_c.h"
 #include "tools/lines.h"
 
 namespace qkvet {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // As text on a screen: without the marks of the page.
 std::string plain(std::string text) {
@@ -159,19 +157,19 @@ ExitCode run_list_conventions(const ListOptions& options) {
     }
     fmt::print(
         "{}\n",
-        Json{{"type", "convention"},
-             {"id", convention.id},
-             {"title", plain(convention.title)},
-             {"mind", plain(convention.mind)},
-             {"sources", convention.sources},
-             {"options",
-              bit_words(BitKind::kOption, declared.capabilities.options)},
-             {"flags", bit_words(BitKind::kFlag, declared.capabilities.flags)},
-             {"layouts",
-              bit_words(BitKind::kLayout, declared.capabilities.layouts)},
-             {"dialect", dialect},
-             {"cases", convention.cases}}
-            .dump());
+        json_text(Json{
+            {"type", "convention"},
+            {"id", convention.id},
+            {"title", plain(convention.title)},
+            {"mind", plain(convention.mind)},
+            {"sources", convention.sources},
+            {"options",
+             bit_words(BitKind::kOption, declared.capabilities.options)},
+            {"flags", bit_words(BitKind::kFlag, declared.capabilities.flags)},
+            {"layouts",
+             bit_words(BitKind::kLayout, declared.capabilities.layouts)},
+            {"dialect", dialect},
+            {"cases", convention.cases}}));
   }
   return kConforms;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet golden record: freezes what a kernel returns.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/utsname.h>
 
 #include <algorithm>

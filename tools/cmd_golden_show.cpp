@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet golden show: what is in a set, with a picture of one tensor.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,7 @@
 // kernel beside the definition, and the first stage at which it parts.
 #include "tools/cmd_inspect.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdio>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet judge FILE...: calls that were recorded, one in each file, of a kernel
 // that nobody can open.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 #include <cstdio>
@@ -151,14 +151,14 @@ Diagnoses causes_of(const RunResult& result, const std::vector<Recorded>& all,
     answered.push_back(
         {&agreement_about(one.recording.value.subject()), one.recording.value});
   const std::unique_ptr<Catalogue> catalogue =
-      wanted ? known_faults() : nullptr;
+      wanted ? known_faults(&causes.no_faults) : nullptr;
   TimeUse time;
   for (size_t k = 0; k < result.kernels.size(); ++k) {
     const KernelResult& kernel = result.kernels[k];
     if (!kernel.cells[0].failure) continue;
-    if (catalogue == nullptr)
+    if (!wanted)
       ++causes.not_looked_at;
-    else
+    else if (catalogue != nullptr)
       causes.kernels[k] =
           diagnose_all({&*kernel.cells[0].failure}, kernel.kernel, answers,
                        *catalogue, time, &answered);
@@ -222,7 +222,8 @@ ExitCode run_judge_calls(const JudgeOptions& options) {
   if (wrong.empty() && !options.junit.empty())
     wrong = write_file(options.junit, junit_report(report));
   if (!wrong.empty()) return wrong_use(wrong);
-  std::fputs(text_report(report, colour_wanted()).c_str(), stdout);
+  std::fputs(text_report(report, screen_style(options.verbose)).c_str(),
+             stdout);
   return exit_code_of(report);
 }
 

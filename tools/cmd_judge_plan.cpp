@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet judge DIR: the answers to a plan, judged as check judges a kernel.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
@@ -230,7 +230,7 @@ Diagnoses causes_of(const KernelResult& kernel, Judge& judge, bool wanted) {
   if (failures.empty()) return causes;
   causes.not_looked_at = wanted ? 0 : 1;
   const std::unique_ptr<Catalogue> catalogue =
-      wanted ? known_faults() : nullptr;
+      wanted ? known_faults(&causes.no_faults) : nullptr;
   if (catalogue == nullptr) return causes;
   const Answered answered = judge.answered();
   TimeUse time;
@@ -304,7 +304,8 @@ ExitCode run_judge_plan(const JudgeOptions& options) {
                            nullptr, &causes};
   error = write_reports(options, report);
   if (!error.empty()) return wrong_use(error);
-  std::fputs(text_report(report, colour_wanted()).c_str(), stdout);
+  std::fputs(text_report(report, screen_style(options.verbose)).c_str(),
+             stdout);
   return exit_code_of(report);
 }
 

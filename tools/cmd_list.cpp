@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet list: kernels, laws and faults, with what they say of themselves.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "properties/law.h"
 #include "tools/commands.h"
 
 namespace qkvet {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
@@ -19,15 +17,14 @@ void list_laws(bool json) {
   if (!json) print("laws\n");
   for (const Law* law : all_laws()) {
     if (json)
-      print(Json{{"type", "law"},
-                 {"id", law->id},
-                 {"sentence", law->sentence},
-                 {"formula", law->formula},
-                 {"precondition", law->precondition},
-                 {"reason", law->reason},
-                 {"rounding", law->rounding},
-                 {"earns", law->earns}}
-                .dump() +
+      print(json_text(Json{{"type", "law"},
+                           {"id", law->id},
+                           {"sentence", law->sentence},
+                           {"formula", law->formula},
+                           {"precondition", law->precondition},
+                           {"reason", law->reason},
+                           {"rounding", law->rounding},
+                           {"earns", law->earns}}) +
             "\n");
     else
       print(fmt::format("  {}\n      {}\n", law->id, law->sentence));
@@ -50,7 +47,7 @@ void print_kernel(const KernelInfo& info, const std::string& unavailable,
       line["when"] = info.fault->when;
       line["killed_by"] = info.fault->killed_by;
     }
-    print(line.dump() + "\n");
+    print(json_text(line) + "\n");
     return;
   }
   print(fmt::format("  {:<28} {}\n", info.name, info.description));
@@ -77,18 +74,29 @@ ExitCode list_kernels(bool faults, bool json) {
   if (!json)
     print(faults ? "faults (laws must fail them; never judged by default)\n"
                  : "kernels\n");
+  std::vector<const Family*> missing;
   for (const Family& family : families()) {
-    if (!family_exists(family)) continue;
+    if (!why_missing(family).empty()) {
+      if ((&family == &faults_family()) == faults) missing.push_back(&family);
+      continue;
+    }
     if (const ExitCode code = list_family(family, faults, json);
         code != kConforms)
       return code;
   }
+  if (!json)
+    for (const std::string& why : why_missing(missing))
+      print("  " + why + "\n");
   return kConforms;
 }
 
 }  // namespace
 
 ExitCode run_list(const ListOptions& options) {
+  // Nothing else could be listed.
+  if (options.what == "faults")
+    if (const std::string why = why_missing(faults_family()); !why.empty())
+      return wrong_use(why);
   if (options.what.empty() || options.what == "laws") list_laws(options.json);
   for (const bool faults : {false, true}) {
     if (!options.what.empty() &&

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet list fuzz: what `qkvet fuzz` can hunt.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "fuzz/target.h"
 #include "tools/commands.h"
 
@@ -17,13 +17,13 @@ ExitCode run_list_fuzz(const ListOptions& options) {
       fmt::print("  {:<16} {}\n", target->name, target->sentence);
       continue;
     }
-    nlohmann::ordered_json line{{"type", "fuzz"},
-                                {"name", target->name},
-                                {"sentence", target->sentence}};
-    line["laws"] = nlohmann::json::array();
+    Json line{{"type", "fuzz"},
+              {"name", target->name},
+              {"sentence", target->sentence}};
+    line["laws"] = Json::array();
     if (target->about_kernels())
       for (const Law* law : laws_of(*target)) line["laws"].push_back(law->id);
-    std::puts(line.dump().c_str());
+    std::puts(json_text(line).c_str());
   }
   return kConforms;
 }

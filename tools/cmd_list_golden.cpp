@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet list golden: the sets that QKVet brings.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "tools/cmd_golden.h"
 #include "tools/commands.h"
 
@@ -24,15 +24,14 @@ ExitCode run_list_golden(const ListOptions& options) {
                  set.finding.empty() ? "" : "; finding: " + set.finding);
       continue;
     }
-    const nlohmann::ordered_json line{
-        {"type", "golden"},
-        {"name", set.name},
-        {"case", set.metadata.at("case")},
-        {"pins", set.pins},
-        {"source", set.source},
-        {"arithmetic", arithmetic_name(set.arithmetic)},
-        {"finding", set.finding}};
-    std::puts(line.dump().c_str());
+    const Json line{{"type", "golden"},
+                    {"name", set.name},
+                    {"case", set.metadata.at("case")},
+                    {"pins", set.pins},
+                    {"source", set.source},
+                    {"arithmetic", arithmetic_name(set.arithmetic)},
+                    {"finding", set.finding}};
+    std::puts(json_text(line).c_str());
   }
   return kConforms;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet new: a kernel that compiles and conforms as it is written, to be made
 // one's own. The texts are the files in templates/.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstring>
 #include <filesystem>

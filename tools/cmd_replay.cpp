@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet replay: one case, or a list of them, exactly as spelled.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdio>
 #include <fstream>
@@ -101,12 +101,13 @@ void print_cell(const ReportInput& input, const KernelResult& kernel,
                  : "   " + cell.reason);
 }
 
-// Of the one failure that there may be; `catalogue` may be null. The kernel
-// runs in a worker of its own: what it remembers of the case must stay as it
-// is.
+// Of the one failure that there may be; `catalogue` may be null, with
+// `no_faults` if it should not be. The kernel runs in a worker of its own: what
+// it remembers of the case must stay as it is.
 Diagnoses causes_of(const KernelResult& kernel, const Catalogue* catalogue,
-                    const ExecutorFactory& open) {
+                    const std::string& no_faults, const ExecutorFactory& open) {
   Diagnoses causes;
+  causes.no_faults = no_faults;
   TimeUse time;
   if (!kernel.cells[0].failure || catalogue == nullptr) return causes;
   const Opened opened = open(kernel.kernel.library);
@@ -180,7 +181,8 @@ struct Replay {
   const std::vector<ReplayCase>& cases;
   const ReportInput& report;
   const ExecutorFactory& open;
-  const Catalogue* catalogue;  // null: no causes are looked for
+  const Catalogue* catalogue;  // null: no causes are looked for ...
+  std::string no_faults;       // ... or cannot be, and why
 };
 
 // Prints what every law says and adds the kernel to `result`; "" or what
@@ -206,7 +208,8 @@ std::string replay_on(const KernelUnderTest& kernel, Executor& executor,
         ++silent_laws;
         continue;
       }
-      const Diagnoses causes = causes_of(made, replay.catalogue, replay.open);
+      const Diagnoses causes =
+          causes_of(made, replay.catalogue, replay.no_faults, replay.open);
       ReportInput with_causes = replay.report;
       with_causes.diagnoses = &causes;
       print_cell(with_causes, made, *law, one);
@@ -256,10 +259,12 @@ ExitCode run_replay(const ReplayOptions& options) {
     executors.push_back(std::move(opened.executor));
   }
   RunResult result;
+  std::string no_faults;
   const std::unique_ptr<Catalogue> catalogue =
-      cases.size() == 1 && run.laws.size() == 1 ? known_faults() : nullptr;
+      cases.size() == 1 && run.laws.size() == 1 ? known_faults(&no_faults)
+                                                : nullptr;
   const ReportInput report{result, run, selected, options.selection.in_process};
-  const Replay replay{options, cases, report, open, catalogue.get()};
+  const Replay replay{options, cases, report, open, catalogue.get(), no_faults};
   for (const KernelUnderTest& kernel : selected.kernels) {
     error = replay_on(kernel, *executors[kernel.library], replay, result);
     if (!error.empty()) return wrong_use(error);

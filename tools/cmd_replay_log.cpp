@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet replay X.story: a recorded story (core/story_log.h), run as a whole,
 // and its shortest part that fails.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 #include <fstream>

@@ -3,7 +3,7 @@
 // and gradient; with a mask, or without one to see what that does.
 #include "tools/cmd_train_demo.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <cstdio>

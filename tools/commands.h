@@ -30,8 +30,8 @@ ExitCode run_list_conventions(const ListOptions& options);
 struct CheckOptions {
   KernelSelection selection;
   std::vector<std::string> laws;  // globs; empty: all
-  int64_t cases = kDefaultCases;
-  std::string budget;  // "60s", "2m", "" for none
+  std::optional<int64_t> cases;   // absent: kDefaultCases, or the short plan
+  std::string budget;             // "60s", "2m", "" for none
   bool exhaustive = false;
   std::string seed = "1";
   int jobs = 0;                 // 0: one per core
@@ -43,6 +43,7 @@ struct CheckOptions {
   std::string known;        // file of accepted failures; "" for none
   bool fail_fast = false;
   int diagnose = kDefaultDiagnosed;  // failing kernels, at most
+  bool verbose = false;              // law by law
 };
 ExitCode run_check(const CheckOptions& options);
 
@@ -163,6 +164,10 @@ std::vector<const Law*> select_laws(const std::vector<std::string>& globs,
 
 // Whether colour may be written to stdout.
 bool colour_wanted();
+
+// Columns of the screen behind stdout, by $COLUMNS or the terminal; 100
+// elsewhere.
+size_t screen_width();
 
 }  // namespace qkvet
 

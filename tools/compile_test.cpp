@@ -7,7 +7,7 @@
 
 #include "tools/program_run.h"
 
-namespace qkvet {
+namespace qkvet::compile_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -244,4 +244,4 @@ TEST(Compile, APluginMayHaveSpacesAndColonsInItsPath) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::compile_test

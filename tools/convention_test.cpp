@@ -14,7 +14,7 @@
 #include "tools/convention_c.h"
 #include "tools/program_run.h"
 
-namespace qkvet {
+namespace qkvet::convention_test {
 namespace {
 
 bool has(const Ran& ran, const std::string& part) {
@@ -262,4 +262,4 @@ TEST(ListConventions, WrongUseIsOneLine) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::convention_test

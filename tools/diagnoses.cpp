@@ -2,31 +2,24 @@
 #include "tools/diagnoses.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <iterator>
-#include <sstream>
 
 namespace qkvet {
 namespace {
 
 // Faults whose tiles or lanes have a width, as the build found them.
-std::vector<std::string> tiled_faults() {
-  std::istringstream names(QKVET_TILED_FAULTS);
-  return {std::istream_iterator<std::string>(names), {}};
-}
+constexpr const char* kTiledFaults[] = {
+#include QKVET_TILED_FAULTS
+};
 
 // The widths of real kernels.
 std::vector<Catalogue::Variant> other_tiles() {
+  const std::vector<std::string> tiled(std::begin(kTiledFaults),
+                                       std::end(kTiledFaults));
   std::vector<Catalogue::Variant> variants;
   for (const int tile : {8, 16, 32, 64, 128, 256})
-    variants.push_back({"tile=" + std::to_string(tile), tiled_faults()});
+    variants.push_back({"tile=" + std::to_string(tile), tiled});
   return variants;
-}
-
-const Family* faults_family() {
-  for (const Family& family : families())
-    if (std::string_view(family.name) == "faulty") return &family;
-  return nullptr;
 }
 
 std::vector<const Failure*> failures_of(const KernelResult& kernel) {
@@ -38,20 +31,18 @@ std::vector<const Failure*> failures_of(const KernelResult& kernel) {
 
 }  // namespace
 
-std::unique_ptr<Catalogue> known_faults() {
-  const Family* faults = faults_family();
-  std::error_code code;
-  if (faults == nullptr ||
-      !std::filesystem::exists(family_path(*faults), code) ||
-      !std::filesystem::exists(worker_path(), code))
-    return nullptr;
-  const auto open = [faults](const std::string& config) {
+std::unique_ptr<Catalogue> known_faults(std::string* missing) {
+  const Family& faults = faults_family();
+  *missing = why_missing(faults);
+  if (!missing->empty()) return nullptr;
+  const auto open = [&faults](const std::string& config) {
     SandboxOptions options;
     options.worker = worker_path();
-    return open_sandbox({family_path(*faults), config}, options);
+    return open_sandbox({family_path(faults), config}, options);
   };
   auto catalogue = std::make_unique<Catalogue>(open, other_tiles());
-  return catalogue->error().empty() ? std::move(catalogue) : nullptr;
+  *missing = catalogue->error();
+  return missing->empty() ? std::move(catalogue) : nullptr;
 }
 
 Diagnoses diagnose_run(const RunResult& result, const SelectedKernels& selected,
@@ -69,7 +60,7 @@ Diagnoses diagnose_run(const RunResult& result, const SelectedKernels& selected,
       ++diagnoses.not_looked_at;
       continue;
     }
-    if (catalogue == nullptr) catalogue = known_faults();
+    if (catalogue == nullptr) catalogue = known_faults(&diagnoses.no_faults);
     if (catalogue == nullptr) break;
     Opened opened = executor_factory(selected, in_process)(kernel.library);
     if (opened.executor == nullptr) continue;

@@ -16,14 +16,15 @@ struct Diagnoses {
   // looked at are empty. They point into the run's result.
   std::vector<std::vector<CauseOfFailures>> kernels;
   int not_looked_at = 0;  // failing kernels beyond the most that were asked for
+  std::string no_faults;  // "" or why there was nothing to look them up in
 };
 
 // Kernels that fail and are looked at where nothing else is asked for.
 inline constexpr int kDefaultDiagnosed = 8;
 
 // The faults that come with QKVet, with tiles of several widths; null where
-// they are not at hand, in a program of the user's own.
-std::unique_ptr<Catalogue> known_faults();
+// they are not at hand, with one line why in *missing.
+std::unique_ptr<Catalogue> known_faults(std::string* missing);
 
 // Looks at `most` failing kernels, if there are known faults. `result` must
 // stay where it is.

@@ -8,7 +8,7 @@
 
 #include "tools/emit_run.h"
 
-namespace qkvet {
+namespace qkvet::emit_subjects_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -328,4 +328,4 @@ TEST(EmitSubjectsPython, AWrongDefinitionIsFound) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::emit_subjects_test

@@ -8,7 +8,7 @@
 
 #include "tools/emit_run.h"
 
-namespace qkvet {
+namespace qkvet::emit_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -261,4 +261,4 @@ TEST(EmitPython, TheDefinitionInTheFileIsHeldAgainstItsNumbers) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::emit_test

@@ -10,7 +10,7 @@
 
 #include "tools/program_run.h"
 
-namespace qkvet {
+namespace qkvet::examples_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -257,4 +257,4 @@ TEST(Examples, OnlyWhatDiffersBetweenMachinesIsPutAside) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::examples_test

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every law and every fault has an example that `qkvet explain` finds.
+// Laws and faults have an example that `qkvet explain` finds: all at night, one
+// in three by day.
 #include <gtest/gtest.h>
 
 #include <regex>
 
+#include "core/at_night.h"
 #include "properties/law.h"
 #include "tools/kernels.h"
 #include "tools/program_run.h"
 
-namespace qkvet {
+namespace qkvet::explain_examples_test {
 namespace {
 
 class ExplainAll : public testing::TestWithParam<std::string> {};
@@ -35,10 +37,14 @@ std::vector<std::string> names() {
   selection.kernels = {"faulty/*"};
   for (const KernelUnderTest& fault : select_kernels(selection).kernels)
     all.push_back(fault.judged.info.name.substr(7));
+  // A law more and all that stand behind it would be others: by name.
+  std::erase_if(all, [](const std::string& name) {
+    return !is_sampled(std::hash<std::string>{}(name), 3);
+  });
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(Slow, ExplainAll, testing::ValuesIn(names()),
                          [](const auto& test) { return test.param; });
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::explain_examples_test

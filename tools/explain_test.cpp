@@ -7,7 +7,7 @@
 #include "properties/law.h"
 #include "tools/program_run.h"
 
-namespace qkvet {
+namespace qkvet::explain_test {
 namespace {
 
 bool has(const Ran& ran, const std::string& part) {
@@ -72,4 +72,4 @@ TEST(Explain, AnUnknownNameGetsOneLineAndNamesThatAreNear) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::explain_test

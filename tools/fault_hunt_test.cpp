@@ -8,20 +8,21 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "properties/condition.h"
 #include "tools/fault_report.h"
 #include "tools/kernels.h"
 #include "tools/program_run.h"
 
-namespace qkvet {
+namespace qkvet::fault_hunt_test {
 namespace {
 
 TEST(FaultConditions, AllCanBeReadAndNearlyAllSaySomething) {
   const SelectedKernels faults = select_kernels({{"faulty/*"}, {}, false});
   ASSERT_EQ(faults.error, "");
   int64_t always = 0;
-  std::vector<std::string> shown_by_least;
+  std::set<std::string> shown_by_least;
   for (const KernelUnderTest& kernel : faults.kernels) {
     const KernelInfo& info = kernel.judged.info;
     const ParsedCondition parsed = parse_condition(info.fault->when);
@@ -31,13 +32,13 @@ TEST(FaultConditions, AllCanBeReadAndNearlyAllSaySomething) {
     plain.scale = 1.0f;
     if (parsed.value->is_always() || !parsed.value->holds(Situation(plain)))
       continue;
-    shown_by_least.push_back(info.name);
+    shown_by_least.insert(info.name);
   }
-  EXPECT_EQ(always, 10);
-  EXPECT_GE(faults.kernels.size(), 268u);
+  // One in twenty.
+  EXPECT_LT(20 * always, static_cast<int64_t>(faults.kernels.size()));
   // One key, one query, one head, no option: nearly every fault needs more.
   EXPECT_EQ(shown_by_least,
-            (std::vector<std::string>{
+            (std::set<std::string>{
                 "faulty/tail_tile_unmasked", "faulty/part_of_old_scratch",
                 "faulty/shared_projection", "faulty/keys_aligned_as_queries",
                 "faulty/flushed_before_merge", "faulty/shared_tile_read_early",
@@ -268,4 +269,4 @@ TEST(FaultsCommand, RefusesInOneLine) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::fault_hunt_test

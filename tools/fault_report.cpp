@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/fault_report.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "properties/law.h"
 
 namespace qkvet {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kSchema = 1;
 constexpr const char* kRow = "{:<36} {:<37} {:>5} {:>8} {:>4}  {}\n";
@@ -248,38 +246,36 @@ std::string faults_json(const FaultSummary& summary, const Hunt& hunt,
     start["budget_per_fault"] = *options.budget;
   else
     start["cases_per_law"] = options.cases;
-  std::string out = start.dump() + "\n";
+  std::string out = json_text(start) + "\n";
   for (const FaultVerdict& verdict : summary.verdicts) {
     for (const FaultPair& pair : verdict.fault->pairs)
-      out += pair_json(*verdict.fault, pair).dump() + "\n";
-    out += fault_json(verdict).dump() + "\n";
+      out += json_text(pair_json(*verdict.fault, pair)) + "\n";
+    out += json_text(fault_json(verdict)) + "\n";
   }
   for (const SabotageLine& line : lines)
-    out += Json{{"type", "sabotage"},
-                {"fault", std::string("faulty/") + line.pair->fault},
-                {"seeded", seeded_fault_name(line.pair->seeded)},
-                {"shares", line.shares},
-                {"law", line.law->id},
-                {"killed", line.result.killed},
-                {"checked", line.result.checked}}
-               .dump() +
+    out += json_text(Json{{"type", "sabotage"},
+                          {"fault", std::string("faulty/") + line.pair->fault},
+                          {"seeded", seeded_fault_name(line.pair->seeded)},
+                          {"shares", line.shares},
+                          {"law", line.law->id},
+                          {"killed", line.result.killed},
+                          {"checked", line.result.checked}}) +
            "\n";
-  out += Json{{"type", "summary"},
-              {"faults", hunt.faults.size()},
-              {"killed", summary.killed},
-              {"survived", summary.survived},
-              {"never_triggered", summary.never_triggered},
-              {"near_equivalent", summary.near_equivalent},
-              {"outside", summary.outside},
-              {"silent", summary.silent},
-              {"agreement_alone", summary.agreement_alone},
-              {"median_seconds", summary.median},
-              {"percentile95_seconds", summary.percentile95},
-              {"slowest_seconds", summary.slowest},
-              {"slowest", summary.slowest_name},
-              {"wall_seconds", hunt.wall_seconds},
-              {"exit", static_cast<int>(summary.exit)}}
-             .dump() +
+  out += json_text(Json{{"type", "summary"},
+                        {"faults", hunt.faults.size()},
+                        {"killed", summary.killed},
+                        {"survived", summary.survived},
+                        {"never_triggered", summary.never_triggered},
+                        {"near_equivalent", summary.near_equivalent},
+                        {"outside", summary.outside},
+                        {"silent", summary.silent},
+                        {"agreement_alone", summary.agreement_alone},
+                        {"median_seconds", summary.median},
+                        {"percentile95_seconds", summary.percentile95},
+                        {"slowest_seconds", summary.slowest},
+                        {"slowest", summary.slowest_name},
+                        {"wall_seconds", hunt.wall_seconds},
+                        {"exit", static_cast<int>(summary.exit)}}) +
          "\n";
   return out;
 }

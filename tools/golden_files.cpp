@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `qkvet golden verify` writes for CI systems.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "tools/golden_run.h"
 
 namespace qkvet {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kSchema = 1;
 
@@ -20,9 +18,7 @@ Json json_number(double value) {
   return value;
 }
 
-std::string line_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string line_of(const Json& json) { return json_text(json) + "\n"; }
 
 enum class Outcome : uint8_t { kGood, kFailure, kError, kSkipped };
 

@@ -16,7 +16,7 @@
 #include "golden/manifest.h"
 #include "tools/program_run.h"
 
-namespace qkvet {
+namespace qkvet::golden_kill_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -144,4 +144,4 @@ TEST_F(GoldenKill, AWriterInPlaceIsSeenToMix) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::golden_kill_test

@@ -10,7 +10,7 @@
 #include "golden/set.h"
 #include "tools/program_run.h"
 
-namespace qkvet {
+namespace qkvet::golden_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -65,7 +65,7 @@ TEST(Golden, OtherRoundingIsChangedAndCorrect) {
   const Ran ran = run_qkvet(verify);
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
   EXPECT_TRUE(std::regex_search(
-      ran.out, std::regex(" masked +[0-9]+ of 60 numbers, at most "
+      ran.out, std::regex(" masked +[0-9]+ of 168 numbers, at most "
                           "[0-9]+ ulps?, 0?[.0-9e-]+ of the bound, at "
                           "o\\[b=.*\\]: still correct\n")))
       << ran.out;
@@ -252,4 +252,4 @@ TEST(Golden, BadInputIsOneLine) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::golden_test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What `qkvet golden verify` says to people.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The walk of gpt.cpp without its numbers: stated once more, so that it costs
 // nothing at any size; a test holds the two beside each other.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <functional>
 #include <numeric>

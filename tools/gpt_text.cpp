@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "core/verdict.h"
 #include "tools/gpt.h"
 #include "tools/inspection.h"
@@ -12,15 +12,13 @@
 namespace qkvet {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr int kSchema = 1;
 
 // 1,234,567
 std::string grouped(int64_t number) {
   std::string digits = std::to_string(number);
   for (auto at = static_cast<int64_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<size_t>(at), ",");
+    digits.insert(static_cast<size_t>(at), 1, ',');
   return digits;
 }
 
@@ -133,7 +131,7 @@ std::string gpt_json(const Gpt& gpt, const std::vector<GptStage>& stages,
   start["T"] = gpt.T;
   start["seed"] = gpt.seed;
   if (!kernel.empty()) start["kernel"] = kernel;
-  std::string out = start.dump() + "\n";
+  std::string out = json_text(start) + "\n";
   for (const GptStage& stage : stages) {
     Json line = line_of("trace_stage");
     if (stage.block >= 0) line["block"] = stage.block + 1;
@@ -146,7 +144,7 @@ std::string gpt_json(const Gpt& gpt, const std::vector<GptStage>& stages,
       line["least"] = number(stage.summary.least);
       line["most"] = number(stage.summary.most);
     }
-    out += line.dump() + "\n";
+    out += json_text(line) + "\n";
   }
   for (size_t n = 0; n < views.size(); ++n)
     for (Json& stage : kernel_stages_json(views[n])) {
@@ -154,13 +152,13 @@ std::string gpt_json(const Gpt& gpt, const std::vector<GptStage>& stages,
       line["block"] = n + 1;
       line["kernel"] = kernel;
       line.update(stage);
-      out += line.dump() + "\n";
+      out += json_text(line) + "\n";
     }
   Json end = line_of("trace_end");
   end["parameters"] = parameters_of(gpt);
   end["flops"] = flops_of(gpt);
   end["kv_cache_bytes"] = cache_bytes_of(gpt, gpt.T);
-  return out + end.dump() + "\n";
+  return out + json_text(end) + "\n";
 }
 
 }  // namespace qkvet

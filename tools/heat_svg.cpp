@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A drawing as SVG (W3C, "Scalable Vector Graphics 1.1"): every cell tells its
 // number where a pointer rests on it.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "tools/heat_drawing.h"
 #include "tools/report.h"

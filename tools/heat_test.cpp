@@ -11,7 +11,7 @@
 #include "tools/heat_map.h"
 #include "tools/pixel_font.h"
 
-namespace qkvet {
+namespace qkvet::heat_test {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -266,4 +266,4 @@ TEST(PixelFont, LettersDifferAndUnknownOnesAreABox) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::heat_test

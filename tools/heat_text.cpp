@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Heat maps in characters.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

@@ -8,23 +8,27 @@
 #include <bit>
 #include <cmath>
 
+#include "core/at_night.h"
 #include "core/philox.h"
 #include "properties/generate.h"
 #include "properties/shrink.h"
 #include "tools/kernels.h"
 
-namespace qkvet {
+namespace qkvet::hill_climb_test {
 namespace {
 
-// What error/bound must reach: with random adversarial data, and after the
-// climb (reference/README.md, "How tight").
+// What error/bound must reach: with random adversarial data, and at all.
 constexpr double kRandomAtLeast = 0.3;
 constexpr double kClimbAtLeast = 0.6;
 // A half output hides the f32 arithmetic in front of it behind its own rounding
 // unless the two add up.
 constexpr double kRandomHalfAtLeast = 0.2;
-// What o alone must reach; only lse merges stay below kClimbAtLeast.
-constexpr double kOutputAtLeast = 0.4;
+// Where parts are merged by their lse, o meets several worst roundings at once
+// only by rare luck; the lse of the same calls comes nearer.
+constexpr double kMergedAtLeast = 0.45;
+// The bound of a block adder covers every place where blocks may begin, and the
+// few keys of a climb fill one or two. bound_half_test comes nearer with more.
+constexpr double kBlocksAtLeast = 0.45;
 // For f64 storage the bound pays for the references' own roundings as well,
 // which are as large as the kernel's (reference/README.md, "f64").
 constexpr double kShareOfF64 = 0.5;
@@ -182,6 +186,19 @@ class HillClimb : public testing::TestWithParam<std::string> {
     return out;
   }
 
+  double highest_of_random(const Scope& scope, int64_t cases) {
+    constexpr int64_t kTogether = 100;
+    double highest = 0;
+    for (int64_t n = 1; n <= cases; n += kTogether) {
+      std::vector<Case> batch;
+      for (int64_t i = n; i < n + kTogether; ++i)
+        batch.push_back(planned_case(law_, 1, i, scope));
+      for (const double height : ratios(batch))
+        highest = std::max(highest, height);
+    }
+    return highest;
+  }
+
   double climb(uint64_t seed, int steps) {
     constexpr size_t kBrood = 16;
     Dice dice(seed);
@@ -200,6 +217,14 @@ class HillClimb : public testing::TestWithParam<std::string> {
     return height;
   }
 
+  double nearest_at_least(bool in_f64) const {
+    const PrecisionModel& model = kernel_.judged.model;
+    if (model.block_u > 0) return kBlocksAtLeast;
+    const double share = in_f64 ? kShareOfF64 : 1;
+    return share *
+           (model.merge == Merge::kLse ? kMergedAtLeast : kClimbAtLeast);
+  }
+
   const Law& law_ = *find_law("agrees_with_oracle");
   KernelUnderTest kernel_;
   uint64_t options_ = 0;
@@ -208,26 +233,33 @@ class HillClimb : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(HillClimb, TheBoundHoldsAndIsNotPadded) {
-  judge_only(0);
-  double random = 0, climbed = 0, with_lse = 0;
+  // Each kernel is attacked so often,
+  const uint64_t kClimbs = at_night() ? 8 : 2;
+  constexpr uint64_t kMostClimbs = 24;  // and more until it has come near
+  constexpr int kSteps = 400;
   Scope scope;
   scope.dtypes = declared_dtypes({kernel_});
   keep_scope_to({kernel_}, scope);
-  for (int64_t n = 1; n <= 1500; ++n)
-    random = std::max(random, ratios({planned_case(law_, 1, n, scope)})[0]);
-  const bool half_only = scope.dtypes[0] != Dtype::kF32;
-  const double share = scope.dtypes[0] == Dtype::kF64 ? kShareOfF64 : 1;
-  EXPECT_GT(random, half_only ? kRandomHalfAtLeast : kRandomAtLeast);
-  for (uint64_t seed = 1; seed <= 24 && climbed <= kClimbAtLeast; ++seed)
-    climbed = std::max(climbed, climb(seed, 400));
-  EXPECT_GT(climbed, share * kOutputAtLeast);
-  // Where parts are merged by their lse, o meets several worst roundings at
-  // once only by rare luck; the lse of the same calls shows the bound's worth.
+  const bool in_f64 = scope.dtypes[0] == Dtype::kF64;
+  const bool in_f32 = scope.dtypes[0] == Dtype::kF32;
+  const double enough = nearest_at_least(in_f64);
+
+  judge_only(0);
+  const double random = highest_of_random(scope, 1500);
+  if (kernel_.judged.model.block_u == 0) {
+    EXPECT_GT(random, in_f32 ? kRandomAtLeast : kRandomHalfAtLeast);
+  }
+  double climbed = 0, with_lse = 0;
+  const auto nearest = [&] { return std::max({random, climbed, with_lse}); };
+  const auto attack = [&](double& highest) {
+    for (uint64_t seed = 1; seed <= kMostClimbs; ++seed)
+      if (seed <= kClimbs || nearest() <= enough)
+        highest = std::max(highest, climb(seed, kSteps));
+  };
+  attack(climbed);
   judge_only(QKVET_OPTION_LSE);
-  with_lse = climbed;
-  for (uint64_t seed = 1; seed <= 24 && with_lse <= kClimbAtLeast; ++seed)
-    with_lse = std::max(with_lse, climb(seed, 400));
-  EXPECT_GT(with_lse, share * kClimbAtLeast);
+  attack(with_lse);
+  EXPECT_GT(nearest(), enough);
   RecordProperty("random", std::to_string(random));
   RecordProperty("climbed", std::to_string(climbed));
   RecordProperty("with_lse", std::to_string(with_lse));
@@ -243,4 +275,4 @@ INSTANTIATE_TEST_SUITE_P(Kernels, HillClimb, testing::ValuesIn(kernel_names()),
                          });
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::hill_climb_test

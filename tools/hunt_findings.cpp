@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Failing inputs made into failures, and those into reports.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>

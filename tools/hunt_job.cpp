@@ -8,15 +8,13 @@
 #include <chrono>
 #include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "fuzz/rules.h"
 #include "tools/commands.h"
 
 namespace qkvet {
 namespace {
-
-using Json = nlohmann::json;
 
 // The laws of the target that the globs leave.
 std::string choose_laws(const HuntJob& job, const FuzzTarget& target,
@@ -48,20 +46,27 @@ double seconds_since_began(const HuntJob& job) {
 
 std::string job_text(const HuntJob& job) {
   const KernelSelection& s = job.selection;
-  return Json{{"target", job.target},     {"kernels", s.kernels},
-              {"plugins", s.plugins},     {"sources", s.sources},
-              {"cflags", s.cflags},       {"dialect", s.dialect},
-              {"precision", s.precision}, {"in_process", s.in_process},
-              {"laws", job.laws},         {"pin", job.pin},
-              {"guided", job.guided},     {"recipes", job.recipes},
-              {"folder", job.folder},     {"began", job.began},
-              {"seconds", job.seconds}}
-      .dump();
+  return json_text(Json{{"target", job.target},
+                        {"kernels", s.kernels},
+                        {"plugins", s.plugins},
+                        {"sources", s.sources},
+                        {"cflags", s.cflags},
+                        {"dialect", s.dialect},
+                        {"precision", s.precision},
+                        {"in_process", s.in_process},
+                        {"laws", job.laws},
+                        {"pin", job.pin},
+                        {"guided", job.guided},
+                        {"recipes", job.recipes},
+                        {"folder", job.folder},
+                        {"began", job.began},
+                        {"seconds", job.seconds}});
 }
 
 std::optional<HuntJob> read_job(const std::string& path, std::string* error) {
   std::ifstream file(path);
-  const Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const ReadJson json = read_json(std::string(
+      std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()));
   *error = path + ": no hunt";
   if (!json.is_object()) return std::nullopt;
   HuntJob job;
@@ -94,15 +99,15 @@ std::string events_path(const std::string& folder) {
 
 void write_event(const std::string& folder, const HuntEvent& event) {
   const std::string line =
-      Json{{"what", event.what},
-           {"kernel", event.kernel},
-           {"law", event.law},
-           {"text", event.text},
-           {"execution", event.execution},
-           {"seconds", event.seconds},
-           // JSON knows no infinity.
-           {"ratio", std::min(event.ratio, std::numeric_limits<double>::max())}}
-          .dump(-1, ' ', false, Json::error_handler_t::replace) +
+      json_text(Json{{"what", event.what},
+                     {"kernel", event.kernel},
+                     {"law", event.law},
+                     {"text", event.text},
+                     {"execution", event.execution},
+                     {"seconds", event.seconds},
+                     // JSON knows no infinity.
+                     {"ratio", std::min(event.ratio,
+                                        std::numeric_limits<double>::max())}}) +
       "\n";
   // Several processes append to it: each line is written in one piece.
   const int fd = open(events_path(folder).c_str(),
@@ -116,7 +121,7 @@ std::vector<HuntEvent> read_events(const std::string& folder) {
   std::vector<HuntEvent> events;
   std::ifstream file(events_path(folder));
   for (std::string line; std::getline(file, line);) {
-    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const ReadJson json = read_json(line);
     if (!json.is_object()) continue;
     events.push_back({json.value("what", ""), json.value("kernel", ""),
                       json.value("law", ""), json.value("text", ""),

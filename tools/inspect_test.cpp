@@ -11,7 +11,7 @@
 
 #include "tools/program_run.h"
 
-namespace qkvet {
+namespace qkvet::inspect_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -117,7 +117,7 @@ TEST(Inspect, AMaskThatIsMissingPartsAtTheWeights) {
 TEST(Inspect, AskedWeightsAreThoseOfTheDefinition) {
   const std::pair<const char*, const char*> rows[] = {
       {"f32,B2,H4,Hkv2,Tq5,Tk7,d3,dv2,causal=br,mask=random70", "eigen/plain"},
-      {"f16,B1,H2,Tq3,Tk3,d4,kvlen=2", "controls/online16"},
+      {"f16,B1,H2,Tq3,Tk3,d4,kvlen=2", "eigen/plain"},
       {"f32,B2,H2,T6,D8,causal,biases=qkvo", "scalar/layer"},
       {"f32,B1,H2,T5,D8,d4,dv2,causal,rope=half.3", "eigen/layer"}};
   for (const auto& [value, kernel] : rows) {
@@ -332,4 +332,4 @@ TEST(Inspect, HelpNamesWhatThereIs) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::inspect_test

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "core/verdict.h"
 #include "tools/inspection.h"
 
 namespace qkvet {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kSchema = 1;
 
@@ -41,7 +39,7 @@ std::string stage_lines(const std::vector<StageSummary>& stages) {
     line["hidden"] = stage.hidden;
     line["nan"] = stage.nan;
     line["last_row"] = numbers(stage.values);
-    out += line.dump() + "\n";
+    out += json_text(line) + "\n";
   }
   return out;
 }
@@ -65,7 +63,7 @@ std::string kernel_lines(const Inspection& seen) {
     Json line = line_of("inspect_kernel_stage");
     line["kernel"] = seen.kernel;
     line.update(stage);
-    out += line.dump() + "\n";
+    out += json_text(line) + "\n";
   }
   return out;
 }
@@ -86,7 +84,7 @@ std::string head_line(const Inspection& seen, int64_t head, const char* whose,
   line["entropy_part"] = number(found.entropy_part);
   line["largest"] = number(found.largest);
   line["largest_at"] = {found.largest_row, found.largest_key};
-  return line.dump() + "\n";
+  return json_text(line) + "\n";
 }
 
 std::string weights_line(const Inspection& seen, int64_t head,
@@ -106,7 +104,7 @@ std::string weights_line(const Inspection& seen, int64_t head,
   line["queries_of_a_cell"] = map.row_step;
   line["keys_of_a_cell"] = map.column_step;
   line["weights"] = std::move(rows);
-  return line.dump() + "\n";
+  return json_text(line) + "\n";
 }
 
 }  // namespace
@@ -126,7 +124,7 @@ std::string inspection_json(const Inspection& seen) {
   start["case"] = to_string(seen.value);
   start["digest"] = fmt::format("{:08x}", seen.digest);
   if (!seen.kernel.empty()) start["kernel"] = seen.kernel;
-  std::string out = start.dump() + "\n" + stage_lines(seen.movie.stages);
+  std::string out = json_text(start) + "\n" + stage_lines(seen.movie.stages);
   if (seen.view) out += kernel_lines(seen);
   for (int64_t head = 0; has_weights(seen) && head < seen.value.shape.H;
        ++head) {
@@ -145,7 +143,7 @@ std::string inspection_json(const Inspection& seen) {
   const KernelStage* parts = seen.view->parts_at();
   end["parts_at"] = parts == nullptr ? Json(nullptr) : Json(parts->name);
   end["exit"] = static_cast<int>(seen.view->exit_code());
-  return out + end.dump() + "\n";
+  return out + json_text(end) + "\n";
 }
 
 }  // namespace qkvet

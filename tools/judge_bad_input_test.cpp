@@ -7,7 +7,7 @@
 #include "core/npy.h"
 #include "tools/judge_run.h"
 
-namespace qkvet {
+namespace qkvet::judge_bad_input_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -164,4 +164,4 @@ TEST(EmitPlan, WrongUse) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::judge_bad_input_test

@@ -6,7 +6,7 @@
 #include "tools/emit_run.h"
 #include "tools/judge_run.h"
 
-namespace qkvet {
+namespace qkvet::judge_examples_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -63,4 +63,4 @@ TEST(JudgeExamples, CAnswersAPlan) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::judge_examples_test

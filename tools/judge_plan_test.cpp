@@ -9,7 +9,7 @@
 
 #include "tools/judge_run.h"
 
-namespace qkvet {
+namespace qkvet::judge_plan_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -85,7 +85,7 @@ TEST(JudgePlan, EveryOptionAndTypeCanBeAsked) {
   const fs::path plan =
       emitted("all", "--options all --dtype f32 --dtype bf16 --cases 400");
   answer_plan(plan, "scalar/plain");
-  const Ran ran = judged(plan, "--diagnose 0");
+  const Ran ran = judged(plan, "--diagnose 0 --verbose");
   // What the kernel lacks it refuses: nothing else keeps it from passing.
   EXPECT_NE(ran.exit, 1) << ran.out << ran.error;
   EXPECT_FALSE(has(ran.out, "FAIL")) << ran.out;
@@ -98,7 +98,7 @@ TEST(JudgePlan, ALayerAnswersInFilesToo) {
               "--options layer,causal,gqa,layer_biases,layer_stages "
               "--cases 60");
   answer_plan(plan, "scalar/layer");
-  const Ran ran = judged(plan);
+  const Ran ran = judged(plan, "--verbose");
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
   EXPECT_TRUE(has(ran.out, "mismatched_widths_are_refused")) << ran.out;
   EXPECT_TRUE(has(ran.out, "layer_agrees_with_oracle")) << ran.out;
@@ -214,4 +214,4 @@ TEST(EmitPlan, SaysWhatItAsks) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::judge_plan_test

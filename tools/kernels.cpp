@@ -4,8 +4,8 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
+#include <iterator>
 
 #include "core/declaration.h"
 #include "properties/conventions.h"
@@ -19,29 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<Family, 11> kFamilies = {{
-    {"scalar", true, Needs::kNothing, "readable loops: attention and a layer"},
-    {"eigen", true, Needs::kNothing,
-     "Eigen matrix products: attention and a layer"},
-    {"avx2", true, Needs::kX86, "tiled online softmax with AVX2"},
-    {"kv_cache", true, Needs::kNothing, "KV caches, of every kind"},
-    {"kv_cache_avx2", false, Needs::kX86, "the same, built with AVX2 and FMA"},
-    {"serving", true, Needs::kNothing,
-     "attention over pages, and appending to them"},
-    {"serving_avx2", false, Needs::kX86, "the same, built with AVX2 and FMA"},
-    {"simt", false, Needs::kNothing,
-     "the CUDA kernels, on an emulator of a GPU"},
-    {"cuda", false, Needs::kNvcc, "the CUDA kernels, on a GPU"},
-    {"controls", false, Needs::kNothing,
-     "correct kernels with other arithmetic"},
-    {"faulty", false, Needs::kNothing, "wrong kernels that laws must fail"},
-}};
-
-#if defined(__x86_64__)
-constexpr bool kIsX86 = true;
-#else
-constexpr bool kIsX86 = false;
-#endif
+constexpr Family kFamilies[] = {
+#include QKVET_FAMILY_ROWS
+};
 
 bool has_glob(const std::string& text) {
   return text.find_first_of("*?[") != std::string::npos;
@@ -134,25 +114,62 @@ struct Globs {
   }
 };
 
-const char* why_missing(const Family& family) {
-  return family.needs == Needs::kNvcc ? "it takes nvcc"
-                                      : "this is no x86-64 machine";
+// The command that builds the families, if the program lies in a build tree;
+// the shortest name of the tree from here.
+std::string build_command(const std::vector<const Family*>& wanted) {
+  std::error_code code;
+  const fs::path tree = fs::path(program_directory()).parent_path();
+  if (!fs::exists(tree / "CMakeCache.txt", code)) return "";
+  const fs::path near = fs::proximate(tree, code);
+  const bool is_below = !code && !near.empty() && *near.begin() != "..";
+  std::string command = "cmake --build " +
+                        shell_quoted(is_below ? near.string() : tree.string()) +
+                        " --target";
+  for (const Family* family : wanted)
+    command += std::string(" qkvet_") + family->name;
+  return command;
+}
+
+// The families that could hold a kernel of this name.
+std::vector<const Family*> candidates(const std::string& glob) {
+  std::vector<const Family*> found;
+  for (const Family& family : kFamilies)
+    if (may_hold(family, glob)) found.push_back(&family);
+  return found;
+}
+
+// Of a glob that found nothing.
+std::string why_unmatched(const std::string& glob) {
+  std::string missing;
+  for (const std::string& why : why_missing(candidates(glob)))
+    missing += (missing.empty() ? "" : "; ") + why;
+  return missing.empty() ? "no kernel is named \"" + glob +
+                               "\"; `qkvet list kernels` shows all"
+                         : glob + ": " + missing;
 }
 
 void add_families(SelectedKernels& selected, const KernelSelection& selection,
                   Globs& globs) {
+  std::vector<const Family*> wanted;
   for (const Family& family : kFamilies) {
     bool relevant = selected.by_default && family.is_default;
     for (const std::string& glob : selection.kernels)
       relevant |= may_hold(family, glob);
-    if (!relevant) continue;
-    if (!family_exists(family)) {
-      selected.notes.push_back(std::string(family.name) + ": not built, " +
-                               why_missing(family));
+    if (relevant) wanted.push_back(&family);
+  }
+  selected.notes = why_missing(wanted);
+  for (const Family* family : wanted) {
+    if (const std::string why = why_missing(*family); !why.empty()) {
+      // Those that are judged by default belong to every build that can have
+      // them: without one the run would say less than it seems to.
+      if (selected.by_default && *family->lacks == 0) {
+        selected.error = why;
+        return;
+      }
       continue;
     }
     const int added = add_library(
-        selected, {family_path(family), ""}, "", selection,
+        selected, {family_path(*family), ""}, "", selection,
         [&](const KernelInfo& info) { return globs.accept(info.name); });
     if (added < 0) return;
   }
@@ -202,6 +219,12 @@ void add_sources(SelectedKernels& selected, const KernelSelection& selection,
 
 std::span<const Family> families() { return kFamilies; }
 
+const Family& faults_family() {
+  return *std::find_if(
+      std::begin(kFamilies), std::end(kFamilies),
+      [](const Family& one) { return std::string_view(one.name) == "faulty"; });
+}
+
 std::string program_directory() {
   std::error_code code;
   const fs::path self = fs::read_symlink("/proc/self/exe", code);
@@ -216,9 +239,36 @@ std::string family_path(const Family& family) {
   return path.lexically_normal().string();
 }
 
-bool family_exists(const Family& family) {
-  if (family.needs == Needs::kX86) return kIsX86;
-  return family.needs != Needs::kNvcc || fs::exists(family_path(family));
+std::vector<std::string> why_missing(const std::vector<const Family*>& wanted) {
+  std::vector<std::string> lines;
+  std::vector<const Family*> unbuilt;
+  std::string names;
+  for (const Family* family : wanted) {
+    std::error_code code;
+    if (fs::exists(family_path(*family), code)) continue;
+    if (*family->lacks != 0) {
+      lines.push_back(std::string("the family ") + family->name +
+                      " is not built: " + family->lacks);
+      continue;
+    }
+    unbuilt.push_back(family);
+    names += (names.empty() ? "" : ", ") + std::string(family->name);
+  }
+  if (unbuilt.empty()) return lines;
+  const bool one = unbuilt.size() == 1;
+  const std::string lead = (one ? "the family " : "the families ") + names +
+                           (one ? " is " : " are ");
+  const std::string command = build_command(unbuilt);
+  lines.push_back(lead + (command.empty()
+                              ? "no part of this installation"
+                              : "not built; `" + command + "` builds " +
+                                    (one ? "it" : "them")));
+  return lines;
+}
+
+std::string why_missing(const Family& family) {
+  const std::vector<std::string> lines = why_missing(std::vector{&family});
+  return lines.empty() ? "" : lines[0];
 }
 
 LibrarySpec parse_plugin(const std::string& text) {
@@ -242,11 +292,7 @@ SelectedKernels select_kernels(const KernelSelection& selection) {
   if (selected.error.empty()) add_plugins(selected, selection, globs);
   if (selected.error.empty()) add_sources(selected, selection, globs);
   for (size_t i = 0; i < globs.globs.size() && selected.error.empty(); ++i)
-    if (!globs.used[i])
-      selected.error =
-          "no kernel is named \"" + globs.globs[i] + "\"; " +
-          (selected.notes.empty() ? "`qkvet list kernels` shows all"
-                                  : selected.notes.back());
+    if (!globs.used[i]) selected.error = why_unmatched(globs.globs[i]);
   return selected;
 }
 

@@ -13,23 +13,26 @@
 
 namespace qkvet {
 
-// What a family is built with; it is missing where that is.
-enum class Needs : uint8_t { kNothing, kX86, kNvcc };
-
+// A row of impl/CMakeLists.txt, also where it was not built.
 struct Family {
   const char* name;
-  bool is_default;  // judged when no kernel is named
-  Needs needs;
-  const char* what;  // one line for lists
+  bool is_default;    // judged when no kernel is named
+  const char* lacks;  // "" or why the build of this program has none
+  const char* what;   // one line for lists
 };
 std::span<const Family> families();
+// The one of wrong kernels, whose causes diagnoses know.
+const Family& faults_family();
 
 // Program, worker and family paths, relative to the running program.
 std::string program_directory();
 std::string worker_path();
 std::string family_path(const Family& family);
-// False only for families of another architecture.
-bool family_exists(const Family& family);
+// "" or one line: "the family faulty is not built; `cmake --build build/release
+// --target qkvet_faulty` builds it".
+std::string why_missing(const Family& family);
+// The same of several: one line for all that one command builds.
+std::vector<std::string> why_missing(const std::vector<const Family*>& wanted);
 
 // "FILE" or "FILE:config". The last colon counts if what stands before it is
 // a file.
@@ -53,7 +56,7 @@ struct SelectedKernels {
   std::string declarations;  // " --dialect FILE ...": said for every kernel
   std::vector<KernelUnderTest> kernels;
   bool by_default = false;         // nothing was named: the default families
-  std::vector<std::string> notes;  // families that are not on this platform
+  std::vector<std::string> notes;  // families that were not built
   std::string error;               // one line; then nothing else counts
   // Of answers that were recorded: what judges them again. Nothing was repeated
   // and nothing shrunk then.

@@ -13,8 +13,9 @@ inline constexpr size_t kNameWidth = 12;
 
 // "  law         The weights of ...", as long as the text is.
 std::string field(std::string_view name, std::string_view text);
-// The same in lines of kLineWidth at most, where words allow it.
-std::string wrapped_field(std::string_view name, std::string_view text);
+// The same in lines of `width` at most, where words and `commands` allow it.
+std::string wrapped_field(std::string_view name, std::string_view text,
+                          size_t width = kLineWidth);
 
 }  // namespace qkvet
 

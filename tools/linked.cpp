@@ -40,7 +40,7 @@ LawResult unjudged(const ReportInput& report) {
       }
       if (cell.verdict != Verdict::kUnsupported &&
           cell.verdict != Verdict::kSkipped)
-        return {LawOutcome::kFails, text_report(report, /*colour=*/false)};
+        return {LawOutcome::kFails, text_report(report, {.verbose = true})};
       reasons += (reasons.empty() ? "" : "; ") +
                  kernel.kernel.judged.info.name + ": " +
                  std::string(verdict_name(cell.verdict)) + ": " + cell.reason;
@@ -99,7 +99,7 @@ LawResult judge_here(const linked_detail::Request& request) {
     case kNothingChecked:
       return unjudged(report);
     default:
-      return {LawOutcome::kFails, text_report(report, /*colour=*/false)};
+      return {LawOutcome::kFails, text_report(report, {.verbose = true})};
   }
 }
 

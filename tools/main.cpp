@@ -38,11 +38,14 @@ CLI::App& add_check(CLI::App& app, qkvet::CheckOptions& options) {
       ->type_name("LAW")
       ->allow_extra_args(false);
   // Twelve digits of cases are some years.
-  auto* cases = command
-                    .add_option("-n,--cases", options.cases,
-                                "Cases per kernel, over all laws together")
-                    ->check(CLI::Range(int64_t{1}, int64_t{1000000000000}))
-                    ->capture_default_str();
+  auto* cases =
+      command
+          .add_option("-n,--cases", options.cases,
+                      "Cases per kernel, over all laws together [" +
+                          std::to_string(qkvet::kDefaultCases) +
+                          "; where none is named " +
+                          std::to_string(qkvet::kShortCasesPerLaw) + " a law]")
+          ->check(CLI::Range(int64_t{1}, int64_t{1000000000000}));
   command
       .add_option("--budget", options.budget,
                   "Time instead of a number of cases, in whole rounds")
@@ -80,6 +83,8 @@ CLI::App& add_check(CLI::App& app, qkvet::CheckOptions& options) {
       ->type_name("FILE");
   command.add_flag("--fail-fast", options.fail_fast,
                    "No further round of cases once something has failed");
+  command.add_flag("-v,--verbose", options.verbose,
+                   "A line for every law of every kernel");
   command
       .add_option("--diagnose", options.diagnose,
                   "Failing kernels whose cause is looked for, at most")

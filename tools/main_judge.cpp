@@ -103,6 +103,7 @@ CLI::App& add_judge(CLI::App& app, JudgeOptions& options) {
       ->capture_default_str();
   command.add_option("--junit", options.junit, "JUnit XML")->type_name("FILE");
   command.add_option("--json", options.json, "JSON Lines")->type_name("FILE");
+  command.add_flag("-v,--verbose", options.verbose, "A line for every law");
   return command;
 }
 

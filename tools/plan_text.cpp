@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/plan_text.h"
 
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
-#include <set>
+#include <fmt/core.h>
 
 #include "core/file_tensor.h"
+#include "core/json.h"
 
 namespace qkvet {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "plan 1";
 
@@ -29,7 +25,7 @@ Json call_json(const PlanCall& call, size_t number) {
   json["folder"] = plan_folder_name(number);
   for (const PlanScalar& scalar : call.scalars)
     json[scalar.name] =
-        scalar.is_word ? Json(scalar.text) : Json::parse(scalar.text);
+        scalar.is_word ? Json(scalar.text) : json_of(scalar.text);
   json["inputs"] = tensors_json(call.inputs);
   json["outputs"] = tensors_json(call.outputs);
   json["digest"] = call.digest;
@@ -54,9 +50,7 @@ Json kernel_json(const PlanKernel& kernel) {
 }
 
 // Whatever is in a name or in a file of the user's.
-std::string line_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string line_of(const Json& json) { return json_text(json); }
 
 // One row a line: what people look at, and what tools compare.
 template <class Rows, class Row>
@@ -75,46 +69,13 @@ std::string names_of(const std::vector<PlanTensor>& tensors) {
   return text;
 }
 
-// Keys that stand twice in an object: the parser would take the last.
-class Doubles {
- public:
-  bool hear(nlohmann::json::parse_event_t event, const nlohmann::json& parsed) {
-    using Event = nlohmann::json::parse_event_t;
-    if (event == Event::object_start) open_.emplace_back();
-    if (event == Event::object_end && !open_.empty()) open_.pop_back();
-    if (event == Event::key && !open_.back().insert(parsed).second &&
-        first_.empty())
-      first_ = shown(parsed.get<std::string>()) + " stands there twice";
-    return true;
-  }
-  const std::string& first() const { return first_; }
-
- private:
-  std::vector<std::set<nlohmann::json>> open_;
-  std::string first_;
-};
-
-// "" or one line.
-std::string parse_json(const std::string& text, nlohmann::json* json) {
-  Doubles doubles;
-  *json = nlohmann::json::parse(
-      text,
-      [&doubles](int, nlohmann::json::parse_event_t event,
-                 nlohmann::json& parsed) {
-        return doubles.hear(event, parsed);
-      },
-      /*allow_exceptions=*/false);
-  if (json->is_discarded()) return "is no JSON";
-  return doubles.first();
-}
-
-std::string read_kernel(const nlohmann::json& json, PlanKernel* kernel) {
+std::string read_kernel(const ReadJson& json, PlanKernel* kernel) {
   kernel->name = json.at("name");
   kernel->options = json.at("options").get<std::vector<std::string>>();
   kernel->dialect = json.at("dialect");
   kernel->precision = json.at("precision");
   kernel->dtypes.clear();
-  for (const nlohmann::json& name : json.at("dtypes")) {
+  for (const ReadJson& name : json.at("dtypes")) {
     const auto dtype = dtype_from_name(name.get<std::string>());
     if (!dtype) return shown(name.get<std::string>()) + " is no storage type";
     kernel->dtypes.push_back(*dtype);
@@ -122,7 +83,7 @@ std::string read_kernel(const nlohmann::json& json, PlanKernel* kernel) {
   return "";
 }
 
-std::string read_case(const nlohmann::json& json, PlanCase* one) {
+std::string read_case(const ReadJson& json, PlanCase* one) {
   const std::string law = json.at("law");
   one->law = find_law(law);
   if (one->law == nullptr) return "no law is named " + shown(law);
@@ -132,7 +93,7 @@ std::string read_case(const nlohmann::json& json, PlanCase* one) {
   return parsed.error;
 }
 
-std::string read_recipe(const nlohmann::json& json, PlanRecipe* recipe) {
+std::string read_recipe(const ReadJson& json, PlanRecipe* recipe) {
   if (const std::string format = json.at("qkvet"); format != kFormat)
     return shown(format) + " is not what this version of QKVet reads: \"" +
            kFormat + "\"";
@@ -140,7 +101,7 @@ std::string read_recipe(const nlohmann::json& json, PlanRecipe* recipe) {
   recipe->safetensors = json.at("format") == "safetensors";
   recipe->dropped = json.at("not_asked").get<decltype(recipe->dropped)>();
   std::string error = read_kernel(json.at("kernel"), &recipe->kernel);
-  for (const nlohmann::json& row : json.at("cases")) {
+  for (const ReadJson& row : json.at("cases")) {
     if (!error.empty()) break;
     recipe->cases.emplace_back();
     error = read_case(row, &recipe->cases.back());
@@ -221,21 +182,22 @@ The inputs must stay as they are, bit for bit: judge makes them again.
 }
 
 std::string parse_plan(const std::string& text, PlanRecipe* recipe) {
-  nlohmann::json json;
-  std::string error = parse_json(text, &json);
-  if (!error.empty()) return error;
+  std::optional<std::string> twice;
+  const ReadJson json = read_json(text, &twice);
+  if (json.is_discarded()) return "is no JSON";
+  if (twice) return shown(*twice) + " stands there twice";
   try {
     return read_recipe(json, recipe);
-  } catch (const nlohmann::json::exception& wrong) {
+  } catch (const ReadJson::exception& wrong) {
     return std::string("is no plan: ") + wrong.what();
   }
 }
 
 std::string plan_difference(const std::string& text, const PlanFolder& plan) {
-  const auto found = nlohmann::json::parse(text);
-  const auto made = nlohmann::json::parse(plan_json(plan));
+  const ReadJson found = read_json(text);
+  const ReadJson made = read_json(plan_json(plan));
   if (found == made) return "";
-  const auto step = nlohmann::json::diff(found, made).front();
+  const auto step = ReadJson::diff(found, made).front();
   return shown(step.at("path").get<std::string>()) +
          " is not what this version of QKVet makes of the plan's cases: it was "
          "changed, or written by another one";

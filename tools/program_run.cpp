@@ -34,12 +34,13 @@ fs::path scratch() {
 }
 
 Ran run_qkvet(const std::string& arguments, const fs::path& folder,
-              const std::string& environment) {
+              const std::string& environment, const fs::path& program) {
   const fs::path error = scratch() / "stderr";
   const std::string command =
-      "cd '" + folder.string() + "' && env -u CXX -u CC -u RUSTC " +
+      "cd '" + folder.string() + "' && env -u CXX -u CC -u RUSTC -u COLUMNS " +
       "XDG_CACHE_HOME='" + (scratch() / "cache").string() + "' " + environment +
-      " '" + QKVET_PROGRAM + "' " + arguments + " 2>'" + error.string() + "'";
+      " '" + (program.empty() ? QKVET_PROGRAM : program.string()) + "' " +
+      arguments + " 2>'" + error.string() + "'";
   Ran ran;
   std::FILE* pipe = popen(command.c_str(), "r");
   std::array<char, 4096> buffer;

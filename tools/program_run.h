@@ -19,10 +19,12 @@ struct Ran {
 std::filesystem::path scratch();
 
 // `qkvet ARGUMENTS` in a folder, with a cache in scratch() and without $CXX,
-// $CC and $RUSTC unless the environment ("NAME=value ...") says otherwise.
+// $CC, $RUSTC and $COLUMNS unless the environment ("NAME=value ...") says
+// otherwise; another program than the built one if it is named.
 Ran run_qkvet(const std::string& arguments,
               const std::filesystem::path& folder = scratch(),
-              const std::string& environment = "");
+              const std::string& environment = "",
+              const std::filesystem::path& program = {});
 
 // Exit code 2 and exactly one line, which names `part`; in front of it may be
 // what a compiler said, if `others` is set.

@@ -11,6 +11,7 @@
 #include "tools/exit_code.h"
 #include "tools/kernels.h"
 #include "tools/known.h"
+#include "tools/lines.h"
 
 namespace qkvet {
 
@@ -21,7 +22,17 @@ struct ReportInput {
   bool in_process = false;
   const KnownFailures* known = nullptr;  // failures that are accepted
   const Diagnoses* diagnoses = nullptr;  // causes of failures of the result
+  size_t width = kLineWidth;             // of the lines of a failure
 };
+
+// How a report is shown.
+struct ReportStyle {
+  bool colour = false;
+  bool verbose = false;  // law by law
+  size_t width = 100;    // of the screen
+};
+// As stdout can show it.
+ReportStyle screen_style(bool verbose = false);
 
 // 2 > 4 > 1 > 3 > 0; a run that was made never yields 2. A kernel that this
 // machine cannot run counts as not checked only if it was asked for by name.
@@ -39,7 +50,7 @@ std::string replay_line(const ReportInput& input, const KernelResult& kernel,
 std::string ratio_text(double ratio);
 
 // The whole report: failures, table, last lines.
-std::string text_report(const ReportInput& input, bool colour);
+std::string text_report(const ReportInput& input, const ReportStyle& style);
 
 // For the text and the attributes of XML.
 std::string xml_escaped(std::string_view text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The report on one failure.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <sstream>
 
@@ -50,11 +50,12 @@ std::string replay_line(const ReportInput& input, const KernelResult& kernel,
 
 namespace {
 
-std::string optional_field(std::string_view name, std::string_view text) {
-  return text.empty() ? "" : wrapped_field(name, text);
+std::string optional_field(std::string_view name, std::string_view text,
+                           size_t width) {
+  return text.empty() ? "" : wrapped_field(name, text, width);
 }
 
-std::string finding_text(const Failure& failure) {
+std::string finding_text(const Failure& failure, size_t width) {
   if (!failure.judgement.finding) return "";
   const Finding& finding = *failure.judgement.finding;
   std::string out = field("at", finding.where);
@@ -69,8 +70,8 @@ std::string finding_text(const Failure& failure) {
                           : fmt::format("{:<14} error/bound {}", finding.actual,
                                         ratio_text(finding.ratio)));
   for (const Reach& reach : failure.story.reaches)
-    out += wrapped_field("", reach_text(reach));
-  out += optional_field("looks", finding.looks);
+    out += wrapped_field("", reach_text(reach), width);
+  out += optional_field("looks", finding.looks, width);
   std::istringstream printed(finding.printed);
   const char* name = "printed";
   for (std::string line; std::getline(printed, line); name = "")
@@ -96,6 +97,9 @@ std::string certainty_text(const Diagnosis& diagnosis) {
 }
 
 std::string cause_text(const ReportInput& input, const Failure& failure) {
+  // In one line, because it holds a command.
+  if (input.diagnoses != nullptr && !input.diagnoses->no_faults.empty())
+    return field("cause", "not looked up: " + input.diagnoses->no_faults);
   const CauseOfFailures* cause = cause_of(input.diagnoses, failure);
   if (cause == nullptr || cause->best != &failure) return "";
   const Diagnosis& diagnosis = cause->diagnosis;
@@ -107,14 +111,15 @@ std::string cause_text(const ReportInput& input, const Failure& failure) {
             ? "unknown: it could not be looked into"
             : fmt::format("unknown: no known fault does what this kernel does "
                           "in {} probes, of which {} fail",
-                          diagnosis.probes, diagnosis.failing));
+                          diagnosis.probes, diagnosis.failing),
+        input.width);
   } else {
-    out += wrapped_field("cause", diagnosis.causes[0].cause);
-    out += wrapped_field("", certainty_text(diagnosis));
+    out += wrapped_field("cause", diagnosis.causes[0].cause, input.width);
+    out += wrapped_field("", certainty_text(diagnosis), input.width);
   }
-  out += optional_field("hidden", diagnosis.hidden);
+  out += optional_field("hidden", diagnosis.hidden, input.width);
   if (!diagnosis.causes.empty())
-    out += wrapped_field("fix", diagnosis.causes[0].fix);
+    out += wrapped_field("fix", diagnosis.causes[0].fix, input.width);
   return out;
 }
 
@@ -127,7 +132,7 @@ std::string ratio_text(double ratio) {
 std::string failure_text(const ReportInput& input, const KernelResult& kernel,
                          const Failure& failure) {
   std::string out = headline(kernel, failure);
-  out += wrapped_field("law", failure.law->sentence);
+  out += wrapped_field("law", failure.law->sentence, input.width);
   out += field("case", to_string(failure.smallest));
   if (!(failure.found == failure.smallest))
     out +=
@@ -140,9 +145,9 @@ std::string failure_text(const ReportInput& input, const KernelResult& kernel,
                                                     : ""));
   for (const std::string& line : failure.judgement.picture)
     out += field("", line);
-  out += finding_text(failure);
-  out += optional_field("whose", failure.story.whose);
-  out += optional_field("dialect", failure.dialect);
+  out += finding_text(failure, input.width);
+  out += optional_field("whose", failure.story.whose, input.width);
+  out += optional_field("dialect", failure.dialect, input.width);
   out += cause_text(input, failure);
   if (failure.repeats_failed < failure.repeats)
     out +=

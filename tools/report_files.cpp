@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reports for CI systems: JUnit XML and JSON Lines.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "tools/report.h"
 
 namespace qkvet {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kSchema = 1;
 
@@ -147,7 +145,7 @@ void add_known(const ReportInput& input, const KernelResult& kernel,
 
 std::string line_of(const Json& json) {
   // Kernels may name themselves in anything; bad UTF-8 must not end a run.
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json) + "\n";
 }
 
 }  // namespace
@@ -219,7 +217,8 @@ std::string json_start(const RunOptions& options) {
   if (options.budget)
     json["budget_seconds"] = *options.budget;
   else
-    json["cases"] = options.cases;
+    json["cases"] = most_cases(options);
+  if (options.cases_per_law > 0) json["cases_per_law"] = options.cases_per_law;
   for (const Law* law : options.laws) json["laws"].push_back(law->id);
   return line_of(json);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One C file, C11 and C++17, whose tables a program walks: that of
 // templates/reproducer.c, reproducer_layer.c or reproducer_story.c.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <filesystem>
 #include <map>

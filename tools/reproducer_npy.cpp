@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A folder of tensors.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.h"
 #include "core/npy.h"
 #include "tools/reproducer_story.h"
 
@@ -74,13 +73,13 @@ void add_output(const std::string& folder, const WrittenOutput& output,
     files.push_back({folder + "recorded" + name, actual});
 }
 
-nlohmann::ordered_json text_or_null(const std::string& text) {
-  return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(text);
+Json text_or_null(const std::string& text) {
+  return text.empty() ? Json() : Json(text);
 }
 
-nlohmann::ordered_json config_json(const Reproducer& from) {
+Json config_json(const Reproducer& from) {
   const CallPlan& made = from.created;
-  nlohmann::ordered_json config;
+  Json config;
   for (const auto& [name, number] : config_numbers(made)) config[name] = number;
   if (made.scale_given) config["scale"] = static_cast<double>(made.scale);
   config["q"] = dtype_name(made.q_dtype);
@@ -100,10 +99,10 @@ nlohmann::ordered_json config_json(const Reproducer& from) {
 // What to do, and what came of it, where tensors do not say it.
 void add_index(const Reproducer& from, std::vector<NamedFile>& files) {
   const bool story = from.subject == Subject::kCache;
-  nlohmann::ordered_json index, answers;
+  Json index, answers;
   if (story) index["config"] = config_json(from);
   for (const WrittenCall& call : from.calls) {
-    nlohmann::ordered_json row, answer;
+    Json row, answer;
     row["place"] = call.place;
     if (story) row["command"] = command_name(call.plan.operation);
     if (story)
@@ -114,17 +113,14 @@ void add_index(const Reproducer& from, std::vector<NamedFile>& files) {
     if (!story) row["heads"] = call.plan.heads;
     if (!story) row["kv_heads"] = call.plan.kv_heads;
     row["refusal"] = text_or_null(call.refusal);
-    answer["refused"] = call.refused ? nlohmann::ordered_json(call.said)
-                                     : nlohmann::ordered_json();
+    answer["refused"] = call.refused ? Json(call.said) : Json();
     if (story) row["lengths"] = call.lengths;
     if (story) answer["lengths"] = call.found_lengths;
     index["calls"].push_back(row);
     answers.push_back(answer);
   }
-  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
-  files.push_back({"calls.json", index.dump(1, ' ', false, kReplace) + "\n"});
-  files.push_back(
-      {"answers.json", answers.dump(1, ' ', false, kReplace) + "\n"});
+  files.push_back({"calls.json", json_text(index, 1) + "\n"});
+  files.push_back({"answers.json", json_text(answers, 1) + "\n"});
 }
 
 // [n, 6]: output, call, call, element, element, factor.

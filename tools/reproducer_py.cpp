@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One Python file: the tables of templates/reproducer.py, reproducer_layer.py
 // or reproducer_story.py.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "core/abi_call.h"
 #include "tools/python_text.h"

@@ -7,7 +7,7 @@
 #include <ostream>
 #include <string>
 
-namespace qkvet {
+namespace qkvet::sabotage_test {
 
 // Else the name of a test would hold addresses, which are others in every run.
 static void PrintTo(const SabotagePair& pair, std::ostream* out) {
@@ -72,4 +72,4 @@ INSTANTIATE_TEST_SUITE_P(Pairs, SabotageTest,
                          [](const auto& test) { return name_of(test.param); });
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::sabotage_test

@@ -2,8 +2,6 @@
 #include "tools/screen.h"
 
 #include <strings.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <string>
@@ -32,14 +30,6 @@ bool is_utf8() {
 Ink screen_ink() {
   if (!is_utf8()) return Ink::kAscii;
   return colour_wanted() ? Ink::kColour : Ink::kUnicode;
-}
-
-size_t screen_width() {
-  constexpr size_t kElsewhere = 100;
-  winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
-    return kElsewhere;
-  return size.ws_col;
 }
 
 }  // namespace qkvet

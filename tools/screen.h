@@ -3,8 +3,6 @@
 #ifndef QKVET_TOOLS_SCREEN_H_
 #define QKVET_TOOLS_SCREEN_H_
 
-#include <cstddef>
-
 #include "tools/heat_map.h"
 
 namespace qkvet {
@@ -12,9 +10,6 @@ namespace qkvet {
 // Colour where colour_wanted(); else block characters in a UTF-8 locale, by
 // $LC_ALL, $LC_CTYPE and $LANG in their order; else ASCII.
 Ink screen_ink();
-
-// Columns of the terminal; 100 elsewhere.
-size_t screen_width();
 
 }  // namespace qkvet
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What several commands share.
 #include <fnmatch.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -40,6 +42,18 @@ bool colour_wanted() {
   const char* no_colour = std::getenv("NO_COLOR");
   return isatty(STDOUT_FILENO) != 0 &&
          (no_colour == nullptr || *no_colour == 0);
+}
+
+size_t screen_width() {
+  constexpr size_t kElsewhere = 100, kLeast = 20;
+  if (const char* columns = std::getenv("COLUMNS")) {
+    const unsigned long width = std::strtoul(columns, nullptr, 10);
+    if (width > 0 && width <= 10000) return std::max(kLeast, size_t{width});
+  }
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+    return kElsewhere;
+  return std::max<size_t>(kLeast, size.ws_col);
 }
 
 }  // namespace qkvet

@@ -10,7 +10,7 @@
 #include "properties/layer_calls.h"
 #include "tools/gpt.h"
 
-namespace qkvet {
+namespace qkvet::stages_test {
 namespace {
 
 Movie movie_of(const std::string& text, const Focus& focus = {},
@@ -226,4 +226,4 @@ TEST(Gpt, OperationsAndBytesByHand) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::stages_test

@@ -13,7 +13,7 @@
 #include "tools/kernels.h"
 #include "tools/program_run.h"
 
-namespace qkvet {
+namespace qkvet::story_fault_run_test {
 namespace {
 
 // Lines that were wrapped, as one; and one space for any number of them.
@@ -234,4 +234,4 @@ TEST(StoryFaultRun, PagesOfTheCallerLeakToo) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::story_fault_run_test

@@ -8,7 +8,7 @@
 #include "properties/compare.h"
 #include "tools/kernels.h"
 
-namespace qkvet {
+namespace qkvet::textbook_test {
 namespace {
 
 struct Example {
@@ -140,4 +140,4 @@ TEST(Textbook, AFaultDoesNotComeOut) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::textbook_test

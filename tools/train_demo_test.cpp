@@ -12,7 +12,7 @@
 #include "tools/loss_curve.h"
 #include "tools/program_run.h"
 
-namespace qkvet {
+namespace qkvet::train_demo_test {
 namespace {
 
 struct Trained {
@@ -150,4 +150,4 @@ TEST(TrainDemo, BadInputIsNamed) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::train_demo_test

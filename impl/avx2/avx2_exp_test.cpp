@@ -11,9 +11,10 @@
 #include <vector>
 
 namespace qkvet::impl {
-
 void probe_exp(const float* x, float* y, int64_t n);
+}  // namespace qkvet::impl
 
+namespace qkvet::impl::avx2_exp_test {
 namespace {
 
 constexpr uint32_t kStride = 61;
@@ -97,4 +98,4 @@ TEST(Avx2Exp, KeepsEveryNan) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::avx2_exp_test

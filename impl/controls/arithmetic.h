@@ -1,122 +1,149 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pieces that the controls are put together from. Each rounds exactly where
-// its comment says, with neither contraction nor reassociation, so that what a
-// control declares can be read off here.
+// A row of the table of controls (table.cpp): which of the correct arithmetics
+// of attention a kernel has. What is left out is the plainest: sums one by one
+// and ascending, products rounded, maximum first, divided at the end, in f32.
+//
+// engine.h computes what a row says, declared.h derives what its author would
+// declare of it.
 #ifndef QKVET_IMPL_CONTROLS_ARITHMETIC_H_
 #define QKVET_IMPL_CONTROLS_ARITHMETIC_H_
 
-#include <cmath>
 #include <cstdint>
-#include <limits>
 
-#include "impl/row_frame.h"
+#include "impl/half.h"
+#include "qkvet/kernel.h"
 
 namespace qkvet::impl {
 
-inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-// sum_c q[c] * k[c * step], in an order that the function's name tells.
-using DotFunction = float (*)(const float* q, const float* k, int64_t step,
-                              int64_t n);
-using ExpFunction = float (*)(float x);
-
-// One lane, ascending; products rounded.
-inline float dot_ascending(const float* q, const float* k, int64_t step,
-                           int64_t n) {
-  float sum = 0;
-  for (int64_t c = 0; c < n; ++c) {
-    sum += q[c] * k[c * step];
-  }
-  return sum;
-}
-
-inline float libm_exp(float x) { return std::exp(x); }
-
-// log2(e) as a float: off by 0.23 units of 2^-24.
-inline constexpr float kLog2E = 1.44269504f;
-inline constexpr float kLn2 = 0.693147181f;
-// exp2((s - m) * log2(e)): the difference 1, the constant 0.23, the product 1.
-inline constexpr double kExp2ArgRoundings = 2.3;
-
-inline float libm_exp2(float x) { return std::exp2(x * kLog2E); }
-
-// acc[c] += weight * v[c * step]: one rounded product, one addition a column.
-inline void add_weighted(float weight, const float* v, int64_t step, float* acc,
-                         int64_t n) {
-  if (step == 1) {  // the same bits, and the compiler vectorises it
-    for (int64_t c = 0; c < n; ++c) {
-      acc[c] += weight * v[c];
-    }
-    return;
-  }
-  for (int64_t c = 0; c < n; ++c) {
-    acc[c] += weight * v[c * step];
-  }
-}
-
-inline void fill(float* data, int64_t n, float value) {
-  for (int64_t c = 0; c < n; ++c) {
-    data[c] = value;
-  }
-}
-
-// o = acc / sum: one division an element.
-inline void write_quotient(const Row& row, const float* acc, float sum) {
-  for (int64_t c = 0; c < row.value_width; ++c) {
-    row.o[c * row.o_step] = acc[c] / sum;
-  }
-}
-
-// The score of key number n, whose product with q is `dot`.
-using ScoreFunction = float (*)(const Row& row, float dot, int64_t n);
-
-inline float usual_score(const Row& row, float dot, int64_t n) {
-  return row.score(dot * row.scale, n);
-}
-
-// The scores of all keys into row.scores; returns the maximum of them and
-// `max` (a NaN is left out of it and comes back as a NaN weight).
-template <DotFunction Dot, ScoreFunction Score = usual_score>
-float score_keys(const Row& row, float max) {
-  for (int64_t j = 0; j < row.keys; ++j) {
-    const float dot = Dot(row.q, row.k.row(j), row.k.step, row.width);
-    row.scores[j] = Score(row, dot, j);
-    max = std::fmax(max, row.scores[j]);
-  }
-  return max;
-}
-
-// What a softmax was divided by: sum, in units of exp(max).
-struct Denominator {
-  float max;
-  float sum;
-
-  float lse() const { return max + std::log(sum); }
+enum class Order : uint8_t {
+  kAscending,
+  kDescending,
+  kHalves,   // by recursive halves
+  kShuffled  // looks random, and is the same on every run
 };
 
-// All scores, their maximum, then exponentials, denominator and P v in one
-// pass over the keys, first to last or last to first; divided at the end. The
-// sink comes first; without one it is -infinity and adds 0.
-template <DotFunction Dot, ExpFunction Exp, bool kDescending = false,
-          ScoreFunction Score = usual_score>
-struct TwoPass {
-  static void row(const Row& row) { row.write_lse(output(row).lse()); }
-
-  // Writes o.
-  static Denominator output(const Row& row) {
-    const float max = score_keys<Dot, Score>(row, row.terms.sink);
-    float sum = Exp(row.terms.sink - max);
-    fill(row.acc, row.value_width, 0);
-    for (int64_t n = 0; n < row.keys; ++n) {
-      const int64_t j = kDescending ? row.keys - 1 - n : n;
-      const float weight = Exp(row.scores[j] - max);
-      sum += weight;
-      add_weighted(weight, row.v.row(j), row.v.step, row.acc, row.value_width);
-    }
-    write_quotient(row, row.acc, sum);
-    return {max, sum};
-  }
+enum class Exp : uint8_t {
+  kNatural,     // exp(s - m)
+  kBase2,       // exp2((s - m) * log2(e))
+  kPolynomial,  // poly_exp.h
+  // c = scale * log2(e): exp2(fma(q.k, c, -(m * c))). With options that add to
+  // scores or cap them, or a sink, scores are in base 2: fma(q.k, c, b *
+  // log2(e)), and exp2 of their differences.
+  kFolded,
+  kPrescaled  // q is multiplied by c first, and exp2(s - m)
 };
+
+enum class Merge : uint8_t {
+  kNone,
+  kMlo,  // (max, sum, o), one part after the other
+  kLse   // each part a softmax of its own, weighted by exp(lse of it - lse)
+};
+
+// Where P is rounded, and to which half format.
+enum class P : uint8_t {
+  kUnrounded,
+  kStorage,     // on its way into P v, to the storage type
+  kSummed,      // the same, before the denominator adds it, to `p_type`
+  kNormalised,  // the same, after its division
+};
+
+enum class Sink : uint8_t {
+  kFirst,  // the softmax begins with it
+  kLast,   // a part of its own behind the last key; may raise the maximum
+  kAdded   // added at the end, against the maximum of the keys
+};
+
+enum class Alibi : uint8_t {
+  kDistance,    // slope * |position - j|
+  kDifference,  // slope * j - slope * position
+  kShift,       // slope * j alone, where no key lies behind the diagonal: what
+                // is left out moves all scores of the row
+  kByPosition   // kDifference in double, rounded once
+};
+
+enum class Bias : uint8_t {
+  kOneByOne,      // (s + b) - alibi
+  kTogether,      // s + (b - alibi)
+  kFirst,         // (q.k + (b - alibi) / scale) * scale
+  kFirstInDouble  // (q.k + b / scale) * scale, the quotient and the sum in
+                  // double: a bias that nearly cancels q.k would else leave its
+                  // rounding behind, which no knob declares
+};
+
+enum class Tanh : uint8_t {
+  kLibrary,
+  kByExp,         // 1 - 2 / (exp(2 x) + 1)
+  kByExpFromHalf  // the same where it does not cancel, |x| >= 0.5
+};
+
+// Keys that a row does not see.
+enum class Hidden : uint8_t {
+  kLeftOut,
+  kPlaced,    // they have a place in tiles, parts and halves, and weigh nothing
+  kBiased,    // walked with a bias of -infinity
+  kReplaced,  // walked with a score of -infinity
+  kCleared    // walked, their weights replaced by 0 after exp
+};
+
+struct Arithmetic {
+  Order dot = Order::kAscending;
+  int lanes = 1;     // of q.k: term c goes to lane c mod lanes, then halves
+  bool fma = false;  // products of q.k and P v meet their sums unrounded
+  Exp exp = Exp::kNatural;
+  Order value = Order::kAscending;
+  int tile = 0;           // keys; 0: all
+  bool tile_sum = false;  // the denominator of a tile is added up on its own
+  float lag = 0;          // natural log units that the maximum may stay behind
+  int parts = 1;          // of equal length, the last ones shorter or empty
+  Merge merge = Merge::kNone;
+  bool norm_first = false;  // weights are divided, and then meet the values
+  bool reciprocal = false;  // 1 / sum, then products
+  bool ftz = false;         // subnormal results and inputs are 0
+  P p = P::kUnrounded;
+  Storage p_type = Storage::kBf16;
+  // A tensor core: products in blocks of so many, on a grid of so many bits
+  // more than f32 has. 0: none.
+  int block = 0;
+  int extra_bits = 0;
+  bool fast = false;  // exp2, quotients and logarithms as a device has them
+  Sink sink = Sink::kFirst;
+  Alibi alibi = Alibi::kDistance;
+  Bias bias = Bias::kOneByOne;
+  Tanh tanh = Tanh::kLibrary;
+  Hidden hidden = Hidden::kLeftOut;
+  // What is declared as dialect.
+  int32_t empty_row = QKVET_EMPTY_ROW_ZERO;
+  int32_t empty_row_lse = QKVET_EMPTY_LSE_MINUS_INF;
+  bool lse_base2 = false;
+  bool softcap_last = false;  // bias and ALiBi are capped with the score
+  bool sink_in_lse = true;
+  // What is declared as capabilities, beside what follows from the rest.
+  uint64_t without = 0;  // QKVET_OPTION_*
+  bool f32_only = false;
+  bool half_only = false;
+};
+
+constexpr bool walks_hidden_keys(const Arithmetic& a) {
+  return a.hidden == Hidden::kBiased || a.hidden == Hidden::kReplaced ||
+         a.hidden == Hidden::kCleared;
+}
+
+inline constexpr int kMostLanes = 8;
+inline constexpr int kMostParts = 8;
+
+// Whether the engine computes what the row says.
+constexpr bool is_computable(const Arithmetic& a) {
+  const bool whole = a.tile == 0 && a.parts == 1;
+  const bool by_lse = a.merge == Merge::kLse;
+  return a.lanes <= kMostLanes && a.parts <= kMostParts &&
+         (a.lanes & (a.lanes - 1)) == 0 &&
+         (a.parts > 1) == (a.merge != Merge::kNone) &&
+         (a.lanes == 1 || a.dot == Order::kAscending) &&
+         (whole || (!a.norm_first && a.value != Order::kShuffled)) &&
+         (by_lse ? a.exp == Exp::kNatural : true) &&
+         (!walks_hidden_keys(a) || (whole && a.exp == Exp::kNatural)) &&
+         (a.p != P::kNormalised || a.norm_first);
+}
 
 }  // namespace qkvet::impl
 

@@ -18,7 +18,7 @@ namespace qkvet::impl {
 // For x <= 0 or NaN.
 inline float poly_exp(float x) {
   constexpr float kLowest = -87.0f;
-  constexpr float kLog2E = 1.44269504f;
+  constexpr float kInverseLn2 = 1.44269504f;
   constexpr float kRoundToInteger = 0x1.8p23f;  // adding it rounds
   constexpr float kLn2High = 0.693359375f;      // 10 bits: its product with n
   constexpr float kLn2Low = -2.12194440e-4f;    // is exact
@@ -29,7 +29,7 @@ inline float poly_exp(float x) {
   if (x < kLowest) {
     return 0;
   }
-  const float n = (x * kLog2E + kRoundToInteger) - kRoundToInteger;
+  const float n = (x * kInverseLn2 + kRoundToInteger) - kRoundToInteger;
   const float r = (x - n * kLn2High) - n * kLn2Low;
   const float p = ((kP[3] * r + kP[2]) * r + kP[1]) * r + kP[0];
   const float y = (p * r) * r + r + 1;

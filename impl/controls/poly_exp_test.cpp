@@ -9,7 +9,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace qkvet::impl {
+namespace qkvet::impl::poly_exp_test {
 namespace {
 
 constexpr double kUnit = 0x1p-24;
@@ -33,4 +33,4 @@ TEST(PolyExp, StaysWithinItsMeasuredError) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::poly_exp_test

@@ -234,18 +234,6 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
 // alike, so its rounding leaves the weights alone.
 constexpr double kArgRoundings = 2.3;
 
-constexpr qkvet_precision flash_mma_precision() {
-  qkvet_precision p = sequential_f32();
-  p.preset = QKVET_PRECISION_FLASH_HALF;
-  p.value_sum = QKVET_SUM_ANY;  // the denominator: four lanes
-  p.tile = kMmaKeys;
-  p.arg_roundings = kArgRoundings;
-  p.norm_roundings = kNormReciprocal;
-  p.scale_stage = QKVET_SCALE_FOLDED;
-  p.fma = 1;  // products of halves are exact in f32
-  return p;
-}
-
 // On a device sums are cut off and exp2f is within 2 ulps; the twins round.
 #if defined(__CUDACC__)
 constexpr qkvet_precision kPrecision = [] {
@@ -258,7 +246,17 @@ constexpr qkvet_precision kPrecision = [] {
   return p;
 }();
 #else
-constexpr qkvet_precision kPrecision = flash_mma_precision();
+constexpr qkvet_precision kPrecision = [] {
+  qkvet_precision p = sequential_f32();
+  p.preset = QKVET_PRECISION_FLASH_HALF;
+  p.value_sum = QKVET_SUM_ANY;  // the denominator: four lanes
+  p.tile = kMmaKeys;
+  p.arg_roundings = kArgRoundings;
+  p.norm_roundings = kNormReciprocal;
+  p.scale_stage = QKVET_SCALE_FOLDED;
+  p.fma = 1;  // products of halves are exact in f32
+  return p;
+}();
 #endif
 
 constexpr qkvet_capabilities kCapabilities =

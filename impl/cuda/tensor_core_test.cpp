@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-namespace qkvet::impl {
+namespace qkvet::impl::tensor_core_test {
 namespace {
 
 constexpr int kLanes = 32;
@@ -290,4 +290,4 @@ TEST_F(CopyTest, AddressesAndSizesThatCannotBe) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::tensor_core_test

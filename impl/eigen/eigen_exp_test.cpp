@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace qkvet::impl {
+namespace qkvet::impl::eigen_exp_test {
 namespace {
 
 constexpr double kUnit = 0x1p-24;
@@ -49,4 +49,4 @@ TEST(EigenExp, EndsWithinItsDeclaredFloor) {
 }
 
 }  // namespace
-}  // namespace qkvet::impl
+}  // namespace qkvet::impl::eigen_exp_test

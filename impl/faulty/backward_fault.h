@@ -15,13 +15,13 @@
 
 namespace qkvet::impl {
 
-// `fault` must be a constant of static storage.
 template <class Seams, uint64_t kOptions = 0,
           BackwardArithmetic kArithmetic = BackwardRows<Seams>::piece>
-constexpr qkvet_kernel backward_fault(const char* name,
-                                      const qkvet_fault* fault, Place place) {
-  return with_backward(option_fault<OptionSeams, kOptions>(name, fault, place),
-                       &kBackwardTable<Seams, kArithmetic>);
+constexpr qkvet_kernel backward_fault(const char* name, const char* description,
+                                      Place place) {
+  return with_backward(
+      option_fault<OptionSeams, kOptions>(name, description, place),
+      &kBackwardTable<Seams, kArithmetic>);
 }
 
 }  // namespace qkvet::impl

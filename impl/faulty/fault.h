@@ -1,55 +1,98 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a kernel tells its fault, and the kernels of faults in caches and layers.
-// Those of attention itself are made in seams.h.
+// How a fault is written down: the class that replaces one seam of a right
+// kernel, and a block that names the kernel and tells its story.
+//
+//   // The scores are not scaled.
+//   struct NoScale : PlainSeams {
+//     static float scale(const ForwardCall&) { return 1; }
+//   };
+//   QKVET_FAULT(no_scale) = {
+//       .kernel = plain_fault<NoScale>,
+//       .mechanism = "...",
+//       ...
+//   };
+//
+// That is all: kernel faulty/no_scale is in the family because its block stands
+// in a theme file (list_faults.cmake reads them when the family is built), and
+// a report points at the line of its block.
 #ifndef QKVET_IMPL_FAULTY_FAULT_H_
 #define QKVET_IMPL_FAULTY_FAULT_H_
 
 #include <cstring>
 
-#include "impl/cache_table.h"
 #include "impl/declare.h"
-#include "impl/layer_frame.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet::impl {
+
+// What a block says; qkvet_fault (qkvet/kernel.h) explains the texts.
+struct FaultBlock {
+  static constexpr int kMostLaws = 12;
+
+  // The kernel, which does not know that it has a fault: plain_fault and its
+  // kin. Its description is the mechanism.
+  qkvet_kernel (*kernel)(const char* name, const char* description, Place);
+  const char* mechanism;
+  const char* symptom;
+  const char* cause;
+  const char* fix;
+  const char* source;
+  const char* trigger;
+  const char* killed_by[kMostLaws];
+  const char* when;
+  // Whether the fault lies in tiles or lanes, whose width is tile.h's: a
+  // diagnosis tries other widths. Read by list_faults.cmake.
+  bool tiled = false;
+};
 
 inline const void* fault_extension(const qkvet_kernel* self, const char* id) {
   return std::strcmp(id, QKVET_EXTENSION_FAULT) == 0 ? self->user : nullptr;
 }
 
-// `fault` must be a constant of static storage.
-constexpr qkvet_kernel with_fault(qkvet_kernel kernel,
-                                  const qkvet_fault* fault) {
-  kernel.user = const_cast<qkvet_fault*>(fault);  // the host never writes it
-  kernel.get_extension = fault_extension;
-  return kernel;
-}
+// A kernel that tells its fault. A constant of static storage: it points into
+// itself.
+class Fault : public qkvet_kernel {
+ public:
+  constexpr Fault(const char* kernel, Place place, const FaultBlock& block)
+      : qkvet_kernel(block.kernel(kernel, block.mechanism, place)),
+        killed_by_{},
+        told_{.struct_size = sizeof(qkvet_fault),
+              .mechanism = block.mechanism,
+              .symptom = block.symptom,
+              .cause = block.cause,
+              .fix = block.fix,
+              .source = block.source,
+              .trigger = block.trigger,
+              .killed_by = killed_by_,
+              .when = block.when} {
+    for (int i = 0; i < FaultBlock::kMostLaws; ++i) {
+      killed_by_[i] = block.killed_by[i];
+    }
+    user = &told_;
+    get_extension = fault_extension;
+  }
+  Fault(const Fault&) = delete;
+  Fault& operator=(const Fault&) = delete;
 
-// With a table or a precision of its own.
-constexpr qkvet_kernel faulty_cache(
-    const char* name, const qkvet_fault* fault, Place place,
-    const qkvet_cache_table* table,
-    const qkvet_precision* precision = &kCachePrecision) {
-  return with_fault(
-      cache_kernel(name, fault->mechanism, place, table, precision), fault);
-}
+ private:
+  const char* killed_by_[FaultBlock::kMostLaws + 1];  // NULL-ended
+  qkvet_fault told_;
+};
 
-// C derives from a cache and replaces what its fault is about. It has
-// no window but where the fault lies there.
-template <class C, uint64_t kOptions = QKVET_CACHE_ROPE>
-constexpr qkvet_kernel faulty_cache(const char* name, const qkvet_fault* fault,
-                                    Place place) {
-  return faulty_cache(name, fault, place, &kCacheTable<C, kOptions>);
-}
+// Lets a block follow its name as `= {...}`.
+struct FaultName {
+  const char* kernel;
+  Place place;
 
-// Seams derives from PlainLayer and replaces one seam.
-template <class Seams>
-constexpr qkvet_kernel faulty_layer(const char* name, const qkvet_fault* fault,
-                                    Place place) {
-  return with_fault(layer_kernel(name, fault->mechanism, place,
-                                 &kLayerPrecision, &kLayerTable<Seams>),
-                    fault);
-}
+  constexpr Fault operator=(const FaultBlock& block) const {
+    return {kernel, place, block};
+  }
+};
+
+#define QKVET_FAULT(name)                                  \
+  extern constinit const Fault faulty_##name = FaultName { \
+    "faulty/" #name, { __FILE__, __LINE__ }                \
+  }
 
 }  // namespace qkvet::impl
 

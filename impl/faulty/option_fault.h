@@ -3,7 +3,7 @@
 // option_seams.h replaced.
 //
 // Contract: any strides, addresses aligned to elements; stays inside its
-// tensors, as every fault does but those of lane_reads.h.
+// tensors, as every fault does but those of memory.cpp.
 #ifndef QKVET_IMPL_FAULTY_OPTION_FAULT_H_
 #define QKVET_IMPL_FAULTY_OPTION_FAULT_H_
 
@@ -82,25 +82,23 @@ template <uint64_t kOptions>
 inline constexpr qkvet_capabilities kF32With =
     capabilities_with(kCommonOptions | kOptions, {kF32});
 
-// The kernel of a fault. `fault` must be a constant of static storage. A fault
-// declares the options that it lies in and no others, so that few calls are
-// wasted on those.
-template <template <class> class RowsOf, class Seams, uint64_t kOptions>
+// The kernel of a fault. A fault declares the options that it lies in and no
+// others, so that few calls are wasted on those.
+template <template <class> class RowsOf, class Seams, uint64_t kOptions,
+          const qkvet_precision* kPrecision = &kSeamsPrecision>
 constexpr qkvet_kernel option_fault_on(const char* name,
-                                       const qkvet_fault* fault, Place place,
-                                       const qkvet_precision* precision) {
+                                       const char* description, Place place) {
   qkvet_kernel kernel =
-      plain_kernel(name, fault->mechanism, place, precision,
+      plain_kernel(name, description, place, kPrecision,
                    OptionsKernel<Seams, RowsOf>::forward, &kF32With<kOptions>);
   kernel.dialect = &kOptionsDialect;
-  return with_fault(kernel, fault);
+  return kernel;
 }
 
 template <class Seams, uint64_t kOptions = 0>
-constexpr qkvet_kernel option_fault(const char* name, const qkvet_fault* fault,
+constexpr qkvet_kernel option_fault(const char* name, const char* description,
                                     Place place) {
-  return option_fault_on<OptionRows, Seams, kOptions>(name, fault, place,
-                                                      &kSeamsPrecision);
+  return option_fault_on<OptionRows, Seams, kOptions>(name, description, place);
 }
 
 }  // namespace qkvet::impl

@@ -18,7 +18,7 @@
 // Speed does not matter here.
 //
 // Contract: any strides, addresses aligned to elements; stays inside its
-// tensors, as every fault does but those of lane_reads.h.
+// tensors, as every fault does but those of memory.cpp.
 #ifndef QKVET_IMPL_FAULTY_SEAMS_H_
 #define QKVET_IMPL_FAULTY_SEAMS_H_
 
@@ -90,16 +90,24 @@ struct SeamsKernel {
 // Of the frame, and what its faults claim.
 inline constexpr qkvet_precision kSeamsPrecision = sequential_f32();
 
-// The kernel of a fault. `fault` must be a constant of static storage. A fault
-// of half storage lies in what is rounded to it; the others take f32.
-template <class Seams>
-constexpr qkvet_kernel faulty_kernel(
-    const char* name, const qkvet_fault* fault, Place place,
-    const qkvet_capabilities* capabilities = &kF32Capabilities) {
-  return with_fault(
-      plain_kernel(name, fault->mechanism, place, &kSeamsPrecision,
-                   SeamsKernel<Seams>::kForward, capabilities),
-      fault);
+// The kernel of a fault that replaces forward() as a whole.
+template <ForwardFunction kForward,
+          const qkvet_capabilities* kCapabilities = &kF32Capabilities,
+          const qkvet_precision* kPrecision = &kSeamsPrecision>
+constexpr qkvet_kernel forward_fault(const char* name, const char* description,
+                                     Place place) {
+  return plain_kernel(name, description, place, kPrecision, kForward,
+                      kCapabilities);
+}
+
+// The kernel of a fault in a seam. A fault of half storage lies in what is
+// rounded to it; the others take f32.
+template <class Seams,
+          const qkvet_capabilities* kCapabilities = &kF32Capabilities>
+constexpr qkvet_kernel plain_fault(const char* name, const char* description,
+                                   Place place) {
+  return forward_fault<SeamsKernel<Seams>::kForward, kCapabilities>(
+      name, description, place);
 }
 
 }  // namespace qkvet::impl

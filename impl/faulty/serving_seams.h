@@ -42,15 +42,13 @@ inline constexpr qkvet_precision kServingSeamsPrecision = sequential_f32();
 inline constexpr qkvet_capabilities kServingSeamsCapabilities =
     capabilities_with(kCommonOptions | kServingOptions, {kF32});
 
-// The kernel of a fault. `fault` must be a constant of static storage.
+// The kernel of a fault.
 template <class Seams>
-constexpr qkvet_kernel serving_fault(const char* name, const qkvet_fault* fault,
+constexpr qkvet_kernel serving_fault(const char* name, const char* description,
                                      Place place) {
-  return with_fault(
-      serving_kernel(name, fault->mechanism, place, &kServingSeamsPrecision,
-                     ServingKernel<Seams, compute_rows<PlainRow>>::forward,
-                     &kServingSeamsCapabilities),
-      fault);
+  return serving_kernel(name, description, place, &kServingSeamsPrecision,
+                        ServingKernel<Seams, compute_rows<PlainRow>>::forward,
+                        &kServingSeamsCapabilities);
 }
 
 }  // namespace qkvet::impl

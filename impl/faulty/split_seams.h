@@ -140,10 +140,10 @@ inline constexpr qkvet_precision kSplitSeamsPrecision = [] {
 
 // The kernel of a fault, with the options that it lies in.
 template <class Seams, uint64_t kOptions = 0>
-constexpr qkvet_kernel split_fault(const char* name, const qkvet_fault* fault,
+constexpr qkvet_kernel split_fault(const char* name, const char* description,
                                    Place place) {
-  return option_fault_on<SplitRows, Seams, kOptions>(name, fault, place,
-                                                     &kSplitSeamsPrecision);
+  return option_fault_on<SplitRows, Seams, kOptions, &kSplitSeamsPrecision>(
+      name, description, place);
 }
 
 }  // namespace qkvet::impl

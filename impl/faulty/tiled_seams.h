@@ -113,10 +113,10 @@ inline constexpr qkvet_precision kTiledSeamsPrecision = [] {
 
 // The kernel of a fault, with the options that it lies in.
 template <class Seams, uint64_t kOptions = 0>
-constexpr qkvet_kernel tiled_fault(const char* name, const qkvet_fault* fault,
+constexpr qkvet_kernel tiled_fault(const char* name, const char* description,
                                    Place place) {
-  return option_fault_on<TiledRows, Seams, kOptions>(name, fault, place,
-                                                     &kTiledSeamsPrecision);
+  return option_fault_on<TiledRows, Seams, kOptions, &kTiledSeamsPrecision>(
+      name, description, place);
 }
 
 }  // namespace qkvet::impl

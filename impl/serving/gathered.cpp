@@ -4,7 +4,10 @@
 // knows no pages. Online softmax over tiles of 64 keys.
 //
 // Contract: that of serving_frame.h.
-#include "impl/controls/online.h"
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
 #include "impl/declare.h"
 #include "impl/row_frame.h"
 #include "impl/serving/kernel.h"
@@ -14,7 +17,67 @@ namespace qkvet::impl {
 namespace {
 
 constexpr int kTile = 64;
-using Online64 = Online<OnlineShape{.tile = kTile}>;
+constexpr float kNone = -std::numeric_limits<float>::infinity();
+
+// Online softmax (Milakov and Gimelshein 2018): when a tile raises the maximum,
+// denominator and P v so far are multiplied by exp(old - new). Within a tile
+// keys are added one by one. A sink is there before the first tile, with a
+// weight of 1.
+struct Online64 {
+  static void row(const Row& row) {
+    float max = row.terms.sink;
+    float sum = max > kNone ? 1 : 0;
+    for (int64_t c = 0; c < row.value_width; ++c) {
+      row.acc[c] = 0;
+    }
+    for (int64_t first = 0; first < row.keys; first += kTile) {
+      const int64_t left = row.keys - first;
+      add_tile(row, first, left < kTile ? left : kTile, &max, &sum);
+    }
+    for (int64_t c = 0; c < row.value_width; ++c) {
+      row.o[c * row.o_step] = row.acc[c] / sum;
+    }
+    row.write_lse(max + std::log(sum));
+  }
+
+  static float score(const Row& row, int64_t j) {
+    float dot = 0;
+    for (int64_t c = 0; c < row.width; ++c) {
+      dot += row.q[c] * row.k.row(j)[c * row.k.step];
+    }
+    return row.score(dot * row.scale, j);
+  }
+
+  static void add_tile(const Row& row, int64_t first, int64_t count, float* max,
+                       float* sum) {
+    float tile_max = kNone;
+    for (int64_t n = 0; n < count; ++n) {
+      row.scores[n] = score(row, first + n);
+      tile_max = std::fmax(tile_max, row.scores[n]);
+    }
+    if (first == 0 && *sum == 0) {
+      *max = tile_max;
+    } else if (!(tile_max <= *max)) {
+      rescale(row, std::exp(*max - tile_max), sum);
+      *max = tile_max;
+    }
+    for (int64_t n = 0; n < count; ++n) {
+      const float weight = std::exp(row.scores[n] - *max);
+      const float* const v = row.v.row(first + n);
+      *sum += weight;
+      for (int64_t c = 0; c < row.value_width; ++c) {
+        row.acc[c] += weight * v[c * row.v.step];
+      }
+    }
+  }
+
+  static void rescale(const Row& row, float factor, float* sum) {
+    *sum *= factor;
+    for (int64_t c = 0; c < row.value_width; ++c) {
+      row.acc[c] *= factor;
+    }
+  }
+};
 
 constexpr qkvet_precision kPrecision = [] {
   qkvet_precision p = sequential_f32();

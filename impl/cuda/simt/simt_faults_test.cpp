@@ -9,6 +9,7 @@
 
 #include "impl/cuda/simt/simt.h"
 
+namespace simt_faults_test {
 namespace {
 
 using simt::Order;
@@ -229,3 +230,4 @@ TEST(SimtFaults, ManyDoNotAddUp) {
 }
 
 }  // namespace
+}  // namespace simt_faults_test

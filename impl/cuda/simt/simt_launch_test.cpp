@@ -7,6 +7,7 @@
 
 #include "impl/cuda/simt/simt.h"
 
+namespace simt_launch_test {
 namespace {
 
 using simt::Extent;
@@ -231,3 +232,4 @@ TEST(SimtLaunch, ImpossibleLaunchesAreRefused) {
 }
 
 }  // namespace
+}  // namespace simt_launch_test

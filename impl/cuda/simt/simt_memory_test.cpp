@@ -9,6 +9,7 @@
 
 #include "impl/cuda/simt/simt.h"
 
+namespace simt_memory_test {
 namespace {
 
 using simt::Order;
@@ -189,3 +190,4 @@ TEST(SimtMemory, StacksHaveAnEnd) {
 }
 
 }  // namespace
+}  // namespace simt_memory_test

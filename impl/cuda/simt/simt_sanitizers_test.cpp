@@ -26,6 +26,7 @@
 #endif
 #endif
 
+namespace simt_sanitizers_test {
 namespace {
 
 struct Ran {
@@ -125,3 +126,4 @@ TEST(SimtSanitizers, AreSilentAboutRightKernelsAndFaults) {
 }
 
 }  // namespace
+}  // namespace simt_sanitizers_test

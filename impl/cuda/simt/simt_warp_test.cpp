@@ -8,6 +8,7 @@
 
 #include "impl/cuda/simt/simt.h"
 
+namespace simt_warp_test {
 namespace {
 
 using simt::Order;
@@ -274,3 +275,4 @@ TEST(SimtWarp, SyncwarpWaitsForAllLanes) {
 }
 
 }  // namespace
+}  // namespace simt_warp_test

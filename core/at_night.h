@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests that look at a sample at each submission, and at everything at night:
+// ci/long.sh sets QKVET_TEST_FACTOR.
+#ifndef QKVET_CORE_AT_NIGHT_H_
+#define QKVET_CORE_AT_NIGHT_H_
+
+#include <cstddef>
+#include <cstdlib>
+
+namespace qkvet {
+
+inline bool at_night() { return std::getenv("QKVET_TEST_FACTOR") != nullptr; }
+
+// Whether number n of a list is looked at, where by day one in `share` is.
+inline bool is_sampled(size_t n, size_t share) {
+  return at_night() || n % share == 0;
+}
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_AT_NIGHT_H_

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Controls that hold their keys themselves, or make them.
+#include "impl/cache_memory.h"
+#include "impl/cache_table.h"
+#include "impl/controls/control.h"
+#include "impl/half.h"
+#include "impl/kv_cache/turned.h"
+#include "impl/layer_frame.h"
+
+namespace qkvet::impl {
+namespace {
+
+// A contiguous cache that attends with an online softmax over blocks of 4 keys,
+// as kernels over pages do.
+constexpr Arithmetic kOnline4 = {.tile = 4};
+
+class OnlineCache : public ContiguousCache {
+ public:
+  using ContiguousCache::ContiguousCache;
+
+ protected:
+  qkvet_status attend_rows(const ForwardCall& call,
+                           qkvet_text* why) const override {
+    return compute_arithmetic<kOnline4>(call, why);
+  }
+};
+
+// q, k, v and attended are rounded to the storage type of x, as layers do that
+// keep every tensor between two kernels in half. With f32 storage it is
+// scalar/layer.
+struct HalfStages : PlainLayer {
+  static float stage(const LayerCall& call, float value) {
+    return round_to(call.storage, value);
+  }
+};
+
+// All zero: the stages have the storage type of x.
+constexpr qkvet_layer_table kHalfStagesTable =
+    layer_table(LayerFrame<HalfStages>::forward, qkvet_dtype{});
+
+}  // namespace
+
+QKVET_CONTROL(cache_online4) = cache_kernel(
+    "controls/cache_online4", "a cache under online softmax, blocks of 4 keys",
+    QKVET_PLACE, &kCacheTable<OnlineCache>, &kDeclaredPrecision<kOnline4>);
+
+// Contiguous memory of rotated keys (turned.h).
+QKVET_CONTROL(cache_turned_keys) = cache_kernel(
+    "controls/cache_turned_keys", "keys are stored rotated, in their type",
+    QKVET_PLACE, &kTurnedTable<TurnedKeys<ContiguousCache>>, &kTurnedPrecision);
+
+QKVET_CONTROL(layer_half_stages) = layer_kernel(
+    "controls/layer_half_stages", "stages rounded to the storage type",
+    QKVET_PLACE, &kLayerPrecision, &kHalfStagesTable);
+
+}  // namespace qkvet::impl

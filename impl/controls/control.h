@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a control is written down. list_controls.cmake takes the list of the
+// family from the lines that begin with one of these two macros.
+#ifndef QKVET_IMPL_CONTROLS_CONTROL_H_
+#define QKVET_IMPL_CONTROLS_CONTROL_H_
+
+#include "impl/controls/arithmetic.h"
+#include "impl/controls/declared.h"
+#include "impl/controls/engine.h"
+#include "impl/declare.h"
+#include "impl/row_frame.h"
+
+namespace qkvet::impl {
+
+template <const Arithmetic& kArithmetic>
+inline constexpr qkvet_precision kDeclaredPrecision =
+    declared_precision(kArithmetic);
+template <const Arithmetic& kArithmetic>
+inline constexpr qkvet_dialect kDeclaredDialect = declared_dialect(kArithmetic);
+template <const Arithmetic& kArithmetic>
+inline constexpr qkvet_capabilities kDeclaredCapabilities =
+    declared_capabilities(kArithmetic);
+
+// Where the family is configured for a storage type, tensors are f32 whatever
+// the kernel declares.
+template <ForwardFunction kForward>
+qkvet_status forward_configured(const qkvet_kernel* self,
+                                qkvet_context* context,
+                                const qkvet_forward_args* args,
+                                const qkvet_exec* exec, qkvet_text* why) {
+  if (!deviation().storage.has_value()) {
+    return kForward(self, context, args, exec, why);
+  }
+  const qkvet_capabilities can =
+      capabilities_with(self->capabilities->options, {kF32});
+  qkvet_kernel widened = *self;
+  widened.capabilities = &can;
+  return kForward(&widened, context, args, exec, why);
+}
+
+// A kernel that is nothing but its arithmetic.
+template <const Arithmetic& kArithmetic>
+constexpr qkvet_kernel arithmetic_kernel(const char* name,
+                                         const char* description, Place place) {
+  static_assert(is_computable(kArithmetic));
+  qkvet_kernel kernel =
+      plain_kernel(name, description, place, &kDeclaredPrecision<kArithmetic>,
+                   walks_hidden_keys(kArithmetic)
+                       ? kRowForward<ControlledOverAll>
+                       : forward_configured<kRowForward<Controlled>>,
+                   &kDeclaredCapabilities<kArithmetic>);
+  kernel.dialect = &kDeclaredDialect<kArithmetic>;
+  kernel.user = const_cast<Arithmetic*>(&kArithmetic);  // nobody writes to it
+  return kernel;
+}
+
+// For what computes rows inside of something else, caches and pages.
+template <const Arithmetic& kArithmetic>
+qkvet_status compute_arithmetic(const ForwardCall& call, qkvet_text* why) {
+  ForwardCall own = call;
+  own.user = &kArithmetic;
+  return compute_rows<Controlled>(own, why);
+}
+
+}  // namespace qkvet::impl
+
+// A control in code: QKVET_CONTROL(name) = ...;
+#define QKVET_CONTROL(name) extern constinit const qkvet_kernel controls_##name
+
+// Where a control stands.
+#define QKVET_PLACE \
+  { __FILE__, __LINE__ }
+
+// A row of the table: name, description, and what differs from the plainest
+// arithmetic (arithmetic.h).
+#define QKVET_ARITHMETIC(name, description, ...)       \
+  namespace {                                          \
+  constexpr Arithmetic name##_row = {__VA_ARGS__};     \
+  }                                                    \
+  QKVET_CONTROL(name) = arithmetic_kernel<name##_row>( \
+      "controls/" #name, description, QKVET_PLACE);
+
+#endif  // QKVET_IMPL_CONTROLS_CONTROL_H_

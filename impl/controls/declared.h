@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a careful author would declare of an arithmetic: precision, dialect and
+// capabilities, derived from its row. Units are those of 2^-24.
+#ifndef QKVET_IMPL_CONTROLS_DECLARED_H_
+#define QKVET_IMPL_CONTROLS_DECLARED_H_
+
+#include <cstdint>
+
+#include "impl/controls/arithmetic.h"
+#include "impl/declare.h"
+
+namespace qkvet::impl {
+
+// Below 8 ln 2 = 5.5451..., a factor of 2^8: the lag is computed with a
+// rounding of its own.
+inline constexpr float kLag = 5.5f;
+inline constexpr double kDeclaredLag = 5.545177444479562;
+
+// exp2((s - m) * log2(e)): the difference 1, the float log2(e) 0.23, the
+// product 1. As much for q * (scale * log2(e)): log2(e), its product with the
+// scale, the difference; the product with q is what SCALE_ON_Q says.
+inline constexpr double kExp2ArgRoundings = 2.3;
+// fma(q.k, c, -(m * c)), c = scale * log2(e): c is off by 1.23, the same for
+// all scores, hence in proportion to the distance from the maximum, and the
+// multiply-add rounds 1: 2.23. A second-order term of u |m| more is what 2.3
+// and the slack in the error of exp2 (1.004 of 1.01) leave room for, up to |m|
+// = 1e5. Where a tile is rescaled, difference and product of (old - new) * c
+// round 2, and c is as far off: 3.23. The rounding of m * c differs from tile
+// to tile then: 1 in proportion to the scores.
+inline constexpr double kFoldedArgRoundings = 2.3;
+inline constexpr double kFoldedTilesArgRoundings = 3.3;
+inline constexpr double kFoldedTilesRefRoundings = 1;
+// (q.k + bias / scale) * scale, s = p + b: sum and product round in proportion
+// to |s| each. The usual order allows one for the product p and one for s; what
+// it may lack is one in proportion to the score itself.
+inline constexpr double kBiasFirstRefRoundings = 1;
+// Measured: 3.06 (poly_exp.h).
+inline constexpr double kPolynomialExpError = 3.25 * kUnit;
+
+constexpr void declare_exp(const Arithmetic& a, qkvet_precision* p) {
+  const bool several = a.tile > 0 || a.parts > 1;
+  switch (a.exp) {
+    case Exp::kNatural:
+      break;
+    case Exp::kPolynomial:
+      p->exp_error = kPolynomialExpError;
+      p->exp_floor = kClampedExpFloor;
+      break;
+    case Exp::kBase2:
+      p->arg_roundings = kExp2ArgRoundings;
+      break;
+    case Exp::kPrescaled:
+      p->arg_roundings = kExp2ArgRoundings;
+      p->scale_stage = QKVET_SCALE_ON_Q;
+      break;
+    case Exp::kFolded:
+      p->arg_roundings =
+          several ? kFoldedTilesArgRoundings : kFoldedArgRoundings;
+      p->ref_roundings = several ? kFoldedTilesRefRoundings : 0;
+      p->scale_stage = QKVET_SCALE_FOLDED;
+      break;
+  }
+  // expf ends where f32 goes subnormal: off by 2^-126 at most.
+  if (a.ftz) {
+    p->exp_floor = kClampedExpFloor;
+  }
+}
+
+constexpr void declare_options(const Arithmetic& a, qkvet_precision* p) {
+  if (a.bias == Bias::kFirstInDouble) {
+    p->ref_roundings = kBiasFirstRefRoundings;
+  }
+  // Scores, bias and ALiBi meet in an order of their own, which is what a
+  // declaration allows whose scale is not applied after the dot product.
+  const bool own_order = a.bias == Bias::kFirst ||
+                         a.alibi == Alibi::kDifference ||
+                         a.alibi == Alibi::kShift;
+  if (own_order && p->scale_stage == QKVET_SCALE_AFTER_DOT) {
+    p->scale_stage = QKVET_SCALE_ON_Q;
+  }
+  // tanh made of an exponential is off absolutely near 0, which of all presets
+  // the generic one alone allows on a CPU; everything else is declared.
+  if (a.tanh == Tanh::kByExp) {
+    p->preset = QKVET_PRECISION_GENERIC;
+    p->declared |= QKVET_KNOB_P_DTYPE;
+  }
+}
+
+// Who rounds to the storage type, or to one type. Relative to the maximum of
+// the row, if P is not normalised.
+constexpr void declare_p(const Arithmetic& a, qkvet_precision* p) {
+  if (a.p == P::kStorage) {
+    p->preset = QKVET_PRECISION_FLASH_HALF;
+  }
+  if (a.p == P::kSummed || a.p == P::kNormalised) {
+    p->declared |= QKVET_KNOB_P_DTYPE;
+    p->p_dtype = dtype_named(a.p_type);
+    p->sum_of_rounded_p = a.p == P::kSummed ? 1 : 0;
+    p->p_normalised = a.p == P::kNormalised ? 1 : 0;
+  }
+}
+
+// A device: the presets have its functions and its adders.
+constexpr qkvet_precision declared_of_device(const Arithmetic& a) {
+  qkvet_precision p = {};
+  p.struct_size = sizeof(p);
+  p.preset =
+      a.block > 0 ? QKVET_PRECISION_TENSOR_CORE : QKVET_PRECISION_CUDA_FAST;
+  p.declared = QKVET_KNOB_TILE;
+  p.tile = a.tile;
+  if (a.p == P::kUnrounded) {
+    p.declared |= QKVET_KNOB_P_DTYPE;
+  }
+  return p;
+}
+
+constexpr qkvet_precision declared_precision(const Arithmetic& a) {
+  if (a.fast) {
+    return declared_of_device(a);
+  }
+  qkvet_precision p = sequential_f32();
+  // The lanes of a declaration are ascending: other orders stay undeclared.
+  p.dot_sum = a.dot == Order::kAscending ? QKVET_SUM_LANES
+              : a.dot == Order::kHalves  ? QKVET_SUM_PAIRWISE
+                                         : QKVET_SUM_ANY;
+  p.dot_lanes = a.dot == Order::kAscending ? a.lanes : 0;
+  // Rescaling keeps the order of the sums. Sequential within a part and over
+  // the parts is neither one lane nor a tree.
+  p.value_sum = a.value == Order::kHalves ? QKVET_SUM_PAIRWISE
+                : a.value == Order::kAscending && a.parts == 1 ? QKVET_SUM_LANES
+                                                               : QKVET_SUM_ANY;
+  p.fma = a.fma ? 1 : 0;
+  p.tile = a.tile;
+  p.lazy = a.lag > 0 ? kDeclaredLag : 0;
+  p.splits = a.parts;
+  p.merge = a.merge == Merge::kMlo   ? QKVET_MERGE_MLO
+            : a.merge == Merge::kLse ? QKVET_MERGE_LSE
+                                     : QKVET_MERGE_NONE;
+  p.norm_first = a.norm_first ? 1 : 0;
+  p.norm_roundings = a.reciprocal ? kNormReciprocal : kNormDivision;
+  p.ftz = a.ftz ? 1 : 0;
+  declare_exp(a, &p);
+  declare_p(a, &p);
+  declare_options(a, &p);
+  return p;
+}
+
+constexpr qkvet_dialect declared_dialect(const Arithmetic& a) {
+  qkvet_dialect d = options_dialect();
+  d.empty_row = a.empty_row;
+  d.empty_row_lse = a.empty_row_lse;
+  d.lse_base = a.lse_base2 ? QKVET_LSE_BASE2 : QKVET_LSE_NATURAL;
+  d.softcap_order =
+      a.softcap_last ? QKVET_SOFTCAP_AFTER_MASK : QKVET_SOFTCAP_BEFORE_MASK;
+  d.sink_in_lse = a.sink_in_lse ? QKVET_SINK_IN_LSE : QKVET_SINK_NOT_IN_LSE;
+  if (walks_hidden_keys(a)) {
+    d.masked_nonfinite = QKVET_MASKED_NOT_IGNORED;
+  }
+  return d;
+}
+
+constexpr qkvet_capabilities declared_capabilities(const Arithmetic& a) {
+  const bool one_type = a.p == P::kSummed || a.p == P::kNormalised;
+  // Hidden keys that are walked may leave NaN in their weights.
+  const uint64_t weights = walks_hidden_keys(a) ? 0 : QKVET_OPTION_WEIGHTS;
+  const uint64_t options = (kAllOptions | weights) & ~a.without;
+  if (one_type) {
+    return capabilities_with(options, {dtype_named(a.p_type)});
+  }
+  if (a.f32_only) {
+    return capabilities_with(options, {kF32});
+  }
+  return a.half_only || a.p == P::kStorage
+             ? capabilities_with(options, {kF16, kBf16})
+             : capabilities_with(options, {kF32, kF16, kBf16});
+}
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_CONTROLS_DECLARED_H_

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// What devices do to sums and functions: adders of tensor cores, functions that
+// are some ulps off.
+#ifndef QKVET_IMPL_CONTROLS_DEVICE_H_
+#define QKVET_IMPL_CONTROLS_DEVICE_H_
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace qkvet::impl {
+
+inline constexpr int kLargestBlock = 16;
+
+// Cut off, not rounded, to a multiple of 2^exponent.
+inline double cut_off(double x, int exponent) {
+  return std::ldexp(std::trunc(std::ldexp(x, -exponent)), exponent);
+}
+
+// c and n products on one grid below the largest of them, added exactly, the
+// sum cut off to the 24 bits of f32. A product is exact in double.
+inline float block_sum(float c, const double* products, int n, int extra_bits) {
+  constexpr int kBits = 23, kLeast = -149;
+  int top = std::numeric_limits<int>::min();
+  double plain = c;
+  for (int i = 0; i < n; ++i) {
+    plain += products[i];
+    top = products[i] != 0 ? std::max(top, std::ilogb(products[i])) : top;
+  }
+  top = c != 0 ? std::max(top, std::ilogb(double{c})) : top;
+  if (!std::isfinite(plain)) {
+    return static_cast<float>(plain);
+  }
+  if (top == std::numeric_limits<int>::min()) {
+    return 0;
+  }
+  const int grid = top - kBits - extra_bits;
+  double sum = cut_off(double{c}, grid);
+  for (int i = 0; i < n; ++i) {
+    sum += cut_off(products[i], grid);
+  }
+  if (sum == 0) {
+    return 0;
+  }
+  return static_cast<float>(
+      cut_off(sum, std::max(std::ilogb(sum) - kBits, kLeast)));
+}
+
+// -1 .. 1, of the bits of x alone.
+inline double device_deviation(double x) {
+  const auto bits = std::bit_cast<uint64_t>(x) * 0x9E3779B97F4A7C15U;
+  return static_cast<double>(bits >> 40) / 0x1p23 - 1;
+}
+
+// Within so many ulps of 2^-23, of which rounding takes half a one; 1 is exact,
+// as exp2(0) and 1/1 are.
+inline float device_value(double x, int ulps) {
+  if (x == 1) {
+    return 1;
+  }
+  const double off = device_deviation(x) * (2 * ulps - 1) * 0x1p-24;
+  return static_cast<float>(x * (1 + off));
+}
+
+// Of base 2: 2^-22 off, in all or in proportion.
+inline float device_log2(float x) {
+  const double log2 = std::log2(double{x});
+  const double off = std::fmax(1.0, std::fabs(log2)) * 0x1p-22;
+  return static_cast<float>(log2 + device_deviation(x) * off);
+}
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_CONTROLS_DEVICE_H_

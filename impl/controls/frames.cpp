@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The frames of the faulty kernels with no fault in them. If a law fails here,
+// it fails for the frame, and what it says of those faults is worth nothing.
+#include "impl/controls/control.h"
+#include "impl/declare.h"
+#include "impl/faulty/option_fault.h"
+#include "impl/faulty/seams.h"
+#include "impl/faulty/serving_seams.h"
+#include "impl/faulty/split_seams.h"
+#include "impl/faulty/tiled_seams.h"
+
+namespace qkvet::impl {
+namespace {
+
+constexpr qkvet_capabilities kWithDropout =
+    capabilities_with(kAllOptions | kDropoutOptions, {kF32});
+constexpr qkvet_capabilities kDropoutNotReturned =
+    capabilities_with(kAllOptions | QKVET_OPTION_DROPOUT, {kF32});
+
+}  // namespace
+
+QKVET_CONTROL(plain_seams) = plain_kernel(
+    "controls/plain_seams", "the frame of the faulty kernels, without a fault",
+    QKVET_PLACE, &kSeamsPrecision, SeamsKernel<PlainSeams>::kForward);
+
+QKVET_CONTROL(option_seams) = plain_kernel(
+    "controls/option_seams",
+    "the frame of the faults of options, without a fault", QKVET_PLACE,
+    &kSeamsPrecision, OptionsKernel<OptionSeams>::forward, &kWithDropout);
+
+// Right, and like most kernels it does not say which weights it dropped: that
+// is read off its output.
+QKVET_CONTROL(dropout_not_returned) = plain_kernel(
+    "controls/dropout_not_returned", "dropout whose mask is not returned",
+    QKVET_PLACE, &kSeamsPrecision, OptionsKernel<OptionSeams>::forward,
+    &kDropoutNotReturned);
+
+QKVET_CONTROL(split_seams) = plain_kernel(
+    "controls/split_seams",
+    "the frame of the faults of keys in two parts, without a fault",
+    QKVET_PLACE, &kSplitSeamsPrecision,
+    OptionsKernel<SplitSeams, SplitRows>::forward, &kAllF32Capabilities);
+
+QKVET_CONTROL(tiled_seams) = plain_kernel(
+    "controls/tiled_seams",
+    "the frame of the faults of an online softmax, without a fault",
+    QKVET_PLACE, &kTiledSeamsPrecision,
+    OptionsKernel<TiledSeams, TiledRows>::forward, &kAllF32Capabilities);
+
+QKVET_CONTROL(serving_seams) = serving_kernel(
+    "controls/serving_seams", "the frame of the faults of serving", QKVET_PLACE,
+    &kServingSeamsPrecision,
+    ServingKernel<ServingSeams, compute_rows<PlainRow>>::forward,
+    &kServingSeamsCapabilities);
+
+}  // namespace qkvet::impl

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Correct gradients of other arithmetic. Their forward passes are naive, but
+// for the one of half storage.
+#include "impl/backward_kernel.h"
+#include "impl/controls/control.h"
+#include "impl/controls/row_gradient.h"
+
+namespace qkvet::impl {
+namespace {
+
+constexpr Arithmetic kNaive = {};
+constexpr Arithmetic kNormalisedP = {.norm_first = true, .p = P::kNormalised};
+
+// Key by key, as kernels do that give every tile of keys to a block: keys and
+// rows last to first, weights once for dv and dk, and once more, in a second
+// walk, for dq.
+struct Pair {
+  float p, dz;
+  bool seen;
+};
+
+Pair pair_of(const BackwardPiece& piece, int64_t r, int64_t j) {
+  const ForwardCall& call = *piece.call;
+  const int64_t i = piece.first + r, d = call.width, dv = call.value_width;
+  if (!PlainBackward::sees(call, piece.b, piece.h, i, j)) {
+    return {0, 0, false};
+  }
+  const float scaled =
+      product_of_rows(piece.k + j * d, piece.q + r * d, d) * call.scale;
+  const float score = with_options(call, piece.b, piece.h, i, j, scaled);
+  const float p = std::exp(score - piece.lse[r]);
+  const float dp = product_of_rows(piece.v + j * dv, piece.d_o + r * dv, dv);
+  const float ds = p * dp - p * piece.delta[r];
+  piece.give_bias(r, j, ds);
+  return {p, ds * softcap_slope(call, scaled), true};
+}
+
+qkvet_status gradient_by_columns(const BackwardPiece& piece, qkvet_context*,
+                                 qkvet_text*) {
+  const ForwardCall& call = *piece.call;
+  const int64_t d = call.width, dv = call.value_width;
+  for (int64_t j = call.keys - 1; j >= 0; --j) {
+    for (int64_t r = piece.rows - 1; r >= 0; --r) {
+      const Pair pair = pair_of(piece, r, j);
+      if (pair.seen) {
+        add_row(pair.p, piece.d_o + r * dv, dv, piece.d_v + j * dv);
+        add_row(pair.dz, piece.q + r * d, d, piece.d_k + j * d);
+      }
+    }
+  }
+  for (int64_t r = 0; r < piece.rows; ++r) {
+    for (int64_t j = call.keys - 1; j >= 0; --j) {
+      const Pair pair = pair_of(piece, r, j);
+      if (pair.seen) {
+        add_row(pair.dz, piece.k + j * d, d, piece.d_q + r * d);
+      }
+    }
+  }
+  return QKVET_OK;
+}
+
+// Takes the softmax once more and does not look at the lse that is given; a
+// sink joins its denominator.
+struct OwnLse : GivenDelta {
+  static float lse(const GradientScores& row) {
+    float max = row.sink();
+    for (int64_t n = 0; n < row.count; ++n) {
+      max = std::fmax(max, row.score[n]);
+    }
+    float sum = std::exp(row.sink() - max);
+    for (int64_t n = 0; n < row.count; ++n) {
+      sum += std::exp(row.score[n] - max);
+    }
+    return max + std::log(sum);
+  }
+};
+
+// What is subtracted from dp is the sum of p dp, which in exact arithmetic is
+// that of do o; o is not looked at.
+struct DeltaFromP : GivenLse {
+  static float delta(const GradientScores& row, const float* p) {
+    float sum = 0;
+    for (int64_t n = 0; n < row.count; ++n) {
+      sum += p[n] * row.dp[n];
+    }
+    return sum;
+  }
+};
+
+// p and dz are rounded to the storage type in front of their products, as
+// tensor cores of half storage take them; the sums are f32.
+struct HalfOperands : PlainBackward {
+  static float operand(const ForwardCall& call, float value) {
+    return round_to(call.storage, value);
+  }
+};
+
+}  // namespace
+
+QKVET_CONTROL(backward_from_columns) = with_backward(
+    arithmetic_kernel<kNaive>(
+        "controls/backward_from_columns",
+        "gradient key by key, last to first, in two walks", QKVET_PLACE),
+    &kBackwardTable<PlainBackward, gradient_by_columns>);
+
+QKVET_CONTROL(backward_recomputes_lse) = with_backward(
+    arithmetic_kernel<kNaive>("controls/backward_recomputes_lse",
+                              "gradient from a softmax of its own",
+                              QKVET_PLACE),
+    &kBackwardTable<PlainBackward, gradient_by_rows<OwnLse>>);
+
+QKVET_CONTROL(backward_delta_from_p) = with_backward(
+    arithmetic_kernel<kNaive>(
+        "controls/backward_delta_from_p",
+        "gradient with the sum of p dp in place of that of do o", QKVET_PLACE),
+    &kBackwardTable<PlainBackward, gradient_by_rows<DeltaFromP>>);
+
+// Forward alike: P is normalised, then rounded.
+QKVET_CONTROL(backward_half_operands) = with_backward(
+    arithmetic_kernel<kNormalisedP>("controls/backward_half_operands",
+                                    "p and ds of a gradient rounded to bf16",
+                                    QKVET_PLACE),
+    &kBackwardTable<HalfOperands>);
+
+}  // namespace qkvet::impl

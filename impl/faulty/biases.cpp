@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// Faults of what is added to scores: a bias, and ALiBi.
+#include <array>
+
+#include "impl/faulty/option_fault.h"
+
+namespace qkvet::impl {
+
+// The bias is scaled, too.
+struct BiasTimesScale : OptionSeams {
+  static float biased(const ForwardCall& call, RowAt at, int64_t j, float s) {
+    const Stored& bias = call.options.bias;
+    return bias.present() ? s + call.scale * bias.get(at.b, at.h, at.i, j) : s;
+  }
+};
+QKVET_FAULT(bias_times_scale) = {
+    .kernel = option_fault<BiasTimesScale, QKVET_OPTION_BIAS>,
+    .mechanism = "the bias is added to q.k in front of the scale",
+    .symptom = "a bias learnt elsewhere works at a fraction of its strength",
+    .cause = "(q.k + bias) * scale where q.k * scale + bias is meant",
+    .fix = "scale q.k first",
+    .source = "textbook",
+    .trigger = "a bias, and a scale other than 1",
+    .killed_by = {"bias_alone_decides", "scale_moves_to_queries",
+                  "agrees_with_oracle"},
+    .when = "bias && !scale.is_one",
+};
+
+// The causal path has no bias.
+struct BiasDroppedWhenCausal : OptionSeams {
+  static float biased(const ForwardCall& call, RowAt at, int64_t j, float s) {
+    return call.causal ? s : OptionSeams::biased(call, at, j, s);
+  }
+};
+QKVET_FAULT(bias_dropped_when_causal) = {
+    .kernel = option_fault<BiasDroppedWhenCausal, QKVET_OPTION_BIAS>,
+    .mechanism = "the causal path ignores the bias",
+    .symptom = "the model loses its relative positions as soon as it decodes",
+    .cause = "a fast path chosen by the causal flag alone",
+    .fix = "take the fast path only without a bias",
+    .source = "textbook, cf. pytorch/pytorch#187801",
+    .trigger = "a bias together with the causal rule",
+    .killed_by = {"bias_alone_decides", "agrees_with_oracle"},
+    .when = "bias && causal",
+};
+
+// A bias with stride 0 counts as none.
+struct BiasDroppedWhenBroadcast : OptionSeams {
+  static float biased(const ForwardCall& call, RowAt at, int64_t j, float s) {
+    const bool broadcast = call.options.bias.step[2] == 0 && call.queries > 1;
+    return broadcast ? s : OptionSeams::biased(call, at, j, s);
+  }
+};
+QKVET_FAULT(bias_dropped_when_broadcast) = {
+    .kernel = option_fault<BiasDroppedWhenBroadcast, QKVET_OPTION_BIAS>,
+    .mechanism = "a bias that is broadcast over rows is left out",
+    .symptom = "right with a bias that is written out, wrong with its view",
+    .cause = "stride 0 taken for the mark of an absent tensor",
+    .fix = "tell absent tensors by their data, and follow stride 0",
+    .source = "textbook",
+    .trigger = "Tq > 1, and a bias of one row",
+    .killed_by = {"broadcast_equals_materialised", "bias_alone_decides",
+                  "agrees_with_oracle"},
+    .when = "bias && !bias.rows && Tq > 1",
+};
+
+// One row of the bias for all rows.
+struct BiasOfFirstRow : OptionSeams {
+  static bool allows(const ForwardCall& call, RowAt at, int64_t j) {
+    return OptionSeams::allows(call, {at.b, at.h, 0}, j);
+  }
+  static float biased(const ForwardCall& call, RowAt at, int64_t j, float s) {
+    return OptionSeams::biased(call, {at.b, at.h, 0}, j, s);
+  }
+};
+QKVET_FAULT(bias_of_first_row) = {
+    .kernel = option_fault<BiasOfFirstRow, QKVET_OPTION_BIAS>,
+    .mechanism = "all rows use row 0 of the bias",
+    .symptom =
+        "right for one query, and for a bias that is broadcast over rows",
+    .cause = "the row taken for a chunk on its own, whose first is 0",
+    .fix = "index the bias by the row of the call",
+    .source = "huggingface/candle#899",
+    .trigger = "Tq > 1, and a bias that differs from row to row",
+    .killed_by = {"bias_alone_decides", "agrees_with_oracle"},
+    .when = "bias.rows && Tq > 1",
+};
+
+// Distant keys gain.
+struct AlibiSign : OptionSeams {
+  static float tilted(float s, float slope, float distance) {
+    return s + slope * distance;
+  }
+};
+QKVET_FAULT(alibi_sign) = {
+    .kernel = option_fault<AlibiSign, QKVET_OPTION_ALIBI | QKVET_OPTION_BIAS>,
+    .mechanism = "ALiBi raises the scores of distant keys",
+    .symptom = "models prefer what is far away",
+    .cause = "a slope that is already negative at one end only",
+    .fix = "subtract slope times distance",
+    .source = "textbook",
+    .trigger = "ALiBi, and two keys at different distances",
+    .killed_by = {"alibi_equals_bias", "bias_alone_decides",
+                  "shifted_keys_change_nothing", "agrees_with_oracle"},
+    .when = "alibi && (Tq > 1 || Tk > 1)",
+};
+
+// Later keys have a negative distance.
+struct AlibiDistanceSigned : OptionSeams {
+  static float distance(const ForwardCall& call, int64_t i, int64_t j) {
+    return static_cast<float>(call.position(i) - j);
+  }
+};
+QKVET_FAULT(alibi_distance_signed) = {
+    .kernel = option_fault<AlibiDistanceSigned, QKVET_OPTION_ALIBI>,
+    .mechanism =
+        "ALiBi takes position - key for the distance, negative for later keys",
+    .symptom = "without the causal rule, the later a key the more it weighs",
+    .cause = "code written for causal models",
+    .fix = "take the absolute value",
+    .source = "textbook",
+    .trigger = "ALiBi without the causal rule",
+    .killed_by = {"bias_alone_decides", "agrees_with_oracle"},
+    .when = "alibi && !causal && Tq > 1",
+};
+
+// Distances from the first key.
+struct AlibiFromZero : OptionSeams {
+  static float distance(const ForwardCall&, int64_t, int64_t j) {
+    return static_cast<float>(j);
+  }
+};
+QKVET_FAULT(alibi_from_zero) = {
+    .kernel = option_fault<AlibiFromZero, QKVET_OPTION_ALIBI>,
+    .mechanism = "ALiBi counts the distance from key 0",
+    .symptom = "the oldest keys weigh most",
+    .cause = "key positions used where distances are meant",
+    .fix = "count from the row's own position",
+    .source = "textbook",
+    .trigger = "ALiBi, and a row that sees two keys",
+    .killed_by = {"bias_alone_decides", "shifted_keys_change_nothing",
+                  "agrees_with_oracle"},
+    .when = "alibi && (Tq > 1 || Tk > 1)",
+};
+
+// ALiBi forgets the keys in front of a chunk.
+struct AlibiFromTopLeft : OptionSeams {
+  static float distance(const ForwardCall&, int64_t i, int64_t j) {
+    return std::fabs(static_cast<float>(i - j));
+  }
+};
+QKVET_FAULT(alibi_from_top_left) = {
+    .kernel = option_fault<AlibiFromTopLeft, QKVET_OPTION_ALIBI>,
+    .mechanism = "ALiBi takes the row number for the row's position",
+    .symptom = "right for prompts, wrong for every chunk on earlier keys",
+    .cause = "the offset Tk - Tq missing from the distance",
+    .fix = "count from i + Tk - Tq unless causal from the top left",
+    .source = "textbook, cf. huggingface/candle#899",
+    .trigger = "ALiBi, and Tq != Tk",
+    .killed_by = {"bias_alone_decides", "agrees_with_oracle"},
+    .when = "alibi && !top_left && Tq != Tk",
+};
+
+// Every slope is halved.
+struct AlibiSlopeOfNextHead : OptionSeams {
+  static float tilted(float s, float slope, float distance) {
+    return OptionSeams::tilted(s, slope / 2, distance);
+  }
+};
+QKVET_FAULT(alibi_slope_of_next_head) = {
+    .kernel = option_fault<AlibiSlopeOfNextHead,
+                           QKVET_OPTION_ALIBI | QKVET_OPTION_BIAS>,
+    .mechanism =
+        "every head has the slope of the next exponent, half of its own",
+    .symptom = "distant keys weigh too much, in all heads alike",
+    .cause =
+        "exponents counted from 1 where the table counts from 0, or the other "
+        "way round",
+    .fix = "slope h is the one that is given for head h",
+    .source = "textbook (ALiBi slopes)",
+    .trigger =
+        "ALiBi with a slope other than 0, and two keys at different distances",
+    .killed_by = {"alibi_equals_bias", "bias_alone_decides",
+                  "agrees_with_oracle"},
+    .when = "alibi && (Tq > 1 || Tk > 1)",
+};
+
+// Slopes of one call hold for the next.
+struct SlopesKeptForNextCall : OptionSeams {
+  static void member(const ForwardCall& whole, int64_t, ForwardCall*) {
+    for (int64_t h = 0; whole.options.slopes.present() && h < whole.heads;
+         ++h) {
+      kept()[static_cast<size_t>(h % kHeads)] = whole.options.slope_of(h);
+    }
+  }
+  static float slope(const ForwardCall& call, int64_t h) {
+    return call.options.slopes.present()
+               ? call.options.slope_of(h)
+               : kept()[static_cast<size_t>(h % kHeads)];
+  }
+
+ private:
+  static constexpr int64_t kHeads = 64;
+  static std::array<float, kHeads>& kept() {
+    thread_local std::array<float, kHeads> slopes = {};
+    return slopes;
+  }
+};
+QKVET_FAULT(slopes_kept_for_next_call) = {
+    .kernel = option_fault<SlopesKeptForNextCall,
+                           QKVET_OPTION_ALIBI | QKVET_OPTION_BIAS>,
+    .mechanism = "a call without ALiBi takes the slopes of an earlier call",
+    .symptom =
+        "a model without ALiBi is right until one with it has run in the same "
+        "process",
+    .cause =
+        "what a call is planned with is kept, and an option that is absent "
+        "leaves the old value there",
+    .fix = "set every option in every call, absent ones to what they mean",
+    .source = "flashinfer-ai/flashinfer#1028",
+    .trigger = "a call without ALiBi after one with it",
+    .killed_by = {"alibi_equals_bias"},
+    .when = "",
+};
+
+}  // namespace qkvet::impl

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+// Faults of the steps of a cache: lengths, where new tokens go, and what they
+// attend to.
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "impl/cache_memory.h"
+#include "impl/faulty/cache_fault.h"
+#include "impl/faulty/tile.h"
+
+namespace qkvet::impl {
+
+// A step counts as one token.
+class CacheLengthNotAdvanced : public ContiguousCache {
+ public:
+  using ContiguousCache::ContiguousCache;
+
+ protected:
+  void advance(const CacheStep& step) override {
+    set_held(step.sequence, held(step.sequence) + (step.tokens > 0 ? 1 : 0));
+  }
+};
+QKVET_FAULT(cache_length_not_advanced) = {
+    .kernel = cache_fault<CacheLengthNotAdvanced>,
+    .mechanism = "the length grows by 1 whatever a step appends",
+    .symptom =
+        "prefill is right and so is decode; what follows a prefill overwrites "
+        "its second token",
+    .cause = "++length in the decode loop is reused for the prompt",
+    .fix = "advance the length by the tokens of the step",
+    .source = "textbook",
+    .trigger = "a step of two tokens or more that another step follows",
+    .killed_by = {"cache_length_grows", "cache_chunks_equal_whole"},
+    .when = "commands(new > 1)",
+};
+
+// All sequences have one length.
+class CacheSequencesShareLength : public ContiguousCache {
+ public:
+  using ContiguousCache::ContiguousCache;
+
+ protected:
+  int64_t counter(int64_t) const override { return 0; }
+};
+QKVET_FAULT(cache_sequences_share_length) = {
+    .kernel = cache_fault<CacheSequencesShareLength>,
+    .mechanism = "one length is kept for all sequences of a batch",
+    .symptom =
+        "right for one sequence; with two each sees gaps where the other was "
+        "appended",
+    .cause = "the length is a number of the cache and not of the sequence",
+    .fix = "keep a length a sequence",
+    .source = "textbook",
+    .trigger = "steps on two sequences",
+    .killed_by = {"cache_sequences_are_separate", "cache_length_grows",
+                  "cache_agrees_with_history"},
+    .when = "B > 1 && commands(new > 0)",
+};
+
+// All sequences write to the same slots.
+class CachePositionCollision : public ContiguousCache {
+ public:
+  using ContiguousCache::ContiguousCache;
+
+ protected:
+  int64_t first_slot(int64_t, int64_t head, int64_t n) const override {
+    return ContiguousCache::first_slot(/*sequence=*/0, head, n);
+  }
+  // Whatever becomes what another was finds it where all others are.
+  void rearrange(const int64_t*) override {}
+};
+QKVET_FAULT(cache_position_collision) = {
+    .kernel = cache_fault<CachePositionCollision>,
+    .mechanism =
+        "a pool that sequences share is looked up by position only: who writes "
+        "position p last wins for all",
+    .symptom =
+        "one conversation is right; the first of two recalls what the second "
+        "one said",
+    .cause =
+        "the key of the table is the position, and not (sequence, position)",
+    .fix = "make the sequence a part of the key",
+    .source = "ggml-org/llama.cpp#27994",
+    .trigger = "steps on two sequences",
+    .killed_by = {"cache_sequences_are_separate", "cache_agrees_with_history"},
+    .when = "B > 1 && commands(new > 0) > 1",
+};
+
+// New keys are concatenated along the head axis.
+class CacheAppendWrongAxis : public ContiguousCache {
+ public:
+  using ContiguousCache::ContiguousCache;
+
+ protected:
+  // The memory of a sequence is taken for [Hkv, n, d] ...
+  int64_t first_slot(int64_t sequence, int64_t head, int64_t n) const override {
+    return ContiguousCache::first_slot(sequence, 0, n) + head * n;
+  }
+  // ... but a step was put behind all that was there, [Hkv, Tnew, d].
+  int64_t key_slot(const CacheStep& step, int64_t before, int64_t head,
+                   int64_t j) const override {
+    return first_slot(step.sequence, 0, before) + shape().kv_heads * before +
+           head * step.tokens + j;
+  }
+  int64_t value_slot(const CacheStep& step, int64_t before, int64_t head,
+                     int64_t j) const override {
+    return key_slot(step, before, head, j);
+  }
+};
+QKVET_FAULT(cache_append_wrong_axis) = {
+    .kernel = cache_fault<CacheAppendWrongAxis>,
+    .mechanism =
+        "a step is concatenated along the heads and the result is read as "
+        "[Hkv, L, d]",
+    .symptom =
+        "a prompt in one step is right; from the next step on heads see tokens "
+        "of each other",
+    .cause = "cat(..., dim=1) on [B, Hkv, L, d], and a reshape that hides it",
+    .fix = "concatenate along the tokens",
+    .source = "textbook",
+    .trigger = "more than one key/value head and more than one step",
+    .killed_by = {"cache_decode_equals_prefill", "cache_chunks_equal_whole",
+                  "cache_agrees_with_history"},
+    .when =
+        "Hkv > 1 && commands(before > 0 && (new > 0 || 0 < held && held < "
+        "before))",
+};
+
+// A step that is too long is written as far as there is room.
+class CacheRefusedAppendWritten : public ContiguousCache {
+ public:
+  using ContiguousCache::ContiguousCache;
+
+ protected:
+  qkvet_status append(const CacheStep& step, int64_t before,
+                      qkvet_text* why) override {
+    CacheStep first = step;
+    first.tokens = shape().capacity - before;
+    if (first.tokens < step.tokens) {
+      write(first, before);
+      advance(first);
+    }
+    return ContiguousCache::append(step, before, why);
+  }
+};
+QKVET_FAULT(cache_refused_append_written) = {
+    .kernel = cache_fault<CacheRefusedAppendWritten>,
+    .mechanism =
+        "an append beyond the capacity is refused when the room is used up, "
+        "not before",
+    .symptom =
+        "the caller is told no, tries elsewhere, and the sequence has tokens "
+        "twice",
+    .cause = "the capacity is checked token by token, inside the copy",
+    .fix = "check the whole step before the first write",
+    .source = "textbook",
+    .trigger = "a step of more tokens than there is room, and some room",
+    .killed_by = {"cache_refuses_illegal_calls"},
+    .when = "commands(new > 0 && before < capacity && before + new > capacity)",
+};
+
+// Steps are written in whole tiles of 4 rows.
+class CacheTilePaddingOverwrites : public ContiguousCache {
+ public:
+  using ContiguousCache::ContiguousCache;
+
+ protected:
+  // The rows that fill the last tile are zero, and may be of the next sequence.
+  void write(const CacheStep& step, int64_t before) override {
+    const int64_t padding = -step.tokens & (tile() - 1);
+    const int64_t all = all_slots(shape(), shape().capacity);
+    for (int64_t head = 0; head < shape().kv_heads; ++head) {
+      const int64_t end =
+          first_slot(step.sequence, head, 0) + before + step.tokens;
+      const int64_t n = std::min(padding, all - end);
+      clear_slots(shape(), memory(step.sequence), end, n);
+    }
+    ContiguousCache::write(step, before);
+  }
+};
+QKVET_FAULT(cache_tile_padding_overwrites) = {
+    .kernel = cache_fault<CacheTilePaddingOverwrites>,
+    .mechanism =
+        "a step is written in tiles of 4 rows, and the padding goes where the "
+        "next head or sequence lies",
+    .symptom =
+        "right until a sequence is nearly full; then others lose their first "
+        "tokens",
+    .cause = "the copy rounds its rows up to a tile, the layout does not",
+    .fix = "write the last tile in part, or round the capacity up as well",
+    .source = "tenstorrent/tt-metal#52671",
+    .trigger = "a step that ends less than a tile in front of the capacity",
+    .killed_by = {"cache_stores_what_it_is_given", "cache_agrees_with_history"},
+    .when =
+        "(B > 1 || Hkv > 1) && commands(new % 4 != 0 && held + 4 - new % 4 > "
+        "capacity)",
+    .tiled = true,
+};
+
+// A chunk on a warm cache sees one key too few.
+class CacheChunkOffset : public ContiguousCache {
+ public:
+  using ContiguousCache::ContiguousCache;
+
+ protected:
+  int64_t diagonal(int64_t keys, int64_t queries) const override {
+    const int64_t right = ContiguousCache::diagonal(keys, queries);
+    const bool chunk = queries > 1 && keys > queries;
+    return chunk ? right - 1 : right;
+  }
+};
+QKVET_FAULT(cache_chunk_offset) = {
+    .kernel = cache_fault<CacheChunkOffset>,
+    .mechanism = "row i of a chunk sees the keys before L + i, and not its own",
+    .symptom =
+        "a prompt in one step is right, decode is right, and chunks of a "
+        "prompt are a little off",
+    .cause =
+        "the offset of the mask is the length before the step, the comparison "
+        "is <",
+    .fix = "row i sees the keys j <= L + i",
+    .source = "textbook",
+    .trigger = "two queries or more on a sequence that held tokens before",
+    .killed_by = {"cache_chunks_equal_whole", "cache_agrees_with_history"},
+    .when = "commands(queries > 1 && held > queries)",
+};
+
+// A chunk attends over whole chunks of 4 keys, also where none are yet.
+class CacheChunkLengthTooLong : public ContiguousCache {
+ public:
+  using ContiguousCache::ContiguousCache;
+
+ protected:
+  int64_t attended(const CacheStep& step, int64_t keys) const override {
+    const int64_t whole = (keys + tile() - 1) / tile() * tile();
+    return step.queries == 1 ? keys : std::min(whole, shape().capacity);
+  }
+};
+QKVET_FAULT(cache_chunk_length_too_long) = {
+    .kernel = cache_fault<CacheChunkLengthTooLong, /*kOptions=*/0>,
+    .mechanism =
+        "prefill is told the length of the prompt in whole chunks, and reads "
+        "slots that are not written",
+    .symptom =
+        "prompts of a multiple of 4 tokens are right; others see zeros, or "
+        "what the slots held before",
+    .cause =
+        "the length of the plan is passed on instead of that of the tokens "
+        "that have come",
+    .fix = "the keys of a chunk end with its last token",
+    .source = "GeeeekExplorer/nano-vllm#213",
+    .trigger = "two queries or more, behind tokens that do not fill a chunk",
+    .killed_by = {"cache_decode_equals_prefill", "cache_reset_forgets"},
+    .when = "commands(queries > 1 && held % 4 != 0 && held < capacity)",
+    .tiled = true,
+};
+
+// A decode attends over the whole capacity.
+class CacheStaticTailAttended : public ContiguousCache {
+ public:
+  using ContiguousCache::ContiguousCache;
+
+ protected:
+  // The slots behind the end are zero, and nothing masks them.
+  qkvet_status attend_rows(const ForwardCall& call,
+                           qkvet_text* why) const override {
+    if (call.queries > 1) {
+      return ContiguousCache::attend_rows(call, why);
+    }
+    std::vector<float> keys, values;
+    ForwardCall all = call;
+    all.k = widened(call.k, call.keys, call.width, &keys);
+    all.v = widened(call.v, call.keys, call.value_width, &values);
+    all.keys = shape().capacity;
+    all.diagonal = all.keys - 1;
+    return ContiguousCache::attend_rows(all, why);
+  }
+
+ private:
+  View<const float> widened(const View<const float>& rows, int64_t n,
+                            int64_t width, std::vector<float>* room) const {
+    room->resize(static_cast<size_t>(shape().capacity * width));
+    for (int64_t j = 0; j < n; ++j) {
+      for (int64_t c = 0; c < width; ++c) {
+        (*room)[static_cast<size_t>(j * width + c)] =
+            rows.at(0, 0, j)[c * rows.step[3]];
+      }
+    }
+    return {room->data(), {0, 0, width, 1}};
+  }
+};
+QKVET_FAULT(cache_static_tail_attended) = {
+    .kernel = cache_fault<CacheStaticTailAttended>,
+    .mechanism =
+        "a decode attends over every slot of the capacity; those without a "
+        "token are zero",
+    .symptom = "answers shrink towards 0, the more the larger the capacity is",
+    .cause = "the cache returns its buffer and not the part of it that is used",
+    .fix = "attend over the tokens that are held, or mask the rest",
+    .source = "huggingface/transformers#30414",
+    .trigger = "one query, and a sequence that is not full",
+    .killed_by = {"cache_decode_equals_prefill", "cache_agrees_with_history"},
+    .when = "commands(queries == 1 && held < capacity)",
+};
+
+// The tokens of a step are rotated from position 0.
+class CacheRopeRestarts : public ContiguousCache {
+ public:
+  using ContiguousCache::ContiguousCache;
+
+ protected:
+  int64_t position(const CacheStep& step, int64_t keys,
+                   int64_t j) const override {
+    const int64_t before = keys - step.tokens;
+    return j < before ? j : j - before;
+  }
+};
+QKVET_FAULT(cache_rope_restarts) = {
+    .kernel = cache_fault<CacheRopeRestarts>,
+    .mechanism = "the tokens of a step are rotated from position 0",
+    .symptom = "the first step is right, every later one is at the wrong place",
+    .cause = "positions are counted in the step and not in the sequence",
+    .fix = "position = tokens held before the step + number in the step",
+    .source = "textbook, cf. rope-offset bugs of serving systems",
+    .trigger = "a rotation, and a step behind another",
+    .killed_by = {"cache_agrees_with_history", "cache_chunks_equal_whole",
+                  "cache_decode_equals_prefill"},
+    .when = "rope && commands(new > 0 && before > 0)",
+};
+
+// Behind a prompt, positions are counted from twice its length.
+class CacheRopeOffsetAdvancesTwice : public ContiguousCache {
+ public:
+  explicit CacheRopeOffsetAdvancesTwice(const CacheShape& shape)
+      : ContiguousCache(shape),
+        prompts_(static_cast<size_t>(shape.sequences)) {}
+
+ protected:
+  void advance(const CacheStep& step) override {
+    if (held(step.sequence) == 0) {
+      prompts_[static_cast<size_t>(step.sequence)] = step.tokens;
+    }
+    ContiguousCache::advance(step);
+  }
+  // The tables may end where the sequence does: they are gone around.
+  int64_t position(const CacheStep& step, int64_t keys,
+                   int64_t j) const override {
+    const int64_t prompt = prompts_[static_cast<size_t>(step.sequence)];
+    const bool first = keys == step.tokens;
+    const bool behind = !first && prompt > 1 && j >= prompt;
+    return behind ? (j + prompt) % step.rope.rows : j;
+  }
+  void rearrange(const int64_t* parents) override {
+    std::vector<int64_t> next(prompts_);
+    for (size_t s = 0; s < next.size(); ++s) {
+      next[s] = prompts_[static_cast<size_t>(parents[s])];
+    }
+    ContiguousCache::rearrange(parents);
+    prompts_ = std::move(next);
+  }
+
+ private:
+  std::vector<int64_t> prompts_;  // tokens of the first step, a sequence
+};
+QKVET_FAULT(cache_rope_offset_advances_twice) = {
+    .kernel = cache_fault<CacheRopeOffsetAdvancesTwice>,
+    .mechanism =
+        "the offset of positions is advanced by the prompt where it is written "
+        "and once more where decoding begins",
+    .symptom = "the prompt is right; decoded tokens stand too far behind it",
+    .cause =
+        "two places keep the offset, and each adds the length of the prompt",
+    .fix =
+        "take positions from the length of the sequence, or advance in one "
+        "place",
+    .source = "skyzh/tiny-llm#46, huggingface/candle#1517",
+    .trigger =
+        "a rotation, a first step of two tokens or more, and a step behind it",
+    .killed_by = {"cache_chunks_equal_whole", "cache_agrees_with_history"},
+    .when =
+        "rope && commands(new > 1 && before == 0) && commands(new > 0 && "
+        "before > 0)",
+};
+
+}  // namespace qkvet::impl

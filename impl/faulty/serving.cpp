@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+// Faults of kernels that serve: appended tokens, and pages.
+#include "impl/faulty/serving_seams.h"
+#include "impl/faulty/tile.h"
+
+namespace qkvet::impl {
+
+// Of several new tokens the first one is stored.
+struct ServingAppendFirstOnly : ServingSeams {
+  static void append(const ServingCall& s, int64_t b) {
+    store_new_key(s, b, 0, s.slot(b, s.held(b)));
+    store_new_value(s, b, 0, s.slot(b, s.held(b)));
+  }
+};
+QKVET_FAULT(serving_append_first_only) = {
+    .kernel = serving_fault<ServingAppendFirstOnly>,
+    .mechanism = "one new token a member is stored",
+    .symptom =
+        "slots that were never written are attended after a step of several "
+        "tokens",
+    .cause = "written for decoding, called with drafts",
+    .fix = "store all of them",
+    .source = "textbook (speculative decoding)",
+    .trigger = "two new tokens or more",
+    .killed_by = {"append_writes_only_its_tokens", "append_equals_given"},
+    .when = "new_tokens > 1",
+};
+
+// New tokens are stored one slot behind their place.
+struct ServingAppendOneLate : ServingSeams {
+  static void append(const ServingCall& s, int64_t b) {
+    for (int64_t n = 0; n < s.new_tokens; ++n) {
+      const int64_t token = s.held(b) + n + 1;
+      if (has_slot(s, b, token)) {
+        store_new_key(s, b, n, s.slot(b, token));
+        store_new_value(s, b, n, s.slot(b, token));
+      }
+    }
+  }
+};
+QKVET_FAULT(serving_append_one_late) = {
+    .kernel = serving_fault<ServingAppendOneLate>,
+    .mechanism = "kv_len is taken for the last token that is held",
+    .symptom = "a slot is left as it was and attended",
+    .cause = "an index where a count is meant",
+    .fix = "the first new token goes to slot kv_len",
+    .source = "textbook",
+    .trigger = "new tokens",
+    .killed_by = {"append_writes_only_its_tokens", "append_equals_given"},
+    .when = "new_tokens > 0",
+};
+
+// New tokens are stored in tiles of 4, padded with zeros.
+struct ServingAppendPadsTile : ServingSeams {
+  static void append(const ServingCall& s, int64_t b) {
+    const int64_t held = s.held(b);
+    const int64_t tiles = (s.new_tokens + tile() - 1) / tile();
+    for (int64_t n = s.new_tokens; n < tiles * tile(); ++n) {
+      if (has_slot(s, b, held + n)) {
+        clear(s, s.slot(b, held + n));
+      }
+    }
+    ServingSeams::append(s, b);
+  }
+};
+QKVET_FAULT(serving_append_pads_tile) = {
+    .kernel = serving_fault<ServingAppendPadsTile>,
+    .mechanism = "a whole tile is stored, with zeros behind the new tokens",
+    .symptom = "tokens of other sequences become zero",
+    .cause = "stores are not masked, and the tail of a block table is followed",
+    .fix = "mask the store of the last tile",
+    .source = "tenstorrent/tt-metal#56324",
+    .trigger = "new tokens that fill no tile of 4",
+    .killed_by = {"append_writes_only_its_tokens"},
+    .when = "new_tokens % 4 != 0",
+    .tiled = true,
+};
+
+// New tokens that cross a page border go to the next page of the pool.
+struct ServingAppendRunsIntoNextPage : ServingSeams {
+  static void append(const ServingCall& s, int64_t b) {
+    const Slot first = s.slot(b, s.held(b));
+    const int64_t rows = s.page_size == 0 ? s.call.keys : s.page_size;
+    for (int64_t n = 0; n < s.new_tokens; ++n) {
+      const int64_t row = first.row + n;
+      const Slot slot = {
+          s.page_size == 0 ? first.block : (first.block + row / rows) % s.pages,
+          row % rows};
+      store_new_key(s, b, n, slot);
+      store_new_value(s, b, n, slot);
+    }
+  }
+};
+QKVET_FAULT(serving_append_runs_into_next_page) = {
+    .kernel = serving_fault<ServingAppendRunsIntoNextPage>,
+    .mechanism = "the slots of new tokens follow each other in memory",
+    .symptom = "another sequence's page is overwritten",
+    .cause = "the slot is looked up once a call, not once a token",
+    .fix = "look up the page of every token",
+    .source = "textbook",
+    .trigger = "new tokens that cross a page border",
+    .killed_by = {"append_writes_only_its_tokens", "append_equals_given"},
+    .when =
+        "page_size > 0 && members((keys - new_tokens) % page_size + new_tokens "
+        "> page_size)",
+};
+
+// Tokens that pad a tile are written to the first slot of the pool.
+struct ServingPadsIntoFirstSlot : ServingSeams {
+  static void append(const ServingCall& s, int64_t b) {
+    if (s.page_size > 0 && s.pages > 0 && s.new_tokens % tile() != 0) {
+      clear(s, {0, 0});
+    }
+    ServingSeams::append(s, b);
+  }
+};
+QKVET_FAULT(serving_pads_into_first_slot) = {
+    .kernel = serving_fault<ServingPadsIntoFirstSlot>,
+    .mechanism =
+        "a tile of 4 new tokens is stored whole, and what pads it goes to slot "
+        "0 of page 0, which the kernel takes to be its own",
+    .symptom =
+        "one token of whoever owns that page is overwritten in every step",
+    .cause = "a slot that one allocator keeps free is not kept free by another",
+    .fix = "mask the store, or let the caller say which slot is free",
+    .source = "sgl-project/sglang#36207",
+    .trigger = "pages, and new tokens that fill no tile of 4",
+    .killed_by = {"append_writes_only_its_tokens"},
+    .when = "page_size > 0 && new_tokens % 4 != 0",
+    .tiled = true,
+};
+
+// The new tokens are stored and not attended.
+struct ServingLengthBeforeAppend : ServingSeams {
+  static int64_t attended(const ServingCall& s, int64_t b) { return s.held(b); }
+};
+QKVET_FAULT(serving_length_before_append) = {
+    .kernel = serving_fault<ServingLengthBeforeAppend>,
+    .mechanism = "keys are counted before the new tokens are appended",
+    .symptom = "a token does not see itself",
+    .cause = "kv_len is read as what is attended",
+    .fix = "attend kv_len + Tnew keys",
+    .source = "textbook",
+    .trigger = "new tokens",
+    .killed_by = {"append_equals_given", "agrees_with_oracle"},
+    .when = "new_tokens > 0",
+};
+
+// The diagonal is counted from the length before appending.
+struct ServingDiagonalBeforeAppend : ServingSeams {
+  static void member(const ServingCall& s, int64_t, ForwardCall* member) {
+    if (!member->top_left) {
+      member->diagonal -= s.new_tokens;
+    }
+  }
+};
+QKVET_FAULT(serving_diagonal_before_append) = {
+    .kernel = serving_fault<ServingDiagonalBeforeAppend>,
+    .mechanism = "the causal rule counts from kv_len without the new tokens",
+    .symptom = "rows do not see the last keys, themselves included",
+    .cause = "kv_len is updated after the mask was made",
+    .fix = "count from kv_len + Tnew",
+    .source = "textbook",
+    .trigger = "new tokens and the causal rule from the bottom right",
+    .killed_by = {"append_equals_given", "agrees_with_oracle"},
+    .when = "new_tokens > 0 && bottom_right",
+};
+
+// All slots of the last page are attended.
+struct ServingLastPageWhole : ServingSeams {
+  static int64_t attended(const ServingCall& s, int64_t b) {
+    const int64_t keys = ServingSeams::attended(s, b);
+    return s.page_size == 0
+               ? keys
+               : (keys + s.page_size - 1) / s.page_size * s.page_size;
+  }
+  static void member(const ServingCall& s, int64_t b, ForwardCall* member) {
+    // The diagonal is right: what is wrong is the end of the keys.
+    if (!member->top_left) {
+      member->diagonal -= member->keys - ServingSeams::attended(s, b);
+    }
+  }
+};
+QKVET_FAULT(serving_last_page_whole) = {
+    .kernel = serving_fault<ServingLastPageWhole>,
+    .mechanism = "the length is rounded up to whole pages",
+    .symptom = "rows see what an earlier tenant of the page left",
+    .cause = "the mask of the last page is left to the causal rule",
+    .fix = "keys below the length only",
+    .source = "vllm-project/vllm#936",
+    .trigger = "a length that fills no page, and no causal rule",
+    .killed_by = {"unowned_pages_change_nothing", "agrees_with_oracle"},
+    .when = "page_size > 0 && !bottom_right && members(keys % page_size != 0)",
+};
+
+// One key is read behind a length that fills its pages.
+struct ServingTailPageRead : ServingSeams {
+  static int64_t attended(const ServingCall& s, int64_t b) {
+    const int64_t keys = ServingSeams::attended(s, b);
+    const bool fills = s.page_size > 0 && keys % s.page_size == 0 &&
+                       keys / s.page_size < s.columns;
+    return fills ? keys + 1 : keys;
+  }
+  static Slot source(const ServingCall& s, int64_t b, int64_t token) {
+    const Slot slot = s.slot(b, token);
+    return inside(s, slot) ? slot : Slot{0, 0};
+  }
+};
+QKVET_FAULT(serving_tail_page_read) = {
+    .kernel = serving_fault<ServingTailPageRead>,
+    .mechanism = "a member has length / page_size + 1 pages",
+    .symptom =
+        "a token of another sequence joins whenever a length fills its pages",
+    .cause = "a division that is not rounded up",
+    .fix = "(length + page_size - 1) / page_size",
+    .source = "vllm-project/vllm#42494",
+    .trigger = "a length that is a multiple of the page size",
+    .killed_by = {"unowned_pages_change_nothing", "agrees_with_oracle"},
+    .when = "page_size > 0 && members(keys % page_size == 0)",
+};
+
+// Pages behind the first one are taken to follow it.
+struct ServingPagesAssumedAdjacent : ServingSeams {
+  static Slot source(const ServingCall& s, int64_t b, int64_t token) {
+    if (s.page_size == 0) {
+      return s.slot(b, token);
+    }
+    const Slot first = s.slot(b, 0);
+    return {(first.block + token / s.page_size) % s.pages, token % s.page_size};
+  }
+};
+QKVET_FAULT(serving_pages_assumed_adjacent) = {
+    .kernel = serving_fault<ServingPagesAssumedAdjacent>,
+    .mechanism = "only the first entry of a block table is looked up",
+    .symptom =
+        "right until the pool is fragmented, then tokens of other sequences",
+    .cause = "tested on a fresh pool, whose pages are handed out in order",
+    .fix = "look up every page",
+    .source = "textbook (PagedAttention)",
+    .trigger = "a member with two pages that do not follow each other",
+    .killed_by = {"page_placement_changes_nothing",
+                  "unowned_pages_change_nothing", "agrees_with_oracle"},
+    .when = "page_size > 0 && members(keys > page_size)",
+};
+
+// Slots are counted in pages of 4 tokens, whatever their size.
+struct ServingSlotOfOtherPageSize : ServingSeams {
+  static Slot source(const ServingCall& s, int64_t b, int64_t token) {
+    if (s.page_size == 0 || token / tile() >= s.columns) {
+      return s.slot(b, token);
+    }
+    const Slot other = {s.entry(b, token / tile()),
+                        token % tile() % s.page_size};
+    return inside(s, other) ? other : s.slot(b, token);
+  }
+};
+QKVET_FAULT(serving_slot_of_other_page_size) = {
+    .kernel = serving_fault<ServingSlotOfOtherPageSize>,
+    .mechanism = "the page size of a slot is a constant of the kernel",
+    .symptom = "wrong tokens for every other page size",
+    .cause = "a constant in one of two places",
+    .fix = "take page_size from the call, or declare the sizes",
+    .source = "vllm-project/vllm#47056",
+    .trigger = "pages of another size than 4, and more tokens than one holds",
+    .killed_by = {"page_size_changes_nothing", "agrees_with_oracle"},
+    .when =
+        "page_size > 0 && page_size != 4 && members(keys > 4 || keys > "
+        "page_size)",
+    .tiled = true,
+};
+
+// Every member reads through the block table of the first.
+struct ServingTableOfFirstMember : ServingSeams {
+  static Slot source(const ServingCall& s, int64_t b, int64_t token) {
+    const Slot first = s.slot(0, token);
+    return inside(s, first) ? first : s.slot(b, token);
+  }
+};
+QKVET_FAULT(serving_table_of_first_member) = {
+    .kernel = serving_fault<ServingTableOfFirstMember>,
+    .mechanism = "the block table of the first member is used for all",
+    .symptom = "members answer with the tokens of the first",
+    .cause = "the batch stride of the table is left out",
+    .fix = "table[b][page] and not table[page]",
+    .source = "textbook",
+    .trigger = "more than one member",
+    .killed_by = {"other_members_change_nothing",
+                  "permuted_members_permute_output", "agrees_with_oracle"},
+    .when = "B > 1",
+};
+
+// Rows of the block table are taken to be as long as they need to be.
+struct ServingTableStrideOfLongest : ServingSeams {
+  static Slot source(const ServingCall& s, int64_t b, int64_t token) {
+    int64_t columns = 0;
+    for (int64_t n = 0; s.page_size > 0 && n < s.call.batch; ++n) {
+      const int64_t keys = ServingSeams::attended(s, n);
+      const int64_t pages = (keys + s.page_size - 1) / s.page_size;
+      columns = columns < pages ? pages : columns;
+    }
+    if (columns == 0) {
+      return s.slot(b, token);
+    }
+    const int64_t entry = b * columns + token / s.page_size;
+    const Slot other = {s.entry(entry / s.columns, entry % s.columns),
+                        token % s.page_size};
+    return inside(s, other) ? other : s.slot(b, token);
+  }
+};
+QKVET_FAULT(serving_table_stride_of_longest) = {
+    .kernel = serving_fault<ServingTableStrideOfLongest>,
+    .mechanism =
+        "the row stride of the block table is computed from the longest length",
+    .symptom = "every member but the first reads entries of others",
+    .cause = "the table was made for this batch alone in the test",
+    .fix = "take the stride of the table",
+    .source = "textbook",
+    .trigger = "two members, and a table that is wider than the longest needs",
+    .killed_by = {"page_size_changes_nothing", "agrees_with_oracle"},
+    .when = "page_size > 0 && B > 1",
+};
+
+}  // namespace qkvet::impl

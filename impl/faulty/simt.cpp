@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Faults of kernels for GPUs, on the emulator. It runs threads in an order that
+// the shape of a call decides, so that a race has the same outcome on every
+// run, and it is wrong in all of the orders.
+#include <cstdint>
+
+#include "impl/cuda/flash_frame.h"
+#include "impl/faulty/fault.h"
+
+namespace qkvet::impl {
+namespace {
+
+constexpr qkvet_capabilities kFlashFaultCapabilities =
+    device_capabilities(kCommonOptions, {kF32}, kFlashMostWidth);
+
+// The kernel of a fault: Seams derives from FlashSeams (cuda/flash_frame.h) and
+// replaces one seam.
+template <class Seams>
+constexpr qkvet_kernel flash_fault(const char* name, const char* description,
+                                   Place place) {
+  return device_kernel(name, description, place, &kFlashPrecision,
+                       flash_forward<Seams>, &kFlashFaultCapabilities,
+                       supports_device<kFlashMostWidth>);
+}
+
+}  // namespace
+
+// A tile is read before all of it is there.
+struct SharedTileReadEarly : FlashSeams {
+  __device__ static void tile_is_there(DeviceRun, int) {}
+};
+QKVET_FAULT(shared_tile_read_early) = {
+    .kernel = flash_fault<SharedTileReadEarly>,
+    .mechanism =
+        "threads read a tile of shared memory when their own loads are done, "
+        "whatever those of others",
+    .symptom = "NaN or values of the tile before, in the warps that run first",
+    .cause = "the barrier behind the loads of a tile is missing",
+    .fix = "a barrier of the block between the loads and the first read",
+    .source = "textbook, cf. pengcuo/FlashMLA-ETAP#3",
+    .trigger = "any row that sees a key",
+    .killed_by = {"weights_sum_to_one", "agrees_with_oracle"},
+    .when = "rows(seen > 0)",
+};
+
+// The next tile is loaded over one that is read.
+struct SharedTileOverwrittenEarly : FlashSeams {
+  __device__ static void tile_is_read() {}
+};
+QKVET_FAULT(shared_tile_overwritten_early) = {
+    .kernel = flash_fault<SharedTileOverwrittenEarly>,
+    .mechanism =
+        "threads load the next tile into shared memory while others still read "
+        "the one before",
+    .symptom =
+        "rows with more keys than a tile are wrong, most of all those of other "
+        "warps; seldom twice the same on a GPU",
+    .cause = "a block waits until a tile is there, and not until it was read",
+    .fix =
+        "a barrier in front of the loads of a tile as well as behind them, or "
+        "two buffers in turn",
+    .source = "pengcuo/FlashMLA-ETAP#3",
+    .trigger = "rows of a block that see more keys than a tile has",
+    .killed_by = {"every_key_counts_once", "query_heads_read_their_kv_head"},
+    .when = "rows(seen > 32)",
+};
+
+// Threads without a row end before they loaded their share.
+struct ThreadsLeaveBeforeLoading : FlashSeams {
+  __device__ static bool leaves(const DeviceCall& call, int b, int row) {
+    return row >= call.rows_of(b);
+  }
+};
+QKVET_FAULT(threads_leave_before_loading) = {
+    .kernel = flash_fault<ThreadsLeaveBeforeLoading>,
+    .mechanism =
+        "threads whose rows lie behind the last query return at once, and what "
+        "they would have loaded into shared memory is missing",
+    .symptom =
+        "wrong where the number of queries is no multiple of the block, NaN "
+        "where shared memory is fresh",
+    .cause =
+        "the guard that belongs around the store of o stands in front of the "
+        "loads that all threads share",
+    .fix =
+        "keep all threads until the last barrier, and guard only what is "
+        "theirs alone",
+    .source = "ggml-org/llama.cpp#13469",
+    .trigger = "queries that do not fill a block of 64 rows",
+    .killed_by = {"agrees_with_oracle"},
+    .when = "Tq % 64 != 0 && rows(seen > 0)",
+};
+
+// Only warps that see a tile come to its barrier.
+struct BarrierInABranch : FlashSeams {
+  __device__ static void tile_is_there(DeviceRun of_warp, int first) {
+    if (first < of_warp.end && of_warp.begin < first + kFlashKeys) {
+      __syncthreads();
+    }
+  }
+};
+QKVET_FAULT(barrier_in_a_branch) = {
+    .kernel = flash_fault<BarrierInABranch>,
+    .mechanism =
+        "a barrier of the block stands in a branch that only warps with a "
+        "visible key of the tile take",
+    .symptom =
+        "a hang on some GPUs; on others barriers pair up wrongly and tiles are "
+        "read too early",
+    .cause = "the causal skip of a warp encloses the barrier",
+    .fix = "all warps come to every barrier; skip only the arithmetic",
+    .source = "ggml-org/llama.cpp#13469",
+    .trigger = "two tiles or more, of which some warps of a block see one less",
+    .killed_by = {"weights_sum_to_one", "every_key_counts_once"},
+    .when = "rows(seen > 32)",
+};
+
+// A block loads the tiles that its first row sees.
+struct TilesOfFirstRowAlone : FlashSeams {
+  __device__ static DeviceRun reach_of_block(const DeviceCall& call, int b,
+                                             int first_row) {
+    return call.reach_of_rows(b, first_row, 1);
+  }
+};
+QKVET_FAULT(tiles_of_first_row_alone) = {
+    .kernel = flash_fault<TilesOfFirstRowAlone>,
+    .mechanism =
+        "the causal skip ends where the first row of a block ends, and its "
+        "other rows lose the keys behind",
+    .symptom = "causal rows behind the first of a block miss keys at the end",
+    .cause =
+        "the end of a block of rows is computed for its first row instead of "
+        "its last",
+    .fix = "skip a tile only where the last row of the block sees none of it",
+    .source = "textbook",
+    .trigger = "causal, and a block of more than one row",
+    .killed_by = {"agrees_with_oracle"},
+    .when = "causal && Tq > 1",
+};
+
+// Where the keys of a head begin is kept in 16 bits.
+struct HeadOffsetIn16Bits : FlashSeams {
+  // What wraps round is the offset in bytes: it stays within K.
+  __device__ static DeviceTensor keys(const DeviceCall& call, int b, int kv) {
+    DeviceTensor head = call.k;
+    const auto bytes =
+        static_cast<uint16_t>((b * call.k.step[0] + kv * call.k.step[1]) *
+                              static_cast<int64_t>(sizeof(float)));
+    head.data = static_cast<float*>(call.k.data) + bytes / sizeof(float);
+    head.step[0] = head.step[1] = 0;
+    return head;
+  }
+};
+QKVET_FAULT(head_offset_in_16_bits) = {
+    .kernel = flash_fault<HeadOffsetIn16Bits>,
+    .mechanism =
+        "the offset of the keys of a member and head, in bytes, is kept in 16 "
+        "bits",
+    .symptom = "heads that lie behind 64 KiB read the keys of others",
+    .cause =
+        "the pitch of a head is multiplied in the type of the number of the "
+        "block",
+    .fix = "multiply the numbers of member and head with pitches of 64 bits",
+    .source =
+        "thu-ml/SageAttention#387, Dao-AILab/flash-attention#772, which are of "
+        "32 bits",
+    .trigger = "a K of more than 64 KiB, gaps among them, and several heads",
+    .killed_by = {"agrees_with_oracle"},
+    .when =
+        "(layout != qkv && B * Hkv * Tk * d > 16384) || (layout == qkv && B * "
+        "Tk * (H + 2 * Hkv) * d > 16384) || (layout == gaps && B * Hkv * Tk * "
+        "(d + 15) > 16384) || (layout == apart && B * Hkv * Tk * d > 8192)",
+};
+
+}  // namespace qkvet::impl

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+// Faults of addresses: strides, offsets and alignment.
+#include <cmath>
+#include <cstdint>
+
+#include "impl/faulty/option_fault.h"
+#include "impl/faulty/plain_scores.h"
+#include "impl/faulty/seams.h"
+
+namespace qkvet::impl {
+
+// K [Tk,d] is reshaped to [d,Tk] where its axes had to be swapped: element (c,
+// j) is then number c * Tk + j of the block. It stays inside the head, and
+// reads rows of K that the row must not see.
+struct WrongTransposeOfK : PlainSeams {
+  static float key(const KeyHead& k, int64_t j, int64_t c) {
+    const int64_t flat = c * k.keys + j;
+    return k.at(flat / k.width, flat % k.width);
+  }
+};
+QKVET_FAULT(wrong_transpose_of_k) = {
+    .kernel = plain_fault<WrongTransposeOfK>,
+    .mechanism = "K is reshaped to [d, Tk], not transposed",
+    .symptom =
+        "scores between wrong pairs; a shape error if the batch is swapped too",
+    .cause = "view or reshape in place of a transpose of the last two axes",
+    .fix = "swap the last two axes of K only",
+    .source = "textbook",
+    .trigger = "Tk > 1 and d > 1",
+    .killed_by = {"future_changes_nothing", "permuted_keys_change_nothing",
+                  "prefill_equals_decode", "agrees_with_oracle"},
+    .when = "Tk > 1 && d > 1",
+};
+
+// The stride of a single channel says that K is transposed.
+struct ChannelStrideOfOneDecides : OptionSeams {
+  static void member(const ForwardCall&, int64_t, ForwardCall* member) {
+    if (transposed()) {
+      member->k.step[2] = 1;
+    }
+  }
+  // Of [.., d, Tk]: keys lie side by side. Views forget strides that mean
+  // nothing, so this is asked of the tensor.
+  static bool& transposed() {
+    thread_local bool is_transposed = false;
+    return is_transposed;
+  }
+
+  static qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
+                              const qkvet_forward_args* args,
+                              const qkvet_exec* exec, qkvet_text* why) {
+    ForwardCall call;
+    const qkvet_status status = read_forward(self, args, &call, why);
+    if (status != QKVET_OK) {
+      return status;
+    }
+    const int64_t* const strides = args->k.strides;
+    transposed() = call.keys > 1 && strides[3] > strides[2];
+    return OptionsKernel<ChannelStrideOfOneDecides>::forward(self, context,
+                                                             args, exec, why);
+  }
+};
+QKVET_FAULT(channel_stride_of_one_decides) = {
+    .kernel = forward_fault<ChannelStrideOfOneDecides::forward>,
+    .mechanism =
+        "K is taken for transposed if channels lie further apart than keys, "
+        "and the stride of a single channel is any number",
+    .symptom =
+        "right with the strides of a new tensor; other keys are read once a "
+        "slice leaves one channel",
+    .cause =
+        "strides of extents of 1 mean nothing, and take part in a decision "
+        "about the layout",
+    .fix = "leave extents of 1 out of every decision about strides",
+    .source = "ELS-RD/kernl#108",
+    .trigger = "d = 1, Tk > 1, and keys that do not lie side by side",
+    .killed_by = {"layout_changes_nothing"},
+    .when = "d == 1 && Tk > 1 && layout != bhtd",
+};
+
+// q is taken for contiguous.
+struct QueryStridesAssumed : OptionSeams {
+  // Every other order of the same extents, and every gap, takes at least as
+  // much memory.
+  static void share(int64_t, ForwardCall* call) {
+    call->q.step[3] = 1;
+    call->q.step[2] = call->width;
+    call->q.step[1] = call->queries * call->width;
+    call->q.step[0] = call->heads * call->queries * call->width;
+  }
+};
+QKVET_FAULT(query_strides_assumed) = {
+    .kernel = option_fault<QueryStridesAssumed>,
+    .mechanism = "the strides of q are not read: it is taken for contiguous",
+    .symptom = "queries of other heads and rows as soon as q is a view",
+    .cause = "an index written for the layout of the first caller",
+    .fix = "use the strides of every tensor, or refuse what is not contiguous",
+    .source = "textbook (views)",
+    .trigger =
+        "another layout than [B, H, T, d], and more than one row; or channels "
+        "that lie apart",
+    .killed_by = {"layout_changes_nothing"},
+    .when =
+        "layout != bhtd && (B > 1 || H > 1 || Tq > 1 || (layout == apart && d "
+        "> 1))",
+};
+
+// K read as contiguous [B, Hkv, Tk, d].
+struct KeyStridesAssumed : OptionSeams {
+  // Every other order of the same extents, and every gap, takes at least as
+  // much memory. Shared heads and members take less: they keep their strides.
+  static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
+    const bool shared = (whole.k.step[0] == 0 && whole.batch > 1) ||
+                        (whole.k.step[1] == 0 && whole.kv_heads > 1);
+    if (shared) {
+      return;
+    }
+    member->k.step[3] = 1;
+    member->k.step[2] = whole.width;
+    member->k.step[1] = whole.keys * whole.width;
+    member->k.step[0] = whole.kv_heads * whole.keys * whole.width;
+  }
+};
+QKVET_FAULT(key_strides_assumed) = {
+    .kernel = option_fault<KeyStridesAssumed>,
+    .mechanism = "the strides of K are not read: it is taken for contiguous",
+    .symptom = "keys of other heads and rows as soon as K is a view",
+    .cause = "an index written for the layout of the first caller",
+    .fix = "use the strides of every tensor, or refuse what is not contiguous",
+    .source = "BobMcDear/attorch#14",
+    .trigger =
+        "another layout than [B, H, T, d], and more than one row; or channels "
+        "that lie apart",
+    .killed_by = {"layout_changes_nothing"},
+    .when =
+        "layout != bhtd && (B > 1 || Hkv > 1 || Tk > 1 || (layout == apart && "
+        "d > 1))",
+};
+
+// The channels of V are taken to lie side by side.
+struct ValueChannelsSideBySide : OptionSeams {
+  static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
+    if (whole.value_width > 1) {
+      member->v.step[3] = 1;
+    }
+  }
+};
+QKVET_FAULT(value_channels_side_by_side) = {
+    .kernel = option_fault<ValueChannelsSideBySide>,
+    .mechanism = "channel c of a value is read c elements behind the first",
+    .symptom =
+        "right for rows in one piece; a slice of every second channel gives "
+        "the wrong half of them",
+    .cause =
+        "strides are taken for three of four dimensions, the last one being 1 "
+        "in every model so far",
+    .fix =
+        "use the stride of the channels, or refuse another one than 1 in "
+        "supports()",
+    .source = "pytorch/pytorch#187506",
+    .trigger = "channels that lie apart, and dv > 1",
+    .killed_by = {"reads_only_its_inputs"},
+    .when = "layout == apart && dv > 1",
+};
+
+// o is taken for contiguous.
+struct OutputStridesAssumed : OptionSeams {
+  // Every other order of the same extents, and every gap, takes at least as
+  // much memory.
+  static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
+    member->o.step[3] = 1;
+    member->o.step[2] = whole.value_width;
+    member->o.step[1] = whole.queries * whole.value_width;
+    member->o.step[0] = whole.heads * whole.queries * whole.value_width;
+  }
+};
+QKVET_FAULT(output_strides_assumed) = {
+    .kernel = option_fault<OutputStridesAssumed>,
+    .mechanism =
+        "the strides of O are not read: rows are written as if it were "
+        "contiguous",
+    .symptom =
+        "right in one layout; in another heads and tokens are swapped, and "
+        "gaps are written",
+    .cause =
+        "what merges the parts was written for the layout of its own scratch",
+    .fix = "use the strides of the caller, or refuse other ones",
+    .source = "flagos-ai/FlagGems#5235",
+    .trigger =
+        "another layout than [B, H, T, d], and more than one row; or channels "
+        "that lie apart",
+    .killed_by = {"layout_changes_nothing"},
+    .when =
+        "layout != bhtd && (B > 1 || H > 1 || Tq > 1 || (layout == apart && dv "
+        "> 1))",
+};
+
+// Vector loads of K, where Q alone was found to be aligned.
+struct KeysAlignedAsQueries : OptionSeams {
+  // An aligned load drops the lowest bits of its address, on machines that have
+  // no other: it reads what lies in front of K, on the same page.
+  static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
+    if (behind_vector(whole.q.data) == 0) {
+      member->k.data -= behind_vector(whole.k.data);
+    }
+  }
+
+ private:
+  static constexpr uintptr_t kVector = 4;  // floats
+  // In floats.
+  static int64_t behind_vector(const float* data) {
+    const auto address = reinterpret_cast<uintptr_t>(data);
+    return static_cast<int64_t>(address / sizeof(float) % kVector);
+  }
+};
+QKVET_FAULT(keys_aligned_as_queries) = {
+    .kernel = option_fault<KeysAlignedAsQueries>,
+    .mechanism =
+        "vectors of 16 bytes need addresses that are multiples of it, and only "
+        "that of Q is looked at",
+    .symptom =
+        "right wherever an allocator puts tensors; wrong, or a fault, for a K "
+        "that is a slice of something",
+    .cause = "one check for a path that loads from several tensors",
+    .fix =
+        "check the address and the strides of every tensor that the path "
+        "loads, or declare the alignment",
+    .source = "vllm-project/vllm#45466",
+    .trigger = "K does not begin at a multiple of 16 bytes, and Q does",
+    .killed_by = {"reads_only_its_inputs"},
+    .when =
+        "layout != bhtd || share.members || share.heads || B * Hkv * Tk * d % "
+        "4 != 0",
+};
+
+// The stride of a head is a number of whole tokens.
+struct HeadOffsetIsQuotient : OptionSeams {
+  static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
+    if (whole.kv_heads > 1 && whole.keys > 1) {
+      const int64_t token = whole.k.step[2];
+      member->k.step[1] = whole.k.step[1] / token * token;
+    }
+  }
+};
+QKVET_FAULT(head_offset_is_quotient) = {
+    .kernel = option_fault<HeadOffsetIsQuotient>,
+    .mechanism =
+        "the offset of a head of K is a quotient of two strides, times one of "
+        "them",
+    .symptom =
+        "right where heads lie in one piece; in [B, T, H, d] all heads read "
+        "the keys of the first",
+    .cause =
+        "the stride of a head is expected to be a multiple of that of a token",
+    .fix = "use the stride that the tensor has",
+    .source = "BobMcDear/attorch#14",
+    .trigger =
+        "a layout in which heads are no whole tokens apart, Hkv > 1 and Tk > 1",
+    .killed_by = {"layout_changes_nothing"},
+    .when = "layout != bhtd && Hkv > 1 && Tk > 1",
+};
+
+// The offset of a key has 16 bits.
+template <class Seams>
+struct RowsOfKeyOffsetIn16Bits : PlainScores<Seams> {
+  using typename PlainScores<Seams>::Memory;
+  using PlainScores<Seams>::sees;
+
+  // What wraps round is the offset in bytes: it stays within K.
+  static const float* key(const ForwardCall& call, RowAt kv, int64_t j) {
+    const int64_t offset = call.k.at(kv.b, kv.h, j) - call.k.data;
+    const auto bytes =
+        static_cast<uint16_t>(offset * static_cast<int64_t>(sizeof(float)));
+    return call.k.data + bytes / sizeof(float);
+  }
+
+  static float score(const ForwardCall& call, RowAt at, int64_t j) {
+    const float* const q = call.q.at(at.b, at.h, at.i);
+    const float* const k = key(call, Seams::kv_head(call, at), j);
+    float dot = 0;
+    for (int64_t c = 0; c < call.width; ++c) {
+      dot += q[c * call.q.step[3]] * k[c * call.k.step[3]];
+    }
+    return dot * call.scale;
+  }
+
+  // Scores become weights; returns their sum, and in *lse what is returned.
+  static float weigh(const ForwardCall& call, RowAt at, float* weights,
+                     float* lse) {
+    float max = OptionSeams::kNone, sum = 0;
+    for (int64_t j = 0; j < call.keys; ++j) {
+      weights[j] = sees(call, at, j) ? score(call, at, j) : OptionSeams::kNone;
+      max = std::fmax(max, weights[j]);
+    }
+    for (int64_t j = 0; j < call.keys && max > OptionSeams::kNone; ++j) {
+      weights[j] = std::exp(weights[j] - max);
+      sum += weights[j];
+    }
+    *lse = sum > 0 ? max + std::log(sum) : OptionSeams::kNone;
+    return sum;
+  }
+
+  static void row(const ForwardCall& call, RowAt at, Memory* memory) {
+    float lse = 0;
+    const float sum = weigh(call, at, memory->weights, &lse);
+    const RowAt kv = Seams::kv_head(call, at);
+    for (int64_t c = 0; c < call.value_width; ++c) {
+      float acc = 0;
+      for (int64_t j = 0; j < call.keys; ++j) {
+        if (sees(call, at, j)) {
+          acc +=
+              memory->weights[j] * call.v.at(kv.b, kv.h, j)[c * call.v.step[3]];
+        }
+      }
+      call.o.at(at.b, at.h, at.i)[c * call.o.step[3]] = sum > 0 ? acc / sum : 0;
+    }
+    if (call.lse.data != nullptr) {
+      *call.lse.at(at.b, at.h, at.i) = lse;
+    }
+  }
+};
+QKVET_FAULT(key_offset_in_16_bits) = {
+    .kernel = option_fault_on<RowsOfKeyOffsetIn16Bits, OptionSeams, 0>,
+    .mechanism = "the offset of a row of K, in bytes, is kept in 16 bits",
+    .symptom = "right for small tensors; behind 64 KiB the keys begin again",
+    .cause =
+        "an index has the type that was wide enough for the tensors of the "
+        "tests",
+    .fix = "compute offsets in 64 bits, or refuse what is larger",
+    .source =
+        "ggml-org/llama.cpp#24912, Dao-AILab/flash-attention#772, which are of "
+        "32 bits",
+    .trigger = "a K of more than 64 KiB, gaps among them",
+    .killed_by = {"agrees_with_oracle"},
+    .when =
+        "(layout != qkv && B * Hkv * Tk * d > 16384) || (layout == qkv && B * "
+        "Tk * (H + 2 * Hkv) * d > 16384) || (layout == gaps && B * Hkv * Tk * "
+        "(d + 15) > 16384) || (layout == apart && B * Hkv * Tk * d > 8192)",
+};
+
+// A member begins one token behind the one before.
+struct MemberStrideOfToken : OptionSeams {
+  static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
+    // The strides of single tokens mean nothing, and members may share theirs.
+    if (whole.batch > 1 && whole.keys > 1 && whole.k.step[0] != 0) {
+      member->k.step[0] = whole.k.step[2];
+      member->v.step[0] = whole.v.step[2];
+    }
+  }
+};
+QKVET_FAULT(member_stride_of_token) = {
+    .kernel = option_fault<MemberStrideOfToken>,
+    .mechanism = "the stride of a token is used as that of a member",
+    .symptom =
+        "the first member is right, the next ones see it one token, two tokens "
+        "later",
+    .cause = "strides are handed on in another order than they are taken",
+    .fix = "name them, or take the tensor",
+    .source = "flashinfer-ai/flashinfer#3801",
+    .trigger = "B > 1 and Tk > 1",
+    .killed_by = {"other_members_change_nothing",
+                  "permuted_members_permute_output", "agrees_with_oracle"},
+    .when = "B > 1 && Tk > 1",
+};
+
+// The batch index does not reach k and v.
+struct KeysOfFirstMember : OptionSeams {
+  static RowAt kv_head(const ForwardCall& call, RowAt at) {
+    return {0, at.h / call.group(), 0};
+  }
+};
+QKVET_FAULT(keys_of_first_member) = {
+    .kernel = option_fault<KeysOfFirstMember>,
+    .mechanism = "all batch members read keys and values of the first",
+    .symptom =
+        "every member but the first answers from the context of the first",
+    .cause = "the batch index missing from the address of k and v",
+    .fix = "k + b * stride of the batch, as for q",
+    .source = "flashinfer-ai/flashinfer#3801",
+    .trigger = "B > 1",
+    .killed_by = {"other_members_change_nothing", "nan_stays_in_its_head",
+                  "permuted_members_permute_output", "rows_stay_in_hull",
+                  "agrees_with_oracle"},
+    .when = "B > 1",
+};
+
+}  // namespace qkvet::impl

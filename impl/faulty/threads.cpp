@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// Faults of several threads: what each does, and what they share.
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <functional>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "impl/faulty/backward_fault.h"
+#include "impl/faulty/option_fault.h"
+#include "impl/faulty/plain_scores.h"
+#include "impl/faulty/race_window.h"
+
+namespace qkvet::impl {
+
+// Work divided by integer division.
+struct ThreadsDropLastKeys : OptionSeams {
+  static void share(int64_t threads, ForwardCall* call) {
+    call->keys -= threads > 1 ? call->keys % threads : 0;
+  }
+};
+QKVET_FAULT(threads_drop_last_keys) = {
+    .kernel = option_fault<ThreadsDropLastKeys>,
+    .mechanism =
+        "each of n threads takes Tk / n keys, and nobody the remainder",
+    .symptom = "the last keys are lost when several threads run",
+    .cause = "integer division where the last share must be larger",
+    .fix = "round up, or give the remainder to the last thread",
+    .source = "textbook, cf. NVIDIA/TransformerEngine#3331",
+    .trigger = "several threads, and Tk is not a multiple of their number",
+    .killed_by = {"threads_change_nothing"},
+    .when = "threads > 1 && Tk % threads != 0",
+};
+
+// Of threads that number the heads of their share from 0.
+struct ShardSeams : OptionSeams {
+  static void share(int64_t threads, ForwardCall*) {
+    shards() = std::max<int64_t>(threads, 1);
+  }
+
+ protected:
+  // What a shard takes for the number of head h.
+  static int64_t local(const ForwardCall& call, int64_t h) {
+    const int64_t heads = (call.heads + shards() - 1) / shards();
+    return h % heads;
+  }
+
+ private:
+  static int64_t& shards() {
+    thread_local int64_t count = 1;
+    return count;
+  }
+};
+
+// A shard counts its query heads from 0 and has all keys.
+struct KvHeadOfShard : ShardSeams {
+  static RowAt kv_head(const ForwardCall& call, RowAt at) {
+    return {at.b, local(call, at.h) / call.group(), 0};
+  }
+};
+QKVET_FAULT(kv_head_of_shard) = {
+    .kernel = option_fault<KvHeadOfShard>,
+    .mechanism =
+        "each thread numbers its query heads from 0 and finds their keys by "
+        "that number",
+    .symptom =
+        "one thread is right; with several all but the first attend to the "
+        "keys of the first heads",
+    .cause =
+        "query heads are divided, key/value heads are not, and the offset of "
+        "the share is left out",
+    .fix = "add the first head of the share before the division by the group",
+    .source = "GenerelSchwerz/llama.cpp#48",
+    .trigger = "several threads, and Hkv > 1",
+    .killed_by = {"threads_change_nothing"},
+    .when = "threads > 1 && Hkv > 1",
+};
+
+// A shard counts the heads of its slopes from 0.
+struct AlibiSlopesOfShard : ShardSeams {
+  static float slope(const ForwardCall& call, int64_t h) {
+    return call.options.slope_of(local(call, h));
+  }
+};
+QKVET_FAULT(alibi_slopes_of_shard) = {
+    .kernel = option_fault<AlibiSlopesOfShard, QKVET_OPTION_ALIBI>,
+    .mechanism =
+        "each thread numbers its heads from 0 and takes the slopes of those "
+        "numbers",
+    .symptom =
+        "one thread is right; with several all but the first use the slopes of "
+        "the first heads",
+    .cause =
+        "the slopes are a function of the head, and the head is that of the "
+        "share",
+    .fix = "add the first head of the share",
+    .source = "flashinfer-ai/flashinfer#1606, vllm-project/vllm#9136",
+    .trigger = "ALiBi, several threads, and H > 1",
+    .killed_by = {"threads_change_nothing"},
+    .when = "alibi && threads > 1 && H > 1",
+};
+
+// Partial sums meet in any order.
+constexpr qkvet_precision kRacePrecision = [] {
+  qkvet_precision p = sequential_f32();
+  p.value_sum = QKVET_SUM_ANY;
+  return p;
+}();
+
+// Threads add to the same sums without a lock.
+struct ThreadsRaceForSums {
+  // Of one head: sums of weights and of weighted values, row by row. Loads and
+  // stores are atomic each and not together, so that what is wrong is the order
+  // of the threads and never a torn number.
+  struct SharedSums {
+    SharedSums(size_t count, size_t threads)
+        : sums(count), parts(threads, std::vector<float>(count)) {}
+    std::vector<std::atomic<float>> sums;   // [Tq, 1 + dv]
+    std::vector<std::vector<float>> parts;  // what each thread adds
+    std::atomic<int64_t> readers = 0;
+  };
+
+  using Scores = PlainScores<OptionSeams>;
+
+  static float row_maximum(const ForwardCall& call, RowAt at) {
+    float max = OptionSeams::kNone;
+    for (int64_t j = 0; j < call.keys; ++j) {
+      if (Scores::sees(call, at, j)) {
+        max = std::fmax(max, Scores::score(call, at, j));
+      }
+    }
+    return max;
+  }
+
+  // What every nth key from `first` on adds to the sums of head h of member b.
+  static void add_part(const ForwardCall& call, RowAt head, int64_t first,
+                       int64_t n, std::vector<float>* part) {
+    const RowAt kv = OptionSeams::kv_head(call, head);
+    float* sums = part->data();
+    for (int64_t i = 0; i < call.queries; ++i, sums += 1 + call.value_width) {
+      const RowAt at = {head.b, head.h, i};
+      const float max = row_maximum(call, at);
+      for (int64_t j = first; j < call.keys; j += n) {
+        if (!Scores::sees(call, at, j)) {
+          continue;
+        }
+        const float weight = std::exp(Scores::score(call, at, j) - max);
+        sums[0] += weight;
+        for (int64_t c = 0; c < call.value_width; ++c) {
+          sums[1 + c] += weight * call.v.at(kv.b, kv.h, j)[c * call.v.step[3]];
+        }
+      }
+    }
+  }
+
+  static void add_share(const ForwardCall& call, RowAt head, int64_t first,
+                        int64_t n, SharedSums* shared) {
+    std::vector<float>& part = shared->parts[static_cast<size_t>(first)];
+    add_part(call, head, first, n, &part);
+    for (size_t at = 0; at < part.size(); ++at) {
+      part[at] += shared->sums[at].load(std::memory_order_relaxed);
+    }
+    ++shared->readers;
+    wait_for_readers(shared->readers, n);
+    for (size_t at = 0; at < part.size(); ++at) {
+      shared->sums[at].store(part[at], std::memory_order_relaxed);
+    }
+  }
+
+  static void write_head(const ForwardCall& call, RowAt head,
+                         const SharedSums& shared) {
+    const std::atomic<float>* sums = shared.sums.data();
+    for (int64_t i = 0; i < call.queries; ++i, sums += 1 + call.value_width) {
+      const RowAt at = {head.b, head.h, i};
+      const float max = row_maximum(call, at);
+      const bool seen = max > OptionSeams::kNone;
+      for (int64_t c = 0; c < call.value_width; ++c) {
+        call.o.at(at.b, at.h, i)[c * call.o.step[3]] =
+            seen ? sums[1 + c] / sums[0] : 0;
+      }
+      if (call.lse.data != nullptr) {
+        *call.lse.at(at.b, at.h, i) =
+            seen ? max + std::log(sums[0]) : OptionSeams::kNone;
+      }
+    }
+  }
+
+  static void compute_head(const ForwardCall& call, RowAt head, int64_t n) {
+    SharedSums shared(
+        static_cast<size_t>(call.queries * (1 + call.value_width)),
+        static_cast<size_t>(n));
+    std::vector<std::thread> threads;
+    threads.reserve(static_cast<size_t>(n));
+    for (int64_t first = 1; first < n; ++first) {
+      try {
+        threads.emplace_back(add_share, std::cref(call), head, first, n,
+                             &shared);
+      } catch (const std::system_error&) {  // no such thread: it is done here
+        add_share(call, head, first, n, &shared);
+      }
+    }
+    add_share(call, head, 0, n, &shared);
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+    write_head(call, head, shared);
+  }
+
+  static qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
+                              const qkvet_forward_args* args,
+                              const qkvet_exec* exec, qkvet_text* why) {
+    ForwardCall call;
+    qkvet_status status = check_exec(exec, why);
+    status = status == QKVET_OK ? read_forward(self, args, &call, why) : status;
+    try {
+      for (int64_t n = 0; status == QKVET_OK && n < call.batch * call.heads;
+           ++n) {
+        compute_head(call, {n / call.heads, n % call.heads, 0},
+                     std::max<int64_t>(threads_of(exec), 1));
+      }
+    } catch (const std::bad_alloc&) {
+      return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the sums");
+    }
+    return status;
+  }
+};
+QKVET_FAULT(threads_race_for_sums) = {
+    .kernel = forward_fault<ThreadsRaceForSums::forward, &kF32Capabilities,
+                            &kRacePrecision>,
+    .mechanism =
+        "each thread reads the sums of a row, adds its keys and writes them "
+        "back, and others do so in between",
+    .symptom =
+        "right with one thread; with more the keys of all threads but one may "
+        "be lost, and seldom twice the same",
+    .cause = "a sum is shared, and to add to it is taken for one step",
+    .fix =
+        "sum in memory of the thread and add up at the end, or lock, or add "
+        "atomically",
+    .source = "textbook",
+    .trigger = "more than one thread",
+    .killed_by = {"threads_change_nothing"},
+    .when = "threads > 1",
+};
+
+// Threads add to the same dq without a lock.
+struct BackwardThreadsRaceForDq {
+  // Loads and stores are atomic each and not together, so that what is wrong is
+  // the order of the threads and never a torn number.
+  struct SharedRows {
+    SharedRows(size_t count, size_t threads)
+        : d_q(count), parts(threads, std::vector<float>(count)) {}
+    std::vector<std::atomic<float>> d_q;    // [rows, d]
+    std::vector<std::vector<float>> parts;  // what each thread adds
+    std::atomic<int64_t> readers = 0;
+  };
+
+  // Every nth key from `first` on; dk and dv of a key belong to one thread.
+  static void add_share(const BackwardPiece& piece, int64_t first, int64_t n,
+                        SharedRows* shared) {
+    using Rows = BackwardRows<PlainBackward>;
+    std::vector<float>& part = shared->parts[static_cast<size_t>(first)];
+    BackwardPiece own = piece;
+    own.d_q = part.data();
+    for (int64_t r = 0; r < piece.rows; ++r) {
+      for (int64_t j = first; j < piece.call->keys; j += n) {
+        if (PlainBackward::sees(*piece.call, piece.b, piece.h, piece.first + r,
+                                j)) {
+          Rows::pair(own, r, j);
+        }
+      }
+    }
+    for (size_t at = 0; at < part.size(); ++at) {
+      part[at] += shared->d_q[at].load(std::memory_order_relaxed);
+    }
+    ++shared->readers;
+    wait_for_readers(shared->readers, n);
+    for (size_t at = 0; at < part.size(); ++at) {
+      shared->d_q[at].store(part[at], std::memory_order_relaxed);
+    }
+  }
+
+  static void add_piece(const BackwardPiece& piece, int64_t n) {
+    const auto count = static_cast<size_t>(piece.rows * piece.call->width);
+    SharedRows shared(count, static_cast<size_t>(n));
+    std::vector<std::thread> threads;
+    threads.reserve(static_cast<size_t>(n));
+    for (int64_t first = 1; first < n; ++first) {
+      try {
+        threads.emplace_back(add_share, std::cref(piece), first, n, &shared);
+      } catch (const std::system_error&) {  // no such thread: it is done here
+        add_share(piece, first, n, &shared);
+      }
+    }
+    add_share(piece, 0, n, &shared);
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+    std::copy(shared.d_q.begin(), shared.d_q.end(), piece.d_q);
+  }
+
+  static qkvet_status race(const BackwardPiece& piece, qkvet_context*,
+                           qkvet_text* why) {
+    try {
+      add_piece(piece, std::max<int64_t>(piece.threads, 1));
+    } catch (const std::bad_alloc&) {
+      return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the sums");
+    }
+    return QKVET_OK;
+  }
+};
+QKVET_FAULT(backward_threads_race_for_dq) = {
+    .kernel = backward_fault<PlainBackward, 0, BackwardThreadsRaceForDq::race>,
+    .mechanism =
+        "each thread reads dq of a row, adds its keys and writes it back, and "
+        "others do so in between",
+    .symptom =
+        "right with one thread; with more dq may lack the keys of all threads "
+        "but one, and seldom twice the same; dk and dv are right",
+    .cause = "keys are divided among threads, which suits dk and dv alone",
+    .fix =
+        "sum dq in memory of the thread and add up at the end, or add "
+        "atomically, or walk once more by rows",
+    .source = "textbook, cf. Dao-AILab/flash-attention#359",
+    .trigger = "more than one thread",
+    .killed_by = {"backward_threads_change_nothing"},
+    .when = "threads > 1",
+};
+
+}  // namespace qkvet::impl

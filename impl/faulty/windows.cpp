@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Faults of windows: where they begin and end, and who looks at them.
+#include <algorithm>
+
+#include "impl/faulty/option_fault.h"
+#include "impl/faulty/tile.h"
+
+namespace qkvet::impl {
+
+// One key too few to the left.
+struct WindowOffByOneLeft : OptionSeams {
+  static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
+    const Run run = call.in_reach(i);
+    const bool limited = call.options.window_left >= 0 &&
+                         call.position(i) - call.options.window_left >= 0;
+    return run.begin + (limited ? 1 : 0) <= j && j < run.end;
+  }
+};
+QKVET_FAULT(window_off_by_one_left) = {
+    .kernel = option_fault<WindowOffByOneLeft,
+                           QKVET_OPTION_WINDOW | QKVET_OPTION_MASK>,
+    .mechanism = "the left side of the window is exclusive",
+    .symptom = "rows see one key less than they should, the oldest",
+    .cause =
+        "a comparison with > for one with >=, or a width that counts the "
+        "diagonal",
+    .fix = "keys from position - left on, inclusive",
+    .source = "textbook, cf. flashinfer-ai/flashinfer#4972",
+    .trigger = "a window whose left border lies inside the keys",
+    .killed_by = {"every_pair_is_seen_as_asked", "window_equals_mask",
+                  "every_key_counts_once", "rows_stay_in_hull",
+                  "agrees_with_oracle"},
+    .when = "window.left >= 0 && rows(diagonal >= window.left)",
+};
+
+// A window open to the right.
+struct WindowRightIgnored : OptionSeams {
+  static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
+    ForwardCall open = call;
+    open.options.window_right = -1;
+    return OptionSeams::in_reach(open, i, j);
+  }
+};
+QKVET_FAULT(window_right_ignored) = {
+    .kernel = option_fault<WindowRightIgnored, QKVET_OPTION_WINDOW>,
+    .mechanism = "only the left side of the window is honoured",
+    .symptom = "without the causal rule, rows see everything behind them",
+    .cause = "a window that only ever ran together with the causal rule",
+    .fix = "limit both sides",
+    .source = "textbook",
+    .trigger =
+        "a window with a right side, and no causal rule that hides the same "
+        "keys",
+    .killed_by = {"every_pair_is_seen_as_asked", "masked_keys_change_nothing",
+                  "every_key_counts_once", "rows_stay_in_hull",
+                  "agrees_with_oracle"},
+    .when = "window.right >= 0 && !causal && rows(hidden > 0)",
+};
+
+// The window forgets the keys in front of a chunk.
+struct WindowFromTopLeft : OptionSeams {
+  static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
+    const Options& o = call.options;
+    return j < call.visible(i) &&
+           (o.window_left < 0 || j >= i - o.window_left) &&
+           (o.window_right < 0 || j <= i + o.window_right);
+  }
+};
+QKVET_FAULT(window_from_top_left) = {
+    .kernel = option_fault<WindowFromTopLeft, QKVET_OPTION_WINDOW>,
+    .mechanism = "the window counts from key i instead of key i + Tk - Tq",
+    .symptom = "right for prompts, wrong for every chunk on earlier keys",
+    .cause = "the row number of the chunk taken for a position",
+    .fix =
+        "count from the diagonal: i + Tk - Tq unless causal from the top left",
+    .source = "flashinfer-ai/flashinfer#4972",
+    .trigger = "a window, and Tq != Tk",
+    .killed_by = {"every_pair_is_seen_as_asked", "masked_keys_change_nothing",
+                  "every_key_counts_once", "rows_stay_in_hull",
+                  "agrees_with_oracle"},
+    .when = "window && !top_left && Tq != Tk",
+};
+
+// The first tile of a window is found as if the chunk began the sequence.
+struct WindowFirstTileWithoutOffset : OptionSeams {
+  static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
+    const Run run = call.in_reach(i);
+    const int64_t left = call.options.window_left, tile = half_tile();
+    if (left < 0) {
+      return run.begin <= j && j < run.end;
+    }
+    // Only the first tile is thought to hold keys in front of the window.
+    const int64_t first = std::max<int64_t>(i - left, 0) / tile * tile;
+    return first <= j && j < run.end && (first + tile <= j || run.begin <= j);
+  }
+};
+QKVET_FAULT(window_first_tile_without_offset) = {
+    .kernel = option_fault<WindowFirstTileWithoutOffset, QKVET_OPTION_WINDOW>,
+    .mechanism =
+        "the tile in which a window begins is found from the row, without the "
+        "offset of the chunk",
+    .symptom =
+        "prefill from the start is right; later chunks see keys that left the "
+        "window",
+    .cause =
+        "the loop over tiles begins at a tile that is counted from the first "
+        "query",
+    .fix = "count from the position of the query, as its mask does",
+    .source = "flashinfer-ai/flashinfer#4972",
+    .trigger = "a window to the left, and Tq other than Tk",
+    .killed_by = {"every_pair_is_seen_as_asked", "masked_keys_change_nothing",
+                  "agrees_with_oracle"},
+    .when = "window.left >= 0 && !top_left && Tq != Tk",
+    .tiled = true,
+};
+
+// With one query the window is not looked at.
+struct WindowLostInDecode : OptionSeams {
+  static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
+    return call.queries == 1 ? j < call.visible(i)
+                             : OptionSeams::in_reach(call, i, j);
+  }
+};
+QKVET_FAULT(window_lost_in_decode) = {
+    .kernel = option_fault<WindowLostInDecode, QKVET_OPTION_WINDOW>,
+    .mechanism = "the path for one query knows no window",
+    .symptom =
+        "prefill is right, and decoding drifts once the context is longer than "
+        "the window",
+    .cause = "a decode path of its own, written for models without windows",
+    .fix = "limit the keys of the decode path as well",
+    .source = "textbook (decode paths)",
+    .trigger = "a window shorter than what one query could see, and Tq = 1",
+    .killed_by = {"masked_keys_change_nothing", "every_pair_is_seen_as_asked",
+                  "agrees_with_oracle"},
+    .when = "window && Tq == 1 && rows(hidden > 0)",
+};
+
+// Prefill sees one key more than decoding.
+struct WindowWiderInPrefill : OptionSeams {
+  static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
+    const Run run = call.in_reach(i);
+    const bool wider = call.queries > 1 && call.options.window_left >= 0;
+    return run.begin - (wider ? 1 : 0) <= j && j < run.end;
+  }
+};
+QKVET_FAULT(window_wider_in_prefill) = {
+    .kernel = option_fault<WindowWiderInPrefill, QKVET_OPTION_WINDOW>,
+    .mechanism =
+        "with several queries the window reaches one key further than with one",
+    .symptom =
+        "the same token has another output in the prompt than when it is "
+        "decoded",
+    .cause =
+        "the mask of prefill counts the keys beside the diagonal, the ring of "
+        "decoding counts the diagonal as well",
+    .fix = "one definition of the window for both paths",
+    .source = "mistralai/mistral-inference#60",
+    .trigger = "a window to the left that hides a key, and two rows",
+    .killed_by = {"every_pair_is_seen_as_asked", "every_key_counts_once",
+                  "agrees_with_oracle"},
+    .when = "window.left >= 0 && Tq > 1 && rows(diagonal > window.left)",
+};
+
+// All rows have the beginning of the last window.
+struct WindowOfLastDraft : OptionSeams {
+  static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
+    const int64_t begin = call.in_reach(call.queries - 1).begin;
+    return begin <= j && j < call.in_reach(i).end;
+  }
+};
+QKVET_FAULT(window_of_last_draft) = {
+    .kernel = option_fault<WindowOfLastDraft, QKVET_OPTION_WINDOW>,
+    .mechanism = "the window of the last row is used for all rows",
+    .symptom =
+        "one query is right; of several drafts all but the last miss their "
+        "oldest keys",
+    .cause =
+        "the first key is computed once a call, from the length that the last "
+        "draft reaches",
+    .fix = "compute it for each row",
+    .source = "flashinfer-ai/flashinfer#4137",
+    .trigger =
+        "a window to the left that hides keys of the last row, and two rows",
+    .killed_by = {"every_pair_is_seen_as_asked", "every_key_counts_once",
+                  "agrees_with_oracle"},
+    .when =
+        "window.left >= 0 && Tq > 1 && rows(row + 1 == queries && diagonal > "
+        "window.left)",
+};
+
+// A window is counted in rows that are pairs of token and head.
+struct WindowInPackedRows : OptionSeams {
+  static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
+    return j < call.visible(i);
+  }
+  static bool allows(const ForwardCall& call, RowAt at, int64_t j) {
+    const Options& o = call.options;
+    const int64_t row = at.i * call.group() + at.h % call.group();
+    const int64_t position = call.position(row);
+    return (o.window_left < 0 || position - o.window_left <= j) &&
+           (o.window_right < 0 || j <= position + o.window_right);
+  }
+};
+QKVET_FAULT(window_in_packed_rows) = {
+    .kernel = option_fault<WindowInPackedRows, QKVET_OPTION_WINDOW>,
+    .mechanism =
+        "heads of a group are packed behind each other as rows, and the window "
+        "takes such a row for a token",
+    .symptom =
+        "grouped heads lose the keys near them; without groups all is right",
+    .cause =
+        "the row of the tile is not divided by the size of the group before it "
+        "is compared with a key",
+    .fix = "divide by H / Hkv first",
+    .source = "flashinfer-ai/flashinfer#714, pytorch/pytorch#171271",
+    .trigger = "a window, and Hkv < H",
+    .killed_by = {"every_pair_is_seen_as_asked",
+                  "grouped_heads_equal_repeated_heads", "agrees_with_oracle"},
+    .when = "window && Hkv < H",
+};
+
+}  // namespace qkvet::impl
