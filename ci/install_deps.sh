@@ -14,7 +14,7 @@ case "${1:-}" in
   --program) ;;
   "") packages+=(
         ccache mold python3 python3-numpy libgtest-dev libdlpack-dev libmpfr-dev
-        clang clang-format-14 clang-tidy-14
+        clang llvm clang-format-14 clang-tidy-14
       ) ;;
   *)
     echo "ci/install_deps.sh: $1: unknown; allowed is --program" >&2

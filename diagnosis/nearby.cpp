@@ -90,7 +90,7 @@ Case planned_nearby(const Law& law, const Case& value,
   scope.largest = largest <= 24   ? SizeClass::kSmall
                   : largest <= 80 ? SizeClass::kMedium
                                   : SizeClass::kLarge;
-  scope.dtypes = {value.q_dtype};
+  scope.dtypes = {storage_of(value)};
   return planned_case(law, kSeed, n, scope);
 }
 

@@ -120,10 +120,8 @@ void trim(Case& value, int64_t most_work) {
 
 void keep_dtypes(const Scope& scope, Case& value) {
   const auto& known = scope.dtypes;
-  if (value.q_dtype == value.kv_dtype && value.q_dtype == value.o_dtype &&
-      std::find(known.begin(), known.end(), value.q_dtype) != known.end())
-    return;
-  value.q_dtype = value.kv_dtype = value.o_dtype = known.front();
+  if (std::find(known.begin(), known.end(), storage_of(value)) == known.end())
+    store_as(known.front(), value);
 }
 
 void make_plain(Case& value) {

@@ -173,10 +173,16 @@ void draw_data(Draw& draw, Case& value) {
 }
 
 void draw_dtype(Draw& draw, const Scope& scope, Case& value) {
-  const auto others = static_cast<int64_t>(scope.dtypes.size()) - 1;
-  const bool first = others == 0 || draw.chance(50);
-  value.q_dtype = value.kv_dtype = value.o_dtype =
-      scope.dtypes[static_cast<size_t>(first ? 0 : draw.range(1, others))];
+  // Mixtures are judged in calls and in caches; they stand behind the others.
+  const bool mixes = !value.is_layer() && !value.backward;
+  auto count = static_cast<int64_t>(scope.dtypes.size());
+  while (!mixes && count > 1 &&
+         !scope.dtypes[static_cast<size_t>(count - 1)].is_one())
+    --count;
+  const bool first = count == 1 || draw.chance(50);
+  store_as(
+      scope.dtypes[static_cast<size_t>(first ? 0 : draw.range(1, count - 1))],
+      value);
 }
 
 void draw_scale(Draw& draw, Case& value) {
@@ -278,6 +284,7 @@ Case draw_layer(Draw& draw, const Law& law, const Scope& scope) {
 Case draw_unfitted_layer(Draw& draw, const Scope& scope, bool backward) {
   Case value;
   value.backward = backward;
+  value.shape.D = 1;  // a layer, whatever its width
   draw_dtype(draw, scope, value);
   const SizeClass size = draw_size(draw, scope.largest);
   Shape& s = value.shape;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/failure.h"
 
+#include <algorithm>
+
+#include "properties/admit.h"
 #include "properties/other_dialect.h"
 #include "properties/shrink.h"
 
@@ -12,9 +15,37 @@ constexpr int kRepeats = 10;
 
 }  // namespace
 
+Traits traits_of(const Case& value, const Judgement& judgement) {
+  Traits traits;
+  const std::string actual = judgement.finding ? judgement.finding->actual : "";
+  if (judgement.kind == FailureKind::kCrash) traits.outcome = "crash";
+  if (judgement.kind == FailureKind::kHang) traits.outcome = "hang";
+  if (judgement.kind == FailureKind::kMemory) traits.outcome = "memory";
+  const auto begins = [&actual](std::string_view word) {
+    return actual.starts_with(word) ||
+           (actual.starts_with("-") && actual.substr(1).starts_with(word));
+  };
+  if (begins("nan")) traits.outcome = "NaN";
+  if (begins("inf")) traits.outcome = "infinity";
+  traits.needs = options_of(value);
+  uint64_t bit = uint64_t{kAdmitLast} << 1;
+  const auto add = [&](bool needed) {
+    if (needed) traits.needs |= bit;
+    bit <<= 1;
+  };
+  for (const StorageTypes& types : {storage_of(value)})
+    for (const Dtype dtype : {types.q, types.kv, types.o})
+      add(dtype_bytes(dtype) < 4);
+  add(value.causal != Causal::kNone);
+  add(value.scale && *value.scale < 0);
+  add(value.scale.has_value());
+  add(value.shape.H > value.shape.Hkv);
+  return traits;
+}
+
 Failure shrunk_failure(const Candidate& candidate,
                        const KernelUnderTest& kernel, Executor& executor,
-                       TimeUse& time, const Scope& scope) {
+                       TimeUse& time, const Scope& scope, bool same_outcome) {
   const auto check = [&](const Law& law, const Case& value) {
     return check_case(law, value, kernel.judged, kernel.index, executor,
                       /*with_twin=*/false, time);
@@ -42,7 +73,7 @@ Failure shrunk_failure(const Candidate& candidate,
       law = failure.law;
     Shrunk smallest =
         shrink(*law, candidate.value, candidate.judgement, kernel.judged,
-               kernel.index, executor, time, scope);
+               kernel.index, executor, time, scope, same_outcome);
     failure.smallest = std::move(smallest.value);
     failure.judgement = std::move(smallest.judgement);
     failure.shrink_steps = smallest.steps;
@@ -58,6 +89,44 @@ Failure shrunk_failure(const Candidate& candidate,
                                     kernel.index, executor, time);
   failure.digest = input_digest(make_inputs(failure.smallest));
   return failure;
+}
+
+namespace {
+
+// Whether a failing case with these traits may fail for the cause of that
+// failure.
+bool may_share_cause(const Traits& found, const Failure& failure) {
+  const Traits needed = traits_of(failure.smallest, failure.judgement);
+  return found.outcome == needed.outcome &&
+         (found.needs & needed.needs) == needed.needs;
+}
+
+}  // namespace
+
+std::vector<Failure> shrunk_failures(const std::vector<Candidate>& failing,
+                                     const KernelUnderTest& kernel,
+                                     Executor& executor, TimeUse& time,
+                                     const Scope& scope) {
+  std::vector<Failure> failures;
+  for (const Candidate& candidate : failing) {
+    const Traits traits = traits_of(candidate.value, candidate.judgement);
+    const auto same = std::find_if(failures.begin(), failures.end(),
+                                   [&](const Failure& failure) {
+                                     return may_share_cause(traits, failure);
+                                   });
+    if (same != failures.end()) {
+      ++same->alike;
+      continue;
+    }
+    if (failures.size() > kMostOthers) continue;
+    Failure failure = shrunk_failure(candidate, kernel, executor, time, scope,
+                                     /*same_outcome=*/!failures.empty());
+    // What is unsteady was not shrunk, and one of it is enough.
+    if (!failures.empty() && failure.repeats_failed < failure.repeats) continue;
+    failure.alike = 1;
+    failures.push_back(std::move(failure));
+  }
+  return failures;
 }
 
 }  // namespace qkvet

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/generate.h"
 
+#include <optional>
+
 #include "core/philox.h"
 #include "properties/admit.h"
 #include "properties/case_generator.h"
@@ -32,8 +34,22 @@ rc::Gen<Case> case_generator(const Law& law, const Scope& scope) {
   });
 }
 
-Case planned_case(const Law& law, uint64_t seed, int64_t number,
-                  const Scope& scope) {
+namespace {
+
+// The case, or the one that the law and the declaration make of it together.
+// Nothing where they have none in common near it.
+std::optional<Case> declared_case(const Law& law, const Scope& scope,
+                                  const Case& value) {
+  if (is_declared(scope, value)) return value;
+  Case kept = value;
+  keep_to_declared(scope, kept);
+  kept = fitted(law, std::move(kept));
+  if (is_declared(scope, kept)) return kept;
+  return std::nullopt;
+}
+
+Case drawn_case(const Law& law, uint64_t seed, int64_t number,
+                const Scope& scope) {
   uint32_t id = 0;  // the law's name, so that adding a law moves no case
   for (const char* c = law.id; *c != 0; ++c)
     id = id * 31 + static_cast<uint32_t>(*c);
@@ -43,7 +59,31 @@ Case planned_case(const Law& law, uint64_t seed, int64_t number,
   return case_generator(law, scope)(random, kSize).value();
 }
 
+}  // namespace
+
+Case planned_case(const Law& law, uint64_t seed, int64_t number,
+                  const Scope& scope) {
+  // Another draw in place of one that would be refused.
+  constexpr uint64_t kDraws = 8;
+  constexpr uint64_t kNextSeed = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio
+  const Case first = drawn_case(law, seed, number, scope);
+  if (auto declared = declared_case(law, scope, first)) return *declared;
+  for (uint64_t draw = 1; draw < kDraws; ++draw)
+    if (auto declared = declared_case(
+            law, scope,
+            drawn_case(law, seed + draw * kNextSeed, number, scope)))
+      return *declared;
+  return first;
+}
+
 std::string undeclared_need(const Law& law, const Scope& scope) {
+  constexpr int64_t kCases = 4;
+  bool any = !scope.pins.empty();
+  for (int64_t number = 1; number <= kCases && !any; ++number)
+    any = is_declared(scope, planned_case(law, 1, number, scope));
+  if (!any)
+    return "no case of this law has the declared extents and is causal as "
+           "declared";
   if (law.aim.about == 0 || (law.aim.subject != Subject::kAttention &&
                              law.aim.subject != Subject::kBackward))
     return "";

@@ -68,7 +68,7 @@ bool explains(const Alternative& alternative, const Case& value,
     return false;
   Scope scope;
   scope.largest = SizeClass::kSmall;
-  scope.dtypes = {value.q_dtype};
+  scope.dtypes = {storage_of(value)};
   int witnesses = 0;
   for (int64_t n = 1; n <= kWitnesses; ++n) {
     const Case other =

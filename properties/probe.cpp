@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/probe.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <optional>
 
 #include "core/case.h"
+#include "properties/case_work.h"
 #include "properties/compare.h"
+#include "properties/scope.h"
 
 namespace qkvet {
 namespace {
@@ -21,21 +24,26 @@ int64_t least(const qkvet_extent_rule& rule) {
   return (low + multiple - 1) / multiple * multiple;
 }
 
-// Of those that QKVet can judge.
-std::optional<Dtype> first_dtype(const KernelInfo& info) {
-  if (info.capabilities.dtype_count == 0) return Dtype::kF32;
-  for (const Dtype dtype :
-       {Dtype::kF32, Dtype::kBf16, Dtype::kF16, Dtype::kF64})
-    if (same_dtype(info.capabilities.dtypes[0].q, dtype_to_abi(dtype)))
-      return dtype;
+// The first that QKVet can judge.
+std::optional<StorageTypes> first_storage(const KernelInfo& info) {
+  const qkvet_capabilities& can = info.capabilities;
+  if (can.dtype_count == 0) return StorageTypes();
+  for (int n = 0; n < std::min(can.dtype_count, 16); ++n) {
+    const auto q = dtype_from_abi(can.dtypes[n].q);
+    const auto kv = dtype_from_abi(can.dtypes[n].kv);
+    const auto o = dtype_from_abi(can.dtypes[n].o);
+    if (!q || !kv || !o) continue;
+    Case value;
+    store_as({*q, *kv, *o}, value);
+    if (not_judged_reason(value).empty()) return storage_of(value);
+  }
   return std::nullopt;
 }
 
 // A case of the smallest widths that the kernel takes, q = k = 0.
 Case smallest_case(const KernelInfo& info) {
   Case value;
-  value.q_dtype = value.kv_dtype = value.o_dtype =
-      first_dtype(info).value_or(Dtype::kF32);
+  store_as(first_storage(info).value_or(StorageTypes()), value);
   value.shape.d = value.shape.dv = least(info.capabilities.d);
   value.q = value.k = {RecipeKind::kZero, 0};
   value.v = {RecipeKind::kOne, 0};
@@ -154,7 +162,7 @@ void probe_empty_row(Executor& executor, int kernel, KernelInfo& info,
 std::vector<Assumption> probe_dialect(Executor& executor, int kernel,
                                       KernelInfo& info) {
   std::vector<Assumption> assumed;
-  if (!info.has_forward || !first_dtype(info)) return assumed;
+  if (!info.has_forward || !first_storage(info)) return assumed;
   if (probe_lse_base(executor, kernel, info, assumed))
     probe_empty_row(executor, kernel, info, assumed);
   return assumed;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <utility>
 
 #include "core/capability.h"
 #include "properties/runner.h"
@@ -63,9 +64,13 @@ void add_part(const Part& part, RunResult result, RunResult& all) {
   for (size_t i = 0; i < part.numbers.size(); ++i) {
     std::vector<Cell>& cells = all.kernels[part.numbers[i]].cells;
     for (Cell& cell : result.kernels[i].cells) cells.push_back(std::move(cell));
-    for (std::string& line : result.kernels[i].hollow)
-      all.kernels[part.numbers[i]].hollow.push_back(std::move(line));
+    KernelResult& whole = all.kernels[part.numbers[i]];
+    for (const auto lines : {&KernelResult::hollow, &KernelResult::drawn,
+                             &KernelResult::never_drawn})
+      for (std::string& line : result.kernels[i].*lines)
+        (whole.*lines).push_back(std::move(line));
   }
+  all.replaced_cases += result.replaced_cases;
   all.planned_cases = std::max(all.planned_cases, result.planned_cases);
   all.rounds += result.rounds;
   all.wall_seconds += result.wall_seconds;
@@ -86,9 +91,11 @@ bool some_failed(const RunResult& result) {
       });
 }
 
-bool takes_dtype(const KernelInfo& kernel, Dtype dtype) {
+bool takes_dtype(const KernelInfo& kernel, const StorageTypes& types) {
   KernelCall call;
-  call.q_dtype = call.kv_dtype = call.o_dtype = dtype;
+  call.q_dtype = types.q;
+  call.kv_dtype = types.kv;
+  call.o_dtype = types.o;
   return takes_storage(kernel, call);
 }
 
@@ -103,8 +110,11 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
   const qkvet_capabilities& first = kernels[0].judged.info.capabilities;
   scope.d = first.d;
   scope.dv = first.dv;
+  scope.tq = first.tq;
+  scope.tk = first.tk;
+  scope.group = first.group;
   scope.page_sizes.clear();
-  scope.pages_only = true;
+  scope.pages_only = scope.causal_only = true;
   bool any_page = false;
   for (const KernelUnderTest& kernel : kernels) {
     const qkvet_capabilities& mine = kernel.judged.info.capabilities;
@@ -115,10 +125,15 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
     scope.evicts |= kernel.judged.info.has_evict;
     scope.forks |= kernel.judged.info.has_fork;
     scope.reorders |= kernel.judged.info.has_reorder;
-    if (!same(mine.d, scope.d)) scope.d = {};
-    if (!same(mine.dv, scope.dv)) scope.dv = {};
+    for (const auto& [rule, own] : {std::pair{&scope.d, &mine.d},
+                                    {&scope.dv, &mine.dv},
+                                    {&scope.tq, &mine.tq},
+                                    {&scope.tk, &mine.tk},
+                                    {&scope.group, &mine.group}})
+      if (!same(*rule, *own)) *rule = {};
     if (kernel.judged.info.has_forward)
       scope.pages_only &= kernel.judged.info.has_flag(QKVET_FLAG_PAGES_ONLY);
+    scope.causal_only &= kernel.judged.info.has_flag(QKVET_FLAG_CAUSAL_ONLY);
     // What a kernel takes that lists no sizes, all others refuse or not.
     const auto count = std::clamp<int32_t>(mine.page_size_count, 0, 16);
     any_page |= count == 0 && (mine.options & QKVET_OPTION_PAGED) != 0;
@@ -128,9 +143,26 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
   if (any_page) scope.page_sizes.clear();
 }
 
-std::vector<Dtype> declared_dtypes(
+// In the order of the declarations, those that can be judged.
+void add_mixtures(const KernelInfo& kernel, std::vector<StorageTypes>& all) {
+  const qkvet_capabilities& can = kernel.capabilities;
+  for (int n = 0; n < std::clamp<int32_t>(can.dtype_count, 0, 16); ++n) {
+    const auto q = dtype_from_abi(can.dtypes[n].q);
+    const auto kv = dtype_from_abi(can.dtypes[n].kv);
+    const auto o = dtype_from_abi(can.dtypes[n].o);
+    if (!q || !kv || !o) continue;
+    const StorageTypes types(*q, *kv, *o);
+    Case value;
+    store_as(types, value);
+    if (not_judged_reason(value).empty() &&
+        std::find(all.begin(), all.end(), types) == all.end())
+      all.push_back(types);
+  }
+}
+
+std::vector<StorageTypes> declared_dtypes(
     const std::vector<KernelUnderTest>& kernels) {
-  std::vector<Dtype> dtypes;
+  std::vector<StorageTypes> dtypes;
   for (const Dtype dtype :
        {Dtype::kF32, Dtype::kBf16, Dtype::kF16, Dtype::kF64}) {
     const auto takes = [dtype](const KernelUnderTest& kernel) {
@@ -139,6 +171,8 @@ std::vector<Dtype> declared_dtypes(
     if (std::any_of(kernels.begin(), kernels.end(), takes))
       dtypes.push_back(dtype);
   }
+  for (const KernelUnderTest& kernel : kernels)
+    add_mixtures(kernel.judged.info, dtypes);
   // A kernel of other types still gets cases, and refuses them visibly.
   if (dtypes.empty()) dtypes.push_back(Dtype::kF32);
   return dtypes;

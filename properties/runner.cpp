@@ -75,6 +75,8 @@ class Runner {
   void merge_round();
   void shrink_failures();
   void report_progress(bool shrinking) const;
+  void tell_drawn(const OptionUse& use, KernelResult& kernel) const;
+  void replace_refused();
   RunResult finish();
 
   // Every law's cases in turn, whatever their number.
@@ -98,11 +100,14 @@ class Runner {
   const Clock::time_point start_ = Clock::now();
   std::vector<Lane> lanes_;
   std::vector<Tally> total_;
-  std::vector<std::optional<Failure>> failures_;
+  std::vector<std::vector<Failure>> failures_;  // per cell
   std::vector<char> stopped_;  // cells that have failed in an earlier round
   std::vector<std::atomic<bool>> has_failed_;  // cells, as soon as they have
   std::vector<std::atomic<int>> hangs_;        // per kernel
   int64_t cases_done_ = 0, rounds_ = 0;
+  int64_t planned_done_ = 0;   // without what replaces refused cases
+  std::vector<char> lacking_;  // laws whose refused cases are being replaced
+  std::atomic<int64_t> replaced_{0};
   std::atomic<int64_t> progress_{0};
   std::atomic<int64_t> failing_{0};
 };
@@ -142,12 +147,16 @@ void Runner::record(Lane& lane, size_t kernel, int64_t number, CaseWork& work,
   const size_t cell = cell_index(kernel, law_index(*owner));
   Tally& tally = lane.tallies[cell];
   add_judgement(tally, number, is_stress(work.value()), judgement, seconds);
-  if (judgement.verdict == Verdict::kFailed &&
-      (!tally.first || number < tally.first->number)) {
-    if (!has_failed_[cell].exchange(true)) ++failing_;
-    tally.first = {number, &planned, work.value(), judgement,
-                   seconds_since(start_)};
-  }
+  if (judgement.verdict != Verdict::kFailed) return;
+  if (!has_failed_[cell].exchange(true)) ++failing_;
+  // A lane takes cases in ascending order, but for those of other laws whose
+  // failures this law owns.
+  const auto place = std::find_if(
+      tally.failing.begin(), tally.failing.end(),
+      [number](const Candidate& other) { return number < other.number; });
+  tally.failing.insert(place, {number, &planned, work.value(), judgement,
+                               seconds_since(start_)});
+  if (tally.failing.size() > kMostCandidates) tally.failing.pop_back();
 }
 
 void Runner::run_on_kernel(Lane& lane, size_t kernel,
@@ -200,6 +209,10 @@ void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
   std::vector<std::pair<int64_t, CaseWork*>> works;
   for (int64_t number = first; number <= last; ++number) {
     const Law& law = planned_law(number);
+    if (!lacking_.empty()) {
+      if (!lacking_[law_index(law)]) continue;
+      ++replaced_;
+    }
     Case value;
     {
       const Stopwatch watch(lane.time.generate);
@@ -216,7 +229,7 @@ void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
   for (const auto& [number, work] : works)
     if (auto suspicion = count_votes(work->value(), number, work->ballots()))
       lane.suspicions.push_back(std::move(*suspicion));
-  progress_ += last - first + 1;
+  if (lacking_.empty()) progress_ += last - first + 1;
 }
 
 void Runner::run_round(int64_t first, int64_t last) {
@@ -243,7 +256,7 @@ void Runner::merge_round() {
   for (Lane& lane : lanes_)
     for (size_t i = 0; i < total_.size(); ++i) {
       merge(total_[i], lane.tallies[i]);
-      if (total_[i].first) stopped_[i] = 1;
+      if (!total_[i].failing.empty()) stopped_[i] = 1;
     }
   if (options_.round_done)
     options_.round_done(rounds_, cases_done_,
@@ -263,11 +276,11 @@ void Runner::shrink_failures() {
   std::atomic<size_t> next{0};
   const auto work = [&](Lane& lane) {
     for (size_t i = next.fetch_add(1); i < total_.size(); i = next.fetch_add(1))
-      if (total_[i].first) {
+      if (!total_[i].failing.empty()) {
         const KernelUnderTest& kernel = kernels_[i / options_.laws.size()];
-        failures_[i] = shrunk_failure(*total_[i].first, kernel,
-                                      *lane.executors[kernel.library],
-                                      lane.time, options_.scope);
+        failures_[i] = shrunk_failures(total_[i].failing, kernel,
+                                       *lane.executors[kernel.library],
+                                       lane.time, options_.scope);
       }
   };
   std::vector<std::thread> threads;
@@ -282,16 +295,30 @@ void Runner::shrink_failures() {
 bool loose_in(const JudgedKernel& kernel, const Scope& scope) {
   if (kernel.looser_than_generic) return true;
   return std::any_of(scope.dtypes.begin(), scope.dtypes.end(),
-                     [&](Dtype dtype) {
-                       return takes_dtype(kernel.info, dtype) &&
-                              looser_for_storage(kernel.model, dtype);
+                     [&](const StorageTypes& types) {
+                       return takes_dtype(kernel.info, types) &&
+                              looser_for_storage(kernel.model, types.kv);
                      });
+}
+
+// Of attention alone: the other subjects have options of their own, which their
+// laws name.
+void Runner::tell_drawn(const OptionUse& use, KernelResult& kernel) const {
+  if (options_.laws.empty() ||
+      options_.laws[0]->aim.subject != Subject::kAttention)
+    return;
+  for (const auto& [what, answered] : use.declared(kernel.kernel.judged.info)) {
+    if (answered > 0)
+      kernel.drawn.push_back(what + " " + std::to_string(answered));
+    else
+      kernel.never_drawn.push_back(what);
+  }
 }
 
 RunResult Runner::finish() {
   RunResult result;
   for (size_t k = 0; k < kernels_.size(); ++k) {
-    KernelResult kernel{kernels_[k], {}, {}};
+    KernelResult kernel{kernels_[k], {}};
     for (size_t l = 0; l < options_.laws.size(); ++l) {
       const size_t i = cell_index(k, l);
       kernel.cells.push_back(
@@ -308,6 +335,7 @@ RunResult Runner::finish() {
     OptionUse use;
     for (const Lane& lane : lanes_) use.add(lane.uses[k]);
     kernel.hollow = use.hollow();
+    tell_drawn(use, kernel);
     result.kernels.push_back(std::move(kernel));
   }
   for (Lane& lane : lanes_) {
@@ -318,10 +346,38 @@ RunResult Runner::finish() {
         result.suspicion = std::move(suspicion);
     }
   }
-  result.planned_cases = cases_done_;
+  result.planned_cases = std::min(cases_done_, planned_done_);
+  result.replaced_cases = replaced_;
   result.rounds = rounds_;
   result.wall_seconds = seconds_since(start_);
   return result;
+}
+
+// A kernel of somebody's own refuses what it does not declare as such: other
+// cases are asked in the place of those, until each law has had its share or
+// the plan was gone through once more. Among several kernels a case that one
+// refuses is another's.
+void Runner::replace_refused() {
+  if (kernels_.size() != 1 || options_.planned || options_.budget ||
+      options_.fail_fast || asked_.empty())
+    return;
+  const auto laws = static_cast<int64_t>(asked_.size());
+  const int64_t share = options_.cases / laws;
+  while (cases_done_ < 2 * planned_done_) {
+    lacking_.assign(options_.laws.size(), 0);
+    bool any = false;
+    for (const Law* law : asked_) {
+      const size_t l = law_index(*law);
+      const Tally& tally = total_[cell_index(0, l)];
+      const bool lacks = tally.unsupported > 0 && tally.checked > 0 &&
+                         tally.checked + tally.not_applicable < share &&
+                         !stopped_[cell_index(0, l)];
+      lacking_[l] = lacks;
+      any |= lacks;
+    }
+    if (!any) break;
+    run_round(cases_done_ + 1, cases_done_ + kRoundPerLaw * laws);
+  }
 }
 
 RunResult Runner::run() {
@@ -345,6 +401,8 @@ RunResult Runner::run() {
     run_round(first, last);
     if (options_.fail_fast && failing_ > 0) break;
   }
+  planned_done_ = cases_done_;
+  replace_refused();
   shrink_failures();
   return finish();
 }

@@ -82,7 +82,23 @@ struct Failure {
   // Of a recorded story: "41208 commands -> 5", and which of them failed.
   std::string recorded, where;
   StoryFault story;  // of a cache: whose fault it is
+  // Failing cases of the law that may have this cause, of those that were kept;
+  // 0: nobody counted.
+  int64_t alike = 0;
 };
+
+// What a failing case must have for the failure to show, as far as the smallest
+// one tells: options, causal, a type of less than 32 bits, a negative scale;
+// and whether NaN or an infinity comes out. A failing case without one of these
+// fails for another cause.
+struct Traits {
+  std::string outcome;  // "NaN", "infinity" or ""
+  uint64_t needs = 0;
+  friend bool operator==(const Traits&, const Traits&) = default;
+};
+Traits traits_of(const Case& value, const Judgement& judgement);
+
+inline constexpr size_t kMostOthers = 4;
 
 // One kernel under one law.
 struct Cell {
@@ -101,6 +117,8 @@ struct Cell {
   int64_t warning_number = 0;
   std::string warning;
   std::optional<Failure> failure;
+  // Failures of the same law that have other causes, at most kMostOthers.
+  std::vector<Failure> others;
 
   bool crashed() const {
     return failure && (failure->judgement.kind == FailureKind::kCrash ||
@@ -116,11 +134,16 @@ struct KernelResult {
   // Declared options that the kernel refuses in more than half of the calls
   // that use them: "lse: refused in 31 of 40 calls".
   std::vector<std::string> hollow = {};
+  // What it declares and how many calls had it: "storage f32: 812 calls", and
+  // what none had: "storage q=f32,kv=f16,o=f32".
+  std::vector<std::string> drawn = {};
+  std::vector<std::string> never_drawn = {};
 };
 
 struct RunResult {
   std::vector<KernelResult> kernels;
-  int64_t planned_cases = 0;  // per kernel and subject
+  int64_t planned_cases = 0;   // per kernel and subject
+  int64_t replaced_cases = 0;  // asked instead of refused ones, on top
   int64_t rounds = 0;
   double wall_seconds = 0;
   TimeUse time;  // summed over threads
@@ -133,10 +156,12 @@ struct RunResult {
 // Whether some kernel failed a law.
 bool some_failed(const RunResult& result);
 
-// Whether the kernel declares the type for all of its tensors.
-bool takes_dtype(const KernelInfo& kernel, Dtype dtype);
-// The storage types that can be judged and that some kernel declares.
-std::vector<Dtype> declared_dtypes(const std::vector<KernelUnderTest>& kernels);
+// Whether the kernel declares these types for its tensors.
+bool takes_dtype(const KernelInfo& kernel, const StorageTypes& types);
+// The storage types that can be judged and that some kernel declares: one type
+// for all tensors first, mixtures behind them.
+std::vector<StorageTypes> declared_dtypes(
+    const std::vector<KernelUnderTest>& kernels);
 
 // What the cases of these kernels may be like: their storage types, and the
 // options that some of them declares.

@@ -40,6 +40,28 @@ int64_t nearest_allowed(int64_t extent, const qkvet_extent_rule& rule) {
   return rule.max > 0 && up > rule.max ? extent / multiple * multiple : up;
 }
 
+bool allows(const qkvet_extent_rule& rule, int64_t extent) {
+  return extent == nearest_allowed(extent, rule);
+}
+
+// As nearest_allowed(); of a multiple, not always the first: what a kernel that
+// takes whole tiles does between two of them is seen from the second on.
+int64_t steered(int64_t extent, const qkvet_extent_rule& rule) {
+  if (extent == 0) return 0;
+  if (rule.multiple <= 1) return nearest_allowed(extent, rule);
+  constexpr int64_t kSteps = 4;
+  const int64_t first = nearest_allowed(1, rule);
+  const int64_t far = first + extent % kSteps * rule.multiple;
+  return allows(rule, far) ? std::max(nearest_allowed(extent, rule), far)
+                           : nearest_allowed(extent, rule);
+}
+
+// Heads of a group that the rule allows, next to these.
+void keep_group(const qkvet_extent_rule& rule, Shape& s) {
+  if (s.Hkv == 0 || allows(rule, s.group())) return;
+  s.H = s.Hkv * nearest_allowed(s.group(), rule);
+}
+
 bool is_extent(std::string_view name) {
   constexpr std::string_view kNames[] = {"B", "H",  "Hkv", "Tq", "Tk",
                                          "d", "dv", "T",   "D",  "cap"};
@@ -48,6 +70,23 @@ bool is_extent(std::string_view name) {
 }
 
 }  // namespace
+
+std::string to_string(const StorageTypes& types) {
+  if (types.is_one()) return std::string(dtype_name(types.q));
+  return "q=" + std::string(dtype_name(types.q)) +
+         ",kv=" + std::string(dtype_name(types.kv)) +
+         ",o=" + std::string(dtype_name(types.o));
+}
+
+StorageTypes storage_of(const Case& value) {
+  return {value.q_dtype, value.kv_dtype, value.o_dtype};
+}
+
+void store_as(const StorageTypes& types, Case& value) {
+  value.q_dtype = types.q;
+  value.kv_dtype = types.kv;
+  value.o_dtype = types.o;
+}
 
 uint32_t admitted_by(const Scope& scope) {
   uint32_t admitted = 0;
@@ -86,6 +125,7 @@ void keep_to_declared(const Scope& scope, Case& value) {
   s.dv = nearest_allowed(s.dv, scope.dv);
   if (!has(QKVET_OPTION_VALUE_WIDTH)) s.dv = s.d;
   if (!has(QKVET_OPTION_GROUPED_HEADS)) s.Hkv = s.H;
+  keep_group(scope.group, s);
   if (!has(QKVET_OPTION_SCALE)) value.scale.reset();
   if (!has(QKVET_OPTION_DEFAULT_SCALE) && !value.scale) value.scale = 1.0f;
   if (value.subject() == Subject::kCache) {
@@ -117,10 +157,28 @@ void keep_to_declared(const Scope& scope, Case& value) {
       !has(QKVET_OPTION_CAUSAL_BOTTOM_RIGHT))
     value.causal =
         has(QKVET_OPTION_CAUSAL_TOP_LEFT) ? Causal::kTopLeft : Causal::kNone;
+  if (scope.causal_only && value.causal == Causal::kNone)
+    value.causal = has(QKVET_OPTION_CAUSAL_BOTTOM_RIGHT) ? Causal::kBottomRight
+                                                         : Causal::kTopLeft;
+  if (value.has_options()) {
+    s.Tq = steered(s.Tq, scope.tq);
+    s.Tk = steered(s.Tk, scope.tk);
+  }
   if (value.has_options() && !has(QKVET_OPTION_CROSS_LENGTHS)) {
     s.Tq = s.Tk;
     value.cu_k = value.cu_q;
   }
+}
+
+bool is_declared(const Scope& scope, const Case& value) {
+  const Shape& s = value.shape;
+  if (scope.causal_only && value.has_options() && value.causal == Causal::kNone)
+    return false;
+  if (!allows(scope.d, s.d) || !allows(scope.dv, s.dv) ||
+      (s.Hkv > 0 && !allows(scope.group, s.group())))
+    return false;
+  return !value.has_options() || ((s.Tq == 0 || allows(scope.tq, s.Tq)) &&
+                                  (s.Tk == 0 || allows(scope.tk, s.Tk)));
 }
 
 std::vector<Pin> parse_pins(std::string_view text, std::string* error) {

@@ -28,14 +28,30 @@ struct Pin {
   int64_t value = 0;
 };
 
+// What the tensors of a call are stored in: one type for all, or a mixture.
+struct StorageTypes {
+  Dtype q = Dtype::kF32, kv = Dtype::kF32, o = Dtype::kF32;
+
+  constexpr StorageTypes() = default;
+  constexpr StorageTypes(Dtype all) : q(all), kv(all), o(all) {}
+  constexpr StorageTypes(Dtype of_q, Dtype of_kv, Dtype of_o)
+      : q(of_q), kv(of_kv), o(of_o) {}
+  bool is_one() const { return q == kv && q == o; }
+  friend bool operator==(const StorageTypes&, const StorageTypes&) = default;
+};
+// "f32", or "q=f32,kv=f16,o=f32" as a case spells it.
+std::string to_string(const StorageTypes& types);
+
+StorageTypes storage_of(const Case& value);
+void store_as(const StorageTypes& types, Case& value);
+
 struct Scope {
   SizeClass largest = SizeClass::kLarge;
-  // Storage types, the same for all tensors of a case; the first is drawn for
-  // half of the cases, the others share the rest.
-  std::vector<Dtype> dtypes = {Dtype::kF32};
+  // The first is drawn for half of the cases, the others share the rest.
+  std::vector<StorageTypes> dtypes = {Dtype::kF32};
   std::vector<Pin> pins;
   // QKVET_OPTION_*: cases keep to these, unless a law needs another. With one
-  // kernel, or several that agree, to their rules for d and dv as well.
+  // kernel, or several that agree, to their rules for extents as well.
   uint64_t options = ~uint64_t{0};
   uint64_t layouts = ~uint64_t{0};        // QKVET_LAYOUT_*
   uint64_t cache_options = ~uint64_t{0};  // QKVET_CACHE_*
@@ -45,8 +61,12 @@ struct Scope {
   bool reorders = true;
   qkvet_extent_rule d = {};
   qkvet_extent_rule dv = {};
+  qkvet_extent_rule tq = {};  // of attention
+  qkvet_extent_rule tk = {};
+  qkvet_extent_rule group = {};     // H / Hkv
   std::vector<int64_t> page_sizes;  // that some kernel takes; empty: any
   bool pages_only = false;          // no kernel takes rows
+  bool causal_only = false;         // no kernel takes calls that are not causal
 };
 
 // The options of attention that some kernel declares, as Aim::admits has them.
@@ -62,6 +82,9 @@ std::vector<Pin> parse_pins(std::string_view text, std::string* error);
 // Gives the case the pinned extents that its subject has. A width dv that is d
 // stays d; a model width D that is H d stays H d.
 void apply_pins(const Scope& scope, Case& value);
+// Whether its extents are declared, and that it is not causal: a law may have
+// set others.
+bool is_declared(const Scope& scope, const Case& value);
 // Whether it has them.
 bool keeps_pins(const Scope& scope, const Case& value);
 

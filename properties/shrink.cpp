@@ -4,6 +4,7 @@
 #include <rapidcheck.h>
 
 #include "properties/generate.h"
+#include "properties/runner.h"
 
 namespace qkvet {
 namespace {
@@ -48,8 +49,9 @@ const Law& failed_law(const Law& planned, const Judgement& judgement) {
 
 Shrunk shrink(const Law& law, const Case& value, const Judgement& judgement,
               const JudgedKernel& kernel, int index, Executor& executor,
-              TimeUse& time, const Scope& scope) {
+              TimeUse& time, const Scope& scope, bool same_outcome) {
   Shrunk best{value, judgement};
+  const std::string outcome = traits_of(value, judgement).outcome;
   const bool slow = judgement.kind == FailureKind::kHang;
   const int limit = slow ? kMaxHangingTries : kMaxTries;
   const auto simpler = [&law, &scope](const Case& from) {
@@ -68,7 +70,9 @@ Shrunk shrink(const Law& law, const Case& value, const Judgement& judgement,
     ++best.tries;
     Judgement verdict =
         check_case(law, next, kernel, index, executor, false, time);
-    if (!fails_alike(judgement, verdict)) continue;
+    if (!fails_alike(judgement, verdict) ||
+        (same_outcome && traits_of(next, verdict).outcome != outcome))
+      continue;
     best.value = next;
     best.judgement = std::move(verdict);
     ++best.steps;

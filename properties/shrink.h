@@ -26,10 +26,12 @@ struct Shrunk {
 
 // `judgement` is that of `value`, and Failed. Limited by steps, never by time,
 // so that the same run shrinks to the same case everywhere. A hang costs
-// seconds, so hanging cases get few tries.
+// seconds, so hanging cases get few tries. With `same_outcome` what comes out
+// as NaN, or as a number, stays so.
 Shrunk shrink(const Law& law, const Case& value, const Judgement& judgement,
               const JudgedKernel& kernel, int index, Executor& executor,
-              TimeUse& time, const Scope& scope = {});
+              TimeUse& time, const Scope& scope = {},
+              bool same_outcome = false);
 
 }  // namespace qkvet
 

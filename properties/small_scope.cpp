@@ -128,7 +128,7 @@ std::vector<SmallScope::Setting> SmallScope::all_settings() {
 SmallScope::SmallScope(const Scope& scope)
     : shapes_(plain_shapes()),
       settings_(all_settings()),
-      dtype_(scope.dtypes.empty() ? Dtype::kF32 : scope.dtypes[0]),
+      dtype_(scope.dtypes.empty() ? StorageTypes() : scope.dtypes[0]),
       needs_scale_((scope.options & QKVET_OPTION_DEFAULT_SCALE) == 0),
       pages_only_(scope.pages_only) {
   add_plain(scope);
@@ -179,7 +179,7 @@ void SmallScope::add_if_declared(const Scope& scope, const Index& index) {
 
 Case SmallScope::make(const Index& index) const {
   Case value;
-  value.q_dtype = value.kv_dtype = value.o_dtype = dtype_;
+  store_as(dtype_, value);
   value.shape = shapes_[index.shape];
   value.causal = static_cast<Causal>(index.causal);
   if (needs_scale_) value.scale = 1.0f;

@@ -46,7 +46,7 @@ class SmallScope {
   std::vector<Shape> shapes_;
   std::vector<Setting> settings_;
   std::vector<Index> cases_;
-  Dtype dtype_ = Dtype::kF32;
+  StorageTypes dtype_;
   bool needs_scale_ = false;
   bool pages_only_ = false;
 };

@@ -2,6 +2,7 @@
 #include "properties/tally.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace qkvet {
 namespace {
@@ -72,12 +73,21 @@ void merge(Tally& sum, Tally& part) {
   keep_first_reason(sum, part.reason, part.reason_number);
   sum.warned += part.warned;
   keep_first_warning(sum, part.warning, part.warning_number);
-  if (part.first && (!sum.first || part.first->number < sum.first->number))
-    sum.first = std::move(part.first);
+  std::vector<Candidate> failing;
+  std::merge(std::make_move_iterator(sum.failing.begin()),
+             std::make_move_iterator(sum.failing.end()),
+             std::make_move_iterator(part.failing.begin()),
+             std::make_move_iterator(part.failing.end()),
+             std::back_inserter(failing),
+             [](const Candidate& a, const Candidate& b) {
+               return a.number < b.number;
+             });
+  if (failing.size() > kMostCandidates) failing.resize(kMostCandidates);
+  sum.failing = std::move(failing);
   part = {};
 }
 
-Cell cell_of(const Tally& tally, std::optional<Failure> failure,
+Cell cell_of(const Tally& tally, std::vector<Failure> failures,
              const std::string& mistrust) {
   Cell cell;
   cell.checked = tally.checked;
@@ -90,7 +100,11 @@ Cell cell_of(const Tally& tally, std::optional<Failure> failure,
   cell.warned = tally.warned;
   cell.warning = tally.warning;
   cell.warning_number = tally.warning_number;
-  cell.failure = std::move(failure);
+  if (!failures.empty()) {
+    cell.failure = std::move(failures[0]);
+    failures.erase(failures.begin());
+    cell.others = std::move(failures);
+  }
   cell.verdict = cell.failure ? Verdict::kFailed
                               : quiet_verdict(tally, mistrust, cell.reason);
   return cell;

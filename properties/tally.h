@@ -6,10 +6,15 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "properties/runner.h"
 
 namespace qkvet {
+
+// Failing cases of a law that are kept: what they have in common, and what not,
+// tells one cause from another.
+inline constexpr size_t kMostCandidates = 64;
 
 // A failure before it is shrunk.
 struct Candidate {
@@ -29,19 +34,20 @@ struct Tally {
   int64_t warning_number = 0;
   std::string reason;
   int64_t reason_number = 0;
-  std::optional<Candidate> first;
+  std::vector<Candidate> failing;  // ascending numbers, kMostCandidates of them
 };
 
 // Counts one judgement; `stress` data does not count towards vacuity.
 void add_judgement(Tally& tally, int64_t number, bool stress,
                    const Judgement& judgement, double seconds);
 
-// Adds `part` to `sum` and empties it. The lowest case number decides which
-// failure and which reason are kept, so that threads do not.
+// Adds `part` to `sum` and empties it. The lowest case numbers decide which
+// failures and which reason are kept, so that threads do not.
 void merge(Tally& sum, Tally& part);
 
+// `failures`: none, or the shrunk first one and those that have other causes.
 // `mistrust`: "" or why a kernel that passed is not believed.
-Cell cell_of(const Tally& tally, std::optional<Failure> failure,
+Cell cell_of(const Tally& tally, std::vector<Failure> failures,
              const std::string& mistrust);
 
 }  // namespace qkvet

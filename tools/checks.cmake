@@ -3,7 +3,7 @@
 # One entry per correct kernel: qkvet_add_kernel_check(<family/variant>). The
 # number of cases is fixed, so the same cases are judged everywhere (sanitizers
 # look at fewer of them); the long form is ci/long.sh.
-set(QKVET_CHECK_CASES 2400 CACHE STRING "Cases of each check.* test")
+set(QKVET_CHECK_CASES 1600 CACHE STRING "Cases of each check.* test")
 function(qkvet_add_kernel_check kernel)
   string(REGEX REPLACE "/.*" "" family ${kernel})
   qkvet_add_test(check.${kernel} NEEDS qkvet_${family} COMMAND qkvet check --kernel ${kernel}
@@ -15,7 +15,8 @@ function(qkvet_add_avx2_check kernel)
   qkvet_add_kernel_check(${kernel})
   qkvet_set_test(check.${kernel} SKIP_REGULAR_EXPRESSION "needs AVX2")
 endfunction()
-# Entries of the program, which ThreadSanitizer sees in two_threads_test.cpp.
+# Entries of the program, which ThreadSanitizer sees in
+# properties/two_threads_test.cpp.
 if(QKVET_TESTS STREQUAL "threads")
   return()
 endif()
@@ -37,7 +38,7 @@ foreach(target ${QKVET_FUZZ_TARGETS})
       COMMAND qkvet fuzz ${target} --replay ${corpus})
   endif()
   if(QKVET_LIBFUZZER)
-    set(words --runs 2000)
+    set(words --runs 1000)
     if(corpus)
       list(APPEND words --seeds ${corpus})
     endif()

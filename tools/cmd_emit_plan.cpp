@@ -84,7 +84,8 @@ class Drawer {
       : options_(options), laws_(std::move(laws)), plan_(plan) {
     KernelUnderTest kernel;
     kernel.judged = plan.kernel;
-    scope_.dtypes = plan.recipe.kernel.dtypes;
+    scope_.dtypes.assign(plan.recipe.kernel.dtypes.begin(),
+                         plan.recipe.kernel.dtypes.end());
     keep_scope_to({kernel}, scope_);
     scope_.largest = options.sizes == "small"    ? SizeClass::kSmall
                      : options.sizes == "medium" ? SizeClass::kMedium

@@ -152,7 +152,9 @@ void Judge::judge(const PlanCase& one, bool with_twin) {
 
 // A law that has not heard all of its answers has passed nothing.
 Cell Judge::cell_of_law(LawTally& law) const {
-  Cell cell = cell_of(law.tally, std::move(law.smallest),
+  std::vector<Failure> failures;
+  if (law.smallest) failures.push_back(std::move(*law.smallest));
+  Cell cell = cell_of(law.tally, std::move(failures),
                       mistrust_in(kernel_.judged, options_));
   cell.law = law.law;
   const auto unanswered = [&](size_t call) {
@@ -291,7 +293,8 @@ ExitCode run_judge_plan(const JudgeOptions& options) {
   run.laws = laws_of(plan.recipe);
   run.cases = std::ssize(plan.recipe.cases);
   run.seed = plan.recipe.seed;
-  run.scope.dtypes = plan.recipe.kernel.dtypes;
+  run.scope.dtypes.assign(plan.recipe.kernel.dtypes.begin(),
+                          plan.recipe.kernel.dtypes.end());
   run.allow_loose = options.allow_loose;
   Judge judge(plan, answers, kernel, run);
   judge.probe();

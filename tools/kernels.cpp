@@ -319,7 +319,10 @@ std::string unavailable_reason(Executor& executor, int kernel) {
   // A type that is not declared would be refused before the device is asked.
   KernelUnderTest asked;
   asked.judged.info = info;
-  call.q_dtype = call.kv_dtype = call.o_dtype = declared_dtypes({asked})[0];
+  const StorageTypes types = declared_dtypes({asked})[0];
+  call.q_dtype = types.q;
+  call.kv_dtype = types.kv;
+  call.o_dtype = types.o;
   if (info.has_forward) {
     call.q = call.k = call.v = data;
   } else if (info.has_cache) {

@@ -80,6 +80,38 @@ std::string hollow_text(const ReportInput& input, const ReportStyle& style) {
   return lines.text("hollow", style);
 }
 
+// How many calls had what the one kernel of a run declares.
+std::string drawn_text(const ReportInput& input, const ReportStyle& style) {
+  if (input.result.kernels.size() != 1 && !style.verbose) return "";
+  std::string out;
+  for (const KernelResult& kernel : input.result.kernels) {
+    std::string line;
+    for (const std::string& one : kernel.drawn)
+      line += (line.empty() ? "calls with " : "; ") + one;
+    if (line.empty()) continue;
+    if (input.result.kernels.size() > 1)
+      line = kernel.kernel.judged.info.name + ": " + line;
+    out += wrapped_field("drawn", line, style.width);
+  }
+  return out;
+}
+
+// What was declared and no call had.
+std::string never_drawn_text(const ReportInput& input,
+                             const ReportStyle& style) {
+  Lines lines;
+  for (const KernelResult& kernel : input.result.kernels) {
+    if (kernel.never_drawn.empty()) continue;
+    std::string line = kernel.kernel.judged.info.name + " declares ";
+    for (size_t i = 0; i < kernel.never_drawn.size(); ++i)
+      line += (i == 0 ? "" : ", ") + kernel.never_drawn[i];
+    lines.add(line + ": no answered call had " +
+              (kernel.never_drawn.size() == 1 ? "it" : "these") +
+              (is_whole_plan(input) ? ", so this is no pass" : ""));
+  }
+  return lines.text("never drawn", style);
+}
+
 // What passed with a warning.
 std::string warnings_text(const ReportInput& input, const ReportStyle& style) {
   Lines lines;
@@ -160,6 +192,13 @@ std::string refused_text(const ReportInput& input, const ReportStyle& style) {
     all += cases;
     ++kernels;
   }
+  if (input.result.replaced_cases > 0)
+    lines.add(fmt::format("{} asked in their place",
+                          counted(input.result.replaced_cases, "case")));
+  if (kernels == 1 && is_mostly_refused(input, input.result.kernels[0]))
+    lines.add(
+        "more than it was checked in, so this is no pass: declare what "
+        "supports() refuses (extent rules, QKVET_FLAG_CAUSAL_ONLY, options)");
   // Of several kernels each refuses what only others declare.
   if (kernels <= 2 || style.verbose) return lines.text("refused", style);
   return wrapped_field(
@@ -277,6 +316,8 @@ std::string last_lines(const ReportInput& input, const ReportStyle& style) {
   out += assumed_text(input, style.width);
   out += warnings_text(input, style);
   out += device_text(input, style.width);
+  out += drawn_text(input, style);
+  out += never_drawn_text(input, style);
   out += refused_text(input, style);
   out += hollow_text(input, style);
   out += not_judged_text(input, style.width);

@@ -2,6 +2,7 @@
 // The report on one failure.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "core/file_data.h"
@@ -129,6 +130,29 @@ std::string ratio_text(double ratio) {
   return std::isinf(ratio) ? "inf" : fmt::format("{:.2g}", ratio);
 }
 
+namespace {
+
+// Where a law fails for several causes: how often for this one.
+std::string alike_text(const KernelResult& kernel, const Failure& failure) {
+  const auto has = [&failure](const Failure& other) {
+    return &other == &failure;
+  };
+  for (const Cell& cell : kernel.cells) {
+    if (cell.others.empty() || !cell.failure) continue;
+    if (!has(*cell.failure) &&
+        std::none_of(cell.others.begin(), cell.others.end(), has))
+      continue;
+    int64_t all = cell.failure->alike;
+    for (const Failure& other : cell.others) all += other.alike;
+    return field("seen", fmt::format("{} of {} failing cases of the law are "
+                                     "like this one",
+                                     failure.alike, all));
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string failure_text(const ReportInput& input, const KernelResult& kernel,
                          const Failure& failure) {
   std::string out = headline(kernel, failure);
@@ -138,6 +162,7 @@ std::string failure_text(const ReportInput& input, const KernelResult& kernel,
     out +=
         field("", fmt::format("shrunk from {} in {} steps",
                               to_string(failure.found), failure.shrink_steps));
+  out += alike_text(kernel, failure);
   const Aim& aim = failure.law->aim;
   out += field("inputs", fmt::format("digest {:08x}{}", failure.digest,
                                      !aim.free_data ? "; the law sets some"

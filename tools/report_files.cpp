@@ -111,6 +111,7 @@ Json failure_json(const ReportInput& input, const KernelResult& kernel,
   out["number"] = failure.number;
   out["digest"] = fmt::format("{:08x}", failure.digest);
   out["shrink_steps"] = failure.shrink_steps;
+  if (failure.alike > 0) out["alike"] = failure.alike;
   out["repeats"] = failure.repeats;
   out["repeats_failed"] = failure.repeats_failed;
   out["seconds"] = failure.seconds;
@@ -254,14 +255,28 @@ std::string json_results(const ReportInput& input) {
       }
       if (cell.failure)
         json["failure"] = failure_json(input, kernel, *cell.failure);
+      for (const Failure& other : cell.others)
+        json["other_failures"].push_back(failure_json(input, kernel, other));
       add_known(input, kernel, cell, json);
       out += line_of(json);
     }
+  for (const KernelResult& kernel : input.result.kernels) {
+    if (kernel.drawn.empty() && kernel.never_drawn.empty()) continue;
+    Json json;
+    json["schema"] = kSchema;
+    json["type"] = "declared";
+    json["kernel"] = kernel.kernel.judged.info.name;
+    json["drawn"] = kernel.drawn;
+    json["never_drawn"] = kernel.never_drawn;
+    out += line_of(json);
+  }
   Json end;
   end["schema"] = kSchema;
   end["type"] = "end";
   end["exit"] = static_cast<int>(exit_code_of(input));
   end["planned_cases"] = input.result.planned_cases;
+  if (input.result.replaced_cases > 0)
+    end["replaced_cases"] = input.result.replaced_cases;
   end["rounds"] = input.result.rounds;
   end["wall_seconds"] = input.result.wall_seconds;
   if (const auto& suspicion = input.result.suspicion)

@@ -21,6 +21,12 @@ std::string painted(const std::string& text, const char* code, bool colour);
 bool is_known(const ReportInput& input, const KernelResult& kernel,
               const Cell& cell);
 
+// Whether the run asked every law of attention, of extents as they come: what
+// was declared and had no case then was not judged, and the verdict is no pass.
+bool is_whole_plan(const ReportInput& input);
+// Whether the one kernel of the run refused more cases than it was checked in.
+bool is_mostly_refused(const ReportInput& input, const KernelResult& kernel);
+
 // How many laws of one kernel, or of all, have which verdict.
 struct LawCounts {
   int64_t passed = 0, failed = 0, known = 0;

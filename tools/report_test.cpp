@@ -229,6 +229,58 @@ TEST(Report, ANarrowScreenHasFewerColumns) {
   }
 }
 
+// Declared, and not one case: no pass where every law was asked.
+TEST(Report, WhatWasNeverDrawnIsNoPass) {
+  Made made;
+  made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kPassed)});
+  KernelResult& kernel = made.result.kernels[0];
+  kernel.drawn = {"storage f32 812"};
+  made.result.planned_cases = kDefaultCases;
+  EXPECT_EQ(line_with(made.text(), "  drawn"),
+            "  drawn       calls with storage f32 812");
+  EXPECT_TRUE(has(made.text(), "PASSED"));
+  kernel.never_drawn = {"storage fp8e4m3", "a window"};
+  EXPECT_TRUE(has(made.text(), "exit 3")) << made.text();
+  EXPECT_TRUE(has(made.text({.verbose = true, .width = 1000}),
+                  "mine/fast declares storage fp8e4m3, a window: no answered "
+                  "call had these, so this is no pass"))
+      << made.text({.verbose = true, .width = 1000});
+  // Where few laws were asked it is said, and the verdict is theirs.
+  made.options.laws = {find_law("agrees_with_oracle")};
+  EXPECT_TRUE(has(made.text(), "PASSED")) << made.text();
+  EXPECT_TRUE(has(made.text(), "never drawn")) << made.text();
+}
+
+TEST(Report, MoreRefusedThanCheckedIsNoPass) {
+  Made made;
+  made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kPassed)});
+  made.result.kernels[0].cells[0].unsupported = 1400;
+  EXPECT_TRUE(has(made.text(), "PASSED"));
+  made.result.kernels[0].cells[0].unsupported = 1600;
+  EXPECT_TRUE(has(made.text(), "exit 3")) << made.text();
+  EXPECT_TRUE(has(made.text(), "no pass: declare")) << made.text();
+  // Others were asked instead.
+  made.result.replaced_cases = 200;
+  EXPECT_TRUE(has(made.text(), "PASSED")) << made.text();
+  // Among several kernels a case that one refuses is another's.
+  made.result.replaced_cases = 0;
+  made.add("mine/other", {cell("agrees_with_oracle", Verdict::kPassed)});
+  EXPECT_TRUE(has(made.text(), "PASSED")) << made.text();
+}
+
+TEST(Report, OtherCausesOfALawAreReportsOfTheirOwn) {
+  Made made;
+  made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kFailed)});
+  Cell& failing = made.result.kernels[0].cells[0];
+  failing.others.push_back(*failing.failure);
+  failing.others[0].smallest =
+      *parse_case("f32,B1,H1,Tq1,Tk2,d1,softcap=2").value;
+  const std::string text = made.text();
+  EXPECT_TRUE(has(text, "  case        f32,B1,H1,Tq1,Tk2,d1\n")) << text;
+  EXPECT_TRUE(has(text, "  case        f32,B1,H1,Tq1,Tk2,d1,softcap=2\n"))
+      << text;
+}
+
 TEST(Report, TheShortPlanSaysSoAndHowToGoDeeper) {
   Made made;
   made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kPassed)});

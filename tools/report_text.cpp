@@ -11,6 +11,37 @@
 namespace qkvet {
 namespace {
 
+// Whether the cause is known; failures that are unknown have none in common.
+bool has_cause(const CauseOfFailures* cause) {
+  return cause != nullptr && !cause->diagnosis.causes.empty();
+}
+
+// Failures of a law beside its first, which have other causes: to those of the
+// same cause or, where it is not known, of the same traits.
+void add_others(const ReportInput& input, const KernelResult& kernel,
+                std::vector<std::vector<const Failure*>>& groups) {
+  constexpr size_t kMostReports = 5;
+  const size_t first = groups.size();
+  const auto belongs = [&](const Failure& failure,
+                           const std::vector<const Failure*>& group,
+                           bool is_other) {
+    const CauseOfFailures* cause = cause_of(input.diagnoses, failure);
+    if (has_cause(cause)) return cause == cause_of(input.diagnoses, *group[0]);
+    return is_other && traits_of(failure.smallest, failure.judgement) ==
+                           traits_of(group[0]->smallest, group[0]->judgement);
+  };
+  for (const Cell& cell : kernel.cells) {
+    if (!cell.failure || is_known(input, kernel, cell)) continue;
+    for (const Failure& failure : cell.others) {
+      size_t n = 0;
+      while (n < groups.size() && !belongs(failure, groups[n], n >= first)) ++n;
+      if (n == groups.size() && n >= first + kMostReports) continue;
+      if (n == groups.size()) groups.emplace_back();
+      groups[n].push_back(&failure);
+    }
+  }
+}
+
 // The failures of a kernel that are not accepted and have one cause; the first
 // is the one to report. Those whose cause was not looked for are together.
 std::vector<std::vector<const Failure*>> failures_by_cause(
@@ -30,6 +61,7 @@ std::vector<std::vector<const Failure*>> failures_by_cause(
     const bool best = cause != nullptr && cause->best == &*cell.failure;
     group.insert(best ? group.begin() : group.end(), &*cell.failure);
   }
+  add_others(input, kernel, groups);
   return groups;
 }
 
@@ -113,8 +145,41 @@ std::string text_report(const ReportInput& input, const ReportStyle& style) {
          "\n" + last_lines(input, style);
 }
 
+bool is_whole_plan(const ReportInput& input) {
+  const RunOptions& options = input.options;
+  const auto is_asked = [&options](const Law* law) {
+    return law->aim.subject != Subject::kAttention ||
+           std::find(options.laws.begin(), options.laws.end(), law) !=
+               options.laws.end();
+  };
+  const auto laws = all_laws();
+  const bool every_law = std::all_of(laws.begin(), laws.end(), is_asked);
+  const auto short_plan =
+      kShortCasesPerLaw *
+      std::count_if(laws.begin(), laws.end(), [](const Law* law) {
+        return law->aim.subject == Subject::kAttention;
+      });
+  return every_law && options.scope.pins.empty() && !options.exhaustive &&
+         !options.fail_fast && !options.planned &&
+         input.result.planned_cases >= short_plan;
+}
+
+bool is_mostly_refused(const ReportInput& input, const KernelResult& kernel) {
+  // Of laws that the kernel can be asked for; among several kernels, cases that
+  // one refuses are another's.
+  if (input.result.kernels.size() != 1) return false;
+  int64_t checked = 0, refused = -input.result.replaced_cases;
+  for (const Cell& cell : kernel.cells) {
+    if (cell.checked == 0) continue;
+    checked += cell.checked;
+    refused += cell.unsupported;
+  }
+  return checked < refused;
+}
+
 ExitCode exit_code_of(const ReportInput& input) {
   bool died = false, failed = false, open = false, any_passed = false;
+  const bool whole = is_whole_plan(input);
   for (const KernelResult& kernel : input.result.kernels) {
     bool passed = false, unsupported = true;
     for (const Cell& cell : kernel.cells) {
@@ -129,6 +194,8 @@ ExitCode exit_code_of(const ReportInput& input) {
               cell.verdict == Verdict::kMistrusted;
     }
     any_passed |= passed;
+    open |= whole && !kernel.never_drawn.empty();
+    open |= is_mostly_refused(input, kernel);
     open |= !passed && !(unsupported && input.selected.by_default);
   }
   return died                  ? kKernelDied

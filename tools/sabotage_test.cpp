@@ -7,13 +7,14 @@
 #include <ostream>
 #include <string>
 
-namespace qkvet::sabotage_test {
-
+namespace qkvet {
 // Else the name of a test would hold addresses, which are others in every run.
 static void PrintTo(const SabotagePair& pair, std::ostream* out) {
   *out << pair.fault;
 }
+}  // namespace qkvet
 
+namespace qkvet::sabotage_test {
 namespace {
 
 constexpr int64_t kCases = 400;        // of agreement
