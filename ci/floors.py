@@ -4,7 +4,7 @@
 
 A file includes only lower floors; siblings on a floor do not see each other;
 impl/ sees nothing but include/; libraries of others are known to few files
-each. Also: no file over 400 lines, but for tables, and an SPDX line in every
+each. Also: no file over 500 lines, but for tables, and an SPDX line in every
 source.
 """
 import pathlib
@@ -42,7 +42,7 @@ RESERVED = {
                "impl/eigen/gradient.cpp", "impl/eigen/layer_matrices.h"},
 }
 
-MAX_LINES = 400
+MAX_LINES = 500
 # Folders whose .cpp files are tables: rows of one form, each complete in itself,
 # that are looked up and not read through. They may be longer.
 TABLES = {"impl/faulty"}

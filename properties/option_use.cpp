@@ -178,4 +178,13 @@ std::vector<OptionUse::Declared> OptionUse::declared(
   return out;
 }
 
+void OptionUse::tell(const KernelInfo& kernel, std::vector<std::string>& drawn,
+                     std::vector<std::string>& never_drawn) const {
+  for (const auto& [what, answered] : declared(kernel))
+    if (answered > 0)
+      drawn.push_back(what + " " + std::to_string(answered));
+    else
+      never_drawn.push_back(what);
+}
+
 }  // namespace qkvet

@@ -30,6 +30,9 @@ class OptionUse {
     int64_t answered = 0;
   };
   std::vector<Declared> declared(const KernelInfo& kernel) const;
+  // The same as lines: "storage f32 812", and what no call had.
+  void tell(const KernelInfo& kernel, std::vector<std::string>& drawn,
+            std::vector<std::string>& never_drawn) const;
 
  private:
   static constexpr size_t kOptions = 24;

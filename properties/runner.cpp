@@ -75,7 +75,6 @@ class Runner {
   void merge_round();
   void shrink_failures();
   void report_progress(bool shrinking) const;
-  void tell_drawn(const OptionUse& use, KernelResult& kernel) const;
   void replace_refused();
   RunResult finish();
 
@@ -301,20 +300,6 @@ bool loose_in(const JudgedKernel& kernel, const Scope& scope) {
                      });
 }
 
-// Of attention alone: the other subjects have options of their own, which their
-// laws name.
-void Runner::tell_drawn(const OptionUse& use, KernelResult& kernel) const {
-  if (options_.laws.empty() ||
-      options_.laws[0]->aim.subject != Subject::kAttention)
-    return;
-  for (const auto& [what, answered] : use.declared(kernel.kernel.judged.info)) {
-    if (answered > 0)
-      kernel.drawn.push_back(what + " " + std::to_string(answered));
-    else
-      kernel.never_drawn.push_back(what);
-  }
-}
-
 RunResult Runner::finish() {
   RunResult result;
   for (size_t k = 0; k < kernels_.size(); ++k) {
@@ -335,7 +320,9 @@ RunResult Runner::finish() {
     OptionUse use;
     for (const Lane& lane : lanes_) use.add(lane.uses[k]);
     kernel.hollow = use.hollow();
-    tell_drawn(use, kernel);
+    // The other subjects have options of their own, which their laws name.
+    if (options_.laws[0]->aim.subject == Subject::kAttention)
+      use.tell(kernel.kernel.judged.info, kernel.drawn, kernel.never_drawn);
     result.kernels.push_back(std::move(kernel));
   }
   for (Lane& lane : lanes_) {
@@ -353,29 +340,21 @@ RunResult Runner::finish() {
   return result;
 }
 
-// A kernel of somebody's own refuses what it does not declare as such: other
-// cases are asked in the place of those, until each law has had its share or
-// the plan was gone through once more. Among several kernels a case that one
-// refuses is another's.
+// Among several kernels a case that one refuses is another's.
 void Runner::replace_refused() {
   if (kernels_.size() != 1 || options_.planned || options_.budget ||
       options_.fail_fast || asked_.empty())
     return;
   const auto laws = static_cast<int64_t>(asked_.size());
-  const int64_t share = options_.cases / laws;
   while (cases_done_ < 2 * planned_done_) {
     lacking_.assign(options_.laws.size(), 0);
-    bool any = false;
     for (const Law* law : asked_) {
       const size_t l = law_index(*law);
-      const Tally& tally = total_[cell_index(0, l)];
-      const bool lacks = tally.unsupported > 0 && tally.checked > 0 &&
-                         tally.checked + tally.not_applicable < share &&
-                         !stopped_[cell_index(0, l)];
-      lacking_[l] = lacks;
-      any |= lacks;
+      lacking_[l] =
+          !stopped_[cell_index(0, l)] &&
+          lacks_cases(total_[cell_index(0, l)], options_.cases / laws);
     }
-    if (!any) break;
+    if (std::count(lacking_.begin(), lacking_.end(), 1) == 0) break;
     run_round(cases_done_ + 1, cases_done_ + kRoundPerLaw * laws);
   }
 }

@@ -87,6 +87,11 @@ void merge(Tally& sum, Tally& part) {
   part = {};
 }
 
+bool lacks_cases(const Tally& tally, int64_t share) {
+  return tally.unsupported > 0 && tally.checked > 0 &&
+         tally.checked + tally.not_applicable < share;
+}
+
 Cell cell_of(const Tally& tally, std::vector<Failure> failures,
              const std::string& mistrust) {
   Cell cell;

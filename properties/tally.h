@@ -45,6 +45,11 @@ void add_judgement(Tally& tally, int64_t number, bool stress,
 // failures and which reason are kept, so that threads do not.
 void merge(Tally& sum, Tally& part);
 
+// Whether cases were refused that others have to replace: a kernel of
+// somebody's own refuses what it does not declare as such. `share`: its cases
+// of the plan. What was refused throughout cannot be asked.
+bool lacks_cases(const Tally& tally, int64_t share);
+
 // `failures`: none, or the shrunk first one and those that have other causes.
 // `mistrust`: "" or why a kernel that passed is not believed.
 Cell cell_of(const Tally& tally, std::vector<Failure> failures,
