@@ -218,6 +218,59 @@ TEST(OptionLaws, RowsWithoutAKeyFollowTheDialect) {
   }
 }
 
+// 0 for every reason but Tk = 0.
+TEST(OptionLaws, EmptyExtentsHaveAWordOfTheirOwn) {
+  JudgedKernel kernel = FakeExecutor::under_test().judged;
+  kernel.info.dialect.empty_row = QKVET_EMPTY_ROW_ZERO;
+  FakeExecutor oracle;  // NaN
+  const std::string law = "empty_extents_are_legal";
+  const std::string text = "f32,B1,H1,Tq2,Tk3,d2";
+  EXPECT_EQ(check(law, text, oracle, kernel).verdict, Verdict::kFailed);
+  kernel.info.dialect.empty_row_by_extent = QKVET_EMPTY_ROW_NAN;
+  EXPECT_EQ(check(law, text, oracle, kernel).verdict, Verdict::kPassed);
+}
+
+// A row without a key changes from call to call where nobody looks.
+TEST(OptionLaws, WhatNobodyLooksAtIsNotCompared) {
+  JudgedKernel kernel = FakeExecutor::under_test().judged;
+  const auto turns = [turn = 0](const KernelCall&, OracleOutput& oracle,
+                                CallOutcome&) mutable {
+    for (size_t row = 0; row < oracle.visible.size(); ++row)
+      if (oracle.visible[row] <= 0)
+        oracle.lse[row] = oracle.o[2 * row] = ++turn % 2 != 0 ? NAN : turn;
+  };
+  const std::string text = "f32,B1,H1,Tq3,Tk2,d2,causal=br,qlen=2";
+  for (const char* law : {"reads_only_its_inputs", "empty_extents_are_legal"}) {
+    const std::string own =
+        law[0] == 'r' ? text : "f32,B1,H1,Tq3,Tk2,d2,causal=br";
+    kernel.info.dialect.empty_row = QKVET_EMPTY_ROW_UNSPECIFIED;
+    kernel.info.dialect.empty_row_lse = QKVET_EMPTY_LSE_UNSPECIFIED;
+    FakeExecutor unspecified({}, turns);
+    EXPECT_EQ(check(law, own, unspecified, kernel).verdict, Verdict::kPassed);
+    kernel.info.dialect.empty_row = QKVET_EMPTY_ROW_NAN;
+    FakeExecutor declared({}, turns);
+    if (own != text)
+      EXPECT_EQ(check(law, own, declared, kernel).verdict, Verdict::kFailed);
+  }
+}
+
+TEST(OptionLaws, ASinkIsAllOfARowWithoutAKey) {
+  // The oracle has 0 and the sink there, and NaN and -inf are declared.
+  const std::string text = "f32,B1,H2,Tq3,Tk2,d2,causal=br,sink=normal";
+  fails("agrees_with_oracle", text, {},
+        [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+          oracle.o[0] = 1;
+        });
+  fails("agrees_with_oracle", text, {},
+        [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+          oracle.lse[0] += 0.125;
+        });
+  fails("sink_joins_the_denominator", text + ",q=zero,v=one", {},
+        [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+          oracle.o[0] = 1;
+        });
+}
+
 TEST(OptionLaws, EmptyExtentsAreLegal) {
   const std::string law = "empty_extents_are_legal";
   const std::string text = "f32,B1,H1,Tq2,Tk3,d2";
