@@ -271,6 +271,46 @@ TEST(OptionLaws, ASinkIsAllOfARowWithoutAKey) {
         });
 }
 
+TEST(OptionLaws, NanReachesItsRowAndNoOther) {
+  const std::string law = "nan_reaches_its_row";
+  const std::string text =
+      "f32,B2,H2,Hkv1,Tq3,Tk4,d2,causal=br,bias=normal.hk,seed=5";
+  // As the fused kernel of a library has it: 0 for a query of NaN.
+  const auto zeroed = [](const KernelCall&, OracleOutput& oracle,
+                         CallOutcome&) {
+    for (double& o : oracle.o)
+      if (std::isnan(o)) o = 0;
+  };
+  EXPECT_EQ(looks(fails(law, text, {}, zeroed)),
+            "NaN in a query vanishes on its way");
+  JudgedKernel declared = FakeExecutor::under_test().judged;
+  declared.info.dialect.visible_nan = QKVET_VISIBLE_NAN_MAY_VANISH;
+  EXPECT_FALSE(find_law(law)
+                   ->plan(*parse_case(text).value, declared.info)
+                   .unsupported.empty());
+  // lse alone.
+  fails(law, text, {},
+        [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+          for (double& lse : oracle.lse)
+            if (std::isnan(lse)) lse = 0;
+        });
+  // One row spoils all.
+  EXPECT_EQ(
+      looks(fails(law, text, {},
+                  [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+                    double sum = 0;
+                    for (const double o : oracle.o) sum += o;
+                    if (std::isnan(sum))
+                      for (double& o : oracle.o) o = sum;
+                  })),
+      "NaN in a query reaches another row");
+  // A row of one key may be its value.
+  EXPECT_FALSE(find_law(law)
+                   ->plan(*parse_case("f32,B1,H1,Tq3,Tk1,d2").value,
+                          FakeExecutor::info())
+                   .not_applicable.empty());
+}
+
 TEST(OptionLaws, EmptyExtentsAreLegal) {
   const std::string law = "empty_extents_are_legal";
   const std::string text = "f32,B1,H1,Tq2,Tk3,d2";
