@@ -309,14 +309,6 @@ std::string broken_extent(const qkvet_capabilities& capabilities,
   return "";
 }
 
-// A mask together with causal is declared apart from both.
-std::string refused_pair(const KernelInfo& kernel, const KernelCall& call) {
-  return call.mask != nullptr && call.causal != Causal::kNone &&
-                 kernel.dialect.mask_and_causal == QKVET_MASK_AND_CAUSAL_REFUSED
-             ? "a mask together with causal is declared as refused"
-             : "";
-}
-
 // A device is asked for forward() and its gradient alone.
 std::string foreign_device(const qkvet_capabilities& capabilities,
                            const KernelCall& call) {

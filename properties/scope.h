@@ -47,6 +47,8 @@ struct Scope {
   qkvet_extent_rule dv = {};
   std::vector<int64_t> page_sizes;  // that some kernel takes; empty: any
   bool pages_only = false;          // no kernel takes rows
+  bool positive_scale = false;      // no kernel takes a negative one
+  bool mask_or_bias = false;        // no kernel takes both
 };
 
 // The options of attention that some kernel declares, as Aim::admits has them.

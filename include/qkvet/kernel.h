@@ -197,6 +197,10 @@ typedef struct qkvet_forward_args {
 #define QKVET_FLAG_CHUNKING_INVARIANT (UINT64_C(1) << 15)
 /* Not a claim: forward() takes k and v in pages and in no other form. */
 #define QKVET_FLAG_PAGES_ONLY (UINT64_C(1) << 16)
+/* Nor these: calls with a scale below 0, or with a mask and a bias together,
+ * are refused, not drawn, and shown as not judged. */
+#define QKVET_FLAG_POSITIVE_SCALE (UINT64_C(1) << 24)
+#define QKVET_FLAG_MASK_OR_BIAS (UINT64_C(1) << 25)
 
 /* Layouts (bits of qkvet_capabilities.layouts). */
 #define QKVET_LAYOUT_BHTD (UINT64_C(1) << 0) /* contiguous [B, H, T, d] */
