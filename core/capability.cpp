@@ -309,22 +309,6 @@ std::string broken_extent(const qkvet_capabilities& capabilities,
   return "";
 }
 
-// A mask together with causal is declared apart from both.
-std::string refused_pair(const KernelInfo& kernel, const KernelCall& call) {
-  return call.mask != nullptr && call.causal != Causal::kNone &&
-                 kernel.dialect.mask_and_causal == QKVET_MASK_AND_CAUSAL_REFUSED
-             ? "a mask together with causal is declared as refused"
-             : "";
-}
-
-std::string refused_without_causal(const KernelInfo& kernel,
-                                   const KernelCall& call) {
-  return takes_options(call.operation) && call.causal == Causal::kNone &&
-                 kernel.has_flag(QKVET_FLAG_CAUSAL_ONLY)
-             ? "calls that are not causal are not declared"
-             : "";
-}
-
 // A device is asked for forward() and its gradient alone.
 std::string foreign_device(const qkvet_capabilities& capabilities,
                            const KernelCall& call) {
@@ -400,7 +384,6 @@ bool capability_allows(const KernelInfo& kernel, const KernelCall& call,
   if (why->empty()) *why = missing_dtypes(kernel, call);
   if (why->empty()) *why = missing_option(kernel, call);
   if (why->empty()) *why = refused_pair(kernel, call);
-  if (why->empty()) *why = refused_without_causal(kernel, call);
   if (why->empty()) *why = undeclared_page_size(kernel.capabilities, call);
   if (why->empty()) *why = broken_extent(kernel.capabilities, call);
   return why->empty();

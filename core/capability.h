@@ -16,6 +16,9 @@ bool takes_storage(const KernelInfo& kernel, const KernelCall& call);
 // "" or what is not declared of the table that the operation is in.
 std::string missing_table(const KernelInfo& kernel, const KernelCall& call);
 
+// "" or what is declared apart from the options that meet in the call.
+std::string refused_pair(const KernelInfo& kernel, const KernelCall& call);
+
 // False with a reason of one line in *why.
 bool capability_allows(const KernelInfo& kernel, const KernelCall& call,
                        std::string* why);

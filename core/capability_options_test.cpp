@@ -165,6 +165,27 @@ TEST(CapabilityOptions, MaskAndCausalMayBeRefused) {
   }
 }
 
+TEST(CapabilityOptions, NegativeScalesAndMasksWithBiasesMayBeRefused) {
+  KernelInfo kernel = plain_kernel();
+  kernel.capabilities.options = ~uint64_t{0};
+  KernelCall negative = plain_call(), both = plain_call();
+  negative.scale = -0.5f;
+  both.mask = both.bias = kData;
+  std::string why;
+  EXPECT_TRUE(capability_allows(kernel, negative, &why)) << why;
+  EXPECT_TRUE(capability_allows(kernel, both, &why)) << why;
+  kernel.capabilities.flags =
+      QKVET_FLAG_POSITIVE_SCALE | QKVET_FLAG_MASK_OR_BIAS;
+  EXPECT_FALSE(capability_allows(kernel, negative, &why));
+  EXPECT_EQ(why, "a negative scale is declared as refused");
+  EXPECT_FALSE(capability_allows(kernel, both, &why));
+  EXPECT_EQ(why, "a mask together with a bias is declared as refused");
+  negative.scale = 0.5f;
+  both.bias = nullptr;
+  EXPECT_TRUE(capability_allows(kernel, negative, &why)) << why;
+  EXPECT_TRUE(capability_allows(kernel, both, &why)) << why;
+}
+
 TEST(CapabilityOptions, MembersOfAPackedBatchHaveLengthsOfTheirOwn) {
   const auto unequal = [](auto& c) { pack(c, kEnds, kOtherEnds); };
   EXPECT_EQ(reason([](auto& c) { pack(c, kEnds, kEnds); }, QKVET_OPTION_PACKED),

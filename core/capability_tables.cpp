@@ -87,4 +87,20 @@ std::string missing_table(const KernelInfo& kernel, const KernelCall& call) {
   return "";
 }
 
+std::string refused_pair(const KernelInfo& kernel, const KernelCall& call) {
+  if (call.scale && *call.scale < 0 &&
+      kernel.has_flag(QKVET_FLAG_POSITIVE_SCALE))
+    return "a negative scale is declared as refused";
+  if (takes_options(call.operation) && call.causal == Causal::kNone &&
+      kernel.has_flag(QKVET_FLAG_CAUSAL_ONLY))
+    return "calls that are not causal are not declared";
+  if (call.mask == nullptr) return "";
+  if (call.bias != nullptr && kernel.has_flag(QKVET_FLAG_MASK_OR_BIAS))
+    return "a mask together with a bias is declared as refused";
+  return call.causal != Causal::kNone &&
+                 kernel.dialect.mask_and_causal == QKVET_MASK_AND_CAUSAL_REFUSED
+             ? "a mask together with causal is declared as refused"
+             : "";
+}
+
 }  // namespace qkvet

@@ -46,6 +46,8 @@ constexpr Word kSink[] = {{"in", QKVET_SINK_IN_LSE},
                           {"not_in", QKVET_SINK_NOT_IN_LSE}};
 constexpr Word kBoth[] = {{"both", QKVET_MASK_AND_CAUSAL_BOTH},
                           {"refused", QKVET_MASK_AND_CAUSAL_REFUSED}};
+constexpr Word kVisibleNan[] = {{"reaches", QKVET_VISIBLE_NAN_REACHES},
+                                {"may_vanish", QKVET_VISIBLE_NAN_MAY_VANISH}};
 constexpr WordField kDialect[] = {
     {"empty_row", &qkvet_dialect::empty_row, kEmptyRow},
     {"lse_base", &qkvet_dialect::lse_base, kLseBase},
@@ -53,7 +55,18 @@ constexpr WordField kDialect[] = {
     {"softcap_order", &qkvet_dialect::softcap_order, kSoftcap},
     {"masked_nonfinite", &qkvet_dialect::masked_nonfinite, kMasked},
     {"sink_in_lse", &qkvet_dialect::sink_in_lse, kSink},
-    {"mask_and_causal", &qkvet_dialect::mask_and_causal, kBoth}};
+    {"mask_and_causal", &qkvet_dialect::mask_and_causal, kBoth},
+    {"empty_row_by_mask", &qkvet_dialect::empty_row_by_mask, kEmptyRow},
+    {"empty_row_by_bias", &qkvet_dialect::empty_row_by_bias, kEmptyRow},
+    {"empty_row_by_length", &qkvet_dialect::empty_row_by_length, kEmptyRow},
+    {"empty_row_by_extent", &qkvet_dialect::empty_row_by_extent, kEmptyRow},
+    {"empty_row_lse_by_mask", &qkvet_dialect::empty_row_lse_by_mask, kEmptyLse},
+    {"empty_row_lse_by_bias", &qkvet_dialect::empty_row_lse_by_bias, kEmptyLse},
+    {"empty_row_lse_by_length", &qkvet_dialect::empty_row_lse_by_length,
+     kEmptyLse},
+    {"empty_row_lse_by_extent", &qkvet_dialect::empty_row_lse_by_extent,
+     kEmptyLse},
+    {"visible_nan", &qkvet_dialect::visible_nan, kVisibleNan}};
 
 std::optional<int32_t> code_of(std::span<const Word> words,
                                std::string_view value) {

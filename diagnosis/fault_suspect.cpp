@@ -8,6 +8,7 @@
 #include "diagnosis/in_f32.h"
 #include "diagnosis/suspect.h"
 #include "properties/compare.h"
+#include "properties/empty_row.h"
 #include "properties/gradient_calls.h"
 #include "properties/layer_gradient_calls.h"
 
@@ -92,8 +93,7 @@ void complete(const CallOutcome& actual, const Case& value,
 // and -infinity; where the kernel declares something else, and a fault holds to
 // its own, it takes over what the kernel has.
 void follow_dialect(const CallOutcome& actual, const KernelCall& call,
-                    const qkvet_dialect& dialect,
-                    const std::vector<int64_t>& visible,
+                    const EmptyRow& said, const std::vector<int64_t>& visible,
                     CallOutcome& predicted) {
   const auto o_bytes =
       static_cast<size_t>(call.shape.dv * dtype_bytes(call.o_dtype));
@@ -111,9 +111,9 @@ void follow_dialect(const CallOutcome& actual, const KernelCall& call,
     if (visible[row] != 0 || predicted.o.size() < at + o_bytes) continue;
     const auto* first = predicted.o.data() + at;
     if (!std::all_of(first, first + o_bytes, zero)) continue;
-    if (dialect.empty_row != QKVET_EMPTY_ROW_ZERO)
+    if (said.o != QKVET_EMPTY_ROW_ZERO)
       take(actual.o, at, o_bytes, predicted.o);
-    if (dialect.empty_row_lse != QKVET_EMPTY_LSE_MINUS_INF)
+    if (said.lse != QKVET_EMPTY_LSE_MINUS_INF)
       take(actual.lse, row * lse_bytes, lse_bytes, predicted.lse);
   }
 }
@@ -167,8 +167,10 @@ Word FaultSuspect::says(Evidence& evidence, const Witness& witness) {
              predicted[n]);
     const CallSpread spread =
         evidence.work->spread(witness.kernel(), n, witness.kernel().model);
-    follow_dialect(actual, evidence.calls[n], witness.kernel().info.dialect,
-                   spread.visible, predicted[n]);
+    follow_dialect(
+        actual, evidence.calls[n],
+        empty_row_of(witness.kernel().info.dialect, evidence.work->value()),
+        spread.visible, predicted[n]);
   }
   const Word word =
       compare_answers(evidence, witness.kernel(), fault_, predicted);

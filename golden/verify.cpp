@@ -13,6 +13,7 @@
 #include "properties/agreement_about.h"
 #include "properties/answer.h"
 #include "properties/compare.h"
+#include "properties/empty_row.h"
 
 namespace qkvet {
 namespace {
@@ -56,13 +57,13 @@ struct Beside {
   const std::vector<std::byte>& actual;  // in `dtype`
   Dtype dtype;
   const CallSpread& spread;  // of the kernel
-  Shape shape;               // of the call
+  const Case& value;         // of the call
 
   size_t per_row() const {
     return static_cast<size_t>(name.tensor == TensorName::kLse ? 1
                                : name.tensor == TensorName::kWeights
-                                   ? shape.Tk
-                                   : shape.dv);
+                                   ? value.shape.Tk
+                                   : value.shape.dv);
   }
   // Keys that the row of the element sees; a layer has no rows without.
   int64_t visible(size_t n) const {
@@ -71,7 +72,7 @@ struct Beside {
   }
   std::string place(size_t n) const {
     const std::string element =
-        element_name(name.tensor, shape, static_cast<int64_t>(n));
+        element_name(name.tensor, value.shape, static_cast<int64_t>(n));
     return name.command < 0
                ? element
                : "command " + std::to_string(name.command) + ": " + element;
@@ -117,11 +118,11 @@ double rounding(Dtype dtype, double value) {
 // What both say of a row that sees no key; nothing where they follow different
 // dialects, or one of them none.
 void compare_empty(const Beside& one, size_t n, double actual, double expected,
-                   const qkvet_dialect& theirs, const qkvet_dialect& ours,
+                   const EmptyRow& theirs, const EmptyRow& ours,
                    Judgement& judgement) {
   const bool is_lse = one.name.tensor == TensorName::kLse;
-  const int32_t a = is_lse ? theirs.empty_row_lse : theirs.empty_row;
-  const int32_t b = is_lse ? ours.empty_row_lse : ours.empty_row;
+  const int32_t a = is_lse ? theirs.lse : theirs.o;
+  const int32_t b = is_lse ? ours.lse : ours.o;
   const bool is_number =
       is_lse ? a < QKVET_EMPTY_LSE_UNSPECIFIED : a < QKVET_EMPTY_ROW_MEAN;
   if (a == 0 || a != b || !is_number) return;
@@ -153,8 +154,9 @@ void compare_with_source(const Beside& one, SourceView& source,
     if (one.visible(n) == kRowNotCounted) continue;
     const double wanted = expected[n] * unit;
     if (one.visible(n) == 0) {
-      compare_empty(one, n, actual[n], wanted, source.info().dialect,
-                    kernel.dialect, judgement);
+      compare_empty(one, n, actual[n], wanted,
+                    empty_row_of(source.info().dialect, one.value),
+                    empty_row_of(kernel.dialect, one.value), judgement);
       continue;
     }
     const double bound =
@@ -260,7 +262,7 @@ SetVerdict verify_set(const GoldenSet& set, const JudgedKernel& kernel,
     const CallSpread spread = work.spread(kernel, call, kernel.model);
     const Beside one{name,   output,
                      actual, output_dtype(set.value(), name.tensor),
-                     spread, work.whole_call(kernel, call).value.shape};
+                     spread, work.whole_call(kernel, call).value};
     if (recorded && output.dtype == one.dtype) {
       if (!verdict.change) verdict.change.emplace();
       add_change(one, *verdict.change);

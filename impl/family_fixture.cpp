@@ -108,8 +108,12 @@ std::vector<const qkvet_kernel*> kernels_that(
 std::vector<const qkvet_kernel*> kernels_of_any_dialect(Storage type) {
   return kernels_that(/*faulty=*/false, [type](const qkvet_kernel& kernel) {
     const bool rows = (kernel.capabilities->flags & QKVET_FLAG_PAGES_ONLY) == 0;
-    return kernel.forward != nullptr && rows && takes(&kernel, type) &&
-           OpenKernel(&kernel).status() == QKVET_OK;
+    // Where nothing is declared there is nothing to expect: laws judge that.
+    const int32_t empty = kernel.forward != nullptr && kernel.dialect != nullptr
+                              ? kernel.dialect->empty_row
+                              : 0;
+    return empty != 0 && empty != QKVET_EMPTY_ROW_UNSPECIFIED && rows &&
+           takes(&kernel, type) && OpenKernel(&kernel).status() == QKVET_OK;
   });
 }
 
@@ -117,7 +121,7 @@ std::vector<const qkvet_kernel*> correct_kernels(Storage type) {
   std::vector<const qkvet_kernel*> kernels = kernels_of_any_dialect(type);
   std::erase_if(kernels, [](const qkvet_kernel* kernel) {
     const qkvet_dialect& d = *kernel->dialect;
-    return d.empty_row != QKVET_EMPTY_ROW_ZERO ||
+    return d.empty_row != QKVET_EMPTY_ROW_ZERO || d.empty_row_by_mask != 0 ||
            d.empty_row_lse != QKVET_EMPTY_LSE_MINUS_INF ||
            d.lse_base != QKVET_LSE_NATURAL ||
            d.masked_nonfinite != QKVET_MASKED_IGNORED;

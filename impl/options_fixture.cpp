@@ -257,6 +257,12 @@ void OptionCall::expect_row(const Member& m, int64_t h, int64_t i,
   const qkvet_dialect& d = expect.dialect;
   const int64_t kv = h / (p.heads / p.kv_heads), dv = p.value_width;
   const bool cap_last = d.softcap_order == QKVET_SOFTCAP_AFTER_MASK;
+  const bool masked = asked.has(QKVET_OPTION_MASK);
+  const int32_t empty_o =
+      masked && d.empty_row_by_mask != 0 ? d.empty_row_by_mask : d.empty_row;
+  const int32_t empty_lse = masked && d.empty_row_lse_by_mask != 0
+                                ? d.empty_row_lse_by_mask
+                                : d.empty_row_lse;
   double keys = 0;  // sum of exp(score): the scores here are small
   std::vector<double> sums(static_cast<size_t>(dv)), plain(sums);
   bool empty = true;
@@ -274,17 +280,17 @@ void OptionCall::expect_row(const Member& m, int64_t h, int64_t i,
   const double sunk =
       asked.has(QKVET_OPTION_SINK) ? std::exp(double(sink.get(0, 0, 0, h))) : 0;
   for (int64_t c = 0; c < dv; ++c) {
-    to[c] = !empty ? sums[size_t(c)] / (keys + sunk)
-            : d.empty_row == QKVET_EMPTY_ROW_NAN  ? kNan
-            : d.empty_row == QKVET_EMPTY_ROW_MEAN ? plain[size_t(c)]
-                                                  : 0;
+    to[c] = !empty                            ? sums[size_t(c)] / (keys + sunk)
+            : empty_o == QKVET_EMPTY_ROW_NAN  ? kNan
+            : empty_o == QKVET_EMPTY_ROW_MEAN ? plain[size_t(c)]
+                                              : 0;
   }
   const bool counts = d.sink_in_lse != QKVET_SINK_NOT_IN_LSE;
   const double base = d.lse_base == QKVET_LSE_BASE2 ? std::log(2.0) : 1;
   to[dv] = !empty ? std::log(keys + (counts ? sunk : 0)) / base
-           : d.empty_row_lse == QKVET_EMPTY_LSE_NAN      ? kNan
-           : d.empty_row_lse == QKVET_EMPTY_LSE_PLUS_INF ? kInfinity
-                                                         : -kInfinity;
+           : empty_lse == QKVET_EMPTY_LSE_NAN      ? kNan
+           : empty_lse == QKVET_EMPTY_LSE_PLUS_INF ? kInfinity
+                                                   : -kInfinity;
 }
 
 std::vector<double> OptionCall::expected(const Expect& expect) const {

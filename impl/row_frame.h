@@ -87,6 +87,7 @@ struct Row {
   float* part;     // scratch [dv]
   float* weights;  // scratch [keys] of an arithmetic that returns weights
   bool weights_wanted;
+  bool masked;       // the call has a mask
   const void* user;  // of the kernel
   // What the tensors of the caller hold; everything above is f32.
   Storage storage;
@@ -273,6 +274,7 @@ qkvet_status compute_rows(const ForwardCall& call, qkvet_text* why) {
   memory.bias = biased ? behind : nullptr;
   row.weights_wanted = kWeighs && call.weights.data != nullptr;
   row.user = call.user;
+  row.masked = call.options.mask.data != nullptr;
   row.terms.bias = memory.bias;
   row.terms.softcap = call.options.softcap;
   row.keys = call.keys;

@@ -33,12 +33,12 @@ class OneElement {
   Truth truth_;
   KernelInfo info_ = FakeExecutor::info();
   PrecisionModel model_ = generic_precision();
+  Case value_;
 
  private:
   Bound bound_;
   std::vector<double> reach_;
   CallOutcome outcome_;
-  Case value_;
 };
 
 TEST(Compare, InsideTheBoundPassesAndReportsTheRatio) {
@@ -98,6 +98,40 @@ TEST(Compare, EmptyRowsFollowTheDialect) {
   element.info_.dialect.empty_row = QKVET_EMPTY_ROW_NAN;
   EXPECT_EQ(element.judge(std::nan("")).verdict, Verdict::kPassed);
   EXPECT_EQ(element.judge(0).verdict, Verdict::kFailed);
+}
+
+// Beside a sink what the formula has is right as well, and nothing else.
+TEST(Compare, EmptyRowsMayBeTheirSinkAlone) {
+  OneElement element(0, 0, 0);
+  element.truth_.oracle.visible = {0};
+  element.info_.dialect.empty_row = QKVET_EMPTY_ROW_NAN;
+  EXPECT_EQ(element.judge(0).verdict, Verdict::kFailed);  // no sink
+  element.value_.sink = make_recipe(RecipeKind::kOne);
+  EXPECT_EQ(element.judge(0).verdict, Verdict::kPassed);
+  EXPECT_EQ(element.judge(std::nan("")).verdict, Verdict::kPassed);
+  EXPECT_EQ(element.judge(1).verdict, Verdict::kFailed);
+}
+
+// Each reason is held to its own word, and several to what they share.
+TEST(Compare, EmptyRowsFollowTheDialectOfTheirReason) {
+  OneElement element(std::nan(""), 0, 0);
+  element.truth_.oracle.visible = {0};
+  qkvet_dialect& dialect = element.info_.dialect;
+  dialect.empty_row = QKVET_EMPTY_ROW_ZERO;
+  dialect.empty_row_by_mask = QKVET_EMPTY_ROW_NAN;
+  element.value_.causal = Causal::kBottomRight;
+  EXPECT_EQ(element.judge(0).verdict, Verdict::kPassed);
+  EXPECT_EQ(element.judge(std::nan("")).verdict, Verdict::kFailed);
+  element.value_.mask = {MaskKind::kEmptyRowN, 0, kOwnAll};
+  EXPECT_EQ(element.judge(7).compared, 0);
+  element.value_.causal = Causal::kNone;
+  EXPECT_EQ(element.judge(0).verdict, Verdict::kFailed);
+  EXPECT_EQ(element.judge(std::nan("")).verdict, Verdict::kPassed);
+  element.value_.shape.Tk = 0;
+  EXPECT_EQ(element.judge(7).compared, 0);
+  element.value_.mask = {};
+  EXPECT_EQ(element.judge(0).verdict, Verdict::kPassed);
+  EXPECT_EQ(element.judge(7).verdict, Verdict::kFailed);
 }
 
 // One number in two ways: NaN is near nothing, and what was allowed stays a

@@ -58,7 +58,9 @@ constexpr BitWord kFlags[] = {
     {"page_placement_invariant", QKVET_FLAG_PAGE_PLACEMENT_INVARIANT},
     {"chunking_invariant", QKVET_FLAG_CHUNKING_INVARIANT},
     {"pages_only", QKVET_FLAG_PAGES_ONLY},
-    {"causal_only", QKVET_FLAG_CAUSAL_ONLY}};
+    {"causal_only", QKVET_FLAG_CAUSAL_ONLY},
+    {"positive_scale", QKVET_FLAG_POSITIVE_SCALE},
+    {"mask_or_bias", QKVET_FLAG_MASK_OR_BIAS}};
 constexpr BitWord kLayoutBits[] = {{"bhtd", QKVET_LAYOUT_BHTD},
                                    {"bthd", QKVET_LAYOUT_BTHD},
                                    {"packed_qkv", QKVET_LAYOUT_PACKED_QKV},

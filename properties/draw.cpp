@@ -187,8 +187,8 @@ void draw_dtype(Draw& draw, const Scope& scope, Case& value) {
 
 void draw_scale(Draw& draw, Case& value) {
   if (draw.chance(20)) {
-    constexpr std::array<float, 5> kScales = {1.0f, 0.125f, 0.3f, 0.0625f,
-                                              0.7f};
+    constexpr std::array<float, 7> kScales = {1.0f, 0.125f, 0.3f,   0.0625f,
+                                              0.7f, -0.3f,  -0.125f};
     value.scale = draw.of(kScales);
   }
 }

@@ -233,6 +233,30 @@ TEST(Generate, CasesKeepToWhatKernelsDeclare) {
   EXPECT_EQ(scope.d.multiple, 0);
 }
 
+TEST(Generate, DrawsWhatKernelsDeclareToRefuseNowhere) {
+  KernelUnderTest kernel;
+  qkvet_capabilities& own = kernel.judged.info.capabilities;
+  own.options = QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE |
+                QKVET_OPTION_MASK | QKVET_OPTION_BIAS;
+  const auto drawn = [&kernel] {
+    Scope scope;
+    keep_scope_to({kernel}, scope);
+    std::pair<int, int> negative_and_both = {0, 0};
+    for (int64_t n = 1; n <= 1000; ++n) {
+      const Case value =
+          planned_case(*find_law("agrees_with_oracle"), 9, n, scope);
+      negative_and_both.first += value.scale && *value.scale < 0;
+      negative_and_both.second +=
+          value.mask.kind != MaskKind::kNone && value.score_bias;
+    }
+    return negative_and_both;
+  };
+  EXPECT_GT(drawn().first, 10);
+  EXPECT_GT(drawn().second, 10);
+  own.flags = QKVET_FLAG_POSITIVE_SCALE | QKVET_FLAG_MASK_OR_BIAS;
+  EXPECT_EQ(drawn(), (std::pair<int, int>{0, 0}));
+}
+
 // What no kernel can be asked is not planned over and over, and nothing else is
 // left out.
 TEST(Generate, KnowsTheLawsThatAskForWhatIsNotDeclared) {

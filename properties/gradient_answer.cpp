@@ -4,6 +4,7 @@
 #include <limits>
 #include <numbers>
 
+#include "properties/empty_row.h"
 #include "properties/twin_check.h"
 #include "properties/visibility.h"
 
@@ -26,15 +27,15 @@ bool some_row_is_empty(const Case& value) {
 
 // What forward() returns as the lse of a row without a key; minus infinity
 // where the kernel does not say.
-double empty_lse(const qkvet_dialect& dialect) {
-  if (dialect.empty_row_lse == QKVET_EMPTY_LSE_PLUS_INF) return kInfinity;
-  return dialect.empty_row_lse == QKVET_EMPTY_LSE_NAN ? kNaN : -kInfinity;
+double empty_lse(const EmptyRow& said) {
+  if (said.lse == QKVET_EMPTY_LSE_PLUS_INF) return kInfinity;
+  return said.lse == QKVET_EMPTY_LSE_NAN ? kNaN : -kInfinity;
 }
 
 }  // namespace
 
 std::string unsettled_gradient(const Case& value, const KernelInfo& kernel) {
-  return kernel.dialect.empty_row != QKVET_EMPTY_ROW_ZERO &&
+  return empty_row_of(kernel.dialect, value).o != QKVET_EMPTY_ROW_ZERO &&
                  some_row_is_empty(value)
              ? "a row sees no key, and the kernel does not declare zero "
                "(empty_row): what it returns there has a gradient of its own"
@@ -44,9 +45,11 @@ std::string unsettled_gradient(const Case& value, const KernelInfo& kernel) {
 std::string given_text(const KernelInfo& kernel) {
   const qkvet_dialect& dialect = kernel.dialect;
   std::string text = "given";
-  for (const int32_t word : {dialect.lse_base, dialect.empty_row_lse,
-                             dialect.softcap_order, dialect.sink_in_lse})
+  for (const int32_t word :
+       {dialect.lse_base, dialect.softcap_order, dialect.sink_in_lse})
     text += " " + std::to_string(word);
+  for (const EmptyRowFields& fields : empty_row_fields())
+    text += " " + std::to_string(dialect.*fields.lse);
   return text;
 }
 
@@ -74,7 +77,8 @@ void GradientAnswer::give(const Case& value, Inputs& inputs,
     if (base2) inputs.given_lse[row] *= std::numbers::log2e;
     if (forward_.visible[row] > 0) continue;
     const bool counted = forward_.visible[row] != kRowNotCounted;
-    inputs.given_lse[row] = counted ? empty_lse(kernel.dialect) : kNaN;
+    inputs.given_lse[row] =
+        counted ? empty_lse(empty_row_of(kernel.dialect, value)) : kNaN;
     std::fill_n(inputs.given_o.begin() + static_cast<ptrdiff_t>(row * width),
                 width, counted ? 0 : kNaN);
   }

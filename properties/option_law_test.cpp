@@ -218,6 +218,99 @@ TEST(OptionLaws, RowsWithoutAKeyFollowTheDialect) {
   }
 }
 
+// 0 for every reason but Tk = 0.
+TEST(OptionLaws, EmptyExtentsHaveAWordOfTheirOwn) {
+  JudgedKernel kernel = FakeExecutor::under_test().judged;
+  kernel.info.dialect.empty_row = QKVET_EMPTY_ROW_ZERO;
+  FakeExecutor oracle;  // NaN
+  const std::string law = "empty_extents_are_legal";
+  const std::string text = "f32,B1,H1,Tq2,Tk3,d2";
+  EXPECT_EQ(check(law, text, oracle, kernel).verdict, Verdict::kFailed);
+  kernel.info.dialect.empty_row_by_extent = QKVET_EMPTY_ROW_NAN;
+  EXPECT_EQ(check(law, text, oracle, kernel).verdict, Verdict::kPassed);
+}
+
+// A row without a key changes from call to call where nobody looks.
+TEST(OptionLaws, WhatNobodyLooksAtIsNotCompared) {
+  JudgedKernel kernel = FakeExecutor::under_test().judged;
+  const auto turns = [turn = 0](const KernelCall&, OracleOutput& oracle,
+                                CallOutcome&) mutable {
+    for (size_t row = 0; row < oracle.visible.size(); ++row)
+      if (oracle.visible[row] <= 0)
+        oracle.lse[row] = oracle.o[2 * row] = ++turn % 2 != 0 ? NAN : turn;
+  };
+  const std::string text = "f32,B1,H1,Tq3,Tk2,d2,causal=br,qlen=2";
+  for (const char* law : {"reads_only_its_inputs", "empty_extents_are_legal"}) {
+    const std::string own =
+        law[0] == 'r' ? text : "f32,B1,H1,Tq3,Tk2,d2,causal=br";
+    kernel.info.dialect.empty_row = QKVET_EMPTY_ROW_UNSPECIFIED;
+    kernel.info.dialect.empty_row_lse = QKVET_EMPTY_LSE_UNSPECIFIED;
+    FakeExecutor unspecified({}, turns);
+    EXPECT_EQ(check(law, own, unspecified, kernel).verdict, Verdict::kPassed);
+    kernel.info.dialect.empty_row = QKVET_EMPTY_ROW_NAN;
+    FakeExecutor declared({}, turns);
+    if (own != text)
+      EXPECT_EQ(check(law, own, declared, kernel).verdict, Verdict::kFailed);
+  }
+}
+
+TEST(OptionLaws, ASinkIsAllOfARowWithoutAKey) {
+  // The oracle has 0 and the sink there, and NaN and -inf are declared.
+  const std::string text = "f32,B1,H2,Tq3,Tk2,d2,causal=br,sink=normal";
+  fails("agrees_with_oracle", text, {},
+        [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+          oracle.o[0] = 1;
+        });
+  fails("agrees_with_oracle", text, {},
+        [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+          oracle.lse[0] += 0.125;
+        });
+  fails("sink_joins_the_denominator", text + ",q=zero,v=one", {},
+        [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+          oracle.o[0] = 1;
+        });
+}
+
+TEST(OptionLaws, NanReachesItsRowAndNoOther) {
+  const std::string law = "nan_reaches_its_row";
+  const std::string text =
+      "f32,B2,H2,Hkv1,Tq3,Tk4,d2,causal=br,bias=normal.hk,seed=5";
+  // As the fused kernel of a library has it: 0 for a query of NaN.
+  const auto zeroed = [](const KernelCall&, OracleOutput& oracle,
+                         CallOutcome&) {
+    for (double& o : oracle.o)
+      if (std::isnan(o)) o = 0;
+  };
+  EXPECT_EQ(looks(fails(law, text, {}, zeroed)),
+            "NaN in a query vanishes on its way");
+  JudgedKernel declared = FakeExecutor::under_test().judged;
+  declared.info.dialect.visible_nan = QKVET_VISIBLE_NAN_MAY_VANISH;
+  EXPECT_FALSE(find_law(law)
+                   ->plan(*parse_case(text).value, declared.info)
+                   .unsupported.empty());
+  // lse alone.
+  fails(law, text, {},
+        [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+          for (double& lse : oracle.lse)
+            if (std::isnan(lse)) lse = 0;
+        });
+  // One row spoils all.
+  EXPECT_EQ(
+      looks(fails(law, text, {},
+                  [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+                    double sum = 0;
+                    for (const double o : oracle.o) sum += o;
+                    if (std::isnan(sum))
+                      for (double& o : oracle.o) o = sum;
+                  })),
+      "NaN in a query reaches another row");
+  // A row of one key may be its value.
+  EXPECT_FALSE(find_law(law)
+                   ->plan(*parse_case("f32,B1,H1,Tq3,Tk1,d2").value,
+                          FakeExecutor::info())
+                   .not_applicable.empty());
+}
+
 TEST(OptionLaws, EmptyExtentsAreLegal) {
   const std::string law = "empty_extents_are_legal";
   const std::string text = "f32,B1,H1,Tq2,Tk3,d2";

@@ -18,8 +18,10 @@ struct Assumption {
 };
 
 // Fills undeclared fields of info.dialect that matter for the options that the
-// kernel declares: the base of lse, and what o and lse of a row without a key
-// are. A field that the probes find no clear answer for stays undeclared.
+// kernel declares: the base of lse, whether a softcap comes before the bias,
+// whether a sink counts in lse, and what o and lse of a row without a key are,
+// by each reason for having none. A field that the probes find no clear answer
+// for stays undeclared.
 std::vector<Assumption> probe_dialect(Executor& executor, int kernel,
                                       KernelInfo& info);
 

@@ -5,6 +5,7 @@
 
 #include "core/half.h"
 #include "properties/compare.h"
+#include "properties/empty_row.h"
 #include "properties/law.h"
 #include "properties/visibility.h"
 
@@ -32,13 +33,12 @@ Case fit(Case value) {
   return value;
 }
 
-bool judges_o(const KernelInfo& kernel) {
-  return kernel.dialect.empty_row != 0 &&
-         kernel.dialect.empty_row != QKVET_EMPTY_ROW_UNSPECIFIED;
+bool judges_o(const EmptyRow& said) {
+  return said.o != 0 && said.o != QKVET_EMPTY_ROW_UNSPECIFIED;
 }
-bool judges_lse(const KernelInfo& kernel) {
-  return wants_lse(kernel) && kernel.dialect.empty_row_lse != 0 &&
-         kernel.dialect.empty_row_lse != QKVET_EMPTY_LSE_UNSPECIFIED;
+bool judges_lse(const KernelInfo& kernel, const EmptyRow& said) {
+  return wants_lse(kernel) && said.lse != 0 &&
+         said.lse != QKVET_EMPTY_LSE_UNSPECIFIED;
 }
 
 bool has_row_without_key(const Case& value) {
@@ -53,7 +53,8 @@ bool has_row_without_key(const Case& value) {
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
-  if (!judges_o(kernel) && !judges_lse(kernel))
+  const EmptyRow said = empty_row_of(kernel.dialect, value);
+  if (!judges_o(said) && !judges_lse(kernel, said))
     plan.unsupported = "no value is declared for rows that see no key";
   if (!has_row_without_key(value))
     plan.not_applicable = "every row that counts sees a key";
@@ -138,15 +139,14 @@ void judge_tensor(const JudgeInput& input, TensorName tensor,
                   Judgement& judgement) {
   const Case& value = input.value;
   const Shape& s = value.shape;
-  const qkvet_dialect& dialect = input.kernel.dialect;
+  const EmptyRow said = empty_row_of(input.kernel.dialect, value);
   const bool is_o = tensor == TensorName::kO;
   const CallOutcome& outcome = *input.calls[0].outcome;
   const Dtype dtype = is_o ? value.o_dtype : lse_dtype(value.o_dtype);
   const std::vector<double> actual =
       as_doubles(is_o ? outcome.o : outcome.lse, dtype);
-  const std::string text = is_o ? expected_o(dialect.empty_row)
-                                : expected_lse(dialect.empty_row_lse);
-  const bool mean = is_o && dialect.empty_row == QKVET_EMPTY_ROW_MEAN;
+  const std::string text = is_o ? expected_o(said.o) : expected_lse(said.lse);
+  const bool mean = is_o && said.o == QKVET_EMPTY_ROW_MEAN;
   for (size_t at = 0; at < actual.size(); ++at) {
     const auto n = static_cast<int64_t>(at);
     const int64_t row = n / (is_o ? s.dv : 1);

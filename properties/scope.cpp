@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "properties/admit.h"
 
@@ -128,6 +129,10 @@ void keep_to_declared(const Scope& scope, Case& value) {
   keep_group(scope.group, s);
   if (!has(QKVET_OPTION_SCALE)) value.scale.reset();
   if (!has(QKVET_OPTION_DEFAULT_SCALE) && !value.scale) value.scale = 1.0f;
+  if (value.scale && scope.positive_scale)
+    value.scale = std::fabs(*value.scale);
+  if (scope.mask_or_bias && value.mask.kind != MaskKind::kNone)
+    value.score_bias.reset();
   if (value.subject() == Subject::kCache) {
     if ((scope.cache_options & QKVET_CACHE_ROPE) == 0) value.rope = {};
     if ((scope.cache_options & QKVET_CACHE_WINDOW) == 0)

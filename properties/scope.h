@@ -67,6 +67,8 @@ struct Scope {
   std::vector<int64_t> page_sizes;  // that some kernel takes; empty: any
   bool pages_only = false;          // no kernel takes rows
   bool causal_only = false;         // no kernel takes calls that are not causal
+  bool positive_scale = false;      // no kernel takes a negative one
+  bool mask_or_bias = false;        // no kernel takes both
 };
 
 // The options of attention that some kernel declares, as Aim::admits has them.

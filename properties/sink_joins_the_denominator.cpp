@@ -51,7 +51,11 @@ Known closed_formula(const JudgeInput& input) {
         const double ratio = std::exp(sink - std::log(keys));
         known.o.insert(known.o.end(), static_cast<size_t>(s.dv),
                        1 / (1 + ratio));
-        known.lse.push_back(std::log(keys) + (in_lse ? std::log1p(ratio) : 0));
+        // Over no keys the sink is all that there is.
+        known.lse.push_back(keys == 0 && in_lse
+                                ? sink
+                                : std::log(keys) +
+                                      (in_lse ? std::log1p(ratio) : 0));
       }
   return known;
 }

@@ -157,6 +157,18 @@ double lse_bound(const RowView& row, const PrecisionModel& model,
   return bound * second_order(u) * errors.evaluation + errors.lambda;
 }
 
+double lone_sink_bound(const RowView& row, const PrecisionModel& model) {
+  if (row.sink == nullptr || !row.sink_in_lse) return 0;
+  const double u = model.u;
+  const bool loose_log = model.fast_log || model.exp_error > kGoodExp * u;
+  const double bases = kLseRoundings + 2 * model.ref_roundings;
+  const double size = std::fabs(*row.sink);
+  double bound = kLogRoundings * (loose_log ? 2 : 1) * u * (model.lazy + 1) +
+                 bases * u * (2 * size + model.lazy);
+  if (combines_anyhow(model)) bound += bases * u * row.shift;
+  return bound * second_order(u) + model.range.lambda(model.ftz);
+}
+
 double weight_bound(const RowView& row, const PrecisionModel& model,
                     const RowErrors& errors, const RowScratch& scratch,
                     int64_t a) {
@@ -260,6 +272,7 @@ Bound compute_bound(const BoundFacts& facts, const PrecisionModel& model,
   RowScratch scratch(shape, model);
   for (int64_t r = 0; r < shape.lse_elements(); ++r) {
     const RowView row = row_view(facts.impl(), r);
+    if (row.n == 0) bound.lse[r] = lone_sink_bound(row, model);
     if (row.n <= 0) continue;
     const RowErrors errors = bound_scores(row, model, scratch);
     bound_columns(row, model, errors, scratch, bound.o.data() + r * shape.dv);

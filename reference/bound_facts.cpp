@@ -172,6 +172,16 @@ void sink_facts(const Problem& problem, int64_t row, BoundFacts::Impl& facts) {
   }
 }
 
+// Of a row without a key, whose softmax is the sink alone.
+void lone_sink_facts(const Problem& problem, const FactsRow& at,
+                     BoundFacts::Impl& facts) {
+  if (problem.sink == nullptr) return;
+  facts.sink[at.row] = problem.sink[at.place.h];
+  if (problem.slopes != nullptr)
+    facts.shift[at.row] = std::fabs(problem.slopes[at.place.h]) *
+                          std::fabs(static_cast<double>(at.diagonal));
+}
+
 // Scores, their magnitudes, their largest, and the softmax's denominator: the
 // key with the largest score has weight 1 before normalisation, so L = 1/p.
 void score_facts(const Problem& problem, const OracleOutput& oracle,
@@ -356,7 +366,7 @@ BoundFacts::BoundFacts(const Problem& problem, const OracleOutput& oracle,
   list_keys(oracle, facts);
   Reach reach;
   for (int64_t row = 0; row < shape.lse_elements(); ++row) {
-    if (facts.visible[row] <= 0) continue;
+    if (facts.visible[row] < 0) continue;
     FactsRow at;
     at.row = row;
     at.kv = row / (shape.group() * shape.Tq);
@@ -364,6 +374,10 @@ BoundFacts::BoundFacts(const Problem& problem, const OracleOutput& oracle,
     at.place = PlainSeams::place(problem, head / shape.H, head % shape.H,
                                  row % shape.Tq);
     at.diagonal = PlainSeams::diagonal(problem, at.place);
+    if (facts.visible[row] == 0) {
+      lone_sink_facts(problem, at, facts);
+      continue;
+    }
     score_facts(problem, oracle, errors, at, facts);
     if (drifts) drift_facts(errors, row, at.kv, facts);
     value_facts(row, at.kv, facts);

@@ -172,8 +172,12 @@ void fill_row(const Problem& p, const At& at, int64_t row, OracleOutput& out) {
       at.counted ? static_cast<int64_t>(keys.size()) : kRowNotCounted;
   if (keys.empty()) {
     constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-    for (int64_t t = 0; t < s.dv; ++t) out.o[row * s.dv + t] = kNaN;
-    out.lse[row] = at.counted ? -std::numeric_limits<double>::infinity() : kNaN;
+    const double none = -std::numeric_limits<double>::infinity();
+    // A sink is then all of the softmax.
+    const double sink = p.sink != nullptr ? p.sink[at.h] : none;
+    const bool sinks = at.counted && sink > none;
+    for (int64_t t = 0; t < s.dv; ++t) out.o[row * s.dv + t] = sinks ? 0 : kNaN;
+    out.lse[row] = !at.counted ? kNaN : p.sink_in_lse ? sink : none;
     return;
   }
   std::vector<Real> weights;

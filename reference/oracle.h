@@ -70,9 +70,11 @@ Problem make_problem(const Shape& shape, Causal causal,
                      const double* k, const double* v);
 
 struct OracleOutput {
-  std::vector<double> o;        // [B,H,Tq,dv]; NaN in rows without a key
-  std::vector<double> lse;      // [B,H,Tq], natural; -inf in rows without a key
-  std::vector<double> weights;  // [B,H,Tq,Tk]; 0 at masked keys
+  // [B,H,Tq,dv]; NaN in rows without a key, 0 where these have a sink.
+  std::vector<double> o;
+  // [B,H,Tq], natural; -inf in rows without a key, or the sink that counts.
+  std::vector<double> lse;
+  std::vector<double> weights;   // [B,H,Tq,Tk]; 0 at masked keys
   std::vector<int64_t> visible;  // [B,H,Tq]: how many keys the row sees
   std::vector<uint8_t> sees;     // [B,H,Tq,Tk]: 1 if the row sees the key
 };

@@ -212,13 +212,18 @@ inline void plain_values(const Shape& shape, const PlainRow& row) {
   }
 }
 
-// What a row without a key has instead of an output. Nothing at all is said
-// about a row that no member holds.
-inline void plain_empty(const Shape& shape, const PlainRow& row) {
+// What a row without a key has instead of an output, unless a sink is one term
+// of its softmax: of value 0, and all of the sum. Nothing at all is said about
+// a row that no member holds.
+inline void plain_empty(const Problem& problem, const PlainRow& row) {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-  std::fill(row.o, row.o + shape.dv, kNaN);
-  *row.lse = -std::numeric_limits<double>::infinity();
+  constexpr double kNone = -std::numeric_limits<double>::infinity();
+  const double sink =
+      problem.sink != nullptr ? problem.sink[row.place.h] : kNone;
+  std::fill(row.o, row.o + problem.shape.dv, sink > kNone ? 0.0 : kNaN);
+  *row.lse = problem.sink_in_lse ? sink : kNone;
   if (row.place.i < row.place.Lq) return;
+  std::fill(row.o, row.o + problem.shape.dv, kNaN);
   *row.visible = kRowNotCounted;
   *row.lse = kNaN;
 }
@@ -273,7 +278,7 @@ OracleOutput plain_forward_with(const Problem& problem) {
         row.scores = &scores;
         plain_scores<Seams>(problem, row);
         if (seen.empty()) {
-          plain_empty(shape, row);
+          plain_empty(problem, row);
           continue;
         }
         plain_softmax<Seams>(problem, row);

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <vector>
 
+#include "reference/bound.h"
 #include "reference/oracle.h"
+#include "reference/precision.h"
 
 namespace qkvet::plain_options_test {
 namespace {
@@ -151,11 +153,32 @@ TEST(PlainOptionsTest, ASinkTakesItsShareOfTheDenominator) {
   const std::vector<double> low = {-1000};
   given.problem.sink = low.data();
   EXPECT_EQ(given.forward().o[0], 4);
-  // A row without a key is judged by the dialect, sink or not.
+}
+
+// Its softmax is the sink alone.
+TEST(PlainOptionsTest, ARowWithoutAKeyHasItsSink) {
+  Given given({0, 0}, /*Tq=*/1, {3, 5});
   const Bits mask = {0, 0};
   given.problem.mask = mask.data();
   EXPECT_TRUE(std::isnan(given.forward().o[0]));
   EXPECT_EQ(given.forward().lse[0], -kInfinity);
+  std::vector<double> sink = {-7};
+  given.problem.sink = sink.data();
+  for (const auto forward : {plain_forward, twin_forward}) {
+    EXPECT_EQ(forward(given.problem).o[0], 0);
+    EXPECT_EQ(forward(given.problem).lse[0], -7);
+  }
+  const BoundFacts facts(given.problem, given.forward());
+  const double bound = compute_bound(facts, generic_precision(), false).lse[0];
+  EXPECT_GT(bound, 0);
+  EXPECT_LT(bound, 0x1p-16);
+  given.problem.sink_in_lse = false;
+  for (const auto forward : {plain_forward, twin_forward})
+    EXPECT_EQ(forward(given.problem).lse[0], -kInfinity);
+  // A sink of weight 0 is none.
+  sink[0] = -kInfinity;
+  for (const auto forward : {plain_forward, twin_forward})
+    EXPECT_TRUE(std::isnan(forward(given.problem).o[0]));
 }
 
 // NaN beyond the lengths is never touched; rows beyond q_len are not counted.

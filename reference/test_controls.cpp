@@ -170,8 +170,11 @@ class ProblemCall {
     TestOutput out = {o_.as_double(), lse_.as_double(), weights_.as_double()};
     for (double& w : out.weights) w = round_to(storage, w);
     for (int64_t row = 0; row < s_.lse_elements(); ++row) {
-      if (!test_seen(p_, row).keys.empty()) continue;
-      std::fill_n(out.o.begin() + row * s_.dv, s_.dv, std::nan(""));
+      const TestSeen seen = test_seen(p_, row);
+      if (!seen.keys.empty()) continue;
+      const bool sinks = seen.counted && p_.sink != nullptr;
+      std::fill_n(out.o.begin() + row * s_.dv, s_.dv, sinks ? 0 : std::nan(""));
+      if (sinks && p_.sink_in_lse) out.lse[row] = p_.sink[row / s_.Tq % s_.H];
     }
     return out;
   }

@@ -37,8 +37,9 @@ std::vector<TestControl> half_controls();
 std::vector<TestControl> option_controls();
 
 struct TestOutput {
-  // NaN in rows that see no key; NaN as lse of rows that are not counted, and
-  // -infinity of those that see no key; weights as they are stored.
+  // In rows that see no key what the definition has, which is no matter of
+  // arithmetic; NaN as lse of rows that are not counted; weights as they are
+  // stored.
   std::vector<double> o, lse, weights;
 };
 

@@ -282,9 +282,13 @@ void twin_row(const Problem& problem, const TwinRow& row, TwinState& state,
     return;
   }
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-  std::fill_n(out.o.begin() + row.row * shape.dv, shape.dv, kNaN);
-  out.lse[row.row] =
-      span.counted ? -std::numeric_limits<double>::infinity() : kNaN;
+  constexpr double kNone = -std::numeric_limits<double>::infinity();
+  const bool sinks = span.counted && problem.sink != nullptr &&
+                     !std::isinf(problem.sink[row.h]);
+  std::fill_n(out.o.begin() + row.row * shape.dv, shape.dv, sinks ? 0 : kNaN);
+  out.lse[row.row] = !span.counted                  ? kNaN
+                     : sinks && problem.sink_in_lse ? problem.sink[row.h]
+                                                    : kNone;
 }
 
 template <class Seams>

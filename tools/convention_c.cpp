@@ -86,14 +86,16 @@ std::string capabilities_c(const qkvet_capabilities& c) {
          extent_field("tk", c.tk) + page_size_fields(c) + "};\n";
 }
 
-// The names of a field's values, around the word of a declaration.
+// The names of a field's values, around the word of a declaration: of all
+// fields whose names begin like this, the first that fits.
 struct FieldNames {
   std::string_view field, prefix, suffix;
 };
-constexpr std::array<FieldNames, 7> kFields = {
-    {{"empty_row", "QKVET_EMPTY_ROW_", ""},
+constexpr std::array<FieldNames, 8> kFields = {
+    {{"empty_row_lse", "QKVET_EMPTY_LSE_", ""},
+     {"empty_row", "QKVET_EMPTY_ROW_", ""},
      {"lse_base", "QKVET_LSE_", ""},
-     {"empty_row_lse", "QKVET_EMPTY_LSE_", ""},
+     {"visible_nan", "QKVET_VISIBLE_NAN_", ""},
      {"softcap_order", "QKVET_SOFTCAP_", ""},
      {"masked_nonfinite", "QKVET_MASKED_", ""},
      {"sink_in_lse", "QKVET_SINK_", "_LSE"},
@@ -110,9 +112,9 @@ std::string dialect_c(const qkvet_dialect& dialect) {
     rest.remove_prefix(line.size() + 1);
     const size_t equals = line.find(" = ");
     const std::string_view field = line.substr(0, equals);
-    const auto* const names =
-        std::find_if(kFields.begin(), kFields.end(),
-                     [&](const auto& row) { return row.field == field; });
+    const auto* const names = std::find_if(
+        kFields.begin(), kFields.end(),
+        [&](const auto& row) { return field.starts_with(row.field); });
     text +=
         fmt::format("    .{} = {}{}{},\n", field, names->prefix,
                     upper(std::string(line.substr(equals + 3))), names->suffix);

@@ -213,7 +213,10 @@ TEST(ExplainConvention, EveryWordHasItsNameInC) {
       {"softcap_order", {"before_mask", "after_mask"}},
       {"masked_nonfinite", {"ignored", "not_ignored"}},
       {"sink_in_lse", {"in", "not_in"}},
-      {"mask_and_causal", {"both", "refused"}}};
+      {"mask_and_causal", {"both", "refused"}},
+      {"empty_row_by_mask", {"zero", "nan", "mean", "unspecified"}},
+      {"empty_row_lse_by_extent", {"minus_inf", "plus_inf", "nan"}},
+      {"visible_nan", {"reaches", "may_vanish"}}};
   std::string source =
       "#include \"qkvet/kernel.h\"\nvoid all(void);\nvoid all(void) {\n" +
       code + "(void)kCapabilities; (void)kLayerOptions;\n";

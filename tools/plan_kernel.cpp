@@ -15,6 +15,7 @@ struct OptionWord {
   uint64_t options = 0;  // QKVET_OPTION_*
   uint64_t layer = 0;    // QKVET_LAYER_*
   uint64_t flags = 0;    // QKVET_FLAG_*
+  bool is_part = false;  // of another word
 };
 
 constexpr const char* kAttention = "attention";
@@ -24,6 +25,8 @@ constexpr OptionWord kWords[] = {
     {kAttention},
     {kLayer},
     {"causal", QKVET_OPTION_CAUSAL_TOP_LEFT | QKVET_OPTION_CAUSAL_BOTTOM_RIGHT},
+    {"causal=tl", QKVET_OPTION_CAUSAL_TOP_LEFT, 0, 0, true},
+    {"causal=br", QKVET_OPTION_CAUSAL_BOTTOM_RIGHT, 0, 0, true},
     {"gqa", QKVET_OPTION_GROUPED_HEADS},
     {"cross_lengths", QKVET_OPTION_CROSS_LENGTHS},
     {"value_width", QKVET_OPTION_VALUE_WIDTH},
@@ -42,10 +45,15 @@ constexpr OptionWord kWords[] = {
     {"layer_biases", 0, QKVET_LAYER_BIASES},
     {"layer_stages", 0, QKVET_LAYER_STAGES},
     {"layer_unbatched", 0, QKVET_LAYER_UNBATCHED},
-    {"nondeterministic", 0, 0, QKVET_FLAG_NONDETERMINISTIC}};
+    {"nondeterministic", 0, 0, QKVET_FLAG_NONDETERMINISTIC},
+    {"positive_scale", 0, 0, QKVET_FLAG_POSITIVE_SCALE},
+    {"mask_or_bias", 0, 0, QKVET_FLAG_MASK_OR_BIAS}};
 
-// All that a kernel can do: what it cannot promise is no part of it.
-bool is_ability(const OptionWord& word) { return word.flags == 0; }
+// All that a kernel can do: what it cannot promise, or refuses, is no part of
+// it.
+bool is_ability(const OptionWord& word) {
+  return word.flags == 0 && !word.is_part;
+}
 
 const OptionWord* find_word(std::string_view text) {
   for (const OptionWord& word : kWords)

@@ -7,6 +7,7 @@
 
 #include "core/half.h"
 #include "properties/compare.h"
+#include "properties/empty_row.h"
 #include "properties/layer_calls.h"
 #include "properties/story_storage.h"
 
@@ -38,12 +39,12 @@ std::vector<Wanted> all_within(const std::vector<double>& values,
 }
 
 // What the kernel declares of a row that sees no key.
-Wanted wanted_of_empty_row(const qkvet_dialect& dialect, TensorName tensor) {
+Wanted wanted_of_empty_row(const EmptyRow& said, TensorName tensor) {
   if (tensor == TensorName::kO) {
-    if (dialect.empty_row == QKVET_EMPTY_ROW_ZERO) return exactly(0);
-    if (dialect.empty_row == QKVET_EMPTY_ROW_NAN) return exactly(kNan);
+    if (said.o == QKVET_EMPTY_ROW_ZERO) return exactly(0);
+    if (said.o == QKVET_EMPTY_ROW_NAN) return exactly(kNan);
   } else if (tensor == TensorName::kLse) {
-    switch (dialect.empty_row_lse) {
+    switch (said.lse) {
       case QKVET_EMPTY_LSE_MINUS_INF:
         return exactly(-kInfinity);
       case QKVET_EMPTY_LSE_PLUS_INF:
@@ -75,8 +76,11 @@ Truths truths_of(const Truth& truth, const Shape& shape, TensorName tensor) {
 }
 
 std::vector<Wanted> wanted_of(const Truth& truth, const KernelInfo& kernel,
-                              const Shape& shape, const WrittenOutput& output) {
-  const auto [values, bounds, per_row] = truths_of(truth, shape, output.name);
+                              const Case& value, const WrittenOutput& output) {
+  const auto [values, bounds, per_row] =
+      truths_of(truth, value.shape, output.name);
+  const Wanted empty =
+      wanted_of_empty_row(empty_row_of(kernel.dialect, value), output.name);
   std::vector<Wanted> wanted;
   for (size_t n = 0; n < values.size(); ++n) {
     const int64_t visible =
@@ -84,7 +88,11 @@ std::vector<Wanted> wanted_of(const Truth& truth, const KernelInfo& kernel,
     if (visible == kRowNotCounted)
       wanted.push_back(kAnything);
     else if (visible == 0 && bounds[n] < kInfinity)
-      wanted.push_back(wanted_of_empty_row(kernel.dialect, output.name));
+      // Beside a sink, what the formula has is right as well.
+      wanted.push_back(value.sink && std::fabs(output.numbers[n] - values[n]) <=
+                                         bounds[n]
+                           ? kAnything
+                           : empty);
     else
       wanted.push_back(within(values[n], bounds[n], output.spec.dtype));
   }
@@ -259,7 +267,7 @@ void add_outputs(const Case& value, const CaseWork::WholeCall& whole,
     LayerOutputs(whole, kernel, written).add();
   for (WrittenOutput& output : written.outputs) {
     if (whole.truth != nullptr)
-      output.wanted = wanted_of(*whole.truth, kernel.info, shape, output);
+      output.wanted = wanted_of(*whole.truth, kernel.info, whole.value, output);
     const bool is_k = output.name == TensorName::kStageK;
     if (whole.planned.operation == Operation::kCacheReadBack)
       output.wanted = wanted_of_stored(

@@ -114,9 +114,13 @@ struct Arithmetic {
   // What is declared as dialect.
   int32_t empty_row = QKVET_EMPTY_ROW_ZERO;
   int32_t empty_row_lse = QKVET_EMPTY_LSE_MINUS_INF;
+  bool sink_alone = false;    // a row without a key has the sink's softmax
+  bool empty_by_way = false;  // NaN by the mask, 0 by every other reason
+  bool nan_weighs_nothing = false;
   bool lse_base2 = false;
   bool softcap_last = false;  // bias and ALiBi are capped with the score
   bool sink_in_lse = true;
+  bool says_nothing = false;  // no dialect is declared
   // What is declared as capabilities, beside what follows from the rest.
   uint64_t without = 0;  // QKVET_OPTION_*
   bool f32_only = false;

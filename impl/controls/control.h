@@ -17,6 +17,12 @@ inline constexpr qkvet_precision kDeclaredPrecision =
     declared_precision(kArithmetic);
 template <const Arithmetic& kArithmetic>
 inline constexpr qkvet_dialect kDeclaredDialect = declared_dialect(kArithmetic);
+// Of an author who has read nothing about dialects.
+inline constexpr qkvet_dialect kNothingSaid = [] {
+  qkvet_dialect d = {};
+  d.struct_size = sizeof(d);
+  return d;
+}();
 template <const Arithmetic& kArithmetic>
 inline constexpr qkvet_capabilities kDeclaredCapabilities =
     declared_capabilities(kArithmetic);
@@ -49,7 +55,8 @@ constexpr qkvet_kernel arithmetic_kernel(const char* name,
                        ? kRowForward<ControlledOverAll>
                        : forward_configured<kRowForward<Controlled>>,
                    &kDeclaredCapabilities<kArithmetic>);
-  kernel.dialect = &kDeclaredDialect<kArithmetic>;
+  kernel.dialect =
+      kArithmetic.says_nothing ? &kNothingSaid : &kDeclaredDialect<kArithmetic>;
   kernel.user = const_cast<Arithmetic*>(&kArithmetic);  // nobody writes to it
   return kernel;
 }

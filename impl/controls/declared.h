@@ -149,6 +149,13 @@ constexpr qkvet_dialect declared_dialect(const Arithmetic& a) {
   qkvet_dialect d = options_dialect();
   d.empty_row = a.empty_row;
   d.empty_row_lse = a.empty_row_lse;
+  if (a.empty_by_way) {
+    d.empty_row_by_mask = QKVET_EMPTY_ROW_NAN;
+    d.empty_row_lse_by_mask = QKVET_EMPTY_LSE_NAN;
+  }
+  if (a.nan_weighs_nothing) {
+    d.visible_nan = QKVET_VISIBLE_NAN_MAY_VANISH;
+  }
   d.lse_base = a.lse_base2 ? QKVET_LSE_BASE2 : QKVET_LSE_NATURAL;
   d.softcap_order =
       a.softcap_last ? QKVET_SOFTCAP_AFTER_MASK : QKVET_SOFTCAP_BEFORE_MASK;

@@ -363,29 +363,4 @@ void Controlled::row(const Row& row) {
   compute_flushed(row, arithmetic);
 }
 
-void Controlled::empty_row(const Row& row) {
-  const auto& arithmetic = *static_cast<const Arithmetic*>(row.user);
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  fill(row.acc, row.value_width, 0);
-  if (arithmetic.empty_row == QKVET_EMPTY_ROW_NAN) {
-    fill(row.acc, row.value_width, nan);
-  }
-  // As a softmax over equal scores of -1e9 has it; 0 if there are no keys.
-  const bool mean = arithmetic.empty_row == QKVET_EMPTY_ROW_MEAN;
-  for (int64_t n = 0; mean && n < row.keys; ++n) {
-    const float* const v = row.v.row(n);
-    for (int64_t c = 0; c < row.value_width; ++c) {
-      row.acc[c] += v[c * row.v.step];
-    }
-  }
-  const auto count = static_cast<float>(mean && row.keys > 0 ? row.keys : 1);
-  for (int64_t c = 0; c < row.value_width; ++c) {
-    row.o[c * row.o_step] = row.acc[c] / count;
-  }
-  row.write_lse(arithmetic.empty_row_lse == QKVET_EMPTY_LSE_NAN ? nan
-                : arithmetic.empty_row_lse == QKVET_EMPTY_LSE_PLUS_INF
-                    ? kInfinity
-                    : -kInfinity);
-}
-
 }  // namespace qkvet::impl

@@ -12,6 +12,9 @@
 namespace qkvet::impl {
 
 float RowEngine::weight(float s, float max) const {
+  if (a_.nan_weighs_nothing && std::isnan(s)) {
+    return 0;
+  }
   if (unit_ == Unit::kProduct) {
     const float x = std::fma(s, factor_, -(max * factor_));
     return a_.fast ? device_value(std::exp2(double{x}), 2) : std::exp2(x);

@@ -143,6 +143,32 @@ QKVET_ARITHMETIC(dialect_softcap_after_bias, "softcap of the biased score",
                  .softcap_last = true, .without = QKVET_OPTION_ALIBI)
 QKVET_ARITHMETIC(dialect_sink_not_in_lse, "the sink does not count in lse",
                  .sink = Sink::kLast, .sink_in_lse = false)
+// As a fast path of the causal rule beside a softmax of nothing has it.
+QKVET_ARITHMETIC(dialect_empty_row_by_mask,
+                 "a row without keys is NaN by a mask, else 0",
+                 .empty_by_way = true)
+// Nobody may look there: every call leaves something else.
+QKVET_ARITHMETIC(dialect_empty_row_garbage, "a row without keys holds anything",
+                 .empty_row = QKVET_EMPTY_ROW_UNSPECIFIED,
+                 .empty_row_lse = QKVET_EMPTY_LSE_UNSPECIFIED)
+QKVET_ARITHMETIC(dialect_nan_may_vanish, "a score of NaN weighs nothing",
+                 .nan_weighs_nothing = true)
+
+// The same, and their authors say nothing: probes find it out.
+QKVET_ARITHMETIC(says_nothing_of_softcap, "softcap of the biased score",
+                 .softcap_last = true, .says_nothing = true,
+                 .without = QKVET_OPTION_ALIBI)
+QKVET_ARITHMETIC(says_nothing_of_sink, "the sink does not count in lse",
+                 .sink = Sink::kLast, .sink_in_lse = false,
+                 .says_nothing = true)
+QKVET_ARITHMETIC(says_nothing_of_empty_rows,
+                 "a row without keys is NaN by a mask, else 0",
+                 .empty_by_way = true, .says_nothing = true)
+// 0 / 0 without a sink, and with one nothing but the plain loop.
+QKVET_ARITHMETIC(sink_fills_empty_rows,
+                 "the softmax of a row without keys is its sink",
+                 .empty_row = QKVET_EMPTY_ROW_NAN, .sink_alone = true,
+                 .says_nothing = true)
 // What is not finite in k or v of hidden keys comes through, as NaN + -infinity
 // and as 0 * infinity.
 QKVET_ARITHMETIC(dialect_masked_nonfinite,

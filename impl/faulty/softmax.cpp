@@ -43,6 +43,31 @@ QKVET_FAULT(no_max_subtraction) = {
     .when = "",
 };
 
+// A weight counts where it is above 0, which NaN is not.
+struct NanWeighsNothing : OptionSeams {
+  static float weight(const ForwardCall&, int64_t, float weight) {
+    return weight > 0 ? weight : 0;
+  }
+};
+QKVET_FAULT(nan_weighs_nothing) = {
+    .kernel = option_fault<NanWeighsNothing>,
+    .mechanism =
+        "the weight of a key whose score is NaN is 0, as if it were hidden",
+    .symptom =
+        "NaN in one key or one bias is gone from the output, and training goes "
+        "on with a model that is broken",
+    .cause =
+        "a comparison that decides what is too small to count: NaN is not "
+        "above, so that it falls on the other side",
+    .fix = "compare the other way round: what is below is left out, NaN stays",
+    .source =
+        "textbook, cf. the fused CPU kernel of PyTorch 2.15 on a NaN "
+        "query",
+    .trigger = "NaN at one key that a row sees, of several",
+    .killed_by = {"nan_reaches_its_row"},
+    .when = "rows(seen > 1)",
+};
+
 // 2^x in place of e^x.
 struct Exp2WithoutLog2e : OptionSeams {
   static float capped(const ForwardCall& call, float s) {

@@ -198,7 +198,11 @@ typedef struct qkvet_forward_args {
 /* Not a claim: forward() takes k and v in pages and in no other form. */
 #define QKVET_FLAG_PAGES_ONLY (UINT64_C(1) << 16)
 /* Not a claim: forward() and backward() take causal calls and no others. */
-#define QKVET_FLAG_CAUSAL_ONLY (UINT64_C(1) << 24)
+#define QKVET_FLAG_CAUSAL_ONLY (UINT64_C(1) << 26)
+/* Nor these: calls with a scale below 0, or with a mask and a bias together,
+ * are refused, not drawn, and shown as not judged. */
+#define QKVET_FLAG_POSITIVE_SCALE (UINT64_C(1) << 24)
+#define QKVET_FLAG_MASK_OR_BIAS (UINT64_C(1) << 25)
 
 /* Layouts (bits of qkvet_capabilities.layouts). */
 #define QKVET_LAYOUT_BHTD (UINT64_C(1) << 0) /* contiguous [B, H, T, d] */
@@ -251,6 +255,21 @@ typedef struct qkvet_dialect {
   int32_t masked_nonfinite; /* NaN or Inf in k, v at masked keys */
   int32_t sink_in_lse;      /* whether the sink counts in the lse output */
   int32_t mask_and_causal;  /* a mask together with causal */
+  int32_t reserved;         /* not read */
+  /* empty_row and empty_row_lse by why a row sees no key, where that matters:
+   * the mask hides all keys; the bias is -infinity at all of them; kv_len or
+   * cu_seqlens_k leave none; Tk = 0. The same values; 0: as empty_row and
+   * empty_row_lse, which are then those of the causal rule and of windows.
+   * Rows with several of these reasons are judged where all say the same. */
+  int32_t empty_row_by_mask;
+  int32_t empty_row_by_bias;
+  int32_t empty_row_by_length;
+  int32_t empty_row_by_extent;
+  int32_t empty_row_lse_by_mask;
+  int32_t empty_row_lse_by_bias;
+  int32_t empty_row_lse_by_length;
+  int32_t empty_row_lse_by_extent;
+  int32_t visible_nan; /* NaN in q, k, v or bias that a row sees; 0: as 1 */
 } qkvet_dialect;
 enum {
   QKVET_EMPTY_ROW_ZERO = 1,
@@ -269,6 +288,7 @@ enum { QKVET_SOFTCAP_BEFORE_MASK = 1, QKVET_SOFTCAP_AFTER_MASK = 2 };
 enum { QKVET_MASKED_IGNORED = 1, QKVET_MASKED_NOT_IGNORED = 2 };
 enum { QKVET_SINK_IN_LSE = 1, QKVET_SINK_NOT_IN_LSE = 2 };
 enum { QKVET_MASK_AND_CAUSAL_BOTH = 1, QKVET_MASK_AND_CAUSAL_REFUSED = 2 };
+enum { QKVET_VISIBLE_NAN_REACHES = 1, QKVET_VISIBLE_NAN_MAY_VANISH = 2 };
 
 /* ---- Kernel and library ------------------------------------------------- */
 
