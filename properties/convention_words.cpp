@@ -57,7 +57,9 @@ constexpr BitWord kFlags[] = {
     {"threads_invariant", QKVET_FLAG_THREADS_INVARIANT},
     {"page_placement_invariant", QKVET_FLAG_PAGE_PLACEMENT_INVARIANT},
     {"chunking_invariant", QKVET_FLAG_CHUNKING_INVARIANT},
-    {"pages_only", QKVET_FLAG_PAGES_ONLY}};
+    {"pages_only", QKVET_FLAG_PAGES_ONLY},
+    {"other_data_invariant", QKVET_FLAG_OTHER_DATA_INVARIANT},
+    {"power_of_two_invariant", QKVET_FLAG_POWER_OF_TWO_INVARIANT}};
 constexpr BitWord kLayoutBits[] = {{"bhtd", QKVET_LAYOUT_BHTD},
                                    {"bthd", QKVET_LAYOUT_BTHD},
                                    {"packed_qkv", QKVET_LAYOUT_PACKED_QKV},

@@ -42,7 +42,9 @@ constexpr OptionWord kWords[] = {
     {"layer_biases", 0, QKVET_LAYER_BIASES},
     {"layer_stages", 0, QKVET_LAYER_STAGES},
     {"layer_unbatched", 0, QKVET_LAYER_UNBATCHED},
-    {"nondeterministic", 0, 0, QKVET_FLAG_NONDETERMINISTIC}};
+    {"nondeterministic", 0, 0, QKVET_FLAG_NONDETERMINISTIC},
+    {"other_data_invariant", 0, 0, QKVET_FLAG_OTHER_DATA_INVARIANT},
+    {"power_of_two_invariant", 0, 0, QKVET_FLAG_POWER_OF_TWO_INVARIANT}};
 
 // All that a kernel can do: what it cannot promise is no part of it.
 bool is_ability(const OptionWord& word) { return word.flags == 0; }
