@@ -24,8 +24,7 @@ bool some_row_is_empty(const Case& value) {
   return false;
 }
 
-// What forward() returns as the lse of a row without a key; minus infinity
-// where the kernel does not say.
+// What forward() returns as the lse of a row without a key.
 double empty_lse(const qkvet_dialect& dialect) {
   if (dialect.empty_row_lse == QKVET_EMPTY_LSE_PLUS_INF) return kInfinity;
   return dialect.empty_row_lse == QKVET_EMPTY_LSE_NAN ? kNaN : -kInfinity;
@@ -34,11 +33,18 @@ double empty_lse(const qkvet_dialect& dialect) {
 }  // namespace
 
 std::string unsettled_gradient(const Case& value, const KernelInfo& kernel) {
-  return kernel.dialect.empty_row != QKVET_EMPTY_ROW_ZERO &&
-                 some_row_is_empty(value)
-             ? "a row sees no key, and the kernel does not declare zero "
-               "(empty_row): what it returns there has a gradient of its own"
-             : "";
+  const qkvet_dialect& dialect = kernel.dialect;
+  const bool zero = dialect.empty_row == QKVET_EMPTY_ROW_ZERO;
+  // With dropout it is given what its own forward() returned.
+  const bool known_lse = value.dropout ||
+                         dialect.empty_row_lse == QKVET_EMPTY_LSE_MINUS_INF ||
+                         dialect.empty_row_lse == QKVET_EMPTY_LSE_PLUS_INF ||
+                         dialect.empty_row_lse == QKVET_EMPTY_LSE_NAN;
+  if ((zero && known_lse) || !some_row_is_empty(value)) return "";
+  return zero ? "a row sees no key, and the kernel declares no lse of it "
+                "(empty_row_lse): what backward() would be given is not known"
+              : "a row sees no key, and the kernel does not declare zero "
+                "(empty_row): what it returns there has a gradient of its own";
 }
 
 std::string given_text(const KernelInfo& kernel) {
