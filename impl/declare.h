@@ -86,6 +86,11 @@ inline constexpr uint64_t kAllOptions =
 inline constexpr uint64_t kDropoutOptions =
     QKVET_OPTION_DROPOUT | QKVET_OPTION_DROPOUT_MASK;
 
+// What every kernel here keeps to: the bits of a row follow from what it sees,
+// and a power of two moves exponents alone.
+inline constexpr uint64_t kOwnClaims =
+    QKVET_FLAG_OTHER_DATA_INVARIANT | QKVET_FLAG_POWER_OF_TWO_INVARIANT;
+
 // Any strides, positive extents (or none of B, Tq, Tk, where declared), CPU,
 // addresses aligned to elements; q, k, v and o all of one of `types`.
 constexpr qkvet_capabilities capabilities_with(
@@ -93,7 +98,7 @@ constexpr qkvet_capabilities capabilities_with(
   qkvet_capabilities c = {};
   c.struct_size = sizeof(c);
   c.options = options;
-  c.flags = QKVET_FLAG_REENTRANT | QKVET_FLAG_ALLOCATES;
+  c.flags = QKVET_FLAG_REENTRANT | QKVET_FLAG_ALLOCATES | kOwnClaims;
   c.layouts = QKVET_LAYOUT_BHTD | QKVET_LAYOUT_BTHD | QKVET_LAYOUT_ANY_STRIDES;
   c.devices = uint64_t{1} << QKVET_DEVICE_CPU;
   for (const qkvet_dtype& type : types) {

@@ -30,12 +30,13 @@ Case fit(Case value) {
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
-  plan.unsupported = nondeterministic_reason(kernel);
+  const bool bitwise =
+      claims_same_bits(kernel, QKVET_FLAG_POWER_OF_TWO_INVARIANT);
   // A factor in front of 2^-24 is another number there.
   if (value.q_dtype == Dtype::kF16)
     plan.not_applicable = "gradients in f16 may underflow";
   plan.calls = {backward_call(/*truth=*/true),  // for the weights
-                backward_call(/*truth=*/false, scale_up),
+                backward_call(/*truth=*/!bitwise, scale_up),
                 backward_call(/*truth=*/false, no_gradient)};
   return plan;
 }
@@ -73,7 +74,8 @@ Judgement judge(const JudgeInput& input) {
   pair.looks =
       "dO, or what is made of it, is cut off, rounded on a grid of its own, "
       "or added to something else";
-  compare_gradients_bit_for_bit(input, pair, judgement);
+  compare_gradients_as_claimed(input, pair, QKVET_FLAG_POWER_OF_TWO_INVARIANT,
+                               judgement);
   return judgement;
 }
 
@@ -81,15 +83,15 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law backward_is_linear_in_d_o{
     "backward_is_linear_in_d_o",
-    "dO times -8 gives the gradients times -8, bit for bit, and no dO gives "
-    "no gradient.",
+    "dO times -8 gives the gradients times -8, and no dO gives no gradient.",
     "backward(-8 dO) = -8 backward(dO), backward(0) = 0",
-    "a deterministic kernel; storage other than f16, no weight near underflow",
+    "storage other than f16, no weight near underflow",
     "Every gradient is a sum of elements of dO times what does not depend on "
     "it.",
-    "Rounding treats both signs alike, and a power of two moves the exponent "
-    "of every product and sum and no other bit; 0 times anything finite is 0.",
-    "(a) it is bitwise, (c) it reaches magnitudes that dO of one size does "
+    "Each side is within its own bound; bit for bit where the kernel declares "
+    "power_of_two_invariant. 0 times anything finite is 0.",
+    "(a) it is bitwise where that is claimed, (c) it reaches magnitudes that "
+    "dO of one size does "
     "not, (d) its zeros need no oracle",
     Aim{.subject = Subject::kBackward,
         .free_data = false,

@@ -29,8 +29,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   Case variant = value;
   variant.mask.own = kOwnAll;
   variant.score_bias_own = kOwnAll;
-  const bool bitwise = claims_same_bits(kernel, QKVET_FLAG_LAYOUT_INVARIANT);
-  return plan_two_forms(kernel, variant, write_out, /*bounds=*/!bitwise);
+  return plan_two_layouts(kernel, variant, write_out);
 }
 
 Judgement judge(const JudgeInput& input) {
@@ -52,8 +51,9 @@ extern constinit const Law broadcast_equals_materialised{
     "bias",
     "a mask or a bias with extents that are broadcast",
     "Both have the same value at every pair.",
-    "Bit for bit where the kernel declares that the layout changes nothing; "
-    "else each side is within its own bound of the same number.",
+    "Bit for bit where the kernel declares that the layout changes nothing, "
+    "all tensors aligned alike; else each side is within its own bound of the "
+    "same number.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     Aim{.admits = kAdmitAll, .about = kAdmitMask | kAdmitBias},
     of_broadcast_equals_materialised::fit,

@@ -42,8 +42,10 @@ void compare(const JudgeInput& input, const CallView& step,
   const OwnedProblem owned(value, inputs, 0);
   Answer answer(owned.problem(), plain_forward, /*with_twin=*/false);
   CallView call = step;
-  call.truth =
-      &answer.truth_for(input.kernel, input.model, /*want_weights=*/false);
+  call.truth = &answer.truth_for(
+      input.kernel,
+      for_storage(input.model, input.value.kv_dtype, input.value.o_dtype),
+      /*want_weights=*/false);
   compare_answer(input, call, call_number(input, step), judgement);
 }
 
@@ -52,6 +54,10 @@ Judgement judge(const JudgeInput& input) {
   for (size_t i = 0; i + 1 < input.calls.size(); ++i) {
     const CallView& read = input.calls[i + 1];
     if (read.planned->operation != Operation::kCacheReadBack) continue;
+    // What its first query saw may be gone behind the step, dropped by a
+    // window.
+    if (!is_all_kept(input.value.cache, *input.calls[i].planned->moment))
+      continue;
     compare(input, input.calls[i], read, judgement);
     if (judgement.verdict == Verdict::kFailed) break;
   }

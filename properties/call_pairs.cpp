@@ -15,6 +15,7 @@ namespace {
 // One output of one call.
 struct Output {
   std::vector<double> values;
+  const std::vector<double>* truth = nullptr;
   const std::vector<double>* bound = nullptr;
   const std::vector<double>* reach = nullptr;  // only of o
   const Shape* shape = nullptr;
@@ -41,16 +42,19 @@ Output output_of(const JudgeInput& input, const CallView& call,
       out.dtype = lse_dtype(input.value.o_dtype);
       out.values = as_doubles(outcome.lse, out.dtype);
       if (truth != nullptr) out.bound = &truth->bound->lse;
+      if (truth != nullptr) out.truth = &truth->oracle.lse;
       break;
     case TensorName::kWeights:
       out.width = out.shape->Tk;
       out.values = as_doubles(outcome.weights, out.dtype);
       if (truth != nullptr) out.bound = &truth->bound->weights;
+      if (truth != nullptr) out.truth = &truth->oracle.weights;
       break;
     default:
       out.width = out.shape->dv;
       out.values = as_doubles(outcome.o, out.dtype);
       if (truth != nullptr) out.bound = &truth->bound->o;
+      if (truth != nullptr) out.truth = &truth->oracle.o;
       if (truth != nullptr) out.reach = truth->reach;
   }
   return out;
@@ -132,6 +136,23 @@ Plan plan_bitwise_pair(const KernelInfo& kernel, InputEdit edit,
   return plan;
 }
 
+Plan plan_power_of_two(const KernelInfo& kernel, InputEdit edit) {
+  Plan plan = plan_pair(kernel, edit);
+  for (PlannedCall& call : plan.calls)
+    call.needs_truth =
+        !claims_same_bits(kernel, QKVET_FLAG_POWER_OF_TWO_INVARIANT);
+  return plan;
+}
+
+Plan plan_same_rows(const KernelInfo& kernel, InputEdit edit,
+                    int64_t argument) {
+  Plan plan = plan_pair(kernel, edit, argument);
+  plan.calls[0].needs_truth =
+      !claims_same_bits(kernel, QKVET_FLAG_OTHER_DATA_INVARIANT);
+  plan.calls[1].needs_truth = false;
+  return plan;
+}
+
 void compare_bit_for_bit(const JudgeInput& input, const CallPair& pair,
                          Judgement& judgement, Outputs tensors) {
   const auto visit = [&](const Output& first, size_t n, const Output& second,
@@ -164,28 +185,73 @@ void compare_within_bounds(const JudgeInput& input, const CallPair& pair,
   const auto visit = [&](const Output& first, size_t n, const Output& second,
                          size_t m, const Element& at) {
     const double offset = offset_of(input, pair, at);
-    // The stored number was rounded before the offset came on top.
-    const double rounding = unit_roundoff(first.dtype) * std::fabs(offset);
-    return compare_two_ways({second.values[m] - offset, first.values[n],
-                             (*first.bound)[n] + (*second.bound)[m] + rounding,
-                             std::max(first.reach_at(n), second.reach_at(m)),
-                             first.dtype, pair.second_name, pair.first_name},
-                            judgement);
+    const double factor = at.tensor == TensorName::kO ? pair.factor : 1;
+    const double size = std::fabs(factor);
+    // The stored numbers were rounded before the offset came on top, and before
+    // the factor.
+    const double rounding =
+        unit_roundoff(first.dtype) * std::fabs(offset) +
+        std::max(size - 1, 0.0) * underflow_error(first.dtype);
+    return compare_two_ways(
+        {second.values[m] - offset, factor * first.values[n],
+         size * (*first.bound)[n] + (*second.bound)[m] + rounding,
+         std::max(size * first.reach_at(n), second.reach_at(m)), first.dtype,
+         pair.second_name, pair.first_name},
+        judgement);
   };
   for (const TensorName tensor : tensors)
     walk(input, pair, tensor, judgement, visit);
 }
 
+void compare_within_first_bound(const JudgeInput& input, const CallPair& pair,
+                                Judgement& judgement, Outputs tensors) {
+  const auto visit = [&](const Output& first, size_t n, const Output& second,
+                         size_t m, const Element&) -> std::optional<Finding> {
+    const double bound = (*first.bound)[n];
+    // A row that is wrong alike in both calls is no business of such a law.
+    if (same_bits(first.values[n], second.values[m])) {
+      ++judgement.compared;
+      return std::nullopt;
+    }
+    if (std::isnan(bound)) {
+      ++judgement.vacuous;
+      return std::nullopt;
+    }
+    auto finding = compare_with_bound({second.values[m], (*first.truth)[n],
+                                       bound, first.reach_at(n), first.dtype},
+                                      judgement);
+    if (!finding) return std::nullopt;
+    finding->expected += "; it was " +
+                         number_text(first.values[n], first.dtype) + " (" +
+                         pair.first_name + ")";
+    finding->actual += std::string(" (") + pair.second_name + ")";
+    finding->looks = pair.looks;
+    return finding;
+  };
+  for (const TensorName tensor : tensors)
+    walk(input, pair, tensor, judgement, visit);
+}
+
+void compare_same_rows(const JudgeInput& input, const CallPair& pair,
+                       Judgement& judgement) {
+  const bool claimed =
+      claims_same_bits(input.kernel, QKVET_FLAG_OTHER_DATA_INVARIANT);
+  const auto compare =
+      claimed ? compare_bit_for_bit : compare_within_first_bound;
+  compare(input, pair, judgement, kOAndLse);
+}
+
 void compare_as_claimed(const JudgeInput& input, const CallPair& pair,
-                        uint64_t flag, Judgement& judgement, Outputs tensors) {
-  const auto compare = claims_same_bits(input.kernel, flag)
+                        uint64_t flags, Judgement& judgement, Outputs tensors) {
+  const auto compare = claims_same_bits(input.kernel, flags)
                            ? compare_bit_for_bit
                            : compare_within_bounds;
   compare(input, pair, judgement, tensors);
 }
 
-bool claims_same_bits(const KernelInfo& kernel, uint64_t flag) {
-  return kernel.has_flag(flag) && nondeterministic_reason(kernel).empty();
+bool claims_same_bits(const KernelInfo& kernel, uint64_t flags) {
+  return (kernel.capabilities.flags & flags) == flags &&
+         nondeterministic_reason(kernel).empty();
 }
 
 std::string nondeterministic_reason(const KernelInfo& kernel) {

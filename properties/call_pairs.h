@@ -46,6 +46,16 @@ Plan plan_pair(const KernelInfo& kernel, InputEdit edit, int64_t argument = 0);
 Plan plan_bitwise_pair(const KernelInfo& kernel, InputEdit edit,
                        int64_t argument = 0);
 
+// The case as it is, and with an edit of what the compared rows do not see, for
+// compare_same_rows().
+Plan plan_same_rows(const KernelInfo& kernel, InputEdit edit,
+                    int64_t argument = 0);
+
+// The case as it is, and with an edit that a power of two undoes, for
+// compare_as_claimed() by power_of_two_invariant: truth where it is not
+// claimed.
+Plan plan_power_of_two(const KernelInfo& kernel, InputEdit edit);
+
 // What is compared, unless a law asks for more.
 using Outputs = std::initializer_list<TensorName>;
 inline constexpr Outputs kOAndLse = {TensorName::kO, TensorName::kLse};
@@ -59,13 +69,25 @@ void compare_bit_for_bit(const JudgeInput& input, const CallPair& pair,
 void compare_within_bounds(const JudgeInput& input, const CallPair& pair,
                            Judgement& judgement, Outputs tensors = kOAndLse);
 
-// Bit for bit where the kernel claims it by this QKVET_FLAG_*, else each within
-// its own bound, which needs their truth.
+// The same bits, or what the truth and the bound of the first call allow: all
+// that is known of the second is that its rows have the same.
+void compare_within_first_bound(const JudgeInput& input, const CallPair& pair,
+                                Judgement& judgement,
+                                Outputs tensors = kOAndLse);
+
+// Rows of two calls that see the same: bit for bit where the kernel claims that
+// no other number chooses a path (other_data_invariant), else the second within
+// the bound of the first.
+void compare_same_rows(const JudgeInput& input, const CallPair& pair,
+                       Judgement& judgement);
+
+// Bit for bit where the kernel claims it by these QKVET_FLAG_*, else each
+// within its own bound, which needs their truth.
 void compare_as_claimed(const JudgeInput& input, const CallPair& pair,
-                        uint64_t flag, Judgement& judgement,
+                        uint64_t flags, Judgement& judgement,
                         Outputs tensors = kOAndLse);
-// Whether it does: by the flag, and by being deterministic.
-bool claims_same_bits(const KernelInfo& kernel, uint64_t flag);
+// Whether it does: by all of the flags, and by being deterministic.
+bool claims_same_bits(const KernelInfo& kernel, uint64_t flags);
 
 // "" or why nothing bitwise can be asked of the kernel.
 std::string nondeterministic_reason(const KernelInfo& kernel);

@@ -9,6 +9,7 @@
 
 #include "properties/admit.h"
 #include "properties/fake_executor.h"
+#include "properties/fake_gradients.h"
 #include "properties/fit.h"
 #include "properties/generate.h"
 #include "properties/option_forms.h"
@@ -95,6 +96,142 @@ TEST(CallPairs, AreAskedBitForBitWhereThatIsClaimed) {
     EXPECT_EQ(judgement.finding->looks,
               "where a head stands decides what it computes");
   }
+}
+
+// A call whose second answer is `by` times the first at one element of o.
+Judgement check_moved(const char* law, const char* text, uint64_t flags,
+                      double by) {
+  JudgedKernel kernel = FakeExecutor::under_test().judged;
+  kernel.info.capabilities.flags = flags;
+  FakeExecutor executor({},
+                        [by, calls = 0](const KernelCall&, OracleOutput& oracle,
+                                        CallOutcome&) mutable {
+                          if (calls++ == 1) oracle.o[0] *= by;
+                        });
+  TimeUse time;
+  return check_case(*find_law(law), *parse_case(text).value, kernel, 0,
+                    executor, /*with_twin=*/false, time);
+}
+
+struct Moved {
+  const char* law;
+  const char* text;
+};
+constexpr double kAnUlp = 1 + 0x1p-22, kAThousandth = 1.001;
+
+// Laws about what a row does not see. Other bits are a fault of those who claim
+// that nothing else chooses a path, and of nobody else.
+constexpr Moved kSameRows[] = {
+    {"future_changes_nothing", "f32,B1,H1,Tq2,Tk2,d1,causal,seed=2"},
+    {"other_heads_change_nothing", "f32,B1,H2,Tq2,Tk3,d2,seed=2"},
+    {"other_members_change_nothing", "f32,B2,H1,Tq2,Tk3,d2,seed=2"},
+    {"nan_stays_in_its_head", "f32,B1,H2,Tq2,Tk3,d2,seed=2"},
+    {"poison_beyond_lengths_changes_nothing", "f32,B1,H1,Tq2,Tk4,d2,kvlen=3"},
+    {"masked_keys_change_nothing", "f32,B1,H1,Tq1,Tk3,d2,mask=but1"},
+    {"masked_nonfinite_is_ignored", "f32,B1,H1,Tq1,Tk3,d2,mask=but1"},
+    {"unowned_pages_change_nothing", "f32,B1,H1,Tq1,Tk3,d2,kvlen=3,page=2"}};
+
+// Powers of two that move, and signs.
+constexpr Moved kPowersOfTwo[] = {
+    {"scaled_values_scale_output", "f32,B1,H1,Tq1,Tk3,d2,v=lattice,seed=3"},
+    {"scale_moves_to_queries", "f32,B1,H1,Tq1,Tk3,d2,scale=0.5,seed=3"}};
+
+void expect_bits_where_claimed(const Moved& moved, uint64_t claim) {
+  const auto verdict = [&](uint64_t flags, double by) {
+    const Judgement judgement = check_moved(moved.law, moved.text, flags, by);
+    EXPECT_GT(judgement.compared, 0) << moved.law << " " << judgement.reason;
+    return judgement.verdict;
+  };
+  EXPECT_EQ(verdict(0, 1), Verdict::kPassed) << moved.law;
+  EXPECT_EQ(verdict(0, kAnUlp), Verdict::kPassed) << moved.law;
+  EXPECT_EQ(verdict(QKVET_FLAG_NONDETERMINISTIC | claim, kAnUlp),
+            Verdict::kPassed)
+      << moved.law;
+  EXPECT_EQ(verdict(claim, kAnUlp), Verdict::kFailed) << moved.law;
+  EXPECT_EQ(verdict(0, kAThousandth), Verdict::kFailed) << moved.law;
+  EXPECT_EQ(verdict(0, std::nan("")), Verdict::kFailed) << moved.law;
+}
+
+TEST(CallPairs, RowsThatSeeTheSameAreTheSameWithinTheBound) {
+  for (const Moved& moved : kSameRows)
+    expect_bits_where_claimed(moved, QKVET_FLAG_OTHER_DATA_INVARIANT);
+}
+
+TEST(CallPairs, PowersOfTwoMoveWithinTheBounds) {
+  for (const Moved& moved : kPowersOfTwo)
+    expect_bits_where_claimed(moved, QKVET_FLAG_POWER_OF_TWO_INVARIANT);
+}
+
+// Who is wrong alike in both calls fails another law.
+TEST(CallPairs, WhatIsWrongAlikeIsNoLeak) {
+  for (const Moved& moved : kSameRows) {
+    JudgedKernel kernel = FakeExecutor::under_test().judged;
+    kernel.info.capabilities.flags = 0;
+    FakeExecutor wrong({}, [](const KernelCall&, OracleOutput& oracle,
+                              CallOutcome&) { oracle.o[0] = 99; });
+    TimeUse time;
+    EXPECT_EQ(check_case(*find_law(moved.law), *parse_case(moved.text).value,
+                         kernel, 0, wrong, /*with_twin=*/false, time)
+                  .verdict,
+              Verdict::kPassed)
+        << moved.law;
+  }
+}
+
+// A claim about layouts says nothing of where a tensor begins.
+TEST(CallPairs, LayoutsAreComparedAlignedAlike) {
+  const Case value = *parse_case("f32,B1,H2,Tq2,Tk3,d3,layout=bthd").value;
+  KernelInfo kernel = FakeExecutor::info();
+  const auto placement = [&](uint64_t flags) {
+    kernel.capabilities.flags = flags;
+    return find_law("layout_changes_nothing")
+        ->plan(value, kernel)
+        .calls[1]
+        .placement;
+  };
+  constexpr uint64_t kClaim = QKVET_FLAG_LAYOUT_INVARIANT;
+  EXPECT_EQ(placement(0), Placement::kEnd);
+  EXPECT_EQ(placement(kClaim), Placement::kEndAligned);
+  EXPECT_EQ(placement(kClaim | QKVET_FLAG_ALIGNMENT_INVARIANT),
+            Placement::kEnd);
+}
+
+// In pages, members in another order lie in other pages.
+TEST(CallPairs, MembersInPagesAreAlsoPlaces) {
+  const char* const law = "permuted_members_permute_output";
+  const char* const pages = "f32,B2,H1,Tq1,Tk3,d2,page=2";
+  constexpr uint64_t kClaim = QKVET_FLAG_BATCH_INVARIANT;
+  EXPECT_EQ(check_moved(law, "f32,B2,H1,Tq1,Tk3,d2", kClaim, kAnUlp).verdict,
+            Verdict::kFailed);
+  EXPECT_EQ(check_moved(law, pages, kClaim, kAnUlp).verdict, Verdict::kPassed);
+  EXPECT_EQ(check_moved(law, pages,
+                        kClaim | QKVET_FLAG_PAGE_PLACEMENT_INVARIANT, kAnUlp)
+                .verdict,
+            Verdict::kFailed);
+}
+
+// Data of other heads may choose a path, and no number.
+TEST(CallPairs, OtherHeadsOfAGradientMayRoundOtherwiseWhereNothingIsClaimed) {
+  const char* const law = "backward_heads_are_separate";
+  const std::string text = "f32,B1,H2,Tq2,Tk3,d2,backward,seed=2";
+  const auto verdict = [&](uint64_t flags, double by) {
+    JudgedKernel judged = FakeGradients::under_test().judged;
+    judged.info.capabilities.flags = flags;
+    FakeGradients kernel(
+        {}, [by, calls = 0](const KernelCall&, GradientOutput& gradient,
+                            CallOutcome&) mutable {
+          if (calls++ != 1) return;
+          for (double& x : gradient.v) x *= by;
+        });
+    TimeUse time;
+    return check_case(*find_law(law), *parse_case(text).value, judged, 0,
+                      kernel, /*with_twin=*/false, time)
+        .verdict;
+  };
+  EXPECT_EQ(verdict(0, 1 + 0x1p-22), Verdict::kPassed);
+  EXPECT_EQ(verdict(QKVET_FLAG_OTHER_DATA_INVARIANT, 1 + 0x1p-22),
+            Verdict::kFailed);
+  EXPECT_EQ(verdict(0, 1.001), Verdict::kFailed);
 }
 
 TEST(CallPairs, BitwiseOnesAreNotAskedOfTheNondeterministic) {

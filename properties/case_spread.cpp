@@ -31,8 +31,9 @@ CallSpread CaseWork::spread(const JudgedKernel& kernel, size_t n,
   if (planned.operation == Operation::kLayerBackward) {
     LayerGradientAnswer known(prepared.value, prepared.inputs);
     known.find_truth();
+    const Dtype stage = kernel.info.stage_dtype(value_.q_dtype);
     const Truth& truth =
-        known.truth_for(stored, kernel.info.stage_dtype(value_.q_dtype));
+        known.truth_for(for_storage(model, stage, value_.o_dtype), stage);
     for (const TensorName tensor : kLayerGradients)
       if (!prepared.inputs.values(layer_input_of(tensor)).empty())
         spread.gradients[tensor] =

@@ -318,8 +318,10 @@ Judgement CaseWork::judge_under(const JudgedKernel& kernel,
       views[i].truth = &prepared.gradient->truth_for(model);
     } else if (prepared.layer_gradient != nullptr) {
       const Stopwatch watch(time_->bound);
+      // P is rounded to what stages are stored as.
+      const Dtype stage = kernel.info.stage_dtype(value_.q_dtype);
       views[i].truth = &prepared.layer_gradient->truth_for(
-          model, kernel.info.stage_dtype(value_.q_dtype));
+          for_storage(declared, stage, value_.o_dtype), stage);
     } else if (plan.calls[i].needs_truth) {
       Answer& known = answer(prepared, kernel.info);
       disagreement += known.twin_disagrees();

@@ -125,6 +125,17 @@ double rounding_of(double y, Dtype dtype) {
                   underflow_error(dtype));
 }
 
+// One is infinite, and the other so near the largest number of its type that
+// both may be roundings of one finite number.
+bool may_be_overflow(const TwoWays& pair, double allowed) {
+  const bool first = std::isinf(pair.first);
+  if (first == std::isinf(pair.second)) return false;
+  const double infinite = first ? pair.first : pair.second;
+  const double finite = first ? pair.second : pair.first;
+  const double furthest = finite + std::copysign(allowed, infinite);
+  return round_to(pair.dtype, furthest) == infinite;
+}
+
 }  // namespace
 
 Dtype lse_dtype(Dtype o) {
@@ -228,14 +239,17 @@ std::optional<Finding> compare_exactly(double actual, double expected,
 
 double allowed_difference(double first, double second, double bounds,
                           Dtype dtype) {
-  const auto size = [](double x) { return std::isnan(x) ? 0 : std::fabs(x); };
+  const auto size = [](double x) {
+    return std::isfinite(x) ? std::fabs(x) : 0;
+  };
   return bounds + unit_roundoff(dtype) * (size(first) + size(second)) +
          2 * underflow_error(dtype);
 }
 
 std::optional<Finding> compare_two_ways(const TwoWays& pair,
                                         Judgement& judgement) {
-  if (!(pair.bounds < std::numeric_limits<double>::infinity())) {
+  const bool both_nan = std::isnan(pair.first) && std::isnan(pair.second);
+  if (both_nan || !(pair.bounds < std::numeric_limits<double>::infinity())) {
     ++judgement.vacuous;
     return std::nullopt;
   }
@@ -246,8 +260,9 @@ std::optional<Finding> compare_two_ways(const TwoWays& pair,
     ++judgement.vacuous;
   else
     ++judgement.compared;
-  if (pair.first == pair.second || error <= allowed) {
-    if (error > 0)
+  if (pair.first == pair.second || error <= allowed ||
+      may_be_overflow(pair, allowed)) {
+    if (error > 0 && std::isfinite(error))
       judgement.worst_ratio = std::max(judgement.worst_ratio, error / allowed);
     return std::nullopt;
   }

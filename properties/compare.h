@@ -69,10 +69,13 @@ struct TwoWays {
   const char* first_name = "";  // "in the whole call"
   const char* second_name = "";
 };
-// How far the two may lie apart. NaN counts for nothing: it is near no number.
+// How far the two may lie apart. NaN and infinities count for nothing: they are
+// near no number.
 double allowed_difference(double first, double second, double bounds,
                           Dtype dtype);
-// A finding without a place, or nothing. Adds to `judgement`.
+// A finding without a place, or nothing. Adds to `judgement`. Where both are
+// NaN they do not differ, and nothing was compared: that there is a NaN is what
+// the laws about the oracle find.
 std::optional<Finding> compare_two_ways(const TwoWays& pair,
                                         Judgement& judgement);
 

@@ -150,6 +150,36 @@ TEST(Compare, TwoWaysFailBeyondBothBoundsAndWithNaN) {
   EXPECT_EQ(judgement.compared, 3);
 }
 
+// NaN in both is no difference, and an infinity is near no number but one that
+// may round to it.
+TEST(Compare, TwoWaysOfNaNAndInfinity) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const double nan = std::nan("");
+  const auto differs = [](double first, double second, double bounds,
+                          Dtype dtype = Dtype::kF32) {
+    Judgement judgement;
+    const bool found =
+        compare_two_ways({first, second, bounds, 0, dtype, "", ""}, judgement)
+            .has_value();
+    EXPECT_EQ(judgement.compared,
+              std::isnan(first) && std::isnan(second) ? 0 : 1);
+    EXPECT_TRUE(std::isfinite(judgement.worst_ratio));
+    return found;
+  };
+  EXPECT_FALSE(differs(nan, nan, 1));
+  EXPECT_TRUE(differs(nan, 1, 1));
+  EXPECT_TRUE(differs(1, nan, 1));
+  EXPECT_TRUE(differs(inf, 1, 1));
+  EXPECT_TRUE(differs(1, inf, 1));
+  EXPECT_TRUE(differs(inf, -inf, 1));
+  EXPECT_TRUE(differs(inf, nan, 1));
+  EXPECT_FALSE(differs(inf, inf, 1));
+  EXPECT_FALSE(differs(inf, 65504, 16, Dtype::kF16));
+  EXPECT_TRUE(differs(inf, 65504, 16));
+  EXPECT_TRUE(differs(-inf, 65504, 16, Dtype::kF16));
+  EXPECT_TRUE(differs(inf, 60000, 16, Dtype::kF16));
+}
+
 // Where both bounds together reach what any choice of keys could change, the
 // comparison could not have failed.
 TEST(Compare, TwoWaysCountWhatCouldNotFail) {

@@ -60,7 +60,9 @@ constexpr BitWord kFlags[] = {
     {"pages_only", QKVET_FLAG_PAGES_ONLY},
     {"causal_only", QKVET_FLAG_CAUSAL_ONLY},
     {"positive_scale", QKVET_FLAG_POSITIVE_SCALE},
-    {"mask_or_bias", QKVET_FLAG_MASK_OR_BIAS}};
+    {"mask_or_bias", QKVET_FLAG_MASK_OR_BIAS},
+    {"other_data_invariant", QKVET_FLAG_OTHER_DATA_INVARIANT},
+    {"power_of_two_invariant", QKVET_FLAG_POWER_OF_TWO_INVARIANT}};
 constexpr BitWord kLayoutBits[] = {{"bhtd", QKVET_LAYOUT_BHTD},
                                    {"bthd", QKVET_LAYOUT_BTHD},
                                    {"packed_qkv", QKVET_LAYOUT_PACKED_QKV},

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "core/case.h"
+#include "properties/law.h"
 
 namespace qkvet::conventions_test {
 namespace {
@@ -82,6 +83,21 @@ TEST(Conventions, TheLibrariesThatPeopleNameAreThere) {
         "iree", "triton_tutorial"})
     EXPECT_TRUE(ids.contains(id)) << id;
   EXPECT_EQ(find_convention("xformers"), nullptr);
+}
+
+// A law without a row is one that nobody has asked what it assumes.
+TEST(Audit, HasOneRowForEveryLawAndNoOther) {
+  std::vector<std::string> rows;
+  std::istringstream page(content_of(QKVET_AUDIT));
+  const std::regex row("^\\| `([a-z_0-9]+)` \\|([^|]+\\|){4}$");
+  std::smatch found;
+  for (std::string line; std::getline(page, line);) {
+    if (std::regex_match(line, found, row)) rows.push_back(found[1]);
+    EXPECT_TRUE(line.rfind("| `", 0) != 0 || !found.empty()) << line;
+  }
+  std::vector<std::string> laws;
+  for (const Law* law : all_laws()) laws.emplace_back(law->id);
+  EXPECT_EQ(rows, laws);
 }
 
 // What these libraries are known to disagree about has to come out as such.

@@ -80,8 +80,21 @@ TEST(DropoutLaws, NoProbabilityNoDropout) {
         });
   fails("dropout_zero_is_no_dropout", text, {},
         [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
-          if (call.dropout) oracle.o[0] *= 1.000001;
+          if (call.dropout) oracle.o[0] *= 1.0001;
         });
+}
+
+// A mask that is asked for may choose another path.
+TEST(DropoutLaws, NoProbabilityMayRoundOtherwise) {
+  FakeExecutor drift(
+      {}, [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
+        if (call.want_dropout_mask)
+          oracle.o[0] = std::nextafter(static_cast<float>(oracle.o[0]), 9.0f);
+      });
+  const Judgement judgement = check("dropout_zero_is_no_dropout",
+                                    "f32,B1,H1,Tq3,Tk5,d2,dropout=0", drift);
+  EXPECT_EQ(judgement.verdict, Verdict::kPassed) << judgement.reason;
+  EXPECT_GT(judgement.compared, 0);
 }
 
 TEST(DropoutLaws, TheOutputIsThatOfTheMask) {

@@ -2,6 +2,7 @@
 // With x = 0 every projection is its bias, and with W_O = 0 the output is b_O.
 #include <algorithm>
 
+#include "core/half.h"
 #include "properties/compare.h"
 #include "properties/law.h"
 #include "properties/layer_calls.h"
@@ -40,12 +41,16 @@ Judgement judge(const JudgeInput& input) {
   const auto bias = [&](TensorName name, int64_t column) {
     return call.inputs->values(name)[static_cast<size_t>(column)];
   };
+  // Stages may be narrower than x.
+  const Dtype stage = stage_dtype(input);
   if (returns_stages(input.kernel)) {
     const std::vector<Stage> stages = read_stages(input, call);
     for (size_t i = 0; i < stages.size(); ++i)
       compare_stage_exactly(
           input, stages[i],
-          [&](int64_t, int64_t column) { return bias(kBiases[i], column); },
+          [&](int64_t, int64_t column) {
+            return round_to(stage, bias(kBiases[i], column));
+          },
           judgement);
   }
   compare_y_exactly(

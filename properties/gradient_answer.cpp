@@ -35,11 +35,18 @@ double empty_lse(const EmptyRow& said) {
 }  // namespace
 
 std::string unsettled_gradient(const Case& value, const KernelInfo& kernel) {
-  return empty_row_of(kernel.dialect, value).o != QKVET_EMPTY_ROW_ZERO &&
-                 some_row_is_empty(value)
-             ? "a row sees no key, and the kernel does not declare zero "
-               "(empty_row): what it returns there has a gradient of its own"
-             : "";
+  const EmptyRow said = empty_row_of(kernel.dialect, value);
+  const bool zero = said.o == QKVET_EMPTY_ROW_ZERO;
+  // With dropout it is given what its own forward() returned.
+  const bool known_lse = value.dropout ||
+                         said.lse == QKVET_EMPTY_LSE_MINUS_INF ||
+                         said.lse == QKVET_EMPTY_LSE_PLUS_INF ||
+                         said.lse == QKVET_EMPTY_LSE_NAN;
+  if ((zero && known_lse) || !some_row_is_empty(value)) return "";
+  return zero ? "a row sees no key, and the kernel declares no lse of it "
+                "(empty_row_lse): what backward() would be given is not known"
+              : "a row sees no key, and the kernel does not declare zero "
+                "(empty_row): what it returns there has a gradient of its own";
 }
 
 std::string given_text(const KernelInfo& kernel) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/gradient_calls.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
 #include "core/call_plan.h"
+#include "core/half.h"
 #include "properties/call_pairs.h"
 #include "properties/compare.h"
 
@@ -227,9 +229,12 @@ void compare_gradients_within_bounds(const JudgeInput& input,
     const Dtype dtype = gradient_dtype(input.value, tensor);
     walk(input, pair, tensor, judgement,
          [&](size_t n, double a, size_t m, double b) {
+           const double size = std::fabs(pair.factor);
+           const double floors =
+               std::max(size - 1, 0.0) * underflow_error(dtype);
            return compare_two_ways(
-               {b, a * pair.factor, first[n] + second[m], reach[n], dtype,
-                pair.second_name, pair.first_name},
+               {b, a * pair.factor, size * first[n] + second[m] + floors,
+                size * reach[n], dtype, pair.second_name, pair.first_name},
                judgement);
          });
   }

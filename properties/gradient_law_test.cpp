@@ -341,6 +341,22 @@ TEST(GradientLaws, RowsWithoutAKeyNeedTheZero) {
   EXPECT_NE(judgement.reason.find("empty_row"), std::string::npos);
 }
 
+// An lse of its own is handed to no backward() but its own.
+TEST(GradientLaws, RowsWithoutAKeyNeedAnLseThatIsDeclared) {
+  const std::string text = "f32,B1,H1,Tq2,Tk2,d1,mask=emptyrow0,backward";
+  FakeGradients kernel;
+  JudgedKernel judged = FakeGradients::under_test().judged;
+  judged.info.dialect.empty_row_lse = QKVET_EMPTY_LSE_UNSPECIFIED;
+  const Judgement judgement =
+      check("backward_agrees_with_oracle", text, kernel, judged);
+  EXPECT_EQ(judgement.verdict, Verdict::kGaveUp);
+  EXPECT_NE(judgement.reason.find("empty_row_lse"), std::string::npos);
+  EXPECT_EQ(check("backward_agrees_with_oracle",
+                  "f32,B1,H1,Tq2,Tk2,d1,backward", kernel, judged)
+                .verdict,
+            Verdict::kPassed);
+}
+
 TEST(GradientLaws, StorageAndTablesThatAreNotJudged) {
   FakeGradients kernel;
   EXPECT_EQ(check("backward_agrees_with_oracle",

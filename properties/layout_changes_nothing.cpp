@@ -14,8 +14,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   Case variant = value;
   variant.layout = Layout::kBhtd;
   variant.share = 0;
-  const bool bitwise = claims_same_bits(kernel, QKVET_FLAG_LAYOUT_INVARIANT);
-  return plan_two_forms(kernel, variant, nullptr, /*bounds=*/!bitwise);
+  return plan_two_layouts(kernel, variant, nullptr);
 }
 
 Judgement judge(const JudgeInput& input) {
@@ -36,8 +35,9 @@ extern constinit const Law layout_changes_nothing{
     "forward(strided q, k, v) = forward(contiguous q, k, v)",
     "another layout than contiguous [B,H,T,d], or k and v that are shared",
     "Both have the same value at every index.",
-    "Bit for bit where the kernel declares that the layout changes nothing; "
-    "else each side is within its own bound of the same number.",
+    "Bit for bit where the kernel declares that the layout changes nothing, "
+    "all tensors aligned alike; else each side is within its own bound of the "
+    "same number.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     Aim{.admits = kAdmitAll, .about = kAdmitLayout | kAdmitShare},
     of_layout_changes_nothing::fit,

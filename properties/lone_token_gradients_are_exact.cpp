@@ -175,8 +175,11 @@ class Known {
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   const Known known(input);
-  // Integers up to here are exact in storage.
-  const double most = 1 / unit_roundoff(input.value.q_dtype);
+  // Integers up to here are exact in storage, and in the stages.
+  const double most =
+      1 /
+      std::max(unit_roundoff(input.value.q_dtype),
+               unit_roundoff(input.kernel.stage_dtype(input.value.q_dtype)));
   for (const TensorName tensor : kLayerGradients) {
     const std::vector<double> actual =
         read_layer_gradient(input, input.calls[0], tensor);

@@ -40,7 +40,7 @@ Judgement judge(const JudgeInput& input) {
   pair.second_name = "NaN or Inf in K and V at keys that the row does not see";
   pair.map = only_row(input.value.shape, input.calls[1].planned->argument);
   pair.looks = "a weight of 0 is multiplied by the value of a hidden key";
-  compare_bit_for_bit(input, pair, judgement);
+  compare_same_rows(input, pair, judgement);
   return judgement;
 }
 
@@ -49,13 +49,14 @@ Judgement judge(const JudgeInput& input) {
 extern constinit const Law masked_nonfinite_is_ignored{
     "masked_nonfinite_is_ignored",
     "NaN and infinity at keys that a row does not see are ignored, where the "
-    "kernel declares it: the row stays the same, bit for bit.",
+    "kernel declares it: the row stays as it is.",
     "o[i] = f(q[i], k[j], v[j] : j visible to i), k[j] = v[j] = NaN elsewhere",
-    "a row sees one key and not another; a deterministic kernel that declares "
-    "to ignore what is not finite",
+    "a row sees one key and not another; a kernel that declares to ignore "
+    "what is not finite",
     "Hidden keys do not occur in the formula of the row.",
-    "The same operations on the same numbers give the same bits.",
-    "(a) it is bitwise, (d) it needs no oracle",
+    "Bit for bit where the kernel declares other_data_invariant; else the same "
+    "bits or within the bound of the row, which is made of what it sees.",
+    "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout |
                   kAdmitServed,
         .about = kAdmitMask | kAdmitWindow},

@@ -31,7 +31,7 @@ Case fit(Case value) {
 }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
-  return plan_bitwise_pair(kernel, put_nan);
+  return plan_same_rows(kernel, put_nan);
 }
 
 Judgement judge(const JudgeInput& input) {
@@ -46,7 +46,7 @@ Judgement judge(const JudgeInput& input) {
                                                    : std::optional(at);
   };
   pair.looks = "a NaN spreads over its head's border";
-  compare_bit_for_bit(input, pair, judgement);
+  compare_same_rows(input, pair, judgement);
   return judgement;
 }
 
@@ -57,10 +57,12 @@ extern constinit const Law nan_stays_in_its_head{
     "A NaN stays in its head: all other heads and members are the same, "
     "bit for bit.",
     "o[b,h] = f(q[b,h], k[b,h / group], v[b,h / group])",
-    "two heads or members; a deterministic kernel",
+    "two heads or members",
     "The other heads do not occur in the formula of a head.",
-    "The same operations on the same numbers give the same bits.",
-    "(a) it is bitwise, (c) it reaches what is multiplied by zero",
+    "Bit for bit where the kernel declares other_data_invariant; else the same "
+    "bits or within the bound of the row, which is made of what it sees.",
+    "(a) it is bitwise where that is claimed, (c) it reaches what is "
+    "multiplied by zero",
     Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout |
                   kAdmitServed},
     of_nan_stays_in_its_head::fit,

@@ -64,6 +64,16 @@ Plan plan_two_forms(const KernelInfo& kernel, const Case& variant,
   return plan;
 }
 
+Plan plan_two_layouts(const KernelInfo& kernel, const Case& variant,
+                      InputEdit edit) {
+  const bool bitwise = claims_same_bits(kernel, QKVET_FLAG_LAYOUT_INVARIANT);
+  Plan plan = plan_two_forms(kernel, variant, edit, /*bounds=*/!bitwise);
+  if (bitwise && !kernel.has_flag(QKVET_FLAG_ALIGNMENT_INVARIANT))
+    for (PlannedCall& call : plan.calls)
+      call.placement = Placement::kEndAligned;
+  return plan;
+}
+
 Case with_hidden_keys(Case value) {
   value.shape.Tk = std::max<int64_t>(value.shape.Tk, 2);
   // Whole rows that are hidden say nothing here.
@@ -82,7 +92,7 @@ Case with_hidden_keys(Case value) {
 Plan plan_hidden_keys(const Case& value, const KernelInfo& kernel,
                       InputEdit edit) {
   const int64_t row = row_with_hidden_key(value);
-  Plan plan = plan_bitwise_pair(kernel, edit, row);
+  Plan plan = plan_same_rows(kernel, edit, row);
   if (row < 0) plan.not_applicable = "no row sees one key and not another";
   return plan;
 }

@@ -23,11 +23,18 @@ void write_visible_pairs(const Case& value, int64_t argument, Inputs& inputs);
 Plan plan_two_forms(const KernelInfo& kernel, const Case& variant,
                     InputEdit edit, bool bounds = true);
 
+// The same for compare_as_claimed() by layout_invariant. Tensors end at a guard
+// page, so that another layout begins at another alignment: both are aligned to
+// 64 bytes, unless the kernel claims that this changes nothing either.
+Plan plan_two_layouts(const KernelInfo& kernel, const Case& variant,
+                      InputEdit edit);
+
 // A window, a mask or a causal rule that leaves some row a key and hides
 // another one from it.
 Case with_hidden_keys(Case value);
-// A bitwise pair about one such row, chosen by the seed: `edit` changes the
-// keys that are hidden from the row ((b * H + h) * Tq + i), its argument.
+// A pair about one such row, for compare_same_rows(), chosen by the seed:
+// `edit` changes the keys that are hidden from the row ((b * H + h) * Tq + i),
+// its argument.
 Plan plan_hidden_keys(const Case& value, const KernelInfo& kernel,
                       InputEdit edit);
 // Calls visit(n) with the index [B,Hkv,Tk] of each key that the row does not

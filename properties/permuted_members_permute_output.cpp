@@ -32,7 +32,11 @@ Judgement judge(const JudgeInput& input) {
     return std::optional(to);
   };
   pair.looks = "where a batch member stands decides what it computes";
-  compare_as_claimed(input, pair, QKVET_FLAG_BATCH_INVARIANT, judgement);
+  // In pages, another order of members is another place of their tokens.
+  const uint64_t places =
+      input.value.paging.size > 0 ? QKVET_FLAG_PAGE_PLACEMENT_INVARIANT : 0;
+  compare_as_claimed(input, pair, QKVET_FLAG_BATCH_INVARIANT | places,
+                     judgement);
   return judgement;
 }
 
@@ -44,8 +48,8 @@ extern constinit const Law permuted_members_permute_output{
     "forward(P q, P k, P v) = P forward(q, k, v), P over the batch",
     "two batch members; no mask or lengths per member",
     "Every member is computed by the same formula from its own data.",
-    "Bit for bit where the kernel declares batch_invariant; else each "
-    "side within its own bound.",
+    "Bit for bit where the kernel declares batch_invariant, and in pages "
+    "page_placement_invariant; else each side within its own bound.",
     "(d) it needs no oracle",
     Aim{.admits = kAdmitWindow | kAdmitSoftcap | kAdmitSink | kAdmitAlibi |
                   kAdmitLayout | kAdmitServed},

@@ -81,7 +81,7 @@ Case fit(Case value) {
 }
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
-  Plan plan = plan_bitwise_pair(kernel, numbers_for_poison);
+  Plan plan = plan_same_rows(kernel, numbers_for_poison);
   if (!has_rows_beyond(value))
     plan.not_applicable = "nothing lies beyond the lengths";
   return plan;
@@ -93,7 +93,7 @@ Judgement judge(const JudgeInput& input) {
   pair.first_name = "NaN beyond the lengths";
   pair.second_name = "numbers beyond the lengths";
   pair.looks = "the row depends on what lies beyond the lengths";
-  compare_bit_for_bit(input, pair, judgement);
+  compare_same_rows(input, pair, judgement);
   return judgement;
 }
 
@@ -102,13 +102,13 @@ Judgement judge(const JudgeInput& input) {
 extern constinit const Law poison_beyond_lengths_changes_nothing{
     "poison_beyond_lengths_changes_nothing",
     "What lies beyond the lengths changes nothing, be it NaN: the rows that "
-    "count stay the same, bit for bit.",
+    "count stay as they are.",
     "o[b, i < q_len] = f(q[b, i], k[b, < kv_len], v[b, < kv_len])",
-    "lengths or packed members that leave rows of q, k or v over; a "
-    "deterministic kernel",
+    "lengths or packed members that leave rows of q, k or v over",
     "These rows do not occur in the formula.",
-    "The same operations on the same numbers give the same bits.",
-    "(a) it is bitwise, (d) it needs no oracle",
+    "Bit for bit where the kernel declares other_data_invariant; else the same "
+    "bits or within the bound of the row, which is made of what it sees.",
+    "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     Aim{.admits = kAdmitAll, .about = kAdmitLengths | kAdmitPacked},
     of_poison_beyond_lengths_changes_nothing::fit,
     of_poison_beyond_lengths_changes_nothing::plan,

@@ -45,7 +45,7 @@ Case fit(Case value) {
 }
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
-  Plan plan = plan_bitwise_pair(kernel, scale_queries);
+  Plan plan = plan_power_of_two(kernel, scale_queries);
   Case& variant = plan.calls[1].variant.emplace(value);
   variant.scale = static_cast<float>(double{*value.scale} / factor_of(value));
   return plan;
@@ -59,7 +59,7 @@ Judgement judge(const JudgeInput& input) {
                          ? "8 q and an eighth of the scale"
                          : "-8 q and minus an eighth of the scale";
   pair.looks = "the scale is ignored, fixed, or rounded on the way";
-  compare_bit_for_bit(input, pair, judgement);
+  compare_as_claimed(input, pair, QKVET_FLAG_POWER_OF_TWO_INVARIANT, judgement);
   return judgement;
 }
 
@@ -68,14 +68,14 @@ Judgement judge(const JudgeInput& input) {
 extern constinit const Law scale_moves_to_queries{
     "scale_moves_to_queries",
     "A factor moves between the queries and the scale: 8 q with an "
-    "eighth of the scale gives the same, bit for bit, and so does -8 q with "
-    "minus an eighth.",
+    "eighth of the scale gives the same, and so does -8 q with minus an "
+    "eighth.",
     "forward(8 q, k, v, c / 8) = forward(q, k, v, c), the same for -8",
-    "a given scale; a deterministic kernel; data of moderate size",
+    "a given scale; data of moderate size",
     "Only the product of q and the scale occurs in the scores.",
-    "A power of two moves exponents and no other bit, in whatever order "
-    "the factors meet, and two changes of sign are none.",
-    "(a) it is bitwise, (d) it needs no oracle",
+    "Each side is within its own bound of the same number; bit for bit where "
+    "the kernel declares power_of_two_invariant.",
+    "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     Aim{.admits = kAdmitAll & ~kAdmitRope},
     of_scale_moves_to_queries::fit,
     of_scale_moves_to_queries::plan,

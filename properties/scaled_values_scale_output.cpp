@@ -26,7 +26,7 @@ Case fit(Case value) {
 }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
-  Plan plan = plan_bitwise_pair(kernel, scale_up);
+  Plan plan = plan_power_of_two(kernel, scale_up);
   plan.calls[0].needs_truth = true;  // for the weights
   return plan;
 }
@@ -48,13 +48,15 @@ Judgement judge(const JudgeInput& input) {
   const auto read = [&](size_t call) {
     return as_doubles(input.calls[call].outcome->o, input.value.o_dtype);
   };
+  const bool bitwise =
+      claims_same_bits(input.kernel, QKVET_FLAG_POWER_OF_TWO_INVARIANT);
   const std::vector<double> once = read(0), scaled = read(1);
   CallPair pair;
   pair.first_name = "-8 times the output for V";
   pair.second_name = "the output for -8 V";
   pair.factor = kFactor;
   pair.map = [&](const Element& at) -> std::optional<Element> {
-    if (at.tensor != TensorName::kO) return at;
+    if (at.tensor != TensorName::kO || !bitwise) return at;
     const auto n =
         static_cast<size_t>(((at.b * s.H + at.h) * s.Tq + at.i) * s.dv + at.x);
     // What is left of a sum that cancels may be subnormal in half storage.
@@ -65,7 +67,7 @@ Judgement judge(const JudgeInput& input) {
   };
   pair.looks =
       "a value is cut off, or rounded on a grid of its own, or by its sign";
-  compare_bit_for_bit(input, pair, judgement);
+  compare_as_claimed(input, pair, QKVET_FLAG_POWER_OF_TWO_INVARIANT, judgement);
   return judgement;
 }
 
@@ -73,14 +75,15 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law scaled_values_scale_output{
     "scaled_values_scale_output",
-    "V times -8 gives O times -8, bit for bit.",
+    "V times -8 gives O times -8.",
     "forward(q, k, -8 v) = -8 forward(q, k, v)",
-    "a deterministic kernel; no weight and no output near underflow",
+    "nothing; of kernels that claim the bits, no weight and no output near "
+    "underflow",
     "The output is linear in V.",
-    "Rounding treats both signs alike, and a power of two moves the exponent "
-    "of every product, sum and "
-    "quotient and no other bit.",
-    "(a) it is bitwise, (c) it reaches magnitudes that V of one size "
+    "Each side is within its own bound; bit for bit where the kernel declares "
+    "power_of_two_invariant.",
+    "(a) it is bitwise where that is claimed, (c) it reaches magnitudes that V "
+    "of one size "
     "does not",
     Aim{.free_v = false, .admits = kAdmitAll},
     of_scaled_values_scale_output::fit,

@@ -73,7 +73,8 @@ double score_floor(const RowView& row, const PrecisionModel& model, int64_t j,
   // A subnormal scale loses bits where it is multiplied by log2 e.
   const double short_scale = c < normal ? lambda * row.magnitude[j] : 0;
   const double k_sum = row.k_sum[row.key(j)];
-  return lambda * (after_q * (operations + k_sum) + c * row.q_sum + 1) +
+  const double after_k = model.scale_split ? after_q : c;
+  return lambda * (after_q * (operations + k_sum) + after_k * row.q_sum + 1) +
          flushed_scale + short_scale;
 }
 
@@ -129,6 +130,8 @@ double scaled_error(const RowView& row, const PrecisionModel& model, int64_t j,
   e += drift;
   if (model.scale_stage == ScaleStage::kAfterDot) e += u * (s + e);
   if (model.scale_stage == ScaleStage::kOnQ) e += u * A;
+  // The product with k, and a root that both sides share.
+  if (model.scale_split) e += u * A + 2 * u * (s + e);
   if (!row.scale_given) e += model.default_scale_error * u * (s + e);
   return e * second_order(u);
 }

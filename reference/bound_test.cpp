@@ -221,6 +221,23 @@ TEST(BoundTest, AScaleLeftToTheKernelCostsItsError) {
   for (size_t i = 0; i < given.o.size(); ++i) EXPECT_GT(left.o[i], given.o[i]);
 }
 
+// Who says where the scale stands has not the roots of it on both sides.
+TEST(BoundTest, AScaleThatIsNowhereMayBeTwoRoots) {
+  TestProblem p = unmasked(Regime::kNormal, one_head(4, 8, 3, 2));
+  p.problem.scale_given = true;
+  PrecisionModel on_q = generic_precision();
+  on_q.scale_split = false;
+  const Bound split = bound_of(p, generic_precision());
+  const Bound one_side = bound_of(p, on_q);
+  for (size_t i = 0; i < split.o.size(); ++i)
+    EXPECT_GT(split.o[i], one_side.o[i]);
+  qkvet_precision declared = {};
+  declared.struct_size = sizeof declared;
+  declared.declared = QKVET_KNOB_SCALE_STAGE;
+  declared.scale_stage = QKVET_SCALE_ON_Q;
+  EXPECT_EQ(resolve_precision(declared).model, on_q);
+}
+
 TEST(BoundTest, RowsWithoutAKeyHaveNoBoundAndNoReach) {
   TestProblem p = unmasked(Regime::kNormal, one_head(3, 2, 2, 1));
   p.problem.causal = Causal::kBottomRight;

@@ -190,6 +190,7 @@ void apply_sums(const qkvet_precision& p, PrecisionModel& model) {
   if (declares(p, QKVET_KNOB_FMA)) model.fma = p.fma != 0;
   if (declares(p, QKVET_KNOB_SCALE_STAGE)) {
     model.scale_stage = static_cast<ScaleStage>(p.scale_stage);
+    model.scale_split = false;
   }
   if (declares(p, QKVET_KNOB_DEFAULT_SCALE_ERROR)) {
     model.default_scale_error = p.default_scale_error;

@@ -49,6 +49,7 @@ struct PrecisionModel {
   SumOrder value_sum = SumOrder::kAny;
   bool fma = false;  // products are exact
   ScaleStage scale_stage = ScaleStage::kAfterDot;
+  bool scale_split = false;  // with kOnQ: its root may be on q and on k
   int tile = 0;              // 0: two passes
   double exp_error = 0;      // eps
   double exp_floor = 0;      // phi

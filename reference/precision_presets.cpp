@@ -89,6 +89,7 @@ PrecisionModel generic_precision() {
   PrecisionModel model;
   model.u = kU;
   model.scale_stage = ScaleStage::kOnQ;
+  model.scale_split = true;
   model.tile = 16;
   model.exp_error = kExpErrorGeneric;
   model.exp_floor = kExpFloor;

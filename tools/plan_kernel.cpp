@@ -47,7 +47,9 @@ constexpr OptionWord kWords[] = {
     {"layer_unbatched", 0, QKVET_LAYER_UNBATCHED},
     {"nondeterministic", 0, 0, QKVET_FLAG_NONDETERMINISTIC},
     {"positive_scale", 0, 0, QKVET_FLAG_POSITIVE_SCALE},
-    {"mask_or_bias", 0, 0, QKVET_FLAG_MASK_OR_BIAS}};
+    {"mask_or_bias", 0, 0, QKVET_FLAG_MASK_OR_BIAS},
+    {"other_data_invariant", 0, 0, QKVET_FLAG_OTHER_DATA_INVARIANT},
+    {"power_of_two_invariant", 0, 0, QKVET_FLAG_POWER_OF_TWO_INVARIANT}};
 
 // All that a kernel can do: what it cannot promise, or refuses, is no part of
 // it.

@@ -89,6 +89,7 @@ struct Arithmetic {
   Order dot = Order::kAscending;
   int lanes = 1;     // of q.k: term c goes to lane c mod lanes, then halves
   bool fma = false;  // products of q.k and P v meet their sums unrounded
+  bool root_scale = false;  // sqrt(scale) on q, and on k
   Exp exp = Exp::kNatural;
   Order value = Order::kAscending;
   int tile = 0;           // keys; 0: all
@@ -105,12 +106,15 @@ struct Arithmetic {
   // more than f32 has. 0: none.
   int block = 0;
   int extra_bits = 0;
+  bool cuts_down = false;  // towards minus infinity, not towards 0
   bool fast = false;  // exp2, quotients and logarithms as a device has them
   Sink sink = Sink::kFirst;
   Alibi alibi = Alibi::kDistance;
   Bias bias = Bias::kOneByOne;
   Tanh tanh = Tanh::kLibrary;
   Hidden hidden = Hidden::kLeftOut;
+  // A tile is rescaled when any of its scores asks for it, be it hidden.
+  bool votes_before_mask = false;
   // What is declared as dialect.
   int32_t empty_row = QKVET_EMPTY_ROW_ZERO;
   int32_t empty_row_lse = QKVET_EMPTY_LSE_MINUS_INF;
@@ -143,9 +147,15 @@ constexpr bool is_computable(const Arithmetic& a) {
          (a.lanes & (a.lanes - 1)) == 0 &&
          (a.parts > 1) == (a.merge != Merge::kNone) &&
          (a.lanes == 1 || a.dot == Order::kAscending) &&
+         (!a.root_scale || (a.lanes == 1 && a.dot == Order::kAscending &&
+                            !a.fma && a.block == 0 && a.exp == Exp::kNatural &&
+                            a.bias == Bias::kOneByOne)) &&
          (whole || (!a.norm_first && a.value != Order::kShuffled)) &&
          (by_lse ? a.exp == Exp::kNatural : true) &&
-         (!walks_hidden_keys(a) || (whole && a.exp == Exp::kNatural)) &&
+         (!walks_hidden_keys(a) ||
+          ((whole || a.votes_before_mask) && a.exp == Exp::kNatural)) &&
+         (!a.votes_before_mask ||
+          (a.hidden == Hidden::kCleared && a.lag > 0)) &&
          (a.p != P::kNormalised || a.norm_first);
 }
 

@@ -4,6 +4,7 @@
 #include "impl/cache_table.h"
 #include "impl/controls/control.h"
 #include "impl/half.h"
+#include "impl/kv_cache/quantised.h"
 #include "impl/kv_cache/turned.h"
 #include "impl/layer_frame.h"
 
@@ -25,6 +26,26 @@ class OnlineCache : public ContiguousCache {
   }
 };
 
+// Codes that are multiplied in half: P is rounded to what v is given as.
+constexpr Arithmetic kRoundedTiles = {.tile = 16, .p = P::kStorage};
+
+class HalfCodes : public QuantisedCache {
+ public:
+  using QuantisedCache::QuantisedCache;
+  static Cache* make(const CacheShape& shape) {
+    return shape.codes == Codes::kAsGiven ? QuantisedCache::make(shape)
+                                          : new HalfCodes(shape);
+  }
+
+ protected:
+  qkvet_status attend_rows(const ForwardCall& call,
+                           qkvet_text* why) const override {
+    ForwardCall own = call;
+    own.storage = shape().storage;
+    return compute_arithmetic<kRoundedTiles>(own, why);
+  }
+};
+
 // q, k, v and attended are rounded to the storage type of x, as layers do that
 // keep every tensor between two kernels in half. With f32 storage it is
 // scalar/layer.
@@ -38,16 +59,39 @@ struct HalfStages : PlainLayer {
 constexpr qkvet_layer_table kHalfStagesTable =
     layer_table(LayerFrame<HalfStages>::forward, qkvet_dtype{});
 
+struct Bf16Stages : PlainLayer {
+  static float stage(const LayerCall&, float value) {
+    return round_to(Storage::kBf16, value);
+  }
+};
+constexpr qkvet_layer_table kBf16StagesTable =
+    layer_table(LayerFrame<Bf16Stages>::forward, kBf16);
+
 }  // namespace
 
 QKVET_CONTROL(cache_online4) = cache_kernel(
     "controls/cache_online4", "a cache under online softmax, blocks of 4 keys",
     QKVET_PLACE, &kCacheTable<OnlineCache>, &kDeclaredPrecision<kOnline4>);
 
+QKVET_CONTROL(cache_half_codes) = cache_kernel(
+    "controls/cache_half_codes", "codes, P rounded to the storage type",
+    QKVET_PLACE,
+    &kCacheTable<HalfCodes, kCacheOptions | QKVET_CACHE_INT8_PER_TOKEN |
+                                QKVET_CACHE_INT8_PER_CHANNEL |
+                                QKVET_CACHE_FP8_PER_TOKEN |
+                                QKVET_CACHE_FP8_PER_CHANNEL>,
+    &kDeclaredPrecision<kRoundedTiles>);
+
 // Contiguous memory of rotated keys (turned.h).
 QKVET_CONTROL(cache_turned_keys) = cache_kernel(
     "controls/cache_turned_keys", "keys are stored rotated, in their type",
     QKVET_PLACE, &kTurnedTable<TurnedKeys<ContiguousCache>>, &kTurnedPrecision);
+
+// x and parameters in f32, what lies between two kernels in bf16.
+QKVET_CONTROL(layer_bf16_stages) = layer_kernel("controls/layer_bf16_stages",
+                                                "f32, stages rounded to bf16",
+                                                QKVET_PLACE, &kLayerPrecision,
+                                                &kBf16StagesTable);
 
 QKVET_CONTROL(layer_half_stages) = layer_kernel(
     "controls/layer_half_stages", "stages rounded to the storage type",

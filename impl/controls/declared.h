@@ -66,6 +66,16 @@ constexpr void declare_exp(const Arithmetic& a, qkvet_precision* p) {
   }
 }
 
+// Two roots and their products are what no stage of the scale allows but the
+// one that is not declared.
+constexpr void declare_roots(const Arithmetic& a, qkvet_precision* p) {
+  if (a.root_scale) {
+    p->preset = QKVET_PRECISION_GENERIC;
+    p->declared &= ~QKVET_KNOB_SCALE_STAGE;
+    p->declared |= QKVET_KNOB_P_DTYPE;
+  }
+}
+
 constexpr void declare_options(const Arithmetic& a, qkvet_precision* p) {
   if (a.bias == Bias::kFirstInDouble) {
     p->ref_roundings = kBiasFirstRefRoundings;
@@ -142,6 +152,7 @@ constexpr qkvet_precision declared_precision(const Arithmetic& a) {
   declare_exp(a, &p);
   declare_p(a, &p);
   declare_options(a, &p);
+  declare_roots(a, &p);
   return p;
 }
 
@@ -166,7 +177,7 @@ constexpr qkvet_dialect declared_dialect(const Arithmetic& a) {
   return d;
 }
 
-constexpr qkvet_capabilities declared_capabilities(const Arithmetic& a) {
+constexpr qkvet_capabilities typed_capabilities(const Arithmetic& a) {
   const bool one_type = a.p == P::kSummed || a.p == P::kNormalised;
   // Hidden keys that are walked may leave NaN in their weights.
   const uint64_t weights = walks_hidden_keys(a) ? 0 : QKVET_OPTION_WEIGHTS;
@@ -180,6 +191,19 @@ constexpr qkvet_capabilities declared_capabilities(const Arithmetic& a) {
   return a.half_only || a.p == P::kStorage
              ? capabilities_with(options, {kF16, kBf16})
              : capabilities_with(options, {kF32, kF16, kBf16});
+}
+
+constexpr qkvet_capabilities declared_capabilities(const Arithmetic& a) {
+  qkvet_capabilities c = typed_capabilities(a);
+  // A root of 8 rounds, and so does a sum of the other sign.
+  if (a.root_scale || a.cuts_down) {
+    c.flags &= ~QKVET_FLAG_POWER_OF_TWO_INVARIANT;
+  }
+  // Hidden keys vote.
+  if (a.votes_before_mask) {
+    c.flags &= ~QKVET_FLAG_OTHER_DATA_INVARIANT;
+  }
+  return c;
 }
 
 }  // namespace qkvet::impl

@@ -14,14 +14,16 @@ namespace qkvet::impl {
 
 inline constexpr int kLargestBlock = 16;
 
-// Cut off, not rounded, to a multiple of 2^exponent.
-inline double cut_off(double x, int exponent) {
-  return std::ldexp(std::trunc(std::ldexp(x, -exponent)), exponent);
+// Cut off, not rounded, to a multiple of 2^exponent: towards 0, or down.
+inline double cut_off(double x, int exponent, bool down) {
+  const double steps = std::ldexp(x, -exponent);
+  return std::ldexp(down ? std::floor(steps) : std::trunc(steps), exponent);
 }
 
 // c and n products on one grid below the largest of them, added exactly, the
 // sum cut off to the 24 bits of f32. A product is exact in double.
-inline float block_sum(float c, const double* products, int n, int extra_bits) {
+inline float block_sum(float c, const double* products, int n, int extra_bits,
+                       bool down) {
   constexpr int kBits = 23, kLeast = -149;
   int top = std::numeric_limits<int>::min();
   double plain = c;
@@ -37,15 +39,15 @@ inline float block_sum(float c, const double* products, int n, int extra_bits) {
     return 0;
   }
   const int grid = top - kBits - extra_bits;
-  double sum = cut_off(double{c}, grid);
+  double sum = cut_off(double{c}, grid, down);
   for (int i = 0; i < n; ++i) {
-    sum += cut_off(products[i], grid);
+    sum += cut_off(products[i], grid, down);
   }
   if (sum == 0) {
     return 0;
   }
   return static_cast<float>(
-      cut_off(sum, std::max(std::ilogb(sum) - kBits, kLeast)));
+      cut_off(sum, std::max(std::ilogb(sum) - kBits, kLeast), down));
 }
 
 // -1 .. 1, of the bits of x alone.

@@ -108,12 +108,15 @@ void RowEngine::absorb_tile(Part* part, const Group& tile,
                             bool with_values) const {
   const bool clears = a_.hidden == Hidden::kCleared;
   float max = part->max;
+  float asks = part->max;  // of hidden keys, too
   for (int64_t m = tile.begin; m < tile.end; ++m) {
     const int64_t n = key(m);
+    asks = std::fmax(asks, row_.scores[n]);
     max = clears && is_hidden(n) ? max : std::fmax(max, row_.scores[n]);
   }
   if (part->max > -kInfinity) {
-    const bool stays = a_.lag > 0 ? natural(max) - natural(part->max) <= a_.lag
+    const float top = a_.votes_before_mask ? asks : max;
+    const bool stays = a_.lag > 0 ? natural(top) - natural(part->max) <= a_.lag
                                   : !(max > part->max);
     if (stays) {
       max = part->max;

@@ -105,6 +105,7 @@ class RowEngine {
   int64_t keys_;
   int64_t places_;
   float scale_;
+  float root_ = 1;  // of the scale, where both sides have one
   bool negative_;
   Unit unit_ = Unit::kNatural;
   float factor_ = 0;  // scale * log2(e)

@@ -28,6 +28,16 @@ float dot_ascending(const float* q, const float* k, int64_t step, int64_t n) {
   return sum;
 }
 
+// The same with every k times `root`.
+float dot_with_root(const float* q, const float* k, int64_t step, int64_t n,
+                    float root) {
+  float sum = 0;
+  for (int64_t c = 0; c < n; ++c) {
+    sum += q[c] * (k[c * step] * root);
+  }
+  return sum;
+}
+
 float dot_descending(const float* q, const float* k, int64_t step, int64_t n) {
   float sum = 0;
   for (int64_t c = n - 1; c >= 0; --c) {
@@ -85,7 +95,7 @@ float RowEngine::dot_in_blocks(const float* k) const {
     for (; n < block_ && first + n < row_.width; ++n) {
       products[n] = double{row_.q[first + n]} * double{k[(first + n) * step]};
     }
-    sum = block_sum(sum, products, n, extra_bits_);
+    sum = block_sum(sum, products, n, extra_bits_, a_.cuts_down);
   }
   return sum;
 }
@@ -95,6 +105,9 @@ float RowEngine::dot(const float* k) const {
   const int64_t step = row_.k.step, n = row_.width;
   if (block_ > 0) {
     return dot_in_blocks(k);
+  }
+  if (a_.root_scale) {
+    return dot_with_root(q, k, step, n, root_);
   }
   switch (a_.dot) {
     case Order::kDescending:
@@ -209,6 +222,13 @@ void RowEngine::score() {
     const float by = cap_first_ ? scale_ / row_.terms.softcap : factor_;
     for (int64_t c = 0; c < row_.width; ++c) {
       row_.q[c] *= by;
+    }
+  }
+  if (a_.root_scale) {
+    root_ = std::sqrt(scale_);
+    scale_ = 1;
+    for (int64_t c = 0; c < row_.width; ++c) {
+      row_.q[c] *= root_;
     }
   }
   const bool scaled = a_.exp != Exp::kFolded && a_.exp != Exp::kPrescaled;

@@ -117,7 +117,8 @@ float RowEngine::sum_in_blocks(const Group& tile, float start) const {
     for (; m < end; ++m) {
       products[n++] = row_.weights[key(m)];
     }
-    start = n > 0 ? block_sum(start, products, n, extra_bits_) : start;
+    start = n > 0 ? block_sum(start, products, n, extra_bits_, a_.cuts_down)
+                  : start;
   }
   return start;
 }
@@ -183,7 +184,7 @@ void RowEngine::add_blocks(const Group& tile, float* acc) const {
       for (int i = 0; i < n; ++i) {
         products[i] = double{w[i]} * double{v[i][c * row_.v.step]};
       }
-      acc[c] = block_sum(acc[c], products, n, extra_bits_);
+      acc[c] = block_sum(acc[c], products, n, extra_bits_, a_.cuts_down);
     }
   }
 }

@@ -48,6 +48,11 @@ QKVET_ARITHMETIC(right_to_left, "online softmax from the last key to the first",
 QKVET_ARITHMETIC(lazy_rescale, "online softmax, rescaled only when 2^8 behind",
                  .tile = 16, .lag = kLag)
 
+// Which scores of a tile are hidden is known behind its vote.
+QKVET_ARITHMETIC(vote_before_mask, "rescaled when any score asks, be it hidden",
+                 .tile = 16, .lag = kLag, .hidden = Hidden::kCleared,
+                 .votes_before_mask = true)
+
 // ---- Exponentials ----------------------------------------------------------
 
 QKVET_ARITHMETIC(exp2_tile32, "exp2 of (s - m) * log2(e), tiles of 32 keys",
@@ -74,6 +79,9 @@ QKVET_ARITHMETIC(prescaled_tile8, "scale and log2(e) on q, tiles of 8 keys",
                  .lanes = 8, .exp = Exp::kPrescaled, .tile = 8,
                  .tile_sum = true, .sink = Sink::kLast, .tanh = Tanh::kByExp,
                  .hidden = Hidden::kPlaced)
+// As PyTorch and the ONNX function do it.
+QKVET_ARITHMETIC(root_scale, "the root of the scale on q and on k",
+                 .root_scale = true)
 QKVET_ARITHMETIC(poly_exp, "exp by a polynomial of degree 5",
                  .exp = Exp::kPolynomial)
 QKVET_ARITHMETIC(flush_to_zero, "subnormal numbers flushed to zero",
@@ -254,6 +262,10 @@ QKVET_ARITHMETIC(blocks16_tile32, "blocks of 16, P rounded, tiles of 32 keys",
                  .block = 16, .extra_bits = 2, .fast = true,
                  .sink = Sink::kAdded, .alibi = Alibi::kShift,
                  .tanh = Tanh::kByExp, .hidden = Hidden::kPlaced)
+// As the matrix cores of CDNA 3 round (MMA-Sim, arXiv 2511.10909).
+QKVET_ARITHMETIC(blocks8_down, "blocks of 8, cut towards minus infinity",
+                 .exp = Exp::kFolded, .block = 8, .extra_bits = 1,
+                 .cuts_down = true, .fast = true, .half_only = true)
 QKVET_ARITHMETIC(blocks8_reciprocal, "blocks of 8, reciprocal times value",
                  .exp = Exp::kFolded, .tile = 16, .reciprocal = true,
                  .ftz = true, .p = P::kStorage, .block = 8, .extra_bits = 1,

@@ -186,7 +186,11 @@ typedef struct qkvet_forward_args {
 #define QKVET_FLAG_NONDETERMINISTIC (UINT64_C(1) << 1)
 #define QKVET_FLAG_COMPILES_PER_SHAPE (UINT64_C(1) << 2)
 #define QKVET_FLAG_ALLOCATES (UINT64_C(1) << 3)
-/* "The same bits whatever the ...": claims, each tested where it is made. */
+/* "The same bits whatever the ...": claims of all functions of the kernel. The
+ * order of heads and members includes where they begin in memory (members of
+ * pages: with PAGE_PLACEMENT_INVARIANT alone), a layout includes fused
+ * projections, and says nothing of alignment. No law tests ALIGNMENT_INVARIANT
+ * and CHUNKING_INVARIANT by themselves. */
 #define QKVET_FLAG_ALIGNMENT_INVARIANT (UINT64_C(1) << 8)
 #define QKVET_FLAG_LAYOUT_INVARIANT (UINT64_C(1) << 9)
 #define QKVET_FLAG_BATCH_INVARIANT (UINT64_C(1) << 10)
@@ -203,6 +207,18 @@ typedef struct qkvet_forward_args {
  * are refused, not drawn, and shown as not judged. */
 #define QKVET_FLAG_POSITIVE_SCALE (UINT64_C(1) << 24)
 #define QKVET_FLAG_MASK_OR_BIAS (UINT64_C(1) << 25)
+/* A claim: the bits of a row are a function of its query, of the keys and
+ * values that it sees, of extents, options and addresses. What stands in other
+ * rows, heads and members, at hidden keys, beyond the lengths and in slots that
+ * nobody owns chooses no path: no vote of a tile, no range check of a call.
+ * Gradients: the same of a key/value head and its queries; projections of a
+ * layer: of their own matrix. */
+#define QKVET_FLAG_OTHER_DATA_INVARIANT (UINT64_C(1) << 17)
+/* A claim: a factor that is a power of two, or minus one, moves exponents and
+ * signs and no other bit, in v, in d_o and between q and the scale. Not so
+ * where sqrt(scale) is on q and on k, where a scale of 1 has a path of its own,
+ * and with an adder that rounds down. */
+#define QKVET_FLAG_POWER_OF_TWO_INVARIANT (UINT64_C(1) << 18)
 
 /* Layouts (bits of qkvet_capabilities.layouts). */
 #define QKVET_LAYOUT_BHTD (UINT64_C(1) << 0) /* contiguous [B, H, T, d] */

@@ -53,7 +53,8 @@ enum {
 };
 enum {
   QKVET_SCALE_AFTER_DOT = 0,
-  QKVET_SCALE_ON_Q = 1,  /* q is multiplied before the dot product */
+  QKVET_SCALE_ON_Q = 1,  /* q is multiplied before the dot product; with
+                            sqrt(scale) on q and on k, leave it undeclared */
   QKVET_SCALE_FOLDED = 2 /* into the fused multiply-add in front of exp2 */
 };
 enum {
