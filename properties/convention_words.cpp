@@ -57,7 +57,8 @@ constexpr BitWord kFlags[] = {
     {"threads_invariant", QKVET_FLAG_THREADS_INVARIANT},
     {"page_placement_invariant", QKVET_FLAG_PAGE_PLACEMENT_INVARIANT},
     {"chunking_invariant", QKVET_FLAG_CHUNKING_INVARIANT},
-    {"pages_only", QKVET_FLAG_PAGES_ONLY}};
+    {"pages_only", QKVET_FLAG_PAGES_ONLY},
+    {"gpu_threads", QKVET_FLAG_GPU_THREADS}};
 constexpr BitWord kLayoutBits[] = {{"bhtd", QKVET_LAYOUT_BHTD},
                                    {"bthd", QKVET_LAYOUT_BTHD},
                                    {"packed_qkv", QKVET_LAYOUT_PACKED_QKV},

@@ -80,7 +80,9 @@ TEST(JudgeCall, AWrongCallIsFoundAndItsCauseNamed) {
   const Ran all = run_qkvet(
       std::string("judge wrong0.npz wrong1.npz wrong2.npz") + kHow, files());
   EXPECT_EQ(all.exit, 1);
-  EXPECT_TRUE(has(all.out, "no_scale, sure: 3 of 3")) << all.out;
+  // Where no call is right there is nothing to be sure by.
+  EXPECT_TRUE(has(all.out, "no_scale, likely: 3 of 3")) << all.out;
+  EXPECT_TRUE(has(all.out, "nothing passes")) << all.out;
   std::smatch again;
   ASSERT_TRUE(
       std::regex_search(all.out, again, std::regex("again +qkvet (judge .*)")));

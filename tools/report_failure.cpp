@@ -90,10 +90,12 @@ std::string certainty_text(const Diagnosis& diagnosis) {
   std::string others;
   for (size_t i = 1; i < diagnosis.causes.size(); ++i)
     others += (i == 1 ? "" : ", ") + diagnosis.causes[i].name;
-  return fmt::format("{}, likely: {}{}", diagnosis.name(), agree,
-                     others.empty()
-                         ? "; there were too few to be sure"
-                         : "; they do not tell it apart from " + others);
+  const char* few = diagnosis.probes > diagnosis.failing
+                        ? "; there were too few to be sure"
+                        : "; nothing passes that would make it sure";
+  return fmt::format(
+      "{}, likely: {}{}", diagnosis.name(), agree,
+      others.empty() ? few : "; they do not tell it apart from " + others);
 }
 
 std::string cause_text(const ReportInput& input, const Failure& failure) {
@@ -107,8 +109,9 @@ std::string cause_text(const ReportInput& input, const Failure& failure) {
   if (diagnosis.causes.empty()) {
     out += wrapped_field(
         "cause",
-        diagnosis.probes == 0
-            ? "unknown: it could not be looked into"
+        diagnosis.probes == 0 ? "unknown: it could not be looked into"
+        : !diagnosis.seen.empty()
+            ? "unknown: " + diagnosis.seen + ", which many faults end in"
             : fmt::format("unknown: no known fault does what this kernel does "
                           "in {} probes, of which {} fail",
                           diagnosis.probes, diagnosis.failing),

@@ -93,6 +93,7 @@ void add_diagnosis(const CauseOfFailures& cause, Json& out) {
             {"foretold", diagnosis.foretold},
             {"calls", diagnosis.calls},
             {"hidden", diagnosis.hidden}};
+  if (!diagnosis.seen.empty()) json["seen"] = diagnosis.seen;
   json["also_possible"] = Json::array();
   for (size_t i = 1; i < diagnosis.causes.size(); ++i)
     json["also_possible"].push_back(diagnosis.causes[i].name);

@@ -197,6 +197,9 @@ typedef struct qkvet_forward_args {
 #define QKVET_FLAG_CHUNKING_INVARIANT (UINT64_C(1) << 15)
 /* Not a claim: forward() takes k and v in pages and in no other form. */
 #define QKVET_FLAG_PAGES_ONLY (UINT64_C(1) << 16)
+/* Not a claim: blocks of GPU threads do the work, under an emulator as well as
+ * on a device. A kernel of a CUDA device need not say so. */
+#define QKVET_FLAG_GPU_THREADS (UINT64_C(1) << 17)
 
 /* Layouts (bits of qkvet_capabilities.layouts). */
 #define QKVET_LAYOUT_BHTD (UINT64_C(1) << 0) /* contiguous [B, H, T, d] */
