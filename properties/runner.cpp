@@ -74,6 +74,7 @@ class Runner {
               const Judgement& judgement, double seconds);
   void merge_round();
   void shrink_failures();
+  void settle_strays();
   void report_progress(bool shrinking) const;
   RunResult finish();
 
@@ -99,6 +100,7 @@ class Runner {
   std::vector<Lane> lanes_;
   std::vector<Tally> total_;
   std::vector<std::optional<Failure>> failures_;
+  std::vector<std::optional<Failure>> strays_;  // of cells of other laws
   std::vector<char> stopped_;  // cells that have failed in an earlier round
   std::vector<std::atomic<bool>> has_failed_;  // cells, as soon as they have
   std::vector<std::atomic<int>> hangs_;        // per kernel
@@ -138,16 +140,22 @@ void Runner::record(Lane& lane, size_t kernel, int64_t number, CaseWork& work,
                     const Judgement& judgement, double seconds) {
   const Law& planned = planned_law(number);
   const Law* owner = &failed_law(planned, judgement);
-  if (law_index(*owner) == options_.laws.size()) owner = &planned;
+  const bool keeps_law = law_index(*owner) == options_.laws.size();
+  if (keeps_law) owner = &planned;
   const size_t cell = cell_index(kernel, law_index(*owner));
   Tally& tally = lane.tallies[cell];
   add_judgement(tally, number, is_stress(work.value()), judgement, seconds);
-  if (judgement.verdict == Verdict::kFailed &&
-      (!tally.first || number < tally.first->number)) {
-    if (!has_failed_[cell].exchange(true)) ++failing_;
-    tally.first = {number, &planned, work.value(), judgement,
-                   seconds_since(start_)};
-  }
+  if (judgement.verdict != Verdict::kFailed) return;
+  if (!has_failed_[cell].exchange(true)) ++failing_;
+  const bool lowest = !tally.first || number < tally.first->number;
+  const bool is_own =
+      owner == &planned && (!tally.own || number < tally.own->number);
+  if (!lowest && !is_own) return;
+  const Candidate candidate{
+      number,   &planned, work.value(), judgement, seconds_since(start_),
+      keeps_law};
+  if (lowest) tally.first = candidate;
+  if (is_own) tally.own = candidate;
 }
 
 void Runner::run_on_kernel(Lane& lane, size_t kernel,
@@ -265,9 +273,17 @@ void Runner::shrink_failures() {
     for (size_t i = next.fetch_add(1); i < total_.size(); i = next.fetch_add(1))
       if (total_[i].first) {
         const KernelUnderTest& kernel = kernels_[i / options_.laws.size()];
-        failures_[i] = shrunk_failure(*total_[i].first, kernel,
-                                      *lane.executors[kernel.library],
-                                      lane.time, options_.scope);
+        const auto shrunk = [&](const Candidate& candidate) {
+          return shrunk_failure(candidate, kernel,
+                                *lane.executors[kernel.library], lane.time,
+                                options_.scope);
+        };
+        failures_[i] = shrunk(*total_[i].first);
+        if (failures_[i]->law == options_.laws[i % options_.laws.size()])
+          continue;
+        strays_[i] = std::move(failures_[i]);
+        failures_[i].reset();
+        if (total_[i].own) failures_[i] = shrunk(*total_[i].own);
       }
   };
   std::vector<std::thread> threads;
@@ -275,6 +291,18 @@ void Runner::shrink_failures() {
     threads.emplace_back(work, std::ref(lanes_[i]));
   work(lanes_[0]);
   for (std::thread& thread : threads) thread.join();
+  settle_strays();
+}
+
+// What does not fail under the law that owns it is a failure of the law that
+// found it: whoever replays it under another sees it pass.
+void Runner::settle_strays() {
+  for (size_t i = 0; i < strays_.size(); ++i) {
+    if (!strays_[i]) continue;
+    std::optional<Failure>& own = failures_[cell_index(
+        i / options_.laws.size(), law_index(*strays_[i]->law))];
+    if (!own || strays_[i]->number < own->number) own = std::move(strays_[i]);
+  }
 }
 
 // Whether the declaration allows more than generic does for some storage type
@@ -327,6 +355,7 @@ RunResult Runner::finish() {
 RunResult Runner::run() {
   total_.resize(kernels_.size() * options_.laws.size());
   failures_.resize(total_.size());
+  strays_.resize(total_.size());
   stopped_.resize(total_.size());
   if (std::string error = open_lanes(); !error.empty()) {
     RunResult result;

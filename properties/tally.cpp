@@ -61,6 +61,11 @@ void add_judgement(Tally& tally, int64_t number, bool stress,
   keep_first_warning(tally, judgement.warning, number);
 }
 
+void keep_first(std::optional<Candidate>& kept,
+                std::optional<Candidate>& other) {
+  if (other && (!kept || other->number < kept->number)) kept = std::move(other);
+}
+
 void merge(Tally& sum, Tally& part) {
   sum.checked += part.checked;
   sum.unsupported += part.unsupported;
@@ -72,8 +77,8 @@ void merge(Tally& sum, Tally& part) {
   keep_first_reason(sum, part.reason, part.reason_number);
   sum.warned += part.warned;
   keep_first_warning(sum, part.warning, part.warning_number);
-  if (part.first && (!sum.first || part.first->number < sum.first->number))
-    sum.first = std::move(part.first);
+  keep_first(sum.first, part.first);
+  keep_first(sum.own, part.own);
   part = {};
 }
 
