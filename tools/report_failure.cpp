@@ -99,6 +99,8 @@ std::string certainty_text(const Diagnosis& diagnosis) {
 }
 
 std::string cause_text(const ReportInput& input, const Failure& failure) {
+  // Whoever is asked again answers something else.
+  if (!unsteady_text(failure).empty()) return "";
   // In one line, because it holds a command.
   if (input.diagnoses != nullptr && !input.diagnoses->no_faults.empty())
     return field("cause", "not looked up: " + input.diagnoses->no_faults);
@@ -132,6 +134,16 @@ std::string ratio_text(double ratio) {
   return std::isinf(ratio) ? "inf" : fmt::format("{:.2g}", ratio);
 }
 
+std::string unsteady_text(const Failure& failure) {
+  if (failure.repeats_failed == failure.repeats) return "";
+  return fmt::format(
+      "{} of {} further runs failed; the case was not shrunk. The answer is "
+      "made of more than the inputs: state that is kept between calls, such as "
+      "scratch or a cache, memory that nobody wrote, or threads that race. If "
+      "it fails with one thread in a process of its own, it is no race.",
+      failure.repeats_failed, failure.repeats);
+}
+
 std::string failure_text(const ReportInput& input, const KernelResult& kernel,
                          const Failure& failure) {
   std::string out = headline(kernel, failure);
@@ -152,11 +164,7 @@ std::string failure_text(const ReportInput& input, const KernelResult& kernel,
   out += optional_field("whose", failure.story.whose, input.width);
   out += optional_field("dialect", failure.dialect, input.width);
   out += cause_text(input, failure);
-  if (failure.repeats_failed < failure.repeats)
-    out +=
-        field("unsteady", fmt::format("{} of {} further runs failed; the "
-                                      "case was not shrunk",
-                                      failure.repeats_failed, failure.repeats));
+  out += optional_field("unsteady", unsteady_text(failure), input.width);
   if (!failure.where.empty()) out += field("where", failure.where);
   out += field("again", replay_line(input, kernel, failure));
   // What the guard pages or the worker saw is best seen where it happens.

@@ -125,6 +125,8 @@ Json failure_json(const ReportInput& input, const KernelResult& kernel,
     out["error_over_bound"] = json_number(finding.ratio);
   }
   add_story_fault(failure.story, out);
+  if (const std::string text = unsteady_text(failure); !text.empty())
+    out["unsteady"] = text;
   if (!failure.dialect.empty()) out["other_dialect"] = failure.dialect;
   if (const CauseOfFailures* cause = cause_of(input.diagnoses, failure))
     add_diagnosis(*cause, out);
