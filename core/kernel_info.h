@@ -63,6 +63,11 @@ struct KernelInfo {
   }
   // Where it is called: on the CPU unless it declares a CUDA device and no CPU.
   int32_t device() const { return device_of(capabilities); }
+  // Whether blocks of GPU threads do its work, on a device or under an
+  // emulator.
+  bool has_gpu_threads() const {
+    return has_flag(QKVET_FLAG_GPU_THREADS) || device() == QKVET_DEVICE_CUDA;
+  }
   // The type of a layer's stages where x is stored as `storage`.
   Dtype stage_dtype(Dtype storage) const;
   bool has_flag(uint64_t flag) const {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "diagnosis/kind.h"
 #include "diagnosis/nearby.h"
 #include "diagnosis/parametric.h"
 #include "properties/agreement_about.h"
@@ -21,6 +22,9 @@ constexpr int kEnoughProbes = 20;
 constexpr int kMostLooks = 40;
 // Failing evidence without which nothing is sure.
 constexpr int kLeastFailing = 3;
+// Cases that are looked at where all answers are one number, and no hypothesis
+// is left: what is said is what was seen.
+constexpr int kEnoughBare = 12;
 // Cases that are looked at for one that tells hypotheses apart.
 constexpr int kTellingLooks = 48;
 constexpr size_t kMostCauses = 4;
@@ -58,8 +62,11 @@ Inquiry::Inquiry(const Failure& failure, const KernelUnderTest& kernel,
       time_(&time),
       answered_(answered),
       witness_(kernel.judged, kernel.index, executor, time, kInquiryCalls) {
-  for (FaultSuspect* fault : catalogue.about(failure.law->aim.subject))
-    standing_.push_back({fault});
+  const Subject subject = failure.law->aim.subject;
+  KernelKind kind(kernel.judged);
+  for (FaultSuspect* fault : catalogue.about(subject))
+    if (kind.can_have(fault->fault().info, subject))
+      standing_.push_back({fault});
 }
 
 void Inquiry::hear(std::unique_ptr<Evidence> evidence) {
@@ -67,9 +74,14 @@ void Inquiry::hear(std::unique_ptr<Evidence> evidence) {
   ++probes_;
   const bool failed = evidence->failed();
   failing_ += failed;
+  const std::optional<Bare> bare =
+      failed ? bare_answer(*evidence, kernel_->judged) : std::nullopt;
+  if (failed && failing_ == 1) bare_ = bare;
+  if (failed && bare != bare_) bare_.reset();
   std::erase_if(standing_, [&](Standing& one) {
     const Word word = one.suspect->says(*evidence, witness_);
     if (failed && word == Word::kForetold) ++one.foretold;
+    if (failed && word == Word::kForetold && !bare) ++one.telling;
     if (failed && word == Word::kSilent) ++one.silent;
     return word == Word::kContradicts;
   });
@@ -78,7 +90,8 @@ void Inquiry::hear(std::unique_ptr<Evidence> evidence) {
 void Inquiry::look_around() {
   const Law& law = *failure_->law;
   const Law& agreement = agreement_about(law.aim.subject);
-  for (int n = 1; n <= kMostLooks && !standing_.empty(); ++n) {
+  for (int n = 1; n <= kMostLooks; ++n) {
+    if (standing_.empty() && (!bare_ || probes_ >= kEnoughBare)) return;
     const bool alone = standing_.size() == 1;
     if (failing_ >= kEnoughFailing && probes_ >= kEnoughProbes) return;
     if (alone && failing_ > kLeastFailing && probes_ >= kEnoughProbes) return;
@@ -89,6 +102,15 @@ void Inquiry::look_around() {
       hear(
           witness_.ask(asked, planned_nearby(asked, base, kernel_->judged, n)));
   }
+}
+
+// Where nothing passes, nothing is sure: the calls that are hardest to get
+// wrong are asked as well.
+void Inquiry::look_for_a_pass() {
+  const Law& agreement = agreement_about(failure_->law->aim.subject);
+  for (int n = 0; n < 2 && failing_ == probes_; ++n)
+    hear(witness_.ask(agreement,
+                      simplest_nearby(agreement, failure_->smallest, n)));
 }
 
 // What was answered, and no more. The case of the failure was heard already.
@@ -139,7 +161,7 @@ void Inquiry::tell_apart() {
 // best known kind of them.
 void Inquiry::keep_the_believable() {
   std::erase_if(standing_, [](const Standing& one) {
-    return one.foretold == 0 || one.silent > one.foretold;
+    return one.telling == 0 || one.silent > one.foretold;
   });
   const auto rank = [](const Standing& one) { return one.suspect->rank(); };
   int best = 0;
@@ -157,6 +179,16 @@ void Inquiry::keep_the_believable() {
                      return a.silent != b.silent ? a.silent < b.silent
                                                  : place(a) < place(b);
                    });
+}
+
+// "every dq is 0, for every input that was tried"
+std::string Inquiry::seen_text(const Bare& bare) const {
+  const std::string what =
+      "every element of " + bare.output + " is " + bare.number;
+  if (failing_ == probes_)
+    return what + (probes_ == 1 ? "" : ", for every input that was tried");
+  return what + ", for " + std::to_string(failing_) + " of " +
+         std::to_string(probes_) + " inputs that were tried; the others pass";
 }
 
 Diagnosis Inquiry::conclusion() {
@@ -177,9 +209,11 @@ Diagnosis Inquiry::conclusion() {
   if (!standing_.empty()) {
     diagnosis.foretold = standing_[0].foretold;
     const bool sure = diagnosis.causes.size() == 1 &&
-                      standing_[0].silent == 0 &&
-                      standing_[0].foretold >= kLeastFailing;
+                      standing_[0].silent == 0 && failing_ < probes_ &&
+                      standing_[0].telling >= kLeastFailing;
     diagnosis.certainty = sure ? Certainty::kSure : Certainty::kLikely;
+  } else if (bare_) {
+    diagnosis.seen = seen_text(*bare_);
   }
   Witness neighbours(kernel_->judged, kernel_->index, *executor_, *time_,
                      kHiddenCalls);
@@ -212,6 +246,7 @@ Diagnosis Inquiry::run() {
     hear(witness_.ask(agreement, failure_->found));
   }
   look_around();
+  look_for_a_pass();
   keep_the_believable();
   if (standing_.size() > 1 && standing_[0].suspect->rank() == 0) {
     tell_apart();

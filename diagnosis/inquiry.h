@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "diagnosis/bare.h"
 #include "diagnosis/diagnose.h"
 
 namespace qkvet {
@@ -26,15 +27,18 @@ class Inquiry {
   struct Standing {
     Suspect* suspect;
     int foretold = 0;  // failing evidence
+    int telling = 0;   // of that, what is more than a bare answer
     int silent = 0;    // failing evidence of which it knows nothing
   };
   // Holds it against all that still stand; null is nothing.
   void hear(std::unique_ptr<Evidence> evidence);
   void look_around();
+  void look_for_a_pass();
   void look_at_answered();
   void tell_apart();
   std::unique_ptr<Evidence> telling_evidence(int n);
   void keep_the_believable();
+  std::string seen_text(const Bare& bare) const;
   Diagnosis conclusion();
 
   const Failure* failure_;
@@ -45,8 +49,9 @@ class Inquiry {
   Witness witness_;
   std::vector<std::unique_ptr<Suspect>> own_;
   std::vector<Standing> standing_;
-  int probes_ = 0;   // pieces of evidence ...
-  int failing_ = 0;  // ... in which the kernel failed
+  int probes_ = 0;            // pieces of evidence ...
+  int failing_ = 0;           // ... in which the kernel failed
+  std::optional<Bare> bare_;  // in all of those the same
 };
 
 }  // namespace qkvet

@@ -78,6 +78,17 @@ Case nearby_case(const Law& law, const Case& value, int n) {
   return invalid_reason(near).empty() ? near : value;
 }
 
+Case simplest_nearby(const Law& law, const Case& value, int n) {
+  Case near = value;
+  near.set.clear();
+  const bool story = value.subject() == Subject::kCache;
+  if (story || has_fixed_extents(value)) return value;
+  near.shape.Tq = near.shape.Tk = 1;
+  if (n > 0 && near.shape.D == 0) near.shape.d = near.shape.dv = 1;
+  near = fitted(law, near);
+  return invalid_reason(near).empty() ? near : value;
+}
+
 Case planned_nearby(const Law& law, const Case& value,
                     const JudgedKernel& kernel, int n) {
   Scope scope;

@@ -23,6 +23,10 @@ Case planned_nearby(const Law& law, const Case& value,
 std::string hidden_among_neighbours(const Law& law, const Case& value,
                                     Witness& witness);
 
+// A case like it that most wrong kernels have right: n = 0, one query and one
+// key; n = 1, one channel as well.
+Case simplest_nearby(const Law& law, const Case& value, int n);
+
 }  // namespace qkvet
 
 #endif  // QKVET_DIAGNOSIS_NEARBY_H_

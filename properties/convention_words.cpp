@@ -62,7 +62,8 @@ constexpr BitWord kFlags[] = {
     {"positive_scale", QKVET_FLAG_POSITIVE_SCALE},
     {"mask_or_bias", QKVET_FLAG_MASK_OR_BIAS},
     {"other_data_invariant", QKVET_FLAG_OTHER_DATA_INVARIANT},
-    {"power_of_two_invariant", QKVET_FLAG_POWER_OF_TWO_INVARIANT}};
+    {"power_of_two_invariant", QKVET_FLAG_POWER_OF_TWO_INVARIANT},
+    {"gpu_threads", QKVET_FLAG_GPU_THREADS}};
 constexpr BitWord kLayoutBits[] = {{"bhtd", QKVET_LAYOUT_BHTD},
                                    {"bthd", QKVET_LAYOUT_BTHD},
                                    {"packed_qkv", QKVET_LAYOUT_PACKED_QKV},

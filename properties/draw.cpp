@@ -257,6 +257,9 @@ Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
   value.shape.dv = draw.chance(70) ? value.shape.d : draw_extent(draw, size);
   value.capacity =
       draw.chance(50) ? draw.range(2, 12) : draw_extent(draw, size);
+  // Stories are as long as the capacity lets them be.
+  for (const Pin& pin : scope.pins)
+    if (pin.extent == "cap") value.capacity = pin.value;
   value.story = draw_commands(draw, scope, value.shape.B, value.capacity);
   value.cache = draw_form(draw, law, scope);
   if (draw.chance(30)) {

@@ -51,7 +51,7 @@ Failure shrunk_failure(const Candidate& candidate,
                       /*with_twin=*/false, time);
   };
   Failure failure;
-  failure.law = &failed_law(*candidate.planned, candidate.judgement);
+  failure.law = candidate.planned;
   failure.number = candidate.number;
   failure.found = candidate.value;
   failure.seconds = candidate.seconds;
@@ -66,11 +66,10 @@ Failure shrunk_failure(const Candidate& candidate,
     failure.repeats_failed += again.verdict == Verdict::kFailed;
   }
   if (failure.repeats_failed == failure.repeats) {
-    // What another law stumbled on is shrunk under the law that owns it, if
-    // that law sees it as well.
-    if (law != failure.law &&
-        check(*failure.law, candidate.value).verdict == Verdict::kFailed)
-      law = failure.law;
+    // What another law stumbled on is shrunk under the law that owns it.
+    if (!candidate.keeps_law)
+      law = &replayed_law(*law, candidate.value, candidate.judgement,
+                          kernel.judged, kernel.index, executor, time);
     Shrunk smallest =
         shrink(*law, candidate.value, candidate.judgement, kernel.judged,
                kernel.index, executor, time, scope, same_outcome);

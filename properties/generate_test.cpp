@@ -257,6 +257,29 @@ TEST(Generate, DrawsWhatKernelsDeclareToRefuseNowhere) {
   EXPECT_EQ(drawn(), (std::pair<int, int>{0, 0}));
 }
 
+// Tokens of the longest command of the stories of a law.
+int64_t longest_command(const Scope& scope) {
+  int64_t longest = 0;
+  for (int64_t n = 1; n <= 60; ++n) {
+    const Case value =
+        planned_case(*find_law("cache_agrees_with_history"), 5, n, scope);
+    EXPECT_TRUE(keeps_pins(scope, value)) << to_string(value);
+    for (const StoryCommand& command : value.story)
+      if (command.verb == StoryVerb::kStep ||
+          command.verb == StoryVerb::kAppend)
+        longest = std::max(longest, command.count);
+  }
+  return longest;
+}
+
+TEST(Generate, APinnedCapacityIsFilled) {
+  Scope scope;
+  scope.largest = SizeClass::kSmall;
+  EXPECT_LT(longest_command(scope), 30);  // the control
+  scope.pins = {{"cap", 600}};
+  EXPECT_GT(longest_command(scope), 150);
+}
+
 // What no kernel can be asked is not planned over and over, and nothing else is
 // left out.
 TEST(Generate, KnowsTheLawsThatAskForWhatIsNotDeclared) {

@@ -38,10 +38,9 @@ std::string unsettled_gradient(const Case& value, const KernelInfo& kernel) {
   const EmptyRow said = empty_row_of(kernel.dialect, value);
   const bool zero = said.o == QKVET_EMPTY_ROW_ZERO;
   // With dropout it is given what its own forward() returned.
-  const bool known_lse = value.dropout ||
-                         said.lse == QKVET_EMPTY_LSE_MINUS_INF ||
-                         said.lse == QKVET_EMPTY_LSE_PLUS_INF ||
-                         said.lse == QKVET_EMPTY_LSE_NAN;
+  const bool known_lse =
+      value.dropout || said.lse == QKVET_EMPTY_LSE_MINUS_INF ||
+      said.lse == QKVET_EMPTY_LSE_PLUS_INF || said.lse == QKVET_EMPTY_LSE_NAN;
   if ((zero && known_lse) || !some_row_is_empty(value)) return "";
   return zero ? "a row sees no key, and the kernel declares no lse of it "
                 "(empty_row_lse): what backward() would be given is not known"

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <mutex>
 #include <thread>
 
@@ -74,6 +75,7 @@ class Runner {
               const Judgement& judgement, double seconds);
   void merge_round();
   void shrink_failures();
+  void settle_strays();
   void report_progress(bool shrinking) const;
   void replace_refused();
   RunResult finish();
@@ -100,6 +102,7 @@ class Runner {
   std::vector<Lane> lanes_;
   std::vector<Tally> total_;
   std::vector<std::vector<Failure>> failures_;  // per cell
+  std::vector<std::vector<Failure>> strays_;    // of cells of other laws
   std::vector<char> stopped_;  // cells that have failed in an earlier round
   std::vector<std::atomic<bool>> has_failed_;  // cells, as soon as they have
   std::vector<std::atomic<int>> hangs_;        // per kernel
@@ -142,19 +145,24 @@ void Runner::record(Lane& lane, size_t kernel, int64_t number, CaseWork& work,
                     const Judgement& judgement, double seconds) {
   const Law& planned = planned_law(number);
   const Law* owner = &failed_law(planned, judgement);
-  if (law_index(*owner) == options_.laws.size()) owner = &planned;
+  const bool keeps_law = law_index(*owner) == options_.laws.size();
+  if (keeps_law) owner = &planned;
   const size_t cell = cell_index(kernel, law_index(*owner));
   Tally& tally = lane.tallies[cell];
   add_judgement(tally, number, is_stress(work.value()), judgement, seconds);
   if (judgement.verdict != Verdict::kFailed) return;
   if (!has_failed_[cell].exchange(true)) ++failing_;
+  const Candidate candidate{
+      number,   &planned, work.value(), judgement, seconds_since(start_),
+      keeps_law};
+  if (owner == &planned && (!tally.own || number < tally.own->number))
+    tally.own = candidate;
   // A lane takes cases in ascending order, but for those of other laws whose
   // failures this law owns.
   const auto place = std::find_if(
       tally.failing.begin(), tally.failing.end(),
       [number](const Candidate& other) { return number < other.number; });
-  tally.failing.insert(place, {number, &planned, work.value(), judgement,
-                               seconds_since(start_)});
+  tally.failing.insert(place, candidate);
   if (tally.failing.size() > kMostCandidates) tally.failing.pop_back();
 }
 
@@ -277,9 +285,21 @@ void Runner::shrink_failures() {
     for (size_t i = next.fetch_add(1); i < total_.size(); i = next.fetch_add(1))
       if (!total_[i].failing.empty()) {
         const KernelUnderTest& kernel = kernels_[i / options_.laws.size()];
-        failures_[i] = shrunk_failures(total_[i].failing, kernel,
-                                       *lane.executors[kernel.library],
-                                       lane.time, options_.scope);
+        const auto shrunk = [&](const std::vector<Candidate>& failing) {
+          return shrunk_failures(failing, kernel,
+                                 *lane.executors[kernel.library], lane.time,
+                                 options_.scope);
+        };
+        const Law* law = options_.laws[i % options_.laws.size()];
+        failures_[i] = shrunk(total_[i].failing);
+        const auto strays = std::stable_partition(
+            failures_[i].begin(), failures_[i].end(),
+            [law](const Failure& failure) { return failure.law == law; });
+        strays_[i].assign(std::make_move_iterator(strays),
+                          std::make_move_iterator(failures_[i].end()));
+        failures_[i].erase(strays, failures_[i].end());
+        if (failures_[i].empty() && total_[i].own)
+          failures_[i] = shrunk({*total_[i].own});
       }
   };
   std::vector<std::thread> threads;
@@ -287,6 +307,22 @@ void Runner::shrink_failures() {
     threads.emplace_back(work, std::ref(lanes_[i]));
   work(lanes_[0]);
   for (std::thread& thread : threads) thread.join();
+  settle_strays();
+}
+
+// What does not fail under the law that owns it is a failure of the law that
+// found it: whoever replays it under another sees it pass.
+void Runner::settle_strays() {
+  for (size_t i = 0; i < strays_.size(); ++i) {
+    for (Failure& stray : strays_[i]) {
+      std::vector<Failure>& own = failures_[cell_index(i / options_.laws.size(),
+                                                       law_index(*stray.law))];
+      if (own.empty())
+        own.push_back(std::move(stray));
+      else if (stray.number < own[0].number)
+        own[0] = std::move(stray);
+    }
+  }
 }
 
 // Whether the declaration allows more than generic does for some storage type
@@ -362,6 +398,7 @@ void Runner::replace_refused() {
 RunResult Runner::run() {
   total_.resize(kernels_.size() * options_.laws.size());
   failures_.resize(total_.size());
+  strays_.resize(total_.size());
   stopped_.resize(total_.size());
   if (std::string error = open_lanes(); !error.empty()) {
     RunResult result;

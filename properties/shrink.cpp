@@ -47,6 +47,16 @@ const Law& failed_law(const Law& planned, const Judgement& judgement) {
   return owned ? *memory : planned;
 }
 
+const Law& replayed_law(const Law& planned, const Case& value,
+                        const Judgement& judgement, const JudgedKernel& kernel,
+                        int index, Executor& executor, TimeUse& time) {
+  const Law& owner = failed_law(planned, judgement);
+  if (&owner == &planned) return planned;
+  const Judgement again = check_case(owner, value, kernel, index, executor,
+                                     /*with_twin=*/false, time);
+  return again.verdict == Verdict::kFailed ? owner : planned;
+}
+
 Shrunk shrink(const Law& law, const Case& value, const Judgement& judgement,
               const JudgedKernel& kernel, int index, Executor& executor,
               TimeUse& time, const Scope& scope, bool same_outcome) {

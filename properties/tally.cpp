@@ -62,6 +62,11 @@ void add_judgement(Tally& tally, int64_t number, bool stress,
   keep_first_warning(tally, judgement.warning, number);
 }
 
+void keep_first(std::optional<Candidate>& kept,
+                std::optional<Candidate>& other) {
+  if (other && (!kept || other->number < kept->number)) kept = std::move(other);
+}
+
 void merge(Tally& sum, Tally& part) {
   sum.checked += part.checked;
   sum.unsupported += part.unsupported;
@@ -84,6 +89,7 @@ void merge(Tally& sum, Tally& part) {
              });
   if (failing.size() > kMostCandidates) failing.resize(kMostCandidates);
   sum.failing = std::move(failing);
+  keep_first(sum.own, part.own);
   part = {};
 }
 

@@ -23,6 +23,7 @@ struct Candidate {
   Case value;
   Judgement judgement;
   double seconds = 0;
+  bool keeps_law = false;  // the law that owns it is not in the run
 };
 
 struct Tally {
@@ -35,11 +36,17 @@ struct Tally {
   std::string reason;
   int64_t reason_number = 0;
   std::vector<Candidate> failing;  // ascending numbers, kMostCandidates of them
+  // The first that the law itself has planned, where other laws found these.
+  std::optional<Candidate> own;
 };
 
 // Counts one judgement; `stress` data does not count towards vacuity.
 void add_judgement(Tally& tally, int64_t number, bool stress,
                    const Judgement& judgement, double seconds);
+
+// The one with the lower case number; `other` is empty behind it.
+void keep_first(std::optional<Candidate>& kept,
+                std::optional<Candidate>& other);
 
 // Adds `part` to `sum` and empties it. The lowest case numbers decide which
 // failures and which reason are kept, so that threads do not.

@@ -130,6 +130,16 @@ std::string range_error(const Check& check) {
          number(check.value) + allowed;
 }
 
+// "tile = 3 (generic: 16)"; a row may hold its value with a minus.
+std::string looser_text(const Check& check) {
+  return std::string(check.name) + " = " + number(std::fabs(check.value)) +
+         " (generic: " + number(std::fabs(check.generic)) + ")";
+}
+
+void add_looser(std::string& all, const std::string& one) {
+  all += (all.empty() ? "" : ", ") + one;
+}
+
 // Half storage rounds a scale by up to 2^-9 of itself: 2^15 of these units.
 constexpr double kLargestScaleError = 0x1p16;
 
@@ -256,11 +266,11 @@ ResolvedPrecision resolve_precision(const qkvet_precision& declared) {
   resolved.error = preset_error(p.preset);
   if (resolved.error.empty()) resolved.error = unsupported_knob(p);
   if (resolved.error.empty()) resolved.error = p_stage_error(p);
-  bool looser = false;
+  std::string& looser = resolved.looser;
   for (const Check& check : checks_of(p, generic)) {
     if (!declares(p, check.knob)) continue;
     if (resolved.error.empty()) resolved.error = range_error(check);
-    looser = looser || check.value > check.generic;
+    if (check.value > check.generic) add_looser(looser, looser_text(check));
   }
   const bool split_without_merge = declares(p, QKVET_KNOB_SPLITS) &&
                                    p.splits > 1 && p.merge == QKVET_MERGE_NONE;
@@ -277,11 +287,12 @@ ResolvedPrecision resolve_precision(const qkvet_precision& declared) {
   // allow more than generic does.
   if (declares(p, QKVET_KNOB_TENSOR_CORE)) {
     const bool blocks = p.tensor_core != 0;
-    looser = looser || (blocks && resolved.model.block_u == 0);
+    if (blocks && resolved.model.block_u == 0)
+      add_looser(looser, "tensor_core = 1 (generic: 0)");
     if (blocks) add_in_blocks(resolved.model);
     if (!blocks) resolved.model.block_u = 0;
   }
-  resolved.looser_than_generic = looser;
+  resolved.looser_than_generic = !looser.empty();
   return resolved;
 }
 

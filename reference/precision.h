@@ -143,6 +143,7 @@ struct ResolvedPrecision {
                                      // derived in the declaration
   bool looser_than_generic = false;  // some value allows more than generic
                                      // does, whatever the storage
+  std::string looser;                // "tile = 3 (generic: 16), ..."
 };
 
 // `declared` as the kernel wrote it; all zero is generic.

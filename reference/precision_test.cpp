@@ -132,6 +132,7 @@ TEST(PrecisionTest, BlocksCanBeDeclaredByThemselvesOrTakenAway) {
   EXPECT_EQ(blocks.model.block_u, 0x1p-23);
   EXPECT_TRUE(blocks.model.unmeasured);
   EXPECT_TRUE(blocks.looser_than_generic);
+  EXPECT_EQ(blocks.looser, "tensor_core = 1 (generic: 0)");
   p.preset = QKVET_PRECISION_TENSOR_CORE;
   EXPECT_FALSE(resolve_precision(p).looser_than_generic);
   p.tensor_core = 0;

@@ -232,6 +232,32 @@ TEST(Cli, APluginIsJudgedAndNamedInTheReplayLine) {
   EXPECT_EQ(ran.exit, 1) << ran.out;
   EXPECT_NE(ran.out.find("--plugin " + bad_plugin()), std::string::npos)
       << ran.out;
+  // One of many in the library, so that it is named.
+  std::smatch again;
+  ASSERT_TRUE(std::regex_search(
+      ran.out, again,
+      std::regex("again +qkvet (replay .* --kernel bad/copy)\n")))
+      << ran.out;
+  const Ran replayed = run_qkvet(again[1]);
+  EXPECT_EQ(replayed.exit, 1) << replayed.out << replayed.error;
+  EXPECT_EQ(replayed.out.find("bad/abort"), std::string::npos) << replayed.out;
+}
+
+TEST(Cli, ThePluginsOwnKernelsAreListed) {
+  const Ran ran = run_qkvet("list --plugin " + bad_plugin());
+  EXPECT_EQ(ran.exit, 0) << ran.error;
+  for (const char* part :
+       {"bad/copy\n", "bad/aligned\n", "  subject     attention",
+        "  alignment   ", "  options     "})
+    EXPECT_NE(ran.out.find(part), std::string::npos) << part << ran.out;
+  EXPECT_EQ(ran.out.find("scalar/plain"), std::string::npos) << ran.out;
+  const Ran json = run_qkvet("list kernels --json --plugin " + bad_plugin());
+  EXPECT_NE(json.out.find("\"subject\":\"attention\""), std::string::npos)
+      << json.out;
+  expect_wrong_use(run_qkvet("list --plugin /etc/passwd"), "/etc/passwd");
+  expect_wrong_use(run_qkvet("list --plugin /nowhere.so"), "/nowhere.so");
+  expect_wrong_use(run_qkvet("list laws --plugin " + bad_plugin()),
+                   "list laws --plugin: allowed: kernels");
 }
 
 }  // namespace

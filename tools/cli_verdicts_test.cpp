@@ -97,6 +97,39 @@ TEST(CliVerdicts, JunitAndJsonSayWhatTheTextSays) {
   EXPECT_EQ(nlohmann::json::parse(last)["exit"], 1);
 }
 
+// The memory law's own calls have one thread: what another law stumbled upon is
+// named, everywhere, as it can be replayed.
+TEST(CliVerdicts, TextAndJsonNameTheLawThatReplays) {
+  const fs::path json = scratch() / "laws.jsonl";
+  const Ran ran = run_qkvet(
+      "check --cases 60 --law threads_change_nothing --law "
+      "reads_only_its_inputs --plugin " QKVET_BAD_PLUGIN
+      " --kernel bad/threads_past_k --json '" +
+      json.string() + "'");
+  EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
+  std::smatch text;
+  ASSERT_TRUE(std::regex_search(ran.out, text, std::regex("FAIL +([a-z_]+) ")));
+  EXPECT_NE(ran.out.find("READ of k"), std::string::npos) << ran.out;
+  std::istringstream lines(read_text(json));
+  int failures = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto object = nlohmann::json::parse(line);
+    if (!object.contains("failure")) continue;
+    ++failures;
+    const std::string law = object["law"], again = object["failure"]["again"];
+    EXPECT_EQ(law, text[1]);
+    EXPECT_NE(again.find("--law " + law), std::string::npos) << again;
+    EXPECT_EQ(run_qkvet(again.substr(std::string("qkvet ").size())).exit, 1)
+        << again;
+    // The control: under the law that owns it, it passes.
+    const Ran owner =
+        run_qkvet(std::regex_replace(again.substr(std::string("qkvet ").size()),
+                                     std::regex(law), "reads_only_its_inputs"));
+    EXPECT_EQ(owner.exit, 0) << owner.out;
+  }
+  EXPECT_EQ(failures, 1);
+}
+
 TEST(CliVerdicts, InProcessGivesTheSameVerdicts) {
   EXPECT_EQ(
       run_qkvet("check --kernel scalar/plain --cases 400 --in-process").exit,

@@ -63,11 +63,13 @@ std::string read_one(const JudgeOptions& options, const std::string& path,
 }
 
 Judgement judged(const Recorded& one, const KernelInfo& info,
-                 RecordedCalls& answers, TimeUse& time) {
+                 RecordedCalls& answers, TimeUse& time,
+                 const Reading& reading = nullptr) {
   JudgedKernel kernel = one.kernel.judged;
   kernel.info = info;
   CaseWork work(agreement_about(one.recording.value.subject()),
-                one.recording.value, /*with_twin=*/true, time);
+                one.recording.value, /*with_twin=*/reading == nullptr, time,
+                plain_forward, reading);
   if (auto settled = work.settled(kernel)) return *settled;
   const auto calls = work.calls_for(kernel);
   return work.judge(kernel, answers.run(0, calls));
@@ -141,6 +143,41 @@ KernelResult judge_one(const Recorded& one, RecordedCalls& answers,
   return {one.kernel, {std::move(cell)}};
 }
 
+// Who records a call forgets the causal rule before anything else: a cause if
+// the numbers are right under it.
+std::optional<Diagnosis> forgotten_causal(const Recorded& one,
+                                          RecordedCalls& answers,
+                                          TimeUse& time) {
+  const Case& value = one.recording.value;
+  if (value.causal != Causal::kNone || value.subject() != Subject::kAttention)
+    return std::nullopt;
+  constexpr std::pair<Causal, const char*> kAlignments[] = {
+      {Causal::kBottomRight, "br"}, {Causal::kTopLeft, "tl"}};
+  for (const auto& [causal, word] : kAlignments) {
+    const auto reading = [causal = causal](Problem p) {
+      p.causal = causal;
+      return p;
+    };
+    const Judgement judgement =
+        judged(one, one.kernel.judged.info, answers, time, reading);
+    if (judgement.verdict != Verdict::kPassed || judgement.compared == 0)
+      continue;
+    const bool square = value.shape.Tq == value.shape.Tk;
+    Diagnosis diagnosis;
+    diagnosis.certainty = Certainty::kLikely;
+    diagnosis.causes.push_back(
+        {"causal_not_declared",
+         fmt::format("The call looks causal: its numbers are right under "
+                     "causal={}{}.",
+                     word, square ? ", which is causal=tl where Tq = Tk" : ""),
+         fmt::format("Declare it: --case causal={}.", word),
+         {}});
+    diagnosis.foretold = diagnosis.failing = diagnosis.probes = 1;
+    return diagnosis;
+  }
+  return std::nullopt;
+}
+
 // All files are heard about each failure: they are of one kernel.
 Diagnoses causes_of(const RunResult& result, const std::vector<Recorded>& all,
                     RecordedCalls& answers, bool wanted) {
@@ -150,15 +187,22 @@ Diagnoses causes_of(const RunResult& result, const std::vector<Recorded>& all,
   for (const Recorded& one : all)
     answered.push_back(
         {&agreement_about(one.recording.value.subject()), one.recording.value});
-  const std::unique_ptr<Catalogue> catalogue =
-      wanted ? known_faults(&causes.no_faults) : nullptr;
+  std::unique_ptr<Catalogue> catalogue;
   TimeUse time;
   for (size_t k = 0; k < result.kernels.size(); ++k) {
     const KernelResult& kernel = result.kernels[k];
     if (!kernel.cells[0].failure) continue;
-    if (!wanted)
+    if (!wanted) {
       ++causes.not_looked_at;
-    else if (catalogue != nullptr)
+      continue;
+    }
+    if (auto causal = forgotten_causal(all[k], answers, time)) {
+      causes.kernels[k].push_back(
+          {std::move(*causal), &*kernel.cells[0].failure, {}});
+      continue;
+    }
+    if (catalogue == nullptr) catalogue = known_faults(&causes.no_faults);
+    if (catalogue != nullptr)
       causes.kernels[k] =
           diagnose_all({&*kernel.cells[0].failure}, kernel.kernel, answers,
                        *catalogue, time, &answered);

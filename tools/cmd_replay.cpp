@@ -161,7 +161,8 @@ KernelResult replay_one(const Law& law, const Case& value,
   }
   if (judgement.verdict == Verdict::kFailed) {
     Failure failure;
-    failure.law = &failed_law(law, judgement);
+    failure.law = &replayed_law(law, value, judgement, kernel.judged,
+                                kernel.index, executor, time);
     failure.number = 1;
     failure.found = failure.smallest = value;
     failure.judgement = judgement;

@@ -20,8 +20,11 @@ struct ListOptions {
   // first three
   std::string what;
   bool json = false;
+  // "FILE[:config]": their kernels alone, with what they declare.
+  std::vector<std::string> plugins = {};
 };
 ExitCode run_list(const ListOptions& options);
+ExitCode run_list_plugins(const ListOptions& options);
 ExitCode run_list_fuzz(const ListOptions& options);    // what == "fuzz"
 ExitCode run_list_golden(const ListOptions& options);  // what == "golden"
 // what == "conventions"

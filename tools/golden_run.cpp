@@ -45,7 +45,8 @@ Failure failure_of(const GoldenSet& set, const Judgement& judgement, bool small,
     failure = shrunk_failure({1, &law, set.value(), judgement, seconds}, kernel,
                              executor, time, Scope{});
   } else {
-    failure.law = &failed_law(law, judgement);
+    failure.law = &replayed_law(law, set.value(), judgement, kernel.judged,
+                                kernel.index, executor, time);
     failure.found = failure.smallest = set.value();
     failure.judgement = judgement;
     failure.seconds = seconds;

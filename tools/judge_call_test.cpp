@@ -69,8 +69,28 @@ TEST(JudgeCall, ARightCallOfAnyFileConforms) {
       << ran.out;
   EXPECT_TRUE(has(ran.out, "\"step\" is no tensor of a call"));
   EXPECT_TRUE(has(read_text(files() / "j.xml"), "recorded/right"));
-  // Without the causal rule it is another question, which it does not answer.
-  EXPECT_EQ(run_qkvet("judge right.npz --layout bthd", files()).exit, 1);
+}
+
+// Without the causal rule it is another question, which it does not answer; and
+// whoever forgot the rule is told.
+TEST(JudgeCall, AForgottenCausalRuleIsTheFirstThatIsTried) {
+  const Ran ran =
+      run_qkvet("judge right.npz --layout bthd --json c.jsonl", files());
+  EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
+  for (const char* part :
+       {"The call looks causal: its numbers are right under causal=br.",
+        "causal_not_declared, likely", "Declare it: --case causal=br."})
+    EXPECT_TRUE(has(ran.out, part)) << part << "\n" << ran.out;
+  EXPECT_TRUE(has(read_text(files() / "c.jsonl"), "causal_not_declared"));
+  // What is wrong under the rule as well is not.
+  const Ran wrong = run_qkvet("judge wrong0.npz --layout bthd", files());
+  EXPECT_EQ(wrong.exit, 1);
+  EXPECT_FALSE(has(wrong.out, "causal_not_declared")) << wrong.out;
+  // Nor is what was declared.
+  const Ran other =
+      run_qkvet("judge right.npz --layout bthd --case causal=tl", files());
+  EXPECT_EQ(other.exit, 1);
+  EXPECT_FALSE(has(other.out, "causal_not_declared")) << other.out;
 }
 
 TEST(JudgeCall, AWrongCallIsFoundAndItsCauseNamed) {
@@ -80,7 +100,9 @@ TEST(JudgeCall, AWrongCallIsFoundAndItsCauseNamed) {
   const Ran all = run_qkvet(
       std::string("judge wrong0.npz wrong1.npz wrong2.npz") + kHow, files());
   EXPECT_EQ(all.exit, 1);
-  EXPECT_TRUE(has(all.out, "no_scale, sure: 3 of 3")) << all.out;
+  // Where no call is right there is nothing to be sure by.
+  EXPECT_TRUE(has(all.out, "no_scale, likely: 3 of 3")) << all.out;
+  EXPECT_TRUE(has(all.out, "nothing passes")) << all.out;
   std::smatch again;
   ASSERT_TRUE(
       std::regex_search(all.out, again, std::regex("again +qkvet (judge .*)")));

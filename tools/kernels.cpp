@@ -97,6 +97,7 @@ int add_library(SelectedKernels& selected, const LibrarySpec& library,
   if (added > 0) {
     selected.libraries.push_back(library);
     selected.names.push_back(name);
+    selected.held.push_back(count);
   }
   return added;
 }
@@ -349,12 +350,9 @@ std::string kernel_arguments(const SelectedKernels& selected,
   const std::string& library = selected.names[kernel.library];
   std::string name = "--kernel " + kernel.judged.info.name;
   if (library.empty()) return name + selected.declarations;
-  const auto siblings =
-      std::count_if(selected.kernels.begin(), selected.kernels.end(),
-                    [&](const KernelUnderTest& other) {
-                      return other.library == kernel.library;
-                    });
-  return library + (siblings > 1 ? " " + name : "") + selected.declarations;
+  const bool alone = kernel.library >= selected.held.size() ||
+                     selected.held[kernel.library] == 1;
+  return library + (alone ? "" : " " + name) + selected.declarations;
 }
 
 }  // namespace qkvet

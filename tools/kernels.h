@@ -53,6 +53,8 @@ struct SelectedKernels {
   std::vector<LibrarySpec> libraries;
   std::vector<std::string> names;  // per library: how a user names it, as
                                    // arguments; "": a family
+  std::vector<size_t> held = {};   // per library: kernels in it, taken or not;
+                                   // absent: those that were taken
   std::string declarations;  // " --dialect FILE ...": said for every kernel
   std::vector<KernelUnderTest> kernels;
   bool by_default = false;         // nothing was named: the default families

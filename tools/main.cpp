@@ -23,6 +23,7 @@ CLI::App& add_list(CLI::App& app, qkvet::ListOptions& options) {
                   "kernels, laws, faults, fuzz, golden or conventions")
       ->check(CLI::IsMember(
           {"kernels", "laws", "faults", "fuzz", "golden", "conventions"}));
+  qkvet::add_plugins(command, options.plugins);
   command.add_flag("--json", options.json, "JSON Lines");
   return command;
 }
@@ -45,7 +46,7 @@ CLI::App& add_check(CLI::App& app, qkvet::CheckOptions& options) {
                           std::to_string(qkvet::kDefaultCases) +
                           "; where none is named " +
                           std::to_string(qkvet::kShortCasesPerLaw) + " a law]")
-          ->check(CLI::Range(int64_t{1}, int64_t{1000000000000}));
+          ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000'000}));
   command
       .add_option("--budget", options.budget,
                   "Time instead of a number of cases, in whole rounds")
@@ -377,7 +378,8 @@ int main(int argc, char** argv) {
     return qkvet::wrong_use(line + " (--help shows what is allowed)");
   }
   if (list_command.parsed())
-    return list.what == "fuzz"          ? qkvet::run_list_fuzz(list)
+    return !list.plugins.empty()        ? qkvet::run_list_plugins(list)
+           : list.what == "fuzz"        ? qkvet::run_list_fuzz(list)
            : list.what == "golden"      ? qkvet::run_list_golden(list)
            : list.what == "conventions" ? qkvet::run_list_conventions(list)
                                         : qkvet::run_list(list);

@@ -5,17 +5,21 @@
 
 namespace qkvet {
 
+void add_plugins(CLI::App& command, std::vector<std::string>& plugins) {
+  command
+      .add_option("-p,--plugin", plugins,
+                  "Shared library that exports qkvet_open; may be repeated")
+      ->type_name("FILE[:config]")
+      ->allow_extra_args(false);
+}
+
 void add_kernels(CLI::App& command, KernelSelection& selection) {
   command
       .add_option("-k,--kernel", selection.kernels,
                   "Kernel family/variant, or a glob; may be repeated")
       ->type_name("NAME")
       ->allow_extra_args(false);
-  command
-      .add_option("-p,--plugin", selection.plugins,
-                  "Shared library that exports qkvet_open; may be repeated")
-      ->type_name("FILE[:config]")
-      ->allow_extra_args(false);
+  add_plugins(command, selection.plugins);
   command.add_flag("--in-process", selection.in_process,
                    "Run kernels in this process: for debuggers, for "
                    "sanitizers and libraries built for an engine");

@@ -11,6 +11,8 @@ class App;
 
 namespace qkvet {
 
+// --plugin.
+void add_plugins(CLI::App& command, std::vector<std::string>& plugins);
 // --kernel, --plugin, --in-process
 void add_kernels(CLI::App& command, KernelSelection& selection);
 // And --dialect, --precision, --cflags.

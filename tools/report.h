@@ -42,6 +42,10 @@ ExitCode exit_code_of(const ReportInput& input);
 std::string failure_text(const ReportInput& input, const KernelResult& kernel,
                          const Failure& failure);
 
+// Of what fails in some of the runs alone: how many, and what that suggests; ""
+// where all fail.
+std::string unsteady_text(const Failure& failure);
+
 // What fails again: "qkvet replay CASE --law LAW --kernel NAME".
 std::string replay_line(const ReportInput& input, const KernelResult& kernel,
                         const Failure& failure);

@@ -91,13 +91,17 @@ std::string certainty_text(const Diagnosis& diagnosis) {
   std::string others;
   for (size_t i = 1; i < diagnosis.causes.size(); ++i)
     others += (i == 1 ? "" : ", ") + diagnosis.causes[i].name;
-  return fmt::format("{}, likely: {}{}", diagnosis.name(), agree,
-                     others.empty()
-                         ? "; there were too few to be sure"
-                         : "; they do not tell it apart from " + others);
+  const char* few = diagnosis.probes > diagnosis.failing
+                        ? "; there were too few to be sure"
+                        : "; nothing passes that would make it sure";
+  return fmt::format(
+      "{}, likely: {}{}", diagnosis.name(), agree,
+      others.empty() ? few : "; they do not tell it apart from " + others);
 }
 
 std::string cause_text(const ReportInput& input, const Failure& failure) {
+  // Whoever is asked again answers something else.
+  if (!unsteady_text(failure).empty()) return "";
   // In one line, because it holds a command.
   if (input.diagnoses != nullptr && !input.diagnoses->no_faults.empty())
     return field("cause", "not looked up: " + input.diagnoses->no_faults);
@@ -108,8 +112,9 @@ std::string cause_text(const ReportInput& input, const Failure& failure) {
   if (diagnosis.causes.empty()) {
     out += wrapped_field(
         "cause",
-        diagnosis.probes == 0
-            ? "unknown: it could not be looked into"
+        diagnosis.probes == 0 ? "unknown: it could not be looked into"
+        : !diagnosis.seen.empty()
+            ? "unknown: " + diagnosis.seen + ", which many faults end in"
             : fmt::format("unknown: no known fault does what this kernel does "
                           "in {} probes, of which {} fail",
                           diagnosis.probes, diagnosis.failing),
@@ -153,6 +158,16 @@ std::string alike_text(const KernelResult& kernel, const Failure& failure) {
 
 }  // namespace
 
+std::string unsteady_text(const Failure& failure) {
+  if (failure.repeats_failed == failure.repeats) return "";
+  return fmt::format(
+      "{} of {} further runs failed; the case was not shrunk. The answer is "
+      "made of more than the inputs: state that is kept between calls, such as "
+      "scratch or a cache, memory that nobody wrote, or threads that race. If "
+      "it fails with one thread in a process of its own, it is no race.",
+      failure.repeats_failed, failure.repeats);
+}
+
 std::string failure_text(const ReportInput& input, const KernelResult& kernel,
                          const Failure& failure) {
   std::string out = headline(kernel, failure);
@@ -174,11 +189,7 @@ std::string failure_text(const ReportInput& input, const KernelResult& kernel,
   out += optional_field("whose", failure.story.whose, input.width);
   out += optional_field("dialect", failure.dialect, input.width);
   out += cause_text(input, failure);
-  if (failure.repeats_failed < failure.repeats)
-    out +=
-        field("unsteady", fmt::format("{} of {} further runs failed; the "
-                                      "case was not shrunk",
-                                      failure.repeats_failed, failure.repeats));
+  out += optional_field("unsteady", unsteady_text(failure), input.width);
   if (!failure.where.empty()) out += field("where", failure.where);
   out += field("again", replay_line(input, kernel, failure));
   // What the guard pages or the worker saw is best seen where it happens.

@@ -93,6 +93,7 @@ void add_diagnosis(const CauseOfFailures& cause, Json& out) {
             {"foretold", diagnosis.foretold},
             {"calls", diagnosis.calls},
             {"hidden", diagnosis.hidden}};
+  if (!diagnosis.seen.empty()) json["seen"] = diagnosis.seen;
   json["also_possible"] = Json::array();
   for (size_t i = 1; i < diagnosis.causes.size(); ++i)
     json["also_possible"].push_back(diagnosis.causes[i].name);
@@ -125,6 +126,8 @@ Json failure_json(const ReportInput& input, const KernelResult& kernel,
     out["error_over_bound"] = json_number(finding.ratio);
   }
   add_story_fault(failure.story, out);
+  if (const std::string text = unsteady_text(failure); !text.empty())
+    out["unsteady"] = text;
   if (!failure.dialect.empty()) out["other_dialect"] = failure.dialect;
   if (const CauseOfFailures* cause = cause_of(input.diagnoses, failure))
     add_diagnosis(*cause, out);

@@ -138,7 +138,20 @@ TEST(Report, AnOpenVerdictIsShownWithItsReason) {
                   "NOT CHECKED  1 kernel, 4 laws: 1 passed, 0 failed, 1 "
                   "unsupported, 2 open;\n             1,500 checked cases"))
       << text;
-  EXPECT_TRUE(has(text, "exit 3"));
+}
+
+TEST(Report, UnsteadyFailuresSuggestWhatTheyAreMadeOf) {
+  Made made;
+  made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kFailed)});
+  EXPECT_FALSE(has(made.text(), "unsteady")) << made.text();
+  Failure& failure = *made.result.kernels[0].cells[0].failure;
+  failure.repeats = 10;
+  failure.repeats_failed = 3;
+  EXPECT_TRUE(has(made.text(), "unsteady    3 of 10 further runs failed"));
+  for (const char* part : {"state that is kept between", "race"})
+    EXPECT_TRUE(has(made.text(), part)) << made.text();
+  EXPECT_TRUE(has(json_results({made.result, made.options, made.selected}),
+                  "\"unsteady\":\"3 of 10"));
 }
 
 TEST(Report, ManyReasonsAreNotAllShown) {

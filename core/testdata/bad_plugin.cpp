@@ -198,6 +198,11 @@ const Row kRows[] = {
     {"bad/huge_workspace", deed([](auto*) {})},
     {"bad/compiles", deed([](auto*) {})},
     {"bad/aligned", deed([](auto*) {})},
+    {"bad/threads_past_k",
+     [](auto* a, auto* exec, auto*) -> qkvet_status {
+       if (exec->threads > 1) touch(floats(a->k)[elements(a->k)]);
+       return QKVET_OK;
+     }},
 };
 constexpr int kCount = sizeof kRows / sizeof kRows[0];
 

@@ -59,7 +59,7 @@ constexpr qkvet_kernel device_kernel(
 constexpr qkvet_capabilities device_capabilities(
     uint64_t options, std::initializer_list<qkvet_dtype> types, int64_t most) {
   qkvet_capabilities c = capabilities_with(options, types);
-  c.flags = kOwnClaims;
+  c.flags = kOwnClaims | QKVET_FLAG_GPU_THREADS;
   c.devices = uint64_t{1} << kDevice;
   c.d.max = c.dv.max = most;
   return c;

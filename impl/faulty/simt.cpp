@@ -12,14 +12,30 @@ namespace {
 
 constexpr qkvet_capabilities kFlashFaultCapabilities =
     device_capabilities(kCommonOptions, {kF32}, kFlashMostWidth);
+constexpr qkvet_capabilities kAnyFaultCapabilities = [] {
+  qkvet_capabilities c = kFlashFaultCapabilities;
+  c.flags &= ~QKVET_FLAG_GPU_THREADS;
+  return c;
+}();
 
 // The kernel of a fault: Seams derives from FlashSeams (cuda/flash_frame.h) and
-// replaces one seam.
+// replaces one seam. What it does wrong takes threads of a GPU, so that it is
+// no cause of what a kernel without them does.
 template <class Seams>
 constexpr qkvet_kernel flash_fault(const char* name, const char* description,
                                    Place place) {
   return device_kernel(name, description, place, &kFlashPrecision,
                        flash_forward<Seams>, &kFlashFaultCapabilities,
+                       supports_device<kFlashMostWidth>);
+}
+
+// One that a kernel of any kind may have.
+template <class Seams>
+constexpr qkvet_kernel flash_fault_of_any(const char* name,
+                                          const char* description,
+                                          Place place) {
+  return device_kernel(name, description, place, &kFlashPrecision,
+                       flash_forward<Seams>, &kAnyFaultCapabilities,
                        supports_device<kFlashMostWidth>);
 }
 
@@ -123,7 +139,7 @@ struct TilesOfFirstRowAlone : FlashSeams {
   }
 };
 QKVET_FAULT(tiles_of_first_row_alone) = {
-    .kernel = flash_fault<TilesOfFirstRowAlone>,
+    .kernel = flash_fault_of_any<TilesOfFirstRowAlone>,
     .mechanism =
         "the causal skip ends where the first row of a block ends, and its "
         "other rows lose the keys behind",
@@ -152,7 +168,7 @@ struct HeadOffsetIn16Bits : FlashSeams {
   }
 };
 QKVET_FAULT(head_offset_in_16_bits) = {
-    .kernel = flash_fault<HeadOffsetIn16Bits>,
+    .kernel = flash_fault_of_any<HeadOffsetIn16Bits>,
     .mechanism =
         "the offset of the keys of a member and head, in bytes, is kept in 16 "
         "bits",

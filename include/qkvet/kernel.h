@@ -219,6 +219,9 @@ typedef struct qkvet_forward_args {
  * where sqrt(scale) is on q and on k, where a scale of 1 has a path of its own,
  * and with an adder that rounds down. */
 #define QKVET_FLAG_POWER_OF_TWO_INVARIANT (UINT64_C(1) << 18)
+/* Not a claim: blocks of GPU threads do the work, under an emulator as well as
+ * on a device. A kernel of a CUDA device need not say so. */
+#define QKVET_FLAG_GPU_THREADS (UINT64_C(1) << 19)
 
 /* Layouts (bits of qkvet_capabilities.layouts). */
 #define QKVET_LAYOUT_BHTD (UINT64_C(1) << 0) /* contiguous [B, H, T, d] */

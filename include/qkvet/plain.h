@@ -212,6 +212,11 @@ static inline qkvet_status qkvet_plain_open(qkvet_plain_library* self,
   return QKVET_OK;
 }
 
+/* QKVET_FLAG_*: qkvet/simt/simt.h says that threads of a GPU are at work. */
+#ifndef QKVET_PLAIN_FLAGS
+#define QKVET_PLAIN_FLAGS 0
+#endif
+
 #ifdef __cplusplus
 #define QKVET_PLAIN_C extern "C"
 #else
@@ -236,6 +241,7 @@ static inline qkvet_status qkvet_plain_open(qkvet_plain_library* self,
       const qkvet_host* host, const char* config, qkvet_library* out,         \
       qkvet_text* why) {                                                      \
     static qkvet_plain_library library;                                       \
+    library.capabilities.flags = QKVET_PLAIN_FLAGS;                           \
     library.kernel.name = kernel_name;                                        \
     library.kernel.source_file = __FILE__;                                    \
     library.kernel.source_line = __LINE__;                                    \

@@ -16,6 +16,10 @@
 #include <cstdio>
 #include <cstdlib>
 
+// Of a kernel of qkvet/plain.h, whichever header stands first.
+#undef QKVET_PLAIN_FLAGS
+#define QKVET_PLAIN_FLAGS QKVET_FLAG_GPU_THREADS
+
 #if defined(__CUDACC__)
 
 #include <cuda_runtime.h>

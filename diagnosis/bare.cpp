@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnosis/bare.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/call_plan.h"
+#include "properties/compare.h"
+#include "properties/gradient_calls.h"
+#include "properties/layer_gradient_calls.h"
+
+namespace qkvet {
+namespace {
+
+// One output of a call.
+struct Output {
+  TensorName name;
+  std::vector<double> actual;
+  Dtype dtype;
+  // As the oracle and the bound have it; null where nobody has asked them.
+  const std::vector<double>* right = nullptr;
+  const std::vector<double>* bound = nullptr;
+};
+
+bool is_one_number(const std::vector<double>& values) {
+  return std::all_of(values.begin(), values.end(), [&](double value) {
+    return std::isnan(value) ? std::isnan(values[0]) : value == values[0];
+  });
+}
+
+bool is_right(const Output& output) {
+  if (output.right == nullptr || output.bound == nullptr ||
+      output.right->size() != output.actual.size() ||
+      output.bound->size() != output.actual.size())
+    return false;
+  for (size_t n = 0; n < output.actual.size(); ++n) {
+    const double a = output.actual[n], b = (*output.right)[n];
+    const double bound = (*output.bound)[n];
+    if (a == b || std::isnan(bound) || (std::isnan(a) && std::isnan(b)))
+      continue;
+    if (!(std::fabs(a - b) <= allowed_difference(a, b, bound, output.dtype)))
+      return false;
+  }
+  return true;
+}
+
+// A lone number is as telling as it can be, but for NaN and 0.
+bool is_bare(const Output& output) {
+  if (!is_one_number(output.actual)) return false;
+  const double number = output.actual[0];
+  if (std::isnan(number) || number == 0) return true;
+  return output.right != nullptr && !is_one_number(*output.right);
+}
+
+Dtype dtype_of(const Case& value, const KernelCall& call, TensorName name) {
+  for (const TensorName gradient : kGradients)
+    if (name == gradient) return gradient_dtype(value, name);
+  for (const TensorName gradient : kLayerGradients)
+    if (name == gradient) return gradient_dtype(value, name);
+  return name == TensorName::kLse ? lse_dtype(call.o_dtype) : call.o_dtype;
+}
+
+std::vector<Output> outputs_of(Evidence& evidence, size_t n,
+                               const Truth* truth) {
+  std::vector<TensorName> names = {TensorName::kO, TensorName::kLse,
+                                   TensorName::kWeights, TensorName::kY};
+  names.insert(names.end(), std::begin(kGradients), std::end(kGradients));
+  names.insert(names.end(), std::begin(kLayerGradients),
+               std::end(kLayerGradients));
+  std::vector<Output> outputs;
+  for (const TensorName name : names) {
+    const auto& bytes = evidence.outcomes[n].*output_member(name);
+    if (bytes.empty()) continue;
+    const Dtype dtype = dtype_of(evidence.value(), evidence.calls[n], name);
+    Output output{name, as_doubles(bytes, dtype), dtype};
+    if (truth != nullptr && name == TensorName::kO)
+      output.right = &truth->oracle.o, output.bound = &truth->bound->o;
+    if (truth != nullptr && name == TensorName::kLse)
+      output.right = &truth->oracle.lse, output.bound = &truth->bound->lse;
+    if (truth != nullptr && name == TensorName::kWeights)
+      output.right = &truth->oracle.weights,
+      output.bound = &truth->bound->weights;
+    outputs.push_back(std::move(output));
+  }
+  return outputs;
+}
+
+}  // namespace
+
+std::optional<Bare> bare_answer(Evidence& evidence,
+                                const JudgedKernel& kernel) {
+  if (evidence.judgement.kind != FailureKind::kLaw) return std::nullopt;
+  // Which answers of a story are wrong tells more than what they are.
+  const bool story = evidence.value().subject() == Subject::kCache;
+  std::optional<Bare> bare;
+  for (size_t n = 0; n < evidence.outcomes.size(); ++n) {
+    if (evidence.outcomes[n].status != CallStatus::kDone) return std::nullopt;
+    const Truth* truth = evidence.work->whole_call(kernel, n).truth;
+    for (const Output& output : outputs_of(evidence, n, truth)) {
+      const bool right = is_right(output);
+      if (story && right && output.name == TensorName::kO) return std::nullopt;
+      if (right) continue;
+      if (!is_bare(output)) return std::nullopt;
+      const double number = output.actual[0];
+      if (!bare)
+        bare = {tensor_name(output.name),
+                std::isnan(number) ? "NaN" : fmt::format("{:.8g}", number + 0)};
+    }
+  }
+  return bare;
+}
+
+}  // namespace qkvet

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Wrong answers that tell nothing of what made them: a tensor that is one
+// number throughout. Very different faults end there.
+#ifndef QKVET_DIAGNOSIS_BARE_H_
+#define QKVET_DIAGNOSIS_BARE_H_
+
+#include <optional>
+#include <string>
+
+#include "diagnosis/evidence.h"
+
+namespace qkvet {
+
+struct Bare {
+  std::string output;  // "o", "dq"
+  std::string number;  // "NaN", "0", "0.5"
+  friend bool operator==(const Bare&, const Bare&) = default;
+};
+
+// What all wrong outputs of the failing evidence are, if each is one number
+// throughout while the right one is not: the first of them. Nothing if some
+// output is wrong in another way, some answer of a story is right, or memory or
+// the process came to harm.
+std::optional<Bare> bare_answer(Evidence& evidence, const JudgedKernel& kernel);
+
+}  // namespace qkvet
+
+#endif  // QKVET_DIAGNOSIS_BARE_H_

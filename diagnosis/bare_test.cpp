@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that answer one number, or so little that very different faults would
+// answer alike: no cause of theirs is named, only what is seen.
+#include "diagnosis/bare.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "diagnosis/kind.h"
+#include "diagnosis/test_faults.h"
+#include "properties/fake_gradients.h"
+
+namespace qkvet::bare_test {
+namespace {
+
+using Question = FakeExecutor::Question;
+using Answer = FakeExecutor::Answer;
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+Answer filled(double number) {
+  return [number](const KernelCall&, OracleOutput& out, CallOutcome&) {
+    std::fill(out.o.begin(), out.o.end(), number);
+  };
+}
+
+// o is `number` where the call is so.
+Answer filled_if(double number, bool (*wrong)(const KernelCall&)) {
+  return
+      [number, wrong](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+        if (wrong(call)) std::fill(out.o.begin(), out.o.end(), number);
+      };
+}
+
+void first_value_row(const KernelCall& call, OracleOutput& out, CallOutcome&) {
+  const Shape& s = call.shape;
+  const auto v = stored_as_doubles(call.v, s.v_elements(), call.kv_dtype);
+  for (int64_t row = 0; row < s.lse_elements(); ++row) {
+    const int64_t head =
+        row / (s.H * s.Tq) * s.Hkv + row / s.Tq % s.H / s.group();
+    for (int64_t c = 0; c < s.dv; ++c)
+      out.o[static_cast<size_t>(row * s.dv + c)] =
+          v[static_cast<size_t>(head * s.Tk * s.dv + c)];
+  }
+}
+
+// A mask of -inf is multiplied by the scale: with 0 it is NaN, with less than 0
+// it is infinity, and only rows that see all keys are right.
+void mask_times_scale(const KernelCall& call, OracleOutput& out, CallOutcome&) {
+  const Shape& s = call.shape;
+  if (!call.scale || *call.scale > 0) return;
+  for (size_t row = 0; row < out.visible.size(); ++row)
+    if (out.visible[row] < s.Tk)
+      std::fill_n(out.o.begin() + static_cast<int64_t>(row) * s.dv, s.dv, kNaN);
+}
+
+struct Fake {
+  const char* name;
+  Answer answer;
+  const char* like = "";  // options that all cases have; "": as planned
+};
+
+const std::vector<Fake>& fakes() {
+  static const std::vector<Fake> all = {
+      {"all_nan", filled(kNaN)},
+      {"all_zero", filled(0)},
+      {"all_a_half", filled(0.5)},
+      {"first_value_row", first_value_row},
+      {"nan_for_negative_scales",
+       filled_if(kNaN,
+                 [](const KernelCall& call) {
+                   return call.scale && *call.scale < 0;
+                 }),
+       ",scale=-0.5"},
+      {"mask_times_negative_scale", mask_times_scale, ",causal=tl,scale=-0.5"},
+      {"mask_times_no_scale", mask_times_scale, ",causal=br,scale=0"},
+      {"nan_unless_rows_fill_a_block", filled_if(kNaN,
+                                                 [](const KernelCall& call) {
+                                                   return call.shape.Tq % 64 !=
+                                                          0;
+                                                 })},
+      {"zero_below_a_tile_of_keys",
+       filled_if(0, [](const KernelCall& call) { return call.shape.Tk < 64; })},
+      {"lse_is_zero", [](const KernelCall&, OracleOutput& out, CallOutcome&) {
+         std::fill(out.lse.begin(), out.lse.end(), 0);
+       }}};
+  return all;
+}
+
+KernelUnderTest plain_fake() {
+  KernelUnderTest kernel = FakeExecutor::under_test();
+  kernel.judged.info.capabilities.options &=
+      QKVET_OPTION_CAUSAL_TOP_LEFT | QKVET_OPTION_CAUSAL_BOTTOM_RIGHT |
+      QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE | QKVET_OPTION_LSE |
+      QKVET_OPTION_GROUPED_HEADS | QKVET_OPTION_VALUE_WIDTH |
+      QKVET_OPTION_CROSS_LENGTHS;
+  return kernel;
+}
+
+std::vector<const Law*> forward_laws() {
+  return {find_law("weights_sum_to_one"), find_law("lse_counts_equal_keys"),
+          find_law("agrees_with_oracle")};
+}
+
+// What is said of it; the failures live in *failures.
+std::vector<CauseOfFailures> causes_of(const KernelUnderTest& kernel,
+                                       const ExecutorFactory& open,
+                                       std::vector<const Law*> laws,
+                                       const std::string& like,
+                                       std::vector<Failure>* failures) {
+  if (like.empty()) {
+    *failures = failures_for_test(kernel, open, std::move(laws), 600);
+  } else {
+    RunOptions options;
+    options.laws = {find_law("agrees_with_oracle")};
+    options.cases = 64;
+    options.planned = [&like](int64_t number) {
+      return *parse_case("f32,B1,H2,Tq5,Tk7,d8" + like +
+                         ",seed=" + std::to_string(number))
+                  .value;
+    };
+    RunResult result = run_plan({kernel}, open, options);
+    for (Cell& cell : result.kernels[0].cells)
+      if (cell.failure) failures->push_back(std::move(*cell.failure));
+  }
+  TimeUse time;
+  const Opened executor = open(0);
+  return diagnose_all(pointers_to(*failures), kernel, *executor.executor,
+                      known_faults_for_test(), time);
+}
+
+std::vector<CauseOfFailures> causes_of(const Fake& fake,
+                                       std::vector<Failure>* failures) {
+  const auto open = [&fake](size_t) {
+    return Opened{std::make_unique<FakeExecutor>(nullptr, fake.answer), ""};
+  };
+  return causes_of(plain_fake(), open, forward_laws(), fake.like, failures);
+}
+
+TEST(Bare, NoCauseIsNamedOfTenKernelsThatTellNothing) {
+  ASSERT_EQ(fakes().size(), 10u);
+  for (const Fake& fake : fakes()) {
+    std::vector<Failure> failures;
+    const auto causes = causes_of(fake, &failures);
+    ASSERT_FALSE(causes.empty()) << fake.name;
+    for (const CauseOfFailures& cause : causes)
+      EXPECT_EQ(cause.diagnosis.name(), "unknown")
+          << fake.name << ": " << to_string(cause.best->smallest);
+  }
+}
+
+TEST(Bare, WhatIsCertainIsSaid) {
+  const auto seen = [](size_t n) {
+    std::vector<Failure> failures;
+    const auto causes = causes_of(fakes()[n], &failures);
+    return causes.empty() ? "" : causes[0].diagnosis.seen;
+  };
+  EXPECT_EQ(seen(0),
+            "every element of o is NaN, for every input that was tried");
+  EXPECT_EQ(seen(1), "every element of o is 0, for every input that was tried");
+  EXPECT_EQ(seen(3), "");
+}
+
+TEST(Bare, GradientsThatAreZeroOrNaNTellNothing) {
+  for (const double number : {0.0, kNaN}) {
+    const auto answer = [number](const KernelCall&, GradientOutput& out,
+                                 CallOutcome&) {
+      for (auto* gradient : {&out.q, &out.k, &out.v})
+        std::fill(gradient->begin(), gradient->end(), number);
+    };
+    const auto open = [&answer](size_t) {
+      return Opened{std::make_unique<FakeGradients>(nullptr, answer), ""};
+    };
+    KernelUnderTest kernel = FakeGradients::under_test();
+    kernel.judged.info.capabilities.options &=
+        plain_fake().judged.info.capabilities.options;
+    kernel.judged.info.backward_options = 0;
+    std::vector<Failure> failures;
+    const auto causes = causes_of(
+        kernel, open, {find_law("backward_agrees_with_oracle")}, "", &failures);
+    ASSERT_EQ(causes.size(), 1u);
+    EXPECT_EQ(causes[0].diagnosis.name(), "unknown");
+    EXPECT_NE(causes[0].diagnosis.seen.find(number == 0 ? "is 0" : "is NaN"),
+              std::string::npos)
+        << causes[0].diagnosis.seen;
+  }
+}
+
+// The control: a known fault that is right in no call but those of one number.
+TEST(Bare, TheRightCauseIsStillNamed) {
+  const auto open = [](size_t) {
+    return Opened{std::make_unique<FakeExecutor>(
+                      [](KernelCall&, Problem& p) {
+                        if (!p.scale_given) p.scale = 1;
+                        p.scale_given = true;
+                      },
+                      nullptr),
+                  ""};
+  };
+  std::vector<Failure> failures;
+  const auto causes =
+      causes_of(plain_fake(), open, forward_laws(), "", &failures);
+  ASSERT_EQ(causes.size(), 1u);
+  EXPECT_EQ(causes[0].diagnosis.name(), "no_scale");
+  EXPECT_EQ(causes[0].diagnosis.certainty, Certainty::kSure);
+}
+
+// Names of the known faults that the kernel can have.
+std::set<std::string> possible(const JudgedKernel& kernel, Subject subject) {
+  KernelKind kind(kernel);
+  std::set<std::string> names;
+  for (FaultSuspect* fault : known_faults_for_test().about(subject))
+    if (kind.can_have(fault->fault().info, subject))
+      names.insert(fault->name());
+  return names;
+}
+
+TEST(Kind, ThreadsOfAGpuAreAtFaultWhereThereAreSome) {
+  JudgedKernel kernel = plain_fake().judged;
+  const auto on_cpu = possible(kernel, Subject::kAttention);
+  kernel.info.capabilities.flags |= QKVET_FLAG_GPU_THREADS;
+  const auto on_gpu = possible(kernel, Subject::kAttention);
+  for (const char* fault :
+       {"shared_tile_read_early", "shared_tile_overwritten_early",
+        "threads_leave_before_loading", "barrier_in_a_branch"}) {
+    EXPECT_EQ(on_cpu.count(fault), 0u) << fault;
+    EXPECT_EQ(on_gpu.count(fault), 1u) << fault;
+  }
+  for (const char* fault : {"tiles_of_first_row_alone", "no_scale"})
+    EXPECT_EQ(on_cpu.count(fault), 1u) << fault;
+}
+
+TEST(Kind, WhatIsNotDeclaredIsNoCause) {
+  JudgedKernel kernel = FakeExecutor::under_test().judged;
+  const auto with_pages = possible(kernel, Subject::kAttention);
+  kernel.info.capabilities.options &=
+      ~uint64_t{QKVET_OPTION_PAGED | QKVET_OPTION_APPEND};
+  const auto without = possible(kernel, Subject::kAttention);
+  EXPECT_LT(without.size(), with_pages.size());
+  EXPECT_EQ(with_pages.count("serving_table_of_first_member"), 1u);
+  for (const std::string& name : without)
+    EXPECT_NE(name.rfind("serving_", 0), 0u) << name;
+  // Nor is what only gradients show a cause of a forward call.
+  for (const std::string& name : with_pages)
+    EXPECT_NE(name.rfind("backward_", 0), 0u) << name;
+}
+
+}  // namespace
+}  // namespace qkvet::bare_test

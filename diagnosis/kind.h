@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which known faults a kernel can have at all, by what it and they declare.
+#ifndef QKVET_DIAGNOSIS_KIND_H_
+#define QKVET_DIAGNOSIS_KIND_H_
+
+#include <map>
+
+#include "properties/case_work.h"
+#include "properties/scope.h"
+
+namespace qkvet {
+
+class KernelKind {
+ public:
+  // `kernel` must stay where it is.
+  explicit KernelKind(const JudgedKernel& kernel);
+
+  // Threads of a GPU are at fault in no kernel without them, nor are tables of
+  // pages and appended tokens. What no law about the failure's subject kills,
+  // and what only laws kill that this kernel cannot be asked about, such as
+  // those of masks, shows in none of its calls.
+  bool can_have(const KernelInfo& fault, Subject subject);
+
+ private:
+  bool can_be_asked(const Law& law);
+
+  const JudgedKernel* kernel_;
+  Scope scope_;
+  std::map<const Law*, bool> asked_;
+};
+
+}  // namespace qkvet
+
+#endif  // QKVET_DIAGNOSIS_KIND_H_

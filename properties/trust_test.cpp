@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whose a failure is, and which declarations are believed.
+#include <gtest/gtest.h>
+
+#include "properties/fake_executor.h"
+
+namespace qkvet::trust_test {
+namespace {
+
+RunOptions options_for(std::initializer_list<const char*> laws, int64_t cases) {
+  RunOptions options;
+  for (const char* id : laws) options.laws.push_back(find_law(id));
+  options.cases = cases;
+  return options;
+}
+
+RunResult run_fake(const RunOptions& options,
+                   const FakeExecutor::Answer& answer = nullptr,
+                   KernelUnderTest kernel = FakeExecutor::under_test()) {
+  return run_plan(
+      {kernel},
+      [&](size_t) {
+        return Opened{std::make_unique<FakeExecutor>(nullptr, answer), ""};
+      },
+      options);
+}
+
+// Reads beside k are the memory law's, but its own calls have one thread.
+void reads_past_k_in_threads(const KernelCall& call, OracleOutput&,
+                             CallOutcome& outcome) {
+  if (call.threads < 2) return;
+  outcome.status = CallStatus::kFault;
+  outcome.fault.emplace();
+  outcome.fault->tensor = TensorName::kK;
+}
+
+TEST(Trust, AFailureIsOfTheLawUnderWhichItIsReplayed) {
+  const RunResult result = run_fake(
+      options_for({"threads_change_nothing", "reads_only_its_inputs"}, 64),
+      reads_past_k_in_threads);
+  const std::vector<Cell>& cells = result.kernels[0].cells;
+  ASSERT_TRUE(cells[0].failure);
+  EXPECT_EQ(cells[0].failure->law, cells[0].law);
+  EXPECT_EQ(cells[0].failure->judgement.kind, FailureKind::kMemory);
+  EXPECT_EQ(cells[1].verdict, Verdict::kPassed);
+  // Where both laws see it, it is the memory law's.
+  const RunResult both = run_fake(
+      options_for({"threads_change_nothing", "reads_only_its_inputs"}, 64),
+      [](const KernelCall& call, OracleOutput& out, CallOutcome& outcome) {
+        KernelCall of_threads = call;
+        of_threads.threads = 2;
+        reads_past_k_in_threads(of_threads, out, outcome);
+      });
+  EXPECT_FALSE(both.kernels[0].cells[0].failure);
+  ASSERT_TRUE(both.kernels[0].cells[1].failure);
+  EXPECT_EQ(both.kernels[0].cells[1].failure->law,
+            both.kernels[0].cells[1].law);
+  // The memory law is not asked for: what asks says it.
+  const RunResult alone = run_fake(options_for({"threads_change_nothing"}, 64),
+                                   reads_past_k_in_threads);
+  ASSERT_TRUE(alone.kernels[0].cells[0].failure);
+  EXPECT_EQ(alone.kernels[0].cells[0].failure->law,
+            alone.kernels[0].cells[0].law);
+}
+
+}  // namespace
+}  // namespace qkvet::trust_test
