@@ -18,7 +18,7 @@ echo "== correct kernels and controls =="
 "$qkvet" check --kernel 'scalar/*' --kernel 'eigen/*' --kernel 'avx2/*' --kernel 'simt/*' \
   --kernel 'kv_cache/*' --kernel 'kv_cache_avx2/*' --kernel 'serving/*' \
   --kernel 'serving_avx2/*' --kernel 'controls/*' \
-  --allow-loose --cases "${QKVET_CASES:-40000}" \
+  --cases "${QKVET_CASES:-40000}" \
   --seed 2 --json "$out/correct.jsonl"
 
 echo "== 100,000 stories over every kind of cache =="

@@ -108,9 +108,11 @@ void Inquiry::look_around() {
 // wrong are asked as well.
 void Inquiry::look_for_a_pass() {
   const Law& agreement = agreement_about(failure_->law->aim.subject);
-  for (int n = 0; n < 2 && failing_ == probes_; ++n)
-    hear(witness_.ask(agreement,
-                      simplest_nearby(agreement, failure_->smallest, n)));
+  if (standing_.empty() && !bare_) return;
+  for (int n = 0; n < 2 && failing_ == probes_; ++n) {
+    const Case near = simplest_nearby(agreement, failure_->smallest, n);
+    if (!(near == failure_->smallest)) hear(witness_.ask(agreement, near));
+  }
 }
 
 // What was answered, and no more. The case of the failure was heard already.

@@ -187,6 +187,15 @@ const qkvet_capabilities kCapabilities = [] {
   return c;
 }();
 
+// The maximum is taken by comparisons, which a NaN loses: a row whose scores
+// are all NaN has seen no key, and is 0.
+const qkvet_dialect kDialect = [] {
+  qkvet_dialect d{};
+  d.struct_size = sizeof d;
+  d.visible_nan = QKVET_VISIBLE_NAN_MAY_VANISH;
+  return d;
+}();
+
 const qkvet_kernel kKernel = [] {
   qkvet_kernel kernel{};
   kernel.struct_size = sizeof kernel;
@@ -195,6 +204,7 @@ const qkvet_kernel kKernel = [] {
   kernel.source_file = __FILE__;
   kernel.source_line = __LINE__;
   kernel.capabilities = &kCapabilities;
+  kernel.dialect = &kDialect;
   kernel.supports = supports;
   kernel.forward = forward;
   return kernel;

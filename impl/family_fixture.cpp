@@ -124,7 +124,8 @@ std::vector<const qkvet_kernel*> correct_kernels(Storage type) {
     return d.empty_row != QKVET_EMPTY_ROW_ZERO || d.empty_row_by_mask != 0 ||
            d.empty_row_lse != QKVET_EMPTY_LSE_MINUS_INF ||
            d.lse_base != QKVET_LSE_NATURAL ||
-           d.masked_nonfinite != QKVET_MASKED_IGNORED;
+           d.masked_nonfinite != QKVET_MASKED_IGNORED ||
+           d.visible_nan == QKVET_VISIBLE_NAN_MAY_VANISH;
   });
   return kernels;
 }

@@ -100,7 +100,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan;
 }
 
-enum class Asked : uint8_t { kNaN, kAsBefore, kNothing };
+enum class Asked : uint8_t { kIsNaN, kAsBefore, kNothing };
 
 // What is asked of one number of a row, c its column in o.
 class Question {
@@ -114,14 +114,14 @@ class Question {
     const int64_t keys = visibility.keys(b, h, i);
     if (keys <= 0) return Asked::kNothing;
     const bool same_row = b == nan_.b && h == nan_.h && i == nan_.i;
-    if (where_ == kInQ) return same_row ? Asked::kNaN : Asked::kAsBefore;
+    if (where_ == kInQ) return same_row ? Asked::kIsNaN : Asked::kAsBefore;
     if (!reads(b, h, i)) return Asked::kAsBefore;
     // Whether a hidden NaN is ignored is another law's.
     if (!visibility.sees(b, h, i, nan_.j)) return Asked::kNothing;
-    if (where_ != kInV) return keys > 1 ? Asked::kNaN : Asked::kNothing;
+    if (where_ != kInV) return keys > 1 ? Asked::kIsNaN : Asked::kNothing;
     if (tensor == TensorName::kLse) return Asked::kAsBefore;
     const bool certain = c == nan_.c_of_v && weight(b, h, i) >= kCertainWeight;
-    return certain ? Asked::kNaN : Asked::kNothing;
+    return certain ? Asked::kIsNaN : Asked::kNothing;
   }
 
  private:
@@ -166,7 +166,7 @@ void judge_tensor(const JudgeInput& input, const CallView& call,
                     static_cast<int64_t>(n) % width);
     if (asked == Asked::kNothing || std::isnan(before[n])) continue;
     ++judgement.compared;
-    const bool nan = asked == Asked::kNaN;
+    const bool nan = asked == Asked::kIsNaN;
     if (std::isnan(after[n]) == nan) continue;
     Finding finding;
     finding.where = element_name(tensor, s, static_cast<int64_t>(n));

@@ -237,7 +237,8 @@ TEST(OptionLaws, WhatNobodyLooksAtIsNotCompared) {
                                 CallOutcome&) mutable {
     for (size_t row = 0; row < oracle.visible.size(); ++row)
       if (oracle.visible[row] <= 0)
-        oracle.lse[row] = oracle.o[2 * row] = ++turn % 2 != 0 ? NAN : turn;
+        oracle.lse[row] = oracle.o[2 * row] =
+            ++turn % 2 != 0 ? NAN : 1.0 * turn;
   };
   const std::string text = "f32,B1,H1,Tq3,Tk2,d2,causal=br,qlen=2";
   for (const char* law : {"reads_only_its_inputs", "empty_extents_are_legal"}) {
@@ -249,8 +250,9 @@ TEST(OptionLaws, WhatNobodyLooksAtIsNotCompared) {
     EXPECT_EQ(check(law, own, unspecified, kernel).verdict, Verdict::kPassed);
     kernel.info.dialect.empty_row = QKVET_EMPTY_ROW_NAN;
     FakeExecutor declared({}, turns);
-    if (own != text)
+    if (own != text) {
       EXPECT_EQ(check(law, own, declared, kernel).verdict, Verdict::kFailed);
+    }
   }
 }
 

@@ -99,6 +99,31 @@ bool takes_dtype(const KernelInfo& kernel, const StorageTypes& types) {
   return takes_storage(kernel, call);
 }
 
+std::string looser_text(const JudgedKernel& kernel, const Scope& scope) {
+  if (kernel.looser_than_generic) {
+    const std::string text = resolve_precision(kernel.info.precision).looser;
+    return text.empty() ? "its declaration" : text;
+  }
+  for (const StorageTypes& types : scope.dtypes)
+    if (takes_dtype(kernel.info, types) &&
+        looser_for_storage(kernel.model, types.kv))
+      return "what is rounded in " + to_string(types) + " storage";
+  return "";
+}
+
+std::string mistrust_in(const JudgedKernel& kernel, const RunOptions& options) {
+  if (!options.strict) return "";
+  const std::string looser =
+      options.allow_loose ? "" : looser_text(kernel, options.scope);
+  if (!looser.empty())
+    return "--strict: the declared precision is looser than generic: " +
+           looser + " (--allow-loose believes it)";
+  if (kernel.assumed.empty()) return "";
+  std::string text = "--strict: not declared:";
+  for (const Assumption& one : kernel.assumed) text += " " + one.field;
+  return text;
+}
+
 void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
   if (kernels.empty()) return;
   const auto same = [](const qkvet_extent_rule& a, const qkvet_extent_rule& b) {

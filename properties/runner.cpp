@@ -325,17 +325,6 @@ void Runner::settle_strays() {
   }
 }
 
-// Whether the declaration allows more than generic does for some storage type
-// of the run that the kernel takes.
-bool loose_in(const JudgedKernel& kernel, const Scope& scope) {
-  if (kernel.looser_than_generic) return true;
-  return std::any_of(scope.dtypes.begin(), scope.dtypes.end(),
-                     [&](const StorageTypes& types) {
-                       return takes_dtype(kernel.info, types) &&
-                              looser_for_storage(kernel.model, types.kv);
-                     });
-}
-
 RunResult Runner::finish() {
   RunResult result;
   for (size_t k = 0; k < kernels_.size(); ++k) {
@@ -424,16 +413,6 @@ RunResult Runner::run() {
 }
 
 }  // namespace
-
-std::string mistrust_in(const JudgedKernel& kernel, const RunOptions& options) {
-  if (!options.allow_loose && loose_in(kernel, options.scope))
-    return "the declared precision is looser than generic (--allow-loose "
-           "believes it)";
-  if (!options.strict || kernel.assumed.empty()) return "";
-  std::string text = "--strict: not declared:";
-  for (const Assumption& one : kernel.assumed) text += " " + one.field;
-  return text;
-}
 
 RunResult run_subject(const std::vector<KernelUnderTest>& kernels,
                       const ExecutorFactory& open, const RunOptions& options) {

@@ -55,8 +55,9 @@ struct RunOptions {
   uint64_t seed = 1;
   Scope scope;
   Oracle oracle = plain_forward;  // another one only in tests
-  bool strict = false;            // assumptions are not believed
-  bool allow_loose = false;  // declarations looser than generic are believed
+  // Neither assumptions are believed, nor declarations looser than generic.
+  bool strict = false;
+  bool allow_loose = false;  // but the latter are
   int jobs = 1;
   // Called now and then from one thread, for a progress line.
   std::function<void(const RunProgress&)> progress;
@@ -178,6 +179,10 @@ RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
 // One part of a run: every kernel declares the subject of every law.
 RunResult run_subject(const std::vector<KernelUnderTest>& kernels,
                       const ExecutorFactory& open, const RunOptions& options);
+
+// "" or in what the declaration is looser than generic, for some storage type
+// of the run that the kernel takes: "tile = 3 (generic: 16)".
+std::string looser_text(const JudgedKernel& kernel, const Scope& scope);
 
 // "" or why what this kernel passes is not believed.
 std::string mistrust_in(const JudgedKernel& kernel, const RunOptions& options);

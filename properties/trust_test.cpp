@@ -63,5 +63,28 @@ TEST(Trust, AFailureIsOfTheLawUnderWhichItIsReplayed) {
             alone.kernels[0].cells[0].law);
 }
 
+// Who says that the tiles are small is no worse off than who says nothing.
+TEST(Trust, ADeclarationLooserThanGenericIsMistrustedByTheStrictAlone) {
+  KernelUnderTest kernel = FakeExecutor::under_test();
+  qkvet_precision& precision = kernel.judged.info.precision;
+  precision.struct_size = sizeof precision;
+  precision.declared = QKVET_KNOB_TILE;
+  precision.tile = 3;
+  const ResolvedPrecision resolved = resolve_precision(precision);
+  kernel.judged.model = resolved.model;
+  kernel.judged.looser_than_generic = resolved.looser_than_generic;
+  RunOptions options = options_for({"agrees_with_oracle"}, 64);
+  const auto verdict = [&] {
+    return run_fake(options, nullptr, kernel).kernels[0].cells[0].verdict;
+  };
+  EXPECT_EQ(verdict(), Verdict::kPassed);
+  EXPECT_EQ(looser_text(kernel.judged, options.scope).rfind("tile = 3 (", 0),
+            0u);
+  options.strict = true;
+  EXPECT_EQ(verdict(), Verdict::kMistrusted);
+  options.allow_loose = true;
+  EXPECT_EQ(verdict(), Verdict::kPassed);
+}
+
 }  // namespace
 }  // namespace qkvet::trust_test

@@ -65,9 +65,10 @@ TEST(PrecisionTest, KnobsReplaceSingleValues) {
   p.merge = QKVET_MERGE_MLO;
   p.norm_roundings = 1;
   p.norm_first = 1;
-  const auto [model, error, looser] = resolve_precision(p);
+  const auto [model, error, looser, how] = resolve_precision(p);
   EXPECT_EQ(error, "");
   EXPECT_FALSE(looser);
+  EXPECT_EQ(how, "");
   EXPECT_EQ(model.dot_sum, SumOrder::kLanes);
   EXPECT_EQ(model.dot_lanes, 8);
   EXPECT_EQ(model.value_sum, SumOrder::kLanes);

@@ -7,7 +7,7 @@ set(QKVET_CHECK_CASES 1600 CACHE STRING "Cases of each check.* test")
 function(qkvet_add_kernel_check kernel)
   string(REGEX REPLACE "/.*" "" family ${kernel})
   qkvet_add_test(check.${kernel} NEEDS qkvet_${family} COMMAND qkvet check --kernel ${kernel}
-    --cases ${QKVET_CHECK_CASES} --allow-loose)
+    --cases ${QKVET_CHECK_CASES})
   qkvet_set_test(check.${kernel} TIMEOUT 600 LABELS check COST 30)
 endfunction()
 # On a CPU that cannot run it: a skip, for this reason and no other.
@@ -94,7 +94,7 @@ function(qkvet_add_controls_check name)
     list(APPEND kernels --kernel controls/${glob})
   endforeach()
   qkvet_add_test(check.controls_${name} COMMAND qkvet check ${kernels}
-    --cases ${QKVET_CHECK_CASES} --allow-loose)
+    --cases ${QKVET_CHECK_CASES})
   qkvet_set_test(check.controls_${name} TIMEOUT 900 LABELS check COST 500)
 endfunction()
 qkvet_add_controls_check(a_to_h "a*" "b[!a]*" "[c-h]*")

@@ -38,7 +38,6 @@ CLI::App& add_check(CLI::App& app, qkvet::CheckOptions& options) {
       .add_option("-l,--law", options.laws, "Law, or a glob; may be repeated")
       ->type_name("LAW")
       ->allow_extra_args(false);
-  // Twelve digits of cases are some years.
   auto* cases =
       command
           .add_option("-n,--cases", options.cases,
@@ -67,9 +66,11 @@ CLI::App& add_check(CLI::App& app, qkvet::CheckOptions& options) {
       ->check(CLI::IsMember({"small", "medium", "large"}))
       ->capture_default_str();
   command.add_flag("--allow-loose", options.allow_loose,
-                   "Believe a declared precision that is looser than generic");
-  command.add_flag("--strict", options.strict,
-                   "Believe nothing that is assumed: all must be declared");
+                   "Believe a loose precision, --strict or not");
+  command.add_flag(
+      "--strict", options.strict,
+      "Believe nothing that is assumed, all must be declared, and no "
+      "precision that is looser than generic");
   command
       .add_option("--pin", options.pin,
                   "Extents that every case has, such as d=72,Tk=64")

@@ -94,8 +94,9 @@ CLI::App& add_judge(CLI::App& app, JudgeOptions& options) {
       .add_option("--precision", options.precision,
                   "File of precision fields, beyond what the plan declares")
       ->type_name("FILE");
-  command.add_flag("--allow-loose", options.allow_loose,
-                   "Believe a declared precision that is looser than generic");
+  command.add_flag(
+      "--allow-loose", options.allow_loose,
+      "Taken and without effect: declared precisions are believed");
   command
       .add_option("--diagnose", options.diagnose,
                   "0: look for no cause of what fails")

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <sstream>
 
 #include "properties/admit.h"
 #include "properties/small_scope.h"
@@ -49,11 +50,22 @@ std::string assumed_text(const ReportInput& input, size_t width) {
   }
   const bool probed = !lines.empty();
   if (precision) add("precision generic");
-  if (input.options.allow_loose) add("declared precision looser than generic");
   std::string out;
   for (const std::string& line : lines) out += (out.empty() ? "" : "; ") + line;
   if (probed) out += " (found by probes; declare it in qkvet_dialect)";
   return out.empty() ? "" : wrapped_field("assumed", out, width);
+}
+
+// Declarations that allow more than what an undeclared kernel is held to.
+std::string precision_text(const ReportInput& input, const ReportStyle& style) {
+  Lines lines;
+  for (const KernelResult& kernel : input.result.kernels) {
+    const JudgedKernel& judged = kernel.kernel.judged;
+    const std::string looser = looser_text(judged, input.options.scope);
+    if (!looser.empty())
+      lines.add(judged.info.name + ": looser than generic: " + looser);
+  }
+  return lines.text("precision", style);
 }
 
 // What the laws about memory cannot see there.
@@ -298,6 +310,34 @@ std::string verdict_line(const std::string& word, const char* colour,
   return out + "\n";
 }
 
+// The first kernel that leaves something open, and what.
+std::string why_unchecked(const ReportInput& input) {
+  for (const KernelResult& kernel : input.result.kernels) {
+    const std::string& name = kernel.kernel.judged.info.name;
+    const Cell* refused = nullptr;
+    bool passed = false;
+    for (const Cell& cell : kernel.cells) {
+      passed |= cell.verdict == Verdict::kPassed;
+      if (cell.verdict == Verdict::kUnsupported) refused = &cell;
+      if (cell.verdict != Verdict::kGaveUp &&
+          cell.verdict != Verdict::kMistrusted)
+        continue;
+      return fmt::format(
+          "{}, {} {}: {}", name, cell.law->id, verdict_name(cell.verdict),
+          cell.reason.empty() ? "no case was judged" : cell.reason);
+    }
+    if (!passed)
+      return name + " passed no law" +
+             (refused == nullptr ? "" : ": " + refused->reason);
+    if (is_whole_plan(input) && !kernel.never_drawn.empty())
+      return name + " declares " + kernel.never_drawn[0] +
+             ", and no answered call had it";
+    if (is_mostly_refused(input, kernel))
+      return name + " refused more cases than it was checked in";
+  }
+  return "no kernel was judged";
+}
+
 }  // namespace
 
 std::string last_lines(const ReportInput& input, const ReportStyle& style) {
@@ -311,19 +351,26 @@ std::string last_lines(const ReportInput& input, const ReportStyle& style) {
   const char* word = code == kConforms         ? "PASSED"
                      : code == kNothingChecked ? "NOT CHECKED"
                                                : "FAILED";
-  std::string out = verdict_line(
-      word, code == kConforms ? "1;32" : "1;31",
-      {fmt::format(
-           "{}, {}: ", counted(std::ssize(input.result.kernels), "kernel"),
-           counted(std::ssize(laws), "law")),
-       verdicts_text(all, input.known != nullptr) + "; ",
-       fmt::format("{} checked cases, {:.1f} s   exit {}", grouped(all.checked),
-                   input.result.wall_seconds, static_cast<int>(code))},
-      style);
+  std::vector<std::string> parts = {
+      fmt::format(
+          "{}, {}: ", counted(std::ssize(input.result.kernels), "kernel"),
+          counted(std::ssize(laws), "law")),
+      verdicts_text(all, input.known != nullptr) + "; ",
+      fmt::format("{} checked cases, {:.1f} s   exit {}", grouped(all.checked),
+                  input.result.wall_seconds, static_cast<int>(code))};
+  if (code == kNothingChecked) {
+    parts.back() += ":";
+    std::istringstream words(why_unchecked(input));
+    for (std::string one; words >> one; parts.push_back(one))
+      parts.back() += " ";
+  }
+  std::string out =
+      verdict_line(word, code == kConforms ? "1;32" : "1;31", parts, style);
   out += known_text(input);
   out += plan_text(input, style.width);
   if (style.verbose) out += time_text(input, all.checked);
   out += assumed_text(input, style.width);
+  out += precision_text(input, style);
   out += warnings_text(input, style);
   out += device_text(input, style.width);
   out += drawn_text(input, style);

@@ -128,7 +128,7 @@ TEST(Report, AnOpenVerdictIsShownWithItsReason) {
        cell("rows_stay_in_hull", Verdict::kGaveUp, "the twin disagrees"),
        cell("every_key_counts_once", Verdict::kUnsupported, "d % 8 != 0")});
   const std::string text = made.text();
-  EXPECT_EQ(line_with(text, "it is vacuous"),
+  EXPECT_EQ(line_with(text, "  mistrusted"),
             "  mistrusted  agrees_with_oracle: it is vacuous");
   EXPECT_EQ(line_with(text, "the twin disagrees"),
             "  gave up     rows_stay_in_hull: the twin disagrees");
@@ -137,6 +137,10 @@ TEST(Report, AnOpenVerdictIsShownWithItsReason) {
   EXPECT_TRUE(has(text,
                   "NOT CHECKED  1 kernel, 4 laws: 1 passed, 0 failed, 1 "
                   "unsupported, 2 open;\n             1,500 checked cases"))
+      << text;
+  // The last line says why that is no pass.
+  EXPECT_TRUE(
+      has(text, "exit 3: mine/fast, agrees_with_oracle mistrusted: it is"))
       << text;
 }
 
@@ -152,6 +156,22 @@ TEST(Report, UnsteadyFailuresSuggestWhatTheyAreMadeOf) {
     EXPECT_TRUE(has(made.text(), part)) << made.text();
   EXPECT_TRUE(has(json_results({made.result, made.options, made.selected}),
                   "\"unsteady\":\"3 of 10"));
+}
+
+TEST(Report, ALooseDeclarationIsALineAndNoMore) {
+  Made made;
+  made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kPassed)});
+  EXPECT_FALSE(has(made.text(), "looser")) << made.text();
+  JudgedKernel& judged = made.result.kernels[0].kernel.judged;
+  judged.info.precision.struct_size = sizeof judged.info.precision;
+  judged.info.precision.declared = QKVET_KNOB_TILE;
+  judged.info.precision.tile = 3;
+  judged.looser_than_generic = true;
+  EXPECT_TRUE(has(made.text(), "PASSED")) << made.text();
+  EXPECT_TRUE(has(made.text(),
+                  "precision   mine/fast: looser than generic: tile = 3 "
+                  "(generic: "))
+      << made.text();
 }
 
 TEST(Report, ManyReasonsAreNotAllShown) {
@@ -173,7 +193,7 @@ TEST(Report, AKernelThatCannotRunSaysWhy) {
                               "the CPU has no AVX9"),
                          cell("rows_stay_in_hull", Verdict::kUnsupported,
                               "the CPU has no AVX9")});
-  EXPECT_EQ(line_with(made.text(), "AVX9"),
+  EXPECT_EQ(line_with(made.text(), "every law"),
             "  unsupported every law: the CPU has no AVX9");
 }
 

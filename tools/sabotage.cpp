@@ -49,8 +49,12 @@ bool window_to_the_left(const Case& value) {
 }
 
 // The bound looks up heads and sinks by itself, rightly. It stays wide enough
-// for the wrong ones where no number is far larger than the others.
-bool even_data(const Case& value) { return !is_stress(value); }
+// for the wrong ones where no number, and no score of whole numbers, is far
+// larger than the others.
+bool even_data(const Case& value) {
+  return !is_stress(value) && value.q.kind != RecipeKind::kLattice &&
+         value.k.kind != RecipeKind::kLattice;
+}
 bool sink_like_scores(const Case& value) {
   return even_data(value) &&
          (!value.sink || value.sink->kind != RecipeKind::kLargeN);
@@ -135,6 +139,8 @@ SabotageResult Sabotage::run(const SabotagePair& pair, Oracle oracle,
     const bool failed = judgement.verdict == Verdict::kFailed;
     result.checked += failed || judgement.verdict == Verdict::kPassed;
     result.killed = failed && &failed_law(law, judgement) == &law;
+    if (result.killed && judgement.finding)
+      result.by = to_string(work.value()) + " at " + judgement.finding->where;
   }
   return result;
 }

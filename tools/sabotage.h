@@ -32,6 +32,7 @@ std::span<const SabotagePair> sabotage_pairs();
 struct SabotageResult {
   bool killed = false;
   int64_t checked = 0;  // cases with a verdict, up to the first kill
+  std::string by = {};  // the case that killed it
 };
 
 // Runs the faults of the pairs, in one worker.

@@ -53,7 +53,7 @@ TEST_P(SabotageTest, TheRightOracleShowsTheFault) {
 // The control: without it the pairs would be no pairs.
 TEST_P(SabotageTest, AgreementSeesNothingWhereTheOracleSharesTheFault) {
   const SabotageResult result = run(GetParam().oracle, agreement());
-  EXPECT_FALSE(result.killed);
+  EXPECT_FALSE(result.killed) << result.by;
   EXPECT_GE(result.checked, kCases / 8);
 }
 

@@ -59,14 +59,6 @@ struct HalfStages : PlainLayer {
 constexpr qkvet_layer_table kHalfStagesTable =
     layer_table(LayerFrame<HalfStages>::forward, qkvet_dtype{});
 
-struct Bf16Stages : PlainLayer {
-  static float stage(const LayerCall&, float value) {
-    return round_to(Storage::kBf16, value);
-  }
-};
-constexpr qkvet_layer_table kBf16StagesTable =
-    layer_table(LayerFrame<Bf16Stages>::forward, kBf16);
-
 }  // namespace
 
 QKVET_CONTROL(cache_online4) = cache_kernel(
@@ -86,12 +78,6 @@ QKVET_CONTROL(cache_half_codes) = cache_kernel(
 QKVET_CONTROL(cache_turned_keys) = cache_kernel(
     "controls/cache_turned_keys", "keys are stored rotated, in their type",
     QKVET_PLACE, &kTurnedTable<TurnedKeys<ContiguousCache>>, &kTurnedPrecision);
-
-// x and parameters in f32, what lies between two kernels in bf16.
-QKVET_CONTROL(layer_bf16_stages) = layer_kernel("controls/layer_bf16_stages",
-                                                "f32, stages rounded to bf16",
-                                                QKVET_PLACE, &kLayerPrecision,
-                                                &kBf16StagesTable);
 
 QKVET_CONTROL(layer_half_stages) = layer_kernel(
     "controls/layer_half_stages", "stages rounded to the storage type",

@@ -82,11 +82,20 @@ constexpr qkvet_capabilities claiming(qkvet_capabilities c, uint64_t flags) {
   return c;
 }
 
-// The precision stays undeclared, as two ways have two.
+// Of the precision next to nothing is declared, as two ways have two.
+constexpr qkvet_precision kNothingDeclared = [] {
+  qkvet_precision p = {};
+  p.struct_size = sizeof(p);
+  p.preset = QKVET_PRECISION_GENERIC;
+  p.declared = QKVET_KNOB_P_DTYPE;  // f32
+  return p;
+}();
+
 constexpr qkvet_kernel two_ways(const char* name, const char* description,
                                 Place place, ForwardFunction forward,
                                 const qkvet_capabilities* capabilities) {
-  return plain_kernel(name, description, place, nullptr, forward, capabilities);
+  return plain_kernel(name, description, place, &kNothingDeclared, forward,
+                      capabilities);
 }
 
 constexpr qkvet_capabilities kScaledAlike =

@@ -26,8 +26,8 @@ constexpr int kRows = 8;        // of a block
 constexpr int kLanes = 16;      // of a row
 constexpr int kKeys = 32;       // of a tile
 constexpr int kKeysOfLane = 2;  // kKeys / kLanes
-// More than the eight parts of an undeclared kernel is looser than generic, and
-// has to be believed (--allow-loose); an emulator has no processors to fill.
+// More than the eight parts of an undeclared kernel is looser than generic,
+// which reports say; an emulator has no processors to fill.
 #if defined(__CUDACC__)
 constexpr int kMostParts = 32;
 #else

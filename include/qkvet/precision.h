@@ -35,7 +35,8 @@ typedef struct qkvet_dtype {
  * a knob counts only if its bit is set in `declared`. Nothing declared means
  * the generic preset: any order, any tile of 16 keys or more, exp to 8 units
  * of 2^-24 (2^-53 for f64 storage), up to 8 parts merged, results flushed to
- * zero. A declaration that is looser than generic makes the run Mistrusted. */
+ * zero. A declaration that is looser than generic is believed, and the report
+ * says in what; `--strict` does not believe it. */
 enum {
   QKVET_PRECISION_GENERIC = 0,
   QKVET_PRECISION_CPU_F32 = 1,    /* f32, FMA or not, exp within 1.01 * 2^-24 */
