@@ -56,6 +56,7 @@ bool is_arithmetic(const qkvet_kernel& kernel) {
          !takes(kernel, Dtype::kF64) &&
          kernel.dialect->empty_row == QKVET_EMPTY_ROW_ZERO &&
          kernel.dialect->empty_row_lse == QKVET_EMPTY_LSE_MINUS_INF &&
+         kernel.dialect->empty_row_by_mask == 0 &&
          kernel.dialect->lse_base == QKVET_LSE_NATURAL &&
          kernel.dialect->mask_and_causal == QKVET_MASK_AND_CAUSAL_BOTH;
 }
