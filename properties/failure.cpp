@@ -33,9 +33,8 @@ Traits traits_of(const Case& value, const Judgement& judgement) {
     if (needed) traits.needs |= bit;
     bit <<= 1;
   };
-  for (const StorageTypes& types : {storage_of(value)})
-    for (const Dtype dtype : {types.q, types.kv, types.o})
-      add(dtype_bytes(dtype) < 4);
+  for (const Dtype dtype : {value.q_dtype, value.kv_dtype, value.o_dtype})
+    add(dtype_bytes(dtype) < 4);
   add(value.causal != Causal::kNone);
   add(value.scale && *value.scale < 0);
   add(value.scale.has_value());
