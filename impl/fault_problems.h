@@ -35,9 +35,6 @@ Problem trigger();
 // Outside of the trigger of `kernel`, everything else as in trigger().
 Problem harmless(const std::string& name);
 
-// What faults may name: laws of properties/, which this folder cannot see.
-const std::vector<std::string>& known_laws();
-
 }  // namespace qkvet::impl
 
 #endif  // QKVET_IMPL_FAULT_PROBLEMS_H_

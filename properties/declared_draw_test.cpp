@@ -13,25 +13,6 @@
 namespace qkvet::declared_draw_test {
 namespace {
 
-RunOptions options_for(std::initializer_list<const char*> laws, int64_t cases) {
-  RunOptions options;
-  for (const char* law : laws) options.laws.push_back(find_law(law));
-  options.cases = cases;
-  return options;
-}
-
-RunResult run_fake(const RunOptions& options,
-                   const FakeExecutor::Question& question,
-                   const FakeExecutor::Answer& answer,
-                   KernelUnderTest kernel = FakeExecutor::under_test()) {
-  return run_plan(
-      {kernel},
-      [&](size_t) {
-        return Opened{std::make_unique<FakeExecutor>(question, answer), ""};
-      },
-      options);
-}
-
 void wrong_scale(KernelCall& call, Problem& problem) {
   if (!call.scale) problem.scale = 1;
 }

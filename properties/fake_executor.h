@@ -134,6 +134,27 @@ class FakeExecutor : public Executor {
   std::vector<KernelInfo> infos_;
 };
 
+// Of attention and by name.
+inline RunOptions options_for(std::initializer_list<const char*> laws,
+                              int64_t cases) {
+  RunOptions options;
+  for (const char* law : laws) options.laws.push_back(find_law(law));
+  options.cases = cases;
+  return options;
+}
+
+inline RunResult run_fake(const RunOptions& options,
+                          const FakeExecutor::Question& question = {},
+                          const FakeExecutor::Answer& answer = {},
+                          KernelUnderTest kernel = FakeExecutor::under_test()) {
+  return run_plan(
+      {kernel},
+      [&](size_t) {
+        return Opened{std::make_unique<FakeExecutor>(question, answer), ""};
+      },
+      options);
+}
+
 }  // namespace qkvet
 
 #endif  // QKVET_PROPERTIES_FAKE_EXECUTOR_H_

@@ -5,6 +5,7 @@
 #ifndef QKVET_PROPERTIES_RUNNER_H_
 #define QKVET_PROPERTIES_RUNNER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -122,8 +123,12 @@ struct Cell {
   std::vector<Failure> others;
 
   bool crashed() const {
-    return failure && (failure->judgement.kind == FailureKind::kCrash ||
-                       failure->judgement.kind == FailureKind::kHang);
+    const auto died = [](const Failure& one) {
+      return one.judgement.kind == FailureKind::kCrash ||
+             one.judgement.kind == FailureKind::kHang;
+    };
+    return (failure && died(*failure)) ||
+           std::any_of(others.begin(), others.end(), died);
   }
 };
 

@@ -7,24 +7,6 @@
 namespace qkvet::trust_test {
 namespace {
 
-RunOptions options_for(std::initializer_list<const char*> laws, int64_t cases) {
-  RunOptions options;
-  for (const char* id : laws) options.laws.push_back(find_law(id));
-  options.cases = cases;
-  return options;
-}
-
-RunResult run_fake(const RunOptions& options,
-                   const FakeExecutor::Answer& answer = nullptr,
-                   KernelUnderTest kernel = FakeExecutor::under_test()) {
-  return run_plan(
-      {kernel},
-      [&](size_t) {
-        return Opened{std::make_unique<FakeExecutor>(nullptr, answer), ""};
-      },
-      options);
-}
-
 // Reads beside k are the memory law's, but its own calls have one thread.
 void reads_past_k_in_threads(const KernelCall& call, OracleOutput&,
                              CallOutcome& outcome) {
@@ -36,7 +18,7 @@ void reads_past_k_in_threads(const KernelCall& call, OracleOutput&,
 
 TEST(Trust, AFailureIsOfTheLawUnderWhichItIsReplayed) {
   const RunResult result = run_fake(
-      options_for({"threads_change_nothing", "reads_only_its_inputs"}, 64),
+      options_for({"threads_change_nothing", "reads_only_its_inputs"}, 64), {},
       reads_past_k_in_threads);
   const std::vector<Cell>& cells = result.kernels[0].cells;
   ASSERT_TRUE(cells[0].failure);
@@ -45,7 +27,7 @@ TEST(Trust, AFailureIsOfTheLawUnderWhichItIsReplayed) {
   EXPECT_EQ(cells[1].verdict, Verdict::kPassed);
   // Where both laws see it, it is the memory law's.
   const RunResult both = run_fake(
-      options_for({"threads_change_nothing", "reads_only_its_inputs"}, 64),
+      options_for({"threads_change_nothing", "reads_only_its_inputs"}, 64), {},
       [](const KernelCall& call, OracleOutput& out, CallOutcome& outcome) {
         KernelCall of_threads = call;
         of_threads.threads = 2;
@@ -57,7 +39,7 @@ TEST(Trust, AFailureIsOfTheLawUnderWhichItIsReplayed) {
             both.kernels[0].cells[1].law);
   // The memory law is not asked for: what asks says it.
   const RunResult alone = run_fake(options_for({"threads_change_nothing"}, 64),
-                                   reads_past_k_in_threads);
+                                   {}, reads_past_k_in_threads);
   ASSERT_TRUE(alone.kernels[0].cells[0].failure);
   EXPECT_EQ(alone.kernels[0].cells[0].failure->law,
             alone.kernels[0].cells[0].law);
@@ -75,7 +57,7 @@ TEST(Trust, ADeclarationLooserThanGenericIsMistrustedByTheStrictAlone) {
   kernel.judged.looser_than_generic = resolved.looser_than_generic;
   RunOptions options = options_for({"agrees_with_oracle"}, 64);
   const auto verdict = [&] {
-    return run_fake(options, nullptr, kernel).kernels[0].cells[0].verdict;
+    return run_fake(options, {}, {}, kernel).kernels[0].cells[0].verdict;
   };
   EXPECT_EQ(verdict(), Verdict::kPassed);
   EXPECT_EQ(looser_text(kernel.judged, options.scope).rfind("tile = 3 (", 0),

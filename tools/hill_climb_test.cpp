@@ -51,7 +51,7 @@ std::vector<std::string> kernel_names() {
   // Controls are many, and their bounds are attacked by reference_test as well.
   size_t controls = 0;
   std::erase_if(names, [&controls](const std::string& name) {
-    return name.starts_with("controls/") && !is_sampled(controls++, 3);
+    return name.starts_with("controls/") && !is_sampled(controls++, 6);
   });
   return names;
 }

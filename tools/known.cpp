@@ -94,27 +94,69 @@ std::string place_of(const ReportInput& input, const KnownFailure& known) {
                      known.kernel, known.law->id);
 }
 
+// The first failure of a cell and those of other causes.
+std::vector<const Failure*> failures_of(const Cell& cell) {
+  std::vector<const Failure*> out;
+  if (cell.failure) out.push_back(&*cell.failure);
+  for (const Failure& other : cell.others) out.push_back(&other);
+  return out;
+}
+
+bool accepts(const ReportInput& input, const KnownFailure& line,
+             const Failure& failure) {
+  return how(input, failure, !line.cause.empty()) == how(line);
+}
+
+bool accepts_any(const ReportInput& input,
+                 const std::vector<const KnownFailure*>& lines,
+                 const Failure& failure) {
+  return std::any_of(lines.begin(), lines.end(), [&](const auto* line) {
+    return accepts(input, *line, failure);
+  });
+}
+
+// "scale_twice or law"
+std::string how_all(const std::vector<const KnownFailure*>& lines) {
+  std::string out;
+  for (const KnownFailure* line : lines)
+    out += (out.empty() ? "" : " or ") + how(*line);
+  return out;
+}
+
 // Failures that would be accepted with one more line.
 std::string lines_to_add(const ReportInput& input) {
-  std::string out;
+  std::vector<std::string> lines;
   for (const KernelResult& kernel : input.result.kernels)
     for (const Cell& cell : kernel.cells)
-      if (cell.failure &&
-          known_state(input, kernel, cell) == KnownState::kNothing)
-        out += field(
-            out.empty() ? "to accept" : "",
+      for (const Failure* failure : failures_of(cell)) {
+        if (is_known(input, kernel, *failure)) continue;
+        std::string line =
             fmt::format("{} {} {} DAY WHY", kernel.kernel.judged.info.name,
-                        cell.law->id, how(input, *cell.failure, true)));
+                        cell.law->id, how(input, *failure, true));
+        if (std::find(lines.begin(), lines.end(), line) == lines.end())
+          lines.push_back(std::move(line));
+      }
+  std::string out;
+  for (const std::string& line : lines)
+    out += field(out.empty() ? "to accept" : "", line);
   return out;
+}
+
+std::vector<const KnownFailure*> lines_about(const ReportInput& input,
+                                             const KernelResult& kernel,
+                                             const Law& law) {
+  if (input.known == nullptr) return {};
+  return input.known->find(kernel.kernel.judged.info.name, law);
 }
 
 }  // namespace
 
-const KnownFailure* KnownFailures::find(const std::string& kernel,
-                                        const Law& law) const {
+std::vector<const KnownFailure*> KnownFailures::find(const std::string& kernel,
+                                                     const Law& law) const {
+  std::vector<const KnownFailure*> out;
   for (const KnownFailure& known : all)
-    if (known.kernel == kernel && known.law == &law) return &known;
-  return nullptr;
+    if (known.kernel == kernel && known.law == &law) out.push_back(&known);
+  return out;
 }
 
 std::optional<KnownFailures> parse_known(std::string_view text,
@@ -131,9 +173,11 @@ std::optional<KnownFailures> parse_known(std::string_view text,
     KnownFailure one;
     one.line = number;
     std::string wrong = read_line(line, one);
-    if (wrong.empty() && known.find(one.kernel, *one.law) != nullptr)
-      wrong = fmt::format("{} {} has a line already, {}", one.kernel,
-                          one.law->id, known.find(one.kernel, *one.law)->line);
+    if (wrong.empty())
+      for (const KnownFailure* other : known.find(one.kernel, *one.law))
+        if (how(*other) == how(one))
+          wrong = fmt::format("{} {} {} has a line already, {}", one.kernel,
+                              one.law->id, how(one), other->line);
     if (!wrong.empty()) {
       *error = fmt::format("{}:{}: {}", file, number, wrong);
       return std::nullopt;
@@ -160,41 +204,52 @@ bool KnownFailures::names_causes() const {
   });
 }
 
-const KnownFailure* known_line(const ReportInput& input,
-                               const KernelResult& kernel, const Cell& cell) {
-  return input.known == nullptr
-             ? nullptr
-             : input.known->find(kernel.kernel.judged.info.name, *cell.law);
+bool is_known(const ReportInput& input, const KernelResult& kernel,
+              const Failure& failure) {
+  return accepts_any(input, lines_about(input, kernel, *failure.law), failure);
 }
 
-KnownState known_state(const ReportInput& input, const KernelResult& kernel,
-                       const Cell& cell) {
-  const KnownFailure* known = known_line(input, kernel, cell);
-  if (known == nullptr) return KnownState::kNothing;
-  if (!cell.failure) return KnownState::kGone;
-  const bool by_cause = !known->cause.empty();
-  return how(input, *cell.failure, by_cause) == how(*known)
-             ? KnownState::kAsKnown
-             : KnownState::kOtherwise;
+KnownCell known_cell(const ReportInput& input, const KernelResult& kernel,
+                     const Cell& cell) {
+  KnownCell known;
+  known.lines = lines_about(input, kernel, *cell.law);
+  if (known.lines.empty()) return known;
+  const auto failures = failures_of(cell);
+  known.state = KnownState::kAsKnown;
+  for (const KnownFailure* line : known.lines) {
+    if (std::any_of(failures.begin(), failures.end(), [&](const auto* failure) {
+          return accepts(input, *line, *failure);
+        }))
+      continue;
+    known.state = KnownState::kGone;
+    // Where something else fails, that is what is said of the line.
+    if (failures.empty() || known.lines.size() > 1)
+      known.problems.push_back(fmt::format(
+          "{} does not fail {}any more ({}, {} checked): take the line out",
+          place_of(input, *line),
+          failures.empty() ? "" : fmt::format("by {} ", how(*line)),
+          verdict_name(cell.verdict), cell.checked));
+  }
+  for (const Failure* failure : failures) {
+    if (accepts_any(input, known.lines, *failure)) continue;
+    known.state = KnownState::kOtherwise;
+    known.problems.push_back(
+        fmt::format("{} is known to fail by {}, and fails by {}",
+                    place_of(input, *known.lines[0]), how_all(known.lines),
+                    how(input, *failure, !known.lines[0]->cause.empty())));
+  }
+  return known;
+}
+
+std::string KnownCell::reason() const {
+  std::string out;
+  for (const KnownFailure* line : lines)
+    out += (out.empty() ? "" : "; ") + known_reason(*line);
+  return out;
 }
 
 std::string known_reason(const KnownFailure& known) {
   return fmt::format("since {}: {}", known.since, known.why);
-}
-
-std::string known_problem(const ReportInput& input, const KernelResult& kernel,
-                          const Cell& cell) {
-  const KnownState state = known_state(input, kernel, cell);
-  if (state == KnownState::kNothing || state == KnownState::kAsKnown) return "";
-  const KnownFailure& known = *known_line(input, kernel, cell);
-  if (state == KnownState::kOtherwise)
-    return fmt::format("{} is known to fail by {}, and fails by {}",
-                       place_of(input, known), how(known),
-                       how(input, *cell.failure, !known.cause.empty()));
-  return fmt::format(
-      "{} does not fail any more ({}, {} checked): take the line "
-      "out",
-      place_of(input, known), verdict_name(cell.verdict), cell.checked);
 }
 
 std::string known_text(const ReportInput& input) {
@@ -203,17 +258,15 @@ std::string known_text(const ReportInput& input) {
   size_t looked_at = 0;
   for (const KernelResult& kernel : input.result.kernels)
     for (const Cell& cell : kernel.cells) {
-      const KnownState state = known_state(input, kernel, cell);
-      looked_at += state != KnownState::kNothing;
-      const std::string& name = kernel.kernel.judged.info.name;
-      if (state == KnownState::kAsKnown)
+      const KnownCell known = known_cell(input, kernel, cell);
+      looked_at += known.lines.size();
+      if (known.state == KnownState::kAsKnown)
         accepted += wrapped_field(
             accepted.empty() ? "known" : "",
-            fmt::format("{} {}, {}", name, cell.law->id,
-                        known_reason(*known_line(input, kernel, cell))));
-      else if (state != KnownState::kNothing)
-        wrong += wrapped_field(wrong.empty() ? "outdated" : "",
-                               known_problem(input, kernel, cell));
+            fmt::format("{} {}, {}", kernel.kernel.judged.info.name,
+                        cell.law->id, known.reason()));
+      for (const std::string& problem : known.problems)
+        wrong += wrapped_field(wrong.empty() ? "outdated" : "", problem);
     }
   const size_t rest = input.known->all.size() - looked_at;
   std::string out = accepted + wrong;

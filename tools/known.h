@@ -6,8 +6,9 @@
 //   #12
 //
 // `fails` is how: law, memory, crash or hang, or the cause that a report names,
-// such as no_scale or unknown. What fails as it says there does not fail the
-// run. What no longer fails, or fails otherwise, does.
+// such as no_scale or unknown. A law that fails in several ways has a line for
+// each. What fails as it says there does not fail the run. What no longer
+// fails, or fails otherwise as well, does.
 #ifndef QKVET_TOOLS_KNOWN_H_
 #define QKVET_TOOLS_KNOWN_H_
 
@@ -37,7 +38,9 @@ struct KnownFailures {
   std::vector<KnownFailure> all;
 
   bool names_causes() const;
-  const KnownFailure* find(const std::string& kernel, const Law& law) const;
+  // The lines about a law of a kernel.
+  std::vector<const KnownFailure*> find(const std::string& kernel,
+                                        const Law& law) const;
 };
 
 // On failure *error is one line that begins with "FILE:LINE: ".
@@ -50,23 +53,29 @@ std::optional<KnownFailures> parse_known(std::string_view text,
 // What a file of known failures says of a cell.
 enum class KnownState : uint8_t {
   kNothing,    // there is no line about it
-  kAsKnown,    // it fails as the line says
-  kOtherwise,  // it fails in another way
-  kGone        // it does not fail
+  kAsKnown,    // it fails as its lines say, and in no other way
+  kOtherwise,  // it fails in a way that no line names
+  kGone        // what a line names does not happen any more, and nothing else
 };
-// The line about a cell; null if there is none.
-const KnownFailure* known_line(const ReportInput& input,
-                               const KernelResult& kernel, const Cell& cell);
-KnownState known_state(const ReportInput& input, const KernelResult& kernel,
-                       const Cell& cell);
+struct KnownCell {
+  KnownState state = KnownState::kNothing;
+  std::vector<const KnownFailure*> lines;
+  // One per line that is wrong and per failure that no line names:
+  // "known.txt:3: mine/fast weights_sum_to_one does not fail any more ...".
+  std::vector<std::string> problems;
+
+  // "since 2026-11-22: the mask comes too late", of every line.
+  std::string reason() const;
+};
+KnownCell known_cell(const ReportInput& input, const KernelResult& kernel,
+                     const Cell& cell);
+// Whether a line accepts this one.
+bool is_known(const ReportInput& input, const KernelResult& kernel,
+              const Failure& failure);
 
 // For a report: what was accepted, and which lines are wrong; "" without a
 // file.
 std::string known_text(const ReportInput& input);
-// "known.txt:3: mine/fast weights_sum_to_one passed 312 cases: ..."; only for
-// lines that are wrong.
-std::string known_problem(const ReportInput& input, const KernelResult& kernel,
-                          const Cell& cell);
 // "since 2026-11-22: the mask comes too late"
 std::string known_reason(const KnownFailure& known);
 

@@ -310,34 +310,6 @@ std::string verdict_line(const std::string& word, const char* colour,
   return out + "\n";
 }
 
-// The first kernel that leaves something open, and what.
-std::string why_unchecked(const ReportInput& input) {
-  for (const KernelResult& kernel : input.result.kernels) {
-    const std::string& name = kernel.kernel.judged.info.name;
-    const Cell* refused = nullptr;
-    bool passed = false;
-    for (const Cell& cell : kernel.cells) {
-      passed |= cell.verdict == Verdict::kPassed;
-      if (cell.verdict == Verdict::kUnsupported) refused = &cell;
-      if (cell.verdict != Verdict::kGaveUp &&
-          cell.verdict != Verdict::kMistrusted)
-        continue;
-      return fmt::format(
-          "{}, {} {}: {}", name, cell.law->id, verdict_name(cell.verdict),
-          cell.reason.empty() ? "no case was judged" : cell.reason);
-    }
-    if (!passed)
-      return name + " passed no law" +
-             (refused == nullptr ? "" : ": " + refused->reason);
-    if (is_whole_plan(input) && !kernel.never_drawn.empty())
-      return name + " declares " + kernel.never_drawn[0] +
-             ", and no answered call had it";
-    if (is_mostly_refused(input, kernel))
-      return name + " refused more cases than it was checked in";
-  }
-  return "no kernel was judged";
-}
-
 }  // namespace
 
 std::string last_lines(const ReportInput& input, const ReportStyle& style) {
@@ -347,7 +319,7 @@ std::string last_lines(const ReportInput& input, const ReportStyle& style) {
     all.add(counts_of(input, kernel));
     for (const Cell& cell : kernel.cells) laws.insert(cell.law);
   }
-  const ExitCode code = exit_code_of(input);
+  const auto& [code, why] = verdict_of(input);
   const char* word = code == kConforms         ? "PASSED"
                      : code == kNothingChecked ? "NOT CHECKED"
                                                : "FAILED";
@@ -360,7 +332,7 @@ std::string last_lines(const ReportInput& input, const ReportStyle& style) {
                   input.result.wall_seconds, static_cast<int>(code))};
   if (code == kNothingChecked) {
     parts.back() += ":";
-    std::istringstream words(why_unchecked(input));
+    std::istringstream words(why);
     for (std::string one; words >> one; parts.push_back(one))
       parts.back() += " ";
   }

@@ -18,16 +18,15 @@ std::string junit_cell(const ReportInput& input, const KernelResult& kernel,
   std::string out = fmt::format(
       "    <testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\"",
       xml_escaped(kernel.kernel.judged.info.name), law.id, cell.seconds);
-  const KnownState state = known_state(input, kernel, cell);
+  const KnownCell known = known_cell(input, kernel, cell);
   const auto with = [&out](const char* tag, const std::string& message) {
     return out + fmt::format(">\n      <{} message=\"{}\"/>\n    </testcase>\n",
                              tag, xml_escaped(message));
   };
-  if (state == KnownState::kAsKnown)
-    return with("skipped",
-                "known " + known_reason(*known_line(input, kernel, cell)));
-  if (state == KnownState::kGone)
-    return with("failure", known_problem(input, kernel, cell));
+  if (known.state == KnownState::kAsKnown)
+    return with("skipped", "known " + known.reason());
+  if (known.state == KnownState::kGone)
+    return with("failure", known.problems[0]);
   if (cell.failure) {
     const char* tag = cell.crashed() ? "error" : "failure";
     const std::string text = failure_text(input, kernel, *cell.failure);
@@ -138,13 +137,13 @@ Json failure_json(const ReportInput& input, const KernelResult& kernel,
 
 void add_known(const ReportInput& input, const KernelResult& kernel,
                const Cell& cell, Json& json) {
-  const KnownState state = known_state(input, kernel, cell);
-  if (state == KnownState::kNothing) return;
-  const KnownFailure& known = *known_line(input, kernel, cell);
-  json["known"] = {{"line", known.line},
-                   {"since", known.since},
-                   {"why", known.why},
-                   {"holds", state == KnownState::kAsKnown}};
+  const KnownCell known = known_cell(input, kernel, cell);
+  if (known.lines.empty()) return;
+  json["known"] = {{"line", known.lines[0]->line},
+                   {"since", known.lines[0]->since},
+                   {"why", known.lines[0]->why},
+                   {"holds", known.state == KnownState::kAsKnown}};
+  if (!known.problems.empty()) json["known"]["problems"] = known.problems;
 }
 
 std::string line_of(const Json& json) {
@@ -185,7 +184,7 @@ std::string junit_report(const ReportInput& input) {
     for (const Cell& cell : kernel.cells) {
       body += junit_cell(input, kernel, cell, *cell.law);
       ++tests;
-      const KnownState state = known_state(input, kernel, cell);
+      const KnownState state = known_cell(input, kernel, cell).state;
       if (state == KnownState::kAsKnown || state == KnownState::kGone) {
         ++(state == KnownState::kAsKnown ? skipped : failures);
         continue;

@@ -27,6 +27,14 @@ bool is_whole_plan(const ReportInput& input);
 // Whether the one kernel of the run refused more cases than it was checked in.
 bool is_mostly_refused(const ReportInput& input, const KernelResult& kernel);
 
+// How a run ends and, where nothing failed and it is no pass, why: the first
+// kernel that leaves something open, and what.
+struct RunVerdict {
+  ExitCode code = kNothingChecked;
+  std::string why_open;
+};
+RunVerdict verdict_of(const ReportInput& input);
+
 // How many laws of one kernel, or of all, have which verdict.
 struct LawCounts {
   int64_t passed = 0, failed = 0, known = 0;

@@ -31,8 +31,8 @@ void add_others(const ReportInput& input, const KernelResult& kernel,
                            traits_of(group[0]->smallest, group[0]->judgement);
   };
   for (const Cell& cell : kernel.cells) {
-    if (!cell.failure || is_known(input, kernel, cell)) continue;
     for (const Failure& failure : cell.others) {
+      if (is_known(input, kernel, failure)) continue;
       size_t n = 0;
       while (n < groups.size() && !belongs(failure, groups[n], n >= first)) ++n;
       if (n == groups.size() && n >= first + kMostReports) continue;
@@ -49,7 +49,7 @@ std::vector<std::vector<const Failure*>> failures_by_cause(
   std::vector<std::vector<const Failure*>> groups;
   std::vector<const CauseOfFailures*> causes;
   for (const Cell& cell : kernel.cells) {
-    if (!cell.failure || is_known(input, kernel, cell)) continue;
+    if (!cell.failure || is_known(input, kernel, *cell.failure)) continue;
     const CauseOfFailures* cause = cause_of(input.diagnoses, *cell.failure);
     const auto place =
         std::find(causes.begin(), causes.end(), cause) - causes.begin();
@@ -107,6 +107,40 @@ std::string suspicion_text(const ReportInput& input, bool colour) {
          "\n";
 }
 
+bool passed_a_law(const KernelResult& kernel) {
+  return std::any_of(
+      kernel.cells.begin(), kernel.cells.end(),
+      [](const Cell& cell) { return cell.verdict == Verdict::kPassed; });
+}
+
+// "" or what a kernel leaves open, so that it is no pass.
+std::string why_open(const ReportInput& input, const KernelResult& kernel) {
+  const std::string& name = kernel.kernel.judged.info.name;
+  const Cell* refused = nullptr;
+  bool all_refused = true;
+  for (const Cell& cell : kernel.cells) {
+    if (cell.verdict == Verdict::kUnsupported)
+      refused = &cell;
+    else
+      all_refused = false;
+    if (cell.verdict == Verdict::kGaveUp ||
+        cell.verdict == Verdict::kMistrusted)
+      return fmt::format(
+          "{}, {} {}: {}", name, cell.law->id, verdict_name(cell.verdict),
+          cell.reason.empty() ? "no case was judged" : cell.reason);
+  }
+  // A kernel that was not asked for by name may refuse everything.
+  if (!passed_a_law(kernel) && !(all_refused && input.selected.by_default))
+    return name + " passed no law" +
+           (refused == nullptr ? "" : ": " + refused->reason);
+  if (is_whole_plan(input) && !kernel.never_drawn.empty())
+    return name + " declares " + kernel.never_drawn[0] +
+           ", and no answered call had it";
+  if (is_mostly_refused(input, kernel))
+    return name + " refused more cases than it was checked in";
+  return "";
+}
+
 }  // namespace
 
 std::string grouped(int64_t n) {
@@ -126,7 +160,7 @@ std::string painted(const std::string& text, const char* code, bool colour) {
 
 bool is_known(const ReportInput& input, const KernelResult& kernel,
               const Cell& cell) {
-  return known_state(input, kernel, cell) == KnownState::kAsKnown;
+  return known_cell(input, kernel, cell).state == KnownState::kAsKnown;
 }
 
 ReportStyle screen_style(bool verbose) {
@@ -177,31 +211,29 @@ bool is_mostly_refused(const ReportInput& input, const KernelResult& kernel) {
   return checked < refused;
 }
 
-ExitCode exit_code_of(const ReportInput& input) {
-  bool died = false, failed = false, open = false, any_passed = false;
-  const bool whole = is_whole_plan(input);
+RunVerdict verdict_of(const ReportInput& input) {
+  bool died = false, failed = false, any_passed = false;
+  std::string open;
   for (const KernelResult& kernel : input.result.kernels) {
-    bool passed = false, unsupported = true;
+    any_passed |= passed_a_law(kernel);
+    if (open.empty()) open = why_open(input, kernel);
     for (const Cell& cell : kernel.cells) {
-      const KnownState state = known_state(input, kernel, cell);
+      const KnownState state = known_cell(input, kernel, cell).state;
       const bool known = state == KnownState::kAsKnown;
       died |= cell.crashed() && !known;
       failed |= (cell.verdict == Verdict::kFailed && !known) ||
                 state == KnownState::kGone;
-      passed |= cell.verdict == Verdict::kPassed;
-      unsupported &= cell.verdict == Verdict::kUnsupported;
-      open |= cell.verdict == Verdict::kGaveUp ||
-              cell.verdict == Verdict::kMistrusted;
     }
-    any_passed |= passed;
-    open |= whole && !kernel.never_drawn.empty();
-    open |= is_mostly_refused(input, kernel);
-    open |= !passed && !(unsupported && input.selected.by_default);
   }
-  return died                  ? kKernelDied
-         : failed              ? kLawFailed
-         : open || !any_passed ? kNothingChecked
-                               : kConforms;
+  if (died) return {kKernelDied, ""};
+  if (failed) return {kLawFailed, ""};
+  if (!open.empty()) return {kNothingChecked, open};
+  if (!any_passed) return {kNothingChecked, "no kernel was judged"};
+  return {kConforms, ""};
+}
+
+ExitCode exit_code_of(const ReportInput& input) {
+  return verdict_of(input).code;
 }
 
 }  // namespace qkvet
