@@ -225,10 +225,11 @@ KnownCell known_cell(const ReportInput& input, const KernelResult& kernel,
     // Where something else fails, that is what is said of the line.
     if (failures.empty() || known.lines.size() > 1)
       known.problems.push_back(fmt::format(
-          "{} does not fail {}any more ({}, {} checked): take the line out",
-          place_of(input, *line),
-          failures.empty() ? "" : fmt::format("by {} ", how(*line)),
-          verdict_name(cell.verdict), cell.checked));
+          "{} does not fail {}: take the line out", place_of(input, *line),
+          failures.empty()
+              ? fmt::format("any more ({}, {} checked)",
+                            verdict_name(cell.verdict), cell.checked)
+              : fmt::format("by {} any more", how(*line))));
   }
   for (const Failure* failure : failures) {
     if (accepts_any(input, known.lines, *failure)) continue;
