@@ -18,6 +18,7 @@ import os
 import pathlib
 import re
 import resource
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -130,7 +131,7 @@ def commands(found: list) -> dict:
 
 def plain(entry: dict) -> list:
     """The command without what it writes and how it is optimised."""
-    words = entry["command"].split()
+    words = shlex.split(entry["command"])
     out, skip = [], 0
     for word in words:
         if skip:

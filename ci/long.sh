@@ -75,7 +75,9 @@ QKVET_TEST_FACTOR=7 build/release/bin/impl_test --gtest_brief=1
 echo "== samples of ci/test.sh, in full =="
 QKVET_TEST_FACTOR=7 build/release/bin/diagnosis_test --gtest_brief=1
 QKVET_TEST_FACTOR=7 build/release/bin/tools_test --gtest_brief=1 \
-  --gtest_filter='*ExplainAll*:*HillClimb*'
+  --gtest_filter='*ExplainAll*:*HillClimb*:*Kill*'
+QKVET_TEST_FACTOR=7 build/release/bin/properties_test --gtest_brief=1 \
+  --gtest_filter='*ShrinkingTest*'
 
 echo "== both references against MPFR =="
 QKVET_MPFR_PROBLEMS=1000 build/release/bin/mpfr_test \

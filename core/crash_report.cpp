@@ -168,7 +168,9 @@ void report_death(const CallPlan& plan, const Slot& slot,
                          strnlen(slot.reply.text, CallReply::kTextBytes));
     return;
   }
-  outcome->fault = find_fault(plan, slot, crash);
+  // Memory of a device has no guard pages, and its numbers may be anywhere
+  // beside each other.
+  if (!outcome->on_device) outcome->fault = find_fault(plan, slot, crash);
   outcome->status = outcome->fault ? CallStatus::kFault : CallStatus::kCrash;
   outcome->text = (outcome->fault ? fault_text(*outcome->fault)
                                   : death_text(crash, wait_status)) +

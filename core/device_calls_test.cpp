@@ -4,11 +4,14 @@
 // and what was launched, so that a host that reaches around it dies.
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 
 #include "core/bad_plugin_calls.h"
 #include "core/case.h"
+#include "core/crash_report.h"
 #include "core/device_driver.h"
 
 namespace qkvet::device_calls_test {
@@ -268,6 +271,26 @@ TEST(DeviceCalls, WhatReachesAroundTheDriverDies) {
   EXPECT_EQ(outcome.status, CallStatus::kCrash);
   EXPECT_EQ(outcome.text.rfind("SIGSEGV at address 0x", 0), 0u) << outcome.text;
   expect_good(run(*executor, "good"));
+}
+
+// Addresses of a device may lie beside those of the workspace by chance.
+TEST(DeviceCalls, AnAddressBesideTheWorkspaceIsNoGuardPage) {
+  const auto slot = std::make_unique<Slot>();
+  slot->reply.workspace = 0x10000;
+  slot->reply.workspace_bytes = 4096;
+  CrashRecord crash{};
+  crash.signal = SIGSEGV;
+  crash.code = SEGV_ACCERR;
+  crash.address = slot->reply.workspace + 4096 + 64;
+  CallOutcome on_device;
+  on_device.on_device = true;
+  report_death(CallPlan{}, *slot, crash, 0, &on_device);
+  EXPECT_EQ(on_device.status, CallStatus::kCrash);
+  EXPECT_EQ(on_device.text, "SIGSEGV at address 0x11040");
+  CallOutcome on_host;
+  report_death(CallPlan{}, *slot, crash, 0, &on_host);
+  EXPECT_EQ(on_host.status, CallStatus::kFault);
+  EXPECT_EQ(on_host.text, "read past the end of the workspace, offset 64");
 }
 
 // 1 MiB with every call, of 64.

@@ -51,6 +51,10 @@ class Door {
     qkvet_status open_status = QKVET_OK;
     std::string open_text;
     qkvet_context* context = nullptr;
+
+    // What stands in `exec` of a call: a kernel that does not declare itself
+    // nondeterministic is held to its bits, and so it is asked for them.
+    qkvet_exec exec(int32_t threads) const;
   };
 
   explicit Door(LibrarySpec library);

@@ -64,7 +64,7 @@ bool Door::open_context(Kernel& kernel, CallReply* reply) {
     const FpEnvironment before = fp_environment();
     reply->enter(Phase::kOpen);
     Reason reason;
-    const qkvet_exec exec = plain_exec(/*threads=*/1, kernel.device);
+    const qkvet_exec exec = kernel.exec(/*threads=*/1);
     kernel.open_status =
         kernel.table.open(kernel.self, &exec, &kernel.context, reason.text());
     kernel.open_text = reason.line();
@@ -334,6 +334,13 @@ void Door::ask_lengths(CallReply* reply) {
   ask_memory(keeper_->self, keeper_->cache, cache_, reply);
 }
 
+qkvet_exec Door::Kernel::exec(int32_t threads) const {
+  qkvet_exec exec = plain_exec(threads, device);
+  exec.deterministic =
+      (self->capabilities->flags & QKVET_FLAG_NONDETERMINISTIC) == 0 ? 1 : 0;
+  return exec;
+}
+
 void Door::call(int number, const CallPlan& plan,
                 const TensorAddresses& addresses, CallReply* reply) noexcept {
   Kernel& kernel = kernels_[static_cast<size_t>(number)];
@@ -344,7 +351,7 @@ void Door::call(int number, const CallPlan& plan,
   if (kernel.device != QKVET_DEVICE_CPU)
     return call_on_device(kernel, plan, addresses, reply);
   const AbiCall call(plan, addresses);
-  qkvet_exec exec = plain_exec(plan.threads);
+  qkvet_exec exec = kernel.exec(plan.threads);
   switch (plan.operation) {
     case Operation::kForward:
       forward(kernel, call.forward(), &exec, reply);

@@ -33,7 +33,7 @@ void Door::call_on_device(const Kernel& kernel, const CallPlan& plan,
     return reply->answer(CallStatus::kOutOfMemory,
                          "the device has no room for this call: " + why);
   const AbiCall call(plan, there, kernel.device);
-  qkvet_exec exec = plain_exec(plan.threads, kernel.device);
+  qkvet_exec exec = kernel.exec(plan.threads);
   // The same call in another place runs on the default stream, and must come to
   // the same.
   if (plan.stream) exec.stream = stream_;

@@ -103,12 +103,6 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan;
 }
 
-// "" or what is wrong with how an illegal call ended.
-std::string bad_ending(const CallOutcome& outcome) {
-  if (outcome.status != CallStatus::kRefused) return "accepted";
-  return outcome.gave_reason ? "" : "refused without a reason";
-}
-
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   for (size_t i = 0; i < input.calls.size(); ++i) {
@@ -121,7 +115,7 @@ Judgement judge(const JudgeInput& input) {
     judgement.compared += 2;
     finding.expected = "refused with a reason";
     if (!moment.illegal.empty()) finding.expected += ": " + moment.illegal;
-    finding.actual = bad_ending(*call.outcome);
+    finding.actual = bad_refusal(moment.command, *call.outcome);
     if (finding.actual.empty()) {
       if (call.outcome->lengths == moment.lengths) continue;
       finding.expected = "the lengths as before";

@@ -237,11 +237,9 @@ std::optional<LogFailure> Runner::judge_command(const Entry& entry,
   };
   if (entry.planned.expects_refusal) {
     ++run_.compared;
-    if (outcome.status != CallStatus::kRefused || !outcome.gave_reason)
-      return failed(
-          LogPart::kRefusal, "refused with a reason: " + moment.illegal,
-          outcome.status != CallStatus::kRefused ? "accepted"
-                                                 : "refused without a reason");
+    if (std::string bad = bad_refusal(moment.command, outcome); !bad.empty())
+      return failed(LogPart::kRefusal,
+                    "refused with a reason: " + moment.illegal, std::move(bad));
   }
   for (size_t s = 0; s < moment.lengths.size(); ++s) {
     const int64_t found = s < outcome.lengths.size() ? outcome.lengths[s] : -1;

@@ -124,6 +124,17 @@ void add_story(const Case& value, const Story& story, const KernelInfo& kernel,
   }
 }
 
+std::string bad_refusal(const StoryCommand& command,
+                        const CallOutcome& outcome) {
+  if (command.verb == StoryVerb::kReset && outcome.status == CallStatus::kDone)
+    return "";
+  const bool refused = outcome.status == CallStatus::kRefused ||
+                       (command.verb == StoryVerb::kEvict &&
+                        outcome.status == CallStatus::kUnsupported);
+  if (!refused) return "accepted";
+  return outcome.gave_reason ? "" : "refused without a reason";
+}
+
 bool sees_added_token(const Moment& moment) {
   return std::any_of(moment.history.begin(), moment.history.end(),
                      [](const Token& token) { return token.tag < 0; });

@@ -64,6 +64,12 @@ void finish_story_inputs(const Case& value, const Moment& moment,
 // What asks a kernel for the command.
 Operation story_operation(StoryVerb verb);
 
+// "" or what is wrong with how an illegal command ended. The header forbids no
+// reset() of a sequence that is not there, as long as it changes nothing, and
+// who has a window need not offer evict() for it.
+std::string bad_refusal(const StoryCommand& command,
+                        const CallOutcome& outcome);
+
 // Whether its history holds a token that a law has put in, which is NaN.
 bool sees_added_token(const Moment& moment);
 

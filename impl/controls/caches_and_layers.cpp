@@ -46,6 +46,34 @@ class HalfCodes : public QuantisedCache {
   }
 };
 
+// What the header leaves open: a sequence that is not there may be reset, which
+// changes nothing, and who has a window need not evict.
+const Cache* cache_of(const qkvet_cache* cache) {
+  return reinterpret_cast<const Cache*>(cache);
+}
+
+qkvet_status reset_if_there(const qkvet_kernel* self, qkvet_cache* cache,
+                            int64_t sequence, qkvet_text* why) {
+  return cache_of(cache)->has(sequence)
+             ? reset_cache(self, cache, sequence, why)
+             : QKVET_OK;
+}
+
+qkvet_status evict_without_window(const qkvet_kernel* self, qkvet_cache* cache,
+                                  int64_t sequence, int64_t first,
+                                  int64_t tokens, qkvet_text* why) {
+  return cache_of(cache)->shape().window > 0
+             ? refuse(why, QKVET_UNSUPPORTED, "a window evicts by itself")
+             : evict_cache(self, cache, sequence, first, tokens, why);
+}
+
+constexpr qkvet_cache_table kLenientTable = [] {
+  qkvet_cache_table table = kCacheTable<ContiguousCache>;
+  table.reset = reset_if_there;
+  table.evict = evict_without_window;
+  return table;
+}();
+
 // q, k, v and attended are rounded to the storage type of x, as layers do that
 // keep every tensor between two kernels in half. With f32 storage it is
 // scalar/layer.
@@ -73,6 +101,11 @@ QKVET_CONTROL(cache_half_codes) = cache_kernel(
                                 QKVET_CACHE_FP8_PER_TOKEN |
                                 QKVET_CACHE_FP8_PER_CHANNEL>,
     &kDeclaredPrecision<kRoundedTiles>);
+
+QKVET_CONTROL(cache_lenient) =
+    cache_kernel("controls/cache_lenient",
+                 "resets what is not there, and does not evict beside a window",
+                 QKVET_PLACE, &kLenientTable);
 
 // Contiguous memory of rotated keys (turned.h).
 QKVET_CONTROL(cache_turned_keys) = cache_kernel(

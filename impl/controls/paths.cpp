@@ -3,6 +3,7 @@
 // of a row: other rows and heads, padding, shapes, addresses, outputs that are
 // asked for. Each is deterministic, and within its bound either way; none
 // claims what it does not keep.
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -369,6 +370,27 @@ QKVET_CONTROL(path_by_call) = two_ways(
 QKVET_CONTROL(path_by_address) = two_ways(
     "controls/path_by_address", "lanes where k is aligned to them", QKVET_PLACE,
     forward_by<is_aligned, kInLanes, kInOrder>, &kAnyLayout);
+
+// In parts every other time, unless the same bits are asked for.
+bool is_other_time(const qkvet_exec* exec) {
+  static std::atomic<uint32_t> calls = 0;
+  const bool is_odd = calls++ % 2 == 1;
+  return exec->deterministic == 0 && is_odd;
+}
+
+qkvet_status forward_as_asked(const qkvet_kernel* self, qkvet_context* context,
+                              const qkvet_forward_args* args,
+                              const qkvet_exec* exec, qkvet_text* why) {
+  qkvet_kernel chosen = *self;
+  chosen.user =
+      const_cast<Arithmetic*>(is_other_time(exec) ? &kInParts : &kInTiles);
+  return kRowForward<Controlled>(&chosen, context, args, exec, why);
+}
+
+QKVET_CONTROL(deterministic_where_asked) =
+    two_ways("controls/deterministic_where_asked",
+             "another path every other time, unless the same bits are wanted",
+             QKVET_PLACE, forward_as_asked, &kOwnRowsAlone);
 
 QKVET_CONTROL(dropout_path) = two_ways("controls/dropout_path",
                                        "another path where a mask is returned",

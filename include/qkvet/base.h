@@ -95,7 +95,9 @@ typedef struct qkvet_exec {
   int32_t device_id;
   void* stream;          /* device stream, or NULL */
   int32_t threads;       /* threads the call may use; 0: the kernel decides */
-  int32_t deterministic; /* nonzero: the same bits on every run are wanted */
+  int32_t deterministic; /* nonzero: the same bits on every run are wanted.
+                            QKVet wants them of every kernel that does not
+                            declare QKVET_FLAG_NONDETERMINISTIC */
   void* workspace;       /* as large as workspace() asked for */
   size_t workspace_size;
 } qkvet_exec;

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Where the time of the tests goes: the slowest ones, and groups of them.
+
+    ci/test_times.py [FOLDER]     after ci/test.sh; FOLDER is build unless told
+    ci/test_times.py --write      puts the tables into ci/README.md
+
+Seconds of a clock, as ctest notes them, of which as many run at once as there are
+cores. Tests of one name with other parameters are a group.
+"""
+import argparse
+import collections
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+README = ROOT / "ci" / "README.md"
+BEGIN, END = "<!-- test times -->\n", "<!-- end of test times -->"
+SLOWEST, GROUPS = 20, 10
+
+
+def times(folder: pathlib.Path) -> list:
+    """Seconds and name of each test, the slowest first."""
+    data = folder / "Testing" / "Temporary" / "CTestCostData.txt"
+    if not data.exists():
+        sys.exit(f"{data}: is not there; ci/test.sh makes it")
+    found = []
+    for line in data.read_text().split("---")[0].splitlines():
+        name, _, seconds = line.rsplit(" ", 2)
+        found.append((float(seconds), name.split("  # ")[0]))
+    return sorted(found, reverse=True)
+
+
+def group_of(name: str) -> str:
+    """"asan.Pairs/Sabotage.Sees/x" as "asan.Sabotage.Sees"."""
+    build = re.match(r"(asan\.|tsan\.)?", name).group()
+    parts = name[len(build):].split("/")
+    with_dot = [part for part in parts if "." in part]
+    return build + (with_dot[0] if with_dot else parts[0])
+
+
+def table(head: str, lines: list) -> str:
+    return head + "".join("| " + " | ".join(line) + " |\n"
+                          for line in lines) + "\n"
+
+
+def text_of(found: list) -> str:
+    sums, counts = collections.Counter(), collections.Counter()
+    for seconds, name in found:
+        sums[group_of(name)] += seconds
+        counts[group_of(name)] += 1
+    return table("| slowest tests | s |\n|---|---:|\n",
+                 [(f"`{name}`", f"{seconds:.1f}")
+                  for seconds, name in found[:SLOWEST]]) + \
+        table("| groups | tests | s |\n|---|---:|---:|\n",
+              [(f"`{group}`", str(counts[group]), f"{seconds:.0f}")
+               for group, seconds in sums.most_common(GROUPS)]
+              + [("**all**", str(len(found)),
+                  f"**{sum(sums.values()):.0f}**")])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", nargs="?", type=pathlib.Path,
+                        default=ROOT / "build")
+    parser.add_argument("--write", action="store_true",
+                        help="put the tables into ci/README.md")
+    options = parser.parse_args()
+    text = text_of(times(options.folder))
+    print(text, end="")
+    if options.write:
+        head, rest = README.read_text().split(BEGIN)
+        README.write_text(head + BEGIN + text + END + rest.split(END)[1])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
