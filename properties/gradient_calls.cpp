@@ -173,8 +173,13 @@ void compare_gradients_with_truth(const JudgeInput& input, const CallView& call,
         return;
       }
       auto finding =
-          compare_with_bound({actual[n], truth[n], bound[n], reach[n], dtype,
-                              /*before_rounding=*/true},
+          compare_with_bound({actual[n],
+                              truth[n],
+                              bound[n],
+                              reach[n],
+                              dtype,
+                              /*before_rounding=*/true,
+                              {tensor, at, number_of_call(input, call)}},
                              judgement);
       if (!finding) continue;
       finding->where = gradient_name(s, tensor, at);
@@ -232,10 +237,15 @@ void compare_gradients_within_bounds(const JudgeInput& input,
            const double size = std::fabs(pair.factor);
            const double floors =
                std::max(size - 1, 0.0) * underflow_error(dtype);
-           return compare_two_ways(
-               {b, a * pair.factor, size * first[n] + second[m] + floors,
-                size * reach[n], dtype, pair.second_name, pair.first_name},
-               judgement);
+           return compare_two_ways({b,
+                                    a * pair.factor,
+                                    size * first[n] + second[m] + floors,
+                                    size * reach[n],
+                                    dtype,
+                                    pair.second_name,
+                                    pair.first_name,
+                                    {tensor, static_cast<int64_t>(n), -1}},
+                                   judgement);
          });
   }
 }
