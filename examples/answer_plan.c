@@ -11,7 +11,8 @@
 #include <string.h>
 
 struct call {
-  char folder[64];
+  char name[64];
+  char in[3][64]; /* where q, k and v are stored */
   long B, H, Hkv, Tq, Tk, d, dv;
   char causal[16];
   double scale;
@@ -89,13 +90,12 @@ static void attend_row(const struct call* c, long keys, const float* q,
 
 static void answer(const char* plan, const struct call* c) {
   char path[4096];
-  const char* names[3] = {"q", "k", "v"};
   const long count[3] = {c->B * c->H * c->Tq * c->d,
                          c->B * c->Hkv * c->Tk * c->d,
                          c->B * c->Hkv * c->Tk * c->dv};
   float* in[3];
   for (int t = 0; t < 3; ++t) {
-    snprintf(path, sizeof path, "%s/%s/%s.npy", plan, c->folder, names[t]);
+    snprintf(path, sizeof path, "%s/%s.npy", plan, c->in[t]);
     in[t] = read_npy(path, count[t]);
   }
   float* o = malloc(sizeof(float) * (size_t)(c->B * c->H * c->Tq * c->dv + 1));
@@ -107,7 +107,7 @@ static void answer(const char* plan, const struct call* c) {
                in[1] + kv * c->Tk * c->d, in[2] + kv * c->Tk * c->dv, scores,
                o + row * c->dv);
   }
-  snprintf(path, sizeof path, "%s/%s/o.npy", plan, c->folder);
+  snprintf(path, sizeof path, "%s/%s.o.npy", plan, c->name);
   write_npy(path, c, o);
   for (int t = 0; t < 3; ++t) free(in[t]);
   free(o);
@@ -123,11 +123,14 @@ int main(int argc, char** argv) {
     fail("cannot be read", path);
   while (fgets(line, sizeof line, calls) != NULL) {
     struct call c;
-    /* id folder operation B H Hkv Tq Tk d dv D dtype causal scale ... */
-    if (sscanf(line,
-               "%*s %63s %*s %ld %ld %ld %ld %ld %ld %ld %*s %*s %15s %lf",
-               c.folder, &c.B, &c.H, &c.Hkv, &c.Tq, &c.Tk, &c.d, &c.dv,
-               c.causal, &c.scale) != 10)
+    /* call operation B H Hkv Tq Tk d dv D dtype causal scale ... inputs */
+    const char* inputs = strstr(line, "\tq=");
+    if (sscanf(line, "%63s %*s %ld %ld %ld %ld %ld %ld %ld %*s %*s %15s %lf",
+               c.name, &c.B, &c.H, &c.Hkv, &c.Tq, &c.Tk, &c.d, &c.dv, c.causal,
+               &c.scale) != 10 ||
+        inputs == NULL ||
+        sscanf(inputs, "\tq=%63[^,],k=%63[^,],v=%63[^,\t]", c.in[0], c.in[1],
+               c.in[2]) != 3)
       fail("a row that is none", path);
     answer(argv[1], &c);
   }

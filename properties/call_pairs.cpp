@@ -80,6 +80,13 @@ double offset_of(const JudgeInput& input, const CallPair& pair,
              : 0;
 }
 
+// Elements of other extents than the case's have no number.
+Spot spot_of(const JudgeInput& input, const Element& at, const Output& output,
+             size_t n) {
+  const bool own = output.shape == &input.value.shape;
+  return {at.tensor, own ? static_cast<int64_t>(n) : -1, -1};
+}
+
 // Hands every element of the first call that has a partner in the second to
 // `visit`, with both indices.
 template <class Visit>
@@ -196,7 +203,7 @@ void compare_within_bounds(const JudgeInput& input, const CallPair& pair,
         {second.values[m] - offset, factor * first.values[n],
          size * (*first.bound)[n] + (*second.bound)[m] + rounding,
          std::max(size * first.reach_at(n), second.reach_at(m)), first.dtype,
-         pair.second_name, pair.first_name},
+         pair.second_name, pair.first_name, spot_of(input, at, first, n)},
         judgement);
   };
   for (const TensorName tensor : tensors)
@@ -206,7 +213,8 @@ void compare_within_bounds(const JudgeInput& input, const CallPair& pair,
 void compare_within_first_bound(const JudgeInput& input, const CallPair& pair,
                                 Judgement& judgement, Outputs tensors) {
   const auto visit = [&](const Output& first, size_t n, const Output& second,
-                         size_t m, const Element&) -> std::optional<Finding> {
+                         size_t m,
+                         const Element& at) -> std::optional<Finding> {
     const double bound = (*first.bound)[n];
     // A row that is wrong alike in both calls is no business of such a law.
     if (same_bits(first.values[n], second.values[m])) {
@@ -217,9 +225,12 @@ void compare_within_first_bound(const JudgeInput& input, const CallPair& pair,
       ++judgement.vacuous;
       return std::nullopt;
     }
-    auto finding = compare_with_bound({second.values[m], (*first.truth)[n],
-                                       bound, first.reach_at(n), first.dtype},
-                                      judgement);
+    Spot spot = spot_of(input, at, first, n);
+    spot.call = static_cast<int32_t>(pair.second);
+    auto finding = compare_with_bound(
+        {second.values[m], (*first.truth)[n], bound, first.reach_at(n),
+         first.dtype, /*before_rounding=*/false, spot},
+        judgement);
     if (!finding) return std::nullopt;
     finding->expected += "; it was " +
                          number_text(first.values[n], first.dtype) + " (" +

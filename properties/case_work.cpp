@@ -289,6 +289,7 @@ Judgement CaseWork::judge(const JudgedKernel& kernel,
   wider.warning = finding.where + " is " + finding.actual + ", allowed " +
                   finding.allowed + " by a precision that was not measured";
   wider.worst_ratio = judgement.worst_ratio;
+  wider.nearest.reset();  // of another bound
   return wider;
 }
 

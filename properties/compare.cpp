@@ -106,6 +106,7 @@ void compare_empty_row(const JudgeInput& input, const CallView& call,
     return;
   const Dtype dtype = number.dtype;
   Finding finding;
+  finding.planned = number_of_call(input, call);
   finding.where = element_name(tensor, input.value.shape, n);
   finding.expected = expected + " (declared for a row that sees no key)";
   if (input.value.sink)
@@ -123,6 +124,13 @@ double rounding_of(double y, Dtype dtype) {
   if (y == 0 || !std::isfinite(y)) return underflow_error(dtype);
   return std::max(std::ldexp(unit_roundoff(dtype), std::ilogb(y)),
                   underflow_error(dtype));
+}
+
+void note_nearest(Judgement& judgement, double ratio, const Nearest& number) {
+  const bool first = !judgement.nearest && ratio == judgement.worst_ratio;
+  if (!first && !(ratio > judgement.worst_ratio)) return;
+  judgement.worst_ratio = ratio;
+  judgement.nearest = number;
 }
 
 // One is infinite, and the other so near the largest number of its type that
@@ -186,6 +194,25 @@ std::string element_name(TensorName tensor, const Shape& s, int64_t n) {
   return text + "]";
 }
 
+int32_t number_of_call(const JudgeInput& input, const CallView& call) {
+  for (size_t i = 0; i < input.calls.size(); ++i)
+    if (input.calls[i].planned == call.planned) return static_cast<int32_t>(i);
+  return -1;
+}
+
+void keep_ratio(Judgement& judgement, double ratio) {
+  if (!(ratio > judgement.worst_ratio)) return;
+  judgement.worst_ratio = ratio;
+  judgement.nearest.reset();
+}
+
+void keep_nearest(Judgement& judgement, const Judgement& other) {
+  if (other.worst_ratio < judgement.worst_ratio) return;
+  if (other.worst_ratio > judgement.worst_ratio || !judgement.nearest)
+    judgement.nearest = other.nearest;
+  judgement.worst_ratio = other.worst_ratio;
+}
+
 void add_failure(Judgement& judgement, Finding finding) {
   judgement.verdict = Verdict::kFailed;
   judgement.worst_ratio = std::max(judgement.worst_ratio, finding.ratio);
@@ -195,7 +222,8 @@ void add_failure(Judgement& judgement, Finding finding) {
 
 std::optional<Finding> compare_with_bound(const Bounded& number,
                                           Judgement& judgement) {
-  const auto& [actual, truth, bound, reach, dtype, before_rounding] = number;
+  const auto& [actual, truth, bound, reach, dtype, before_rounding, at] =
+      number;
   if (bound == std::numeric_limits<double>::infinity()) {
     ++judgement.vacuous;  // intermediate overflow is legitimate here
     return std::nullopt;
@@ -215,10 +243,12 @@ std::optional<Finding> compare_with_bound(const Bounded& number,
   const double error = std::max(std::fabs(actual - truth) - rounding, 0.0);
   if (inside) {
     const double ratio = error == 0 ? 0 : std::min(error / bound, 1.0);
-    judgement.worst_ratio = std::max(judgement.worst_ratio, ratio);
+    note_nearest(judgement, ratio,
+                 {actual, truth, low, high, /*two_ways=*/false, dtype, at});
     return std::nullopt;
   }
   Finding finding;
+  finding.planned = at.call;
   finding.expected = number_text(truth, dtype);
   finding.actual = number_text(actual, dtype);
   finding.allowed = interval_text(low, high, dtype);
@@ -262,11 +292,14 @@ std::optional<Finding> compare_two_ways(const TwoWays& pair,
     ++judgement.compared;
   if (pair.first == pair.second || error <= allowed ||
       may_be_overflow(pair, allowed)) {
-    if (error > 0 && std::isfinite(error))
-      judgement.worst_ratio = std::max(judgement.worst_ratio, error / allowed);
+    if (std::isfinite(error))
+      note_nearest(judgement, error > 0 ? error / allowed : 0,
+                   {pair.first, pair.second, 0, allowed, /*two_ways=*/true,
+                    pair.dtype, pair.at});
     return std::nullopt;
   }
   Finding finding;
+  finding.planned = pair.at.call;
   finding.expected =
       number_text(pair.second, pair.dtype) + " (" + pair.second_name + ")";
   finding.actual =
@@ -312,6 +345,7 @@ void compare_with_truth(const JudgeInput& input, const CallView& call,
   const View view = view_of(input, call, tensor);
   const std::vector<double> actual = as_doubles(*view.bytes, view.dtype);
   const std::vector<int64_t>& visible = call.truth->oracle.visible;
+  const int32_t number = number_of_call(input, call);
   for (size_t n = 0; n < actual.size(); ++n) {
     const auto row = n / static_cast<size_t>(view.per_row);
     if (visible[row] == kRowNotCounted) continue;
@@ -325,10 +359,15 @@ void compare_with_truth(const JudgeInput& input, const CallView& call,
       judgement.reason = "the bound is NaN: a defect of QKVet, please report";
       return;
     } else {
-      auto finding = compare_with_bound(
-          {actual[n], (*view.truth)[n], (*view.bound)[n],
-           view.reach != nullptr ? (*view.reach)[n] : 0, view.dtype},
-          judgement);
+      auto finding =
+          compare_with_bound({actual[n],
+                              (*view.truth)[n],
+                              (*view.bound)[n],
+                              view.reach != nullptr ? (*view.reach)[n] : 0,
+                              view.dtype,
+                              /*before_rounding=*/false,
+                              {tensor, static_cast<int64_t>(n), number}},
+                             judgement);
       if (!finding) continue;
       finding->where =
           element_name(tensor, input.value.shape, static_cast<int64_t>(n));

@@ -32,6 +32,7 @@ struct Bounded {
   double actual = 0, truth = 0, bound = 0, reach = 0;
   Dtype dtype = Dtype::kF32;
   bool before_rounding = false;  // the last rounding is no part of the bound
+  Spot at = {};
 };
 std::optional<Finding> compare_with_bound(const Bounded& number,
                                           Judgement& judgement);
@@ -68,6 +69,7 @@ struct TwoWays {
   Dtype dtype = Dtype::kF32;
   const char* first_name = "";  // "in the whole call"
   const char* second_name = "";
+  Spot at = {};
 };
 // How far the two may lie apart. NaN and infinities count for nothing: they are
 // near no number.
@@ -78,6 +80,14 @@ double allowed_difference(double first, double second, double bounds,
 // the laws about the oracle find.
 std::optional<Finding> compare_two_ways(const TwoWays& pair,
                                         Judgement& judgement);
+
+// Which of the law's calls it is; -1: none of them.
+int32_t number_of_call(const JudgeInput& input, const CallView& call);
+
+// A ratio of no single number, such as of a sum.
+void keep_ratio(Judgement& judgement, double ratio);
+// Keeps the nearer of the two.
+void keep_nearest(Judgement& judgement, const Judgement& other);
 
 // Keeps the finding with the largest ratio; the first among equals.
 void add_failure(Judgement& judgement, Finding finding);

@@ -134,6 +134,42 @@ TEST(Compare, EmptyRowsFollowTheDialectOfTheirReason) {
   EXPECT_EQ(element.judge(7).verdict, Verdict::kFailed);
 }
 
+// Of what is within its bound the nearest to it is kept, with its place; what
+// is outside is a finding, and no neighbour takes its place.
+TEST(Compare, TheNearestOfThoseWithinIsKept) {
+  Judgement judgement;
+  const auto compare = [&](double actual, int64_t element) {
+    return compare_with_bound({actual,
+                               1,
+                               0x1p-10,
+                               0,
+                               Dtype::kF64,
+                               /*before_rounding=*/false,
+                               {TensorName::kLse, element, 2}},
+                              judgement);
+  };
+  EXPECT_FALSE(compare(1, 0));
+  ASSERT_TRUE(judgement.nearest);
+  EXPECT_EQ(judgement.nearest->at.element, 0);
+  EXPECT_FALSE(compare(1 - 0x1p-11, 1));
+  EXPECT_FALSE(compare(1 + 0x1p-12, 2));
+  EXPECT_EQ(judgement.nearest->at.element, 1);
+  EXPECT_EQ(judgement.nearest->at.tensor, TensorName::kLse);
+  EXPECT_EQ(judgement.nearest->at.call, 2);
+  EXPECT_EQ(judgement.nearest->actual, 1 - 0x1p-11);
+  EXPECT_EQ(judgement.nearest->low, 1 - 0x1p-10);
+  EXPECT_DOUBLE_EQ(judgement.worst_ratio, 0.5);
+  const auto finding = compare(1.5, 3);
+  ASSERT_TRUE(finding);
+  EXPECT_EQ(finding->planned, 2);
+  EXPECT_EQ(judgement.nearest->at.element, 1);
+  // A sum has no place, and one that is further off has none to keep.
+  keep_ratio(judgement, 0.25);
+  EXPECT_TRUE(judgement.nearest);
+  keep_ratio(judgement, 0.75);
+  EXPECT_FALSE(judgement.nearest);
+}
+
 // One number in two ways: NaN is near nothing, and what was allowed stays a
 // number that can be read.
 TEST(Compare, TwoWaysFailBeyondBothBoundsAndWithNaN) {

@@ -157,6 +157,7 @@ void compare_gradients_with_truth(const JudgeInput& input, const CallView& call,
                                   Judgement& judgement) {
   const GradientTruth& known = *call.truth->gradient;
   const Shape& s = input.value.shape;
+  const int32_t number = number_of_call(input, call);
   for (const TensorName tensor : kGradients) {
     const std::vector<double> actual = read_gradient(input, call, tensor);
     const std::vector<double>& truth = gradient_of(known.values, tensor);
@@ -172,10 +173,14 @@ void compare_gradients_with_truth(const JudgeInput& input, const CallView& call,
         judgement.reason = "the bound is NaN: a defect of QKVet, please report";
         return;
       }
-      auto finding =
-          compare_with_bound({actual[n], truth[n], bound[n], reach[n], dtype,
-                              /*before_rounding=*/true},
-                             judgement);
+      auto finding = compare_with_bound({actual[n],
+                                         truth[n],
+                                         bound[n],
+                                         reach[n],
+                                         dtype,
+                                         /*before_rounding=*/true,
+                                         {tensor, at, number}},
+                                        judgement);
       if (!finding) continue;
       finding->where = gradient_name(s, tensor, at);
       add_failure(judgement, std::move(*finding));
@@ -232,10 +237,15 @@ void compare_gradients_within_bounds(const JudgeInput& input,
            const double size = std::fabs(pair.factor);
            const double floors =
                std::max(size - 1, 0.0) * underflow_error(dtype);
-           return compare_two_ways(
-               {b, a * pair.factor, size * first[n] + second[m] + floors,
-                size * reach[n], dtype, pair.second_name, pair.first_name},
-               judgement);
+           return compare_two_ways({b,
+                                    a * pair.factor,
+                                    size * first[n] + second[m] + floors,
+                                    size * reach[n],
+                                    dtype,
+                                    pair.second_name,
+                                    pair.first_name,
+                                    {tensor, static_cast<int64_t>(n), -1}},
+                                   judgement);
          });
   }
 }

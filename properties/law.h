@@ -91,16 +91,33 @@ struct CallView {
   const Truth* truth = nullptr;  // if the plan asked for it
 };
 
+// One number of an output.
+struct Spot {
+  TensorName tensor = TensorName::kO;
+  int64_t element = -1;  // packed, in the extents of the case; -1: not known
+  int32_t call = -1;     // of the law's calls; -1: of two, or not known
+};
+
+// The number that came nearest to its bound, of those within it.
+struct Nearest {
+  double actual = 0, expected = 0;
+  double low = 0, high = 0;  // what is allowed, or of a difference: `high` is
+  bool two_ways = false;     // computed in two ways: two calls, a difference
+  Dtype dtype = Dtype::kF32;
+  Spot at = {};
+};
+
 // The element that speaks most clearly against a kernel.
 struct Finding {
   std::string where;     // "o[b=0,h=0,i=1,c=0]"
   std::string expected;  // a number or a short phrase
   std::string actual;
-  std::string allowed;  // "0.99999988 .. 1.0000001"; "" where it says nothing
-  std::string looks;    // what it looks like; "" if nothing is known
-  std::string printed;  // what a kernel that died had printed last
-  double ratio = 0;     // error/bound; 0 for exact laws
-  size_t call = 0;      // of a story: the call that shows it; 0: not known
+  std::string allowed;   // "0.99999988 .. 1.0000001"; "" where it says nothing
+  std::string looks;     // what it looks like; "" if nothing is known
+  std::string printed;   // what a kernel that died had printed last
+  double ratio = 0;      // error/bound; 0 for exact laws
+  size_t call = 0;       // of a story: the call that shows it; 0: not known
+  int32_t planned = -1;  // other laws: which of their calls, as in Spot
 };
 
 // What a failure is a failure of.
@@ -121,6 +138,8 @@ struct Judgement {
   int64_t compared = 0;              // comparisons that could have failed
   int64_t vacuous = 0;               // comparisons that could not
   double worst_ratio = 0;            // largest error/bound of all elements
+  std::optional<Nearest> nearest;    // whose it is, if that is known and it did
+                                     // not fail
   std::optional<Finding> finding;    // with Failed
   std::vector<std::string> picture;  // with Failed: a small case, whole
 };

@@ -26,7 +26,7 @@ Judgement judge(const JudgeInput& input) {
     Judgement& one = stage.judgement;
     all.compared += one.compared;
     all.vacuous += one.vacuous;
-    all.worst_ratio = std::max(all.worst_ratio, one.worst_ratio);
+    keep_nearest(all, one);
     if (one.finding) add_failure(all, std::move(*one.finding));
   }
   return all;

@@ -32,10 +32,14 @@ Judgement judge(const JudgeInput& input) {
         judgement.reason = "the bound is NaN: a defect of QKVet, please report";
         return judgement;
       }
-      auto finding = compare_with_bound(
-          {actual[n], truth[n], bound[n], reach[n], input.value.q_dtype,
-           /*before_rounding=*/true},
-          judgement);
+      auto finding = compare_with_bound({actual[n],
+                                         truth[n],
+                                         bound[n],
+                                         reach[n],
+                                         input.value.q_dtype,
+                                         /*before_rounding=*/true,
+                                         {tensor, static_cast<int64_t>(n), 0}},
+                                        judgement);
       if (!finding) continue;
       finding->where = layer_gradient_name(input.value.shape, tensor,
                                            static_cast<int64_t>(n));

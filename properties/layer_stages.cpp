@@ -15,14 +15,20 @@ namespace {
 using Name = std::function<std::string(int64_t)>;
 
 // One stage's numbers against the oracle's.
-void compare_all(const std::vector<double>& actual,
+void compare_all(TensorName tensor, const std::vector<double>& actual,
                  const std::vector<double>& truth,
                  const std::vector<double>& bound,
                  const std::vector<double>& reach, Dtype dtype,
                  const Name& name, Judgement& judgement) {
   for (size_t n = 0; n < actual.size(); ++n) {
-    auto finding = compare_with_bound(
-        {actual[n], truth[n], bound[n], reach[n], dtype}, judgement);
+    auto finding = compare_with_bound({actual[n],
+                                       truth[n],
+                                       bound[n],
+                                       reach[n],
+                                       dtype,
+                                       /*before_rounding=*/false,
+                                       {tensor, static_cast<int64_t>(n), 0}},
+                                      judgement);
     if (!finding) continue;
     finding->where = name(static_cast<int64_t>(n));
     add_failure(judgement, std::move(*finding));
@@ -36,8 +42,11 @@ void compare_projection(const JudgeInput& input, const LayerProblem& problem,
   const Dtype dtype = stage_dtype(input);
   const ProjectedStage wanted = projected_stage(
       problem, which, for_storage(input.model, dtype, dtype), dtype);
+  constexpr TensorName kNames[] = {TensorName::kStageQ, TensorName::kStageK,
+                                   TensorName::kStageV};
   compare_all(
-      stage.values, wanted.truth, wanted.bound, wanted.reach, dtype,
+      kNames[static_cast<size_t>(which)], stage.values, wanted.truth,
+      wanted.bound, wanted.reach, dtype,
       [&](int64_t n) { return stage.layout.name(stage.name, n); }, judgement);
 }
 
@@ -50,7 +59,8 @@ void compare_attention(const JudgeInput& input,
       attended_stage(input, input.calls[0], dtype, /*weights=*/false);
   const HeadLayout layout = attended_layout(input.value.shape);
   compare_all(
-      attended, wanted.oracle.o, wanted.bound.o, wanted.reach, dtype,
+      TensorName::kAttended, attended, wanted.oracle.o, wanted.bound.o,
+      wanted.reach, dtype,
       [&](int64_t n) { return layout.name("attended", n); }, judgement);
 }
 
@@ -62,8 +72,8 @@ void compare_weights(const JudgeInput& input, Judgement& judgement) {
   const AttendedStage wanted =
       attended_stage(input, input.calls[0], dtype, /*weights=*/true);
   compare_all(
-      weights, wanted.oracle.weights, wanted.bound.weights,
-      std::vector<double>(weights.size()), dtype,
+      TensorName::kWeights, weights, wanted.oracle.weights,
+      wanted.bound.weights, std::vector<double>(weights.size()), dtype,
       [&](int64_t n) {
         return element_name(TensorName::kWeights, input.value.shape, n);
       },
@@ -86,7 +96,7 @@ void compare_output(const JudgeInput& input, const LayerProblem& problem,
   const LinearBound bound =
       linear_bound(linear, truth, for_storage(input.model, dtype, dtype));
   compare_all(
-      y, truth, bound.bound, bound.reach, dtype,
+      TensorName::kY, y, truth, bound.bound, bound.reach, dtype,
       [&](int64_t n) { return y_name(problem.shape, n); }, judgement);
 }
 
@@ -99,7 +109,7 @@ void compare_whole(const JudgeInput& input, const LayerProblem& problem,
   const LayerBound bound = layer_bound(
       problem, oracle, for_storage(input.model, stage, dtype), stage);
   compare_all(
-      y, oracle.y, bound.y, bound.reach, dtype,
+      TensorName::kY, y, oracle.y, bound.y, bound.reach, dtype,
       [&](int64_t n) { return y_name(problem.shape, n); }, judgement);
 }
 

@@ -44,8 +44,7 @@ void judge_row(double sum, double bound, const std::string& name,
   ++judgement.compared;
   const double error = std::fabs(sum - 1);
   if (error <= bound) {
-    judgement.worst_ratio =
-        std::max(judgement.worst_ratio, error > 0 ? error / bound : 0);
+    keep_ratio(judgement, error > 0 ? error / bound : 0);
     return;
   }
   Finding finding;

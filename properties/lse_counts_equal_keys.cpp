@@ -42,8 +42,13 @@ Judgement judge(const JudgeInput& input) {
         input.visibility->keys(at / s.Tq / s.H, at / s.Tq % s.H, at % s.Tq);
     if (keys == 0) continue;  // the dialect's
     auto finding =
-        compare_with_bound({lse[n], std::log(static_cast<double>(keys)) * unit,
-                            call.truth->bound->lse[n], 0, dtype},
+        compare_with_bound({lse[n],
+                            std::log(static_cast<double>(keys)) * unit,
+                            call.truth->bound->lse[n],
+                            0,
+                            dtype,
+                            /*before_rounding=*/false,
+                            {TensorName::kLse, at, 0}},
                            judgement);
     if (!finding) continue;
     finding->where = element_name(TensorName::kLse, s, at);

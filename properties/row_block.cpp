@@ -60,11 +60,15 @@ void compare_blocks(const JudgeInput& input, TensorName tensor,
       if (visible_keys(input.value, row) == 0) continue;  // the dialect's
       const int64_t number = (head * s.Tq + row) * width + at % width;
       const auto n = static_cast<size_t>(number);
-      auto finding =
-          compare_two_ways({whole[n], part[m], bounds(all)[n] + bounds(call)[m],
-                            std::max(reach(all, n), reach(call, m)), dtype,
-                            "in the whole call", "alone"},
-                           judgement);
+      auto finding = compare_two_ways({whole[n],
+                                       part[m],
+                                       bounds(all)[n] + bounds(call)[m],
+                                       std::max(reach(all, n), reach(call, m)),
+                                       dtype,
+                                       "in the whole call",
+                                       "alone",
+                                       {tensor, number, -1}},
+                                      judgement);
       if (!finding) continue;
       finding->where = element_name(tensor, s, number);
       add_failure(judgement, std::move(*finding));

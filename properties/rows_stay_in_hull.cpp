@@ -81,10 +81,14 @@ Judgement judge(const JudgeInput& input) {
                               row % s.Tq, at % s.dv);
     if (hull.low > hull.high) continue;  // no key: the dialect's
     const double nearest = std::clamp(o[n], hull.low, hull.high);
-    auto finding =
-        compare_with_bound({o[n], std::isnan(o[n]) ? hull.low : nearest,
-                            allowed(input, n), 0, dtype},
-                           judgement);
+    auto finding = compare_with_bound({o[n],
+                                       std::isnan(o[n]) ? hull.low : nearest,
+                                       allowed(input, n),
+                                       0,
+                                       dtype,
+                                       /*before_rounding=*/false,
+                                       {TensorName::kO, at, 0}},
+                                      judgement);
     if (!finding) continue;
     finding->where = element_name(TensorName::kO, s, at);
     finding->expected = number_text(hull.low, dtype) + " .. " +

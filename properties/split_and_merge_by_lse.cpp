@@ -121,11 +121,16 @@ Judgement judge(const JudgeInput& input) {
   for (size_t n = 0; n < whole.o.size(); ++n) {
     const size_t row = n / static_cast<size_t>(s.dv);
     const Merged merged = merge(parts, row, n, dtype);
-    auto finding = compare_two_ways(
-        {whole.o[n], merged.value, whole.truth->bound->o[n] + merged.error,
-         (*whole.truth->reach)[n], dtype, "all keys at once",
-         "two parts merged by their lse"},
-        judgement);
+    auto finding =
+        compare_two_ways({whole.o[n],
+                          merged.value,
+                          whole.truth->bound->o[n] + merged.error,
+                          (*whole.truth->reach)[n],
+                          dtype,
+                          "all keys at once",
+                          "two parts merged by their lse",
+                          {TensorName::kO, static_cast<int64_t>(n), -1}},
+                         judgement);
     if (!finding) continue;
     finding->where = element_name(TensorName::kO, s, static_cast<int64_t>(n));
     finding->looks = "lse is not the logarithm of what o was divided by";

@@ -56,8 +56,7 @@ void judge_returned_weights(const JudgeInput& input, Judgement& judgement) {
     const double error = std::fabs(sum - 1);
     ++judgement.compared;
     if (error <= bound) {
-      judgement.worst_ratio =
-          std::max(judgement.worst_ratio, error == 0 ? 0 : error / bound);
+      keep_ratio(judgement, error == 0 ? 0 : error / bound);
       continue;
     }
     Finding finding;

@@ -28,6 +28,9 @@ ExitCode run_judge(const JudgeOptions& options) {
   bool plan = false;
   for (const std::string& target : options.targets)
     plan |= is_folder(target) && !is_onnx_test(target);
+  if (!plan && !options.table.empty())
+    return wrong_use(options.targets[0] +
+                     ": no plan; --table is for the questions of one");
   if (!plan) return run_judge_calls(options);
   if (options.targets.size() > 1)
     return wrong_use(options.targets[0] +

@@ -20,6 +20,7 @@ struct JudgeOptions {
   bool allow_loose = false;
   int diagnose = 1;         // 0: no cause is looked for
   std::string junit, json;  // files; "" for none
+  std::string table;        // of a plan: a row a question
   bool verbose = false;     // law by law
 };
 ExitCode run_judge(const JudgeOptions& options);

@@ -16,6 +16,7 @@
 #include "tools/commands.h"
 #include "tools/compiler.h"
 #include "tools/plan_folder.h"
+#include "tools/question_rows.h"
 #include "tools/recorded_answers.h"
 #include "tools/report.h"
 
@@ -76,10 +77,14 @@ class Judge {
   // Failing cases and passing ones in turn, the smallest of each first.
   Answered answered() const;
   Executor& executor() { return executor_; }
+  // In the order of the plan.
+  const std::vector<QuestionRow>& rows() const { return rows_; }
 
  private:
   void judge(const PlanCase& one, bool with_twin);
-  void record(const PlanCase& one, const Judgement& judgement, double seconds);
+  // `settled`: no answer was looked at.
+  void record(const PlanCase& one, const Judgement& judgement, double seconds,
+              bool settled = false);
   void keep_smallest(LawTally& law, const PlanCase& one,
                      const Judgement& judgement);
   Cell cell_of_law(LawTally& law) const;
@@ -95,6 +100,7 @@ class Judge {
   RecordedAnswers executor_;
   std::vector<LawTally> laws_;
   std::vector<Heard> heard_;
+  std::vector<QuestionRow> rows_;
   OptionUse use_;
   TimeUse time_;
   const Clock::time_point start_ = Clock::now();
@@ -112,14 +118,14 @@ void Judge::keep_smallest(LawTally& law, const PlanCase& one,
   failure.seconds = seconds_since(start_);
   failure.digest = input_digest(make_inputs(one.value));
   for (const size_t call : one.calls)
-    failure.where +=
-        (failure.where.empty() ? "" : ", ") + plan_folder_name(call);
+    failure.where += (failure.where.empty() ? "" : ", ") + plan_call_name(call);
   failure.where += " of the plan; recorded: not repeated, not shrunk";
   law.smallest = std::move(failure);
 }
 
 void Judge::record(const PlanCase& one, const Judgement& judgement,
-                   double seconds) {
+                   double seconds, bool settled) {
+  rows_.push_back(question_row(one, judgement, settled));
   LawTally& law = of(*one.law);
   add_judgement(law.tally, one.number, is_stress(one.value), judgement,
                 seconds);
@@ -136,15 +142,27 @@ void Judge::judge(const PlanCase& one, bool with_twin) {
   const Clock::time_point start = Clock::now();
   CaseWork work(*one.law, one.value, with_twin, time_);
   if (const auto settled = work.settled(kernel_.judged)) {
-    record(one, *settled, 0);
+    record(one, *settled, 0, /*settled=*/true);
     return;
   }
   const std::vector<KernelCall> calls = work.calls_for(kernel_.judged);
   const std::vector<CallOutcome> outcomes = executor_.run(0, calls);
-  const auto missing = [](const CallOutcome& outcome) {
-    return outcome.status == CallStatus::kNotRun;
-  };
-  if (std::any_of(outcomes.begin(), outcomes.end(), missing)) return;
+  std::string missing;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    if (outcomes[i].status != CallStatus::kNotRun) continue;
+    if (!outcomes[i].text.empty()) {
+      Judgement judgement;
+      judgement.verdict = Verdict::kGaveUp;
+      judgement.reason = outcomes[i].text;
+      record(one, judgement, 0, /*settled=*/true);
+      return;
+    }
+    missing += (missing.empty() ? "" : ", ") + plan_call_name(one.calls[i]);
+  }
+  if (!missing.empty()) {
+    rows_.push_back(unanswered_row(one, "no answer to " + missing));
+    return;
+  }
   for (size_t i = 0; i < calls.size(); ++i) use_.count(calls[i], outcomes[i]);
   const Judgement judgement = work.judge(kernel_.judged, outcomes);
   record(one, judgement, seconds_since(start));
@@ -262,12 +280,30 @@ SelectedKernels selected_of(const JudgeOptions& options, const PlanFolder& plan,
   return selected;
 }
 
+// "" or why one of the files to be written cannot be.
+std::string bad_output(const JudgeOptions& options) {
+  std::vector<std::string> paths;
+  for (const std::string* path :
+       {&options.json, &options.junit, &options.table}) {
+    if (path->empty()) continue;
+    if (std::find(paths.begin(), paths.end(), *path) != paths.end())
+      return *path + ": is named for two outputs";
+    paths.push_back(*path);
+    if (std::string why = not_writable_reason(*path); !why.empty()) return why;
+  }
+  return "";
+}
+
 std::string write_reports(const JudgeOptions& options,
-                          const ReportInput& report) {
+                          const ReportInput& report,
+                          const std::vector<QuestionRow>& rows) {
   std::string error;
-  if (!options.json.empty())
-    error = write_file(options.json,
-                       json_start(report.options) + json_results(report));
+  if (!options.table.empty())
+    error = write_file(options.table, question_table(rows));
+  if (error.empty() && !options.json.empty())
+    error = write_file(options.json, json_start(report.options) +
+                                         question_json(rows) +
+                                         json_results(report));
   if (error.empty() && !options.junit.empty())
     error = write_file(options.junit, junit_report(report));
   return error;
@@ -278,7 +314,8 @@ std::string write_reports(const JudgeOptions& options,
 ExitCode run_judge_plan(const JudgeOptions& options) {
   const std::string& folder = options.targets[0];
   PlanFolder plan;
-  std::string error = read_plan(folder, &plan);
+  std::string error = bad_output(options);
+  if (error.empty()) error = read_plan(folder, &plan);
   std::vector<RecordedAnswer> answers;
   if (error.empty())
     error = read_answers(plan, folder,
@@ -305,7 +342,7 @@ ExitCode run_judge_plan(const JudgeOptions& options) {
       selected_of(options, plan, missing_answers(plan, answers));
   const ReportInput report{result,  run,    selected, /*in_process=*/false,
                            nullptr, &causes};
-  error = write_reports(options, report);
+  error = write_reports(options, report, judge.rows());
   if (!error.empty()) return wrong_use(error);
   std::fputs(text_report(report, screen_style(options.verbose)).c_str(),
              stdout);

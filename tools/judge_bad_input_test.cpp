@@ -82,16 +82,18 @@ TEST(JudgeBadInput, Answers) {
 }
 
 TEST(JudgeBadInput, ThePlanItself) {
-  std::string q = read_text(in_plan("c0001/q.npy"));
+  std::string q = read_text(in_plan("t/0001.npy"));
   q.back() = static_cast<char>(q.back() ^ 1);
-  expect_refused("c0001/q.npy", q, "c0001/q.npy: is not what the plan has");
+  expect_refused("t/0001.npy", q, "t/0001.npy: is not what the plan has");
+  expect_refused("t/9999.npy", q, "t/9999.npy: is no input of the plan");
   expect_refused("calls.tsv", changed("calls.tsv", "\tf32\t", "\tf16\t"),
                  "calls.tsv: is not what the plan has");
   expect_refused("plan.json", "{", "plan.json: is no JSON");
   expect_refused("plan.json", "{}", "plan.json: is no plan: ");
   expect_refused("plan.json", "[1]", "plan.json: is no plan: ");
-  expect_refused("plan.json", changed("plan.json", "plan 1", "plan 9"),
-                 "\"plan 9\" is not what this version of QKVet reads");
+  expect_refused("plan.json", changed("plan.json", "plan 2", "plan 1"),
+                 "\"plan 1\" is not what this version of QKVet reads, "
+                 "\"plan 2\": emit it again");
   expect_refused(
       "plan.json",
       changed("plan.json", " \"seed\": 1,", " \"seed\": 1, \"seed\": 2,"),
@@ -121,17 +123,43 @@ TEST(JudgeBadInput, Folders) {
   fs::create_directories(in_plan("c9999"));
   expect_wrong_use(judged(answered_plan()), "is the folder of no call");
   fs::remove(in_plan("c9999"));
-  fs::rename(in_plan("c0001/k.npy"), in_plan("kept"));
-  expect_wrong_use(judged(answered_plan()), "c0001/k.npy: is not there");
-  fs::rename(in_plan("kept"), in_plan("c0001/k.npy"));
+  fs::rename(in_plan("t/0001.npy"), in_plan("kept"));
+  expect_wrong_use(judged(answered_plan()), "t/0001.npy: is not there");
+  fs::rename(in_plan("kept"), in_plan("t/0001.npy"));
   EXPECT_EQ(judged(answered_plan()).exit, 0);
   // Inputs that come back with the answers must be those that went.
   fs::remove_all(scratch() / "copy");
   fs::copy(answered_plan(), scratch() / "copy", fs::copy_options::recursive);
   EXPECT_EQ(judged(answered_plan(), "--answers copy").exit, 0);
-  write_text(scratch() / "copy" / "c0001" / "k.npy", "other");
+  write_text(scratch() / "copy" / "t" / "0001.npy", "other");
   expect_wrong_use(judged(answered_plan(), "--answers copy"),
-                   "copy/c0001/k.npy: is not the plan's");
+                   "copy/t/0001.npy: is not the plan's");
+}
+
+// Before anything is judged, and nothing is left half written.
+TEST(JudgeBadInput, OutputsThatCannotBeWritten) {
+  fs::remove(scratch() / "first.jsonl");
+  const auto refuses = [](const std::string& arguments,
+                          const std::string& part) {
+    const Ran ran = judged(answered_plan(), "--json first.jsonl " + arguments);
+    expect_wrong_use(ran, part);
+    EXPECT_EQ(ran.out, "");
+    EXPECT_FALSE(fs::exists(scratch() / "first.jsonl"));
+  };
+  refuses("--table nowhere/rows.tsv", "nowhere/rows.tsv: cannot be written");
+  refuses("--junit nowhere/all.xml", "nowhere/all.xml: cannot be written");
+  refuses("--table .", ".: is a folder");
+  refuses("--table first.jsonl", "first.jsonl: is named for two outputs");
+  // What was there before stays.
+  write_text(scratch() / "kept.tsv", "kept");
+  expect_wrong_use(judged(answered_plan(), "--table kept.tsv --json no/x"),
+                   "no/x: cannot be written");
+  EXPECT_EQ(read_text(scratch() / "kept.tsv"), "kept");
+  EXPECT_EQ(judged(answered_plan(), "--table kept.tsv").exit, 0);
+  EXPECT_NE(read_text(scratch() / "kept.tsv"), "kept");
+  write_text(scratch() / "call.safetensors", "");
+  expect_wrong_use(run_qkvet("judge call.safetensors --table rows.tsv"),
+                   "call.safetensors: no plan; --table is for");
 }
 
 TEST(EmitPlan, WrongUse) {

@@ -14,8 +14,9 @@ namespace fs = std::filesystem;
 const fs::path kFolder = QKVET_EXAMPLES;
 
 // A plan that `command PLAN` answers, and what judge says.
-Ran judged_of(const std::string& command, const std::string& plan) {
-  const fs::path folder = emitted(plan);
+Ran judged_of(const std::string& command, const std::string& plan,
+              const std::string& arguments = "") {
+  const fs::path folder = emitted(plan, arguments);
   const Ran ran = run_shell(command + " " + plan, scratch());
   EXPECT_EQ(ran.exit, 0) << ran.out;
   EXPECT_EQ(ran.out, "");
@@ -39,6 +40,31 @@ TEST(JudgeExamples, NumPyAnswersAPlan) {
   EXPECT_NE(strange.out.find("unknown: no known fault does what"),
             std::string::npos)
       << strange.out;
+}
+
+// A gradient that nothing of QKVet had a hand in.
+TEST(JudgeExamples, NumPyAnswersWithGradients) {
+  const std::string options = "--options backward,causal,gqa,cross_lengths";
+  const std::string text = read_text(kFolder / "answer_plan.py");
+  write_text(scratch() / "gradient.py", text);
+  const Ran right =
+      judged_of(python() + " gradient.py", "py_gradient", options);
+  EXPECT_EQ(right.exit, 0) << right.out << right.error;
+  EXPECT_EQ(right.out.find("gradients (not declared)"), std::string::npos);
+  write_text(scratch() / "no_scale.py",
+             replaced(text, "d_k = scale * d_s", "d_k = d_s"));
+  const Ran wrong =
+      judged_of(python() + " no_scale.py", "py_no_scale", options);
+  EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
+  EXPECT_EQ(cause_in(wrong.out), "backward_key_scale_missing, sure")
+      << wrong.out;
+  // What takes the row's sum away is forgotten: dq and dk, and not dv.
+  write_text(scratch() / "no_delta.py",
+             replaced(text, " - (d_o * o).sum(axis=3, keepdims=True)", ""));
+  const Ran delta =
+      judged_of(python() + " no_delta.py", "py_no_delta", options);
+  EXPECT_EQ(delta.exit, 1) << delta.out << delta.error;
+  EXPECT_EQ(cause_in(delta.out), "backward_delta_missing, sure") << delta.out;
 }
 
 TEST(JudgeExamples, CAnswersAPlan) {

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "core/npy.h"
+#include "core/safetensors.h"
 #include "tools/judge_run.h"
 
 namespace qkvet::judge_plan_test {
@@ -118,6 +120,65 @@ TEST(JudgePlan, AnswersMayLieElsewhereInEitherFormat) {
   EXPECT_EQ(judged(plan).exit, 3);
 }
 
+// One file an answer beside calls.tsv; and all of them in one file, refusals
+// among its metadata.
+TEST(JudgePlan, AnswersMayLieInOnePlace) {
+  const fs::path plan = emitted("places", "--cases 48");
+  const fs::path split = scratch() / "split";
+  answer_plan(plan, "scalar/plain", split, /*safetensors=*/false);
+  const fs::path flat = scratch() / "flat", one = scratch() / "one";
+  for (const fs::path& folder : {flat, one}) {
+    fs::remove_all(folder);
+    fs::create_directories(folder);
+  }
+  std::map<std::string, std::string> files;
+  std::map<std::string, TensorToWrite, std::less<>> tensors;
+  for (const auto& entry : fs::recursive_directory_iterator(split)) {
+    if (!entry.is_regular_file()) continue;
+    const std::string call = entry.path().parent_path().filename().string();
+    const std::string name = entry.path().filename().string();
+    fs::copy_file(entry, flat / (call + "." + name));
+    files[call + "/" + entry.path().stem().string()] = read_text(entry);
+  }
+  std::string error;
+  for (const auto& [name, text] : files) {
+    const auto bytes = std::as_bytes(std::span(text));
+    const auto npy = parse_npy(bytes, &error);
+    ASSERT_TRUE(npy) << error;
+    tensors[name] = {npy->tensor.dtype, npy->tensor.shape,
+                     npy->tensor.data(bytes)};
+  }
+  const auto write = [&](const SafetensorsMetadata& metadata) {
+    const auto bytes = safetensors_bytes(tensors, metadata, &error);
+    ASSERT_TRUE(bytes) << error;
+    write_text(one / "answers.safetensors",
+               {reinterpret_cast<const char*>(bytes->data()), bytes->size()});
+  };
+  EXPECT_EQ(judged(plan, "--answers flat").exit, 0);
+  write({{"format", "pt"}});
+  EXPECT_EQ(judged(plan, "--answers one").exit, 0);
+  tensors.erase("c0003/o");
+  write({{"c0003/refused", "no such width"}});
+  const Ran refused = judged(plan, "--answers one");
+  EXPECT_EQ(refused.exit, 0) << refused.out;
+  EXPECT_TRUE(has(refused.out, "no such width")) << refused.out;
+  write({{"c9999/refused", "no such call"}});
+  expect_wrong_use(judged(plan, "--answers one"),
+                   "\"c9999/refused\" belongs to no call of the plan");
+  tensors["c9999/o"] = tensors["c0004/o"];
+  write({});
+  expect_wrong_use(judged(plan, "--answers one"),
+                   "\"c9999/o\" belongs to no call of the plan");
+  tensors.erase("c9999/o");
+  tensors["c0003/lse"] = tensors["c0004/o"];
+  write({});
+  expect_wrong_use(judged(plan, "--answers one"),
+                   "\"c0003/lse\" is neither an output of this call");
+  write_text(flat / "c0003.lse.npy", "");
+  expect_wrong_use(judged(plan, "--answers flat"),
+                   "c0003.lse.npy: belongs to no output of this call");
+}
+
 TEST(JudgePlan, MissingAnswersLeaveTheirLawsOpen) {
   const fs::path plan = emitted("missing", "--cases 48");
   answer_plan(plan, "scalar/plain");
@@ -126,7 +187,7 @@ TEST(JudgePlan, MissingAnswersLeaveTheirLawsOpen) {
   const Ran some = judged(plan);
   EXPECT_EQ(some.exit, 3) << some.out << some.error;
   EXPECT_TRUE(
-      has(some.out, "2 answers are missing: c0003/o.npy, c0004/o.npy\n"))
+      has(some.out, "2 answers are missing: c0003.o.npy, c0004.o.npy\n"))
       << some.out;
   EXPECT_TRUE(has(some.out, " calls have no answer\n")) << some.out;
   EXPECT_TRUE(has(some.out, "  passed ")) << some.out;
@@ -153,7 +214,7 @@ Ran judged_with_bit(const std::string& law, size_t byte, int bit,
   answer_plan(plan, "scalar/plain");
   EXPECT_EQ(judged(plan).exit, 0);
   const auto json = nlohmann::json::parse(read_text(plan / "plan.json"));
-  const std::string call = json["calls"].back()["folder"];
+  const std::string call = json["calls"].back()["call"];
   const fs::path file = plan / call / "o.npy";
   std::string wrong = read_text(file);
   char& at = wrong[wrong.size() - sizeof(float) + byte];
@@ -201,7 +262,9 @@ TEST(EmitPlan, SaysWhatItAsks) {
   std::set<std::string> digests;
   for (const auto& call : json["calls"]) {
     EXPECT_TRUE(digests.insert(call["digest"]).second) << call;
-    EXPECT_TRUE(fs::exists(plan / std::string(call["folder"]) / "q.npy"));
+    for (const auto& input : call["inputs"])
+      EXPECT_TRUE(fs::exists(plan / (std::string(input["stored"]) + ".npy")))
+          << input;
     EXPECT_GT(std::abs(call["scale"].get<double>()), 0);
     EXPECT_EQ(call["outputs"]["o"]["dtype"], "f32");
   }
@@ -211,6 +274,18 @@ TEST(EmitPlan, SaysWhatItAsks) {
   const std::string table = read_text(plan / "calls.tsv");
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'),
             std::ssize(json["calls"]) + 1);
+  // No tensor lies there twice, and none that no call takes.
+  std::set<std::string> contents, stored;
+  for (const auto& entry : fs::directory_iterator(plan / "t"))
+    EXPECT_TRUE(contents.insert(read_text(entry.path())).second) << entry;
+  size_t taken = 0;
+  for (const auto& call : json["calls"])
+    for (const auto& input : call["inputs"]) {
+      stored.insert(input["stored"]);
+      ++taken;
+    }
+  EXPECT_EQ(stored.size(), contents.size());
+  EXPECT_LT(stored.size(), taken);
   // The same plan is the same folder; another seed is another one.
   const fs::path same = emitted("says2", "--law 'scale_*' --cases 24");
   EXPECT_EQ(read_text(same / "plan.json"), read_text(plan / "plan.json"));

@@ -78,7 +78,7 @@ class Answering : public Executor {
     std::vector<CallOutcome> outcomes = kernel_.run(index_, asked);
     for (size_t i = 0; i < asked.size(); ++i)
       write_answer(known(numbers[i]), outcomes[i],
-                   answers_ / plan_folder_name(numbers[i]), safetensors_);
+                   answers_ / plan_call_name(numbers[i]), safetensors_);
     return outcomes;
   }
 

@@ -104,6 +104,10 @@ CLI::App& add_judge(CLI::App& app, JudgeOptions& options) {
       ->capture_default_str();
   command.add_option("--junit", options.junit, "JUnit XML")->type_name("FILE");
   command.add_option("--json", options.json, "JSON Lines")->type_name("FILE");
+  command
+      .add_option("--table", options.table,
+                  "A row for each question of a plan, tab-separated")
+      ->type_name("FILE");
   command.add_flag("-v,--verbose", options.verbose, "A line for every law");
   return command;
 }

@@ -26,6 +26,12 @@ const char* rope_word(RopeStyle rope) {
                                     : "interleaved";
 }
 
+const char* operation_word(Operation operation) {
+  return operation == Operation::kLayer      ? "layer"
+         : operation == Operation::kBackward ? "backward"
+                                             : "forward";
+}
+
 std::vector<PlanScalar> scalars_of(const KernelCall& call,
                                    const CallPlan& plan) {
   const Shape& s = call.shape;
@@ -38,8 +44,7 @@ std::vector<PlanScalar> scalars_of(const KernelCall& call,
   const auto word = [](const char* name, std::string_view text) {
     return PlanScalar{name, std::string(text), true};
   };
-  return {word("operation",
-               call.operation == Operation::kLayer ? "layer" : "forward"),
+  return {word("operation", operation_word(call.operation)),
           number("B", s.B),
           number("H", plan.heads),
           number("Hkv", plan.kv_heads),
@@ -79,7 +84,8 @@ void add_empty_inputs(Operation operation, const CallPlan& plan,
                              abi_name(operation, name),
                              file_dtype(spec.dtype),
                              shape_of(spec),
-                             {}});
+                             {},
+                             0});
   }
 }
 
@@ -110,8 +116,10 @@ std::string digest_of(const PlanCall& call) {
 
 }  // namespace
 
-std::string plan_folder_name(size_t call) {
-  return fmt::format("c{:04}", call);
+std::string plan_call_name(size_t call) { return fmt::format("c{:04}", call); }
+
+std::string plan_tensor_name(size_t stored) {
+  return fmt::format("t/{:04}", stored);
 }
 
 std::string plan_call_of(const KernelCall& call, const KernelInfo& kernel,
@@ -126,7 +134,7 @@ std::string plan_call_of(const KernelCall& call, const KernelInfo& kernel,
   for (WrittenInput& input : written.inputs)
     out->inputs.push_back({input.name, abi_name(call.operation, input.name),
                            file_dtype(input.given.dtype), shape_of(input.given),
-                           std::move(input.packed)});
+                           std::move(input.packed), 0});
   add_empty_inputs(call.operation, written.plan, out);
   for (int t = kInputCount; t < kTensorCount; ++t) {
     const auto name = static_cast<TensorName>(t);
@@ -136,7 +144,8 @@ std::string plan_call_of(const KernelCall& call, const KernelInfo& kernel,
                               abi_name(call.operation, name),
                               file_dtype(spec.dtype),
                               shape_of(spec),
-                              {}});
+                              {},
+                              0});
   }
   out->digest = digest_of(*out);
   return "";
@@ -147,9 +156,31 @@ size_t PlanCalls::find(const std::string& digest) const {
   return found == numbers_.end() ? calls_.size() : found->second;
 }
 
+// Takes the data away, into its one place.
+size_t PlanCalls::store(PlanTensor& input) {
+  Fnv fnv;
+  fnv.add(file_tensor_text(input.dtype, input.shape));
+  fnv.add(input.data);
+  const auto [first, last] = stored_by_hash_.equal_range(fnv.hash());
+  const auto same = std::find_if(first, last, [&](const auto& entry) {
+    const StoredTensor& one = stored_[entry.second];
+    return one.dtype == input.dtype && one.shape == input.shape &&
+           one.data == input.data;
+  });
+  if (same != last) {
+    input.data = {};
+    return same->second;
+  }
+  stored_by_hash_.emplace(fnv.hash(), stored_.size());
+  stored_.push_back({input.dtype, input.shape, std::move(input.data)});
+  input.data = {};
+  return stored_.size() - 1;
+}
+
 size_t PlanCalls::add(PlanCall call) {
   const auto [place, is_new] = numbers_.try_emplace(call.digest, calls_.size());
   if (is_new) {
+    for (PlanTensor& input : call.inputs) input.stored = store(input);
     calls_.push_back(std::move(call));
     return place->second;
   }

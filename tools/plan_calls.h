@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls of a plan as data: each distinct one once, whichever laws make it.
+// The calls of a plan as data: each distinct one once, whichever laws make it,
+// and each distinct tensor once, whichever calls take it.
 #ifndef QKVET_TOOLS_PLAN_CALLS_H_
 #define QKVET_TOOLS_PLAN_CALLS_H_
 
@@ -15,12 +16,11 @@ namespace qkvet {
 
 struct PlanTensor {
   TensorName tensor = TensorName::kQ;
-  std::string name;  // of its file, without the ending
+  std::string name;  // as the ABI calls it: "q", "d_q"
   FileDtype dtype = FileDtype::kF32;
   std::vector<int64_t> shape;
-  std::vector<std::byte> data;  // packed; of outputs: none
-
-  TensorToWrite written() const { return {dtype, shape, data}; }
+  std::vector<std::byte> data;  // packed; of outputs, and in a plan: none
+  size_t stored = 0;  // in a plan, of inputs: the number of PlanCalls::stored()
 };
 
 struct PlanScalar {
@@ -38,8 +38,19 @@ struct PlanCall {
   std::string digest;
 };
 
+// What the inputs of a plan are stored as.
+struct StoredTensor {
+  FileDtype dtype = FileDtype::kF32;
+  std::vector<int64_t> shape;
+  std::vector<std::byte> data;  // packed
+
+  TensorToWrite written() const { return {dtype, shape, data}; }
+};
+
 // "c0012"
-std::string plan_folder_name(size_t call);
+std::string plan_call_name(size_t call);
+// "t/0012", the same without an ending for every format
+std::string plan_tensor_name(size_t stored);
 
 // "" or why it is no call that can be written down.
 std::string plan_call_of(const KernelCall& call, const KernelInfo& kernel,
@@ -57,14 +68,18 @@ class PlanCalls {
   std::vector<size_t> add_probes(JudgedKernel* kernel);
 
   const std::vector<PlanCall>& calls() const { return calls_; }
+  const std::vector<StoredTensor>& stored() const { return stored_; }
   // The number of a call, or calls().size().
   size_t find(const std::string& digest) const;
 
  private:
   class Probed;
   size_t add(PlanCall call);
+  size_t store(PlanTensor& input);
 
   std::vector<PlanCall> calls_;
+  std::vector<StoredTensor> stored_;
+  std::multimap<uint64_t, size_t> stored_by_hash_;
   std::map<std::string, size_t> numbers_;  // by digest
 };
 

@@ -22,27 +22,28 @@ std::string text_of(const std::vector<std::byte>& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-std::string add_npy(const PlanCall& call, const std::string& folder,
+std::string add_npy(const std::vector<StoredTensor>& stored,
                     std::map<std::string, std::string>* files) {
-  for (const PlanTensor& input : call.inputs) {
+  for (size_t i = 0; i < stored.size(); ++i) {
+    const std::string name = plan_tensor_name(i) + ".npy";
     std::string error;
     const auto bytes =
-        npy_bytes(input.written(), /*fortran_order=*/false, &error);
-    if (!bytes) return fmt::format("{}, {}: {}", folder, input.name, error);
-    (*files)[folder + "/" + input.name + ".npy"] = text_of(*bytes);
+        npy_bytes(stored[i].written(), /*fortran_order=*/false, &error);
+    if (!bytes) return fmt::format("{}: {}", name, error);
+    (*files)[name] = text_of(*bytes);
   }
   return "";
 }
 
-std::string add_safetensors(const PlanCall& call, const std::string& folder,
+std::string add_safetensors(const std::vector<StoredTensor>& stored,
                             std::map<std::string, std::string>* files) {
   std::map<std::string, TensorToWrite, std::less<>> tensors;
-  for (const PlanTensor& input : call.inputs)
-    tensors[input.name] = input.written();
+  for (size_t i = 0; i < stored.size(); ++i)
+    tensors[plan_tensor_name(i)] = stored[i].written();
   std::string error;
   const auto bytes = safetensors_bytes(tensors, {}, &error);
-  if (!bytes) return folder + ": " + error;
-  (*files)[folder + ".safetensors"] = text_of(*bytes);
+  if (!bytes) return fmt::format("{}: {}", kInputsFile, error);
+  (*files)[kInputsFile] = text_of(*bytes);
   return "";
 }
 
@@ -71,12 +72,9 @@ std::map<std::string, std::string> plan_files(const PlanFolder& plan,
       {kPlanFile, plan_json(plan)},
       {"calls.tsv", plan_table(plan)},
       {"README.txt", plan_readme(plan)}};
-  const std::vector<PlanCall>& calls = plan.calls.calls();
-  for (size_t i = 0; i < calls.size() && error->empty(); ++i) {
-    const std::string folder = plan_folder_name(i);
-    *error = plan.recipe.safetensors ? add_safetensors(calls[i], folder, &files)
-                                     : add_npy(calls[i], folder, &files);
-  }
+  const std::vector<StoredTensor>& stored = plan.calls.stored();
+  *error = plan.recipe.safetensors ? add_safetensors(stored, &files)
+                                   : add_npy(stored, &files);
   return files;
 }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plan in a folder: what QKVet asks of a kernel that it cannot open. Inputs
-// lie in files, call by call; what must come out is known from the cases alone,
-// so that a plan can be made again from its recipe and held against its files.
+// lie in files, each distinct tensor once; what must come out is known from the
+// cases alone, so that a plan can be made again from its recipe and held
+// against its files.
 //
 //   plan.json     recipe, and all that is known of each call but its numbers
 //   calls.tsv     the calls, a row each, for programs without JSON
 //   README.txt    how to answer
-//   c0012/q.npy   or c0012.safetensors with all inputs of the call
+//   t/0012.npy    an input, or inputs.safetensors with all of them
 #ifndef QKVET_TOOLS_PLAN_FOLDER_H_
 #define QKVET_TOOLS_PLAN_FOLDER_H_
 
@@ -20,6 +21,8 @@
 namespace qkvet {
 
 inline constexpr const char* kPlanFile = "plan.json";
+inline constexpr const char* kInputsFile = "inputs.safetensors";
+inline constexpr const char* kAnswersFile = "answers.safetensors";
 
 struct PlanCase {
   const Law* law = nullptr;

@@ -12,14 +12,16 @@ namespace {
 
 struct OptionWord {
   const char* word;
-  uint64_t options = 0;  // QKVET_OPTION_*
-  uint64_t layer = 0;    // QKVET_LAYER_*
-  uint64_t flags = 0;    // QKVET_FLAG_*
-  bool is_part = false;  // of another word
+  uint64_t options = 0;   // QKVET_OPTION_*
+  uint64_t layer = 0;     // QKVET_LAYER_*
+  uint64_t flags = 0;     // QKVET_FLAG_*
+  bool is_part = false;   // of another word
+  uint64_t backward = 0;  // QKVET_BACKWARD_*
 };
 
 constexpr const char* kAttention = "attention";
 constexpr const char* kLayer = "layer";
+constexpr const char* kBackward = "backward";
 
 constexpr OptionWord kWords[] = {
     {kAttention},
@@ -45,6 +47,9 @@ constexpr OptionWord kWords[] = {
     {"layer_biases", 0, QKVET_LAYER_BIASES},
     {"layer_stages", 0, QKVET_LAYER_STAGES},
     {"layer_unbatched", 0, QKVET_LAYER_UNBATCHED},
+    {kBackward},
+    {.word = "backward_bias", .backward = QKVET_BACKWARD_BIAS},
+    {.word = "backward_sink", .backward = QKVET_BACKWARD_SINK},
     {"nondeterministic", 0, 0, QKVET_FLAG_NONDETERMINISTIC},
     {"positive_scale", 0, 0, QKVET_FLAG_POSITIVE_SCALE},
     {"mask_or_bias", 0, 0, QKVET_FLAG_MASK_OR_BIAS},
@@ -76,6 +81,10 @@ constexpr NotInFiles kNotInFiles[] = {
     {"reads_only_its_inputs", "what a kernel does to memory is in no file"},
     {"same_call_same_bits", "a call is answered once"},
     {"threads_change_nothing", "a plan asks for no number of threads"},
+    {"backward_reads_only_its_inputs",
+     "what a kernel does to memory is in no file"},
+    {"backward_same_call_same_bits", "a call is answered once"},
+    {"backward_threads_change_nothing", "a plan asks for no number of threads"},
     {"layout_changes_nothing", "files are contiguous"},
     {"page_placement_changes_nothing", "a plan asks for no pages"},
     {"page_size_changes_nothing", "a plan asks for no pages"},
@@ -118,8 +127,10 @@ std::vector<std::string> parse_plan_options(const std::string& text,
     if (has_word(named, word.word) ||
         (has_word(named, "all") && is_ability(word)))
       words.emplace_back(word.word);
-  // A layer alone is no attention on q, k and v.
-  if (!has_word(words, kLayer) && !has_word(words, kAttention))
+  // A layer alone is no attention on q, k and v; what backward() is given of
+  // the forward pass is attention's.
+  if (!has_word(words, kAttention) &&
+      (!has_word(words, kLayer) || has_word(words, kBackward)))
     words.insert(words.begin(), kAttention);
   return words;
 }
@@ -129,6 +140,7 @@ std::string declared_kernel(const PlanKernel& plan, JudgedKernel* judged) {
   info.name = plan.name;
   info.has_forward = has_word(plan.options, kAttention);
   info.has_layer = has_word(plan.options, kLayer);
+  info.has_backward = has_word(plan.options, kBackward);
   qkvet_capabilities& can = info.capabilities;
   can.struct_size = sizeof can;
   // The scale stands in every row of a plan.
@@ -140,6 +152,7 @@ std::string declared_kernel(const PlanKernel& plan, JudgedKernel* judged) {
     can.options |= word->options;
     can.flags |= word->flags;
     info.layer_options |= word->layer;
+    info.backward_options |= word->backward;
   }
   constexpr size_t kMostRules = std::size(qkvet_capabilities{}.dtypes);
   if (plan.dtypes.empty() || plan.dtypes.size() > kMostRules)
@@ -175,9 +188,8 @@ std::string declare_more(const std::string& dialect,
 std::string not_in_files_reason(const Law& law) {
   if (law.aim.subject == Subject::kCache)
     return "a cache lives between calls, and a plan has single ones";
-  if (law.aim.subject == Subject::kBackward ||
-      law.aim.subject == Subject::kLayerBackward)
-    return "a plan has forward calls and layers, no gradients";
+  if (law.aim.subject == Subject::kLayerBackward)
+    return "a plan asks for no gradients of layers";
   for (const NotInFiles& row : kNotInFiles)
     if (std::string_view(law.id) == row.law) return row.why;
   return "";

@@ -9,25 +9,37 @@
 namespace qkvet {
 namespace {
 
-constexpr const char* kFormat = "plan 1";
+constexpr const char* kFormat = "plan 2";
 
-Json tensors_json(const std::vector<PlanTensor>& tensors) {
+Json tensor_json(const PlanTensor& tensor) {
+  return {{"dtype", file_dtype_name(tensor.dtype)}, {"shape", tensor.shape}};
+}
+
+Json inputs_json(const PlanCall& call) {
   Json json = Json::object();
-  for (const PlanTensor& tensor : tensors)
-    json[tensor.name] = {{"dtype", file_dtype_name(tensor.dtype)},
-                         {"shape", tensor.shape}};
+  for (const PlanTensor& input : call.inputs) {
+    json[input.name] = tensor_json(input);
+    json[input.name]["stored"] = plan_tensor_name(input.stored);
+  }
+  return json;
+}
+
+Json outputs_json(const PlanCall& call) {
+  Json json = Json::object();
+  for (const PlanTensor& output : call.outputs)
+    json[output.name] = tensor_json(output);
   return json;
 }
 
 Json call_json(const PlanCall& call, size_t number) {
   Json json;
   json["id"] = number;
-  json["folder"] = plan_folder_name(number);
+  json["call"] = plan_call_name(number);
   for (const PlanScalar& scalar : call.scalars)
     json[scalar.name] =
         scalar.is_word ? Json(scalar.text) : json_of(scalar.text);
-  json["inputs"] = tensors_json(call.inputs);
-  json["outputs"] = tensors_json(call.outputs);
+  json["inputs"] = inputs_json(call);
+  json["outputs"] = outputs_json(call);
   json["digest"] = call.digest;
   return json;
 }
@@ -62,10 +74,20 @@ std::string rows_text(const char* name, const Rows& rows, Row row) {
   return fmt::format(" \"{}\": [{}\n ]", name, text);
 }
 
-std::string names_of(const std::vector<PlanTensor>& tensors) {
+// "q=t/0012,k=t/0013"
+std::string inputs_cell(const PlanCall& call) {
   std::string text;
-  for (const PlanTensor& tensor : tensors)
-    text += (text.empty() ? "" : ",") + tensor.name;
+  for (const PlanTensor& input : call.inputs)
+    text += (text.empty() ? "" : ",") + input.name + "=" +
+            plan_tensor_name(input.stored);
+  return text;
+}
+
+// "o,lse"
+std::string outputs_cell(const PlanCall& call) {
+  std::string text;
+  for (const PlanTensor& output : call.outputs)
+    text += (text.empty() ? "" : ",") + output.name;
   return text;
 }
 
@@ -95,8 +117,8 @@ std::string read_case(const ReadJson& json, PlanCase* one) {
 
 std::string read_recipe(const ReadJson& json, PlanRecipe* recipe) {
   if (const std::string format = json.at("qkvet"); format != kFormat)
-    return shown(format) + " is not what this version of QKVet reads: \"" +
-           kFormat + "\"";
+    return shown(format) + " is not what this version of QKVet reads, \"" +
+           kFormat + "\": emit it again";
   recipe->seed = json.at("seed");
   recipe->safetensors = json.at("format") == "safetensors";
   recipe->dropped = json.at("not_asked").get<decltype(recipe->dropped)>();
@@ -133,30 +155,30 @@ std::string plan_json(const PlanFolder& plan) {
 std::string plan_table(const PlanFolder& plan) {
   const std::vector<PlanCall>& calls = plan.calls.calls();
   if (calls.empty()) return "";
-  std::string text = "id\tfolder";
+  std::string text = "call";
   for (const PlanScalar& scalar : calls[0].scalars) text += "\t" + scalar.name;
   text += "\tinputs\toutputs\n";
   for (size_t i = 0; i < calls.size(); ++i) {
-    text += fmt::format("{}\t{}", i, plan_folder_name(i));
+    text += plan_call_name(i);
     for (const PlanScalar& scalar : calls[i].scalars)
       text += "\t" + scalar.text;
-    text += "\t" + names_of(calls[i].inputs) + "\t" +
-            names_of(calls[i].outputs) + "\n";
+    text += "\t" + inputs_cell(calls[i]) + "\t" + outputs_cell(calls[i]) + "\n";
   }
   return text;
 }
 
 std::string plan_readme(const PlanFolder& plan) {
-  const std::string input =
-      plan.recipe.safetensors ? "c0012.safetensors, tensor q" : "c0012/q.npy";
+  const std::string input = plan.recipe.safetensors
+                                ? "tensor t/0012 of inputs.safetensors"
+                                : "the file t/0012.npy";
   return fmt::format(
       R"(Questions for an attention kernel, written by qkvet emit.
 
-Each row of calls.tsv (and of "calls" in plan.json) is one call: extents, causal
-rule, scale and options, the inputs that there are and the outputs that are
-wanted. Its inputs are files: {}.
-All are packed, row by row, with the least byte first; a .npy file of bf16 holds
-its bits as uint16.
+Each row of calls.tsv (and of "calls" in plan.json) is one call: its name, extents,
+causal rule, scale and options, where its inputs are stored, the outputs that are
+wanted. inputs is q=t/0012,k=t/0013,...: t/0012 is {}.
+Calls share what is the same. Tensors are packed, row by row, with the least byte
+first; a .npy file of bf16 holds its bits as uint16.
 
   q [B,H,Tq,d]   k [B,Hkv,Tk,d]   v [B,Hkv,Tk,dv]
   o [B,H,Tq,dv]  lse [B,H,Tq]     weights [B,H,Tq,Tk]
@@ -164,17 +186,22 @@ its bits as uint16.
   o = softmax(scale q k^T + options) v; query head h reads key/value head
   h / (H / Hkv). causal: none; top_left: row i sees keys j <= i; bottom_right:
   j <= i + Tk - Tq. window_left, window_right: keys beside that diagonal that
-  stay visible, -1: all. softcap: 0 is none. mask: nonzero attends. What options
-  and layers mean in full stands in include/qkvet/kernel.h and layer.h.
+  stay visible, -1: all. softcap: 0 is none. mask: nonzero attends.
+  operation backward: o, lse and d_o are given, and d_q, d_k, d_v are wanted.
+  layer: y of x. What every word and tensor means, with its formula: tools/plan.md
+  in the source of QKVet.
 
 Answer each call with its outputs, in the type and shape that plan.json has:
-c0012/o.npy, c0012/lse.npy, ... in this folder or in another one with the same
-names, or as tensors o, lse, ... of c0012.safetensors in another one. The order
-is free. What your kernel does not take it refuses: c0012/refused.txt with one
-line that says why. Copy nothing from one call to another: laws compare them.
+c0012.o.npy, c0012.lse.npy, ... in this folder or in another one. They may as well
+lie in folders (c0012/o.npy), as tensors o, lse, ... of c0012.safetensors, or all in
+one answers.safetensors as c0012/o, c0012/lse, ... The order is free. What your
+kernel does not take it refuses: c0012.refused.txt with one line that says why
+(c0012/refused in the metadata of answers.safetensors). Copy nothing from one call
+to another: laws compare them.
 
-  qkvet judge FOLDER                    answers beside the inputs
+  qkvet judge FOLDER                    answers beside the questions
   qkvet judge FOLDER --answers OTHER    answers in another folder
+  qkvet judge FOLDER --table FILE.tsv   and a row for each question
 
 The inputs must stay as they are, bit for bit: judge makes them again.
 )",

@@ -18,7 +18,9 @@ namespace fs = std::filesystem;
 
 // Room for headers, beside the numbers.
 constexpr size_t kMostHeader = size_t{1} << 20;
+constexpr size_t kMostEntry = 256;  // of one tensor in a header
 constexpr const char* kRefusal = "refused.txt";
+constexpr const char* kTensors = "t";  // the folder of the inputs
 constexpr const char* kNpy = ".npy";
 constexpr const char* kSafetensors = ".safetensors";
 
@@ -70,7 +72,7 @@ class Reader {
   Reader(const PlanFolder& plan, const fs::path& plan_folder, fs::path folder)
       : plan_(plan), folder_(std::move(folder)) {
     const std::vector<PlanCall>& calls = plan.calls.calls();
-    for (size_t i = 0; i < calls.size(); ++i) numbers_[plan_folder_name(i)] = i;
+    for (size_t i = 0; i < calls.size(); ++i) numbers_[plan_call_name(i)] = i;
     std::error_code code;
     is_own_ = fs::equivalent(plan_folder, folder_, code);
     answers_.resize(calls.size());
@@ -82,10 +84,17 @@ class Reader {
 
  private:
   std::string read_entry(const fs::directory_entry& entry);
-  std::string read_call(size_t call, const fs::path& path);
-  std::string read_one(size_t call, const fs::path& path);
-  std::string read_npy(size_t call, const fs::path& path);
+  std::string read_folder(const fs::path& path);
+  std::string read_inputs(const fs::path& path);
+  std::string read_one(size_t call, const std::string& file,
+                       const fs::path& path);
+  std::string read_npy(size_t call, const std::string& name,
+                       const fs::path& path);
   std::string read_safetensors(size_t call, const fs::path& path);
+  std::string read_all(const fs::path& path);
+  std::string take(size_t call, const std::string& name,
+                   const FileTensor& tensor, std::span<const std::byte> data);
+  const size_t* number_of(const std::string& call) const;
   std::string read_refusal(size_t call, const fs::path& path);
   std::string same_as_plan(const fs::path& path, const std::string& name);
   bool is_input(size_t call, const std::string& name, const FileTensor& tensor,
@@ -120,6 +129,12 @@ const PlanTensor* Reader::output(size_t call, const std::string& name) const {
   return nullptr;
 }
 
+// Null: there is no such call.
+const size_t* Reader::number_of(const std::string& call) const {
+  const auto found = numbers_.find(call);
+  return found == numbers_.end() ? nullptr : &found->second;
+}
+
 // "o.npy, lse.npy, refused.txt"
 std::string Reader::allowed(size_t call) const {
   std::string text;
@@ -131,11 +146,13 @@ std::string Reader::allowed(size_t call) const {
 bool Reader::is_input(size_t call, const std::string& name,
                       const FileTensor& tensor,
                       std::span<const std::byte> data) const {
-  for (const PlanTensor& one : plan_.calls.calls()[call].inputs)
-    if (one.name == name)
-      return one.dtype == tensor.dtype && one.shape == tensor.shape &&
-             std::equal(one.data.begin(), one.data.end(), data.begin(),
-                        data.end());
+  for (const PlanTensor& one : plan_.calls.calls()[call].inputs) {
+    if (one.name != name) continue;
+    const std::vector<std::byte>& wanted =
+        plan_.calls.stored()[one.stored].data;
+    return one.dtype == tensor.dtype && one.shape == tensor.shape &&
+           std::equal(wanted.begin(), wanted.end(), data.begin(), data.end());
+  }
   return false;
 }
 
@@ -157,8 +174,9 @@ std::string Reader::read_refusal(size_t call, const fs::path& path) {
   return error;
 }
 
-std::string Reader::read_npy(size_t call, const fs::path& path) {
-  const PlanTensor* wanted = output(call, path.stem().string());
+std::string Reader::read_npy(size_t call, const std::string& name,
+                             const fs::path& path) {
+  const PlanTensor* wanted = output(call, name);
   std::string text;
   std::string error =
       read_file(path.string(), bytes_of(*wanted) + kMostHeader, &text);
@@ -188,37 +206,95 @@ std::string Reader::read_safetensors(size_t call, const fs::path& path) {
   const auto found = parse_safetensors(file, &error);
   if (!found) return path.string() + ": " + error;
   for (const auto& [name, tensor] : found->tensors) {
-    const PlanTensor* wanted = output(call, name);
-    const std::string lead = path.string() + ": " + shown(name);
-    const auto data = tensor.data(file);
-    if (wanted == nullptr && is_input(call, name, tensor, data)) continue;
-    if (wanted == nullptr)
-      return lead + " is neither an output of this call nor its input";
-    error = misfit(*wanted, tensor, /*npy=*/false);
-    if (!error.empty()) return fmt::format("{}: {}", lead, error);
-    auto& place = answers_[call].outputs;
-    if (place.contains(wanted->tensor)) return lead + " is answered twice";
-    place[wanted->tensor].assign(data.begin(), data.end());
+    error = take(call, name, tensor, tensor.data(file));
+    if (!error.empty()) return path.string() + ": " + shown(name) + " " + error;
   }
   return "";
 }
 
-std::string Reader::read_one(size_t call, const fs::path& path) {
-  const std::string file = path.filename().string();
-  const std::string name = plan_folder_name(call) + "/" + file;
-  if (files_.contains(name)) return same_as_plan(path, name);
+// One tensor of a file of several. "" or what is wrong with it.
+std::string Reader::take(size_t call, const std::string& name,
+                         const FileTensor& tensor,
+                         std::span<const std::byte> data) {
+  const PlanTensor* wanted = output(call, name);
+  if (wanted == nullptr)
+    return is_input(call, name, tensor, data)
+               ? ""
+               : "is neither an output of this call nor its input";
+  const std::string error = misfit(*wanted, tensor, /*npy=*/false);
+  if (!error.empty()) return "is " + error;
+  auto& place = answers_[call].outputs;
+  if (place.contains(wanted->tensor)) return "is answered twice";
+  place[wanted->tensor].assign(data.begin(), data.end());
+  return "";
+}
+
+// Answers to all calls: "c0012/o", and "c0012/refused" among the metadata.
+std::string Reader::read_all(const fs::path& path) {
+  size_t most = kMostHeader;
+  for (const PlanCall& call : plan_.calls.calls())
+    for (const PlanTensor& one : call.outputs)
+      most += bytes_of(one) + kMostEntry;
+  std::string text;
+  std::string error = read_file(path.string(), most, &text);
+  if (!error.empty()) return error;
+  const auto file = std::as_bytes(std::span(text));
+  const auto found = parse_safetensors(file, &error);
+  if (!found) return path.string() + ": " + error;
+  for (const auto& [name, tensor] : found->tensors) {
+    const size_t slash = name.find('/');
+    const size_t* call = number_of(name.substr(0, slash));
+    const std::string lead = path.string() + ": " + shown(name) + " ";
+    if (call == nullptr || slash == std::string::npos)
+      return lead + "belongs to no call of the plan; allowed is c0012/o";
+    error = take(*call, name.substr(slash + 1), tensor, tensor.data(file));
+    if (!error.empty()) return lead + error;
+  }
+  for (const auto& [name, why] : found->metadata) {
+    const size_t slash = name.find("/refused");
+    if (slash == std::string::npos) continue;
+    const size_t* call = number_of(name.substr(0, slash));
+    if (call == nullptr)
+      return path.string() + ": " + shown(name) +
+             " belongs to no call of the plan; allowed is c0012/refused";
+    answers_[*call].refusal = why.substr(0, why.find_first_of("\r\n"));
+  }
+  return "";
+}
+
+// `file` is what it is called in the folder of the call, or behind its name.
+std::string Reader::read_one(size_t call, const std::string& file,
+                             const fs::path& path) {
   if (file == kRefusal) return read_refusal(call, path);
-  if (path.extension() == kNpy && output(call, path.stem().string()) != nullptr)
-    return read_npy(call, path);
+  const std::string name = fs::path(file).stem().string();
+  if (path.extension() == kNpy && output(call, name) != nullptr)
+    return read_npy(call, name, path);
   return path.string() +
          ": belongs to no output of this call; allowed: " + allowed(call);
 }
 
-std::string Reader::read_call(size_t call, const fs::path& path) {
+std::string Reader::read_inputs(const fs::path& path) {
   std::string error;
   for (const fs::path& entry : entries_of(path, &error)) {
     if (!error.empty()) break;
-    error = read_one(call, entry);
+    const std::string name = kTensors + ("/" + entry.filename().string());
+    error = files_.contains(name)
+                ? same_as_plan(entry, name)
+                : entry.string() + ": is no input of the plan";
+  }
+  return error;
+}
+
+std::string Reader::read_folder(const fs::path& path) {
+  const std::string name = path.filename().string();
+  if (name == kTensors) return read_inputs(path);
+  const size_t* call = number_of(name);
+  if (call == nullptr)
+    return path.string() + ": is the folder of no call of the plan";
+  std::string error;
+  for (const fs::path& entry : entries_of(path, &error)) {
+    if (!error.empty()) break;
+    error = read_one(*call, entry.filename().string(), entry);
   }
   return error;
 }
@@ -228,21 +304,20 @@ std::string Reader::read_entry(const fs::directory_entry& entry) {
   const fs::path& path = entry.path();
   const std::string name = path.filename().string();
   std::error_code code;
-  const bool is_folder = entry.is_directory(code);
-  const auto call = numbers_.find(is_folder ? name : path.stem().string());
-  if (is_folder)
-    return call != numbers_.end()
-               ? read_call(call->second, path)
-               : path.string() + ": is the folder of no call of the plan";
-  const bool is_tensors = path.extension() == kSafetensors;
-  // In another folder the outputs may stand beside the inputs in one file.
-  if (files_.contains(name) && (is_own_ || !is_tensors))
-    return same_as_plan(path, name);
-  if (is_tensors && call != numbers_.end())
-    return read_safetensors(call->second, path);
-  if (is_tensors || path.extension() == kNpy)
+  if (entry.is_directory(code)) return read_folder(path);
+  if (files_.contains(name)) return same_as_plan(path, name);
+  if (name == kAnswersFile) return read_all(path);
+  // "c0012.o.npy"
+  const size_t dot = std::min(name.find('.'), name.size());
+  const std::string file = dot < name.size() ? name.substr(dot + 1) : "";
+  const size_t* call = number_of(name.substr(0, dot));
+  const bool is_answer = path.extension() == kNpy ||
+                         path.extension() == kSafetensors || file == kRefusal;
+  if (!is_answer) return "";
+  if (call == nullptr)
     return path.string() + ": belongs to no call of the plan";
-  return "";
+  return path.extension() == kSafetensors ? read_safetensors(*call, path)
+                                          : read_one(*call, file, path);
 }
 
 std::string Reader::read() {
@@ -252,8 +327,8 @@ std::string Reader::read() {
   }
   for (size_t i = 0; i < answers_.size() && error_.empty(); ++i)
     if (answers_[i].refusal && !answers_[i].outputs.empty())
-      error_ = (folder_ / plan_folder_name(i)).string() +
-               ": is refused and answered";
+      error_ =
+          (folder_ / plan_call_name(i)).string() + ": is refused and answered";
   return error_;
 }
 
@@ -276,7 +351,7 @@ std::vector<std::string> missing_answers(
   for (size_t i = 0; i < answers.size(); ++i)
     for (const PlanTensor& output : plan.calls.calls()[i].outputs)
       if (!answers[i].refusal && !answers[i].outputs.contains(output.tensor))
-        missing.push_back(plan_folder_name(i) + "/" + output.name + kNpy);
+        missing.push_back(plan_call_name(i) + "." + output.name + kNpy);
   return missing;
 }
 
@@ -286,7 +361,12 @@ CallOutcome RecordedAnswers::answer(const KernelCall& call) const {
   PlanCall asked;
   if (!plan_call_of(call, infos_[0], &asked).empty()) return outcome;
   const size_t number = plan_.calls.find(asked.digest);
-  if (number == answers_.size()) return outcome;
+  if (number == answers_.size()) {
+    outcome.text =
+        "the dialect that is declared or found in the answers asks for a call "
+        "that the plan does not have: emit it with that --dialect";
+    return outcome;
+  }
   const RecordedAnswer& answer = answers_[number];
   if (answer.refusal) {
     outcome.status = CallStatus::kUnsupported;

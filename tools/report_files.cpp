@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 
 #include "core/json.h"
 #include "tools/report.h"
@@ -293,6 +294,17 @@ std::string json_results(const ReportInput& input) {
                            {"kernels", time.kernel},
                            {"judging", time.judge}};
   return out + line_of(end);
+}
+
+std::string not_writable_reason(const std::string& path) {
+  std::error_code code;
+  if (std::filesystem::is_directory(path, code)) return path + ": is a folder";
+  const std::string temporary = path + ".part";
+  std::FILE* file = std::fopen(temporary.c_str(), "wb");
+  if (file == nullptr) return path + ": cannot be written";
+  std::fclose(file);
+  std::remove(temporary.c_str());
+  return "";
 }
 
 std::string write_file(const std::string& path, const std::string& content) {

@@ -243,6 +243,11 @@ std::string abi_name(Operation operation, TensorName tensor) {
   if (tensor == TensorName::kCuK) return "cu_seqlens_k";
   if (operation == Operation::kLayer && tensor == TensorName::kQPositions)
     return "positions";
+  const bool is_gradient =
+      tensor == TensorName::kDO || tensor == TensorName::kDY ||
+      (tensor >= TensorName::kDQ && tensor <= TensorName::kDBo);
+  // "dq" is d_q there.
+  if (is_gradient) return std::string("d_") + (tensor_name(tensor) + 1);
   return tensor_name(tensor);
 }
 
