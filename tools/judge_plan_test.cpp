@@ -9,6 +9,7 @@
 
 #include "core/npy.h"
 #include "core/safetensors.h"
+#include "tools/emit_run.h"
 #include "tools/judge_run.h"
 
 namespace qkvet::judge_plan_test {
@@ -203,6 +204,36 @@ TEST(JudgePlan, ARefusalIsNoAnswerAndNoFailure) {
   EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
   write_text(plan / "c0004" / "refused.txt", "and answered\n");
   expect_wrong_use(judged(plan), "c0004: is refused and answered");
+}
+
+// As numpy.savez writes them, C order and Fortran order.
+TEST(JudgePlan, AnswersMayLieInOneArchive) {
+  const fs::path plan = emitted("archive", "--cases 48");
+  const fs::path split = scratch() / "loose";
+  answer_plan(plan, "scalar/plain", split, /*safetensors=*/false);
+  fs::remove_all(scratch() / "zipped");
+  fs::create_directories(scratch() / "zipped");
+  const auto pack = [&](const std::string& edit) {
+    write_text(scratch() / "pack.py",
+               "import numpy as np, pathlib\n"
+               "a = {f'{x.parent.name}/{x.stem}': np.load(x)\n"
+               "     for x in pathlib.Path('loose').glob('*/*.npy')}\n" +
+                   edit + "\nnp.savez('zipped/answers.npz', **a)\n");
+    const Ran ran = run_shell(python() + " pack.py", scratch());
+    EXPECT_EQ(ran.exit, 0) << ran.out;
+    return judged(plan, "--answers zipped --diagnose 0");
+  };
+  EXPECT_EQ(pack("").exit, 0);
+  EXPECT_EQ(pack("a = {n: np.asfortranarray(x) for n, x in a.items()}").exit,
+            0);
+  EXPECT_EQ(pack("a = {n: x + np.float32(1) for n, x in a.items()}").exit, 1);
+  EXPECT_EQ(pack("del a['c0003/o']").exit, 3);
+  expect_wrong_use(pack("a['c9999/o'] = a['c0003/o']"),
+                   "answers.npz: \"c9999/o\" belongs to no call of the plan");
+  expect_wrong_use(pack("a['c0003/o'] = a['c0003/o'].astype('f8')"),
+                   "answers.npz: \"c0003/o\" is f64 [");
+  write_text(scratch() / "zipped" / "answers.npz", "PK");
+  expect_wrong_use(judged(plan, "--answers zipped"), "answers.npz: ");
 }
 
 // Judges a plan of one law with one bit of its last answer flipped: of the

@@ -50,7 +50,9 @@ CLI::App& add_emit(CLI::App& app, EmitPlanOptions& options) {
   command
       .add_option("--precision", options.precision, "File of precision fields")
       ->type_name("FILE");
-  command.add_option("--format", options.format, "npy or safetensors")
+  command
+      .add_option("--format", options.format,
+                  "npy: a file for each tensor; safetensors: one for all")
       ->check(CLI::IsMember({"npy", "safetensors"}))
       ->capture_default_str();
   command.add_flag("--force", options.force,

@@ -22,7 +22,6 @@ namespace qkvet {
 
 inline constexpr const char* kPlanFile = "plan.json";
 inline constexpr const char* kInputsFile = "inputs.safetensors";
-inline constexpr const char* kAnswersFile = "answers.safetensors";
 
 struct PlanCase {
   const Law* law = nullptr;

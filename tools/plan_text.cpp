@@ -194,10 +194,10 @@ first; a .npy file of bf16 holds its bits as uint16.
 Answer each call with its outputs, in the type and shape that plan.json has:
 c0012.o.npy, c0012.lse.npy, ... in this folder or in another one. They may as well
 lie in folders (c0012/o.npy), as tensors o, lse, ... of c0012.safetensors, or all in
-one answers.safetensors as c0012/o, c0012/lse, ... The order is free. What your
-kernel does not take it refuses: c0012.refused.txt with one line that says why
-(c0012/refused in the metadata of answers.safetensors). Copy nothing from one call
-to another: laws compare them.
+one answers.npz or answers.safetensors as c0012/o, c0012/lse, ... The order is free.
+What your kernel does not take it refuses: c0012.refused.txt with one line that says
+why (c0012/refused in the metadata of answers.safetensors). Copy nothing from one
+call to another: laws compare them.
 
   qkvet judge FOLDER                    answers beside the questions
   qkvet judge FOLDER --answers OTHER    answers in another folder

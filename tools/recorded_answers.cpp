@@ -8,6 +8,7 @@
 
 #include "core/call_plan.h"
 #include "core/npy.h"
+#include "core/npz.h"
 #include "core/safetensors.h"
 #include "core/tensor.h"
 
@@ -18,11 +19,13 @@ namespace fs = std::filesystem;
 
 // Room for headers, beside the numbers.
 constexpr size_t kMostHeader = size_t{1} << 20;
-constexpr size_t kMostEntry = 256;  // of one tensor in a header
+constexpr size_t kMostEntry = 1024;  // of headers of one tensor
 constexpr const char* kRefusal = "refused.txt";
 constexpr const char* kTensors = "t";  // the folder of the inputs
 constexpr const char* kNpy = ".npy";
 constexpr const char* kSafetensors = ".safetensors";
+constexpr const char* kNpz = ".npz";
+constexpr const char* kAnswers = "answers";  // to all calls, in one file
 
 size_t bytes_of(const PlanTensor& tensor) {
   size_t bytes = 0;
@@ -67,6 +70,14 @@ std::vector<std::byte> row_by_row(const PlanTensor& wanted,
   return packed;
 }
 
+// A tensor of a file of several.
+struct Found {
+  const FileTensor& tensor;
+  std::span<const std::byte> data;
+  bool npy = false;
+  bool fortran_order = false;
+};
+
 class Reader {
  public:
   Reader(const PlanFolder& plan, const fs::path& plan_folder, fs::path folder)
@@ -92,8 +103,11 @@ class Reader {
                        const fs::path& path);
   std::string read_safetensors(size_t call, const fs::path& path);
   std::string read_all(const fs::path& path);
-  std::string take(size_t call, const std::string& name,
-                   const FileTensor& tensor, std::span<const std::byte> data);
+  std::string take_all(std::span<const std::byte> file);
+  std::string take_arrays(std::span<const std::byte> file);
+  std::string take_refusals(const SafetensorsMetadata& metadata);
+  std::string take_named(const std::string& name, const Found& found);
+  std::string take(size_t call, const std::string& name, const Found& found);
   const size_t* number_of(const std::string& call) const;
   std::string read_refusal(size_t call, const fs::path& path);
   std::string same_as_plan(const fs::path& path, const std::string& name);
@@ -206,30 +220,75 @@ std::string Reader::read_safetensors(size_t call, const fs::path& path) {
   const auto found = parse_safetensors(file, &error);
   if (!found) return path.string() + ": " + error;
   for (const auto& [name, tensor] : found->tensors) {
-    error = take(call, name, tensor, tensor.data(file));
+    error = take(call, name, {tensor, tensor.data(file)});
     if (!error.empty()) return path.string() + ": " + shown(name) + " " + error;
   }
   return "";
 }
 
-// One tensor of a file of several. "" or what is wrong with it.
+// "" or what is wrong with it.
 std::string Reader::take(size_t call, const std::string& name,
-                         const FileTensor& tensor,
-                         std::span<const std::byte> data) {
+                         const Found& found) {
   const PlanTensor* wanted = output(call, name);
   if (wanted == nullptr)
-    return is_input(call, name, tensor, data)
+    return is_input(call, name, found.tensor, found.data)
                ? ""
                : "is neither an output of this call nor its input";
-  const std::string error = misfit(*wanted, tensor, /*npy=*/false);
+  const std::string error = misfit(*wanted, found.tensor, found.npy);
   if (!error.empty()) return "is " + error;
   auto& place = answers_[call].outputs;
   if (place.contains(wanted->tensor)) return "is answered twice";
-  place[wanted->tensor].assign(data.begin(), data.end());
+  place[wanted->tensor] = row_by_row(*wanted, found.data, found.fortran_order);
   return "";
 }
 
-// Answers to all calls: "c0012/o", and "c0012/refused" among the metadata.
+// Of an answer to any call, "c0012/o".
+std::string Reader::take_named(const std::string& name, const Found& found) {
+  const size_t slash = name.find('/');
+  const size_t* call = number_of(name.substr(0, slash));
+  const std::string error =
+      call == nullptr || slash == std::string::npos
+          ? "belongs to no call of the plan; allowed is c0012/o"
+          : take(*call, name.substr(slash + 1), found);
+  return error.empty() ? "" : shown(name) + " " + error;
+}
+
+std::string Reader::take_refusals(const SafetensorsMetadata& metadata) {
+  constexpr std::string_view kEnd = "/refused";
+  for (const auto& [name, why] : metadata) {
+    if (!name.ends_with(kEnd)) continue;
+    const size_t* call = number_of(name.substr(0, name.size() - kEnd.size()));
+    if (call == nullptr)
+      return shown(name) +
+             " belongs to no call of the plan; allowed is c0012/refused";
+    answers_[*call].refusal = why.substr(0, why.find_first_of("\r\n"));
+  }
+  return "";
+}
+
+std::string Reader::take_all(std::span<const std::byte> file) {
+  std::string error;
+  const auto found = parse_safetensors(file, &error);
+  if (!found) return error;
+  for (const auto& [name, tensor] : found->tensors)
+    if (error = take_named(name, {tensor, tensor.data(file)}); !error.empty())
+      return error;
+  return take_refusals(found->metadata);
+}
+
+std::string Reader::take_arrays(std::span<const std::byte> file) {
+  std::string error;
+  const auto found = parse_npz(file, &error);
+  if (!found) return error;
+  for (const auto& [name, one] : *found) {
+    error = take_named(name, {one.array.tensor, one.data(), /*npy=*/true,
+                              one.array.fortran_order});
+    if (!error.empty()) return error;
+  }
+  return "";
+}
+
+// Answers to all calls in one file.
 std::string Reader::read_all(const fs::path& path) {
   size_t most = kMostHeader;
   for (const PlanCall& call : plan_.calls.calls())
@@ -239,27 +298,8 @@ std::string Reader::read_all(const fs::path& path) {
   std::string error = read_file(path.string(), most, &text);
   if (!error.empty()) return error;
   const auto file = std::as_bytes(std::span(text));
-  const auto found = parse_safetensors(file, &error);
-  if (!found) return path.string() + ": " + error;
-  for (const auto& [name, tensor] : found->tensors) {
-    const size_t slash = name.find('/');
-    const size_t* call = number_of(name.substr(0, slash));
-    const std::string lead = path.string() + ": " + shown(name) + " ";
-    if (call == nullptr || slash == std::string::npos)
-      return lead + "belongs to no call of the plan; allowed is c0012/o";
-    error = take(*call, name.substr(slash + 1), tensor, tensor.data(file));
-    if (!error.empty()) return lead + error;
-  }
-  for (const auto& [name, why] : found->metadata) {
-    const size_t slash = name.find("/refused");
-    if (slash == std::string::npos) continue;
-    const size_t* call = number_of(name.substr(0, slash));
-    if (call == nullptr)
-      return path.string() + ": " + shown(name) +
-             " belongs to no call of the plan; allowed is c0012/refused";
-    answers_[*call].refusal = why.substr(0, why.find_first_of("\r\n"));
-  }
-  return "";
+  error = path.extension() == kNpz ? take_arrays(file) : take_all(file);
+  return error.empty() ? "" : path.string() + ": " + error;
 }
 
 // `file` is what it is called in the folder of the call, or behind its name.
@@ -306,12 +346,14 @@ std::string Reader::read_entry(const fs::directory_entry& entry) {
   std::error_code code;
   if (entry.is_directory(code)) return read_folder(path);
   if (files_.contains(name)) return same_as_plan(path, name);
-  if (name == kAnswersFile) return read_all(path);
+  if (name == std::string(kAnswers) + kSafetensors ||
+      name == std::string(kAnswers) + kNpz)
+    return read_all(path);
   // "c0012.o.npy"
   const size_t dot = std::min(name.find('.'), name.size());
   const std::string file = dot < name.size() ? name.substr(dot + 1) : "";
   const size_t* call = number_of(name.substr(0, dot));
-  const bool is_answer = path.extension() == kNpy ||
+  const bool is_answer = path.extension() == kNpy || path.extension() == kNpz ||
                          path.extension() == kSafetensors || file == kRefusal;
   if (!is_answer) return "";
   if (call == nullptr)
