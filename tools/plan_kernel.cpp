@@ -76,6 +76,7 @@ constexpr NotInFiles kNotInFiles[] = {
     {"reads_only_its_inputs", "what a kernel does to memory is in no file"},
     {"same_call_same_bits", "a call is answered once"},
     {"threads_change_nothing", "a plan asks for no number of threads"},
+    {"calls_at_once_change_nothing", "a plan asks for one call at a time"},
     {"layout_changes_nothing", "files are contiguous"},
     {"page_placement_changes_nothing", "a plan asks for no pages"},
     {"page_size_changes_nothing", "a plan asks for no pages"},
