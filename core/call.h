@@ -165,7 +165,11 @@ struct KernelCall {
   bool want_lse = false;
   bool want_weights = false;
   Placement placement = Placement::kEnd;
-  int threads = 1;            // that the call may use, and parallel_for uses
+  int threads = 1;  // that the call may use, and parallel_for uses
+  // Made at once with the calls in front of it and behind it that say so, too:
+  // forward() on the CPU alone, each from a thread and with a context of its
+  // own. The outputs are those of one of several times.
+  bool at_once = false;
   double oracle_seconds = 0;  // time of the oracle, for the limit on a hang
   const std::byte* q = nullptr;
   const std::byte* k = nullptr;

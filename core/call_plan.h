@@ -60,6 +60,7 @@ struct CallPlan {
   FusedOrder fused = FusedOrder::kNone;
   std::array<TensorPart, 6> parts{};  // of w_qkv and b_qkv
   int32_t threads = 1;
+  bool at_once = false;
   Dropout dropout;      // p = 0: none
   bool stream = false;  // on a device: one of its own, not the default one
 

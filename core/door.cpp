@@ -53,8 +53,11 @@ Door::~Door() {
   destroy_cache(&unread);
   for (Kernel& kernel : kernels_)
     if (kernel.opened && kernel.open_status == QKVET_OK &&
-        kernel.table.open != nullptr && kernel.table.close != nullptr)
+        kernel.table.open != nullptr && kernel.table.close != nullptr) {
+      for (qkvet_context* context : kernel.more_contexts)
+        kernel.table.close(kernel.self, context);
       kernel.table.close(kernel.self, kernel.context);
+    }
   if (stream_ != nullptr && !driver_->lost()) driver_->destroy_stream(stream_);
   if (entered_ && table_.close != nullptr) table_.close(&table_);
   if (handle_ != nullptr) dlclose(handle_);

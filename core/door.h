@@ -6,6 +6,7 @@
 #define QKVET_CORE_DOOR_H_
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,13 @@
 #include "qkvet/kernel.h"
 
 namespace qkvet {
+
+// One of several calls that are made at once.
+struct CallAtOnce {
+  const CallPlan* plan = nullptr;
+  const TensorAddresses* addresses = nullptr;
+  CallReply* reply = nullptr;
+};
 
 class Door {
  public:
@@ -39,6 +47,12 @@ class Door {
   void call(int kernel, const CallPlan& plan, const TensorAddresses& addresses,
             CallReply* reply) noexcept;
 
+  // Calls of forward(), each from a thread and with a context of its own. Each
+  // is made alone first; then all are made again at once, several times, until
+  // one of them gives other bits, which stay where it wrote them. On a device:
+  // alone.
+  void call_at_once(int kernel, std::span<const CallAtOnce> calls) noexcept;
+
  private:
   struct Kernel {
     const qkvet_kernel* self = nullptr;
@@ -51,6 +65,9 @@ class Door {
     qkvet_status open_status = QKVET_OK;
     std::string open_text;
     qkvet_context* context = nullptr;
+    // For further threads, opened when they are first needed.
+    std::vector<qkvet_context*> more_contexts;
+    Workspace* workspace = nullptr;  // of such a thread; null: the door's
 
     // What stands in `exec` of a call: a kernel that does not declare itself
     // nondeterministic is held to its bits, and so it is asked for them.
@@ -64,6 +81,9 @@ class Door {
   std::string enter(qkvet_open_function entry);
   std::string read_kernels();
   bool open_context(Kernel& kernel, CallReply* reply);
+  // Of the call's number `n` among those at once, 0 being the kernel's own.
+  bool find_context(Kernel& kernel, size_t n, qkvet_context** context,
+                    CallReply* reply);
   // What stands in the way of a kernel that is called on a device; "" if
   // nothing does.
   std::string open_device();

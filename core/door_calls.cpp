@@ -107,8 +107,8 @@ std::byte* Door::workspace_memory(const Kernel& kernel, size_t bytes,
   }
   const auto most =
       kSmall >= bytes ? bytes : static_cast<size_t>(available_memory());
-  return bytes <= most ? workspace_.prepare(static_cast<int64_t>(bytes))
-                       : nullptr;
+  Workspace& own = kernel.workspace != nullptr ? *kernel.workspace : workspace_;
+  return bytes <= most ? own.prepare(static_cast<int64_t>(bytes)) : nullptr;
 }
 
 template <class Args>
@@ -196,7 +196,8 @@ void Door::backward(const Kernel& kernel, const AbiCall& call, qkvet_exec* exec,
 void Door::check_workspace(const Kernel& kernel, CallReply* reply) {
   std::optional<int64_t> damage;
   if (kernel.device == QKVET_DEVICE_CPU)
-    damage = workspace_.damage();
+    damage =
+        (kernel.workspace != nullptr ? *kernel.workspace : workspace_).damage();
   else if (device_error_.empty())
     damage = device_workspace_.damage(*driver_, &device_error_);
   reply->workspace_damaged = damage.has_value() ? 1 : 0;

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "core/door.h"
 #include "core/wire.h"
@@ -80,23 +81,52 @@ void set_state(Control* control, LoadState state) {
   control->load_state.store(static_cast<uint32_t>(state));
 }
 
-void run_slot(Door& door, WindowTable& windows, Control* control, int number) {
-  Slot& slot = control->slots[static_cast<size_t>(number)];
-  TensorAddresses addresses{};
-  if (!windows.locate(number, slot.plan, &addresses)) {
+bool find_tensors(WindowTable& windows, int number, Slot& slot,
+                  TensorAddresses* addresses) {
+  if (!windows.locate(number, slot.plan, addresses)) {
     slot.reply.status = static_cast<uint32_t>(CallStatus::kOutOfMemory);
     std::snprintf(slot.reply.text, sizeof slot.reply.text,
                   "the worker cannot map this call's tensors");
-    return;
+    return false;
   }
   for (int t = 0; t < kTensorCount; ++t)
-    slot.address[t] = reinterpret_cast<uint64_t>(addresses[t]);
+    slot.address[t] = reinterpret_cast<uint64_t>((*addresses)[t]);
+  return true;
+}
+
+void run_slot(Door& door, WindowTable& windows, Control* control, int number) {
+  Slot& slot = control->slots[static_cast<size_t>(number)];
+  TensorAddresses addresses{};
+  if (!find_tensors(windows, number, slot, &addresses)) return;
   control->current.store(number, std::memory_order_release);
   door.call(control->kernel, slot.plan, addresses, &slot.reply);
   // The next call gets a fresh process, and with it a fresh device.
   if (slot.reply.device_lost == 0) return;
   std::fflush(nullptr);
   _exit(kDeviceExit);
+}
+
+// Slots [first, end): the first one gets the blame for what ends the process.
+void run_at_once(Door& door, WindowTable& windows, Control* control, int first,
+                 int end) {
+  std::array<TensorAddresses, kSlotCount> addresses{};
+  std::vector<CallAtOnce> calls;
+  for (int i = first; i < end; ++i) {
+    Slot& slot = control->slots[static_cast<size_t>(i)];
+    TensorAddresses* const found = &addresses[static_cast<size_t>(i)];
+    if (find_tensors(windows, i, slot, found))
+      calls.push_back({&slot.plan, found, &slot.reply});
+  }
+  control->current.store(first, std::memory_order_release);
+  door.call_at_once(control->kernel, calls);
+}
+
+// Behind the last of the slots that are made at once with this one.
+int end_of_group(const Control& control, int first, int count) {
+  int end = first;
+  while (end < count && control.slots[static_cast<size_t>(end)].plan.at_once)
+    ++end;
+  return end;
 }
 
 void serve(Door& door, Control* control) {
@@ -106,7 +136,14 @@ void serve(Door& door, Control* control) {
     const int count = control->count;
     if (count == 0) return;
     rearm_last_words();
-    for (int i = 0; i < count; ++i) run_slot(door, windows, control, i);
+    for (int i = 0; i < count;) {
+      const int end = end_of_group(*control, i, count);
+      if (end - i > 1)
+        run_at_once(door, windows, control, i, end);
+      else
+        run_slot(door, windows, control, i);
+      i = std::max(end, i + 1);
+    }
     control->current.store(count, std::memory_order_release);
     signal_done();
   }

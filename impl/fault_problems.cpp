@@ -52,6 +52,8 @@ bool needs_other_problem(const qkvet_kernel* kernel) {
                             "scale_rounded_to_bf16",
                             "scale_truncated_to_bf16",
                             "scratch_kept_between_calls",
+                            "scratch_shared_by_calls",
+                            "scratch_tail_of_larger_call",
                             "shared_tile_overwritten_early",
                             "tail_channels_lost",
                             "tail_row_not_written",

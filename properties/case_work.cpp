@@ -224,6 +224,7 @@ KernelCall CaseWork::call_for(const PlannedCall& planned,
   call.want_dropout_mask = planned.want_dropout_mask;
   call.placement = planned.placement;
   call.threads = planned.threads;
+  call.at_once = planned.at_once;
   call.oracle_seconds = prepared.oracle_seconds;
   const auto bytes = [](const std::vector<std::byte>& tensor) {
     return tensor.empty() ? nullptr : tensor.data();

@@ -257,6 +257,19 @@ TEST(GradientLaws, SumsThatAreLeftOver) {
             gradient.k[0] =
                 std::nextafter(static_cast<float>(gradient.k[0]), 9.0f);
         });
+  // What only a call with more keys leaves behind.
+  int64_t most = 0;
+  const Judgement judgement = fails(
+      "backward_same_call_same_bits", "f32,B1,H1,Tq2,Tk2,d1,backward", {},
+      [&most](const KernelCall& call, GradientOutput& gradient, CallOutcome&) {
+        most = std::max(most, call.shape.Tk);
+        if (most > call.shape.Tk)
+          gradient.k[0] =
+              std::nextafter(static_cast<float>(gradient.k[0]), 9.0f);
+      });
+  EXPECT_NE(judgement.finding->actual.find("more queries and keys"),
+            std::string::npos)
+      << judgement.finding->actual;
 }
 
 TEST(GradientLaws, ThreadsThatLoseAPart) {

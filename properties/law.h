@@ -35,6 +35,9 @@ struct PlannedCall {
   Operation operation = Operation::kForward;
   Mistake mistake = Mistake::kNone;
   bool expects_refusal = false;  // the call is illegal
+  // Made for what it may leave behind: supports() may say no, and no answer is
+  // looked at.
+  bool only_between = false;
   // Of a story: the command in its place. Its keys, values and queries are
   // picked out of the case's data by sequence and tag; tokens with a tag below
   // 0 are NaN.
@@ -52,6 +55,7 @@ struct PlannedCall {
   uint64_t dropout_offset = 0;  // where the generator begins
   bool needs_truth = false;     // oracle and bound
   int threads = 1;              // that the call may use
+  bool at_once = false;         // as KernelCall says; the calls beside it, too
   Placement placement = Placement::kEnd;
 };
 

@@ -372,5 +372,65 @@ TEST(Laws, TypesWithoutABoundAreUnsupported) {
   EXPECT_NE(judgement.reason.find("fp8e4m3"), std::string::npos);
 }
 
+TEST(StateBetweenCalls, IsSeenBehindLargerAndSmallerCalls) {
+  const std::string text = "f32,B2,H1,Tq3,Tk5,d2,kvlen=5.3,seed=4";
+  FakeExecutor good;
+  const Judgement right = check("same_call_same_bits", text, good);
+  EXPECT_EQ(right.verdict, Verdict::kPassed) << finding_of(right);
+  // It counts a call whose answer depends on the largest, or the smallest, one
+  // before it.
+  for (const bool larger : {true, false}) {
+    int64_t extreme = 5;
+    const Judgement judgement =
+        fails("same_call_same_bits", text, {},
+              [=](const KernelCall& call, OracleOutput& oracle,
+                  CallOutcome&) mutable {
+                extreme = larger ? std::max(extreme, call.shape.Tk)
+                                 : std::min(extreme, call.shape.Tk);
+                if (extreme != 5 && call.shape.Tk == 5) oracle.o[0] += 1;
+              });
+    EXPECT_NE(judgement.finding->actual.find(larger ? "more queries and keys"
+                                                    : "few queries and keys"),
+              std::string::npos)
+        << judgement.finding->actual;
+  }
+}
+
+TEST(StateBetweenCalls, CallsOfOtherShapesMayBeRefused) {
+  FakeExecutor one_shape(
+      {}, [](const KernelCall& call, OracleOutput&, CallOutcome& outcome) {
+        if (call.shape.Tk == 5) return;
+        outcome.status = CallStatus::kUnsupported;
+        outcome.text = "Tk must be 5";
+      });
+  const Judgement judgement =
+      check("same_call_same_bits", "f32,B1,H1,Tq3,Tk5,d2", one_shape);
+  EXPECT_EQ(judgement.verdict, Verdict::kPassed) << finding_of(judgement);
+  EXPECT_GT(judgement.compared, 0);
+}
+
+TEST(CallsAtOnce, AreHeldAgainstCallsAlone) {
+  const std::string text = "f32,B1,H2,Tq3,Tk5,d2,causal=br";
+  const auto other_at_once = [](const KernelCall& call, OracleOutput& oracle,
+                                CallOutcome&) {
+    if (call.at_once) oracle.o.back() += 1;
+  };
+  JudgedKernel kernel = FakeExecutor::under_test().judged;
+  FakeExecutor undeclared({}, other_at_once);
+  EXPECT_EQ(
+      check("calls_at_once_change_nothing", text, undeclared, kernel).verdict,
+      Verdict::kUnsupported);
+  kernel.info.capabilities.flags |= QKVET_FLAG_REENTRANT;
+  fails_as<FakeExecutor>(kernel, "calls_at_once_change_nothing", text, {},
+                         other_at_once);
+  // Each of the three, the larger one among them.
+  for (const int64_t keys : {5, 13})
+    fails_as<FakeExecutor>(
+        kernel, "calls_at_once_change_nothing", text, {},
+        [keys](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
+          if (call.at_once && call.shape.Tk == keys) oracle.o[0] += 1;
+        });
+}
+
 }  // namespace
 }  // namespace qkvet::law_test

@@ -128,7 +128,7 @@ std::optional<Judgement> judge_outcome(const PlannedCall& planned,
     case CallStatus::kDone:
       return judge_traces(outcome, where, planned.expects_refusal);
     case CallStatus::kUnsupported:
-      if (planned.expects_refusal) return std::nullopt;
+      if (planned.expects_refusal || planned.only_between) return std::nullopt;
       return not_run(Verdict::kUnsupported, outcome.text);
     case CallStatus::kUnavailable:
       return not_run(Verdict::kUnsupported, outcome.text);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/call_pairs.h"
 #include "properties/other_data.h"
+#include "properties/other_shape.h"
 
 namespace qkvet {
 namespace of_same_call_same_bits {
@@ -12,9 +13,17 @@ void all_other_data(const Case& value, int64_t, Inputs& inputs) {
 
 Case fit(Case value) { return value; }
 
-Plan plan(const Case&, const KernelInfo& kernel) {
+// The same call again behind each of the others.
+Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan = plan_bitwise_pair(kernel, all_other_data);
-  plan.calls.push_back(plan.calls[0]);
+  const PlannedCall same = plan.calls[0];
+  plan.calls.push_back(same);
+  for (PlannedCall& other :
+       calls_of_other_shapes(value, kernel, Operation::kForward)) {
+    other.want_lse = same.want_lse;
+    plan.calls.push_back(std::move(other));
+    plan.calls.push_back(same);
+  }
   for (PlannedCall& call : plan.calls)
     call.want_weights = wants_weights(kernel);
   return plan;
@@ -22,13 +31,18 @@ Plan plan(const Case&, const KernelInfo& kernel) {
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  CallPair pair;
-  pair.second = 2;
-  pair.first_name = "the first time";
-  pair.second_name = "again, after a call with other data";
-  pair.looks = "something is left over from another call";
-  compare_bit_for_bit(input, pair, judgement,
-                      {TensorName::kO, TensorName::kLse, TensorName::kWeights});
+  for (size_t n = 2; n < input.calls.size(); n += 2) {
+    CallPair pair;
+    pair.second = n;
+    pair.first_name = "the first time";
+    const std::string name = std::string("again, after a call with ") +
+                             (n == 2 ? "other data" : kOtherShapes[n / 2 - 2]);
+    pair.second_name = name.c_str();
+    pair.looks = "something is left over from another call";
+    compare_bit_for_bit(
+        input, pair, judgement,
+        {TensorName::kO, TensorName::kLse, TensorName::kWeights});
+  }
   return judgement;
 }
 
@@ -36,7 +50,8 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law same_call_same_bits{
     "same_call_same_bits",
-    "The same call gives the same bits, whatever was called in between.",
+    "The same call gives the same bits, whatever was called in between: other "
+    "data, and other shapes.",
     "forward(x) = forward(x)",
     "a deterministic kernel",
     "A function has one value for one argument.",

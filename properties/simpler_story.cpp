@@ -136,7 +136,7 @@ void add_shorter(const Case& value, Collector& out) {
   }
 }
 
-void add_smaller(const Case& value, Collector& out) {
+void add_smaller_forms(const Case& value, Collector& out) {
   const Shape& s = value.shape;
   if (s.B > 1)
     add(out, [](Case& c) {
@@ -192,7 +192,7 @@ void add_simpler_story(const Case& value, Collector& out) {
   add_renamed(value, out);
   add_merged(value, out);
   add_shorter(value, out);
-  add_smaller(value, out);
+  add_smaller_forms(value, out);
   add_simpler_options(value, out);
   add_simpler_form(value, out);
   add_simpler_rope(value, out);

@@ -85,6 +85,7 @@ constexpr NotInFiles kNotInFiles[] = {
      "what a kernel does to memory is in no file"},
     {"backward_same_call_same_bits", "a call is answered once"},
     {"backward_threads_change_nothing", "a plan asks for no number of threads"},
+    {"calls_at_once_change_nothing", "a plan asks for one call at a time"},
     {"layout_changes_nothing", "files are contiguous"},
     {"page_placement_changes_nothing", "a plan asks for no pages"},
     {"page_size_changes_nothing", "a plan asks for no pages"},

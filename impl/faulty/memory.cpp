@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <numeric>
+#include <vector>
 
 #include "impl/faulty/option_fault.h"
 #include "impl/faulty/seams.h"
@@ -342,6 +344,49 @@ QKVET_FAULT(scratch_kept_between_calls) = {
     .trigger = "any element but the very first of a process",
     .killed_by = {"same_call_same_bits"},
     .when = "",
+};
+
+// Scratch as long as the largest call needed, of which a row writes what it has
+// and adds up whole tiles.
+struct ScratchTailOfLargerCall : OptionSeams {
+  static float weight(const ForwardCall& call, int64_t j, float weight) {
+    std::vector<float>& weights = scratch();
+    const int64_t whole = whole_lanes(call.keys, tile());
+    if (weights.size() < static_cast<size_t>(whole)) {
+      weights.resize(static_cast<size_t>(whole));
+    }
+    weights[static_cast<size_t>(j)] = weight;
+    tail() = std::accumulate(weights.begin() + call.keys,
+                             weights.begin() + whole, 0.0f);
+    return weight;
+  }
+  static float denominator(float sum, float, int64_t) { return sum + tail(); }
+
+ private:
+  static std::vector<float>& scratch() {
+    thread_local std::vector<float> weights;
+    return weights;
+  }
+  static float& tail() {
+    thread_local float sum = 0;
+    return sum;
+  }
+};
+QKVET_FAULT(scratch_tail_of_larger_call) = {
+    .kernel = option_fault<ScratchTailOfLargerCall>,
+    .mechanism =
+        "scratch grows with the calls and is zero where it is new; a row "
+        "writes its weights there and adds up whole tiles of 4",
+    .symptom =
+        "right until a call with more keys comes; from then on the weights "
+        "that it left behind the last key count in every sum",
+    .cause = "the rest of a tile is cleared once, when scratch grows",
+    .fix = "clear the rest of the last tile in every row, or do not add it",
+    .source = "textbook",
+    .trigger = "Tk is no multiple of 4, and a larger call came before",
+    .killed_by = {"same_call_same_bits"},
+    .when = "Tk % 4 != 0",
+    .tiled = true,
 };
 
 }  // namespace qkvet::impl

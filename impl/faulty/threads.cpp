@@ -2,6 +2,7 @@
 // Faults of several threads: what each does, and what they share.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <new>
@@ -244,6 +245,68 @@ QKVET_FAULT(threads_race_for_sums) = {
     .trigger = "more than one thread",
     .killed_by = {"threads_change_nothing"},
     .when = "threads > 1",
+};
+
+// Scratch that belongs to the library and not to a call. What is shared is
+// atomic, so that what is wrong is whose sum is read and never a torn number.
+struct ScratchSharedByCalls : OptionSeams {
+  static float denominator(float sum, float, int64_t) {
+    Shared& all = shared();
+    all.sum = sum;
+    const int64_t mine = ++all.writes;
+    // One row of each call waits for another call to come in between.
+    if (!has_waited()) {
+      has_waited() = true;
+      const auto end = std::chrono::steady_clock::now() +
+                       std::chrono::microseconds(race_window_us());
+      while (all.calls > 1 && all.writes == mine &&
+             std::chrono::steady_clock::now() < end) {
+        std::this_thread::yield();
+      }
+    }
+    return all.sum;
+  }
+
+  static qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
+                              const qkvet_forward_args* args,
+                              const qkvet_exec* exec, qkvet_text* why) {
+    ++shared().calls;
+    has_waited() = false;
+    const qkvet_status status = OptionsKernel<ScratchSharedByCalls>::forward(
+        self, context, args, exec, why);
+    --shared().calls;
+    return status;
+  }
+
+ private:
+  struct Shared {
+    std::atomic<float> sum = 0;
+    std::atomic<int64_t> writes = 0;
+    std::atomic<int64_t> calls = 0;  // at work
+  };
+  static Shared& shared() {
+    static Shared of_all_calls;
+    return of_all_calls;
+  }
+  static bool& has_waited() {
+    thread_local bool waited = false;
+    return waited;
+  }
+};
+QKVET_FAULT(scratch_shared_by_calls) = {
+    .kernel = forward_fault<ScratchSharedByCalls::forward>,
+    .mechanism =
+        "the sum of a row is kept in memory of the library, which is the same "
+        "for all calls",
+    .symptom =
+        "right one by one; of calls from several threads at once each may be "
+        "divided by the sum of another",
+    .cause = "scratch is static, as if there were one caller",
+    .fix = "keep scratch on the stack, in the workspace or in the context",
+    .source = "textbook",
+    .trigger = "two calls at once, each with a context of its own",
+    .killed_by = {"calls_at_once_change_nothing"},
+    .when = "",
 };
 
 // Threads add to the same dq without a lock.

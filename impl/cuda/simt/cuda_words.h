@@ -42,9 +42,11 @@ struct alignas(8) uint2 {
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
+inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) {
   return {x, y, z, w};
 }
+inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) {
   return {x, y, z, w};
 }
@@ -242,10 +244,40 @@ inline float __uint_as_float(unsigned bits) {
   std::memcpy(&x, &bits, sizeof(x));
   return x;
 }
+
+// ---- Loads and stores that say how to cache ---------------------------------
+
+namespace simt {
+
+// Vectors of 8 and 16 bytes lie at multiples of that on a GPU.
 template <class T>
-T __ldg(const T* at) {
+T load(const T* at, Place place) {
+  if (reinterpret_cast<uintptr_t>(at) % alignof(T) != 0) {
+    fault("loads from an address that is no multiple of what it loads", place);
+  }
   return *at;
 }
+template <class T>
+void store(T* at, const std::common_type_t<T>& value, Place place) {
+  if (reinterpret_cast<uintptr_t>(at) % alignof(T) != 0) {
+    fault("stores to an address that is no multiple of what it stores", place);
+  }
+  *at = value;
+}
+
+}  // namespace simt
+
+#define __ldg(...) (::simt::load(__VA_ARGS__, SIMT_HERE))
+#define __ldca(...) (::simt::load(__VA_ARGS__, SIMT_HERE))
+#define __ldcg(...) (::simt::load(__VA_ARGS__, SIMT_HERE))
+#define __ldcs(...) (::simt::load(__VA_ARGS__, SIMT_HERE))
+#define __ldlu(...) (::simt::load(__VA_ARGS__, SIMT_HERE))
+#define __ldcv(...) (::simt::load(__VA_ARGS__, SIMT_HERE))
+#define __stwb(at, ...) (::simt::store(at, __VA_ARGS__, SIMT_HERE))
+#define __stcg(at, ...) (::simt::store(at, __VA_ARGS__, SIMT_HERE))
+#define __stcs(at, ...) (::simt::store(at, __VA_ARGS__, SIMT_HERE))
+#define __stwt(at, ...) (::simt::store(at, __VA_ARGS__, SIMT_HERE))
+
 template <class T>
 T min(T a, T b) {
   return b < a ? b : a;
