@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Answers a plan of `qkvet emit` with a released library.
+
+    python3 answer.py LIBRARY[:ENTRY] PLAN
+
+LIBRARY is a module of adapters/, ENTRY one of the functions in its ENTRIES, the
+first of them if none is named. What the library can do stands in
+declarations/LIBRARY-ENTRY.txt; all else is refused.
+"""
+import importlib
+import os
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def libraries():
+    return sorted(path.stem for path in (HERE / "adapters").glob("[a-z]*.py"))
+
+
+def declaration(name):
+    """declarations/NAME.txt: the text of each [section], and the lines
+    `word = value` of [emit] as a dictionary."""
+    sections, text = {}, []
+    for line in (HERE / "declarations" / f"{name}.txt").read_text().splitlines():
+        if line.startswith("["):
+            text = sections.setdefault(line.strip("[]"), [])
+        else:
+            text.append(line)
+    emit = {}
+    for line in sections["emit"]:
+        word, _, value = line.split("#")[0].partition("=")
+        if value:
+            emit[word.strip()] = value.strip()
+    return {name: "\n".join(lines) for name, lines in sections.items()}, emit
+
+
+def entry_of(name):
+    """"torch:math" -> its function, and "torch-math". SystemExit: one line."""
+    library, _, entry = name.partition(":")
+    if library not in libraries():
+        raise SystemExit(f"{library}: no adapter; there are "
+                         + ", ".join(libraries()))
+    try:
+        entries = importlib.import_module(f"adapters.{library}").ENTRIES
+    except ImportError as why:
+        raise SystemExit(f"{library}: not installed here ({why})") from None
+    entry = entry or next(iter(entries))
+    if entry not in entries:
+        raise SystemExit(f"{library}:{entry}: no such entry; there are "
+                         + ", ".join(entries))
+    return entries[entry], f"{library}-{entry}"
+
+
+def main(words):
+    if len(words) != 2:
+        raise SystemExit(__doc__.strip())
+    # One thread each: a plan has many small calls.
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+    attention, name = entry_of(words[0])
+    from plan import answer_plan  # NumPy, behind the number of threads
+    options = declaration(name)[1]["options"].split(",")
+    refused = answer_plan(words[1], attention, options)
+    for why, calls in refused.most_common():
+        print(f"refused {calls} calls: {why}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
