@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// examples/answer_plan.*: programs without QKVet answer a plan, and a wrong
-// scale in them is known by its answers.
+// examples/answer_plan.* and examples/libraries/: programs without QKVet answer
+// a plan, and a wrong scale in them is known by its answers.
 #include <gtest/gtest.h>
 
 #include "tools/emit_run.h"
@@ -60,6 +60,57 @@ TEST(JudgeExamples, CAnswersAPlan) {
       "c_wrong");
   EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
   EXPECT_EQ(cause_in(wrong.out), "scale_twice, sure") << wrong.out;
+}
+
+// examples/libraries/run.py, with the program of this build.
+Ran run_library(const std::string& words) {
+  return run_shell(
+      "QKVET=" QKVET_PROGRAM " QKVET_PLAN=" + (scratch() / "library").string() +
+          " " + python() + " -B " + (kFolder / "libraries/run.py").string() +
+          " " + words,
+      scratch());
+}
+
+// The libraries themselves are not here.
+TEST(JudgeExamples, AnAdapterAnswersAPlan) {
+  const Ran right = run_library("numpy -n 60");
+  EXPECT_EQ(right.exit, 0) << right.out;
+  const Ran wrong = run_library("numpy:without_scale -n 60 --dtype f32");
+  EXPECT_EQ(wrong.exit, 1) << wrong.out;
+  EXPECT_EQ(cause_in(wrong.out), "no_scale, sure") << wrong.out;
+  // What the declaration does not allow is refused, not ignored.
+  const Ran more =
+      run_library("numpy -n 20 --options bias --law bias_alone_decides");
+  EXPECT_EQ(more.exit, 3) << more.out;
+  EXPECT_NE(more.out.find("calls: takes no bias\n"), std::string::npos)
+      << more.out;
+}
+
+TEST(JudgeExamples, AnAdapterThatIsNotThereIsOneLine) {
+  for (const char* name : {"nopy", "numpy:other"}) {
+    const Ran ran = run_library(name);
+    EXPECT_EQ(ran.exit, 2) << ran.out;
+    EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 1) << ran.out;
+    EXPECT_NE(ran.out.find("allowed: "), std::string::npos) << ran.out;
+  }
+}
+
+TEST(JudgeExamples, EveryDeclarationOfALibraryIsOne) {
+  int declarations = 0;
+  for (const auto& entry :
+       fs::directory_iterator(kFolder / "libraries/declarations")) {
+    const std::string name = entry.path().stem().string();
+    const std::string call =
+        "import pathlib, run; exit(run.emit('some/library', '" + name +
+        "', pathlib.Path('declared'), ['-n', '1']))";
+    const Ran ran = run_shell("QKVET=" QKVET_PROGRAM " PYTHONPATH=" +
+                                  (kFolder / "libraries").string() + " " +
+                                  python() + " -B -c \"" + call + "\"",
+                              scratch());
+    EXPECT_EQ(ran.exit, 0) << name << ": " << ran.out;
+    ++declarations;
+  }
+  EXPECT_GT(declarations, 0);
 }
 
 }  // namespace

@@ -6,7 +6,8 @@
 
 LIBRARY is a module of adapters/, ENTRY one of the functions in its ENTRIES, the
 first of them if none is named. What the library can do stands in
-declarations/LIBRARY-ENTRY.txt; all else is refused.
+declarations/LIBRARY-ENTRY.txt, or in that of the entry which DECLARED_AS names;
+all else is refused.
 """
 import importlib
 import os
@@ -14,6 +15,11 @@ import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+
+
+def wrong_use(line):
+    print(line, file=sys.stderr)
+    sys.exit(2)
 
 
 def libraries():
@@ -38,29 +44,32 @@ def declaration(name):
 
 
 def entry_of(name):
-    """"torch:math" -> its function, and "torch-math". SystemExit: one line."""
+    """"torch:math" -> its function, "torch/math" for reports, and the name of its
+    declaration."""
     library, _, entry = name.partition(":")
     if library not in libraries():
-        raise SystemExit(f"{library}: no adapter; there are "
-                         + ", ".join(libraries()))
+        wrong_use(f"{library}: no adapter; allowed: " + ", ".join(libraries()))
     try:
-        entries = importlib.import_module(f"adapters.{library}").ENTRIES
+        adapter = importlib.import_module(f"adapters.{library}")
     except ImportError as why:
-        raise SystemExit(f"{library}: not installed here ({why})") from None
-    entry = entry or next(iter(entries))
-    if entry not in entries:
-        raise SystemExit(f"{library}:{entry}: no such entry; there are "
-                         + ", ".join(entries))
-    return entries[entry], f"{library}-{entry}"
+        wrong_use(f"{library}: not installed here: {why}")
+    entry = entry or next(iter(adapter.ENTRIES))
+    if entry not in adapter.ENTRIES:
+        wrong_use(f"{name}: no such entry; allowed: "
+                  + ", ".join(adapter.ENTRIES))
+    declared = getattr(adapter, "DECLARED_AS", {}).get(entry, entry)
+    return adapter.ENTRIES[entry], f"{library}/{entry}", f"{library}-{declared}"
 
 
 def main(words):
     if len(words) != 2:
-        raise SystemExit(__doc__.strip())
+        wrong_use("usage: answer.py LIBRARY[:ENTRY] PLAN")
+    if not (pathlib.Path(words[1]) / "plan.json").exists():
+        wrong_use(f"{words[1]}: no plan; `qkvet emit` makes one")
     # One thread each: a plan has many small calls.
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
-    attention, name = entry_of(words[0])
+    attention, _, name = entry_of(words[0])
     from plan import answer_plan  # NumPy, behind the number of threads
     options = declaration(name)[1]["options"].split(",")
     refused = answer_plan(words[1], attention, options)

@@ -19,37 +19,42 @@ import tempfile
 import answer
 
 
-def emit_words(emit, folder, words):
+def qkvet():
+    return os.environ.get("QKVET", "qkvet")
+
+
+def emit_words(fields, folder, words):
     """Those of the declaration that `words` do not replace, and `words`."""
-    declared = [("--options", emit["options"]), ("-n", emit["cases"])]
-    declared += [("--dtype", dtype) for dtype in emit["dtype"].split()]
-    declared += [(f"--{word}", emit[word]) for word in ("pin", "sizes")
-                 if word in emit]
+    declared = [("--options", fields["options"]), ("-n", fields["cases"])]
+    declared += [("--dtype", dtype) for dtype in fields["dtype"].split()]
+    declared += [(f"--{word}", fields[word]) for word in ("pin", "sizes")
+                 if word in fields]
     declared += [(f"--{part}", str(folder / f"{part}.txt"))
                  for part in ("dialect", "precision")]
     return [part for pair in declared if pair[0] not in words
             for part in pair] + words
 
 
-def main(words):
-    if not words:
-        raise SystemExit(__doc__.strip())
-    name = answer.entry_of(words[0])[1]
-    sections, emit = answer.declaration(name)
-    folder = pathlib.Path(os.environ.get("QKVET_PLAN") or tempfile.mkdtemp())
+def emit(name, declared, folder, words):
+    """Writes the plan into folder/plan. The exit code of `qkvet emit`."""
+    sections, fields = answer.declaration(declared)
     folder.mkdir(parents=True, exist_ok=True)
     for part in ("dialect", "precision"):
         (folder / f"{part}.txt").write_text(sections[part] + "\n")
-    qkvet, plan = os.environ.get("QKVET", "qkvet"), str(folder / "plan")
-    script = str(answer.HERE / "answer.py")
-    for step in ([qkvet, "emit", plan, "--force", "--name",
-                  name.replace("-", "/"), *emit_words(emit, folder, words[1:])],
-                 [sys.executable, script, words[0], plan],
-                 [qkvet, "judge", plan]):
-        code = subprocess.run(step).returncode
-        if code:
-            return code
-    return 0
+    return subprocess.call([qkvet(), "emit", str(folder / "plan"), "--force",
+                            "--name", name, *emit_words(fields, folder, words)])
+
+
+def main(words):
+    if not words:
+        answer.wrong_use("usage: run.py LIBRARY[:ENTRY] [WORD...]")
+    _, name, declared = answer.entry_of(words[0])
+    folder = pathlib.Path(os.environ.get("QKVET_PLAN") or tempfile.mkdtemp())
+    plan = str(folder / "plan")
+    return (emit(name, declared, folder, words[1:])
+            or subprocess.call([sys.executable, str(answer.HERE / "answer.py"),
+                                words[0], plan])
+            or subprocess.call([qkvet(), "judge", plan]))
 
 
 if __name__ == "__main__":

@@ -47,13 +47,12 @@ def attention(call):
     run = compiled
     if fields["dtype"] == "f16":
         run = jax.nn.dot_product_attention
-    answer = run(*(jnp.asarray(x) for x in (q, k, v)), **options)
-    o, lse = answer if options["return_residual"] else (answer, None)
+    answered = run(*(jnp.asarray(x) for x in (q, k, v)), **options)
+    o, lse = answered if options["return_residual"] else (answered, None)
     outputs = {"o": np.asarray(o).swapaxes(1, 2)}
     if lse is not None:
         outputs["lse"] = np.asarray(lse).swapaxes(1, 2)
     return outputs
 
 
-ENTRIES = {"f32": attention, "half": attention, "f64": attention,
-           "half_lse": attention}
+ENTRIES = {"f32": attention, "half": attention, "f64": attention}

@@ -20,18 +20,16 @@ def attention(call):
     if "bias" in given:
         mask = tensor(given["bias"])
     if "mask" in given:
-        seen = mx.array(given["mask"] != 0)
-        mask = seen if mask is None else mx.where(
-            seen, mask, mx.array(-float("inf"), mask.dtype))
+        mask = mx.array(given["mask"] != 0)
     if fields["causal"] != "none":
         refuse_if(mask is not None, "the mask is the word causal, or an array")
         mask = "causal"
-    sinks = tensor(given["sink"]) if "sink" in given else None
-    if sinks is not None:
-        sinks = sinks.astype(tensor(given["q"]).dtype)
-    o = mx.fast.scaled_dot_product_attention(
-        *(tensor(given[name]) for name in "qkv"), scale=fields["scale"],
-        mask=mask, sinks=sinks)
+    q, k, v = (tensor(given[name]) for name in "qkv")
+    sinks = None
+    if "sink" in given:
+        sinks = tensor(given["sink"]).astype(q.dtype)
+    o = mx.fast.scaled_dot_product_attention(q, k, v, scale=fields["scale"],
+                                             mask=mask, sinks=sinks)
     return {"o": np.array(o.astype(mx.float32))}
 
 

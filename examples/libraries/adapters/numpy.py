@@ -32,3 +32,4 @@ def without_scale(call):
 
 
 ENTRIES = {"plain": attention, "without_scale": without_scale}
+DECLARED_AS = {"without_scale": "plain"}

@@ -76,18 +76,25 @@ def added(call):
     return None if both is None else whole_rows(both, call.fields)
 
 
-def attention(call):
-    return attention_nan(with_finite_tails(call))
+def attention(call, opset=24):
+    return attention_nan(with_finite_tails(call), opset)
 
 
-def attention_nan(call):
+def attention_25(call):
+    """The one with windows."""
+    return attention(call, 25)
+
+
+def attention_nan(call, opset=24):
+    """NaN beyond the lengths is left there."""
     fields, given = call.fields, call.given
     causal = fields["causal"]
+    window = fields["window_left"], fields["window_right"]
     lengths = given.get("kv_len")
     if causal == "top_left":
         refuse_if(lengths is not None,
                   "with nonpad_kv_seqlen is_causal is bottom right")
-    elif causal == "bottom_right":
+    elif causal == "bottom_right" or window != (-1, -1):
         refuse_if(np.any(given.get("q_len", fields["Tq"]) != fields["Tq"]),
                   "no lengths of queries, which move the diagonal")
         if lengths is None:
@@ -96,13 +103,15 @@ def attention_nan(call):
                  past_key=None, past_value=None, lengths=lengths)
     attributes = {"is_causal": int(causal != "none"),
                   "softcap": float(fields["softcap"])}
+    if window != (-1, -1):
+        attributes["left_window_size"], attributes["right_window_size"] = window
     if fields["scale_given"]:
         attributes["scale"] = float(fields["scale"])
     outputs = ["o"]
     if "weights" in call.wanted:
         outputs += ["", "", "weights"]
         attributes["qk_matmul_output_mode"] = 3
-    return run("Attention", "", 24, feeds, outputs, attributes)
+    return run("Attention", "", opset, feeds, outputs, attributes)
 
 
 def multi_head(call):
@@ -136,5 +145,6 @@ def multi_head_cross(call):
 
 
 ENTRIES = {"attention": attention, "attention_half": attention,
-           "attention_nan": attention_nan,
+           "attention_nan": attention_nan, "attention_25": attention_25,
            "multi_head": multi_head, "multi_head_cross": multi_head_cross}
+DECLARED_AS = {"attention_nan": "attention", "multi_head_cross": "multi_head"}
