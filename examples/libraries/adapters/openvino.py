@@ -13,8 +13,8 @@ TYPES = {"f32": openvino.Type.f32, "f16": openvino.Type.f16,
 
 
 @functools.lru_cache(maxsize=None)
-def model(dtype, mask, causal, scaled):
-    """mask: None, "boolean" or the type."""
+def model(dtype, mask, causal, scaled, hint):
+    """mask: None, "boolean" or the type. hint: the type to compute in."""
     def parameter(rank, kind):
         return opset13.parameter(openvino.PartialShape([-1] * rank), kind)
     inputs = [parameter(4, TYPES[dtype]) for _ in "qkv"]
@@ -30,10 +30,11 @@ def model(dtype, mask, causal, scaled):
     node = opset13.scaled_dot_product_attention(*inputs[:3], **words)
     return openvino.Core().compile_model(
         openvino.Model([node], inputs, "one"), "CPU",
-        {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1})
+        {"INFERENCE_PRECISION_HINT": hint, "INFERENCE_NUM_THREADS": 1} if hint
+        else {"INFERENCE_NUM_THREADS": 1})
 
 
-def attention(call):
+def attention(call, hint="f32"):
     fields, given = call.fields, call.given
     causal = fields["causal"] != "none"
     feeds = [given[name] for name in "qkv"]
@@ -50,7 +51,12 @@ def attention(call):
     if fields["scale_given"]:
         feeds.append(np.asarray(fields["scale"], given["q"].dtype))
     return {"o": model(fields["dtype"], kind, causal,
-                       bool(fields["scale_given"]))(feeds)[0]}
+                       bool(fields["scale_given"]), hint)(feeds)[0]}
 
 
-ENTRIES = {"sdpa": attention}
+def without_hint(call):
+    return attention(call, None)
+
+
+ENTRIES = {"sdpa": attention, "without_hint": without_hint}
+DECLARED_AS = {"without_hint": "sdpa"}
