@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// examples/answer_plan.*: programs without QKVet answer a plan, and a wrong
-// scale in them is known by its answers.
+// examples/answer_plan.* and examples/libraries/: programs without QKVet answer
+// a plan, and a wrong scale in them is known by its answers.
 #include <gtest/gtest.h>
 
 #include "tools/emit_run.h"
@@ -86,6 +86,58 @@ TEST(JudgeExamples, CAnswersAPlan) {
       "c_wrong");
   EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
   EXPECT_EQ(cause_in(wrong.out), "scale_twice, sure") << wrong.out;
+}
+
+// A script in examples/libraries/, with the program of this build.
+Ran run_library(const std::string& words) {
+  return run_shell("export QKVET='" QKVET_PROGRAM "' QKVET_PLAN='" +
+                       (scratch() / "library").string() + "' PYTHONPATH='" +
+                       (kFolder / "libraries").string() + "'; " + python() +
+                       " -B " + words,
+                   scratch());
+}
+
+const std::string kRun = (kFolder / "libraries/run.py").string() + " ";
+
+// The libraries themselves are not here.
+TEST(JudgeExamples, AnAdapterAnswersAPlan) {
+  const Ran right = run_library(kRun + "numpy -n 60");
+  EXPECT_EQ(right.exit, 0) << right.out;
+  const Ran wrong =
+      run_library(kRun +
+                  "numpy:without_scale -n 100 --dtype f32 --options "
+                  "causal,gqa,cross_lengths");
+  EXPECT_EQ(wrong.exit, 1) << wrong.out;
+  EXPECT_EQ(cause_in(wrong.out), "no_scale, sure") << wrong.out;
+  // What the declaration does not allow is refused, not ignored.
+  const Ran more =
+      run_library(kRun + "numpy -n 20 --options bias --law bias_alone_decides");
+  EXPECT_EQ(more.exit, 3) << more.out;
+  EXPECT_NE(more.out.find("calls: takes no bias\n"), std::string::npos)
+      << more.out;
+}
+
+TEST(JudgeExamples, AnAdapterThatIsNotThereIsOneLine) {
+  for (const char* name : {"nopy", "numpy:other"}) {
+    const Ran ran = run_library(kRun + name);
+    EXPECT_EQ(ran.exit, 2) << ran.out;
+    EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 1) << ran.out;
+    EXPECT_NE(ran.out.find("allowed: "), std::string::npos) << ran.out;
+  }
+}
+
+TEST(JudgeExamples, EveryDeclarationOfALibraryMakesAPlan) {
+  write_text(scratch() / "declared.py", R"(import pathlib
+import answer, run
+files = list(answer.HERE.glob("declarations/*.txt"))
+assert files
+for file in files:
+    code = run.emit("some/library", file.stem, pathlib.Path("declared"),
+                    ["-n", "1"])
+    assert code == 0, file
+)");
+  const Ran ran = run_library("declared.py");
+  EXPECT_EQ(ran.exit, 0) << ran.out;
 }
 
 }  // namespace

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NumPy: a definition to start from, and a control that must fail."""
+import numpy as np
+
+
+def attention(call, scale=None):
+    fields, given = call.fields, call.given
+    wide = np.promote_types(np.float32, given["q"].dtype.type
+                            if fields["dtype"] == "f64" else np.float32)
+    q, k, v = (given[name].astype(wide) for name in "qkv")
+    k, v = (np.repeat(x, fields["H"] // fields["Hkv"], axis=1) for x in (k, v))
+    scores = q @ k.swapaxes(2, 3)
+    scores = scores * wide.type(fields["scale"] if scale is None else scale)
+    if fields["causal"] != "none":
+        rows, keys = scores.shape[2:]
+        last = keys - rows if fields["causal"] == "bottom_right" else 0
+        scores = np.where(np.tri(rows, keys, last, dtype=bool), scores, -np.inf)
+    if "mask" in given:
+        scores = np.where(given["mask"] != 0, scores, -np.inf)
+    top = scores.max(axis=3, keepdims=True)
+    top = np.where(np.isneginf(top), 0, top)
+    weights = np.exp(scores - top)
+    total = weights.sum(axis=3, keepdims=True)
+    with np.errstate(divide="ignore"):
+        lse = (np.log(total) + top)[..., 0]
+    weights = weights / np.where(total == 0, 1, total)  # no key: zeros
+    return {"o": weights @ v, "lse": lse, "weights": weights}
+
+
+def without_scale(call):
+    return attention(call, scale=1)
+
+
+ENTRIES = {"plain": attention, "without_scale": without_scale}
+DECLARED_AS = {"without_scale": "plain"}
