@@ -62,7 +62,7 @@ bool Door::find_context(Kernel& kernel, size_t n, qkvet_context** context,
     Reason reason;
     const FpEnvironment before = fp_environment();
     reply->enter(Phase::kOpen);
-    const qkvet_exec exec = plain_exec(/*threads=*/1, kernel.device);
+    const qkvet_exec exec = kernel.exec(/*threads=*/1);
     const qkvet_status status =
         kernel.table.open(kernel.self, &exec, &next, reason.text());
     reply->enter(Phase::kOutside);
@@ -101,7 +101,7 @@ void Door::call_at_once(int number,
     const std::vector<std::byte> alone = written_by(one);
     for (int round = 0; round < kRounds && rounds.begin(round); ++round) {
       const AbiCall call(*one.plan, *one.addresses);
-      qkvet_exec exec = plain_exec(/*threads=*/1);
+      qkvet_exec exec = seats[n].exec(/*threads=*/1);
       forward(seats[n], call.forward(), &exec, one.reply);
       if (!is_done(*one.reply) || one.reply->workspace_damaged != 0 ||
           one.reply->dirty_environment != 0 || written_by(one) != alone)

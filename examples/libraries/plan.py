@@ -40,7 +40,7 @@ def read_call(plan, row):
     """One row of "calls" in plan.json, with its inputs."""
     given = {}
     for name, tensor in row["inputs"].items():
-        array = np.load(plan / row["folder"] / f"{name}.npy")
+        array = np.load(plan / f"{tensor['stored']}.npy")
         if tensor["dtype"] == "bf16":  # its bits
             array = array.view(bfloat16())
         given[name] = array
@@ -60,18 +60,19 @@ def with_finite_tails(call):
     return call._replace(given=given)
 
 
-def write_answer(folder, call, outputs):
+def write_answer(plan, call, outputs):
+    name_of_call = call.fields["call"]
     for name, tensor in call.wanted.items():
         array = np.asarray(outputs[name])
         if list(array.shape) != tensor["shape"]:
-            raise SystemExit(f"{folder}: {name} has the shape {array.shape}, "
+            raise SystemExit(f"{name_of_call}: {name} has the shape {array.shape}, "
                              f"wanted is {tensor['shape']}")
         types = {"f64": np.float64, "f32": np.float32, "f16": np.float16}
         if tensor["dtype"] == "bf16":
             array = array.astype(bfloat16()).view(np.uint16)
         else:
             array = array.astype(types[tensor["dtype"]])
-        np.save(folder / f"{name}.npy", array)
+        np.save(plan / f"{name_of_call}.{name}.npy", array)
 
 
 def options_of(call):
@@ -107,7 +108,6 @@ def answer_plan(folder, attention, options):
     if "causal" in allowed:
         allowed |= {"causal=tl", "causal=br"}
     for row in json.loads((plan / "plan.json").read_text())["calls"]:
-        at = plan / row["folder"]
         try:
             call = read_call(plan, row)
             unknown = options_of(call) - allowed
@@ -115,7 +115,7 @@ def answer_plan(folder, attention, options):
             outputs = attention(call)
         except Refused as why:
             refused[str(why)] += 1
-            (at / "refused.txt").write_text(f"{why}\n")
+            (plan / f"{row['call']}.refused.txt").write_text(f"{why}\n")
             continue
-        write_answer(at, call, outputs)
+        write_answer(plan, call, outputs)
     return refused
