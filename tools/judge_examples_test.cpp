@@ -67,6 +67,42 @@ TEST(JudgeExamples, NumPyAnswersWithGradients) {
   EXPECT_EQ(cause_in(delta.out), "backward_delta_missing, sure") << delta.out;
 }
 
+// The formulas of tools/plan.md as a program: they are enough to pass, and each
+// of them is needed.
+TEST(JudgeExamples, EveryWordIsAnsweredFromThePage) {
+  const std::string text = read_text(kFolder / "answer_every_word.py");
+  write_text(scratch() / "as_said.py", text);
+  const Ran right = judged_of(python() + " as_said.py", "as_said",
+                              "--options all --cases 800");
+  EXPECT_EQ(right.exit, 0) << right.out << right.error;
+  EXPECT_EQ(right.out.find("gave up"), std::string::npos) << right.out;
+  const struct {
+    const char *name, *from, *to;
+    const char* law;
+  } rows[] = {
+      {"alibi_signed", "abs(at - j)", "(at - j)", "alibi_equals_bias"},
+      {"window_short", "j - at <= call", "j - at < call",
+       "every_pair_is_seen_as_asked"},
+      {"sink_lost", " + np.exp(sink - top)", "", "sink_joins_the_denominator"},
+      {"pairs_swapped", "style == \"half\" else slice(0",
+       "style != \"half\" else slice(0", "rope_turns_pairs_of_channels"},
+      {"cap_behind", "slope = 1 - (s", "slope = 1 - 0 * (s",
+       "backward_is_the_adjoint"},
+      {"lengths_ignored", "t[\"kv_len\"][b] if \"kv_len\" in t else ", "",
+       "every_pair_is_seen_as_asked"}};
+  for (const auto& row : rows) {
+    const std::string name = row.name;
+    write_text(scratch() / (name + ".py"), replaced(text, row.from, row.to));
+    const Ran wrong =
+        judged_of(python() + " " + name + ".py", name,
+                  std::string("--options all --cases 60 --law ") + row.law);
+    EXPECT_EQ(wrong.exit, 1) << name << wrong.out << wrong.error;
+    EXPECT_NE(wrong.out.find(std::string("FAIL  ") + row.law),
+              std::string::npos)
+        << name << wrong.out;
+  }
+}
+
 TEST(JudgeExamples, CAnswersAPlan) {
   const std::string text = read_text(kFolder / "answer_plan.c");
   const auto compiled = [&](const std::string& name, const std::string& code) {

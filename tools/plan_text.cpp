@@ -188,8 +188,8 @@ first; a .npy file of bf16 holds its bits as uint16.
   j <= i + Tk - Tq. window_left, window_right: keys beside that diagonal that
   stay visible, -1: all. softcap: 0 is none. mask: nonzero attends.
   operation backward: o, lse and d_o are given, and d_q, d_k, d_v are wanted.
-  layer: y of x. What every word and tensor means, with its formula: tools/plan.md
-  in the source of QKVet.
+  layer: y of x. What every word and tensor means, with its formula: plan.md of
+  QKVet (share/doc/qkvet, or tools/ of its source).
 
 Answer each call with its outputs, in the type and shape that plan.json has:
 c0012.o.npy, c0012.lse.npy, ... in this folder or in another one. They may as well
