@@ -146,7 +146,11 @@ constexpr PrecisionField kPrecision[] = {
     {"tensor_core", QKVET_KNOB_TENSOR_CORE, &P::tensor_core},
     {"default_scale_error", QKVET_KNOB_DEFAULT_SCALE_ERROR, nullptr,
      &P::default_scale_error},
-    {"tanh_error", QKVET_KNOB_TANH_ERROR, nullptr, &P::tanh_error}};
+    {"tanh_error", QKVET_KNOB_TANH_ERROR, nullptr, &P::tanh_error},
+    {"operand_dtype", QKVET_KNOB_OPERAND_DTYPE, nullptr, nullptr,
+     &P::operand_dtype},
+    {"lse_dtype", QKVET_KNOB_LSE_DTYPE, nullptr, nullptr, &P::lse_dtype},
+    {"sink_dtype", QKVET_KNOB_SINK_DTYPE, nullptr, nullptr, &P::sink_dtype}};
 
 template <class Fields>
 std::string names_of(const Fields& fields) {

@@ -176,6 +176,10 @@ std::optional<Judgement> CaseWork::settled(const JudgedKernel& kernel) {
   judgement.reason = not_judged_reason(value_);
   if (judgement.reason.empty() && !has_subject(kernel.info, law_->aim.subject))
     judgement.reason = missing_subject(law_->aim.subject);
+  const bool gradient = law_->aim.subject == Subject::kBackward ||
+                        law_->aim.subject == Subject::kLayerBackward;
+  if (judgement.reason.empty() && gradient)
+    judgement.reason = gradient_not_derived(kernel.model);
   if (!judgement.reason.empty()) return judgement;
   if (value_.subject() != law_->aim.subject) {
     judgement.verdict = Verdict::kGaveUp;

@@ -387,6 +387,28 @@ TEST(GradientLaws, StorageAndTablesThatAreNotJudged) {
             Verdict::kGaveUp);
 }
 
+// The scores of a backward pass are one thing, what else it stores another.
+TEST(GradientLaws, ScoresInHalfHaveNoBoundOfAGradient) {
+  FakeGradients kernel;
+  JudgedKernel judged = FakeGradients::under_test().judged;
+  qkvet_precision p{};
+  p.struct_size = sizeof p;
+  p.declared = QKVET_KNOB_SCORE_DTYPE;
+  p.score_dtype = dtype_to_abi(Dtype::kBf16);
+  judged.model = resolve_precision(p).model;
+  const Judgement judgement =
+      check("backward_agrees_with_oracle", kPlain, kernel, judged);
+  EXPECT_EQ(judgement.verdict, Verdict::kUnsupported);
+  EXPECT_NE(judgement.reason.find("score_dtype"), std::string::npos);
+  // Operands have one.
+  p.declared = QKVET_KNOB_OPERAND_DTYPE;
+  p.operand_dtype = p.score_dtype;
+  judged.model = resolve_precision(p).model;
+  EXPECT_EQ(
+      check("backward_agrees_with_oracle", kPlain, kernel, judged).verdict,
+      Verdict::kPassed);
+}
+
 // One query, one key, one channel is as small as a failure gets.
 TEST(GradientLaws, FailuresShrink) {
   FakeGradients wrong(

@@ -51,8 +51,11 @@ Hull hull_of(const JudgeInput& input, int64_t b, int64_t h, int64_t i,
   Hull hull;
   for (int64_t j = 0; j < s.Tk; ++j) {
     if (!input.visibility->sees(b, h, i, j)) continue;
-    hull.low = std::min(hull.low, column[j * s.dv]);
-    hull.high = std::max(hull.high, column[j * s.dv]);
+    // The value as a declared operand is the nearest number of its type.
+    const double v = column[j * s.dv];
+    const double off = input.model.operand.exactly(v);
+    hull.low = std::min(hull.low, v - off);
+    hull.high = std::max(hull.high, v + off);
   }
   return hull;
 }

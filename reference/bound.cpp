@@ -105,6 +105,14 @@ Bound any_stage_bound(const BoundFacts& facts, const PrecisionModel& model,
   return bound;
 }
 
+// An lse that is rounded before it is returned.
+double stored_lse(double lse, double bound, const PrecisionModel& model,
+                  double lambda) {
+  const double size = std::fabs(lse) + bound;
+  return size > model.lse.largest ? kInfinity
+                                  : bound + model.lse.of(size, lambda);
+}
+
 void view_options(const BoundFacts::Impl& facts, int64_t row, RowView& view) {
   const auto optional = [](const auto& all, int64_t first) {
     return all.empty() ? nullptr : all.data() + first;
@@ -154,7 +162,8 @@ double lse_bound(const RowView& row, const PrecisionModel& model,
     const double r_sum = apart ? errors.r_sum / errors.keys_part : errors.r_sum;
     bound -= std::log1p(-std::min(1.0, r_sum));
   }
-  return bound * second_order(u) * errors.evaluation + errors.lambda;
+  bound = bound * second_order(u) * errors.evaluation + errors.lambda;
+  return stored_lse(row.lse, bound, model, errors.lambda);
 }
 
 double lone_sink_bound(const RowView& row, const PrecisionModel& model) {
@@ -166,7 +175,10 @@ double lone_sink_bound(const RowView& row, const PrecisionModel& model) {
   double bound = kLogRoundings * (loose_log ? 2 : 1) * u * (model.lazy + 1) +
                  bases * u * (2 * size + model.lazy);
   if (combines_anyhow(model)) bound += bases * u * row.shift;
-  return bound * second_order(u) + model.range.lambda(model.ftz);
+  bound += sink_rounding(row, model);
+  const double lambda = model.range.lambda(model.ftz);
+  bound = bound * second_order(u) + lambda;
+  return stored_lse(*row.sink, bound, model, lambda);
 }
 
 double weight_bound(const RowView& row, const PrecisionModel& model,
@@ -260,6 +272,12 @@ double lse_bound_in_base2(double lse, double bound,
 
 Bound compute_bound(const BoundFacts& facts, const PrecisionModel& model,
                     bool want_weights) {
+  if (model.operand.rounds()) {
+    PrecisionModel rounded = model;
+    rounded.operand = {};
+    return compute_bound(with_rounded_operands(facts, model), rounded,
+                         want_weights);
+  }
   if (model.p_any_stage && model.p_u > 0) {
     return any_stage_bound(facts, model, want_weights);
   }

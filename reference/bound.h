@@ -41,6 +41,7 @@ class BoundFacts {
   const std::vector<double>& reach() const;
 
   struct Impl;
+  explicit BoundFacts(std::unique_ptr<Impl> impl);
   const Impl& impl() const { return *impl_; }
 
  private:

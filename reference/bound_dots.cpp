@@ -78,6 +78,19 @@ double score_floor(const RowView& row, const PrecisionModel& model, int64_t j,
          flushed_scale + short_scale;
 }
 
+// Scores that are stored in half: after the dot product, where what underflows
+// may do so in units of q k, and after the scale where that may be a stage of
+// its own.
+double stored_score(const RowView& row, const PrecisionModel& model, int64_t j,
+                    double s, double e, double lambda) {
+  if (!model.score.rounds() || row.magnitude[j] == 0) return e;
+  const bool apart =
+      model.scale_stage == ScaleStage::kAfterDot || model.scale_split;
+  e += model.score.of(s + e, lambda, std::max(1.0, row.scale));
+  if (apart) e += model.score.of(s + e, lambda);
+  return e;
+}
+
 }  // namespace
 
 int ceil_log2(int64_t n) {
@@ -133,7 +146,7 @@ double scaled_error(const RowView& row, const PrecisionModel& model, int64_t j,
   // The product with k, and a root that both sides share.
   if (model.scale_split) e += u * A + 2 * u * (s + e);
   if (!row.scale_given) e += model.default_scale_error * u * (s + e);
-  return e * second_order(u);
+  return stored_score(row, model, j, s, e * second_order(u), lambda);
 }
 
 }  // namespace qkvet

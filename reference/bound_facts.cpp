@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <utility>
 
 #include "reference/bound_impl.h"
 #include "reference/plain.h"
@@ -385,6 +386,7 @@ BoundFacts::BoundFacts(const Problem& problem, const OracleOutput& oracle,
   }
 }
 
+BoundFacts::BoundFacts(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 BoundFacts::~BoundFacts() = default;
 BoundFacts::BoundFacts(BoundFacts&&) noexcept = default;
 BoundFacts& BoundFacts::operator=(BoundFacts&&) noexcept = default;

@@ -70,6 +70,10 @@ inline constexpr double kLog2E = 0x1.71547652b82fep0;
 // Above every exponent that a double can have, and safe to add to itself.
 inline constexpr int kNoGrid = 1 << 20;
 
+// The facts for a model that may round q, k and v: they depend on it then.
+BoundFacts with_rounded_operands(const BoundFacts& facts,
+                                 const PrecisionModel& model);
+
 // Exponent of the lowest set bit of a finite x; kNoGrid for 0.
 int lowest_bit(double x);
 
@@ -234,6 +238,9 @@ double option_error(const RowView& row, const PrecisionModel& model, int64_t a,
 // What the oracle's own rounding of the options adds to E.
 double oracle_option_error(const RowView& row, int64_t a);
 
+// How far the sink that a kernel reads is from the given one.
+double sink_rounding(const RowView& row, const PrecisionModel& model);
+
 // The error of the sink's score.
 double sink_error(const RowView& row, const PrecisionModel& model);
 
@@ -247,7 +254,13 @@ inline bool combines_anyhow(const PrecisionModel& model) {
 double sink_gap(const RowView& row, const RowErrors& errors);
 
 // Whether a bias, a cap or a sink may legitimately overflow.
-bool options_overflow(const RowView& row, const FloatRange& range);
+bool options_overflow(const RowView& row, const PrecisionModel& model);
+
+// Below the maximum by more than this, a weight is nothing whatever its score:
+// -infinity is as good.
+inline double far_below(const PrecisionModel& model) {
+  return 2 * model.range.largest_argument;
+}
 
 // Fills share_exact, score_error, exponent_error, excess and share.
 RowErrors bound_scores(const RowView& row, const PrecisionModel& model,

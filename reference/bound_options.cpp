@@ -28,10 +28,16 @@ double at(const double* x, int64_t a) { return x != nullptr ? x[a] : 0; }
 
 double capped(double cap, double s) { return cap * std::tanh(s / cap); }
 
+// Unit roundoff of what makes a score of c q k: each result on the way may be
+// stored in half.
+double stage_u(const PrecisionModel& model) {
+  return model.u + model.score.u * (1 + model.u);
+}
+
 // The error of cap * tanh(s / cap), where s is off by e.
 double capped_error(const RowView& row, const PrecisionModel& model, double s,
                     double e, double lambda) {
-  const double u = model.u;
+  const double u = stage_u(model);
   const double cap = row.softcap;
   const double roundings =
       combines_anyhow(model) ? kCapArgumentAnyhow : kCapArgument;
@@ -48,7 +54,7 @@ double capped_error(const RowView& row, const PrecisionModel& model, double s,
 // The error of s = before + b - alibi, where `before` is off by e.
 double biased_error(const RowView& row, const PrecisionModel& model, int64_t a,
                     double before, double after, double e, double lambda) {
-  const double u = model.u;
+  const double u = stage_u(model);
   const double b = std::fabs(at(row.bias, a));
   const double alibi = std::fabs(at(row.alibi, a));
   const double s = std::fabs(after);
@@ -68,7 +74,8 @@ double biased_error(const RowView& row, const PrecisionModel& model, int64_t a,
 
 }  // namespace
 
-bool options_overflow(const RowView& row, const FloatRange& range) {
+bool options_overflow(const RowView& row, const PrecisionModel& model) {
+  const FloatRange& range = model.range;
   // Beyond, the cap or its reciprocal may be no normal number.
   const double largest_cap = std::ldexp(1.0, range.cap_exponent);
   if (row.softcap > 0 &&
@@ -76,6 +83,11 @@ bool options_overflow(const RowView& row, const FloatRange& range) {
     return true;
   }
   const double safe = range.largest_safe;
+  // A sink that its type cannot hold, and that is not far below all keys.
+  if (row.sink != nullptr && std::fabs(*row.sink) > model.sink.largest &&
+      !(row.top - *row.sink > far_below(model))) {
+    return true;
+  }
   if (row.scaled == nullptr && row.sink == nullptr) return false;
   double largest = -safe * 2;
   for (int64_t a = 0; a < row.n; ++a) {
@@ -98,6 +110,7 @@ double sink_gap(const RowView& row, const RowErrors& errors) {
 double option_error(const RowView& row, const PrecisionModel& model, int64_t a,
                     double e, double lambda) {
   const double s = row.score[a];
+  if (model.score.rounds()) lambda += model.score.floor;
   double before = row.scaled != nullptr ? row.scaled[a] : s;
   if (row.softcap > 0 && !row.softcap_after_bias) {
     e = capped_error(row, model, before, e, lambda);
@@ -115,7 +128,7 @@ double option_error(const RowView& row, const PrecisionModel& model, int64_t a,
   if (other_units && combines_anyhow(model)) {
     e += kScoreAnyhow * model.u * (std::fabs(s) + e);
   }
-  return e * second_order(model.u);
+  return e * second_order(row.scaled != nullptr ? stage_u(model) : model.u);
 }
 
 double oracle_option_error(const RowView& row, int64_t a) {
@@ -126,9 +139,17 @@ double oracle_option_error(const RowView& row, int64_t a) {
   return 8 * kOracleU * sizes;
 }
 
+double sink_rounding(const RowView& row, const PrecisionModel& model) {
+  const double off = model.sink.exactly(*row.sink);
+  // Of one that becomes -infinity, which options_overflow() lets pass.
+  return std::isfinite(off) ? off : 0;
+}
+
 double sink_error(const RowView& row, const PrecisionModel& model) {
-  if (!combines_anyhow(model)) return 0;
-  return kSinkAnyhow * model.u * (std::fabs(*row.sink) + row.shift);
+  const double rounded = sink_rounding(row, model);
+  if (!combines_anyhow(model)) return rounded;
+  return rounded +
+         kSinkAnyhow * model.u * (std::fabs(*row.sink) + rounded + row.shift);
 }
 
 }  // namespace qkvet

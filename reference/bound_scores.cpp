@@ -25,7 +25,7 @@ bool own_weight_overflows(const RowView& row, const PrecisionModel& model,
 }
 
 bool overflows(const RowView& row, const PrecisionModel& model) {
-  if (options_overflow(row, model.range)) return true;
+  if (options_overflow(row, model)) return true;
   double largest = 0;
   for (int64_t j = 0; j < row.n; ++j) {
     largest = std::max(largest, row.magnitude[j]);
@@ -35,6 +35,18 @@ bool overflows(const RowView& row, const PrecisionModel& model) {
   const bool on_q = model.scale_stage == ScaleStage::kOnQ;
   const double scaled = row.scale * std::max(largest, on_q ? row.q_max : 0.0);
   return !(scaled * kLog2E <= model.range.largest_safe);
+}
+
+// Whether a score is too large for the type that it is stored in, which no
+// order of operations could avoid.
+bool stored_overflow(const RowView& row, const PrecisionModel& model,
+                     const RowScratch& scratch) {
+  for (int64_t a = 0; a < row.n && model.score.rounds(); ++a) {
+    const double s = row.score[a];
+    if (std::fabs(s) + scratch.score_error[a] <= model.score.largest) continue;
+    if (!(s < 0 && row.top - s > far_below(model))) return true;
+  }
+  return false;
 }
 
 int64_t rescale_count(const RowView& row, const PrecisionModel& model) {
@@ -343,6 +355,8 @@ RowErrors bound_scores(const RowView& row, const PrecisionModel& model,
   errors.flat = exactly_flat(row, model);
   if (errors.unjudged) return errors;
   score_errors(row, model, errors, scratch);
+  errors.unjudged = stored_overflow(row, model, scratch);
+  if (errors.unjudged) return errors;
   if (errors.flat) {
     std::fill_n(scratch.exponent_error.begin(), row.n, 0.0);
   } else {

@@ -76,12 +76,18 @@ OracleOutput DropoutRow::output() const {
   return out;
 }
 
-const std::vector<double>& DropoutRow::value_errors(double u) {
+const std::vector<double>& DropoutRow::value_errors(
+    const PrecisionModel& model) {
+  const double u = model.u;
+  // Values that are rounded before they meet the factor.
+  const double floor = model.operand.floor / (1 - all_.p);
   errors_.assign(values_.size(), 0.0);
   const int64_t dv = all_.forward.shape.dv;
   for (int64_t n = 0; n < keys_ * dv; ++n)
-    errors_[n] =
-        kDropoutRoundings * u * second_order(u) * std::fabs(values_[n]);
+    if (values_[n] != 0)
+      errors_[n] =
+          kDropoutRoundings * u * second_order(u) * std::fabs(values_[n]) +
+          floor;
   return errors_;
 }
 
@@ -142,7 +148,7 @@ DropoutBound dropout_bound(const DropoutProblem& problem,
     if (forward.visible[r] <= 0) continue;
     row.move_to(r);
     const InputErrors errors = {nullptr, nullptr,
-                                row.value_errors(model.u).data()};
+                                row.value_errors(model).data()};
     const BoundFacts facts(row.problem(), row.output(), errors);
     const Bound alone = compute_bound(facts, model, /*want_weights=*/false);
     const std::vector<double> sums = row.value_sums();

@@ -100,7 +100,7 @@ void DropoutSums::add_row(int64_t r) {
   alone.lse = given_.lse + r;
   alone.lse_in_base2 = given_.lse_in_base2;
   GradientErrors errors;
-  errors.inputs.v = row_.value_errors(model_.u).data();
+  errors.inputs.v = row_.value_errors(model_).data();
   const BoundFacts facts(alone.forward, row_.output(), errors.inputs);
   const GradientBound one =
       backward_bound(alone, facts, plain_backward(alone), model_, errors);

@@ -31,7 +31,7 @@ class DropoutRow {
   int64_t kv_head() const { return kv_; }  // of [B,Hkv]
   int64_t head() const { return h_; }
   // Of |f v| for a kernel of unit roundoff u, [Tk,dv].
-  const std::vector<double>& value_errors(double u);
+  const std::vector<double>& value_errors(const PrecisionModel& model);
   // [dv]: sum of |f v| over the keys that the row sees.
   std::vector<double> value_sums() const;
 

@@ -13,6 +13,8 @@ namespace qkvet {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// Stands for an operand that became infinite.
+constexpr double kOverflows = 1e200;
 
 // Whether some member holds the key.
 bool key_counts(const Problem& call, int64_t b, int64_t j) {
@@ -261,6 +263,54 @@ GradientBound Gradients::run() {
   return std::move(bound_);
 }
 
+// How far an operand that is off by `off`, or by nothing, is once it is
+// rounded. A scale may meet it first, unless that is 0.
+std::vector<double> rounded_off(const double* x, const double* off,
+                                int64_t count, const PrecisionModel& model,
+                                double scale) {
+  const Rounding& rounding = model.operand;
+  const double lambda = model.range.lambda(model.ftz);
+  const double unit = scale > 0 ? 1 / std::min(1.0, scale) : 1;
+  const double largest = rounding.largest / std::max(1.0, scale);
+  std::vector<double> out(count);
+  for (int64_t i = 0; i < count; ++i) {
+    const double before = off != nullptr ? off[i] : 0;
+    const double size = std::fabs(x[i]) + before;
+    // What lies beyond the lengths may be anything.
+    if (std::isnan(size) || size == 0) continue;
+    const double own = before == 0 && scale == 0
+                           ? rounding.exactly(x[i])
+                           : rounding.of(size, lambda, unit);
+    out[i] = size < largest ? before + own : kOverflows;
+  }
+  return out;
+}
+
+GradientBound rounded_bound(const GradientProblem& problem,
+                            const BoundFacts& facts,
+                            const GradientOutput& truth,
+                            const PrecisionModel& model,
+                            const GradientErrors& errors) {
+  const Problem& call = problem.forward;
+  const Shape& s = call.shape;
+  const double c = std::fabs(call.scale);
+  const auto q = rounded_off(call.q, errors.inputs.q, s.q_elements(), model, c);
+  const auto k = rounded_off(call.k, errors.inputs.k, s.k_elements(), model, c);
+  const auto g = rounded_off(problem.d_o, errors.d_o, s.o_elements(), model, 0);
+  GradientErrors all = errors;
+  all.inputs.q = q.data();
+  all.inputs.k = k.data();
+  all.d_o = g.data();
+  PrecisionModel rounded = model;
+  // P and dS are operands, too.
+  rounded.p_u = std::max(model.p_u, model.operand.u);
+  rounded.p_floor = std::max(model.p_floor, model.operand.floor);
+  rounded.p_largest = std::min(model.p_largest, model.operand.largest);
+  rounded.operand = {};
+  const BoundFacts of_rounded = with_rounded_operands(facts, model);
+  return backward_bound(problem, of_rounded, truth, rounded, all);
+}
+
 }  // namespace
 
 GradientBound backward_bound(const GradientProblem& problem,
@@ -269,6 +319,10 @@ GradientBound backward_bound(const GradientProblem& problem,
                              const PrecisionModel& model,
                              const GradientErrors& errors) {
   if (!gradient_not_derived(problem.forward).empty()) std::abort();
+  if (!gradient_not_derived(model).empty()) std::abort();
+  if (model.operand.rounds()) {
+    return rounded_bound(problem, facts, truth, model, errors);
+  }
   return Gradients(problem, facts.impl(), truth, model, errors).run();
 }
 

@@ -149,9 +149,15 @@ TEST_P(GradientBoundTest, StaysWithinTheBoundAndComesNearIt) {
     ASSERT_TRUE(own.worst() <= 1)
         << kernel.name << ", problem " << i << ": q " << own.q << " k " << own.k
         << " v " << own.v << " bias " << own.bias << " sink " << own.sink;
-    ASSERT_TRUE(loose.worst() <= 1) << kernel.name << ", problem " << i;
+    // Undeclared kernels multiply what the storage holds, and have a good exp.
+    if (!kernel.coarse()) {
+      ASSERT_TRUE(loose.worst() <= 1) << kernel.name << ", problem " << i;
+    }
     keep_larger(all, own);
     keep_larger(all_generic, loose);
+  }
+  if (kernel.coarse()) {
+    EXPECT_GT(all_generic.worst(), 1) << kernel.name;
   }
   EXPECT_GT(all.q, kNear) << kernel.name;
   EXPECT_GT(all.k, kNear) << kernel.name;
@@ -166,7 +172,9 @@ TEST_P(GradientBoundTest, StaysWithinTheBoundAndComesNearIt) {
       all_generic.sink, 100 * shares.of_judged(), 100 * shares.of_vacuous());
   // The rest lies beyond lengths, or overflows.
   EXPECT_GT(shares.of_judged(), 0.75) << kernel.name;
-  EXPECT_LT(shares.of_vacuous(), 0.15) << kernel.name;
+  // Half operands of f32 data leave nothing of tiny values and much less of
+  // large scores.
+  EXPECT_LT(shares.of_vacuous(), kernel.operands ? 0.3 : 0.15) << kernel.name;
 }
 
 INSTANTIATE_TEST_SUITE_P(AllKernels, GradientBoundTest,
@@ -204,10 +212,12 @@ TEST(GradientFaultsTest, WrongKernelsExceedTheBound) {
   for (const BackwardKernel& kernel : backward_kernels()) {
     const auto [delta, scale, slight, key, member] =
         count_exceeding(kernel, kProblems);
-    const bool half =
-        kernel.storage == Dtype::kF16 || kernel.storage == Dtype::kBf16;
+    const bool half = kernel.coarse() || kernel.storage == Dtype::kF16 ||
+                      kernel.storage == Dtype::kBf16;
     EXPECT_GT(delta, kProblems / 2) << kernel.name;
-    EXPECT_GT(scale, half ? 0 : kProblems / 4) << kernel.name;
+    // 2^-8 is what an operand of bf16 may be off by.
+    const bool bf16 = kernel.operands && kernel.rounded == Dtype::kBf16;
+    EXPECT_GT(scale, bf16 ? -1 : half ? 0 : kProblems / 4) << kernel.name;
     EXPECT_GT(slight, half ? -1 : kProblems / 4) << kernel.name;
     EXPECT_GT(key, kProblems / 2) << kernel.name;
     EXPECT_GT(member, kProblems / 4) << kernel.name;

@@ -91,6 +91,8 @@ LogSum log_sum(const GradientRow& at, const GradientModel& m,
                const RowErrors& errors) {
   const double u = m.model.u;
   LogSum lse{at.row.lse, std::fabs(at.lse_given - at.row.lse)};
+  // What is given in f32 may be rounded as the kernel's own would be.
+  lse.off += m.model.lse.of(std::fabs(at.lse_given), m.lambda);
   // The product, and ln 2 itself; log2 e times the scores is as good.
   if (at.lse_in_base2) {
     lse.off += kBase2ToLse * u * (std::fabs(at.lse_given) + lse.off);
@@ -102,7 +104,7 @@ LogSum log_sum(const GradientRow& at, const GradientModel& m,
     lse.value = larger + std::log1p(std::exp(-apart));
     lse.off +=
         kSinkToLse * u * (std::fabs(at.lse_given) + std::fabs(at.z) + 1) +
-        2 * errors.epsb;
+        2 * errors.epsb + sink_rounding(at.row, m.model);
     whole.sink_in_lse = true;
     whole.lse = lse.value;
   }

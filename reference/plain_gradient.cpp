@@ -5,6 +5,13 @@
 
 namespace qkvet {
 
+std::string gradient_not_derived(const PrecisionModel& model) {
+  return model.score.rounds()
+             ? "gradients have no derived bound yet where precision knob "
+               "score_dtype is declared"
+             : "";
+}
+
 std::string gradient_not_derived(const Problem& forward) {
   if (forward.rotation.style != RopeStyle::kNone) {
     return "the gradient of a call with rope has no derived bound yet; rotate "

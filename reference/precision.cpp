@@ -25,7 +25,7 @@ constexpr double kLargestLazy = 64;           // e^64 is near the end of f32
 constexpr int kMostLanes = 4096;
 constexpr int kMostSplits = 1 << 20;
 
-constexpr uint64_t kKnownKnobs = (QKVET_KNOB_TANH_ERROR << 1) - 1;
+constexpr uint64_t kKnownKnobs = (QKVET_KNOB_SINK_DTYPE << 1) - 1;
 
 // Their values are numbers of no unit.
 constexpr uint64_t kLiteralKnobs =
@@ -96,12 +96,50 @@ std::string unsupported_knob(const qkvet_precision& p) {
   if (declares(p, QKVET_KNOB_P_DTYPE) && !p_type(p.p_dtype)) {
     name = "p_dtype";
   }
-  if (declares(p, QKVET_KNOB_SCORE_DTYPE) && !is_zero(p.score_dtype)) {
-    name = "score_dtype";
-  }
   if (name == nullptr) return "";
   return std::string("precision knob ") + name +
          " has no derived bound yet; leave it undeclared";
+}
+
+// A knob that says where a number is rounded to half.
+struct RoundingKnob {
+  uint64_t knob;
+  const char* name;
+  qkvet_dtype qkvet_precision::*field;
+  Rounding PrecisionModel::*rounding;
+  bool by_storage;  // whether it is looser than generic depends on the storage
+};
+using M = PrecisionModel;
+constexpr RoundingKnob kRoundings[] = {
+    {QKVET_KNOB_SCORE_DTYPE, "score_dtype", &qkvet_precision::score_dtype,
+     &M::score, false},
+    {QKVET_KNOB_OPERAND_DTYPE, "operand_dtype", &qkvet_precision::operand_dtype,
+     &M::operand, true},
+    {QKVET_KNOB_LSE_DTYPE, "lse_dtype", &qkvet_precision::lse_dtype, &M::lse,
+     false},
+    {QKVET_KNOB_SINK_DTYPE, "sink_dtype", &qkvet_precision::sink_dtype,
+     &M::sink, false}};
+
+// What it names, or nothing.
+std::optional<Dtype> half_of(const RoundingKnob& knob,
+                             const qkvet_precision& p) {
+  const auto dtype = dtype_from_abi(p.*knob.field);
+  return dtype && is_half(*dtype) ? dtype : std::nullopt;
+}
+
+bool is_declared(const RoundingKnob& knob, const qkvet_precision& p) {
+  return declares(p, knob.knob) && !is_zero(p.*knob.field);
+}
+
+std::string rounding_error(const qkvet_precision& p) {
+  for (const RoundingKnob& knob : kRoundings) {
+    if (!is_declared(knob, p) || half_of(knob, p)) continue;
+    const auto dtype = dtype_from_abi(p.*knob.field);
+    return std::string("precision knob ") + knob.name + " is " +
+           (dtype ? std::string(dtype_name(*dtype)) : "no known type") +
+           "; allowed f16, bf16, or leave it undeclared";
+  }
+  return "";
 }
 
 // A knob, the limits of its value, and how generic compares.
@@ -237,11 +275,31 @@ void apply_softmax(const qkvet_precision& p, PrecisionModel& model) {
   if (declares(p, QKVET_KNOB_FTZ)) model.ftz = p.ftz != 0;
 }
 
+void apply_roundings(const qkvet_precision& p, PrecisionModel& model,
+                     std::string& looser) {
+  for (const RoundingKnob& knob : kRoundings) {
+    if (!is_declared(knob, p)) continue;
+    const Dtype dtype = half_of(knob, p).value_or(Dtype::kF32);
+    model.*knob.rounding = rounding_to(dtype);
+    if (knob.by_storage) continue;
+    add_looser(looser, std::string(knob.name) + " = " +
+                           std::string(dtype_name(dtype)) +
+                           " (generic: not rounded)");
+  }
+}
+
 // After the other knobs: what is normalised first and rounded to the storage
 // type is rounded after its normalisation.
 void apply_p(const qkvet_precision& p, PrecisionModel& model) {
   if (!declares(p, QKVET_KNOB_P_DTYPE)) {
-    const bool known = model.p_as_storage && !model.p_any_stage;
+    // P meets v in what v is rounded to.
+    const bool as_operand = model.operand.rounds();
+    if (as_operand) {
+      round_p_to(model.operand.to, model);
+      model.p_as_storage = false;
+    }
+    const bool rounded = model.p_as_storage || as_operand;
+    const bool known = rounded && !model.p_any_stage;
     model.p_normalised = known && model.norm_first;
     return;
   }
@@ -266,6 +324,7 @@ ResolvedPrecision resolve_precision(const qkvet_precision& declared) {
   resolved.error = preset_error(p.preset);
   if (resolved.error.empty()) resolved.error = unsupported_knob(p);
   if (resolved.error.empty()) resolved.error = p_stage_error(p);
+  if (resolved.error.empty()) resolved.error = rounding_error(p);
   std::string& looser = resolved.looser;
   for (const Check& check : checks_of(p, generic)) {
     if (!declares(p, check.knob)) continue;
@@ -281,6 +340,7 @@ ResolvedPrecision resolve_precision(const qkvet_precision& declared) {
   resolved.model = preset_precision(p.preset);
   apply_sums(p, resolved.model);
   apply_softmax(p, resolved.model);
+  apply_roundings(p, resolved.model, looser);
   apply_p(p, resolved.model);
   resolved.model.literal = p.declared & kLiteralKnobs;
   // Blocks are part of the preset for tensor cores; on top of another one they

@@ -42,6 +42,26 @@ struct FloatRange {
   friend bool operator==(const FloatRange&, const FloatRange&) = default;
 };
 
+// A number that is rounded once to a narrower format on its way; u = 0: it is
+// not.
+struct Rounding {
+  Dtype to = Dtype::kF32;
+  double u = 0;
+  double floor = 0;  // half its smallest subnormal
+  double largest = std::numeric_limits<double>::infinity();
+
+  bool rounds() const { return u > 0; }
+  // What a number of at most `size` may be moved by. It is rounded in units
+  // of 1 / `unit`, and flushed below lambda.
+  double of(double size, double lambda, double unit = 1) const {
+    return rounds() ? std::max(u * size, std::max(floor, lambda) * unit) : 0;
+  }
+  // How far the nearest number of the format is from x.
+  double exactly(double x) const;
+
+  friend bool operator==(const Rounding&, const Rounding&) = default;
+};
+
 struct PrecisionModel {
   double u = 0x1p-24;  // unit roundoff of the accumulators
   SumOrder dot_sum = SumOrder::kAny;
@@ -93,6 +113,11 @@ struct PrecisionModel {
   double rope_u = 0;
   double rope_floor = 0;
   double rope_largest = std::numeric_limits<double>::infinity();
+
+  Rounding score;    // scores, each time they are stored
+  Rounding operand;  // q, k and v on their way into a product
+  Rounding lse;      // as it is returned
+  Rounding sink;     // as it is read
 
   FloatRange range;
   // The values of these knobs are as declared, whatever the storage; those of

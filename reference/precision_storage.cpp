@@ -4,6 +4,7 @@
 #include "reference/precision_storage.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "core/half.h"
@@ -75,6 +76,15 @@ void round_p_to(Dtype dtype, PrecisionModel& model) {
   model.p_largest = largest_finite(dtype);
 }
 
+Rounding rounding_to(Dtype dtype) {
+  return {dtype, unit_roundoff(dtype), underflow_error(dtype),
+          largest_finite(dtype)};
+}
+
+double Rounding::exactly(double x) const {
+  return rounds() ? std::fabs(round_to(to, x) - x) : 0;
+}
+
 PrecisionModel for_storage(PrecisionModel model, Dtype kv, Dtype o) {
   const bool rounds_p = model.p_as_storage || model.p_u > 0;
   if (model.p_as_storage && is_half(kv)) round_p_to(kv, model);
@@ -97,6 +107,8 @@ bool looser_for_storage(const PrecisionModel& model, Dtype dtype) {
   const PrecisionModel own = for_storage(model, dtype, dtype);
   const PrecisionModel generic = for_storage(generic_precision(), dtype, dtype);
   if (own.p_u > generic.p_u || own.p_floor > generic.p_floor) return true;
+  // What the storage holds is not rounded by a product in the same type.
+  if (own.operand.rounds() && own.operand.to != dtype) return true;
   if (dtype != Dtype::kF64) return false;
   return own.u > generic.u || own.exp_error > generic.exp_error ||
          own.exp_floor > generic.exp_floor ||

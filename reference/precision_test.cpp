@@ -101,10 +101,81 @@ TEST(PrecisionTest, KnobsWithoutADerivationAreRefusedByName) {
   EXPECT_EQ(resolve_precision(p).error, "");  // {0,0,0}: not rounded
   p.p_dtype = {QKVET_DTYPE_FLOAT8_E4M3FN, 8, 1};
   EXPECT_NE(resolve_precision(p).error.find("p_dtype"), std::string::npos);
-  p = declare(0, QKVET_KNOB_SCORE_DTYPE);
-  p.score_dtype = {QKVET_DTYPE_FLOAT, 16, 1};
-  EXPECT_NE(resolve_precision(p).error.find("score_dtype"), std::string::npos);
   EXPECT_NE(resolve_precision(declare(0, uint64_t{1} << 40)).error, "");
+}
+
+TEST(PrecisionTest, WhatIsRoundedOnTheWayIsHalfOrNotAtAll) {
+  struct Knob {
+    uint64_t bit;
+    const char* name;
+    qkvet_dtype qkvet_precision::*field;
+    Rounding PrecisionModel::*rounding;
+  };
+  using P = qkvet_precision;
+  using M = PrecisionModel;
+  constexpr Knob kKnobs[] = {
+      {QKVET_KNOB_SCORE_DTYPE, "score_dtype", &P::score_dtype, &M::score},
+      {QKVET_KNOB_OPERAND_DTYPE, "operand_dtype", &P::operand_dtype,
+       &M::operand},
+      {QKVET_KNOB_LSE_DTYPE, "lse_dtype", &P::lse_dtype, &M::lse},
+      {QKVET_KNOB_SINK_DTYPE, "sink_dtype", &P::sink_dtype, &M::sink}};
+  for (const Knob& knob : kKnobs) {
+    P p = declare(QKVET_PRECISION_CPU_F32, knob.bit);
+    EXPECT_EQ(resolve_precision(p).error, "");  // {0,0,0}: not rounded
+    EXPECT_FALSE((resolve_precision(p).model.*knob.rounding).rounds());
+    EXPECT_EQ(resolve_precision(p).looser, "");
+    p.*knob.field = dtype_to_abi(Dtype::kF16);
+    const auto f16 = resolve_precision(p);
+    EXPECT_EQ(f16.error, "");
+    EXPECT_EQ((f16.model.*knob.rounding).u, 0x1p-11);
+    EXPECT_EQ((f16.model.*knob.rounding).floor, 0x1p-25);
+    EXPECT_EQ((f16.model.*knob.rounding).largest, 65504);
+    const bool by_storage = knob.bit == QKVET_KNOB_OPERAND_DTYPE;
+    EXPECT_EQ(f16.looser, by_storage ? ""
+                                     : std::string(knob.name) +
+                                           " = f16 (generic: not rounded)");
+    EXPECT_EQ(looser_for_storage(f16.model, Dtype::kF32), by_storage);
+    EXPECT_FALSE(looser_for_storage(f16.model, Dtype::kF16));
+    p.*knob.field = dtype_to_abi(Dtype::kF32);
+    EXPECT_EQ(resolve_precision(p).error,
+              std::string("precision knob ") + knob.name +
+                  " is f32; allowed f16, bf16, or leave it undeclared");
+    p.*knob.field = {77, 3, 1};
+    EXPECT_NE(resolve_precision(p).error.find("no known type"),
+              std::string::npos);
+  }
+}
+
+TEST(PrecisionTest, PIsAnOperandUnlessItSaysOtherwise) {
+  qkvet_precision p = declare(QKVET_PRECISION_CPU_F32,
+                              QKVET_KNOB_OPERAND_DTYPE | QKVET_KNOB_NORM);
+  p.operand_dtype = dtype_to_abi(Dtype::kBf16);
+  EXPECT_EQ(resolve_precision(p).model.p_u, 0x1p-8);
+  EXPECT_FALSE(resolve_precision(p).model.p_normalised);
+  p.norm_first = 1;
+  EXPECT_TRUE(resolve_precision(p).model.p_normalised);
+  p.declared |= QKVET_KNOB_P_DTYPE;
+  EXPECT_EQ(resolve_precision(p).model.p_u, 0);
+  p.preset = QKVET_PRECISION_GENERIC;
+  p.declared = QKVET_KNOB_OPERAND_DTYPE;
+  const PrecisionModel any =
+      for_storage(resolve_precision(p).model, Dtype::kF32, Dtype::kF32);
+  EXPECT_TRUE(any.p_any_stage);
+  EXPECT_EQ(any.p_u, 0x1p-8);
+}
+
+// As good as 2^-8, and no better than a number.
+TEST(PrecisionTest, FastExponentialsAreDeclaredByTheirError) {
+  qkvet_precision p = declare(QKVET_PRECISION_CPU_F32, QKVET_KNOB_EXP_ERROR);
+  for (const double eps : {0x1p-14, 0x1p-8}) {
+    p.exp_error = eps;
+    const auto fast = resolve_precision(p);
+    EXPECT_EQ(fast.error, "");
+    EXPECT_EQ(fast.model.exp_error, eps);
+    EXPECT_TRUE(fast.looser_than_generic);
+  }
+  p.exp_error = 0x1p-7;
+  EXPECT_NE(resolve_precision(p).error.find("exp_error"), std::string::npos);
 }
 
 TEST(PrecisionTest, DevicesHaveFastFunctionsAndBlocks) {

@@ -47,6 +47,11 @@ class Backward {
     }
     return out;
   }
+  Reals read_operand(const double* x, int64_t count) const {
+    Reals out = read(x, count);
+    for (Real& value : out) value = kernel_.operands ? rounded(value) : value;
+    return out;
+  }
   Real rounded(Real x) const {
     if (kernel_.rounded == Dtype::kF32) return x;
     return static_cast<Real>(round_to(kernel_.rounded, x));
@@ -55,6 +60,13 @@ class Backward {
   Real offset(const Row& row, int64_t j, int64_t diagonal) const;
   Real whole_lse(const Row& row) const;
   Real share(Real s, Real m, Real total, Real lse) const;
+  // Too large for some arguments, too small for others.
+  Real exponential(Real x) const {
+    const auto off = static_cast<Real>(kernel_.exp_error);
+    if (off == 0) return flush(std::exp(x));
+    const bool up = std::fmod(std::fabs(x) * 64, Real(2)) < 1;
+    return flush(std::exp(x) * (up ? 1 + off : 1 - off));
+  }
   Real folded_share(const Row& row, int64_t j, Real lse) const;
   void shares(Row& row, const TestSeen& seen, Reals& slopes);
   void pairs(Row& row, const Reals& slopes, GradientOutput& out);
@@ -104,7 +116,8 @@ Real Backward<Real>::offset(const Row& row, int64_t j, int64_t diagonal) const {
 template <class Real>
 Real Backward<Real>::score(const Row& row, int64_t j, int64_t diagonal,
                            Real& slope) const {
-  const Reals k = read(call_.k + (row.kv * shape_.Tk + j) * shape_.d, shape_.d);
+  const Reals k =
+      read_operand(call_.k + (row.kv * shape_.Tk + j) * shape_.d, shape_.d);
   Real s = 0;
   if (kernel_.scale == TestScale::kOperand) {
     Reals q = row.q;
@@ -145,7 +158,7 @@ template <class Real>
 Real Backward<Real>::share(Real s, Real m, Real total, Real lse) const {
   switch (kernel_.share) {
     case TestShare::kSoftmax:
-      return flush(flush(std::exp(s - m)) / total);
+      return flush(exponential(s - m) / total);
     case TestShare::kExp2:
       return flush(std::exp2((s - lse) * kBase));
     case TestShare::kFolded:
@@ -154,13 +167,14 @@ Real Backward<Real>::share(Real s, Real m, Real total, Real lse) const {
     case TestShare::kOwnLse:
       break;
   }
-  return flush(std::exp(s - lse));
+  return exponential(s - lse);
 }
 
 // The scale joins the logarithm's base.
 template <class Real>
 Real Backward<Real>::folded_share(const Row& row, int64_t j, Real lse) const {
-  const Reals k = read(call_.k + (row.kv * shape_.Tk + j) * shape_.d, shape_.d);
+  const Reals k =
+      read_operand(call_.k + (row.kv * shape_.Tk + j) * shape_.d, shape_.d);
   return flush(std::exp2(
       std::fma(sums_.dot(row.q, k), flush(c_ * kBase), -(lse * kBase))));
 }
@@ -182,8 +196,8 @@ void Backward<Real>::shares(Row& row, const TestSeen& seen, Reals& slopes) {
   if (kernel_.share == TestShare::kOwnLse ||
       kernel_.share == TestShare::kSoftmax) {
     Reals w;
-    for (const Real x : s) w.push_back(flush(std::exp(x - m)));
-    if (has_sink) w.push_back(flush(std::exp(z - m)));
+    for (const Real x : s) w.push_back(exponential(x - m));
+    if (has_sink) w.push_back(exponential(z - m));
     total = sums_.sum(w);
     lse = m + std::log(total);
   }
@@ -209,8 +223,8 @@ void Backward<Real>::pairs(Row& row, const Reals& slopes, GradientOutput& out) {
   if (kernel_.fault == TestBackwardFault::kDeltaMissing) D = 0;
   const bool started = kernel_.delta == TestDelta::kStart;
   for (size_t a = 0; a < n; ++a) {
-    v[a] = read(call_.v + (row.kv * shape_.Tk + row.keys[a]) * shape_.dv,
-                shape_.dv);
+    v[a] = read_operand(
+        call_.v + (row.kv * shape_.Tk + row.keys[a]) * shape_.dv, shape_.dv);
     dP[a] = sums_.dot(row.g, v[a], started ? -D : Real(0));
   }
   if (kernel_.delta == TestDelta::kPairs) D = sums_.dot(row.p, dP);
@@ -247,8 +261,8 @@ void Backward<Real>::finish_row(const Row& row, GradientOutput& out) const {
   for (int64_t c = 0; c < d; ++c) {
     Reals k;
     for (const int64_t j : row.keys) {
-      const double x = call_.k[(row.kv * shape_.Tk + j) * d + c];
-      k.push_back(operand(flush(static_cast<Real>(x))));
+      const double* x = call_.k + (row.kv * shape_.Tk + j) * d + c;
+      k.push_back(operand(read_operand(x, 1)[0]));
     }
     out.q[row.row * d + c] = scaled_sum(sums_.dot(row.z, k));
   }
@@ -306,8 +320,8 @@ GradientOutput Backward<Real>::run() {
       row.h = r / shape_.Tq % shape_.H;
       row.kv = kv;
       row.keys = seen.keys;
-      row.q = read(call_.q + r * shape_.d, shape_.d);
-      row.g = read(problem_.d_o + r * shape_.dv, shape_.dv);
+      row.q = read_operand(call_.q + r * shape_.d, shape_.d);
+      row.g = read_operand(problem_.d_o + r * shape_.dv, shape_.dv);
       Reals slopes;
       shares(row, seen, slopes);
       pairs(row, slopes, out);

@@ -62,7 +62,13 @@ struct BackwardKernel {
   Dtype storage = Dtype::kF32;  // of inputs and outputs
   Dtype rounded = Dtype::kF32;  // of P and dS before the last products
   bool rounded_first = false;   // P at once, for everything
+  bool operands = false;        // q, k, v and d_o as well, when they are read
+  // Of exp, either way; kGiven, kOwnLse and kSoftmax. 0: as the library is.
+  double exp_error = 0;
   TestBackwardFault fault = TestBackwardFault::kNone;
+
+  // Looser than an undeclared kernel may be.
+  bool coarse() const { return operands || exp_error > 0; }
 };
 
 // Before the rounding to the storage.

@@ -9,9 +9,18 @@ PrecisionModel declared_precision(const BackwardKernel& kernel) {
   qkvet_precision declared{};
   declared.struct_size = sizeof declared;
   declared.preset = QKVET_PRECISION_CPU_F32;
-  if (kernel.rounded != Dtype::kF32) {
+  if (kernel.operands) {
+    declared.declared = QKVET_KNOB_OPERAND_DTYPE;
+    declared.operand_dtype = dtype_to_abi(kernel.rounded);
+  } else if (kernel.rounded != Dtype::kF32) {
     declared.declared = QKVET_KNOB_P_DTYPE;
     declared.p_dtype = dtype_to_abi(kernel.rounded);
+  }
+  if (kernel.exp_error > 0) {
+    declared.declared |= QKVET_KNOB_EXP_ERROR;
+    declared.exp_error = kernel.exp_error + 0x1p-22;  // the library's own
+    declared.exp_floor = 0x1p-125;
+    declared.exp_inexact_at_zero = 1;
   }
   PrecisionModel model = for_storage(resolve_precision(declared).model,
                                      kernel.storage, kernel.storage);
@@ -80,6 +89,23 @@ std::vector<BackwardKernel> backward_kernels() {
       if (type != Dtype::kF64 && i % 3 != 2) kernel.rounded = type;
       kernel.rounded_first = kernel.rounded != Dtype::kF32 && i % 4 == 1;
       kernel.name = std::string(dtype_name(type)) + "_" + kernel.name;
+      all.push_back(kernel);
+    }
+  }
+  // f32 with an exponential that is good to 14 bits.
+  for (const size_t i : {0, 1, 2}) {
+    BackwardKernel kernel = all[i];
+    kernel.exp_error = 0x1p-14;
+    kernel.name += "_coarse_exp";
+    all.push_back(kernel);
+  }
+  // f32 whose products take half operands.
+  for (const Dtype type : {Dtype::kBf16, Dtype::kF16}) {
+    for (const size_t i : {0, 4, 6, 9}) {
+      BackwardKernel kernel = all[i];
+      kernel.rounded = type;
+      kernel.operands = true;
+      kernel.name += "_" + std::string(dtype_name(type)) + "_operands";
       all.push_back(kernel);
     }
   }

@@ -281,6 +281,12 @@ TestOutput run_control(const TestControl& control, const Problem& problem,
   return call.output(control.storage);
 }
 
+bool within_generic(const TestControl& control) {
+  const ResolvedPrecision all = resolve_precision(*control.kernel->precision);
+  return !all.looser_than_generic && !all.model.unmeasured &&
+         !looser_for_storage(all.model, control.storage);
+}
+
 PrecisionModel declared_precision(const TestControl& control) {
   return for_storage(resolve_precision(*control.kernel->precision).model,
                      control.storage, control.storage);

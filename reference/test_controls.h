@@ -49,6 +49,9 @@ TestOutput run_control(const TestControl& control, const Problem& problem,
                        std::string_view seeded = "none");
 
 PrecisionModel declared_precision(const TestControl& control);
+// Whether an undeclared kernel is held to no more than this one: neither a
+// declaration that is looser nor one that nobody has measured.
+bool within_generic(const TestControl& control);
 
 }  // namespace qkvet
 

@@ -26,6 +26,7 @@ enum class Exp : uint8_t {
   kNatural,     // exp(s - m)
   kBase2,       // exp2((s - m) * log2(e))
   kPolynomial,  // poly_exp.h
+  kCoarse,      // the same of degree 3, good to some 14 bits
   // c = scale * log2(e): exp2(fma(q.k, c, -(m * c))). With options that add to
   // scores or cap them, or a sink, scores are in base 2: fma(q.k, c, b *
   // log2(e)), and exp2 of their differences.
@@ -90,6 +91,7 @@ struct Arithmetic {
   int lanes = 1;     // of q.k: term c goes to lane c mod lanes, then halves
   bool fma = false;  // products of q.k and P v meet their sums unrounded
   bool root_scale = false;  // sqrt(scale) on q, and on k
+  bool scaled_q = false;    // the scale on q, in natural units
   Exp exp = Exp::kNatural;
   Order value = Order::kAscending;
   int tile = 0;           // keys; 0: all
@@ -102,6 +104,11 @@ struct Arithmetic {
   bool ftz = false;         // subnormal results and inputs are 0
   P p = P::kUnrounded;
   Storage p_type = Storage::kBf16;
+  // What these are rounded to, whatever the storage; f32: they are not.
+  Storage scores = Storage::kF32;    // each time that they are stored
+  Storage operands = Storage::kF32;  // q, k and v; P as `p` says
+  Storage lse = Storage::kF32;       // as it is returned
+  Storage sinks = Storage::kF32;     // as they are read
   // A tensor core: products in blocks of so many, on a grid of so many bits
   // more than f32 has. 0: none.
   int block = 0;
@@ -151,6 +158,12 @@ constexpr bool is_computable(const Arithmetic& a) {
                             !a.fma && a.block == 0 && a.exp == Exp::kNatural &&
                             a.bias == Bias::kOneByOne)) &&
          (whole || (!a.norm_first && a.value != Order::kShuffled)) &&
+         (!a.scaled_q || (a.exp == Exp::kNatural && !a.root_scale &&
+                          a.bias == Bias::kOneByOne)) &&
+         (a.operands == Storage::kF32 ||
+          (a.lanes == 1 && a.dot == Order::kAscending && !a.fma &&
+           a.block == 0 && !a.root_scale && a.value != Order::kHalves &&
+           (a.p == P::kStorage || a.p == P::kNormalised))) &&
          (by_lse ? a.exp == Exp::kNatural : true) &&
          (!walks_hidden_keys(a) ||
           ((whole || a.votes_before_mask) && a.exp == Exp::kNatural)) &&

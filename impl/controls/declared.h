@@ -37,6 +37,9 @@ inline constexpr double kBiasFirstRefRoundings = 1;
 // Measured: 3.06 (poly_exp.h).
 inline constexpr double kPolynomialExpError = 3.25 * kUnit;
 
+// Measured: 7.50e-5.
+inline constexpr double kCoarseExpError = 7.6e-5;
+
 constexpr void declare_exp(const Arithmetic& a, qkvet_precision* p) {
   const bool several = a.tile > 0 || a.parts > 1;
   switch (a.exp) {
@@ -45,6 +48,11 @@ constexpr void declare_exp(const Arithmetic& a, qkvet_precision* p) {
     case Exp::kPolynomial:
       p->exp_error = kPolynomialExpError;
       p->exp_floor = kClampedExpFloor;
+      break;
+    case Exp::kCoarse:
+      p->exp_error = kCoarseExpError;
+      p->exp_floor = kClampedExpFloor;
+      p->exp_inexact_at_zero = 1;
       break;
     case Exp::kBase2:
       p->arg_roundings = kExp2ArgRoundings;
@@ -63,6 +71,29 @@ constexpr void declare_exp(const Arithmetic& a, qkvet_precision* p) {
   // expf ends where f32 goes subnormal: off by 2^-126 at most.
   if (a.ftz) {
     p->exp_floor = kClampedExpFloor;
+  }
+}
+
+constexpr void declare_rounding(Storage type, uint64_t knob,
+                                qkvet_dtype qkvet_precision::*field,
+                                qkvet_precision* p) {
+  if (type != Storage::kF32) {
+    p->declared |= knob;
+    p->*field = dtype_named(type);
+  }
+}
+
+// What is rounded to half whatever the storage.
+constexpr void declare_roundings(const Arithmetic& a, qkvet_precision* p) {
+  declare_rounding(a.scores, QKVET_KNOB_SCORE_DTYPE,
+                   &qkvet_precision::score_dtype, p);
+  declare_rounding(a.operands, QKVET_KNOB_OPERAND_DTYPE,
+                   &qkvet_precision::operand_dtype, p);
+  declare_rounding(a.lse, QKVET_KNOB_LSE_DTYPE, &qkvet_precision::lse_dtype, p);
+  declare_rounding(a.sinks, QKVET_KNOB_SINK_DTYPE, &qkvet_precision::sink_dtype,
+                   p);
+  if (a.scaled_q) {
+    p->scale_stage = QKVET_SCALE_ON_Q;
   }
 }
 
@@ -99,6 +130,10 @@ constexpr void declare_options(const Arithmetic& a, qkvet_precision* p) {
 // Who rounds to the storage type, or to one type. Relative to the maximum of
 // the row, if P is not normalised.
 constexpr void declare_p(const Arithmetic& a, qkvet_precision* p) {
+  // What the operands say.
+  if (a.operands != Storage::kF32) {
+    return;
+  }
   if (a.p == P::kStorage) {
     p->preset = QKVET_PRECISION_FLASH_HALF;
   }
@@ -153,6 +188,7 @@ constexpr qkvet_precision declared_precision(const Arithmetic& a) {
   declare_p(a, &p);
   declare_options(a, &p);
   declare_roots(a, &p);
+  declare_roundings(a, &p);
   return p;
 }
 
@@ -178,7 +214,9 @@ constexpr qkvet_dialect declared_dialect(const Arithmetic& a) {
 }
 
 constexpr qkvet_capabilities typed_capabilities(const Arithmetic& a) {
-  const bool one_type = a.p == P::kSummed || a.p == P::kNormalised;
+  const bool as_storage = a.operands == Storage::kF32;
+  const bool one_type =
+      as_storage && (a.p == P::kSummed || a.p == P::kNormalised);
   // Hidden keys that are walked may leave NaN in their weights.
   const uint64_t weights = walks_hidden_keys(a) ? 0 : QKVET_OPTION_WEIGHTS;
   const uint64_t options = (kAllOptions | weights) & ~a.without;
@@ -188,15 +226,17 @@ constexpr qkvet_capabilities typed_capabilities(const Arithmetic& a) {
   if (a.f32_only) {
     return capabilities_with(options, {kF32});
   }
-  return a.half_only || a.p == P::kStorage
+  return a.half_only || (as_storage && a.p == P::kStorage)
              ? capabilities_with(options, {kF16, kBf16})
              : capabilities_with(options, {kF32, kF16, kBf16});
 }
 
 constexpr qkvet_capabilities declared_capabilities(const Arithmetic& a) {
   qkvet_capabilities c = typed_capabilities(a);
+  // f16 ends where f32 does not.
+  const bool ends = a.scores == Storage::kF16 || a.operands == Storage::kF16;
   // A root of 8 rounds, and so does a sum of the other sign.
-  if (a.root_scale || a.cuts_down) {
+  if (a.root_scale || a.cuts_down || ends) {
     c.flags &= ~QKVET_FLAG_POWER_OF_TWO_INVARIANT;
   }
   // Hidden keys vote.

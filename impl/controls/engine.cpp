@@ -26,8 +26,10 @@ RowEngine::RowEngine(const Row& row, const Arithmetic& arithmetic)
       keys_(row.keys),
       scale_(std::fabs(row.scale)),
       negative_(row.scale < 0),
-      sink_(row.terms.sink),
-      storage_(off_.storage.value_or(row.storage)),
+      sink_(round_to(arithmetic.sinks, row.terms.sink)),
+      storage_(arithmetic.operands != Storage::kF32
+                   ? arithmetic.operands
+                   : off_.storage.value_or(row.storage)),
       p_(off_.has(Seeded::kRoundedP) ? P::kStorage : a_.p),
       block_(a_.block > 0 && off_.has(Seeded::kOldBlocks) ? 4 : a_.block),
       extra_bits_(off_.has(Seeded::kOldBlocks)     ? 0
@@ -297,7 +299,7 @@ void RowEngine::divide_first() {
 }
 
 void RowEngine::write_lse_of(float lse) const {
-  row_.write_lse(lse_shift_ != 0 ? lse - lse_shift_ : lse);
+  row_.write_lse(round_to(a_.lse, lse_shift_ != 0 ? lse - lse_shift_ : lse));
 }
 
 void RowEngine::write_lse(float max, float sum) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// exp as a polynomial of degree 5 on [-ln 2 / 2, ln 2 / 2] with the power of
-// two set in the exponent, in plain multiplications and additions:
+// exp as a polynomial, of degree 5 or of degree 3, on [-ln 2 / 2, ln 2 / 2]
+// with the power of two set in the exponent, in plain multiplications and
+// additions:
 //
 //   n = round(x / ln 2),  r = x - n ln 2 in two parts (Cody and Waite),
 //   exp(x) = 2^n (1 + r + r^2 P(r)),  P of degree 3, minimax in relative error
@@ -15,30 +16,46 @@
 
 namespace qkvet::impl {
 
-// For x <= 0 or NaN.
-inline float poly_exp(float x) {
+// 2^n exp(r) for `of` such that of(r) is about exp(r). For x <= 0 or NaN.
+template <class OfRest>
+float exp_by_parts(float x, const OfRest& of) {
   constexpr float kLowest = -87.0f;
   constexpr float kInverseLn2 = 1.44269504f;
   constexpr float kRoundToInteger = 0x1.8p23f;  // adding it rounds
   constexpr float kLn2High = 0.693359375f;      // 10 bits: its product with n
   constexpr float kLn2Low = -2.12194440e-4f;    // is exact
-  // Relative error of the exact polynomial: 1.83 units of 2^-24.
-  constexpr float kP[] = {0x1.fffdf2p-2f, 0x1.5557bap-3f, 0x1.572e86p-5f,
-                          0x1.106080p-7f};
   constexpr int kMantissaBits = 23;
   if (x < kLowest) {
     return 0;
   }
   const float n = (x * kInverseLn2 + kRoundToInteger) - kRoundToInteger;
   const float r = (x - n * kLn2High) - n * kLn2Low;
-  const float p = ((kP[3] * r + kP[2]) * r + kP[1]) * r + kP[0];
-  const float y = (p * r) * r + r + 1;
+  const float y = of(r);
   if (!(y > 0)) {
     return y;  // NaN
   }
   const auto exponent = static_cast<uint32_t>(static_cast<int32_t>(n));
   return std::bit_cast<float>(std::bit_cast<uint32_t>(y) +
                               (exponent << kMantissaBits));
+}
+
+inline float poly_exp(float x) {
+  // Relative error of the exact polynomial: 1.83 units of 2^-24.
+  static constexpr float kP[] = {0x1.fffdf2p-2f, 0x1.5557bap-3f, 0x1.572e86p-5f,
+                                 0x1.106080p-7f};
+  return exp_by_parts(x, [](float r) {
+    const float p = ((kP[3] * r + kP[2]) * r + kP[1]) * r + kP[0];
+    return (p * r) * r + r + 1;
+  });
+}
+
+// Relative error: 7.50e-5, measured over the same floats; exp(0) is 7.2e-5
+// below 1.
+inline float coarse_exp(float x) {
+  static constexpr float kP[] = {0x1.fff68ep-1f, 0x1.000ac8p+0f, 0x1.028b30p-1f,
+                                 0x1.534972p-3f};
+  return exp_by_parts(
+      x, [](float r) { return ((kP[3] * r + kP[2]) * r + kP[1]) * r + kP[0]; });
 }
 
 }  // namespace qkvet::impl

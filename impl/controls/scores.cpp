@@ -38,6 +38,16 @@ float dot_with_root(const float* q, const float* k, int64_t step, int64_t n,
   return sum;
 }
 
+// The same of factors that are rounded to `type` first.
+float dot_of_rounded(const float* q, const float* k, int64_t step, int64_t n,
+                     Storage type) {
+  float sum = 0;
+  for (int64_t c = 0; c < n; ++c) {
+    sum += round_to(type, q[c]) * round_to(type, k[c * step]);
+  }
+  return sum;
+}
+
 float dot_descending(const float* q, const float* k, int64_t step, int64_t n) {
   float sum = 0;
   for (int64_t c = n - 1; c >= 0; --c) {
@@ -105,6 +115,9 @@ float RowEngine::dot(const float* k) const {
   const int64_t step = row_.k.step, n = row_.width;
   if (block_ > 0) {
     return dot_in_blocks(k);
+  }
+  if (a_.operands != Storage::kF32) {
+    return dot_of_rounded(q, k, step, n, a_.operands);
   }
   if (a_.root_scale) {
     return dot_with_root(q, k, step, n, root_);
@@ -224,6 +237,12 @@ void RowEngine::score() {
       row_.q[c] *= by;
     }
   }
+  if (a_.scaled_q) {
+    for (int64_t c = 0; c < row_.width; ++c) {
+      row_.q[c] *= scale_;
+    }
+    scale_ = 1;
+  }
   if (a_.root_scale) {
     root_ = std::sqrt(scale_);
     scale_ = 1;
@@ -236,10 +255,12 @@ void RowEngine::score() {
                    : a_.exp == Exp::kFolded && unit_ == Unit::kBase2 ? factor_
                                                                      : 1;
   for (int64_t n = 0; n < keys_; ++n) {
-    const float raw = dot(row_.k.row(n));
+    const float raw = round_to(a_.scores, dot(row_.k.row(n)));
     // The sign of the scale goes to q, where it is exact.
     const float product = negative_ ? -raw : raw;
-    row_.scores[n] = options_ ? option_score(product, n) : product * by;
+    const float score = options_ ? option_score(product, n) : product * by;
+    // Where no operation lies in between, it is the same number.
+    row_.scores[n] = round_to(a_.scores, score);
   }
 }
 

@@ -29,6 +29,8 @@ float RowEngine::weight(float s, float max) const {
       return std::exp(x);
     case Exp::kPolynomial:
       return poly_exp(x);
+    case Exp::kCoarse:
+      return coarse_exp(x);
     default:
       return std::exp2(x);
   }
@@ -152,7 +154,11 @@ void RowEngine::add_value(int64_t n, float* acc) const {
       p_ == P::kStorage ? rounded_p(row_.weights[n]) : row_.weights[n];
   const float* const v = row_.v.row(n);
   const int64_t step = row_.v.step;
-  if (a_.fma) {
+  if (a_.operands != Storage::kF32) {
+    for (int64_t c = 0; c < row_.value_width; ++c) {
+      acc[c] += w * round_to(a_.operands, v[c * step]);
+    }
+  } else if (a_.fma) {
     for (int64_t c = 0; c < row_.value_width; ++c) {
       acc[c] = std::fma(w, v[c * step], acc[c]);
     }

@@ -90,6 +90,37 @@ QKVET_ARITHMETIC(ftz_tile4, "tiles of 4 keys, subnormal numbers flushed",
                  .tile = 4, .ftz = true, .sink = Sink::kAdded,
                  .bias = Bias::kFirst, .hidden = Hidden::kPlaced)
 
+// Fast exponentials of CPU libraries are about as good; exp(0) is not 1.
+QKVET_ARITHMETIC(coarse_exp, "exp by a polynomial of degree 3",
+                 .exp = Exp::kCoarse)
+QKVET_ARITHMETIC(coarse_exp_tile4, "the same in tiles of 4 keys",
+                 .exp = Exp::kCoarse, .tile = 4, .sink = Sink::kLast)
+
+// ---- Products of half operands in f32 --------------------------------------
+
+// As oneDNN and OpenVINO multiply f32 where bf16 is allowed.
+QKVET_ARITHMETIC(bf16_operands, "q, k, P and v rounded to bf16, sums in f32",
+                 .p = P::kStorage, .operands = Storage::kBf16, .f32_only = true)
+QKVET_ARITHMETIC(bf16_operands_scaled, "scaled q, k, divided P and v in bf16",
+                 .scaled_q = true, .norm_first = true, .p = P::kNormalised,
+                 .operands = Storage::kBf16, .f32_only = true)
+QKVET_ARITHMETIC(f16_operands_tile16, "the same of f16, in tiles of 16 keys",
+                 .scaled_q = true, .tile = 16, .p = P::kStorage,
+                 .operands = Storage::kF16, .sink = Sink::kAdded,
+                 .f32_only = true)
+
+// ---- Scores in half --------------------------------------------------------
+
+// Stored after the dot product, after the scale, and with all that is added.
+QKVET_ARITHMETIC(bf16_scores, "scores stored in bf16, softmax in f32",
+                 .scores = Storage::kBf16)
+// As MLX and ONNX Runtime do it. q is scaled first: q.k itself may be more
+// than f16 holds.
+QKVET_ARITHMETIC(f16_scores, "scores and divided P in f16, scale on q",
+                 .scaled_q = true, .norm_first = true, .p = P::kNormalised,
+                 .p_type = Storage::kF16, .scores = Storage::kF16,
+                 .sink = Sink::kLast)
+
 // ---- Parts and the division ------------------------------------------------
 
 // As Flash-Decoding does it. Rows of one key leave the second part empty, most
@@ -212,6 +243,9 @@ QKVET_ARITHMETIC(half_lazy_folded, "P rounded, rescaled when 2^8 behind",
 QKVET_ARITHMETIC(half_split4_lse, "P rounded, 4 parts merged by lse",
                  .value = Order::kDescending, .parts = 4, .merge = Merge::kLse,
                  .p = P::kStorage, .bias = Bias::kTogether)
+QKVET_ARITHMETIC(bf16_lse_and_sinks, "lse and sinks rounded to bf16",
+                 .p = P::kStorage, .lse = Storage::kBf16,
+                 .sinks = Storage::kBf16)
 // The denominator adds what P v is made of.
 QKVET_ARITHMETIC(bf16_sum_rounded,
                  "P rounded to bf16, denominator from rounded P",

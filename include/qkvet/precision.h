@@ -43,7 +43,7 @@ enum {
   QKVET_PRECISION_FLASH_HALF = 2, /* half storage, P rounded to it */
   QKVET_PRECISION_TENSOR_CORE = 3, /* CUDA_FAST, sums of tensor cores, sm_80 */
   QKVET_PRECISION_CUDA_FAST = 4,   /* FLASH_HALF with ex2.approx and the like */
-  QKVET_PRECISION_MATH_HALF = 5    /* scores and P stored in half */
+  QKVET_PRECISION_MATH_HALF = 5    /* not derived: declare score_dtype */
 };
 /* The order in which terms are added. */
 enum {
@@ -83,6 +83,9 @@ enum {
 #define QKVET_KNOB_TENSOR_CORE (UINT64_C(1) << 15)
 #define QKVET_KNOB_DEFAULT_SCALE_ERROR (UINT64_C(1) << 16)
 #define QKVET_KNOB_TANH_ERROR (UINT64_C(1) << 17)
+#define QKVET_KNOB_OPERAND_DTYPE (UINT64_C(1) << 18)
+#define QKVET_KNOB_LSE_DTYPE (UINT64_C(1) << 19)
+#define QKVET_KNOB_SINK_DTYPE (UINT64_C(1) << 20)
 
 typedef struct qkvet_precision {
   size_t struct_size;
@@ -116,7 +119,13 @@ typedef struct qkvet_precision {
   qkvet_dtype p_dtype;      /* what P is rounded to; {0,0,0}: not rounded */
   int32_t p_normalised;     /* nonzero: P is rounded after its normalisation */
   int32_t sum_of_rounded_p; /* nonzero: the denominator adds rounded P */
-  qkvet_dtype score_dtype;  /* what scores are stored as; {0,0,0}: as f32 */
+  qkvet_dtype score_dtype;  /* what scores are stored as, f16 or bf16: after the
+                               dot product, after a scale that is a stage of its
+                               own (AFTER_DOT or undeclared), and after all that
+                               is added or caps them. Scores beyond its largest
+                               number are not judged, products that a smaller
+                               scale on q would have kept below it are. {0,0,0}:
+                               as f32 */
   int32_t ftz;              /* nonzero: subnormal results or inputs become 0 */
   int32_t tensor_core;      /* nonzero: sums of tensor cores, which truncate */
   double default_scale_error;  /* relative error of 1/sqrt(d) if the kernel
@@ -125,6 +134,14 @@ typedef struct qkvet_precision {
                                   taken to be: equal scores then make exact
                                   weights. Counts with KNOB_EXP_ERROR */
   double tanh_error;           /* relative error of tanh */
+  qkvet_dtype operand_dtype;   /* what q, k, P and v may be rounded to, once
+                                  each, before their products, f16 or bf16; P as
+                                  p_dtype says, if that is declared. {0,0,0}:
+                                  not rounded */
+  qkvet_dtype lse_dtype;       /* what lse is rounded to before it is returned,
+                                  in f32 still, f16 or bf16; {0,0,0}: as f32 */
+  qkvet_dtype sink_dtype;      /* what sinks are rounded to when they are read;
+                                  the same */
 } qkvet_precision;
 
 #ifdef __cplusplus
