@@ -116,6 +116,16 @@ def onnxruntime_broadcast_mask():
                  (1, 1, 1, 2), np.float32)}))
 
 
+def onnxruntime_nan_behind_infinity():
+    x = np.ones((1, 1, 1, 4), np.float32)
+    two = np.ones((1, 1, 2, 4), np.float32)
+    for opset in (24, 25):
+        show(f"Attention of opset {opset}, a mask of -inf, nan", [np.nan],
+             onnx_or_refused("Attention", "", opset, {
+                 "q": x, "k": two, "v": two,
+                 "m": np.array([[-np.inf, np.nan]], np.float32)}))
+
+
 def onnxruntime_nan_beyond_length():
     x = np.zeros((1, 1, 2, 4), np.float32)
     v = np.ones_like(x)
