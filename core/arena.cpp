@@ -76,13 +76,20 @@ std::byte* WindowTable::window(int slot, TensorName tensor, int size_class) {
   return mapping.data();
 }
 
+std::byte* WindowTable::window_of(int slot, const CallPlan& plan,
+                                  size_t tensor) {
+  const Place& place = plan.places[tensor];
+  const auto own = static_cast<int32_t>(tensor);
+  const int32_t holder = place.within < 0 ? own : place.within;
+  return window(slot, static_cast<TensorName>(holder), place.size_class);
+}
+
 bool WindowTable::locate(int slot, const CallPlan& plan,
                          TensorAddresses* addresses) {
   for (int t = 0; t < kTensorCount; ++t) {
     (*addresses)[t] = nullptr;
     if (!plan.tensors[t].present()) continue;
-    std::byte* memory =
-        window(slot, static_cast<TensorName>(t), plan.places[t].size_class);
+    std::byte* memory = window_of(slot, plan, static_cast<size_t>(t));
     if (memory == nullptr) return false;
     (*addresses)[t] = memory + plan.places[t].start;
   }
@@ -109,7 +116,7 @@ bool Arena::room_for(const CallPlan& plan, std::string* why) {
   int64_t need = 0;
   int top = 0;
   for (int t = 0; t < kTensorCount; ++t) {
-    if (!plan.tensors[t].present()) continue;
+    if (!plan.has_window_of_its_own(static_cast<size_t>(t))) continue;
     const bool output = is_output(static_cast<TensorName>(t));
     // Outputs are copied out before the windows are given back.
     need += window_bytes(plan.places[t].size_class) * (output ? 2 : 1);
@@ -140,10 +147,10 @@ bool Arena::find(int slot, const CallPlan& plan, int tensor, Spot* spot) {
   const size_t number =
       window_number(WindowTable::index(slot, name), place.size_class);
   spot->window = &windows_[number];
-  spot->memory = table_.window(slot, name, place.size_class);
+  spot->memory = table_.window_of(slot, plan, static_cast<size_t>(tensor));
   spot->size = window_bytes(place.size_class);
   spot->begin = place.start;
-  spot->end = place.start + plan.tensors[tensor].span_bytes();
+  spot->end = place.start + place.bytes;
   return spot->memory != nullptr;
 }
 
@@ -177,7 +184,8 @@ bool Arena::prepare(int slot, const CallPlan& plan, const KernelCall& call,
     }
     const auto name = static_cast<TensorName>(t);
     const TensorSpec given = given_part(call, name, spec);
-    refill(spot, given, /*output=*/is_output(name));
+    if (plan.has_window_of_its_own(static_cast<size_t>(t)))
+      refill(spot, given, /*output=*/is_output(name));
     const std::byte* content = content_of(call, name);
     if (content != nullptr && given.elements() > 0)
       scatter(given, content, spot.memory + spot.begin);

@@ -33,6 +33,8 @@ class WindowTable {
 
   // Null if the window cannot be mapped.
   std::byte* window(int slot, TensorName tensor, int size_class);
+  // That which holds the tensor: its own, or the one that it lies within.
+  std::byte* window_of(int slot, const CallPlan& plan, size_t tensor);
   // The first elements of all tensors of the call; false if one cannot be
   // mapped.
   bool locate(int slot, const CallPlan& plan, TensorAddresses* addresses);
@@ -82,7 +84,7 @@ class Arena {
     Window* window;
     std::byte* memory;  // of the window
     int64_t size;       // of the window
-    int64_t begin;      // of the tensor
+    int64_t begin;      // of the tensor, or of the block that begins with it
     int64_t end;
   };
 

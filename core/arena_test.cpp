@@ -6,10 +6,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "core/descriptor.h"
+#include "core/guarded.h"
 #include "core/workspace.h"
 
 namespace qkvet::arena_test {
@@ -41,7 +44,6 @@ struct Fixture {
   }
   void prepare(int slot = 0) {
     std::string why;
-    const KernelInfo info;
     ASSERT_TRUE(plan_call(call, info, &plan, &why)) << why;
     ASSERT_TRUE(arena->prepare(slot, plan, call, &why)) << why;
     ASSERT_TRUE(kernel->locate(slot, plan, &at));
@@ -63,6 +65,7 @@ struct Fixture {
   }
 
   KernelCall call;
+  KernelInfo info;
   std::vector<std::byte> data;
   CallPlan plan;
   TensorAddresses at{};
@@ -282,6 +285,73 @@ TEST(Arena, GapsOfInputsAreCanaries) {
       }
       EXPECT_EQ(gaps, seen.size() / 4 - 60);
       EXPECT_GT(gaps, 0u);
+    }
+  }
+}
+
+// A kernel that declares it has q, k and v in one block between two guards.
+TEST(Arena, DeclaredBlocksLieInOneWindow) {
+  constexpr int64_t kRow = (4 + 2 * 2) * 5;  // elements of a token
+  for (const bool declared : {false, true})
+    for (const Placement placement :
+         {Placement::kEnd, Placement::kEndAligned, Placement::kStart}) {
+      Fixture f({2, 4, 2, 3, 3, 5, 5}, placement);
+      f.call.layout = Layout::kPacked;
+      if (declared) f.info.capabilities.layouts = QKVET_LAYOUT_PACKED_QKV;
+      for (int round = 0; round < 2; ++round) {
+        f.prepare();
+        std::byte* const q = f.tensor(TensorName::kQ);
+        std::byte* const k = f.tensor(TensorName::kK);
+        std::byte* const v = f.tensor(TensorName::kV);
+        EXPECT_EQ(k == q + 4 * 5 * 4 && v == k + 2 * 5 * 4, declared);
+        if (!declared) {
+          EXPECT_FALSE(readable(q + f.bytes(TensorName::kQ)) &&
+                       placement == Placement::kEnd);
+          continue;
+        }
+        // Each element is where the strides say, and there are no others.
+        constexpr int64_t kBytes = 2 * 3 * kRow * 4;
+        std::vector<std::byte> left(q, q + kBytes);
+        for (const TensorName name :
+             {TensorName::kQ, TensorName::kK, TensorName::kV}) {
+          const TensorSpec& spec = f.plan.tensors[static_cast<size_t>(name)];
+          std::vector<std::byte> packed(
+              static_cast<size_t>(spec.elements() * 4));
+          gather(spec, f.tensor(name), packed.data());
+          EXPECT_EQ(std::memcmp(packed.data(), f.data.data(), packed.size()),
+                    0);
+          const std::vector<std::byte> nothing(packed.size(), std::byte{0xee});
+          scatter(spec, nothing.data(), left.data() + (f.tensor(name) - q));
+        }
+        EXPECT_EQ(std::count(left.begin(), left.end(), std::byte{0xee}),
+                  kBytes);
+        EXPECT_FALSE(writable(q));
+        if (placement == Placement::kEnd) EXPECT_FALSE(readable(q + kBytes));
+        if (placement == Placement::kStart) EXPECT_FALSE(readable(q - 1));
+      }
+    }
+}
+
+// No tensor is near enough to another one for a kernel to run into it: between
+// any two lie two guards at least, whichever of them comes first.
+TEST(Arena, TensorsLieApartInEitherOrder) {
+  Fixture f(kSmall);
+  f.prepare();
+  constexpr TensorName kAll[] = {TensorName::kQ, TensorName::kK, TensorName::kV,
+                                 TensorName::kO, TensorName::kLse};
+  for (const TensorName a : kAll) {
+    const Place& place = f.plan.places[static_cast<size_t>(a)];
+    const std::byte* const window = f.tensor(a) - place.start;
+    const int64_t size = window_bytes(place.size_class);
+    for (int64_t at = 0; at < guard_bytes(); at += page_bytes()) {
+      EXPECT_FALSE(readable(window + size + at));
+      EXPECT_FALSE(readable(window - 1 - at));
+    }
+    for (const TensorName b : kAll) {
+      if (a == b) continue;
+      const std::byte* const other =
+          f.tensor(b) - f.plan.places[static_cast<size_t>(b)].start;
+      EXPECT_GE(std::abs(other - window), size + 2 * guard_bytes());
     }
   }
 }

@@ -2,6 +2,7 @@
 #include "core/call_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/guarded.h"
 #include "core/layout.h"
@@ -271,6 +272,34 @@ void add_mistake(const KernelCall& call, Rows* rows) {
   }
 }
 
+// Kernels that take q, k and v in one block get them in one, at q's place.
+void plan_block(const KernelCall& call, const KernelInfo& kernel,
+                CallPlan* plan) {
+  if (call.layout != Layout::kPacked || !takes_options(call.operation) ||
+      (kernel.capabilities.layouts & QKVET_LAYOUT_PACKED_QKV) == 0)
+    return;
+  const Shape& s = call.shape;
+  const TensorSpec block =
+      packed_spec(call.q_dtype, 3, {s.B, s.Tq, (s.H + 2 * s.Hkv) * s.d});
+  const Place place =
+      place_tensor(block, call.placement, kernel.capabilities.alignment);
+  const int64_t element = dtype_bytes(call.q_dtype);
+  constexpr auto kOwner = static_cast<int32_t>(TensorName::kQ);
+  const std::pair<TensorName, int64_t> parts[] = {
+      {TensorName::kQ, 0},
+      {TensorName::kK, s.H * s.d},
+      {TensorName::kV, (s.H + s.Hkv) * s.d}};
+  for (const auto& [name, first] : parts) {
+    const auto t = static_cast<size_t>(name);
+    Place& part = plan->places[t];
+    part = place;
+    if (block.elements() > 0) part.start += first * element;
+    if (name == TensorName::kQ) continue;
+    part.within = kOwner;
+    part.bytes = plan->tensors[t].span_bytes();
+  }
+}
+
 // Parts have no memory of their own; a mistake in one is its view's.
 void plan_parts(const KernelCall& call, Rows* rows, CallPlan* plan) {
   plan->fused = call.fused;
@@ -331,6 +360,7 @@ Place place_tensor(const TensorSpec& spec, Placement placement,
                    int64_t alignment) {
   const int64_t size = spec.span_bytes();
   Place place;
+  place.bytes = size;
   while (window_bytes(place.size_class) < size) ++place.size_class;
   if (placement == Placement::kStart) return place;
   int64_t step = std::max(alignment, dtype_bytes(spec.dtype));
@@ -342,7 +372,8 @@ Place place_tensor(const TensorSpec& spec, Placement placement,
 int64_t CallPlan::window_total() const {
   int64_t total = 0;
   for (int t = 0; t < kTensorCount; ++t)
-    if (tensors[t].present()) total += window_bytes(places[t].size_class);
+    if (has_window_of_its_own(static_cast<size_t>(t)))
+      total += window_bytes(places[t].size_class);
   return total;
 }
 
@@ -369,6 +400,7 @@ bool plan_call(const KernelCall& call, const KernelInfo& kernel, CallPlan* plan,
     plan->places[t] =
         place_tensor(spec, call.placement, kernel.capabilities.alignment);
   }
+  plan_block(call, kernel, plan);
   plan_scalars(call, plan);
   return true;
 }

@@ -23,6 +23,12 @@ int64_t window_bytes(int size_class);
 struct Place {
   int32_t size_class = 0;
   int64_t start = 0;
+  // A tensor that lies in the window of another one, between its elements; -1:
+  // in a window of its own.
+  int32_t within = -1;
+  // Of all that lies side by side from `start` on: the tensor, or with others
+  // within its window their block.
+  int64_t bytes = 0;
 };
 
 // `alignment` is the kernel's; 0: that of the element.
@@ -83,6 +89,9 @@ struct CallPlan {
   CacheForm cache;
 
   int64_t window_total() const;  // bytes of all windows
+  bool has_window_of_its_own(size_t tensor) const {
+    return tensors[tensor].present() && places[tensor].within < 0;
+  }
 };
 
 // The member that holds an input's data.

@@ -216,6 +216,11 @@ Inputs make_inputs(const Case& value);
 // laws that edit values. Lengths are the case's.
 void store_inputs(const Case& value, Inputs& inputs);
 
+// Finite numbers where the lengths leave NaN, in rows of q, k, v and dO, for a
+// kernel that needs them; to be stored again. False: there are no such rows.
+// What is finite there stays.
+bool put_numbers_beyond_lengths(const Case& value, Inputs& inputs);
+
 // How many positions the tables of a rotation have.
 int64_t rope_rows(const Case& value);
 // Fills the positions of a rotation alone; nothing if the case has none.

@@ -65,6 +65,7 @@ std::optional<MemoryFault> find_fault(const CallPlan& plan, const Slot& slot,
       crash.code == SI_KERNEL || crash.stack_overflow != 0)
     return std::nullopt;
   const auto guard = static_cast<uint64_t>(guard_bytes());
+  std::optional<MemoryFault> nearest;
   for (int t = 0; t < kTensorCount; ++t) {
     if (!plan.tensors[t].present()) continue;
     const Place& place = plan.places[t];
@@ -75,8 +76,13 @@ std::optional<MemoryFault> find_fault(const CallPlan& plan, const Slot& slot,
     MemoryFault fault =
         fault_at(crash, slot.address[t], plan.tensors[t].span_bytes());
     fault.tensor = static_cast<TensorName>(t);
-    return fault;
+    // Several tensors may lie in one window.
+    const auto distance = [](const MemoryFault& one) {
+      return one.inside ? 0 : one.bytes;
+    };
+    if (!nearest || distance(fault) < distance(*nearest)) nearest = fault;
   }
+  if (nearest) return nearest;
   const uint64_t workspace = slot.reply.workspace;
   const int64_t bytes = slot.reply.workspace_bytes;
   if (workspace == 0 || bytes <= 0) return std::nullopt;

@@ -48,6 +48,10 @@ constexpr Word kBoth[] = {{"both", QKVET_MASK_AND_CAUSAL_BOTH},
                           {"refused", QKVET_MASK_AND_CAUSAL_REFUSED}};
 constexpr Word kVisibleNan[] = {{"reaches", QKVET_VISIBLE_NAN_REACHES},
                                 {"may_vanish", QKVET_VISIBLE_NAN_MAY_VANISH}};
+constexpr Word kUnowned[] = {{"ignored", QKVET_UNOWNED_IGNORED},
+                             {"not_ignored", QKVET_UNOWNED_NOT_IGNORED}};
+constexpr Word kPadding[] = {{"ignored", QKVET_PADDING_IGNORED},
+                             {"not_ignored", QKVET_PADDING_NOT_IGNORED}};
 constexpr WordField kDialect[] = {
     {"empty_row", &qkvet_dialect::empty_row, kEmptyRow},
     {"lse_base", &qkvet_dialect::lse_base, kLseBase},
@@ -66,7 +70,9 @@ constexpr WordField kDialect[] = {
      kEmptyLse},
     {"empty_row_lse_by_extent", &qkvet_dialect::empty_row_lse_by_extent,
      kEmptyLse},
-    {"visible_nan", &qkvet_dialect::visible_nan, kVisibleNan}};
+    {"visible_nan", &qkvet_dialect::visible_nan, kVisibleNan},
+    {"unowned_nonfinite", &qkvet_dialect::unowned_nonfinite, kUnowned},
+    {"padding_nonfinite", &qkvet_dialect::padding_nonfinite, kPadding}};
 
 std::optional<int32_t> code_of(std::span<const Word> words,
                                std::string_view value) {

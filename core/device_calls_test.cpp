@@ -59,6 +59,8 @@ struct Input {
 
 // q is 0, so that a row is the mean of v, which is 1.
 constexpr char kOnes[] = "f32,B1,H1,Tq5,Tk3,d3,q=zero,v=one";
+// In one block, as the kernels declare.
+constexpr char kBlock[] = "f32,B1,H1,Tq5,Tk5,d3,layout=packed,q=zero,v=one";
 constexpr char kGaps[] = "f32,B1,H1,Tq5,Tk3,d3,layout=gaps,q=zero,v=one";
 
 CallOutcome run(Executor& executor, const std::string& kernel,
@@ -135,7 +137,7 @@ TEST(DeviceDriver, WhatFailsIsNamed) {
 TEST(DeviceCalls, AreMadeWithTensorsOfTheDevice) {
   for (const auto& executor : both())
     for (const Placement placement : kPlacements)
-      for (const char* text : {kOnes, kGaps})
+      for (const char* text : {kOnes, kGaps, kBlock})
         for (const char* kernel : {"good", "host_table"})
           expect_good(run(*executor, kernel, placement, text));
 }

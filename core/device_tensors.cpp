@@ -54,13 +54,13 @@ using Regions = std::array<Region, kTensorCount>;
 int64_t lay_out_regions(const CallPlan& plan, Regions* regions) {
   int64_t at = 0;
   for (size_t t = 0; t < kTensorCount; ++t) {
-    if (!plan.tensors[t].present()) continue;
+    if (!plan.has_window_of_its_own(t)) continue;
     Region& r = (*regions)[t];
     r.size = window_bytes(plan.places[t].size_class);
     r.begin = at;
     r.window = at + margin_of(r.size);
     r.first = r.window + plan.places[t].start;
-    r.last = r.first + plan.tensors[t].span_bytes();
+    r.last = r.first + plan.places[t].bytes;
     r.end = r.window + r.size + margin_of(r.size);
     at = r.end;
   }
@@ -127,7 +127,7 @@ std::string DeviceTensors::put(DeviceDriver& driver, const CallPlan& plan,
   if (staged_.size() < size || staged_.size() > kMostSlack * size)
     std::vector<std::byte>(size).swap(staged_);
   for (size_t t = 0; t < kTensorCount; ++t) {
-    if (!plan.tensors[t].present()) continue;
+    if (!plan.has_window_of_its_own(t)) continue;
     const Region& r = regions[t];
     const Canary canary(dtype_bytes(plan.tensors[t].dtype));
     canary.fill(staged_.data(), r.begin, r.window);
@@ -135,6 +135,12 @@ std::string DeviceTensors::put(DeviceDriver& driver, const CallPlan& plan,
                 static_cast<size_t>(r.size));
     canary.fill(staged_.data(), r.window + r.size, r.end);
     (*there)[t] = block_.begin() + r.first;
+  }
+  for (size_t t = 0; t < kTensorCount; ++t) {
+    const int32_t within = plan.places[t].within;
+    if (!plan.tensors[t].present() || within < 0) continue;
+    const auto holder = static_cast<size_t>(within);
+    (*there)[t] = (*there)[holder] + (host[t] - host[holder]);
   }
   // The copy may still be on its way when the function returns, and a stream of
   // its own does not wait for it.
@@ -152,7 +158,7 @@ std::string DeviceTensors::get(DeviceDriver& driver, const CallPlan& plan,
   const std::string bad = driver.to_host(staged_.data(), block_.begin(), total);
   if (!bad.empty()) return bad;
   for (size_t t = 0; t < kTensorCount; ++t) {
-    if (!plan.tensors[t].present()) continue;
+    if (!plan.has_window_of_its_own(t)) continue;
     const Region& r = regions[t];
     const auto name = static_cast<TensorName>(t);
     if (trace->side == DeviceTrace::Side::kNone)

@@ -2,6 +2,7 @@
 #include "core/option_data.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <limits>
 #include <span>
@@ -102,14 +103,34 @@ void share(const Case& c, int64_t width, std::vector<double>& values) {
     }
 }
 
-template <class Counted>
-void poison(const Shape& s, int64_t heads, int64_t rows, int64_t width,
-            std::vector<double>& values, Counted counted) {
-  for (int64_t b = 0; b < s.B; ++b)
+// Calls visit(tensor, t, row, width) for each row that does not count.
+template <class Visit, class Counted>
+void visit_rows(const Case& c, TensorName tensor, std::vector<double>& values,
+                Counted counted, Visit visit) {
+  const auto [members, heads, rows, width] = tensor_extents(c.shape, tensor);
+  for (int64_t b = 0; b < members; ++b)
     for (int64_t h = 0; h < heads; ++h)
-      std::fill(row_at(values, heads, rows, width, b, h, counted(b)),
-                row_at(values, heads, rows, width, b, h, rows),
-                std::numeric_limits<double>::quiet_NaN());
+      for (int64_t t = counted(b); t < rows; ++t)
+        visit(tensor, t, row_at(values, heads, rows, width, b, h, t), width);
+}
+
+template <class Visit>
+void visit_rows_beyond(const Case& c, Inputs& inputs, Visit visit) {
+  const auto queries = [&](int64_t b) { return counted_queries(c, b); };
+  if (!c.q_len.empty() || !c.cu_q.empty()) {
+    visit_rows(c, TensorName::kQ, inputs.q, queries, visit);
+    if (c.backward) visit_rows(c, TensorName::kDO, inputs.d_o, queries, visit);
+  }
+  if (c.kv_len.empty() && c.cu_k.empty()) return;
+  // A row that all members share counts as long as one of them needs it.
+  int64_t longest = 0;
+  for (int64_t b = 0; b < c.shape.B; ++b)
+    longest = std::max(longest, counted_keys(c, b));
+  const auto keys = [&](int64_t b) {
+    return (c.share & kShareB) != 0 ? longest : counted_keys(c, b);
+  };
+  visit_rows(c, TensorName::kK, inputs.k, keys, visit);
+  visit_rows(c, TensorName::kV, inputs.v, keys, visit);
 }
 
 const std::byte* pointer_to(const void* data) {
@@ -189,22 +210,25 @@ void share_and_poison(const Case& c, Inputs& inputs) {
     share(c, s.d, inputs.k);
     share(c, s.dv, inputs.v);
   }
-  if (!c.q_len.empty() || !c.cu_q.empty())
-    poison(s, s.H, s.Tq, s.d, inputs.q,
-           [&](int64_t b) { return counted_queries(c, b); });
-  if (c.backward && (!c.q_len.empty() || !c.cu_q.empty()))
-    poison(s, s.H, s.Tq, s.dv, inputs.d_o,
-           [&](int64_t b) { return counted_queries(c, b); });
-  if (c.kv_len.empty() && c.cu_k.empty()) return;
-  // A row that all members share counts as long as one of them needs it.
-  int64_t longest = 0;
-  for (int64_t b = 0; b < s.B; ++b)
-    longest = std::max(longest, counted_keys(c, b));
-  const auto keys = [&](int64_t b) {
-    return (c.share & kShareB) != 0 ? longest : counted_keys(c, b);
-  };
-  poison(s, s.Hkv, s.Tk, s.d, inputs.k, keys);
-  poison(s, s.Hkv, s.Tk, s.dv, inputs.v, keys);
+  visit_rows_beyond(
+      c, inputs, [](TensorName, int64_t, double* row, int64_t width) {
+        std::fill_n(row, width, std::numeric_limits<double>::quiet_NaN());
+      });
+}
+
+// The same for all members and heads, as k and v may be shared.
+bool put_numbers_beyond_lengths(const Case& c, Inputs& inputs) {
+  bool any = false;
+  std::vector<double> numbers;
+  visit_rows_beyond(
+      c, inputs, [&](TensorName tensor, int64_t t, double* row, int64_t width) {
+        numbers.resize(static_cast<size_t>(width));
+        recipe_row({}, ~c.seed, tensor, 0, 0, t, numbers);
+        for (int64_t n = 0; n < width; ++n)
+          if (std::isnan(row[n])) row[n] = numbers[static_cast<size_t>(n)];
+        any = true;
+      });
+  return any;
 }
 
 std::vector<uint8_t> full_mask(const Case& c, const Inputs& inputs) {

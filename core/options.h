@@ -84,14 +84,21 @@ enum class PageOrder : uint8_t {
 };
 inline constexpr int kPageOrderCount = 3;
 
+// What slots hold that no member owns.
+enum class Unowned : uint8_t {
+  kNan,
+  kOthers,  // tokens of other sequences
+  kZero
+};
+inline constexpr int kUnownedCount = 3;
+
 // Keys and values that lie in pages of a pool and are found by block tables
 // (Kwon et al., "Efficient Memory Management for Large Language Model Serving
 // with PagedAttention", 2023, 4.1).
 struct Paging {
   int64_t size = 0;  // tokens of a page; 0: k and v are not paged
   PageOrder order = PageOrder::kPermuted;
-  bool others = false;  // slots that no member owns hold tokens of other
-                        // sequences, else NaN
+  Unowned unowned = Unowned::kNan;
 
   friend bool operator==(const Paging&, const Paging&) = default;
 };

@@ -105,11 +105,11 @@ void fill_slot(const Case& c, int64_t b, int64_t page, int64_t slot,
   const bool mine = token < end;
   // What a case says of a row beyond the lengths holds where it has a place.
   const bool beyond = b >= 0 && token >= counted_keys(c, b) &&
-                      token < c.shape.Tk && !c.paging.others;
+                      token < c.shape.Tk && c.paging.unowned == Unowned::kNan;
   std::optional<PagedToken> from;
   if (mine || beyond)
     from = PagedToken{b, token, false};
-  else if (c.paging.others)
+  else if (c.paging.unowned == Unowned::kOthers)
     from = other_token(c, std::max<int64_t>(b, 0), page * kTokensApart + slot);
   if (!from) return;
   for (int64_t h = 0; h < c.shape.Hkv; ++h)
@@ -128,6 +128,8 @@ void fill_pool(const Case& c, const PageMap& map, int64_t width,
   const Mover mover(c, width, from);
   const int64_t size = c.paging.size;
   mover.resize(map.pages() * c.shape.Hkv * size, to);
+  if (c.paging.unowned != Unowned::kNan)
+    std::fill(to.begin(), to.end(), std::byte{});
   std::vector<char> is_owned(static_cast<size_t>(map.pages()), 0);
   for (int64_t b = 0; b < c.shape.B; ++b) {
     // Shared pages belong to the member that has the most of them.

@@ -7,8 +7,8 @@
 // The pool has two pages more than the members need. Entries of a block table
 // behind the pages of a member are -1, one past the pool, or a page of another
 // member, and every table has two of them at least: nothing may be read through
-// them, however far a tile reaches. Slots that no member owns hold NaN, or
-// tokens of other sequences, and so do the slots of tokens to come.
+// them, however far a tile reaches. Slots that no member owns hold NaN,
+// tokens of other sequences or zeros, and so do the slots of tokens to come.
 #ifndef QKVET_CORE_PAGING_H_
 #define QKVET_CORE_PAGING_H_
 

@@ -40,7 +40,7 @@ TEST(Paging, WhatCannotBeIsNamed) {
       {"page=0", "\"page=0\": allowed page=1 .. 4096"},
       {"page=5000", "\"page=5000\": allowed page=1 .. 4096"},
       {"page=2,pages=any", "allowed pages=perm, pages=order, pages=reverse"},
-      {"page=2,unowned=zero", "allowed unowned=nan, unowned=others"},
+      {"page=2,unowned=one", "allowed unowned=nan, unowned=others, unowned="},
       {"pages=order", "pages= and unowned= need page="},
       {"unowned=others", "pages= and unowned= need page="},
       {"append=0", "\"append=0\": allowed append=1 .. "},
@@ -104,10 +104,11 @@ TEST(Paging, BehindItsPagesATableHasNothingGood) {
               tails.contains(map.page_of(1, 0)));
 }
 
-TEST(Paging, UnownedSlotsAreNaNOrTokensOfOthers) {
+TEST(Paging, UnownedSlotsAreNaNTokensOfOthersOrZeros) {
   const std::string text = "f32,B2,H1,Tq1,Tk3,d1,v=onehot,kvlen=3.1,page=2";
-  for (const bool others : {false, true}) {
-    const Case c = parsed(text + (others ? ",unowned=others" : ""));
+  for (const char* unowned_are : {"nan", "others", "zero"}) {
+    const Case c = parsed(text + ",unowned=" + unowned_are);
+    const bool finite = c.paging.unowned != Unowned::kNan;
     const PageMap map(c);
     const auto pool = numbers<float>(make_inputs(c).k_cache_bytes);
     int64_t unowned = 0, numbers_there = 0;
@@ -119,9 +120,10 @@ TEST(Paging, UnownedSlotsAreNaNOrTokensOfOthers) {
       if (owned.contains(static_cast<int64_t>(n))) continue;
       ++unowned;
       numbers_there += !std::isnan(pool[n]);
+      if (c.paging.unowned == Unowned::kZero) EXPECT_EQ(pool[n], 0);
     }
     EXPECT_EQ(unowned, map.pages() * 2 - 4);
-    EXPECT_EQ(numbers_there, others ? unowned : 0);
+    EXPECT_EQ(numbers_there, finite ? unowned : 0);
   }
   // Alone, a member finds the negatives of its own tokens.
   const Case alone =

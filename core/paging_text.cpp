@@ -12,6 +12,9 @@ namespace {
 // In the order of PageOrder; the first is left out.
 constexpr std::array<std::string_view, kPageOrderCount> kOrders = {
     "perm", "order", "reverse"};
+// The same of Unowned.
+constexpr std::array<std::string_view, kUnownedCount> kUnowned = {
+    "nan", "others", "zero"};
 
 std::string page_text(const Case& c) {
   return "page=" + std::to_string(c.paging.size);
@@ -78,10 +81,12 @@ std::string read_paging(std::string_view key, std::string_view text,
     return "";
   }
   if (key == "unowned") {
-    c.paging.others = text == "others";
-    return c.paging.others || text == "nan"
-               ? ""
-               : quoted(token) + ": allowed unowned=nan, unowned=others";
+    const auto* const found = std::find(kUnowned.begin(), kUnowned.end(), text);
+    if (found == kUnowned.end())
+      return quoted(token) +
+             ": allowed unowned=nan, unowned=others, unowned=zero";
+    c.paging.unowned = static_cast<Unowned>(found - kUnowned.begin());
+    return "";
   }
   const auto count = number<int64_t>(text);
   const int64_t most = key == "page" ? kMostPageTokens : kMaxExtent;
@@ -98,7 +103,10 @@ void add_paging(std::string& text, const Case& c) {
     add_token(
         text,
         "pages=" + std::string(kOrders[static_cast<size_t>(c.paging.order)]));
-  if (c.paging.others) add_token(text, "unowned=others");
+  if (c.paging.unowned != Unowned::kNan)
+    add_token(text,
+              "unowned=" +
+                  std::string(kUnowned[static_cast<size_t>(c.paging.unowned)]));
   if (c.append > 0) add_token(text, append_text(c));
 }
 

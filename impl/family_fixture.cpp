@@ -107,13 +107,20 @@ std::vector<const qkvet_kernel*> kernels_that(
 
 std::vector<const qkvet_kernel*> kernels_of_any_dialect(Storage type) {
   return kernels_that(/*faulty=*/false, [type](const qkvet_kernel& kernel) {
-    const bool rows = (kernel.capabilities->flags & QKVET_FLAG_PAGES_ONLY) == 0;
+    const bool rows =
+        (kernel.capabilities->flags & QKVET_FLAG_PAGES_ONLY) == 0 &&
+        kernel.capabilities->layouts != QKVET_LAYOUT_PACKED_QKV;
     // Where nothing is declared there is nothing to expect: laws judge that.
     const int32_t empty = kernel.forward != nullptr && kernel.dialect != nullptr
                               ? kernel.dialect->empty_row
                               : 0;
+    // There is NaN beyond the lengths.
+    const bool finite =
+        kernel.dialect != nullptr &&
+        kernel.dialect->padding_nonfinite == QKVET_PADDING_NOT_IGNORED;
     return empty != 0 && empty != QKVET_EMPTY_ROW_UNSPECIFIED && rows &&
-           takes(&kernel, type) && OpenKernel(&kernel).status() == QKVET_OK;
+           !finite && takes(&kernel, type) &&
+           OpenKernel(&kernel).status() == QKVET_OK;
   });
 }
 

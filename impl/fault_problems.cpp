@@ -19,6 +19,7 @@ bool is_one_of(const qkvet_kernel* kernel,
 
 bool needs_other_problem(const qkvet_kernel* kernel) {
   return is_one_of(kernel, {"barrier_in_a_branch",
+                            "block_told_by_strides",
                             "channel_stride_of_one_decides",
                             "diagonal_always_bottom_right",
                             "flushed_before_merge",

@@ -160,9 +160,12 @@ class ServedCall {
   int64_t table_shape_[2] = {}, table_strides_[2] = {1, 1};
 };
 
-// Pages of every size.
+// Pages of every size, and NaN in slots of nobody.
 bool serves(const qkvet_kernel& kernel) {
-  return kernel.forward != nullptr &&
+  const bool finite =
+      kernel.dialect != nullptr &&
+      kernel.dialect->unowned_nonfinite == QKVET_UNOWNED_NOT_IGNORED;
+  return kernel.forward != nullptr && !finite &&
          (kernel.capabilities->options & QKVET_OPTION_PAGED) != 0 &&
          kernel.capabilities->page_size_count == 0;
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 #include "properties/admit.h"
 #include "properties/case_prepared.h"
 #include "properties/compare.h"
+#include "properties/finite.h"
 #include "properties/layer_calls.h"
 #include "properties/outcome.h"
 #include "properties/picture.h"
@@ -64,8 +66,41 @@ bool attends(const PlannedCall& planned) {
 
 // What makes two calls' inputs the same, beside edit and moment.
 std::string variant_text(const PlannedCall& call, const KernelInfo& kernel) {
-  if (call.operation == Operation::kBackward) return given_text(kernel);
-  return call.variant && call.edit == nullptr ? to_string(*call.variant) : "";
+  std::string text = needs_finite_slots(kernel.dialect) ? "slots " : "";
+  if (needs_finite_padding(kernel.dialect)) text += "padding ";
+  if (call.operation == Operation::kBackward) return text + given_text(kernel);
+  return call.variant && call.edit == nullptr ? text + to_string(*call.variant)
+                                              : text;
+}
+
+// Whether tokens of the case are finite, and so are those of others in slots
+// that nobody owns.
+bool has_finite_tokens(const Case& value, const Inputs& inputs) {
+  const Shape& s = value.shape;
+  const auto finite = [&](const std::vector<double>& values, int64_t width) {
+    for (int64_t b = 0; b < s.B; ++b)
+      for (int64_t h = 0; h < s.Hkv; ++h) {
+        const auto first = values.begin() + (b * s.Hkv + h) * s.Tk * width;
+        if (!std::all_of(first, first + counted_keys(value, b) * width,
+                         [](double x) { return std::isfinite(x); }))
+          return false;
+      }
+    return true;
+  };
+  return finite(inputs.k, s.d) && finite(inputs.v, s.dv);
+}
+
+// Whether anything became finite for this kernel.
+bool make_finite(const KernelInfo& kernel, Case& value, Inputs& inputs) {
+  Paging paging = in_finite_slots(kernel.dialect, value.paging);
+  if (paging.unowned == Unowned::kOthers &&
+      needs_finite_slots(kernel.dialect) && !has_finite_tokens(value, inputs))
+    paging.unowned = Unowned::kZero;
+  const bool changes = paging != value.paging;
+  value.paging = paging;
+  if (!value.has_options() || !needs_finite_padding(kernel.dialect))
+    return changes;
+  return put_numbers_beyond_lengths(value, inputs) || changes;
 }
 
 }  // namespace
@@ -102,12 +137,10 @@ CaseWork::Prepared& CaseWork::prepare(const PlannedCall& call,
     } else {
       slot->inputs = own_inputs();
     }
-    if (call.edit != nullptr) {
-      call.edit(value_, call.argument, slot->inputs);
+    if (call.edit != nullptr) call.edit(value_, call.argument, slot->inputs);
+    const bool is_other = make_finite(kernel, slot->value, slot->inputs);
+    if (is_other || call.edit != nullptr || call.variant)
       store_inputs(slot->value, slot->inputs);
-    } else if (call.variant) {
-      store_inputs(slot->value, slot->inputs);
-    }
   }
   if (call.operation == Operation::kBackward)
     prepare_gradient(call, kernel, *slot);

@@ -92,6 +92,31 @@ TEST(Declared, WhatIsDeclaredAndNeverDrawnIsSaid) {
   EXPECT_TRUE(holds(result.kernels[0].drawn, "a window "));
 }
 
+// A kernel with one pointer for q, k and v, or with rows of tokens alone.
+TEST(Declared, CasesLieAsIsDeclared) {
+  for (const auto& [layouts, layout] :
+       {std::pair{QKVET_LAYOUT_PACKED_QKV, Layout::kPacked},
+        std::pair{QKVET_LAYOUT_BTHD, Layout::kBthd}}) {
+    KernelUnderTest kernel = FakeExecutor::under_test();
+    qkvet_capabilities& can = kernel.judged.info.capabilities;
+    can.layouts = layouts;
+    can.options &= ~(QKVET_OPTION_CROSS_LENGTHS | QKVET_OPTION_VALUE_WIDTH |
+                     QKVET_OPTION_PAGED | QKVET_OPTION_APPEND |
+                     QKVET_OPTION_EMPTY_EXTENTS);
+    int64_t calls = 0, others = 0;
+    const auto note = [&, wanted = layout](KernelCall& call, Problem&) {
+      ++calls;
+      others += call.layout != wanted || call.share != 0;
+    };
+    const RunResult result = run_as_declared(
+        kernel, options_for({"agrees_with_oracle", "rows_stay_in_hull"}, 64),
+        note);
+    EXPECT_FALSE(some_failed(result));
+    EXPECT_GT(calls, 60);
+    EXPECT_EQ(others, 0);
+  }
+}
+
 TEST(Declared, CasesFitDeclaredExtents) {
   KernelUnderTest kernel = FakeExecutor::under_test();
   qkvet_capabilities& can = kernel.judged.info.capabilities;

@@ -124,7 +124,8 @@ void draw_pages(Draw& draw, Case& value) {
   constexpr std::array<PageOrder, 4> kOrders = {
       PageOrder::kPermuted, PageOrder::kPermuted, PageOrder::kInOrder,
       PageOrder::kReverse};
-  value.paging = {draw.of(kSizes), draw.of(kOrders), draw.chance(50)};
+  value.paging = {draw.of(kSizes), draw.of(kOrders),
+                  draw.chance(50) ? Unowned::kOthers : Unowned::kNan};
   if (value.kv_len.empty() && draw.chance(60) &&
       static_cast<size_t>(value.shape.B) <= kMaxMembers)
     value.kv_len = draw_lengths(draw, value.shape.B, value.shape.Tk);

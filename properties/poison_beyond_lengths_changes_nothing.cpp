@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "properties/call_pairs.h"
+#include "properties/finite.h"
 #include "properties/visibility.h"
 
 namespace qkvet {
@@ -90,8 +91,11 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   CallPair pair;
-  pair.first_name = "NaN beyond the lengths";
-  pair.second_name = "numbers beyond the lengths";
+  const bool finite = needs_finite_padding(input.kernel.dialect);
+  pair.first_name =
+      finite ? "numbers beyond the lengths" : "NaN beyond the lengths";
+  pair.second_name = finite ? "other numbers beyond the lengths"
+                            : "numbers beyond the lengths";
   pair.looks = "the row depends on what lies beyond the lengths";
   compare_same_rows(input, pair, judgement);
   return judgement;

@@ -145,7 +145,7 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
   for (const KernelUnderTest& kernel : kernels) {
     const qkvet_capabilities& mine = kernel.judged.info.capabilities;
     scope.options |= mine.options;
-    scope.layouts |= mine.layouts;
+    scope.layouts |= mine.layouts != 0 ? mine.layouts : QKVET_LAYOUT_BHTD;
     scope.cache_options |= kernel.judged.info.cache_options;
     scope.layer_options |= kernel.judged.info.layer_options;
     scope.evicts |= kernel.judged.info.has_evict;

@@ -105,14 +105,15 @@ uint32_t admitted_by(const Scope& scope) {
 // The layout, if some kernel takes it, or another that one does.
 Layout nearest_layout(const Scope& scope, Layout layout) {
   const auto takes = [&](Layout candidate) {
-    const uint64_t own = candidate == Layout::kBthd ? QKVET_LAYOUT_BTHD
+    const uint64_t own = candidate == Layout::kBhtd   ? QKVET_LAYOUT_BHTD
+                         : candidate == Layout::kBthd ? QKVET_LAYOUT_BTHD
                          : candidate == Layout::kPacked
                              ? QKVET_LAYOUT_PACKED_QKV
                              : 0;
-    return candidate == Layout::kBhtd ||
-           (scope.layouts & (own | QKVET_LAYOUT_ANY_STRIDES)) != 0;
+    return (scope.layouts & (own | QKVET_LAYOUT_ANY_STRIDES)) != 0;
   };
-  for (const Layout candidate : {layout, Layout::kBthd, Layout::kPacked})
+  for (const Layout candidate :
+       {layout, Layout::kBthd, Layout::kBhtd, Layout::kPacked})
     if (takes(candidate)) return candidate;
   return Layout::kBhtd;
 }

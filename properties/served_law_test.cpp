@@ -188,5 +188,76 @@ TEST(ServedLaws, RowsAreRefusedWhereOnlyPagesAreDeclared) {
   EXPECT_EQ(why, "pages of 1 tokens are not declared");
 }
 
+// A kernel whose sums have all slots of the pool in them, times 0.
+void add_pool_times_zero(const KernelCall& call, OracleOutput& oracle,
+                         CallOutcome&) {
+  double zero = 0;
+  const int64_t elements =
+      call.pages * call.shape.Hkv * call.page_size * call.shape.dv;
+  for (const double x : stored_as_doubles(call.v, elements, Dtype::kF32))
+    zero += 0 * x;
+  for (double& x : oracle.o) x += zero;
+}
+
+TEST(ServedLaws, SlotsAreFiniteForWhoDeclaresIt) {
+  JudgedKernel finite = FakeExecutor::under_test().judged;
+  finite.info.dialect.unowned_nonfinite = QKVET_UNOWNED_NOT_IGNORED;
+  for (const char* unowned : {"", ",unowned=others", ",unowned=zero"}) {
+    const std::string text = kTwoMembers + std::string(unowned);
+    for (const char* law :
+         {"unowned_pages_change_nothing", "agrees_with_oracle",
+          "page_placement_changes_nothing", "same_call_same_bits"}) {
+      FakeExecutor kernel({}, add_pool_times_zero);
+      const Judgement judgement = check(law, text, kernel, finite);
+      EXPECT_EQ(judgement.verdict, Verdict::kPassed)
+          << law << " " << text << " " << finding_of(judgement);
+      EXPECT_GT(judgement.compared, 0);
+    }
+  }
+  // It has to say so, and what is finite there must not matter either.
+  FakeExecutor undeclared({}, add_pool_times_zero);
+  EXPECT_EQ(check("agrees_with_oracle", kTwoMembers, undeclared).verdict,
+            Verdict::kFailed);
+  fails_as<FakeExecutor>(
+      finite, "unowned_pages_change_nothing", kTwoMembers, {},
+      [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
+        const int64_t elements = call.pages * call.page_size;
+        for (const double x : stored_as_doubles(call.v, elements, Dtype::kF32))
+          oracle.o[0] += x;
+      });
+}
+
+TEST(ServedLaws, PaddingIsFiniteForWhoDeclaresIt) {
+  const std::string text = "f32,B2,H1,Tq1,Tk4,d2,kvlen=4.2";
+  const auto times_zero = [](const KernelCall& call, OracleOutput& oracle,
+                             CallOutcome&) {
+    double zero = 0;
+    for (const double x :
+         stored_as_doubles(call.v, call.shape.v_elements(), Dtype::kF32))
+      zero += 0 * x;
+    for (double& x : oracle.o) x += zero;
+  };
+  JudgedKernel finite = FakeExecutor::under_test().judged;
+  finite.info.dialect.padding_nonfinite = QKVET_PADDING_NOT_IGNORED;
+  for (const char* law : {"poison_beyond_lengths_changes_nothing",
+                          "agrees_with_oracle", "lengths_equal_shorter_call"}) {
+    FakeExecutor kernel({}, times_zero);
+    const Judgement judgement = check(law, text, kernel, finite);
+    EXPECT_EQ(judgement.verdict, Verdict::kPassed)
+        << law << " " << finding_of(judgement);
+    EXPECT_GT(judgement.compared, 0);
+  }
+  FakeExecutor undeclared({}, times_zero);
+  EXPECT_EQ(check("agrees_with_oracle", text, undeclared).verdict,
+            Verdict::kFailed);
+  fails_as<FakeExecutor>(
+      finite, "poison_beyond_lengths_changes_nothing", text, {},
+      [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
+        for (const double x :
+             stored_as_doubles(call.v, call.shape.v_elements(), Dtype::kF32))
+          oracle.o[2] += x;
+      });
+}
+
 }  // namespace
 }  // namespace qkvet::served_law_test

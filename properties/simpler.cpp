@@ -142,7 +142,8 @@ void add_simpler_pairs(const Case& value, Collector& out) {
 }
 
 void add_simpler_pages(const Case& value, Collector& out) {
-  if (value.paging.others) out.add([](Case& c) { c.paging.others = false; });
+  if (value.paging.unowned != Unowned::kNan)
+    out.add([](Case& c) { c.paging.unowned = Unowned::kNan; });
   if (value.paging.order != PageOrder::kInOrder)
     out.add([](Case& c) { c.paging.order = PageOrder::kInOrder; });
   for (const int64_t next : {int64_t{1}, int64_t{2}, value.paging.size / 2})

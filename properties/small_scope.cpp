@@ -116,7 +116,9 @@ std::vector<SmallScope::Setting> SmallScope::all_settings() {
   for (int64_t size = 1; size <= kExtent + 1; ++size)
     for (const PageOrder order : {PageOrder::kPermuted, PageOrder::kReverse})
       add(kAdmitPaged, [=](Case& c) {
-        c.paging = {size, order, order == PageOrder::kReverse};
+        c.paging = {
+            size, order,
+            order == PageOrder::kReverse ? Unowned::kOthers : Unowned::kNan};
       });
   for (int64_t n = 1; n <= kExtent; ++n)
     add(kAdmitAppend, [=](Case& c) { c.append = n; });

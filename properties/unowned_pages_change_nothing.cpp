@@ -1,14 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slots that no member owns are NaN in one call and hold tokens of other
-// sequences in the other; the tails of the block tables stay what they are.
+// sequences in the other (zeros in place of NaN where the kernel declares that
+// they must be finite); the tails of the block tables stay what they are.
+#include "properties/finite.h"
 #include "properties/served.h"
 
 namespace qkvet {
 namespace of_unowned_pages_change_nothing {
 
+Unowned first_of(const Case& value, const KernelInfo& kernel) {
+  return in_finite_slots(kernel.dialect, value.paging).unowned;
+}
+
+// Tokens of others, or what the kernel does not have to be finite for.
+Unowned second_of(const Case& value, const KernelInfo& kernel) {
+  if (first_of(value, kernel) != Unowned::kOthers) return Unowned::kOthers;
+  return needs_finite_slots(kernel.dialect) ? Unowned::kZero : Unowned::kNan;
+}
+
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Case variant = value;
-  variant.paging.others = !value.paging.others;
+  variant.paging.unowned = second_of(value, kernel);
   Plan plan = plan_same_rows(kernel, nullptr);
   plan.calls[1].variant = variant;
   return plan;
@@ -16,12 +28,15 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  const bool others = input.value.paging.others;
-  const char* const names[] = {"NaN in pages that it does not own",
-                               "tokens of others there"};
+  constexpr const char* kNames[] = {"NaN in pages that it does not own",
+                                    "tokens of others there",
+                                    "zeros in pages that it does not own"};
+  const auto name_of = [&](Unowned unowned) {
+    return kNames[static_cast<size_t>(unowned)];
+  };
   CallPair pair;
-  pair.first_name = names[others ? 1 : 0];
-  pair.second_name = names[others ? 0 : 1];
+  pair.first_name = name_of(first_of(input.value, input.kernel));
+  pair.second_name = name_of(second_of(input.value, input.kernel));
   pair.looks = "what stands in slots that the member does not own reaches it";
   compare_same_rows(input, pair, judgement);
   return judgement;

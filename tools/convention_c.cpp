@@ -91,11 +91,13 @@ std::string capabilities_c(const qkvet_capabilities& c) {
 struct FieldNames {
   std::string_view field, prefix, suffix;
 };
-constexpr std::array<FieldNames, 8> kFields = {
+constexpr std::array<FieldNames, 10> kFields = {
     {{"empty_row_lse", "QKVET_EMPTY_LSE_", ""},
      {"empty_row", "QKVET_EMPTY_ROW_", ""},
      {"lse_base", "QKVET_LSE_", ""},
      {"visible_nan", "QKVET_VISIBLE_NAN_", ""},
+     {"unowned_nonfinite", "QKVET_UNOWNED_", ""},
+     {"padding_nonfinite", "QKVET_PADDING_", ""},
      {"softcap_order", "QKVET_SOFTCAP_", ""},
      {"masked_nonfinite", "QKVET_MASKED_", ""},
      {"sink_in_lse", "QKVET_SINK_", "_LSE"},

@@ -216,7 +216,9 @@ TEST(ExplainConvention, EveryWordHasItsNameInC) {
       {"mask_and_causal", {"both", "refused"}},
       {"empty_row_by_mask", {"zero", "nan", "mean", "unspecified"}},
       {"empty_row_lse_by_extent", {"minus_inf", "plus_inf", "nan"}},
-      {"visible_nan", {"reaches", "may_vanish"}}};
+      {"visible_nan", {"reaches", "may_vanish"}},
+      {"unowned_nonfinite", {"ignored", "not_ignored"}},
+      {"padding_nonfinite", {"ignored", "not_ignored"}}};
   std::string source =
       "#include \"qkvet/kernel.h\"\nvoid all(void);\nvoid all(void) {\n" +
       code + "(void)kCapabilities; (void)kLayerOptions;\n";

@@ -62,7 +62,7 @@ bool is_written(const KernelCall& call, const CallOutcome& outcome) {
 }
 
 // "" or why no reproducer can be made of what the calls did.
-std::string unfit_reason(const Judgement& judgement,
+std::string unfit_reason(const Judgement& judgement, const KernelInfo& kernel,
                          const std::vector<KernelCall>& calls,
                          const std::vector<CallOutcome>& outcomes) {
   if (judgement.verdict != Verdict::kFailed)
@@ -76,6 +76,12 @@ std::string unfit_reason(const Judgement& judgement,
       }))
     return "what is right depends on which weights the kernel drops; allowed: "
            "calls without dropout";
+  if ((kernel.capabilities.layouts & QKVET_LAYOUT_PACKED_QKV) != 0 &&
+      std::any_of(calls.begin(), calls.end(), [](const KernelCall& call) {
+        return call.layout == Layout::kPacked;
+      }))
+    return "the kernel is given q, k and v in one block (layout=packed); "
+           "allowed: layouts of tensors of their own";
   if (std::any_of(calls.begin(), calls.end(), [](const KernelCall& call) {
         return call.fused != FusedOrder::kNone || call.mask_buffer != nullptr;
       }))
@@ -187,7 +193,8 @@ std::string make_reproducer(const Law& law, const Case& value,
   const std::vector<CallOutcome> outcomes = executor.run(kernel.index, calls);
   const Judgement judgement =
       work.judge(kernel.judged, outcomes, &out->same_bits);
-  std::string why = unfit_reason(judgement, calls, outcomes);
+  std::string why =
+      unfit_reason(judgement, kernel.judged.info, calls, outcomes);
   if (!why.empty()) return why;
   out->law = &law;
   out->text = to_string(value);

@@ -321,7 +321,7 @@ extern "C" qkvet_status qkvet_open(const qkvet_host* host, const char*,
   g_host = host;
   g_capabilities.struct_size = sizeof g_capabilities;
   g_capabilities.devices = UINT64_C(1) << QKVET_DEVICE_CUDA;
-  g_capabilities.layouts = QKVET_LAYOUT_ANY_STRIDES;
+  g_capabilities.layouts = QKVET_LAYOUT_ANY_STRIDES | QKVET_LAYOUT_PACKED_QKV;
   g_capabilities.options =
       QKVET_OPTION_CAUSAL_TOP_LEFT | QKVET_OPTION_CAUSAL_BOTTOM_RIGHT |
       QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE | QKVET_OPTION_LSE |

@@ -32,6 +32,32 @@ QKVET_FAULT(wrong_transpose_of_k) = {
     .when = "Tk > 1 && d > 1",
 };
 
+// The rows of one block say that there is one.
+struct BlockToldByStrides : OptionSeams {
+  static void member(const ForwardCall&, int64_t, ForwardCall* member) {
+    const int64_t row = (member->heads + 2 * member->kv_heads) * member->width;
+    if (member->queries > 1 && member->q.step[2] == row) {
+      member->k.data = member->q.data + member->heads * member->width;
+      member->v.data = member->k.data + member->kv_heads * member->width;
+    }
+  }
+};
+QKVET_FAULT(block_told_by_strides) = {
+    .kernel = option_fault<BlockToldByStrides>,
+    .mechanism =
+        "where the rows of q lie as far apart as those of one block of q, k "
+        "and v, keys and values are read behind the queries",
+    .symptom =
+        "right for a fused projection; garbage for views of three buffers "
+        "that have its strides",
+    .cause = "strides are taken to say where other tensors lie",
+    .fix = "compare the addresses of k and v, or use them",
+    .source = "textbook",
+    .trigger = "the strides of [B, T, H + 2 Hkv, d], and T > 1",
+    .killed_by = {"layout_changes_nothing"},
+    .when = "(layout == qkv || layout == gaps) && Tq > 1",
+};
+
 // The stride of a single channel says that K is transposed.
 struct ChannelStrideOfOneDecides : OptionSeams {
   static void member(const ForwardCall&, int64_t, ForwardCall* member) {

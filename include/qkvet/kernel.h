@@ -18,7 +18,8 @@
  * "absent", "off" or "not declared". A library whose abi_major differs from the
  * host's is refused; abi_minor only tells which fields the writer knew.
  *
- * Threads. One thread at a time per context. A library may be opened in several
+ * Threads. One thread at a time per context, and per library unless a kernel
+ * declares QKVET_FLAG_REENTRANT. A library may be opened in several
  * processes at once. Nothing here throws: a C++ exception that leaves one of
  * these functions ends the process and is judged as a crash.
  *
@@ -182,6 +183,11 @@ typedef struct qkvet_forward_args {
 #define QKVET_OPTION_DROPOUT_MASK (UINT64_C(1) << 23) /* dropout_mask */
 
 /* Flags (bits of qkvet_capabilities.flags). */
+/* A claim: calls of forward() at the same time, each with a context of its own
+ * and from a thread of its own, give what they give one by one. The caller
+ * promises that no two calls have a context, a workspace or an output in
+ * common; inputs may be the same. Without the flag calls of a library come one
+ * by one. */
 #define QKVET_FLAG_REENTRANT (UINT64_C(1) << 0)
 #define QKVET_FLAG_NONDETERMINISTIC (UINT64_C(1) << 1)
 #define QKVET_FLAG_COMPILES_PER_SHAPE (UINT64_C(1) << 2)
@@ -226,6 +232,13 @@ typedef struct qkvet_forward_args {
 /* Layouts (bits of qkvet_capabilities.layouts). */
 #define QKVET_LAYOUT_BHTD (UINT64_C(1) << 0) /* contiguous [B, H, T, d] */
 #define QKVET_LAYOUT_BTHD (UINT64_C(1) << 1) /* contiguous [B, T, H, d] */
+/* q, k and v lie in one block [B, T, H + 2 Hkv, d], which begins at q: k is
+ * H * d elements behind q, v Hkv * d behind k, and each row of one of them is
+ * (H + 2 Hkv) * d behind the one before. So q's address is that of a qkv
+ * pointer, [B, T, 3, H, d] where Hkv = H. Alignment is that of the block. o is
+ * BTHD. Gradients lie as what they are gradients of, each on its own. A kernel
+ * that declares ANY_STRIDES and not this one is given these strides without the
+ * block. */
 #define QKVET_LAYOUT_PACKED_QKV (UINT64_C(1) << 2)
 #define QKVET_LAYOUT_ANY_STRIDES (UINT64_C(1) << 3)
 
@@ -289,6 +302,13 @@ typedef struct qkvet_dialect {
   int32_t empty_row_lse_by_length;
   int32_t empty_row_lse_by_extent;
   int32_t visible_nan; /* NaN in q, k, v or bias that a row sees; 0: as 1 */
+  int32_t reserved_2;  /* not read */
+  /* NaN or Inf in slots of pages behind the last token of a member, and in
+   * pages that nobody owns; and in rows of q, k, v and d_o beyond the lengths.
+   * 0: as 1. A kernel that multiplies what stands there by a weight of 0 says 2
+   * and is then given finite numbers, which must not matter. */
+  int32_t unowned_nonfinite;
+  int32_t padding_nonfinite;
 } qkvet_dialect;
 enum {
   QKVET_EMPTY_ROW_ZERO = 1,
@@ -305,6 +325,8 @@ enum {
 };
 enum { QKVET_SOFTCAP_BEFORE_MASK = 1, QKVET_SOFTCAP_AFTER_MASK = 2 };
 enum { QKVET_MASKED_IGNORED = 1, QKVET_MASKED_NOT_IGNORED = 2 };
+enum { QKVET_UNOWNED_IGNORED = 1, QKVET_UNOWNED_NOT_IGNORED = 2 };
+enum { QKVET_PADDING_IGNORED = 1, QKVET_PADDING_NOT_IGNORED = 2 };
 enum { QKVET_SINK_IN_LSE = 1, QKVET_SINK_NOT_IN_LSE = 2 };
 enum { QKVET_MASK_AND_CAUSAL_BOTH = 1, QKVET_MASK_AND_CAUSAL_REFUSED = 2 };
 enum { QKVET_VISIBLE_NAN_REACHES = 1, QKVET_VISIBLE_NAN_MAY_VANISH = 2 };

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// What adapters of foreign kernels come to: a kernel that is given one pointer
+// for q, k and v, and two that multiply by 0 what does not count.
+#include <cstddef>
+
+#include "impl/controls/control.h"
+#include "impl/faulty/option_fault.h"
+#include "impl/faulty/serving_seams.h"
+
+namespace qkvet::impl {
+namespace {
+
+// ---- One block of q, k and v -----------------------------------------------
+
+constexpr Arithmetic kNaive = {};
+
+constexpr qkvet_capabilities kOneBlock = [] {
+  qkvet_capabilities c = capabilities_with(
+      kAllOptions & ~(QKVET_OPTION_CROSS_LENGTHS | QKVET_OPTION_VALUE_WIDTH),
+      {kF32, kF16, kBf16});
+  c.layouts = QKVET_LAYOUT_PACKED_QKV;
+  return c;
+}();
+
+std::byte* behind(const qkvet_tensor& tensor, int64_t elements) {
+  return static_cast<std::byte*>(tensor.data) + tensor.byte_offset +
+         elements * (tensor.dtype.bits / 8);
+}
+
+// q, k and v as the foreign kernel finds them, from its one pointer and the
+// extents: [B, T, H + 2 Hkv, d].
+struct Block {
+  int64_t steps[4];
+  qkvet_forward_args args;
+
+  explicit Block(const qkvet_forward_args& given) : steps{}, args(given) {
+    const int64_t heads = given.q.shape[1], kv_heads = given.k.shape[1];
+    const int64_t rows = given.q.shape[2], width = given.q.shape[3];
+    const int64_t row = (heads + 2 * kv_heads) * width;
+    const int64_t block_steps[] = {rows * row, width, row, 1};
+    for (int i = 0; i < 4; ++i) {
+      steps[i] = block_steps[i];
+    }
+    args.k.data = behind(given.q, heads * width);
+    args.v.data = behind(given.q, (heads + kv_heads) * width);
+    args.k.byte_offset = args.v.byte_offset = 0;
+    args.q.strides = args.k.strides = args.v.strides = steps;
+  }
+};
+
+bool has_elements(const qkvet_tensor& tensor) {
+  return tensor.shape[0] > 0 && tensor.shape[2] > 0;
+}
+
+// What cannot be handed on is refused, with its reason.
+qkvet_status supports_block(const qkvet_kernel* self,
+                            const qkvet_forward_args* args, qkvet_text* why) {
+  qkvet_forward_args known = {};
+  qkvet_status status = supports_forward(self, args, why);
+  status = status == QKVET_OK ? read_struct(args, &known, why) : status;
+  if (status != QKVET_OK || !has_elements(known.q)) {
+    return status;
+  }
+  const Block block(known);
+  const bool together = behind(known.k, 0) == block.args.k.data &&
+                        behind(known.v, 0) == block.args.v.data &&
+                        known.q.shape[2] == known.k.shape[2];
+  return together ? QKVET_OK
+                  : refuse(why, QKVET_UNSUPPORTED,
+                           "q, k and v do not lie in one block");
+}
+
+qkvet_status forward_block(const qkvet_kernel* self, qkvet_context* context,
+                           const qkvet_forward_args* args,
+                           const qkvet_exec* exec, qkvet_text* why) {
+  qkvet_forward_args known = {};
+  qkvet_status status = supports_block(self, args, why);
+  status = status == QKVET_OK ? read_struct(args, &known, why) : status;
+  if (status != QKVET_OK) {
+    return status;
+  }
+  const Block block(known);
+  const qkvet_forward_args* const from =
+      has_elements(known.q) ? &block.args : args;
+  return kRowForward<Controlled>(self, context, from, exec, why);
+}
+
+// ---- Weights of 0 -----------------------------------------------------------
+
+// Keys and values beyond the lengths meet weights of 0 and join every sum.
+struct PaddingTimesZero : OptionSeams {
+  static void member(const ForwardCall& whole, int64_t n, ForwardCall* member) {
+    float zero = 0;
+    for (int64_t h = 0; h < whole.kv_heads; ++h) {
+      for (int64_t j = member->keys; j < whole.keys; ++j) {
+        for (int64_t c = 0; c < whole.value_width; ++c) {
+          zero += 0 * whole.v.at(n, h, j)[c * whole.v.step[3]];
+        }
+      }
+    }
+    padding() = zero;
+  }
+  static float first_value() { return padding(); }
+
+ private:
+  static float& padding() {
+    thread_local float zero = 0;
+    return zero;
+  }
+};
+
+constexpr qkvet_capabilities kNotPacked =
+    capabilities_with(kAllOptions & ~QKVET_OPTION_PACKED, {kF32});
+constexpr qkvet_dialect kFinitePadding = [] {
+  qkvet_dialect d = options_dialect();
+  d.padding_nonfinite = QKVET_PADDING_NOT_IGNORED;
+  return d;
+}();
+
+// So does what stands behind the last token in the last page of a member.
+float last_page_times_zero(const ServingCall& s, int64_t b, int64_t kv_head) {
+  float zero = 0;
+  const int64_t tokens = s.held(b) + s.new_tokens;
+  for (int64_t t = tokens; s.page_size > 0 && t % s.page_size != 0; ++t) {
+    const Slot slot = s.slot(b, t);
+    for (int64_t c = 0; c < s.call.value_width; ++c) {
+      zero += 0 * s.v.get(slot.block, kv_head, slot.row, c);
+    }
+  }
+  return zero;
+}
+
+qkvet_status forward_pages_whole(const qkvet_kernel* self,
+                                 qkvet_context* context,
+                                 const qkvet_forward_args* args,
+                                 const qkvet_exec* exec, qkvet_text* why) {
+  ServingCall s;
+  qkvet_status status =
+      ServingKernel<ServingSeams, compute_rows<PlainRow>>::forward(
+          self, context, args, exec, why);
+  status = status == QKVET_OK ? read_serving(self, args, &s, why) : status;
+  const View<float>& o = s.call.o;
+  for (int64_t b = 0; status == QKVET_OK && b < s.call.batch; ++b) {
+    for (int64_t h = 0; h < s.call.heads; ++h) {
+      const float zero = last_page_times_zero(s, b, h / s.call.group());
+      for (int64_t i = 0; i < s.call.queries; ++i) {
+        for (int64_t c = 0; c < s.call.value_width; ++c) {
+          o.at(b, h, i)[c * o.step[3]] += zero;
+        }
+      }
+    }
+  }
+  return status;
+}
+
+constexpr qkvet_dialect kFiniteSlots = [] {
+  qkvet_dialect d = options_dialect();
+  d.unowned_nonfinite = QKVET_UNOWNED_NOT_IGNORED;
+  return d;
+}();
+
+}  // namespace
+
+QKVET_CONTROL(qkv_pointer) = [] {
+  qkvet_kernel kernel = arithmetic_kernel<kNaive>(
+      "controls/qkv_pointer", "one pointer to a block of q, k and v",
+      QKVET_PLACE);
+  kernel.capabilities = &kOneBlock;
+  kernel.supports = supports_block;
+  kernel.forward = forward_block;
+  return kernel;
+}();
+
+QKVET_CONTROL(padding_times_zero) = [] {
+  qkvet_kernel kernel = plain_kernel(
+      "controls/padding_times_zero",
+      "values beyond the lengths meet weights of 0", QKVET_PLACE,
+      &kSeamsPrecision, OptionsKernel<PaddingTimesZero>::forward, &kNotPacked);
+  kernel.dialect = &kFinitePadding;
+  return kernel;
+}();
+
+QKVET_CONTROL(last_page_times_zero) = [] {
+  qkvet_kernel kernel = serving_kernel(
+      "controls/last_page_times_zero",
+      "slots behind the last token meet weights of 0", QKVET_PLACE,
+      &kServingSeamsPrecision, forward_pages_whole, &kServingSeamsCapabilities);
+  kernel.dialect = &kFiniteSlots;
+  return kernel;
+}();
+
+}  // namespace qkvet::impl
