@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "core/half.h"
 #include "properties/compare.h"
@@ -225,17 +226,29 @@ void compare_within_first_bound(const JudgeInput& input, const CallPair& pair,
       ++judgement.vacuous;
       return std::nullopt;
     }
+    // Two answers to one row, of which the one that is farther off is held
+    // against the bound: what is NaN in the first call and right in the second
+    // depends on what was changed as well.
+    const double truth = (*first.truth)[n];
+    const auto off = [truth](double x) {
+      return std::isnan(x) ? std::numeric_limits<double>::infinity()
+                           : std::fabs(x - truth);
+    };
+    const bool is_first = off(first.values[n]) > off(second.values[m]);
+    const double worse = is_first ? first.values[n] : second.values[m];
+    const double other = is_first ? second.values[m] : first.values[n];
     Spot spot = spot_of(input, at, first, n);
-    spot.call = static_cast<int32_t>(pair.second);
-    auto finding = compare_with_bound(
-        {second.values[m], (*first.truth)[n], bound, first.reach_at(n),
-         first.dtype, /*before_rounding=*/false, spot},
-        judgement);
+    spot.call = static_cast<int32_t>(is_first ? pair.first : pair.second);
+    auto finding =
+        compare_with_bound({worse, truth, bound, first.reach_at(n), first.dtype,
+                            /*before_rounding=*/false, spot},
+                           judgement);
     if (!finding) return std::nullopt;
-    finding->expected += "; it was " +
-                         number_text(first.values[n], first.dtype) + " (" +
-                         pair.first_name + ")";
-    finding->actual += std::string(" (") + pair.second_name + ")";
+    finding->expected += std::string(is_first ? "; it is " : "; it was ") +
+                         number_text(other, first.dtype) + " (" +
+                         (is_first ? pair.second_name : pair.first_name) + ")";
+    finding->actual += std::string(" (") +
+                       (is_first ? pair.first_name : pair.second_name) + ")";
     finding->looks = pair.looks;
     return finding;
   };

@@ -98,16 +98,17 @@ TEST(CallPairs, AreAskedBitForBitWhereThatIsClaimed) {
   }
 }
 
-// A call whose second answer is `by` times the first at one element of o.
+// Two answers, of which one, the second unless told, is `by` times the right
+// one at one element of o.
 Judgement check_moved(const char* law, const char* text, uint64_t flags,
-                      double by) {
+                      double by, int moved = 1) {
   JudgedKernel kernel = FakeExecutor::under_test().judged;
   kernel.info.capabilities.flags = flags;
-  FakeExecutor executor({},
-                        [by, calls = 0](const KernelCall&, OracleOutput& oracle,
-                                        CallOutcome&) mutable {
-                          if (calls++ == 1) oracle.o[0] *= by;
-                        });
+  FakeExecutor executor(
+      {}, [by, moved, calls = 0](const KernelCall&, OracleOutput& oracle,
+                                 CallOutcome&) mutable {
+        if (calls++ == moved) oracle.o[0] *= by;
+      });
   TimeUse time;
   return check_case(*find_law(law), *parse_case(text).value, kernel, 0,
                     executor, /*with_twin=*/false, time);
@@ -155,6 +156,20 @@ void expect_bits_where_claimed(const Moved& moved, uint64_t claim) {
 TEST(CallPairs, RowsThatSeeTheSameAreTheSameWithinTheBound) {
   for (const Moved& moved : kSameRows)
     expect_bits_where_claimed(moved, QKVET_FLAG_OTHER_DATA_INVARIANT);
+}
+
+// What lies beyond the lengths is NaN in the first call, and so is what it
+// spoils: the second alone would look right.
+TEST(CallPairs, TheFirstAnswerMayBeTheSpoiltOne) {
+  for (const Moved& moved : kSameRows)
+    for (const double by : {std::nan(""), kAThousandth}) {
+      const Judgement judgement =
+          check_moved(moved.law, moved.text, 0, by, /*moved=*/0);
+      ASSERT_EQ(judgement.verdict, Verdict::kFailed) << moved.law;
+      if (!std::isnan(by)) continue;
+      EXPECT_EQ(judgement.finding->actual.rfind("nan (", 0), 0u)
+          << judgement.finding->actual;
+    }
 }
 
 TEST(CallPairs, PowersOfTwoMoveWithinTheBounds) {

@@ -298,12 +298,16 @@ std::optional<Finding> compare_two_ways(const TwoWays& pair,
                     pair.dtype, pair.at});
     return std::nullopt;
   }
+  const std::string first =
+      number_text(pair.first, pair.dtype) + " (" + pair.first_name + ")";
+  const std::string second =
+      number_text(pair.second, pair.dtype) + " (" + pair.second_name + ")";
   Finding finding;
   finding.planned = pair.at.call;
-  finding.expected =
-      number_text(pair.second, pair.dtype) + " (" + pair.second_name + ")";
-  finding.actual =
-      number_text(pair.first, pair.dtype) + " (" + pair.first_name + ")";
+  // Neither is known to be right, but nobody expects NaN of a number.
+  const bool is_second = std::isnan(pair.second);
+  finding.expected = is_second ? first : second;
+  finding.actual = is_second ? second : first;
   finding.allowed = "a difference of " + number_text(allowed, Dtype::kF32);
   finding.ratio = error > 0 ? error / allowed
                             : std::numeric_limits<double>::infinity();  // NaN

@@ -357,6 +357,9 @@ void Prober::settle(const std::array<int32_t, kEmptyByCount>& heard,
   for (size_t by = 0; by < words.size(); ++by) {
     const EmptyRowFields& fields = empty_row_fields()[by];
     if (words[by] == 0) continue;
+    // What is declared of one reason stays as it is declared, right or wrong.
+    const auto field = of_lse ? fields.lse : fields.o;
+    if (info_.dialect.*field != 0) continue;
     if (of_lse)
       assume(fields.lse, words[by], fields.lse_name, kLse[words[by]]);
     else

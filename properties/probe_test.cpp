@@ -154,6 +154,22 @@ TEST(Probe, AsksNothingThatIsDeclared) {
   EXPECT_EQ(found(empty_rows(0, -INFINITY), without), "");
 }
 
+// A wrong declaration of one reason is for the laws to see.
+TEST(Probe, WhatIsDeclaredOfOneReasonStays) {
+  KernelInfo info = FakeExecutor::info();
+  info.dialect.empty_row_by_length = QKVET_EMPTY_ROW_MEAN;
+  info.dialect.empty_row_lse_by_mask = QKVET_EMPTY_LSE_PLUS_INF;
+  FakeExecutor executor({}, empty_rows(0, -INFINITY, by_mask));
+  const std::string text = text_of(probe_dialect(executor, 0, info));
+  EXPECT_EQ(text.find("empty_row_by_length"), std::string::npos) << text;
+  EXPECT_EQ(text.find("empty_row_lse_by_mask"), std::string::npos) << text;
+  EXPECT_NE(text.find("empty_row_by_mask=QKVET_EMPTY_ROW_ZERO"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(info.dialect.empty_row_by_length, QKVET_EMPTY_ROW_MEAN);
+  EXPECT_EQ(info.dialect.empty_row_lse_by_mask, QKVET_EMPTY_LSE_PLUS_INF);
+}
+
 TEST(Probe, AKernelThatRefusesIsLeftAlone) {
   const auto refuses = [](const KernelCall&, OracleOutput&,
                           CallOutcome& outcome) {
