@@ -105,8 +105,28 @@ std::vector<const qkvet_kernel*> kernels_that(
   return kernels;
 }
 
+// Whether a number of this arithmetic lies near that of doubles.
+bool is_coarse(const qkvet_kernel& kernel) {
+  if (kernel.precision == nullptr) {
+    return false;
+  }
+  const qkvet_precision& p = *kernel.precision;
+  constexpr double kFine = 1e-6;
+  return ((p.declared & QKVET_KNOB_EXP_ERROR) != 0 && p.exp_error > kFine) ||
+         ((p.declared & QKVET_KNOB_SCORE_DTYPE) != 0 &&
+          p.score_dtype.bits != 0) ||
+         ((p.declared & QKVET_KNOB_OPERAND_DTYPE) != 0 &&
+          p.operand_dtype.bits != 0) ||
+         ((p.declared & QKVET_KNOB_LSE_DTYPE) != 0 && p.lse_dtype.bits != 0) ||
+         ((p.declared & QKVET_KNOB_SINK_DTYPE) != 0 && p.sink_dtype.bits != 0);
+}
+
 std::vector<const qkvet_kernel*> kernels_of_any_dialect(Storage type) {
   return kernels_that(/*faulty=*/false, [type](const qkvet_kernel& kernel) {
+    // The bound, which allows for it, judges what is coarse.
+    if (kernel.forward != nullptr && is_coarse(kernel)) {
+      return false;
+    }
     const bool rows =
         (kernel.capabilities->flags & QKVET_FLAG_PAGES_ONLY) == 0 &&
         kernel.capabilities->layouts != QKVET_LAYOUT_PACKED_QKV;
@@ -152,6 +172,7 @@ OpenKernel::OpenKernel(const qkvet_kernel* kernel) : kernel_(kernel) {
   qkvet_exec exec = {};
   exec.struct_size = sizeof(exec);
   exec.device_type = QKVET_DEVICE_CPU;
+  exec.deterministic = 1;
   if (kernel->open != nullptr) {
     status_ = kernel->open(kernel, &exec, &context_, &reason_.text);
   }
@@ -167,6 +188,7 @@ qkvet_status OpenKernel::forward(const qkvet_forward_args& args) {
   qkvet_exec exec = {};
   exec.struct_size = sizeof(exec);
   exec.device_type = QKVET_DEVICE_CPU;
+  exec.deterministic = 1;
   reason_.room[0] = '\0';
   std::vector<char> workspace;
   if (kernel_->workspace != nullptr) {

@@ -63,8 +63,9 @@ class FakeExecutor : public Executor {
     KernelInfo info;
     info.name = "fake/oracle";
     info.capabilities.struct_size = sizeof(qkvet_capabilities);
-    info.capabilities.flags =
-        QKVET_FLAG_OTHER_DATA_INVARIANT | QKVET_FLAG_POWER_OF_TWO_INVARIANT;
+    info.capabilities.flags = QKVET_FLAG_REENTRANT |
+                              QKVET_FLAG_OTHER_DATA_INVARIANT |
+                              QKVET_FLAG_POWER_OF_TWO_INVARIANT;
     info.capabilities.options =
         QKVET_OPTION_CAUSAL_TOP_LEFT | QKVET_OPTION_CAUSAL_BOTTOM_RIGHT |
         QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE | QKVET_OPTION_LSE |

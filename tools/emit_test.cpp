@@ -193,7 +193,7 @@ static void drift(const float* q, const float* k, const float* v, float* o,
         sum += exp(s / sqrt((double)d));
         top += exp(s / sqrt((double)d)) * v[(head * Tk + j) * d + c];
       }
-      o[row * d + c] = (float)(top / sum * (1 + 2e-7 * calls));
+      o[row * d + c] = (float)(top / sum * (1 + 2e-7 * (calls % 4)));
     }
   }
   ++calls;
@@ -213,7 +213,7 @@ TEST(EmitPairs, TwoCallsThatDifferAreComparedInEveryKind) {
   ASSERT_EQ(run_shell(compile, folder).exit, 0);
   const Ran bad = run_shell("./reproducer", folder);
   EXPECT_EQ(bad.exit, 1) << bad.out;
-  EXPECT_NE(bad.out.find("call 1 of 3: o[b=0,h=0,i=0,c=0] is "),
+  EXPECT_NE(bad.out.find("call 1 of 9: o[b=0,h=0,i=0,c=0] is "),
             std::string::npos)
       << bad.out;
   const std::string library = match(text, "default_library =\\s+\"([^\"]*)\"");

@@ -43,6 +43,7 @@ TEST(FaultConditions, AllCanBeReadAndNearlyAllSaySomething) {
                 "faulty/shared_projection", "faulty/keys_aligned_as_queries",
                 "faulty/flushed_before_merge", "faulty/shared_tile_read_early",
                 "faulty/threads_leave_before_loading",
+                "faulty/scratch_tail_of_larger_call",
                 "faulty/backward_last_keys_missing",
                 "faulty/backward_lse_exponentiated_alone",
                 "faulty/backward_writes_whole_lanes"}));
