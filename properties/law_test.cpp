@@ -416,6 +416,7 @@ TEST(CallsAtOnce, AreHeldAgainstCallsAlone) {
     if (call.at_once) oracle.o.back() += 1;
   };
   JudgedKernel kernel = FakeExecutor::under_test().judged;
+  kernel.info.capabilities.flags &= ~QKVET_FLAG_REENTRANT;
   FakeExecutor undeclared({}, other_at_once);
   EXPECT_EQ(
       check("calls_at_once_change_nothing", text, undeclared, kernel).verdict,
