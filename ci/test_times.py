@@ -22,13 +22,17 @@ SLOWEST, GROUPS = 20, 10
 
 def times(folder: pathlib.Path) -> list:
     """Seconds and name of each test, the slowest first."""
-    data = folder / "Testing" / "Temporary" / "CTestCostData.txt"
-    if not data.exists():
-        sys.exit(f"{data}: is not there; ci/test.sh makes it")
-    found = []
-    for line in data.read_text().split("---")[0].splitlines():
-        name, _, seconds = line.rsplit(" ", 2)
-        found.append((float(seconds), name.split("  # ")[0]))
+    log = folder / "Testing" / "Temporary" / "LastTest.log"
+    if not log.exists():
+        sys.exit(f"{log}: is not there; ci/test.sh makes it")
+    found, name = [], ""
+    for line in log.read_text(errors="replace").splitlines():
+        begin = re.match(r"\d+/\d+ Testing: (.*)", line)
+        end = re.match(r"Test time = +([\d.]+) sec", line)
+        if begin:
+            name = begin.group(1).split("  # ")[0].strip()
+        elif end:
+            found.append((float(end.group(1)), name))
     return sorted(found, reverse=True)
 
 
