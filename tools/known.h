@@ -55,7 +55,7 @@ enum class KnownState : uint8_t {
   kNothing,    // there is no line about it
   kAsKnown,    // it fails as its lines say, and in no other way
   kOtherwise,  // it fails in a way that no line names
-  kGone        // what a line names does not happen any more, and nothing else
+  kGone        // what a line names is gone, and all else has a line
 };
 struct KnownCell {
   KnownState state = KnownState::kNothing;

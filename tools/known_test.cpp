@@ -91,7 +91,6 @@ TEST(Known, EveryFailureOfALawNeedsALine) {
   TwoFailures two;
   const std::string law = "a/b weights_sum_to_one law 2026-11-22 why\n";
   const std::string memory = "a/b weights_sum_to_one memory 2026-11-22 why\n";
-  const std::string crash = "a/b weights_sum_to_one crash 2026-11-22 why\n";
 
   const KnownCell first = two.held_against(law);
   EXPECT_EQ(first.state, KnownState::kOtherwise);
