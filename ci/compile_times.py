@@ -95,6 +95,11 @@ def table(head: tuple, lines: list) -> str:
                           for line in lines) + "\n"
 
 
+def put_into_readme(text: str, begin: str, end: str) -> None:
+    head, rest = README.read_text().split(begin)
+    README.write_text(head + begin + text + end + rest.split(end)[1])
+
+
 def by_folder(found: list) -> str:
     sums, counts = collections.Counter(), collections.Counter()
     for seconds, source in found:
@@ -208,9 +213,7 @@ def main() -> int:
         by_level(known)
     print(text, end="")
     if options.write:
-        page = README.read_text()
-        head, rest = page.split(BEGIN)
-        README.write_text(head + BEGIN + text + END + rest.split(END)[1])
+        put_into_readme(text, BEGIN, END)
     return 0
 
 

@@ -14,8 +14,9 @@ import pathlib
 import re
 import sys
 
+from compile_times import put_into_readme, table
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-README = ROOT / "ci" / "README.md"
 BEGIN, END = "<!-- test times -->\n", "<!-- end of test times -->"
 SLOWEST, GROUPS = 20, 10
 
@@ -44,20 +45,15 @@ def group_of(name: str) -> str:
     return build + (with_dot[0] if with_dot else parts[0])
 
 
-def table(head: str, lines: list) -> str:
-    return head + "".join("| " + " | ".join(line) + " |\n"
-                          for line in lines) + "\n"
-
-
 def text_of(found: list) -> str:
     sums, counts = collections.Counter(), collections.Counter()
     for seconds, name in found:
         sums[group_of(name)] += seconds
         counts[group_of(name)] += 1
-    return table("| slowest tests | s |\n|---|---:|\n",
+    return table(("slowest tests", "s"),
                  [(f"`{name}`", f"{seconds:.1f}")
                   for seconds, name in found[:SLOWEST]]) + \
-        table("| groups | tests | s |\n|---|---:|---:|\n",
+        table(("groups", "tests", "s"),
               [(f"`{group}`", str(counts[group]), f"{seconds:.0f}")
                for group, seconds in sums.most_common(GROUPS)]
               + [("**all**", str(len(found)),
@@ -74,8 +70,7 @@ def main() -> int:
     text = text_of(times(options.folder))
     print(text, end="")
     if options.write:
-        head, rest = README.read_text().split(BEGIN)
-        README.write_text(head + BEGIN + text + END + rest.split(END)[1])
+        put_into_readme(text, BEGIN, END)
     return 0
 
 
