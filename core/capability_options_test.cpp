@@ -180,6 +180,15 @@ TEST(CapabilityOptions, NegativeScalesAndMasksWithBiasesMayBeRefused) {
   EXPECT_EQ(why, "a negative scale is declared as refused");
   EXPECT_FALSE(capability_allows(kernel, both, &why));
   EXPECT_EQ(why, "a mask together with a bias is declared as refused");
+  KernelCall causal = plain_call();
+  causal.bias = kData;
+  causal.causal = Causal::kTopLeft;
+  EXPECT_TRUE(capability_allows(kernel, causal, &why)) << why;
+  kernel.capabilities.flags |= QKVET_FLAG_BIAS_OR_CAUSAL;
+  EXPECT_FALSE(capability_allows(kernel, causal, &why));
+  EXPECT_EQ(why, "a bias together with causal is declared as refused");
+  causal.causal = Causal::kNone;
+  EXPECT_TRUE(capability_allows(kernel, causal, &why)) << why;
   negative.scale = 0.5f;
   both.bias = nullptr;
   EXPECT_TRUE(capability_allows(kernel, negative, &why)) << why;

@@ -94,6 +94,9 @@ std::string refused_pair(const KernelInfo& kernel, const KernelCall& call) {
   if (takes_options(call.operation) && call.causal == Causal::kNone &&
       kernel.has_flag(QKVET_FLAG_CAUSAL_ONLY))
     return "calls that are not causal are not declared";
+  if (call.causal != Causal::kNone && call.bias != nullptr &&
+      kernel.has_flag(QKVET_FLAG_BIAS_OR_CAUSAL))
+    return "a bias together with causal is declared as refused";
   if (call.mask == nullptr) return "";
   if (call.bias != nullptr && kernel.has_flag(QKVET_FLAG_MASK_OR_BIAS))
     return "a mask together with a bias is declared as refused";

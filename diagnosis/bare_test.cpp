@@ -208,8 +208,9 @@ TEST(Bare, TheRightCauseIsStillNamed) {
 }
 
 // Names of the known faults that the kernel can have.
-std::set<std::string> possible(const JudgedKernel& kernel, Subject subject) {
-  KernelKind kind(kernel);
+std::set<std::string> possible(const JudgedKernel& kernel, Subject subject,
+                               bool is_recorded = false) {
+  KernelKind kind(kernel, is_recorded);
   std::set<std::string> names;
   for (FaultSuspect* fault : known_faults_for_test().about(subject))
     if (kind.can_have(fault->fault().info, subject))
@@ -245,6 +246,22 @@ TEST(Kind, WhatIsNotDeclaredIsNoCause) {
   // Nor is what only gradients show a cause of a forward call.
   for (const std::string& name : with_pages)
     EXPECT_NE(name.rfind("backward_", 0), 0u) << name;
+}
+
+// What a kernel does to memory, or when it is asked twice, is in no file.
+TEST(Kind, WhatFilesCannotShowIsNoCauseOfWhatTheyDo) {
+  const JudgedKernel kernel = FakeExecutor::under_test().judged;
+  const auto running = possible(kernel, Subject::kAttention);
+  const auto recorded = possible(kernel, Subject::kAttention, true);
+  for (const char* fault :
+       {"parts_in_scratch_of_storage_size", "scratch_shared_by_calls",
+        "scratch_tail_of_larger_call"}) {
+    EXPECT_EQ(running.count(fault), 1u) << fault;
+    EXPECT_EQ(recorded.count(fault), 0u) << fault;
+  }
+  for (const char* fault : {"no_scale", "softcap_sign_lost"})
+    EXPECT_EQ(recorded.count(fault), running.count(fault)) << fault;
+  EXPECT_EQ(recorded.count("no_scale"), 1u);
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ Inquiry::Inquiry(const Failure& failure, const KernelUnderTest& kernel,
       answered_(answered),
       witness_(kernel.judged, kernel.index, executor, time, kInquiryCalls) {
   const Subject subject = failure.law->aim.subject;
-  KernelKind kind(kernel.judged);
+  KernelKind kind(kernel.judged, /*is_recorded=*/answered != nullptr);
   for (FaultSuspect* fault : catalogue.about(subject))
     if (kind.can_have(fault->fault().info, subject))
       standing_.push_back({fault});

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "properties/generate.h"
+#include "properties/needs_a_run.h"
 #include "properties/runner.h"
 
 namespace qkvet {
@@ -14,13 +15,16 @@ constexpr uint64_t kTables = QKVET_OPTION_PAGED | QKVET_OPTION_APPEND;
 
 }  // namespace
 
-KernelKind::KernelKind(const JudgedKernel& kernel) : kernel_(&kernel) {
+KernelKind::KernelKind(const JudgedKernel& kernel, bool is_recorded)
+    : kernel_(&kernel), is_recorded_(is_recorded) {
   keep_scope_to({KernelUnderTest{kernel}}, scope_);
 }
 
 bool KernelKind::can_be_asked(const Law& law) {
   const auto [at, is_new] = asked_.try_emplace(&law, false);
-  if (is_new) at->second = undeclared_need(law, scope_).empty();
+  if (is_new)
+    at->second = undeclared_need(law, scope_).empty() &&
+                 !(is_recorded_ && !needs_a_run(law).empty());
   return at->second;
 }
 

@@ -12,8 +12,10 @@ namespace qkvet {
 
 class KernelKind {
  public:
-  // `kernel` must stay where it is.
-  explicit KernelKind(const JudgedKernel& kernel);
+  // `kernel` must stay where it is. With `is_recorded` its answers were given
+  // before: what memory, threads or a second answer alone would show is in none
+  // of them, and no cause for what they do show.
+  KernelKind(const JudgedKernel& kernel, bool is_recorded);
 
   // Threads of a GPU are at fault in no kernel without them, nor are tables of
   // pages and appended tokens. What no law about the failure's subject kills,
@@ -25,6 +27,7 @@ class KernelKind {
   bool can_be_asked(const Law& law);
 
   const JudgedKernel* kernel_;
+  bool is_recorded_;
   Scope scope_;
   std::map<const Law*, bool> asked_;
 };

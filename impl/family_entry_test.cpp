@@ -220,12 +220,14 @@ TEST(FamilyEntry, RefusesShapesThatContradictEachOther) {
 }
 
 TEST(FamilyEntry, ForcingTheBaselineTakesAvx2Away) {
+  int found = 0;
   for (const char* name :
        {"avx2/flash", "kv_cache_avx2/contiguous", "serving_avx2/paged"}) {
     const qkvet_kernel* const kernel = find_kernel(name);
     if (kernel == nullptr) {
-      GTEST_SKIP() << "no avx2 families on this architecture";
+      continue;  // built without sanitizers alone
     }
+    ++found;
     setenv("QKVET_CPU", "baseline", 1);
     const OpenKernel forced(kernel);
     unsetenv("QKVET_CPU");
@@ -235,6 +237,9 @@ TEST(FamilyEntry, ForcingTheBaselineTakesAvx2Away) {
     const bool has = __builtin_cpu_supports("avx2") != 0 &&
                      __builtin_cpu_supports("fma") != 0;
     EXPECT_EQ(OpenKernel(kernel).status(), has ? QKVET_OK : QKVET_UNAVAILABLE);
+  }
+  if (found == 0) {
+    GTEST_SKIP() << "no avx2 families on this architecture";
   }
 }
 

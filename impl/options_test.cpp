@@ -24,9 +24,17 @@ namespace {
 constexpr double kRelative = 48 * 0x1p-24;
 
 bool declares(const qkvet_kernel* kernel, const Asked& asked) {
+  const auto refuses = [kernel](uint64_t flag) {
+    return (kernel->capabilities->flags & flag) != 0;
+  };
+  const bool mask = asked.has(QKVET_OPTION_MASK);
+  const bool bias = asked.has(QKVET_OPTION_BIAS);
+  const bool causal = asked.problem.causal != 0;
   return (asked.options & ~kernel->capabilities->options) == 0 &&
-         (kernel->dialect->mask_and_causal != QKVET_MASK_AND_CAUSAL_REFUSED ||
-          !asked.has(QKVET_OPTION_MASK) || asked.problem.causal == 0);
+         !(mask && causal &&
+           kernel->dialect->mask_and_causal == QKVET_MASK_AND_CAUSAL_REFUSED) &&
+         !(mask && bias && refuses(QKVET_FLAG_MASK_OR_BIAS)) &&
+         !(bias && causal && refuses(QKVET_FLAG_BIAS_OR_CAUSAL));
 }
 
 // No score is larger, no value beyond 2.
@@ -203,12 +211,12 @@ TEST(Options, ExtentsOfZero) {
 TEST(Options, BiasOfMinusInfinityHides) {
   Asked asked = asked_with(QKVET_OPTION_BIAS, 0);
   asked.own = kOwnAll;
+  Asked as_mask = asked;
+  as_mask.options |= QKVET_OPTION_MASK;
   for (const qkvet_kernel* kernel : correct_kernels()) {
-    if (!declares(kernel, asked)) {
+    if (!declares(kernel, as_mask)) {
       continue;
     }
-    Asked as_mask = asked;
-    as_mask.options |= QKVET_OPTION_MASK;
     OptionCall masked(as_mask, Storage::kF32);
     OptionCall biased(asked, Storage::kF32);
     const Problem& p = asked.problem;

@@ -61,6 +61,7 @@ constexpr BitWord kFlags[] = {
     {"causal_only", QKVET_FLAG_CAUSAL_ONLY},
     {"positive_scale", QKVET_FLAG_POSITIVE_SCALE},
     {"mask_or_bias", QKVET_FLAG_MASK_OR_BIAS},
+    {"bias_or_causal", QKVET_FLAG_BIAS_OR_CAUSAL},
     {"other_data_invariant", QKVET_FLAG_OTHER_DATA_INVARIANT},
     {"power_of_two_invariant", QKVET_FLAG_POWER_OF_TWO_INVARIANT},
     {"gpu_threads", QKVET_FLAG_GPU_THREADS}};

@@ -239,24 +239,39 @@ TEST(Generate, DrawsWhatKernelsDeclareToRefuseNowhere) {
   KernelUnderTest kernel;
   qkvet_capabilities& own = kernel.judged.info.capabilities;
   own.options = QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE |
-                QKVET_OPTION_MASK | QKVET_OPTION_BIAS;
+                QKVET_OPTION_MASK | QKVET_OPTION_BIAS |
+                QKVET_OPTION_CAUSAL_TOP_LEFT;
+  struct Drawn {
+    int negative = 0, mask_and_bias = 0, bias_and_causal = 0, given = 0;
+  };
   const auto drawn = [&kernel] {
     Scope scope;
     keep_scope_to({kernel}, scope);
-    std::pair<int, int> negative_and_both = {0, 0};
+    Drawn counts;
     for (int64_t n = 1; n <= 1000; ++n) {
       const Case value =
           planned_case(*find_law("agrees_with_oracle"), 9, n, scope);
-      negative_and_both.first += value.scale && *value.scale < 0;
-      negative_and_both.second +=
-          value.mask.kind != MaskKind::kNone && value.score_bias;
+      counts.given += value.scale.has_value();
+      counts.negative += value.scale && *value.scale < 0;
+      if (!value.score_bias) continue;
+      counts.mask_and_bias += value.mask.kind != MaskKind::kNone;
+      counts.bias_and_causal += value.causal != Causal::kNone;
     }
-    return negative_and_both;
+    return counts;
   };
-  EXPECT_GT(drawn().first, 10);
-  EXPECT_GT(drawn().second, 10);
-  own.flags = QKVET_FLAG_POSITIVE_SCALE | QKVET_FLAG_MASK_OR_BIAS;
-  EXPECT_EQ(drawn(), (std::pair<int, int>{0, 0}));
+  const Drawn all = drawn();
+  EXPECT_GT(all.negative, 10);
+  EXPECT_GT(all.mask_and_bias, 10);
+  EXPECT_GT(all.bias_and_causal, 10);
+  own.flags = QKVET_FLAG_POSITIVE_SCALE | QKVET_FLAG_MASK_OR_BIAS |
+              QKVET_FLAG_BIAS_OR_CAUSAL;
+  const Drawn left = drawn();
+  EXPECT_EQ(left.negative, 0);
+  EXPECT_EQ(left.mask_and_bias, 0);
+  EXPECT_EQ(left.bias_and_causal, 0);
+  EXPECT_GT(left.given, 10);
+  own.options &= ~uint64_t{QKVET_OPTION_SCALE};
+  EXPECT_EQ(drawn().given, 0);
 }
 
 // Tokens of the longest command of the stories of a law.

@@ -57,26 +57,6 @@ TEST(Runner, AFailureIsFoundRepeatedAndShrunk) {
   }
 }
 
-// What is reported does not depend on the number of threads.
-TEST(Runner, ThreadsChangeNothing) {
-  RunOptions options =
-      options_for({"weights_sum_to_one", "agrees_with_oracle"}, 400);
-  const RunResult one = run_fake(options, wrong_scale, {});
-  options.jobs = 3;
-  const RunResult three = run_fake(options, wrong_scale, {});
-  for (size_t i = 0; i < 2; ++i) {
-    const Cell& a = one.kernels[0].cells[i];
-    const Cell& b = three.kernels[0].cells[i];
-    EXPECT_EQ(a.verdict, b.verdict);
-    EXPECT_EQ(a.checked, b.checked);
-    EXPECT_EQ(a.worst_ratio, b.worst_ratio);
-    ASSERT_EQ(a.failure.has_value(), b.failure.has_value());
-    if (!a.failure) continue;
-    EXPECT_EQ(a.failure->number, b.failure->number);
-    EXPECT_EQ(a.failure->smallest, b.failure->smallest);
-  }
-}
-
 TEST(Runner, AnUnsteadyFailureIsReportedAndNotShrunk) {
   std::atomic<int> calls{0};
   const RunResult result =

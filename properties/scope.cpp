@@ -166,6 +166,8 @@ void keep_to_declared(const Scope& scope, Case& value) {
   if (scope.causal_only && value.causal == Causal::kNone)
     value.causal = has(QKVET_OPTION_CAUSAL_BOTTOM_RIGHT) ? Causal::kBottomRight
                                                          : Causal::kTopLeft;
+  if (scope.bias_or_causal && value.causal != Causal::kNone)
+    value.score_bias.reset();
   if (value.has_options()) {
     s.Tq = steered(s.Tq, scope.tq);
     s.Tk = steered(s.Tk, scope.tk);

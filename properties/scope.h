@@ -69,6 +69,7 @@ struct Scope {
   bool causal_only = false;         // no kernel takes calls that are not causal
   bool positive_scale = false;      // no kernel takes a negative one
   bool mask_or_bias = false;        // no kernel takes both
+  bool bias_or_causal = false;      // the same of these
 };
 
 // The options of attention that some kernel declares, as Aim::admits has them.

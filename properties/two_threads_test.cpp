@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/executor.h"
+#include "properties/fake_executor.h"
 #include "properties/runner.h"
 
 namespace qkvet::two_threads_test {
@@ -58,6 +59,30 @@ TEST(TwoThreads, JudgeEveryKindOfKernel) {
     int64_t checked = 0;
     for (const Cell& cell : kernel.cells) checked += cell.checked;
     EXPECT_GT(checked, 100) << kernel.kernel.judged.info.name;
+  }
+}
+
+void wrong_scale(KernelCall& call, Problem& problem) {
+  if (!call.scale) problem.scale = 1;
+}
+
+// What is reported does not depend on the number of threads.
+TEST(TwoThreads, ReportWhatOneReports) {
+  RunOptions options =
+      options_for({"weights_sum_to_one", "agrees_with_oracle"}, 400);
+  const RunResult one = run_fake(options, wrong_scale, {});
+  options.jobs = 3;
+  const RunResult three = run_fake(options, wrong_scale, {});
+  for (size_t i = 0; i < 2; ++i) {
+    const Cell& a = one.kernels[0].cells[i];
+    const Cell& b = three.kernels[0].cells[i];
+    EXPECT_EQ(a.verdict, b.verdict);
+    EXPECT_EQ(a.checked, b.checked);
+    EXPECT_EQ(a.worst_ratio, b.worst_ratio);
+    ASSERT_EQ(a.failure.has_value(), b.failure.has_value());
+    if (!a.failure) continue;
+    EXPECT_EQ(a.failure->number, b.failure->number);
+    EXPECT_EQ(a.failure->smallest, b.failure->smallest);
   }
 }
 

@@ -173,7 +173,7 @@ TEST(Cli, ARandomSeedIsPrinted) {
 // A kernel that misbehaves gets a verdict with a case, and the run goes on.
 Ran bad_beside_good(const std::string& kernel) {
   return run_qkvet(
-      "check -v --cases 60 --law reads_only_its_inputs --law "
+      "check -v --cases 60 --diagnose 0 --law reads_only_its_inputs --law "
       "weights_sum_to_one "
       "--law agrees_with_oracle --plugin " +
       bad_plugin() + " --kernel bad/" + kernel + " --kernel scalar/plain");
@@ -195,7 +195,7 @@ TEST(Cli, ACrashingSiblingLeavesTheOthersJudged) {
   const Ran ran =
       run_qkvet("check --plugin " QKVET_BAD_PLUGIN
                 " --kernel bad/copy --kernel bad/abort --kernel bad/unwritten "
-                "--cases 200 --verbose");
+                "--cases 60 --diagnose 0 --verbose");
   EXPECT_EQ(ran.exit, 4) << ran.out << ran.error;
   for (const char* kernel : {"bad/copy", "bad/unwritten"})
     EXPECT_TRUE(std::regex_search(

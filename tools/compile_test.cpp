@@ -70,7 +70,8 @@ TEST(Compile, OnlyWhatHasChangedIsBuiltAgain) {
   write_text(in("own.h"), "#define SCALE 1 / sqrtf((float)d)\n");
   const std::string include = "#include \"own.h\"\n";
   write_text(in("again.c"), include + kernel_source("SCALE"));
-  const std::string check = "check again.c --cases 320";
+  const std::string check =
+      "check again.c --law agrees_with_oracle --cases 40 --diagnose 0";
   EXPECT_TRUE(compiled(run_qkvet(check)));
   const Ran kept = run_qkvet(check);
   EXPECT_FALSE(compiled(kept)) << kept.out;
@@ -79,7 +80,8 @@ TEST(Compile, OnlyWhatHasChangedIsBuiltAgain) {
   EXPECT_TRUE(compiled(run_qkvet(check + " --cflags -O2")));
   EXPECT_FALSE(compiled(run_qkvet(check + " --cflags -O2")));
   EXPECT_TRUE(compiled(run_qkvet(check, scratch(), "CC='cc -pipe'")));
-  EXPECT_TRUE(compiled(run_qkvet("check ./again.c --cases 64")))
+  EXPECT_TRUE(compiled(
+      run_qkvet("check ./again.c --law agrees_with_oracle --cases 40")))
       << "reports name the file as it was given";
 
   // A header of the user's own: the old library would conform.
@@ -106,9 +108,11 @@ TEST(Compile, TheSameNameInAnotherFolderIsAnotherKernel) {
   }
   write_text(in("one") / "factor.h", "#define FACTOR 1 / sqrtf((float)d)\n");
   write_text(in("two") / "factor.h", "#define FACTOR 1\n");
-  EXPECT_EQ(run_qkvet("check same.c --cases 320", in("one")).exit, 0);
-  EXPECT_EQ(run_qkvet("check same.c --cases 320", in("two")).exit, 1);
-  EXPECT_EQ(run_qkvet("check same.c --cases 320", in("one")).exit, 0);
+  const char* const check =
+      "check same.c --law agrees_with_oracle --cases 40 --diagnose 0";
+  EXPECT_EQ(run_qkvet(check, in("one")).exit, 0);
+  EXPECT_EQ(run_qkvet(check, in("two")).exit, 1);
+  EXPECT_EQ(run_qkvet(check, in("one")).exit, 0);
 }
 
 TEST(Compile, OddNamesAndTheReplayLineWorkInAShell) {

@@ -6,6 +6,7 @@
 
 #include "core/declaration.h"
 #include "properties/conventions.h"
+#include "properties/needs_a_run.h"
 
 namespace qkvet {
 namespace {
@@ -22,6 +23,7 @@ struct OptionWord {
 constexpr const char* kAttention = "attention";
 constexpr const char* kLayer = "layer";
 constexpr const char* kBackward = "backward";
+constexpr const char* kDefaultScale = "default_scale";
 
 constexpr OptionWord kWords[] = {
     {kAttention},
@@ -53,6 +55,8 @@ constexpr OptionWord kWords[] = {
     {"nondeterministic", 0, 0, QKVET_FLAG_NONDETERMINISTIC},
     {"positive_scale", 0, 0, QKVET_FLAG_POSITIVE_SCALE},
     {"mask_or_bias", 0, 0, QKVET_FLAG_MASK_OR_BIAS},
+    {"bias_or_causal", 0, 0, QKVET_FLAG_BIAS_OR_CAUSAL},
+    {.word = kDefaultScale, .is_part = true},
     {"other_data_invariant", 0, 0, QKVET_FLAG_OTHER_DATA_INVARIANT},
     {"power_of_two_invariant", 0, 0, QKVET_FLAG_POWER_OF_TWO_INVARIANT}};
 
@@ -72,21 +76,12 @@ bool has_word(const std::vector<std::string>& words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// What only somebody inside the kernel's process can see.
+// What a plan has no word for, beside what needs_a_run() says.
 struct NotInFiles {
   const char* law;
   const char* why;
 };
 constexpr NotInFiles kNotInFiles[] = {
-    {"reads_only_its_inputs", "what a kernel does to memory is in no file"},
-    {"same_call_same_bits", "a call is answered once"},
-    {"threads_change_nothing", "a plan asks for no number of threads"},
-    {"backward_reads_only_its_inputs",
-     "what a kernel does to memory is in no file"},
-    {"backward_same_call_same_bits", "a call is answered once"},
-    {"backward_threads_change_nothing", "a plan asks for no number of threads"},
-    {"calls_at_once_change_nothing", "a plan asks for one call at a time"},
-    {"layout_changes_nothing", "files are contiguous"},
     {"page_placement_changes_nothing", "a plan asks for no pages"},
     {"page_size_changes_nothing", "a plan asks for no pages"},
     {"unowned_pages_change_nothing", "a plan asks for no pages"},
@@ -145,7 +140,8 @@ std::string declared_kernel(const PlanKernel& plan, JudgedKernel* judged) {
   qkvet_capabilities& can = info.capabilities;
   can.struct_size = sizeof can;
   // The scale stands in every row of a plan.
-  can.options = QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE;
+  can.options = QKVET_OPTION_DEFAULT_SCALE;
+  if (!has_word(plan.options, kDefaultScale)) can.options |= QKVET_OPTION_SCALE;
   for (const std::string& text : plan.options) {
     const OptionWord* word = find_word(text);
     if (word == nullptr)
@@ -193,7 +189,7 @@ std::string not_in_files_reason(const Law& law) {
     return "a plan asks for no gradients of layers";
   for (const NotInFiles& row : kNotInFiles)
     if (std::string_view(law.id) == row.law) return row.why;
-  return "";
+  return needs_a_run(law);
 }
 
 }  // namespace qkvet

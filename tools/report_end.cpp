@@ -189,6 +189,8 @@ std::string not_judged_text(const ReportInput& input, size_t width) {
     out += "; negative scales (declared as refused)";
   if (all_refuse(QKVET_FLAG_MASK_OR_BIAS))
     out += "; a mask and a bias together (declared as refused)";
+  if (all_refuse(QKVET_FLAG_BIAS_OR_CAUSAL))
+    out += "; a bias and a causal mask together (declared as refused)";
   if (!cache) out += "; caches (not declared)";
   if (!layer) out += "; layers (not declared)";
   if (lse) out += "; lse where a kernel returns none";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Controls that take other calls than the rest: one that refuses a pair of
+// Controls that take other calls than the rest: one that refuses pairs of
 // options, one that takes pages alone, one in f64.
 #include "impl/controls/control.h"
 #include "impl/f64_rows.h"
@@ -12,33 +12,42 @@ namespace {
 
 constexpr Arithmetic kNaive = {};
 
-// Takes a mask, and takes the causal rule, and refuses both together, as
-// PyTorch's attention does.
-qkvet_status refuse_both(const qkvet_forward_args* args, qkvet_text* why) {
+// Takes a mask, a bias or the causal rule, and one of them a call, as PyTorch's
+// attention does.
+qkvet_status refuse_pairs(const qkvet_forward_args* args, qkvet_text* why) {
   qkvet_forward_args known = {};
   const qkvet_status status = read_struct(args, &known, why);
-  if (status == QKVET_OK && !is_absent(known.mask) &&
-      known.causal != QKVET_CAUSAL_NONE) {
-    return refuse(why, QKVET_UNSUPPORTED,
-                  "a mask together with the causal rule is not supported");
+  if (status != QKVET_OK) {
+    return status;
   }
-  return status;
+  const int hiding = !is_absent(known.mask) + !is_absent(known.bias) +
+                     (known.causal != QKVET_CAUSAL_NONE);
+  return hiding > 1 ? refuse(why, QKVET_UNSUPPORTED,
+                             "one of mask, bias and the causal rule is taken a "
+                             "call")
+                    : QKVET_OK;
 }
 
 qkvet_status supports_either(const qkvet_kernel* self,
                              const qkvet_forward_args* args, qkvet_text* why) {
-  const qkvet_status status = refuse_both(args, why);
+  const qkvet_status status = refuse_pairs(args, why);
   return status == QKVET_OK ? supports_forward(self, args, why) : status;
 }
 
 qkvet_status forward_either(const qkvet_kernel* self, qkvet_context* context,
                             const qkvet_forward_args* args,
                             const qkvet_exec* exec, qkvet_text* why) {
-  const qkvet_status status = refuse_both(args, why);
+  const qkvet_status status = refuse_pairs(args, why);
   return status == QKVET_OK
              ? kRowForward<Controlled>(self, context, args, exec, why)
              : status;
 }
+
+constexpr qkvet_capabilities kEitherCapabilities = [] {
+  qkvet_capabilities c = kDeclaredCapabilities<kNaive>;
+  c.flags |= QKVET_FLAG_MASK_OR_BIAS | QKVET_FLAG_BIAS_OR_CAUSAL;
+  return c;
+}();
 
 constexpr qkvet_dialect kEitherDialect = [] {
   qkvet_dialect d = options_dialect();
@@ -87,10 +96,11 @@ struct InDouble {
 
 }  // namespace
 
-QKVET_CONTROL(dialect_mask_and_causal) = [] {
-  qkvet_kernel kernel =
-      arithmetic_kernel<kNaive>("controls/dialect_mask_and_causal",
-                                "refuses a mask with causal", QKVET_PLACE);
+QKVET_CONTROL(one_mask_a_call) = [] {
+  qkvet_kernel kernel = arithmetic_kernel<kNaive>(
+      "controls/one_mask_a_call", "refuses two of mask, bias and causal",
+      QKVET_PLACE);
+  kernel.capabilities = &kEitherCapabilities;
   kernel.dialect = &kEitherDialect;
   kernel.supports = supports_either;
   kernel.forward = forward_either;

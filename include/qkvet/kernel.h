@@ -209,10 +209,13 @@ typedef struct qkvet_forward_args {
 #define QKVET_FLAG_PAGES_ONLY (UINT64_C(1) << 16)
 /* Not a claim: forward() and backward() take causal calls and no others. */
 #define QKVET_FLAG_CAUSAL_ONLY (UINT64_C(1) << 26)
-/* Nor these: calls with a scale below 0, or with a mask and a bias together,
- * are refused, not drawn, and shown as not judged. */
+/* Nor these: calls with a scale below 0, with a mask and a bias together, or
+ * with a bias and a causal mask, are refused, not drawn, and shown as not
+ * judged. (A mask together with a causal one: the dialect's mask_and_causal.)
+ */
 #define QKVET_FLAG_POSITIVE_SCALE (UINT64_C(1) << 24)
 #define QKVET_FLAG_MASK_OR_BIAS (UINT64_C(1) << 25)
+#define QKVET_FLAG_BIAS_OR_CAUSAL (UINT64_C(1) << 27)
 /* A claim: the bits of a row are a function of its query, of the keys and
  * values that it sees, of extents, options and addresses. What stands in other
  * rows, heads and members, at hidden keys, beyond the lengths and in slots that
