@@ -293,7 +293,8 @@ qkvet_status compute_rows(const ForwardCall& call, qkvet_text* why) {
 
 // The forward() of a kernel that computes its rows one by one.
 template <class Arithmetic>
-inline constexpr auto kRowForward = forward_in_f32<compute_rows<Arithmetic>>;
+inline constexpr decltype(&forward_in_f32<compute_rows<Arithmetic>>)
+    kRowForward = &forward_in_f32<compute_rows<Arithmetic>>;
 
 }  // namespace qkvet::impl
 

@@ -99,8 +99,6 @@ constexpr qkvet_kernel two_ways(const char* name, const char* description,
                       capabilities);
 }
 
-constexpr qkvet_capabilities kScaledAlike =
-    claiming(kAllF32Capabilities, QKVET_FLAG_POWER_OF_TWO_INVARIANT);
 constexpr qkvet_capabilities kOwnRowsAlone =
     claiming(kAllF32Capabilities, QKVET_FLAG_OTHER_DATA_INVARIANT);
 constexpr qkvet_capabilities kNoClaims = claiming(kAllF32Capabilities, 0);
