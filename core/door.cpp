@@ -98,6 +98,9 @@ qkvet_open_function Door::find_entry(std::string* bad) {
     *bad = loader_text(path);
   else if (entry = dlsym(handle_, "qkvet_open"); entry == nullptr)
     *bad = "does not export qkvet_open";
+  else
+    emulator_ = reinterpret_cast<void (*)(int32_t)>(
+        dlsym(handle_, "qkvet_simt_threads"));
   return reinterpret_cast<qkvet_open_function>(entry);
 }
 
@@ -125,6 +128,7 @@ std::string Door::read_kernels() {
     const qkvet_kernel* self = table_.kernels[i];
     std::string bad = read_kernel(self, i, &info);
     if (!bad.empty()) return bad;
+    if (emulator_ != nullptr) info.capabilities.flags |= QKVET_FLAG_GPU_THREADS;
     if (!names.insert(info.name).second)
       return "holds two kernels named " + info.name;
     Kernel& kernel = kernels_.emplace_back();

@@ -133,6 +133,9 @@ class Door {
 
   LibrarySpec library_;
   void* handle_ = nullptr;
+  // Of a library with the emulator of a GPU in it (simt/runtime.h): takes the
+  // threads of the call to come.
+  void (*emulator_)(int32_t threads) = nullptr;
   bool entered_ = false;
   qkvet_library table_{};
   std::vector<Kernel> kernels_;

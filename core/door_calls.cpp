@@ -353,6 +353,7 @@ void Door::call(int number, const CallPlan& plan,
     return call_on_device(kernel, plan, addresses, reply);
   const AbiCall call(plan, addresses);
   qkvet_exec exec = kernel.exec(plan.threads);
+  if (emulator_ != nullptr) emulator_(plan.threads);
   switch (plan.operation) {
     case Operation::kForward:
       forward(kernel, call.forward(), &exec, reply);

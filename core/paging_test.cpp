@@ -120,7 +120,9 @@ TEST(Paging, UnownedSlotsAreNaNTokensOfOthersOrZeros) {
       if (owned.contains(static_cast<int64_t>(n))) continue;
       ++unowned;
       numbers_there += !std::isnan(pool[n]);
-      if (c.paging.unowned == Unowned::kZero) EXPECT_EQ(pool[n], 0);
+      if (c.paging.unowned == Unowned::kZero) {
+        EXPECT_EQ(pool[n], 0);
+      }
     }
     EXPECT_EQ(unowned, map.pages() * 2 - 4);
     EXPECT_EQ(numbers_there, finite ? unowned : 0);

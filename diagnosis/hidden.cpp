@@ -88,6 +88,28 @@ std::string without_options(const Law& law, const Case& value,
   return out.empty() ? out : out + ".";
 }
 
+// A law of its own, whatever the failing one is: who knows that a barrier is
+// missing looks no further.
+std::string hidden_in_threads(const Case& value, Witness& witness) {
+  const Law* law = find_law("threads_change_nothing");
+  if (law == nullptr || value.subject() != Subject::kAttention ||
+      !witness.kernel().info.has_gpu_threads())
+    return "";
+  // The smallest case may be too small for two threads to meet in: a channel
+  // each, and more than a warp of them.
+  for (const int64_t wider : {0, 2, 32}) {
+    Case near = value;
+    near.shape.d += wider;
+    near.shape.dv += wider;
+    const auto evidence = witness.ask(*law, fitted(*law, near));
+    if (evidence != nullptr && evidence->failed())
+      return "Its answer depends on the order in which GPU threads run: a "
+             "barrier (__syncthreads, __syncwarp) is missing, or they race "
+             "otherwise.";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string hidden_among_neighbours(const Law& law, const Case& value,
@@ -96,6 +118,7 @@ std::string hidden_among_neighbours(const Law& law, const Case& value,
   const auto add = [&out](const std::string& text) {
     if (!text.empty()) out += (out.empty() ? "" : " ") + text;
   };
+  add(hidden_in_threads(value, witness));
   // First, so that there are calls left for them.
   const std::string options = value.subject() == Subject::kAttention
                                   ? without_options(law, value, witness)

@@ -37,6 +37,7 @@ bool needs_other_problem(const qkvet_kernel* kernel) {
                             "lanes_behind_last_key_loaded",
                             "maximum_begins_at_finite",
                             "maximum_begins_at_smallest_positive",
+                            "maximum_begins_far_below",
                             "maximum_carried_over",
                             "member_stride_of_token",
                             "nan_weighs_nothing",

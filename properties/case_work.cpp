@@ -103,6 +103,34 @@ bool make_finite(const KernelInfo& kernel, Case& value, Inputs& inputs) {
   return put_numbers_beyond_lengths(value, inputs) || changes;
 }
 
+bool are_finite(const std::vector<double>& values) {
+  return std::all_of(values.begin(), values.end(),
+                     [](double x) { return std::isfinite(x); });
+}
+
+// Whether all that the call was given is finite, but for what hides a key. Not
+// known of slots of pages.
+bool has_finite_inputs(const CallView& call) {
+  const Inputs& in = *call.inputs;
+  return in.pages == 0 && are_finite(in.q) && are_finite(in.k) &&
+         are_finite(in.v) && are_finite(in.d_o) &&
+         std::all_of(in.layer.begin(), in.layer.end(), are_finite) &&
+         std::none_of(in.bias.begin(), in.bias.end(),
+                      [](double x) { return std::isnan(x); });
+}
+
+// Of a NaN that no input explains a law's own explanation would be wrong.
+void note_nan_of_numbers(std::span<const CallView> calls,
+                         Judgement& judgement) {
+  if (judgement.verdict != Verdict::kFailed || !judgement.finding) return;
+  if (!judgement.finding->actual.starts_with("nan")) return;
+  // The memory law puts NaN around the tensors.
+  if (judgement.finding->looks.find("NaN") != std::string::npos) return;
+  if (!std::all_of(calls.begin(), calls.end(), has_finite_inputs)) return;
+  judgement.finding->looks =
+      "NaN from finite inputs: 0/0, inf - inf, or memory that nobody wrote";
+}
+
 }  // namespace
 
 const Inputs& CaseWork::own_inputs() {
@@ -384,6 +412,7 @@ Judgement CaseWork::judge_under(const JudgedKernel& kernel,
                          visibility_ ? &*visibility_ : nullptr,
                          same_bits};
   Judgement judgement = law_->judge(input);
+  note_nan_of_numbers(views, judgement);
   if (judgement.verdict == Verdict::kFailed && judgement.finding)
     judgement.picture = small_case_picture(input, judgement);
   if (law_->aim.votes) cast_ballot(kernel, views[0], judgement);

@@ -109,6 +109,7 @@ struct Cell {
   std::string reason;   // for every verdict but Passed and Failed
   int64_t checked = 0;  // cases with a comparison that could have failed
   int64_t unsupported = 0;
+  std::string refusal;  // of the first unsupported case
   int64_t not_applicable = 0;
   int64_t compared = 0;    // outside of stress data
   int64_t vacuous = 0;     // outside of stress data

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
 #include "properties/call_pairs.h"
 #include "properties/fit.h"
 
@@ -7,15 +9,44 @@ namespace of_shifted_keys_change_nothing {
 
 // What is added to channel c of every key: halves in -4 .. 4, so that sums of
 // lattice keys stay exact in every storage type.
-double shift_of(const Case& value, int64_t c) {
+double near_shift(const Case& value, int64_t c) {
   constexpr uint64_t kSteps = 17;
   const uint64_t step = (value.seed + 5 * static_cast<uint64_t>(c)) % kSteps;
   return (static_cast<double>(step) - 8) / 2;
 }
 
-void shift_keys(const Case& value, int64_t, Inputs& inputs) {
+// The exponent of what is added to channel 0 besides, or 0 for nothing. Every
+// second case of f32 and f64 takes whole rows of scores some 2^15 away, to
+// either side: beyond -10000, at which the maxima of some kernels begin. Of one
+// channel alone, since the bound grows with the terms of that size. Scores that
+// are kept with less than 24 bits would be lost there, or overflow.
+int64_t far_exponent(const Case& value, const PrecisionModel& model) {
+  constexpr int kTarget = 15, kMost = 17;
+  const auto is_wide = [](Dtype dtype) {
+    return dtype == Dtype::kF32 || dtype == Dtype::kF64;
+  };
+  if (value.seed % 2 != 0 || !is_wide(value.q_dtype) ||
+      !is_wide(value.kv_dtype))
+    return 0;
+  if (model.u > 0x1p-23 || model.block_u > 0 || model.score.rounds() ||
+      model.operand.rounds())
+    return 0;
+  const double scale = std::fabs(scale_of(value));
+  if (scale == 0) return 0;
+  return std::clamp(kTarget - std::ilogb(scale), 0, kMost);
+}
+
+double shift_of(const Case& value, int64_t exponent, int64_t c) {
+  const double near = near_shift(value, c);
+  if (c != 0 || exponent == 0) return near;
+  const double far = std::ldexp(1.0, static_cast<int>(exponent));
+  return near + (value.seed % 4 == 0 ? far : -far);
+}
+
+void shift_keys(const Case& value, int64_t exponent, Inputs& inputs) {
   for (size_t n = 0; n < inputs.k.size(); ++n)
-    inputs.k[n] += shift_of(value, static_cast<int64_t>(n) % value.shape.d);
+    inputs.k[n] +=
+        shift_of(value, exponent, static_cast<int64_t>(n) % value.shape.d);
 }
 
 Case fit(Case value) {
@@ -23,8 +54,9 @@ Case fit(Case value) {
   return without_set_values(std::move(value), TensorName::kK);
 }
 
-Plan plan(const Case&, const KernelInfo& kernel) {
-  return plan_pair(kernel, shift_keys);
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  const PrecisionModel model = resolve_precision(kernel.precision).model;
+  return plan_pair(kernel, shift_keys, far_exponent(value, model));
 }
 
 Judgement judge(const JudgeInput& input) {
@@ -34,12 +66,13 @@ Judgement judge(const JudgeInput& input) {
   CallPair pair;
   pair.first_name = "keys as they are";
   pair.second_name = "all keys shifted by one vector";
+  const int64_t exponent = far_exponent(value, input.model);
   pair.lse_offset = [&](const Element& at) {
     const int64_t row = (at.b * s.H + at.h) * s.Tq + at.i;
     double dot = 0;
     for (int64_t c = 0; c < s.d; ++c)
       dot += input.calls[0].inputs->q[static_cast<size_t>(row * s.d + c)] *
-             shift_of(value, c);
+             shift_of(value, exponent, c);
     return scale_of(value) * dot;
   };
   pair.looks =

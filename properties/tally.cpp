@@ -7,26 +7,16 @@
 namespace qkvet {
 namespace {
 
-void keep_first_reason(Tally& tally, const std::string& reason,
-                       int64_t number) {
-  if (reason.empty()) return;
-  if (!tally.reason.empty() && tally.reason_number <= number) return;
-  tally.reason = reason;
-  tally.reason_number = number;
-}
-
-void keep_first_warning(Tally& tally, const std::string& warning,
-                        int64_t number) {
-  if (warning.empty()) return;
-  if (!tally.warning.empty() && tally.warning_number <= number) return;
-  tally.warning = warning;
-  tally.warning_number = number;
+void keep_first(NumberedText& kept, const NumberedText& other) {
+  if (other.text.empty()) return;
+  if (!kept.text.empty() && kept.number <= other.number) return;
+  kept = other;
 }
 
 // The verdict of a cell that has no failure.
 Verdict quiet_verdict(const Tally& tally, const std::string& mistrust,
                       std::string& reason) {
-  reason = tally.reason;
+  reason = tally.reason.text;
   if (tally.checked == 0) {
     return tally.unsupported > 0 ? Verdict::kUnsupported : Verdict::kGaveUp;
   }
@@ -55,11 +45,14 @@ void add_judgement(Tally& tally, int64_t number, bool stress,
     tally.compared += judgement.compared;
     tally.vacuous += judgement.vacuous;
   }
-  if (judgement.verdict == Verdict::kUnsupported) ++tally.unsupported;
+  if (judgement.verdict == Verdict::kUnsupported) {
+    ++tally.unsupported;
+    keep_first(tally.refusal, {judgement.reason, number});
+  }
   if (judgement.verdict == Verdict::kGaveUp) ++tally.not_applicable;
-  keep_first_reason(tally, judgement.reason, number);
+  keep_first(tally.reason, {judgement.reason, number});
   tally.warned += judgement.warning.empty() ? 0 : 1;
-  keep_first_warning(tally, judgement.warning, number);
+  keep_first(tally.warning, {judgement.warning, number});
 }
 
 void keep_first(std::optional<Candidate>& kept,
@@ -75,9 +68,10 @@ void merge(Tally& sum, Tally& part) {
   sum.vacuous += part.vacuous;
   sum.worst_ratio = std::max(sum.worst_ratio, part.worst_ratio);
   sum.seconds += part.seconds;
-  keep_first_reason(sum, part.reason, part.reason_number);
+  keep_first(sum.reason, part.reason);
+  keep_first(sum.refusal, part.refusal);
   sum.warned += part.warned;
-  keep_first_warning(sum, part.warning, part.warning_number);
+  keep_first(sum.warning, part.warning);
   std::vector<Candidate> failing;
   std::merge(std::make_move_iterator(sum.failing.begin()),
              std::make_move_iterator(sum.failing.end()),
@@ -109,8 +103,9 @@ Cell cell_of(const Tally& tally, std::vector<Failure> failures,
   cell.worst_ratio = tally.worst_ratio;
   cell.seconds = tally.seconds;
   cell.warned = tally.warned;
-  cell.warning = tally.warning;
-  cell.warning_number = tally.warning_number;
+  cell.warning = tally.warning.text;
+  cell.warning_number = tally.warning.number;
+  cell.refusal = tally.refusal.text;
   if (!failures.empty()) {
     cell.failure = std::move(failures[0]);
     failures.erase(failures.begin());

@@ -26,15 +26,18 @@ struct Candidate {
   bool keeps_law = false;  // the law that owns it is not in the run
 };
 
+// What the case with the lowest number says.
+struct NumberedText {
+  std::string text;
+  int64_t number = 0;
+};
+
 struct Tally {
   int64_t checked = 0, unsupported = 0, not_applicable = 0;
   int64_t compared = 0, vacuous = 0;
   double worst_ratio = 0, seconds = 0;
   int64_t warned = 0;  // cases
-  std::string warning;
-  int64_t warning_number = 0;
-  std::string reason;
-  int64_t reason_number = 0;
+  NumberedText warning, reason, refusal;
   std::vector<Candidate> failing;  // ascending numbers, kMostCandidates of them
   // The first that the law itself has planned, where other laws found these.
   std::optional<Candidate> own;

@@ -23,12 +23,24 @@ Plan plan(const Case&, const KernelInfo& kernel) {
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
+  // An emulated GPU takes them for orders (simt/runtime.h).
+  const bool orders = input.kernel.has_gpu_threads() &&
+                      input.kernel.device() == QKVET_DEVICE_CPU;
+  constexpr const char* kThreadsNames[] = {
+      "with one thread", "with two threads", "with three threads"};
+  constexpr const char* kOrderNames[] = {"with GPU threads in turn",
+                                         "with GPU threads in reverse",
+                                         "with GPU threads in random order"};
+  const auto& names = orders ? kOrderNames : kThreadsNames;
   for (size_t n = 1; n < input.calls.size(); ++n) {
     CallPair pair;
     pair.second = n;
-    pair.first_name = "with one thread";
-    pair.second_name = n == 1 ? "with two threads" : "with three threads";
-    pair.looks = "the work is divided so that parts are lost or raced for";
+    pair.first_name = names[0];
+    pair.second_name = names[n];
+    pair.looks =
+        orders ? "a barrier is missing (__syncthreads, __syncwarp), or threads "
+                 "race otherwise"
+               : "the work is divided so that parts are lost or raced for";
     compare_as_claimed(input, pair, QKVET_FLAG_THREADS_INVARIANT, judgement);
   }
   return judgement;

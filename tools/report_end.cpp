@@ -198,7 +198,7 @@ std::string not_judged_text(const ReportInput& input, size_t width) {
   return wrapped_field("not judged", out, width);
 }
 
-// Cases that a kernel which passed otherwise did not take.
+// Cases that a kernel did not take of laws that it can be asked for.
 std::string refused_text(const ReportInput& input, const ReportStyle& style) {
   Lines lines;
   int64_t all = 0, kernels = 0;
@@ -208,15 +208,15 @@ std::string refused_text(const ReportInput& input, const ReportStyle& style) {
     if (cases == 0) continue;
     const auto cell =
         std::find_if(kernel.cells.begin(), kernel.cells.end(),
-                     [](const Cell& one) { return one.unsupported > 0; });
+                     [](const Cell& one) { return refused_cases(one) > 0; });
     const std::string& name = kernel.kernel.judged.info.name;
     lines.add(fmt::format("{}: {}; the first: {}", name, counted(cases, "case"),
-                          cell->reason));
-    if (first.empty()) first = name + ", " + cell->reason;
+                          cell->refusal));
+    if (first.empty()) first = name + ", " + cell->refusal;
     all += cases;
     ++kernels;
   }
-  if (input.result.replaced_cases > 0)
+  if (all > 0 && input.result.replaced_cases > 0)
     lines.add(fmt::format("{} asked in their place",
                           counted(input.result.replaced_cases, "case")));
   if (kernels == 1 && is_mostly_refused(input, input.result.kernels[0]))

@@ -47,6 +47,10 @@ struct LawCounts {
 
   void add(const LawCounts& other);
 };
+// Cases that were refused of a law that others were judged by: a law that the
+// kernel cannot be asked for at all is counted as such.
+int64_t refused_cases(const Cell& cell);
+
 LawCounts counts_of(const ReportInput& input, const KernelResult& kernel);
 
 // A line a kernel, and what its numbers leave open.

@@ -156,6 +156,10 @@ void LawCounts::add(const LawCounts& other) {
   seconds += other.seconds;
 }
 
+int64_t refused_cases(const Cell& cell) {
+  return cell.verdict == Verdict::kUnsupported ? 0 : cell.unsupported;
+}
+
 LawCounts counts_of(const ReportInput& input, const KernelResult& kernel) {
   LawCounts counts;
   for (const Cell& cell : kernel.cells) {
@@ -168,7 +172,7 @@ LawCounts counts_of(const ReportInput& input, const KernelResult& kernel) {
         cell.verdict == Verdict::kUnsupported && !is_undeclared(cell);
     counts.open += !is_judged(cell) && cell.verdict != Verdict::kUnsupported;
     counts.checked += cell.checked;
-    counts.refused += cell.unsupported;
+    counts.refused += refused_cases(cell);
     counts.worst_ratio = std::max(counts.worst_ratio, cell.worst_ratio);
     counts.seconds += cell.seconds;
   }

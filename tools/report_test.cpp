@@ -340,7 +340,7 @@ TEST(Report, AScreenShowsTheFirstOfManyLines) {
     made.add(name, {cell("agrees_with_oracle", Verdict::kPassed)});
     made.result.kernels.back().hollow = {"lse: refused in 31 of 40 calls"};
     made.result.kernels.back().cells[0].unsupported = 1000;
-    made.result.kernels.back().cells[0].reason = "d % 8 != 0";
+    made.result.kernels.back().cells[0].refusal = "d % 8 != 0";
   }
   const std::string text = made.text();
   EXPECT_TRUE(has(text, "mine/c declares lse")) << text;

@@ -110,6 +110,29 @@ QKVET_FAULT(maximum_begins_at_finite) = {
     .when = "",
 };
 
+// The maximum of a row begins at a number that N(0,1) never comes near.
+struct MaximumBeginsFarBelow : OptionSeams {
+  static float first_max(float sink, float) {
+    return std::fmax(sink, -10000.0f);
+  }
+  static float denominator(float sum, float, int64_t) {
+    return sum == 0 ? 1 : sum;
+  }
+};
+QKVET_FAULT(maximum_begins_far_below) = {
+    .kernel = option_fault<MaximumBeginsFarBelow>,
+    .mechanism = "the running maximum begins at -10000",
+    .symptom = "zeros in rows whose scores are all below that",
+    .cause =
+        "a number that no score was thought to reach, and a guard against a "
+        "sum of zero that makes it quiet",
+    .fix = "begin at -infinity, and guard the difference of two of them",
+    .source = "karpathy/llm.c train_gpt2.c",
+    .trigger = "a row all of whose scores are far below -10000",
+    .killed_by = {"shifted_keys_change_nothing"},
+    .when = "",
+};
+
 // The maximum of a row begins at FLT_MIN.
 struct MaximumBeginsAtSmallestPositive : OptionSeams {
   static float first_max(float sink, float) {
