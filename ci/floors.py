@@ -4,8 +4,9 @@
 
 A file includes only lower floors; siblings on a floor do not see each other;
 impl/ sees nothing but include/; libraries of others are known to few files
-each. Also: no file over 500 lines, but for tables, and an SPDX line in every
-source.
+each. Also: no file over 500 lines, but for tables, an SPDX line in every
+source, and no two types of one name in headers of one namespace: each would
+compile, and the linker would take the functions of either.
 """
 import pathlib
 import re
@@ -47,6 +48,10 @@ MAX_LINES = 500
 # that are looked up and not read through. They may be longer.
 TABLES = {"impl/faulty"}
 MAX_TABLE_LINES = 800
+# Headers that stand in the place of others, in a program of their own.
+SHADOWS = "impl/faulty/rebuilt/"
+NAMESPACE = re.compile(r"^namespace ([\w:]+) \{", re.M)
+TYPE = re.compile(r"^(?:struct|class|enum class|union) (\w+)(?: : [^;\n]*)? \{", re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 
 
@@ -80,6 +85,25 @@ def problems_of(path: str, text: str) -> list:
     return found
 
 
+def types_of(text: str) -> set:
+    """Names of the types that a header defines at the level of its one
+    namespace."""
+    namespace = NAMESPACE.search(text)
+    return {f"{namespace[1]}::{name}" for name in TYPE.findall(text)
+            } if namespace else set()
+
+
+def doubled_types(headers: dict) -> list:
+    """`headers`: text by path."""
+    where, found = {}, []
+    for path, text in headers.items():
+        for name in types_of(text):
+            if name in where:
+                found.append(f"{path}: {name} is defined in {where[name]}, too")
+            where[name] = path
+    return found
+
+
 def self_test() -> None:
     """The checker itself must see a broken floor."""
     spdx = "// SPDX-License-Identifier: Apache-2.0\n"
@@ -100,6 +124,11 @@ def self_test() -> None:
     good = spdx + '#include "qkvet/kernel.h"\n#include <vector>\n'
     assert not problems_of("impl/x.cpp", good)
     assert not problems_of("impl/faulty/x.cpp", good + "\n" * MAX_LINES)
+    one = "namespace qkvet {\nstruct A {\n};\nstruct B;\n}\n"
+    assert doubled_types({"a.h": one, "b.h": one})
+    assert not doubled_types({"a.h": one, "b.h": one.replace("A", "C")})
+    assert not doubled_types({"a.h": one,
+                              "b.h": one.replace("qkvet", "qkvet::impl")})
 
 
 def main() -> int:
@@ -108,8 +137,12 @@ def main() -> int:
         ["git", "ls-files", "*.h", "*.cpp", "*.c"], cwd=ROOT, check=True,
         capture_output=True, text=True).stdout.split()
     problems = []
-    for path in listed:
-        problems += problems_of(path, (ROOT / path).read_text())
+    texts = {path: (ROOT / path).read_text() for path in listed}
+    for path, text in texts.items():
+        problems += problems_of(path, text)
+    problems += doubled_types(
+        {path: text for path, text in texts.items()
+         if path.endswith(".h") and not path.startswith(SHADOWS)})
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0

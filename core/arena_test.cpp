@@ -326,8 +326,12 @@ TEST(Arena, DeclaredBlocksLieInOneWindow) {
         EXPECT_EQ(std::count(left.begin(), left.end(), std::byte{0xee}),
                   kBytes);
         EXPECT_FALSE(writable(q));
-        if (placement == Placement::kEnd) EXPECT_FALSE(readable(q + kBytes));
-        if (placement == Placement::kStart) EXPECT_FALSE(readable(q - 1));
+        if (placement == Placement::kEnd) {
+          EXPECT_FALSE(readable(q + kBytes));
+        }
+        if (placement == Placement::kStart) {
+          EXPECT_FALSE(readable(q - 1));
+        }
       }
     }
 }

@@ -27,6 +27,38 @@ struct FaultInfo {
   std::string when = {};  // "" or the condition without which it cannot show
 };
 
+// The flags of a kernel as conventions and plans spell them: the names in lower
+// case. `refused`: of those that say what the kernel refuses although it takes
+// each part of it, what that is; such cases are not drawn, and the verdict says
+// so.
+struct FlagWord {
+  const char* word;
+  uint64_t flag;
+  const char* refused = nullptr;
+};
+inline constexpr FlagWord kFlagWords[] = {
+    {"reentrant", QKVET_FLAG_REENTRANT},
+    {"nondeterministic", QKVET_FLAG_NONDETERMINISTIC},
+    {"compiles_per_shape", QKVET_FLAG_COMPILES_PER_SHAPE},
+    {"allocates", QKVET_FLAG_ALLOCATES},
+    {"alignment_invariant", QKVET_FLAG_ALIGNMENT_INVARIANT},
+    {"layout_invariant", QKVET_FLAG_LAYOUT_INVARIANT},
+    {"batch_invariant", QKVET_FLAG_BATCH_INVARIANT},
+    {"row_invariant", QKVET_FLAG_ROW_INVARIANT},
+    {"head_order_invariant", QKVET_FLAG_HEAD_ORDER_INVARIANT},
+    {"threads_invariant", QKVET_FLAG_THREADS_INVARIANT},
+    {"page_placement_invariant", QKVET_FLAG_PAGE_PLACEMENT_INVARIANT},
+    {"chunking_invariant", QKVET_FLAG_CHUNKING_INVARIANT},
+    {"pages_only", QKVET_FLAG_PAGES_ONLY},
+    {"causal_only", QKVET_FLAG_CAUSAL_ONLY},
+    {"positive_scale", QKVET_FLAG_POSITIVE_SCALE, "negative scales"},
+    {"mask_or_bias", QKVET_FLAG_MASK_OR_BIAS, "a mask and a bias together"},
+    {"bias_or_causal", QKVET_FLAG_BIAS_OR_CAUSAL,
+     "a bias and a causal mask together"},
+    {"other_data_invariant", QKVET_FLAG_OTHER_DATA_INVARIANT},
+    {"power_of_two_invariant", QKVET_FLAG_POWER_OF_TWO_INVARIANT},
+    {"gpu_threads", QKVET_FLAG_GPU_THREADS}};
+
 // Whether a cache with these options (QKVET_CACHE_*) stores numbers like this.
 bool declares_stored(uint64_t cache_options, StoredAs stored);
 

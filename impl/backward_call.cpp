@@ -11,7 +11,7 @@ namespace qkvet::impl {
 namespace {
 
 // What the kernel may leave away and the caller did not ask for.
-qkvet_status check_optional(const GradientRow& row, uint64_t option,
+qkvet_status check_optional(const GradientTensor& row, uint64_t option,
                             uint64_t declared, qkvet_text* why) {
   if ((declared & option) == 0) {
     return refuse_tensor(why, QKVET_UNSUPPORTED, row.name, "is not returned");
@@ -28,18 +28,18 @@ qkvet_status read_gradients(const qkvet_kernel* self,
                             const qkvet_forward_args& f, BackwardCall* call,
                             qkvet_text* why) {
   const Storage type = call->forward.storage;
-  const GradientRow rows[] = {{"d_o", &a.d_o, &f.o, false, &call->d_o},
-                              {"d_q", &a.d_q, &f.q, false, &call->d_q},
-                              {"d_k", &a.d_k, &f.k, false, &call->d_k},
-                              {"d_v", &a.d_v, &f.v, false, &call->d_v}};
-  for (const GradientRow& row : rows) {
+  const GradientTensor rows[] = {{"d_o", &a.d_o, &f.o, false, &call->d_o},
+                                 {"d_q", &a.d_q, &f.q, false, &call->d_q},
+                                 {"d_k", &a.d_k, &f.k, false, &call->d_k},
+                                 {"d_v", &a.d_v, &f.v, false, &call->d_v}};
+  for (const GradientTensor& row : rows) {
     const qkvet_status status = read_gradient(row, type, why);
     if (status != QKVET_OK) {
       return status;
     }
   }
   const struct {
-    GradientRow row;
+    GradientTensor row;
     uint64_t option;
   } optional[] = {{{"d_bias", &a.d_bias, &f.bias, true, &call->d_bias},
                    QKVET_BACKWARD_BIAS},

@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kReasonRoom = 128;
 
 // "d_k has 5 at axis 2, 7 are needed"
-qkvet_status check_shape(const GradientRow& row, qkvet_text* why) {
+qkvet_status check_shape(const GradientTensor& row, qkvet_text* why) {
   for (int32_t axis = 0; axis < row.like->ndim; ++axis) {
     const int64_t found = row.tensor->shape[axis];
     const int64_t needed = row.like->shape[axis];
@@ -36,7 +36,7 @@ qkvet_status refuse_tensor(qkvet_text* why, qkvet_status status,
   return refuse(why, status, reason);
 }
 
-qkvet_status read_gradient(const GradientRow& row, Storage of_q,
+qkvet_status read_gradient(const GradientTensor& row, Storage of_q,
                            qkvet_text* why) {
   if (const char* wrong =
           wrong_with(*row.tensor, row.like->ndim, Empty::kAllowed)) {

@@ -8,7 +8,7 @@
 
 namespace qkvet::impl {
 
-struct GradientRow {
+struct GradientTensor {
   const char* name;
   const qkvet_tensor* tensor;
   const qkvet_tensor* like;  // whose shape it has
@@ -22,7 +22,7 @@ qkvet_status refuse_tensor(qkvet_text* why, qkvet_status status,
 
 // Fills *row.to, or says what is wrong; `of_q` is the type of all tensors of
 // the call but those that may be f32.
-qkvet_status read_gradient(const GradientRow& row, Storage of_q,
+qkvet_status read_gradient(const GradientTensor& row, Storage of_q,
                            qkvet_text* why);
 
 }  // namespace qkvet::impl

@@ -30,7 +30,7 @@ qkvet_status read_parameters(const qkvet_layer_backward_args& a,
                              const qkvet_layer_args& l, LayerGradientCall* call,
                              qkvet_text* why) {
   const struct {
-    GradientRow row;
+    GradientTensor row;
     const Projection& of;
     Projection* to;
   } rows[] = {{{"d_w_q", &a.d_w_q, &l.w_q, false, &call->d_w_q.matrix},
@@ -53,12 +53,12 @@ qkvet_status read_parameters(const qkvet_layer_backward_args& a,
     to->rows = of.rows;
     to->columns = of.columns;
   }
-  const GradientRow biases[] = {
+  const GradientTensor biases[] = {
       {"d_b_q", &a.d_b_q, &l.b_q, false, &call->d_w_q.bias},
       {"d_b_k", &a.d_b_k, &l.b_k, false, &call->d_w_k.bias},
       {"d_b_v", &a.d_b_v, &l.b_v, false, &call->d_w_v.bias},
       {"d_b_o", &a.d_b_o, &l.b_o, false, &call->d_w_o.bias}};
-  for (const GradientRow& row : biases) {
+  for (const GradientTensor& row : biases) {
     if (is_absent(*row.like) && is_absent(*row.tensor)) {
       continue;
     }
@@ -104,9 +104,10 @@ qkvet_status read_layer_gradient(const qkvet_kernel* self,
   layer.y = layer.x;  // of the same shape, and never written
   status = read_layer(self, layer, &call->layer, why);
   call->layer.y = {};
-  const GradientRow rows[] = {{"d_y", &known.d_y, &layer.x, false, &call->d_y},
-                              {"d_x", &known.d_x, &layer.x, false, &call->d_x}};
-  for (const GradientRow& row : rows) {
+  const GradientTensor rows[] = {
+      {"d_y", &known.d_y, &layer.x, false, &call->d_y},
+      {"d_x", &known.d_x, &layer.x, false, &call->d_x}};
+  for (const GradientTensor& row : rows) {
     if (status == QKVET_OK) {
       status = read_gradient(row, call->layer.storage, why);
       *row.to = batched(*row.to, layer.x.ndim);

@@ -6,8 +6,10 @@
 #include <charconv>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "core/declaration.h"
+#include "core/kernel_info.h"
 #include "properties/conventions.h"
 
 namespace qkvet {
@@ -44,27 +46,6 @@ constexpr BitWord kOptions[] = {
     {"append", QKVET_OPTION_APPEND},
     {"quant_scales", QKVET_OPTION_QUANT_SCALES},
     {"dropout_mask", QKVET_OPTION_DROPOUT_MASK}};
-constexpr BitWord kFlags[] = {
-    {"reentrant", QKVET_FLAG_REENTRANT},
-    {"nondeterministic", QKVET_FLAG_NONDETERMINISTIC},
-    {"compiles_per_shape", QKVET_FLAG_COMPILES_PER_SHAPE},
-    {"allocates", QKVET_FLAG_ALLOCATES},
-    {"alignment_invariant", QKVET_FLAG_ALIGNMENT_INVARIANT},
-    {"layout_invariant", QKVET_FLAG_LAYOUT_INVARIANT},
-    {"batch_invariant", QKVET_FLAG_BATCH_INVARIANT},
-    {"row_invariant", QKVET_FLAG_ROW_INVARIANT},
-    {"head_order_invariant", QKVET_FLAG_HEAD_ORDER_INVARIANT},
-    {"threads_invariant", QKVET_FLAG_THREADS_INVARIANT},
-    {"page_placement_invariant", QKVET_FLAG_PAGE_PLACEMENT_INVARIANT},
-    {"chunking_invariant", QKVET_FLAG_CHUNKING_INVARIANT},
-    {"pages_only", QKVET_FLAG_PAGES_ONLY},
-    {"causal_only", QKVET_FLAG_CAUSAL_ONLY},
-    {"positive_scale", QKVET_FLAG_POSITIVE_SCALE},
-    {"mask_or_bias", QKVET_FLAG_MASK_OR_BIAS},
-    {"bias_or_causal", QKVET_FLAG_BIAS_OR_CAUSAL},
-    {"other_data_invariant", QKVET_FLAG_OTHER_DATA_INVARIANT},
-    {"power_of_two_invariant", QKVET_FLAG_POWER_OF_TWO_INVARIANT},
-    {"gpu_threads", QKVET_FLAG_GPU_THREADS}};
 constexpr BitWord kLayoutBits[] = {{"bhtd", QKVET_LAYOUT_BHTD},
                                    {"bthd", QKVET_LAYOUT_BTHD},
                                    {"packed_qkv", QKVET_LAYOUT_PACKED_QKV},
@@ -82,10 +63,19 @@ constexpr BitWord kLayer[] = {{"biases", QKVET_LAYER_BIASES},
                               {"mask_buffer", QKVET_LAYER_MASK_BUFFER},
                               {"weights", QKVET_LAYER_WEIGHTS}};
 
+std::span<const BitWord> flag_words() {
+  static const std::vector<BitWord> words = [] {
+    std::vector<BitWord> all;
+    for (const FlagWord& row : kFlagWords) all.push_back({row.word, row.flag});
+    return all;
+  }();
+  return words;
+}
+
 std::span<const BitWord> words_of(BitKind kind) {
   switch (kind) {
     case BitKind::kFlag:
-      return kFlags;
+      return flag_words();
     case BitKind::kLayout:
       return kLayoutBits;
     case BitKind::kLayer:

@@ -71,17 +71,17 @@ Dtype stage_dtype(const JudgeInput& input) {
   return input.kernel.stage_dtype(input.value.q_dtype);
 }
 
-std::string HeadLayout::name(const char* tensor, int64_t n) const {
+std::string StageLayout::name(const char* tensor, int64_t n) const {
   return std::string(tensor) + "[b=" + std::to_string(n / width / T / heads) +
          ",h=" + std::to_string(n / width / T % heads) +
          ",t=" + std::to_string(n / width % T) +
          ",c=" + std::to_string(n % width) + "]";
 }
 
-HeadLayout q_layout(const Shape& s) { return {s.B, s.H, s.Tq, s.d}; }
-HeadLayout k_layout(const Shape& s) { return {s.B, s.Hkv, s.Tq, s.d}; }
-HeadLayout v_layout(const Shape& s) { return {s.B, s.Hkv, s.Tq, s.dv}; }
-HeadLayout attended_layout(const Shape& s) { return {s.B, s.H, s.Tq, s.dv}; }
+StageLayout q_layout(const Shape& s) { return {s.B, s.H, s.Tq, s.d}; }
+StageLayout k_layout(const Shape& s) { return {s.B, s.Hkv, s.Tq, s.d}; }
+StageLayout v_layout(const Shape& s) { return {s.B, s.Hkv, s.Tq, s.dv}; }
+StageLayout attended_layout(const Shape& s) { return {s.B, s.H, s.Tq, s.dv}; }
 
 std::vector<Stage> read_stages(const JudgeInput& input, const CallView& call) {
   const Shape& s = input.value.shape;

@@ -28,7 +28,7 @@ LayerProblem layer_problem(const Case& value, const Inputs& inputs);
 Dtype stage_dtype(const JudgeInput& input);
 
 // One projection's output: `heads` heads of `width` columns each.
-struct HeadLayout {
+struct StageLayout {
   int64_t B = 1, heads = 1, T = 1, width = 1;
 
   int64_t elements() const { return B * heads * T * width; }
@@ -42,15 +42,15 @@ struct HeadLayout {
   // "q[b=0,h=1,t=2,c=3]"
   std::string name(const char* tensor, int64_t n) const;
 };
-HeadLayout q_layout(const Shape& shape);
-HeadLayout k_layout(const Shape& shape);
-HeadLayout v_layout(const Shape& shape);
-HeadLayout attended_layout(const Shape& shape);
+StageLayout q_layout(const Shape& shape);
+StageLayout k_layout(const Shape& shape);
+StageLayout v_layout(const Shape& shape);
+StageLayout attended_layout(const Shape& shape);
 
 // One stage of a call, packed.
 struct Stage {
   const char* name;
-  HeadLayout layout;
+  StageLayout layout;
   std::vector<double> values;
 };
 // q, k and v, in this order.

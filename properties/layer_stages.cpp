@@ -57,7 +57,7 @@ void compare_attention(const JudgeInput& input,
   const Dtype dtype = stage_dtype(input);
   const AttendedStage wanted =
       attended_stage(input, input.calls[0], dtype, /*weights=*/false);
-  const HeadLayout layout = attended_layout(input.value.shape);
+  const StageLayout layout = attended_layout(input.value.shape);
   compare_all(
       TensorName::kAttended, attended, wanted.oracle.o, wanted.bound.o,
       wanted.reach, dtype,

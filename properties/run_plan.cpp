@@ -140,7 +140,7 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
   scope.group = first.group;
   scope.page_sizes.clear();
   scope.pages_only = scope.causal_only = true;
-  scope.positive_scale = scope.mask_or_bias = scope.bias_or_causal = true;
+  scope.refusals = ~uint64_t{0};
   bool any_page = false;
   for (const KernelUnderTest& kernel : kernels) {
     const qkvet_capabilities& mine = kernel.judged.info.capabilities;
@@ -160,11 +160,7 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
     if (kernel.judged.info.has_forward)
       scope.pages_only &= kernel.judged.info.has_flag(QKVET_FLAG_PAGES_ONLY);
     scope.causal_only &= kernel.judged.info.has_flag(QKVET_FLAG_CAUSAL_ONLY);
-    scope.positive_scale &=
-        kernel.judged.info.has_flag(QKVET_FLAG_POSITIVE_SCALE);
-    scope.mask_or_bias &= kernel.judged.info.has_flag(QKVET_FLAG_MASK_OR_BIAS);
-    scope.bias_or_causal &=
-        kernel.judged.info.has_flag(QKVET_FLAG_BIAS_OR_CAUSAL);
+    scope.refusals &= mine.flags;
     // What a kernel takes that lists no sizes, all others refuse or not.
     const auto count = std::clamp<int32_t>(mine.page_size_count, 0, 16);
     any_page |= count == 0 && (mine.options & QKVET_OPTION_PAGED) != 0;

@@ -130,9 +130,10 @@ void keep_to_declared(const Scope& scope, Case& value) {
   keep_group(scope.group, s);
   if (!has(QKVET_OPTION_SCALE)) value.scale.reset();
   if (!has(QKVET_OPTION_DEFAULT_SCALE) && !value.scale) value.scale = 1.0f;
-  if (value.scale && scope.positive_scale)
+  if (value.scale && scope.refuses(QKVET_FLAG_POSITIVE_SCALE))
     value.scale = std::fabs(*value.scale);
-  if (scope.mask_or_bias && value.mask.kind != MaskKind::kNone)
+  if (scope.refuses(QKVET_FLAG_MASK_OR_BIAS) &&
+      value.mask.kind != MaskKind::kNone)
     value.score_bias.reset();
   if (value.subject() == Subject::kCache) {
     if ((scope.cache_options & QKVET_CACHE_ROPE) == 0) value.rope = {};
@@ -166,7 +167,7 @@ void keep_to_declared(const Scope& scope, Case& value) {
   if (scope.causal_only && value.causal == Causal::kNone)
     value.causal = has(QKVET_OPTION_CAUSAL_BOTTOM_RIGHT) ? Causal::kBottomRight
                                                          : Causal::kTopLeft;
-  if (scope.bias_or_causal && value.causal != Causal::kNone)
+  if (scope.refuses(QKVET_FLAG_BIAS_OR_CAUSAL) && value.causal != Causal::kNone)
     value.score_bias.reset();
   if (value.has_options()) {
     s.Tq = steered(s.Tq, scope.tq);

@@ -67,9 +67,9 @@ struct Scope {
   std::vector<int64_t> page_sizes;  // that some kernel takes; empty: any
   bool pages_only = false;          // no kernel takes rows
   bool causal_only = false;         // no kernel takes calls that are not causal
-  bool positive_scale = false;      // no kernel takes a negative one
-  bool mask_or_bias = false;        // no kernel takes both
-  bool bias_or_causal = false;      // the same of these
+  uint64_t refusals = 0;  // QKVET_FLAG_*, of kFlagWords, that every kernel has
+
+  bool refuses(uint64_t flag) const { return (refusals & flag) != 0; }
 };
 
 // The options of attention that some kernel declares, as Aim::admits has them.

@@ -70,7 +70,7 @@ void compare_split(const JudgeInput& input, Judgement& judgement) {
 void compare_merge(const JudgeInput& input, Judgement& judgement) {
   const CallView& call = input.calls[0];
   const Shape& s = input.value.shape;
-  const HeadLayout layout = attended_layout(s);
+  const StageLayout layout = attended_layout(s);
   const std::vector<double> attended =
       as_doubles(call.outcome->attended, stage_dtype(input));
   // Element (row, column) of the merged heads.

@@ -325,5 +325,42 @@ TEST(EmitPlan, SaysWhatItAsks) {
   EXPECT_NE(read_text(other / "plan.json"), read_text(plan / "plan.json"));
 }
 
+// What a library refuses although it takes each part of it.
+TEST(EmitPlan, AsksNothingThatIsDeclaredAsRefused) {
+  struct Asked {
+    int given_scale = 0, negative_scale = 0, mask_and_bias = 0,
+        bias_and_causal = 0;
+  };
+  const auto asked = [](const std::string& name, const std::string& limits) {
+    const fs::path plan = emitted(
+        name, "--cases 300 --options causal,cross_lengths,mask,bias" + limits);
+    Asked counts;
+    const auto json = nlohmann::json::parse(read_text(plan / "plan.json"));
+    for (const auto& call : json["calls"]) {
+      const auto& inputs = call["inputs"];
+      counts.given_scale += call["scale_given"] != 0;
+      counts.negative_scale += call["scale"] < 0;
+      counts.mask_and_bias +=
+          inputs.contains("mask") && inputs.contains("bias");
+      counts.bias_and_causal +=
+          inputs.contains("bias") && call["causal"] != "none";
+    }
+    return counts;
+  };
+  const Asked all = asked("all_asked", "");
+  EXPECT_GT(all.given_scale, 0);
+  EXPECT_GT(all.negative_scale, 0);
+  EXPECT_GT(all.mask_and_bias, 0);
+  EXPECT_GT(all.bias_and_causal, 0);
+  const Asked positive = asked("positive", ",positive_scale");
+  EXPECT_EQ(positive.negative_scale, 0);
+  EXPECT_GT(positive.given_scale, 0);
+  const Asked left =
+      asked("left", ",default_scale,mask_or_bias,bias_or_causal");
+  EXPECT_EQ(left.given_scale, 0);
+  EXPECT_EQ(left.mask_and_bias, 0);
+  EXPECT_EQ(left.bias_and_causal, 0);
+}
+
 }  // namespace
 }  // namespace qkvet::judge_plan_test

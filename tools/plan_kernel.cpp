@@ -2,7 +2,9 @@
 #include "tools/plan_kernel.h"
 
 #include <algorithm>
+#include <iterator>
 #include <sstream>
+#include <vector>
 
 #include "core/declaration.h"
 #include "properties/conventions.h"
@@ -25,7 +27,12 @@ constexpr const char* kLayer = "layer";
 constexpr const char* kBackward = "backward";
 constexpr const char* kDefaultScale = "default_scale";
 
-constexpr OptionWord kWords[] = {
+// Flags that a plan has a word for; and all refusals.
+constexpr uint64_t kPlannedFlags = QKVET_FLAG_NONDETERMINISTIC |
+                                   QKVET_FLAG_OTHER_DATA_INVARIANT |
+                                   QKVET_FLAG_POWER_OF_TWO_INVARIANT;
+
+constexpr OptionWord kOptionWords[] = {
     {kAttention},
     {kLayer},
     {"causal", QKVET_OPTION_CAUSAL_TOP_LEFT | QKVET_OPTION_CAUSAL_BOTTOM_RIGHT},
@@ -52,13 +59,19 @@ constexpr OptionWord kWords[] = {
     {kBackward},
     {.word = "backward_bias", .backward = QKVET_BACKWARD_BIAS},
     {.word = "backward_sink", .backward = QKVET_BACKWARD_SINK},
-    {"nondeterministic", 0, 0, QKVET_FLAG_NONDETERMINISTIC},
-    {"positive_scale", 0, 0, QKVET_FLAG_POSITIVE_SCALE},
-    {"mask_or_bias", 0, 0, QKVET_FLAG_MASK_OR_BIAS},
-    {"bias_or_causal", 0, 0, QKVET_FLAG_BIAS_OR_CAUSAL},
-    {.word = kDefaultScale, .is_part = true},
-    {"other_data_invariant", 0, 0, QKVET_FLAG_OTHER_DATA_INVARIANT},
-    {"power_of_two_invariant", 0, 0, QKVET_FLAG_POWER_OF_TWO_INVARIANT}};
+    {.word = kDefaultScale, .is_part = true}};
+
+const std::vector<OptionWord>& plan_words() {
+  static const std::vector<OptionWord> all = [] {
+    std::vector<OptionWord> list(std::begin(kOptionWords),
+                                 std::end(kOptionWords));
+    for (const FlagWord& row : kFlagWords)
+      if (row.refused != nullptr || (row.flag & kPlannedFlags) != 0)
+        list.push_back({.word = row.word, .flags = row.flag});
+    return list;
+  }();
+  return all;
+}
 
 // All that a kernel can do: what it cannot promise, or refuses, is no part of
 // it.
@@ -67,7 +80,7 @@ bool is_ability(const OptionWord& word) {
 }
 
 const OptionWord* find_word(std::string_view text) {
-  for (const OptionWord& word : kWords)
+  for (const OptionWord& word : plan_words())
     if (text == word.word) return &word;
   return nullptr;
 }
@@ -97,7 +110,7 @@ constexpr NotInFiles kNotInFiles[] = {
 
 std::string plan_option_names() {
   std::string text;
-  for (const OptionWord& word : kWords)
+  for (const OptionWord& word : plan_words())
     text += (text.empty() ? "" : ", ") + std::string(word.word);
   return text;
 }
@@ -119,7 +132,7 @@ std::vector<std::string> parse_plan_options(const std::string& text,
     named.push_back(word);
   }
   std::vector<std::string> words;
-  for (const OptionWord& word : kWords)
+  for (const OptionWord& word : plan_words())
     if (has_word(named, word.word) ||
         (has_word(named, "all") && is_ability(word)))
       words.emplace_back(word.word);

@@ -179,18 +179,15 @@ std::string not_judged_text(const ReportInput& input, size_t width) {
       attention ? undeclared_options(declared | QKVET_OPTION_DROPOUT)
                 : "attention calls";
   if (!options.empty()) out += "; " + options + " (not declared)";
-  const auto all_refuse = [&](uint64_t flag) {
-    return std::all_of(input.result.kernels.begin(), input.result.kernels.end(),
-                       [flag](const auto& one) {
-                         return one.kernel.judged.info.has_flag(flag);
-                       });
-  };
-  if (all_refuse(QKVET_FLAG_POSITIVE_SCALE))
-    out += "; negative scales (declared as refused)";
-  if (all_refuse(QKVET_FLAG_MASK_OR_BIAS))
-    out += "; a mask and a bias together (declared as refused)";
-  if (all_refuse(QKVET_FLAG_BIAS_OR_CAUSAL))
-    out += "; a bias and a causal mask together (declared as refused)";
+  for (const FlagWord& row : kFlagWords) {
+    const bool all_refuse =
+        std::all_of(input.result.kernels.begin(), input.result.kernels.end(),
+                    [&](const auto& one) {
+                      return one.kernel.judged.info.has_flag(row.flag);
+                    });
+    if (row.refused != nullptr && all_refuse)
+      out += std::string("; ") + row.refused + " (declared as refused)";
+  }
   if (!cache) out += "; caches (not declared)";
   if (!layer) out += "; layers (not declared)";
   if (lse) out += "; lse where a kernel returns none";

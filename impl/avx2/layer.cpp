@@ -60,9 +60,9 @@ qkvet_status compute(const LayerCall& call, qkvet_text* why) {
 }
 
 // to.matrix = from^T grad, to.bias = the sum of the rows of grad.
-void write_parameters(const Rows& from, const Rows& grad,
+void write_parameters(const LayerRows& from, const LayerRows& grad,
                       const Projection& to) {
-  const Rows matrix = product(transposed(from), grad);
+  const LayerRows matrix = product(transposed(from), grad);
   for (int64_t i = 0; i < to.rows; ++i) {
     for (int64_t column = 0; column < to.columns; ++column) {
       to.matrix.set(i, column, 0, 0, matrix.at(i, column));
@@ -79,7 +79,7 @@ void write_parameters(const Rows& from, const Rows& grad,
 
 // Of what the projections make.
 struct StageGradients {
-  Rows q, k, v, attended;
+  LayerRows q, k, v, attended;
 };
 
 // dQ, dK and dV from dA, of rotated q and k; writes A and lse on the way.
@@ -112,10 +112,10 @@ qkvet_status through_attention(const LayerCall& call, LayerStages* stages,
 qkvet_status differentiate(const LayerGradientCall& g, qkvet_text* why) {
   const LayerCall& call = g.layer;
   LayerStages stages(call);
-  const Rows d_y = rows_of(call, g.d_y);
-  StageGradients grad = {Rows(d_y.rows, call.w_q.columns),
-                         Rows(d_y.rows, call.w_k.columns),
-                         Rows(d_y.rows, call.w_v.columns),
+  const LayerRows d_y = rows_of(call, g.d_y);
+  StageGradients grad = {LayerRows(d_y.rows, call.w_q.columns),
+                         LayerRows(d_y.rows, call.w_k.columns),
+                         LayerRows(d_y.rows, call.w_v.columns),
                          product(d_y, transposed(matrix_of(call.w_o)))};
   const qkvet_status status = through_attention(call, &stages, &grad, why);
   if (status != QKVET_OK) {
@@ -127,7 +127,7 @@ qkvet_status differentiate(const LayerGradientCall& g, qkvet_text* why) {
   write_parameters(stages.x, grad.q, g.d_w_q);
   write_parameters(stages.x, grad.k, g.d_w_k);
   write_parameters(stages.x, grad.v, g.d_w_v);
-  Rows d_x = product(grad.q, transposed(matrix_of(call.w_q)));
+  LayerRows d_x = product(grad.q, transposed(matrix_of(call.w_q)));
   add_product(grad.k, transposed(matrix_of(call.w_k)), &d_x);
   add_product(grad.v, transposed(matrix_of(call.w_v)), &d_x);
   write_rows(call, d_x, g.d_x);

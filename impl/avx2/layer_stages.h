@@ -16,8 +16,8 @@
 namespace qkvet::impl {
 
 // Contiguous, row-major.
-struct Rows {
-  Rows(int64_t rows_of, int64_t columns_of)
+struct LayerRows {
+  LayerRows(int64_t rows_of, int64_t columns_of)
       : rows(rows_of),
         columns(columns_of),
         data(static_cast<size_t>(rows_of * columns_of)) {}
@@ -41,8 +41,8 @@ struct Rows {
 };
 
 // [B, T, D] as [B T, D].
-inline Rows rows_of(const LayerCall& call, const Stored& from) {
-  Rows rows(call.batch * call.tokens, call.model_width);
+inline LayerRows rows_of(const LayerCall& call, const Stored& from) {
+  LayerRows rows(call.batch * call.tokens, call.model_width);
   for (int64_t n = 0; n < rows.rows; ++n) {
     for (int64_t i = 0; i < rows.columns; ++i) {
       rows.at(n, i) = from.get(n / call.tokens, n % call.tokens, i);
@@ -51,7 +51,7 @@ inline Rows rows_of(const LayerCall& call, const Stored& from) {
   return rows;
 }
 
-inline void write_rows(const LayerCall& call, const Rows& from,
+inline void write_rows(const LayerCall& call, const LayerRows& from,
                        const Stored& to) {
   for (int64_t n = 0; n < from.rows; ++n) {
     for (int64_t i = 0; i < from.columns; ++i) {
@@ -60,8 +60,8 @@ inline void write_rows(const LayerCall& call, const Rows& from,
   }
 }
 
-inline Rows matrix_of(const Projection& by) {
-  Rows matrix(by.rows, by.columns);
+inline LayerRows matrix_of(const Projection& by) {
+  LayerRows matrix(by.rows, by.columns);
   for (int64_t i = 0; i < by.rows; ++i) {
     for (int64_t column = 0; column < by.columns; ++column) {
       matrix.at(i, column) = by.matrix.get(i, column);
@@ -70,8 +70,8 @@ inline Rows matrix_of(const Projection& by) {
   return matrix;
 }
 
-inline Rows transposed(const Rows& from) {
-  Rows to(from.columns, from.rows);
+inline LayerRows transposed(const LayerRows& from) {
+  LayerRows to(from.columns, from.rows);
   for (int64_t i = 0; i < from.rows; ++i) {
     for (int64_t column = 0; column < from.columns; ++column) {
       to.at(column, i) = from.at(i, column);
@@ -81,19 +81,19 @@ inline Rows transposed(const Rows& from) {
 }
 
 // to += a b.
-inline void add_product(const Rows& a, const Rows& b, Rows* to) {
+inline void add_product(const LayerRows& a, const LayerRows& b, LayerRows* to) {
   matrix_product(a.data.data(), b.data.data(), a.rows, a.columns, b.columns,
                  to->data.data());
 }
-inline Rows product(const Rows& a, const Rows& b) {
-  Rows to(a.rows, b.columns);
+inline LayerRows product(const LayerRows& a, const LayerRows& b) {
+  LayerRows to(a.rows, b.columns);
   add_product(a, b, &to);
   return to;
 }
 
 // from W + b; the bias is added to the finished sum.
-inline Rows project(const Rows& from, const Projection& by) {
-  Rows to = product(from, matrix_of(by));
+inline LayerRows project(const LayerRows& from, const Projection& by) {
+  LayerRows to = product(from, matrix_of(by));
   for (int64_t n = 0; by.bias.present() && n < to.rows; ++n) {
     for (int64_t column = 0; column < to.columns; ++column) {
       to.at(n, column) += by.bias.get(column);
@@ -103,7 +103,7 @@ inline Rows project(const Rows& from, const Projection& by) {
 }
 
 template <class Turn = PlainTurn>
-Rows turned(const LayerCall& call, int64_t heads, Rows rows) {
+LayerRows turned(const LayerCall& call, int64_t heads, LayerRows rows) {
   for (int64_t n = 0; call.rope.present() && n < rows.rows * heads; ++n) {
     const int64_t row = n / heads;
     const int64_t position =
@@ -140,11 +140,11 @@ struct LayerStages {
     return heads;
   }
 
-  Rows x;         // [B T, D]
-  Rows q;         // [B T, H d], rotated
-  Rows k;         // [B T, Hkv d], rotated
-  Rows v;         // [B T, Hkv dv]
-  Rows attended;  // [B T, H dv], merged
+  LayerRows x;         // [B T, D]
+  LayerRows q;         // [B T, H d], rotated
+  LayerRows k;         // [B T, Hkv d], rotated
+  LayerRows v;         // [B T, Hkv dv]
+  LayerRows attended;  // [B T, H dv], merged
 };
 
 }  // namespace qkvet::impl
