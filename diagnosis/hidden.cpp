@@ -93,7 +93,8 @@ std::string without_options(const Law& law, const Case& value,
 std::string hidden_in_threads(const Case& value, Witness& witness) {
   const Law* law = find_law("threads_change_nothing");
   if (law == nullptr || value.subject() != Subject::kAttention ||
-      !witness.kernel().info.has_gpu_threads())
+      !witness.kernel().info.has_gpu_threads() ||
+      witness.kernel().info.device() != QKVET_DEVICE_CPU)
     return "";
   // The smallest case may be too small for two threads to meet in: a channel
   // each, and more than a warp of them.
@@ -101,8 +102,7 @@ std::string hidden_in_threads(const Case& value, Witness& witness) {
     Case near = value;
     near.shape.d += wider;
     near.shape.dv += wider;
-    const auto evidence = witness.ask(*law, fitted(*law, near));
-    if (evidence != nullptr && evidence->failed())
+    if (fails(*law, near, witness).value_or(false))
       return "Its answer depends on the order in which GPU threads run: a "
              "barrier (__syncthreads, __syncwarp) is missing, or they race "
              "otherwise.";

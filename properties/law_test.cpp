@@ -306,6 +306,20 @@ TEST(Laws, MemorySeesNaNFromBesideATensor) {
             std::string::npos);
 }
 
+TEST(Laws, NaNThatNoInputExplainsIsCalledThat) {
+  const auto looks_of = [](double wrong) {
+    FakeExecutor bad({}, [wrong](const KernelCall&, OracleOutput& oracle,
+                                 CallOutcome&) { oracle.o[0] = wrong; });
+    const Judgement judgement =
+        check("future_weights_are_zero", "f32,B1,H1,Tq2,Tk2,d1,causal=tl", bad);
+    EXPECT_EQ(judgement.verdict, Verdict::kFailed);
+    return judgement.finding ? judgement.finding->looks : "";
+  };
+  EXPECT_NE(looks_of(std::nan("")).find("NaN from finite inputs"),
+            std::string::npos);
+  EXPECT_NE(looks_of(1).find("a later key takes part"), std::string::npos);
+}
+
 TEST(Laws, FaultsBelongToTheMemoryLawWhoeverCalled) {
   FakeExecutor fault(
       {}, [](const KernelCall& call, OracleOutput&, CallOutcome& outcome) {

@@ -29,7 +29,7 @@ int64_t far_exponent(const Case& value, const PrecisionModel& model) {
       !is_wide(value.kv_dtype))
     return 0;
   if (model.u > 0x1p-23 || model.block_u > 0 || model.score.rounds() ||
-      model.operand.rounds())
+      model.operand.rounds() || model.lse.rounds())
     return 0;
   const double scale = std::fabs(scale_of(value));
   if (scale == 0) return 0;

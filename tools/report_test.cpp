@@ -301,6 +301,19 @@ TEST(Report, MoreRefusedThanCheckedIsNoPass) {
   EXPECT_TRUE(has(made.text(), "PASSED")) << made.text();
 }
 
+TEST(Report, ALawThatCannotBeAskedIsNotCountedAsRefusedCases) {
+  Made made;
+  made.add("mine/fast",
+           {cell("agrees_with_oracle", Verdict::kPassed),
+            cell("rows_stay_in_hull", Verdict::kUnsupported, "d % 8 != 0")});
+  made.result.kernels[0].cells[1].unsupported = 100;
+  EXPECT_FALSE(has(made.text(), "  refused ")) << made.text();
+  made.result.kernels[0].cells[0].unsupported = 7;
+  made.result.kernels[0].cells[0].refusal = "Tk % 32 != 0";
+  EXPECT_TRUE(has(made.text(), "7 cases; the first: Tk % 32 != 0"))
+      << made.text();
+}
+
 TEST(Report, OtherCausesOfALawAreReportsOfTheirOwn) {
   Made made;
   made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kFailed)});
