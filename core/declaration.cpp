@@ -156,7 +156,9 @@ constexpr PrecisionField kPrecision[] = {
     {"operand_dtype", QKVET_KNOB_OPERAND_DTYPE, nullptr, nullptr,
      &P::operand_dtype},
     {"lse_dtype", QKVET_KNOB_LSE_DTYPE, nullptr, nullptr, &P::lse_dtype},
-    {"sink_dtype", QKVET_KNOB_SINK_DTYPE, nullptr, nullptr, &P::sink_dtype}};
+    {"sink_dtype", QKVET_KNOB_SINK_DTYPE, nullptr, nullptr, &P::sink_dtype},
+    {"softmax_dtype", QKVET_KNOB_SOFTMAX_DTYPE, nullptr, nullptr,
+     &P::softmax_dtype}};
 
 template <class Fields>
 std::string names_of(const Fields& fields) {

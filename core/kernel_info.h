@@ -57,7 +57,8 @@ inline constexpr FlagWord kFlagWords[] = {
      "a bias and a causal mask together"},
     {"other_data_invariant", QKVET_FLAG_OTHER_DATA_INVARIANT},
     {"power_of_two_invariant", QKVET_FLAG_POWER_OF_TWO_INVARIANT},
-    {"gpu_threads", QKVET_FLAG_GPU_THREADS}};
+    {"gpu_threads", QKVET_FLAG_GPU_THREADS},
+    {"dropout_broadcast", QKVET_FLAG_DROPOUT_BROADCAST}};
 
 // Whether a cache with these options (QKVET_CACHE_*) stores numbers like this.
 bool declares_stored(uint64_t cache_options, StoredAs stored);

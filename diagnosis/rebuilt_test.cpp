@@ -90,7 +90,7 @@ TEST(Rebuilt, NineInTenFaultsAreKnownByWhatTheyDo) {
   Verdicts verdicts;
   std::set<std::string> right;
   for (const KernelUnderTest& kernel : kernels_for_test(*opened.executor)) {
-    if (!is_sampled(static_cast<size_t>(kernel.index), 5)) continue;
+    if (!is_sampled(static_cast<size_t>(kernel.index), 10)) continue;
     const std::string name = fault_name(kernel);
     if (kRight.count(name) > 0) right.insert(name);
     diagnose_one(kernel, *opened.executor, verdicts);

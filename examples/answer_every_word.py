@@ -137,6 +137,16 @@ def backward(call, t):
     return out
 
 
+def merged(heads):
+    """[B,heads,T,c] -> [B,T,heads c]"""
+    return heads.swapaxes(1, 2).reshape(heads.shape[0], heads.shape[2], -1)
+
+
+def split(rows, heads):
+    """[B,T,heads c] -> [B,heads,T,c]"""
+    return rows.reshape(*rows.shape[:2], heads, -1).swapaxes(1, 2)
+
+
 def layer(call, t):
     x = t["x"] if t["x"].ndim == 3 else t["x"][None]
     H, Hkv = call["H"], call["Hkv"]
@@ -150,18 +160,39 @@ def layer(call, t):
         raise ValueError("the tensors contradict each other")
 
     def projected(name, heads):
-        y = x @ t["w_" + name] + t.get("b_" + name, 0)
-        return y.reshape(*x.shape[:2], heads, -1).swapaxes(1, 2)
+        return split(x @ t["w_" + name] + t.get("b_" + name, 0), heads)
 
     q, k, v = projected("q", H), projected("k", Hkv), projected("v", Hkv)
     if call["rope"] != "none":
         tables = call["rope"], t["rope_cos"], t["rope_sin"]
         q, k = (turned(z, t["positions"], *tables) for z in (q, k))
-    one = dict(call, rope="none")
-    attended = forward(one, {"q": q, "k": k, "v": v})["o"]
-    merged = attended.swapaxes(1, 2).reshape(*x.shape[:2], -1)
-    y = (merged @ w_o + t.get("b_o", 0)).reshape(t["x"].shape)
-    return {"q": q, "k": k, "v": v, "attended": attended, "y": y}
+    answer = forward(dict(call, rope="none"), {"q": q, "k": k, "v": v})
+    y = (merged(answer["o"]) @ w_o + t.get("b_o", 0)).reshape(t["x"].shape)
+    return {"q": q, "k": k, "v": v, "attended": answer["o"], "y": y,
+            "lse": answer["lse"]}
+
+
+def layer_backward(call, t):
+    stages = layer(call, t)
+    three_d = lambda z: z if z.ndim == 3 else z[None]
+    x, d_y = three_d(t["x"]), three_d(t["d_y"])
+    given = {name: stages[name] for name in ("q", "k", "v", "lse")}
+    given |= {"o": stages["attended"],
+              "d_o": split(d_y @ t["w_o"].T, call["H"])}
+    d = backward(dict(call, rope="none"), given)
+    if call["rope"] != "none":
+        tables = call["rope"], t["rope_cos"], -t["rope_sin"]
+        for name in ("d_q", "d_k"):
+            d[name] = turned(d[name], t["positions"], *tables)
+    out, d_x = {}, np.zeros_like(x)
+    reads = {"q": x, "k": x, "v": x, "o": merged(stages["attended"])}
+    for name, read in reads.items():
+        rows = d_y if name == "o" else merged(d["d_" + name])
+        out["d_w_" + name] = np.einsum("bti,btj->ij", read, rows)
+        out["d_b_" + name] = rows.sum((0, 1))
+        if name != "o":
+            d_x += rows @ t["w_" + name].T
+    return out | {"d_x": d_x.reshape(t["x"].shape)}
 
 
 plan, answers = pathlib.Path(sys.argv[1]), {}

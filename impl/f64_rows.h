@@ -2,11 +2,9 @@
 // Kernels of f64 storage, row by row: the frames beside this one compute in
 // f32. No options but causal rules, scales, lse and weights.
 //
-//   static double Arithmetic::add_value(double acc, double term);
-//
-// adds one more weighted value. Everything else is double: sums sequential and
-// ascending, products rounded, the maximum first, one division an element at
-// the end.
+// An Arithmetic is F64Rows' own, F64Seams, or what overrides a part of it.
+// Everything else is double: sums sequential and ascending, products rounded,
+// the maximum first, one division an element at the end.
 //
 // Contract: any strides, addresses aligned to elements; reads and writes
 // elements of the tensors only; a row without a key has o = 0, lse -infinity.
@@ -155,6 +153,19 @@ inline qkvet_status supports_f64(const qkvet_kernel*,
   return read_f64(args, &call, why);
 }
 
+struct F64Seams {
+  // One more weighted value.
+  static double add_value(double acc, double term) { return acc + term; }
+  // Scores w[0 .. n-1] become weights, all of which *sum divides. Returns lse.
+  static double softmax(double max, int64_t n, double* w, double* sum) {
+    *sum = 0;
+    for (int64_t j = 0; j < n; ++j) {
+      *sum += w[j] = std::exp(w[j] - max);
+    }
+    return max + std::log(*sum);
+  }
+};
+
 template <class Arithmetic>
 struct F64Rows {
   // Scores of row i; returns their maximum.
@@ -182,10 +193,7 @@ struct F64Rows {
     if (n > 0) {
       const double max =
           scores(call, call.q.at(b, h, i), call.k.at(b, kv, 0), n, w);
-      for (int64_t j = 0; j < n; ++j) {
-        sum += w[j] = std::exp(w[j] - max);
-      }
-      lse = max + std::log(sum);
+      lse = Arithmetic::softmax(max, n, w, &sum);
     }
     const double* const v = call.v.at(b, kv, 0);
     double* const o = call.o.at(b, h, i);
@@ -234,11 +242,11 @@ struct F64Rows {
 };
 
 // A kernel of f64 storage that needs no context.
-template <class Arithmetic>
+template <class Arithmetic, const qkvet_precision& kPrecision = kSequentialF64>
 constexpr qkvet_kernel f64_kernel(const char* name, const char* description,
                                   Place place) {
   qkvet_kernel kernel =
-      plain_kernel(name, description, place, &kSequentialF64,
+      plain_kernel(name, description, place, &kPrecision,
                    F64Rows<Arithmetic>::forward, &kF64Capabilities);
   kernel.supports = supports_f64;
   return kernel;

@@ -118,7 +118,9 @@ bool is_coarse(const qkvet_kernel& kernel) {
          ((p.declared & QKVET_KNOB_OPERAND_DTYPE) != 0 &&
           p.operand_dtype.bits != 0) ||
          ((p.declared & QKVET_KNOB_LSE_DTYPE) != 0 && p.lse_dtype.bits != 0) ||
-         ((p.declared & QKVET_KNOB_SINK_DTYPE) != 0 && p.sink_dtype.bits != 0);
+         ((p.declared & QKVET_KNOB_SINK_DTYPE) != 0 &&
+          p.sink_dtype.bits != 0) ||
+         (p.declared & QKVET_KNOB_SOFTMAX_DTYPE) != 0;
 }
 
 std::vector<const qkvet_kernel*> kernels_of_any_dialect(Storage type) {

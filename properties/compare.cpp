@@ -281,6 +281,7 @@ std::optional<Finding> compare_two_ways(const TwoWays& pair,
   const bool both_nan = std::isnan(pair.first) && std::isnan(pair.second);
   if (both_nan || !(pair.bounds < std::numeric_limits<double>::infinity())) {
     ++judgement.vacuous;
+    judgement.both_nan += both_nan ? 1 : 0;
     return std::nullopt;
   }
   const double allowed =

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is dropped: the same where nothing of the generator's changes, and other
-// weights for another seed or offset, and in other heads and members.
+// weights for another seed or offset, and in other heads and members, or the
+// same ones in all of these where a kernel declares one mask for all.
 //
 // With p = 0.5 masks of n independent choices are all the same in c calls with
 // probability 2^(-(c - 1) n), and those of two heads with 2^(-c n), n counting
@@ -99,18 +100,29 @@ bool all_same(const Masks& masks, size_t first, size_t last) {
                      [&](const auto& mask) { return mask == masks[1]; });
 }
 
-void compare_heads(const Shape& s, const Masks& masks, size_t calls,
+void compare_heads(const JudgeInput& input, const Masks& masks, size_t calls,
                    Judgement& judgement) {
+  const Shape& s = input.value.shape;
   const int64_t size = s.Tq * s.Tk;
+  const bool shared = input.kernel.has_flag(QKVET_FLAG_DROPOUT_BROADCAST);
   for (int64_t head = 1; head < s.B * s.H; ++head) {
     bool same = true;
     for (size_t n = 1; n <= calls; ++n)
       same = same && std::equal(masks[n].begin(), masks[n].begin() + size,
                                 masks[n].begin() + head * size);
-    must_differ(same,
-                "b=" + std::to_string(head / s.H) +
-                    ",h=" + std::to_string(head % s.H) + ", as b=0,h=0",
-                "head or member have no part in what is dropped", judgement);
+    const std::string where = "b=" + std::to_string(head / s.H) +
+                              ",h=" + std::to_string(head % s.H) +
+                              ", as b=0,h=0";
+    if (!shared) {
+      must_differ(same, where, "head or member have no part in what is dropped",
+                  judgement);
+      continue;
+    }
+    ++judgement.compared;
+    if (!same)
+      fail(judgement, where, "the same mask", "another mask",
+           "one mask for all members and heads is declared "
+           "(dropout_broadcast)");
   }
 }
 
@@ -129,7 +141,7 @@ Judgement judge(const JudgeInput& input) {
               "the seed is not read", judgement);
   must_differ(all_same(masks, count + 1, 2 * count), "other offsets",
               "the offset is not read", judgement);
-  compare_heads(input.value.shape, masks, count, judgement);
+  compare_heads(input, masks, count, judgement);
   return judgement;
 }
 
@@ -139,7 +151,8 @@ extern constinit const Law dropout_is_a_function_of_its_seed{
     "dropout_is_a_function_of_its_seed",
     "Seed and offset decide what is dropped, whatever the data and the "
     "threads; "
-    "another seed, offset, head or member drops other weights.",
+    "another seed, offset, head or member drops other weights; the same in all "
+    "heads and members where that is declared (dropout_broadcast).",
     "m = f(seed, offset, place), and f is not constant in any of them",
     "dropout of p = 0.5",
     "The generator has these numbers as its counter and nothing else.",

@@ -89,10 +89,17 @@ void judge_group(const JudgeInput& input, const std::vector<uint8_t>& kept,
   add_failure(judgement, std::move(finding));
 }
 
+// Heads whose choices are independent of each other.
+int64_t own_masks(const JudgeInput& input) {
+  const Shape& s = input.value.shape;
+  return input.kernel.has_flag(QKVET_FLAG_DROPOUT_BROADCAST) ? 1 : s.B * s.H;
+}
+
 void judge_groups(const JudgeInput& input, const std::vector<uint8_t>& kept,
                   size_t call, Judgement& judgement) {
   const Shape& s = input.value.shape;
-  const int64_t rows = s.B * s.H * s.Tq;
+  const int64_t heads = own_masks(input);
+  const int64_t rows = heads * s.Tq;
   const auto in_call = [&](const std::string& place) {
     return "seed + " + std::to_string(call) + ", " + place;
   };
@@ -100,7 +107,7 @@ void judge_groups(const JudgeInput& input, const std::vector<uint8_t>& kept,
     return "b=" + std::to_string(head / s.H) +
            ",h=" + std::to_string(head % s.H);
   };
-  for (int64_t head = 0; head < s.B * s.H; ++head)
+  for (int64_t head = 0; head < heads; ++head)
     judge_group(
         input, kept, {head * s.Tq * s.Tk, 1, s.Tq * s.Tk},
         [&] { return in_call(head_name(head)); }, judgement);
@@ -120,12 +127,14 @@ void judge_groups(const JudgeInput& input, const std::vector<uint8_t>& kept,
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
+  const Shape& s = input.value.shape;
+  const auto own = static_cast<ptrdiff_t>(own_masks(input) * s.Tq * s.Tk);
   std::vector<uint8_t> all;
   for (size_t n = 0; n < kSeeds; ++n) {
     const auto kept =
         kept_by(input, n * input.calls.size() / kSeeds, judgement);
     if (!kept) return judgement;
-    all.insert(all.end(), kept->begin(), kept->end());
+    all.insert(all.end(), kept->begin(), kept->begin() + own);
     judge_groups(input, *kept, n, judgement);
   }
   judge_group(

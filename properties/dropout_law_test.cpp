@@ -72,6 +72,31 @@ TEST(DropoutLaws, WhatDecidesTheMask) {
       "head or member have no part in what is dropped");
 }
 
+// Of kMedium: one mask for its two members of two heads.
+void broadcast(const KernelCall&, OracleOutput&, CallOutcome& outcome) {
+  auto& mask = outcome.dropout_mask;
+  for (size_t n = 144; n < mask.size(); ++n) mask[n] = mask[n % 144];
+}
+
+TEST(DropoutLaws, OneMaskForAllHeadsIsRightWhereItIsDeclared) {
+  JudgedKernel declared = FakeExecutor::under_test().judged;
+  declared.info.capabilities.flags |= QKVET_FLAG_DROPOUT_BROADCAST;
+  FakeExecutor shared({}, broadcast);
+  for (const char* law :
+       {"dropout_is_a_function_of_its_seed", "dropout_keeps_its_share"}) {
+    const Judgement judgement = check(law, kMedium, shared, declared);
+    EXPECT_EQ(judgement.verdict, Verdict::kPassed) << finding_of(judgement);
+    EXPECT_GT(judgement.compared, 0);
+  }
+  EXPECT_EQ(looks(check("dropout_is_a_function_of_its_seed", kMedium, shared)),
+            "head or member have no part in what is dropped");
+  FakeExecutor apart;
+  EXPECT_EQ(looks(check("dropout_is_a_function_of_its_seed", kMedium, apart,
+                        declared)),
+            "one mask for all members and heads is declared "
+            "(dropout_broadcast)");
+}
+
 TEST(DropoutLaws, NoProbabilityNoDropout) {
   const std::string text = "f32,B1,H1,Tq3,Tk5,d2,dropout=0";
   fails("dropout_zero_is_no_dropout", text, {},

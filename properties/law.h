@@ -141,6 +141,7 @@ struct Judgement {
   std::string warning;
   int64_t compared = 0;              // comparisons that could have failed
   int64_t vacuous = 0;               // comparisons that could not
+  int64_t both_nan = 0;              // of these: NaN in both calls
   double worst_ratio = 0;            // largest error/bound of all elements
   std::optional<Nearest> nearest;    // whose it is, if that is known and it did
                                      // not fail

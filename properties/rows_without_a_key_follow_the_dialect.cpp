@@ -99,7 +99,7 @@ std::optional<Finding> compare_with_mean(const JudgeInput& input, int64_t n,
   const auto count = static_cast<double>(keys.end - keys.from);
   const PrecisionModel model =
       for_storage(input.model, value.kv_dtype, value.o_dtype);
-  const double roundings = (2 * count + 16) * model.u;
+  const double roundings = 2 * count * model.u + 16 * model.softmax_u();
   const double p_error =
       model.p_u > 0 ? 2 * (model.p_u + model.p_floor * count) : 0;
   const double bound = (roundings / (1 - roundings) + p_error) * size / count +

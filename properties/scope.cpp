@@ -79,6 +79,27 @@ std::string to_string(const StorageTypes& types) {
          ",o=" + std::string(dtype_name(types.o));
 }
 
+std::string slashed(const StorageTypes& types) {
+  if (types.is_one()) return std::string(dtype_name(types.q));
+  return std::string(dtype_name(types.q)) + "/" +
+         std::string(dtype_name(types.kv)) + "/" +
+         std::string(dtype_name(types.o));
+}
+
+std::optional<StorageTypes> slashed_storage(std::string_view text) {
+  std::vector<Dtype> types;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('/', begin), text.size());
+    const auto type = dtype_from_name(text.substr(begin, end - begin));
+    if (!type) return std::nullopt;
+    types.push_back(*type);
+    begin = end + 1;
+  }
+  if (types.size() == 1) return StorageTypes(types[0]);
+  if (types.size() != 3) return std::nullopt;
+  return StorageTypes(types[0], types[1], types[2]);
+}
+
 StorageTypes storage_of(const Case& value) {
   return {value.q_dtype, value.kv_dtype, value.o_dtype};
 }

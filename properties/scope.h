@@ -3,6 +3,7 @@
 #ifndef QKVET_PROPERTIES_SCOPE_H_
 #define QKVET_PROPERTIES_SCOPE_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,10 @@ struct StorageTypes {
 };
 // "f32", or "q=f32,kv=f16,o=f32" as a case spells it.
 std::string to_string(const StorageTypes& types);
+// "f32", or "f32/f16/f32" of q, of k and v, and of o: as commands and files
+// spell it. Nothing where the text is neither.
+std::string slashed(const StorageTypes& types);
+std::optional<StorageTypes> slashed_storage(std::string_view text);
 
 StorageTypes storage_of(const Case& value);
 void store_as(const StorageTypes& types, Case& value);

@@ -22,9 +22,12 @@ Verdict quiet_verdict(const Tally& tally, const std::string& mistrust,
   }
   const auto all = static_cast<double>(tally.compared + tally.vacuous);
   if (static_cast<double>(tally.vacuous) > kMostVacuous * all) {
-    reason = "the bound says nothing for " + std::to_string(tally.vacuous) +
-             " of " + std::to_string(tally.compared + tally.vacuous) +
-             " elements";
+    const bool of_nan = 2 * tally.both_nan > tally.vacuous;
+    reason =
+        of_nan ? "both calls answer NaN for " + std::to_string(tally.both_nan)
+               : "the bound says nothing for " + std::to_string(tally.vacuous);
+    reason +=
+        " of " + std::to_string(tally.compared + tally.vacuous) + " elements";
     return Verdict::kMistrusted;
   }
   if (!mistrust.empty()) {
@@ -44,6 +47,7 @@ void add_judgement(Tally& tally, int64_t number, bool stress,
   if (!stress) {
     tally.compared += judgement.compared;
     tally.vacuous += judgement.vacuous;
+    tally.both_nan += judgement.both_nan;
   }
   if (judgement.verdict == Verdict::kUnsupported) {
     ++tally.unsupported;
@@ -66,6 +70,7 @@ void merge(Tally& sum, Tally& part) {
   sum.not_applicable += part.not_applicable;
   sum.compared += part.compared;
   sum.vacuous += part.vacuous;
+  sum.both_nan += part.both_nan;
   sum.worst_ratio = std::max(sum.worst_ratio, part.worst_ratio);
   sum.seconds += part.seconds;
   keep_first(sum.reason, part.reason);

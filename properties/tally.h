@@ -34,7 +34,7 @@ struct NumberedText {
 
 struct Tally {
   int64_t checked = 0, unsupported = 0, not_applicable = 0;
-  int64_t compared = 0, vacuous = 0;
+  int64_t compared = 0, vacuous = 0, both_nan = 0;
   double worst_ratio = 0, seconds = 0;
   int64_t warned = 0;  // cases
   NumberedText warning, reason, refusal;

@@ -77,10 +77,12 @@ double row_sum_bound(const RowView& row, const PrecisionModel& model,
                  sink_moved(row, errors, scratch);
   bound +=
       rounded_times(model) * errors.r_sum / (1 - errors.r_sum) * (1 + bound);
-  bound += (model.norm_roundings * model.u + model.output_u) * (1 + bound);
-  return bound * second_order(model.u) * errors.evaluation +
+  const double u = model.softmax_u();
+  bound += (model.norm_roundings * u + model.output_u) * (1 + bound);
+  return bound * second_order(u) * errors.evaluation +
          static_cast<double>(row.n) *
-             (kOracleU + errors.lambda + model.output_floor);
+             (kOracleU + errors.lambda + model.softmax.floor +
+              model.output_floor);
 }
 
 void keep_larger(std::vector<double>& all, const std::vector<double>& one) {
@@ -105,12 +107,14 @@ Bound any_stage_bound(const BoundFacts& facts, const PrecisionModel& model,
   return bound;
 }
 
-// An lse that is rounded before it is returned.
+// An lse that is rounded before it is returned, or as the softmax leaves it.
 double stored_lse(double lse, double bound, const PrecisionModel& model,
                   double lambda) {
+  bound += model.softmax.floor;
   const double size = std::fabs(lse) + bound;
-  return size > model.lse.largest ? kInfinity
-                                  : bound + model.lse.of(size, lambda);
+  return size > std::min(model.lse.largest, model.softmax.largest)
+             ? kInfinity
+             : bound + model.lse.of(size, lambda);
 }
 
 void view_options(const BoundFacts::Impl& facts, int64_t row, RowView& view) {
@@ -139,7 +143,7 @@ void view_options(const BoundFacts::Impl& facts, int64_t row, RowView& view) {
 double lse_bound(const RowView& row, const PrecisionModel& model,
                  const RowErrors& errors) {
   if (errors.unjudged) return kInfinity;
-  const double u = model.u;
+  const double u = model.softmax_u();
   const bool apart = sink_apart(row);
   const double log_sum = apart ? std::fabs(row.lse - row.top) + errors.log_n
                                : std::log(row.total) + sink_gap(row, errors);
@@ -168,7 +172,7 @@ double lse_bound(const RowView& row, const PrecisionModel& model,
 
 double lone_sink_bound(const RowView& row, const PrecisionModel& model) {
   if (row.sink == nullptr || !row.sink_in_lse) return 0;
-  const double u = model.u;
+  const double u = model.softmax_u();
   const bool loose_log = model.fast_log || model.exp_error > kGoodExp * u;
   const double bases = kLseRoundings + 2 * model.ref_roundings;
   const double size = std::fabs(*row.sink);
@@ -198,11 +202,12 @@ double weight_bound(const RowView& row, const PrecisionModel& model,
   const double moved = exact ? 0 : std::min(free, std::max(p, 1 - p));
   double b = moved + rounded_times(model) * scratch.rounding[a];
   b += errors.eta / (1 - errors.eta) * (p + b);
-  b += model.norm_roundings * model.u * (p + b);
+  const double u = model.softmax_u();
+  b += model.norm_roundings * u * (p + b);
   b += errors.merge * (p + b);
   b += model.output_u * (p + b);
-  return b * second_order(model.u) * errors.evaluation +
-         (n + 8) * kOracleU * p + errors.lambda + model.output_floor;
+  return b * second_order(u) * errors.evaluation + (n + 8) * kOracleU * p +
+         errors.lambda + model.softmax.floor + model.output_floor;
 }
 
 RowView row_view(const BoundFacts::Impl& facts, int64_t row) {

@@ -240,14 +240,14 @@ double sum_error(const RowView& row, const PrecisionModel& model,
                         terms.roundings * u * deviation);
   }
   e += terms.operations_floor;
-  if (terms.per_term) e += errors.lambda * row.v_sum[t];
+  if (terms.per_term) e += (errors.lambda + model.softmax.floor) * row.v_sum[t];
   return e;
 }
 
 double output_bound(const RowView& row, const PrecisionModel& model,
                     const RowErrors& errors, const ColumnTerms& terms,
                     const RowScratch& scratch, int64_t t) {
-  const double u = terms.u;
+  const double u = model.softmax_u();
   const double o = std::fabs(row.o[t]);
   const double aw = scratch.moved[t];
   const double A = scratch.absolute[t];
@@ -262,7 +262,8 @@ double output_bound(const RowView& row, const PrecisionModel& model,
   double bound = aw + (e + errors.eta * (o + aw) + pr) * terms.eta_growth;
   bound += model.norm_roundings * u * (terms.per_term ? A : o + bound);
   bound += errors.merge * (o + bound);
-  bound = bound * second_order(u) * errors.evaluation + terms.oracle * A;
+  bound = bound * second_order(u) * errors.evaluation + terms.oracle * A +
+          model.softmax.floor;
   return o + bound < model.output_largest ? bound : kInfinity;
 }
 

@@ -10,6 +10,9 @@
 namespace qkvet {
 namespace {
 
+// Stands for a scale that became infinite: nothing that it meets is judged.
+constexpr double kUnusable = 1e200;
+
 // sum_k |S_k| over the additions of q.k in the declared lanes, and over the
 // tree that adds the lanes, where a level costs at most the sum of all lanes.
 double lane_partial_sums(const RowView& row, const PrecisionModel& model,
@@ -91,6 +94,16 @@ double stored_score(const RowView& row, const PrecisionModel& model, int64_t j,
   return e;
 }
 
+// Relative error of a scale, or of both roots of one, that is stored as the
+// softmax stores its numbers.
+double stored_scale(const RowView& row, const PrecisionModel& model) {
+  if (row.scale == 0) return 0;
+  const double roots =
+      model.scale_split ? 2 * model.softmax.u : model.softmax.u;
+  const double off = model.softmax.exactly(row.scale) / row.scale;
+  return std::isfinite(off) ? std::max(roots, off) : kUnusable;
+}
+
 }  // namespace
 
 int ceil_log2(int64_t n) {
@@ -146,6 +159,7 @@ double scaled_error(const RowView& row, const PrecisionModel& model, int64_t j,
   // The product with k, and a root that both sides share.
   if (model.scale_split) e += u * A + 2 * u * (s + e);
   if (!row.scale_given) e += model.default_scale_error * u * (s + e);
+  if (model.softmax.rounds()) e += stored_scale(row, model) * (s + e);
   return stored_score(row, model, j, s, e * second_order(u), lambda);
 }
 

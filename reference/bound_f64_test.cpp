@@ -40,6 +40,12 @@ struct ScaledInFloat : PlainSeams {
   }
 };
 
+struct FarScale : PlainSeams {
+  static double scale(const Problem& problem) {
+    return problem.scale * (1 + 0x1p-16);
+  }
+};
+
 PrecisionModel generic_f64() {
   return for_storage(generic_precision(), Dtype::kF64, Dtype::kF64);
 }
@@ -115,6 +121,42 @@ int exceeding(int problems) {
     count += !(ratio_of(p.get(), got, generic_f64()) <= 1);
   }
   return count;
+}
+
+// Scores, exponentials, their sum and quotients in float, as a library converts
+// them in front of a softmax.
+struct SoftmaxInFloat : PlainSeams {
+  static double exponential(double x) {
+    return static_cast<double>(std::exp(static_cast<float>(x)));
+  }
+  static double normalise(double w, double sum) {
+    return static_cast<double>(static_cast<float>(w) / static_cast<float>(sum));
+  }
+};
+
+TEST(BoundF64Test, ASoftmaxInF32IsWithinWhatItDeclares) {
+  constexpr int kProblems = 340;
+  qkvet_precision p = {};
+  p.struct_size = sizeof p;
+  p.preset = QKVET_PRECISION_CPU_F32;
+  p.declared = QKVET_KNOB_NORM | QKVET_KNOB_SOFTMAX_DTYPE;
+  p.norm_roundings = 1;
+  p.norm_first = 1;
+  p.softmax_dtype = dtype_to_abi(Dtype::kF32);
+  const PrecisionModel model =
+      for_storage(resolve_precision(p).model, Dtype::kF64, Dtype::kF64);
+  TestRandom random(56);
+  int scaled_apart = 0;
+  for (int i = 0; i < kProblems; ++i) {
+    TestProblem problem = f64_problem(random, i);
+    const OracleOutput got = plain_forward_with<SoftmaxInFloat>(problem.get());
+    const double ratio = ratio_of(problem.get(), got, model);
+    ASSERT_TRUE(ratio <= 1) << "problem " << i << ", ratio " << ratio;
+    // A scale that is a hundred times as far off as the rounding is seen.
+    const OracleOutput far = plain_forward_with<FarScale>(problem.get());
+    scaled_apart += !(ratio_of(problem.get(), far, model) <= 1);
+  }
+  EXPECT_GT(scaled_apart, kProblems / 8);
 }
 
 TEST(BoundF64Test, AnythingCoarserExceedsIt) {

@@ -84,7 +84,9 @@ bool options_overflow(const RowView& row, const PrecisionModel& model) {
   }
   const double safe = range.largest_safe;
   // A sink that its type cannot hold, and that is not far below all keys.
-  if (row.sink != nullptr && std::fabs(*row.sink) > model.sink.largest &&
+  const double largest_sink =
+      std::min(model.sink.largest, model.softmax.largest);
+  if (row.sink != nullptr && std::fabs(*row.sink) > largest_sink &&
       !(row.top - *row.sink > far_below(model))) {
     return true;
   }
@@ -140,7 +142,10 @@ double oracle_option_error(const RowView& row, int64_t a) {
 }
 
 double sink_rounding(const RowView& row, const PrecisionModel& model) {
-  const double off = model.sink.exactly(*row.sink);
+  // Nearest numbers of either; one rounding after the other is within their
+  // sum.
+  const double off =
+      model.sink.exactly(*row.sink) + model.softmax.exactly(*row.sink);
   // Of one that becomes -infinity, which options_overflow() lets pass.
   return std::isfinite(off) ? off : 0;
 }

@@ -44,9 +44,9 @@ double rounding_of(double x, double u_p, double floor) {
 // A row of one key has P = 1 up to a few roundings, which rounding P removes.
 void round_single(const RowView& row, const PrecisionModel& model,
                   RowErrors& errors, RowScratch& scratch) {
-  const double off = std::expm1(std::min(
-      kLargestExponent,
-      own_exponent(row, model, errors) + model.norm_roundings * model.u));
+  const double off = std::expm1(
+      std::min(kLargestExponent, own_exponent(row, model, errors) +
+                                     model.norm_roundings * model.softmax_u()));
   const double r = off <= kNearOne * model.p_u ? off : model.p_u;
   scratch.rounding[0] = r;
   errors.r_sum = errors.r_cap = r;
@@ -81,7 +81,7 @@ double own_exponent(const RowView& row, const PrecisionModel& model,
                     const RowErrors& errors) {
   const double roundings =
       model.arg_roundings + model.ref_roundings + kOwnRoundings;
-  return roundings * model.u *
+  return roundings * model.softmax_u() *
              (std::fabs(row.top) + errors.score_max + model.lazy +
               (combines_anyhow(model) ? row.shift : 0)) +
          errors.epsb * (1 + static_cast<double>(errors.rescales));
@@ -102,7 +102,7 @@ void round_weights(const RowView& row, const PrecisionModel& model,
     round_single(row, model, errors, scratch);
   } else {
     const double grown =
-        1 + (model.norm_first ? model.norm_roundings * model.u : 0);
+        1 + (model.norm_first ? model.norm_roundings * model.softmax_u() : 0);
     // Where the denominator adds rounded P, a sink may be one of its weights.
     const int64_t count = model.sum_of_rounded_p ? row.terms() : row.n;
     for (int64_t j = 0; j < count; ++j) {

@@ -113,7 +113,7 @@ void score_errors(const RowView& row, const PrecisionModel& model,
 // E_j of every term: relative error of exp(s_j - m), up to what all share.
 void exponent_errors(const RowView& row, const PrecisionModel& model,
                      RowErrors& errors, RowScratch& scratch) {
-  const double u = model.u;
+  const double u = model.softmax_u();
   const double argument =
       model.arg_roundings * u / (1 - model.arg_roundings * u);
   const double events = 1 + static_cast<double>(errors.rescales);
@@ -133,7 +133,7 @@ void exponent_errors(const RowView& row, const PrecisionModel& model,
     const double ref = std::max(s + shift, reference) + (reaching ? e : 0);
     double E = e + argument * (x + e + errors.score_max + 2 * model.lazy) +
                model.ref_roundings * u * (ref + errors.score_max + model.lazy) +
-               errors.epsb * events + errors.lambda;
+               errors.epsb * events + errors.lambda + model.softmax.floor;
     if (lse_merge) {
       E += kMergeReferenceRoundings * u *
                (ref + errors.score_max + errors.log_n) +
@@ -187,6 +187,12 @@ struct WeightSums {
   }
 };
 
+// The rounding of a denominator that is complete.
+double stored_sum(const PrecisionModel& model) {
+  const double u = model.softmax_u();
+  return u > model.sum_u() ? u * second_order(u) : 0;
+}
+
 // The same of the keys alone, for an lse without the sink. The kernel adds them
 // up apart: subtracting the sink from the whole sum has no useful bound.
 void keys_alone(const RowView& row, const PrecisionModel& model,
@@ -198,7 +204,7 @@ void keys_alone(const RowView& row, const PrecisionModel& model,
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   errors.keys_log_up = keys.log_up(n, floor, kInfinity);
   errors.keys_log_down = keys.log_down(n, floor, least, kInfinity);
-  const double u = model.u;
+  const double u = model.sum_u();
   double leaves = 0;
   double largest = 0;
   for (int64_t j = 0; j < row.n; ++j) {
@@ -211,7 +217,9 @@ void keys_alone(const RowView& row, const PrecisionModel& model,
   const auto R = static_cast<double>(errors.rescales);
   const double blocks = key_block_cost(row, model, row.n);
   const double sums = blocks > 0 ? blocks : leaves - largest;
-  errors.keys_eta = (sums + R * u) / (1 - 2 * ((n + R) * u + blocks));
+  errors.keys_eta = (sums + R * model.softmax_u()) /
+                        (1 - 2 * ((n + R) * model.softmax_u() + blocks)) +
+                    stored_sum(model);
 }
 
 // excess_j and qU_j, the least possible sum D, and ln L both ways.
@@ -258,7 +266,7 @@ void weight_errors(const RowView& row, const PrecisionModel& model,
 double ordered_normaliser(const RowView& row, const PrecisionModel& model,
                           const RowErrors& errors, const RowScratch& scratch,
                           double any_order) {
-  const double u = model.u;
+  const double u = model.sum_u();
   double sum = 0;
   double cost = 0;
   int64_t window = 0;
@@ -277,7 +285,8 @@ double ordered_normaliser(const RowView& row, const PrecisionModel& model,
 
 double normaliser(const RowView& row, const PrecisionModel& model,
                   const RowErrors& errors, const RowScratch& scratch) {
-  const double u = model.u;
+  const double u = model.sum_u();
+  const double softmax_u = model.softmax_u();
   double leaves = 0;
   double largest = 0;
   for (int64_t j = 0; j < row.terms(); ++j) {
@@ -294,9 +303,11 @@ double normaliser(const RowView& row, const PrecisionModel& model,
   if (depth >= 0) eta = std::min(eta, (depth + sink) * u);
   const double blocks = key_block_cost(row, model, row.terms());
   if (blocks > 0) eta = blocks;
-  eta = (eta + R * u) / (1 - 2 * ((n + R) * u + blocks));
-  if (!single_ascending(model) || row.sink != nullptr) return eta;
-  return std::min(eta, ordered_normaliser(row, model, errors, scratch, eta));
+  eta = (eta + R * softmax_u) / (1 - 2 * (n * u + R * softmax_u + blocks));
+  if (single_ascending(model) && row.sink == nullptr) {
+    eta = std::min(eta, ordered_normaliser(row, model, errors, scratch, eta));
+  }
+  return eta + stored_sum(model) * (1 + eta);
 }
 
 // q = 0: every score is 0, every weight exp(0) = 1, every partial sum of
@@ -305,7 +316,9 @@ bool exactly_flat(const RowView& row, const PrecisionModel& model) {
   return row.q_sum == 0 && row.scaled == nullptr && row.sink == nullptr &&
          model.exp_exact_at_zero && !model.norm_first &&
          model.merge != Merge::kLse &&
-         static_cast<double>(row.n) * exact_u(model) <= 1;
+         static_cast<double>(row.n) *
+                 std::max(exact_u(model), model.softmax_u()) <=
+             1;
 }
 
 }  // namespace
@@ -335,10 +348,11 @@ double value_depth(const RowView& row, const PrecisionModel& model) {
 
 RowErrors bound_scores(const RowView& row, const PrecisionModel& model,
                        RowScratch& scratch) {
-  const double u = model.u;
+  const double u = model.softmax_u();
   RowErrors errors;
   errors.lambda = model.range.lambda(model.ftz);
-  errors.largest_argument = model.range.largest_argument;
+  errors.largest_argument =
+      std::min(model.range.largest_argument, std::log(model.softmax.largest));
   errors.log_n = std::log(static_cast<double>(row.terms()));
   errors.epsb = model.exp_error / (1 - model.exp_error);
   errors.rescales = rescale_count(row, model);
@@ -350,8 +364,14 @@ RowErrors bound_scores(const RowView& row, const PrecisionModel& model,
   // The derivations divide by 1 - 2 n u, and the same of blocks.
   const double blocks = std::max(block_cost(model, row.d, row.d),
                                  key_block_cost(row, model, row.terms()));
+  const double of_sum = static_cast<double>(row.terms()) * model.sum_u() +
+                        static_cast<double>(errors.rescales) * u;
   errors.unjudged =
-      overflows(row, model) || !(2 * (roundings * u + blocks) <= 0.5);
+      overflows(row, model) ||
+      !(2 * (std::max(roundings * model.u, of_sum) + blocks) <= 0.5) ||
+      // The denominator, twice for its own errors.
+      2 * static_cast<double>(row.terms()) * errors.growth >
+          model.softmax.largest;
   errors.flat = exactly_flat(row, model);
   if (errors.unjudged) return errors;
   score_errors(row, model, errors, scratch);

@@ -78,7 +78,7 @@ OracleOutput DropoutRow::output() const {
 
 const std::vector<double>& DropoutRow::value_errors(
     const PrecisionModel& model) {
-  const double u = model.u;
+  const double u = model.softmax_u();
   // Values that are rounded before they meet the factor.
   const double floor = model.operand.floor / (1 - all_.p);
   errors_.assign(values_.size(), 0.0);

@@ -25,7 +25,7 @@ constexpr double kLargestLazy = 64;           // e^64 is near the end of f32
 constexpr int kMostLanes = 4096;
 constexpr int kMostSplits = 1 << 20;
 
-constexpr uint64_t kKnownKnobs = (QKVET_KNOB_SINK_DTYPE << 1) - 1;
+constexpr uint64_t kKnownKnobs = (QKVET_KNOB_SOFTMAX_DTYPE << 1) - 1;
 
 // Their values are numbers of no unit.
 constexpr uint64_t kLiteralKnobs =
@@ -101,13 +101,14 @@ std::string unsupported_knob(const qkvet_precision& p) {
          " has no derived bound yet; leave it undeclared";
 }
 
-// A knob that says where a number is rounded to half.
+// A knob that says where a number is rounded.
 struct RoundingKnob {
   uint64_t knob;
   const char* name;
   qkvet_dtype qkvet_precision::*field;
   Rounding PrecisionModel::*rounding;
   bool by_storage;  // whether it is looser than generic depends on the storage
+  bool f32_too = false;  // not to half types alone
 };
 using M = PrecisionModel;
 constexpr RoundingKnob kRoundings[] = {
@@ -118,13 +119,17 @@ constexpr RoundingKnob kRoundings[] = {
     {QKVET_KNOB_LSE_DTYPE, "lse_dtype", &qkvet_precision::lse_dtype, &M::lse,
      false},
     {QKVET_KNOB_SINK_DTYPE, "sink_dtype", &qkvet_precision::sink_dtype,
-     &M::sink, false}};
+     &M::sink, false},
+    {QKVET_KNOB_SOFTMAX_DTYPE, "softmax_dtype", &qkvet_precision::softmax_dtype,
+     &M::softmax, false, true}};
 
 // What it names, or nothing.
-std::optional<Dtype> half_of(const RoundingKnob& knob,
-                             const qkvet_precision& p) {
+std::optional<Dtype> allowed_type(const RoundingKnob& knob,
+                                  const qkvet_precision& p) {
   const auto dtype = dtype_from_abi(p.*knob.field);
-  return dtype && is_half(*dtype) ? dtype : std::nullopt;
+  const bool allowed =
+      dtype && (is_half(*dtype) || (knob.f32_too && *dtype == Dtype::kF32));
+  return allowed ? dtype : std::nullopt;
 }
 
 bool is_declared(const RoundingKnob& knob, const qkvet_precision& p) {
@@ -133,11 +138,13 @@ bool is_declared(const RoundingKnob& knob, const qkvet_precision& p) {
 
 std::string rounding_error(const qkvet_precision& p) {
   for (const RoundingKnob& knob : kRoundings) {
-    if (!is_declared(knob, p) || half_of(knob, p)) continue;
+    if (!is_declared(knob, p) || allowed_type(knob, p)) continue;
     const auto dtype = dtype_from_abi(p.*knob.field);
     return std::string("precision knob ") + knob.name + " is " +
            (dtype ? std::string(dtype_name(*dtype)) : "no known type") +
-           "; allowed f16, bf16, or leave it undeclared";
+           (knob.f32_too ? "; allowed f32, f16, bf16, "
+                         : "; allowed f16, bf16, ") +
+           "or leave it undeclared";
   }
   return "";
 }
@@ -279,13 +286,29 @@ void apply_roundings(const qkvet_precision& p, PrecisionModel& model,
                      std::string& looser) {
   for (const RoundingKnob& knob : kRoundings) {
     if (!is_declared(knob, p)) continue;
-    const Dtype dtype = half_of(knob, p).value_or(Dtype::kF32);
+    const Dtype dtype = allowed_type(knob, p).value_or(Dtype::kF32);
     model.*knob.rounding = rounding_to(dtype);
-    if (knob.by_storage) continue;
+    // f32 is a rounding for f64 storage alone.
+    if (knob.by_storage || dtype == Dtype::kF32) continue;
     add_looser(looser, std::string(knob.name) + " = " +
                            std::string(dtype_name(dtype)) +
                            " (generic: not rounded)");
   }
+  // The softmax reads scores as it stores everything.
+  if (!model.score.rounds()) model.score = model.softmax;
+}
+
+// P as the softmax leaves it, if nothing else is said: quotients are stored,
+// and so are exponentials, which the denominator adds as they are.
+void apply_softmax_to_p(PrecisionModel& model) {
+  const bool divided = model.norm_first || model.p_any_stage;
+  if (!divided) return;
+  if (model.softmax.to == Dtype::kF32) {
+    model.p_as_f32 = true;
+    return;
+  }
+  round_p_to(model.softmax.to, model);
+  model.p_as_storage = false;
 }
 
 // After the other knobs: what is normalised first and rounded to the storage
@@ -298,7 +321,9 @@ void apply_p(const qkvet_precision& p, PrecisionModel& model) {
       round_p_to(model.operand.to, model);
       model.p_as_storage = false;
     }
-    const bool rounded = model.p_as_storage || as_operand;
+    const bool by_softmax = !as_operand && model.softmax.rounds();
+    if (by_softmax) apply_softmax_to_p(model);
+    const bool rounded = model.p_as_storage || model.p_u > 0;
     const bool known = rounded && !model.p_any_stage;
     model.p_normalised = known && model.norm_first;
     return;

@@ -118,6 +118,9 @@ struct PrecisionModel {
   Rounding operand;  // q, k and v on their way into a product
   Rounding lse;      // as it is returned
   Rounding sink;     // as it is read
+  // What each result of the softmax is stored as, sums of a tile being added in
+  // f32 at least. README.md, "Softmax in half, or in f32".
+  Rounding softmax;
 
   FloatRange range;
   // The values of these knobs are as declared, whatever the storage; those of
@@ -129,6 +132,15 @@ struct PrecisionModel {
   double output_u = 0x1p-24;
   double output_floor = 0x1p-149;
   double output_largest = std::numeric_limits<float>::max();
+
+  // Unit roundoff of what the softmax stores, and of what adds up a
+  // denominator: in tiles, what is stored is added up.
+  double softmax_u() const { return std::max(u, softmax.u); }
+  double sum_u() const {
+    const bool stores_once = tile == 0 && splits == 1;
+    return stores_once ? std::max(u, std::min(softmax.u, 0x1p-24))
+                       : softmax_u();
+  }
 
   friend bool operator==(const PrecisionModel&,
                          const PrecisionModel&) = default;

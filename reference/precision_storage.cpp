@@ -64,6 +64,23 @@ void scale_to_f64(PrecisionModel& model) {
   model.p_any_stage = true;
 }
 
+// What the softmax stores: f32 is a rounding of f64 alone. Of an exponential it
+// keeps the preset's error in units of f32, unless it is declared.
+void store_softmax(const PrecisionModel& preset, bool f64,
+                   PrecisionModel& model) {
+  if (!model.softmax.rounds()) return;
+  if (model.softmax.to == Dtype::kF32 && !f64) {
+    if (model.score.to == Dtype::kF32) model.score = {};
+    model.softmax = {};
+    return;
+  }
+  if ((model.literal & QKVET_KNOB_EXP_ERROR) == 0) {
+    model.exp_error = preset.exp_error * (model.softmax.u / 0x1p-24);
+    model.exp_floor = std::max(model.exp_floor, preset.exp_floor);
+  }
+  model.exp_floor = std::max(model.exp_floor, model.softmax.floor);
+}
+
 }  // namespace
 
 bool is_half(Dtype dtype) {
@@ -86,6 +103,8 @@ double Rounding::exactly(double x) const {
 }
 
 PrecisionModel for_storage(PrecisionModel model, Dtype kv, Dtype o) {
+  const PrecisionModel preset = model;
+  const bool f64 = kv == Dtype::kF64 && o == Dtype::kF64;
   const bool rounds_p = model.p_as_storage || model.p_u > 0;
   if (model.p_as_storage && is_half(kv)) round_p_to(kv, model);
   if (rounds_p && is_half(kv)) {
@@ -99,7 +118,8 @@ PrecisionModel for_storage(PrecisionModel model, Dtype kv, Dtype o) {
     model.output_floor = underflow_error(o);
     model.output_largest = largest_finite(o);
   }
-  if (kv == Dtype::kF64 && o == Dtype::kF64) scale_to_f64(model);
+  if (f64) scale_to_f64(model);
+  store_softmax(preset, f64, model);
   return model;
 }
 
@@ -110,7 +130,8 @@ bool looser_for_storage(const PrecisionModel& model, Dtype dtype) {
   // What the storage holds is not rounded by a product in the same type.
   if (own.operand.rounds() && own.operand.to != dtype) return true;
   if (dtype != Dtype::kF64) return false;
-  return own.u > generic.u || own.exp_error > generic.exp_error ||
+  return own.softmax.rounds() || own.u > generic.u ||
+         own.exp_error > generic.exp_error ||
          own.exp_floor > generic.exp_floor ||
          own.tanh_error > generic.tanh_error;
 }

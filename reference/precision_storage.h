@@ -13,7 +13,7 @@ bool is_half(Dtype dtype);
 // P is rounded to `dtype`: f32, f16 or bf16.
 void round_p_to(Dtype dtype, PrecisionModel& model);
 
-// To f16 or bf16.
+// To f32, f16 or bf16.
 Rounding rounding_to(Dtype dtype);
 
 }  // namespace qkvet

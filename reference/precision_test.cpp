@@ -104,6 +104,50 @@ TEST(PrecisionTest, KnobsWithoutADerivationAreRefusedByName) {
   EXPECT_NE(resolve_precision(declare(0, uint64_t{1} << 40)).error, "");
 }
 
+TEST(PrecisionTest, ASoftmaxInF32IsARoundingOfF64Alone) {
+  qkvet_precision p =
+      declare(QKVET_PRECISION_CPU_F32, QKVET_KNOB_SOFTMAX_DTYPE);
+  const PrecisionModel plain = resolve_precision(p).model;
+  p.softmax_dtype = dtype_to_abi(Dtype::kF32);
+  const auto declared = resolve_precision(p);
+  EXPECT_EQ(declared.looser, "");
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBf16}) {
+    EXPECT_EQ(for_storage(declared.model, dtype, dtype),
+              for_storage(plain, dtype, dtype));
+    EXPECT_FALSE(looser_for_storage(declared.model, dtype));
+  }
+  const auto f64 = for_storage(declared.model, Dtype::kF64, Dtype::kF64);
+  EXPECT_EQ(f64.u, 0x1p-53);
+  EXPECT_EQ(f64.softmax_u(), 0x1p-24);
+  EXPECT_EQ(f64.score.u, 0x1p-24);
+  EXPECT_EQ(f64.exp_error, plain.exp_error);  // units of f32
+  EXPECT_TRUE(looser_for_storage(declared.model, Dtype::kF64));
+}
+
+TEST(PrecisionTest, ASoftmaxInHalfBringsItsScoresAndItsExponential) {
+  qkvet_precision p = declare(QKVET_PRECISION_CPU_F32,
+                              QKVET_KNOB_SOFTMAX_DTYPE | QKVET_KNOB_NORM);
+  p.softmax_dtype = dtype_to_abi(Dtype::kF16);
+  p.norm_roundings = 1;
+  const auto stored = [&] {
+    return for_storage(resolve_precision(p).model, Dtype::kF32, Dtype::kF32);
+  };
+  EXPECT_EQ(stored().score.u, 0x1p-11);
+  EXPECT_EQ(stored().exp_error, 1.01 * 0x1p-11);
+  EXPECT_EQ(stored().exp_floor, 0x1p-25);
+  // Exponentials as they are stored are what the denominator adds.
+  EXPECT_EQ(stored().p_u, 0);
+  EXPECT_EQ(stored().sum_u(), 0x1p-24);
+  p.norm_first = 1;
+  EXPECT_EQ(stored().p_u, 0x1p-11);
+  EXPECT_TRUE(stored().p_normalised);
+  p.declared |= QKVET_KNOB_TILE | QKVET_KNOB_EXP_ERROR;
+  p.tile = 16;
+  p.exp_error = 0x1p-10;
+  EXPECT_EQ(stored().sum_u(), 0x1p-11);
+  EXPECT_EQ(stored().exp_error, 0x1p-10);
+}
+
 TEST(PrecisionTest, WhatIsRoundedOnTheWayIsHalfOrNotAtAll) {
   struct Knob {
     uint64_t bit;
@@ -118,7 +162,9 @@ TEST(PrecisionTest, WhatIsRoundedOnTheWayIsHalfOrNotAtAll) {
       {QKVET_KNOB_OPERAND_DTYPE, "operand_dtype", &P::operand_dtype,
        &M::operand},
       {QKVET_KNOB_LSE_DTYPE, "lse_dtype", &P::lse_dtype, &M::lse},
-      {QKVET_KNOB_SINK_DTYPE, "sink_dtype", &P::sink_dtype, &M::sink}};
+      {QKVET_KNOB_SINK_DTYPE, "sink_dtype", &P::sink_dtype, &M::sink},
+      {QKVET_KNOB_SOFTMAX_DTYPE, "softmax_dtype", &P::softmax_dtype,
+       &M::softmax}};
   for (const Knob& knob : kKnobs) {
     P p = declare(QKVET_PRECISION_CPU_F32, knob.bit);
     EXPECT_EQ(resolve_precision(p).error, "");  // {0,0,0}: not rounded
@@ -136,10 +182,16 @@ TEST(PrecisionTest, WhatIsRoundedOnTheWayIsHalfOrNotAtAll) {
                                            " = f16 (generic: not rounded)");
     EXPECT_EQ(looser_for_storage(f16.model, Dtype::kF32), by_storage);
     EXPECT_FALSE(looser_for_storage(f16.model, Dtype::kF16));
+    const bool f32_too = knob.bit == QKVET_KNOB_SOFTMAX_DTYPE;
     p.*knob.field = dtype_to_abi(Dtype::kF32);
     EXPECT_EQ(resolve_precision(p).error,
-              std::string("precision knob ") + knob.name +
-                  " is f32; allowed f16, bf16, or leave it undeclared");
+              f32_too ? ""
+                      : std::string("precision knob ") + knob.name +
+                            " is f32; allowed f16, bf16, or leave it "
+                            "undeclared");
+    p.*knob.field = dtype_to_abi(Dtype::kF64);
+    EXPECT_NE(resolve_precision(p).error.find("f64; allowed f"),
+              std::string::npos);
     p.*knob.field = {77, 3, 1};
     EXPECT_NE(resolve_precision(p).error.find("no known type"),
               std::string::npos);

@@ -60,13 +60,15 @@ std::string resolve_kernel(const EmitPlanOptions& options, PlanKernel* kernel) {
   if (!error.empty()) return error;
   if (!options.dtypes.empty()) kernel->dtypes.clear();
   for (const std::string& name : options.dtypes) {
-    const auto dtype = dtype_from_name(name);
+    const auto types = slashed_storage(name);
     Case value;
-    value.q_dtype = value.kv_dtype = value.o_dtype =
-        dtype.value_or(Dtype::kInt8);
-    if (!not_judged_reason(value).empty())
-      return "--dtype " + name + ": allowed are f64, f32, f16 and bf16";
-    kernel->dtypes.push_back(*dtype);
+    store_as(types.value_or(Dtype::kInt8), value);
+    const std::string why = not_judged_reason(value);
+    if (!why.empty())
+      return "--dtype " + name + ": " + (types ? why + "; " : "") +
+             "allowed are f64, f32, f16 and bf16, or three of them for q, for "
+             "k and v, and for o, such as f32/f16/f32";
+    kernel->dtypes.push_back(*types);
   }
   kernel->dialect = convention_dialect(options.dialect);
   if (kernel->dialect.empty())
@@ -84,8 +86,7 @@ class Drawer {
       : options_(options), laws_(std::move(laws)), plan_(plan) {
     KernelUnderTest kernel;
     kernel.judged = plan.kernel;
-    scope_.dtypes.assign(plan.recipe.kernel.dtypes.begin(),
-                         plan.recipe.kernel.dtypes.end());
+    scope_.dtypes = plan.recipe.kernel.dtypes;
     keep_scope_to({kernel}, scope_);
     scope_.largest = options.sizes == "small"    ? SizeClass::kSmall
                      : options.sizes == "medium" ? SizeClass::kMedium
@@ -171,8 +172,8 @@ std::string summary(const EmitPlanOptions& options, const PlanFolder& plan,
   std::string can, types;
   for (const std::string& word : plan.recipe.kernel.options)
     can += (can.empty() ? "" : ", ") + word;
-  for (const Dtype dtype : plan.recipe.kernel.dtypes)
-    types += (types.empty() ? "" : ", ") + std::string(dtype_name(dtype));
+  for (const StorageTypes& stored : plan.recipe.kernel.dtypes)
+    types += (types.empty() ? "" : ", ") + slashed(stored);
   constexpr double kMebibyte = 1 << 20;
   std::string text = fmt::format(
       "PLAN  {}: {} calls for {} cases of {} laws, {:.1f} MiB\n",

@@ -330,8 +330,7 @@ ExitCode run_judge_plan(const JudgeOptions& options) {
   run.laws = laws_of(plan.recipe);
   run.cases = std::ssize(plan.recipe.cases);
   run.seed = plan.recipe.seed;
-  run.scope.dtypes.assign(plan.recipe.kernel.dtypes.begin(),
-                          plan.recipe.kernel.dtypes.end());
+  run.scope.dtypes = plan.recipe.kernel.dtypes;
   run.allow_loose = options.allow_loose;
   Judge judge(plan, answers, kernel, run);
   judge.probe();

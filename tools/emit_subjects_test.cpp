@@ -6,6 +6,7 @@
 
 #include <ostream>
 
+#include "core/at_night.h"
 #include "tools/emit_run.h"
 
 namespace qkvet::emit_subjects_test {
@@ -144,74 +145,84 @@ TEST_P(EmitSubjects, NpyShowsTheFailureAndHoldsWhatPythonHolds) {
 
 INSTANTIATE_TEST_SUITE_P(
     Layers, EmitSubjects,
-    testing::Values(
-        Row{"merge", "layer_agrees_with_oracle", "f32,B1,H2,Hkv1,T2,D4,d2",
-            "heads_not_merged", "scalar", "scalar/layer"},
-        // Another arithmetic in the stages: judged from end to end.
-        Row{"rope", "layer_agrees_with_oracle",
-            "f32,B1,H2,T3,D8,causal,rope=half", "output_projection_omitted",
-            "eigen", "eigen/layer"},
-        Row{"unbatched", "layer_agrees_with_oracle",
-            "f32,B1,H2,T3,D4,unbatched,biases=qkvo",
-            "output_projection_transposed", "scalar", "scalar/layer"},
-        Row{"f16", "layer_agrees_with_oracle",
-            "f16,B2,H2,Hkv1,T3,D4,d2,biases=qkvo", "value_bias_ignored",
-            "scalar", "scalar/layer"},
-        Row{"bf16", "layer_agrees_with_oracle", "bf16,B2,H2,Hkv1,T3,D4,d2",
-            "split_without_transpose", "scalar", "scalar/layer"},
-        Row{"exact", "split_and_merge_place_every_element",
-            "f32,B1,H2,Hkv1,T2,D1,d1", "heads_not_merged", "scalar",
-            "scalar/layer"},
-        Row{"refusal", "mismatched_widths_are_refused",
-            "f32,B1,H1,T1,D1,x=zero,w=zero", "surplus_rows_accepted", "scalar",
-            "scalar/layer"}),
+    testing::ValuesIn(sampled(
+        std::vector<Row>{
+            Row{"merge", "layer_agrees_with_oracle", "f32,B1,H2,Hkv1,T2,D4,d2",
+                "heads_not_merged", "scalar", "scalar/layer"},
+            // Another arithmetic in the stages: judged from end to end.
+            Row{"rope", "layer_agrees_with_oracle",
+                "f32,B1,H2,T3,D8,causal,rope=half", "output_projection_omitted",
+                "eigen", "eigen/layer"},
+            Row{"unbatched", "layer_agrees_with_oracle",
+                "f32,B1,H2,T3,D4,unbatched,biases=qkvo",
+                "output_projection_transposed", "scalar", "scalar/layer"},
+            Row{"f16", "layer_agrees_with_oracle",
+                "f16,B2,H2,Hkv1,T3,D4,d2,biases=qkvo", "value_bias_ignored",
+                "scalar", "scalar/layer"},
+            Row{"bf16", "layer_agrees_with_oracle", "bf16,B2,H2,Hkv1,T3,D4,d2",
+                "split_without_transpose", "scalar", "scalar/layer"},
+            Row{"exact", "split_and_merge_place_every_element",
+                "f32,B1,H2,Hkv1,T2,D1,d1", "heads_not_merged", "scalar",
+                "scalar/layer"},
+            Row{"refusal", "mismatched_widths_are_refused",
+                "f32,B1,H1,T1,D1,x=zero,w=zero", "surplus_rows_accepted",
+                "scalar", "scalar/layer"}},
+        2)),
     [](const auto& test) { return std::string(test.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(
     Caches, EmitSubjects,
-    testing::Values(
-        Row{"truncate", "cache_agrees_with_history",
-            "bf16,B2,H4,Hkv2,d4,dv3,cap9,story=step.a.3+append.b.2+truncate.a.1"
-            "+step.a.2+attend.b.1",
-            "cache_truncate_keeps_values", "kv_cache", "kv_cache/contiguous"},
-        Row{"rope", "cache_agrees_with_history",
-            "f16,B2,H4,Hkv2,d4,cap9,rope=interleaved,story=step.a.3+step.b.2"
-            "+step.a.2+fork.a.b+step.b.1",
-            "cache_rope_restarts", "kv_cache", "kv_cache/paged"},
-        Row{"window", "cache_agrees_with_history",
-            "f32,B1,H2,d4,cap9,win3,first1,rollback2,story=step.a.5+"
-            "truncate.a.4+step.a.2",
-            "cache_first_tokens_forgotten", "kv_cache", "kv_cache/ring"},
-        Row{"codes", "cache_agrees_with_history",
-            "f16,B1,H4,Hkv2,d4,cap8,stored=int8token,story=step.a.3+step.a.2"
-            "+attend.a.1",
-            "cache_scale_floored_at_one", "kv_cache", "kv_cache/quantised"},
-        Row{"reorder", "cache_agrees_with_history",
-            "f32,B3,H1,d1,cap2,q=zero,k=zero,v=one,story=append.a.1+"
-            "reorder.cac+step.b.1",
-            "cache_reorder_in_place", "kv_cache", "kv_cache/contiguous"},
-        Row{"evict", "cache_agrees_with_history",
-            "f32,B1,H1,d1,cap2,q=zero,k=zero,v=onehot,story=append.a.2+"
-            "evict.a.0.1+attend.a.1",
-            "cache_evict_keys_only", "kv_cache", "kv_cache/growing"},
-        // Two stories, of which the second has NaN put in.
-        Row{"reset", "cache_reset_forgets",
-            "f32,B1,H1,d1,cap1,q=zero,k=zero,v=zero,story=step.a.1",
-            "stale_cache", "kv_cache", "kv_cache/contiguous"},
-        Row{"fork", "cache_forks_are_independent",
-            "f32,B2,H1,d1,cap2,q=zero,k=zero,v=zero,story=append.a.1+"
-            "append.a.1+attend.a.1",
-            "cache_shared_page_not_copied", "kv_cache", "kv_cache/paged"},
-        // Prompts in chunks: the wrong answer is that of one of them.
-        Row{"chunks", "cache_decode_equals_prefill",
-            "f32,B1,H1,d2,dv1,cap2,rope=half,q=one,k=one,v=zero,story=step.a.2",
-            "cache_rope_restarts", "kv_cache", "kv_cache/contiguous"},
-        Row{"length", "cache_length_grows",
-            "f32,B1,H1,d1,cap2,q=zero,k=zero,v=zero,story=step.a.2",
-            "cache_length_not_advanced", "kv_cache", "kv_cache/contiguous"},
-        Row{"read_back", "cache_stores_what_it_is_given",
-            "f32,B1,H2,d1,cap1,stored=int8channel,q=zero,k=zero,story=step.a.1",
-            "cache_scale_of_first_head", "kv_cache", "kv_cache/quantised"}),
+    testing::ValuesIn(sampled(
+        std::vector<Row>{
+            Row{"truncate", "cache_agrees_with_history",
+                "bf16,B2,H4,Hkv2,d4,dv3,cap9,story=step.a.3+append.b.2+"
+                "truncate.a.1"
+                "+step.a.2+attend.b.1",
+                "cache_truncate_keeps_values", "kv_cache",
+                "kv_cache/contiguous"},
+            Row{"rope", "cache_agrees_with_history",
+                "f16,B2,H4,Hkv2,d4,cap9,rope=interleaved,story=step.a.3+step.b."
+                "2"
+                "+step.a.2+fork.a.b+step.b.1",
+                "cache_rope_restarts", "kv_cache", "kv_cache/paged"},
+            Row{"window", "cache_agrees_with_history",
+                "f32,B1,H2,d4,cap9,win3,first1,rollback2,story=step.a.5+"
+                "truncate.a.4+step.a.2",
+                "cache_first_tokens_forgotten", "kv_cache", "kv_cache/ring"},
+            Row{"codes", "cache_agrees_with_history",
+                "f16,B1,H4,Hkv2,d4,cap8,stored=int8token,story=step.a.3+step.a."
+                "2"
+                "+attend.a.1",
+                "cache_scale_floored_at_one", "kv_cache", "kv_cache/quantised"},
+            Row{"reorder", "cache_agrees_with_history",
+                "f32,B3,H1,d1,cap2,q=zero,k=zero,v=one,story=append.a.1+"
+                "reorder.cac+step.b.1",
+                "cache_reorder_in_place", "kv_cache", "kv_cache/contiguous"},
+            Row{"evict", "cache_agrees_with_history",
+                "f32,B1,H1,d1,cap2,q=zero,k=zero,v=onehot,story=append.a.2+"
+                "evict.a.0.1+attend.a.1",
+                "cache_evict_keys_only", "kv_cache", "kv_cache/growing"},
+            // Two stories, of which the second has NaN put in.
+            Row{"reset", "cache_reset_forgets",
+                "f32,B1,H1,d1,cap1,q=zero,k=zero,v=zero,story=step.a.1",
+                "stale_cache", "kv_cache", "kv_cache/contiguous"},
+            Row{"fork", "cache_forks_are_independent",
+                "f32,B2,H1,d1,cap2,q=zero,k=zero,v=zero,story=append.a.1+"
+                "append.a.1+attend.a.1",
+                "cache_shared_page_not_copied", "kv_cache", "kv_cache/paged"},
+            // Prompts in chunks: the wrong answer is that of one of them.
+            Row{"chunks", "cache_decode_equals_prefill",
+                "f32,B1,H1,d2,dv1,cap2,rope=half,q=one,k=one,v=zero,story=step."
+                "a.2",
+                "cache_rope_restarts", "kv_cache", "kv_cache/contiguous"},
+            Row{"length", "cache_length_grows",
+                "f32,B1,H1,d1,cap2,q=zero,k=zero,v=zero,story=step.a.2",
+                "cache_length_not_advanced", "kv_cache", "kv_cache/contiguous"},
+            Row{"read_back", "cache_stores_what_it_is_given",
+                "f32,B1,H2,d1,cap1,stored=int8channel,q=zero,k=zero,story=step."
+                "a.1",
+                "cache_scale_of_first_head", "kv_cache", "kv_cache/quantised"}},
+        2)),
     [](const auto& test) { return std::string(test.param.name); });
 
 // What the report says in other words than a place and a number.

@@ -6,6 +6,7 @@
 #include <ostream>
 #include <regex>
 
+#include "core/at_night.h"
 #include "tools/emit_run.h"
 
 namespace qkvet::emit_test {
@@ -133,44 +134,48 @@ except AssertionError as error:
 
 INSTANTIATE_TEST_SUITE_P(
     Faults, Emit,
-    testing::Values(
-        Row{"tail_tile", "agrees_with_oracle", "f32,B1,H2,Tq3,Tk5,d4",
-            "faulty/tail_tile_unmasked", "scalar", "scalar/plain"},
-        Row{"grouped", "agrees_with_oracle", "f32,B1,H6,Hkv3,Tq2,Tk3,d4",
-            "faulty/key_head_modulo", "scalar", "scalar/plain"},
-        Row{"strides", "agrees_with_oracle", "f32,B2,H2,Tq3,Tk5,d4,layout=bthd",
-            "faulty/key_strides_assumed", "scalar", "scalar/plain"},
-        Row{"known", "weights_sum_to_one",
-            "f32,B1,H2,Tq3,Tk4,d4,causal=tl,v=one", "faulty/mask_after_softmax",
-            "scalar", "scalar/plain"},
-        Row{"f16", "agrees_with_oracle", "f16,B1,H2,Tq3,Tk9,d4",
-            "faulty/accumulates_in_half", "scalar", "scalar/plain"},
-        Row{"bf16", "agrees_with_oracle", "bf16,B1,H2,Tq3,Tk9,d4,dv3",
-            "faulty/bf16_truncates", "scalar", "scalar/plain"},
-        Row{"f64", "agrees_with_oracle", "f64,B1,H2,Tq3,Tk4,d4",
-            "faulty/f64_in_f32", "controls", "controls/f64_plain"},
-        Row{"rope", "agrees_with_oracle",
-            "f32,B2,H2,Tq3,Tk5,d4,rope=half.random",
-            "faulty/rope_ignores_positions", "scalar", "scalar/plain"},
-        Row{"packed", "agrees_with_oracle",
-            "f32,B1,H2,Tq6,Tk7,d4,cuq=0.2.6,cuk=0.4.7",
-            "faulty/packed_as_one_member", "scalar", "scalar/plain"},
-        Row{"alibi", "agrees_with_oracle",
-            "f32,B2,H2,Tq4,Tk5,d4,causal=br,alibi=normal",
-            "faulty/alibi_from_top_left", "scalar", "scalar/plain"},
-        Row{"lengths", "agrees_with_oracle",
-            "f32,B2,H2,Tq4,Tk5,d4,causal=br,qlen=3.4,kvlen=5.4",
-            "faulty/diagonal_ignores_q_len", "scalar", "scalar/plain"},
-        Row{"pages", "agrees_with_oracle",
-            "f32,B2,H2,Hkv1,Tq2,Tk9,d4,kvlen=9.6,page=4,append=2",
-            "faulty/serving_length_before_append", "serving", "serving/paged"},
-        // Options together: a kernel whose dialect is told wrong, and another
-        // that is as told.
-        Row{"options", "agrees_with_oracle",
-            "f16,B2,H4,Hkv2,Tq5,Tk7,d8,causal=br,window=3.1,mask=random70,"
-            "bias=normal,softcap=3,sink=normal",
-            "controls/dialect_softcap_after_bias --dialect ../before.txt",
-            "scalar", "scalar/plain"}),
+    testing::ValuesIn(sampled(
+        std::vector<Row>{
+            Row{"tail_tile", "agrees_with_oracle", "f32,B1,H2,Tq3,Tk5,d4",
+                "faulty/tail_tile_unmasked", "scalar", "scalar/plain"},
+            Row{"grouped", "agrees_with_oracle", "f32,B1,H6,Hkv3,Tq2,Tk3,d4",
+                "faulty/key_head_modulo", "scalar", "scalar/plain"},
+            Row{"strides", "agrees_with_oracle",
+                "f32,B2,H2,Tq3,Tk5,d4,layout=bthd",
+                "faulty/key_strides_assumed", "scalar", "scalar/plain"},
+            Row{"known", "weights_sum_to_one",
+                "f32,B1,H2,Tq3,Tk4,d4,causal=tl,v=one",
+                "faulty/mask_after_softmax", "scalar", "scalar/plain"},
+            Row{"f16", "agrees_with_oracle", "f16,B1,H2,Tq3,Tk9,d4",
+                "faulty/accumulates_in_half", "scalar", "scalar/plain"},
+            Row{"bf16", "agrees_with_oracle", "bf16,B1,H2,Tq3,Tk9,d4,dv3",
+                "faulty/bf16_truncates", "scalar", "scalar/plain"},
+            Row{"f64", "agrees_with_oracle", "f64,B1,H2,Tq3,Tk4,d4",
+                "faulty/f64_in_f32", "controls", "controls/f64_plain"},
+            Row{"rope", "agrees_with_oracle",
+                "f32,B2,H2,Tq3,Tk5,d4,rope=half.random",
+                "faulty/rope_ignores_positions", "scalar", "scalar/plain"},
+            Row{"packed", "agrees_with_oracle",
+                "f32,B1,H2,Tq6,Tk7,d4,cuq=0.2.6,cuk=0.4.7",
+                "faulty/packed_as_one_member", "scalar", "scalar/plain"},
+            Row{"alibi", "agrees_with_oracle",
+                "f32,B2,H2,Tq4,Tk5,d4,causal=br,alibi=normal",
+                "faulty/alibi_from_top_left", "scalar", "scalar/plain"},
+            Row{"lengths", "agrees_with_oracle",
+                "f32,B2,H2,Tq4,Tk5,d4,causal=br,qlen=3.4,kvlen=5.4",
+                "faulty/diagonal_ignores_q_len", "scalar", "scalar/plain"},
+            Row{"pages", "agrees_with_oracle",
+                "f32,B2,H2,Hkv1,Tq2,Tk9,d4,kvlen=9.6,page=4,append=2",
+                "faulty/serving_length_before_append", "serving",
+                "serving/paged"},
+            // Options together: a kernel whose dialect is told wrong, and
+            // another that is as told.
+            Row{"options", "agrees_with_oracle",
+                "f16,B2,H4,Hkv2,Tq5,Tk7,d8,causal=br,window=3.1,mask=random70,"
+                "bias=normal,softcap=3,sink=normal",
+                "controls/dialect_softcap_after_bias --dialect ../before.txt",
+                "scalar", "scalar/plain"}},
+        2)),
     [](const auto& test) { return std::string(test.param.name); });
 
 // A kernel of one's own whose numbers are all right, but never twice the same.

@@ -39,7 +39,7 @@ std::vector<std::string> names() {
     all.push_back(fault.judged.info.name.substr(7));
   // A law more and all that stand behind it would be others: by name.
   std::erase_if(all, [](const std::string& name) {
-    return !is_sampled(std::hash<std::string>{}(name), 6);
+    return !is_sampled(std::hash<std::string>{}(name), 15);
   });
   return all;
 }

@@ -171,6 +171,8 @@ TEST(EmitPlan, WrongUse) {
   refuses("there", "there: is there already and is not overwritten");
   refuses("x --options causal,magic", "\"magic\" is no option; allowed: all, ");
   refuses("x --dtype int8", "allowed are f64, f32, f16 and bf16");
+  refuses("x --dtype f32/f16", "or three of them for q, for k and v");
+  refuses("x --dtype f32/f16/f64", "f64 beside other storage");
   refuses("x --name me", "--name me: allowed is family/variant");
   refuses("x --law no_such", "no law is named");
   refuses("x --law reads_only_its_inputs", "answers in files");

@@ -32,6 +32,10 @@ TEST(JudgeExamples, NumPyAnswersAPlan) {
   const Ran wrong = judged_of(python() + " wrong.py", "py_wrong");
   EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
   EXPECT_EQ(cause_in(wrong.out), "no_scale, sure") << wrong.out;
+  // Storage types that differ, as of a cache in half.
+  const std::string mixed = "--dtype f32/f16/f32 --dtype f16/f32/f16";
+  EXPECT_EQ(judged_of(python() + " right.py", "py_mixed", mixed).exit, 0);
+  EXPECT_EQ(judged_of(python() + " wrong.py", "py_mixed_wrong", mixed).exit, 1);
   // What no known fault does has no cause.
   write_text(scratch() / "strange.py",
              replaced(text, "weights @ v", "1.01 * weights @ v"));
@@ -86,6 +90,10 @@ TEST(JudgeExamples, EveryWordIsAnsweredFromThePage) {
       {"sink_lost", " + np.exp(sink - top)", "", "sink_joins_the_denominator"},
       {"pairs_swapped", "style == \"half\" else slice(0",
        "style != \"half\" else slice(0", "rope_turns_pairs_of_channels"},
+      {"bias_of_one_member", "rows.sum((0, 1))", "rows[0].sum(0)",
+       "layer_backward_agrees_with_oracle"},
+      {"not_turned_back", "-t[\"rope_sin\"]", "t[\"rope_sin\"]",
+       "layer_backward_is_the_adjoint"},
       {"cap_behind", "slope = 1 - (s", "slope = 1 - 0 * (s",
        "backward_is_the_adjoint"},
       {"lengths_ignored", "t[\"kv_len\"][b] if \"kv_len\" in t else ", "",

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "core/at_night.h"
 #include "core/npy.h"
 #include "core/safetensors.h"
 #include "tools/emit_run.h"
@@ -75,13 +76,16 @@ TEST_P(JudgeFaults, AreKnownByTheirAnswers) {
 
 INSTANTIATE_TEST_SUITE_P(
     Faults, JudgeFaults,
-    testing::Values(
-        Row{"faulty/no_scale", ""}, Row{"faulty/mask_after_softmax", ""},
-        Row{"faulty/key_head_modulo", ""}, Row{"faulty/tail_tile_unmasked", ""},
-        Row{"faulty/causal_once_per_two_rows", ""},
-        Row{"faulty/window_off_by_one_left", "causal,cross_lengths,window"},
-        Row{"faulty/lse_without_maximum", "causal,cross_lengths,lse"},
-        Row{"faulty/alibi_from_top_left", "causal,cross_lengths,alibi"}),
+    testing::ValuesIn(sampled(
+        std::vector<Row>{
+            Row{"faulty/no_scale", ""}, Row{"faulty/mask_after_softmax", ""},
+            Row{"faulty/key_head_modulo", ""},
+            Row{"faulty/tail_tile_unmasked", ""},
+            Row{"faulty/causal_once_per_two_rows", ""},
+            Row{"faulty/window_off_by_one_left", "causal,cross_lengths,window"},
+            Row{"faulty/lse_without_maximum", "causal,cross_lengths,lse"},
+            Row{"faulty/alibi_from_top_left", "causal,cross_lengths,alibi"}},
+        3)),
     [](const auto& test) { return last_of(test.param.kernel); });
 
 TEST(JudgePlan, EveryOptionAndTypeCanBeAsked) {

@@ -371,8 +371,8 @@ TEST_P(Kill, NamedLawsFailAndShrinkToNearlyTheSmallestCase) {
       failed = fails(*law, *again.value);
     EXPECT_TRUE(failed) << id << " " << to_string(smallest);
     RecordProperty(id, to_string(smallest));
-    // The walk takes longer than all else: one fault in six by day.
-    const bool walks = is_sampled(std::hash<std::string>{}(GetParam()), 6) ||
+    // The walk takes longer than all else: one fault in 24 by day.
+    const bool walks = is_sampled(std::hash<std::string>{}(GetParam()), 24) ||
                        walk_finds(GetParam());
     if (!walks || is_beyond_walk(smallest)) continue;
     const std::optional<Case> smaller =

@@ -28,7 +28,8 @@ CLI::App& add_emit(CLI::App& app, EmitPlanOptions& options) {
       ->capture_default_str();
   command
       .add_option("--dtype", options.dtypes,
-                  "f32, f16, bf16 or f64; may be repeated")
+                  "f32, f16, bf16 or f64, or three for q, for k and v, and for "
+                  "o (f32/f16/f32); may be repeated")
       ->type_name("TYPE")
       ->allow_extra_args(false);
   command

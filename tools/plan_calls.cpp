@@ -8,6 +8,7 @@
 #include "core/call_plan.h"
 #include "core/capability.h"
 #include "properties/probe.h"
+#include "properties/scope.h"
 #include "reference/oracle.h"
 #include "tools/reproducer.h"
 
@@ -27,9 +28,10 @@ const char* rope_word(RopeStyle rope) {
 }
 
 const char* operation_word(Operation operation) {
-  return operation == Operation::kLayer      ? "layer"
-         : operation == Operation::kBackward ? "backward"
-                                             : "forward";
+  return operation == Operation::kLayer           ? "layer"
+         : operation == Operation::kLayerBackward ? "layer_backward"
+         : operation == Operation::kBackward      ? "backward"
+                                                  : "forward";
 }
 
 std::vector<PlanScalar> scalars_of(const KernelCall& call,
@@ -53,7 +55,7 @@ std::vector<PlanScalar> scalars_of(const KernelCall& call,
           number("d", s.d),
           number("dv", s.dv),
           number("D", s.D),
-          word("dtype", dtype_name(call.q_dtype)),
+          word("dtype", slashed({call.q_dtype, call.kv_dtype, call.o_dtype})),
           word("causal", causal_word(call.causal)),
           number("scale", scale),
           number("scale_given", call.scale ? 1 : 0),

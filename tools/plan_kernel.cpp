@@ -25,6 +25,7 @@ struct OptionWord {
 constexpr const char* kAttention = "attention";
 constexpr const char* kLayer = "layer";
 constexpr const char* kBackward = "backward";
+constexpr const char* kLayerBackward = "layer_backward";
 constexpr const char* kDefaultScale = "default_scale";
 
 // Flags that a plan has a word for; and all refusals.
@@ -56,6 +57,7 @@ constexpr OptionWord kOptionWords[] = {
     {"layer_biases", 0, QKVET_LAYER_BIASES},
     {"layer_stages", 0, QKVET_LAYER_STAGES},
     {"layer_unbatched", 0, QKVET_LAYER_UNBATCHED},
+    {kLayerBackward},
     {kBackward},
     {.word = "backward_bias", .backward = QKVET_BACKWARD_BIAS},
     {.word = "backward_sink", .backward = QKVET_BACKWARD_SINK},
@@ -136,6 +138,9 @@ std::vector<std::string> parse_plan_options(const std::string& text,
     if (has_word(named, word.word) ||
         (has_word(named, "all") && is_ability(word)))
       words.emplace_back(word.word);
+  // The gradient of a layer is that of one, which laws ask for first.
+  if (has_word(words, kLayerBackward) && !has_word(words, kLayer))
+    words.insert(words.begin(), kLayer);
   // A layer alone is no attention on q, k and v; what backward() is given of
   // the forward pass is attention's.
   if (!has_word(words, kAttention) &&
@@ -150,6 +155,7 @@ std::string declared_kernel(const PlanKernel& plan, JudgedKernel* judged) {
   info.has_forward = has_word(plan.options, kAttention);
   info.has_layer = has_word(plan.options, kLayer);
   info.has_backward = has_word(plan.options, kBackward);
+  info.has_layer_backward = has_word(plan.options, kLayerBackward);
   qkvet_capabilities& can = info.capabilities;
   can.struct_size = sizeof can;
   // The scale stands in every row of a plan.
@@ -167,10 +173,9 @@ std::string declared_kernel(const PlanKernel& plan, JudgedKernel* judged) {
   constexpr size_t kMostRules = std::size(qkvet_capabilities{}.dtypes);
   if (plan.dtypes.empty() || plan.dtypes.size() > kMostRules)
     return "allowed are 1 to " + std::to_string(kMostRules) + " storage types";
-  for (const Dtype dtype : plan.dtypes) {
-    const qkvet_dtype abi = dtype_to_abi(dtype);
-    can.dtypes[can.dtype_count++] = {abi, abi, abi};
-  }
+  for (const StorageTypes& types : plan.dtypes)
+    can.dtypes[can.dtype_count++] = {
+        dtype_to_abi(types.q), dtype_to_abi(types.kv), dtype_to_abi(types.o)};
   std::string error = parse_dialect("dialect", plan.dialect, info.dialect);
   if (error.empty() && !plan.precision.empty())
     error = parse_precision("precision", plan.precision, info.precision);
@@ -198,8 +203,6 @@ std::string declare_more(const std::string& dialect,
 std::string not_in_files_reason(const Law& law) {
   if (law.aim.subject == Subject::kCache)
     return "a cache lives between calls, and a plan has single ones";
-  if (law.aim.subject == Subject::kLayerBackward)
-    return "a plan asks for no gradients of layers";
   for (const NotInFiles& row : kNotInFiles)
     if (std::string_view(law.id) == row.law) return row.why;
   return needs_a_run(law);

@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "properties/case_work.h"
+#include "properties/scope.h"
 
 namespace qkvet {
 
 struct PlanKernel {
   std::string name = "recorded/kernel";
   std::vector<std::string> options;  // words of plan_option_names()
-  std::vector<Dtype> dtypes = {Dtype::kF32};
+  std::vector<StorageTypes> dtypes = {Dtype::kF32};
   std::string dialect, precision;  // texts as declaration.h reads them
 };
 

@@ -53,7 +53,8 @@ Json case_json(const PlanCase& one) {
 
 Json kernel_json(const PlanKernel& kernel) {
   Json dtypes = Json::array();
-  for (const Dtype dtype : kernel.dtypes) dtypes.push_back(dtype_name(dtype));
+  for (const StorageTypes& types : kernel.dtypes)
+    dtypes.push_back(slashed(types));
   return {{"name", kernel.name},
           {"options", kernel.options},
           {"dtypes", dtypes},
@@ -98,9 +99,9 @@ std::string read_kernel(const ReadJson& json, PlanKernel* kernel) {
   kernel->precision = json.at("precision");
   kernel->dtypes.clear();
   for (const ReadJson& name : json.at("dtypes")) {
-    const auto dtype = dtype_from_name(name.get<std::string>());
-    if (!dtype) return shown(name.get<std::string>()) + " is no storage type";
-    kernel->dtypes.push_back(*dtype);
+    const auto types = slashed_storage(name.get<std::string>());
+    if (!types) return shown(name.get<std::string>()) + " is no storage type";
+    kernel->dtypes.push_back(*types);
   }
   return "";
 }
@@ -188,7 +189,8 @@ first; a .npy file of bf16 holds its bits as uint16.
   j <= i + Tk - Tq. window_left, window_right: keys beside that diagonal that
   stay visible, -1: all. softcap: 0 is none. mask: nonzero attends.
   operation backward: o, lse and d_o are given, and d_q, d_k, d_v are wanted.
-  layer: y of x. What every word and tensor means, with its formula: plan.md of
+  layer: y of x; layer_backward: d_y is given, and the gradient of x, of every
+  matrix and bias is wanted. What every word and tensor means, with its formula: plan.md of
   QKVet (share/doc/qkvet, or tools/ of its source).
 
 Answer each call with its outputs, in the type and shape that plan.json has:

@@ -248,8 +248,9 @@ std::string reproducer_head(const Reproducer& from) {
 std::string abi_name(Operation operation, TensorName tensor) {
   if (tensor == TensorName::kCuQ) return "cu_seqlens_q";
   if (tensor == TensorName::kCuK) return "cu_seqlens_k";
-  if (operation == Operation::kLayer && tensor == TensorName::kQPositions)
-    return "positions";
+  const bool of_layer =
+      operation == Operation::kLayer || operation == Operation::kLayerBackward;
+  if (of_layer && tensor == TensorName::kQPositions) return "positions";
   const bool is_gradient =
       tensor == TensorName::kDO || tensor == TensorName::kDY ||
       (tensor >= TensorName::kDQ && tensor <= TensorName::kDBo);

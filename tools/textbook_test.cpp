@@ -105,7 +105,8 @@ bool is_coarse(const KernelInfo& info) {
   };
   return (declares(QKVET_KNOB_EXP_ERROR) && p.exp_error > kBookError) ||
          (declares(QKVET_KNOB_SCORE_DTYPE) && p.score_dtype.bits != 0) ||
-         (declares(QKVET_KNOB_OPERAND_DTYPE) && p.operand_dtype.bits != 0);
+         (declares(QKVET_KNOB_OPERAND_DTYPE) && p.operand_dtype.bits != 0) ||
+         (declares(QKVET_KNOB_SOFTMAX_DTYPE) && p.softmax_dtype.bits != 0);
 }
 
 TEST(Textbook, ExamplesComeOutOnEveryCorrectKernel) {

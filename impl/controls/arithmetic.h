@@ -109,6 +109,7 @@ struct Arithmetic {
   Storage operands = Storage::kF32;  // q, k and v; P as `p` says
   Storage lse = Storage::kF32;       // as it is returned
   Storage sinks = Storage::kF32;     // as they are read
+  Storage softmax = Storage::kF32;   // each of its results
   // A tensor core: products in blocks of so many, on a grid of so many bits
   // more than f32 has. 0: none.
   int block = 0;
@@ -165,6 +166,9 @@ constexpr bool is_computable(const Arithmetic& a) {
            a.block == 0 && !a.root_scale && a.value != Order::kHalves &&
            (a.p == P::kStorage || a.p == P::kNormalised))) &&
          (by_lse ? a.exp == Exp::kNatural : true) &&
+         (a.softmax == Storage::kF32 ||
+          (a.exp == Exp::kNatural && !by_lse && a.scores == a.softmax &&
+           a.sinks == a.softmax && !a.reciprocal && !a.fast)) &&
          (!walks_hidden_keys(a) ||
           ((whole || a.votes_before_mask) && a.exp == Exp::kNatural)) &&
          (!a.votes_before_mask ||

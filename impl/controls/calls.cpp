@@ -90,9 +90,39 @@ qkvet_status forward_pages(const qkvet_kernel* self, qkvet_context* context,
 
 // f64 storage and double arithmetic, sequential sums. It is judged under the
 // double-double oracle with u = 2^-53.
-struct InDouble {
-  static double add_value(double acc, double term) { return acc + term; }
+using InDouble = F64Seams;
+
+// As jax.nn.dot_product_attention does it in f64: scores become f32, and are
+// f64 again as weights.
+struct SoftmaxInF32 : F64Seams {
+  static double softmax(double max, int64_t n, double* w, double* sum) {
+    const auto top = static_cast<float>(max);
+    float total = 0;
+    for (int64_t j = 0; j < n; ++j) {
+      const float weight = std::exp(static_cast<float>(w[j]) - top);
+      total += weight;
+      w[j] = weight;
+    }
+    for (int64_t j = 0; j < n; ++j) {
+      w[j] = static_cast<float>(w[j]) / total;
+    }
+    *sum = 1;
+    return top + std::log(total);
+  }
 };
+
+constexpr qkvet_precision kSoftmaxInF32 = [] {
+  qkvet_precision p = {};
+  p.struct_size = sizeof(p);
+  p.preset = QKVET_PRECISION_CPU_F32;
+  p.declared = QKVET_KNOB_DOT_SUM | QKVET_KNOB_NORM | QKVET_KNOB_SOFTMAX_DTYPE;
+  p.dot_sum = QKVET_SUM_LANES;
+  p.dot_lanes = 1;
+  p.norm_roundings = 1;
+  p.norm_first = 1;
+  p.softmax_dtype = kF32;
+  return p;
+}();
 
 }  // namespace
 
@@ -119,5 +149,9 @@ QKVET_CONTROL(pages_only) = [] {
 QKVET_CONTROL(f64_plain) =
     f64_kernel<InDouble>("controls/f64_plain",
                          "f64 storage, sequential sums in double", QKVET_PLACE);
+
+QKVET_CONTROL(f64_softmax_in_f32) = f64_kernel<SoftmaxInF32, kSoftmaxInF32>(
+    "controls/f64_softmax_in_f32",
+    "f64 storage, sums in double, a softmax in float", QKVET_PLACE);
 
 }  // namespace qkvet::impl

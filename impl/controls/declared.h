@@ -92,6 +92,14 @@ constexpr void declare_roundings(const Arithmetic& a, qkvet_precision* p) {
   declare_rounding(a.lse, QKVET_KNOB_LSE_DTYPE, &qkvet_precision::lse_dtype, p);
   declare_rounding(a.sinks, QKVET_KNOB_SINK_DTYPE, &qkvet_precision::sink_dtype,
                    p);
+  if (a.softmax != Storage::kF32) {
+    // One type says it all, and the exponential that is stored is the preset's
+    // in units of it; what is given in numbers would be that of f32.
+    declare_rounding(a.softmax, QKVET_KNOB_SOFTMAX_DTYPE,
+                     &qkvet_precision::softmax_dtype, p);
+    p->declared &= ~(QKVET_KNOB_SCORE_DTYPE | QKVET_KNOB_SINK_DTYPE |
+                     QKVET_KNOB_EXP_ERROR);
+  }
   if (a.scaled_q) {
     p->scale_stage = QKVET_SCALE_ON_Q;
   }

@@ -24,7 +24,7 @@ RowEngine::RowEngine(const Row& row, const Arithmetic& arithmetic)
       off_(deviation()),
       walks_(walks_hidden_keys(arithmetic)),
       keys_(row.keys),
-      scale_(std::fabs(row.scale)),
+      scale_(round_to(arithmetic.softmax, std::fabs(row.scale))),
       negative_(row.scale < 0),
       sink_(round_to(arithmetic.sinks, row.terms.sink)),
       storage_(arithmetic.operands != Storage::kF32
@@ -99,8 +99,8 @@ RowEngine::Group RowEngine::group(int64_t begin, int64_t first,
 
 void RowEngine::raise(Part* part, float max) const {
   const float by = factor(part->max, max);
-  part->sum *= by;
-  part->keys *= by;
+  part->sum = stored(part->sum * by);
+  part->keys = stored(part->keys * by);
   for (int64_t c = 0; c < row_.value_width; ++c) {
     part->acc[c] *= by;
   }
@@ -129,8 +129,9 @@ void RowEngine::absorb_tile(Part* part, const Group& tile,
   part->max = max;
   weigh(tile, max);
   const float start = part->sum;
-  part->sum = sum_of(tile, start);
-  part->keys = start == part->keys ? part->sum : sum_of(tile, part->keys);
+  part->sum = stored(sum_of(tile, start));
+  part->keys =
+      start == part->keys ? part->sum : stored(sum_of(tile, part->keys));
   if (with_values) {
     add_values(tile, part->acc);
   }
@@ -164,7 +165,7 @@ void RowEngine::absorb_sink(Part* part) {
   lse_of_keys_ = natural(part->max) + log(part->keys);
   const bool near = natural(sink_) - natural(part->max) < kFar;
   if (a_.sink == Sink::kAdded && near) {
-    part->sum += weight(sink_, part->max);
+    part->sum = stored(part->sum + weight(sink_, part->max));
     return;
   }
   const float max = std::fmax(part->max, sink_);
@@ -172,14 +173,14 @@ void RowEngine::absorb_sink(Part* part) {
     raise(part, max);
   }
   part->max = max;
-  part->sum += factor(sink_, max);
+  part->sum = stored(part->sum + factor(sink_, max));
 }
 
 void RowEngine::fold(Part* all, const Part& part) const {
   const float max = std::fmax(all->max, part.max);
   const float a = factor(all->max, max), b = factor(part.max, max);
   all->max = max;
-  all->sum = all->sum * a + part.sum * b;
+  all->sum = stored(stored(all->sum * a) + stored(part.sum * b));
   all->keys = all->sum;
   for (int64_t c = 0; c < row_.value_width; ++c) {
     all->acc[c] = all->acc[c] * a + part.acc[c] * b;
@@ -283,8 +284,8 @@ void RowEngine::divide_first() {
   }
   weigh(keys, max);
   const float of_sink = sink ? weight(sink_, max) : 0;
-  part.keys = sum_of(keys, 0);
-  part.sum = begins ? sum_of(keys, of_sink) : part.keys + of_sink;
+  part.keys = stored(sum_of(keys, 0));
+  part.sum = stored(begins ? sum_of(keys, of_sink) : part.keys + of_sink);
   for (int64_t n = 0; n < keys_; ++n) {
     const float w = divided(row_.weights[n], part.sum);
     row_.weights[n] = p_ == P::kNormalised ? rounded_p(w) : w;
@@ -311,7 +312,7 @@ void RowEngine::write_lse(float max, float sum) const {
     return;
   }
   const bool whole = sink_ == -kInfinity || sink_in_lse_;
-  write_lse_of(whole ? natural(max) + log(sum) : lse_of_keys_);
+  write_lse_of(stored(whole ? natural(max) + log(sum) : lse_of_keys_));
 }
 
 // Against the last maximum, whatever the sums were rescaled to on the way.

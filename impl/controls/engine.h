@@ -63,6 +63,7 @@ class RowEngine {
   }
 
   // sums.cpp
+  float stored(float x) const { return round_to(a_.softmax, x); }
   float weight(float s, float max) const;
   float factor(float from, float to) const;
   float natural(float s) const;

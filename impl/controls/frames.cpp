@@ -16,6 +16,19 @@ constexpr qkvet_capabilities kWithDropout =
     capabilities_with(kAllOptions | kDropoutOptions, {kF32});
 constexpr qkvet_capabilities kDropoutNotReturned =
     capabilities_with(kAllOptions | QKVET_OPTION_DROPOUT, {kF32});
+constexpr qkvet_capabilities kDropoutBroadcast = [] {
+  qkvet_capabilities c = kWithDropout;
+  c.flags |= QKVET_FLAG_DROPOUT_BROADCAST;
+  return c;
+}();
+
+// As the first member and head, wherever the call is a part of another one.
+struct OneMask : OptionSeams {
+  static bool keeps(const ForwardCall& call, RowAt at, int64_t j) {
+    const Dropout& dropout = call.options.dropout;
+    return dropout.keeps(-dropout.b, -dropout.h, at.i, j);
+  }
+};
 
 }  // namespace
 
@@ -34,6 +47,12 @@ QKVET_CONTROL(dropout_not_returned) = plain_kernel(
     "controls/dropout_not_returned", "dropout whose mask is not returned",
     QKVET_PLACE, &kSeamsPrecision, OptionsKernel<OptionSeams>::forward,
     &kDropoutNotReturned);
+
+// As Flax has it by default.
+QKVET_CONTROL(dropout_broadcast) = plain_kernel(
+    "controls/dropout_broadcast", "one dropout mask for all members and heads",
+    QKVET_PLACE, &kSeamsPrecision, OptionsKernel<OneMask>::forward,
+    &kDropoutBroadcast);
 
 QKVET_CONTROL(split_seams) = plain_kernel(
     "controls/split_seams",

@@ -26,7 +26,7 @@ float RowEngine::weight(float s, float max) const {
   }
   switch (a_.exp) {
     case Exp::kNatural:
-      return std::exp(x);
+      return stored(std::exp(stored(x)));
     case Exp::kPolynomial:
       return poly_exp(x);
     case Exp::kCoarse:
@@ -54,12 +54,12 @@ float RowEngine::natural(float s) const {
 }
 
 float RowEngine::log(float x) const {
-  return a_.fast ? device_log2(x) * kLn2 : std::log(x);
+  return a_.fast ? device_log2(x) * kLn2 : stored(std::log(x));
 }
 
 float RowEngine::divided(float x, float sum) const {
   if (!a_.reciprocal) {
-    return x / sum;
+    return stored(x / sum);
   }
   return x * (a_.fast ? device_value(1 / double{sum}, 1) : 1 / sum);
 }

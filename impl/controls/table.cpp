@@ -121,6 +121,20 @@ QKVET_ARITHMETIC(f16_scores, "scores and divided P in f16, scale on q",
                  .p_type = Storage::kF16, .scores = Storage::kF16,
                  .sink = Sink::kLast)
 
+// ---- A softmax in half ---------------------------------------------------
+
+// As NumPy does it in f16: every result is stored, sums being added in f32.
+QKVET_ARITHMETIC(f16_softmax, "each result of the softmax in f16",
+                 .norm_first = true, .scores = Storage::kF16,
+                 .sinks = Storage::kF16, .softmax = Storage::kF16,
+                 .sink = Sink::kLast, .without = QKVET_OPTION_ALIBI)
+QKVET_ARITHMETIC(bf16_softmax, "each result of the softmax in bf16",
+                 .scores = Storage::kBf16, .sinks = Storage::kBf16,
+                 .softmax = Storage::kBf16)
+QKVET_ARITHMETIC(f16_softmax_tile8, "the same of f16, in tiles of 8 keys",
+                 .tile = 8, .scores = Storage::kF16, .sinks = Storage::kF16,
+                 .softmax = Storage::kF16)
+
 // ---- Parts and the division ------------------------------------------------
 
 // As Flash-Decoding does it. Rows of one key leave the second part empty, most

@@ -138,7 +138,7 @@ QKVET_FAULT(weights_truncated_for_values) = {
 };
 
 // F64 storage whose output is accumulated in f32.
-struct F64InF32 {
+struct F64InF32 : F64Seams {
   static double add_value(double acc, double term) {
     return static_cast<double>(static_cast<float>(acc) +
                                static_cast<float>(term));

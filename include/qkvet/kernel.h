@@ -231,6 +231,9 @@ typedef struct qkvet_forward_args {
 /* Not a claim: blocks of GPU threads do the work, under an emulator as well as
  * on a device. A kernel of a CUDA device need not say so. */
 #define QKVET_FLAG_GPU_THREADS (UINT64_C(1) << 19)
+/* Not a claim: all members and heads have one dropout mask, which a function of
+ * seed, offset, query and key is (Flax: broadcast_dropout). */
+#define QKVET_FLAG_DROPOUT_BROADCAST (UINT64_C(1) << 28)
 
 /* Layouts (bits of qkvet_capabilities.layouts). */
 #define QKVET_LAYOUT_BHTD (UINT64_C(1) << 0) /* contiguous [B, H, T, d] */

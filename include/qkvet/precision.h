@@ -43,7 +43,7 @@ enum {
   QKVET_PRECISION_FLASH_HALF = 2, /* half storage, P rounded to it */
   QKVET_PRECISION_TENSOR_CORE = 3, /* CUDA_FAST, sums of tensor cores, sm_80 */
   QKVET_PRECISION_CUDA_FAST = 4,   /* FLASH_HALF with ex2.approx and the like */
-  QKVET_PRECISION_MATH_HALF = 5    /* not derived: declare score_dtype */
+  QKVET_PRECISION_MATH_HALF = 5    /* refused: softmax_dtype says it */
 };
 /* The order in which terms are added. */
 enum {
@@ -86,6 +86,7 @@ enum {
 #define QKVET_KNOB_OPERAND_DTYPE (UINT64_C(1) << 18)
 #define QKVET_KNOB_LSE_DTYPE (UINT64_C(1) << 19)
 #define QKVET_KNOB_SINK_DTYPE (UINT64_C(1) << 20)
+#define QKVET_KNOB_SOFTMAX_DTYPE (UINT64_C(1) << 21)
 
 typedef struct qkvet_precision {
   size_t struct_size;
@@ -142,6 +143,13 @@ typedef struct qkvet_precision {
                                   in f32 still, f16 or bf16; {0,0,0}: as f32 */
   qkvet_dtype sink_dtype;      /* what sinks are rounded to when they are read;
                                   the same */
+  /* What the softmax is computed in, f16 or bf16 in any call, f32 in f64 calls:
+   * each result is stored as it, that is scores (score_dtype says so, too, and
+   * may name another half type), the scale, differences, exponentials, their
+   * sum, quotients, logarithms. Sums of one tile are added in f32, or in what
+   * accumulator_u says. exp_error, if it is not declared, is that of the preset
+   * in units of this type. {0,0,0}: as accumulator_u says. */
+  qkvet_dtype softmax_dtype;
 } qkvet_precision;
 
 #ifdef __cplusplus
