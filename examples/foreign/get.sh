@@ -14,6 +14,7 @@ cut_out() { awk -v p="$2" '$0 ~ p {on = 1} on {print} on && /^}/ {exit}' "$1"; }
 clone karpathy/llm.c llm.c
 clone karpathy/llama2.c llama2.c
 clone tspeterkim/flash-attention-minimal flash
+clone ggml-org/ggml ggml
 
 cut_out llm.c/train_gpt2.c '^void attention_forward\(' > llmc_cpu.inc
 cut_out llm.c/dev/cuda/attention_forward.cu \
@@ -26,3 +27,12 @@ cut_out flash/flash.cu '^__global__' |
   sed 's/extern __shared__ float sram\[\];/SIMT_DYNAMIC_SHARED(float, sram);/' \
     > flash_minimal.inc
 wc -l ./*.inc
+
+# A library, and the words that link it.
+cmake -S ggml -B ggml/build -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF \
+  -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DGGML_OPENMP=OFF -DGGML_BUILD_TESTS=OFF \
+  -DGGML_BUILD_EXAMPLES=OFF > ggml.log
+cmake --build ggml/build -j "$(nproc)" >> ggml.log
+echo "-I$PWD/ggml/include $PWD/ggml/build/src/libggml.a" \
+  "$PWD/ggml/build/src/libggml-cpu.a $PWD/ggml/build/src/libggml-base.a" \
+  -lpthread -ldl -lm > ggml.cflags
