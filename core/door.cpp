@@ -128,13 +128,14 @@ std::string Door::read_kernels() {
     const qkvet_kernel* self = table_.kernels[i];
     std::string bad = read_kernel(self, i, &info);
     if (!bad.empty()) return bad;
-    if (emulator_ != nullptr) info.capabilities.flags |= QKVET_FLAG_GPU_THREADS;
+    info.orders_threads = emulator_ != nullptr;
     if (!names.insert(info.name).second)
       return "holds two kernels named " + info.name;
     Kernel& kernel = kernels_.emplace_back();
     kernel.self = self;
     kernel.table = copy_sized(self);
     kernel.device = info.device();
+    kernel.alignment = info.capabilities.alignment;
     if (kernel.table.cache != nullptr)
       kernel.cache = copy_sized(kernel.table.cache);
     if (kernel.table.layer != nullptr)

@@ -61,6 +61,7 @@ class Door {
     qkvet_layer_table layer{};
     qkvet_backward_table backward{};
     int32_t device = QKVET_DEVICE_CPU;
+    int64_t alignment = 0;
     bool opened = false;
     qkvet_status open_status = QKVET_OK;
     std::string open_text;

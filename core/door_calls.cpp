@@ -170,7 +170,7 @@ void Door::backward(const Kernel& kernel, const AbiCall& call, qkvet_exec* exec,
                     CallReply* reply) {
   qkvet_backward_args args = call.backward();
   const FpEnvironment before = fp_environment();
-  ForwardOutputs given(*args.forward);
+  ForwardOutputs given(*args.forward, kernel.alignment);
   if (args.forward->dropout_p > 0) {
     forward(kernel, given.own_outputs(), exec, reply);
     const bool done = reply->status == static_cast<uint32_t>(CallStatus::kDone);

@@ -5,7 +5,9 @@
 #define QKVET_CORE_FORWARD_OUTPUTS_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "qkvet/kernel.h"
@@ -15,14 +17,17 @@ namespace qkvet {
 // o and lse, laid out as the arguments of backward() have them.
 class ForwardOutputs {
  public:
-  explicit ForwardOutputs(const qkvet_forward_args& args) : args_(args) {}
+  // Aligned as the kernel declares of every tensor; 0: to 16 bytes.
+  ForwardOutputs(const qkvet_forward_args& args, int64_t alignment)
+      : args_(args),
+        alignment_(std::max<size_t>(static_cast<size_t>(alignment), 16)) {}
 
   // A call that returns o and lse into this.
   const qkvet_forward_args& own_outputs() {
     mask_ = args_.dropout_mask;
     args_.dropout_mask = {};
-    args_.o.data = room_for(args_.o, &o_);
-    args_.lse.data = room_for(args_.lse, &lse_);
+    give_room(&o_, &args_.o);
+    give_room(&lse_, &args_.lse);
     return args_;
   }
   // What backward() is given of it, once it has returned.
@@ -32,20 +37,23 @@ class ForwardOutputs {
   }
 
  private:
-  static void* room_for(const qkvet_tensor& tensor,
-                        std::vector<uint64_t>* room) {
+  void give_room(std::vector<std::byte>* room, qkvet_tensor* tensor) const {
     int64_t elements = 1;
-    for (int32_t i = 0; i < tensor.ndim; ++i)
-      elements += (tensor.shape[i] - 1) * tensor.strides[i];
-    const int64_t bytes =
-        std::max<int64_t>(elements, 1) * tensor.dtype.bits / 8;
-    room->assign(static_cast<size_t>(bytes) / sizeof(uint64_t) + 1, 0);
-    return room->data();
+    for (int32_t i = 0; i < tensor->ndim; ++i)
+      elements += (tensor->shape[i] - 1) * tensor->strides[i];
+    const auto bytes = static_cast<size_t>(std::max<int64_t>(elements, 1) *
+                                           tensor->dtype.bits / 8);
+    size_t space = bytes + alignment_;
+    room->assign(space, std::byte{0});
+    void* place = room->data();
+    tensor->data = std::align(alignment_, bytes, place, space);
+    tensor->byte_offset = 0;
   }
 
   qkvet_forward_args args_;
+  size_t alignment_;
   qkvet_tensor mask_{};
-  std::vector<uint64_t> o_, lse_;
+  std::vector<std::byte> o_, lse_;
 };
 
 }  // namespace qkvet

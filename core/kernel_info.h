@@ -84,6 +84,8 @@ struct KernelInfo {
   bool has_layer = false;
   bool has_backward = false;        // of forward()
   bool has_layer_backward = false;  // of the layer
+  bool orders_threads = false;      // an emulator in its library takes its GPU
+                                    // threads in orders (simt/runtime.h)
   uint64_t cache_options = 0;       // QKVET_CACHE_*
   uint64_t layer_options = 0;       // QKVET_LAYER_*
   uint64_t backward_options = 0;    // QKVET_BACKWARD_*
@@ -99,7 +101,8 @@ struct KernelInfo {
   // Whether blocks of GPU threads do its work, on a device or under an
   // emulator.
   bool has_gpu_threads() const {
-    return has_flag(QKVET_FLAG_GPU_THREADS) || device() == QKVET_DEVICE_CUDA;
+    return has_flag(QKVET_FLAG_GPU_THREADS) || orders_threads ||
+           device() == QKVET_DEVICE_CUDA;
   }
   // The type of a layer's stages where x is stored as `storage`.
   Dtype stage_dtype(Dtype storage) const;

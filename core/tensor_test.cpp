@@ -6,6 +6,9 @@
 #include <cstring>
 #include <vector>
 
+#include "core/dtype.h"
+#include "core/forward_outputs.h"
+
 namespace qkvet::tensor_test {
 namespace {
 
@@ -51,6 +54,32 @@ TEST(Tensor, ScatterAndGatherAreInverseAndLeaveGapsAlone) {
   gather(spec, reinterpret_cast<const std::byte*>(memory.data()),
          reinterpret_cast<std::byte*>(back.data()));
   EXPECT_EQ(back, packed);
+}
+
+// What backward() is given of its own forward pass lies where the kernel wants
+// tensors to lie, whatever the call's own tensors did.
+TEST(ForwardOutputs, LieAlignedAsDeclared) {
+  for (const int64_t alignment : {0, 16, 64, 4096}) {
+    qkvet_forward_args args{};
+    int64_t shape[] = {2, 3, 4, 5}, strides[] = {60, 20, 5, 1};
+    for (qkvet_tensor* tensor : {&args.o, &args.lse}) {
+      tensor->ndim = tensor == &args.o ? 4 : 3;
+      tensor->dtype = dtype_to_abi(Dtype::kF32);
+      tensor->shape = shape;
+      tensor->strides = strides;
+      tensor->byte_offset = 4;
+    }
+    ForwardOutputs own(args, alignment);
+    const qkvet_forward_args& given = own.own_outputs();
+    for (const qkvet_tensor* tensor : {&given.o, &given.lse}) {
+      const auto at = reinterpret_cast<uintptr_t>(tensor->data);
+      EXPECT_EQ(at % static_cast<uintptr_t>(std::max<int64_t>(alignment, 16)),
+                0u);
+      EXPECT_EQ(tensor->byte_offset, 0u);
+    }
+    EXPECT_EQ(own.as_given().o.data, given.o.data);
+    std::memset(given.o.data, 1, 120 * sizeof(float));
+  }
 }
 
 }  // namespace

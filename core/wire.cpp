@@ -87,6 +87,7 @@ void plain_fields(Stream& stream, Info& info) {
   stream.field(info.has_layer);
   stream.field(info.has_backward);
   stream.field(info.has_layer_backward);
+  stream.field(info.orders_threads);
   stream.field(info.cache_options);
   stream.field(info.layer_options);
   stream.field(info.backward_options);

@@ -93,8 +93,7 @@ std::string without_options(const Law& law, const Case& value,
 std::string hidden_in_threads(const Case& value, Witness& witness) {
   const Law* law = find_law("threads_change_nothing");
   if (law == nullptr || value.subject() != Subject::kAttention ||
-      !witness.kernel().info.has_gpu_threads() ||
-      witness.kernel().info.device() != QKVET_DEVICE_CPU)
+      !witness.kernel().info.orders_threads)
     return "";
   // The smallest case may be too small for two threads to meet in: a channel
   // each, and more than a warp of them.

@@ -159,6 +159,21 @@ TEST(LayerGradientLaws, LoneTokensKnowEveryNumber) {
           });
 }
 
+// As a weight of exp(-log(1)) makes it, whose logarithm is three units off.
+TEST(LayerGradientLaws, LoneTokensMayWeighSomeUnitsLess) {
+  FakeLayerGradients near({},
+                          [](const KernelCall&, Out& gradient, CallOutcome&) {
+                            for (double& x : gradient.x) x *= 1 - 3 * 0x1p-24;
+                            for (double& x : gradient.w_v) x *= 1 - 3 * 0x1p-24;
+                          });
+  const Judgement judgement = check(
+      "lone_token_gradients_are_exact",
+      "f32,B3,H4,Hkv2,T1,D5,d2,dv3,backward,dy=lattice,x=lattice,w=lattice",
+      near);
+  EXPECT_EQ(judgement.verdict, Verdict::kPassed) << finding_of(judgement);
+  EXPECT_GT(judgement.compared, 0);
+}
+
 // Half the bits: what is compared is what 8 bits hold.
 TEST(LayerGradientLaws, LoneTokensSpeakInBf16) {
   const std::string text =

@@ -23,9 +23,7 @@ Plan plan(const Case&, const KernelInfo& kernel) {
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
-  // An emulated GPU takes them for orders (simt/runtime.h).
-  const bool orders = input.kernel.has_gpu_threads() &&
-                      input.kernel.device() == QKVET_DEVICE_CPU;
+  const bool orders = input.kernel.orders_threads;
   constexpr const char* kThreadsNames[] = {
       "with one thread", "with two threads", "with three threads"};
   constexpr const char* kOrderNames[] = {"with GPU threads in turn",
