@@ -4,6 +4,7 @@
 #ifndef QKVET_EXAMPLES_FOREIGN_ADAPTER_H_
 #define QKVET_EXAMPLES_FOREIGN_ADAPTER_H_
 
+#include "qkvet/backward.h"
 #include "qkvet/kernel.h"
 
 namespace foreign {
@@ -43,6 +44,11 @@ qkvet_status forward(const qkvet_kernel*, qkvet_context*,
   return QKVET_OK;
 }
 
+inline const qkvet_backward_table* table_of() { return nullptr; }
+inline const qkvet_backward_table* table_of(const qkvet_backward_table& table) {
+  return &table;
+}
+
 }  // namespace foreign
 
 // `declare` fills in a qkvet_capabilities. What is not declared is not asked,
@@ -50,8 +56,9 @@ qkvet_status forward(const qkvet_kernel*, qkvet_context*,
 #define FOREIGN_KERNEL(family, variant, function, declare) \
   FOREIGN_LIBRARY(family, variant, foreign::forward<function>, declare)
 
-// The same for a qkvet_kernel::forward.
-#define FOREIGN_LIBRARY(family, variant, function, declare)               \
+// The same for a qkvet_kernel::forward, and behind it, if there is a gradient,
+// a qkvet_backward_table.
+#define FOREIGN_LIBRARY(family, variant, function, declare, ...)          \
   static const qkvet_capabilities foreign_capabilities = [] {             \
     qkvet_capabilities c{};                                               \
     c.struct_size = sizeof c;                                             \
@@ -68,6 +75,7 @@ qkvet_status forward(const qkvet_kernel*, qkvet_context*,
     kernel.source_line = __LINE__;                                        \
     kernel.capabilities = &foreign_capabilities;                          \
     kernel.forward = function;                                            \
+    kernel.backward = foreign::table_of(__VA_ARGS__);                     \
     return kernel;                                                        \
   }();                                                                    \
   extern "C" qkvet_status qkvet_open(const qkvet_host* host, const char*, \

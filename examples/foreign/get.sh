@@ -16,7 +16,9 @@ clone karpathy/llama2.c llama2.c
 clone tspeterkim/flash-attention-minimal flash
 clone ggml-org/ggml ggml
 
-cut_out llm.c/train_gpt2.c '^void attention_forward\(' > llmc_cpu.inc
+for function in attention_forward attention_backward; do
+  cut_out llm.c/train_gpt2.c "^void $function\("
+done > llmc_cpu.inc
 cut_out llm.c/dev/cuda/attention_forward.cu \
   '^__global__ void attention_forward_fused1\(' > llmc_fused.inc
 cut_out llama2.c/run.c '^void softmax\(' > llama2_softmax.inc
