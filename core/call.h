@@ -95,8 +95,7 @@ enum class TensorName : uint8_t {
 inline constexpr int kTensorCount = 61;
 inline constexpr int kInputCount = 36;
 inline constexpr int kOutputCount = kTensorCount - kInputCount;
-// "q", "k", ..., "weights"; the stages of a layer are "q", "k", "v" again, and
-// so are k and v that a call appends to, "o" and "lse" where they are given.
+// "q", "k", ..., "weights" (core/tensor_table.h).
 const char* tensor_name(TensorName tensor);
 
 // What the kernel is asked to do.

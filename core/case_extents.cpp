@@ -3,9 +3,42 @@
 #include <algorithm>
 
 #include "core/case.h"
+#include "core/tensor_table.h"
 
 namespace qkvet {
 namespace {
+
+int64_t extent_of(const Shape& s, Extent extent) {
+  switch (extent) {
+    case Extent::kNone:
+      return 1;
+    case Extent::kB:
+      return s.B;
+    case Extent::kH:
+      return s.H;
+    case Extent::kHkv:
+      return s.Hkv;
+    case Extent::kTq:
+      return s.Tq;
+    case Extent::kTk:
+      return s.Tk;
+    case Extent::kWidth:
+      return s.d;
+    case Extent::kValueWidth:
+      return s.dv;
+    case Extent::kModelWidth:
+      return s.D;
+    case Extent::kQColumns:
+      return s.H * s.d;
+    case Extent::kKColumns:
+      return s.Hkv * s.d;
+    case Extent::kVColumns:
+      return s.Hkv * s.dv;
+    case Extent::kMerged:
+      return s.H * s.dv;
+  }
+  return 1;
+}
 
 std::array<int64_t, 4> own_extents(const Shape& s, uint8_t own) {
   return {(own & kOwnB) != 0 ? s.B : 1, (own & kOwnH) != 0 ? s.H : 1,
@@ -33,58 +66,15 @@ bool can_store(Dtype dtype) {
          dtype == Dtype::kBf16;
 }
 
-int tensor_rank(TensorName input) {
-  if (input <= TensorName::kV) return 4;
-  if (input == TensorName::kDO || input == TensorName::kGivenO) return 4;
-  if (input == TensorName::kGivenLse) return 3;
-  if (input == TensorName::kX || input == TensorName::kDY) return 3;
-  if (input == TensorName::kBqkv) return 1;
-  if (input == TensorName::kMask || input == TensorName::kBias) return 4;
-  if (input >= TensorName::kRopeCos) return 2;
-  return input <= TensorName::kWo ? 2 : 1;
-}
+int tensor_rank(TensorName input) { return tensor_row(input).rank; }
 
 std::array<int64_t, 4> tensor_extents(const Shape& s, TensorName input) {
-  switch (input) {
-    case TensorName::kQ:
-      return {s.B, s.H, s.Tq, s.d};
-    case TensorName::kK:
-      return {s.B, s.Hkv, s.Tk, s.d};
-    case TensorName::kV:
-      return {s.B, s.Hkv, s.Tk, s.dv};
-    case TensorName::kDO:
-    case TensorName::kGivenO:
-      return {s.B, s.H, s.Tq, s.dv};
-    case TensorName::kGivenLse:
-      return {s.B, s.H, s.Tq, 1};
-    case TensorName::kX:
-    case TensorName::kDY:
-      return {s.B, s.Tq, s.D, 1};
-    case TensorName::kWq:
-      return {s.D, s.H * s.d, 1, 1};
-    case TensorName::kWk:
-      return {s.D, s.Hkv * s.d, 1, 1};
-    case TensorName::kWv:
-      return {s.D, s.Hkv * s.dv, 1, 1};
-    case TensorName::kWo:
-      return {s.H * s.dv, s.D, 1, 1};
-    case TensorName::kBq:
-      return {s.H * s.d, 1, 1, 1};
-    case TensorName::kBk:
-      return {s.Hkv * s.d, 1, 1, 1};
-    case TensorName::kBv:
-      return {s.Hkv * s.dv, 1, 1, 1};
-    case TensorName::kBo:
-      return {s.D, 1, 1, 1};
-    case TensorName::kMask:
-    case TensorName::kBias:
-      return {s.B, s.H, s.Tq, s.Tk};
-    case TensorName::kSink:
-    case TensorName::kSlopes:
-      return {s.H, 1, 1, 1};
-    default:
-      return {};
-  }
+  const TensorRow& row = tensor_row(input);
+  if (row.extents[0] == Extent::kNone) return {};
+  std::array<int64_t, 4> extents;
+  for (size_t n = 0; n < extents.size(); ++n)
+    extents[n] = extent_of(s, row.extents[n]);
+  return extents;
 }
 
 std::array<int64_t, 4> tensor_extents(const Case& c, TensorName input) {

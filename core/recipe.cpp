@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/philox.h"
+#include "core/tensor_table.h"
 
 namespace qkvet {
 namespace {
@@ -92,15 +93,12 @@ double normal_from_bits(uint64_t bits) {
   return static_cast<double>(2 * sum - 3 * kMask) * 0x1p-21;
 }
 
-// The counter's last word has 4 bits for the tensor.
-static_assert(static_cast<int>(TensorName::kSlopes) == 15);
-
-// dO takes the number of a layer's x, which is never there beside it, and the
-// dY of a layer that of q.
-uint32_t number_of(TensorName tensor) {
-  if (tensor == TensorName::kDY) tensor = TensorName::kQ;
-  return static_cast<uint32_t>(tensor == TensorName::kDO ? TensorName::kX
-                                                         : tensor);
+// The place of a tensor's sequence in the counter's last word, beside a member
+// below kMaxIndex: its low four bits on top, as before there were more than
+// sixteen, and four more under them.
+uint32_t place_of(TensorName tensor) {
+  const uint32_t stream = tensor_row(tensor).stream;
+  return (stream & 15) << 28 | stream >> 4 << 24;
 }
 
 // The two 64-bit numbers of channels c and c + 1, c even.
@@ -108,8 +106,7 @@ std::array<uint64_t, 2> bits_pair(uint64_t seed, TensorName tensor, int64_t b,
                                   int64_t h, int64_t t, int64_t c) {
   const PhiloxCounter counter = {
       static_cast<uint32_t>(c / 2), static_cast<uint32_t>(t),
-      static_cast<uint32_t>(h),
-      static_cast<uint32_t>(b) | number_of(tensor) << 28};
+      static_cast<uint32_t>(h), static_cast<uint32_t>(b) | place_of(tensor)};
   const PhiloxCounter x = philox4x32(counter, philox_key(seed));
   return {x[0] | uint64_t{x[1]} << 32, x[2] | uint64_t{x[3]} << 32};
 }
@@ -177,70 +174,7 @@ double shaped(const Recipe& recipe, TensorName tensor, int64_t t, int64_t c,
 
 }  // namespace
 
-const char* tensor_name(TensorName tensor) {
-  constexpr const char* kNames[kTensorCount] = {"q",
-                                                "k",
-                                                "v",
-                                                "x",
-                                                "w_q",
-                                                "w_k",
-                                                "w_v",
-                                                "w_o",
-                                                "b_q",
-                                                "b_k",
-                                                "b_v",
-                                                "b_o",
-                                                "mask",
-                                                "bias",
-                                                "sink",
-                                                "slopes",
-                                                "q_len",
-                                                "kv_len",
-                                                "cu_seqlens_q",
-                                                "cu_seqlens_k",
-                                                "rope_cos",
-                                                "rope_sin",
-                                                "q_positions",
-                                                "k_positions",
-                                                "k_scale",
-                                                "v_scale",
-                                                "block_table",
-                                                "k_new",
-                                                "v_new",
-                                                "do",
-                                                "o",
-                                                "lse",
-                                                "dy",
-                                                "w_qkv",
-                                                "b_qkv",
-                                                "mask_buffer",
-                                                "o",
-                                                "lse",
-                                                "weights",
-                                                "y",
-                                                "q",
-                                                "k",
-                                                "v",
-                                                "attended",
-                                                "k",
-                                                "v",
-                                                "dq",
-                                                "dk",
-                                                "dv",
-                                                "dbias",
-                                                "dsink",
-                                                "dx",
-                                                "dw_q",
-                                                "dw_k",
-                                                "dw_v",
-                                                "dw_o",
-                                                "db_q",
-                                                "db_k",
-                                                "db_v",
-                                                "db_o",
-                                                "dropout_mask"};
-  return kNames[static_cast<size_t>(tensor)];
-}
+const char* tensor_name(TensorName tensor) { return tensor_row(tensor).name; }
 
 Recipe make_recipe(RecipeKind kind) { return {kind, row_of(kind).usual}; }
 
