@@ -30,15 +30,16 @@ struct FaultInfo {
 // The flags of a kernel as conventions and plans spell them: the names in lower
 // case. `refused`: of those that say what the kernel refuses although it takes
 // each part of it, what that is; such cases are not drawn, and the verdict says
-// so.
+// so. `in_plans`: a plan has the word, as it has those of refusals.
 struct FlagWord {
   const char* word;
   uint64_t flag;
   const char* refused = nullptr;
+  bool in_plans = refused != nullptr;
 };
 inline constexpr FlagWord kFlagWords[] = {
     {"reentrant", QKVET_FLAG_REENTRANT},
-    {"nondeterministic", QKVET_FLAG_NONDETERMINISTIC},
+    {"nondeterministic", QKVET_FLAG_NONDETERMINISTIC, nullptr, true},
     {"compiles_per_shape", QKVET_FLAG_COMPILES_PER_SHAPE},
     {"allocates", QKVET_FLAG_ALLOCATES},
     {"alignment_invariant", QKVET_FLAG_ALIGNMENT_INVARIANT},
@@ -55,8 +56,9 @@ inline constexpr FlagWord kFlagWords[] = {
     {"mask_or_bias", QKVET_FLAG_MASK_OR_BIAS, "a mask and a bias together"},
     {"bias_or_causal", QKVET_FLAG_BIAS_OR_CAUSAL,
      "a bias and a causal mask together"},
-    {"other_data_invariant", QKVET_FLAG_OTHER_DATA_INVARIANT},
-    {"power_of_two_invariant", QKVET_FLAG_POWER_OF_TWO_INVARIANT},
+    {"other_data_invariant", QKVET_FLAG_OTHER_DATA_INVARIANT, nullptr, true},
+    {"power_of_two_invariant", QKVET_FLAG_POWER_OF_TWO_INVARIANT, nullptr,
+     true},
     {"gpu_threads", QKVET_FLAG_GPU_THREADS},
     {"dropout_broadcast", QKVET_FLAG_DROPOUT_BROADCAST}};
 

@@ -28,11 +28,6 @@ constexpr const char* kBackward = "backward";
 constexpr const char* kLayerBackward = "layer_backward";
 constexpr const char* kDefaultScale = "default_scale";
 
-// Flags that a plan has a word for; and all refusals.
-constexpr uint64_t kPlannedFlags = QKVET_FLAG_NONDETERMINISTIC |
-                                   QKVET_FLAG_OTHER_DATA_INVARIANT |
-                                   QKVET_FLAG_POWER_OF_TWO_INVARIANT;
-
 constexpr OptionWord kOptionWords[] = {
     {kAttention},
     {kLayer},
@@ -68,8 +63,7 @@ const std::vector<OptionWord>& plan_words() {
     std::vector<OptionWord> list(std::begin(kOptionWords),
                                  std::end(kOptionWords));
     for (const FlagWord& row : kFlagWords)
-      if (row.refused != nullptr || (row.flag & kPlannedFlags) != 0)
-        list.push_back({.word = row.word, .flags = row.flag});
+      if (row.in_plans) list.push_back({.word = row.word, .flags = row.flag});
     return list;
   }();
   return all;
