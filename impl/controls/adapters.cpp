@@ -4,8 +4,8 @@
 #include <cstddef>
 
 #include "impl/controls/control.h"
-#include "impl/faulty/option_fault.h"
-#include "impl/faulty/serving_seams.h"
+#include "impl/frames/options_kernel.h"
+#include "impl/frames/serving_seams.h"
 
 namespace qkvet::impl {
 namespace {

@@ -3,11 +3,11 @@
 // it fails for the frame, and what it says of those faults is worth nothing.
 #include "impl/controls/control.h"
 #include "impl/declare.h"
-#include "impl/faulty/option_fault.h"
-#include "impl/faulty/seams.h"
-#include "impl/faulty/serving_seams.h"
-#include "impl/faulty/split_seams.h"
-#include "impl/faulty/tiled_seams.h"
+#include "impl/frames/options_kernel.h"
+#include "impl/frames/seams.h"
+#include "impl/frames/serving_seams.h"
+#include "impl/frames/split_seams.h"
+#include "impl/frames/tiled_seams.h"
 
 namespace qkvet::impl {
 namespace {

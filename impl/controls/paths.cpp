@@ -10,8 +10,8 @@
 #include <new>
 
 #include "impl/controls/control.h"
-#include "impl/faulty/option_fault.h"
-#include "impl/faulty/seams.h"
+#include "impl/frames/options_kernel.h"
+#include "impl/frames/seams.h"
 #include "impl/in_f32.h"
 #include "impl/tensor_view.h"
 

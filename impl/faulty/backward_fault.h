@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "impl/backward_kernel.h"
-#include "impl/faulty/option_fault.h"
+#include "impl/faulty/kernels.h"
 
 namespace qkvet::impl {
 

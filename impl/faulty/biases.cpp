@@ -2,7 +2,7 @@
 // Faults of what is added to scores: a bias, and ALiBi.
 #include <array>
 
-#include "impl/faulty/option_fault.h"
+#include "impl/faulty/kernels.h"
 
 namespace qkvet::impl {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "impl/faulty/cache_fault.h"
-#include "impl/faulty/tile.h"
+#include "impl/frames/tile.h"
 #include "impl/kv_cache/quantised.h"
 
 namespace qkvet::impl {

@@ -8,7 +8,7 @@
 
 #include "impl/cache_memory.h"
 #include "impl/faulty/cache_fault.h"
-#include "impl/faulty/tile.h"
+#include "impl/frames/tile.h"
 #include "impl/kv_cache/pages.h"
 #include "impl/kv_cache/prefix.h"
 #include "impl/kv_cache/turned.h"

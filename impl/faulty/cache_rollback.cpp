@@ -8,7 +8,7 @@
 
 #include "impl/cache_memory.h"
 #include "impl/faulty/cache_fault.h"
-#include "impl/faulty/tile.h"
+#include "impl/frames/tile.h"
 
 namespace qkvet::impl {
 

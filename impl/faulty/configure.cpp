@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "impl/faulty/race_window.h"
-#include "impl/faulty/tile.h"
+#include "impl/frames/tile.h"
 
 namespace qkvet::impl {
 namespace {

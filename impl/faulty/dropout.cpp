@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "impl/faulty/backward_fault.h"
-#include "impl/faulty/option_fault.h"
+#include "impl/faulty/kernels.h"
 
 namespace qkvet::impl {
 

@@ -3,8 +3,8 @@
 #include <csignal>
 #include <cstdint>
 
-#include "impl/faulty/option_fault.h"
-#include "impl/faulty/tile.h"
+#include "impl/faulty/kernels.h"
+#include "impl/frames/tile.h"
 
 namespace qkvet::impl {
 

@@ -4,9 +4,8 @@
 #include <memory>
 #include <new>
 
-#include "impl/faulty/option_fault.h"
-#include "impl/faulty/seams.h"
-#include "impl/faulty/tile.h"
+#include "impl/faulty/kernels.h"
+#include "impl/frames/tile.h"
 
 namespace qkvet::impl {
 

@@ -3,8 +3,7 @@
 #include <array>
 #include <vector>
 
-#include "impl/faulty/option_fault.h"
-#include "impl/faulty/seams.h"
+#include "impl/faulty/kernels.h"
 
 namespace qkvet::impl {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults of the members of a batch, with lengths or packed.
-#include "impl/faulty/option_fault.h"
-#include "impl/faulty/tile.h"
+#include "impl/faulty/kernels.h"
+#include "impl/frames/tile.h"
 
 namespace qkvet::impl {
 

@@ -9,9 +9,8 @@
 #include <numeric>
 #include <vector>
 
-#include "impl/faulty/option_fault.h"
-#include "impl/faulty/seams.h"
-#include "impl/faulty/tile.h"
+#include "impl/faulty/kernels.h"
+#include "impl/frames/tile.h"
 
 namespace qkvet::impl {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "impl/faulty/option_rows.h"
-#include "impl/faulty/split_seams.h"
+#include "impl/faulty/kernels.h"
+#include "impl/frames/option_rows.h"
 
 namespace qkvet::impl {
 

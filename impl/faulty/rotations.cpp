@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults of rotary positions: pairs of channels, positions and tables.
-#include "impl/faulty/option_fault.h"
+#include "impl/faulty/kernels.h"
 
 namespace qkvet::impl {
 

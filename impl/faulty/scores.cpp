@@ -6,10 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "impl/faulty/option_fault.h"
-#include "impl/faulty/seams.h"
-#include "impl/faulty/tile.h"
-#include "impl/faulty/tiled_seams.h"
+#include "impl/faulty/kernels.h"
+#include "impl/frames/tile.h"
 
 namespace qkvet::impl {
 

@@ -3,8 +3,7 @@
 // joins the denominator.
 #include <cmath>
 
-#include "impl/faulty/option_fault.h"
-#include "impl/faulty/seams.h"
+#include "impl/faulty/kernels.h"
 
 namespace qkvet::impl {
 

@@ -3,9 +3,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "impl/faulty/option_fault.h"
-#include "impl/faulty/plain_scores.h"
-#include "impl/faulty/seams.h"
+#include "impl/faulty/kernels.h"
+#include "impl/frames/plain_scores.h"
 
 namespace qkvet::impl {
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "impl/faulty/backward_fault.h"
-#include "impl/faulty/option_fault.h"
-#include "impl/faulty/plain_scores.h"
+#include "impl/faulty/kernels.h"
 #include "impl/faulty/race_window.h"
+#include "impl/frames/plain_scores.h"
 
 namespace qkvet::impl {
 

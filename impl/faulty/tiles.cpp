@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults of tiles: their ends, hidden ones, and what is carried from one to the
 // next.
-#include "impl/faulty/option_fault.h"
-#include "impl/faulty/seams.h"
-#include "impl/faulty/tile.h"
-#include "impl/faulty/tiled_seams.h"
+#include "impl/faulty/kernels.h"
+#include "impl/frames/tile.h"
 
 namespace qkvet::impl {
 

@@ -2,8 +2,8 @@
 // Faults of windows: where they begin and end, and who looks at them.
 #include <algorithm>
 
-#include "impl/faulty/option_fault.h"
-#include "impl/faulty/tile.h"
+#include "impl/faulty/kernels.h"
+#include "impl/frames/tile.h"
 
 namespace qkvet::impl {
 

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seams of seams.h, and the arithmetic between them: every sum sequential
-// and ascending, products rounded, expf, one division an element at the end.
-#ifndef QKVET_IMPL_FAULTY_SEAM_ROWS_H_
-#define QKVET_IMPL_FAULTY_SEAM_ROWS_H_
+// Another arithmetic for the same seams: keys from the last to the first, dots
+// in four lanes.
+#ifndef QKVET_IMPL_FRAMES_SEAM_ROWS_H_
+#define QKVET_IMPL_FRAMES_SEAM_ROWS_H_
 
 #include <cmath>
 #include <cstdint>
 #include <limits>
 
-#include "impl/faulty/plain_seams.h"
+#include "impl/frames/plain_seams.h"
 
 namespace qkvet::impl {
 
 template <class Seams>
 struct SeamRows {
-  // Scores of row i, -inf where Seams::visible says no. Returns the maximum.
+  static constexpr int64_t kLanes = 4;
+
   static float scores(const ForwardCall& call, const float* q, const KeyHead& k,
                       int64_t i, float* scores) {
     float max = -std::numeric_limits<float>::infinity();
@@ -23,21 +24,21 @@ struct SeamRows {
       if (!Seams::visible(call, i, j)) {
         continue;
       }
-      float dot = 0;
+      float lanes[kLanes] = {};
       for (int64_t c = 0; c < call.width; ++c) {
-        dot += q[c * call.q.step[3]] * Seams::key(k, j, c);
+        lanes[c % kLanes] += q[c * call.q.step[3]] * Seams::key(k, j, c);
       }
-      scores[j] = dot * Seams::scale(call);
+      scores[j] =
+          ((lanes[0] + lanes[2]) + (lanes[1] + lanes[3])) * Seams::scale(call);
       max = std::fmax(max, scores[j]);
     }
     return max;
   }
 
-  // Scores become weights that are not normalised yet; returns their sum.
   static float weigh(const ForwardCall& call, int64_t i, float shift,
                      float* scores) {
     float sum = 0;
-    for (int64_t j = 0; j < call.keys; ++j) {
+    for (int64_t j = call.keys - 1; j >= 0; --j) {
       if (Seams::visible(call, i, j)) {
         scores[j] = std::exp(scores[j] - shift);
         sum = Seams::add(call, sum, scores[j]);
@@ -46,11 +47,10 @@ struct SeamRows {
     return sum;
   }
 
-  // Column c of o.
   static float value(const ForwardCall& call, const float* v, int64_t i,
                      int64_t c, const float* weights, float sum) {
     float acc = 0;
-    for (int64_t j = 0; j < call.keys; ++j) {
+    for (int64_t j = call.keys - 1; j >= 0; --j) {
       if (Seams::visible(call, i, j) && Seams::keep(call, i, j)) {
         acc = Seams::add_value(call, acc,
                                Seams::weight(call, weights[j], sum) *
@@ -63,4 +63,4 @@ struct SeamRows {
 
 }  // namespace qkvet::impl
 
-#endif  // QKVET_IMPL_FAULTY_SEAM_ROWS_H_
+#endif  // QKVET_IMPL_FRAMES_SEAM_ROWS_H_

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How wide the tiles and lanes of the faults are that lie in them: 4, so that
 // small shapes show them, or what the library was opened with ("tile=16").
-#ifndef QKVET_IMPL_FAULTY_TILE_H_
-#define QKVET_IMPL_FAULTY_TILE_H_
+#ifndef QKVET_IMPL_FRAMES_TILE_H_
+#define QKVET_IMPL_FRAMES_TILE_H_
 
 #include <cstdint>
 
@@ -16,4 +16,4 @@ inline int64_t half_tile() { return configured_tile / 2; }
 
 }  // namespace qkvet::impl
 
-#endif  // QKVET_IMPL_FAULTY_TILE_H_
+#endif  // QKVET_IMPL_FRAMES_TILE_H_

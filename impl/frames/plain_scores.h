@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rightly computed scores of frames whose seams lie behind them.
-#ifndef QKVET_IMPL_FAULTY_PLAIN_SCORES_H_
-#define QKVET_IMPL_FAULTY_PLAIN_SCORES_H_
+#ifndef QKVET_IMPL_FRAMES_PLAIN_SCORES_H_
+#define QKVET_IMPL_FRAMES_PLAIN_SCORES_H_
 
 #include <cstdint>
 
-#include "impl/faulty/option_fault.h"
+#include "impl/frames/options_kernel.h"
 
 namespace qkvet::impl {
 
@@ -34,4 +34,4 @@ struct PlainScores {
 
 }  // namespace qkvet::impl
 
-#endif  // QKVET_IMPL_FAULTY_PLAIN_SCORES_H_
+#endif  // QKVET_IMPL_FRAMES_PLAIN_SCORES_H_

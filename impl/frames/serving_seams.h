@@ -3,12 +3,11 @@
 // plainest arithmetic and one seam replaced. f32 only.
 //
 // Contract: that of serving_frame.h; a fault stays inside its tensors, too.
-#ifndef QKVET_IMPL_FAULTY_SERVING_SEAMS_H_
-#define QKVET_IMPL_FAULTY_SERVING_SEAMS_H_
+#ifndef QKVET_IMPL_FRAMES_SERVING_SEAMS_H_
+#define QKVET_IMPL_FRAMES_SERVING_SEAMS_H_
 
 #include <cstdint>
 
-#include "impl/faulty/fault.h"
 #include "impl/plain_row.h"
 #include "impl/serving_frame.h"
 
@@ -42,15 +41,6 @@ inline constexpr qkvet_precision kServingSeamsPrecision = sequential_f32();
 inline constexpr qkvet_capabilities kServingSeamsCapabilities =
     capabilities_with(kCommonOptions | kServingOptions, {kF32});
 
-// The kernel of a fault.
-template <class Seams>
-constexpr qkvet_kernel serving_fault(const char* name, const char* description,
-                                     Place place) {
-  return serving_kernel(name, description, place, &kServingSeamsPrecision,
-                        ServingKernel<Seams, compute_rows<PlainRow>>::forward,
-                        &kServingSeamsCapabilities);
-}
-
 }  // namespace qkvet::impl
 
-#endif  // QKVET_IMPL_FAULTY_SERVING_SEAMS_H_
+#endif  // QKVET_IMPL_FRAMES_SERVING_SEAMS_H_

@@ -2,14 +2,14 @@
 // Another arithmetic for the same seams: one pass over tiles of eight keys from
 // the last to the first, with a running maximum that rescales what was summed
 // so far, and dots in four lanes.
-#ifndef QKVET_IMPL_FAULTY_OPTION_ROWS_H_
-#define QKVET_IMPL_FAULTY_OPTION_ROWS_H_
+#ifndef QKVET_IMPL_FRAMES_OPTION_ROWS_H_
+#define QKVET_IMPL_FRAMES_OPTION_ROWS_H_
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 
-#include "impl/faulty/option_seams.h"
+#include "impl/frames/option_seams.h"
 
 namespace qkvet::impl {
 
@@ -125,4 +125,4 @@ struct OptionRows {
 
 }  // namespace qkvet::impl
 
-#endif  // QKVET_IMPL_FAULTY_OPTION_ROWS_H_
+#endif  // QKVET_IMPL_FRAMES_OPTION_ROWS_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a fault replaces one of (seams.h).
-#ifndef QKVET_IMPL_FAULTY_PLAIN_SEAMS_H_
-#define QKVET_IMPL_FAULTY_PLAIN_SEAMS_H_
+#ifndef QKVET_IMPL_FRAMES_PLAIN_SEAMS_H_
+#define QKVET_IMPL_FRAMES_PLAIN_SEAMS_H_
 
 #include <cmath>
 #include <cstdint>
@@ -48,4 +48,4 @@ struct PlainSeams {
 
 }  // namespace qkvet::impl
 
-#endif  // QKVET_IMPL_FAULTY_PLAIN_SEAMS_H_
+#endif  // QKVET_IMPL_FRAMES_PLAIN_SEAMS_H_

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of a fault in an option: every option, in f32, with one seam of
-// option_seams.h replaced.
+// A plain, correct kernel of every option, in f32, with the named seams of
+// option_seams.h. A fault replaces one of them.
 //
 // Contract: any strides, addresses aligned to elements; stays inside its
-// tensors, as every fault does but those of memory.cpp.
-#ifndef QKVET_IMPL_FAULTY_OPTION_FAULT_H_
-#define QKVET_IMPL_FAULTY_OPTION_FAULT_H_
+// tensors.
+#ifndef QKVET_IMPL_FRAMES_OPTIONS_KERNEL_H_
+#define QKVET_IMPL_FRAMES_OPTIONS_KERNEL_H_
 
 #include <cstdint>
 #include <memory>
 #include <new>
 
 #include "impl/declare.h"
-#include "impl/faulty/fault.h"
-#include "impl/faulty/option_rows.h"
-#include "impl/faulty/seams.h"
+#include "impl/frames/option_rows.h"
+#include "impl/frames/seams.h"
 
 namespace qkvet::impl {
 
@@ -77,30 +76,6 @@ struct OptionsKernel {
   }
 };
 
-// Those of seams.h, and these QKVET_OPTION_* of kAllOptions, in f32.
-template <uint64_t kOptions>
-inline constexpr qkvet_capabilities kF32With =
-    capabilities_with(kCommonOptions | kOptions, {kF32});
-
-// The kernel of a fault. A fault declares the options that it lies in and no
-// others, so that few calls are wasted on those.
-template <template <class> class RowsOf, class Seams, uint64_t kOptions,
-          const qkvet_precision* kPrecision = &kSeamsPrecision>
-constexpr qkvet_kernel option_fault_on(const char* name,
-                                       const char* description, Place place) {
-  qkvet_kernel kernel =
-      plain_kernel(name, description, place, kPrecision,
-                   OptionsKernel<Seams, RowsOf>::forward, &kF32With<kOptions>);
-  kernel.dialect = &kOptionsDialect;
-  return kernel;
-}
-
-template <class Seams, uint64_t kOptions = 0>
-constexpr qkvet_kernel option_fault(const char* name, const char* description,
-                                    Place place) {
-  return option_fault_on<OptionRows, Seams, kOptions>(name, description, place);
-}
-
 }  // namespace qkvet::impl
 
-#endif  // QKVET_IMPL_FAULTY_OPTION_FAULT_H_
+#endif  // QKVET_IMPL_FRAMES_OPTIONS_KERNEL_H_

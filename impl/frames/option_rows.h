@@ -2,13 +2,13 @@
 // The arithmetic of option_fault.h, row by row. Without options it gives the
 // bits of seams.h: its arithmetic is the same, and the sink comes first in
 // every sum.
-#ifndef QKVET_IMPL_FAULTY_OPTION_ROWS_H_
-#define QKVET_IMPL_FAULTY_OPTION_ROWS_H_
+#ifndef QKVET_IMPL_FRAMES_OPTION_ROWS_H_
+#define QKVET_IMPL_FRAMES_OPTION_ROWS_H_
 
 #include <cmath>
 #include <cstdint>
 
-#include "impl/faulty/option_seams.h"
+#include "impl/frames/option_seams.h"
 
 namespace qkvet::impl {
 
@@ -110,4 +110,4 @@ struct OptionRows {
 
 }  // namespace qkvet::impl
 
-#endif  // QKVET_IMPL_FAULTY_OPTION_ROWS_H_
+#endif  // QKVET_IMPL_FRAMES_OPTION_ROWS_H_

@@ -31,8 +31,8 @@
 //   empty_row, empty_lse   of a row without keys    -> values, lse
 //
 // The arithmetic is that of option_rows.h.
-#ifndef QKVET_IMPL_FAULTY_OPTION_SEAMS_H_
-#define QKVET_IMPL_FAULTY_OPTION_SEAMS_H_
+#ifndef QKVET_IMPL_FRAMES_OPTION_SEAMS_H_
+#define QKVET_IMPL_FRAMES_OPTION_SEAMS_H_
 
 #include <cmath>
 #include <cstdint>
@@ -134,4 +134,4 @@ struct OptionSeams {
 
 }  // namespace qkvet::impl
 
-#endif  // QKVET_IMPL_FAULTY_OPTION_SEAMS_H_
+#endif  // QKVET_IMPL_FRAMES_OPTION_SEAMS_H_

@@ -8,16 +8,16 @@
 //   reference        what is subtracted before exp    -> weights
 //   rescaled         a sum of values, when it grows   -> values
 //   padding          the score behind the last key    -> denominator
-#ifndef QKVET_IMPL_FAULTY_TILED_SEAMS_H_
-#define QKVET_IMPL_FAULTY_TILED_SEAMS_H_
+#ifndef QKVET_IMPL_FRAMES_TILED_SEAMS_H_
+#define QKVET_IMPL_FRAMES_TILED_SEAMS_H_
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 
-#include "impl/faulty/option_fault.h"
-#include "impl/faulty/plain_scores.h"
-#include "impl/faulty/tile.h"
+#include "impl/frames/options_kernel.h"
+#include "impl/frames/plain_scores.h"
+#include "impl/frames/tile.h"
 
 namespace qkvet::impl {
 
@@ -111,14 +111,6 @@ inline constexpr qkvet_precision kTiledSeamsPrecision = [] {
   return p;
 }();
 
-// The kernel of a fault, with the options that it lies in.
-template <class Seams, uint64_t kOptions = 0>
-constexpr qkvet_kernel tiled_fault(const char* name, const char* description,
-                                   Place place) {
-  return option_fault_on<TiledRows, Seams, kOptions, &kTiledSeamsPrecision>(
-      name, description, place);
-}
-
 }  // namespace qkvet::impl
 
-#endif  // QKVET_IMPL_FAULTY_TILED_SEAMS_H_
+#endif  // QKVET_IMPL_FRAMES_TILED_SEAMS_H_

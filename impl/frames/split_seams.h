@@ -7,15 +7,15 @@
 //   stored      what a part leaves to the merge         -> values, lse
 //   reference   what is subtracted before exp           -> values, lse
 //   sinks       how often the sink counts               -> values, lse
-#ifndef QKVET_IMPL_FAULTY_SPLIT_SEAMS_H_
-#define QKVET_IMPL_FAULTY_SPLIT_SEAMS_H_
+#ifndef QKVET_IMPL_FRAMES_SPLIT_SEAMS_H_
+#define QKVET_IMPL_FRAMES_SPLIT_SEAMS_H_
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 
-#include "impl/faulty/option_fault.h"
-#include "impl/faulty/plain_scores.h"
+#include "impl/frames/options_kernel.h"
+#include "impl/frames/plain_scores.h"
 
 namespace qkvet::impl {
 
@@ -138,14 +138,6 @@ inline constexpr qkvet_precision kSplitSeamsPrecision = [] {
   return p;
 }();
 
-// The kernel of a fault, with the options that it lies in.
-template <class Seams, uint64_t kOptions = 0>
-constexpr qkvet_kernel split_fault(const char* name, const char* description,
-                                   Place place) {
-  return option_fault_on<SplitRows, Seams, kOptions, &kSplitSeamsPrecision>(
-      name, description, place);
-}
-
 }  // namespace qkvet::impl
 
-#endif  // QKVET_IMPL_FAULTY_SPLIT_SEAMS_H_
+#endif  // QKVET_IMPL_FRAMES_SPLIT_SEAMS_H_

@@ -18,9 +18,9 @@
 // Speed does not matter here.
 //
 // Contract: any strides, addresses aligned to elements; stays inside its
-// tensors, as every fault does but those of memory.cpp.
-#ifndef QKVET_IMPL_FAULTY_SEAMS_H_
-#define QKVET_IMPL_FAULTY_SEAMS_H_
+// tensors.
+#ifndef QKVET_IMPL_FRAMES_SEAMS_H_
+#define QKVET_IMPL_FRAMES_SEAMS_H_
 
 #include <cmath>
 #include <cstdint>
@@ -29,9 +29,8 @@
 #include <new>
 
 #include "impl/declare.h"
-#include "impl/faulty/fault.h"
-#include "impl/faulty/seam_rows.h"
 #include "impl/forward_view.h"
+#include "impl/frames/seam_rows.h"
 #include "impl/half.h"
 #include "impl/in_f32.h"
 
@@ -87,29 +86,9 @@ struct SeamsKernel {
   static constexpr ForwardFunction kForward = forward_in_f32<compute>;
 };
 
-// Of the frame, and what its faults claim.
+// What it claims, as do those that replace a seam.
 inline constexpr qkvet_precision kSeamsPrecision = sequential_f32();
-
-// The kernel of a fault that replaces forward() as a whole.
-template <ForwardFunction kForward,
-          const qkvet_capabilities* kCapabilities = &kF32Capabilities,
-          const qkvet_precision* kPrecision = &kSeamsPrecision>
-constexpr qkvet_kernel forward_fault(const char* name, const char* description,
-                                     Place place) {
-  return plain_kernel(name, description, place, kPrecision, kForward,
-                      kCapabilities);
-}
-
-// The kernel of a fault in a seam. A fault of half storage lies in what is
-// rounded to it; the others take f32.
-template <class Seams,
-          const qkvet_capabilities* kCapabilities = &kF32Capabilities>
-constexpr qkvet_kernel plain_fault(const char* name, const char* description,
-                                   Place place) {
-  return forward_fault<SeamsKernel<Seams>::kForward, kCapabilities>(
-      name, description, place);
-}
 
 }  // namespace qkvet::impl
 
-#endif  // QKVET_IMPL_FAULTY_SEAMS_H_
+#endif  // QKVET_IMPL_FRAMES_SEAMS_H_
