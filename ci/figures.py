@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Puts the figures of ci/long.sh into README.md, between its markers.
+"""Puts the figures of ci/long.sh into README.md and properties/judged.md.
 
 Usage: ci/figures.py FOLDER, where FOLDER holds correct.jsonl, faults.jsonl
 and small.jsonl as `qkvet check --json` writes them, and sabotage.jsonl as
@@ -22,6 +22,7 @@ FAMILIES = ("scalar", "eigen", "avx2", "simt", "kv_cache", "serving",
 README = pathlib.Path(__file__).resolve().parent.parent / "README.md"
 MARKED = re.compile(r"(<!-- figures -->\n).*?(<!-- end of figures -->)", re.S)
 OTHERS = README.parent / "properties" / "others.md"
+JUDGED = README.parent / "properties" / "judged.md"
 SUMMARY = re.compile(r"(<!-- summary -->\n).*?(<!-- end of summary -->)", re.S)
 TABLE = re.compile(r"(<!-- table -->\n).*?(<!-- end of table -->)", re.S)
 
@@ -245,14 +246,15 @@ def main() -> int:
         f"included:\n{share}. Written by `ci/long.sh`:\n"
         f"{correct_end['planned_cases']:,} cases a correct kernel, "
         f"{cases_of_faults(folder)}.\n")
-    readme = README.read_text()
-    if not MARKED.search(readme) or not TABLE.search(readme):
-        print("README.md: the markers of the figures are missing",
-              file=sys.stderr)
-        return 2
-    readme = MARKED.sub(lambda m: m[1] + text + m[2], readme)
     table = law_table(correct, faults)
-    README.write_text(TABLE.sub(lambda m: m[1] + table + m[2], readme))
+    for page, marked, written in ((README, MARKED, text),
+                                  (JUDGED, TABLE, table)):
+        page_text = page.read_text()
+        if not marked.search(page_text):
+            print(f"{page}: the markers of the figures are missing",
+                  file=sys.stderr)
+            return 2
+        page.write_text(marked.sub(lambda m: m[1] + written + m[2], page_text))
     print(text, end="")
     return 0 if alarms == 0 and killed == names else 1
 

@@ -305,11 +305,11 @@ TEST(Inspect, ColourIsForTerminals) {
   EXPECT_NE(plain.find("█"), std::string::npos);
 }
 
-TEST(Inspect, TheReadmeShowsWhatTheProgramSays) {
-  const std::string readme = read_text(QKVET_README);
-  const size_t at = readme.find("\n    $ qkvet inspect ");
+TEST(Inspect, TheWalkShowsWhatTheProgramSays) {
+  const std::string walks = read_text(QKVET_WALKS);
+  const size_t at = walks.find("\n    $ qkvet inspect ");
   ASSERT_NE(at, std::string::npos);
-  std::istringstream block(readme.substr(at + 1));
+  std::istringstream block(walks.substr(at + 1));
   std::string line;
   std::getline(block, line);
   const Ran ran = run_qkvet(line.substr(std::string("    $ qkvet ").size()),

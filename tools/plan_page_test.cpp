@@ -198,8 +198,7 @@ std::string text_of(const std::set<std::string>& wrong) {
 }
 
 TEST(PlanPage, SaysEveryWordAndNoOther) {
-  const fs::path tools = fs::path(QKVET_README).parent_path() / "tools";
-  const std::string page = read_text(tools / "plan.md");
+  const std::string page = read_text(QKVET_PLAN_PAGE);
   const Plans plans = plans_with_all();
   EXPECT_EQ(text_of(complaints(page, plans)), "");
   // And a page that is wrong is found out.

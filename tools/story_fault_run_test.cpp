@@ -105,10 +105,10 @@ TEST(StoryFaultReport, ALeakStandsBelowTheActualNumber) {
       std::regex("\n  actual  [^\n]*\n {14}LEAK: a token of sequence b "
                  "reaches sequence a: b0\n  whose       The")))
       << ran.out;
-  const std::string readme = read_text(QKVET_README);
-  const size_t at = readme.find("\n    $ qkvet " + command + "\n");
+  const std::string walks = read_text(QKVET_WALKS);
+  const size_t at = walks.find("\n    $ qkvet " + command + "\n");
   ASSERT_NE(at, std::string::npos);
-  std::istringstream block(readme.substr(at + 1));
+  std::istringstream block(walks.substr(at + 1));
   std::string line;
   std::getline(block, line);
   int shown = 0;
