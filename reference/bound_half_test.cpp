@@ -45,7 +45,7 @@ TEST_P(BoundHalfTest, StaysWithinTheBoundAndComesNearIt) {
   const TestControl kernel = half_controls()[GetParam()];
   const PrecisionModel declared = declared_precision(kernel);
   const PrecisionModel generic = generic_for(kernel.storage);
-  TestRandom random(300 + GetParam());
+  TestRandom random(kernel.name());
   Ratios all;
   Ratios all_generic;
   double several = 0;

@@ -20,11 +20,13 @@ TEST_P(BoundKernelsTest, StaysWithinTheBoundAndComesNearIt) {
   constexpr double kNear = 0.3;
   const TestControl kernel = f32_controls()[GetParam()];
   const PrecisionModel declared = declared_precision(kernel);
-  TestRandom random(100 + GetParam());
+  TestRandom random(kernel.name());
   Ratios all;
   Ratios all_generic;
   double several = 0;
-  for (int i = 0; i < kProblems; ++i) {
+  // What comes near is found by chance: it is looked for somewhat longer.
+  for (int i = 0; i < kProblems || (several <= kNear && i < 4 * kProblems);
+       ++i) {
     const auto regime = static_cast<Regime>(i % kRegimeCount);
     const Shape shape = random_shape(random, largest_extent(i));
     TestProblem p = random_problem(random, regime, shape);

@@ -27,11 +27,13 @@ TEST_P(BoundOptionsTest, StaysWithinTheBoundAndComesNearIt) {
   const PrecisionModel declared = declared_precision(kernel);
   const PrecisionModel generic =
       for_storage(generic_precision(), kernel.storage, kernel.storage);
-  TestRandom random(500 + GetParam());
+  TestRandom random(kernel.name());
   Ratios all;
   Ratios all_generic;
   double several = 0;
-  for (int i = 0; i < kProblems; ++i) {
+  // What comes near is found by chance: it is looked for somewhat longer.
+  for (int i = 0; i < kProblems || (several <= kNear && i < 4 * kProblems);
+       ++i) {
     const auto regime = static_cast<Regime>(i % kRegimeCount);
     const Shape shape = random_shape(random, largest_extent(i));
     TestProblem p = stored_problem(random, regime, shape, kernel.storage);

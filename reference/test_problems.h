@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <random>
+#include <string_view>
 #include <vector>
 
 #include "reference/oracle.h"
@@ -18,6 +19,8 @@ namespace qkvet {
 class TestRandom {
  public:
   explicit TestRandom(uint64_t seed) : engine_(seed) {}
+  // By name: a kernel more in a list leaves the numbers of the others alone.
+  explicit TestRandom(std::string_view name) : engine_(fnv(name)) {}
   double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }
   int64_t below(int64_t n) {
     return static_cast<int64_t>(engine_() % static_cast<uint64_t>(n));
@@ -34,6 +37,13 @@ class TestRandom {
   }
 
  private:
+  static uint64_t fnv(std::string_view name) {
+    uint64_t hash = 0xcbf29ce484222325;
+    for (const char c : name)
+      hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    return hash;
+  }
+
   std::mt19937_64 engine_;
 };
 

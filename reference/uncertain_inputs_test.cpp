@@ -64,7 +64,7 @@ TEST_P(UncertainInputsTest, StaysWithinTheBoundAndComesNearIt) {
   const PrecisionModel declared = declared_precision(kernel);
   const PrecisionModel generic =
       for_storage(generic_precision(), kernel.storage, kernel.storage);
-  TestRandom random(700 + GetParam());
+  TestRandom random(kernel.name());
   Ratios all;
   double several = 0;
   for (int i = 0; i < kProblems; ++i) {
