@@ -96,17 +96,19 @@ double normal_from_bits(uint64_t bits) {
 // The place of a tensor's sequence in the counter's last word, beside a member
 // below kMaxIndex: its low four bits on top, as before there were more than
 // sixteen, and four more under them.
-uint32_t place_of(TensorName tensor) {
-  const uint32_t stream = tensor_row(tensor).stream;
+constexpr uint32_t place_of(uint32_t stream) {
   return (stream & 15) << 28 | stream >> 4 << 24;
 }
+static_assert(place_of(15) == 0xF0000000 && place_of(16) == 0x01000000 &&
+              place_of(255) == 0xFF000000);
 
 // The two 64-bit numbers of channels c and c + 1, c even.
 std::array<uint64_t, 2> bits_pair(uint64_t seed, TensorName tensor, int64_t b,
                                   int64_t h, int64_t t, int64_t c) {
   const PhiloxCounter counter = {
       static_cast<uint32_t>(c / 2), static_cast<uint32_t>(t),
-      static_cast<uint32_t>(h), static_cast<uint32_t>(b) | place_of(tensor)};
+      static_cast<uint32_t>(h),
+      static_cast<uint32_t>(b) | place_of(tensor_row(tensor).stream)};
   const PhiloxCounter x = philox4x32(counter, philox_key(seed));
   return {x[0] | uint64_t{x[1]} << 32, x[2] | uint64_t{x[3]} << 32};
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "properties/fake_executor.h"
+#include "properties/tally.h"
 
 namespace qkvet::compare_test {
 namespace {
@@ -225,6 +226,30 @@ TEST(Compare, TwoWaysCountWhatCouldNotFail) {
   EXPECT_EQ(judgement.vacuous, 1);
   compare_two_ways({1, 1, 0.5, 0.6, Dtype::kF32, "", ""}, judgement);
   EXPECT_EQ(judgement.compared, 1);
+}
+
+// No bound is to blame where neither call gave a number.
+TEST(Compare, NaNInBothCallsIsCalledThat) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const auto reason_of = [](double number, double bounds) {
+    Judgement judgement;
+    compare_two_ways({number, number, bounds, 1, Dtype::kF32, "", ""},
+                     judgement);
+    // A number of another case, so that the law was checked at all.
+    Judgement checked;
+    compare_two_ways({1, 1, 0.5, 1, Dtype::kF32, "", ""}, checked);
+    Tally tally;
+    for (int n = 0; n < 9; ++n)
+      add_judgement(tally, n, /*stress=*/false, judgement, 0);
+    add_judgement(tally, 9, /*stress=*/false, checked, 0);
+    const Cell cell = cell_of(tally, {}, "");
+    EXPECT_EQ(cell.verdict, Verdict::kMistrusted);
+    return cell.reason;
+  };
+  EXPECT_EQ(reason_of(kNaN, 0.5), "both calls answer NaN for 9 of 10 elements");
+  EXPECT_EQ(reason_of(1, kInfinity),
+            "the bound says nothing for 9 of 10 elements");
 }
 
 TEST(Compare, ElementsAreNamedByTheirIndices) {

@@ -447,5 +447,29 @@ TEST(CallsAtOnce, AreHeldAgainstCallsAlone) {
         });
 }
 
+// What three "threads" are is said by whoever orders them: a kernel that only
+// declares GPU threads, with an emulator of its own, is given numbers of
+// threads.
+TEST(ThreadsChangeNothing, OrdersAreNamedWhereAnEmulatorTakesThem) {
+  const auto looks_of = [](uint64_t flags, bool orders) {
+    JudgedKernel kernel = FakeExecutor::under_test().judged;
+    kernel.info.capabilities.flags |= flags;
+    kernel.info.orders_threads = orders;
+    return fails_as<FakeExecutor>(
+               kernel, "threads_change_nothing", "f32,B1,H1,Tq2,Tk3,d2", {},
+               [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
+                 if (call.threads == 3) oracle.o[0] += 1;
+               })
+        .finding->looks;
+  };
+  constexpr char kDivided[] =
+      "the work is divided so that parts are lost or raced for";
+  EXPECT_EQ(looks_of(0, false), kDivided);
+  EXPECT_EQ(looks_of(QKVET_FLAG_GPU_THREADS, false), kDivided);
+  EXPECT_EQ(looks_of(0, true),
+            "a barrier is missing (__syncthreads, __syncwarp), or threads race "
+            "otherwise");
+}
+
 }  // namespace
 }  // namespace qkvet::law_test

@@ -327,7 +327,6 @@ void compare_answer(const JudgeInput& input, const CallView& call,
     compare_with_truth(one, call, TensorName::kLse, found);
   judgement.compared += found.compared;
   judgement.vacuous += found.vacuous;
-  judgement.both_nan += found.both_nan;
   judgement.worst_ratio = std::max(judgement.worst_ratio, found.worst_ratio);
   if (found.verdict == Verdict::kGaveUp) {
     judgement.verdict = found.verdict;

@@ -127,7 +127,7 @@ QKVET_ARITHMETIC(f16_scores, "scores and divided P in f16, scale on q",
 QKVET_ARITHMETIC(f16_softmax, "each result of the softmax in f16",
                  .norm_first = true, .scores = Storage::kF16,
                  .sinks = Storage::kF16, .softmax = Storage::kF16,
-                 .sink = Sink::kLast, .without = QKVET_OPTION_ALIBI)
+                 .sink = Sink::kLast)
 QKVET_ARITHMETIC(bf16_softmax, "each result of the softmax in bf16",
                  .scores = Storage::kBf16, .sinks = Storage::kBf16,
                  .softmax = Storage::kBf16)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of option_fault.h, row by row. Without options it gives the
+// The arithmetic of options_kernel.h, row by row. Without options it gives the
 // bits of seams.h: its arithmetic is the same, and the sink comes first in
 // every sum.
 #ifndef QKVET_IMPL_FRAMES_OPTION_ROWS_H_
@@ -13,15 +13,9 @@
 namespace qkvet::impl {
 
 template <class Seams>
-struct OptionRows {
-  struct Memory {
-    float* weights;  // [Tk]
-    float max;       // of the last row
-  };
-
-  static bool sees(const ForwardCall& call, RowAt at, int64_t j) {
-    return Seams::in_reach(call, at.i, j) && Seams::allows(call, at, j);
-  }
+struct OptionRows : OptionRowBase<Seams> {
+  using Memory = typename OptionRowBase<Seams>::Memory;
+  using OptionRowBase<Seams>::sees;
 
   static float score(const ForwardCall& call, RowAt at, int64_t j) {
     const RowAt from = Seams::query(call, at);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The seams of the second plain, correct kernel: it takes every option, and
 // each decision that an option asks for is one seam. A fault is a class that
-// derives from OptionSeams and replaces one of them (option_fault.h).
+// derives from OptionSeams and replaces one of them (options_kernel.h).
 //
 //   member       what of a call is one member       -> rows, keys, diagonal
 //   share        what the threads compute           -> rows, keys
@@ -130,6 +130,19 @@ struct OptionSeams {
   // Column c of o.
   static float empty_row(const ForwardCall&, RowAt, int64_t /*c*/) { return 0; }
   static float empty_lse() { return kNone; }
+};
+
+// What all rows with these seams have.
+template <class Seams>
+struct OptionRowBase {
+  struct Memory {
+    float* weights;  // [Tk]
+    float max;       // of the last row
+  };
+
+  static bool sees(const ForwardCall& call, RowAt at, int64_t j) {
+    return Seams::in_reach(call, at.i, j) && Seams::allows(call, at, j);
+  }
 };
 
 }  // namespace qkvet::impl

@@ -5,21 +5,12 @@
 
 #include <cstdint>
 
-#include "impl/frames/options_kernel.h"
+#include "impl/frames/option_seams.h"
 
 namespace qkvet::impl {
 
 template <class Seams>
-struct PlainScores {
-  struct Memory {
-    float* weights;  // [Tk]
-    float max;       // of the last row
-  };
-
-  static bool sees(const ForwardCall& call, RowAt at, int64_t j) {
-    return Seams::in_reach(call, at.i, j) && Seams::allows(call, at, j);
-  }
-
+struct PlainScores : OptionRowBase<Seams> {
   static float score(const ForwardCall& call, RowAt at, int64_t j) {
     const RowAt kv = Seams::kv_head(call, at);
     const float* const q = call.q.at(at.b, at.h, at.i);

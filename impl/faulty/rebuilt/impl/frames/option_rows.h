@@ -14,24 +14,18 @@
 namespace qkvet::impl {
 
 template <class Seams>
-struct OptionRows {
+struct OptionRows : OptionRowBase<Seams> {
   static constexpr int64_t kKeysOfTile = 8;
   static constexpr int64_t kLanes = 4;
 
-  struct Memory {
-    float* weights;  // [Tk]
-    float max;       // of the last row
-  };
+  using Memory = typename OptionRowBase<Seams>::Memory;
+  using OptionRowBase<Seams>::sees;
 
   // The sums of a row so far; those of values stand in o.
   struct Running {
     float max, sum;
     int64_t seen;
   };
-
-  static bool sees(const ForwardCall& call, RowAt at, int64_t j) {
-    return Seams::in_reach(call, at.i, j) && Seams::allows(call, at, j);
-  }
 
   static float score(const ForwardCall& call, RowAt at, int64_t j) {
     const RowAt from = Seams::query(call, at);
