@@ -249,48 +249,48 @@ QKVET_FAULT(threads_race_for_sums) = {
 
 // Scratch that belongs to the library and not to a call. What is shared is
 // atomic, so that what is wrong is whose sum is read and never a torn number.
+// Where calls come from several threads, each row waits until another call has
+// put in a sum that can be told from its own. It sleeps, which lets that call
+// run on a busy machine, too, where yield() gives way to anybody. The rows of a
+// call share one window, so that of two calls the longer one goes on first.
 struct ScratchSharedByCalls : OptionSeams {
+  using Clock = std::chrono::steady_clock;
+
   static float denominator(float sum, float, int64_t) {
     Shared& all = shared();
     all.sum = sum;
-    const int64_t mine = ++all.writes;
-    // One row of each call waits for another call to come in between.
-    if (!has_waited()) {
-      has_waited() = true;
-      const auto end = std::chrono::steady_clock::now() +
-                       std::chrono::microseconds(race_window_us());
-      while (all.calls > 1 && all.writes == mine &&
-             std::chrono::steady_clock::now() < end) {
-        std::this_thread::yield();
-      }
-    }
+    const auto end = Clock::now() + window_of_row();
+    while (all.sum == sum && Clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
     return all.sum;
   }
 
   static qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
                               const qkvet_forward_args* args,
                               const qkvet_exec* exec, qkvet_text* why) {
-    ++shared().calls;
-    has_waited() = false;
-    const qkvet_status status = OptionsKernel<ScratchSharedByCalls>::forward(
-        self, context, args, exec, why);
-    --shared().calls;
-    return status;
+    int64_t rows = 1;
+    for (int32_t n = 0; n + 1 < args->q.ndim; ++n) rows *= args->q.shape[n];
+    const bool same_caller =
+        shared().last_caller.exchange(std::this_thread::get_id()) ==
+        std::this_thread::get_id();
+    window_of_row() = std::chrono::microseconds(
+        same_caller ? 0 : race_window_us() / std::max<int64_t>(rows, 1));
+    return OptionsKernel<ScratchSharedByCalls>::forward(self, context, args,
+                                                        exec, why);
   }
 
  private:
   struct Shared {
     std::atomic<float> sum = 0;
-    std::atomic<int64_t> writes = 0;
-    std::atomic<int64_t> calls = 0;  // at work
+    std::atomic<std::thread::id> last_caller = std::this_thread::get_id();
   };
   static Shared& shared() {
     static Shared of_all_calls;
     return of_all_calls;
   }
-  static bool& has_waited() {
-    thread_local bool waited = false;
-    return waited;
+  static std::chrono::microseconds& window_of_row() {
+    thread_local std::chrono::microseconds window{0};
+    return window;
   }
 };
 QKVET_FAULT(scratch_shared_by_calls) = {
@@ -324,7 +324,7 @@ struct BackwardThreadsRaceForDq {
   // Every nth key from `first` on; dk and dv of a key belong to one thread.
   static void add_share(const BackwardPiece& piece, int64_t first, int64_t n,
                         SharedRows* shared) {
-    using Rows = BackwardRows<PlainBackward>;
+    using Frame = BackwardRows<PlainBackward>;
     std::vector<float>& part = shared->parts[static_cast<size_t>(first)];
     BackwardPiece own = piece;
     own.d_q = part.data();
@@ -332,7 +332,7 @@ struct BackwardThreadsRaceForDq {
       for (int64_t j = first; j < piece.call->keys; j += n) {
         if (PlainBackward::sees(*piece.call, piece.b, piece.h, piece.first + r,
                                 j)) {
-          Rows::pair(own, r, j);
+          Frame::pair(own, r, j);
         }
       }
     }
