@@ -136,6 +136,7 @@ std::string Door::read_kernels() {
     kernel.table = copy_sized(self);
     kernel.device = info.device();
     kernel.alignment = info.capabilities.alignment;
+    kernel.refuses_in_call = info.has_flag(QKVET_FLAG_REFUSES_IN_CALL);
     if (kernel.table.cache != nullptr)
       kernel.cache = copy_sized(kernel.table.cache);
     if (kernel.table.layer != nullptr)

@@ -62,6 +62,7 @@ class Door {
     qkvet_backward_table backward{};
     int32_t device = QKVET_DEVICE_CPU;
     int64_t alignment = 0;
+    bool refuses_in_call = false;
     bool opened = false;
     qkvet_status open_status = QKVET_OK;
     std::string open_text;

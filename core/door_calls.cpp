@@ -16,6 +16,18 @@
 namespace qkvet {
 namespace {
 
+// A call that is not made: the reason as it is, which need not say whose.
+void answer_unsupported(CallReply* reply, const char* function,
+                        qkvet_status status, Reason& reason) {
+  std::string text = reason.line();
+  reply->gave_reason = text.empty() ? 0 : 1;
+  if (text.empty() || status != QKVET_UNSUPPORTED)
+    text = status_line(function, status, text);
+  reply->answer(status == QKVET_UNAVAILABLE ? CallStatus::kUnavailable
+                                            : CallStatus::kUnsupported,
+                text);
+}
+
 // Also after a refusal, as the lengths.
 void ask_memory(const qkvet_kernel* self, const qkvet_cache_table& table,
                 qkvet_cache* cache, CallReply* reply) {
@@ -87,13 +99,7 @@ bool Door::supported(const Kernel& kernel, const qkvet_forward_args& args,
   const qkvet_status status =
       kernel.table.supports(kernel.self, &args, reason.text());
   if (status == QKVET_OK) return true;
-  std::string text = reason.line();
-  reply->gave_reason = text.empty() ? 0 : 1;
-  if (text.empty() || status != QKVET_UNSUPPORTED)
-    text = status_line("supports", status, text);
-  reply->answer(status == QKVET_UNAVAILABLE ? CallStatus::kUnavailable
-                                            : CallStatus::kUnsupported,
-                text);
+  answer_unsupported(reply, "supports", status, reason);
   return false;
 }
 
@@ -153,6 +159,10 @@ void Door::forward(const Kernel& kernel, const qkvet_forward_args& args,
     return awaited(kernel, kernel.table.forward(kernel.self, kernel.context,
                                                 &args, exec, reason.text()));
   });
+  if (status == QKVET_UNSUPPORTED && kernel.refuses_in_call) {
+    answer_unsupported(reply, "forward", status, reason);
+    return;
+  }
   const bool full = status == QKVET_OUT_OF_MEMORY;
   conclude(reply, full ? CallStatus::kOutOfMemory : CallStatus::kRefused,
            "forward", status, reason);

@@ -60,7 +60,8 @@ inline constexpr FlagWord kFlagWords[] = {
     {"power_of_two_invariant", QKVET_FLAG_POWER_OF_TWO_INVARIANT, nullptr,
      true},
     {"gpu_threads", QKVET_FLAG_GPU_THREADS},
-    {"dropout_broadcast", QKVET_FLAG_DROPOUT_BROADCAST}};
+    {"dropout_broadcast", QKVET_FLAG_DROPOUT_BROADCAST},
+    {"refuses_in_call", QKVET_FLAG_REFUSES_IN_CALL}};
 
 // Whether a cache with these options (QKVET_CACHE_*) stores numbers like this.
 bool declares_stored(uint64_t cache_options, StoredAs stored);

@@ -85,7 +85,12 @@ std::string seconds_text(double seconds) {
 class Sandbox : public Executor {
  public:
   Sandbox(const LibrarySpec& library, const SandboxOptions& options)
-      : path_(library.path), options_(options), worker_(library, options) {}
+      : path_(library.path),
+        program_(library.interpreter.empty()
+                     ? options.worker
+                     : "the package qkvet of " + library.interpreter),
+        options_(options),
+        worker_(library, options) {}
 
   std::string open();
 
@@ -120,6 +125,7 @@ class Sandbox : public Executor {
   bool on_device() const { return info().device() != QKVET_DEVICE_CPU; }
 
   std::string path_;
+  std::string program_;  // that the worker runs
   SandboxOptions options_;
   std::unique_ptr<Arena> arena_;
   WorkerProcess worker_;
@@ -157,7 +163,7 @@ std::string Sandbox::start_worker() {
       static_cast<LoadState>(worker_.control().load_state.load());
   if (state == LoadState::kLoaded && end == WaitEnd::kDone) return "";
   if (state == LoadState::kMismatch)
-    return options_.worker + " belongs to another build of this program";
+    return program_ + " belongs to another build of this program";
   if (state == LoadState::kRefused) {
     worker_.stop();
     return worker_.info();

@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <vector>
 
 #include "core/worker_protocol.h"
 
@@ -75,14 +76,20 @@ pid_t spawn_worker(const std::string& worker, const LibrarySpec& library,
   for (const auto& move : moves)
     posix_spawn_file_actions_adddup2(actions.get(), move.source, move.target);
   Attributes attributes;
-  std::string words[] = {worker, kWorkerMark, library.path, library.config};
-  char* arguments[] = {words[0].data(), words[1].data(), words[2].data(),
-                       words[3].data(), nullptr};
+  std::vector<std::string> words = {worker};
+  if (!library.interpreter.empty())
+    words = {library.interpreter, "-m", "qkvet.worker"};
+  words.insert(words.end(), {kWorkerMark, library.path, library.config});
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
   pid_t pid = -1;
-  const int failed = posix_spawn(&pid, worker.c_str(), actions.get(),
-                                 attributes.get(), arguments, environ);
+  // An interpreter is looked for in $PATH, as a shell does; the worker's name
+  // has a slash.
+  const int failed = posix_spawnp(&pid, words[0].c_str(), actions.get(),
+                                  attributes.get(), arguments.data(), environ);
   if (failed == 0) return pid;
-  *error = "cannot start the worker program " + worker + ": " +
+  *error = "cannot start the worker program " + words[0] + ": " +
            std::strerror(failed);
   return -1;
 }

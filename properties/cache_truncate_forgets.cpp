@@ -30,7 +30,7 @@ bool goes_on(const Case& value, const KernelInfo& kernel,
 Plan plan(const Case& value, const KernelInfo& kernel) {
   if (!kernel.has_truncate) {
     Plan plan;
-    plan.not_applicable = "the cache offers no truncate()";
+    plan.unsupported = "truncate is not offered";
     return plan;
   }
   EditedStory story;

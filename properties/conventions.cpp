@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <sstream>
 
 #include "core/capability.h"
 #include "core/case.h"
@@ -304,6 +305,30 @@ std::string read_dialect_or_convention(const std::string& name,
                      ? ": this convention has no dialect"
                      : ": cannot be read, and is no convention (`qkvet list "
                        "conventions`)");
+}
+
+std::string declare_lines(const std::string& lines, Convention& convention) {
+  std::istringstream in(lines);
+  bool first = true;
+  for (std::string line; std::getline(in, line); first = false) {
+    const std::string_view text = line;
+    const size_t equals = text.find('=');
+    const std::string_view key = trimmed(text.substr(0, equals));
+    const std::string_view value = equals == std::string::npos
+                                       ? std::string_view()
+                                       : trimmed(text.substr(equals + 1));
+    if (key == "like") {
+      const Convention* known = find_convention(value);
+      if (known == nullptr || !first)
+        return "like: " + in_quotes(value) +
+               " is no convention; `qkvet list conventions` shows all";
+      convention = *known;
+    } else if (std::string wrong = declare(key, value, convention);
+               !wrong.empty()) {
+      return std::string(key) + ": " + wrong;
+    }
+  }
+  return "";
 }
 
 }  // namespace qkvet

@@ -110,12 +110,12 @@ StoryVerb draw_verb(Draw& draw, const Scope& scope, int64_t sequences) {
     return percent < 95 || !scope.reorders ? StoryVerb::kFork
                                            : StoryVerb::kReorder;
   const int64_t rest = draw.range(0, 99);
-  return rest < 55                    ? StoryVerb::kStep
-         : rest < 70                  ? StoryVerb::kAppend
-         : rest < 82                  ? StoryVerb::kAttend
-         : rest < 89                  ? StoryVerb::kTruncate
-         : rest < 93 || !scope.evicts ? StoryVerb::kReset
-                                      : StoryVerb::kEvict;
+  return rest < 55                      ? StoryVerb::kStep
+         : rest < 70                    ? StoryVerb::kAppend
+         : rest < 82                    ? StoryVerb::kAttend
+         : rest < 89 && scope.truncates ? StoryVerb::kTruncate
+         : rest < 93 || !scope.evicts   ? StoryVerb::kReset
+                                        : StoryVerb::kEvict;
 }
 
 // Half of all steps decode one token.

@@ -73,6 +73,7 @@ void add_part(const Part& part, RunResult result, RunResult& all) {
   all.replaced_cases += result.replaced_cases;
   all.planned_cases = std::max(all.planned_cases, result.planned_cases);
   all.rounds += result.rounds;
+  all.interrupted |= result.interrupted;
   all.wall_seconds += result.wall_seconds;
   all.time.add(result.time);
   all.suspicions += result.suspicions;
@@ -131,7 +132,7 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
   };
   scope.options = 0;
   scope.layouts = scope.cache_options = scope.layer_options = 0;
-  scope.evicts = scope.forks = scope.reorders = false;
+  scope.truncates = scope.evicts = scope.forks = scope.reorders = false;
   const qkvet_capabilities& first = kernels[0].judged.info.capabilities;
   scope.d = first.d;
   scope.dv = first.dv;
@@ -148,6 +149,7 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
     scope.layouts |= mine.layouts != 0 ? mine.layouts : QKVET_LAYOUT_BHTD;
     scope.cache_options |= kernel.judged.info.cache_options;
     scope.layer_options |= kernel.judged.info.layer_options;
+    scope.truncates |= kernel.judged.info.has_truncate;
     scope.evicts |= kernel.judged.info.has_evict;
     scope.forks |= kernel.judged.info.has_fork;
     scope.reorders |= kernel.judged.info.has_reorder;
@@ -246,7 +248,7 @@ RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
     before.done += result.planned_cases * std::ssize(part.kernels);
     before.failures = now.failures;
     add_part(part, std::move(result), all);
-    if (options.fail_fast && some_failed(all)) break;
+    if (all.interrupted || (options.fail_fast && some_failed(all))) break;
   }
   return all;
 }

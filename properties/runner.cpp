@@ -77,6 +77,7 @@ class Runner {
   void shrink_failures();
   void settle_strays();
   void report_progress(bool shrinking) const;
+  bool is_stopped() const { return options_.stop && options_.stop(); }
   void replace_refused();
   RunResult finish();
 
@@ -107,6 +108,7 @@ class Runner {
   std::vector<std::atomic<bool>> has_failed_;  // cells, as soon as they have
   std::vector<std::atomic<int>> hangs_;        // per kernel
   int64_t cases_done_ = 0, rounds_ = 0;
+  bool interrupted_ = false;
   int64_t planned_done_ = 0;   // without what replaces refused cases
   std::vector<char> lacking_;  // laws whose refused cases are being replaced
   std::atomic<int64_t> replaced_{0};
@@ -243,6 +245,7 @@ void Runner::run_round(int64_t first, int64_t last) {
   std::atomic<int64_t> next{first};
   const auto work = [&](Lane& lane, bool reports) {
     for (;;) {
+      if (is_stopped()) return;
       const int64_t from = next.fetch_add(kChunk);
       if (from > last) return;
       run_chunk(lane, from, std::min(last, from + kChunk - 1));
@@ -254,7 +257,7 @@ void Runner::run_round(int64_t first, int64_t last) {
     threads.emplace_back(work, std::ref(lanes_[i]), false);
   work(lanes_[0], true);
   for (std::thread& thread : threads) thread.join();
-  cases_done_ += last - first + 1;
+  cases_done_ += std::min<int64_t>(next, last + 1) - first;
   ++rounds_;
   merge_round();
 }
@@ -361,6 +364,7 @@ RunResult Runner::finish() {
   result.planned_cases = std::min(cases_done_, planned_done_);
   result.replaced_cases = replaced_;
   result.rounds = rounds_;
+  result.interrupted = interrupted_;
   result.wall_seconds = seconds_since(start_);
   return result;
 }
@@ -405,9 +409,11 @@ RunResult Runner::run() {
     if (!options_.budget) last = std::min(last, options_.cases);
     run_round(first, last);
     if (options_.fail_fast && failing_ > 0) break;
+    if (is_stopped()) break;
   }
+  interrupted_ = is_stopped();
   planned_done_ = cases_done_;
-  replace_refused();
+  if (!interrupted_) replace_refused();
   shrink_failures();
   return finish();
 }

@@ -60,6 +60,9 @@ struct RunOptions {
   bool strict = false;
   bool allow_loose = false;  // but the latter are
   int jobs = 1;
+  // Asked now and then, from all threads: no further case is begun once it says
+  // yes. What failed until then is shrunk and reported.
+  std::function<bool()> stop;
   // Called now and then from one thread, for a progress line.
   std::function<void(const RunProgress&)> progress;
   // Called after every round, with the number of (kernel, law) that failed.
@@ -152,6 +155,7 @@ struct RunResult {
   int64_t planned_cases = 0;   // per kernel and subject
   int64_t replaced_cases = 0;  // asked instead of refused ones, on top
   int64_t rounds = 0;
+  bool interrupted = false;  // `stop` ended it
   double wall_seconds = 0;
   TimeUse time;  // summed over threads
   // Where the vote goes against the oracle: the first case, and how many.

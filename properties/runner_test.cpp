@@ -230,6 +230,21 @@ TEST(Runner, ATimeBudgetBuysWholeRounds) {
   EXPECT_GE(result.planned_cases, 64);
 }
 
+// What was checked until then is the result, and it is no whole run.
+TEST(Runner, AStopEndsTheRunWithWhatWasChecked) {
+  RunOptions options = options_for({"agrees_with_oracle"}, 6400);
+  std::atomic<int> asked{0};
+  options.stop = [&asked] { return ++asked > 10; };
+  const RunResult result = run_fake(options, {}, {});
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_GT(result.kernels[0].cells[0].checked, 0);
+  EXPECT_LT(result.planned_cases, 1000);
+  EXPECT_GE(result.planned_cases, result.kernels[0].cells[0].checked);
+  options.stop = [] { return false; };
+  options.cases = 64;
+  EXPECT_FALSE(run_fake(options, {}, {}).interrupted);
+}
+
 // A cache and a layer in one kernel are two parts of one run.
 RunOptions of_two_subjects() {
   return options_for({"cache_agrees_with_history", "cache_length_grows",

@@ -61,7 +61,8 @@ struct Scope {
   uint64_t layouts = ~uint64_t{0};        // QKVET_LAYOUT_*
   uint64_t cache_options = ~uint64_t{0};  // QKVET_CACHE_*
   uint64_t layer_options = ~uint64_t{0};  // QKVET_LAYER_*
-  bool evicts = true;                     // some cache does
+  bool truncates = true;                  // some cache does
+  bool evicts = true;
   bool forks = true;
   bool reorders = true;
   qkvet_extent_rule d = {};

@@ -2,7 +2,9 @@
 // What the program says about kernels with a fault: in text, in files, alike
 // from run to run.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -39,6 +41,26 @@ TEST(CliVerdicts, AFaultFailsWithAReportThatReplays) {
   const Ran replayed = run_qkvet(again[1]);
   EXPECT_EQ(replayed.exit, 1) << replayed.out << replayed.error;
   EXPECT_NE(replayed.out.find("FAIL"), std::string::npos);
+}
+
+// As Ctrl-C sends it, two seconds after the start.
+Ran run_interrupted(const std::string& arguments) {
+  const fs::path said = scratch() / "interrupted";
+  const std::string command =
+      "timeout --preserve-status -s INT 2 '" QKVET_PROGRAM "' " + arguments +
+      " >'" + said.string() + "'";
+  const int status = std::system(command.c_str());
+  return {WEXITSTATUS(status), read_text(said), ""};
+}
+
+TEST(CliVerdicts, AnInterruptReportsWhatWasCheckedUntilThen) {
+  const Ran ran = run_interrupted("check --kernel scalar/plain --budget 200s");
+  EXPECT_EQ(ran.exit, 3) << ran.out;
+  EXPECT_NE(ran.out.find("NOT CHECKED"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("exit 3: interrupted"), std::string::npos) << ran.out;
+  const Ran failed = run_interrupted(
+      "check --kernel faulty/no_scale --diagnose 0 --budget 200s");
+  EXPECT_EQ(failed.exit, 1) << failed.out;
 }
 
 TEST(CliVerdicts, ListShowsKernelsLawsAndFaults) {

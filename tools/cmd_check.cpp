@@ -4,6 +4,7 @@
 
 #include "tools/arguments.h"
 #include "tools/commands.h"
+#include "tools/interrupts.h"
 #include "tools/progress_line.h"
 #include "tools/report.h"
 
@@ -97,6 +98,8 @@ ExitCode run_check(const CheckOptions& options) {
   run.round_done = [&json](int64_t round, int64_t cases, int64_t failed) {
     json.write(json_round(round, cases, failed));
   };
+  const Interrupts interrupts;
+  run.stop = Interrupts::seen;
   const RunResult result =
       run_plan(selected.kernels,
                executor_factory(selected, options.selection.in_process), run);

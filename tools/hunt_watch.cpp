@@ -20,6 +20,7 @@
 #include "fuzz/progress.h"
 #include "tools/hunt_child.h"
 #include "tools/hunt_inputs.h"
+#include "tools/interrupts.h"
 #include "tools/report.h"
 
 extern char** environ;
@@ -39,26 +40,6 @@ constexpr int kTimeoutInProcess = 10;
 constexpr int kTimeoutOfEngine = 300;
 constexpr auto kLook = std::chrono::milliseconds(20);
 constexpr double kShowEvery = 0.25;
-
-volatile sig_atomic_t g_interrupted = 0;
-void note_interrupt(int /*signal*/) { g_interrupted = 1; }
-
-// The hunt goes on being the parent's: Ctrl-C ends it, and what was found until
-// then is reported.
-class Interrupts {
- public:
-  Interrupts() {
-    struct sigaction action {};
-    action.sa_handler = note_interrupt;
-    sigaction(SIGINT, &action, &before_);
-  }
-  ~Interrupts() { sigaction(SIGINT, &before_, nullptr); }
-  Interrupts(const Interrupts&) = delete;
-  Interrupts& operator=(const Interrupts&) = delete;
-
- private:
-  struct sigaction before_ {};
-};
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -166,7 +147,7 @@ class Watch {
 };
 
 bool Watch::over(double until) const {
-  return g_interrupted != 0 ||
+  return Interrupts::seen() ||
          (limits_.seconds > 0 && seconds_since(start_) > until) ||
          (limits_.fail_fast && progress_->found > 0);
 }
@@ -288,7 +269,6 @@ HuntEnd Watch::run() {
     end_.error = error;
     return end_;
   }
-  g_interrupted = 0;
   const Interrupts interrupts;
   while (!done_ && !over(limits_.seconds) &&
          end_.crashes.size() < kMostCrashes &&
@@ -301,7 +281,7 @@ HuntEnd Watch::run() {
   end_.executions = progress_->executions;
   end_.checked = progress_->checked;
   end_.seconds = seconds_since(start_);
-  end_.interrupted = g_interrupted != 0;
+  end_.interrupted = Interrupts::seen();
   return end_;
 }
 

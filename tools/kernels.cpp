@@ -4,6 +4,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 
@@ -22,6 +23,8 @@ namespace fs = std::filesystem;
 constexpr Family kFamilies[] = {
 #include QKVET_FAMILY_ROWS
 };
+
+std::string named_program;  // use_program()
 
 bool has_glob(const std::string& text) {
   return text.find_first_of("*?[") != std::string::npos;
@@ -42,6 +45,10 @@ bool may_hold(const Family& family, const std::string& glob) {
 }
 
 Opened open_library(const LibrarySpec& library, bool in_process) {
+  if (in_process && !library.interpreter.empty())
+    return {nullptr, library.path + ": its worker is " + library.interpreter +
+                         ", which is another process; allowed: no "
+                         "--in-process, or qkvet.check() in Python"};
   if (in_process || library.entry != nullptr) return open_in_process(library);
   SandboxOptions options;
   options.worker = worker_path();
@@ -176,12 +183,22 @@ void add_families(SelectedKernels& selected, const KernelSelection& selection,
   }
 }
 
+std::string plugin_argument(const std::string& plugin) {
+  const struct {
+    std::string_view mark;
+    const char* option;
+  } rows[] = {{kPythonMark, "--python "}, {kTvmFfiMark, "--tvm-ffi "}};
+  for (const auto& row : rows)
+    if (plugin.starts_with(row.mark))
+      return row.option + shell_quoted(plugin.substr(row.mark.size()));
+  return "--plugin " + shell_quoted(plugin);
+}
+
 void add_plugins(SelectedKernels& selected, const KernelSelection& selection,
                  Globs& globs) {
   for (const std::string& plugin : selection.plugins) {
     const int added = add_library(
-        selected, parse_plugin(plugin), "--plugin " + shell_quoted(plugin),
-        selection,
+        selected, parse_plugin(plugin), plugin_argument(plugin), selection,
         [&](const KernelInfo& info) { return globs.accept(info.name); });
     if (added < 0) return;
     if (added == 0 && selection.kernels.empty()) {
@@ -226,7 +243,12 @@ const Family& faults_family() {
       [](const Family& one) { return std::string_view(one.name) == "faulty"; });
 }
 
+void use_program(const std::string& path) {
+  named_program = fs::path(path).parent_path().string();
+}
+
 std::string program_directory() {
+  if (!named_program.empty()) return named_program;
   std::error_code code;
   const fs::path self = fs::read_symlink("/proc/self/exe", code);
   return code ? "." : self.parent_path().string();
@@ -234,10 +256,18 @@ std::string program_directory() {
 
 std::string worker_path() { return program_directory() + "/qkvet-worker"; }
 
-std::string family_path(const Family& family) {
-  const fs::path path = fs::path(program_directory()) / ".." / "lib" / "qkvet" /
-                        ("qkvet_" + std::string(family.name) + ".so");
+namespace {
+
+std::string module_path(const std::string& name) {
+  const fs::path path =
+      fs::path(program_directory()) / ".." / "lib" / "qkvet" / (name + ".so");
   return path.lexically_normal().string();
+}
+
+}  // namespace
+
+std::string family_path(const Family& family) {
+  return module_path("qkvet_" + std::string(family.name));
 }
 
 std::vector<std::string> why_missing(const std::vector<const Family*>& wanted) {
@@ -272,7 +302,28 @@ std::string why_missing(const Family& family) {
   return lines.empty() ? "" : lines[0];
 }
 
+namespace {
+
+// "MODULE:NAME" or "MODULE:NAME:{declaration}".
+LibrarySpec parse_callable(const std::string& text) {
+  const size_t name = text.find(':');
+  const size_t config =
+      name == std::string::npos ? name : text.find(':', name + 1);
+  LibrarySpec library;
+  library.path = text.substr(0, config);
+  if (config != std::string::npos) library.config = text.substr(config + 1);
+  const char* python = std::getenv("QKVET_PYTHON");
+  library.interpreter = python == nullptr || *python == 0 ? "python3" : python;
+  return library;
+}
+
+}  // namespace
+
 LibrarySpec parse_plugin(const std::string& text) {
+  if (text.starts_with(kPythonMark))
+    return parse_callable(text.substr(kPythonMark.size()));
+  if (text.starts_with(kTvmFfiMark))
+    return {module_path("qkvet_tvm_ffi"), text.substr(kTvmFfiMark.size())};
   const size_t colon = text.rfind(':');
   std::error_code code;
   if (colon == std::string::npos || fs::exists(text, code)) return {text, ""};

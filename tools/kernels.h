@@ -24,7 +24,9 @@ std::span<const Family> families();
 // The one of wrong kernels, whose causes diagnoses know.
 const Family& faults_family();
 
-// Program, worker and family paths, relative to the running program.
+// Program, worker and family paths, relative to the running program, or to the
+// one at this path where the running one is another's.
+void use_program(const std::string& path);
 std::string program_directory();
 std::string worker_path();
 std::string family_path(const Family& family);
@@ -35,12 +37,16 @@ std::string why_missing(const Family& family);
 std::vector<std::string> why_missing(const std::vector<const Family*>& wanted);
 
 // "FILE" or "FILE:config". The last colon counts if what stands before it is
-// a file.
+// a file. "python:MODULE:NAME" or "python:MODULE:NAME:{declaration}": a
+// callable of $QKVET_PYTHON, or python3, which is then the worker.
+// "tvm_ffi:LIBRARY:FUNCTION:MAP": a function of a library (tvm_ffi.md).
+inline constexpr std::string_view kPythonMark = "python:";
+inline constexpr std::string_view kTvmFfiMark = "tvm_ffi:";
 LibrarySpec parse_plugin(const std::string& text);
 
 struct KernelSelection {
   std::vector<std::string> kernels;  // globs over family/variant
-  std::vector<std::string> plugins;  // "FILE[:config]"
+  std::vector<std::string> plugins;  // as parse_plugin() takes them
   bool in_process = false;
   std::vector<std::string> sources = {};  // to be compiled (build_cache.h)
   std::string cflags = {};                // further words for the compiler

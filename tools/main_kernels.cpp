@@ -11,6 +11,27 @@ void add_plugins(CLI::App& command, std::vector<std::string>& plugins) {
                   "Shared library that exports qkvet_open; may be repeated")
       ->type_name("FILE[:config]")
       ->allow_extra_args(false);
+  const auto add_marked = [&](const char* option, std::string_view mark,
+                              const char* what, const char* type) {
+    command
+        .add_option_function<std::vector<std::string>>(
+            option,
+            [&plugins, mark](const std::vector<std::string>& targets) {
+              for (const std::string& target : targets)
+                plugins.push_back(std::string(mark) + target);
+            },
+            what)
+        ->type_name(type)
+        ->allow_extra_args(false);
+  };
+  add_marked("--python", kPythonMark,
+             "Callable of Python, module:name or file.py:name; its worker is "
+             "$QKVET_PYTHON [python3] with the package qkvet",
+             "MODULE:NAME");
+  add_marked("--tvm-ffi", kTvmFfiMark,
+             "Function that a shared library exports by tvm-ffi, and the order "
+             "of its arguments (tools/tvm_ffi.md)",
+             "LIB:FUNCTION:MAP");
 }
 
 void add_kernels(CLI::App& command, KernelSelection& selection) {

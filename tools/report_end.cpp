@@ -254,7 +254,9 @@ std::string plan_text(const ReportInput& input, size_t width) {
         width);
   const bool stopped = options.fail_fast && !options.budget &&
                        input.result.planned_cases < most_cases(options);
-  const char* end = stopped ? ", no more behind the first failure" : "";
+  const char* end = input.result.interrupted ? ", then interrupted"
+                    : stopped ? ", no more behind the first failure"
+                              : "";
   if (options.cases_per_law > 0)
     return wrapped_field(
         "plan",

@@ -193,9 +193,15 @@ std::string failure_text(const ReportInput& input, const KernelResult& kernel,
   if (!failure.where.empty()) out += field("where", failure.where);
   out += field("again", replay_line(input, kernel, failure));
   // What the guard pages or the worker saw is best seen where it happens.
-  if (failure.judgement.kind != FailureKind::kLaw && !input.in_process)
-    out += field("debug", "gdb --args " + replay_line(input, kernel, failure) +
+  if (failure.judgement.kind != FailureKind::kLaw && !input.in_process) {
+    const size_t library = kernel.kernel.library;
+    const bool python = library < input.selected.libraries.size() &&
+                        !input.selected.libraries[library].interpreter.empty();
+    out += field("debug",
+                 python ? "qkvet.replay(case, function, isolated=False)"
+                        : "gdb --args " + replay_line(input, kernel, failure) +
                               " --in-process");
+  }
   out.pop_back();
   return out;
 }

@@ -227,6 +227,7 @@ RunVerdict verdict_of(const ReportInput& input) {
   }
   if (died) return {kKernelDied, ""};
   if (failed) return {kLawFailed, ""};
+  if (input.result.interrupted) return {kNothingChecked, "interrupted"};
   if (!open.empty()) return {kNothingChecked, open};
   if (!any_passed) return {kNothingChecked, "no kernel was judged"};
   return {kConforms, ""};

@@ -234,6 +234,10 @@ typedef struct qkvet_forward_args {
 /* Not a claim: all members and heads have one dropout mask, which a function of
  * seed, offset, query and key is (Flax: broadcast_dropout). */
 #define QKVET_FLAG_DROPOUT_BROADCAST (UINT64_C(1) << 28)
+/* Not a claim: the kernel learns only in the call what it does not do, as one
+ * that asks another library. UNSUPPORTED of forward() is then what it is of
+ * supports(). */
+#define QKVET_FLAG_REFUSES_IN_CALL (UINT64_C(1) << 29)
 
 /* Layouts (bits of qkvet_capabilities.layouts). */
 #define QKVET_LAYOUT_BHTD (UINT64_C(1) << 0) /* contiguous [B, H, T, d] */
@@ -358,7 +362,8 @@ struct qkvet_kernel {
 
   /* Whether forward() takes these arguments. Pure: it may look at shapes,
    * strides and options, not at data. The last word: a yes that forward()
-   * refuses is a failure. NULL: what the capabilities allow is supported. */
+   * refuses is a failure (but see REFUSES_IN_CALL). NULL: what the capabilities
+   * allow is supported. */
   qkvet_status (*supports)(const qkvet_kernel* self,
                            const qkvet_forward_args* args, qkvet_text* why);
 

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""QKVet: proves that an attention callable computes attention, or shows the
+smallest case in which it does not, and says why.
+
+    import qkvet
+    report = qkvet.check(my_attention)
+    report.raise_on_failure()
+
+`kernel` says what a callable takes, `adapters` holds the calls of known
+libraries, `assert_close` judges one call by the same bound.
+"""
+from . import adapters, trace
+from ._program import program
+from .call import Reference, assert_close, reference
+from .declare import Refused, WrongUse, cache, kernel
+from .report import Call, Failure, LawFailed, LawResult, Report
+from .run import check, fuzz, replay
+
+__all__ = ["Call", "Failure", "LawFailed", "LawResult", "Reference", "Refused",
+           "Report",
+           "WrongUse", "adapters", "assert_close", "cache", "check", "fuzz",
+           "kernel", "laws", "program", "reference", "replay", "trace"]
+
+
+def laws(function, **words):
+    """Parametrises a test over the laws of a callable (pytest_plugin.py):
+
+        @qkvet.laws(my_attention, dtypes="f32 f16")
+        def test_attention(law):
+            law.check()
+    """
+    from .pytest_plugin import laws as parametrise
+    return parametrise(function, **words)

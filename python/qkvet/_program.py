@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program `qkvet`, and the library through which Python becomes a worker."""
+import ctypes
+import functools
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+from . import _abi
+from .declare import WrongUse, as_text
+
+
+@functools.lru_cache(maxsize=None)
+def home():
+    """The folder with bin/qkvet and lib/qkvet: that of the wheel, or a build tree
+    named by $QKVET_HOME."""
+    own = pathlib.Path(__file__).parent / "_program"
+    named = os.environ.get("QKVET_HOME")
+    for folder in ([pathlib.Path(named)] if named else []) + [own]:
+        if (folder / "bin" / "qkvet").exists():
+            return folder.resolve()
+    raise WrongUse(f"no program in {own}; allowed: an installed wheel, or "
+                   "$QKVET_HOME as the folder of a build with bin/qkvet")
+
+
+def program():
+    return str(home() / "bin" / "qkvet")
+
+
+@functools.lru_cache(maxsize=None)
+def library():
+    """The shared library of the door, whose functions tools/python_door.cpp
+    describes."""
+    lib = ctypes.CDLL(str(home() / "lib" / "qkvet" / "libqkvet_python.so"))
+    lib.qkvet_python_begin.restype = None
+    lib.qkvet_python_serve.argtypes = [ctypes.c_char_p, ctypes.c_char_p,
+                                       _abi.OpenFunction]
+    lib.qkvet_python_declare.argtypes = [
+        ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(_abi.Capabilities),
+        ctypes.POINTER(_abi.Opaque), ctypes.POINTER(_abi.Opaque),
+        ctypes.c_char_p, ctypes.c_size_t]
+    lib.qkvet_python_check.argtypes = [
+        ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, _abi.OpenFunction,
+        Say]
+    lib.qkvet_python_reference.argtypes = [ctypes.c_char_p] * 5 + [
+        Give, ctypes.c_char_p, ctypes.c_size_t]
+    return lib
+
+
+Say = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_char_p)
+Give = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.POINTER(ctypes.c_double),
+                        ctypes.POINTER(ctypes.c_double), ctypes.c_int64)
+
+
+def resolve(fields):
+    """Capabilities, dialect and precision of a declaration. WrongUse with one
+    line if a word is unknown."""
+    capabilities, dialect, precision = (_abi.Capabilities(), _abi.Opaque(),
+                                        _abi.Opaque())
+    for struct in (capabilities, dialect, precision):
+        struct.struct_size = ctypes.sizeof(struct)
+    text, precision_text = as_text(fields)
+    why = ctypes.create_string_buffer(1000)
+    if library().qkvet_python_declare(
+            text.encode(), precision_text.encode(), capabilities, dialect,
+            precision, why, len(why)) != 0:
+        raise WrongUse(why.value.decode(errors="replace"))
+    return capabilities, dialect, precision
+
+
+def environment():
+    """That of the program: its workers are this interpreter with this package."""
+    path = str(pathlib.Path(__file__).parent.parent)
+    paths = [path] + [p for p in os.environ.get("PYTHONPATH", "").split(
+        os.pathsep) if p]
+    return {**os.environ, "QKVET_PYTHON": sys.executable,
+            "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+
+
+def run(words, paths=()):
+    """The program with these words: exit code, stdout, stderr. `paths` go in
+    front of those where modules are looked for. Ctrl-C lets it say what it has
+    found so far; a second one ends it."""
+    env = environment()
+    env["PYTHONPATH"] = os.pathsep.join([*paths, env["PYTHONPATH"]])
+    # In a session of its own: it gets the interrupts that are passed on here.
+    with subprocess.Popen([program(), *words], env=env, text=True,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE,
+                          start_new_session=True) as running:
+        try:
+            said = running.communicate()
+        except KeyboardInterrupt:
+            running.send_signal(signal.SIGINT)
+            try:
+                said = running.communicate()
+            except BaseException:
+                running.kill()
+                raise
+        except BaseException:
+            running.kill()
+            raise
+    return running.returncode, *said
+
+
+def main():
+    """The command `qkvet` of the wheel."""
+    os.execve(program(), [program(), *sys.argv[1:]], environment())

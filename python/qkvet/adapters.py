@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of known libraries: each turns a function with that library's signature
+into a callable as `qkvet.kernel` describes it.
+
+    qkvet.check(torch.nn.functional.scaled_dot_product_attention,
+                adapter=qkvet.adapters.torch_sdpa)
+
+An adapter computes nothing: it reorders axes and renames arguments. What the
+signature has no word for is not declared, and what it says no to is `Refused`.
+All axes are moved by `swapaxes`, so the same adapter serves any framework: say
+arrays="numpy" of a NumPy function with the signature of flash_attn.
+"""
+import functools
+
+import numpy as np
+
+from .declare import Refused, kernel
+
+
+def _adapter(**fields):
+    """Declares what an adapter's callables take, and keeps their names."""
+    def declare(adapt):
+        @functools.wraps(adapt)
+        def adapted(function):
+            call = functools.wraps(function)(adapt(function))
+            call.__qkvet__ = {}  # of the adapter alone
+            return kernel(call, **{**fields, **getattr(function, "__qkvet__",
+                                                       {})})
+        return adapted
+    return declare
+
+
+def _bthd(array):
+    """[B, H, T, d] and [B, T, H, d], whichever it is not."""
+    return array.swapaxes(1, 2)
+
+
+def _hide(bias, mask):
+    """The bias, and -infinity where the mask does not attend."""
+    if hasattr(bias, "masked_fill"):  # torch
+        return bias.masked_fill(~mask, float("-inf"))
+    return np.where(mask, bias, bias.dtype.type(-np.inf))
+
+
+@_adapter(like="torch_sdpa", arrays="torch")
+def torch_sdpa(function):
+    """torch.nn.functional.scaled_dot_product_attention(query, key, value,
+    attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False)"""
+    def call(q, k, v, *, causal=None, scale=None, mask=None, bias=None):
+        if causal and (mask is not None or bias is not None):
+            raise Refused("is_causal takes no attn_mask beside it")
+        added = bias if mask is None else mask
+        if mask is not None and bias is not None:
+            added = _hide(bias, mask)
+        words = {"enable_gqa": True} if q.shape[1] != k.shape[1] else {}
+        return function(q, k, v, attn_mask=added, is_causal=causal is not None,
+                        scale=scale, **words)
+    return call
+
+
+@_adapter(options="causal_bottom_right scale default_scale grouped_heads "
+          "cross_lengths window softcap alibi", dtypes="f16 bf16", arrays="torch",
+          precision={"preset": "flash_half"}, layouts="bthd")
+def flash_attn(function):
+    """flash_attn_func(q, k, v, softmax_scale=None, causal=False,
+    window_size=(-1, -1), softcap=0.0, alibi_slopes=None) of FlashAttention 2 and
+    3, tensors [B, T, H, d]; o alone."""
+    def call(q, k, v, *, causal=None, scale=None, window=None, softcap=None,
+             slopes=None):
+        words = {"softmax_scale": scale, "causal": causal is not None}
+        if window is not None:
+            words["window_size"] = window
+        if softcap is not None:
+            words["softcap"] = softcap
+        if slopes is not None:
+            words["alibi_slopes"] = slopes
+        return _bthd(function(_bthd(q), _bthd(k), _bthd(v), **words))
+    return call
+
+
+@_adapter(options="causal_bottom_right scale default_scale grouped_heads "
+          "cross_lengths packed", dtypes="f16 bf16", arrays="torch",
+          precision={"preset": "flash_half"}, layouts="bthd")
+def flash_attn_varlen(function):
+    """flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q,
+    max_seqlen_k, softmax_scale=None, causal=False), tensors [tokens, H, d]."""
+    def call(q, k, v, *, causal=None, scale=None, cu_seqlens_q=None,
+             cu_seqlens_k=None):
+        if cu_seqlens_q is None:
+            raise Refused("packed calls alone")
+
+        def longest(offsets):
+            return int((offsets[1:] - offsets[:-1]).max())
+
+        def tokens(array):  # of a batch that is one
+            return array[0].swapaxes(0, 1)
+
+        o = function(tokens(q), tokens(k), tokens(v), cu_seqlens_q, cu_seqlens_k,
+                     longest(cu_seqlens_q), longest(cu_seqlens_k),
+                     softmax_scale=scale, causal=causal is not None)
+        return o.swapaxes(0, 1)[None]
+    return call
+
+
+@_adapter(options="causal_top_left causal_bottom_right scale default_scale "
+          "grouped_heads cross_lengths mask bias", dtypes="f32 f16 bf16",
+          arrays="torch", flags="compiles_per_shape")
+def flex_attention(function):
+    """torch.nn.attention.flex_attention.flex_attention(query, key, value,
+    score_mod=None, scale=None, enable_gqa=False): masks and biases are a
+    score_mod."""
+    def call(q, k, v, *, causal=None, scale=None, mask=None, bias=None):
+        shift = k.shape[2] - q.shape[2] if causal == "bottom_right" else 0
+
+        def score_mod(score, b, h, i, j):
+            if bias is not None:
+                score = score + bias[b, h, i, j]
+            if mask is not None:
+                score = score.masked_fill(~mask[b, h, i, j], float("-inf"))
+            if causal:
+                score = score.masked_fill(j > i + shift, float("-inf"))
+            return score
+
+        plain = causal is None and mask is None and bias is None
+        return function(q, k, v, score_mod=None if plain else score_mod,
+                        scale=scale, enable_gqa=q.shape[1] != k.shape[1])
+    return call
+
+
+@_adapter(options="causal_top_left scale default_scale grouped_heads "
+          "cross_lengths mask bias lengths", dtypes="f32", arrays="jax",
+          layouts="bthd", masked_nonfinite="not_ignored",
+          padding_nonfinite="not_ignored", flags="compiles_per_shape")
+def jax_dot_product_attention(function):
+    """jax.nn.dot_product_attention(query, key, value, bias=None, mask=None,
+    scale=None, is_causal=False, query_seq_lengths=None,
+    key_value_seq_lengths=None), arrays [B, T, H, d]."""
+    def call(q, k, v, *, causal=None, scale=None, mask=None, bias=None,
+             q_len=None, kv_len=None):
+        words = {}
+        if q_len is not None:
+            words["query_seq_lengths"] = q_len.astype("int32")
+        if kv_len is not None:
+            words["key_value_seq_lengths"] = kv_len.astype("int32")
+        return _bthd(function(_bthd(q), _bthd(k), _bthd(v), bias=bias, mask=mask,
+                              scale=scale, is_causal=causal is not None,
+                              **words))
+    return call
+
+
+@_adapter(layouts="bthd")
+def bthd(function):
+    """A function as `kernel` describes it, but over arrays [B, T, H, d]."""
+    def call(q, k, v, **options):
+        returned = function(_bthd(q), _bthd(k), _bthd(v), **options)
+        if isinstance(returned, (tuple, list)):
+            return (_bthd(returned[0]), *returned[1:])
+        return _bthd(returned)
+    return call

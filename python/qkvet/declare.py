@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a callable takes, said in words and never guessed from its signature."""
+import functools
+import inspect
+import json
+
+# Behind these names stand fields of the program (`qkvet list conventions` and
+# properties/conventions.md have the words of each); all others are the dialect's.
+FIELDS = ("like", "subject", "options", "flags", "layouts", "dtypes", "d", "dv",
+          "group", "tq", "tk", "page_sizes", "rope", "precision", "arrays",
+          "gradient", "cache", "name")
+
+# A function of three arrays and nothing else: attention of all keys, with a scale
+# of its own.
+DEFAULT_OPTIONS = "default_scale cross_lengths"
+
+
+class Refused(Exception):
+    """Raised by a kernel that does not take this call: `Refused("no such mask")`.
+
+    Such calls are counted as unsupported, with the reason, and are no failure.
+    """
+
+
+class WrongUse(ValueError):
+    """What the program answers with exit code 2: one line that names the thing,
+    what is wrong and what is allowed."""
+
+
+def words(value):
+    """A list of words as the program reads it: "f32 f16" or ["f32", "f16"]."""
+    return value if isinstance(value, str) else " ".join(map(str, value))
+
+
+def declaration(fields):
+    """The fields, each as words. Dictionaries are for `precision` alone."""
+    out = {}
+    for key, value in fields.items():
+        if value is None:
+            continue
+        if key == "causal":
+            # The short word: always causal, and the callable takes no argument
+            # for it.
+            out["options"] = words(fields.get("options") or DEFAULT_OPTIONS) + (
+                f" causal_{value}")
+            out["flags"] = (words(fields.get("flags") or "")
+                            + " causal_only").strip()
+        elif key == "precision" and isinstance(value, dict):
+            out[key] = "\n".join(f"{knob} = {words(one)}"
+                                 for knob, one in value.items())
+        elif key not in ("options", "flags") or "causal" not in fields:
+            out[key] = words(value)
+    return out
+
+
+def kernel(function=None, **fields):
+    """Says what an attention callable takes; a decorator, with or without words.
+
+        @qkvet.kernel(options="causal_top_left scale mask", dtypes="f32 f16")
+        def attention(q, k, v, *, causal=None, scale=None, mask=None): ...
+
+    The callable gets q [B, H, Tq, d], k [B, Hkv, Tk, d], v [B, Hkv, Tk, dv] and,
+    by name, what a call sets of `options`: causal ("top_left" or
+    "bottom_right"), scale, window (left, right), mask and bias [B, H, Tq, Tk],
+    softcap, sink and slopes [H], rope (style, cos, sin, q_positions,
+    k_positions), q_len and kv_len [B], cu_seqlens_q and cu_seqlens_k [members +
+    1], block_table [B, P] and page_size, k_new and v_new, dropout (p, seed,
+    offset). It returns o [B, H, Tq, dv], or a tuple (o, lse, weights) of what it
+    declares, or a dictionary by these names.
+
+    Words, each a string or a list of strings:
+
+    options, flags, layouts, dtypes, d, dv, group, tq, tk, page_sizes, rope:
+        as in properties/conventions.md. Default: options="default_scale
+        cross_lengths", f32, contiguous [B, H, T, d].
+    causal: "top_left" or "bottom_right": always, with no argument for it.
+    like: the name of a convention to begin with (`qkvet list conventions`).
+    empty_row, lse_base, masked_nonfinite, ...: the dialect.
+    precision: the arithmetic, as a dictionary ({"preset": "flash_half"}) or the
+        text of a file for --precision. Default: generic.
+    arrays: "numpy", "torch" or "jax": what the callable gets and returns.
+    gradient: "autograd" (torch) or "vjp" (jax): backward() is judged, too; or
+        "function": the callable has an attribute `backward` that takes (q, k, v,
+        o, lse, d_o, **options) and returns d_q, d_k, d_v.
+
+    Errors: a word that is unknown is a `WrongUse` when the callable is judged.
+    """
+    if function is None:
+        return functools.partial(kernel, **fields)
+    function.__qkvet__ = {**getattr(function, "__qkvet__", {}), **fields}
+    return function
+
+
+def cache(cls=None, **fields):
+    """Says that a class is a KV cache; a decorator like `kernel`.
+
+    A cache is made as cls(sequences=, heads=, kv_heads=, d=, dv=, capacity=,
+    scale=) (scale is None for 1/sqrt(d)) and has append(sequence, k, v) with
+    k [Hkv, T, d] and v [Hkv, T, dv], attend(sequence, q) -> o of q [H, Tq, d],
+    whose rows stand at the last Tq positions, length(sequence) and
+    reset(sequence); where it has truncate(sequence, tokens), fork(from_, to),
+    reorder(parents) or evict(sequence, first, tokens), these are judged, too.
+    What is illegal raises an exception with a reason and changes nothing.
+    """
+    if cls is None:
+        return functools.partial(cache, **fields)
+    cls.__qkvet__ = {"cache": "yes", **fields}
+    return cls
+
+
+def declared(function, more):
+    """All that is declared of a callable, `more` on top."""
+    own = getattr(function, "__qkvet__", None)
+    if own is None and not inspect.isclass(function):
+        own = getattr(type(function), "__qkvet__", None)
+    return declaration({**(own or {}), **more})
+
+
+def as_text(fields):
+    """The lines that the program reads, and the precision's."""
+    lines = {key: value for key, value in fields.items()
+             if key not in ("precision", "arrays", "gradient", "cache", "name")}
+    if "like" not in lines and "options" not in lines:
+        lines["options"] = DEFAULT_OPTIONS
+    return ("\n".join(f"{key} = {value}" for key, value in lines.items()),
+            fields.get("precision", ""))
+
+
+def as_config(fields):
+    """The text behind MODULE:NAME in an argument of the program; "" for none."""
+    return json.dumps(fields, sort_keys=True) if fields else ""

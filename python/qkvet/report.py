@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run found, as objects: the same as the text of the program says."""
+import dataclasses
+import functools
+import json
+import os
+import pathlib
+import tempfile
+from typing import Any, Dict, List, Optional
+
+from . import _program
+
+VERDICTS = {0: "conforms", 1: "failed", 3: "nothing checked", 4: "died"}
+
+
+class LawFailed(AssertionError):
+    """A callable does not conform: the text of the report."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """One call as NumPy arrays by name: `arrays` what went in and what came out
+    ("q", "o"), `expected` what the definition says of each output, `bound` how
+    far from that it may be, in float64. `call.q` is `call.arrays["q"]`."""
+    case: str
+    arrays: Dict[str, Any]
+    expected: Dict[str, Any]
+    bound: Dict[str, Any]
+
+    def __getattr__(self, name):
+        arrays = object.__getattribute__(self, "arrays")
+        if name in arrays:
+            return arrays[name]
+        raise AttributeError(f"no tensor {name}; there are "
+                             + ", ".join(sorted(arrays)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Failure:
+    """The smallest case in which a law fails, and what is known of the cause."""
+    law: str
+    case: str  # as `qkvet.replay` takes it
+    expected: str
+    actual: str
+    allowed: str
+    looks: str  # what the numbers look like; "" if nothing
+    error_over_bound: float
+    cause: str  # "" if none was found
+    certainty: str  # "sure", "likely", "unknown" or ""
+    fix: str
+    again: str  # the command that shows it again
+    fields: Dict[str, Any]  # all that the report has in JSON
+    _words: Optional[List[str]] = dataclasses.field(default=None, repr=False)
+
+    @functools.cached_property
+    def call(self) -> Call:
+        """The failing call, made again. WrongUse where the callable lives in this
+        process alone, or where it fails only sometimes and did not now."""
+        if self._words is None:
+            raise _program.WrongUse(
+                "the arrays of a call are there for callables that can be "
+                "imported; allowed: module:name")
+        with tempfile.TemporaryDirectory() as folder:
+            out = os.path.join(folder, "call")
+            words = ["replay", self.case, "--law", self.law, *self._words,
+                     "--emit", "npy", "--out", out]
+            code, text, wrong = _program.run(words, [os.getcwd()])
+            if not os.path.isdir(out):
+                raise _program.WrongUse(wrong.strip() or text.strip()
+                                        or f"exit code {code}")
+            return read_call(pathlib.Path(out))
+
+
+def read_call(folder):
+    """A folder of `qkvet replay --emit npy`."""
+    import numpy as np
+    arrays, expected, bound = {}, {}, {}
+    for path in sorted(folder.glob("*.npy")):
+        part, _, name = path.stem.partition("_")
+        if part in ("least", "largest"):
+            continue
+        into = {"expected": expected, "bound": bound, "actual": arrays}.get(part)
+        if into is None:
+            into, name = arrays, path.stem
+        into[name] = np.load(path)
+    return Call((folder / "case.txt").read_text().split()[0], arrays, expected,
+                bound)
+
+
+@dataclasses.dataclass(frozen=True)
+class LawResult:
+    """What a law said of one kernel."""
+    law: str
+    kernel: str
+    verdict: str  # passed, failed, crash, unsupported, skipped, ...
+    checked: int  # cases
+    error_over_bound: float  # the largest of them
+    reason: str  # of a verdict that is neither passed nor failed
+    failure: Optional[Failure] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What `check` found. `text` is what the program prints; `exit_code` its exit
+    code."""
+    exit_code: int
+    text: str
+    results: List[LawResult]
+
+    @property
+    def verdict(self) -> str:
+        """conforms, failed, nothing checked or died"""
+        return VERDICTS[self.exit_code]
+
+    @property
+    def ok(self) -> bool:
+        return self.exit_code == 0
+
+    @property
+    def failures(self) -> List[Failure]:
+        return [one.failure for one in self.results if one.failure]
+
+    @property
+    def checked(self) -> int:
+        """Cases of all laws together."""
+        return sum(one.checked for one in self.results)
+
+    def law(self, name: str) -> LawResult:
+        """The result of one law. KeyError if it was not in the run."""
+        for one in self.results:
+            if one.law == name:
+                return one
+        raise KeyError(name)
+
+    def raise_on_failure(self) -> "Report":
+        """LawFailed with the text unless all that was judged conforms."""
+        if not self.ok:
+            raise LawFailed("\n" + self.text)
+        return self
+
+    def __str__(self):
+        return self.text
+
+
+def number(value):
+    """JSON has no infinity: the program writes it as a text."""
+    return float(value) if value is not None else float("nan")
+
+
+def failure_of(row, words):
+    found = row["failure"]
+    diagnosis = found.get("diagnosis", {})
+    return Failure(
+        law=row["law"], case=found["case"], expected=found.get("expected", ""),
+        actual=found.get("actual", ""), allowed=found.get("allowed", ""),
+        looks=found.get("looks", ""),
+        error_over_bound=number(found.get("error_over_bound")),
+        cause=diagnosis.get("cause", ""),
+        certainty=diagnosis.get("certainty", ""), fix=diagnosis.get("fix", ""),
+        again=found.get("again", ""), fields=found, _words=words)
+
+
+def report_of(code, text, lines, words=None):
+    """A Report of the program's text and its JSON Lines."""
+    rows = [json.loads(line) for line in lines.splitlines() if line]
+    results = [
+        LawResult(law=row["law"], kernel=row["kernel"], verdict=row["verdict"],
+                  checked=row["checked"],
+                  error_over_bound=number(row["worst_error_over_bound"]),
+                  reason=row.get("reason", ""),
+                  failure=failure_of(row, words) if "failure" in row else None)
+        for row in rows if row["type"] == "result"]
+    return Report(code, text, results)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""check, replay and fuzz: the commands of the program, on a callable."""
+import json
+import os
+import sys
+import tempfile
+
+from . import _door, _program
+from .declare import WrongUse, as_config, declared
+from .imported import in_worker
+from .report import Report, report_of
+
+
+def target_of(function):
+    """"module:name" if a worker can import exactly this object, else None; and
+    the folder in which the module is found."""
+    name = getattr(function, "__qualname__", None)
+    module = getattr(function, "__module__", None)
+    if not name or not module or "<" in name:
+        return None, None
+    loaded = sys.modules.get(module)
+    path = getattr(loaded, "__file__", None)
+    if module == "__main__":
+        # A script: a worker imports it by its file, and not as __main__.
+        spec = getattr(loaded, "__spec__", None)
+        if spec is not None or path is None or not path.endswith(".py"):
+            return None, None
+        module = os.path.abspath(path)
+    found = loaded
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is not function:
+        return None, None
+    if module.endswith(".py") or path is None:
+        return f"{module}:{name}", None
+    above = os.path.abspath(path)
+    for _ in range(module.count(".") + (
+            2 if os.path.basename(path) == "__init__.py" else 1)):
+        above = os.path.dirname(above)
+    return f"{module}:{name}", above
+
+
+def _adapted(function, adapter, fields):
+    """The callable as it is judged here, and all that is declared of it."""
+    if adapter is not None:
+        function = adapter(function)
+    return function, declared(function, fields)
+
+
+def _adapter_name(adapter):
+    if adapter is None:
+        return None
+    target, _ = target_of(adapter)
+    if target is None:
+        raise WrongUse(f"adapter {adapter!r}: a worker cannot import it; "
+                       "allowed: a function of a module, or isolated=False")
+    return target
+
+
+def _where(function, adapter, isolated, fields):
+    """Words of the program for the callable, and folders of modules; None: it
+    can only be judged in this process."""
+    if isinstance(function, str):
+        target, folder = function, None
+    elif isolated is False:
+        return None, []
+    else:
+        target, folder = target_of(function)
+        if target is None and isolated:
+            raise WrongUse(f"{function!r}: a worker cannot import it; allowed: a "
+                           "function of a module or a file, or isolated=False")
+        if target is None:
+            return None, []
+    config = dict(fields)
+    name = _adapter_name(adapter)
+    if name:
+        config["adapter"] = name
+    text = as_config(config)
+    return (["--python", target + (":" + text if text else "")],
+            [os.getcwd()] + ([folder] if folder else []))
+
+
+def _wrong_use(line):
+    """What the program complains of, without what only a plug-in in C needs."""
+    return WrongUse(line.strip().removeprefix("qkvet: ").replace(
+        "qkvet_open() returned INVALID_ARGUMENT: ", "").replace(
+            "qkvet_open() returned INTERNAL: ", ""))
+
+
+def _command(name, words, paths, selection):
+    """A command that writes JSON Lines, as a Report."""
+    with tempfile.NamedTemporaryFile("r", suffix=".jsonl") as lines:
+        code, text, wrong = _program.run([*words, "--json", lines.name], paths)
+        if code == 2:
+            raise _wrong_use(wrong)
+        if code not in (0, 1, 3, 4):
+            raise RuntimeError(f"qkvet {name} ended with {code}: {wrong.strip()}")
+        return report_of(code, text, lines.read(), selection)
+
+
+def _here(function, fields, request):
+    """In this process: for closures, notebooks and debuggers."""
+    said = {}
+
+    def say(what, text):
+        said[what] = text.decode(errors="replace")
+
+    library = _door.Library(f"here:{getattr(function, '__name__', 'callable')}",
+                            function, fields)
+    door = _door.opener(lambda _config: library)
+    code = _program.library().qkvet_python_check(
+        library.kernel.name, _program.program().encode(),
+        json.dumps({k: v for k, v in request.items() if v is not None}).encode(),
+        door, _program.Say(say))
+    if code == 2:
+        raise WrongUse(said.get(2, "wrong use"))
+    return report_of(code, said[0], said[1])
+
+
+def check(function, *, adapter=None, laws=None, cases=None, budget=None, seed=1,
+          sizes=None, pin=None, known=None, strict=False, fail_fast=False,
+          jobs=None, diagnose=None, verbose=False, isolated=None,
+          **fields) -> Report:
+    """Judges an attention callable by every law that it declares enough for.
+
+    function: a callable, or "module:name". It runs in workers of its own, which
+        may crash and hang, if a worker can import it: a function of a module or
+        of a script with a file. Others (closures, lambdas, what a notebook
+        defines) run in this process, one case at a time; isolated=True makes
+        that an error, isolated=False asks for it.
+    adapter: turns the callable into one that takes a call as `kernel` describes
+        it (qkvet.adapters has those of known libraries).
+    fields: what it takes, on top of its decorator, in the words of `kernel`.
+    laws: names or globs. cases: of all laws together [20,000]; budget: a time
+        ("60s") instead. seed: a number or "random". sizes: "small", "medium" or
+        "large" [large]. pin: "d=64,Tk=128". known: a file of accepted failures.
+        strict, fail_fast, jobs, diagnose, verbose: as in `qkvet check --help`.
+
+    Returns a Report. Errors: WrongUse, one line, for what cannot be judged at
+    all: an unknown word, a module that cannot be imported.
+    """
+    if (nothing := in_worker()) is not None:
+        return nothing
+    where, paths = _where(function, adapter, isolated, fields)
+    names = [laws] if isinstance(laws, str) else list(laws or [])
+    if where is None:
+        function, fields = _adapted(function, adapter, fields)
+        if known is not None:
+            raise WrongUse("known: only for callables that a worker can import")
+        return _here(function, fields, {
+            "laws": names, "cases": cases, "budget": budget, "seed": str(seed),
+            "sizes": sizes, "pin": pin, "strict": strict, "diagnose": diagnose,
+            "fail_fast": fail_fast, "verbose": verbose})
+    words = ["check", *where, "--seed", str(seed)]
+    for law in names:
+        words += ["--law", law]
+    for flag, value in (("--cases", cases), ("--budget", budget),
+                        ("--sizes", sizes), ("--pin", pin), ("--known", known),
+                        ("--jobs", jobs), ("--diagnose", diagnose)):
+        if value is not None:
+            words += [flag, str(value)]
+    words += [flag for flag, wanted in (
+        ("--strict", strict), ("--fail-fast", fail_fast),
+        ("--verbose", verbose)) if wanted]
+    return _command("check", words, paths, where)
+
+
+def replay(case, function, *, law=None, adapter=None, isolated=None,
+           **fields) -> Report:
+    """One case again, as a report prints it, under one law or all that are about
+    it. In this process (isolated=False) a debugger stops in the callable."""
+    if (nothing := in_worker()) is not None:
+        return nothing
+    where, paths = _where(function, adapter, isolated, fields)
+    if where is None:
+        function, fields = _adapted(function, adapter, fields)
+        return _here(function, fields, {"case": case, "laws": [law] if law else []})
+    words = ["replay", case, *where] + (["--law", law] if law else [])
+    code, text, wrong = _program.run(words, paths)
+    if code == 2:
+        raise _wrong_use(wrong)
+    return Report(code, text, [])
+
+
+def fuzz(function, *, target="forward", time="60s", adapter=None, seed=1,
+         jobs=None, corpus=None, **fields) -> Report:
+    """Hunts for cases that fail, climbing towards trouble (`qkvet list fuzz` has
+    the targets)."""
+    if (nothing := in_worker()) is not None:
+        return nothing
+    where, paths = _where(function, adapter, True, fields)
+    words = ["fuzz", target, *where, "--time", time, "--seed", str(seed)]
+    for flag, value in (("--jobs", jobs), ("--corpus", corpus)):
+        if value is not None:
+            words += [flag, str(value)]
+    code, text, wrong = _program.run(words, paths)
+    if code == 2:
+        raise _wrong_use(wrong)
+    return Report(code, text, [])

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FlashInfer Trace: the shapes and index tables of real serving, for a function
+of your own.
+
+    for one in qkvet.trace.check(run, "gqa_paged_decode_h32_kv8_d128_ps64.json",
+                                 "gqa_paged_decode_h32_kv8_d128_ps64.jsonl"):
+        one.raise_on_failure()
+
+A definition names inputs, outputs and extents; a line of a workload file gives
+the extents and where each input comes from. What is drawn at random is N(0,1) by
+a seed. Judged are the operations gqa_paged (decode, and causal prefill) and
+gqa_ragged; the definition's own reference is not run. Source: the schema of
+FlashInfer-Bench (docs/flashinfer-trace: definition, workload).
+"""
+import dataclasses
+import json
+import pathlib
+import struct
+
+import numpy as np
+
+from .arrays import framework, ml_dtypes
+from .call import _NAMES, as_numpy, assert_close
+from .declare import WrongUse
+from .report import LawFailed, Report
+
+# Members of one packed call that QKVet judges at once.
+_MOST_MEMBERS = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class Definition:
+    """What a definition file says, as far as it is needed here."""
+    name: str
+    op_type: str
+    axes: dict  # constants by name
+    inputs: dict
+    outputs: dict
+
+    @property
+    def causal(self):
+        return "causal" in self.name
+
+
+def read_definition(path):
+    """A Definition. WrongUse if the operation is none that can be judged."""
+    fields = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    if fields.get("op_type") not in ("gqa_paged", "gqa_ragged"):
+        raise WrongUse(f"{path}: op_type {fields.get('op_type')!r}; allowed: "
+                       "gqa_paged, gqa_ragged")
+    constants = {name: axis["value"] for name, axis in fields["axes"].items()
+                 if axis["type"] == "const"}
+    return Definition(fields["name"], fields["op_type"], constants,
+                      fields["inputs"], fields["outputs"])
+
+
+def read_workloads(path, definition):
+    """The workloads of a .jsonl file that are of this definition."""
+    with open(path, encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines if line.strip()]
+    return [row["workload"] for row in rows
+            if row["definition"] == definition.name]
+
+
+def read_safetensors(path, key):
+    """One tensor of a file as a NumPy array."""
+    types = {name: numpy for numpy, name in _NAMES.items()}
+    with open(path, "rb") as file:
+        size, = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(size))
+        if key not in header:
+            raise WrongUse(f"{path}: no tensor {key}")
+        row = header[key]
+        file.seek(8 + size + row["data_offsets"][0])
+        data = file.read(row["data_offsets"][1] - row["data_offsets"][0])
+    return np.frombuffer(data, _dtype(types[row["dtype"]])).reshape(
+        row["shape"]).copy()
+
+
+def _dtype(name):
+    return np.dtype(ml_dtypes().bfloat16 if name == "bfloat16" else name)
+
+
+def make_inputs(definition, workload, folder=".", seed=1):
+    """The inputs of one workload as NumPy arrays and numbers, by name."""
+    rng = np.random.default_rng(seed)
+    axes = {**definition.axes, **workload["axes"]}
+    inputs = {}
+    for name, source in workload["inputs"].items():
+        declared = definition.inputs[name]
+        if source["type"] == "scalar":
+            inputs[name] = source["value"]
+        elif source["type"] == "safetensors":
+            inputs[name] = read_safetensors(
+                pathlib.Path(folder) / source["path"], source["tensor_key"])
+        elif source["type"] == "random":
+            shape = [axes[axis] for axis in declared["shape"]]
+            inputs[name] = rng.standard_normal(shape, np.float32).astype(
+                _dtype(declared["dtype"]))
+        else:
+            raise WrongUse(f"{name} comes from {source['type']!r}; allowed: "
+                           "scalar, safetensors, random")
+    return inputs
+
+
+def _members(definition, inputs):
+    """Of each member of the batch: its rows of q, its k and v."""
+    q_offsets = inputs.get("qo_indptr",
+                           np.arange(inputs["q"].shape[0] + 1))
+    offsets = inputs["kv_indptr"]
+    members = []
+    for n in range(len(offsets) - 1):
+        rows = slice(int(q_offsets[n]), int(q_offsets[n + 1]))
+        begin, end = int(offsets[n]), int(offsets[n + 1])
+        if definition.op_type == "gqa_ragged":
+            keys = [inputs[name][begin:end] for name in ("k", "v")]
+        else:
+            pages = inputs["kv_indices"][begin:end]
+            last = inputs.get("kv_last_page_len")
+            size = inputs["k_cache"].shape[1]
+            tokens = len(pages) * size
+            if last is not None and len(pages) > 0:
+                tokens -= size - int(last[n])
+            keys = [inputs[name][pages].reshape(
+                -1, *inputs[name].shape[2:])[:tokens]
+                for name in ("k_cache", "v_cache")]
+        members.append((rows, *keys))
+    return members
+
+
+def _judge(definition, inputs, outputs, members):
+    """The first of these members that fails decides."""
+    def packed(parts):  # [tokens, H, d] of each as [1, H, tokens, d]
+        return np.ascontiguousarray(np.concatenate(parts).swapaxes(0, 1)[None])
+
+    def offsets(lengths):
+        return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+    rows = [member[0] for member in members]
+    q = packed([inputs["q"][one] for one in rows])
+    k, v = (packed([member[part] for member in members]) for part in (1, 2))
+    actual = {"o": packed([outputs["output"][one] for one in rows])}
+    if "lse" in outputs:
+        lse = np.concatenate([outputs["lse"][one] for one in rows])
+        actual["lse"] = np.ascontiguousarray(lse.T[None])
+    half = q.dtype.itemsize == 2
+    return assert_close(
+        actual, q, k, v, scale=inputs["sm_scale"],
+        causal="bottom_right" if definition.causal else None,
+        cu_seqlens_q=offsets([one.stop - one.start for one in rows]),
+        cu_seqlens_k=offsets([len(member[1]) for member in members]),
+        precision={"preset": "flash_half"} if half else None,
+        dialect={"lse_base": "base2", "empty_row": "zero",
+                 "empty_row_lse": "minus_inf"})
+
+
+def check(solution, definition, workloads, *, arrays="numpy", folder=None, seed=1,
+          most=None):
+    """Judges solution(**inputs) -> (output, lse) or a dictionary, on each
+    workload, by the bound of every element; a list of Reports.
+
+    definition, workloads: paths. folder: where paths of tensors begin [that of
+    the workloads]. arrays: "numpy", "torch" or "jax". most: workloads at most.
+    """
+    definition = read_definition(definition)
+    convert = framework(arrays)
+    reports = []
+    for workload in read_workloads(workloads, definition)[:most]:
+        inputs = make_inputs(definition, workload,
+                             folder or pathlib.Path(workloads).parent, seed)
+        given = {name: convert.give(one) if isinstance(one, np.ndarray) else one
+                 for name, one in inputs.items()}
+        returned = solution(**given)
+        if not isinstance(returned, dict):
+            if not isinstance(returned, (tuple, list)):
+                returned = (returned,)
+            returned = dict(zip(definition.outputs, returned))
+        outputs = {name: as_numpy(one) for name, one in returned.items()}
+        members = _members(definition, inputs)
+        try:
+            parts = [_judge(definition, inputs, outputs,
+                            members[first:first + _MOST_MEMBERS])
+                     for first in range(0, len(members), _MOST_MEMBERS)]
+            reports.append(parts[-1])
+        except LawFailed as failed:
+            reports.append(Report(1, f"{workload.get('uuid', '')}{failed}", []))
+    return reports

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker of the program that is this interpreter: `python -m qkvet.worker`.
+
+The program starts it for `--python MODULE:NAME`; there is nothing to do by hand.
+What the callable does to its process, a crash, a hang, an exit, is a verdict
+about the case and ends this process alone.
+"""
+import sys
+
+
+def main(argv):
+    if len(argv) != 4 or argv[1] != "--inherited":
+        print("qkvet.worker: runs callables for qkvet, which starts it itself; "
+              "there is nothing to do by hand", file=sys.stderr)
+        return 2
+    # First of all: what the program left open is no business of the callable's.
+    from ._program import library
+    door = library()
+    door.qkvet_python_begin()
+    from ._door import named_library, opener
+    target = argv[2]
+    return door.qkvet_python_serve(
+        target.encode(), argv[3].encode(),
+        opener(lambda config: named_library(target, config)))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))

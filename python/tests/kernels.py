@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention in NumPy, right and wrong, for the tests to judge."""
+import os
+import time
+
+import numpy as np
+
+import qkvet
+
+
+def softmax_values(scores, v):
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights @ v / weights.sum(-1, keepdims=True)
+
+
+def attention(q, k, v):
+    """All keys, and a scale of its own."""
+    scale = np.float32(1 / np.sqrt(q.shape[-1]))
+    return softmax_values(q @ k.swapaxes(-1, -2) * scale, v)
+
+
+def forgets_scale(q, k, v):
+    return softmax_values(q @ k.swapaxes(-1, -2), v)
+
+
+def causal_scores(q, k, scale):
+    scores = q @ k.swapaxes(-1, -2) * np.float32(scale)
+    rows, keys = np.indices(scores.shape[-2:])
+    return np.where(keys <= rows, scores, np.float32(-np.inf))
+
+
+@qkvet.kernel(options="causal_top_left scale default_scale cross_lengths lse",
+              empty_row="zero")
+def full(q, k, v, *, causal=None, scale=None):
+    """o and lse; causal from the top left."""
+    scale = scale if scale is not None else 1 / np.sqrt(q.shape[-1])
+    scores = (causal_scores(q, k, scale) if causal
+              else q @ k.swapaxes(-1, -2) * np.float32(scale))
+    top = scores.max(-1, keepdims=True)
+    weights = np.exp(scores - top)
+    total = weights.sum(-1, keepdims=True)
+    return weights @ v / total, (top + np.log(total))[..., 0]
+
+
+@qkvet.kernel(causal="top_left", options="default_scale")
+def sees_next(q, k, v):
+    """Each row sees one key too many."""
+    scores = q @ k.swapaxes(-1, -2) / np.float32(np.sqrt(q.shape[-1]))
+    rows, keys = np.indices(scores.shape[-2:])
+    return softmax_values(
+        np.where(keys <= rows + 1, scores, np.float32(-np.inf)), v)
+
+
+@qkvet.kernel(dtypes="f32 bf16", precision={"preset": "flash_half"})
+def bf16(q, k, v):
+    """Computed in f32, stored as given."""
+    wide = [one.astype(np.float32) for one in (q, k, v)]
+    return attention(*wide).astype(q.dtype)
+
+
+def refuses_long(q, k, v):
+    if k.shape[2] > 5:
+        raise qkvet.Refused("more than 5 keys")
+    return attention(q, k, v)
+
+
+# ---- What is no answer ------------------------------------------------------
+
+
+def gives_none(q, k, v):
+    attention(q, k, v)
+
+
+def gives_double(q, k, v):
+    return attention(q, k, v).astype(np.float64)
+
+
+def gives_shape(q, k, v):
+    return attention(q, k, v)[..., :-1]
+
+
+def gives_input(q, k, v):
+    return v if v.shape == q.shape else attention(q, k, v)
+
+
+def gives_list(q, k, v):
+    return {"o": attention(q, k, v).tolist()}
+
+
+def writes_input(q, k, v):
+    q *= np.float32(1 / np.sqrt(q.shape[-1]))
+    return softmax_values(q @ k.swapaxes(-1, -2), v)
+
+
+def raises(q, k, v):
+    if q.shape[2] > 2:
+        raise IndexError("tile 3 of 2")
+    return attention(q, k, v)
+
+
+def leaves(q, k, v):
+    raise SystemExit(7)
+
+
+# ---- What ends its process --------------------------------------------------
+
+
+def crashes(q, k, v):
+    if q.shape[2] > 2:
+        import ctypes
+        ctypes.string_at(8)
+    return attention(q, k, v)
+
+
+def exits(q, k, v):
+    if q.shape[2] > 2:
+        os._exit(3)
+    return attention(q, k, v)
+
+
+def hangs(q, k, v):
+    while q.shape[2] > 2:
+        pass
+    return attention(q, k, v)
+
+
+def sleeps(q, k, v):
+    if q.shape[2] > 2:
+        time.sleep(1000)
+    return attention(q, k, v)
+
+
+def eats(q, k, v):
+    hoard = []
+    while q.shape[2] > 2:
+        hoard.append(np.ones(1 << 26))
+    return attention(q, k, v)
+
+
+# ---- Caches -----------------------------------------------------------------
+
+
+@qkvet.cache(options="scale default_scale grouped_heads")
+class Cache:
+    """Keys and values in lists of rows."""
+
+    def __init__(self, sequences, heads, kv_heads, d, dv, capacity, scale):
+        self.scale = np.float32(scale if scale is not None else d ** -0.5)
+        self.capacity = capacity
+        self.shape = heads, kv_heads, d, dv
+        self.rows = [self.empty() for _ in range(sequences)]
+
+    def empty(self):
+        _, kv_heads, d, dv = self.shape
+        return (np.zeros((kv_heads, 0, d), np.float32),
+                np.zeros((kv_heads, 0, dv), np.float32))
+
+    def length(self, sequence):
+        return self.rows[sequence][0].shape[1]
+
+    def append(self, sequence, k, v):
+        if self.length(sequence) + k.shape[1] > self.capacity:
+            raise ValueError(f"more than {self.capacity} tokens")
+        self.rows[sequence] = tuple(
+            np.concatenate([old, new], 1)
+            for old, new in zip(self.rows[sequence], (k, v)))
+
+    def attend(self, sequence, q):
+        k, v = self.rows[sequence]
+        group = q.shape[0] // k.shape[0]
+        k, v = (np.repeat(one, group, 0) for one in (k, v))
+        scores = q @ k.swapaxes(-1, -2) * self.scale
+        rows, keys = np.indices(scores.shape[-2:])
+        hidden = keys > rows + k.shape[1] - q.shape[1]
+        return softmax_values(
+            np.where(hidden, np.float32(-np.inf), scores), v)
+
+    def reset(self, sequence):
+        self.rows[sequence] = self.empty()
+
+    def truncate(self, sequence, tokens):
+        if not 0 <= tokens <= self.length(sequence):
+            raise ValueError(f"{tokens} of {self.length(sequence)} tokens")
+        self.rows[sequence] = tuple(
+            one[:, :tokens] for one in self.rows[sequence])
+
+
+class KeepsOnReset(Cache):
+    """A reset keeps the last token."""
+
+    def reset(self, sequence):
+        self.rows[sequence] = tuple(one[:, -1:] for one in self.rows[sequence])

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verdicts on callables, in a worker and in this process."""
+import numpy as np
+import pytest
+
+import kernels
+import qkvet
+
+CASES = 400
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+@pytest.mark.parametrize("function", [kernels.attention, kernels.full])
+def test_right_attention_conforms(function, isolated):
+    report = qkvet.check(function, cases=CASES, isolated=isolated)
+    assert report.verdict == "conforms", report.text
+    assert report.checked > CASES / 4
+    assert report.failures == []
+    assert report.raise_on_failure() is report
+    assert report.law("weights_sum_to_one").verdict == "passed"
+
+
+@pytest.mark.parametrize("isolated", [True, False])
+def test_a_forgotten_scale_is_found_shrunk_and_named(isolated):
+    report = qkvet.check(kernels.forgets_scale, cases=CASES, isolated=isolated)
+    assert report.verdict == "failed"
+    with pytest.raises(qkvet.LawFailed, match="scale"):
+        report.raise_on_failure()
+    first = report.failures[0]
+    assert first.cause == "no_scale", report.text
+    assert first.certainty == "sure"
+    assert first.error_over_bound > 1
+
+
+def test_a_row_that_sees_the_next_key_is_found():
+    report = qkvet.check(kernels.sees_next, cases=CASES)
+    assert not report.ok
+    assert report.failures[0].cause == "one_ahead", report.text
+    assert any(one.law == "future_weights_are_zero" for one in report.failures)
+
+
+def test_a_failing_call_is_at_hand_as_arrays():
+    failure = qkvet.check(kernels.forgets_scale, cases=CASES,
+                          laws="agrees_with_oracle").failures[0]
+    call = failure.call
+    o = kernels.forgets_scale(call.q, call.k, call.v)
+    np.testing.assert_array_equal(o, call.o)
+    off = np.abs(call.o.astype(np.float64) - call.expected["o"])
+    assert (off > call.bound["o"]).any()
+
+
+def test_a_closure_runs_in_this_process():
+    seen = []
+
+    def closure(q, k, v):
+        seen.append(q.shape)
+        return kernels.attention(q, k, v)
+
+    report = qkvet.check(closure, cases=50)
+    assert report.ok, report.text
+    assert len(seen) > 50
+    with pytest.raises(qkvet.WrongUse, match="a worker cannot import it"):
+        qkvet.check(closure, cases=50, isolated=True)
+
+
+def test_refused_calls_are_no_failure_and_are_counted():
+    report = qkvet.check(kernels.refuses_long, cases=CASES, verbose=True)
+    assert report.ok, report.text
+    assert "more than 5 keys" in report.text
+
+
+def test_bf16_goes_in_and_out():
+    pytest.importorskip("ml_dtypes")
+    report = qkvet.check(kernels.bf16, cases=CASES)
+    assert report.ok, report.text
+
+
+@pytest.mark.parametrize("words,said", [
+    ({"options": "caus"}, '"caus": allowed: causal_top_left'),
+    ({"like": "torch"}, '"torch" is no convention'),
+    ({"dtypes": "f33"}, '"f33": allowed: a storage type'),
+    ({"colour": "red"}, "unknown field"),
+    ({"arrays": "tensorflow"}, "arrays = 'tensorflow'; allowed: numpy"),
+    ({"precision": {"preset": "fast"}}, '"fast": allowed: generic cpu_f32'),
+    ({"gradient": "numeric"}, "gradient = 'numeric'; allowed: autograd"),
+])
+@pytest.mark.parametrize("isolated", [True, False])
+def test_an_unknown_word_is_one_line(words, said, isolated):
+    with pytest.raises(qkvet.WrongUse) as wrong:
+        qkvet.check(kernels.attention, cases=1, isolated=isolated, **words)
+    assert said in str(wrong.value)
+    assert "\n" not in str(wrong.value)
+
+
+@pytest.mark.parametrize("target,said", [
+    ("no_such_module:f", "No module named 'no_such_module'"),
+    ("kernels:none", "kernels has no none"),
+    ("kernels", "allowed: MODULE:NAME")])
+def test_a_target_that_is_not_there_is_one_line(target, said):
+    with pytest.raises(qkvet.WrongUse) as wrong:
+        qkvet.check(target, cases=1)
+    assert said in str(wrong.value)
+
+
+def test_laws_by_name_and_seed():
+    one = qkvet.check(kernels.forgets_scale, laws=["agrees_*"], cases=100, seed=3)
+    again = qkvet.check(kernels.forgets_scale, laws=["agrees_*"], cases=100,
+                        seed=3)
+    assert {law.law for law in one.results} == {"agrees_with_oracle"}
+    assert one.failures[0].case == again.failures[0].case
+    with pytest.raises(qkvet.WrongUse, match="no_such_law"):
+        qkvet.check(kernels.attention, laws="no_such_law")
+
+
+def test_replay_shows_the_same_failure():
+    failure = qkvet.check(kernels.forgets_scale, cases=CASES,
+                          laws="agrees_with_oracle").failures[0]
+    for isolated in (True, False):
+        again = qkvet.replay(failure.case, kernels.forgets_scale,
+                             law=failure.law, isolated=isolated)
+        assert again.verdict == "failed"
+        assert failure.actual in again.text
+        assert qkvet.replay(failure.case, kernels.attention, law=failure.law,
+                            isolated=isolated).ok

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What pytest shows of the laws of a callable."""
+import os
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).parent
+
+LAWS = '''
+import kernels
+import qkvet
+
+@qkvet.laws(kernels.attention, cases=300)
+def test_right(law):
+    law.check()
+
+@qkvet.laws(kernels.forgets_scale, cases=300)
+def test_wrong(law):
+    law.check()
+'''
+
+
+def run(folder, *words):
+    (folder / "test_laws.py").write_text(LAWS)
+    path = os.pathsep.join([str(HERE.parent), str(HERE)])
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "qkvet.pytest_plugin", "-rs",
+         "-p", "no:cacheprovider", "test_laws.py", *words], cwd=folder,
+        env={**os.environ, "PYTHONPATH": path}, text=True, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
+
+
+def test_a_test_for_each_law(tmp_path):
+    said = run(tmp_path, "-v")
+    assert "test_right[weights_sum_to_one] PASSED" in said, said
+    assert "test_wrong[agrees_with_oracle] FAILED" in said
+    assert "test_right[agrees_with_oracle] PASSED" in said
+    # The text of the command line.
+    assert "no_scale" in said
+    assert "error/bound" in said
+
+
+def test_options(tmp_path):
+    said = run(tmp_path, "-k", "test_right and weights_sum", "--qkvet-seed", "x")
+    assert "seed" in said, said
+    said = run(tmp_path, "-k", "test_right and weights_sum", "--qkvet-seed", "9")
+    assert "1 passed" in said, said
