@@ -58,8 +58,8 @@ std::string read_dialect_or_convention(const std::string& name,
 // Sets one field of a declaration. "" or one line.
 std::string declare(std::string_view key, std::string_view value,
                     Convention& convention);
-// The same for lines "field = value", of which "like = torch_sdpa" in front takes
-// the declaration of a convention. "" or one line.
+// The same for lines "field = value", of which "like = torch_sdpa" in front
+// takes the declaration of a convention. "" or one line.
 std::string declare_lines(const std::string& lines, Convention& convention);
 // "" or why a kernel of this convention does not take the case.
 std::string not_taken_reason(const Convention& convention,
