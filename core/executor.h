@@ -21,7 +21,8 @@ struct LibrarySpec {
   // Of a library that is linked into this program and so opened in it only.
   qkvet_open_function entry = nullptr;
   // Of functions of an interpreter, path being what it calls them: the program
-  // that is their worker, with the package qkvet ("python3"); "": there is none.
+  // that is their worker, with the package qkvet ("python3"); "": there is
+  // none.
   std::string interpreter = {};
 };
 
