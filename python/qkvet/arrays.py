@@ -109,7 +109,8 @@ class _Jax:
 
     def give(self, array):
         given = self._jax.numpy.asarray(array)
-        if given.dtype != array.dtype:
+        # Lengths and offsets fit into the 32 bits that JAX has by default.
+        if given.dtype != array.dtype and array.dtype.kind != "i":
             raise TypeError(f"JAX made {given.dtype} of {array.dtype}; float64 "
                             "needs jax.config.update('jax_enable_x64', True)")
         return given
