@@ -220,8 +220,9 @@ class Library {
 std::string Library::read_map(const std::string& path) {
   std::ifstream file(path);
   if (!file) return path + ": cannot be read";
-  std::string lines, precision;
+  std::string precision;
   int64_t number = 0;
+  bool declares = false;
   const auto at = [&](const std::string& wrong) {
     return path + ":" + std::to_string(number) + ": " + wrong;
   };
@@ -250,8 +251,12 @@ std::string Library::read_map(const std::string& path) {
     } else if (key.starts_with("precision.")) {
       precision += key.substr(std::strlen("precision.")) + " =" + value + "\n";
     } else {
+      // The declaration of a convention would replace what stands above it.
+      if (key == "like" && declares)
+        return at("like: allowed in front of all other fields");
       const std::string wrong = declare_lines(line, declared_);
       if (!wrong.empty()) return at(wrong);
+      declares = true;
     }
   }
   if (arguments_.empty()) return path + ": no line \"argument = ...\"";

@@ -73,6 +73,8 @@ TEST(TvmFfi, WhatIsWrongWithAMapIsOneLine) {
       {"argument = scale 3\n", "no value behind it"},
       {"options = causal\n", "map.txt:1: options: \"causal\": allowed:"},
       {"\nwhat is this\n", "map.txt:2: no \"field = value\""},
+      {"options = scale\nlike = torch_sdpa\n",
+       "map.txt:2: like: allowed in front"},
       {"options = scale\n", "no line \"argument = ...\""},
   };
   for (const auto& row : rows)

@@ -18,7 +18,7 @@ F32 = {"arrays": "numpy", "dtypes": "f32", "precision": {"preset": "generic"}}
 
 @pytest.mark.parametrize("function,adapter", RIGHT)
 def test_a_right_function_conforms(function, adapter):
-    report = qkvet.check(function, adapter=adapter, cases=500, **F32)
+    report = qkvet.check(function, adapter=adapter, cases=300, **F32)
     assert report.ok, report.text
     assert report.checked > 100
 
@@ -28,5 +28,6 @@ def test_the_same_with_half_the_scale_does_not(function, adapter):
     def wrong(q, *others, **words):
         return function(q * np.float32(0.5), *others, **words)
 
-    report = qkvet.check(wrong, adapter=adapter, cases=300, isolated=False, **F32)
+    report = qkvet.check(wrong, adapter=adapter, cases=100, isolated=False,
+                         diagnose=0, **F32)
     assert report.verdict == "failed", report.text
