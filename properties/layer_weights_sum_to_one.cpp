@@ -20,7 +20,7 @@ Plan plan(const Case&, const KernelInfo& kernel) {
     return plan;
   }
   if (!returns_stages(kernel)) {
-    plan.not_applicable = "the layer returns no stages";
+    plan.unsupported = "the layer returns no stages";
     return plan;
   }
   plan.calls.push_back(layer_call(kernel));

@@ -22,7 +22,7 @@ void without_matrix(const Case&, int64_t argument, Inputs& inputs) {
 Plan plan(const Case&, const KernelInfo& kernel) {
   Plan plan;
   if (!returns_stages(kernel)) {
-    plan.not_applicable = "the layer returns no stages";
+    plan.unsupported = "the layer returns no stages";
     return plan;
   }
   plan.calls.push_back(layer_call(kernel));

@@ -41,7 +41,7 @@ void pick(const Case& value, int64_t, Inputs& inputs) {
 Plan plan(const Case&, const KernelInfo& kernel) {
   Plan plan;
   if (!returns_stages(kernel)) {
-    plan.not_applicable = "the layer returns no stages";
+    plan.unsupported = "the layer returns no stages";
     return plan;
   }
   PlannedCall call = layer_call(kernel);

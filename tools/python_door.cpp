@@ -204,7 +204,7 @@ int qkvet_python_serve(const char* target, const char* config,
 int qkvet_python_declare(const char* lines, const char* precision,
                          qkvet_capabilities* capabilities,
                          qkvet_dialect* dialect, qkvet_precision* precision_out,
-                         char* why, size_t why_size) {
+                         uint64_t* layer_options, char* why, size_t why_size) {
   using namespace qkvet;
   Convention convention;
   convention.declared.capabilities.struct_size = sizeof(qkvet_capabilities);
@@ -222,6 +222,7 @@ int qkvet_python_declare(const char* lines, const char* precision,
   copy_out(convention.declared.capabilities, capabilities);
   copy_out(convention.declared.dialect, dialect);
   copy_out(arithmetic, precision_out);
+  *layer_options = convention.declared.layer_options;
   return 0;
 }
 

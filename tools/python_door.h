@@ -25,12 +25,14 @@ QKVET_EXPORT int qkvet_python_serve(const char* target, const char* config,
 
 /* Fills the three structs, whose struct_size says what there is room for, from
  * lines "field = value" as conventions.md has them ("like = torch_sdpa" in
- * front takes those of a convention), and from the text of a precision file. 0,
- * or nonzero with one line in `why`. */
+ * front takes those of a convention), and from the text of a precision file;
+ * the bits of a layer's table (QKVET_LAYER_*) go to *layer_options. 0, or
+ * nonzero with one line in `why`. */
 QKVET_EXPORT int qkvet_python_declare(const char* lines, const char* precision,
                                       qkvet_capabilities* capabilities,
                                       qkvet_dialect* dialect,
-                                      qkvet_precision* precision_out, char* why,
+                                      qkvet_precision* precision_out,
+                                      uint64_t* layer_options, char* why,
                                       size_t why_size);
 
 /* What qkvet_python_check() says: the report, its JSON Lines, wrong use. */

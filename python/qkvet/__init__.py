@@ -12,14 +12,14 @@ libraries, `assert_close` judges one call by the same bound.
 from . import adapters, trace
 from ._program import program
 from .call import Reference, assert_close, reference
-from .declare import Refused, WrongUse, cache, kernel
+from .declare import Refused, WrongUse, cache, kernel, layer
 from .report import Call, Failure, LawFailed, LawResult, Report
 from .run import check, fuzz, replay
 
 __all__ = ["Call", "Failure", "LawFailed", "LawResult", "Reference", "Refused",
            "Report",
            "WrongUse", "adapters", "assert_close", "cache", "check", "fuzz",
-           "kernel", "laws", "program", "reference", "replay", "trace"]
+           "kernel", "laws", "layer", "program", "reference", "replay", "trace"]
 
 
 def laws(function, **words):

@@ -69,6 +69,19 @@ class CacheArgs(c.Structure):
         ("rope", c.c_int32), ("rope_cos", Tensor), ("rope_sin", Tensor)]
 
 
+class LayerArgs(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("heads", c.c_int64),
+                ("kv_heads", c.c_int64)] + [
+        (name, Tensor) for name in (
+            "x", "w_q", "w_k", "w_v", "w_o", "b_q", "b_k", "b_v", "b_o", "y",
+            "q", "k", "v", "attended")] + [
+        ("scale", c.c_float), ("scale_given", c.c_int32), ("causal", c.c_int32),
+        ("unused", c.c_int32), ("rope", c.c_int32), ("rope_cos", Tensor),
+        ("rope_sin", Tensor), ("positions", Tensor), ("w_qkv", Tensor),
+        ("b_qkv", Tensor), ("mask_buffer", Tensor), ("weights", Tensor),
+        ("fused", c.c_int32), ("unused_end", c.c_int32)]
+
+
 class ExtentRule(c.Structure):
     _fields_ = [("min", c.c_int64), ("max", c.c_int64), ("multiple", c.c_int64)]
 
@@ -105,6 +118,14 @@ class BackwardTable(c.Structure):
                 ("layer_backward", c.c_void_p)]
 
 
+class LayerTable(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("options", c.c_uint64),
+                ("stage", Dtype),
+                ("forward", c.CFUNCTYPE(c.c_int32, c.c_void_p, c.c_void_p,
+                                        c.POINTER(LayerArgs), c.c_void_p,
+                                        c.POINTER(Text)))]
+
+
 _SEQUENCE = (c.c_int32, c.c_void_p, c.c_void_p, c.c_int64)
 
 
@@ -139,7 +160,7 @@ class Kernel(c.Structure):
         ("user", c.c_void_p), ("open", c.c_void_p), ("close", c.c_void_p),
         ("supports", c.c_void_p), ("workspace", c.c_void_p),
         ("forward", _FORWARD), ("cache", c.POINTER(CacheTable)),
-        ("layer", c.c_void_p), ("backward", c.POINTER(BackwardTable)),
+        ("layer", c.POINTER(LayerTable)), ("backward", c.POINTER(BackwardTable)),
         ("get_extension", c.c_void_p)]
 
 

@@ -280,11 +280,49 @@ class Caches:
         made.reorder([parents[n] for n in range(sequences)])
 
 
+class Layer:
+    """The layer table of a callable."""
+
+    _INPUTS = ("x", "w_q", "w_k", "w_v", "w_o")
+    _BIASES = ("b_q", "b_k", "b_v", "b_o")
+
+    def __init__(self, function, fields, options):
+        self.function = function
+        self.framework = arrays.framework(fields.get("arrays", "numpy"))
+        table = self.table = _abi.LayerTable()
+        table.struct_size = ctypes.sizeof(table)
+        table.options = options
+        table.forward = dict(_abi.LayerTable._fields_)["forward"](
+            guarded(self._forward))
+
+    def _forward(self, _self, _context, args, _exec, _why):
+        args = args.contents
+        given = list(self._INPUTS) + [name for name in self._BIASES
+                                      if getattr(args, name).ndim]
+        inputs = {name: arrays.view(getattr(args, name)) for name in given}
+        give = self.framework.give
+        matrices = [give(inputs[name]) for name in self._INPUTS]
+        options = {name: give(inputs[name]) for name in given
+                   if name in self._BIASES}
+        if args.causal:
+            options["causal"] = _abi.CAUSAL[args.causal]
+        if args.scale_given:
+            options["scale"] = args.scale
+        if args.rope:
+            options["rope"] = (_abi.ROPE[args.rope], *(
+                give(arrays.view(getattr(args, name)))
+                for name in ("rope_cos", "rope_sin", "positions")))
+        y = self.function(*matrices, heads=args.heads, kv_heads=args.kv_heads,
+                          **options)
+        store("y", y, args.y, self.framework, inputs)
+
+
 class Library:
     """One kernel, as `open` hands it over: kept alive by this object."""
 
     def __init__(self, target, function, fields):
-        capabilities, dialect, precision = _program.resolve(fields)
+        capabilities, dialect, precision, layer_options = _program.resolve(
+            fields)
         # A callable learns in the call what it does not take.
         capabilities.flags |= 1 << 29
         kernel = self.kernel = _abi.Kernel()
@@ -305,6 +343,9 @@ class Library:
         if "cache" in fields:
             self.functions = Caches(function, fields)
             kernel.cache = ctypes.pointer(self.functions.table)
+        elif fields.get("subject") == "layer":
+            self.functions = Layer(function, fields, layer_options)
+            kernel.layer = ctypes.pointer(self.functions.table)
         else:
             if inspect.isclass(function):
                 function = function()

@@ -40,7 +40,7 @@ def library():
     lib.qkvet_python_declare.argtypes = [
         ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(_abi.Capabilities),
         ctypes.POINTER(_abi.Opaque), ctypes.POINTER(_abi.Opaque),
-        ctypes.c_char_p, ctypes.c_size_t]
+        ctypes.POINTER(ctypes.c_uint64), ctypes.c_char_p, ctypes.c_size_t]
     lib.qkvet_python_check.argtypes = [
         ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, _abi.OpenFunction,
         Say]
@@ -55,19 +55,20 @@ Give = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.POINTER(ctypes.c_double),
 
 
 def resolve(fields):
-    """Capabilities, dialect and precision of a declaration. WrongUse with one
+    """Capabilities, dialect, precision and options of a layer. WrongUse with one
     line if a word is unknown."""
     capabilities, dialect, precision = (_abi.Capabilities(), _abi.Opaque(),
                                         _abi.Opaque())
+    layer_options = ctypes.c_uint64()
     for struct in (capabilities, dialect, precision):
         struct.struct_size = ctypes.sizeof(struct)
     text, precision_text = as_text(fields)
     why = ctypes.create_string_buffer(1000)
     if library().qkvet_python_declare(
             text.encode(), precision_text.encode(), capabilities, dialect,
-            precision, why, len(why)) != 0:
+            precision, layer_options, why, len(why)) != 0:
         raise WrongUse(why.value.decode(errors="replace"))
-    return capabilities, dialect, precision
+    return capabilities, dialect, precision, layer_options.value
 
 
 def environment():

@@ -4,12 +4,6 @@ import functools
 import inspect
 import json
 
-# Behind these names stand fields of the program (`qkvet list conventions` and
-# properties/conventions.md have the words of each); all others are the dialect's.
-FIELDS = ("like", "subject", "options", "flags", "layouts", "dtypes", "d", "dv",
-          "group", "tq", "tk", "page_sizes", "rope", "precision", "arrays",
-          "gradient", "cache", "name")
-
 # A function of three arrays and nothing else: attention of all keys, with a scale
 # of its own.
 DEFAULT_OPTIONS = "default_scale cross_lengths"
@@ -106,6 +100,21 @@ def cache(cls=None, **fields):
         return functools.partial(cache, **fields)
     cls.__qkvet__ = {"cache": "yes", **fields}
     return cls
+
+
+def layer(function=None, **fields):
+    """Says that a callable is an attention layer; a decorator like `kernel`.
+
+    It is called as f(x, w_q, w_k, w_v, w_o, heads=, kv_heads=, **options) with
+    x [B, T, D], w_q [D, H d], w_k [D, Hkv d], w_v [D, Hkv dv], w_o [H dv, D] and
+    returns y [B, T, D]; the options that a call sets: causal, scale, b_q, b_k,
+    b_v, b_o, and rope (style, cos, sin, positions). Words beyond those of
+    `kernel`: layer="biases rope unbatched", what of this it takes.
+    """
+    if function is None:
+        return functools.partial(layer, **fields)
+    function.__qkvet__ = {"subject": "layer", **fields}
+    return function
 
 
 def declared(function, more):

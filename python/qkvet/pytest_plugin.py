@@ -26,10 +26,13 @@ class Law:
         self.name = name
 
     def check(self):
-        """Judges it. LawFailed with the report, or pytest's skip where nothing
-        was judged, with the reason."""
+        """Judges it. LawFailed with the report, pytest's xfail for an accepted
+        failure, or its skip where nothing was judged, with the reason."""
         report = self._family.report(self.name)
         result = report.law(self.name)
+        if result.known is not None:
+            self._as_known(result.known, report)
+            return
         if result.failure is not None or result.verdict in ("failed", "crash"):
             text = report.text
             if len(report.results) > 1:
@@ -37,6 +40,14 @@ class Law:
             raise LawFailed("\n" + text)
         if result.verdict != "passed":
             pytest.skip(f"{result.verdict}: {result.reason}")
+
+    def _as_known(self, known, report):
+        """An accepted failure that is as its line says is an expected one; all
+        else about it fails, a law that holds now included."""
+        if not known["holds"]:
+            raise LawFailed("; ".join(known.get("problems", ()))
+                            + "\n" + report.text)
+        pytest.xfail(f"known since {known['since']}: {known['why']}")
 
     def __repr__(self):
         return self.name

@@ -137,6 +137,42 @@ def eats(q, k, v):
     return attention(q, k, v)
 
 
+# ---- Layers -----------------------------------------------------------------
+
+
+def layer_of(x, w_q, w_k, w_v, w_o, heads, kv_heads, causal, scale, b_q=0, b_k=0,
+             b_v=0, b_o=0, wrong=False):
+    def split(array, count):
+        return array.reshape(*x.shape[:2], count, -1).swapaxes(1, 2)
+
+    q, k, v = (split(x @ w + b, n) for w, b, n in (
+        (w_q, b_q, heads), (w_k, b_k, kv_heads), (w_v, b_v, kv_heads)))
+    scale = np.float32(scale if scale is not None else q.shape[-1] ** -0.5)
+    k, v = (np.repeat(one, heads // kv_heads, 1) for one in (k, v))
+    scores = q @ k.swapaxes(-1, -2) * scale
+    if causal:
+        rows, keys = np.indices(scores.shape[-2:])
+        scores = np.where(keys <= rows, scores, np.float32(-np.inf))
+    attended = softmax_values(scores, v)
+    merged = attended if wrong else attended.swapaxes(1, 2)
+    return merged.reshape(*x.shape[:2], -1) @ w_o + b_o
+
+
+@qkvet.layer(options="causal_top_left causal_bottom_right scale default_scale "
+             "grouped_heads value_width", layer="biases")
+def layer(x, w_q, w_k, w_v, w_o, *, heads, kv_heads, causal=None, scale=None,
+          **biases):
+    return layer_of(x, w_q, w_k, w_v, w_o, heads, kv_heads, causal, scale,
+                    **biases)
+
+
+@qkvet.layer(options="default_scale")
+def forgets_to_swap(x, w_q, w_k, w_v, w_o, *, heads, kv_heads):
+    """Heads are merged as if they stood behind the tokens."""
+    return layer_of(x, w_q, w_k, w_v, w_o, heads, kv_heads, None, None,
+                    wrong=True)
+
+
 # ---- Caches -----------------------------------------------------------------
 
 
