@@ -169,8 +169,8 @@ def report_of(code, text, lines, words=None):
     """A Report of the program's text and its JSON Lines."""
     rows = [json.loads(line) for line in lines.splitlines() if line]
     results = [
-        LawResult(law=row["law"], kernel=row["kernel"], verdict=row["verdict"],
-                  checked=row["checked"],
+        LawResult(law=row["law"], kernel=row["kernel"],
+                  verdict=row["verdict"].lower(), checked=row["checked"],
                   error_over_bound=number(row["worst_error_over_bound"]),
                   reason=row.get("reason", ""),
                   failure=failure_of(row, words) if "failure" in row else None,
