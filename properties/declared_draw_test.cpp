@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <set>
 
 #include "properties/fake_executor.h"
 #include "properties/generate.h"
@@ -183,6 +185,28 @@ TEST(Declared, RefusedCasesAreReplaced) {
   EXPECT_EQ(result.planned_cases, 128);
   // Without the others it would be about half of them.
   EXPECT_GT(cell.checked, 100);
+}
+
+// Kernels that compile for each shape meet few of them, with as many data.
+TEST(Declared, WhoCompilesPerShapeGetsFewShapes) {
+  const auto shapes_of = [](const KernelUnderTest& kernel) {
+    std::set<std::array<int64_t, 7>> shapes;
+    const auto note = [&shapes](KernelCall& call, Problem&) {
+      const Shape& s = call.shape;
+      shapes.insert({s.B, s.H, s.Hkv, s.Tq, s.Tk, s.d, s.dv});
+    };
+    const RunResult result =
+        run_as_declared(kernel, options_for({"agrees_with_oracle"}, 256), note);
+    EXPECT_EQ(result.kernels[0].cells[0].verdict, Verdict::kPassed);
+    EXPECT_GT(result.kernels[0].cells[0].checked, 200);
+    return shapes.size();
+  };
+  KernelUnderTest kernel = FakeExecutor::under_test();
+  EXPECT_GT(shapes_of(kernel), 100u);
+  kernel.judged.info.capabilities.flags |= QKVET_FLAG_COMPILES_PER_SHAPE;
+  const size_t few = shapes_of(kernel);
+  EXPECT_LE(few, 48u);  // twelve, and what options make of them
+  EXPECT_GE(few, 8u);
 }
 
 // ---- Several causes of one law ---------------------------------------------

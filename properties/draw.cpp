@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/philox.h"
 #include "properties/admit.h"
 #include "properties/story_calls.h"
 
@@ -77,6 +78,17 @@ Shape draw_shape(Draw& draw, SizeClass largest) {
     shape.Tq = draw_extent(draw, size);
   if (size == SizeClass::kLarge && draw.chance(70)) shape.Tq = draw.range(1, 4);
   return shape;
+}
+
+// Of kernels that compile for each shape, which takes seconds: few shapes, and
+// many options and data in each. The first draw says which; the others are the
+// same for all seeds and laws, so that what was compiled is met again.
+Shape draw_known_shape(Draw& draw, SizeClass largest) {
+  constexpr int64_t kShapes = 12;
+  const auto which = static_cast<uint32_t>(draw.range(0, kShapes - 1));
+  uint32_t next = 0;
+  Draw known([which, &next] { return philox_u64(kShapes, which, next++, 0); });
+  return draw_shape(known, largest);
 }
 
 int64_t draw_parameter(Draw& draw, RecipeKind kind, const Shape& shape) {
@@ -202,7 +214,8 @@ Case draw_unfitted(Draw& draw, const Law& law, const Scope& scope,
   Case value;
   value.backward = backward;
   draw_dtype(draw, scope, value);
-  value.shape = draw_shape(draw, scope.largest);
+  value.shape = scope.few_shapes ? draw_known_shape(draw, scope.largest)
+                                 : draw_shape(draw, scope.largest);
   const int64_t causal = draw.range(0, 99);
   if (law.aim.causal)
     value.causal = causal < 50 ? Causal::kTopLeft : Causal::kBottomRight;

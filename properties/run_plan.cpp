@@ -140,7 +140,7 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
   scope.tk = first.tk;
   scope.group = first.group;
   scope.page_sizes.clear();
-  scope.pages_only = scope.causal_only = true;
+  scope.pages_only = scope.causal_only = scope.few_shapes = true;
   scope.refusals = ~uint64_t{0};
   bool any_page = false;
   for (const KernelUnderTest& kernel : kernels) {
@@ -161,6 +161,8 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
       if (!same(*rule, *own)) *rule = {};
     if (kernel.judged.info.has_forward)
       scope.pages_only &= kernel.judged.info.has_flag(QKVET_FLAG_PAGES_ONLY);
+    scope.few_shapes &=
+        kernel.judged.info.has_flag(QKVET_FLAG_COMPILES_PER_SHAPE);
     scope.causal_only &= kernel.judged.info.has_flag(QKVET_FLAG_CAUSAL_ONLY);
     scope.refusals &= mine.flags;
     // What a kernel takes that lists no sizes, all others refuse or not.

@@ -72,6 +72,7 @@ struct Scope {
   qkvet_extent_rule group = {};     // H / Hkv
   std::vector<int64_t> page_sizes;  // that some kernel takes; empty: any
   bool pages_only = false;          // no kernel takes rows
+  bool few_shapes = false;          // every kernel compiles for each shape
   bool causal_only = false;         // no kernel takes calls that are not causal
   uint64_t refusals = 0;  // QKVET_FLAG_*, of kFlagWords, that every kernel has
 
