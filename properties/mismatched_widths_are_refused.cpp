@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrices and biases that do not fit together. Reading on would mix rows or
 // leave the tensor; a refusal needs a reason.
-#include "core/capability.h"
 #include "properties/compare.h"
 #include "properties/law.h"
 #include "properties/layer_calls.h"
@@ -9,38 +8,8 @@
 namespace qkvet {
 namespace of_mismatched_widths_are_refused {
 
-// "" or what the legal call beside the mistakes has and is not declared: a
-// refusal of that says nothing of widths.
-std::string undeclared_part(const Case& value, const KernelInfo& kernel) {
-  static constexpr std::byte kThere{};
-  const auto bias = [&value](uint8_t which) {
-    return (value.biases & which) != 0 ? &kThere : nullptr;
-  };
-  KernelCall call;
-  call.operation = Operation::kLayer;
-  call.x = call.w_q = call.w_k = call.w_v = call.w_o = &kThere;
-  call.shape = value.shape;
-  call.q_dtype = call.kv_dtype = call.o_dtype = value.q_dtype;
-  call.causal = value.causal;
-  call.scale = value.scale;
-  call.unbatched = value.unbatched;
-  call.fused = value.fused;
-  if (value.fused != FusedOrder::kNone) {
-    call.w_qkv = &kThere;
-    call.b_qkv = bias(kBiasQ);
-  }
-  call.rope = value.rope.style;
-  call.b_q = bias(kBiasQ);
-  call.b_k = bias(kBiasK);
-  call.b_v = bias(kBiasV);
-  call.b_o = bias(kBiasO);
-  std::string why;
-  return capability_allows(kernel, call, &why) ? "" : why;
-}
-
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
-  plan.unsupported = undeclared_part(value, kernel);
   for (const Mistake mistake :
        {Mistake::kHeads, Mistake::kInputRows, Mistake::kKeyWidth,
         Mistake::kOutputRows, Mistake::kBiasExtent, Mistake::kFusedWidth}) {

@@ -128,6 +128,10 @@ std::optional<Judgement> judge_outcome(const PlannedCall& planned,
     case CallStatus::kDone:
       return judge_traces(outcome, where, planned.expects_refusal);
     case CallStatus::kUnsupported:
+      // What is not declared never reaches the kernel, whose refusal is wanted.
+      if (planned.expects_refusal && !outcome.asked_kernel &&
+          !outcome.gave_reason)
+        return not_run(Verdict::kUnsupported, outcome.text);
       if (planned.expects_refusal || planned.only_between) return std::nullopt;
       return not_run(Verdict::kUnsupported, outcome.text);
     case CallStatus::kUnavailable:

@@ -9,10 +9,7 @@
 #include "tools/report.h"
 
 namespace qkvet {
-namespace {
-
-// "" or one line: what is wrong with the options.
-std::string resolve(const CheckOptions& options, RunOptions& run) {
+std::string read_check_words(const CheckOptions& options, RunOptions& run) {
   std::string error;
   run.laws = select_laws(options.laws, &error);
   if (!error.empty()) return error;
@@ -31,6 +28,9 @@ std::string resolve(const CheckOptions& options, RunOptions& run) {
   const auto seed = parse_seed(options.seed, &error);
   if (!seed) return error;
   run.seed = *seed;
+  if (options.sizes != "small" && options.sizes != "medium" &&
+      options.sizes != "large")
+    return "sizes \"" + options.sizes + "\": allowed: small, medium, large";
   run.scope.largest = options.sizes == "small"    ? SizeClass::kSmall
                       : options.sizes == "medium" ? SizeClass::kMedium
                                                   : SizeClass::kLarge;
@@ -41,6 +41,8 @@ std::string resolve(const CheckOptions& options, RunOptions& run) {
   run.jobs = jobs_or_cores(options.jobs);
   return "";
 }
+
+namespace {
 
 // The JSON Lines file, open from the start so that a path that cannot be
 // written is found before anything runs.
@@ -66,7 +68,7 @@ class JsonLog {
 
 ExitCode run_check(const CheckOptions& options) {
   RunOptions run;
-  if (const std::string error = resolve(options, run); !error.empty())
+  if (const std::string error = read_check_words(options, run); !error.empty())
     return wrong_use(error);
   std::optional<KnownFailures> known;
   if (!options.known.empty()) {

@@ -49,6 +49,8 @@ struct CheckOptions {
   bool verbose = false;              // law by law
 };
 ExitCode run_check(const CheckOptions& options);
+// What the words of a check mean for a run. "" or one line.
+std::string read_check_words(const CheckOptions& options, RunOptions& run);
 
 struct ReplayOptions {
   std::string target;  // a case, @FILE with one case per line, or X.story

@@ -13,7 +13,6 @@
 #include "properties/agreement_about.h"
 #include "properties/conventions.h"
 #include "reference/precision.h"
-#include "tools/arguments.h"
 #include "tools/commands.h"
 #include "tools/plan_kernel.h"
 #include "tools/recorded_call.h"
@@ -31,29 +30,22 @@ void copy_out(const Sized& from, Sized* to) {
   std::memcpy(to, &sized, sized.struct_size);
 }
 
-std::string run_options(const ReadJson& request, RunOptions& run) {
-  std::string error;
-  run.laws =
-      select_laws(request.value("laws", std::vector<std::string>{}), &error);
-  if (!error.empty()) return error;
-  run.cases = request.value("cases", run.cases);
-  if (run.cases < 1) return "cases: at least 1";
-  const auto seed = parse_seed(request.value("seed", std::string("1")), &error);
-  if (!seed) return error;
-  run.seed = *seed;
-  const std::string budget = request.value("budget", std::string());
-  if (!budget.empty() && !(run.budget = parse_budget(budget, &error)))
-    return error;
-  const std::string sizes = request.value("sizes", std::string("large"));
-  run.scope.largest = sizes == "small"    ? SizeClass::kSmall
-                      : sizes == "medium" ? SizeClass::kMedium
-                                          : SizeClass::kLarge;
-  run.scope.pins = parse_pins(request.value("pin", std::string()), &error);
-  if (!error.empty()) return "pin: " + error;
-  run.strict = request.value("strict", false);
-  run.allow_loose = request.value("allow_loose", false);
-  run.fail_fast = request.value("fail_fast", false);
-  return "";
+// The words of `qkvet check` that a request has; its cases are at least one.
+CheckOptions words_of(const ReadJson& request) {
+  CheckOptions words;
+  words.laws = request.value("laws", words.laws);
+  words.cases = request.value("cases", kDefaultCases);
+  words.seed = request.value("seed", words.seed);
+  words.budget = request.value("budget", words.budget);
+  words.sizes = request.value("sizes", words.sizes);
+  words.pin = request.value("pin", words.pin);
+  words.strict = request.value("strict", false);
+  words.allow_loose = request.value("allow_loose", false);
+  words.fail_fast = request.value("fail_fast", false);
+  words.diagnose = request.value("diagnose", words.diagnose);
+  words.verbose = request.value("verbose", false);
+  words.jobs = 1;  // there is one interpreter
+  return words;
 }
 
 struct Told {
@@ -90,8 +82,10 @@ Told check_here(const LibrarySpec& library, const std::string& text) {
     told.wrong = "the request is no JSON object";
     return told;
   }
+  const CheckOptions words = words_of(request);
   RunOptions run;
-  told.wrong = run_options(request, run);
+  told.wrong =
+      *words.cases < 1 ? "cases: at least 1" : read_check_words(words, run);
   if (!told.wrong.empty()) return told;
   const SelectedKernels selected = select_linked(library, {});
   told.wrong = selected.error;
@@ -108,14 +102,13 @@ Told check_here(const LibrarySpec& library, const std::string& text) {
   }
   if (!told.wrong.empty()) return told;
   const Diagnoses diagnoses =
-      diagnose_run(result, selected, /*in_process=*/true,
-                   request.value("diagnose", kDefaultDiagnosed));
+      diagnose_run(result, selected, /*in_process=*/true, words.diagnose);
   const ReportInput report{.result = result,
                            .options = run,
                            .selected = selected,
                            .in_process = true,
                            .diagnoses = &diagnoses};
-  told.text = text_report(report, {.verbose = request.value("verbose", false)});
+  told.text = text_report(report, {.verbose = words.verbose});
   told.json = json_start(run) + json_results(report);
   told.code = exit_code_of(report);
   return told;

@@ -10,6 +10,10 @@ ABI_MAJOR, ABI_MINOR = 1, 0
 
 OK, UNSUPPORTED, UNAVAILABLE, INVALID_ARGUMENT, OUT_OF_MEMORY, INTERNAL = range(6)
 
+# Of qkvet_capabilities.flags, as kernel.h has them.
+FLAG_CAUSAL_ONLY = 1 << 26
+FLAG_REFUSES_IN_CALL = 1 << 29
+
 CAUSAL = {1: "top_left", 2: "bottom_right"}
 ROPE = {1: "half", 2: "interleaved"}
 

@@ -102,7 +102,8 @@ class Forward:
         if self.gradient not in (None, "autograd", "vjp", "function"):
             raise WrongUse(f"gradient = {self.gradient!r}; allowed: autograd, "
                            "vjp, function")
-        self.causal_only = bool(capabilities.flags & 1 << 26)
+        self.causal_only = bool(capabilities.flags
+                                & _abi.FLAG_CAUSAL_ONLY)
         # The thunks are kept as long as the kernel is.
         self.forward = _abi._FORWARD(guarded(self._forward))
         self.backward = _abi._BACKWARD(guarded(self._backward))
@@ -118,6 +119,8 @@ class Forward:
         if args.rope:
             for name in _ROPE:
                 inputs[name] = arrays.view(getattr(args, name))
+        if "mask" in inputs:
+            inputs["mask"] = inputs["mask"].view(np.bool_)
         if self.framework.name == "numpy" and "k_new" not in inputs:
             # The memory is: this makes an exception of what would be a crash.
             for array in inputs.values():
@@ -125,8 +128,6 @@ class Forward:
         give = self.framework.give
         given = {name: give(array) for name, array in inputs.items()}
         qkv = [given.pop(name) for name in "qkv"]
-        if "mask" in inputs:
-            given["mask"] = give(inputs["mask"].view(np.bool_))
         if args.causal and not self.causal_only:
             given["causal"] = _abi.CAUSAL[args.causal]
         if args.scale_given:
@@ -324,7 +325,7 @@ class Library:
         capabilities, dialect, precision, layer_options = _program.resolve(
             fields)
         # A callable learns in the call what it does not take.
-        capabilities.flags |= 1 << 29
+        capabilities.flags |= _abi.FLAG_REFUSES_IN_CALL
         kernel = self.kernel = _abi.Kernel()
         kernel.struct_size = ctypes.sizeof(kernel)
         kernel.name = fields.get("name", kernel_name(target)).encode()

@@ -8,7 +8,7 @@ import tempfile
 from . import _door, _program
 from .declare import WrongUse, as_config, declared
 from .imported import in_worker
-from .report import Report, report_of
+from .report import VERDICTS, Report, report_of
 
 
 def target_of(function):
@@ -87,15 +87,15 @@ def _wrong_use(line):
             "qkvet_open() returned INTERNAL: ", ""))
 
 
-def _command(name, words, paths, selection):
-    """A command that writes JSON Lines, as a Report."""
-    with tempfile.NamedTemporaryFile("r", suffix=".jsonl") as lines:
-        code, text, wrong = _program.run([*words, "--json", lines.name], paths)
-        if code == 2:
-            raise _wrong_use(wrong)
-        if code not in (0, 1, 3, 4):
-            raise RuntimeError(f"qkvet {name} ended with {code}: {wrong.strip()}")
-        return report_of(code, text, lines.read(), selection)
+def _ran(words, paths):
+    """The program with these words: exit code and text. WrongUse, its one line;
+    RuntimeError if it ended as it never should."""
+    code, text, wrong = _program.run(words, paths)
+    if code == 2:
+        raise _wrong_use(wrong)
+    if code not in VERDICTS:
+        raise RuntimeError(f"qkvet {words[0]} ended with {code}: {wrong.strip()}")
+    return code, text
 
 
 def _here(function, fields, request):
@@ -162,7 +162,9 @@ def check(function, *, adapter=None, laws=None, cases=None, budget=None, seed=1,
     words += [flag for flag, wanted in (
         ("--strict", strict), ("--fail-fast", fail_fast),
         ("--verbose", verbose)) if wanted]
-    return _command("check", words, paths, where)
+    with tempfile.NamedTemporaryFile("r", suffix=".jsonl") as lines:
+        code, text = _ran([*words, "--json", lines.name], paths)
+        return report_of(code, text, lines.read(), where)
 
 
 def replay(case, function, *, law=None, adapter=None, isolated=None,
@@ -176,10 +178,7 @@ def replay(case, function, *, law=None, adapter=None, isolated=None,
         function, fields = _adapted(function, adapter, fields)
         return _here(function, fields, {"case": case, "laws": [law] if law else []})
     words = ["replay", case, *where] + (["--law", law] if law else [])
-    code, text, wrong = _program.run(words, paths)
-    if code == 2:
-        raise _wrong_use(wrong)
-    return Report(code, text, [])
+    return Report(*_ran(words, paths), [])
 
 
 def fuzz(function, *, target="forward", time="60s", adapter=None, seed=1,
@@ -193,7 +192,4 @@ def fuzz(function, *, target="forward", time="60s", adapter=None, seed=1,
     for flag, value in (("--jobs", jobs), ("--corpus", corpus)):
         if value is not None:
             words += [flag, str(value)]
-    code, text, wrong = _program.run(words, paths)
-    if code == 2:
-        raise _wrong_use(wrong)
-    return Report(code, text, [])
+    return Report(*_ran(words, paths), [])

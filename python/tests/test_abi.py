@@ -45,3 +45,11 @@ def test_opaque_structs_have_room():
     sizes = dict(row.split(", ") for row in rows("SIZE"))
     for name in ("qkvet_dialect", "qkvet_precision"):
         assert ctypes.sizeof(_abi.Opaque) >= int(sizes[name])
+
+
+def test_flags_are_those_of_the_header():
+    header = (pathlib.Path(__file__).parents[2]
+              / "include/qkvet/kernel.h").read_text()
+    for name in ("CAUSAL_ONLY", "REFUSES_IN_CALL"):
+        bit, = re.findall(rf"#define QKVET_FLAG_{name} .*<< (\d+)\)", header)
+        assert getattr(_abi, f"FLAG_{name}") == 1 << int(bit)

@@ -82,6 +82,7 @@ def test_bf16_goes_in_and_out():
     ({"colour": "red"}, "unknown field"),
     ({"arrays": "tensorflow"}, "arrays = 'tensorflow'; allowed: numpy"),
     ({"precision": {"preset": "fast"}}, '"fast": allowed: generic cpu_f32'),
+    ({"sizes": "huge"}, "huge"),
     ({"gradient": "numeric"}, "gradient = 'numeric'; allowed: autograd"),
 ])
 @pytest.mark.parametrize("isolated", [True, False])
