@@ -30,9 +30,9 @@ README = ROOT / "ci" / "README.md"
 BEGIN, END = "<!-- compile times -->\n", "<!-- end of compile times -->"
 LEVELS = ("-fsyntax-only", "-O0", "-O1", "-O2", "-O3")
 # One of each kind: a law, the runner, a command with JSON, a kernel.
-SAMPLES = ("properties/rope_sees_only_distances.cpp", "properties/runner.cpp",
-           "tools/cmd_check.cpp", "tools/plan_text.cpp",
-           "reference/bound_scores.cpp", "impl/avx2/flash_kernel.cpp")
+SAMPLES = ("properties/laws/attention/rope_sees_only_distances.cpp", "properties/run/runner.cpp",
+           "tools/commands/cmd_check.cpp", "tools/reproduce/plan_text.cpp",
+           "reference/bound/bound_scores.cpp", "impl/avx2/flash_kernel.cpp")
 
 
 def as_launcher(command: list) -> int:
@@ -65,7 +65,7 @@ def build(target: str) -> None:
 
 
 def source_of(output: str) -> str:
-    """"core/CMakeFiles/qkvet_core.dir/case.cpp.o" as "core/case.cpp"."""
+    """"core/CMakeFiles/qkvet_core.dir/case.cpp.o" as "core/case/case.cpp"."""
     path = re.sub(r"CMakeFiles/[^/]*\.dir/", "", output)
     return re.sub(r"\.o$", "", path).replace("__/", "../")
 
@@ -160,7 +160,7 @@ def by_header(known: dict) -> str:
     direct = collections.Counter()
     for source in known:
         direct.update(set(include.findall((ROOT / source).read_text())))
-    any_entry = known["properties/runner.cpp"]
+    any_entry = known["properties/run/runner.cpp"]
     lines = []
     with tempfile.TemporaryDirectory() as folder:
         probe = pathlib.Path(folder) / "probe.cpp"

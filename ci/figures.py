@@ -41,9 +41,9 @@ Written by `ci/figures.py`, from the runs of `ci/long.sh`.
 
 ## An oracle that shares the fault
 
-A fault is paired with the seeded fault of a reference (`reference/seeded.h`)
+A fault is paired with the seeded fault of a reference (`reference/seeded/seeded.h`)
 that has the same mechanism, and this reference stands in for the oracle,
-without a twin, in cases in which the two do the same (`tools/sabotage.cpp`).
+without a twin, in cases in which the two do the same (`tools/hunt/sabotage.cpp`).
 Agreement kills {agreed} of {pairs} pairs then, and the other laws {blind}.
 
 | fault | oracle | killed by |

@@ -32,13 +32,13 @@ MAY_INCLUDE = {
 
 # Third-party headers that only some files may name.
 RESERVED = {
-    "rapidcheck": {"properties/case_generator.h", "properties/shrink.cpp"},
-    "CLI/": {"tools/main.cpp", "tools/main_golden.cpp", "tools/main_golden.h", "tools/main_inspect.cpp",
-             "tools/main_judge.cpp", "tools/main_kernels.cpp"},
-    "sha2.h": {"core/sha256.cpp"},
-    "minizip/": {"core/npz.cpp"},
-    "protozero/": {"core/onnx_reading.h"},
-    "png.h": {"tools/heat_png.cpp", "tools/heat_test.cpp"},
+    "rapidcheck": {"properties/cases/case_generator.h", "properties/run/shrink.cpp"},
+    "CLI/": {"tools/commands/main.cpp", "tools/commands/main_golden.cpp", "tools/commands/main_golden.h", "tools/commands/main_inspect.cpp",
+             "tools/judge/main_judge.cpp", "tools/commands/main_kernels.cpp"},
+    "sha2.h": {"core/base/sha256.cpp"},
+    "minizip/": {"core/files/npz.cpp"},
+    "protozero/": {"core/files/onnx_reading.h"},
+    "png.h": {"tools/pictures/heat_png.cpp", "tools/pictures/heat_test.cpp"},
     "Eigen/": {"impl/eigen/attend.cpp", "impl/eigen/eigen_exp_test.cpp",
                "impl/eigen/gradient.cpp", "impl/eigen/layer_matrices.h"},
 }
@@ -108,8 +108,8 @@ def self_test() -> None:
     """The checker itself must see a broken floor."""
     spdx = "// SPDX-License-Identifier: Apache-2.0\n"
     bad = {
-        "impl/x.cpp": spdx + '#include "core/case.h"\n',
-        "reference/x.cpp": spdx + '#include "impl/declare.h"\n',
+        "impl/x.cpp": spdx + '#include "core/case/case.h"\n',
+        "reference/x.cpp": spdx + '#include "impl/abi/declare.h"\n',
         "core/x.cpp": spdx + "#include <rapidcheck.h>\n",
         "core/y.cpp": spdx + "\n" * MAX_LINES,
         "impl/faulty/y.cpp": spdx + "\n" * MAX_TABLE_LINES,
@@ -117,7 +117,7 @@ def self_test() -> None:
         "impl/faulty/z/y.cpp": spdx + "\n" * MAX_LINES,
         "core/z.cpp": "int x;\n",
         "attic/x.cpp": spdx,
-        "examples/x.cpp": spdx + '#include "impl/declare.h"\n',
+        "examples/x.cpp": spdx + '#include "impl/abi/declare.h"\n',
     }
     for path, text in bad.items():
         assert problems_of(path, text), f"{path} should have been refused"

@@ -11,7 +11,7 @@
 
 #include "diagnosis/kind.h"
 #include "diagnosis/test_faults.h"
-#include "properties/fake_gradients.h"
+#include "properties/testing/fake_gradients.h"
 
 namespace qkvet::bare_test {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "reference/precision.h"
+#include "reference/arithmetic/precision.h"
 
 namespace qkvet {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "diagnosis/catalogue.h"
-#include "properties/runner.h"
+#include "properties/run/runner.h"
 
 namespace qkvet {
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "core/executor.h"
-#include "properties/case_work.h"
+#include "core/door/executor.h"
+#include "properties/work/case_work.h"
 
 namespace qkvet {
 

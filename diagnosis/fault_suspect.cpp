@@ -2,15 +2,15 @@
 #include <algorithm>
 #include <cctype>
 
-#include "core/call_plan.h"
-#include "core/capability.h"
-#include "core/half.h"
+#include "core/base/half.h"
+#include "core/capability/capability.h"
+#include "core/door/call_plan.h"
 #include "diagnosis/in_f32.h"
 #include "diagnosis/suspect.h"
-#include "properties/compare.h"
-#include "properties/empty_row.h"
-#include "properties/gradient_calls.h"
-#include "properties/layer_gradient_calls.h"
+#include "properties/calls/gradient_calls.h"
+#include "properties/calls/layer_gradient_calls.h"
+#include "properties/judging/compare.h"
+#include "properties/judging/empty_row.h"
 
 namespace qkvet {
 namespace {

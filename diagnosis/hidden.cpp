@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "diagnosis/nearby.h"
-#include "properties/admit.h"
+#include "properties/conventions/admit.h"
 
 namespace qkvet {
 namespace {

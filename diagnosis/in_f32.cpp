@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "diagnosis/in_f32.h"
 
-#include "core/call_plan.h"
-#include "properties/compare.h"
+#include "core/door/call_plan.h"
+#include "properties/judging/compare.h"
 
 namespace qkvet {
 namespace {

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "core/call.h"
-#include "core/kernel_info.h"
+#include "core/call/call.h"
+#include "core/capability/kernel_info.h"
 
 namespace qkvet {
 

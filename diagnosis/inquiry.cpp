@@ -7,8 +7,8 @@
 #include "diagnosis/kind.h"
 #include "diagnosis/nearby.h"
 #include "diagnosis/parametric.h"
-#include "properties/agreement_about.h"
-#include "properties/compare.h"
+#include "properties/judging/agreement_about.h"
+#include "properties/judging/compare.h"
 
 namespace qkvet {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "properties/generate.h"
-#include "properties/needs_a_run.h"
-#include "properties/runner.h"
+#include "properties/cases/generate.h"
+#include "properties/judging/needs_a_run.h"
+#include "properties/run/runner.h"
 
 namespace qkvet {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <map>
 
-#include "properties/case_work.h"
-#include "properties/scope.h"
+#include "properties/cases/scope.h"
+#include "properties/work/case_work.h"
 
 namespace qkvet {
 

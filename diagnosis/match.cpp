@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/call_plan.h"
-#include "core/half.h"
-#include "properties/compare.h"
-#include "properties/gradient_calls.h"
+#include "core/base/half.h"
+#include "core/door/call_plan.h"
+#include "properties/calls/gradient_calls.h"
+#include "properties/judging/compare.h"
 
 namespace qkvet {
 namespace {

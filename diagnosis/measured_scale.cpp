@@ -7,10 +7,10 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/half.h"
+#include "core/base/half.h"
 #include "diagnosis/readings.h"
-#include "properties/agreement_about.h"
-#include "properties/compare.h"
+#include "properties/judging/agreement_about.h"
+#include "properties/judging/compare.h"
 
 namespace qkvet {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "core/philox.h"
-#include "properties/admit.h"
-#include "properties/generate.h"
-#include "properties/runner.h"
+#include "core/base/philox.h"
+#include "properties/cases/generate.h"
+#include "properties/conventions/admit.h"
+#include "properties/run/runner.h"
 
 namespace qkvet {
 namespace {

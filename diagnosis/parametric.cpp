@@ -3,7 +3,7 @@
 
 #include "diagnosis/measured_scale.h"
 #include "diagnosis/readings.h"
-#include "reference/precision.h"
+#include "reference/arithmetic/precision.h"
 
 namespace qkvet {
 namespace {

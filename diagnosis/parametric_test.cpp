@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "diagnosis/test_faults.h"
-#include "properties/fake_executor.h"
+#include "properties/testing/fake_executor.h"
 
 namespace qkvet::parametric_test {
 namespace {

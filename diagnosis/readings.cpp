@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "properties/agreement_about.h"
+#include "properties/judging/agreement_about.h"
 
 namespace qkvet {
 namespace {

@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "core/at_night.h"
+#include "core/base/at_night.h"
 #include "diagnosis/test_faults.h"
 
 namespace qkvet::rebuilt_test {

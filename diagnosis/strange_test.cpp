@@ -6,9 +6,9 @@
 
 #include <cmath>
 
-#include "core/at_night.h"
+#include "core/base/at_night.h"
 #include "diagnosis/test_faults.h"
-#include "properties/fake_executor.h"
+#include "properties/testing/fake_executor.h"
 
 namespace qkvet::strange_test {
 namespace {

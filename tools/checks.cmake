@@ -16,7 +16,7 @@ function(qkvet_add_avx2_check kernel)
   qkvet_set_test(check.${kernel} SKIP_REGULAR_EXPRESSION "needs AVX2")
 endfunction()
 # Entries of the program, which ThreadSanitizer sees in
-# properties/two_threads_test.cpp.
+# properties/run/two_threads_test.cpp.
 if(QKVET_TESTS STREQUAL "threads")
   return()
 endif()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program whose target is wrong about every input with an x in front.
-#include "fuzz/standalone.h"
+#include "fuzz/engines/standalone.h"
 
 namespace qkvet {
 namespace {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a cache answers in the course of a story, in NumPy and float64.
 
-As core/story.h has it: row n of q of sequence s is the n-th query that s was
+As core/case/story.h has it: row n of q of sequence s is the n-th query that s was
 ever given, row n of k and v the n-th token; both count on over truncation,
 reset, fork and reorder, and over refused commands. A fork or a reorder moves
 tokens, not the counting. A token stands one behind the last one that its

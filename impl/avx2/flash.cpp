@@ -18,14 +18,14 @@
 #include <limits>
 #include <new>
 
+#include "impl/abi/declare.h"
+#include "impl/abi/forward_view.h"
+#include "impl/abi/half.h"
+#include "impl/abi/in_f32.h"
+#include "impl/abi/members.h"
 #include "impl/avx2/flash_kernel.h"
 #include "impl/avx2/gradient.h"
-#include "impl/backward_kernel.h"
-#include "impl/declare.h"
-#include "impl/forward_view.h"
-#include "impl/half.h"
-#include "impl/in_f32.h"
-#include "impl/members.h"
+#include "impl/frames/backward_kernel.h"
 
 namespace qkvet::impl {
 namespace {

@@ -6,9 +6,9 @@
 
 #include <cstddef>
 
+#include "impl/abi/declare.h"
+#include "impl/abi/forward_view.h"
 #include "impl/avx2/flash_kernel.h"
-#include "impl/declare.h"
-#include "impl/forward_view.h"
 
 // Memory that calls share, grown when needed.
 struct qkvet_context {

@@ -21,15 +21,15 @@
 #include <utility>
 #include <vector>
 
+#include "impl/abi/layer_call.h"
+#include "impl/abi/layer_gradient_call.h"
+#include "impl/abi/open_on_avx2.h"
+#include "impl/abi/tensor_view.h"
 #include "impl/avx2/flash.h"
 #include "impl/avx2/gradient.h"
 #include "impl/avx2/layer_stages.h"
-#include "impl/backward_kernel.h"
-#include "impl/layer_call.h"
-#include "impl/layer_gradient_call.h"
-#include "impl/layer_returned.h"
-#include "impl/open_on_avx2.h"
-#include "impl/tensor_view.h"
+#include "impl/frames/backward_kernel.h"
+#include "impl/frames/layer_returned.h"
 
 namespace qkvet::impl {
 namespace {

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "impl/half.h"
+#include "impl/abi/half.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet::impl {

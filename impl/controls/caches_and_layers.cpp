@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Controls that hold their keys themselves, or make them.
-#include "impl/cache_memory.h"
-#include "impl/cache_table.h"
+#include "impl/abi/half.h"
 #include "impl/controls/control.h"
-#include "impl/half.h"
+#include "impl/frames/cache_memory.h"
+#include "impl/frames/cache_table.h"
+#include "impl/frames/layer_frame.h"
 #include "impl/kv_cache/quantised.h"
 #include "impl/kv_cache/turned.h"
-#include "impl/layer_frame.h"
 
 namespace qkvet::impl {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Controls that take other calls than the rest: one that refuses pairs of
 // options, one that takes pages alone, one in f64.
+#include "impl/abi/in_f32.h"
+#include "impl/abi/tensor_view.h"
 #include "impl/controls/control.h"
-#include "impl/f64_rows.h"
-#include "impl/in_f32.h"
-#include "impl/serving_frame.h"
-#include "impl/tensor_view.h"
+#include "impl/frames/f64_rows.h"
+#include "impl/frames/serving_frame.h"
 
 namespace qkvet::impl {
 namespace {

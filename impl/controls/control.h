@@ -4,11 +4,11 @@
 #ifndef QKVET_IMPL_CONTROLS_CONTROL_H_
 #define QKVET_IMPL_CONTROLS_CONTROL_H_
 
+#include "impl/abi/declare.h"
 #include "impl/controls/arithmetic.h"
 #include "impl/controls/declared.h"
 #include "impl/controls/engine.h"
-#include "impl/declare.h"
-#include "impl/row_frame.h"
+#include "impl/frames/row_frame.h"
 
 namespace qkvet::impl {
 

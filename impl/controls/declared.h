@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
+#include "impl/abi/declare.h"
 #include "impl/controls/arithmetic.h"
-#include "impl/declare.h"
 
 namespace qkvet::impl {
 

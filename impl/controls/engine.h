@@ -13,7 +13,7 @@
 
 #include "impl/controls/arithmetic.h"
 #include "impl/controls/seeded.h"
-#include "impl/row_frame.h"
+#include "impl/frames/row_frame.h"
 
 namespace qkvet::impl {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The frames of the faulty kernels with no fault in them. If a law fails here,
 // it fails for the frame, and what it says of those faults is worth nothing.
+#include "impl/abi/declare.h"
 #include "impl/controls/control.h"
-#include "impl/declare.h"
 #include "impl/frames/options_kernel.h"
 #include "impl/frames/seams.h"
 #include "impl/frames/serving_seams.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Correct gradients of other arithmetic. Their forward passes are naive, but
 // for the one of half storage.
-#include "impl/backward_kernel.h"
 #include "impl/controls/control.h"
 #include "impl/controls/row_gradient.h"
+#include "impl/frames/backward_kernel.h"
 
 namespace qkvet::impl {
 namespace {

@@ -9,11 +9,11 @@
 #include <memory>
 #include <new>
 
+#include "impl/abi/in_f32.h"
+#include "impl/abi/tensor_view.h"
 #include "impl/controls/control.h"
 #include "impl/frames/options_kernel.h"
 #include "impl/frames/seams.h"
-#include "impl/in_f32.h"
-#include "impl/tensor_view.h"
 
 namespace qkvet::impl {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "impl/half.h"
+#include "impl/abi/half.h"
 
 namespace qkvet::impl {
 

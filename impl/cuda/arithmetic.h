@@ -5,8 +5,8 @@
 #ifndef QKVET_IMPL_CUDA_ARITHMETIC_H_
 #define QKVET_IMPL_CUDA_ARITHMETIC_H_
 
+#include "impl/abi/declare.h"
 #include "impl/cuda/simt/simt.h"
-#include "impl/declare.h"
 
 namespace qkvet::impl {
 

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "impl/serving_call.h"
+#include "impl/abi/serving_call.h"
 
 namespace qkvet::impl {
 namespace {

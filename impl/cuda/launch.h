@@ -5,9 +5,9 @@
 #ifndef QKVET_IMPL_CUDA_LAUNCH_H_
 #define QKVET_IMPL_CUDA_LAUNCH_H_
 
+#include "impl/abi/declare.h"
 #include "impl/cuda/device_call.h"
 #include "impl/cuda/on_device.h"
-#include "impl/declare.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet::impl {

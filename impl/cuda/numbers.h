@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
+#include "impl/abi/half.h"
 #include "impl/cuda/simt/simt.h"
-#include "impl/half.h"
 
 #if defined(__CUDACC__)
 #include <cuda_bf16.h>

@@ -4,10 +4,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "impl/abi/tensor_view.h"
 #include "impl/cuda/device_call.h"
 #include "impl/cuda/on_device.h"
 #include "impl/cuda/simt/machine.h"
-#include "impl/tensor_view.h"
 
 namespace qkvet::impl {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <cstdio>
 
+#include "impl/abi/tensor_view.h"
 #include "impl/cuda/device_call.h"
 #include "impl/cuda/on_device.h"
-#include "impl/tensor_view.h"
 
 namespace qkvet::impl {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <new>
 
-#include "impl/backward_call.h"
+#include "impl/abi/backward_call.h"
 
 namespace qkvet::impl {
 namespace {

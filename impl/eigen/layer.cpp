@@ -18,14 +18,14 @@
 // (layer_call.h). Baseline instruction set, see README.md.
 #include <new>
 
-#include "impl/backward_kernel.h"
+#include "impl/abi/layer_call.h"
+#include "impl/abi/layer_gradient_call.h"
+#include "impl/abi/tensor_view.h"
 #include "impl/eigen/attend.h"
 #include "impl/eigen/layer_gradient.h"
 #include "impl/eigen/layer_matrices.h"
-#include "impl/layer_call.h"
-#include "impl/layer_gradient_call.h"
-#include "impl/layer_returned.h"
-#include "impl/tensor_view.h"
+#include "impl/frames/backward_kernel.h"
+#include "impl/frames/layer_returned.h"
 
 namespace qkvet::impl {
 namespace {

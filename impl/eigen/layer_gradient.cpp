@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "impl/backward_kernel.h"
+#include "impl/abi/layer_gradient_call.h"
 #include "impl/eigen/attend.h"
 #include "impl/eigen/gradient.h"
 #include "impl/eigen/layer_matrices.h"
-#include "impl/layer_gradient_call.h"
+#include "impl/frames/backward_kernel.h"
 
 namespace qkvet::impl {
 namespace {

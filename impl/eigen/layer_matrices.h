@@ -8,10 +8,10 @@
 #include <Eigen/Core>
 #include <utility>
 
-#include "impl/forward_view.h"
-#include "impl/layer_call.h"
-#include "impl/rope.h"
-#include "impl/tensor_view.h"
+#include "impl/abi/forward_view.h"
+#include "impl/abi/layer_call.h"
+#include "impl/abi/rope.h"
+#include "impl/abi/tensor_view.h"
 
 namespace qkvet::impl {
 

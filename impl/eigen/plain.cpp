@@ -2,10 +2,10 @@
 // eigen/plain: attention by Eigen's matrix products (attend.h). f32 tensors are
 // read in place, half storage is converted in front (in_f32.h). The gradient is
 // that of gradient.h.
-#include "impl/backward_kernel.h"
+#include "impl/abi/in_f32.h"
 #include "impl/eigen/attend.h"
 #include "impl/eigen/gradient.h"
-#include "impl/in_f32.h"
+#include "impl/frames/backward_kernel.h"
 
 namespace qkvet::impl {
 

@@ -10,8 +10,8 @@
 
 #include <cstdint>
 
-#include "impl/backward_kernel.h"
 #include "impl/faulty/kernels.h"
+#include "impl/frames/backward_kernel.h"
 
 namespace qkvet::impl {
 

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "impl/cache_table.h"
 #include "impl/faulty/fault.h"
+#include "impl/frames/cache_table.h"
 
 namespace qkvet::impl {
 

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <vector>
 
-#include "impl/cache_memory.h"
 #include "impl/faulty/cache_fault.h"
+#include "impl/frames/cache_memory.h"
 #include "impl/kv_cache/pages.h"
 #include "impl/kv_cache/quantised.h"
 #include "impl/kv_cache/turned.h"

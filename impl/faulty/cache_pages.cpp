@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "impl/cache_memory.h"
 #include "impl/faulty/cache_fault.h"
+#include "impl/frames/cache_memory.h"
 #include "impl/frames/tile.h"
 #include "impl/kv_cache/pages.h"
 #include "impl/kv_cache/prefix.h"

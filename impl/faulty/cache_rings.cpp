@@ -2,8 +2,8 @@
 // Faults of caches with a window, and of the ring that holds it.
 #include <algorithm>
 
-#include "impl/cache_memory.h"
 #include "impl/faulty/cache_fault.h"
+#include "impl/frames/cache_memory.h"
 #include "impl/kv_cache/ring.h"
 
 namespace qkvet::impl {

@@ -20,7 +20,7 @@
 
 #include <cstring>
 
-#include "impl/declare.h"
+#include "impl/abi/declare.h"
 #include "qkvet/kernel.h"
 
 namespace qkvet::impl {

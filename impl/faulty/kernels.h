@@ -6,14 +6,14 @@
 
 #include <cstdint>
 
-#include "impl/declare.h"
+#include "impl/abi/declare.h"
 #include "impl/faulty/fault.h"
 #include "impl/frames/options_kernel.h"
+#include "impl/frames/plain_row.h"
 #include "impl/frames/seams.h"
 #include "impl/frames/serving_seams.h"
 #include "impl/frames/split_seams.h"
 #include "impl/frames/tiled_seams.h"
-#include "impl/plain_row.h"
 
 namespace qkvet::impl {
 

@@ -8,15 +8,15 @@
 #include <memory>
 #include <new>
 
-#include "impl/declare.h"
-#include "impl/f64_rows.h"
+#include "impl/abi/declare.h"
+#include "impl/abi/fp8.h"
+#include "impl/abi/half.h"
+#include "impl/abi/in_f32.h"
 #include "impl/faulty/fault.h"
 #include "impl/faulty/kernels.h"
-#include "impl/fp8.h"
+#include "impl/frames/f64_rows.h"
 #include "impl/frames/plain_scores.h"
 #include "impl/frames/tile.h"
-#include "impl/half.h"
-#include "impl/in_f32.h"
 
 namespace qkvet::impl {
 

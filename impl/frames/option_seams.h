@@ -38,9 +38,9 @@
 #include <cstdint>
 #include <limits>
 
-#include "impl/forward_view.h"
-#include "impl/in_f32.h"
-#include "impl/members.h"
+#include "impl/abi/forward_view.h"
+#include "impl/abi/in_f32.h"
+#include "impl/abi/members.h"
 
 namespace qkvet::impl {
 

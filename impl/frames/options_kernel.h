@@ -11,7 +11,7 @@
 #include <memory>
 #include <new>
 
-#include "impl/declare.h"
+#include "impl/abi/declare.h"
 #include "impl/frames/option_rows.h"
 #include "impl/frames/seams.h"
 

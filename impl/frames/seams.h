@@ -28,11 +28,11 @@
 #include <memory>
 #include <new>
 
-#include "impl/declare.h"
-#include "impl/forward_view.h"
+#include "impl/abi/declare.h"
+#include "impl/abi/forward_view.h"
+#include "impl/abi/half.h"
+#include "impl/abi/in_f32.h"
 #include "impl/frames/seam_rows.h"
-#include "impl/half.h"
-#include "impl/in_f32.h"
 
 namespace qkvet::impl {
 

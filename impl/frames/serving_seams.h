@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults of kernels that serve: the frame of impl/serving_frame.h with the
-// plainest arithmetic and one seam replaced. f32 only.
+// Faults of kernels that serve: the frame of impl/frames/serving_frame.h with
+// the plainest arithmetic and one seam replaced. f32 only.
 //
 // Contract: that of serving_frame.h; a fault stays inside its tensors, too.
 #ifndef QKVET_IMPL_FRAMES_SERVING_SEAMS_H_
@@ -8,8 +8,8 @@
 
 #include <cstdint>
 
-#include "impl/plain_row.h"
-#include "impl/serving_frame.h"
+#include "impl/frames/plain_row.h"
+#include "impl/frames/serving_frame.h"
 
 namespace qkvet::impl {
 

@@ -8,7 +8,7 @@
 //
 // Contract: that of cache_frame.h; the memory is fixed, a step beyond the
 // capacity is OUT_OF_MEMORY.
-#include "impl/cache_memory.h"
+#include "impl/frames/cache_memory.h"
 #include "impl/kv_cache/kernel.h"
 
 namespace qkvet::impl {

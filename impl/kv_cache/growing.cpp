@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "impl/cache_memory.h"
+#include "impl/frames/cache_memory.h"
 #include "impl/kv_cache/kernel.h"
 
 namespace qkvet::impl {

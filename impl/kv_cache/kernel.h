@@ -4,8 +4,8 @@
 #ifndef QKVET_IMPL_KV_CACHE_KERNEL_H_
 #define QKVET_IMPL_KV_CACHE_KERNEL_H_
 
-#include "impl/cache_table.h"
-#include "impl/open_on_avx2.h"
+#include "impl/abi/open_on_avx2.h"
+#include "impl/frames/cache_table.h"
 
 namespace qkvet::impl {
 

@@ -21,8 +21,8 @@
 #include <new>
 #include <vector>
 
-#include "impl/cache_memory.h"
-#include "impl/fp8.h"
+#include "impl/abi/fp8.h"
+#include "impl/frames/cache_memory.h"
 
 namespace qkvet::impl {
 

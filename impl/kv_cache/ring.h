@@ -17,7 +17,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "impl/cache_memory.h"
+#include "impl/frames/cache_memory.h"
 
 namespace qkvet::impl {
 

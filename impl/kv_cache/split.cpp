@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "impl/cache_memory.h"
+#include "impl/frames/cache_memory.h"
 #include "impl/kv_cache/kernel.h"
 
 namespace qkvet::impl {

@@ -6,8 +6,8 @@
 //
 // Cost: 2 B T D (H d + Hkv (d + dv) + H dv) flops of projections and 2 (d + dv)
 // a visible pair, element by element: for people to read.
-#include "impl/layer_frame.h"
-#include "impl/layer_gradient.h"
+#include "impl/frames/layer_frame.h"
+#include "impl/frames/layer_gradient.h"
 
 namespace qkvet::impl {
 

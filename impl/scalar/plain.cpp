@@ -28,10 +28,10 @@
 #include <memory>
 #include <new>
 
-#include "impl/backward_kernel.h"
-#include "impl/declare.h"
-#include "impl/forward_view.h"
-#include "impl/in_f32.h"
+#include "impl/abi/declare.h"
+#include "impl/abi/forward_view.h"
+#include "impl/abi/in_f32.h"
+#include "impl/frames/backward_kernel.h"
 
 namespace qkvet::impl {
 namespace {

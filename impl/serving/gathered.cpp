@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <limits>
 
-#include "impl/declare.h"
-#include "impl/row_frame.h"
+#include "impl/abi/declare.h"
+#include "impl/frames/row_frame.h"
+#include "impl/frames/serving_frame.h"
 #include "impl/serving/kernel.h"
-#include "impl/serving_frame.h"
 
 namespace qkvet::impl {
 namespace {

@@ -4,8 +4,8 @@
 #ifndef QKVET_IMPL_SERVING_KERNEL_H_
 #define QKVET_IMPL_SERVING_KERNEL_H_
 
-#include "impl/open_on_avx2.h"
-#include "impl/serving_frame.h"
+#include "impl/abi/open_on_avx2.h"
+#include "impl/frames/serving_frame.h"
 
 namespace qkvet::impl {
 

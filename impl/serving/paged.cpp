@@ -17,9 +17,9 @@
 #include <memory>
 #include <new>
 
-#include "impl/declare.h"
+#include "impl/abi/declare.h"
+#include "impl/frames/serving_frame.h"
 #include "impl/serving/kernel.h"
-#include "impl/serving_frame.h"
 
 namespace qkvet::impl {
 namespace {

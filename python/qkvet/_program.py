@@ -31,7 +31,7 @@ def program():
 
 @functools.lru_cache(maxsize=None)
 def library():
-    """The shared library of the door, whose functions tools/python_door.cpp
+    """The shared library of the door, whose functions tools/embedded/python_door.cpp
     describes."""
     lib = ctypes.CDLL(str(home() / "lib" / "qkvet" / "libqkvet_python.so"))
     lib.qkvet_python_begin.restype = None

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "qkvet/kernel.h"
-#include "tools/tvm_ffi_abi.h"
+#include "tools/kernels/tvm_ffi_abi.h"
 
 using namespace qkvet::tvm_ffi;
 

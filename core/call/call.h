@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// One call of a kernel as data: what goes in, what came of it. Only executors
+// (core/door/executor.h) turn the one into the other.
+#ifndef QKVET_CORE_CALL_CALL_H_
+#define QKVET_CORE_CALL_CALL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/dtype.h"
+#include "core/base/shape.h"
+#include "core/call/cache_form.h"
+#include "core/call/fused.h"
+#include "core/call/options.h"
+
+namespace qkvet {
+
+// Where each tensor lies between its two guard pages, on a device between two
+// margins of NaN.
+enum class Placement : uint8_t {
+  kEnd,         // the last element touches the guard page behind
+  kEndAligned,  // the same, moved down to a multiple of 64 bytes
+  kStart        // the first element touches the guard page in front
+};
+inline constexpr int kPlacementCount = 3;
+
+enum class TensorName : uint8_t {
+  // Inputs.
+  kQ,
+  kK,
+  kV,
+  kX,
+  kWq,
+  kWk,
+  kWv,
+  kWo,
+  kBq,
+  kBk,
+  kBv,
+  kBo,
+  kMask,
+  kBias,
+  kSink,
+  kSlopes,
+  kQLen,
+  kKvLen,
+  kCuQ,
+  kCuK,
+  kRopeCos,
+  kRopeSin,
+  kQPositions,
+  kKPositions,
+  kKScale,
+  kVScale,
+  kBlockTable,
+  kKNew,
+  kVNew,
+  kDO,
+  kGivenO,  // what forward() gave, where its gradient is asked for
+  kGivenLse,
+  kDY,    // of a layer
+  kWqkv,  // of a layer
+  kBqkv,
+  kMaskBuffer,
+  // Outputs.
+  kO,
+  kLse,
+  kWeights,
+  kY,
+  kStageQ,
+  kStageK,
+  kStageV,
+  kAttended,
+  kKCache,  // k and v where the call appends to them: inputs, too
+  kVCache,
+  kDQ,  // gradients
+  kDK,
+  kDV,
+  kDBias,
+  kDSink,
+  kDX,  // of a layer, in the order of its inputs
+  kDWq,
+  kDWk,
+  kDWv,
+  kDWo,
+  kDBq,
+  kDBk,
+  kDBv,
+  kDBo,
+  kDropoutMask
+};
+inline constexpr int kTensorCount = 61;
+inline constexpr int kInputCount = 36;
+inline constexpr int kOutputCount = kTensorCount - kInputCount;
+// "q", "k", ..., "weights" (core/call/tensor_table.h).
+const char* tensor_name(TensorName tensor);
+
+// What the kernel is asked to do.
+enum class Operation : uint8_t {
+  kForward,
+  kBackward,
+  kLayer,
+  // A story: create, and then commands to what it made. The cache lives until
+  // the next create.
+  kCacheCreate,
+  kCacheStep,
+  kCacheReset,
+  kCacheTruncate,
+  kCacheEvict,
+  kCacheFork,
+  kCacheReorder,
+  kCacheReadBack,
+  kLayerBackward
+};
+
+// forward() and its gradient: what takes masks, lengths and layouts.
+constexpr bool takes_options(Operation operation) {
+  return operation == Operation::kForward || operation == Operation::kBackward;
+}
+
+constexpr bool is_layer(Operation operation) {
+  return operation == Operation::kLayer ||
+         operation == Operation::kLayerBackward;
+}
+
+// A contradiction that is put into a call on purpose: the kernel must refuse.
+enum class Mistake : uint8_t {
+  kNone,
+  kKeyWidth,     // layer: w_k has one column more; step: k has d + 1 channels
+  kValueAbsent,  // step: k without v
+  kHeads,        // layer: one more head, which does not divide the columns
+  kInputRows,    // layer: w_q has D + 1 rows
+  kOutputRows,   // layer: w_o has one row more
+  kBiasExtent,   // layer: b_q has one element more
+  kFusedWidth    // layer: w_qkv has one column more
+};
+
+// The inputs are packed, row-major, in their storage type, and must outlive
+// the call. What is null is absent.
+//
+// A layer has Tq = Tk = T and x [B,T,D], in one storage type (q_dtype). A
+// cache is created with B sequences and `tokens` as capacity, for the heads
+// and widths of the shape; a step takes Tk new tokens (k, v) and Tq queries,
+// with B = 1, either of them 0 if it takes none; truncate keeps `tokens`; evict
+// takes `tokens` of them away from `first` on; fork makes `other` what
+// `sequence` is; reorder takes as many parents as there are sequences;
+// read_back returns Tk tokens as stage_k and stage_v.
+//
+// The options below `want_stages` are those of forward() and, down to the
+// packed batch, of its gradient. k and v are given in full where they are
+// shared: what is the same lies in memory once.
+struct KernelCall {
+  Operation operation = Operation::kForward;
+  Mistake mistake = Mistake::kNone;
+  Shape shape;
+  Dtype q_dtype = Dtype::kF32;
+  Dtype kv_dtype = Dtype::kF32;
+  Dtype o_dtype = Dtype::kF32;
+  Causal causal = Causal::kNone;
+  std::optional<float> scale;  // absent: the kernel takes 1/sqrt(d)
+  bool want_lse = false;
+  bool want_weights = false;
+  Placement placement = Placement::kEnd;
+  int threads = 1;  // that the call may use, and parallel_for uses
+  // Made at once with the calls in front of it and behind it that say so, too:
+  // forward() on the CPU alone, each from a thread and with a context of its
+  // own. The outputs are those of one of several times.
+  bool at_once = false;
+  double oracle_seconds = 0;  // time of the oracle, for the limit on a hang
+  const std::byte* q = nullptr;
+  const std::byte* k = nullptr;
+  const std::byte* v = nullptr;
+
+  const std::byte* x = nullptr;    // [B,T,D]
+  const std::byte* w_q = nullptr;  // [D,H*d]
+  const std::byte* w_k = nullptr;  // [D,Hkv*d]
+  const std::byte* w_v = nullptr;  // [D,Hkv*dv]
+  const std::byte* w_o = nullptr;  // [H*dv,D]
+  const std::byte* b_q = nullptr;  // [H*d], optional as all biases
+  const std::byte* b_k = nullptr;  // [Hkv*d]
+  const std::byte* b_v = nullptr;  // [Hkv*dv]
+  const std::byte* b_o = nullptr;  // [D]
+  bool unbatched = false;          // x and y are [T,D]; B = 1
+  bool want_stages = false;
+  // w_q, w_k and w_v are views into w_qkv then, and their biases into b_qkv.
+  FusedOrder fused = FusedOrder::kNone;
+  const std::byte* w_qkv = nullptr;        // [D,H*d + Hkv*d + Hkv*dv]
+  const std::byte* b_qkv = nullptr;        // [H*d + Hkv*d + Hkv*dv]
+  int64_t context = 0;                     // C; 0: no mask buffer
+  const std::byte* mask_buffer = nullptr;  // [C,C] bytes, nonzero = attend
+
+  std::optional<Window> window;
+  float softcap = 0;                // > 0: softcap * tanh(score / softcap)
+  uint8_t mask_own = kOwnAll;       // kOwnB, ...: what mask and bias are given
+  uint8_t bias_own = kOwnAll;       // for; along the others they are broadcast
+  Layout layout = Layout::kBhtd;    // of q, k, v, o
+  uint8_t share = 0;                // kShareB, kShareH: of k and v
+  int64_t members = 0;              // of a packed batch
+  const std::byte* mask = nullptr;  // own extents, uint8
+  const std::byte* bias = nullptr;  // own extents, stored as q
+  const std::byte* sink = nullptr;  // [H] f32, f64 where q is f64
+  const std::byte* slopes = nullptr;  // [H] the same
+  const std::byte* q_len = nullptr;   // [B] int64
+  const std::byte* kv_len = nullptr;  // [B] int64
+  const std::byte* cu_q = nullptr;    // [members + 1] int64
+  const std::byte* cu_k = nullptr;    // [members + 1] int64
+
+  // Pages: k and v are then the pool, [pages,Hkv,page_size,width]; Tk is still
+  // the most tokens that a member has. With new tokens kv_len counts those in
+  // front of them, and k and v hold anything in their places.
+  int64_t page_size = 0;                   // 0: none
+  int64_t pages = 0;                       // of the pool
+  int64_t table_columns = 0;               // of the block table
+  int64_t new_tokens = 0;                  // of every member, to be appended
+  const std::byte* block_table = nullptr;  // [B,table_columns] int32
+  const std::byte* k_new = nullptr;        // [B,Hkv,new_tokens,d]
+  const std::byte* v_new = nullptr;        // [B,Hkv,new_tokens,dv]
+
+  // The gradient of the call above, which gave o and lse.
+  const std::byte* d_o = nullptr;        // [B,H,Tq,dv] stored as o
+  const std::byte* given_o = nullptr;    // [B,H,Tq,dv]
+  const std::byte* given_lse = nullptr;  // [B,H,Tq] f32, f64 where o is f64
+  bool want_d_bias = false;
+  bool want_d_sink = false;
+  // That of a layer, which is called anew: nothing of its forward pass is
+  // given.
+  const std::byte* d_y = nullptr;  // [B,T,D]
+
+  // A rotation of q and k: of forward(), a layer, or a step. A layer has one
+  // row of positions for both, q_positions [B,T]; a step has none, its tokens
+  // stand where they stand in their sequence.
+  RopeStyle rope = RopeStyle::kNone;
+  int64_t rope_rows = 0;
+  const std::byte* rope_cos = nullptr;  // [rope_rows,d/2] f32, f64 where q is
+  const std::byte* rope_sin = nullptr;  // f64
+  const std::byte* q_positions = nullptr;  // [B,Tq] int64
+  const std::byte* k_positions = nullptr;  // [B,Tk] int64
+
+  // Of forward(), and of its gradient: which is then asked for forward() first,
+  // and given what that returned as o and lse, for no caller can know them.
+  std::optional<Dropout> dropout;
+  bool want_dropout_mask = false;
+
+  int64_t sequence = 0;
+  int64_t tokens = 0;
+  int64_t first = 0;
+  int64_t other = 0;
+  std::vector<int64_t> parents;        // one for every sequence
+  CacheForm cache;                     // of create
+  const std::byte* k_scale = nullptr;  // [Hkv,d] f32, stored per channel
+  const std::byte* v_scale = nullptr;  // [Hkv,dv] f32
+};
+
+enum class CallStatus : uint8_t {
+  kDone,         // forward() returned QKVET_OK
+  kUnsupported,  // supports() or the capabilities say no
+  kUnavailable,  // the context could not be opened
+  kRefused,      // an error, for forward() after supports() had said yes
+  kFault,        // a guard page or a read-only input was touched; on a
+                 // device: an input was changed, or memory beside one
+  kCrash,        // any other deadly signal, abort, exit or exception
+  kHang,
+  kOutOfMemory,
+  kNotRun  // an earlier call of the batch hung or took all memory, or of the
+           // story ended its process
+};
+
+// A touch outside a tensor, or a write into an input.
+struct MemoryFault {
+  std::optional<TensorName> tensor;  // absent: the workspace, or far from
+                                     // every tensor
+  bool is_write = false;
+  bool before_start = false;
+  int64_t bytes = 0;  // distance past the end or before the start; inside: from
+                      // the start
+  bool inside = false;
+  int64_t tensor_bytes = 0;
+};
+
+struct CallOutcome {
+  CallStatus status = CallStatus::kDone;
+  std::string text;           // the kernel's reason, or what the signal was
+  bool on_device = false;     // the tensors lay in memory of a CUDA device
+  bool asked_kernel = false;  // the kernel itself was reached
+  bool gave_reason = false;   // a kernel that says no: whether it says why
+  std::string output;         // last lines that a crashed kernel printed
+  std::optional<MemoryFault> fault;     // kFault: what the guard pages saw
+  std::optional<MemoryFault> damage;    // a canary that was overwritten
+  bool dirty_environment = false;       // MXCSR or rounding mode left changed
+  std::optional<TensorName> unwritten;  // an output with elements never written
+  int64_t unwritten_index = 0;          // the first of them, packed
+  double seconds = 0;                   // inside the function asked for
+
+  // Packed, row-major. lse is f32, or f64 where o is f64; weights have the
+  // type of o. Empty unless kDone.
+  std::vector<std::byte> o;        // [B,H,Tq,dv]
+  std::vector<std::byte> lse;      // [B,H,Tq]
+  std::vector<std::byte> weights;  // [B,H,Tq,Tk]
+  std::vector<std::byte> y;        // [B,T,D]
+  // The stages of a layer, in KernelInfo::stage_dtype(); k and v are also what
+  // read_back returns, [1,Hkv,Tk,d] and [1,Hkv,Tk,dv] f32.
+  std::vector<std::byte> stage_q;   // [B,H,T,d]
+  std::vector<std::byte> stage_k;   // [B,Hkv,T,d]
+  std::vector<std::byte> stage_v;   // [B,Hkv,T,dv]
+  std::vector<std::byte> attended;  // [B,H,T,dv]
+  // k and v as a call left them that appends: pages or [B,Hkv,Tk,width].
+  std::vector<std::byte> k_cache, v_cache;
+  // Gradients, each stored as what it is the gradient of.
+  std::vector<std::byte> d_q;     // [B,H,Tq,d]
+  std::vector<std::byte> d_k;     // [B,Hkv,Tk,d]
+  std::vector<std::byte> d_v;     // [B,Hkv,Tk,dv]
+  std::vector<std::byte> d_bias;  // [B,H,Tq,Tk], also of a broadcast bias
+  std::vector<std::byte> d_sink;  // [H]
+  // Of a layer, those of biases that it has.
+  std::vector<std::byte> d_x, d_w_q, d_w_k, d_w_v, d_w_o;
+  std::vector<std::byte> d_b_q, d_b_k, d_b_v, d_b_o;
+  std::vector<std::byte> dropout_mask;  // [B,H,Tq,Tk] uint8, 1: kept
+
+  // After a call to a cache: tokens held, sequence by sequence.
+  std::vector<int64_t> lengths;
+  // Bytes that the cache has allocated for tokens; -1: unknown.
+  int64_t cache_bytes = -1;
+};
+
+// Most sequences of a cache. A story that a Case spells has fewer (story.h), a
+// recorded one (story_log.h) as many as were live at once.
+inline constexpr int64_t kMostCacheSequences = 256;
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_CALL_CALL_H_

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/call/layout.h"
+
+namespace qkvet {
+namespace {
+
+using Strides = std::array<int64_t, 4>;
+
+// Elements behind every row, head and member of Layout::kGaps. Odd, so that no
+// row but the first keeps an alignment; different, so that none stands for
+// another.
+constexpr int64_t kRowGap = 3;
+constexpr int64_t kHeadGap = 5;
+constexpr int64_t kMemberGap = 7;
+// From one channel to the next in Layout::kApart, as in a slice [..., ::2].
+constexpr int64_t kChannelStep = 2;
+
+// Of [B,heads,T,width]; `buffer_row` elements from one row of Layout::kPacked
+// to the next.
+Strides strides_of(Layout layout, const Strides& shape, int64_t buffer_row) {
+  const auto [B, heads, T, width] = shape;
+  switch (layout) {
+    case Layout::kBthd:
+      return {T * heads * width, width, heads * width, 1};
+    case Layout::kPacked:
+      return {T * buffer_row, width, buffer_row, 1};
+    case Layout::kGaps: {
+      const int64_t row = width + kRowGap;
+      const int64_t head = T * row + kHeadGap;
+      return {heads * head + kMemberGap, head, row, 1};
+    }
+    case Layout::kApart:
+      return {kChannelStep * heads * T * width, kChannelStep * T * width,
+              kChannelStep * width, kChannelStep};
+    case Layout::kBhtd:
+      break;
+  }
+  return {heads * T * width, T * width, width, 1};
+}
+
+// Of the tensor with its broadcast dimensions at extent 1.
+Strides own_strides(const KernelCall& call, TensorName tensor,
+                    const Strides& own_shape) {
+  const bool is_o = tensor == TensorName::kO || tensor == TensorName::kDO ||
+                    tensor == TensorName::kGivenO;
+  // Gradients lie as what they are gradients of; the last two have no heads in
+  // the middle.
+  const bool has_heads =
+      tensor <= TensorName::kV || is_o || tensor == TensorName::kKNew ||
+      tensor == TensorName::kVNew ||
+      (tensor >= TensorName::kKCache && tensor <= TensorName::kDV);
+  // The rows of a mask and a bias may lie in a wider buffer as well; no other
+  // layout is one of theirs.
+  const bool has_gaps =
+      call.layout == Layout::kGaps &&
+      (tensor == TensorName::kMask || tensor == TensorName::kBias ||
+       tensor == TensorName::kDBias);
+  Layout layout = has_heads || has_gaps ? call.layout : Layout::kBhtd;
+  if (is_o && layout == Layout::kPacked) layout = Layout::kBthd;
+  const Shape& s = call.shape;
+  return strides_of(layout, own_shape, (s.H + 2 * s.Hkv) * s.d);
+}
+
+}  // namespace
+
+uint8_t broadcast_dimensions(const KernelCall& call, TensorName tensor) {
+  switch (tensor) {
+    case TensorName::kK:
+    case TensorName::kV:
+      // B and H are dimensions 0 and 1; members share pages by their tables.
+      return call.page_size > 0 ? uint8_t{0} : call.share;
+    case TensorName::kMask:
+      return static_cast<uint8_t>(kOwnAll & ~call.mask_own);
+    case TensorName::kBias:
+      return static_cast<uint8_t>(kOwnAll & ~call.bias_own);
+    default:
+      return 0;
+  }
+}
+
+void lay_out(const KernelCall& call, TensorName tensor, TensorSpec& spec) {
+  const uint8_t broadcast = broadcast_dimensions(call, tensor);
+  if (takes_options(call.operation) && spec.ndim == 4) {
+    std::array<int64_t, 4> own = spec.shape;
+    for (size_t i = 0; i < 4; ++i)
+      if ((broadcast >> i & 1) != 0) own[i] = 1;
+    spec.strides = own_strides(call, tensor, own);
+  }
+  make_unit_strides_absurd(spec);
+  for (size_t i = 0; i < 4; ++i)
+    if ((broadcast >> i & 1) != 0) spec.strides[i] = 0;
+}
+
+}  // namespace qkvet

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the elements of a forward call's tensors lie: the layout of q, k, v and
+// o, with gaps that of a mask and a bias, too, and stride 0 where k and v are
+// shared or a mask or bias is broadcast.
+#ifndef QKVET_CORE_CALL_LAYOUT_H_
+#define QKVET_CORE_CALL_LAYOUT_H_
+
+#include "core/call/call.h"
+#include "core/call/tensor.h"
+
+namespace qkvet {
+
+// Of a row-major `spec`. Extents of 1 get strides that no honest kernel can
+// follow, but for those that are broadcast.
+void lay_out(const KernelCall& call, TensorName tensor, TensorSpec& spec);
+
+// The dimensions (bit n: number n) along which the tensor is given once and not
+// for every index.
+uint8_t broadcast_dimensions(const KernelCall& call, TensorName tensor);
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_CALL_LAYOUT_H_

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a caller can ask for beyond q, k, v, a causal rule and a scale.
+//
+// The diagonal of a batch member with Lq queries and Lk keys, which windows and
+// ALiBi count from: query i stands at key i for causal=tl, and at key
+// i + Lk - Lq otherwise. A pair (i, j) is visible if i < Lq, j < Lk, and the
+// causal rule, the window and the mask all allow it.
+#ifndef QKVET_CORE_CALL_OPTIONS_H_
+#define QKVET_CORE_CALL_OPTIONS_H_
+
+#include <cstdint>
+#include <optional>
+
+namespace qkvet {
+
+// Keys beside the diagonal that stay visible, inclusive counts; -1: all.
+struct Window {
+  int64_t left = -1;
+  int64_t right = -1;
+
+  friend bool operator==(const Window&, const Window&) = default;
+};
+
+// Which extents of [B,H,Tq,Tk] a mask or a bias has of its own; along the
+// others it is broadcast, with stride 0.
+enum : uint8_t { kOwnB = 1, kOwnH = 2, kOwnQ = 4, kOwnK = 8, kOwnAll = 15 };
+
+enum class MaskKind : uint8_t {
+  kNone,
+  kRandomN,    // a pair attends with a chance of N percent
+  kBandN,      // |i - j| <= N
+  kOnlyN,      // every row sees key N % Tk alone
+  kButN,       // every row sees all keys but N % Tk
+  kEmptyRowN,  // row N % Tq sees nothing, all others everything
+  kPaddingN,   // the last N keys are hidden
+  kFile        // out of a file (file_data.h)
+};
+inline constexpr int kMaskKindCount = 7;  // of those above kFile
+
+struct Mask {
+  MaskKind kind = MaskKind::kNone;
+  int64_t parameter = 0;  // the N of the names above
+  uint8_t own = kOwnAll;  // an extent that is broadcast counts as index 0
+
+  friend bool operator==(const Mask&, const Mask&) = default;
+};
+
+// How q, k, v and o lie in memory; with gaps a mask and a bias, too.
+enum class Layout : uint8_t {
+  kBhtd,    // contiguous [B,H,T,d]
+  kBthd,    // contiguous [B,T,H,d], seen as [B,H,T,d]
+  kPacked,  // the strides of one [B,T,H + 2 Hkv,d]; o as in kBthd
+  kGaps,    // unused elements behind every row, head and member
+  kApart    // unused elements between the channels; else as in kBhtd
+};
+inline constexpr int kLayoutCount = 5;
+
+// Rotary position embedding of q and k (Su et al., "RoFormer: Enhanced
+// Transformer with Rotary Position Embedding", 2021, 3.2): the pairs of
+// channels that are turned.
+enum class RopeStyle : uint8_t {
+  kNone,
+  kHalf,        // (c, c + d/2)
+  kInterleaved  // (2c, 2c + 1)
+};
+inline constexpr int kRopeStyleCount = 3;
+
+// Where queries and keys stand: keys at first, first + 1, ..., queries at the
+// end of them, so that the last query stands where the last key does (at first,
+// first + 1, ... where a member has more queries than keys); or anywhere.
+struct Rope {
+  RopeStyle style = RopeStyle::kNone;
+  bool random_positions = false;
+  int64_t first = 0;
+
+  friend bool operator==(const Rope&, const Rope&) = default;
+};
+
+// Where page n of a member lies in the pool.
+enum class PageOrder : uint8_t {
+  kPermuted,  // anywhere
+  kInOrder,   // one behind the other, member by member
+  kReverse    // the same, from the end
+};
+inline constexpr int kPageOrderCount = 3;
+
+// What slots hold that no member owns.
+enum class Unowned : uint8_t {
+  kNan,
+  kOthers,  // tokens of other sequences
+  kZero
+};
+inline constexpr int kUnownedCount = 3;
+
+// Keys and values that lie in pages of a pool and are found by block tables
+// (Kwon et al., "Efficient Memory Management for Large Language Model Serving
+// with PagedAttention", 2023, 4.1).
+struct Paging {
+  int64_t size = 0;  // tokens of a page; 0: k and v are not paged
+  PageOrder order = PageOrder::kPermuted;
+  Unowned unowned = Unowned::kNan;
+
+  friend bool operator==(const Paging&, const Paging&) = default;
+};
+
+// Dropout of weights with probability p (kernel.h).
+struct Dropout {
+  float p = 0;
+  uint64_t seed = 0;
+  uint64_t offset = 0;
+
+  friend bool operator==(const Dropout&, const Dropout&) = default;
+};
+inline constexpr float kMostDropout = 0.99f;  // of a case
+
+// Along which extents k and v are the same, with stride 0.
+enum : uint8_t { kShareB = 1, kShareH = 2 };
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_CALL_OPTIONS_H_

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Strided tensors: where element (i0, i1, i2, i3) lies, and the way between
+// packed (logical, row-major) data and strided memory.
+#ifndef QKVET_CORE_CALL_TENSOR_H_
+#define QKVET_CORE_CALL_TENSOR_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/base/dtype.h"
+
+namespace qkvet {
+
+struct TensorSpec {
+  Dtype dtype = Dtype::kF32;
+  int ndim = 0;                      // 0: absent; at most 4
+  std::array<int64_t, 4> shape{};    // the first ndim count
+  std::array<int64_t, 4> strides{};  // in elements, >= 0
+
+  bool present() const { return ndim > 0; }
+  int64_t elements() const;
+  // Elements from the first to one past the last that the tensor touches; 0
+  // for an empty tensor. Strides of extent-1 dimensions do not count.
+  int64_t span() const;
+  int64_t span_bytes() const { return span() * dtype_bytes(dtype); }
+  int64_t offset(const std::array<int64_t, 4>& index) const;
+  // True if the elements fill the span without a gap, in row-major order.
+  bool packed() const;
+};
+
+// Row-major strides.
+TensorSpec packed_spec(Dtype dtype, int ndim, std::array<int64_t, 4> shape);
+
+// Gives every dimension of extent 1 a stride that no honest kernel can follow.
+// No element moves: the index along such a dimension is always 0.
+void make_unit_strides_absurd(TensorSpec& spec);
+
+// Copies between packed row-major data and the strided memory of `spec`.
+void scatter(const TensorSpec& spec, const std::byte* packed,
+             std::byte* memory);
+void gather(const TensorSpec& spec, const std::byte* memory, std::byte* packed);
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_CALL_TENSOR_H_

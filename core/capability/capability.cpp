@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/capability/capability.h"
+
+#include <algorithm>
+#include <cstring>
+#include <initializer_list>
+
+#include "core/case/paging.h"
+
+namespace qkvet {
+namespace {
+
+// "" if the extent keeps the rule.
+std::string broken_rule(const char* name, int64_t extent,
+                        const qkvet_extent_rule& rule) {
+  const std::string lead =
+      std::string(name) + " = " + std::to_string(extent) + " is ";
+  if (extent == 0) return "";  // the business of EMPTY_EXTENTS
+  if (extent < rule.min)
+    return lead + "below the declared " + std::to_string(rule.min);
+  if (rule.max > 0 && extent > rule.max)
+    return lead + "above the declared " + std::to_string(rule.max);
+  if (rule.multiple > 0 && extent % rule.multiple != 0)
+    return lead + "not a multiple of " + std::to_string(rule.multiple);
+  return "";
+}
+
+bool is_missing(const std::byte* data, std::initializer_list<int64_t> shape) {
+  return data == nullptr && std::min(shape) > 0;
+}
+
+bool has_options(const KernelCall& call) {
+  return call.window || call.softcap != 0 || call.layout != Layout::kBhtd ||
+         call.share != 0 || call.members != 0 || call.mask != nullptr ||
+         call.bias != nullptr || call.sink != nullptr ||
+         call.slopes != nullptr || call.q_len != nullptr ||
+         call.kv_len != nullptr || call.cu_q != nullptr ||
+         call.cu_k != nullptr || call.page_size != 0 || call.new_tokens != 0 ||
+         call.dropout || call.want_dropout_mask;
+}
+
+bool has_layer_storage(const KernelCall& call) {
+  return call.fused != FusedOrder::kNone || call.w_qkv != nullptr ||
+         call.mask_buffer != nullptr;
+}
+
+std::string option_contradiction(const KernelCall& call) {
+  if (call.window && std::min(call.window->left, call.window->right) < -1)
+    return "a side of the window is below -1";
+  if (!(call.softcap >= 0)) return "the softcap is no positive number";
+  if (call.dropout && !(call.dropout->p >= 0 && call.dropout->p < 1))
+    return "dropout is no probability below 1";
+  if (call.want_dropout_mask && !call.dropout)
+    return "a mask of dropout without dropout";
+  const bool packed = call.members > 0;
+  if (packed != (call.cu_q != nullptr) || packed != (call.cu_k != nullptr))
+    return "a packed batch has members and both cu_seqlens";
+  if (packed && call.shape.B != 1) return "a packed batch has B = 1";
+  if (packed && (call.q_len != nullptr || call.kv_len != nullptr))
+    return "a packed batch has no q_len and kv_len";
+  return paging_contradiction(call);
+}
+
+// Tables are given in full, positions where the operation has them.
+std::string rope_contradiction(const KernelCall& call) {
+  if (call.rope == RopeStyle::kNone) return "";
+  const Shape& s = call.shape;
+  const bool forward = call.operation == Operation::kForward;
+  const bool layer = is_layer(call.operation);
+  if (!forward && !layer && call.operation != Operation::kCacheStep)
+    return "only forward(), layers and steps take a rotation";
+  if (s.d % 2 != 0) return "a rotation of an odd number of channels";
+  const bool missing =
+      is_missing(call.rope_cos, {call.rope_rows, s.d}) ||
+      is_missing(call.rope_sin, {call.rope_rows, s.d}) ||
+      (!forward && !layer ? call.q_positions != nullptr
+                          : is_missing(call.q_positions, {s.B, s.Tq})) ||
+      (forward ? is_missing(call.k_positions, {s.B, s.Tk})
+               : call.k_positions != nullptr);
+  return missing ? "tables or positions of a rotation are missing" : "";
+}
+
+std::string forward_contradiction(const KernelCall& call) {
+  if (std::string why = option_contradiction(call); !why.empty()) return why;
+  const Shape& s = call.shape;
+  const bool paged = call.page_size > 0;
+  const int64_t first = paged ? call.pages : s.B;
+  const int64_t tokens = paged ? call.page_size : s.Tk;
+  if (is_missing(call.q, {s.B, s.H, s.Tq, s.d}) ||
+      is_missing(call.k, {first, s.Hkv, tokens, s.d}) ||
+      is_missing(call.v, {first, s.Hkv, tokens, s.dv}))
+    return "an input is missing";
+  return call.mistake == Mistake::kNone ? "" : "there is no such mistake";
+}
+
+std::string backward_contradiction(const KernelCall& call) {
+  const Shape& s = call.shape;
+  if (is_served(call) || call.share != 0)
+    return "backward() takes no pages, new tokens and shared k and v";
+  if (call.want_lse || call.want_weights)
+    return "backward() gives neither lse nor weights";
+  if (is_missing(call.d_o, {s.B, s.H, s.Tq, s.dv}) ||
+      is_missing(call.given_o, {s.B, s.H, s.Tq, s.dv}) ||
+      is_missing(call.given_lse, {s.B, s.H, s.Tq}))
+    return "an input is missing";
+  if ((call.want_d_bias && call.bias == nullptr) ||
+      (call.want_d_sink && call.sink == nullptr))
+    return "a gradient of what is not there";
+  return forward_contradiction(call);
+}
+
+std::string layer_contradiction(const KernelCall& call) {
+  const Shape& s = call.shape;
+  if (s.Tq != s.Tk) return "a layer has Tq = Tk";
+  if (call.unbatched && s.B != 1) return "a batch cannot be unbatched";
+  if (call.kv_dtype != call.q_dtype || call.o_dtype != call.q_dtype)
+    return "a layer has one storage type";
+  if (call.want_lse) return "a layer gives no lse";
+  const bool fused = call.fused != FusedOrder::kNone;
+  if (fused != (call.w_qkv != nullptr))
+    return "a fused layer has an order and w_qkv";
+  if (call.b_qkv != nullptr && (!fused || call.b_q == nullptr ||
+                                call.b_k == nullptr || call.b_v == nullptr))
+    return "b_qkv is b_q, b_k and b_v of a fused layer";
+  if (fused && call.b_qkv == nullptr &&
+      (call.b_q != nullptr || call.b_k != nullptr || call.b_v != nullptr))
+    return "the biases of a fused layer are given all or none";
+  if (call.mistake == Mistake::kFusedWidth && !fused)
+    return "a mistake in w_qkv without it";
+  if (is_missing(call.x, {s.B, s.Tq, s.D}) ||
+      is_missing(call.w_q, {s.D, s.H, s.d}) ||
+      is_missing(call.w_k, {s.D, s.Hkv, s.d}) ||
+      is_missing(call.w_v, {s.D, s.Hkv, s.dv}) ||
+      is_missing(call.w_o, {s.H, s.dv, s.D}))
+    return "an input is missing";
+  if (call.mistake == Mistake::kValueAbsent)
+    return "a layer has no such mistake";
+  const bool bias = call.mistake == Mistake::kBiasExtent;
+  return bias && call.b_q == nullptr ? "an input is missing" : "";
+}
+
+std::string layer_backward_contradiction(const KernelCall& call) {
+  const Shape& s = call.shape;
+  if (call.want_stages) return "a layer's gradient gives no stages";
+  if (call.mistake != Mistake::kNone) return "there is no such mistake";
+  if (is_missing(call.d_y, {s.B, s.Tq, s.D})) return "an input is missing";
+  return layer_contradiction(call);
+}
+
+std::string create_contradiction(const KernelCall& call) {
+  if (std::string why = form_reason(call.cache); !why.empty()) return why;
+  if (call.cache.per_channel() &&
+      (is_missing(call.k_scale, {call.shape.Hkv, call.shape.d}) ||
+       is_missing(call.v_scale, {call.shape.Hkv, call.shape.dv})))
+    return "scales are missing";
+  if (call.shape.B > kMostCacheSequences)
+    return "more than " + std::to_string(kMostCacheSequences) + " sequences";
+  if (call.tokens < 0) return "the capacity is negative";
+  return call.mistake == Mistake::kNone ? "" : "create() has no such mistake";
+}
+
+// Sequences that are not there, and too many tokens, are for the kernel to
+// refuse.
+std::string step_contradiction(const KernelCall& call) {
+  const Shape& s = call.shape;
+  if (s.B != 1) return "a step is one sequence's";
+  if (call.want_weights) return "a step gives no weights";
+  if (is_missing(call.q, {s.H, s.Tq, s.d}) ||
+      is_missing(call.k, {s.Hkv, s.Tk, s.d}) ||
+      is_missing(call.v, {s.Hkv, s.Tk, s.dv}))
+    return "an input is missing";
+  if (call.mistake == Mistake::kNone) return "";
+  if (call.mistake != Mistake::kKeyWidth &&
+      call.mistake != Mistake::kValueAbsent)
+    return "step() has no such mistake";
+  return s.Tk == 0 ? "a mistake of k and v without them" : "";
+}
+
+std::string reorder_contradiction(const KernelCall& call) {
+  if (static_cast<int64_t>(call.parents.size()) > kMostCacheSequences)
+    return "more than " + std::to_string(kMostCacheSequences) + " parents";
+  return call.mistake == Mistake::kNone ? "" : "there is no such mistake";
+}
+
+// "" if the call belongs together.
+std::string contradiction(const KernelCall& call) {
+  const Shape& s = call.shape;
+  if (std::min({s.B, s.H, s.Hkv, s.Tq, s.Tk, s.d, s.dv, s.D}) < 0)
+    return "an extent is negative";
+  if (s.Hkv == 0 ? s.H != 0 : s.H % s.Hkv != 0)
+    return "H is not a multiple of Hkv";
+  if (!takes_options(call.operation) && has_options(call))
+    return "only forward() and backward() take masks, lengths and layouts";
+  if (call.operation != Operation::kLayer && has_layer_storage(call))
+    return "only a layer takes w_qkv and a mask buffer";
+  if (std::string why = rope_contradiction(call); !why.empty()) return why;
+  switch (call.operation) {
+    case Operation::kForward:
+      return forward_contradiction(call);
+    case Operation::kBackward:
+      return backward_contradiction(call);
+    case Operation::kLayer:
+      return layer_contradiction(call);
+    case Operation::kLayerBackward:
+      return layer_backward_contradiction(call);
+    case Operation::kCacheCreate:
+      return create_contradiction(call);
+    case Operation::kCacheStep:
+      return step_contradiction(call);
+    case Operation::kCacheReorder:
+      return reorder_contradiction(call);
+    default:
+      return call.mistake == Mistake::kNone ? "" : "there is no such mistake";
+  }
+}
+
+// Extents of 0 that say nothing: a step may have no queries or no tokens, and
+// only layers have a model width.
+bool has_empty_extent(const KernelCall& call) {
+  const Shape& s = call.shape;
+  if (std::min({s.B, s.H, s.Hkv, s.d, s.dv}) == 0) return true;
+  if (is_layer(call.operation)) return std::min(s.Tq, s.D) == 0;
+  return takes_options(call.operation) && std::min(s.Tq, s.Tk) == 0;
+}
+
+// In a packed batch each member has extents of its own.
+bool has_cross_lengths(const KernelCall& call) {
+  if (call.shape.Tq != call.shape.Tk) return true;
+  return call.members > 0 && std::memcmp(call.cu_q, call.cu_k,
+                                         static_cast<size_t>(call.members + 1) *
+                                             sizeof(int64_t)) != 0;
+}
+
+std::string missing_option(const KernelInfo& kernel, const KernelCall& call) {
+  const Shape& s = call.shape;
+  const bool forward = takes_options(call.operation);
+  // A cache is causal by its nature, and its scale is fixed when it is made.
+  const bool masked = forward || is_layer(call.operation);
+  const bool scaled = call.operation != Operation::kCacheStep;
+  const struct {
+    bool wanted;
+    uint64_t option;
+    const char* text;
+  } rows[] = {
+      {masked && call.causal == Causal::kTopLeft, QKVET_OPTION_CAUSAL_TOP_LEFT,
+       "causal from the top left"},
+      {masked && call.causal == Causal::kBottomRight,
+       QKVET_OPTION_CAUSAL_BOTTOM_RIGHT, "causal from the bottom right"},
+      {scaled && call.scale.has_value(), QKVET_OPTION_SCALE, "a given scale"},
+      {scaled && !call.scale.has_value(), QKVET_OPTION_DEFAULT_SCALE,
+       "the default scale"},
+      {call.want_lse, QKVET_OPTION_LSE, "lse"},
+      {call.want_weights && call.operation != Operation::kLayer,
+       QKVET_OPTION_WEIGHTS, "weights"},
+      {s.Hkv < s.H, QKVET_OPTION_GROUPED_HEADS, "grouped heads (Hkv < H)"},
+      {s.dv != s.d, QKVET_OPTION_VALUE_WIDTH, "a value width (dv != d)"},
+      {forward && has_cross_lengths(call), QKVET_OPTION_CROSS_LENGTHS,
+       "cross lengths (Tq != Tk)"},
+      {call.window.has_value(), QKVET_OPTION_WINDOW, "a window"},
+      {call.mask != nullptr, QKVET_OPTION_MASK, "a mask"},
+      {call.bias != nullptr, QKVET_OPTION_BIAS, "a bias"},
+      {call.softcap != 0, QKVET_OPTION_SOFTCAP, "a softcap"},
+      {call.sink != nullptr, QKVET_OPTION_SINK, "a sink"},
+      {call.slopes != nullptr, QKVET_OPTION_ALIBI, "ALiBi"},
+      {call.q_len != nullptr || (call.kv_len != nullptr && !is_served(call)),
+       QKVET_OPTION_LENGTHS, "lengths (q_len, kv_len)"},
+      {call.members > 0, QKVET_OPTION_PACKED, "a packed batch"},
+      {call.page_size > 0, QKVET_OPTION_PAGED, "pages (block_table)"},
+      {call.new_tokens > 0, QKVET_OPTION_APPEND, "new tokens (k_new, v_new)"},
+      {forward && call.rope != RopeStyle::kNone, QKVET_OPTION_ROPE,
+       "a rotation (RoPE)"},
+      {has_empty_extent(call), QKVET_OPTION_EMPTY_EXTENTS, "empty extents"},
+      {call.dropout.has_value(), QKVET_OPTION_DROPOUT, "dropout"},
+      {call.want_dropout_mask, QKVET_OPTION_DROPOUT_MASK, "a dropout_mask"},
+  };
+  for (const auto& row : rows)
+    if (row.wanted && !kernel.has_option(row.option))
+      return std::string(row.text) + " is not declared";
+  return "";
+}
+
+std::string missing_dtypes(const KernelInfo& kernel, const KernelCall& call) {
+  if (takes_storage(kernel, call)) return "";
+  return "q " + std::string(dtype_name(call.q_dtype)) + ", kv " +
+         std::string(dtype_name(call.kv_dtype)) + ", o " +
+         std::string(dtype_name(call.o_dtype)) + " is not declared";
+}
+
+// The rules for Tq and Tk speak of forward() and its gradient alone.
+std::string broken_extent(const qkvet_capabilities& capabilities,
+                          const KernelCall& call) {
+  const Shape& s = call.shape;
+  const bool forward = takes_options(call.operation);
+  const struct {
+    const char* name;
+    int64_t extent;
+    const qkvet_extent_rule& rule;
+  } rows[] = {
+      {"d", s.d, capabilities.d},
+      {"dv", s.dv, capabilities.dv},
+      {"H / Hkv", s.Hkv == 0 ? 0 : s.group(), capabilities.group},
+      {"Tq", forward ? s.Tq : 0, capabilities.tq},
+      {"Tk", forward ? s.Tk : 0, capabilities.tk},
+  };
+  for (const auto& row : rows) {
+    std::string broken = broken_rule(row.name, row.extent, row.rule);
+    if (!broken.empty()) return broken;
+  }
+  return "";
+}
+
+// A device is asked for forward() and its gradient alone.
+std::string foreign_device(const qkvet_capabilities& capabilities,
+                           const KernelCall& call) {
+  if (device_of(capabilities) == QKVET_DEVICE_CUDA && call.dropout &&
+      call.operation == Operation::kBackward)
+    return "gradients of dropout in memory of a device are not judged";
+  if (device_of(capabilities) == QKVET_DEVICE_CUDA)
+    return takes_options(call.operation)
+               ? ""
+               : "layers and caches in memory of a device are not judged";
+  const bool cpu = capabilities.devices == 0 ||
+                   (capabilities.devices >> QKVET_DEVICE_CPU & 1) != 0;
+  return cpu ? "" : "neither CPU nor CUDA memory is declared";
+}
+
+// The matrices of a layer are no [B, H, T, d].
+std::string foreign_memory(const qkvet_capabilities& capabilities,
+                           const KernelCall& call) {
+  if (std::string why = foreign_device(capabilities, call); !why.empty())
+    return why;
+  if (is_layer(call.operation)) return "";
+  const struct {
+    bool wanted;
+    uint64_t layout;  // that will do, besides any strides
+    const char* text;
+  } rows[] = {
+      {call.layout == Layout::kBhtd, QKVET_LAYOUT_BHTD,
+       "contiguous [B, H, T, d]"},
+      {call.layout == Layout::kBthd, QKVET_LAYOUT_BTHD,
+       "contiguous [B, T, H, d]"},
+      {call.layout == Layout::kPacked, QKVET_LAYOUT_PACKED_QKV,
+       "packed q, k and v"},
+      {call.layout == Layout::kGaps, 0, "any strides (gaps between rows)"},
+      {call.layout == Layout::kApart, 0, "any strides (channels apart)"},
+      {call.share != 0, 0, "any strides (shared k and v)"},
+  };
+  const uint64_t declared =
+      capabilities.layouts != 0 ? capabilities.layouts : QKVET_LAYOUT_BHTD;
+  for (const auto& row : rows)
+    if (row.wanted && (declared & (row.layout | QKVET_LAYOUT_ANY_STRIDES)) == 0)
+      return std::string(row.text) + " is not declared";
+  return "";
+}
+
+// Commands to a cache but a step: what they are about was allowed when it was
+// made.
+bool has_numbers_only(const KernelCall& call) {
+  return call.operation > Operation::kCacheStep && !is_layer(call.operation);
+}
+
+}  // namespace
+
+bool takes_storage(const KernelInfo& kernel, const KernelCall& call) {
+  constexpr qkvet_dtype kF32Abi = {QKVET_DTYPE_FLOAT, 32, 1};
+  constexpr qkvet_dtype_rule kDefaultRule = {kF32Abi, kF32Abi, kF32Abi};
+  const qkvet_capabilities& capabilities = kernel.capabilities;
+  const bool listed = capabilities.dtype_count > 0;
+  const auto* rules = listed ? capabilities.dtypes : &kDefaultRule;
+  const int count = listed ? std::min(capabilities.dtype_count, 16) : 1;
+  return std::any_of(rules, rules + count, [&](const auto& rule) {
+    return same_dtype(rule.q, dtype_to_abi(call.q_dtype)) &&
+           same_dtype(rule.kv, dtype_to_abi(call.kv_dtype)) &&
+           same_dtype(rule.o, dtype_to_abi(call.o_dtype));
+  });
+}
+
+bool capability_allows(const KernelInfo& kernel, const KernelCall& call,
+                       std::string* why) {
+  *why = contradiction(call);
+  if (why->empty()) *why = missing_table(kernel, call);
+  if (!why->empty() || has_numbers_only(call)) return why->empty();
+  *why = foreign_memory(kernel.capabilities, call);
+  if (why->empty()) *why = missing_dtypes(kernel, call);
+  if (why->empty()) *why = missing_option(kernel, call);
+  if (why->empty()) *why = refused_pair(kernel, call);
+  if (why->empty()) *why = undeclared_page_size(kernel.capabilities, call);
+  if (why->empty()) *why = broken_extent(kernel.capabilities, call);
+  return why->empty();
+}
+
+}  // namespace qkvet

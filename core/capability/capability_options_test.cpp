@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel must declare for masks, biases, lengths and layouts.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+
+#include "core/capability/capability.h"
+
+namespace qkvet::capability_options_test {
+namespace {
+
+constexpr std::byte kData[1] = {};
+
+// Allowed by a kernel that declares a default scale and nothing else.
+KernelCall plain_call() {
+  KernelCall call;
+  call.shape = {1, 2, 2, 8, 8, 16, 16};
+  call.q = call.k = call.v = kData;
+  return call;
+}
+
+KernelInfo plain_kernel() {
+  KernelInfo kernel;
+  kernel.capabilities.options = QKVET_OPTION_DEFAULT_SCALE;
+  return kernel;
+}
+
+// Where two members begin and end.
+constexpr int64_t kEnds[] = {0, 3, 8};
+constexpr int64_t kOtherEnds[] = {0, 5, 8};
+
+void pack(KernelCall& call, const int64_t* q, const int64_t* k) {
+  call.members = 2;
+  call.cu_q = reinterpret_cast<const std::byte*>(q);
+  call.cu_k = reinterpret_cast<const std::byte*>(k);
+}
+
+// The reason against the call; "" if it is allowed.
+std::string reason(const std::function<void(KernelCall&)>& change,
+                   uint64_t more_options = 0) {
+  KernelCall call = plain_call();
+  KernelInfo kernel = plain_kernel();
+  kernel.capabilities.options |= more_options;
+  change(call);
+  std::string why;
+  const bool allowed = capability_allows(kernel, call, &why);
+  EXPECT_EQ(allowed, why.empty());
+  return why;
+}
+
+TEST(CapabilityOptions, EveryOptionIsNeeded) {
+  const struct {
+    std::function<void(KernelCall&)> change;
+    uint64_t option;
+    const char* why;
+  } rows[] = {
+      {[](auto& c) { c.shape.Tq = c.shape.Tk = 0; }, QKVET_OPTION_EMPTY_EXTENTS,
+       "empty extents"},
+      {[](auto& c) { c.window = Window{}; }, QKVET_OPTION_WINDOW, "a window"},
+      {[](auto& c) { c.mask = kData; }, QKVET_OPTION_MASK, "a mask"},
+      {[](auto& c) { c.bias = kData; }, QKVET_OPTION_BIAS, "a bias"},
+      {[](auto& c) { c.softcap = 3; }, QKVET_OPTION_SOFTCAP, "a softcap"},
+      {[](auto& c) { c.sink = kData; }, QKVET_OPTION_SINK, "a sink"},
+      {[](auto& c) { c.slopes = kData; }, QKVET_OPTION_ALIBI, "ALiBi"},
+      {[](auto& c) { c.q_len = kData; }, QKVET_OPTION_LENGTHS,
+       "lengths (q_len, kv_len)"},
+      {[](auto& c) { c.kv_len = kData; }, QKVET_OPTION_LENGTHS,
+       "lengths (q_len, kv_len)"},
+      {[](auto& c) { pack(c, kEnds, kEnds); }, QKVET_OPTION_PACKED,
+       "a packed batch"},
+      {[](auto& c) {
+         c.dropout = Dropout{0.5F, 1, 0};
+       },
+       QKVET_OPTION_DROPOUT, "dropout"},
+  };
+  EXPECT_EQ(reason([](auto&) {}), "");
+  for (const auto& row : rows) {
+    EXPECT_EQ(reason(row.change), std::string(row.why) + " is not declared");
+    EXPECT_EQ(reason(row.change, row.option), "");
+    EXPECT_NE(reason(row.change, ~row.option), "");
+  }
+}
+
+TEST(CapabilityOptions, TheMaskOfDropoutIsAnOptionOfItsOwn) {
+  const auto asked = [](auto& c) {
+    c.dropout = Dropout{0.5F, 1, 0};
+    c.want_dropout_mask = true;
+  };
+  EXPECT_EQ(reason(asked, QKVET_OPTION_DROPOUT),
+            "a dropout_mask is not declared");
+  EXPECT_EQ(reason(asked, QKVET_OPTION_DROPOUT | QKVET_OPTION_DROPOUT_MASK),
+            "");
+}
+
+TEST(CapabilityOptions, DropoutIsAProbabilityBelowOne) {
+  for (const float p : {1.0F, -0.5F, std::numeric_limits<float>::quiet_NaN()})
+    EXPECT_EQ(reason(
+                  [p](auto& c) {
+                    c.dropout = Dropout{p, 1, 0};
+                  },
+                  QKVET_OPTION_DROPOUT),
+              "dropout is no probability below 1");
+  EXPECT_EQ(
+      reason([](auto& c) { c.want_dropout_mask = true; }, QKVET_OPTION_DROPOUT),
+      "a mask of dropout without dropout");
+}
+
+// Each layout has a bit of its own; any strides will do for all of them.
+TEST(CapabilityOptions, LayoutsAndSharing) {
+  const struct {
+    Layout layout;
+    uint8_t share;
+    uint64_t enough;
+    const char* why;
+  } rows[] = {
+      {Layout::kBhtd, 0, QKVET_LAYOUT_BHTD, "contiguous [B, H, T, d]"},
+      {Layout::kBthd, 0, QKVET_LAYOUT_BTHD, "contiguous [B, T, H, d]"},
+      {Layout::kPacked, 0, QKVET_LAYOUT_PACKED_QKV, "packed q, k and v"},
+      {Layout::kGaps, 0, 0, "any strides (gaps between rows)"},
+      {Layout::kApart, 0, 0, "any strides (channels apart)"},
+      {Layout::kBhtd, kShareB, 0, "any strides (shared k and v)"},
+      {Layout::kBhtd, kShareH, 0, "any strides (shared k and v)"}};
+  constexpr uint64_t kContiguous =
+      QKVET_LAYOUT_BHTD | QKVET_LAYOUT_BTHD | QKVET_LAYOUT_PACKED_QKV;
+  for (const auto& row : rows) {
+    const auto reason_with = [&](uint64_t layouts) {
+      KernelInfo kernel = plain_kernel();
+      kernel.capabilities.layouts = layouts;
+      KernelCall call = plain_call();
+      call.layout = row.layout;
+      call.share = row.share;
+      std::string why;
+      capability_allows(kernel, call, &why);
+      return why;
+    };
+    const std::string missing = std::string(row.why) + " is not declared";
+    EXPECT_EQ(reason_with(QKVET_LAYOUT_ANY_STRIDES), "");
+    EXPECT_EQ(reason_with(kContiguous), row.enough != 0 ? "" : missing);
+    EXPECT_EQ(reason_with(kContiguous & ~row.enough), missing);
+    // Nothing declared is contiguous [B, H, T, d].
+    EXPECT_EQ(reason_with(0), row.enough == QKVET_LAYOUT_BHTD ? "" : missing);
+  }
+}
+
+TEST(CapabilityOptions, MaskAndCausalMayBeRefused) {
+  const int32_t dialects[] = {0, QKVET_MASK_AND_CAUSAL_BOTH,
+                              QKVET_MASK_AND_CAUSAL_REFUSED};
+  for (const int32_t both : dialects) {
+    KernelInfo kernel = plain_kernel();
+    kernel.capabilities.options = ~uint64_t{0};
+    kernel.dialect.mask_and_causal = both;
+    KernelCall call = plain_call();
+    std::string why;
+    call.causal = Causal::kTopLeft;
+    EXPECT_TRUE(capability_allows(kernel, call, &why)) << why;
+    call.mask = kData;
+    const bool refused = both == QKVET_MASK_AND_CAUSAL_REFUSED;
+    EXPECT_EQ(capability_allows(kernel, call, &why), !refused);
+    EXPECT_EQ(why, refused
+                       ? "a mask together with causal is declared as refused"
+                       : "");
+    call.causal = Causal::kNone;
+    EXPECT_TRUE(capability_allows(kernel, call, &why)) << why;
+  }
+}
+
+TEST(CapabilityOptions, NegativeScalesAndMasksWithBiasesMayBeRefused) {
+  KernelInfo kernel = plain_kernel();
+  kernel.capabilities.options = ~uint64_t{0};
+  KernelCall negative = plain_call(), both = plain_call();
+  negative.scale = -0.5f;
+  both.mask = both.bias = kData;
+  std::string why;
+  EXPECT_TRUE(capability_allows(kernel, negative, &why)) << why;
+  EXPECT_TRUE(capability_allows(kernel, both, &why)) << why;
+  kernel.capabilities.flags =
+      QKVET_FLAG_POSITIVE_SCALE | QKVET_FLAG_MASK_OR_BIAS;
+  EXPECT_FALSE(capability_allows(kernel, negative, &why));
+  EXPECT_EQ(why, "a negative scale is declared as refused");
+  EXPECT_FALSE(capability_allows(kernel, both, &why));
+  EXPECT_EQ(why, "a mask together with a bias is declared as refused");
+  KernelCall causal = plain_call();
+  causal.bias = kData;
+  causal.causal = Causal::kTopLeft;
+  EXPECT_TRUE(capability_allows(kernel, causal, &why)) << why;
+  kernel.capabilities.flags |= QKVET_FLAG_BIAS_OR_CAUSAL;
+  EXPECT_FALSE(capability_allows(kernel, causal, &why));
+  EXPECT_EQ(why, "a bias together with causal is declared as refused");
+  causal.causal = Causal::kNone;
+  EXPECT_TRUE(capability_allows(kernel, causal, &why)) << why;
+  negative.scale = 0.5f;
+  both.bias = nullptr;
+  EXPECT_TRUE(capability_allows(kernel, negative, &why)) << why;
+  EXPECT_TRUE(capability_allows(kernel, both, &why)) << why;
+}
+
+TEST(CapabilityOptions, MembersOfAPackedBatchHaveLengthsOfTheirOwn) {
+  const auto unequal = [](auto& c) { pack(c, kEnds, kOtherEnds); };
+  EXPECT_EQ(reason([](auto& c) { pack(c, kEnds, kEnds); }, QKVET_OPTION_PACKED),
+            "");
+  EXPECT_EQ(reason(unequal, QKVET_OPTION_PACKED),
+            "cross lengths (Tq != Tk) is not declared");
+  EXPECT_EQ(reason(unequal, QKVET_OPTION_PACKED | QKVET_OPTION_CROSS_LENGTHS),
+            "");
+}
+
+TEST(CapabilityOptions, ContradictionsOfOptions) {
+  const std::pair<std::function<void(KernelCall&)>, const char*> rows[] = {
+      {[](auto& c) {
+         c.window = Window{-2, 0};
+       },
+       "a side of the window is below -1"},
+      {[](auto& c) { c.softcap = -1; }, "the softcap is no positive number"},
+      {[](auto& c) { c.members = 2; },
+       "a packed batch has members and both cu_seqlens"},
+      {[](auto& c) { c.cu_k = kData; },
+       "a packed batch has members and both cu_seqlens"},
+      {[](auto& c) {
+         pack(c, kEnds, kEnds);
+         c.shape.B = 2;
+       },
+       "a packed batch has B = 1"},
+      {[](auto& c) {
+         pack(c, kEnds, kEnds);
+         c.kv_len = kData;
+       },
+       "a packed batch has no q_len and kv_len"}};
+  for (const auto& [change, why] : rows)
+    EXPECT_EQ(reason(change, ~uint64_t{0}), why);
+}
+
+}  // namespace
+}  // namespace qkvet::capability_options_test

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a call needs of a kernel's tables: forward(), its gradient, a cache, a
+// layer, and the parts of these that may be left out.
+#include "core/capability/capability.h"
+
+namespace qkvet {
+namespace {
+
+// What a cache may leave out.
+std::string missing_cache_part(const KernelInfo& kernel,
+                               const KernelCall& call) {
+  switch (call.operation) {
+    case Operation::kCacheCreate:
+      if (call.cache.window > 0 &&
+          (kernel.cache_options & QKVET_CACHE_WINDOW) == 0)
+        return "a window of a cache is not declared";
+      return declares_stored(kernel.cache_options, call.cache.stored)
+                 ? ""
+                 : "quantised storage (" +
+                       form_text({0, 0, 0, call.cache.stored}) +
+                       ") is not declared";
+    case Operation::kCacheTruncate:
+      return kernel.has_truncate ? "" : "truncate is not offered";
+    case Operation::kCacheEvict:
+      return kernel.has_evict ? "" : "evict is not offered";
+    case Operation::kCacheFork:
+      return kernel.has_fork ? "" : "fork is not offered";
+    case Operation::kCacheReorder:
+      return kernel.has_reorder ? "" : "reorder is not offered";
+    case Operation::kCacheReadBack:
+      return kernel.has_read_back ? "" : "read_back is not offered";
+    default:
+      return "";
+  }
+}
+
+std::string missing_backward(const KernelInfo& kernel, const KernelCall& call) {
+  const auto lacks = [&](uint64_t option) {
+    return (kernel.backward_options & option) == 0;
+  };
+  if (!kernel.has_backward) return "no backward is declared";
+  if (call.dropout && !kernel.has_forward) return "no forward is declared";
+  if (call.want_d_bias && lacks(QKVET_BACKWARD_BIAS))
+    return "a gradient of the bias is not declared";
+  return call.want_d_sink && lacks(QKVET_BACKWARD_SINK)
+             ? "a gradient of the sinks is not declared"
+             : "";
+}
+
+}  // namespace
+
+std::string missing_table(const KernelInfo& kernel, const KernelCall& call) {
+  const auto lacks = [&](uint64_t option) {
+    return (kernel.layer_options & option) == 0;
+  };
+  if (call.operation == Operation::kForward)
+    return kernel.has_forward ? "" : "no forward is declared";
+  if (call.operation == Operation::kBackward)
+    return missing_backward(kernel, call);
+  if (!is_layer(call.operation)) {
+    if (!kernel.has_cache) return "no cache is declared";
+    if (call.rope != RopeStyle::kNone &&
+        (kernel.cache_options & QKVET_CACHE_ROPE) == 0)
+      return "a rotation (RoPE) of a cache is not declared";
+    return missing_cache_part(kernel, call);
+  }
+  if (!kernel.has_layer) return "no layer is declared";
+  if (call.operation == Operation::kLayerBackward && !kernel.has_layer_backward)
+    return "no layer_backward is declared";
+  if ((call.b_q != nullptr || call.b_k != nullptr || call.b_v != nullptr ||
+       call.b_o != nullptr) &&
+      lacks(QKVET_LAYER_BIASES))
+    return "biases of a layer are not declared";
+  if (call.want_stages && lacks(QKVET_LAYER_STAGES))
+    return "stages of a layer are not declared";
+  if (call.rope != RopeStyle::kNone && lacks(QKVET_LAYER_ROPE))
+    return "a rotation (RoPE) of a layer is not declared";
+  if (call.unbatched && lacks(QKVET_LAYER_UNBATCHED))
+    return "an unbatched layer is not declared";
+  if (call.fused != FusedOrder::kNone && lacks(fused_option(call.fused)))
+    return "fused projections (" + std::string(fused_name(call.fused)) +
+           ") are not declared";
+  if (call.mask_buffer != nullptr && lacks(QKVET_LAYER_MASK_BUFFER))
+    return "a mask buffer of a layer is not declared";
+  if (call.want_weights && lacks(QKVET_LAYER_WEIGHTS))
+    return "weights of a layer are not declared";
+  return "";
+}
+
+std::string refused_pair(const KernelInfo& kernel, const KernelCall& call) {
+  if (call.scale && *call.scale < 0 &&
+      kernel.has_flag(QKVET_FLAG_POSITIVE_SCALE))
+    return "a negative scale is declared as refused";
+  if (takes_options(call.operation) && call.causal == Causal::kNone &&
+      kernel.has_flag(QKVET_FLAG_CAUSAL_ONLY))
+    return "calls that are not causal are not declared";
+  if (call.causal != Causal::kNone && call.bias != nullptr &&
+      kernel.has_flag(QKVET_FLAG_BIAS_OR_CAUSAL))
+    return "a bias together with causal is declared as refused";
+  if (call.mask == nullptr) return "";
+  if (call.bias != nullptr && kernel.has_flag(QKVET_FLAG_MASK_OR_BIAS))
+    return "a mask together with a bias is declared as refused";
+  return call.causal != Causal::kNone &&
+                 kernel.dialect.mask_and_causal == QKVET_MASK_AND_CAUSAL_REFUSED
+             ? "a mask together with causal is declared as refused"
+             : "";
+}
+
+}  // namespace qkvet

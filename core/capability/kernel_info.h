@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel says of itself, copied out of the library that holds it, so
+// that the parent process never needs that library.
+#ifndef QKVET_CORE_CAPABILITY_KERNEL_INFO_H_
+#define QKVET_CORE_CAPABILITY_KERNEL_INFO_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/dtype.h"
+#include "core/call/cache_form.h"
+#include "qkvet/kernel.h"
+
+namespace qkvet {
+
+// The strings of a qkvet_fault.
+struct FaultInfo {
+  std::string mechanism;
+  std::string symptom;
+  std::string cause;
+  std::string fix;
+  std::string source;
+  std::string trigger;
+  std::vector<std::string> killed_by;  // ids of laws that must fail
+  std::string when = {};  // "" or the condition without which it cannot show
+};
+
+// The flags of a kernel as conventions and plans spell them: the names in lower
+// case. `refused`: of those that say what the kernel refuses although it takes
+// each part of it, what that is; such cases are not drawn, and the verdict says
+// so. `in_plans`: a plan has the word, as it has those of refusals.
+struct FlagWord {
+  const char* word;
+  uint64_t flag;
+  const char* refused = nullptr;
+  bool in_plans = refused != nullptr;
+};
+inline constexpr FlagWord kFlagWords[] = {
+    {"reentrant", QKVET_FLAG_REENTRANT},
+    {"nondeterministic", QKVET_FLAG_NONDETERMINISTIC, nullptr, true},
+    {"compiles_per_shape", QKVET_FLAG_COMPILES_PER_SHAPE},
+    {"allocates", QKVET_FLAG_ALLOCATES},
+    {"alignment_invariant", QKVET_FLAG_ALIGNMENT_INVARIANT},
+    {"layout_invariant", QKVET_FLAG_LAYOUT_INVARIANT},
+    {"batch_invariant", QKVET_FLAG_BATCH_INVARIANT},
+    {"row_invariant", QKVET_FLAG_ROW_INVARIANT},
+    {"head_order_invariant", QKVET_FLAG_HEAD_ORDER_INVARIANT},
+    {"threads_invariant", QKVET_FLAG_THREADS_INVARIANT},
+    {"page_placement_invariant", QKVET_FLAG_PAGE_PLACEMENT_INVARIANT},
+    {"chunking_invariant", QKVET_FLAG_CHUNKING_INVARIANT},
+    {"pages_only", QKVET_FLAG_PAGES_ONLY},
+    {"causal_only", QKVET_FLAG_CAUSAL_ONLY},
+    {"positive_scale", QKVET_FLAG_POSITIVE_SCALE, "negative scales"},
+    {"mask_or_bias", QKVET_FLAG_MASK_OR_BIAS, "a mask and a bias together"},
+    {"bias_or_causal", QKVET_FLAG_BIAS_OR_CAUSAL,
+     "a bias and a causal mask together"},
+    {"other_data_invariant", QKVET_FLAG_OTHER_DATA_INVARIANT, nullptr, true},
+    {"power_of_two_invariant", QKVET_FLAG_POWER_OF_TWO_INVARIANT, nullptr,
+     true},
+    {"gpu_threads", QKVET_FLAG_GPU_THREADS},
+    {"dropout_broadcast", QKVET_FLAG_DROPOUT_BROADCAST},
+    {"refuses_in_call", QKVET_FLAG_REFUSES_IN_CALL}};
+
+// Whether a cache with these options (QKVET_CACHE_*) stores numbers like this.
+bool declares_stored(uint64_t cache_options, StoredAs stored);
+
+// QKVET_DEVICE_*: where a kernel that declares this is called.
+int32_t device_of(const qkvet_capabilities& capabilities);
+
+struct KernelInfo {
+  std::string name;  // "family/variant"
+  std::string description;
+  std::string source_file;  // "" if unknown
+  int32_t source_line = 0;  // 0 if unknown
+  qkvet_capabilities capabilities{};
+  qkvet_dialect dialect{};
+  qkvet_precision precision{};  // all zero: generic
+  bool has_forward = true;
+  bool has_cache = false;
+  bool has_truncate = false;
+  bool has_evict = false;
+  bool has_fork = false;
+  bool has_reorder = false;
+  bool has_read_back = false;
+  bool has_layer = false;
+  bool has_backward = false;        // of forward()
+  bool has_layer_backward = false;  // of the layer
+  bool orders_threads = false;      // an emulator in its library takes its GPU
+                                    // threads in orders (simt/runtime.h)
+  uint64_t cache_options = 0;       // QKVET_CACHE_*
+  uint64_t layer_options = 0;       // QKVET_LAYER_*
+  uint64_t backward_options = 0;    // QKVET_BACKWARD_*
+  qkvet_dtype layer_stage{};        // all zero: the storage type of x
+  std::string unavailable;          // why open() failed; "" if it did not
+  std::optional<FaultInfo> fault;
+
+  bool has_option(uint64_t option) const {
+    return (capabilities.options & option) != 0;
+  }
+  // Where it is called: on the CPU unless it declares a CUDA device and no CPU.
+  int32_t device() const { return device_of(capabilities); }
+  // Whether blocks of GPU threads do its work, on a device or under an
+  // emulator.
+  bool has_gpu_threads() const {
+    return has_flag(QKVET_FLAG_GPU_THREADS) || orders_threads ||
+           device() == QKVET_DEVICE_CUDA;
+  }
+  // The type of a layer's stages where x is stored as `storage`.
+  Dtype stage_dtype(Dtype storage) const;
+  bool has_flag(uint64_t flag) const {
+    return (capabilities.flags & flag) != 0;
+  }
+};
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_CAPABILITY_KERNEL_INFO_H_

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/case/case_options.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "core/case/case_text.h"
+#include "core/case/paging.h"
+#include "core/case/rope.h"
+
+namespace qkvet {
+namespace {
+
+// As with recipes, the number follows the name and is left out where it is the
+// usual one.
+struct MaskRow {
+  std::string_view name;
+  int64_t usual;
+  int64_t largest;
+};
+
+// In the order of MaskKind.
+constexpr std::array<MaskRow, kMaskKindCount + 1> kMasks = {{
+    {"none", 0, 0},
+    {"random", 50, 100},
+    {"band", 1, kMaxExtent},
+    {"only", 0, kMaxExtent},
+    {"but", 0, kMaxExtent},
+    {"emptyrow", 0, kMaxExtent},
+    {"padding", 1, kMaxExtent},
+    {"file", 0, 0},
+}};
+
+// In the order of Layout.
+constexpr std::array<std::string_view, kLayoutCount> kLayouts = {
+    "bhtd", "bthd", "packed", "gaps", "apart"};
+
+constexpr std::string_view kOwnLetters = "bhqk";
+constexpr std::string_view kDropoutAllowed =
+    "the probability of dropout is 0 .. 0.99";
+
+const MaskRow& row_of(MaskKind kind) {
+  return kMasks[static_cast<size_t>(kind)];
+}
+
+// Some of the letters, in their order, each once; 0 if it is anything else.
+uint8_t bits_of(std::string_view text, std::string_view letters) {
+  uint8_t bits = 0;
+  for (const char c : text) {
+    const size_t bit = letters.find(c);
+    if (bit == std::string_view::npos || bits >> bit != 0) return 0;
+    bits = static_cast<uint8_t>(bits | 1 << bit);
+  }
+  return bits;
+}
+
+std::string letters_of(uint8_t bits, std::string_view letters) {
+  std::string text;
+  for (size_t i = 0; i < letters.size(); ++i)
+    if ((bits >> i & 1) != 0) text += letters[i];
+  return text;
+}
+
+// ".qk", or nothing where all extents are its own.
+std::string own_text(uint8_t own) {
+  return own == kOwnAll ? "" : "." + letters_of(own, kOwnLetters);
+}
+
+std::string read_own(std::string_view text, std::string_view token,
+                     uint8_t* own) {
+  *own = bits_of(text, kOwnLetters);
+  return *own != 0 ? ""
+                   : quoted(token) +
+                         ": behind the dot stand letters of b h q k, in this "
+                         "order, for the extents of its own";
+}
+
+// What stands in front of the first dot, and what behind it; `rest` is empty
+// without a dot.
+std::string_view split_dot(std::string_view text, bool* has_rest,
+                           std::string_view* rest) {
+  const size_t dot = std::min(text.find('.'), text.size());
+  *has_rest = dot < text.size();
+  *rest = *has_rest ? text.substr(dot + 1) : std::string_view();
+  return text.substr(0, dot);
+}
+
+std::string mask_text(const Mask& mask) {
+  const MaskRow& row = row_of(mask.kind);
+  std::string text = "mask=" + std::string(row.name);
+  if (mask.parameter != row.usual) text += std::to_string(mask.parameter);
+  return text + own_text(mask.own);
+}
+
+std::string read_mask(std::string_view text, std::string_view token,
+                      Mask* mask) {
+  bool has_own = false;
+  std::string_view own;
+  text = split_dot(text, &has_own, &own);
+  const size_t digits = std::min(text.find_first_of("0123456789"), text.size());
+  const std::string_view name = text.substr(0, digits);
+  for (int i = 1; i <= kMaskKindCount; ++i) {
+    const MaskRow& row = kMasks[static_cast<size_t>(i)];
+    if (row.name != name) continue;
+    *mask = {static_cast<MaskKind>(i), row.usual, kOwnAll};
+    if (digits < text.size()) {
+      const auto parameter = number<int64_t>(text.substr(digits));
+      if (!parameter)
+        return quoted(token) + ": the number after " + std::string(name) +
+               " is 0 .. " + std::to_string(row.largest);
+      mask->parameter = *parameter;
+    }
+    return has_own ? read_own(own, token, &mask->own) : "";
+  }
+  return "unknown mask " + quoted(text) +
+         "; allowed: random band only but emptyrow padding file";
+}
+
+std::string read_bias(std::string_view text, std::string_view token,
+                      Case& value) {
+  bool has_own = false;
+  std::string_view own;
+  std::string why;
+  value.score_bias = parse_recipe(split_dot(text, &has_own, &own), &why);
+  if (!value.score_bias) return why;
+  return has_own ? read_own(own, token, &value.score_bias_own) : "";
+}
+
+std::string read_recipe(std::string_view text, std::optional<Recipe>* recipe) {
+  std::string why;
+  *recipe = parse_recipe(text, &why);
+  return why;
+}
+
+// "3.0.7"
+bool read_numbers(std::string_view text, std::vector<int64_t>* numbers) {
+  numbers->clear();
+  for (bool more = true; more;) {
+    const auto next = number<int64_t>(split_dot(text, &more, &text));
+    if (!next) return false;
+    numbers->push_back(*next);
+  }
+  return true;
+}
+
+std::string numbers_text(std::string_view key,
+                         const std::vector<int64_t>& numbers) {
+  std::string text(key);
+  char separator = '=';
+  for (const int64_t n : numbers) {
+    text += separator + std::to_string(n);
+    separator = '.';
+  }
+  return text;
+}
+
+std::string read_window(std::string_view text, std::string_view token,
+                        std::optional<Window>* window) {
+  std::vector<int64_t> sides;
+  if (!read_numbers(text, &sides) || sides.size() != 2)
+    return quoted(token) +
+           ": write window=LEFT.RIGHT, inclusive counts, -1 without a limit, "
+           "for example window=3.0 or window=-1.2";
+  *window = {sides[0], sides[1]};
+  return "";
+}
+
+std::string read_layout(std::string_view text, std::string_view token,
+                        Layout* layout) {
+  const auto* const found = std::find(kLayouts.begin(), kLayouts.end(), text);
+  if (found == kLayouts.end())
+    return quoted(token) +
+           ": allowed layout=bthd, layout=packed, layout=gaps, layout=apart";
+  *layout = static_cast<Layout>(found - kLayouts.begin());
+  return "";
+}
+
+std::string read_dropout(std::string_view text, std::string_view token,
+                         std::optional<float>* dropout) {
+  *dropout = number<float>(text);
+  return *dropout ? "" : quoted(token) + ": " + std::string(kDropoutAllowed);
+}
+
+// ---- What is allowed -------------------------------------------------------
+
+std::string up_to(int64_t least, int64_t most) {
+  return std::to_string(least) + " .. " + std::to_string(most);
+}
+
+std::string window_reason(const Window& window) {
+  const auto bad = [](int64_t side) { return side < -1 || side > kMaxExtent; };
+  if (!bad(window.left) && !bad(window.right)) return "";
+  return numbers_text("window", {window.left, window.right}) +
+         ": both sides are " + up_to(-1, kMaxExtent);
+}
+
+std::string mask_reason(const Mask& mask) {
+  const MaskRow& row = row_of(mask.kind);
+  if (mask.kind == MaskKind::kNone)
+    return mask == Mask{} ? "" : "no mask has a number or extents of its own";
+  if (mask.parameter < 0 || mask.parameter > row.largest)
+    return mask_text(mask) + ": the number after " + std::string(row.name) +
+           " is " + up_to(0, row.largest);
+  if (mask.own == 0 || mask.own > kOwnAll)
+    return mask_text(mask) + ": a mask has at least one extent of its own";
+  return "";
+}
+
+std::string bias_reason(const Case& c) {
+  if (!c.score_bias)
+    return c.score_bias_own == kOwnAll ? "" : "no bias has extents of its own";
+  return c.score_bias_own == 0 || c.score_bias_own > kOwnAll
+             ? "bias=" + recipe_text(*c.score_bias) +
+                   ": a bias has at least one extent of its own"
+             : "";
+}
+
+// `extent` is called `name`.
+std::string lengths_reason(std::string_view key,
+                           const std::vector<int64_t>& lengths, int64_t B,
+                           std::string_view name, int64_t extent) {
+  if (lengths.empty()) return "";
+  const std::string text = numbers_text(key, lengths);
+  if (lengths.size() > kMaxMembers)
+    return std::string(key) + "= has " + std::to_string(lengths.size()) +
+           " numbers: at most " + std::to_string(kMaxMembers) + " are allowed";
+  if (static_cast<int64_t>(lengths.size()) != B)
+    return text + ": one number for each of B" + std::to_string(B);
+  for (const int64_t n : lengths)
+    if (n < 0 || n > extent)
+      return text + ": allowed " + up_to(0, extent) + " (" + std::string(name) +
+             ")";
+  return "";
+}
+
+std::string ends_reason(std::string_view key, const std::vector<int64_t>& ends,
+                        std::string_view name, int64_t extent) {
+  const std::string text = numbers_text(key, ends);
+  if (ends.size() < 2 || ends.size() > kMaxMembers + 1)
+    return std::string(key) + "= has " + std::to_string(ends.size()) +
+           " numbers: allowed 2 .. " + std::to_string(kMaxMembers + 1) +
+           ", where each member begins and the end";
+  if (ends.front() != 0) return text + ": the first member begins at 0";
+  if (!std::is_sorted(ends.begin(), ends.end()))
+    return text + ": the numbers must not fall";
+  if (ends.back() > extent)
+    return text + ": ends at most at " + std::to_string(extent) + " (" +
+           std::string(name) + ")";
+  return "";
+}
+
+std::string packed_batch_reason(const Case& c) {
+  if (c.cu_q.empty() && c.cu_k.empty()) return "";
+  const Shape& s = c.shape;
+  if (c.cu_q.empty() || c.cu_k.empty())
+    return "cuq= and cuk= come together; " +
+           std::string(c.cu_q.empty() ? "cuq=" : "cuk=") + " is missing";
+  if (!c.q_len.empty() || !c.kv_len.empty())
+    return "a packed batch (cuq=, cuk=) has no qlen= and kvlen=";
+  if (s.B != 1)
+    return "B" + std::to_string(s.B) +
+           ": a packed batch (cuq=, cuk=) is one member, B is 1";
+  std::string why = ends_reason("cuq", c.cu_q, "Tq", s.Tq);
+  if (why.empty()) why = ends_reason("cuk", c.cu_k, "Tk", s.Tk);
+  if (why.empty() && c.cu_q.size() != c.cu_k.size())
+    why = "cuq= has " + std::to_string(c.cu_q.size()) +
+          " numbers and cuk= " + std::to_string(c.cu_k.size()) +
+          ": as many are allowed in both";
+  return why;
+}
+
+std::string layout_reason(const Case& c) {
+  const Shape& s = c.shape;
+  if (static_cast<int>(c.layout) >= kLayoutCount) return "no such layout";
+  if (c.share > (kShareB | kShareH)) return "share= takes b, h or bh";
+  if (c.layout != Layout::kPacked) return "";
+  if (s.Tq != s.Tk || s.dv != s.d || c.q_dtype != c.kv_dtype)
+    return "layout=packed: q, k and v have one buffer [B,T,H+2Hkv,d], so "
+           "Tq = Tk, dv = d and one storage type are needed";
+  return c.share == 0 ? ""
+                      : "layout=packed: k and v are parts of one buffer; "
+                        "share= needs another layout";
+}
+
+}  // namespace
+
+bool is_option_key(std::string_view key) {
+  constexpr std::string_view kKeys[] = {
+      "window", "mask", "softcap", "sink",  "alibi", "qlen",   "kvlen",
+      "cuq",    "cuk",  "layout",  "share", "rope",  "dropout"};
+  return is_paging_key(key) ||
+         std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
+}
+
+std::string read_option(std::string_view key, std::string_view text,
+                        std::string_view token, Case& c) {
+  if (is_paging_key(key)) return read_paging(key, text, token, c);
+  if (key == "window") return read_window(text, token, &c.window);
+  if (key == "mask") return read_mask(text, token, &c.mask);
+  if (key == "bias") return read_bias(text, token, c);
+  if (key == "sink") return read_recipe(text, &c.sink);
+  if (key == "alibi") return read_recipe(text, &c.slopes);
+  if (key == "rope") return read_rope(text, token, &c.rope);
+  if (key == "layout") return read_layout(text, token, &c.layout);
+  if (key == "share") {
+    c.share = bits_of(text, "bh");
+    return c.share != 0 ? "" : quoted(token) + ": allowed share=b, h or bh";
+  }
+  if (key == "softcap") {
+    const auto softcap = number<float>(text);
+    c.softcap = softcap.value_or(0);
+    return c.softcap > 0 && std::isfinite(c.softcap)
+               ? ""
+               : quoted(token) + ": the softcap must be finite and above 0";
+  }
+  if (key == "dropout") return read_dropout(text, token, &c.dropout);
+  std::vector<int64_t>& numbers = key == "qlen"    ? c.q_len
+                                  : key == "kvlen" ? c.kv_len
+                                  : key == "cuq"   ? c.cu_q
+                                                   : c.cu_k;
+  return read_numbers(text, &numbers)
+             ? ""
+             : quoted(token) + ": numbers with dots between, for example " +
+                   std::string(key) + "=" +
+                   (key.starts_with("cu") ? "0.3.3.8" : "3.0.7");
+}
+
+void add_options(std::string& text, const Case& c) {
+  const auto numbers = [&](std::string_view key,
+                           const std::vector<int64_t>& values) {
+    if (!values.empty()) add_token(text, numbers_text(key, values));
+  };
+  if (c.window) numbers("window", {c.window->left, c.window->right});
+  if (c.mask.kind != MaskKind::kNone) add_token(text, mask_text(c.mask));
+  if (c.score_bias)
+    add_token(text, "bias=" + recipe_text(*c.score_bias) +
+                        own_text(c.score_bias_own));
+  if (c.softcap != 0) add_token(text, "softcap=" + float_text(c.softcap));
+  if (c.sink) add_token(text, "sink=" + recipe_text(*c.sink));
+  if (c.slopes) add_token(text, "alibi=" + recipe_text(*c.slopes));
+  numbers("qlen", c.q_len);
+  numbers("kvlen", c.kv_len);
+  numbers("cuq", c.cu_q);
+  numbers("cuk", c.cu_k);
+  if (c.layout != Layout::kBhtd)
+    add_token(text,
+              "layout=" + std::string(kLayouts[static_cast<size_t>(c.layout)]));
+  if (c.share != 0) add_token(text, "share=" + letters_of(c.share, "bh"));
+  if (c.dropout) add_token(text, "dropout=" + float_text(*c.dropout));
+  add_paging(text, c);
+}
+
+std::string_view first_option(const Case& c) {
+  const std::pair<bool, std::string_view> options[] = {
+      {c.window.has_value(), "window"},
+      {c.mask != Mask{}, "mask"},
+      {c.score_bias || c.score_bias_own != kOwnAll, "score bias"},
+      {c.softcap != 0, "softcap"},
+      {c.sink.has_value(), "sink"},
+      {c.slopes.has_value(), "alibi"},
+      {!c.q_len.empty(), "qlen"},
+      {!c.kv_len.empty(), "kvlen"},
+      {!c.cu_q.empty(), "cuq"},
+      {!c.cu_k.empty(), "cuk"},
+      {c.layout != Layout::kBhtd, "layout"},
+      {c.share != 0, "share"},
+      {c.paging != Paging{}, "page"},
+      {c.append != 0, "append"},
+      {c.dropout.has_value(), "dropout"}};
+  for (const auto& [given, key] : options)
+    if (given) return key;
+  return "";
+}
+
+std::string options_reason(const Case& c) {
+  const Shape& s = c.shape;
+  std::string why = c.window ? window_reason(*c.window) : "";
+  if (why.empty()) why = mask_reason(c.mask);
+  if (why.empty()) why = bias_reason(c);
+  if (why.empty() && !(c.softcap >= 0 && std::isfinite(c.softcap)))
+    why = "softcap=" + float_text(c.softcap) + ": must be finite and above 0";
+  if (why.empty()) why = lengths_reason("qlen", c.q_len, s.B, "Tq", s.Tq);
+  if (why.empty()) why = lengths_reason("kvlen", c.kv_len, s.B, "Tk", s.Tk);
+  if (why.empty()) why = packed_batch_reason(c);
+  if (why.empty()) why = layout_reason(c);
+  if (why.empty()) why = paging_reason(c);
+  if (why.empty() && c.dropout &&
+      !(*c.dropout >= 0 && *c.dropout <= kMostDropout))
+    why = "dropout=" + float_text(*c.dropout) + ": " +
+          std::string(kDropoutAllowed);
+  return why;
+}
+
+}  // namespace qkvet

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/case/option_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <span>
+
+#include "core/case/layer_storage.h"
+#include "core/case/paging.h"
+
+namespace qkvet {
+namespace {
+
+// `percent` in a hundred, decided by the upper 32 bits.
+bool chance(uint64_t bits, int64_t percent) {
+  return ((bits >> 32) * 100) >> 32 < static_cast<uint64_t>(percent);
+}
+
+// Whether the pair attends; an index that is broadcast is 0. Extents of 0 have
+// no pairs.
+bool attends(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j) {
+  const int64_t n = c.mask.parameter;
+  const int64_t row = n % std::max<int64_t>(c.shape.Tq, 1);
+  const int64_t key = n % std::max<int64_t>(c.shape.Tk, 1);
+  switch (c.mask.kind) {
+    case MaskKind::kRandomN:
+      return chance(random_bits(c.seed, TensorName::kMask, b, h, i, j), n);
+    case MaskKind::kBandN:
+      return std::abs(i - j) <= n;
+    case MaskKind::kOnlyN:
+      return j == key;
+    case MaskKind::kButN:
+      return j != key;
+    case MaskKind::kEmptyRowN:
+      return i != row;
+    case MaskKind::kPaddingN:
+      return j < c.shape.Tk - n;
+    case MaskKind::kNone:
+    case MaskKind::kFile:
+      break;
+  }
+  return true;
+}
+
+// Calls visit(b, h, i, j) for all indices, in row-major order.
+template <class Visit>
+void for_each_index(const std::array<int64_t, 4>& extents, Visit visit) {
+  for (int64_t b = 0; b < extents[0]; ++b)
+    for (int64_t h = 0; h < extents[1]; ++h)
+      for (int64_t i = 0; i < extents[2]; ++i)
+        for (int64_t j = 0; j < extents[3]; ++j) visit(b, h, i, j);
+}
+
+template <class Value>
+std::vector<Value> expanded(const Case& c, TensorName tensor, uint8_t own,
+                            const std::vector<Value>& values) {
+  const Shape& s = c.shape;
+  const auto extents = tensor_extents(c, tensor);
+  std::vector<Value> all;
+  all.reserve(static_cast<size_t>(s.weights_elements()));
+  for_each_index({s.B, s.H, s.Tq, s.Tk},
+                 [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+                   const int64_t index[] = {b, h, i, j};
+                   int64_t at = 0;
+                   for (size_t n = 0; n < 4; ++n) {
+                     const bool is_own = (own >> n & 1) != 0;
+                     at = at * extents[n] + (is_own ? index[n] : 0);
+                   }
+                   all.push_back(values[static_cast<size_t>(at)]);
+                 });
+  return all;
+}
+
+void fill_bias(const Case& c, std::vector<double>& out) {
+  const auto e = tensor_extents(c, TensorName::kBias);
+  out.resize(static_cast<size_t>(e[0] * e[1] * e[2] * e[3]));
+  double* at = out.data();
+  for_each_index({e[0], e[1], e[2], e[3] > 0 ? 1 : 0},
+                 [&](int64_t b, int64_t h, int64_t i, int64_t) {
+                   recipe_row(*c.score_bias, c.seed, TensorName::kBias, b, h, i,
+                              {at, static_cast<size_t>(e[3])});
+                   at += e[3];
+                 });
+}
+
+// [B,heads,rows,width]; the first row of head h of member b.
+double* row_at(std::vector<double>& values, int64_t heads, int64_t rows,
+               int64_t width, int64_t b, int64_t h, int64_t row) {
+  return values.data() + ((b * heads + h) * rows + row) * width;
+}
+
+void share(const Case& c, int64_t width, std::vector<double>& values) {
+  const Shape& s = c.shape;
+  for (int64_t b = 0; b < s.B; ++b)
+    for (int64_t h = 0; h < s.Hkv; ++h) {
+      const double* from =
+          row_at(values, s.Hkv, s.Tk, width, (c.share & kShareB) != 0 ? 0 : b,
+                 (c.share & kShareH) != 0 ? 0 : h, 0);
+      double* to = row_at(values, s.Hkv, s.Tk, width, b, h, 0);
+      if (from != to) std::copy_n(from, s.Tk * width, to);
+    }
+}
+
+// Calls visit(tensor, t, row, width) for each row that does not count.
+template <class Visit, class Counted>
+void visit_rows(const Case& c, TensorName tensor, std::vector<double>& values,
+                Counted counted, Visit visit) {
+  const auto [members, heads, rows, width] = tensor_extents(c.shape, tensor);
+  for (int64_t b = 0; b < members; ++b)
+    for (int64_t h = 0; h < heads; ++h)
+      for (int64_t t = counted(b); t < rows; ++t)
+        visit(tensor, t, row_at(values, heads, rows, width, b, h, t), width);
+}
+
+template <class Visit>
+void visit_rows_beyond(const Case& c, Inputs& inputs, Visit visit) {
+  const auto queries = [&](int64_t b) { return counted_queries(c, b); };
+  if (!c.q_len.empty() || !c.cu_q.empty()) {
+    visit_rows(c, TensorName::kQ, inputs.q, queries, visit);
+    if (c.backward) visit_rows(c, TensorName::kDO, inputs.d_o, queries, visit);
+  }
+  if (c.kv_len.empty() && c.cu_k.empty()) return;
+  // A row that all members share counts as long as one of them needs it.
+  int64_t longest = 0;
+  for (int64_t b = 0; b < c.shape.B; ++b)
+    longest = std::max(longest, counted_keys(c, b));
+  const auto keys = [&](int64_t b) {
+    return (c.share & kShareB) != 0 ? longest : counted_keys(c, b);
+  };
+  visit_rows(c, TensorName::kK, inputs.k, keys, visit);
+  visit_rows(c, TensorName::kV, inputs.v, keys, visit);
+}
+
+const std::byte* pointer_to(const void* data) {
+  return static_cast<const std::byte*>(data);
+}
+
+// What is given and has no element is not absent.
+template <class Value>
+const std::byte* given(const std::vector<Value>& values) {
+  static constexpr std::byte kNothing{};
+  return values.empty() ? &kNothing : pointer_to(values.data());
+}
+
+template <class Value>
+const std::byte* lengths(const std::vector<Value>& values) {
+  return values.empty() ? nullptr : pointer_to(values.data());
+}
+
+// A layer has one row of positions for both; a step has none.
+void fill_rope_options(const Case& c, const Inputs& inputs, KernelCall& call) {
+  if (call.operation != Operation::kForward && !is_layer(call.operation) &&
+      call.operation != Operation::kCacheStep)
+    return;
+  call.rope = c.rope.style;
+  call.rope_rows = static_cast<int64_t>(inputs.rope_cos.size()) * 2 / c.shape.d;
+  call.rope_cos = given(inputs.rope_cos_bytes);
+  call.rope_sin = given(inputs.rope_sin_bytes);
+  if (call.operation == Operation::kCacheStep) return;
+  call.q_positions = given(inputs.q_positions_bytes);
+  if (call.operation == Operation::kForward)
+    call.k_positions = given(inputs.k_positions_bytes);
+}
+
+void fill_served_options(const Case& c, const Inputs& inputs,
+                         KernelCall& call) {
+  call.k = given(inputs.k_cache_bytes);
+  call.v = given(inputs.v_cache_bytes);
+  call.kv_len = given(inputs.kv_len_bytes);
+  call.page_size = c.paging.size;
+  call.pages = inputs.pages;
+  call.table_columns = inputs.table_columns;
+  if (c.paging.size > 0) call.block_table = given(inputs.block_table_bytes);
+  call.new_tokens = inputs.new_tokens;
+  if (call.new_tokens == 0) return;
+  call.k_new = given(inputs.k_new_bytes);
+  call.v_new = given(inputs.v_new_bytes);
+}
+
+void fill_backward_options(const Inputs& inputs, KernelCall& call) {
+  call.d_o = given(inputs.d_o_bytes);
+  call.given_o = given(inputs.given_o_bytes);
+  call.given_lse = given(inputs.given_lse_bytes);
+}
+
+}  // namespace
+
+void fill_option_data(const Case& c, Inputs& inputs) {
+  if (c.mask.kind != MaskKind::kNone)
+    for_each_index(tensor_extents(c, TensorName::kMask),
+                   [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+                     inputs.mask.push_back(attends(c, b, h, i, j) ? 1 : 0);
+                   });
+  if (c.score_bias) fill_bias(c, inputs.bias);
+  const auto per_head = [&](const std::optional<Recipe>& recipe,
+                            TensorName tensor, std::vector<double>& out) {
+    if (!recipe) return;
+    out.resize(static_cast<size_t>(c.shape.H));
+    recipe_row(*recipe, c.seed, tensor, 0, 0, 0, out);
+  };
+  per_head(c.sink, TensorName::kSink, inputs.sink);
+  per_head(c.slopes, TensorName::kSlopes, inputs.slopes);
+}
+
+void share_and_poison(const Case& c, Inputs& inputs) {
+  const Shape& s = c.shape;
+  if (c.share != 0) {
+    share(c, s.d, inputs.k);
+    share(c, s.dv, inputs.v);
+  }
+  visit_rows_beyond(
+      c, inputs, [](TensorName, int64_t, double* row, int64_t width) {
+        std::fill_n(row, width, std::numeric_limits<double>::quiet_NaN());
+      });
+}
+
+// The same for all members and heads, as k and v may be shared.
+bool put_numbers_beyond_lengths(const Case& c, Inputs& inputs) {
+  bool any = false;
+  std::vector<double> numbers;
+  visit_rows_beyond(
+      c, inputs, [&](TensorName tensor, int64_t t, double* row, int64_t width) {
+        numbers.resize(static_cast<size_t>(width));
+        recipe_row({}, ~c.seed, tensor, 0, 0, t, numbers);
+        for (int64_t n = 0; n < width; ++n)
+          if (std::isnan(row[n])) row[n] = numbers[static_cast<size_t>(n)];
+        any = true;
+      });
+  return any;
+}
+
+std::vector<uint8_t> full_mask(const Case& c, const Inputs& inputs) {
+  if (c.mask.kind == MaskKind::kNone) return {};
+  return expanded(c, TensorName::kMask, c.mask.own, inputs.mask);
+}
+
+std::vector<double> full_bias(const Case& c, const Inputs& inputs) {
+  if (!c.score_bias) return {};
+  return expanded(c, TensorName::kBias, c.score_bias_own, inputs.bias);
+}
+
+void fill_options(const Case& c, const Inputs& inputs, KernelCall& call) {
+  if (c.rope.style != RopeStyle::kNone) fill_rope_options(c, inputs, call);
+  if (call.operation == Operation::kLayerBackward)
+    call.d_y = given(inputs.d_y_bytes);
+  if (call.operation == Operation::kLayer) fill_layer_storage(c, inputs, call);
+  if (!takes_options(call.operation)) return;
+  if (call.operation == Operation::kBackward)
+    fill_backward_options(inputs, call);
+  call.window = c.window;
+  call.softcap = c.softcap;
+  call.mask_own = c.mask.own;
+  call.bias_own = c.score_bias_own;
+  call.layout = c.layout;
+  call.share = c.share;
+  call.members = c.cu_q.empty() ? 0 : static_cast<int64_t>(c.cu_q.size()) - 1;
+  if (c.mask.kind != MaskKind::kNone) call.mask = given(inputs.mask);
+  if (c.score_bias) call.bias = given(inputs.bias_bytes);
+  if (c.sink) call.sink = given(inputs.sink_bytes);
+  if (c.slopes) call.slopes = given(inputs.slopes_bytes);
+  call.q_len = lengths(inputs.q_len_bytes);
+  call.kv_len = lengths(inputs.kv_len_bytes);
+  call.cu_q = lengths(inputs.cu_q_bytes);
+  call.cu_k = lengths(inputs.cu_k_bytes);
+  if (is_served(c)) fill_served_options(c, inputs, call);
+  if (c.dropout) call.dropout = Dropout{*c.dropout, c.seed, 0};
+}
+
+}  // namespace qkvet

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/case/paging.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "core/case/case_text.h"
+
+namespace qkvet {
+namespace {
+
+constexpr int64_t kSparePages = 2;
+constexpr int64_t kSpareColumns = 2;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Of one element of a type that can be stored.
+std::vector<std::byte> nan_of(Dtype dtype) {
+  const auto bytes_of = [](auto bits) {
+    std::vector<std::byte> bytes(sizeof bits);
+    std::memcpy(bytes.data(), &bits, sizeof bits);
+    return bytes;
+  };
+  switch (dtype) {
+    case Dtype::kF64:
+      return bytes_of(uint64_t{0x7ff8000000000000});
+    case Dtype::kF16:
+      return bytes_of(uint16_t{0x7e00});
+    case Dtype::kBf16:
+      return bytes_of(uint16_t{0x7fc0});
+    default:
+      return bytes_of(uint32_t{0x7fc00000});
+  }
+}
+
+// A token of the case: row `token` of member b.
+struct PagedToken {
+  int64_t b = 0;
+  int64_t token = 0;
+  bool negated = false;
+};
+
+// A token that slot `slot` of a page may hold although it does not belong to
+// member b: the token of another member. A member that is alone has the
+// negatives of its own, from a tenant before it.
+std::optional<PagedToken> other_token(const Case& c, int64_t b, int64_t slot) {
+  const int64_t B = c.shape.B;
+  for (int64_t n = 1; n <= B; ++n) {
+    const int64_t m = (b + n) % B;
+    const int64_t count = counted_keys(c, m);
+    if (count > 0) return PagedToken{m, slot % count, n == B};
+  }
+  return std::nullopt;
+}
+
+// One of k and v on its way from [B,Hkv,Tk,width] to where a call finds it.
+class Mover {
+ public:
+  Mover(const Case& c, int64_t width, const std::vector<std::byte>& from)
+      : c_(c),
+        element_(dtype_bytes(c.kv_dtype)),
+        row_bytes_(static_cast<size_t>(width * element_)),
+        from_(from),
+        nan_(nan_of(c.kv_dtype)) {}
+
+  // Room for `rows` rows of NaN.
+  void resize(int64_t rows, std::vector<std::byte>& to) const {
+    to.resize(static_cast<size_t>(rows) * row_bytes_);
+    for (size_t at = 0; at < to.size(); at += nan_.size())
+      std::copy(nan_.begin(), nan_.end(),
+                to.begin() + static_cast<ptrdiff_t>(at));
+  }
+
+  void copy(const PagedToken& token, int64_t h, int64_t row,
+            std::vector<std::byte>& to) const {
+    const Shape& s = c_.shape;
+    const auto at =
+        static_cast<size_t>((token.b * s.Hkv + h) * s.Tk + token.token);
+    std::byte* const out = to.data() + static_cast<size_t>(row) * row_bytes_;
+    std::memcpy(out, from_.data() + at * row_bytes_, row_bytes_);
+    if (!token.negated) return;
+    // The sign is the highest bit of an element, which comes last in memory.
+    const auto step = static_cast<size_t>(element_);
+    for (size_t n = step - 1; n < row_bytes_; n += step)
+      out[n] ^= std::byte{0x80};
+  }
+
+ private:
+  const Case& c_;
+  int64_t element_;
+  size_t row_bytes_;
+  const std::vector<std::byte>& from_;
+  std::vector<std::byte> nan_;
+};
+
+// Slots of others take tokens so far apart from page to page that two pages
+// rarely look alike.
+constexpr int64_t kTokensApart = 7;
+
+// Slot `slot` of page `page` of member b, or of nobody (b = -1).
+void fill_slot(const Case& c, int64_t b, int64_t page, int64_t slot,
+               int64_t token, const Mover& mover, std::vector<std::byte>& to) {
+  const int64_t end = b < 0 ? 0 : counted_keys(c, b) - new_tokens(c);
+  const bool mine = token < end;
+  // What a case says of a row beyond the lengths holds where it has a place.
+  const bool beyond = b >= 0 && token >= counted_keys(c, b) &&
+                      token < c.shape.Tk && c.paging.unowned == Unowned::kNan;
+  std::optional<PagedToken> from;
+  if (mine || beyond)
+    from = PagedToken{b, token, false};
+  else if (c.paging.unowned == Unowned::kOthers)
+    from = other_token(c, std::max<int64_t>(b, 0), page * kTokensApart + slot);
+  if (!from) return;
+  for (int64_t h = 0; h < c.shape.Hkv; ++h)
+    mover.copy(*from, h, (page * c.shape.Hkv + h) * c.paging.size + slot, to);
+}
+
+int64_t longest_member(const Case& c) {
+  int64_t longest = 0;
+  for (int64_t b = 1; b < c.shape.B; ++b)
+    if (counted_keys(c, b) > counted_keys(c, longest)) longest = b;
+  return longest;
+}
+
+void fill_pool(const Case& c, const PageMap& map, int64_t width,
+               const std::vector<std::byte>& from, std::vector<std::byte>& to) {
+  const Mover mover(c, width, from);
+  const int64_t size = c.paging.size;
+  mover.resize(map.pages() * c.shape.Hkv * size, to);
+  if (c.paging.unowned != Unowned::kNan)
+    std::fill(to.begin(), to.end(), std::byte{});
+  std::vector<char> is_owned(static_cast<size_t>(map.pages()), 0);
+  for (int64_t b = 0; b < c.shape.B; ++b) {
+    // Shared pages belong to the member that has the most of them.
+    if ((c.share & kShareB) != 0 && b != longest_member(c)) continue;
+    for (int64_t p = 0; p < map.owned(b); ++p) {
+      const int64_t page = map.page_of(b, p * size);
+      is_owned[static_cast<size_t>(page)] = 1;
+      for (int64_t slot = 0; slot < size; ++slot)
+        fill_slot(c, b, page, slot, p * size + slot, mover, to);
+    }
+  }
+  for (int64_t page = 0; page < map.pages(); ++page)
+    for (int64_t slot = 0;
+         slot < size && is_owned[static_cast<size_t>(page)] == 0; ++slot)
+      fill_slot(c, -1, page, slot, 0, mover, to);
+}
+
+// [B,Hkv,Tk,width] with NaN in the places of the tokens to come.
+void fill_whole(const Case& c, int64_t width,
+                const std::vector<std::byte>& from,
+                std::vector<std::byte>& to) {
+  const Shape& s = c.shape;
+  const Mover mover(c, width, from);
+  mover.resize(s.B * s.Hkv * s.Tk, to);
+  for (int64_t b = 0; b < s.B; ++b)
+    for (int64_t j = 0; j < s.Tk; ++j) {
+      const int64_t end = counted_keys(c, b);
+      if (j >= end - new_tokens(c) && j < end) continue;
+      for (int64_t h = 0; h < s.Hkv; ++h)
+        mover.copy({b, j}, h, (b * s.Hkv + h) * s.Tk + j, to);
+    }
+}
+
+void fill_new(const Case& c, int64_t width, const std::vector<std::byte>& from,
+              std::vector<std::byte>& to) {
+  const Shape& s = c.shape;
+  const Mover mover(c, width, from);
+  const int64_t count = new_tokens(c);
+  mover.resize(s.B * s.Hkv * count, to);
+  for (int64_t b = 0; b < s.B; ++b)
+    for (int64_t h = 0; h < s.Hkv; ++h)
+      for (int64_t n = 0; n < count; ++n)
+        mover.copy({b, counted_keys(c, b) - count + n}, h,
+                   (b * s.Hkv + h) * count + n, to);
+}
+
+template <class Number>
+void store(const std::vector<Number>& numbers, std::vector<std::byte>& bytes) {
+  bytes.resize(numbers.size() * sizeof(Number));
+  if (!bytes.empty()) std::memcpy(bytes.data(), numbers.data(), bytes.size());
+}
+
+}  // namespace
+
+int64_t new_tokens(const Case& c) {
+  int64_t count = c.append;
+  for (int64_t b = 0; b < c.shape.B; ++b)
+    count = std::min(count, counted_keys(c, b));
+  return c.shape.B > 0 ? count : 0;
+}
+
+PageMap::PageMap(const Case& c)
+    : size_(c.paging.size),
+      columns_(ceil_div(c.shape.Tk, c.paging.size) + kSpareColumns) {
+  int64_t all = 0, longest = 0;
+  for (int64_t b = 0; b < c.shape.B; ++b) {
+    owned_.push_back(ceil_div(counted_keys(c, b), size_));
+    all += owned_.back();
+    longest = std::max(longest, owned_.back());
+  }
+  pages_ = ((c.share & kShareB) != 0 ? longest : all) + kSparePages;
+  table_.resize(static_cast<size_t>(c.shape.B * columns_));
+  place(c);
+  fill_tails(c);
+}
+
+void PageMap::place(const Case& c) {
+  std::vector<int32_t> order(static_cast<size_t>(pages_));
+  std::iota(order.begin(), order.end(), 0);
+  if (c.paging.order == PageOrder::kReverse)
+    std::reverse(order.begin(), order.end());
+  if (c.paging.order == PageOrder::kPermuted)
+    for (size_t n = order.size() - 1; n > 0; --n) {
+      const auto at = static_cast<int64_t>(n);
+      const uint64_t bits =
+          random_bits(c.seed, TensorName::kBlockTable, 0, 0, 0, at);
+      std::swap(order[n], order[static_cast<size_t>(bits % (n + 1))]);
+    }
+  size_t next = 0;
+  for (int64_t b = 0; b < c.shape.B; ++b) {
+    if ((c.share & kShareB) != 0) next = 0;
+    for (int64_t p = 0; p < owned(b); ++p)
+      table_[static_cast<size_t>(b * columns_ + p)] = order[next++];
+  }
+}
+
+// Which of the three an entry is goes by its place, so that every table of two
+// members or more has all of them.
+void PageMap::fill_tails(const Case& c) {
+  for (int64_t b = 0; b < c.shape.B; ++b)
+    for (int64_t p = owned(b); p < columns_; ++p) {
+      const int64_t other = (b + 1) % c.shape.B;
+      const int32_t stale =
+          owned(other) > 0 ? table_[static_cast<size_t>(other * columns_)] : 0;
+      const int32_t kinds[] = {-1, stale, static_cast<int32_t>(pages_)};
+      table_[static_cast<size_t>(b * columns_ + p)] = kinds[(b + p) % 3];
+    }
+}
+
+void fill_served(const Case& c, Inputs& inputs) {
+  inputs.pages = inputs.table_columns = inputs.new_tokens = 0;
+  for (auto* bytes :
+       {&inputs.k_cache_bytes, &inputs.v_cache_bytes, &inputs.block_table_bytes,
+        &inputs.k_new_bytes, &inputs.v_new_bytes})
+    bytes->clear();
+  if (!is_served(c)) return;
+  const Shape& s = c.shape;
+  inputs.new_tokens = new_tokens(c);
+  if (c.paging.size > 0) {
+    const PageMap map(c);
+    inputs.pages = map.pages();
+    inputs.table_columns = map.columns();
+    store(map.table(), inputs.block_table_bytes);
+    fill_pool(c, map, s.d, inputs.k_bytes, inputs.k_cache_bytes);
+    fill_pool(c, map, s.dv, inputs.v_bytes, inputs.v_cache_bytes);
+  } else {
+    fill_whole(c, s.d, inputs.k_bytes, inputs.k_cache_bytes);
+    fill_whole(c, s.dv, inputs.v_bytes, inputs.v_cache_bytes);
+  }
+  if (inputs.new_tokens > 0) {
+    fill_new(c, s.d, inputs.k_bytes, inputs.k_new_bytes);
+    fill_new(c, s.dv, inputs.v_bytes, inputs.v_new_bytes);
+  }
+  std::vector<int64_t> before;
+  for (int64_t b = 0; b < s.B; ++b)
+    before.push_back(counted_keys(c, b) - inputs.new_tokens);
+  store(before, inputs.kv_len_bytes);
+}
+
+std::string undeclared_page_size(const qkvet_capabilities& capabilities,
+                                 const KernelCall& call) {
+  if (call.page_size == 0)
+    return (capabilities.flags & QKVET_FLAG_PAGES_ONLY) != 0 &&
+                   call.operation == Operation::kForward
+               ? "k and v in rows are not declared"
+               : "";
+  const auto* sizes = capabilities.page_sizes;
+  const auto* const end =
+      sizes + std::clamp<int32_t>(capabilities.page_size_count, 0, 16);
+  return sizes == end || std::find(sizes, end, call.page_size) != end
+             ? ""
+             : "pages of " + std::to_string(call.page_size) +
+                   " tokens are not declared";
+}
+
+std::string paging_contradiction(const KernelCall& call) {
+  const bool paged = call.page_size != 0, appends = call.new_tokens != 0;
+  if (std::min({call.page_size, call.pages, call.table_columns,
+                call.new_tokens}) < 0)
+    return "a count of pages or new tokens is negative";
+  if (paged != (call.pages > 0) || paged != (call.table_columns > 0))
+    return "pages come with a size, a pool and a block table";
+  const int64_t B = call.shape.B;
+  if (paged && B > 0 && call.block_table == nullptr)
+    return "the block table is missing";
+  if (appends != (call.k_new != nullptr) || appends != (call.v_new != nullptr))
+    return "new tokens come with k and v";
+  if ((paged || appends) && B > 0 && call.kv_len == nullptr)
+    return "pages and new tokens come with kv_len";
+  if ((paged || appends) && call.members > 0)
+    return "a packed batch has no pages and no new tokens";
+  return "";
+}
+
+}  // namespace qkvet

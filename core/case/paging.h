@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The serving form of a case: keys and values in pages of a pool, block tables,
+// and tokens that the kernel itself appends. A case says what k and v are,
+// token by token; here they are put where a call finds them. The spelling is a
+// part of a Case's: page=, pages=, unowned=, append=.
+//
+// The pool has two pages more than the members need. Entries of a block table
+// behind the pages of a member are -1, one past the pool, or a page of another
+// member, and every table has two of them at least: nothing may be read through
+// them, however far a tile reaches. Slots that no member owns hold NaN,
+// tokens of other sequences or zeros, and so do the slots of tokens to come.
+#ifndef QKVET_CORE_CASE_PAGING_H_
+#define QKVET_CORE_CASE_PAGING_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/case/case.h"
+
+namespace qkvet {
+
+inline constexpr int64_t kMostPageTokens = 4096;
+
+// Whether k and v of the case's call are other than the case's own.
+inline bool is_served(const Case& value) {
+  return value.paging.size > 0 || value.append > 0;
+}
+
+// Tokens that every member gets from the call: `append`, or as many as the
+// shortest has.
+int64_t new_tokens(const Case& value);
+
+// Where tokens of a paged case lie.
+class PageMap {
+ public:
+  explicit PageMap(const Case& value);
+
+  int64_t pages() const { return pages_; }      // of the pool
+  int64_t columns() const { return columns_; }  // of the block table
+  // [B, columns], with what stands behind the members' pages.
+  const std::vector<int32_t>& table() const { return table_; }
+  // Pages that member b owns.
+  int64_t owned(int64_t b) const { return owned_[static_cast<size_t>(b)]; }
+  int64_t page_of(int64_t b, int64_t token) const {
+    return table_[static_cast<size_t>(b * columns_ + token / size_)];
+  }
+
+ private:
+  void place(const Case& value);
+  void fill_tails(const Case& value);
+
+  int64_t size_, pages_ = 0, columns_ = 0;
+  std::vector<int64_t> owned_;
+  std::vector<int32_t> table_;
+};
+
+// Fills what Inputs holds of pages and new tokens, out of its k_bytes and
+// v_bytes; kv_len_bytes follow. Nothing if the case is not served.
+void fill_served(const Case& value, Inputs& inputs);
+
+// ---- Inside of the spelling -------------------------------------------------
+
+bool is_paging_key(std::string_view key);
+// "" or what is wrong with the token.
+std::string read_paging(std::string_view key, std::string_view text,
+                        std::string_view token, Case& value);
+void add_paging(std::string& text, const Case& value);
+// "" or what is wrong with pages and new tokens of an attention case whose
+// other options are right.
+std::string paging_reason(const Case& value);
+
+// "" or why the pages and new tokens of a call do not belong together.
+std::string paging_contradiction(const KernelCall& call);
+// Whether the call has any: kv_len is a part of both then.
+inline bool is_served(const KernelCall& call) {
+  return call.page_size > 0 || call.new_tokens > 0;
+}
+// "" or that the kernel does not declare the call's page size, or rows.
+std::string undeclared_page_size(const qkvet_capabilities& capabilities,
+                                 const KernelCall& call);
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_CASE_PAGING_H_

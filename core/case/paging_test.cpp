@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/case/paging.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+namespace qkvet::paging_test {
+namespace {
+
+Case parsed(const std::string& text) {
+  const ParsedCase result = parse_case(text);
+  EXPECT_TRUE(result.value) << text << ": " << result.error;
+  return result.value.value_or(Case{});
+}
+
+template <class Number>
+std::vector<Number> numbers(const std::vector<std::byte>& bytes) {
+  std::vector<Number> out(bytes.size() / sizeof(Number));
+  if (!out.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
+  return out;
+}
+
+TEST(Paging, TheSpellingIsCanonical) {
+  for (const char* text :
+       {"f32,B2,H1,Tq1,Tk5,d1,page=2", "f32,B1,H1,Tq1,Tk5,d1,page=2,append=1",
+        "f32,B2,H1,Tq1,Tk5,d1,kvlen=5.2,page=4,pages=reverse,unowned=others,"
+        "append=2",
+        "f32,B2,H1,Tq1,Tk5,d1,share=b,page=1,pages=order"})
+    EXPECT_EQ(to_string(parsed(text)), text);
+  EXPECT_EQ(to_string(parsed("f32,B1,H1,Tq1,Tk5,d1,append=1,pages=perm,"
+                             "unowned=nan,page=2")),
+            "f32,B1,H1,Tq1,Tk5,d1,page=2,append=1");
+}
+
+TEST(Paging, WhatCannotBeIsNamed) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"page=0", "\"page=0\": allowed page=1 .. 4096"},
+      {"page=5000", "\"page=5000\": allowed page=1 .. 4096"},
+      {"page=2,pages=any", "allowed pages=perm, pages=order, pages=reverse"},
+      {"page=2,unowned=one", "allowed unowned=nan, unowned=others, unowned="},
+      {"pages=order", "pages= and unowned= need page="},
+      {"unowned=others", "pages= and unowned= need page="},
+      {"append=0", "\"append=0\": allowed append=1 .. "},
+      {"append=5", "append=5: member 0 has 4 tokens"},
+      {"kvlen=1.4,append=2", "append=2: member 0 has 1 tokens"},
+      {"share=h,page=2", "members share pages (share=b), heads do not"},
+      {"share=b,append=1", "not to shared ones"},
+      {"page=2,layout=packed", "layout=packed"}};
+  for (const auto& [options, message] : wrong) {
+    const ParsedCase result =
+        parse_case("f32,B2,H2,Hkv2,Tq4,Tk4,d2," + std::string(options));
+    EXPECT_FALSE(result.value) << options;
+    EXPECT_NE(result.error.find(message), std::string::npos)
+        << options << ": " << result.error;
+  }
+  EXPECT_FALSE(parse_case("f32,B1,H1,Tq4,Tk4,d2,cuq=0.4,cuk=0.4,page=2").value);
+  EXPECT_FALSE(parse_case("f32,B1,H1,d2,cap4,page=2,story=a.1").value);
+}
+
+// Every token is where its table says, and no page has two owners.
+TEST(Paging, TablesLeadToEveryToken) {
+  for (const char* order : {"perm", "order", "reverse"})
+    for (const int64_t size : {1, 2, 3, 8}) {
+      const Case c = parsed("f32,B3,H2,Hkv2,Tq1,Tk7,d2,dv3,kvlen=7.0.5,page=" +
+                            std::to_string(size) + ",pages=" + order);
+      const Inputs in = make_inputs(c);
+      const PageMap map(c);
+      const auto pool = numbers<float>(in.v_cache_bytes);
+      ASSERT_EQ(pool.size(), static_cast<size_t>(map.pages() * 2 * size * 3));
+      std::set<int64_t> pages;
+      for (int64_t b = 0; b < 3; ++b) {
+        for (int64_t p = 0; p < map.owned(b); ++p)
+          EXPECT_TRUE(pages.insert(map.page_of(b, p * size)).second);
+        for (int64_t j = 0; j < c.kv_len[static_cast<size_t>(b)]; ++j)
+          for (int64_t h = 0; h < 2; ++h)
+            for (int64_t x = 0; x < 3; ++x) {
+              const int64_t slot =
+                  (map.page_of(b, j) * 2 + h) * size + j % size;
+              EXPECT_EQ(
+                  static_cast<double>(pool[static_cast<size_t>(slot * 3 + x)]),
+                  in.v[static_cast<size_t>(((b * 2 + h) * 7 + j) * 3 + x)]);
+            }
+      }
+      for (const int64_t page : pages) EXPECT_LT(page, map.pages());
+      EXPECT_EQ(numbers<int64_t>(in.kv_len_bytes), c.kv_len);
+    }
+}
+
+TEST(Paging, BehindItsPagesATableHasNothingGood) {
+  const Case c = parsed("f32,B2,H1,Tq1,Tk6,d1,kvlen=6.2,page=2");
+  const PageMap map(c);
+  ASSERT_EQ(map.columns(), 5);
+  std::set<int64_t> tails;
+  for (int64_t b = 0; b < 2; ++b)
+    for (int64_t p = map.owned(b); p < map.columns(); ++p)
+      tails.insert(map.page_of(b, p * 2));
+  EXPECT_TRUE(tails.contains(-1));
+  EXPECT_TRUE(tails.contains(map.pages()));
+  // A page of the other member.
+  EXPECT_TRUE(tails.contains(map.page_of(0, 0)) ||
+              tails.contains(map.page_of(1, 0)));
+}
+
+TEST(Paging, UnownedSlotsAreNaNTokensOfOthersOrZeros) {
+  const std::string text = "f32,B2,H1,Tq1,Tk3,d1,v=onehot,kvlen=3.1,page=2";
+  for (const char* unowned_are : {"nan", "others", "zero"}) {
+    const Case c = parsed(text + ",unowned=" + unowned_are);
+    const bool finite = c.paging.unowned != Unowned::kNan;
+    const PageMap map(c);
+    const auto pool = numbers<float>(make_inputs(c).k_cache_bytes);
+    int64_t unowned = 0, numbers_there = 0;
+    std::set<int64_t> owned;
+    for (int64_t b = 0; b < 2; ++b)
+      for (int64_t j = 0; j < c.kv_len[static_cast<size_t>(b)]; ++j)
+        owned.insert(map.page_of(b, j) * 2 + j % 2);
+    for (size_t n = 0; n < pool.size(); ++n) {
+      if (owned.contains(static_cast<int64_t>(n))) continue;
+      ++unowned;
+      numbers_there += !std::isnan(pool[n]);
+      if (c.paging.unowned == Unowned::kZero) {
+        EXPECT_EQ(pool[n], 0);
+      }
+    }
+    EXPECT_EQ(unowned, map.pages() * 2 - 4);
+    EXPECT_EQ(numbers_there, finite ? unowned : 0);
+  }
+  // Alone, a member finds the negatives of its own tokens.
+  const Case alone =
+      parsed("f32,B1,H1,Tq1,Tk1,d1,page=2,pages=order,unowned=others,k=one");
+  const auto pool = numbers<float>(make_inputs(alone).k_cache_bytes);
+  EXPECT_EQ(pool, (std::vector<float>{1, -1, -1, -1, -1, -1}));
+}
+
+TEST(Paging, SharedTokensLieInThePoolOnce) {
+  const Case c = parsed("f32,B3,H1,Tq1,Tk4,d1,kvlen=4.2.3,share=b,page=2");
+  const PageMap map(c);
+  EXPECT_EQ(map.pages(), 4);
+  for (int64_t b = 1; b < 3; ++b)
+    EXPECT_EQ(map.page_of(b, 0), map.page_of(0, 0));
+  // The slots that a shorter member does not own are those of the longest.
+  for (const char* text : {"kvlen=3.4.2", "kvlen=3.4.2,unowned=others"}) {
+    const Case lengths =
+        parsed("f32,B3,H1,Tq1,Tk4,d1,share=b,page=4," + std::string(text));
+    const Inputs in = make_inputs(lengths);
+    const PageMap table(lengths);
+    const auto pool = numbers<float>(in.k_cache_bytes);
+    for (int64_t j = 0; j < 4; ++j)
+      EXPECT_EQ(static_cast<double>(
+                    pool[static_cast<size_t>(table.page_of(0, 0) * 4 + j)]),
+                in.k[static_cast<size_t>(j)]);
+  }
+}
+
+TEST(Paging, NewTokensComeApart) {
+  for (const char* page : {"", ",page=2"}) {
+    const Case c =
+        parsed("f16,B2,H1,Tq2,Tk4,d2,kvlen=4.3,append=2" + std::string(page));
+    const Inputs in = make_inputs(c);
+    EXPECT_EQ(numbers<int64_t>(in.kv_len_bytes), (std::vector<int64_t>{2, 1}));
+    const auto all = numbers<uint16_t>(in.k_bytes);
+    const auto fresh = numbers<uint16_t>(in.k_new_bytes);
+    const std::vector<uint16_t> tokens = {all[4],  all[5],  all[6],  all[7],
+                                          all[10], all[11], all[12], all[13]};
+    EXPECT_EQ(fresh, tokens);
+    // Their places are empty.
+    const auto cache = numbers<uint16_t>(in.k_cache_bytes);
+    for (const uint16_t token : tokens)
+      EXPECT_EQ(std::count(cache.begin(), cache.end(), token), 0);
+  }
+}
+
+// A variant of a case may have fewer tokens than it appends.
+TEST(Paging, NoMemberGetsMoreNewTokensThanItHas) {
+  Case c = parsed("f32,B2,H1,Tq1,Tk4,d1,append=3");
+  EXPECT_EQ(new_tokens(c), 3);
+  c.kv_len = {4, 1};
+  EXPECT_EQ(new_tokens(c), 1);
+  c.kv_len = {4, 0};
+  EXPECT_EQ(new_tokens(c), 0);
+  KernelCall call;
+  const Inputs inputs = make_inputs(c);
+  fill_options(c, inputs, call);
+  EXPECT_EQ(call.k_new, nullptr);
+  EXPECT_EQ(call.new_tokens, 0);
+}
+
+}  // namespace
+}  // namespace qkvet::paging_test

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// A cache story: what is asked of a KV cache, command by command, as data. One
+// spelling, e.g. "step.a.3+append.b.2+truncate.a.1+reset.b+attend.a.1".
+//
+//   append.S.N    N new tokens for sequence S (a .. h)
+//   attend.S.N    N queries, at the last N positions of S
+//   step.S.N      append.S.N and attend.S.N in one call: prefill, chunk, decode
+//   truncate.S.N  S keeps its first N tokens
+//   evict.S.F.N   tokens F .. F + N - 1 leave S, the others stay where they are
+//   reset.S       S is empty again
+//   fork.S.T      T becomes what S is
+//   reorder.PPP   every sequence becomes what the one named in its place was
+//
+// Every token that a story appends to a sequence has a number of its own, its
+// tag, counted from 0 in the order of the story and never used again; the data
+// is a function of (sequence, tag), and goes along with a fork. Queries are
+// counted the same way. So a token that replaces a truncated one has other
+// values than that.
+#ifndef QKVET_CORE_CASE_STORY_H_
+#define QKVET_CORE_CASE_STORY_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/call/cache_form.h"
+
+namespace qkvet {
+
+enum class StoryVerb : uint8_t {
+  kAppend,
+  kAttend,
+  kStep,
+  kTruncate,
+  kEvict,
+  kReset,
+  kFork,
+  kReorder
+};
+
+struct StoryCommand {
+  StoryVerb verb = StoryVerb::kStep;
+  int64_t sequence = 0;   // fork: what is copied; reorder: 0
+  int64_t count = 0;      // tokens, queries; fork: what becomes the copy
+  std::string parents{};  // reorder: a letter for every sequence
+  int64_t first = 0;      // evict: the first token that leaves
+
+  friend auto operator<=>(const StoryCommand&, const StoryCommand&) = default;
+};
+using Story = std::vector<StoryCommand>;
+
+// Most sequences that a story can have: those with a letter.
+inline constexpr int64_t kMostSequences = 8;
+inline constexpr size_t kMostCommands = 256;
+inline constexpr int64_t kMostStoryTokens = int64_t{1} << 20;
+
+std::string command_text(const StoryCommand& command);
+std::string story_text(const Story& story);
+// On failure *error is one line that names what is allowed.
+std::optional<Story> parse_story(std::string_view text, std::string* error);
+
+// A token of a history: number `tag` of those that `sequence` was given.
+struct Token {
+  int64_t sequence = 0;
+  int64_t tag = 0;
+
+  friend auto operator<=>(const Token&, const Token&) = default;
+};
+
+// One command in its place: what it brings, and what it leaves.
+struct Moment {
+  StoryCommand command;
+  std::string illegal;  // "" or why the cache must refuse the command
+  int64_t first_new = 0, new_tokens = 0;  // tags
+  int64_t first_query = 0, queries = 0;   // tags
+  std::vector<Token> history;  // what the sequence (the copy) holds afterwards
+  std::vector<int64_t> positions;  // where these tokens stand, ascending
+  std::vector<int64_t> lengths;    // of all sequences, afterwards
+  // The most tokens that each sequence held since it was last empty.
+  std::vector<int64_t> most;
+
+  friend auto operator<=>(const Moment&, const Moment&) = default;
+};
+
+struct StoryRules {
+  int64_t sequences = 1;
+  int64_t capacity = 1;
+  bool grows = false;  // the capacity is only a hint
+  CacheForm form{};
+};
+
+// What decides whether a command to one sequence is legal: the tokens that it
+// holds, and the most that it held since it was last empty.
+struct Held {
+  int64_t tokens = 0;
+  int64_t most = 0;
+};
+// "" or why a sequence that is there must refuse the command.
+std::string refusal_reason(const StoryCommand& command, const Held& held,
+                           const StoryRules& rules);
+
+// "append", ..., in the order of StoryVerb, and back.
+std::string_view verb_name(StoryVerb verb);
+std::optional<StoryVerb> parse_verb(std::string_view name);
+// Of a command's count: only truncate means something for 0 tokens.
+int64_t least_count(StoryVerb verb);
+bool appends(StoryVerb verb);
+bool attends(StoryVerb verb);
+
+// What reset, truncate and evict leave of what there is one of for each token.
+template <class Each>
+void take_away(const StoryCommand& command, std::vector<Each>& all) {
+  if (command.verb == StoryVerb::kReset) all.clear();
+  if (command.verb == StoryVerb::kTruncate)
+    all.resize(static_cast<size_t>(command.count));
+  if (command.verb == StoryVerb::kEvict) {
+    const auto from = all.begin() + static_cast<ptrdiff_t>(command.first);
+    all.erase(from, from + static_cast<ptrdiff_t>(command.count));
+  }
+}
+
+// An illegal command changes nothing, but its tags are used up. A command that
+// is `inserted` (by its number) uses up no tag: it brings tokens without data,
+// with tags below 0, so that the rest of the story goes on as without it.
+std::vector<Moment> play_story(const Story& story, const StoryRules& rules,
+                               const std::vector<bool>& inserted = {});
+
+// A token goes one behind the last position, at 0 behind none.
+inline int64_t next_position(const std::vector<int64_t>& positions) {
+  return positions.empty() ? 0 : positions.back() + 1;
+}
+
+// How many tokens the story's evictions take: no token stands further than this
+// behind its number in its sequence.
+int64_t story_evictions(const Story& story);
+
+// How many tags the story uses in any one sequence, at least 1.
+int64_t story_tokens(const Story& story);
+int64_t story_queries(const Story& story);
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_CASE_STORY_H_

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/door/arena.h"
+
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace qkvet {
+namespace {
+
+constexpr int kWindowsPerClass = kSlotCount * kTensorCount;
+
+// What is kept between batches. Above it every page goes back to the system.
+constexpr int64_t kKeptBytes = int64_t{64} << 20;
+
+// Calls below this size are not worth a look at the free memory.
+constexpr int64_t kSmallCallBytes = int64_t{32} << 20;
+
+// The number of the first element that was never written, or -1. In the outputs
+// of forward() and its gradient, [B,H,Tq,...] and [B,Hkv,Tk,...], only the
+// first rows of a member need be written if `rows` tells how many.
+int64_t first_unwritten(const Canary& canary, const TensorSpec& spec,
+                        const std::byte* packed,
+                        const std::vector<int64_t>& rows) {
+  const int64_t element = dtype_bytes(spec.dtype);
+  if (rows.empty() || spec.ndim < 3)
+    return canary.first_untouched(packed, spec.elements(), element);
+  const int64_t Tq = spec.shape[2];
+  const int64_t width = spec.ndim == 4 ? spec.shape[3] : 1;
+  for (int64_t b = 0; b < spec.shape[0]; ++b)
+    for (int64_t h = 0; h < spec.shape[1]; ++h) {
+      const int64_t first = (b * spec.shape[1] + h) * Tq * width;
+      const int64_t count = rows[static_cast<size_t>(b)] * width;
+      const int64_t at =
+          canary.first_untouched(packed + first * element, count, element);
+      if (at >= 0) return first + at;
+    }
+  return -1;
+}
+
+size_t window_number(int index, int size_class) {
+  return static_cast<size_t>(size_class) * kWindowsPerClass +
+         static_cast<size_t>(index);
+}
+
+}  // namespace
+
+WindowTable::WindowTable(int fd, Side side)
+    : fd_(fd),
+      side_(side),
+      mapped_(static_cast<size_t>(kSizeClassCount * kWindowsPerClass)) {}
+
+int WindowTable::index(int slot, TensorName tensor) {
+  return slot * kTensorCount + static_cast<int>(tensor);
+}
+
+// Class by class, so that the file is only as long as its largest class.
+int64_t WindowTable::file_offset(int index, int size_class) {
+  const int64_t pages_before = (int64_t{1} << size_class) - 1;
+  return pages_before * kWindowsPerClass * page_bytes() +
+         index * window_bytes(size_class);
+}
+
+std::byte* WindowTable::window(int slot, TensorName tensor, int size_class) {
+  const int at = index(slot, tensor);
+  GuardedMapping& mapping = mapped_[window_number(at, size_class)];
+  if (mapping.data() == nullptr)
+    mapping = GuardedMapping::of_file(
+        fd_, file_offset(at, size_class), window_bytes(size_class),
+        /*writable=*/side_ == Side::kHost || is_output(tensor));
+  return mapping.data();
+}
+
+std::byte* WindowTable::window_of(int slot, const CallPlan& plan,
+                                  size_t tensor) {
+  const Place& place = plan.places[tensor];
+  const auto own = static_cast<int32_t>(tensor);
+  const int32_t holder = place.within < 0 ? own : place.within;
+  return window(slot, static_cast<TensorName>(holder), place.size_class);
+}
+
+bool WindowTable::locate(int slot, const CallPlan& plan,
+                         TensorAddresses* addresses) {
+  for (int t = 0; t < kTensorCount; ++t) {
+    (*addresses)[t] = nullptr;
+    if (!plan.tensors[t].present()) continue;
+    std::byte* memory = window_of(slot, plan, static_cast<size_t>(t));
+    if (memory == nullptr) return false;
+    (*addresses)[t] = memory + plan.places[t].start;
+  }
+  return true;
+}
+
+Arena::Arena(int fd)
+    : fd_(fd),
+      table_(fd, WindowTable::Side::kHost),
+      windows_(static_cast<size_t>(kSizeClassCount * kWindowsPerClass)) {}
+
+Arena::~Arena() { close(fd_); }
+
+std::unique_ptr<Arena> Arena::create(std::string* error) {
+  const int fd = memfd_create("qkvet-tensors", MFD_CLOEXEC);
+  if (fd < 0) {
+    *error = std::string("no shared memory: ") + std::strerror(errno);
+    return nullptr;
+  }
+  return std::unique_ptr<Arena>(new Arena(fd));
+}
+
+bool Arena::room_for(const CallPlan& plan, std::string* why) {
+  int64_t need = 0;
+  int top = 0;
+  for (int t = 0; t < kTensorCount; ++t) {
+    if (!plan.has_window_of_its_own(static_cast<size_t>(t))) continue;
+    const bool output = is_output(static_cast<TensorName>(t));
+    // Outputs are copied out before the windows are given back.
+    need += window_bytes(plan.places[t].size_class) * (output ? 2 : 1);
+    top = std::max<int>(top, plan.places[t].size_class);
+  }
+  if (need > kSmallCallBytes) {
+    const int64_t available = available_memory();
+    if (need > available) {
+      *why = "the tensors of this call take " + bytes_text(need) + ", " +
+             bytes_text(available) + " are free";
+      return false;
+    }
+  }
+  const int64_t length = WindowTable::file_offset(0, top + 1);
+  if (length <= file_bytes_) return true;
+  if (ftruncate(fd_, length) != 0) {
+    *why =
+        std::string("no shared memory for this call: ") + std::strerror(errno);
+    return false;
+  }
+  file_bytes_ = length;
+  return true;
+}
+
+bool Arena::find(int slot, const CallPlan& plan, int tensor, Spot* spot) {
+  const auto name = static_cast<TensorName>(tensor);
+  const Place& place = plan.places[tensor];
+  const size_t number =
+      window_number(WindowTable::index(slot, name), place.size_class);
+  spot->window = &windows_[number];
+  spot->memory = table_.window_of(slot, plan, static_cast<size_t>(tensor));
+  spot->size = window_bytes(place.size_class);
+  spot->begin = place.start;
+  spot->end = place.start + place.bytes;
+  return spot->memory != nullptr;
+}
+
+// Canary everywhere except where an input is about to be written.
+void Arena::refill(const Spot& spot, const TensorSpec& spec, bool output) {
+  Window& window = *spot.window;
+  const Canary canary(dtype_bytes(spec.dtype));
+  if (!window.filled || !(window.canary == canary)) {
+    if (!window.filled) touched_ += spot.size;
+    canary.fill(spot.memory, 0, spot.size);
+  } else {
+    const bool same = window.begin == spot.begin && window.end == spot.end;
+    if (!same) canary.fill(spot.memory, window.begin, window.end);
+    // Gaps between strided elements belong to the span.
+    if (output || (same && !spec.packed()))
+      canary.fill(spot.memory, spot.begin, spot.end);
+  }
+  window = {true, canary, spot.begin, spot.end};
+}
+
+bool Arena::prepare(int slot, const CallPlan& plan, const KernelCall& call,
+                    std::string* why) {
+  if (!room_for(plan, why)) return false;
+  for (int t = 0; t < kTensorCount; ++t) {
+    const TensorSpec& spec = plan.tensors[t];
+    if (!spec.present()) continue;
+    Spot spot;
+    if (!find(slot, plan, t, &spot)) {
+      *why = "no address space for this call's tensors";
+      return false;
+    }
+    const auto name = static_cast<TensorName>(t);
+    const TensorSpec given = given_part(call, name, spec);
+    if (plan.has_window_of_its_own(static_cast<size_t>(t)))
+      refill(spot, given, /*output=*/is_output(name));
+    const std::byte* content = content_of(call, name);
+    if (content != nullptr && given.elements() > 0)
+      scatter(given, content, spot.memory + spot.begin);
+  }
+  return true;
+}
+
+std::optional<MemoryFault> Arena::damage_of(const Spot& spot,
+                                            const TensorSpec& spec,
+                                            TensorName tensor) const {
+  const Canary& canary = spot.window->canary;
+  const int64_t element = dtype_bytes(spec.dtype);
+  MemoryFault fault;
+  fault.tensor = tensor;
+  fault.is_write = true;
+  fault.tensor_bytes = spec.span_bytes();
+  int64_t at = canary.first_damage(spot.memory, spot.end, spot.size);
+  if (at >= 0) {
+    fault.bytes = (at - spot.end) / element * element;
+    return fault;
+  }
+  at = canary.last_damage(spot.memory, 0, spot.begin);
+  if (at >= 0) {
+    // Of the element that was written, like the address of a guard page's
+    // fault.
+    fault.before_start = true;
+    fault.bytes = (spot.begin - at + element - 1) / element * element;
+    return fault;
+  }
+  if (spec.packed() || spot.begin == spot.end) return std::nullopt;
+  // The elements are gathered already: with canaries in their place, what is
+  // none lies in a gap.
+  std::vector<std::byte> blank(static_cast<size_t>(spec.elements() * element));
+  canary.fill(blank.data(), 0, static_cast<int64_t>(blank.size()));
+  scatter(spec, blank.data(), spot.memory + spot.begin);
+  at = canary.first_damage(spot.memory, spot.begin, spot.end);
+  if (at < 0) return std::nullopt;
+  fault.inside = true;
+  fault.bytes = (at - spot.begin) / element * element;
+  return fault;
+}
+
+std::vector<int64_t> Arena::rows_to_write(int slot, const CallPlan& plan,
+                                          bool of_keys) {
+  const auto numbers_of = [&](TensorName name) {
+    const auto t = static_cast<int>(name);
+    const TensorSpec& spec = plan.tensors[static_cast<size_t>(t)];
+    Spot spot;
+    std::vector<int64_t> numbers;
+    if (spec.elements() == 0 || !find(slot, plan, t, &spot)) return numbers;
+    numbers.resize(static_cast<size_t>(spec.elements()));
+    std::memcpy(numbers.data(), spot.memory + spot.begin,
+                numbers.size() * sizeof(int64_t));
+    return numbers;
+  };
+  const TensorName tensor = of_keys ? TensorName::kK : TensorName::kQ;
+  const int64_t most = plan.tensors[static_cast<size_t>(tensor)].shape[2];
+  std::vector<int64_t> rows =
+      numbers_of(of_keys ? TensorName::kKvLen : TensorName::kQLen);
+  if (const auto ends =
+          numbers_of(of_keys ? TensorName::kCuK : TensorName::kCuQ);
+      !ends.empty())
+    rows = {ends.back()};
+  for (int64_t& count : rows) count = std::clamp<int64_t>(count, 0, most);
+  return rows;
+}
+
+void Arena::collect(int slot, const CallPlan& plan, CallOutcome* outcome) {
+  const std::vector<int64_t> queries =
+      rows_to_write(slot, plan, /*of_keys=*/false);
+  const std::vector<int64_t> keys = rows_to_write(slot, plan, /*of_keys=*/true);
+  for (int t = static_cast<int>(TensorName::kO); t < kTensorCount; ++t) {
+    const TensorSpec& spec = plan.tensors[t];
+    Spot spot;
+    if (!spec.present() || !find(slot, plan, t, &spot)) continue;
+    const auto name = static_cast<TensorName>(t);
+    if (outcome->status == CallStatus::kDone) {
+      std::vector<std::byte>& packed = outcome->*output_member(name);
+      const int64_t element = dtype_bytes(spec.dtype);
+      packed.resize(static_cast<size_t>(spec.elements() * element));
+      if (!packed.empty())
+        gather(spec, spot.memory + spot.begin, packed.data());
+      const bool of_keys = name == TensorName::kDK || name == TensorName::kDV;
+      const std::vector<int64_t>& rows = of_keys ? keys : queries;
+      const int64_t first =
+          is_cache(name)
+              ? -1
+              : first_unwritten(spot.window->canary, spec, packed.data(), rows);
+      if (first >= 0 && !outcome->unwritten) {
+        outcome->unwritten = name;
+        outcome->unwritten_index = first;
+      }
+    }
+    const auto damage = damage_of(spot, spec, name);
+    if (!damage) continue;
+    if (!outcome->damage) outcome->damage = damage;
+    touched_ -= spot.size;
+    spot.window->filled = false;
+  }
+}
+
+void Arena::distrust_outputs() {
+  for (int size_class = 0; size_class < kSizeClassCount; ++size_class)
+    for (int at = 0; at < kWindowsPerClass; ++at) {
+      Window& window = windows_[window_number(at, size_class)];
+      if (!window.filled ||
+          !is_output(static_cast<TensorName>(at % kTensorCount)))
+        continue;
+      window.filled = false;
+      touched_ -= window_bytes(size_class);
+    }
+}
+
+void Arena::trim() {
+  if (touched_ <= kKeptBytes) return;
+  if (fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+                file_bytes_) != 0)
+    return;
+  for (Window& window : windows_) window.filled = false;
+  touched_ = 0;
+}
+
+}  // namespace qkvet

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hostile buffers. One file in memory holds a window for every call of a batch
+// (a slot), tensor and size; the host writes and checks it through plain
+// mappings, the kernel sees it between guard pages, inputs read-only. What no
+// tensor covers holds a canary. Windows are mapped when first used, and only
+// what a call made dirty is rewritten and checked.
+#ifndef QKVET_CORE_DOOR_ARENA_H_
+#define QKVET_CORE_DOOR_ARENA_H_
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/call/call.h"
+#include "core/door/call_plan.h"
+#include "core/door/canary.h"
+#include "core/door/guarded.h"
+
+namespace qkvet {
+
+inline constexpr int kSlotCount = 32;  // calls per round trip
+
+// Where the tensors of a call lie for the one who looks; nullptr if absent.
+using TensorAddresses = std::array<std::byte*, kTensorCount>;
+
+// The windows as one of the two sides maps them.
+class WindowTable {
+ public:
+  enum class Side { kHost, kKernel };
+  WindowTable(int fd, Side side);
+
+  // Null if the window cannot be mapped.
+  std::byte* window(int slot, TensorName tensor, int size_class);
+  // That which holds the tensor: its own, or the one that it lies within.
+  std::byte* window_of(int slot, const CallPlan& plan, size_t tensor);
+  // The first elements of all tensors of the call; false if one cannot be
+  // mapped.
+  bool locate(int slot, const CallPlan& plan, TensorAddresses* addresses);
+
+  static int64_t file_offset(int index, int size_class);
+  // Of a window within its size class.
+  static int index(int slot, TensorName tensor);
+
+ private:
+  int fd_;
+  Side side_;
+  std::vector<GuardedMapping> mapped_;
+};
+
+// The host's side.
+class Arena {
+ public:
+  static std::unique_ptr<Arena> create(std::string* error);
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  int fd() const { return fd_; }
+
+  // Writes inputs and canaries of one call. False with a line in *why if memory
+  // is too small for it.
+  bool prepare(int slot, const CallPlan& plan, const KernelCall& call,
+               std::string* why);
+  // After the kernel: outcome->damage, and if the call is done the outputs and
+  // outcome->unwritten.
+  void collect(int slot, const CallPlan& plan, CallOutcome* outcome);
+  // After a process died in the middle of a call: nothing that a kernel could
+  // write is known any more.
+  void distrust_outputs();
+  // Gives memory back if much of it is held. Between batches.
+  void trim();
+
+ private:
+  // What the host knows of a window.
+  struct Window {
+    bool filled = false;  // all canary except [begin, end)
+    Canary canary{4};
+    int64_t begin = 0;
+    int64_t end = 0;
+  };
+  struct Spot {  // one tensor of one call
+    Window* window;
+    std::byte* memory;  // of the window
+    int64_t size;       // of the window
+    int64_t begin;      // of the tensor, or of the block that begins with it
+    int64_t end;
+  };
+
+  explicit Arena(int fd);
+  bool room_for(const CallPlan& plan, std::string* why);
+  bool find(int slot, const CallPlan& plan, int tensor, Spot* spot);
+  void refill(const Spot& spot, const TensorSpec& spec, bool output);
+  // Of every member, counted from its first row, as the call's lengths say;
+  // empty: all. The inputs still lie in their windows.
+  std::vector<int64_t> rows_to_write(int slot, const CallPlan& plan,
+                                     bool of_keys);
+  std::optional<MemoryFault> damage_of(const Spot& spot, const TensorSpec& spec,
+                                       TensorName tensor) const;
+
+  int fd_;
+  int64_t file_bytes_ = 0;
+  int64_t touched_ = 0;  // bytes of windows filled since the last trim
+  WindowTable table_;
+  std::vector<Window> windows_;
+};
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_DOOR_ARENA_H_

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/door/call_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/call/layout.h"
+#include "core/door/guarded.h"
+
+namespace qkvet {
+namespace {
+
+// The line of a cache, and the width of the widest vector.
+constexpr int64_t kCacheLine = 64;
+
+// Large enough for any memory; sums of products stay exact.
+constexpr int64_t kMostElements = int64_t{1} << 40;
+
+// Empty extents count as 1 here: strides are products of them, too.
+bool countable(int ndim, const std::array<int64_t, 4>& shape) {
+  int64_t n = 1;
+  for (int i = 0; i < ndim; ++i) {
+    const int64_t extent = std::max<int64_t>(shape[i], 1);
+    if (extent > kMostElements / n) return false;
+    n *= extent;
+  }
+  return true;
+}
+
+// Extents of a matrix are products: too large is the same as infinite.
+int64_t times(int64_t a, int64_t b) {
+  return a > 0 && b > kMostElements / a ? kMostElements + 1 : a * b;
+}
+
+struct Row {
+  int ndim = 0;
+  Dtype dtype = Dtype::kF32;
+  std::array<int64_t, 4> shape{};
+};
+
+class Rows {
+ public:
+  Row& operator[](TensorName tensor) {
+    return rows_[static_cast<size_t>(tensor)];
+  }
+
+ private:
+  std::array<Row, kTensorCount> rows_{};
+};
+
+Dtype lse_dtype(const KernelCall& call) {
+  return call.o_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
+}
+
+// Of sinks and slopes.
+Dtype per_head_dtype(const KernelCall& call) {
+  return call.q_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
+}
+
+void add_forward(const KernelCall& call, Rows* rows) {
+  const Shape& s = call.shape;
+  (*rows)[TensorName::kQ] = {4, call.q_dtype, {s.B, s.H, s.Tq, s.d}};
+  const bool paged = call.page_size > 0, appends = call.k_new != nullptr;
+  const int64_t first = paged ? call.pages : s.B;
+  const int64_t tokens = paged ? call.page_size : s.Tk;
+  (*rows)[appends ? TensorName::kKCache : TensorName::kK] = {
+      4, call.kv_dtype, {first, s.Hkv, tokens, s.d}};
+  (*rows)[appends ? TensorName::kVCache : TensorName::kV] = {
+      4, call.kv_dtype, {first, s.Hkv, tokens, s.dv}};
+  (*rows)[TensorName::kO] = {4, call.o_dtype, {s.B, s.H, s.Tq, s.dv}};
+  if (call.want_lse)
+    (*rows)[TensorName::kLse] = {3, lse_dtype(call), {s.B, s.H, s.Tq}};
+  if (call.want_weights)
+    (*rows)[TensorName::kWeights] = {4, call.o_dtype, {s.B, s.H, s.Tq, s.Tk}};
+  if (call.want_dropout_mask)
+    (*rows)[TensorName::kDropoutMask] = {
+        4, Dtype::kUint8, {s.B, s.H, s.Tq, s.Tk}};
+}
+
+// The outputs of forward() are inputs here.
+void add_backward(const KernelCall& call, Rows* rows) {
+  add_forward(call, rows);
+  const Shape& s = call.shape;
+  (*rows)[TensorName::kO] = {};
+  (*rows)[TensorName::kDO] =
+      (*rows)[TensorName::kGivenO] = {4, call.o_dtype, {s.B, s.H, s.Tq, s.dv}};
+  (*rows)[TensorName::kGivenLse] = {3, lse_dtype(call), {s.B, s.H, s.Tq}};
+  (*rows)[TensorName::kDQ] = (*rows)[TensorName::kQ];
+  (*rows)[TensorName::kDK] = (*rows)[TensorName::kK];
+  (*rows)[TensorName::kDV] = (*rows)[TensorName::kV];
+  if (call.want_d_bias)
+    (*rows)[TensorName::kDBias] = {4, call.q_dtype, {s.B, s.H, s.Tq, s.Tk}};
+  if (call.want_d_sink)
+    (*rows)[TensorName::kDSink] = {1, per_head_dtype(call), {s.H}};
+}
+
+void add_options(const KernelCall& call, Rows* rows) {
+  const Shape& s = call.shape;
+  const Dtype per_head = per_head_dtype(call);
+  const std::array<int64_t, 4> pairs = {s.B, s.H, s.Tq, s.Tk};
+  const struct {
+    const std::byte* data;
+    TensorName name;
+    Row row;
+  } options[] = {
+      {call.mask, TensorName::kMask, {4, Dtype::kUint8, pairs}},
+      {call.bias, TensorName::kBias, {4, call.q_dtype, pairs}},
+      {call.sink, TensorName::kSink, {1, per_head, {s.H}}},
+      {call.slopes, TensorName::kSlopes, {1, per_head, {s.H}}},
+      {call.q_len, TensorName::kQLen, {1, Dtype::kInt64, {s.B}}},
+      {call.kv_len, TensorName::kKvLen, {1, Dtype::kInt64, {s.B}}},
+      {call.cu_q, TensorName::kCuQ, {1, Dtype::kInt64, {call.members + 1}}},
+      {call.cu_k, TensorName::kCuK, {1, Dtype::kInt64, {call.members + 1}}},
+      {call.block_table,
+       TensorName::kBlockTable,
+       {2, Dtype::kInt32, {s.B, call.table_columns}}},
+      {call.k_new,
+       TensorName::kKNew,
+       {4, call.kv_dtype, {s.B, s.Hkv, call.new_tokens, s.d}}},
+      {call.v_new,
+       TensorName::kVNew,
+       {4, call.kv_dtype, {s.B, s.Hkv, call.new_tokens, s.dv}}}};
+  for (const auto& option : options)
+    if (option.data != nullptr) (*rows)[option.name] = option.row;
+}
+
+// The positions of a layer are those of its tokens.
+void add_rope(const KernelCall& call, Rows* rows) {
+  if (call.rope == RopeStyle::kNone) return;
+  const Shape& s = call.shape;
+  const Dtype type = call.q_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
+  (*rows)[TensorName::kRopeCos] = {2, type, {call.rope_rows, s.d / 2}};
+  (*rows)[TensorName::kRopeSin] = {2, type, {call.rope_rows, s.d / 2}};
+  if (call.q_positions != nullptr)
+    (*rows)[TensorName::kQPositions] = {2, Dtype::kInt64, {s.B, s.Tq}};
+  if (call.k_positions != nullptr)
+    (*rows)[TensorName::kKPositions] = {2, Dtype::kInt64, {s.B, s.Tk}};
+}
+
+// The scales that a cache is given, and what it reads back.
+void add_create(const KernelCall& call, Rows* rows) {
+  const Shape& s = call.shape;
+  if (!call.cache.per_channel()) return;
+  (*rows)[TensorName::kKScale] = {2, Dtype::kF32, {s.Hkv, s.d}};
+  (*rows)[TensorName::kVScale] = {2, Dtype::kF32, {s.Hkv, s.dv}};
+}
+
+void add_read_back(const KernelCall& call, Rows* rows) {
+  const Shape& s = call.shape;
+  (*rows)[TensorName::kStageK] = {4, Dtype::kF32, {1, s.Hkv, s.Tk, s.d}};
+  (*rows)[TensorName::kStageV] = {4, Dtype::kF32, {1, s.Hkv, s.Tk, s.dv}};
+}
+
+// What a step does not take is absent, not empty.
+void add_step(const KernelCall& call, Rows* rows) {
+  add_forward(call, rows);
+  const Shape& s = call.shape;
+  if (s.Tk == 0) (*rows)[TensorName::kK] = (*rows)[TensorName::kV] = {};
+  if (s.Tq == 0)
+    for (const auto name : {TensorName::kQ, TensorName::kO, TensorName::kLse})
+      (*rows)[name] = {};
+}
+
+void add_layer(const KernelCall& call, Dtype stage, Rows* rows) {
+  const Shape& s = call.shape;
+  const Dtype type = call.q_dtype;
+  const int64_t q_width = times(s.H, s.d);
+  const int64_t k_width = times(s.Hkv, s.d);
+  const int64_t v_width = times(s.Hkv, s.dv);
+  const int64_t o_width = times(s.H, s.dv);
+  Row x = {3, type, {s.B, s.Tq, s.D}};
+  if (call.unbatched) x = {2, type, {s.Tq, s.D}};
+  (*rows)[TensorName::kX] = x;
+  (*rows)[TensorName::kWq] = {2, type, {s.D, q_width}};
+  (*rows)[TensorName::kWk] = {2, type, {s.D, k_width}};
+  (*rows)[TensorName::kWv] = {2, type, {s.D, v_width}};
+  (*rows)[TensorName::kWo] = {2, type, {o_width, s.D}};
+  if (call.b_q != nullptr) (*rows)[TensorName::kBq] = {1, type, {q_width}};
+  if (call.b_k != nullptr) (*rows)[TensorName::kBk] = {1, type, {k_width}};
+  if (call.b_v != nullptr) (*rows)[TensorName::kBv] = {1, type, {v_width}};
+  if (call.b_o != nullptr) (*rows)[TensorName::kBo] = {1, type, {s.D}};
+  (*rows)[TensorName::kY] = {x.ndim, call.o_dtype, x.shape};
+  const int64_t all = q_width + k_width + v_width;
+  if (call.w_qkv != nullptr) (*rows)[TensorName::kWqkv] = {2, type, {s.D, all}};
+  if (call.b_qkv != nullptr) (*rows)[TensorName::kBqkv] = {1, type, {all}};
+  if (call.mask_buffer != nullptr)
+    (*rows)[TensorName::kMaskBuffer] = {
+        2, Dtype::kUint8, {call.context, call.context}};
+  if (call.want_weights)
+    (*rows)[TensorName::kWeights] = {4, type, {s.B, s.H, s.Tq, s.Tq}};
+  if (!call.want_stages) return;
+  (*rows)[TensorName::kStageQ] = {4, stage, {s.B, s.H, s.Tq, s.d}};
+  (*rows)[TensorName::kStageK] = {4, stage, {s.B, s.Hkv, s.Tq, s.d}};
+  (*rows)[TensorName::kStageV] = {4, stage, {s.B, s.Hkv, s.Tq, s.dv}};
+  (*rows)[TensorName::kAttended] = {4, stage, {s.B, s.H, s.Tq, s.dv}};
+}
+
+// Everything but y, and for every input the gradient of its shape.
+void add_layer_backward(const KernelCall& call, Rows* rows) {
+  add_layer(call, call.q_dtype, rows);
+  (*rows)[TensorName::kDY] = (*rows)[TensorName::kY];
+  (*rows)[TensorName::kY] = {};
+  constexpr auto kFirst = static_cast<int>(TensorName::kX);
+  constexpr auto kLast = static_cast<int>(TensorName::kBo);
+  constexpr int kStep = static_cast<int>(TensorName::kDX) - kFirst;
+  for (int n = kFirst; n <= kLast; ++n)
+    (*rows)[static_cast<TensorName>(n + kStep)] =
+        (*rows)[static_cast<TensorName>(n)];
+}
+
+// The tensors of a call without its mistake.
+Rows right_rows(const KernelCall& call, Dtype stage) {
+  Rows rows;
+  switch (call.operation) {
+    case Operation::kForward:
+      add_forward(call, &rows);
+      add_options(call, &rows);
+      break;
+    case Operation::kBackward:
+      add_backward(call, &rows);
+      add_options(call, &rows);
+      break;
+    case Operation::kLayer:
+      add_layer(call, stage, &rows);
+      break;
+    case Operation::kLayerBackward:
+      add_layer_backward(call, &rows);
+      break;
+    case Operation::kCacheStep:
+      add_step(call, &rows);
+      break;
+    case Operation::kCacheCreate:
+      add_create(call, &rows);
+      break;
+    case Operation::kCacheReadBack:
+      add_read_back(call, &rows);
+      break;
+    default:  // no tensors
+      break;
+  }
+  add_rope(call, &rows);
+  return rows;
+}
+
+void add_mistake(const KernelCall& call, Rows* rows) {
+  const bool layer = call.operation == Operation::kLayer;
+  switch (call.mistake) {
+    case Mistake::kKeyWidth:
+      if (layer)
+        ++(*rows)[TensorName::kWk].shape[1];
+      else
+        ++(*rows)[TensorName::kK].shape[3];
+      break;
+    case Mistake::kValueAbsent:
+      (*rows)[TensorName::kV] = {};
+      break;
+    case Mistake::kInputRows:
+      ++(*rows)[TensorName::kWq].shape[0];
+      break;
+    case Mistake::kOutputRows:
+      ++(*rows)[TensorName::kWo].shape[0];
+      break;
+    case Mistake::kBiasExtent:
+      ++(*rows)[TensorName::kBq].shape[0];
+      break;
+    case Mistake::kFusedWidth:
+      ++(*rows)[TensorName::kWqkv].shape[1];
+      break;
+    case Mistake::kNone:
+    case Mistake::kHeads:  // no tensor's
+      break;
+  }
+}
+
+// Kernels that take q, k and v in one block get them in one, at q's place.
+void plan_block(const KernelCall& call, const KernelInfo& kernel,
+                CallPlan* plan) {
+  if (call.layout != Layout::kPacked || !takes_options(call.operation) ||
+      (kernel.capabilities.layouts & QKVET_LAYOUT_PACKED_QKV) == 0)
+    return;
+  const Shape& s = call.shape;
+  const TensorSpec block =
+      packed_spec(call.q_dtype, 3, {s.B, s.Tq, (s.H + 2 * s.Hkv) * s.d});
+  const Place place =
+      place_tensor(block, call.placement, kernel.capabilities.alignment);
+  const int64_t element = dtype_bytes(call.q_dtype);
+  constexpr auto kOwner = static_cast<int32_t>(TensorName::kQ);
+  const std::pair<TensorName, int64_t> parts[] = {
+      {TensorName::kQ, 0},
+      {TensorName::kK, s.H * s.d},
+      {TensorName::kV, (s.H + s.Hkv) * s.d}};
+  for (const auto& [name, first] : parts) {
+    const auto t = static_cast<size_t>(name);
+    Place& part = plan->places[t];
+    part = place;
+    if (block.elements() > 0) part.start += first * element;
+    if (name == TensorName::kQ) continue;
+    part.within = kOwner;
+    part.bytes = plan->tensors[t].span_bytes();
+  }
+}
+
+// Parts have no memory of their own; a mistake in one is its view's.
+void plan_parts(const KernelCall& call, Rows* rows, CallPlan* plan) {
+  plan->fused = call.fused;
+  if (call.fused == FusedOrder::kNone) return;
+  const Shape& s = call.shape;
+  const auto first = fused_columns(
+      call.fused, {times(s.H, s.d), times(s.Hkv, s.d), times(s.Hkv, s.dv)});
+  for (size_t n = 0; n < plan->parts.size(); ++n) {
+    TensorPart& part = plan->parts[n];
+    part = part_of_fused(n, first[n % 3]);
+    Row& row = (*rows)[part.name];
+    if (row.ndim > 0 && countable(row.ndim, row.shape))
+      part.spec = packed_spec(row.dtype, row.ndim, row.shape);
+    if (row.ndim == 2) part.spec.strides[0] = (*rows)[part.whole].shape[1];
+    make_unit_strides_absurd(part.spec);
+    row = {};
+  }
+}
+
+void plan_scalars(const KernelCall& call, CallPlan* plan) {
+  const Shape& s = call.shape;
+  plan->operation = call.operation;
+  plan->causal = call.causal;
+  plan->scale_given = call.scale.has_value();
+  plan->scale = call.scale.value_or(0);
+  plan->has_window = call.window.has_value();
+  plan->window = call.window.value_or(Window{});
+  plan->softcap = call.softcap;
+  plan->page_size = call.page_size;
+  plan->rope = call.rope;
+  plan->dropout = call.dropout.value_or(Dropout{});
+  plan->threads = call.threads;
+  plan->at_once = call.at_once && call.operation == Operation::kForward;
+  plan->stream = call.placement == Placement::kEndAligned;
+  plan->heads = s.H + (call.mistake == Mistake::kHeads ? 1 : 0);
+  plan->kv_heads = s.Hkv;
+  plan->d = s.d;
+  plan->dv = s.dv;
+  plan->q_dtype = call.q_dtype;
+  plan->kv_dtype = call.kv_dtype;
+  plan->o_dtype = call.o_dtype;
+  if (call.operation == Operation::kCacheCreate) plan->sequences = s.B;
+  plan->sequence = call.sequence;
+  plan->tokens = call.tokens;
+  plan->first = call.first;
+  plan->other = call.other;
+  std::copy_n(call.parents.begin(),
+              std::min(call.parents.size(), plan->parents.size()),
+              plan->parents.begin());
+  plan->cache = call.cache;
+}
+
+}  // namespace
+
+int64_t window_bytes(int size_class) { return page_bytes() << size_class; }
+
+Place place_tensor(const TensorSpec& spec, Placement placement,
+                   int64_t alignment) {
+  const int64_t size = spec.span_bytes();
+  Place place;
+  place.bytes = size;
+  while (window_bytes(place.size_class) < size) ++place.size_class;
+  if (placement == Placement::kStart) return place;
+  int64_t step = std::max(alignment, dtype_bytes(spec.dtype));
+  if (placement == Placement::kEndAligned) step = std::max(step, kCacheLine);
+  place.start = (window_bytes(place.size_class) - size) / step * step;
+  return place;
+}
+
+int64_t CallPlan::window_total() const {
+  int64_t total = 0;
+  for (int t = 0; t < kTensorCount; ++t)
+    if (has_window_of_its_own(static_cast<size_t>(t)))
+      total += window_bytes(places[t].size_class);
+  return total;
+}
+
+bool plan_call(const KernelCall& call, const KernelInfo& kernel, CallPlan* plan,
+               std::string* why) {
+  Rows rows = right_rows(call, kernel.stage_dtype(call.q_dtype));
+  add_mistake(call, &rows);
+  *plan = {};
+  plan_parts(call, &rows, plan);
+  for (int t = 0; t < kTensorCount; ++t) {
+    const Row& row = rows[static_cast<TensorName>(t)];
+    if (row.ndim == 0) continue;
+    TensorSpec& spec = plan->tensors[t];
+    const bool fits = countable(row.ndim, row.shape);
+    if (fits) {
+      spec = packed_spec(row.dtype, row.ndim, row.shape);
+      lay_out(call, static_cast<TensorName>(t), spec);
+    }
+    if (!fits || spec.span_bytes() > window_bytes(kSizeClassCount - 1)) {
+      *why = std::string(tensor_name(static_cast<TensorName>(t))) +
+             " is too large for any memory";
+      return false;
+    }
+    plan->places[t] =
+        place_tensor(spec, call.placement, kernel.capabilities.alignment);
+  }
+  plan_block(call, kernel, plan);
+  plan_scalars(call, plan);
+  return true;
+}
+
+TensorSpec given_part(const KernelCall& call, TensorName tensor,
+                      const TensorSpec& planned) {
+  TensorSpec given = planned;
+  if (tensor == TensorName::kMask || tensor == TensorName::kBias) {
+    const uint8_t broadcast = broadcast_dimensions(call, tensor);
+    for (size_t i = 0; i < 4; ++i)
+      if ((broadcast >> i & 1) != 0)
+        given.shape[i] = std::min<int64_t>(given.shape[i], 1);
+  }
+  if (call.mistake == Mistake::kNone) return given;
+  given.shape = right_rows(call, planned.dtype)[tensor].shape;
+  return given;
+}
+
+}  // namespace qkvet

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// A call without its data: what crosses to the worker. Every tensor of it has
+// a window of 1, 2, 4, ... pages, and a place in that window.
+#ifndef QKVET_CORE_DOOR_CALL_PLAN_H_
+#define QKVET_CORE_DOOR_CALL_PLAN_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "core/call/call.h"
+#include "core/call/tensor.h"
+#include "core/capability/kernel_info.h"
+
+namespace qkvet {
+
+// Windows have 2^size_class pages: at most a page or the tensor's own size lies
+// idle between a tensor and its guards.
+inline constexpr int kSizeClassCount = 25;  // up to 64 GiB in pages of 4 KiB
+int64_t window_bytes(int size_class);
+
+// The first element lies `start` bytes into the window.
+struct Place {
+  int32_t size_class = 0;
+  int64_t start = 0;
+  // A tensor that lies in the window of another one, between its elements; -1:
+  // in a window of its own.
+  int32_t within = -1;
+  // Of all that lies side by side from `start` on: the tensor, or with others
+  // within its window their block.
+  int64_t bytes = 0;
+};
+
+// `alignment` is the kernel's; 0: that of the element.
+Place place_tensor(const TensorSpec& spec, Placement placement,
+                   int64_t alignment);
+
+// A tensor that is a part of another one.
+struct TensorPart {
+  TensorName name = TensorName::kWq;
+  TensorName whole = TensorName::kWqkv;
+  int64_t first = 0;  // element of the whole
+  TensorSpec spec;    // absent: no such part
+};
+// W_Q, W_K, W_V, b_Q, b_K and b_V are numbers 0 to 5.
+constexpr TensorPart part_of_fused(size_t n, int64_t first) {
+  constexpr TensorName kParts[] = {TensorName::kWq, TensorName::kWk,
+                                   TensorName::kWv, TensorName::kBq,
+                                   TensorName::kBk, TensorName::kBv};
+  return {kParts[n], n < 3 ? TensorName::kWqkv : TensorName::kBqkv, first, {}};
+}
+
+// Trivially copyable: it lies in memory that two processes share.
+struct CallPlan {
+  std::array<TensorSpec, kTensorCount> tensors{};
+  std::array<Place, kTensorCount> places{};
+  Operation operation = Operation::kForward;
+  Causal causal = Causal::kNone;
+  bool scale_given = false;
+  float scale = 0;
+  bool has_window = false;
+  Window window;
+  float softcap = 0;
+  int64_t page_size = 0;
+  RopeStyle rope = RopeStyle::kNone;
+  FusedOrder fused = FusedOrder::kNone;
+  std::array<TensorPart, 6> parts{};  // of w_qkv and b_qkv
+  int32_t threads = 1;
+  bool at_once = false;
+  Dropout dropout;      // p = 0: none
+  bool stream = false;  // on a device: one of its own, not the default one
+
+  int64_t heads = 0;  // a layer: as the call says, right or wrong
+  int64_t kv_heads = 0;
+
+  // What a cache is created for.
+  int64_t d = 0;
+  int64_t dv = 0;
+  Dtype q_dtype = Dtype::kF32;
+  Dtype kv_dtype = Dtype::kF32;
+  Dtype o_dtype = Dtype::kF32;
+
+  int64_t sequences = 0;  // of the cache that is created, or acted upon
+  int64_t sequence = 0;
+  int64_t tokens = 0;  // the capacity, what truncate keeps or evict takes away
+  int64_t first = 0;   // of those that evict takes
+  int64_t other = 0;   // what becomes the copy
+  std::array<int64_t, kMostCacheSequences> parents{};
+  CacheForm cache;
+
+  int64_t window_total() const;  // bytes of all windows
+  bool has_window_of_its_own(size_t tensor) const {
+    return tensors[tensor].present() && places[tensor].within < 0;
+  }
+};
+
+// The member that holds an input's data.
+const std::byte* KernelCall::*input_member(TensorName tensor);
+// And the one that holds an output's.
+std::vector<std::byte> CallOutcome::*output_member(TensorName output);
+
+inline bool is_output(TensorName tensor) { return tensor >= TensorName::kO; }
+// k and v where a call appends to them: outputs that hold something before.
+inline bool is_cache(TensorName tensor) {
+  return tensor == TensorName::kKCache || tensor == TensorName::kVCache;
+}
+
+// False with a line in *why if the call is too large for any window. The call's
+// mistake is in the plan: its tensors are as large as they claim to be.
+bool plan_call(const KernelCall& call, const KernelInfo& kernel, CallPlan* plan,
+               std::string* why);
+
+// What the tensor holds before the call, packed; null: nothing that is given.
+const std::byte* content_of(const KernelCall& call, TensorName tensor);
+
+// `planned` as far as the caller gave data for it: the elements that only a
+// mistake added lie in its gaps, and a mask or bias is given in the extents of
+// its own.
+TensorSpec given_part(const KernelCall& call, TensorName tensor,
+                      const TensorSpec& planned);
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_DOOR_CALL_PLAN_H_

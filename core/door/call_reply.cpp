@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/door/call_reply.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "core/door/abi_call.h"
+#include "core/door/crash_report.h"
+#include "core/door/device_tensors.h"
+#include "core/door/kernel_reader.h"
+
+namespace qkvet {
+namespace {
+
+// The least number, which a kernel may have written there, has no opposite.
+int64_t distance(int64_t bytes) {
+  return std::abs(std::max(bytes, -std::numeric_limits<int64_t>::max()));
+}
+
+// What a call on a device wrote and may not. A write into an input or beside it
+// is what a guard page and a read-only mapping would have seen on the CPU.
+void read_trace(const CallReply& reply, const CallPlan& plan,
+                CallOutcome* outcome) {
+  using Side = DeviceTrace::Side;
+  const auto side = static_cast<Side>(reply.device_trace);
+  if (side == Side::kNone || side > Side::kInside ||
+      reply.device_tensor >= kTensorCount)
+    return;
+  MemoryFault fault;
+  fault.tensor = static_cast<TensorName>(reply.device_tensor);
+  fault.is_write = true;
+  fault.before_start = side == Side::kBefore;
+  fault.inside = side == Side::kInside;
+  fault.bytes = distance(reply.device_bytes);
+  fault.tensor_bytes = plan.tensors[reply.device_tensor].span_bytes();
+  if (is_output(*fault.tensor)) {
+    outcome->damage = fault;
+    return;
+  }
+  outcome->status = CallStatus::kFault;
+  outcome->text = fault_text(fault);
+  outcome->fault = fault;
+}
+
+}  // namespace
+
+void CallReply::clear() {
+  phase = 0;
+  status = 0;
+  gave_reason = 0;
+  dirty_environment = 0;
+  workspace = 0;
+  workspace_damaged = 0;
+  lengths_known = 0;
+  device_lost = 0;
+  device_trace = 0;
+  seconds = 0;
+  cache_bytes = -1;
+  text[0] = 0;
+}
+
+void CallReply::answer(CallStatus answer, const std::string& line) {
+  status = static_cast<uint32_t>(answer);
+  const size_t size = std::min(line.size(), kTextBytes - 1);
+  std::memcpy(text, line.data(), size);
+  text[size] = 0;
+}
+
+std::string Reason::line() {
+  buffer_.back() = 0;
+  return one_line(buffer_.data(), buffer_.size() - 1);
+}
+
+std::string status_line(const char* function, qkvet_status status,
+                        const std::string& reason) {
+  std::string line =
+      std::string(function) + "() returned " + status_name(status);
+  return reason.empty() ? line : line + ": " + reason;
+}
+
+CallOutcome outcome_of(const CallReply& reply, const CallPlan& plan) {
+  CallOutcome outcome;
+  const bool known = reply.status <= static_cast<uint32_t>(CallStatus::kNotRun);
+  outcome.status =
+      known ? static_cast<CallStatus>(reply.status) : CallStatus::kCrash;
+  outcome.text =
+      known ? std::string(reply.text, strnlen(reply.text, sizeof reply.text))
+            : "the kernel wrote over the memory of its host";
+  outcome.asked_kernel = true;
+  outcome.gave_reason = reply.gave_reason != 0;
+  outcome.dirty_environment = reply.dirty_environment != 0;
+  outcome.seconds = reply.seconds;
+  outcome.cache_bytes = std::max<int64_t>(reply.cache_bytes, -1);
+  if (reply.lengths_known != 0)
+    outcome.lengths.assign(
+        reply.lengths.begin(),
+        reply.lengths.begin() +
+            std::clamp<int64_t>(plan.sequences, 0, kMostCacheSequences));
+  if (reply.workspace_damaged != 0) {
+    MemoryFault damage;
+    damage.is_write = true;
+    damage.before_start = reply.workspace_damage < 0;
+    damage.bytes = distance(reply.workspace_damage);
+    damage.tensor_bytes = reply.workspace_bytes;
+    outcome.damage = damage;
+  }
+  read_trace(reply, plan, &outcome);
+  return outcome;
+}
+
+}  // namespace qkvet

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the door answers, in plain data.
+#ifndef QKVET_CORE_DOOR_CALL_REPLY_H_
+#define QKVET_CORE_DOOR_CALL_REPLY_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "core/call/call.h"
+#include "core/door/call_plan.h"
+#include "qkvet/kernel.h"
+
+namespace qkvet {
+
+// What foreign code is at work: a crash happened in it.
+enum class Phase : uint32_t {
+  kOutside,
+  kOpen,
+  kSupports,
+  kWorkspace,
+  kForward,
+  kBackward,
+  kLayer,
+  kCreate,
+  kDestroy,
+  kStep,
+  kReset,
+  kTruncate,
+  kEvict,
+  kFork,
+  kReorder,
+  kReadBack,
+  kLength,
+  kMemory,
+  kLayerBackward
+};
+
+// What came of a call. It lies in memory that two processes share, and whoever
+// reads it there trusts no field.
+struct CallReply {
+  static constexpr size_t kTextBytes = 512;
+
+  std::atomic<uint32_t> phase{0};  // Phase
+  uint32_t status = 0;             // CallStatus
+  uint32_t gave_reason = 0;
+  uint32_t dirty_environment = 0;
+  uint32_t workspace_damaged = 0;
+  uint32_t lengths_known = 0;
+  uint32_t device_lost = 0;    // by this call: nothing works there any more
+  uint32_t device_trace = 0;   // DeviceTrace::Side
+  uint32_t device_tensor = 0;  // TensorName
+  double seconds = 0;
+  int64_t cache_bytes = -1;      // -1: unknown
+  uint64_t workspace = 0;        // address; 0: none
+  int64_t workspace_bytes = 0;   // asked for
+  int64_t workspace_damage = 0;  // Workspace::damage()
+  int64_t device_bytes = 0;      // DeviceTrace::bytes
+  std::array<int64_t, kMostCacheSequences> lengths{};
+  char text[kTextBytes] = {};
+
+  // As before a call.
+  void clear();
+  void enter(Phase next) {
+    phase.store(static_cast<uint32_t>(next), std::memory_order_release);
+  }
+  void answer(CallStatus answer, const std::string& line);
+};
+
+// The caller's buffer for the reasons of a library.
+class Reason {
+ public:
+  qkvet_text* text() { return &text_; }
+  std::string line();
+
+ private:
+  std::array<char, CallReply::kTextBytes> buffer_{};
+  qkvet_text text_{sizeof(qkvet_text), buffer_.data(), buffer_.size()};
+};
+
+// "step() returned INVALID_ARGUMENT: too many tokens"
+std::string status_line(const char* function, qkvet_status status,
+                        const std::string& reason);
+
+// What a reply says, with every field checked. `plan` is the program's own.
+CallOutcome outcome_of(const CallReply& reply, const CallPlan& plan);
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_DOOR_CALL_REPLY_H_

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opens a library of kernels and speaks the plug-in ABI to it. Everything that
+// calls into foreign code goes through here; what happens to the process when
+// that code misbehaves is the business of the caller.
+#ifndef QKVET_CORE_DOOR_DOOR_H_
+#define QKVET_CORE_DOOR_DOOR_H_
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/capability/kernel_info.h"
+#include "core/door/abi_call.h"
+#include "core/door/arena.h"
+#include "core/door/call_plan.h"
+#include "core/door/call_reply.h"
+#include "core/door/device_tensors.h"
+#include "core/door/executor.h"
+#include "core/door/host.h"
+#include "core/door/workspace.h"
+#include "qkvet/kernel.h"
+
+namespace qkvet {
+
+// One of several calls that are made at once.
+struct CallAtOnce {
+  const CallPlan* plan = nullptr;
+  const TensorAddresses* addresses = nullptr;
+  CallReply* reply = nullptr;
+};
+
+class Door {
+ public:
+  // Null with one line in *error that names the file and what is wrong.
+  static std::unique_ptr<Door> open(const LibrarySpec& library,
+                                    std::string* error);
+  ~Door();
+  Door(const Door&) = delete;
+  Door& operator=(const Door&) = delete;
+
+  const std::vector<KernelInfo>& kernels() const { return infos_; }
+
+  // One call, after open() if it is the kernel's first; for forward() with
+  // supports() and workspace(). A cache lives until the next create, of
+  // whatever kernel. A C++ exception that leaves the kernel ends the process.
+  void call(int kernel, const CallPlan& plan, const TensorAddresses& addresses,
+            CallReply* reply) noexcept;
+
+  // Calls of forward(), each from a thread and with a context of its own. Each
+  // is made alone first; then all are made again at once, several times, until
+  // one of them gives other bits, which stay where it wrote them. On a device:
+  // alone.
+  void call_at_once(int kernel, std::span<const CallAtOnce> calls) noexcept;
+
+ private:
+  struct Kernel {
+    const qkvet_kernel* self = nullptr;
+    qkvet_kernel table{};  // as far as both sides know it, like all tables
+    qkvet_cache_table cache{};
+    qkvet_layer_table layer{};
+    qkvet_backward_table backward{};
+    int32_t device = QKVET_DEVICE_CPU;
+    int64_t alignment = 0;
+    bool refuses_in_call = false;
+    bool opened = false;
+    qkvet_status open_status = QKVET_OK;
+    std::string open_text;
+    qkvet_context* context = nullptr;
+    // For further threads, opened when they are first needed.
+    std::vector<qkvet_context*> more_contexts;
+    Workspace* workspace = nullptr;  // of such a thread; null: the door's
+
+    // What stands in `exec` of a call: a kernel that does not declare itself
+    // nondeterministic is held to its bits, and so it is asked for them.
+    qkvet_exec exec(int32_t threads) const;
+  };
+
+  explicit Door(LibrarySpec library);
+  std::string load();
+  // Null with what is wrong in *bad.
+  qkvet_open_function find_entry(std::string* bad);
+  std::string enter(qkvet_open_function entry);
+  std::string read_kernels();
+  bool open_context(Kernel& kernel, CallReply* reply);
+  // Of the call's number `n` among those at once, 0 being the kernel's own.
+  bool find_context(Kernel& kernel, size_t n, qkvet_context** context,
+                    CallReply* reply);
+  // What stands in the way of a kernel that is called on a device; "" if
+  // nothing does.
+  std::string open_device();
+  // forward() or backward() with the tensors on the device.
+  void call_on_device(const Kernel& kernel, const CallPlan& plan,
+                      const TensorAddresses& addresses, CallReply* reply);
+  // What came of it: waits, and brings the tensors back.
+  void return_from_device(const CallPlan& plan,
+                          const TensorAddresses& addresses, CallReply* reply);
+  void lose_device(const std::string& why, CallReply* reply);
+
+  // The calls, each after open_context(). `function` is called in its phase and
+  // leaves the environment as it finds it, or is reported.
+  template <class Function>
+  qkvet_status timed(Phase phase, CallReply* reply, Function function);
+  void forward(const Kernel& kernel, const qkvet_forward_args& args,
+               qkvet_exec* exec, CallReply* reply);
+  bool supported(const Kernel& kernel, const qkvet_forward_args& args,
+                 CallReply* reply);
+  void backward(const Kernel& kernel, const AbiCall& call, qkvet_exec* exec,
+                CallReply* reply);
+  // `workspace` is the kernel's function of this name, or null.
+  template <class Args>
+  using AskWorkspace = qkvet_status (*)(const qkvet_kernel*, qkvet_context*,
+                                        const Args*, size_t*);
+  template <class Args>
+  bool give_workspace(const Kernel& kernel, AskWorkspace<Args> workspace,
+                      const Args& args, qkvet_exec* exec, CallReply* reply);
+  // The last thing of a call to a device is that all of its work is done.
+  qkvet_status awaited(const Kernel& kernel, qkvet_status answer);
+  // Null with the reason in *why.
+  std::byte* workspace_memory(const Kernel& kernel, size_t bytes,
+                              std::string* why);
+  void check_workspace(const Kernel& kernel, CallReply* reply);
+  void layer(const Kernel& kernel, const AbiCall& call, const qkvet_exec& exec,
+             CallReply* reply);
+  void layer_backward(const Kernel& kernel, const AbiCall& call,
+                      const qkvet_exec& exec, CallReply* reply);
+  void create(const Kernel& kernel, const AbiCall& call, const qkvet_exec& exec,
+              CallReply* reply);
+  void destroy_cache(CallReply* reply);
+  void command(const Kernel& kernel, const CallPlan& plan, const AbiCall& call,
+               const qkvet_exec& exec, CallReply* reply);
+  qkvet_status obey(const CallPlan& plan, const AbiCall& call,
+                    const qkvet_exec& exec, qkvet_text* why, CallReply* reply);
+  void ask_lengths(CallReply* reply);
+
+  LibrarySpec library_;
+  void* handle_ = nullptr;
+  // Of a library with the emulator of a GPU in it (simt/runtime.h): takes the
+  // threads of the call to come.
+  void (*emulator_)(int32_t threads) = nullptr;
+  bool entered_ = false;
+  qkvet_library table_{};
+  std::vector<Kernel> kernels_;
+  std::vector<KernelInfo> infos_;
+  Workspace workspace_;
+  Host host_;
+
+  // Null until a kernel is called on it.
+  DeviceDriver* driver_ = nullptr;
+  DeviceTensors device_tensors_;
+  DeviceWorkspace device_workspace_;
+  void* stream_ = nullptr;
+  std::string device_error_;  // of the call in progress
+
+  // Of the last create; null: there is none.
+  const Kernel* keeper_ = nullptr;
+  qkvet_cache* cache_ = nullptr;
+  int64_t sequences_ = 0;
+};
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_DOOR_DOOR_H_

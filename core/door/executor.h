@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The door: the only way by which a kernel is reached. A library is opened
+// once, tells what it holds, and takes batches of calls.
+#ifndef QKVET_CORE_DOOR_EXECUTOR_H_
+#define QKVET_CORE_DOOR_EXECUTOR_H_
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/call/call.h"
+#include "core/capability/kernel_info.h"
+#include "qkvet/kernel.h"
+
+namespace qkvet {
+
+struct LibrarySpec {
+  std::string path;    // of the shared library; with an entry: its name
+  std::string config;  // the text after "FILE:"
+  // Of a library that is linked into this program and so opened in it only.
+  qkvet_open_function entry = nullptr;
+  // Of functions of an interpreter, path being what it calls them: the program
+  // that is their worker, with the package qkvet ("python3"); "": there is
+  // none.
+  std::string interpreter = {};
+};
+
+struct SandboxOptions {
+  std::string worker;             // path of the qkvet-worker program
+  double hang_floor_seconds = 2;  // least CPU time of a hang
+  double hang_factor = 1000;      // times the oracle's time
+  double stall_seconds = 30;      // without any CPU progress
+  double compile_seconds = 120;   // first call of a shape, for kernels
+                                  // that declare COMPILES_PER_SHAPE
+  int64_t resident_limit = int64_t{4} << 30;  // bytes
+};
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  // In the library's order; the index is the kernel's number in run().
+  virtual const std::vector<KernelInfo>& kernels() const = 0;
+
+  // Runs every call on one kernel, in order. Always returns one outcome per
+  // call: a call that ends its process is reported and the next one goes on in
+  // a fresh process. Only a hang, which costs seconds, leaves the rest of the
+  // run unrun. The cache of a story (call.h) ends with its process: the rest of
+  // the story is not run.
+  virtual std::vector<CallOutcome> run(int kernel,
+                                       std::span<const KernelCall> calls) = 0;
+};
+
+// Either an executor or one line that says why there is none.
+struct Opened {
+  std::unique_ptr<Executor> executor;
+  std::string error;
+};
+
+// Opens the library in a worker process of its own.
+Opened open_sandbox(const LibrarySpec& library, const SandboxOptions& options);
+
+// Opens the library in this process: for debuggers and sanitizers. Buffers are
+// as hostile as in a sandbox, but what ends the kernel ends the program.
+Opened open_in_process(const LibrarySpec& library);
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_DOOR_EXECUTOR_H_

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/door/guarded.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <utility>
+
+namespace qkvet {
+namespace {
+
+constexpr int64_t kGuardPages = 16;
+
+// The number in a file that holds one; `otherwise` if it does not.
+int64_t number_in(const char* path, int64_t otherwise) {
+  std::ifstream file(path);
+  int64_t value = 0;
+  return file >> value ? value : otherwise;
+}
+
+int64_t machine_available() {
+  std::ifstream file("/proc/meminfo");
+  std::string key;
+  int64_t kib = 0;
+  std::string unit;
+  while (file >> key >> kib) {
+    if (key == "MemAvailable:") return kib * 1024;
+    std::getline(file, unit);
+  }
+  return std::numeric_limits<int64_t>::max();
+}
+
+}  // namespace
+
+int64_t page_bytes() {
+  static const int64_t bytes = sysconf(_SC_PAGESIZE);
+  return bytes;
+}
+
+int64_t guard_bytes() { return kGuardPages * page_bytes(); }
+
+int64_t available_memory() {
+  constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+  // In a container the root of the hierarchy is the container's own group.
+  const int64_t limit = number_in("/sys/fs/cgroup/memory.max", kNoLimit);
+  const int64_t used = number_in("/sys/fs/cgroup/memory.current", 0);
+  return std::min(machine_available(),
+                  limit == kNoLimit ? limit : limit - used);
+}
+
+std::string bytes_text(int64_t bytes) {
+  char text[32];
+  const auto value = static_cast<double>(bytes);
+  if (bytes < 1 << 20)
+    std::snprintf(text, sizeof text, "%.1f KiB", value / (1 << 10));
+  else if (bytes < 1 << 30)
+    std::snprintf(text, sizeof text, "%.1f MiB", value / (1 << 20));
+  else
+    std::snprintf(text, sizeof text, "%.1f GiB", value / (1 << 30));
+  return text;
+}
+
+GuardedMapping::GuardedMapping(GuardedMapping&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)) {}
+
+GuardedMapping& GuardedMapping::operator=(GuardedMapping&& other) noexcept {
+  if (this != &other) {
+    release();
+    data_ = std::exchange(other.data_, nullptr);
+    bytes_ = std::exchange(other.bytes_, 0);
+  }
+  return *this;
+}
+
+GuardedMapping::~GuardedMapping() { release(); }
+
+void GuardedMapping::release() {
+  if (data_ == nullptr) return;
+  munmap(data_ - guard_bytes(),
+         static_cast<size_t>(bytes_ + 2 * guard_bytes()));
+  data_ = nullptr;
+}
+
+std::byte* GuardedMapping::reserve(int64_t bytes) {
+  void* memory =
+      mmap(nullptr, static_cast<size_t>(bytes + 2 * guard_bytes()), PROT_NONE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  return static_cast<std::byte*>(memory) + guard_bytes();
+}
+
+GuardedMapping GuardedMapping::of_file(int fd, int64_t offset, int64_t bytes,
+                                       bool writable) {
+  GuardedMapping mapping;
+  mapping.data_ = reserve(bytes);
+  mapping.bytes_ = bytes;
+  if (mapping.data_ == nullptr) return {};
+  const int access = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+  if (mmap(mapping.data_, static_cast<size_t>(bytes), access,
+           MAP_SHARED | MAP_FIXED, fd, offset) == MAP_FAILED)
+    return {};
+  return mapping;
+}
+
+GuardedMapping GuardedMapping::private_memory(int64_t bytes) {
+  GuardedMapping mapping;
+  mapping.data_ = reserve(bytes);
+  mapping.bytes_ = bytes;
+  if (mapping.data_ == nullptr) return {};
+  if (mprotect(mapping.data_, static_cast<size_t>(bytes),
+               PROT_READ | PROT_WRITE) != 0)
+    return {};
+  return mapping;
+}
+
+}  // namespace qkvet

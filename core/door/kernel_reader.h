@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads what a library says of its kernels. The library may be older or newer
+// than this program: every struct is copied as far as both sides know it.
+#ifndef QKVET_CORE_DOOR_KERNEL_READER_H_
+#define QKVET_CORE_DOOR_KERNEL_READER_H_
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "core/capability/kernel_info.h"
+
+namespace qkvet {
+
+// A shorter struct has a zero tail; a longer one is cut.
+template <class Sized>
+Sized copy_sized(const Sized* from) {
+  Sized to{};
+  std::memcpy(&to, from, std::min(from->struct_size, sizeof to));
+  to.struct_size = sizeof to;
+  return to;
+}
+
+// One line of at most `most` bytes: whatever a library says is printed as such.
+std::string one_line(const char* text, size_t most);
+
+// "" or one line that names what is wrong, starting with the kernel.
+std::string read_kernel(const qkvet_kernel* kernel, int number,
+                        KernelInfo* info);
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_DOOR_KERNEL_READER_H_

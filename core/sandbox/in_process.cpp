@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// The executor without a process of its own: for debuggers, sanitizers and
+// profilers. The kernel sees the same hostile buffers; nobody catches what it
+// does to the process.
+#include "core/capability/capability.h"
+#include "core/door/arena.h"
+#include "core/door/door.h"
+#include "core/door/executor.h"
+#include "core/story/running_story.h"
+
+namespace qkvet {
+namespace {
+
+class InProcess : public Executor {
+ public:
+  InProcess(std::unique_ptr<Arena> arena, std::unique_ptr<Door> door)
+      : arena_(std::move(arena)),
+        door_(std::move(door)),
+        windows_(arena_->fd(), WindowTable::Side::kKernel),
+        kernels_(door_->kernels()) {}
+
+  const std::vector<KernelInfo>& kernels() const override { return kernels_; }
+
+  std::vector<CallOutcome> run(int kernel,
+                               std::span<const KernelCall> calls) override {
+    std::vector<CallOutcome> outcomes;
+    outcomes.reserve(calls.size());
+    for (size_t i = 0; i < calls.size();) {
+      size_t end = i;
+      while (end < calls.size() && calls[end].at_once &&
+             end - i < size_t{kSlotCount})
+        ++end;
+      if (end - i > 1) {
+        run_at_once(kernel, calls.subspan(i, end - i), &outcomes);
+      } else {
+        outcomes.push_back(run_one(kernel, calls[i]));
+        end = i + 1;
+      }
+      i = end;
+    }
+    return outcomes;
+  }
+
+ private:
+  static constexpr int kSlot = 0;
+
+  CallOutcome run_one(int kernel, const KernelCall& call);
+  void run_at_once(int kernel, std::span<const KernelCall> calls,
+                   std::vector<CallOutcome>* outcomes);
+  bool exists(int number, CallOutcome* outcome) const;
+  bool admit(int number, int slot, const KernelCall& call, CallPlan* plan,
+             TensorAddresses* addresses, CallOutcome* outcome);
+  CallOutcome collect(int number, int slot, const CallPlan& plan,
+                      const CallReply& reply);
+
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<Door> door_;
+  WindowTable windows_;
+  std::vector<KernelInfo> kernels_;
+  RunningStory story_;
+};
+
+bool InProcess::exists(int number, CallOutcome* outcome) const {
+  if (number >= 0 && static_cast<size_t>(number) < kernels_.size()) return true;
+  outcome->status = CallStatus::kUnavailable;
+  outcome->text = "no kernel has number " + std::to_string(number);
+  return false;
+}
+
+bool InProcess::admit(int number, int slot, const KernelCall& call,
+                      CallPlan* plan, TensorAddresses* addresses,
+                      CallOutcome* outcome) {
+  const KernelInfo& info = kernels_[static_cast<size_t>(number)];
+  outcome->status = CallStatus::kUnsupported;
+  if (!capability_allows(info, call, &outcome->text)) return false;
+  outcome->status = CallStatus::kOutOfMemory;
+  if (!plan_call(call, info, plan, &outcome->text) ||
+      !arena_->prepare(slot, *plan, call, &outcome->text))
+    return false;
+  if (windows_.locate(slot, *plan, addresses)) return true;
+  outcome->text = "no address space for this call's tensors";
+  return false;
+}
+
+CallOutcome InProcess::run_one(int number, const KernelCall& call) {
+  CallOutcome outcome;
+  if (!exists(number, &outcome)) return outcome;
+  if (!story_.goes_on(number, call, &outcome)) return outcome;
+  CallPlan plan;
+  TensorAddresses addresses{};
+  if (!admit(number, kSlot, call, &plan, &addresses, &outcome)) {
+    story_.left_out(call, outcome);
+    return outcome;
+  }
+  story_.made(number, call, &plan);
+  CallReply reply;
+  door_->call(number, plan, addresses, &reply);
+  outcome = collect(number, kSlot, plan, reply);
+  arena_->trim();
+  return outcome;
+}
+
+CallOutcome InProcess::collect(int number, int slot, const CallPlan& plan,
+                               const CallReply& reply) {
+  KernelInfo& kernel = kernels_[static_cast<size_t>(number)];
+  CallOutcome outcome = outcome_of(reply, plan);
+  outcome.on_device = kernel.device() != QKVET_DEVICE_CPU;
+  arena_->collect(slot, plan, &outcome);
+  if (outcome.status == CallStatus::kUnavailable)
+    kernel.unavailable = outcome.text;
+  return outcome;
+}
+
+// Calls of forward() alone: no story comes to an end by them.
+void InProcess::run_at_once(int number, std::span<const KernelCall> calls,
+                            std::vector<CallOutcome>* outcomes) {
+  struct Seat {
+    CallPlan plan;
+    TensorAddresses addresses{};
+    CallReply reply;
+    CallOutcome outcome;
+    bool admitted = false;
+  };
+  std::vector<Seat> seats(calls.size());
+  std::vector<CallAtOnce> at_once;
+  for (size_t n = 0; n < calls.size(); ++n) {
+    Seat& seat = seats[n];
+    seat.admitted = exists(number, &seat.outcome) &&
+                    admit(number, static_cast<int>(n), calls[n], &seat.plan,
+                          &seat.addresses, &seat.outcome);
+    if (seat.admitted)
+      at_once.push_back({&seat.plan, &seat.addresses, &seat.reply});
+  }
+  if (!at_once.empty()) door_->call_at_once(number, at_once);
+  for (size_t n = 0; n < calls.size(); ++n) {
+    Seat& seat = seats[n];
+    outcomes->push_back(seat.admitted ? collect(number, static_cast<int>(n),
+                                                seat.plan, seat.reply)
+                                      : std::move(seat.outcome));
+  }
+  arena_->trim();
+}
+
+}  // namespace
+
+Opened open_in_process(const LibrarySpec& library) {
+  std::string error;
+  std::unique_ptr<Arena> arena = Arena::create(&error);
+  if (arena == nullptr) return {nullptr, error};
+  std::unique_ptr<Door> door = Door::open(library, &error);
+  if (door == nullptr) return {nullptr, error};
+  return {std::make_unique<InProcess>(std::move(arena), std::move(door)), ""};
+}
+
+}  // namespace qkvet

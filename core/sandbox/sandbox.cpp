@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+// The executor whose kernels run in a process of their own. It never loads the
+// library: all it knows comes from the worker.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <set>
+
+#include "core/capability/capability.h"
+#include "core/door/arena.h"
+#include "core/door/crash_report.h"
+#include "core/door/executor.h"
+#include "core/door/kernel_reader.h"
+#include "core/sandbox/wire.h"
+#include "core/sandbox/worker_process.h"
+#include "core/story/running_story.h"
+
+namespace qkvet {
+namespace {
+
+// Loading a library and opening a context are slow and happen once: they get
+// this many times the CPU time of a call that is not slow.
+constexpr double kLoadFactor = 10;
+
+// A batch ends when its windows are this large, so that memory does not grow
+// with the number of slots.
+constexpr int64_t kBatchBytes = int64_t{16} << 20;
+
+// What a kernel may compile for.
+using Signature = std::array<int64_t, 24>;
+
+// Which options the call has, as bits.
+int64_t options_of(const KernelCall& call) {
+  const bool options[] = {
+      call.window.has_value(),  call.softcap != 0,
+      call.mask != nullptr,     call.bias != nullptr,
+      call.sink != nullptr,     call.slopes != nullptr,
+      call.q_len != nullptr,    call.kv_len != nullptr,
+      call.cu_q != nullptr,     call.rope != RopeStyle::kNone,
+      call.page_size != 0,      call.k_new != nullptr,
+      call.dropout.has_value(), call.want_dropout_mask,
+      call.b_qkv != nullptr};
+  int64_t bits = call.context << 3 | static_cast<int64_t>(call.fused);
+  for (const bool option : options) bits = bits << 1 | (option ? 1 : 0);
+  return bits;
+}
+
+Signature signature_of(int kernel, const KernelCall& call) {
+  const Shape& s = call.shape;
+  return {kernel,
+          static_cast<int64_t>(call.operation),
+          s.B,
+          s.H,
+          s.Hkv,
+          s.Tq,
+          s.Tk,
+          s.d,
+          s.dv,
+          s.D,
+          static_cast<int64_t>(call.q_dtype) << 16 |
+              static_cast<int64_t>(call.kv_dtype) << 8 |
+              static_cast<int64_t>(call.o_dtype),
+          static_cast<int64_t>(call.causal),
+          call.scale.has_value(),
+          call.want_lse,
+          call.want_weights,
+          call.want_stages,
+          call.unbatched,
+          (call.b_q != nullptr) | (call.b_k != nullptr) << 1 |
+              (call.b_v != nullptr) << 2 | (call.b_o != nullptr) << 3,
+          call.threads,
+          static_cast<int64_t>(call.placement),
+          options_of(call),
+          static_cast<int64_t>(call.layout) << 8 | call.share,
+          call.mask_own << 4 | call.bias_own,
+          call.members};
+}
+
+std::string seconds_text(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g s", seconds);
+  return text;
+}
+
+class Sandbox : public Executor {
+ public:
+  Sandbox(const LibrarySpec& library, const SandboxOptions& options)
+      : path_(library.path),
+        program_(library.interpreter.empty()
+                     ? options.worker
+                     : "the package qkvet of " + library.interpreter),
+        options_(options),
+        worker_(library, options) {}
+
+  std::string open();
+
+  const std::vector<KernelInfo>& kernels() const override { return kernels_; }
+  std::vector<CallOutcome> run(int kernel,
+                               std::span<const KernelCall> calls) override;
+
+ private:
+  struct Entry {
+    size_t call;  // its number in run()
+    CallPlan plan;
+    RunningStory story;  // as of this call
+  };
+
+  std::string start_worker();
+  // Both return the number of the call to go on with.
+  size_t fill_batch(size_t next);
+  size_t run_batch(size_t after);
+  size_t blame(WaitEnd end, int32_t reached);
+  void collect_until(int32_t slot);
+  void send_batch();
+  bool admit(const KernelCall& call, int slot, CallPlan* plan,
+             CallOutcome* outcome);
+  void collect(int slot);
+  void report_end(WaitEnd end, int slot, CallOutcome* outcome);
+  bool compiles(int32_t slot) const;
+  WaitLimits limits_of(int32_t slot) const;
+  std::string limit_text(WaitEnd end, const WaitLimits& limits) const;
+  const KernelInfo& info() const {
+    return kernels_[static_cast<size_t>(kernel_)];
+  }
+  bool on_device() const { return info().device() != QKVET_DEVICE_CPU; }
+
+  std::string path_;
+  std::string program_;  // that the worker runs
+  SandboxOptions options_;
+  std::unique_ptr<Arena> arena_;
+  WorkerProcess worker_;
+  std::vector<KernelInfo> kernels_;
+  std::set<Signature> compiled_;  // by this worker
+  RunningStory story_;
+
+  // The run in progress.
+  int kernel_ = 0;
+  std::span<const KernelCall> calls_;
+  std::vector<CallOutcome> outcomes_;
+  std::vector<Entry> batch_;
+  bool died_outside_ = false;  // already once before its first call
+  bool slow_end_ = false;      // a hang: the rest of the run is not made
+};
+
+std::string Sandbox::limit_text(WaitEnd end, const WaitLimits& limits) const {
+  if (end == WaitEnd::kHang)
+    return "no end after " + seconds_text(limits.cpu_seconds) + " of CPU time";
+  if (end == WaitEnd::kStalled)
+    return "no progress for " + seconds_text(limits.stall_seconds);
+  return "more than " + bytes_text(options_.resident_limit) +
+         " of resident memory";
+}
+
+// "" or why there is no worker that holds the library.
+std::string Sandbox::start_worker() {
+  std::string error;
+  compiled_.clear();
+  if (!worker_.start(arena_->fd(), &error)) return error;
+  const WaitLimits limits = {kLoadFactor * options_.hang_floor_seconds,
+                             options_.stall_seconds};
+  const WaitEnd end = worker_.wait([&] { return limits; });
+  const auto state =
+      static_cast<LoadState>(worker_.control().load_state.load());
+  if (state == LoadState::kLoaded && end == WaitEnd::kDone) return "";
+  if (state == LoadState::kMismatch)
+    return program_ + " belongs to another build of this program";
+  if (state == LoadState::kRefused) {
+    worker_.stop();
+    return worker_.info();
+  }
+  if (end == WaitEnd::kDied) {
+    const std::string said = worker_.output();
+    return path_ + ": " +
+           death_text(worker_.control().crash, worker_.wait_status()) +
+           " while it was loaded" + (said.empty() ? "" : "; it said: " + said);
+  }
+  worker_.stop();
+  return path_ + ": " + limit_text(end, limits) + " while it was loaded";
+}
+
+std::string Sandbox::open() {
+  std::string error;
+  arena_ = Arena::create(&error);
+  if (arena_ == nullptr || !worker_.prepare(&error)) return error;
+  error = start_worker();
+  if (!error.empty()) return one_line(error.c_str(), error.size());
+  if (unpack_kernels(worker_.info(), &kernels_)) return "";
+  return path_ + ": the worker's list of kernels cannot be read";
+}
+
+std::vector<CallOutcome> Sandbox::run(int kernel,
+                                      std::span<const KernelCall> calls) {
+  outcomes_.assign(calls.size(), {});
+  calls_ = calls;
+  kernel_ = kernel;
+  died_outside_ = false;
+  if (kernel < 0 || static_cast<size_t>(kernel) >= kernels_.size()) {
+    for (CallOutcome& outcome : outcomes_) {
+      outcome.status = CallStatus::kUnavailable;
+      outcome.text = "no kernel has number " + std::to_string(kernel);
+    }
+    return std::move(outcomes_);
+  }
+  for (size_t next = 0; next < calls_.size();) {
+    next = fill_batch(next);
+    if (!batch_.empty()) next = run_batch(next);
+    batch_.clear();
+    arena_->trim();
+    if (!std::exchange(slow_end_, false)) continue;
+    for (; next < calls_.size(); ++next) {
+      outcomes_[next] = {};
+      outcomes_[next].status = CallStatus::kNotRun;
+    }
+  }
+  return std::move(outcomes_);
+}
+
+bool Sandbox::admit(const KernelCall& call, int slot, CallPlan* plan,
+                    CallOutcome* outcome) {
+  if (!story_.goes_on(kernel_, call, outcome)) return false;
+  outcome->status = CallStatus::kUnsupported;
+  bool good = capability_allows(info(), call, &outcome->text);
+  if (good) {
+    outcome->status = CallStatus::kOutOfMemory;
+    good = plan_call(call, info(), plan, &outcome->text) &&
+           arena_->prepare(slot, *plan, call, &outcome->text);
+  }
+  if (good)
+    story_.made(kernel_, call, plan);
+  else
+    story_.left_out(call, *outcome);
+  return good;
+}
+
+size_t Sandbox::fill_batch(size_t next) {
+  int64_t bytes = 0;
+  for (; next < calls_.size() && batch_.size() < kSlotCount; ++next) {
+    if (bytes > kBatchBytes) break;
+    Entry entry{next, {}, {}};
+    outcomes_[next] = {};
+    const int slot = static_cast<int>(batch_.size());
+    if (!admit(calls_[next], slot, &entry.plan, &outcomes_[next])) continue;
+    bytes += entry.plan.window_total();
+    entry.story = story_;
+    batch_.push_back(std::move(entry));
+  }
+  return next;
+}
+
+void Sandbox::send_batch() {
+  Control& control = worker_.control();
+  for (size_t i = 0; i < batch_.size(); ++i) {
+    Slot& slot = control.slots[i];
+    slot.plan = batch_[i].plan;
+    slot.address = {};
+    slot.reply.clear();
+  }
+  control.kernel = kernel_;
+  control.count = static_cast<int32_t>(batch_.size());
+  control.current = -1;
+  control.crash.signal = 0;
+  worker_.forget_output();
+  worker_.go();
+}
+
+// `after` is the first call that fill_batch() has not seen.
+size_t Sandbox::run_batch(size_t after) {
+  const std::string error = worker_.running() ? "" : start_worker();
+  if (!error.empty()) {
+    for (const Entry& entry : batch_) {
+      outcomes_[entry.call].status = CallStatus::kUnavailable;
+      outcomes_[entry.call].text = one_line(error.c_str(), error.size());
+    }
+    story_.lost();
+    return after;
+  }
+  send_batch();
+  const auto count = static_cast<int32_t>(batch_.size());
+  const WaitEnd end = worker_.wait(
+      [this] { return limits_of(worker_.control().current.load()); });
+  const int32_t reached = worker_.control().current.load();
+  if (end == WaitEnd::kDone || reached >= count) {
+    collect_until(count);
+    if (end != WaitEnd::kDone) story_.lost();
+    return after;
+  }
+  return blame(end, reached);
+}
+
+// The process has ended in the middle of the batch. What was left out behind
+// the culprit is looked at again.
+size_t Sandbox::blame(WaitEnd end, int32_t reached) {
+  arena_->distrust_outputs();
+  const int slot = std::max(reached, 0);
+  story_ = batch_[static_cast<size_t>(slot)].story;
+  story_.lost();
+  if (reached < 0) {
+    // It died while it had nothing to do, or before its first call: once is no
+    // call's fault.
+    if (!std::exchange(died_outside_, true)) return batch_.front().call;
+  } else {
+    died_outside_ = false;
+  }
+  collect_until(slot);
+  const size_t culprit = batch_[static_cast<size_t>(slot)].call;
+  report_end(end, slot, &outcomes_[culprit]);
+  return culprit + 1;
+}
+
+void Sandbox::collect_until(int32_t slot) {
+  for (int i = 0; i < slot; ++i) collect(i);
+}
+
+void Sandbox::collect(int number) {
+  const Entry& entry = batch_[static_cast<size_t>(number)];
+  CallOutcome& outcome = outcomes_[entry.call];
+  outcome = outcome_of(
+      worker_.control().slots[static_cast<size_t>(number)].reply, entry.plan);
+  outcome.on_device = on_device();
+  arena_->collect(number, entry.plan, &outcome);
+  if (outcome.status == CallStatus::kUnavailable)
+    kernels_[static_cast<size_t>(kernel_)].unavailable = outcome.text;
+  if (outcome.status == CallStatus::kDone &&
+      info().has_flag(QKVET_FLAG_COMPILES_PER_SHAPE))
+    compiled_.insert(signature_of(kernel_, calls_[entry.call]));
+}
+
+void Sandbox::report_end(WaitEnd end, int slot, CallOutcome* outcome) {
+  const Entry& entry = batch_[static_cast<size_t>(slot)];
+  const Control& control = worker_.control();
+  *outcome = {};
+  outcome->on_device = on_device();
+  outcome->output = worker_.output();
+  if (end == WaitEnd::kDied) {
+    report_death(entry.plan, control.slots[static_cast<size_t>(slot)],
+                 control.crash, worker_.wait_status(), outcome);
+    return;
+  }
+  slow_end_ = true;
+  outcome->status =
+      end == WaitEnd::kTooLarge ? CallStatus::kOutOfMemory : CallStatus::kHang;
+  outcome->text = limit_text(end, limits_of(slot));
+}
+
+// Whether the slot's call is the first of its shape for a kernel that compiles.
+bool Sandbox::compiles(int32_t slot) const {
+  if (!info().has_flag(QKVET_FLAG_COMPILES_PER_SHAPE)) return false;
+  const Signature signature =
+      signature_of(kernel_, calls_[batch_[static_cast<size_t>(slot)].call]);
+  if (compiled_.contains(signature)) return false;
+  for (int32_t i = 0; i < slot; ++i)
+    if (signature_of(kernel_, calls_[batch_[static_cast<size_t>(i)].call]) ==
+        signature)
+      return false;
+  return true;
+}
+
+WaitLimits Sandbox::limits_of(int32_t slot) const {
+  WaitLimits limits = {options_.hang_floor_seconds, options_.stall_seconds};
+  if (slot < 0 || static_cast<size_t>(slot) >= batch_.size()) return limits;
+  const auto& entry = batch_[static_cast<size_t>(slot)];
+  limits.cpu_seconds =
+      std::max(limits.cpu_seconds,
+               options_.hang_factor * calls_[entry.call].oracle_seconds);
+  const Slot& shared = worker_.control().slots[static_cast<size_t>(slot)];
+  if (shared.reply.phase.load() == static_cast<uint32_t>(Phase::kOpen))
+    limits.cpu_seconds =
+        std::max(limits.cpu_seconds, kLoadFactor * options_.hang_floor_seconds);
+  if (compiles(slot)) {
+    limits.cpu_seconds = std::max(limits.cpu_seconds, options_.compile_seconds);
+    limits.stall_seconds =
+        std::max(limits.stall_seconds, options_.compile_seconds);
+  }
+  return limits;
+}
+
+}  // namespace
+
+Opened open_sandbox(const LibrarySpec& library, const SandboxOptions& options) {
+  if (library.entry != nullptr)
+    return {nullptr, library.path +
+                         ": is linked into this program: a worker cannot open "
+                         "it"};
+  auto sandbox = std::make_unique<Sandbox>(library, options);
+  std::string error = sandbox->open();
+  if (!error.empty()) return {nullptr, std::move(error)};
+  return {std::move(sandbox), ""};
+}
+
+}  // namespace qkvet

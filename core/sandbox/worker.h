@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker's side of worker_protocol.h: opens one library, runs calls as told
+// through shared memory, and may die of them. The program qkvet-worker is
+// nothing else; an interpreter whose functions are the kernels is one, too.
+#ifndef QKVET_CORE_SANDBOX_WORKER_H_
+#define QKVET_CORE_SANDBOX_WORKER_H_
+
+#include "core/door/executor.h"
+
+namespace qkvet {
+
+// Whether a program started this process as a worker: the descriptors of the
+// protocol are there.
+bool has_worker_descriptors();
+
+// What a worker does before it loads anything: foreign descriptors are closed,
+// resources limited, and it ends when the program does.
+void begin_worker();
+
+// Opens the library and serves until the program says that it is over, which
+// ends the process without the destructors of static objects. Returns only
+// where there is nothing to serve, with the status to exit with.
+int serve_library(const LibrarySpec& library);
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_SANDBOX_WORKER_H_

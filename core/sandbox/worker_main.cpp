@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program in which kernels run.
+#include <cstdio>
+#include <cstring>
+
+#include "core/door/worker_protocol.h"
+#include "core/sandbox/worker.h"
+
+int main(int argc, char** argv) {
+  if (argc != 4 || std::strcmp(argv[1], qkvet::kWorkerMark) != 0 ||
+      !qkvet::has_worker_descriptors()) {
+    std::fprintf(stderr,
+                 "qkvet-worker: runs kernels for qkvet, which starts it "
+                 "itself; there is nothing to do by hand\n");
+    return qkvet::kUsageExit;
+  }
+  qkvet::begin_worker();
+  return qkvet::serve_library({argv[2], argv[3]});
+}

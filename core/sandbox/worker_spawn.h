@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starts the worker program with the descriptors it expects.
+#ifndef QKVET_CORE_SANDBOX_WORKER_SPAWN_H_
+#define QKVET_CORE_SANDBOX_WORKER_SPAWN_H_
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "core/capability/descriptor.h"
+#include "core/door/executor.h"
+
+namespace qkvet {
+
+// Takes a descriptor (or -1) and moves it out of the range of numbers that the
+// worker uses, so that no dup2 in the child overwrites the source of another.
+Descriptor high_descriptor(int fd);
+
+struct WorkerDescriptors {
+  int control, tensors, info, go, done, lifeline, output;
+};
+
+// The process's id, or -1 with one line in *error. Safe while other threads
+// start processes: every descriptor is close-on-exec until the child takes it.
+pid_t spawn_worker(const std::string& worker, const LibrarySpec& library,
+                   const WorkerDescriptors& from, std::string* error);
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_SANDBOX_WORKER_SPAWN_H_

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options of forward() through the door: testdata/options_plugin.cpp tells what
+// it was given, type, extents, strides and values.
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "core/case/case.h"
+#include "core/testing/bad_plugin_calls.h"
+
+namespace qkvet::option_calls_test {
+namespace {
+
+CallOutcome run_case(Executor& executor, const std::string& kernel,
+                     const std::string& text,
+                     Placement placement = Placement::kEnd,
+                     bool more_outputs = false) {
+  const ParsedCase parsed = parse_case(text);
+  EXPECT_TRUE(parsed.value) << parsed.error;
+  const Case c = parsed.value.value_or(Case{});
+  const Inputs inputs = make_inputs(c);
+  KernelCall call;
+  call.shape = c.shape;
+  call.q_dtype = c.q_dtype;
+  call.kv_dtype = c.kv_dtype;
+  call.o_dtype = c.o_dtype;
+  call.causal = c.causal;
+  call.placement = placement;
+  call.want_lse = call.want_weights = more_outputs;
+  const auto bytes = [](const std::vector<std::byte>& tensor) {
+    return tensor.empty() ? nullptr : tensor.data();
+  };
+  call.q = bytes(inputs.q_bytes);
+  call.k = bytes(inputs.k_bytes);
+  call.v = bytes(inputs.v_bytes);
+  fill_options(c, inputs, call);
+  auto outcomes =
+      executor.run(number_of(executor, kernel, "options"), {&call, size_t{1}});
+  EXPECT_EQ(outcomes.size(), 1u);
+  return std::move(outcomes.at(0));
+}
+
+std::string shown(Executor& executor, const std::string& tensor,
+                  const std::string& text, Placement placement) {
+  return refusal_of(run_case(executor, "show_" + tensor, text, placement),
+                    "forward()");
+}
+
+struct Row {
+  const char* text;
+  const char* tensor;
+  const char* expected;
+};
+
+constexpr Row kOptions[] = {
+    {"f32,B1,H1,Tq2,Tk3,d1", "mask", "absent"},
+    {"f32,B1,H1,Tq2,Tk3,d1", "cu_q", "absent"},
+    {"f32,B1,H1,Tq2,Tk3,d1", "scalars", "window 0 -1 -1 softcap 0"},
+    {"f32,B1,H1,Tq2,Tk3,d1,window=2.-1,softcap=1.5", "scalars",
+     "window 1 2 -1 softcap 1.5"},
+    {"f32,B1,H1,Tq2,Tk3,d1,mask=band0", "mask",
+     "uint8 1,1,2,3 / x,x,3,1: 1 0 0 0 1 0"},
+    {"f32,B2,H2,Tq2,Tk2,d1,mask=band0", "mask",
+     "uint8 2,2,2,2 / 8,4,2,1: 1 0 0 1 1 0 0 1 1 0 0 1 1 0 0 1"},
+    {"f32,B2,H2,Tq1,Tk3,d1,mask=only1.k", "mask",
+     "uint8 2,2,1,3 / 0,0,0,1: 0 1 0 0 1 0 0 1 0 0 1 0"},
+    {"f32,B2,H1,Tq3,Tk2,d1,mask=emptyrow1.q", "mask",
+     "uint8 2,1,3,2 / 0,0,1,0: 1 1 0 0 1 1 1 1 0 0 1 1"},
+    {"f32,B2,H2,Tq1,Tk1,d1,mask=padding1.bh", "mask",
+     "uint8 2,2,1,1 / 2,1,0,0: 0 0 0 0"},
+    {"f32,B1,H1,Tq2,Tk3,d1,mask=but0.bk", "mask",
+     "uint8 1,1,2,3 / x,0,0,1: 0 1 1 0 1 1"},
+    {"f32,B2,H1,Tq1,Tk2,d1,bias=one.h,set=bias.0.0.0.0:0x1p+2", "bias",
+     "float32 2,1,1,2 / 0,x,0,0: 4 4 4 4"},
+    {"f64,B1,H2,Tq1,Tk2,d1,bias=zero.hk,set=bias.0.1.0.0:0x1p+2", "bias",
+     "float64 1,2,1,2 / 0,2,0,1: 0 0 4 0"},
+    {"f16,B1,H1,Tq1,Tk2,d1,bias=one", "bias",
+     "float16 1,1,1,2 / x,x,x,1: 15360 15360"},
+    {"f16,B1,H2,Tq1,Tk2,d1,sink=one,set=sink.1:0x1p+3", "sink",
+     "float32 2 / 1: 1 8"},
+    {"f64,B1,H2,Tq1,Tk2,d1,alibi=one,set=alibi.0:0x1p-1", "slopes",
+     "float64 2 / 1: 0.5 1"},
+    {"f32,B3,H1,Tq2,Tk2,d1,qlen=2.0.1", "q_len", "int64 3 / 1: 2 0 1"},
+    {"f32,B1,H1,Tq2,Tk2,d1,kvlen=2", "kv_len", "int64 1 / x: 2"},
+    {"f32,B1,H1,Tq7,Tk2,d1,cuq=0.3.3.6,cuk=0.1.2.2", "cu_q",
+     "int64 4 / 1: 0 3 3 6"},
+    {"f32,B1,H1,Tq7,Tk2,d1,cuq=0.3.3.6,cuk=0.1.2.2", "cu_k",
+     "int64 4 / 1: 0 1 2 2"},
+};
+
+constexpr char kTiny[] = "f32,B2,H4,Hkv2,Tq3,Tk3,d5,q=zero,k=zero,v=zero";
+
+// Strides alone: all values are zero. x: an extent of 1.
+constexpr Row kLayouts[] = {
+    {"", "q", "2,4,3,5 / 60,15,5,1"},
+    {"", "k", "2,2,3,5 / 30,15,5,1"},
+    {",layout=bthd", "q", "2,4,3,5 / 60,5,20,1"},
+    {",layout=bthd", "k", "2,2,3,5 / 30,5,10,1"},
+    {",layout=bthd", "v", "2,2,3,5 / 30,5,10,1"},
+    {",layout=bthd", "o", "2,4,3,5 / 60,5,20,1"},
+    {",layout=packed", "q", "2,4,3,5 / 120,5,40,1"},
+    {",layout=packed", "k", "2,2,3,5 / 120,5,40,1"},
+    {",layout=packed", "v", "2,2,3,5 / 120,5,40,1"},
+    {",layout=packed", "o", "2,4,3,5 / 60,5,20,1"},
+    {",layout=gaps", "q", "2,4,3,5 / 123,29,8,1"},
+    {",layout=gaps", "k", "2,2,3,5 / 65,29,8,1"},
+    {",layout=gaps", "v", "2,2,3,5 / 65,29,8,1"},
+    {",layout=gaps", "o", "2,4,3,5 / 123,29,8,1"},
+    {",layout=apart", "q", "2,4,3,5 / 120,30,10,2"},
+    {",layout=apart", "v", "2,2,3,5 / 60,30,10,2"},
+    {",layout=apart", "o", "2,4,3,5 / 120,30,10,2"},
+    {",share=b", "k", "2,2,3,5 / 0,15,5,1"},
+    {",share=h", "v", "2,2,3,5 / 15,0,5,1"},
+    {",share=bh", "k", "2,2,3,5 / 0,0,5,1"},
+    {",share=bh", "q", "2,4,3,5 / 60,15,5,1"},
+    {",share=h,layout=bthd", "k", "2,2,3,5 / 15,0,5,1"},
+    {",share=b,layout=gaps", "v", "2,2,3,5 / 0,29,8,1"},
+};
+
+void check_what_arrives(Executor& executor) {
+  for (const Placement placement : kPlacements) {
+    for (const Row& row : kOptions)
+      EXPECT_EQ(shown(executor, row.tensor, row.text, placement), row.expected)
+          << row.text;
+    for (const Row& row : kLayouts) {
+      const std::string told =
+          shown(executor, row.tensor, std::string(kTiny) + row.text, placement);
+      EXPECT_EQ(told.substr(0, told.find(':')),
+                "float32 " + std::string(row.expected))
+          << row.text;
+    }
+  }
+}
+
+// Values go where the strides say, in every layout.
+void check_values(Executor& executor) {
+  const std::string base =
+      "f32,B2,H2,Hkv1,Tq2,Tk2,d2,q=lattice,k=lattice,v=lattice";
+  const auto values = [&](const char* tensor, const std::string& options) {
+    const std::string text =
+        shown(executor, tensor, base + options, Placement::kEnd);
+    return text.substr(text.find(':'));
+  };
+  for (const char* const tensor : {"q", "k", "v"}) {
+    const std::string plain = values(tensor, "");
+    EXPECT_NE(plain, values(tensor, ",seed=2"));
+    for (const char* const layout :
+         {",layout=bthd", ",layout=packed", ",layout=gaps", ",layout=apart"})
+      EXPECT_EQ(values(tensor, layout), plain) << layout;
+  }
+  EXPECT_EQ(values("k", ",share=b"), values("k", ",share=b,layout=gaps"));
+  EXPECT_EQ(shown(executor, "k", "f32,B2,H2,Tq1,Tk2,d1,k=one,share=b,kvlen=1.0",
+                  Placement::kEnd),
+            "float32 2,2,2,1 / 0,2,1,x: 1 nan 1 nan 1 nan 1 nan");
+  EXPECT_EQ(shown(executor, "q", "f32,B2,H1,Tq2,Tk1,d1,q=one,qlen=1.0",
+                  Placement::kEnd),
+            "float32 2,1,2,1 / 2,x,1,x: 1 nan nan nan");
+}
+
+// Present, with a pointer, and without an element.
+void check_empty(Executor& executor) {
+  const Row rows[] = {
+      {"f32,B2,H1,Tq0,Tk2,d1,mask=band,bias=one", "q", "0"},
+      {"f32,B2,H1,Tq0,Tk2,d1,mask=band,bias=one", "mask", "uint8"},
+      {"f32,B2,H1,Tq2,Tk0,d1,mask=band.q,bias=one.k", "mask", "uint8"},
+      {"f32,B2,H1,Tq2,Tk0,d1,mask=band.q,bias=one.k", "bias", "float32"},
+      {"f32,B2,H1,Tq2,Tk0,d1,layout=gaps", "k", "float32"},
+      {"f32,B0,H1,Tq2,Tk3,d1,sink=one,layout=bthd", "v", "float32"},
+      {"f32,B0,H1,Tq2,Tk3,d1,sink=one,share=b", "k", "float32"}};
+  for (const Row& row : rows)
+    for (const Placement placement : kPlacements) {
+      const std::string told = shown(executor, row.tensor, row.text, placement);
+      EXPECT_NE(told.find(row.expected), std::string::npos) << told;
+      EXPECT_EQ(told.find("absent"), std::string::npos) << told;
+      EXPECT_EQ(told.find("no data"), std::string::npos) << told;
+      EXPECT_EQ(told.back(), ':') << told;  // no value
+      const CallOutcome done =
+          run_case(executor, "rows", row.text, placement, true);
+      EXPECT_EQ(done.status, CallStatus::kDone) << done.text;
+      EXPECT_FALSE(done.unwritten);
+      EXPECT_FALSE(done.damage);
+    }
+}
+
+// Rows beyond the lengths need not be written, and may be; all others must.
+void check_rows(Executor& executor) {
+  for (const char* const options :
+       {",qlen=2.0", ",qlen=3.1,kvlen=0.2", ",qlen=0.1,layout=bthd",
+        ",qlen=1.3,layout=gaps", ""})
+    for (const Placement placement : kPlacements)
+      for (const char* const batch : {"B2", "B1"}) {
+        std::string text = options;
+        if (batch[1] == '1') text = ",cuq=0.1.2,cuk=0.3.3";
+        text = "f32," + std::string(batch) + ",H2,Tq3,Tk3,d2" + text;
+        SCOPED_TRACE(text);
+        for (const char* const kernel : {"rows", "all_rows"}) {
+          const auto outcome =
+              run_case(executor, kernel, text, placement, true);
+          EXPECT_EQ(outcome.status, CallStatus::kDone) << outcome.text;
+          EXPECT_FALSE(outcome.unwritten);
+          EXPECT_FALSE(outcome.damage);
+          EXPECT_EQ(outcome.o.size(), batch[1] == '1' ? 48u : 96u);
+        }
+        EXPECT_EQ(
+            run_case(executor, "short_rows", text, placement, true).unwritten,
+            TensorName::kO);
+      }
+  // Member 0 has no row, member 1 misses its last one: o[1,0,1,0].
+  const auto outcome =
+      run_case(executor, "short_rows", "f32,B2,H2,Tq3,Tk3,d2,qlen=0.2");
+  EXPECT_EQ(outcome.unwritten_index, (3 * 2 + 1) * 2);
+}
+
+void check_gaps(Executor& executor) {
+  for (const char* const layout : {"gaps", "bthd", "packed"}) {
+    const std::string text =
+        "f32,B2,H2,Tq3,Tk3,d2,layout=" + std::string(layout);
+    const auto outcome = run_case(executor, "into_gap", text);
+    EXPECT_EQ(outcome.status, CallStatus::kDone) << outcome.text;
+    EXPECT_FALSE(outcome.unwritten);
+    // The others have no gap there: o is contiguous.
+    ASSERT_EQ(outcome.damage.has_value(), std::string(layout) == "gaps");
+    if (!outcome.damage) continue;
+    EXPECT_EQ(outcome.damage->tensor, TensorName::kO);
+    EXPECT_TRUE(outcome.damage->inside);
+    EXPECT_EQ(outcome.damage->bytes, 8);
+  }
+}
+
+void check_all(Executor& executor) {
+  check_what_arrives(executor);
+  check_values(executor);
+  check_empty(executor);
+  check_rows(executor);
+  check_gaps(executor);
+}
+
+TEST(SandboxOptions, EverythingArrives) {
+  check_all(*sandbox(patient_options(), "options"));
+}
+TEST(InProcessOptions, EverythingArrives) { check_all(*in_process("options")); }
+
+TEST(SandboxOptions, FaultsNameTheTensor) {
+  const auto executor = sandbox(patient_options(), "options");
+  const struct {
+    const char* kernel;
+    const char* text;
+    TensorName tensor;
+    const char* expected;
+  } rows[] = {
+      {"past_mask", "mask=band", TensorName::kMask,
+       "read past the end of mask, offset 0"},
+      {"past_mask", "mask=band.k", TensorName::kMask,
+       "read past the end of mask, offset 0"},
+      {"past_bias", "bias=normal", TensorName::kBias,
+       "read past the end of bias, offset 0"},
+      {"past_bias", "bias=normal.h", TensorName::kBias,
+       "read past the end of bias, offset 0"},
+      {"past_sink", "sink=one", TensorName::kSink,
+       "read past the end of sink, offset 0"},
+      {"past_slopes", "alibi=one", TensorName::kSlopes,
+       "read past the end of slopes, offset 0"},
+      {"past_q_len", "qlen=1.1", TensorName::kQLen,
+       "read past the end of q_len, offset 0"},
+      {"past_kv_len", "kvlen=1.1", TensorName::kKvLen,
+       "read past the end of kv_len, offset 0"},
+      {"past_k", "share=bh", TensorName::kK,
+       "read past the end of k, offset 0"},
+      {"past_k", "layout=gaps", TensorName::kK,
+       "read past the end of k, offset 0"},
+      {"into_mask", "mask=band", TensorName::kMask,
+       "write into mask, offset 0"},
+      {"into_bias", "bias=one", TensorName::kBias, "write into bias, offset 0"},
+      {"into_kv_len", "kvlen=1.1", TensorName::kKvLen,
+       "write into kv_len, offset 0"}};
+  for (const auto& row : rows) {
+    const std::string base = "f32,B2,H2,Tq3,Tk3,d2,";
+    const auto outcome = run_case(*executor, row.kernel, base + row.text);
+    EXPECT_EQ(outcome.status, CallStatus::kFault) << outcome.text;
+    EXPECT_EQ(outcome.text, row.expected);
+    ASSERT_TRUE(outcome.fault);
+    EXPECT_EQ(outcome.fault->tensor, row.tensor);
+    // Control: the same call of a kernel that stays inside.
+    const auto good = run_case(*executor, "rows", base + row.text);
+    EXPECT_EQ(good.status, CallStatus::kDone) << good.text;
+  }
+  for (const char* const side : {"q", "k"}) {
+    const auto outcome = run_case(*executor, std::string("past_cu_") + side,
+                                  "f32,B1,H1,Tq3,Tk3,d2,cuq=0.3,cuk=0.3");
+    EXPECT_EQ(outcome.text, std::string("read past the end of cu_seqlens_") +
+                                side + ", offset 0");
+  }
+}
+
+}  // namespace
+}  // namespace qkvet::option_calls_test

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every misbehaviour gets its outcome, and the next call works.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "core/door/executor.h"
+#include "core/sandbox/worker_process.h"
+#include "core/testing/bad_plugin_calls.h"
+
+namespace qkvet::sandbox_test {
+namespace {
+
+TEST(Sandbox, DeadlySignalsAreCrashesWithAName) {
+  const auto executor = sandbox();
+  const struct {
+    const char* kernel;
+    const char* text;
+  } rows[] = {{"null_write", "SIGSEGV at address 0x10"},
+              {"divide", "SIGFPE (division by zero)"},
+              {"abort", "SIGABRT"},
+              {"stack", "stack overflow"},
+              {"big_frame", "stack overflow"},
+              {"exit", "exited with status 0"},
+              {"throw", "SIGABRT"},
+              {"raise", "SIGSEGV"},
+              {"kill", "killed by signal 9"},
+              {"thread", "SIGSEGV at address 0x20"},
+              {"follow_stride", "SIGSEGV at an impossible address"},
+              {"supports_crash", "SIGSEGV at address 0x10 in supports()"}};
+  for (const auto& row : rows)
+    for (const Placement placement : kPlacements) {
+      SCOPED_TRACE(row.kernel);
+      const CallOutcome outcome = survive(*executor, row.kernel, placement);
+      EXPECT_EQ(outcome.status, CallStatus::kCrash);
+      EXPECT_EQ(outcome.text, row.text);
+      EXPECT_FALSE(outcome.fault);
+      EXPECT_TRUE(outcome.o.empty());
+    }
+}
+
+TEST(Sandbox, GuardPagesNameTensorAndDistance) {
+  const auto executor = sandbox();
+  auto outcome = survive(*executor, "read_past_k", Placement::kEnd);
+  EXPECT_EQ(outcome.status, CallStatus::kFault);
+  EXPECT_EQ(outcome.text, "read past the end of k, offset 0");
+  expect_fault(outcome.fault, TensorName::kK, false, false, 0);
+  EXPECT_EQ(outcome.fault->tensor_bytes, 7 * 3 * 4);
+
+  outcome = survive(*executor, "read_before_q", Placement::kStart);
+  EXPECT_EQ(outcome.status, CallStatus::kFault);
+  EXPECT_EQ(outcome.text, "read before the start of q, offset -4");
+  expect_fault(outcome.fault, TensorName::kQ, false, true, 4);
+
+  outcome = survive(*executor, "write_past_o", Placement::kEnd);
+  EXPECT_EQ(outcome.status, CallStatus::kFault);
+  expect_fault(outcome.fault, TensorName::kO, true, false, 0);
+
+  outcome = survive(*executor, "write_before_o", Placement::kStart);
+  expect_fault(outcome.fault, TensorName::kO, true, true, 4);
+
+  outcome = survive(*executor, "far_past_k", Placement::kEndAligned);
+  expect_fault(outcome.fault, TensorName::kK, false, false, 4 * 2048);
+
+  for (const Placement placement : kPlacements) {
+    outcome = survive(*executor, "write_v", placement);
+    EXPECT_EQ(outcome.status, CallStatus::kFault);
+    EXPECT_TRUE(outcome.fault->inside);
+    expect_fault(outcome.fault, TensorName::kV, true, false, 8);
+    EXPECT_EQ(outcome.text, "write into v, offset 8");
+  }
+}
+
+TEST(Sandbox, WorkspaceIsGuarded) {
+  const auto executor = sandbox();
+  expect_copy(survive(*executor, "workspace"));
+  const auto outcome = survive(*executor, "past_workspace");
+  EXPECT_EQ(outcome.status, CallStatus::kFault);
+  EXPECT_EQ(outcome.text, "write past the end of the workspace, offset 0");
+  expect_fault(outcome.fault, std::nullopt, true, false, 0);
+  const auto huge = survive(*executor, "huge_workspace");
+  EXPECT_EQ(huge.status, CallStatus::kOutOfMemory);
+  EXPECT_EQ(huge.text, "workspace() asks for 1125899906842624 bytes");
+}
+
+// What both executors see.
+void check_harmless(Executor& executor) {
+  for (const Placement placement : kPlacements) {
+    expect_copy(run_one(executor, "copy", placement));
+    expect_copy(run_one(executor, "aligned", placement));
+    for (const char* name : {"rounding", "flush"}) {
+      const auto outcome = survive(executor, name, placement);
+      EXPECT_TRUE(outcome.dirty_environment);
+      expect_copy(outcome);
+    }
+    EXPECT_FALSE(run_one(executor, "copy").dirty_environment);
+
+    const auto blank = survive(executor, "unwritten", placement);
+    EXPECT_EQ(blank.status, CallStatus::kDone);
+    EXPECT_EQ(blank.unwritten, TensorName::kO);
+    EXPECT_EQ(blank.unwritten_index, 3);
+  }
+  for (const Placement placement : {Placement::kEndAligned, Placement::kStart})
+    expect_fault(survive(executor, "write_past_o", placement).damage,
+                 TensorName::kO, true, false, 0);
+  for (const Placement placement : {Placement::kEnd, Placement::kEndAligned})
+    expect_fault(survive(executor, "write_before_o", placement).damage,
+                 TensorName::kO, true, true, 4);
+}
+
+void check_answers(Executor& executor) {
+  const auto refused = survive(executor, "refuse");
+  EXPECT_EQ(refused.status, CallStatus::kRefused);
+  EXPECT_EQ(refused.text,
+            "forward() returned INVALID_ARGUMENT: changed my mind");
+  const auto unsupported = survive(executor, "unsupported");
+  EXPECT_EQ(unsupported.status, CallStatus::kUnsupported);
+  EXPECT_EQ(unsupported.text, "not today");
+  const auto unavailable = survive(executor, "unavailable");
+  EXPECT_EQ(unavailable.status, CallStatus::kUnavailable);
+  EXPECT_EQ(unavailable.text, "needs a part that no machine has");
+  const auto number = static_cast<size_t>(number_of(executor, "unavailable"));
+  EXPECT_EQ(executor.kernels()[number].unavailable, unavailable.text);
+
+  BadInputs inputs;
+  inputs.call.causal = Causal::kTopLeft;
+  const auto outcomes = executor.run(0, {&inputs.call, size_t{1}});
+  EXPECT_EQ(outcomes[0].status, CallStatus::kUnsupported);
+  EXPECT_EQ(outcomes[0].text, "causal from the top left is not declared");
+  EXPECT_EQ(executor.run(-1, {&inputs.call, size_t{1}})[0].status,
+            CallStatus::kUnavailable);
+}
+
+TEST(Sandbox, HarmlessMisbehaviour) { check_harmless(*sandbox()); }
+TEST(InProcess, HarmlessMisbehaviour) { check_harmless(*in_process()); }
+TEST(Sandbox, Answers) { check_answers(*sandbox()); }
+TEST(InProcess, Answers) { check_answers(*in_process()); }
+TEST(InProcess, Workspace) {
+  const auto executor = in_process();
+  expect_copy(run_one(*executor, "workspace"));
+}
+
+TEST(InProcessDeathTest, WhatEndsTheKernelEndsTheProgram) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_DEATH(run_one(*in_process(), "read_past_k"), "");
+  EXPECT_DEATH(run_one(*in_process(), "write_v"), "");
+  EXPECT_DEATH(run_one(*in_process(), "throw"), "thrown by bad/throw");
+}
+
+TEST(Sandbox, OutputOfACrashIsKept) {
+  const auto executor = sandbox();
+  const auto outcome = survive(*executor, "print");
+  EXPECT_EQ(outcome.text, "SIGABRT");
+  EXPECT_EQ(outcome.output.find("line 10\n"), std::string::npos);
+  EXPECT_EQ(outcome.output.rfind("line 11\n", 0), 0u) << outcome.output;
+  EXPECT_NE(outcome.output.find("about to fail"), std::string::npos);
+  const auto thrown = survive(*executor, "throw");
+  EXPECT_NE(thrown.output.find("thrown by bad/throw"), std::string::npos);
+}
+
+TEST(Sandbox, HangsAndStallsEnd) {
+  const auto executor = sandbox(impatient_options());
+  const auto hang = survive(*executor, "endless");
+  EXPECT_EQ(hang.status, CallStatus::kHang);
+  EXPECT_EQ(hang.text, "no end after 0.2 s of CPU time");
+  const auto stall = survive(*executor, "sleep");
+  EXPECT_EQ(stall.status, CallStatus::kHang);
+  EXPECT_EQ(stall.text, "no progress for 0.4 s");
+}
+
+TEST(Sandbox, SlowOraclesGiveTime) {
+  const auto executor = sandbox(impatient_options());
+  BadInputs inputs;
+  inputs.call.oracle_seconds = 1e-3;  // times 1000
+  const auto start = std::chrono::steady_clock::now();
+  const auto outcomes =
+      executor->run(number_of(*executor, "endless"), {&inputs.call, size_t{1}});
+  EXPECT_EQ(outcomes[0].text, "no end after 1 s of CPU time");
+  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+}
+
+TEST(Sandbox, FirstCallOfAShapeMayCompile) {
+  const auto executor = sandbox(impatient_options());
+  expect_copy(survive(*executor, "compiles"));
+  expect_copy(survive(*executor, "compiles"));
+}
+
+TEST(Sandbox, MemoryWithoutEnd) {
+  const auto executor = sandbox();
+  const auto outcome = survive(*executor, "allocate");
+  EXPECT_EQ(outcome.status, CallStatus::kOutOfMemory);
+  EXPECT_EQ(outcome.text, "more than 256.0 MiB of resident memory");
+}
+
+TEST(Sandbox, SignalHandlersOfKernelsAreReplaced) {
+  const auto executor = sandbox();
+  expect_copy(run_one(*executor, "own_handler"));
+  EXPECT_EQ(survive(*executor, "null_write").text, "SIGSEGV at address 0x10");
+}
+
+TEST(Sandbox, TheRestOfABatchGoesOn) {
+  const auto executor = sandbox();
+  const BadInputs inputs;
+  // 70 calls are three batches; each ends its process.
+  const std::vector<KernelCall> calls(70, inputs.call);
+  const auto crashes = executor->run(number_of(*executor, "abort"), calls);
+  ASSERT_EQ(crashes.size(), calls.size());
+  for (const auto& outcome : crashes) EXPECT_EQ(outcome.text, "SIGABRT");
+  // A call that is refused beforehand takes no slot.
+  std::vector<KernelCall> mixed(100, inputs.call);
+  for (size_t i = 0; i < mixed.size(); i += 3) mixed[i].want_weights = true;
+  const auto outcomes = executor->run(number_of(*executor, "copy"), mixed);
+  for (size_t i = 0; i < mixed.size(); ++i) {
+    if (i % 3 == 0)
+      EXPECT_EQ(outcomes[i].text, "weights is not declared");
+    else
+      expect_copy(outcomes[i]);
+  }
+}
+
+TEST(Sandbox, TensorsOfAllSizes) {
+  const auto executor = sandbox();
+  std::vector<float> data(1 << 20);
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(i);
+  std::vector<KernelCall> calls;
+  for (int64_t tq = 1; tq <= 1 << 16; tq *= 4)
+    for (const Placement placement : kPlacements) {
+      KernelCall call = BadInputs(placement).call;
+      call.shape = {1, 1, 1, tq, 3, 16, 16};
+      call.want_lse = true;
+      call.q = call.k = call.v =
+          reinterpret_cast<const std::byte*>(data.data());
+      calls.push_back(call);
+    }
+  const auto outcomes = executor->run(number_of(*executor, "copy"), calls);
+  for (size_t i = 0; i < calls.size(); ++i) {
+    ASSERT_EQ(outcomes[i].status, CallStatus::kDone) << outcomes[i].text;
+    EXPECT_FALSE(outcomes[i].damage);
+    EXPECT_FALSE(outcomes[i].unwritten);
+    ASSERT_EQ(outcomes[i].o.size(), size_t(calls[i].shape.Tq) * 64);
+    EXPECT_EQ(
+        std::memcmp(outcomes[i].o.data(), data.data(), outcomes[i].o.size()),
+        0);
+  }
+}
+
+TEST(Sandbox, TooLargeForMemoryIsAnOutcome) {
+  const auto executor = sandbox();
+  BadInputs inputs;
+  inputs.call.shape = {1, 1, 1, int64_t{1} << 40, 7, 3, 3};
+  const auto outcomes = executor->run(0, {&inputs.call, size_t{1}});
+  EXPECT_EQ(outcomes[0].status, CallStatus::kOutOfMemory);
+  EXPECT_EQ(outcomes[0].text, "q is too large for any memory");
+  expect_copy(run_one(*executor, "copy"));
+}
+
+TEST(Sandbox, LibrariesThatCannotBeLoaded) {
+  SandboxOptions options = impatient_options();
+  options.stall_seconds = 0.2;
+  const auto error_of = [&](const std::string& path) {
+    const Opened opened = open_sandbox({path, ""}, options);
+    EXPECT_EQ(opened.executor, nullptr);
+    return opened.error;
+  };
+  EXPECT_EQ(error_of("./none.so"), "./none.so: no such file");
+  EXPECT_EQ(error_of(plugin("bad_crashing_open")),
+            plugin("bad_crashing_open") +
+                ": SIGSEGV at address 0x10 while it was loaded");
+  EXPECT_EQ(error_of(plugin("bad_hanging_open")),
+            plugin("bad_hanging_open") +
+                ": no progress for 0.2 s while it was loaded");
+  EXPECT_EQ(error_of(plugin("bad_newer")),
+            plugin("bad_newer") + ": is for ABI 2, this program speaks 1");
+  options.worker = "/nowhere/qkvet-worker";
+  EXPECT_EQ(error_of(plugin("bad")),
+            "cannot start the worker program /nowhere/qkvet-worker: No such "
+            "file or directory");
+}
+
+// Threads that live between calls, in a process that is new after each fault.
+TEST(Sandbox, PoolsOfThreadsAreWatched) {
+  const auto executor = sandbox();
+  for (int i = 0; i < 5; ++i) {
+    expect_copy(run_one(*executor, "pool"));
+    expect_copy(run_one(*executor, "pool"));
+    const auto one = survive(*executor, "pool_past_k");
+    EXPECT_EQ(one.status, CallStatus::kFault);
+    EXPECT_EQ(one.text, "read past the end of k, offset 8");
+    expect_fault(one.fault, TensorName::kK, false, false, 8);
+    // Here the pool is made in the process after the windows of the tensors.
+    expect_copy(run_one(*executor, "copy"));
+    const auto all = survive(*executor, "pool_all_past_k");
+    EXPECT_EQ(all.status, CallStatus::kFault);
+    EXPECT_EQ(all.text, "read past the end of k, offset 0");
+    expect_fault(all.fault, TensorName::kK, false, false, 0);
+  }
+}
+
+// How a worker ends that was only told to.
+int end_of_worker(const std::string& config) {
+  std::string error;
+  const auto arena = Arena::create(&error);
+  WorkerProcess worker({plugin("bad"), config}, patient_options());
+  EXPECT_TRUE(worker.prepare(&error) && worker.start(arena->fd(), &error))
+      << error;
+  EXPECT_EQ(worker.wait([] { return WaitLimits{2, 2}; }), WaitEnd::kDone);
+  worker.stop();
+  return worker.wait_status();
+}
+
+TEST(Sandbox, WorkersEndInPeaceWithLivingThreads) {
+  EXPECT_EQ(end_of_worker(""), 0);
+  EXPECT_EQ(end_of_worker("pool"), 0);
+  EXPECT_NE(end_of_worker("bad_close"), 0);
+}
+
+TEST(Sandbox, ManyThreadsAndTheirEnds) {
+  // Opened in one thread, used in another after the first has ended.
+  std::vector<std::unique_ptr<Executor>> executors(4);
+  std::vector<std::thread> threads;
+  for (auto& executor : executors)
+    threads.emplace_back([&executor] { executor = sandbox(); });
+  for (auto& thread : threads) thread.join();
+  threads.clear();
+  for (auto& executor : executors)
+    threads.emplace_back([&executor] {
+      for (int i = 0; i < 20; ++i) {
+        EXPECT_EQ(survive(*executor, "abort").text, "SIGABRT");
+        EXPECT_EQ(survive(*executor, "read_past_k").status, CallStatus::kFault);
+      }
+    });
+  for (auto& thread : threads) thread.join();
+}
+
+// Not a limit, but a number to look at: printed with the test.
+TEST(Sandbox, Cost) {
+  const auto executor = sandbox();
+  const BadInputs inputs;
+  std::vector<KernelCall> calls(64 * 50, inputs.call);
+  std::vector<float> data(1 << 12);
+  for (KernelCall& call : calls) {
+    call.shape = {1, 1, 1, 32, 32, 32, 32};  // 4 KiB each
+    call.q = call.k = call.v = reinterpret_cast<const std::byte*>(data.data());
+  }
+  const int copy = number_of(*executor, "copy");
+  using Clock = std::chrono::steady_clock;
+  const auto microseconds = [](Clock::time_point start, size_t count) {
+    return std::chrono::duration<double, std::micro>(Clock::now() - start)
+               .count() /
+           static_cast<double>(count);
+  };
+  constexpr size_t kRuns = 50;
+  const auto part = std::span<const KernelCall>(calls).first(64);
+  executor->run(copy, part);
+  auto start = Clock::now();
+  double inside = 0;
+  for (size_t i = 0; i < kRuns; ++i)
+    for (const auto& outcome : executor->run(copy, part))
+      inside += outcome.seconds;
+  const double batched = microseconds(start, calls.size());
+  inside *= 1e6 / static_cast<double>(calls.size());
+  start = Clock::now();
+  for (const KernelCall& call : calls) executor->run(copy, {&call, size_t{1}});
+  const double single = microseconds(start, calls.size());
+  start = Clock::now();
+  const std::vector<KernelCall> crashing(100, inputs.call);
+  executor->run(number_of(*executor, "exit"), crashing);
+  const double respawn = microseconds(start, crashing.size());
+  std::printf(
+      "in batches %.2f us, one by one %.2f us per call (kernel %.2f us); "
+      "a new process %.0f us\n",
+      batched, single, inside, respawn);
+  EXPECT_LT(batched, 1000);
+}
+
+}  // namespace
+}  // namespace qkvet::sandbox_test

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// One program, one target: what an engine of somebody else drives.
+#ifndef QKVET_FUZZ_ENGINES_STANDALONE_H_
+#define QKVET_FUZZ_ENGINES_STANDALONE_H_
+
+#include <span>
+
+#include "fuzz/targets/target.h"
+#include "qkvet/kernel.h"
+
+namespace qkvet {
+
+// Kernels that are linked into the program.
+struct LinkedFamily {
+  const char* name;
+  qkvet_open_function open;
+};
+
+struct StandaloneProgram {
+  const FuzzTarget& target;
+  std::span<const LinkedFamily> families;  // of a target of kernels
+};
+
+// In standalone_program.cpp, which is compiled for each program.
+extern const StandaloneProgram kStandaloneProgram;
+
+}  // namespace qkvet
+
+#endif  // QKVET_FUZZ_ENGINES_STANDALONE_H_

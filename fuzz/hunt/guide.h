@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an engine climbs by, beside or instead of code coverage: how near an
+// input came to its bound, to the largest number, to a longer chain of
+// rescalings, and which options it had together. A counter per step of each: an
+// input that reaches a step for the first time stays in the corpus.
+#ifndef QKVET_FUZZ_HUNT_GUIDE_H_
+#define QKVET_FUZZ_HUNT_GUIDE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "fuzz/input/input.h"
+#include "fuzz/targets/target.h"
+
+namespace qkvet {
+
+// One for what was executed at all: an engine gives up on a first input that
+// shows nothing.
+inline constexpr size_t kGuideCounters = 1 << 14;
+
+class Guide {
+ public:
+  // What it looks at: kNumbers leaves out extents and options, which would give
+  // a corpus of numbers a thousand sides to grow to.
+  enum class Sight : uint8_t { kNothing, kNumbers, kAll };
+  // Counters of the engine, kGuideCounters of them; without sight the first
+  // alone is set.
+  Guide(std::span<uint8_t> counters, Sight sight)
+      : counters_(counters), sight_(sight) {}
+
+  // Before a kernel is asked: what the case is like.
+  void look_at(const FuzzInput& input, size_t law_number, const Inputs& inputs);
+  // Of bytes: another kind of answer.
+  void answered(const std::string& said);
+  // What a kernel made of it; error/bound of its worst element.
+  void judged(size_t law_number, size_t kernel, double ratio);
+
+ private:
+  void set(size_t counter) { counters_[counter] = 1; }
+  void reach(size_t first, size_t count, int64_t step);
+  void look_at_values(const Case& value, const Inputs& inputs);
+  void look_at_options(const FuzzInput& input, size_t law_number);
+  void look_at_story(const Story& story);
+
+  std::span<uint8_t> counters_;
+  Sight sight_;
+};
+
+// Of a target that changes little but numbers: numbers alone.
+Guide::Sight sight_of(const FuzzTarget& target);
+
+// What the scores of some rows are like, over the keys that they see; for tests
+// as well.
+struct ScoreShape {
+  double largest = 0;         // |score|
+  double largest_gap = 0;     // between the maximum of a row and another key
+  double lowest_maximum = 0;  // of a row, if it is below 0
+  int64_t longest_chain = 0;  // new maxima of a row, from its first key on
+};
+// Of attention; of rows until about 2^15 products are spent.
+ScoreShape score_shape(const Case& value, const Inputs& inputs);
+
+}  // namespace qkvet
+
+#endif  // QKVET_FUZZ_HUNT_GUIDE_H_

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fuzz/input/input.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "core/base/philox.h"
+#include "properties/cases/draw.h"
+#include "properties/conventions/admit.h"
+#include "properties/work/case_work.h"
+
+namespace qkvet {
+namespace {
+
+constexpr size_t kMostFuzzedCommands = 24;
+constexpr int64_t kMostCount = 24;  // tokens and queries of one command
+constexpr int64_t kMostTokensHeld = 48;
+constexpr int64_t kMostWidth = 48;  // of heads where there are many calls
+constexpr int64_t kMostHeads = 8;
+constexpr int64_t kMostMembers = 4;
+constexpr int64_t kMostTokensOfLayer = 24;
+
+// splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
+// generators", 2014): two bytes become bits of which every remainder is even.
+uint64_t mixed(uint64_t x) {
+  x += 0x9E3779B97F4A7C15;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
+  return x ^ (x >> 31);
+}
+
+// Choices: two bytes each, and behind the end what the bytes as a whole say.
+class Choices {
+ public:
+  explicit Choices(std::span<const uint8_t> bytes) : bytes_(bytes) {
+    for (const uint8_t byte : bytes) hash_ = mixed(hash_ ^ byte);
+  }
+  uint64_t next() {
+    if (at_ + 1 >= bytes_.size()) return philox_u64(hash_, ++beyond_, 0, 0);
+    const uint64_t two = bytes_[at_] | uint64_t{bytes_[at_ + 1]} << 8;
+    at_ += 2;
+    return mixed(two);
+  }
+
+ private:
+  std::span<const uint8_t> bytes_;
+  size_t at_ = 0;
+  uint64_t hash_ = 0;
+  uint32_t beyond_ = 0;
+};
+
+int64_t work_of(const Shape& s) {
+  return s.B * s.H * s.Tq * s.Tk * (s.d + s.dv) +
+         s.B * (s.H * s.Tq + s.Hkv * s.Tk) * (s.d + s.dv);
+}
+
+void trim_attention(Shape& s, int64_t most_work) {
+  if (s.H > kMostHeads) s.H = s.Hkv = kMostHeads;
+  s.B = std::min(s.B, kMostMembers);
+  for (int64_t* extent : {&s.Tq, &s.Tk, &s.d, &s.dv})
+    *extent = std::min<int64_t>(*extent, 512);
+  while (work_of(s) > most_work) {
+    int64_t* largest = &s.Tk;
+    for (int64_t* extent : {&s.Tq, &s.d, &s.dv, &s.B})
+      if (*extent > *largest) largest = extent;
+    if (*largest > kMostHeads)
+      *largest /= 2;
+    else
+      s.H = s.Hkv = 1, s.B = 1;
+  }
+}
+
+// Commands name sequences that there are.
+void keep_sequences(int64_t sequences, StoryCommand& command) {
+  command.count = std::clamp<int64_t>(command.count, 0, kMostCount);
+  command.first = std::clamp<int64_t>(command.first, 0, kMostTokensHeld);
+  command.sequence = std::max<int64_t>(command.sequence, 0) % sequences;
+  if (command.verb == StoryVerb::kFork) command.count %= sequences;
+  if (command.verb != StoryVerb::kReorder) return;
+  command.parents.resize(static_cast<size_t>(sequences), 'a');
+  for (char& parent : command.parents)
+    if (parent < 'a' || parent >= 'a' + sequences) parent = 'a';
+}
+
+void trim_story(Case& value) {
+  Shape& s = value.shape;
+  s.B = std::clamp<int64_t>(s.B, 1, kMostMembers);
+  if (s.H > kMostHeads) s.H = s.Hkv = kMostHeads;
+  s.d = std::min(s.d, kMostWidth);
+  s.dv = std::min(s.dv, kMostWidth);
+  value.capacity = std::clamp<int64_t>(value.capacity, 1, kMostTokensHeld);
+  if (value.story.size() > kMostFuzzedCommands)
+    value.story.resize(kMostFuzzedCommands);
+  for (StoryCommand& command : value.story) keep_sequences(s.B, command);
+  fit_extents_to_story(value);
+}
+
+void trim_layer(Shape& s) {
+  s.B = std::min(s.B, kMostMembers);
+  s.Tq = s.Tk = std::min(s.Tq, kMostTokensOfLayer);
+  if (s.H > kMostHeads) s.H = s.Hkv = kMostHeads;
+  const bool model_follows = s.D == s.H * s.d;
+  s.d = std::min<int64_t>(s.d, kMostHeads);
+  s.dv = std::min<int64_t>(s.dv, kMostHeads);
+  s.D = model_follows ? s.H * s.d : std::min(s.D, kMostWidth);
+}
+
+void trim(Case& value, int64_t most_work) {
+  switch (value.subject()) {
+    case Subject::kCache:
+      return trim_story(value);
+    case Subject::kLayer:
+    case Subject::kLayerBackward:
+      return trim_layer(value.shape);
+    default:
+      return trim_attention(value.shape, most_work);
+  }
+}
+
+void keep_dtypes(const Scope& scope, Case& value) {
+  const auto& known = scope.dtypes;
+  if (std::find(known.begin(), known.end(), storage_of(value)) == known.end())
+    store_as(known.front(), value);
+}
+
+void make_plain(Case& value) {
+  const Recipe normal = make_recipe(RecipeKind::kNormal);
+  for (const auto recipe :
+       {&Case::q, &Case::k, &Case::v, &Case::x, &Case::w, &Case::bias})
+    value.*recipe = normal;
+  for (const auto recipe : {&Case::score_bias, &Case::sink, &Case::slopes})
+    if (value.*recipe) value.*recipe = normal;
+}
+
+// Single values that can be nowhere, or not in their storage, are dropped.
+void keep_set_values(Case& value) {
+  move_set_values(value);
+  std::vector<SetValue> kept;
+  for (SetValue& one : std::exchange(value.set, {})) {
+    value.set = {one};
+    if (kept.size() < kMaxSetValues && invalid_reason(value).empty())
+      kept.push_back(one);
+  }
+  value.set = std::move(kept);
+  while (!value.set.empty() && to_string(value).size() > kMaxCaseText)
+    value.set.pop_back();
+}
+
+bool is_legal(const Law& law, const Case& value) {
+  return value.subject() == law.aim.subject && invalid_reason(value).empty() &&
+         not_judged_reason(value).empty() &&
+         to_string(value).size() <= kMaxCaseText;
+}
+
+Case made_legal(const Law& law, Case value, const InputRules& rules) {
+  Shape& s = value.shape;
+  if (s.Hkv < 1 || s.H < 1 || s.H % s.Hkv != 0)
+    s.H = s.Hkv = std::max<int64_t>(s.Hkv, 1);
+  keep_dtypes(rules.scope, value);
+  trim(value, rules.most_work);
+  // In front of what drops all that is out of place; and behind it, because
+  // extents may change on the way.
+  keep_set_values(value);
+  keep_to_declared(rules.scope, value);
+  apply_pins(rules.scope, value);
+  if (!rules.recipes) make_plain(value);
+  value = fitted(law, std::move(value));
+  keep_set_values(value);
+  return value;
+}
+
+FuzzInput drawn(Choices choices, const InputRules& rules) {
+  Draw draw([&choices] { return choices.next(); });
+  const Law& law = *rules.laws[draw.bits() % rules.laws.size()];
+  return {&law, nearest_legal(law, draw_case(draw, law, rules.scope), rules)};
+}
+
+}  // namespace
+
+Case nearest_legal(const Law& law, Case value, const InputRules& rules) {
+  Case near = made_legal(law, value, rules);
+  if (is_legal(law, near)) return near;
+  // Options that do not go together, such as packed members that do not ascend.
+  value = keep_admitted(std::move(value), 0);
+  value.set.clear();
+  near = made_legal(law, std::move(value), rules);
+  if (is_legal(law, near)) return near;
+  // Whatever else was wrong, a small case of the generator is right.
+  Scope small = rules.scope;
+  small.largest = SizeClass::kSmall;
+  uint32_t n = 0;
+  Draw draw([&n] { return philox_u64(1, ++n, 0, 0); });
+  do {
+    near = made_legal(law, draw_case(draw, law, small), rules);
+  } while (!is_legal(law, near));
+  return near;
+}
+
+FuzzInput decode_input(std::span<const uint8_t> bytes,
+                       const InputRules& rules) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()),
+                              bytes.size());
+  const size_t space = text.find(' ');
+  if (space != std::string_view::npos) {
+    const Law* law = find_law(text.substr(0, space));
+    if (std::find(rules.laws.begin(), rules.laws.end(), law) !=
+        rules.laws.end()) {
+      std::string_view rest = text.substr(space + 1);
+      rest = rest.substr(0, rest.find('\n'));
+      if (const ParsedCase parsed = parse_case(rest); parsed.value)
+        return {law, nearest_legal(*law, *parsed.value, rules)};
+    }
+  }
+  return drawn(Choices(bytes), rules);
+}
+
+std::string encode_input(const FuzzInput& input) {
+  return std::string(input.law->id) + " " + to_string(input.value);
+}
+
+}  // namespace qkvet

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// condition_text: when a fault can show, as plug-ins of strangers tell it.
+#include "fuzz/targets/byte_checks.h"
+#include "fuzz/targets/target.h"
+
+namespace qkvet {
+std::string condition_text_problem(std::string_view text, ConditionParse parse,
+                                   std::string* said) {
+  const ParsedCondition parsed = parse(text);
+  *said = kind_of(parsed.error);
+  if (!parsed.value)
+    return is_one_line(parsed.error) ? "" : "refused without one line";
+  Case value;
+  value.shape = {2, 4, 2, 3, 5, 4, 4};
+  value.causal = Causal::kBottomRight;
+  // Whatever it says of this case: it must come to an end.
+  parsed.value->holds_in_any(situations_of(value, {}));
+  return "";
+}
+
+namespace {
+
+std::string check(std::span<const uint8_t> bytes, std::string* said) {
+  return condition_text_problem(as_text(bytes), parse_condition, said);
+}
+
+}  // namespace
+
+extern constinit const FuzzTarget fuzz_condition_text = {
+    .name = "condition_text",
+    .sentence = "A condition is refused with a reason, or can be asked.",
+    .check = check};
+
+}  // namespace qkvet

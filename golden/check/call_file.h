@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// One call in a file of somebody else's: safetensors, .npz, or the folder of an
+// ONNX node test.
+#ifndef QKVET_GOLDEN_CHECK_CALL_FILE_H_
+#define QKVET_GOLDEN_CHECK_CALL_FILE_H_
+
+#include <string>
+#include <vector>
+
+#include "golden/format/recording.h"
+#include "golden/import/import_names.h"
+
+namespace qkvet {
+
+struct CallFile {
+  std::string value;                 // the case, without file=
+  NamedTensors tensors;              // by QKVet's names, in its layout
+  std::string dialect;               // of a golden set; "" of all else
+  std::vector<std::string> ignored;  // tensors of the file that mean nothing
+};
+
+// `options` are tokens of the case that tensors do not say ("causal=br"). A
+// golden set says its case itself. "" or one line that names the file.
+std::string read_call_file(const std::string& path, const ImportRules& rules,
+                           const std::string& options, CallFile* file);
+
+// The tensors alone, under the names of the file.
+std::string read_file_tensors(const std::string& path, NamedTensors* tensors,
+                              std::string* value, std::string* dialect);
+
+}  // namespace qkvet
+
+#endif  // QKVET_GOLDEN_CHECK_CALL_FILE_H_

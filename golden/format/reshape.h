@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Other extents and another order for the elements of a tensor.
+#ifndef QKVET_GOLDEN_FORMAT_RESHAPE_H_
+#define QKVET_GOLDEN_FORMAT_RESHAPE_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "golden/format/named_tensors.h"
+
+namespace qkvet {
+
+// Extent n of the result is extent order[n] of `tensor`, whose data are as many
+// as its extents say.
+NamedTensor permuted(const NamedTensor& tensor, std::span<const size_t> order);
+
+// [A,B,C,D] as [A,C,B,D].
+NamedTensor middle_swapped(const NamedTensor& tensor);
+
+// [B,T,H*d] as [B,H,T,d]. `tensor` has three extents, and `heads` divides the
+// last of them.
+NamedTensor heads_apart(const NamedTensor& tensor, int64_t heads);
+
+// Along extent `axis`: `first` in front of `second`, whose other extents and
+// whose type are the same.
+NamedTensor joined(const NamedTensor& first, const NamedTensor& second,
+                   size_t axis);
+
+// Extents of 1 in front, as NumPy broadcasts, until there are `rank`.
+void widen(NamedTensor& tensor, size_t rank);
+
+}  // namespace qkvet
+
+#endif  // QKVET_GOLDEN_FORMAT_RESHAPE_H_

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors of other people's files under the names and in the extents of QKVet:
+// q [B,H,Tq,d], k [B,Hkv,Tk,d], v [B,Hkv,Tk,dv], mask and bias [B,H,Tq,Tk] with
+// 1 where they are broadcast, o [B,H,Tq,dv], lse [B,H,Tq], weights
+// [B,H,Tq,Tk]; sink, slopes and the tensors of a layer as they are.
+//
+// Names. What a user maps is taken; for all else well-known names are tried, in
+// any case of letters (import_aliases()). What bears none of them is left out.
+// A mask is mask if its numbers are bools or integers (nonzero: attends), and
+// bias if they are floating: those are added to the scores. It may have fewer
+// extents than four, the last of them, as NumPy broadcasts.
+//
+// Layouts. lse is [B,H,Tq] in every layout, and [B,Tq,H] where only that fits
+// q; weights are [B,H,Tq,Tk] in every layout; without B where q has none.
+#ifndef QKVET_GOLDEN_IMPORT_IMPORT_NAMES_H_
+#define QKVET_GOLDEN_IMPORT_IMPORT_NAMES_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/files/npz.h"
+#include "golden/format/named_tensors.h"
+
+namespace qkvet {
+
+enum class ImportLayout : uint8_t {
+  kBhtd,  // [B,H,T,d]
+  kBthd,  // [B,T,H,d]
+  kThd    // [T,H,d], of one member
+};
+
+// How a user says that a file is to be read.
+struct ImportRules {
+  // QKVet's name -> the file's.
+  std::map<std::string, std::string, std::less<>> names;
+  ImportLayout layout = ImportLayout::kBhtd;
+  // Of q, k, v and o that are [B,T,H*d]; 0: there are none.
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+};
+
+// Of an argument each: "q=query,k=key", "bthd", "8,2" or "8". "" or one line
+// that says what is allowed.
+std::string parse_name_map(std::string_view text, ImportRules& rules);
+std::string parse_import_layout(std::string_view text, ImportRules& rules);
+std::string parse_import_heads(std::string_view text, ImportRules& rules);
+
+// All three; an empty text says nothing.
+struct ImportWords {
+  std::string map, layout, heads;
+};
+std::string parse_import_words(const ImportWords& words, ImportRules& rules);
+
+// The names, in small letters, that are taken for QKVet's name; itself first.
+struct ImportAliases {
+  std::string_view name;
+  std::vector<std::string_view> aliases;
+};
+std::span<const ImportAliases> import_aliases();
+
+struct ImportedTensors {
+  NamedTensors tensors;              // by QKVet's names
+  std::vector<std::string> ignored;  // names of the file that mean nothing
+};
+
+// On failure *error is one line, without the file's name.
+std::optional<ImportedTensors> import_tensors(const NamedTensors& file,
+                                              const ImportRules& rules,
+                                              std::string* error);
+
+// Of an array of NumPy; in row-major order, whichever the file has.
+NamedTensor named_tensor(const NpyArray& array,
+                         std::span<const std::byte> file);
+NamedTensors named_tensors(const NpzArrays& arrays);
+
+}  // namespace qkvet
+
+#endif  // QKVET_GOLDEN_IMPORT_IMPORT_NAMES_H_

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Node tests of ONNX's Attention (opsets 23 to 25) as tensors and a case: the
+// folder of one holds model.onnx, and test_data_set_0 with input_N.pb and
+// output_N.pb.
+//
+// Which keys a causal query sees. ONNX puts query i at position i + offset, and
+// it sees key j if j <= i + offset. The offset is the number of tokens in
+// past_key; with nonpad_kv_seqlen it is nonpad_kv_seqlen[b] - Tq (opset 24 on);
+// else it is 0. So without a cache ONNX means top-left, also where Tq != Tk:
+// causal=tl. With nonpad_kv_seqlen it means bottom-right of the keys that
+// count: causal=br with kvlen=. With past_key it means bottom-right if there
+// are as many new keys as queries, and neither of the two otherwise. All three
+// opsets say so since onnx 1.23, which called it an erratum; test data that
+// older versions wrote for opset 24 with nonpad_kv_seqlen are top-left. Windows
+// (opset 25) count from the same position. What is neither alignment is spelled
+// as a mask of the pairs that are visible.
+//
+// A query that sees no key gives zeros, in Y and in the weights. A mask with
+// fewer keys than there are hides the others. The softcap comes before the
+// mask. softmax_precision says how the expected numbers came about and not what
+// is right, so it is passed over; so are present_key and present_value, which
+// say again what went in. qk_matmul_output is kept in mode 3, as the weights;
+// in the others it is no output that QKVet judges.
+#ifndef QKVET_GOLDEN_IMPORT_IMPORT_ONNX_H_
+#define QKVET_GOLDEN_IMPORT_IMPORT_ONNX_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/files/onnx_tensor.h"
+#include "golden/format/named_tensors.h"
+
+namespace qkvet {
+
+struct ImportedOnnx {
+  NamedTensors tensors;  // q, k, v, mask, bias; o and weights
+  std::string options;   // tokens of the case: "causal=tl,scale=0.25"
+};
+
+// Files by their numbers. On failure *error is one line.
+std::optional<ImportedOnnx> import_onnx(const OnnxNode& node,
+                                        const std::vector<OnnxTensor>& inputs,
+                                        const std::vector<OnnxTensor>& outputs,
+                                        std::string* error);
+
+// Of a folder on the disk. *error names the file in it.
+std::optional<ImportedOnnx> import_onnx_folder(const std::string& folder,
+                                               std::string* error);
+
+}  // namespace qkvet
+
+#endif  // QKVET_GOLDEN_IMPORT_IMPORT_ONNX_H_

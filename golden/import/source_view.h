@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of verifying: whoever made the numbers of a set, seen as a kernel that
+// gave them.
+#ifndef QKVET_GOLDEN_IMPORT_SOURCE_VIEW_H_
+#define QKVET_GOLDEN_IMPORT_SOURCE_VIEW_H_
+
+#include <vector>
+
+#include "golden/format/set.h"
+#include "properties/work/case_work.h"
+
+namespace qkvet {
+
+class SourceView {
+ public:
+  // The set must outlive this. What was computed in float64 is seen as a kernel
+  // of f64 storage that was given the same numbers; layers and stories, for
+  // which f64 has no bound, rounded to their storage.
+  SourceView(const GoldenSet& set, TimeUse& time);
+
+  // As a law of the set's subject finds it.
+  Judgement judge();
+  // How far the numbers of a call may be from the truth.
+  CallSpread spread(size_t call) {
+    return work_.spread(kernel_, call, kernel_.model);
+  }
+  // The output of call number `call` as it was written down, in f64; null:
+  // none.
+  const std::vector<double>* numbers(size_t call, TensorName output) const;
+  const KernelInfo& info() const { return kernel_.info; }
+
+ private:
+  struct Numbers {
+    size_t call;
+    TensorName output;
+    std::vector<double> values;
+  };
+  void put(const OutputName& name, const RecordedOutput& output);
+
+  Case value_;
+  JudgedKernel kernel_;
+  CaseWork work_;
+  std::vector<Numbers> numbers_;
+  std::vector<CallOutcome> outcomes_;
+};
+
+// Which call of the agreement law gives the output: a story begins with the
+// call that creates its cache.
+size_t call_of(const OutputName& name);
+
+}  // namespace qkvet
+
+#endif  // QKVET_GOLDEN_IMPORT_SOURCE_VIEW_H_

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checked, typed access to the arguments of one backward call (backward.h). A
+// call that contradicts itself is refused with the name of the tensor, before
+// anything is written.
+//
+// Which options and storage types there are, is read from what the kernel
+// declares of forward(): the gradient takes all of them.
+#ifndef QKVET_IMPL_ABI_BACKWARD_CALL_H_
+#define QKVET_IMPL_ABI_BACKWARD_CALL_H_
+
+#include <cstdint>
+
+#include "impl/abi/forward_view.h"
+#include "impl/abi/tensor_view.h"
+#include "qkvet/kernel.h"
+
+namespace qkvet::impl {
+
+struct BackwardCall {
+  // Extents, scale, options, and who sees whom. Of its tensors lse alone is
+  // read.
+  ForwardCall forward;
+
+  Stored q, k, v;        // as in forward
+  Stored o, d_o;         // [B, H, Tq, dv]
+  Stored d_q, d_k, d_v;  // of the shapes of q, k and v
+  Stored d_bias;         // [B, H, Tq, Tk], absent if not asked for
+  Stored d_sink;         // [H], the same
+
+  // Of a member: where its keys begin in d_bias, how many keys that has, and
+  // how many rows the tensors have from its first one on.
+  int64_t first_key = 0;
+  int64_t all_keys = 0;
+  int64_t row_room = 0;
+};
+
+// Fills *call, or says why `self` does not take these arguments. Lengths and
+// positions are data and looked at here, too: what passes is computed.
+qkvet_status read_backward(const qkvet_kernel* self,
+                           const qkvet_backward_args* args, BackwardCall* call,
+                           qkvet_text* why);
+
+int64_t member_count(const BackwardCall& call);
+// Rows and keys of that member only, no lengths left; the call itself if it has
+// no lengths.
+BackwardCall member_of(const BackwardCall& call, int64_t n);
+
+// What softcap makes of a change of a score: the derivative of
+// softcap * tanh(s / softcap) at `scaled`; 1 without softcap.
+float softcap_slope(const ForwardCall& call, float scaled);
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_ABI_BACKWARD_CALL_H_

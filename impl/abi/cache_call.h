@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a KV cache is made for, and what it is asked to do: the structs of
+// cache.h, checked and typed.
+#ifndef QKVET_IMPL_ABI_CACHE_CALL_H_
+#define QKVET_IMPL_ABI_CACHE_CALL_H_
+
+#include <cstdint>
+
+#include "impl/abi/rope.h"
+#include "impl/abi/tensor_view.h"
+#include "qkvet/kernel.h"
+
+namespace qkvet::impl {
+
+// What a stored number is.
+enum class Codes : uint8_t { kAsGiven, kInt8, kFp8 };
+
+struct CacheShape {
+  int64_t sequences = 0;
+  int64_t heads = 0;        // H
+  int64_t kv_heads = 0;     // Hkv
+  int64_t width = 0;        // d
+  int64_t value_width = 0;  // dv
+  int64_t capacity = 0;     // tokens a sequence
+  Storage storage = Storage::kF32;
+  float scale = 0;
+  int64_t window = 0;  // keys that a query sees, 0: all
+  int64_t first_tokens = 0;
+  int64_t rollback = 0;
+  Codes codes = Codes::kAsGiven;
+  bool per_channel = false;   // else a scale a token; read only with codes
+  View<const float> k_scale;  // [Hkv, d], per channel, only during create()
+  View<const float> v_scale;  // [Hkv, dv]
+
+  int64_t group() const { return heads / kv_heads; }
+  // Tokens that a query sees at most.
+  int64_t reach() const;
+};
+
+// One step whose tensors are known to fit.
+struct CacheStep {
+  int64_t sequence = 0;
+  int64_t tokens = 0;   // Tnew, 0: nothing to append
+  int64_t queries = 0;  // Tq, 0: nothing to attend
+  Stored k;             // [1, Hkv, Tnew, d]
+  Stored v;             // [1, Hkv, Tnew, dv]
+  Stored q;             // [1, H, Tq, d]
+  Stored o;             // [1, H, Tq, dv]
+  View<float> lse;      // [1, H, Tq], no data if not asked for
+  Rope rope;            // without positions
+};
+
+// *shape, or why `self` keeps no such cache.
+qkvet_status read_cache_config(const qkvet_kernel* self,
+                               const qkvet_cache_config* config,
+                               const qkvet_exec* exec, CacheShape* shape,
+                               qkvet_text* why);
+
+// Everything that can be wrong with a step on a sequence of `length` tokens but
+// its size and its window; the next token stands at `position`. NULL: nothing.
+const char* read_step(const CacheShape& shape, int64_t length, int64_t position,
+                      const qkvet_cache_args& args, CacheStep* step);
+
+// [1, Hkv, length, columns] in f32, or why not.
+const char* read_rows_out(const CacheShape& shape, const qkvet_tensor& t,
+                          int64_t length, int64_t columns, Stored* out);
+
+// a + b, or the largest number there is.
+constexpr int64_t add_up_to_most(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+inline int64_t CacheShape::reach() const {
+  return window == 0 ? INT64_MAX : add_up_to_most(first_tokens, window);
+}
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_ABI_CACHE_CALL_H_

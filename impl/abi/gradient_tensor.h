@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors of a gradient and the tensors that they are the gradient of: one has
+// the shape of the other.
+#ifndef QKVET_IMPL_ABI_GRADIENT_TENSOR_H_
+#define QKVET_IMPL_ABI_GRADIENT_TENSOR_H_
+
+#include "impl/abi/tensor_view.h"
+
+namespace qkvet::impl {
+
+struct GradientTensor {
+  const char* name;
+  const qkvet_tensor* tensor;
+  const qkvet_tensor* like;  // whose shape it has
+  bool may_be_f32;           // whatever the type of q is
+  Stored* to;
+};
+
+// Says why with the name of the tensor in front.
+qkvet_status refuse_tensor(qkvet_text* why, qkvet_status status,
+                           const char* name, const char* wrong);
+
+// Fills *row.to, or says what is wrong; `of_q` is the type of all tensors of
+// the call but those that may be f32.
+qkvet_status read_gradient(const GradientTensor& row, Storage of_q,
+                           qkvet_text* why);
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_ABI_GRADIENT_TENSOR_H_

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls whose members have lengths of their own, or lie packed one behind the
+// other, as one call a member: rows and keys of that member only, its own
+// diagonal, no lengths left. What lies beyond is neither read nor written; the
+// weights of a member's rows are 0 there.
+#ifndef QKVET_IMPL_ABI_MEMBERS_H_
+#define QKVET_IMPL_ABI_MEMBERS_H_
+
+#include <cstdint>
+
+#include "impl/abi/forward_view.h"
+#include "qkvet/kernel.h"
+
+namespace qkvet::impl {
+
+// Why the lengths of a call, which are data, cannot be: beyond the extents,
+// or descending.
+qkvet_status check_lengths(const ForwardCall& call, qkvet_text* why);
+
+int64_t member_count(const ForwardCall& call);
+
+// Where a member lies in its call.
+struct MemberExtent {
+  int64_t b = 0;
+  int64_t first_row = 0, rows = 0;
+  int64_t first_key = 0, keys = 0;
+};
+
+// Of member n of a call that check_lengths() has passed.
+MemberExtent extent_of(const ForwardCall& call, int64_t n);
+
+// Member n of a call that check_lengths() has passed.
+ForwardCall member_of(const ForwardCall& call, int64_t n);
+
+// compute(call) for every member; a call without lengths as it is. Nothing is
+// computed of a call that is refused.
+template <class Compute>
+qkvet_status compute_members(const ForwardCall& call, qkvet_text* why,
+                             const Compute& compute) {
+  if (!call.options.has_lengths()) {
+    return compute(call);
+  }
+  qkvet_status status = check_lengths(call, why);
+  for (int64_t n = 0; status == QKVET_OK && n < member_count(call); ++n) {
+    const ForwardCall member = member_of(call, n);
+    if (member.queries > 0) {
+      status = compute(member);
+    }
+  }
+  return status;
+}
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_ABI_MEMBERS_H_

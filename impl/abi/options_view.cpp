@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "impl/abi/options_view.h"
+
+#include <cmath>
+#include <initializer_list>
+#include <limits>
+
+namespace qkvet::impl {
+namespace {
+
+constexpr qkvet_dtype kBool = {QKVET_DTYPE_BOOL, 8, 1};
+constexpr qkvet_dtype kUint8 = {QKVET_DTYPE_UINT, 8, 1};
+constexpr qkvet_dtype kInt64 = {QKVET_DTYPE_INT, 64, 1};
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+bool has_shape(const qkvet_tensor& t, std::initializer_list<int64_t> extents) {
+  const int64_t* shape = t.shape;
+  for (const int64_t extent : extents) {
+    if (*shape++ != extent) {
+      return false;
+    }
+  }
+  return true;
+}
+
+qkvet_status read_window(const qkvet_forward_args& a, Options* options,
+                         qkvet_text* why) {
+  if (a.has_window == 0) {
+    return QKVET_OK;
+  }
+  if (a.window_left < -1 || a.window_right < -1) {
+    return refuse(why, QKVET_INVALID_ARGUMENT,
+                  "a window counts keys; -1 stands for all of them");
+  }
+  // Further than this nothing lies, and sums stay far from overflow.
+  const int64_t all = a.q.shape[2] + a.k.shape[2];
+  options->window_left = a.window_left < all ? a.window_left : all;
+  options->window_right = a.window_right < all ? a.window_right : all;
+  return QKVET_OK;
+}
+
+// A tensor of f32 or of the type of q.
+qkvet_status read_stored(const qkvet_forward_args& a, const qkvet_tensor& t,
+                         std::initializer_list<int64_t> shape, Stored* to,
+                         qkvet_text* why) {
+  if (is_absent(t)) {
+    return QKVET_OK;
+  }
+  if (const char* wrong =
+          wrong_with(t, static_cast<int32_t>(shape.size()), Empty::kAllowed)) {
+    return refuse(why, QKVET_UNSUPPORTED, wrong);
+  }
+  Storage type = Storage::kF32;
+  if (!storage_of(t.dtype, &type) ||
+      (type != Storage::kF32 && !is_same(t.dtype, a.q.dtype))) {
+    return refuse(why, QKVET_UNSUPPORTED,
+                  "bias, sink and slopes must be f32 or of the type of q");
+  }
+  if (!has_shape(t, shape)) {
+    return refuse(why, QKVET_INVALID_ARGUMENT,
+                  "bias must be [B, H, Tq, Tk], sink and slopes [H]");
+  }
+  *to = stored(t, type);
+  return QKVET_OK;
+}
+
+qkvet_status read_mask(const qkvet_forward_args& a, Options* options,
+                       qkvet_text* why) {
+  if (is_absent(a.mask)) {
+    return QKVET_OK;
+  }
+  if (const char* wrong = wrong_with(a.mask, 4, Empty::kAllowed)) {
+    return refuse(why, QKVET_UNSUPPORTED, wrong);
+  }
+  if (!is_same(a.mask.dtype, kBool) && !is_same(a.mask.dtype, kUint8)) {
+    return refuse(why, QKVET_INVALID_ARGUMENT, "a mask is bool or uint8");
+  }
+  if (!has_shape(a.mask,
+                 {a.q.shape[0], a.q.shape[1], a.q.shape[2], a.k.shape[2]})) {
+    return refuse(why, QKVET_INVALID_ARGUMENT,
+                  "the mask is not [B, H, Tq, Tk]");
+  }
+  options->mask = view_of<const uint8_t>(a.mask);
+  return QKVET_OK;
+}
+
+// A vector of int64 with `extent` elements, or as many as it likes (-1).
+qkvet_status read_integers(const qkvet_tensor& t, int64_t extent,
+                           View<const int64_t>* to, qkvet_text* why) {
+  if (is_absent(t)) {
+    return QKVET_OK;
+  }
+  if (const char* wrong = wrong_with(t, 1, Empty::kAllowed)) {
+    return refuse(why, QKVET_UNSUPPORTED, wrong);
+  }
+  if (!is_same(t.dtype, kInt64)) {
+    return refuse(why, QKVET_INVALID_ARGUMENT, "lengths are int64");
+  }
+  if (extent >= 0 ? t.shape[0] != extent : t.shape[0] < 1) {
+    return refuse(why, QKVET_INVALID_ARGUMENT,
+                  "lengths are [B], cumulative ones [members + 1]");
+  }
+  *to = view_of<const int64_t>(t);
+  return QKVET_OK;
+}
+
+qkvet_status read_lengths(const qkvet_forward_args& a, Options* options,
+                          qkvet_text* why) {
+  const int64_t batch = a.q.shape[0];
+  qkvet_status status = read_integers(a.q_len, batch, &options->q_len, why);
+  if (status == QKVET_OK) {
+    status = read_integers(a.kv_len, batch, &options->kv_len, why);
+  }
+  if (status == QKVET_OK) {
+    status = read_integers(a.cu_seqlens_q, -1, &options->cu_q, why);
+  }
+  if (status == QKVET_OK) {
+    status = read_integers(a.cu_seqlens_k, -1, &options->cu_k, why);
+  }
+  const bool packed = !is_absent(a.cu_seqlens_q);
+  if (status != QKVET_OK || (!packed && is_absent(a.cu_seqlens_k))) {
+    return status;
+  }
+  if (!packed || is_absent(a.cu_seqlens_k) ||
+      a.cu_seqlens_q.shape[0] != a.cu_seqlens_k.shape[0]) {
+    return refuse(why, QKVET_INVALID_ARGUMENT,
+                  "a packed batch has one list of starts for q and one for k, "
+                  "equally long");
+  }
+  if (batch != 1 || !is_absent(a.q_len) || !is_absent(a.kv_len)) {
+    return refuse(why, QKVET_INVALID_ARGUMENT,
+                  "a packed batch has B = 1 and no other lengths");
+  }
+  options->members = a.cu_seqlens_q.shape[0] - 1;
+  return QKVET_OK;
+}
+
+qkvet_status read_rotation(const qkvet_forward_args& a, Options* options,
+                           qkvet_text* why) {
+  Rope* const rope = &options->rope;
+  const char* wrong =
+      read_rope(a.rope, a.rope_cos, a.rope_sin, a.q.shape[3], rope);
+  if (wrong == nullptr && !rope->present() &&
+      !(is_absent(a.q_positions) && is_absent(a.k_positions))) {
+    wrong = "positions, and no rotation";
+  }
+  if (wrong == nullptr && rope->present()) {
+    wrong = read_positions(a.q_positions, a.q.shape[0], a.q.shape[2], &rope->q);
+  }
+  if (wrong == nullptr && rope->present()) {
+    wrong = read_positions(a.k_positions, a.k.shape[0], a.k.shape[2], &rope->k);
+  }
+  return wrong == nullptr ? QKVET_OK
+                          : refuse(why, QKVET_INVALID_ARGUMENT, wrong);
+}
+
+}  // namespace
+
+bool Options::allows(int64_t b, int64_t h, int64_t i, int64_t j) const {
+  if (mask.data != nullptr && mask.at(b, h, i)[j * mask.step[3]] == 0) {
+    return false;
+  }
+  return !bias.present() || bias.get(b, h, i, j) != -kInfinity;
+}
+
+float Options::sink_of(int64_t h) const {
+  return sink.present() ? sink.get(h) : -kInfinity;
+}
+
+Options Options::from(int64_t b, int64_t h, int64_t i, int64_t j) const {
+  Options result = *this;
+  if (mask.data != nullptr) {
+    result.mask.data = mask.at(b, h, i) + j * mask.step[3];
+  }
+  result.bias = bias.from(b, h, i, j);
+  result.sink = sink.from(h, 0, 0, 0);
+  result.slopes = slopes.from(h, 0, 0, 0);
+  result.q_len = result.kv_len = result.cu_q = result.cu_k = {};
+  result.members = 0;
+  result.rope = rope.from(b, i, j);
+  result.dropout = dropout.from(b, h, i, j);
+  return result;
+}
+
+const char* unknown_field(const qkvet_forward_args& a, uint64_t declared) {
+  constexpr uint64_t kNobody = 0;
+  const struct {
+    bool set;
+    uint64_t option;
+    const char* name;
+  } fields[] = {
+      {a.has_window != 0, QKVET_OPTION_WINDOW, "windows are not supported"},
+      {!is_absent(a.mask), QKVET_OPTION_MASK, "a mask is not supported"},
+      {!is_absent(a.bias), QKVET_OPTION_BIAS, "a bias is not supported"},
+      {!(a.softcap == 0), QKVET_OPTION_SOFTCAP, "softcap is not supported"},
+      {!is_absent(a.sink), QKVET_OPTION_SINK, "sinks are not supported"},
+      {!is_absent(a.slopes), QKVET_OPTION_ALIBI,
+       "ALiBi slopes are not supported"},
+      {a.rope != QKVET_ROPE_NONE, QKVET_OPTION_ROPE, "RoPE is not supported"},
+      {!is_absent(a.rope_cos), QKVET_OPTION_ROPE,
+       "RoPE tables are not supported"},
+      {!is_absent(a.rope_sin), QKVET_OPTION_ROPE,
+       "RoPE tables are not supported"},
+      {!is_absent(a.q_positions), QKVET_OPTION_ROPE,
+       "positions are not supported"},
+      {!is_absent(a.k_positions), QKVET_OPTION_ROPE,
+       "positions are not supported"},
+      {!(a.dropout_p == 0), QKVET_OPTION_DROPOUT, "dropout is not supported"},
+      {!is_absent(a.dropout_mask), QKVET_OPTION_DROPOUT_MASK,
+       "the mask of dropout is not returned"},
+      {!is_absent(a.q_len), QKVET_OPTION_LENGTHS, "lengths are not supported"},
+      {!is_absent(a.kv_len), QKVET_OPTION_LENGTHS, "lengths are not supported"},
+      {!is_absent(a.cu_seqlens_q), QKVET_OPTION_PACKED,
+       "packed batches are not supported"},
+      {!is_absent(a.cu_seqlens_k), QKVET_OPTION_PACKED,
+       "packed batches are not supported"},
+      {!is_absent(a.block_table), kNobody, "paged keys are not supported"},
+      {a.page_size != 0, kNobody, "paged keys are not supported"},
+      {!is_absent(a.k_new), kNobody, "appending keys is not supported"},
+      {!is_absent(a.v_new), kNobody, "appending values is not supported"},
+      {!is_absent(a.q_scale), kNobody, "scales of storage are not supported"},
+      {!is_absent(a.k_scale), kNobody, "scales of storage are not supported"},
+      {!is_absent(a.v_scale), kNobody, "scales of storage are not supported"},
+  };
+  for (const auto& field : fields) {
+    if (field.set && (declared & field.option) == 0) {
+      return field.name;
+    }
+  }
+  return nullptr;
+}
+
+qkvet_status read_options(const qkvet_forward_args& a, Options* options,
+                          qkvet_text* why) {
+  const int64_t heads = a.q.shape[1];
+  if (!(a.softcap >= 0 && a.softcap < kInfinity)) {
+    return refuse(why, QKVET_INVALID_ARGUMENT,
+                  "softcap must be positive and finite, or 0 for none");
+  }
+  options->softcap = a.softcap;
+  if (!(a.dropout_p >= 0 && a.dropout_p < 1)) {
+    return refuse(why, QKVET_INVALID_ARGUMENT,
+                  "the probability of dropout is at least 0 and below 1");
+  }
+  options->dropout = {a.dropout_p, a.dropout_seed, a.dropout_offset};
+  qkvet_status status = read_window(a, options, why);
+  if (status == QKVET_OK) {
+    status = read_mask(a, options, why);
+  }
+  if (status == QKVET_OK) {
+    status = read_stored(a, a.bias,
+                         {a.q.shape[0], heads, a.q.shape[2], a.k.shape[2]},
+                         &options->bias, why);
+  }
+  if (status == QKVET_OK) {
+    status = read_stored(a, a.sink, {heads}, &options->sink, why);
+  }
+  if (status == QKVET_OK) {
+    status = read_stored(a, a.slopes, {heads}, &options->slopes, why);
+  }
+  if (status == QKVET_OK) {
+    status = read_rotation(a, options, why);
+  }
+  return status == QKVET_OK ? read_lengths(a, options, why) : status;
+}
+
+}  // namespace qkvet::impl

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "impl/abi/serving_call.h"
+
+#include <cstddef>
+#include <limits>
+#include <new>
+
+#include "impl/abi/members.h"
+
+namespace qkvet::impl {
+namespace {
+
+constexpr qkvet_dtype kInt32 = {QKVET_DTYPE_INT, 32, 1};
+
+// The tensors that stand for k and v where they are pages: what a call looks
+// like whose tokens are the rows of a member.
+struct Rows4 {
+  int64_t shape[4];
+  int64_t strides[4];
+
+  qkvet_tensor of(const qkvet_tensor& pages, int64_t batch, int64_t keys) {
+    qkvet_tensor rows = pages;
+    shape[0] = batch;
+    shape[1] = pages.shape[1];
+    shape[2] = keys;
+    shape[3] = pages.shape[3];
+    for (int64_t& stride : strides) {
+      stride = 0;
+    }
+    rows.shape = shape;
+    rows.strides = strides;
+    return rows;
+  }
+};
+
+const char* wrong_with_table(const qkvet_forward_args& a) {
+  if (is_absent(a.block_table)) {
+    return a.page_size == 0 ? nullptr : "a page size, and no block table";
+  }
+  if (const char* wrong = wrong_with(a.block_table, 2, Empty::kAllowed)) {
+    return wrong;
+  }
+  for (const qkvet_tensor* t : {&a.k, &a.v}) {
+    if (const char* wrong = wrong_with(*t, 4, Empty::kAllowed)) {
+      return wrong;
+    }
+  }
+  if (!is_same(a.block_table.dtype, kInt32)) {
+    return "a block table is int32";
+  }
+  if (a.page_size < 1 || a.k.shape[2] != a.page_size ||
+      a.v.shape[2] != a.page_size || a.v.shape[0] != a.k.shape[0]) {
+    return "k and v are not pages of page_size tokens";
+  }
+  return is_absent(a.kv_len) ? "pages come with kv_len" : nullptr;
+}
+
+const char* wrong_with_new(const qkvet_forward_args& a) {
+  if (is_absent(a.k_new) && is_absent(a.v_new)) {
+    return nullptr;
+  }
+  for (const qkvet_tensor* t : {&a.k_new, &a.v_new}) {
+    if (const char* wrong = wrong_with(*t, 4, Empty::kAllowed)) {
+      return wrong;
+    }
+    if (!is_same(t->dtype, a.k.dtype)) {
+      return "new tokens have the storage type of k and v";
+    }
+  }
+  const int64_t* const k = a.k_new.shape;
+  const int64_t* const v = a.v_new.shape;
+  if (k[0] != a.q.shape[0] || v[0] != k[0] || k[1] != a.k.shape[1] ||
+      v[1] != k[1] || v[2] != k[2] || k[3] != a.k.shape[3] ||
+      v[3] != a.v.shape[3]) {
+    return "new tokens are not [B, Hkv, Tnew, d] and [B, Hkv, Tnew, dv]";
+  }
+  return is_absent(a.kv_len) ? "new tokens come with kv_len" : nullptr;
+}
+
+// Tk: what the other tensors of the call say, or the room that a table has.
+int64_t keys_of(const qkvet_forward_args& a) {
+  if (is_absent(a.block_table)) {
+    return a.k.shape[2];
+  }
+  for (const qkvet_tensor* t : {&a.mask, &a.bias, &a.weights, &a.k_positions}) {
+    if (!is_absent(*t) && t->ndim > 0 && t->shape != nullptr) {
+      return t->shape[t->ndim - 1];
+    }
+  }
+  int64_t keys = 0;
+  return __builtin_mul_overflow(a.block_table.shape[1], a.page_size, &keys)
+             ? std::numeric_limits<int64_t>::max() / 4
+             : keys;
+}
+
+const char* refused_field(const qkvet_forward_args& a, uint64_t options) {
+  const bool paged = a.page_size != 0 || !is_absent(a.block_table);
+  if (paged && (options & QKVET_OPTION_PAGED) == 0) {
+    return "paged keys are not supported";
+  }
+  const bool appends = !is_absent(a.k_new) || !is_absent(a.v_new);
+  return appends && (options & QKVET_OPTION_APPEND) == 0
+             ? "appending keys is not supported"
+             : nullptr;
+}
+
+// Four dimensions in k and v, of which the shapes below are read.
+bool has_four(const qkvet_tensor& t) {
+  return t.ndim == 4 && t.shape != nullptr && t.strides != nullptr;
+}
+
+qkvet_status read_known(const qkvet_kernel* self, const qkvet_forward_args& a,
+                        ServingCall* s, qkvet_text* why) {
+  if (const char* field = refused_field(a, self->capabilities->options)) {
+    return refuse(why, QKVET_UNSUPPORTED, field);
+  }
+  if (!has_four(a.q) || !has_four(a.k) || !has_four(a.v)) {
+    return refuse(why, QKVET_UNSUPPORTED,
+                  "a tensor has the wrong rank or no shape and strides");
+  }
+  for (const char* wrong : {wrong_with_table(a), wrong_with_new(a)}) {
+    if (wrong != nullptr) {
+      return refuse(why, QKVET_INVALID_ARGUMENT, wrong);
+    }
+  }
+  qkvet_forward_args plain = a;
+  plain.struct_size = sizeof(plain);  // read again, and it ends here
+  plain.page_size = 0;
+  plain.block_table = plain.k_new = plain.v_new = {};
+  Rows4 k_rows, v_rows;
+  s->page_size = a.page_size;
+  if (a.page_size > 0) {
+    if (!is_absent(a.cu_seqlens_q) || !is_absent(a.cu_seqlens_k)) {
+      return refuse(why, QKVET_UNSUPPORTED, "a packed batch has no pages here");
+    }
+    plain.k = k_rows.of(a.k, a.q.shape[0], keys_of(a));
+    plain.v = v_rows.of(a.v, a.q.shape[0], keys_of(a));
+    s->pages = a.k.shape[0];
+    s->columns = a.block_table.shape[1];
+    s->table = view_of<const int32_t>(a.block_table);
+  }
+  const qkvet_status status = read_forward(self, &plain, &s->call, why);
+  if (status != QKVET_OK) {
+    return status;
+  }
+  s->k = stored(a.k, s->call.storage);
+  s->v = stored(a.v, s->call.storage);
+  if (!is_absent(a.k_new)) {
+    s->k_new = stored(a.k_new, s->call.storage);
+    s->v_new = stored(a.v_new, s->call.storage);
+    s->new_tokens = a.k_new.shape[2];
+  }
+  s->before = s->call.options.kv_len;
+  s->call.k = s->call.v = {};
+  s->call.half.k = s->call.half.v = {};
+  return QKVET_OK;
+}
+
+void store_new(const Stored& from, int64_t b, int64_t heads, int64_t n,
+               int64_t width, const Stored& to, Slot slot) {
+  for (int64_t h = 0; h < heads; ++h) {
+    for (int64_t c = 0; c < width; ++c) {
+      to.set(slot.block, h, slot.row, c, from.get(b, h, n, c));
+    }
+  }
+}
+
+}  // namespace
+
+qkvet_status read_serving(const qkvet_kernel* self,
+                          const qkvet_forward_args* args, ServingCall* serving,
+                          qkvet_text* why) {
+  qkvet_forward_args known = {};
+  const qkvet_status status = read_struct(args, &known, why);
+  return status == QKVET_OK ? read_known(self, known, serving, why) : status;
+}
+
+qkvet_status supports_serving(const qkvet_kernel* self,
+                              const qkvet_forward_args* args, qkvet_text* why) {
+  ServingCall serving;
+  return read_serving(self, args, &serving, why);
+}
+
+qkvet_status check_serving(ServingCall* s, qkvet_text* why) {
+  const int64_t batch = s->call.batch;
+  s->all.reset(new (std::nothrow) int64_t[static_cast<size_t>(batch)]);
+  if (s->all == nullptr) {
+    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the lengths");
+  }
+  int64_t room = s->call.keys;
+  if (s->page_size > 0 && s->columns <= room / s->page_size) {
+    room = s->columns * s->page_size;
+  }
+  for (int64_t b = 0; b < batch; ++b) {
+    const int64_t held = s->held(b);
+    if (held < 0 || held > room - s->new_tokens) {
+      return refuse(why, QKVET_INVALID_ARGUMENT,
+                    "a length is negative, or there is no room for it");
+    }
+    s->all[static_cast<size_t>(b)] = held + s->new_tokens;
+    for (int64_t j = 0; s->page_size > 0 && j < held + s->new_tokens;
+         j += s->page_size) {
+      const int64_t page = s->slot(b, j).block;
+      if (page < 0 || page >= s->pages) {
+        return refuse(why, QKVET_INVALID_ARGUMENT,
+                      "a block table names a page that is not there");
+      }
+    }
+  }
+  s->call.options.kv_len = {s->all.get(), {batch == 1 ? 0 : 1, 0, 0, 0}};
+  return check_lengths(s->call, why);
+}
+
+ForwardCall served_member(const ServingCall& serving, int64_t b) {
+  return member_of(serving.call, b);
+}
+
+void store_new_key(const ServingCall& s, int64_t b, int64_t n, Slot to) {
+  store_new(s.k_new, b, s.call.kv_heads, n, s.call.width, s.k, to);
+}
+
+void store_new_value(const ServingCall& s, int64_t b, int64_t n, Slot to) {
+  store_new(s.v_new, b, s.call.kv_heads, n, s.call.value_width, s.v, to);
+}
+
+}  // namespace qkvet::impl

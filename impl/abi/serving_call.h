@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The serving form of a forward call, checked and typed: k and v as pages of a
+// pool with a block table, and tokens that the kernel appends. A call without
+// either is one, too: its tokens lie in rows of [B, Hkv, Tk, d].
+//
+// Contract: that of forward_view.h. What is data (lengths, block tables) is
+// checked by check_serving() before anything is written; entries of a table
+// behind the pages of a member are not looked at.
+#ifndef QKVET_IMPL_ABI_SERVING_CALL_H_
+#define QKVET_IMPL_ABI_SERVING_CALL_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "impl/abi/forward_view.h"
+#include "impl/abi/tensor_view.h"
+#include "qkvet/kernel.h"
+
+namespace qkvet::impl {
+
+// Where a token lies: element [block, head, row, c] of k and v.
+struct Slot {
+  int64_t block = 0;
+  int64_t row = 0;
+};
+
+struct ServingCall {
+  // The call as of k and v [B, Hkv, Tk, d], without k and v. Lengths, once
+  // check_serving() has passed it: all tokens of a member, new ones included.
+  ForwardCall call;
+  Stored k, v;          // [pages, Hkv, page_size, d], or [B, Hkv, Tk, d]
+  Stored k_new, v_new;  // [B, Hkv, Tnew, d]
+  int64_t new_tokens = 0;
+  int64_t page_size = 0;  // 0: no pages
+  int64_t pages = 0;
+  int64_t columns = 0;             // of the table
+  View<const int32_t> table;       // [B, columns]
+  View<const int64_t> before;      // kv_len [B], no data: Tk each
+  std::unique_ptr<int64_t[]> all;  // [B]: what call.options.kv_len shows
+
+  int64_t held(int64_t b) const {  // in front of the new ones
+    return before.data != nullptr ? *before.at(b, 0, 0) : call.keys;
+  }
+  int64_t entry(int64_t b, int64_t column) const {
+    return table.data[b * table.step[0] + column * table.step[1]];
+  }
+  Slot slot(int64_t b, int64_t token) const {
+    return page_size == 0
+               ? Slot{b, token}
+               : Slot{entry(b, token / page_size), token % page_size};
+  }
+};
+
+// Fills *serving, or says why `self` does not take these arguments.
+qkvet_status read_serving(const qkvet_kernel* self,
+                          const qkvet_forward_args* args, ServingCall* serving,
+                          qkvet_text* why);
+
+// Whether lengths and tables lie inside the call; sets its lengths.
+qkvet_status check_serving(ServingCall* serving, qkvet_text* why);
+
+// The supports() of the kernels that serve.
+qkvet_status supports_serving(const qkvet_kernel* self,
+                              const qkvet_forward_args* args, qkvet_text* why);
+
+// Member b of a call that check_serving() has passed, without k and v.
+ForwardCall served_member(const ServingCall& serving, int64_t b);
+
+// Copies token n of the new ones of member b to a slot, all heads.
+void store_new_key(const ServingCall& serving, int64_t b, int64_t n, Slot to);
+void store_new_value(const ServingCall& serving, int64_t b, int64_t n, Slot to);
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_ABI_SERVING_CALL_H_

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// The doors of the families: versions, struct sizes, unknown arguments, CPUs
+// that lack what a kernel needs.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "impl/testing/family_fixture.h"
+
+namespace qkvet::impl::family_entry_test {
+namespace {
+
+TEST(FamilyEntry, RefusesAnotherMajorVersion) {
+  for (const Family& family : all_families()) {
+    qkvet_host host = make_host();
+    host.abi_major = QKVET_ABI_MAJOR + 1;
+    qkvet_library library = {};
+    library.struct_size = sizeof(library);
+    Reason why;
+    EXPECT_EQ(family.entry()(&host, "", &library, &why.text),
+              QKVET_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(why.room), "");
+    EXPECT_EQ(std::strchr(why.room, '\n'), nullptr);
+    EXPECT_EQ(library.kernels, nullptr);
+  }
+}
+
+TEST(FamilyEntry, RefusesAHostWithoutVersion) {
+  for (const Family& family : all_families()) {
+    qkvet_host host = make_host();
+    host.struct_size = offsetof(qkvet_host, abi_major);
+    qkvet_library library = {};
+    library.struct_size = sizeof(library);
+    EXPECT_EQ(family.entry()(&host, "", &library, nullptr),
+              QKVET_INVALID_ARGUMENT);
+  }
+}
+
+TEST(FamilyEntry, WritesNoByteBeyondTheRoomOfTheHost) {
+  for (const Family& family : all_families()) {
+    const qkvet_host host = make_host();
+    qkvet_library library = {};
+    library.struct_size = offsetof(qkvet_library, close);
+    const auto canary = reinterpret_cast<void (*)(qkvet_library*)>(1);
+    library.close = canary;
+    EXPECT_EQ(family.entry()(&host, "", &library, nullptr), QKVET_OK);
+    EXPECT_GT(library.kernel_count, 0);
+    EXPECT_EQ(library.close, canary);
+  }
+}
+
+TEST(FamilyEntry, CutsReasonsToTheRoomOfTheCaller) {
+  qkvet_host host = make_host();
+  host.abi_major = QKVET_ABI_MAJOR + 1;
+  char room[8];
+  std::memset(room, 'x', sizeof(room));
+  qkvet_text text = {sizeof(text), room, 4};
+  qkvet_library library = {};
+  library.struct_size = sizeof(library);
+  all_families()[0].entry()(&host, "", &library, &text);
+  EXPECT_EQ(room[3], '\0');
+  EXPECT_EQ(room[4], 'x');
+}
+
+// kv_cache_avx2 is built out of kv_cache, serving_avx2 out of serving, simt out
+// of cuda.
+std::string source_of(const std::string& kernel) {
+  if (kernel.starts_with("simt/")) {
+    return "cuda/" + kernel.substr(std::string("simt/").size());
+  }
+  for (const std::string once : {"kv_cache", "serving"}) {
+    const std::string twice = once + "_avx2/";
+    if (kernel.starts_with(twice)) {
+      return once + "/" + kernel.substr(twice.size());
+    }
+  }
+  return kernel;
+}
+
+TEST(FamilyEntry, NamesAreUniqueAndBelongToTheirFamily) {
+  std::set<std::string> names;
+  for (const Family& family : all_families()) {
+    const qkvet_library& library = family.library();
+    for (int32_t i = 0; i < library.kernel_count; ++i) {
+      const qkvet_kernel& kernel = *library.kernels[i];
+      const std::string name = kernel.name;
+      EXPECT_TRUE(names.insert(name).second) << name;
+      EXPECT_EQ(name.substr(0, name.find('/')), library.name);
+      const std::string file = kernel.source_file;
+      // Controls and faults stand several to a file, by theme.
+      if (library.name == std::string("controls") ||
+          library.name == std::string("faulty")) {
+        EXPECT_EQ(file.rfind("impl/" + std::string(library.name) + "/", 0), 0u)
+            << name << ": " << file;
+      } else {
+        EXPECT_EQ(file, "impl/" + source_of(name) + ".cpp");
+      }
+      EXPECT_GT(kernel.source_line, 0);
+      ASSERT_NE(kernel.precision, nullptr) << name;
+      EXPECT_NE(kernel.precision->declared, 0u) << name;
+    }
+  }
+}
+
+struct Field {
+  const char* name;
+  uint64_t option;  // that declares it; 0: no kernel here knows it
+  std::function<void(qkvet_forward_args&)> set;
+};
+
+std::vector<Field> unknown_fields(const qkvet_tensor& some) {
+  using A = qkvet_forward_args;
+  std::vector<Field> fields = {
+      {"window", QKVET_OPTION_WINDOW, [](A& a) { a.has_window = 1; }},
+      {"softcap", QKVET_OPTION_SOFTCAP, [](A& a) { a.softcap = 30; }},
+      {"rope", QKVET_OPTION_ROPE, [](A& a) { a.rope = QKVET_ROPE_HALF; }},
+      {"dropout", QKVET_OPTION_DROPOUT, [](A& a) { a.dropout_p = 0.1f; }},
+      {"page_size", QKVET_OPTION_PAGED, [](A& a) { a.page_size = 16; }},
+      {"causal", 0, [](A& a) { a.causal = QKVET_CAUSAL_BOTTOM_RIGHT + 1; }},
+      {"f16", 0, [](A& a) { a.q.dtype.bits = 16; }},
+      {"device", 0, [](A& a) { a.k.device_type = QKVET_DEVICE_CUDA; }},
+  };
+  using Member = qkvet_tensor A::*;
+  const std::tuple<const char*, uint64_t, Member> tensors[] = {
+      {"mask", QKVET_OPTION_MASK, &A::mask},
+      {"bias", QKVET_OPTION_BIAS, &A::bias},
+      {"sink", QKVET_OPTION_SINK, &A::sink},
+      {"slopes", QKVET_OPTION_ALIBI, &A::slopes},
+      {"rope_cos", QKVET_OPTION_ROPE, &A::rope_cos},
+      {"rope_sin", QKVET_OPTION_ROPE, &A::rope_sin},
+      {"q_positions", QKVET_OPTION_ROPE, &A::q_positions},
+      {"k_positions", QKVET_OPTION_ROPE, &A::k_positions},
+      {"q_len", QKVET_OPTION_LENGTHS, &A::q_len},
+      {"kv_len", QKVET_OPTION_LENGTHS, &A::kv_len},
+      {"cu_seqlens_q", QKVET_OPTION_PACKED, &A::cu_seqlens_q},
+      {"cu_seqlens_k", QKVET_OPTION_PACKED, &A::cu_seqlens_k},
+      {"block_table", QKVET_OPTION_PAGED, &A::block_table},
+      {"k_new", QKVET_OPTION_APPEND, &A::k_new},
+      {"v_new", QKVET_OPTION_APPEND, &A::v_new},
+      {"dropout_mask", QKVET_OPTION_DROPOUT_MASK, &A::dropout_mask},
+      {"q_scale", 0, &A::q_scale},
+      {"k_scale", 0, &A::k_scale},
+      {"v_scale", 0, &A::v_scale},
+  };
+  for (const auto& [name, option, member] : tensors) {
+    fields.push_back({name, option, [m = member, some](A& a) { a.*m = some; }});
+  }
+  return fields;
+}
+
+TEST(FamilyEntry, RefusesEveryArgumentThatIsNotDeclared) {
+  std::set<std::string> refused;
+  Call call({.queries = 2, .keys = 3, .width = 4, .value_width = 5});
+  for (const qkvet_kernel* kernel : correct_kernels()) {
+    OpenKernel open(kernel);
+    for (const Field& field : unknown_fields(call.q.tensor())) {
+      if ((kernel->capabilities->options & field.option) != 0) {
+        continue;
+      }
+      refused.insert(field.name);
+      qkvet_forward_args args = call.args();
+      Reason why;
+      ASSERT_EQ(kernel->supports(kernel, &args, &why.text), QKVET_OK);
+      field.set(args);
+      EXPECT_EQ(kernel->supports(kernel, &args, &why.text), QKVET_UNSUPPORTED)
+          << kernel->name << " " << field.name;
+      EXPECT_NE(std::string(why.room), "") << field.name;
+      EXPECT_EQ(open.forward(args), QKVET_UNSUPPORTED)
+          << kernel->name << " " << field.name;
+    }
+  }
+#ifndef QKVET_SANITIZED
+  // Some fields are declared by all but a control, and these have no build with
+  // sanitizers.
+  EXPECT_EQ(refused.size(), unknown_fields(call.q.tensor()).size());
+#endif
+}
+
+TEST(FamilyEntry, ReadsArgumentsOfOlderAndNewerHosts) {
+  struct Newer {
+    qkvet_forward_args args;
+    uint64_t field;
+  };
+  Call call({.queries = 2, .keys = 3, .width = 4, .value_width = 5});
+  for (const qkvet_kernel* kernel : correct_kernels()) {
+    Newer newer = {call.args(), 0};
+    newer.args.struct_size = sizeof(newer);
+    EXPECT_EQ(kernel->supports(kernel, &newer.args, nullptr), QKVET_OK);
+    newer.field = 1;
+    EXPECT_EQ(kernel->supports(kernel, &newer.args, nullptr),
+              QKVET_UNSUPPORTED);
+    // A mask beyond the size of an older host's struct is not there.
+    qkvet_forward_args older = call.args();
+    older.mask = call.q.tensor();
+    older.struct_size = offsetof(qkvet_forward_args, mask);
+    EXPECT_EQ(kernel->supports(kernel, &older, nullptr), QKVET_OK);
+    older.struct_size = offsetof(qkvet_forward_args, o);
+    EXPECT_NE(kernel->supports(kernel, &older, nullptr), QKVET_OK);
+  }
+}
+
+TEST(FamilyEntry, RefusesShapesThatContradictEachOther) {
+  Call call({.heads = 6, .kv_heads = 3, .queries = 2, .keys = 4});
+  Call other({.heads = 6, .kv_heads = 4, .queries = 2, .keys = 5});
+  for (const qkvet_kernel* kernel : correct_kernels()) {
+    qkvet_forward_args args = call.args();
+    args.k = other.k.tensor();
+    args.v = other.v.tensor();  // 6 heads over 4
+    EXPECT_EQ(kernel->supports(kernel, &args, nullptr), QKVET_INVALID_ARGUMENT);
+    args = call.args();
+    args.v = other.v.tensor();
+    EXPECT_EQ(kernel->supports(kernel, &args, nullptr), QKVET_INVALID_ARGUMENT);
+  }
+}
+
+TEST(FamilyEntry, ForcingTheBaselineTakesAvx2Away) {
+  int found = 0;
+  for (const char* name :
+       {"avx2/flash", "kv_cache_avx2/contiguous", "serving_avx2/paged"}) {
+    const qkvet_kernel* const kernel = find_kernel(name);
+    if (kernel == nullptr) {
+      continue;  // built without sanitizers alone
+    }
+    ++found;
+    setenv("QKVET_CPU", "baseline", 1);
+    const OpenKernel forced(kernel);
+    unsetenv("QKVET_CPU");
+    EXPECT_EQ(forced.status(), QKVET_UNAVAILABLE);
+    EXPECT_STREQ(forced.reason().room,
+                 "needs AVX2 and FMA, which this CPU does not have");
+    const bool has = __builtin_cpu_supports("avx2") != 0 &&
+                     __builtin_cpu_supports("fma") != 0;
+    EXPECT_EQ(OpenKernel(kernel).status(), has ? QKVET_OK : QKVET_UNAVAILABLE);
+  }
+  if (found == 0) {
+    GTEST_SKIP() << "no avx2 families on this architecture";
+  }
+}
+
+}  // namespace
+}  // namespace qkvet::impl::family_entry_test

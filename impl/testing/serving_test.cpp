@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that serve, against scalar/plain on the same tokens in rows; what
+// they must refuse; and the faults of serving, in and out of their trigger.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "impl/abi/declare.h"
+#include "impl/testing/family_fixture.h"
+
+namespace qkvet::impl::serving_test {
+namespace {
+
+struct Served {
+  Problem problem;
+  std::vector<int64_t> lengths;  // with new tokens
+  int64_t page_size = 3;
+  std::vector<int32_t> table;  // [batch, columns]
+  int64_t pages = 0;
+  int64_t new_tokens = 0;
+};
+
+// Two members of 7 and 6 tokens in pages of 3, anywhere. The tail of the second
+// names a page of the first.
+Served trigger(int32_t causal) {
+  Served s;
+  s.problem = {.batch = 2,
+               .heads = 4,
+               .kv_heads = 2,
+               .queries = 3,
+               .keys = 7,
+               .width = 8,
+               .value_width = 5,
+               .causal = causal};
+  s.lengths = {7, 6};
+  s.table = {4, 0, 6, -1, 2, 5, 4, 7};
+  s.pages = 7;
+  s.new_tokens = 2;
+  return s;
+}
+
+// One member, pages of 4 in order, nothing new.
+Served harmless() {
+  Served s;
+  s.problem = {.heads = 4,
+               .kv_heads = 2,
+               .queries = 3,
+               .keys = 6,
+               .width = 8,
+               .value_width = 5,
+               .causal = QKVET_CAUSAL_BOTTOM_RIGHT};
+  s.lengths = {6};
+  s.page_size = 4;
+  s.table = {0, 1, -1};
+  s.pages = 3;
+  return s;
+}
+
+class ServedCall {
+ public:
+  explicit ServedCall(const Served& served)
+      : s_(served),
+        rows_(served.problem),
+        k_({s_.pages, heads(), s_.page_size, s_.problem.width},
+           s_.problem.layout, s_.problem.place),
+        v_({s_.pages, heads(), s_.page_size, s_.problem.value_width},
+           s_.problem.layout, s_.problem.place),
+        k_new_({s_.problem.batch, heads(), fresh(), s_.problem.width},
+               s_.problem.layout, s_.problem.place),
+        v_new_({s_.problem.batch, heads(), fresh(), s_.problem.value_width},
+               s_.problem.layout, s_.problem.place),
+        before_(s_.lengths) {
+    k_.fill(NAN);
+    v_.fill(NAN);
+    for (int64_t b = 0; b < s_.problem.batch; ++b) {
+      before_[size_t(b)] -= s_.new_tokens;
+      place(b, rows_.k, s_.problem.width, &k_, &k_new_);
+      place(b, rows_.v, s_.problem.value_width, &v_, &v_new_);
+    }
+  }
+
+  qkvet_forward_args args() {
+    qkvet_forward_args a = rows_.args();
+    a.k = k_.tensor();
+    a.v = v_.tensor();
+    a.kv_len = list(before_, &batch_);
+    table_shape_[0] = s_.problem.batch;
+    table_shape_[1] = columns();
+    table_strides_[0] = columns();
+    a.block_table = {};
+    a.block_table.data = s_.table.data();
+    a.block_table.device_type = QKVET_DEVICE_CPU;
+    a.block_table.ndim = 2;
+    a.block_table.dtype = {QKVET_DTYPE_INT, 32, 1};
+    a.block_table.shape = table_shape_;
+    a.block_table.strides = table_strides_;
+    a.page_size = s_.page_size;
+    if (s_.new_tokens > 0) {
+      a.k_new = k_new_.tensor();
+      a.v_new = v_new_.tensor();
+    }
+    return a;
+  }
+
+  // Of scalar/plain, on rows.
+  std::vector<float> right() {
+    qkvet_forward_args a = rows_.args();
+    a.kv_len = list(s_.lengths, &batch_);
+    OpenKernel open(find_kernel("scalar/plain"));
+    EXPECT_EQ(open.forward(a), QKVET_OK) << open.reason().room;
+    return rows_.outputs();
+  }
+  std::vector<float> outputs() const { return rows_.outputs(); }
+  float key(int64_t page, int64_t slot) { return k_.at(page, 0, slot, 0); }
+  float given_key(int64_t b, int64_t j) { return rows_.k.at(b, 0, j, 0); }
+
+  Served s_;
+
+ private:
+  int64_t heads() const { return s_.problem.kv_heads; }
+  int64_t fresh() const { return s_.new_tokens > 0 ? s_.new_tokens : 1; }
+  int64_t columns() const {
+    return int64_t(s_.table.size()) / s_.problem.batch;
+  }
+
+  void place(int64_t b, const GuardedTensor& from, int64_t width,
+             GuardedTensor* pool, GuardedTensor* fresh) {
+    const int64_t held = s_.lengths[size_t(b)] - s_.new_tokens;
+    for (int64_t j = 0; j < s_.lengths[size_t(b)]; ++j) {
+      const int64_t page = s_.table[size_t(b * columns() + j / s_.page_size)];
+      for (int64_t h = 0; h < heads(); ++h) {
+        for (int64_t c = 0; c < width; ++c) {
+          float& to = j < held ? pool->at(page, h, j % s_.page_size, c)
+                               : fresh->at(b, h, j - held, c);
+          to = from.at(b, h, j, c);
+        }
+      }
+    }
+  }
+
+  static qkvet_tensor list(std::vector<int64_t>& numbers, int64_t* shape) {
+    static int64_t stride = 1;
+    *shape = int64_t(numbers.size());
+    qkvet_tensor t = {};
+    t.data = numbers.data();
+    t.device_type = QKVET_DEVICE_CPU;
+    t.ndim = 1;
+    t.dtype = {QKVET_DTYPE_INT, 64, 1};
+    t.shape = shape;
+    t.strides = &stride;
+    return t;
+  }
+
+  Call rows_;
+  GuardedTensor k_, v_, k_new_, v_new_;
+  std::vector<int64_t> before_;
+  int64_t batch_ = 0;
+  int64_t table_shape_[2] = {}, table_strides_[2] = {1, 1};
+};
+
+// Pages of every size, and NaN in slots of nobody.
+bool serves(const qkvet_kernel& kernel) {
+  const bool finite =
+      kernel.dialect != nullptr &&
+      kernel.dialect->unowned_nonfinite == QKVET_UNOWNED_NOT_IGNORED;
+  return kernel.forward != nullptr && !finite &&
+         (kernel.capabilities->options & QKVET_OPTION_PAGED) != 0 &&
+         kernel.capabilities->page_size_count == 0;
+}
+
+std::vector<const qkvet_kernel*> serving_kernels(bool faulty) {
+  return kernels_that(faulty, serves);
+}
+
+// The kernel answers as scalar/plain does.
+bool is_right(const qkvet_kernel* kernel, const Served& served) {
+  ServedCall call(served);
+  const std::vector<float> right = call.right();
+  OpenKernel open(kernel);
+  if (open.status() == QKVET_UNAVAILABLE) {
+    return true;
+  }
+  EXPECT_EQ(open.forward(call.args()), QKVET_OK)
+      << kernel->name << " " << open.reason().room;
+  const std::vector<float> seen = call.outputs();
+  for (size_t n = 0; n < right.size(); ++n) {
+    if (!(std::fabs(seen[n] - right[n]) <= 1e-5f)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+TEST(Serving, PagesAnywhereAnswerAsRowsDo) {
+  ASSERT_GE(serving_kernels(false).size(), 3u);
+  for (const qkvet_kernel* kernel : serving_kernels(false)) {
+    EXPECT_TRUE(is_right(kernel, harmless())) << kernel->name;
+    for (const int32_t causal :
+         {QKVET_CAUSAL_NONE, QKVET_CAUSAL_TOP_LEFT, QKVET_CAUSAL_BOTTOM_RIGHT})
+      for (const Layout layout :
+           {Layout::kBhtd, Layout::kBthd, Layout::kBhdt, Layout::kGaps})
+        for (const Placement place :
+             {Placement::kEndFlush, Placement::kStartFlush}) {
+          Served served = trigger(causal);
+          served.problem.layout = layout;
+          served.problem.place = place;
+          EXPECT_TRUE(is_right(kernel, served)) << kernel->name;
+          served.new_tokens = 0;
+          EXPECT_TRUE(is_right(kernel, served)) << kernel->name;
+        }
+  }
+}
+
+TEST(Serving, NewTokensStayInThePages) {
+  for (const qkvet_kernel* kernel : serving_kernels(false)) {
+    OpenKernel open(kernel);
+    if (open.status() == QKVET_UNAVAILABLE) {
+      continue;
+    }
+    ServedCall call(trigger(QKVET_CAUSAL_NONE));
+    ASSERT_EQ(open.forward(call.args()), QKVET_OK);
+    // Tokens 5 and 6 of the first member, 4 and 5 of the second.
+    EXPECT_EQ(call.key(0, 2), call.given_key(0, 5)) << kernel->name;
+    EXPECT_EQ(call.key(6, 0), call.given_key(0, 6)) << kernel->name;
+    EXPECT_EQ(call.key(5, 1), call.given_key(1, 4)) << kernel->name;
+    EXPECT_EQ(call.key(5, 2), call.given_key(1, 5)) << kernel->name;
+    EXPECT_TRUE(std::isnan(call.key(6, 1))) << kernel->name;
+    EXPECT_TRUE(std::isnan(call.key(1, 0))) << kernel->name;
+  }
+}
+
+// Nothing is written of a call that is refused.
+TEST(Serving, WhatCannotBeIsRefusedBeforeAnythingIsWritten) {
+  using A = qkvet_forward_args;
+  const std::pair<const char*, void (*)(A&)> wrong[] = {
+      {"pages come with kv_len", [](A& a) { a.kv_len = {}; }},
+      {"k and v are not pages of page_size tokens",
+       [](A& a) { a.page_size = 4; }},
+      {"a block table is int32", [](A& a) { a.block_table.dtype.bits = 64; }},
+      {"a page size, and no block table", [](A& a) { a.block_table = {}; }},
+      {"new tokens are not [B, Hkv, Tnew, d] and [B, Hkv, Tnew, dv]",
+       [](A& a) { a.k_new = a.v_new; }},
+      {"a required tensor is absent", [](A& a) { a.v_new = {}; }},
+      {"a length is negative, or there is no room for it",
+       [](A& a) { static_cast<int64_t*>(a.kv_len.data)[1] = -1; }},
+      {"a length is negative, or there is no room for it",
+       [](A& a) { static_cast<int64_t*>(a.kv_len.data)[0] = 11; }},
+      {"a block table names a page that is not there",
+       [](A& a) { static_cast<int64_t*>(a.kv_len.data)[0] = 8; }},
+      {"a block table names a page that is not there",
+       [](A& a) { static_cast<int32_t*>(a.block_table.data)[5] = 7; }}};
+  for (const qkvet_kernel* kernel : serving_kernels(false)) {
+    OpenKernel open(kernel);
+    if (open.status() == QKVET_UNAVAILABLE) {
+      continue;
+    }
+    for (const auto& [message, spoil] : wrong) {
+      ServedCall call(trigger(QKVET_CAUSAL_NONE));
+      A args = call.args();
+      spoil(args);
+      EXPECT_EQ(open.forward(args), QKVET_INVALID_ARGUMENT)
+          << kernel->name << " " << message;
+      EXPECT_STREQ(open.reason().room, message) << kernel->name;
+      EXPECT_TRUE(std::isnan(call.key(0, 2))) << kernel->name << message;
+    }
+  }
+}
+
+TEST(ServingFaults, AreWrongInTheirTriggerAndRightOutsideOfIt) {
+  ASSERT_GE(serving_kernels(true).size(), 12u);
+  for (const qkvet_kernel* kernel : serving_kernels(true)) {
+    EXPECT_TRUE(is_right(kernel, harmless())) << kernel->name;
+    const bool right = is_right(kernel, trigger(QKVET_CAUSAL_NONE)) &&
+                       is_right(kernel, trigger(QKVET_CAUSAL_BOTTOM_RIGHT));
+    EXPECT_FALSE(right) << kernel->name;
+  }
+}
+
+}  // namespace
+}  // namespace qkvet::impl::serving_test

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The defects that all rules are shown, and the data that aims at each.
+#ifndef QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_DEFECTS_H_
+#define QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_DEFECTS_H_
+
+#include <cstdint>
+#include <span>
+
+#include "properties/acceptance/acceptance.h"
+
+namespace qkvet::acceptance {
+
+// What is measured of a defect.
+enum class Measure : uint8_t {
+  kAmount,   // the smallest one that is noticed, on a square of rows and keys
+  kLengths,  // the numbers of keys at which it is noticed, decoding
+  kSquare,   // whether it is noticed, on a causal square
+};
+
+struct Defect {
+  const char* name;
+  const char* text;
+  const char* aim;  // why the aimed data shows it
+  Measure measure;
+  Seams seams;
+  // On the output of the kernel; null: nothing.
+  void (*spoil)(Output& output);
+  Recipes (*aimed)(int64_t n, int64_t d);
+};
+
+// Those with the same aimed data stand together.
+std::span<const Defect> defects();
+const Defect& defect_named(const char* name);
+
+// The output of the kernel with the defect; of kAmount so far off.
+Output defective_output(const Kernel& kernel, const Defect& defect,
+                        double amount);
+
+}  // namespace qkvet::acceptance
+
+#endif  // QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_DEFECTS_H_

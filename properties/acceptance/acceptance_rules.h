@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// How published suites decide that an output is right, each with the data,
+// storage type and widths of its suite; and how the bound decides.
+#ifndef QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_RULES_H_
+#define QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_RULES_H_
+
+#include <span>
+#include <vector>
+
+#include "properties/acceptance/acceptance.h"
+#include "reference/arithmetic/precision.h"
+#include "reference/bound/bound.h"
+
+namespace qkvet::acceptance {
+
+// What a rule may look at beside the output.
+struct Evidence {
+  const CallData& call;
+  std::vector<double> expected;   // o of the oracle, rounded to storage
+  std::vector<double> framework;  // framework_run(), if some rule asks for it
+  std::vector<double> magnitude;  // sum_j p_j |v_j|, if some rule asks for it
+};
+
+struct Rule {
+  const char* name;
+  const char* source;  // repository, snapshot, file
+  const char* text;    // the rule
+  Setting setting;
+  bool wants_framework;
+  bool wants_magnitude;
+  bool (*accepts)(const Evidence& evidence, const std::vector<double>& o);
+};
+
+std::span<const Rule> rules();
+const Rule& rule_named(const char* name);
+
+// The truth and the derived bound of one call.
+class Truth {
+ public:
+  Truth(const CallData& call, const PrecisionModel& model);
+  // Whether every element lies within the bound; with lse: every lse, too.
+  bool accepts(const Output& output, bool with_lse) const;
+  const OracleOutput& oracle() const { return oracle_; }
+
+ private:
+  Dtype dtype_;
+  OracleOutput oracle_;
+  Bound bound_;
+};
+
+// What the kernel of acceptance.h declares: flash_half for half storage,
+// cpu_f32 for f32.
+PrecisionModel declared_model(Dtype dtype);
+
+}  // namespace qkvet::acceptance
+
+#endif  // QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_RULES_H_

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shows every defect to every rule and to the bound, on the data of the rule's
+// suite and on data that aims at the defect. The correct kernel is shown, too:
+// whoever refuses it has noticed nothing, but raised an alarm.
+#ifndef QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_STUDY_H_
+#define QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_STUDY_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "properties/acceptance/acceptance_defects.h"
+#include "properties/acceptance/acceptance_rules.h"
+
+namespace qkvet::acceptance {
+
+// What one judge noticed of one defect on one kind of data. Lengths are
+// numbers of keys.
+struct Cell {
+  std::vector<int64_t> tried;
+  std::vector<int64_t> noticed;
+  std::vector<int64_t> alarms;   // the correct kernel was refused
+  std::optional<double> amount;  // kAmount: the smallest that was noticed
+};
+
+// How much was noticed, in steps of a factor of two; comparable between cells
+// of one defect.
+double noticed_octaves(const Cell& cell, Measure measure);
+
+struct Comparison {
+  const Rule* rule = nullptr;
+  const Defect* defect = nullptr;
+  Cell theirs, ours, ours_with_lse;  // on the data of the suite
+  Cell theirs_aimed, ours_aimed;     // on aimed data; without lse
+};
+
+struct Effort {
+  std::vector<int64_t> lengths;  // ascending
+  int64_t square_heads;
+};
+Effort quick_effort();
+Effort full_effort();
+
+// The side of the squares, causal or not.
+inline constexpr int64_t kSquare = 256;
+// The largest scale error that is tried: a factor of 9.
+inline constexpr double kLargestAmount = 8;
+
+using Models = PrecisionModel (*)(Dtype);
+// In the order of the defects, and of the rules within. `models`: what the
+// bound believes of the kernel; declared_model unless a test lies.
+std::vector<Comparison> compare_rules(const Effort& effort,
+                                      std::span<const Rule> rules,
+                                      Models models);
+
+// Cells in which the bound refused the correct kernel; in which a rule did so
+// on the data of its own suite.
+int64_t alarms_of_ours(std::span<const Comparison> comparisons);
+int64_t alarms_of_theirs(std::span<const Comparison> comparisons);
+// 1 if there are any: then the comparison says nothing.
+int exit_code(std::span<const Comparison> comparisons);
+
+}  // namespace qkvet::acceptance
+
+#endif  // QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_STUDY_H_

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// One channel of q and of one key is nonzero, so every score but one is 0 and
+// that one is t. The output in a channel that is 1 at that key alone is
+//   w = e^t / (e^t + n - 1),
+// which gives back the score that the kernel really used:
+//   t = ln w - ln(1 - w) + ln(n - 1).
+#ifndef QKVET_PROPERTIES_CALLS_ONE_SCORE_H_
+#define QKVET_PROPERTIES_CALLS_ONE_SCORE_H_
+
+#include <optional>
+#include <vector>
+
+#include "properties/judging/law.h"
+
+namespace qkvet {
+
+// A case for such data: some row sees two keys, and the scale is not 0.
+Case with_one_score(Case value);
+
+// One call with data that `edit` puts there, and with its truth.
+Plan plan_one_score(const Case& value, InputEdit edit);
+
+// The data: `product` is that of q with the one key, which is key 0 of every
+// head, and stands in a channel that the seed picks.
+void put_one_score(const Case& value, double product, Inputs& inputs);
+
+// w of every row, in every channel of o.
+std::vector<double> weights_of_one_score(const Case& value, double score);
+
+// t of the row that sees the most keys; nothing if no score gives its output.
+std::optional<double> score_seen(const JudgeInput& input);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_CALLS_ONE_SCORE_H_

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/calls/option_forms.h"
+
+#include <algorithm>
+
+#include "properties/conventions/fit.h"
+
+namespace qkvet {
+namespace {
+
+struct RowPlace {
+  int64_t b, h, i;
+};
+RowPlace place_of(const Shape& s, int64_t row) {
+  return {row / s.Tq / s.H, row / s.Tq % s.H, row % s.Tq};
+}
+
+// A row ((b * H + h) * Tq + i) that sees some key of those that count and not
+// another one, chosen by the seed; -1 if there is none.
+int64_t row_with_hidden_key(const Case& value) {
+  const Shape& s = value.shape;
+  const int64_t rows = s.B * s.H * s.Tq;
+  if (rows == 0) return -1;
+  const Visibility visibility(value);
+  const int64_t first = pick_by_seed(value.seed, rows);
+  for (int64_t n = 0; n < rows; ++n) {
+    const int64_t row = (first + n) % rows;
+    const auto [b, h, i] = place_of(s, row);
+    const int64_t seen = visibility.keys(b, h, i);
+    if (seen > 0 && seen < counted_keys(value, b)) return row;
+  }
+  return -1;
+}
+
+}  // namespace
+
+Case with_own_mask(Case value) {
+  value.mask = {MaskKind::kRandomN, 50, kOwnAll};
+  return value;
+}
+
+Case with_own_bias(Case value) {
+  if (!value.score_bias) value.score_bias = make_recipe(RecipeKind::kZero);
+  value.score_bias_own = kOwnAll;
+  return value;
+}
+
+void write_visible_pairs(const Case& value, int64_t, Inputs& inputs) {
+  const Shape& s = value.shape;
+  const Visibility visibility(value, inputs);
+  inputs.mask.clear();
+  for (int64_t b = 0; b < s.B; ++b)
+    for (int64_t h = 0; h < s.H; ++h)
+      for (int64_t i = 0; i < s.Tq; ++i)
+        for (int64_t j = 0; j < s.Tk; ++j)
+          inputs.mask.push_back(visibility.sees(b, h, i, j) ? 1 : 0);
+}
+
+Plan plan_two_forms(const KernelInfo& kernel, const Case& variant,
+                    InputEdit edit, bool bounds) {
+  Plan plan = plan_pair(kernel, edit);
+  for (PlannedCall& call : plan.calls) call.needs_truth = bounds;
+  plan.calls[1].variant = variant;
+  return plan;
+}
+
+Plan plan_two_layouts(const KernelInfo& kernel, const Case& variant,
+                      InputEdit edit) {
+  const bool bitwise = claims_same_bits(kernel, QKVET_FLAG_LAYOUT_INVARIANT);
+  Plan plan = plan_two_forms(kernel, variant, edit, /*bounds=*/!bitwise);
+  if (bitwise && !kernel.has_flag(QKVET_FLAG_ALIGNMENT_INVARIANT))
+    for (PlannedCall& call : plan.calls)
+      call.placement = Placement::kEndAligned;
+  return plan;
+}
+
+Case with_hidden_keys(Case value) {
+  value.shape.Tk = std::max<int64_t>(value.shape.Tk, 2);
+  // Whole rows that are hidden say nothing here.
+  if (value.mask.kind == MaskKind::kEmptyRowN)
+    value.mask.kind = MaskKind::kButN;
+  const bool limits =
+      value.window && std::max(value.window->left, value.window->right) >= 0;
+  const bool hides = limits || value.mask.kind != MaskKind::kNone ||
+                     value.causal == Causal::kTopLeft;
+  // A mask that lets all pairs pass hides nothing, nor does a wide window.
+  if (!hides || row_with_hidden_key(value) < 0)
+    value.mask = {MaskKind::kButN, 0, kOwnAll};
+  return value;
+}
+
+Plan plan_hidden_keys(const Case& value, const KernelInfo& kernel,
+                      InputEdit edit) {
+  const int64_t row = row_with_hidden_key(value);
+  Plan plan = plan_same_rows(kernel, edit, row);
+  if (row < 0) plan.not_applicable = "no row sees one key and not another";
+  return plan;
+}
+
+void for_each_hidden_key(const Case& value, const Inputs& inputs, int64_t row,
+                         const std::function<void(int64_t)>& visit) {
+  const Shape& s = value.shape;
+  const Visibility visibility(value, inputs);
+  const auto [b, h, i] = place_of(s, row);
+  const int64_t head = b * s.Hkv + h / s.group();
+  const int64_t counted = counted_keys(value, b);
+  for (int64_t j = 0; j < counted; ++j)
+    if (!visibility.sees(b, h, i, j)) visit(head * s.Tk + j);
+}
+
+ElementMap only_row(const Shape& shape, int64_t row) {
+  const auto [b, h, i] = place_of(shape, row);
+  return [b = b, h = h, i = i](const Element& at) {
+    return at.b == b && at.h == h && at.i == i ? std::optional(at)
+                                               : std::nullopt;
+  };
+}
+
+}  // namespace qkvet

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// One question in other forms: masks instead of rules, other numbers at keys
+// that a row does not see.
+#ifndef QKVET_PROPERTIES_CALLS_OPTION_FORMS_H_
+#define QKVET_PROPERTIES_CALLS_OPTION_FORMS_H_
+
+#include "properties/calls/call_pairs.h"
+#include "properties/judging/visibility.h"
+
+namespace qkvet {
+
+// A case whose mask has all extents of its own, for an edit to fill.
+Case with_own_mask(Case value);
+// The same for a bias.
+Case with_own_bias(Case value);
+
+// Edits for these. The first writes who sees whom in the case as it is, be it
+// by causal rule, window, mask or lengths.
+void write_visible_pairs(const Case& value, int64_t argument, Inputs& inputs);
+
+// Two calls of which the second is `variant` with `edit`; both with lse, and
+// with their truth if `bounds`.
+Plan plan_two_forms(const KernelInfo& kernel, const Case& variant,
+                    InputEdit edit, bool bounds = true);
+
+// The same for compare_as_claimed() by layout_invariant. Tensors end at a guard
+// page, so that another layout begins at another alignment: both are aligned to
+// 64 bytes, unless the kernel claims that this changes nothing either.
+Plan plan_two_layouts(const KernelInfo& kernel, const Case& variant,
+                      InputEdit edit);
+
+// A window, a mask or a causal rule that leaves some row a key and hides
+// another one from it.
+Case with_hidden_keys(Case value);
+// A pair about one such row, for compare_same_rows(), chosen by the seed:
+// `edit` changes the keys that are hidden from the row ((b * H + h) * Tq + i),
+// its argument.
+Plan plan_hidden_keys(const Case& value, const KernelInfo& kernel,
+                      InputEdit edit);
+// Calls visit(n) with the index [B,Hkv,Tk] of each key that the row does not
+// see and that is not beyond the lengths.
+void for_each_hidden_key(const Case& value, const Inputs& inputs, int64_t row,
+                         const std::function<void(int64_t)>& visit);
+// Nothing but that row, at its own place.
+ElementMap only_row(const Shape& shape, int64_t row);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_CALLS_OPTION_FORMS_H_

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Other data for some of the heads of a case.
+#ifndef QKVET_PROPERTIES_CALLS_OTHER_DATA_H_
+#define QKVET_PROPERTIES_CALLS_OTHER_DATA_H_
+
+#include <functional>
+
+#include "core/case/case.h"
+
+namespace qkvet {
+
+// Whether key/value head `kv` of member `b`, and its query heads, get other
+// data.
+using Changes = std::function<bool(int64_t b, int64_t kv)>;
+
+// Eight times a normal, far from what the case has: it would show. What is NaN,
+// beyond the lengths, stays NaN.
+void put_other_data(const Case& value, const Changes& changes, Inputs& inputs);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_CALLS_OTHER_DATA_H_

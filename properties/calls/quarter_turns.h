@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rotations that round nowhere: every angle is a number of quarter turns, every
+// cos and sin 0, 1 or -1.
+#ifndef QKVET_PROPERTIES_CALLS_QUARTER_TURNS_H_
+#define QKVET_PROPERTIES_CALLS_QUARTER_TURNS_H_
+
+#include "properties/calls/call_pairs.h"
+
+namespace qkvet {
+
+// Fills the tables of the inputs for `rows` positions. A step of one position
+// is one, two or three quarter turns, in turns from pair to pair.
+void quarter_turns(const Case& value, int64_t rows, Inputs& inputs);
+
+// What those tables make of q and k; the rotation itself is taken out of the
+// inputs. Nothing is computed, so that NaN stays where it is.
+void turn_by_hand(const Case& value, Inputs& inputs);
+
+// The nearest case with a rotation; none with an odd number of channels.
+Case with_rotation(Case value);
+// plan_pair() for laws about rotations.
+Plan plan_rotations(const Case& value, const KernelInfo& kernel, InputEdit edit,
+                    int64_t argument = 0);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_CALLS_QUARTER_TURNS_H_

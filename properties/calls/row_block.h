@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// A block of query rows computed by a call of its own, over just the keys that
+// its last row sees: what decode and chunked prefill do.
+#ifndef QKVET_PROPERTIES_CALLS_ROW_BLOCK_H_
+#define QKVET_PROPERTIES_CALLS_ROW_BLOCK_H_
+
+#include "properties/judging/law.h"
+
+namespace qkvet {
+
+// Rows [from, to) of a case.
+struct RowBlock {
+  int64_t from = 0;
+  int64_t to = 0;
+
+  // As the argument of a planned call.
+  int64_t packed() const { return from << 32 | to; }
+  static RowBlock unpacked(int64_t argument) {
+    return {argument >> 32, argument & 0xFFFFFFFF};
+  }
+};
+
+// The call for the block: `causal` is its mask, counted from the bottom right
+// or none. Needs the truth; asks for lse where the kernel has it.
+PlannedCall block_call(const Case& value, const KernelInfo& kernel,
+                       RowBlock block, Causal causal);
+
+// Compares calls[1..], each a block, with the same rows of calls[0], the whole:
+// both are near the same numbers, each within its own bound.
+Judgement judge_blocks(const JudgeInput& input);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_CALLS_ROW_BLOCK_H_

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/calls/story_calls.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "properties/judging/compare.h"
+#include "reference/arithmetic/quantised.h"
+
+namespace qkvet {
+namespace {
+
+// The most tokens of a prompt that is also decoded one by one.
+constexpr int64_t kLongestPrompt = 24;
+
+// The rows of `tokens` of every head; NaN for a tag below 0. A law that attends
+// once more uses more tags than the case has rows: they begin again. A sequence
+// that is not there borrows the data of one that is.
+std::vector<double> pick_rows(const Shape& shape,
+                              const std::vector<double>& all, int64_t heads,
+                              int64_t rows, int64_t width,
+                              const std::vector<Token>& tokens) {
+  std::vector<double> out;
+  out.reserve(static_cast<size_t>(heads * width) * tokens.size());
+  for (int64_t h = 0; h < heads; ++h)
+    for (const auto& [from, tag] : tokens) {
+      const int64_t sequence = from % shape.B;
+      if (tag < 0) {
+        out.insert(out.end(), static_cast<size_t>(width),
+                   std::numeric_limits<double>::quiet_NaN());
+        continue;
+      }
+      const auto begin =
+          all.begin() + ((sequence * heads + h) * rows + tag % rows) * width;
+      out.insert(out.end(), begin, begin + width);
+    }
+  return out;
+}
+
+std::vector<Token> range(int64_t sequence, int64_t first, int64_t count) {
+  std::vector<Token> tokens;
+  for (int64_t i = 0; i < count; ++i) tokens.push_back({sequence, first + i});
+  return tokens;
+}
+
+// [Tq,Tk]: what the queries of a moment see through the window. They stand at
+// the end of the history.
+std::vector<uint8_t> window_mask(const CacheForm& form, const Moment& moment) {
+  std::vector<uint8_t> mask;
+  const auto tokens = static_cast<int64_t>(moment.history.size());
+  for (int64_t i = tokens - moment.queries; i < tokens; ++i)
+    for (int64_t j = 0; j < tokens; ++j)
+      mask.push_back(form.sees(i, j) ? 1 : 0);
+  return mask;
+}
+
+// How far [Hkv,Tk,width] of `tokens` may be stored from what was given.
+std::vector<double> errors_of_stored(const CacheForm& form, int64_t heads,
+                                     int64_t width,
+                                     const std::vector<double>& values,
+                                     const std::vector<double>& scales) {
+  std::vector<double> errors;
+  const auto size = values.size() / static_cast<size_t>(heads);
+  for (int64_t h = 0; h < heads; ++h) {
+    const auto begin = values.begin() + h * static_cast<int64_t>(size);
+    const std::vector<double> head =
+        stored_errors(form, {begin, begin + static_cast<int64_t>(size)},
+                      static_cast<size_t>(width),
+                      scales.empty() ? nullptr : scales.data() + h * width);
+    errors.insert(errors.end(), head.begin(), head.end());
+  }
+  return errors;
+}
+
+PlannedCall create_call(const Case& value) {
+  PlannedCall create;
+  create.operation = Operation::kCacheCreate;
+  Moment nothing;
+  nothing.lengths.assign(static_cast<size_t>(value.shape.B), 0);
+  create.moment = std::move(nothing);
+  return create;
+}
+
+}  // namespace
+
+Operation story_operation(StoryVerb verb) {
+  switch (verb) {
+    case StoryVerb::kTruncate:
+      return Operation::kCacheTruncate;
+    case StoryVerb::kEvict:
+      return Operation::kCacheEvict;
+    case StoryVerb::kReset:
+      return Operation::kCacheReset;
+    case StoryVerb::kFork:
+      return Operation::kCacheFork;
+    case StoryVerb::kReorder:
+      return Operation::kCacheReorder;
+    default:
+      return Operation::kCacheStep;
+  }
+}
+
+StoryRules story_rules(const Case& value, const KernelInfo& kernel) {
+  return {value.shape.B, value.capacity,
+          (kernel.cache_options & QKVET_CACHE_GROWS) != 0, value.cache};
+}
+
+void add_story(const Case& value, const Story& story, const KernelInfo& kernel,
+               const StoryEdits& edits, Plan& plan) {
+  plan.calls.push_back(create_call(value));
+  for (Moment& moment :
+       play_story(story, story_rules(value, kernel), edits.inserted)) {
+    PlannedCall call;
+    call.operation = story_operation(moment.command.verb);
+    call.expects_refusal = !moment.illegal.empty();
+    call.want_lse = edits.want_lse && moment.queries > 0;
+    call.needs_truth = edits.needs_truth && moment.queries > 0 &&
+                       moment.illegal.empty() && !sees_added_token(moment);
+    // Commands of a story take turns with the three placements.
+    call.placement =
+        static_cast<Placement>(plan.calls.size() % kPlacementCount);
+    call.moment = std::move(moment);
+    plan.calls.push_back(std::move(call));
+  }
+}
+
+std::string bad_refusal(const StoryCommand& command,
+                        const CallOutcome& outcome) {
+  if (command.verb == StoryVerb::kReset && outcome.status == CallStatus::kDone)
+    return "";
+  const bool refused = outcome.status == CallStatus::kRefused ||
+                       (command.verb == StoryVerb::kEvict &&
+                        outcome.status == CallStatus::kUnsupported);
+  if (!refused) return "accepted";
+  return outcome.gave_reason ? "" : "refused without a reason";
+}
+
+bool sees_added_token(const Moment& moment) {
+  return std::any_of(moment.history.begin(), moment.history.end(),
+                     [](const Token& token) { return token.tag < 0; });
+}
+
+void add_read_back(const Moment& moment, int64_t sequence, Plan& plan) {
+  PlannedCall call;
+  call.operation = Operation::kCacheReadBack;
+  call.placement = static_cast<Placement>(plan.calls.size() % kPlacementCount);
+  call.moment = moment;
+  call.moment->command = {StoryVerb::kAttend, sequence, 0};
+  call.moment->new_tokens = call.moment->queries = 0;
+  plan.calls.push_back(std::move(call));
+}
+
+Plan EditedStory::plan(const Case& value, const KernelInfo& kernel) const {
+  Plan plan;
+  StoryEdits edits;
+  edits.want_lse = wants_lse(kernel);
+  Story plain;
+  for (size_t i = 0; i < story_.size(); ++i)
+    if (!inserted_[i]) plain.push_back(story_[i]);
+  add_story(value, plain, kernel, edits, plan);
+  edits.inserted = inserted_;
+  add_story(value, story_, kernel, edits, plan);
+  return plan;
+}
+
+StoryInputs pick_inputs(const Case& value, const Moment& moment,
+                        const Inputs& own) {
+  const Shape& s = value.shape;
+  const int64_t sequence = moment.command.sequence;
+  const auto fresh = range(sequence, moment.first_new, moment.new_tokens);
+  const auto keys = [&](const std::vector<Token>& tokens) {
+    return pick_rows(s, own.k, s.Hkv, s.Tk, s.d, tokens);
+  };
+  const auto values = [&](const std::vector<Token>& tokens) {
+    return pick_rows(s, own.v, s.Hkv, s.Tk, s.dv, tokens);
+  };
+  StoryInputs inputs;
+  inputs.fresh.k = keys(fresh);
+  inputs.fresh.v = values(fresh);
+  // What only appends is asked nothing about its history.
+  const bool asked = moment.queries > 0 || moment.new_tokens == 0;
+  if (asked) {
+    inputs.history.q =
+        pick_rows(s, own.q, s.H, s.Tq, s.d,
+                  range(sequence, moment.first_query, moment.queries));
+    inputs.history.k = keys(moment.history);
+    inputs.history.v = values(moment.history);
+  }
+  finish_story_inputs(value, moment, own, inputs);
+  return inputs;
+}
+
+void finish_story_inputs(const Case& value, const Moment& moment,
+                         const Inputs& own, StoryInputs& inputs) {
+  const Shape& s = value.shape;
+  const bool asked = !inputs.history.k.empty();
+  if (asked && value.cache.window > 0)
+    inputs.history.mask = window_mask(value.cache, moment);
+  if (value.rope.style != RopeStyle::kNone) {
+    inputs.history.k_positions = moment.positions;
+    // An illegal command may ask more than there is.
+    const auto tokens = static_cast<int64_t>(moment.positions.size());
+    inputs.history.q_positions.assign(
+        moment.positions.end() - std::min(moment.queries, tokens),
+        moment.positions.end());
+  }
+  inputs.history.rope_cos = own.rope_cos;
+  inputs.history.rope_sin = own.rope_sin;
+  store_inputs(value, inputs.fresh);
+  store_inputs(value, inputs.history);
+  if (asked && value.cache.stored != StoredAs::kAsGiven) {
+    inputs.history.k_error = errors_of_stored(value.cache, s.Hkv, s.d,
+                                              inputs.history.k, own.k_scale);
+    inputs.history.v_error = errors_of_stored(value.cache, s.Hkv, s.dv,
+                                              inputs.history.v, own.v_scale);
+  }
+}
+
+Case step_case(const Case& value, const Moment& moment) {
+  Case step = value;
+  step.shape.B = 1;
+  step.shape.Tq = moment.queries;
+  step.shape.Tk = static_cast<int64_t>(moment.history.size());
+  step.causal = Causal::kBottomRight;
+  step.story.clear();
+  step.cache = {};
+  // Filled by pick_inputs(): the parameter says nothing.
+  if (value.cache.window > 0) step.mask = {MaskKind::kButN, 0, kOwnQ | kOwnK};
+  return step;
+}
+
+size_t call_number(const JudgeInput& input, const CallView& call) {
+  return static_cast<size_t>(&call - input.calls.data());
+}
+
+std::string mistake_text(Mistake mistake) {
+  switch (mistake) {
+    case Mistake::kKeyWidth:
+      return " with keys one channel too wide";
+    case Mistake::kValueAbsent:
+      return " without values";
+    default:
+      return "";
+  }
+}
+
+std::string command_place(const CallView& call) {
+  if (!call.planned->moment) return "";
+  if (call.planned->operation == Operation::kCacheCreate) return "create";
+  if (call.planned->operation == Operation::kCacheReadBack)
+    return std::string("read_back.") +
+           static_cast<char>('a' + call.planned->moment->command.sequence);
+  return command_text(call.planned->moment->command) +
+         mistake_text(call.planned->mistake);
+}
+
+namespace {
+
+// Calls with a truth: their answers can be compared.
+std::vector<const CallView*> answers(std::span<const CallView> calls) {
+  std::vector<const CallView*> found;
+  for (const CallView& call : calls)
+    if (call.truth != nullptr) found.push_back(&call);
+  return found;
+}
+
+void compare_answers(const JudgeInput& input, const CallView& plain,
+                     const CallView& edited, TensorName tensor,
+                     Judgement& judgement) {
+  const bool is_o = tensor == TensorName::kO;
+  const Dtype dtype =
+      is_o ? input.value.o_dtype : lse_dtype(input.value.o_dtype);
+  const auto read = [&](const CallView& call) {
+    return as_doubles(is_o ? call.outcome->o : call.outcome->lse, dtype);
+  };
+  const auto& bound = is_o ? plain.truth->bound->o : plain.truth->bound->lse;
+  const std::vector<double> first = read(edited), second = read(plain);
+  for (size_t n = 0; n < first.size(); ++n) {
+    auto finding = compare_two_ways(
+        {first[n], second[n], 2 * bound[n], is_o ? (*plain.truth->reach)[n] : 0,
+         dtype, "here", "without it"},
+        judgement);
+    if (!finding) continue;
+    const Case step = step_case(input.value, *edited.planned->moment);
+    finding->call = call_number(input, edited);
+    finding->where = "call " + std::to_string(finding->call) + ", " +
+                     command_place(edited) + ": " +
+                     element_name(tensor, step.shape, static_cast<int64_t>(n));
+    add_failure(judgement, std::move(*finding));
+  }
+}
+
+}  // namespace
+
+void compare_edited_story(const JudgeInput& input, Judgement& judgement) {
+  // The second story begins with the second create.
+  const auto is_create = [](const CallView& call) {
+    return call.planned->operation == Operation::kCacheCreate;
+  };
+  const auto second =
+      std::find_if(input.calls.begin() + 1, input.calls.end(), is_create);
+  const auto at = static_cast<size_t>(second - input.calls.begin());
+  const auto plain = answers(input.calls.first(at));
+  const auto edited = answers(input.calls.subspan(at));
+  for (size_t i = 0; i < plain.size() && i < edited.size(); ++i) {
+    compare_answers(input, *plain[i], *edited[i], TensorName::kO, judgement);
+    if (!plain[i]->outcome->lse.empty())
+      compare_answers(input, *plain[i], *edited[i], TensorName::kLse,
+                      judgement);
+    if (judgement.verdict == Verdict::kFailed) return;
+  }
+}
+
+Judgement judge_edited_story(const JudgeInput& input) {
+  Judgement judgement;
+  compare_edited_story(input, judgement);
+  return judgement;
+}
+
+void compare_answer(const JudgeInput& input, const CallView& call,
+                    size_t number, Judgement& judgement) {
+  const Case step = step_case(input.value, *call.planned->moment);
+  const JudgeInput one{step, input.kernel, input.model, {&call, 1}};
+  Judgement found;
+  compare_with_truth(one, call, TensorName::kO, found);
+  if (!call.outcome->lse.empty())
+    compare_with_truth(one, call, TensorName::kLse, found);
+  judgement.compared += found.compared;
+  judgement.vacuous += found.vacuous;
+  judgement.worst_ratio = std::max(judgement.worst_ratio, found.worst_ratio);
+  if (found.verdict == Verdict::kGaveUp) {
+    judgement.verdict = found.verdict;
+    judgement.reason = found.reason;
+  }
+  if (!found.finding) return;
+  found.finding->where = "call " + std::to_string(number) + ", " +
+                         command_place(call) + ": " + found.finding->where;
+  found.finding->call = number;
+  add_failure(judgement, std::move(*found.finding));
+}
+
+void compare_story(const JudgeInput& input, Judgement& judgement) {
+  for (size_t i = 0; i < input.calls.size(); ++i) {
+    if (input.calls[i].truth == nullptr) continue;
+    compare_answer(input, input.calls[i], i, judgement);
+    // What follows is about a cache that is wrong already.
+    if (judgement.verdict != Verdict::kPassed) return;
+  }
+}
+
+Story legal_story(const Case& value) {
+  // Whether a command is legal depends only on legal ones before it.
+  Story legal;
+  for (const Moment& moment : play_story(
+           value.story, {value.shape.B, value.capacity, false, value.cache}))
+    if (moment.illegal.empty()) legal.push_back(moment.command);
+  return legal;
+}
+
+Case fit_to_prompt(Case value) {
+  const int64_t tokens =
+      std::clamp<int64_t>(story_tokens(value.story), 2, kLongestPrompt);
+  value.shape.B = 1;
+  value.story = {{StoryVerb::kStep, 0, tokens}};
+  value.capacity = std::max(value.capacity, tokens);
+  fit_extents_to_story(value);
+  return value;
+}
+
+Case fit_to_idle_last(Case value) {
+  value.shape.B = std::max<int64_t>(value.shape.B, 2);
+  const int64_t idle = value.shape.B - 1;
+  std::erase_if(value.story, [idle](const StoryCommand& command) {
+    return command.sequence == idle || command.verb >= StoryVerb::kFork;
+  });
+  return fit_to_legal(std::move(value));
+}
+
+Case fit_to_legal(Case value) {
+  value.capacity = std::max<int64_t>(value.capacity, 1);
+  value.story = legal_story(value);
+  const bool attends = std::any_of(value.story.begin(), value.story.end(),
+                                   [](const StoryCommand& command) {
+                                     return command.verb == StoryVerb::kStep ||
+                                            command.verb == StoryVerb::kAttend;
+                                   });
+  if (!attends) value.story = {{StoryVerb::kStep, 0, 1}};
+  fit_extents_to_story(value);
+  return value;
+}
+
+}  // namespace qkvet

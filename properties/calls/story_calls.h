@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// A cache story as calls, and the judging of what they gave back.
+#ifndef QKVET_PROPERTIES_CALLS_STORY_CALLS_H_
+#define QKVET_PROPERTIES_CALLS_STORY_CALLS_H_
+
+#include "properties/judging/law.h"
+
+namespace qkvet {
+
+// The rules that the case's story is played by.
+StoryRules story_rules(const Case& value, const KernelInfo& kernel);
+
+// How a story is called.
+struct StoryEdits {
+  // Commands that the law has put in, by number: what they append is NaN, and
+  // the data of the others stays as without them.
+  std::vector<bool> inserted;
+  bool want_lse = false;
+  bool needs_truth = true;
+};
+
+// Appends the calls of one story to the plan: create, and one per command.
+// Queries that see no NaN need the truth; illegal commands expect refusal.
+void add_story(const Case& value, const Story& story, const KernelInfo& kernel,
+               const StoryEdits& edits, Plan& plan);
+
+// A story into which a law puts commands of its own.
+class EditedStory {
+ public:
+  void keep(const StoryCommand& command) { add(command, false); }
+  void insert(const StoryCommand& command) { add(command, true); }
+  const Story& story() const { return story_; }
+
+  // The story as it is, and then with what was put in.
+  Plan plan(const Case& value, const KernelInfo& kernel) const;
+
+ private:
+  void add(const StoryCommand& command, bool inserted) {
+    story_.push_back(command);
+    inserted_.push_back(inserted);
+  }
+  Story story_;
+  std::vector<bool> inserted_;
+};
+
+// Compares the answers of the second story with those of the first, which are
+// the same but for what was put in: both are near the same numbers.
+void compare_edited_story(const JudgeInput& input, Judgement& judgement);
+Judgement judge_edited_story(const JudgeInput& input);
+
+// The keys and values of a step, picked out of the case's inputs: those of the
+// whole history as `history`, those that the step brings as `fresh`.
+struct StoryInputs {
+  Inputs history;
+  Inputs fresh;
+};
+StoryInputs pick_inputs(const Case& value, const Moment& moment,
+                        const Inputs& own);
+// The rest of them, once q, k and v are there: the window's mask, positions,
+// the tables of `own`, the storage types and how far off a cache may store.
+void finish_story_inputs(const Case& value, const Moment& moment,
+                         const Inputs& own, StoryInputs& inputs);
+
+// What asks a kernel for the command.
+Operation story_operation(StoryVerb verb);
+
+// "" or what is wrong with how an illegal command ended. The header forbids no
+// reset() of a sequence that is not there, as long as it changes nothing, and
+// who has a window need not offer evict() for it.
+std::string bad_refusal(const StoryCommand& command,
+                        const CallOutcome& outcome);
+
+// Whether its history holds a token that a law has put in, which is NaN.
+bool sees_added_token(const Moment& moment);
+
+// Appends a call that reads back what the sequence holds after `moment`.
+void add_read_back(const Moment& moment, int64_t sequence, Plan& plan);
+
+// The case of one step: its shape, and the mask of its queries.
+Case step_case(const Case& value, const Moment& moment);
+
+// "step.a.2", "append.a.1 without values"
+std::string command_place(const CallView& call);
+// The number of one of the calls.
+size_t call_number(const JudgeInput& input, const CallView& call);
+// " without values"; "" for none.
+std::string mistake_text(Mistake mistake);
+
+// Judges o and lse of call number `number`, which has a truth.
+void compare_answer(const JudgeInput& input, const CallView& call,
+                    size_t number, Judgement& judgement);
+// The same for every call that has one, up to the first failure.
+void compare_story(const JudgeInput& input, Judgement& judgement);
+
+// The story without the commands that are illegal when the capacity is hard.
+Story legal_story(const Case& value);
+
+// One sequence, one step of the whole prompt: what laws about prefill need.
+Case fit_to_prompt(Case value);
+// Two sequences at least, of which the last one has no commands, and nothing is
+// copied: what laws do to it is theirs.
+Case fit_to_idle_last(Case value);
+// At least one token is appended and attended; only legal commands.
+Case fit_to_legal(Case value);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_CALLS_STORY_CALLS_H_

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/calls/story_storage.h"
+
+#include <cmath>
+
+#include "properties/judging/compare.h"
+
+namespace qkvet {
+
+bool is_kept(const CacheForm& form, const Moment& moment, int64_t token) {
+  const auto s = static_cast<size_t>(moment.command.sequence);
+  const int64_t first_query = moment.most[s] - 1 - form.rollback;
+  return form.window == 0 || token < form.first_tokens ||
+         token > first_query - form.window;
+}
+
+bool is_seen(const CacheForm& form, const Moment& moment, int64_t token) {
+  const auto tokens = static_cast<int64_t>(moment.history.size());
+  const int64_t first_query = tokens - moment.queries;
+  return form.window == 0 || token < form.first_tokens ||
+         token > first_query - form.window;
+}
+
+bool is_all_kept(const CacheForm& form, const Moment& moment) {
+  const auto tokens = static_cast<int64_t>(moment.history.size());
+  for (int64_t t = 0; t < tokens; ++t)
+    if (is_seen(form, moment, t) && !is_kept(form, moment, t)) return false;
+  return true;
+}
+
+// Written so that NaN is nothing that was given.
+bool is_stored(double actual, double given, double allowed) {
+  return std::fabs(actual - given) <= allowed;
+}
+
+Inputs stored_inputs(const Case& value, const Moment& moment, Inputs inputs,
+                     const CallOutcome& read) {
+  const auto tokens = static_cast<int64_t>(moment.history.size());
+  const auto replace = [&](const std::vector<std::byte>& bytes, int64_t width,
+                           std::vector<double>& values) {
+    const std::vector<double> stored = as_doubles(bytes, Dtype::kF32);
+    for (size_t n = 0; n < stored.size(); ++n)
+      if (is_seen(value.cache, moment,
+                  static_cast<int64_t>(n) / width % tokens))
+        values[n] = stored[n];
+  };
+  replace(read.stage_k, value.shape.d, inputs.k);
+  replace(read.stage_v, value.shape.dv, inputs.v);
+  return inputs;
+}
+
+}  // namespace qkvet

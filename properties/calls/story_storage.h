@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a cache reads back, beside what it was given.
+#ifndef QKVET_PROPERTIES_CALLS_STORY_STORAGE_H_
+#define QKVET_PROPERTIES_CALLS_STORY_STORAGE_H_
+
+#include "properties/judging/law.h"
+
+namespace qkvet {
+
+// Whether read_back() behind `moment` must still give this token of the
+// history: rows that no later query can see may hold anything.
+bool is_kept(const CacheForm& form, const Moment& moment, int64_t token);
+// Whether a query of `moment` itself may see it.
+bool is_seen(const CacheForm& form, const Moment& moment, int64_t token);
+
+// Whether read_back() still gives all that the queries of `moment` saw.
+bool is_all_kept(const CacheForm& form, const Moment& moment);
+
+// Whether `actual` is what was given, or as near as its code can be.
+bool is_stored(double actual, double given, double allowed);
+
+// `inputs` of a step with what the cache has read back behind it in place of
+// what it was given, where the window leaves it in sight.
+Inputs stored_inputs(const Case& value, const Moment& moment, Inputs inputs,
+                     const CallOutcome& read);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_CALLS_STORY_STORAGE_H_

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The generator behind planned_case(), for those who shrink what it makes.
+// Apart from generate.h, because RapidCheck is the slowest header here: it is
+// seen by three files.
+#ifndef QKVET_PROPERTIES_CASES_CASE_GENERATOR_H_
+#define QKVET_PROPERTIES_CASES_CASE_GENERATOR_H_
+
+#include <rapidcheck.h>
+
+#include "properties/cases/scope.h"
+#include "properties/judging/law.h"
+
+namespace qkvet {
+
+// Cases that meet the law's precondition, aimed: extents at 1, primes, lane
+// and tile multiples and their neighbours; every data preset; every head
+// ratio; Tq below, at and above Tk. Shrinkable.
+rc::Gen<Case> case_generator(const Law& law, const Scope& scope = {});
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_CASES_CASE_GENERATOR_H_

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Draws from RapidCheck's source, and what the generators of all subjects
+// share. Choices are made directly and not through rc::gen::inRange, whose
+// ranges grow with its size parameter: here every round aims at the whole
+// range.
+#ifndef QKVET_PROPERTIES_CASES_DRAW_H_
+#define QKVET_PROPERTIES_CASES_DRAW_H_
+
+#include <array>
+#include <functional>
+
+#include "properties/cases/scope.h"
+#include "properties/judging/law.h"
+
+namespace qkvet {
+
+class Draw {
+ public:
+  explicit Draw(std::function<uint64_t()> next) : next_(std::move(next)) {}
+
+  uint64_t bits() { return next_(); }
+  int64_t range(int64_t low, int64_t high) {
+    return low +
+           static_cast<int64_t>(bits() % static_cast<uint64_t>(high - low + 1));
+  }
+  bool chance(int percent) { return range(0, 99) < percent; }
+  template <class T, size_t n>
+  T of(const std::array<T, n>& choices) {
+    return choices[static_cast<size_t>(range(0, static_cast<int64_t>(n) - 1))];
+  }
+
+ private:
+  std::function<uint64_t()> next_;
+};
+
+void draw_dtype(Draw& draw, const Scope& scope, Case& value);
+void draw_scale(Draw& draw, Case& value);
+// Recipes for q, k and v that belong together, and a seed.
+void draw_data(Draw& draw, Case& value);
+
+Rope draw_rotation(Draw& draw);
+
+// Options that the law admits and some kernel of the run declares.
+void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value);
+
+// Attention that is not fitted yet: extents, options and data.
+Case draw_unfitted(Draw& draw, const Law& law, const Scope& scope,
+                   bool backward);
+
+// A case of the law's subject, fitted to the law.
+Case draw_case(Draw& draw, const Law& law, const Scope& scope);
+Case draw_attention(Draw& draw, const Law& law, const Scope& scope);
+Case draw_story(Draw& draw, const Law& law, const Scope& scope);
+Case draw_layer(Draw& draw, const Law& law, const Scope& scope);
+// A layer that is not fitted yet.
+Case draw_unfitted_layer(Draw& draw, const Scope& scope, bool backward);
+Case draw_layer_backward(Draw& draw, const Law& law, const Scope& scope);
+// How a layer is given its matrices and its causal mask.
+void draw_layer_storage(Draw& draw, Case& value);
+Case draw_backward(Draw& draw, const Law& law, const Scope& scope);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_CASES_DRAW_H_

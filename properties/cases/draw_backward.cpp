@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases about gradients: those of attention or a layer, and dO or dY.
+#include "properties/cases/draw.h"
+#include "properties/conventions/admit.h"
+
+namespace qkvet {
+namespace {
+
+// Now and then every row sees keys of very low scores alone: its lse is far
+// below zero, and exp(score - lse) is right only where that is taken away.
+void lower_scores(const Scope& scope, const Law& law, Case& value) {
+  constexpr int64_t kQuarters = 8;
+  const uint32_t admitted = law.aim.admits & admitted_by(scope);
+  if ((admitted & kAdmitWindow) == 0 || value.causal == Causal::kNone) return;
+  value.window = Window{1, 0};
+  value.q = make_recipe(RecipeKind::kLead);
+  value.k = {RecipeKind::kDescendingN, kQuarters};
+}
+
+// Where scores are large the error of a score decides which key wins, and the
+// bound, from end to end, says nothing: only some small layers have such.
+void keep_scores_small(Draw& draw, Case& value) {
+  constexpr int64_t kFew = 64;
+  const Shape& s = value.shape;
+  if (s.B * s.Tq * s.D <= kFew && draw.chance(20)) return;
+  if (value.x.kind == RecipeKind::kCancellingN)
+    value.x = make_recipe(RecipeKind::kNormal);
+  const bool small_x = value.x.kind == RecipeKind::kSmall ||
+                       value.x.kind == RecipeKind::kOnehotN;
+  if (!small_x && value.w.kind != RecipeKind::kOnehotN)
+    value.w = {RecipeKind::kScaledN, 2};
+}
+
+Recipe draw_gradient(Draw& draw) {
+  constexpr std::array<Recipe, 10> kGradients = {{{RecipeKind::kNormal, 0},
+                                                  {RecipeKind::kNormal, 0},
+                                                  {RecipeKind::kNormal, 0},
+                                                  {RecipeKind::kLattice, 0},
+                                                  {RecipeKind::kLattice, 0},
+                                                  {RecipeKind::kOnehotN, 0},
+                                                  {RecipeKind::kOne, 0},
+                                                  {RecipeKind::kSmall, 0},
+                                                  {RecipeKind::kCancellingN, 4},
+                                                  {RecipeKind::kHeavy, 0}}};
+  return draw.of(kGradients);
+}
+
+}  // namespace
+
+Case draw_backward(Draw& draw, const Law& law, const Scope& scope) {
+  Case value = draw_unfitted(draw, law, scope, /*backward=*/true);
+  if (draw.chance(8)) lower_scores(scope, law, value);
+  value.d_o = draw_gradient(draw);
+  return fitted(law, std::move(value));
+}
+
+Case draw_layer_backward(Draw& draw, const Law& law, const Scope& scope) {
+  Case value = draw_unfitted_layer(draw, scope, /*backward=*/true);
+  keep_scores_small(draw, value);
+  value.d_o = draw_gradient(draw);
+  return fitted(law, std::move(value));
+}
+
+}  // namespace qkvet

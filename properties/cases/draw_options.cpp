@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options of attention for a case that has none yet.
+#include <algorithm>
+#include <vector>
+
+#include "properties/cases/draw.h"
+#include "properties/conventions/admit.h"
+
+namespace qkvet {
+namespace {
+
+// Extents of its own: all of them as often as any other choice.
+uint8_t draw_own(Draw& draw) {
+  return draw.chance(40) ? uint8_t{kOwnAll}
+                         : static_cast<uint8_t>(draw.range(1, kOwnAll));
+}
+
+// -1, 0, or up to beyond the extent.
+int64_t draw_side(Draw& draw, int64_t extent) {
+  if (draw.chance(25)) return -1;
+  return draw.chance(30) ? 0 : draw.range(0, extent + 1);
+}
+
+void draw_window(Draw& draw, Case& value) {
+  const int64_t longest = std::max(value.shape.Tq, value.shape.Tk);
+  value.window = Window{draw_side(draw, longest), draw_side(draw, longest)};
+}
+
+void draw_mask(Draw& draw, Case& value) {
+  const Shape& s = value.shape;
+  Mask& mask = value.mask;
+  mask.kind = static_cast<MaskKind>(draw.range(1, kMaskKindCount - 1));
+  switch (mask.kind) {
+    case MaskKind::kRandomN:
+      mask.parameter = draw.of(std::array<int64_t, 5>{10, 30, 50, 70, 90});
+      break;
+    case MaskKind::kBandN:
+      mask.parameter = draw.range(0, std::max<int64_t>(s.Tk / 2, 1));
+      break;
+    case MaskKind::kEmptyRowN:
+      mask.parameter = draw.range(0, std::max<int64_t>(s.Tq, 1) - 1);
+      break;
+    default:
+      mask.parameter = draw.range(0, std::max<int64_t>(s.Tk, 1) - 1);
+  }
+  mask.own = draw_own(draw);
+}
+
+// Of the size of the logits, and some far beyond.
+void draw_bias(Draw& draw, Case& value) {
+  constexpr std::array<Recipe, 6> kBiases = {{{RecipeKind::kNormal, 0},
+                                              {RecipeKind::kNormal, 0},
+                                              {RecipeKind::kLattice, 0},
+                                              {RecipeKind::kSmall, 0},
+                                              {RecipeKind::kLargeN, 3},
+                                              {RecipeKind::kHeavy, 0}}};
+  value.score_bias = draw.of(kBiases);
+  value.score_bias_own = draw_own(draw);
+}
+
+// Most lengths are short of the extent, some are 0, some all of it.
+std::vector<int64_t> draw_lengths(Draw& draw, int64_t members, int64_t most) {
+  std::vector<int64_t> lengths;
+  for (int64_t b = 0; b < members; ++b)
+    lengths.push_back(draw.chance(15)   ? 0
+                      : draw.chance(20) ? most
+                                        : draw.range(0, most));
+  return lengths;
+}
+
+void draw_lengths(Draw& draw, Case& value) {
+  if (static_cast<size_t>(value.shape.B) > kMaxMembers) return;
+  const int64_t which = draw.range(0, 2);
+  if (which != 0)
+    value.q_len = draw_lengths(draw, value.shape.B, value.shape.Tq);
+  if (which != 1)
+    value.kv_len = draw_lengths(draw, value.shape.B, value.shape.Tk);
+}
+
+// One to four members, some of them empty, and now and then rows behind them.
+void draw_members(Draw& draw, Case& value) {
+  Shape& s = value.shape;
+  s.B = 1;
+  const int64_t members = draw.range(1, 4);
+  const bool same = draw.chance(40) && s.Tq == s.Tk;
+  const auto draw_starts = [&](int64_t extent) {
+    const int64_t end = draw.chance(80) ? extent : draw.range(0, extent);
+    std::vector<int64_t> starts = {0};
+    for (int64_t m = 1; m < members; ++m) starts.push_back(draw.range(0, end));
+    starts.push_back(end);
+    std::sort(starts.begin(), starts.end());
+    return starts;
+  };
+  value.cu_q = draw_starts(s.Tq);
+  value.cu_k = same ? value.cu_q : draw_starts(s.Tk);
+}
+
+void draw_scores(Draw& draw, uint32_t option, Case& value) {
+  constexpr std::array<float, 4> kCaps = {0.5f, 2.0f, 15.0f, 50.0f};
+  constexpr std::array<Recipe, 4> kPerHead = {{{RecipeKind::kNormal, 0},
+                                               {RecipeKind::kLattice, 0},
+                                               {RecipeKind::kLargeN, 2},
+                                               {RecipeKind::kScaledN, 3}}};
+  if (option == kAdmitSoftcap) value.softcap = draw.of(kCaps);
+  if (option == kAdmitSink) value.sink = draw.of(kPerHead);
+  if (option == kAdmitAlibi) value.slopes = draw.of(kPerHead);
+}
+
+// As the tables come out of a cache, far along in a text, or anywhere.
+void draw_rope(Draw& draw, Case& value) {
+  value.shape.d += value.shape.d % 2;
+  value.rope = draw_rotation(draw);
+}
+
+void draw_empty(Draw& draw, Case& value) {
+  Shape& s = value.shape;
+  int64_t* const extents[] = {&s.Tk, &s.Tk, &s.Tq, &s.B};
+  *extents[draw.range(0, 3)] = 0;
+}
+
+// The sizes of real kernels, and those at which borders show soonest.
+void draw_pages(Draw& draw, Case& value) {
+  constexpr std::array<int64_t, 10> kSizes = {1, 2, 2, 3, 4, 4, 5, 8, 16, 32};
+  constexpr std::array<PageOrder, 4> kOrders = {
+      PageOrder::kPermuted, PageOrder::kPermuted, PageOrder::kInOrder,
+      PageOrder::kReverse};
+  value.paging = {draw.of(kSizes), draw.of(kOrders),
+                  draw.chance(50) ? Unowned::kOthers : Unowned::kNan};
+  if (value.kv_len.empty() && draw.chance(60) &&
+      static_cast<size_t>(value.shape.B) <= kMaxMembers)
+    value.kv_len = draw_lengths(draw, value.shape.B, value.shape.Tk);
+}
+
+// As many as there are queries (a step of decoding), or any.
+void draw_append(Draw& draw, Case& value) {
+  const Shape& s = value.shape;
+  value.append = draw.chance(40) ? s.Tq : draw.range(1, 5);
+  value.append = std::min(value.append, s.Tk);
+  for (int64_t& length : value.kv_len) length = std::max(length, value.append);
+}
+
+void draw_option(Draw& draw, uint32_t option, Case& value) {
+  switch (option) {
+    case kAdmitWindow:
+      return draw_window(draw, value);
+    case kAdmitMask:
+      return draw_mask(draw, value);
+    case kAdmitLengths:
+      return draw_lengths(draw, value);
+    case kAdmitPacked:
+      return draw_members(draw, value);
+    case kAdmitBias:
+      return draw_bias(draw, value);
+    case kAdmitLayout:
+      value.layout = static_cast<Layout>(
+          draw.range(1, static_cast<int64_t>(Layout::kGaps)));
+      if (value.layout == Layout::kGaps && draw.chance(50))
+        value.layout = Layout::kApart;
+      return;
+    case kAdmitShare:
+      value.share = static_cast<uint8_t>(draw.range(1, kShareB | kShareH));
+      return;
+    case kAdmitRope:
+      return draw_rope(draw, value);
+    case kAdmitEmpty:
+      return draw_empty(draw, value);
+    case kAdmitPaged:
+      return draw_pages(draw, value);
+    case kAdmitAppend:
+      return draw_append(draw, value);
+    case kAdmitDropout:
+      value.dropout = draw.of(std::array<float, 4>{0.1F, 0.5F, 0.9F, 0});
+      return;
+    default:
+      return draw_scores(draw, option, value);
+  }
+}
+
+std::vector<uint32_t> bits_of(uint32_t options) {
+  std::vector<uint32_t> bits;
+  for (uint32_t bit = 1; bit <= kAdmitLast; bit <<= 1)
+    if ((options & bit) != 0) bits.push_back(bit);
+  return bits;
+}
+
+uint32_t draw_bit(Draw& draw, const std::vector<uint32_t>& bits) {
+  return bits[static_cast<size_t>(
+      draw.range(0, static_cast<int64_t>(bits.size()) - 1))];
+}
+
+}  // namespace
+
+Rope draw_rotation(Draw& draw) {
+  constexpr std::array<int64_t, 4> kFirst = {1, 7, 100, 1000};
+  Rope rope;
+  rope.style = draw.chance(50) ? RopeStyle::kHalf : RopeStyle::kInterleaved;
+  rope.random_positions = draw.chance(40);
+  if (!rope.random_positions && draw.chance(40)) rope.first = draw.of(kFirst);
+  return rope;
+}
+
+void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value) {
+  const uint32_t declared = admitted_by(scope);
+  const std::vector<uint32_t> about = bits_of(law.aim.about & declared);
+  const std::vector<uint32_t> others = bits_of(law.aim.admits & declared);
+  // Most cases have one option or none, for it is pairs that fail at most.
+  const int64_t percent = draw.range(0, 99);
+  int64_t extra = percent < 40 ? 0 : percent < 70 ? 1 : percent < 92 ? 2 : 3;
+  if (!about.empty()) {
+    draw_option(draw, draw_bit(draw, about), value);
+    extra /= 2;
+  }
+  for (; extra > 0 && !others.empty(); --extra)
+    draw_option(draw, draw_bit(draw, others), value);
+  if (scope.pages_only && value.paging.size == 0) draw_pages(draw, value);
+  // Packed members have their lengths, and a batch has none.
+  if (!value.cu_q.empty()) value.q_len.clear(), value.kv_len.clear();
+}
+
+}  // namespace qkvet

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/cases/generate.h"
+
+#include <optional>
+
+#include "core/base/philox.h"
+#include "properties/cases/case_generator.h"
+#include "properties/cases/draw.h"
+#include "properties/conventions/admit.h"
+
+namespace qkvet {
+Case draw_case(Draw& draw, const Law& law, const Scope& scope) {
+  switch (law.aim.subject) {
+    case Subject::kCache:
+      return draw_story(draw, law, scope);
+    case Subject::kLayer:
+      return draw_layer(draw, law, scope);
+    case Subject::kLayerBackward:
+      return draw_layer_backward(draw, law, scope);
+    case Subject::kBackward:
+      return draw_backward(draw, law, scope);
+    default:
+      return draw_attention(draw, law, scope);
+  }
+}
+
+rc::Gen<Case> case_generator(const Law& law, const Scope& scope) {
+  const rc::Gen<Case> base([&law, scope](rc::Random random, int) {
+    Draw draw([&random] { return random.next(); });
+    return rc::shrinkable::just(draw_case(draw, law, scope));
+  });
+  return rc::gen::shrink(base, [&law](Case&& value) {
+    return rc::seq::fromContainer(simpler_cases(law, value));
+  });
+}
+
+namespace {
+
+// The case, or the one that the law and the declaration make of it together.
+// Nothing where they have none in common near it.
+std::optional<Case> declared_case(const Law& law, const Scope& scope,
+                                  const Case& value) {
+  if (is_declared(scope, value)) return value;
+  Case kept = value;
+  keep_to_declared(scope, kept);
+  kept = fitted(law, std::move(kept));
+  if (is_declared(scope, kept)) return kept;
+  return std::nullopt;
+}
+
+Case drawn_case(const Law& law, uint64_t seed, int64_t number,
+                const Scope& scope) {
+  uint32_t id = 0;  // the law's name, so that adding a law moves no case
+  for (const char* c = law.id; *c != 0; ++c)
+    id = id * 31 + static_cast<uint32_t>(*c);
+  const rc::Random random(philox_u64(seed, id, static_cast<uint32_t>(number),
+                                     static_cast<uint32_t>(number >> 32)));
+  constexpr int kSize = 100;  // not used by the generator above
+  return case_generator(law, scope)(random, kSize).value();
+}
+
+}  // namespace
+
+Case planned_case(const Law& law, uint64_t seed, int64_t number,
+                  const Scope& scope) {
+  // Another draw in place of one that would be refused.
+  constexpr uint64_t kDraws = 8;
+  constexpr uint64_t kNextSeed = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio
+  const Case first = drawn_case(law, seed, number, scope);
+  if (auto declared = declared_case(law, scope, first)) return *declared;
+  for (uint64_t draw = 1; draw < kDraws; ++draw)
+    if (auto declared = declared_case(
+            law, scope,
+            drawn_case(law, seed + draw * kNextSeed, number, scope)))
+      return *declared;
+  return first;
+}
+
+std::string undeclared_need(const Law& law, const Scope& scope) {
+  constexpr int64_t kCases = 4;
+  bool any = !scope.pins.empty();
+  for (int64_t number = 1; number <= kCases && !any; ++number)
+    any = is_declared(scope, planned_case(law, 1, number, scope));
+  if (!any)
+    return "no case of this law has the declared extents and is causal as "
+           "declared";
+  if (law.aim.about == 0 || (law.aim.subject != Subject::kAttention &&
+                             law.aim.subject != Subject::kBackward))
+    return "";
+  // Draws keep to what is declared: an undeclared option is what fit() puts in,
+  // and it does so always or hardly ever.
+  constexpr int64_t kLooks = 8;
+  uint32_t missing = 0;
+  for (int64_t number = 1; number <= kLooks; ++number) {
+    const uint32_t options =
+        options_of(planned_case(law, 1, number, scope)) & ~admitted_by(scope);
+    if (options == 0) return "";
+    missing |= options;
+  }
+  return "not declared: " + option_names(missing);
+}
+
+bool is_stress(const Case& value) {
+  const auto wild = [](const Recipe& recipe) {
+    return (recipe.kind == RecipeKind::kLargeN && recipe.parameter > 2) ||
+           (recipe.kind == RecipeKind::kOffsetN && recipe.parameter > 4) ||
+           recipe.kind == RecipeKind::kDominantN ||
+           recipe.kind == RecipeKind::kHeavy;
+  };
+  return wild(value.q) || wild(value.k) || wild(value.v) || wild(value.x) ||
+         wild(value.w) || wild(value.d_o) || value.file != 0;
+}
+
+int64_t sum_of_extents(const Shape& s) {
+  return s.B + s.H + s.Hkv + s.Tq + s.Tk + s.d + s.dv;
+}
+
+}  // namespace qkvet

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases for a law, and smaller ones out of a failing one.
+#ifndef QKVET_PROPERTIES_CASES_GENERATE_H_
+#define QKVET_PROPERTIES_CASES_GENERATE_H_
+
+#include <string>
+#include <vector>
+
+#include "properties/cases/scope.h"
+#include "properties/judging/law.h"
+
+namespace qkvet {
+
+// Case number `number` of the plan with this seed: a pure function.
+Case planned_case(const Law& law, uint64_t seed, int64_t number,
+                  const Scope& scope = {});
+
+// "not declared: masks" if every case of the law has an option that no kernel
+// of the scope declares, so that all of them would be refused; "" for others.
+std::string undeclared_need(const Law& law, const Scope& scope);
+
+// Simpler cases that meet the law's precondition, the simplest first.
+std::vector<Case> simpler_cases(const Law& law, const Case& value);
+
+// Whether the data aims beyond what the bound can judge everywhere; such cases
+// do not count against a run that is mostly vacuous.
+bool is_stress(const Case& value);
+
+// B + H + Hkv + Tq + Tk + d + dv.
+int64_t sum_of_extents(const Shape& shape);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_CASES_GENERATE_H_

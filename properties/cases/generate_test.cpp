@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/cases/generate.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/base/at_night.h"
+#include "properties/cases/case_generator.h"
+#include "properties/conventions/admit.h"
+#include "properties/judging/visibility.h"
+#include "properties/run/runner.h"
+
+namespace qkvet::generate_test {
+namespace {
+
+TEST(Generate, PlannedCasesAreValidFitAndRepeatable) {
+  for (const Law* law : all_laws())
+    for (int64_t n = 1; n <= 2000; ++n) {
+      const Case value = planned_case(*law, 5, n);
+      ASSERT_EQ(invalid_reason(value), "") << to_string(value);
+      ASSERT_EQ(law->fit(value), value) << law->id << " " << to_string(value);
+      ASSERT_EQ(planned_case(*law, 5, n), value);
+      if (law->aim.causal) {
+        ASSERT_GT(rows_with_masked_keys(value), 0);
+      }
+    }
+}
+
+TEST(Generate, SeedAndNumberAndLawMatter) {
+  const Law& law = *find_law("agrees_with_oracle");
+  EXPECT_NE(planned_case(law, 1, 1), planned_case(law, 1, 2));
+  EXPECT_NE(planned_case(law, 1, 1), planned_case(law, 2, 1));
+}
+
+// The aims that the README names are met, not only possible.
+TEST(Generate, AimsAreMet) {
+  const Law& law = *find_law("agrees_with_oracle");
+  std::set<std::string> data;
+  std::set<int64_t> groups;
+  int longer = 0, shorter = 0, equal = 0, one = 0, wide = 0, scaled = 0;
+  constexpr int kCases = 4000;
+  for (int64_t n = 1; n <= kCases; ++n) {
+    const Case value = planned_case(law, 1, n);
+    const Shape& s = value.shape;
+    data.insert(recipe_text(make_recipe(value.k.kind)));
+    data.insert(recipe_text(make_recipe(value.v.kind)));
+    groups.insert(s.group());
+    longer += s.Tq > s.Tk;
+    shorter += s.Tq < s.Tk;
+    equal += s.Tq == s.Tk;
+    one += s.Tq == 1;
+    wide += s.Tk > 64;
+    scaled += value.scale.has_value();
+  }
+  for (const char* recipe :
+       {"normal", "small", "lattice", "count", "onehot", "equal", "ascending",
+        "descending", "dominant", "large", "offset", "cancelling", "heavy"})
+    EXPECT_TRUE(data.contains(recipe)) << recipe;
+  for (const int64_t group : {1, 2, 3, 4, 5, 7})
+    EXPECT_TRUE(groups.contains(group)) << group;
+  for (const int count : {longer, shorter, equal, one, wide, scaled})
+    EXPECT_GT(count, kCases / 100);
+}
+
+TEST(Generate, MostCasesAreSmall) {
+  const Law& law = *find_law("agrees_with_oracle");
+  int small = 0;
+  constexpr int kCases = 2000;
+  for (int64_t n = 1; n <= kCases; ++n) {
+    const Shape s = planned_case(law, 1, n).shape;
+    small += s.H <= 8 && s.Tq <= 24 && s.Tk <= 24 && s.d <= 24;
+  }
+  EXPECT_GT(small, kCases * 8 / 10);
+}
+
+TEST(Generate, SimplerCasesAreValidFitAndOther) {
+  for (const Law* law : all_laws())
+    for (int64_t n = 1; n <= 40; ++n) {
+      const Case value = planned_case(*law, 3, n);
+      for (const Case& simpler : simpler_cases(*law, value)) {
+        ASSERT_EQ(invalid_reason(simpler), "");
+        ASSERT_EQ(law->fit(simpler), simpler);
+        ASSERT_NE(simpler, value);
+      }
+    }
+}
+
+std::vector<std::string> law_ids() {
+  std::vector<std::string> ids;
+  for (const Law* law : all_laws()) ids.push_back(law->id);
+  return ids;
+}
+
+class ShrinkingTest : public testing::TestWithParam<std::string> {};
+
+// Descending always at the first simpler case ends: no two cases are each
+// simpler than the other.
+TEST_P(ShrinkingTest, Ends) {
+  const Law& law = *find_law(GetParam());
+  const int64_t cases = at_night() ? 8 : 2;
+  for (int64_t n = 1; n <= cases; ++n)
+    for (const bool last : {false, true}) {
+      Case value = planned_case(law, 9, n);
+      int steps = 0;
+      for (; steps < 1000; ++steps) {
+        const std::vector<Case> simpler = simpler_cases(law, value);
+        if (simpler.empty()) break;
+        value = last ? simpler.back() : simpler.front();
+      }
+      EXPECT_LT(steps, 1000) << to_string(value);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Laws, ShrinkingTest, testing::ValuesIn(law_ids()),
+                         [](const auto& law) { return law.param; });
+
+// The generator shrinks through RapidCheck as well.
+TEST(Generate, RapidCheckFindsAndShrinks) {
+  const Law& law = *find_law("agrees_with_oracle");
+  const auto gen = case_generator(law);
+  const auto fails = [](const Case& c) { return c.shape.Tk >= 3; };
+  rc::Shrinkable<Case> found = gen(rc::Random(4), 100);
+  for (uint64_t seed = 5; !fails(found.value()); ++seed)
+    found = gen(rc::Random(seed), 100);
+  for (auto simpler = found.shrinks();;) {
+    const auto next = simpler.next();
+    if (!next) break;
+    if (!fails(next->value())) continue;
+    found = *next;
+    simpler = found.shrinks();
+  }
+  EXPECT_EQ(found.value().shape.Tk, 3);
+  EXPECT_EQ(found.value().shape.d, 1);
+}
+
+// What a value at the far end of a tensor shows, it shows in a small one.
+TEST(Generate, SingleValuesGoAlongWhenExtentsShrink) {
+  const Case value =
+      *parse_case("f32,B2,H1,Tq3,Tk4,d8,set=q.1.0.2.7:0x1p+9").value;
+  const std::vector<Case> cases =
+      simpler_cases(*find_law("agrees_with_oracle"), value);
+  const Case smallest =
+      *parse_case("f32,B1,H1,Tq1,Tk1,d1,set=q.0.0.0.0:0x1p+9").value;
+  EXPECT_NE(std::find(cases.begin(), cases.end(), smallest), cases.end());
+  for (const Case& one : cases) EXPECT_EQ(invalid_reason(one), "");
+}
+
+TEST(Generate, PinsHoldForEveryCaseThatHasTheExtent) {
+  Scope scope;
+  std::string error;
+  scope.pins = parse_pins("d=5,H=3,T=2,Tk=7", &error);
+  ASSERT_EQ(error, "");
+  for (const Law* law : all_laws()) {
+    // T = 1 is what it is about: the runner leaves it out.
+    if (law == find_law("lone_token_gradients_are_exact")) continue;
+    for (int64_t n = 1; n <= 60; ++n) {
+      const Case value = planned_case(*law, 3, n, scope);
+      ASSERT_EQ(invalid_reason(value), "") << to_string(value);
+      ASSERT_TRUE(keeps_pins(scope, value)) << law->id << to_string(value);
+      ASSERT_EQ(value.shape.d, 5);
+      if (value.subject() == Subject::kLayer) {
+        ASSERT_EQ(value.shape.Tq, 2);
+      }
+      if (value.subject() == Subject::kAttention) {
+        ASSERT_EQ(value.shape.Tk, 7);
+      }
+    }
+  }
+  // Control: without pins the same plan has other extents.
+  const Case free = planned_case(*find_law("agrees_with_oracle"), 3, 1);
+  EXPECT_FALSE(keeps_pins(scope, free));
+}
+
+TEST(Generate, LayersAreFusedAndHaveABufferWhereThatIsDeclared) {
+  const Law& law = *find_law("layer_agrees_with_oracle");
+  std::set<FusedOrder> orders;
+  std::set<int64_t> longer;
+  Scope scope;
+  scope.layer_options = QKVET_LAYER_FUSED_VKQ;
+  for (int64_t n = 1; n <= 400; ++n) {
+    const Case free = planned_case(law, 9, n);
+    orders.insert(free.fused);
+    if (free.context > 0) longer.insert(free.context - free.shape.Tq);
+    const Case value = planned_case(law, 9, n, scope);
+    EXPECT_EQ(value.context, 0);
+    EXPECT_TRUE(value.fused == FusedOrder::kNone ||
+                value.fused == FusedOrder::kVkq)
+        << to_string(value);
+  }
+  EXPECT_EQ(orders.size(), size_t{kFusedOrderCount});
+  EXPECT_TRUE(longer.contains(0));
+  EXPECT_TRUE(longer.contains(32));
+}
+
+TEST(Generate, BadPinsGetOneClearLine) {
+  for (const char* bad :
+       {"d", "d=", "d=0", "d=x", "e=3", "d=3,,Tk=2", "d=99999999999"}) {
+    std::string error;
+    parse_pins(bad, &error);
+    EXPECT_NE(error.find("allowed: B H"), std::string::npos) << bad << error;
+  }
+}
+
+TEST(Generate, CasesKeepToWhatKernelsDeclare) {
+  KernelUnderTest kernel;
+  qkvet_capabilities& own = kernel.judged.info.capabilities;
+  own.options = QKVET_OPTION_CAUSAL_BOTTOM_RIGHT | QKVET_OPTION_DEFAULT_SCALE;
+  own.d = {16, 64, 8};
+  Scope scope;
+  keep_scope_to({kernel}, scope);
+  const Law& law = *find_law("agrees_with_oracle");
+  bool free_has_groups = false;
+  for (int64_t n = 1; n <= 200; ++n) {
+    const Case value = planned_case(law, 9, n, scope);
+    EXPECT_NE(value.causal, Causal::kTopLeft);
+    EXPECT_EQ(value.shape.H, value.shape.Hkv);
+    EXPECT_EQ(value.shape.Tq, value.shape.Tk);
+    EXPECT_EQ(value.shape.d, value.shape.dv);
+    EXPECT_FALSE(value.scale);
+    EXPECT_GE(value.shape.d, 16);
+    EXPECT_LE(value.shape.d, 64);
+    EXPECT_EQ(value.shape.d % 8, 0);
+    const Shape& free = planned_case(law, 9, n).shape;
+    free_has_groups |= free.Hkv < free.H;
+  }
+  EXPECT_TRUE(free_has_groups);  // the control
+  // Another kernel with more options widens the scope again.
+  KernelUnderTest wide = kernel;
+  wide.judged.info.capabilities.options = QKVET_OPTION_GROUPED_HEADS;
+  wide.judged.info.capabilities.d = {};
+  keep_scope_to({kernel, wide}, scope);
+  EXPECT_TRUE(scope.options & QKVET_OPTION_GROUPED_HEADS);
+  EXPECT_EQ(scope.d.multiple, 0);
+}
+
+TEST(Generate, DrawsWhatKernelsDeclareToRefuseNowhere) {
+  KernelUnderTest kernel;
+  qkvet_capabilities& own = kernel.judged.info.capabilities;
+  own.options = QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE |
+                QKVET_OPTION_MASK | QKVET_OPTION_BIAS |
+                QKVET_OPTION_CAUSAL_TOP_LEFT;
+  struct Drawn {
+    int negative = 0, mask_and_bias = 0, bias_and_causal = 0, given = 0;
+  };
+  const auto drawn = [&kernel] {
+    Scope scope;
+    keep_scope_to({kernel}, scope);
+    Drawn counts;
+    for (int64_t n = 1; n <= 1000; ++n) {
+      const Case value =
+          planned_case(*find_law("agrees_with_oracle"), 9, n, scope);
+      counts.given += value.scale.has_value();
+      counts.negative += value.scale && *value.scale < 0;
+      if (!value.score_bias) continue;
+      counts.mask_and_bias += value.mask.kind != MaskKind::kNone;
+      counts.bias_and_causal += value.causal != Causal::kNone;
+    }
+    return counts;
+  };
+  const Drawn all = drawn();
+  EXPECT_GT(all.negative, 10);
+  EXPECT_GT(all.mask_and_bias, 10);
+  EXPECT_GT(all.bias_and_causal, 10);
+  own.flags = QKVET_FLAG_POSITIVE_SCALE | QKVET_FLAG_MASK_OR_BIAS |
+              QKVET_FLAG_BIAS_OR_CAUSAL;
+  const Drawn left = drawn();
+  EXPECT_EQ(left.negative, 0);
+  EXPECT_EQ(left.mask_and_bias, 0);
+  EXPECT_EQ(left.bias_and_causal, 0);
+  EXPECT_GT(left.given, 10);
+  own.options &= ~uint64_t{QKVET_OPTION_SCALE};
+  EXPECT_EQ(drawn().given, 0);
+}
+
+// Tokens of the longest command of the stories of a law.
+int64_t longest_command(const Scope& scope) {
+  int64_t longest = 0;
+  for (int64_t n = 1; n <= 60; ++n) {
+    const Case value =
+        planned_case(*find_law("cache_agrees_with_history"), 5, n, scope);
+    EXPECT_TRUE(keeps_pins(scope, value)) << to_string(value);
+    for (const StoryCommand& command : value.story)
+      if (command.verb == StoryVerb::kStep ||
+          command.verb == StoryVerb::kAppend)
+        longest = std::max(longest, command.count);
+  }
+  return longest;
+}
+
+TEST(Generate, APinnedCapacityIsFilled) {
+  Scope scope;
+  scope.largest = SizeClass::kSmall;
+  EXPECT_LT(longest_command(scope), 30);  // the control
+  scope.pins = {{"cap", 600}};
+  EXPECT_GT(longest_command(scope), 150);
+}
+
+// What no kernel can be asked is not planned over and over, and nothing else is
+// left out.
+TEST(Generate, KnowsTheLawsThatAskForWhatIsNotDeclared) {
+  Scope bare;
+  bare.options = QKVET_OPTION_CAUSAL_BOTTOM_RIGHT | QKVET_OPTION_SCALE |
+                 QKVET_OPTION_CROSS_LENGTHS | QKVET_OPTION_DEFAULT_SCALE;
+  bare.layouts = 0;
+  int left_out = 0;
+  for (const Law* law : all_laws()) {
+    EXPECT_EQ(undeclared_need(*law, Scope{}), "") << law->id;
+    if (law->aim.subject != Subject::kAttention) continue;
+    int answerable = 0;
+    for (int64_t n = 1; n <= 300; ++n)
+      answerable += (options_of(planned_case(*law, 5, n, bare)) &
+                     ~admitted_by(bare)) == 0;
+    const std::string need = undeclared_need(*law, bare);
+    EXPECT_EQ(need.empty(), answerable > 0) << law->id << ": " << need;
+    left_out += !need.empty();
+  }
+  EXPECT_GE(left_out, 15);
+  EXPECT_EQ(undeclared_need(*find_law("page_size_changes_nothing"), bare),
+            "not declared: pages");
+}
+
+}  // namespace
+}  // namespace qkvet::generate_test

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many calls had what a kernel declares: options, storage types, layouts,
+// page sizes, devices. An option that it mostly refuses is hollow: declared,
+// and hardly there. What no call had was not judged.
+#ifndef QKVET_PROPERTIES_CASES_OPTION_USE_H_
+#define QKVET_PROPERTIES_CASES_OPTION_USE_H_
+
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/call/call.h"
+#include "core/capability/kernel_info.h"
+
+namespace qkvet {
+
+class OptionUse {
+ public:
+  // One call that the kernel's declaration allows.
+  void count(const KernelCall& call, const CallOutcome& outcome);
+  void add(const OptionUse& other);
+  // "lse: refused in 31 of 40 calls", option by option.
+  std::vector<std::string> hollow() const;
+
+  // What the kernel declares, one after the other, and how many calls with it
+  // were answered. The subject is that of the calls that were counted.
+  struct Declared {
+    std::string what;  // "storage f32"
+    int64_t answered = 0;
+  };
+  std::vector<Declared> declared(const KernelInfo& kernel) const;
+  // The same as lines: "storage f32 812", and what no call had.
+  void tell(const KernelInfo& kernel, std::vector<std::string>& drawn,
+            std::vector<std::string>& never_drawn) const;
+
+ private:
+  static constexpr size_t kOptions = 24;
+  struct Use {
+    int64_t asked = 0, refused = 0;
+  };
+  std::array<Use, kOptions> uses_{};
+  std::map<std::string, int64_t> storage_;  // answered calls, by its name
+  std::map<Layout, int64_t> layouts_;
+  std::map<int64_t, int64_t> page_sizes_;
+};
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_CASES_OPTION_USE_H_

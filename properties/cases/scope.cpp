@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/cases/scope.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "properties/conventions/admit.h"
+
+namespace qkvet {
+namespace {
+
+constexpr const char* kAllowed =
+    "allowed: B H Hkv Tq Tk d dv T D cap, each with = and a number";
+
+// The extent of that name; null if the subject has none.
+int64_t* extent_of(Case& value, std::string_view name) {
+  Shape& s = value.shape;
+  const Subject subject = value.subject();
+  if (name == "B") return &s.B;
+  if (name == "H") return &s.H;
+  if (name == "Hkv") return &s.Hkv;
+  if (name == "d") return &s.d;
+  if (name == "dv") return &s.dv;
+  if (name == "T" && value.is_layer()) return &s.Tq;
+  if (name == "D" && value.is_layer()) return &s.D;
+  if (name == "cap" && subject == Subject::kCache) return &value.capacity;
+  if (!value.has_options()) return nullptr;
+  if (name == "Tq") return &s.Tq;
+  if (name == "Tk") return &s.Tk;
+  return nullptr;
+}
+
+// The extent that the rule allows next to this one.
+int64_t nearest_allowed(int64_t extent, const qkvet_extent_rule& rule) {
+  const int64_t multiple = std::max<int64_t>(rule.multiple, 1);
+  const int64_t low = std::max<int64_t>(rule.min, 1);
+  extent = std::max(extent, low);
+  if (rule.max > 0) extent = std::min(extent, rule.max);
+  const int64_t up = (extent + multiple - 1) / multiple * multiple;
+  return rule.max > 0 && up > rule.max ? extent / multiple * multiple : up;
+}
+
+bool allows(const qkvet_extent_rule& rule, int64_t extent) {
+  return extent == nearest_allowed(extent, rule);
+}
+
+// As nearest_allowed(); of a multiple, not always the first: what a kernel that
+// takes whole tiles does between two of them is seen from the second on.
+int64_t steered(int64_t extent, const qkvet_extent_rule& rule) {
+  if (extent == 0) return 0;
+  if (rule.multiple <= 1) return nearest_allowed(extent, rule);
+  constexpr int64_t kSteps = 4;
+  const int64_t first = nearest_allowed(1, rule);
+  const int64_t far = first + extent % kSteps * rule.multiple;
+  return allows(rule, far) ? std::max(nearest_allowed(extent, rule), far)
+                           : nearest_allowed(extent, rule);
+}
+
+// Heads of a group that the rule allows, next to these.
+void keep_group(const qkvet_extent_rule& rule, Shape& s) {
+  if (s.Hkv == 0 || allows(rule, s.group())) return;
+  s.H = s.Hkv * nearest_allowed(s.group(), rule);
+}
+
+bool is_extent(std::string_view name) {
+  constexpr std::string_view kNames[] = {"B", "H",  "Hkv", "Tq", "Tk",
+                                         "d", "dv", "T",   "D",  "cap"};
+  return std::find(std::begin(kNames), std::end(kNames), name) !=
+         std::end(kNames);
+}
+
+}  // namespace
+
+std::string to_string(const StorageTypes& types) {
+  if (types.is_one()) return std::string(dtype_name(types.q));
+  return "q=" + std::string(dtype_name(types.q)) +
+         ",kv=" + std::string(dtype_name(types.kv)) +
+         ",o=" + std::string(dtype_name(types.o));
+}
+
+std::string slashed(const StorageTypes& types) {
+  if (types.is_one()) return std::string(dtype_name(types.q));
+  return std::string(dtype_name(types.q)) + "/" +
+         std::string(dtype_name(types.kv)) + "/" +
+         std::string(dtype_name(types.o));
+}
+
+std::optional<StorageTypes> slashed_storage(std::string_view text) {
+  std::vector<Dtype> types;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('/', begin), text.size());
+    const auto type = dtype_from_name(text.substr(begin, end - begin));
+    if (!type) return std::nullopt;
+    types.push_back(*type);
+    begin = end + 1;
+  }
+  if (types.size() == 1) return StorageTypes(types[0]);
+  if (types.size() != 3) return std::nullopt;
+  return StorageTypes(types[0], types[1], types[2]);
+}
+
+StorageTypes storage_of(const Case& value) {
+  return {value.q_dtype, value.kv_dtype, value.o_dtype};
+}
+
+void store_as(const StorageTypes& types, Case& value) {
+  value.q_dtype = types.q;
+  value.kv_dtype = types.kv;
+  value.o_dtype = types.o;
+}
+
+uint32_t admitted_by(const Scope& scope) {
+  uint32_t admitted = 0;
+  for (const DeclaredOption& option : kDeclaredOptions)
+    if ((scope.options & option.declared) != 0) admitted |= option.admitted;
+  const auto lays = [&](uint64_t layouts) {
+    return (scope.layouts & (layouts | QKVET_LAYOUT_ANY_STRIDES)) != 0;
+  };
+  if (lays(QKVET_LAYOUT_BTHD | QKVET_LAYOUT_PACKED_QKV))
+    admitted |= kAdmitLayout;
+  if (lays(0)) admitted |= kAdmitShare;
+  return admitted;
+}
+
+// The layout, if some kernel takes it, or another that one does.
+Layout nearest_layout(const Scope& scope, Layout layout) {
+  const auto takes = [&](Layout candidate) {
+    const uint64_t own = candidate == Layout::kBhtd   ? QKVET_LAYOUT_BHTD
+                         : candidate == Layout::kBthd ? QKVET_LAYOUT_BTHD
+                         : candidate == Layout::kPacked
+                             ? QKVET_LAYOUT_PACKED_QKV
+                             : 0;
+    return (scope.layouts & (own | QKVET_LAYOUT_ANY_STRIDES)) != 0;
+  };
+  for (const Layout candidate :
+       {layout, Layout::kBthd, Layout::kBhtd, Layout::kPacked})
+    if (takes(candidate)) return candidate;
+  return Layout::kBhtd;
+}
+
+void keep_to_declared(const Scope& scope, Case& value) {
+  const auto has = [&](uint64_t option) {
+    return (scope.options & option) != 0;
+  };
+  Shape& s = value.shape;
+  s.d = nearest_allowed(s.d, scope.d);
+  s.dv = nearest_allowed(s.dv, scope.dv);
+  if (!has(QKVET_OPTION_VALUE_WIDTH)) s.dv = s.d;
+  if (!has(QKVET_OPTION_GROUPED_HEADS)) s.Hkv = s.H;
+  keep_group(scope.group, s);
+  if (!has(QKVET_OPTION_SCALE)) value.scale.reset();
+  if (!has(QKVET_OPTION_DEFAULT_SCALE) && !value.scale) value.scale = 1.0f;
+  if (value.scale && scope.refuses(QKVET_FLAG_POSITIVE_SCALE))
+    value.scale = std::fabs(*value.scale);
+  if (scope.refuses(QKVET_FLAG_MASK_OR_BIAS) &&
+      value.mask.kind != MaskKind::kNone)
+    value.score_bias.reset();
+  if (value.subject() == Subject::kCache) {
+    if ((scope.cache_options & QKVET_CACHE_ROPE) == 0) value.rope = {};
+    if ((scope.cache_options & QKVET_CACHE_WINDOW) == 0)
+      value.cache = {0, 0, 0, value.cache.stored};
+    if (!declares_stored(scope.cache_options, value.cache.stored))
+      value.cache.stored = StoredAs::kAsGiven;
+    return;
+  }
+  if (value.is_layer()) {
+    if ((scope.layer_options & QKVET_LAYER_ROPE) == 0) value.rope = {};
+    if ((scope.layer_options & fused_option(value.fused)) == 0)
+      value.fused = FusedOrder::kNone;
+    if ((scope.layer_options & QKVET_LAYER_MASK_BUFFER) == 0) value.context = 0;
+  }
+  if (value.has_options()) {
+    value = keep_admitted(std::move(value), admitted_by(scope));
+    value.layout = nearest_layout(scope, value.layout);
+    const auto& sizes = scope.page_sizes;
+    int64_t& size = value.paging.size;
+    if (size > 0 && !sizes.empty() &&
+        std::find(sizes.begin(), sizes.end(), size) == sizes.end())
+      size = sizes[static_cast<size_t>(size) % sizes.size()];
+  }
+  if (value.causal == Causal::kTopLeft && !has(QKVET_OPTION_CAUSAL_TOP_LEFT))
+    value.causal = Causal::kBottomRight;
+  if (value.causal == Causal::kBottomRight &&
+      !has(QKVET_OPTION_CAUSAL_BOTTOM_RIGHT))
+    value.causal =
+        has(QKVET_OPTION_CAUSAL_TOP_LEFT) ? Causal::kTopLeft : Causal::kNone;
+  if (scope.causal_only && value.causal == Causal::kNone)
+    value.causal = has(QKVET_OPTION_CAUSAL_BOTTOM_RIGHT) ? Causal::kBottomRight
+                                                         : Causal::kTopLeft;
+  if (scope.refuses(QKVET_FLAG_BIAS_OR_CAUSAL) && value.causal != Causal::kNone)
+    value.score_bias.reset();
+  if (value.has_options()) {
+    s.Tq = steered(s.Tq, scope.tq);
+    s.Tk = steered(s.Tk, scope.tk);
+  }
+  if (value.has_options() && !has(QKVET_OPTION_CROSS_LENGTHS)) {
+    s.Tq = s.Tk;
+    value.cu_k = value.cu_q;
+  }
+}
+
+bool is_declared(const Scope& scope, const Case& value) {
+  const Shape& s = value.shape;
+  if (scope.causal_only && value.has_options() && value.causal == Causal::kNone)
+    return false;
+  if (!allows(scope.d, s.d) || !allows(scope.dv, s.dv) ||
+      (s.Hkv > 0 && !allows(scope.group, s.group())))
+    return false;
+  return !value.has_options() || ((s.Tq == 0 || allows(scope.tq, s.Tq)) &&
+                                  (s.Tk == 0 || allows(scope.tk, s.Tk)));
+}
+
+std::vector<Pin> parse_pins(std::string_view text, std::string* error) {
+  std::vector<Pin> pins;
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    const std::string_view token = text.substr(0, comma);
+    const size_t equals = std::min(token.find('='), token.size());
+    Pin pin{std::string(token.substr(0, equals)), 0};
+    const std::string_view number =
+        token.substr(std::min(equals + 1, token.size()));
+    const char* end = number.data() + number.size();
+    const auto [stop, code] = std::from_chars(number.data(), end, pin.value);
+    if (!is_extent(pin.extent) || code != std::errc() || stop != end ||
+        pin.value < 1 || pin.value > kMaxExtent) {
+      *error = "\"" + std::string(token) + "\": " + kAllowed;
+      return {};
+    }
+    pins.push_back(std::move(pin));
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return pins;
+}
+
+void apply_pins(const Scope& scope, Case& value) {
+  Shape& s = value.shape;
+  const bool same_width = s.dv == s.d;
+  const bool same_model = s.D == s.H * s.d;
+  for (const Pin& pin : scope.pins)
+    if (int64_t* extent = extent_of(value, pin.extent)) *extent = pin.value;
+  if (scope.pins.empty()) return;
+  const auto pinned = [&](std::string_view name) {
+    return std::any_of(scope.pins.begin(), scope.pins.end(),
+                       [&](const Pin& pin) { return pin.extent == name; });
+  };
+  if (same_width && !pinned("dv")) s.dv = s.d;
+  // A pinned H leaves its own kv heads, and a pinned Hkv one query head each.
+  if (s.H % s.Hkv != 0) {
+    if (pinned("H") && !pinned("Hkv"))
+      s.Hkv = s.H;
+    else
+      s.H = s.Hkv;
+  }
+  if (!value.is_layer()) return;
+  s.Tk = s.Tq;
+  if (same_model && !pinned("D")) s.D = s.H * s.d;
+}
+
+bool keeps_pins(const Scope& scope, const Case& value) {
+  Case copy = value;
+  return std::all_of(scope.pins.begin(), scope.pins.end(), [&](const Pin& pin) {
+    const int64_t* extent = extent_of(copy, pin.extent);
+    return extent == nullptr || *extent == pin.value;
+  });
+}
+
+}  // namespace qkvet

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the cases of a run may be like.
+#ifndef QKVET_PROPERTIES_CASES_SCOPE_H_
+#define QKVET_PROPERTIES_CASES_SCOPE_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/dtype.h"
+#include "core/case/case.h"
+
+namespace qkvet {
+
+// How large a case may be. Most cases of every run are small, because small
+// cases are cheap and show nearly everything; some cross the tiles of real
+// kernels.
+enum class SizeClass {
+  kSmall,   // T, d <= 24
+  kMedium,  // T, d <= 80
+  kLarge    // T, d <= 300
+};
+
+// An extent that every case has, unless a law needs another: "d" or "Tk" and
+// its value.
+struct Pin {
+  std::string extent;
+  int64_t value = 0;
+};
+
+// What the tensors of a call are stored in: one type for all, or a mixture.
+struct StorageTypes {
+  Dtype q = Dtype::kF32, kv = Dtype::kF32, o = Dtype::kF32;
+
+  constexpr StorageTypes() = default;
+  constexpr StorageTypes(Dtype all) : q(all), kv(all), o(all) {}
+  constexpr StorageTypes(Dtype of_q, Dtype of_kv, Dtype of_o)
+      : q(of_q), kv(of_kv), o(of_o) {}
+  bool is_one() const { return q == kv && q == o; }
+  friend bool operator==(const StorageTypes&, const StorageTypes&) = default;
+};
+// "f32", or "q=f32,kv=f16,o=f32" as a case spells it.
+std::string to_string(const StorageTypes& types);
+// "f32", or "f32/f16/f32" of q, of k and v, and of o: as commands and files
+// spell it. Nothing where the text is neither.
+std::string slashed(const StorageTypes& types);
+std::optional<StorageTypes> slashed_storage(std::string_view text);
+
+StorageTypes storage_of(const Case& value);
+void store_as(const StorageTypes& types, Case& value);
+
+struct Scope {
+  SizeClass largest = SizeClass::kLarge;
+  // The first is drawn for half of the cases, the others share the rest.
+  std::vector<StorageTypes> dtypes = {Dtype::kF32};
+  std::vector<Pin> pins;
+  // QKVET_OPTION_*: cases keep to these, unless a law needs another. With one
+  // kernel, or several that agree, to their rules for extents as well.
+  uint64_t options = ~uint64_t{0};
+  uint64_t layouts = ~uint64_t{0};        // QKVET_LAYOUT_*
+  uint64_t cache_options = ~uint64_t{0};  // QKVET_CACHE_*
+  uint64_t layer_options = ~uint64_t{0};  // QKVET_LAYER_*
+  bool truncates = true;                  // some cache does
+  bool evicts = true;
+  bool forks = true;
+  bool reorders = true;
+  qkvet_extent_rule d = {};
+  qkvet_extent_rule dv = {};
+  qkvet_extent_rule tq = {};  // of attention
+  qkvet_extent_rule tk = {};
+  qkvet_extent_rule group = {};     // H / Hkv
+  std::vector<int64_t> page_sizes;  // that some kernel takes; empty: any
+  bool pages_only = false;          // no kernel takes rows
+  bool few_shapes = false;          // every kernel compiles for each shape
+  bool causal_only = false;         // no kernel takes calls that are not causal
+  uint64_t refusals = 0;  // QKVET_FLAG_*, of kFlagWords, that every kernel has
+
+  bool refuses(uint64_t flag) const { return (refusals & flag) != 0; }
+};
+
+// The options of attention that some kernel declares, as Aim::admits has them.
+uint32_t admitted_by(const Scope& scope);
+
+// Takes away what no kernel declares: options, grouped heads, widths, lengths,
+// scales.
+void keep_to_declared(const Scope& scope, Case& value);
+
+// "d=72,Tk=64"; on failure *error is one line that names what is allowed.
+std::vector<Pin> parse_pins(std::string_view text, std::string* error);
+
+// Gives the case the pinned extents that its subject has. A width dv that is d
+// stays d; a model width D that is H d stays H d.
+void apply_pins(const Scope& scope, Case& value);
+// Whether its extents are declared, and that it is not causal: a law may have
+// set others.
+bool is_declared(const Scope& scope, const Case& value);
+// Whether it has them.
+bool keeps_pins(const Scope& scope, const Case& value);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_CASES_SCOPE_H_

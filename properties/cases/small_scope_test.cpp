@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/cases/small_scope.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "properties/conventions/admit.h"
+#include "properties/testing/fake_executor.h"
+
+namespace qkvet::small_scope_test {
+namespace {
+
+Scope without_options() {
+  Scope scope;
+  scope.options = QKVET_OPTION_CAUSAL_TOP_LEFT |
+                  QKVET_OPTION_CAUSAL_BOTTOM_RIGHT |
+                  QKVET_OPTION_DEFAULT_SCALE | QKVET_OPTION_GROUPED_HEADS |
+                  QKVET_OPTION_VALUE_WIDTH | QKVET_OPTION_CROSS_LENGTHS;
+  scope.layouts = QKVET_LAYOUT_BHTD;
+  return scope;
+}
+
+TEST(SmallScope, WithoutOptionsItHoldsEveryShapeRuleAndRecipe) {
+  const SmallScope scope(without_options());
+  // 3 B, 14 pairs of heads, 3 each of Tq, Tk, d, dv, causal and data.
+  EXPECT_EQ(scope.size(), 3 * 14 * 81 * 3 * 3);
+  std::set<std::string> seen;
+  for (int64_t n = 1; n <= scope.size(); ++n) {
+    const Case value = scope.at(n);
+    ASSERT_EQ(invalid_reason(value), "");
+    ASSERT_EQ(options_of(value), 0u);
+    seen.insert(to_string(value));
+  }
+  EXPECT_EQ(static_cast<int64_t>(seen.size()), scope.size());
+}
+
+// Packed members have lengths of their own and no pages; what is shared is not
+// appended to.
+bool exclude_each_other(uint32_t pair) {
+  for (const uint32_t other : {kAdmitLengths, kAdmitPaged, kAdmitAppend})
+    if (pair == (kAdmitPacked | other)) return true;
+  return pair == (kAdmitShare | kAdmitAppend);
+}
+
+// Stories have the one; what is random is counted, which takes many calls.
+bool is_elsewhere(uint32_t option) {
+  return option == kAdmitStored || option == kAdmitDropout;
+}
+
+TEST(SmallScope, EveryPairOfOptionsIsThere) {
+  const SmallScope scope{Scope{}};
+  EXPECT_GT(scope.size(), 2000000);
+  std::set<uint32_t> pairs;
+  for (int64_t n = 1; n <= scope.size(); n += 7)
+    pairs.insert(options_of(scope.at(n)));
+  for (uint32_t a = 1; a <= kAdmitLast; a <<= 1) {
+    if (is_elsewhere(a)) continue;
+    EXPECT_TRUE(pairs.contains(a)) << a;
+    for (uint32_t b = a << 1; b <= kAdmitLast; b <<= 1) {
+      if (is_elsewhere(b) || exclude_each_other(a | b)) continue;
+      EXPECT_TRUE(pairs.contains(a | b)) << a << " " << b;
+    }
+  }
+}
+
+RunResult run_fake(FakeExecutor::Question question) {
+  RunOptions options;
+  options.laws = {find_law("agrees_with_oracle")};
+  options.exhaustive = true;
+  KernelUnderTest kernel = FakeExecutor::under_test();
+  kernel.judged.info.capabilities.options = without_options().options;
+  kernel.judged.info.capabilities.layouts = 0;
+  return run_plan(
+      {kernel},
+      [&](size_t) {
+        return Opened{std::make_unique<FakeExecutor>(question), ""};
+      },
+      options);
+}
+
+TEST(SmallScope, AGoodKernelPassesAllOfItAndOneWrongIndexDoesNot) {
+  const RunResult good = run_fake({});
+  EXPECT_EQ(good.kernels[0].cells[0].verdict, Verdict::kPassed);
+  EXPECT_EQ(good.planned_cases, SmallScope(without_options()).size());
+  // Wrong only for six heads over two, two queries and three keys.
+  const RunResult bad = run_fake([](KernelCall& call, Problem& problem) {
+    if (call.shape.H == 6 && call.shape.Hkv == 2 && call.shape.Tq == 2 &&
+        call.shape.Tk == 3 && call.causal == Causal::kBottomRight)
+      problem.causal = Causal::kTopLeft;
+  });
+  EXPECT_EQ(bad.kernels[0].cells[0].verdict, Verdict::kFailed);
+}
+
+}  // namespace
+}  // namespace qkvet::small_scope_test

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/conditions/condition_names.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/case/paging.h"
+
+namespace qkvet {
+namespace {
+
+using At = const ConditionPlace&;
+using In = ConditionScope;
+
+template <class Enum>
+constexpr ConditionWord word(std::string_view name, Enum value) {
+  return {name, static_cast<int64_t>(value)};
+}
+
+constexpr ConditionWord kTypes[] = {
+    word("f64", Dtype::kF64), word("f32", Dtype::kF32),
+    word("f16", Dtype::kF16), word("bf16", Dtype::kBf16)};
+constexpr ConditionWord kLayouts[] = {
+    word("bhtd", Layout::kBhtd), word("bthd", Layout::kBthd),
+    word("qkv", Layout::kPacked), word("gaps", Layout::kGaps),
+    word("apart", Layout::kApart)};
+constexpr ConditionWord kStored[] = {
+    word("as_given", StoredAs::kAsGiven),
+    word("int8token", StoredAs::kInt8PerToken),
+    word("int8channel", StoredAs::kInt8PerChannel),
+    word("fp8token", StoredAs::kFp8PerToken),
+    word("fp8channel", StoredAs::kFp8PerChannel)};
+constexpr ConditionWord kVerbs[] = {
+    word("append", StoryVerb::kAppend), word("attend", StoryVerb::kAttend),
+    word("step", StoryVerb::kStep),     word("truncate", StoryVerb::kTruncate),
+    word("evict", StoryVerb::kEvict),   word("reset", StoryVerb::kReset),
+    word("fork", StoryVerb::kFork),     word("reorder", StoryVerb::kReorder)};
+constexpr ConditionWord kMistakes[] = {
+    word("none", Mistake::kNone),
+    word("key_width", Mistake::kKeyWidth),
+    word("value_absent", Mistake::kValueAbsent),
+    word("heads", Mistake::kHeads),
+    word("input_rows", Mistake::kInputRows),
+    word("output_rows", Mistake::kOutputRows),
+    word("bias_extent", Mistake::kBiasExtent),
+    word("fused_width", Mistake::kFusedWidth)};
+constexpr ConditionWord kFused[] = {
+    word("none", FusedOrder::kNone), word("qkv", FusedOrder::kQkv),
+    word("qvk", FusedOrder::kQvk),   word("kqv", FusedOrder::kKqv),
+    word("kvq", FusedOrder::kKvq),   word("vqk", FusedOrder::kVqk),
+    word("vkq", FusedOrder::kVkq)};
+
+const Case& the_case(At at) { return at.situation->value(); }
+const Shape& shape(At at) { return the_case(at).shape; }
+
+template <int64_t Shape::*extent>
+int64_t extent_of(At at) {
+  return shape(at).*extent;
+}
+template <Causal causal>
+int64_t is_causal(At at) {
+  return the_case(at).causal == causal;
+}
+template <uint8_t own>
+int64_t owns_mask(At at) {
+  const Mask& mask = the_case(at).mask;
+  return mask.kind != MaskKind::kNone && (mask.own & own) != 0;
+}
+template <uint8_t own>
+int64_t owns_bias(At at) {
+  return the_case(at).score_bias && (the_case(at).score_bias_own & own) != 0;
+}
+template <uint8_t bias>
+int64_t has_bias(At at) {
+  return (the_case(at).biases & bias) != 0;
+}
+
+// Bits of the significand of the factor, as the f32 that kernels get.
+int64_t scale_bits(At at) {
+  int exponent = 0;
+  auto left = std::fabs(static_cast<float>(scale_of(the_case(at))));
+  left = std::isfinite(left) ? std::frexp(left, &exponent) : 0;
+  int64_t bits = 0;
+  for (; left != 0; left = 2 * left - std::floor(2 * left)) ++bits;
+  return bits;
+}
+
+int64_t hidden_keys(At at) {
+  return at.keys - at.situation->visibility().keys(at.b, at.h, at.row);
+}
+
+// In the order of the manual.
+constexpr ConditionName kNames[] = {
+    {"B", In::kCase, extent_of<&Shape::B>},
+    {"H", In::kCase, extent_of<&Shape::H>},
+    {"Hkv", In::kCase, extent_of<&Shape::Hkv>},
+    {"Tq", In::kCase, extent_of<&Shape::Tq>},
+    {"Tk", In::kCase, extent_of<&Shape::Tk>},
+    {"d", In::kCase, extent_of<&Shape::d>},
+    {"dv", In::kCase, extent_of<&Shape::dv>},
+    {"D", In::kCase, extent_of<&Shape::D>},
+
+    {"dtype", In::kCase,
+     [](At at) { return static_cast<int64_t>(the_case(at).q_dtype); }, kTypes},
+    {"layout", In::kCase,
+     [](At at) { return static_cast<int64_t>(the_case(at).layout); }, kLayouts},
+    {"share.members", In::kCase,
+     [](At at) { return int64_t{(the_case(at).share & kShareB) != 0}; }},
+    {"share.heads", In::kCase,
+     [](At at) { return int64_t{(the_case(at).share & kShareH) != 0}; }},
+
+    {"causal", In::kCase,
+     [](At at) { return int64_t{the_case(at).causal != Causal::kNone}; }},
+    {"top_left", In::kCase, is_causal<Causal::kTopLeft>},
+    {"bottom_right", In::kCase, is_causal<Causal::kBottomRight>},
+    {"window", In::kCase,
+     [](At at) { return int64_t{the_case(at).window.has_value()}; }},
+    {"window.left", In::kCase,
+     [](At at) { return the_case(at).window.value_or(Window{}).left; }},
+    {"window.right", In::kCase,
+     [](At at) { return the_case(at).window.value_or(Window{}).right; }},
+    {"mask", In::kCase,
+     [](At at) { return int64_t{the_case(at).mask.kind != MaskKind::kNone}; }},
+    {"mask.members", In::kCase, owns_mask<kOwnB>},
+    {"mask.heads", In::kCase, owns_mask<kOwnH>},
+    {"mask.rows", In::kCase, owns_mask<kOwnQ>},
+    {"bias", In::kCase,
+     [](At at) { return int64_t{the_case(at).score_bias.has_value()}; }},
+    {"bias.members", In::kCase, owns_bias<kOwnB>},
+    {"bias.heads", In::kCase, owns_bias<kOwnH>},
+    {"bias.rows", In::kCase, owns_bias<kOwnQ>},
+
+    {"scale.given", In::kCase,
+     [](At at) { return int64_t{the_case(at).scale.has_value()}; }},
+    {"scale.is_one", In::kCase,
+     [](At at) { return int64_t{scale_of(the_case(at)) == 1}; }},
+    {"scale.negative", In::kCase,
+     [](At at) { return int64_t{scale_of(the_case(at)) < 0}; }},
+    {"scale.bits", In::kCase, scale_bits},
+    {"softcap", In::kCase,
+     [](At at) { return int64_t{the_case(at).softcap > 0}; }},
+    {"dropout", In::kCase,
+     [](At at) { return int64_t{the_case(at).dropout.value_or(0) > 0}; }},
+    {"dropout.is_zero", In::kCase,
+     [](At at) { return int64_t{the_case(at).dropout == 0.0F}; }},
+    {"softcap.is_one", In::kCase,
+     [](At at) { return int64_t{the_case(at).softcap == 1}; }},
+    {"sink", In::kCase,
+     [](At at) { return int64_t{the_case(at).sink.has_value()}; }},
+    {"alibi", In::kCase,
+     [](At at) { return int64_t{the_case(at).slopes.has_value()}; }},
+    {"rope", In::kCase,
+     [](At at) {
+       return int64_t{the_case(at).rope.style != RopeStyle::kNone};
+     }},
+    {"rope.random", In::kCase,
+     [](At at) { return int64_t{the_case(at).rope.random_positions}; }},
+    {"rope.first", In::kCase, [](At at) { return the_case(at).rope.first; }},
+
+    {"q_len", In::kCase,
+     [](At at) { return int64_t{!the_case(at).q_len.empty()}; }},
+    {"kv_len", In::kCase,
+     [](At at) { return int64_t{!the_case(at).kv_len.empty()}; }},
+    {"packed", In::kCase,
+     [](At at) { return int64_t{!the_case(at).cu_q.empty()}; }},
+    {"page_size", In::kCase, [](At at) { return the_case(at).paging.size; }},
+    {"new_tokens", In::kCase, [](At at) { return new_tokens(the_case(at)); }},
+
+    {"b_q", In::kCase, has_bias<kBiasQ>},
+    {"b_k", In::kCase, has_bias<kBiasK>},
+    {"b_v", In::kCase, has_bias<kBiasV>},
+    {"b_o", In::kCase, has_bias<kBiasO>},
+    {"fused", In::kCase,
+     [](At at) { return static_cast<int64_t>(the_case(at).fused); }, kFused},
+    {"context", In::kCase, [](At at) { return the_case(at).context; }},
+
+    {"capacity", In::kCase, [](At at) { return the_case(at).capacity; }},
+    {"cache.window", In::kCase,
+     [](At at) { return the_case(at).cache.window; }},
+    {"cache.first_tokens", In::kCase,
+     [](At at) { return the_case(at).cache.first_tokens; }},
+    {"cache.rollback", In::kCase,
+     [](At at) { return the_case(at).cache.rollback; }},
+    {"stored", In::kCase,
+     [](At at) { return static_cast<int64_t>(the_case(at).cache.stored); },
+     kStored},
+
+    {"threads", In::kCase,
+     [](At at) { return int64_t{at.situation->threads()}; }},
+    {"lse", In::kCase,
+     [](At at) { return int64_t{at.situation->wants_lse()}; }},
+    {"mistake", In::kCase,
+     [](At at) { return static_cast<int64_t>(at.situation->mistake()); },
+     kMistakes},
+
+    {"row", In::kRow, [](At at) { return at.row; }},
+    {"seen", In::kRow,
+     [](At at) { return at.situation->visibility().keys(at.b, at.h, at.row); }},
+    {"hidden", In::kRow, hidden_keys},
+    {"diagonal", In::kRow,
+     [](At at) {
+       return at.situation->visibility().diagonal(at.b, at.row) - at.first_key;
+     }},
+    {"queries", In::kRow, [](At at) { return at.queries; }},
+    {"keys", In::kRow, [](At at) { return at.keys; }},
+
+    {"member", In::kMember, [](At at) { return at.b; }},
+    {"queries", In::kMember, [](At at) { return at.queries; }},
+    {"keys", In::kMember, [](At at) { return at.keys; }},
+
+    {"verb", In::kCommand,
+     [](At at) { return static_cast<int64_t>(at.command->moment.command.verb); },
+     kVerbs},
+    {"sequence", In::kCommand,
+     [](At at) { return at.command->moment.command.sequence; }},
+    {"first", In::kCommand,
+     [](At at) { return at.command->moment.command.first; }},
+    {"new", In::kCommand, [](At at) { return at.command->moment.new_tokens; }},
+    {"queries", In::kCommand, [](At at) { return at.command->moment.queries; }},
+    {"before", In::kCommand, [](At at) { return at.command->before; }},
+    {"held", In::kCommand, [](At at) { return at.command->held; }},
+    {"illegal", In::kCommand,
+     [](At at) { return int64_t{!at.command->moment.illegal.empty()}; }}};
+
+}  // namespace
+
+const ConditionName* find_condition_name(std::string_view name,
+                                         ConditionScope scope) {
+  const auto found = std::find_if(
+      std::begin(kNames), std::end(kNames), [&](const ConditionName& one) {
+        return one.name == name && one.scope == scope;
+      });
+  return found == std::end(kNames) ? nullptr : found;
+}
+
+std::string condition_names(ConditionScope scope) {
+  std::string all;
+  for (const ConditionName& one : kNames)
+    if (one.scope == scope)
+      all += (all.empty() ? "" : ", ") + std::string(one.name);
+  return all;
+}
+
+}  // namespace qkvet

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The names that conditions are made of. One row of condition_names.cpp adds
+// one.
+#ifndef QKVET_PROPERTIES_CONDITIONS_CONDITION_NAMES_H_
+#define QKVET_PROPERTIES_CONDITIONS_CONDITION_NAMES_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "properties/judging/situation.h"
+
+namespace qkvet {
+
+// Where a name means something: everywhere, or within rows() and its like.
+enum class ConditionScope : uint8_t { kCase, kRow, kMember, kCommand };
+
+// What the names are asked about.
+struct ConditionPlace {
+  const Situation* situation = nullptr;
+  int64_t b = 0, h = 0, row = 0;       // rows()
+  int64_t queries = 0, keys = 0;       // of the member: both of the former
+  int64_t first_key = 0;               // of the row's member
+  const CommandAt* command = nullptr;  // commands()
+};
+
+struct ConditionWord {
+  std::string_view name;
+  int64_t value = 0;
+};
+
+struct ConditionName {
+  std::string_view name;
+  ConditionScope scope = ConditionScope::kCase;
+  int64_t (*value)(const ConditionPlace& place) = nullptr;
+  // What it can be compared with, if it is no number.
+  std::span<const ConditionWord> words = {};
+};
+
+// Null if there is none of that name in this scope.
+const ConditionName* find_condition_name(std::string_view name,
+                                         ConditionScope scope);
+// "B, H, Hkv, ...": those of this scope alone.
+std::string condition_names(ConditionScope scope);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_CONDITIONS_CONDITION_NAMES_H_

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/conventions/admit.h"
+
+#include <algorithm>
+
+#include "core/case/file_data.h"
+#include "core/case/paging.h"
+
+namespace qkvet {
+namespace {
+
+// A rotation turns pairs of channels; the tokens of a story stand in order.
+void repair_rope(Case& value) {
+  if (value.shape.d % 2 != 0) value.rope = {};
+  if (value.subject() == Subject::kCache) value.rope = {value.rope.style};
+}
+
+// Pages and new tokens that the other options leave no room for.
+void repair_served(Case& value) {
+  if (!value.cu_q.empty()) value.append = 0;
+  if (!value.cu_q.empty() || value.paging.size == 0) value.paging = {};
+  if (value.paging.size > 0)
+    value.share = static_cast<uint8_t>(value.share & kShareB);
+  if (value.share != 0) value.append = 0;
+  value.append = new_tokens(value);
+  if (is_served(value) && value.layout == Layout::kPacked)
+    value.layout = Layout::kBthd;
+}
+
+// Lengths of members that are no longer there, or shorter, and values of
+// tensors that are gone: what changed extents leave behind.
+void repair(Case& value) {
+  const Shape& s = value.shape;
+  const auto clamp = [&](std::vector<int64_t>& lengths, int64_t most) {
+    if (static_cast<int64_t>(lengths.size()) != s.B) lengths.clear();
+    for (int64_t& length : lengths) length = std::min(length, most);
+  };
+  clamp(value.q_len, s.Tq);
+  clamp(value.kv_len, s.Tk);
+  const bool fits =
+      s.B == 1 && !value.cu_q.empty() && value.cu_q.size() == value.cu_k.size();
+  for (auto* starts : {&value.cu_q, &value.cu_k}) {
+    if (!fits) starts->clear();
+    for (int64_t& start : *starts)
+      start = std::min(start, starts == &value.cu_q ? s.Tq : s.Tk);
+  }
+  // One buffer holds q, k and v only if they have rows of one width and type.
+  if (value.layout == Layout::kPacked &&
+      (s.Tq != s.Tk || s.dv != s.d || value.share != 0 ||
+       value.q_dtype != value.kv_dtype))
+    value.layout = Layout::kBthd;
+  repair_served(value);
+  if (value.mask.kind == MaskKind::kNone) value.mask = {};
+  repair_rope(value);
+  if (!value.score_bias) value.score_bias_own = kOwnAll;
+  std::erase_if(value.set, [&](const SetValue& set) {
+    const auto extents = tensor_extents(value, set.tensor);
+    for (int i = 0; i < tensor_rank(set.tensor); ++i) {
+      const auto at = static_cast<size_t>(i);
+      if (set.index[at] >= extents[at]) return true;
+    }
+    return false;
+  });
+}
+
+}  // namespace
+
+std::string undeclared_options(uint64_t declared) {
+  uint32_t missing = 0;
+  for (const DeclaredOption& option : kDeclaredOptions)
+    if ((declared & option.declared) == 0) missing |= option.admitted;
+  return option_names(missing);
+}
+
+std::string option_names(uint32_t admitted) {
+  std::string out;
+  const auto add = [&](uint32_t option, const char* name) {
+    if ((admitted & option) != 0)
+      out += (out.empty() ? "" : ", ") + std::string(name);
+  };
+  for (const DeclaredOption& option : kDeclaredOptions)
+    add(option.admitted, option.name);
+  add(kAdmitLayout, "layouts");
+  add(kAdmitShare, "shared k and v");
+  return out;
+}
+
+uint32_t options_of(const Case& value) {
+  const Shape& s = value.shape;
+  const struct {
+    bool has;
+    uint32_t option;
+  } rows[] = {
+      {value.window.has_value(), kAdmitWindow},
+      {value.mask.kind != MaskKind::kNone, kAdmitMask},
+      {!value.q_len.empty() || !value.kv_len.empty(), kAdmitLengths},
+      {!value.cu_q.empty(), kAdmitPacked},
+      {value.score_bias.has_value(), kAdmitBias},
+      {value.slopes.has_value(), kAdmitAlibi},
+      {value.softcap > 0, kAdmitSoftcap},
+      {value.sink.has_value(), kAdmitSink},
+      {value.layout != Layout::kBhtd, kAdmitLayout},
+      {value.share != 0, kAdmitShare},
+      {value.rope.style != RopeStyle::kNone, kAdmitRope},
+      {value.paging.size > 0, kAdmitPaged},
+      {value.append > 0, kAdmitAppend},
+      {value.dropout.has_value(), kAdmitDropout},
+      {value.has_options() && std::min({s.B, s.Tq, s.Tk}) < 1, kAdmitEmpty},
+  };
+  uint32_t options = 0;
+  for (const auto& row : rows) options |= row.has ? row.option : 0;
+  return options;
+}
+
+Case keep_admitted(Case value, uint32_t admits) {
+  const uint32_t surplus = options_of(value) & ~admits;
+  const auto drop = [&](uint32_t option) { return (surplus & option) != 0; };
+  if (drop(kAdmitWindow)) value.window.reset();
+  if (drop(kAdmitMask)) value.mask = {};
+  if (drop(kAdmitLengths)) value.q_len.clear(), value.kv_len.clear();
+  if (drop(kAdmitPacked)) value.cu_q.clear(), value.cu_k.clear();
+  if (drop(kAdmitBias)) value.score_bias.reset();
+  if (drop(kAdmitAlibi)) value.slopes.reset();
+  if (drop(kAdmitSoftcap)) value.softcap = 0;
+  if (drop(kAdmitSink)) value.sink.reset();
+  if (drop(kAdmitLayout)) value.layout = Layout::kBhtd;
+  if (drop(kAdmitShare)) value.share = 0;
+  if (drop(kAdmitRope)) value.rope = {};
+  if (drop(kAdmitPaged)) value.paging = {};
+  if (drop(kAdmitAppend)) value.append = 0;
+  if (drop(kAdmitDropout)) value.dropout.reset();
+  if (drop(kAdmitEmpty))
+    for (int64_t* extent : {&value.shape.B, &value.shape.Tq, &value.shape.Tk})
+      *extent = std::max<int64_t>(*extent, 1);
+  repair(value);
+  return value;
+}
+
+bool move_set_values(Case& value) {
+  bool moved = false;
+  std::vector<SetValue> kept;
+  for (SetValue one : value.set) {
+    const auto extents = tensor_extents(value, one.tensor);
+    const auto rank = static_cast<size_t>(tensor_rank(one.tensor));
+    bool there = true;
+    for (size_t i = 0; i < rank; ++i) {
+      there &= extents[i] > 0;
+      if (!there || one.index[i] < extents[i]) continue;
+      one.index[i] %= extents[i];
+      moved = true;
+    }
+    const auto same_place = [&](const SetValue& other) {
+      return other.tensor == one.tensor && other.index == one.index;
+    };
+    if (there && std::none_of(kept.begin(), kept.end(), same_place))
+      kept.push_back(one);
+  }
+  if (moved) value.set = std::move(kept);
+  return moved;
+}
+
+namespace {
+
+Case with_law(const Law& law, Case value) {
+  if (!value.has_options() || law.aim.subject != value.subject()) {
+    if ((law.aim.admits & kAdmitRope) == 0) value.rope = {};
+    if ((law.aim.admits & kAdmitWindow) == 0)
+      value.cache = {0, 0, 0, value.cache.stored};
+    if ((law.aim.admits & kAdmitStored) == 0)
+      value.cache.stored = StoredAs::kAsGiven;
+    value = law.fit(std::move(value));
+    repair_rope(value);
+    return value;
+  }
+  value = law.fit(keep_admitted(std::move(value), law.aim.admits));
+  repair(value);
+  return value;
+}
+
+}  // namespace
+
+Case fitted(const Law& law, Case value) {
+  value = with_law(law, std::move(value));
+  // The law may have put other data in the place of the last from a file.
+  if (value.file != 0 && !uses_file(value)) value.file = 0;
+  return value;
+}
+
+}  // namespace qkvet

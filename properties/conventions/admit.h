@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which options of attention a law admits, and the nearest case that it does.
+#ifndef QKVET_PROPERTIES_CONVENTIONS_ADMIT_H_
+#define QKVET_PROPERTIES_CONVENTIONS_ADMIT_H_
+
+#include "properties/judging/law.h"
+
+namespace qkvet {
+
+// An option of attention that a kernel declares by one bit: that bit, the one
+// of Aim::admits, and its name in reports.
+struct DeclaredOption {
+  uint64_t declared;  // QKVET_OPTION_*
+  uint32_t admitted;
+  const char* name;
+};
+inline constexpr DeclaredOption kDeclaredOptions[] = {
+    {QKVET_OPTION_MASK, kAdmitMask, "masks"},
+    {QKVET_OPTION_BIAS, kAdmitBias, "biases"},
+    {QKVET_OPTION_WINDOW, kAdmitWindow, "windows"},
+    {QKVET_OPTION_SOFTCAP, kAdmitSoftcap, "softcap"},
+    {QKVET_OPTION_ALIBI, kAdmitAlibi, "ALiBi"},
+    {QKVET_OPTION_SINK, kAdmitSink, "sinks"},
+    {QKVET_OPTION_ROPE, kAdmitRope, "RoPE"},
+    {QKVET_OPTION_LENGTHS, kAdmitLengths, "lengths"},
+    {QKVET_OPTION_PACKED, kAdmitPacked, "packed batches"},
+    {QKVET_OPTION_PAGED, kAdmitPaged, "pages"},
+    {QKVET_OPTION_APPEND, kAdmitAppend, "new tokens"},
+    {QKVET_OPTION_EMPTY_EXTENTS, kAdmitEmpty, "empty extents"},
+    {QKVET_OPTION_DROPOUT, kAdmitDropout, "dropout"}};
+
+// "masks, windows": the names of those that are not among these
+// QKVET_OPTION_*; "" if all are.
+std::string undeclared_options(uint64_t declared);
+
+// "masks, windows": the names of these bits of Aim::admits.
+std::string option_names(uint32_t admitted);
+
+// What the case has, as bits of Aim::admits.
+uint32_t options_of(const Case& value);
+
+// Takes away the options that are not among `admits`; extents of 0 become 1.
+Case keep_admitted(Case value, uint32_t admits);
+
+// Gives single values (set=) that stand outside of their tensors a place
+// inside; false if none did. Of two in one place the first stays.
+bool move_set_values(Case& value);
+
+// The nearest case that the law is about: admitted options, then fit(), then
+// lengths that fit the extents. Idempotent.
+Case fitted(const Law& law, Case value);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_CONVENTIONS_ADMIT_H_

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a declaration of conventions.md is spelled with: fields, and the words
+// of their values.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/capability/declaration.h"
+#include "core/capability/kernel_info.h"
+#include "properties/conventions/conventions.h"
+
+namespace qkvet {
+namespace {
+
+struct BitWord {
+  std::string_view word;
+  uint64_t bit;
+};
+
+// The words are the names in lower case.
+constexpr BitWord kOptions[] = {
+    {"causal_top_left", QKVET_OPTION_CAUSAL_TOP_LEFT},
+    {"causal_bottom_right", QKVET_OPTION_CAUSAL_BOTTOM_RIGHT},
+    {"scale", QKVET_OPTION_SCALE},
+    {"default_scale", QKVET_OPTION_DEFAULT_SCALE},
+    {"lse", QKVET_OPTION_LSE},
+    {"weights", QKVET_OPTION_WEIGHTS},
+    {"grouped_heads", QKVET_OPTION_GROUPED_HEADS},
+    {"value_width", QKVET_OPTION_VALUE_WIDTH},
+    {"cross_lengths", QKVET_OPTION_CROSS_LENGTHS},
+    {"empty_extents", QKVET_OPTION_EMPTY_EXTENTS},
+    {"window", QKVET_OPTION_WINDOW},
+    {"mask", QKVET_OPTION_MASK},
+    {"bias", QKVET_OPTION_BIAS},
+    {"softcap", QKVET_OPTION_SOFTCAP},
+    {"sink", QKVET_OPTION_SINK},
+    {"alibi", QKVET_OPTION_ALIBI},
+    {"rope", QKVET_OPTION_ROPE},
+    {"dropout", QKVET_OPTION_DROPOUT},
+    {"lengths", QKVET_OPTION_LENGTHS},
+    {"packed", QKVET_OPTION_PACKED},
+    {"paged", QKVET_OPTION_PAGED},
+    {"append", QKVET_OPTION_APPEND},
+    {"quant_scales", QKVET_OPTION_QUANT_SCALES},
+    {"dropout_mask", QKVET_OPTION_DROPOUT_MASK}};
+constexpr BitWord kLayoutBits[] = {{"bhtd", QKVET_LAYOUT_BHTD},
+                                   {"bthd", QKVET_LAYOUT_BTHD},
+                                   {"packed_qkv", QKVET_LAYOUT_PACKED_QKV},
+                                   {"any_strides", QKVET_LAYOUT_ANY_STRIDES}};
+constexpr BitWord kLayer[] = {{"biases", QKVET_LAYER_BIASES},
+                              {"stages", QKVET_LAYER_STAGES},
+                              {"unbatched", QKVET_LAYER_UNBATCHED},
+                              {"rope", QKVET_LAYER_ROPE},
+                              {"fused_qkv", QKVET_LAYER_FUSED_QKV},
+                              {"fused_qvk", QKVET_LAYER_FUSED_QVK},
+                              {"fused_kqv", QKVET_LAYER_FUSED_KQV},
+                              {"fused_kvq", QKVET_LAYER_FUSED_KVQ},
+                              {"fused_vqk", QKVET_LAYER_FUSED_VQK},
+                              {"fused_vkq", QKVET_LAYER_FUSED_VKQ},
+                              {"mask_buffer", QKVET_LAYER_MASK_BUFFER},
+                              {"weights", QKVET_LAYER_WEIGHTS}};
+
+std::span<const BitWord> flag_words() {
+  static const std::vector<BitWord> words = [] {
+    std::vector<BitWord> all;
+    for (const FlagWord& row : kFlagWords) all.push_back({row.word, row.flag});
+    return all;
+  }();
+  return words;
+}
+
+std::span<const BitWord> words_of(BitKind kind) {
+  switch (kind) {
+    case BitKind::kFlag:
+      return flag_words();
+    case BitKind::kLayout:
+      return kLayoutBits;
+    case BitKind::kLayer:
+      return kLayer;
+    default:
+      return kOptions;
+  }
+}
+
+std::string quoted(std::string_view text) {
+  return "\"" + std::string(text) + "\"";
+}
+
+std::vector<std::string_view> split(std::string_view text) {
+  std::vector<std::string_view> words;
+  while (!text.empty()) {
+    const size_t space = std::min(text.find(' '), text.size());
+    if (space > 0) words.push_back(text.substr(0, space));
+    text.remove_prefix(std::min(space + 1, text.size()));
+  }
+  return words;
+}
+
+// The words of a list of any rows that have one.
+template <class Rows>
+std::string allowed(const Rows& rows) {
+  std::string text = "allowed:";
+  for (const auto& row : rows) text += " " + std::string(row.word);
+  return text;
+}
+
+// Each word once.
+std::string read_bits(BitKind kind, std::string_view text, uint64_t* bits) {
+  *bits = 0;
+  for (const std::string_view word : split(text)) {
+    const auto words = words_of(kind);
+    const auto found = std::find_if(words.begin(), words.end(), [&](auto& row) {
+      return row.word == word;
+    });
+    if (found == words.end()) return quoted(word) + ": " + allowed(words);
+    if ((*bits & found->bit) != 0) return quoted(word) + " is given twice";
+    *bits |= found->bit;
+  }
+  return "";
+}
+
+template <class Value>
+struct ValueWord {
+  std::string_view word;
+  Value value;
+};
+constexpr ValueWord<bool> kFusedWords[] = {{"none", false}, {"qkv", true}};
+constexpr ValueWord<WeightOrder> kWeights[] = {{"in_out", WeightOrder::kInOut},
+                                               {"out_in", WeightOrder::kOutIn}};
+constexpr ValueWord<LayerMask> kMasks[] = {{"flag", LayerMask::kFlag},
+                                           {"buffer", LayerMask::kBuffer},
+                                           {"argument", LayerMask::kArgument}};
+constexpr ValueWord<PageAxes> kAxes[] = {{"nhd", PageAxes::kTokensFirst},
+                                         {"hnd", PageAxes::kHeadsFirst}};
+constexpr ValueWord<PagePool> kPools[] = {{"apart", PagePool::kApart},
+                                          {"halves", PagePool::kHalves},
+                                          {"pairs", PagePool::kPairs}};
+constexpr ValueWord<RopeStyle> kRopes[] = {
+    {"half", RopeStyle::kHalf}, {"interleaved", RopeStyle::kInterleaved}};
+
+template <class Value, size_t N>
+std::string read_word(std::string_view text, const ValueWord<Value> (&words)[N],
+                      Value* value) {
+  for (const auto& row : words) {
+    if (row.word != text) continue;
+    *value = row.value;
+    return "";
+  }
+  return quoted(text) + ": " + allowed(words);
+}
+
+std::string read_ropes(std::string_view text, std::vector<RopeStyle>* styles) {
+  styles->clear();
+  for (const std::string_view word : split(text)) {
+    RopeStyle style{};
+    if (std::string why = read_word(word, kRopes, &style); !why.empty())
+      return why;
+    styles->push_back(style);
+  }
+  return "";
+}
+
+std::optional<int64_t> positive(std::string_view text) {
+  int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, code] = std::from_chars(text.data(), end, value);
+  if (code != std::errc() || stop != end || value < 1) return std::nullopt;
+  return value;
+}
+
+// "min 8 max 256 multiple 8", any of the three.
+std::string read_extent(std::string_view text, qkvet_extent_rule* rule) {
+  *rule = {};
+  const auto words = split(text);
+  for (size_t i = 0; i < words.size(); i += 2) {
+    int64_t* const part = words[i] == "min"        ? &rule->min
+                          : words[i] == "max"      ? &rule->max
+                          : words[i] == "multiple" ? &rule->multiple
+                                                   : nullptr;
+    if (part == nullptr)
+      return quoted(words[i]) +
+             ": allowed: min max multiple, each with a number";
+    const auto value = i + 1 < words.size() ? positive(words[i + 1])
+                                            : std::optional<int64_t>();
+    if (!value)
+      return quoted(text) + ": " + std::string(words[i]) + " needs a number";
+    *part = *value;
+  }
+  return "";
+}
+
+// "f16" for all three, or "f32/f16/f32" for q, kv, o.
+std::string read_dtypes(std::string_view text, qkvet_capabilities& declared) {
+  declared.dtype_count = 0;
+  for (const std::string_view word : split(text)) {
+    std::array<std::string_view, 3> names = {word, word, word};
+    const size_t first = word.find('/');
+    if (first != std::string_view::npos) {
+      const size_t second = std::min(word.find('/', first + 1), word.size());
+      names = {word.substr(0, first),
+               word.substr(first + 1, second - first - 1),
+               word.substr(std::min(second + 1, word.size()))};
+    }
+    std::array<qkvet_dtype, 3> dtypes{};
+    for (size_t i = 0; i < names.size(); ++i) {
+      const auto dtype = dtype_from_name(names[i]);
+      if (!dtype)
+        return quoted(word) +
+               ": allowed: a storage type such as f16, or those of q/kv/o";
+      dtypes[i] = dtype_to_abi(*dtype);
+    }
+    if (declared.dtype_count == 16) return "more than 16 storage types";
+    declared.dtypes[declared.dtype_count++] = {dtypes[0], dtypes[1], dtypes[2]};
+  }
+  return "";
+}
+
+std::string read_page_sizes(std::string_view text,
+                            qkvet_capabilities& declared) {
+  declared.page_size_count = 0;
+  for (const std::string_view word : split(text)) {
+    const auto size = positive(word);
+    if (!size) return quoted(word) + ": a page size is a positive number";
+    if (declared.page_size_count == 16) return "more than 16 page sizes";
+    declared.page_sizes[declared.page_size_count++] = *size;
+  }
+  return "";
+}
+
+std::string read_subject(std::string_view text, KernelInfo& declared) {
+  declared.has_forward = declared.has_layer = false;
+  for (const std::string_view word : split(text)) {
+    if (word != "attention" && word != "layer")
+      return quoted(word) + ": allowed: attention layer";
+    (word == "layer" ? declared.has_layer : declared.has_forward) = true;
+  }
+  return "";
+}
+
+qkvet_extent_rule* extent_of(std::string_view key, qkvet_capabilities& c) {
+  return key == "d"       ? &c.d
+         : key == "dv"    ? &c.dv
+         : key == "group" ? &c.group
+         : key == "tq"    ? &c.tq
+         : key == "tk"    ? &c.tk
+                          : nullptr;
+}
+
+constexpr std::string_view kOwnFields =
+    "subject source options flags layouts dtypes d dv group tq tk page_sizes "
+    "rope layer layer.fused layer.weight layer.mask pages.order pages.pool "
+    "case";
+
+}  // namespace
+
+std::vector<std::pair<std::string, uint64_t>> all_bits(BitKind kind) {
+  std::vector<std::pair<std::string, uint64_t>> bits;
+  for (const BitWord& row : words_of(kind))
+    bits.emplace_back(row.word, row.bit);
+  return bits;
+}
+
+std::vector<std::string> bit_words(BitKind kind, uint64_t bits) {
+  std::vector<std::string> words;
+  for (const BitWord& row : words_of(kind))
+    if ((bits & row.bit) != 0) words.emplace_back(row.word);
+  return words;
+}
+
+const char* bit_prefix(BitKind kind) {
+  switch (kind) {
+    case BitKind::kFlag:
+      return "QKVET_FLAG_";
+    case BitKind::kLayout:
+      return "QKVET_LAYOUT_";
+    case BitKind::kLayer:
+      return "QKVET_LAYER_";
+    default:
+      return "QKVET_OPTION_";
+  }
+}
+
+std::string declare(std::string_view key, std::string_view value,
+                    Convention& convention) {
+  KernelInfo& declared = convention.declared;
+  qkvet_capabilities& capabilities = declared.capabilities;
+  if (value.empty()) return std::string(key) + " has no value";
+  if (key == "subject") return read_subject(value, declared);
+  if (key == "source") return convention.sources.emplace_back(value), "";
+  if (key == "case") return convention.cases.emplace_back(value), "";
+  if (key == "options")
+    return read_bits(BitKind::kOption, value, &capabilities.options);
+  if (key == "flags")
+    return read_bits(BitKind::kFlag, value, &capabilities.flags);
+  if (key == "layouts")
+    return read_bits(BitKind::kLayout, value, &capabilities.layouts);
+  if (key == "layer")
+    return read_bits(BitKind::kLayer, value, &declared.layer_options);
+  if (key == "dtypes") return read_dtypes(value, capabilities);
+  if (key == "page_sizes") return read_page_sizes(value, capabilities);
+  if (key == "rope") return read_ropes(value, &convention.ropes);
+  if (key == "layer.fused")
+    return read_word(value, kFusedWords, &convention.layer.fused);
+  if (key == "layer.weight")
+    return read_word(value, kWeights, &convention.layer.weight);
+  if (key == "layer.mask")
+    return read_word(value, kMasks, &convention.layer.mask);
+  if (key == "pages.order")
+    return read_word(value, kAxes, &convention.pages.order);
+  if (key == "pages.pool")
+    return read_word(value, kPools, &convention.pages.pool);
+  if (qkvet_extent_rule* rule = extent_of(key, capabilities); rule != nullptr)
+    return read_extent(value, rule);
+  // All others are a dialect's, which knows its own.
+  std::string why = parse_dialect(
+      "", std::string(key) + " = " + std::string(value), declared.dialect);
+  constexpr std::string_view kPlace = ":1: ";
+  if (why.starts_with(kPlace)) why.erase(0, kPlace.size());
+  if (why.starts_with("unknown field")) why += " " + std::string(kOwnFields);
+  return why;
+}
+
+}  // namespace qkvet

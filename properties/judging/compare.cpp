@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/judging/compare.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "core/base/half.h"
+#include "properties/judging/empty_row.h"
+
+namespace qkvet {
+namespace {
+
+template <class Storage, class Decode>
+std::vector<double> widen(const std::vector<std::byte>& bytes, Decode decode) {
+  std::vector<double> out(bytes.size() / sizeof(Storage));
+  const std::byte* at = bytes.data();
+  for (double& value : out) {
+    Storage stored;
+    std::memcpy(&stored, at, sizeof stored);
+    value = decode(stored);
+    at += sizeof stored;
+  }
+  return out;
+}
+
+struct View {
+  const std::vector<std::byte>* bytes;
+  const std::vector<double>* truth;
+  const std::vector<double>* bound;
+  const std::vector<double>* reach;  // only for o
+  Dtype dtype;
+  int64_t per_row;  // elements of one query row
+};
+
+View view_of(const JudgeInput& input, const CallView& call, TensorName tensor) {
+  const CallOutcome& outcome = *call.outcome;
+  const Truth& truth = *call.truth;
+  const Dtype dtype = input.value.o_dtype;
+  switch (tensor) {
+    case TensorName::kLse:
+      return {&outcome.lse, &truth.oracle.lse, &truth.bound->lse,
+              nullptr,      lse_dtype(dtype),  1};
+    case TensorName::kWeights:
+      return {&outcome.weights,
+              &truth.oracle.weights,
+              &truth.bound->weights,
+              nullptr,
+              dtype,
+              input.value.shape.Tk};
+    default:
+      return {&outcome.o,  &truth.oracle.o, &truth.bound->o,
+              truth.reach, dtype,           input.value.shape.dv};
+  }
+}
+
+std::string interval_text(double low, double high, Dtype dtype) {
+  return number_text(low, dtype) + " .. " + number_text(high, dtype);
+}
+
+// What the kernel's dialect says about a row that sees no key; "" where it says
+// nothing.
+std::string said_of_empty_row(const EmptyRow& said, TensorName tensor) {
+  if (tensor == TensorName::kO)
+    return said.o == QKVET_EMPTY_ROW_ZERO  ? "0"
+           : said.o == QKVET_EMPTY_ROW_NAN ? "nan"
+                                           : "";
+  if (tensor == TensorName::kLse)
+    return said.lse == QKVET_EMPTY_LSE_MINUS_INF  ? "-inf"
+           : said.lse == QKVET_EMPTY_LSE_PLUS_INF ? "inf"
+           : said.lse == QKVET_EMPTY_LSE_NAN      ? "nan"
+                                                  : "";
+  return "";
+}
+
+// Beside a sink the formula has a value as well: o is 0 and lse the sink. A
+// kernel that begins its softmax with the sink has it without any thought of
+// such rows, so that it is right whatever the dialect says.
+bool is_sink_alone(const JudgeInput& input, TensorName tensor, double actual,
+                   double truth, double bound) {
+  if (!input.value.sink) return false;
+  return tensor == TensorName::kLse
+             ? actual == truth || std::fabs(actual - truth) <= bound
+             : actual == 0 && truth == 0;
+}
+
+struct Number {
+  double actual = 0, truth = 0, bound = 0;
+  Dtype dtype = Dtype::kF32;
+};
+
+void compare_empty_row(const JudgeInput& input, const CallView& call,
+                       TensorName tensor, int64_t n, const Number& number,
+                       Judgement& judgement) {
+  const Case& value = call.planned != nullptr && call.planned->variant
+                          ? *call.planned->variant
+                          : input.value;
+  const std::string expected =
+      said_of_empty_row(empty_row_of(input.kernel.dialect, value), tensor);
+  if (expected.empty()) return;  // not declared: not judged
+  ++judgement.compared;
+  const double actual = number.actual;
+  if ((actual == 0 ? "0" : number_text(actual, number.dtype)) == expected ||
+      is_sink_alone(input, tensor, actual, number.truth, number.bound))
+    return;
+  const Dtype dtype = number.dtype;
+  Finding finding;
+  finding.planned = number_of_call(input, call);
+  finding.where = element_name(tensor, input.value.shape, n);
+  finding.expected = expected + " (declared for a row that sees no key)";
+  if (input.value.sink)
+    finding.expected +=
+        tensor == TensorName::kO
+            ? ", or 0"
+            : ", or " + number_text(number.truth, dtype) + ", its sink";
+  finding.actual = number_text(actual, dtype);
+  finding.ratio = std::numeric_limits<double>::infinity();
+  add_failure(judgement, std::move(finding));
+}
+
+// How far y may be from the number that was rounded to it.
+double rounding_of(double y, Dtype dtype) {
+  if (y == 0 || !std::isfinite(y)) return underflow_error(dtype);
+  return std::max(std::ldexp(unit_roundoff(dtype), std::ilogb(y)),
+                  underflow_error(dtype));
+}
+
+void note_nearest(Judgement& judgement, double ratio, const Nearest& number) {
+  const bool first = !judgement.nearest && ratio == judgement.worst_ratio;
+  if (!first && !(ratio > judgement.worst_ratio)) return;
+  judgement.worst_ratio = ratio;
+  judgement.nearest = number;
+}
+
+// One is infinite, and the other so near the largest number of its type that
+// both may be roundings of one finite number.
+bool may_be_overflow(const TwoWays& pair, double allowed) {
+  const bool first = std::isinf(pair.first);
+  if (first == std::isinf(pair.second)) return false;
+  const double infinite = first ? pair.first : pair.second;
+  const double finite = first ? pair.second : pair.first;
+  const double furthest = finite + std::copysign(allowed, infinite);
+  return round_to(pair.dtype, furthest) == infinite;
+}
+
+}  // namespace
+
+Dtype lse_dtype(Dtype o) {
+  return o == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
+}
+
+std::vector<double> as_doubles(const std::vector<std::byte>& bytes,
+                               Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kF16:
+      return widen<uint16_t>(bytes, f16_to_double);
+    case Dtype::kBf16:
+      return widen<uint16_t>(bytes, bf16_to_double);
+    case Dtype::kF32:
+      return widen<float>(bytes,
+                          [](float x) { return static_cast<double>(x); });
+    default:
+      return widen<double>(bytes, [](double x) { return x; });
+  }
+}
+
+std::string number_text(double value, Dtype dtype) {
+  if (std::isnan(value)) return "nan";  // no sign: it means nothing
+  char buffer[64];
+  const auto result = dtype == Dtype::kF64
+                          ? std::to_chars(buffer, buffer + sizeof buffer, value)
+                          : std::to_chars(buffer, buffer + sizeof buffer,
+                                          static_cast<float>(value));
+  return {buffer, result.ptr};
+}
+
+std::string element_name(TensorName tensor, const Shape& s, int64_t n) {
+  if (tensor == TensorName::kY)
+    return "y[b=" + std::to_string(n / s.D / s.Tq) +
+           ",t=" + std::to_string(n / s.D % s.Tq) +
+           ",c=" + std::to_string(n % s.D) + "]";
+  const int64_t width = tensor == TensorName::kLse       ? 1
+                        : tensor == TensorName::kWeights ? s.Tk
+                                                         : s.dv;
+  const int64_t c = n % width, i = n / width % s.Tq;
+  const int64_t h = n / width / s.Tq % s.H, b = n / width / s.Tq / s.H;
+  std::string text = tensor_name(tensor);
+  text += "[b=" + std::to_string(b) + ",h=" + std::to_string(h) +
+          ",i=" + std::to_string(i);
+  if (tensor != TensorName::kLse)
+    text +=
+        (tensor == TensorName::kWeights ? ",j=" : ",c=") + std::to_string(c);
+  return text + "]";
+}
+
+int32_t number_of_call(const JudgeInput& input, const CallView& call) {
+  for (size_t i = 0; i < input.calls.size(); ++i)
+    if (input.calls[i].planned == call.planned) return static_cast<int32_t>(i);
+  return -1;
+}
+
+void keep_ratio(Judgement& judgement, double ratio) {
+  if (!(ratio > judgement.worst_ratio)) return;
+  judgement.worst_ratio = ratio;
+  judgement.nearest.reset();
+}
+
+void keep_nearest(Judgement& judgement, const Judgement& other) {
+  if (other.worst_ratio < judgement.worst_ratio) return;
+  if (other.worst_ratio > judgement.worst_ratio || !judgement.nearest)
+    judgement.nearest = other.nearest;
+  judgement.worst_ratio = other.worst_ratio;
+}
+
+void add_failure(Judgement& judgement, Finding finding) {
+  judgement.verdict = Verdict::kFailed;
+  judgement.worst_ratio = std::max(judgement.worst_ratio, finding.ratio);
+  if (!judgement.finding || judgement.finding->ratio < finding.ratio)
+    judgement.finding = std::move(finding);
+}
+
+std::optional<Finding> compare_with_bound(const Bounded& number,
+                                          Judgement& judgement) {
+  const auto& [actual, truth, bound, reach, dtype, before_rounding, at] =
+      number;
+  if (bound == std::numeric_limits<double>::infinity()) {
+    ++judgement.vacuous;  // intermediate overflow is legitimate here
+    return std::nullopt;
+  }
+  const double low = round_to(dtype, truth - bound);
+  const double high = round_to(dtype, truth + bound);
+  const bool inside = low <= actual && actual <= high;
+  if (reach > 0 && bound >= reach / 2)
+    ++judgement.vacuous;
+  else
+    ++judgement.compared;
+  // In half formats the bound is about the number that was rounded; f32's own
+  // last rounding is part of the bound of forward().
+  const bool is_half = dtype == Dtype::kF16 || dtype == Dtype::kBf16;
+  const double rounding =
+      is_half || before_rounding ? rounding_of(actual, dtype) : 0;
+  const double error = std::max(std::fabs(actual - truth) - rounding, 0.0);
+  if (inside) {
+    const double ratio = error == 0 ? 0 : std::min(error / bound, 1.0);
+    note_nearest(judgement, ratio,
+                 {actual, truth, low, high, /*two_ways=*/false, dtype, at});
+    return std::nullopt;
+  }
+  Finding finding;
+  finding.planned = at.call;
+  finding.expected = number_text(truth, dtype);
+  finding.actual = number_text(actual, dtype);
+  finding.allowed = interval_text(low, high, dtype);
+  finding.ratio = error > 0 ? error / bound
+                            : std::numeric_limits<double>::infinity();  // NaN
+  return finding;
+}
+
+std::optional<Finding> compare_exactly(double actual, double expected,
+                                       Dtype dtype, Judgement& judgement) {
+  ++judgement.compared;
+  if (actual == expected) return std::nullopt;
+  Finding finding;
+  finding.expected = number_text(expected, dtype) + ", exactly";
+  finding.actual = number_text(actual, dtype);
+  return finding;
+}
+
+double allowed_difference(double first, double second, double bounds,
+                          Dtype dtype) {
+  const auto size = [](double x) {
+    return std::isfinite(x) ? std::fabs(x) : 0;
+  };
+  return bounds + unit_roundoff(dtype) * (size(first) + size(second)) +
+         2 * underflow_error(dtype);
+}
+
+std::optional<Finding> compare_two_ways(const TwoWays& pair,
+                                        Judgement& judgement) {
+  const bool both_nan = std::isnan(pair.first) && std::isnan(pair.second);
+  if (both_nan || !(pair.bounds < std::numeric_limits<double>::infinity())) {
+    ++judgement.vacuous;
+    judgement.both_nan += both_nan ? 1 : 0;
+    return std::nullopt;
+  }
+  const double allowed =
+      allowed_difference(pair.first, pair.second, pair.bounds, pair.dtype);
+  const double error = std::fabs(pair.first - pair.second);
+  if (pair.reach > 0 && pair.bounds >= pair.reach)
+    ++judgement.vacuous;
+  else
+    ++judgement.compared;
+  if (pair.first == pair.second || error <= allowed ||
+      may_be_overflow(pair, allowed)) {
+    if (std::isfinite(error))
+      note_nearest(judgement, error > 0 ? error / allowed : 0,
+                   {pair.first, pair.second, 0, allowed, /*two_ways=*/true,
+                    pair.dtype, pair.at});
+    return std::nullopt;
+  }
+  const std::string first =
+      number_text(pair.first, pair.dtype) + " (" + pair.first_name + ")";
+  const std::string second =
+      number_text(pair.second, pair.dtype) + " (" + pair.second_name + ")";
+  Finding finding;
+  finding.planned = pair.at.call;
+  // Neither is known to be right, but nobody expects NaN of a number.
+  const bool is_second = std::isnan(pair.second);
+  finding.expected = is_second ? first : second;
+  finding.actual = is_second ? second : first;
+  finding.allowed = "a difference of " + number_text(allowed, Dtype::kF32);
+  finding.ratio = error > 0 ? error / allowed
+                            : std::numeric_limits<double>::infinity();  // NaN
+  return finding;
+}
+
+void compare_with_zero(TensorName tensor, const Shape& shape, int64_t n,
+                       double actual, Dtype dtype, Judgement& judgement) {
+  ++judgement.compared;
+  if (actual == 0) return;
+  Finding finding;
+  finding.where = element_name(tensor, shape, n);
+  finding.expected = "0, exactly";
+  finding.actual = number_text(actual, dtype);
+  add_failure(judgement, std::move(finding));
+}
+
+void compare_with_known(const JudgeInput& input, const CallView& call,
+                        std::vector<double> known, Judgement& judgement) {
+  Truth truth = *call.truth;
+  truth.oracle.o = std::move(known);
+  CallView view = call;
+  view.truth = &truth;
+  compare_with_truth(input, view, TensorName::kO, judgement);
+}
+
+void compare_lse_with_known(const JudgeInput& input, const CallView& call,
+                            std::vector<double> known, Judgement& judgement) {
+  Truth truth = *call.truth;
+  for (double& lse : known) lse *= lse_unit(input.kernel);
+  truth.oracle.lse = std::move(known);
+  CallView view = call;
+  view.truth = &truth;
+  compare_with_truth(input, view, TensorName::kLse, judgement);
+}
+
+void compare_with_truth(const JudgeInput& input, const CallView& call,
+                        TensorName tensor, Judgement& judgement) {
+  const View view = view_of(input, call, tensor);
+  const std::vector<double> actual = as_doubles(*view.bytes, view.dtype);
+  const std::vector<int64_t>& visible = call.truth->oracle.visible;
+  const int32_t number = number_of_call(input, call);
+  for (size_t n = 0; n < actual.size(); ++n) {
+    const auto row = n / static_cast<size_t>(view.per_row);
+    if (visible[row] == kRowNotCounted) continue;
+    if (visible[row] == 0) {
+      compare_empty_row(
+          input, call, tensor, static_cast<int64_t>(n),
+          {actual[n], (*view.truth)[n], (*view.bound)[n], view.dtype},
+          judgement);
+    } else if (std::isnan((*view.bound)[n])) {
+      judgement.verdict = Verdict::kGaveUp;
+      judgement.reason = "the bound is NaN: a defect of QKVet, please report";
+      return;
+    } else {
+      auto finding =
+          compare_with_bound({actual[n],
+                              (*view.truth)[n],
+                              (*view.bound)[n],
+                              view.reach != nullptr ? (*view.reach)[n] : 0,
+                              view.dtype,
+                              /*before_rounding=*/false,
+                              {tensor, static_cast<int64_t>(n), number}},
+                             judgement);
+      if (!finding) continue;
+      finding->where =
+          element_name(tensor, input.value.shape, static_cast<int64_t>(n));
+      add_failure(judgement, std::move(*finding));
+    }
+  }
+}
+
+}  // namespace qkvet

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel's dialect says of rows that see no key: by why they see none.
+#ifndef QKVET_PROPERTIES_JUDGING_EMPTY_ROW_H_
+#define QKVET_PROPERTIES_JUDGING_EMPTY_ROW_H_
+
+#include <array>
+
+#include "core/case/case.h"
+#include "qkvet/kernel.h"
+
+namespace qkvet {
+
+// Why a row sees no key: the causal rule or a window, and what qkvet_dialect
+// has fields for.
+enum class EmptyBy : uint8_t { kRule, kMask, kBias, kLength, kExtent };
+inline constexpr int kEmptyByCount = 5;
+
+// QKVET_EMPTY_ROW_* and QKVET_EMPTY_LSE_*; 0: not declared.
+struct EmptyRow {
+  int32_t o = 0;
+  int32_t lse = 0;
+};
+
+// The fields of a way, of o and of lse.
+struct EmptyRowFields {
+  const char* name;
+  int32_t qkvet_dialect::*o;
+  const char* lse_name;
+  int32_t qkvet_dialect::*lse;
+};
+const std::array<EmptyRowFields, kEmptyByCount>& empty_row_fields();
+
+// What is declared of one way.
+EmptyRow empty_row_of(const qkvet_dialect& dialect, EmptyBy by);
+// What is declared of the rows of this call that see no key. Unspecified where
+// there are several reasons for that, and they differ.
+EmptyRow empty_row_of(const qkvet_dialect& dialect, const Case& value);
+// Whether o of such rows is declared to be 0 whatever the reason.
+bool empty_rows_are_zero(const qkvet_dialect& dialect);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_JUDGING_EMPTY_ROW_H_

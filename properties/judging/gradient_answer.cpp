@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/judging/gradient_answer.h"
+
+#include <limits>
+#include <numbers>
+
+#include "properties/judging/empty_row.h"
+#include "properties/judging/twin_check.h"
+#include "properties/judging/visibility.h"
+
+namespace qkvet {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+bool some_row_is_empty(const Case& value) {
+  const Shape& s = value.shape;
+  const Visibility visibility(value);
+  for (int64_t b = 0; b < s.B; ++b)
+    for (int64_t h = 0; h < s.H; ++h)
+      for (int64_t i = 0; i < s.Tq; ++i)
+        if (visibility.counted(b, i) && visibility.keys(b, h, i) == 0)
+          return true;
+  return false;
+}
+
+// What forward() returns as the lse of a row without a key; minus infinity
+// where the kernel does not say.
+double empty_lse(const EmptyRow& said) {
+  if (said.lse == QKVET_EMPTY_LSE_PLUS_INF) return kInfinity;
+  return said.lse == QKVET_EMPTY_LSE_NAN ? kNaN : -kInfinity;
+}
+
+}  // namespace
+
+std::string unsettled_gradient(const Case& value, const KernelInfo& kernel) {
+  const EmptyRow said = empty_row_of(kernel.dialect, value);
+  const bool zero = said.o == QKVET_EMPTY_ROW_ZERO;
+  // With dropout it is given what its own forward() returned.
+  const bool known_lse =
+      value.dropout || said.lse == QKVET_EMPTY_LSE_MINUS_INF ||
+      said.lse == QKVET_EMPTY_LSE_PLUS_INF || said.lse == QKVET_EMPTY_LSE_NAN;
+  if ((zero && known_lse) || !some_row_is_empty(value)) return "";
+  return zero ? "a row sees no key, and the kernel declares no lse of it "
+                "(empty_row_lse): what backward() would be given is not known"
+              : "a row sees no key, and the kernel does not declare zero "
+                "(empty_row): what it returns there has a gradient of its own";
+}
+
+std::string given_text(const KernelInfo& kernel) {
+  const qkvet_dialect& dialect = kernel.dialect;
+  std::string text = "given";
+  for (const int32_t word :
+       {dialect.lse_base, dialect.softcap_order, dialect.sink_in_lse})
+    text += " " + std::to_string(word);
+  for (const EmptyRowFields& fields : empty_row_fields())
+    text += " " + std::to_string(dialect.*fields.lse);
+  return text;
+}
+
+GradientAnswer::GradientAnswer(const Case& value, Inputs& inputs,
+                               const KernelInfo& kernel, Oracle oracle,
+                               const Reading& reading)
+    : f64_(value.o_dtype == Dtype::kF64),
+      owned_(value, inputs, reading_of(value, kernel.dialect)) {
+  problem_.forward =
+      reading != nullptr ? reading(owned_.problem()) : owned_.problem();
+  forward_ = truth_of(value, oracle)(problem_.forward);
+  give(value, inputs, kernel);
+  problem_.d_o = inputs.d_o.data();
+  problem_.o = inputs.given_o.data();
+  problem_.lse = natural_lse_.data();
+}
+
+void GradientAnswer::give(const Case& value, Inputs& inputs,
+                          const KernelInfo& kernel) {
+  const bool base2 = kernel.dialect.lse_base == QKVET_LSE_BASE2;
+  const auto width = static_cast<size_t>(value.shape.dv);
+  inputs.given_o = forward_.o;
+  inputs.given_lse = forward_.lse;
+  for (size_t row = 0; row < forward_.visible.size(); ++row) {
+    if (base2) inputs.given_lse[row] *= std::numbers::log2e;
+    if (forward_.visible[row] > 0) continue;
+    const bool counted = forward_.visible[row] != kRowNotCounted;
+    inputs.given_lse[row] =
+        counted ? empty_lse(empty_row_of(kernel.dialect, value)) : kNaN;
+    std::fill_n(inputs.given_o.begin() + static_cast<ptrdiff_t>(row * width),
+                width, counted ? 0 : kNaN);
+  }
+  store_inputs(value, inputs);
+  natural_lse_ = inputs.given_lse;
+  for (double& lse : natural_lse_)
+    if (base2) lse *= std::numbers::ln2;
+}
+
+void GradientAnswer::find_truth(bool with_twin) {
+  if (truth_) return;
+  twin_disagrees_ = gradient_not_derived(problem_.forward);
+  truth_.emplace();
+  if (!twin_disagrees_.empty()) return;
+  truth_ = f64_ ? twin_backward(problem_) : plain_backward(problem_);
+  if (with_twin) compare_with_twin();
+}
+
+void GradientAnswer::compare_with_twin() {
+  twin_disagrees_ =
+      f64_ ? twin_disagreement(problem_, plain_backward(problem_), *truth_)
+           : twin_disagreement(problem_, *truth_, twin_backward(problem_));
+}
+
+const Truth& GradientAnswer::truth_for(const PrecisionModel& model) {
+  for (const auto& known : known_)
+    if (known->model == model) return known->truth;
+  auto known = std::make_unique<Known>();
+  known->model = model;
+  known->gradient.problem = &problem_;
+  known->gradient.changes = &changes_;
+  if (twin_disagrees_.empty()) {
+    if (!facts_) facts_.emplace(problem_.forward, forward_);
+    known->gradient.values = *truth_;
+    known->gradient.bound = backward_bound(problem_, *facts_, *truth_, model);
+  }
+  known->truth.oracle = forward_;
+  known->truth.gradient = &known->gradient;
+  known_.push_back(std::move(known));
+  return known_.back()->truth;
+}
+
+}  // namespace qkvet

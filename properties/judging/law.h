@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// A law is data and pure functions: which calls to make of a case (plan), and
+// what their outputs must be (judge). Only the runner touches kernels.
+#ifndef QKVET_PROPERTIES_JUDGING_LAW_H_
+#define QKVET_PROPERTIES_JUDGING_LAW_H_
+
+#include <cstdint>
+#include <map>
+#include <numbers>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/verdict.h"
+#include "core/call/call.h"
+#include "core/capability/kernel_info.h"
+#include "core/case/case.h"
+#include "reference/arithmetic/oracle.h"
+#include "reference/arithmetic/precision.h"
+#include "reference/bound/bound.h"
+#include "reference/gradient/gradient.h"
+
+namespace qkvet {
+
+class Visibility;
+struct LayerGradientTruth;  // layer_gradient_answer.h
+
+// Changes the inputs of a case (exact doubles); they are stored afterwards.
+// With a variant it must give them the variant's shapes.
+using InputEdit = void (*)(const Case& value, int64_t argument, Inputs& inputs);
+
+// One call that a law wants.
+struct PlannedCall {
+  Operation operation = Operation::kForward;
+  Mistake mistake = Mistake::kNone;
+  bool expects_refusal = false;  // the call is illegal
+  // Made for what it may leave behind: supports() may say no, and no answer is
+  // looked at.
+  bool only_between = false;
+  // Of a story: the command in its place. Its keys, values and queries are
+  // picked out of the case's data by sequence and tag; tokens with a tag below
+  // 0 are NaN.
+  std::optional<Moment> moment;
+
+  InputEdit edit = nullptr;  // on top of the case's own data
+  int64_t argument = 0;      // passed to the edit
+  // Shape, mask and scale of the call where they are not the case's own.
+  std::optional<Case> variant;
+  bool want_lse = false;
+  bool want_weights = false;
+  bool want_stages = false;
+  bool want_dropout_mask = false;
+  uint64_t dropout_seed = 0;    // added to the case's
+  uint64_t dropout_offset = 0;  // where the generator begins
+  bool needs_truth = false;     // oracle and bound
+  int threads = 1;              // that the call may use
+  bool at_once = false;         // as KernelCall says; the calls beside it, too
+  Placement placement = Placement::kEnd;
+};
+
+struct Plan {
+  std::vector<PlannedCall> calls;
+  // If the law says nothing about this case: one line why.
+  std::string not_applicable;
+  // If the kernel lacks what the law is about, or does not claim it.
+  std::string unsupported;
+};
+
+// The gradients of one call, and their bound.
+struct GradientTruth {
+  const GradientProblem* problem = nullptr;
+  GradientOutput values;
+  GradientBound bound;
+  // How the forward pass changes where one input moves as a law has it move
+  // for this case: by the gradient of that input, shared by all models.
+  std::map<TensorName, double>* changes = nullptr;
+};
+
+// The oracle's answer to one call, and the bound for the kernel's model. Of a
+// backward call: the answer of its forward pass, and the gradients.
+struct Truth {
+  OracleOutput oracle;
+  const Bound* bound = nullptr;
+  const std::vector<double>* reach = nullptr;  // BoundFacts::reach()
+  const GradientTruth* gradient = nullptr;
+  const LayerGradientTruth* layer_gradient = nullptr;  // of a layer's alone
+};
+
+// One call as the judge sees it.
+struct CallView {
+  const PlannedCall* planned = nullptr;
+  const Inputs* inputs = nullptr;
+  const CallOutcome* outcome = nullptr;
+  const Truth* truth = nullptr;  // if the plan asked for it
+};
+
+// One number of an output.
+struct Spot {
+  TensorName tensor = TensorName::kO;
+  int64_t element = -1;  // packed, in the extents of the case; -1: not known
+  int32_t call = -1;     // of the law's calls; -1: of two, or not known
+};
+
+// The number that came nearest to its bound, of those within it.
+struct Nearest {
+  double actual = 0, expected = 0;
+  double low = 0, high = 0;  // what is allowed, or of a difference: `high` is
+  bool two_ways = false;     // computed in two ways: two calls, a difference
+  Dtype dtype = Dtype::kF32;
+  Spot at = {};
+};
+
+// The element that speaks most clearly against a kernel.
+struct Finding {
+  std::string where;     // "o[b=0,h=0,i=1,c=0]"
+  std::string expected;  // a number or a short phrase
+  std::string actual;
+  std::string allowed;   // "0.99999988 .. 1.0000001"; "" where it says nothing
+  std::string looks;     // what it looks like; "" if nothing is known
+  std::string printed;   // what a kernel that died had printed last
+  double ratio = 0;      // error/bound; 0 for exact laws
+  size_t call = 0;       // of a story: the call that shows it; 0: not known
+  int32_t planned = -1;  // other laws: which of their calls, as in Spot
+};
+
+// What a failure is a failure of.
+enum class FailureKind : uint8_t {
+  kLaw,     // the law that made the call
+  kMemory,  // the memory law, whichever law made the call
+  kCrash,   // the kernel died: no law was judged
+  kHang     // the kernel hung or took all memory: the same, but slow
+};
+
+struct Judgement {
+  Verdict verdict = Verdict::kPassed;
+  FailureKind kind = FailureKind::kLaw;  // with Failed
+  std::string reason;  // for every verdict but Passed and Failed
+  // With Passed: what exceeds the bound of a precision that was not measured,
+  // though not what is doubted of it.
+  std::string warning;
+  int64_t compared = 0;              // comparisons that could have failed
+  int64_t vacuous = 0;               // comparisons that could not
+  int64_t both_nan = 0;              // of these: NaN in both calls
+  double worst_ratio = 0;            // largest error/bound of all elements
+  std::optional<Nearest> nearest;    // whose it is, if that is known and it did
+                                     // not fail
+  std::optional<Finding> finding;    // with Failed
+  std::vector<std::string> picture;  // with Failed: a small case, whole
+};
+
+// Two elements of two calls' outputs that were asked to have the same bits, the
+// first times the factor: for those who write a failure down.
+struct SameBits {
+  TensorName tensor = TensorName::kO;
+  size_t first_call = 0, second_call = 0;
+  int64_t first = 0, second = 0;  // packed
+  double factor = 1;
+};
+
+struct JudgeInput {
+  const Case& value;
+  const KernelInfo& kernel;
+  const PrecisionModel& model;      // as declared: for_storage() is to come
+  std::span<const CallView> calls;  // as planned, all of them done
+  // Of attention and gradients: who sees whom in the case as it is, no call's
+  // variant.
+  const Visibility* visibility = nullptr;
+  std::vector<SameBits>* same_bits = nullptr;  // where to note them; or null
+};
+
+inline bool wants_lse(const KernelInfo& kernel) {
+  return kernel.has_option(QKVET_OPTION_LSE);
+}
+// What the kernel's lse counts in: 1, or log2(e) where its base is 2.
+inline double lse_unit(const KernelInfo& kernel) {
+  return kernel.dialect.lse_base == QKVET_LSE_BASE2 ? std::numbers::log2e : 1;
+}
+inline bool wants_weights(const KernelInfo& kernel) {
+  return kernel.has_option(QKVET_OPTION_WEIGHTS);
+}
+
+// The factor of q k^T that the case means.
+inline double scale_of(const Case& value) {
+  return value.scale ? static_cast<double>(*value.scale)
+                     : default_scale(value.shape.d);
+}
+
+// Options of attention (core/call/options.h), and extents of 0.
+enum : uint32_t {
+  kAdmitWindow = 1,
+  kAdmitMask = 2,
+  kAdmitLengths = 4,
+  kAdmitPacked = 8,
+  kAdmitBias = 16,
+  kAdmitAlibi = 32,
+  kAdmitSoftcap = 64,
+  kAdmitSink = 128,
+  kAdmitLayout = 256,
+  kAdmitShare = 512,
+  kAdmitRope = 1024,  // also of stories and layers
+  kAdmitEmpty = 2048,
+  kAdmitStored = 4096,  // of stories: quantised storage
+  kAdmitPaged = 8192,
+  kAdmitAppend = 16384,
+  kAdmitDropout = 32768,
+  kAdmitLast = kAdmitDropout,
+  // Who sees whom.
+  kAdmitPairs = kAdmitWindow | kAdmitMask | kAdmitLengths | kAdmitPacked,
+  // How scores become weights.
+  kAdmitScores = kAdmitBias | kAdmitAlibi | kAdmitSoftcap | kAdmitSink,
+  // Where keys and values lie when they are called.
+  kAdmitServed = kAdmitPaged | kAdmitAppend,
+  kAdmitMemory = kAdmitLayout | kAdmitShare | kAdmitServed,
+  kAdmitAll = kAdmitPairs | kAdmitScores | kAdmitMemory | kAdmitRope,
+  // Of stories: a rotation, a window of the cache, quantised storage.
+  kAdmitForms = kAdmitRope | kAdmitWindow | kAdmitStored
+};
+
+// What the generator must provide for the law's precondition.
+struct Aim {
+  Subject subject = Subject::kAttention;
+  bool causal = false;    // at least one key is masked for some row
+  bool free_v = true;     // false: fit() fixes the data of v
+  bool free_data = true;  // false: the law makes some of the data itself
+  bool votes = false;     // its first call is held against the oracle
+  // Options that the law admits, all others are taken out before
+  // fit() is asked; and one of these, where a kernel has it, in every case.
+  uint32_t admits = 0;
+  uint32_t about = 0;
+};
+
+struct Law {
+  const char* id;  // the file's name
+  const char* sentence;
+  const char* formula;
+  const char* precondition;
+  const char* reason;    // why it is true in exact arithmetic
+  const char* rounding;  // why rounding cannot break it
+  const char* earns;     // what earns its place: (a), (b), (c) or (d)
+  Aim aim;
+  // The nearest case that meets the precondition; idempotent. Ask fitted()
+  // (admit.h), which sees to the options.
+  Case (*fit)(Case value);
+  Plan (*plan)(const Case& value, const KernelInfo& kernel);
+  Judgement (*judge)(const JudgeInput& input);
+};
+
+// Whether the kernel declares what the subject needs, and why not.
+bool has_subject(const KernelInfo& kernel, Subject subject);
+std::string missing_subject(Subject subject);
+
+// From specific to general within a subject, agreement last.
+std::span<const Law* const> all_laws();
+const Law* find_law(std::string_view id);
+
+// The law that faults on guard pages and canaries are failures of, whichever
+// law made the call; those of gradients in calls of backward() and
+// layer_backward().
+inline constexpr const char* kMemoryLaw = "reads_only_its_inputs";
+inline constexpr const char* kBackwardMemoryLaw =
+    "backward_reads_only_its_inputs";
+inline constexpr const char* kLayerBackwardMemoryLaw =
+    "layer_backward_reads_only_its_inputs";
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_JUDGING_LAW_H_

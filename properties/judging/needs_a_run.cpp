@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/judging/needs_a_run.h"
+
+#include <string_view>
+
+namespace qkvet {
+namespace {
+
+struct Row {
+  std::string_view law;
+  const char* why;
+};
+constexpr Row kRows[] = {
+    {"reads_only_its_inputs", "what a kernel does to memory is in no file"},
+    {"same_call_same_bits", "a call is answered once"},
+    {"threads_change_nothing", "a plan asks for no number of threads"},
+    {"calls_at_once_change_nothing", "a plan asks for one call at a time"},
+    {"layout_changes_nothing", "files are contiguous"},
+    {"backward_reads_only_its_inputs",
+     "what a kernel does to memory is in no file"},
+    {"backward_same_call_same_bits", "a call is answered once"},
+    {"backward_threads_change_nothing", "a plan asks for no number of threads"},
+    {"layer_backward_reads_only_its_inputs",
+     "what a kernel does to memory is in no file"}};
+
+}  // namespace
+
+std::string needs_a_run(const Law& law) {
+  for (const Row& row : kRows)
+    if (law.id == row.law) return row.why;
+  return "";
+}
+
+}  // namespace qkvet

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/judging/outcome.h"
+
+namespace qkvet {
+namespace {
+
+// A device has no guard pages.
+const char* device_place_text(Placement placement) {
+  switch (placement) {
+    case Placement::kEnd:
+      return "each tensor ends at NaN, in memory of a device";
+    case Placement::kEndAligned:
+      return "each tensor lies on 64 bytes between NaN, in memory of a device, "
+             "and the call has a stream of its own";
+    case Placement::kStart:
+      return "each tensor begins behind NaN, in memory of a device";
+  }
+  return "";
+}
+
+const char* placement_text(Placement placement) {
+  switch (placement) {
+    case Placement::kEnd:
+      return "each tensor ends at a guard page";
+    case Placement::kEndAligned:
+      return "each tensor lies on 64 bytes, near a guard page behind it";
+    case Placement::kStart:
+      return "each tensor begins at a guard page";
+  }
+  return "";
+}
+
+// "READ of k, 0 bytes past its end (k has 80 bytes)"
+std::string fault_text(const MemoryFault& fault) {
+  const std::string verb = fault.is_write ? "WRITE of " : "READ of ";
+  if (!fault.tensor) return verb + "memory that belongs to no tensor";
+  const std::string name = tensor_name(*fault.tensor);
+  const std::string size =
+      " (" + name + " has " + std::to_string(fault.tensor_bytes) + " bytes)";
+  const std::string bytes = std::to_string(fault.bytes) + " bytes ";
+  if (fault.inside)
+    return verb + name + ", " + bytes + "from its start, which is read-only" +
+           size;
+  return verb + name + ", " + bytes +
+         (fault.before_start ? "before its start" : "past its end") + size;
+}
+
+Judgement failed(FailureKind kind, std::string where, std::string expected,
+                 std::string actual, std::string printed = "") {
+  Judgement judgement;
+  judgement.verdict = Verdict::kFailed;
+  judgement.kind = kind;
+  judgement.compared = 1;
+  Finding finding;
+  finding.where = std::move(where);
+  finding.expected = std::move(expected);
+  finding.actual = std::move(actual);
+  finding.printed = std::move(printed);
+  judgement.finding = std::move(finding);
+  return judgement;
+}
+
+Judgement not_run(Verdict verdict, const std::string& reason) {
+  Judgement judgement;
+  judgement.verdict = verdict;
+  judgement.reason = reason;
+  return judgement;
+}
+
+// The call came back; did it keep to its own memory and write all of it?
+std::optional<Judgement> judge_traces(const CallOutcome& outcome,
+                                      const std::string& where,
+                                      bool may_be_unwritten) {
+  if (outcome.damage)
+    return failed(FailureKind::kMemory, where,
+                  "bytes beside the tensors stay as they were",
+                  fault_text(*outcome.damage));
+  if (outcome.unwritten && !may_be_unwritten)
+    return failed(FailureKind::kMemory, where, "every output element written",
+                  std::string(tensor_name(*outcome.unwritten)) + ": element " +
+                      std::to_string(outcome.unwritten_index) +
+                      " was never written");
+  if (outcome.dirty_environment)
+    return failed(FailureKind::kMemory, where,
+                  "the floating-point environment as it was",
+                  "rounding mode, flush-to-zero or exception masks changed");
+  return std::nullopt;
+}
+
+// "forward()", "step.a.2"
+std::string call_place(const PlannedCall& planned) {
+  switch (planned.operation) {
+    case Operation::kForward:
+      return "forward()";
+    case Operation::kBackward:
+      return "backward()";
+    case Operation::kLayer:
+      return "the layer's forward()";
+    case Operation::kLayerBackward:
+      return "layer_backward()";
+    case Operation::kCacheCreate:
+      return "create()";
+    default:
+      return command_text(planned.moment->command);
+  }
+}
+
+// An error where a result was due.
+Judgement judge_refusal(const PlannedCall& planned,
+                        const CallOutcome& outcome) {
+  const char* expected = planned.operation == Operation::kForward
+                             ? "a result, as supports() had promised"
+                             : "a result: the call is legal";
+  return failed(FailureKind::kLaw, call_place(planned), expected, outcome.text);
+}
+
+}  // namespace
+
+std::optional<Judgement> judge_outcome(const PlannedCall& planned,
+                                       const CallOutcome& outcome) {
+  const std::string placement = outcome.on_device
+                                    ? device_place_text(planned.placement)
+                                    : placement_text(planned.placement);
+  const std::string where = planned.operation == Operation::kForward
+                                ? placement
+                                : call_place(planned) + ", " + placement;
+  switch (outcome.status) {
+    case CallStatus::kDone:
+      return judge_traces(outcome, where, planned.expects_refusal);
+    case CallStatus::kUnsupported:
+      // What is not declared never reaches the kernel, whose refusal is wanted.
+      if (planned.expects_refusal && !outcome.asked_kernel &&
+          !outcome.gave_reason)
+        return not_run(Verdict::kUnsupported, outcome.text);
+      if (planned.expects_refusal || planned.only_between) return std::nullopt;
+      return not_run(Verdict::kUnsupported, outcome.text);
+    case CallStatus::kUnavailable:
+      return not_run(Verdict::kUnsupported, outcome.text);
+    case CallStatus::kRefused:
+      if (planned.expects_refusal)
+        return judge_traces(outcome, where, /*may_be_unwritten=*/true);
+      return judge_refusal(planned, outcome);
+    case CallStatus::kFault:
+      return failed(FailureKind::kMemory, where,
+                    "only its own inputs and outputs touched",
+                    outcome.fault ? fault_text(*outcome.fault) : outcome.text,
+                    outcome.output);
+    case CallStatus::kCrash:
+      return failed(FailureKind::kCrash, call_place(planned), "a result",
+                    outcome.text, outcome.output);
+    case CallStatus::kHang:
+    case CallStatus::kOutOfMemory:
+      return failed(FailureKind::kHang, call_place(planned), "a result",
+                    outcome.text, outcome.output);
+    case CallStatus::kNotRun:
+      return not_run(Verdict::kSkipped,
+                     "an earlier call of the batch hung or died");
+  }
+  return std::nullopt;
+}
+
+}  // namespace qkvet

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/judging/situation.h"
+
+#include <algorithm>
+
+namespace qkvet {
+namespace {
+
+std::vector<CommandAt> commands_of(const std::vector<Moment>& moments) {
+  std::vector<CommandAt> commands;
+  std::vector<int64_t> lengths;
+  const auto length = [](const std::vector<int64_t>& all, int64_t sequence) {
+    const auto s = static_cast<size_t>(sequence);
+    return s < all.size() ? all[s] : 0;
+  };
+  for (const Moment& moment : moments) {
+    const int64_t sequence = moment.command.sequence;
+    commands.push_back(
+        {moment, length(lengths, sequence), length(moment.lengths, sequence)});
+    lengths = moment.lengths;
+  }
+  return commands;
+}
+
+}  // namespace
+
+Situation::Situation(const Case& value) : value_(value) {
+  if (!value.story.empty())
+    commands_ = commands_of(play_story(
+        value.story, {value.shape.B, value.capacity, false, value.cache}));
+}
+
+Situation::Situation(const Case& value, const PlannedCall& call)
+    : value_(call.variant.value_or(value)),
+      own_(&value),
+      call_(&call),
+      threads_(call.threads),
+      lse_(call.want_lse),
+      mistake_(call.mistake) {}
+
+Situation::Situation(const Case& value, const std::vector<PlannedCall>& calls)
+    : value_(value) {
+  std::vector<Moment> moments;
+  for (const PlannedCall& call : calls) {
+    if (!call.moment) continue;
+    moments.push_back(*call.moment);
+    lse_ |= call.want_lse;
+    if (call.mistake != Mistake::kNone) mistake_ = call.mistake;
+  }
+  commands_ = commands_of(moments);
+}
+
+const Visibility& Situation::visibility() const {
+  if (visibility_) return *visibility_;
+  if (call_ == nullptr || call_->edit == nullptr)
+    return visibility_.emplace(value_);
+  // The edit may have written a mask.
+  Inputs inputs = make_inputs(*own_);
+  call_->edit(*own_, call_->argument, inputs);
+  return visibility_.emplace(value_, inputs);
+}
+
+std::vector<Situation> situations_of(const Case& value, const Plan& plan) {
+  std::vector<Situation> all;
+  all.emplace_back(value);
+  const bool story =
+      std::any_of(plan.calls.begin(), plan.calls.end(),
+                  [](const PlannedCall& call) { return call.moment; });
+  if (story) all.emplace_back(value, plan.calls);
+  for (const PlannedCall& call : plan.calls)
+    if (!call.moment) all.emplace_back(value, call);
+  return all;
+}
+
+}  // namespace qkvet

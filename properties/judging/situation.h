@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a condition (condition.h) is asked about: a case as it stands, and every
+// call that a law makes of it, which may be another case: shorter, with a mask
+// of its own, on more threads, out of another story.
+#ifndef QKVET_PROPERTIES_JUDGING_SITUATION_H_
+#define QKVET_PROPERTIES_JUDGING_SITUATION_H_
+
+#include <optional>
+#include <vector>
+
+#include "properties/judging/law.h"
+#include "properties/judging/visibility.h"
+
+namespace qkvet {
+
+// One command to a cache, and how many tokens its sequence held.
+struct CommandAt {
+  Moment moment;
+  int64_t before = 0;
+  int64_t held = 0;
+};
+
+class Situation {
+ public:
+  // The case itself; of a story, its commands.
+  explicit Situation(const Case& value);
+  // One call of the plan. `value` and `call` must outlive this.
+  Situation(const Case& value, const PlannedCall& call);
+  // The calls of a plan that speak to a cache, all of them in order.
+  Situation(const Case& value, const std::vector<PlannedCall>& calls);
+
+  const Case& value() const { return value_; }
+  const std::vector<CommandAt>& commands() const { return commands_; }
+  int threads() const { return threads_; }
+  bool wants_lse() const { return lse_; }
+  Mistake mistake() const { return mistake_; }
+  // Of attention. Made when it is first asked for.
+  const Visibility& visibility() const;
+
+ private:
+  Case value_;
+  const Case* own_ = nullptr;  // what the call's edit is made of
+  const PlannedCall* call_ = nullptr;
+  std::vector<CommandAt> commands_;
+  int threads_ = 1;
+  bool lse_ = false;
+  Mistake mistake_ = Mistake::kNone;
+  mutable std::optional<Visibility> visibility_;
+};
+
+// The case, and what the law makes of it on this kernel. Both must outlive the
+// result.
+std::vector<Situation> situations_of(const Case& value, const Plan& plan);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_JUDGING_SITUATION_H_

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/judging/visibility.h"
+
+#include "core/case/option_data.h"
+
+namespace qkvet {
+namespace {
+
+Inputs options_alone(const Case& value) {
+  Inputs inputs;
+  fill_option_data(value, inputs);
+  return inputs;
+}
+
+}  // namespace
+
+Visibility::Visibility(const Case& value)
+    : Visibility(value, options_alone(value)) {}
+
+Visibility::Visibility(const Case& value, const Inputs& inputs)
+    : H_(value.shape.H),
+      Tq_(value.shape.Tq),
+      Tk_(value.shape.Tk),
+      rows_(static_cast<size_t>(value.shape.B * value.shape.Tq)),
+      mask_(full_mask(value, inputs)) {
+  const Shape& s = value.shape;
+  if (value.cu_q.empty()) {
+    for (int64_t b = 0; b < s.B; ++b) {
+      const auto at = static_cast<size_t>(b);
+      add_member(value, b, 0, value.q_len.empty() ? s.Tq : value.q_len[at], 0,
+                 value.kv_len.empty() ? s.Tk : value.kv_len[at]);
+    }
+  } else {
+    for (size_t m = 0; m + 1 < value.cu_q.size(); ++m)
+      add_member(value, 0, value.cu_q[m], value.cu_q[m + 1], value.cu_k[m],
+                 value.cu_k[m + 1]);
+  }
+  keys_.reserve(static_cast<size_t>(s.B * s.H * s.Tq));
+  for (int64_t b = 0; b < s.B; ++b)
+    for (int64_t h = 0; h < s.H; ++h)
+      for (int64_t i = 0; i < s.Tq; ++i) {
+        const Row& r = row(b, i);
+        int64_t n = r.end - r.first;
+        for (int64_t j = r.first; j < r.end && !mask_.empty(); ++j)
+          n -= is_masked(b, h, i, j);
+        keys_.push_back(n);
+      }
+}
+
+void Visibility::add_member(const Case& value, int64_t b, int64_t q_from,
+                            int64_t q_end, int64_t k_from, int64_t k_end) {
+  // Where the last query stands at the last key, unless counted from the top.
+  const bool from_top = value.causal == Causal::kTopLeft;
+  const int64_t offset = from_top ? k_from - q_from : k_end - q_end;
+  for (int64_t i = q_from; i < q_end; ++i) {
+    Row& r = rows_[static_cast<size_t>(b * Tq_ + i)];
+    r.counted = true;
+    r.diagonal = i + offset;
+    r.first = k_from;
+    r.end = k_end;
+    if (value.causal != Causal::kNone) r.end = std::min(r.end, r.diagonal + 1);
+    if (value.window) {
+      const auto& [left, right] = *value.window;
+      if (left >= 0) r.first = std::max(r.first, r.diagonal - left);
+      if (right >= 0) r.end = std::min(r.end, r.diagonal + right + 1);
+    }
+    r.end = std::max(r.end, r.first);
+  }
+}
+
+bool some_row_sees_a_key(const Case& value) {
+  const Shape& s = value.shape;
+  const Visibility visibility(value);
+  for (int64_t b = 0; b < s.B; ++b)
+    for (int64_t h = 0; h < s.H; ++h)
+      for (int64_t i = 0; i < s.Tq; ++i)
+        if (visibility.keys(b, h, i) > 0) return true;
+  return false;
+}
+
+}  // namespace qkvet

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who sees whom. Stated once more here, apart from reference/ and impl/, so
+// that no two of them can share a mistake.
+#ifndef QKVET_PROPERTIES_JUDGING_VISIBILITY_H_
+#define QKVET_PROPERTIES_JUDGING_VISIBILITY_H_
+
+#include <algorithm>
+#include <vector>
+
+#include "core/case/case.h"
+
+namespace qkvet {
+
+// The pairs of query and key of a case with any options. Cost: one pass over
+// all pairs if there is a mask, else over all rows.
+class Visibility {
+ public:
+  // `inputs` are those of `value`.
+  Visibility(const Case& value, const Inputs& inputs);
+  // Without inputs: no data is made, which costs most.
+  explicit Visibility(const Case& value);
+
+  // False for rows beyond q_len and in no packed member: nothing is said.
+  bool counted(int64_t b, int64_t i) const { return row(b, i).counted; }
+  bool sees(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    const Row& r = row(b, i);
+    return r.first <= j && j < r.end && !is_masked(b, h, i, j);
+  }
+  // How many keys the row sees; 0 if it is not counted.
+  int64_t keys(int64_t b, int64_t h, int64_t i) const {
+    return keys_[static_cast<size_t>((b * H_ + h) * Tq_ + i)];
+  }
+  // The key at which the row's diagonal stands, counted in the tensor.
+  int64_t diagonal(int64_t b, int64_t i) const { return row(b, i).diagonal; }
+
+ private:
+  // The keys that all but the mask allow: first .. end - 1.
+  struct Row {
+    bool counted = false;
+    int64_t first = 0, end = 0, diagonal = 0;
+  };
+  const Row& row(int64_t b, int64_t i) const {
+    return rows_[static_cast<size_t>(b * Tq_ + i)];
+  }
+  bool is_masked(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    return !mask_.empty() &&
+           mask_[static_cast<size_t>(((b * H_ + h) * Tq_ + i) * Tk_ + j)] == 0;
+  }
+  // Rows of one member: queries [q_from, q_end), keys [k_from, k_end).
+  void add_member(const Case& value, int64_t b, int64_t q_from, int64_t q_end,
+                  int64_t k_from, int64_t k_end);
+
+  int64_t H_ = 0, Tq_ = 0, Tk_ = 0;
+  std::vector<Row> rows_;      // [B,Tq]
+  std::vector<uint8_t> mask_;  // [B,H,Tq,Tk] or empty
+  std::vector<int64_t> keys_;  // [B,H,Tq]
+};
+
+// Whether some row of some head sees a key, as far as the case alone says.
+bool some_row_sees_a_key(const Case& value);
+
+// For laws that admit no option but a causal rule: keys are then seen from the
+// first on, and their number says which ones.
+inline int64_t visible_keys(const Case& value, int64_t row) {
+  const Shape& s = value.shape;
+  switch (value.causal) {
+    case Causal::kNone:
+      return s.Tk;
+    case Causal::kTopLeft:
+      return std::min(s.Tk, row + 1);
+    case Causal::kBottomRight:
+      return std::clamp<int64_t>(row + 1 + s.Tk - s.Tq, 0, s.Tk);
+  }
+  return s.Tk;
+}
+
+// Rows 0 .. n - 1 are those that have at least one masked key.
+inline int64_t rows_with_masked_keys(const Case& value) {
+  int64_t n = 0;
+  while (n < value.shape.Tq && visible_keys(value, n) < value.shape.Tk) ++n;
+  return n;
+}
+
+// Makes the case causal, with a masked and a visible key in some row.
+inline Case with_masked_key(Case value) {
+  if (value.causal == Causal::kNone) value.causal = Causal::kTopLeft;
+  value.shape.Tk = std::max<int64_t>(value.shape.Tk, 2);
+  if (value.causal == Causal::kBottomRight)
+    value.shape.Tq = std::max<int64_t>(value.shape.Tq, 2);
+  return value;
+}
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_JUDGING_VISIBILITY_H_

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The general law, and the last one: o, lse and weights within the bound of
+// the declared arithmetic, element by element.
+#include "properties/judging/compare.h"
+#include "properties/judging/law.h"
+
+namespace qkvet {
+namespace of_agrees_with_oracle {
+
+Case fit(Case value) { return value; }
+
+Plan plan(const Case&, const KernelInfo& kernel) {
+  Plan plan;
+  PlannedCall call;
+  call.want_lse = wants_lse(kernel);
+  call.want_weights = wants_weights(kernel);
+  call.needs_truth = true;
+  plan.calls.push_back(call);
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  const CallView& call = input.calls[0];
+  compare_with_truth(input, call, TensorName::kO, judgement);
+  // A wrong o is what users ask about; lse and weights only explain it.
+  if (!call.outcome->lse.empty() && judgement.verdict != Verdict::kFailed)
+    compare_with_truth(input, call, TensorName::kLse, judgement);
+  if (!call.outcome->weights.empty() && judgement.verdict != Verdict::kFailed)
+    compare_with_truth(input, call, TensorName::kWeights, judgement);
+  return judgement;
+}
+
+}  // namespace of_agrees_with_oracle
+
+extern constinit const Law agrees_with_oracle{
+    "agrees_with_oracle",
+    "The output is within what the declared arithmetic allows, element by "
+    "element.",
+    "RN(o - B) <= y <= RN(o + B)",
+    "none",
+    "o is the definition, computed in double.",
+    "B is derived from the inputs and the declared arithmetic "
+    "(reference/README.md).",
+    "(c) it reaches every input and every element",
+    Aim{.votes = true, .admits = kAdmitAll | kAdmitEmpty},
+    of_agrees_with_oracle::fit,
+    of_agrees_with_oracle::plan,
+    of_agrees_with_oracle::judge};
+
+}  // namespace qkvet

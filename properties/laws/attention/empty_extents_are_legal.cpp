@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+
+#include "properties/calls/call_pairs.h"
+#include "properties/judging/compare.h"
+#include "properties/judging/empty_row.h"
+#include "properties/judging/law.h"
+
+namespace qkvet {
+namespace of_empty_extents_are_legal {
+
+// What is empty in a call.
+enum : int64_t { kNoKeys, kNoQueries, kNoMembers, kNoTokens, kEmptyKinds };
+constexpr const char* kNames[] = {"Tk = 0", "Tq = 0", "B = 0", "Tq = Tk = 0"};
+
+Case emptied(Case value, int64_t kind) {
+  Shape& s = value.shape;
+  value.set.clear();
+  if (kind == kNoMembers) s.B = 0;
+  if (kind == kNoKeys || kind == kNoTokens) s.Tk = 0;
+  if (kind == kNoQueries || kind == kNoTokens) s.Tq = 0;
+  if (s.Tq != s.Tk && value.layout == Layout::kPacked)
+    value.layout = Layout::kBthd;
+  return value;
+}
+
+void empty_data(const Case& value, int64_t kind, Inputs& inputs) {
+  inputs = make_inputs(emptied(value, kind));
+}
+
+Case fit(Case value) { return value; }
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Plan plan;
+  PlannedCall call;
+  call.want_lse = wants_lse(kernel);
+  plan.calls.push_back(call);  // as it is, before and after
+  const PlannedCall same = call;
+  call.edit = empty_data;
+  for (call.argument = 0; call.argument < kEmptyKinds; ++call.argument) {
+    call.variant = emptied(value, call.argument);
+    if (call.variant->shape.Tq != call.variant->shape.Tk &&
+        !kernel.has_option(QKVET_OPTION_CROSS_LENGTHS))
+      continue;
+    plan.calls.push_back(call);
+  }
+  plan.calls.push_back(same);
+  if (!kernel.has_option(QKVET_OPTION_EMPTY_EXTENTS))
+    plan.unsupported = "empty extents are not declared";
+  return plan;
+}
+
+// Rows over no keys at all; a mean of nothing is anything.
+bool is_declared_value(const EmptyRow& said, bool is_o, double x) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  if (is_o && said.o == QKVET_EMPTY_ROW_ZERO) return x == 0;
+  if (is_o && said.o == QKVET_EMPTY_ROW_NAN) return std::isnan(x);
+  if (is_o) return true;
+  switch (said.lse) {
+    case QKVET_EMPTY_LSE_MINUS_INF:
+      return x == -infinity;
+    case QKVET_EMPTY_LSE_PLUS_INF:
+      return x == infinity;
+    case QKVET_EMPTY_LSE_NAN:
+      return std::isnan(x);
+    default:
+      return true;
+  }
+}
+
+void judge_tensor(const JudgeInput& input, const CallView& call,
+                  TensorName tensor, Judgement& judgement) {
+  const bool is_o = tensor == TensorName::kO;
+  const Dtype dtype =
+      is_o ? input.value.o_dtype : lse_dtype(input.value.o_dtype);
+  const std::vector<double> actual =
+      as_doubles(is_o ? call.outcome->o : call.outcome->lse, dtype);
+  const EmptyRow said =
+      empty_row_of(input.kernel.dialect, *call.planned->variant);
+  for (size_t n = 0; n < actual.size(); ++n) {
+    ++judgement.compared;
+    if (is_declared_value(said, is_o, actual[n])) continue;
+    Finding finding;
+    finding.where = element_name(tensor, call.planned->variant->shape,
+                                 static_cast<int64_t>(n)) +
+                    std::string(" with ") + kNames[call.planned->argument];
+    finding.expected = "what is declared for a row that sees no key";
+    finding.actual = number_text(actual[n], dtype);
+    finding.ratio = std::numeric_limits<double>::infinity();
+    finding.looks = "an empty extent leaves an output as it was, or divides";
+    add_failure(judgement, std::move(finding));
+  }
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  for (const CallView& call : input.calls) {
+    if (!call.planned->variant) continue;
+    ++judgement.compared;  // it came back
+    judge_tensor(input, call, TensorName::kO, judgement);
+    if (call.planned->want_lse)
+      judge_tensor(input, call, TensorName::kLse, judgement);
+  }
+  if (input.kernel.has_flag(QKVET_FLAG_NONDETERMINISTIC)) return judgement;
+  // The same call before and after the empty ones: they must leave nothing.
+  CallPair pair;
+  pair.second = input.calls.size() - 1;
+  pair.first_name = "before empty calls";
+  pair.second_name = "after them";
+  pair.looks = "an empty call leaves something behind";
+  compare_bit_for_bit(input, pair, judgement);
+  return judgement;
+}
+
+}  // namespace of_empty_extents_are_legal
+
+extern constinit const Law empty_extents_are_legal{
+    "empty_extents_are_legal",
+    "No keys, no queries and no members are legal: the call succeeds, rows "
+    "over no keys follow the dialect, and nothing is left behind.",
+    "forward(Tk = 0): o = 0 or nan; forward(Tq = 0), forward(B = 0): nothing",
+    "empty extents are declared; no lengths, no sink",
+    "There is nothing to compute.",
+    "Zeros, NaN and infinities are exact.",
+    "(c) it reaches extents that agreement does not, (d) it needs no oracle",
+    Aim{.admits = kAdmitRope | kAdmitWindow | kAdmitMask | kAdmitBias |
+                  kAdmitAlibi | kAdmitSoftcap | kAdmitMemory},
+    of_empty_extents_are_legal::fit,
+    of_empty_extents_are_legal::plan,
+    of_empty_extents_are_legal::judge};
+
+}  // namespace qkvet

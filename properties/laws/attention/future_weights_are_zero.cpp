@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that return weights are read directly. For all others V is a
+// staircase: channel c is 1 at the keys that some row r(c) must not see and 0
+// at all others, so that row r(c), and every earlier one, must return exactly
+// 0 there. The nearest future key, where masks go wrong, is always on a step.
+#include "properties/conventions/fit.h"
+#include "properties/judging/compare.h"
+#include "properties/judging/law.h"
+#include "properties/judging/visibility.h"
+
+namespace qkvet {
+namespace of_future_weights_are_zero {
+
+// The row whose first masked key is where channel c steps up.
+int64_t step_row(const Case& value, int64_t c) {
+  const int64_t rows = rows_with_masked_keys(value);
+  const int64_t stride = std::max<int64_t>(1, rows / value.shape.dv);
+  return (pick_by_seed(value.seed, rows) + c * stride) % rows;
+}
+
+void staircase(const Case& value, int64_t, Inputs& inputs) {
+  const Shape& s = value.shape;
+  for (int64_t c = 0; c < s.dv; ++c) {
+    const int64_t step = visible_keys(value, step_row(value, c));
+    for (int64_t bh = 0; bh < s.B * s.Hkv; ++bh)
+      for (int64_t j = 0; j < s.Tk; ++j)
+        inputs.v[static_cast<size_t>((bh * s.Tk + j) * s.dv + c)] = j >= step;
+  }
+}
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Plan plan;
+  if (rows_with_masked_keys(value) == 0) {
+    plan.not_applicable = "the case masks no key: it needs causal and Tk > 1";
+    return plan;
+  }
+  PlannedCall call;
+  call.edit = staircase;
+  call.want_weights = wants_weights(kernel);
+  plan.calls.push_back(call);
+  return plan;
+}
+
+void judge_outputs(const JudgeInput& input, Judgement& judgement) {
+  const Shape& s = input.value.shape;
+  const std::vector<double> o =
+      as_doubles(input.calls[0].outcome->o, input.value.o_dtype);
+  for (int64_t c = 0; c < s.dv; ++c) {
+    const int64_t last = step_row(input.value, c);
+    for (int64_t bh = 0; bh < s.B * s.H; ++bh)
+      for (int64_t i = 0; i <= last; ++i) {
+        if (visible_keys(input.value, i) == 0) continue;
+        const int64_t n = (bh * s.Tq + i) * s.dv + c;
+        compare_with_zero(TensorName::kO, s, n, o[static_cast<size_t>(n)],
+                          input.value.o_dtype, judgement);
+      }
+  }
+}
+
+void judge_weights(const JudgeInput& input, Judgement& judgement) {
+  const Shape& s = input.value.shape;
+  const std::vector<double> weights =
+      as_doubles(input.calls[0].outcome->weights, input.value.o_dtype);
+  for (size_t n = 0; n < weights.size(); ++n) {
+    const auto j = static_cast<int64_t>(n) % s.Tk;
+    const auto i = static_cast<int64_t>(n) / s.Tk % s.Tq;
+    const int64_t visible = visible_keys(input.value, i);
+    if (visible == 0 || j < visible) continue;
+    compare_with_zero(TensorName::kWeights, s, static_cast<int64_t>(n),
+                      weights[n], input.value.o_dtype, judgement);
+  }
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  judge_outputs(input, judgement);
+  judge_weights(input, judgement);
+  if (judgement.finding)
+    judgement.finding->looks =
+        "a later key takes part: V is 1 there and 0 at every visible key";
+  return judgement;
+}
+
+}  // namespace of_future_weights_are_zero
+
+extern constinit const Law future_weights_are_zero{
+    "future_weights_are_zero",
+    "Future weights are exactly zero: what a row must not see adds nothing.",
+    "w[i,j] = 0 for every masked j; so o[i,c] = 0 if V[j,c] = 0 at every "
+    "visible j",
+    "causal, with at least one masked key",
+    "The softmax runs over the visible keys only.",
+    "0 times anything finite is 0, and sums of zeros are zero in any order.",
+    "(a) it is exact, (d) it needs no oracle",
+    Aim{.causal = true,
+        .free_v = false,
+        .admits = kAdmitRope | kAdmitScores | kAdmitMemory},
+    with_masked_key,
+    of_future_weights_are_zero::plan,
+    of_future_weights_are_zero::judge};
+
+}  // namespace qkvet

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/calls/option_forms.h"
+
+namespace qkvet {
+namespace of_layout_changes_nothing {
+
+Case fit(Case value) {
+  if (value.layout == Layout::kBhtd && value.share == 0)
+    value.layout = Layout::kBthd;
+  return value;
+}
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Case variant = value;
+  variant.layout = Layout::kBhtd;
+  variant.share = 0;
+  return plan_two_layouts(kernel, variant, nullptr);
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  CallPair pair;
+  pair.first_name = "as they lie";
+  pair.second_name = "contiguous [B,H,T,d]";
+  pair.looks = "a stride is assumed and not read";
+  compare_as_claimed(input, pair, QKVET_FLAG_LAYOUT_INVARIANT, judgement);
+  return judgement;
+}
+
+}  // namespace of_layout_changes_nothing
+
+extern constinit const Law layout_changes_nothing{
+    "layout_changes_nothing",
+    "How tensors lie in memory changes nothing.",
+    "forward(strided q, k, v) = forward(contiguous q, k, v)",
+    "another layout than contiguous [B,H,T,d], or k and v that are shared",
+    "Both have the same value at every index.",
+    "Bit for bit where the kernel declares that the layout changes nothing, "
+    "all tensors aligned alike; else each side is within its own bound of the "
+    "same number.",
+    "(c) it sets one path of a kernel against another, (d) it needs no oracle",
+    Aim{.admits = kAdmitAll, .about = kAdmitLayout | kAdmitShare},
+    of_layout_changes_nothing::fit,
+    of_layout_changes_nothing::plan,
+    of_layout_changes_nothing::judge};
+
+}  // namespace qkvet

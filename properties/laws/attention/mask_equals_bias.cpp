@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include "properties/calls/option_forms.h"
+#include "properties/conventions/fit.h"
+
+namespace qkvet {
+namespace of_mask_equals_bias {
+
+// What is added to the score of a hidden pair. Even where scores differ by
+// half of it, exp() of the rest is 0 in double: both calls have one truth.
+constexpr double kHidden = -1e4;
+constexpr double kLargestScore = 2000;
+
+bool is_moderate(const Recipe& recipe) {
+  switch (recipe.kind) {
+    case RecipeKind::kLargeN:
+    case RecipeKind::kOffsetN:
+    case RecipeKind::kDominantN:
+    case RecipeKind::kHeavy:
+    case RecipeKind::kAscendingN:
+    case RecipeKind::kDescendingN:
+    case RecipeKind::kCancellingN:
+      return false;
+    default:
+      return true;
+  }
+}
+
+Case fit(Case value) {
+  for (Recipe* recipe : {&value.q, &value.k})
+    if (!is_moderate(*recipe)) *recipe = make_recipe(RecipeKind::kNormal);
+  value = without_set_values(std::move(value), TensorName::kQ);
+  value = without_set_values(std::move(value), TensorName::kK);
+  if (value.mask.kind == MaskKind::kNone)
+    value.mask = {MaskKind::kButN, 0, kOwnAll};
+  return value;
+}
+
+Case as_bias(Case value) {
+  value.score_bias = make_recipe(RecipeKind::kZero);
+  value.score_bias_own = value.mask.own;
+  value.mask = {};
+  return value;
+}
+
+void mask_to_bias(const Case&, int64_t, Inputs& inputs) {
+  inputs.bias.clear();
+  for (const uint8_t attends : inputs.mask)
+    inputs.bias.push_back(attends != 0 ? 0 : kHidden);
+  inputs.mask.clear();
+}
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Plan plan = plan_two_forms(kernel, as_bias(value), mask_to_bias);
+  // Elements of q and k are below 8 in size.
+  const double largest =
+      std::fabs(scale_of(value)) * 64 * static_cast<double>(value.shape.d);
+  if (largest > kLargestScore &&
+      !(value.q.kind == RecipeKind::kZero || value.k.kind == RecipeKind::kZero))
+    plan.not_applicable = "scores may be of the size of the bias";
+  if (!kernel.has_option(QKVET_OPTION_BIAS))
+    plan.unsupported = "a bias is not declared";
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  CallPair pair;
+  pair.first_name = "a mask";
+  pair.second_name = "a bias of 0 and -10000";
+  pair.looks = "mask and bias do not hide the same keys";
+  compare_within_bounds(input, pair, judgement);
+  return judgement;
+}
+
+}  // namespace of_mask_equals_bias
+
+extern constinit const Law mask_equals_bias{
+    "mask_equals_bias",
+    "A mask equals a bias of 0 where a pair attends and of -10000 where it "
+    "does not.",
+    "forward(mask) = forward(bias), bias = mask ? 0 : -10000",
+    "a mask; rows that see a key; moderate scores; the kernel takes a bias as "
+    "well",
+    "exp(-10000 + what scores can differ by) is 0.",
+    "Each side is within its own bound of the same number; never bitwise.",
+    "(c) it sets one path of a kernel against another, (d) it needs no oracle",
+    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitSink | kAdmitMemory,
+        .about = kAdmitMask},
+    of_mask_equals_bias::fit,
+    of_mask_equals_bias::plan,
+    of_mask_equals_bias::judge};
+
+}  // namespace qkvet

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/calls/call_pairs.h"
+#include "properties/calls/other_data.h"
+#include "properties/conventions/fit.h"
+
+namespace qkvet {
+namespace of_other_members_change_nothing {
+
+int64_t kept_one(const Case& value) {
+  return pick_by_seed(value.seed, value.shape.B);
+}
+
+void other_data(const Case& value, int64_t, Inputs& inputs) {
+  const int64_t kept = kept_one(value);
+  put_other_data(
+      value, [&](int64_t b, int64_t) { return b != kept; }, inputs);
+}
+
+Case fit(Case value) {
+  value.shape.B = std::max<int64_t>(value.shape.B, 2);
+  return value;
+}
+
+Plan plan(const Case&, const KernelInfo& kernel) {
+  return plan_same_rows(kernel, other_data);
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  const int64_t kept = kept_one(input.value);
+  CallPair pair;
+  pair.first_name = "before";
+  pair.second_name = "after the others changed";
+  pair.map = [&](const Element& at) {
+    return at.b == kept ? std::optional(at) : std::nullopt;
+  };
+  pair.looks = "data of another batch member reaches this one";
+  compare_same_rows(input, pair, judgement);
+  return judgement;
+}
+
+}  // namespace of_other_members_change_nothing
+
+extern constinit const Law other_members_change_nothing{
+    "other_members_change_nothing",
+    "Batch mates change nothing: other data in all other members leaves "
+    "a member's output as it is.",
+    "o[b] = f(q[b], k[b], v[b])",
+    "two batch members",
+    "The other members do not occur in the formula of a member.",
+    "Bit for bit where the kernel declares other_data_invariant; else the same "
+    "bits or within the bound of the row, which is made of what it sees.",
+    "(a) it is bitwise where that is claimed, (d) it needs no oracle",
+    Aim{.admits = kAdmitRope | kAdmitWindow | kAdmitMask | kAdmitLengths |
+                  kAdmitScores | kAdmitLayout | kAdmitServed},
+    of_other_members_change_nothing::fit,
+    of_other_members_change_nothing::plan,
+    of_other_members_change_nothing::judge};
+
+}  // namespace qkvet

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/base/half.h"
+#include "properties/judging/compare.h"
+#include "properties/judging/empty_row.h"
+#include "properties/judging/law.h"
+#include "properties/judging/visibility.h"
+
+namespace qkvet {
+namespace of_rows_without_a_key_follow_the_dialect {
+
+// Row 0 of the last members sees nothing, unless something else is drawn that
+// may leave a row without a key.
+Case fit(Case value) {
+  const Shape& s = value.shape;
+  const bool ends =
+      !value.q_len.empty() || !value.kv_len.empty() || !value.cu_q.empty();
+  if (!ends && value.causal == Causal::kBottomRight && s.Tq > s.Tk)
+    return value;
+  if (value.mask.kind == MaskKind::kOnlyN && value.causal == Causal::kTopLeft &&
+      s.Tq > 1 && s.Tk > 1) {
+    // Row 0 sees key 0 at most.
+    if (value.mask.parameter % s.Tk == 0) value.mask.parameter = 1;
+    return value;
+  }
+  value.mask = {MaskKind::kEmptyRowN, 0, value.mask.own};
+  value.mask.own |= kOwnQ;
+  // The row has to count.
+  for (int64_t& length : value.q_len) length = std::max<int64_t>(length, 1);
+  return value;
+}
+
+bool judges_o(const EmptyRow& said) {
+  return said.o != 0 && said.o != QKVET_EMPTY_ROW_UNSPECIFIED;
+}
+bool judges_lse(const KernelInfo& kernel, const EmptyRow& said) {
+  return wants_lse(kernel) && said.lse != 0 &&
+         said.lse != QKVET_EMPTY_LSE_UNSPECIFIED;
+}
+
+bool has_row_without_key(const Case& value) {
+  const Shape& s = value.shape;
+  const Visibility visibility(value);
+  for (int64_t n = 0; n < s.B * s.H * s.Tq; ++n) {
+    const int64_t b = n / s.Tq / s.H, h = n / s.Tq % s.H, i = n % s.Tq;
+    if (visibility.counted(b, i) && visibility.keys(b, h, i) == 0) return true;
+  }
+  return false;
+}
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Plan plan;
+  const EmptyRow said = empty_row_of(kernel.dialect, value);
+  if (!judges_o(said) && !judges_lse(kernel, said))
+    plan.unsupported = "no value is declared for rows that see no key";
+  if (!has_row_without_key(value))
+    plan.not_applicable = "every row that counts sees a key";
+  PlannedCall call;
+  call.want_lse = wants_lse(kernel);
+  plan.calls.push_back(call);
+  return plan;
+}
+
+// The keys of the row's member, seen or not.
+struct Keys {
+  int64_t from = 0, end = 0;
+};
+Keys keys_of(const Case& value, int64_t b, int64_t i) {
+  for (size_t m = 0; m + 1 < value.cu_q.size(); ++m)
+    if (value.cu_q[m] <= i && i < value.cu_q[m + 1])
+      return {value.cu_k[m], value.cu_k[m + 1]};
+  return {0, counted_keys(value, b)};
+}
+
+// Against the mean of v over n keys. A kernel adds n values in any order (n - 1
+// roundings at most on the way of one value), may multiply each by a weight
+// that is itself 1 or 1/n (2), may rescale and merge (each of at most n tiles
+// once) and divides (a reciprocal and a product, 2, or once per weight and
+// part); 2n + 16 roundings pass all of that, each of the size of what it meets,
+// at most the mean of |v|. Half kernels may round the weight to storage.
+std::optional<Finding> compare_with_mean(const JudgeInput& input, int64_t n,
+                                         double actual, Judgement& judgement) {
+  const Case& value = input.value;
+  const Shape& s = value.shape;
+  const int64_t c = n % s.dv, row = n / s.dv;
+  const int64_t b = row / s.Tq / s.H, h = row / s.Tq % s.H;
+  const Keys keys = keys_of(value, b, row % s.Tq);
+  if (keys.end == keys.from) return std::nullopt;  // no mean
+  const double* v = input.calls[0].inputs->v.data() +
+                    (b * s.Hkv + h / s.group()) * s.Tk * s.dv + c;
+  double sum = 0, size = 0;
+  for (int64_t j = keys.from; j < keys.end; ++j) {
+    sum += v[j * s.dv];
+    size += std::fabs(v[j * s.dv]);
+  }
+  const auto count = static_cast<double>(keys.end - keys.from);
+  const PrecisionModel model =
+      for_storage(input.model, value.kv_dtype, value.o_dtype);
+  const double roundings = 2 * count * model.u + 16 * model.softmax_u();
+  const double p_error =
+      model.p_u > 0 ? 2 * (model.p_u + model.p_floor * count) : 0;
+  const double bound = (roundings / (1 - roundings) + p_error) * size / count +
+                       (2 * count + 16) * std::numeric_limits<float>::min();
+  return compare_with_bound({actual, sum / count, bound, 0, value.o_dtype},
+                            judgement);
+}
+
+// "" where the dialect says nothing.
+std::string expected_o(int32_t empty_row) {
+  return empty_row == QKVET_EMPTY_ROW_ZERO  ? "0"
+         : empty_row == QKVET_EMPTY_ROW_NAN ? "nan"
+                                            : "";
+}
+std::string expected_lse(int32_t empty_row_lse) {
+  return empty_row_lse == QKVET_EMPTY_LSE_MINUS_INF  ? "-inf"
+         : empty_row_lse == QKVET_EMPTY_LSE_PLUS_INF ? "inf"
+         : empty_row_lse == QKVET_EMPTY_LSE_NAN      ? "nan"
+                                                     : "";
+}
+
+std::optional<Finding> compare_with_text(const std::string& expected,
+                                         double actual, Dtype dtype,
+                                         Judgement& judgement) {
+  if (expected.empty()) return std::nullopt;
+  ++judgement.compared;
+  const std::string text = actual == 0 ? "0" : number_text(actual, dtype);
+  if (text == expected) return std::nullopt;
+  Finding finding;
+  finding.expected = expected + " (declared for a row that sees no key)";
+  finding.actual = text;
+  finding.ratio = std::numeric_limits<double>::infinity();
+  return finding;
+}
+
+void judge_tensor(const JudgeInput& input, TensorName tensor,
+                  Judgement& judgement) {
+  const Case& value = input.value;
+  const Shape& s = value.shape;
+  const EmptyRow said = empty_row_of(input.kernel.dialect, value);
+  const bool is_o = tensor == TensorName::kO;
+  const CallOutcome& outcome = *input.calls[0].outcome;
+  const Dtype dtype = is_o ? value.o_dtype : lse_dtype(value.o_dtype);
+  const std::vector<double> actual =
+      as_doubles(is_o ? outcome.o : outcome.lse, dtype);
+  const std::string text = is_o ? expected_o(said.o) : expected_lse(said.lse);
+  const bool mean = is_o && said.o == QKVET_EMPTY_ROW_MEAN;
+  for (size_t at = 0; at < actual.size(); ++at) {
+    const auto n = static_cast<int64_t>(at);
+    const int64_t row = n / (is_o ? s.dv : 1);
+    const int64_t b = row / s.Tq / s.H, h = row / s.Tq % s.H, i = row % s.Tq;
+    if (!input.visibility->counted(b, i) ||
+        input.visibility->keys(b, h, i) != 0)
+      continue;
+    auto finding = mean ? compare_with_mean(input, n, actual[at], judgement)
+                        : compare_with_text(text, actual[at], dtype, judgement);
+    if (!finding) continue;
+    finding->where = element_name(tensor, s, n);
+    finding->looks = "a row that sees no key is not what the dialect says";
+    add_failure(judgement, std::move(*finding));
+  }
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  judge_tensor(input, TensorName::kO, judgement);
+  if (wants_lse(input.kernel)) judge_tensor(input, TensorName::kLse, judgement);
+  return judgement;
+}
+
+}  // namespace of_rows_without_a_key_follow_the_dialect
+
+extern constinit const Law rows_without_a_key_follow_the_dialect{
+    "rows_without_a_key_follow_the_dialect",
+    "A row that sees no key is what the kernel declares for it: zeros, NaN, "
+    "or the mean of all values.",
+    "o[i] = 0, or nan, or sum_j v[j] / Lk; lse[i] = -inf, inf or nan",
+    "a row that counts and sees no key; its value is declared; no sink",
+    "Softmax over nothing has no value of its own: the dialect gives it one.",
+    "Zeros, NaN and infinities are exact; a mean passes at most 2n + 16 "
+    "roundings, each at most u times the mean of |v|.",
+    "(c) agreement says nothing about the mean, (d) it needs no oracle",
+    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitBias | kAdmitAlibi |
+                  kAdmitSoftcap | kAdmitMemory,
+        .about = kAdmitMask | kAdmitWindow | kAdmitLengths},
+    of_rows_without_a_key_follow_the_dialect::fit,
+    of_rows_without_a_key_follow_the_dialect::plan,
+    of_rows_without_a_key_follow_the_dialect::judge};
+
+}  // namespace qkvet

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// One raw score is g, and all others are 0: the score c g that the kernel used
+// gives back its scale c.
+#include <cmath>
+#include <numbers>
+
+#include "properties/calls/one_score.h"
+#include "properties/calls/raw_score.h"
+#include "properties/judging/compare.h"
+
+namespace qkvet {
+namespace of_scale_is_one_over_sqrt_d {
+
+void one_score(const Case& value, int64_t, Inputs& inputs) {
+  put_one_score(value, raw_score(value), inputs);
+}
+
+Plan plan(const Case& value, const KernelInfo&) {
+  return plan_one_score(value, one_score);
+}
+
+// What a wrong scale is known to come from.
+std::string looks_like(const Case& value, double effective) {
+  struct Guess {
+    double scale;
+    const char* text;
+  };
+  const auto d = static_cast<double>(value.shape.d);
+  const double width = d * static_cast<double>(value.shape.H);
+  const double given = scale_of(value);
+  const Guess guesses[] = {
+      {1 / std::sqrt(d), "1/sqrt(d): the given scale was ignored"},
+      {1 / std::sqrt(width), "1/sqrt(D), D = H*d: the model width was used"},
+      {1, "1: no scale at all"},
+      {given * given, "the scale applied twice"},
+      {std::sqrt(d), "sqrt(d): multiplied instead of divided"},
+      {1 / d, "1/d: the square root is missing"},
+      {given / std::numbers::ln2, "the scale times log2(e)"},
+      {given * std::numbers::ln2, "the scale times ln 2"}};
+  // The fitted value carries the rounding of one weight: some 2^-20.
+  constexpr double kFitError = 0x1p-12;
+  for (const Guess& guess : guesses)
+    if (std::fabs(effective / guess.scale - 1) < kFitError &&
+        guess.scale != given)
+      return std::string("an effective scale of ") + guess.text;
+  return "an effective scale of " +
+         number_text(effective / given, Dtype::kF32) + " times the right one";
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  const double g = raw_score(input.value);
+  compare_with_known(
+      input, input.calls[0],
+      weights_of_one_score(input.value, scale_of(input.value) * g), judgement);
+  if (!judgement.finding) return judgement;
+  if (const std::optional<double> score = score_seen(input))
+    judgement.finding->looks = looks_like(input.value, *score / g);
+  return judgement;
+}
+
+}  // namespace of_scale_is_one_over_sqrt_d
+
+extern constinit const Law scale_is_one_over_sqrt_d{
+    "scale_is_one_over_sqrt_d",
+    "Scores scale with 1/sqrt(d_head), or with the scale that is given.",
+    "w = e^(c g) / (e^(c g) + n - 1), c = 1/sqrt(d)",
+    "some row sees two keys",
+    "All raw scores are 0 but one, which is g.",
+    "The dot product has one term and is exact; the bound of o covers the "
+    "rest.",
+    "(d) it needs no oracle: the right answer is a closed formula",
+    Aim{.free_v = false, .free_data = false, .admits = kAdmitMemory},
+    with_one_score,
+    of_scale_is_one_over_sqrt_d::plan,
+    of_scale_is_one_over_sqrt_d::judge};
+
+}  // namespace qkvet

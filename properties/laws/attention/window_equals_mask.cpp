@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "properties/calls/option_forms.h"
+
+namespace qkvet {
+namespace of_window_equals_mask {
+
+Case fit(Case value) {
+  if (!value.window) value.window = Window{-1, 0};
+  return value;
+}
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Case variant = with_own_mask(value);
+  variant.window.reset();
+  Plan plan = plan_two_forms(kernel, variant, write_visible_pairs);
+  if (!kernel.has_option(QKVET_OPTION_MASK))
+    plan.unsupported = "a mask is not declared";
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  CallPair pair;
+  pair.first_name = "a window";
+  pair.second_name = "a mask of the same pairs";
+  pair.looks =
+      "the window begins or ends at another key, or is counted from "
+      "another diagonal";
+  compare_within_bounds(input, pair, judgement);
+  return judgement;
+}
+
+}  // namespace of_window_equals_mask
+
+extern constinit const Law window_equals_mask{
+    "window_equals_mask",
+    "A window equals a mask: it hides pairs and does nothing else.",
+    "forward(window L.R) = forward(mask), mask[i,j] = D(i) - L <= j <= D(i) + "
+    "R",
+    "a window; the kernel takes a mask as well",
+    "Which keys a row sees is all that a window says.",
+    "Each side is within its own bound of the same number; never bitwise.",
+    "(c) it sets one path of a kernel against another, (d) it needs no oracle",
+    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitMemory,
+        .about = kAdmitWindow},
+    of_window_equals_mask::fit,
+    of_window_equals_mask::plan,
+    of_window_equals_mask::judge};
+
+}  // namespace qkvet

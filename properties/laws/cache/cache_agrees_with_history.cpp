@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The general law about caches: whatever the story was, an answer is attention
+// over the tokens that the sequence holds now, recomputed from its history.
+#include "properties/calls/story_calls.h"
+#include "properties/judging/compare.h"
+#include "properties/judging/law.h"
+
+namespace qkvet {
+namespace of_cache_agrees_with_history {
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Plan plan;
+  StoryEdits edits;
+  edits.want_lse = wants_lse(kernel);
+  add_story(value, value.story, kernel, edits, plan);
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  compare_story(input, judgement);
+  return judgement;
+}
+
+}  // namespace of_cache_agrees_with_history
+
+extern constinit const Law cache_agrees_with_history{
+    "cache_agrees_with_history",
+    "What a cache answers is attention over the tokens that its sequence "
+    "holds, recomputed from the whole history.",
+    "attend(s, q) = attention(q, history(s)), causal from the bottom right",
+    "a story of legal commands",
+    "The history determines keys, values and positions.",
+    "The bound of attention over the history: a cache stores what it is given.",
+    "(c) it reaches every sequence of commands",
+    Aim{.subject = Subject::kCache, .admits = kAdmitForms},
+    fit_to_legal,
+    of_cache_agrees_with_history::plan,
+    of_cache_agrees_with_history::judge};
+
+}  // namespace qkvet

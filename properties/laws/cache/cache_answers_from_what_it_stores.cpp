@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quantised storage moves an answer by far more than arithmetic does. What the
+// cache reads back behind an answer says what it answered from: held against
+// that, only the bound of the arithmetic is left.
+#include "properties/calls/story_calls.h"
+#include "properties/calls/story_storage.h"
+#include "properties/judging/answer.h"
+#include "properties/judging/compare.h"
+
+namespace qkvet {
+namespace of_cache_answers_from_what_it_stores {
+
+Case fit(Case value) {
+  if (value.cache.stored == StoredAs::kAsGiven)
+    value.cache.stored = StoredAs::kInt8PerToken;
+  return fit_to_legal(std::move(value));
+}
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Plan story, plan;
+  StoryEdits edits;
+  edits.want_lse = wants_lse(kernel);
+  edits.needs_truth = false;
+  add_story(value, value.story, kernel, edits, story);
+  for (PlannedCall& call : story.calls) {
+    const Moment moment = *call.moment;
+    plan.calls.push_back(std::move(call));
+    if (moment.queries > 0)
+      add_read_back(moment, moment.command.sequence, plan);
+  }
+  if (!kernel.has_read_back) plan.unsupported = "read_back is not offered";
+  if (!declares_stored(kernel.cache_options, value.cache.stored))
+    plan.unsupported = "quantised storage is not declared";
+  return plan;
+}
+
+void compare(const JudgeInput& input, const CallView& step,
+             const CallView& read, Judgement& judgement) {
+  const Case value = step_case(input.value, *step.planned->moment);
+  const Inputs inputs = stored_inputs(input.value, *step.planned->moment,
+                                      *step.inputs, *read.outcome);
+  const OwnedProblem owned(value, inputs, 0);
+  Answer answer(owned.problem(), plain_forward, /*with_twin=*/false);
+  CallView call = step;
+  call.truth = &answer.truth_for(
+      input.kernel,
+      for_storage(input.model, input.value.kv_dtype, input.value.o_dtype),
+      /*want_weights=*/false);
+  compare_answer(input, call, call_number(input, step), judgement);
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  for (size_t i = 0; i + 1 < input.calls.size(); ++i) {
+    const CallView& read = input.calls[i + 1];
+    if (read.planned->operation != Operation::kCacheReadBack) continue;
+    // What its first query saw may be gone behind the step, dropped by a
+    // window.
+    if (!is_all_kept(input.value.cache, *input.calls[i].planned->moment))
+      continue;
+    compare(input, input.calls[i], read, judgement);
+    if (judgement.verdict == Verdict::kFailed) break;
+  }
+  return judgement;
+}
+
+}  // namespace of_cache_answers_from_what_it_stores
+
+extern constinit const Law cache_answers_from_what_it_stores{
+    "cache_answers_from_what_it_stores",
+    "What a quantised cache answers is attention over the numbers that it "
+    "reads back.",
+    "attend(s, q) = attention(q, read_back(s))",
+    "a story of legal commands; quantised storage, and read_back()",
+    "The numbers that are read back are those that a query finds.",
+    "The bound of attention over them: codes and scales are exact by then.",
+    "(b) it is tighter than the bound about what was given",
+    Aim{.subject = Subject::kCache,
+        .admits = kAdmitForms,
+        .about = kAdmitStored},
+    of_cache_answers_from_what_it_stores::fit,
+    of_cache_answers_from_what_it_stores::plan,
+    of_cache_answers_from_what_it_stores::judge};
+
+}  // namespace qkvet

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// In front of every token that a story appends it is given some of NaN, which
+// are evicted before anything is asked: the story's own tokens close up. An
+// answer that reads the others, even with weight 0, is NaN; one that has lost
+// the wrong ones is another number. Without a rotation, for the positions are
+// other ones.
+#include <algorithm>
+
+#include "properties/calls/story_calls.h"
+#include "properties/judging/law.h"
+
+namespace qkvet {
+namespace of_cache_evict_forgets {
+
+// Tokens that are evicted at a time.
+constexpr int64_t kDropped = 3;
+
+// With room for those tokens.
+Case fit(Case value) {
+  value = fit_to_legal(std::move(value));
+  int64_t longest = 0;
+  for (const Moment& moment : play_story(
+           value.story, {value.shape.B, value.capacity, false, value.cache}))
+    for (const int64_t length : moment.lengths)
+      longest = std::max(longest, length);
+  value.capacity = std::max(value.capacity, longest + kDropped);
+  fit_extents_to_story(value);
+  return value;
+}
+
+// The command, and where it appends what is evicted again. The story without
+// the insertions must be the same: a step is taken apart in both.
+void add_command(const StoryCommand& command, int64_t length,
+                 EditedStory& story) {
+  if (!appends(command.verb)) return story.keep(command);
+  const int64_t s = command.sequence;
+  story.insert({StoryVerb::kAppend, s, kDropped});
+  story.keep({StoryVerb::kAppend, s, command.count});
+  story.insert({StoryVerb::kEvict, s, kDropped, {}, length});
+  if (attends(command.verb)) story.keep({StoryVerb::kAttend, s, command.count});
+}
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  if (!kernel.has_evict) {
+    Plan plan;
+    plan.unsupported = "evict is not offered";
+    return plan;
+  }
+  EditedStory story;
+  std::vector<int64_t> lengths(static_cast<size_t>(value.shape.B), 0);
+  for (const Moment& moment : play_story(
+           value.story, {value.shape.B, value.capacity, false, value.cache})) {
+    const auto s = static_cast<size_t>(moment.command.sequence);
+    add_command(moment.command, lengths[s], story);
+    lengths = moment.lengths;
+  }
+  return story.plan(value, kernel);
+}
+
+}  // namespace of_cache_evict_forgets
+
+extern constinit const Law cache_evict_forgets{
+    "cache_evict_forgets",
+    "Evicted tokens are gone, and no others: the rest closes up and never sees "
+    "them.",
+    "append (NaN); append(x); evict (NaN); story = append(x); story",
+    "a story of legal commands without a rotation; the cache offers evict()",
+    "Without positions, attention knows the tokens that are left and their "
+    "order.",
+    "Each side is within its own bound; NaN with any weight is NaN.",
+    "(c) it reaches tokens in the middle of a sequence that finite values can "
+    "hide",
+    Aim{.subject = Subject::kCache, .admits = kAdmitStored},
+    of_cache_evict_forgets::fit,
+    of_cache_evict_forgets::plan,
+    judge_edited_story};
+
+}  // namespace qkvet

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bookkeeping: the length that a cache reports after every command of a story
+// is what the commands add up to, for the sequence at work and for all others.
+#include "properties/calls/story_calls.h"
+#include "properties/judging/compare.h"
+#include "properties/judging/law.h"
+
+namespace qkvet {
+namespace of_cache_length_grows {
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Plan plan;
+  StoryEdits edits;
+  edits.needs_truth = false;
+  add_story(value, value.story, kernel, edits, plan);
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  for (size_t i = 0; i < input.calls.size(); ++i) {
+    const CallView& call = input.calls[i];
+    const std::vector<int64_t>& expected = call.planned->moment->lengths;
+    const std::vector<int64_t>& actual = call.outcome->lengths;
+    for (size_t s = 0; s < expected.size(); ++s) {
+      ++judgement.compared;
+      const int64_t found = s < actual.size() ? actual[s] : -1;
+      if (found == expected[s]) continue;
+      Finding finding;
+      finding.call = i;
+      finding.where = "call " + std::to_string(i) + ", " + command_place(call) +
+                      ": length of sequence " +
+                      static_cast<char>('a' + static_cast<int>(s));
+      finding.expected = std::to_string(expected[s]);
+      finding.actual = std::to_string(found);
+      add_failure(judgement, std::move(finding));
+      return judgement;
+    }
+  }
+  return judgement;
+}
+
+}  // namespace of_cache_length_grows
+
+extern constinit const Law cache_length_grows{
+    "cache_length_grows",
+    "The length of a sequence grows by what is appended to it, shrinks by what "
+    "is truncated, and no other length moves.",
+    "length(s) after a command = |history(s)|",
+    "a story of legal commands",
+    "The length is the number of tokens that the history holds.",
+    "Nothing is rounded: lengths are integers.",
+    "(a) it is exact",
+    Aim{.subject = Subject::kCache, .admits = kAdmitForms},
+    fit_to_legal,
+    of_cache_length_grows::plan,
+    of_cache_length_grows::judge};
+
+}  // namespace qkvet

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// After every command of a story the cache is asked for what it must refuse.
+// Each refusal needs a reason, and nothing may have changed: the lengths, and
+// the answers of the rest of the story, which sees no NaN although every
+// illegal append brings nothing else.
+#include <algorithm>
+
+#include "properties/calls/story_calls.h"
+#include "properties/judging/compare.h"
+#include "properties/judging/law.h"
+
+namespace qkvet {
+namespace of_cache_refuses_illegal_calls {
+
+// What goes further back than the window was made to.
+void add_too_far_back(const CacheForm& form, int64_t s, int64_t length,
+                      int64_t most, bool truncates, EditedStory& story) {
+  if (form.window == 0) return;
+  const int64_t kept = most - form.rollback - 1;
+  if (truncates && kept >= 0) story.insert({StoryVerb::kTruncate, s, kept});
+  if (kept >= 1) story.insert({StoryVerb::kAttend, s, length - kept + 1});
+}
+
+// What the cache must refuse now, in the words of a story.
+void add_illegal(const Case& value, const KernelInfo& kernel,
+                 const Moment& moment, EditedStory& story) {
+  const int64_t s = moment.command.sequence;
+  const int64_t length = moment.lengths[static_cast<size_t>(s)];
+  if ((kernel.cache_options & QKVET_CACHE_GROWS) == 0)
+    story.insert({StoryVerb::kAppend, s, value.capacity - length + 1});
+  story.insert({StoryVerb::kAttend, s, length + 1});
+  if (kernel.has_truncate) story.insert({StoryVerb::kTruncate, s, length + 1});
+  if (kernel.has_evict) {
+    story.insert({StoryVerb::kEvict, s, 1, {}, length});
+    story.insert({StoryVerb::kEvict, s, length + 1});
+    // A window forgets by itself.
+    if (value.cache.window > 0 && length > 0)
+      story.insert({StoryVerb::kEvict, s, 1});
+  }
+  add_too_far_back(value.cache, s, length, moment.most[static_cast<size_t>(s)],
+                   kernel.has_truncate, story);
+  const int64_t absent = value.shape.B;
+  if (absent == kMostSequences) return;
+  story.insert({StoryVerb::kStep, absent, 1});
+  story.insert({StoryVerb::kReset, absent, 0});
+  if (kernel.has_evict) story.insert({StoryVerb::kEvict, absent, 1});
+  if (kernel.has_fork) {
+    story.insert({StoryVerb::kFork, s, absent});
+    story.insert({StoryVerb::kFork, absent, s});
+  }
+  if (!kernel.has_reorder) return;
+  std::string parents(static_cast<size_t>(absent), 'a');
+  parents.back() = static_cast<char>('a' + absent);
+  story.insert({StoryVerb::kReorder, 0, 0, parents});
+}
+
+// Steps that contradict the configuration, which no story can spell, in front
+// of the last command.
+void add_contradictions(Plan& plan) {
+  PlannedCall wrong = plan.calls.back();
+  wrong.operation = Operation::kCacheStep;
+  wrong.expects_refusal = true;
+  wrong.needs_truth = wrong.want_lse = false;
+  Moment& moment = *wrong.moment;
+  moment.lengths = plan.calls[plan.calls.size() - 2].moment->lengths;
+  moment.command = {StoryVerb::kAppend, moment.command.sequence, 1};
+  moment.queries = 0;
+  moment.first_new = -1;
+  std::vector<PlannedCall> contradictions;
+  for (const Mistake mistake : {Mistake::kKeyWidth, Mistake::kValueAbsent}) {
+    wrong.mistake = mistake;
+    moment.new_tokens = 1;
+    contradictions.push_back(wrong);
+  }
+  wrong.mistake = Mistake::kNone;
+  moment.command.count = moment.new_tokens = 0;  // nothing at all
+  contradictions.push_back(wrong);
+  plan.calls.insert(plan.calls.end() - 1, contradictions.begin(),
+                    contradictions.end());
+}
+
+// How many of the last queries a sequence can be asked.
+int64_t askable(const CacheForm& form, int64_t length, int64_t most) {
+  const int64_t behind = form.rollback + 1 - (most - length);
+  return form.window == 0 ? length : std::min(length, behind);
+}
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  EditedStory story;
+  Moment last;
+  for (const Moment& moment : play_story(
+           value.story, {value.shape.B, value.capacity, false, value.cache})) {
+    story.keep(moment.command);
+    add_illegal(value, kernel, moment, story);
+    last = moment;
+  }
+  for (size_t s = 0; s < last.lengths.size(); ++s)
+    if (const int64_t length = last.lengths[s]; length > 0)
+      story.keep({StoryVerb::kAttend, static_cast<int64_t>(s),
+                  askable(value.cache, length, last.most[s])});
+  Plan plan = story.plan(value, kernel);
+  add_contradictions(plan);
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  for (size_t i = 0; i < input.calls.size(); ++i) {
+    const CallView& call = input.calls[i];
+    const Moment& moment = *call.planned->moment;
+    if (!call.planned->expects_refusal) continue;
+    Finding finding;
+    finding.call = i;
+    finding.where = "call " + std::to_string(i) + ", " + command_place(call);
+    judgement.compared += 2;
+    finding.expected = "refused with a reason";
+    if (!moment.illegal.empty()) finding.expected += ": " + moment.illegal;
+    finding.actual = bad_refusal(moment.command, *call.outcome);
+    if (finding.actual.empty()) {
+      if (call.outcome->lengths == moment.lengths) continue;
+      finding.expected = "the lengths as before";
+      finding.actual = "another length after the refusal";
+    }
+    add_failure(judgement, std::move(finding));
+    return judgement;
+  }
+  compare_edited_story(input, judgement);
+  return judgement;
+}
+
+}  // namespace of_cache_refuses_illegal_calls
+
+extern constinit const Law cache_refuses_illegal_calls{
+    "cache_refuses_illegal_calls",
+    "What cannot be done is refused with a reason and changes nothing.",
+    "illegal command: error, length and later answers as without it",
+    "a story of legal commands, each followed by illegal ones",
+    "An error that is no error, or half an append, makes later answers wrong "
+    "where nobody looks.",
+    "Refusals are exact; answers are each within their own bound.",
+    "(c) it reaches error paths, which no legal call enters",
+    Aim{.subject = Subject::kCache, .admits = kAdmitForms},
+    fit_to_legal,
+    of_cache_refuses_illegal_calls::plan,
+    of_cache_refuses_illegal_calls::judge};
+
+}  // namespace qkvet

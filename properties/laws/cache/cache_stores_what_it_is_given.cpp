@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// After every command the sequence is read back: what was given, bit for bit,
+// or within half a step of the code that it is stored as.
+#include "properties/calls/story_calls.h"
+#include "properties/calls/story_storage.h"
+#include "properties/judging/compare.h"
+
+namespace qkvet {
+namespace of_cache_stores_what_it_is_given {
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Plan story, plan;
+  StoryEdits edits;
+  edits.needs_truth = false;
+  add_story(value, value.story, kernel, edits, story);
+  for (PlannedCall& call : story.calls) {
+    const bool command = call.operation != Operation::kCacheCreate;
+    const Moment moment = *call.moment;
+    plan.calls.push_back(std::move(call));
+    // The sequence that a reorder changes last is as good as any.
+    const int64_t sequence = moment.command.verb == StoryVerb::kFork
+                                 ? moment.command.count
+                                 : moment.command.sequence;
+    if (command && !moment.history.empty())
+      add_read_back(moment, sequence, plan);
+  }
+  if (!kernel.has_read_back) plan.unsupported = "read_back is not offered";
+  return plan;
+}
+
+struct Stored {
+  TensorName tensor;
+  const std::vector<std::byte>& actual;
+  const std::vector<double>& given;
+  const std::vector<double>& error;
+  int64_t width;
+};
+
+void compare(const JudgeInput& input, const CallView& call,
+             const Stored& stored, Judgement& judgement) {
+  const Moment& moment = *call.planned->moment;
+  const std::vector<double> actual = as_doubles(stored.actual, Dtype::kF32);
+  const auto tokens = static_cast<int64_t>(moment.history.size());
+  for (size_t n = 0; n < stored.given.size(); ++n) {
+    const auto at = static_cast<int64_t>(n);
+    if (!is_kept(input.value.cache, moment, at / stored.width % tokens))
+      continue;
+    ++judgement.compared;
+    const double allowed = stored.error.empty() ? 0 : stored.error[n];
+    const double given = stored.given[n];
+    if (n < actual.size() && is_stored(actual[n], given, allowed)) continue;
+    Finding finding;
+    finding.call = call_number(input, call);
+    const int64_t heads = input.value.shape.Hkv;
+    const Shape shape = {1,      heads,        heads,       tokens,
+                         tokens, stored.width, stored.width};
+    finding.where = "call " + std::to_string(finding.call) + ", " +
+                    command_place(call) + ": " +
+                    element_name(stored.tensor, shape, at);
+    finding.expected = number_text(given, Dtype::kF32);
+    if (allowed > 0)
+      finding.allowed = "within " + number_text(allowed, Dtype::kF32);
+    finding.actual =
+        n < actual.size() ? number_text(actual[n], Dtype::kF32) : "nothing";
+    return add_failure(judgement, std::move(finding));
+  }
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  for (const CallView& call : input.calls) {
+    if (call.planned->operation != Operation::kCacheReadBack) continue;
+    const Inputs& given = *call.inputs;
+    const Shape& s = input.value.shape;
+    compare(
+        input, call,
+        {TensorName::kK, call.outcome->stage_k, given.k, given.k_error, s.d},
+        judgement);
+    compare(
+        input, call,
+        {TensorName::kV, call.outcome->stage_v, given.v, given.v_error, s.dv},
+        judgement);
+    if (judgement.verdict == Verdict::kFailed) break;
+  }
+  return judgement;
+}
+
+}  // namespace of_cache_stores_what_it_is_given
+
+extern constinit const Law cache_stores_what_it_is_given{
+    "cache_stores_what_it_is_given",
+    "A cache holds the keys and values that it was given, or the nearest codes "
+    "that they can be stored as.",
+    "read_back(s) = history(s)",
+    "a story of legal commands; the cache offers read_back()",
+    "A cache moves and copies numbers and computes none.",
+    "As given: no bit changes. Codes: half a step, and the roundings of scale, "
+    "quotient and product.",
+    "(a) it is exact; for codes (b) it is tighter than any answer",
+    Aim{.subject = Subject::kCache, .admits = kAdmitForms},
+    fit_to_legal,
+    of_cache_stores_what_it_is_given::plan,
+    of_cache_stores_what_it_is_given::judge};
+
+}  // namespace qkvet

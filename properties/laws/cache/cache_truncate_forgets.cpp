@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Before every command the sequence at work is given a few tokens of NaN, which
+// are truncated again: rejected speculation. An answer that reads them, even
+// with weight 0, is NaN; and what is appended later must take their place.
+#include <algorithm>
+
+#include "properties/calls/story_calls.h"
+#include "properties/judging/law.h"
+
+namespace qkvet {
+namespace of_cache_truncate_forgets {
+
+// As many tokens as a draft model proposes at a time.
+constexpr int64_t kDraft = 3;
+
+// Whether what is left of the story, from command `next` on, is legal after
+// `so_far`.
+bool goes_on(const Case& value, const KernelInfo& kernel,
+             const EditedStory& so_far, size_t next) {
+  if (value.cache.window == 0) return true;
+  Story all = so_far.story();
+  all.insert(all.end(), value.story.begin() + static_cast<ptrdiff_t>(next),
+             value.story.end());
+  const auto moments = play_story(all, story_rules(value, kernel));
+  return std::all_of(moments.begin(), moments.end(), [](const Moment& moment) {
+    return moment.illegal.empty();
+  });
+}
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  if (!kernel.has_truncate) {
+    Plan plan;
+    plan.unsupported = "truncate is not offered";
+    return plan;
+  }
+  EditedStory story;
+  std::vector<int64_t> lengths(static_cast<size_t>(value.shape.B), 0);
+  const std::vector<Moment> moments = play_story(
+      value.story, {value.shape.B, value.capacity, false, value.cache});
+  for (size_t i = 0; i < moments.size(); ++i) {
+    const Moment& moment = moments[i];
+    const int64_t s = moment.command.sequence;
+    const int64_t length = lengths[static_cast<size_t>(s)];
+    int64_t draft = std::min(kDraft, value.capacity - length);
+    // A window takes back so many tokens, and remembers the most there were.
+    if (value.cache.window > 0) draft = std::min(draft, value.cache.rollback);
+    for (; draft > 0; --draft) {
+      EditedStory longer = story;
+      longer.insert({StoryVerb::kAppend, s, draft});
+      longer.insert({StoryVerb::kTruncate, s, length});
+      if (!goes_on(value, kernel, longer, i)) continue;
+      story = std::move(longer);
+      break;
+    }
+    story.keep(moment.command);
+    lengths = moment.lengths;
+  }
+  return story.plan(value, kernel);
+}
+
+}  // namespace of_cache_truncate_forgets
+
+extern constinit const Law cache_truncate_forgets{
+    "cache_truncate_forgets",
+    "Truncated tokens are gone: what follows takes their place and never sees "
+    "them.",
+    "append (NaN); truncate; story = story",
+    "a story of legal commands; the cache offers truncate()",
+    "Tokens that are gone are no part of the history.",
+    "Each side is within its own bound; NaN with any weight is NaN.",
+    "(c) it reaches rejected tokens that finite values can hide",
+    Aim{.subject = Subject::kCache, .admits = kAdmitForms},
+    fit_to_legal,
+    of_cache_truncate_forgets::plan,
+    judge_edited_story};
+
+}  // namespace qkvet

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The general law about gradients, and the last one: every element within the
+// bound of the declared arithmetic. What is exactly zero for every kernel (keys
+// that no row sees, rows without a key) has the bound 0.
+#include "properties/calls/gradient_calls.h"
+
+namespace qkvet {
+namespace of_backward_agrees_with_oracle {
+
+Case fit(Case value) { return value; }
+
+Plan plan(const Case&, const KernelInfo&) {
+  Plan plan;
+  plan.calls.push_back(backward_call(/*truth=*/true));
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  compare_gradients_with_truth(input, input.calls[0], judgement);
+  return judgement;
+}
+
+}  // namespace of_backward_agrees_with_oracle
+
+extern constinit const Law backward_agrees_with_oracle{
+    "backward_agrees_with_oracle",
+    "The gradients are within what the declared arithmetic allows, element by "
+    "element.",
+    "RN(g - B) <= y <= RN(g + B), g = dq, dk, dv, dbias, dsink",
+    "none",
+    "g is the derivative of the definition, computed in double.",
+    "B is derived from the inputs, o and lse as given and the declared "
+    "arithmetic (reference/README.md).",
+    "(c) it reaches every input and every element",
+    Aim{.subject = Subject::kBackward, .admits = kAdmitGradients | kAdmitEmpty},
+    of_backward_agrees_with_oracle::fit,
+    of_backward_agrees_with_oracle::plan,
+    of_backward_agrees_with_oracle::judge};
+
+}  // namespace qkvet

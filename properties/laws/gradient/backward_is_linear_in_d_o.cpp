@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "properties/calls/call_pairs.h"
+#include "properties/calls/gradient_calls.h"
+
+namespace qkvet {
+namespace of_backward_is_linear_in_d_o {
+
+// Negative, because a sign is no more than a factor.
+constexpr double kFactor = -8;
+// Below this, a product of a weight could meet subnormal numbers on one side
+// only.
+constexpr double kLeastWeight = 0x1p-60;
+
+void scale_up(const Case&, int64_t, Inputs& inputs) {
+  for (double& value : inputs.d_o) value *= kFactor;
+}
+
+void no_gradient(const Case&, int64_t, Inputs& inputs) {
+  std::fill(inputs.d_o.begin(), inputs.d_o.end(), 0.0);
+}
+
+// Small integers: times eight they are small integers again.
+Case fit(Case value) {
+  value = with_moderate_data(std::move(value));
+  value.d_o = make_recipe(RecipeKind::kLattice);
+  return value;
+}
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Plan plan;
+  const bool bitwise =
+      claims_same_bits(kernel, QKVET_FLAG_POWER_OF_TWO_INVARIANT);
+  // A factor in front of 2^-24 is another number there.
+  if (value.q_dtype == Dtype::kF16)
+    plan.not_applicable = "gradients in f16 may underflow";
+  plan.calls = {backward_call(/*truth=*/true),  // for the weights
+                backward_call(/*truth=*/!bitwise, scale_up),
+                backward_call(/*truth=*/false, no_gradient)};
+  return plan;
+}
+
+bool weights_are_moderate(const OracleOutput& forward) {
+  return std::all_of(
+      forward.weights.begin(), forward.weights.end(),
+      [](double weight) { return !(weight != 0 && weight < kLeastWeight); });
+}
+
+void judge_zero(const JudgeInput& input, Judgement& judgement) {
+  for (const TensorName tensor : kGradients) {
+    const std::vector<double> values =
+        read_gradient(input, input.calls[2], tensor);
+    for (size_t n = 0; n < values.size(); ++n) {
+      const GradientElement at =
+          gradient_element(input.value.shape, tensor, static_cast<int64_t>(n));
+      if (gradient_counts(input.value, at))
+        compare_gradient_with_zero(input, at, values[n], judgement);
+    }
+  }
+  if (judgement.finding)
+    judgement.finding->looks = "dO is zero, and the gradient is not";
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  judge_zero(input, judgement);
+  if (judgement.finding || !weights_are_moderate(input.calls[0].truth->oracle))
+    return judgement;
+  GradientPair pair;
+  pair.first_name = "-8 times the gradient for dO";
+  pair.second_name = "the gradient for -8 dO";
+  pair.factor = kFactor;
+  pair.looks =
+      "dO, or what is made of it, is cut off, rounded on a grid of its own, "
+      "or added to something else";
+  compare_gradients_as_claimed(input, pair, QKVET_FLAG_POWER_OF_TWO_INVARIANT,
+                               judgement);
+  return judgement;
+}
+
+}  // namespace of_backward_is_linear_in_d_o
+
+extern constinit const Law backward_is_linear_in_d_o{
+    "backward_is_linear_in_d_o",
+    "dO times -8 gives the gradients times -8, and no dO gives no gradient.",
+    "backward(-8 dO) = -8 backward(dO), backward(0) = 0",
+    "storage other than f16, no weight near underflow",
+    "Every gradient is a sum of elements of dO times what does not depend on "
+    "it.",
+    "Each side is within its own bound; bit for bit where the kernel declares "
+    "power_of_two_invariant. 0 times anything finite is 0.",
+    "(a) it is bitwise where that is claimed, (c) it reaches magnitudes that "
+    "dO of one size does "
+    "not, (d) its zeros need no oracle",
+    Aim{.subject = Subject::kBackward,
+        .free_data = false,
+        .admits = kAdmitGradients},
+    of_backward_is_linear_in_d_o::fit,
+    of_backward_is_linear_in_d_o::plan,
+    of_backward_is_linear_in_d_o::judge};
+
+}  // namespace qkvet

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory law of gradients: the same call with every tensor flush against
+// the guard page behind it, the same but aligned, and flush against the guard
+// page in front of it. What the executor sees of touched guard pages, inputs
+// and canaries, and of elements that were never written, is this law's,
+// whichever law about gradients made the call.
+#include "properties/calls/gradient_calls.h"
+#include "properties/judging/gradient_judging.h"
+
+namespace qkvet {
+namespace of_backward_reads_only_its_inputs {
+
+Case fit(Case value) { return value; }
+
+Plan plan(const Case&, const KernelInfo&) {
+  Plan plan;
+  for (int i = 0; i < kPlacementCount; ++i) {
+    PlannedCall call = backward_call(/*truth=*/false);
+    call.placement = static_cast<Placement>(i);
+    plan.calls.push_back(call);
+  }
+  return plan;
+}
+
+void compare_placements(const JudgeInput& input, TensorName tensor,
+                        Judgement& judgement) {
+  std::vector<std::vector<double>> outputs;
+  for (const CallView& call : input.calls)
+    outputs.push_back(read_gradient(input, call, tensor));
+  const Dtype dtype = gradient_dtype(input.value, tensor);
+  for (size_t n = 0; n < outputs[0].size(); ++n) {
+    const auto at = static_cast<int64_t>(n);
+    if (!gradient_counts(input.value,
+                         gradient_element(input.value.shape, tensor, at)))
+      continue;
+    ++judgement.compared;
+    auto finding = nan_in_one_placement(outputs, n, dtype);
+    if (!finding) continue;
+    finding->where = gradient_name(input.value.shape, tensor, at);
+    add_failure(judgement, std::move(*finding));
+    return;
+  }
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  for (const TensorName tensor : kGradients)
+    compare_placements(input, tensor, judgement);
+  return judgement;
+}
+
+}  // namespace of_backward_reads_only_its_inputs
+
+extern constinit const Law backward_reads_only_its_inputs{
+    "backward_reads_only_its_inputs",
+    "backward() reads only the bytes of its inputs, o and lse among them, "
+    "writes every element of its gradients and nothing else, and leaves its "
+    "caller's state as it was.",
+    "read(addresses) in q, k, v, o, lse, dO; written(addresses) = dq, dk, dv",
+    "none",
+    "The call names all memory that takes part in it.",
+    "Nothing is rounded: a byte is touched or it is not.",
+    "(c) it reaches memory that no gradient shows",
+    Aim{.subject = Subject::kBackward, .admits = kAdmitGradients | kAdmitEmpty},
+    of_backward_reads_only_its_inputs::fit,
+    of_backward_reads_only_its_inputs::plan,
+    of_backward_reads_only_its_inputs::judge};
+
+}  // namespace qkvet

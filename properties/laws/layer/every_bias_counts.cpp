@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// With x = 0 every projection is its bias, and with W_O = 0 the output is b_O.
+#include <algorithm>
+
+#include "core/base/half.h"
+#include "properties/calls/layer_calls.h"
+#include "properties/judging/compare.h"
+#include "properties/judging/law.h"
+
+namespace qkvet {
+namespace of_every_bias_counts {
+
+Case fit(Case value) {
+  value.x = value.w = {};  // x and W_O are 0, W_Q, W_K and W_V meet nothing
+  value.biases = kBiasQ | kBiasK | kBiasV | kBiasO;
+  if (value.bias.kind == RecipeKind::kZero)
+    value.bias = make_recipe(RecipeKind::kOne);
+  return fit_layer(std::move(value));
+}
+
+void only_biases(const Case&, int64_t, Inputs& inputs) {
+  for (const TensorName tensor : {TensorName::kX, TensorName::kWo}) {
+    std::vector<double>& values = inputs.values(tensor);
+    std::fill(values.begin(), values.end(), 0.0);
+  }
+}
+
+Plan plan(const Case&, const KernelInfo& kernel) {
+  Plan plan;
+  PlannedCall call = layer_call(kernel);
+  call.edit = only_biases;
+  plan.calls.push_back(call);
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  const CallView& call = input.calls[0];
+  constexpr TensorName kBiases[] = {TensorName::kBq, TensorName::kBk,
+                                    TensorName::kBv};
+  const auto bias = [&](TensorName name, int64_t column) {
+    return call.inputs->values(name)[static_cast<size_t>(column)];
+  };
+  // Stages may be narrower than x.
+  const Dtype stage = stage_dtype(input);
+  if (returns_stages(input.kernel)) {
+    const std::vector<Stage> stages = read_stages(input, call);
+    for (size_t i = 0; i < stages.size(); ++i)
+      compare_stage_exactly(
+          input, stages[i],
+          [&](int64_t, int64_t column) {
+            return round_to(stage, bias(kBiases[i], column));
+          },
+          judgement);
+  }
+  compare_y_exactly(
+      input, call,
+      [&](int64_t, int64_t column) { return bias(TensorName::kBo, column); },
+      judgement);
+  return judgement;
+}
+
+}  // namespace of_every_bias_counts
+
+extern constinit const Law every_bias_counts{
+    "every_bias_counts",
+    "Every bias counts: with x = 0 the projections are b_Q, b_K and b_V, and "
+    "with W_O = 0 the output is b_O.",
+    "x = 0: q = b_Q, k = b_K, v = b_V; W_O = 0: y = b_O",
+    "all four biases are given",
+    "A product with 0 adds nothing.",
+    "Products with 0 and sums with 0 are exact.",
+    "(a) it is exact",
+    Aim{.subject = Subject::kLayer, .free_data = false},
+    of_every_bias_counts::fit,
+    of_every_bias_counts::plan,
+    of_every_bias_counts::judge};
+
+}  // namespace qkvet

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The general law about layers, stage by stage (layer_stages.h). The first
+// stage that is wrong says where to look: later ones are not judged.
+#include <algorithm>
+
+#include "properties/calls/layer_calls.h"
+#include "properties/calls/layer_stages.h"
+#include "properties/judging/compare.h"
+#include "properties/judging/law.h"
+
+namespace qkvet {
+namespace of_layer_agrees_with_oracle {
+
+Plan plan(const Case&, const KernelInfo& kernel) {
+  Plan plan;
+  plan.calls.push_back(layer_call(kernel));
+  plan.calls[0].want_weights =
+      returns_weights(kernel) && returns_stages(kernel);
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement all;
+  for (StageJudgement& stage :
+       judge_layer_stages(input, WrongStage::kEndsThere)) {
+    Judgement& one = stage.judgement;
+    all.compared += one.compared;
+    all.vacuous += one.vacuous;
+    keep_nearest(all, one);
+    if (one.finding) add_failure(all, std::move(*one.finding));
+  }
+  return all;
+}
+
+}  // namespace of_layer_agrees_with_oracle
+
+extern constinit const Law layer_agrees_with_oracle{
+    "layer_agrees_with_oracle",
+    "Every stage of a layer, from x over q, k, v and the heads to y, and the "
+    "weights that it returns, is within "
+    "what the declared arithmetic allows.",
+    "RN(stage(in) - B) <= out <= RN(stage(in) + B), in = what the kernel gave "
+    "to the stage",
+    "none; without stages y alone is judged, from end to end",
+    "y is the composition of its stages.",
+    "B is derived for each stage from its own inputs (reference/README.md).",
+    "(c) it reaches every input and every element",
+    Aim{.subject = Subject::kLayer, .admits = kAdmitRope},
+    fit_layer,
+    of_layer_agrees_with_oracle::plan,
+    of_layer_agrees_with_oracle::judge};
+
+}  // namespace qkvet

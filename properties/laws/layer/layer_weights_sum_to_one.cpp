@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// The weights that a layer returns: those of a row are shares of one. The
+// errors of the scores cancel in the sum, so its bound is far tighter than that
+// of a single weight.
+#include <cmath>
+#include <limits>
+
+#include "properties/calls/layer_calls.h"
+#include "properties/calls/layer_stages.h"
+#include "properties/judging/compare.h"
+#include "properties/judging/law.h"
+
+namespace qkvet {
+namespace of_layer_weights_sum_to_one {
+
+Plan plan(const Case&, const KernelInfo& kernel) {
+  Plan plan;
+  if (!returns_weights(kernel)) {
+    plan.unsupported = "the layer returns no weights";
+    return plan;
+  }
+  if (!returns_stages(kernel)) {
+    plan.unsupported = "the layer returns no stages";
+    return plan;
+  }
+  plan.calls.push_back(layer_call(kernel));
+  plan.calls[0].want_weights = true;
+  return plan;
+}
+
+// "weights[b=0,h=1,i=2]"
+std::string row_name(const Shape& s, size_t row) {
+  return "sum over j of " +
+         element_name(TensorName::kLse, s, static_cast<int64_t>(row))
+             .replace(0, 3, "weights");
+}
+
+void judge_row(double sum, double bound, const std::string& name,
+               Judgement& judgement) {
+  if (bound == std::numeric_limits<double>::infinity()) {
+    ++judgement.vacuous;
+    return;
+  }
+  ++judgement.compared;
+  const double error = std::fabs(sum - 1);
+  if (error <= bound) {
+    keep_ratio(judgement, error > 0 ? error / bound : 0);
+    return;
+  }
+  Finding finding;
+  finding.where = name;
+  finding.expected = "1";
+  finding.actual = number_text(sum, Dtype::kF64);
+  finding.allowed = number_text(1 - bound, Dtype::kF64) + " .. " +
+                    number_text(1 + bound, Dtype::kF64);
+  finding.ratio = error > 0 ? error / bound
+                            : std::numeric_limits<double>::infinity();  // NaN
+  add_failure(judgement, std::move(finding));
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  const CallView& call = input.calls[0];
+  const Shape& s = input.value.shape;
+  const AttendedStage attended =
+      attended_stage(input, call, input.value.o_dtype, /*weights=*/true);
+  const std::vector<double> weights =
+      as_doubles(call.outcome->weights, input.value.o_dtype);
+  for (size_t row = 0; row < attended.bound.row_sum.size(); ++row) {
+    double sum = 0;  // in double: its own error is far below the bound
+    for (size_t j = 0; j < static_cast<size_t>(s.Tk); ++j)
+      sum += weights[row * static_cast<size_t>(s.Tk) + j];
+    judge_row(sum, attended.bound.row_sum[row], row_name(s, row), judgement);
+  }
+  return judgement;
+}
+
+}  // namespace of_layer_weights_sum_to_one
+
+extern constinit const Law layer_weights_sum_to_one{
+    "layer_weights_sum_to_one",
+    "The weights that a layer returns sum to one, row by row.",
+    "sum over j of weights[b,h,i,j] = 1",
+    "the layer returns its weights and its stages",
+    "The softmax divides by the sum of what it divides.",
+    "Scores and exponentials are the same in numerator and denominator; only "
+    "the sum, the division and the storage round.",
+    "(b) the errors of the scores cancel, (d) it needs no oracle",
+    Aim{.subject = Subject::kLayer, .admits = kAdmitRope},
+    fit_layer,
+    of_layer_weights_sum_to_one::plan,
+    of_layer_weights_sum_to_one::judge};
+
+}  // namespace qkvet

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// With W_O = 0 nothing of the heads is left: y is the bias, exactly.
+#include <algorithm>
+
+#include "properties/calls/layer_calls.h"
+#include "properties/judging/compare.h"
+#include "properties/judging/law.h"
+
+namespace qkvet {
+namespace of_output_projection_is_applied {
+
+void no_output(const Case&, int64_t, Inputs& inputs) {
+  std::vector<double>& w_o = inputs.values(TensorName::kWo);
+  std::fill(w_o.begin(), w_o.end(), 0.0);
+}
+
+Plan plan(const Case&, const KernelInfo& kernel) {
+  Plan plan;
+  PlannedCall call = layer_call(kernel);
+  call.edit = no_output;
+  plan.calls.push_back(call);
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  const CallView& call = input.calls[0];
+  const std::vector<double>& b_o = call.inputs->values(TensorName::kBo);
+  compare_y_exactly(
+      input, call,
+      [&](int64_t, int64_t column) {
+        return b_o.empty() ? 0 : b_o[static_cast<size_t>(column)];
+      },
+      judgement);
+  return judgement;
+}
+
+}  // namespace of_output_projection_is_applied
+
+extern constinit const Law output_projection_is_applied{
+    "output_projection_is_applied",
+    "W_O mixes the heads: with W_O = 0 the output is b_O, or 0.",
+    "W_O = 0: y = b_O",
+    "what attention gives is finite",
+    "The heads reach y through W_O alone.",
+    "Products with 0 and sums with 0 are exact.",
+    "(a) it is exact",
+    Aim{.subject = Subject::kLayer, .free_data = false},
+    fit_layer,
+    of_output_projection_is_applied::plan,
+    of_output_projection_is_applied::judge};
+
+}  // namespace qkvet

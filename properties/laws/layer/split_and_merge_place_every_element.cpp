@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every matrix picks: each column is 1 at one row and 0 elsewhere. Then every
+// element of q, k and v is one element of x, and every element of y is one
+// element of what attention gave, unchanged; and it is known which.
+#include <cmath>
+
+#include "core/base/half.h"
+#include "properties/calls/layer_calls.h"
+#include "properties/judging/compare.h"
+#include "properties/judging/law.h"
+
+namespace qkvet {
+namespace of_split_and_merge_place_every_element {
+
+// Integers that all storage types hold, different from their neighbours.
+constexpr int64_t kDifferent = 251;
+
+// The row that column `column` picks. q, k, v and o pick differently, so that
+// none can stand for another.
+int64_t picked(TensorName matrix, int64_t column, int64_t rows) {
+  const auto shift =
+      static_cast<int64_t>(matrix) - static_cast<int64_t>(TensorName::kWq);
+  return (column + shift) % rows;
+}
+
+void pick(const Case& value, int64_t, Inputs& inputs) {
+  std::vector<double>& x = inputs.values(TensorName::kX);
+  for (size_t n = 0; n < x.size(); ++n)
+    x[n] = static_cast<double>(1 + static_cast<int64_t>(n) % kDifferent);
+  for (const TensorName matrix :
+       {TensorName::kWq, TensorName::kWk, TensorName::kWv, TensorName::kWo}) {
+    const auto extents = tensor_extents(value.shape, matrix);
+    std::vector<double>& w = inputs.values(matrix);
+    std::fill(w.begin(), w.end(), 0.0);
+    for (int64_t column = 0; column < extents[1]; ++column)
+      w[static_cast<size_t>(picked(matrix, column, extents[0]) * extents[1] +
+                            column)] = 1;
+  }
+}
+
+Plan plan(const Case&, const KernelInfo& kernel) {
+  Plan plan;
+  if (!returns_stages(kernel)) {
+    plan.unsupported = "the layer returns no stages";
+    return plan;
+  }
+  PlannedCall call = layer_call(kernel);
+  call.edit = pick;
+  plan.calls.push_back(call);
+  return plan;
+}
+
+void compare_split(const JudgeInput& input, Judgement& judgement) {
+  const CallView& call = input.calls[0];
+  const int64_t D = input.value.shape.D;
+  const std::vector<double>& x = call.inputs->values(TensorName::kX);
+  constexpr TensorName kMatrices[] = {TensorName::kWq, TensorName::kWk,
+                                      TensorName::kWv};
+  const std::vector<Stage> stages = read_stages(input, call);
+  for (size_t i = 0; i < stages.size(); ++i)
+    compare_stage_exactly(
+        input, stages[i],
+        [&](int64_t row, int64_t column) {
+          return x[static_cast<size_t>(row * D +
+                                       picked(kMatrices[i], column, D))];
+        },
+        judgement);
+}
+
+void compare_merge(const JudgeInput& input, Judgement& judgement) {
+  const CallView& call = input.calls[0];
+  const Shape& s = input.value.shape;
+  const StageLayout layout = attended_layout(s);
+  const std::vector<double> attended =
+      as_doubles(call.outcome->attended, stage_dtype(input));
+  // Element (row, column) of the merged heads.
+  std::vector<double> merged(attended.size());
+  for (int64_t n = 0; n < layout.elements(); ++n)
+    merged[static_cast<size_t>(layout.row(n) * s.H * s.dv + layout.column(n))] =
+        attended[static_cast<size_t>(n)];
+  compare_y_exactly(
+      input, call,
+      [&](int64_t row, int64_t column) {
+        const int64_t from = picked(TensorName::kWo, column, s.H * s.dv);
+        return round_to(input.value.o_dtype,
+                        merged[static_cast<size_t>(row * s.H * s.dv + from)]);
+      },
+      judgement);
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  compare_split(input, judgement);
+  if (judgement.verdict != Verdict::kFailed) compare_merge(input, judgement);
+  return judgement;
+}
+
+}  // namespace of_split_and_merge_place_every_element
+
+extern constinit const Law split_and_merge_place_every_element{
+    "split_and_merge_place_every_element",
+    "Splitting into heads and merging them are inverse and put every element "
+    "where it belongs.",
+    "q[b,h,t,c] = (x W_Q)[b,t,hd+c]; y = merged W_O; each W picks single "
+    "elements",
+    "the layer returns its stages; no biases",
+    "A column with a single 1 copies one element.",
+    "One product by 1 and sums with 0 are exact; only y is rounded, once.",
+    "(a) it is exact",
+    Aim{.subject = Subject::kLayer, .free_data = false},
+    fit_own_data,
+    of_split_and_merge_place_every_element::plan,
+    of_split_and_merge_place_every_element::judge};
+
+}  // namespace qkvet

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory law of gradients of layers, as backward_reads_only_its_inputs is
+// that of attention: the same call with every tensor flush against the guard
+// page behind it, the same but aligned, and flush against the one in front of
+// it. What the executor sees of guard pages, canaries and unwritten elements is
+// this law's, whichever law made the call.
+#include "properties/calls/layer_calls.h"
+#include "properties/calls/layer_gradient_calls.h"
+#include "properties/judging/gradient_judging.h"
+
+namespace qkvet {
+namespace of_layer_backward_reads_only_its_inputs {
+
+Plan plan(const Case&, const KernelInfo&) {
+  Plan plan;
+  for (int i = 0; i < kPlacementCount; ++i) {
+    PlannedCall call = layer_backward_call(/*truth=*/false);
+    call.placement = static_cast<Placement>(i);
+    plan.calls.push_back(call);
+  }
+  return plan;
+}
+
+void compare_placements(const JudgeInput& input, TensorName tensor,
+                        Judgement& judgement) {
+  std::vector<std::vector<double>> outputs;
+  for (const CallView& call : input.calls)
+    outputs.push_back(read_layer_gradient(input, call, tensor));
+  for (size_t n = 0; n < outputs[0].size(); ++n) {
+    ++judgement.compared;
+    auto finding = nan_in_one_placement(outputs, n, input.value.q_dtype);
+    if (!finding) continue;
+    finding->where =
+        layer_gradient_name(input.value.shape, tensor, static_cast<int64_t>(n));
+    add_failure(judgement, std::move(*finding));
+    return;
+  }
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  for (const TensorName tensor : kLayerGradients)
+    compare_placements(input, tensor, judgement);
+  return judgement;
+}
+
+}  // namespace of_layer_backward_reads_only_its_inputs
+
+extern constinit const Law layer_backward_reads_only_its_inputs{
+    "layer_backward_reads_only_its_inputs",
+    "layer_backward() reads only the bytes of its inputs, writes every element "
+    "of its gradients and nothing else, and leaves its caller's state as it "
+    "was.",
+    "read(addresses) in x, W, b, dy; written(addresses) = dx, dW, db",
+    "none",
+    "The call names all memory that takes part in it.",
+    "Nothing is rounded: a byte is touched or it is not.",
+    "(c) it reaches memory that no gradient shows",
+    Aim{.subject = Subject::kLayerBackward, .admits = kAdmitRope},
+    fit_layer,
+    of_layer_backward_reads_only_its_inputs::plan,
+    of_layer_backward_reads_only_its_inputs::judge};
+
+}  // namespace qkvet

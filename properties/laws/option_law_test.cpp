@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+// Laws about options: each fails a kernel that is wrong in what it is about.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "properties/testing/fake_check.h"
+
+namespace qkvet::option_law_test {
+namespace {
+
+std::string looks(const Judgement& judgement) {
+  return judgement.finding ? judgement.finding->looks : "no finding";
+}
+
+TEST(OptionLaws, PairsNameTheFirstWrongKey) {
+  // A window that is one key short, and one that is a key too wide.
+  const std::string text = "f32,B1,H2,Tq5,Tk5,d3,window=2.0,q=zero,v=count";
+  EXPECT_EQ(looks(fails("every_pair_is_seen_as_asked", text,
+                        [](KernelCall&, Problem& p) { --p.window->left; })),
+            "row b=0,h=0,i=2: key 0 is missing");
+  EXPECT_EQ(looks(fails("every_pair_is_seen_as_asked", text,
+                        [](KernelCall&, Problem& p) { ++p.window->left; })),
+            "row b=0,h=0,i=3: key 0 is seen and should not be");
+  EXPECT_EQ(looks(fails("every_pair_is_seen_as_asked", text, {},
+                        [](const KernelCall&, OracleOutput& oracle,
+                           CallOutcome&) { oracle.o[0] *= 1.01; })),
+            "row b=0,h=0,i=0: no set of keys, each counted once, gives it");
+}
+
+TEST(OptionLaws, PairsNeedSeveralCallsForManyKeys) {
+  // 16 bits in one column: 40 keys are three calls, and key 39 is in the last.
+  const Judgement judgement = fails("every_pair_is_seen_as_asked",
+                                    "f32,B1,H1,Tq1,Tk40,d2,dv1,q=zero,v=count",
+                                    [](KernelCall&, Problem& p) {
+                                      p.causal = Causal::kBottomRight;
+                                      p.window = Window{38, -1};
+                                    });
+  EXPECT_EQ(looks(judgement), "row b=0,h=0,i=0: key 0 is missing");
+}
+
+TEST(OptionLaws, BiasIsNotScaledAndAlibiCountsFromTheDiagonal) {
+  fails("bias_alone_decides", "f32,B1,H1,Tq2,Tk3,d16,bias=normal,q=zero",
+        [copy = std::vector<double>()](KernelCall&, Problem& p) mutable {
+          copy.assign(p.bias, p.bias + 6);
+          for (double& x : copy) x *= p.scale;
+          p.bias = copy.data();
+        });
+  fails("bias_alone_decides", "f32,B1,H1,Tq2,Tk5,d2,causal=br,alibi=one,q=zero",
+        [](KernelCall&, Problem& p) { p.slopes = nullptr; });
+  // Only lse shows a constant that all keys have.
+  fails("bias_alone_decides", "f32,B1,H1,Tq1,Tk3,d2,bias=normal,q=zero", {},
+        [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+          oracle.lse[0] += 1e-3;
+        });
+}
+
+TEST(OptionLaws, SoftcapNamesWhatItLooksLike) {
+  const std::string text =
+      "f32,B1,H1,Tq1,Tk3,d16,softcap=2,q=zero,k=zero,v=zero,seed=";
+  const auto with_score = [](double (*score)(const Problem&, double)) {
+    return [score, q = std::vector<double>()](KernelCall&, Problem& p) mutable {
+      q.assign(p.q, p.q + p.shape.d);
+      for (double& x : q)
+        if (x != 0) x = score(p, p.scale * x) / p.scale;
+      p.q = q.data();
+      p.softcap = 0;
+    };
+  };
+  const std::pair<double (*)(const Problem&, double), const char*> wrongs[] = {
+      {[](const Problem&, double x) { return x; }, "no cap"},
+      {[](const Problem& p, double x) { return std::tanh(x / p.softcap); },
+       "without the factor"},
+      {[](const Problem& p, double x) {
+         return std::fabs(p.softcap * std::tanh(x / p.softcap));
+       },
+       "sign"}};
+  for (const auto& [wrong, name] : wrongs) {
+    // Seeds 2 and 3 have a negative score.
+    const Judgement judgement =
+        fails("softcap_is_tanh", text + "2", with_score(wrong));
+    EXPECT_NE(looks(judgement).find(name), std::string::npos)
+        << looks(judgement);
+  }
+}
+
+TEST(OptionLaws, SinkIsPartOfTheDenominatorAndOfLse) {
+  const std::string text = "f32,B1,H2,Tq2,Tk3,d2,sink=normal,q=zero,v=one";
+  EXPECT_EQ(looks(fails("sink_joins_the_denominator", text,
+                        [](KernelCall&, Problem& p) { p.sink = nullptr; })),
+            "the sink is left out of the denominator");
+  EXPECT_NE(looks(fails("sink_joins_the_denominator", text,
+                        [](KernelCall&, Problem& p) { p.sink_in_lse = false; }))
+                .find("lse counts the sink"),
+            std::string::npos);
+}
+
+TEST(OptionLaws, RulesEqualMasks) {
+  fails("window_equals_mask", "f32,B1,H1,Tq4,Tk6,d2,window=1.1",
+        [](KernelCall&, Problem& p) {
+          if (p.window) ++p.window->right;
+        });
+  fails("causal_equals_mask", "f32,B1,H1,Tq3,Tk5,d2,causal=br",
+        [](KernelCall&, Problem& p) {
+          if (p.causal != Causal::kNone) p.causal = Causal::kTopLeft;
+        });
+  fails("mask_equals_bias", "f32,B1,H1,Tq3,Tk5,d2,mask=random50",
+        [](KernelCall&, Problem& p) { p.mask = nullptr; });
+  // Slopes counted from the top left, where the diagonal ends bottom right.
+  fails("alibi_equals_bias", "f32,B1,H1,Tq2,Tk5,d2,alibi=normal,window=2.2",
+        [slope = 0.0](KernelCall&, Problem& p) mutable {
+          if (p.slopes == nullptr) return;
+          slope = 2 * p.slopes[0];
+          p.slopes = &slope;
+        });
+}
+
+TEST(OptionLaws, RotationsTurnPairsByPositions) {
+  const std::string text = "f32,B1,H1,Tq3,Tk5,d6,rope=interleaved";
+  const auto other_style = [](KernelCall&, Problem& p) {
+    if (p.rotation.style != RopeStyle::kNone)
+      p.rotation.style = RopeStyle::kHalf;
+  };
+  fails("rope_turns_pairs_of_channels", text, other_style);
+  // Queries that stand at their rows.
+  const auto from_zero = [rows = std::vector<int64_t>{0, 1, 2}](KernelCall&,
+                                                                Problem& p) {
+    if (p.rotation.style != RopeStyle::kNone)
+      p.rotation.q_positions = rows.data();
+  };
+  fails("rope_turns_pairs_of_channels", text, from_zero);
+  fails("rope_sees_only_distances", text, from_zero);
+}
+
+TEST(OptionLaws, FormsInMemory) {
+  // A kernel that takes the mask of the first head for all heads.
+  fails("broadcast_equals_materialised",
+        "f32,B1,H2,Tq2,Tk4,d2,mask=random50.qk",
+        [](KernelCall& call, Problem& p) {
+          if (call.mask_own != kOwnAll) p.mask = nullptr;
+        });
+  fails("layout_changes_nothing", "f32,B1,H2,Tq2,Tk4,d2,layout=gaps",
+        [](KernelCall& call, Problem& p) {
+          if (call.layout != Layout::kBhtd) p.scale *= 1.01;
+        });
+}
+
+TEST(OptionLaws, MembersEqualCalls) {
+  fails("lengths_equal_shorter_call",
+        "f32,B2,H1,Tq4,Tk4,d2,causal=br,kvlen=3.2,qlen=2.2,seed=2",
+        [](KernelCall&, Problem& p) {
+          if (p.kv_len != nullptr) p.causal = Causal::kTopLeft;
+        });
+  fails("packed_members_equal_calls",
+        "f32,B1,H1,Tq5,Tk6,d2,cuq=0.2.5,cuk=0.3.6,seed=2",
+        [](KernelCall&, Problem& p) {
+          if (p.members > 0) p.scale *= 1.01;
+        });
+}
+
+// Adds a trace of what lies at a key that counts for nothing.
+FakeExecutor::Answer leak_of_key(int64_t key) {
+  return [key](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
+    const double leaked =
+        floats_as_doubles(call.k + key * call.shape.d * 4, 1)[0];
+    for (double& o : oracle.o) o += 1e-6 * leaked;
+  };
+}
+
+TEST(OptionLaws, WhatIsHiddenChangesNothing) {
+  fails("poison_beyond_lengths_changes_nothing", "f32,B1,H1,Tq2,Tk4,d2,kvlen=3",
+        {}, [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
+          if (!std::isnan(floats_as_doubles(call.k + 3 * 2 * 4, 1)[0]))
+            oracle.o[0] = std::nextafter(static_cast<float>(oracle.o[0]), 9.0f);
+        });
+  fails("masked_keys_change_nothing", "f32,B1,H1,Tq2,Tk3,d2,mask=but1", {},
+        leak_of_key(1));
+  fails("masked_nonfinite_is_ignored", "f32,B1,H1,Tq2,Tk3,d2,mask=but1", {},
+        leak_of_key(1));
+}
+
+TEST(OptionLaws, NonFiniteIsOnlyAskedOfThoseThatDeclareIt) {
+  JudgedKernel kernel = FakeExecutor::under_test().judged;
+  kernel.info.dialect.masked_nonfinite = QKVET_MASKED_NOT_IGNORED;
+  const Case value = *parse_case("f32,B1,H1,Tq2,Tk3,d2,mask=but1").value;
+  EXPECT_FALSE(find_law("masked_nonfinite_is_ignored")
+                   ->plan(value, kernel.info)
+                   .unsupported.empty());
+}
+
+TEST(OptionLaws, RowsWithoutAKeyFollowTheDialect) {
+  const std::string law = "rows_without_a_key_follow_the_dialect";
+  const std::string text = "f32,B1,H1,Tq2,Tk3,d2,mask=emptyrow0";
+  fails(law, text, {},
+        [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+          oracle.o[0] = 0;
+        });
+  fails(law, text, {},
+        [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+          oracle.lse[0] = INFINITY;
+        });
+  // The mean of the values below the length, not of all that are there.
+  KernelUnderTest kernel = FakeExecutor::under_test();
+  kernel.judged.info.dialect.empty_row = QKVET_EMPTY_ROW_MEAN;
+  const Case value = *parse_case(text + ",kvlen=2").value;
+  for (const int64_t keys : {2, 3}) {
+    FakeExecutor mean(
+        {}, [keys](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
+          const auto v = floats_as_doubles(call.v, 4);
+          for (size_t c = 0; c < 2; ++c)
+            oracle.o[c] = (v[c] + v[c + 2]) / static_cast<double>(keys);
+        });
+    TimeUse time;
+    EXPECT_EQ(check_case(*find_law(law), value, kernel.judged, 0, mean,
+                         /*with_twin=*/false, time)
+                  .verdict,
+              keys == 2 ? Verdict::kPassed : Verdict::kFailed);
+  }
+}
+
+// 0 for every reason but Tk = 0.
+TEST(OptionLaws, EmptyExtentsHaveAWordOfTheirOwn) {
+  JudgedKernel kernel = FakeExecutor::under_test().judged;
+  kernel.info.dialect.empty_row = QKVET_EMPTY_ROW_ZERO;
+  FakeExecutor oracle;  // NaN
+  const std::string law = "empty_extents_are_legal";
+  const std::string text = "f32,B1,H1,Tq2,Tk3,d2";
+  EXPECT_EQ(check(law, text, oracle, kernel).verdict, Verdict::kFailed);
+  kernel.info.dialect.empty_row_by_extent = QKVET_EMPTY_ROW_NAN;
+  EXPECT_EQ(check(law, text, oracle, kernel).verdict, Verdict::kPassed);
+}
+
+// A row without a key changes from call to call where nobody looks.
+TEST(OptionLaws, WhatNobodyLooksAtIsNotCompared) {
+  JudgedKernel kernel = FakeExecutor::under_test().judged;
+  const auto turns = [turn = 0](const KernelCall&, OracleOutput& oracle,
+                                CallOutcome&) mutable {
+    for (size_t row = 0; row < oracle.visible.size(); ++row)
+      if (oracle.visible[row] <= 0)
+        oracle.lse[row] = oracle.o[2 * row] =
+            ++turn % 2 != 0 ? NAN : 1.0 * turn;
+  };
+  const std::string text = "f32,B1,H1,Tq3,Tk2,d2,causal=br,qlen=2";
+  for (const char* law : {"reads_only_its_inputs", "empty_extents_are_legal"}) {
+    const std::string own =
+        law[0] == 'r' ? text : "f32,B1,H1,Tq3,Tk2,d2,causal=br";
+    kernel.info.dialect.empty_row = QKVET_EMPTY_ROW_UNSPECIFIED;
+    kernel.info.dialect.empty_row_lse = QKVET_EMPTY_LSE_UNSPECIFIED;
+    FakeExecutor unspecified({}, turns);
+    EXPECT_EQ(check(law, own, unspecified, kernel).verdict, Verdict::kPassed);
+    kernel.info.dialect.empty_row = QKVET_EMPTY_ROW_NAN;
+    FakeExecutor declared({}, turns);
+    if (own != text) {
+      EXPECT_EQ(check(law, own, declared, kernel).verdict, Verdict::kFailed);
+    }
+  }
+}
+
+TEST(OptionLaws, ASinkIsAllOfARowWithoutAKey) {
+  // The oracle has 0 and the sink there, and NaN and -inf are declared.
+  const std::string text = "f32,B1,H2,Tq3,Tk2,d2,causal=br,sink=normal";
+  fails("agrees_with_oracle", text, {},
+        [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+          oracle.o[0] = 1;
+        });
+  fails("agrees_with_oracle", text, {},
+        [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+          oracle.lse[0] += 0.125;
+        });
+  fails("sink_joins_the_denominator", text + ",q=zero,v=one", {},
+        [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+          oracle.o[0] = 1;
+        });
+}
+
+TEST(OptionLaws, NanReachesItsRowAndNoOther) {
+  const std::string law = "nan_reaches_its_row";
+  const std::string text =
+      "f32,B2,H2,Hkv1,Tq3,Tk4,d2,causal=br,bias=normal.hk,seed=5";
+  // As the fused kernel of a library has it: 0 for a query of NaN.
+  const auto zeroed = [](const KernelCall&, OracleOutput& oracle,
+                         CallOutcome&) {
+    for (double& o : oracle.o)
+      if (std::isnan(o)) o = 0;
+  };
+  EXPECT_EQ(looks(fails(law, text, {}, zeroed)),
+            "NaN in a query vanishes on its way");
+  JudgedKernel declared = FakeExecutor::under_test().judged;
+  declared.info.dialect.visible_nan = QKVET_VISIBLE_NAN_MAY_VANISH;
+  EXPECT_FALSE(find_law(law)
+                   ->plan(*parse_case(text).value, declared.info)
+                   .unsupported.empty());
+  // lse alone.
+  fails(law, text, {},
+        [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+          for (double& lse : oracle.lse)
+            if (std::isnan(lse)) lse = 0;
+        });
+  // One row spoils all.
+  EXPECT_EQ(
+      looks(fails(law, text, {},
+                  [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+                    double sum = 0;
+                    for (const double o : oracle.o) sum += o;
+                    if (std::isnan(sum))
+                      for (double& o : oracle.o) o = sum;
+                  })),
+      "NaN in a query reaches another row");
+  // A row of one key may be its value.
+  EXPECT_FALSE(find_law(law)
+                   ->plan(*parse_case("f32,B1,H1,Tq3,Tk1,d2").value,
+                          FakeExecutor::info())
+                   .not_applicable.empty());
+}
+
+TEST(OptionLaws, EmptyExtentsAreLegal) {
+  const std::string law = "empty_extents_are_legal";
+  const std::string text = "f32,B1,H1,Tq2,Tk3,d2";
+  fails(law, text, {},
+        [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
+          if (call.shape.Tk == 0 && !oracle.o.empty()) oracle.o[0] = 0;
+        });
+  fails(law, text, {},
+        [](const KernelCall& call, OracleOutput&, CallOutcome& outcome) {
+          if (call.shape.B > 0) return;
+          outcome.status = CallStatus::kRefused;
+          outcome.text = "no members";
+        });
+  // An empty call that spoils the next one.
+  fails(law, text, {},
+        [empty = false](const KernelCall& call, OracleOutput& oracle,
+                        CallOutcome&) mutable {
+          if (empty && !oracle.o.empty() && call.shape.Tk > 0) oracle.o[0] += 1;
+          empty = call.shape.B == 0 || call.shape.Tq == 0;
+        });
+}
+
+}  // namespace
+}  // namespace qkvet::option_law_test

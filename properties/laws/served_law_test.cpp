@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// Laws about pages and new tokens: each fails a kernel that is wrong in what it
+// is about.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/capability/capability.h"
+#include "properties/cases/generate.h"
+#include "properties/run/story_fault.h"
+#include "properties/testing/fake_check.h"
+
+namespace qkvet::served_law_test {
+namespace {
+
+int32_t first_page(const KernelCall& call) {
+  int32_t page = 0;
+  std::memcpy(&page, call.block_table, sizeof page);
+  return page;
+}
+
+TEST(ServedLaws, PlacementIsSeen) {
+  fails("page_placement_changes_nothing",
+        "f32,B1,H1,Tq1,Tk6,d2,page=2,pages=order",
+        [](KernelCall& call, Problem& problem) {
+          if (first_page(call) != 0) problem.scale *= 1.01;
+        });
+}
+
+TEST(ServedLaws, PageSizeIsSeen) {
+  fails("page_size_changes_nothing", "f32,B1,H1,Tq1,Tk6,d2,page=2",
+        [](KernelCall& call, Problem& problem) {
+          if (call.page_size != 2) problem.scale *= 1.01;
+        });
+}
+
+// One bit, and only with numbers in pages of others.
+TEST(ServedLaws, WhatNobodyOwnsMayNotMatter) {
+  const Judgement judgement = fails(
+      "unowned_pages_change_nothing", "f32,B2,H1,Tq1,Tk3,d2,kvlen=3.2,page=2",
+      {}, [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
+        const int64_t floats = call.pages * call.page_size * call.shape.d;
+        const auto k = stored_as_doubles(call.k, floats, call.kv_dtype);
+        for (const double x : k)
+          if (std::isnan(x)) return;
+        oracle.o[0] = std::nextafter(static_cast<float>(oracle.o[0]), 9.0f);
+      });
+  EXPECT_NE(judgement.finding->looks.find("does not own"), std::string::npos);
+}
+
+TEST(ServedLaws, AppendedTokensAreAttended) {
+  fails("append_equals_given", "f32,B1,H1,Tq2,Tk5,d2,causal=br,append=2",
+        [shorter = int64_t{0}](KernelCall& call, Problem& problem) mutable {
+          if (call.new_tokens == 0) return;
+          shorter = problem.kv_len[0] - 1;
+          problem.kv_len = &shorter;
+        });
+}
+
+TEST(ServedLaws, EverySlotIsHeldAgainstWhatItShallBe) {
+  for (const char* page : {"", ",page=2"}) {
+    const std::string text =
+        "f32,B2,H2,Hkv2,Tq1,Tk4,d1,kvlen=4.3,append=2" + std::string(page);
+    // Each slot of v in turn, those of nobody included: 2 members, 2 heads and
+    // 4 rows, or 6 pages, 2 heads and 2 slots. Then k.
+    const size_t slots = *page != 0 ? 24 : 16;
+    FakeExecutor good;
+    ASSERT_EQ(check("append_writes_only_its_tokens", text, good).verdict,
+              Verdict::kPassed);
+    for (size_t n = 0; n < slots; ++n) {
+      const Judgement judgement = fails(
+          "append_writes_only_its_tokens", text, {},
+          [n, slots](const KernelCall&, OracleOutput&, CallOutcome& outcome) {
+            ASSERT_EQ(outcome.v_cache.size(), slots * 4);
+            outcome.v_cache[n * 4] ^= std::byte{1};
+          });
+      EXPECT_TRUE(
+          judgement.finding->where.starts_with(*page != 0 ? "v[page=" : "v[b="))
+          << judgement.finding->where;
+    }
+    const Judgement judgement =
+        fails("append_writes_only_its_tokens", text, {},
+              [](const KernelCall& call, OracleOutput&, CallOutcome& outcome) {
+                const auto* from = call.k;
+                outcome.k_cache.assign(from, from + outcome.k_cache.size());
+              });
+    EXPECT_EQ(judgement.finding->looks,
+              "a new token is not stored where its member finds it");
+  }
+}
+
+// What is told of a kernel that agrees_with_oracle fails on a case.
+StoryFault told_of(const std::string& text, FakeExecutor::Question question,
+                   FakeExecutor::Answer answer = {}) {
+  FakeExecutor bad(std::move(question), std::move(answer));
+  const Case value = *parse_case(text).value;
+  const JudgedKernel judged = FakeExecutor::under_test().judged;
+  const Law& law = *find_law("agrees_with_oracle");
+  TimeUse time;
+  const Judgement judgement =
+      check_case(law, value, judged, 0, bad, /*with_twin=*/false, time);
+  EXPECT_EQ(judgement.verdict, Verdict::kFailed);
+  return fault_of(law, value, judgement, judged, 0, bad, time);
+}
+
+constexpr char kTwoMembers[] = "f32,B2,H1,Tq1,Tk3,d1,kvlen=3.2,page=2";
+constexpr char kWhose[] =
+    "The kernel's: pages, block tables and lengths are given, and right.";
+
+TEST(ServedFault, SlotsThatNobodyOwnsAndTokensOfOthersAreLeaks) {
+  // The whole pool joins the first answer of member 1.
+  const StoryFault pool =
+      told_of(kTwoMembers, {},
+              [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
+                for (const double x :
+                     stored_as_doubles(call.v, call.pages * 2, Dtype::kF32))
+                  oracle.o[1] += std::isnan(x) ? 1 : x;
+              });
+  EXPECT_EQ(pool.whose, kWhose);
+  ASSERT_EQ(pool.reaches.size(), 2u);
+  EXPECT_EQ(reach_text(pool.reaches[0]),
+            "LEAK: what stands in slots that nobody owns reaches member 1");
+  EXPECT_EQ(reach_text(pool.reaches[1]),
+            "LEAK: a token of another member reaches member 1");
+}
+
+TEST(ServedFault, WhatIsWrongOtherwiseIsNoLeak) {
+  const StoryFault scale = told_of(
+      kTwoMembers, [](KernelCall&, Problem& problem) { problem.scale *= 2; });
+  EXPECT_TRUE(scale.reaches.empty());
+  EXPECT_EQ(scale.whose, kWhose);
+  // Its bits change by themselves.
+  int calls = 0;
+  const StoryFault unsteady =
+      told_of(kTwoMembers, {},
+              [&calls](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+                oracle.o[0] += ++calls;
+              });
+  EXPECT_TRUE(unsteady.reaches.empty());
+  // Rows are nobody's pages.
+  const StoryFault rows =
+      told_of("f32,B2,H1,Tq1,Tk3,d1",
+              [](KernelCall&, Problem& problem) { problem.scale *= 2; });
+  EXPECT_TRUE(rows.reaches.empty());
+  EXPECT_EQ(rows.whose, "");
+}
+
+// A kernel that takes pages alone is asked in pages, law by law.
+TEST(ServedLaws, CasesKeepToPagesWhereNothingElseIsTaken) {
+  Scope scope;
+  scope.pages_only = true;
+  scope.page_sizes = {4, 16};
+  scope.options &= ~QKVET_OPTION_PACKED;
+  for (const Law* law : all_laws()) {
+    // Packed members have no pages, and dropout beside them is not derived.
+    if (law->aim.subject != Subject::kAttention ||
+        law->aim.about == kAdmitDropout ||
+        law->id == std::string("packed_members_equal_calls"))
+      continue;
+    EXPECT_NE(law->aim.admits & kAdmitPaged, 0u) << law->id;
+    for (int64_t n = 1; n <= 40; ++n) {
+      const Case value = planned_case(*law, 1, n, scope);
+      const int64_t size = value.paging.size;
+      const bool fits = size == 4 || size == 16 ||
+                        law->id == std::string("page_size_changes_nothing");
+      EXPECT_TRUE(fits) << law->id << " " << to_string(value);
+    }
+  }
+}
+
+TEST(ServedLaws, RowsAreRefusedWhereOnlyPagesAreDeclared) {
+  KernelInfo info = FakeExecutor::info();
+  info.capabilities.flags |= QKVET_FLAG_PAGES_ONLY;
+  info.has_forward = true;
+  KernelCall call;
+  call.shape = {1, 1, 1, 1, 1, 1, 1};
+  const std::byte byte{};
+  call.q = call.k = call.v = &byte;
+  std::string why;
+  EXPECT_FALSE(capability_allows(info, call, &why));
+  EXPECT_EQ(why, "k and v in rows are not declared");
+  call.kv_len = call.block_table = &byte;
+  call.page_size = call.pages = call.table_columns = 1;
+  EXPECT_TRUE(capability_allows(info, call, &why)) << why;
+  info.capabilities.page_size_count = 1;
+  info.capabilities.page_sizes[0] = 16;
+  EXPECT_FALSE(capability_allows(info, call, &why));
+  EXPECT_EQ(why, "pages of 1 tokens are not declared");
+}
+
+// A kernel whose sums have all slots of the pool in them, times 0.
+void add_pool_times_zero(const KernelCall& call, OracleOutput& oracle,
+                         CallOutcome&) {
+  double zero = 0;
+  const int64_t elements =
+      call.pages * call.shape.Hkv * call.page_size * call.shape.dv;
+  for (const double x : stored_as_doubles(call.v, elements, Dtype::kF32))
+    zero += 0 * x;
+  for (double& x : oracle.o) x += zero;
+}
+
+TEST(ServedLaws, SlotsAreFiniteForWhoDeclaresIt) {
+  JudgedKernel finite = FakeExecutor::under_test().judged;
+  finite.info.dialect.unowned_nonfinite = QKVET_UNOWNED_NOT_IGNORED;
+  for (const char* unowned : {"", ",unowned=others", ",unowned=zero"}) {
+    const std::string text = kTwoMembers + std::string(unowned);
+    for (const char* law :
+         {"unowned_pages_change_nothing", "agrees_with_oracle",
+          "page_placement_changes_nothing", "same_call_same_bits"}) {
+      FakeExecutor kernel({}, add_pool_times_zero);
+      const Judgement judgement = check(law, text, kernel, finite);
+      EXPECT_EQ(judgement.verdict, Verdict::kPassed)
+          << law << " " << text << " " << finding_of(judgement);
+      EXPECT_GT(judgement.compared, 0);
+    }
+  }
+  // It has to say so, and what is finite there must not matter either.
+  FakeExecutor undeclared({}, add_pool_times_zero);
+  EXPECT_EQ(check("agrees_with_oracle", kTwoMembers, undeclared).verdict,
+            Verdict::kFailed);
+  fails_as<FakeExecutor>(
+      finite, "unowned_pages_change_nothing", kTwoMembers, {},
+      [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
+        const int64_t elements = call.pages * call.page_size;
+        for (const double x : stored_as_doubles(call.v, elements, Dtype::kF32))
+          oracle.o[0] += x;
+      });
+}
+
+TEST(ServedLaws, PaddingIsFiniteForWhoDeclaresIt) {
+  const std::string text = "f32,B2,H1,Tq1,Tk4,d2,kvlen=4.2";
+  const auto times_zero = [](const KernelCall& call, OracleOutput& oracle,
+                             CallOutcome&) {
+    double zero = 0;
+    for (const double x :
+         stored_as_doubles(call.v, call.shape.v_elements(), Dtype::kF32))
+      zero += 0 * x;
+    for (double& x : oracle.o) x += zero;
+  };
+  JudgedKernel finite = FakeExecutor::under_test().judged;
+  finite.info.dialect.padding_nonfinite = QKVET_PADDING_NOT_IGNORED;
+  for (const char* law : {"poison_beyond_lengths_changes_nothing",
+                          "agrees_with_oracle", "lengths_equal_shorter_call"}) {
+    FakeExecutor kernel({}, times_zero);
+    const Judgement judgement = check(law, text, kernel, finite);
+    EXPECT_EQ(judgement.verdict, Verdict::kPassed)
+        << law << " " << finding_of(judgement);
+    EXPECT_GT(judgement.compared, 0);
+  }
+  FakeExecutor undeclared({}, times_zero);
+  EXPECT_EQ(check("agrees_with_oracle", text, undeclared).verdict,
+            Verdict::kFailed);
+  fails_as<FakeExecutor>(
+      finite, "poison_beyond_lengths_changes_nothing", text, {},
+      [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
+        for (const double x :
+             stored_as_doubles(call.v, call.shape.v_elements(), Dtype::kF32))
+          oracle.o[2] += x;
+      });
+}
+
+}  // namespace
+}  // namespace qkvet::served_law_test

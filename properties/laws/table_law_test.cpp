@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+// Laws about caches and layers: each passes what is right, and fails what it
+// exists to fail.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "properties/cases/generate.h"
+#include "properties/run/shrink.h"
+#include "properties/testing/fake_tables.h"
+
+namespace qkvet::table_law_test {
+namespace {
+
+Judgement check(const std::string& law, const std::string& text, Spoil spoil) {
+  FakeTables executor(std::move(spoil));
+  const ParsedCase parsed = parse_case(text);
+  EXPECT_TRUE(parsed.value) << parsed.error;
+  TimeUse time;
+  const bool stages = executor.kernels()[0].layer_options & QKVET_LAYER_STAGES;
+  return check_case(*find_law(law), find_law(law)->fit(*parsed.value),
+                    FakeTables::under_test(stages).judged, 0, executor,
+                    /*with_twin=*/true, time);
+}
+
+std::string found_in(const Judgement& judgement) {
+  if (!judgement.finding) return judgement.reason;
+  const Finding& finding = *judgement.finding;
+  return finding.where + " expected " + finding.expected + " actual " +
+         finding.actual;
+}
+
+// The law fails the spoiled kernel and passes the right one.
+void expect_kill(const std::string& law, const std::string& text,
+                 const Spoil& spoil) {
+  const Judgement right = check(law, text, {});
+  EXPECT_EQ(right.verdict, Verdict::kPassed) << law << found_in(right);
+  EXPECT_GT(right.compared, 0) << law;
+  const Judgement wrong = check(law, text, spoil);
+  EXPECT_EQ(wrong.verdict, Verdict::kFailed) << law << found_in(wrong);
+}
+
+TEST(TableLaws, PassWhatIsRightOnEveryPlannedCase) {
+  const KernelUnderTest kernel = FakeTables::under_test();
+  FakeTables right;
+  Scope scope;
+  keep_scope_to({kernel}, scope);
+  TimeUse time;
+  for (const Law* law : all_laws()) {
+    // Attention, and gradients, have fakes and tests of their own.
+    if (law->aim.subject == Subject::kAttention ||
+        law->aim.subject == Subject::kBackward ||
+        law->aim.subject == Subject::kLayerBackward)
+      continue;
+    int checked = 0;
+    for (int64_t n = 1; n <= 150; ++n) {
+      const Case value = planned_case(*law, 77, n, scope);
+      const Judgement judgement =
+          check_case(*law, value, kernel.judged, 0, right, n % 4 == 0, time);
+      ASSERT_EQ(judgement.verdict, Verdict::kPassed)
+          << law->id << " " << to_string(value) << " " << found_in(judgement);
+      checked += judgement.compared > 0;
+    }
+    EXPECT_GT(checked, 120) << law->id;
+  }
+}
+
+TEST(TableLaws, PlannedCasesAreTheirOwnFit) {
+  for (const Law* law : all_laws())
+    for (int64_t n = 1; n <= 200; ++n) {
+      const Case value = planned_case(*law, 5, n);
+      ASSERT_EQ(invalid_reason(value), "") << to_string(value);
+      ASSERT_EQ(law->fit(value), value) << law->id << " " << to_string(value);
+      ASSERT_EQ(value.subject(), law->aim.subject);
+    }
+}
+
+const char* const kStory =
+    "f32,B2,H2,Hkv1,d3,cap8,story=step.a.3+step.b.2+step.a.1+attend.a.2";
+
+const char* const kForms =
+    "f32,B2,H2,Hkv1,d3,cap8,win2,first1,rollback1,story=step.a.3+step.a.1+"
+    "fork.a.b+step.b.2+reorder.ba+step.a.1";
+
+TEST(CacheLaws, AForkThatKeepsItsFirstToken) {
+  Spoil spoil;
+  spoil.fork = [](const FakeTokens& from, FakeTokens& to) {
+    const FakeTokens before = to;
+    to = from;
+    if (!to.empty() && !before.empty()) to.back() = before.back();
+  };
+  expect_kill("cache_forks_are_independent", kStory, spoil);
+}
+
+TEST(CacheLaws, AReorderThatOverwritesWhatItHasYetToRead) {
+  Spoil spoil;
+  spoil.reorders_in_place = true;
+  expect_kill("cache_reorder_moves_histories", kStory, spoil);
+  expect_kill("cache_agrees_with_history",
+              "f32,B2,H1,d2,cap4,story=step.a.1+step.b.2+reorder.ba+step.b.1",
+              spoil);
+}
+
+TEST(CacheLaws, AWindowThatIsOneTooWide) {
+  Spoil spoil;
+  spoil.sees = [](const CacheForm& form, int64_t i, int64_t j) {
+    return j <= i && (j >= i - form.window || j < form.first_tokens);
+  };
+  expect_kill("cache_agrees_with_history", kForms, spoil);
+  spoil.sees = [](const CacheForm& form, int64_t i, int64_t j) {
+    return j <= i && j > i - form.window;  // the first tokens forgotten
+  };
+  expect_kill("cache_agrees_with_history", kForms, spoil);
+}
+
+TEST(CacheLaws, StorageThatIsNotTheNearestCode) {
+  const char* const story =
+      "f32,B1,H2,Hkv1,d5,cap8,stored=int8token,story=step.a.3+step.a.1";
+  Spoil spoil;
+  spoil.store = [](double* row, int64_t width) {
+    for (int64_t c = 0; c < width; ++c) row[c] = std::nearbyint(row[c]);
+  };
+  expect_kill("cache_stores_what_it_is_given", story, spoil);
+  // What it reads back is what it answers from, all the same.
+  EXPECT_EQ(check("cache_answers_from_what_it_stores", story, spoil).verdict,
+            Verdict::kPassed);
+  spoil = {};
+  spoil.question = [](Problem& problem) { problem.scale *= 1.0001; };
+  expect_kill("cache_answers_from_what_it_stores",
+              "f32,B1,H1,d2,cap8,stored=int8token,q=large3,k=large3,"
+              "story=step.a.3",
+              spoil);
+}
+
+TEST(CacheLaws, LengthsThatDoNotAddUp) {
+  Spoil spoil;
+  spoil.append = [](FakeTokens& tokens, FakeTokens more) {
+    tokens.push_back(more[0]);  // one token, whatever came
+  };
+  expect_kill("cache_length_grows", kStory, spoil);
+  expect_kill("cache_agrees_with_history", kStory, spoil);
+  // Decode alone hides it.
+  EXPECT_EQ(check("cache_length_grows",
+                  "f32,B1,H1,d1,cap4,story=step.a.1+step.a.1", spoil)
+                .verdict,
+            Verdict::kPassed);
+}
+
+TEST(CacheLaws, AResetThatKeepsAToken) {
+  Spoil spoil;
+  spoil.reset = [](FakeTokens& tokens) { tokens.resize(1); };
+  expect_kill("cache_reset_forgets", kStory, spoil);
+}
+
+TEST(CacheLaws, ATruncationThatRemovesTheFirstTokens) {
+  Spoil spoil;
+  spoil.truncate = [](FakeTokens& tokens, int64_t count) {
+    tokens.erase(tokens.begin(), tokens.end() - count);
+  };
+  expect_kill("cache_truncate_forgets", kStory, spoil);
+}
+
+TEST(CacheLaws, AnEvictionThatRemovesOtherTokens) {
+  Spoil spoil;
+  spoil.evict = [](FakeTokens& tokens, int64_t, int64_t count) {
+    tokens.resize(tokens.size() - static_cast<size_t>(count));
+  };
+  expect_kill("cache_evict_forgets", kStory, spoil);
+  spoil.evict = [](FakeTokens& tokens, int64_t, int64_t count) {
+    tokens.erase(tokens.begin(), tokens.begin() + count);
+  };
+  expect_kill("cache_evict_forgets", kStory, spoil);
+}
+
+// Without positions nobody can tell.
+TEST(CacheLaws, AnEvictionThatCountsAnew) {
+  Spoil spoil;
+  spoil.evict = [](FakeTokens& tokens, int64_t first, int64_t count) {
+    tokens.erase(tokens.begin() + first, tokens.begin() + first + count);
+    int64_t position = 0;
+    for (FakeToken& token : tokens) token.position = position++;
+  };
+  const std::string story = "story=append.a.3+evict.a.1.1+step.a.1";
+  expect_kill("cache_agrees_with_history",
+              "f32,B1,H1,d2,cap4,rope=half," + story, spoil);
+  EXPECT_EQ(
+      check("cache_agrees_with_history", "f32,B1,H1,d2,cap4," + story, spoil)
+          .verdict,
+      Verdict::kPassed);
+}
+
+TEST(CacheLaws, ATokenOfAnotherSequence) {
+  Spoil spoil;
+  spoil.sequence = [](int64_t) { return 0; };
+  expect_kill("cache_sequences_are_separate", kStory, spoil);
+  expect_kill("cache_length_grows", kStory, spoil);
+}
+
+TEST(CacheLaws, AMaskThatIsCountedFromTheTopLeft) {
+  Spoil spoil;
+  spoil.question = [](Problem& problem) { problem.causal = Causal::kTopLeft; };
+  const char* prompt = "f32,B1,H1,d2,cap8,story=step.a.5";
+  expect_kill("cache_decode_equals_prefill", prompt, spoil);
+  expect_kill("cache_chunks_equal_whole", prompt, spoil);
+}
+
+TEST(CacheLaws, AChunkWithoutAMask) {
+  Spoil spoil;
+  spoil.question = [](Problem& problem) {
+    // Right for prompts and for single tokens.
+    if (problem.shape.Tq < problem.shape.Tk) problem.causal = Causal::kNone;
+  };
+  expect_kill("cache_chunks_equal_whole", "f32,B1,H1,d2,cap8,story=step.a.4",
+              spoil);
+  expect_kill("cache_chunks_equal_whole", "f32,B1,H1,d2,cap9,story=step.a.9",
+              spoil);
+}
+
+TEST(CacheLaws, WhatIsAcceptedOrRefusedInSilence) {
+  Spoil accepts;
+  accepts.refuses = false;
+  expect_kill("cache_refuses_illegal_calls", kStory, accepts);
+  Spoil silent;
+  silent.gives_reasons = false;
+  expect_kill("cache_refuses_illegal_calls", kStory, silent);
+}
+
+TEST(CacheLaws, TheFailureNamesTheCommand) {
+  Spoil spoil;
+  spoil.question = [](Problem& problem) { problem.scale *= 1.01; };
+  const Judgement wrong = check("cache_agrees_with_history", kStory, spoil);
+  ASSERT_TRUE(wrong.finding);
+  EXPECT_NE(wrong.finding->where.find("call 1, step.a.3: o[b=0,h="),
+            std::string::npos)
+      << wrong.finding->where;
+  const Judgement small =
+      check("cache_agrees_with_history",
+            "f32,B1,H1,d1,cap4,story=append.a.2+step.a.1", spoil);
+  ASSERT_FALSE(small.picture.empty());
+  EXPECT_NE(small.picture[2].find("a holds a0 a1 a2"), std::string::npos)
+      << small.picture[2];
+}
+
+const char* const kLayer = "f32,B2,H2,T3,D4,w=scaled1";
+
+TEST(LayerLaws, TwoColumnsOfQSwapped) {
+  Spoil spoil;
+  spoil.layer_answer = [](const LayerProblem&, LayerOutput& out) {
+    std::swap(out.q[0], out.q[1]);
+  };
+  expect_kill("split_and_merge_place_every_element", kLayer, spoil);
+  expect_kill("layer_agrees_with_oracle", kLayer, spoil);
+}
+
+TEST(LayerLaws, HeadsThatAreNotMerged) {
+  Spoil spoil;
+  spoil.layer_answer = [](const LayerProblem& problem, LayerOutput& out) {
+    out.y = plain_linear(
+        projection_stage(problem, Projection::kO, out.attended.o.data()));
+  };
+  expect_kill("split_and_merge_place_every_element", kLayer, spoil);
+  expect_kill("layer_agrees_with_oracle", kLayer, spoil);
+  // One head hides it.
+  EXPECT_EQ(check("layer_agrees_with_oracle", "f32,B1,H1,T3,D4", spoil).verdict,
+            Verdict::kPassed);
+}
+
+TEST(LayerLaws, AnOutputWithoutItsProjection) {
+  Spoil spoil;
+  spoil.layer_answer = [](const LayerProblem& problem, LayerOutput& out) {
+    out.y = merge_heads(problem.shape, out.attended.o);
+  };
+  expect_kill("output_projection_is_applied", kLayer, spoil);
+}
+
+TEST(LayerLaws, ABiasThatIsDropped) {
+  for (const double* LayerProblem::*bias :
+       {&LayerProblem::b_q, &LayerProblem::b_k, &LayerProblem::b_v,
+        &LayerProblem::b_o}) {
+    Spoil spoil;
+    spoil.layer_question = [bias](LayerProblem& problem) {
+      problem.*bias = nullptr;
+    };
+    expect_kill("every_bias_counts", kLayer, spoil);
+  }
+}
+
+TEST(LayerLaws, OneMatrixForTwoProjections) {
+  Spoil spoil;
+  spoil.layer_question = [](LayerProblem& problem) {
+    problem.w_k = problem.w_q;
+  };
+  expect_kill("projections_are_separate", kLayer, spoil);
+  expect_kill("split_and_merge_place_every_element", kLayer, spoil);
+}
+
+TEST(LayerLaws, WidthsThatDoNotFitAreAccepted) {
+  Spoil accepts;
+  accepts.refuses = false;
+  expect_kill("mismatched_widths_are_refused", kLayer, accepts);
+}
+
+// W_Q in the place of W_K, where they are one matrix.
+TEST(LayerLaws, AFusedMatrixThatIsCutAtTheWrongColumns) {
+  Spoil spoil;
+  spoil.layer_call = [](const KernelCall& call, LayerProblem& problem) {
+    if (call.fused == FusedOrder::kKqv) std::swap(problem.w_q, problem.w_k);
+  };
+  const std::string fused = std::string(kLayer) + ",fused=kqv";
+  expect_kill("fused_equals_separate", fused, spoil);
+  expect_kill("layer_agrees_with_oracle", fused, spoil);
+  // Another order does not meet it.
+  EXPECT_EQ(check("fused_equals_separate", kLayer, spoil).verdict,
+            Verdict::kPassed);
+  // Without stages y shows it.
+  spoil.returns_stages = false;
+  EXPECT_EQ(check("fused_equals_separate", fused, spoil).verdict,
+            Verdict::kFailed);
+}
+
+TEST(LayerLaws, AMaskBufferThatHidesNothing) {
+  Spoil spoil;
+  spoil.layer_call = [](const KernelCall& call, LayerProblem& problem) {
+    if (call.context > call.shape.Tq) problem.causal = Causal::kNone;
+  };
+  const std::string longer = std::string(kLayer) + ",causal,context=5";
+  expect_kill("layer_agrees_with_oracle", longer, spoil);
+}
+
+TEST(LayerLaws, ATextBeyondTheMaskBufferIsAccepted) {
+  Spoil spoil;
+  spoil.refuses = false;
+  const std::string full = std::string(kLayer) + ",causal,context=3";
+  expect_kill("context_overrun_is_refused", full, spoil);
+  for (const char* half : {"", "3 tokens are too many", "3 > 12"}) {
+    Spoil says;
+    says.overrun = [half](int64_t, int64_t) { return std::string(half); };
+    expect_kill("context_overrun_is_refused", full, says);
+  }
+  Spoil silent;
+  silent.gives_reasons = false;
+  expect_kill("context_overrun_is_refused", full, silent);
+}
+
+TEST(LayerLaws, WeightsThatAreNoShares) {
+  Spoil spoil;
+  spoil.layer_answer = [](const LayerProblem&, LayerOutput& out) {
+    for (double& weight : out.attended.weights) weight *= 1.001;
+  };
+  expect_kill("layer_weights_sum_to_one", kLayer, spoil);
+  expect_kill("layer_agrees_with_oracle", kLayer, spoil);
+  Spoil swapped;  // whose sums are right
+  swapped.layer_answer = [](const LayerProblem&, LayerOutput& out) {
+    std::swap(out.attended.weights[0], out.attended.weights[1]);
+  };
+  expect_kill("layer_agrees_with_oracle", kLayer, swapped);
+}
+
+// From end to end the bound is wider, and still sees a scale of 1/sqrt(D).
+TEST(LayerLaws, WithoutStagesTheOutputIsJudgedFromEndToEnd) {
+  Spoil right;
+  right.returns_stages = false;
+  Spoil wrong = right;
+  wrong.layer_question = [](LayerProblem& problem) {
+    problem.scale = default_scale(problem.shape.D);
+  };
+  const Judgement passed = check("layer_agrees_with_oracle", kLayer, right);
+  EXPECT_EQ(passed.verdict, Verdict::kPassed) << found_in(passed);
+  EXPECT_GT(passed.compared, 0);
+  EXPECT_EQ(check("layer_agrees_with_oracle", kLayer, wrong).verdict,
+            Verdict::kFailed);
+  EXPECT_EQ(check("projections_are_separate", kLayer, right).verdict,
+            Verdict::kUnsupported);
+}
+
+TEST(LayerLaws, AScaleOfTheModelWidth) {
+  Spoil spoil;
+  spoil.layer_question = [](LayerProblem& problem) {
+    problem.scale = default_scale(problem.shape.D);
+  };
+  expect_kill("layer_agrees_with_oracle", kLayer, spoil);
+}
+
+}  // namespace
+}  // namespace qkvet::table_law_test

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Playing a recorded story: what each command brings and leaves, as
+// play_story() says it of a Case's story, one command at a time.
+#ifndef QKVET_PROPERTIES_LOGS_LOG_PLAYER_H_
+#define QKVET_PROPERTIES_LOGS_LOG_PLAYER_H_
+
+#include <vector>
+
+#include "core/story/story_log.h"
+
+namespace qkvet {
+
+// One command in its place. In `moment` sequences are places in the cache; a
+// token is named by the id that it was given to.
+struct LogMoment {
+  Moment moment;
+  int64_t id = 0;                // whose tags the command uses
+  std::vector<int64_t> parents;  // of reorder, for every place
+};
+
+class LogPlayer {
+ public:
+  // rules.sequences: places_needed() at least.
+  explicit LogPlayer(const StoryRules& rules);
+
+  LogMoment play(const LogCommand& command);
+
+ private:
+  struct Place {
+    std::vector<Token> tokens;
+    std::vector<int64_t> positions;  // of the tokens
+    int64_t most = 0;                // as Held::most
+  };
+  struct Tags {
+    int64_t token = 0, query = 0;  // the next ones
+  };
+
+  Place& place(int64_t number) { return places_[static_cast<size_t>(number)]; }
+  void reorder(const LogCommand& command, LogMoment& played);
+  void carry_out(const LogMoment& played);
+
+  StoryRules rules_;
+  LogPlaces taken_;
+  std::vector<Place> places_;
+  std::vector<Tags> tags_;  // of an id
+};
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_LOGS_LOG_PLAYER_H_

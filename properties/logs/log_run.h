@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// A recorded story on a kernel. After every command the lengths of all
+// sequences are compared with what the commands add up to; what is illegal must
+// be refused; every answer is attention over the history of its sequence.
+//
+// Only a batch of commands is in memory as calls: tensors are made when their
+// command comes, and judged before the next batch.
+#ifndef QKVET_PROPERTIES_LOGS_LOG_RUN_H_
+#define QKVET_PROPERTIES_LOGS_LOG_RUN_H_
+
+#include <optional>
+#include <string>
+
+#include "core/story/story_log.h"
+#include "properties/work/case_work.h"
+
+namespace qkvet {
+
+// What a command did wrong.
+enum class LogPart : uint8_t {
+  kOutcome,  // refused, died, touched what it must not
+  kRefusal,  // it is illegal, and was not refused with a reason
+  kLength,
+  kAnswer
+};
+
+struct LogFailure {
+  size_t at = 0;  // number of the command, from 0
+  LogPart part = LogPart::kOutcome;
+  Judgement judgement;
+};
+
+struct LogRun {
+  Verdict verdict = Verdict::kPassed;
+  std::string reason;  // as Judgement's
+  std::optional<LogFailure> failure;
+  size_t commands = 0;  // that were run
+  int64_t illegal = 0;
+  int64_t answers = 0;  // that were due ...
+  int64_t checked = 0;  // ... and how many were held against the oracle
+  int64_t compared = 0;
+  double worst_ratio = 0;
+};
+
+inline constexpr int64_t kMostScores = int64_t{1} << 22;
+
+struct LogChecks {
+  // Of the answers one in `every` is held against the oracle, and that of the
+  // last command; 0: only that. Never those with more than kMostScores, long
+  // prompts in one step, for which the oracle would need gigabytes.
+  int64_t every = 1;
+  bool with_twin = false;  // the oracle is on trial in one answer of sixteen
+  Oracle oracle = plain_forward;  // another one only in tests
+  // Of the cache; more than places_needed() stay empty.
+  int64_t sequences = 1;
+};
+
+// One kernel and the way to it.
+struct LogKernel {
+  const JudgedKernel& judged;
+  int index = 0;
+  Executor& executor;
+  TimeUse& time;
+};
+
+// Ends at the first command that fails.
+LogRun run_log(const StoryLog& log, const LogCommands& commands,
+               const LogKernel& kernel, const LogChecks& checks);
+
+// One in how many answers can be held against the oracle so that all of them
+// take no more than a minute on a machine of today: a function of the recording
+// alone.
+int64_t affordable_share(const StoryLog& log);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_LOGS_LOG_RUN_H_

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a recording that fails somewhere to the shortest story that still does.
+//
+// What comes behind the failure goes first; then every sequence that the
+// failing one was not made from, if the rest fails without them; then halves,
+// quarters, ... and single commands. What is left is a Case wherever one can
+// spell it, and shrinks on like any other.
+#ifndef QKVET_PROPERTIES_LOGS_LOG_SHRINK_H_
+#define QKVET_PROPERTIES_LOGS_LOG_SHRINK_H_
+
+#include "properties/logs/log_run.h"
+
+namespace qkvet {
+
+struct ShrunkLog {
+  LogCommands commands;   // the last one fails
+  LogFailure failure;     // of these commands
+  int64_t sequences = 1;  // of the cache
+  int tries = 0;
+  // How often the recording was run again up to its failure, and failed.
+  int repeats = 0, repeats_failed = 0;
+
+  // The smallest case that fails alike, under the law that it is a failure of;
+  // null if no case can spell the commands, or none of the laws sees it.
+  const Law* law = nullptr;
+  Case value;
+  Judgement judgement;
+};
+
+// `found` is what run_log() says of all commands, and Failed. Limited by steps,
+// never by time. A recording that does not fail again every time stays as it
+// is.
+ShrunkLog shrink_log(const StoryLog& log, const LogFailure& found,
+                     const LogKernel& kernel);
+
+// The case that spells these commands to a cache of so many sequences, or as
+// many as they need; nothing if either is too many for one.
+std::optional<Case> case_of_log(const StoryLog& log,
+                                const LogCommands& commands, int64_t sequences,
+                                const KernelInfo& kernel);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_LOGS_LOG_SHRINK_H_

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/run/failure.h"
+
+#include <algorithm>
+
+#include "properties/conventions/admit.h"
+#include "properties/run/other_dialect.h"
+#include "properties/run/shrink.h"
+
+namespace qkvet {
+namespace {
+
+// How often a failing case is repeated before it is believed to be steady.
+constexpr int kRepeats = 10;
+
+}  // namespace
+
+Traits traits_of(const Case& value, const Judgement& judgement) {
+  Traits traits;
+  const std::string actual = judgement.finding ? judgement.finding->actual : "";
+  if (judgement.kind == FailureKind::kCrash) traits.outcome = "crash";
+  if (judgement.kind == FailureKind::kHang) traits.outcome = "hang";
+  if (judgement.kind == FailureKind::kMemory) traits.outcome = "memory";
+  const auto begins = [&actual](std::string_view word) {
+    return actual.starts_with(word) ||
+           (actual.starts_with("-") && actual.substr(1).starts_with(word));
+  };
+  if (begins("nan")) traits.outcome = "NaN";
+  if (begins("inf")) traits.outcome = "infinity";
+  traits.needs = options_of(value);
+  uint64_t bit = uint64_t{kAdmitLast} << 1;
+  const auto add = [&](bool needed) {
+    if (needed) traits.needs |= bit;
+    bit <<= 1;
+  };
+  for (const Dtype dtype : {value.q_dtype, value.kv_dtype, value.o_dtype})
+    add(dtype_bytes(dtype) < 4);
+  add(value.causal != Causal::kNone);
+  add(value.scale && *value.scale < 0);
+  add(value.scale.has_value());
+  add(value.shape.H > value.shape.Hkv);
+  return traits;
+}
+
+Failure shrunk_failure(const Candidate& candidate,
+                       const KernelUnderTest& kernel, Executor& executor,
+                       TimeUse& time, const Scope& scope, bool same_outcome) {
+  const auto check = [&](const Law& law, const Case& value) {
+    return check_case(law, value, kernel.judged, kernel.index, executor,
+                      /*with_twin=*/false, time);
+  };
+  Failure failure;
+  failure.law = candidate.planned;
+  failure.number = candidate.number;
+  failure.found = candidate.value;
+  failure.seconds = candidate.seconds;
+  failure.smallest = candidate.value;
+  failure.judgement = candidate.judgement;
+  // A hang costs seconds: it is believed at once.
+  failure.repeats =
+      candidate.judgement.kind == FailureKind::kHang ? 0 : kRepeats;
+  const Law* law = candidate.planned;
+  for (int i = 0; i < failure.repeats; ++i) {
+    const Judgement again = check(*law, candidate.value);
+    failure.repeats_failed += again.verdict == Verdict::kFailed;
+  }
+  if (failure.repeats_failed == failure.repeats) {
+    // What another law stumbled on is shrunk under the law that owns it.
+    if (!candidate.keeps_law)
+      law = &replayed_law(*law, candidate.value, candidate.judgement,
+                          kernel.judged, kernel.index, executor, time);
+    Shrunk smallest =
+        shrink(*law, candidate.value, candidate.judgement, kernel.judged,
+               kernel.index, executor, time, scope, same_outcome);
+    failure.smallest = std::move(smallest.value);
+    failure.judgement = std::move(smallest.judgement);
+    failure.shrink_steps = smallest.steps;
+    failure.shrink_tries = smallest.tries;
+    failure.law = law;
+    failure.story = fault_of(*law, failure.smallest, failure.judgement,
+                             kernel.judged, kernel.index, executor, time);
+  }
+  // What died, or is unsteady, is no matter of convention.
+  if (failure.judgement.kind == FailureKind::kLaw &&
+      failure.repeats_failed == failure.repeats)
+    failure.dialect = other_dialect(candidate.value, kernel.judged,
+                                    kernel.index, executor, time);
+  failure.digest = input_digest(make_inputs(failure.smallest));
+  return failure;
+}
+
+namespace {
+
+// Whether a failing case with these traits may fail for the cause of that
+// failure.
+bool may_share_cause(const Traits& found, const Failure& failure) {
+  const Traits needed = traits_of(failure.smallest, failure.judgement);
+  return found.outcome == needed.outcome &&
+         (found.needs & needed.needs) == needed.needs;
+}
+
+}  // namespace
+
+std::vector<Failure> shrunk_failures(const std::vector<Candidate>& failing,
+                                     const KernelUnderTest& kernel,
+                                     Executor& executor, TimeUse& time,
+                                     const Scope& scope) {
+  std::vector<Failure> failures;
+  for (const Candidate& candidate : failing) {
+    const Traits traits = traits_of(candidate.value, candidate.judgement);
+    const auto same = std::find_if(failures.begin(), failures.end(),
+                                   [&](const Failure& failure) {
+                                     return may_share_cause(traits, failure);
+                                   });
+    if (same != failures.end()) {
+      ++same->alike;
+      continue;
+    }
+    if (failures.size() > kMostOthers) continue;
+    Failure failure = shrunk_failure(candidate, kernel, executor, time, scope,
+                                     /*same_outcome=*/!failures.empty());
+    // What is unsteady was not shrunk, and one of it is enough.
+    if (!failures.empty() && failure.repeats_failed < failure.repeats) continue;
+    failure.alike = 1;
+    failures.push_back(std::move(failure));
+  }
+  return failures;
+}
+
+}  // namespace qkvet

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// A failing case made into a failure that can be reported: repeated, shrunk,
+// looked into.
+#ifndef QKVET_PROPERTIES_RUN_FAILURE_H_
+#define QKVET_PROPERTIES_RUN_FAILURE_H_
+
+#include "properties/run/tally.h"
+
+namespace qkvet {
+
+// `candidate` failed on the kernel, which `executor` holds. What does not fail
+// every time is not shrunk. A function of the candidate alone, as long as the
+// kernel is one.
+// With `same_outcome` NaN stays NaN.
+Failure shrunk_failure(const Candidate& candidate,
+                       const KernelUnderTest& kernel, Executor& executor,
+                       TimeUse& time, const Scope& scope,
+                       bool same_outcome = false);
+
+// The failures of one law: the first, and those that must have other causes.
+std::vector<Failure> shrunk_failures(const std::vector<Candidate>& failing,
+                                     const KernelUnderTest& kernel,
+                                     Executor& executor, TimeUse& time,
+                                     const Scope& scope);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_RUN_FAILURE_H_

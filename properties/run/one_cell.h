@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// A single judgement in the shape that reports are made of.
+#ifndef QKVET_PROPERTIES_RUN_ONE_CELL_H_
+#define QKVET_PROPERTIES_RUN_ONE_CELL_H_
+
+#include "properties/run/runner.h"
+
+namespace qkvet {
+
+// Without a failure, which its caller knows more about.
+Cell one_cell(const Law& law, const Judgement& judgement, double seconds);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_RUN_ONE_CELL_H_

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run in parts: the kernels that declare a subject, and the laws about it.
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+
+#include "core/capability/capability.h"
+#include "properties/cases/small_scope.h"
+#include "properties/run/runner.h"
+
+namespace qkvet {
+namespace {
+
+// In the order in which they are judged.
+constexpr std::array kSubjects = {Subject::kAttention, Subject::kBackward,
+                                  Subject::kCache, Subject::kLayer,
+                                  Subject::kLayerBackward};
+
+// The kernels and laws of one subject.
+struct Part {
+  std::vector<KernelUnderTest> kernels;
+  std::vector<size_t> numbers;  // of the kernels in the whole run
+  RunOptions options;
+};
+
+// Agreement alone says everything about index logic, where data is exact.
+void plan_small_scope(Part& part) {
+  part.options.laws = {find_law("agrees_with_oracle")};
+  const auto scope = std::make_shared<SmallScope>(part.options.scope);
+  part.options.cases = scope->size();
+  part.options.planned = [scope](int64_t number) { return scope->at(number); };
+}
+
+Part part_of(const std::vector<KernelUnderTest>& kernels,
+             const RunOptions& options, Subject subject) {
+  Part part;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    if (!has_subject(kernels[i].judged.info, subject)) continue;
+    part.kernels.push_back(kernels[i]);
+    part.numbers.push_back(i);
+  }
+  part.options = options;
+  keep_scope_to(part.kernels, part.options.scope);
+  std::erase_if(part.options.laws, [subject](const Law* law) {
+    return law->aim.subject != subject;
+  });
+  if (options.cases_per_law > 0)
+    part.options.cases = options.cases_per_law * std::ssize(part.options.laws);
+  if (options.exhaustive) plan_small_scope(part);
+  // Every law gets the same share of a budget.
+  if (options.budget)
+    part.options.budget = *options.budget *
+                          static_cast<double>(part.options.laws.size()) /
+                          static_cast<double>(options.laws.size());
+  return part;
+}
+
+int64_t planned_of(const Part& part) {
+  return part.options.cases * std::ssize(part.kernels);
+}
+
+void add_part(const Part& part, RunResult result, RunResult& all) {
+  for (size_t i = 0; i < part.numbers.size(); ++i) {
+    std::vector<Cell>& cells = all.kernels[part.numbers[i]].cells;
+    for (Cell& cell : result.kernels[i].cells) cells.push_back(std::move(cell));
+    KernelResult& whole = all.kernels[part.numbers[i]];
+    for (const auto lines : {&KernelResult::hollow, &KernelResult::drawn,
+                             &KernelResult::never_drawn})
+      for (std::string& line : result.kernels[i].*lines)
+        (whole.*lines).push_back(std::move(line));
+  }
+  all.replaced_cases += result.replaced_cases;
+  all.planned_cases = std::max(all.planned_cases, result.planned_cases);
+  all.rounds += result.rounds;
+  all.interrupted |= result.interrupted;
+  all.wall_seconds += result.wall_seconds;
+  all.time.add(result.time);
+  all.suspicions += result.suspicions;
+  if (!all.suspicion) all.suspicion = std::move(result.suspicion);
+}
+
+}  // namespace
+
+bool some_failed(const RunResult& result) {
+  return std::any_of(
+      result.kernels.begin(), result.kernels.end(),
+      [](const KernelResult& kernel) {
+        return std::any_of(
+            kernel.cells.begin(), kernel.cells.end(),
+            [](const Cell& cell) { return cell.failure.has_value(); });
+      });
+}
+
+bool takes_dtype(const KernelInfo& kernel, const StorageTypes& types) {
+  KernelCall call;
+  call.q_dtype = types.q;
+  call.kv_dtype = types.kv;
+  call.o_dtype = types.o;
+  return takes_storage(kernel, call);
+}
+
+std::string looser_text(const JudgedKernel& kernel, const Scope& scope) {
+  if (kernel.looser_than_generic) {
+    const std::string text = resolve_precision(kernel.info.precision).looser;
+    return text.empty() ? "its declaration" : text;
+  }
+  for (const StorageTypes& types : scope.dtypes)
+    if (takes_dtype(kernel.info, types) &&
+        looser_for_storage(kernel.model, types.kv))
+      return "what is rounded in " + to_string(types) + " storage";
+  return "";
+}
+
+std::string mistrust_in(const JudgedKernel& kernel, const RunOptions& options) {
+  if (!options.strict) return "";
+  const std::string looser =
+      options.allow_loose ? "" : looser_text(kernel, options.scope);
+  if (!looser.empty())
+    return "--strict: the declared precision is looser than generic: " +
+           looser + " (--allow-loose believes it)";
+  if (kernel.assumed.empty()) return "";
+  std::string text = "--strict: not declared:";
+  for (const Assumption& one : kernel.assumed) text += " " + one.field;
+  return text;
+}
+
+void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
+  if (kernels.empty()) return;
+  const auto same = [](const qkvet_extent_rule& a, const qkvet_extent_rule& b) {
+    return a.min == b.min && a.max == b.max && a.multiple == b.multiple;
+  };
+  scope.options = 0;
+  scope.layouts = scope.cache_options = scope.layer_options = 0;
+  scope.truncates = scope.evicts = scope.forks = scope.reorders = false;
+  const qkvet_capabilities& first = kernels[0].judged.info.capabilities;
+  scope.d = first.d;
+  scope.dv = first.dv;
+  scope.tq = first.tq;
+  scope.tk = first.tk;
+  scope.group = first.group;
+  scope.page_sizes.clear();
+  scope.pages_only = scope.causal_only = scope.few_shapes = true;
+  scope.refusals = ~uint64_t{0};
+  bool any_page = false;
+  for (const KernelUnderTest& kernel : kernels) {
+    const qkvet_capabilities& mine = kernel.judged.info.capabilities;
+    scope.options |= mine.options;
+    scope.layouts |= mine.layouts != 0 ? mine.layouts : QKVET_LAYOUT_BHTD;
+    scope.cache_options |= kernel.judged.info.cache_options;
+    scope.layer_options |= kernel.judged.info.layer_options;
+    scope.truncates |= kernel.judged.info.has_truncate;
+    scope.evicts |= kernel.judged.info.has_evict;
+    scope.forks |= kernel.judged.info.has_fork;
+    scope.reorders |= kernel.judged.info.has_reorder;
+    for (const auto& [rule, own] : {std::pair{&scope.d, &mine.d},
+                                    {&scope.dv, &mine.dv},
+                                    {&scope.tq, &mine.tq},
+                                    {&scope.tk, &mine.tk},
+                                    {&scope.group, &mine.group}})
+      if (!same(*rule, *own)) *rule = {};
+    if (kernel.judged.info.has_forward)
+      scope.pages_only &= kernel.judged.info.has_flag(QKVET_FLAG_PAGES_ONLY);
+    scope.few_shapes &=
+        kernel.judged.info.has_flag(QKVET_FLAG_COMPILES_PER_SHAPE);
+    scope.causal_only &= kernel.judged.info.has_flag(QKVET_FLAG_CAUSAL_ONLY);
+    scope.refusals &= mine.flags;
+    // What a kernel takes that lists no sizes, all others refuse or not.
+    const auto count = std::clamp<int32_t>(mine.page_size_count, 0, 16);
+    any_page |= count == 0 && (mine.options & QKVET_OPTION_PAGED) != 0;
+    scope.page_sizes.insert(scope.page_sizes.end(), mine.page_sizes,
+                            mine.page_sizes + count);
+  }
+  if (any_page) scope.page_sizes.clear();
+}
+
+// In the order of the declarations, those that can be judged.
+void add_mixtures(const KernelInfo& kernel, std::vector<StorageTypes>& all) {
+  const qkvet_capabilities& can = kernel.capabilities;
+  for (int n = 0; n < std::clamp<int32_t>(can.dtype_count, 0, 16); ++n) {
+    const auto q = dtype_from_abi(can.dtypes[n].q);
+    const auto kv = dtype_from_abi(can.dtypes[n].kv);
+    const auto o = dtype_from_abi(can.dtypes[n].o);
+    if (!q || !kv || !o) continue;
+    const StorageTypes types(*q, *kv, *o);
+    Case value;
+    store_as(types, value);
+    if (not_judged_reason(value).empty() &&
+        std::find(all.begin(), all.end(), types) == all.end())
+      all.push_back(types);
+  }
+}
+
+std::vector<StorageTypes> declared_dtypes(
+    const std::vector<KernelUnderTest>& kernels) {
+  std::vector<StorageTypes> dtypes;
+  for (const Dtype dtype :
+       {Dtype::kF32, Dtype::kBf16, Dtype::kF16, Dtype::kF64}) {
+    const auto takes = [dtype](const KernelUnderTest& kernel) {
+      return takes_dtype(kernel.judged.info, dtype);
+    };
+    if (std::any_of(kernels.begin(), kernels.end(), takes))
+      dtypes.push_back(dtype);
+  }
+  for (const KernelUnderTest& kernel : kernels)
+    add_mixtures(kernel.judged.info, dtypes);
+  // A kernel of other types still gets cases, and refuses them visibly.
+  if (dtypes.empty()) dtypes.push_back(Dtype::kF32);
+  return dtypes;
+}
+
+int64_t most_cases(const RunOptions& options) {
+  if (options.cases_per_law <= 0) return options.cases;
+  int64_t most = 0;
+  for (const Subject subject : kSubjects)
+    most = std::max<int64_t>(
+        most, std::count_if(options.laws.begin(), options.laws.end(),
+                            [subject](const Law* law) {
+                              return law->aim.subject == subject;
+                            }));
+  return most * options.cases_per_law;
+}
+
+RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
+                   const ExecutorFactory& open, const RunOptions& options) {
+  RunResult all;
+  for (const KernelUnderTest& kernel : kernels)
+    all.kernels.push_back({kernel, {}, {}});
+  std::vector<Part> parts;
+  for (const Subject subject : kSubjects) {
+    if (options.exhaustive && subject != Subject::kAttention) continue;
+    Part part = part_of(kernels, options, subject);
+    if (part.kernels.empty() || part.options.laws.empty()) continue;
+    parts.push_back(std::move(part));
+  }
+  // What the parts say of their progress, as of one run.
+  RunProgress before;
+  for (const Part& part : parts)
+    before.planned += options.budget ? 0 : planned_of(part);
+  for (Part& part : parts) {
+    RunProgress now = before;
+    if (options.progress)
+      part.options.progress = [&](const RunProgress& own) {
+        now = {before.done + own.done, before.planned,
+               before.failures + own.failures, own.shrinking};
+        options.progress(now);
+      };
+    RunResult result = run_subject(part.kernels, open, part.options);
+    if (!result.error.empty()) return result;
+    before.done += result.planned_cases * std::ssize(part.kernels);
+    before.failures = now.failures;
+    add_part(part, std::move(result), all);
+    if (all.interrupted || (options.fail_fast && some_failed(all))) break;
+  }
+  return all;
+}
+
+}  // namespace qkvet

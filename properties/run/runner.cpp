@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/run/runner.h"
+
+#include <algorithm>
+#include <atomic>
+#include <iterator>
+#include <mutex>
+#include <thread>
+
+#include "properties/cases/generate.h"
+#include "properties/cases/option_use.h"
+#include "properties/run/failure.h"
+#include "properties/run/shrink.h"
+#include "properties/run/tally.h"
+
+namespace qkvet {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Cases per law in one round. Between rounds all threads meet: what failed is
+// not run again, and a time budget is looked at.
+constexpr int64_t kRoundPerLaw = 64;
+// Where the first failure ends the run, the first round is small, and each has
+// twice the cases of the one before: most wrong kernels fail within few.
+constexpr int64_t kFirstRoundPerLaw = 4;
+// Cases whose calls go to a worker in one batch: a law makes one to three
+// calls, a batch holds 32.
+constexpr int64_t kChunk = 16;
+// The twin is computed for one case in this many.
+constexpr int64_t kTwinEvery = 16;
+// A kernel that has hung this often is not run any further.
+constexpr int kMostHangs = 2;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+class Runner {
+ public:
+  Runner(const std::vector<KernelUnderTest>& kernels,
+         const ExecutorFactory& open, const RunOptions& options)
+      : kernels_(kernels),
+        open_(open),
+        options_(options),
+        has_failed_(kernels.size() * options.laws.size()),
+        hangs_(kernels.size()) {
+    for (const Law* law : options.laws)
+      if (undeclared_need(*law, options.scope).empty()) asked_.push_back(law);
+    if (asked_.empty()) asked_ = options.laws;
+  }
+
+  RunResult run();
+
+ private:
+  struct Lane {  // one thread
+    std::vector<std::unique_ptr<Executor>> executors;
+    std::vector<Tally> tallies;  // kernel * laws + law
+    std::vector<Suspicion> suspicions;
+    std::vector<OptionUse> uses;  // per kernel
+    TimeUse time;
+  };
+
+  // The law of case `number`, from 1.
+  const Law& planned_law(int64_t number) const {
+    return *asked_[static_cast<size_t>(number - 1) % asked_.size()];
+  }
+
+  std::string open_lanes();
+  void run_round(int64_t first, int64_t last);
+  void run_chunk(Lane& lane, int64_t first, int64_t last);
+  void run_on_kernel(Lane& lane, size_t kernel,
+                     std::vector<std::pair<int64_t, CaseWork*>>& works);
+  void record(Lane& lane, size_t kernel, int64_t number, CaseWork& work,
+              const Judgement& judgement, double seconds);
+  void merge_round();
+  void shrink_failures();
+  void settle_strays();
+  void report_progress(bool shrinking) const;
+  bool is_stopped() const { return options_.stop && options_.stop(); }
+  void replace_refused();
+  RunResult finish();
+
+  // Every law's cases in turn, whatever their number.
+  bool with_twin(int64_t number) const {
+    const auto laws = static_cast<int64_t>(asked_.size());
+    return (number - 1) / laws % kTwinEvery == 0;
+  }
+  size_t law_index(const Law& law) const {
+    const auto& laws = options_.laws;
+    return static_cast<size_t>(std::find(laws.begin(), laws.end(), &law) -
+                               laws.begin());
+  }
+  size_t cell_index(size_t kernel, size_t law) const {
+    return kernel * options_.laws.size() + law;
+  }
+
+  const std::vector<KernelUnderTest>& kernels_;
+  const ExecutorFactory& open_;
+  const RunOptions& options_;
+  std::vector<const Law*> asked_;  // laws that some kernel can answer
+  const Clock::time_point start_ = Clock::now();
+  std::vector<Lane> lanes_;
+  std::vector<Tally> total_;
+  std::vector<std::vector<Failure>> failures_;  // per cell
+  std::vector<std::vector<Failure>> strays_;    // of cells of other laws
+  std::vector<char> stopped_;  // cells that have failed in an earlier round
+  std::vector<std::atomic<bool>> has_failed_;  // cells, as soon as they have
+  std::vector<std::atomic<int>> hangs_;        // per kernel
+  int64_t cases_done_ = 0, rounds_ = 0;
+  bool interrupted_ = false;
+  int64_t planned_done_ = 0;   // without what replaces refused cases
+  std::vector<char> lacking_;  // laws whose refused cases are being replaced
+  std::atomic<int64_t> replaced_{0};
+  std::atomic<int64_t> progress_{0};
+  std::atomic<int64_t> failing_{0};
+};
+
+Judgement pinned_otherwise() {
+  Judgement judgement;
+  judgement.verdict = Verdict::kUnsupported;
+  judgement.reason = "the law sets an extent that is pinned to another";
+  return judgement;
+}
+
+std::string Runner::open_lanes() {
+  size_t libraries = 0;
+  for (const KernelUnderTest& kernel : kernels_)
+    libraries = std::max(libraries, kernel.library + 1);
+  lanes_.resize(static_cast<size_t>(std::max(1, options_.jobs)));
+  for (Lane& lane : lanes_) {
+    lane.tallies.resize(total_.size());
+    lane.uses.resize(kernels_.size());
+    lane.executors.resize(libraries);
+    for (const KernelUnderTest& kernel : kernels_) {
+      auto& executor = lane.executors[kernel.library];
+      if (executor != nullptr) continue;
+      Opened opened = open_(kernel.library);
+      if (opened.executor == nullptr) return opened.error;
+      executor = std::move(opened.executor);
+    }
+  }
+  return "";
+}
+
+void Runner::record(Lane& lane, size_t kernel, int64_t number, CaseWork& work,
+                    const Judgement& judgement, double seconds) {
+  const Law& planned = planned_law(number);
+  const Law* owner = &failed_law(planned, judgement);
+  const bool keeps_law = law_index(*owner) == options_.laws.size();
+  if (keeps_law) owner = &planned;
+  const size_t cell = cell_index(kernel, law_index(*owner));
+  Tally& tally = lane.tallies[cell];
+  add_judgement(tally, number, is_stress(work.value()), judgement, seconds);
+  if (judgement.verdict != Verdict::kFailed) return;
+  if (!has_failed_[cell].exchange(true)) ++failing_;
+  const Candidate candidate{
+      number,   &planned, work.value(), judgement, seconds_since(start_),
+      keeps_law};
+  if (owner == &planned && (!tally.own || number < tally.own->number))
+    tally.own = candidate;
+  // A lane takes cases in ascending order, but for those of other laws whose
+  // failures this law owns.
+  const auto place = std::find_if(
+      tally.failing.begin(), tally.failing.end(),
+      [number](const Candidate& other) { return number < other.number; });
+  tally.failing.insert(place, candidate);
+  if (tally.failing.size() > kMostCandidates) tally.failing.pop_back();
+}
+
+void Runner::run_on_kernel(Lane& lane, size_t kernel,
+                           std::vector<std::pair<int64_t, CaseWork*>>& works) {
+  const KernelUnderTest& under_test = kernels_[kernel];
+  std::vector<KernelCall> calls;
+  std::vector<std::pair<size_t, size_t>> slices(works.size());
+  for (size_t i = 0; i < works.size(); ++i) {
+    const auto [number, work] = works[i];
+    const size_t law = law_index(planned_law(number));
+    if (stopped_[cell_index(kernel, law)]) continue;
+    if (!options_.planned && !keeps_pins(options_.scope, work->value())) {
+      record(lane, kernel, number, *work, pinned_otherwise(), 0);
+      continue;
+    }
+    if (const auto settled = work->settled(under_test.judged)) {
+      record(lane, kernel, number, *work, *settled, 0);
+      continue;
+    }
+    const auto more = work->calls_for(under_test.judged);
+    slices[i] = {calls.size(), more.size()};
+    calls.insert(calls.end(), more.begin(), more.end());
+  }
+  if (calls.empty() || hangs_[kernel] >= kMostHangs) return;
+  const Clock::time_point start = Clock::now();
+  std::vector<CallOutcome> outcomes;
+  {
+    const Stopwatch watch(lane.time.kernel);
+    outcomes = lane.executors[under_test.library]->run(under_test.index, calls);
+  }
+  for (size_t i = 0; i < calls.size(); ++i)
+    lane.uses[kernel].count(calls[i], outcomes[i]);
+  const double per_call =
+      seconds_since(start) / static_cast<double>(calls.size());
+  for (size_t i = 0; i < works.size(); ++i) {
+    const auto [from, count] = slices[i];
+    if (count == 0) continue;
+    const Clock::time_point judging = Clock::now();
+    const Judgement judgement = works[i].second->judge(
+        under_test.judged, std::span(outcomes).subspan(from, count));
+    if (judgement.verdict == Verdict::kSkipped) continue;  // behind a hang
+    if (judgement.kind == FailureKind::kHang) ++hangs_[kernel];
+    record(lane, kernel, works[i].first, *works[i].second, judgement,
+           seconds_since(judging) + per_call * static_cast<double>(count));
+  }
+}
+
+void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
+  std::vector<std::unique_ptr<CaseWork>> made;
+  std::vector<std::pair<int64_t, CaseWork*>> works;
+  for (int64_t number = first; number <= last; ++number) {
+    const Law& law = planned_law(number);
+    if (!lacking_.empty()) {
+      if (!lacking_[law_index(law)]) continue;
+      ++replaced_;
+    }
+    Case value;
+    {
+      const Stopwatch watch(lane.time.generate);
+      value = options_.planned
+                  ? options_.planned(number)
+                  : planned_case(law, options_.seed, number, options_.scope);
+    }
+    made.push_back(std::make_unique<CaseWork>(
+        law, std::move(value), with_twin(number), lane.time, options_.oracle));
+    works.emplace_back(number, made.back().get());
+  }
+  for (size_t kernel = 0; kernel < kernels_.size(); ++kernel)
+    run_on_kernel(lane, kernel, works);
+  for (const auto& [number, work] : works)
+    if (auto suspicion = count_votes(work->value(), number, work->ballots()))
+      lane.suspicions.push_back(std::move(*suspicion));
+  if (lacking_.empty()) progress_ += last - first + 1;
+}
+
+void Runner::run_round(int64_t first, int64_t last) {
+  std::atomic<int64_t> next{first};
+  const auto work = [&](Lane& lane, bool reports) {
+    for (;;) {
+      if (is_stopped()) return;
+      const int64_t from = next.fetch_add(kChunk);
+      if (from > last) return;
+      run_chunk(lane, from, std::min(last, from + kChunk - 1));
+      if (reports) report_progress(/*shrinking=*/false);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < lanes_.size(); ++i)
+    threads.emplace_back(work, std::ref(lanes_[i]), false);
+  work(lanes_[0], true);
+  for (std::thread& thread : threads) thread.join();
+  cases_done_ += std::min<int64_t>(next, last + 1) - first;
+  ++rounds_;
+  merge_round();
+}
+
+void Runner::merge_round() {
+  for (Lane& lane : lanes_)
+    for (size_t i = 0; i < total_.size(); ++i) {
+      merge(total_[i], lane.tallies[i]);
+      if (!total_[i].failing.empty()) stopped_[i] = 1;
+    }
+  if (options_.round_done)
+    options_.round_done(rounds_, cases_done_,
+                        std::count(stopped_.begin(), stopped_.end(), 1));
+}
+
+void Runner::report_progress(bool shrinking) const {
+  if (!options_.progress) return;
+  const auto kernels = static_cast<int64_t>(kernels_.size());
+  options_.progress({progress_ * kernels,
+                     options_.budget ? 0 : options_.cases * kernels, failing_,
+                     shrinking});
+}
+
+void Runner::shrink_failures() {
+  if (failing_ > 0) report_progress(/*shrinking=*/true);
+  std::atomic<size_t> next{0};
+  const auto work = [&](Lane& lane) {
+    for (size_t i = next.fetch_add(1); i < total_.size(); i = next.fetch_add(1))
+      if (!total_[i].failing.empty()) {
+        const KernelUnderTest& kernel = kernels_[i / options_.laws.size()];
+        const auto shrunk = [&](const std::vector<Candidate>& failing) {
+          return shrunk_failures(failing, kernel,
+                                 *lane.executors[kernel.library], lane.time,
+                                 options_.scope);
+        };
+        const Law* law = options_.laws[i % options_.laws.size()];
+        failures_[i] = shrunk(total_[i].failing);
+        const auto strays = std::stable_partition(
+            failures_[i].begin(), failures_[i].end(),
+            [law](const Failure& failure) { return failure.law == law; });
+        strays_[i].assign(std::make_move_iterator(strays),
+                          std::make_move_iterator(failures_[i].end()));
+        failures_[i].erase(strays, failures_[i].end());
+        if (failures_[i].empty() && total_[i].own)
+          failures_[i] = shrunk({*total_[i].own});
+      }
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < lanes_.size(); ++i)
+    threads.emplace_back(work, std::ref(lanes_[i]));
+  work(lanes_[0]);
+  for (std::thread& thread : threads) thread.join();
+  settle_strays();
+}
+
+// What does not fail under the law that owns it is a failure of the law that
+// found it: whoever replays it under another sees it pass.
+void Runner::settle_strays() {
+  for (size_t i = 0; i < strays_.size(); ++i) {
+    for (Failure& stray : strays_[i]) {
+      std::vector<Failure>& own = failures_[cell_index(i / options_.laws.size(),
+                                                       law_index(*stray.law))];
+      if (own.empty())
+        own.push_back(std::move(stray));
+      else if (stray.number < own[0].number)
+        own[0] = std::move(stray);
+    }
+  }
+}
+
+RunResult Runner::finish() {
+  RunResult result;
+  for (size_t k = 0; k < kernels_.size(); ++k) {
+    KernelResult kernel{kernels_[k], {}};
+    for (size_t l = 0; l < options_.laws.size(); ++l) {
+      const size_t i = cell_index(k, l);
+      kernel.cells.push_back(
+          cell_of(total_[i], std::move(failures_[i]),
+                  mistrust_in(kernels_[k].judged, options_)));
+      Cell& cell = kernel.cells.back();
+      cell.law = options_.laws[l];
+      if (cell.failure ||
+          std::find(asked_.begin(), asked_.end(), cell.law) != asked_.end())
+        continue;
+      cell.verdict = Verdict::kUnsupported;
+      cell.reason = undeclared_need(*cell.law, options_.scope);
+    }
+    OptionUse use;
+    for (const Lane& lane : lanes_) use.add(lane.uses[k]);
+    kernel.hollow = use.hollow();
+    // The other subjects have options of their own, which their laws name.
+    if (options_.laws[0]->aim.subject == Subject::kAttention)
+      use.tell(kernel.kernel.judged.info, kernel.drawn, kernel.never_drawn);
+    result.kernels.push_back(std::move(kernel));
+  }
+  for (Lane& lane : lanes_) {
+    result.time.add(lane.time);
+    for (Suspicion& suspicion : lane.suspicions) {
+      ++result.suspicions;
+      if (!result.suspicion || suspicion.number < result.suspicion->number)
+        result.suspicion = std::move(suspicion);
+    }
+  }
+  result.planned_cases = std::min(cases_done_, planned_done_);
+  result.replaced_cases = replaced_;
+  result.rounds = rounds_;
+  result.interrupted = interrupted_;
+  result.wall_seconds = seconds_since(start_);
+  return result;
+}
+
+// Among several kernels a case that one refuses is another's.
+void Runner::replace_refused() {
+  if (kernels_.size() != 1 || options_.planned || options_.budget ||
+      options_.fail_fast || asked_.empty())
+    return;
+  const auto laws = static_cast<int64_t>(asked_.size());
+  while (cases_done_ < 2 * planned_done_) {
+    lacking_.assign(options_.laws.size(), 0);
+    for (const Law* law : asked_) {
+      const size_t l = law_index(*law);
+      lacking_[l] =
+          !stopped_[cell_index(0, l)] &&
+          lacks_cases(total_[cell_index(0, l)], options_.cases / laws);
+    }
+    if (std::count(lacking_.begin(), lacking_.end(), 1) == 0) break;
+    run_round(cases_done_ + 1, cases_done_ + kRoundPerLaw * laws);
+  }
+}
+
+RunResult Runner::run() {
+  total_.resize(kernels_.size() * options_.laws.size());
+  failures_.resize(total_.size());
+  strays_.resize(total_.size());
+  stopped_.resize(total_.size());
+  if (std::string error = open_lanes(); !error.empty()) {
+    RunResult result;
+    result.error = std::move(error);
+    return result;
+  }
+  const auto laws = static_cast<int64_t>(options_.laws.size());
+  int64_t per_law = options_.fail_fast ? kFirstRoundPerLaw : kRoundPerLaw;
+  for (int64_t first = 1; laws > 0; first = cases_done_ + 1) {
+    if (options_.budget ? seconds_since(start_) >= *options_.budget && rounds_
+                        : first > options_.cases)
+      break;
+    int64_t last = first + per_law * laws - 1;
+    per_law = std::min(2 * per_law, kRoundPerLaw);
+    if (!options_.budget) last = std::min(last, options_.cases);
+    run_round(first, last);
+    if (options_.fail_fast && failing_ > 0) break;
+    if (is_stopped()) break;
+  }
+  interrupted_ = is_stopped();
+  planned_done_ = cases_done_;
+  if (!interrupted_) replace_refused();
+  shrink_failures();
+  return finish();
+}
+
+}  // namespace
+
+RunResult run_subject(const std::vector<KernelUnderTest>& kernels,
+                      const ExecutorFactory& open, const RunOptions& options) {
+  return Runner(kernels, open, options).run();
+}
+
+}  // namespace qkvet

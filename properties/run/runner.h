@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// The run: a numbered plan in rounds, every case on every kernel, in threads
+// that each have workers of their own. What is reported does not depend on the
+// number of threads.
+#ifndef QKVET_PROPERTIES_RUN_RUNNER_H_
+#define QKVET_PROPERTIES_RUN_RUNNER_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "properties/cases/scope.h"
+#include "properties/run/story_fault.h"
+#include "properties/work/case_work.h"
+
+namespace qkvet {
+
+// Where a kernel is found: library number and number within the library.
+struct KernelUnderTest {
+  JudgedKernel judged;
+  size_t library = 0;
+  int index = 0;
+};
+
+// Opens a fresh executor on a library: called once per thread and library.
+using ExecutorFactory = std::function<Opened(size_t library)>;
+
+// For somebody's own kernel: some seconds on two cores.
+inline constexpr int64_t kDefaultCases = 16384;
+// For the kernels that come with QKVet, where nobody asks for more: so many for
+// each law, however many laws its subject has, that none is left without cases
+// in which it could fail, and that all of it takes ten seconds on two cores.
+inline constexpr int64_t kShortCasesPerLaw = 48;
+
+// How far a run is. A case counts once for every kernel.
+struct RunProgress {
+  int64_t done = 0;
+  int64_t planned = 0;  // 0: nobody knows
+  int64_t failures = 0;
+  bool shrinking = false;  // no further cases: failures are made smaller
+};
+
+struct RunOptions {
+  std::vector<const Law*> laws;
+  int64_t cases = kDefaultCases;  // per kernel, over all laws of a subject
+  int64_t cases_per_law = 0;      // > 0: this many for every law, instead
+  std::optional<double> budget;   // seconds; instead of `cases`, whole rounds
+  // Instead of random cases: agreement on every case of the small scope.
+  bool exhaustive = false;
+  // Makes case `number` of the plan; null: planned_case().
+  std::function<Case(int64_t number)> planned = nullptr;
+  bool fail_fast = false;  // no further round once something has failed
+  uint64_t seed = 1;
+  Scope scope;
+  Oracle oracle = plain_forward;  // another one only in tests
+  // Neither assumptions are believed, nor declarations looser than generic.
+  bool strict = false;
+  bool allow_loose = false;  // but the latter are
+  int jobs = 1;
+  // Asked now and then, from all threads: no further case is begun once it says
+  // yes. What failed until then is shrunk and reported.
+  std::function<bool()> stop;
+  // Called now and then from one thread, for a progress line.
+  std::function<void(const RunProgress&)> progress;
+  // Called after every round, with the number of (kernel, law) that failed.
+  std::function<void(int64_t round, int64_t cases_done, int64_t failed)>
+      round_done;
+};
+
+// The first failure of a kernel under a law, shrunk.
+struct Failure {
+  const Law* law = nullptr;  // the law that it is a failure of
+  int64_t number = 0;        // of the case in the plan, from 1
+  Case found;                // as the plan made it
+  Case smallest;             // after shrinking
+  Judgement judgement;       // on the smallest
+  int shrink_steps = 0;      // accepted
+  int shrink_tries = 0;
+  int repeats = 0;         // runs of the found case ...
+  int repeats_failed = 0;  // ... and how many of them failed
+  double seconds = 0;      // since the run began
+  uint32_t digest = 0;     // of the smallest case's inputs
+  std::string dialect;     // "" or the declaration under which it would pass
+  // Of a recorded story: "41208 commands -> 5", and which of them failed.
+  std::string recorded, where;
+  StoryFault story;  // of a cache: whose fault it is
+  // Failing cases of the law that may have this cause, of those that were kept;
+  // 0: nobody counted.
+  int64_t alike = 0;
+};
+
+// What a failing case must have for the failure to show, as far as the smallest
+// one tells: options, causal, a type of less than 32 bits, a negative scale;
+// and whether NaN or an infinity comes out. A failing case without one of these
+// fails for another cause.
+struct Traits {
+  std::string outcome;  // "NaN", "infinity" or ""
+  uint64_t needs = 0;
+  friend bool operator==(const Traits&, const Traits&) = default;
+};
+Traits traits_of(const Case& value, const Judgement& judgement);
+
+inline constexpr size_t kMostOthers = 4;
+
+// One kernel under one law.
+struct Cell {
+  const Law* law = nullptr;
+  Verdict verdict = Verdict::kGaveUp;
+  std::string reason;   // for every verdict but Passed and Failed
+  int64_t checked = 0;  // cases with a comparison that could have failed
+  int64_t unsupported = 0;
+  std::string refusal;  // of the first unsupported case
+  int64_t not_applicable = 0;
+  int64_t compared = 0;    // outside of stress data
+  int64_t vacuous = 0;     // outside of stress data
+  double worst_ratio = 0;  // error/bound over passed and failed elements
+  double seconds = 0;      // of calls and judging
+  // Cases that passed with a warning: the first of them, what it says.
+  int64_t warned = 0;
+  int64_t warning_number = 0;
+  std::string warning;
+  std::optional<Failure> failure;
+  // Failures of the same law that have other causes, at most kMostOthers.
+  std::vector<Failure> others;
+
+  bool crashed() const {
+    const auto died = [](const Failure& one) {
+      return one.judgement.kind == FailureKind::kCrash ||
+             one.judgement.kind == FailureKind::kHang;
+    };
+    return (failure && died(*failure)) ||
+           std::any_of(others.begin(), others.end(), died);
+  }
+};
+
+struct KernelResult {
+  KernelUnderTest kernel;
+  // Of the laws about what the kernel declares, in the order of
+  // RunOptions::laws.
+  std::vector<Cell> cells;
+  // Declared options that the kernel refuses in more than half of the calls
+  // that use them: "lse: refused in 31 of 40 calls".
+  std::vector<std::string> hollow = {};
+  // What it declares and how many calls had it: "storage f32: 812 calls", and
+  // what none had: "storage q=f32,kv=f16,o=f32".
+  std::vector<std::string> drawn = {};
+  std::vector<std::string> never_drawn = {};
+};
+
+struct RunResult {
+  std::vector<KernelResult> kernels;
+  int64_t planned_cases = 0;   // per kernel and subject
+  int64_t replaced_cases = 0;  // asked instead of refused ones, on top
+  int64_t rounds = 0;
+  bool interrupted = false;  // `stop` ended it
+  double wall_seconds = 0;
+  TimeUse time;  // summed over threads
+  // Where the vote goes against the oracle: the first case, and how many.
+  std::optional<Suspicion> suspicion;
+  int64_t suspicions = 0;
+  std::string error;  // "" or why the run could not be made
+};
+
+// Whether some kernel failed a law.
+bool some_failed(const RunResult& result);
+
+// Whether the kernel declares these types for its tensors.
+bool takes_dtype(const KernelInfo& kernel, const StorageTypes& types);
+// The storage types that can be judged and that some kernel declares: one type
+// for all tensors first, mixtures behind them.
+std::vector<StorageTypes> declared_dtypes(
+    const std::vector<KernelUnderTest>& kernels);
+
+// What the cases of these kernels may be like: their storage types, and the
+// options that some of them declares.
+void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope);
+
+// The cases that a kernel gets for the subject that has most of them.
+int64_t most_cases(const RunOptions& options);
+
+// Attention, caches and layers each have a plan of their own: a kernel is
+// judged by the laws about what it declares.
+RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
+                   const ExecutorFactory& open, const RunOptions& options);
+
+// One part of a run: every kernel declares the subject of every law.
+RunResult run_subject(const std::vector<KernelUnderTest>& kernels,
+                      const ExecutorFactory& open, const RunOptions& options);
+
+// "" or in what the declaration is looser than generic, for some storage type
+// of the run that the kernel takes: "tile = 3 (generic: 16)".
+std::string looser_text(const JudgedKernel& kernel, const Scope& scope);
+
+// "" or why what this kernel passes is not believed.
+std::string mistrust_in(const JudgedKernel& kernel, const RunOptions& options);
+
+// More than this share of vacuous comparisons makes a cell Mistrusted.
+inline constexpr double kMostVacuous = 0.05;
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_RUN_RUNNER_H_

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/run/runner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "properties/cases/generate.h"
+#include "properties/testing/fake_executor.h"
+#include "properties/testing/fake_tables.h"
+
+namespace qkvet::runner_test {
+namespace {
+
+void wrong_scale(KernelCall& call, Problem& problem) {
+  if (!call.scale) problem.scale = 1;
+}
+
+TEST(Runner, AGoodKernelPassesEveryLaw) {
+  RunOptions options;
+  options.laws = {all_laws().begin(), all_laws().end()};
+  const auto laws = static_cast<int64_t>(std::count_if(
+      all_laws().begin(), all_laws().end(),
+      [](const Law* law) { return law->aim.subject == Subject::kAttention; }));
+#ifdef QKVET_SANITIZED
+  constexpr int64_t kPerLaw = 16;
+#else
+  constexpr int64_t kPerLaw = 100;
+#endif
+  options.cases = kPerLaw * laws;
+  const RunResult result = run_fake(options, {}, {});
+  ASSERT_EQ(result.kernels.size(), 1u);
+  for (const Cell& cell : result.kernels[0].cells) {
+    EXPECT_EQ(cell.verdict, Verdict::kPassed) << cell.reason;
+    // Some cases have only rows without a key.
+    EXPECT_GT(cell.checked, kPerLaw * 3 / 4);
+    EXPECT_FALSE(cell.failure);
+  }
+  EXPECT_EQ(result.planned_cases, options.cases);
+  EXPECT_GT(result.time.total(), 0);
+}
+
+TEST(Runner, AFailureIsFoundRepeatedAndShrunk) {
+  const RunResult result = run_fake(
+      options_for({"scale_is_one_over_sqrt_d", "agrees_with_oracle"}, 200),
+      wrong_scale, {});
+  for (const Cell& cell : result.kernels[0].cells) {
+    ASSERT_TRUE(cell.failure);
+    EXPECT_EQ(cell.verdict, Verdict::kFailed);
+    EXPECT_EQ(cell.failure->repeats_failed, 10);
+    // d = 2 and two keys are needed, all else is 1.
+    EXPECT_LE(sum_of_extents(cell.failure->smallest.shape), 10)
+        << to_string(cell.failure->smallest);
+    EXPECT_EQ(cell.failure->smallest.shape.d, 2);
+    EXPECT_FALSE(cell.failure->judgement.picture.empty());
+  }
+}
+
+TEST(Runner, AnUnsteadyFailureIsReportedAndNotShrunk) {
+  std::atomic<int> calls{0};
+  const RunResult result =
+      run_fake(options_for({"agrees_with_oracle"}, 64), {},
+               [&calls](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+                 if (calls++ % 3 == 0 && !oracle.o.empty()) oracle.o[0] = 1e9;
+               });
+  const Cell& cell = result.kernels[0].cells[0];
+  ASSERT_TRUE(cell.failure);
+  EXPECT_GT(cell.failure->repeats_failed, 0);
+  EXPECT_LT(cell.failure->repeats_failed, cell.failure->repeats);
+  EXPECT_EQ(cell.failure->smallest, cell.failure->found);
+  EXPECT_EQ(cell.verdict, Verdict::kFailed);
+}
+
+TEST(Runner, NothingSupportedIsNotPassed) {
+  const RunResult result =
+      run_fake(options_for({"agrees_with_oracle"}, 64), {},
+               [](const KernelCall&, OracleOutput&, CallOutcome& outcome) {
+                 outcome.status = CallStatus::kUnsupported;
+                 outcome.text = "odd widths only";
+               });
+  const Cell& cell = result.kernels[0].cells[0];
+  EXPECT_EQ(cell.verdict, Verdict::kUnsupported);
+  EXPECT_EQ(cell.reason, "odd widths only");
+  EXPECT_EQ(cell.checked, 0);
+}
+
+// The laws that can be asked share all cases.
+TEST(Runner, WhatIsNotDeclaredIsNotAsked) {
+  KernelUnderTest kernel = FakeExecutor::under_test();
+  kernel.judged.info.capabilities.options &=
+      ~uint64_t{QKVET_OPTION_PAGED | QKVET_OPTION_APPEND};
+  const RunResult result =
+      run_fake(options_for({"weights_sum_to_one", "page_size_changes_nothing",
+                            "agrees_with_oracle", "append_equals_given"},
+                           200),
+               {}, {}, kernel);
+  const std::vector<Cell>& cells = result.kernels[0].cells;
+  for (const size_t asked : {0, 2}) {
+    EXPECT_EQ(cells[asked].verdict, Verdict::kPassed);
+    EXPECT_GT(cells[asked].checked, 90);
+  }
+  for (const size_t left_out : {1, 3}) {
+    EXPECT_EQ(cells[left_out].verdict, Verdict::kUnsupported);
+    EXPECT_EQ(cells[left_out].checked, 0);
+  }
+  EXPECT_EQ(cells[1].reason, "not declared: pages");
+  EXPECT_EQ(cells[3].reason, "not declared: new tokens");
+}
+
+// A scale that is `by` of itself off.
+FakeExecutor::Question scale_off(double by) {
+  return [by](KernelCall&, Problem& problem) { problem.scale *= 1 + by; };
+}
+
+KernelUnderTest on_a_device(int32_t preset) {
+  KernelUnderTest kernel = FakeExecutor::under_test();
+  qkvet_precision declared = {};
+  declared.struct_size = sizeof declared;
+  declared.preset = preset;
+  kernel.judged.model = resolve_precision(declared).model;
+  return kernel;
+}
+
+// How far off a scale makes agreement fail with this preset, in steps of half.
+Cell cell_at(double by, const KernelUnderTest& kernel) {
+  RunOptions options = options_for({"agrees_with_oracle"}, 200);
+  options.planned = [](int64_t number) {
+    return *parse_case(
+                "f32,B1,H1,Tq2,Tk4,d8,scale=0.5,k=onehot,v=normal,seed=" +
+                std::to_string(number))
+                .value;
+  };
+  return run_fake(options, scale_off(by), {}, kernel).kernels[0].cells[0];
+}
+
+TEST(Runner, BeyondAnUnmeasuredBoundThereIsAWarningAndBeyondItsDoubtsAFailure) {
+  const KernelUnderTest cores = on_a_device(QKVET_PRECISION_TENSOR_CORE);
+  ASSERT_TRUE(cores.judged.model.unmeasured);
+  double by = 0x1p-4;
+  Cell cell = cell_at(by, cores);
+  EXPECT_EQ(cell.verdict, Verdict::kFailed);
+  while (cell.verdict == Verdict::kFailed && by > 0x1p-30) {
+    by /= 1.25;
+    cell = cell_at(by, cores);
+  }
+  EXPECT_EQ(cell.verdict, Verdict::kPassed);
+  EXPECT_GT(cell.warned, 0);
+  EXPECT_GT(cell.worst_ratio, 1);
+  EXPECT_NE(cell.warning.find("not measured"), std::string::npos);
+  EXPECT_NE(cell.warning.find("allowed"), std::string::npos);
+  // Within the bound itself nobody is warned.
+  cell = cell_at(by / 64, cores);
+  EXPECT_EQ(cell.verdict, Verdict::kPassed);
+  EXPECT_EQ(cell.warned, 0);
+  EXPECT_EQ(cell.warning, "");
+  // The same where all was measured: no warning in between.
+  for (by = 0x1p-10; by > 0x1p-30; by /= 1.25) {
+    cell = cell_at(by, FakeExecutor::under_test());
+    EXPECT_EQ(cell.warned, 0);
+    EXPECT_EQ(cell.verdict == Verdict::kFailed, cell.worst_ratio > 1);
+  }
+}
+
+// A law that knows no bound is broken or not.
+TEST(Runner, BrokenLawsFailUnderAnUnmeasuredPrecision) {
+  const auto leak = [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+    for (double& weight : oracle.weights)
+      if (weight == 0) weight = 1e-30;
+  };
+  const RunResult result =
+      run_fake(options_for({"future_weights_are_zero"}, 64), {}, leak,
+               on_a_device(QKVET_PRECISION_TENSOR_CORE));
+  EXPECT_EQ(result.kernels[0].cells[0].verdict, Verdict::kFailed);
+}
+
+// f32 inside of f64 storage is no looser than generic, but for f64.
+TEST(Runner, F32ArithmeticInF64StorageIsLooserThanGeneric) {
+  KernelUnderTest kernel = FakeExecutor::under_test();
+  qkvet_capabilities& can = kernel.judged.info.capabilities;
+  const qkvet_dtype f64 = dtype_to_abi(Dtype::kF64);
+  can.dtypes[0] = {f64, f64, f64};
+  can.dtype_count = 1;
+  can.options = QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE;
+  RunOptions options = options_for({"agrees_with_oracle"}, 64);
+  keep_scope_to({kernel}, options.scope);
+  options.scope.dtypes = declared_dtypes({kernel});
+  ASSERT_EQ(options.scope.dtypes, std::vector<StorageTypes>{Dtype::kF64});
+  EXPECT_EQ(run_fake(options, {}, {}, kernel).kernels[0].cells[0].verdict,
+            Verdict::kPassed);
+  kernel.judged.model.u = 0x1p-24;
+  kernel.judged.model.literal = QKVET_KNOB_ACCUMULATOR_U;
+  EXPECT_EQ(run_fake(options, {}, {}, kernel).kernels[0].cells[0].verdict,
+            Verdict::kPassed);
+  EXPECT_NE(looser_text(kernel.judged, options.scope), "");
+  options.strict = true;
+  EXPECT_EQ(run_fake(options, {}, {}, kernel).kernels[0].cells[0].verdict,
+            Verdict::kMistrusted);
+}
+
+TEST(Runner, F64IsJudgedAloneAndInAttentionOnly) {
+  const auto reason = [](const char* text) {
+    return not_judged_reason(*parse_case(text).value);
+  };
+  EXPECT_EQ(reason("f64,B1,H1,Tq1,Tk2,d1"), "");
+  Case mixed = *parse_case("f64,B1,H1,Tq1,Tk2,d1").value;
+  mixed.o_dtype = Dtype::kF32;
+  EXPECT_NE(not_judged_reason(mixed).find("f64 beside other"),
+            std::string::npos);
+  Case layer = *parse_case("f64,B1,H1,Tq1,Tk1,d1").value;
+  layer.shape.D = 1;
+  EXPECT_NE(not_judged_reason(layer).find("layers in f64"), std::string::npos);
+}
+
+// A bound so wide that nothing could fail is no verdict.
+TEST(Runner, AVacuousRunIsMistrusted) {
+  KernelUnderTest kernel = FakeExecutor::under_test();
+  kernel.judged.model.u = 0.01;
+  const RunResult result =
+      run_fake(options_for({"agrees_with_oracle"}, 64), {}, {}, kernel);
+  EXPECT_EQ(result.kernels[0].cells[0].verdict, Verdict::kMistrusted);
+}
+
+TEST(Runner, ATimeBudgetBuysWholeRounds) {
+  RunOptions options = options_for({"agrees_with_oracle"}, 1);
+  options.budget = 0.01;
+  const RunResult result = run_fake(options, {}, {});
+  EXPECT_GE(result.rounds, 1);
+  EXPECT_EQ(result.planned_cases % result.rounds, 0);
+  EXPECT_GE(result.planned_cases, 64);
+}
+
+// What was checked until then is the result, and it is no whole run.
+TEST(Runner, AStopEndsTheRunWithWhatWasChecked) {
+  RunOptions options = options_for({"agrees_with_oracle"}, 6400);
+  std::atomic<int> asked{0};
+  options.stop = [&asked] { return ++asked > 10; };
+  const RunResult result = run_fake(options, {}, {});
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_GT(result.kernels[0].cells[0].checked, 0);
+  EXPECT_LT(result.planned_cases, 1000);
+  EXPECT_GE(result.planned_cases, result.kernels[0].cells[0].checked);
+  options.stop = [] { return false; };
+  options.cases = 64;
+  EXPECT_FALSE(run_fake(options, {}, {}).interrupted);
+}
+
+// A cache and a layer in one kernel are two parts of one run.
+RunOptions of_two_subjects() {
+  return options_for({"cache_agrees_with_history", "cache_length_grows",
+                      "layer_agrees_with_oracle"},
+                     0);
+}
+RunResult run_two_subjects(const RunOptions& options) {
+  return run_plan(
+      {FakeTables::under_test()},
+      [](size_t) {
+        return Opened{std::make_unique<FakeTables>(), ""};
+      },
+      options);
+}
+
+TEST(Runner, ProgressIsThatOfTheWholeRun) {
+  RunOptions options = of_two_subjects();
+  options.cases = 48;  // for each of the two
+  std::vector<RunProgress> seen;
+  options.progress = [&seen](const RunProgress& now) { seen.push_back(now); };
+  run_two_subjects(options);
+  ASSERT_GE(seen.size(), 4u);
+  int64_t done = 0;
+  for (const RunProgress& now : seen) {
+    EXPECT_EQ(now.planned, 96);
+    EXPECT_GT(now.done, done);
+    done = now.done;
+    EXPECT_EQ(now.failures, 0);
+    EXPECT_FALSE(now.shrinking);
+  }
+  EXPECT_EQ(done, 96);
+}
+
+TEST(Runner, EveryLawGetsTheSameNumberOfCases) {
+  RunOptions options = of_two_subjects();
+  options.cases_per_law = 20;
+  EXPECT_EQ(most_cases(options), 40);
+  int64_t planned = 0;
+  options.progress = [&planned](const RunProgress& now) {
+    planned = now.planned;
+  };
+  const RunResult result = run_two_subjects(options);
+  EXPECT_EQ(planned, 60);
+  EXPECT_EQ(result.planned_cases, 40);
+  ASSERT_EQ(result.kernels[0].cells.size(), 3u);
+  for (const Cell& cell : result.kernels[0].cells)
+    EXPECT_EQ(cell.checked + cell.unsupported + cell.not_applicable, 20)
+        << cell.law->id;
+  options.cases_per_law = 0;
+  options.cases = 20;
+  EXPECT_EQ(most_cases(options), 20);
+  const RunResult of_both = run_two_subjects(options);
+  for (const Cell& cell : of_both.kernels[0].cells)
+    EXPECT_EQ(cell.checked + cell.unsupported + cell.not_applicable,
+              cell.law->aim.subject == Subject::kLayer ? 20 : 10)
+        << cell.law->id;
+}
+
+TEST(Runner, ALibraryThatCannotBeOpenedIsAnError) {
+  const RunResult result = run_plan(
+      {FakeExecutor::under_test()},
+      [](size_t) {
+        return Opened{nullptr, "x.so: no such file"};
+      },
+      options_for({"agrees_with_oracle"}, 1));
+  EXPECT_EQ(result.error, "x.so: no such file");
+}
+
+// The dialect that would explain the failures of a kernel.
+std::string dialect_of(FakeExecutor::Question question) {
+  RunOptions options = options_for({"agrees_with_oracle"}, 256);
+  options.scope.largest = SizeClass::kSmall;
+  const RunResult result = run_fake(options, std::move(question), {});
+  const Cell& cell = result.kernels[0].cells[0];
+  EXPECT_TRUE(cell.failure);
+  return cell.failure ? cell.failure->dialect : "";
+}
+
+TEST(Runner, SaysUnderWhichDialectAKernelWouldConform) {
+  // Right for one declared alignment and wrong for the other: the failure is
+  // that of a kernel which knows one alignment only.
+  EXPECT_NE(dialect_of([](KernelCall&, Problem& problem) {
+              if (problem.causal == Causal::kTopLeft)
+                problem.causal = Causal::kBottomRight;
+            }).find("from the bottom right"),
+            std::string::npos);
+  EXPECT_NE(dialect_of([](KernelCall&, Problem& problem) {
+              if (problem.causal == Causal::kBottomRight)
+                problem.causal = Causal::kTopLeft;
+            }).find("from the top left"),
+            std::string::npos);
+  EXPECT_NE(dialect_of([](KernelCall&, Problem& problem) {
+              if (!problem.scale_given) problem.scale = 1;
+            }).find("a scale of 1"),
+            std::string::npos);
+}
+
+// Controls: a wrong answer that no convention explains, and one that only looks
+// like another alignment in small cases.
+TEST(Runner, SaysNothingWhereNoDialectExplainsIt) {
+  EXPECT_EQ(
+      dialect_of([](KernelCall&, Problem& problem) { problem.scale *= 1.05; }),
+      "");
+  EXPECT_EQ(dialect_of([](KernelCall&, Problem& problem) {
+              problem.causal = Causal::kNone;
+            }),
+            "");
+}
+
+}  // namespace
+}  // namespace qkvet::runner_test

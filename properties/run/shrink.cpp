@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/run/shrink.h"
+
+#include <rapidcheck.h>
+
+#include "properties/cases/generate.h"
+#include "properties/run/runner.h"
+
+namespace qkvet {
+namespace {
+
+constexpr int kMaxTries = 4000;
+// A try that hangs takes two seconds and more: only the tiniest case is tried.
+constexpr int kMaxHangingTries = 1;
+
+bool fails_alike(const Judgement& a, const Judgement& b) {
+  return a.verdict == Verdict::kFailed && b.verdict == Verdict::kFailed &&
+         a.kind == b.kind;
+}
+
+}  // namespace
+
+Judgement check_case(const Law& law, const Case& value,
+                     const JudgedKernel& kernel, int index, Executor& executor,
+                     bool with_twin, TimeUse& time, Reading reading) {
+  CaseWork work(law, value, with_twin, time, plain_forward, reading);
+  if (auto settled = work.settled(kernel)) return *settled;
+  const std::vector<KernelCall> calls = work.calls_for(kernel);
+  std::vector<CallOutcome> outcomes;
+  {
+    const Stopwatch watch(time.kernel);
+    outcomes = executor.run(index, calls);
+  }
+  return work.judge(kernel, outcomes);
+}
+
+const Law& failed_law(const Law& planned, const Judgement& judgement) {
+  // A memory law there is about attention and about gradients; elsewhere each
+  // law owns what it finds.
+  const Subject subject = planned.aim.subject;
+  const Law* memory =
+      find_law(subject == Subject::kBackward        ? kBackwardMemoryLaw
+               : subject == Subject::kLayerBackward ? kLayerBackwardMemoryLaw
+                                                    : kMemoryLaw);
+  const bool owned = judgement.kind == FailureKind::kMemory &&
+                     memory != nullptr && subject == memory->aim.subject;
+  return owned ? *memory : planned;
+}
+
+const Law& replayed_law(const Law& planned, const Case& value,
+                        const Judgement& judgement, const JudgedKernel& kernel,
+                        int index, Executor& executor, TimeUse& time) {
+  const Law& owner = failed_law(planned, judgement);
+  if (&owner == &planned) return planned;
+  const Judgement again = check_case(owner, value, kernel, index, executor,
+                                     /*with_twin=*/false, time);
+  return again.verdict == Verdict::kFailed ? owner : planned;
+}
+
+Shrunk shrink(const Law& law, const Case& value, const Judgement& judgement,
+              const JudgedKernel& kernel, int index, Executor& executor,
+              TimeUse& time, const Scope& scope, bool same_outcome) {
+  Shrunk best{value, judgement};
+  const std::string outcome = traits_of(value, judgement).outcome;
+  const bool slow = judgement.kind == FailureKind::kHang;
+  const int limit = slow ? kMaxHangingTries : kMaxTries;
+  const auto simpler = [&law, &scope](const Case& from) {
+    return rc::shrinkable::shrinkRecur(from, [&law, &scope](const Case& c) {
+      std::vector<Case> cases = simpler_cases(law, c);
+      std::erase_if(
+          cases, [&scope](const Case& one) { return !keeps_pins(scope, one); });
+      return rc::seq::fromContainer(std::move(cases));
+    });
+  };
+  rc::Seq<rc::Shrinkable<Case>> candidates = simpler(best.value).shrinks();
+  while (best.tries < limit) {
+    const auto candidate = candidates.next();
+    if (!candidate) break;
+    const Case next = candidate->value();
+    ++best.tries;
+    Judgement verdict =
+        check_case(law, next, kernel, index, executor, false, time);
+    if (!fails_alike(judgement, verdict) ||
+        (same_outcome && traits_of(next, verdict).outcome != outcome))
+      continue;
+    best.value = next;
+    best.judgement = std::move(verdict);
+    ++best.steps;
+    candidates = simpler(best.value).shrinks();
+  }
+  return best;
+}
+
+}  // namespace qkvet

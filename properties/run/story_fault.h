@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whose fault a wrong answer of a cache is: which tokens reach it that should
+// not, and whether storage or attention is wrong. Each is found by running the
+// story again on the kernel, with other data.
+#ifndef QKVET_PROPERTIES_RUN_STORY_FAULT_H_
+#define QKVET_PROPERTIES_RUN_STORY_FAULT_H_
+
+#include <string>
+#include <vector>
+
+#include "properties/work/case_work.h"
+
+namespace qkvet {
+
+// Tokens that are no part of a sequence's history, and with whose keys and
+// values the bits of its answer change.
+struct Reach {
+  // In place of a sequence, of a call over given pages, `into` is a member
+  // then: slots that nobody owns, or tokens of other members.
+  static constexpr int64_t kUnowned = -1, kMembers = -2;
+
+  bool stale = false;  // they were the sequence's own, and nobody holds them
+  int64_t of = 0;      // whose tokens they are
+  int64_t into = 0;    // whom they reach
+  std::vector<std::string> tokens;  // "b1"; empty if none can be named alone
+  bool more = false;                // and others
+  // Nobody holds them: "taken back", "reset", "refused", "dropped by a fork".
+  std::string lost;
+  bool moved = false;   // `of` holds them by a fork or a reorder
+  bool if_nan = false;  // no bit changes with finite data
+};
+// "LEAK: a token of sequence b reaches sequence a: b1"
+// "STALE: token a2, which was taken back, reaches sequence a"
+// "LEAK: what stands in slots that nobody owns reaches member 1"
+std::string reach_text(const Reach& reach);
+
+struct StoryFault {
+  std::vector<Reach> reaches;
+  std::string whose;  // sentences; "" where nothing can be told
+};
+
+// What can be told of the answer of plan[at], a call of a law's plan for
+// `value`. Nothing where the kernel does not give the same bits every time.
+StoryFault fault_at(const Case& value, const std::vector<PlannedCall>& plan,
+                    size_t at, const JudgedKernel& kernel, int index,
+                    Executor& executor, TimeUse& time);
+
+// The same for a case that fails under a law, at the answer that is wrong; of
+// attention over pages served_fault(). Nothing for other answers.
+StoryFault fault_of(const Law& law, const Case& value,
+                    const Judgement& judgement, const JudgedKernel& kernel,
+                    int index, Executor& executor, TimeUse& time);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_RUN_STORY_FAULT_H_

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// The history of the answer stays as it is; every other token of the story is
+// given other keys and values, and the story is run again. If the answer has
+// other bits then, the token reaches it.
+#include "properties/run/story_reach.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace qkvet {
+namespace {
+
+constexpr size_t kMostNamed = 4;  // tokens of one Reach
+constexpr int kSteadyRuns = 3;
+
+using Tokens = std::vector<Token>;
+
+bool same_bits(const StoryRun::Ran& a, const StoryRun::Ran& b, bool read) {
+  return a.answer.o == b.answer.o && a.answer.lse == b.answer.lse &&
+         (!read || (a.read.stage_k == b.read.stage_k &&
+                    a.read.stage_v == b.read.stage_v));
+}
+
+// The story with one kind of data, and what changes its answer.
+class Experiment {
+ public:
+  // `finite`: whether tokens are given finite numbers, or NaN.
+  Experiment(const StoryRun& story, Inputs data, bool finite = true)
+      : story_(story),
+        data_(std::move(data)),
+        finite_(finite),
+        reads_(story.calls().back().operation == Operation::kCacheReadBack) {}
+
+  bool is_steady() {
+    story_.run(data_);
+    first_ = story_.run(data_);
+    for (int i = 1; i < kSteadyRuns; ++i)
+      if (!is_as_first(story_.run(data_))) return false;
+    return first_.has_value();
+  }
+
+  // Between any two runs with other data stands one with this data: a kernel
+  // that reads what an earlier cache left in its memory must always find the
+  // same there, or it would be taken for one that reads another token.
+  bool changes_with(const Tokens& tokens) {
+    Inputs other = data_;
+    for (const Token& token : tokens) story_.change(token, finite_, other);
+    const auto once = story_.run(other);
+    story_.run(data_);
+    if (!once || is_as_first(once)) return false;
+    const bool steady = is_as_first(story_.run(data_));
+    const auto twice = story_.run(other);
+    story_.run(data_);
+    return steady && twice && same_bits(*once, *twice, reads_);
+  }
+
+ private:
+  bool is_as_first(const std::optional<StoryRun::Ran>& ran) const {
+    return ran && first_ && same_bits(*ran, *first_, reads_);
+  }
+
+  const StoryRun& story_;
+  Inputs data_;
+  bool finite_;
+  bool reads_;  // the answer is what is read back
+  std::optional<StoryRun::Ran> first_;
+};
+
+// What the sequences hold, command by command.
+class Holdings {
+ public:
+  explicit Holdings(const StoryRun& story)
+      : held_(static_cast<size_t>(story.value().shape.B)) {
+    for (const PlannedCall& call : story.calls()) {
+      const Moment& moment = *call.moment;
+      const bool moves = call.operation != Operation::kCacheCreate &&
+                         call.operation != Operation::kCacheReadBack;
+      if (moves && !call.expects_refusal) follow(moment);
+    }
+  }
+
+  bool holds(int64_t sequence, const Token& token) const {
+    const Tokens& held = held_[static_cast<size_t>(sequence)];
+    return std::find(held.begin(), held.end(), token) != held.end();
+  }
+
+  // Who holds the token: whom it was given to, if that one does; -1: nobody.
+  int64_t holder(const Token& token) const {
+    if (holds(token.sequence, token)) return token.sequence;
+    for (size_t s = 0; s < held_.size(); ++s)
+      if (holds(static_cast<int64_t>(s), token)) return static_cast<int64_t>(s);
+    return -1;
+  }
+
+  // How whom it was given to has lost it.
+  std::string loss(const BroughtToken& brought) const {
+    if (!brought.accepted) return "refused";
+    const auto found = lost_.find(brought.token);
+    return found == lost_.end() ? "" : found->second;
+  }
+
+ private:
+  void follow(const Moment& moment) {
+    const auto before = held_;
+    const StoryCommand& command = moment.command;
+    if (command.verb == StoryVerb::kReorder)
+      for (size_t s = 0; s < command.parents.size(); ++s)
+        held_[s] = before[static_cast<size_t>(command.parents[s] - 'a')];
+    else
+      held_[static_cast<size_t>(command.verb == StoryVerb::kFork
+                                    ? command.count
+                                    : command.sequence)] = moment.history;
+    const std::string how =
+        command.verb == StoryVerb::kTruncate ? "taken back"
+        : command.verb == StoryVerb::kEvict  ? "evicted"
+        : command.verb == StoryVerb::kReset
+            ? "reset"
+            : "dropped by a " + std::string(verb_name(command.verb));
+    for (size_t s = 0; s < before.size(); ++s)
+      for (const Token& token : before[s])
+        if (token.sequence == static_cast<int64_t>(s) &&
+            !holds(token.sequence, token))
+          lost_[token] = how;
+  }
+
+  std::vector<Tokens> held_;  // by sequence
+  std::map<Token, std::string> lost_;
+};
+
+// Tokens that are the same to the reader: of whom, and why they should not be
+// seen.
+struct Group {
+  Reach reach;
+  Tokens tokens;
+};
+
+std::vector<Group> groups_of(const StoryRun& story) {
+  const Holdings holdings(story);
+  const Moment& moment = story.moment();
+  const int64_t into = moment.command.sequence;
+  const std::set<Token> own(moment.history.begin(), moment.history.end());
+  std::vector<Group> groups;
+  for (const BroughtToken& one : story.tokens()) {
+    // An illegal command may name a sequence that is not there.
+    if (own.contains(one.token) || one.token.sequence >= story.value().shape.B)
+      continue;
+    const int64_t holder = holdings.holder(one.token);
+    Reach reach;
+    reach.into = into;
+    reach.of = holder >= 0 ? holder : one.token.sequence;
+    reach.stale = reach.of == into;
+    if (holder < 0) reach.lost = holdings.loss(one);
+    reach.moved = holder >= 0 && holder != one.token.sequence;
+    const auto found =
+        std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
+          return group.reach.of == reach.of && group.reach.lost == reach.lost &&
+                 group.reach.moved == reach.moved;
+        });
+    if (found == groups.end())
+      groups.push_back({std::move(reach), {one.token}});
+    else
+      found->tokens.push_back(one.token);
+  }
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const auto& a, const auto& b) {
+                     return a.reach.stale < b.reach.stale;
+                   });
+  return groups;
+}
+
+// Halves of what changes the answer, down to single tokens. Two that do so only
+// together are not named.
+void name_tokens(const StoryRun& story, Experiment& experiment,
+                 const Tokens& tokens, Reach& reach) {
+  if (reach.more) return;
+  if (tokens.size() == 1) {
+    const std::string name = story.name_of(tokens[0]);
+    auto& names = reach.tokens;
+    if (std::find(names.begin(), names.end(), name) != names.end()) return;
+    reach.more = names.size() == kMostNamed;
+    if (!reach.more) names.push_back(name);
+    return;
+  }
+  const auto middle =
+      tokens.begin() + static_cast<ptrdiff_t>(tokens.size() / 2);
+  for (const Tokens& half :
+       {Tokens(tokens.begin(), middle), Tokens(middle, tokens.end())})
+    if (experiment.changes_with(half))
+      name_tokens(story, experiment, half, reach);
+}
+
+std::vector<Reach> reaches_with(const StoryRun& story, Inputs data,
+                                bool finite = true) {
+  std::vector<Reach> reaches;
+  Experiment experiment(story, std::move(data), finite);
+  if (!experiment.is_steady()) return reaches;
+  for (Group& group : groups_of(story)) {
+    if (!experiment.changes_with(group.tokens)) continue;
+    name_tokens(story, experiment, group.tokens, group.reach);
+    group.reach.if_nan = !finite;
+    reaches.push_back(std::move(group.reach));
+  }
+  return reaches;
+}
+
+}  // namespace
+
+bool is_steady(const StoryRun& story) {
+  return Experiment(story, story.own_data(/*finite=*/true)).is_steady();
+}
+
+std::vector<Reach> find_reaches(const StoryRun& story) {
+  auto reaches = reaches_with(story, story.own_data(/*finite=*/true));
+  // With data such as equal keys, or one that takes all, a token may reach an
+  // answer and change no bit of it.
+  if (reaches.empty()) reaches = reaches_with(story, story.moderate_data());
+  // Weight 0 times NaN is NaN, which laws make use of.
+  const auto& tokens = story.tokens();
+  const bool law_gave_nan =
+      std::any_of(tokens.begin(), tokens.end(),
+                  [](const BroughtToken& one) { return one.is_nan; });
+  if (reaches.empty() && law_gave_nan)
+    reaches = reaches_with(story, story.own_data(/*finite=*/true),
+                           /*finite=*/false);
+  return reaches;
+}
+
+std::string reach_text(const Reach& reach) {
+  if (reach.of < 0)
+    return std::string("LEAK: ") +
+           (reach.of == Reach::kUnowned
+                ? "what stands in slots that nobody owns"
+                : "a token of another member") +
+           " reaches member " + std::to_string(reach.into);
+  const auto letter = [](int64_t number) {
+    return std::string(1, static_cast<char>('a' + number));
+  };
+  std::string names;
+  for (const std::string& token : reach.tokens)
+    names += (names.empty() ? "" : ", ") + token;
+  if (reach.more) names += " and others";
+  const bool many = reach.tokens.size() != 1 || reach.more;
+  std::string which;
+  if (reach.moved) which = ", which " + letter(reach.of) + " holds now";
+  if (!reach.lost.empty())
+    which = std::string(", which ") + (many ? "were " : "was ") + reach.lost;
+  const std::string into = letter(reach.into);
+  const char* const condition = reach.if_nan ? ", if it is NaN" : "";
+  if (!reach.stale)
+    return "LEAK: a token of sequence " + letter(reach.of) +
+           " reaches sequence " + into + (names.empty() ? "" : ": ") + names +
+           which + condition;
+  if (names.empty()) names = "some of sequence " + letter(reach.of);
+  const bool is_nan = names.starts_with("the NaN");
+  return std::string("STALE: ") +
+         (is_nan ? ""
+          : many ? "tokens "
+                 : "token ") +
+         names + which + (which.empty() ? "" : ",") +
+         (many ? " reach" : " reaches") + " sequence " + into + condition;
+}
+
+}  // namespace qkvet

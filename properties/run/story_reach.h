@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of fault_at(): which tokens reach an answer that should not.
+#ifndef QKVET_PROPERTIES_RUN_STORY_REACH_H_
+#define QKVET_PROPERTIES_RUN_STORY_REACH_H_
+
+#include "properties/run/story_fault.h"
+#include "properties/work/story_run.h"
+
+namespace qkvet {
+
+// Whether the story gives the same bits every time; false as well if it does
+// not come to its end.
+bool is_steady(const StoryRun& story);
+
+// `story` is steady.
+std::vector<Reach> find_reaches(const StoryRun& story);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_RUN_STORY_REACH_H_

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of fault_at(): whether the storage of a cache is wrong, or the
+// attention over it, or both.
+#ifndef QKVET_PROPERTIES_RUN_STORY_WHOSE_H_
+#define QKVET_PROPERTIES_RUN_STORY_WHOSE_H_
+
+#include <string>
+
+#include "properties/work/story_run.h"
+
+namespace qkvet {
+
+// Sentences; "" where both are right, or nothing can be told. `story` is
+// steady.
+std::string whose_fault(const StoryRun& story);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_RUN_STORY_WHOSE_H_

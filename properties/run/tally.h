@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run adds up for one kernel under one law, and the cell that comes of
+// it.
+#ifndef QKVET_PROPERTIES_RUN_TALLY_H_
+#define QKVET_PROPERTIES_RUN_TALLY_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "properties/run/runner.h"
+
+namespace qkvet {
+
+// Failing cases of a law that are kept: what they have in common, and what not,
+// tells one cause from another.
+inline constexpr size_t kMostCandidates = 64;
+
+// A failure before it is shrunk.
+struct Candidate {
+  int64_t number = 0;
+  const Law* planned = nullptr;
+  Case value;
+  Judgement judgement;
+  double seconds = 0;
+  bool keeps_law = false;  // the law that owns it is not in the run
+};
+
+// What the case with the lowest number says.
+struct NumberedText {
+  std::string text;
+  int64_t number = 0;
+};
+
+struct Tally {
+  int64_t checked = 0, unsupported = 0, not_applicable = 0;
+  int64_t compared = 0, vacuous = 0, both_nan = 0;
+  double worst_ratio = 0, seconds = 0;
+  int64_t warned = 0;  // cases
+  NumberedText warning, reason, refusal;
+  std::vector<Candidate> failing;  // ascending numbers, kMostCandidates of them
+  // The first that the law itself has planned, where other laws found these.
+  std::optional<Candidate> own;
+};
+
+// Counts one judgement; `stress` data does not count towards vacuity.
+void add_judgement(Tally& tally, int64_t number, bool stress,
+                   const Judgement& judgement, double seconds);
+
+// The one with the lower case number; `other` is empty behind it.
+void keep_first(std::optional<Candidate>& kept,
+                std::optional<Candidate>& other);
+
+// Adds `part` to `sum` and empties it. The lowest case numbers decide which
+// failures and which reason are kept, so that threads do not.
+void merge(Tally& sum, Tally& part);
+
+// Whether cases were refused that others have to replace: a kernel of
+// somebody's own refuses what it does not declare as such. `share`: its cases
+// of the plan. What was refused throughout cannot be asked.
+bool lacks_cases(const Tally& tally, int64_t share);
+
+// `failures`: none, or the shrunk first one and those that have other causes.
+// `mistrust`: "" or why a kernel that passed is not believed.
+Cell cell_of(const Tally& tally, std::vector<Failure> failures,
+             const std::string& mistrust);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_RUN_TALLY_H_

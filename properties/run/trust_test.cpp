@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whose a failure is, and which declarations are believed.
+#include <gtest/gtest.h>
+
+#include "properties/testing/fake_executor.h"
+
+namespace qkvet::trust_test {
+namespace {
+
+// Reads beside k are the memory law's, but its own calls have one thread.
+void reads_past_k_in_threads(const KernelCall& call, OracleOutput&,
+                             CallOutcome& outcome) {
+  if (call.threads < 2) return;
+  outcome.status = CallStatus::kFault;
+  outcome.fault.emplace();
+  outcome.fault->tensor = TensorName::kK;
+}
+
+TEST(Trust, AFailureIsOfTheLawUnderWhichItIsReplayed) {
+  const RunResult result = run_fake(
+      options_for({"threads_change_nothing", "reads_only_its_inputs"}, 64), {},
+      reads_past_k_in_threads);
+  const std::vector<Cell>& cells = result.kernels[0].cells;
+  ASSERT_TRUE(cells[0].failure);
+  EXPECT_EQ(cells[0].failure->law, cells[0].law);
+  EXPECT_EQ(cells[0].failure->judgement.kind, FailureKind::kMemory);
+  EXPECT_EQ(cells[1].verdict, Verdict::kPassed);
+  // Where both laws see it, it is the memory law's.
+  const RunResult both = run_fake(
+      options_for({"threads_change_nothing", "reads_only_its_inputs"}, 64), {},
+      [](const KernelCall& call, OracleOutput& out, CallOutcome& outcome) {
+        KernelCall of_threads = call;
+        of_threads.threads = 2;
+        reads_past_k_in_threads(of_threads, out, outcome);
+      });
+  EXPECT_FALSE(both.kernels[0].cells[0].failure);
+  ASSERT_TRUE(both.kernels[0].cells[1].failure);
+  EXPECT_EQ(both.kernels[0].cells[1].failure->law,
+            both.kernels[0].cells[1].law);
+  // The memory law is not asked for: what asks says it.
+  const RunResult alone = run_fake(options_for({"threads_change_nothing"}, 64),
+                                   {}, reads_past_k_in_threads);
+  ASSERT_TRUE(alone.kernels[0].cells[0].failure);
+  EXPECT_EQ(alone.kernels[0].cells[0].failure->law,
+            alone.kernels[0].cells[0].law);
+}
+
+// Who says that the tiles are small is no worse off than who says nothing.
+TEST(Trust, ADeclarationLooserThanGenericIsMistrustedByTheStrictAlone) {
+  KernelUnderTest kernel = FakeExecutor::under_test();
+  qkvet_precision& precision = kernel.judged.info.precision;
+  precision.struct_size = sizeof precision;
+  precision.declared = QKVET_KNOB_TILE;
+  precision.tile = 3;
+  const ResolvedPrecision resolved = resolve_precision(precision);
+  kernel.judged.model = resolved.model;
+  kernel.judged.looser_than_generic = resolved.looser_than_generic;
+  RunOptions options = options_for({"agrees_with_oracle"}, 64);
+  const auto verdict = [&] {
+    return run_fake(options, {}, {}, kernel).kernels[0].cells[0].verdict;
+  };
+  EXPECT_EQ(verdict(), Verdict::kPassed);
+  EXPECT_EQ(looser_text(kernel.judged, options.scope).rfind("tile = 3 (", 0),
+            0u);
+  options.strict = true;
+  EXPECT_EQ(verdict(), Verdict::kMistrusted);
+  options.allow_loose = true;
+  EXPECT_EQ(verdict(), Verdict::kPassed);
+}
+
+}  // namespace
+}  // namespace qkvet::trust_test

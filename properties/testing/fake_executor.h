@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests: kernels that are functions. By default the oracle itself, rounded
+// to f32 (in f64 storage: as it is), which every law must pass; a test spoils
+// its answer to see a law fail.
+#ifndef QKVET_PROPERTIES_TESTING_FAKE_EXECUTOR_H_
+#define QKVET_PROPERTIES_TESTING_FAKE_EXECUTOR_H_
+
+#include <cstring>
+#include <functional>
+
+#include "core/base/half.h"
+#include "core/door/executor.h"
+#include "properties/run/runner.h"
+#include "properties/testing/fake_dropout.h"
+#include "properties/testing/fake_options.h"
+#include "properties/testing/fake_pages.h"
+#include "reference/arithmetic/oracle.h"
+#include "reference/arithmetic/precision.h"
+
+namespace qkvet {
+
+inline std::vector<std::byte> doubles_as_floats(
+    const std::vector<double>& values) {
+  std::vector<std::byte> out(values.size() * sizeof(float));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto value = static_cast<float>(values[i]);
+    std::memcpy(out.data() + i * sizeof value, &value, sizeof value);
+  }
+  return out;
+}
+
+// In f64, f32, f16 or bf16.
+inline std::vector<std::byte> doubles_as(Dtype dtype,
+                                         const std::vector<double>& values) {
+  if (dtype == Dtype::kF32) return doubles_as_floats(values);
+  if (dtype == Dtype::kF64) {
+    const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
+    return {bytes, bytes + values.size() * sizeof(double)};
+  }
+  std::vector<std::byte> out(values.size() * sizeof(uint16_t));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const uint16_t bits = dtype == Dtype::kF16 ? f16_from_double(values[i])
+                                               : bf16_from_double(values[i]);
+    std::memcpy(out.data() + i * sizeof bits, &bits, sizeof bits);
+  }
+  return out;
+}
+
+class FakeExecutor : public Executor {
+ public:
+  // Called before the oracle, to spoil the question, and after it, to spoil
+  // the answer.
+  using Question = std::function<void(KernelCall&, Problem&)>;
+  using Answer =
+      std::function<void(const KernelCall&, OracleOutput&, CallOutcome&)>;
+
+  explicit FakeExecutor(Question question = {}, Answer answer = {})
+      : question_(std::move(question)), answer_(std::move(answer)) {
+    infos_.push_back(info());
+  }
+
+  static KernelInfo info() {
+    KernelInfo info;
+    info.name = "fake/oracle";
+    info.capabilities.struct_size = sizeof(qkvet_capabilities);
+    info.capabilities.flags = QKVET_FLAG_REENTRANT |
+                              QKVET_FLAG_OTHER_DATA_INVARIANT |
+                              QKVET_FLAG_POWER_OF_TWO_INVARIANT;
+    info.capabilities.options =
+        QKVET_OPTION_CAUSAL_TOP_LEFT | QKVET_OPTION_CAUSAL_BOTTOM_RIGHT |
+        QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE | QKVET_OPTION_LSE |
+        QKVET_OPTION_WEIGHTS | QKVET_OPTION_GROUPED_HEADS |
+        QKVET_OPTION_VALUE_WIDTH | QKVET_OPTION_CROSS_LENGTHS |
+        QKVET_OPTION_WINDOW | QKVET_OPTION_MASK | QKVET_OPTION_BIAS |
+        QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK | QKVET_OPTION_ALIBI |
+        QKVET_OPTION_LENGTHS | QKVET_OPTION_PACKED |
+        QKVET_OPTION_EMPTY_EXTENTS | QKVET_OPTION_ROPE | QKVET_OPTION_PAGED |
+        QKVET_OPTION_APPEND | QKVET_OPTION_DROPOUT | QKVET_OPTION_DROPOUT_MASK;
+    info.capabilities.layouts = QKVET_LAYOUT_ANY_STRIDES;
+    return info;
+  }
+  static KernelUnderTest under_test() {
+    KernelUnderTest kernel;
+    kernel.judged = {info(), generic_precision(), false};
+    // What the oracle gives.
+    qkvet_dialect& dialect = kernel.judged.info.dialect;
+    dialect.empty_row = QKVET_EMPTY_ROW_NAN;
+    dialect.empty_row_lse = QKVET_EMPTY_LSE_MINUS_INF;
+    dialect.masked_nonfinite = QKVET_MASKED_IGNORED;
+    return kernel;
+  }
+
+  const std::vector<KernelInfo>& kernels() const override { return infos_; }
+
+  std::vector<CallOutcome> run(int,
+                               std::span<const KernelCall> calls) override {
+    std::vector<CallOutcome> outcomes;
+    for (const KernelCall& call : calls) outcomes.push_back(one(call));
+    return outcomes;
+  }
+
+ private:
+  CallOutcome one(KernelCall call) {
+    const Shape& s = call.shape;
+    const auto q = stored_as_doubles(call.q, s.q_elements(), call.q_dtype);
+    const FakePages pages(call);
+    const auto k = pages.k();
+    const auto v = pages.v();
+    Problem problem =
+        make_problem(s, call.causal, call.scale, q.data(), k.data(), v.data());
+    const FakeOptions options(call, problem);
+    const std::vector<int64_t> lengths = pages.lengths();
+    if (!lengths.empty()) problem.kv_len = lengths.data();
+    if (question_) question_(call, problem);
+    const FakeDropout dropout(call);
+    OracleOutput oracle = dropout.forward(problem);
+    CallOutcome outcome;
+    outcome.dropout_mask = dropout.mask(call);
+    if (call.new_tokens > 0) {
+      outcome.k_cache = pages.k_cache();
+      outcome.v_cache = pages.v_cache();
+    }
+    if (answer_) answer_(call, oracle, outcome);
+    if (outcome.status != CallStatus::kDone) return outcome;
+    outcome.o = doubles_as(call.o_dtype, oracle.o);
+    if (call.want_lse)
+      outcome.lse = doubles_as(lse_dtype(call.o_dtype), oracle.lse);
+    if (call.want_weights)
+      outcome.weights = doubles_as(call.o_dtype, oracle.weights);
+    return outcome;
+  }
+
+  Question question_;
+  Answer answer_;
+  std::vector<KernelInfo> infos_;
+};
+
+// Of attention and by name.
+inline RunOptions options_for(std::initializer_list<const char*> laws,
+                              int64_t cases) {
+  RunOptions options;
+  for (const char* law : laws) options.laws.push_back(find_law(law));
+  options.cases = cases;
+  return options;
+}
+
+inline RunResult run_fake(const RunOptions& options,
+                          const FakeExecutor::Question& question = {},
+                          const FakeExecutor::Answer& answer = {},
+                          KernelUnderTest kernel = FakeExecutor::under_test()) {
+  return run_plan(
+      {kernel},
+      [&](size_t) {
+        return Opened{std::make_unique<FakeExecutor>(question, answer), ""};
+      },
+      options);
+}
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_TESTING_FAKE_EXECUTOR_H_

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests: the options of a call as the oracle takes them.
+#ifndef QKVET_PROPERTIES_TESTING_FAKE_OPTIONS_H_
+#define QKVET_PROPERTIES_TESTING_FAKE_OPTIONS_H_
+
+#include <cstring>
+#include <vector>
+
+#include "core/call/call.h"
+#include "properties/judging/compare.h"
+#include "reference/arithmetic/oracle.h"
+
+namespace qkvet {
+
+// A tensor of any type that cases have.
+inline std::vector<double> stored_as_doubles(const std::byte* bytes,
+                                             int64_t count, Dtype dtype) {
+  return as_doubles({bytes, bytes + count * dtype_bytes(dtype)}, dtype);
+}
+
+inline std::vector<double> floats_as_doubles(const std::byte* bytes,
+                                             int64_t count) {
+  std::vector<double> out(static_cast<size_t>(count));
+  for (size_t i = 0; i < out.size(); ++i) {
+    float value;
+    std::memcpy(&value, bytes + i * sizeof value, sizeof value);
+    out[i] = static_cast<double>(value);
+  }
+  return out;
+}
+
+// Holds what the problem points to.
+class FakeOptions {
+ private:
+  // [B,H,Tq,Tk] out of what has only some of these extents of its own.
+  template <class Read>
+  static auto spread(const Shape& s, uint8_t own, Read read)
+      -> std::vector<decltype(read(0))> {
+    const auto extent = [&](int bit, int64_t e) {
+      return (own & bit) != 0 ? e : 1;
+    };
+    const int64_t H = extent(kOwnH, s.H), Tq = extent(kOwnQ, s.Tq);
+    const int64_t Tk = extent(kOwnK, s.Tk), B = extent(kOwnB, s.B);
+    std::vector<decltype(read(0))> out;
+    for (int64_t b = 0; b < s.B; ++b)
+      for (int64_t h = 0; h < s.H; ++h)
+        for (int64_t i = 0; i < s.Tq; ++i)
+          for (int64_t j = 0; j < s.Tk; ++j)
+            out.push_back(
+                read(((b % B * H + h % H) * Tq + i % Tq) * Tk + j % Tk));
+    return out;
+  }
+
+ public:
+  FakeOptions(const KernelCall& call, Problem& problem) {
+    const Shape& s = call.shape;
+    problem.window = call.window;
+    problem.softcap = static_cast<double>(call.softcap);
+    if (call.mask != nullptr) {
+      const auto* from = reinterpret_cast<const uint8_t*>(call.mask);
+      mask_ = spread(s, call.mask_own, [&](int64_t n) { return from[n]; });
+      problem.mask = mask_.data();
+    }
+    if (call.bias != nullptr) {
+      bias_ = spread(s, call.bias_own, [&](int64_t n) {
+        return stored_as_doubles(call.bias + n * dtype_bytes(call.q_dtype), 1,
+                                 call.q_dtype)[0];
+      });
+      problem.bias = bias_.data();
+    }
+    const Dtype per_head =
+        call.q_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
+    take(call.sink, s.H, per_head, sink_, problem.sink);
+    take(call.slopes, s.H, per_head, slopes_, problem.slopes);
+    take(call.q_len, s.B, q_len_, problem.q_len);
+    take(call.kv_len, s.B, kv_len_, problem.kv_len);
+    problem.members = call.members;
+    take(call.cu_q, call.members + 1, cu_q_, problem.cu_q);
+    take(call.cu_k, call.members + 1, cu_k_, problem.cu_k);
+    problem.rotation.style = call.rope;
+    const int64_t table = call.rope_rows * (s.d / 2);
+    take(call.rope_cos, table, per_head, rope_cos_, problem.rotation.cos);
+    take(call.rope_sin, table, per_head, rope_sin_, problem.rotation.sin);
+    take(call.q_positions, s.B * s.Tq, q_positions_,
+         problem.rotation.q_positions);
+    take(call.k_positions, s.B * s.Tk, k_positions_,
+         problem.rotation.k_positions);
+  }
+  FakeOptions(const FakeOptions&) = delete;
+  FakeOptions& operator=(const FakeOptions&) = delete;
+
+ private:
+  static void take(const std::byte* bytes, int64_t count, Dtype dtype,
+                   std::vector<double>& values, const double*& field) {
+    if (bytes == nullptr) return;
+    values = stored_as_doubles(bytes, count, dtype);
+    field = values.data();
+  }
+  static void take(const std::byte* bytes, int64_t count,
+                   std::vector<int64_t>& values, const int64_t*& field) {
+    if (bytes == nullptr) return;
+    values.resize(static_cast<size_t>(count));
+    field = values.data();
+    if (count > 0)
+      std::memcpy(values.data(), bytes, values.size() * sizeof(int64_t));
+  }
+
+  std::vector<uint8_t> mask_;
+  std::vector<double> bias_, sink_, slopes_;
+  std::vector<int64_t> q_len_, kv_len_, cu_q_, cu_k_;
+  std::vector<double> rope_cos_, rope_sin_;
+  std::vector<int64_t> q_positions_, k_positions_;
+};
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_TESTING_FAKE_OPTIONS_H_

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests: the pages and new tokens of a call as the oracle takes them, k and
+// v as [B,Hkv,Tk,width] again.
+#ifndef QKVET_PROPERTIES_TESTING_FAKE_PAGES_H_
+#define QKVET_PROPERTIES_TESTING_FAKE_PAGES_H_
+
+#include <cstring>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "core/case/paging.h"
+#include "properties/testing/fake_options.h"
+
+namespace qkvet {
+
+class FakePages {
+ public:
+  explicit FakePages(const KernelCall& call)
+      : call_(call),
+        k_(cache_of(call.k, call.k_new, call.shape.d)),
+        v_(cache_of(call.v, call.v_new, call.shape.dv)) {}
+
+  std::vector<double> k() const { return rows(k_, call_.shape.d); }
+  std::vector<double> v() const { return rows(v_, call_.shape.dv); }
+  // What a call that appends leaves behind.
+  const std::vector<std::byte>& k_cache() const { return k_; }
+  const std::vector<std::byte>& v_cache() const { return v_; }
+  // New tokens included; empty: the call is not served.
+  std::vector<int64_t> lengths() const {
+    std::vector<int64_t> all;
+    for (int64_t b = 0; is_served(call_) && b < call_.shape.B; ++b)
+      all.push_back(held(b) + call_.new_tokens);
+    return all;
+  }
+
+ private:
+  int64_t held(int64_t b) const {
+    int64_t count = 0;
+    std::memcpy(&count, call_.kv_len + b * 8, sizeof count);
+    return count;
+  }
+  // The row of the tensor that token j of a head lies in.
+  int64_t row_of(int64_t b, int64_t h, int64_t j) const {
+    const Shape& s = call_.shape;
+    if (call_.page_size == 0) return (b * s.Hkv + h) * s.Tk + j;
+    int32_t page = 0;
+    const int64_t entry = b * call_.table_columns + j / call_.page_size;
+    std::memcpy(&page, call_.block_table + entry * 4, sizeof page);
+    return (page * s.Hkv + h) * call_.page_size + j % call_.page_size;
+  }
+
+  std::vector<std::byte> cache_of(const std::byte* from, const std::byte* fresh,
+                                  int64_t width) const {
+    const Shape& s = call_.shape;
+    const bool paged = call_.page_size > 0;
+    const int64_t row = width * dtype_bytes(call_.kv_dtype);
+    const int64_t rows =
+        paged ? call_.pages * s.Hkv * call_.page_size : s.B * s.Hkv * s.Tk;
+    std::vector<std::byte> cache(from, from + rows * row);
+    for (int64_t b = 0; b < s.B; ++b)
+      for (int64_t h = 0; h < s.Hkv; ++h)
+        for (int64_t n = 0; n < call_.new_tokens; ++n)
+          std::memcpy(cache.data() + row_of(b, h, held(b) + n) * row,
+                      fresh + ((b * s.Hkv + h) * call_.new_tokens + n) * row,
+                      static_cast<size_t>(row));
+    return cache;
+  }
+
+  std::vector<double> rows(const std::vector<std::byte>& cache,
+                           int64_t width) const {
+    const Shape& s = call_.shape;
+    const auto count =
+        static_cast<int64_t>(cache.size()) / dtype_bytes(call_.kv_dtype);
+    std::vector<double> all =
+        stored_as_doubles(cache.data(), count, call_.kv_dtype);
+    if (call_.page_size == 0) return all;
+    std::vector<double> out(static_cast<size_t>(s.B * s.Hkv * s.Tk * width),
+                            std::numeric_limits<double>::quiet_NaN());
+    for (int64_t b = 0; b < s.B; ++b)
+      for (int64_t h = 0; h < s.Hkv; ++h)
+        for (int64_t j = 0; j < held(b) + call_.new_tokens; ++j)
+          std::copy_n(all.begin() + row_of(b, h, j) * width, width,
+                      out.begin() + ((b * s.Hkv + h) * s.Tk + j) * width);
+    return out;
+  }
+
+  const KernelCall& call_;
+  std::vector<std::byte> k_, v_;
+};
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_TESTING_FAKE_PAGES_H_

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "properties/calls/layer_calls.h"
+#include "properties/calls/story_calls.h"
+#include "properties/conventions/admit.h"
+#include "properties/judging/compare.h"
+#include "properties/judging/finite.h"
+#include "properties/judging/outcome.h"
+#include "properties/judging/twin_check.h"
+#include "properties/work/case_prepared.h"
+#include "properties/work/picture.h"
+#include "properties/work/story_run.h"
+
+namespace qkvet {
+
+void TimeUse::add(const TimeUse& other) {
+  generate += other.generate;
+  oracle += other.oracle;
+  bound += other.bound;
+  kernel += other.kernel;
+  judge += other.judge;
+}
+
+CaseWork::CaseWork(const Law& law, Case value, bool with_twin, TimeUse& time,
+                   Oracle oracle, Reading reading)
+    : law_(&law),
+      value_(std::move(value)),
+      with_twin_(with_twin),
+      time_(&time),
+      oracle_(oracle),
+      reading_(reading) {}
+CaseWork::~CaseWork() = default;
+CaseWork::CaseWork(CaseWork&&) noexcept = default;
+
+namespace {
+
+// Whether the case is one of the law's, its data apart, which the law makes
+// itself where it must.
+bool meets_precondition(const Law& law, const Case& value) {
+  Case nearest = fitted(law, value);
+  for (const auto recipe : {&Case::q, &Case::k, &Case::v, &Case::x, &Case::w,
+                            &Case::bias, &Case::d_o})
+    nearest.*recipe = value.*recipe;
+  nearest.set = value.set;
+  nearest.file = value.file;
+  return nearest == value;
+}
+
+InputErrors stored_errors_of(const Inputs& inputs) {
+  const auto data = [](const std::vector<double>& errors) {
+    return errors.empty() ? nullptr : errors.data();
+  };
+  return {nullptr, data(inputs.k_error), data(inputs.v_error)};
+}
+
+// Whether attention over known numbers is asked for.
+bool attends(const PlannedCall& planned) {
+  if (planned.operation == Operation::kForward) return true;
+  return planned.operation == Operation::kCacheStep &&
+         !planned.expects_refusal && planned.moment->queries > 0 &&
+         !sees_added_token(*planned.moment);
+}
+
+// What makes two calls' inputs the same, beside edit and moment.
+std::string variant_text(const PlannedCall& call, const KernelInfo& kernel) {
+  std::string text = needs_finite_slots(kernel.dialect) ? "slots " : "";
+  if (needs_finite_padding(kernel.dialect)) text += "padding ";
+  if (call.operation == Operation::kBackward) return text + given_text(kernel);
+  return call.variant && call.edit == nullptr ? text + to_string(*call.variant)
+                                              : text;
+}
+
+// Whether tokens of the case are finite, and so are those of others in slots
+// that nobody owns.
+bool has_finite_tokens(const Case& value, const Inputs& inputs) {
+  const Shape& s = value.shape;
+  const auto finite = [&](const std::vector<double>& values, int64_t width) {
+    for (int64_t b = 0; b < s.B; ++b)
+      for (int64_t h = 0; h < s.Hkv; ++h) {
+        const auto first = values.begin() + (b * s.Hkv + h) * s.Tk * width;
+        if (!std::all_of(first, first + counted_keys(value, b) * width,
+                         [](double x) { return std::isfinite(x); }))
+          return false;
+      }
+    return true;
+  };
+  return finite(inputs.k, s.d) && finite(inputs.v, s.dv);
+}
+
+// Whether anything became finite for this kernel.
+bool make_finite(const KernelInfo& kernel, Case& value, Inputs& inputs) {
+  Paging paging = in_finite_slots(kernel.dialect, value.paging);
+  if (paging.unowned == Unowned::kOthers &&
+      needs_finite_slots(kernel.dialect) && !has_finite_tokens(value, inputs))
+    paging.unowned = Unowned::kZero;
+  const bool changes = paging != value.paging;
+  value.paging = paging;
+  if (!value.has_options() || !needs_finite_padding(kernel.dialect))
+    return changes;
+  return put_numbers_beyond_lengths(value, inputs) || changes;
+}
+
+bool are_finite(const std::vector<double>& values) {
+  return std::all_of(values.begin(), values.end(),
+                     [](double x) { return std::isfinite(x); });
+}
+
+// Whether all that the call was given is finite, but for what hides a key. Not
+// known of slots of pages.
+bool has_finite_inputs(const CallView& call) {
+  const Inputs& in = *call.inputs;
+  return in.pages == 0 && are_finite(in.q) && are_finite(in.k) &&
+         are_finite(in.v) && are_finite(in.d_o) &&
+         std::all_of(in.layer.begin(), in.layer.end(), are_finite) &&
+         std::none_of(in.bias.begin(), in.bias.end(),
+                      [](double x) { return std::isnan(x); });
+}
+
+// Of a NaN that no input explains a law's own explanation would be wrong.
+void note_nan_of_numbers(std::span<const CallView> calls,
+                         Judgement& judgement) {
+  if (judgement.verdict != Verdict::kFailed || !judgement.finding) return;
+  if (!judgement.finding->actual.starts_with("nan")) return;
+  // The memory law puts NaN around the tensors.
+  if (judgement.finding->looks.find("NaN") != std::string::npos) return;
+  if (!std::all_of(calls.begin(), calls.end(), has_finite_inputs)) return;
+  judgement.finding->looks =
+      "NaN from finite inputs: 0/0, inf - inf, or memory that nobody wrote";
+}
+
+}  // namespace
+
+const Inputs& CaseWork::own_inputs() {
+  if (!own_) own_ = make_inputs(value_);
+  return *own_;
+}
+
+bool CaseWork::is_case_of_law() {
+  if (!is_case_of_law_) is_case_of_law_ = meets_precondition(*law_, value_);
+  return *is_case_of_law_;
+}
+
+const Plan& CaseWork::plan_for(const JudgedKernel& kernel) {
+  if (planned_for_ != &kernel) plan_ = law_->plan(value_, kernel.info);
+  planned_for_ = &kernel;
+  return plan_;
+}
+
+CaseWork::Prepared& CaseWork::prepare(const PlannedCall& call,
+                                      const KernelInfo& kernel) {
+  std::unique_ptr<Prepared>& slot = prepared_[{
+      call.edit, call.argument, call.moment, variant_text(call, kernel)}];
+  if (slot == nullptr) {
+    const Stopwatch watch(time_->generate);
+    slot = std::make_unique<Prepared>();
+    slot->value = call.variant.value_or(value_);
+    if (call.moment) {
+      slot->value = step_case(value_, *call.moment);
+      StoryInputs picked = pick_inputs(value_, *call.moment, own_inputs());
+      slot->inputs = std::move(picked.history);
+      slot->fresh = std::move(picked.fresh);
+    } else {
+      slot->inputs = own_inputs();
+    }
+    if (call.edit != nullptr) call.edit(value_, call.argument, slot->inputs);
+    const bool is_other = make_finite(kernel, slot->value, slot->inputs);
+    if (is_other || call.edit != nullptr || call.variant)
+      store_inputs(slot->value, slot->inputs);
+  }
+  if (call.operation == Operation::kBackward)
+    prepare_gradient(call, kernel, *slot);
+  else if (call.operation == Operation::kLayerBackward)
+    prepare_layer_gradient(call, *slot);
+  else if (call.needs_truth)
+    answer(*slot, kernel);
+  if (is_layer(call.operation) && with_twin_ && !slot->twin_asked) {
+    const Stopwatch watch(time_->oracle);
+    slot->twin_asked = true;
+    slot->twin_disagrees =
+        twin_disagreement(layer_problem(slot->value, slot->inputs));
+  }
+  return *slot;
+}
+
+void CaseWork::prepare_gradient(const PlannedCall& call,
+                                const KernelInfo& kernel, Prepared& prepared) {
+  const double before = time_->oracle;
+  {
+    const Stopwatch watch(time_->oracle);
+    if (prepared.gradient == nullptr)
+      prepared.gradient = std::make_unique<GradientAnswer>(
+          prepared.value, prepared.inputs, kernel, oracle_, reading_);
+    if (call.needs_truth) prepared.gradient->find_truth(with_twin_);
+  }
+  prepared.oracle_seconds += time_->oracle - before;
+}
+
+void CaseWork::prepare_layer_gradient(const PlannedCall& call,
+                                      Prepared& prepared) {
+  if (!call.needs_truth) return;
+  const double before = time_->oracle;
+  {
+    const Stopwatch watch(time_->oracle);
+    if (prepared.layer_gradient == nullptr)
+      prepared.layer_gradient = std::make_unique<LayerGradientAnswer>(
+          prepared.value, prepared.inputs);
+    prepared.layer_gradient->find_truth();
+  }
+  prepared.oracle_seconds += time_->oracle - before;
+}
+
+Answer& CaseWork::answer(Prepared& prepared, const KernelInfo& kernel) {
+  const int reading = reading_of(prepared.value, kernel.dialect);
+  std::optional<Answer>& slot = prepared.answers[static_cast<size_t>(reading)];
+  if (slot) return *slot;
+  const double before = time_->oracle;
+  {
+    const Stopwatch watch(time_->oracle);
+    auto& owned = prepared.problems[static_cast<size_t>(reading)];
+    owned = std::make_unique<OwnedProblem>(prepared.value, prepared.inputs,
+                                           reading);
+    slot.emplace(
+        reading_ != nullptr ? reading_(owned->problem()) : owned->problem(),
+        truth_of(prepared.value, oracle_), with_twin_,
+        stored_errors_of(prepared.inputs));
+  }
+  prepared.oracle_seconds = time_->oracle - before;
+  return *slot;
+}
+
+std::optional<Judgement> CaseWork::settled(const JudgedKernel& kernel) {
+  Judgement judgement;
+  judgement.verdict = Verdict::kUnsupported;
+  judgement.reason = not_judged_reason(value_);
+  if (judgement.reason.empty() && !has_subject(kernel.info, law_->aim.subject))
+    judgement.reason = missing_subject(law_->aim.subject);
+  const bool gradient = law_->aim.subject == Subject::kBackward ||
+                        law_->aim.subject == Subject::kLayerBackward;
+  if (judgement.reason.empty() && gradient)
+    judgement.reason = gradient_not_derived(kernel.model);
+  if (!judgement.reason.empty()) return judgement;
+  if (value_.subject() != law_->aim.subject) {
+    judgement.verdict = Verdict::kGaveUp;
+    judgement.reason = "the law is about something else than this case";
+    return judgement;
+  }
+  if (!is_case_of_law()) {
+    judgement.verdict = Verdict::kGaveUp;
+    judgement.reason = std::string("the law needs: ") + law_->precondition;
+    return judgement;
+  }
+  const Plan& plan = plan_for(kernel);
+  if (!plan.unsupported.empty()) {
+    judgement.reason = plan.unsupported;
+    return judgement;
+  }
+  judgement.reason = plan.not_applicable;
+  if (judgement.reason.empty() && value_.subject() == Subject::kBackward)
+    judgement.reason = unsettled_gradient(value_, kernel.info);
+  if (judgement.reason.empty()) return std::nullopt;
+  judgement.verdict = Verdict::kGaveUp;
+  return judgement;
+}
+
+KernelCall CaseWork::call_for(const PlannedCall& planned,
+                              const KernelInfo& kernel) {
+  const Prepared& prepared = prepare(planned, kernel);
+  const Case& value = prepared.value;
+  KernelCall call;
+  call.operation = planned.operation;
+  call.mistake = planned.mistake;
+  call.shape = value.shape;
+  call.q_dtype = value.q_dtype;
+  call.kv_dtype = value.kv_dtype;
+  call.o_dtype = value.o_dtype;
+  call.causal = value.causal;
+  call.scale = value.scale;
+  call.want_lse = planned.want_lse;
+  call.want_weights = planned.want_weights;
+  call.want_stages = planned.want_stages;
+  if (planned.operation == Operation::kBackward) {
+    const uint64_t gives = kernel.backward_options;
+    call.want_d_bias = value.score_bias && (gives & QKVET_BACKWARD_BIAS) != 0;
+    call.want_d_sink = value.sink && (gives & QKVET_BACKWARD_SINK) != 0;
+  }
+  call.want_dropout_mask = planned.want_dropout_mask;
+  call.placement = planned.placement;
+  call.threads = planned.threads;
+  call.at_once = planned.at_once;
+  call.oracle_seconds = prepared.oracle_seconds;
+  const auto bytes = [](const std::vector<std::byte>& tensor) {
+    return tensor.empty() ? nullptr : tensor.data();
+  };
+  call.q = bytes(prepared.inputs.q_bytes);
+  call.k = bytes(prepared.inputs.k_bytes);
+  call.v = bytes(prepared.inputs.v_bytes);
+  const auto layer = [&](TensorName name) {
+    return bytes(prepared.inputs.bytes(name));
+  };
+  call.x = layer(TensorName::kX);
+  call.w_q = layer(TensorName::kWq);
+  call.w_k = layer(TensorName::kWk);
+  call.w_v = layer(TensorName::kWv);
+  call.w_o = layer(TensorName::kWo);
+  call.b_q = layer(TensorName::kBq);
+  call.b_k = layer(TensorName::kBk);
+  call.b_v = layer(TensorName::kBv);
+  call.b_o = layer(TensorName::kBo);
+  call.unbatched = value.unbatched;
+  fill_options(value, prepared.inputs, call);
+  if (call.dropout) call.dropout->seed += planned.dropout_seed;
+  if (call.dropout) call.dropout->offset += planned.dropout_offset;
+  if (planned.moment)
+    fill_story_call(value_, planned, prepared.fresh, own_inputs(), call);
+  return call;
+}
+
+std::vector<KernelCall> CaseWork::calls_for(const JudgedKernel& kernel) {
+  const Plan& plan = plan_for(kernel);
+  std::vector<KernelCall> calls;
+  calls.reserve(plan.calls.size());
+  for (const PlannedCall& planned : plan.calls)
+    calls.push_back(call_for(planned, kernel.info));
+  return calls;
+}
+
+CaseWork::WholeCall CaseWork::whole_call(const JudgedKernel& kernel, size_t n) {
+  const PlannedCall& planned = plan_for(kernel).calls[n];
+  Prepared& prepared = prepare(planned, kernel.info);
+  if (!attends(planned))
+    return {planned, prepared.value, prepared.inputs, nullptr,
+            prepared.twin_disagrees};
+  Answer& known = answer(prepared, kernel.info);
+  const PrecisionModel model = for_storage(
+      kernel.model, prepared.value.kv_dtype, prepared.value.o_dtype);
+  return {planned, prepared.value, prepared.inputs,
+          &known.truth_for(kernel.info, model, planned.want_weights),
+          known.twin_disagrees()};
+}
+
+Judgement CaseWork::judge(const JudgedKernel& kernel,
+                          std::span<const CallOutcome> outcomes,
+                          std::vector<SameBits>* same_bits) {
+  Judgement judgement = judge_under(kernel, kernel.model, outcomes, same_bits);
+  const bool exceeds = judgement.verdict == Verdict::kFailed &&
+                       judgement.finding && judgement.finding->ratio > 0;
+  if (!kernel.model.unmeasured || !exceeds) return judgement;
+  Judgement wider =
+      judge_under(kernel, doubted(kernel.model), outcomes, nullptr);
+  if (wider.verdict != Verdict::kPassed) return judgement;
+  const Finding& finding = *judgement.finding;
+  wider.warning = finding.where + " is " + finding.actual + ", allowed " +
+                  finding.allowed + " by a precision that was not measured";
+  wider.worst_ratio = judgement.worst_ratio;
+  wider.nearest.reset();  // of another bound
+  return wider;
+}
+
+Judgement CaseWork::judge_under(const JudgedKernel& kernel,
+                                const PrecisionModel& declared,
+                                std::span<const CallOutcome> outcomes,
+                                std::vector<SameBits>* same_bits) {
+  const Plan& plan = plan_for(kernel);
+  const PrecisionModel model =
+      for_storage(declared, value_.kv_dtype, value_.o_dtype);
+  // A kernel that dies in one call has failed, whatever it refused before.
+  for (size_t i = 0; i < plan.calls.size(); ++i)
+    if (auto judgement = judge_outcome(plan.calls[i], outcomes[i]);
+        judgement && (judgement->kind == FailureKind::kCrash ||
+                      judgement->kind == FailureKind::kHang))
+      return *judgement;
+  std::vector<CallView> views(plan.calls.size());
+  for (size_t i = 0; i < views.size(); ++i) {
+    if (auto judgement = judge_outcome(plan.calls[i], outcomes[i]))
+      return *judgement;
+    Prepared& prepared = prepare(plan.calls[i], kernel.info);
+    views[i] = {&plan.calls[i], &prepared.inputs, &outcomes[i], nullptr};
+    std::string disagreement = prepared.twin_disagrees;
+    if (prepared.gradient != nullptr && plan.calls[i].needs_truth) {
+      disagreement += prepared.gradient->twin_disagrees();
+      const Stopwatch watch(time_->bound);
+      views[i].truth = &prepared.gradient->truth_for(model);
+    } else if (prepared.layer_gradient != nullptr) {
+      const Stopwatch watch(time_->bound);
+      // P is rounded to what stages are stored as.
+      const Dtype stage = kernel.info.stage_dtype(value_.q_dtype);
+      views[i].truth = &prepared.layer_gradient->truth_for(
+          for_storage(declared, stage, value_.o_dtype), stage);
+    } else if (plan.calls[i].needs_truth) {
+      Answer& known = answer(prepared, kernel.info);
+      disagreement += known.twin_disagrees();
+      const Stopwatch watch(time_->bound);
+      views[i].truth =
+          &known.truth_for(kernel.info, model, plan.calls[i].want_weights);
+    }
+    if (disagreement.empty()) continue;
+    Judgement judgement;
+    judgement.verdict = Verdict::kGaveUp;
+    judgement.reason = disagreement;
+    return judgement;
+  }
+  const Stopwatch watch(time_->judge);
+  if (!visibility_ && value_.has_options())
+    visibility_.emplace(value_, own_inputs());
+  const JudgeInput input{value_,
+                         kernel.info,
+                         declared,
+                         views,
+                         visibility_ ? &*visibility_ : nullptr,
+                         same_bits};
+  Judgement judgement = law_->judge(input);
+  note_nan_of_numbers(views, judgement);
+  if (judgement.verdict == Verdict::kFailed && judgement.finding)
+    judgement.picture = small_case_picture(input, judgement);
+  if (law_->aim.votes) cast_ballot(kernel, views[0], judgement);
+  return judgement;
+}
+
+void CaseWork::cast_ballot(const JudgedKernel& kernel, const CallView& call,
+                           const Judgement& judgement) {
+  Ballot ballot;
+  ballot.kernel = kernel.info.name;
+  ballot.agrees = judgement.verdict == Verdict::kPassed;
+  if (!ballot.agrees) {
+    ballot.o = as_doubles(call.outcome->o, value_.o_dtype);
+    ballot.bound = call.truth->bound->o;
+    if (judgement.finding) ballot.where = judgement.finding->where;
+  }
+  ballots_.push_back(std::move(ballot));
+}
+
+}  // namespace qkvet

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// One (law, case) made ready to be judged: inputs, oracle and bounds are made
+// once per distinct call and shared by all kernels.
+#ifndef QKVET_PROPERTIES_WORK_CASE_WORK_H_
+#define QKVET_PROPERTIES_WORK_CASE_WORK_H_
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "core/door/executor.h"
+#include "properties/judging/answer.h"
+#include "properties/judging/law.h"
+#include "properties/judging/visibility.h"
+#include "properties/work/probe.h"
+#include "properties/work/vote.h"
+#include "reference/arithmetic/precision.h"
+
+namespace qkvet {
+
+// A kernel as the laws see it.
+struct JudgedKernel {
+  KernelInfo info;  // with what was assumed filled in
+  PrecisionModel model;
+  bool looser_than_generic = false;
+  std::vector<Assumption> assumed = {};
+};
+
+// Where the time of a run goes, in seconds of wall clock, summed over threads.
+struct TimeUse {
+  double generate = 0;  // drawing cases, making and storing inputs
+  double oracle = 0;    // oracle, twin and the bound's facts
+  double bound = 0;     // the bound, per model
+  double kernel = 0;    // calls, with their way to the worker and back
+  double judge = 0;
+
+  double total() const { return generate + oracle + bound + kernel + judge; }
+  void add(const TimeUse& other);
+};
+
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& sum)
+      : sum_(sum), start_(std::chrono::steady_clock::now()) {}
+  ~Stopwatch() {
+    sum_ +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start_)
+            .count();
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double& sum_;
+  std::chrono::steady_clock::time_point start_;
+};
+
+// How far the outputs of one call may lie from what is right, element by
+// element; empty for what the call does not return or nothing is known about.
+struct CallSpread {
+  std::vector<double> o, lse, weights, y;
+  std::map<TensorName, std::vector<double>> gradients;  // also a layer's
+  std::vector<int64_t> visible;  // [B,H,Tq]: keys that a row sees
+};
+
+class CaseWork {
+ public:
+  // `with_twin`: the oracle is compared with its twin as well.
+  CaseWork(const Law& law, Case value, bool with_twin, TimeUse& time,
+           Oracle oracle = plain_forward, Reading reading = nullptr);
+  ~CaseWork();
+  CaseWork(CaseWork&&) noexcept;
+
+  const Case& value() const { return value_; }
+  // As the case's recipes make them, without what the law puts in.
+  const Inputs& own_inputs();
+  // Other data for a case of these extents, before anything is asked.
+  void take_inputs(Inputs inputs) { own_ = std::move(inputs); }
+
+  // Kernels must stay where they are, as they are: the plan of the last one is
+  // kept.
+
+  // The calls that the law makes of this kernel; empty if settled() says why.
+  std::vector<KernelCall> calls_for(const JudgedKernel& kernel);
+  // A verdict that needs no call: unsupported type, law not applicable.
+  std::optional<Judgement> settled(const JudgedKernel& kernel);
+  // The verdict on what came back, one outcome per call; and, where somebody
+  // wants to know, which elements were asked to have the same bits.
+  Judgement judge(const JudgedKernel& kernel,
+                  std::span<const CallOutcome> outcomes,
+                  std::vector<SameBits>* same_bits = nullptr);
+
+  // One of the calls with all that is known of it: the truth of attention also
+  // where the law does without. Lives as long as this.
+  struct WholeCall {
+    const PlannedCall& planned;
+    const Case& value;  // what the kernel is called with, its data apart
+    const Inputs& inputs;
+    const Truth* truth;  // null: no queries with finite data attend here
+    std::string twin_disagrees;  // "" or why the truth is in doubt
+  };
+  WholeCall whole_call(const JudgedKernel& kernel, size_t n);
+
+  // The spread of call n of calls_for(kernel) under a model, whether the law
+  // asks for its truth or not.
+  CallSpread spread(const JudgedKernel& kernel, size_t n,
+                    const PrecisionModel& model);
+
+  // How the kernels judged so far have answered, where the law votes.
+  const std::vector<Ballot>& ballots() const { return ballots_; }
+
+ private:
+  struct Prepared;  // one distinct edit of the inputs
+  Prepared& prepare(const PlannedCall& call, const KernelInfo& kernel);
+  void prepare_gradient(const PlannedCall& call, const KernelInfo& kernel,
+                        Prepared& prepared);
+  void prepare_layer_gradient(const PlannedCall& call, Prepared& prepared);
+  Answer& answer(Prepared& prepared, const KernelInfo& kernel);
+  bool is_case_of_law();
+  const Plan& plan_for(const JudgedKernel& kernel);
+  Judgement judge_under(const JudgedKernel& kernel,
+                        const PrecisionModel& declared,
+                        std::span<const CallOutcome> outcomes,
+                        std::vector<SameBits>* same_bits);
+  KernelCall call_for(const PlannedCall& planned, const KernelInfo& kernel);
+  void cast_ballot(const JudgedKernel& kernel, const CallView& call,
+                   const Judgement& judgement);
+
+  const Law* law_;
+  Case value_;
+  bool with_twin_;
+  TimeUse* time_;
+  Oracle oracle_;
+  Reading reading_;
+  std::vector<Ballot> ballots_;
+  std::optional<Inputs> own_;  // as the case's recipes make them
+  std::optional<Visibility> visibility_;
+  std::optional<bool> is_case_of_law_;  // meets the precondition
+  const JudgedKernel* planned_for_ = nullptr;
+  Plan plan_;
+  // What makes two calls' inputs the same.
+  using Key =
+      std::tuple<InputEdit, int64_t, std::optional<Moment>, std::string>;
+  std::map<Key, std::unique_ptr<Prepared>> prepared_;
+};
+
+// "" or why QKVet cannot judge the case at all.
+std::string not_judged_reason(const Case& value);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_WORK_CASE_WORK_H_

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/work/picture.h"
+
+#include <algorithm>
+
+#include "core/case/paging.h"
+#include "properties/calls/gradient_calls.h"
+#include "properties/calls/layer_calls.h"
+#include "properties/calls/layer_gradient_answer.h"
+#include "properties/calls/layer_gradient_calls.h"
+#include "properties/calls/story_calls.h"
+#include "properties/judging/compare.h"
+
+namespace qkvet {
+namespace {
+
+constexpr size_t kMostNumbers = 64;
+constexpr size_t kNumberWidth = 11;
+
+struct Grid {
+  const char* name;
+  const std::vector<double>* values;
+  int64_t heads, rows, width;
+};
+
+std::string cell_text(double value) {
+  std::string text = number_text(value, Dtype::kF32);
+  if (text.size() < kNumberWidth)
+    text.insert(0, kNumberWidth - text.size(), ' ');
+  return text;
+}
+
+void add_rows(const Grid& grid, const std::string& note,
+              std::vector<std::string>& lines) {
+  const auto width = static_cast<size_t>(grid.width);
+  for (size_t row = 0; row * width < grid.values->size(); ++row) {
+    const auto n = static_cast<int64_t>(row);
+    std::string line = grid.name;
+    line += "[" + std::to_string(n / grid.rows / grid.heads) + "," +
+            std::to_string(n / grid.rows % grid.heads) + "," +
+            std::to_string(n % grid.rows) + "]";
+    line.resize(std::max<size_t>(line.size() + 1, 10), ' ');
+    for (size_t c = 0; c < width; ++c)
+      line += " " + cell_text((*grid.values)[row * width + c]);
+    lines.push_back(line + note);
+  }
+}
+
+// "positions of q: 1   of k: 0 1"; nothing without a rotation.
+void add_positions(const Inputs& inputs, std::vector<std::string>& lines) {
+  if (inputs.q_positions.empty() && inputs.k_positions.empty()) return;
+  std::string line = "positions of q:";
+  for (const int64_t position : inputs.q_positions)
+    line += " " + std::to_string(position);
+  if (!inputs.k_positions.empty()) line += "   of k:";
+  for (const int64_t position : inputs.k_positions)
+    line += " " + std::to_string(position);
+  lines.push_back(line);
+}
+
+// "pages of b=0: 3 1 | -1 4", what its table names behind its own pages after
+// the bar, and how many tokens the call appends; nothing for rows.
+void add_pages(const Case& value, const Inputs& inputs,
+               std::vector<std::string>& lines) {
+  if (inputs.new_tokens > 0)
+    lines.push_back("new tokens: the last " +
+                    std::to_string(inputs.new_tokens) + " of every member");
+  if (value.paging.size == 0) return;
+  const PageMap map(value);
+  for (int64_t b = 0; b < value.shape.B; ++b) {
+    std::string line = "pages of b=" + std::to_string(b) + ":";
+    for (int64_t p = 0; p < map.columns(); ++p) {
+      if (p == map.owned(b)) line += " |";
+      line += " " + std::to_string(map.page_of(b, p * value.paging.size));
+    }
+    lines.push_back(line);
+  }
+}
+
+// Calls of q, k and v.
+std::vector<std::string> attention_picture(const JudgeInput& input) {
+  const Shape& s = input.value.shape;
+  const auto numbers = static_cast<size_t>(s.q_elements() + s.k_elements() +
+                                           s.v_elements() + s.o_elements());
+  std::vector<std::string> lines;
+  if (numbers > kMostNumbers) return lines;
+  // Calls that differ only in where tensors lie show nothing new.
+  const Inputs* shown = nullptr;
+  for (const CallView& call : input.calls) {
+    if (call.inputs == shown) continue;
+    if (shown != nullptr) lines.push_back("second call:");
+    shown = call.inputs;
+    add_pages(call.planned->variant ? *call.planned->variant : input.value,
+              *call.inputs, lines);
+    add_positions(*call.inputs, lines);
+    add_rows({"q", &call.inputs->q, s.H, s.Tq, s.d}, "", lines);
+    add_rows({"k", &call.inputs->k, s.Hkv, s.Tk, s.d}, "", lines);
+    add_rows({"v", &call.inputs->v, s.Hkv, s.Tk, s.dv}, "", lines);
+    const std::vector<double> o =
+        as_doubles(call.outcome->o, input.value.o_dtype);
+    if (!o.empty()) add_rows({"o", &o, s.H, s.Tq, s.dv}, "   <- actual", lines);
+    if (call.truth != nullptr)
+      add_rows({"o", &call.truth->oracle.o, s.H, s.Tq, s.dv}, "   <- expected",
+               lines);
+  }
+  return lines;
+}
+
+// Calls of backward(): what differs from one to the next, and the gradients.
+std::vector<std::string> gradient_picture(const JudgeInput& input) {
+  const Shape& s = input.value.shape;
+  const auto numbers = static_cast<size_t>(
+      2 * (s.q_elements() + s.k_elements() + s.v_elements()) + s.o_elements());
+  std::vector<std::string> lines;
+  if (numbers > kMostNumbers) return lines;
+  const Inputs* shown = nullptr;
+  for (const CallView& call : input.calls) {
+    if (call.inputs == shown) continue;
+    if (shown != nullptr) lines.push_back("another call:");
+    shown = call.inputs;
+    add_rows({"q", &call.inputs->q, s.H, s.Tq, s.d}, "", lines);
+    add_rows({"k", &call.inputs->k, s.Hkv, s.Tk, s.d}, "", lines);
+    add_rows({"v", &call.inputs->v, s.Hkv, s.Tk, s.dv}, "", lines);
+    add_rows({"do", &call.inputs->d_o, s.H, s.Tq, s.dv}, "", lines);
+    for (const TensorName tensor : kGradients) {
+      const auto [B, heads, rows, width] = gradient_extents(s, tensor);
+      const char* const name = tensor_name(tensor);
+      const std::vector<double> actual = read_gradient(input, call, tensor);
+      if (actual.empty()) continue;
+      add_rows({name, &actual, heads, rows, width}, "   <- actual", lines);
+      if (call.truth == nullptr) continue;
+      add_rows({name, &gradient_of(call.truth->gradient->values, tensor), heads,
+                rows, width},
+               "   <- expected", lines);
+    }
+  }
+  return lines;
+}
+
+constexpr size_t kMostCalls = 16;  // of a story that is shown
+constexpr size_t kMostTokens = 8;  // of a history that is shown
+
+// "a holds a0 a1 a4"; tokens are named by sequence and tag.
+std::string holds_text(const Moment& moment) {
+  const auto letter = [](int64_t sequence) {
+    return std::string(1, static_cast<char>('a' + sequence));
+  };
+  const bool copies = moment.command.verb == StoryVerb::kFork;
+  std::string text =
+      letter(copies ? moment.command.count : moment.command.sequence) +
+      " holds";
+  if (moment.history.empty()) return text + " nothing";
+  if (moment.history.size() > kMostTokens)
+    return text + " " + std::to_string(moment.history.size()) + " tokens";
+  for (const auto& [sequence, tag] : moment.history)
+    text += tag < 0 ? " NaN" : " " + letter(sequence) + std::to_string(tag);
+  return text;
+}
+
+void add_answer(const JudgeInput& input, const CallView& call,
+                std::vector<std::string>& lines) {
+  const int64_t rows = call.planned->moment->queries;
+  const Shape& s = input.value.shape;
+  if (call.truth == nullptr || s.H * rows * s.dv > 4) return;
+  const std::vector<double> o =
+      as_doubles(call.outcome->o, input.value.o_dtype);
+  add_rows({"     o", &o, s.H, rows, s.dv}, "   <- actual", lines);
+  add_rows({"     o", &call.truth->oracle.o, s.H, rows, s.dv}, "   <- expected",
+           lines);
+}
+
+std::string command_line(const JudgeInput& input, const CallView& call) {
+  const Moment& moment = *call.planned->moment;
+  std::string line = command_place(call);
+  line.resize(std::max<size_t>(line.size() + 2, 18), ' ');
+  if (call.planned->operation == Operation::kCacheCreate)
+    return line + "capacity " + std::to_string(input.value.capacity);
+  line += moment.illegal.empty() ? holds_text(moment)
+                                 : "illegal: " + moment.illegal;
+  const bool brings_nan = moment.first_new < 0 && moment.new_tokens > 0;
+  return line + (brings_nan ? "   (brings NaN)" : "");
+}
+
+// Command by command, up to the one that fails: what was asked, and what the
+// sequence then holds.
+std::vector<std::string> story_picture(const JudgeInput& input, size_t last) {
+  std::vector<std::string> lines;
+  const size_t calls =
+      last > 0 ? std::min(last + 1, input.calls.size()) : input.calls.size();
+  if (calls > kMostCalls) return lines;
+  for (size_t i = 0; i < calls; ++i) {
+    const CallView& call = input.calls[i];
+    std::string number = std::to_string(i);
+    number.resize(4, ' ');
+    lines.push_back(number + command_line(input, call));
+    add_answer(input, call, lines);
+  }
+  return lines;
+}
+
+// A tensor of a layer, or a gradient in its shape.
+void add_layer_tensor(const Shape& s, const char* name, TensorName shape_of,
+                      const std::vector<double>& values,
+                      const std::string& note,
+                      std::vector<std::string>& lines) {
+  if (values.empty()) return;
+  const auto extents = tensor_extents(s, shape_of);
+  if (tensor_rank(shape_of) == 3)
+    add_rows({name, &values, 1, s.Tq, s.D}, note, lines);
+  else if (tensor_rank(shape_of) == 2)
+    add_rows({name, &values, 1, extents[0], extents[1]}, note, lines);
+  else
+    add_rows({name, &values, 1, 1, extents[0]}, note, lines);
+}
+
+void add_layer_inputs(const Shape& s, const Inputs& inputs,
+                      std::vector<std::string>& lines) {
+  for (int i = 0; i < kLayerInputCount; ++i) {
+    const auto name =
+        static_cast<TensorName>(static_cast<int>(TensorName::kX) + i);
+    add_layer_tensor(s, tensor_name(name), name, inputs.values(name), "",
+                     lines);
+  }
+}
+
+size_t layer_numbers(const Inputs& inputs) {
+  size_t numbers = 0;
+  for (const auto& values : inputs.layer) numbers += values.size();
+  return numbers;
+}
+
+// Of a layer's gradient: what goes in, and what comes out.
+std::vector<std::string> layer_gradient_picture(const JudgeInput& input) {
+  const Shape& s = input.value.shape;
+  const CallView& call = input.calls[0];
+  const Inputs& inputs = *call.inputs;
+  std::vector<std::string> lines;
+  if (2 * layer_numbers(inputs) + inputs.d_y.size() > kMostNumbers)
+    return lines;
+  add_layer_inputs(s, inputs, lines);
+  add_layer_tensor(s, "dy", TensorName::kDY, inputs.d_y, "", lines);
+  for (const TensorName tensor : kLayerGradients) {
+    const char* const name = tensor_name(tensor);
+    const TensorName shape_of = layer_input_of(tensor);
+    const std::vector<double> actual = read_layer_gradient(input, call, tensor);
+    add_layer_tensor(s, name, shape_of, actual, "   <- actual", lines);
+    if (call.truth == nullptr || actual.empty()) continue;
+    add_layer_tensor(
+        s, name, shape_of,
+        layer_gradient_of(call.truth->layer_gradient->values, tensor),
+        "   <- expected", lines);
+  }
+  return lines;
+}
+
+// Of a layer: what goes in, the stages, and what comes out.
+std::vector<std::string> layer_picture(const JudgeInput& input) {
+  const Shape& s = input.value.shape;
+  const Inputs& inputs = *input.calls[0].inputs;
+  const CallOutcome& outcome = *input.calls[0].outcome;
+  const size_t numbers = outcome.y.size() / 4 + layer_numbers(inputs);
+  std::vector<std::string> lines;
+  if (numbers > kMostNumbers || outcome.y.empty()) return lines;
+  add_layer_inputs(s, inputs, lines);
+  if (!inputs.q_positions.empty()) {
+    std::string line = "positions:";
+    for (const int64_t position : inputs.q_positions)
+      line += " " + std::to_string(position);
+    lines.push_back(line);
+  }
+  if (!outcome.stage_q.empty())
+    for (const Stage& stage : read_stages(input, input.calls[0]))
+      add_rows({stage.name, &stage.values, stage.layout.heads, s.Tq,
+                stage.layout.width},
+               "   <- actual", lines);
+  const std::vector<double> y = as_doubles(outcome.y, input.value.o_dtype);
+  add_rows({"y", &y, 1, s.Tq, s.D}, "   <- actual", lines);
+  return lines;
+}
+
+}  // namespace
+
+std::vector<std::string> small_case_picture(const JudgeInput& input,
+                                            const Judgement& judgement) {
+  switch (input.value.subject()) {
+    case Subject::kCache:
+      return story_picture(input, judgement.finding->call);
+    case Subject::kLayer:
+      return layer_picture(input);
+    case Subject::kLayerBackward:
+      return layer_gradient_picture(input);
+    case Subject::kBackward:
+      return gradient_picture(input);
+    default:
+      return attention_picture(input);
+  }
+}
+
+}  // namespace qkvet

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small cases are shown whole.
+#ifndef QKVET_PROPERTIES_WORK_PICTURE_H_
+#define QKVET_PROPERTIES_WORK_PICTURE_H_
+
+#include <string>
+#include <vector>
+
+#include "properties/judging/law.h"
+
+namespace qkvet {
+
+// Inputs and outputs of the calls, one line per row of a tensor; empty if they
+// are more than 64 numbers. Of a story its commands up to the one that fails,
+// if they are at most 16. The judgement has a finding.
+std::vector<std::string> small_case_picture(const JudgeInput& input,
+                                            const Judgement& judgement);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_WORK_PICTURE_H_

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel leaves undeclared and a wrong guess would fail it for: found
+// out by tiny calls, used, and printed as an assumption.
+#ifndef QKVET_PROPERTIES_WORK_PROBE_H_
+#define QKVET_PROPERTIES_WORK_PROBE_H_
+
+#include <string>
+#include <vector>
+
+#include "core/door/executor.h"
+
+namespace qkvet {
+
+// One field of qkvet_dialect that was found out.
+struct Assumption {
+  std::string field;     // "lse_base"
+  std::string constant;  // "QKVET_LSE_NATURAL": what to declare
+};
+
+// Fills undeclared fields of info.dialect that matter for the options that the
+// kernel declares: the base of lse, whether a softcap comes before the bias,
+// whether a sink counts in lse, and what o and lse of a row without a key are,
+// by each reason for having none. A field that the probes find no clear answer
+// for stays undeclared.
+std::vector<Assumption> probe_dialect(Executor& executor, int kernel,
+                                      KernelInfo& info);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_WORK_PROBE_H_

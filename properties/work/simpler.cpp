@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which cases count as simpler than a given one: first smaller extents, the
+// very smallest first of all; then fewer options; then plainer data. Data is a
+// function of the index, so an element that survives keeps its value.
+#include "properties/work/simpler.h"
+
+namespace qkvet {
+namespace {
+
+// Extents tried in every combination before any single one is reduced. Three
+// is the least at which a first, a middle and a last differ.
+constexpr int64_t kTiny = 3;
+
+// Every shape with extents up to kTiny (one batch member, up to two heads)
+// whose sum is below the origin's, smallest sum first.
+std::vector<Shape> tiny_shapes(const Shape& origin) {
+  std::vector<Shape> shapes;
+  for (int64_t B = 1; B <= std::min<int64_t>(2, origin.B); ++B)
+    for (const auto& [H, Hkv] :
+         {std::pair<int64_t, int64_t>{1, 1}, {2, 1}, {2, 2}})
+      for (int64_t Tq = 1; Tq <= kTiny; ++Tq)
+        for (int64_t Tk = 1; Tk <= kTiny; ++Tk)
+          for (int64_t d = 1; d <= kTiny; ++d)
+            for (int64_t dv = 1; dv <= kTiny; ++dv)
+              if (dv == 1 || dv == d)
+                shapes.push_back({B, H, Hkv, Tq, Tk, d, dv});
+  std::erase_if(shapes, [&](const Shape& s) {
+    return s.H > origin.H || s.Tq > origin.Tq || s.Tk > origin.Tk ||
+           s.d > origin.d || s.dv > origin.dv ||
+           sum_of_extents(s) >= sum_of_extents(origin);
+  });
+  std::stable_sort(shapes.begin(), shapes.end(),
+                   [](const Shape& a, const Shape& b) {
+                     return sum_of_extents(a) < sum_of_extents(b);
+                   });
+  return shapes;
+}
+
+// Data that shows most mistakes in the smallest shapes: plain, exact, with
+// scores beyond exp's range, and with one key that takes all.
+struct Probe {
+  RecipeKind q, k;
+  int64_t parameter;  // of both recipes, if they take one
+};
+constexpr Probe kProbes[] = {{RecipeKind::kNormal, RecipeKind::kNormal, 0},
+                             {RecipeKind::kLattice, RecipeKind::kLattice, 0},
+                             {RecipeKind::kLargeN, RecipeKind::kLargeN, 4},
+                             {RecipeKind::kLead, RecipeKind::kDominantN, 0}};
+
+// Tiny shapes with the data at hand and with the probes: a rare value that a
+// long tensor happened to hold would otherwise keep the tensor long.
+void add_tiny_shapes(const Case& value, Collector& out) {
+  for (const Shape& shape : tiny_shapes(value.shape)) {
+    out.add([&](Case& c) { c.shape = shape; }, /*smaller=*/true);
+    for (const Probe& probe : kProbes)
+      out.add(
+          [&](Case& c) {
+            c.shape = shape;
+            c.q = {probe.q, probe.parameter};
+            c.k = {probe.k, probe.parameter};
+          },
+          /*smaller=*/true);
+  }
+}
+
+void add_smaller_extents(const Case& value, Collector& out) {
+  add_tiny_shapes(value, out);
+  const Shape& s = value.shape;
+  if (s.H > 1) {
+    out.add([](Case& c) { c.shape.H = c.shape.Hkv = 1; });
+    out.add([](Case& c) { c.shape.H = c.shape.Hkv; });
+    out.add([](Case& c) { c.shape.H = c.shape.group(), c.shape.Hkv = 1; });
+    out.add([](Case& c) { c.shape.H -= c.shape.group(), --c.shape.Hkv; });
+    out.add([](Case& c) { c.shape.H -= c.shape.Hkv; });
+    // Groups of two, which show what groups of three may hide.
+    if (s.group() > 2) out.add([](Case& c) { c.shape.H = 2 * c.shape.Hkv; });
+  }
+  for (const auto extent :
+       {&Shape::B, &Shape::Tq, &Shape::Tk, &Shape::d, &Shape::dv}) {
+    const int64_t now = s.*extent;
+    for (const int64_t next : {int64_t{1}, now / 2, now - now / 4, now - 1})
+      if (next >= 1 && next < now)
+        out.add([&](Case& c) { c.shape.*extent = next; });
+  }
+  // A recipe that points at a row must follow a shrinking extent.
+  out.add([](Case& c) {
+    for (Recipe* recipe : {&c.q, &c.k, &c.v})
+      if (recipe->kind == RecipeKind::kDominantN ||
+          recipe->kind == RecipeKind::kOnehotN)
+        recipe->parameter = 0;
+  });
+}
+
+// Gradients have two widths side by side, and what takes the one for the other
+// shows by what they leave over: two and four channels less leave it as it is.
+// Plain data may be equal where the two meet then; small integers seldom are.
+void add_even_steps(const Case& value, Collector& out) {
+  for (const auto width : {&Shape::d, &Shape::dv})
+    for (const int64_t step : {4, 2})
+      if (value.shape.*width > step) {
+        out.add([&](Case& c) { c.shape.*width -= step; });
+        out.add(
+            [&](Case& c) {
+              c.shape.*width -= step;
+              c.d_o = make_recipe(RecipeKind::kLattice);
+            },
+            /*smaller=*/true);
+      }
+}
+
+// Without each option, and with a plainer one in its place.
+void add_simpler_pairs(const Case& value, Collector& out) {
+  for (uint32_t option = 1; option <= kAdmitLast; option <<= 1)
+    if (option != kAdmitEmpty && (options_of(value) & option) != 0)
+      out.drop(option);
+  if (value.mask.kind != MaskKind::kNone) {
+    out.add([](Case& c) { c.mask.own = kOwnAll; });
+    out.add([](Case& c) { c.mask.parameter = 0; });
+    out.add([](Case& c) { c.mask.parameter /= 2; });
+  }
+  if (value.score_bias) {
+    out.add([](Case& c) { c.score_bias_own = kOwnAll; });
+    out.add([](Case& c) { c.score_bias = make_recipe(RecipeKind::kLattice); });
+  }
+  if (value.window && value.window->left >= 0 && value.window->right >= 0) {
+    out.add([](Case& c) { c.window->left = -1; });
+    out.add([](Case& c) { c.window->right = -1; });
+  }
+  if (value.window)
+    for (const auto side : {&Window::left, &Window::right})
+      if ((*value.window).*side > 0)
+        out.add([&](Case& c) { (*c.window).*side /= 2; });
+  if (!value.q_len.empty() && !value.kv_len.empty()) {
+    out.add([](Case& c) { c.q_len.clear(); });
+    out.add([](Case& c) { c.kv_len.clear(); });
+  }
+  if (value.layout > Layout::kBthd)
+    out.add([](Case& c) { c.layout = Layout::kBthd; });
+  for (const auto per_head : {&Case::sink, &Case::slopes})
+    if (value.*per_head)
+      out.add([&](Case& c) { c.*per_head = make_recipe(RecipeKind::kOne); });
+}
+
+void add_simpler_pages(const Case& value, Collector& out) {
+  if (value.paging.unowned != Unowned::kNan)
+    out.add([](Case& c) { c.paging.unowned = Unowned::kNan; });
+  if (value.paging.order != PageOrder::kInOrder)
+    out.add([](Case& c) { c.paging.order = PageOrder::kInOrder; });
+  for (const int64_t next : {int64_t{1}, int64_t{2}, value.paging.size / 2})
+    if (next >= 1 && next < value.paging.size)
+      out.add([&](Case& c) { c.paging.size = next; });
+  for (const int64_t next : {int64_t{1}, value.append / 2, value.append - 1})
+    if (next >= 1 && next < value.append)
+      out.add([&](Case& c) { c.append = next; });
+}
+
+void add_simpler_mask(const Case& value, Collector& out) {
+  if (value.causal != Causal::kNone)
+    out.add([](Case& c) { c.causal = Causal::kNone; });
+  if (value.causal == Causal::kBottomRight)
+    out.add([](Case& c) { c.causal = Causal::kTopLeft; });
+}
+
+}  // namespace
+
+int64_t size_of(const Case& value) {
+  int64_t size = sum_of_extents(value.shape) + value.shape.D + value.capacity;
+  const CacheForm& form = value.cache;
+  size += form.window + form.first_tokens + form.rollback;
+  for (const StoryCommand& command : value.story) size += 1 + command.count;
+  return size;
+}
+
+void add_simpler_options(const Case& value, Collector& out) {
+  if (value.q_dtype != Dtype::kF32)
+    out.add([](Case& c) { c.q_dtype = c.kv_dtype = c.o_dtype = Dtype::kF32; });
+  if (value.scale) {
+    out.add([](Case& c) { c.scale.reset(); });
+    out.add([](Case& c) { c.scale = 1.0f; });
+  }
+}
+
+void add_plainer_data(const Case& value,
+                      std::initializer_list<Recipe Case::*> tensors,
+                      Collector& out) {
+  // From the plainest; a recipe is only ever replaced by one before it.
+  constexpr RecipeKind kPlain[] = {RecipeKind::kZero,    RecipeKind::kOne,
+                                   RecipeKind::kOnehotN, RecipeKind::kCount,
+                                   RecipeKind::kLattice, RecipeKind::kNormal};
+  for (const auto tensor : tensors) {
+    for (const RecipeKind kind : kPlain) {
+      if ((value.*tensor).kind == kind) break;
+      out.add([&](Case& c) { c.*tensor = make_recipe(kind); });
+    }
+    const Recipe& recipe = value.*tensor;
+    if (recipe.parameter > 0)
+      for (const int64_t next : {recipe.parameter / 2, recipe.parameter - 1})
+        out.add([&](Case& c) { (c.*tensor).parameter = next; });
+  }
+  for (const uint64_t seed : {uint64_t{1}, uint64_t{2}, uint64_t{3}}) {
+    if (value.seed == seed) break;
+    out.add([&](Case& c) { c.seed = seed; });
+  }
+  for (size_t i = 0; i < value.set.size(); ++i) {
+    out.add([&](Case& c) {
+      c.set.erase(c.set.begin() + static_cast<ptrdiff_t>(i));
+    });
+    if (value.set[i].value != 0) out.add([&](Case& c) { c.set[i].value = 0; });
+  }
+}
+
+void add_simpler_attention(const Case& value, Collector& out) {
+  add_smaller_extents(value, out);
+  add_simpler_lengths(value, out);
+  add_simpler_options(value, out);
+  add_simpler_pairs(value, out);
+  add_simpler_pages(value, out);
+  add_simpler_rope(value, out);
+  add_simpler_mask(value, out);
+  add_plainer_data(value, {&Case::q, &Case::k, &Case::v}, out);
+}
+
+void add_simpler_rope(const Case& value, Collector& out) {
+  const Rope& rope = value.rope;
+  if (rope.style == RopeStyle::kNone) return;
+  out.add([](Case& c) { c.rope = {}; });
+  if (rope.style == RopeStyle::kInterleaved)
+    out.add([](Case& c) { c.rope.style = RopeStyle::kHalf; });
+  if (rope.random_positions)
+    out.add([](Case& c) { c.rope.random_positions = false; });
+  for (const int64_t next : {int64_t{0}, rope.first / 2})
+    if (next < rope.first) out.add([&](Case& c) { c.rope.first = next; });
+  if (value.shape.d > 2) out.add([](Case& c) { c.shape.d -= 2; });
+}
+
+std::vector<Case> simpler_cases(const Law& law, const Case& value) {
+  Collector out(law, value);
+  switch (value.subject()) {
+    case Subject::kCache:
+      add_simpler_story(value, out);
+      break;
+    case Subject::kLayer:
+      add_simpler_layer(value, out);
+      break;
+    case Subject::kLayerBackward:
+      add_simpler_layer(value, out);
+      add_plainer_data(value, {&Case::d_o}, out);
+      break;
+    case Subject::kBackward:
+      add_simpler_attention(value, out);
+      add_plainer_data(value, {&Case::d_o}, out);
+      add_even_steps(value, out);
+      break;
+    default:
+      add_simpler_attention(value, out);
+  }
+  return out.take();
+}
+
+}  // namespace qkvet

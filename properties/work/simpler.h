@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of simpler_cases(): collecting candidates, and what all subjects
+// share.
+#ifndef QKVET_PROPERTIES_WORK_SIMPLER_H_
+#define QKVET_PROPERTIES_WORK_SIMPLER_H_
+
+#include <algorithm>
+
+#include "properties/cases/generate.h"
+#include "properties/conventions/admit.h"
+
+namespace qkvet {
+
+// What counts as the size of a case: its extents, and the commands and tokens
+// of its story.
+int64_t size_of(const Case& value);
+
+class Collector {
+ public:
+  Collector(const Law& law, const Case& origin) : law_(law), origin_(origin) {}
+
+  // Adds what `change` makes of the origin, if that is a valid, other case;
+  // with `smaller` only if its extents are smaller even after the law has
+  // fitted it, so that plainer and wilder data cannot take turns for ever.
+  template <class Change>
+  void add(Change change, bool smaller = false) {
+    Case candidate = origin_;
+    change(candidate);
+    // A rotation stays while channels go.
+    if (candidate.rope.style != RopeStyle::kNone)
+      candidate.shape.d += candidate.shape.d % 2;
+    const Shape& heads = candidate.shape;
+    if (heads.Hkv < 1 || heads.H < 1 || heads.H % heads.Hkv != 0) return;
+    // Single values that stand outside now: moved inside, and left out.
+    if (!candidate.set.empty())
+      if (Case moved = candidate; move_set_values(moved)) keep(moved, smaller);
+    keep(std::move(candidate), smaller);
+  }
+  // Without the option, unless the law puts one back in its place: then the
+  // two could take turns for ever.
+  void drop(uint32_t option) {
+    const Case without = fitted(law_, keep_admitted(origin_, ~option));
+    if ((options_of(without) & option) == 0)
+      add([&](Case& candidate) { candidate = without; });
+  }
+  std::vector<Case> take() { return std::move(cases_); }
+
+ private:
+  void keep(Case candidate, bool smaller) {
+    candidate = fitted(law_, std::move(candidate));
+    if (smaller && size_of(candidate) >= size_of(origin_)) return;
+    if (candidate == origin_ || !invalid_reason(candidate).empty()) return;
+    if (std::find(cases_.begin(), cases_.end(), candidate) == cases_.end())
+      cases_.push_back(std::move(candidate));
+  }
+
+  const Law& law_;
+  const Case& origin_;
+  std::vector<Case> cases_;
+};
+
+// Fewer options: storage f32, no scale of its own.
+void add_simpler_options(const Case& value, Collector& out);
+// Plainer recipes for these tensors, small seeds, fewer set values.
+void add_plainer_data(const Case& value,
+                      std::initializer_list<Recipe Case::*> tensors,
+                      Collector& out);
+
+// Without the rotation, or a plainer one, on two channels less.
+void add_simpler_rope(const Case& value, Collector& out);
+
+// Shorter lengths and packed members, with and without their extents.
+void add_simpler_lengths(const Case& value, Collector& out);
+
+void add_simpler_attention(const Case& value, Collector& out);
+void add_simpler_story(const Case& value, Collector& out);
+void add_simpler_layer(const Case& value, Collector& out);
+
+}  // namespace qkvet
+
+#endif  // QKVET_PROPERTIES_WORK_SIMPLER_H_

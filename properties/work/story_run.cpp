@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/work/story_run.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "properties/judging/outcome.h"
+
+namespace qkvet {
+namespace {
+
+const std::byte* bytes_or_null(const std::vector<std::byte>& tensor) {
+  return tensor.empty() ? nullptr : tensor.data();
+}
+
+// [B,heads,rows,width] with `more` rows, which begin again.
+std::vector<double> repeated(const std::vector<double>& values, int64_t rows,
+                             int64_t width, int64_t more) {
+  std::vector<double> out;
+  const int64_t block = rows * width;
+  for (auto at = values.begin(); at < values.end(); at += block)
+    for (int64_t t = 0; t < more; ++t) {
+      const auto row = at + t % rows * width;
+      out.insert(out.end(), row, row + width);
+    }
+  return out;
+}
+
+// Of moderate size, in the shape of `value`.
+Inputs normal_inputs(Case value, uint64_t seed) {
+  value.q = value.k = value.v = {};
+  value.set.clear();
+  value.seed = seed;
+  return make_inputs(value);
+}
+
+}  // namespace
+
+void fill_story_call(const Case& value, const PlannedCall& planned,
+                     const Inputs& fresh, const Inputs& own, KernelCall& call) {
+  const Moment& moment = *planned.moment;
+  call.causal = Causal::kNone;
+  call.sequence = moment.command.sequence;
+  call.tokens = call.other = moment.command.count;
+  call.first = moment.command.first;
+  for (const char parent : moment.command.parents)
+    call.parents.push_back(parent - 'a');
+  call.shape.Tk = planned.operation == Operation::kCacheReadBack
+                      ? static_cast<int64_t>(moment.history.size())
+                      : moment.new_tokens;
+  call.k = bytes_or_null(fresh.k_bytes);
+  call.v = bytes_or_null(fresh.v_bytes);
+  if (planned.operation != Operation::kCacheCreate) return;
+  call.shape = value.shape;
+  call.tokens = value.capacity;
+  call.cache = value.cache;
+  call.k_scale = bytes_or_null(own.k_scale_bytes);
+  call.v_scale = bytes_or_null(own.v_scale_bytes);
+}
+
+StoryRun::StoryRun(const Case& value, const std::vector<PlannedCall>& plan,
+                   size_t at, const JudgedKernel& kernel, int index,
+                   Executor& executor, TimeUse& time)
+    : value_(value),
+      wide_(value),
+      kernel_(kernel),
+      index_(index),
+      executor_(executor),
+      time_(time),
+      rows_(value.shape.Tk) {
+  size_t from = at;
+  while (plan[from].operation != Operation::kCacheCreate) --from;
+  for (size_t i = from; i <= at; ++i) {
+    calls_.push_back(plan[i]);
+    const Moment& moment = *plan[i].moment;
+    added_ = std::max(added_, -moment.first_new);
+    rows_ = std::max(rows_, moment.first_new + moment.new_tokens);
+  }
+  wide_.shape.Tk = rows_ + added_;
+  for (size_t i = from; i <= at; ++i) {
+    const bool is_nan = plan[i].moment->first_new < 0;
+    Moment& moment = *calls_[i - from].moment;
+    rename(moment);
+    for (int64_t t = 0; t < moment.new_tokens; ++t) {
+      const Token token{moment.command.sequence, moment.first_new + t};
+      // Calls with a mistake bring a token that another call has brought.
+      if (find(token) == nullptr)
+        tokens_.push_back({token, i, is_nan, !plan[i].expects_refusal});
+    }
+  }
+  if (kernel.info.has_read_back && !moment().history.empty() &&
+      calls_.back().operation != Operation::kCacheReadBack) {
+    Plan read;
+    add_read_back(moment(), moment().command.sequence, read);
+    read_ = std::move(read.calls.back());
+  }
+  other_ = nan_ = normal_inputs(wide_, value.seed + 1);
+  for (auto* values : {&nan_.k, &nan_.v})
+    std::fill(values->begin(), values->end(),
+              std::numeric_limits<double>::quiet_NaN());
+}
+
+// The tags -N .. -1 become the last N.
+void StoryRun::rename(Moment& moment) const {
+  const auto renamed = [this](int64_t tag) {
+    return tag < 0 ? rows_ + added_ + tag : tag;
+  };
+  moment.first_new = renamed(moment.first_new);
+  for (Token& token : moment.history) token.tag = renamed(token.tag);
+}
+
+const BroughtToken* StoryRun::find(const Token& token) const {
+  for (const BroughtToken& one : tokens_)
+    if (one.token == token) return &one;
+  return nullptr;
+}
+
+std::string StoryRun::name_of(const Token& token) const {
+  const BroughtToken* brought = find(token);
+  if (brought != nullptr && brought->is_nan)
+    return "the NaN of call " + std::to_string(brought->call);
+  return static_cast<char>('a' + token.sequence) + std::to_string(token.tag);
+}
+
+void StoryRun::copy_row(const Inputs& from, const Token& token,
+                        Inputs& to) const {
+  const Shape& s = wide_.shape;
+  const auto copy = [&](const std::vector<double>& source,
+                        std::vector<double>& target, int64_t width) {
+    for (int64_t h = 0; h < s.Hkv; ++h) {
+      const int64_t row = (token.sequence * s.Hkv + h) * s.Tk + token.tag;
+      std::copy_n(source.begin() + row * width, width,
+                  target.begin() + row * width);
+    }
+  };
+  copy(from.k, to.k, s.d);
+  copy(from.v, to.v, s.dv);
+}
+
+void StoryRun::change(const Token& token, bool finite, Inputs& data) const {
+  copy_row(finite ? other_ : nan_, token, data);
+}
+
+Inputs StoryRun::own_data(bool finite) const {
+  const Shape& s = value_.shape;
+  Inputs data = make_inputs(value_);
+  data.k = repeated(data.k, s.Tk, s.d, wide_.shape.Tk);
+  data.v = repeated(data.v, s.Tk, s.dv, wide_.shape.Tk);
+  // Other numbers than change() will give them.
+  const Inputs added = finite ? normal_inputs(wide_, value_.seed + 2) : nan_;
+  for (const BroughtToken& one : tokens_)
+    if (one.is_nan && one.token.sequence < s.B)
+      copy_row(added, one.token, data);
+  return data;
+}
+
+Inputs StoryRun::moderate_data() const {
+  Inputs data = make_inputs(value_);
+  Inputs normal = normal_inputs(wide_, value_.seed);
+  data.q = std::move(normal.q);
+  data.k = std::move(normal.k);
+  data.v = std::move(normal.v);
+  data.k_scale = std::move(normal.k_scale);
+  data.v_scale = std::move(normal.v_scale);
+  data.k_scale_bytes = std::move(normal.k_scale_bytes);
+  data.v_scale_bytes = std::move(normal.v_scale_bytes);
+  return data;
+}
+
+KernelCall StoryRun::call_of(const PlannedCall& planned,
+                             const StoryInputs& inputs,
+                             const Inputs& data) const {
+  const Case step = step_case(value_, *planned.moment);
+  KernelCall call;
+  call.operation = planned.operation;
+  call.mistake = planned.mistake;
+  call.shape = step.shape;
+  call.q_dtype = value_.q_dtype;
+  call.kv_dtype = value_.kv_dtype;
+  call.o_dtype = value_.o_dtype;
+  call.scale = value_.scale;
+  call.want_lse = planned.want_lse;
+  call.placement = planned.placement;
+  call.threads = planned.threads;
+  call.q = bytes_or_null(inputs.history.q_bytes);
+  fill_options(step, inputs.history, call);
+  fill_story_call(value_, planned, inputs.fresh, data, call);
+  return call;
+}
+
+std::optional<StoryRun::Ran> StoryRun::run(const Inputs& data) const {
+  std::vector<PlannedCall> planned = calls_;
+  if (read_) planned.push_back(*read_);
+  std::vector<StoryInputs> inputs;
+  inputs.reserve(planned.size());
+  for (const PlannedCall& one : planned)
+    inputs.push_back(pick_inputs(wide_, *one.moment, data));
+  std::vector<KernelCall> calls;
+  for (size_t i = 0; i < planned.size(); ++i)
+    calls.push_back(call_of(planned[i], inputs[i], data));
+  std::vector<CallOutcome> outcomes;
+  {
+    const Stopwatch watch(time_.kernel);
+    outcomes = executor_.run(index_, calls);
+  }
+  for (size_t i = 0; i < calls_.size(); ++i)
+    if (judge_outcome(calls_[i], outcomes[i])) return std::nullopt;
+  Ran ran;
+  ran.answer = std::move(outcomes[calls_.size() - 1]);
+  if (calls_.back().operation == Operation::kCacheReadBack)
+    ran.read = ran.answer;
+  else if (read_ && !judge_outcome(*read_, outcomes.back()))
+    ran.read = std::move(outcomes.back());
+  return ran;
+}
+
+Moment StoryRun::moment_of(const std::vector<Token>& tokens) const {
+  Moment all = moment();
+  all.history = tokens;
+  all.positions.resize(tokens.size());  // nothing is asked
+  all.new_tokens = all.queries = 0;
+  return all;
+}
+
+}  // namespace qkvet

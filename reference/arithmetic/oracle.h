@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// What attention is. Two implementations that share no function:
+// plain_forward (reference/attention/plain.cpp) is the definition, in double;
+// twin_forward (reference/attention/twin.cpp) is another algorithm, in
+// double-double.
+#ifndef QKVET_REFERENCE_ARITHMETIC_ORACLE_H_
+#define QKVET_REFERENCE_ARITHMETIC_ORACLE_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/base/shape.h"
+#include "core/call/options.h"
+
+namespace qkvet {
+
+// A rotation of q and k by their positions; core/call/options.h says which
+// channels make a pair.
+struct Rotation {
+  RopeStyle style = RopeStyle::kNone;
+  const double* cos = nullptr;           // [positions,d/2]
+  const double* sin = nullptr;           // [positions,d/2]
+  const int64_t* q_positions = nullptr;  // [B,Tq]
+  const int64_t* k_positions = nullptr;  // [B,Tk]
+};
+
+// One call, every input exact in double, packed row-major.
+struct Problem {
+  Shape shape;
+  Causal causal = Causal::kNone;
+  // The factor of q k^T as the kernel has it: the float that the caller gave,
+  // or, if the caller left it to the kernel, 1/sqrt(d) in full precision.
+  double scale = 1;
+  bool scale_given = false;
+  const double* q = nullptr;  // [B,H,Tq,d]
+  const double* k = nullptr;  // [B,Hkv,Tk,d]
+  const double* v = nullptr;  // [B,Hkv,Tk,dv]
+
+  // Options (core/call/options.h); null or 0: absent. k and v may hold anything
+  // beyond the lengths, NaN as well.
+  std::optional<Window> window;
+  const uint8_t* mask = nullptr;    // [B,H,Tq,Tk], nonzero: attend
+  const double* bias = nullptr;     // [B,H,Tq,Tk], added to the scaled scores
+  const double* slopes = nullptr;   // [H], ALiBi: part of the bias
+  double softcap = 0;               // > 0: softcap * tanh(score / softcap)
+  const double* sink = nullptr;     // [H], a logit that joins the denominator
+  const int64_t* q_len = nullptr;   // [B]
+  const int64_t* kv_len = nullptr;  // [B]
+  // A packed batch, B = 1: member m has the rows cu_q[m] .. cu_q[m + 1] - 1.
+  int64_t members = 0;
+  const int64_t* cu_q = nullptr;  // [members + 1], ascending
+  const int64_t* cu_k = nullptr;  // [members + 1], ascending
+  Rotation rotation;
+
+  // The dialect, as far as the definition depends on it.
+  bool softcap_after_bias = false;
+  bool sink_in_lse = true;
+};
+
+// OracleOutput::visible of a row beyond q_len, or in no packed member: nothing
+// is said about it.
+inline constexpr int64_t kRowNotCounted = -1;
+
+// 1/sqrt(d), what an absent scale means.
+double default_scale(int64_t d);
+
+// A call without options.
+Problem make_problem(const Shape& shape, Causal causal,
+                     std::optional<float> scale, const double* q,
+                     const double* k, const double* v);
+
+struct OracleOutput {
+  // [B,H,Tq,dv]; NaN in rows without a key, 0 where these have a sink.
+  std::vector<double> o;
+  // [B,H,Tq], natural; -inf in rows without a key, or the sink that counts.
+  std::vector<double> lse;
+  std::vector<double> weights;   // [B,H,Tq,Tk]; 0 at masked keys
+  std::vector<int64_t> visible;  // [B,H,Tq]: how many keys the row sees
+  std::vector<uint8_t> sees;     // [B,H,Tq,Tk]: 1 if the row sees the key
+};
+
+OracleOutput plain_forward(const Problem& problem);
+OracleOutput twin_forward(const Problem& problem);
+
+}  // namespace qkvet
+
+#endif  // QKVET_REFERENCE_ARITHMETIC_ORACLE_H_

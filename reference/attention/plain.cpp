@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The oracle: the definition of plain.h with nothing replaced. Compiled without
+// contraction and without fast-math, so that it is the same double arithmetic
+// everywhere.
+#include "reference/attention/plain.h"
+
+namespace qkvet {
+
+double default_scale(int64_t d) {
+  return 1.0 / std::sqrt(static_cast<double>(d));
+}
+
+Problem make_problem(const Shape& shape, Causal causal,
+                     std::optional<float> scale, const double* q,
+                     const double* k, const double* v) {
+  Problem problem;
+  problem.shape = shape;
+  problem.causal = causal;
+  problem.scale = scale ? static_cast<double>(*scale) : default_scale(shape.d);
+  problem.scale_given = scale.has_value();
+  problem.q = q;
+  problem.k = k;
+  problem.v = v;
+  return problem;
+}
+
+OracleOutput plain_forward(const Problem& problem) {
+  return plain_forward_with<PlainSeams>(problem);
+}
+
+}  // namespace qkvet

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// The definition of attention, in double, in named passes per row:
+//
+//   rotate  q and k by their positions, if asked for (plain_rope.h)
+//   scores  s_j = cap(scale * sum_c q_c k_jc) + bias_j - slope * |diagonal - j|
+//           over the keys that row i sees
+//   softmax w_j = exp(s_j - m), m = max s_j;  L = sum w_j;  p_j = w_j / L
+//           a sink is one more score, without a key: it joins m and L
+//   lse     m + ln L
+//   values  o = sum_j p_j v_j
+//
+// Each decision of the definition is one member of PlainSeams, so that a seeded
+// fault (reference/seeded/seeded.cpp) replaces exactly one of them. Include
+// oracle.h to call the oracle; this header is for the oracle itself and its
+// faults.
+#ifndef QKVET_REFERENCE_ATTENTION_PLAIN_H_
+#define QKVET_REFERENCE_ATTENTION_PLAIN_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <vector>
+
+#include "reference/arithmetic/oracle.h"
+#include "reference/attention/plain_rope.h"
+
+namespace qkvet {
+
+// Where a query row stands in its member: of the batch, or of a packed batch.
+struct PlainPlace {
+  int64_t b = 0;
+  int64_t h = 0;
+  int64_t i = 0;        // counted from the member's first row
+  int64_t Lq = 0;       // rows of the member
+  int64_t Lk = 0;       // keys of the member
+  int64_t first_q = 0;  // the member's first row and key among all of them
+  int64_t first_k = 0;
+};
+
+struct PlainSeams : PlainRopeSeams {
+  static PlainPlace place(const Problem& problem, int64_t b, int64_t h,
+                          int64_t i) {
+    PlainPlace place{b, h, i, problem.shape.Tq, problem.shape.Tk};
+    if (problem.q_len != nullptr) place.Lq = problem.q_len[b];
+    if (problem.kv_len != nullptr) place.Lk = problem.kv_len[b];
+    if (problem.cu_q == nullptr) return place;
+    place.Lq = place.Lk = 0;
+    for (int64_t m = 0; m < problem.members; ++m) {
+      if (i < problem.cu_q[m] || i >= problem.cu_q[m + 1]) continue;
+      place.first_q = problem.cu_q[m];
+      place.first_k = problem.cu_k[m];
+      place.Lq = problem.cu_q[m + 1] - place.first_q;
+      place.Lk = problem.cu_k[m + 1] - place.first_k;
+    }
+    place.i = i - place.first_q;
+    return place;
+  }
+  // The key that the query stands at; it need not exist.
+  static int64_t diagonal(const Problem& problem, const PlainPlace& place) {
+    if (problem.causal == Causal::kTopLeft) return place.i;
+    return place.i + place.Lk - place.Lq;
+  }
+  static bool in_past(const Problem& problem, const PlainPlace& place,
+                      int64_t j) {
+    switch (problem.causal) {
+      case Causal::kNone:
+        return true;
+      case Causal::kTopLeft:
+        return j <= place.i;
+      case Causal::kBottomRight:
+        return j <= place.i + place.Lk - place.Lq;
+    }
+    return false;
+  }
+  static bool in_window(const Window& window, int64_t diagonal, int64_t j) {
+    return (window.left < 0 || diagonal - j <= window.left) &&
+           (window.right < 0 || j - diagonal <= window.right);
+  }
+  static bool attends(uint8_t mask) { return mask != 0; }
+  // Query i and key j, both counted from the member's first.
+  template <class Seams>
+  static bool visible(const Problem& problem, const PlainPlace& place,
+                      int64_t j) {
+    if (place.i >= place.Lq || j < 0 || j >= place.Lk) return false;
+    if (!Seams::in_past(problem, place, j)) return false;
+    const int64_t diagonal = Seams::diagonal(problem, place);
+    if (problem.window && !Seams::in_window(*problem.window, diagonal, j)) {
+      return false;
+    }
+    const int64_t pair = pair_index(problem.shape, place, j);
+    if (problem.mask != nullptr && !Seams::attends(problem.mask[pair])) {
+      return false;
+    }
+    // A bias of -infinity is a mask, unless a cap makes it finite again.
+    return problem.bias == nullptr ||
+           (problem.softcap > 0 && problem.softcap_after_bias) ||
+           problem.bias[pair] != -std::numeric_limits<double>::infinity();
+  }
+  static int64_t pair_index(const Shape& shape, const PlainPlace& place,
+                            int64_t j) {
+    const int64_t row =
+        (place.b * shape.H + place.h) * shape.Tq + place.first_q + place.i;
+    return row * shape.Tk + place.first_k + j;
+  }
+  static int64_t kv_head(const Shape& shape, int64_t h) {
+    return h / (shape.H / shape.Hkv);
+  }
+  static double scale(const Problem& problem) { return problem.scale; }
+  static double capped(const Problem& problem, double score) {
+    if (!(problem.softcap > 0)) return score;
+    return problem.softcap * std::tanh(score / problem.softcap);
+  }
+  static double distance(int64_t diagonal, int64_t j) {
+    return static_cast<double>(std::abs(diagonal - j));
+  }
+  template <class Seams>
+  static double biased(const Problem& problem, const PlainPlace& place,
+                       int64_t j, double score) {
+    if (problem.bias != nullptr) {
+      score += problem.bias[pair_index(problem.shape, place, j)];
+    }
+    if (problem.slopes == nullptr) return score;
+    const int64_t diagonal = Seams::diagonal(problem, place);
+    return score - problem.slopes[place.h] * Seams::distance(diagonal, j);
+  }
+  // From scale * q k to the score that enters the softmax.
+  template <class Seams>
+  static double score(const Problem& problem, const PlainPlace& place,
+                      int64_t j, double scaled) {
+    return problem.softcap_after_bias
+               ? Seams::capped(problem, Seams::template biased<Seams>(
+                                            problem, place, j, scaled))
+               : Seams::template biased<Seams>(problem, place, j,
+                                               Seams::capped(problem, scaled));
+  }
+  // Where the shift of the softmax starts, before it grows to the largest
+  // score.
+  static double shift_start() {
+    return -std::numeric_limits<double>::infinity();
+  }
+  static double exponential(double x) { return std::exp(x); }
+  static double with_sink(double sum, double weight) { return sum + weight; }
+  static double normalise(double w, double sum) { return w / sum; }
+};
+
+// One query row and the keys and values of its member and head.
+struct PlainRow {
+  PlainPlace place;
+  const double* q = nullptr;    // [d]
+  const double* k = nullptr;    // [Lk,d]
+  const double* v = nullptr;    // [Lk,dv]
+  double* o = nullptr;          // [dv]
+  double* weights = nullptr;    // [Lk]
+  double* lse = nullptr;        // []
+  int64_t* visible = nullptr;   // []
+  uint8_t* sees = nullptr;      // [Lk]
+  std::vector<int64_t>* seen;   // the keys that the row sees, ascending
+  std::vector<double>* scores;  // [Tk], of the keys seen
+};
+
+template <class Seams>
+void plain_scores(const Problem& problem, const PlainRow& row) {
+  const int64_t d = problem.shape.d;
+  row.seen->clear();
+  for (int64_t j = 0; j < row.place.Lk; ++j) {
+    if (!Seams::template visible<Seams>(problem, row.place, j)) continue;
+    double dot = 0;
+    for (int64_t c = 0; c < d; ++c) dot += row.q[c] * row.k[j * d + c];
+    (*row.scores)[row.seen->size()] = Seams::template score<Seams>(
+        problem, row.place, j, Seams::scale(problem) * dot);
+    row.seen->push_back(j);
+    row.sees[j] = 1;
+  }
+  *row.visible = static_cast<int64_t>(row.seen->size());
+}
+
+template <class Seams>
+void plain_softmax(const Problem& problem, const PlainRow& row) {
+  const size_t n = row.seen->size();
+  const double* s = row.scores->data();
+  const double* sink =
+      problem.sink != nullptr ? problem.sink + row.place.h : nullptr;
+  double m = Seams::shift_start();
+  for (size_t a = 0; a < n; ++a) m = std::max(m, s[a]);
+  const double of_keys = m;
+  if (sink != nullptr) m = std::max(m, *sink);
+  double sum = 0;
+  for (size_t a = 0; a < n; ++a) {
+    const double w = Seams::exponential(s[a] - m);
+    row.weights[(*row.seen)[a]] = w;
+    sum += w;
+  }
+  if (sink != nullptr)
+    sum = Seams::with_sink(sum, Seams::exponential(*sink - m));
+  for (int64_t j : *row.seen) {
+    row.weights[j] = Seams::normalise(row.weights[j], sum);
+  }
+  *row.lse = m + std::log(sum);
+  if (sink == nullptr || problem.sink_in_lse) return;
+  // Of the keys alone, against their own maximum.
+  sum = 0;
+  for (size_t a = 0; a < n; ++a) sum += Seams::exponential(s[a] - of_keys);
+  *row.lse = of_keys + std::log(sum);
+}
+
+inline void plain_values(const Shape& shape, const PlainRow& row) {
+  std::fill(row.o, row.o + shape.dv, 0.0);
+  for (int64_t j : *row.seen) {
+    for (int64_t t = 0; t < shape.dv; ++t) {
+      row.o[t] += row.weights[j] * row.v[j * shape.dv + t];
+    }
+  }
+}
+
+// What a row without a key has instead of an output, unless a sink is one term
+// of its softmax: of value 0, and all of the sum. Nothing at all is said about
+// a row that no member holds.
+inline void plain_empty(const Problem& problem, const PlainRow& row) {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kNone = -std::numeric_limits<double>::infinity();
+  const double sink =
+      problem.sink != nullptr ? problem.sink[row.place.h] : kNone;
+  std::fill(row.o, row.o + problem.shape.dv, sink > kNone ? 0.0 : kNaN);
+  *row.lse = problem.sink_in_lse ? sink : kNone;
+  if (row.place.i < row.place.Lq) return;
+  std::fill(row.o, row.o + problem.shape.dv, kNaN);
+  *row.visible = kRowNotCounted;
+  *row.lse = kNaN;
+}
+
+template <class Seams>
+PlainRow plain_row(const Problem& problem, int64_t b, int64_t h, int64_t i,
+                   OracleOutput& out) {
+  const Shape& shape = problem.shape;
+  PlainRow row;
+  row.place = Seams::place(problem, b, h, i);
+  const int64_t r = (b * shape.H + h) * shape.Tq + i;
+  const int64_t kv = b * shape.Hkv + Seams::kv_head(shape, h);
+  const int64_t key = kv * shape.Tk + row.place.first_k;
+  const int64_t pair = r * shape.Tk + row.place.first_k;
+  row.q = problem.q + r * shape.d;
+  row.k = problem.k + key * shape.d;
+  row.v = problem.v + key * shape.dv;
+  row.o = out.o.data() + r * shape.dv;
+  row.weights = out.weights.data() + pair;
+  row.lse = out.lse.data() + r;
+  row.visible = out.visible.data() + r;
+  row.sees = out.sees.data() + pair;
+  return row;
+}
+
+template <class Seams>
+OracleOutput plain_forward_with(const Problem& problem) {
+  const Shape& shape = problem.shape;
+  if (problem.rotation.style != RopeStyle::kNone) {
+    const auto q = plain_rotate<Seams>(problem.rotation, query_rows(problem));
+    const auto k = plain_rotate<Seams>(problem.rotation, key_rows(problem));
+    Problem turned = problem;
+    turned.rotation = {};
+    turned.q = q.data();
+    turned.k = k.data();
+    return plain_forward_with<Seams>(turned);
+  }
+  OracleOutput out;
+  out.o.resize(shape.o_elements());
+  out.lse.resize(shape.lse_elements());
+  out.weights.assign(shape.weights_elements(), 0.0);
+  out.visible.resize(shape.lse_elements());
+  out.sees.assign(shape.weights_elements(), 0);
+  std::vector<double> scores(shape.Tk);
+  std::vector<int64_t> seen;
+  seen.reserve(shape.Tk);
+  for (int64_t b = 0; b < shape.B; ++b) {
+    for (int64_t h = 0; h < shape.H; ++h) {
+      for (int64_t i = 0; i < shape.Tq; ++i) {
+        PlainRow row = plain_row<Seams>(problem, b, h, i, out);
+        row.seen = &seen;
+        row.scores = &scores;
+        plain_scores<Seams>(problem, row);
+        if (seen.empty()) {
+          plain_empty(problem, row);
+          continue;
+        }
+        plain_softmax<Seams>(problem, row);
+        plain_values(shape, row);
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace qkvet
+
+#endif  // QKVET_REFERENCE_ATTENTION_PLAIN_H_

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// The definition of a rotation, in double (Su et al., "RoFormer", 2021, 3.2.2):
+// channels a and b of pair n, at position p, become
+//
+//   a cos - b sin,  a sin + b cos       cos, sin: row p, column n of the tables
+//
+// Each decision is one member of PlainRopeSeams, for seeded faults to replace.
+#ifndef QKVET_REFERENCE_ATTENTION_PLAIN_ROPE_H_
+#define QKVET_REFERENCE_ATTENTION_PLAIN_ROPE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "reference/arithmetic/oracle.h"
+
+namespace qkvet {
+
+struct PlainRopeSeams {
+  static int64_t first_channel(RopeStyle style, int64_t n) {
+    return style == RopeStyle::kHalf ? n : 2 * n;
+  }
+  static int64_t second_channel(RopeStyle style, int64_t n, int64_t d) {
+    return style == RopeStyle::kHalf ? n + d / 2 : 2 * n + 1;
+  }
+  static double first(double a, double b, double cos, double sin) {
+    return a * cos - b * sin;
+  }
+  static double second(double a, double b, double cos, double sin) {
+    return a * sin + b * cos;
+  }
+};
+
+// [B,heads,rows,d], all of one q or k.
+struct RopeRows {
+  int64_t B = 0;
+  int64_t heads = 0;
+  int64_t rows = 0;
+  int64_t d = 0;
+  const double* data = nullptr;
+  const int64_t* positions = nullptr;  // [B,rows]
+};
+
+inline RopeRows query_rows(const Problem& p) {
+  const Shape& s = p.shape;
+  return {s.B, s.H, s.Tq, s.d, p.q, p.rotation.q_positions};
+}
+inline RopeRows key_rows(const Problem& p) {
+  const Shape& s = p.shape;
+  return {s.B, s.Hkv, s.Tk, s.d, p.k, p.rotation.k_positions};
+}
+
+// Calls visit(first, second, table) with the elements of each pair of each row,
+// and its element of the tables.
+template <class Seams, class Visit>
+void for_each_pair(RopeStyle style, const RopeRows& rows, Visit visit) {
+  const int64_t pairs = rows.d / 2;
+  for (int64_t row = 0; row < rows.B * rows.heads * rows.rows; ++row) {
+    const int64_t b = row / (rows.heads * rows.rows);
+    const int64_t position =
+        rows.positions[b * rows.rows + row % rows.rows] * pairs;
+    const int64_t start = row * rows.d;
+    for (int64_t n = 0; n < pairs; ++n) {
+      visit(start + Seams::first_channel(style, n),
+            start + Seams::second_channel(style, n, rows.d), position + n);
+    }
+  }
+}
+
+template <class Seams>
+std::vector<double> plain_rotate(const Rotation& rotation,
+                                 const RopeRows& rows) {
+  std::vector<double> turned(rows.B * rows.heads * rows.rows * rows.d);
+  for_each_pair<Seams>(rotation.style, rows,
+                       [&](int64_t first, int64_t second, int64_t table) {
+                         const double a = rows.data[first];
+                         const double b = rows.data[second];
+                         const double cos = rotation.cos[table];
+                         const double sin = rotation.sin[table];
+                         turned[first] = Seams::first(a, b, cos, sin);
+                         turned[second] = Seams::second(a, b, cos, sin);
+                       });
+  return turned;
+}
+
+}  // namespace qkvet
+
+#endif  // QKVET_REFERENCE_ATTENTION_PLAIN_ROPE_H_

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+// The twin of twin.h with nothing replaced.
+#include "reference/attention/twin.h"
+
+namespace qkvet {
+
+OracleOutput twin_forward(const Problem& problem) {
+  return twin_forward_with<TwinSeams>(problem);
+}
+
+}  // namespace qkvet

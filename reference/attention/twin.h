@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// The twin of the definition: one pass over the keys with a running maximum
+// (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018),
+// in double-double. It shares nothing with plain.h: who is seen is an interval
+// of keys, then the mask; heads are walked group by group; exp, log and tanh
+// are its own; a sink is one more key, of value 0, that comes last. Include
+// oracle.h to call it; this header is for the twin and its faults.
+#ifndef QKVET_REFERENCE_ATTENTION_TWIN_H_
+#define QKVET_REFERENCE_ATTENTION_TWIN_H_
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "reference/arithmetic/double_double.h"
+#include "reference/arithmetic/oracle.h"
+
+namespace qkvet {
+
+// The keys first .. last of one row, none if last < first, and the key at the
+// diagonal; all counted over the whole of k.
+struct TwinSpan {
+  bool counted = true;
+  int64_t first = 0;
+  int64_t last = -1;
+  int64_t centre = 0;
+};
+
+// Where the rows and keys of a member begin and end.
+struct TwinExtent {
+  int64_t q_begin = 0;
+  int64_t q_end = 0;
+  int64_t k_begin = 0;
+  int64_t k_end = 0;
+};
+
+struct TwinSeams {
+  // Of the member that holds query `i`; no rows if none does.
+  static TwinExtent extent(const Problem& problem, int64_t b, int64_t i) {
+    if (problem.cu_q == nullptr) {
+      const Shape& shape = problem.shape;
+      return {0, problem.q_len != nullptr ? problem.q_len[b] : shape.Tq, 0,
+              problem.kv_len != nullptr ? problem.kv_len[b] : shape.Tk};
+    }
+    const int64_t* end = problem.cu_q + problem.members + 1;
+    const int64_t* after = std::upper_bound(problem.cu_q, end, i);
+    if (after == problem.cu_q || after == end) return {};
+    const int64_t m = after - problem.cu_q;
+    return {after[-1], after[0], problem.cu_k[m - 1], problem.cu_k[m]};
+  }
+  // For bottom_right, as many keys lie behind the diagonal as queries lie
+  // behind the query.
+  static int64_t centre(const Problem& problem, const TwinExtent& all,
+                        int64_t i) {
+    if (problem.causal == Causal::kTopLeft)
+      return all.k_begin + i - all.q_begin;
+    return (all.k_end - 1) - (all.q_end - 1 - i);
+  }
+  static int64_t left_end(const TwinExtent& all, int64_t centre, int64_t left) {
+    const bool cut = left >= 0 && left < centre - all.k_begin;
+    return cut ? centre - left : all.k_begin;
+  }
+  static int64_t right_end(int64_t last, int64_t centre, int64_t right) {
+    return right >= 0 && right < last - centre ? centre + right : last;
+  }
+  // The last key that causality leaves; `centre` may lie before the first.
+  static int64_t last_key(const Problem& problem, const TwinExtent& all,
+                          int64_t centre) {
+    const bool all_keys = problem.causal == Causal::kNone;
+    return all_keys || centre >= all.k_end ? all.k_end - 1 : centre;
+  }
+  template <class Seams>
+  static TwinSpan span(const Problem& problem, int64_t b, int64_t i) {
+    const TwinExtent all = Seams::extent(problem, b, i);
+    TwinSpan span;
+    span.counted = i < all.q_end;
+    if (!span.counted) return span;
+    span.centre = Seams::centre(problem, all, i);
+    span.first = all.k_begin;
+    span.last = Seams::last_key(problem, all, span.centre);
+    if (!problem.window) return span;
+    span.first = Seams::left_end(all, span.centre, problem.window->left);
+    span.last = Seams::right_end(span.last, span.centre, problem.window->right);
+    return span;
+  }
+  // Whether mask and bias leave the pair `pair` of [B,H,Tq,Tk] alone.
+  static bool allowed(const Problem& problem, int64_t pair) {
+    if (problem.mask != nullptr && problem.mask[pair] == 0) return false;
+    if (problem.bias == nullptr) return true;
+    const bool finite_again = problem.softcap_after_bias && problem.softcap > 0;
+    return finite_again || !(std::isinf(problem.bias[pair]) &&
+                             std::signbit(problem.bias[pair]));
+  }
+  static bool cap_last(const Problem& problem) {
+    return problem.softcap_after_bias;
+  }
+  static DoubleDouble hyperbolic_tangent(DoubleDouble x) { return dd_tanh(x); }
+  static bool is_half(const Rotation& turn) {
+    return turn.style == RopeStyle::kHalf;
+  }
+  // Of key number `key` of all members, which have `keys` each.
+  static int64_t key_position(const Rotation& turn, int64_t /*keys*/,
+                              int64_t key) {
+    return turn.k_positions[key];
+  }
+  static DoubleDouble turn_sign(DoubleDouble sin) { return sin; }
+  // What is added to the score of key `j`.
+  static DoubleDouble offset(const Problem& problem, int64_t h, int64_t pair,
+                             int64_t j, int64_t centre) {
+    DoubleDouble sum = 0.0;
+    if (problem.slopes != nullptr) {
+      const int64_t apart = j < centre ? j - centre : centre - j;
+      sum = two_product(problem.slopes[h], static_cast<double>(apart));
+    }
+    return problem.bias == nullptr ? sum : sum + problem.bias[pair];
+  }
+  // The query head that is number `member` of those that share `kv_head`.
+  static int64_t query_head(const Shape& shape, int64_t kv_head,
+                            int64_t member) {
+    return kv_head * shape.group() + member;
+  }
+  static DoubleDouble exponential(DoubleDouble x) { return dd_exp(x); }
+  static DoubleDouble logarithm(DoubleDouble x) { return dd_log(x); }
+  static DoubleDouble rescale_sum(DoubleDouble sum, DoubleDouble factor) {
+    return sum * factor;
+  }
+  static DoubleDouble rescale_value(DoubleDouble value, DoubleDouble factor) {
+    return value * factor;
+  }
+};
+
+// The state of one row while its keys stream by.
+struct TwinState {
+  bool first = true;  // no key so far
+  DoubleDouble maximum;
+  DoubleDouble sum;
+  std::vector<DoubleDouble> value;   // [dv]
+  std::vector<DoubleDouble> scores;  // [Tk], for the weights
+};
+
+template <class Seams>
+void twin_absorb(TwinState& state, DoubleDouble score, const double* v) {
+  DoubleDouble weight = 1.0;
+  if (state.first) {
+    state.first = false;
+    state.maximum = score;
+    state.sum = 0.0;
+    for (DoubleDouble& x : state.value) x = 0.0;
+  } else if (state.maximum < score) {
+    const DoubleDouble factor = Seams::exponential(state.maximum - score);
+    state.maximum = score;
+    state.sum = Seams::rescale_sum(state.sum, factor);
+    for (DoubleDouble& x : state.value) x = Seams::rescale_value(x, factor);
+  } else {
+    weight = Seams::exponential(score - state.maximum);
+  }
+  state.sum = state.sum + weight;
+  if (v == nullptr) return;  // a sink: of value 0
+  for (size_t t = 0; t < state.value.size(); ++t) {
+    state.value[t] = state.value[t] + weight * DoubleDouble(v[t]);
+  }
+}
+
+template <class Seams>
+DoubleDouble twin_cap(const Problem& problem, DoubleDouble score) {
+  if (!(problem.softcap > 0)) return score;
+  const DoubleDouble x = score / DoubleDouble(problem.softcap);
+  return Seams::hyperbolic_tangent(x) * DoubleDouble(problem.softcap);
+}
+
+// One query row, with the keys of its head.
+struct TwinRow {
+  int64_t row = 0;  // of [B,H,Tq]
+  int64_t b = 0;
+  int64_t h = 0;
+  int64_t i = 0;
+  const double* q = nullptr;
+  const double* k = nullptr;
+  const double* v = nullptr;
+};
+
+// Nothing is rotated: with q and k as complex numbers z, y of each pair, the
+// product is Re(z conj(y) e^(i(p - r))) for positions p and r, whose cos and
+// sin come out of the tables' (the relative form of RoFormer, 3.2.1).
+template <class Seams>
+DoubleDouble twin_turned_dot(const Problem& problem, const TwinRow& row,
+                             int64_t j) {
+  const Shape& shape = problem.shape;
+  const Rotation& turn = problem.rotation;
+  const int64_t pairs = shape.d / 2;
+  const bool half = Seams::is_half(turn);
+  const int64_t apart = half ? pairs : 1;
+  const int64_t p = turn.q_positions[row.b * shape.Tq + row.i] * pairs;
+  const int64_t r =
+      Seams::key_position(turn, shape.Tk, row.b * shape.Tk + j) * pairs;
+  const double* k = row.k + j * shape.d;
+  DoubleDouble dot = 0.0;
+  for (int64_t n = 0; n < pairs; ++n) {
+    const int64_t c = half ? n : n + n;
+    const double* z = row.q + c;
+    const double* y = k + c;
+    const DoubleDouble cos = two_product(turn.cos[p + n], turn.cos[r + n]) +
+                             two_product(turn.sin[p + n], turn.sin[r + n]);
+    const DoubleDouble sin = two_product(turn.sin[p + n], turn.cos[r + n]) +
+                             two_product(-turn.cos[p + n], turn.sin[r + n]);
+    const DoubleDouble along =
+        two_product(z[0], y[0]) + two_product(z[apart], y[apart]);
+    const DoubleDouble across =
+        two_product(z[0], y[apart]) + two_product(-z[apart], y[0]);
+    dot = dot + along * cos + across * Seams::turn_sign(sin);
+  }
+  return dot;
+}
+
+template <class Seams>
+DoubleDouble twin_score(const Problem& problem, const TwinRow& row, int64_t j,
+                        int64_t centre) {
+  const Shape& shape = problem.shape;
+  const double* k = row.k + j * shape.d;
+  const bool plain = problem.rotation.style == RopeStyle::kNone;
+  DoubleDouble dot = 0.0;
+  for (int64_t c = 0; plain && c < shape.d; ++c) {
+    dot = dot + two_product(row.q[c], k[c]);
+  }
+  if (!plain) {
+    dot = twin_turned_dot<Seams>(problem, row, j);
+  }
+  const DoubleDouble scaled = dot * DoubleDouble(problem.scale);
+  if (problem.slopes == nullptr && problem.bias == nullptr) {
+    return twin_cap<Seams>(problem, scaled);
+  }
+  const DoubleDouble offset =
+      Seams::offset(problem, row.h, row.row * shape.Tk + j, j, centre);
+  if (Seams::cap_last(problem)) {
+    return twin_cap<Seams>(problem, scaled + offset);
+  }
+  return twin_cap<Seams>(problem, scaled) + offset;
+}
+
+// What a row has whose keys were all absorbed.
+template <class Seams>
+void twin_finish(const Problem& problem, const TwinRow& row, TwinState& state,
+                 OracleOutput& out) {
+  const Shape& shape = problem.shape;
+  const auto lse = [&] {
+    return (state.maximum + Seams::logarithm(state.sum)).hi;
+  };
+  out.lse[row.row] = lse();
+  if (problem.sink != nullptr) {
+    twin_absorb<Seams>(state, problem.sink[row.h], nullptr);
+    if (problem.sink_in_lse) out.lse[row.row] = lse();
+  }
+  double* o = out.o.data() + row.row * shape.dv;
+  for (int64_t t = 0; t < shape.dv; ++t) o[t] = (state.value[t] / state.sum).hi;
+  for (int64_t j = 0; j < shape.Tk; ++j) {
+    const int64_t pair = row.row * shape.Tk + j;
+    if (out.sees[pair] == 0) continue;
+    const DoubleDouble w = Seams::exponential(state.scores[j] - state.maximum);
+    out.weights[pair] = (w / state.sum).hi;
+  }
+}
+
+template <class Seams>
+void twin_row(const Problem& problem, const TwinRow& row, TwinState& state,
+              OracleOutput& out) {
+  const Shape& shape = problem.shape;
+  const TwinSpan span = Seams::template span<Seams>(problem, row.b, row.i);
+  state.first = true;
+  int64_t count = 0;
+  for (int64_t j = span.first; j <= span.last; ++j) {
+    const int64_t pair = row.row * shape.Tk + j;
+    if (!Seams::allowed(problem, pair)) continue;
+    state.scores[j] = twin_score<Seams>(problem, row, j, span.centre);
+    twin_absorb<Seams>(state, state.scores[j], row.v + j * shape.dv);
+    out.sees[pair] = 1;
+    ++count;
+  }
+  out.visible[row.row] = span.counted ? count : kRowNotCounted;
+  if (count > 0) {
+    twin_finish<Seams>(problem, row, state, out);
+    return;
+  }
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kNone = -std::numeric_limits<double>::infinity();
+  const bool sinks = span.counted && problem.sink != nullptr &&
+                     !std::isinf(problem.sink[row.h]);
+  std::fill_n(out.o.begin() + row.row * shape.dv, shape.dv, sinks ? 0 : kNaN);
+  out.lse[row.row] = !span.counted                  ? kNaN
+                     : sinks && problem.sink_in_lse ? problem.sink[row.h]
+                                                    : kNone;
+}
+
+template <class Seams>
+OracleOutput twin_forward_with(const Problem& problem) {
+  const Shape& shape = problem.shape;
+  OracleOutput out;
+  out.o.resize(shape.o_elements());
+  out.lse.resize(shape.lse_elements());
+  out.weights.assign(shape.weights_elements(), 0.0);
+  out.visible.resize(shape.lse_elements());
+  out.sees.assign(shape.weights_elements(), 0);
+  TwinState state;
+  state.value.resize(shape.dv);
+  state.scores.resize(shape.Tk);
+  for (int64_t kv = 0; kv < shape.B * shape.Hkv; ++kv) {
+    const int64_t b = kv / shape.Hkv;
+    for (int64_t member = 0; member < shape.group(); ++member) {
+      const int64_t h = Seams::query_head(shape, kv % shape.Hkv, member);
+      for (int64_t i = 0; i < shape.Tq; ++i) {
+        const int64_t row = (b * shape.H + h) * shape.Tq + i;
+        twin_row<Seams>(problem,
+                        {row, b, h, i, problem.q + row * shape.d,
+                         problem.k + kv * shape.Tk * shape.d,
+                         problem.v + kv * shape.Tk * shape.dv},
+                        state, out);
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace qkvet
+
+#endif  // QKVET_REFERENCE_ATTENTION_TWIN_H_

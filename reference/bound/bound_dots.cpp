@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// How far c q k can be from its truth, in every declared order (README.md,
+// "Scores").
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "reference/bound/bound_impl.h"
+
+namespace qkvet {
+namespace {
+
+// Stands for a scale that became infinite: nothing that it meets is judged.
+constexpr double kUnusable = 1e200;
+
+// sum_k |S_k| over the additions of q.k in the declared lanes, and over the
+// tree that adds the lanes, where a level costs at most the sum of all lanes.
+double lane_partial_sums(const RowView& row, const PrecisionModel& model,
+                         const double* k, RowScratch& scratch) {
+  const int64_t lanes = std::min<int64_t>(model.dot_lanes, row.d);
+  double* lane = scratch.lane.data();
+  double* cost = scratch.lane_cost.data();
+  for (int64_t l = 0; l < lanes; ++l) {
+    lane[l] = row.q[l] * k[l];
+    // The first product meets a zero: only an FMA rounds there.
+    cost[l] = model.fma ? std::fabs(lane[l]) : 0;
+  }
+  for (int64_t c = lanes; c < row.d; c += lanes) {
+    const int64_t count = std::min(lanes, row.d - c);
+    for (int64_t l = 0; l < count; ++l) {
+      lane[l] += row.q[c + l] * k[c + l];
+      cost[l] += std::fabs(lane[l]);
+    }
+  }
+  double total = 0;
+  double ends = 0;
+  for (int64_t l = 0; l < lanes; ++l) {
+    total += cost[l];
+    ends += std::fabs(lane[l]);
+  }
+  const auto levels = std::min<int64_t>(ceil_log2(model.dot_lanes), lanes - 1);
+  return total + static_cast<double>(levels) * ends;
+}
+
+// Additions in the fullest lane, and in the tree that adds the lanes.
+double lanes_depth(int64_t d, int64_t lanes) {
+  const int64_t in_lane = (d - 1) / lanes;
+  return static_cast<double>(in_lane + ceil_log2(lanes));
+}
+
+// All products and all partial sums are multiples of one power of two, and
+// small enough to be exact.
+bool exact_dot(const RowView& row, const PrecisionModel& model, int64_t j) {
+  if (model.scale_stage == ScaleStage::kOnQ) return false;
+  if (row.magnitude[j] == 0) return true;
+  // Not > 0, so that a NaN counts as uncertain.
+  if (row.drift != nullptr && !(row.drift[j] == 0)) return false;
+  const int q_grid = row.q_grid;
+  const int k_grid = row.k_grid[row.key(j)];
+  const int least = std::min({q_grid, k_grid, q_grid + k_grid});
+  const int limit = model.range.lambda_exponent(model.ftz);
+  return least >= limit &&
+         row.magnitude[j] * exact_u(model) <= std::ldexp(1.0, q_grid + k_grid);
+}
+
+// What underflow can do to a score. Without flushing, additions are exact.
+double score_floor(const RowView& row, const PrecisionModel& model, int64_t j,
+                   double lambda) {
+  const double c = row.scale;
+  const double normal = model.range.least_normal();
+  const double after_q =
+      model.scale_stage == ScaleStage::kOnQ ? std::max(1.0, c) : c;
+  const double operations = 2 * static_cast<double>(row.d) + 2;
+  const double flushed_scale =
+      model.ftz && c < normal ? row.magnitude[j] * c : 0;
+  // A subnormal scale loses bits where it is multiplied by log2 e.
+  const double short_scale = c < normal ? lambda * row.magnitude[j] : 0;
+  const double k_sum = row.k_sum[row.key(j)];
+  const double after_k = model.scale_split ? after_q : c;
+  return lambda * (after_q * (operations + k_sum) + after_k * row.q_sum + 1) +
+         flushed_scale + short_scale;
+}
+
+// Scores that are stored in half: after the dot product, where what underflows
+// may do so in units of q k, and after the scale where that may be a stage of
+// its own.
+double stored_score(const RowView& row, const PrecisionModel& model, int64_t j,
+                    double s, double e, double lambda) {
+  if (!model.score.rounds() || row.magnitude[j] == 0) return e;
+  const bool apart =
+      model.scale_stage == ScaleStage::kAfterDot || model.scale_split;
+  e += model.score.of(s + e, lambda, std::max(1.0, row.scale));
+  if (apart) e += model.score.of(s + e, lambda);
+  return e;
+}
+
+// Relative error of a scale, or of both roots of one, that is stored as the
+// softmax stores its numbers.
+double stored_scale(const RowView& row, const PrecisionModel& model) {
+  if (row.scale == 0) return 0;
+  const double roots =
+      model.scale_split ? 2 * model.softmax.u : model.softmax.u;
+  const double off = model.softmax.exactly(row.scale) / row.scale;
+  return std::isfinite(off) ? std::max(roots, off) : kUnusable;
+}
+
+}  // namespace
+
+int ceil_log2(int64_t n) {
+  return n <= 1
+             ? 0
+             : static_cast<int>(std::bit_width(static_cast<uint64_t>(n - 1)));
+}
+
+double dot_depth(const RowView& row, const PrecisionModel& model) {
+  if (model.block_u > 0) return -1;
+  switch (model.dot_sum) {
+    case SumOrder::kAny:
+      return -1;
+    case SumOrder::kLanes:
+      return lanes_depth(row.d, model.dot_lanes);
+    case SumOrder::kPairwise:
+      return ceil_log2(row.d);
+  }
+  return -1;
+}
+
+double scaled_error(const RowView& row, const PrecisionModel& model, int64_t j,
+                    double depth, double lambda, RowScratch& scratch) {
+  const double u = model.u;
+  const double A = row.scale * row.magnitude[j];
+  const double s =
+      std::fabs(row.scaled != nullptr ? row.scaled[j] : row.score[j]);
+  const double drift = row.drift != nullptr ? row.drift[j] : 0;
+  const double d = static_cast<double>(row.d);
+  double e = 0;
+  if (!exact_dot(row, model, j)) {
+    const double M = (A + s + drift) / 2;
+    const double blocks = block_cost(model, row.d, row.d);
+    double additions = (d - 1) * (M + u * A);
+    if (depth >= 0) additions = std::min(additions, depth * A);
+    e = u * (A + additions) / (1 - 2 * d * u);
+    if (blocks > 0)
+      e = (u * A + blocks * (M + u * A)) / (1 - 2 * (d * u + blocks));
+    if (model.dot_sum == SumOrder::kLanes && blocks == 0) {
+      const double* k = row.k + row.key(j) * row.d;
+      const double sums =
+          row.scale * lane_partial_sums(row, model, k, scratch) +
+          (model.fma ? 0 : A);
+      // Computed partial sums differ from exact ones by at most e, and those
+      // of uncertain inputs by another drift in all.
+      e = std::min(e, u * sums + (d + 3) * u * (e + drift));
+    }
+  }
+  if (row.magnitude[j] != 0) e += score_floor(row, model, j, lambda);
+  e += drift;
+  if (model.scale_stage == ScaleStage::kAfterDot) e += u * (s + e);
+  if (model.scale_stage == ScaleStage::kOnQ) e += u * A;
+  // The product with k, and a root that both sides share.
+  if (model.scale_split) e += u * A + 2 * u * (s + e);
+  if (!row.scale_given) e += model.default_scale_error * u * (s + e);
+  if (model.softmax.rounds()) e += stored_scale(row, model) * (s + e);
+  return stored_score(row, model, j, s, e * second_order(u), lambda);
+}
+
+}  // namespace qkvet

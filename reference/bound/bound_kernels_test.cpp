@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bound holds for every correct kernel that the tests can emulate, comes
+// close to their errors where the data is adversarial, and is exceeded by
+// kernels that are wrong.
+#include <gtest/gtest.h>
+
+#include "reference/testing/test_problems.h"
+#include "reference/testing/test_ratios.h"
+
+namespace qkvet::bound_kernels_test {
+namespace {
+
+// 1,020 problems of every regime for each kernel, judged by its declared model
+// and by the generic one.
+class BoundKernelsTest : public testing::TestWithParam<size_t> {};
+
+TEST_P(BoundKernelsTest, StaysWithinTheBoundAndComesNearIt) {
+  constexpr int kProblems = 1020;
+  // With the declared model, random adversarial data reaches this much of it.
+  constexpr double kNear = 0.3;
+  const TestControl kernel = f32_controls()[GetParam()];
+  const PrecisionModel declared = declared_precision(kernel);
+  TestRandom random(kernel.name());
+  Ratios all;
+  Ratios all_generic;
+  double several = 0;
+  // What comes near is found by chance: it is looked for somewhat longer.
+  for (int i = 0; i < kProblems || (several <= kNear && i < 4 * kProblems);
+       ++i) {
+    const auto regime = static_cast<Regime>(i % kRegimeCount);
+    const Shape shape = random_shape(random, largest_extent(i));
+    TestProblem p = random_problem(random, regime, shape);
+    const OracleOutput oracle = plain_forward(p.get());
+    const BoundFacts facts(p.get(), oracle);
+    const TestOutput got = run_control(kernel, p.get());
+    const Ratios own =
+        ratios(oracle, compute_bound(facts, declared, true), got, shape);
+    const Ratios generic = ratios(
+        oracle, compute_bound(facts, generic_precision(), true), got, shape);
+    ASSERT_TRUE(own.worst() <= 1)
+        << kernel.name() << ", problem " << i << ": o " << own.o << " lse "
+        << own.lse << " weights " << own.weights << " sum " << own.row_sum;
+    if (within_generic(kernel)) {
+      ASSERT_TRUE(generic.worst() <= 1) << kernel.name() << ", problem " << i;
+    }
+    keep_larger(all, own);
+    if (regime != Regime::kCount && regime != Regime::kTiny) {
+      several = std::max(several, own.several);
+    }
+    keep_larger(all_generic, generic);
+  }
+  EXPECT_GT(several, kNear) << kernel.name();
+  EXPECT_LE(all.o, 1) << kernel.name();
+  std::printf(
+      "%-18s declared o %.3f (4 keys or more %.3f) lse %.3f weights %.3f sum "
+      "%.3f | "
+      "generic o %.3f\n",
+      kernel.name().c_str(), all.o, several, all.lse, all.weights, all.row_sum,
+      all_generic.o);
+}
+
+INSTANTIATE_TEST_SUITE_P(AllKernels, BoundKernelsTest,
+                         testing::Range(size_t{0}, f32_controls().size()),
+                         [](const testing::TestParamInfo<size_t>& kernel) {
+                           return f32_controls()[kernel.param].name();
+                         });
+
+// Faults that must exceed the bound of their model.
+int count_exceeding(const TestControl& kernel, const char* seeded,
+                    int problems) {
+  TestRandom random(9);
+  int exceeding = 0;
+  for (int i = 0; i < problems; ++i) {
+    const auto regime = static_cast<Regime>(i % kRegimeCount);
+    TestProblem p = random_problem(random, regime, random_shape(random, 12));
+    const OracleOutput oracle = plain_forward(p.get());
+    const BoundFacts facts(p.get(), oracle);
+    const Bound bound = compute_bound(facts, declared_precision(kernel), false);
+    const TestOutput got = run_control(kernel, p.get(), seeded);
+    exceeding += !(worst_ratio(got.o, oracle.o, bound.o) <= 1);
+  }
+  return exceeding;
+}
+
+TEST(BoundFaultsTest, WrongKernelsExceedTheBound) {
+  constexpr int kProblems = 340;
+  for (const TestControl& kernel : f32_controls()) {
+    const int scale = count_exceeding(kernel, "scale", kProblems);
+    const int key = count_exceeding(kernel, "lost_key", kProblems);
+    // A scale that is off by 2^-10 is within what coarse scores and operands
+    // allow, and no exponential of 14 bits sees it often.
+    const PrecisionModel declared = declared_precision(kernel);
+    const bool coarse = declared.score.rounds() || declared.operand.rounds() ||
+                        declared.exp_error > 0x1p-16;
+    EXPECT_GT(scale, coarse ? -1 : kProblems / 4) << kernel.name();
+    EXPECT_GT(key, coarse ? kProblems / 4 : kProblems / 2) << kernel.name();
+    std::printf("%-18s scale 2^-10 %d, lost key %d of %d\n",
+                kernel.name().c_str(), scale, key, kProblems);
+  }
+}
+
+}  // namespace
+}  // namespace qkvet::bound_kernels_test

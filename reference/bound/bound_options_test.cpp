@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels with options: correct ones stay within the bound of their declaration
+// and of the generic model, and come near it.
+#include <gtest/gtest.h>
+
+#include "reference/testing/test_options.h"
+#include "reference/testing/test_ratios.h"
+
+namespace qkvet::bound_options_test {
+namespace {
+
+TestProblem stored_problem(TestRandom& random, Regime regime,
+                           const Shape& shape, Dtype storage) {
+  TestProblem p = random_option_problem(random, regime, shape);
+  for (auto* tensor : {&p.q, &p.k, &p.v}) {
+    for (double& x : *tensor) x = round_to(storage, x);
+  }
+  return p;
+}
+
+class BoundOptionsTest : public testing::TestWithParam<size_t> {};
+
+TEST_P(BoundOptionsTest, StaysWithinTheBoundAndComesNearIt) {
+  constexpr int kProblems = 2040;
+  constexpr double kNear = 0.25;
+  const TestControl kernel = option_controls()[GetParam()];
+  const PrecisionModel declared = declared_precision(kernel);
+  const PrecisionModel generic =
+      for_storage(generic_precision(), kernel.storage, kernel.storage);
+  TestRandom random(kernel.name());
+  Ratios all;
+  Ratios all_generic;
+  double several = 0;
+  // What comes near is found by chance: it is looked for somewhat longer.
+  for (int i = 0; i < kProblems || (several <= kNear && i < 4 * kProblems);
+       ++i) {
+    const auto regime = static_cast<Regime>(i % kRegimeCount);
+    const Shape shape = random_shape(random, largest_extent(i));
+    TestProblem p = stored_problem(random, regime, shape, kernel.storage);
+    const OracleOutput oracle = plain_forward(p.get());
+    const BoundFacts facts(p.get(), oracle);
+    const TestOutput got = run_control(kernel, p.get());
+    const Bound bound = compute_bound(facts, declared, true);
+    const Ratios own = ratios(oracle, bound, got, p.problem.shape);
+    ASSERT_TRUE(own.worst() <= 1)
+        << kernel.name() << ", problem " << i << ": o " << own.o << " lse "
+        << own.lse << " weights " << own.weights << " sum " << own.row_sum;
+    if (within_generic(kernel)) {
+      const Bound loose = compute_bound(facts, generic, true);
+      const Ratios other = ratios(oracle, loose, got, p.problem.shape);
+      ASSERT_TRUE(other.worst() <= 1)
+          << kernel.name() << ", problem " << i << ": o " << other.o << " lse "
+          << other.lse << " weights " << other.weights << " sum "
+          << other.row_sum;
+      keep_larger(all_generic, other);
+    }
+    keep_larger(all, own);
+    if (regime != Regime::kCount && regime != Regime::kTiny) {
+      several = std::max(several, own.several);
+    }
+  }
+  const bool cut_off_alone = declared.block_u > 0 && declared.p_u == 0;
+  EXPECT_GT(several, cut_off_alone ? kNear / 2 : kNear) << kernel.name();
+  std::printf(
+      "%-20s declared o %.3f (4 keys or more %.3f) lse %.3f weights %.3f sum "
+      "%.3f | generic o %.3f lse %.3f\n",
+      kernel.name().c_str(), all.o, several, all.lse, all.weights, all.row_sum,
+      all_generic.o, all_generic.lse);
+}
+
+INSTANTIATE_TEST_SUITE_P(AllKernels, BoundOptionsTest,
+                         testing::Range(size_t{0}, option_controls().size()),
+                         [](const testing::TestParamInfo<size_t>& kernel) {
+                           return option_controls()[kernel.param].name();
+                         });
+
+// Kernels that are told something else than the oracle: the number of problems
+// in which they exceed the bound of their declaration.
+template <class Change>
+int count_exceeding(TestOption option, Change change) {
+  constexpr int kProblems = 170;
+  const TestControl kernel = control_named("online4");
+  TestRandom random(9);
+  int exceeding = 0;
+  for (int i = 0; i < kProblems; ++i) {
+    const auto regime = static_cast<Regime>(i % kRegimeCount);
+    TestProblem p =
+        option_problem(random, regime, random_shape(random, 12), {option});
+    const OracleOutput oracle = plain_forward(p.get());
+    const BoundFacts facts(p.get(), oracle);
+    const Bound bound = compute_bound(facts, declared_precision(kernel), true);
+    change(p);
+    const TestOutput got = run_control(kernel, p.get());
+    const Ratios r = ratios(oracle, bound, got, p.problem.shape);
+    exceeding += !(r.worst() <= 1);
+  }
+  return exceeding;
+}
+
+void scale_all(std::vector<double>& x, double by) {
+  for (double& value : x) value *= by;
+}
+
+TEST(BoundOptionsFaultsTest, WrongKernelsExceedTheBound) {
+  constexpr int kSome = 20;
+  const auto nothing = [](TestProblem&) {};
+  for (int i = 0; i < kTestOptionCount; ++i) {
+    EXPECT_EQ(count_exceeding(static_cast<TestOption>(i), nothing), 0) << i;
+  }
+  EXPECT_GT(count_exceeding(TestOption::kWindow,
+                            [](TestProblem& p) { ++p.problem.window->left; }),
+            kSome);
+  EXPECT_GT(count_exceeding(TestOption::kMask,
+                            [](TestProblem& p) { p.mask.back() ^= 1; }),
+            kSome);
+  EXPECT_GT(
+      count_exceeding(TestOption::kBias,
+                      [](TestProblem& p) { scale_all(p.bias, 1 + 0x1p-10); }),
+      kSome);
+  EXPECT_GT(
+      count_exceeding(TestOption::kAlibi,
+                      [](TestProblem& p) { scale_all(p.slopes, 1 + 0x1p-10); }),
+      kSome);
+  EXPECT_GT(
+      count_exceeding(TestOption::kSoftcap,
+                      [](TestProblem& p) { p.problem.softcap *= 1 + 0x1p-8; }),
+      kSome);
+  EXPECT_GT(
+      count_exceeding(TestOption::kSink,
+                      [](TestProblem& p) { scale_all(p.sink, 1 + 0x1p-10); }),
+      kSome);
+  EXPECT_GT(count_exceeding(TestOption::kSink,
+                            [](TestProblem& p) {
+                              p.problem.sink_in_lse = !p.problem.sink_in_lse;
+                            }),
+            kSome);
+  EXPECT_GT(count_exceeding(
+                TestOption::kNegativeScale,
+                [](TestProblem& p) { p.problem.scale = -p.problem.scale; }),
+            kSome);
+}
+
+// One head, plain numbers.
+TestProblem small(int64_t Tq, int64_t Tk, int64_t d, int64_t dv) {
+  Shape shape;
+  shape.Tq = Tq;
+  shape.Tk = Tk;
+  shape.d = d;
+  shape.dv = dv;
+  TestRandom random(3);
+  TestProblem p = random_problem(random, Regime::kNormal, shape);
+  p.problem.causal = Causal::kNone;
+  return p;
+}
+
+Bound bound_of(TestProblem& p, const PrecisionModel& model) {
+  const BoundFacts facts(p.get(), plain_forward(p.get()));
+  return compute_bound(facts, model, /*want_weights=*/true);
+}
+
+PrecisionModel naive() { return declared_precision(control_named("naive")); }
+
+TEST(BoundOptionsClaimsTest, CountingIsExactUnderAMask) {
+  constexpr int64_t kLong = 5000;
+  TestProblem p = small(1, kLong, 2, 1);
+  std::fill(p.q.begin(), p.q.end(), 0.0);
+  for (size_t j = 0; j < p.v.size(); ++j) p.v[j] = double(j % 2);
+  p.mask.assign(kLong, 1);
+  for (int64_t j = 0; j < kLong; j += 3) p.mask[j] = 0;
+  EXPECT_LT(bound_of(p, naive()).o[0], 4 * 0x1p-24);
+  p.slopes = {0x1p-8};
+  EXPECT_GT(bound_of(p, naive()).o[0], 64 * 0x1p-24);
+}
+
+// A finite mask is as good as a true one for all other keys.
+TEST(BoundOptionsClaimsTest, FiniteMasksCostTheOtherKeysNothing) {
+  TestProblem masked = small(1, 12, 8, 3);
+  masked.mask.assign(12, 1);
+  masked.mask[5] = masked.mask[11] = 0;
+  const Bound exact = bound_of(masked, naive());
+  for (const double hidden :
+       {-1e9, double{std::numeric_limits<float>::lowest()}}) {
+    TestProblem biased = masked;
+    biased.mask.clear();
+    biased.bias.assign(12, 0.0);
+    biased.bias[5] = biased.bias[11] = hidden;
+    const Bound bound = bound_of(biased, naive());
+    for (size_t t = 0; t < 3; ++t) EXPECT_LT(bound.o[t], 1.2 * exact.o[t]);
+    EXPECT_LT(bound.lse[0], 1.2 * exact.lse[0]);
+    EXPECT_LT(bound.weights[5], 1e-30);
+  }
+}
+
+TEST(BoundOptionsClaimsTest, NothingBeyondTheLengthsIsRead) {
+  TestProblem p = small(3, 6, 4, 2);
+  p.q_len = {2};
+  p.kv_len = {4};
+  const Bound clean = bound_of(p, generic_precision());
+  const BoundFacts facts(p.get(), plain_forward(p.get()));
+  p.v[4 * 2] = 1e6;
+  const BoundFacts far(p.get(), plain_forward(p.get()));
+  EXPECT_EQ(far.reach(), facts.reach());
+  poison_rest(p);
+  const BoundFacts poisoned(p.get(), plain_forward(p.get()));
+  EXPECT_EQ(poisoned.reach(), facts.reach());
+  const Bound bound = bound_of(p, generic_precision());
+  EXPECT_EQ(bound.o, clean.o);
+  EXPECT_EQ(bound.lse, clean.lse);
+  EXPECT_EQ(bound.weights, clean.weights);
+  // The row that is not counted.
+  EXPECT_EQ(bound.o.back(), 0);
+  // A masked key within the length counts.
+  p.mask.assign(18, 1);
+  for (int64_t i = 0; i < 3; ++i) p.mask[i * 6 + 3] = 0;
+  p.v[3 * 2] = 1e6;
+  const BoundFacts masked(p.get(), plain_forward(p.get()));
+  EXPECT_GT(masked.reach()[0], 9e5);
+}
+
+TEST(BoundOptionsClaimsTest, WhatIsDeclaredBuysABetterBound) {
+  TestProblem p = small(2, 9, 4, 2);
+  p.problem.scale_given = true;
+  p.bias.assign(18, 100.0);
+  p.slopes = {0.5};
+  PrecisionModel model = naive();
+  const double sharp = bound_of(p, model).o[0];
+  model.scale_stage = ScaleStage::kFolded;
+  EXPECT_GT(bound_of(p, model).o[0], sharp);
+  EXPECT_GT(bound_of(p, generic_precision()).o[0], sharp);
+  p.bias.clear();
+  p.slopes.clear();
+  p.problem.softcap = 10;
+  model = naive();
+  const double accurate = bound_of(p, model).o[0];
+  model.tanh_error = 0x1p-11;
+  EXPECT_GT(bound_of(p, model).o[0], 20 * accurate);
+}
+
+TEST(BoundOptionsClaimsTest, OverflowIsNotJudged) {
+  TestProblem p = small(1, 3, 4, 2);
+  p.bias = {2e38, 0, 0};
+  EXPECT_TRUE(std::isinf(bound_of(p, naive()).o[0]));
+  p.bias = {-3e38, -3e38, -3e38};
+  EXPECT_TRUE(std::isinf(bound_of(p, naive()).o[0]));
+  p.bias = {-3e38, 0, 0};
+  EXPECT_FALSE(std::isinf(bound_of(p, naive()).o[0]));
+  p.problem.softcap = 1e-37;
+  EXPECT_TRUE(std::isinf(bound_of(p, naive()).o[0]));
+}
+
+TEST(BoundOptionsClaimsTest, BaseTwoPaysForItsConversion) {
+  constexpr double kLog2E = 0x1.71547652b82fep0;
+  const PrecisionModel model = naive();
+  EXPECT_EQ(lse_in_base2(3), 3 * kLog2E);
+  const double bound = lse_bound_in_base2(3, 1e-6, model);
+  EXPECT_GT(bound, kLog2E * (1e-6 + 2 * 0x1p-24 * 3));
+  EXPECT_LT(bound, kLog2E * (1e-6 + 2.01 * 0x1p-24 * 3));
+  EXPECT_EQ(lse_bound_in_base2(-HUGE_VAL, 0, model), 0);
+  // Every test kernel, converted.
+  TestRandom random(5);
+  for (int i = 0; i < 340; ++i) {
+    const auto regime = static_cast<Regime>(i % kRegimeCount);
+    TestProblem p = random_problem(random, regime, random_shape(random, 12));
+    const OracleOutput oracle = plain_forward(p.get());
+    const BoundFacts facts(p.get(), oracle);
+    const Bound all = compute_bound(facts, model, false);
+    const TestOutput got = run_control(control_named("naive"), p.get());
+    for (size_t r = 0; r < got.lse.size(); ++r) {
+      if (oracle.visible[r] <= 0 || std::isinf(all.lse[r])) continue;
+      const float natural = static_cast<float>(got.lse[r]);
+      const double off = natural * 0x1.715476p0f - lse_in_base2(oracle.lse[r]);
+      const double most = lse_bound_in_base2(oracle.lse[r], all.lse[r], model);
+      ASSERT_LE(std::fabs(off), most);
+      // A natural one is no base-2 one.
+      if (std::fabs(natural) > 1) {
+        ASSERT_GT(std::fabs(natural - lse_in_base2(oracle.lse[r])), most);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace qkvet::bound_options_test

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// The derivative of a forward pass by dual numbers: no formula for a gradient
+// of attention is used; who sees whom is asked of the twin.
+#include <cstdlib>
+#include <limits>
+
+#include "reference/attention/twin.h"
+#include "reference/gradient/dual_forward.h"
+#include "reference/gradient/gradient.h"
+
+namespace qkvet {
+namespace {
+
+Dual exponential(Dual x) {
+  const DoubleDouble e = dd_exp(x.value);
+  return {e, e * x.slope};
+}
+Dual hyperbolic_tangent(Dual x) {
+  const DoubleDouble t = dd_tanh(x.value);
+  return {t, (DoubleDouble(1.0) - t * t) * x.slope};
+}
+
+struct Walk {
+  const Problem& call;
+  const DualCall& moving;
+  int64_t b;
+  int64_t h;
+  int64_t i;
+  int64_t row;
+  int64_t kv;
+};
+
+Dual score(const Walk& at, int64_t j, int64_t centre) {
+  const Problem& call = at.call;
+  const Shape& shape = call.shape;
+  Dual s = dual_constant(0);
+  for (int64_t c = 0; c < shape.d; ++c) {
+    s = s + at.moving.q[at.row * shape.d + c] *
+                at.moving.k[(at.kv * shape.Tk + j) * shape.d + c];
+  }
+  s = s * dual_constant(call.scale);
+  Dual offset = dual_constant(0);
+  if (call.slopes != nullptr) {
+    offset = dual_constant(call.slopes[at.h]) *
+             dual_constant(-static_cast<double>(std::abs(j - centre)));
+  }
+  if (!at.moving.bias.empty()) {
+    offset = offset + at.moving.bias[at.row * shape.Tk + j];
+  }
+  if (!(call.softcap > 0)) return s + offset;
+  const Dual cap = dual_constant(call.softcap);
+  if (call.softcap_after_bias) {
+    return cap * hyperbolic_tangent((s + offset) / cap);
+  }
+  return cap * hyperbolic_tangent(s / cap) + offset;
+}
+
+void forward_row(const Walk& at, Dual* o) {
+  const Problem& call = at.call;
+  const Shape& shape = call.shape;
+  const TwinSpan span = TwinSeams::span<TwinSeams>(call, at.b, at.i);
+  std::vector<int64_t> keys;
+  std::vector<Dual> scores;
+  DoubleDouble top = -std::numeric_limits<double>::infinity();
+  for (int64_t j = span.first; j <= span.last; ++j) {
+    if (!TwinSeams::allowed(call, at.row * shape.Tk + j)) continue;
+    keys.push_back(j);
+    scores.push_back(score(at, j, span.centre));
+    if (top < scores.back().value) top = scores.back().value;
+  }
+  if (keys.empty()) return;
+  Dual sum = dual_constant(0);
+  if (!at.moving.sink.empty()) {
+    const Dual sink = at.moving.sink[at.h];
+    if (top < sink.value) top = sink.value;
+    sum = exponential(sink - Dual{top, 0.0});
+  }
+  for (size_t a = 0; a < keys.size(); ++a) {
+    const Dual weight = exponential(scores[a] - Dual{top, 0.0});
+    sum = sum + weight;
+    const Dual* v = &at.moving.v[(at.kv * shape.Tk + keys[a]) * shape.dv];
+    for (int64_t t = 0; t < shape.dv; ++t) o[t] = o[t] + weight * v[t];
+  }
+  for (int64_t t = 0; t < shape.dv; ++t) o[t] = o[t] / sum;
+}
+
+}  // namespace
+
+std::vector<Dual> dual_input(const double* x, const double* direction,
+                             int64_t count) {
+  std::vector<Dual> out;
+  for (int64_t a = 0; x != nullptr && a < count; ++a) {
+    out.push_back({x[a], direction != nullptr ? direction[a] : 0.0});
+  }
+  return out;
+}
+
+std::vector<Dual> dual_forward(const Problem& call, const DualCall& moving) {
+  const Shape& shape = call.shape;
+  std::vector<Dual> o(shape.o_elements(), dual_constant(0));
+  for (int64_t b = 0; b < shape.B; ++b) {
+    for (int64_t h = 0; h < shape.H; ++h) {
+      const int64_t kv = b * shape.Hkv + h / shape.group();
+      for (int64_t i = 0; i < shape.Tq; ++i) {
+        const int64_t row = (b * shape.H + h) * shape.Tq + i;
+        forward_row({call, moving, b, h, i, row, kv}, &o[row * shape.dv]);
+      }
+    }
+  }
+  return o;
+}
+
+double directional_derivative(const GradientProblem& problem,
+                              const GradientDirection& direction) {
+  const Problem& call = problem.forward;
+  const Shape& s = call.shape;
+  DualCall moving;
+  moving.q = dual_input(call.q, direction.q, s.q_elements());
+  moving.k = dual_input(call.k, direction.k, s.k_elements());
+  moving.v = dual_input(call.v, direction.v, s.v_elements());
+  moving.bias = dual_input(call.bias, direction.bias, s.weights_elements());
+  moving.sink = dual_input(call.sink, direction.sink, s.H);
+  const std::vector<Dual> o = dual_forward(call, moving);
+  DoubleDouble derivative = 0.0;
+  for (int64_t a = 0; a < s.o_elements(); ++a) {
+    // d_o of rows that are not counted may hold anything.
+    if (o[a].value.hi == 0 && o[a].slope.hi == 0) continue;
+    derivative = derivative + o[a].slope * DoubleDouble(problem.d_o[a]);
+  }
+  return derivative.hi;
+}
+
+}  // namespace qkvet

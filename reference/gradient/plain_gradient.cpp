@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The definition of plain_gradient.h with nothing replaced, and what it does
+// not cover.
+#include "reference/gradient/plain_gradient.h"
+
+namespace qkvet {
+
+std::string gradient_not_derived(const PrecisionModel& model) {
+  return model.score.rounds()
+             ? "gradients have no derived bound yet where precision knob "
+               "score_dtype is declared"
+             : "";
+}
+
+std::string gradient_not_derived(const Problem& forward) {
+  if (forward.rotation.style != RopeStyle::kNone) {
+    return "the gradient of a call with rope has no derived bound yet; rotate "
+           "q and k first";
+  }
+  return "";
+}
+
+GradientOutput plain_backward(const GradientProblem& problem) {
+  return plain_backward_with<PlainGradientSeams>(problem);
+}
+
+}  // namespace qkvet

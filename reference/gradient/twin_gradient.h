@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// The twin of the gradient, in double-double, on top of twin.h alone. It knows
+// neither o nor the formula dS = p (dP - D): one pass over the keys of a row,
+// with a running maximum, takes the moments of the softmax,
+//
+//   L = sum w,  D = (sum w dP) / L,
+//   dq = c ((sum w f dP k) / L - D (sum w f k) / L),
+//
+// the covariance of dP and f k under p (f: the derivative of the cap). Then key
+// by key, all rows of its group stream by for dk and dv. Include gradient.h to
+// call it; this header is for the twin and its faults.
+#ifndef QKVET_REFERENCE_GRADIENT_TWIN_GRADIENT_H_
+#define QKVET_REFERENCE_GRADIENT_TWIN_GRADIENT_H_
+
+#include <vector>
+
+#include "reference/attention/twin.h"
+#include "reference/gradient/gradient.h"
+
+namespace qkvet {
+
+struct TwinGradientSeams : TwinSeams {
+  // 1 / cosh^2(x) = 4 e / (1 + e)^2 with e = exp(-2 |x|).
+  static DoubleDouble cap_slope(DoubleDouble x) {
+    const DoubleDouble twice = times_power_of_two(x.hi < 0 ? x : -x, 1);
+    const DoubleDouble e = dd_exp(twice);
+    const DoubleDouble sum = DoubleDouble(1.0) + e;
+    return times_power_of_two(e, 2) / (sum * sum);
+  }
+  // Whether what is added to the scores passes through the cap.
+  static bool offset_in_cap(const Problem& problem) {
+    return problem.softcap > 0 && problem.softcap_after_bias;
+  }
+  static double query_scale(const Problem& problem) { return problem.scale; }
+  static DoubleDouble rescale_moment(DoubleDouble sum, DoubleDouble factor) {
+    return sum * factor;
+  }
+  // What a row adds to the gradient of its sink, of share `p`.
+  static DoubleDouble sink_term(DoubleDouble p, DoubleDouble delta) {
+    return -(p * delta);
+  }
+  // One past the last row of those that a key collects.
+  static int64_t rows_end(const Shape& shape) { return shape.Tq; }
+};
+
+// The moments of one row; those of [d] are empty outside of the first pass.
+struct TwinMoments {
+  bool first = true;
+  TwinSpan span;
+  DoubleDouble maximum;
+  DoubleDouble sum;                 // sum w
+  DoubleDouble pull;                // sum w dP, later divided by the sum: D
+  std::vector<DoubleDouble> drawn;  // [d] sum w f dP k
+  std::vector<DoubleDouble> mean;   // [d] sum w f k
+};
+
+// The derivative of the cap at key `j`; 1 without one.
+template <class Seams>
+DoubleDouble twin_slope(const Problem& problem, const TwinRow& row, int64_t j,
+                        int64_t centre) {
+  if (!(problem.softcap > 0)) return 1.0;
+  const Shape& shape = problem.shape;
+  DoubleDouble x = 0.0;
+  for (int64_t c = shape.d - 1; c >= 0; --c) {
+    x = x + two_product(row.k[j * shape.d + c], row.q[c]);
+  }
+  x = x * DoubleDouble(problem.scale);
+  if (Seams::offset_in_cap(problem)) {
+    x = x + Seams::offset(problem, row.h, row.row * shape.Tk + j, j, centre);
+  }
+  return Seams::cap_slope(x / DoubleDouble(problem.softcap));
+}
+
+inline DoubleDouble twin_pull(const Shape& shape, const double* g,
+                              const double* v) {
+  DoubleDouble sum = 0.0;
+  for (int64_t t = shape.dv - 1; t >= 0; --t) {
+    sum = sum + two_product(v[t], g[t]);
+  }
+  return sum;
+}
+
+// A term of score `score`, and of no key if k is null.
+template <class Seams>
+void twin_absorb_moment(TwinMoments& all, DoubleDouble score, DoubleDouble pull,
+                        DoubleDouble slope, const double* k) {
+  DoubleDouble weight = 1.0;
+  if (all.first) {
+    all.first = false;
+    all.maximum = score;
+  } else if (all.maximum < score) {
+    const DoubleDouble factor = Seams::exponential(all.maximum - score);
+    all.maximum = score;
+    all.sum = all.sum * factor;
+    all.pull = Seams::rescale_moment(all.pull, factor);
+    for (DoubleDouble& x : all.drawn) x = Seams::rescale_moment(x, factor);
+    for (DoubleDouble& x : all.mean) x = Seams::rescale_moment(x, factor);
+  } else {
+    weight = Seams::exponential(score - all.maximum);
+  }
+  all.sum = all.sum + weight;
+  all.pull = all.pull + weight * pull;
+  const DoubleDouble part = weight * slope;
+  for (size_t c = 0; k != nullptr && c < all.mean.size(); ++c) {
+    all.mean[c] = all.mean[c] + part * k[c];
+    all.drawn[c] = all.drawn[c] + part * pull * k[c];
+  }
+}
+
+// The first pass over one row: its moments, dq and its part of dsink.
+template <class Seams>
+TwinMoments twin_gradient_row(const GradientProblem& problem,
+                              const TwinRow& row, GradientOutput& out,
+                              std::vector<DoubleDouble>& sink) {
+  const Problem& call = problem.forward;
+  const Shape& shape = call.shape;
+  TwinMoments all;
+  all.span = Seams::template span<Seams>(call, row.b, row.i);
+  all.drawn.resize(shape.d);
+  all.mean.resize(shape.d);
+  const double* g = problem.d_o + row.row * shape.dv;
+  for (int64_t j = all.span.first; j <= all.span.last; ++j) {
+    if (!Seams::allowed(call, row.row * shape.Tk + j)) continue;
+    twin_absorb_moment<Seams>(
+        all, twin_score<Seams>(call, row, j, all.span.centre),
+        twin_pull(shape, g, row.v + j * shape.dv),
+        twin_slope<Seams>(call, row, j, all.span.centre), row.k + j * shape.d);
+  }
+  if (all.first) return {};
+  if (call.sink != nullptr) {
+    twin_absorb_moment<Seams>(all, call.sink[row.h], 0.0, 0.0, nullptr);
+  }
+  all.pull = all.pull / all.sum;
+  for (int64_t c = 0; c < shape.d; ++c) {
+    const DoubleDouble covariance =
+        (all.drawn[c] - all.pull * all.mean[c]) / all.sum;
+    out.q[row.row * shape.d + c] =
+        (covariance * DoubleDouble(Seams::query_scale(call))).hi;
+  }
+  if (call.sink != nullptr) {
+    const DoubleDouble share =
+        Seams::exponential(DoubleDouble(call.sink[row.h]) - all.maximum) /
+        all.sum;
+    sink[row.h] = sink[row.h] + Seams::sink_term(share, all.pull);
+  }
+  all.drawn.clear();
+  all.mean.clear();
+  return all;
+}
+
+// One key and what its rows have added so far.
+struct TwinKey {
+  int64_t j = 0;
+  std::vector<DoubleDouble> k;  // [d]
+  std::vector<DoubleDouble> v;  // [dv]
+};
+
+template <class Seams>
+void twin_gradient_pair(const GradientProblem& problem, const TwinRow& row,
+                        const TwinMoments& all, TwinKey& key,
+                        GradientOutput& out) {
+  const Problem& call = problem.forward;
+  const Shape& shape = call.shape;
+  const int64_t pair = row.row * shape.Tk + key.j;
+  const bool inside = key.j >= all.span.first && key.j <= all.span.last;
+  if (all.first || !inside || !Seams::allowed(call, pair)) return;
+  const DoubleDouble score =
+      twin_score<Seams>(call, row, key.j, all.span.centre);
+  const DoubleDouble p = Seams::exponential(score - all.maximum) / all.sum;
+  const double* g = problem.d_o + row.row * shape.dv;
+  const DoubleDouble dS =
+      p * twin_pull(shape, g, row.v + key.j * shape.dv) - p * all.pull;
+  const DoubleDouble dZ =
+      dS * twin_slope<Seams>(call, row, key.j, all.span.centre);
+  out.bias[pair] = (Seams::offset_in_cap(call) ? dZ : dS).hi;
+  for (int64_t c = 0; c < shape.d; ++c) key.k[c] = key.k[c] + dZ * row.q[c];
+  for (int64_t t = 0; t < shape.dv; ++t) key.v[t] = key.v[t] + p * g[t];
+}
+
+// All rows and keys of one kv head.
+template <class Seams>
+void twin_gradient_head(const GradientProblem& problem, int64_t kv,
+                        GradientOutput& out, std::vector<DoubleDouble>& sink) {
+  const Problem& call = problem.forward;
+  const Shape& shape = call.shape;
+  const int64_t b = kv / shape.Hkv;
+  const double* k = call.k + kv * shape.Tk * shape.d;
+  const double* v = call.v + kv * shape.Tk * shape.dv;
+  std::vector<TwinRow> rows;
+  std::vector<TwinMoments> moments;
+  for (int64_t member = 0; member < shape.group(); ++member) {
+    const int64_t h = Seams::query_head(shape, kv % shape.Hkv, member);
+    for (int64_t i = 0; i < shape.Tq; ++i) {
+      const int64_t row = (b * shape.H + h) * shape.Tq + i;
+      rows.push_back({row, b, h, i, call.q + row * shape.d, k, v});
+      moments.push_back(
+          twin_gradient_row<Seams>(problem, rows.back(), out, sink));
+    }
+  }
+  for (int64_t j = 0; j < shape.Tk; ++j) {
+    TwinKey key;
+    key.j = j;
+    key.k.resize(shape.d);
+    key.v.resize(shape.dv);
+    for (size_t r = 0; r < rows.size(); ++r) {
+      if (rows[r].i >= Seams::rows_end(shape)) continue;
+      twin_gradient_pair<Seams>(problem, rows[r], moments[r], key, out);
+    }
+    const int64_t at = kv * shape.Tk + j;
+    for (int64_t c = 0; c < shape.d; ++c) {
+      out.k[at * shape.d + c] = (key.k[c] * DoubleDouble(call.scale)).hi;
+    }
+    for (int64_t t = 0; t < shape.dv; ++t) {
+      out.v[at * shape.dv + t] = key.v[t].hi;
+    }
+  }
+}
+
+template <class Seams>
+GradientOutput twin_backward_with(const GradientProblem& problem) {
+  const Problem& call = problem.forward;
+  const Shape& shape = call.shape;
+  GradientOutput out;
+  out.q.resize(shape.q_elements());
+  out.k.resize(shape.k_elements());
+  out.v.resize(shape.v_elements());
+  out.bias.resize(shape.weights_elements());
+  std::vector<DoubleDouble> sink(call.sink != nullptr ? shape.H : 0);
+  for (int64_t kv = 0; kv < shape.B * shape.Hkv; ++kv) {
+    twin_gradient_head<Seams>(problem, kv, out, sink);
+  }
+  for (const DoubleDouble& x : sink) out.sink.push_back(x.hi);
+  return out;
+}
+
+}  // namespace qkvet
+
+#endif  // QKVET_REFERENCE_GRADIENT_TWIN_GRADIENT_H_

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bound of the gradient of a layer that returns no stages: each stage's
+// bound becomes the uncertainty of what the next one reads (README.md, "The
+// gradient of a layer").
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "reference/layer/layer_gradient_stages.h"
+#include "reference/options/rope.h"
+
+namespace qkvet {
+namespace {
+
+// Stands for an infinite error where it may be multiplied by zero.
+constexpr double kHopeless = 1e200;
+
+// A stage and how far a kernel's may be from it.
+struct Uncertain {
+  std::vector<double> value;
+  std::vector<double> off;
+};
+
+class LayerGradients {
+ public:
+  LayerGradients(const LayerGradientProblem& problem,
+                 const LayerOutput& forward, const PrecisionModel& model,
+                 Dtype stage)
+      : problem_(problem),
+        layer_(problem.forward),
+        shape_(layer_.shape),
+        forward_(forward),
+        model_(model),
+        stage_(stage),
+        tokens_(shape_.B * shape_.Tq),
+        stages_(layer_gradient_stages(problem, forward)) {}
+
+  LayerGradientBound run(const LayerGradientOutput& truth);
+
+ private:
+  std::vector<double> stored(const std::vector<double>& x,
+                             const std::vector<double>& bound) const {
+    return stage_error(x, bound, stage_);
+  }
+  std::vector<double> projected(Projection which,
+                                const std::vector<double>& x) const {
+    return stored(x, projected_stage(layer_, which, model_, stage_).bound);
+  }
+  void attention();
+  void turn_back(std::vector<double>& q, std::vector<double>& k) const;
+  Uncertain in_rows(Projection which, const std::vector<double>& x,
+                    const std::vector<double>& off) const {
+    return {rows_of(shape_, which, x), rows_of(shape_, which, off)};
+  }
+  // d_W = x^T dy and d_b = 1^T dy, of an uncertain dy.
+  void parameters(const Uncertain& dy, const std::vector<double>& d_w,
+                  const std::vector<double>& d_b,
+                  std::vector<double> LayerGradientOutput::*w,
+                  std::vector<double> LayerGradientOutput::*b,
+                  LayerGradientBound& out) const;
+
+  const LayerGradientProblem& problem_;
+  const LayerProblem& layer_;
+  const Shape& shape_;
+  const LayerOutput& forward_;
+  const PrecisionModel& model_;
+  Dtype stage_;
+  int64_t tokens_;
+  LayerGradientStages stages_;
+  // In heads.
+  std::vector<double> o_off_;
+  std::vector<double> d_q_off_, d_k_off_, d_v_off_;
+};
+
+void LayerGradients::attention() {
+  const std::vector<double> q = projected(Projection::kQ, forward_.q);
+  const std::vector<double> k = projected(Projection::kK, forward_.k);
+  const std::vector<double> v = projected(Projection::kV, forward_.v);
+  std::vector<double> w;
+  const LinearProblem d_o = d_o_stage(problem_, w);
+  const LinearBound rows = linear_bound(d_o, plain_linear(d_o), model_);
+  const std::vector<double> d_o_off =
+      stored(stages_.d_o, split_heads(shape_, Projection::kO, rows.bound));
+  GradientProblem call;
+  call.forward = attention_stage(layer_, forward_.q.data(), forward_.k.data(),
+                                 forward_.v.data());
+  call.d_o = stages_.d_o.data();
+  call.o = forward_.attended.o.data();
+  call.lse = forward_.attended.lse.data();
+  GradientErrors errors;
+  errors.inputs = {q.data(), k.data(), v.data()};
+  const BoundFacts facts(call.forward, forward_.attended, errors.inputs);
+  o_off_ = stored(forward_.attended.o,
+                  compute_bound(facts, model_, /*want_weights=*/false).o);
+  errors.d_o = d_o_off.data();
+  errors.o = o_off_.data();
+  const GradientBound bound =
+      backward_bound(call, facts, stages_.attention, model_, errors);
+  d_v_off_ = stored(stages_.attention.v, bound.v);
+  d_q_off_ = stored(stages_.attention.q, bound.q);
+  d_k_off_ = stored(stages_.attention.k, bound.k);
+  if (layer_.rotation.style != RopeStyle::kNone) turn_back(d_q_off_, d_k_off_);
+}
+
+void LayerGradients::turn_back(std::vector<double>& q,
+                               std::vector<double>& k) const {
+  std::vector<double> sines;
+  Problem before;
+  before.shape = shape_;
+  before.rotation = turned_back(layer_, sines);
+  before.q = stages_.attention.q.data();
+  before.k = stages_.attention.k.data();
+  for (auto* off : {&q, &k}) {
+    for (double& x : *off) x = std::min(x, kHopeless);
+  }
+  RotationErrors errors =
+      rotation_errors(before, model_, {q.data(), k.data(), nullptr});
+  q = stored(stages_.d_q, errors.q);
+  k = stored(stages_.d_k, errors.k);
+}
+
+void LayerGradients::parameters(const Uncertain& dy,
+                                const std::vector<double>& d_w,
+                                const std::vector<double>& d_b,
+                                std::vector<double> LayerGradientOutput::*w,
+                                std::vector<double> LayerGradientOutput::*b,
+                                LayerGradientBound& out) const {
+  const int64_t width = static_cast<int64_t>(dy.value.size()) / tokens_;
+  const std::vector<double> value = transposed(dy.value, tokens_, width);
+  const std::vector<double> off = transposed(dy.off, tokens_, width);
+  const LinearProblem weights = {width,        tokens_,  shape_.D,
+                                 value.data(), layer_.x, nullptr};
+  const LinearBound of_w = linear_bound(
+      weights, transposed(d_w, shape_.D, width), model_, off.data());
+  out.bound.*w = transposed(of_w.bound, width, shape_.D);
+  out.reach.*w = transposed(of_w.reach, width, shape_.D);
+  const std::vector<double> ones(tokens_, 1.0);
+  LinearBound of_b =
+      linear_bound({width, tokens_, 1, value.data(), ones.data(), nullptr}, d_b,
+                   model_, off.data());
+  out.bound.*b = std::move(of_b.bound);
+  out.reach.*b = std::move(of_b.reach);
+}
+
+LayerGradientBound LayerGradients::run(const LayerGradientOutput& truth) {
+  attention();
+  using Out = LayerGradientOutput;
+  const std::vector<double>& d_v = stages_.attention.v;
+  LayerGradientBound out;
+  parameters(in_rows(Projection::kQ, stages_.d_q, d_q_off_), truth.w_q,
+             truth.b_q, &Out::w_q, &Out::b_q, out);
+  parameters(in_rows(Projection::kK, stages_.d_k, d_k_off_), truth.w_k,
+             truth.b_k, &Out::w_k, &Out::b_k, out);
+  parameters(in_rows(Projection::kV, d_v, d_v_off_), truth.w_v, truth.b_v,
+             &Out::w_v, &Out::b_v, out);
+  const int64_t width = shape_.H * shape_.dv;
+  const Uncertain merged = in_rows(Projection::kO, forward_.attended.o, o_off_);
+  const std::vector<double> columns = transposed(merged.value, tokens_, width);
+  const std::vector<double> off = transposed(merged.off, tokens_, width);
+  LinearBound w_o = linear_bound(
+      {width, tokens_, shape_.D, columns.data(), problem_.d_y, nullptr},
+      truth.w_o, model_, off.data());
+  out.bound.w_o = std::move(w_o.bound);
+  out.reach.w_o = std::move(w_o.reach);
+  const std::vector<double> ones(tokens_, 1.0);
+  LinearBound b_o =
+      linear_bound({1, tokens_, shape_.D, ones.data(), problem_.d_y, nullptr},
+                   truth.b_o, model_);
+  out.bound.b_o = std::move(b_o.bound);
+  out.reach.b_o = std::move(b_o.reach);
+  const InputStage last = d_x_stage(layer_, stages_.d_q, stages_.d_k, d_v);
+  const std::vector<double> x_off =
+      side_by_side(layer_, d_q_off_, d_k_off_, d_v_off_);
+  LinearBound x = linear_bound(last.problem, truth.x, model_, x_off.data());
+  out.bound.x = std::move(x.bound);
+  out.reach.x = std::move(x.reach);
+  return out;
+}
+
+}  // namespace
+
+LayerGradientBound layer_backward_bound(const LayerGradientProblem& problem,
+                                        const LayerOutput& forward,
+                                        const LayerGradientOutput& truth,
+                                        const PrecisionModel& model,
+                                        Dtype stage) {
+  return LayerGradients(problem, forward, model, stage).run(truth);
+}
+
+}  // namespace qkvet

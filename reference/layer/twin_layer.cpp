@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The twins of twin_layer.h with nothing replaced.
+#include "reference/layer/twin_layer.h"
+
+namespace qkvet {
+
+std::vector<double> twin_linear(const LinearProblem& problem) {
+  return twin_linear_with<TwinLayerSeams>(problem);
+}
+
+LayerOutput twin_layer(const LayerProblem& problem) {
+  return twin_layer_with<TwinLayerSeams>(problem);
+}
+
+}  // namespace qkvet

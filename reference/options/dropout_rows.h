@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of dropout: each row as a call of its own. A row with dropout is a row
+// without, whose values are f_ij v_j.
+#ifndef QKVET_REFERENCE_OPTIONS_DROPOUT_ROWS_H_
+#define QKVET_REFERENCE_OPTIONS_DROPOUT_ROWS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "reference/options/dropout.h"
+
+namespace qkvet {
+
+// A kernel may round 1 - p, its reciprocal, the product with a weight, and p
+// itself on the way into a wider format's f.
+inline constexpr double kDropoutRoundings = 4;
+
+class DropoutRow {
+ public:
+  // `forward` is the oracle's. Both outlive this.
+  DropoutRow(const DropoutProblem& problem, const OracleOutput& forward);
+
+  // Row `row` of [B,H,Tq], which sees a key.
+  void move_to(int64_t row);
+  // One query, whose keys stand where they stood.
+  const Problem& problem() const { return problem_; }
+  // What is known of it, with this output [dv].
+  OracleOutput output() const;
+  // 1 / (1 - p) where the key is kept, else 0.
+  double factor(int64_t key) const;
+  int64_t kv_head() const { return kv_; }  // of [B,Hkv]
+  int64_t head() const { return h_; }
+  // Of |f v| for a kernel of unit roundoff u, [Tk,dv].
+  const std::vector<double>& value_errors(const PrecisionModel& model);
+  // [dv]: sum of |f v| over the keys that the row sees.
+  std::vector<double> value_sums() const;
+
+ private:
+  const DropoutProblem& all_;
+  const OracleOutput& forward_;
+  Problem problem_;
+  int64_t row_ = 0, h_ = 0, kv_ = 0;
+  int64_t keys_ = 0;            // that count
+  std::vector<double> values_;  // [Tk,dv]
+  std::vector<double> errors_;  // [Tk,dv]
+};
+
+}  // namespace qkvet
+
+#endif  // QKVET_REFERENCE_OPTIONS_DROPOUT_ROWS_H_

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// A call with a rotation of q and k, as the same call without one on inputs
+// that are rotated beforehand. Derivation: README.md, "Rotations".
+#ifndef QKVET_REFERENCE_OPTIONS_ROPE_H_
+#define QKVET_REFERENCE_OPTIONS_ROPE_H_
+
+#include <vector>
+
+#include "reference/arithmetic/oracle.h"
+#include "reference/arithmetic/precision.h"
+#include "reference/bound/bound.h"
+
+namespace qkvet {
+
+// `problem` without its rotation; q and k of the result lie in `q` and `k`.
+struct RotatedProblem {
+  std::vector<double> q;  // [B,H,Tq,d], in double
+  std::vector<double> k;  // [B,Hkv,Tk,d]
+  Problem problem;
+};
+RotatedProblem rotated(const Problem& problem);
+
+// How far rotated q and k of a kernel may be from those of rotated(), if it
+// reads q and k that are off by `before`. 1e200 stands for an overflow.
+struct RotationErrors {
+  std::vector<double> q;
+  std::vector<double> k;
+};
+RotationErrors rotation_errors(const Problem& problem,
+                               const PrecisionModel& model,
+                               const InputErrors& before = {});
+
+// The facts of a problem with a rotation. They depend on the model, and serve
+// no other.
+BoundFacts rotated_facts(const Problem& problem, const OracleOutput& oracle,
+                         const PrecisionModel& model,
+                         const InputErrors& before = {});
+
+// Of any problem.
+Bound bound_of(const Problem& problem, const OracleOutput& oracle,
+               const PrecisionModel& model, bool want_weights);
+
+}  // namespace qkvet
+
+#endif  // QKVET_REFERENCE_OPTIONS_ROPE_H_

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each fault is one class that hides one seam, and one row of kRows.
+#include "reference/seeded/seeded.h"
+
+#include <array>
+
+#include "reference/attention/plain.h"
+#include "reference/attention/twin.h"
+
+namespace qkvet {
+namespace {
+
+struct StrictDiagonal : PlainSeams {
+  static bool in_past(const Problem& problem, const PlainPlace& place,
+                      int64_t j) {
+    if (problem.causal == Causal::kNone) return true;
+    return PlainSeams::in_past(problem, place, j + 1);
+  }
+};
+
+struct TopLeft : PlainSeams {
+  static bool in_past(const Problem& problem, const PlainPlace& place,
+                      int64_t j) {
+    return problem.causal == Causal::kNone || j <= place.i;
+  }
+};
+
+struct HeadModulo : PlainSeams {
+  static int64_t kv_head(const Shape& shape, int64_t h) {
+    return h % shape.Hkv;
+  }
+};
+
+struct LastKeyDropped : PlainSeams {
+  template <class Seams>
+  static bool visible(const Problem& problem, const PlainPlace& place,
+                      int64_t j) {
+    const int64_t Tk = problem.shape.Tk;
+    return PlainSeams::visible<Seams>(problem, place, j) &&
+           (place.first_k + j + 1 < Tk || Tk == 1);
+  }
+};
+
+struct ScaleFromDv : PlainSeams {
+  static double scale(const Problem& problem) {
+    const Shape& shape = problem.shape;
+    return problem.scale * std::sqrt(static_cast<double>(shape.d) /
+                                     static_cast<double>(shape.dv));
+  }
+};
+
+struct ShiftFromZero : PlainSeams {
+  static double shift_start() { return 0; }
+};
+
+struct WindowShort : PlainSeams {
+  static bool in_window(const Window& window, int64_t diagonal, int64_t j) {
+    const bool lost = window.left > 0 && diagonal - j == window.left;
+    return !lost && PlainSeams::in_window(window, diagonal, j);
+  }
+};
+
+struct MaskOfOnes : PlainSeams {
+  static bool attends(uint8_t mask) { return mask == 1; }
+};
+
+struct AlibiSigned : PlainSeams {
+  static double distance(int64_t diagonal, int64_t j) {
+    return static_cast<double>(diagonal - j);
+  }
+};
+
+struct SinkLost : PlainSeams {
+  static double with_sink(double sum, double /*weight*/) { return sum; }
+};
+
+struct PairsSwapped : PlainSeams {
+  static RopeStyle other(RopeStyle style) {
+    return style == RopeStyle::kHalf ? RopeStyle::kInterleaved
+                                     : RopeStyle::kHalf;
+  }
+  static int64_t first_channel(RopeStyle style, int64_t n) {
+    return PlainSeams::first_channel(other(style), n);
+  }
+  static int64_t second_channel(RopeStyle style, int64_t n, int64_t d) {
+    return PlainSeams::second_channel(other(style), n, d);
+  }
+};
+
+struct SecondNotTurned : PlainSeams {
+  static double second(double /*a*/, double b, double cos, double /*sin*/) {
+    return b * cos;
+  }
+};
+
+struct SumNotRescaled : TwinSeams {
+  static DoubleDouble rescale_sum(DoubleDouble sum, DoubleDouble /*factor*/) {
+    return sum;
+  }
+};
+
+struct ValueNotRescaled : TwinSeams {
+  static DoubleDouble rescale_value(DoubleDouble value,
+                                    DoubleDouble /*factor*/) {
+    return value;
+  }
+};
+
+struct SeriesTruncated : TwinSeams {
+  // Leaves r^4/24 * 256 with |r| <= 0.00136: an error of up to 2^-35.
+  static DoubleDouble exponential(DoubleDouble x) {
+    return dd_exp(x, /*terms=*/3);
+  }
+};
+
+struct Ln2Short : TwinSeams {
+  static DoubleDouble exponential(DoubleDouble x) {
+    return dd_exp(x, kExpTerms, static_cast<float>(kLn2.hi));
+  }
+};
+
+struct DiagonalTooFar : TwinSeams {
+  static int64_t last_key(const Problem& problem, const TwinExtent& all,
+                          int64_t centre) {
+    const int64_t last = TwinSeams::last_key(problem, all, centre);
+    const bool more = problem.causal == Causal::kBottomRight &&
+                      last >= all.k_begin && last + 1 < all.k_end;
+    return more ? last + 1 : last;
+  }
+};
+
+struct HeadsInterleaved : TwinSeams {
+  static int64_t query_head(const Shape& shape, int64_t kv_head,
+                            int64_t member) {
+    return member * shape.Hkv + kv_head;
+  }
+};
+
+struct CapLast : TwinSeams {
+  static bool cap_last(const Problem& /*problem*/) { return true; }
+};
+
+struct WindowTopLeft : TwinSeams {
+  static int64_t left_end(const TwinExtent& all, int64_t centre, int64_t left) {
+    const int64_t more = (all.k_end - all.k_begin) - (all.q_end - all.q_begin);
+    const int64_t wrong = centre - std::max<int64_t>(more, 0);
+    return TwinSeams::left_end(all, wrong, left);
+  }
+};
+
+struct LengthIgnored : TwinSeams {
+  static int64_t centre(const Problem& problem, const TwinExtent& all,
+                        int64_t i) {
+    TwinExtent longer = all;
+    if (problem.kv_len != nullptr) longer.k_end = problem.shape.Tk;
+    return TwinSeams::centre(problem, longer, i);
+  }
+};
+
+struct MemberTooWide : TwinSeams {
+  static TwinExtent extent(const Problem& problem, int64_t b, int64_t i) {
+    TwinExtent all = TwinSeams::extent(problem, b, i);
+    if (problem.cu_k != nullptr && all.k_begin > 0) --all.k_begin;
+    return all;
+  }
+};
+
+struct TurnedBack : TwinSeams {
+  static DoubleDouble turn_sign(DoubleDouble sin) {
+    return DoubleDouble(0.0) + sin * DoubleDouble(-1.0);
+  }
+};
+
+struct KeyOfFirstMember : TwinSeams {
+  static int64_t key_position(const Rotation& turn, int64_t keys, int64_t key) {
+    return turn.k_positions[key % keys];
+  }
+};
+
+struct Row {
+  std::string_view name;
+  OracleOutput (*forward)(const Problem&);
+};
+
+// In the order of SeededFault.
+constexpr std::array<Row, kSeededFaultCount> kRows = {{
+    {"plain_strict_diagonal", plain_forward_with<StrictDiagonal>},
+    {"plain_top_left", plain_forward_with<TopLeft>},
+    {"plain_head_modulo", plain_forward_with<HeadModulo>},
+    {"plain_last_key_dropped", plain_forward_with<LastKeyDropped>},
+    {"plain_scale_from_dv", plain_forward_with<ScaleFromDv>},
+    {"plain_shift_from_zero", plain_forward_with<ShiftFromZero>},
+    {"plain_window_short", plain_forward_with<WindowShort>},
+    {"plain_mask_of_ones", plain_forward_with<MaskOfOnes>},
+    {"plain_alibi_signed", plain_forward_with<AlibiSigned>},
+    {"plain_sink_lost", plain_forward_with<SinkLost>},
+    {"plain_pairs_swapped", plain_forward_with<PairsSwapped>},
+    {"plain_second_not_turned", plain_forward_with<SecondNotTurned>},
+    {"twin_sum_not_rescaled", twin_forward_with<SumNotRescaled>},
+    {"twin_value_not_rescaled", twin_forward_with<ValueNotRescaled>},
+    {"twin_series_truncated", twin_forward_with<SeriesTruncated>},
+    {"twin_ln2_short", twin_forward_with<Ln2Short>},
+    {"twin_diagonal_too_far", twin_forward_with<DiagonalTooFar>},
+    {"twin_heads_interleaved", twin_forward_with<HeadsInterleaved>},
+    {"twin_cap_last", twin_forward_with<CapLast>},
+    {"twin_window_top_left", twin_forward_with<WindowTopLeft>},
+    {"twin_length_ignored", twin_forward_with<LengthIgnored>},
+    {"twin_member_too_wide", twin_forward_with<MemberTooWide>},
+    {"twin_turned_back", twin_forward_with<TurnedBack>},
+    {"twin_key_of_first_member", twin_forward_with<KeyOfFirstMember>},
+}};
+
+const Row& row(SeededFault fault) { return kRows[static_cast<size_t>(fault)]; }
+
+}  // namespace
+
+std::string_view seeded_fault_name(SeededFault fault) {
+  return row(fault).name;
+}
+
+bool seeded_in_plain(SeededFault fault) {
+  return fault < SeededFault::kTwinSumNotRescaled;
+}
+
+OracleOutput seeded_forward(SeededFault fault, const Problem& problem) {
+  return row(fault).forward(problem);
+}
+
+}  // namespace qkvet

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Deliberate faults in the two references, one seam each. They prove that the
+// comparison of the references would see a fault in either of them.
+#ifndef QKVET_REFERENCE_SEEDED_SEEDED_H_
+#define QKVET_REFERENCE_SEEDED_SEEDED_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "reference/arithmetic/oracle.h"
+
+namespace qkvet {
+
+enum class SeededFault : uint8_t {
+  kPlainStrictDiagonal,   // a query does not see the key at its own position
+  kPlainTopLeft,          // bottom_right aligned as top_left
+  kPlainHeadModulo,       // query head h reads kv head h mod Hkv
+  kPlainLastKeyDropped,   // key Tk - 1 is never seen, unless it is the only one
+  kPlainScaleFromDv,      // sqrt(dv) where sqrt(d) belongs
+  kPlainShiftFromZero,    // the shift is never below 0: all weights underflow
+  kPlainWindowShort,      // the window ends one key early on the left
+  kPlainMaskOfOnes,       // only mask elements that are 1 attend
+  kPlainAlibiSigned,      // the distance of ALiBi keeps its sign
+  kPlainSinkLost,         // a sink raises the maximum, not the denominator
+  kPlainPairsSwapped,     // channels are paired as in the other style
+  kPlainSecondNotTurned,  // the second channel of a pair lacks its sine
+  kTwinSumNotRescaled,    // a new maximum leaves the sum as it is
+  kTwinValueNotRescaled,  // a new maximum leaves the values as they are
+  kTwinSeriesTruncated,   // three terms of the exponential series
+  kTwinLn2Short,          // the low word of ln 2 lost, the high one in single
+  kTwinDiagonalTooFar,    // bottom_right shows one key too many
+  kTwinHeadsInterleaved,  // members of a group lie Hkv heads apart
+  kTwinCapLast,           // biases are capped, too
+  kTwinWindowTopLeft,     // windows are counted from i where Tq < Tk
+  kTwinLengthIgnored,     // the diagonal ends at Tk, whatever kv_len says
+  kTwinMemberTooWide,     // a packed member begins one key early
+  kTwinTurnedBack,        // pairs are turned the other way
+  kTwinKeyOfFirstMember,  // keys stand where those of member 0 do
+};
+inline constexpr int kSeededFaultCount = 24;
+
+// "plain_strict_diagonal", ...
+std::string_view seeded_fault_name(SeededFault fault);
+
+// Whether the fault sits in plain_forward (else in twin_forward).
+bool seeded_in_plain(SeededFault fault);
+
+// The reference that holds the fault, with it.
+OracleOutput seeded_forward(SeededFault fault, const Problem& problem);
+
+}  // namespace qkvet
+
+#endif  // QKVET_REFERENCE_SEEDED_SEEDED_H_

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Correct gradients of many arithmetics, as controls of their bound: they share
+// nothing with the references and nothing with the kernels of impl/. f32
+// arithmetic for f32 and half storage, f64 for f64.
+#ifndef QKVET_REFERENCE_TESTING_TEST_BACKWARD_H_
+#define QKVET_REFERENCE_TESTING_TEST_BACKWARD_H_
+
+#include <string>
+#include <vector>
+
+#include "core/base/dtype.h"
+#include "reference/arithmetic/precision.h"
+#include "reference/gradient/gradient.h"
+
+namespace qkvet {
+
+// In which order any sum is taken.
+enum class BackwardOrder : uint8_t {
+  kAscending,
+  kDescending,
+  kHalves,  // recursively
+  kLanes,   // eight of them
+  kAtomic   // pieces of three, added in another order
+};
+// Where P comes from.
+enum class TestShare : uint8_t {
+  kGiven,    // exp(s - lse)
+  kOwnLse,   // the same, with an lse of its own
+  kSoftmax,  // exp(s - m) / sum
+  kExp2,     // exp2((s - lse) log2 e)
+  kFolded    // exp2 of one fused multiply-add, unless there is a cap
+};
+// Where D comes from.
+enum class TestDelta : uint8_t {
+  kGiven,  // rowsum(d_o o)
+  kPairs,  // rowsum(P dP)
+  kStart   // as kGiven; the sums of dP start from -D
+};
+// What the scale multiplies.
+enum class TestScale : uint8_t { kSum, kPair, kOperand };
+
+enum class TestBackwardFault : uint8_t {
+  kNone,
+  kDeltaMissing,  // dS = P dP
+  kScale,         // too large by 2^-8
+  kSlightScale,   // by 2^-14
+  kLostKey,       // the last key of each row, unless it is the only one
+  kLostMember     // the last head of each group, for dk and dv
+};
+
+struct BackwardKernel {
+  std::string name = "unnamed";
+  BackwardOrder order = BackwardOrder::kAscending;
+  bool fma = false;  // kAscending alone
+  TestShare share = TestShare::kGiven;
+  TestDelta delta = TestDelta::kGiven;
+  TestScale scale = TestScale::kSum;
+  bool product_apart = false;  // P dP - P D
+  bool heads_apart = false;    // each head of a group on its own first
+  bool ftz = false;
+  bool base2 = false;           // is given lse in base 2
+  Dtype storage = Dtype::kF32;  // of inputs and outputs
+  Dtype rounded = Dtype::kF32;  // of P and dS before the last products
+  bool rounded_first = false;   // P at once, for everything
+  bool operands = false;        // q, k, v and d_o as well, when they are read
+  // Of exp, either way; kGiven, kOwnLse and kSoftmax. 0: as the library is.
+  double exp_error = 0;
+  TestBackwardFault fault = TestBackwardFault::kNone;
+
+  // Looser than an undeclared kernel may be.
+  bool coarse() const { return operands || exp_error > 0; }
+};
+
+// Before the rounding to the storage.
+GradientOutput run_backward_kernel(const BackwardKernel& kernel,
+                                   const GradientProblem& problem);
+
+// What the author would declare, for the case.
+PrecisionModel declared_precision(const BackwardKernel& kernel);
+
+// Every correct configuration, of f32, half and f64 storage.
+std::vector<BackwardKernel> backward_kernels();
+
+}  // namespace qkvet
+
+#endif  // QKVET_REFERENCE_TESTING_TEST_BACKWARD_H_

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random calls with dropout for the tests of this folder, and kernels in f32
+// that are right, or wrong in one way.
+#ifndef QKVET_REFERENCE_TESTING_TEST_DROPOUT_H_
+#define QKVET_REFERENCE_TESTING_TEST_DROPOUT_H_
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "reference/options/dropout.h"
+#include "reference/testing/test_gradients.h"
+
+namespace qkvet {
+
+// Where a correct kernel may put the factor.
+enum class FactorAt : uint8_t { kWeights, kExponentials, kDivided, kOutput };
+constexpr FactorAt kFactorAt[] = {FactorAt::kWeights, FactorAt::kExponentials,
+                                  FactorAt::kDivided, FactorAt::kOutput};
+
+enum class Wrong : uint8_t {
+  kNothing,
+  kScaledByP,
+  kNotScaled,
+  kRenormalised,
+  // In gradients alone.
+  kOtherMask,
+  kDroppedWeights,  // the softmax's own gradient is taken of f p
+  kPullNotMasked    // dP = do v^T
+};
+
+struct TestDropout {
+  TestGradient g;
+  std::vector<uint8_t> kept;
+  DropoutProblem problem;
+
+  const DropoutProblem& get() {
+    problem.forward = g.get().forward;
+    problem.kept = kept.data();
+    return problem;
+  }
+};
+
+// Every second one with options, as far as there is a derivation.
+inline TestDropout random_dropout(TestRandom& random, int number) {
+  constexpr float kP[] = {0.1F, 0.5F, 0.9F, 0.37F};
+  TestDropout drop;
+  do {
+    drop.g = random_gradient(random, number, 10);
+  } while (!dropout_not_derived(drop.g.get().forward).empty());
+  const double p = kP[random.below(4)];
+  drop.problem.p = p;
+  drop.kept.resize(drop.g.call.problem.shape.weights_elements());
+  for (uint8_t& kept : drop.kept) kept = random.uniform() >= p ? 1 : 0;
+  return drop;
+}
+
+inline float factor_of(double p, Wrong wrong) {
+  const auto dropped = static_cast<float>(p);
+  if (wrong == Wrong::kScaledByP) return 1 / dropped;
+  return wrong == Wrong::kNotScaled ? 1 : 1 / (1 - dropped);
+}
+
+// One row in f32, sequentially.
+struct F32Row {
+  std::vector<float> scaled, scores, weights;  // [Tk], 0 where not seen
+  float max = -INFINITY, sum = 0;
+};
+
+inline F32Row softmax_of(const Problem& call, const OracleOutput& forward,
+                         int64_t r) {
+  const Shape& s = call.shape;
+  const int64_t b = r / (s.H * s.Tq), h = r / s.Tq % s.H;
+  const double* k = call.k + (b * s.Hkv + h / s.group()) * s.Tk * s.d;
+  const auto cap = static_cast<float>(call.softcap);
+  const auto capped = [cap](float x) {
+    return cap > 0 ? cap * std::tanh(x / cap) : x;
+  };
+  F32Row row;
+  for (auto* part : {&row.scaled, &row.scores, &row.weights})
+    part->resize(s.Tk);
+  const auto scale = static_cast<float>(call.scale);
+  if (call.sink != nullptr) row.max = static_cast<float>(call.sink[h]);
+  for (int64_t j = 0; j < s.Tk; ++j) {
+    if (forward.sees[r * s.Tk + j] == 0) continue;
+    float dot = 0;
+    for (int64_t c = 0; c < s.d; ++c)
+      dot += static_cast<float>(call.q[r * s.d + c]) *
+             static_cast<float>(k[j * s.d + c]);
+    const float bias =
+        call.bias != nullptr ? static_cast<float>(call.bias[r * s.Tk + j]) : 0;
+    const bool after = call.softcap_after_bias;
+    row.scaled[j] = dot * scale + (after ? bias : 0);
+    row.scores[j] = capped(row.scaled[j]) + (after ? 0 : bias);
+    row.max = std::max(row.max, row.scores[j]);
+  }
+  if (call.sink != nullptr)
+    row.sum = std::exp(static_cast<float>(call.sink[h]) - row.max);
+  for (int64_t j = 0; j < s.Tk; ++j) {
+    if (forward.sees[r * s.Tk + j] == 0) continue;
+    row.weights[j] = std::exp(row.scores[j] - row.max);
+    row.sum += row.weights[j];
+  }
+  return row;
+}
+
+inline std::vector<double> run_f32(const DropoutProblem& problem,
+                                   const OracleOutput& forward, FactorAt at,
+                                   Wrong wrong = Wrong::kNothing) {
+  const Problem& call = problem.forward;
+  const Shape& s = call.shape;
+  std::vector<double> o = forward.o;  // what rows without a key have
+  const float factor = factor_of(problem.p, wrong);
+  for (int64_t r = 0; r < s.lse_elements(); ++r) {
+    if (forward.visible[r] <= 0) continue;
+    const int64_t b = r / (s.H * s.Tq), h = r / s.Tq % s.H;
+    const double* v = call.v + (b * s.Hkv + h / s.group()) * s.Tk * s.dv;
+    const F32Row row = softmax_of(call, forward, r);
+    float sum = row.sum;
+    if (wrong == Wrong::kRenormalised) {
+      sum = 0;
+      for (int64_t j = 0; j < s.Tk; ++j)
+        sum += problem.kept[r * s.Tk + j] != 0 ? row.weights[j] : 0;
+    }
+    for (int64_t t = 0; t < s.dv; ++t) {
+      float acc = 0;
+      for (int64_t j = 0; j < s.Tk; ++j) {
+        const int64_t pair = r * s.Tk + j;
+        if (forward.sees[pair] == 0 || problem.kept[pair] == 0) continue;
+        const auto value = static_cast<float>(v[j * s.dv + t]);
+        const float w = row.weights[j];
+        if (at == FactorAt::kWeights)
+          acc += w / sum * factor * value;
+        else if (at == FactorAt::kExponentials)
+          acc += w * factor * value;
+        else if (at == FactorAt::kDivided)
+          acc += w / (1 / factor) * value;
+        else
+          acc += w * value;
+      }
+      if (at != FactorAt::kWeights) acc /= sum;
+      if (at == FactorAt::kOutput) acc *= factor;
+      o[r * s.dv + t] = acc;
+    }
+  }
+  return o;
+}
+
+// What flows into the weights of a row.
+struct F32Pulls {
+  std::vector<float> dP, f;  // [Tk]
+  float D = 0;
+};
+
+inline F32Pulls pulls_of(const DropoutProblem& problem,
+                         const DropoutGiven& given, const OracleOutput& forward,
+                         const F32Row& row, int64_t r, bool from_pairs,
+                         Wrong wrong) {
+  const Problem& call = problem.forward;
+  const Shape& s = call.shape;
+  const int64_t b = r / (s.H * s.Tq), h = r / s.Tq % s.H;
+  const double* v = call.v + (b * s.Hkv + h / s.group()) * s.Tk * s.dv;
+  F32Pulls out = {std::vector<float>(s.Tk), std::vector<float>(s.Tk)};
+  for (int64_t j = 0; j < s.Tk; ++j) {
+    if (forward.sees[r * s.Tk + j] == 0) continue;
+    const int64_t from = wrong == Wrong::kOtherMask ? (j + 1) % s.Tk : j;
+    const bool kept = problem.kept[r * s.Tk + from] != 0;
+    out.f[j] = kept ? factor_of(problem.p, wrong) : 0;
+    for (int64_t t = 0; t < s.dv; ++t)
+      out.dP[j] += static_cast<float>(given.d_o[r * s.dv + t]) *
+                   static_cast<float>(v[j * s.dv + t]);
+    if (wrong != Wrong::kPullNotMasked) out.dP[j] *= out.f[j];
+    out.D += row.weights[j] / row.sum * out.dP[j];
+  }
+  if (from_pairs) return out;
+  out.D = 0;
+  for (int64_t t = 0; t < s.dv; ++t)
+    out.D += static_cast<float>(given.d_o[r * s.dv + t]) *
+             static_cast<float>(given.o[r * s.dv + t]);
+  return out;
+}
+
+inline GradientOutput run_f32_backward(const DropoutProblem& problem,
+                                       const DropoutGiven& given,
+                                       const OracleOutput& forward,
+                                       bool from_pairs,
+                                       Wrong wrong = Wrong::kNothing) {
+  const Problem& call = problem.forward;
+  const Shape& s = call.shape;
+  std::vector<float> q(s.q_elements()), k(s.k_elements()), v(s.v_elements()),
+      bias(s.weights_elements()), sink(call.sink != nullptr ? s.H : 0);
+  const auto scale = static_cast<float>(call.scale);
+  for (int64_t r = 0; r < s.lse_elements(); ++r) {
+    if (forward.visible[r] <= 0) continue;
+    const int64_t b = r / (s.H * s.Tq), h = r / s.Tq % s.H;
+    const int64_t key0 = (b * s.Hkv + h / s.group()) * s.Tk;
+    const F32Row row = softmax_of(call, forward, r);
+    const auto [dP, f, D] =
+        pulls_of(problem, given, forward, row, r, from_pairs, wrong);
+    for (int64_t j = 0; j < s.Tk; ++j) {
+      const int64_t pair = r * s.Tk + j;
+      if (forward.sees[pair] == 0) continue;
+      float p = row.weights[j] / row.sum;
+      if (wrong == Wrong::kDroppedWeights) p *= f[j];
+      const float dS = p * (dP[j] - D);
+      const auto cap = static_cast<float>(call.softcap);
+      const float t0 = cap > 0 ? std::tanh(row.scaled[j] / cap) : 0;
+      const float dZ = dS * (1 - t0 * t0);
+      bias[pair] = cap > 0 && call.softcap_after_bias ? dZ : dS;
+      for (int64_t c = 0; c < s.d; ++c) {
+        const auto q_c = static_cast<float>(call.q[r * s.d + c]);
+        const auto k_c = static_cast<float>(call.k[(key0 + j) * s.d + c]);
+        q[r * s.d + c] += dZ * k_c;
+        k[(key0 + j) * s.d + c] += dZ * q_c;
+      }
+      const float weight = wrong == Wrong::kDroppedWeights ? p : p * f[j];
+      for (int64_t t = 0; t < s.dv; ++t)
+        v[(key0 + j) * s.dv + t] +=
+            weight * static_cast<float>(given.d_o[r * s.dv + t]);
+    }
+    if (call.sink != nullptr)
+      sink[h] -=
+          std::exp(static_cast<float>(call.sink[h]) - row.max) / row.sum * D;
+  }
+  for (auto* of_scores : {&q, &k})
+    for (float& x : *of_scores) x *= scale;
+  const auto wide = [](const std::vector<float>& x) {
+    return std::vector<double>(x.begin(), x.end());
+  };
+  return {wide(q), wide(k), wide(v), wide(bias), wide(sink)};
+}
+
+}  // namespace qkvet
+
+#endif  // QKVET_REFERENCE_TESTING_TEST_DROPOUT_H_

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Correct projections and layers of many arithmetics, as controls of their
+// bounds; as in test_controls.h they share nothing with the references.
+#ifndef QKVET_REFERENCE_TESTING_TEST_LAYER_KERNELS_H_
+#define QKVET_REFERENCE_TESTING_TEST_LAYER_KERNELS_H_
+
+#include <string>
+#include <vector>
+
+#include "core/base/half.h"
+#include "reference/layer/layer.h"
+#include "reference/testing/test_controls.h"
+
+namespace qkvet {
+
+enum class TestOrder : uint8_t {
+  kAscending,
+  kDescending,
+  kHalves,
+  kLanes8,
+  kRandom  // a random binary tree over all terms
+};
+enum class TestLinearFault : uint8_t {
+  kNone,
+  kWrongIndex,       // the last column reads its neighbour's weights
+  kHalfAccumulator,  // partial sums are rounded to the storage type
+};
+
+struct TestLinearKernel {
+  std::string name = "unnamed";
+  TestOrder order = TestOrder::kAscending;
+  bool fma = false;
+  bool bias_first = false;
+  bool ftz = false;
+  TestLinearFault fault = TestLinearFault::kNone;
+  Dtype storage = Dtype::kF32;  // of the inputs; results are f32
+};
+
+// [rows,out], in f32.
+std::vector<double> run_test_linear(const TestLinearKernel& kernel,
+                                    const LinearProblem& problem);
+
+std::vector<TestLinearKernel> test_linear_kernels();
+
+struct TestLayerKernel {
+  TestLinearKernel linear;
+  TestControl attention = control_named("naive");
+  Dtype stage = Dtype::kF32;  // what q, k, v and the heads are rounded to
+  bool wrong_index = false;   // one element of the merged heads is a neighbour
+};
+
+// y [B,T,D], in f32.
+std::vector<double> run_test_layer(const TestLayerKernel& kernel,
+                                   const LayerProblem& problem);
+
+}  // namespace qkvet
+
+#endif  // QKVET_REFERENCE_TESTING_TEST_LAYER_KERNELS_H_

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random problems with options, for the tests of this folder.
+#ifndef QKVET_REFERENCE_TESTING_TEST_OPTIONS_H_
+#define QKVET_REFERENCE_TESTING_TEST_OPTIONS_H_
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <vector>
+
+#include "reference/testing/test_problems.h"
+
+namespace qkvet {
+
+enum class TestOption : uint8_t {
+  kWindow,
+  kMask,
+  kBias,
+  kAlibi,
+  kSoftcap,
+  kSink,
+  kLengths,
+  kPacked,
+  kNegativeScale,
+  kTinyScale
+};
+inline constexpr int kTestOptionCount = 10;
+
+inline double as_f32(double x) { return static_cast<float>(x); }
+
+// Hidden pairs, and now and then a whole row.
+inline void add_mask(TestRandom& random, TestProblem& p) {
+  const Shape& s = p.problem.shape;
+  p.mask.assign(s.weights_elements(), 0);
+  const int64_t share = 1 + random.below(9);
+  for (uint8_t& m : p.mask) {
+    // Any nonzero value attends.
+    m = random.below(10) < share ? static_cast<uint8_t>(1 + random.below(9))
+                                 : 0;
+  }
+  const int64_t row = random.below(s.lse_elements());
+  if (random.below(2) == 0) {
+    std::fill_n(p.mask.begin() + row * s.Tk, s.Tk, uint8_t{0});
+  }
+}
+
+// Of the size of the logits, larger, or a finite mask.
+inline void add_bias(TestRandom& random, TestProblem& p) {
+  p.bias.resize(p.problem.shape.weights_elements());
+  constexpr double kSizes[] = {0.01, 1, 1, 30, 1000};
+  const double size = kSizes[random.below(5)];
+  constexpr double kMasks[] = {-1e4, -1e9,
+                               double{std::numeric_limits<float>::lowest()},
+                               -std::numeric_limits<double>::infinity()};
+  const double hidden = kMasks[random.below(4)];
+  const int64_t share = random.below(4);
+  for (double& b : p.bias) {
+    b = random.below(10) < share ? hidden : size * random.normal();
+    if (random.below(10) == 0) b = 0;
+  }
+  round_to_f32(p.bias);
+}
+
+inline void add_lengths(TestRandom& random, TestProblem& p) {
+  const Shape& s = p.problem.shape;
+  p.q_len.resize(s.B);
+  p.kv_len.resize(s.B);
+  for (int64_t& n : p.q_len) n = random.below(s.Tq + 1);
+  for (int64_t& n : p.kv_len) n = random.below(s.Tk + 1);
+}
+
+inline std::vector<int64_t> ascending(TestRandom& random, int64_t members,
+                                      int64_t most) {
+  std::vector<int64_t> ends(members + 1);
+  for (int64_t& end : ends) end = random.below(most + 1);
+  std::sort(ends.begin(), ends.end());
+  if (random.below(2) == 0) ends[0] = 0;
+  if (random.below(2) == 0) ends[members] = most;
+  return ends;
+}
+
+inline void add_option(TestRandom& random, TestOption option, TestProblem& p) {
+  Problem& problem = p.problem;
+  const Shape& s = problem.shape;
+  switch (option) {
+    case TestOption::kWindow:
+      problem.window = Window{random.below(s.Tk + 2) - 1,
+                              random.below(std::min<int64_t>(s.Tk, 6) + 2) - 1};
+      return;
+    case TestOption::kMask:
+      return add_mask(random, p);
+    case TestOption::kBias:
+      return add_bias(random, p);
+    case TestOption::kAlibi:
+      for (int64_t h = 0; h < s.H; ++h) {
+        p.slopes.push_back(as_f32(std::exp2(-8 * random.uniform())));
+      }
+      return;
+    case TestOption::kSoftcap:
+      problem.softcap = as_f32(std::exp2(8 * random.uniform() - 2));
+      return;
+    case TestOption::kSink:
+      for (int64_t h = 0; h < s.H; ++h) {
+        const double size = random.below(4) == 0 ? 40 : 3;
+        p.sink.push_back(as_f32(size * random.normal()));
+      }
+      return;
+    case TestOption::kLengths:
+      return add_lengths(random, p);
+    case TestOption::kPacked:
+      problem.members = 1 + random.below(4);
+      p.cu_q = ascending(random, problem.members, s.Tq);
+      p.cu_k = ascending(random, problem.members, s.Tk);
+      return;
+    case TestOption::kNegativeScale:
+      problem.scale_given = true;
+      problem.scale = -as_f32(problem.scale * (0.5 + random.uniform()));
+      return;
+    case TestOption::kTinyScale:
+      problem.scale_given = true;
+      problem.scale = as_f32(std::exp2(-20 - 128 * random.uniform()));
+      return;
+  }
+}
+
+// What lies beyond the lengths belongs to nobody.
+inline void poison_rest(TestProblem& p) {
+  const Shape& s = p.problem.shape;
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto poison = [nan](std::vector<double>& x, int64_t T, int64_t width,
+                            int64_t member, int64_t heads, int64_t first,
+                            int64_t end) {
+    for (int64_t r = member * heads * T; r < (member + 1) * heads * T; ++r) {
+      if (r % T >= first && r % T < end) continue;
+      std::fill_n(x.begin() + r * width, width, nan);
+    }
+  };
+  for (int64_t b = 0; b < s.B; ++b) {
+    const bool packed = !p.cu_q.empty();
+    if (!packed && p.q_len.empty()) return;
+    const int64_t q_first = packed ? p.cu_q.front() : 0;
+    const int64_t q_end = packed ? p.cu_q.back() : p.q_len[b];
+    const int64_t k_first = packed ? p.cu_k.front() : 0;
+    const int64_t k_end = packed ? p.cu_k.back() : p.kv_len[b];
+    poison(p.q, s.Tq, s.d, b, s.H, q_first, q_end);
+    poison(p.k, s.Tk, s.d, b, s.Hkv, k_first, k_end);
+    poison(p.v, s.Tk, s.dv, b, s.Hkv, k_first, k_end);
+  }
+}
+
+// `shape` but for B, which a packed batch needs to be 1.
+inline TestProblem option_problem(TestRandom& random, Regime regime,
+                                  Shape shape,
+                                  const std::set<TestOption>& options) {
+  const bool packed = options.contains(TestOption::kPacked);
+  if (packed) shape.B = 1;
+  TestProblem p = random_problem(random, regime, shape);
+  p.problem.softcap_after_bias = random.below(2) != 0;
+  p.problem.sink_in_lse = random.below(2) != 0;
+  for (const TestOption option : options) {
+    // A packed batch has no other lengths.
+    if (packed && option == TestOption::kLengths) continue;
+    add_option(random, option, p);
+  }
+  poison_rest(p);
+  return p;
+}
+
+// Up to three options; most pairs of them meet within a few hundred problems.
+inline TestProblem random_option_problem(TestRandom& random, Regime regime,
+                                         const Shape& shape) {
+  std::set<TestOption> options;
+  for (int i = 0; i < 3; ++i) {
+    options.insert(static_cast<TestOption>(random.below(kTestOptionCount)));
+  }
+  return option_problem(random, regime, shape, options);
+}
+
+}  // namespace qkvet
+
+#endif  // QKVET_REFERENCE_TESTING_TEST_OPTIONS_H_

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ctrl-C as a wish: what is at work ends in good order and says what it has
+// found. A second one ends the program as it always does.
+#ifndef QKVET_TOOLS_BASE_INTERRUPTS_H_
+#define QKVET_TOOLS_BASE_INTERRUPTS_H_
+
+#include <csignal>
+
+namespace qkvet {
+
+// While one of these lives; there is one at a time.
+class Interrupts {
+ public:
+  Interrupts() {
+    interrupted_ = 0;
+    struct sigaction action {};
+    action.sa_handler = [](int /*signal*/) { interrupted_ = 1; };
+    action.sa_flags = SA_RESETHAND;
+    sigaction(SIGINT, &action, &before_);
+  }
+  ~Interrupts() { sigaction(SIGINT, &before_, nullptr); }
+  Interrupts(const Interrupts&) = delete;
+  Interrupts& operator=(const Interrupts&) = delete;
+
+  static bool seen() { return interrupted_ != 0; }
+
+ private:
+  static inline volatile sig_atomic_t interrupted_ = 0;
+  struct sigaction before_ {};
+};
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_BASE_INTERRUPTS_H_

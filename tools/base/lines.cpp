@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/base/lines.h"
+
+#include <fmt/core.h>
+
+namespace qkvet {
+
+std::string field(std::string_view name, std::string_view text) {
+  return fmt::format("  {:<{}}{}\n", name, kNameWidth, text);
+}
+
+namespace {
+
+// Where the word that begins at `at` ends: a `command` belongs to one.
+size_t end_of_word(std::string_view text, size_t at) {
+  while (at < text.size() && text[at] != ' ') {
+    const size_t closing =
+        text[at] == '`' ? text.find('`', at + 1) : std::string_view::npos;
+    at = (closing == std::string_view::npos ? at : closing) + 1;
+  }
+  return at;
+}
+
+}  // namespace
+
+std::string wrapped_field(std::string_view name, std::string_view text,
+                          size_t width) {
+  constexpr size_t kIndent = kNameWidth + 2;
+  std::string out, line;
+  for (size_t at = 0; at < text.size();) {
+    const size_t space = end_of_word(text, at);
+    const std::string_view word = text.substr(at, space - at);
+    if (!line.empty() && kIndent + line.size() + 1 + word.size() > width) {
+      out += field(name, line);
+      name = "";
+      line.clear();
+    }
+    if (!line.empty()) line += ' ';
+    line += word;
+    at = space + 1;
+  }
+  return out + field(name, line);
+}
+
+}  // namespace qkvet

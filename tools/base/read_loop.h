@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plainest loop that reads memory: what a kernel that has to read as much
+// can be compared with.
+#ifndef QKVET_TOOLS_BASE_READ_LOOP_H_
+#define QKVET_TOOLS_BASE_READ_LOOP_H_
+
+#include <span>
+
+namespace qkvet {
+
+// In independent sums, so that no addition waits for the one before it.
+float sum_of(std::span<const float> values);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_BASE_READ_LOOP_H_

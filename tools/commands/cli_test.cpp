@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program as its users meet it: what it prints, and its exit code.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+
+#include "tools/base/program_run.h"
+
+namespace qkvet::cli_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string bad_plugin() { return QKVET_BAD_PLUGIN; }
+
+TEST(Cli, CheckPassesTheScalarKernel) {
+  const Ran ran = run_qkvet("check --kernel scalar/plain --cases 300");
+  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+  EXPECT_TRUE(std::regex_search(
+      ran.out, std::regex("PASSED  1 kernel, [0-9]+ laws: [0-9]+ passed, 0 "
+                          "failed, 5 not declared; ")))
+      << ran.out;
+  // The five are those about pages and new tokens, which it does not take.
+  EXPECT_TRUE(
+      std::regex_search(ran.out, std::regex("scalar/plain +[0-9]+ +0 +5 ")))
+      << ran.out;
+  EXPECT_NE(ran.out.find("; pages, new tokens"), std::string::npos);
+  // Silence in a pipe: no progress, no colour.
+  EXPECT_EQ(ran.error, "");
+  EXPECT_EQ(ran.out.find('\x1b'), std::string::npos);
+}
+
+TEST(Cli, WrongUseIsOneLineAndTwo) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"", "A subcommand is required"},
+      {"chekc", "chekc"},
+      {"check --kernel nobody/nothing", "nobody/nothing"},
+      {"check --kernel 'scalar/x*'", "scalar/x*"},
+      {"check --law no_such_law", "no_such_law"},
+      {"check --colour", "--colour"},
+      {"check --cases 0", "--cases"},
+      {"check --cases many", "--cases"},
+      {"check --cases 10 --budget 1s", "--budget"},
+      {"check --budget soon", "--budget soon"},
+      {"check --budget -3s", "--budget"},
+      {"check --seed x", "--seed x"},
+      {"check --jobs -1", "--jobs"},
+      {"check --plugin /nowhere.so", "/nowhere.so"},
+      {"check --plugin /etc/passwd", "/etc/passwd"},
+      {"check --cases 6 --junit /nowhere/x.xml", "/nowhere/x.xml"},
+      {"check --cases 6 --json /nowhere/x.json", "/nowhere/x.json"},
+      {"list everything", "everything"},
+      {"replay", "case"},
+      {"replay f32,B1,H1", "Tq is missing"},
+      {"replay nonsense", "nonsense"},
+      {"replay f32,B1,H1,Tq1,Tk1,d1 --law x", "\"x\""},
+      {"replay @/nowhere.txt", "/nowhere.txt"},
+      {"replay f32,B1,H1,Tq1,Tk1,d1 --digest 00000000", "--digest 00000000"},
+  };
+  for (const auto& [arguments, part] : wrong)
+    expect_wrong_use(run_qkvet(arguments), part);
+}
+
+TEST(Cli, NothingRunIsThree) {
+  // fp8 has no bound, so every law is unsupported.
+  const Ran ran =
+      run_qkvet("replay fp8e4m3,B1,H1,Tq1,Tk2,d3 --kernel scalar/plain");
+  EXPECT_EQ(ran.exit, 3) << ran.out << ran.error;
+  // A law that says nothing about a case.
+  EXPECT_EQ(
+      run_qkvet("replay f32,B1,H1,Tq1,Tk2,d3 --law future_weights_are_zero "
+                "--kernel scalar/plain")
+          .exit,
+      3);
+}
+
+#if defined(__x86_64__)
+TEST(Cli, WithoutAvx2TheVerdictIsUnsupported) {
+  const Ran named = run_qkvet("check --kernel avx2/flash --cases 60", scratch(),
+                              "QKVET_CPU=baseline");
+  EXPECT_EQ(named.exit, 3) << named.out << named.error;
+  EXPECT_NE(named.out.find("unsupported"), std::string::npos);
+  EXPECT_NE(named.out.find("AVX2"), std::string::npos);
+  // By default it is shown and does not spoil the run.
+  const Ran all = run_qkvet("check --law agrees_with_oracle --cases 60",
+                            scratch(), "QKVET_CPU=baseline");
+  EXPECT_EQ(all.exit, 0) << all.out << all.error;
+  EXPECT_NE(all.out.find("unsupported"), std::string::npos);
+}
+#endif
+
+TEST(Cli, ReplayTakesListsAndDigests) {
+  const fs::path list = scratch() / "cases.txt";
+  std::ofstream(list) << "# two cases\nf32,B1,H1,Tq1,Tk1,d1\n\n"
+                         "f32,B1,H1,Tq2,Tk2,d1,causal=br  # the second\n";
+  const Ran ran =
+      run_qkvet("replay '@" + list.string() + "' --kernel scalar/plain");
+  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+  EXPECT_NE(ran.out.find("cases.txt:4: "), std::string::npos) << ran.out;
+  std::ofstream(list) << "f32,B1,H1,Tq1,Tk1,d1\nf32,B1,H0,Tq1,Tk1,d1\n";
+  expect_wrong_use(run_qkvet("replay '@" + list.string() + "'"),
+                   "cases.txt:2: case: H0");
+  EXPECT_EQ(run_qkvet("replay f32,B1,H2,Hkv1,Tq3,Tk5,d4 --digest 22e10344 "
+                      "--kernel scalar/plain")
+                .exit,
+            0);
+}
+
+// Whether the kernel declares them or not: no law fails on them or ends the
+// program.
+TEST(Cli, ReplayTakesEmptyExtents) {
+  for (const char* const extents :
+       {"B0,H1,Tq2,Tk2", "B1,H1,Tq0,Tk2", "B1,H1,Tq2,Tk0", "B0,H1,Tq0,Tk0"})
+    for (const char* const causal : {"", ",causal=tl", ",causal=br"}) {
+      const Ran ran = run_qkvet("replay f32," + std::string(extents) + ",d1" +
+                                causal + " --kernel scalar/plain");
+      EXPECT_TRUE(ran.exit == 0 || ran.exit == 3) << ran.out << ran.error;
+    }
+}
+
+// One value per flag, so that a flag never swallows the case behind it.
+TEST(Cli, FlagsAndCasesComeInAnyOrder) {
+  const Ran ran = run_qkvet(
+      "replay --law agrees_with_oracle --kernel scalar/plain "
+      "f32,B1,H1,Tq1,Tk2,d3");
+  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+}
+
+// It is built where nvcc is, and judged where a device is, too.
+TEST(Cli, TheFamilyOfTheDeviceSaysWhyItIsNotJudged) {
+  const Ran ran = run_qkvet("check --kernel cuda/flash --cases 51");
+  if (!fs::exists(fs::path(QKVET_PROGRAM).parent_path() / ".." / "lib" /
+                  "qkvet" / "qkvet_cuda.so")) {
+    EXPECT_EQ(ran.exit, 2) << ran.out;
+    EXPECT_NE(ran.error.find("the family cuda is not built"), std::string::npos)
+        << ran.error;
+  } else if (ran.exit != 0) {
+    EXPECT_EQ(ran.exit, 3) << ran.out << ran.error;
+    EXPECT_NE((ran.out + ran.error).find("no CUDA d"), std::string::npos)
+        << ran.out << ran.error;
+  }
+}
+
+TEST(Cli, TheSmallScopeTakesNeitherLawsNorPins) {
+  expect_wrong_use(
+      run_qkvet("check --kernel scalar/plain --exhaustive --pin d=2"),
+      "no --pin beside it");
+  expect_wrong_use(run_qkvet("check --kernel scalar/plain --exhaustive --law "
+                             "weights_sum_to_one"),
+                   "no --law beside it");
+}
+
+TEST(Cli, ABudgetBuysWholeRounds) {
+  const Ran ran = run_qkvet(
+      "check --kernel scalar/plain --law agrees_with_oracle "
+      "--law weights_sum_to_one --budget 0.2s");
+  EXPECT_EQ(ran.exit, 0) << ran.out;
+  EXPECT_NE(ran.out.find("whole rounds"), std::string::npos) << ran.out;
+}
+
+// Under a law that is exact: others may find too little that could have failed
+// in the few cases of some seed, and say so.
+TEST(Cli, ARandomSeedIsPrinted) {
+  const Ran ran = run_qkvet(
+      "check --kernel scalar/plain --law every_key_counts_once --cases 100 "
+      "--seed random");
+  EXPECT_EQ(ran.exit, 0) << ran.out;
+  EXPECT_TRUE(std::regex_search(ran.out, std::regex("seed [0-9]+")));
+}
+
+// A kernel that misbehaves gets a verdict with a case, and the run goes on.
+Ran bad_beside_good(const std::string& kernel) {
+  return run_qkvet(
+      "check -v --cases 60 --diagnose 0 --law reads_only_its_inputs --law "
+      "weights_sum_to_one "
+      "--law agrees_with_oracle --plugin " +
+      bad_plugin() + " --kernel bad/" + kernel + " --kernel scalar/plain");
+}
+
+TEST(Cli, ACrashIsFourAndTheRunGoesOn) {
+  for (const char* kernel : {"abort", "null_write", "exit", "throw", "stack"}) {
+    const Ran ran = bad_beside_good(kernel);
+    EXPECT_EQ(ran.exit, 4) << kernel << ran.out << ran.error;
+    EXPECT_NE(ran.out.find("CRASH"), std::string::npos) << ran.out;
+    EXPECT_TRUE(std::regex_search(
+        ran.out, std::regex("scalar/plain +agrees_with_oracle +passed")))
+        << ran.out;
+  }
+}
+
+// Three kernels of one library, of which the second always crashes.
+TEST(Cli, ACrashingSiblingLeavesTheOthersJudged) {
+  const Ran ran =
+      run_qkvet("check --plugin " QKVET_BAD_PLUGIN
+                " --kernel bad/copy --kernel bad/abort --kernel bad/unwritten "
+                "--cases 60 --diagnose 0 --verbose");
+  EXPECT_EQ(ran.exit, 4) << ran.out << ran.error;
+  for (const char* kernel : {"bad/copy", "bad/unwritten"})
+    EXPECT_TRUE(std::regex_search(
+        ran.out,
+        std::regex(
+            std::string(kernel) +
+            " +(agrees_with_oracle|reads_only_its_inputs) +(passed|FAILED)")))
+        << kernel << ran.out;
+  EXPECT_NE(ran.out.find("gdb --args qkvet replay"), std::string::npos)
+      << ran.out;
+}
+
+TEST(Cli, AHangIsFourAndTheRunGoesOn) {
+  const Ran ran = bad_beside_good("endless");
+  EXPECT_EQ(ran.exit, 4) << ran.out << ran.error;
+  EXPECT_NE(ran.out.find("no end after"), std::string::npos) << ran.out;
+  EXPECT_TRUE(std::regex_search(
+      ran.out, std::regex("scalar/plain +agrees_with_oracle +passed")));
+}
+
+TEST(Cli, AReadPastTheEndOfKIsAFailureOfTheMemoryLaw) {
+  const Ran ran = bad_beside_good("read_past_k");
+  EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
+  EXPECT_NE(ran.out.find("FAIL  reads_only_its_inputs   bad/read_past_k"),
+            std::string::npos)
+      << ran.out;
+  EXPECT_NE(ran.out.find("READ of k, 0 bytes past its end"), std::string::npos)
+      << ran.out;
+}
+
+TEST(Cli, APluginIsJudgedAndNamedInTheReplayLine) {
+  const Ran ran = run_qkvet("check --cases 60 --plugin " + bad_plugin() +
+                            " --kernel bad/copy");
+  EXPECT_EQ(ran.exit, 1) << ran.out;
+  EXPECT_NE(ran.out.find("--plugin " + bad_plugin()), std::string::npos)
+      << ran.out;
+  // One of many in the library, so that it is named.
+  std::smatch again;
+  ASSERT_TRUE(std::regex_search(
+      ran.out, again,
+      std::regex("again +qkvet (replay .* --kernel bad/copy)\n")))
+      << ran.out;
+  const Ran replayed = run_qkvet(again[1]);
+  EXPECT_EQ(replayed.exit, 1) << replayed.out << replayed.error;
+  EXPECT_EQ(replayed.out.find("bad/abort"), std::string::npos) << replayed.out;
+}
+
+TEST(Cli, ThePluginsOwnKernelsAreListed) {
+  const Ran ran = run_qkvet("list --plugin " + bad_plugin());
+  EXPECT_EQ(ran.exit, 0) << ran.error;
+  for (const char* part :
+       {"bad/copy\n", "bad/aligned\n", "  subject     attention",
+        "  alignment   ", "  options     "})
+    EXPECT_NE(ran.out.find(part), std::string::npos) << part << ran.out;
+  EXPECT_EQ(ran.out.find("scalar/plain"), std::string::npos) << ran.out;
+  const Ran json = run_qkvet("list kernels --json --plugin " + bad_plugin());
+  EXPECT_NE(json.out.find("\"subject\":\"attention\""), std::string::npos)
+      << json.out;
+  expect_wrong_use(run_qkvet("list --plugin /etc/passwd"), "/etc/passwd");
+  expect_wrong_use(run_qkvet("list --plugin /nowhere.so"), "/nowhere.so");
+  expect_wrong_use(run_qkvet("list laws --plugin " + bad_plugin()),
+                   "list laws --plugin: allowed: kernels");
+}
+
+}  // namespace
+}  // namespace qkvet::cli_test

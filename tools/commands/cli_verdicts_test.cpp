@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the program says about kernels with a fault: in text, in files, alike
+// from run to run.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+
+#include "tools/base/program_run.h"
+
+namespace qkvet::cli_verdicts_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(CliVerdicts, TheSameRunSaysTheSame) {
+  const auto stable = [](const std::string& text) {
+    // Times and rates differ from run to run, nothing else.
+    return std::regex_replace(
+        text, std::regex("[0-9.]+ s\\b|time .*\\n.*%|case [0-9]+, "), "_");
+  };
+  const std::string arguments =
+      "check --kernel 'faulty/scale_twice' --cases 300 --jobs ";
+  EXPECT_EQ(stable(run_qkvet(arguments + "1").out),
+            stable(run_qkvet(arguments + "2").out));
+}
+
+TEST(CliVerdicts, AFaultFailsWithAReportThatReplays) {
+  const Ran ran = run_qkvet("check --kernel faulty/no_mask --cases 600");
+  EXPECT_EQ(ran.exit, 1) << ran.out;
+  for (const char* part : {"FAIL", "law  ", "case  ", "shrunk from", "expected",
+                           "actual", "again"})
+    EXPECT_NE(ran.out.find(part), std::string::npos) << part << ran.out;
+  std::smatch again;
+  ASSERT_TRUE(std::regex_search(ran.out, again,
+                                std::regex("again +qkvet (replay .*)")));
+  const Ran replayed = run_qkvet(again[1]);
+  EXPECT_EQ(replayed.exit, 1) << replayed.out << replayed.error;
+  EXPECT_NE(replayed.out.find("FAIL"), std::string::npos);
+}
+
+// As Ctrl-C sends it, two seconds after the start.
+Ran run_interrupted(const std::string& arguments) {
+  const fs::path said = scratch() / "interrupted";
+  const std::string command =
+      "timeout --preserve-status -s INT 2 '" QKVET_PROGRAM "' " + arguments +
+      " >'" + said.string() + "'";
+  const int status = std::system(command.c_str());
+  return {WEXITSTATUS(status), read_text(said), ""};
+}
+
+TEST(CliVerdicts, AnInterruptReportsWhatWasCheckedUntilThen) {
+  const Ran ran = run_interrupted("check --kernel scalar/plain --budget 200s");
+  EXPECT_EQ(ran.exit, 3) << ran.out;
+  EXPECT_NE(ran.out.find("NOT CHECKED"), std::string::npos) << ran.out;
+  EXPECT_NE(ran.out.find("exit 3: interrupted"), std::string::npos) << ran.out;
+  const Ran failed = run_interrupted(
+      "check --kernel faulty/no_scale --diagnose 0 --budget 200s");
+  EXPECT_EQ(failed.exit, 1) << failed.out;
+}
+
+TEST(CliVerdicts, ListShowsKernelsLawsAndFaults) {
+  const Ran all = run_qkvet("list");
+  EXPECT_EQ(all.exit, 0) << all.error;
+  for (const char* name : {"scalar/plain", "eigen/plain", "controls/naive",
+                           "faulty/no_mask", "weights_sum_to_one"})
+    EXPECT_NE(all.out.find(name), std::string::npos) << name;
+  const Ran json = run_qkvet("list faults --json");
+  std::istringstream lines(json.out);
+  int faults = 0;
+  for (std::string line; std::getline(lines, line); ++faults) {
+    const auto fault = nlohmann::json::parse(line);
+    EXPECT_EQ(fault["type"], "fault");
+    EXPECT_FALSE(fault["killed_by"].empty()) << line;
+  }
+  EXPECT_GE(faults, 10);
+}
+
+TEST(CliVerdicts, JunitAndJsonSayWhatTheTextSays) {
+  const fs::path junit = scratch() / "out.xml", json = scratch() / "out.jsonl";
+  const Ran ran = run_qkvet(
+      "check --kernel scalar/plain --kernel faulty/no_scale --cases 300 "
+      "--junit '" +
+      junit.string() + "' --json '" + json.string() + "'");
+  EXPECT_EQ(ran.exit, 1);
+  const std::string xml = read_text(junit);
+  // One of the two has gradients, and laws of its own for them.
+  int laws = 0;
+  for (const char* kernel : {"scalar/plain", "faulty/no_scale"}) {
+    const Ran alone =
+        run_qkvet(std::string("check --cases 300 --kernel ") + kernel);
+    std::smatch own;
+    ASSERT_TRUE(std::regex_search(alone.out, own,
+                                  std::regex("1 kernel, ([0-9]+) laws")));
+    laws += std::stoi(own[1]);
+  }
+  EXPECT_NE(xml.find("tests=\"" + std::to_string(laws) + "\""),
+            std::string::npos)
+      << xml;
+  EXPECT_NE(xml.find("classname=\"scalar/plain\" "
+                     "name=\"weights_sum_to_one\""),
+            std::string::npos);
+  EXPECT_NE(xml.find("<failure message="), std::string::npos);
+  int results = 0, failures = 0;
+  std::istringstream lines(read_text(json));
+  std::string last;
+  for (std::string line; std::getline(lines, line); last = line) {
+    const auto object = nlohmann::json::parse(line);
+    EXPECT_EQ(object["schema"], 1);
+    results += object["type"] == "result";
+    failures += object.contains("failure");
+  }
+  EXPECT_EQ(results, laws);
+  EXPECT_GE(failures, 2);
+  EXPECT_EQ(nlohmann::json::parse(last)["exit"], 1);
+}
+
+// The memory law's own calls have one thread: what another law stumbled upon is
+// named, everywhere, as it can be replayed.
+TEST(CliVerdicts, TextAndJsonNameTheLawThatReplays) {
+  const fs::path json = scratch() / "laws.jsonl";
+  const Ran ran = run_qkvet(
+      "check --cases 60 --law threads_change_nothing --law "
+      "reads_only_its_inputs --plugin " QKVET_BAD_PLUGIN
+      " --kernel bad/threads_past_k --json '" +
+      json.string() + "'");
+  EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
+  std::smatch text;
+  ASSERT_TRUE(std::regex_search(ran.out, text, std::regex("FAIL +([a-z_]+) ")));
+  EXPECT_NE(ran.out.find("READ of k"), std::string::npos) << ran.out;
+  std::istringstream lines(read_text(json));
+  int failures = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto object = nlohmann::json::parse(line);
+    if (!object.contains("failure")) continue;
+    ++failures;
+    const std::string law = object["law"], again = object["failure"]["again"];
+    EXPECT_EQ(law, text[1]);
+    EXPECT_NE(again.find("--law " + law), std::string::npos) << again;
+    EXPECT_EQ(run_qkvet(again.substr(std::string("qkvet ").size())).exit, 1)
+        << again;
+    // The control: under the law that owns it, it passes.
+    const Ran owner =
+        run_qkvet(std::regex_replace(again.substr(std::string("qkvet ").size()),
+                                     std::regex(law), "reads_only_its_inputs"));
+    EXPECT_EQ(owner.exit, 0) << owner.out;
+  }
+  EXPECT_EQ(failures, 1);
+}
+
+TEST(CliVerdicts, InProcessGivesTheSameVerdicts) {
+  EXPECT_EQ(
+      run_qkvet("check --kernel scalar/plain --cases 400 --in-process").exit,
+      0);
+  EXPECT_EQ(
+      run_qkvet("check --kernel faulty/no_scale --cases 400 --in-process").exit,
+      1);
+}
+
+}  // namespace
+}  // namespace qkvet::cli_verdicts_test

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Laws and faults have an example that `qkvet explain` finds: all at night, one
+// in six by day.
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "core/base/at_night.h"
+#include "properties/judging/law.h"
+#include "tools/base/program_run.h"
+#include "tools/kernels/kernels.h"
+
+namespace qkvet::explain_examples_test {
+namespace {
+
+class ExplainAll : public testing::TestWithParam<std::string> {};
+
+// What is printed below the words is a failure under this very law, or of the
+// memory that it stumbled on.
+TEST_P(ExplainAll, HasAnExample) {
+  const Ran ran = run_qkvet("explain " + GetParam());
+  ASSERT_EQ(ran.exit, 0) << ran.error;
+  const bool is_law = find_law(GetParam()) != nullptr;
+  const std::string law = is_law ? "(" + GetParam() + "|" + kMemoryLaw + "|" +
+                                       kBackwardMemoryLaw + ")"
+                                 : "[a-z0-9_]+";
+  const std::string fault = is_law ? "[a-z0-9_]+" : GetParam();
+  const std::regex failure("\n(FAIL |CRASH) +" + law + " +faulty/" + fault +
+                           " ");
+  EXPECT_TRUE(std::regex_search(ran.out, failure)) << ran.out;
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> all;
+  for (const Law* law : all_laws()) all.push_back(law->id);
+  KernelSelection selection;
+  selection.kernels = {"faulty/*"};
+  for (const KernelUnderTest& fault : select_kernels(selection).kernels)
+    all.push_back(fault.judged.info.name.substr(7));
+  // A law more and all that stand behind it would be others: by name.
+  std::erase_if(all, [](const std::string& name) {
+    return !is_sampled(std::hash<std::string>{}(name), 15);
+  });
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Slow, ExplainAll, testing::ValuesIn(names()),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+}  // namespace qkvet::explain_examples_test

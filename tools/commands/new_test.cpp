@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// qkvet new: each template is written, compiled and judged, and a fault that
+// is put into it is found.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <ostream>
+
+#include "tools/base/program_run.h"
+
+namespace qkvet::new_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Enough for every law to find what is wrong below.
+constexpr const char* kCases = " --cases 800";
+
+struct Row {
+  const char* file;
+  const char* options;
+  const char* kernel;
+  // A right expression of the template, and a wrong one in its place.
+  const char* right;
+  const char* wrong;
+};
+
+// Otherwise test names hold addresses, which differ from build to build.
+void PrintTo(const Row& row, std::ostream* out) { *out << row.file; }
+
+class Templates : public testing::TestWithParam<Row> {};
+
+TEST_P(Templates, CompilesConformsAndFailsWhenItIsBroken) {
+  const Row& row = GetParam();
+  const fs::path file = scratch() / row.file;
+  const bool rust = file.extension() == ".rs";
+  if (rust && std::system("rustc --version >/dev/null 2>&1") != 0)
+    GTEST_SKIP() << "rustc is not on this machine";
+  const std::string quoted = "'" + std::string(row.file) + "'";
+  const Ran made = run_qkvet("new " + quoted + row.options);
+  ASSERT_EQ(made.exit, 0) << made.error;
+  EXPECT_NE(made.out.find("next: qkvet check "), std::string::npos) << made.out;
+  EXPECT_EQ(made.error, "");
+  std::string text = read_text(file);
+  EXPECT_EQ(text.find("SPDX"), std::string::npos) << "it is the user's";
+  struct stat info {};
+  ASSERT_EQ(stat(file.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0600, 0600U);
+
+  const std::string check =
+      "check " + quoted + kCases + (rust ? "" : " --cflags '-Wall -Wextra'");
+  const Ran good = run_qkvet(check);
+  EXPECT_EQ(good.exit, 0) << good.out << good.error;
+  EXPECT_EQ(good.error, "") << "warnings";
+  EXPECT_NE(good.out.find(row.kernel), std::string::npos) << good.out;
+
+  const size_t at = text.find(row.right);
+  ASSERT_NE(at, std::string::npos);
+  write_text(file, text.replace(at, std::string(row.right).size(), row.wrong));
+  const Ran bad = run_qkvet(check);
+  EXPECT_EQ(bad.exit, 1) << bad.out << bad.error;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    New, Templates,
+    testing::Values(
+        Row{"mine.cpp", "", "mine/attention", "p[j] *= scale", ""},
+        Row{"c kernel.c", "", "c_kernel/attention", "i + Tk - Tq + 1", "Tk"},
+        Row{"Full-ABI.cc", " --template abi", "full_abi/attention",
+            "max + std::log(sum)", "std::log(sum)"},
+        Row{"kv.cxx", " -t cache", "kv/cache", "s.tokens - Tq + i + 1",
+            "s.tokens"},
+        Row{"oxide.rs", "", "oxide/attention", "dot * scale", "dot"}),
+    [](const auto& test) {
+      std::string name = test.param.file;
+      std::erase_if(name, [](char c) { return std::isalnum(c) == 0; });
+      return name;
+    });
+
+TEST(New, NeverOverwrites) {
+  const fs::path file = scratch() / "taken.cpp";
+  write_text(file, "mine");
+  expect_wrong_use(run_qkvet("new taken.cpp"), "taken.cpp: is there already");
+  EXPECT_EQ(read_text(file), "mine");
+  // A link that points nowhere is somebody's file as well.
+  fs::create_symlink(scratch() / "nowhere", scratch() / "link.cpp");
+  expect_wrong_use(run_qkvet("new link.cpp"), "link.cpp: is there already");
+  EXPECT_FALSE(fs::exists(scratch() / "nowhere"));
+}
+
+TEST(New, WhatCannotBeWrittenIsOneLineAndLeavesNothing) {
+  const fs::path folder = scratch() / "empty";
+  fs::create_directories(folder);
+  expect_wrong_use(run_qkvet("new no/such/x.cpp", folder),
+                   "no/such/x.cpp: the directory is not there");
+  expect_wrong_use(run_qkvet("new x.txt", folder), "x.txt: no template");
+  expect_wrong_use(run_qkvet("new x", folder), ".cpp .cc .cxx .c .rs");
+  expect_wrong_use(run_qkvet("new x.cpp -t abc", folder),
+                   "\"abc\"; allowed: plain, abi, cache, rust");
+  expect_wrong_use(run_qkvet("new x.c -t abi", folder), "is for .cpp files");
+  expect_wrong_use(run_qkvet("new x.cpp -t rust", folder), "is for .rs files");
+  expect_wrong_use(run_qkvet("new", folder), "file is required");
+  EXPECT_TRUE(fs::is_empty(folder));
+  // The control: the same command with nothing wrong leaves one file.
+  EXPECT_EQ(run_qkvet("new x.cpp", folder).exit, 0);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 1);
+}
+
+}  // namespace
+}  // namespace qkvet::new_test

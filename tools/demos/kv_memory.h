@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory of KV caches: what the formula says, and what a kernel allocates.
+#ifndef QKVET_TOOLS_DEMOS_KV_MEMORY_H_
+#define QKVET_TOOLS_DEMOS_KV_MEMORY_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/dtype.h"
+#include "core/call/cache_form.h"
+#include "core/door/executor.h"
+
+namespace qkvet {
+
+struct KvGeometry {
+  int64_t layers = 1;
+  int64_t Hkv = 1;
+  int64_t d = 1;  // also dv
+  int64_t context = 1;
+  int64_t batch = 1;
+  Dtype dtype = Dtype::kF32;
+};
+
+// 2 (K and V) x layers x Hkv x d x context x batch x bytes of an element.
+// Absent if that is more than 2^63 - 1.
+std::optional<int64_t> kv_bytes(const KvGeometry& geometry);
+
+// What is small enough to be tried, and how much smaller it is. A cache of one
+// layer, as many sequences as a story can have, and so on, each only as far as
+// it must be: what is proportional first (layers, sequences, heads), the
+// context, of which caches allocate more or less than it takes, last.
+struct KvSample {
+  KvGeometry geometry;
+  std::string scaled;  // "layers 32 -> 1, batch 16 -> 8"; "": nothing
+};
+KvSample sample_of(const KvGeometry& whole, int64_t most_bytes);
+
+// Bytes of the whole if the sample takes `bytes`, in proportion to the formula.
+// Both must have one.
+double scaled_up(int64_t bytes, const KvGeometry& sample,
+                 const KvGeometry& whole);
+
+struct KvAllocated {
+  int64_t bytes = -1;  // -1: not told
+  std::string error;   // the kernel keeps no such cache: why
+  bool died = false;   // the kernel, which is the error
+};
+// A cache of one layer, with a context in each of its sequences. `stored` is
+// one of ways_to_store(): codes are made from f32.
+KvAllocated allocate(const KvGeometry& sample, StoredAs stored,
+                     Executor& executor, int kernel);
+
+// As given, or with scales per token and per channel.
+std::vector<StoredAs> ways_to_store(Dtype dtype);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_DEMOS_KV_MEMORY_H_

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Losses over the steps of a training, in characters and as a picture.
+#ifndef QKVET_TOOLS_DEMOS_LOSS_CURVE_H_
+#define QKVET_TOOLS_DEMOS_LOSS_CURVE_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "tools/pictures/heat_drawing.h"
+
+namespace qkvet {
+
+struct LossCurve {
+  std::string name;
+  char mark = '*';
+  std::vector<double> losses;  // one a step, at least 0
+};
+
+// Lines with an axis from 0 to the largest loss; each column is the mean of its
+// steps. Where curves meet the last one is seen.
+std::string curve_text(const std::vector<LossCurve>& curves, size_t width,
+                       size_t height);
+
+// The same in rectangles, a colour a curve.
+Drawing draw_curves(const std::string& title,
+                    const std::vector<LossCurve>& curves);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_DEMOS_LOSS_CURVE_H_

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What became of each question of a plan, for tables and for JSON Lines.
+#ifndef QKVET_TOOLS_DEMOS_QUESTION_ROWS_H_
+#define QKVET_TOOLS_DEMOS_QUESTION_ROWS_H_
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "properties/judging/law.h"
+#include "tools/reproduce/plan_folder.h"
+
+namespace qkvet {
+
+// One question: a law and a case of it.
+struct QuestionRow {
+  const PlanCase* asked = nullptr;
+  // passed, failed, refused, not answered, not applicable (the law says nothing
+  // of this kernel and case), gave up (the references disagree).
+  std::string verdict;
+  // The number that speaks most clearly against the kernel, or that came
+  // nearest to its bound; "" where that is not known.
+  std::string ratio;             // error/bound; "" where there is no bound
+  std::vector<size_t> from;      // the calls whose number it is
+  std::string at;                // "o[b=0,h=0,i=1,c=0]"
+  std::string actual, expected;  // as reports have them
+  std::string allowed;
+  std::string reason;
+};
+
+// `settled`: known without any answer.
+QuestionRow question_row(const PlanCase& asked, const Judgement& judgement,
+                         bool settled);
+QuestionRow unanswered_row(const PlanCase& asked, const std::string& missing);
+
+// Tab-separated, with a line of names in front.
+std::string question_table(std::span<const QuestionRow> rows);
+// JSON Lines, type "question".
+std::string question_json(std::span<const QuestionRow> rows);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_DEMOS_QUESTION_ROWS_H_

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the training demonstration learns from: rows of tokens that are a
+// function of (task, seed, row).
+#ifndef QKVET_TOOLS_DEMOS_TRAIN_DATA_H_
+#define QKVET_TOOLS_DEMOS_TRAIN_DATA_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace qkvet {
+
+enum class TrainTask : uint8_t {
+  kRepeat,  // one random token, again and again
+  kCount    // the next token is one larger, but for one in ten, which is random
+};
+
+// In percent, of kCount: what no look at the past foretells.
+inline constexpr int kJumps = 10;
+
+// [rows,length], the first of them row number `first`.
+std::vector<int> train_rows(TrainTask task, int64_t vocabulary, int64_t length,
+                            int64_t first, int64_t rows, uint64_t seed);
+
+// What comes behind `token` if nothing jumps.
+int token_behind(TrainTask task, int64_t vocabulary, int token);
+
+// The least mean of -ln p that is possible without knowing what is to come, in
+// nats a token; 0 for kRepeat.
+double least_loss(TrainTask task, int64_t vocabulary);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_DEMOS_TRAIN_DATA_H_

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/embedded/python_door.h"
+
+#include <cstdio>
+#include <cstring>
+#include <exception>
+
+#include "core/base/json.h"
+#include "core/capability/declaration.h"
+#include "core/door/worker_protocol.h"
+#include "core/sandbox/worker.h"
+#include "golden/check/call_file.h"
+#include "properties/conventions/conventions.h"
+#include "properties/judging/agreement_about.h"
+#include "reference/arithmetic/precision.h"
+#include "tools/judge/recorded_call.h"
+#include "tools/report/commands.h"
+#include "tools/report/report.h"
+#include "tools/reproduce/plan_kernel.h"
+
+namespace qkvet {
+namespace {
+
+// As far as both sides know the struct.
+template <class Sized>
+void copy_out(const Sized& from, Sized* to) {
+  const size_t room = to->struct_size;
+  Sized sized = from;
+  sized.struct_size = std::min(room, sizeof from);
+  std::memcpy(to, &sized, sized.struct_size);
+}
+
+// The words of `qkvet check` that a request has; its cases are at least one.
+CheckOptions words_of(const ReadJson& request) {
+  CheckOptions words;
+  words.laws = request.value("laws", words.laws);
+  words.cases = request.value("cases", kDefaultCases);
+  words.seed = request.value("seed", words.seed);
+  words.budget = request.value("budget", words.budget);
+  words.sizes = request.value("sizes", words.sizes);
+  words.pin = request.value("pin", words.pin);
+  words.strict = request.value("strict", false);
+  words.allow_loose = request.value("allow_loose", false);
+  words.fail_fast = request.value("fail_fast", false);
+  words.diagnose = request.value("diagnose", words.diagnose);
+  words.verbose = request.value("verbose", false);
+  words.jobs = 1;  // there is one interpreter
+  return words;
+}
+
+struct Told {
+  ExitCode code = kWrongUse;
+  std::string text, json, wrong;
+};
+
+// One case under each law that is about it.
+std::string replay_here(const std::string& text, const RunOptions& run,
+                        const SelectedKernels& selected, RunResult& result) {
+  const ParsedCase value = parse_case(text);
+  if (!value.value) return value.error;
+  const Opened opened = executor_factory(selected, /*in_process=*/true)(0);
+  if (opened.executor == nullptr) return opened.error;
+  for (const KernelUnderTest& kernel : selected.kernels) {
+    KernelResult of_kernel;
+    for (const Law* law : run.laws) {
+      if (law->aim.subject != value.value->subject()) continue;
+      KernelResult one =
+          replay_one(*law, *value.value, kernel, *opened.executor, result.time);
+      of_kernel.kernel = one.kernel;
+      for (Cell& cell : one.cells) of_kernel.cells.push_back(std::move(cell));
+    }
+    result.kernels.push_back(std::move(of_kernel));
+  }
+  result.planned_cases = 1;
+  return "";
+}
+
+Told check_here(const LibrarySpec& library, const std::string& text) {
+  Told told;
+  const ReadJson request = read_json(text);
+  if (!request.is_object()) {
+    told.wrong = "the request is no JSON object";
+    return told;
+  }
+  const CheckOptions words = words_of(request);
+  RunOptions run;
+  told.wrong =
+      *words.cases < 1 ? "cases: at least 1" : read_check_words(words, run);
+  if (!told.wrong.empty()) return told;
+  const SelectedKernels selected = select_linked(library, {});
+  told.wrong = selected.error;
+  if (!told.wrong.empty()) return told;
+  run.scope.dtypes = declared_dtypes(selected.kernels);
+  const std::string only = request.value("case", std::string());
+  RunResult result;
+  if (only.empty()) {
+    result = run_plan(selected.kernels,
+                      executor_factory(selected, /*in_process=*/true), run);
+    told.wrong = result.error;
+  } else {
+    told.wrong = replay_here(only, run, selected, result);
+  }
+  if (!told.wrong.empty()) return told;
+  const Diagnoses diagnoses =
+      diagnose_run(result, selected, /*in_process=*/true, words.diagnose);
+  const ReportInput report{.result = result,
+                           .options = run,
+                           .selected = selected,
+                           .in_process = true,
+                           .diagnoses = &diagnoses};
+  told.text = text_report(report, {.verbose = words.verbose});
+  told.json = json_start(run) + json_results(report);
+  told.code = exit_code_of(report);
+  return told;
+}
+
+struct CallWords {
+  const char *file, *case_words, *layout, *dialect, *precision;
+};
+
+using Give = void (*)(const char* name, const double* values,
+                      const double* bounds, int64_t count);
+
+// "" or one line.
+std::string give_reference(const CallWords& words, Give give) {
+  ImportWords import;
+  import.layout = words.layout;
+  ImportRules rules;
+  CallFile file;
+  std::string wrong = parse_import_words(import, rules);
+  if (wrong.empty())
+    wrong = read_call_file(words.file, rules, words.case_words, &file);
+  if (!wrong.empty()) return wrong;
+  const auto recording =
+      make_recording(file.tensors, file.value, words.file, &wrong);
+  if (!recording) return wrong;
+  JudgedKernel kernel;
+  wrong = recorded_kernel(*recording, "reference/call", file.dialect, &kernel);
+  if (wrong.empty())
+    wrong = declare_more(words.dialect, words.precision, &kernel);
+  if (!wrong.empty()) return wrong;
+  TimeUse time;
+  CaseWork work(agreement_about(recording->value.subject()), recording->value,
+                /*with_twin=*/false, time, plain_forward);
+  if (const auto settled = work.settled(kernel)) return settled->reason;
+  if (work.calls_for(kernel).empty()) return "asks for no call";
+  const CaseWork::WholeCall whole = work.whole_call(kernel, 0);
+  if (whole.truth == nullptr || whole.truth->bound == nullptr)
+    return "has no bound";
+  const OracleOutput& oracle = whole.truth->oracle;
+  const Bound& bound = *whole.truth->bound;
+  const struct {
+    const char* name;
+    const std::vector<double>& values;
+    const std::vector<double>& bounds;
+  } rows[] = {{"o", oracle.o, bound.o},
+              {"lse", oracle.lse, bound.lse},
+              {"weights", oracle.weights, bound.weights}};
+  for (const auto& row : rows)
+    if (!row.values.empty() && row.values.size() == row.bounds.size())
+      give(row.name, row.values.data(), row.bounds.data(),
+           std::ssize(row.values));
+  return "";
+}
+
+}  // namespace
+}  // namespace qkvet
+
+int qkvet_python_reference(const char* file, const char* case_words,
+                           const char* layout, const char* dialect,
+                           const char* precision,
+                           void (*give)(const char* name, const double* values,
+                                        const double* bounds, int64_t count),
+                           char* why, size_t why_size) {
+  std::string wrong;
+  try {
+    wrong = qkvet::give_reference(
+        {file, case_words, layout, dialect, precision}, give);
+  } catch (const std::exception& failure) {
+    wrong = failure.what();
+  }
+  if (wrong.empty()) return 0;
+  std::snprintf(why, why_size, "%s", wrong.c_str());
+  return qkvet::kWrongUse;
+}
+
+void qkvet_python_begin(void) {
+  if (qkvet::has_worker_descriptors()) qkvet::begin_worker();
+}
+
+int qkvet_python_serve(const char* target, const char* config,
+                       qkvet_open_function open) {
+  if (!qkvet::has_worker_descriptors()) return qkvet::kUsageExit;
+  return qkvet::serve_library({target, config, open});
+}
+
+int qkvet_python_declare(const char* lines, const char* precision,
+                         qkvet_capabilities* capabilities,
+                         qkvet_dialect* dialect, qkvet_precision* precision_out,
+                         uint64_t* layer_options, char* why, size_t why_size) {
+  using namespace qkvet;
+  Convention convention;
+  convention.declared.capabilities.struct_size = sizeof(qkvet_capabilities);
+  convention.declared.dialect.struct_size = sizeof(qkvet_dialect);
+  qkvet_precision arithmetic{};
+  arithmetic.struct_size = sizeof arithmetic;
+  std::string wrong = declare_lines(lines, convention);
+  if (wrong.empty() && *precision != 0)
+    wrong = parse_precision("precision", precision, arithmetic);
+  if (wrong.empty()) wrong = resolve_precision(arithmetic).error;
+  if (!wrong.empty()) {
+    std::snprintf(why, why_size, "%s", wrong.c_str());
+    return 1;
+  }
+  copy_out(convention.declared.capabilities, capabilities);
+  copy_out(convention.declared.dialect, dialect);
+  copy_out(arithmetic, precision_out);
+  *layer_options = convention.declared.layer_options;
+  return 0;
+}
+
+int qkvet_python_check(const char* target, const char* program,
+                       const char* request, qkvet_open_function open,
+                       void (*say)(int32_t what, const char* text)) {
+  qkvet::use_program(program);
+  qkvet::Told told;
+  try {
+    told = qkvet::check_here({target, "", open}, request);
+  } catch (const std::exception& failure) {
+    told.wrong = failure.what();
+  }
+  if (!told.wrong.empty()) {
+    say(QKVET_PYTHON_WRONG, told.wrong.c_str());
+    return qkvet::kWrongUse;
+  }
+  say(QKVET_PYTHON_JSON, told.json.c_str());
+  say(QKVET_PYTHON_TEXT, told.text.c_str());
+  return told.code;
+}

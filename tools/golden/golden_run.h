@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels held against golden sets: the run, and what it says.
+#ifndef QKVET_TOOLS_GOLDEN_GOLDEN_RUN_H_
+#define QKVET_TOOLS_GOLDEN_GOLDEN_RUN_H_
+
+#include <string>
+#include <vector>
+
+#include "golden/check/verify.h"
+#include "tools/report/report.h"
+
+namespace qkvet {
+
+// A set whose own numbers are in doubt, and why.
+struct DoubtfulSet {
+  const GoldenSet* set = nullptr;
+  std::string reason;
+};
+
+struct GoldenRun {
+  const std::vector<GoldenSet>* sets = nullptr;
+  std::vector<DoubtfulSet> doubtful;
+  // Kernel by kernel, set by set.
+  std::vector<std::vector<SetVerdict>> verdicts;
+  // The same for reports: every cell is a set. What fails against the
+  // definition has a failure; what is only not as expected has none.
+  RunResult result;
+  Diagnoses diagnoses;
+  std::string error;  // "" or one line
+};
+
+struct GoldenRunOptions {
+  bool in_process = false;
+  double most_ulps = -1;  // < 0: what changes and is correct is no failure
+  int diagnose = 1;
+};
+
+// The sets must outlive the run.
+GoldenRun run_golden(const std::vector<GoldenSet>& sets,
+                     const SelectedKernels& selected,
+                     const GoldenRunOptions& options);
+
+// Whether the set has changed by more than is allowed.
+bool changed_too_much(const SetVerdict& verdict,
+                      const GoldenRunOptions& options);
+ExitCode exit_code_of(const GoldenRun& run, const ReportInput& input,
+                      const GoldenRunOptions& options);
+
+// "5 of 24 numbers, at most 1 ulp, 0.12 of the bound, at o[b=0,...]"
+std::string change_text(const Change& change);
+std::string golden_text(const GoldenRun& run, const ReportInput& input,
+                        const GoldenRunOptions& options);
+std::string golden_junit(const GoldenRun& run, const ReportInput& input,
+                         const GoldenRunOptions& options);
+std::string golden_json(const GoldenRun& run, const ReportInput& input,
+                        const GoldenRunOptions& options);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_GOLDEN_GOLDEN_RUN_H_

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// qkvet golden, as its users meet it.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+
+#include "golden/format/set.h"
+#include "tools/base/program_run.h"
+
+namespace qkvet::golden_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != text.npos;
+}
+
+// An empty place in scratch().
+std::string fresh(const std::string& name) {
+  fs::remove_all(scratch() / name);
+  return name;
+}
+
+const std::string kCases =
+    " plain:f32,B1,H2,Tq5,Tk7,d8 half:f16,B1,H1,Tq3,Tk4,d16,causal=br "
+    "masked:f32,B2,H2,Hkv1,Tq3,Tk9,d4,mask=random50,scale=0.3";
+
+TEST(Golden, WhatIsRecordedIsUnchanged) {
+  const std::string sets = fresh("unchanged");
+  Ran ran = run_qkvet("golden record " + sets + kCases + " -k scalar/plain");
+  ASSERT_EQ(ran.exit, 0) << ran.out << ran.error;
+  EXPECT_TRUE(has(ran.out, "new        masked")) << ran.out;
+  ran = run_qkvet("golden verify " + sets + " -k scalar/plain --unchanged");
+  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+  EXPECT_TRUE(std::regex_search(
+      ran.out, std::regex("scalar/plain +3 +0 +[0-9.]+ +0 +3 +0 +0\n")))
+      << ran.out;
+  ran = run_qkvet("golden record " + sets + " -k scalar/plain");
+  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+  EXPECT_EQ(ran.out, sets + ": unchanged, 3 sets\n");
+}
+
+// Among planned cases are some without queries or keys.
+TEST(Golden, APlanIsRecordedAsAWhole) {
+  const std::string sets = fresh("planned");
+  const Ran ran = run_qkvet("golden record " + sets + " -n 60 -k scalar/plain");
+  ASSERT_EQ(ran.exit, 0) << ran.error;
+  EXPECT_TRUE(has(ran.out, ",Tq0,")) << ran.out;
+  const Ran verified =
+      run_qkvet("golden verify " + sets + " -k scalar/plain --unchanged");
+  EXPECT_EQ(verified.exit, 0) << verified.out << verified.error;
+  EXPECT_TRUE(has(verified.out, "60 sets, 1 kernel: 60 judged"))
+      << verified.out;
+}
+
+TEST(Golden, OtherRoundingIsChangedAndCorrect) {
+  const std::string sets = fresh("rounding");
+  ASSERT_EQ(
+      run_qkvet("golden record " + sets + kCases + " -k scalar/plain").exit, 0);
+  const std::string verify = "golden verify " + sets + " -k controls/reversed ";
+  const Ran ran = run_qkvet(verify);
+  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+  EXPECT_TRUE(std::regex_search(
+      ran.out, std::regex(" masked +[0-9]+ of 168 numbers, at most "
+                          "[0-9]+ ulps?, 0?[.0-9e-]+ of the bound, at "
+                          "o\\[b=.*\\]: still correct\n")))
+      << ran.out;
+  const Ran strict = run_qkvet(verify + "--unchanged");
+  EXPECT_EQ(strict.exit, 1) << strict.out << strict.error;
+  EXPECT_TRUE(has(strict.out, "still correct, more than allowed"));
+  EXPECT_EQ(run_qkvet(verify + "--ulps 1e6").exit, 0);
+  EXPECT_EQ(run_qkvet(verify + "--ulps 0").exit, 1);
+}
+
+TEST(Golden, AFaultIsWrongAndReplaysFromTheFile) {
+  const Ran ran = run_qkvet(
+      "golden verify -k faulty/no_scale --set 'numpy_causal*' --set 'hand_*'");
+  EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
+  EXPECT_TRUE(has(ran.out, "no_scale, sure")) << ran.out;
+  // Shrinking may end with a case of recipes; a fault that needs the values of
+  // the file keeps them.
+  const Ran kept = run_qkvet(
+      "golden verify -k faulty/no_scale --set "
+      "hand_score_matrix_usual_scale_f32 "
+      "--diagnose 0");
+  std::smatch again;
+  ASSERT_TRUE(std::regex_search(kept.out, again,
+                                std::regex("again +qkvet (replay .*)")))
+      << kept.out << kept.error;
+  EXPECT_EQ(run_qkvet(again[1]).exit, 1) << again[1];
+}
+
+TEST(Golden, OwnSetsHoldForEveryFamily) {
+  const Ran ran = run_qkvet("golden verify --junit sets.xml --json sets.jsonl");
+  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+  EXPECT_FALSE(has(ran.out, "in doubt")) << ran.out;
+  EXPECT_FALSE(has(ran.out, "FAIL")) << ran.out;
+  const std::string junit = read_text(scratch() / "sets.xml");
+  EXPECT_TRUE(std::regex_search(
+      junit, std::regex("tests=\"[0-9]{4,}\" failures=\"0\" errors=\"0\"")));
+  EXPECT_TRUE(has(junit, "classname=\"eigen/plain\" name=\"hand_"));
+  std::istringstream lines(read_text(scratch() / "sets.jsonl"));
+  int passed = 0, layers = 0, stories = 0, open = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line);
+    if (json["type"] != "set") continue;
+    EXPECT_NE(json["expected"], "failed") << line;
+    open += json["correct"] == "gave up";
+    if (json["correct"] != "passed") continue;
+    ++passed;
+    layers += has(json["case"], ",D");
+    stories += has(json["case"], "story=");
+  }
+  EXPECT_GT(passed, 1000);
+  EXPECT_GT(layers, 10);
+  EXPECT_GT(stories, 10);
+  EXPECT_EQ(open, 0);
+}
+
+// One set of one key with the value 1, which says that `o` comes of it.
+std::string one_set(const std::string& name, float o,
+                    const std::string& finding) {
+  NamedTensors tensors;
+  tensors["o"] = {FileDtype::kF32, {1, 1, 1, 1}, stored_as(Dtype::kF32, {o})};
+  std::string error;
+  const auto file = golden_file(tensors,
+                                {{"qkvet", kGoldenFormat},
+                                 {"case", "f32,B1,H1,Tq1,Tk1,d1,v=one"},
+                                 {"pins", "one key"},
+                                 {"source", "a test"},
+                                 {"generator", ""},
+                                 {"arithmetic", "exact"},
+                                 {"finding", finding}},
+                                &error);
+  EXPECT_TRUE(file) << error;
+  write_text(scratch() / (name + ".safetensors"),
+             {reinterpret_cast<const char*>(file->data()), file->size()});
+  return "golden verify " + name + ".safetensors -k scalar/plain";
+}
+
+TEST(Golden, SetsThatAreWrongThemselvesAreInDoubt) {
+  const Ran right = run_qkvet(one_set("right", 1, ""));
+  EXPECT_EQ(right.exit, 0) << right.out << right.error;
+  EXPECT_FALSE(has(right.out, "in doubt")) << right.out;
+  // A kernel that is right is not as such a set says.
+  const Ran wrong = run_qkvet(one_set("wrong", 1.5F, ""));
+  EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
+  EXPECT_TRUE(has(wrong.out, "in doubt      wrong   o[b=0,h=0,i=0,c=0] is 1.5"))
+      << wrong.out;
+  EXPECT_TRUE(has(wrong.out, "not as set    wrong")) << wrong.out;
+  EXPECT_EQ(run_qkvet(one_set("known", 1.5F, "half too much")).exit, 0);
+  const Ran gone = run_qkvet(one_set("gone", 1, "half too much"));
+  EXPECT_EQ(gone.exit, 3) << gone.out << gone.error;
+  EXPECT_TRUE(has(gone.out, "its finding is not to be seen")) << gone.out;
+}
+
+TEST(Golden, SetsAreListedAndShown) {
+  const Ran list = run_qkvet("list golden");
+  EXPECT_EQ(list.exit, 0);
+  EXPECT_TRUE(has(list.out, "hand_uniform_all")) << list.out.substr(0, 600);
+  const Ran json = run_qkvet("list golden --json");
+  EXPECT_EQ(
+      nlohmann::json::parse(json.out.substr(0, json.out.find('\n'))).at("type"),
+      "golden");
+  const Ran show = run_qkvet("golden show hand_equal_scores_f32");
+  EXPECT_EQ(show.exit, 0) << show.error;
+  for (const char* part : {"pins", "source", "case", "q ", "o ", " .. ", "|"})
+    EXPECT_TRUE(has(show.out, part)) << part << "\n" << show.out;
+  expect_wrong_use(run_qkvet("golden show no_such_set"), "no_such_set");
+  expect_wrong_use(run_qkvet("golden show hand_equal_scores_f32 --tensor z"),
+                   "--tensor z: the set has");
+}
+
+TEST(Golden, RecordShowsWhatItWouldReplace) {
+  const std::string sets = fresh("update");
+  const std::string record = "golden record " + sets;
+  ASSERT_EQ(run_qkvet(record + kCases + " -k scalar/plain").exit, 0);
+  const std::string before = read_text(scratch() / sets / "MANIFEST.jsonl");
+  const Ran refused = run_qkvet(record + " -k controls/reversed");
+  expect_wrong_use(refused, sets + ": holds golden sets; --update");
+  EXPECT_TRUE(has(refused.out, "changed    masked")) << refused.out;
+  EXPECT_EQ(read_text(scratch() / sets / "MANIFEST.jsonl"), before);
+  const Ran added = run_qkvet(record +
+                              " more:f32,B1,H1,Tq1,Tk1,d2 --update "
+                              "-k scalar/plain");
+  EXPECT_EQ(added.exit, 0) << added.error;
+  EXPECT_TRUE(has(added.out, sets + ": 4 sets")) << added.out;
+  EXPECT_EQ(run_qkvet(record + " -k controls/reversed --update").exit, 0);
+  EXPECT_EQ(
+      run_qkvet("golden verify " + sets + " -k controls/reversed --unchanged")
+          .exit,
+      0);
+}
+
+TEST(Golden, WhatIsWrongIsNotRecorded) {
+  const std::string sets = fresh("wrong");
+  const std::string record =
+      "golden record " + sets + " a:f32,B1,H1,Tq2,Tk3,d4 -k faulty/no_scale";
+  expect_wrong_use(run_qkvet(record), "a: the kernel is wrong there");
+  EXPECT_FALSE(fs::exists(scratch() / sets));
+  EXPECT_EQ(run_qkvet(record + " --wrong").exit, 0);
+  const Ran ran = run_qkvet("golden verify " + sets + " -k faulty/no_scale");
+  EXPECT_EQ(ran.exit, 1);
+  EXPECT_TRUE(std::regex_search(
+      ran.out, std::regex("faulty/no_scale +0 +1 +- +0 +1 +0 +0\n")))
+      << ran.out;
+}
+
+TEST(Golden, BadInputIsOneLine) {
+  const std::string sets = fresh("bad");
+  ASSERT_EQ(
+      run_qkvet("golden record " + sets + kCases + " -k scalar/plain").exit, 0);
+  const fs::path file = scratch() / sets / "plain.safetensors";
+  const std::string good = read_text(file);
+  const std::string verify = "golden verify " + sets + " -k scalar/plain";
+  std::string flipped = good;
+  flipped[flipped.size() - 3] ^= 1;
+  write_text(file, flipped);
+  expect_wrong_use(run_qkvet(verify), "plain.safetensors: its SHA-256 is");
+  // Without a manifest nothing guards one bit; a cut is seen all the same.
+  write_text(file, good.substr(0, good.size() - 1));
+  expect_wrong_use(
+      run_qkvet("golden verify '" + file.string() + "' -k scalar/plain"),
+      "plain.safetensors: ");
+  write_text(file, std::string("\xff\xff\xff\xff\xff\xff\xff\x7f", 8) + good);
+  expect_wrong_use(
+      run_qkvet("golden verify '" + file.string() + "' -k scalar/plain"),
+      "header");
+  write_text(file, good);
+  EXPECT_EQ(run_qkvet(verify).exit, 0);
+  expect_wrong_use(run_qkvet(verify + " --set nothing*"), "--set nothing*");
+  expect_wrong_use(run_qkvet(verify + " --unchanged --ulps 2"), "exclude");
+  expect_wrong_use(run_qkvet("golden verify no/such"), "no/such");
+  expect_wrong_use(run_qkvet("golden record " + sets +
+                             " f32,B1 "
+                             "-k scalar/plain --update"),
+                   "case: ");
+  expect_wrong_use(run_qkvet("golden record " + sets), "golden record takes");
+  expect_wrong_use(run_qkvet("golden record " + sets +
+                             " a:f32,B1,H1,Tq1,Tk1,d1 a:f32,B1,H1,Tq1,Tk1,d2 "
+                             "-k scalar/plain"),
+                   "two cases have this name");
+  write_text(scratch() / sets / "stray", "x");
+  expect_wrong_use(run_qkvet(verify), "stray: no row of");
+  expect_wrong_use(
+      run_qkvet("golden record " + sets + " -k scalar/plain --update"),
+      "stray: no row of");
+}
+
+}  // namespace
+}  // namespace qkvet::golden_test

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// qkvet faults: what the laws are worth. Every fault against every law, or
+// against those alone that it names.
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "tools/base/arguments.h"
+#include "tools/hunt/fault_report.h"
+#include "tools/report/commands.h"
+#include "tools/report/report.h"
+
+namespace qkvet {
+namespace {
+
+// Enough for all but the rarest triggers, in some minutes on two cores.
+constexpr int64_t kCasesPerLaw = 64;
+// For one fault and the laws that it names: all of them have killed by then.
+constexpr int64_t kNamedCasesPerLaw = 1500;
+// Per pair, oracle and law, as properties/kills.md has it.
+constexpr int64_t kSabotageCases = 150;
+
+// "" or one line: what is wrong with the options.
+std::string resolve(const FaultsOptions& options, size_t faults,
+                    HuntOptions& hunt) {
+  std::string error;
+  hunt.laws = select_laws(options.laws, &error);
+  if (!error.empty()) return error;
+  hunt.named = options.named;
+  hunt.every_case = options.every_case;
+  hunt.cases = options.cases > 0 ? options.cases
+               : options.named   ? kNamedCasesPerLaw
+                                 : kCasesPerLaw;
+  hunt.jobs = jobs_or_cores(options.jobs);
+  if (!options.budget.empty()) {
+    const auto budget = parse_budget(options.budget, &error);
+    if (!budget) return error;
+    hunt.budget =
+        *budget * hunt.jobs / static_cast<double>(std::max<size_t>(1, faults));
+  }
+  const auto seed = parse_seed(options.seed, &error);
+  if (!seed) return error;
+  hunt.seed = *seed;
+  return "";
+}
+
+void show(size_t done, size_t all) {
+  std::fprintf(stderr, "\r\x1b[K%zu of %zu faults%s", done, all,
+               done == all ? "\r\x1b[K" : "");
+  std::fflush(stderr);
+}
+
+}  // namespace
+
+ExitCode run_faults(const FaultsOptions& options) {
+  KernelSelection selection = options.selection;
+  if (selection.kernels.empty() && selection.plugins.empty())
+    selection.kernels = {"faulty/*"};
+  const SelectedKernels selected = select_kernels(selection);
+  if (!selected.error.empty()) return wrong_use(selected.error);
+  HuntOptions run;
+  if (const std::string error = resolve(options, selected.kernels.size(), run);
+      !error.empty())
+    return wrong_use(error);
+  if (selection.in_process) run.jobs = 1;
+  if (!options.json.empty())
+    if (const std::string error = write_file(options.json, ""); !error.empty())
+      return wrong_use(error);
+  if (isatty(STDERR_FILENO) != 0) run.progress = show;
+
+  const Hunt hunt = hunt_faults(
+      selected.kernels, executor_factory(selected, selection.in_process), run);
+  if (!hunt.error.empty()) return wrong_use(hunt.error);
+  const FaultSummary summary = sum_up(hunt, run.named, near_equivalents());
+  std::fputs(faults_text(summary, hunt, run).c_str(), stdout);
+  std::fflush(stdout);
+  std::vector<SabotageLine> lines;
+  if (options.sabotage) {
+    std::string error;
+    lines = run_sabotage(kSabotageCases, run.jobs, &error);
+    if (!error.empty()) return wrong_use(error);
+    std::fputs(sabotage_text(lines).c_str(), stdout);
+  }
+  if (!options.json.empty())
+    if (const std::string error =
+            write_file(options.json, faults_json(summary, hunt, run, lines));
+        !error.empty())
+      return wrong_use(error);
+  return sabotage_exit(lines) == kLawFailed ? kLawFailed : summary.exit;
+}
+
+}  // namespace qkvet

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inputs of a hunt: where they come from, and one by one without an engine.
+#ifndef QKVET_TOOLS_HUNT_HUNT_INPUTS_H_
+#define QKVET_TOOLS_HUNT_HUNT_INPUTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/hunt/hunt_watch.h"
+
+namespace qkvet {
+
+struct NamedInput {
+  std::string name;  // a file, or "list.txt:7"
+  std::vector<uint8_t> bytes;
+};
+// Files, those of folders in the order of their names, and of a list (X.txt)
+// every line that is not blank and no comment. "" or one line.
+std::string read_inputs(const std::vector<std::string>& paths,
+                        std::vector<NamedInput>& inputs);
+
+// The folders that the engine reads, the first of which it writes to: `corpus`,
+// or one in the hunt's own folder. Lists of `seeds` are unpacked; a hunt of
+// kernels that has nothing to begin with gets planned cases.
+std::string prepare_inputs(const Hunted& hunted, const std::string& own,
+                           const std::string& corpus,
+                           const std::vector<std::string>& seeds, uint64_t seed,
+                           std::vector<std::string>& folders);
+
+// Each input on the kernels, or through the check; events as in a hunt.
+std::string replay_inputs(const Hunted& hunted, const HuntJob& job,
+                          const std::vector<NamedInput>& inputs, HuntEnd& end);
+
+std::vector<uint8_t> file_bytes(const std::string& path);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_HUNT_HUNT_INPUTS_H_

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// From what a hunt called out to reports: each failing input repeated, shrunk,
+// its cause looked for, and one report per cause.
+#ifndef QKVET_TOOLS_HUNT_HUNT_REPORT_H_
+#define QKVET_TOOLS_HUNT_HUNT_REPORT_H_
+
+#include <string>
+#include <vector>
+
+#include "tools/base/exit_code.h"
+#include "tools/hunt/hunt_watch.h"
+#include "tools/report/report.h"
+
+namespace qkvet {
+
+// A failing input that was not seen to fail again, where kernels run in
+// workers.
+struct LostFailure {
+  std::string kernel, law, text;
+  bool died = false;  // the process that hunts did, at this input
+  std::string file;   // of an input at which it died
+  std::string said;   // by a sanitizer, in one line; "" if nothing is known
+};
+
+// Of a hunt of kernels. The result has a cell per failure.
+struct HuntFindings {
+  RunResult result;
+  Diagnoses diagnoses;
+  std::vector<LostFailure> lost;
+  bool in_process = false;  // no worker could load the library
+  std::string error;        // one line; then nothing else counts
+
+  // The failures that are reported, a cause each, the best of each cause.
+  struct Report {
+    const KernelResult* kernel;
+    const Failure* failure;
+    std::vector<const Failure*> others;
+    std::string cause;  // "no_scale", "unknown"
+  };
+  std::vector<Report> reports() const;
+};
+// `most`: failing kernels whose cause is looked for.
+HuntFindings look_into(const Hunted& hunted, const HuntJob& job,
+                       const HuntEnd& end, int most);
+
+struct HuntSummary {
+  const Hunted& hunted;
+  const HuntJob& job;
+  const HuntEnd& end;
+  const HuntFindings& findings;
+  uint64_t seed;
+  std::string corpus;       // where the inputs are kept; "": nowhere
+  std::string regressions;  // "" or "FILE: 2 lines added"
+};
+std::string hunt_text(const HuntSummary& summary, bool colour);
+ExitCode hunt_exit(const HuntEnd& end, const HuntFindings& findings);
+
+// Of a hunt in bytes, which ends with its first finding.
+std::string bytes_text(const Hunted& hunted, const HuntJob& job,
+                       const HuntEnd& end);
+ExitCode bytes_exit(const HuntJob& job, const HuntEnd& end);
+
+// Adds a line for each report whose law and case the file does not have yet:
+// "LAW CASE  # KERNEL CAUSE". The number of them, or -1 with *error.
+int add_regressions(const std::string& path, const HuntFindings& findings,
+                    std::string* error);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_HUNT_HUNT_REPORT_H_

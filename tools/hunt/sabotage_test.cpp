@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// An oracle that shares a kernel's mistake blinds agreement and nothing else.
+#include "tools/hunt/sabotage.h"
+
+#include <gtest/gtest.h>
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "core/base/at_night.h"
+
+namespace qkvet {
+// Else the name of a test would hold addresses, which are others in every run.
+static void PrintTo(const SabotagePair& pair, std::ostream* out) {
+  *out << pair.fault;
+}
+}  // namespace qkvet
+
+namespace qkvet::sabotage_test {
+namespace {
+
+constexpr int64_t kCases = 400;        // of agreement
+constexpr int64_t kCasesOfEach = 100;  // of every other law
+
+const Law& agreement() { return *find_law("agrees_with_oracle"); }
+
+std::string name_of(const SabotagePair& pair) {
+  return std::string(pair.fault) + "_with_" +
+         std::string(seeded_fault_name(pair.seeded));
+}
+
+class SabotageTest : public testing::TestWithParam<SabotagePair> {
+ protected:
+  static void SetUpTestSuite() { sabotage_ = new Sabotage; }
+  static void TearDownTestSuite() {
+    delete sabotage_;
+    sabotage_ = nullptr;
+  }
+  void SetUp() override { ASSERT_EQ(sabotage_->error(), ""); }
+
+  static SabotageResult run(Oracle oracle, const Law& law) {
+    return sabotage_->run(GetParam(), oracle, law,
+                          &law == &agreement() ? kCases : kCasesOfEach);
+  }
+
+ private:
+  static Sabotage* sabotage_;
+};
+Sabotage* SabotageTest::sabotage_ = nullptr;
+
+TEST_P(SabotageTest, TheRightOracleShowsTheFault) {
+  EXPECT_TRUE(run(plain_forward, agreement()).killed);
+}
+
+// The control: without it the pairs would be no pairs.
+TEST_P(SabotageTest, AgreementSeesNothingWhereTheOracleSharesTheFault) {
+  const SabotageResult result = run(GetParam().oracle, agreement());
+  EXPECT_FALSE(result.killed) << result.by;
+  EXPECT_GE(result.checked, kCases / 8);
+}
+
+TEST_P(SabotageTest, SomeOtherLawStillSeesIt) {
+  const Law* killer = nullptr;
+  for (const Law* law : Sabotage::laws()) {
+    if (killer != nullptr || law == &agreement()) continue;
+    if (run(GetParam().oracle, *law).killed) killer = law;
+  }
+  EXPECT_EQ(killer == nullptr, GetParam().agreement_alone[0] != '\0')
+      << (killer != nullptr ? killer->id : "no law");
+}
+
+INSTANTIATE_TEST_SUITE_P(Pairs, SabotageTest,
+                         testing::ValuesIn(sampled(
+                             std::vector<SabotagePair>(sabotage_pairs().begin(),
+                                                       sabotage_pairs().end()),
+                             3)),
+                         [](const auto& test) { return name_of(test.param); });
+
+}  // namespace
+}  // namespace qkvet::sabotage_test

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a head looks at, in a few numbers: means over the rows that have a
+// choice, which are those that see two keys or more.
+#ifndef QKVET_TOOLS_INSPECT_HEAD_STATISTICS_H_
+#define QKVET_TOOLS_INSPECT_HEAD_STATISTICS_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace qkvet {
+
+// The weights of one head: [rows,keys], who sees whom, and at which key a row
+// stands (it need not exist): the previous token is the one in front of it.
+struct HeadWeights {
+  int64_t rows = 0, keys = 0;
+  std::span<const double> weights;     // [rows,keys]
+  std::span<const uint8_t> sees;       // [rows,keys]
+  std::span<const int64_t> diagonals;  // [rows]
+};
+
+struct HeadStatistics {
+  int64_t rows = 0;           // with two visible keys or more
+  int64_t previous_rows = 0;  // of them those that see the previous token
+  int64_t first_rows = 0;     // of them those that see their first token, key 0
+  // Shares of the weight of a row, 0 .. 1.
+  double previous = 0;  // on the previous token, over previous_rows
+  double first = 0;     // on key 0, over first_rows
+  // Total variation distance to the uniform distribution over the n keys that
+  // a row sees, sum_j |w_j - 1/n| / 2: 0 is uniform, 1 - 1/n one key alone.
+  double from_uniform = 0;
+  // Shannon's entropy, - sum_j w_j log2 w_j, in bits, and as part of log2 n,
+  // the most that it can be.
+  double entropy_bits = 0;
+  double entropy_part = 0;
+  double largest = 0;  // weight
+  int64_t largest_row = 0, largest_key = 0;
+  bool finite = true;  // false: there is NaN or infinity among the weights
+};
+
+HeadStatistics head_statistics(const HeadWeights& head);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_INSPECT_HEAD_STATISTICS_H_

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `qkvet inspect` has found out, and how it says it.
+#ifndef QKVET_TOOLS_INSPECT_INSPECTION_H_
+#define QKVET_TOOLS_INSPECT_INSPECTION_H_
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/inspect/head_statistics.h"
+#include "tools/inspect/stages.h"
+#include "tools/kernels/kernel_view.h"
+#include "tools/pictures/heat_map.h"
+
+namespace qkvet {
+
+struct Inspection {
+  Case value;
+  uint32_t digest = 0;
+  Focus focus;
+  Movie movie;
+  std::vector<int64_t> diagonals;  // [Tq], of the member
+  std::string kernel;              // name, or "" for none
+  std::optional<KernelView> view;  // with a kernel
+  std::vector<int64_t> heads;      // that are shown as maps
+  std::string why_these;           // "" if these are all heads
+};
+
+// Weights of the member, by the definition or by the kernel.
+HeatMap expected_map(const Inspection& seen, int64_t head);
+HeatMap actual_map(const Inspection& seen, int64_t head);
+HeadStatistics statistics_of(const Inspection& seen, const HeatMap& map);
+
+// Whether there are weights to be shown, and those of the kernel as well.
+bool has_weights(const Inspection& seen);
+bool has_kernel_weights(const Inspection& seen);
+
+// The maps that are shown, reduced: a head each, or three a head with a kernel.
+std::vector<HeatMap> shown_maps(const Inspection& seen);
+
+// One line a stage: shapes, ranges, values.
+std::string movie_text(const std::vector<StageSummary>& stages);
+// Of stages that were judged: "agrees    error/bound 0.12", or where it parts.
+std::string kernel_stages_text(const KernelView& view);
+// What came instead of numbers.
+std::string ended_text(const Judgement& judgement);
+// The same as objects of JSON.
+std::vector<nlohmann::ordered_json> kernel_stages_json(const KernelView& view);
+
+std::string inspection_text(const Inspection& seen, Ink ink, size_t width);
+// JSON Lines, schema 1.
+std::string inspection_json(const Inspection& seen);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_INSPECT_INSPECTION_H_

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The movie of a call: every tensor between what goes in and what comes out,
+// by the definition, with its shape, the range of its values and a few of them.
+#ifndef QKVET_TOOLS_INSPECT_STAGES_H_
+#define QKVET_TOOLS_INSPECT_STAGES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/case/case.h"
+#include "reference/arithmetic/oracle.h"
+#include "reference/layer/layer.h"
+
+namespace qkvet {
+
+// What is told of one tensor.
+struct StageSummary {
+  std::string name;            // "scores"
+  std::string how;             // "q k^T"; "" for what goes in
+  std::vector<int64_t> shape;  // [B,H,Tq,Tk]
+  int64_t elements = 0;
+  int64_t hidden = 0;  // of -infinity: scores that a rule hides
+  int64_t nan = 0;     // beyond lengths, where nothing counts
+  // Of all others; 0 if there are none.
+  double least = 0, most = 0;
+  std::vector<double> values;  // the first ones of one row
+};
+
+// "[1,4,12,32]"
+std::string shape_text(const std::vector<int64_t>& shape);
+
+// One batch member and one head, for the values that are shown.
+struct Focus {
+  int64_t member = 0, head = 0;
+};
+
+// Of packed values; shown are the first ones of row number `row`, a row being
+// as long as the last extent.
+StageSummary summary_of(std::string name, std::string how,
+                        std::vector<int64_t> shape,
+                        const std::vector<double>& values, int64_t row);
+// The last row of the member and head in focus, in [B,H,T,width], [B,T,width]
+// or [T,width].
+int64_t last_row(const std::vector<int64_t>& shape, const Focus& focus);
+
+struct Movie {
+  std::vector<StageSummary> stages;
+  OracleOutput attended;  // the weights [B,H,Tq,Tk], who sees whom, o
+  std::vector<double> y;  // of a layer: [B,T,D]
+};
+
+// From x over q, k, v, heads, scores and weights to y. `unbatched`: x and y are
+// [T,D]. `input`: what x is called.
+Movie layer_movie(const LayerProblem& problem, bool unbatched,
+                  const Focus& focus, const char* input = "x");
+// From q, k and v to o. The factor of the scale is told as the problem has it.
+Movie attention_movie(const Problem& problem, const Focus& focus);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_INSPECT_STAGES_H_

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// examples/answer_plan.* and examples/libraries/: programs without QKVet answer
+// a plan, and a wrong scale in them is known by its answers.
+#include <gtest/gtest.h>
+
+#include "tools/judge/judge_run.h"
+#include "tools/reproduce/emit_run.h"
+
+namespace qkvet::judge_examples_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kFolder = QKVET_EXAMPLES;
+
+// A plan that `command PLAN` answers, and what judge says.
+Ran judged_of(const std::string& command, const std::string& plan,
+              const std::string& arguments = "") {
+  const fs::path folder = emitted(plan, arguments);
+  const Ran ran = run_shell(command + " " + plan, scratch());
+  EXPECT_EQ(ran.exit, 0) << ran.out;
+  EXPECT_EQ(ran.out, "");
+  return judged(folder);
+}
+
+TEST(JudgeExamples, NumPyAnswersAPlan) {
+  const std::string text = read_text(kFolder / "answer_plan.py");
+  write_text(scratch() / "right.py", text);
+  const Ran right = judged_of(python() + " right.py", "py");
+  EXPECT_EQ(right.exit, 0) << right.out << right.error;
+  write_text(scratch() / "wrong.py", replaced(text, " * scale", ""));
+  const Ran wrong = judged_of(python() + " wrong.py", "py_wrong");
+  EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
+  EXPECT_EQ(cause_in(wrong.out), "no_scale, sure") << wrong.out;
+  // Storage types that differ, as of a cache in half.
+  const std::string mixed = "--dtype f32/f16/f32 --dtype f16/f32/f16";
+  EXPECT_EQ(judged_of(python() + " right.py", "py_mixed", mixed).exit, 0);
+  EXPECT_EQ(judged_of(python() + " wrong.py", "py_mixed_wrong", mixed).exit, 1);
+  // What no known fault does has no cause.
+  write_text(scratch() / "strange.py",
+             replaced(text, "weights @ v", "1.01 * weights @ v"));
+  const Ran strange = judged_of(python() + " strange.py", "py_strange");
+  EXPECT_EQ(strange.exit, 1) << strange.out << strange.error;
+  EXPECT_NE(strange.out.find("unknown: no known fault does what"),
+            std::string::npos)
+      << strange.out;
+}
+
+// A gradient that nothing of QKVet had a hand in.
+TEST(JudgeExamples, NumPyAnswersWithGradients) {
+  const std::string options = "--options backward,causal,gqa,cross_lengths";
+  const std::string text = read_text(kFolder / "answer_plan.py");
+  write_text(scratch() / "gradient.py", text);
+  const Ran right =
+      judged_of(python() + " gradient.py", "py_gradient", options);
+  EXPECT_EQ(right.exit, 0) << right.out << right.error;
+  EXPECT_EQ(right.out.find("gradients (not declared)"), std::string::npos);
+  write_text(scratch() / "no_scale.py",
+             replaced(text, "d_k = scale * d_s", "d_k = d_s"));
+  const Ran wrong =
+      judged_of(python() + " no_scale.py", "py_no_scale", options);
+  EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
+  EXPECT_EQ(cause_in(wrong.out), "backward_key_scale_missing, sure")
+      << wrong.out;
+  // What takes the row's sum away is forgotten: dq and dk, and not dv.
+  write_text(scratch() / "no_delta.py",
+             replaced(text, " - (d_o * o).sum(axis=3, keepdims=True)", ""));
+  const Ran delta =
+      judged_of(python() + " no_delta.py", "py_no_delta", options);
+  EXPECT_EQ(delta.exit, 1) << delta.out << delta.error;
+  EXPECT_EQ(cause_in(delta.out), "backward_delta_missing, sure") << delta.out;
+}
+
+// The formulas of tools/plan.md as a program: they are enough to pass, and each
+// of them is needed.
+TEST(JudgeExamples, EveryWordIsAnsweredFromThePage) {
+  const std::string text = read_text(kFolder / "answer_every_word.py");
+  write_text(scratch() / "as_said.py", text);
+  const Ran right = judged_of(python() + " as_said.py", "as_said",
+                              "--options all --cases 800");
+  EXPECT_EQ(right.exit, 0) << right.out << right.error;
+  EXPECT_EQ(right.out.find("gave up"), std::string::npos) << right.out;
+  const struct {
+    const char *name, *from, *to;
+    const char* law;
+  } rows[] = {
+      {"alibi_signed", "abs(at - j)", "(at - j)", "alibi_equals_bias"},
+      {"window_short", "j - at <= call", "j - at < call",
+       "every_pair_is_seen_as_asked"},
+      {"sink_lost", " + np.exp(sink - top)", "", "sink_joins_the_denominator"},
+      {"pairs_swapped", "style == \"half\" else slice(0",
+       "style != \"half\" else slice(0", "rope_turns_pairs_of_channels"},
+      {"bias_of_one_member", "rows.sum((0, 1))", "rows[0].sum(0)",
+       "layer_backward_agrees_with_oracle"},
+      {"not_turned_back", "-t[\"rope_sin\"]", "t[\"rope_sin\"]",
+       "layer_backward_is_the_adjoint"},
+      {"cap_behind", "slope = 1 - (s", "slope = 1 - 0 * (s",
+       "backward_is_the_adjoint"},
+      {"lengths_ignored", "t[\"kv_len\"][b] if \"kv_len\" in t else ", "",
+       "every_pair_is_seen_as_asked"}};
+  for (const auto& row : rows) {
+    const std::string name = row.name;
+    write_text(scratch() / (name + ".py"), replaced(text, row.from, row.to));
+    const Ran wrong =
+        judged_of(python() + " " + name + ".py", name,
+                  std::string("--options all --cases 60 --law ") + row.law);
+    EXPECT_EQ(wrong.exit, 1) << name << wrong.out << wrong.error;
+    EXPECT_NE(wrong.out.find(std::string("FAIL  ") + row.law),
+              std::string::npos)
+        << name << wrong.out;
+  }
+}
+
+TEST(JudgeExamples, CAnswersAPlan) {
+  const std::string text = read_text(kFolder / "answer_plan.c");
+  const auto compiled = [&](const std::string& name, const std::string& code) {
+    write_text(scratch() / (name + ".c"), code);
+    const Ran ran = run_shell("cc -std=c11 -O1 -Wall -Wextra -Wpedantic " +
+                                  name + ".c -lm -o " + name,
+                              scratch());
+    EXPECT_EQ(ran.exit, 0) << ran.out;
+    EXPECT_EQ(ran.out, "") << "warnings";
+    return "./" + name;
+  };
+  const Ran right = judged_of(compiled("right", text), "c");
+  EXPECT_EQ(right.exit, 0) << right.out << right.error;
+  const Ran wrong = judged_of(
+      compiled("wrong", replaced(text, "dot * (float)c->scale",
+                                 "dot * (float)(c->scale * c->scale)")),
+      "c_wrong");
+  EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
+  EXPECT_EQ(cause_in(wrong.out), "scale_twice, sure") << wrong.out;
+}
+
+// A script in examples/libraries/, with the program of this build.
+Ran run_library(const std::string& words) {
+  return run_shell("export QKVET='" QKVET_PROGRAM "' QKVET_PLAN='" +
+                       (scratch() / "library").string() + "' PYTHONPATH='" +
+                       (kFolder / "libraries").string() + "'; " + python() +
+                       " -B " + words,
+                   scratch());
+}
+
+const std::string kRun = (kFolder / "libraries/run.py").string() + " ";
+
+// The libraries themselves are not here.
+TEST(JudgeExamples, AnAdapterAnswersAPlan) {
+  const Ran right = run_library(kRun + "numpy -n 60");
+  EXPECT_EQ(right.exit, 0) << right.out;
+  const Ran wrong =
+      run_library(kRun +
+                  "numpy:without_scale -n 100 --dtype f32 --options "
+                  "causal,gqa,cross_lengths");
+  EXPECT_EQ(wrong.exit, 1) << wrong.out;
+  EXPECT_EQ(cause_in(wrong.out), "no_scale, sure") << wrong.out;
+  // What the declaration does not allow is refused, not ignored.
+  const Ran more =
+      run_library(kRun + "numpy -n 20 --options bias --law bias_alone_decides");
+  EXPECT_EQ(more.exit, 3) << more.out;
+  EXPECT_NE(more.out.find("calls: takes no bias\n"), std::string::npos)
+      << more.out;
+}
+
+TEST(JudgeExamples, AnAdapterThatIsNotThereIsOneLine) {
+  for (const char* name : {"nopy", "numpy:other"}) {
+    const Ran ran = run_library(kRun + name);
+    EXPECT_EQ(ran.exit, 2) << ran.out;
+    EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 1) << ran.out;
+    EXPECT_NE(ran.out.find("allowed: "), std::string::npos) << ran.out;
+  }
+}
+
+TEST(JudgeExamples, EveryDeclarationOfALibraryMakesAPlan) {
+  write_text(scratch() / "declared.py", R"(import pathlib
+import answer, run
+files = list(answer.HERE.glob("declarations/*.txt"))
+assert files
+for file in files:
+    code = run.emit("some/library", file.stem, pathlib.Path("declared"),
+                    ["-n", "1"])
+    assert code == 0, file
+)");
+  const Ran ran = run_library("declared.py");
+  EXPECT_EQ(ran.exit, 0) << ran.out;
+}
+
+}  // namespace
+}  // namespace qkvet::judge_examples_test

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests of `qkvet judge`: plans, and kernels that answer them.
+#ifndef QKVET_TOOLS_JUDGE_JUDGE_RUN_H_
+#define QKVET_TOOLS_JUDGE_JUDGE_RUN_H_
+
+#include <filesystem>
+#include <string>
+
+#include "tools/base/program_run.h"
+
+namespace qkvet {
+
+// `qkvet emit NAME ARGUMENTS` in scratch(): the folder, which was none before.
+std::filesystem::path emitted(const std::string& name,
+                              const std::string& arguments = "");
+
+// A kernel of this build answers the plan in a folder, beside the inputs or in
+// another folder; what it does not take it refuses.
+void answer_plan(const std::filesystem::path& plan, const std::string& kernel);
+void answer_plan(const std::filesystem::path& plan, const std::string& kernel,
+                 const std::filesystem::path& answers, bool safetensors);
+
+// `qkvet judge FOLDER ARGUMENTS`
+Ran judged(const std::filesystem::path& plan,
+           const std::string& arguments = "");
+
+// The cause that a report names first, and how certain it is: "no_scale, sure".
+std::string cause_in(const std::string& report);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_JUDGE_JUDGE_RUN_H_

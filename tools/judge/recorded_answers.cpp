@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/judge/recorded_answers.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/call/tensor.h"
+#include "core/door/call_plan.h"
+#include "core/files/npy.h"
+#include "core/files/npz.h"
+#include "core/files/safetensors.h"
+
+namespace qkvet {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Room for headers, beside the numbers.
+constexpr size_t kMostHeader = size_t{1} << 20;
+constexpr size_t kMostEntry = 1024;  // of headers of one tensor
+constexpr const char* kRefusal = "refused.txt";
+constexpr const char* kTensors = "t";  // the folder of the inputs
+constexpr const char* kNpy = ".npy";
+constexpr const char* kSafetensors = ".safetensors";
+constexpr const char* kNpz = ".npz";
+constexpr const char* kAnswers = "answers";  // to all calls, in one file
+
+size_t bytes_of(const PlanTensor& tensor) {
+  size_t bytes = 0;
+  checked_bytes(tensor.dtype, tensor.shape, bytes);
+  return bytes;
+}
+
+// What bits of this type are called in files of a format that has no name for
+// it.
+bool is_stored_as(FileDtype wanted, FileDtype found, bool npy) {
+  return found == wanted ||
+         (npy && wanted == FileDtype::kBf16 && found == FileDtype::kUint16);
+}
+
+// "" or why it is not the output that was asked for.
+std::string misfit(const PlanTensor& wanted, const FileTensor& found,
+                   bool npy) {
+  if (is_stored_as(wanted.dtype, found.dtype, npy) &&
+      found.shape == wanted.shape)
+    return "";
+  return file_tensor_text(found.dtype, found.shape) + " where " +
+         file_tensor_text(wanted.dtype, wanted.shape) + " is asked for";
+}
+
+// Row by row, whichever index runs fastest in the file.
+std::vector<std::byte> row_by_row(const PlanTensor& wanted,
+                                  std::span<const std::byte> data,
+                                  bool fortran_order) {
+  std::vector<std::byte> packed(data.begin(), data.end());
+  if (!fortran_order || packed.empty()) return packed;
+  TensorSpec spec;
+  spec.ndim = static_cast<int>(wanted.shape.size());
+  // Only the size of an element counts.
+  spec.dtype = dtype_of_file(wanted.dtype).value_or(Dtype::kF32);
+  int64_t stride = 1;
+  for (size_t i = 0; i < wanted.shape.size(); ++i) {
+    spec.shape[i] = wanted.shape[i];
+    spec.strides[i] = stride;
+    stride *= wanted.shape[i];
+  }
+  gather(spec, data.data(), packed.data());
+  return packed;
+}
+
+// A tensor of a file of several.
+struct Found {
+  const FileTensor& tensor;
+  std::span<const std::byte> data;
+  bool npy = false;
+  bool fortran_order = false;
+};
+
+class Reader {
+ public:
+  Reader(const PlanFolder& plan, const fs::path& plan_folder, fs::path folder)
+      : plan_(plan), folder_(std::move(folder)) {
+    const std::vector<PlanCall>& calls = plan.calls.calls();
+    for (size_t i = 0; i < calls.size(); ++i) numbers_[plan_call_name(i)] = i;
+    std::error_code code;
+    is_own_ = fs::equivalent(plan_folder, folder_, code);
+    answers_.resize(calls.size());
+    files_ = plan_files(plan, &error_);
+  }
+
+  std::string read();
+  std::vector<RecordedAnswer> take() { return std::move(answers_); }
+
+ private:
+  std::string read_entry(const fs::directory_entry& entry);
+  std::string read_folder(const fs::path& path);
+  std::string read_inputs(const fs::path& path);
+  std::string read_one(size_t call, const std::string& file,
+                       const fs::path& path);
+  std::string read_npy(size_t call, const std::string& name,
+                       const fs::path& path);
+  std::string read_safetensors(size_t call, const fs::path& path);
+  std::string read_all(const fs::path& path);
+  std::string take_all(std::span<const std::byte> file);
+  std::string take_arrays(std::span<const std::byte> file);
+  std::string take_refusals(const SafetensorsMetadata& metadata);
+  std::string take_named(const std::string& name, const Found& found);
+  std::string take(size_t call, const std::string& name, const Found& found);
+  const size_t* number_of(const std::string& call) const;
+  std::string read_refusal(size_t call, const fs::path& path);
+  std::string same_as_plan(const fs::path& path, const std::string& name);
+  bool is_input(size_t call, const std::string& name, const FileTensor& tensor,
+                std::span<const std::byte> data) const;
+  std::string allowed(size_t call) const;
+  const PlanTensor* output(size_t call, const std::string& name) const;
+
+  const PlanFolder& plan_;
+  fs::path folder_;
+  bool is_own_ = false;  // the answers lie beside the inputs
+  std::map<std::string, size_t> numbers_;
+  std::map<std::string, std::string> files_;  // of the plan
+  std::vector<RecordedAnswer> answers_;
+  std::string error_;
+};
+
+std::vector<fs::path> entries_of(const fs::path& folder, std::string* error) {
+  std::vector<fs::path> entries;
+  std::error_code code;
+  for (fs::directory_iterator it(folder, code), end; !code && it != end;
+       it.increment(code))
+    entries.push_back(it->path());
+  if (code) *error = folder.string() + ": " + code.message();
+  // The same complaint on every machine.
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+const PlanTensor* Reader::output(size_t call, const std::string& name) const {
+  for (const PlanTensor& one : plan_.calls.calls()[call].outputs)
+    if (one.name == name) return &one;
+  return nullptr;
+}
+
+// Null: there is no such call.
+const size_t* Reader::number_of(const std::string& call) const {
+  const auto found = numbers_.find(call);
+  return found == numbers_.end() ? nullptr : &found->second;
+}
+
+// "o.npy, lse.npy, refused.txt"
+std::string Reader::allowed(size_t call) const {
+  std::string text;
+  for (const PlanTensor& one : plan_.calls.calls()[call].outputs)
+    text += one.name + kNpy + ", ";
+  return text + kRefusal;
+}
+
+bool Reader::is_input(size_t call, const std::string& name,
+                      const FileTensor& tensor,
+                      std::span<const std::byte> data) const {
+  for (const PlanTensor& one : plan_.calls.calls()[call].inputs) {
+    if (one.name != name) continue;
+    const std::vector<std::byte>& wanted =
+        plan_.calls.stored()[one.stored].data;
+    return one.dtype == tensor.dtype && one.shape == tensor.shape &&
+           std::equal(wanted.begin(), wanted.end(), data.begin(), data.end());
+  }
+  return false;
+}
+
+// Inputs may come back with the answers, as they were.
+std::string Reader::same_as_plan(const fs::path& path,
+                                 const std::string& name) {
+  if (is_own_) return "";  // looked at already
+  const std::string& wanted = files_.at(name);
+  std::string found;
+  std::string error = read_file(path.string(), wanted.size() + 1, &found);
+  if (!error.empty() || found == wanted) return error;
+  return path.string() + ": is not the plan's " + name;
+}
+
+std::string Reader::read_refusal(size_t call, const fs::path& path) {
+  std::string text;
+  std::string error = read_file(path.string(), kMostHeader, &text);
+  answers_[call].refusal = text.substr(0, text.find_first_of("\r\n"));
+  return error;
+}
+
+std::string Reader::read_npy(size_t call, const std::string& name,
+                             const fs::path& path) {
+  const PlanTensor* wanted = output(call, name);
+  std::string text;
+  std::string error =
+      read_file(path.string(), bytes_of(*wanted) + kMostHeader, &text);
+  if (!error.empty()) return error;
+  const auto file = std::as_bytes(std::span(text));
+  const auto found = parse_npy(file, &error);
+  if (found) error = misfit(*wanted, found->tensor, /*npy=*/true);
+  if (!error.empty()) return path.string() + ": " + error;
+  auto& place = answers_[call].outputs;
+  if (place.contains(wanted->tensor))
+    return path.string() + ": " + wanted->name + " is answered twice";
+  place[wanted->tensor] =
+      row_by_row(*wanted, found->tensor.data(file), found->fortran_order);
+  return "";
+}
+
+std::string Reader::read_safetensors(size_t call, const fs::path& path) {
+  size_t most = kMostHeader;
+  for (const PlanTensor& one : plan_.calls.calls()[call].outputs)
+    most += bytes_of(one);
+  for (const PlanTensor& one : plan_.calls.calls()[call].inputs)
+    most += bytes_of(one);
+  std::string text;
+  std::string error = read_file(path.string(), most, &text);
+  if (!error.empty()) return error;
+  const auto file = std::as_bytes(std::span(text));
+  const auto found = parse_safetensors(file, &error);
+  if (!found) return path.string() + ": " + error;
+  for (const auto& [name, tensor] : found->tensors) {
+    error = take(call, name, {tensor, tensor.data(file)});
+    if (!error.empty()) return path.string() + ": " + shown(name) + " " + error;
+  }
+  return "";
+}
+
+// "" or what is wrong with it.
+std::string Reader::take(size_t call, const std::string& name,
+                         const Found& found) {
+  const PlanTensor* wanted = output(call, name);
+  if (wanted == nullptr)
+    return is_input(call, name, found.tensor, found.data)
+               ? ""
+               : "is neither an output of this call nor its input";
+  const std::string error = misfit(*wanted, found.tensor, found.npy);
+  if (!error.empty()) return "is " + error;
+  auto& place = answers_[call].outputs;
+  if (place.contains(wanted->tensor)) return "is answered twice";
+  place[wanted->tensor] = row_by_row(*wanted, found.data, found.fortran_order);
+  return "";
+}
+
+// Of an answer to any call, "c0012/o".
+std::string Reader::take_named(const std::string& name, const Found& found) {
+  const size_t slash = name.find('/');
+  const size_t* call = number_of(name.substr(0, slash));
+  const std::string error =
+      call == nullptr || slash == std::string::npos
+          ? "belongs to no call of the plan; allowed is c0012/o"
+          : take(*call, name.substr(slash + 1), found);
+  return error.empty() ? "" : shown(name) + " " + error;
+}
+
+std::string Reader::take_refusals(const SafetensorsMetadata& metadata) {
+  constexpr std::string_view kEnd = "/refused";
+  for (const auto& [name, why] : metadata) {
+    if (!name.ends_with(kEnd)) continue;
+    const size_t* call = number_of(name.substr(0, name.size() - kEnd.size()));
+    if (call == nullptr)
+      return shown(name) +
+             " belongs to no call of the plan; allowed is c0012/refused";
+    answers_[*call].refusal = why.substr(0, why.find_first_of("\r\n"));
+  }
+  return "";
+}
+
+std::string Reader::take_all(std::span<const std::byte> file) {
+  std::string error;
+  const auto found = parse_safetensors(file, &error);
+  if (!found) return error;
+  for (const auto& [name, tensor] : found->tensors)
+    if (error = take_named(name, {tensor, tensor.data(file)}); !error.empty())
+      return error;
+  return take_refusals(found->metadata);
+}
+
+std::string Reader::take_arrays(std::span<const std::byte> file) {
+  std::string error;
+  const auto found = parse_npz(file, &error);
+  if (!found) return error;
+  for (const auto& [name, one] : *found) {
+    error = take_named(name, {one.array.tensor, one.data(), /*npy=*/true,
+                              one.array.fortran_order});
+    if (!error.empty()) return error;
+  }
+  return "";
+}
+
+// Answers to all calls in one file.
+std::string Reader::read_all(const fs::path& path) {
+  size_t most = kMostHeader;
+  for (const PlanCall& call : plan_.calls.calls())
+    for (const PlanTensor& one : call.outputs)
+      most += bytes_of(one) + kMostEntry;
+  std::string text;
+  std::string error = read_file(path.string(), most, &text);
+  if (!error.empty()) return error;
+  const auto file = std::as_bytes(std::span(text));
+  error = path.extension() == kNpz ? take_arrays(file) : take_all(file);
+  return error.empty() ? "" : path.string() + ": " + error;
+}
+
+// `file` is what it is called in the folder of the call, or behind its name.
+std::string Reader::read_one(size_t call, const std::string& file,
+                             const fs::path& path) {
+  if (file == kRefusal) return read_refusal(call, path);
+  const std::string name = fs::path(file).stem().string();
+  if (path.extension() == kNpy && output(call, name) != nullptr)
+    return read_npy(call, name, path);
+  return path.string() +
+         ": belongs to no output of this call; allowed: " + allowed(call);
+}
+
+std::string Reader::read_inputs(const fs::path& path) {
+  std::string error;
+  for (const fs::path& entry : entries_of(path, &error)) {
+    if (!error.empty()) break;
+    const std::string name = kTensors + ("/" + entry.filename().string());
+    error = files_.contains(name)
+                ? same_as_plan(entry, name)
+                : entry.string() + ": is no input of the plan";
+  }
+  return error;
+}
+
+std::string Reader::read_folder(const fs::path& path) {
+  const std::string name = path.filename().string();
+  if (name == kTensors) return read_inputs(path);
+  const size_t* call = number_of(name);
+  if (call == nullptr)
+    return path.string() + ": is the folder of no call of the plan";
+  std::string error;
+  for (const fs::path& entry : entries_of(path, &error)) {
+    if (!error.empty()) break;
+    error = read_one(*call, entry.filename().string(), entry);
+  }
+  return error;
+}
+
+// What stands beside the calls and is no tensor is nobody's business.
+std::string Reader::read_entry(const fs::directory_entry& entry) {
+  const fs::path& path = entry.path();
+  const std::string name = path.filename().string();
+  std::error_code code;
+  if (entry.is_directory(code)) return read_folder(path);
+  if (files_.contains(name)) return same_as_plan(path, name);
+  if (name == std::string(kAnswers) + kSafetensors ||
+      name == std::string(kAnswers) + kNpz)
+    return read_all(path);
+  // "c0012.o.npy"
+  const size_t dot = std::min(name.find('.'), name.size());
+  const std::string file = dot < name.size() ? name.substr(dot + 1) : "";
+  const size_t* call = number_of(name.substr(0, dot));
+  const bool is_answer = path.extension() == kNpy || path.extension() == kNpz ||
+                         path.extension() == kSafetensors || file == kRefusal;
+  if (!is_answer) return "";
+  if (call == nullptr)
+    return path.string() + ": belongs to no call of the plan";
+  return path.extension() == kSafetensors ? read_safetensors(*call, path)
+                                          : read_one(*call, file, path);
+}
+
+std::string Reader::read() {
+  for (const fs::path& entry : entries_of(folder_, &error_)) {
+    if (!error_.empty()) break;
+    error_ = read_entry(fs::directory_entry(entry));
+  }
+  for (size_t i = 0; i < answers_.size() && error_.empty(); ++i)
+    if (answers_[i].refusal && !answers_[i].outputs.empty())
+      error_ =
+          (folder_ / plan_call_name(i)).string() + ": is refused and answered";
+  return error_;
+}
+
+}  // namespace
+
+std::string read_answers(const PlanFolder& plan, const std::string& plan_folder,
+                         const std::string& folder,
+                         std::vector<RecordedAnswer>* answers) {
+  std::error_code code;
+  if (!fs::is_directory(folder, code)) return folder + ": is no folder";
+  Reader reader(plan, plan_folder, folder);
+  std::string error = reader.read();
+  if (error.empty()) *answers = reader.take();
+  return error;
+}
+
+std::vector<std::string> missing_answers(
+    const PlanFolder& plan, const std::vector<RecordedAnswer>& answers) {
+  std::vector<std::string> missing;
+  for (size_t i = 0; i < answers.size(); ++i)
+    for (const PlanTensor& output : plan.calls.calls()[i].outputs)
+      if (!answers[i].refusal && !answers[i].outputs.contains(output.tensor))
+        missing.push_back(plan_call_name(i) + "." + output.name + kNpy);
+  return missing;
+}
+
+CallOutcome RecordedAnswers::answer(const KernelCall& call) const {
+  CallOutcome outcome;
+  outcome.status = CallStatus::kNotRun;
+  PlanCall asked;
+  if (!plan_call_of(call, infos_[0], &asked).empty()) return outcome;
+  const size_t number = plan_.calls.find(asked.digest);
+  if (number == answers_.size()) {
+    outcome.text =
+        "the dialect that is declared or found in the answers asks for a call "
+        "that the plan does not have: emit it with that --dialect";
+    return outcome;
+  }
+  const RecordedAnswer& answer = answers_[number];
+  if (answer.refusal) {
+    outcome.status = CallStatus::kUnsupported;
+    outcome.text = *answer.refusal;
+    outcome.gave_reason = !outcome.text.empty();
+    outcome.asked_kernel = true;
+    return outcome;
+  }
+  for (const PlanTensor& output : asked.outputs) {
+    const auto found = answer.outputs.find(output.tensor);
+    if (found == answer.outputs.end()) return outcome;
+    outcome.*output_member(output.tensor) = found->second;
+  }
+  outcome.status = CallStatus::kDone;
+  outcome.asked_kernel = true;
+  return outcome;
+}
+
+std::vector<CallOutcome> RecordedAnswers::run(
+    int, std::span<const KernelCall> calls) {
+  std::vector<CallOutcome> outcomes;
+  outcomes.reserve(calls.size());
+  for (const KernelCall& call : calls) outcomes.push_back(answer(call));
+  return outcomes;
+}
+
+}  // namespace qkvet

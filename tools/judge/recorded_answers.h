@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What somebody answered to a plan, and a kernel that says just that.
+#ifndef QKVET_TOOLS_JUDGE_RECORDED_ANSWERS_H_
+#define QKVET_TOOLS_JUDGE_RECORDED_ANSWERS_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/reproduce/plan_folder.h"
+
+namespace qkvet {
+
+// To one call.
+struct RecordedAnswer {
+  std::optional<std::string> refusal;  // the reason, perhaps ""
+  std::map<TensorName, std::vector<std::byte>> outputs;
+};
+
+// Reads what lies in a folder: the plan's own, or another one. One answer for
+// each call, as far as it is there; "" or one line that names the file.
+std::string read_answers(const PlanFolder& plan, const std::string& plan_folder,
+                         const std::string& folder,
+                         std::vector<RecordedAnswer>* answers);
+
+// "c0012.o.npy", for all that has no answer.
+std::vector<std::string> missing_answers(
+    const PlanFolder& plan, const std::vector<RecordedAnswer>& answers);
+
+// Answers a call of the plan, whoever makes it, and runs no other.
+class RecordedAnswers : public Executor {
+ public:
+  // Both must outlive this.
+  RecordedAnswers(const PlanFolder& plan,
+                  const std::vector<RecordedAnswer>& answers)
+      : plan_(plan), answers_(answers), infos_{plan.kernel.info} {}
+
+  const std::vector<KernelInfo>& kernels() const override { return infos_; }
+  std::vector<CallOutcome> run(int kernel,
+                               std::span<const KernelCall> calls) override;
+
+ private:
+  CallOutcome answer(const KernelCall& call) const;
+
+  const PlanFolder& plan_;
+  const std::vector<RecordedAnswer>& answers_;
+  std::vector<KernelInfo> infos_;
+};
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_JUDGE_RECORDED_ANSWERS_H_

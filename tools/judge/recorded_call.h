@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that somebody recorded, each in a file of its own, as a kernel that
+// answers these and no others: whatever asks kernels can ask them, too.
+#ifndef QKVET_TOOLS_JUDGE_RECORDED_CALL_H_
+#define QKVET_TOOLS_JUDGE_RECORDED_CALL_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/door/executor.h"
+#include "golden/format/recording.h"
+#include "properties/work/case_work.h"
+
+namespace qkvet {
+
+// Of a call whose kernel nobody can open: it takes what this call asks, and
+// returns what was recorded. "" or one line.
+std::string recorded_kernel(const Recording& recording, const std::string& name,
+                            const std::string& dialect, JudgedKernel* kernel);
+
+class RecordedCalls : public Executor {
+ public:
+  // Answers what the law of agreement asks about the recording. "" or one line:
+  // why nobody can ask that.
+  std::string add(const Recording& recording, const JudgedKernel& kernel);
+
+  const std::vector<KernelInfo>& kernels() const override { return infos_; }
+  std::vector<CallOutcome> run(int kernel,
+                               std::span<const KernelCall> calls) override;
+
+ private:
+  std::vector<KernelInfo> infos_;
+  std::map<std::string, CallOutcome> answers_;  // by what makes calls the same
+};
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_JUDGE_RECORDED_CALL_H_

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which compiler makes a shared library out of a source, and with which words.
+#ifndef QKVET_TOOLS_KERNELS_COMPILER_H_
+#define QKVET_TOOLS_KERNELS_COMPILER_H_
+
+#include <string>
+#include <vector>
+
+namespace qkvet {
+
+enum class Language { kC, kCxx, kRust };
+
+// "" and *language by the ending of the file name, or what is wrong with the
+// file, as one line without its name.
+std::string source_language(const std::string& source, Language* language);
+
+// A compiler: the words that start it, the first an absolute path.
+struct Compiler {
+  std::vector<std::string> words;
+  std::string shown;  // the first word as it was found: "c++", or all of $CXX
+  std::string error;  // one line; then there is none
+};
+// $CXX, $CC or $RUSTC if set, else the usual names, on PATH.
+Compiler find_compiler(Language language);
+
+// Words of a command line as a shell would split them: blanks, '...', "..."
+// and backslashes, nothing else. False if a quote is not closed.
+bool split_words(const std::string& text, std::vector<std::string>* words);
+
+// The word as a shell reads it: quoted where it must be, ~ for $HOME.
+std::string shell_quoted(const std::string& word);
+std::string shell_path(const std::string& path);
+
+// What stands behind the compiler's words. `flags` come last but for libraries,
+// so that they win. `dependencies`: a file that will name all that was read.
+std::vector<std::string> compile_arguments(
+    Language language, const std::string& source, const std::string& output,
+    const std::vector<std::string>& flags);
+std::vector<std::string> dependency_arguments(Language language,
+                                              const std::string& dependencies);
+
+// The folder with qkvet/kernel.h, relative to the program.
+std::string header_directory();
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_KERNELS_COMPILER_H_

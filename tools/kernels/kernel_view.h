@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// One call of a kernel beside the definition: its weights, and stage by stage
+// whether it agrees.
+#ifndef QKVET_TOOLS_KERNELS_KERNEL_VIEW_H_
+#define QKVET_TOOLS_KERNELS_KERNEL_VIEW_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/door/executor.h"
+#include "properties/work/case_work.h"
+#include "tools/base/exit_code.h"
+
+namespace qkvet {
+
+struct KernelStage {
+  std::string name;  // "q", "k", "v", "attended", "y"; "lse", "weights", "o"
+  Judgement judgement;
+};
+
+struct KernelView {
+  // If there are no numbers to be judged: refused, died, or in doubt.
+  std::optional<Judgement> ended;
+  // In the order in which a call computes them. Those of a layer are judged
+  // each on what the kernel itself gave to it.
+  std::vector<KernelStage> stages;
+  std::vector<double> weights;  // [H,Tq,Tk] of the member; empty: not known
+  std::string weights_from;    // where they are from, or why they are not known
+  std::vector<double> output;  // o [B,H,Tq,dv], or y [B,T,D]
+
+  // The first stage at which it parts from the definition; null: none.
+  const KernelStage* parts_at() const;
+  ExitCode exit_code() const;
+};
+
+// Whether further calls are made for the weights of a kernel that returns none.
+enum class AskForWeights : uint8_t { kNo, kYes };
+
+// Calls the kernel as `value` has it, with these inputs of it. The weights are
+// those of one member.
+KernelView view_kernel(const Case& value, const Inputs& inputs,
+                       const JudgedKernel& kernel, Executor& executor,
+                       int index, int64_t member, AskForWeights ask);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_KERNELS_KERNEL_VIEW_H_

@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/kernels/kernels.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
+
+#include "core/capability/declaration.h"
+#include "properties/conventions/conventions.h"
+#include "properties/work/probe.h"
+#include "reference/arithmetic/precision.h"
+#include "tools/kernels/build_cache.h"
+#include "tools/kernels/compiler.h"
+
+namespace qkvet {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Family kFamilies[] = {
+#include QKVET_FAMILY_ROWS
+};
+
+std::string named_program;  // use_program()
+
+bool has_glob(const std::string& text) {
+  return text.find_first_of("*?[") != std::string::npos;
+}
+
+bool matches(const std::string& glob, const std::string& name) {
+  return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
+}
+
+// A family that could hold a kernel of this name.
+bool may_hold(const Family& family, const std::string& glob) {
+  const std::string prefix = std::string(family.name) + "/";
+  if (!has_glob(glob)) return glob.starts_with(prefix);
+  const size_t slash = glob.find('/');
+  return slash == std::string::npos
+             ? matches(glob, prefix)
+             : matches(glob.substr(0, slash), family.name);
+}
+
+Opened open_library(const LibrarySpec& library, bool in_process) {
+  if (in_process && !library.interpreter.empty())
+    return {nullptr, library.path + ": its worker is " + library.interpreter +
+                         ", which is another process; allowed: no "
+                         "--in-process, or qkvet.check() in Python"};
+  if (in_process || library.entry != nullptr) return open_in_process(library);
+  SandboxOptions options;
+  options.worker = worker_path();
+  return open_sandbox(library, options);
+}
+
+// A kernel as it is judged: its declaration, what the files of the selection
+// say instead, and what the probes find. "" or what is wrong with it.
+std::string judged_kernel(const KernelSelection& selection, Executor& executor,
+                          int index, JudgedKernel& judged) {
+  KernelInfo& info = judged.info;
+  info = executor.kernels()[static_cast<size_t>(index)];
+  std::string error;
+  if (!selection.dialect.empty())
+    error = read_dialect_or_convention(selection.dialect, info.dialect);
+  if (error.empty() && !selection.precision.empty())
+    error = read_precision(selection.precision, info.precision);
+  if (!error.empty()) return error;
+  const ResolvedPrecision precision = resolve_precision(info.precision);
+  if (!precision.error.empty()) return info.name + ": " + precision.error;
+  judged.model = precision.model;
+  judged.looser_than_generic = precision.looser_than_generic;
+  // In this process a probe could end the program before anything is judged.
+  if (!selection.in_process)
+    judged.assumed = probe_dialect(executor, index, info);
+  return "";
+}
+
+// Adds a library and those of its kernels that `wanted` accepts; returns how
+// many, or -1 with selected.error.
+template <class Wanted>
+int add_library(SelectedKernels& selected, const LibrarySpec& library,
+                const std::string& name, const KernelSelection& selection,
+                Wanted wanted) {
+  const Opened opened = open_library(library, selection.in_process);
+  if (opened.executor == nullptr) {
+    selected.error = opened.error;
+    return -1;
+  }
+  int added = 0;
+  const size_t count = opened.executor->kernels().size();
+  for (size_t i = 0; i < count; ++i) {
+    if (!wanted(opened.executor->kernels()[i])) continue;
+    KernelUnderTest kernel;
+    kernel.library = selected.libraries.size();
+    kernel.index = static_cast<int>(i);
+    selected.error =
+        judged_kernel(selection, *opened.executor, kernel.index, kernel.judged);
+    if (!selected.error.empty()) return -1;
+    selected.kernels.push_back(std::move(kernel));
+    ++added;
+  }
+  if (added > 0) {
+    selected.libraries.push_back(library);
+    selected.names.push_back(name);
+    selected.held.push_back(count);
+  }
+  return added;
+}
+
+// The globs of --kernel, and which of them have found something.
+struct Globs {
+  const std::vector<std::string>& globs;
+  std::vector<bool> used = std::vector<bool>(globs.size());
+
+  bool accept(const std::string& name) {
+    bool wanted = globs.empty();
+    for (size_t i = 0; i < globs.size(); ++i)
+      if (matches(globs[i], name)) wanted = used[i] = true;
+    return wanted;
+  }
+};
+
+// The command that builds the families, if the program lies in a build tree;
+// the shortest name of the tree from here.
+std::string build_command(const std::vector<const Family*>& wanted) {
+  std::error_code code;
+  const fs::path tree = fs::path(program_directory()).parent_path();
+  if (!fs::exists(tree / "CMakeCache.txt", code)) return "";
+  const fs::path near = fs::proximate(tree, code);
+  const bool is_below = !code && !near.empty() && *near.begin() != "..";
+  std::string command = "cmake --build " +
+                        shell_quoted(is_below ? near.string() : tree.string()) +
+                        " --target";
+  for (const Family* family : wanted)
+    command += std::string(" qkvet_") + family->name;
+  return command;
+}
+
+// The families that could hold a kernel of this name.
+std::vector<const Family*> candidates(const std::string& glob) {
+  std::vector<const Family*> found;
+  for (const Family& family : kFamilies)
+    if (may_hold(family, glob)) found.push_back(&family);
+  return found;
+}
+
+// Of a glob that found nothing.
+std::string why_unmatched(const std::string& glob) {
+  std::string missing;
+  for (const std::string& why : why_missing(candidates(glob)))
+    missing += (missing.empty() ? "" : "; ") + why;
+  return missing.empty() ? "no kernel is named \"" + glob +
+                               "\"; `qkvet list kernels` shows all"
+                         : glob + ": " + missing;
+}
+
+void add_families(SelectedKernels& selected, const KernelSelection& selection,
+                  Globs& globs) {
+  std::vector<const Family*> wanted;
+  for (const Family& family : kFamilies) {
+    bool relevant = selected.by_default && family.is_default;
+    for (const std::string& glob : selection.kernels)
+      relevant |= may_hold(family, glob);
+    if (relevant) wanted.push_back(&family);
+  }
+  selected.notes = why_missing(wanted);
+  for (const Family* family : wanted) {
+    if (const std::string why = why_missing(*family); !why.empty()) {
+      // Those that are judged by default belong to every build that can have
+      // them: without one the run would say less than it seems to.
+      if (selected.by_default && *family->lacks == 0) {
+        selected.error = why;
+        return;
+      }
+      continue;
+    }
+    const int added = add_library(
+        selected, {family_path(*family), ""}, "", selection,
+        [&](const KernelInfo& info) { return globs.accept(info.name); });
+    if (added < 0) return;
+  }
+}
+
+std::string plugin_argument(const std::string& plugin) {
+  const struct {
+    std::string_view mark;
+    const char* option;
+  } rows[] = {{kPythonMark, "--python "}, {kTvmFfiMark, "--tvm-ffi "}};
+  for (const auto& row : rows)
+    if (plugin.starts_with(row.mark))
+      return row.option + shell_quoted(plugin.substr(row.mark.size()));
+  return "--plugin " + shell_quoted(plugin);
+}
+
+void add_plugins(SelectedKernels& selected, const KernelSelection& selection,
+                 Globs& globs) {
+  for (const std::string& plugin : selection.plugins) {
+    const int added = add_library(
+        selected, parse_plugin(plugin), plugin_argument(plugin), selection,
+        [&](const KernelInfo& info) { return globs.accept(info.name); });
+    if (added < 0) return;
+    if (added == 0 && selection.kernels.empty()) {
+      selected.error = plugin + ": holds no kernel";
+      return;
+    }
+  }
+}
+
+void add_sources(SelectedKernels& selected, const KernelSelection& selection,
+                 Globs& globs) {
+  std::string flags;
+  if (!selection.cflags.empty())
+    flags = " --cflags " + shell_quoted(selection.cflags);
+  for (const std::string& source : selection.sources) {
+    const BuiltKernel built = build_kernel(source, selection.cflags);
+    if (!built.error.empty()) {
+      selected.error = built.error;
+      return;
+    }
+    const int added = add_library(
+        selected, {built.library, ""}, shell_quoted(source) + flags, selection,
+        [&](const KernelInfo& info) { return globs.accept(info.name); });
+    if (added > 0) continue;
+    // The library's name would say nothing to the user.
+    const std::string lead = built.library + ": ";
+    if (selected.error.starts_with(lead))
+      selected.error = source + ": " + selected.error.substr(lead.size());
+    else if (added == 0 && selection.kernels.empty())
+      selected.error = source + ": holds no kernel";
+    if (!selected.error.empty()) return;
+  }
+}
+
+}  // namespace
+
+std::span<const Family> families() { return kFamilies; }
+
+const Family& faults_family() {
+  return *std::find_if(
+      std::begin(kFamilies), std::end(kFamilies),
+      [](const Family& one) { return std::string_view(one.name) == "faulty"; });
+}
+
+void use_program(const std::string& path) {
+  named_program = fs::path(path).parent_path().string();
+}
+
+std::string program_directory() {
+  if (!named_program.empty()) return named_program;
+  std::error_code code;
+  const fs::path self = fs::read_symlink("/proc/self/exe", code);
+  return code ? "." : self.parent_path().string();
+}
+
+std::string worker_path() { return program_directory() + "/qkvet-worker"; }
+
+namespace {
+
+std::string module_path(const std::string& name) {
+  const fs::path path =
+      fs::path(program_directory()) / ".." / "lib" / "qkvet" / (name + ".so");
+  return path.lexically_normal().string();
+}
+
+}  // namespace
+
+std::string family_path(const Family& family) {
+  return module_path("qkvet_" + std::string(family.name));
+}
+
+std::vector<std::string> why_missing(const std::vector<const Family*>& wanted) {
+  std::vector<std::string> lines;
+  std::vector<const Family*> unbuilt;
+  std::string names;
+  for (const Family* family : wanted) {
+    std::error_code code;
+    if (fs::exists(family_path(*family), code)) continue;
+    if (*family->lacks != 0) {
+      lines.push_back(std::string("the family ") + family->name +
+                      " is not built: " + family->lacks);
+      continue;
+    }
+    unbuilt.push_back(family);
+    names += (names.empty() ? "" : ", ") + std::string(family->name);
+  }
+  if (unbuilt.empty()) return lines;
+  const bool one = unbuilt.size() == 1;
+  const std::string lead = (one ? "the family " : "the families ") + names +
+                           (one ? " is " : " are ");
+  const std::string command = build_command(unbuilt);
+  lines.push_back(lead + (command.empty()
+                              ? "no part of this installation"
+                              : "not built; `" + command + "` builds " +
+                                    (one ? "it" : "them")));
+  return lines;
+}
+
+std::string why_missing(const Family& family) {
+  const std::vector<std::string> lines = why_missing(std::vector{&family});
+  return lines.empty() ? "" : lines[0];
+}
+
+namespace {
+
+// "MODULE:NAME" or "MODULE:NAME:{declaration}".
+LibrarySpec parse_callable(const std::string& text) {
+  const size_t name = text.find(':');
+  const size_t config =
+      name == std::string::npos ? name : text.find(':', name + 1);
+  LibrarySpec library;
+  library.path = text.substr(0, config);
+  if (config != std::string::npos) library.config = text.substr(config + 1);
+  const char* python = std::getenv("QKVET_PYTHON");
+  library.interpreter = python == nullptr || *python == 0 ? "python3" : python;
+  return library;
+}
+
+}  // namespace
+
+LibrarySpec parse_plugin(const std::string& text) {
+  if (text.starts_with(kPythonMark))
+    return parse_callable(text.substr(kPythonMark.size()));
+  if (text.starts_with(kTvmFfiMark))
+    return {module_path("qkvet_tvm_ffi"), text.substr(kTvmFfiMark.size())};
+  const size_t colon = text.rfind(':');
+  std::error_code code;
+  if (colon == std::string::npos || fs::exists(text, code)) return {text, ""};
+  return {text.substr(0, colon), text.substr(colon + 1)};
+}
+
+SelectedKernels select_kernels(const KernelSelection& selection) {
+  SelectedKernels selected;
+  if (!selection.dialect.empty())
+    selected.declarations = " --dialect " + shell_quoted(selection.dialect);
+  if (!selection.precision.empty())
+    selected.declarations +=
+        " --precision " + shell_quoted(selection.precision);
+  selected.by_default = selection.kernels.empty() &&
+                        selection.plugins.empty() && selection.sources.empty();
+  Globs globs{selection.kernels};
+  add_families(selected, selection, globs);
+  if (selected.error.empty()) add_plugins(selected, selection, globs);
+  if (selected.error.empty()) add_sources(selected, selection, globs);
+  for (size_t i = 0; i < globs.globs.size() && selected.error.empty(); ++i)
+    if (!globs.used[i]) selected.error = why_unmatched(globs.globs[i]);
+  return selected;
+}
+
+SelectedKernels select_linked(const LibrarySpec& library,
+                              const std::vector<std::string>& kernels) {
+  SelectedKernels selected;
+  Globs globs{kernels};
+  // Probed although it runs in this process: the laws that follow do so, too,
+  // and the verdict must be that of the same kernel in a worker.
+  add_library(selected, library, "", KernelSelection{},
+              [&](const KernelInfo& info) { return globs.accept(info.name); });
+  for (size_t i = 0; i < kernels.size() && selected.error.empty(); ++i)
+    if (!globs.used[i])
+      selected.error =
+          library.path + ": holds no kernel named \"" + kernels[i] + "\"";
+  return selected;
+}
+
+std::string unavailable_reason(Executor& executor, int kernel) {
+  const KernelInfo& info = executor.kernels()[static_cast<size_t>(kernel)];
+  const double one = 1;  // a finite number in each storage type
+  const auto* data = reinterpret_cast<const std::byte*>(&one);
+  KernelCall call;
+  // A type that is not declared would be refused before the device is asked.
+  KernelUnderTest asked;
+  asked.judged.info = info;
+  const StorageTypes types = declared_dtypes({asked})[0];
+  call.q_dtype = types.q;
+  call.kv_dtype = types.kv;
+  call.o_dtype = types.o;
+  if (info.has_forward) {
+    call.q = call.k = call.v = data;
+  } else if (info.has_cache) {
+    call.operation = Operation::kCacheCreate;
+    call.tokens = 1;
+  } else {
+    call.operation = Operation::kLayer;
+    call.shape.D = 1;
+    call.x = call.w_q = call.w_k = call.w_v = call.w_o = data;
+  }
+  const std::vector<CallOutcome> outcomes = executor.run(kernel, {&call, 1});
+  return outcomes[0].status == CallStatus::kUnavailable ? outcomes[0].text : "";
+}
+
+ExecutorFactory executor_factory(const SelectedKernels& selected,
+                                 bool in_process) {
+  return [libraries = selected.libraries, in_process](size_t library) {
+    return open_library(libraries[library], in_process);
+  };
+}
+
+std::string kernel_arguments(const SelectedKernels& selected,
+                             const KernelUnderTest& kernel) {
+  const std::string& library = selected.names[kernel.library];
+  std::string name = "--kernel " + kernel.judged.info.name;
+  if (library.empty()) return name + selected.declarations;
+  const bool alone = kernel.library >= selected.held.size() ||
+                     selected.held[kernel.library] == 1;
+  return library + (alone ? "" : " " + name) + selected.declarations;
+}
+
+}  // namespace qkvet

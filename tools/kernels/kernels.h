@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where kernels come from: the families that are built with QKVet, found
+// relative to the program, and the user's plug-ins.
+#ifndef QKVET_TOOLS_KERNELS_KERNELS_H_
+#define QKVET_TOOLS_KERNELS_KERNELS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/door/executor.h"
+#include "properties/run/runner.h"
+
+namespace qkvet {
+
+// A row of impl/CMakeLists.txt, also where it was not built.
+struct Family {
+  const char* name;
+  bool is_default;    // judged when no kernel is named
+  const char* lacks;  // "" or why the build of this program has none
+  const char* what;   // one line for lists
+};
+std::span<const Family> families();
+// The one of wrong kernels, whose causes diagnoses know.
+const Family& faults_family();
+
+// Program, worker and family paths, relative to the running program, or to the
+// one at this path where the running one is another's.
+void use_program(const std::string& path);
+std::string program_directory();
+std::string worker_path();
+std::string family_path(const Family& family);
+// "" or one line: "the family faulty is not built; `cmake --build build/release
+// --target qkvet_faulty` builds it".
+std::string why_missing(const Family& family);
+// The same of several: one line for all that one command builds.
+std::vector<std::string> why_missing(const std::vector<const Family*>& wanted);
+
+// "FILE" or "FILE:config". The last colon counts if what stands before it is
+// a file. "python:MODULE:NAME" or "python:MODULE:NAME:{declaration}": a
+// callable of $QKVET_PYTHON, or python3, which is then the worker.
+// "tvm_ffi:LIBRARY:FUNCTION:MAP": a function of a library (tvm_ffi.md).
+inline constexpr std::string_view kPythonMark = "python:";
+inline constexpr std::string_view kTvmFfiMark = "tvm_ffi:";
+LibrarySpec parse_plugin(const std::string& text);
+
+struct KernelSelection {
+  std::vector<std::string> kernels;  // globs over family/variant
+  std::vector<std::string> plugins;  // as parse_plugin() takes them
+  bool in_process = false;
+  std::vector<std::string> sources = {};  // to be compiled (build_cache.h)
+  std::string cflags = {};                // further words for the compiler
+  // Files with declarations; "" for none.
+  std::string dialect = {};
+  std::string precision = {};
+};
+
+struct SelectedKernels {
+  std::vector<LibrarySpec> libraries;
+  std::vector<std::string> names;  // per library: how a user names it, as
+                                   // arguments; "": a family
+  std::vector<size_t> held = {};   // per library: kernels in it, taken or not;
+                                   // absent: those that were taken
+  std::string declarations;  // " --dialect FILE ...": said for every kernel
+  std::vector<KernelUnderTest> kernels;
+  bool by_default = false;         // nothing was named: the default families
+  std::vector<std::string> notes;  // families that were not built
+  std::string error;               // one line; then nothing else counts
+  // Of answers that were recorded: what judges them again. Nothing was repeated
+  // and nothing shrunk then.
+  std::string again = {};
+};
+
+// Opens what the selection names and reads what is in it. What is left
+// undeclared is probed.
+SelectedKernels select_kernels(const KernelSelection& selection);
+
+// The same for a library that is linked into this program.
+SelectedKernels select_linked(const LibrarySpec& library,
+                              const std::vector<std::string>& kernels);
+
+// "" or why the kernel cannot run on this machine, found out by one tiny call.
+std::string unavailable_reason(Executor& executor, int kernel);
+
+// For run_plan().
+ExecutorFactory executor_factory(const SelectedKernels& selected,
+                                 bool in_process);
+
+// The arguments that name this kernel again: "--kernel scalar/plain",
+// "--plugin ./libmine.so" or "mine.cpp".
+std::string kernel_arguments(const SelectedKernels& selected,
+                             const KernelUnderTest& kernel);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_KERNELS_KERNELS_H_

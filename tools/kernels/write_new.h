@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files and folders that appear in one step, and never in the place of another
+// unless that is asked for.
+#ifndef QKVET_TOOLS_KERNELS_WRITE_NEW_H_
+#define QKVET_TOOLS_KERNELS_WRITE_NEW_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace qkvet {
+
+// "" or one line. With `force` what is there is replaced.
+std::string write_new(const std::string& file, const std::string& text,
+                      bool force = false);
+
+// A folder with these files (path in the folder, content). With `force` a
+// folder is replaced that holds `mark`, and no other.
+std::string write_new_folder(
+    const std::string& folder,
+    const std::vector<std::pair<std::string, std::string>>& files, bool force,
+    const std::string& mark);
+
+// "" or why nothing may be written there.
+std::string not_new_reason(const std::string& path);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_KERNELS_WRITE_NEW_H_

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stdout can show.
+#ifndef QKVET_TOOLS_PICTURES_SCREEN_H_
+#define QKVET_TOOLS_PICTURES_SCREEN_H_
+
+#include "tools/pictures/heat_map.h"
+
+namespace qkvet {
+
+// Colour where colour_wanted(); else block characters in a UTF-8 locale, by
+// $LC_ALL, $LC_CTYPE and $LANG in their order; else ASCII.
+Ink screen_ink();
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_PICTURES_SCREEN_H_

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The causes of what failed in a run.
+#ifndef QKVET_TOOLS_REPORT_DIAGNOSES_H_
+#define QKVET_TOOLS_REPORT_DIAGNOSES_H_
+
+#include <memory>
+#include <vector>
+
+#include "diagnosis/diagnose.h"
+#include "tools/kernels/kernels.h"
+
+namespace qkvet {
+
+struct Diagnoses {
+  // Kernel by kernel, in the order of the run; those of a kernel that was not
+  // looked at are empty. They point into the run's result.
+  std::vector<std::vector<CauseOfFailures>> kernels;
+  int not_looked_at = 0;  // failing kernels beyond the most that were asked for
+  std::string no_faults;  // "" or why there was nothing to look them up in
+};
+
+// Kernels that fail and are looked at where nothing else is asked for.
+inline constexpr int kDefaultDiagnosed = 8;
+
+// The faults that come with QKVet, with tiles of several widths; null where
+// they are not at hand, with one line why in *missing.
+std::unique_ptr<Catalogue> known_faults(std::string* missing);
+
+// Looks at `most` failing kernels, if there are known faults. `result` must
+// stay where it is.
+Diagnoses diagnose_run(const RunResult& result, const SelectedKernels& selected,
+                       bool in_process, int most);
+
+// Null if it was not looked for.
+const CauseOfFailures* cause_of(const Diagnoses* diagnoses,
+                                const Failure& failure);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_REPORT_DIAGNOSES_H_

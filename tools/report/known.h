@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Failures that are accepted, a line each:
+//
+//   # kernel    law                 fails  since       why
+//   mine/fast   weights_sum_to_one  law    2026-11-22  the mask comes too late,
+//   #12
+//
+// `fails` is how: law, memory, crash or hang, or the cause that a report names,
+// such as no_scale or unknown. A law that fails in several ways has a line for
+// each. What fails as it says there does not fail the run. What no longer
+// fails, or fails otherwise as well, does.
+#ifndef QKVET_TOOLS_REPORT_KNOWN_H_
+#define QKVET_TOOLS_REPORT_KNOWN_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "properties/run/runner.h"
+
+namespace qkvet {
+
+struct ReportInput;
+
+struct KnownFailure {
+  std::string kernel;
+  const Law* law = nullptr;
+  FailureKind kind = FailureKind::kLaw;  // without a cause
+  std::string cause;                     // "" or the name of one
+  std::string since;                     // a day, 2026-11-22
+  std::string why;
+  int line = 0;
+};
+
+struct KnownFailures {
+  std::string file;  // as it was named
+  std::vector<KnownFailure> all;
+
+  bool names_causes() const;
+  // The lines about a law of a kernel.
+  std::vector<const KnownFailure*> find(const std::string& kernel,
+                                        const Law& law) const;
+};
+
+// On failure *error is one line that begins with "FILE:LINE: ".
+std::optional<KnownFailures> read_known(const std::string& file,
+                                        std::string* error);
+std::optional<KnownFailures> parse_known(std::string_view text,
+                                         const std::string& file,
+                                         std::string* error);
+
+// What a file of known failures says of a cell.
+enum class KnownState : uint8_t {
+  kNothing,    // there is no line about it
+  kAsKnown,    // it fails as its lines say, and in no other way
+  kOtherwise,  // it fails in a way that no line names
+  kGone        // what a line names is gone, and all else has a line
+};
+struct KnownCell {
+  KnownState state = KnownState::kNothing;
+  std::vector<const KnownFailure*> lines;
+  // One per line that is wrong and per failure that no line names:
+  // "known.txt:3: mine/fast weights_sum_to_one does not fail any more ...".
+  std::vector<std::string> problems;
+
+  // "since 2026-11-22: the mask comes too late", of every line.
+  std::string reason() const;
+};
+KnownCell known_cell(const ReportInput& input, const KernelResult& kernel,
+                     const Cell& cell);
+// Whether a line accepts this one.
+bool is_known(const ReportInput& input, const KernelResult& kernel,
+              const Failure& failure);
+
+// For a report: what was accepted, and which lines are wrong; "" without a
+// file.
+std::string known_text(const ReportInput& input);
+// "since 2026-11-22: the mask comes too late"
+std::string known_reason(const KnownFailure& known);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_REPORT_KNOWN_H_

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// How far a run is, in a line that rewrites itself on a terminal.
+#ifndef QKVET_TOOLS_REPORT_PROGRESS_LINE_H_
+#define QKVET_TOOLS_REPORT_PROGRESS_LINE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "properties/run/runner.h"
+
+namespace qkvet {
+
+// What the rest of some work will take, by the speed of the last seconds: cases
+// of gradients, say, take longer than those of caches.
+class TimeLeft {
+ public:
+  // So much was done `seconds` after the start; both only grow.
+  void note(double seconds, int64_t done);
+  // Seconds; nothing as long as there is too little to go by.
+  std::optional<double> of(int64_t rest) const;
+
+ private:
+  double seconds_ = 0, span_ = 0, work_ = 0;
+  int64_t done_ = 0;
+};
+
+// "12,345 of 45,678 cases, 1 failure, 9 s left"
+std::string progress_text(const RunProgress& progress,
+                          std::optional<double> left);
+
+// On stderr, where that is a terminal; silent elsewhere. Without escape
+// sequences: the line is overwritten with blanks.
+class ProgressLine {
+ public:
+  // `budget`: seconds that the run has, where its work is not planned.
+  explicit ProgressLine(std::optional<double> budget);
+  bool is_visible() const { return terminal_; }
+  void show(const RunProgress& progress);
+  void say(const std::string& text);
+  void clear() { say(""); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  bool terminal_;
+  std::optional<double> budget_;
+  Clock::time_point start_ = Clock::now(), shown_ = start_;
+  size_t length_ = 0;  // of what stands there
+  TimeLeft left_;
+};
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_REPORT_PROGRESS_LINE_H_

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run says, to people and to CI systems.
+#ifndef QKVET_TOOLS_REPORT_REPORT_H_
+#define QKVET_TOOLS_REPORT_REPORT_H_
+
+#include <string>
+#include <vector>
+
+#include "properties/run/runner.h"
+#include "tools/base/exit_code.h"
+#include "tools/base/lines.h"
+#include "tools/kernels/kernels.h"
+#include "tools/report/diagnoses.h"
+#include "tools/report/known.h"
+
+namespace qkvet {
+
+struct ReportInput {
+  const RunResult& result;
+  const RunOptions& options;
+  const SelectedKernels& selected;
+  bool in_process = false;
+  const KnownFailures* known = nullptr;  // failures that are accepted
+  const Diagnoses* diagnoses = nullptr;  // causes of failures of the result
+  size_t width = kLineWidth;             // of the lines of a failure
+};
+
+// How a report is shown.
+struct ReportStyle {
+  bool colour = false;
+  bool verbose = false;  // law by law
+  size_t width = 100;    // of the screen
+};
+// As stdout can show it.
+ReportStyle screen_style(bool verbose = false);
+
+// 2 > 4 > 1 > 3 > 0; a run that was made never yields 2. A kernel that this
+// machine cannot run counts as not checked only if it was asked for by name.
+ExitCode exit_code_of(const ReportInput& input);
+
+// The report on one failure, lines of plain text without a final newline.
+std::string failure_text(const ReportInput& input, const KernelResult& kernel,
+                         const Failure& failure);
+
+// Of what fails in some of the runs alone: how many, and what that suggests; ""
+// where all fail.
+std::string unsteady_text(const Failure& failure);
+
+// What fails again: "qkvet replay CASE --law LAW --kernel NAME".
+std::string replay_line(const ReportInput& input, const KernelResult& kernel,
+                        const Failure& failure);
+
+// "6.8", "inf"
+std::string ratio_text(double ratio);
+
+// The whole report: failures, table, last lines.
+std::string text_report(const ReportInput& input, const ReportStyle& style);
+
+// For the text and the attributes of XML.
+std::string xml_escaped(std::string_view text);
+
+// JUnit XML: one test per kernel and law, id `kernel.law`.
+std::string junit_report(const ReportInput& input);
+
+// JSON Lines, schema 1: one object per line, fields are only ever added.
+std::string json_start(const RunOptions& options);
+std::string json_round(int64_t round, int64_t cases_done, int64_t failed);
+std::string json_results(const ReportInput& input);
+
+// "" or why no file can be written there: before there is anything to write.
+// What is there stays.
+std::string not_writable_reason(const std::string& path);
+// Replaces `path` in one step; an error is one line.
+std::string write_file(const std::string& path, const std::string& content);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_REPORT_REPORT_H_

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+// The last lines of a report: the verdict, and what it rests on.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "properties/cases/small_scope.h"
+#include "properties/conventions/admit.h"
+#include "tools/report/report_parts.h"
+
+namespace qkvet {
+namespace {
+
+// Lines of one name, of which a screen shows the first.
+class Lines {
+ public:
+  void add(std::string line) { lines_.push_back(std::move(line)); }
+  std::string text(const char* name, const ReportStyle& style) const {
+    constexpr size_t kMostShown = 3;
+    const size_t shown =
+        style.verbose ? lines_.size() : std::min(kMostShown, lines_.size());
+    std::string out;
+    for (size_t i = 0; i < shown; ++i)
+      out += wrapped_field(i == 0 ? name : "", lines_[i], style.width);
+    if (shown < lines_.size())
+      out += field("", fmt::format("and {} more (--verbose shows all)",
+                                   lines_.size() - shown));
+    return out;
+  }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+// What was not declared and what it was taken to be.
+std::string assumed_text(const ReportInput& input, size_t width) {
+  std::vector<std::string> lines;
+  const auto add = [&lines](const std::string& line) {
+    if (std::find(lines.begin(), lines.end(), line) == lines.end())
+      lines.push_back(line);
+  };
+  bool precision = false;
+  for (const KernelResult& kernel : input.result.kernels) {
+    const JudgedKernel& judged = kernel.kernel.judged;
+    precision |= judged.info.precision.struct_size == 0;
+    for (const Assumption& one : judged.assumed)
+      add("." + one.field + " = " + one.constant);
+  }
+  const bool probed = !lines.empty();
+  if (precision) add("precision generic");
+  std::string out;
+  for (const std::string& line : lines) out += (out.empty() ? "" : "; ") + line;
+  if (probed) out += " (found by probes; declare it in qkvet_dialect)";
+  return out.empty() ? "" : wrapped_field("assumed", out, width);
+}
+
+// Declarations that allow more than what an undeclared kernel is held to.
+std::string precision_text(const ReportInput& input, const ReportStyle& style) {
+  Lines lines;
+  for (const KernelResult& kernel : input.result.kernels) {
+    const JudgedKernel& judged = kernel.kernel.judged;
+    const std::string looser = looser_text(judged, input.options.scope);
+    if (!looser.empty())
+      lines.add(judged.info.name + ": looser than generic: " + looser);
+  }
+  return lines.text("precision", style);
+}
+
+// What the laws about memory cannot see there.
+std::string device_text(const ReportInput& input, size_t width) {
+  const auto& kernels = input.result.kernels;
+  const bool any =
+      std::any_of(kernels.begin(), kernels.end(), [](const auto& kernel) {
+        return kernel.kernel.judged.info.device() != QKVET_DEVICE_CPU;
+      });
+  return any ? wrapped_field("device",
+                             "tensors in memory of a device lie between NaN, "
+                             "not between guard pages: a read beside one is "
+                             "seen where its NaN reaches an output",
+                             width)
+             : "";
+}
+
+// Declared options that a kernel mostly refuses.
+std::string hollow_text(const ReportInput& input, const ReportStyle& style) {
+  Lines lines;
+  for (const KernelResult& kernel : input.result.kernels)
+    for (const std::string& line : kernel.hollow)
+      lines.add(kernel.kernel.judged.info.name + " declares " + line);
+  return lines.text("hollow", style);
+}
+
+// How many calls had what the one kernel of a run declares.
+std::string drawn_text(const ReportInput& input, const ReportStyle& style) {
+  if (input.result.kernels.size() != 1 && !style.verbose) return "";
+  std::string out;
+  for (const KernelResult& kernel : input.result.kernels) {
+    std::string line;
+    for (const std::string& one : kernel.drawn)
+      line += (line.empty() ? "calls with " : "; ") + one;
+    if (line.empty()) continue;
+    if (input.result.kernels.size() > 1)
+      line = kernel.kernel.judged.info.name + ": " + line;
+    out += wrapped_field("drawn", line, style.width);
+  }
+  return out;
+}
+
+// What was declared and no call had.
+std::string never_drawn_text(const ReportInput& input,
+                             const ReportStyle& style) {
+  Lines lines;
+  for (const KernelResult& kernel : input.result.kernels) {
+    if (kernel.never_drawn.empty()) continue;
+    std::string line = kernel.kernel.judged.info.name + " declares ";
+    for (size_t i = 0; i < kernel.never_drawn.size(); ++i)
+      line += (i == 0 ? "" : ", ") + kernel.never_drawn[i];
+    lines.add(line + ": no answered call had " +
+              (kernel.never_drawn.size() == 1 ? "it" : "these") +
+              (is_whole_plan(input) ? ", so this is no pass" : ""));
+  }
+  return lines.text("never drawn", style);
+}
+
+// What passed with a warning.
+std::string warnings_text(const ReportInput& input, const ReportStyle& style) {
+  Lines lines;
+  for (const KernelResult& kernel : input.result.kernels)
+    for (const Cell& cell : kernel.cells)
+      if (cell.warned > 0)
+        lines.add(fmt::format(
+            "{}, {}: {} of {} cases, up to {} of the bound; the first, case "
+            "{}: {}",
+            kernel.kernel.judged.info.name, cell.law->id, cell.warned,
+            cell.checked, ratio_text(cell.worst_ratio), cell.warning_number,
+            cell.warning));
+  return lines.text("warning", style);
+}
+
+std::string not_judged_text(const ReportInput& input, size_t width) {
+  bool lse = false, weights = false;
+  uint64_t declared = 0;
+  for (const KernelResult& kernel : input.result.kernels) {
+    const KernelInfo& info = kernel.kernel.judged.info;
+    declared |= info.capabilities.options;
+    lse |= !wants_lse(info) && !info.has_layer;
+    weights |= !wants_weights(info) && info.has_forward;
+  }
+  bool attention = false, cache = false, layer = false, backward = false;
+  bool layer_backward = false;
+  for (const KernelResult& kernel : input.result.kernels) {
+    attention |= has_subject(kernel.kernel.judged.info, Subject::kAttention);
+    cache |= has_subject(kernel.kernel.judged.info, Subject::kCache);
+    layer |= has_subject(kernel.kernel.judged.info, Subject::kLayer);
+    backward |= has_subject(kernel.kernel.judged.info, Subject::kBackward);
+    layer_backward |=
+        has_subject(kernel.kernel.judged.info, Subject::kLayerBackward);
+  }
+  // Of attention; for caches and layers no bound has been derived.
+  const bool f64 =
+      std::any_of(input.result.kernels.begin(), input.result.kernels.end(),
+                  [](const KernelResult& kernel) {
+                    const KernelInfo& info = kernel.kernel.judged.info;
+                    return info.has_forward && takes_dtype(info, Dtype::kF64);
+                  });
+  std::string out = f64 ? "" : "f64 (not declared); ";
+  out += (declared & QKVET_OPTION_DROPOUT) != 0
+             ? "dropout beside RoPE, ALiBi and packed batches"
+             : "dropout (not declared)";
+  if (!backward && !layer_backward)
+    out += "; gradients (not declared)";
+  else if (layer && !layer_backward)
+    out += "; gradients of layers (not declared)";
+  else if (attention && !backward)
+    out += "; gradients of attention (not declared)";
+  const std::string options =
+      attention ? undeclared_options(declared | QKVET_OPTION_DROPOUT)
+                : "attention calls";
+  if (!options.empty()) out += "; " + options + " (not declared)";
+  for (const FlagWord& row : kFlagWords) {
+    const bool all_refuse =
+        std::all_of(input.result.kernels.begin(), input.result.kernels.end(),
+                    [&](const auto& one) {
+                      return one.kernel.judged.info.has_flag(row.flag);
+                    });
+    if (row.refused != nullptr && all_refuse)
+      out += std::string("; ") + row.refused + " (declared as refused)";
+  }
+  if (!cache) out += "; caches (not declared)";
+  if (!layer) out += "; layers (not declared)";
+  if (lse) out += "; lse where a kernel returns none";
+  if (weights) out += "; weights where a kernel returns none";
+  return wrapped_field("not judged", out, width);
+}
+
+// Cases that a kernel did not take of laws that it can be asked for.
+std::string refused_text(const ReportInput& input, const ReportStyle& style) {
+  Lines lines;
+  int64_t all = 0, kernels = 0;
+  std::string first;
+  for (const KernelResult& kernel : input.result.kernels) {
+    const int64_t cases = counts_of(input, kernel).refused;
+    if (cases == 0) continue;
+    const auto cell =
+        std::find_if(kernel.cells.begin(), kernel.cells.end(),
+                     [](const Cell& one) { return refused_cases(one) > 0; });
+    const std::string& name = kernel.kernel.judged.info.name;
+    lines.add(fmt::format("{}: {}; the first: {}", name, counted(cases, "case"),
+                          cell->refusal));
+    if (first.empty()) first = name + ", " + cell->refusal;
+    all += cases;
+    ++kernels;
+  }
+  if (all > 0 && input.result.replaced_cases > 0)
+    lines.add(fmt::format("{} asked in their place",
+                          counted(input.result.replaced_cases, "case")));
+  if (kernels == 1 && is_mostly_refused(input, input.result.kernels[0]))
+    lines.add(
+        "more than it was checked in, so this is no pass: declare what "
+        "supports() refuses (extent rules, QKVET_FLAG_CAUSAL_ONLY, options)");
+  // Of several kernels each refuses what only others declare.
+  if (kernels <= 2 || style.verbose) return lines.text("refused", style);
+  return wrapped_field(
+      "refused",
+      fmt::format("{} by {}; the first: {}", counted(all, "case"),
+                  counted(kernels, "kernel"), first),
+      style.width);
+}
+
+std::string time_text(const ReportInput& input, int64_t checked) {
+  const TimeUse& time = input.result.time;
+  const double all = std::max(time.total(), 1e-9);  // only against 0/0
+  const auto percent = [all](double part) { return 100 * part / all; };
+  return field("time",
+               fmt::format("{:.0f} checked cases per second and core; cases "
+                           "{:.0f} %, oracle {:.0f} %,",
+                           static_cast<double>(checked) / all,
+                           percent(time.generate), percent(time.oracle))) +
+         field("",
+               fmt::format("bound {:.0f} %, kernels {:.0f} %, judging {:.0f} %",
+                           percent(time.bound), percent(time.kernel),
+                           percent(time.judge)));
+}
+
+std::string plan_text(const ReportInput& input, size_t width) {
+  const RunOptions& options = input.options;
+  if (options.exhaustive)
+    return wrapped_field(
+        "plan",
+        fmt::format("all {} cases of the small scope: {}",
+                    input.result.planned_cases, SmallScope::text()),
+        width);
+  const bool stopped = options.fail_fast && !options.budget &&
+                       input.result.planned_cases < most_cases(options);
+  const char* end = input.result.interrupted ? ", then interrupted"
+                    : stopped ? ", no more behind the first failure"
+                              : "";
+  if (options.cases_per_law > 0)
+    return wrapped_field(
+        "plan",
+        fmt::format("short: seed {}, {} cases for every law and kernel{}; "
+                    "--cases {} looks deeper",
+                    options.seed, options.cases_per_law, end, kDefaultCases),
+        width);
+  return field("plan",
+               fmt::format("seed {}, {} cases per kernel{}{}", options.seed,
+                           input.result.planned_cases,
+                           options.budget ? fmt::format(" in {} whole rounds",
+                                                        input.result.rounds)
+                                          : "",
+                           end));
+}
+
+// "403 passed, 0 failed, 38 not declared", with what else there was.
+std::string verdicts_text(const LawCounts& counts, bool with_known) {
+  std::string out =
+      fmt::format("{} passed, {} failed", counts.passed, counts.failed);
+  const struct {
+    int64_t count;
+    const char* what;
+    bool always;
+  } rows[] = {{counts.known, "known", with_known},
+              {counts.undeclared, "not declared", false},
+              {counts.unsupported, "unsupported", false},
+              {counts.open, "open", false}};
+  for (const auto& row : rows)
+    if (row.count > 0 || row.always)
+      out += fmt::format(", {} {}", row.count, row.what);
+  return out;
+}
+
+// "PASSED  " and the parts, each on a line of its own where the screen is too
+// narrow.
+std::string verdict_line(const std::string& word, const char* colour,
+                         const std::vector<std::string>& parts,
+                         const ReportStyle& style) {
+  const std::string indent(word.size() + 2, ' ');
+  std::string out = painted(word, colour, style.colour) + "  ";
+  size_t column = indent.size();
+  for (const std::string& part : parts) {
+    if (column > indent.size() && column + part.size() > style.width) {
+      out.back() = '\n';  // in place of the blank
+      out += indent;
+      column = indent.size();
+    }
+    out += part;
+    column += part.size();
+  }
+  return out + "\n";
+}
+
+}  // namespace
+
+std::string last_lines(const ReportInput& input, const ReportStyle& style) {
+  LawCounts all;
+  std::set<const Law*> laws;
+  for (const KernelResult& kernel : input.result.kernels) {
+    all.add(counts_of(input, kernel));
+    for (const Cell& cell : kernel.cells) laws.insert(cell.law);
+  }
+  const auto& [code, why] = verdict_of(input);
+  const char* word = code == kConforms         ? "PASSED"
+                     : code == kNothingChecked ? "NOT CHECKED"
+                                               : "FAILED";
+  std::vector<std::string> parts = {
+      fmt::format(
+          "{}, {}: ", counted(std::ssize(input.result.kernels), "kernel"),
+          counted(std::ssize(laws), "law")),
+      verdicts_text(all, input.known != nullptr) + "; ",
+      fmt::format("{} checked cases, {:.1f} s   exit {}", grouped(all.checked),
+                  input.result.wall_seconds, static_cast<int>(code))};
+  if (code == kNothingChecked) {
+    parts.back() += ":";
+    std::istringstream words(why);
+    for (std::string one; words >> one; parts.push_back(one))
+      parts.back() += " ";
+  }
+  std::string out =
+      verdict_line(word, code == kConforms ? "1;32" : "1;31", parts, style);
+  out += known_text(input);
+  out += plan_text(input, style.width);
+  if (style.verbose) out += time_text(input, all.checked);
+  out += assumed_text(input, style.width);
+  out += precision_text(input, style);
+  out += warnings_text(input, style);
+  out += device_text(input, style.width);
+  out += drawn_text(input, style);
+  out += never_drawn_text(input, style);
+  out += refused_text(input, style);
+  out += hollow_text(input, style);
+  out += not_judged_text(input, style.width);
+  if (input.diagnoses != nullptr && input.diagnoses->not_looked_at > 0)
+    out += wrapped_field(
+        "causes",
+        fmt::format(
+            "not looked for in {} (--diagnose N takes N failing kernels)",
+            counted(input.diagnoses->not_looked_at, "failing kernel")),
+        style.width);
+  for (const std::string& note : input.selected.notes)
+    out += wrapped_field("note", note, style.width);
+  return out;
+}
+
+}  // namespace qkvet

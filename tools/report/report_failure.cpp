@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report on one failure.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "core/case/file_data.h"
+#include "properties/conventions/admit.h"
+#include "tools/base/lines.h"
+#include "tools/report/report.h"
+
+namespace qkvet {
+namespace {
+
+std::string source_text(const KernelInfo& info) {
+  if (info.source_file.empty()) return "";
+  return fmt::format("{}:{}", info.source_file, info.source_line);
+}
+
+std::string headline(const KernelResult& kernel, const Failure& failure) {
+  const bool crash = failure.judgement.kind == FailureKind::kCrash ||
+                     failure.judgement.kind == FailureKind::kHang;
+  const std::string found = failure.recorded.empty()
+                                ? fmt::format("case {}", failure.number)
+                                : failure.recorded;
+  return fmt::format(
+      "{:<5} {}   {}   {}   {}, {:.1f} s\n", crash ? "CRASH" : "FAIL",
+      failure.law->id, kernel.kernel.judged.info.name,
+      source_text(kernel.kernel.judged.info), found, failure.seconds);
+}
+
+// " --data sets/uniform.safetensors" where the case has data from there.
+std::string data_argument(const Case& value) {
+  const auto data = find_file_data(value.file);
+  return data == nullptr ? "" : " --data " + data->path;
+}
+}  // namespace
+
+std::string replay_line(const ReportInput& input, const KernelResult& kernel,
+                        const Failure& failure) {
+  if (!input.selected.again.empty()) return input.selected.again;
+  if (input.selected.libraries[kernel.kernel.library].entry != nullptr)
+    return fmt::format("this test, with .only(\"{}\") behind its entry",
+                       to_string(failure.smallest));
+  return fmt::format("qkvet replay {}{} --law {} {}",
+                     to_string(failure.smallest),
+                     data_argument(failure.smallest), failure.law->id,
+                     kernel_arguments(input.selected, kernel.kernel));
+}
+
+namespace {
+
+std::string optional_field(std::string_view name, std::string_view text,
+                           size_t width) {
+  return text.empty() ? "" : wrapped_field(name, text, width);
+}
+
+std::string finding_text(const Failure& failure, size_t width) {
+  if (!failure.judgement.finding) return "";
+  const Finding& finding = *failure.judgement.finding;
+  std::string out = field("at", finding.where);
+  out +=
+      field("expected", finding.allowed.empty()
+                            ? finding.expected
+                            : fmt::format("{:<14} allowed {}", finding.expected,
+                                          finding.allowed));
+  out +=
+      field("actual", finding.ratio == 0
+                          ? finding.actual
+                          : fmt::format("{:<14} error/bound {}", finding.actual,
+                                        ratio_text(finding.ratio)));
+  for (const Reach& reach : failure.story.reaches)
+    out += wrapped_field("", reach_text(reach), width);
+  out += optional_field("looks", finding.looks, width);
+  std::istringstream printed(finding.printed);
+  const char* name = "printed";
+  for (std::string line; std::getline(printed, line); name = "")
+    out += field(name, line);
+  return out;
+}
+
+// "window_off_by_one_left, sure: 9 of 9 failing probes agree, ..."
+std::string certainty_text(const Diagnosis& diagnosis) {
+  const std::string agree = fmt::format(
+      "{} of {} failing probes and {} passing ones agree", diagnosis.foretold,
+      diagnosis.failing, diagnosis.probes - diagnosis.failing);
+  if (diagnosis.certainty == Certainty::kSure)
+    return fmt::format("{}, sure: {}, nothing else that is known does",
+                       diagnosis.name(), agree);
+  std::string others;
+  for (size_t i = 1; i < diagnosis.causes.size(); ++i)
+    others += (i == 1 ? "" : ", ") + diagnosis.causes[i].name;
+  const char* few = diagnosis.probes > diagnosis.failing
+                        ? "; there were too few to be sure"
+                        : "; nothing passes that would make it sure";
+  return fmt::format(
+      "{}, likely: {}{}", diagnosis.name(), agree,
+      others.empty() ? few : "; they do not tell it apart from " + others);
+}
+
+std::string cause_text(const ReportInput& input, const Failure& failure) {
+  // Whoever is asked again answers something else.
+  if (!unsteady_text(failure).empty()) return "";
+  // In one line, because it holds a command.
+  if (input.diagnoses != nullptr && !input.diagnoses->no_faults.empty())
+    return field("cause", "not looked up: " + input.diagnoses->no_faults);
+  const CauseOfFailures* cause = cause_of(input.diagnoses, failure);
+  if (cause == nullptr || cause->best != &failure) return "";
+  const Diagnosis& diagnosis = cause->diagnosis;
+  std::string out;
+  if (diagnosis.causes.empty()) {
+    out += wrapped_field(
+        "cause",
+        diagnosis.probes == 0 ? "unknown: it could not be looked into"
+        : !diagnosis.seen.empty()
+            ? "unknown: " + diagnosis.seen + ", which many faults end in"
+            : fmt::format("unknown: no known fault does what this kernel does "
+                          "in {} probes, of which {} fail",
+                          diagnosis.probes, diagnosis.failing),
+        input.width);
+  } else {
+    out += wrapped_field("cause", diagnosis.causes[0].cause, input.width);
+    out += wrapped_field("", certainty_text(diagnosis), input.width);
+  }
+  out += optional_field("hidden", diagnosis.hidden, input.width);
+  if (!diagnosis.causes.empty())
+    out += wrapped_field("fix", diagnosis.causes[0].fix, input.width);
+  return out;
+}
+
+}  // namespace
+
+std::string ratio_text(double ratio) {
+  return std::isinf(ratio) ? "inf" : fmt::format("{:.2g}", ratio);
+}
+
+namespace {
+
+// Where a law fails for several causes: how often for this one.
+std::string alike_text(const KernelResult& kernel, const Failure& failure) {
+  const auto has = [&failure](const Failure& other) {
+    return &other == &failure;
+  };
+  for (const Cell& cell : kernel.cells) {
+    if (cell.others.empty() || !cell.failure) continue;
+    if (!has(*cell.failure) &&
+        std::none_of(cell.others.begin(), cell.others.end(), has))
+      continue;
+    int64_t all = cell.failure->alike;
+    for (const Failure& other : cell.others) all += other.alike;
+    return field("seen", fmt::format("{} of {} failing cases of the law are "
+                                     "like this one",
+                                     failure.alike, all));
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string unsteady_text(const Failure& failure) {
+  if (failure.repeats_failed == failure.repeats) return "";
+  return fmt::format(
+      "{} of {} further runs failed; the case was not shrunk. The answer is "
+      "made of more than the inputs: state that is kept between calls, such as "
+      "scratch or a cache, memory that nobody wrote, or threads that race. If "
+      "it fails with one thread in a process of its own, it is no race.",
+      failure.repeats_failed, failure.repeats);
+}
+
+std::string failure_text(const ReportInput& input, const KernelResult& kernel,
+                         const Failure& failure) {
+  std::string out = headline(kernel, failure);
+  out += wrapped_field("law", failure.law->sentence, input.width);
+  out += field("case", to_string(failure.smallest));
+  if (!(failure.found == failure.smallest))
+    out +=
+        field("", fmt::format("shrunk from {} in {} steps",
+                              to_string(failure.found), failure.shrink_steps));
+  out += alike_text(kernel, failure);
+  const Aim& aim = failure.law->aim;
+  out += field("inputs", fmt::format("digest {:08x}{}", failure.digest,
+                                     !aim.free_data ? "; the law sets some"
+                                     : !aim.free_v  ? "; the law sets v"
+                                                    : ""));
+  for (const std::string& line : failure.judgement.picture)
+    out += field("", line);
+  out += finding_text(failure, input.width);
+  out += optional_field("whose", failure.story.whose, input.width);
+  out += optional_field("dialect", failure.dialect, input.width);
+  out += cause_text(input, failure);
+  out += optional_field("unsteady", unsteady_text(failure), input.width);
+  if (!failure.where.empty()) out += field("where", failure.where);
+  out += field("again", replay_line(input, kernel, failure));
+  // What the guard pages or the worker saw is best seen where it happens.
+  if (failure.judgement.kind != FailureKind::kLaw && !input.in_process) {
+    const size_t library = kernel.kernel.library;
+    const bool python = library < input.selected.libraries.size() &&
+                        !input.selected.libraries[library].interpreter.empty();
+    out += field("debug",
+                 python ? "qkvet.replay(case, function, isolated=False)"
+                        : "gdb --args " + replay_line(input, kernel, failure) +
+                              " --in-process");
+  }
+  out.pop_back();
+  return out;
+}
+
+}  // namespace qkvet

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of the report for people, and the words that they share.
+#ifndef QKVET_TOOLS_REPORT_REPORT_PARTS_H_
+#define QKVET_TOOLS_REPORT_REPORT_PARTS_H_
+
+#include <string>
+#include <vector>
+
+#include "tools/report/report.h"
+
+namespace qkvet {
+
+// "1 law", "12,345 cases"
+std::string counted(int64_t n, const char* what);
+// "12,345"
+std::string grouped(int64_t n);
+// SGR codes, such as "1;31", around the text where there is colour.
+std::string painted(const std::string& text, const char* code, bool colour);
+
+// Whether it fails as the file of known failures says.
+bool is_known(const ReportInput& input, const KernelResult& kernel,
+              const Cell& cell);
+
+// Whether the run asked every law of attention, of extents as they come: what
+// was declared and had no case then was not judged, and the verdict is no pass.
+bool is_whole_plan(const ReportInput& input);
+// Whether the one kernel of the run refused more cases than it was checked in.
+bool is_mostly_refused(const ReportInput& input, const KernelResult& kernel);
+
+// How a run ends and, where nothing failed and it is no pass, why: the first
+// kernel that leaves something open, and what.
+struct RunVerdict {
+  ExitCode code = kNothingChecked;
+  std::string why_open;
+};
+RunVerdict verdict_of(const ReportInput& input);
+
+// How many laws of one kernel, or of all, have which verdict.
+struct LawCounts {
+  int64_t passed = 0, failed = 0, known = 0;
+  int64_t undeclared = 0;   // unsupported, and the kernel never said otherwise
+  int64_t unsupported = 0;  // for any other reason
+  int64_t open = 0;         // gave up, mistrusted, skipped
+  int64_t checked = 0;      // cases
+  int64_t refused = 0;      // cases
+  double worst_ratio = 0, seconds = 0;
+
+  void add(const LawCounts& other);
+};
+// Cases that were refused of a law that others were judged by: a law that the
+// kernel cannot be asked for at all is counted as such.
+int64_t refused_cases(const Cell& cell);
+
+LawCounts counts_of(const ReportInput& input, const KernelResult& kernel);
+
+// A line a kernel, and what its numbers leave open.
+std::string kernel_table(const ReportInput& input, const ReportStyle& style);
+// A line for every law of every kernel.
+std::string law_table(const ReportInput& input, const ReportStyle& style);
+// The verdict, and what it rests on.
+std::string last_lines(const ReportInput& input, const ReportStyle& style);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_REPORT_REPORT_PARTS_H_

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a report says of verdicts that are made up here, and the progress line.
+#include "tools/report/report.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "tools/report/progress_line.h"
+
+namespace qkvet::report_test {
+namespace {
+
+Cell cell(const char* law, Verdict verdict, const std::string& reason = "") {
+  Cell made;
+  made.law = find_law(law);
+  made.verdict = verdict;
+  made.reason = reason;
+  if (verdict == Verdict::kPassed || verdict == Verdict::kFailed)
+    made.checked = 1500;
+  made.worst_ratio = verdict == Verdict::kPassed ? 0.5 : 0;
+  made.seconds = 0.25;
+  if (verdict == Verdict::kFailed) {
+    made.failure.emplace();
+    made.failure->law = made.law;
+    made.failure->found = made.failure->smallest =
+        *parse_case("f32,B1,H1,Tq1,Tk2,d1").value;
+  }
+  return made;
+}
+
+struct Made {
+  RunResult result;
+  RunOptions options;
+  SelectedKernels selected;
+  std::optional<KnownFailures> known;
+  Diagnoses diagnoses;
+
+  Made() {
+    options.laws = {all_laws().begin(), all_laws().end()};
+    selected.libraries.push_back({"made.so", ""});
+    selected.names.emplace_back();
+  }
+  void add(const std::string& name, std::vector<Cell> cells) {
+    KernelUnderTest kernel;
+    kernel.judged.info.name = name;
+    selected.kernels.push_back(kernel);
+    result.kernels.push_back({kernel, std::move(cells)});
+  }
+  std::string text(const ReportStyle& style = {}) const {
+    return text_report({result, options, selected, /*in_process=*/false,
+                        known ? &*known : nullptr, &diagnoses},
+                       style);
+  }
+};
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+// The only line that holds the part.
+std::string line_with(const std::string& text, const std::string& part) {
+  std::string found;
+  for (const std::string& line : lines_of(text)) {
+    if (line.find(part) == std::string::npos) continue;
+    EXPECT_EQ(found, "") << part << " stands twice:\n" << text;
+    found = line;
+  }
+  EXPECT_NE(found, "") << part << " is not in\n" << text;
+  return found;
+}
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+constexpr const char* kNoPages = "pages (block_table) is not declared";
+
+TEST(Report, AKernelIsALine) {
+  Made made;
+  made.add("mine/fast",
+           {cell("weights_sum_to_one", Verdict::kPassed),
+            cell("agrees_with_oracle", Verdict::kPassed),
+            cell("page_size_changes_nothing", Verdict::kUnsupported, kNoPages),
+            cell("page_placement_changes_nothing", Verdict::kUnsupported,
+                 kNoPages)});
+  made.add("mine/slow", {cell("agrees_with_oracle", Verdict::kPassed)});
+  const std::string text = made.text();
+  EXPECT_EQ(line_with(text, "kernel  "),
+            "kernel     passed  failed  not declared    checked  error/bound   "
+            "   time");
+  EXPECT_EQ(line_with(text, "mine/fast"),
+            "mine/fast       2       0             2      3,000          0.5   "
+            " 1.00 s");
+  EXPECT_EQ(line_with(text, "mine/slow"),
+            "mine/slow       1       0             -      1,500          0.5   "
+            " 0.25 s");
+  EXPECT_TRUE(has(text,
+                  "PASSED  2 kernels, 4 laws: 3 passed, 0 failed, 2 not "
+                  "declared; 4,500 checked cases"))
+      << text;
+  EXPECT_FALSE(has(text, kNoPages)) << text;
+}
+
+TEST(Report, LawByLawWhatIsNotDeclaredStandsOncePerKernel) {
+  Made made;
+  made.add("mine/fast",
+           {cell("agrees_with_oracle", Verdict::kPassed),
+            cell("page_size_changes_nothing", Verdict::kUnsupported, kNoPages),
+            cell("page_placement_changes_nothing", Verdict::kUnsupported,
+                 kNoPages)});
+  const std::string text = made.text({.verbose = true});
+  EXPECT_TRUE(has(line_with(text, "agrees_with_oracle"), "passed")) << text;
+  EXPECT_EQ(line_with(text, kNoPages),
+            std::string("mine/fast  ") + kNoPages +
+                ": page_size_changes_nothing, page_placement_changes_nothing");
+}
+
+// Neither counts as checked, and nobody has to ask why.
+TEST(Report, AnOpenVerdictIsShownWithItsReason) {
+  Made made;
+  made.add(
+      "mine/fast",
+      {cell("weights_sum_to_one", Verdict::kPassed),
+       cell("agrees_with_oracle", Verdict::kMistrusted, "it is vacuous"),
+       cell("rows_stay_in_hull", Verdict::kGaveUp, "the twin disagrees"),
+       cell("every_key_counts_once", Verdict::kUnsupported, "d % 8 != 0")});
+  const std::string text = made.text();
+  EXPECT_EQ(line_with(text, "  mistrusted"),
+            "  mistrusted  agrees_with_oracle: it is vacuous");
+  EXPECT_EQ(line_with(text, "the twin disagrees"),
+            "  gave up     rows_stay_in_hull: the twin disagrees");
+  EXPECT_EQ(line_with(text, "d % 8"),
+            "  unsupported every_key_counts_once: d % 8 != 0");
+  EXPECT_TRUE(has(text,
+                  "NOT CHECKED  1 kernel, 4 laws: 1 passed, 0 failed, 1 "
+                  "unsupported, 2 open;\n             1,500 checked cases"))
+      << text;
+  // The last line says why that is no pass.
+  EXPECT_TRUE(
+      has(text, "exit 3: mine/fast, agrees_with_oracle mistrusted: it is"))
+      << text;
+}
+
+TEST(Report, UnsteadyFailuresSuggestWhatTheyAreMadeOf) {
+  Made made;
+  made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kFailed)});
+  EXPECT_FALSE(has(made.text(), "unsteady")) << made.text();
+  Failure& failure = *made.result.kernels[0].cells[0].failure;
+  failure.repeats = 10;
+  failure.repeats_failed = 3;
+  EXPECT_TRUE(has(made.text(), "unsteady    3 of 10 further runs failed"));
+  for (const char* part : {"state that is kept between", "race"})
+    EXPECT_TRUE(has(made.text(), part)) << made.text();
+  EXPECT_TRUE(has(json_results({made.result, made.options, made.selected}),
+                  "\"unsteady\":\"3 of 10"));
+}
+
+TEST(Report, ALooseDeclarationIsALineAndNoMore) {
+  Made made;
+  made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kPassed)});
+  EXPECT_FALSE(has(made.text(), "looser")) << made.text();
+  JudgedKernel& judged = made.result.kernels[0].kernel.judged;
+  judged.info.precision.struct_size = sizeof judged.info.precision;
+  judged.info.precision.declared = QKVET_KNOB_TILE;
+  judged.info.precision.tile = 3;
+  judged.looser_than_generic = true;
+  EXPECT_TRUE(has(made.text(), "PASSED")) << made.text();
+  EXPECT_TRUE(has(made.text(),
+                  "precision   mine/fast: looser than generic: tile = 3 "
+                  "(generic: "))
+      << made.text();
+}
+
+TEST(Report, ManyReasonsAreNotAllShown) {
+  Made made;
+  std::vector<Cell> cells;
+  for (size_t i = 0; i < 9; ++i)
+    cells.push_back(cell(all_laws()[i]->id, Verdict::kMistrusted,
+                         "vacuous in " + std::to_string(i) + " elements"));
+  made.add("mine/fast", cells);
+  EXPECT_TRUE(has(made.text(), "vacuous in 5 elements"));
+  EXPECT_FALSE(has(made.text(), "vacuous in 6 elements"));
+  line_with(made.text(), "and 3 more such lines (--verbose)");
+  EXPECT_TRUE(has(made.text({.verbose = true}), "vacuous in 8 elements"));
+}
+
+TEST(Report, AKernelThatCannotRunSaysWhy) {
+  Made made;
+  made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kUnsupported,
+                              "the CPU has no AVX9"),
+                         cell("rows_stay_in_hull", Verdict::kUnsupported,
+                              "the CPU has no AVX9")});
+  EXPECT_EQ(line_with(made.text(), "every law"),
+            "  unsupported every law: the CPU has no AVX9");
+}
+
+TEST(Report, AFailingKernelSaysWhichLawsFailInALine) {
+  Made made;
+  std::vector<Cell> cells;
+  for (const Law* law : all_laws())
+    cells.push_back(cell(law->id, Verdict::kFailed));
+  made.add("mine/fast", cells);
+  for (const size_t width : {60u, 100u}) {
+    const std::string text = made.text({.width = width});
+    const std::string line = line_with(text, "  fails ");
+    EXPECT_TRUE(has(line, all_laws()[0]->id)) << line;
+    EXPECT_TRUE(has(line, " more")) << line;
+    EXPECT_LE(line.size(), width) << line;
+  }
+}
+
+TEST(Report, DeathsAreToldApartFromFailures) {
+  Made made;
+  Cell dies = cell("agrees_with_oracle", Verdict::kFailed);
+  dies.failure->judgement.kind = FailureKind::kCrash;
+  made.add("mine/fast", {cell("rows_stay_in_hull", Verdict::kFailed), dies});
+  const std::string text = made.text();
+  EXPECT_EQ(line_with(text, "  fails "), "  fails       rows_stay_in_hull");
+  EXPECT_EQ(line_with(text, "  died in "), "  died in     agrees_with_oracle");
+  EXPECT_TRUE(has(text, "exit 4"));
+}
+
+TEST(Report, KnownFailuresHaveAColumnAndNoLine) {
+  Made made;
+  made.known = KnownFailures{"known.txt", {}};
+  KnownFailure one;
+  one.kernel = "mine/fast";
+  one.law = find_law("rows_stay_in_hull");
+  one.since = "2026-11-22";
+  one.why = "later";
+  made.known->all.push_back(one);
+  made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kPassed),
+                         cell("rows_stay_in_hull", Verdict::kFailed)});
+  const std::string text = made.text();
+  EXPECT_TRUE(has(text, "passed  failed  known  not declared")) << text;
+  EXPECT_TRUE(has(text, "mine/fast       1       0      1")) << text;
+  EXPECT_FALSE(has(text, "  fails ")) << text;
+  made.known->all.clear();
+  EXPECT_TRUE(has(made.text(), "  fails ")) << made.text();
+}
+
+// Columns go from the right, and what was judged stays.
+TEST(Report, ANarrowScreenHasFewerColumns) {
+  Made made;
+  made.add("mine/a_kernel_with_a_long_name",
+           {cell("agrees_with_oracle", Verdict::kPassed)});
+  std::string previous;
+  for (const size_t width : {120u, 94u, 93u, 60u, 50u}) {
+    const std::string text = made.text({.width = width});
+    const std::string head = line_with(text, "kernel  ");
+    EXPECT_LE(head.size(), width);
+    EXPECT_TRUE(has(head, "passed  failed")) << head;
+    EXPECT_EQ(has(head, "time"), width >= 94) << head;
+    EXPECT_EQ(line_with(text, "a_long_name").size(), head.size()) << text;
+    for (const std::string& line : lines_of(text)) {
+      if (line.starts_with("PASSED") || line.starts_with("  plan")) continue;
+      EXPECT_LE(line.size(), width) << line;
+    }
+  }
+}
+
+// Declared, and not one case: no pass where every law was asked.
+TEST(Report, WhatWasNeverDrawnIsNoPass) {
+  Made made;
+  made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kPassed)});
+  KernelResult& kernel = made.result.kernels[0];
+  kernel.drawn = {"storage f32 812"};
+  made.result.planned_cases = kDefaultCases;
+  EXPECT_EQ(line_with(made.text(), "  drawn"),
+            "  drawn       calls with storage f32 812");
+  EXPECT_TRUE(has(made.text(), "PASSED"));
+  kernel.never_drawn = {"storage fp8e4m3", "a window"};
+  EXPECT_TRUE(has(made.text(), "exit 3")) << made.text();
+  EXPECT_TRUE(has(made.text({.verbose = true, .width = 1000}),
+                  "mine/fast declares storage fp8e4m3, a window: no answered "
+                  "call had these, so this is no pass"))
+      << made.text({.verbose = true, .width = 1000});
+  // Where few laws were asked it is said, and the verdict is theirs.
+  made.options.laws = {find_law("agrees_with_oracle")};
+  EXPECT_TRUE(has(made.text(), "PASSED")) << made.text();
+  EXPECT_TRUE(has(made.text(), "never drawn")) << made.text();
+}
+
+TEST(Report, MoreRefusedThanCheckedIsNoPass) {
+  Made made;
+  made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kPassed)});
+  made.result.kernels[0].cells[0].unsupported = 1400;
+  EXPECT_TRUE(has(made.text(), "PASSED"));
+  made.result.kernels[0].cells[0].unsupported = 1600;
+  EXPECT_TRUE(has(made.text(), "exit 3")) << made.text();
+  EXPECT_TRUE(has(made.text(), "no pass: declare")) << made.text();
+  // Others were asked instead.
+  made.result.replaced_cases = 200;
+  EXPECT_TRUE(has(made.text(), "PASSED")) << made.text();
+  // Among several kernels a case that one refuses is another's.
+  made.result.replaced_cases = 0;
+  made.add("mine/other", {cell("agrees_with_oracle", Verdict::kPassed)});
+  EXPECT_TRUE(has(made.text(), "PASSED")) << made.text();
+}
+
+TEST(Report, ALawThatCannotBeAskedIsNotCountedAsRefusedCases) {
+  Made made;
+  made.add("mine/fast",
+           {cell("agrees_with_oracle", Verdict::kPassed),
+            cell("rows_stay_in_hull", Verdict::kUnsupported, "d % 8 != 0")});
+  made.result.kernels[0].cells[1].unsupported = 100;
+  EXPECT_FALSE(has(made.text(), "  refused ")) << made.text();
+  made.result.kernels[0].cells[0].unsupported = 7;
+  made.result.kernels[0].cells[0].refusal = "Tk % 32 != 0";
+  EXPECT_TRUE(has(made.text(), "7 cases; the first: Tk % 32 != 0"))
+      << made.text();
+}
+
+TEST(Report, OtherCausesOfALawAreReportsOfTheirOwn) {
+  Made made;
+  made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kFailed)});
+  Cell& failing = made.result.kernels[0].cells[0];
+  failing.others.push_back(*failing.failure);
+  failing.others[0].smallest =
+      *parse_case("f32,B1,H1,Tq1,Tk2,d1,softcap=2").value;
+  const std::string text = made.text();
+  EXPECT_TRUE(has(text, "  case        f32,B1,H1,Tq1,Tk2,d1\n")) << text;
+  EXPECT_TRUE(has(text, "  case        f32,B1,H1,Tq1,Tk2,d1,softcap=2\n"))
+      << text;
+}
+
+TEST(Report, TheShortPlanSaysSoAndHowToGoDeeper) {
+  Made made;
+  made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kPassed)});
+  EXPECT_FALSE(has(made.text(), "short"));
+  made.options.cases_per_law = 64;
+  EXPECT_EQ(line_with(made.text(), "  plan"),
+            "  plan        short: seed 1, 64 cases for every law and kernel; "
+            "--cases 16384 looks deeper");
+}
+
+TEST(Report, WithoutFaultsTheCauseSaysWhatBuildsThem) {
+  Made made;
+  made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kFailed)});
+  EXPECT_FALSE(has(made.text(), "  cause ")) << made.text();
+  made.diagnoses.no_faults = "the family faulty is not built; `cmake`";
+  EXPECT_EQ(line_with(made.text(), "  cause "),
+            "  cause       not looked up: the family faulty is not built; "
+            "`cmake`");
+}
+
+TEST(Report, AScreenShowsTheFirstOfManyLines) {
+  Made made;
+  for (const char* name : {"mine/a", "mine/b", "mine/c", "mine/d"}) {
+    made.add(name, {cell("agrees_with_oracle", Verdict::kPassed)});
+    made.result.kernels.back().hollow = {"lse: refused in 31 of 40 calls"};
+    made.result.kernels.back().cells[0].unsupported = 1000;
+    made.result.kernels.back().cells[0].refusal = "d % 8 != 0";
+  }
+  const std::string text = made.text();
+  EXPECT_TRUE(has(text, "mine/c declares lse")) << text;
+  EXPECT_FALSE(has(text, "mine/d declares lse")) << text;
+  line_with(text, "and 1 more (--verbose shows all)");
+  EXPECT_EQ(line_with(text, "  refused"),
+            "  refused     4,000 cases by 4 kernels; the first: mine/a, d % 8 "
+            "!= 0");
+  const std::string all = made.text({.verbose = true});
+  EXPECT_TRUE(has(all, "mine/d declares lse")) << all;
+  EXPECT_TRUE(has(all, "mine/d: 1,000 cases; the first: d % 8")) << all;
+}
+
+TEST(Progress, ALineSaysHowFarAndHowLong) {
+  EXPECT_EQ(progress_text({12345, 45678, 1, false}, 8.2),
+            "12,345 of 45,678 cases, 1 failure, 9 s left");
+  EXPECT_EQ(progress_text({1, 1, 0, false}, std::nullopt),
+            "1 of 1 case, 0 failures");
+  EXPECT_EQ(progress_text({1000, 0, 2, false}, 600),
+            "1,000 cases, 2 failures, 10 min left");
+  EXPECT_EQ(progress_text({1000, 2000, 2, true}, 600),
+            "making 2 failures smaller");
+}
+
+TEST(Progress, TheTimeLeftFollowsTheSpeed) {
+  TimeLeft left;
+  EXPECT_FALSE(left.of(100));  // nothing to go by
+  for (int tick = 1; tick <= 100; ++tick) left.note(0.1 * tick, 10 * tick);
+  EXPECT_NEAR(*left.of(1000), 10, 1e-6);  // 100 a second
+  EXPECT_EQ(*left.of(0), 0);
+  EXPECT_EQ(*left.of(-5), 0);
+  // From here on half as fast: it follows within some seconds, without a jump.
+  double before = *left.of(1000);
+  for (int tick = 1; tick <= 300; ++tick) {
+    left.note(10 + 0.1 * tick, 1000 + 5 * tick);
+    const double now = *left.of(1000);
+    EXPECT_GT(now, before - 1e-9);
+    EXPECT_LT(now - before, 0.5);
+    before = now;
+  }
+  EXPECT_NEAR(before, 20, 0.2);
+  // Standing still is no speed to divide by.
+  left.note(41, 2500);
+  EXPECT_GT(*left.of(1000), 20);
+}
+
+}  // namespace
+}  // namespace qkvet::report_test

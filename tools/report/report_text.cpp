@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report for people: failures, cause by cause, in front of the tables.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "tools/base/lines.h"
+#include "tools/report/commands.h"
+#include "tools/report/report_parts.h"
+
+namespace qkvet {
+namespace {
+
+// Whether the cause is known; failures that are unknown have none in common.
+bool has_cause(const CauseOfFailures* cause) {
+  return cause != nullptr && !cause->diagnosis.causes.empty();
+}
+
+// Failures of a law beside its first, which have other causes: to those of the
+// same cause or, where it is not known, of the same traits.
+void add_others(const ReportInput& input, const KernelResult& kernel,
+                std::vector<std::vector<const Failure*>>& groups) {
+  constexpr size_t kMostReports = 5;
+  const size_t first = groups.size();
+  const auto belongs = [&](const Failure& failure,
+                           const std::vector<const Failure*>& group,
+                           bool is_other) {
+    const CauseOfFailures* cause = cause_of(input.diagnoses, failure);
+    if (has_cause(cause)) return cause == cause_of(input.diagnoses, *group[0]);
+    return is_other && traits_of(failure.smallest, failure.judgement) ==
+                           traits_of(group[0]->smallest, group[0]->judgement);
+  };
+  for (const Cell& cell : kernel.cells) {
+    for (const Failure& failure : cell.others) {
+      if (is_known(input, kernel, failure)) continue;
+      size_t n = 0;
+      while (n < groups.size() && !belongs(failure, groups[n], n >= first)) ++n;
+      if (n == groups.size() && n >= first + kMostReports) continue;
+      if (n == groups.size()) groups.emplace_back();
+      groups[n].push_back(&failure);
+    }
+  }
+}
+
+// The failures of a kernel that are not accepted and have one cause; the first
+// is the one to report. Those whose cause was not looked for are together.
+std::vector<std::vector<const Failure*>> failures_by_cause(
+    const ReportInput& input, const KernelResult& kernel) {
+  std::vector<std::vector<const Failure*>> groups;
+  std::vector<const CauseOfFailures*> causes;
+  for (const Cell& cell : kernel.cells) {
+    if (!cell.failure || is_known(input, kernel, *cell.failure)) continue;
+    const CauseOfFailures* cause = cause_of(input.diagnoses, *cell.failure);
+    const auto place =
+        std::find(causes.begin(), causes.end(), cause) - causes.begin();
+    if (place == std::ssize(causes)) {
+      causes.push_back(cause);
+      groups.emplace_back();
+    }
+    auto& group = groups[static_cast<size_t>(place)];
+    const bool best = cause != nullptr && cause->best == &*cell.failure;
+    group.insert(best ? group.begin() : group.end(), &*cell.failure);
+  }
+  add_others(input, kernel, groups);
+  return groups;
+}
+
+// One report per cause, under the law that says most about it; the other laws
+// are named.
+std::string kernel_failures(const ReportInput& input,
+                            const KernelResult& kernel, bool colour) {
+  std::string out;
+  for (const auto& group : failures_by_cause(input, kernel)) {
+    const std::string text = failure_text(input, kernel, *group[0]);
+    const size_t head = text.find(' ');
+    out += painted(text.substr(0, head), "1;31", colour) + text.substr(head) +
+           "\n";
+    for (size_t i = 1; i < group.size(); ++i)
+      out += field(i == 1 ? "also" : "",
+                   fmt::format("{}   {}", group[i]->law->id,
+                               to_string(group[i]->smallest)));
+    out += "\n";
+  }
+  return out;
+}
+
+// Where the vote of the kernels goes against the oracle.
+std::string suspicion_text(const ReportInput& input, bool colour) {
+  const auto& suspicion = input.result.suspicion;
+  if (!suspicion) return "";
+  std::string kernels;
+  for (const std::string& kernel : suspicion->kernels)
+    kernels += (kernels.empty() ? "" : ", ") + kernel;
+  return painted("SUSPECT", "1;33", colour) +
+         fmt::format("  the oracle of QKVet, not the kernels   case {}\n",
+                     suspicion->number) +
+         wrapped_field("vote",
+                       kernels +
+                           " agree with each other, and none of them with the "
+                           "oracle") +
+         field("case", to_string(suspicion->value)) +
+         field("at", suspicion->where) +
+         field("cases", std::to_string(input.result.suspicions)) +
+         wrapped_field("please",
+                       "report this case: either the oracle is wrong, or all "
+                       "of them share one mistake") +
+         "\n";
+}
+
+bool passed_a_law(const KernelResult& kernel) {
+  return std::any_of(
+      kernel.cells.begin(), kernel.cells.end(),
+      [](const Cell& cell) { return cell.verdict == Verdict::kPassed; });
+}
+
+// "" or what a kernel leaves open, so that it is no pass.
+std::string why_open(const ReportInput& input, const KernelResult& kernel) {
+  const std::string& name = kernel.kernel.judged.info.name;
+  const Cell* refused = nullptr;
+  bool all_refused = true;
+  for (const Cell& cell : kernel.cells) {
+    if (cell.verdict == Verdict::kUnsupported)
+      refused = &cell;
+    else
+      all_refused = false;
+    if (cell.verdict == Verdict::kGaveUp ||
+        cell.verdict == Verdict::kMistrusted)
+      return fmt::format(
+          "{}, {} {}: {}", name, cell.law->id, verdict_name(cell.verdict),
+          cell.reason.empty() ? "no case was judged" : cell.reason);
+  }
+  // A kernel that was not asked for by name may refuse everything.
+  if (!passed_a_law(kernel) && !(all_refused && input.selected.by_default))
+    return name + " passed no law" +
+           (refused == nullptr ? "" : ": " + refused->reason);
+  if (is_whole_plan(input) && !kernel.never_drawn.empty())
+    return name + " declares " + kernel.never_drawn[0] +
+           ", and no answered call had it";
+  if (is_mostly_refused(input, kernel))
+    return name + " refused more cases than it was checked in";
+  return "";
+}
+
+}  // namespace
+
+std::string grouped(int64_t n) {
+  std::string out = std::to_string(n);
+  for (auto at = std::ssize(out) - 3; at > 0; at -= 3)
+    out.insert(static_cast<size_t>(at), 1, ',');
+  return out;
+}
+
+std::string counted(int64_t n, const char* what) {
+  return grouped(n) + " " + what + (n == 1 ? "" : "s");
+}
+
+std::string painted(const std::string& text, const char* code, bool colour) {
+  return colour ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
+}
+
+bool is_known(const ReportInput& input, const KernelResult& kernel,
+              const Cell& cell) {
+  return known_cell(input, kernel, cell).state == KnownState::kAsKnown;
+}
+
+ReportStyle screen_style(bool verbose) {
+  return {colour_wanted(), verbose, screen_width()};
+}
+
+std::string text_report(const ReportInput& input, const ReportStyle& style) {
+  ReportInput fitted = input;
+  fitted.width = std::min(input.width, style.width);
+  std::string out;
+  for (const KernelResult& kernel : input.result.kernels)
+    out += kernel_failures(fitted, kernel, style.colour);
+  return out + suspicion_text(input, style.colour) +
+         (style.verbose ? law_table(input, style)
+                        : kernel_table(input, style)) +
+         "\n" + last_lines(input, style);
+}
+
+bool is_whole_plan(const ReportInput& input) {
+  const RunOptions& options = input.options;
+  const auto is_asked = [&options](const Law* law) {
+    return law->aim.subject != Subject::kAttention ||
+           std::find(options.laws.begin(), options.laws.end(), law) !=
+               options.laws.end();
+  };
+  const auto laws = all_laws();
+  const bool every_law = std::all_of(laws.begin(), laws.end(), is_asked);
+  const auto short_plan =
+      kShortCasesPerLaw *
+      std::count_if(laws.begin(), laws.end(), [](const Law* law) {
+        return law->aim.subject == Subject::kAttention;
+      });
+  return every_law && options.scope.pins.empty() && !options.exhaustive &&
+         !options.fail_fast && !options.planned &&
+         input.result.planned_cases >= short_plan;
+}
+
+bool is_mostly_refused(const ReportInput& input, const KernelResult& kernel) {
+  // Of laws that the kernel can be asked for; among several kernels, cases that
+  // one refuses are another's.
+  if (input.result.kernels.size() != 1) return false;
+  int64_t checked = 0, refused = -input.result.replaced_cases;
+  for (const Cell& cell : kernel.cells) {
+    if (cell.checked == 0) continue;
+    checked += cell.checked;
+    refused += cell.unsupported;
+  }
+  return checked < refused;
+}
+
+RunVerdict verdict_of(const ReportInput& input) {
+  bool died = false, failed = false, any_passed = false;
+  std::string open;
+  for (const KernelResult& kernel : input.result.kernels) {
+    any_passed |= passed_a_law(kernel);
+    if (open.empty()) open = why_open(input, kernel);
+    for (const Cell& cell : kernel.cells) {
+      const KnownState state = known_cell(input, kernel, cell).state;
+      const bool known = state == KnownState::kAsKnown;
+      died |= cell.crashed() && !known;
+      failed |= (cell.verdict == Verdict::kFailed && !known) ||
+                state == KnownState::kGone;
+    }
+  }
+  if (died) return {kKernelDied, ""};
+  if (failed) return {kLawFailed, ""};
+  if (input.result.interrupted) return {kNothingChecked, "interrupted"};
+  if (!open.empty()) return {kNothingChecked, open};
+  if (!any_passed) return {kNothingChecked, "no kernel was judged"};
+  return {kConforms, ""};
+}
+
+ExitCode exit_code_of(const ReportInput& input) {
+  return verdict_of(input).code;
+}
+
+}  // namespace qkvet

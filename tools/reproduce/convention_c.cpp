@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/reproduce/convention_c.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <span>
+
+#include "core/capability/declaration.h"
+#include "tools/reproduce/c_text.h"
+
+namespace qkvet {
+namespace {
+
+std::string upper(std::string text) {
+  for (char& c : text)
+    c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// "QKVET_OPTION_A |\n               QKVET_OPTION_B", in lines that fit.
+std::string bits_c(BitKind kind, uint64_t bits, size_t indent) {
+  constexpr size_t kWidth = 80;
+  std::string text;
+  size_t at = indent;
+  for (const std::string& word : bit_words(kind, bits)) {
+    const std::string name = bit_prefix(kind) + upper(word);
+    if (!text.empty()) {
+      text += " |";
+      const bool fits = at + 3 + name.size() + 2 <= kWidth;
+      text += fits ? " " : "\n" + std::string(indent, ' ');
+      at = fits ? at + 3 : indent;
+    }
+    text += name;
+    at += name.size();
+  }
+  return text;
+}
+
+std::string bits_field(const char* name, BitKind kind, uint64_t bits) {
+  if (bits == 0) return "";
+  const std::string lead = fmt::format("    .{} = ", name);
+  return lead + bits_c(kind, bits, lead.size()) + ",\n";
+}
+
+std::string extent_field(const char* name, const qkvet_extent_rule& rule) {
+  if (rule.min == 0 && rule.max == 0 && rule.multiple == 0) return "";
+  return fmt::format("    .{} = {{.min = {}, .max = {}, .multiple = {}}},\n",
+                     name, rule.min, rule.max, rule.multiple);
+}
+
+std::string dtype_fields(const qkvet_capabilities& c) {
+  if (c.dtype_count == 0) return "";
+  std::string text = fmt::format(
+      "    .dtype_count = {},\n"
+      "    .dtypes = {{ /* q, kv, o */\n",
+      c.dtype_count);
+  const auto one = [](const qkvet_dtype& dtype) {
+    return dtype_c(*dtype_from_abi(dtype));
+  };
+  for (const auto& rule : std::span(c.dtypes, c.dtype_count))
+    text += fmt::format("        {{{}, {}, {}}},\n", one(rule.q), one(rule.kv),
+                        one(rule.o));
+  return text + "    },\n";
+}
+
+std::string page_size_fields(const qkvet_capabilities& c) {
+  if (c.page_size_count == 0) return "";
+  std::string sizes;
+  for (const int64_t size : std::span(c.page_sizes, c.page_size_count))
+    sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+  return fmt::format("    .page_size_count = {},\n    .page_sizes = {{{}}},\n",
+                     c.page_size_count, sizes);
+}
+
+std::string capabilities_c(const qkvet_capabilities& c) {
+  return "static const qkvet_capabilities kCapabilities = {\n"
+         "    .struct_size = sizeof(qkvet_capabilities),\n" +
+         bits_field("options", BitKind::kOption, c.options) +
+         bits_field("flags", BitKind::kFlag, c.flags) +
+         bits_field("layouts", BitKind::kLayout, c.layouts) + dtype_fields(c) +
+         extent_field("d", c.d) + extent_field("dv", c.dv) +
+         extent_field("group", c.group) + extent_field("tq", c.tq) +
+         extent_field("tk", c.tk) + page_size_fields(c) + "};\n";
+}
+
+// The names of a field's values, around the word of a declaration: of all
+// fields whose names begin like this, the first that fits.
+struct FieldNames {
+  std::string_view field, prefix, suffix;
+};
+constexpr std::array<FieldNames, 10> kFields = {
+    {{"empty_row_lse", "QKVET_EMPTY_LSE_", ""},
+     {"empty_row", "QKVET_EMPTY_ROW_", ""},
+     {"lse_base", "QKVET_LSE_", ""},
+     {"visible_nan", "QKVET_VISIBLE_NAN_", ""},
+     {"unowned_nonfinite", "QKVET_UNOWNED_", ""},
+     {"padding_nonfinite", "QKVET_PADDING_", ""},
+     {"softcap_order", "QKVET_SOFTCAP_", ""},
+     {"masked_nonfinite", "QKVET_MASKED_", ""},
+     {"sink_in_lse", "QKVET_SINK_", "_LSE"},
+     {"mask_and_causal", "QKVET_MASK_AND_CAUSAL_", ""}}};
+
+std::string dialect_c(const qkvet_dialect& dialect) {
+  const std::string declared = dialect_text(dialect);
+  if (declared.empty()) return "";
+  std::string text =
+      "\nstatic const qkvet_dialect kDialect = {\n"
+      "    .struct_size = sizeof(qkvet_dialect),\n";
+  for (std::string_view rest = declared; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(line.size() + 1);
+    const size_t equals = line.find(" = ");
+    const std::string_view field = line.substr(0, equals);
+    const auto* const names = std::find_if(
+        kFields.begin(), kFields.end(),
+        [&](const auto& row) { return field.starts_with(row.field); });
+    text +=
+        fmt::format("    .{} = {}{}{},\n", field, names->prefix,
+                    upper(std::string(line.substr(equals + 3))), names->suffix);
+  }
+  return text + "};\n";
+}
+
+std::string layer_c(const KernelInfo& declared) {
+  if (!declared.has_layer) return "";
+  const std::string lead = "static const uint64_t kLayerOptions = ";
+  return "\n/* options of your qkvet_layer_table */\n" + lead +
+         (declared.layer_options == 0
+              ? "0"
+              : bits_c(BitKind::kLayer, declared.layer_options, lead.size())) +
+         ";\n";
+}
+
+}  // namespace
+
+std::string convention_c(const Convention& convention) {
+  return capabilities_c(convention.declared.capabilities) +
+         dialect_c(convention.declared.dialect) + layer_c(convention.declared);
+}
+
+}  // namespace qkvet

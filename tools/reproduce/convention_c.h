@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel's author writes in C to declare a convention.
+#ifndef QKVET_TOOLS_REPRODUCE_CONVENTION_C_H_
+#define QKVET_TOOLS_REPRODUCE_CONVENTION_C_H_
+
+#include <string>
+
+#include "properties/conventions/conventions.h"
+
+namespace qkvet {
+
+// kCapabilities, and kDialect and kLayerOptions where there is something to
+// declare: definitions in C11 that stand behind #include "qkvet/kernel.h".
+std::string convention_c(const Convention& convention);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_REPRODUCE_CONVENTION_C_H_

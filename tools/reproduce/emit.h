@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// qkvet replay --emit: a failure as a file that stands alone.
+#ifndef QKVET_TOOLS_REPRODUCE_EMIT_H_
+#define QKVET_TOOLS_REPRODUCE_EMIT_H_
+
+#include <string>
+#include <vector>
+
+#include "properties/run/runner.h"
+#include "tools/report/commands.h"
+
+namespace qkvet {
+
+// "" or what is wrong with --emit, --out and --force, or with using them here.
+// Before anything is run.
+std::string emit_misuse(const ReplayOptions& options,
+                        const std::vector<Case>& cases,
+                        const std::vector<const Law*>& laws, size_t kernels);
+
+// Writes down the failure of the law. "" and *written, a line for people, or
+// one line why not.
+std::string emit_failure(const ReplayOptions& options, const Law& law,
+                         const Case& value, const SelectedKernels& selected,
+                         const KernelUnderTest& kernel, Executor& executor,
+                         TimeUse& time, std::string* written);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_REPRODUCE_EMIT_H_

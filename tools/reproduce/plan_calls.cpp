@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/reproduce/plan_calls.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "core/capability/capability.h"
+#include "core/door/call_plan.h"
+#include "properties/cases/scope.h"
+#include "properties/work/probe.h"
+#include "reference/arithmetic/oracle.h"
+#include "tools/reproduce/reproducer.h"
+
+namespace qkvet {
+namespace {
+
+const char* causal_word(Causal causal) {
+  return causal == Causal::kNone      ? "none"
+         : causal == Causal::kTopLeft ? "top_left"
+                                      : "bottom_right";
+}
+
+const char* rope_word(RopeStyle rope) {
+  return rope == RopeStyle::kNone   ? "none"
+         : rope == RopeStyle::kHalf ? "half"
+                                    : "interleaved";
+}
+
+const char* operation_word(Operation operation) {
+  return operation == Operation::kLayer           ? "layer"
+         : operation == Operation::kLayerBackward ? "layer_backward"
+         : operation == Operation::kBackward      ? "backward"
+                                                  : "forward";
+}
+
+std::vector<PlanScalar> scalars_of(const KernelCall& call,
+                                   const CallPlan& plan) {
+  const Shape& s = call.shape;
+  const Window window = call.window.value_or(Window{});
+  const double scale =
+      call.scale ? static_cast<double>(*call.scale) : default_scale(s.d);
+  const auto number = [](const char* name, auto value) {
+    return PlanScalar{name, fmt::format("{}", value), false};
+  };
+  const auto word = [](const char* name, std::string_view text) {
+    return PlanScalar{name, std::string(text), true};
+  };
+  return {word("operation", operation_word(call.operation)),
+          number("B", s.B),
+          number("H", plan.heads),
+          number("Hkv", plan.kv_heads),
+          number("Tq", s.Tq),
+          number("Tk", s.Tk),
+          number("d", s.d),
+          number("dv", s.dv),
+          number("D", s.D),
+          word("dtype", slashed({call.q_dtype, call.kv_dtype, call.o_dtype})),
+          word("causal", causal_word(call.causal)),
+          number("scale", scale),
+          number("scale_given", call.scale ? 1 : 0),
+          number("window_left", window.left),
+          number("window_right", window.right),
+          number("softcap", static_cast<double>(call.softcap)),
+          word("rope", rope_word(call.rope)),
+          number("members", call.members),
+          number("unbatched", call.unbatched ? 1 : 0)};
+}
+
+std::vector<int64_t> shape_of(const TensorSpec& spec) {
+  return {spec.shape.begin(), spec.shape.begin() + spec.ndim};
+}
+
+// Those that are there and have no elements: a program asks for them, too.
+void add_empty_inputs(Operation operation, const CallPlan& plan,
+                      PlanCall* out) {
+  for (int t = 0; t < kInputCount; ++t) {
+    const auto name = static_cast<TensorName>(t);
+    const TensorSpec& spec = plan.tensors[t];
+    const auto same = [name](const PlanTensor& one) {
+      return one.tensor == name;
+    };
+    if (spec.present() && spec.elements() == 0 &&
+        std::none_of(out->inputs.begin(), out->inputs.end(), same))
+      out->inputs.push_back({name,
+                             abi_name(operation, name),
+                             file_dtype(spec.dtype),
+                             shape_of(spec),
+                             {},
+                             0});
+  }
+}
+
+class Fnv {
+ public:
+  void add(const std::string& text) { add(std::as_bytes(std::span(text))); }
+  void add(std::span<const std::byte> bytes) {
+    constexpr uint64_t kPrime = 0x100000001b3;
+    for (const std::byte byte : bytes)
+      hash_ = (hash_ ^ static_cast<uint64_t>(byte)) * kPrime;
+  }
+  uint64_t hash() const { return hash_; }
+
+ private:
+  uint64_t hash_ = 0xcbf29ce484222325;  // the offset of FNV-1a
+};
+
+std::string digest_of(const PlanCall& call) {
+  Fnv fnv;
+  for (const PlanScalar& scalar : call.scalars)
+    fnv.add(scalar.name + "=" + scalar.text + ";");
+  for (const PlanTensor& input : call.inputs) {
+    fnv.add(input.name + ":" + file_tensor_text(input.dtype, input.shape));
+    fnv.add(input.data);
+  }
+  return fmt::format("{:016x}", fnv.hash());
+}
+
+}  // namespace
+
+std::string plan_call_name(size_t call) { return fmt::format("c{:04}", call); }
+
+std::string plan_tensor_name(size_t stored) {
+  return fmt::format("t/{:04}", stored);
+}
+
+std::string plan_call_of(const KernelCall& call, const KernelInfo& kernel,
+                         PlanCall* out) {
+  std::string why;
+  WrittenCall written;
+  if (!capability_allows(kernel, call, &why) ||
+      !plan_call(call, kernel, &written.plan, &why))
+    return why;
+  out->scalars = scalars_of(call, written.plan);
+  add_inputs(call, written);
+  for (WrittenInput& input : written.inputs)
+    out->inputs.push_back({input.name, abi_name(call.operation, input.name),
+                           file_dtype(input.given.dtype), shape_of(input.given),
+                           std::move(input.packed), 0});
+  add_empty_inputs(call.operation, written.plan, out);
+  for (int t = kInputCount; t < kTensorCount; ++t) {
+    const auto name = static_cast<TensorName>(t);
+    const TensorSpec& spec = written.plan.tensors[t];
+    if (spec.present())
+      out->outputs.push_back({name,
+                              abi_name(call.operation, name),
+                              file_dtype(spec.dtype),
+                              shape_of(spec),
+                              {},
+                              0});
+  }
+  out->digest = digest_of(*out);
+  return "";
+}
+
+size_t PlanCalls::find(const std::string& digest) const {
+  const auto found = numbers_.find(digest);
+  return found == numbers_.end() ? calls_.size() : found->second;
+}
+
+// Takes the data away, into its one place.
+size_t PlanCalls::store(PlanTensor& input) {
+  Fnv fnv;
+  fnv.add(file_tensor_text(input.dtype, input.shape));
+  fnv.add(input.data);
+  const auto [first, last] = stored_by_hash_.equal_range(fnv.hash());
+  const auto same = std::find_if(first, last, [&](const auto& entry) {
+    const StoredTensor& one = stored_[entry.second];
+    return one.dtype == input.dtype && one.shape == input.shape &&
+           one.data == input.data;
+  });
+  if (same != last) {
+    input.data = {};
+    return same->second;
+  }
+  stored_by_hash_.emplace(fnv.hash(), stored_.size());
+  stored_.push_back({input.dtype, input.shape, std::move(input.data)});
+  input.data = {};
+  return stored_.size() - 1;
+}
+
+size_t PlanCalls::add(PlanCall call) {
+  const auto [place, is_new] = numbers_.try_emplace(call.digest, calls_.size());
+  if (is_new) {
+    for (PlanTensor& input : call.inputs) input.stored = store(input);
+    calls_.push_back(std::move(call));
+    return place->second;
+  }
+  std::vector<PlanTensor>& known = calls_[place->second].outputs;
+  for (PlanTensor& output : call.outputs) {
+    const auto at =
+        std::lower_bound(known.begin(), known.end(), output.tensor,
+                         [](const PlanTensor& one, TensorName tensor) {
+                           return one.tensor < tensor;
+                         });
+    if (at == known.end() || at->tensor != output.tensor)
+      known.insert(at, std::move(output));
+  }
+  return place->second;
+}
+
+std::string PlanCalls::add_case(const Law& law, const Case& value,
+                                const JudgedKernel& kernel,
+                                std::vector<size_t>* numbers) {
+  TimeUse time;
+  CaseWork work(law, value, /*with_twin=*/false, time);
+  if (const auto settled = work.settled(kernel)) return settled->reason;
+  std::vector<PlanCall> planned;
+  for (const KernelCall& call : work.calls_for(kernel)) {
+    PlanCall one;
+    if (std::string why = plan_call_of(call, kernel.info, &one); !why.empty())
+      return why;
+    planned.push_back(std::move(one));
+  }
+  for (PlanCall& one : planned) numbers->push_back(add(std::move(one)));
+  return "";
+}
+
+// Writes down what it is asked and answers zeros.
+class PlanCalls::Probed : public Executor {
+ public:
+  Probed(PlanCalls& calls, const KernelInfo& info)
+      : calls_(calls), infos_{info} {}
+
+  const std::vector<KernelInfo>& kernels() const override { return infos_; }
+
+  std::vector<CallOutcome> run(int,
+                               std::span<const KernelCall> calls) override {
+    std::vector<CallOutcome> outcomes(calls.size());
+    for (size_t i = 0; i < calls.size(); ++i) {
+      PlanCall call;
+      outcomes[i].text = plan_call_of(calls[i], infos_[0], &call);
+      if (!outcomes[i].text.empty()) {
+        outcomes[i].status = CallStatus::kUnsupported;
+        continue;
+      }
+      for (const PlanTensor& output : call.outputs) {
+        size_t bytes = 0;
+        if (checked_bytes(output.dtype, output.shape, bytes).empty())
+          (outcomes[i].*output_member(output.tensor)).resize(bytes);
+      }
+      numbers_.push_back(calls_.add(std::move(call)));
+    }
+    return outcomes;
+  }
+
+  const std::vector<size_t>& numbers() const { return numbers_; }
+
+ private:
+  PlanCalls& calls_;
+  std::vector<KernelInfo> infos_;
+  std::vector<size_t> numbers_;
+};
+
+std::vector<size_t> PlanCalls::add_probes(JudgedKernel* kernel) {
+  Probed probed(*this, kernel->info);
+  probe_dialect(probed, 0, kernel->info);
+  return probed.numbers();
+}
+
+}  // namespace qkvet

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The calls of a plan as data: each distinct one once, whichever laws make it,
+// and each distinct tensor once, whichever calls take it.
+#ifndef QKVET_TOOLS_REPRODUCE_PLAN_CALLS_H_
+#define QKVET_TOOLS_REPRODUCE_PLAN_CALLS_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/door/executor.h"
+#include "core/files/file_tensor.h"
+#include "properties/work/case_work.h"
+
+namespace qkvet {
+
+struct PlanTensor {
+  TensorName tensor = TensorName::kQ;
+  std::string name;  // as the ABI calls it: "q", "d_q"
+  FileDtype dtype = FileDtype::kF32;
+  std::vector<int64_t> shape;
+  std::vector<std::byte> data;  // packed; of outputs, and in a plan: none
+  size_t stored = 0;  // in a plan, of inputs: the number of PlanCalls::stored()
+};
+
+struct PlanScalar {
+  std::string name;
+  std::string text;
+  bool is_word = false;  // no number
+};
+
+struct PlanCall {
+  std::vector<PlanScalar> scalars;
+  std::vector<PlanTensor> inputs;
+  std::vector<PlanTensor> outputs;  // that some law asks for
+  // Of all but the outputs, 16 hex digits (FNV-1a, 64 bits): what makes two
+  // calls one.
+  std::string digest;
+};
+
+// What the inputs of a plan are stored as.
+struct StoredTensor {
+  FileDtype dtype = FileDtype::kF32;
+  std::vector<int64_t> shape;
+  std::vector<std::byte> data;  // packed
+
+  TensorToWrite written() const { return {dtype, shape, data}; }
+};
+
+// "c0012"
+std::string plan_call_name(size_t call);
+// "t/0012", the same without an ending for every format
+std::string plan_tensor_name(size_t stored);
+
+// "" or why it is no call that can be written down.
+std::string plan_call_of(const KernelCall& call, const KernelInfo& kernel,
+                         PlanCall* out);
+
+class PlanCalls {
+ public:
+  // The calls that the law makes of the case, as numbers. "" or why there are
+  // none; then nothing is added.
+  std::string add_case(const Law& law, const Case& value,
+                       const JudgedKernel& kernel,
+                       std::vector<size_t>* numbers);
+  // Those that find out what the kernel leaves undeclared, and in `kernel` some
+  // declaration for it, so that no law is lost before it is known.
+  std::vector<size_t> add_probes(JudgedKernel* kernel);
+
+  const std::vector<PlanCall>& calls() const { return calls_; }
+  const std::vector<StoredTensor>& stored() const { return stored_; }
+  // The number of a call, or calls().size().
+  size_t find(const std::string& digest) const;
+
+ private:
+  class Probed;
+  size_t add(PlanCall call);
+  size_t store(PlanTensor& input);
+
+  std::vector<PlanCall> calls_;
+  std::vector<StoredTensor> stored_;
+  std::multimap<uint64_t, size_t> stored_by_hash_;
+  std::map<std::string, size_t> numbers_;  // by digest
+};
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_REPRODUCE_PLAN_CALLS_H_

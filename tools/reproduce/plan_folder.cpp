@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/reproduce/plan_folder.h"
+
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/files/npy.h"
+#include "core/files/safetensors.h"
+#include "tools/reproduce/plan_text.h"
+
+namespace qkvet {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Far above what any plan needs.
+constexpr size_t kMostPlanBytes = size_t{1} << 28;
+
+std::string text_of(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::string add_npy(const std::vector<StoredTensor>& stored,
+                    std::map<std::string, std::string>* files) {
+  for (size_t i = 0; i < stored.size(); ++i) {
+    const std::string name = plan_tensor_name(i) + ".npy";
+    std::string error;
+    const auto bytes =
+        npy_bytes(stored[i].written(), /*fortran_order=*/false, &error);
+    if (!bytes) return fmt::format("{}: {}", name, error);
+    (*files)[name] = text_of(*bytes);
+  }
+  return "";
+}
+
+std::string add_safetensors(const std::vector<StoredTensor>& stored,
+                            std::map<std::string, std::string>* files) {
+  std::map<std::string, TensorToWrite, std::less<>> tensors;
+  for (size_t i = 0; i < stored.size(); ++i)
+    tensors[plan_tensor_name(i)] = stored[i].written();
+  std::string error;
+  const auto bytes = safetensors_bytes(tensors, {}, &error);
+  if (!bytes) return fmt::format("{}: {}", kInputsFile, error);
+  (*files)[kInputsFile] = text_of(*bytes);
+  return "";
+}
+
+}  // namespace
+
+std::string make_plan(PlanRecipe recipe, PlanFolder* plan) {
+  *plan = {};
+  std::string error = declared_kernel(recipe.kernel, &plan->kernel);
+  if (!error.empty()) return error;
+  plan->planning = plan->kernel;
+  plan->probes = plan->calls.add_probes(&plan->planning);
+  for (PlanCase& one : recipe.cases) {
+    one.calls.clear();
+    const std::string why =
+        plan->calls.add_case(*one.law, one.value, plan->planning, &one.calls);
+    if (!why.empty())
+      return fmt::format("case {} under {}: {}", one.number, one.law->id, why);
+  }
+  plan->recipe = std::move(recipe);
+  return "";
+}
+
+std::map<std::string, std::string> plan_files(const PlanFolder& plan,
+                                              std::string* error) {
+  std::map<std::string, std::string> files = {
+      {kPlanFile, plan_json(plan)},
+      {"calls.tsv", plan_table(plan)},
+      {"README.txt", plan_readme(plan)}};
+  const std::vector<StoredTensor>& stored = plan.calls.stored();
+  *error = plan.recipe.safetensors ? add_safetensors(stored, &files)
+                                   : add_npy(stored, &files);
+  return files;
+}
+
+std::string read_file(const std::string& path, size_t most_bytes,
+                      std::string* content) {
+  std::error_code code;
+  if (!fs::exists(path, code)) return path + ": is not there";
+  if (!fs::is_regular_file(path, code)) return path + ": is no file";
+  const auto bytes = fs::file_size(path, code);
+  if (code) return path + ": cannot be read";
+  if (bytes > most_bytes)
+    return fmt::format("{}: {} bytes; at most {} belong here", path, bytes,
+                       most_bytes);
+  std::ifstream file(path, std::ios::binary);
+  content->resize(bytes);
+  if (!file.read(content->data(), static_cast<std::streamsize>(bytes)))
+    return path + ": cannot be read";
+  return "";
+}
+
+std::string read_plan(const std::string& folder, PlanFolder* plan) {
+  const fs::path base = folder;
+  const std::string path = (base / kPlanFile).string();
+  std::string text;
+  std::string error = read_file(path, kMostPlanBytes, &text);
+  if (!error.empty()) return error;
+  PlanRecipe recipe;
+  error = parse_plan(text, &recipe);
+  if (error.empty()) error = make_plan(std::move(recipe), plan);
+  if (error.empty()) error = plan_difference(text, *plan);
+  if (!error.empty()) return path + ": " + error;
+  for (const auto& [name, content] : plan_files(*plan, &error)) {
+    if (name == kPlanFile) continue;
+    const std::string file = (base / name).string();
+    std::string found;
+    // One byte more shows that it is another file.
+    error = read_file(file, content.size() + 1, &found);
+    if (!error.empty()) return error;
+    if (found != content)
+      return file +
+             ": is not what the plan has there; it was changed, or "
+             "written by another version of QKVet";
+  }
+  return "";
+}
+
+}  // namespace qkvet

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan in a folder: what QKVet asks of a kernel that it cannot open. Inputs
+// lie in files, each distinct tensor once; what must come out is known from the
+// cases alone, so that a plan can be made again from its recipe and held
+// against its files.
+//
+//   plan.json     recipe, and all that is known of each call but its numbers
+//   calls.tsv     the calls, a row each, for programs without JSON
+//   README.txt    how to answer
+//   t/0012.npy    an input, or inputs.safetensors with all of them
+#ifndef QKVET_TOOLS_REPRODUCE_PLAN_FOLDER_H_
+#define QKVET_TOOLS_REPRODUCE_PLAN_FOLDER_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tools/reproduce/plan_calls.h"
+#include "tools/reproduce/plan_kernel.h"
+
+namespace qkvet {
+
+inline constexpr const char* kPlanFile = "plan.json";
+inline constexpr const char* kInputsFile = "inputs.safetensors";
+
+struct PlanCase {
+  const Law* law = nullptr;
+  int64_t number = 0;  // of the case, from 1
+  Case value;
+  std::vector<size_t> calls;
+};
+
+// What plan.json is made from.
+struct PlanRecipe {
+  PlanKernel kernel;
+  uint64_t seed = 1;
+  bool safetensors = false;
+  std::vector<PlanCase> cases;  // their calls are made, not given
+  // Laws that were asked for and have no case, and why.
+  std::map<std::string, std::string> dropped;
+};
+
+struct PlanFolder {
+  PlanRecipe recipe;
+  // As declared, and as planned with: see PlanCalls::add_probes().
+  JudgedKernel kernel, planning;
+  std::vector<size_t> probes;  // calls that find out the dialect
+  PlanCalls calls;
+};
+
+// Makes all calls of the recipe's cases. "" or one line.
+std::string make_plan(PlanRecipe recipe, PlanFolder* plan);
+
+// The files of a plan and their contents; *error is one line.
+std::map<std::string, std::string> plan_files(const PlanFolder& plan,
+                                              std::string* error);
+
+// Reads a folder and holds each of its files against what this version of QKVet
+// would write. "" or one line that names the file.
+std::string read_plan(const std::string& folder, PlanFolder* plan);
+
+// A file as it is, if it has no more than so many bytes. "" or one line.
+std::string read_file(const std::string& path, size_t most_bytes,
+                      std::string* content);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_REPRODUCE_PLAN_FOLDER_H_

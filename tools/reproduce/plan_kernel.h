@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A kernel that nothing can open: what it can do is said in words, and what it
+// answers is read from files.
+#ifndef QKVET_TOOLS_REPRODUCE_PLAN_KERNEL_H_
+#define QKVET_TOOLS_REPRODUCE_PLAN_KERNEL_H_
+
+#include <string>
+#include <vector>
+
+#include "properties/cases/scope.h"
+#include "properties/work/case_work.h"
+
+namespace qkvet {
+
+struct PlanKernel {
+  std::string name = "recorded/kernel";
+  std::vector<std::string> options;  // words of plan_option_names()
+  std::vector<StorageTypes> dtypes = {Dtype::kF32};
+  std::string dialect, precision;  // texts as declaration.h reads them
+};
+
+// "attention, layer, causal, ..."
+std::string plan_option_names();
+// What is asked for where nothing is said.
+std::vector<std::string> default_plan_options();
+// "causal,mask" or "all" as words, each once and in the order of the names. On
+// failure *error is one line.
+std::vector<std::string> parse_plan_options(const std::string& text,
+                                            std::string* error);
+
+// The declaration as the laws see it. "" or one line.
+std::string declared_kernel(const PlanKernel& plan, JudgedKernel* judged);
+
+// Files of declarations on top of that, "" for none. "" or one line.
+std::string declare_more(const std::string& dialect,
+                         const std::string& precision, JudgedKernel* kernel);
+
+// "" or why a law cannot be judged by answers in files.
+std::string not_in_files_reason(const Law& law);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_REPRODUCE_PLAN_KERNEL_H_

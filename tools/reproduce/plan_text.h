@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a plan says of itself: plan.json, calls.tsv and README.txt.
+#ifndef QKVET_TOOLS_REPRODUCE_PLAN_TEXT_H_
+#define QKVET_TOOLS_REPRODUCE_PLAN_TEXT_H_
+
+#include <string>
+
+#include "tools/reproduce/plan_folder.h"
+
+namespace qkvet {
+
+std::string plan_json(const PlanFolder& plan);
+std::string plan_table(const PlanFolder& plan);
+std::string plan_readme(const PlanFolder& plan);
+
+// Reads the recipe out of plan.json. "" or one line without the file's name.
+std::string parse_plan(const std::string& text, PlanRecipe* recipe);
+
+// "" or the first thing that plan.json says of the plan and that is not so.
+std::string plan_difference(const std::string& text, const PlanFolder& plan);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_REPRODUCE_PLAN_TEXT_H_

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/reproduce/reproducer.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "core/base/half.h"
+#include "properties/calls/layer_calls.h"
+#include "properties/calls/story_calls.h"
+#include "properties/run/shrink.h"
+#include "tools/reproduce/reproducer_outputs.h"
+
+namespace qkvet {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Whatever page a tensor begins in, a cache line is what vectors can tell.
+constexpr int64_t kAddressPeriod = 64;
+
+// The elements that a mistake has added to the tensor: NaN.
+void fill_up(WrittenInput& input) {
+  std::vector<std::byte> memory(static_cast<size_t>(input.spec.span_bytes()),
+                                std::byte{0xff});
+  TensorSpec given = input.spec;
+  given.shape = input.given.shape;
+  scatter(given, input.packed.data(), memory.data());
+  input.given =
+      packed_spec(input.spec.dtype, input.spec.ndim, input.spec.shape);
+  input.packed.resize(static_cast<size_t>(input.given.elements() *
+                                          dtype_bytes(input.spec.dtype)));
+  gather(input.spec, memory.data(), input.packed.data());
+}
+
+bool shows_failure(const WrittenCall& call) {
+  for (const WrittenOutput& output : call.outputs)
+    for (size_t n = 0; n < output.numbers.size(); ++n)
+      if (is_wrong(output.wanted_here()[n], output.numbers[n])) return true;
+  return !call.wrong_end.empty() || call.lengths != call.found_lengths;
+}
+
+bool differs(const Reproducer& from, const SameBits& pair) {
+  const auto number = [&](size_t call, int64_t n) {
+    return from.calls[call].output(pair.tensor)->numbers[n];
+  };
+  return differ(number(pair.first_call, pair.first), pair.factor,
+                number(pair.second_call, pair.second));
+}
+
+// A layer or a cache may refuse a call, and has to where the call is illegal.
+bool is_written(const KernelCall& call, const CallOutcome& outcome) {
+  if (outcome.status == CallStatus::kDone)
+    return call.operation != Operation::kForward ||
+           call.mistake == Mistake::kNone;
+  return call.operation != Operation::kForward &&
+         (outcome.status == CallStatus::kRefused ||
+          outcome.status == CallStatus::kUnsupported);
+}
+
+// "" or why no reproducer can be made of what the calls did.
+std::string unfit_reason(const Judgement& judgement, const KernelInfo& kernel,
+                         const std::vector<KernelCall>& calls,
+                         const std::vector<CallOutcome>& outcomes) {
+  if (judgement.verdict != Verdict::kFailed)
+    return "the second time the verdict was: " +
+           std::string(verdict_name(judgement.verdict));
+  if (judgement.kind != FailureKind::kLaw)
+    return "the failure is no number but what the kernel did to memory or to "
+           "its process; allowed: wrong numbers (debug it with --in-process)";
+  if (std::any_of(calls.begin(), calls.end(), [](const KernelCall& call) {
+        return call.dropout.has_value();
+      }))
+    return "what is right depends on which weights the kernel drops; allowed: "
+           "calls without dropout";
+  if ((kernel.capabilities.layouts & QKVET_LAYOUT_PACKED_QKV) != 0 &&
+      std::any_of(calls.begin(), calls.end(), [](const KernelCall& call) {
+        return call.layout == Layout::kPacked;
+      }))
+    return "the kernel is given q, k and v in one block (layout=packed); "
+           "allowed: layouts of tensors of their own";
+  if (std::any_of(calls.begin(), calls.end(), [](const KernelCall& call) {
+        return call.fused != FusedOrder::kNone || call.mask_buffer != nullptr;
+      }))
+    return "the layer is given a fused matrix or a mask buffer (fused=, "
+           "context=); allowed: cases without them";
+  for (size_t i = 0; i < calls.size(); ++i)
+    if (!is_written(calls[i], outcomes[i]))
+      return "a call of the law is refused, or has to be; allowed: laws about "
+             "the numbers of forward()";
+  return "";
+}
+
+void add_end(const PlannedCall& planned, const CallOutcome& outcome,
+             WrittenCall& written) {
+  written.refused = outcome.status != CallStatus::kDone;
+  written.said = written.refused ? outcome.text : "";
+  if (planned.expects_refusal) {
+    written.refusal = "refused with a reason";
+    if (planned.moment && !planned.moment->illegal.empty())
+      written.refusal += ": " + planned.moment->illegal;
+    if (!written.refused)
+      written.wrong_end = "accepted";
+    else if (!outcome.gave_reason)
+      written.wrong_end = "refused without a reason";
+  } else if (written.refused) {
+    written.wrong_end = "refused";
+  }
+  if (planned.moment && planned.operation != Operation::kCacheReadBack) {
+    written.lengths = planned.moment->lengths;
+    written.found_lengths = outcome.lengths;
+  }
+}
+
+std::string place_of(const PlannedCall& planned, size_t number) {
+  if (!planned.moment) return layer_mistake_text(planned.mistake);
+  CallView view;
+  view.planned = &planned;
+  return fmt::format("call {}, {}", number, command_place(view));
+}
+
+}  // namespace
+
+void add_inputs(const KernelCall& call, WrittenCall& written) {
+  for (int t = 0; t < kTensorCount; ++t) {
+    const auto name = static_cast<TensorName>(t);
+    const TensorSpec& spec = written.plan.tensors[t];
+    const std::byte* content = content_of(call, name);
+    if (!spec.present() || content == nullptr) continue;
+    WrittenInput input{name, spec, given_part(call, name, spec), {}, 0};
+    input.packed.assign(
+        content, content + input.given.elements() * dtype_bytes(spec.dtype));
+    if (call.mistake != Mistake::kNone) fill_up(input);
+    input.start = written.plan.places[t].start % kAddressPeriod;
+    written.inputs.push_back(std::move(input));
+  }
+}
+
+const WrittenInput* WrittenCall::input(TensorName name) const {
+  for (const WrittenInput& one : inputs)
+    if (one.name == name) return &one;
+  return nullptr;
+}
+
+const WrittenOutput* WrittenCall::output(TensorName name) const {
+  for (const WrittenOutput& one : outputs)
+    if (one.name == name) return &one;
+  return nullptr;
+}
+
+int64_t Reproducer::numbers() const {
+  int64_t sum = static_cast<int64_t>(same_bits.size());
+  for (const WrittenCall& call : calls) {
+    for (const WrittenInput& input : call.inputs)
+      sum += std::max(input.spec.span(), input.given.elements());
+    for (const WrittenOutput& output : call.outputs)
+      sum += output.spec.elements();
+  }
+  return sum;
+}
+
+bool is_wrong(const Wanted& wanted, double actual) {
+  if (wanted.bound == kInfinity) return false;
+  if (std::isnan(wanted.value)) return !std::isnan(actual);
+  return !(wanted.low <= actual && actual <= wanted.high);
+}
+
+double ratio_of(const Wanted& wanted, double actual, Dtype dtype) {
+  const double error = std::fabs(actual - wanted.value);
+  const bool half = dtype == Dtype::kF16 || dtype == Dtype::kBf16;
+  double rounding = half ? underflow_error(dtype) : 0;
+  if (half && actual != 0 && std::isfinite(actual))
+    rounding = std::max(rounding,
+                        std::ldexp(unit_roundoff(dtype), std::ilogb(actual)));
+  return error - rounding > 0 ? (error - rounding) / wanted.bound : kInfinity;
+}
+
+bool differ(double first, double factor, double second) {
+  const double expected = first * factor;
+  if (expected == second) return false;
+  return !(std::isnan(expected) && std::isnan(second));
+}
+
+std::string make_reproducer(const Law& law, const Case& value,
+                            const KernelUnderTest& kernel, Executor& executor,
+                            TimeUse& time, Reproducer* out) {
+  CaseWork work(law, value, /*with_twin=*/true, time);
+  if (work.settled(kernel.judged)) return "the law says nothing of this case";
+  const std::vector<KernelCall> calls = work.calls_for(kernel.judged);
+  const std::vector<CallOutcome> outcomes = executor.run(kernel.index, calls);
+  const Judgement judgement =
+      work.judge(kernel.judged, outcomes, &out->same_bits);
+  std::string why =
+      unfit_reason(judgement, kernel.judged.info, calls, outcomes);
+  if (!why.empty()) return why;
+  out->law = &law;
+  out->text = to_string(value);
+  out->digest = input_digest(make_inputs(value));
+  out->subject = value.subject();
+  out->grows = story_rules(value, kernel.judged.info).grows;
+  out->kernel = kernel.judged.info.name;
+  out->dialect = kernel.judged.info.dialect;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const auto whole = work.whole_call(kernel.judged, i);
+    if (!whole.twin_disagrees.empty()) return whole.twin_disagrees;
+    WrittenCall written;
+    written.value = whole.value;
+    if (!plan_call(calls[i], kernel.judged.info, &written.plan, &why))
+      return why;
+    written.place = place_of(whole.planned, i);
+    add_inputs(calls[i], written);
+    add_outputs(value, whole, outcomes[i], kernel.judged, written);
+    add_end(whole.planned, outcomes[i], written);
+    if (calls[i].operation == Operation::kCacheCreate)
+      out->created = written.plan;
+    out->calls.push_back(std::move(written));
+  }
+  out->shows_failure =
+      std::any_of(out->calls.begin(), out->calls.end(), shows_failure);
+  if (out->shows_failure) {
+    out->same_bits.clear();
+    return "";
+  }
+  out->shows_failure =
+      std::any_of(out->same_bits.begin(), out->same_bits.end(),
+                  [&](const SameBits& pair) { return differs(*out, pair); });
+  if (!out->shows_failure) out->same_bits.clear();
+  return "";
+}
+
+std::string reproducer_head(const Reproducer& from) {
+  return fmt::format(
+      "law      {}: {}\n"
+      "case     {}\n"
+      "inputs   digest {:08x}{}\n"
+      "kernel   {}\n"
+      "again    qkvet replay {} --law {} {}\n"
+      "written by QKVet {}\n",
+      from.law->id, from.law->sentence, from.text, from.digest,
+      from.law->aim.free_data && from.law->aim.free_v ? ""
+                                                      : "; the law sets some",
+      from.kernel, from.text, from.law->id, from.again, QKVET_VERSION);
+}
+
+std::string abi_name(Operation operation, TensorName tensor) {
+  if (tensor == TensorName::kCuQ) return "cu_seqlens_q";
+  if (tensor == TensorName::kCuK) return "cu_seqlens_k";
+  const bool of_layer =
+      operation == Operation::kLayer || operation == Operation::kLayerBackward;
+  if (of_layer && tensor == TensorName::kQPositions) return "positions";
+  const bool is_gradient =
+      tensor == TensorName::kDO || tensor == TensorName::kDY ||
+      (tensor >= TensorName::kDQ && tensor <= TensorName::kDBo);
+  // "dq" is d_q there.
+  if (is_gradient) return std::string("d_") + (tensor_name(tensor) + 1);
+  return tensor_name(tensor);
+}
+
+const char* index_letters(Operation operation, TensorName tensor) {
+  if (tensor == TensorName::kY) return "btc";
+  if (tensor == TensorName::kWeights) return "bhij";
+  return operation == Operation::kLayer ? "bhtc" : "bhic";
+}
+
+std::string element_text(const WrittenCall& call, const WrittenOutput& output,
+                         size_t n) {
+  const TensorSpec& spec = output.spec;
+  const char* letters = index_letters(call.plan.operation, output.name);
+  std::string text;
+  for (int axis = spec.ndim - 1; axis >= 0; --axis) {
+    const auto extent = static_cast<size_t>(spec.shape[axis]);
+    text = fmt::format(",{}={}", letters[axis + (spec.ndim == 2 ? 1 : 0)],
+                       n % extent) +
+           text;
+    n /= extent;
+  }
+  // A layer without a batch is member 0 of one.
+  if (spec.ndim == 2) text = ",b=0" + text;
+  return abi_name(call.plan.operation, output.name) + "[" + text.substr(1) +
+         "]";
+}
+
+std::string hex_number(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  char text[64];
+  std::snprintf(text, sizeof text, "%a", value);
+  return text;
+}
+
+std::string filled_in(
+    std::string_view pattern,
+    const std::vector<std::pair<std::string_view, std::string>>& parts) {
+  // The first line is the licence of the pattern: what is made of it is the
+  // user's.
+  std::string text(pattern.substr(pattern.find('\n') + 1));
+  for (const auto& [marker, part] : parts)
+    text.replace(text.find(marker), marker.size(), part);
+  return text;
+}
+
+std::string plain_part(std::string_view text) {
+  std::string plain = filled_in(text, {});
+  plain.resize(plain.find_last_not_of('\n') + 1);
+  return plain;
+}
+
+}  // namespace qkvet

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// A failure as data: the calls of its law (of attention, of a layer, or the
+// commands of stories) with all inputs, what each of them must give and what
+// the kernel gave. Written down as one C file, one Python file or a folder of
+// .npy files, none of which needs QKVet to show what is wrong.
+#ifndef QKVET_TOOLS_REPRODUCE_REPRODUCER_H_
+#define QKVET_TOOLS_REPRODUCE_REPRODUCER_H_
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/door/call_plan.h"
+#include "properties/judging/law.h"
+#include "tools/kernels/kernels.h"
+
+namespace qkvet {
+
+// An input as the call has it: packed in the extents that its values have of
+// their own, and where it lies.
+struct WrittenInput {
+  TensorName name = TensorName::kQ;
+  TensorSpec spec;   // in the call: strides, 0 where it is broadcast
+  TensorSpec given;  // of `packed`
+  std::vector<std::byte> packed;
+  int64_t start = 0;  // bytes behind an address of many zeros
+};
+
+// One number of an output, and what it may be. NaN as the value asks for NaN;
+// an infinite bound asks for nothing.
+struct Wanted {
+  double value = 0;
+  double bound = 0;
+  double low = 0, high = 0;  // value -+ bound, rounded to storage
+};
+
+struct WrittenOutput {
+  TensorName name = TensorName::kO;
+  TensorSpec spec;
+  int64_t start = 0;
+  std::vector<Wanted> wanted;  // packed, as all that follows
+  // Of a layer that returns its stages: what a kernel must give that has made
+  // the stages in front of this one as `actual` has them. Empty: the same.
+  std::vector<Wanted> staged;
+  std::vector<std::byte> actual;  // in storage; empty if the call was refused
+  std::vector<double> numbers;    // the same
+
+  const std::vector<Wanted>& wanted_here() const {
+    return staged.empty() ? wanted : staged;
+  }
+};
+
+struct WrittenCall {
+  Case value;  // shape, causal rule, scale and options of this call
+  CallPlan plan;
+  std::vector<WrittenInput> inputs;
+  std::vector<WrittenOutput> outputs;  // as far as asked for
+
+  // "call 5, step.a.1"; "" where a call is known by its number alone.
+  std::string place;
+  // "refused with a reason: ..."; "": a result is due.
+  std::string refusal;
+  // How it ended: "" or "accepted", "refused", "refused without a reason",
+  // where that is wrong, and what the kernel said.
+  std::string wrong_end, said;
+  bool refused = false;
+  // Of a command: tokens that the sequences hold behind it.
+  std::vector<int64_t> lengths, found_lengths;
+
+  const WrittenInput* input(TensorName name) const;
+  const WrittenOutput* output(TensorName name) const;
+};
+
+// Those of the call, whose plan is there already.
+void add_inputs(const KernelCall& call, WrittenCall& written);
+
+struct Reproducer {
+  const Law* law = nullptr;
+  std::string text;  // of the case
+  uint32_t digest = 0;
+  Subject subject = Subject::kAttention;
+  // Of a story: what its caches are made for (see CallPlan).
+  CallPlan created;
+  bool grows = false;  // the capacity is only a hint
+  std::string kernel;  // family/variant
+  std::string again;   // the arguments that name it
+  LibrarySpec library;
+  std::string file;  // that it is to be written to
+  qkvet_dialect dialect{};
+  std::vector<WrittenCall> calls;
+  // What the law compares, where no number is wrong on its own.
+  std::vector<SameBits> same_bits;
+  bool shows_failure = false;  // a number, or two that should be the same
+
+  int64_t numbers() const;  // in all tensors together
+};
+
+// Whether the number is none that is allowed.
+bool is_wrong(const Wanted& wanted, double actual);
+// |error| / bound, as reports have it.
+double ratio_of(const Wanted& wanted, double actual, Dtype dtype);
+// Two elements of which one is to be `factor` times the other, bit for bit;
+// zeros of both signs are the same, and so are NaNs.
+bool differ(double first, double factor, double second);
+
+// Runs the calls of the law once more. "" or one line: why this failure cannot
+// be written down.
+std::string make_reproducer(const Law& law, const Case& value,
+                            const KernelUnderTest& kernel, Executor& executor,
+                            TimeUse& time, Reproducer* out);
+
+// The kinds: "c", "py", "npy".
+std::string reproducer_c(const Reproducer& from);
+std::string reproducer_py(const Reproducer& from);
+// Path in the folder, content.
+using NamedFile = std::pair<std::string, std::string>;
+std::vector<NamedFile> reproducer_npy(const Reproducer& from);
+
+// What all kinds say: lines about where it comes from; "q", ..., "cu_seqlens_q"
+// as the arguments of the operation call it; "bhic", the letters of an output's
+// indices; an element; a number that reads back as itself, with "nan" and
+// "inf"; the text without the licence, with the part of each marker put in.
+std::string reproducer_head(const Reproducer& from);
+std::string abi_name(Operation operation, TensorName tensor);
+const char* index_letters(Operation operation, TensorName tensor);
+// "o[b=0,h=0,i=1,c=0]"
+std::string element_text(const WrittenCall& call, const WrittenOutput& output,
+                         size_t n);
+std::string hex_number(double value);
+std::string filled_in(
+    std::string_view pattern,
+    const std::vector<std::pair<std::string_view, std::string>>& parts);
+
+// A text without the licence that is to be put into another.
+std::string plain_part(std::string_view text);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_REPRODUCE_REPRODUCER_H_

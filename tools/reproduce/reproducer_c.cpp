@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// One C file, C11 and C++17, whose tables a program walks: that of
+// templates/reproducer.c, reproducer_layer.c or reproducer_story.c.
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <map>
+
+#include "tools/kernels/compiler.h"
+#include "tools/reproduce/c_text.h"
+#include "tools/reproduce/reproducer.h"
+#include "tools/reproduce/reproducer_calls_c.h"
+
+namespace qkvet {
+namespace {
+
+constexpr std::string_view kAttention =
+#include "reproducer.c.inc"
+    ;
+constexpr std::string_view kLayer =
+#include "reproducer_layer.c.inc"
+    ;
+constexpr std::string_view kStory =
+#include "reproducer_story.c.inc"
+    ;
+// What they have in common.
+constexpr std::string_view kTypes =
+#include "reproducer_types.c.inc"
+    ;
+constexpr std::string_view kNumbers =
+#include "reproducer_numbers.c.inc"
+    ;
+constexpr std::string_view kLibrary =
+#include "reproducer_library.c.inc"
+    ;
+constexpr std::string_view kEnd =
+#include "reproducer_end.c.inc"
+    ;
+
+constexpr size_t kPerLine = 6;
+
+// "4 x 8 x 1", for comments.
+std::string extents_text(const TensorSpec& spec) {
+  std::string text;
+  for (int i = 0; i < spec.ndim; ++i)
+    text += (i > 0 ? " x " : "") + std::to_string(spec.shape[i]);
+  return text;
+}
+
+std::string four(const std::array<int64_t, 4>& numbers) {
+  return fmt::format("{{{}, {}, {}, {}}}", numbers[0], numbers[1], numbers[2],
+                     numbers[3]);
+}
+
+// The memory of the input from its first element to its last.
+std::vector<std::byte> memory_of(const WrittenInput& input) {
+  std::vector<std::byte> memory(static_cast<size_t>(input.spec.span_bytes()),
+                                std::byte{0xff});
+  if (input.given.elements() > 0) {
+    TensorSpec given = input.spec;
+    given.shape = input.given.shape;
+    scatter(given, input.packed.data(), memory.data());
+  }
+  return memory;
+}
+
+class Tables {
+ public:
+  explicit Tables(const Reproducer& from) : from_(from) {
+    for (size_t i = 0; i < from.calls.size(); ++i) add_call(i);
+    if (from.subject == Subject::kAttention) add_pairs();
+  }
+
+  std::string text() const {
+    std::string text =
+        arrays_ + table("call_row calls", calls_) +
+        table("tensor_row inputs",
+              inputs_.empty() ? kNoTensor + ",\n" : inputs_) +
+        table("output_row outputs",
+              outputs_.empty() ? "    {\"\", \"\", " + kNoTensor + ", NULL},\n"
+                               : outputs_);
+    if (from_.subject == Subject::kLayer)
+      text += table("stage_row stages", stages_);
+    if (from_.subject == Subject::kCache)
+      text += "static const config_row wanted_cache = " +
+              config_row_c(from_.created) + ";\n";
+    return text + pairs_;
+  }
+
+ private:
+  // In the place of tables that would be empty, which C does not know.
+  inline static const std::string kNoTensor =
+      "{-1, 0, {0, 0, 1}, 0, {0, 0, 0, 0}, {0, 0, 0, 0}, 0, 0, NULL}";
+
+  static std::string table(const char* name, const std::string& rows) {
+    return fmt::format("static const {}[] = {{\n{}}};\n\n", name, rows);
+  }
+
+  std::string row(size_t call, TensorName name, const TensorSpec& spec,
+                  int64_t start, const std::string& memory) const {
+    const Operation operation = from_.calls[call].plan.operation;
+    return fmt::format("{{{}, offsetof({}, {}), {}, {}, {}, {}, {}, {}, {}}}",
+                       call, arguments_c(operation), abi_name(operation, name),
+                       dtype_c(spec.dtype), spec.ndim, four(spec.shape),
+                       four(spec.strides), spec.span(), start, memory);
+  }
+
+  // The name of an array with this memory: calls that share it do so here.
+  std::string array(const std::string& name, const WrittenInput& input) {
+    const std::vector<std::byte> memory = memory_of(input);
+    if (memory.empty()) return "\"\"";
+    const std::string key =
+        std::string(dtype_name(input.spec.dtype)) +
+        std::string(reinterpret_cast<const char*>(memory.data()),
+                    memory.size());
+    if (const auto found = names_.find(key); found != names_.end())
+      return found->second;
+    names_[key] = name;
+    const auto step = static_cast<size_t>(dtype_bytes(input.spec.dtype));
+    arrays_ += fmt::format(
+        "/* {}, {} */\nstatic const {} {}[] = {{", extents_text(input.given),
+        dtype_name(input.spec.dtype), type_c(input.spec.dtype), name);
+    for (size_t n = 0; n < memory.size() / step; ++n)
+      arrays_ += (n % kPerLine == 0 ? "\n    " : " ") +
+                 element_c(memory.data() + n * step, input.spec.dtype) + ",";
+    arrays_ += "\n};\n\n";
+    return name;
+  }
+
+  void add_call(size_t number) {
+    const WrittenCall& call = from_.calls[number];
+    calls_ += "    " + call_row_c(from_.subject, call) + ",\n";
+    for (const WrittenInput& input : call.inputs) {
+      const std::string name = abi_name(call.plan.operation, input.name);
+      inputs_ += "    " +
+                 row(number, input.name, input.spec, input.start,
+                     array(fmt::format("{}_{}", name, number), input)) +
+                 ",\n";
+    }
+    for (const WrittenOutput& output : call.outputs) add_output(number, output);
+  }
+
+  // The name of an array with these rows.
+  std::string add_wanted(const char* kind, size_t number,
+                         const WrittenOutput& output,
+                         const std::vector<Wanted>& rows) {
+    const WrittenCall& call = from_.calls[number];
+    const std::string tensor = abi_name(call.plan.operation, output.name);
+    const std::string name = fmt::format("{}_{}_{}", kind, tensor, number);
+    arrays_ += fmt::format(
+        "/* {}: what it must be, by how much it may be off, and the numbers\n"
+        " * of its type between which it must lie. */\n"
+        "static const wanted_row {}[] = {{\n",
+        tensor, name);
+    for (size_t n = 0; n < rows.size(); ++n)
+      arrays_ += fmt::format("    {{{}, {}, {}, {}}}, /* {} */\n",
+                             number_c(rows[n].value), number_c(rows[n].bound),
+                             number_c(rows[n].low), number_c(rows[n].high),
+                             element_text(call, output, n));
+    if (rows.empty()) arrays_ += "    {0, 0, 0, 0},\n";
+    arrays_ += "};\n\n";
+    return name;
+  }
+
+  void add_output(size_t call, const WrittenOutput& output) {
+    const Operation operation = from_.calls[call].plan.operation;
+    const std::string wanted =
+        add_wanted("wanted", call, output, output.wanted);
+    outputs_ += fmt::format(
+        "    {{\"{}\", \"{}\", {}, {}}},\n", abi_name(operation, output.name),
+        index_letters(operation, output.name),
+        row(call, output.name, output.spec, output.start, "NULL"), wanted);
+    numbers_[{call, output.name}] = static_cast<int>(numbers_.size());
+    if (operation == Operation::kLayer) add_stage(call, output);
+  }
+
+  void add_stage(size_t call, const WrittenOutput& output) {
+    std::string staged = "NULL", recorded = "NULL";
+    if (!output.staged.empty())
+      staged = add_wanted("staged", call, output, output.staged);
+    if (!output.numbers.empty()) {
+      recorded = fmt::format("recorded_{}_{}",
+                             abi_name(Operation::kLayer, output.name), call);
+      arrays_ += fmt::format("static const double {}[] = {{", recorded);
+      for (size_t n = 0; n < output.numbers.size(); ++n)
+        arrays_ += (n % kPerLine == 0 ? "\n    " : " ") +
+                   number_c(output.numbers[n]) + ",";
+      arrays_ += "\n};\n\n";
+    }
+    stages_ += fmt::format("    {{{}, {}}},\n", staged, recorded);
+  }
+
+  void add_pairs() {
+    pairs_ =
+        fmt::format("enum {{ pair_count = {} }};\n\n", from_.same_bits.size());
+    pairs_ += "static const pair_row pairs[] = {\n";
+    for (const SameBits& pair : from_.same_bits)
+      pairs_ +=
+          fmt::format("    {{{}, {}, {}, {}, {}}},\n",
+                      numbers_[{pair.first_call, pair.tensor}], pair.first,
+                      numbers_[{pair.second_call, pair.tensor}], pair.second,
+                      number_c(pair.factor));
+    if (from_.same_bits.empty()) pairs_ += "    {0, 0, 0, 0, 0},\n";
+    pairs_ += "};\n";
+  }
+
+  const Reproducer& from_;
+  std::map<std::string, std::string> names_;
+  std::map<std::pair<size_t, TensorName>, int> numbers_;  // of outputs
+  std::string arrays_, calls_, inputs_, outputs_, stages_, pairs_;
+};
+
+std::string program_of(const Reproducer& from, const std::string& head,
+                       const std::string& data) {
+  const bool attention = from.subject == Subject::kAttention;
+  std::vector<std::pair<std::string_view, std::string>> parts = {
+      {"/* HEAD */", head},
+      {"/* TYPES */", plain_part(kTypes)},
+      {"/* DATA */", data},
+      {"/* NUMBERS */", plain_part(kNumbers)},
+      {"/* LIBRARY */", plain_part(kLibrary)}};
+  if (!attention) parts.push_back({"/* END */", plain_part(kEnd)});
+  return filled_in(attention                         ? kAttention
+                   : from.subject == Subject::kLayer ? kLayer
+                                                     : kStory,
+                   parts);
+}
+
+}  // namespace
+
+std::string reproducer_c(const Reproducer& from) {
+  const std::string file = shell_quoted(from.file);
+  const std::string include = "-I" + shell_quoted(header_directory());
+  const std::string head = reproducer_head(from) +
+                           fmt::format(
+                               "\n"
+                               "compile  cc -std=c11 {0} {1} -o reproducer "
+                               "-ldl -lm\n"
+                               "         (or c++ -std=c++17 -x c++ {0} ...)\n"
+                               "run      ./reproducer [LIBRARY [KERNEL "
+                               "[CONFIG]]]\n"
+                               "exit     1: something is wrong, 0: nothing "
+                               "is, 2: the kernel cannot be called\n",
+                               include, file);
+  const std::string path =
+      std::filesystem::absolute(from.library.path).lexically_normal().string();
+  const std::string names = fmt::format(
+      "static const char* const default_library = {};\n"
+      "static const char* const default_kernel = {};\n"
+      "static const char* const default_config = {};\n\n",
+      string_c(path), string_c(from.kernel), string_c(from.library.config));
+  return program_of(from, comment_c(head), names + Tables(from).text());
+}
+
+}  // namespace qkvet

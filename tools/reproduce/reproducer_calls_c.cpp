@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/reproduce/reproducer_calls_c.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/door/abi_call.h"
+#include "tools/reproduce/c_text.h"
+#include "tools/reproduce/reproducer_story.h"
+
+namespace qkvet {
+namespace {
+
+// Of the arrays in templates/reproducer_story.c.
+constexpr size_t kSequences = 8;
+static_assert(kSequences == static_cast<size_t>(kMostSequences));
+
+std::string numbers_c(std::array<int64_t, kSequences> numbers) {
+  return fmt::format("{{{}}}", fmt::join(numbers, ", "));
+}
+
+std::string text_or_null(const std::string& text) {
+  return text.empty() ? "NULL" : string_c(text);
+}
+
+std::string forward_row(const CallPlan& plan) {
+  const AbiCall abi(plan, {});
+  const qkvet_forward_args& args = abi.forward();
+  return fmt::format(
+      "{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}}", plan.threads, args.causal,
+      args.scale_given, number_c(static_cast<double>(args.scale)),
+      args.has_window, args.window_left, args.window_right,
+      number_c(static_cast<double>(args.softcap)), args.page_size, args.rope);
+}
+
+std::string layer_row(const WrittenCall& call) {
+  const AbiCall abi(call.plan, {});
+  const qkvet_layer_args& args = abi.layer();
+  return fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}}}",
+                     string_c(call.place), text_or_null(call.refusal),
+                     call.plan.threads, args.causal, args.scale_given,
+                     number_c(static_cast<double>(args.scale)), args.heads,
+                     args.kv_heads, args.rope);
+}
+
+// CREATE, STEP, ...
+std::string command_c(Operation operation) {
+  std::string text = command_name(operation);
+  for (char& c : text)
+    if (c != '_') c = static_cast<char>(c - 'a' + 'A');
+  return text;
+}
+
+std::string story_row(const WrittenCall& call) {
+  const CallPlan& plan = call.plan;
+  const AbiCall abi(plan, {});
+  std::array<int64_t, kSequences> parents{}, lengths;
+  std::copy_n(plan.parents.begin(), kSequences, parents.begin());
+  lengths.fill(-1);
+  std::copy(call.lengths.begin(), call.lengths.end(), lengths.begin());
+  return fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {},\n     {}, {}}}",
+                     string_c(call.place), command_c(plan.operation),
+                     text_or_null(call.refusal), plan.threads, abi.step().rope,
+                     plan.sequence, plan.tokens, plan.first, plan.other,
+                     numbers_c(parents), numbers_c(lengths));
+}
+
+}  // namespace
+
+std::string call_row_c(Subject subject, const WrittenCall& call) {
+  switch (subject) {
+    case Subject::kLayer:
+      return layer_row(call);
+    case Subject::kCache:
+      return story_row(call);
+    default:
+      return forward_row(call.plan);
+  }
+}
+
+std::string config_row_c(const CallPlan& created) {
+  const AbiCall abi(created, {});
+  const qkvet_cache_config& config = abi.create();
+  const auto type = [](const qkvet_dtype& dtype) {
+    return fmt::format("{{{}, {}, {}}}", dtype.code, dtype.bits, dtype.lanes);
+  };
+  return fmt::format(
+      "{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {},\n    {}, {}, {}, {}, {}}}",
+      config.sequences, config.heads, config.kv_heads, config.d, config.dv,
+      config.capacity, type(config.q), type(config.kv), type(config.o),
+      number_c(static_cast<double>(config.scale)), config.scale_given,
+      config.window, config.first_tokens, config.rollback, type(config.stored),
+      config.scales);
+}
+
+const char* arguments_c(Operation operation) {
+  switch (operation) {
+    case Operation::kForward:
+      return "qkvet_forward_args";
+    case Operation::kLayer:
+      return "qkvet_layer_args";
+    case Operation::kCacheCreate:
+      return "qkvet_cache_config";
+    case Operation::kCacheReadBack:
+      return "read_args";
+    default:
+      return "qkvet_cache_args";
+  }
+}
+
+}  // namespace qkvet

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rows of C tables that say how a call is made, its tensors apart.
+#ifndef QKVET_TOOLS_REPRODUCE_REPRODUCER_CALLS_C_H_
+#define QKVET_TOOLS_REPRODUCE_REPRODUCER_CALLS_C_H_
+
+#include <string>
+
+#include "tools/reproduce/reproducer.h"
+
+namespace qkvet {
+
+// A call_row of the template for the subject.
+std::string call_row_c(Subject subject, const WrittenCall& call);
+// The config_row of a story.
+std::string config_row_c(const CallPlan& created);
+// The struct whose fields are the tensors of the call.
+const char* arguments_c(Operation operation);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_REPRODUCE_REPRODUCER_CALLS_C_H_

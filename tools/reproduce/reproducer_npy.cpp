@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// A folder of tensors.
+#include <fmt/core.h>
+
+#include "core/base/json.h"
+#include "core/files/npy.h"
+#include "tools/reproduce/reproducer_story.h"
+
+namespace qkvet {
+namespace {
+
+constexpr std::string_view kAttention =
+#include "check.py.inc"
+    ;
+constexpr std::string_view kLayer =
+#include "check_layer.py.inc"
+    ;
+constexpr std::string_view kStory =
+#include "check_story.py.inc"
+    ;
+// What they have in common.
+constexpr std::string_view kNumbers =
+#include "check_numbers.py.inc"
+    ;
+constexpr std::string_view kRefusals =
+#include "check_refusals.py.inc"
+    ;
+
+std::string npy(Dtype dtype, const TensorSpec& spec, const void* data) {
+  const auto bytes = static_cast<size_t>(spec.elements() * dtype_bytes(dtype));
+  std::string error;
+  // The extents are those of a tensor that there is.
+  const auto file =
+      npy_bytes({file_dtype(dtype),
+                 {spec.shape.begin(), spec.shape.begin() + spec.ndim},
+                 {static_cast<const std::byte*>(data), bytes}},
+                /*fortran_order=*/false, &error);
+  return {reinterpret_cast<const char*>(file->data()), file->size()};
+}
+
+void add_wanted(const std::string& path, const std::string& name,
+                const TensorSpec& spec, const std::vector<Wanted>& wanted,
+                std::vector<NamedFile>& files) {
+  const struct {
+    const char* part;
+    double Wanted::*number;
+  } rows[] = {{"expected", &Wanted::value},
+              {"bound", &Wanted::bound},
+              {"least", &Wanted::low},
+              {"largest", &Wanted::high}};
+  for (const auto& row : rows) {
+    std::vector<double> numbers;
+    numbers.reserve(wanted.size());
+    for (const Wanted& one : wanted) numbers.push_back(one.*row.number);
+    files.push_back(
+        {path + row.part + name, npy(Dtype::kF64, spec, numbers.data())});
+  }
+}
+
+void add_output(const std::string& folder, const WrittenOutput& output,
+                std::vector<NamedFile>& files) {
+  const std::string name = std::string("_") + tensor_name(output.name) + ".npy";
+  add_wanted(folder, name, output.spec, output.wanted, files);
+  if (!output.staged.empty())
+    add_wanted(folder + "staged_", name, output.spec, output.staged, files);
+  if (output.actual.empty() && output.spec.elements() > 0) return;  // refused
+  const std::string actual =
+      npy(output.spec.dtype, output.spec, output.actual.data());
+  files.push_back({folder + "actual" + name, actual});
+  // What the next stage is judged by, and what stays when `actual` changes.
+  if (output.name >= TensorName::kStageQ &&
+      output.name <= TensorName::kAttended)
+    files.push_back({folder + "recorded" + name, actual});
+}
+
+Json text_or_null(const std::string& text) {
+  return text.empty() ? Json() : Json(text);
+}
+
+Json config_json(const Reproducer& from) {
+  const CallPlan& made = from.created;
+  Json config;
+  for (const auto& [name, number] : config_numbers(made)) config[name] = number;
+  if (made.scale_given) config["scale"] = static_cast<double>(made.scale);
+  config["q"] = dtype_name(made.q_dtype);
+  config["kv"] = dtype_name(made.kv_dtype);
+  config["o"] = dtype_name(made.o_dtype);
+  config["stored"] = text_or_null(stored_codes(made.cache));
+  config["scales"] = text_or_null(stored_scales(made.cache));
+  const RopeStyle rope = story_rope(from);
+  config["rope"] = text_or_null(rope == RopeStyle::kNone   ? ""
+                                : rope == RopeStyle::kHalf ? "half"
+                                                           : "interleaved");
+  config["lse_base2"] = from.dialect.lse_base == QKVET_LSE_BASE2;
+  config["grows"] = from.grows;
+  return config;
+}
+
+// What to do, and what came of it, where tensors do not say it.
+void add_index(const Reproducer& from, std::vector<NamedFile>& files) {
+  const bool story = from.subject == Subject::kCache;
+  Json index, answers;
+  if (story) index["config"] = config_json(from);
+  for (const WrittenCall& call : from.calls) {
+    Json row, answer;
+    row["place"] = call.place;
+    if (story) row["command"] = command_name(call.plan.operation);
+    if (story)
+      for (const auto& [name, number] : command_numbers(call.plan))
+        row[name] = number;
+    const auto parents = command_parents(call.plan, from.created.sequences);
+    if (!parents.empty()) row["parents"] = parents;
+    if (!story) row["heads"] = call.plan.heads;
+    if (!story) row["kv_heads"] = call.plan.kv_heads;
+    row["refusal"] = text_or_null(call.refusal);
+    answer["refused"] = call.refused ? Json(call.said) : Json();
+    if (story) row["lengths"] = call.lengths;
+    if (story) answer["lengths"] = call.found_lengths;
+    index["calls"].push_back(row);
+    answers.push_back(answer);
+  }
+  files.push_back({"calls.json", json_text(index, 1) + "\n"});
+  files.push_back({"answers.json", json_text(answers, 1) + "\n"});
+}
+
+// [n, 6]: output, call, call, element, element, factor.
+std::string same_bits_npy(const std::vector<SameBits>& pairs) {
+  std::vector<double> rows;
+  for (const SameBits& pair : pairs)
+    for (const double number : {static_cast<double>(pair.tensor) -
+                                    static_cast<double>(TensorName::kO),
+                                static_cast<double>(pair.first_call),
+                                static_cast<double>(pair.second_call),
+                                static_cast<double>(pair.first),
+                                static_cast<double>(pair.second), pair.factor})
+      rows.push_back(number);
+  return npy(
+      Dtype::kF64,
+      packed_spec(Dtype::kF64, 2, {static_cast<int64_t>(pairs.size()), 6}),
+      rows.data());
+}
+
+constexpr const char* kTensorsText =
+    "\n"
+    "q, k, v and what else is an input: one .npy file each, packed, in the\n"
+    "storage of the case; bf16 as uint16 with its bits. A mask or bias has\n"
+    "extents of 1 where it is broadcast. expected_*: what the definition\n"
+    "gives, in float64; bound_*: by how much it may be off (inf: it is not\n"
+    "judged); least_*, largest_*: the numbers of the output's type between\n"
+    "which it must lie; actual_*: what the kernel gave. case.txt: extents,\n"
+    "causal rule, scale and options.\n";
+
+constexpr const char* kLayerText =
+    "\n"
+    "x, the matrices and the biases: one .npy file each, packed, in the "
+    "storage\n"
+    "of the case; bf16 as uint16 with its bits. Of y and, where the layer\n"
+    "returns them, of its stages q, k, v and attended: expected_*: what the\n"
+    "definition gives, in float64; bound_*: by how much it may be off (inf: "
+    "it\n"
+    "is not judged); least_*, largest_*: the numbers of the output's type\n"
+    "between which it must lie; actual_*: what the kernel gave. staged_*: the\n"
+    "same for a kernel that has made the stages in front as recorded_* has\n"
+    "them, bit for bit: errors do not pile up then. calls.json: heads, and "
+    "why\n"
+    "a call must be refused, if it must; answers.json: how it ended. "
+    "case.txt:\n"
+    "extents, causal rule, scale and options.\n";
+
+constexpr const char* kStoryText =
+    "\n"
+    "calls.json: what the caches are made for, and the commands, one behind "
+    "the\n"
+    "other, with the tokens that every sequence must hold behind them, and "
+    "why\n"
+    "one must be refused, if it must; answers.json: how they ended and what "
+    "the\n"
+    "sequences held. A story begins where a cache is created. call0, call1, "
+    "...:\n"
+    "the tensors of the commands, one .npy file each, packed, in the storage "
+    "of\n"
+    "the case; bf16 as uint16 with its bits. k, v and q: what is appended, "
+    "then\n"
+    "what attends. expected_*: what the definition gives, in float64; "
+    "bound_*:\n"
+    "by how much it may be off (inf: it is not judged); least_*, largest_*: "
+    "the\n"
+    "numbers of the output's type between which it must lie; actual_*: what "
+    "the\n"
+    "kernel gave. expected_k, expected_v: what is read back.\n";
+
+std::string readme(const Reproducer& from) {
+  std::string text = reproducer_head(from);
+  text += from.subject == Subject::kLayer   ? kLayerText
+          : from.subject == Subject::kCache ? kStoryText
+                                            : kTensorsText;
+  if (from.calls.size() > 1 && from.subject != Subject::kCache)
+    text += "call0, call1, ...: the calls of the law, in order.\n";
+  if (!from.same_bits.empty())
+    text +=
+        "same_bits.npy: rows of output (0 o, 1 lse, 2 weights), call, call,\n"
+        "element, element, factor: numbers that must agree bit for bit.\n";
+  text +=
+      from.shows_failure
+          ? "python3 check.py prints what is wrong and exits with 1.\n"
+          : "No number leaves its bound: the law asks for more than that.\n";
+  return text;
+}
+
+std::string check_of(Subject subject) {
+  if (subject == Subject::kAttention)
+    return filled_in(kAttention, {{"# NUMBERS", plain_part(kNumbers)}});
+  return filled_in(subject == Subject::kLayer ? kLayer : kStory,
+                   {{"# NUMBERS", plain_part(kNumbers)},
+                    {"# REFUSALS", plain_part(kRefusals)}});
+}
+
+}  // namespace
+
+std::vector<NamedFile> reproducer_npy(const Reproducer& from) {
+  std::vector<NamedFile> files = {
+      {"README.txt", readme(from)},
+      {"check.py", check_of(from.subject)},
+      {"case.txt", from.text + "\n"},
+  };
+  if (from.subject != Subject::kAttention) add_index(from, files);
+  for (size_t i = 0; i < from.calls.size(); ++i) {
+    const WrittenCall& call = from.calls[i];
+    const std::string folder =
+        from.calls.size() == 1 ? "" : fmt::format("call{}/", i);
+    // Of a command calls.json says it all.
+    if (!folder.empty() && from.subject != Subject::kCache)
+      files.push_back({folder + "case.txt", to_string(call.value) + "\n"});
+    for (const WrittenInput& input : call.inputs)
+      files.push_back(
+          {folder + abi_name(call.plan.operation, input.name) + ".npy",
+           npy(input.spec.dtype, input.given, input.packed.data())});
+    for (const WrittenOutput& output : call.outputs)
+      add_output(folder, output, files);
+  }
+  if (!from.same_bits.empty())
+    files.push_back({"same_bits.npy", same_bits_npy(from.same_bits)});
+  return files;
+}
+
+}  // namespace qkvet

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the outputs of a call must be, element by element, and what they were.
+#ifndef QKVET_TOOLS_REPRODUCE_REPRODUCER_OUTPUTS_H_
+#define QKVET_TOOLS_REPRODUCE_REPRODUCER_OUTPUTS_H_
+
+#include "properties/work/case_work.h"
+#include "tools/reproduce/reproducer.h"
+
+namespace qkvet {
+
+// Every output that the plan of `written` has. `value` is the case.
+void add_outputs(const Case& value, const CaseWork::WholeCall& whole,
+                 const CallOutcome& outcome, const JudgedKernel& kernel,
+                 WrittenCall& written);
+
+}  // namespace qkvet
+
+#endif  // QKVET_TOOLS_REPRODUCE_REPRODUCER_OUTPUTS_H_

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// One Python file: the tables of templates/reproducer.py, reproducer_layer.py
+// or reproducer_story.py.
+#include <fmt/core.h>
+
+#include "core/door/abi_call.h"
+#include "tools/reproduce/python_text.h"
+#include "tools/reproduce/reproducer_story.h"
+
+namespace qkvet {
+namespace {
+
+constexpr std::string_view kAttention =
+#include "reproducer.py.inc"
+    ;
+constexpr std::string_view kLayer =
+#include "reproducer_layer.py.inc"
+    ;
+constexpr std::string_view kStory =
+#include "reproducer_story.py.inc"
+    ;
+// What they have in common.
+constexpr std::string_view kNumbers =
+#include "reproducer_numbers.py.inc"
+    ;
+constexpr std::string_view kStored =
+#include "reproducer_stored.py.inc"
+    ;
+constexpr std::string_view kVerdict =
+#include "reproducer_verdict.py.inc"
+    ;
+
+const char* causal_py(int32_t causal) {
+  return causal == QKVET_CAUSAL_NONE       ? "\"none\""
+         : causal == QKVET_CAUSAL_TOP_LEFT ? "\"top-left\""
+                                           : "\"bottom-right\"";
+}
+
+std::string scale_py(const CallPlan& plan) {
+  if (!plan.scale_given) return "";
+  return entry_py("scale", float_py(static_cast<double>(plan.scale)));
+}
+
+std::string rope_py(RopeStyle rope) {
+  if (rope == RopeStyle::kNone) return "";
+  return entry_py("rope",
+                  rope == RopeStyle::kHalf ? "\"half\"" : "\"interleaved\"");
+}
+
+std::string options_py(const CallPlan& plan, const qkvet_dialect& dialect) {
+  const AbiCall abi(plan, {});
+  const qkvet_forward_args& args = abi.forward();
+  std::string text = entry_py("causal", causal_py(args.causal));
+  if (args.scale_given != 0)
+    text += entry_py("scale", float_py(static_cast<double>(args.scale)));
+  if (args.has_window != 0)
+    text += entry_py(
+        "window", fmt::format("({}, {})", args.window_left, args.window_right));
+  if (args.softcap > 0)
+    text += entry_py("softcap", float_py(static_cast<double>(args.softcap)));
+  if (args.rope != QKVET_ROPE_NONE)
+    text += entry_py(
+        "rope", args.rope == QKVET_ROPE_HALF ? "\"half\"" : "\"interleaved\"");
+  if (args.page_size > 0)
+    text += entry_py("page_size", std::to_string(args.page_size));
+  text += entry_py("softcap_after_bias",
+                   truth_py(dialect.softcap_order == QKVET_SOFTCAP_AFTER_MASK));
+  text += entry_py("sink_in_lse",
+                   truth_py(dialect.sink_in_lse != QKVET_SINK_NOT_IN_LSE));
+  text += entry_py("lse_base2", truth_py(dialect.lse_base == QKVET_LSE_BASE2));
+  return text;
+}
+
+std::string inputs_py(const WrittenCall& call) {
+  std::string text;
+  for (const WrittenInput& input : call.inputs)
+    text += entry_py(abi_name(call.plan.operation, input.name),
+                     tensor_py(input.given, input.packed));
+  return text;
+}
+
+std::string attention_py(const WrittenCall& call, const Reproducer& from) {
+  return options_py(call.plan, from.dialect) + inputs_py(call);
+}
+
+std::string layer_py(const WrittenCall& call) {
+  const CallPlan& plan = call.plan;
+  return entry_py("place", string_py(call.place)) +
+         entry_py("refusal", string_py(call.refusal)) +
+         entry_py("heads", std::to_string(plan.heads)) +
+         entry_py("kv_heads", std::to_string(plan.kv_heads)) +
+         entry_py("causal", truth_py(plan.causal != Causal::kNone)) +
+         scale_py(plan) + rope_py(plan.rope) + inputs_py(call);
+}
+
+std::string command_py(const WrittenCall& call, int64_t sequences) {
+  const CallPlan& plan = call.plan;
+  std::string text =
+      entry_py("place", string_py(call.place)) +
+      entry_py("refusal", string_py(call.refusal)) +
+      entry_py("command", string_py(command_name(plan.operation)));
+  for (const auto& [name, number] : command_numbers(plan))
+    text += entry_py(name, std::to_string(number));
+  const std::vector<int64_t> parents = command_parents(plan, sequences);
+  if (!parents.empty()) text += entry_py("parents", list_py(parents));
+  return text + entry_py("lengths", list_py(call.lengths)) +
+         entry_py("found_lengths", list_py(call.found_lengths)) +
+         inputs_py(call);
+}
+
+std::string config_py(const Reproducer& from) {
+  const CallPlan& made = from.created;
+  std::string text = "CONFIG = {\n";
+  for (const auto& [name, number] : config_numbers(made))
+    text += entry_py(name, std::to_string(number));
+  return text + scale_py(made) + entry_py("grows", truth_py(from.grows)) +
+         entry_py("stored", string_py(stored_codes(made.cache))) +
+         entry_py("scales", string_py(stored_scales(made.cache))) +
+         rope_py(story_rope(from)) +
+         entry_py("lse_base2",
+                  truth_py(from.dialect.lse_base == QKVET_LSE_BASE2)) +
+         inputs_py(from.calls[0]) + "}\n\n";
+}
+
+std::string call_py(const WrittenCall& call, const Reproducer& from) {
+  std::string text = "{\n";
+  switch (from.subject) {
+    case Subject::kLayer:
+      text += layer_py(call);
+      break;
+    case Subject::kCache:
+      text += command_py(call, from.created.sequences);
+      break;
+    default:
+      text += attention_py(call, from);
+  }
+  return text + outputs_py(call) + "}";
+}
+
+// Rows of (output, call, call, factor, elements, elements).
+std::string same_bits_py(const std::vector<SameBits>& pairs) {
+  std::string text = "SAME_BITS = [\n";
+  for (size_t n = 0; n < pairs.size();) {
+    const SameBits& head = pairs[n];
+    std::string first, second;
+    for (; n < pairs.size(); ++n) {
+      const SameBits& pair = pairs[n];
+      if (pair.tensor != head.tensor || pair.first_call != head.first_call ||
+          pair.second_call != head.second_call || pair.factor != head.factor)
+        break;
+      first += std::to_string(pair.first) + " ";
+      second += std::to_string(pair.second) + " ";
+    }
+    text += fmt::format(
+        "    (\"{}\", {}, {}, {},\n"
+        "     integers(\"int64\", -1, \"{}\"),\n"
+        "     integers(\"int64\", -1, \"{}\")),\n",
+        tensor_name(head.tensor), head.first_call, head.second_call,
+        head.factor, first, second);
+  }
+  return text + "]";
+}
+
+}  // namespace
+
+std::string reproducer_py(const Reproducer& from) {
+  std::string data = from.subject == Subject::kCache ? config_py(from) : "";
+  data += "CALLS = [";
+  for (size_t i = 0; i < from.calls.size(); ++i)
+    data += (i > 0 ? ", " : "") + call_py(from.calls[i], from);
+  data += "]";
+  if (from.subject == Subject::kAttention)
+    data += "\n\n" + same_bits_py(from.same_bits);
+  const bool attention = from.subject == Subject::kAttention;
+  std::vector<std::pair<std::string_view, std::string>> parts = {
+      {"HEAD", quoted_py(reproducer_head(from))},
+      {"# NUMBERS", plain_part(kNumbers)},
+      {"# DATA", data},
+      {"# VERDICT", plain_part(kVerdict)}};
+  if (!attention) parts.push_back({"# STORED", plain_part(kStored)});
+  return filled_in(attention                         ? kAttention
+                   : from.subject == Subject::kLayer ? kLayer
+                                                     : kStory,
+                   parts);
+}
+
+}  // namespace qkvet
