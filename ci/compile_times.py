@@ -65,7 +65,7 @@ def build(target: str) -> None:
 
 
 def source_of(output: str) -> str:
-    """"core/CMakeFiles/qkvet_core.dir/case.cpp.o" as "core/case/case.cpp"."""
+    """"core/CMakeFiles/qkvet_core.dir/case/case.cpp.o" as "core/case/case.cpp"."""
     path = re.sub(r"CMakeFiles/[^/]*\.dir/", "", output)
     return re.sub(r"\.o$", "", path).replace("__/", "../")
 

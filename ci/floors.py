@@ -4,10 +4,13 @@
 
 A file includes only lower floors; siblings on a floor do not see each other;
 impl/ sees nothing but include/; libraries of others are known to few files
-each. Also: no file over 500 lines, but for tables, an SPDX line in every
-source, and no two types of one name in headers of one namespace: each would
-compile, and the linker would take the functions of either.
+each. Within a floor, no two folders include one another, directly or around;
+tests may look anywhere. A floor has a namespace of its own, so that two types
+of one name cannot meet in the linker, which would take the functions of either.
+No folder holds more files than a reader can look through, an SPDX line in every
+source.
 """
+import collections
 import pathlib
 import re
 import subprocess
@@ -30,10 +33,21 @@ MAY_INCLUDE = {
     "examples": {"include"},
 }
 
+# The namespace of a floor is qkvet::<floor>; core's words are everybody's. What
+# core/base/floors.h says of who sees whom is held against MAY_INCLUDE.
+NAMESPACES = {"core": "qkvet", "impl": "qkvet::impl"}
+FLOORS = "core/base/floors.h"
+# The emulator of a GPU, which could stand alone, and what times it; what
+# include/qkvet/linked.h declares and the program defines.
+OTHER_NAMESPACES = {"impl": {"simt", "qkvet::bench"},
+                    "tools": {"qkvet::linked_detail"}}
+
 # Third-party headers that only some files may name.
 RESERVED = {
-    "rapidcheck": {"properties/cases/case_generator.h", "properties/run/shrink.cpp"},
-    "CLI/": {"tools/commands/main.cpp", "tools/commands/main_golden.cpp", "tools/commands/main_golden.h", "tools/commands/main_inspect.cpp",
+    "rapidcheck": {"properties/cases/case_generator.h",
+                   "properties/run/shrink.cpp"},
+    "CLI/": {"tools/commands/main.cpp", "tools/commands/main_golden.cpp",
+             "tools/commands/main_golden.h", "tools/commands/main_inspect.cpp",
              "tools/judge/main_judge.cpp", "tools/commands/main_kernels.cpp"},
     "sha2.h": {"core/base/sha256.cpp"},
     "minizip/": {"core/files/npz.cpp"},
@@ -43,14 +57,16 @@ RESERVED = {
                "impl/eigen/gradient.cpp", "impl/eigen/layer_matrices.h"},
 }
 
-MAX_LINES = 500
-# Folders whose .cpp files are tables: rows of one form, each complete in itself,
-# that are looked up and not read through. They may be longer.
-TABLES = {"impl/faulty"}
-MAX_TABLE_LINES = 800
+MOST_FILES = 40
+# Folders of one kind of thing, looked up by name and not read through.
+LOOKED_UP = {"properties/laws/attention", "golden/sets"}
 # Headers that stand in the place of others, in a program of their own.
 SHADOWS = "impl/faulty/rebuilt/"
 NAMESPACE = re.compile(r"^namespace ([\w:]+) \{", re.M)
+SEES = re.compile(r"^namespace (\w+) \{(.*?)\}", re.M | re.S)
+# What another floor defines, declared without its header.
+DECLARED = re.compile(r"^namespace [\w:]+ \{\n(?:(?:struct|class) \w+;\n)+\}",
+                      re.M)
 TYPE = re.compile(r"^(?:struct|class|enum class|union) (\w+)(?: : [^;\n]*)? \{", re.M)
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 
@@ -58,6 +74,27 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 def folder_of_include(name: str) -> str:
     top = name.split("/")[0]
     return "include" if top == "qkvet" else top
+
+
+def parent_of(path: str) -> str:
+    return path.rsplit("/", 1)[0]
+
+
+def namespace_of(floor: str) -> str:
+    return NAMESPACES.get(floor, f"qkvet::{floor}")
+
+
+def namespace_problems(path: str, text: str) -> list:
+    floor = path.split("/")[0]
+    if floor in ("include", "examples") or "/testdata/" in path \
+            or "/templates/" in path or path == FLOORS:
+        return []
+    own = namespace_of(floor)
+    others = OTHER_NAMESPACES.get(floor, set())
+    return [f"{path}: namespace {name} is not within {own}"
+            for name in NAMESPACE.findall(DECLARED.sub("", text))
+            if name.startswith("qkvet") and name not in others
+            and not (name + "::").startswith(own + "::")]
 
 
 def problems_of(path: str, text: str) -> list:
@@ -73,15 +110,65 @@ def problems_of(path: str, text: str) -> list:
         for prefix, files in RESERVED.items():
             if name.startswith(prefix) and path not in files:
                 found.append(f"{path}: {name} is reserved to {sorted(files)}")
-    lines = text.count("\n")
-    most = MAX_LINES
-    if path.rsplit("/", 1)[0] in TABLES and path.endswith(".cpp"):
-        most = MAX_TABLE_LINES
-    if lines > most:
-        found.append(f"{path}: {lines} lines, at most {most} are allowed")
     if "SPDX-License-Identifier: Apache-2.0" not in "\n".join(
             text.split("\n")[:3]):
         found.append(f"{path}: no SPDX line at the top")
+    return found + namespace_problems(path, text)
+
+
+def arrows(texts: dict) -> dict:
+    """Folder -> folder of its floor -> a file and what it includes there."""
+    found = collections.defaultdict(dict)
+    for path, text in sorted(texts.items()):
+        if path.endswith("_test.cpp") or path.startswith(SHADOWS):
+            continue
+        for name in INCLUDE.findall(text):
+            if name in texts and name.split("/")[0] == path.split("/")[0] \
+                    and parent_of(name) != parent_of(path):
+                found[parent_of(path)].setdefault(
+                    parent_of(name), f"{path} includes {name}")
+    return found
+
+
+def circles(texts: dict) -> list:
+    """A line for each arrow that leads back to where it begins."""
+    graph = arrows(texts)
+
+    def reaches(start: str, end: str) -> bool:
+        seen, todo = set(), [start]
+        while todo:
+            folder = todo.pop()
+            if folder == end:
+                return True
+            if folder not in seen:
+                seen.add(folder)
+                todo += graph.get(folder, {})
+        return False
+
+    return [f"{why}, and {target}/ needs {folder}/, directly or around"
+            for folder, targets in sorted(graph.items())
+            for target, why in targets.items() if reaches(target, folder)]
+
+
+def crowded(paths: list) -> list:
+    count = collections.Counter(parent_of(path) for path in paths if "/" in path)
+    return [f"{folder}/: {number} files, at most {MOST_FILES} are allowed"
+            for folder, number in sorted(count.items())
+            if number > MOST_FILES and folder not in LOOKED_UP]
+
+
+def sights(text: str) -> list:
+    """What core/base/floors.h has other than MAY_INCLUDE."""
+    sees = {floor: set(re.findall(r"using namespace (\w+);", body))
+            for floor, body in SEES.findall(text)}
+    found = []
+    for floor, below in MAY_INCLUDE.items():
+        if floor in ("include", "core", "impl", "examples"):
+            continue
+        wanted = below - {"include", "core"}
+        if sees.get(floor, set()) != wanted:
+            found.append(f"{FLOORS}: {floor} sees {sorted(sees.get(floor, []))}"
+                         f", MAY_INCLUDE says {sorted(wanted)}")
     return found
 
 
@@ -111,33 +198,43 @@ def self_test() -> None:
         "impl/x.cpp": spdx + '#include "core/case/case.h"\n',
         "reference/x.cpp": spdx + '#include "impl/abi/declare.h"\n',
         "core/x.cpp": spdx + "#include <rapidcheck.h>\n",
-        "core/y.cpp": spdx + "\n" * MAX_LINES,
-        "impl/faulty/y.cpp": spdx + "\n" * MAX_TABLE_LINES,
-        "impl/faulty/y.h": spdx + "\n" * MAX_LINES,
-        "impl/faulty/z/y.cpp": spdx + "\n" * MAX_LINES,
         "core/z.cpp": "int x;\n",
         "attic/x.cpp": spdx,
         "examples/x.cpp": spdx + '#include "impl/abi/declare.h"\n',
+        "tools/x.cpp": spdx + "namespace qkvet {\n",
+        "golden/x.cpp": spdx + "namespace qkvet::goldenrod {\n",
     }
     for path, text in bad.items():
         assert problems_of(path, text), f"{path} should have been refused"
     good = spdx + '#include "qkvet/kernel.h"\n#include <vector>\n'
     assert not problems_of("impl/x.cpp", good)
-    assert not problems_of("impl/faulty/x.cpp", good + "\n" * MAX_LINES)
+    assert not problems_of("tools/x.cpp", good + "namespace qkvet::tools::a {\n")
+    assert not problems_of("tools/x.cpp", good + "namespace qkvet::properties {\n"
+                           "struct Law;\n}\n")
     one = "namespace qkvet {\nstruct A {\n};\nstruct B;\n}\n"
     assert doubled_types({"a.h": one, "b.h": one})
     assert not doubled_types({"a.h": one, "b.h": one.replace("A", "C")})
     assert not doubled_types({"a.h": one,
                               "b.h": one.replace("qkvet", "qkvet::impl")})
+    round_trip = {"core/a/x.h": '#include "core/b/y.h"\n',
+                  "core/b/y.h": '#include "core/c/z.h"\n',
+                  "core/c/z.h": '#include "core/a/w.h"\n', "core/a/w.h": ""}
+    assert len(circles(round_trip)) == 3
+    assert not circles({**round_trip, "core/c/z.h": ""})
+    assert not circles({**round_trip, "core/c/z.h": "",
+                        "core/c/z_test.cpp": '#include "core/a/w.h"\n'})
+    assert crowded([f"core/{n}.h" for n in range(MOST_FILES + 1)])
+    assert not crowded([f"core/{n}.h" for n in range(MOST_FILES)])
+    assert sights("")
 
 
 def main() -> int:
     self_test()
-    listed = subprocess.run(
-        ["git", "ls-files", "*.h", "*.cpp", "*.c"], cwd=ROOT, check=True,
-        capture_output=True, text=True).stdout.split()
-    problems = []
-    texts = {path: (ROOT / path).read_text() for path in listed}
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True,
+                            capture_output=True, text=True).stdout.split()
+    texts = {path: (ROOT / path).read_text() for path in listed
+             if path.endswith((".h", ".cpp", ".c"))}
+    problems = crowded(listed) + circles(texts) + sights(texts[FLOORS])
     for path, text in texts.items():
         problems += problems_of(path, text)
     problems += doubled_types(

@@ -11,7 +11,7 @@
 #include "properties/calls/layer_gradient_calls.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 namespace {
 
 // One output of a call.
@@ -112,4 +112,4 @@ std::optional<Bare> bare_answer(Evidence& evidence,
   return bare;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis

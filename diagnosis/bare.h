@@ -9,7 +9,7 @@
 
 #include "diagnosis/evidence.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 
 struct Bare {
   std::string output;  // "o", "dq"
@@ -23,6 +23,6 @@ struct Bare {
 // the process came to harm.
 std::optional<Bare> bare_answer(Evidence& evidence, const JudgedKernel& kernel);
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis
 
 #endif  // QKVET_DIAGNOSIS_BARE_H_

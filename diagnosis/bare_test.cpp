@@ -13,7 +13,7 @@
 #include "diagnosis/test_faults.h"
 #include "properties/testing/fake_gradients.h"
 
-namespace qkvet::bare_test {
+namespace qkvet::diagnosis::bare_test {
 namespace {
 
 using Question = FakeExecutor::Question;
@@ -264,4 +264,4 @@ TEST(Kind, WhatFilesCannotShowIsNoCauseOfWhatTheyDo) {
 }
 
 }  // namespace
-}  // namespace qkvet::bare_test
+}  // namespace qkvet::diagnosis::bare_test

@@ -5,7 +5,7 @@
 
 #include "reference/arithmetic/precision.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 
 Catalogue::Catalogue(Open open, std::vector<Variant> variants) {
   add(open, "", nullptr);
@@ -44,4 +44,4 @@ std::vector<FaultSuspect*> Catalogue::about(Subject subject) const {
   return found;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis

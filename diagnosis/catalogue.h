@@ -11,7 +11,7 @@
 
 #include "diagnosis/suspect.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 
 class Catalogue {
  public:
@@ -38,6 +38,6 @@ class Catalogue {
   std::string error_;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis
 
 #endif  // QKVET_DIAGNOSIS_CATALOGUE_H_

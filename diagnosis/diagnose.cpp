@@ -6,7 +6,7 @@
 
 #include "diagnosis/inquiry.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 namespace {
 
 // Failures that one kernel is asked about; what is left is unknown.
@@ -73,4 +73,4 @@ std::vector<CauseOfFailures> diagnose_all(
   return causes;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis

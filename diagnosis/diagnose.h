@@ -10,7 +10,7 @@
 #include "diagnosis/catalogue.h"
 #include "properties/run/runner.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 
 // The most calls that one diagnosis makes of a kernel.
 inline constexpr int kMostDiagnosisCalls = 200;
@@ -74,6 +74,6 @@ std::vector<CauseOfFailures> diagnose_all(
     Executor& executor, const Catalogue& catalogue, TimeUse& time,
     const Answered* answered = nullptr);
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis
 
 #endif  // QKVET_DIAGNOSIS_DIAGNOSE_H_

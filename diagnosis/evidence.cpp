@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "diagnosis/evidence.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 
 std::unique_ptr<Evidence> Witness::prepare(const Law& law, const Case& value) {
   auto evidence = std::make_unique<Evidence>();
@@ -30,4 +30,4 @@ std::unique_ptr<Evidence> Witness::ask(std::unique_ptr<Evidence> prepared) {
   return prepared;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis

@@ -10,7 +10,7 @@
 #include "core/door/executor.h"
 #include "properties/work/case_work.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 
 struct Evidence {
   const Law* law = nullptr;
@@ -58,6 +58,6 @@ class Witness {
   int made_ = 0;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis
 
 #endif  // QKVET_DIAGNOSIS_EVIDENCE_H_

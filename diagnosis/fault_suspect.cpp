@@ -12,7 +12,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/empty_row.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 namespace {
 
 std::string without_family(const std::string& name) {
@@ -181,4 +181,4 @@ Word FaultSuspect::says(Evidence& evidence, const Witness& witness) {
   return judgement.verdict == Verdict::kFailed ? word : Word::kSilent;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis

@@ -5,7 +5,7 @@
 #include "diagnosis/nearby.h"
 #include "properties/conventions/admit.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 namespace {
 
 constexpr int64_t kExtents[] = {1, 2, 3, 4, 7, 8, 16, 33};
@@ -135,4 +135,4 @@ std::string hidden_among_neighbours(const Law& law, const Case& value,
   return out;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis

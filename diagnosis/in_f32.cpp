@@ -4,7 +4,7 @@
 #include "core/door/call_plan.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 namespace {
 
 bool is_half(Dtype dtype) {
@@ -59,4 +59,4 @@ CallsInF32::CallsInF32(std::span<const KernelCall> calls,
     convert(calls[i], kernel, calls_[i]);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis

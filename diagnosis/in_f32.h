@@ -7,10 +7,11 @@
 #include <span>
 #include <vector>
 
+#include "core/base/floors.h"
 #include "core/call/call.h"
 #include "core/capability/kernel_info.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 
 class CallsInF32 {
  public:
@@ -32,6 +33,6 @@ class CallsInF32 {
 // Whether the tensors of a call are of half storage, all or some of them.
 bool is_half(const KernelCall& call);
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis
 
 #endif  // QKVET_DIAGNOSIS_IN_F32_H_

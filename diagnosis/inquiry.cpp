@@ -10,7 +10,7 @@
 #include "properties/judging/agreement_about.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 namespace {
 
 // Calls of the kernel: for the hypotheses, and for its neighbours afterwards.
@@ -273,4 +273,4 @@ bool Inquiry::explains(const Failure& other) {
   return foretold;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis

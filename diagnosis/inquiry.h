@@ -9,7 +9,7 @@
 #include "diagnosis/bare.h"
 #include "diagnosis/diagnose.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 
 class Inquiry {
  public:
@@ -54,6 +54,6 @@ class Inquiry {
   std::optional<Bare> bare_;  // in all of those the same
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis
 
 #endif  // QKVET_DIAGNOSIS_INQUIRY_H_

@@ -7,7 +7,7 @@
 #include "properties/judging/needs_a_run.h"
 #include "properties/run/runner.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 namespace {
 
 // What a kernel serves with: faults of those that do are about it.
@@ -41,4 +41,4 @@ bool KernelKind::can_have(const KernelInfo& fault, Subject subject) {
          });
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis

@@ -8,7 +8,7 @@
 #include "properties/cases/scope.h"
 #include "properties/work/case_work.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 
 class KernelKind {
  public:
@@ -32,6 +32,6 @@ class KernelKind {
   std::map<const Law*, bool> asked_;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis
 
 #endif  // QKVET_DIAGNOSIS_KIND_H_

@@ -9,7 +9,7 @@
 #include "properties/calls/gradient_calls.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 namespace {
 
 constexpr double kWider = 4;
@@ -116,4 +116,4 @@ Word compare_answers(Evidence& evidence, const JudgedKernel& kernel,
   return Word::kForetold;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis

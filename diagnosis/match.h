@@ -7,7 +7,7 @@
 
 #include "diagnosis/evidence.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 
 // What a hypothesis says of a piece of evidence.
 enum class Word : uint8_t {
@@ -30,6 +30,6 @@ Word compare_answers(Evidence& evidence, const JudgedKernel& kernel,
 // An outcome that says nothing: the call was not taken.
 bool says_nothing(const CallOutcome& outcome);
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis
 
 #endif  // QKVET_DIAGNOSIS_MATCH_H_

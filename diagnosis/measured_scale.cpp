@@ -12,7 +12,7 @@
 #include "properties/judging/agreement_about.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 namespace {
 
 struct Measured {
@@ -156,4 +156,4 @@ std::unique_ptr<Suspect> measured_scale(const Case& value, Witness& witness) {
   return suspect_of(all, fmt::format("{:.6g} times it", factor), given, times);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis

@@ -7,12 +7,12 @@
 
 #include "diagnosis/suspect.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 
 // A hypothesis that the scale is what was measured, if that is not what was
 // asked for; else null.
 std::unique_ptr<Suspect> measured_scale(const Case& value, Witness& witness);
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis
 
 #endif  // QKVET_DIAGNOSIS_MEASURED_SCALE_H_

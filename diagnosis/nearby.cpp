@@ -8,7 +8,7 @@
 #include "properties/conventions/admit.h"
 #include "properties/run/runner.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 namespace {
 
 constexpr uint64_t kSeed = 0x5155;  // any: every diagnosis asks the same
@@ -105,4 +105,4 @@ Case planned_nearby(const Law& law, const Case& value,
   return planned_case(law, kSeed, n, scope);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis

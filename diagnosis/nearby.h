@@ -7,7 +7,7 @@
 
 #include "diagnosis/evidence.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 
 // Number `n` of the cases around `value` that the law is about: a pure
 // function. The options stay.
@@ -27,6 +27,6 @@ std::string hidden_among_neighbours(const Law& law, const Case& value,
 // key; n = 1, one channel as well.
 Case simplest_nearby(const Law& law, const Case& value, int n);
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis
 
 #endif  // QKVET_DIAGNOSIS_NEARBY_H_

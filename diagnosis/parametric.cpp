@@ -5,7 +5,7 @@
 #include "diagnosis/readings.h"
 #include "reference/arithmetic/precision.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 namespace {
 
 // The kernel does what it should, by a looser declaration than its own.
@@ -79,4 +79,4 @@ std::vector<std::unique_ptr<Suspect>> parametric_suspects(const Case& value,
   return suspects;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis

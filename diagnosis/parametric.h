@@ -10,13 +10,13 @@
 
 #include "diagnosis/suspect.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 
 // Those that concern a case of this kind. A scale is measured first, by a few
 // calls.
 std::vector<std::unique_ptr<Suspect>> parametric_suspects(const Case& value,
                                                           Witness& witness);
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis
 
 #endif  // QKVET_DIAGNOSIS_PARAMETRIC_H_

@@ -8,7 +8,7 @@
 #include "diagnosis/test_faults.h"
 #include "properties/testing/fake_executor.h"
 
-namespace qkvet::parametric_test {
+namespace qkvet::diagnosis::parametric_test {
 namespace {
 
 using Question = FakeExecutor::Question;
@@ -162,4 +162,4 @@ TEST(Parametric, AnotherDeclarationIsFound) {
 }
 
 }  // namespace
-}  // namespace qkvet::parametric_test
+}  // namespace qkvet::diagnosis::parametric_test

@@ -6,7 +6,7 @@
 
 #include "properties/judging/agreement_about.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 namespace {
 
 // A row's keys, and one of them.
@@ -150,4 +150,4 @@ void add_readings(const Case& value,
   add_lost(suspects);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis

@@ -9,7 +9,7 @@
 
 #include "diagnosis/suspect.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 
 class ReadingSuspect : public Suspect {
  public:
@@ -37,6 +37,6 @@ class ReadingSuspect : public Suspect {
 void add_readings(const Case& value,
                   std::vector<std::unique_ptr<Suspect>>& suspects);
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis
 
 #endif  // QKVET_DIAGNOSIS_READINGS_H_

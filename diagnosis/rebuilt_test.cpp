@@ -11,7 +11,7 @@
 #include "core/base/at_night.h"
 #include "diagnosis/test_faults.h"
 
-namespace qkvet::rebuilt_test {
+namespace qkvet::diagnosis::rebuilt_test {
 namespace {
 
 constexpr int64_t kCases = 1200;
@@ -134,4 +134,4 @@ TEST(Rebuilt, TilesOfAnotherWidthAreNoOtherFault) {
 }
 
 }  // namespace
-}  // namespace qkvet::rebuilt_test
+}  // namespace qkvet::diagnosis::rebuilt_test

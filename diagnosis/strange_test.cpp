@@ -10,7 +10,7 @@
 #include "diagnosis/test_faults.h"
 #include "properties/testing/fake_executor.h"
 
-namespace qkvet::strange_test {
+namespace qkvet::diagnosis::strange_test {
 namespace {
 
 using Question = FakeExecutor::Question;
@@ -180,4 +180,4 @@ TEST(Strange, ACorrectKernelHasNoCause) {
 }
 
 }  // namespace
-}  // namespace qkvet::strange_test
+}  // namespace qkvet::diagnosis::strange_test

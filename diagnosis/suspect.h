@@ -10,7 +10,7 @@
 
 #include "diagnosis/match.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 
 class Suspect {
  public:
@@ -60,6 +60,6 @@ class FaultSuspect : public Suspect {
   std::string name_, cause_, fix_;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis
 
 #endif  // QKVET_DIAGNOSIS_SUSPECT_H_

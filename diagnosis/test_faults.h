@@ -8,7 +8,7 @@
 
 #include "diagnosis/diagnose.h"
 
-namespace qkvet {
+namespace qkvet::diagnosis {
 
 inline Opened open_for_test(const std::string& path,
                             const std::string& config = "") {
@@ -68,6 +68,6 @@ inline std::vector<const Failure*> pointers_to(
   return pointers;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::diagnosis
 
 #endif  // QKVET_DIAGNOSIS_TEST_FAULTS_H_

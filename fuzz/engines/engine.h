@@ -12,7 +12,7 @@
 #include "fuzz/hunt/guide.h"
 #include "fuzz/input/input.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 
 // Whether there is one, and if not why: one line.
 bool has_engine();
@@ -35,6 +35,6 @@ std::span<uint8_t> engine_counters();
 // begin. Its words are those of the command line, the program's name first.
 int run_engine(int argc, char** argv);
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz
 
 #endif  // QKVET_FUZZ_ENGINES_ENGINE_H_

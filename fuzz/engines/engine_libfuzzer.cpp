@@ -7,7 +7,7 @@
 extern "C" int LLVMFuzzerRunDriver(int* argc, char*** argv,
                                    int (*run)(const uint8_t*, size_t));
 
-namespace qkvet {
+namespace qkvet::fuzz {
 namespace {
 
 int run_one(const uint8_t* data, size_t size) {
@@ -23,4 +23,4 @@ int run_engine(int argc, char** argv) {
   return LLVMFuzzerRunDriver(&argc, &argv, run_one);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

@@ -2,9 +2,9 @@
 // A program without libFuzzer: everything but the hunt itself works.
 #include "fuzz/engines/engine.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 
 bool has_engine() { return false; }
 int run_engine(int /*argc*/, char** /*argv*/) { return 2; }
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

@@ -16,7 +16,7 @@
 #include "properties/work/probe.h"
 #include "reference/arithmetic/precision.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 namespace {
 
 struct Standalone {
@@ -109,20 +109,20 @@ void check_bytes(std::span<const uint8_t> bytes) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::fuzz
 
 extern "C" {
 
 __attribute__((visibility("default"))) int LLVMFuzzerInitialize(
     int* /*argc*/, char*** /*argv*/) {
-  using namespace qkvet;
+  using namespace qkvet::fuzz;
   if (kStandaloneProgram.target.about_kernels()) open_kernels(standalone());
   return 0;
 }
 
 __attribute__((visibility("default"))) int LLVMFuzzerTestOneInput(
     const uint8_t* data, size_t size) {
-  using namespace qkvet;
+  using namespace qkvet::fuzz;
   if (kStandaloneProgram.target.about_kernels())
     standalone().hunter->run({data, size});
   else

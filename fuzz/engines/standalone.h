@@ -8,7 +8,7 @@
 #include "fuzz/targets/target.h"
 #include "qkvet/kernel.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 
 // Kernels that are linked into the program.
 struct LinkedFamily {
@@ -24,6 +24,6 @@ struct StandaloneProgram {
 // In standalone_program.cpp, which is compiled for each program.
 extern const StandaloneProgram kStandaloneProgram;
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz
 
 #endif  // QKVET_FUZZ_ENGINES_STANDALONE_H_

@@ -20,7 +20,7 @@ QKVET_FUZZ_FAMILIES
 #define QKVET_JOINED(a, b) a##b
 #define QKVET_TARGET(name) QKVET_JOINED(fuzz_, name)
 
-namespace qkvet {
+namespace qkvet::fuzz {
 
 extern const FuzzTarget QKVET_TARGET(QKVET_FUZZ_TARGET_NAME);
 
@@ -37,4 +37,4 @@ extern constinit const StandaloneProgram kStandaloneProgram = {
     QKVET_TARGET(QKVET_FUZZ_TARGET_NAME),
     {kFamilies, std::size(kFamilies) - 1}};
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

@@ -8,7 +8,7 @@
 #include "properties/conventions/admit.h"
 #include "properties/judging/visibility.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 namespace {
 
 // The counters, block by block.
@@ -199,4 +199,4 @@ void Guide::judged(size_t law_number, size_t kernel, double ratio) {
         half_octaves(ratio, kLeastRatio));
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

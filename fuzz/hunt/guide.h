@@ -14,7 +14,7 @@
 #include "fuzz/input/input.h"
 #include "fuzz/targets/target.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 
 // One for what was executed at all: an engine gives up on a first input that
 // shows nothing.
@@ -62,6 +62,6 @@ struct ScoreShape {
 // Of attention; of rows until about 2^15 products are spent.
 ScoreShape score_shape(const Case& value, const Inputs& inputs);
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz
 
 #endif  // QKVET_FUZZ_HUNT_GUIDE_H_

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace qkvet::guide_test {
+namespace qkvet::fuzz::guide_test {
 namespace {
 
 struct Look {
@@ -117,4 +117,4 @@ TEST(Guide, AnotherKindOfAnswerIsNews) {
 }
 
 }  // namespace
-}  // namespace qkvet::guide_test
+}  // namespace qkvet::fuzz::guide_test

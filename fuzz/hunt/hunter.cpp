@@ -8,7 +8,7 @@
 #include "properties/judging/compare.h"
 #include "properties/run/shrink.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 namespace {
 
 constexpr int kMostHangs = 2;
@@ -108,4 +108,4 @@ void Hunter::run(std::span<const uint8_t> bytes) {
   run(decode_input(bytes, rules_));
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

@@ -15,7 +15,7 @@
 #include "fuzz/targets/target.h"
 #include "properties/run/runner.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 
 struct Found {
   size_t kernel = 0;  // of Hunter's list
@@ -70,6 +70,6 @@ class Hunter {
   TimeUse time_;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz
 
 #endif  // QKVET_FUZZ_HUNT_HUNTER_H_

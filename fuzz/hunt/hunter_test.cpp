@@ -7,7 +7,7 @@
 
 #include "properties/testing/fake_executor.h"
 
-namespace qkvet::hunter_test {
+namespace qkvet::fuzz::hunter_test {
 namespace {
 
 struct Told {
@@ -173,4 +173,4 @@ TEST(Hunter, TheInputAtWorkCanBeSeenFromOutside) {
 }
 
 }  // namespace
-}  // namespace qkvet::hunter_test
+}  // namespace qkvet::fuzz::hunter_test

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace qkvet {
+namespace qkvet::fuzz {
 namespace {
 
 void unmap(HuntProgress* progress) { munmap(progress, sizeof(HuntProgress)); }
@@ -39,4 +39,4 @@ SharedProgress open_progress(const std::string& path, bool create,
   return {progress, unmap};
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

@@ -12,7 +12,7 @@
 
 #include "fuzz/input/input.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 
 struct HuntProgress {
   std::atomic<int64_t> executions;  // inputs
@@ -30,6 +30,6 @@ using SharedProgress = std::unique_ptr<HuntProgress, void (*)(HuntProgress*)>;
 SharedProgress open_progress(const std::string& path, bool create,
                              std::string* error);
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz
 
 #endif  // QKVET_FUZZ_HUNT_PROGRESS_H_

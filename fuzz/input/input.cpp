@@ -10,7 +10,7 @@
 #include "properties/conventions/admit.h"
 #include "properties/work/case_work.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 namespace {
 
 constexpr size_t kMostFuzzedCommands = 24;
@@ -219,4 +219,4 @@ std::string encode_input(const FuzzInput& input) {
   return std::string(input.law->id) + " " + to_string(input.value);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

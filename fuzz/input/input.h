@@ -13,7 +13,7 @@
 #include "properties/cases/scope.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 
 // A spelled case, and the law in front of it.
 inline constexpr size_t kMostInputBytes = kMaxCaseText + 64;
@@ -41,6 +41,6 @@ std::string encode_input(const FuzzInput& input);
 // The nearest case that the rules allow and the law is about.
 Case nearest_legal(const Law& law, Case value, const InputRules& rules);
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz
 
 #endif  // QKVET_FUZZ_INPUT_INPUT_H_

@@ -15,7 +15,7 @@
 #include "properties/testing/fake_executor.h"
 #include "properties/work/case_work.h"
 
-namespace qkvet::input_test {
+namespace qkvet::fuzz::input_test {
 namespace {
 
 constexpr const char* kTargets[] = {"shapes", "stability", "stories", "layer"};
@@ -203,4 +203,4 @@ TEST(Mutation, TakesPiecesOfBoth) {
 }
 
 }  // namespace
-}  // namespace qkvet::input_test
+}  // namespace qkvet::fuzz::input_test

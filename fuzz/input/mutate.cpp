@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace qkvet {
+namespace qkvet::fuzz {
 namespace {
 
 // What two cases can swap. Where one piece does not go with the rest, the
@@ -228,4 +228,4 @@ FuzzInput crossed(const FuzzInput& a, const FuzzInput& b,
   return next;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

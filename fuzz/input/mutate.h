@@ -8,7 +8,7 @@
 #include "fuzz/input/input.h"
 #include "properties/cases/draw.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 
 // One to four changes; `values_percent` of them are changes of numbers.
 FuzzInput mutated(const FuzzInput& input, const InputRules& rules,
@@ -22,6 +22,6 @@ FuzzInput crossed(const FuzzInput& a, const FuzzInput& b,
 // illegal. `recipes`: also of how they are made.
 void change_values(Case& value, bool recipes, Draw& draw);
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz
 
 #endif  // QKVET_FUZZ_INPUT_MUTATE_H_

@@ -6,7 +6,7 @@
 
 #include "fuzz/input/mutate.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 namespace {
 
 std::span<const TensorName> inputs_of(const Case& value) {
@@ -165,4 +165,4 @@ void change_values(Case& value, bool recipes, Draw& draw) {
   }
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

@@ -19,7 +19,7 @@
 #include "core/story/story_log.h"
 #include "properties/conditions/condition.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 
 inline std::string_view as_text(std::span<const uint8_t> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -83,6 +83,6 @@ using OnnxNodeParse = decltype(&parse_onnx_node);
 std::string onnx_node_problem(std::span<const std::byte> file,
                               OnnxNodeParse parse, std::string* said);
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz
 
 #endif  // QKVET_FUZZ_TARGETS_BYTE_CHECKS_H_

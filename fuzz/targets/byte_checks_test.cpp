@@ -9,7 +9,7 @@
 
 #include "fuzz/targets/target.h"
 
-namespace qkvet::byte_checks_test {
+namespace qkvet::fuzz::byte_checks_test {
 namespace {
 
 constexpr std::string_view kCase = "f32,B1,H4,Hkv2,Tq17,Tk33,d64,causal=br";
@@ -267,4 +267,4 @@ TEST(ByteChecks, EveryTargetHasANameASentenceAndSomethingToAsk) {
 }
 
 }  // namespace
-}  // namespace qkvet::byte_checks_test
+}  // namespace qkvet::fuzz::byte_checks_test

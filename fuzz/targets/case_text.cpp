@@ -4,7 +4,7 @@
 #include "fuzz/targets/byte_checks.h"
 #include "fuzz/targets/target.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 namespace {
 
 // What a spelling has, without how much of it.
@@ -51,4 +51,4 @@ extern constinit const FuzzTarget fuzz_case_text = {
         "A line is refused with a reason, or is a case that is spelled back.",
     .check = check};
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

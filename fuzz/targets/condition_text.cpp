@@ -3,7 +3,7 @@
 #include "fuzz/targets/byte_checks.h"
 #include "fuzz/targets/target.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 std::string condition_text_problem(std::string_view text, ConditionParse parse,
                                    std::string* said) {
   const ParsedCondition parsed = parse(text);
@@ -31,4 +31,4 @@ extern constinit const FuzzTarget fuzz_condition_text = {
     .sentence = "A condition is refused with a reason, or can be asked.",
     .check = check};
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

@@ -4,7 +4,7 @@
 // leaves the other it finds the way, although each is still within its bound.
 #include "fuzz/targets/target.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 namespace {
 
 constexpr const char* kLaws[] = {"agrees_with_oracle"};
@@ -18,4 +18,4 @@ extern constinit const FuzzTarget fuzz_differential = {
     .values_percent = 50,
     .differential = true};
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

@@ -2,7 +2,7 @@
 // layer: from X to Y, shapes and numbers alike.
 #include "fuzz/targets/target.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 namespace {
 
 constexpr const char* kLaws[] = {"*"};
@@ -16,4 +16,4 @@ extern constinit const FuzzTarget fuzz_layer = {
     .laws = kLaws,
     .values_percent = 40};
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

@@ -6,7 +6,7 @@
 #include "fuzz/targets/byte_checks.h"
 #include "fuzz/targets/target.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 std::string npy_problem(std::span<const std::byte> file, NpyParse parse,
                         std::string* said) {
   std::string error;
@@ -46,4 +46,4 @@ extern constinit const FuzzTarget fuzz_npy = {
         "A .npy file is refused with a reason, or is written and read again.",
     .check = check};
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

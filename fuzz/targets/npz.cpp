@@ -4,7 +4,7 @@
 #include "fuzz/targets/byte_checks.h"
 #include "fuzz/targets/target.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 std::string npz_problem(std::span<const std::byte> file, NpzParse parse,
                         std::string* said) {
   std::string error;
@@ -46,4 +46,4 @@ extern constinit const FuzzTarget fuzz_npz = {
         "A .npz file is refused with a reason, or all its members are arrays.",
     .check = check};
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

@@ -5,7 +5,7 @@
 #include "fuzz/targets/byte_checks.h"
 #include "fuzz/targets/target.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 std::string onnx_tensor_problem(std::span<const std::byte> file,
                                 OnnxTensorParse parse, std::string* said) {
   std::string error;
@@ -63,4 +63,4 @@ extern constinit const FuzzTarget fuzz_onnx_tensor = {
         "bytes say.",
     .check = check};
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

@@ -3,7 +3,7 @@
 
 #include "properties/cases/generate.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 
 InputRules rules_for(const FuzzTarget& target, std::vector<const Law*> laws,
                      const std::vector<KernelUnderTest>& kernels,
@@ -27,4 +27,4 @@ void keep_subject(const FuzzTarget& target,
   });
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

@@ -9,7 +9,7 @@
 #include "fuzz/targets/target.h"
 #include "properties/run/runner.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 
 // Storage types and options that some of the kernels declares, and of the laws
 // those that ask for nothing else: none may be left.
@@ -21,6 +21,6 @@ InputRules rules_for(const FuzzTarget& target, std::vector<const Law*> laws,
 void keep_subject(const FuzzTarget& target,
                   std::vector<KernelUnderTest>& kernels);
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz
 
 #endif  // QKVET_FUZZ_TARGETS_RULES_H_

@@ -4,7 +4,7 @@
 #include "fuzz/targets/byte_checks.h"
 #include "fuzz/targets/target.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 std::string safetensors_problem(std::span<const std::byte> file,
                                 SafetensorsParse parse, std::string* said) {
   std::string error;
@@ -53,4 +53,4 @@ extern constinit const FuzzTarget fuzz_safetensors = {
         "again.",
     .check = check};
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

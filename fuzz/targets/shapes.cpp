@@ -3,7 +3,7 @@
 // every law about attention.
 #include "fuzz/targets/target.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 namespace {
 
 constexpr const char* kLaws[] = {"*"};
@@ -18,4 +18,4 @@ extern constinit const FuzzTarget fuzz_shapes = {
     .laws = kLaws,
     .values_percent = 15};
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

@@ -4,7 +4,7 @@
 // q and k as they are: what makes data of its own climbs nowhere.
 #include "fuzz/targets/target.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 namespace {
 
 constexpr const char* kLaws[] = {
@@ -26,4 +26,4 @@ extern constinit const FuzzTarget fuzz_stability = {
     // Numbers show in small calls, and there are four times as many of those.
     .most_work = int64_t{1} << 13};
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

@@ -2,7 +2,7 @@
 // stories: what is asked of a KV cache, command by command.
 #include "fuzz/targets/target.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 namespace {
 
 constexpr const char* kLaws[] = {"cache_*"};
@@ -16,4 +16,4 @@ extern constinit const FuzzTarget fuzz_stories = {
     .laws = kLaws,
     .values_percent = 20};
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

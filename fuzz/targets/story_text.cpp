@@ -6,7 +6,7 @@
 #include "fuzz/targets/byte_checks.h"
 #include "fuzz/targets/target.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 std::string story_text_problem(std::string_view text, StoryParse parse,
                                std::string* said) {
   std::string error;
@@ -43,4 +43,4 @@ extern constinit const FuzzTarget fuzz_story_text = {
         "A recording is refused with its line, or is written and read again.",
     .check = check};
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

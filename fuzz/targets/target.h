@@ -13,7 +13,7 @@
 
 #include "fuzz/input/input.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 
 struct FuzzTarget {
   const char* name;
@@ -41,6 +41,6 @@ const FuzzTarget* find_fuzz_target(std::string_view name);
 // The laws that the target's globs name, in their order.
 std::vector<const Law*> laws_of(const FuzzTarget& target);
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz
 
 #endif  // QKVET_FUZZ_TARGETS_TARGET_H_

@@ -5,7 +5,7 @@
 
 #include "fuzz/targets/target.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 
 #define QKVET_FUZZ_TARGET(name) extern const FuzzTarget fuzz_##name;
 #include "fuzz_targets.inc"
@@ -40,4 +40,4 @@ std::vector<const Law*> laws_of(const FuzzTarget& target) {
   return laws;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

@@ -8,7 +8,7 @@
 #include "fuzz/targets/byte_checks.h"
 #include "fuzz/targets/target.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 namespace {
 
 // The fields of a reply, out of the bytes in front.
@@ -88,4 +88,4 @@ extern constinit const FuzzTarget fuzz_worker_reply = {
         "believed that there is not.",
     .check = check};
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

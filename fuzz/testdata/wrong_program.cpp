@@ -2,7 +2,7 @@
 // A program whose target is wrong about every input with an x in front.
 #include "fuzz/engines/standalone.h"
 
-namespace qkvet {
+namespace qkvet::fuzz {
 namespace {
 
 std::string check(std::span<const uint8_t> bytes, std::string* said) {
@@ -17,4 +17,4 @@ constexpr FuzzTarget kTarget = {
 
 extern constinit const StandaloneProgram kStandaloneProgram = {kTarget, {}};
 
-}  // namespace qkvet
+}  // namespace qkvet::fuzz

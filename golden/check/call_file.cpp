@@ -7,7 +7,7 @@
 #include "golden/format/set.h"
 #include "golden/import/import_onnx.h"
 
-namespace qkvet {
+namespace qkvet::golden {
 namespace {
 
 namespace fs = std::filesystem;
@@ -77,4 +77,4 @@ std::string read_call_file(const std::string& path, const ImportRules& rules,
   return wrong.empty() ? "" : path + ": " + wrong;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::golden

@@ -7,10 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "core/base/floors.h"
 #include "golden/format/recording.h"
 #include "golden/import/import_names.h"
 
-namespace qkvet {
+namespace qkvet::golden {
 
 struct CallFile {
   std::string value;                 // the case, without file=
@@ -28,6 +29,6 @@ std::string read_call_file(const std::string& path, const ImportRules& rules,
 std::string read_file_tensors(const std::string& path, NamedTensors* tensors,
                               std::string* value, std::string* dialect);
 
-}  // namespace qkvet
+}  // namespace qkvet::golden
 
 #endif  // QKVET_GOLDEN_CHECK_CALL_FILE_H_

@@ -15,7 +15,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/empty_row.h"
 
-namespace qkvet {
+namespace qkvet::golden {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -274,4 +274,4 @@ SetVerdict verify_set(const GoldenSet& set, const JudgedKernel& kernel,
   return verdict;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::golden

@@ -12,7 +12,7 @@
 #include "properties/run/runner.h"
 #include "properties/work/case_work.h"
 
-namespace qkvet {
+namespace qkvet::golden {
 
 // Whether the expected numbers agree with the definition: within what the
 // arithmetic of their source allows, read in its dialect. Unsupported where
@@ -38,6 +38,6 @@ struct SetVerdict {
 SetVerdict verify_set(const GoldenSet& set, const JudgedKernel& kernel,
                       int index, Executor& executor, TimeUse& time);
 
-}  // namespace qkvet
+}  // namespace qkvet::golden
 
 #endif  // QKVET_GOLDEN_CHECK_VERIFY_H_

@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <system_error>
 
-namespace qkvet {
+namespace qkvet::golden {
 namespace {
 
 namespace fs = std::filesystem;
@@ -120,4 +120,4 @@ std::string write_folder(const std::string& path, const FolderFiles& files,
   return wrong;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::golden

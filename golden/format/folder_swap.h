@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
-namespace qkvet {
+#include "core/base/floors.h"
+
+namespace qkvet::golden {
 
 // Name in the folder and content.
 using FolderFiles = std::vector<std::pair<std::string, std::vector<std::byte>>>;
@@ -20,6 +22,6 @@ using FolderFiles = std::vector<std::pair<std::string, std::vector<std::byte>>>;
 std::string write_folder(const std::string& path, const FolderFiles& files,
                          bool replace);
 
-}  // namespace qkvet
+}  // namespace qkvet::golden
 
 #endif  // QKVET_GOLDEN_FORMAT_FOLDER_SWAP_H_

@@ -9,7 +9,7 @@
 #include "core/base/json.h"
 #include "core/base/sha256.h"
 
-namespace qkvet {
+namespace qkvet::golden {
 namespace {
 
 namespace fs = std::filesystem;
@@ -197,4 +197,4 @@ std::string read_golden_folder(const std::string& path, GoldenFolder* folder) {
   return "";
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::golden

@@ -7,9 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "core/base/floors.h"
 #include "golden/format/set.h"
 
-namespace qkvet {
+namespace qkvet::golden {
 
 inline constexpr const char* kManifestName = "MANIFEST.jsonl";
 inline constexpr const char* kSetEnding = ".safetensors";
@@ -45,6 +46,6 @@ std::string read_golden_file(const std::string& path, GoldenSet* set);
 // The bytes of a file, as a whole. "" or one line.
 std::string read_bytes(const std::string& path, std::vector<std::byte>* bytes);
 
-}  // namespace qkvet
+}  // namespace qkvet::golden
 
 #endif  // QKVET_GOLDEN_FORMAT_MANIFEST_H_

@@ -14,7 +14,7 @@
 #include "core/base/sha256.h"
 #include "golden/format/folder_swap.h"
 
-namespace qkvet::manifest_test {
+namespace qkvet::golden::manifest_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -197,4 +197,4 @@ TEST_F(Folder, WritersOfOneParentTakeTurns) {
 }
 
 }  // namespace
-}  // namespace qkvet::manifest_test
+}  // namespace qkvet::golden::manifest_test

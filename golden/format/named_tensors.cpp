@@ -5,7 +5,7 @@
 
 #include "core/base/half.h"
 
-namespace qkvet {
+namespace qkvet::golden {
 namespace {
 
 template <class Stored, class Convert>
@@ -71,4 +71,4 @@ std::string names_text(const NamedTensors& tensors) {
   return text.empty() ? "none" : text;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::golden

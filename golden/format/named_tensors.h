@@ -8,9 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "core/base/floors.h"
 #include "core/files/file_tensor.h"
 
-namespace qkvet {
+namespace qkvet::golden {
 
 struct NamedTensor {
   FileDtype dtype = FileDtype::kF32;
@@ -24,6 +25,6 @@ std::vector<double> numbers_of(const NamedTensor& tensor);
 // "q f32 [1, 2, 3, 4], k ...": what a file has, for messages.
 std::string names_text(const NamedTensors& tensors);
 
-}  // namespace qkvet
+}  // namespace qkvet::golden
 
 #endif  // QKVET_GOLDEN_FORMAT_NAMED_TENSORS_H_

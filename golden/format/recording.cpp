@@ -10,7 +10,7 @@
 #include "core/case/file_data.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::golden {
 namespace {
 
 // The inputs that a file may hold: what else a call needs the case says.
@@ -268,4 +268,4 @@ std::optional<Recording> make_recording(const NamedTensors& tensors,
   return recording;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::golden

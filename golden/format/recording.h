@@ -12,7 +12,7 @@
 #include "core/case/case.h"
 #include "golden/format/named_tensors.h"
 
-namespace qkvet {
+namespace qkvet::golden {
 
 // An output as it was written down, packed: f64, or the type that the case
 // stores it in.
@@ -66,6 +66,6 @@ std::vector<std::byte> stored_as(Dtype dtype,
 std::vector<int64_t> output_extents(const Case& value, const OutputName& name);
 Dtype output_dtype(const Case& value, TensorName output);
 
-}  // namespace qkvet
+}  // namespace qkvet::golden
 
 #endif  // QKVET_GOLDEN_FORMAT_RECORDING_H_

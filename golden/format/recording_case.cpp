@@ -2,7 +2,7 @@
 // From tensors alone to the case that they can only be.
 #include "golden/format/recording.h"
 
-namespace qkvet {
+namespace qkvet::golden {
 namespace {
 
 const NamedTensor* find(const NamedTensors& tensors, std::string_view name) {
@@ -108,4 +108,4 @@ std::string case_of_tensors(const NamedTensors& tensors,
   return options.empty() ? text : text + "," + options;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::golden

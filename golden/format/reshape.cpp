@@ -6,7 +6,7 @@
 #include <functional>
 #include <numeric>
 
-namespace qkvet {
+namespace qkvet::golden {
 namespace {
 
 int64_t product(std::span<const int64_t> extents) {
@@ -77,4 +77,4 @@ void widen(NamedTensor& tensor, size_t rank) {
     tensor.shape.insert(tensor.shape.begin(), rank - tensor.shape.size(), 1);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::golden

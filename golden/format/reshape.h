@@ -9,7 +9,7 @@
 
 #include "golden/format/named_tensors.h"
 
-namespace qkvet {
+namespace qkvet::golden {
 
 // Extent n of the result is extent order[n] of `tensor`, whose data are as many
 // as its extents say.
@@ -30,6 +30,6 @@ NamedTensor joined(const NamedTensor& first, const NamedTensor& second,
 // Extents of 1 in front, as NumPy broadcasts, until there are `rank`.
 void widen(NamedTensor& tensor, size_t rank);
 
-}  // namespace qkvet
+}  // namespace qkvet::golden
 
 #endif  // QKVET_GOLDEN_FORMAT_RESHAPE_H_

@@ -6,7 +6,7 @@
 
 #include "core/capability/declaration.h"
 
-namespace qkvet {
+namespace qkvet::golden {
 namespace {
 
 constexpr std::array<std::string_view, 4> kArithmetics = {"exact", "f64",
@@ -137,4 +137,4 @@ std::optional<std::vector<std::byte>> golden_file(
   return safetensors_bytes(written, metadata, error);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::golden

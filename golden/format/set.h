@@ -13,7 +13,7 @@
 #include "golden/format/recording.h"
 #include "qkvet/kernel.h"
 
-namespace qkvet {
+namespace qkvet::golden {
 
 // How the expected numbers came about.
 enum class Arithmetic : uint8_t {
@@ -63,6 +63,6 @@ std::optional<std::vector<std::byte>> golden_file(
 
 inline constexpr const char* kGoldenFormat = "golden 1";
 
-}  // namespace qkvet
+}  // namespace qkvet::golden
 
 #endif  // QKVET_GOLDEN_FORMAT_SET_H_

@@ -8,7 +8,7 @@
 
 #include "core/case/file_data.h"
 
-namespace qkvet::set_test {
+namespace qkvet::golden::set_test {
 namespace {
 
 template <class Number>
@@ -215,4 +215,4 @@ TEST(GoldenSet, EveryCutAndFlippedByteIsRefusedOrReadAsASet) {
 }
 
 }  // namespace
-}  // namespace qkvet::set_test
+}  // namespace qkvet::golden::set_test

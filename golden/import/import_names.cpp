@@ -8,7 +8,7 @@
 
 #include "golden/format/reshape.h"
 
-namespace qkvet {
+namespace qkvet::golden {
 namespace {
 
 // How a tensor lies in a file.
@@ -369,4 +369,4 @@ NamedTensors named_tensors(const NpzArrays& arrays) {
   return tensors;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::golden

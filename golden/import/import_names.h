@@ -27,7 +27,7 @@
 #include "core/files/npz.h"
 #include "golden/format/named_tensors.h"
 
-namespace qkvet {
+namespace qkvet::golden {
 
 enum class ImportLayout : uint8_t {
   kBhtd,  // [B,H,T,d]
@@ -79,6 +79,6 @@ NamedTensor named_tensor(const NpyArray& array,
                          std::span<const std::byte> file);
 NamedTensors named_tensors(const NpzArrays& arrays);
 
-}  // namespace qkvet
+}  // namespace qkvet::golden
 
 #endif  // QKVET_GOLDEN_IMPORT_IMPORT_NAMES_H_

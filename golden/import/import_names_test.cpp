@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-namespace qkvet::import_names_test {
+namespace qkvet::golden::import_names_test {
 namespace {
 
 using Shape = std::vector<int64_t>;
@@ -247,4 +247,4 @@ TEST(ImportNames, ArraysOfNumPyLieRowByRow) {
 }
 
 }  // namespace
-}  // namespace qkvet::import_names_test
+}  // namespace qkvet::golden::import_names_test

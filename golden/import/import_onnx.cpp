@@ -11,7 +11,7 @@
 
 #include "golden/format/reshape.h"
 
-namespace qkvet {
+namespace qkvet::golden {
 namespace {
 
 constexpr std::array<std::string_view, 7> kInputs = {
@@ -359,4 +359,4 @@ std::optional<ImportedOnnx> import_onnx(const OnnxNode& node,
   }
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::golden

@@ -31,7 +31,7 @@
 #include "core/files/onnx_tensor.h"
 #include "golden/format/named_tensors.h"
 
-namespace qkvet {
+namespace qkvet::golden {
 
 struct ImportedOnnx {
   NamedTensors tensors;  // q, k, v, mask, bias; o and weights
@@ -48,6 +48,6 @@ std::optional<ImportedOnnx> import_onnx(const OnnxNode& node,
 std::optional<ImportedOnnx> import_onnx_folder(const std::string& folder,
                                                std::string* error);
 
-}  // namespace qkvet
+}  // namespace qkvet::golden
 
 #endif  // QKVET_GOLDEN_IMPORT_IMPORT_ONNX_H_

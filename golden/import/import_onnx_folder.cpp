@@ -4,7 +4,7 @@
 #include "golden/format/manifest.h"
 #include "golden/import/import_onnx.h"
 
-namespace qkvet {
+namespace qkvet::golden {
 namespace {
 
 namespace fs = std::filesystem;
@@ -47,4 +47,4 @@ std::optional<ImportedOnnx> import_onnx_folder(const std::string& folder,
   return import_onnx(*node, inputs, outputs, error);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::golden

@@ -10,7 +10,7 @@
 
 #include "golden/format/reshape.h"
 
-namespace qkvet::import_onnx_test {
+namespace qkvet::golden::import_onnx_test {
 namespace {
 
 using Shape = std::vector<int64_t>;
@@ -316,4 +316,4 @@ TEST(ImportOnnx, ExtentsThatDoNotFitAreNamed) {
 }
 
 }  // namespace
-}  // namespace qkvet::import_onnx_test
+}  // namespace qkvet::golden::import_onnx_test

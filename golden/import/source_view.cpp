@@ -7,7 +7,7 @@
 #include "properties/judging/agreement_about.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::golden {
 namespace {
 
 bool all_in_f64(const GoldenSet& set) {
@@ -87,4 +87,4 @@ Judgement SourceView::judge() {
   return work_.judge(kernel_, outcomes_);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::golden

@@ -9,7 +9,7 @@
 #include "golden/format/set.h"
 #include "properties/work/case_work.h"
 
-namespace qkvet {
+namespace qkvet::golden {
 
 class SourceView {
  public:
@@ -48,6 +48,6 @@ class SourceView {
 // call that creates its cache.
 size_t call_of(const OutputName& name);
 
-}  // namespace qkvet
+}  // namespace qkvet::golden
 
 #endif  // QKVET_GOLDEN_IMPORT_SOURCE_VIEW_H_

@@ -10,7 +10,7 @@
 #include "properties/acceptance/acceptance_page.h"
 
 int main(int argc, char** argv) {
-  using namespace qkvet::acceptance;
+  using namespace qkvet::properties::acceptance;
   Effort effort = full_effort();
   const char* file = nullptr;
   for (int i = 1; i < argc; ++i) {

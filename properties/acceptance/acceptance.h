@@ -14,7 +14,7 @@
 #include "core/case/recipe.h"
 #include "reference/arithmetic/oracle.h"
 
-namespace qkvet::acceptance {
+namespace qkvet::properties::acceptance {
 
 // How a suite fills q, k and v.
 enum class InputLaw : uint8_t {
@@ -118,6 +118,6 @@ class Kernel {
 // k, scores, weights and output rounded to storage.
 std::vector<double> framework_run(const CallData& call);
 
-}  // namespace qkvet::acceptance
+}  // namespace qkvet::properties::acceptance
 
 #endif  // QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_H_

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-namespace qkvet::acceptance {
+namespace qkvet::properties::acceptance {
 namespace {
 
 constexpr int64_t kPads = 24;
@@ -168,4 +168,4 @@ Output defective_output(const Kernel& kernel, const Defect& defect,
   return output;
 }
 
-}  // namespace qkvet::acceptance
+}  // namespace qkvet::properties::acceptance

@@ -8,7 +8,7 @@
 
 #include "properties/acceptance/acceptance.h"
 
-namespace qkvet::acceptance {
+namespace qkvet::properties::acceptance {
 
 // What is measured of a defect.
 enum class Measure : uint8_t {
@@ -36,6 +36,6 @@ const Defect& defect_named(const char* name);
 Output defective_output(const Kernel& kernel, const Defect& defect,
                         double amount);
 
-}  // namespace qkvet::acceptance
+}  // namespace qkvet::properties::acceptance
 
 #endif  // QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_DEFECTS_H_

@@ -8,7 +8,7 @@
 #include "core/base/half.h"
 #include "properties/acceptance/acceptance.h"
 
-namespace qkvet::acceptance {
+namespace qkvet::properties::acceptance {
 namespace {
 
 // In lanes, so that it is fast without leave to reorder sums.
@@ -133,4 +133,4 @@ std::vector<double> framework_run(const CallData& call) {
   return out;
 }
 
-}  // namespace qkvet::acceptance
+}  // namespace qkvet::properties::acceptance

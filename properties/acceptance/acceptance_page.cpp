@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
-namespace qkvet::acceptance {
+namespace qkvet::properties::acceptance {
 namespace {
 
 using Comparisons = std::span<const Comparison>;
@@ -303,4 +303,4 @@ std::string page_text(std::span<const Comparison> comparisons,
   return text;
 }
 
-}  // namespace qkvet::acceptance
+}  // namespace qkvet::properties::acceptance

@@ -8,7 +8,7 @@
 
 #include "properties/acceptance/acceptance_study.h"
 
-namespace qkvet::acceptance {
+namespace qkvet::properties::acceptance {
 
 // "up to 4,096 keys", "1.2 %", "never", "alarm", ...
 std::string cell_text(const Cell& cell, Measure measure);
@@ -17,6 +17,6 @@ std::string cell_text(const Cell& cell, Measure measure);
 std::string page_text(std::span<const Comparison> comparisons,
                       const Effort& effort);
 
-}  // namespace qkvet::acceptance
+}  // namespace qkvet::properties::acceptance
 
 #endif  // QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_PAGE_H_

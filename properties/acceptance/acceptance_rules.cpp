@@ -11,7 +11,7 @@
 #include "core/base/half.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet::acceptance {
+namespace qkvet::properties::acceptance {
 namespace {
 
 using Numbers = std::vector<double>;
@@ -256,4 +256,4 @@ bool Truth::accepts(const Output& output, bool with_lse) const {
           inside(output.lse, oracle_.lse, bound_.lse, lse_dtype(dtype_)));
 }
 
-}  // namespace qkvet::acceptance
+}  // namespace qkvet::properties::acceptance

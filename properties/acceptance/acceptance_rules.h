@@ -11,7 +11,7 @@
 #include "reference/arithmetic/precision.h"
 #include "reference/bound/bound.h"
 
-namespace qkvet::acceptance {
+namespace qkvet::properties::acceptance {
 
 // What a rule may look at beside the output.
 struct Evidence {
@@ -52,6 +52,6 @@ class Truth {
 // cpu_f32 for f32.
 PrecisionModel declared_model(Dtype dtype);
 
-}  // namespace qkvet::acceptance
+}  // namespace qkvet::properties::acceptance
 
 #endif  // QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_RULES_H_

@@ -9,7 +9,7 @@
 
 #include "core/base/half.h"
 
-namespace qkvet::acceptance {
+namespace qkvet::properties::acceptance {
 namespace {
 
 // Amounts are tried on a grid of eight steps to a factor of two.
@@ -293,4 +293,4 @@ int exit_code(std::span<const Comparison> comparisons) {
   return alarms_of_ours(comparisons) + alarms_of_theirs(comparisons) > 0;
 }
 
-}  // namespace qkvet::acceptance
+}  // namespace qkvet::properties::acceptance

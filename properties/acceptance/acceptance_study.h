@@ -13,7 +13,7 @@
 #include "properties/acceptance/acceptance_defects.h"
 #include "properties/acceptance/acceptance_rules.h"
 
-namespace qkvet::acceptance {
+namespace qkvet::properties::acceptance {
 
 // What one judge noticed of one defect on one kind of data. Lengths are
 // numbers of keys.
@@ -61,6 +61,6 @@ int64_t alarms_of_theirs(std::span<const Comparison> comparisons);
 // 1 if there are any: then the comparison says nothing.
 int exit_code(std::span<const Comparison> comparisons);
 
-}  // namespace qkvet::acceptance
+}  // namespace qkvet::properties::acceptance
 
 #endif  // QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_STUDY_H_

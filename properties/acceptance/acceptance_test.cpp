@@ -9,7 +9,7 @@
 #include "properties/acceptance/acceptance_page.h"
 #include "properties/acceptance/acceptance_study.h"
 
-namespace qkvet::acceptance::acceptance_test {
+namespace qkvet::properties::acceptance::acceptance_test {
 namespace {
 
 const Comparison& row(const std::vector<Comparison>& all, const char* rule,
@@ -173,4 +173,4 @@ TEST(Acceptance, CellsSayWhatWasNoticed) {
 }
 
 }  // namespace
-}  // namespace qkvet::acceptance::acceptance_test
+}  // namespace qkvet::properties::acceptance::acceptance_test

@@ -10,7 +10,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/visibility.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 // One output of one call.
@@ -284,4 +284,4 @@ std::string nondeterministic_reason(const KernelInfo& kernel) {
              : "";
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -8,7 +8,7 @@
 
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // An element of o [B,H,Tq,dv], lse [B,H,Tq] or weights [B,H,Tq,Tk]; x is the
 // column of o, the key of weights, and 0 for lse.
@@ -92,6 +92,6 @@ bool claims_same_bits(const KernelInfo& kernel, uint64_t flags);
 // "" or why nothing bitwise can be asked of the kernel.
 std::string nondeterministic_reason(const KernelInfo& kernel);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CALLS_CALL_PAIRS_H_

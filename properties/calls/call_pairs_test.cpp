@@ -15,7 +15,7 @@
 #include "properties/testing/fake_executor.h"
 #include "properties/testing/fake_gradients.h"
 
-namespace qkvet::call_pairs_test {
+namespace qkvet::properties::call_pairs_test {
 namespace {
 
 Judgement check(const Law& law, const Case& value, FakeExecutor& executor) {
@@ -285,4 +285,4 @@ TEST(CallPairs, HiddenKeysAreThoseOfARowThatSeesAnother) {
 }
 
 }  // namespace
-}  // namespace qkvet::call_pairs_test
+}  // namespace qkvet::properties::call_pairs_test

@@ -6,7 +6,7 @@
 
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 bool in_base2(const JudgeInput& input) {
@@ -181,4 +181,4 @@ const Truth& DropoutAnswer::backward() {
   return truth_;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -13,7 +13,7 @@
 #include "properties/judging/law.h"
 #include "reference/options/dropout.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // What laws about dropout admit: that for which there is a derivation.
 inline constexpr uint32_t kAdmitBesideDropout =
@@ -81,6 +81,6 @@ class DropoutAnswer {
   Truth truth_;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CALLS_DROPOUT_CALLS_H_

@@ -10,7 +10,7 @@
 #include "properties/calls/call_pairs.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 bool same_bits(double a, double b) {
@@ -283,4 +283,4 @@ Case with_moderate_data(Case value) {
   return value;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

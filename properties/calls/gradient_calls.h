@@ -9,7 +9,7 @@
 
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // What laws about gradients admit, empty extents apart.
 inline constexpr uint32_t kAdmitGradients =
@@ -88,6 +88,6 @@ void compare_gradients_as_claimed(const JudgeInput& input,
 // The same case with data of moderate size, whose scores overflow nowhere.
 Case with_moderate_data(Case value);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CALLS_GRADIENT_CALLS_H_

@@ -5,7 +5,7 @@
 
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 bool returns_stages(const KernelInfo& kernel) {
   return (kernel.layer_options & QKVET_LAYER_STAGES) != 0;
@@ -151,4 +151,4 @@ Case fit_own_data(Case value) {
   return fit_without_biases(std::move(value));
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

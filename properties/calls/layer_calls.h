@@ -10,7 +10,7 @@
 #include "properties/judging/law.h"
 #include "reference/layer/layer.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // A call of the layer as the case has it; with the stages where the kernel
 // returns them.
@@ -73,6 +73,6 @@ Case fit_without_biases(Case value);
 // For laws that make x and the matrices themselves.
 Case fit_own_data(Case value);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CALLS_LAYER_CALLS_H_

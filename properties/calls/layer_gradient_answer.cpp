@@ -3,7 +3,7 @@
 
 #include "properties/calls/layer_calls.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 LayerGradientAnswer::LayerGradientAnswer(const Case& value,
                                          const Inputs& inputs)
@@ -32,4 +32,4 @@ const Truth& LayerGradientAnswer::truth_for(const PrecisionModel& model,
   return known_.back()->truth;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

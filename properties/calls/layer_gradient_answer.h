@@ -13,7 +13,7 @@
 #include "properties/judging/law.h"
 #include "reference/layer/layer_gradient.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // The gradients of one layer call, and their bound.
 struct LayerGradientTruth {
@@ -52,6 +52,6 @@ class LayerGradientAnswer {
   std::vector<std::unique_ptr<Known>> known_;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CALLS_LAYER_GRADIENT_ANSWER_H_

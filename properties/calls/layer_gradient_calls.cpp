@@ -4,7 +4,7 @@
 #include "core/door/call_plan.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 TensorName layer_input_of(TensorName gradient) {
   return static_cast<TensorName>(static_cast<int>(gradient) -
@@ -81,4 +81,4 @@ void compare_layer_gradient_exactly(const JudgeInput& input,
   add_failure(judgement, std::move(*finding));
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -9,7 +9,7 @@
 #include "properties/judging/law.h"
 #include "reference/layer/layer_gradient.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // In the order of the inputs that they are the gradients of.
 inline constexpr TensorName kLayerGradients[] = {
@@ -42,6 +42,6 @@ void compare_layer_gradient_exactly(const JudgeInput& input,
                                     double actual, double expected,
                                     const char* looks, Judgement& judgement);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CALLS_LAYER_GRADIENT_CALLS_H_

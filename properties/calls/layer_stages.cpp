@@ -9,7 +9,7 @@
 #include "properties/judging/compare.h"
 #include "reference/layer/layer.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 using Name = std::function<std::string(int64_t)>;
@@ -181,4 +181,4 @@ std::vector<StageJudgement> judge_layer_stages(const JudgeInput& input,
   return judged;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -10,7 +10,7 @@
 
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 struct StageJudgement {
   const char* name = "";  // "q", "k", "v", "attended", "weights", "y"
@@ -39,6 +39,6 @@ AttendedStage attended_stage(const JudgeInput& input, const CallView& call,
 std::vector<StageJudgement> judge_layer_stages(const JudgeInput& input,
                                                WrongStage wrong);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CALLS_LAYER_STAGES_H_

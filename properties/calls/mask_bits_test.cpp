@@ -17,7 +17,7 @@
 #include "properties/judging/visibility.h"
 #include "properties/testing/fake_executor.h"
 
-namespace qkvet::mask_bits_test {
+namespace qkvet::properties::mask_bits_test {
 namespace {
 
 struct Scale {
@@ -215,4 +215,4 @@ INSTANTIATE_TEST_SUITE_P(Storage, MaskBits, testing::ValuesIn(kScales),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace
-}  // namespace qkvet::mask_bits_test
+}  // namespace qkvet::properties::mask_bits_test

@@ -6,7 +6,7 @@
 #include "properties/calls/option_forms.h"
 #include "properties/conventions/fit.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 // Some queries and keys of one member of the tensors.
@@ -141,4 +141,4 @@ Judgement judge_member(const JudgeInput& input, CallPair pair) {
   return judgement;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

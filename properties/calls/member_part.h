@@ -6,7 +6,7 @@
 
 #include "properties/calls/call_pairs.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // The member whose turn it is by the seed, or the next one with queries and
 // keys; -1 if there is none.
@@ -19,6 +19,6 @@ Plan plan_member(const Case& value, const KernelInfo& kernel);
 // The rows of that member in both calls, each within its own bound.
 Judgement judge_member(const JudgeInput& input, CallPair pair);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CALLS_MEMBER_PART_H_

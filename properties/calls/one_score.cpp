@@ -9,7 +9,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/visibility.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 Case with_one_score(Case value) {
   value.q = value.k = value.v = make_recipe(RecipeKind::kZero);
@@ -77,4 +77,4 @@ std::optional<double> score_seen(const JudgeInput& input) {
   return std::log(w) - std::log1p(-w) + std::log(n - 1);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -12,7 +12,7 @@
 
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // A case for such data: some row sees two keys, and the scale is not 0.
 Case with_one_score(Case value);
@@ -30,6 +30,6 @@ std::vector<double> weights_of_one_score(const Case& value, double score);
 // t of the row that sees the most keys; nothing if no score gives its output.
 std::optional<double> score_seen(const JudgeInput& input);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CALLS_ONE_SCORE_H_

@@ -5,7 +5,7 @@
 
 #include "properties/conventions/fit.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 struct RowPlace {
@@ -116,4 +116,4 @@ ElementMap only_row(const Shape& shape, int64_t row) {
   };
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -7,7 +7,7 @@
 #include "properties/calls/call_pairs.h"
 #include "properties/judging/visibility.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // A case whose mask has all extents of its own, for an edit to fill.
 Case with_own_mask(Case value);
@@ -44,6 +44,6 @@ void for_each_hidden_key(const Case& value, const Inputs& inputs, int64_t row,
 // Nothing but that row, at its own place.
 ElementMap only_row(const Shape& shape, int64_t row);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CALLS_OPTION_FORMS_H_

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 // One tensor [B, heads, rows, width], `group` heads to a key/value head.
@@ -34,4 +34,4 @@ void put_other_data(const Case& value, const Changes& changes, Inputs& inputs) {
     replace(value, TensorName::kDO, changes, value.shape.group(), inputs.d_o);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -5,9 +5,10 @@
 
 #include <functional>
 
+#include "core/base/floors.h"
 #include "core/case/case.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // Whether key/value head `kv` of member `b`, and its query heads, get other
 // data.
@@ -17,6 +18,6 @@ using Changes = std::function<bool(int64_t b, int64_t kv)>;
 // beyond the lengths, stays NaN.
 void put_other_data(const Case& value, const Changes& changes, Inputs& inputs);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CALLS_OTHER_DATA_H_

@@ -7,7 +7,7 @@
 
 #include "properties/conventions/admit.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 // More than the rest of any tile that is not whole leaves room for in tiles of
@@ -74,4 +74,4 @@ std::vector<PlannedCall> calls_of_other_shapes(const Case& value,
   return calls;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

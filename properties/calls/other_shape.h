@@ -7,7 +7,7 @@
 
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // What each of these calls is.
 inline constexpr const char* kOtherShapes[] = {
@@ -21,6 +21,6 @@ std::vector<PlannedCall> calls_of_other_shapes(const Case& value,
                                                const KernelInfo& kernel,
                                                Operation operation);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CALLS_OTHER_SHAPE_H_

@@ -5,7 +5,7 @@
 
 #include "properties/conventions/fit.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 int64_t place_of_key(const Case& value, int64_t j) {
   const int64_t Tk = value.shape.Tk;
@@ -58,4 +58,4 @@ void permute_members(const Case& value, std::vector<double>& values) {
   std::rotate(values.begin(), values.end() - size, values.end());
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -7,9 +7,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/base/floors.h"
 #include "core/case/case.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // Where key j goes: the keys are rotated, and turned round for odd seeds. Needs
 // a key.
@@ -28,6 +29,6 @@ void permute_heads(const Case& value, int64_t group, int64_t size,
 // [B, ...].
 void permute_members(const Case& value, std::vector<double>& values);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CALLS_PERMUTATIONS_H_

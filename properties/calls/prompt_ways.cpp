@@ -6,7 +6,7 @@
 #include "properties/calls/story_calls.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 const std::vector<std::byte>& output_of(const CallView& call,
@@ -86,4 +86,4 @@ Judgement judge_prompt_ways(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -7,7 +7,7 @@
 
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // The case's prompt in one step, and then in steps of the sizes of each way.
 Plan plan_prompt_ways(const Case& value, const KernelInfo& kernel,
@@ -16,6 +16,6 @@ Plan plan_prompt_ways(const Case& value, const KernelInfo& kernel,
 // Compares every row of every way with the same row of the one step.
 Judgement judge_prompt_ways(const JudgeInput& input);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CALLS_PROMPT_WAYS_H_

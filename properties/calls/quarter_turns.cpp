@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/calls/quarter_turns.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 constexpr double kCos[] = {1, 0, -1, 0};
@@ -75,4 +75,4 @@ Plan plan_rotations(const Case& value, const KernelInfo& kernel, InputEdit edit,
   return plan;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -6,7 +6,7 @@
 
 #include "properties/calls/call_pairs.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // Fills the tables of the inputs for `rows` positions. A step of one position
 // is one, two or three quarter turns, in turns from pair to pair.
@@ -22,6 +22,6 @@ Case with_rotation(Case value);
 Plan plan_rotations(const Case& value, const KernelInfo& kernel, InputEdit edit,
                     int64_t argument = 0);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CALLS_QUARTER_TURNS_H_

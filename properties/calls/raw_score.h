@@ -8,7 +8,7 @@
 #include "core/base/half.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // The product of q and k whose score is about 2, in natural log units: large
 // enough that weights move with the scale, small enough that 1 - w keeps its
@@ -26,6 +26,6 @@ inline bool has_raw_score(const Case& value) {
   return g > 0x1p-100 && g < 0x1p100 && round_to(value.q_dtype, g) == g;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CALLS_RAW_SCORE_H_

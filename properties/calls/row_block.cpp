@@ -6,7 +6,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/visibility.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 // Keeps rows [from, from + count) of every head.
@@ -99,4 +99,4 @@ Judgement judge_blocks(const JudgeInput& input) {
   return judgement;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

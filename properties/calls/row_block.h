@@ -6,7 +6,7 @@
 
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // Rows [from, to) of a case.
 struct RowBlock {
@@ -29,6 +29,6 @@ PlannedCall block_call(const Case& value, const KernelInfo& kernel,
 // both are near the same numbers, each within its own bound.
 Judgement judge_blocks(const JudgeInput& input);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CALLS_ROW_BLOCK_H_

@@ -7,7 +7,7 @@
 #include "properties/judging/compare.h"
 #include "reference/arithmetic/quantised.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 // The most tokens of a prompt that is also decoded one by one.
@@ -389,4 +389,4 @@ Case fit_to_legal(Case value) {
   return value;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -5,7 +5,7 @@
 
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // The rules that the case's story is played by.
 StoryRules story_rules(const Case& value, const KernelInfo& kernel);
@@ -103,6 +103,6 @@ Case fit_to_idle_last(Case value);
 // At least one token is appended and attended; only legal commands.
 Case fit_to_legal(Case value);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CALLS_STORY_CALLS_H_

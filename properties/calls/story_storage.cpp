@@ -5,7 +5,7 @@
 
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 bool is_kept(const CacheForm& form, const Moment& moment, int64_t token) {
   const auto s = static_cast<size_t>(moment.command.sequence);
@@ -49,4 +49,4 @@ Inputs stored_inputs(const Case& value, const Moment& moment, Inputs inputs,
   return inputs;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

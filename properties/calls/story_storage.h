@@ -5,7 +5,7 @@
 
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // Whether read_back() behind `moment` must still give this token of the
 // history: rows that no later query can see may hold anything.
@@ -24,6 +24,6 @@ bool is_stored(double actual, double given, double allowed);
 Inputs stored_inputs(const Case& value, const Moment& moment, Inputs inputs,
                      const CallOutcome& read);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CALLS_STORY_STORAGE_H_

@@ -10,13 +10,13 @@
 #include "properties/cases/scope.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // Cases that meet the law's precondition, aimed: extents at 1, primes, lane
 // and tile multiples and their neighbours; every data preset; every head
 // ratio; Tq below, at and above Tk. Shrinkable.
 rc::Gen<Case> case_generator(const Law& law, const Scope& scope = {});
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CASES_CASE_GENERATOR_H_

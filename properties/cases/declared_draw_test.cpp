@@ -12,7 +12,7 @@
 #include "properties/run/runner.h"
 #include "properties/testing/fake_executor.h"
 
-namespace qkvet::declared_draw_test {
+namespace qkvet::properties::declared_draw_test {
 namespace {
 
 void wrong_scale(KernelCall& call, Problem& problem) {
@@ -241,4 +241,4 @@ TEST(Declared, OneCauseIsOneFailure) {
 }
 
 }  // namespace
-}  // namespace qkvet::declared_draw_test
+}  // namespace qkvet::properties::declared_draw_test

@@ -7,7 +7,7 @@
 #include "properties/calls/story_calls.h"
 #include "properties/conventions/admit.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 SizeClass draw_size(Draw& draw, SizeClass largest) {
@@ -342,4 +342,4 @@ Case draw_unfitted_layer(Draw& draw, const Scope& scope, bool backward) {
   return value;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -12,7 +12,7 @@
 #include "properties/cases/scope.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 class Draw {
  public:
@@ -59,6 +59,6 @@ Case draw_layer_backward(Draw& draw, const Law& law, const Scope& scope);
 void draw_layer_storage(Draw& draw, Case& value);
 Case draw_backward(Draw& draw, const Law& law, const Scope& scope);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CASES_DRAW_H_

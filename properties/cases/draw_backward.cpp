@@ -3,7 +3,7 @@
 #include "properties/cases/draw.h"
 #include "properties/conventions/admit.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 // Now and then every row sees keys of very low scores alone: its lse is far
@@ -61,4 +61,4 @@ Case draw_layer_backward(Draw& draw, const Law& law, const Scope& scope) {
   return fitted(law, std::move(value));
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

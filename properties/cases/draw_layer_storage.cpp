@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/cases/draw.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 void draw_layer_storage(Draw& draw, Case& value) {
   if (draw.chance(40))
@@ -12,4 +12,4 @@ void draw_layer_storage(Draw& draw, Case& value) {
   value.context = value.shape.Tq + draw.of(kLonger);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -6,7 +6,7 @@
 #include "properties/cases/draw.h"
 #include "properties/conventions/admit.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 // Extents of its own: all of them as often as any other choice.
@@ -217,4 +217,4 @@ void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value) {
   if (!value.cu_q.empty()) value.q_len.clear(), value.kv_len.clear();
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

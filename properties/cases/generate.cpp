@@ -8,7 +8,7 @@
 #include "properties/cases/draw.h"
 #include "properties/conventions/admit.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 Case draw_case(Draw& draw, const Law& law, const Scope& scope) {
   switch (law.aim.subject) {
     case Subject::kCache:
@@ -115,4 +115,4 @@ int64_t sum_of_extents(const Shape& s) {
   return s.B + s.H + s.Hkv + s.Tq + s.Tk + s.d + s.dv;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

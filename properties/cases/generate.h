@@ -9,7 +9,7 @@
 #include "properties/cases/scope.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // Case number `number` of the plan with this seed: a pure function.
 Case planned_case(const Law& law, uint64_t seed, int64_t number,
@@ -29,6 +29,6 @@ bool is_stress(const Case& value);
 // B + H + Hkv + Tq + Tk + d + dv.
 int64_t sum_of_extents(const Shape& shape);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CASES_GENERATE_H_

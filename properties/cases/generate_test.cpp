@@ -12,7 +12,7 @@
 #include "properties/judging/visibility.h"
 #include "properties/run/runner.h"
 
-namespace qkvet::generate_test {
+namespace qkvet::properties::generate_test {
 namespace {
 
 TEST(Generate, PlannedCasesAreValidFitAndRepeatable) {
@@ -322,4 +322,4 @@ TEST(Generate, KnowsTheLawsThatAskForWhatIsNotDeclared) {
 }
 
 }  // namespace
-}  // namespace qkvet::generate_test
+}  // namespace qkvet::properties::generate_test

@@ -8,7 +8,7 @@
 #include "core/case/paging.h"
 #include "properties/cases/scope.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 struct NamedOption {
@@ -187,4 +187,4 @@ void OptionUse::tell(const KernelInfo& kernel, std::vector<std::string>& drawn,
       never_drawn.push_back(what);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -10,10 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "core/base/floors.h"
 #include "core/call/call.h"
 #include "core/capability/kernel_info.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 class OptionUse {
  public:
@@ -45,6 +46,6 @@ class OptionUse {
   std::map<int64_t, int64_t> page_sizes_;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CASES_OPTION_USE_H_

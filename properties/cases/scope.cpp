@@ -7,7 +7,7 @@
 
 #include "properties/conventions/admit.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 constexpr const char* kAllowed =
@@ -265,4 +265,4 @@ bool keeps_pins(const Scope& scope, const Case& value) {
   });
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "core/base/dtype.h"
+#include "core/base/floors.h"
 #include "core/case/case.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // How large a case may be. Most cases of every run are small, because small
 // cases are cheap and show nearly everything; some cross the tiles of real
@@ -98,6 +99,6 @@ bool is_declared(const Scope& scope, const Case& value);
 // Whether it has them.
 bool keeps_pins(const Scope& scope, const Case& value);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CASES_SCOPE_H_

@@ -5,7 +5,7 @@
 
 #include "properties/conventions/admit.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 constexpr int64_t kExtent = 3;
@@ -199,4 +199,4 @@ Case SmallScope::at(int64_t number) const {
   return make(cases_[static_cast<size_t>(number - 1)]);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

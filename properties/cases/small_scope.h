@@ -11,7 +11,7 @@
 #include "core/case/case.h"
 #include "properties/cases/scope.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 class SmallScope {
  public:
@@ -51,6 +51,6 @@ class SmallScope {
   bool pages_only_ = false;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CASES_SMALL_SCOPE_H_

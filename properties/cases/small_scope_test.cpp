@@ -8,7 +8,7 @@
 #include "properties/conventions/admit.h"
 #include "properties/testing/fake_executor.h"
 
-namespace qkvet::small_scope_test {
+namespace qkvet::properties::small_scope_test {
 namespace {
 
 Scope without_options() {
@@ -93,4 +93,4 @@ TEST(SmallScope, AGoodKernelPassesAllOfItAndOneWrongIndexDoesNot) {
 }
 
 }  // namespace
-}  // namespace qkvet::small_scope_test
+}  // namespace qkvet::properties::small_scope_test

@@ -3,7 +3,7 @@
 
 #include "properties/conditions/condition_names.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 // Numbers wrap around rather than end the program: conditions come from
@@ -140,4 +140,4 @@ int64_t Condition::count_commands(size_t node, const ConditionPlace& at) const {
   return count;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -17,7 +17,7 @@
 
 #include "properties/judging/situation.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 struct ConditionName;
 struct ConditionPlace;
@@ -79,6 +79,6 @@ struct ParsedCondition {
 // "" is always true.
 ParsedCondition parse_condition(std::string_view text);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CONDITIONS_CONDITION_H_

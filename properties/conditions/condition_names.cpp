@@ -6,7 +6,7 @@
 
 #include "core/case/paging.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 using At = const ConditionPlace&;
@@ -241,4 +241,4 @@ std::string condition_names(ConditionScope scope) {
   return all;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -11,7 +11,7 @@
 
 #include "properties/judging/situation.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // Where a name means something: everywhere, or within rows() and its like.
 enum class ConditionScope : uint8_t { kCase, kRow, kMember, kCommand };
@@ -44,6 +44,6 @@ const ConditionName* find_condition_name(std::string_view name,
 // "B, H, Hkv, ...": those of this scope alone.
 std::string condition_names(ConditionScope scope);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CONDITIONS_CONDITION_NAMES_H_

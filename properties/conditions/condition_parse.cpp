@@ -9,7 +9,7 @@
 #include "properties/conditions/condition.h"
 #include "properties/conditions/condition_names.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 constexpr int kDeepest = 32;  // parentheses and signs within each other
@@ -244,4 +244,4 @@ ParsedCondition parse_condition(std::string_view text) {
   return ConditionParser(text).parse();
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -6,7 +6,7 @@
 
 #include "properties/testing/fake_executor.h"
 
-namespace qkvet::condition_test {
+namespace qkvet::properties::condition_test {
 namespace {
 
 // f32 where it does not say otherwise.
@@ -190,4 +190,4 @@ TEST(Condition, RefusesWithAPlaceAndWhatIsAllowed) {
 }
 
 }  // namespace
-}  // namespace qkvet::condition_test
+}  // namespace qkvet::properties::condition_test

@@ -6,7 +6,7 @@
 #include "core/case/file_data.h"
 #include "core/case/paging.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 // A rotation turns pairs of channels; the tokens of a story stand in order.
@@ -186,4 +186,4 @@ Case fitted(const Law& law, Case value) {
   return value;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -5,7 +5,7 @@
 
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // An option of attention that a kernel declares by one bit: that bit, the one
 // of Aim::admits, and its name in reports.
@@ -50,6 +50,6 @@ bool move_set_values(Case& value);
 // lengths that fit the extents. Idempotent.
 Case fitted(const Law& law, Case value);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CONVENTIONS_ADMIT_H_

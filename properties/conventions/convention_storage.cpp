@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/conventions/convention_storage.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 bool is_bias(TensorName tensor) { return tensor >= TensorName::kBq; }
@@ -67,4 +67,4 @@ PoolView pool_view(const PageStorage& storage, int64_t pages, int64_t heads,
   return view;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -8,10 +8,11 @@
 #include <array>
 #include <cstdint>
 
+#include "core/base/floors.h"
 #include "core/base/shape.h"
 #include "core/call/call.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 enum class WeightOrder : uint8_t {
   kUnknown,
@@ -71,6 +72,6 @@ struct PoolView {
 PoolView pool_view(const PageStorage& storage, int64_t pages, int64_t heads,
                    int64_t page_size, int64_t width, bool is_value);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CONVENTIONS_CONVENTION_STORAGE_H_

@@ -12,7 +12,7 @@
 #include "core/capability/kernel_info.h"
 #include "properties/conventions/conventions.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 struct BitWord {
@@ -323,4 +323,4 @@ std::string declare(std::string_view key, std::string_view value,
   return why;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -10,7 +10,7 @@
 #include "core/capability/declaration.h"
 #include "core/case/case.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 constexpr std::string_view kMarkdown =
@@ -331,4 +331,4 @@ std::string declare_lines(const std::string& lines, Convention& convention) {
   return "";
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

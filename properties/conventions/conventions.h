@@ -15,7 +15,7 @@
 #include "core/capability/kernel_info.h"
 #include "properties/conventions/convention_storage.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // A row of a section's table.
 struct ConventionFact {
@@ -75,6 +75,6 @@ const char* bit_prefix(BitKind kind);
 // All words of a kind with their bits.
 std::vector<std::pair<std::string, uint64_t>> all_bits(BitKind kind);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CONVENTIONS_CONVENTIONS_H_

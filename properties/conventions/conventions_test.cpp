@@ -13,7 +13,7 @@
 #include "core/case/case.h"
 #include "properties/judging/law.h"
 
-namespace qkvet::conventions_test {
+namespace qkvet::properties::conventions_test {
 namespace {
 
 std::string content_of(const std::string& path) {
@@ -388,4 +388,4 @@ TEST(ConventionStorage, PoolsAreIndexedAsTheLibrariesIndexThem) {
 }
 
 }  // namespace
-}  // namespace qkvet::conventions_test
+}  // namespace qkvet::properties::conventions_test

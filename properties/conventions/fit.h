@@ -5,9 +5,10 @@
 
 #include <algorithm>
 
+#include "core/base/floors.h"
 #include "core/case/case.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // One of 0 .. n - 1, n above 0. Reduced before it gets a sign: half of all
 // seeds are negative as an int64_t, and so would be what is left of them.
@@ -29,6 +30,6 @@ inline Case with_two_kv_heads(Case value) {
   return value;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_CONVENTIONS_FIT_H_

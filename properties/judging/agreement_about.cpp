@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/judging/agreement_about.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 const Law& agreement_about(Subject subject) {
   switch (subject) {
@@ -18,4 +18,4 @@ const Law& agreement_about(Subject subject) {
   }
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -5,10 +5,10 @@
 
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 const Law& agreement_about(Subject subject);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_JUDGING_AGREEMENT_ABOUT_H_

@@ -4,7 +4,7 @@
 #include "properties/judging/twin_check.h"
 #include "reference/options/rope.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 enum : int { kSoftcapAfterBias = 1, kSinkNotInLse = 2 };
@@ -108,4 +108,4 @@ const Truth& Answer::truth_for(const KernelInfo& kernel,
   return known_.back()->truth;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

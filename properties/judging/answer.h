@@ -11,7 +11,7 @@
 
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // What the laws take for the truth; another one only in tests of the vote.
 using Oracle = OracleOutput (*)(const Problem&);
@@ -82,6 +82,6 @@ class Answer {
   std::vector<std::unique_ptr<Known>> known_;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_JUDGING_ANSWER_H_

@@ -9,7 +9,7 @@
 #include "core/base/half.h"
 #include "properties/judging/empty_row.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 template <class Storage, class Decode>
@@ -381,4 +381,4 @@ void compare_with_truth(const JudgeInput& input, const CallView& call,
   }
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -11,7 +11,7 @@
 
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // A packed output as doubles; f64, f32, f16 or bf16.
 std::vector<double> as_doubles(const std::vector<std::byte>& bytes,
@@ -92,6 +92,6 @@ void keep_nearest(Judgement& judgement, const Judgement& other);
 // Keeps the finding with the largest ratio; the first among equals.
 void add_failure(Judgement& judgement, Finding finding);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_JUDGING_COMPARE_H_

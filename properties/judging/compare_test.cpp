@@ -9,7 +9,7 @@
 #include "properties/run/tally.h"
 #include "properties/testing/fake_executor.h"
 
-namespace qkvet::compare_test {
+namespace qkvet::properties::compare_test {
 namespace {
 
 // One row of one output with truth 1 and the given bound.
@@ -268,4 +268,4 @@ TEST(Compare, NumbersReadBack) {
 }
 
 }  // namespace
-}  // namespace qkvet::compare_test
+}  // namespace qkvet::properties::compare_test

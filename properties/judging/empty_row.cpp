@@ -3,7 +3,7 @@
 
 #include <vector>
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 std::vector<EmptyBy> reasons_in(const Case& value) {
@@ -64,4 +64,4 @@ bool empty_rows_are_zero(const qkvet_dialect& dialect) {
   return true;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -5,10 +5,11 @@
 
 #include <array>
 
+#include "core/base/floors.h"
 #include "core/case/case.h"
 #include "qkvet/kernel.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // Why a row sees no key: the causal rule or a window, and what qkvet_dialect
 // has fields for.
@@ -38,6 +39,6 @@ EmptyRow empty_row_of(const qkvet_dialect& dialect, const Case& value);
 // Whether o of such rows is declared to be 0 whatever the reason.
 bool empty_rows_are_zero(const qkvet_dialect& dialect);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_JUDGING_EMPTY_ROW_H_

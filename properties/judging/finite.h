@@ -5,10 +5,11 @@
 #ifndef QKVET_PROPERTIES_JUDGING_FINITE_H_
 #define QKVET_PROPERTIES_JUDGING_FINITE_H_
 
+#include "core/base/floors.h"
 #include "core/case/case.h"
 #include "qkvet/kernel.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 inline bool needs_finite_slots(const qkvet_dialect& dialect) {
   return dialect.unowned_nonfinite == QKVET_UNOWNED_NOT_IGNORED;
@@ -25,6 +26,6 @@ inline Paging in_finite_slots(const qkvet_dialect& dialect, Paging paging) {
   return paging;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_JUDGING_FINITE_H_

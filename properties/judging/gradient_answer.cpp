@@ -8,7 +8,7 @@
 #include "properties/judging/twin_check.h"
 #include "properties/judging/visibility.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -127,4 +127,4 @@ const Truth& GradientAnswer::truth_for(const PrecisionModel& model) {
   return known_.back()->truth;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -13,7 +13,7 @@
 #include "properties/judging/answer.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // "" or why the gradient of this case is not settled for this kernel: what it
 // returns for a row without a key is no zero, and has a gradient of its own.
@@ -61,6 +61,6 @@ class GradientAnswer {
   std::vector<std::unique_ptr<Known>> known_;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_JUDGING_GRADIENT_ANSWER_H_

@@ -13,7 +13,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // A row of a gradient as it was stored, times a direction.
 struct GradientAlong {
@@ -63,6 +63,6 @@ inline std::optional<Finding> nan_in_one_placement(
   return finding;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_JUDGING_GRADIENT_JUDGING_H_

@@ -21,7 +21,7 @@
 #include "reference/bound/bound.h"
 #include "reference/gradient/gradient.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 class Visibility;
 struct LayerGradientTruth;  // layer_gradient_answer.h
@@ -263,6 +263,6 @@ inline constexpr const char* kBackwardMemoryLaw =
 inline constexpr const char* kLayerBackwardMemoryLaw =
     "layer_backward_reads_only_its_inputs";
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_JUDGING_LAW_H_

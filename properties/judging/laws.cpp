@@ -4,7 +4,7 @@
 
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 #define QKVET_LAW(name) extern const Law name;
 #include "laws.inc"
@@ -55,4 +55,4 @@ const Law* find_law(std::string_view id) {
   return nullptr;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 struct Row {
@@ -31,4 +31,4 @@ std::string needs_a_run(const Law& law) {
   return "";
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/judging/outcome.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 // A device has no guard pages.
@@ -159,4 +159,4 @@ std::optional<Judgement> judge_outcome(const PlannedCall& planned,
   return std::nullopt;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

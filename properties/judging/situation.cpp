@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 std::vector<CommandAt> commands_of(const std::vector<Moment>& moments) {
@@ -72,4 +72,4 @@ std::vector<Situation> situations_of(const Case& value, const Plan& plan) {
   return all;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

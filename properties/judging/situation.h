@@ -11,7 +11,7 @@
 #include "properties/judging/law.h"
 #include "properties/judging/visibility.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // One command to a cache, and how many tokens its sequence held.
 struct CommandAt {
@@ -52,6 +52,6 @@ class Situation {
 // result.
 std::vector<Situation> situations_of(const Case& value, const Plan& plan);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_JUDGING_SITUATION_H_

@@ -3,7 +3,7 @@
 
 #include "reference/agreement/agreement.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 namespace {
 
@@ -33,4 +33,4 @@ std::string twin_disagreement(const LayerProblem& problem) {
       layer_ratio(problem, plain_layer(problem), twin_layer(problem)));
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -9,7 +9,7 @@
 #include "reference/gradient/gradient.h"
 #include "reference/layer/layer.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // "" or one line that says that the oracle is farther from its twin than the
 // bound of double arithmetic allows.
@@ -25,6 +25,6 @@ std::string twin_disagreement(const GradientProblem& problem,
 // The same for a layer, over all of its stages.
 std::string twin_disagreement(const LayerProblem& problem);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_JUDGING_TWIN_CHECK_H_

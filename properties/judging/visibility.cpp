@@ -3,7 +3,7 @@
 
 #include "core/case/option_data.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 Inputs options_alone(const Case& value) {
@@ -78,4 +78,4 @@ bool some_row_sees_a_key(const Case& value) {
   return false;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

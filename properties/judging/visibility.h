@@ -7,9 +7,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/base/floors.h"
 #include "core/case/case.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // The pairs of query and key of a case with any options. Cost: one pass over
 // all pairs if there is a mask, else over all rows.
@@ -90,6 +91,6 @@ inline Case with_masked_key(Case value) {
   return value;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_JUDGING_VISIBILITY_H_

@@ -9,7 +9,7 @@
 #include "properties/testing/fake_check.h"
 #include "properties/testing/fake_gradients.h"
 
-namespace qkvet::dropout_law_test {
+namespace qkvet::properties::dropout_law_test {
 namespace {
 
 constexpr char kLarge[] = "f32,B2,H2,Tq48,Tk48,d2,dropout=0.1";
@@ -260,4 +260,4 @@ TEST(DropoutLaws, TheGradientIsThatOfTheMaskThatIsRead) {
 }
 
 }  // namespace
-}  // namespace qkvet::dropout_law_test
+}  // namespace qkvet::properties::dropout_law_test

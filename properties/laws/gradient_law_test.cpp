@@ -11,7 +11,7 @@
 #include "properties/testing/fake_gradients.h"
 #include "reference/seeded/seeded_gradient.h"
 
-namespace qkvet::gradient_law_test {
+namespace qkvet::properties::gradient_law_test {
 namespace {
 
 Judgement fails(const std::string& law, const std::string& text,
@@ -432,4 +432,4 @@ TEST(GradientLaws, FailuresShrink) {
 }
 
 }  // namespace
-}  // namespace qkvet::gradient_law_test
+}  // namespace qkvet::properties::gradient_law_test

@@ -10,7 +10,7 @@
 #include "properties/cases/generate.h"
 #include "properties/testing/fake_check.h"
 
-namespace qkvet::law_test {
+namespace qkvet::properties::law_test {
 namespace {
 
 TEST(Laws, StateAllFiveThingsUnderAUniqueId) {
@@ -472,4 +472,4 @@ TEST(ThreadsChangeNothing, OrdersAreNamedWhereAnEmulatorTakesThem) {
 }
 
 }  // namespace
-}  // namespace qkvet::law_test
+}  // namespace qkvet::properties::law_test

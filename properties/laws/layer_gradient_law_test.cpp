@@ -10,7 +10,7 @@
 #include "properties/testing/fake_check.h"
 #include "properties/testing/fake_layer_gradients.h"
 
-namespace qkvet::layer_gradient_law_test {
+namespace qkvet::properties::layer_gradient_law_test {
 namespace {
 
 using Out = LayerGradientOutput;
@@ -248,4 +248,4 @@ TEST(LayerGradientLaws, FailuresShrink) {
 }
 
 }  // namespace
-}  // namespace qkvet::layer_gradient_law_test
+}  // namespace qkvet::properties::layer_gradient_law_test

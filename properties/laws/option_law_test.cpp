@@ -6,7 +6,7 @@
 
 #include "properties/testing/fake_check.h"
 
-namespace qkvet::option_law_test {
+namespace qkvet::properties::option_law_test {
 namespace {
 
 std::string looks(const Judgement& judgement) {
@@ -336,4 +336,4 @@ TEST(OptionLaws, EmptyExtentsAreLegal) {
 }
 
 }  // namespace
-}  // namespace qkvet::option_law_test
+}  // namespace qkvet::properties::option_law_test

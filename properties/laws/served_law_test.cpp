@@ -10,7 +10,7 @@
 #include "properties/run/story_fault.h"
 #include "properties/testing/fake_check.h"
 
-namespace qkvet::served_law_test {
+namespace qkvet::properties::served_law_test {
 namespace {
 
 int32_t first_page(const KernelCall& call) {
@@ -260,4 +260,4 @@ TEST(ServedLaws, PaddingIsFiniteForWhoDeclaresIt) {
 }
 
 }  // namespace
-}  // namespace qkvet::served_law_test
+}  // namespace qkvet::properties::served_law_test

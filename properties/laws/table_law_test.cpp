@@ -9,7 +9,7 @@
 #include "properties/run/shrink.h"
 #include "properties/testing/fake_tables.h"
 
-namespace qkvet::table_law_test {
+namespace qkvet::properties::table_law_test {
 namespace {
 
 Judgement check(const std::string& law, const std::string& text, Spoil spoil) {
@@ -382,4 +382,4 @@ TEST(LayerLaws, AScaleOfTheModelWidth) {
 }
 
 }  // namespace
-}  // namespace qkvet::table_law_test
+}  // namespace qkvet::properties::table_law_test

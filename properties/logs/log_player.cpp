@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace qkvet {
+namespace qkvet::properties {
 
 LogPlayer::LogPlayer(const StoryRules& rules)
     : rules_(rules), places_(static_cast<size_t>(rules.sequences)) {}
@@ -77,4 +77,4 @@ LogMoment LogPlayer::play(const LogCommand& command) {
   return played;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

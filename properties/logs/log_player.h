@@ -6,9 +6,10 @@
 
 #include <vector>
 
+#include "core/base/floors.h"
 #include "core/story/story_log.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // One command in its place. In `moment` sequences are places in the cache; a
 // token is named by the id that it was given to.
@@ -45,6 +46,6 @@ class LogPlayer {
   std::vector<Tags> tags_;  // of an id
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_LOGS_LOG_PLAYER_H_

@@ -8,7 +8,7 @@
 #include "properties/judging/outcome.h"
 #include "properties/logs/log_player.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 constexpr size_t kBatch = 256;      // commands between two judgings
@@ -356,4 +356,4 @@ int64_t affordable_share(const StoryLog& log) {
   return 1 + static_cast<int64_t>(elements / kMostElements);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -14,7 +14,7 @@
 #include "core/story/story_log.h"
 #include "properties/work/case_work.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // What a command did wrong.
 enum class LogPart : uint8_t {
@@ -72,6 +72,6 @@ LogRun run_log(const StoryLog& log, const LogCommands& commands,
 // alone.
 int64_t affordable_share(const StoryLog& log);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_LOGS_LOG_RUN_H_

@@ -9,7 +9,7 @@
 #include "properties/logs/log_player.h"
 #include "properties/run/shrink.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 constexpr int kMaxTries = 4000;
@@ -229,9 +229,9 @@ void Shrinker::spell(ShrunkLog& shrunk) {
     if (judgement.verdict != Verdict::kFailed ||
         judgement.kind != failure_.judgement.kind)
       continue;
-    Shrunk smallest =
-        qkvet::shrink(*law, fit, judgement, kernel_.judged, kernel_.index,
-                      kernel_.executor, kernel_.time);
+    Shrunk smallest = qkvet::properties::shrink(*law, fit, judgement,
+                                                kernel_.judged, kernel_.index,
+                                                kernel_.executor, kernel_.time);
     shrunk.law = law;
     shrunk.value = std::move(smallest.value);
     shrunk.judgement = std::move(smallest.judgement);
@@ -308,4 +308,4 @@ ShrunkLog shrink_log(const StoryLog& log, const LogFailure& found,
   return Shrinker(log, found, kernel).shrink();
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

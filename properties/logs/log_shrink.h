@@ -10,7 +10,7 @@
 
 #include "properties/logs/log_run.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 struct ShrunkLog {
   LogCommands commands;   // the last one fails
@@ -39,6 +39,6 @@ std::optional<Case> case_of_log(const StoryLog& log,
                                 const LogCommands& commands, int64_t sequences,
                                 const KernelInfo& kernel);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_LOGS_LOG_SHRINK_H_

@@ -9,7 +9,7 @@
 #include "properties/run/shrink.h"
 #include "properties/testing/fake_executor.h"
 
-namespace qkvet::detection_test {
+namespace qkvet::properties::detection_test {
 namespace {
 
 // Of a kernel that declares QKVET_PRECISION_CPU_F32.
@@ -131,4 +131,4 @@ TEST(Detection, AMaximumThatMissesOneLaneOfSixtyFour) {
 }
 
 }  // namespace
-}  // namespace qkvet::detection_test
+}  // namespace qkvet::properties::detection_test

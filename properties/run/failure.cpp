@@ -7,7 +7,7 @@
 #include "properties/run/other_dialect.h"
 #include "properties/run/shrink.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 // How often a failing case is repeated before it is believed to be steady.
@@ -127,4 +127,4 @@ std::vector<Failure> shrunk_failures(const std::vector<Candidate>& failing,
   return failures;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -6,7 +6,7 @@
 
 #include "properties/run/tally.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // `candidate` failed on the kernel, which `executor` holds. What does not fail
 // every time is not shrunk. A function of the candidate alone, as long as the
@@ -23,6 +23,6 @@ std::vector<Failure> shrunk_failures(const std::vector<Candidate>& failing,
                                      Executor& executor, TimeUse& time,
                                      const Scope& scope);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_RUN_FAILURE_H_

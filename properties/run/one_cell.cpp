@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/run/one_cell.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 Cell one_cell(const Law& law, const Judgement& judgement, double seconds) {
   Cell cell;
@@ -16,4 +16,4 @@ Cell one_cell(const Law& law, const Judgement& judgement, double seconds) {
   return cell;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -5,11 +5,11 @@
 
 #include "properties/run/runner.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // Without a failure, which its caller knows more about.
 Cell one_cell(const Law& law, const Judgement& judgement, double seconds);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_RUN_ONE_CELL_H_

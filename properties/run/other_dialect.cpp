@@ -4,7 +4,7 @@
 #include "properties/cases/generate.h"
 #include "properties/run/shrink.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 // Planned cases, of all masks and scales, that must agree as well: one case
@@ -92,4 +92,4 @@ std::string other_dialect(const Case& value, const JudgedKernel& kernel,
   return "";
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

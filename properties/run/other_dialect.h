@@ -8,7 +8,7 @@
 
 #include "properties/work/case_work.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // "" or one line that says as what the kernel would conform, which library has
 // it so, and what to declare. `value` is the case that fails; the same must
@@ -16,6 +16,6 @@ namespace qkvet {
 std::string other_dialect(const Case& value, const JudgedKernel& kernel,
                           int index, Executor& executor, TimeUse& time);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_RUN_OTHER_DIALECT_H_

@@ -9,7 +9,7 @@
 #include "properties/cases/small_scope.h"
 #include "properties/run/runner.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 // In the order in which they are judged.
@@ -255,4 +255,4 @@ RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
   return all;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -13,7 +13,7 @@
 #include "properties/run/shrink.h"
 #include "properties/run/tally.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -425,4 +425,4 @@ RunResult run_subject(const std::vector<KernelUnderTest>& kernels,
   return Runner(kernels, open, options).run();
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

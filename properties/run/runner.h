@@ -16,7 +16,7 @@
 #include "properties/run/story_fault.h"
 #include "properties/work/case_work.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // Where a kernel is found: library number and number within the library.
 struct KernelUnderTest {
@@ -200,6 +200,6 @@ std::string mistrust_in(const JudgedKernel& kernel, const RunOptions& options);
 // More than this share of vacuous comparisons makes a cell Mistrusted.
 inline constexpr double kMostVacuous = 0.05;
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_RUN_RUNNER_H_

@@ -10,7 +10,7 @@
 #include "properties/testing/fake_executor.h"
 #include "properties/testing/fake_tables.h"
 
-namespace qkvet::runner_test {
+namespace qkvet::properties::runner_test {
 namespace {
 
 void wrong_scale(KernelCall& call, Problem& problem) {
@@ -355,4 +355,4 @@ TEST(Runner, SaysNothingWhereNoDialectExplainsIt) {
 }
 
 }  // namespace
-}  // namespace qkvet::runner_test
+}  // namespace qkvet::properties::runner_test

@@ -5,7 +5,7 @@
 
 #include "properties/run/shrink.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 constexpr uint64_t kSeeds = 6;
@@ -55,4 +55,4 @@ StoryFault served_fault(const Case& value, const JudgedKernel& kernel,
   return fault;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -7,13 +7,13 @@
 
 #include "properties/run/story_fault.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // Of a case with pages that fails under some law; nothing for other cases, and
 // where the kernel does not give the same bits every time.
 StoryFault served_fault(const Case& value, const JudgedKernel& kernel,
                         int index, Executor& executor, TimeUse& time);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_RUN_SERVED_FAULT_H_

@@ -6,7 +6,7 @@
 #include "properties/cases/generate.h"
 #include "properties/run/runner.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 constexpr int kMaxTries = 4000;
@@ -91,4 +91,4 @@ Shrunk shrink(const Law& law, const Case& value, const Judgement& judgement,
   return best;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -6,7 +6,7 @@
 #include "properties/cases/scope.h"
 #include "properties/work/case_work.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // One case on one kernel. `with_twin` also puts the oracle on trial; `reading`
 // is how the oracle reads the case, if not as it stands.
@@ -38,6 +38,6 @@ Shrunk shrink(const Law& law, const Case& value, const Judgement& judgement,
               TimeUse& time, const Scope& scope = {},
               bool same_outcome = false);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_RUN_SHRINK_H_

@@ -8,7 +8,7 @@
 #include "properties/run/story_reach.h"
 #include "properties/run/story_whose.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 // Stories that are longer are left alone: each token may cost some runs.
@@ -88,4 +88,4 @@ StoryFault fault_of(const Law& law, const Case& value,
   return fault;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

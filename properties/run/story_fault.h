@@ -10,7 +10,7 @@
 
 #include "properties/work/case_work.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // Tokens that are no part of a sequence's history, and with whose keys and
 // values the bits of its answer change.
@@ -51,6 +51,6 @@ StoryFault fault_of(const Law& law, const Case& value,
                     const Judgement& judgement, const JudgedKernel& kernel,
                     int index, Executor& executor, TimeUse& time);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_RUN_STORY_FAULT_H_

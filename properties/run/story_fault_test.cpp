@@ -13,7 +13,7 @@
 #include "properties/run/shrink.h"
 #include "properties/testing/fake_tables.h"
 
-namespace qkvet::story_fault_test {
+namespace qkvet::properties::story_fault_test {
 namespace {
 
 // What is said of a cache that fails, a line for each.
@@ -387,4 +387,4 @@ TEST(StoryFault, NothingIsSaidOfWhatIsRight) {
 }
 
 }  // namespace
-}  // namespace qkvet::story_fault_test
+}  // namespace qkvet::properties::story_fault_test

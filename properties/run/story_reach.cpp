@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 constexpr size_t kMostNamed = 4;  // tokens of one Reach
@@ -261,4 +261,4 @@ std::string reach_text(const Reach& reach) {
          (many ? " reach" : " reaches") + " sequence " + into + condition;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -6,7 +6,7 @@
 #include "properties/run/story_fault.h"
 #include "properties/work/story_run.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // Whether the story gives the same bits every time; false as well if it does
 // not come to its end.
@@ -15,6 +15,6 @@ bool is_steady(const StoryRun& story);
 // `story` is steady.
 std::vector<Reach> find_reaches(const StoryRun& story);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_RUN_STORY_REACH_H_

@@ -11,7 +11,7 @@
 #include "properties/judging/answer.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 // Keys or values as they were read back, [Hkv,L,width].
@@ -349,4 +349,4 @@ std::string whose_fault(const StoryRun& story) {
   return text;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -8,12 +8,12 @@
 
 #include "properties/work/story_run.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // Sentences; "" where both are right, or nothing can be told. `story` is
 // steady.
 std::string whose_fault(const StoryRun& story);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_RUN_STORY_WHOSE_H_

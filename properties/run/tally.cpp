@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 void keep_first(NumberedText& kept, const NumberedText& other) {
@@ -121,4 +121,4 @@ Cell cell_of(const Tally& tally, std::vector<Failure> failures,
   return cell;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -10,7 +10,7 @@
 
 #include "properties/run/runner.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // Failing cases of a law that are kept: what they have in common, and what not,
 // tells one cause from another.
@@ -65,6 +65,6 @@ bool lacks_cases(const Tally& tally, int64_t share);
 Cell cell_of(const Tally& tally, std::vector<Failure> failures,
              const std::string& mistrust);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_RUN_TALLY_H_

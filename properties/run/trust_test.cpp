@@ -4,7 +4,7 @@
 
 #include "properties/testing/fake_executor.h"
 
-namespace qkvet::trust_test {
+namespace qkvet::properties::trust_test {
 namespace {
 
 // Reads beside k are the memory law's, but its own calls have one thread.
@@ -69,4 +69,4 @@ TEST(Trust, ADeclarationLooserThanGenericIsMistrustedByTheStrictAlone) {
 }
 
 }  // namespace
-}  // namespace qkvet::trust_test
+}  // namespace qkvet::properties::trust_test

@@ -7,7 +7,7 @@
 #include "properties/run/runner.h"
 #include "properties/testing/fake_executor.h"
 
-namespace qkvet::two_threads_test {
+namespace qkvet::properties::two_threads_test {
 namespace {
 
 const std::vector<std::string>& libraries() {
@@ -87,4 +87,4 @@ TEST(TwoThreads, ReportWhatOneReports) {
 }
 
 }  // namespace
-}  // namespace qkvet::two_threads_test
+}  // namespace qkvet::properties::two_threads_test

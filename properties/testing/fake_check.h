@@ -12,7 +12,7 @@
 #include "properties/run/shrink.h"
 #include "properties/testing/fake_executor.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // Fake is FakeExecutor, FakeGradients or FakeLayerGradients.
 template <class Fake>
@@ -55,6 +55,6 @@ inline Judgement fails(const std::string& law, const std::string& text,
                                 std::move(question), std::move(answer));
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_TESTING_FAKE_CHECK_H_

@@ -10,7 +10,7 @@
 #include "core/call/call.h"
 #include "reference/options/dropout.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 class FakeDropout {
  public:
@@ -54,6 +54,6 @@ class FakeDropout {
   double p_;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_TESTING_FAKE_DROPOUT_H_

@@ -17,7 +17,7 @@
 #include "reference/arithmetic/oracle.h"
 #include "reference/arithmetic/precision.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 inline std::vector<std::byte> doubles_as_floats(
     const std::vector<double>& values) {
@@ -156,6 +156,6 @@ inline RunResult run_fake(const RunOptions& options,
       options);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_TESTING_FAKE_EXECUTOR_H_

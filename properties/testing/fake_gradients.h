@@ -10,7 +10,7 @@
 #include "properties/testing/fake_executor.h"
 #include "reference/gradient/gradient.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 class FakeGradients : public Executor {
  public:
@@ -92,6 +92,6 @@ class FakeGradients : public Executor {
   std::vector<KernelInfo> infos_;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_TESTING_FAKE_GRADIENTS_H_

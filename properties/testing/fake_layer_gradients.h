@@ -11,7 +11,7 @@
 #include "properties/testing/fake_executor.h"
 #include "reference/layer/layer_gradient.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 class FakeLayerGradients : public Executor {
  public:
@@ -117,6 +117,6 @@ class FakeLayerGradients : public Executor {
   std::vector<KernelInfo> infos_;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_TESTING_FAKE_LAYER_GRADIENTS_H_

@@ -10,7 +10,7 @@
 #include "properties/judging/compare.h"
 #include "reference/arithmetic/oracle.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // A tensor of any type that cases have.
 inline std::vector<double> stored_as_doubles(const std::byte* bytes,
@@ -112,6 +112,6 @@ class FakeOptions {
   std::vector<int64_t> q_positions_, k_positions_;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_TESTING_FAKE_OPTIONS_H_

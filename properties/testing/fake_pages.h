@@ -12,7 +12,7 @@
 #include "core/case/paging.h"
 #include "properties/testing/fake_options.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 class FakePages {
  public:
@@ -89,6 +89,6 @@ class FakePages {
   std::vector<std::byte> k_, v_;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_TESTING_FAKE_PAGES_H_

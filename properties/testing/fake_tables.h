@@ -10,7 +10,7 @@
 #include "properties/testing/fake_executor.h"
 #include "reference/layer/layer.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // Tokens of one sequence: k [Hkv,d] and v [Hkv,dv] each.
 struct FakeToken {
@@ -393,6 +393,6 @@ class FakeTables : public Executor {
   CacheForm form_;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_TESTING_FAKE_TABLES_H_

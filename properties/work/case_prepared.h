@@ -12,7 +12,7 @@
 #include "properties/judging/gradient_answer.h"
 #include "properties/work/case_work.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 struct CaseWork::Prepared {
   Case value;  // what the kernel is called with, its data apart
@@ -27,6 +27,6 @@ struct CaseWork::Prepared {
   double oracle_seconds = 0;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_WORK_CASE_PREPARED_H_

@@ -5,7 +5,7 @@
 #include "properties/calls/layer_gradient_calls.h"
 #include "properties/work/case_prepared.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 CallSpread CaseWork::spread(const JudgedKernel& kernel, size_t n,
                             const PrecisionModel& model) {
@@ -55,4 +55,4 @@ CallSpread CaseWork::spread(const JudgedKernel& kernel, size_t n,
   return spread;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

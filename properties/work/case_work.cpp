@@ -14,7 +14,7 @@
 #include "properties/work/picture.h"
 #include "properties/work/story_run.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 void TimeUse::add(const TimeUse& other) {
   generate += other.generate;
@@ -432,4 +432,4 @@ void CaseWork::cast_ballot(const JudgedKernel& kernel, const CallView& call,
   ballots_.push_back(std::move(ballot));
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

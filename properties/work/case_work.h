@@ -20,7 +20,7 @@
 #include "properties/work/vote.h"
 #include "reference/arithmetic/precision.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // A kernel as the laws see it.
 struct JudgedKernel {
@@ -151,6 +151,6 @@ class CaseWork {
 // "" or why QKVet cannot judge the case at all.
 std::string not_judged_reason(const Case& value);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_WORK_CASE_WORK_H_

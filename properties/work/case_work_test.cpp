@@ -6,7 +6,7 @@
 
 #include "properties/testing/fake_executor.h"
 
-namespace qkvet::case_work_test {
+namespace qkvet::properties::case_work_test {
 namespace {
 
 int plans_made = 0;
@@ -83,4 +83,4 @@ TEST(CaseWork, AKernelThatDiesHasFailedWhateverItRefusedBefore) {
 }
 
 }  // namespace
-}  // namespace qkvet::case_work_test
+}  // namespace qkvet::properties::case_work_test

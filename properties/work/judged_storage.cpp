@@ -5,7 +5,7 @@
 
 #include "properties/work/case_work.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 std::string not_judged_reason(const Case& value) {
   const Dtype dtypes[] = {value.q_dtype, value.kv_dtype, value.o_dtype};
@@ -30,4 +30,4 @@ std::string not_judged_reason(const Case& value) {
          "for caches and layers in f64";
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -11,7 +11,7 @@
 #include "properties/calls/story_calls.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 constexpr size_t kMostNumbers = 64;
@@ -296,4 +296,4 @@ std::vector<std::string> small_case_picture(const JudgeInput& input,
   }
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

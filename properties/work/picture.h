@@ -8,7 +8,7 @@
 
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // Inputs and outputs of the calls, one line per row of a tensor; empty if they
 // are more than 64 numbers. Of a story its commands up to the one that fails,
@@ -16,6 +16,6 @@ namespace qkvet {
 std::vector<std::string> small_case_picture(const JudgeInput& input,
                                             const Judgement& judgement);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_WORK_PICTURE_H_

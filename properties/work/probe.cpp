@@ -16,7 +16,7 @@
 #include "properties/judging/empty_row.h"
 #include "properties/work/case_work.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
@@ -402,4 +402,4 @@ std::vector<Assumption> probe_dialect(Executor& executor, int kernel,
   return prober.assumed;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -7,9 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "core/base/floors.h"
 #include "core/door/executor.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // One field of qkvet_dialect that was found out.
 struct Assumption {
@@ -25,6 +26,6 @@ struct Assumption {
 std::vector<Assumption> probe_dialect(Executor& executor, int kernel,
                                       KernelInfo& info);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_WORK_PROBE_H_

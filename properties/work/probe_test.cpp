@@ -7,7 +7,7 @@
 
 #include "properties/testing/fake_executor.h"
 
-namespace qkvet::probe_test {
+namespace qkvet::properties::probe_test {
 namespace {
 
 std::string text_of(const std::vector<Assumption>& assumed) {
@@ -179,4 +179,4 @@ TEST(Probe, AKernelThatRefusesIsLeftAlone) {
 }
 
 }  // namespace
-}  // namespace qkvet::probe_test
+}  // namespace qkvet::properties::probe_test

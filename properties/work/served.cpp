@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 // Neither pages nor new tokens go with these.
@@ -47,4 +47,4 @@ Case with_new_tokens(Case value) {
   return with_seen_keys(std::move(value));
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -5,13 +5,13 @@
 
 #include "properties/calls/option_forms.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // The nearest case with pages, and with keys that some row sees.
 Case with_pages(Case value);
 // The nearest case that appends at least one token to every member.
 Case with_new_tokens(Case value);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_WORK_SERVED_H_

@@ -4,7 +4,7 @@
 // function of the index, so an element that survives keeps its value.
 #include "properties/work/simpler.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 // Extents tried in every combination before any single one is reduced. Three
@@ -257,4 +257,4 @@ std::vector<Case> simpler_cases(const Law& law, const Case& value) {
   return out.take();
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

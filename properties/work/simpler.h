@@ -9,7 +9,7 @@
 #include "properties/cases/generate.h"
 #include "properties/conventions/admit.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // What counts as the size of a case: its extents, and the commands and tokens
 // of its story.
@@ -76,6 +76,6 @@ void add_simpler_attention(const Case& value, Collector& out);
 void add_simpler_story(const Case& value, Collector& out);
 void add_simpler_layer(const Case& value, Collector& out);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_WORK_SIMPLER_H_

@@ -3,7 +3,7 @@
 // data.
 #include "properties/work/simpler.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 constexpr int64_t kTinyLayer = 3;
@@ -72,4 +72,4 @@ void add_simpler_layer(const Case& value, Collector& out) {
   add_plainer_data(value, {&Case::x, &Case::w, &Case::bias}, out);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

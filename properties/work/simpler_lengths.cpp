@@ -4,7 +4,7 @@
 // the two is gone.
 #include "properties/work/simpler.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 struct Axis {
@@ -73,4 +73,4 @@ void add_simpler_lengths(const Case& value, Collector& out) {
   }
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

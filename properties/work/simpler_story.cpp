@@ -5,7 +5,7 @@
 
 #include "properties/work/simpler.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 // Changes a case, and gives it the extents of its new story.
@@ -199,4 +199,4 @@ void add_simpler_story(const Case& value, Collector& out) {
   add_plainer_data(value, {&Case::q, &Case::k, &Case::v}, out);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

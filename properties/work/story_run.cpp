@@ -6,7 +6,7 @@
 
 #include "properties/judging/outcome.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 const std::byte* bytes_or_null(const std::vector<std::byte>& tensor) {
@@ -222,4 +222,4 @@ Moment StoryRun::moment_of(const std::vector<Token>& tokens) const {
   return all;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -10,7 +10,7 @@
 #include "properties/calls/story_calls.h"
 #include "properties/work/case_work.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // What a planned command adds to the call that its step makes. `fresh` are the
 // keys and values that it brings, `own` the inputs of the whole case.
@@ -88,6 +88,6 @@ class StoryRun {
   Inputs other_, nan_;  // the rows of change()
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_WORK_STORY_RUN_H_

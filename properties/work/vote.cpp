@@ -7,7 +7,7 @@
 
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace {
 
 std::string family_of(const std::string& kernel) {
@@ -46,4 +46,4 @@ std::optional<Suspicion> count_votes(const Case& value, int64_t number,
   return suspicion;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -9,9 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "core/base/floors.h"
 #include "core/case/case.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 
 // How one kernel answered a case that is held against the oracle.
 struct Ballot {
@@ -35,6 +36,6 @@ struct Suspicion {
 std::optional<Suspicion> count_votes(const Case& value, int64_t number,
                                      const std::vector<Ballot>& ballots);
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_WORK_VOTE_H_

@@ -9,7 +9,7 @@
 #include "properties/testing/fake_executor.h"
 #include "reference/seeded/seeded.h"
 
-namespace qkvet::vote_test {
+namespace qkvet::properties::vote_test {
 namespace {
 
 OracleOutput sabotaged(const Problem& problem) {
@@ -87,4 +87,4 @@ TEST(Vote, NotANumberIsNoAnswer) {
 }
 
 }  // namespace
-}  // namespace qkvet::vote_test
+}  // namespace qkvet::properties::vote_test

@@ -7,7 +7,7 @@
 
 #include "reference/options/rope.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 PrecisionModel double_precision() {
   PrecisionModel model;
@@ -91,4 +91,4 @@ double gradient_ratio(const GradientProblem& problem,
                    worst_ratio(plain.sink, twin.sink, bound.sink)});
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

@@ -11,13 +11,14 @@
 
 #include <vector>
 
+#include "core/base/floors.h"
 #include "reference/arithmetic/linear.h"
 #include "reference/arithmetic/oracle.h"
 #include "reference/bound/bound.h"
 #include "reference/gradient/gradient.h"
 #include "reference/layer/layer.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 // The arithmetic of plain_forward.
 PrecisionModel double_precision();
@@ -46,6 +47,6 @@ double layer_ratio(const LayerProblem& problem, const LayerOutput& plain,
 double gradient_ratio(const GradientProblem& problem,
                       const GradientOutput& plain, const GradientOutput& twin);
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_AGREEMENT_AGREEMENT_H_

@@ -9,7 +9,7 @@
 #include "reference/testing/test_backward.h"
 #include "reference/testing/test_gradients.h"
 
-namespace qkvet::gradient_uncertain_test {
+namespace qkvet::reference::gradient_uncertain_test {
 namespace {
 
 // Every element moved by up to `size` of itself, or of 1 where it is small, or
@@ -92,4 +92,4 @@ TEST(GradientUncertainTest, HoldsIfItIsToldAndOnlyThen) {
 }
 
 }  // namespace
-}  // namespace qkvet::gradient_uncertain_test
+}  // namespace qkvet::reference::gradient_uncertain_test

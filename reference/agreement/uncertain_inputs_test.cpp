@@ -7,7 +7,7 @@
 #include "reference/testing/test_problems.h"
 #include "reference/testing/test_ratios.h"
 
-namespace qkvet::uncertain_inputs_test {
+namespace qkvet::reference::uncertain_inputs_test {
 namespace {
 
 // What the kernel reads, and what the oracle does: at most `off` apart.
@@ -214,4 +214,4 @@ TEST(UncertainInputsClaimsTest, NothingIsJudgedWhereAnInputMayBeInfinite) {
 }
 
 }  // namespace
-}  // namespace qkvet::uncertain_inputs_test
+}  // namespace qkvet::reference::uncertain_inputs_test

@@ -8,7 +8,7 @@
 #include "reference/testing/test_problems.h"
 #include "reference/testing/test_ratios.h"
 
-namespace qkvet::block_adder_test {
+namespace qkvet::reference::block_adder_test {
 namespace {
 
 // Adders of devices, and what they can be seeded to be: blocks of 4 without a
@@ -118,4 +118,4 @@ TEST(BlockAdderTest, IntegersAreExactAndASingleTermIs) {
 }
 
 }  // namespace
-}  // namespace qkvet::block_adder_test
+}  // namespace qkvet::reference::block_adder_test

@@ -11,11 +11,13 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/floors.h"
+
 #ifdef __FAST_MATH__
 #error "double-double arithmetic needs the rounding that fast-math removes"
 #endif
 
-namespace qkvet {
+namespace qkvet::reference {
 
 struct DoubleDouble {
   double hi = 0;
@@ -183,6 +185,6 @@ inline DoubleDouble dd_log(DoubleDouble x) {
   return y;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_ARITHMETIC_DOUBLE_DOUBLE_H_

@@ -9,9 +9,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/base/floors.h"
 #include "reference/arithmetic/precision.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 // Every input exact in double, packed row-major.
 struct LinearProblem {
@@ -44,6 +45,6 @@ LinearBound linear_bound(const LinearProblem& problem,
                          const PrecisionModel& model,
                          const double* x_error = nullptr);
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_ARITHMETIC_LINEAR_H_

@@ -10,10 +10,11 @@
 #include <optional>
 #include <vector>
 
+#include "core/base/floors.h"
 #include "core/base/shape.h"
 #include "core/call/options.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 // A rotation of q and k by their positions; core/call/options.h says which
 // channels make a pair.
@@ -83,6 +84,6 @@ struct OracleOutput {
 OracleOutput plain_forward(const Problem& problem);
 OracleOutput twin_forward(const Problem& problem);
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_ARITHMETIC_ORACLE_H_

@@ -13,7 +13,7 @@
 #include "reference/arithmetic/precision_presets.h"
 #include "reference/arithmetic/precision_storage.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 // Limits of sense: beyond them a declaration is a mistake, not an arithmetic.
@@ -381,4 +381,4 @@ ResolvedPrecision resolve_precision(const qkvet_precision& declared) {
   return resolved;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

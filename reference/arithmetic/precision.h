@@ -11,9 +11,10 @@
 #include <string>
 
 #include "core/base/dtype.h"
+#include "core/base/floors.h"
 #include "qkvet/kernel.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 enum class SumOrder : uint8_t { kAny, kLanes, kPairwise };
 enum class ScaleStage : uint8_t { kAfterDot, kOnQ, kFolded };
@@ -186,6 +187,6 @@ struct ResolvedPrecision {
 // `declared` as the kernel wrote it; all zero is generic.
 ResolvedPrecision resolve_precision(const qkvet_precision& declared);
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_ARITHMETIC_PRECISION_H_

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 // Unit roundoff of f32, round to nearest.
@@ -150,4 +150,4 @@ double block_cost(const PrecisionModel& model, int64_t n, int64_t N,
          (model.block_align * static_cast<double>(n - 1) + 2 * sums);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

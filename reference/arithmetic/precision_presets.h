@@ -7,7 +7,7 @@
 
 #include "reference/arithmetic/precision.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 // QKVET_PRECISION_*, one that has a derivation; generic for any other.
 PrecisionModel preset_precision(int32_t preset);
@@ -15,6 +15,6 @@ PrecisionModel preset_precision(int32_t preset);
 // Tensor cores add what is added over channels and over keys.
 void add_in_blocks(PrecisionModel& model);
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_ARITHMETIC_PRECISION_PRESETS_H_

@@ -9,7 +9,7 @@
 
 #include "core/base/half.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 // Units of u in f64 for those in f32.
@@ -136,4 +136,4 @@ bool looser_for_storage(const PrecisionModel& model, Dtype dtype) {
          own.tanh_error > generic.tanh_error;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

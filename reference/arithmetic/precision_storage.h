@@ -6,7 +6,7 @@
 #include "core/base/dtype.h"
 #include "reference/arithmetic/precision.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 bool is_half(Dtype dtype);
 
@@ -16,6 +16,6 @@ void round_p_to(Dtype dtype, PrecisionModel& model);
 // To f32, f16 or bf16.
 Rounding rounding_to(Dtype dtype);
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_ARITHMETIC_PRECISION_STORAGE_H_

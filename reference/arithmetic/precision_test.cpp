@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstddef>
 
-namespace qkvet::precision_test {
+namespace qkvet::reference::precision_test {
 namespace {
 
 qkvet_precision declare(int32_t preset, uint64_t knobs = 0) {
@@ -485,4 +485,4 @@ TEST(PrecisionTest, LooserThanGenericIsSeen) {
 }
 
 }  // namespace
-}  // namespace qkvet::precision_test
+}  // namespace qkvet::reference::precision_test

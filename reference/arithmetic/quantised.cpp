@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 constexpr double kUnit = 0x1p-24;           // of f32
@@ -43,4 +43,4 @@ std::vector<double> stored_errors(const CacheForm& form,
   return errors;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

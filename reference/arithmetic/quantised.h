@@ -6,9 +6,10 @@
 
 #include <vector>
 
+#include "core/base/floors.h"
 #include "core/call/cache_form.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 // Of `x`, whose largest code stands for `range`: per token the largest
 // magnitude of its row, per channel the largest code times the given scale.
@@ -20,6 +21,6 @@ std::vector<double> stored_errors(const CacheForm& form,
                                   const std::vector<double>& values,
                                   size_t width, const double* scales);
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_ARITHMETIC_QUANTISED_H_

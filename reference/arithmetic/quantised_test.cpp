@@ -11,7 +11,7 @@
 
 #include "core/base/philox.h"
 
-namespace qkvet::quantised_test {
+namespace qkvet::reference::quantised_test {
 namespace {
 
 // The nearest e4m3 number, ties to even; saturating.
@@ -108,4 +108,4 @@ TEST(StoredError, PerChannelTheScaleIsGiven) {
 }
 
 }  // namespace
-}  // namespace qkvet::quantised_test
+}  // namespace qkvet::reference::quantised_test

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 constexpr mpfr_prec_t kBits = 256;
@@ -233,4 +233,4 @@ OracleOutput mpfr_forward(const Problem& problem) {
   return out;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

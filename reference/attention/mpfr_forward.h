@@ -7,13 +7,13 @@
 
 #include "reference/arithmetic/oracle.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 // Every number of the output is the exact one rounded to double: what 256 bits
 // leave of an error is below 2^-200 of the sums it comes from. It shares no
 // code with the references; who is seen is asked pair by pair.
 OracleOutput mpfr_forward(const Problem& problem);
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_ATTENTION_MPFR_FORWARD_H_

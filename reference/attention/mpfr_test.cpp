@@ -18,7 +18,7 @@
 #include "reference/testing/test_options.h"
 #include "reference/testing/test_rope.h"
 
-namespace qkvet::mpfr_test {
+namespace qkvet::reference::mpfr_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -246,4 +246,4 @@ TEST(MpfrTest, SeesAPlainExponentialThatIsSlightlyOff) {
 }
 
 }  // namespace
-}  // namespace qkvet::mpfr_test
+}  // namespace qkvet::reference::mpfr_test

@@ -4,7 +4,7 @@
 // everywhere.
 #include "reference/attention/plain.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 double default_scale(int64_t d) {
   return 1.0 / std::sqrt(static_cast<double>(d));
@@ -28,4 +28,4 @@ OracleOutput plain_forward(const Problem& problem) {
   return plain_forward_with<PlainSeams>(problem);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

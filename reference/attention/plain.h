@@ -25,7 +25,7 @@
 #include "reference/arithmetic/oracle.h"
 #include "reference/attention/plain_rope.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 // Where a query row stands in its member: of the batch, or of a packed batch.
 struct PlainPlace {
@@ -290,6 +290,6 @@ OracleOutput plain_forward_with(const Problem& problem) {
   return out;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_ATTENTION_PLAIN_H_

@@ -9,7 +9,7 @@
 #include "reference/arithmetic/precision.h"
 #include "reference/bound/bound.h"
 
-namespace qkvet::plain_options_test {
+namespace qkvet::reference::plain_options_test {
 namespace {
 
 // Sums of at most eight roundings of numbers near 10.
@@ -228,4 +228,4 @@ TEST(PlainOptionsTest, PackedMembersSeeTheirOwnKeys) {
 }
 
 }  // namespace
-}  // namespace qkvet::plain_options_test
+}  // namespace qkvet::reference::plain_options_test

@@ -13,7 +13,7 @@
 
 #include "reference/arithmetic/oracle.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 struct PlainRopeSeams {
   static int64_t first_channel(RopeStyle style, int64_t n) {
@@ -82,6 +82,6 @@ std::vector<double> plain_rotate(const Rotation& rotation,
   return turned;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_ATTENTION_PLAIN_ROPE_H_

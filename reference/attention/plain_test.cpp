@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-namespace qkvet::plain_test {
+namespace qkvet::reference::plain_test {
 namespace {
 
 // Every value below is a sum of at most eight roundings of numbers near 10.
@@ -170,4 +170,4 @@ TEST(PlainTest, TheScaleMultipliesTheScores) {
 }
 
 }  // namespace
-}  // namespace qkvet::plain_test
+}  // namespace qkvet::reference::plain_test

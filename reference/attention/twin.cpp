@@ -2,10 +2,10 @@
 // The twin of twin.h with nothing replaced.
 #include "reference/attention/twin.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 OracleOutput twin_forward(const Problem& problem) {
   return twin_forward_with<TwinSeams>(problem);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

@@ -16,7 +16,7 @@
 #include "reference/arithmetic/double_double.h"
 #include "reference/arithmetic/oracle.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 // The keys first .. last of one row, none if last < first, and the key at the
 // diagonal; all counted over the whole of k.
@@ -320,6 +320,6 @@ OracleOutput twin_forward_with(const Problem& problem) {
   return out;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_ATTENTION_TWIN_H_

@@ -6,7 +6,7 @@
 #include "reference/arithmetic/double_double.h"
 #include "reference/testing/test_options.h"
 
-namespace qkvet::twin_options_test {
+namespace qkvet::reference::twin_options_test {
 namespace {
 
 double agreement(TestProblem& p) {
@@ -104,4 +104,4 @@ TEST(DoubleDoubleTest, HyperbolicTangentObeysItsIdentities) {
 }
 
 }  // namespace
-}  // namespace qkvet::twin_options_test
+}  // namespace qkvet::reference::twin_options_test

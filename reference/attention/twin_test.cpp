@@ -7,7 +7,7 @@
 #include "reference/agreement/agreement.h"
 #include "reference/testing/test_problems.h"
 
-namespace qkvet::twin_test {
+namespace qkvet::reference::twin_test {
 namespace {
 
 constexpr double kDdU = 0x1p-104;  // relative error of one dd operation
@@ -125,4 +125,4 @@ TEST(TwinTest, AgreesOnRowsWithoutKeys) {
 }
 
 }  // namespace
-}  // namespace qkvet::twin_test
+}  // namespace qkvet::reference::twin_test

@@ -9,7 +9,7 @@
 
 #include "reference/bound/bound_impl.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -309,4 +309,4 @@ Bound compute_bound(const BoundFacts& facts, const PrecisionModel& model,
   return bound;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

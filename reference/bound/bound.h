@@ -11,7 +11,7 @@
 #include "reference/arithmetic/oracle.h"
 #include "reference/arithmetic/precision.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 // How far the q, k and v that a kernel reads may be from those of the problem,
 // element by element, in the shapes of Problem; null: not at all. For kernels
@@ -69,6 +69,6 @@ double lse_bound_in_base2(double lse, double bound,
 Bound compute_bound(const BoundFacts& facts, const PrecisionModel& model,
                     bool want_weights);
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_BOUND_BOUND_H_

@@ -8,7 +8,7 @@
 
 #include "reference/bound/bound_impl.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -185,7 +185,7 @@ struct ColumnTerms {
   ColumnTerms(const RowView& row, const PrecisionModel& model,
               const RowErrors& errors)
       : u(model.u),
-        exact_u(qkvet::exact_u(model)),
+        exact_u(qkvet::reference::exact_u(model)),
         depth(value_depth(row, model)),
         single(single_ascending(model)),
         per_term(model.norm_first || model.merge == Merge::kLse) {
@@ -288,4 +288,4 @@ void bound_columns(const RowView& row, const PrecisionModel& model,
   }
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

@@ -7,7 +7,7 @@
 
 #include "reference/bound/bound_impl.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 // Stands for a scale that became infinite: nothing that it meets is judged.
@@ -163,4 +163,4 @@ double scaled_error(const RowView& row, const PrecisionModel& model, int64_t j,
   return stored_score(row, model, j, s, e * second_order(u), lambda);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

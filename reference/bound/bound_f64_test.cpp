@@ -9,7 +9,7 @@
 #include "reference/attention/plain.h"
 #include "reference/testing/test_options.h"
 
-namespace qkvet::bound_f64_test {
+namespace qkvet::reference::bound_f64_test {
 namespace {
 
 // Seams that compute in double, and others that do not quite.
@@ -196,4 +196,4 @@ TEST(BoundF64Test, ReachesWhereF32Ends) {
 }
 
 }  // namespace
-}  // namespace qkvet::bound_f64_test
+}  // namespace qkvet::reference::bound_f64_test

@@ -12,7 +12,7 @@
 #include "reference/attention/plain.h"
 #include "reference/bound/bound_impl.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 int grid_of(const double* x, int64_t count) {
@@ -393,4 +393,4 @@ BoundFacts& BoundFacts::operator=(BoundFacts&&) noexcept = default;
 
 const std::vector<double>& BoundFacts::reach() const { return impl_->reach; }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

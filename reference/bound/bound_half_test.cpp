@@ -7,7 +7,7 @@
 #include "reference/testing/test_problems.h"
 #include "reference/testing/test_ratios.h"
 
-namespace qkvet::bound_half_test {
+namespace qkvet::reference::bound_half_test {
 namespace {
 
 TestProblem stored_problem(TestRandom& random, Regime regime,
@@ -234,4 +234,4 @@ TEST(BoundHalfFaultsTest, RoundedPHasToBeDeclaredInF32) {
 }
 
 }  // namespace
-}  // namespace qkvet::bound_half_test
+}  // namespace qkvet::reference::bound_half_test

@@ -10,7 +10,7 @@
 
 #include "reference/bound/bound.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 // What a row has per key that it sees is stored by rank: rank a = 0 .. n-1 is
 // the a-th of these keys, in ascending order.
@@ -290,6 +290,6 @@ double weight_bound(const RowView& row, const PrecisionModel& model,
 void bound_columns(const RowView& row, const PrecisionModel& model,
                    const RowErrors& errors, RowScratch& scratch, double* bound);
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_BOUND_BOUND_IMPL_H_

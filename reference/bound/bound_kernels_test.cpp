@@ -7,7 +7,7 @@
 #include "reference/testing/test_problems.h"
 #include "reference/testing/test_ratios.h"
 
-namespace qkvet::bound_kernels_test {
+namespace qkvet::reference::bound_kernels_test {
 namespace {
 
 // 1,020 problems of every regime for each kernel, judged by its declared model
@@ -100,4 +100,4 @@ TEST(BoundFaultsTest, WrongKernelsExceedTheBound) {
 }
 
 }  // namespace
-}  // namespace qkvet::bound_kernels_test
+}  // namespace qkvet::reference::bound_kernels_test

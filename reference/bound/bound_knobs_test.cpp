@@ -7,7 +7,7 @@
 #include "reference/testing/test_options.h"
 #include "reference/testing/test_ratios.h"
 
-namespace qkvet::bound_knobs_test {
+namespace qkvet::reference::bound_knobs_test {
 namespace {
 
 constexpr uint64_t kKnobs = QKVET_KNOB_SCORE_DTYPE | QKVET_KNOB_OPERAND_DTYPE |
@@ -200,4 +200,4 @@ TEST(BoundKnobsClaimsTest, ACoarseExponentialEntersOnce) {
 }
 
 }  // namespace
-}  // namespace qkvet::bound_knobs_test
+}  // namespace qkvet::reference::bound_knobs_test

@@ -10,7 +10,7 @@
 
 #include "reference/bound/bound_impl.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 // Stands for a number that became infinite: nothing that it meets is judged.
@@ -190,4 +190,4 @@ BoundFacts with_rounded_operands(const BoundFacts& facts,
   return BoundFacts(std::move(rounded));
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

@@ -6,7 +6,7 @@
 
 #include "reference/bound/bound_impl.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 // Roundings of s / cap in proportion to it: a reciprocal and a product; one
@@ -157,4 +157,4 @@ double sink_error(const RowView& row, const PrecisionModel& model) {
          kSinkAnyhow * model.u * (std::fabs(*row.sink) + rounded + row.shift);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

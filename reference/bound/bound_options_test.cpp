@@ -6,7 +6,7 @@
 #include "reference/testing/test_options.h"
 #include "reference/testing/test_ratios.h"
 
-namespace qkvet::bound_options_test {
+namespace qkvet::reference::bound_options_test {
 namespace {
 
 TestProblem stored_problem(TestRandom& random, Regime regime,
@@ -280,4 +280,4 @@ TEST(BoundOptionsClaimsTest, BaseTwoPaysForItsConversion) {
 }
 
 }  // namespace
-}  // namespace qkvet::bound_options_test
+}  // namespace qkvet::reference::bound_options_test

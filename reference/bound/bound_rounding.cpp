@@ -6,7 +6,7 @@
 
 #include "reference/bound/bound_impl.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 // Roundings of the maximum itself on its way into the exponents: one on top of
@@ -123,4 +123,4 @@ void round_weights(const RowView& row, const PrecisionModel& model,
   }
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

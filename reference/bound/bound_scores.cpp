@@ -7,7 +7,7 @@
 
 #include "reference/bound/bound_impl.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 // Up to here a cubic bounds exp(E) - 1 from above and exp(-E) from below.
@@ -406,4 +406,4 @@ RowErrors bound_scores(const RowView& row, const PrecisionModel& model,
   return errors;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

@@ -11,7 +11,7 @@
 #include "reference/testing/test_controls.h"
 #include "reference/testing/test_problems.h"
 
-namespace qkvet::bound_test {
+namespace qkvet::reference::bound_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -286,4 +286,4 @@ TEST(BoundTest, CostsLessThanTheKernelsItJudges) {
 }
 
 }  // namespace
-}  // namespace qkvet::bound_test
+}  // namespace qkvet::reference::bound_test

@@ -8,7 +8,7 @@
 #include "reference/arithmetic/linear.h"
 #include "reference/bound/bound_impl.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -219,4 +219,4 @@ LinearBound linear_bound(const LinearProblem& problem,
   return result;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

@@ -8,7 +8,7 @@
 #include "reference/testing/test_layer_kernels.h"
 #include "reference/testing/test_layers.h"
 
-namespace qkvet::linear_bound_test {
+namespace qkvet::reference::linear_bound_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -199,4 +199,4 @@ TEST(LinearBoundClaimsTest, WhatMayOverflowIsNotJudged) {
 }
 
 }  // namespace
-}  // namespace qkvet::linear_bound_test
+}  // namespace qkvet::reference::linear_bound_test

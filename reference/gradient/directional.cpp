@@ -8,7 +8,7 @@
 #include "reference/gradient/dual_forward.h"
 #include "reference/gradient/gradient.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 Dual exponential(Dual x) {
@@ -130,4 +130,4 @@ double directional_derivative(const GradientProblem& problem,
   return derivative.hi;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

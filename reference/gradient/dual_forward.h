@@ -9,7 +9,7 @@
 #include "reference/arithmetic/double_double.h"
 #include "reference/arithmetic/oracle.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 struct Dual {
   DoubleDouble value;
@@ -49,6 +49,6 @@ struct DualCall {
 // k, v, bias and sink in `call` are not read.
 std::vector<Dual> dual_forward(const Problem& call, const DualCall& moving);
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_GRADIENT_DUAL_FORWARD_H_

@@ -18,7 +18,7 @@
 #include "reference/arithmetic/precision.h"
 #include "reference/bound/bound.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 // Every input exact in double, packed row-major.
 struct GradientProblem {
@@ -114,6 +114,6 @@ GradientBound backward_bound(const GradientProblem& problem,
                              const PrecisionModel& model,
                              const GradientErrors& errors = {});
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_GRADIENT_GRADIENT_H_

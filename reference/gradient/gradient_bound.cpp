@@ -9,7 +9,7 @@
 #include "reference/attention/plain.h"
 #include "reference/gradient/gradient_impl.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -334,4 +334,4 @@ GradientBound backward_bound(const GradientProblem& problem,
                         model);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

@@ -12,7 +12,7 @@
 #include "reference/testing/test_backward.h"
 #include "reference/testing/test_gradients.h"
 
-namespace qkvet::gradient_bound_test {
+namespace qkvet::reference::gradient_bound_test {
 namespace {
 
 // The largest error in units of the bound.
@@ -228,4 +228,4 @@ TEST(GradientFaultsTest, WrongKernelsExceedTheBound) {
 }
 
 }  // namespace
-}  // namespace qkvet::gradient_bound_test
+}  // namespace qkvet::reference::gradient_bound_test

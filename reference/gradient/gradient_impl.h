@@ -10,7 +10,7 @@
 #include "reference/bound/bound_impl.h"
 #include "reference/gradient/gradient.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 // The rounding of P and dS to a half format, and the model without it.
 struct GradientModel {
@@ -135,6 +135,6 @@ class GradientSums {
   std::vector<double> largest_;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_GRADIENT_GRADIENT_IMPL_H_

@@ -7,7 +7,7 @@
 
 #include "reference/gradient/gradient_impl.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -348,4 +348,4 @@ void gradient_pairs(const GradientRow& at, const GradientModel& m,
   out.sink_off = out.sink_off * size + share * D.off;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

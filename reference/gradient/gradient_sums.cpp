@@ -7,7 +7,7 @@
 
 #include "reference/gradient/gradient_impl.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -104,4 +104,4 @@ void GradientSums::finish(const double* truth, double c, double per_term,
   }
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

@@ -15,7 +15,7 @@
 #include "reference/seeded/seeded_gradient.h"
 #include "reference/testing/test_gradients.h"
 
-namespace qkvet::gradient_test {
+namespace qkvet::reference::gradient_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -355,4 +355,4 @@ TEST(GradientTest, RefusesARotation) {
 }
 
 }  // namespace
-}  // namespace qkvet::gradient_test
+}  // namespace qkvet::reference::gradient_test

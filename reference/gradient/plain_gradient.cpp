@@ -3,7 +3,7 @@
 // not cover.
 #include "reference/gradient/plain_gradient.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 std::string gradient_not_derived(const PrecisionModel& model) {
   return model.score.rounds()
@@ -24,4 +24,4 @@ GradientOutput plain_backward(const GradientProblem& problem) {
   return plain_backward_with<PlainGradientSeams>(problem);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

@@ -18,7 +18,7 @@
 #include "reference/attention/plain.h"
 #include "reference/gradient/gradient.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 struct PlainGradientSeams : PlainSeams {
   // What keeps the softmax's sum at 1 takes away from every dP.
@@ -122,6 +122,6 @@ GradientOutput plain_backward_with(const GradientProblem& problem) {
   return out;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_GRADIENT_PLAIN_GRADIENT_H_

@@ -2,10 +2,10 @@
 // The twin of twin_gradient.h with nothing replaced.
 #include "reference/gradient/twin_gradient.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 GradientOutput twin_backward(const GradientProblem& problem) {
   return twin_backward_with<TwinGradientSeams>(problem);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

@@ -17,7 +17,7 @@
 #include "reference/attention/twin.h"
 #include "reference/gradient/gradient.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 struct TwinGradientSeams : TwinSeams {
   // 1 / cosh^2(x) = 4 e / (1 + e)^2 with e = exp(-2 |x|).
@@ -233,6 +233,6 @@ GradientOutput twin_backward_with(const GradientProblem& problem) {
   return out;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_GRADIENT_TWIN_GRADIENT_H_

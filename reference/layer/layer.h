@@ -13,7 +13,7 @@
 #include "reference/arithmetic/linear.h"
 #include "reference/arithmetic/oracle.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 // One call, every input exact in double, packed row-major.
 struct LayerProblem {
@@ -94,6 +94,6 @@ struct LayerBound {
 LayerBound layer_bound(const LayerProblem& problem, const LayerOutput& oracle,
                        const PrecisionModel& model, Dtype stage);
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_LAYER_LAYER_H_

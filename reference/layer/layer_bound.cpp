@@ -11,7 +11,7 @@
 #include "reference/layer/layer.h"
 #include "reference/options/rope.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 // q or k of the stage, and nothing of the other.
@@ -105,4 +105,4 @@ LayerBound layer_bound(const LayerProblem& problem, const LayerOutput& oracle,
   return bound;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

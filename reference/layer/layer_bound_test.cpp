@@ -7,7 +7,7 @@
 #include "reference/testing/test_layer_kernels.h"
 #include "reference/testing/test_layers.h"
 
-namespace qkvet::layer_bound_test {
+namespace qkvet::reference::layer_bound_test {
 namespace {
 
 // Every attention kernel of the storage type, with projections in turn.
@@ -168,4 +168,4 @@ TEST(LayerBoundClaimsTest, StoringTheStagesInHalfCostsMore) {
 }
 
 }  // namespace
-}  // namespace qkvet::layer_bound_test
+}  // namespace qkvet::reference::layer_bound_test

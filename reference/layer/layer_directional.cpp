@@ -3,7 +3,7 @@
 #include "reference/gradient/dual_forward.h"
 #include "reference/layer/layer_gradient.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 // x W + b, of rows x [n,in], W [in,out] and b [out] or nothing.
@@ -108,4 +108,4 @@ double layer_directional_derivative(const LayerGradientProblem& problem,
   return derivative.hi;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

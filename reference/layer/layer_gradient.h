@@ -10,7 +10,7 @@
 #include "reference/gradient/gradient.h"
 #include "reference/layer/layer.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 // Every input exact in double. A kernel is given the inputs of the layer and
 // d_y, nothing of the forward pass.
@@ -66,6 +66,6 @@ LayerGradientBound layer_backward_bound(const LayerGradientProblem& problem,
                                         const PrecisionModel& model,
                                         Dtype stage);
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_LAYER_LAYER_GRADIENT_H_

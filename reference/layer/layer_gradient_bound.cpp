@@ -10,7 +10,7 @@
 #include "reference/layer/layer_gradient_stages.h"
 #include "reference/options/rope.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 // Stands for an infinite error where it may be multiplied by zero.
@@ -188,4 +188,4 @@ LayerGradientBound layer_backward_bound(const LayerGradientProblem& problem,
   return LayerGradients(problem, forward, model, stage).run(truth);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

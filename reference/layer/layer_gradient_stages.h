@@ -8,7 +8,7 @@
 
 #include "reference/layer/layer_gradient.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 // In heads, as the stages of LayerOutput.
 struct LayerGradientStages {
@@ -51,6 +51,6 @@ InputStage d_x_stage(const LayerProblem& problem,
                      const std::vector<double>& d_k,
                      const std::vector<double>& d_v);
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_LAYER_LAYER_GRADIENT_STAGES_H_

@@ -14,7 +14,7 @@
 #include "reference/arithmetic/double_double.h"
 #include "reference/testing/test_layer_gradients.h"
 
-namespace qkvet::layer_gradient_test {
+namespace qkvet::reference::layer_gradient_test {
 namespace {
 
 // One position of width 1: every stage is a product of numbers.
@@ -296,4 +296,4 @@ TEST(LayerGradientBoundTest, WrongKernelsExceedIt) {
 }
 
 }  // namespace
-}  // namespace qkvet::layer_gradient_test
+}  // namespace qkvet::reference::layer_gradient_test

@@ -12,7 +12,7 @@
 #include "reference/seeded/seeded_layer.h"
 #include "reference/testing/test_layers.h"
 
-namespace qkvet::layer_test {
+namespace qkvet::reference::layer_test {
 namespace {
 
 using Values = std::vector<double>;
@@ -181,4 +181,4 @@ TEST(SeededLayerListTest, HoldsAsManyFaultsOfEachReferenceUnderDistinctNames) {
 }
 
 }  // namespace
-}  // namespace qkvet::layer_test
+}  // namespace qkvet::reference::layer_test

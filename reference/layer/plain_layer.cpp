@@ -2,7 +2,7 @@
 // The definitions of plain_layer.h with nothing replaced.
 #include "reference/layer/plain_layer.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 LinearProblem projection_stage(const LayerProblem& problem, Projection which,
                                const double* input) {
@@ -64,4 +64,4 @@ LayerOutput plain_layer(const LayerProblem& problem) {
   return plain_layer_with<PlainLayerSeams>(problem);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

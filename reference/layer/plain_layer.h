@@ -16,7 +16,7 @@
 #include "reference/attention/plain_rope.h"
 #include "reference/layer/layer.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 // Heads in rows: [B T,heads width] and [B,heads,T,width] hold the same numbers.
 struct HeadLayout {
@@ -143,6 +143,6 @@ LayerOutput plain_layer_with(const LayerProblem& problem) {
   return out;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_LAYER_PLAIN_LAYER_H_

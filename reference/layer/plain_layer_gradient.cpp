@@ -6,7 +6,7 @@
 #include "reference/layer/layer_gradient_stages.h"
 #include "reference/layer/plain_layer.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 int64_t token_count(const Shape& shape) { return shape.B * shape.Tq; }
@@ -160,4 +160,4 @@ LayerGradientOutput plain_layer_backward(const LayerGradientProblem& problem) {
   return out;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

@@ -2,7 +2,7 @@
 // The twins of twin_layer.h with nothing replaced.
 #include "reference/layer/twin_layer.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 std::vector<double> twin_linear(const LinearProblem& problem) {
   return twin_linear_with<TwinLayerSeams>(problem);
@@ -12,4 +12,4 @@ LayerOutput twin_layer(const LayerProblem& problem) {
   return twin_layer_with<TwinLayerSeams>(problem);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

@@ -14,7 +14,7 @@
 #include "reference/arithmetic/double_double.h"
 #include "reference/layer/layer.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 struct TwinLayerSeams {
   static int64_t last_input(const LinearProblem& problem) {
@@ -160,6 +160,6 @@ LayerOutput twin_layer_with(const LayerProblem& problem) {
   return out;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_LAYER_TWIN_LAYER_H_

@@ -10,7 +10,7 @@
 #include "reference/bound/bound_impl.h"
 #include "reference/options/dropout_rows.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 std::string dropout_not_derived(const Problem& forward) {
   if (forward.rotation.style != RopeStyle::kNone)
@@ -160,4 +160,4 @@ DropoutBound dropout_bound(const DropoutProblem& problem,
   return bound;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

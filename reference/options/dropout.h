@@ -16,7 +16,7 @@
 
 #include "reference/gradient/gradient.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 struct DropoutProblem {
   Problem forward;
@@ -64,6 +64,6 @@ GradientBound dropout_backward_bound(const DropoutProblem& problem,
                                      const GradientOutput& truth,
                                      const PrecisionModel& model);
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_OPTIONS_DROPOUT_H_

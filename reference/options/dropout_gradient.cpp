@@ -7,7 +7,7 @@
 #include "reference/bound/bound_impl.h"
 #include "reference/options/dropout_rows.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -267,4 +267,4 @@ GradientBound dropout_backward_bound(const DropoutProblem& problem,
   return DropoutSums(problem, given, forward, model).run(truth);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

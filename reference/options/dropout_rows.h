@@ -9,7 +9,7 @@
 
 #include "reference/options/dropout.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 // A kernel may round 1 - p, its reciprocal, the product with a weight, and p
 // itself on the way into a wider format's f.
@@ -45,6 +45,6 @@ class DropoutRow {
   std::vector<double> errors_;  // [Tk,dv]
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_OPTIONS_DROPOUT_ROWS_H_

@@ -12,7 +12,7 @@
 #include "reference/agreement/agreement.h"
 #include "reference/testing/test_dropout.h"
 
-namespace qkvet::dropout_test {
+namespace qkvet::reference::dropout_test {
 namespace {
 
 double worst_of(const GradientOutput& got, const GradientOutput& truth,
@@ -209,4 +209,4 @@ TEST(Dropout, WhatHasNoDerivationSaysSo) {
 }
 
 }  // namespace
-}  // namespace qkvet::dropout_test
+}  // namespace qkvet::reference::dropout_test

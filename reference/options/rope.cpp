@@ -7,7 +7,7 @@
 #include "reference/attention/plain_rope.h"
 #include "reference/bound/bound_impl.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 // Stands for an overflow: above every sum that is judged, and its products are
@@ -121,4 +121,4 @@ Bound bound_of(const Problem& problem, const OracleOutput& oracle,
                        want_weights);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

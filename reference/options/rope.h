@@ -10,7 +10,7 @@
 #include "reference/arithmetic/precision.h"
 #include "reference/bound/bound.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 // `problem` without its rotation; q and k of the result lie in `q` and `k`.
 struct RotatedProblem {
@@ -40,6 +40,6 @@ BoundFacts rotated_facts(const Problem& problem, const OracleOutput& oracle,
 Bound bound_of(const Problem& problem, const OracleOutput& oracle,
                const PrecisionModel& model, bool want_weights);
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_OPTIONS_ROPE_H_

@@ -11,7 +11,7 @@
 #include "reference/testing/test_ratios.h"
 #include "reference/testing/test_rope.h"
 
-namespace qkvet::rope_test {
+namespace qkvet::reference::rope_test {
 namespace {
 
 enum class Turning : uint8_t {
@@ -172,4 +172,4 @@ TEST(RopeTest, NothingIsOffWhereNothingRounds) {
 }
 
 }  // namespace
-}  // namespace qkvet::rope_test
+}  // namespace qkvet::reference::rope_test

@@ -7,7 +7,7 @@
 #include "reference/attention/plain.h"
 #include "reference/attention/twin.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 struct StrictDiagonal : PlainSeams {
@@ -226,4 +226,4 @@ OracleOutput seeded_forward(SeededFault fault, const Problem& problem) {
   return row(fault).forward(problem);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

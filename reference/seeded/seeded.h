@@ -9,7 +9,7 @@
 
 #include "reference/arithmetic/oracle.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 enum class SeededFault : uint8_t {
   kPlainStrictDiagonal,   // a query does not see the key at its own position
@@ -48,6 +48,6 @@ bool seeded_in_plain(SeededFault fault);
 // The reference that holds the fault, with it.
 OracleOutput seeded_forward(SeededFault fault, const Problem& problem);
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_SEEDED_SEEDED_H_

@@ -7,7 +7,7 @@
 #include "reference/gradient/plain_gradient.h"
 #include "reference/gradient/twin_gradient.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 struct DeltaMissing : PlainGradientSeams {
@@ -128,4 +128,4 @@ GradientOutput seeded_backward(SeededGradientFault fault,
   return row(fault).backward(problem);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

@@ -9,7 +9,7 @@
 
 #include "reference/gradient/gradient.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 enum class SeededGradientFault : uint8_t {
   kPlainDeltaMissing,      // dS = p dP: the softmax's sum may change
@@ -39,6 +39,6 @@ bool seeded_in_plain(SeededGradientFault fault);
 GradientOutput seeded_backward(SeededGradientFault fault,
                                const GradientProblem& problem);
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_SEEDED_SEEDED_GRADIENT_H_

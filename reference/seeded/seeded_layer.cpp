@@ -7,7 +7,7 @@
 #include "reference/layer/plain_layer.h"
 #include "reference/layer/twin_layer.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 struct BiasIgnored : PlainLayerSeams {
@@ -135,4 +135,4 @@ LayerOutput seeded_layer(SeededLayerFault fault, const LayerProblem& problem) {
   return row(fault).layer(problem);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

@@ -10,7 +10,7 @@
 
 #include "reference/layer/layer.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 enum class SeededLayerFault : uint8_t {
   kPlainBiasIgnored,        // y = x W
@@ -40,6 +40,6 @@ std::vector<double> seeded_linear(SeededLayerFault fault,
                                   const LinearProblem& problem);
 LayerOutput seeded_layer(SeededLayerFault fault, const LayerProblem& problem);
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_SEEDED_SEEDED_LAYER_H_

@@ -12,7 +12,7 @@
 #include "reference/testing/test_options.h"
 #include "reference/testing/test_rope.h"
 
-namespace qkvet::seeded_test {
+namespace qkvet::reference::seeded_test {
 namespace {
 
 // Every second one with options, every fourth with a rotation.
@@ -67,4 +67,4 @@ TEST(SeededListTest, HoldsAsManyFaultsOfEachReferenceUnderDistinctNames) {
 }
 
 }  // namespace
-}  // namespace qkvet::seeded_test
+}  // namespace qkvet::reference::seeded_test

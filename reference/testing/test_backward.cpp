@@ -11,7 +11,7 @@
 #include "reference/testing/test_seen.h"
 #include "reference/testing/test_sums.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 template <class Real>
@@ -346,4 +346,4 @@ GradientOutput run_backward_kernel(const BackwardKernel& kernel,
   return Backward<float>(kernel, problem).run();
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

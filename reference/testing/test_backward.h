@@ -12,7 +12,7 @@
 #include "reference/arithmetic/precision.h"
 #include "reference/gradient/gradient.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 // In which order any sum is taken.
 enum class BackwardOrder : uint8_t {
@@ -81,6 +81,6 @@ PrecisionModel declared_precision(const BackwardKernel& kernel);
 // Every correct configuration, of f32, half and f64 storage.
 std::vector<BackwardKernel> backward_kernels();
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_TESTING_TEST_BACKWARD_H_

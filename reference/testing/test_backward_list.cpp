@@ -3,7 +3,7 @@
 // declare.
 #include "reference/testing/test_backward.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 PrecisionModel declared_precision(const BackwardKernel& kernel) {
   qkvet_precision declared{};
@@ -112,4 +112,4 @@ std::vector<BackwardKernel> backward_kernels() {
   return all;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

@@ -15,7 +15,7 @@ extern "C" qkvet_status qkvet_open_controls(const qkvet_host* host,
                                             qkvet_library* out,
                                             qkvet_text* why);
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 [[noreturn]] void give_up(const std::string& what) {
@@ -292,4 +292,4 @@ PrecisionModel declared_precision(const TestControl& control) {
                      control.storage, control.storage);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

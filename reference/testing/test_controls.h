@@ -18,7 +18,7 @@
 #include "reference/arithmetic/oracle.h"
 #include "reference/arithmetic/precision.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 struct TestControl {
   const qkvet_kernel* kernel = nullptr;
@@ -53,6 +53,6 @@ PrecisionModel declared_precision(const TestControl& control);
 // declaration that is looser nor one that nobody has measured.
 bool within_generic(const TestControl& control);
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_TESTING_TEST_CONTROLS_H_

@@ -11,7 +11,7 @@
 #include "reference/options/dropout.h"
 #include "reference/testing/test_gradients.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 // Where a correct kernel may put the factor.
 enum class FactorAt : uint8_t { kWeights, kExponentials, kDivided, kOutput };
@@ -230,6 +230,6 @@ inline GradientOutput run_f32_backward(const DropoutProblem& problem,
   return {wide(q), wide(k), wide(v), wide(bias), wide(sink)};
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_TESTING_TEST_DROPOUT_H_

@@ -9,7 +9,7 @@
 #include "reference/gradient/gradient.h"
 #include "reference/testing/test_options.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 struct TestGradient {
   TestProblem call;
@@ -77,6 +77,6 @@ inline TestGradient random_gradient(TestRandom& random, int problem,
   return g;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_TESTING_TEST_GRADIENTS_H_

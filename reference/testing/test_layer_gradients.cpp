@@ -3,7 +3,7 @@
 // h in the columns h width ...
 #include "reference/testing/test_layer_gradients.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 using Values = std::vector<double>;
@@ -187,4 +187,4 @@ std::vector<LayerGradientKernel> layer_gradient_kernels() {
   return all;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

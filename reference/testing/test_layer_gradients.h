@@ -11,7 +11,7 @@
 #include "reference/testing/test_layer_kernels.h"
 #include "reference/testing/test_layers.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 struct TestLayerGradient {
   TestLayerProblem layer;
@@ -49,6 +49,6 @@ LayerGradientOutput run_layer_gradient(const LayerGradientKernel& kernel,
 
 std::vector<LayerGradientKernel> layer_gradient_kernels();
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_TESTING_TEST_LAYER_GRADIENTS_H_

@@ -5,7 +5,7 @@
 
 #include "reference/testing/test_problems.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 namespace {
 
 class TestDot {
@@ -219,4 +219,4 @@ std::vector<double> run_test_layer(const TestLayerKernel& kernel,
                                          merged.data(), p.w_o, p.b_o});
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference

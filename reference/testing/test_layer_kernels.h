@@ -11,7 +11,7 @@
 #include "reference/layer/layer.h"
 #include "reference/testing/test_controls.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 enum class TestOrder : uint8_t {
   kAscending,
@@ -53,6 +53,6 @@ struct TestLayerKernel {
 std::vector<double> run_test_layer(const TestLayerKernel& kernel,
                                    const LayerProblem& problem);
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_TESTING_TEST_LAYER_KERNELS_H_

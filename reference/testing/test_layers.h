@@ -13,7 +13,7 @@
 #include "reference/testing/test_problems.h"
 #include "reference/testing/test_rope.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 enum class LinearRegime : uint8_t {
   kNormal,
@@ -219,6 +219,6 @@ inline TestLayerProblem random_layer(TestRandom& random, LayerRegime regime,
   return p;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_TESTING_TEST_LAYERS_H_

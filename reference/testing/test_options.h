@@ -10,7 +10,7 @@
 
 #include "reference/testing/test_problems.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 enum class TestOption : uint8_t {
   kWindow,
@@ -176,6 +176,6 @@ inline TestProblem random_option_problem(TestRandom& random, Regime regime,
   return option_problem(random, regime, shape, options);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_TESTING_TEST_OPTIONS_H_

@@ -14,7 +14,7 @@
 
 #include "reference/arithmetic/oracle.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 class TestRandom {
  public:
@@ -222,6 +222,6 @@ inline TestProblem random_problem(TestRandom& random, Regime regime,
   return p;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_TESTING_TEST_PROBLEMS_H_

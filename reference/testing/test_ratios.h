@@ -11,7 +11,7 @@
 #include "reference/agreement/agreement.h"
 #include "reference/testing/test_controls.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 // The largest error in units of the bound.
 struct Ratios {
@@ -59,6 +59,6 @@ inline int64_t largest_extent(int problem) {
   return problem % 8 == 0 ? 40 : 10;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_TESTING_TEST_RATIOS_H_

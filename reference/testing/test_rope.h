@@ -5,7 +5,7 @@
 
 #include "reference/testing/test_problems.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 // Points on the circle as tables have them, with steps of a quarter turn and
 // none in between, and numbers that lie on no circle. The channels of `p` must
@@ -38,6 +38,6 @@ inline Shape with_even_width(Shape shape) {
   return shape;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_TESTING_TEST_ROPE_H_

@@ -8,7 +8,7 @@
 
 #include "reference/arithmetic/oracle.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 struct TestSeen {
   bool counted = true;
@@ -59,6 +59,6 @@ inline TestSeen test_seen(const Problem& problem, int64_t row) {
   return seen;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_TESTING_TEST_SEEN_H_

@@ -11,7 +11,7 @@
 
 #include "reference/testing/test_backward.h"
 
-namespace qkvet {
+namespace qkvet::reference {
 
 template <class Real>
 class TestSums {
@@ -109,6 +109,6 @@ Real TestSums<Real>::dot(const Reals& x, const Reals& y, Real start) const {
   return sum(terms);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::reference
 
 #endif  // QKVET_REFERENCE_TESTING_TEST_SUMS_H_

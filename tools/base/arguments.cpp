@@ -7,7 +7,7 @@
 #include <charconv>
 #include <thread>
 
-namespace qkvet {
+namespace qkvet::tools {
 
 std::optional<double> parse_budget(const std::string& text, std::string* error,
                                    const char* option) {
@@ -45,4 +45,4 @@ int jobs_or_cores(int jobs) {
   return jobs > 0 ? jobs : std::max(1, cores);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

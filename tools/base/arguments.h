@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // "60s", "2m", "90": seconds, more than 0. On failure *error is one line, which
 // names the option.
@@ -20,6 +20,6 @@ std::optional<uint64_t> parse_seed(const std::string& text, std::string* error);
 // Threads: `jobs`, or one per core for 0.
 int jobs_or_cores(int jobs);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_BASE_ARGUMENTS_H_

@@ -7,7 +7,7 @@
 #include <initializer_list>
 #include <optional>
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // Absent if it is larger than 2^63 - 1. The factors are not negative.
 inline std::optional<int64_t> checked_product(
@@ -18,6 +18,6 @@ inline std::optional<int64_t> checked_product(
   return product;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_BASE_CHECKED_H_

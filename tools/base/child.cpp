@@ -12,7 +12,7 @@
 
 extern char** environ;
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 std::string read_to_end(int fd) {
@@ -78,4 +78,4 @@ ChildResult run_child(const std::vector<std::string>& words) {
   return result;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

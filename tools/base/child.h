@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct ChildResult {
   std::string output;  // stdout and stderr together
@@ -20,6 +20,6 @@ struct ChildResult {
 // words[0] is the path of the program; its stdin is empty.
 ChildResult run_child(const std::vector<std::string>& words);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_BASE_CHILD_H_

@@ -4,7 +4,7 @@
 #ifndef QKVET_TOOLS_BASE_EXIT_CODE_H_
 #define QKVET_TOOLS_BASE_EXIT_CODE_H_
 
-namespace qkvet {
+namespace qkvet::tools {
 
 enum ExitCode : int {
   kConforms = 0,        // every selected kernel passed, none failed
@@ -14,6 +14,6 @@ enum ExitCode : int {
   kKernelDied = 4       // a kernel crashed, hung or ran out of memory
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_BASE_EXIT_CODE_H_

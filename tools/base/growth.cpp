@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstddef>
 
-namespace qkvet {
+namespace qkvet::tools {
 
 Spread spread_of(std::vector<double> values) {
   if (values.empty()) return {};
@@ -41,4 +41,4 @@ std::optional<double> growth_exponent(std::span<const double> extents,
   return products / squares;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // All zero if there is no value.
 struct Spread {
@@ -24,6 +24,6 @@ Spread spread_of(std::vector<double> values);
 std::optional<double> growth_exponent(std::span<const double> extents,
                                       std::span<const double> seconds);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_BASE_GROWTH_H_

@@ -6,7 +6,7 @@
 
 #include <csignal>
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // While one of these lives; there is one at a time.
 class Interrupts {
@@ -29,6 +29,6 @@ class Interrupts {
   struct sigaction before_ {};
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_BASE_INTERRUPTS_H_

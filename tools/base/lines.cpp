@@ -3,7 +3,7 @@
 
 #include <fmt/core.h>
 
-namespace qkvet {
+namespace qkvet::tools {
 
 std::string field(std::string_view name, std::string_view text) {
   return fmt::format("  {:<{}}{}\n", name, kNameWidth, text);
@@ -42,4 +42,4 @@ std::string wrapped_field(std::string_view name, std::string_view text,
   return out + field(name, line);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

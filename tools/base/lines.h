@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace qkvet {
+namespace qkvet::tools {
 
 inline constexpr size_t kLineWidth = 86;
 inline constexpr size_t kNameWidth = 12;
@@ -17,6 +17,6 @@ std::string field(std::string_view name, std::string_view text);
 std::string wrapped_field(std::string_view name, std::string_view text,
                           size_t width = kLineWidth);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_BASE_LINES_H_

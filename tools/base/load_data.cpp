@@ -3,7 +3,7 @@
 
 #include "golden/check/call_file.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 std::string load_one(const std::string& path) {
@@ -33,4 +33,4 @@ std::string load_data(const std::vector<std::string>& files) {
   return "";
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // "" or one line.
 std::string load_data(const std::vector<std::string>& files);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_BASE_LOAD_DATA_H_

@@ -11,7 +11,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -74,4 +74,4 @@ void write_text(const fs::path& file, const std::string& text) {
   std::ofstream(file, std::ios::binary) << text;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

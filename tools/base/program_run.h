@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct Ran {
   int exit = -1;
@@ -34,6 +34,6 @@ void expect_wrong_use(const Ran& ran, const std::string& part,
 std::string read_text(const std::filesystem::path& file);
 void write_text(const std::filesystem::path& file, const std::string& text);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_BASE_PROGRAM_RUN_H_

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstddef>
 
-namespace qkvet {
+namespace qkvet::tools {
 
 float sum_of(std::span<const float> values) {
   // Two additions a cycle of four cycles each, in vectors of four.
@@ -19,4 +19,4 @@ float sum_of(std::span<const float> values) {
   return total;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -6,11 +6,11 @@
 
 #include <span>
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // In independent sums, so that no addition waits for the one before it.
 float sum_of(std::span<const float> values);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_BASE_READ_LOOP_H_

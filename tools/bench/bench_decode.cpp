@@ -11,7 +11,7 @@
 #include "tools/base/checked.h"
 #include "tools/base/read_loop.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // As the extents of a Case.
@@ -284,4 +284,4 @@ DecodeResult bench_decode(const DecodeBench& bench, Executor& executor,
   return Run(bench, executor, kernel).run();
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -17,7 +17,7 @@
 #include "core/door/executor.h"
 #include "tools/base/growth.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct DecodeBench {
   std::vector<int64_t> contexts;  // N
@@ -72,6 +72,6 @@ std::string too_large(const DecodeBench& bench);
 DecodeResult bench_decode(const DecodeBench& bench, Executor& executor,
                           int kernel);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_BENCH_BENCH_DECODE_H_

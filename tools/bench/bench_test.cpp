@@ -16,7 +16,7 @@
 #include "tools/bench/bench_decode.h"
 #include "tools/demos/kv_memory.h"
 
-namespace qkvet::bench_test {
+namespace qkvet::tools::bench_test {
 namespace {
 
 using Numbers = std::vector<double>;
@@ -356,4 +356,4 @@ TEST(KvMemoryProgram, WrongUseIsOneLineAndTwo) {
 }
 
 }  // namespace
-}  // namespace qkvet::bench_test
+}  // namespace qkvet::tools::bench_test

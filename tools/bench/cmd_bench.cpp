@@ -3,11 +3,12 @@
 #include <fmt/core.h>
 
 #include "core/base/json.h"
+#include "tools/base/written_file.h"
 #include "tools/bench/bench_decode.h"
 #include "tools/report/commands.h"
 #include "tools/report/report.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 constexpr int kSchema = 1;      // of the JSON Lines, as in reports
@@ -185,4 +186,4 @@ ExitCode run_bench_decode(const BenchDecodeOptions& options) {
   return error.empty() ? kConforms : wrong_use(error);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

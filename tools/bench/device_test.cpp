@@ -4,7 +4,7 @@
 
 #include "tools/base/program_run.h"
 
-namespace qkvet::device_test {
+namespace qkvet::tools::device_test {
 namespace {
 
 std::string fake(const std::string& name) {
@@ -102,4 +102,4 @@ TEST(Device, WithoutADriverNothingIsChecked) {
 }
 
 }  // namespace
-}  // namespace qkvet::device_test
+}  // namespace qkvet::tools::device_test

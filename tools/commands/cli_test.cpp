@@ -8,7 +8,7 @@
 
 #include "tools/base/program_run.h"
 
-namespace qkvet::cli_test {
+namespace qkvet::tools::cli_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -261,4 +261,4 @@ TEST(Cli, ThePluginsOwnKernelsAreListed) {
 }
 
 }  // namespace
-}  // namespace qkvet::cli_test
+}  // namespace qkvet::tools::cli_test

@@ -12,7 +12,7 @@
 
 #include "tools/base/program_run.h"
 
-namespace qkvet::cli_verdicts_test {
+namespace qkvet::tools::cli_verdicts_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -162,4 +162,4 @@ TEST(CliVerdicts, InProcessGivesTheSameVerdicts) {
 }
 
 }  // namespace
-}  // namespace qkvet::cli_verdicts_test
+}  // namespace qkvet::tools::cli_verdicts_test

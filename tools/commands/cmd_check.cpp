@@ -4,11 +4,12 @@
 
 #include "tools/base/arguments.h"
 #include "tools/base/interrupts.h"
+#include "tools/base/written_file.h"
 #include "tools/report/commands.h"
 #include "tools/report/progress_line.h"
 #include "tools/report/report.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 std::string read_check_words(const CheckOptions& options, RunOptions& run) {
   std::string error;
   run.laws = select_laws(options.laws, &error);
@@ -137,4 +138,4 @@ ExitCode run_check(const CheckOptions& options) {
   return exit_code_of(report);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

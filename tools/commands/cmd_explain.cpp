@@ -16,7 +16,7 @@
 #include "tools/report/commands.h"
 #include "tools/report/report.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // Enough for every law and every fault that names it.
@@ -251,4 +251,4 @@ ExitCode run_explain(const ExplainOptions& options) {
       name, suggestions(name, faults)));
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -8,7 +8,7 @@
 #include "properties/judging/law.h"
 #include "tools/report/commands.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
@@ -109,4 +109,4 @@ ExitCode run_list(const ListOptions& options) {
   return kConforms;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

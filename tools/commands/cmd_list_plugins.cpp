@@ -14,7 +14,7 @@
 #include "tools/base/lines.h"
 #include "tools/report/commands.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // A field of a declaration and its words.
@@ -153,4 +153,4 @@ ExitCode run_list_plugins(const ListOptions& options) {
   return kConforms;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

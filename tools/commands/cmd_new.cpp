@@ -11,7 +11,7 @@
 #include "tools/kernels/write_new.h"
 #include "tools/report/commands.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -104,4 +104,4 @@ ExitCode run_new(const NewOptions& options) {
   return kConforms;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

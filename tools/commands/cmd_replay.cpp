@@ -12,7 +12,7 @@
 #include "tools/report/report.h"
 #include "tools/reproduce/emit.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 struct ReplayCase {
@@ -273,4 +273,4 @@ ExitCode run_replay(const ReplayOptions& options) {
   return exit_code_of(report);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

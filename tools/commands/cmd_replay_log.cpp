@@ -11,7 +11,7 @@
 #include "tools/report/commands.h"
 #include "tools/report/report.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 constexpr std::string_view kEnding = ".story";
@@ -217,4 +217,4 @@ ExitCode run_replay_log(const ReplayOptions& options) {
   return exit_code_of(report);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -10,7 +10,7 @@
 
 #include "tools/base/program_run.h"
 
-namespace qkvet::examples_test {
+namespace qkvet::tools::examples_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -257,4 +257,4 @@ TEST(Examples, OnlyWhatDiffersBetweenMachinesIsPutAside) {
 }
 
 }  // namespace
-}  // namespace qkvet::examples_test
+}  // namespace qkvet::tools::examples_test

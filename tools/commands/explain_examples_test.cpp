@@ -10,7 +10,7 @@
 #include "tools/base/program_run.h"
 #include "tools/kernels/kernels.h"
 
-namespace qkvet::explain_examples_test {
+namespace qkvet::tools::explain_examples_test {
 namespace {
 
 class ExplainAll : public testing::TestWithParam<std::string> {};
@@ -47,4 +47,4 @@ INSTANTIATE_TEST_SUITE_P(Slow, ExplainAll, testing::ValuesIn(names()),
                          [](const auto& test) { return test.param; });
 
 }  // namespace
-}  // namespace qkvet::explain_examples_test
+}  // namespace qkvet::tools::explain_examples_test

@@ -7,7 +7,7 @@
 #include "properties/judging/law.h"
 #include "tools/base/program_run.h"
 
-namespace qkvet::explain_test {
+namespace qkvet::tools::explain_test {
 namespace {
 
 bool has(const Ran& ran, const std::string& part) {
@@ -72,4 +72,4 @@ TEST(Explain, AnUnknownNameGetsOneLineAndNamesThatAreNear) {
 }
 
 }  // namespace
-}  // namespace qkvet::explain_test
+}  // namespace qkvet::tools::explain_test

@@ -13,22 +13,22 @@
 
 namespace {
 
-using qkvet::add_kernels;
-using qkvet::add_selection;
+using qkvet::tools::add_kernels;
+using qkvet::tools::add_selection;
 
-CLI::App& add_list(CLI::App& app, qkvet::ListOptions& options) {
+CLI::App& add_list(CLI::App& app, qkvet::tools::ListOptions& options) {
   CLI::App& command = *app.add_subcommand("list", "Show kernels, laws, faults");
   command
       .add_option("what", options.what,
                   "kernels, laws, faults, fuzz, golden or conventions")
       ->check(CLI::IsMember(
           {"kernels", "laws", "faults", "fuzz", "golden", "conventions"}));
-  qkvet::add_plugins(command, options.plugins);
+  qkvet::tools::add_plugins(command, options.plugins);
   command.add_flag("--json", options.json, "JSON Lines");
   return command;
 }
 
-CLI::App& add_check(CLI::App& app, qkvet::CheckOptions& options) {
+CLI::App& add_check(CLI::App& app, qkvet::tools::CheckOptions& options) {
   CLI::App& command = *app.add_subcommand(
       "check", "Judge kernels; if none is named, the built-in ones");
   add_selection(command, options.selection);
@@ -42,9 +42,10 @@ CLI::App& add_check(CLI::App& app, qkvet::CheckOptions& options) {
       command
           .add_option("-n,--cases", options.cases,
                       "Cases per kernel, over all laws together [" +
-                          std::to_string(qkvet::kDefaultCases) +
+                          std::to_string(qkvet::tools::kDefaultCases) +
                           "; where none is named " +
-                          std::to_string(qkvet::kShortCasesPerLaw) + " a law]")
+                          std::to_string(qkvet::tools::kShortCasesPerLaw) +
+                          " a law]")
           ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000'000}));
   command
       .add_option("--budget", options.budget,
@@ -95,7 +96,7 @@ CLI::App& add_check(CLI::App& app, qkvet::CheckOptions& options) {
   return command;
 }
 
-CLI::App& add_replay(CLI::App& app, qkvet::ReplayOptions& options) {
+CLI::App& add_replay(CLI::App& app, qkvet::tools::ReplayOptions& options) {
   CLI::App& command = *app.add_subcommand(
       "replay", "Run one case, those of a list, or a recorded story");
   command
@@ -131,7 +132,7 @@ CLI::App& add_replay(CLI::App& app, qkvet::ReplayOptions& options) {
   return command;
 }
 
-CLI::App& add_explain(CLI::App& app, qkvet::ExplainOptions& options) {
+CLI::App& add_explain(CLI::App& app, qkvet::tools::ExplainOptions& options) {
   CLI::App& command = *app.add_subcommand(
       "explain",
       "Say what a law, a fault or an exit code means, by example, or how a "
@@ -143,7 +144,7 @@ CLI::App& add_explain(CLI::App& app, qkvet::ExplainOptions& options) {
   return command;
 }
 
-CLI::App& add_faults(CLI::App& app, qkvet::FaultsOptions& options) {
+CLI::App& add_faults(CLI::App& app, qkvet::tools::FaultsOptions& options) {
   CLI::App& command = *app.add_subcommand(
       "faults", "Hold every seeded fault against every law");
   add_kernels(command, options.selection);
@@ -173,7 +174,7 @@ CLI::App& add_faults(CLI::App& app, qkvet::FaultsOptions& options) {
   return command;
 }
 
-void add_hunt_inputs(CLI::App& command, qkvet::FuzzOptions& options) {
+void add_hunt_inputs(CLI::App& command, qkvet::tools::FuzzOptions& options) {
   command
       .add_option("--corpus", options.corpus,
                   "Folder of inputs that the hunt begins with and adds to")
@@ -199,7 +200,7 @@ void add_hunt_inputs(CLI::App& command, qkvet::FuzzOptions& options) {
       ->type_name("FILE");
 }
 
-CLI::App& add_fuzz(CLI::App& app, qkvet::FuzzOptions& options) {
+CLI::App& add_fuzz(CLI::App& app, qkvet::tools::FuzzOptions& options) {
   CLI::App& command = *app.add_subcommand(
       "fuzz", "Hunt for cases that fail, climbing towards trouble");
   command
@@ -244,7 +245,7 @@ CLI::App& add_fuzz(CLI::App& app, qkvet::FuzzOptions& options) {
   return command;
 }
 
-CLI::App& add_new(CLI::App& app, qkvet::NewOptions& options) {
+CLI::App& add_new(CLI::App& app, qkvet::tools::NewOptions& options) {
   CLI::App& command = *app.add_subcommand(
       "new", "Write a kernel that compiles and conforms, to make it yours");
   command
@@ -258,7 +259,7 @@ CLI::App& add_new(CLI::App& app, qkvet::NewOptions& options) {
   return command;
 }
 
-CLI::App& add_bench(CLI::App& app, qkvet::BenchDecodeOptions& options) {
+CLI::App& add_bench(CLI::App& app, qkvet::tools::BenchDecodeOptions& options) {
   CLI::App& bench = *app.add_subcommand("bench", "Measure; nothing is judged");
   bench.require_subcommand(1);
   CLI::App& command = *bench.add_subcommand(
@@ -286,7 +287,7 @@ CLI::App& add_bench(CLI::App& app, qkvet::BenchDecodeOptions& options) {
   return bench;
 }
 
-CLI::App& add_kv_memory(CLI::App& app, qkvet::KvMemoryOptions& options) {
+CLI::App& add_kv_memory(CLI::App& app, qkvet::tools::KvMemoryOptions& options) {
   CLI::App& command = *app.add_subcommand(
       "kv-memory", "What the KV cache of a model takes, and is allocated");
   const struct {
@@ -334,8 +335,8 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
 // NOLINTNEXTLINE(bugprone-exception-escape)
 int main(int argc, char** argv) {
   // Words of the engine, which are none of ours.
-  if (qkvet::is_hunt_child(argc, argv))
-    return qkvet::run_hunt_child(argc, argv);
+  if (qkvet::tools::is_hunt_child(argc, argv))
+    return qkvet::tools::run_hunt_child(argc, argv);
   CLI::App app(
       "QKVet vets attention kernels: law by law, or the smallest failing "
       "case.\nExit: 0 conforms, 1 a law failed, 2 wrong use, 3 nothing "
@@ -343,15 +344,15 @@ int main(int argc, char** argv) {
       "qkvet");
   app.set_version_flag("--version", QKVET_VERSION);
   app.require_subcommand(1);
-  qkvet::ListOptions list;
-  qkvet::CheckOptions check;
-  qkvet::ReplayOptions replay;
-  qkvet::ExplainOptions explain;
-  qkvet::FaultsOptions faults;
-  qkvet::FuzzOptions fuzz;
-  qkvet::NewOptions create;
-  qkvet::BenchDecodeOptions bench;
-  qkvet::KvMemoryOptions memory;
+  qkvet::tools::ListOptions list;
+  qkvet::tools::CheckOptions check;
+  qkvet::tools::ReplayOptions replay;
+  qkvet::tools::ExplainOptions explain;
+  qkvet::tools::FaultsOptions faults;
+  qkvet::tools::FuzzOptions fuzz;
+  qkvet::tools::NewOptions create;
+  qkvet::tools::BenchDecodeOptions bench;
+  qkvet::tools::KvMemoryOptions memory;
   CLI::App& list_command = add_list(app, list);
   CLI::App& check_command = add_check(app, check);
   const CLI::App& explain_command = add_explain(app, explain);
@@ -360,12 +361,12 @@ int main(int argc, char** argv) {
   const CLI::App& new_command = add_new(app, create);
   const CLI::App& bench_command = add_bench(app, bench);
   const CLI::App& memory_command = add_kv_memory(app, memory);
-  qkvet::GoldenCommands golden(app);
-  const qkvet::JudgeCommands judges(app);
-  const qkvet::InspectCommands shows(app);
+  qkvet::tools::GoldenCommands golden(app);
+  const qkvet::tools::JudgeCommands judges(app);
+  const qkvet::tools::InspectCommands shows(app);
   add_replay(app, replay);
   if (const std::string line = unknown_command(app, argc, argv); !line.empty())
-    return qkvet::wrong_use(line);
+    return qkvet::tools::wrong_use(line);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
@@ -376,25 +377,27 @@ int main(int argc, char** argv) {
     std::string line = error.what();
     for (char& c : line)
       if (c == '\n') c = ' ';
-    return qkvet::wrong_use(line + " (--help shows what is allowed)");
+    return qkvet::tools::wrong_use(line + " (--help shows what is allowed)");
   }
   if (list_command.parsed())
-    return !list.plugins.empty()        ? qkvet::run_list_plugins(list)
-           : list.what == "fuzz"        ? qkvet::run_list_fuzz(list)
-           : list.what == "golden"      ? qkvet::run_list_golden(list)
-           : list.what == "conventions" ? qkvet::run_list_conventions(list)
-                                        : qkvet::run_list(list);
+    return !list.plugins.empty()   ? qkvet::tools::run_list_plugins(list)
+           : list.what == "fuzz"   ? qkvet::tools::run_list_fuzz(list)
+           : list.what == "golden" ? qkvet::tools::run_list_golden(list)
+           : list.what == "conventions"
+               ? qkvet::tools::run_list_conventions(list)
+               : qkvet::tools::run_list(list);
   if (const auto code = judges.run()) return *code;
   if (const auto code = shows.run()) return *code;
-  if (fuzz_command.parsed()) return qkvet::run_fuzz(fuzz);
+  if (fuzz_command.parsed()) return qkvet::tools::run_fuzz(fuzz);
   if (golden.parsed()) return golden.run();
-  if (check_command.parsed()) return qkvet::run_check(check);
-  if (explain_command.parsed()) return qkvet::run_explain(explain);
-  if (faults_command.parsed()) return qkvet::run_faults(faults);
-  if (new_command.parsed()) return qkvet::run_new(create);
-  if (bench_command.parsed()) return qkvet::run_bench_decode(bench);
-  if (memory_command.parsed()) return qkvet::run_kv_memory(memory);
-  if (const std::string line = qkvet::load_data(replay.data); !line.empty())
-    return qkvet::wrong_use(line);
-  return qkvet::run_replay(replay);
+  if (check_command.parsed()) return qkvet::tools::run_check(check);
+  if (explain_command.parsed()) return qkvet::tools::run_explain(explain);
+  if (faults_command.parsed()) return qkvet::tools::run_faults(faults);
+  if (new_command.parsed()) return qkvet::tools::run_new(create);
+  if (bench_command.parsed()) return qkvet::tools::run_bench_decode(bench);
+  if (memory_command.parsed()) return qkvet::tools::run_kv_memory(memory);
+  if (const std::string line = qkvet::tools::load_data(replay.data);
+      !line.empty())
+    return qkvet::tools::wrong_use(line);
+  return qkvet::tools::run_replay(replay);
 }

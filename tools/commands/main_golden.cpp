@@ -3,7 +3,7 @@
 
 #include "tools/commands/main_kernels.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 GoldenCommands::GoldenCommands(CLI::App& app)
     : golden_(app.add_subcommand(
@@ -141,4 +141,4 @@ ExitCode GoldenCommands::run() const {
   return run_golden_show(to_show_);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -7,7 +7,7 @@
 
 #include "tools/golden/cmd_golden.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 class GoldenCommands {
  public:
@@ -32,6 +32,6 @@ class GoldenCommands {
   GoldenImportOptions to_import_;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_COMMANDS_MAIN_GOLDEN_H_

@@ -6,7 +6,7 @@
 #include "tools/base/load_data.h"
 #include "tools/commands/main_kernels.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 void add_pictures(CLI::App& command, PictureFiles& files, const char* what) {
@@ -137,4 +137,4 @@ std::optional<ExitCode> InspectCommands::run() const {
   return std::nullopt;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

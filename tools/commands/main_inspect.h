@@ -12,7 +12,7 @@ namespace CLI {
 class App;
 }  // namespace CLI
 
-namespace qkvet {
+namespace qkvet::tools {
 
 class InspectCommands {
  public:
@@ -31,6 +31,6 @@ class InspectCommands {
   const CLI::App* train_command_;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_COMMANDS_MAIN_INSPECT_H_

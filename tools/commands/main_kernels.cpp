@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-namespace qkvet {
+namespace qkvet::tools {
 
 void add_plugins(CLI::App& command, std::vector<std::string>& plugins) {
   command
@@ -63,4 +63,4 @@ void add_selection(CLI::App& command, KernelSelection& selection) {
       ->type_name("FLAGS");
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -9,7 +9,7 @@ namespace CLI {
 class App;
 }
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // --plugin.
 void add_plugins(CLI::App& command, std::vector<std::string>& plugins);
@@ -18,6 +18,6 @@ void add_kernels(CLI::App& command, KernelSelection& selection);
 // And --dialect, --precision, --cflags.
 void add_selection(CLI::App& command, KernelSelection& selection);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_COMMANDS_MAIN_KERNELS_H_

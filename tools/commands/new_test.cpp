@@ -9,7 +9,7 @@
 
 #include "tools/base/program_run.h"
 
-namespace qkvet::new_test {
+namespace qkvet::tools::new_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -108,4 +108,4 @@ TEST(New, WhatCannotBeWrittenIsOneLineAndLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace qkvet::new_test
+}  // namespace qkvet::tools::new_test

@@ -13,7 +13,7 @@
 #include "tools/base/program_run.h"
 #include "tools/kernels/kernels.h"
 
-namespace qkvet::story_fault_run_test {
+namespace qkvet::tools::story_fault_run_test {
 namespace {
 
 // Lines that were wrapped, as one; and one space for any number of them.
@@ -234,4 +234,4 @@ TEST(StoryFaultRun, PagesOfTheCallerLeakToo) {
 }
 
 }  // namespace
-}  // namespace qkvet::story_fault_run_test
+}  // namespace qkvet::tools::story_fault_run_test

@@ -10,7 +10,7 @@
 #include "tools/demos/kv_memory.h"
 #include "tools/report/commands.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 constexpr std::array kDtypes = {Dtype::kF32, Dtype::kF16, Dtype::kBf16,
@@ -158,4 +158,4 @@ ExitCode run_kv_memory(const KvMemoryOptions& options) {
   return print_caches(whole);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

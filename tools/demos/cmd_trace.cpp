@@ -10,7 +10,7 @@
 #include "tools/demos/gpt.h"
 #include "tools/inspect/cmd_inspect.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // With these no product in the report is more than 2^63 - 1.
@@ -175,4 +175,4 @@ ExitCode run_trace(const TraceOptions& options) {
   return code_of(run.views);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

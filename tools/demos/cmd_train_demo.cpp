@@ -14,7 +14,7 @@
 #include "tools/pictures/heat_map.h"
 #include "tools/pictures/screen.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 constexpr int64_t kMostEpochs = 100, kMostRows = int64_t{1} << 16;
@@ -180,4 +180,4 @@ ExitCode run_train_demo(const TrainDemoOptions& options) {
   return error.empty() ? kConforms : wrong_use(error);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

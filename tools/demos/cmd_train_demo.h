@@ -9,7 +9,7 @@
 #include "tools/pictures/picture_files.h"
 #include "tools/report/commands.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct TrainDemoOptions {
   KernelSelection selection;    // nothing named: scalar/plain
@@ -22,6 +22,6 @@ struct TrainDemoOptions {
 };
 ExitCode run_train_demo(const TrainDemoOptions& options);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_DEMOS_CMD_TRAIN_DEMO_H_

@@ -10,7 +10,7 @@
 #include "reference/layer/layer.h"
 #include "tools/demos/kv_memory.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 using Values = std::vector<double>;
@@ -301,4 +301,4 @@ GptRun run_gpt(const Gpt& gpt, const GptKernel* kernel) {
   return Walk(gpt, kernel).run();
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

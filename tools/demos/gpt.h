@@ -17,7 +17,7 @@
 #include "tools/kernels/kernel_view.h"
 #include "tools/kernels/kernels.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct Gpt {
   int64_t layers = 2;
@@ -86,6 +86,6 @@ std::string gpt_json(const Gpt& gpt, const std::vector<GptStage>& stages,
                      const std::vector<KernelView>& views,
                      const std::string& kernel);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_DEMOS_GPT_H_

@@ -8,7 +8,7 @@
 
 #include "tools/demos/gpt.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 class Shapes {
@@ -89,4 +89,4 @@ class Shapes {
 
 std::vector<GptStage> gpt_shapes(const Gpt& gpt) { return Shapes(gpt).all(); }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

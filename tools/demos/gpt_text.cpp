@@ -9,7 +9,7 @@
 #include "tools/demos/gpt.h"
 #include "tools/inspect/inspection.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 constexpr int kSchema = 1;
@@ -161,4 +161,4 @@ std::string gpt_json(const Gpt& gpt, const std::vector<GptStage>& stages,
   return out + json_text(end) + "\n";
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -8,7 +8,7 @@
 #include "core/case/story.h"
 #include "tools/base/checked.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 bool fits(const KvGeometry& geometry, int64_t most_bytes) {
@@ -115,4 +115,4 @@ KvAllocated allocate(const KvGeometry& sample, StoredAs stored,
   return {outcomes.back().cache_bytes, "", false};
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

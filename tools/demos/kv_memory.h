@@ -12,7 +12,7 @@
 #include "core/call/cache_form.h"
 #include "core/door/executor.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct KvGeometry {
   int64_t layers = 1;
@@ -55,6 +55,6 @@ KvAllocated allocate(const KvGeometry& sample, StoredAs stored,
 // As given, or with scales per token and per channel.
 std::vector<StoredAs> ways_to_store(Dtype dtype);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_DEMOS_KV_MEMORY_H_

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 double largest_of(const std::vector<LossCurve>& curves) {
@@ -101,4 +101,4 @@ Drawing draw_curves(const std::string& title,
   return drawing;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -9,7 +9,7 @@
 
 #include "tools/pictures/heat_drawing.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct LossCurve {
   std::string name;
@@ -26,6 +26,6 @@ std::string curve_text(const std::vector<LossCurve>& curves, size_t width,
 Drawing draw_curves(const std::string& title,
                     const std::vector<LossCurve>& curves);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_DEMOS_LOSS_CURVE_H_

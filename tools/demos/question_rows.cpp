@@ -11,7 +11,7 @@
 #include "properties/calls/layer_gradient_calls.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // "" where its place is not known.
@@ -174,4 +174,4 @@ std::string question_json(std::span<const QuestionRow> rows) {
   return text;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

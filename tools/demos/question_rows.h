@@ -10,7 +10,7 @@
 #include "properties/judging/law.h"
 #include "tools/reproduce/plan_folder.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // One question: a law and a case of it.
 struct QuestionRow {
@@ -38,6 +38,6 @@ std::string question_table(std::span<const QuestionRow> rows);
 // JSON Lines, type "question".
 std::string question_json(std::span<const QuestionRow> rows);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_DEMOS_QUESTION_ROWS_H_

@@ -8,7 +8,7 @@
 #include "properties/judging/compare.h"
 #include "tools/kernels/kernels.h"
 
-namespace qkvet::textbook_test {
+namespace qkvet::tools::textbook_test {
 namespace {
 
 struct Example {
@@ -155,4 +155,4 @@ TEST(Textbook, AFaultDoesNotComeOut) {
 }
 
 }  // namespace
-}  // namespace qkvet::textbook_test
+}  // namespace qkvet::tools::textbook_test

@@ -7,7 +7,7 @@
 
 #include "tools/base/program_run.h"
 
-namespace qkvet::trace_test {
+namespace qkvet::tools::trace_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -127,4 +127,4 @@ TEST(Trace, WrongUse) {
 }
 
 }  // namespace
-}  // namespace qkvet::trace_test
+}  // namespace qkvet::tools::trace_test

@@ -5,7 +5,7 @@
 
 #include "core/base/philox.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // Apart from the numbers that a model begins with.
@@ -48,4 +48,4 @@ double least_loss(TrainTask task, int64_t vocabulary) {
   return -(next * std::log(next) + (V - 1) * other * std::log(other));
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

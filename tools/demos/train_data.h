@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace qkvet {
+namespace qkvet::tools {
 
 enum class TrainTask : uint8_t {
   kRepeat,  // one random token, again and again
@@ -28,6 +28,6 @@ int token_behind(TrainTask task, int64_t vocabulary, int token);
 // nats a token; 0 for kRepeat.
 double least_loss(TrainTask task, int64_t vocabulary);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_DEMOS_TRAIN_DATA_H_

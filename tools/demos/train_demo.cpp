@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // Rows [batch,T+1] as what is read and what is to be foretold.
@@ -108,4 +108,4 @@ TrainResult train(const TrainPlan& plan, AttentionCalls& attention,
   return result;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -11,7 +11,7 @@
 #include "tools/demos/train_data.h"
 #include "tools/demos/train_model.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct TrainPlan {
   TrainShape shape;
@@ -45,6 +45,6 @@ inline constexpr int64_t kGeneratedRows = 64;
 TrainResult train(const TrainPlan& plan, AttentionCalls& attention,
                   const std::function<void(int64_t, double)>& epoch_done);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_DEMOS_TRAIN_DEMO_H_

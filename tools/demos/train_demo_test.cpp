@@ -12,7 +12,7 @@
 #include "tools/demos/loss_curve.h"
 #include "tools/kernels/kernels.h"
 
-namespace qkvet::train_demo_test {
+namespace qkvet::tools::train_demo_test {
 namespace {
 
 struct Trained {
@@ -150,4 +150,4 @@ TEST(TrainDemo, BadInputIsNamed) {
 }
 
 }  // namespace
-}  // namespace qkvet::train_demo_test
+}  // namespace qkvet::tools::train_demo_test

@@ -6,7 +6,7 @@
 
 #include "core/base/philox.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 constexpr float kMeanDecay = 0.9F;
@@ -258,4 +258,4 @@ std::optional<std::vector<float>> TrainModel::weights(
   return pass.heads.weights;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -20,7 +20,7 @@
 
 #include "tools/inspect/attention_calls.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct TrainShape {
   int64_t vocabulary = 64;
@@ -82,6 +82,6 @@ class TrainModel {
   int64_t steps_ = 0;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_DEMOS_TRAIN_MODEL_H_

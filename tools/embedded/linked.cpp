@@ -8,7 +8,7 @@
 #include "tools/report/commands.h"
 #include "tools/report/report.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // A program that was linked with -ffast-math flushes subnormal numbers from its
@@ -104,14 +104,15 @@ LawResult judge_here(const linked_detail::Request& request) {
 }
 
 }  // namespace
+}  // namespace qkvet::tools
 
-namespace linked_detail {
+namespace qkvet::linked_detail {
 
 LawOutcome judge(const Request& request) noexcept {
-  const DefaultFpEnvironment environment;
+  const tools::DefaultFpEnvironment environment;
   LawResult result;
   try {
-    result = judge_here(request);
+    result = tools::judge_here(request);
   } catch (const std::exception& failure) {
     result.text = std::string("qkvet: ") + failure.what() + "\n";
   }
@@ -121,9 +122,8 @@ LawOutcome judge(const Request& request) noexcept {
 }
 
 const char* law(size_t index) noexcept {
-  const auto& laws = all_laws();
+  const auto& laws = properties::all_laws();
   return index < laws.size() ? laws[index]->id : nullptr;
 }
 
-}  // namespace linked_detail
-}  // namespace qkvet
+}  // namespace qkvet::linked_detail

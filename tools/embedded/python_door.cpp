@@ -18,7 +18,7 @@
 #include "tools/report/report.h"
 #include "tools/reproduce/plan_kernel.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // As far as both sides know the struct.
@@ -164,7 +164,7 @@ std::string give_reference(const CallWords& words, Give give) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 int qkvet_python_reference(const char* file, const char* case_words,
                            const char* layout, const char* dialect,
@@ -174,14 +174,14 @@ int qkvet_python_reference(const char* file, const char* case_words,
                            char* why, size_t why_size) {
   std::string wrong;
   try {
-    wrong = qkvet::give_reference(
+    wrong = qkvet::tools::give_reference(
         {file, case_words, layout, dialect, precision}, give);
   } catch (const std::exception& failure) {
     wrong = failure.what();
   }
   if (wrong.empty()) return 0;
   std::snprintf(why, why_size, "%s", wrong.c_str());
-  return qkvet::kWrongUse;
+  return qkvet::tools::kWrongUse;
 }
 
 void qkvet_python_begin(void) {
@@ -198,7 +198,7 @@ int qkvet_python_declare(const char* lines, const char* precision,
                          qkvet_capabilities* capabilities,
                          qkvet_dialect* dialect, qkvet_precision* precision_out,
                          uint64_t* layer_options, char* why, size_t why_size) {
-  using namespace qkvet;
+  using namespace qkvet::tools;
   Convention convention;
   convention.declared.capabilities.struct_size = sizeof(qkvet_capabilities);
   convention.declared.dialect.struct_size = sizeof(qkvet_dialect);
@@ -206,7 +206,7 @@ int qkvet_python_declare(const char* lines, const char* precision,
   arithmetic.struct_size = sizeof arithmetic;
   std::string wrong = declare_lines(lines, convention);
   if (wrong.empty() && *precision != 0)
-    wrong = parse_precision("precision", precision, arithmetic);
+    wrong = qkvet::parse_precision("precision", precision, arithmetic);
   if (wrong.empty()) wrong = resolve_precision(arithmetic).error;
   if (!wrong.empty()) {
     std::snprintf(why, why_size, "%s", wrong.c_str());
@@ -222,16 +222,16 @@ int qkvet_python_declare(const char* lines, const char* precision,
 int qkvet_python_check(const char* target, const char* program,
                        const char* request, qkvet_open_function open,
                        void (*say)(int32_t what, const char* text)) {
-  qkvet::use_program(program);
-  qkvet::Told told;
+  qkvet::tools::use_program(program);
+  qkvet::tools::Told told;
   try {
-    told = qkvet::check_here({target, "", open}, request);
+    told = qkvet::tools::check_here({target, "", open}, request);
   } catch (const std::exception& failure) {
     told.wrong = failure.what();
   }
   if (!told.wrong.empty()) {
     say(QKVET_PYTHON_WRONG, told.wrong.c_str());
-    return qkvet::kWrongUse;
+    return qkvet::tools::kWrongUse;
   }
   say(QKVET_PYTHON_JSON, told.json.c_str());
   say(QKVET_PYTHON_TEXT, told.text.c_str());

@@ -12,7 +12,7 @@
 #include "tools/base/exit_code.h"
 #include "tools/kernels/kernels.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct GoldenVerifyOptions {
   std::string target;  // a folder or a file; "": the sets that QKVet brings
@@ -66,6 +66,6 @@ std::string read_golden_target(const std::string& target,
                                const std::vector<std::string>& globs,
                                GoldenFolder* folder);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_GOLDEN_CMD_GOLDEN_H_

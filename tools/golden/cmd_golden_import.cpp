@@ -15,7 +15,7 @@
 #include "tools/golden/cmd_golden.h"
 #include "tools/report/commands.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -146,4 +146,4 @@ ExitCode run_golden_import(const GoldenImportOptions& options) {
   return kConforms;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -18,7 +18,7 @@
 #include "tools/golden/golden_run.h"
 #include "tools/report/commands.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -349,4 +349,4 @@ ExitCode run_golden_record(const GoldenRecordOptions& options) {
   return kConforms;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -11,7 +11,7 @@
 #include "tools/golden/cmd_golden.h"
 #include "tools/report/commands.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -151,4 +151,4 @@ ExitCode run_golden_show(const GoldenShowOptions& options) {
   return kConforms;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

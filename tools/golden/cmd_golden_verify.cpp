@@ -6,11 +6,12 @@
 
 #include <filesystem>
 
+#include "tools/base/written_file.h"
 #include "tools/golden/cmd_golden.h"
 #include "tools/golden/golden_run.h"
 #include "tools/report/commands.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -89,4 +90,4 @@ ExitCode run_golden_verify(const GoldenVerifyOptions& options) {
   return exit_code_of(run, input, how);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

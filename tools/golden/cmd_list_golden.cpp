@@ -8,7 +8,7 @@
 #include "tools/golden/cmd_golden.h"
 #include "tools/report/commands.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 ExitCode run_list_golden(const ListOptions& options) {
   GoldenFolder folder;
@@ -36,4 +36,4 @@ ExitCode run_list_golden(const ListOptions& options) {
   return kConforms;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -7,7 +7,7 @@
 #include "core/base/json.h"
 #include "tools/golden/golden_run.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 constexpr int kSchema = 1;
@@ -146,4 +146,4 @@ std::string golden_json(const GoldenRun& run, const ReportInput& input,
                   {"sets", run.sets->size()}});
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

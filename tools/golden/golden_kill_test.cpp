@@ -16,7 +16,7 @@
 #include "golden/format/manifest.h"
 #include "tools/base/program_run.h"
 
-namespace qkvet::golden_kill_test {
+namespace qkvet::tools::golden_kill_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -144,4 +144,4 @@ TEST_F(GoldenKill, AWriterInPlaceIsSeenToMix) {
 }
 
 }  // namespace
-}  // namespace qkvet::golden_kill_test
+}  // namespace qkvet::tools::golden_kill_test

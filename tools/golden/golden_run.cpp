@@ -9,7 +9,7 @@
 #include "properties/run/one_cell.h"
 #include "properties/run/shrink.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // Failing sets of a kernel that are shrunk; the others are only named.
@@ -138,4 +138,4 @@ ExitCode exit_code_of(const GoldenRun& run, const ReportInput& input,
   return run.doubtful.empty() ? code : kNothingChecked;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -9,7 +9,7 @@
 #include "golden/check/verify.h"
 #include "tools/report/report.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // A set whose own numbers are in doubt, and why.
 struct DoubtfulSet {
@@ -55,6 +55,6 @@ std::string golden_junit(const GoldenRun& run, const ReportInput& input,
 std::string golden_json(const GoldenRun& run, const ReportInput& input,
                         const GoldenRunOptions& options);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_GOLDEN_GOLDEN_RUN_H_

@@ -10,7 +10,7 @@
 #include "golden/format/set.h"
 #include "tools/base/program_run.h"
 
-namespace qkvet::golden_test {
+namespace qkvet::tools::golden_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -252,4 +252,4 @@ TEST(Golden, BadInputIsOneLine) {
 }
 
 }  // namespace
-}  // namespace qkvet::golden_test
+}  // namespace qkvet::tools::golden_test

@@ -9,7 +9,7 @@
 #include "tools/base/lines.h"
 #include "tools/golden/golden_run.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // Sets of one kind that are named; of the others there is a number.
@@ -205,4 +205,4 @@ std::string golden_text(const GoldenRun& run, const ReportInput& input,
          silent_text(run);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -6,11 +6,12 @@
 #include <cstdio>
 
 #include "tools/base/arguments.h"
+#include "tools/base/written_file.h"
 #include "tools/hunt/fault_report.h"
 #include "tools/report/commands.h"
 #include "tools/report/report.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // Enough for all but the rarest triggers, in some minutes on two cores.
@@ -89,4 +90,4 @@ ExitCode run_faults(const FaultsOptions& options) {
   return sabotage_exit(lines) == kLawFailed ? kLawFailed : summary.exit;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -11,11 +11,12 @@
 #include "fuzz/engines/engine.h"
 #include "tools/base/arguments.h"
 #include "tools/base/lines.h"
+#include "tools/base/written_file.h"
 #include "tools/hunt/hunt_inputs.h"
 #include "tools/hunt/hunt_report.h"
 #include "tools/report/commands.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -188,4 +189,4 @@ ExitCode run_fuzz(const FuzzOptions& options) {
   return bytes_exit(job, end);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

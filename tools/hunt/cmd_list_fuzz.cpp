@@ -8,7 +8,7 @@
 #include "fuzz/targets/target.h"
 #include "tools/report/commands.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 ExitCode run_list_fuzz(const ListOptions& options) {
   if (!options.json) std::puts("fuzz targets");
@@ -28,4 +28,4 @@ ExitCode run_list_fuzz(const ListOptions& options) {
   return kConforms;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

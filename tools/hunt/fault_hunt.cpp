@@ -10,7 +10,7 @@
 #include "properties/conditions/condition.h"
 #include "properties/run/shrink.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // A fault that has hung this often is not run any further.
@@ -197,4 +197,4 @@ Hunt hunt_faults(const std::vector<KernelUnderTest>& faults,
   return hunt;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -11,7 +11,7 @@
 
 #include "properties/run/runner.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // A case in which a law failed.
 struct Kill {
@@ -63,6 +63,6 @@ struct Hunt {
 Hunt hunt_faults(const std::vector<KernelUnderTest>& faults,
                  const ExecutorFactory& open, const HuntOptions& options);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_HUNT_FAULT_HUNT_H_

@@ -15,7 +15,7 @@
 #include "tools/hunt/fault_report.h"
 #include "tools/kernels/kernels.h"
 
-namespace qkvet::fault_hunt_test {
+namespace qkvet::tools::fault_hunt_test {
 namespace {
 
 TEST(FaultConditions, AllCanBeReadAndNearlyAllSaySomething) {
@@ -270,4 +270,4 @@ TEST(FaultsCommand, RefusesInOneLine) {
 }
 
 }  // namespace
-}  // namespace qkvet::fault_hunt_test
+}  // namespace qkvet::tools::fault_hunt_test

@@ -9,7 +9,7 @@
 #include "core/base/json.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 constexpr int kSchema = 1;
@@ -280,4 +280,4 @@ std::string faults_json(const FaultSummary& summary, const Hunt& hunt,
   return out;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -9,7 +9,7 @@
 #include "tools/hunt/fault_verdict.h"
 #include "tools/hunt/sabotage.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // A line for each fault, what is wrong below it, and the sums.
 std::string faults_text(const FaultSummary& summary, const Hunt& hunt,
@@ -25,6 +25,6 @@ std::string faults_json(const FaultSummary& summary, const Hunt& hunt,
                         const HuntOptions& options,
                         const std::vector<SabotageLine>& lines);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_HUNT_FAULT_REPORT_H_

@@ -5,7 +5,7 @@
 
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 double at_share(const std::vector<double>& sorted, double share) {
@@ -92,4 +92,4 @@ FaultSummary sum_up(const Hunt& hunt, bool named,
   return summary;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -11,7 +11,7 @@
 #include "tools/base/exit_code.h"
 #include "tools/hunt/fault_hunt.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // A fault that nothing tells from a correct kernel, and why.
 struct NearEquivalent {
@@ -57,6 +57,6 @@ struct FaultSummary {
 FaultSummary sum_up(const Hunt& hunt, bool named,
                     std::span<const NearEquivalent> known);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_HUNT_FAULT_VERDICT_H_

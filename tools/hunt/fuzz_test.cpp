@@ -5,7 +5,7 @@
 
 #include "tools/base/program_run.h"
 
-namespace qkvet::fuzz_test {
+namespace qkvet::tools::fuzz_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -236,4 +236,4 @@ TEST(FuzzList, ShowsEveryTargetAndItsLaws) {
 }
 
 }  // namespace
-}  // namespace qkvet::fuzz_test
+}  // namespace qkvet::tools::fuzz_test

@@ -14,7 +14,7 @@
 #include "properties/run/shrink.h"
 #include "tools/kernels/kernels.h"
 
-namespace qkvet::hill_climb_test {
+namespace qkvet::tools::hill_climb_test {
 namespace {
 
 // What error/bound must reach: with random adversarial data, and at all.
@@ -281,4 +281,4 @@ INSTANTIATE_TEST_SUITE_P(Kernels, HillClimb, testing::ValuesIn(kernel_names()),
                          });
 
 }  // namespace
-}  // namespace qkvet::hill_climb_test
+}  // namespace qkvet::tools::hill_climb_test

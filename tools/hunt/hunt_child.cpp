@@ -11,7 +11,7 @@
 #include "fuzz/hunt/hunter.h"
 #include "tools/hunt/hunt_job.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // All of a hunt. The engine ends the process, so that nothing of it is ever
@@ -147,4 +147,4 @@ int run_hunt_child(int argc, char** argv) {
   return run_engine(argc, argv);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // Behind -ignore_remaining_args=1, with the path of the job.
 inline constexpr char kHuntWord[] = "--qkvet-hunt=";
@@ -16,6 +16,6 @@ inline constexpr int kHuntNotBegun = 119;
 bool is_hunt_child(int argc, char** argv);
 int run_hunt_child(int argc, char** argv);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_HUNT_HUNT_CHILD_H_

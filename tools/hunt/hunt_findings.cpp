@@ -11,7 +11,7 @@
 #include "tools/hunt/hunt_inputs.h"
 #include "tools/hunt/hunt_report.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // Inputs of one kernel under one law that are shrunk, and of one kernel.
@@ -183,4 +183,4 @@ HuntFindings look_into(const Hunted& hunted, const HuntJob& job,
   return findings;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -10,9 +10,10 @@
 
 #include "fuzz/hunt/hunter.h"
 #include "properties/cases/generate.h"
+#include "tools/base/written_file.h"
 #include "tools/report/report.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -168,4 +169,4 @@ std::string replay_inputs(const Hunted& hunted, const HuntJob& job,
   return error;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -9,7 +9,7 @@
 
 #include "tools/hunt/hunt_watch.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct NamedInput {
   std::string name;  // a file, or "list.txt:7"
@@ -34,6 +34,6 @@ std::string replay_inputs(const Hunted& hunted, const HuntJob& job,
 
 std::vector<uint8_t> file_bytes(const std::string& path);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_HUNT_HUNT_INPUTS_H_

@@ -13,7 +13,7 @@
 #include "fuzz/targets/rules.h"
 #include "tools/report/commands.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // The laws of the target that the globs leave.
@@ -167,4 +167,4 @@ Hunted hunted(const HuntJob& job) {
   return hunted;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

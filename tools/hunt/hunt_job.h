@@ -13,7 +13,7 @@
 #include "fuzz/targets/target.h"
 #include "tools/kernels/kernels.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct HuntJob {
   std::string target;
@@ -59,6 +59,6 @@ struct Hunted {
 };
 Hunted hunted(const HuntJob& job);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_HUNT_HUNT_JOB_H_

@@ -10,8 +10,9 @@
 
 #include "core/base/printable.h"
 #include "tools/base/lines.h"
+#include "tools/base/written_file.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 std::string painted(const std::string& text, bool colour) {
@@ -185,4 +186,4 @@ int add_regressions(const std::string& path, const HuntFindings& findings,
   return error->empty() ? added : -1;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -11,7 +11,7 @@
 #include "tools/hunt/hunt_watch.h"
 #include "tools/report/report.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // A failing input that was not seen to fail again, where kernels run in
 // workers.
@@ -65,6 +65,6 @@ ExitCode bytes_exit(const HuntJob& job, const HuntEnd& end);
 int add_regressions(const std::string& path, const HuntFindings& findings,
                     std::string* error);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_HUNT_HUNT_REPORT_H_

@@ -19,13 +19,14 @@
 
 #include "fuzz/hunt/progress.h"
 #include "tools/base/interrupts.h"
+#include "tools/base/written_file.h"
 #include "tools/hunt/hunt_child.h"
 #include "tools/hunt/hunt_inputs.h"
 #include "tools/report/report.h"
 
 extern char** environ;
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -325,4 +326,4 @@ std::string merge_inputs(const HuntJob& job, const std::string& into,
   return "the inputs could not be merged" + (why.empty() ? "" : ": " + why);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

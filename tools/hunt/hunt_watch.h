@@ -9,7 +9,7 @@
 
 #include "tools/hunt/hunt_job.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct HuntLimits {
   double seconds = 0;  // 0: none
@@ -50,6 +50,6 @@ std::string last_summary(const std::string& folder);
 std::string merge_inputs(const HuntJob& job, const std::string& into,
                          const std::vector<std::string>& from);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_HUNT_HUNT_WATCH_H_

@@ -16,7 +16,7 @@
 #include "tools/kernels/kernels.h"
 #include "tools/report/report.h"
 
-namespace qkvet::kill_test {
+namespace qkvet::tools::kill_test {
 namespace {
 
 constexpr int64_t kWalk = 4;   // extents of attention in the walk
@@ -402,4 +402,4 @@ INSTANTIATE_TEST_SUITE_P(Faults, Kill, testing::ValuesIn(fault_names()),
                          [](const auto& test) { return test.param; });
 
 }  // namespace
-}  // namespace qkvet::kill_test
+}  // namespace qkvet::tools::kill_test

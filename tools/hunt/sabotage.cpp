@@ -8,7 +8,7 @@
 #include "properties/cases/generate.h"
 #include "properties/run/shrink.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // Every pair sees the same cases, in every run.
@@ -175,4 +175,4 @@ std::vector<SabotageLine> run_sabotage(int64_t cases, int jobs,
   return lines;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

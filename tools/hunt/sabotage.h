@@ -15,7 +15,7 @@
 #include "reference/seeded/seeded.h"
 #include "tools/kernels/kernels.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct SabotagePair {
   const char* fault;   // without its family
@@ -70,6 +70,6 @@ struct SabotageLine {
 std::vector<SabotageLine> run_sabotage(int64_t cases, int jobs,
                                        std::string* error);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_HUNT_SABOTAGE_H_

@@ -8,10 +8,10 @@
 #include "tools/base/arguments.h"
 #include "tools/hunt/sabotage.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
-constexpr int64_t kDefaultCases = 150;  // per pair, oracle and law
+constexpr int64_t kCasesOfAPair = 150;  // for each oracle and law
 constexpr int kBadUsage = 2;
 
 void print(const SabotageLine& line) {
@@ -40,17 +40,17 @@ int run_all(int64_t cases) {
 }
 
 }  // namespace
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 int main(int argc, char** argv) {
-  int64_t cases = qkvet::kDefaultCases;
+  int64_t cases = qkvet::tools::kCasesOfAPair;
   if (argc > 1) {
     char* end = nullptr;
     cases = std::strtoll(argv[1], &end, 10);
     if (argc > 2 || *end != '\0' || cases < 1) {
       std::fprintf(stderr, "usage: sabotage [CASES]\n");
-      return qkvet::kBadUsage;
+      return qkvet::tools::kBadUsage;
     }
   }
-  return qkvet::run_all(cases);
+  return qkvet::tools::run_all(cases);
 }

@@ -10,14 +10,14 @@
 
 #include "core/base/at_night.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 // Else the name of a test would hold addresses, which are others in every run.
 static void PrintTo(const SabotagePair& pair, std::ostream* out) {
   *out << pair.fault;
 }
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
-namespace qkvet::sabotage_test {
+namespace qkvet::tools::sabotage_test {
 namespace {
 
 constexpr int64_t kCases = 400;        // of agreement
@@ -78,4 +78,4 @@ INSTANTIATE_TEST_SUITE_P(Pairs, SabotageTest,
                          [](const auto& test) { return name_of(test.param); });
 
 }  // namespace
-}  // namespace qkvet::sabotage_test
+}  // namespace qkvet::tools::sabotage_test

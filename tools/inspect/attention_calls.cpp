@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 const std::byte* bytes_of(const std::vector<float>& numbers) {
@@ -70,4 +70,4 @@ bool AttentionCalls::backward(const Shape& shape, bool causal,
   return true;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

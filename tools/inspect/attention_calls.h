@@ -9,7 +9,7 @@
 
 #include "core/door/executor.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // All [B,H,T,d], lse [B,H,T], weights [B,H,T,T].
 struct HeadNumbers {
@@ -44,6 +44,6 @@ class AttentionCalls {
   std::string error_;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_INSPECT_ATTENTION_CALLS_H_

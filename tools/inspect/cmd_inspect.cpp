@@ -15,7 +15,7 @@
 #include "tools/pictures/heat_drawing.h"
 #include "tools/pictures/screen.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // Every stage of scores is held in double at once.
@@ -191,4 +191,4 @@ ExitCode run_inspect(const InspectOptions& options) {
   return seen.view ? seen.view->exit_code() : kConforms;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

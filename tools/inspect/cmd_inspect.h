@@ -10,7 +10,7 @@
 #include "tools/pictures/picture_files.h"
 #include "tools/report/commands.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct InspectOptions {
   std::string value;            // a case
@@ -38,6 +38,6 @@ struct TraceOptions {
 };
 ExitCode run_trace(const TraceOptions& options);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_INSPECT_CMD_INSPECT_H_

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 class Sums {
@@ -76,4 +76,4 @@ HeadStatistics head_statistics(const HeadWeights& head) {
   return sums.means();
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // The weights of one head: [rows,keys], who sees whom, and at which key a row
 // stands (it need not exist): the previous token is the one in front of it.
@@ -40,6 +40,6 @@ struct HeadStatistics {
 
 HeadStatistics head_statistics(const HeadWeights& head);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_INSPECT_HEAD_STATISTICS_H_

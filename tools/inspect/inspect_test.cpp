@@ -11,7 +11,7 @@
 
 #include "tools/base/program_run.h"
 
-namespace qkvet::inspect_test {
+namespace qkvet::tools::inspect_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -332,4 +332,4 @@ TEST(Inspect, HelpNamesWhatThereIs) {
 }
 
 }  // namespace
-}  // namespace qkvet::inspect_test
+}  // namespace qkvet::tools::inspect_test

@@ -7,7 +7,7 @@
 
 #include "properties/calls/layer_calls.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // The part [Tq,Tk] of a tensor [B,H,Tq,Tk].
@@ -69,4 +69,4 @@ std::vector<HeatMap> shown_maps(const Inspection& seen) {
   return maps;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -13,7 +13,7 @@
 #include "tools/kernels/kernel_view.h"
 #include "tools/pictures/heat_map.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct Inspection {
   Case value;
@@ -52,6 +52,6 @@ std::string inspection_text(const Inspection& seen, Ink ink, size_t width);
 // JSON Lines, schema 1.
 std::string inspection_json(const Inspection& seen);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_INSPECT_INSPECTION_H_

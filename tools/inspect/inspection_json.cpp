@@ -7,7 +7,7 @@
 #include "core/base/verdict.h"
 #include "tools/inspect/inspection.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 constexpr int kSchema = 1;
@@ -146,4 +146,4 @@ std::string inspection_json(const Inspection& seen) {
   return out + json_text(end) + "\n";
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -10,7 +10,7 @@
 #include "tools/inspect/inspection.h"
 #include "tools/report/report.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 std::string range_text(const StageSummary& stage) {
@@ -185,4 +185,4 @@ std::string inspection_text(const Inspection& seen, Ink ink, size_t width) {
   return out + maps_text(seen, ink, width) + statistics_text(seen);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -11,7 +11,7 @@
 
 #include "reference/options/rope.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 constexpr int64_t kShownValues = 4;
@@ -279,4 +279,4 @@ Movie attention_movie(const Problem& problem, const Focus& focus) {
   return movie;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -12,7 +12,7 @@
 #include "reference/arithmetic/oracle.h"
 #include "reference/layer/layer.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // What is told of one tensor.
 struct StageSummary {
@@ -57,6 +57,6 @@ Movie layer_movie(const LayerProblem& problem, bool unbatched,
 // From q, k and v to o. The factor of the scale is told as the problem has it.
 Movie attention_movie(const Problem& problem, const Focus& focus);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_INSPECT_STAGES_H_

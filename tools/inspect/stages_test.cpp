@@ -10,7 +10,7 @@
 #include "properties/judging/answer.h"
 #include "tools/demos/gpt.h"
 
-namespace qkvet::stages_test {
+namespace qkvet::tools::stages_test {
 namespace {
 
 Movie movie_of(const std::string& text, const Focus& focus = {},
@@ -226,4 +226,4 @@ TEST(Gpt, OperationsAndBytesByHand) {
 }
 
 }  // namespace
-}  // namespace qkvet::stages_test
+}  // namespace qkvet::tools::stages_test

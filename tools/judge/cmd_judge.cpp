@@ -7,7 +7,7 @@
 #include "tools/report/commands.h"
 #include "tools/reproduce/plan_folder.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 bool is_folder(const std::string& target) {
@@ -44,4 +44,4 @@ ExitCode run_judge(const JudgeOptions& options) {
   return run_judge_plan(options);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -9,7 +9,7 @@
 #include "golden/import/import_names.h"
 #include "tools/base/exit_code.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct JudgeOptions {
   std::vector<std::string> targets;  // a plan's folder, or files of calls
@@ -28,6 +28,6 @@ ExitCode run_judge(const JudgeOptions& options);
 ExitCode run_judge_plan(const JudgeOptions& options);
 ExitCode run_judge_calls(const JudgeOptions& options);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_JUDGE_CMD_JUDGE_H_

@@ -11,6 +11,7 @@
 #include "golden/check/verify.h"
 #include "properties/judging/agreement_about.h"
 #include "properties/run/one_cell.h"
+#include "tools/base/written_file.h"
 #include "tools/judge/cmd_judge.h"
 #include "tools/judge/recorded_call.h"
 #include "tools/kernels/compiler.h"
@@ -18,7 +19,7 @@
 #include "tools/report/report.h"
 #include "tools/reproduce/plan_kernel.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 struct Recorded {
@@ -271,4 +272,4 @@ ExitCode run_judge_calls(const JudgeOptions& options) {
   return exit_code_of(report);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -12,6 +12,7 @@
 #include "properties/cases/option_use.h"
 #include "properties/run/shrink.h"
 #include "properties/run/tally.h"
+#include "tools/base/written_file.h"
 #include "tools/demos/question_rows.h"
 #include "tools/judge/cmd_judge.h"
 #include "tools/judge/recorded_answers.h"
@@ -20,7 +21,7 @@
 #include "tools/report/report.h"
 #include "tools/reproduce/plan_folder.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -348,4 +349,4 @@ ExitCode run_judge_plan(const JudgeOptions& options) {
   return exit_code_of(report);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

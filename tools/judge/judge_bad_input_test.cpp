@@ -7,7 +7,7 @@
 #include "core/files/npy.h"
 #include "tools/judge/judge_run.h"
 
-namespace qkvet::judge_bad_input_test {
+namespace qkvet::tools::judge_bad_input_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -194,4 +194,4 @@ TEST(EmitPlan, WrongUse) {
 }
 
 }  // namespace
-}  // namespace qkvet::judge_bad_input_test
+}  // namespace qkvet::tools::judge_bad_input_test

@@ -9,7 +9,7 @@
 #include "tools/base/program_run.h"
 #include "tools/reproduce/emit_run.h"
 
-namespace qkvet::judge_call_test {
+namespace qkvet::tools::judge_call_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -205,4 +205,4 @@ TEST(GoldenImport, WhatIsWrongNeedsAFinding) {
 }
 
 }  // namespace
-}  // namespace qkvet::judge_call_test
+}  // namespace qkvet::tools::judge_call_test

@@ -6,7 +6,7 @@
 #include "tools/judge/judge_run.h"
 #include "tools/reproduce/emit_run.h"
 
-namespace qkvet::judge_examples_test {
+namespace qkvet::tools::judge_examples_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -185,4 +185,4 @@ for file in files:
 }
 
 }  // namespace
-}  // namespace qkvet::judge_examples_test
+}  // namespace qkvet::tools::judge_examples_test

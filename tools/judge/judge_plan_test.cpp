@@ -13,7 +13,7 @@
 #include "tools/judge/judge_run.h"
 #include "tools/reproduce/emit_run.h"
 
-namespace qkvet::judge_plan_test {
+namespace qkvet::tools::judge_plan_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -367,4 +367,4 @@ TEST(EmitPlan, AsksNothingThatIsDeclaredAsRefused) {
 }
 
 }  // namespace
-}  // namespace qkvet::judge_plan_test
+}  // namespace qkvet::tools::judge_plan_test

@@ -9,7 +9,7 @@
 
 #include "tools/judge/judge_run.h"
 
-namespace qkvet::judge_rows_test {
+namespace qkvet::tools::judge_rows_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -257,4 +257,4 @@ TEST(JudgeGradients, AnotherDialectThanThePlansIsSaid) {
 }
 
 }  // namespace
-}  // namespace qkvet::judge_rows_test
+}  // namespace qkvet::tools::judge_rows_test

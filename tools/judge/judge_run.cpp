@@ -11,7 +11,7 @@
 #include "tools/kernels/kernels.h"
 #include "tools/reproduce/plan_folder.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -138,4 +138,4 @@ std::string cause_in(const std::string& report) {
   return std::regex_search(report, found, pattern) ? found[1].str() : "unknown";
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -8,7 +8,7 @@
 
 #include "tools/base/program_run.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // `qkvet emit NAME ARGUMENTS` in scratch(): the folder, which was none before.
 std::filesystem::path emitted(const std::string& name,
@@ -27,6 +27,6 @@ Ran judged(const std::filesystem::path& plan,
 // The cause that a report names first, and how certain it is: "no_scale, sure".
 std::string cause_in(const std::string& report);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_JUDGE_JUDGE_RUN_H_

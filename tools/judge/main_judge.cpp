@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 CLI::App& add_emit(CLI::App& app, EmitPlanOptions& options) {
@@ -127,4 +127,4 @@ std::optional<ExitCode> JudgeCommands::run() const {
   return std::nullopt;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

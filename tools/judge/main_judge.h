@@ -12,7 +12,7 @@ namespace CLI {
 class App;
 }  // namespace CLI
 
-namespace qkvet {
+namespace qkvet::tools {
 
 class JudgeCommands {
  public:
@@ -29,6 +29,6 @@ class JudgeCommands {
   const CLI::App* judge_command_;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_JUDGE_MAIN_JUDGE_H_

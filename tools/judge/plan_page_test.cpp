@@ -11,7 +11,7 @@
 #include "tools/reproduce/emit_run.h"
 #include "tools/reproduce/plan_kernel.h"
 
-namespace qkvet::plan_page_test {
+namespace qkvet::tools::plan_page_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -230,4 +230,4 @@ TEST(PlanPage, SaysEveryWordAndNoOther) {
 }
 
 }  // namespace
-}  // namespace qkvet::plan_page_test
+}  // namespace qkvet::tools::plan_page_test

@@ -12,7 +12,7 @@
 #include "core/files/npz.h"
 #include "core/files/safetensors.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -435,4 +435,4 @@ std::vector<CallOutcome> RecordedAnswers::run(
   return outcomes;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -10,7 +10,7 @@
 
 #include "tools/reproduce/plan_folder.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // To one call.
 struct RecordedAnswer {
@@ -48,6 +48,6 @@ class RecordedAnswers : public Executor {
   std::vector<KernelInfo> infos_;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_JUDGE_RECORDED_ANSWERS_H_

@@ -9,7 +9,7 @@
 #include "tools/reproduce/plan_calls.h"
 #include "tools/reproduce/plan_kernel.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // A number that was written down in f64 and that the case stores in another
@@ -90,4 +90,4 @@ std::vector<CallOutcome> RecordedCalls::run(int,
   return outcomes;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -12,7 +12,7 @@
 #include "golden/format/recording.h"
 #include "properties/work/case_work.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // Of a call whose kernel nobody can open: it takes what this call asks, and
 // returns what was recorded. "" or one line.
@@ -34,6 +34,6 @@ class RecordedCalls : public Executor {
   std::map<std::string, CallOutcome> answers_;  // by what makes calls the same
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_JUDGE_RECORDED_CALL_H_

@@ -11,7 +11,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/outcome.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 int64_t parts(int64_t extent, int64_t width) {
@@ -258,4 +258,4 @@ AskedWeights ask_layer(const Case& value, const Inputs& inputs,
   return out;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

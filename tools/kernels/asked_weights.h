@@ -10,7 +10,7 @@
 #include "core/door/executor.h"
 #include "properties/work/case_work.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct AskedWeights {
   std::vector<double> weights;  // [H,Tq,Tk] of one member; empty: none
@@ -36,6 +36,6 @@ AskedWeights ask_layer(const Case& value, const Inputs& inputs,
                        const JudgedKernel& kernel, Executor& executor,
                        int index, int64_t member);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_KERNELS_ASKED_WEIGHTS_H_

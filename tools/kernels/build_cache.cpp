@@ -13,10 +13,10 @@
 #include <sstream>
 
 #include "tools/base/child.h"
+#include "tools/base/written_file.h"
 #include "tools/kernels/compiler.h"
-#include "tools/report/report.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -265,4 +265,4 @@ BuiltKernel build_kernel(const std::string& source, const std::string& flags) {
   return error.empty() ? BuiltKernel{build.library, ""} : no(error);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -9,7 +9,7 @@
 
 #include <string>
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct BuiltKernel {
   std::string library;  // path of the shared library
@@ -24,6 +24,6 @@ BuiltKernel build_kernel(const std::string& source, const std::string& flags);
 // the temporary files; made if it is not there. "" with one line in *error.
 std::string cache_directory(std::string* error);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_KERNELS_BUILD_CACHE_H_

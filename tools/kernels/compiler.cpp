@@ -11,7 +11,7 @@
 
 #include "tools/kernels/kernels.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -201,4 +201,4 @@ std::vector<std::string> dependency_arguments(Language language,
   return {"-MMD", "-MF", dependencies, "-MT", "library"};
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

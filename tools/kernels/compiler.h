@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace qkvet {
+namespace qkvet::tools {
 
 enum class Language { kC, kCxx, kRust };
 
@@ -42,6 +42,6 @@ std::vector<std::string> dependency_arguments(Language language,
 // The folder with qkvet/kernel.h, relative to the program.
 std::string header_directory();
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_KERNELS_COMPILER_H_

@@ -9,7 +9,7 @@
 #include "properties/judging/outcome.h"
 #include "tools/kernels/asked_weights.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 Judgement in_doubt(const std::string& reason) {
@@ -126,4 +126,4 @@ KernelView view_kernel(const Case& value, const Inputs& inputs,
   return view;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -12,7 +12,7 @@
 #include "properties/work/case_work.h"
 #include "tools/base/exit_code.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct KernelStage {
   std::string name;  // "q", "k", "v", "attended", "y"; "lse", "weights", "o"
@@ -43,6 +43,6 @@ KernelView view_kernel(const Case& value, const Inputs& inputs,
                        const JudgedKernel& kernel, Executor& executor,
                        int index, int64_t member, AskForWeights ask);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_KERNELS_KERNEL_VIEW_H_

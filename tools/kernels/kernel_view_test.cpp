@@ -13,7 +13,7 @@
 #include "properties/testing/fake_tables.h"
 #include "tools/kernels/asked_weights.h"
 
-namespace qkvet::kernel_view_test {
+namespace qkvet::tools::kernel_view_test {
 namespace {
 
 constexpr char kLayer[] = "f32,B2,H2,T3,D8,causal,biases=qkvo,w=scaled1";
@@ -251,4 +251,4 @@ TEST(KernelView, WhatEndsWithoutNumbersHasItsExitCode) {
 }
 
 }  // namespace
-}  // namespace qkvet::kernel_view_test
+}  // namespace qkvet::tools::kernel_view_test

@@ -15,7 +15,7 @@
 #include "tools/kernels/build_cache.h"
 #include "tools/kernels/compiler.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -406,4 +406,4 @@ std::string kernel_arguments(const SelectedKernels& selected,
   return library + (alone ? "" : " " + name) + selected.declarations;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -11,7 +11,7 @@
 #include "core/door/executor.h"
 #include "properties/run/runner.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // A row of impl/CMakeLists.txt, also where it was not built.
 struct Family {
@@ -91,6 +91,6 @@ ExecutorFactory executor_factory(const SelectedKernels& selected,
 std::string kernel_arguments(const SelectedKernels& selected,
                              const KernelUnderTest& kernel);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_KERNELS_KERNELS_H_

@@ -23,7 +23,7 @@
 #include "qkvet/kernel.h"
 #include "tools/kernels/tvm_ffi_abi.h"
 
-namespace qkvet::tvm_ffi {
+namespace qkvet::tools::tvm_ffi {
 namespace {
 
 enum class Axes { kAsGiven, kTimeFirst, kTokens };  // bhtd, bthd, thd
@@ -375,11 +375,11 @@ qkvet_status Library::call(const qkvet_forward_args& args,
 }
 
 }  // namespace
-}  // namespace qkvet::tvm_ffi
+}  // namespace qkvet::tools::tvm_ffi
 
 qkvet_status qkvet_open(const qkvet_host*, const char* config,
                         qkvet_library* out, qkvet_text* why) {
-  using namespace qkvet::tvm_ffi;
+  using namespace qkvet::tools::tvm_ffi;
   // As long as the process: functions of the library may have threads.
   static Library library;
   static const qkvet_kernel* kernels[1];

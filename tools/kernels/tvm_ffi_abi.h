@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace qkvet::tvm_ffi {
+namespace qkvet::tools::tvm_ffi {
 
 inline constexpr uint32_t kMajor = 0, kMinor = 1;
 struct Version {
@@ -65,6 +65,6 @@ using DropObject = int (*)(void* object);
 using SetStream = int (*)(int32_t device_type, int32_t device_id, void* stream,
                           void** before);
 
-}  // namespace qkvet::tvm_ffi
+}  // namespace qkvet::tools::tvm_ffi
 
 #endif  // QKVET_TOOLS_KERNELS_TVM_FFI_ABI_H_

@@ -4,7 +4,7 @@
 
 #include "tools/base/program_run.h"
 
-namespace qkvet::tvm_ffi_test {
+namespace qkvet::tools::tvm_ffi_test {
 namespace {
 
 constexpr const char* kMap = R"(
@@ -86,4 +86,4 @@ TEST(TvmFfi, WhatIsWrongWithAMapIsOneLine) {
 }
 
 }  // namespace
-}  // namespace qkvet::tvm_ffi_test
+}  // namespace qkvet::tools::tvm_ffi_test

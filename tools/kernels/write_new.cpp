@@ -12,7 +12,7 @@
 #include <fstream>
 #include <string_view>
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -109,4 +109,4 @@ std::string write_new_folder(
   return failed == 0 ? "" : cannot(folder, failed);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

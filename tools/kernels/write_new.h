@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // "" or one line. With `force` what is there is replaced.
 std::string write_new(const std::string& file, const std::string& text,
@@ -24,6 +24,6 @@ std::string write_new_folder(
 // "" or why nothing may be written there.
 std::string not_new_reason(const std::string& path);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_KERNELS_WRITE_NEW_H_

@@ -7,7 +7,7 @@
 #include <array>
 #include <cmath>
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 constexpr int kMargin = 20;
@@ -209,4 +209,4 @@ Drawing draw_heat_maps(const std::string& title,
   return drawing;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

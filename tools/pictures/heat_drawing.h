@@ -10,7 +10,7 @@
 
 #include "tools/pictures/heat_map.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct Rgb {
   uint8_t r = 255, g = 255, b = 255;
@@ -67,6 +67,6 @@ std::vector<uint8_t> pixels_of(const Drawing& drawing);
 // The bytes of a PNG file; "" with *error if the library has an objection.
 std::string png_bytes(const Drawing& drawing, std::string* error);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_PICTURES_HEAT_DRAWING_H_

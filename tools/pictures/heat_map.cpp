@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 int64_t steps_for(int64_t extent, int64_t most) {
@@ -102,4 +102,4 @@ int heat_level(double value) {
   return std::min(kHeatLevels - 1, static_cast<int>(root * kHeatLevels));
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct HeatMap {
   std::string title;              // "head 0"
@@ -66,6 +66,6 @@ std::string side_by_side(const std::vector<TextBlock>& blocks, size_t width);
 // What the shades mean; a second line about differences.
 std::string legend_text(Ink ink, bool with_difference);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_PICTURES_HEAT_MAP_H_

@@ -7,7 +7,7 @@
 #include "tools/pictures/heat_drawing.h"
 #include "tools/pictures/pixel_font.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 class Canvas {
@@ -84,4 +84,4 @@ std::string png_bytes(const Drawing& drawing, std::string* error) {
   return bytes;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -6,7 +6,7 @@
 #include "tools/pictures/heat_drawing.h"
 #include "tools/report/report.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 const char* anchor_text(Anchor anchor) {
@@ -48,4 +48,4 @@ std::string svg_text(const Drawing& drawing) {
   return out + "</svg>\n";
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -11,7 +11,7 @@
 #include "tools/pictures/heat_map.h"
 #include "tools/pictures/pixel_font.h"
 
-namespace qkvet::heat_test {
+namespace qkvet::tools::heat_test {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -266,4 +266,4 @@ TEST(PixelFont, LettersDifferAndUnknownOnesAreABox) {
 }
 
 }  // namespace
-}  // namespace qkvet::heat_test
+}  // namespace qkvet::tools::heat_test

@@ -8,7 +8,7 @@
 
 #include "tools/pictures/heat_map.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 constexpr std::array<const char*, kHeatLevels> kShades = {"·", "░", "▒", "▓",
@@ -181,4 +181,4 @@ std::string legend_text(Ink ink, bool with_difference) {
                      ink == Ink::kColour ? "(blue) " : "", kShownDifference);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

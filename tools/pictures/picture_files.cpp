@@ -3,7 +3,7 @@
 
 #include "tools/kernels/write_new.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 std::string misuse_of(const PictureFiles& files) {
   for (const std::string& file : {files.svg, files.png}) {
@@ -28,4 +28,4 @@ std::string write_pictures(const PictureFiles& files, const Drawing& drawing) {
   return error.empty() ? write_new(files.png, bytes, files.force) : error;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

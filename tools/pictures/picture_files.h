@@ -7,7 +7,7 @@
 
 #include "tools/pictures/heat_drawing.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct PictureFiles {
   std::string svg, png;  // "" for none
@@ -21,6 +21,6 @@ std::string misuse_of(const PictureFiles& files);
 // "" or one line.
 std::string write_pictures(const PictureFiles& files, const Drawing& drawing);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_PICTURES_PICTURE_FILES_H_

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // Rows from above, the highest of five bits on the left.
@@ -80,4 +80,4 @@ bool glyph_dot(char character, int x, int y) {
   return (glyph.rows[static_cast<size_t>(y)] >> bit & 1) != 0;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

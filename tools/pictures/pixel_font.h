@@ -3,7 +3,7 @@
 #ifndef QKVET_TOOLS_PICTURES_PIXEL_FONT_H_
 #define QKVET_TOOLS_PICTURES_PIXEL_FONT_H_
 
-namespace qkvet {
+namespace qkvet::tools {
 
 inline constexpr int kGlyphWidth = 5, kGlyphHeight = 7;
 
@@ -11,6 +11,6 @@ inline constexpr int kGlyphWidth = 5, kGlyphHeight = 7;
 // no letter is a box.
 bool glyph_dot(char character, int x, int y);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_PICTURES_PIXEL_FONT_H_

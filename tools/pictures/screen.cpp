@@ -8,7 +8,7 @@
 
 #include "tools/report/commands.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // By name: a locale that this machine has not installed says what the terminal
@@ -32,4 +32,4 @@ Ink screen_ink() {
   return colour_wanted() ? Ink::kColour : Ink::kUnicode;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

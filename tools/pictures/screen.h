@@ -5,12 +5,12 @@
 
 #include "tools/pictures/heat_map.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // Colour where colour_wanted(); else block characters in a UTF-8 locale, by
 // $LC_ALL, $LC_CTYPE and $LANG in their order; else ASCII.
 Ink screen_ink();
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_PICTURES_SCREEN_H_

@@ -4,7 +4,7 @@
 
 #include "tools/base/program_run.h"
 
-namespace qkvet::cause_test {
+namespace qkvet::tools::cause_test {
 namespace {
 
 constexpr const char* kCheck =
@@ -112,4 +112,4 @@ TEST(Causes, OfAKernelThatNobodyKnows) {
 }
 
 }  // namespace
-}  // namespace qkvet::cause_test
+}  // namespace qkvet::tools::cause_test

@@ -13,7 +13,12 @@
 #include "tools/kernels/kernels.h"
 #include "tools/report/diagnoses.h"
 
-namespace qkvet {
+namespace qkvet::properties {
+struct Convention;
+struct Law;
+}  // namespace qkvet::properties
+
+namespace qkvet::tools {
 
 struct ListOptions {
   // "kernels", "laws", "faults", "fuzz", "golden", "conventions"; "" for the
@@ -88,7 +93,6 @@ struct ExplainOptions {
   std::string name;  // a law, a fault, a convention, or an exit code
 };
 ExitCode run_explain(const ExplainOptions& options);
-struct Convention;
 ExitCode explain_convention(const Convention& convention);
 
 struct FaultsOptions {
@@ -163,7 +167,6 @@ KernelResult replay_one(const Law& law, const Case& value,
 ExitCode wrong_use(const std::string& line);
 
 // The laws that the globs name, in their order; empty with *error otherwise.
-struct Law;
 std::vector<const Law*> select_laws(const std::vector<std::string>& globs,
                                     std::string* error);
 
@@ -174,6 +177,6 @@ bool colour_wanted();
 // elsewhere.
 size_t screen_width();
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_REPORT_COMMANDS_H_

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // Faults whose tiles or lanes have a width, as the build found them.
@@ -85,4 +85,4 @@ const CauseOfFailures* cause_of(const Diagnoses* diagnoses,
   return nullptr;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

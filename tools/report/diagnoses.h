@@ -9,7 +9,7 @@
 #include "diagnosis/diagnose.h"
 #include "tools/kernels/kernels.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct Diagnoses {
   // Kernel by kernel, in the order of the run; those of a kernel that was not
@@ -35,6 +35,6 @@ Diagnoses diagnose_run(const RunResult& result, const SelectedKernels& selected,
 const CauseOfFailures* cause_of(const Diagnoses* diagnoses,
                                 const Failure& failure);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_REPORT_DIAGNOSES_H_

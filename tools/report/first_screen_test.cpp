@@ -16,7 +16,7 @@
 #include "properties/run/runner.h"
 #include "tools/base/program_run.h"
 
-namespace qkvet::first_screen_test {
+namespace qkvet::tools::first_screen_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -270,4 +270,4 @@ TEST(FamiliesNotBuilt, WithoutADefaultFamilyThereIsNoDefaultRun) {
 }
 
 }  // namespace
-}  // namespace qkvet::first_screen_test
+}  // namespace qkvet::tools::first_screen_test

@@ -14,7 +14,7 @@
 #include "tools/base/lines.h"
 #include "tools/report/report.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // In the order of FailureKind.
@@ -280,4 +280,4 @@ std::string known_text(const ReportInput& input) {
   return out + lines_to_add(input);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

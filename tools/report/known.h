@@ -19,7 +19,7 @@
 
 #include "properties/run/runner.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct ReportInput;
 
@@ -79,6 +79,6 @@ std::string known_text(const ReportInput& input);
 // "since 2026-11-22: the mask comes too late"
 std::string known_reason(const KnownFailure& known);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_REPORT_KNOWN_H_

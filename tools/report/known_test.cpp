@@ -6,7 +6,7 @@
 
 #include "tools/base/program_run.h"
 
-namespace qkvet::known_test {
+namespace qkvet::tools::known_test {
 namespace {
 
 KnownFailures parsed(const std::string& text) {
@@ -203,4 +203,4 @@ TEST(KnownRun, ABadFileIsWrongUseBeforeAnythingRuns) {
 }
 
 }  // namespace
-}  // namespace qkvet::known_test
+}  // namespace qkvet::tools::known_test

@@ -10,7 +10,7 @@
 
 #include "tools/report/report_parts.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // "9 s", "12 min", "3.5 h": no more digits than such a guess has.
@@ -81,4 +81,4 @@ void ProgressLine::say(const std::string& text) {
   length_ = text.size();
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

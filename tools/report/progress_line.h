@@ -10,7 +10,7 @@
 
 #include "properties/run/runner.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // What the rest of some work will take, by the speed of the last seconds: cases
 // of gradients, say, take longer than those of caches.
@@ -50,6 +50,6 @@ class ProgressLine {
   TimeLeft left_;
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_REPORT_PROGRESS_LINE_H_

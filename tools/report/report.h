@@ -13,7 +13,7 @@
 #include "tools/report/diagnoses.h"
 #include "tools/report/known.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct ReportInput {
   const RunResult& result;
@@ -67,12 +67,6 @@ std::string json_start(const RunOptions& options);
 std::string json_round(int64_t round, int64_t cases_done, int64_t failed);
 std::string json_results(const ReportInput& input);
 
-// "" or why no file can be written there: before there is anything to write.
-// What is there stays.
-std::string not_writable_reason(const std::string& path);
-// Replaces `path` in one step; an error is one line.
-std::string write_file(const std::string& path, const std::string& content);
-
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_REPORT_REPORT_H_

@@ -10,7 +10,7 @@
 #include "properties/conventions/admit.h"
 #include "tools/report/report_parts.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // Lines of one name, of which a screen shows the first.
@@ -363,4 +363,4 @@ std::string last_lines(const ReportInput& input, const ReportStyle& style) {
   return out;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -10,7 +10,7 @@
 #include "tools/base/lines.h"
 #include "tools/report/report.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 std::string source_text(const KernelInfo& info) {
@@ -206,4 +206,4 @@ std::string failure_text(const ReportInput& input, const KernelResult& kernel,
   return out;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -8,7 +8,7 @@
 
 #include "tools/report/report.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // "1 law", "12,345 cases"
 std::string counted(int64_t n, const char* what);
@@ -60,6 +60,6 @@ std::string law_table(const ReportInput& input, const ReportStyle& style);
 // The verdict, and what it rests on.
 std::string last_lines(const ReportInput& input, const ReportStyle& style);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_REPORT_REPORT_PARTS_H_

@@ -6,7 +6,7 @@
 
 #include "tools/report/report_parts.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 bool is_judged(const Cell& cell) {
@@ -243,4 +243,4 @@ std::string law_table(const ReportInput& input, const ReportStyle& style) {
   return out;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

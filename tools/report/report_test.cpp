@@ -9,7 +9,7 @@
 
 #include "tools/report/progress_line.h"
 
-namespace qkvet::report_test {
+namespace qkvet::tools::report_test {
 namespace {
 
 Cell cell(const char* law, Verdict verdict, const std::string& reason = "") {
@@ -401,4 +401,4 @@ TEST(Progress, TheTimeLeftFollowsTheSpeed) {
 }
 
 }  // namespace
-}  // namespace qkvet::report_test
+}  // namespace qkvet::tools::report_test

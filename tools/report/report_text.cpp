@@ -8,7 +8,7 @@
 #include "tools/report/commands.h"
 #include "tools/report/report_parts.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // Whether the cause is known; failures that are unknown have none in common.
@@ -237,4 +237,4 @@ ExitCode exit_code_of(const ReportInput& input) {
   return verdict_of(input).code;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -12,7 +12,7 @@
 #include "properties/judging/law.h"
 #include "tools/report/commands.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 ExitCode wrong_use(const std::string& line) {
   std::fprintf(stderr, "qkvet: %s\n", printable(line).c_str());
@@ -56,4 +56,4 @@ size_t screen_width() {
   return std::max<size_t>(kLeast, size.ws_col);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -9,7 +9,7 @@
 #include "qkvet/kernel.h"
 #include "tools/reproduce/reproducer.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 template <class T>
@@ -108,4 +108,4 @@ std::string comment_c(const std::string& text) {
   return out + " */";
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -8,7 +8,7 @@
 
 #include "core/base/dtype.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // A number that reads back as itself.
 std::string number_c(double value);
@@ -22,6 +22,6 @@ std::string string_c(const std::string& text);
 // Lines as a comment, which nothing in them ends.
 std::string comment_c(const std::string& text);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_REPRODUCE_C_TEXT_H_

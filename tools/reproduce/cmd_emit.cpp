@@ -7,7 +7,7 @@
 #include "tools/reproduce/emit.h"
 #include "tools/reproduce/reproducer.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // As literals: more is no file to read, and no file to compile.
@@ -79,4 +79,4 @@ std::string emit_failure(const ReplayOptions& options, const Law& law,
   return error;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -17,7 +17,7 @@
 #include "tools/report/commands.h"
 #include "tools/reproduce/plan_folder.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // Cases that are drawn for each one that is asked for: laws may have nothing to
@@ -222,4 +222,4 @@ ExitCode run_emit_plan(const EmitPlanOptions& given) {
   return kConforms;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

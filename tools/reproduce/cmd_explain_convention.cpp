@@ -13,7 +13,7 @@
 #include "tools/report/commands.h"
 #include "tools/reproduce/convention_c.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // As text on a screen: without the marks of the page.
@@ -174,4 +174,4 @@ ExitCode run_list_conventions(const ListOptions& options) {
   return kConforms;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -7,7 +7,7 @@
 
 #include "tools/base/program_run.h"
 
-namespace qkvet::compile_test {
+namespace qkvet::tools::compile_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -248,4 +248,4 @@ TEST(Compile, APluginMayHaveSpacesAndColonsInItsPath) {
 }
 
 }  // namespace
-}  // namespace qkvet::compile_test
+}  // namespace qkvet::tools::compile_test

@@ -11,7 +11,7 @@
 #include "core/capability/declaration.h"
 #include "tools/reproduce/c_text.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 std::string upper(std::string text) {
@@ -141,4 +141,4 @@ std::string convention_c(const Convention& convention) {
          dialect_c(convention.declared.dialect) + layer_c(convention.declared);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -7,12 +7,12 @@
 
 #include "properties/conventions/conventions.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // kCapabilities, and kDialect and kLayerOptions where there is something to
 // declare: definitions in C11 that stand behind #include "qkvet/kernel.h".
 std::string convention_c(const Convention& convention);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_REPRODUCE_CONVENTION_C_H_

@@ -14,7 +14,7 @@
 #include "tools/base/program_run.h"
 #include "tools/reproduce/convention_c.h"
 
-namespace qkvet::convention_test {
+namespace qkvet::tools::convention_test {
 namespace {
 
 bool has(const Ran& ran, const std::string& part) {
@@ -267,4 +267,4 @@ TEST(ListConventions, WrongUseIsOneLine) {
 }
 
 }  // namespace
-}  // namespace qkvet::convention_test
+}  // namespace qkvet::tools::convention_test

@@ -9,7 +9,7 @@
 #include "properties/run/runner.h"
 #include "tools/report/commands.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // "" or what is wrong with --emit, --out and --force, or with using them here.
 // Before anything is run.
@@ -24,6 +24,6 @@ std::string emit_failure(const ReplayOptions& options, const Law& law,
                          const KernelUnderTest& kernel, Executor& executor,
                          TimeUse& time, std::string* written);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_REPRODUCE_EMIT_H_

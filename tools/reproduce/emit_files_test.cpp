@@ -4,7 +4,7 @@
 
 #include "tools/base/program_run.h"
 
-namespace qkvet::emit_files_test {
+namespace qkvet::tools::emit_files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -155,4 +155,4 @@ TEST(EmitFiles, WhereNoNumberLeavesItsBoundThereAreTensorsOnly) {
 }
 
 }  // namespace
-}  // namespace qkvet::emit_files_test
+}  // namespace qkvet::tools::emit_files_test

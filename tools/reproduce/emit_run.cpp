@@ -10,7 +10,7 @@
 #include <sstream>
 #include <vector>
 
-namespace qkvet {
+namespace qkvet::tools {
 
 namespace fs = std::filesystem;
 
@@ -114,4 +114,4 @@ void expect_shown(const std::string& out, const std::string& report) {
   ADD_FAILURE() << out << "shows nothing of" << report;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -9,7 +9,7 @@
 
 #include "tools/base/program_run.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // A command in a folder; stdout and stderr together in `out`.
 Ran run_shell(const std::string& command, const std::filesystem::path& folder);
@@ -41,6 +41,6 @@ Ran run_other_kernel(const std::string& reproducer, const std::string& library,
 // two answers of the kernel against each other: the place, and one of them.
 void expect_shown(const std::string& out, const std::string& report);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_REPRODUCE_EMIT_RUN_H_

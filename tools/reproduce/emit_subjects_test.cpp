@@ -9,7 +9,7 @@
 #include "core/base/at_night.h"
 #include "tools/reproduce/emit_run.h"
 
-namespace qkvet::emit_subjects_test {
+namespace qkvet::tools::emit_subjects_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -339,4 +339,4 @@ TEST(EmitSubjectsPython, AWrongDefinitionIsFound) {
 }
 
 }  // namespace
-}  // namespace qkvet::emit_subjects_test
+}  // namespace qkvet::tools::emit_subjects_test

@@ -9,7 +9,7 @@
 #include "core/base/at_night.h"
 #include "tools/reproduce/emit_run.h"
 
-namespace qkvet::emit_test {
+namespace qkvet::tools::emit_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -266,4 +266,4 @@ TEST(EmitPython, TheDefinitionInTheFileIsHeldAgainstItsNumbers) {
 }
 
 }  // namespace
-}  // namespace qkvet::emit_test
+}  // namespace qkvet::tools::emit_test

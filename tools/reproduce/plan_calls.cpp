@@ -12,7 +12,7 @@
 #include "reference/arithmetic/oracle.h"
 #include "tools/reproduce/reproducer.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 const char* causal_word(Causal causal) {
@@ -258,4 +258,4 @@ std::vector<size_t> PlanCalls::add_probes(JudgedKernel* kernel) {
   return probed.numbers();
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -12,7 +12,7 @@
 #include "core/files/file_tensor.h"
 #include "properties/work/case_work.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct PlanTensor {
   TensorName tensor = TensorName::kQ;
@@ -83,6 +83,6 @@ class PlanCalls {
   std::map<std::string, size_t> numbers_;  // by digest
 };
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_REPRODUCE_PLAN_CALLS_H_

@@ -10,7 +10,7 @@
 #include "core/files/safetensors.h"
 #include "tools/reproduce/plan_text.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 namespace fs = std::filesystem;
@@ -121,4 +121,4 @@ std::string read_plan(const std::string& folder, PlanFolder* plan) {
   return "";
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

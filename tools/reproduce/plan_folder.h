@@ -18,7 +18,7 @@
 #include "tools/reproduce/plan_calls.h"
 #include "tools/reproduce/plan_kernel.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 inline constexpr const char* kPlanFile = "plan.json";
 inline constexpr const char* kInputsFile = "inputs.safetensors";
@@ -63,6 +63,6 @@ std::string read_plan(const std::string& folder, PlanFolder* plan);
 std::string read_file(const std::string& path, size_t most_bytes,
                       std::string* content);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_REPRODUCE_PLAN_FOLDER_H_

@@ -10,7 +10,7 @@
 #include "properties/conventions/conventions.h"
 #include "properties/judging/needs_a_run.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 struct OptionWord {
@@ -202,4 +202,4 @@ std::string not_in_files_reason(const Law& law) {
   return needs_a_run(law);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

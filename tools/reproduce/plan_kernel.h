@@ -10,7 +10,7 @@
 #include "properties/cases/scope.h"
 #include "properties/work/case_work.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct PlanKernel {
   std::string name = "recorded/kernel";
@@ -38,6 +38,6 @@ std::string declare_more(const std::string& dialect,
 // "" or why a law cannot be judged by answers in files.
 std::string not_in_files_reason(const Law& law);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_REPRODUCE_PLAN_KERNEL_H_

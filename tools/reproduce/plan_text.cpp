@@ -6,7 +6,7 @@
 #include "core/base/json.h"
 #include "core/files/file_tensor.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 constexpr const char* kFormat = "plan 2";
@@ -232,4 +232,4 @@ std::string plan_difference(const std::string& text, const PlanFolder& plan) {
          "changed, or written by another one";
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

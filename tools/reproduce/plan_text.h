@@ -7,7 +7,7 @@
 
 #include "tools/reproduce/plan_folder.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 std::string plan_json(const PlanFolder& plan);
 std::string plan_table(const PlanFolder& plan);
@@ -19,6 +19,6 @@ std::string parse_plan(const std::string& text, PlanRecipe* recipe);
 // "" or the first thing that plan.json says of the plan and that is not so.
 std::string plan_difference(const std::string& text, const PlanFolder& plan);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_REPRODUCE_PLAN_TEXT_H_

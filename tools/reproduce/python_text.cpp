@@ -7,7 +7,7 @@
 
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 constexpr size_t kWidth = 80;
@@ -151,4 +151,4 @@ std::string outputs_py(const WrittenCall& call) {
   return text;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -8,7 +8,7 @@
 
 #include "tools/reproduce/reproducer.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 std::string float_py(double value);
 std::string truth_py(bool is);
@@ -29,6 +29,6 @@ std::string entry_py(const std::string& name, const std::string& value);
 // "storage" of a call's outputs, as lines of its dict.
 std::string outputs_py(const WrittenCall& call);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_REPRODUCE_PYTHON_TEXT_H_

@@ -14,7 +14,7 @@
 #include "properties/run/shrink.h"
 #include "tools/reproduce/reproducer_outputs.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -308,4 +308,4 @@ std::string plain_part(std::string_view text) {
   return plain;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

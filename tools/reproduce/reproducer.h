@@ -15,7 +15,7 @@
 #include "properties/judging/law.h"
 #include "tools/kernels/kernels.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // An input as the call has it: packed in the extents that its values have of
 // their own, and where it lies.
@@ -135,6 +135,6 @@ std::string filled_in(
 // A text without the licence that is to be put into another.
 std::string plain_part(std::string_view text);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_REPRODUCE_REPRODUCER_H_

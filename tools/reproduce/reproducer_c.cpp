@@ -11,7 +11,7 @@
 #include "tools/reproduce/reproducer.h"
 #include "tools/reproduce/reproducer_calls_c.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 constexpr std::string_view kAttention =
@@ -252,4 +252,4 @@ std::string reproducer_c(const Reproducer& from) {
   return program_of(from, comment_c(head), names + Tables(from).text());
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -10,7 +10,7 @@
 #include "tools/reproduce/c_text.h"
 #include "tools/reproduce/reproducer_story.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 // Of the arrays in templates/reproducer_story.c.
@@ -110,4 +110,4 @@ const char* arguments_c(Operation operation) {
   }
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

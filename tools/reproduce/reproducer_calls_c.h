@@ -7,7 +7,7 @@
 
 #include "tools/reproduce/reproducer.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // A call_row of the template for the subject.
 std::string call_row_c(Subject subject, const WrittenCall& call);
@@ -16,6 +16,6 @@ std::string config_row_c(const CallPlan& created);
 // The struct whose fields are the tensors of the call.
 const char* arguments_c(Operation operation);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_REPRODUCE_REPRODUCER_CALLS_C_H_

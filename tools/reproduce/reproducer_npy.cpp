@@ -6,7 +6,7 @@
 #include "core/files/npy.h"
 #include "tools/reproduce/reproducer_story.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 constexpr std::string_view kAttention =
@@ -243,4 +243,4 @@ std::vector<NamedFile> reproducer_npy(const Reproducer& from) {
   return files;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -11,7 +11,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/empty_row.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -280,4 +280,4 @@ void add_outputs(const Case& value, const CaseWork::WholeCall& whole,
   }
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

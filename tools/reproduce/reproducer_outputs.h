@@ -6,13 +6,13 @@
 #include "properties/work/case_work.h"
 #include "tools/reproduce/reproducer.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 // Every output that the plan of `written` has. `value` is the case.
 void add_outputs(const Case& value, const CaseWork::WholeCall& whole,
                  const CallOutcome& outcome, const JudgedKernel& kernel,
                  WrittenCall& written);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_REPRODUCE_REPRODUCER_OUTPUTS_H_

@@ -7,7 +7,7 @@
 #include "tools/reproduce/python_text.h"
 #include "tools/reproduce/reproducer_story.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 constexpr std::string_view kAttention =
@@ -184,4 +184,4 @@ std::string reproducer_py(const Reproducer& from) {
                    parts);
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/reproduce/reproducer_story.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 const char* command_name(Operation operation) {
   switch (operation) {
@@ -76,4 +76,4 @@ RopeStyle story_rope(const Reproducer& from) {
   return RopeStyle::kNone;
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

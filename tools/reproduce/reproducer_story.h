@@ -9,7 +9,7 @@
 
 #include "tools/reproduce/reproducer.h"
 
-namespace qkvet {
+namespace qkvet::tools {
 
 using NamedNumbers = std::vector<std::pair<const char*, int64_t>>;
 
@@ -28,6 +28,6 @@ const char* stored_scales(const CacheForm& form);
 // The same in all steps.
 RopeStyle story_rope(const Reproducer& from);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_REPRODUCE_REPRODUCER_STORY_H_

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <vector>
 
-namespace qkvet {
+namespace qkvet::tools {
 namespace {
 
 class Serving {
@@ -151,4 +151,4 @@ std::string serving_log(const ServingOptions& options) {
   return Serving(options).record();
 }
 
-}  // namespace qkvet
+}  // namespace qkvet::tools

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-namespace qkvet {
+namespace qkvet::tools {
 
 struct ServingOptions {
   int64_t commands = 2000;
@@ -23,6 +23,6 @@ struct ServingOptions {
 // A recording (core/story/story_log.h): a pure function of the options.
 std::string serving_log(const ServingOptions& options);
 
-}  // namespace qkvet
+}  // namespace qkvet::tools
 
 #endif  // QKVET_TOOLS_SERVING_LOG_SERVING_LOG_H_

@@ -10,10 +10,10 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: serving_log COMMANDS [SEED [forks]]\n");
     return 2;
   }
-  qkvet::ServingOptions options;
+  qkvet::tools::ServingOptions options;
   options.commands = std::atoll(argv[1]);
   if (argc > 2) options.seed = std::strtoull(argv[2], nullptr, 10);
   options.forks = argc > 3;
-  std::fputs(qkvet::serving_log(options).c_str(), stdout);
+  std::fputs(qkvet::tools::serving_log(options).c_str(), stdout);
   return 0;
 }

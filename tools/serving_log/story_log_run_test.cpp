@@ -12,7 +12,7 @@
 #include "tools/kernels/kernels.h"
 #include "tools/serving_log/serving_log.h"
 
-namespace qkvet::story_log_run_test {
+namespace qkvet::tools::story_log_run_test {
 namespace {
 
 const std::string kHead = "qkvet-story 1\ncache f32,H2,Hkv1,d4,cap64\n";
@@ -380,4 +380,4 @@ TEST(StoryLogProgram, WrongUse) {
 }
 
 }  // namespace
-}  // namespace qkvet::story_log_run_test
+}  // namespace qkvet::tools::story_log_run_test

@@ -8,7 +8,7 @@
 #include "qkvet/kernel.h"
 #include "tools/kernels/tvm_ffi_abi.h"
 
-using namespace qkvet::tvm_ffi;
+using namespace qkvet::tools::tvm_ffi;
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_agrees_with_oracle {
 
 Case fit(Case value) { return value; }
@@ -48,4 +48,4 @@ extern constinit const Law agrees_with_oracle{
     of_agrees_with_oracle::plan,
     of_agrees_with_oracle::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

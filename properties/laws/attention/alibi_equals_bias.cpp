@@ -7,7 +7,7 @@
 #include "properties/calls/option_forms.h"
 #include "properties/conventions/fit.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_alibi_equals_bias {
 
 // A power of two for each head: its products with distances are exact in every
@@ -87,4 +87,4 @@ extern constinit const Law alibi_equals_bias{
     of_alibi_equals_bias::plan,
     of_alibi_equals_bias::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

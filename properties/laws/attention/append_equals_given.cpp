@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/work/served.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_append_equals_given {
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
@@ -35,4 +35,4 @@ extern constinit const Law append_equals_given{
     of_append_equals_given::plan,
     of_append_equals_given::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -7,7 +7,7 @@
 #include "properties/judging/compare.h"
 #include "properties/work/served.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_append_writes_only_its_tokens {
 
 Plan plan(const Case&, const KernelInfo& kernel) {
@@ -132,4 +132,4 @@ extern constinit const Law append_writes_only_its_tokens{
     of_append_writes_only_its_tokens::plan,
     of_append_writes_only_its_tokens::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -9,7 +9,7 @@
 #include "properties/judging/law.h"
 #include "properties/judging/visibility.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_bias_alone_decides {
 
 void no_queries(const Case&, int64_t, Inputs& inputs) {
@@ -124,4 +124,4 @@ extern constinit const Law bias_alone_decides{
     of_bias_alone_decides::plan,
     of_bias_alone_decides::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/calls/option_forms.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_broadcast_equals_materialised {
 
 // One for all members and heads, as masks and biases are mostly given.
@@ -60,4 +60,4 @@ extern constinit const Law broadcast_equals_materialised{
     of_broadcast_equals_materialised::plan,
     of_broadcast_equals_materialised::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -7,7 +7,7 @@
 #include "properties/calls/other_shape.h"
 #include "properties/judging/visibility.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_calls_at_once_change_nothing {
 
 void all_other_data(const Case& value, int64_t, Inputs& inputs) {
@@ -86,4 +86,4 @@ extern constinit const Law calls_at_once_change_nothing{
     of_calls_at_once_change_nothing::plan,
     of_calls_at_once_change_nothing::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/calls/option_forms.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_causal_equals_mask {
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
@@ -43,4 +43,4 @@ extern constinit const Law causal_equals_mask{
     of_causal_equals_mask::plan,
     of_causal_equals_mask::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

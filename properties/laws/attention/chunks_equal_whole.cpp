@@ -9,7 +9,7 @@
 #include "properties/judging/law.h"
 #include "properties/judging/visibility.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_chunks_equal_whole {
 
 constexpr int64_t kAllUpTo = 6;
@@ -91,4 +91,4 @@ extern constinit const Law chunks_equal_whole{
     of_chunks_equal_whole::plan,
     judge_blocks};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -5,7 +5,7 @@
 #include "properties/calls/dropout_calls.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_dropout_agrees_with_oracle {
 
 Case fit(Case value) { return with_dropout(std::move(value)); }
@@ -55,4 +55,4 @@ extern constinit const Law dropout_agrees_with_oracle{
     of_dropout_agrees_with_oracle::plan,
     of_dropout_agrees_with_oracle::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -12,7 +12,7 @@
 #include "properties/calls/other_data.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_dropout_is_a_function_of_its_seed {
 
 constexpr int64_t kBits = 40;
@@ -164,4 +164,4 @@ extern constinit const Law dropout_is_a_function_of_its_seed{
     of_dropout_is_a_function_of_its_seed::plan,
     of_dropout_is_a_function_of_its_seed::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

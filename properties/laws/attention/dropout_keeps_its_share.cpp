@@ -19,7 +19,7 @@
 #include "properties/calls/dropout_calls.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_dropout_keeps_its_share {
 
 constexpr double kBitsOfDoubt = 41;
@@ -160,4 +160,4 @@ extern constinit const Law dropout_keeps_its_share{
     of_dropout_keeps_its_share::plan,
     of_dropout_keeps_its_share::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -4,7 +4,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/visibility.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_dropout_zero_is_no_dropout {
 
 Case fit(Case value) {
@@ -74,4 +74,4 @@ extern constinit const Law dropout_zero_is_no_dropout{
     of_dropout_zero_is_no_dropout::plan,
     of_dropout_zero_is_no_dropout::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -3,7 +3,7 @@
 
 #include "properties/calls/option_forms.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_duplicated_keys_share_their_weight {
 
 // [B,Hkv,Tk,width] becomes [B,Hkv,2 Tk,width], the keys once more behind
@@ -60,4 +60,4 @@ extern constinit const Law duplicated_keys_share_their_weight{
     of_duplicated_keys_share_their_weight::plan,
     of_duplicated_keys_share_their_weight::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

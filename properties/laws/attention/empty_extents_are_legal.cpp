@@ -7,7 +7,7 @@
 #include "properties/judging/empty_row.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_empty_extents_are_legal {
 
 // What is empty in a call.
@@ -130,4 +130,4 @@ extern constinit const Law empty_extents_are_legal{
     of_empty_extents_are_legal::plan,
     of_empty_extents_are_legal::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

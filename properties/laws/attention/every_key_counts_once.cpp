@@ -6,7 +6,7 @@
 #include "properties/judging/law.h"
 #include "properties/judging/visibility.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_every_key_counts_once {
 
 // Zeros and ones, so that all sums are exact: ones in column 0, and in column c
@@ -87,4 +87,4 @@ extern constinit const Law every_key_counts_once{
     of_every_key_counts_once::plan,
     of_every_key_counts_once::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

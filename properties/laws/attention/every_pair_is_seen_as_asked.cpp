@@ -10,7 +10,7 @@
 #include "properties/judging/law.h"
 #include "properties/judging/visibility.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_every_pair_is_seen_as_asked {
 
 constexpr int64_t kMostCalls = 64;
@@ -193,4 +193,4 @@ extern constinit const Law every_pair_is_seen_as_asked{
     of_every_pair_is_seen_as_asked::plan,
     of_every_pair_is_seen_as_asked::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -9,7 +9,7 @@
 #include "properties/conventions/fit.h"
 #include "properties/judging/visibility.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_future_changes_nothing {
 
 // plan() sees to it that there is a row with masked keys.
@@ -78,4 +78,4 @@ extern constinit const Law future_changes_nothing{
     of_future_changes_nothing::plan,
     of_future_changes_nothing::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

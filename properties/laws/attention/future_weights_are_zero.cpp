@@ -8,7 +8,7 @@
 #include "properties/judging/law.h"
 #include "properties/judging/visibility.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_future_weights_are_zero {
 
 // The row whose first masked key is where channel c steps up.
@@ -99,4 +99,4 @@ extern constinit const Law future_weights_are_zero{
     of_future_weights_are_zero::plan,
     of_future_weights_are_zero::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -3,7 +3,7 @@
 
 #include "properties/calls/option_forms.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_grouped_heads_equal_repeated_heads {
 
 // [B,Hkv,...] becomes [B,H,...].
@@ -63,4 +63,4 @@ extern constinit const Law grouped_heads_equal_repeated_heads{
     of_grouped_heads_equal_repeated_heads::plan,
     of_grouped_heads_equal_repeated_heads::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/calls/option_forms.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_layout_changes_nothing {
 
 Case fit(Case value) {
@@ -44,4 +44,4 @@ extern constinit const Law layout_changes_nothing{
     of_layout_changes_nothing::plan,
     of_layout_changes_nothing::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

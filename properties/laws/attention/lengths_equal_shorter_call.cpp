@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/calls/member_part.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_lengths_equal_shorter_call {
 
 Case fit(Case value) {
@@ -42,4 +42,4 @@ extern constinit const Law lengths_equal_shorter_call{
     plan_member,
     of_lengths_equal_shorter_call::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -6,7 +6,7 @@
 #include "properties/judging/law.h"
 #include "properties/judging/visibility.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_lse_counts_equal_keys {
 
 void zero_queries(const Case&, int64_t, Inputs& inputs) {
@@ -74,4 +74,4 @@ extern constinit const Law lse_counts_equal_keys{
     of_lse_counts_equal_keys::plan,
     of_lse_counts_equal_keys::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

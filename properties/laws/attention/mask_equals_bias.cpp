@@ -5,7 +5,7 @@
 #include "properties/calls/option_forms.h"
 #include "properties/conventions/fit.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_mask_equals_bias {
 
 // What is added to the score of a hidden pair. Even where scores differ by
@@ -93,4 +93,4 @@ extern constinit const Law mask_equals_bias{
     of_mask_equals_bias::plan,
     of_mask_equals_bias::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

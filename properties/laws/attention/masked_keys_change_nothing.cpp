@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/calls/option_forms.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_masked_keys_change_nothing {
 
 // Eight times a normal: scores and values that would show.
@@ -53,4 +53,4 @@ extern constinit const Law masked_keys_change_nothing{
     of_masked_keys_change_nothing::plan,
     of_masked_keys_change_nothing::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -5,7 +5,7 @@
 
 #include "properties/calls/option_forms.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_masked_nonfinite_is_ignored {
 
 // NaN, infinity and minus infinity by turns, in k and v apart.
@@ -64,4 +64,4 @@ extern constinit const Law masked_nonfinite_is_ignored{
     of_masked_nonfinite_is_ignored::plan,
     of_masked_nonfinite_is_ignored::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -11,7 +11,7 @@
 #include "properties/judging/law.h"
 #include "properties/judging/visibility.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_nan_reaches_its_row {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -211,4 +211,4 @@ extern constinit const Law nan_reaches_its_row{
     of_nan_reaches_its_row::plan,
     of_nan_reaches_its_row::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

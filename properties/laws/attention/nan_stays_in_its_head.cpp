@@ -4,7 +4,7 @@
 #include "properties/calls/call_pairs.h"
 #include "properties/conventions/fit.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_nan_stays_in_its_head {
 
 struct Place {
@@ -69,4 +69,4 @@ extern constinit const Law nan_stays_in_its_head{
     of_nan_stays_in_its_head::plan,
     of_nan_stays_in_its_head::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

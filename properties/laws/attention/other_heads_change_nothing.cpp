@@ -3,7 +3,7 @@
 #include "properties/calls/other_data.h"
 #include "properties/conventions/fit.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_other_heads_change_nothing {
 
 int64_t kept_one(const Case& value) {
@@ -55,4 +55,4 @@ extern constinit const Law other_heads_change_nothing{
     of_other_heads_change_nothing::plan,
     of_other_heads_change_nothing::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

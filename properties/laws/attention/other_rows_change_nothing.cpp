@@ -5,7 +5,7 @@
 #include "properties/calls/call_pairs.h"
 #include "properties/conventions/fit.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_other_rows_change_nothing {
 
 int64_t kept_row(const Case& value) {
@@ -64,4 +64,4 @@ extern constinit const Law other_rows_change_nothing{
     of_other_rows_change_nothing::plan,
     of_other_rows_change_nothing::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

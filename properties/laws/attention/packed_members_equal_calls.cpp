@@ -3,7 +3,7 @@
 
 #include "properties/calls/member_part.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_packed_members_equal_calls {
 
 // Two members, unless there are some already.
@@ -43,4 +43,4 @@ extern constinit const Law packed_members_equal_calls{
     plan_member,
     of_packed_members_equal_calls::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

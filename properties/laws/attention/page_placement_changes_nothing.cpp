@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/work/served.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_page_placement_changes_nothing {
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
@@ -41,4 +41,4 @@ extern constinit const Law page_placement_changes_nothing{
     of_page_placement_changes_nothing::plan,
     of_page_placement_changes_nothing::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

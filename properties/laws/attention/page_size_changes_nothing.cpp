@@ -4,7 +4,7 @@
 #include "core/case/paging.h"
 #include "properties/work/served.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_page_size_changes_nothing {
 
 // One page for all tokens of a member; a kernel that lists its sizes has its
@@ -59,4 +59,4 @@ extern constinit const Law page_size_changes_nothing{
     of_page_size_changes_nothing::plan,
     of_page_size_changes_nothing::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -3,7 +3,7 @@
 #include "properties/calls/permutations.h"
 #include "properties/conventions/fit.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_permuted_heads_permute_output {
 
 void permute(const Case& value, int64_t, Inputs& inputs) {
@@ -52,4 +52,4 @@ extern constinit const Law permuted_heads_permute_output{
     of_permuted_heads_permute_output::plan,
     of_permuted_heads_permute_output::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

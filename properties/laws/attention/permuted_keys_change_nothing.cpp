@@ -4,7 +4,7 @@
 #include "properties/calls/call_pairs.h"
 #include "properties/calls/permutations.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_permuted_keys_change_nothing {
 
 void permute(const Case& value, int64_t, Inputs& inputs) {
@@ -61,4 +61,4 @@ extern constinit const Law permuted_keys_change_nothing{
     of_permuted_keys_change_nothing::plan,
     of_permuted_keys_change_nothing::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

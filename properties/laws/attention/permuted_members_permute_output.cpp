@@ -4,7 +4,7 @@
 #include "properties/calls/call_pairs.h"
 #include "properties/calls/permutations.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_permuted_members_permute_output {
 
 void permute(const Case& value, int64_t, Inputs& inputs) {
@@ -57,4 +57,4 @@ extern constinit const Law permuted_members_permute_output{
     of_permuted_members_permute_output::plan,
     of_permuted_members_permute_output::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

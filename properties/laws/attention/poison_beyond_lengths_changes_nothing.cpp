@@ -9,7 +9,7 @@
 #include "properties/judging/finite.h"
 #include "properties/judging/visibility.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_poison_beyond_lengths_changes_nothing {
 
 // The same for all members and heads, as k and v may be shared.
@@ -118,4 +118,4 @@ extern constinit const Law poison_beyond_lengths_changes_nothing{
     of_poison_beyond_lengths_changes_nothing::plan,
     of_poison_beyond_lengths_changes_nothing::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

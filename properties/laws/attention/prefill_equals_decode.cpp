@@ -9,7 +9,7 @@
 #include "properties/judging/law.h"
 #include "properties/judging/visibility.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_prefill_equals_decode {
 
 // Rows that are decoded beside the prefill: first, last, and one between.
@@ -61,4 +61,4 @@ extern constinit const Law prefill_equals_decode{
     of_prefill_equals_decode::plan,
     judge_blocks};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -7,7 +7,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_query_heads_read_their_kv_head {
 
 // The one key of a head that has a score, and its value, which names the head.
@@ -109,4 +109,4 @@ extern constinit const Law query_heads_read_their_kv_head{
     of_query_heads_read_their_kv_head::plan,
     of_query_heads_read_their_kv_head::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -14,7 +14,7 @@
 #include "properties/judging/law.h"
 #include "properties/judging/visibility.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_reads_only_its_inputs {
 
 Case fit(Case value) { return value; }
@@ -112,4 +112,4 @@ extern constinit const Law reads_only_its_inputs{
     of_reads_only_its_inputs::plan,
     of_reads_only_its_inputs::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -3,7 +3,7 @@
 #include "properties/calls/quarter_turns.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_rope_sees_only_distances {
 
 // All positions move on by `ahead`.
@@ -56,4 +56,4 @@ extern constinit const Law rope_sees_only_distances{
     of_rope_sees_only_distances::plan,
     of_rope_sees_only_distances::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -3,7 +3,7 @@
 #include "properties/calls/quarter_turns.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_rope_turns_pairs_of_channels {
 
 void exact_tables(const Case& value, int64_t, Inputs& inputs) {
@@ -53,4 +53,4 @@ extern constinit const Law rope_turns_pairs_of_channels{
     of_rope_turns_pairs_of_channels::plan,
     of_rope_turns_pairs_of_channels::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -7,7 +7,7 @@
 #include "properties/judging/law.h"
 #include "properties/judging/visibility.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_rows_stay_in_hull {
 
 // Every value of a column becomes the largest of its head, so that the bound
@@ -122,4 +122,4 @@ extern constinit const Law rows_stay_in_hull{
     of_rows_stay_in_hull::plan,
     of_rows_stay_in_hull::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -9,7 +9,7 @@
 #include "properties/judging/law.h"
 #include "properties/judging/visibility.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_rows_without_a_key_follow_the_dialect {
 
 // Row 0 of the last members sees nothing, unless something else is drawn that
@@ -189,4 +189,4 @@ extern constinit const Law rows_without_a_key_follow_the_dialect{
     of_rows_without_a_key_follow_the_dialect::plan,
     of_rows_without_a_key_follow_the_dialect::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -8,7 +8,7 @@
 #include "properties/calls/raw_score.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_scale_is_one_over_sqrt_d {
 
 void one_score(const Case& value, int64_t, Inputs& inputs) {
@@ -75,4 +75,4 @@ extern constinit const Law scale_is_one_over_sqrt_d{
     of_scale_is_one_over_sqrt_d::plan,
     of_scale_is_one_over_sqrt_d::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

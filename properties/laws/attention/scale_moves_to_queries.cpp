@@ -4,7 +4,7 @@
 #include "properties/calls/call_pairs.h"
 #include "properties/conventions/fit.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_scale_moves_to_queries {
 
 constexpr double kFactor = 8;
@@ -81,4 +81,4 @@ extern constinit const Law scale_moves_to_queries{
     of_scale_moves_to_queries::plan,
     of_scale_moves_to_queries::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

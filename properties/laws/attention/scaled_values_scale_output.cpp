@@ -6,7 +6,7 @@
 #include "properties/conventions/fit.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_scaled_values_scale_output {
 
 // Negative, because a sign is no more than a factor.
@@ -90,4 +90,4 @@ extern constinit const Law scaled_values_scale_output{
     of_scaled_values_scale_output::plan,
     of_scaled_values_scale_output::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -4,7 +4,7 @@
 #include "properties/calls/call_pairs.h"
 #include "properties/conventions/fit.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_shifted_keys_change_nothing {
 
 // What is added to channel c of every key: halves in -4 .. 4, so that sums of
@@ -100,4 +100,4 @@ extern constinit const Law shifted_keys_change_nothing{
     of_shifted_keys_change_nothing::plan,
     of_shifted_keys_change_nothing::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

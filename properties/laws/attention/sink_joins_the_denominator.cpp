@@ -7,7 +7,7 @@
 #include "properties/judging/law.h"
 #include "properties/judging/visibility.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_sink_joins_the_denominator {
 
 void ones(const Case&, int64_t, Inputs& inputs) {
@@ -105,4 +105,4 @@ extern constinit const Law sink_joins_the_denominator{
     of_sink_joins_the_denominator::plan,
     of_sink_joins_the_denominator::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -9,7 +9,7 @@
 #include "properties/calls/raw_score.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_softcap_is_tanh {
 
 // Both signs: a cap must keep them.
@@ -99,4 +99,4 @@ extern constinit const Law softcap_is_tanh{
     of_softcap_is_tanh::plan,
     of_softcap_is_tanh::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -7,7 +7,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_split_and_merge_by_lse {
 
 // Keys [from, to) as the argument of a call.
@@ -155,4 +155,4 @@ extern constinit const Law split_and_merge_by_lse{
     of_split_and_merge_by_lse::plan,
     of_split_and_merge_by_lse::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

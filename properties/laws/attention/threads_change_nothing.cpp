@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/calls/call_pairs.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_threads_change_nothing {
 
 constexpr int kThreads[] = {1, 2, 3};
@@ -60,4 +60,4 @@ extern constinit const Law threads_change_nothing{
     of_threads_change_nothing::plan,
     of_threads_change_nothing::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

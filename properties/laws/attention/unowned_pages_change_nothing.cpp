@@ -5,7 +5,7 @@
 #include "properties/judging/finite.h"
 #include "properties/work/served.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_unowned_pages_change_nothing {
 
 Unowned first_of(const Case& value, const KernelInfo& kernel) {
@@ -59,4 +59,4 @@ extern constinit const Law unowned_pages_change_nothing{
     of_unowned_pages_change_nothing::plan,
     of_unowned_pages_change_nothing::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

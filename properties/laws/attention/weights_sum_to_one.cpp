@@ -9,7 +9,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_weights_sum_to_one {
 
 Case fit(Case value) {
@@ -99,4 +99,4 @@ extern constinit const Law weights_sum_to_one{
     of_weights_sum_to_one::plan,
     of_weights_sum_to_one::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -3,7 +3,7 @@
 
 #include "properties/calls/option_forms.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_window_equals_mask {
 
 Case fit(Case value) {
@@ -49,4 +49,4 @@ extern constinit const Law window_equals_mask{
     of_window_equals_mask::plan,
     of_window_equals_mask::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -5,7 +5,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_cache_agrees_with_history {
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
@@ -38,4 +38,4 @@ extern constinit const Law cache_agrees_with_history{
     of_cache_agrees_with_history::plan,
     of_cache_agrees_with_history::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -7,7 +7,7 @@
 #include "properties/judging/answer.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_cache_answers_from_what_it_stores {
 
 Case fit(Case value) {
@@ -82,4 +82,4 @@ extern constinit const Law cache_answers_from_what_it_stores{
     of_cache_answers_from_what_it_stores::plan,
     of_cache_answers_from_what_it_stores::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -6,7 +6,7 @@
 #include "properties/calls/story_calls.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_cache_chunks_equal_whole {
 
 constexpr int64_t kEveryPartition = 6;
@@ -63,4 +63,4 @@ extern constinit const Law cache_chunks_equal_whole{
     of_cache_chunks_equal_whole::plan,
     judge_prompt_ways};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

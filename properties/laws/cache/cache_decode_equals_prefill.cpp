@@ -5,7 +5,7 @@
 #include "properties/calls/story_calls.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_cache_decode_equals_prefill {
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
@@ -30,4 +30,4 @@ extern constinit const Law cache_decode_equals_prefill{
     of_cache_decode_equals_prefill::plan,
     judge_prompt_ways};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -9,7 +9,7 @@
 #include "properties/calls/story_calls.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_cache_evict_forgets {
 
 // Tokens that are evicted at a time.
@@ -75,4 +75,4 @@ extern constinit const Law cache_evict_forgets{
     of_cache_evict_forgets::plan,
     judge_edited_story};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

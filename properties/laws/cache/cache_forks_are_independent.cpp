@@ -7,7 +7,7 @@
 // page, it is another number.
 #include "properties/calls/story_calls.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_cache_forks_are_independent {
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
@@ -57,4 +57,4 @@ extern constinit const Law cache_forks_are_independent{
     of_cache_forks_are_independent::plan,
     judge_edited_story};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

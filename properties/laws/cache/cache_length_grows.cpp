@@ -5,7 +5,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_cache_length_grows {
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
@@ -56,4 +56,4 @@ extern constinit const Law cache_length_grows{
     of_cache_length_grows::plan,
     of_cache_length_grows::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -9,7 +9,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_cache_refuses_illegal_calls {
 
 // What goes further back than the window was made to.
@@ -144,4 +144,4 @@ extern constinit const Law cache_refuses_illegal_calls{
     of_cache_refuses_illegal_calls::plan,
     of_cache_refuses_illegal_calls::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -7,7 +7,7 @@
 // leaves the NaN there.
 #include "properties/calls/story_calls.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_cache_reorder_moves_histories {
 
 // Every sequence becomes what the one `by` places further was.
@@ -78,4 +78,4 @@ extern constinit const Law cache_reorder_moves_histories{
     of_cache_reorder_moves_histories::plan,
     judge_edited_story};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -6,7 +6,7 @@
 #include "properties/calls/story_calls.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_cache_reset_forgets {
 
 // Large capacities are not filled: stale tokens matter near the front.
@@ -39,4 +39,4 @@ extern constinit const Law cache_reset_forgets{
     of_cache_reset_forgets::plan,
     judge_edited_story};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -7,7 +7,7 @@
 #include "properties/calls/story_calls.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_cache_sequences_are_separate {
 
 Case fit(Case value) {
@@ -51,4 +51,4 @@ extern constinit const Law cache_sequences_are_separate{
     of_cache_sequences_are_separate::plan,
     judge_edited_story};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

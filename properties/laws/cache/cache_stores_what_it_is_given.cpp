@@ -5,7 +5,7 @@
 #include "properties/calls/story_storage.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_cache_stores_what_it_is_given {
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
@@ -102,4 +102,4 @@ extern constinit const Law cache_stores_what_it_is_given{
     of_cache_stores_what_it_is_given::plan,
     of_cache_stores_what_it_is_given::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

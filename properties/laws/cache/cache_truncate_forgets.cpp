@@ -7,7 +7,7 @@
 #include "properties/calls/story_calls.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_cache_truncate_forgets {
 
 // As many tokens as a draft model proposes at a time.
@@ -74,4 +74,4 @@ extern constinit const Law cache_truncate_forgets{
     of_cache_truncate_forgets::plan,
     judge_edited_story};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -4,7 +4,7 @@
 // that no row sees, rows without a key) has the bound 0.
 #include "properties/calls/gradient_calls.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_backward_agrees_with_oracle {
 
 Case fit(Case value) { return value; }
@@ -38,4 +38,4 @@ extern constinit const Law backward_agrees_with_oracle{
     of_backward_agrees_with_oracle::plan,
     of_backward_agrees_with_oracle::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

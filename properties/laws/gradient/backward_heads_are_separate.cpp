@@ -4,7 +4,7 @@
 #include "properties/calls/other_data.h"
 #include "properties/conventions/fit.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_backward_heads_are_separate {
 
 struct Kept {
@@ -76,4 +76,4 @@ extern constinit const Law backward_heads_are_separate{
     of_backward_heads_are_separate::plan,
     of_backward_heads_are_separate::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

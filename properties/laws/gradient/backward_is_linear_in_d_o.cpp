@@ -4,7 +4,7 @@
 #include "properties/calls/call_pairs.h"
 #include "properties/calls/gradient_calls.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_backward_is_linear_in_d_o {
 
 // Negative, because a sign is no more than a factor.
@@ -100,4 +100,4 @@ extern constinit const Law backward_is_linear_in_d_o{
     of_backward_is_linear_in_d_o::plan,
     of_backward_is_linear_in_d_o::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

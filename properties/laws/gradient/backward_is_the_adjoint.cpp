@@ -7,7 +7,7 @@
 #include "properties/conventions/fit.h"
 #include "properties/judging/gradient_judging.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_backward_is_the_adjoint {
 
 // One row of one gradient, and the direction in which its input moves: small
@@ -140,4 +140,4 @@ extern constinit const Law backward_is_the_adjoint{
     of_backward_is_the_adjoint::plan,
     of_backward_is_the_adjoint::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

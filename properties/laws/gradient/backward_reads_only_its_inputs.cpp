@@ -7,7 +7,7 @@
 #include "properties/calls/gradient_calls.h"
 #include "properties/judging/gradient_judging.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_backward_reads_only_its_inputs {
 
 Case fit(Case value) { return value; }
@@ -66,4 +66,4 @@ extern constinit const Law backward_reads_only_its_inputs{
     of_backward_reads_only_its_inputs::plan,
     of_backward_reads_only_its_inputs::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -4,7 +4,7 @@
 #include "properties/calls/other_data.h"
 #include "properties/calls/other_shape.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_backward_same_call_same_bits {
 
 void all_other_data(const Case& value, int64_t, Inputs& inputs) {
@@ -62,4 +62,4 @@ extern constinit const Law backward_same_call_same_bits{
     of_backward_same_call_same_bits::plan,
     of_backward_same_call_same_bits::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -2,7 +2,7 @@
 #include "properties/calls/call_pairs.h"
 #include "properties/calls/gradient_calls.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_backward_threads_change_nothing {
 
 constexpr int kThreads[] = {1, 2, 3};
@@ -50,4 +50,4 @@ extern constinit const Law backward_threads_change_nothing{
     of_backward_threads_change_nothing::plan,
     of_backward_threads_change_nothing::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

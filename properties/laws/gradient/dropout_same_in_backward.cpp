@@ -8,7 +8,7 @@
 #include "properties/calls/gradient_calls.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_dropout_same_in_backward {
 
 Case fit(Case value) { return with_dropout(std::move(value)); }
@@ -87,4 +87,4 @@ extern constinit const Law dropout_same_in_backward{
     of_dropout_same_in_backward::plan,
     of_dropout_same_in_backward::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

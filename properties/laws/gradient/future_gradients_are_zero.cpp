@@ -5,7 +5,7 @@
 #include "properties/conventions/fit.h"
 #include "properties/judging/visibility.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_future_gradients_are_zero {
 
 // Whether some row that counts does not see key j: something could leak there.
@@ -107,4 +107,4 @@ extern constinit const Law future_gradients_are_zero{
     of_future_gradients_are_zero::plan,
     of_future_gradients_are_zero::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

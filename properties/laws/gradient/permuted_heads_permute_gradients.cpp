@@ -5,7 +5,7 @@
 #include "properties/calls/permutations.h"
 #include "properties/conventions/fit.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_permuted_heads_permute_gradients {
 
 // Lengths stay where they are, and so do the members that they belong to; a
@@ -110,4 +110,4 @@ extern constinit const Law permuted_heads_permute_gradients{
     of_permuted_heads_permute_gradients::plan,
     of_permuted_heads_permute_gradients::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -4,7 +4,7 @@
 #include "properties/calls/gradient_calls.h"
 #include "properties/calls/permutations.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_permuted_keys_permute_gradients {
 
 void permute(const Case& value, int64_t, Inputs& inputs) {
@@ -61,4 +61,4 @@ extern constinit const Law permuted_keys_permute_gradients{
     of_permuted_keys_permute_gradients::plan,
     of_permuted_keys_permute_gradients::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -9,7 +9,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_context_overrun_is_refused {
 
 Case fit(Case value) {
@@ -82,4 +82,4 @@ extern constinit const Law context_overrun_is_refused{
     of_context_overrun_is_refused::plan,
     of_context_overrun_is_refused::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -7,7 +7,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_every_bias_counts {
 
 Case fit(Case value) {
@@ -76,4 +76,4 @@ extern constinit const Law every_bias_counts{
     of_every_bias_counts::plan,
     of_every_bias_counts::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

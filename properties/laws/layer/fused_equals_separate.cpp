@@ -6,7 +6,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_fused_equals_separate {
 
 Case fit(Case value) {
@@ -118,4 +118,4 @@ extern constinit const Law fused_equals_separate{
     of_fused_equals_separate::plan,
     of_fused_equals_separate::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -8,7 +8,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_layer_agrees_with_oracle {
 
 Plan plan(const Case&, const KernelInfo& kernel) {
@@ -50,4 +50,4 @@ extern constinit const Law layer_agrees_with_oracle{
     of_layer_agrees_with_oracle::plan,
     of_layer_agrees_with_oracle::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -10,7 +10,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_layer_weights_sum_to_one {
 
 Plan plan(const Case&, const KernelInfo& kernel) {
@@ -91,4 +91,4 @@ extern constinit const Law layer_weights_sum_to_one{
     of_layer_weights_sum_to_one::plan,
     of_layer_weights_sum_to_one::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

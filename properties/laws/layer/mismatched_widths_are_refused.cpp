@@ -5,7 +5,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_mismatched_widths_are_refused {
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
@@ -56,4 +56,4 @@ extern constinit const Law mismatched_widths_are_refused{
     of_mismatched_widths_are_refused::plan,
     of_mismatched_widths_are_refused::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -6,7 +6,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_output_projection_is_applied {
 
 void no_output(const Case&, int64_t, Inputs& inputs) {
@@ -50,4 +50,4 @@ extern constinit const Law output_projection_is_applied{
     of_output_projection_is_applied::plan,
     of_output_projection_is_applied::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

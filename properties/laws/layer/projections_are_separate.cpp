@@ -8,7 +8,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_projections_are_separate {
 
 constexpr TensorName kMatrices[] = {TensorName::kWq, TensorName::kWk,
@@ -97,4 +97,4 @@ extern constinit const Law projections_are_separate{
     of_projections_are_separate::plan,
     of_projections_are_separate::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -9,7 +9,7 @@
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_split_and_merge_place_every_element {
 
 // Integers that all storage types hold, different from their neighbours.
@@ -112,4 +112,4 @@ extern constinit const Law split_and_merge_place_every_element{
     of_split_and_merge_place_every_element::plan,
     of_split_and_merge_place_every_element::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -8,7 +8,7 @@
 #include "properties/calls/layer_gradient_calls.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_layer_backward_agrees_with_oracle {
 
 Plan plan(const Case&, const KernelInfo&) {
@@ -66,4 +66,4 @@ extern constinit const Law layer_backward_agrees_with_oracle{
     of_layer_backward_agrees_with_oracle::plan,
     of_layer_backward_agrees_with_oracle::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -9,7 +9,7 @@
 #include "properties/conventions/fit.h"
 #include "properties/judging/gradient_judging.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_layer_backward_is_the_adjoint {
 
 // One row of one gradient, and the direction in which its input moves: small
@@ -129,4 +129,4 @@ extern constinit const Law layer_backward_is_the_adjoint{
     of_layer_backward_is_the_adjoint::plan,
     of_layer_backward_is_the_adjoint::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -8,7 +8,7 @@
 #include "properties/calls/layer_gradient_calls.h"
 #include "properties/judging/gradient_judging.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_layer_backward_reads_only_its_inputs {
 
 Plan plan(const Case&, const KernelInfo&) {
@@ -61,4 +61,4 @@ extern constinit const Law layer_backward_reads_only_its_inputs{
     of_layer_backward_reads_only_its_inputs::plan,
     of_layer_backward_reads_only_its_inputs::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

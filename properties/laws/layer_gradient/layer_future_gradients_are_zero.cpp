@@ -8,7 +8,7 @@
 #include "properties/calls/layer_gradient_calls.h"
 #include "properties/conventions/fit.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_layer_future_gradients_are_zero {
 
 struct Kept {
@@ -92,4 +92,4 @@ extern constinit const Law layer_future_gradients_are_zero{
     of_layer_future_gradients_are_zero::plan,
     of_layer_future_gradients_are_zero::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties

@@ -12,7 +12,7 @@
 #include "properties/calls/layer_gradient_calls.h"
 #include "properties/judging/compare.h"
 
-namespace qkvet {
+namespace qkvet::properties {
 namespace of_lone_token_gradients_are_exact {
 
 // Three units of a logarithm, two of an exponential, and of each product and
@@ -232,4 +232,4 @@ extern constinit const Law lone_token_gradients_are_exact{
     of_lone_token_gradients_are_exact::plan,
     of_lone_token_gradients_are_exact::judge};
 
-}  // namespace qkvet
+}  // namespace qkvet::properties
