@@ -117,6 +117,12 @@ qkvet_set_test(exhaustive.finds_a_fault
 
 qkvet_add_test(faults.named COMMAND qkvet faults --named)
 qkvet_set_test(faults.named TIMEOUT 900 COST 900)
+# The page of the laws, and one that says nothing.
+set(page ${CMAKE_COMMAND} -E env python3 ${PROJECT_SOURCE_DIR}/ci/law_pages.py
+  $<TARGET_FILE:qkvet> --check)
+qkvet_add_test(docs.laws NEEDS qkvet_faulty COMMAND ${page})
+qkvet_add_test(docs.laws_can_fail NEEDS qkvet_faulty COMMAND ${page} /dev/null)
+qkvet_set_test(docs.laws_can_fail WILL_FAIL ON)
 qkvet_add_test(sabotage.refuses_other_words NEEDS sabotage
   COMMAND sabotage many)
 qkvet_set_test(sabotage.refuses_other_words

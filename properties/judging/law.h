@@ -238,6 +238,10 @@ struct Law {
   const char* reason;    // why it is true in exact arithmetic
   const char* rounding;  // why rounding cannot break it
   const char* earns;     // what earns its place: (a), (b), (c) or (d)
+  // Where it stands among the laws of its subject, from specific to general,
+  // agreement last: of what fails the first names the failure. In tens, so that
+  // one goes between.
+  int rank;
   Aim aim;
   // The nearest case that meets the precondition; idempotent. Ask fitted()
   // (admit.h), which sees to the options.
@@ -246,11 +250,13 @@ struct Law {
   Judgement (*judge)(const JudgeInput& input);
 };
 
+// "attention", "KV caches": what a law of the subject is about.
+const char* subject_text(Subject subject);
 // Whether the kernel declares what the subject needs, and why not.
 bool has_subject(const KernelInfo& kernel, Subject subject);
 std::string missing_subject(Subject subject);
 
-// From specific to general within a subject, agreement last.
+// By subject, and by rank within one.
 std::span<const Law* const> all_laws();
 const Law* find_law(std::string_view id);
 

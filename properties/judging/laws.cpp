@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of laws, out of the CMake list of the files that hold them.
+// The list of laws, out of the files that hold them.
+#include <algorithm>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "properties/judging/law.h"
 
@@ -10,13 +13,32 @@ namespace qkvet::properties {
 #include "laws.inc"
 #undef QKVET_LAW
 
-std::span<const Law* const> all_laws() {
-  static constexpr const Law* kLaws[] = {
+namespace {
+
+// In which order subjects are judged and listed.
+constexpr Subject kSubjects[] = {Subject::kAttention, Subject::kBackward,
+                                 Subject::kCache, Subject::kLayer,
+                                 Subject::kLayerBackward};
+
+std::vector<const Law*> in_order() {
+  std::vector<const Law*> laws = {
 #define QKVET_LAW(name) &(name),
 #include "laws.inc"
 #undef QKVET_LAW
   };
-  return kLaws;
+  const auto place = [](const Law* law) {
+    return std::pair(std::ranges::find(kSubjects, law->aim.subject) - kSubjects,
+                     law->rank);
+  };
+  std::ranges::sort(laws, {}, place);
+  return laws;
+}
+
+}  // namespace
+
+std::span<const Law* const> all_laws() {
+  static const std::vector<const Law*> laws = in_order();
+  return laws;
 }
 
 bool has_subject(const KernelInfo& kernel, Subject subject) {
@@ -46,6 +68,21 @@ std::string missing_subject(Subject subject) {
       return "the kernel declares no layer_backward()";
     default:
       return "the kernel declares no forward()";
+  }
+}
+
+const char* subject_text(Subject subject) {
+  switch (subject) {
+    case Subject::kCache:
+      return "KV caches";
+    case Subject::kLayer:
+      return "layers";
+    case Subject::kBackward:
+      return "gradients of attention";
+    case Subject::kLayerBackward:
+      return "gradients of layers";
+    default:
+      return "attention";
   }
 }
 

@@ -27,6 +27,14 @@ TEST(Laws, StateAllFiveThingsUnderAUniqueId) {
   EXPECT_EQ(find_law("no_such_law"), nullptr);
 }
 
+// Two of one rank would stand in an order that nobody wrote down.
+TEST(Laws, HaveEachARankOfTheirOwn) {
+  std::set<std::pair<Subject, int>> ranks;
+  for (const Law* law : all_laws())
+    EXPECT_TRUE(ranks.emplace(law->aim.subject, law->rank).second) << law->id;
+  EXPECT_STREQ(all_laws()[0]->id, "reads_only_its_inputs");
+}
+
 TEST(Laws, PassTheOracleOnEveryPlannedCase) {
 #ifdef QKVET_SANITIZED
   constexpr int64_t kPerLaw = 50;

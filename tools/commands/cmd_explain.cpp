@@ -46,21 +46,6 @@ constexpr std::array<Meaning, 5> kExitCodes = {
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
-const char* subject_text(Subject subject) {
-  switch (subject) {
-    case Subject::kCache:
-      return "KV caches";
-    case Subject::kLayer:
-      return "layers";
-    case Subject::kBackward:
-      return "gradients of attention";
-    case Subject::kLayerBackward:
-      return "gradients of layers";
-    default:
-      return "attention";
-  }
-}
-
 const FaultInfo& fault_of(const KernelUnderTest& kernel) {
   return *kernel.judged.info.fault;
 }
@@ -140,7 +125,7 @@ ExitCode explain_law(const Law& law, const SelectedKernels& faults) {
     const char *name, *text;
   } rows[] = {{"law", law.sentence},           {"formula", law.formula},
               {"holds for", law.precondition}, {"because", law.reason},
-              {"rounding", law.rounding},      {"earns", law.earns}};
+              {"rounding", law.rounding},      {"kept for", law.earns}};
   for (const auto& row : rows) print(wrapped_field(row.name, row.text));
   if (const std::string missing = why_missing(faults_family());
       !missing.empty()) {

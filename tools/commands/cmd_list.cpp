@@ -19,6 +19,7 @@ void list_laws(bool json) {
     if (json)
       print(json_text(Json{{"type", "law"},
                            {"id", law->id},
+                           {"subject", subject_text(law->aim.subject)},
                            {"sentence", law->sentence},
                            {"formula", law->formula},
                            {"precondition", law->precondition},

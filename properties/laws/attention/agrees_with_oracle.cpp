@@ -43,6 +43,7 @@ extern constinit const Law agrees_with_oracle{
     "B is derived from the inputs and the declared arithmetic "
     "(reference/README.md).",
     "(c) it reaches every input and every element",
+    570,
     Aim{.votes = true, .admits = kAdmitAll | kAdmitEmpty},
     of_agrees_with_oracle::fit,
     of_agrees_with_oracle::plan,

@@ -79,6 +79,7 @@ extern constinit const Law alibi_equals_bias{
     "both are added to the score.",
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
+    420,
     Aim{.free_data = false,
         .admits = kAdmitRope | kAdmitPairs | kAdmitAlibi | kAdmitSoftcap |
                   kAdmitSink | kAdmitMemory,

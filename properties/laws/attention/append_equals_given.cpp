@@ -30,6 +30,7 @@ extern constinit const Law append_equals_given{
     "They are stored first, and then there is no difference.",
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another",
+    490,
     Aim{.admits = kAdmitAll, .about = kAdmitAppend},
     with_new_tokens,
     of_append_equals_given::plan,

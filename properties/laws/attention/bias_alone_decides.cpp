@@ -117,6 +117,7 @@ extern constinit const Law bias_alone_decides{
     "bound of o and of lse covers the kernel.",
     "(d) it needs no oracle: no scale, no product of q and k can hide what "
     "is wrong with the bias",
+    270,
     Aim{.free_data = false,
         .admits = kAdmitPairs | kAdmitBias | kAdmitAlibi | kAdmitMemory,
         .about = kAdmitBias | kAdmitAlibi},

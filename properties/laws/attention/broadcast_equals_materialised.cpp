@@ -55,6 +55,7 @@ extern constinit const Law broadcast_equals_materialised{
     "all tensors aligned alike; else each side is within its own bound of the "
     "same number.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
+    400,
     Aim{.admits = kAdmitAll, .about = kAdmitMask | kAdmitBias},
     of_broadcast_equals_materialised::fit,
     of_broadcast_equals_materialised::plan,

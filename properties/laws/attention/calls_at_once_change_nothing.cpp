@@ -80,6 +80,7 @@ extern constinit const Law calls_at_once_change_nothing{
     "A call has no other arguments than its own.",
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (c) it reaches what calls share",
+    160,
     Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout |
                   kAdmitServed},
     of_calls_at_once_change_nothing::fit,

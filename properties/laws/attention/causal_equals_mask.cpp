@@ -36,6 +36,7 @@ extern constinit const Law causal_equals_mask{
     "windows count from its diagonal too.",
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
+    380,
     Aim{.causal = true,
         .admits = kAdmitRope | kAdmitPairs | kAdmitBias | kAdmitSoftcap |
                   kAdmitSink | kAdmitMemory},

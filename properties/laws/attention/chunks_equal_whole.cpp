@@ -86,6 +86,7 @@ extern constinit const Law chunks_equal_whole{
     "The formula of a row names its query and its visible keys only.",
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it reaches Tq < Tk with every offset, (d) it needs no oracle",
+    510,
     Aim{.causal = true, .admits = kAdmitSoftcap | kAdmitSink | kAdmitMemory},
     of_chunks_equal_whole::fit,
     of_chunks_equal_whole::plan,

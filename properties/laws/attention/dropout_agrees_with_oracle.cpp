@@ -50,6 +50,7 @@ extern constinit const Law dropout_agrees_with_oracle{
     "roundings "
     "(reference/README.md, Dropout).",
     "(d) it kills wrong factors, which no average over seeds need show",
+    560,
     Aim{.admits = kAdmitBesideDropout, .about = kAdmitDropout},
     of_dropout_agrees_with_oracle::fit,
     of_dropout_agrees_with_oracle::plan,

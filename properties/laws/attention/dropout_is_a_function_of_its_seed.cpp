@@ -159,6 +159,7 @@ extern constinit const Law dropout_is_a_function_of_its_seed{
     "Nothing is rounded; masks that should differ coincide with a probability "
     "of 2^-40.",
     "(a) it is bitwise, (d) it needs no oracle",
+    540,
     Aim{.admits = kAdmitDropout | kAdmitLayout, .about = kAdmitDropout},
     of_dropout_is_a_function_of_its_seed::fit,
     of_dropout_is_a_function_of_its_seed::plan,

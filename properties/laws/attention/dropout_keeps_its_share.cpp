@@ -155,6 +155,7 @@ extern constinit const Law dropout_keeps_its_share{
     "Nothing is rounded; a right kernel fails a count with a probability of "
     "2^-40, even with a generator of eight bits.",
     "(c) it looks at what is drawn, (d) it needs no oracle",
+    530,
     Aim{.admits = kAdmitDropout | kAdmitLayout, .about = kAdmitDropout},
     of_dropout_keeps_its_share::fit,
     of_dropout_keeps_its_share::plan,

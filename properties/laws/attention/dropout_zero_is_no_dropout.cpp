@@ -69,6 +69,7 @@ extern constinit const Law dropout_zero_is_no_dropout{
     "The same bits, or within the bound of the call without dropout: a kernel "
     "may take another path where a mask is asked for.",
     "(a) what is kept is exact",
+    550,
     Aim{.admits = kAdmitBesideDropout, .about = kAdmitDropout},
     of_dropout_zero_is_no_dropout::fit,
     of_dropout_zero_is_no_dropout::plan,

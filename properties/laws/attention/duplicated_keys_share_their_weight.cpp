@@ -55,6 +55,7 @@ extern constinit const Law duplicated_keys_share_their_weight{
     "Each side is within its own bound of the same number.",
     "(c) it sets two key lengths against each other, (d) it needs no "
     "oracle",
+    240,
     Aim{.admits = kAdmitSoftcap | kAdmitMemory},
     of_duplicated_keys_share_their_weight::fit,
     of_duplicated_keys_share_their_weight::plan,

@@ -124,6 +124,7 @@ extern constinit const Law empty_extents_are_legal{
     "There is nothing to compute.",
     "Zeros, NaN and infinities are exact.",
     "(c) it reaches extents that agreement does not, (d) it needs no oracle",
+    310,
     Aim{.admits = kAdmitRope | kAdmitWindow | kAdmitMask | kAdmitBias |
                   kAdmitAlibi | kAdmitSoftcap | kAdmitMemory},
     of_empty_extents_are_legal::fit,

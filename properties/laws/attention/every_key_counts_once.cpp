@@ -81,6 +81,7 @@ extern constinit const Law every_key_counts_once{
     "Whole numbers below 2^24 add up exactly in any order; only the "
     "division rounds.",
     "(b) one key among 131,072 shows, (d) it needs no oracle",
+    50,
     Aim{.free_v = false,
         .admits = kAdmitRope | kAdmitPairs | kAdmitSoftcap | kAdmitMemory},
     of_every_key_counts_once::fit,

@@ -185,6 +185,7 @@ extern constinit const Law every_pair_is_seen_as_asked{
     "Whole numbers below 2^24 add up exactly in any order; a column holds "
     "so few bits that the other roundings stay below half of the last one.",
     "(a) it decides every pair, (d) it needs no oracle",
+    260,
     Aim{.free_v = false,
         .free_data = false,
         .admits = kAdmitPairs | kAdmitSoftcap | kAdmitMemory,

@@ -72,6 +72,7 @@ extern constinit const Law future_changes_nothing{
     "Bit for bit where the kernel declares other_data_invariant; else the same "
     "bits or within the bound of the row, which is made of what it sees.",
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
+    80,
     Aim{.causal = true,
         .admits = kAdmitRope | kAdmitScores | kAdmitLayout | kAdmitServed},
     with_masked_key,

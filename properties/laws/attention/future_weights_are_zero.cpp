@@ -92,6 +92,7 @@ extern constinit const Law future_weights_are_zero{
     "The softmax runs over the visible keys only.",
     "0 times anything finite is 0, and sums of zeros are zero in any order.",
     "(a) it is exact, (d) it needs no oracle",
+    20,
     Aim{.causal = true,
         .free_v = false,
         .admits = kAdmitRope | kAdmitScores | kAdmitMemory},

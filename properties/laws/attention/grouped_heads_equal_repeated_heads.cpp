@@ -58,6 +58,7 @@ extern constinit const Law grouped_heads_equal_repeated_heads{
     "bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no "
     "oracle",
+    250,
     Aim{.admits = kAdmitPairs | kAdmitScores | kAdmitLayout | kAdmitServed},
     of_grouped_heads_equal_repeated_heads::fit,
     of_grouped_heads_equal_repeated_heads::plan,

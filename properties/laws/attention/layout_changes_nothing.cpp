@@ -39,6 +39,7 @@ extern constinit const Law layout_changes_nothing{
     "all tensors aligned alike; else each side is within its own bound of the "
     "same number.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
+    410,
     Aim{.admits = kAdmitAll, .about = kAdmitLayout | kAdmitShare},
     of_layout_changes_nothing::fit,
     of_layout_changes_nothing::plan,

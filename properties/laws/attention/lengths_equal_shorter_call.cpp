@@ -35,6 +35,7 @@ extern constinit const Law lengths_equal_shorter_call{
     "diagonal is counted from the lengths.",
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
+    430,
     Aim{.admits = kAdmitWindow | kAdmitMask | kAdmitLengths | kAdmitScores |
                   kAdmitMemory,
         .about = kAdmitLengths},

@@ -69,6 +69,7 @@ extern constinit const Law lse_counts_equal_keys{
     "A sum of n times exp(0) is n.",
     "The sum is exact; only the logarithm rounds.",
     "(b) its bound is the logarithm's own error, (d) it needs no oracle",
+    60,
     Aim{.admits = kAdmitPairs | kAdmitSoftcap | kAdmitMemory},
     of_lse_counts_equal_keys::fit,
     of_lse_counts_equal_keys::plan,

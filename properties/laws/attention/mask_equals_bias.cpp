@@ -87,6 +87,7 @@ extern constinit const Law mask_equals_bias{
     "exp(-10000 + what scores can differ by) is 0.",
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
+    390,
     Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitSink | kAdmitMemory,
         .about = kAdmitMask},
     of_mask_equals_bias::fit,

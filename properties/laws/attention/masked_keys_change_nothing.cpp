@@ -46,6 +46,7 @@ extern constinit const Law masked_keys_change_nothing{
     "Bit for bit where the kernel declares other_data_invariant; else the same "
     "bits or within the bound of the row, which is made of what it sees.",
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
+    330,
     Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout |
                   kAdmitServed,
         .about = kAdmitMask | kAdmitWindow},

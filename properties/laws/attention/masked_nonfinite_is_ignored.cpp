@@ -57,6 +57,7 @@ extern constinit const Law masked_nonfinite_is_ignored{
     "Bit for bit where the kernel declares other_data_invariant; else the same "
     "bits or within the bound of the row, which is made of what it sees.",
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
+    340,
     Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout |
                   kAdmitServed,
         .about = kAdmitMask | kAdmitWindow},

@@ -205,6 +205,7 @@ extern constinit const Law nan_reaches_its_row{
     "A sum with NaN in it is NaN, and so is its exponential.",
     "Nothing is rounded: a number is NaN or it is not.",
     "(a) it is exact, (c) it reaches what agreement never draws",
+    130,
     Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout |
                   kAdmitServed},
     of_nan_reaches_its_row::fit,

@@ -63,6 +63,7 @@ extern constinit const Law nan_stays_in_its_head{
     "bits or within the bound of the row, which is made of what it sees.",
     "(a) it is bitwise where that is claimed, (c) it reaches what is "
     "multiplied by zero",
+    120,
     Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout |
                   kAdmitServed},
     of_nan_stays_in_its_head::fit,

@@ -51,6 +51,7 @@ extern constinit const Law other_members_change_nothing{
     "Bit for bit where the kernel declares other_data_invariant; else the same "
     "bits or within the bound of the row, which is made of what it sees.",
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
+    110,
     Aim{.admits = kAdmitRope | kAdmitWindow | kAdmitMask | kAdmitLengths |
                   kAdmitScores | kAdmitLayout | kAdmitServed},
     of_other_members_change_nothing::fit,

@@ -59,6 +59,7 @@ extern constinit const Law other_rows_change_nothing{
     "within its own bound.",
     "(d) it needs no oracle: rows of one tile share its maximum only by "
     "mistake",
+    90,
     Aim{.admits = kAdmitAll},
     of_other_rows_change_nothing::fit,
     of_other_rows_change_nothing::plan,

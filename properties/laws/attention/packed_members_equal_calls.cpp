@@ -36,6 +36,7 @@ extern constinit const Law packed_members_equal_calls{
     "Members share nothing but memory.",
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
+    440,
     Aim{.admits = kAdmitWindow | kAdmitMask | kAdmitPacked | kAdmitScores |
                   kAdmitMemory,
         .about = kAdmitPacked},

@@ -36,6 +36,7 @@ extern constinit const Law page_placement_changes_nothing{
     "Bit for bit where the kernel declares that placement changes nothing; "
     "else each side is within its own bound of the same number.",
     "(c) it sets one path of a kernel against another",
+    450,
     Aim{.admits = kAdmitAll, .about = kAdmitPaged},
     with_pages,
     of_page_placement_changes_nothing::plan,

@@ -54,6 +54,7 @@ extern constinit const Law page_size_changes_nothing{
     "Pages of any size hold the same tokens in the same order.",
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another",
+    460,
     Aim{.admits = kAdmitAll, .about = kAdmitPaged},
     of_page_size_changes_nothing::fit,
     of_page_size_changes_nothing::plan,

@@ -46,6 +46,7 @@ extern constinit const Law permuted_heads_permute_output{
     "each side within its own bound.",
     "(d) it needs no oracle: a wrong map from query heads to key/value "
     "heads does not commute with permutations",
+    220,
     Aim{.admits = kAdmitWindow | kAdmitLengths | kAdmitPacked | kAdmitSoftcap |
                   kAdmitLayout | kAdmitServed},
     of_permuted_heads_permute_output::fit,

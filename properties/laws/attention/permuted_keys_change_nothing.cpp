@@ -56,6 +56,7 @@ extern constinit const Law permuted_keys_change_nothing{
     "bitwise.",
     "(d) it needs no oracle: it kills what oracle and kernel get wrong "
     "alike",
+    210,
     Aim{.admits = kAdmitSoftcap | kAdmitSink | kAdmitMemory},
     of_permuted_keys_change_nothing::fit,
     of_permuted_keys_change_nothing::plan,

@@ -51,6 +51,7 @@ extern constinit const Law permuted_members_permute_output{
     "Bit for bit where the kernel declares batch_invariant, and in pages "
     "page_placement_invariant; else each side within its own bound.",
     "(d) it needs no oracle",
+    230,
     Aim{.admits = kAdmitWindow | kAdmitSoftcap | kAdmitSink | kAdmitAlibi |
                   kAdmitLayout | kAdmitServed},
     of_permuted_members_permute_output::fit,

@@ -113,6 +113,7 @@ extern constinit const Law poison_beyond_lengths_changes_nothing{
     "Bit for bit where the kernel declares other_data_invariant; else the same "
     "bits or within the bound of the row, which is made of what it sees.",
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
+    320,
     Aim{.admits = kAdmitAll, .about = kAdmitLengths | kAdmitPacked},
     of_poison_beyond_lengths_changes_nothing::fit,
     of_poison_beyond_lengths_changes_nothing::plan,

@@ -56,6 +56,7 @@ extern constinit const Law prefill_equals_decode{
     "The formula of a row names its query and its visible keys only.",
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
+    500,
     Aim{.causal = true, .admits = kAdmitSoftcap | kAdmitSink | kAdmitMemory},
     with_masked_key,
     of_prefill_equals_decode::plan,

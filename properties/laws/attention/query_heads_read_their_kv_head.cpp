@@ -102,6 +102,7 @@ extern constinit const Law query_heads_read_their_kv_head{
     "the rest.",
     "(d) it needs no oracle: the right answer is a closed formula that "
     "names the head",
+    70,
     Aim{.free_v = false,
         .free_data = false,
         .admits = kAdmitLayout | kAdmitServed},

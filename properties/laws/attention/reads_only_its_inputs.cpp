@@ -107,6 +107,7 @@ extern constinit const Law reads_only_its_inputs{
     "The call names all memory that takes part in it.",
     "Nothing is rounded: a byte is touched or it is not.",
     "(c) it reaches memory that no output shows",
+    10,
     Aim{.admits = kAdmitAll | kAdmitEmpty},
     of_reads_only_its_inputs::fit,
     of_reads_only_its_inputs::plan,

@@ -50,6 +50,7 @@ extern constinit const Law rope_sees_only_distances{
     "problem.",
     "(c) it reaches positions far from where the rows are, (d) it needs no "
     "oracle",
+    370,
     Aim{.admits = kAdmitPairs | kAdmitScores | kAdmitMemory | kAdmitRope,
         .about = kAdmitRope},
     of_rope_sees_only_distances::fit,

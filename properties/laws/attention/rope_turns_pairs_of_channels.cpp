@@ -46,6 +46,7 @@ extern constinit const Law rope_turns_pairs_of_channels{
     "It rounds nothing, so both sides are within the bound of one problem; "
     "never bitwise, for signs of zero differ.",
     "(b) neither side has an error of the rotation, (d) it needs no oracle",
+    360,
     Aim{.admits = kAdmitPairs | kAdmitScores | kAdmitLayout | kAdmitServed |
                   kAdmitRope,
         .about = kAdmitRope},

@@ -116,6 +116,7 @@ extern constinit const Law rows_stay_in_hull{
     "is at most that of the same row with every value as large as the "
     "largest; errors of scores cannot leave it.",
     "(b) the errors of the scores cancel, (d) it needs no oracle",
+    190,
     Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitBias | kAdmitAlibi |
                   kAdmitSoftcap | kAdmitMemory},
     of_rows_stay_in_hull::fit,

@@ -182,6 +182,7 @@ extern constinit const Law rows_without_a_key_follow_the_dialect{
     "Zeros, NaN and infinities are exact; a mean passes at most 2n + 16 "
     "roundings, each at most u times the mean of |v|.",
     "(c) agreement says nothing about the mean, (d) it needs no oracle",
+    300,
     Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitBias | kAdmitAlibi |
                   kAdmitSoftcap | kAdmitMemory,
         .about = kAdmitMask | kAdmitWindow | kAdmitLengths},

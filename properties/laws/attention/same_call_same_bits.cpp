@@ -57,6 +57,7 @@ extern constinit const Law same_call_same_bits{
     "A function has one value for one argument.",
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (c) it reaches what a kernel keeps between calls",
+    140,
     Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout |
                   kAdmitServed},
     of_same_call_same_bits::fit,

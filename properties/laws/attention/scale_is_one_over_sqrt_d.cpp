@@ -70,6 +70,7 @@ extern constinit const Law scale_is_one_over_sqrt_d{
     "The dot product has one term and is exact; the bound of o covers the "
     "rest.",
     "(d) it needs no oracle: the right answer is a closed formula",
+    40,
     Aim{.free_v = false, .free_data = false, .admits = kAdmitMemory},
     with_one_score,
     of_scale_is_one_over_sqrt_d::plan,

@@ -76,6 +76,7 @@ extern constinit const Law scale_moves_to_queries{
     "Each side is within its own bound of the same number; bit for bit where "
     "the kernel declares power_of_two_invariant.",
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
+    180,
     Aim{.admits = kAdmitAll & ~kAdmitRope},
     of_scale_moves_to_queries::fit,
     of_scale_moves_to_queries::plan,

@@ -85,6 +85,7 @@ extern constinit const Law scaled_values_scale_output{
     "(a) it is bitwise where that is claimed, (c) it reaches magnitudes that V "
     "of one size "
     "does not",
+    170,
     Aim{.free_v = false, .admits = kAdmitAll},
     of_scaled_values_scale_output::fit,
     of_scaled_values_scale_output::plan,

@@ -95,6 +95,7 @@ extern constinit const Law shifted_keys_change_nothing{
     "within its own bound of the same number.",
     "(d) it needs no oracle: it kills what oracle and kernel get wrong "
     "alike",
+    200,
     Aim{.admits = kAdmitPairs | kAdmitBias | kAdmitAlibi | kAdmitMemory},
     of_shifted_keys_change_nothing::fit,
     of_shifted_keys_change_nothing::plan,

@@ -96,6 +96,7 @@ extern constinit const Law sink_joins_the_denominator{
     "The bound of o and of lse covers the exponential, one sum and one "
     "division.",
     "(d) it needs no oracle: the right answer is a closed formula",
+    290,
     Aim{.free_v = false,
         .free_data = false,
         .admits = kAdmitRope | kAdmitPairs | kAdmitSink | kAdmitSoftcap |

@@ -91,6 +91,7 @@ extern constinit const Law softcap_is_tanh{
     "rest.",
     "(d) it needs no oracle: the right answer is a closed formula that names "
     "the mistake",
+    280,
     Aim{.free_v = false,
         .free_data = false,
         .admits = kAdmitSoftcap | kAdmitMemory,

@@ -150,6 +150,7 @@ extern constinit const Law split_and_merge_by_lse{
     "Weights off by expm1(2 e) of themselves, e the bound of lse, move "
     "an average of the parts by that share of their distance.",
     "(c) it sets o against lse, (d) it needs no oracle",
+    520,
     Aim{.admits = kAdmitSoftcap | kAdmitMemory},
     of_split_and_merge_by_lse::fit,
     of_split_and_merge_by_lse::plan,

@@ -55,6 +55,7 @@ extern constinit const Law threads_change_nothing{
     "Bit for bit where the kernel declares threads_invariant; else each "
     "side within its own bound.",
     "(c) it reaches the borders between the shares of threads",
+    150,
     Aim{.admits = kAdmitAll},
     of_threads_change_nothing::fit,
     of_threads_change_nothing::plan,

@@ -54,6 +54,7 @@ extern constinit const Law unowned_pages_change_nothing{
     "Bit for bit where the kernel declares other_data_invariant; else the same "
     "bits or within the bound of the row, which is made of what it sees.",
     "(a) it is bitwise where that is claimed",
+    470,
     Aim{.admits = kAdmitAll, .about = kAdmitPaged},
     with_pages,
     of_unowned_pages_change_nothing::plan,

@@ -92,6 +92,7 @@ extern constinit const Law weights_sum_to_one{
     "Scores and exponentials are the same in numerator and denominator; only "
     "the two sums and the division round.",
     "(b) the errors of the scores cancel, (d) it needs no oracle",
+    30,
     Aim{.free_v = false,
         .admits = kAdmitRope | kAdmitPairs | kAdmitBias | kAdmitAlibi |
                   kAdmitSoftcap | kAdmitMemory},

@@ -43,6 +43,7 @@ extern constinit const Law window_equals_mask{
     "Which keys a row sees is all that a window says.",
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
+    350,
     Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitMemory,
         .about = kAdmitWindow},
     of_window_equals_mask::fit,

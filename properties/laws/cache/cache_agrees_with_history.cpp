@@ -33,6 +33,7 @@ extern constinit const Law cache_agrees_with_history{
     "The history determines keys, values and positions.",
     "The bound of attention over the history: a cache stores what it is given.",
     "(c) it reaches every sequence of commands",
+    130,
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},
     fit_to_legal,
     of_cache_agrees_with_history::plan,

@@ -75,6 +75,7 @@ extern constinit const Law cache_answers_from_what_it_stores{
     "The numbers that are read back are those that a query finds.",
     "The bound of attention over them: codes and scales are exact by then.",
     "(b) it is tighter than the bound about what was given",
+    120,
     Aim{.subject = Subject::kCache,
         .admits = kAdmitForms,
         .about = kAdmitStored},

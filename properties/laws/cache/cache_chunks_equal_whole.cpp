@@ -58,6 +58,7 @@ extern constinit const Law cache_chunks_equal_whole{
     "The row of a token names the tokens up to it only.",
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it reaches chunks on a warm cache, (d) it needs no oracle",
+    110,
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},
     of_cache_chunks_equal_whole::fit,
     of_cache_chunks_equal_whole::plan,

@@ -25,6 +25,7 @@ extern constinit const Law cache_decode_equals_prefill{
     "The row of a token names the tokens up to it only.",
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets two paths against each other, (d) it needs no oracle",
+    100,
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},
     fit_to_prompt,
     of_cache_decode_equals_prefill::plan,

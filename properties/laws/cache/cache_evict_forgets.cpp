@@ -70,6 +70,7 @@ extern constinit const Law cache_evict_forgets{
     "Each side is within its own bound; NaN with any weight is NaN.",
     "(c) it reaches tokens in the middle of a sequence that finite values can "
     "hide",
+    50,
     Aim{.subject = Subject::kCache, .admits = kAdmitStored},
     of_cache_evict_forgets::fit,
     of_cache_evict_forgets::plan,

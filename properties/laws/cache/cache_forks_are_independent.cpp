@@ -52,6 +52,7 @@ extern constinit const Law cache_forks_are_independent{
     "A fork copies a history; later tokens are part of one of the two.",
     "Each side is within its own bound; NaN with any weight is NaN.",
     "(c) it reaches shared pages that are written by both",
+    70,
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},
     fit_to_idle_last,
     of_cache_forks_are_independent::plan,

@@ -51,6 +51,7 @@ extern constinit const Law cache_length_grows{
     "The length is the number of tokens that the history holds.",
     "Nothing is rounded: lengths are integers.",
     "(a) it is exact",
+    10,
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},
     fit_to_legal,
     of_cache_length_grows::plan,

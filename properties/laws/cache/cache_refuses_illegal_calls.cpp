@@ -139,6 +139,7 @@ extern constinit const Law cache_refuses_illegal_calls{
     "where nobody looks.",
     "Refusals are exact; answers are each within their own bound.",
     "(c) it reaches error paths, which no legal call enters",
+    20,
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},
     fit_to_legal,
     of_cache_refuses_illegal_calls::plan,

@@ -73,6 +73,7 @@ extern constinit const Law cache_reorder_moves_histories{
     "that is copied back.",
     "Each side is within its own bound; NaN with any weight is NaN.",
     "(c) it reaches moves that overwrite what is still needed",
+    80,
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},
     fit_to_idle_last,
     of_cache_reorder_moves_histories::plan,

@@ -34,6 +34,7 @@ extern constinit const Law cache_reset_forgets{
     "Tokens that are gone are no part of the history.",
     "Each side is within its own bound; NaN with any weight is NaN.",
     "(c) it reaches stale tokens that finite values can hide",
+    30,
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},
     fit_to_legal,
     of_cache_reset_forgets::plan,

@@ -46,6 +46,7 @@ extern constinit const Law cache_sequences_are_separate{
     "A history holds the tokens of its own sequence only.",
     "Each side is within its own bound; NaN with any weight is NaN.",
     "(c) it reaches tokens of others that finite values can hide",
+    60,
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},
     of_cache_sequences_are_separate::fit,
     of_cache_sequences_are_separate::plan,

@@ -97,6 +97,7 @@ extern constinit const Law cache_stores_what_it_is_given{
     "As given: no bit changes. Codes: half a step, and the roundings of scale, "
     "quotient and product.",
     "(a) it is exact; for codes (b) it is tighter than any answer",
+    90,
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},
     fit_to_legal,
     of_cache_stores_what_it_is_given::plan,

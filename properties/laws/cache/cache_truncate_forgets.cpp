@@ -69,6 +69,7 @@ extern constinit const Law cache_truncate_forgets{
     "Tokens that are gone are no part of the history.",
     "Each side is within its own bound; NaN with any weight is NaN.",
     "(c) it reaches rejected tokens that finite values can hide",
+    40,
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},
     fit_to_legal,
     of_cache_truncate_forgets::plan,

@@ -33,6 +33,7 @@ extern constinit const Law backward_agrees_with_oracle{
     "B is derived from the inputs, o and lse as given and the declared "
     "arithmetic (reference/README.md).",
     "(c) it reaches every input and every element",
+    110,
     Aim{.subject = Subject::kBackward, .admits = kAdmitGradients | kAdmitEmpty},
     of_backward_agrees_with_oracle::fit,
     of_backward_agrees_with_oracle::plan,

@@ -71,6 +71,7 @@ extern constinit const Law backward_heads_are_separate{
     "Bit for bit where the kernel declares other_data_invariant; else each "
     "side within its own bound.",
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
+    30,
     Aim{.subject = Subject::kBackward, .admits = kAdmitGradients},
     of_backward_heads_are_separate::fit,
     of_backward_heads_are_separate::plan,

@@ -93,6 +93,7 @@ extern constinit const Law backward_is_linear_in_d_o{
     "(a) it is bitwise where that is claimed, (c) it reaches magnitudes that "
     "dO of one size does "
     "not, (d) its zeros need no oracle",
+    80,
     Aim{.subject = Subject::kBackward,
         .free_data = false,
         .admits = kAdmitGradients},

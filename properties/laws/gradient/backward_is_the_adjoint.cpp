@@ -135,6 +135,7 @@ extern constinit const Law backward_is_the_adjoint{
     "the change is computed by dual numbers in double-double.",
     "(d) it needs no formula for a gradient and kills a mistake in the one "
     "that both references have",
+    90,
     Aim{.subject = Subject::kBackward, .admits = kAdmitGradients},
     of_backward_is_the_adjoint::fit,
     of_backward_is_the_adjoint::plan,

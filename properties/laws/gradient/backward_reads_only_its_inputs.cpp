@@ -61,6 +61,7 @@ extern constinit const Law backward_reads_only_its_inputs{
     "The call names all memory that takes part in it.",
     "Nothing is rounded: a byte is touched or it is not.",
     "(c) it reaches memory that no gradient shows",
+    10,
     Aim{.subject = Subject::kBackward, .admits = kAdmitGradients | kAdmitEmpty},
     of_backward_reads_only_its_inputs::fit,
     of_backward_reads_only_its_inputs::plan,

@@ -57,6 +57,7 @@ extern constinit const Law backward_same_call_same_bits{
     "A function has one value for one argument.",
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (c) it reaches sums that are kept between calls",
+    60,
     Aim{.subject = Subject::kBackward, .admits = kAdmitGradients},
     of_backward_same_call_same_bits::fit,
     of_backward_same_call_same_bits::plan,

@@ -45,6 +45,7 @@ extern constinit const Law backward_threads_change_nothing{
     "Bit for bit where the kernel declares threads_invariant; else each "
     "side within its own bound.",
     "(c) it reaches sums over rows that threads share: dk and dv, or dq",
+    70,
     Aim{.subject = Subject::kBackward, .admits = kAdmitGradients},
     of_backward_threads_change_nothing::fit,
     of_backward_threads_change_nothing::plan,

@@ -80,6 +80,7 @@ extern constinit const Law dropout_same_in_backward{
     "order (reference/README.md, Dropout).",
     "(d) it kills masks that are drawn in another order, which forward() does "
     "not show",
+    100,
     Aim{.subject = Subject::kBackward,
         .admits = kAdmitBesideDropout,
         .about = kAdmitDropout},

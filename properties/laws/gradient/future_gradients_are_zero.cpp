@@ -99,6 +99,7 @@ extern constinit const Law future_gradients_are_zero{
     "dO of that row as a factor.",
     "0 times anything finite is 0, and sums of zeros are zero in any order.",
     "(a) it is exact, (d) it needs no oracle",
+    20,
     Aim{.subject = Subject::kBackward,
         .causal = true,
         .free_data = false,

@@ -102,6 +102,7 @@ extern constinit const Law permuted_heads_permute_gradients{
     "members move, batch_invariant; else each side within its own bound.",
     "(d) it needs no oracle: a wrong map from query heads to key/value heads "
     "does not commute with permutations",
+    40,
     Aim{.subject = Subject::kBackward,
         .free_data = false,
         .admits = kAdmitWindow | kAdmitLengths | kAdmitPacked | kAdmitScores |

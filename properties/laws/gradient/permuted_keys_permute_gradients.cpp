@@ -55,6 +55,7 @@ extern constinit const Law permuted_keys_permute_gradients{
     "Each side is within its own bound of the same number; never bitwise: dq "
     "is a sum over keys.",
     "(d) it needs no oracle: it kills what oracle and kernel get wrong alike",
+    50,
     Aim{.subject = Subject::kBackward,
         .admits = kAdmitBias | kAdmitSoftcap | kAdmitSink | kAdmitLayout},
     of_permuted_keys_permute_gradients::fit,

@@ -77,6 +77,7 @@ extern constinit const Law context_overrun_is_refused{
     "The buffer says nothing of tokens beyond it.",
     "Nothing is computed.",
     "(c) it reaches error paths, which no legal call enters",
+    70,
     Aim{.subject = Subject::kLayer, .free_data = false},
     of_context_overrun_is_refused::fit,
     of_context_overrun_is_refused::plan,

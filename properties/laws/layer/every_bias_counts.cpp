@@ -71,6 +71,7 @@ extern constinit const Law every_bias_counts{
     "A product with 0 adds nothing.",
     "Products with 0 and sums with 0 are exact.",
     "(a) it is exact",
+    40,
     Aim{.subject = Subject::kLayer, .free_data = false},
     of_every_bias_counts::fit,
     of_every_bias_counts::plan,

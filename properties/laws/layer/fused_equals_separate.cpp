@@ -113,6 +113,7 @@ extern constinit const Law fused_equals_separate{
     "Bit for bit where the kernel declares that the layout changes nothing; "
     "else each side is within its own bound of the same number.",
     "(c) it sets one path of a kernel against another",
+    60,
     Aim{.subject = Subject::kLayer, .admits = kAdmitRope},
     of_fused_equals_separate::fit,
     of_fused_equals_separate::plan,

@@ -45,6 +45,7 @@ extern constinit const Law layer_agrees_with_oracle{
     "y is the composition of its stages.",
     "B is derived for each stage from its own inputs (reference/README.md).",
     "(c) it reaches every input and every element",
+    90,
     Aim{.subject = Subject::kLayer, .admits = kAdmitRope},
     fit_layer,
     of_layer_agrees_with_oracle::plan,

@@ -86,6 +86,7 @@ extern constinit const Law layer_weights_sum_to_one{
     "Scores and exponentials are the same in numerator and denominator; only "
     "the sum, the division and the storage round.",
     "(b) the errors of the scores cancel, (d) it needs no oracle",
+    80,
     Aim{.subject = Subject::kLayer, .admits = kAdmitRope},
     fit_layer,
     of_layer_weights_sum_to_one::plan,

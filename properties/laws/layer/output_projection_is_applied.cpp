@@ -45,6 +45,7 @@ extern constinit const Law output_projection_is_applied{
     "The heads reach y through W_O alone.",
     "Products with 0 and sums with 0 are exact.",
     "(a) it is exact",
+    50,
     Aim{.subject = Subject::kLayer, .free_data = false},
     fit_layer,
     of_output_projection_is_applied::plan,

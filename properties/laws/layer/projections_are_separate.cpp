@@ -92,6 +92,7 @@ extern constinit const Law projections_are_separate{
     "Products with 0 are exact; the others keep every bit where the kernel "
     "declares other_data_invariant, else each is within its own bound.",
     "(a) it is exact",
+    30,
     Aim{.subject = Subject::kLayer, .free_data = false},
     fit_without_biases,
     of_projections_are_separate::plan,

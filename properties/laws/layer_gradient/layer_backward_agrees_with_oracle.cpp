@@ -61,6 +61,7 @@ extern constinit const Law layer_backward_agrees_with_oracle{
     "B is derived from the inputs and dy, from end to end "
     "(reference/README.md).",
     "(c) it reaches every input and every element",
+    50,
     Aim{.subject = Subject::kLayerBackward, .admits = kAdmitRope},
     fit_layer,
     of_layer_backward_agrees_with_oracle::plan,

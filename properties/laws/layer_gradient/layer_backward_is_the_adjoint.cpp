@@ -124,6 +124,7 @@ extern constinit const Law layer_backward_is_the_adjoint{
     "the change is computed by dual numbers in double-double.",
     "(d) it needs no formula for a gradient and kills a mistake in the one "
     "that the reference has",
+    40,
     Aim{.subject = Subject::kLayerBackward, .admits = kAdmitRope},
     fit_layer,
     of_layer_backward_is_the_adjoint::plan,

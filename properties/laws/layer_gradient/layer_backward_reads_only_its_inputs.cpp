@@ -56,6 +56,7 @@ extern constinit const Law layer_backward_reads_only_its_inputs{
     "The call names all memory that takes part in it.",
     "Nothing is rounded: a byte is touched or it is not.",
     "(c) it reaches memory that no gradient shows",
+    10,
     Aim{.subject = Subject::kLayerBackward, .admits = kAdmitRope},
     fit_layer,
     of_layer_backward_reads_only_its_inputs::plan,

@@ -85,6 +85,7 @@ extern constinit const Law layer_future_gradients_are_zero{
     "Every term of dx[b,t] has dy of a row that sees row (b,t) as a factor.",
     "0 times anything finite is 0, and sums of zeros are zero in any order.",
     "(a) it is exact, (d) it needs no oracle",
+    20,
     Aim{.subject = Subject::kLayerBackward,
         .free_data = false,
         .admits = kAdmitRope},

@@ -225,6 +225,7 @@ extern constinit const Law lone_token_gradients_are_exact{
     "order; an element whose terms could exceed them is not compared. A "
     "weight of exp(-log(1)) may be some units off.",
     "(a) it is exact, also where stages in bf16 leave a bound little to say",
+    30,
     Aim{.subject = Subject::kLayerBackward,
         .free_data = false,
         .admits = kAdmitRope},
