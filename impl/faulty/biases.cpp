@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults of what is added to scores: a bias, and ALiBi.
 #include <array>
+#include <cmath>
 
 #include "impl/faulty/kernels.h"
 
@@ -84,6 +85,49 @@ QKVET_FAULT(bias_of_first_row) = {
     .trigger = "Tq > 1, and a bias that differs from row to row",
     .killed_by = {"bias_alone_decides", "agrees_with_oracle"},
     .when = "bias.rows && Tq > 1",
+};
+
+// No bias is taken to be below -10000.
+struct BiasCutOff : OptionSeams {
+  static float biased(const ForwardCall& call, RowAt at, int64_t j, float s) {
+    const Stored& bias = call.options.bias;
+    return bias.present()
+               ? s + std::fmax(bias.get(at.b, at.h, at.i, j), -10000.0f)
+               : s;
+  }
+};
+QKVET_FAULT(bias_cut_off) = {
+    .kernel = option_fault<BiasCutOff, QKVET_OPTION_BIAS>,
+    .mechanism = "a bias below -10000 counts as -10000",
+    .symptom = "right with the biases of one model, flat with those of another",
+    .cause = "-10000 stands for -infinity, and a guard against what is below",
+    .fix = "add the bias as it is",
+    .source = "textbook",
+    .trigger = "two keys whose biases differ, both below -10000",
+    .killed_by = {"shifted_bias_changes_nothing"},
+    .when = "",
+};
+
+// The bias is kept in f16, in an f32 call, too.
+struct BiasKeptInHalf : OptionSeams {
+  static float biased(const ForwardCall& call, RowAt at, int64_t j, float s) {
+    const Stored& bias = call.options.bias;
+    return bias.present()
+               ? s + f16_to_f32(f32_to_f16(bias.get(at.b, at.h, at.i, j)))
+               : s;
+  }
+};
+QKVET_FAULT(bias_kept_in_half) = {
+    .kernel = option_fault<BiasKeptInHalf, QKVET_OPTION_BIAS>,
+    .mechanism = "the bias is rounded to f16, whatever the call is stored in",
+    .symptom = "a third digit that is off, and NaN where a bias is large",
+    .cause = "a shared tile of half, sized for the common case",
+    .fix = "keep the bias in the type of the scores",
+    .source = "textbook",
+    .trigger = "f32, and a bias with more than eleven bits or beyond 65504",
+    .killed_by = {"shifted_bias_changes_nothing", "bias_alone_decides",
+                  "agrees_with_oracle"},
+    .when = "dtype == f32 && bias",
 };
 
 // Distant keys gain.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A score that laws aim at.
+// Scores that laws aim at.
 #ifndef QKVET_PROPERTIES_CALLS_RAW_SCORE_H_
 #define QKVET_PROPERTIES_CALLS_RAW_SCORE_H_
 
@@ -24,6 +24,17 @@ inline double raw_score(const Case& value) {
 inline bool has_raw_score(const Case& value) {
   const double g = raw_score(value);
   return g > 0x1p-100 && g < 0x1p100 && round_to(value.q_dtype, g) == g;
+}
+
+// Whether scores 2^15 away from 0 keep their differences: what has less than 24
+// bits would lose them there, or overflow.
+inline bool keeps_far_scores(const Case& value, const PrecisionModel& model) {
+  const auto is_wide = [](Dtype dtype) {
+    return dtype == Dtype::kF32 || dtype == Dtype::kF64;
+  };
+  return is_wide(value.q_dtype) && is_wide(value.kv_dtype) &&
+         model.u <= 0x1p-23 && model.block_u == 0 && !model.score.rounds() &&
+         !model.operand.rounds() && !model.lse.rounds();
 }
 
 }  // namespace qkvet::properties

@@ -2,8 +2,10 @@
 // Laws about options: each fails a kernel that is wrong in what it is about.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "core/base/half.h"
 #include "properties/testing/fake_check.h"
 
 namespace qkvet::properties::option_law_test {
@@ -52,6 +54,22 @@ TEST(OptionLaws, BiasIsNotScaledAndAlibiCountsFromTheDiagonal) {
   fails("bias_alone_decides", "f32,B1,H1,Tq1,Tk3,d2,bias=normal,q=zero", {},
         [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
           oracle.lse[0] += 1e-3;
+        });
+}
+
+TEST(OptionLaws, ABiasMayBeAnywhere) {
+  // Of two calls the second has another bias: what is cut off there, and what
+  // becomes infinite.
+  for (double (*kept)(double) :
+       {+[](double x) { return std::max(x, -10000.0); },
+        +[](double x) { return round_to(Dtype::kF16, x); }})
+    fails(
+        "shifted_bias_changes_nothing",
+        "f32,B1,H1,Tq2,Tk3,d2,bias=lattice,seed=2",
+        [kept, copy = std::vector<double>()](KernelCall&, Problem& p) mutable {
+          copy.assign(p.bias, p.bias + 6);
+          for (double& x : copy) x = kept(x);
+          p.bias = copy.data();
         });
 }
 

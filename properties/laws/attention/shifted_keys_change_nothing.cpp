@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "properties/calls/call_pairs.h"
+#include "properties/calls/raw_score.h"
 #include "properties/conventions/fit.h"
 
 namespace qkvet::properties {
@@ -18,19 +19,10 @@ double near_shift(const Case& value, int64_t c) {
 // The exponent of what is added to channel 0 besides, or 0 for nothing. Every
 // second case of f32 and f64 takes whole rows of scores some 2^15 away, to
 // either side: beyond -10000, at which the maxima of some kernels begin. Of one
-// channel alone, since the bound grows with the terms of that size. Scores that
-// are kept with less than 24 bits would be lost there, or overflow.
+// channel alone, since the bound grows with the terms of that size.
 int64_t far_exponent(const Case& value, const PrecisionModel& model) {
   constexpr int kTarget = 15, kMost = 17;
-  const auto is_wide = [](Dtype dtype) {
-    return dtype == Dtype::kF32 || dtype == Dtype::kF64;
-  };
-  if (value.seed % 2 != 0 || !is_wide(value.q_dtype) ||
-      !is_wide(value.kv_dtype))
-    return 0;
-  if (model.u > 0x1p-23 || model.block_u > 0 || model.score.rounds() ||
-      model.operand.rounds() || model.lse.rounds())
-    return 0;
+  if (value.seed % 2 != 0 || !keeps_far_scores(value, model)) return 0;
   const double scale = std::fabs(scale_of(value));
   if (scale == 0) return 0;
   return std::clamp(kTarget - std::ilogb(scale), 0, kMost);
