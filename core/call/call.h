@@ -152,15 +152,13 @@ enum class Mistake : uint8_t {
 // The options below `want_stages` are those of forward() and, down to the
 // packed batch, of its gradient. k and v are given in full where they are
 // shared: what is the same lies in memory once.
-struct KernelCall {
+struct KernelCall : ScoreRule {
   Operation operation = Operation::kForward;
   Mistake mistake = Mistake::kNone;
   Shape shape;
   Dtype q_dtype = Dtype::kF32;
   Dtype kv_dtype = Dtype::kF32;
   Dtype o_dtype = Dtype::kF32;
-  Causal causal = Causal::kNone;
-  std::optional<float> scale;  // absent: the kernel takes 1/sqrt(d)
   bool want_lse = false;
   bool want_weights = false;
   Placement placement = Placement::kEnd;
@@ -192,8 +190,6 @@ struct KernelCall {
   int64_t context = 0;                     // C; 0: no mask buffer
   const std::byte* mask_buffer = nullptr;  // [C,C] bytes, nonzero = attend
 
-  std::optional<Window> window;
-  float softcap = 0;                // > 0: softcap * tanh(score / softcap)
   uint8_t mask_own = kOwnAll;       // kOwnB, ...: what mask and bias are given
   uint8_t bias_own = kOwnAll;       // for; along the others they are broadcast
   Layout layout = Layout::kBhtd;    // of q, k, v, o

@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "core/base/shape.h"
+
 namespace qkvet {
 
 // Keys beside the diagonal that stay visible, inclusive counts; -1: all.
@@ -19,6 +21,17 @@ struct Window {
   int64_t right = -1;
 
   friend bool operator==(const Window&, const Window&) = default;
+};
+
+// What a call says without a tensor of which scores count, and how. A case has
+// it, and so have the call and the plan that are made of it.
+struct ScoreRule {
+  Causal causal = Causal::kNone;
+  std::optional<float> scale;  // absent: 1/sqrt(d), left to the kernel
+  std::optional<Window> window;
+  float softcap = 0;  // > 0: softcap * tanh(score / softcap)
+
+  friend bool operator==(const ScoreRule&, const ScoreRule&) = default;
 };
 
 // Which extents of [B,H,Tq,Tk] a mask or a bias has of its own; along the

@@ -49,22 +49,18 @@ struct SetValue {
 // The biases of a layer, as bits of Case::biases.
 enum : uint8_t { kBiasQ = 1, kBiasK = 2, kBiasV = 4, kBiasO = 8 };
 
-struct Case {
+struct Case : ScoreRule {
   Dtype q_dtype = Dtype::kF32;
   Dtype kv_dtype = Dtype::kF32;
   Dtype o_dtype = Dtype::kF32;
   // Of a layer: D > 0, Tq = Tk = T. Of a story: B sequences; Tk tokens and Tq
   // queries are the most that one sequence uses.
   Shape shape;
-  Causal causal = Causal::kNone;
-  std::optional<float> scale;  // absent: left to the kernel
 
-  // Options of attention (core/call/options.h).
-  std::optional<Window> window;
+  // Options of attention (core/call/options.h) beside those of ScoreRule.
   Mask mask;
   std::optional<Recipe> score_bias;  // added to the scaled scores
   uint8_t score_bias_own = kOwnAll;
-  float softcap = 0;             // > 0: softcap * tanh(score / softcap)
   std::optional<Recipe> sink;    // [H]: a logit that joins the denominator
   std::optional<Recipe> slopes;  // [H]: ALiBi, score -= slope * distance
   std::vector<int64_t> q_len;    // [B]; empty: all rows count
@@ -231,9 +227,11 @@ void fill_positions(const Case& value, Inputs& inputs);
 std::vector<uint8_t> full_mask(const Case& value, const Inputs& inputs);
 std::vector<double> full_bias(const Case& value, const Inputs& inputs);
 
-// Gives a call the options of the case, as far as its operation has them. It
-// points into `inputs`, which are those of `value`.
-void fill_options(const Case& value, const Inputs& inputs, KernelCall& call);
+// The call that the case means: this operation with its extents, types, options
+// and inputs, as far as the operation has them; outputs beyond o are asked for
+// by the caller. It points into `inputs`, which are those of `value`.
+KernelCall call_of(const Case& value, const Inputs& inputs,
+                   Operation operation);
 
 // A short fingerprint of the stored inputs (FNV-1a, 32 bits): the same case
 // must give the same digest on every machine.

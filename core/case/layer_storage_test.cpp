@@ -99,20 +99,14 @@ TEST(LayerStorage, TheBufferIsTheCausalRuleOfTheCall) {
   const Inputs inputs = make_inputs(c);
   EXPECT_EQ(inputs.mask_buffer,
             (std::vector<uint8_t>{1, 0, 0, 1, 1, 0, 1, 1, 1}));
-  KernelCall call;
-  call.operation = Operation::kLayer;
-  call.causal = c.causal;
-  fill_options(c, inputs, call);
+  const KernelCall call = call_of(c, inputs, Operation::kLayer);
   EXPECT_EQ(call.causal, Causal::kNone);
   EXPECT_EQ(call.context, 3);
   EXPECT_EQ(static_cast<const void*>(call.mask_buffer),
             static_cast<const void*>(inputs.mask_buffer.data()));
   const Case plain = parsed("f32,B1,H1,T2,D2,causal");
   const Inputs none = make_inputs(plain);
-  KernelCall other;
-  other.operation = Operation::kLayer;
-  other.causal = plain.causal;
-  fill_options(plain, none, other);
+  const KernelCall other = call_of(plain, none, Operation::kLayer);
   EXPECT_EQ(other.causal, Causal::kBottomRight);
   EXPECT_EQ(other.mask_buffer, nullptr);
 }

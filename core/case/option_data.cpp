@@ -145,7 +145,7 @@ const std::byte* given(const std::vector<Value>& values) {
 }
 
 template <class Value>
-const std::byte* lengths(const std::vector<Value>& values) {
+const std::byte* given_or_null(const std::vector<Value>& values) {
   return values.empty() ? nullptr : pointer_to(values.data());
 }
 
@@ -241,6 +241,8 @@ std::vector<double> full_bias(const Case& c, const Inputs& inputs) {
   return expanded(c, TensorName::kBias, c.score_bias_own, inputs.bias);
 }
 
+namespace {
+
 void fill_options(const Case& c, const Inputs& inputs, KernelCall& call) {
   if (c.rope.style != RopeStyle::kNone) fill_rope_options(c, inputs, call);
   if (call.operation == Operation::kLayerBackward)
@@ -249,8 +251,6 @@ void fill_options(const Case& c, const Inputs& inputs, KernelCall& call) {
   if (!takes_options(call.operation)) return;
   if (call.operation == Operation::kBackward)
     fill_backward_options(inputs, call);
-  call.window = c.window;
-  call.softcap = c.softcap;
   call.mask_own = c.mask.own;
   call.bias_own = c.score_bias_own;
   call.layout = c.layout;
@@ -260,12 +260,46 @@ void fill_options(const Case& c, const Inputs& inputs, KernelCall& call) {
   if (c.score_bias) call.bias = given(inputs.bias_bytes);
   if (c.sink) call.sink = given(inputs.sink_bytes);
   if (c.slopes) call.slopes = given(inputs.slopes_bytes);
-  call.q_len = lengths(inputs.q_len_bytes);
-  call.kv_len = lengths(inputs.kv_len_bytes);
-  call.cu_q = lengths(inputs.cu_q_bytes);
-  call.cu_k = lengths(inputs.cu_k_bytes);
+  call.q_len = given_or_null(inputs.q_len_bytes);
+  call.kv_len = given_or_null(inputs.kv_len_bytes);
+  call.cu_q = given_or_null(inputs.cu_q_bytes);
+  call.cu_k = given_or_null(inputs.cu_k_bytes);
   if (is_served(c)) fill_served_options(c, inputs, call);
   if (c.dropout) call.dropout = Dropout{*c.dropout, c.seed, 0};
+}
+
+void fill_layer(const Case& c, const Inputs& inputs, KernelCall& call) {
+  const auto bytes = [&](TensorName name) {
+    return given_or_null(inputs.bytes(name));
+  };
+  call.x = bytes(TensorName::kX);
+  call.w_q = bytes(TensorName::kWq);
+  call.w_k = bytes(TensorName::kWk);
+  call.w_v = bytes(TensorName::kWv);
+  call.w_o = bytes(TensorName::kWo);
+  call.b_q = bytes(TensorName::kBq);
+  call.b_k = bytes(TensorName::kBk);
+  call.b_v = bytes(TensorName::kBv);
+  call.b_o = bytes(TensorName::kBo);
+  call.unbatched = c.unbatched;
+}
+
+}  // namespace
+
+KernelCall call_of(const Case& c, const Inputs& inputs, Operation operation) {
+  KernelCall call;
+  static_cast<ScoreRule&>(call) = c;
+  call.operation = operation;
+  call.shape = c.shape;
+  call.q_dtype = c.q_dtype;
+  call.kv_dtype = c.kv_dtype;
+  call.o_dtype = c.o_dtype;
+  call.q = given_or_null(inputs.q_bytes);
+  call.k = given_or_null(inputs.k_bytes);
+  call.v = given_or_null(inputs.v_bytes);
+  fill_layer(c, inputs, call);
+  fill_options(c, inputs, call);
+  return call;
 }
 
 }  // namespace qkvet

@@ -246,8 +246,7 @@ TEST(OptionData, EmptyExtentsGiveEmptyTensors) {
   EXPECT_TRUE(in.q.empty());
   EXPECT_TRUE(in.mask.empty());
   EXPECT_TRUE(full_mask(c, in).empty());
-  KernelCall call;
-  fill_options(c, in, call);
+  const KernelCall call = call_of(c, in, Operation::kForward);
   EXPECT_NE(call.mask, nullptr);  // present without an element
   EXPECT_NE(call.bias, nullptr);
   EXPECT_NE(call.sink, nullptr);
@@ -260,8 +259,7 @@ TEST(OptionData, CallsGetEveryOption) {
       "f32,B1,H2,Tq4,Tk4,d1,window=1.2,mask=band.k,bias=normal.q,softcap=3,"
       "sink=one,alibi=one,cuq=0.1.3,cuk=0.2.4,layout=gaps,share=h");
   const Inputs in = make_inputs(c);
-  KernelCall call;
-  fill_options(c, in, call);
+  const KernelCall call = call_of(c, in, Operation::kForward);
   EXPECT_EQ(call.window, (Window{1, 2}));
   EXPECT_EQ(call.softcap, 3);
   EXPECT_EQ(call.mask_own, kOwnK);

@@ -180,9 +180,8 @@ TEST(Paging, NoMemberGetsMoreNewTokensThanItHas) {
   EXPECT_EQ(new_tokens(c), 1);
   c.kv_len = {4, 0};
   EXPECT_EQ(new_tokens(c), 0);
-  KernelCall call;
   const Inputs inputs = make_inputs(c);
-  fill_options(c, inputs, call);
+  const KernelCall call = call_of(c, inputs, Operation::kForward);
   EXPECT_EQ(call.k_new, nullptr);
   EXPECT_EQ(call.new_tokens, 0);
 }

@@ -114,20 +114,15 @@ TEST(RopeData, RandomPositionsAreRowsOfTheTables) {
 TEST(RopeData, CallsGetTablesAndThePositionsThatTheyHave) {
   const Case c = parsed(std::string(kPlain) + ",rope=interleaved");
   const Inputs inputs = make_inputs(c);
-  KernelCall call;
-  fill_options(c, inputs, call);
+  const KernelCall call = call_of(c, inputs, Operation::kForward);
   EXPECT_EQ(call.rope, RopeStyle::kInterleaved);
   EXPECT_EQ(call.rope_rows, 6);
   EXPECT_NE(call.rope_cos, nullptr);
   EXPECT_NE(call.k_positions, nullptr);
-  KernelCall step;
-  step.operation = Operation::kCacheStep;
-  fill_options(c, inputs, step);
+  const KernelCall step = call_of(c, inputs, Operation::kCacheStep);
   EXPECT_NE(step.rope_sin, nullptr);
   EXPECT_EQ(step.q_positions, nullptr);
-  KernelCall reset;
-  reset.operation = Operation::kCacheReset;
-  fill_options(c, inputs, reset);
+  const KernelCall reset = call_of(c, inputs, Operation::kCacheReset);
   EXPECT_EQ(reset.rope, RopeStyle::kNone);
 }
 

@@ -88,11 +88,12 @@ void AbiCall::fill_forward(const CallPlan& plan,
   forward_.cu_seqlens_q = tensor(plan, addresses, TensorName::kCuQ);
   forward_.cu_seqlens_k = tensor(plan, addresses, TensorName::kCuK);
   forward_.causal = causal_to_abi(plan.causal);
-  forward_.scale_given = plan.scale_given ? 1 : 0;
-  forward_.scale = plan.scale;
-  forward_.has_window = plan.has_window ? 1 : 0;
-  forward_.window_left = plan.window.left;
-  forward_.window_right = plan.window.right;
+  forward_.scale_given = plan.scale ? 1 : 0;
+  forward_.scale = plan.scale.value_or(0);
+  forward_.has_window = plan.window ? 1 : 0;
+  const Window window = plan.window.value_or(Window{});
+  forward_.window_left = window.left;
+  forward_.window_right = window.right;
   forward_.softcap = plan.softcap;
   forward_.dropout_p = plan.dropout.p;
   forward_.dropout_seed = plan.dropout.seed;
@@ -160,8 +161,8 @@ void AbiCall::fill_layer(const CallPlan& plan,
         row.tensor = described(part.spec, data, static_cast<size_t>(part.name));
   }
   layer_.causal = causal_to_abi(plan.causal);
-  layer_.scale_given = plan.scale_given ? 1 : 0;
-  layer_.scale = plan.scale;
+  layer_.scale_given = plan.scale ? 1 : 0;
+  layer_.scale = plan.scale.value_or(0);
   layer_.rope = rope_to_abi(plan.rope);
 }
 
@@ -192,8 +193,8 @@ void AbiCall::fill_create(const CallPlan& plan,
   create_.q = dtype_to_abi(plan.q_dtype);
   create_.kv = dtype_to_abi(plan.kv_dtype);
   create_.o = dtype_to_abi(plan.o_dtype);
-  create_.scale_given = plan.scale_given ? 1 : 0;
-  create_.scale = plan.scale;
+  create_.scale_given = plan.scale ? 1 : 0;
+  create_.scale = plan.scale.value_or(0);
   const CacheForm& form = plan.cache;
   create_.window = form.window;
   create_.first_tokens = form.first_tokens;

@@ -321,13 +321,8 @@ void plan_parts(const KernelCall& call, Rows* rows, CallPlan* plan) {
 
 void plan_scalars(const KernelCall& call, CallPlan* plan) {
   const Shape& s = call.shape;
+  static_cast<ScoreRule&>(*plan) = call;
   plan->operation = call.operation;
-  plan->causal = call.causal;
-  plan->scale_given = call.scale.has_value();
-  plan->scale = call.scale.value_or(0);
-  plan->has_window = call.window.has_value();
-  plan->window = call.window.value_or(Window{});
-  plan->softcap = call.softcap;
   plan->page_size = call.page_size;
   plan->rope = call.rope;
   plan->dropout = call.dropout.value_or(Dropout{});

@@ -51,16 +51,10 @@ constexpr TensorPart part_of_fused(size_t n, int64_t first) {
 }
 
 // Trivially copyable: it lies in memory that two processes share.
-struct CallPlan {
+struct CallPlan : ScoreRule {
   std::array<TensorSpec, kTensorCount> tensors{};
   std::array<Place, kTensorCount> places{};
   Operation operation = Operation::kForward;
-  Causal causal = Causal::kNone;
-  bool scale_given = false;
-  float scale = 0;
-  bool has_window = false;
-  Window window;
-  float softcap = 0;
   int64_t page_size = 0;
   RopeStyle rope = RopeStyle::kNone;
   FusedOrder fused = FusedOrder::kNone;

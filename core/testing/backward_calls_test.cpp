@@ -26,17 +26,8 @@ CallOutcome run_case(Executor& executor, const std::string& kernel,
   inputs.given_lse.assign(
       static_cast<size_t>(c.shape.B * c.shape.H * c.shape.Tq), 2);
   store_inputs(c, inputs);
-  KernelCall call;
-  call.operation = Operation::kBackward;
-  call.shape = c.shape;
-  call.q_dtype = c.q_dtype;
-  call.kv_dtype = c.kv_dtype;
-  call.o_dtype = c.o_dtype;
+  KernelCall call = call_of(c, inputs, Operation::kBackward);
   call.placement = placement;
-  call.q = inputs.q_bytes.data();
-  call.k = inputs.k_bytes.data();
-  call.v = inputs.v_bytes.data();
-  fill_options(c, inputs, call);
   call.want_d_bias = call.bias != nullptr;
   call.want_d_sink = call.sink != nullptr;
   auto outcomes =

@@ -38,16 +38,9 @@ struct Input {
     EXPECT_TRUE(parsed.value) << parsed.error;
     value = parsed.value.value_or(Case{});
     inputs = make_inputs(value);
-    call.shape = value.shape;
-    call.q_dtype = value.q_dtype;
-    call.kv_dtype = value.kv_dtype;
-    call.o_dtype = value.o_dtype;
+    call = call_of(value, inputs, Operation::kForward);
     call.placement = placement;
     call.want_lse = true;
-    call.q = inputs.q_bytes.data();
-    call.k = inputs.k_bytes.data();
-    call.v = inputs.v_bytes.data();
-    fill_options(value, inputs, call);
   }
   Input(const Input&) = delete;
   Input& operator=(const Input&) = delete;

@@ -22,27 +22,8 @@ CallOutcome run_case(Executor& executor, const std::string& kernel,
   EXPECT_TRUE(parsed.value) << parsed.error;
   const Case c = parsed.value.value_or(Case{});
   const Inputs inputs = make_inputs(c);
-  const auto bytes = [&](TensorName name) -> const std::byte* {
-    const std::vector<std::byte>& tensor = inputs.bytes(name);
-    return tensor.empty() ? nullptr : tensor.data();
-  };
-  KernelCall call;
-  call.operation = Operation::kLayerBackward;
-  call.shape = c.shape;
-  call.q_dtype = call.kv_dtype = call.o_dtype = c.q_dtype;
-  call.causal = c.causal;
-  call.unbatched = c.unbatched;
+  KernelCall call = call_of(c, inputs, Operation::kLayerBackward);
   call.placement = placement;
-  call.x = bytes(TensorName::kX);
-  call.w_q = bytes(TensorName::kWq);
-  call.w_k = bytes(TensorName::kWk);
-  call.w_v = bytes(TensorName::kWv);
-  call.w_o = bytes(TensorName::kWo);
-  call.b_q = bytes(TensorName::kBq);
-  call.b_k = bytes(TensorName::kBk);
-  call.b_v = bytes(TensorName::kBv);
-  call.b_o = bytes(TensorName::kBo);
-  fill_options(c, inputs, call);
   auto outcomes = executor.run(number_of(executor, kernel, "layer_backward"),
                                {&call, size_t{1}});
   EXPECT_EQ(outcomes.size(), 1u);

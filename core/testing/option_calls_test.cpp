@@ -19,21 +19,9 @@ CallOutcome run_case(Executor& executor, const std::string& kernel,
   EXPECT_TRUE(parsed.value) << parsed.error;
   const Case c = parsed.value.value_or(Case{});
   const Inputs inputs = make_inputs(c);
-  KernelCall call;
-  call.shape = c.shape;
-  call.q_dtype = c.q_dtype;
-  call.kv_dtype = c.kv_dtype;
-  call.o_dtype = c.o_dtype;
-  call.causal = c.causal;
+  KernelCall call = call_of(c, inputs, Operation::kForward);
   call.placement = placement;
   call.want_lse = call.want_weights = more_outputs;
-  const auto bytes = [](const std::vector<std::byte>& tensor) {
-    return tensor.empty() ? nullptr : tensor.data();
-  };
-  call.q = bytes(inputs.q_bytes);
-  call.k = bytes(inputs.k_bytes);
-  call.v = bytes(inputs.v_bytes);
-  fill_options(c, inputs, call);
   auto outcomes =
       executor.run(number_of(executor, kernel, "options"), {&call, size_t{1}});
   EXPECT_EQ(outcomes.size(), 1u);

@@ -42,37 +42,11 @@ std::vector<std::string> cells_of(std::string_view line) {
 }
 
 // The call of a case, without its outputs but lse.
-KernelCall call_of(const Case& value, const Inputs& inputs, bool want_lse) {
-  KernelCall call;
+KernelCall call_with(const Case& value, const Inputs& inputs, bool want_lse) {
   const bool layer = value.subject() == Subject::kLayer;
-  call.operation = layer ? Operation::kLayer : Operation::kForward;
-  call.shape = value.shape;
-  call.q_dtype = value.q_dtype;
-  call.kv_dtype = value.kv_dtype;
-  call.o_dtype = value.o_dtype;
-  call.causal = value.causal;
-  call.scale = value.scale;
+  KernelCall call =
+      call_of(value, inputs, layer ? Operation::kLayer : Operation::kForward);
   call.want_lse = want_lse && !layer;
-  call.unbatched = value.unbatched;
-  call.q = inputs.q_bytes.data();
-  call.k = inputs.k_bytes.data();
-  call.v = inputs.v_bytes.data();
-  const auto bytes = [&](TensorName name) {
-    const auto& tensor = inputs.bytes(name);
-    return tensor.empty() ? nullptr : tensor.data();
-  };
-  if (layer) {
-    call.x = bytes(TensorName::kX);
-    call.w_q = bytes(TensorName::kWq);
-    call.w_k = bytes(TensorName::kWk);
-    call.w_v = bytes(TensorName::kWv);
-    call.w_o = bytes(TensorName::kWo);
-    call.b_q = bytes(TensorName::kBq);
-    call.b_k = bytes(TensorName::kBk);
-    call.b_v = bytes(TensorName::kBv);
-    call.b_o = bytes(TensorName::kBo);
-  }
-  fill_options(value, inputs, call);
   return call;
 }
 
@@ -264,7 +238,8 @@ std::string not_taken_reason(const Convention& convention,
   std::string why;
   if (capability_allows(
           declared,
-          call_of(value, inputs, declared.has_option(QKVET_OPTION_LSE)), &why))
+          call_with(value, inputs, declared.has_option(QKVET_OPTION_LSE)),
+          &why))
     return "";
   return in_quotes(case_text) + ": " + why;
 }

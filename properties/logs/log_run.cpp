@@ -165,18 +165,12 @@ KernelCall Runner::call_of(const Entry& entry) const {
   const auto bytes = [](const std::vector<std::byte>& tensor) {
     return tensor.empty() ? nullptr : tensor.data();
   };
-  KernelCall call;
-  call.operation = entry.planned.operation;
-  call.shape = entry.step.shape;
-  call.q_dtype = geometry_.q_dtype;
-  call.kv_dtype = geometry_.kv_dtype;
-  call.o_dtype = geometry_.o_dtype;
-  call.scale = geometry_.scale;
+  KernelCall call =
+      qkvet::call_of(entry.step, entry.inputs.history, entry.planned.operation);
+  call.causal = Causal::kNone;
   call.want_lse = entry.planned.want_lse;
   call.placement = entry.planned.placement;
-  fill_options(entry.step, entry.inputs.history, call);
   call.shape.Tk = moment.new_tokens;
-  call.q = bytes(entry.inputs.history.q_bytes);
   call.k = bytes(entry.inputs.fresh.k_bytes);
   call.v = bytes(entry.inputs.fresh.v_bytes);
   call.sequence = moment.command.sequence;

@@ -269,15 +269,8 @@ KernelCall CaseWork::call_for(const PlannedCall& planned,
                               const KernelInfo& kernel) {
   const Prepared& prepared = prepare(planned, kernel);
   const Case& value = prepared.value;
-  KernelCall call;
-  call.operation = planned.operation;
+  KernelCall call = call_of(value, prepared.inputs, planned.operation);
   call.mistake = planned.mistake;
-  call.shape = value.shape;
-  call.q_dtype = value.q_dtype;
-  call.kv_dtype = value.kv_dtype;
-  call.o_dtype = value.o_dtype;
-  call.causal = value.causal;
-  call.scale = value.scale;
   call.want_lse = planned.want_lse;
   call.want_weights = planned.want_weights;
   call.want_stages = planned.want_stages;
@@ -291,26 +284,6 @@ KernelCall CaseWork::call_for(const PlannedCall& planned,
   call.threads = planned.threads;
   call.at_once = planned.at_once;
   call.oracle_seconds = prepared.oracle_seconds;
-  const auto bytes = [](const std::vector<std::byte>& tensor) {
-    return tensor.empty() ? nullptr : tensor.data();
-  };
-  call.q = bytes(prepared.inputs.q_bytes);
-  call.k = bytes(prepared.inputs.k_bytes);
-  call.v = bytes(prepared.inputs.v_bytes);
-  const auto layer = [&](TensorName name) {
-    return bytes(prepared.inputs.bytes(name));
-  };
-  call.x = layer(TensorName::kX);
-  call.w_q = layer(TensorName::kWq);
-  call.w_k = layer(TensorName::kWk);
-  call.w_v = layer(TensorName::kWv);
-  call.w_o = layer(TensorName::kWo);
-  call.b_q = layer(TensorName::kBq);
-  call.b_k = layer(TensorName::kBk);
-  call.b_v = layer(TensorName::kBv);
-  call.b_o = layer(TensorName::kBo);
-  call.unbatched = value.unbatched;
-  fill_options(value, prepared.inputs, call);
   if (call.dropout) call.dropout->seed += planned.dropout_seed;
   if (call.dropout) call.dropout->offset += planned.dropout_offset;
   if (planned.moment)

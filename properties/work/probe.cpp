@@ -119,18 +119,8 @@ Reply Prober::ask(const Case& value, const Edit& edit, bool want_lse) {
     edit(inputs);
     store_inputs(value, inputs);
   }
-  KernelCall call;
-  call.shape = value.shape;
-  call.q_dtype = value.q_dtype;
-  call.kv_dtype = value.kv_dtype;
-  call.o_dtype = value.o_dtype;
-  call.causal = value.causal;
-  call.scale = value.scale;
+  KernelCall call = call_of(value, inputs, Operation::kForward);
   call.want_lse = want_lse;
-  call.q = inputs.q_bytes.data();
-  call.k = inputs.k_bytes.data();
-  call.v = inputs.v_bytes.data();
-  fill_options(value, inputs, call);
   const CallOutcome outcome = executor_.run(kernel_, {&call, 1})[0];
   died_ = outcome.status >= CallStatus::kFault;
   reply.good = outcome.status == CallStatus::kDone;

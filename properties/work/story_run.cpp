@@ -171,19 +171,11 @@ KernelCall StoryRun::call_of(const PlannedCall& planned,
                              const StoryInputs& inputs,
                              const Inputs& data) const {
   const Case step = step_case(value_, *planned.moment);
-  KernelCall call;
-  call.operation = planned.operation;
+  KernelCall call = qkvet::call_of(step, inputs.history, planned.operation);
   call.mistake = planned.mistake;
-  call.shape = step.shape;
-  call.q_dtype = value_.q_dtype;
-  call.kv_dtype = value_.kv_dtype;
-  call.o_dtype = value_.o_dtype;
-  call.scale = value_.scale;
   call.want_lse = planned.want_lse;
   call.placement = planned.placement;
   call.threads = planned.threads;
-  call.q = bytes_or_null(inputs.history.q_bytes);
-  fill_options(step, inputs.history, call);
   fill_story_call(value_, planned, inputs.fresh, data, call);
   return call;
 }

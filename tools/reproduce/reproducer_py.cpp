@@ -37,8 +37,8 @@ const char* causal_py(int32_t causal) {
 }
 
 std::string scale_py(const CallPlan& plan) {
-  if (!plan.scale_given) return "";
-  return entry_py("scale", float_py(static_cast<double>(plan.scale)));
+  if (!plan.scale) return "";
+  return entry_py("scale", float_py(static_cast<double>(*plan.scale)));
 }
 
 std::string rope_py(RopeStyle rope) {
