@@ -9,7 +9,7 @@ smallest case in which it does not, and says why.
 `kernel` says what a callable takes, `adapters` holds the calls of known
 libraries, `assert_close` judges one call by the same bound.
 """
-from . import adapters, trace
+from . import adapters, dlpack, trace
 from ._program import program
 from .call import Reference, assert_close, reference
 from .declare import Refused, WrongUse, cache, kernel, layer

@@ -18,6 +18,9 @@ CAUSAL = {1: "top_left", 2: "bottom_right"}
 ROPE = {1: "half", 2: "interleaved"}
 
 
+DEVICE_CPU, DEVICE_CUDA = 1, 2
+
+
 class Text(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("data", c.c_void_p),
                 ("capacity", c.c_size_t)]
@@ -32,6 +35,26 @@ class Tensor(c.Structure):
                 ("device_id", c.c_int32), ("ndim", c.c_int32), ("dtype", Dtype),
                 ("shape", c.POINTER(c.c_int64)),
                 ("strides", c.POINTER(c.c_int64)), ("byte_offset", c.c_uint64)]
+
+
+class Host(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_size_t), ("abi_major", c.c_uint32),
+        ("abi_minor", c.c_uint32), ("self", c.c_void_p), ("log", c.c_void_p),
+        ("parallel_for", c.c_void_p), ("device_alloc", c.c_void_p),
+        ("device_free", c.c_void_p),
+        ("device_copy", c.CFUNCTYPE(c.c_int32, c.c_void_p, c.c_void_p, c.c_void_p,
+                                    c.c_size_t)),
+        ("device_fill", c.c_void_p),
+        ("device_sync", c.CFUNCTYPE(c.c_int32, c.c_void_p, c.c_int32,
+                                    c.c_int32))]
+
+
+class Exec(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("device_type", c.c_int32),
+                ("device_id", c.c_int32), ("stream", c.c_void_p),
+                ("threads", c.c_int32), ("deterministic", c.c_int32),
+                ("workspace", c.c_void_p), ("workspace_size", c.c_size_t)]
 
 
 class ForwardArgs(c.Structure):
@@ -111,9 +134,10 @@ class Opaque(c.Structure):
 
 
 _FORWARD = c.CFUNCTYPE(c.c_int32, c.c_void_p, c.c_void_p,
-                       c.POINTER(ForwardArgs), c.c_void_p, c.POINTER(Text))
+                       c.POINTER(ForwardArgs), c.POINTER(Exec), c.POINTER(Text))
 _BACKWARD = c.CFUNCTYPE(c.c_int32, c.c_void_p, c.c_void_p,
-                        c.POINTER(BackwardArgs), c.c_void_p, c.POINTER(Text))
+                        c.POINTER(BackwardArgs), c.POINTER(Exec),
+                        c.POINTER(Text))
 
 
 class BackwardTable(c.Structure):
@@ -176,7 +200,7 @@ class Library(c.Structure):
                 ("close", c.c_void_p)]
 
 
-OpenFunction = c.CFUNCTYPE(c.c_int32, c.c_void_p, c.c_char_p,
+OpenFunction = c.CFUNCTYPE(c.c_int32, c.POINTER(Host), c.c_char_p,
                            c.POINTER(Library), c.POINTER(Text))
 
 

@@ -9,7 +9,7 @@ import traceback
 
 import numpy as np
 
-from . import _abi, _program, arrays
+from . import _abi, _program, arrays, dlpack
 from .declare import Refused, WrongUse, declared
 from .imported import find
 
@@ -61,6 +61,10 @@ def guarded(answer):
         except WrongUse as wrong:
             _abi.write_reason(text, str(wrong))
             return _abi.INVALID_ARGUMENT
+        except KeyboardInterrupt:
+            # The second Ctrl-C: the run ends, and nothing was wrong.
+            _abi.write_reason(text, "interrupted")
+            return _abi.UNSUPPORTED
         except MemoryError:
             _abi.write_reason(text, "MemoryError")
             return _abi.OUT_OF_MEMORY
@@ -71,19 +75,35 @@ def guarded(answer):
     return call
 
 
-def store(name, given, tensor, framework, inputs):
-    """Copies what a callable returned into the output; _Wrong if it is no such
-    thing."""
-    out = arrays.view(tensor)
+def taken(name, given, out, framework):
+    """What a callable returned as an array like `out`, or on a device as
+    dlpack.Taken; _Wrong if it is no such thing."""
     wanted = f"expected {framework.name} {list(out.shape)} of {out.dtype}"
     if given is None:
         raise _Wrong(f"{name} is None; {wanted}")
-    array = framework.take(given)
-    if array is None:
+    host = isinstance(out, np.ndarray)
+    try:
+        array = (framework.take(given) if host
+                 else framework.owns(given) and given)
+    except TypeError as error:
+        raise _Wrong(f"{name} {error}") from None
+    if array is None or not (host or hasattr(array, "__dlpack__")):
         raise _Wrong(f"{name} is of type {type(given).__module__}."
                      f"{type(given).__qualname__}; {wanted}")
-    if array.shape != out.shape:
+    if tuple(array.shape) != tuple(out.shape):
         raise _Wrong(f"{name} has the shape {list(array.shape)}; {wanted}")
+    return array
+
+
+def store(name, given, tensor, framework, inputs, device=None):
+    """Copies what a callable returned into the output; _Wrong if it is no such
+    thing. device: a Device, where the output lies on one."""
+    out = arrays.lying(tensor)
+    array = taken(name, given, out, framework)
+    wanted = f"expected {framework.name} {list(out.shape)} of {out.dtype}"
+    if not isinstance(out, np.ndarray):
+        device.store(name, array, out, wanted)
+        return
     if array.dtype != out.dtype:
         raise _Wrong(f"{name} is {array.dtype}; {wanted}")
     for other, memory in inputs.items():
@@ -92,12 +112,47 @@ def store(name, given, tensor, framework, inputs):
     out[...] = array
 
 
+class Device:
+    """The device of one call: its stream, and copies by QKVet's host."""
+
+    def __init__(self, host, run):
+        self.host = host
+        self.stream = run.stream or 0
+        self.place = run.device_type, run.device_id
+
+    def store(self, name, given, out, wanted):
+        place = tuple(given.__dlpack_device__())
+        if place != self.place:
+            raise _Wrong(f"{name} lies on {dlpack.place_name(place)}; expected "
+                         f"{dlpack.place_name(self.place)}")
+        # Of DLPack: 1 is the default stream of CUDA, which has no handle.
+        one = dlpack.Taken(given, stream=self.stream or 1)
+        if one.code_and_bits != out.code_and_bits:
+            raise _Wrong(f"{name} has elements of DLPack's code and bits "
+                         f"{one.code_and_bits}; {wanted}")
+        # The copies are of the default stream; what is there is behind ours.
+        self.call("device_sync", *self.place)
+        size = out.dtype.itemsize
+        if 0 in one.shape:
+            return
+        run, places = dlpack.pieces(one.shape, one.strides, out.strides)
+        for source, target in places:
+            self.call("device_copy", out.address + target * size,
+                      one.address + source * size, run * size)
+
+    def call(self, name, *words):
+        status = getattr(self.host, name)(self.host.self, *words)
+        if status != _abi.OK:
+            raise RuntimeError(f"{name}() of the device returned {status}")
+
+
 class Forward:
     """forward(), and backward() where a gradient is declared."""
 
     def __init__(self, function, fields, capabilities):
         self.function = function
         self.framework = arrays.framework(fields.get("arrays", "numpy"))
+        self.host = None  # set when the library is opened
         self.gradient = fields.get("gradient")
         if self.gradient not in (None, "autograd", "vjp", "function"):
             raise WrongUse(f"gradient = {self.gradient!r}; allowed: autograd, "
@@ -109,18 +164,18 @@ class Forward:
         self.backward = _abi._BACKWARD(guarded(self._backward))
 
     def arguments(self, args):
-        """q, k, v and the options of a call, as arrays of the framework; the
-        NumPy arrays behind them by name."""
-        inputs = {name: arrays.view(getattr(args, name)) for name in "qkv"}
+        """q, k, v and the options of a call, as arrays of the framework; what is
+        behind them by name, NumPy arrays or of a device dlpack.Tensor."""
+        inputs = {name: arrays.lying(getattr(args, name)) for name in "qkv"}
         for name in _OPTIONAL:
             tensor = getattr(args, name)
             if tensor.ndim or tensor.data:
-                inputs[name] = arrays.view(tensor)
+                inputs[name] = arrays.lying(tensor)
         if args.rope:
             for name in _ROPE:
-                inputs[name] = arrays.view(getattr(args, name))
+                inputs[name] = arrays.lying(getattr(args, name))
         if "mask" in inputs:
-            inputs["mask"] = inputs["mask"].view(np.bool_)
+            inputs["mask"] = arrays.as_bool(inputs["mask"])
         if self.framework.name == "numpy" and "k_new" not in inputs:
             # The memory is: this makes an exception of what would be a crash.
             for array in inputs.values():
@@ -146,12 +201,18 @@ class Forward:
                              *(given.pop(name) for name in _ROPE))
         return qkv, given, inputs
 
-    def _forward(self, _self, _context, args, _exec, _why):
+    def _forward(self, _self, _context, args, run, _why):
         args = args.contents
-        qkv, options, inputs = self.arguments(args)
-        self.write(self.function(*qkv, **options), args, inputs)
+        if args.q.device_type == _abi.DEVICE_CPU:
+            qkv, options, inputs = self.arguments(args)
+            self.write(self.function(*qkv, **options), args, inputs)
+            return
+        device = Device(self.host, run.contents)
+        with self.framework.on_stream(device.stream):
+            qkv, options, inputs = self.arguments(args)
+            self.write(self.function(*qkv, **options), args, inputs, device)
 
-    def write(self, returned, args, inputs):
+    def write(self, returned, args, inputs, device=None):
         wanted = [name for name in _OUTPUTS
                   if getattr(args, name).ndim or getattr(args, name).data]
         if isinstance(returned, (tuple, list)):
@@ -160,11 +221,13 @@ class Forward:
             returned = {"o": returned}
         for name in wanted:
             store(name, returned.get(name), getattr(args, name), self.framework,
-                  inputs)
+                  inputs, device)
 
     def _backward(self, _self, _context, args, _exec, _why):
         args = args.contents
         forward = args.forward.contents
+        if args.d_o.device_type != _abi.DEVICE_CPU:
+            raise Refused("gradients are taken on the CPU alone")
         qkv, options, inputs = self.arguments(forward)
         d_o = self.framework.give(arrays.view(args.d_o))
         if args.d_bias.ndim or args.d_sink.ndim:
@@ -318,6 +381,21 @@ class Layer:
         store("y", y, args.y, self.framework, inputs)
 
 
+def device_bits(fields):
+    """qkvet_capabilities.devices for the words `device` and `arrays`."""
+    place, taker = fields.get("device", "cpu"), fields.get("arrays", "numpy")
+    if place not in ("cpu", "cuda"):
+        raise WrongUse(f"device = {place!r}; allowed: cpu, cuda")
+    if place == "cpu":
+        return 0
+    if taker == "numpy":
+        raise WrongUse('device = "cuda" with arrays = "numpy", which lie on the '
+                       "host; allowed: torch, jax, cupy, dlpack")
+    if "cache" in fields or fields.get("subject") == "layer":
+        raise WrongUse('device = "cuda" of a cache or a layer; allowed: a kernel')
+    return 1 << _abi.DEVICE_CUDA
+
+
 class Library:
     """One kernel, as `open` hands it over: kept alive by this object."""
 
@@ -326,6 +404,7 @@ class Library:
             fields)
         # A callable learns in the call what it does not take.
         capabilities.flags |= _abi.FLAG_REFUSES_IN_CALL
+        capabilities.devices = device_bits(fields)
         kernel = self.kernel = _abi.Kernel()
         kernel.struct_size = ctypes.sizeof(kernel)
         kernel.name = fields.get("name", kernel_name(target)).encode()
@@ -374,8 +453,9 @@ def opener(make):
     lives as long as the function."""
     kept = []
 
-    def open_library(_host, config, out, _why):
+    def open_library(host, config, out, _why):
         kept.append(make(config.decode()))
+        kept[-1].functions.host = host.contents if host else None
         kept[-1].fill(out.contents)
 
     function = _abi.OpenFunction(guarded(open_library))

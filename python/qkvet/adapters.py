@@ -10,29 +10,21 @@ signature has no word for is not declared, and what it says no to is `Refused`.
 All axes are moved by `swapaxes`, so the same adapter serves any framework: say
 arrays="numpy" of a NumPy function with the signature of flash_attn.
 """
-import functools
-
 import numpy as np
 
-from .declare import Refused, kernel
+from ._adapt import adapter, bthd_of
+from ._onnx import onnx_attention
+from ._serving import (flash_attn_varlen, flashinfer_batch_decode,
+                       flashinfer_batch_prefill, flashinfer_batch_prefill_paged,
+                       flashinfer_single_decode, flashinfer_single_prefill,
+                       vllm_unified)
+from .declare import Refused
 
-
-def _adapter(**fields):
-    """Declares what an adapter's callables take, and keeps their names."""
-    def declare(adapt):
-        @functools.wraps(adapt)
-        def adapted(function):
-            call = functools.wraps(function)(adapt(function))
-            call.__qkvet__ = {}  # of the adapter alone
-            return kernel(call, **{**fields, **getattr(function, "__qkvet__",
-                                                       {})})
-        return adapted
-    return declare
-
-
-def _bthd(array):
-    """[B, H, T, d] and [B, T, H, d], whichever it is not."""
-    return array.swapaxes(1, 2)
+__all__ = ["bthd", "flash_attn", "flash_attn_varlen", "flashinfer_batch_decode",
+           "flashinfer_batch_prefill", "flashinfer_batch_prefill_paged",
+           "flashinfer_single_decode", "flashinfer_single_prefill",
+           "flex_attention", "jax_dot_product_attention", "onnx_attention",
+           "torch_sdpa", "vllm_unified"]
 
 
 def _hide(bias, mask):
@@ -42,7 +34,7 @@ def _hide(bias, mask):
     return np.where(mask, bias, bias.dtype.type(-np.inf))
 
 
-@_adapter(like="torch_sdpa", arrays="torch")
+@adapter(like="torch_sdpa", arrays="torch")
 def torch_sdpa(function):
     """torch.nn.functional.scaled_dot_product_attention(query, key, value,
     attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False)"""
@@ -58,9 +50,9 @@ def torch_sdpa(function):
     return call
 
 
-@_adapter(options="causal_bottom_right scale default_scale grouped_heads "
-          "cross_lengths window softcap alibi", dtypes="f16 bf16", arrays="torch",
-          precision={"preset": "flash_half"}, layouts="bthd")
+@adapter(options="causal_bottom_right scale default_scale grouped_heads "
+         "cross_lengths window softcap alibi", dtypes="f16 bf16", arrays="torch",
+         precision={"preset": "flash_half"}, layouts="bthd")
 def flash_attn(function):
     """flash_attn_func(q, k, v, softmax_scale=None, causal=False,
     window_size=(-1, -1), softcap=0.0, alibi_slopes=None) of FlashAttention 2 and
@@ -74,37 +66,13 @@ def flash_attn(function):
             words["softcap"] = softcap
         if slopes is not None:
             words["alibi_slopes"] = slopes
-        return _bthd(function(_bthd(q), _bthd(k), _bthd(v), **words))
+        return bthd_of(function(bthd_of(q), bthd_of(k), bthd_of(v), **words))
     return call
 
 
-@_adapter(options="causal_bottom_right scale default_scale grouped_heads "
-          "cross_lengths packed", dtypes="f16 bf16", arrays="torch",
-          precision={"preset": "flash_half"}, layouts="bthd")
-def flash_attn_varlen(function):
-    """flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q,
-    max_seqlen_k, softmax_scale=None, causal=False), tensors [tokens, H, d]."""
-    def call(q, k, v, *, causal=None, scale=None, cu_seqlens_q=None,
-             cu_seqlens_k=None):
-        if cu_seqlens_q is None:
-            raise Refused("packed calls alone")
-
-        def longest(offsets):
-            return int((offsets[1:] - offsets[:-1]).max())
-
-        def tokens(array):  # of a batch that is one
-            return array[0].swapaxes(0, 1)
-
-        o = function(tokens(q), tokens(k), tokens(v), cu_seqlens_q, cu_seqlens_k,
-                     longest(cu_seqlens_q), longest(cu_seqlens_k),
-                     softmax_scale=scale, causal=causal is not None)
-        return o.swapaxes(0, 1)[None]
-    return call
-
-
-@_adapter(options="causal_top_left causal_bottom_right scale default_scale "
-          "grouped_heads cross_lengths mask bias", dtypes="f32 f16 bf16",
-          arrays="torch", flags="compiles_per_shape")
+@adapter(options="causal_top_left causal_bottom_right scale default_scale "
+         "grouped_heads cross_lengths mask bias", dtypes="f32 f16 bf16",
+         arrays="torch", flags="compiles_per_shape")
 def flex_attention(function):
     """torch.nn.attention.flex_attention.flex_attention(query, key, value,
     score_mod=None, scale=None, enable_gqa=False): masks and biases are a
@@ -127,10 +95,10 @@ def flex_attention(function):
     return call
 
 
-@_adapter(options="causal_top_left scale default_scale grouped_heads "
-          "cross_lengths mask bias lengths", dtypes="f32", arrays="jax",
-          layouts="bthd", masked_nonfinite="not_ignored",
-          padding_nonfinite="not_ignored", flags="compiles_per_shape")
+@adapter(options="causal_top_left scale default_scale grouped_heads "
+         "cross_lengths mask bias lengths", dtypes="f32", arrays="jax",
+         layouts="bthd", masked_nonfinite="not_ignored",
+         padding_nonfinite="not_ignored", flags="compiles_per_shape")
 def jax_dot_product_attention(function):
     """jax.nn.dot_product_attention(query, key, value, bias=None, mask=None,
     scale=None, is_causal=False, query_seq_lengths=None,
@@ -142,18 +110,18 @@ def jax_dot_product_attention(function):
             words["query_seq_lengths"] = q_len.astype("int32")
         if kv_len is not None:
             words["key_value_seq_lengths"] = kv_len.astype("int32")
-        return _bthd(function(_bthd(q), _bthd(k), _bthd(v), bias=bias, mask=mask,
+        return bthd_of(function(bthd_of(q), bthd_of(k), bthd_of(v), bias=bias, mask=mask,
                               scale=scale, is_causal=causal is not None,
                               **words))
     return call
 
 
-@_adapter(layouts="bthd")
+@adapter(layouts="bthd")
 def bthd(function):
     """A function as `kernel` describes it, but over arrays [B, T, H, d]."""
     def call(q, k, v, **options):
-        returned = function(_bthd(q), _bthd(k), _bthd(v), **options)
+        returned = function(bthd_of(q), bthd_of(k), bthd_of(v), **options)
         if isinstance(returned, (tuple, list)):
-            return (_bthd(returned[0]), *returned[1:])
-        return _bthd(returned)
+            return (bthd_of(returned[0]), *returned[1:])
+        return bthd_of(returned)
     return call

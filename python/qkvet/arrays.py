@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays of the frameworks over the memory of a call, and back.
 
-A kernel is given the tensors of a call where they lie. NumPy and PyTorch look at
-that memory itself; JAX, whose arrays are its own, copies.
+A kernel is given the tensors of a call where they lie. NumPy, PyTorch, CuPy and
+what takes DLPack look at that memory itself; JAX, whose arrays are its own,
+copies on the CPU: of small tensors that is the shorter way.
 """
+import contextlib
 import ctypes
 
 import numpy as np
 
+from . import dlpack
 from .declare import WrongUse
 
 # The codes of DLPack (dlpack.h) for which NumPy has a type of its own, and those
@@ -48,6 +51,54 @@ class _Dtypes(dict):
 _dtypes = _Dtypes()
 
 
+def code_of(dtype):
+    """Code and bits of a NumPy type in DLPack. TypeError if it has none."""
+    for table in (_NUMPY, _ML_DTYPES):
+        for code_and_bits, name in table.items():
+            if name == dtype.name:
+                return code_and_bits
+    raise TypeError(f"DLPack has no {dtype}")
+
+
+def lying(tensor):
+    """A qkvet_tensor where it lies: a NumPy array, or of a device a
+    dlpack.Tensor."""
+    if tensor.device_type == dlpack.CPU:
+        return view(tensor)
+    n, code_and_bits = tensor.ndim, (tensor.dtype.code, tensor.dtype.bits)
+    return dlpack.Tensor((tensor.data or 0) + tensor.byte_offset,
+                         tuple(tensor.shape[:n]), tuple(tensor.strides[:n]),
+                         _dtypes[code_and_bits], code_and_bits,
+                         (tensor.device_type, tensor.device_id))
+
+
+def as_bool(array):
+    """One byte a truth value."""
+    return (array.view(np.bool_) if isinstance(array, np.ndarray)
+            else array.as_bool())
+
+
+def host_array(given):
+    """What __dlpack__ of any library exports, as a NumPy array over the same
+    memory. TypeError, one line, where that memory is no host's."""
+    if hasattr(given, "detach"):  # what has a gradient is not lent
+        given = given.detach()
+    device = tuple(given.__dlpack_device__())
+    if not dlpack.on_host(device):
+        raise TypeError(f"lies on {dlpack.place_name(device)}; expected memory of "
+                        "the host")
+    if hasattr(given, "block_until_ready"):
+        given.block_until_ready()
+    taken = dlpack.Taken(given)
+    dtype = _dtypes[taken.code_and_bits]
+    if 0 in taken.shape:
+        return np.empty(taken.shape, dtype)
+    memory = _Memory.from_address(taken.address)
+    memory.taken = taken  # the array keeps the one, the one the other
+    return np.ndarray(taken.shape, dtype, memory, strides=[
+        stride * dtype.itemsize for stride in taken.strides])
+
+
 def view(tensor):
     """The NumPy array over the memory of a qkvet_tensor."""
     n = tensor.ndim
@@ -60,7 +111,23 @@ def view(tensor):
     return np.ndarray(shape, dtype, memory, strides=strides)
 
 
-class _NumPy:
+class _Framework:
+    """`give` makes an array of the framework of a NumPy array or, on a device, of
+    a dlpack.Tensor; `take` a NumPy array of what came back, None if it is no
+    array of the framework."""
+    name = ""
+
+    @contextlib.contextmanager
+    def on_stream(self, _stream):
+        """The framework's own work goes to this stream of a device."""
+        yield
+
+    def owns(self, _given):
+        """Whether what came back from a device is the framework's."""
+        return True
+
+
+class _NumPy(_Framework):
     name = "numpy"
 
     @staticmethod
@@ -69,10 +136,23 @@ class _NumPy:
 
     @staticmethod
     def take(array):
-        return array if isinstance(array, np.ndarray) else None
+        if isinstance(array, np.ndarray):
+            return array
+        return host_array(array) if hasattr(array, "__dlpack__") else None
 
 
-class _Torch:
+class _DLPack(_NumPy):
+    """Any library: tensors with __dlpack__ go there, and come back."""
+    name = "dlpack"
+
+    @staticmethod
+    def give(array):
+        if isinstance(array, dlpack.Tensor):
+            return array
+        return dlpack.of_array(array, code_of(array.dtype))
+
+
+class _Torch(_Framework):
     name = "torch"
 
     def __init__(self):
@@ -81,7 +161,17 @@ class _Torch:
         # One thread, as the kernels of QKVet: a worker for each core is at work.
         torch.set_num_threads(1)
 
+    def on_stream(self, stream):
+        cuda = self._torch.cuda
+        return cuda.stream(cuda.ExternalStream(stream) if stream
+                           else cuda.default_stream())
+
+    def owns(self, given):
+        return isinstance(given, self._torch.Tensor)
+
     def give(self, array):
+        if isinstance(array, dlpack.Tensor):
+            return self._torch.from_dlpack(array)
         if array.dtype.name == "bfloat16":
             return self._torch.from_numpy(array.view(np.int16)).view(
                 self._torch.bfloat16)
@@ -100,14 +190,43 @@ class _Torch:
         return tensor.resolve_conj().resolve_neg().numpy()
 
 
-class _Jax:
+class _CuPy(_Framework):
+    """CuPy knows memory of a device alone: with device="cuda"."""
+    name = "cupy"
+
+    def __init__(self):
+        import cupy
+        self._cupy = cupy
+
+    def on_stream(self, stream):
+        return self._cupy.cuda.ExternalStream(stream or 0)
+
+    def owns(self, given):
+        return isinstance(given, self._cupy.ndarray)
+
+    def give(self, array):
+        if isinstance(array, np.ndarray):
+            raise WrongUse('arrays = "cupy" is for device="cuda"; allowed on the '
+                           "CPU: " + ", ".join(_ON_CPU))
+        return self._cupy.from_dlpack(array)
+
+    def take(self, _array):
+        return None
+
+
+class _Jax(_Framework):
     name = "jax"
 
     def __init__(self):
         import jax
         self._jax = jax
 
+    def owns(self, given):
+        return isinstance(given, self._jax.Array)
+
     def give(self, array):
+        if isinstance(array, dlpack.Tensor):
+            return self._jax.dlpack.from_dlpack(array)
         given = self._jax.numpy.asarray(array)
         # Lengths and offsets fit into the 32 bits that JAX has by default.
         if given.dtype != array.dtype and array.dtype.kind != "i":
@@ -120,12 +239,14 @@ class _Jax:
                 if isinstance(array, self._jax.Array) else None)
 
 
-_FRAMEWORKS = {kind.name: kind for kind in (_NumPy, _Torch, _Jax)}
+_ON_CPU = ("numpy", "torch", "jax", "dlpack")
+_FRAMEWORKS = {kind.name: kind
+               for kind in (_NumPy, _Torch, _Jax, _DLPack, _CuPy)}
 
 
 def framework(name):
-    """The converter of "numpy", "torch" or "jax"."""
+    """The converter of one of the names in _FRAMEWORKS."""
     if name not in _FRAMEWORKS:
         raise WrongUse(f"arrays = {name!r}; allowed: "
-                         + ", ".join(_FRAMEWORKS))
+                       + ", ".join(_FRAMEWORKS))
     return _FRAMEWORKS[name]()

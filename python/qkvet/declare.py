@@ -72,7 +72,12 @@ def kernel(function=None, **fields):
     empty_row, lse_base, masked_nonfinite, ...: the dialect.
     precision: the arithmetic, as a dictionary ({"preset": "flash_half"}) or the
         text of a file for --precision. Default: generic.
-    arrays: "numpy", "torch" or "jax": what the callable gets and returns.
+    arrays: "numpy", "torch", "jax" or "cupy": what the callable gets and returns;
+        "dlpack": it gets tensors that from_dlpack() of any library takes
+        (qkvet.dlpack.Tensor), and returns any with __dlpack__.
+    device: "cuda" [cpu]: the tensors lie on the first CUDA device, and the work
+        belongs on the stream of the call: the current one of torch and CuPy; who
+        takes DLPack is asked for its result on that stream.
     gradient: "autograd" (torch) or "vjp" (jax): backward() is judged, too; or
         "function": the callable has an attribute `backward` that takes (q, k, v,
         o, lse, d_o, **options) and returns d_q, d_k, d_v.
@@ -128,7 +133,8 @@ def declared(function, more):
 def as_text(fields):
     """The lines that the program reads, and the precision's."""
     lines = {key: value for key, value in fields.items()
-             if key not in ("precision", "arrays", "gradient", "cache", "name")}
+             if key not in ("precision", "arrays", "device", "gradient", "cache",
+                            "name")}
     if "like" not in lines and "options" not in lines:
         lines["options"] = DEFAULT_OPTIONS
     return ("\n".join(f"{key} = {value}" for key, value in lines.items()),

@@ -93,3 +93,151 @@ def time_first(q, k, v, scale=None):
     """[B, T, H, d]"""
     q, k, v = (one.swapaxes(1, 2) for one in (q, k, v))
     return attend(q, k, v, scale).swapaxes(1, 2)
+
+
+# ---- Serving ----------------------------------------------------------------
+
+
+def weighed(q, k, v, scale, hidden=None, softcap=None, added=None, sinks=None):
+    """q [Tq, H, d], k and v [Tk, Hkv, d]: o [Tq, H, d], and lse [Tq, H] to base
+    2."""
+    q, k, v = (one.swapaxes(0, 1) for one in (q, k, v))
+    k, v = (np.repeat(one, len(q) // len(k), 0) for one in (k, v))
+    scores = q @ k.swapaxes(-1, -2) * np.float32(
+        q.shape[-1] ** -0.5 if scale is None else scale)
+    if softcap:
+        scores = np.float32(softcap) * np.tanh(scores / np.float32(softcap))
+    if added is not None:
+        scores = scores + added
+    if hidden is not None:
+        scores = np.where(hidden, np.float32(-np.inf), scores)
+    if sinks is not None:
+        scores = np.concatenate([scores, np.broadcast_to(
+            sinks[:, None, None], (*scores.shape[:2], 1))], -1)
+        v = np.concatenate([v, np.zeros((len(v), 1, v.shape[2]), v.dtype)], 1)
+    top = scores.max(-1, keepdims=True, initial=-np.inf)
+    weights = np.exp(scores - np.where(np.isneginf(top), np.float32(0), top))
+    total = weights.sum(-1, keepdims=True)
+    o = weights @ v / np.where(total == 0, np.float32(1), total)
+    with np.errstate(divide="ignore"):
+        lse = (np.log2(total) + top / np.float32(np.log(2)))[..., 0]
+    return o.swapaxes(0, 1), lse.swapaxes(0, 1)
+
+
+def hidden_of(queries, keys, causal, window_left):
+    rows, columns = np.indices((queries, keys))
+    diagonal = rows + keys - queries
+    hidden = columns > diagonal if causal else np.zeros((queries, keys), bool)
+    if window_left >= 0:
+        hidden = hidden | (columns < diagonal - window_left)
+    return hidden
+
+
+def single_prefill_with_kv_cache(q, k, v, custom_mask=None, causal=False,
+                                 sm_scale=None, window_left=-1,
+                                 logits_soft_cap=None, return_lse=False):
+    assert not (causal and custom_mask is not None)
+    hidden = hidden_of(len(q), len(k), causal, window_left)
+    if custom_mask is not None:
+        hidden = hidden | ~custom_mask
+    o, lse = weighed(q, k, v, sm_scale, hidden, logits_soft_cap)
+    return (o, lse) if return_lse else o
+
+
+def single_decode_with_kv_cache(q, k, v, sm_scale=None, window_left=-1,
+                                logits_soft_cap=None, return_lse=False):
+    o, lse = single_prefill_with_kv_cache(
+        q[None], k, v, None, False, sm_scale, window_left, logits_soft_cap, True)
+    return (o[0], lse[0]) if return_lse else o[0]
+
+
+class RaggedPrefill:
+    """As BatchPrefillWithRaggedKVCacheWrapper."""
+
+    def plan(self, qo_indptr, kv_indptr, num_qo_heads, num_kv_heads, head_dim_qk,
+             causal=False, sm_scale=None, window_left=-1, logits_soft_cap=None,
+             q_data_type="float16"):
+        assert qo_indptr.dtype == kv_indptr.dtype == np.int32
+        self.heads = num_qo_heads, num_kv_heads, head_dim_qk
+        self.offsets = qo_indptr, kv_indptr
+        self.words = {"causal": causal, "sm_scale": sm_scale,
+                      "window_left": window_left,
+                      "logits_soft_cap": logits_soft_cap, "return_lse": True}
+
+    def member(self, q, k, v):
+        return single_prefill_with_kv_cache(q, k, v, **self.words)
+
+    def run(self, q, k, v, return_lse=False):
+        assert (q.shape[1], k.shape[1], q.shape[2]) == self.heads
+        parts = [self.member(q[a:b], k[c:d], v[c:d]) for a, b, c, d in zip(
+            *(one[i:] for one in self.offsets for i in (0, 1)))]
+        o, lse = (np.concatenate(part) for part in zip(*parts))
+        return (o, lse) if return_lse else o
+
+
+class PagedPrefill(RaggedPrefill):
+    """As BatchPrefillWithPagedKVCacheWrapper."""
+
+    def plan(self, qo_indptr, paged_kv_indptr, paged_kv_indices,
+             paged_kv_last_page_len, num_qo_heads, num_kv_heads, head_dim_qk,
+             page_size, **words):
+        self.pages = paged_kv_indptr, paged_kv_indices, paged_kv_last_page_len
+        self.page_size = page_size
+        super().plan(qo_indptr, paged_kv_indptr, num_qo_heads, num_kv_heads,
+                     head_dim_qk, **words)
+
+    def keys(self, cache, member):
+        offsets, indices, last = self.pages
+        pages = indices[offsets[member]:offsets[member + 1]]
+        missing = self.page_size - last[member] if len(pages) else 0
+        rows = cache[pages].reshape(-1, *cache.shape[2:])
+        return rows[:len(rows) - missing]
+
+    def run(self, q, paged_kv_cache, return_lse=False):
+        parts = [self.member(q[a:b], *(self.keys(one, n) for one in
+                                       paged_kv_cache))
+                 for n, (a, b) in enumerate(zip(self.offsets[0],
+                                                self.offsets[0][1:]))]
+        o, lse = (np.concatenate(part) for part in zip(*parts))
+        return (o, lse) if return_lse else o
+
+
+class PagedDecode(PagedPrefill):
+    """As BatchDecodeWithPagedKVCacheWrapper."""
+
+    def plan(self, indptr, indices, last_page_len, num_qo_heads, num_kv_heads,
+             head_dim, page_size, **words):
+        super().plan(np.arange(len(indptr), dtype=np.int32), indptr, indices,
+                     last_page_len, num_qo_heads, num_kv_heads, head_dim,
+                     page_size, **words)
+
+
+class LosesLastPage(PagedPrefill):
+    """Takes the last page for a full one."""
+
+    def keys(self, cache, member):
+        offsets, indices, _ = self.pages
+        return cache[indices[offsets[member]:offsets[member + 1]]].reshape(
+            -1, *cache.shape[2:])
+
+
+def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k,
+                      max_seqlen_k, softmax_scale, causal, window_size,
+                      block_table, softcap, q_descale, k_descale, v_descale,
+                      alibi_slopes=None, output_scale=None, qq_bias=None,
+                      sinks=None):
+    assert causal and q_descale is None
+    for n, keys in enumerate(seqused_k):
+        rows = slice(cu_seqlens_q[n], cu_seqlens_q[n + 1])
+        queries = rows.stop - rows.start
+        assert queries <= max_seqlen_q and keys <= max_seqlen_k
+        pages = block_table[n][:-(-keys // k.shape[1])]
+        of_member = [one[pages].reshape(-1, *one.shape[2:])[:keys]
+                     for one in (k, v)]
+        hidden = hidden_of(queries, keys, True, window_size[0])
+        added = None
+        if alibi_slopes is not None:
+            from_first = np.arange(keys) - (keys - queries)
+            added = alibi_slopes[:, None, None] * from_first.astype(np.float32)
+        out[rows] = weighed(q[rows], *of_member, softmax_scale, hidden, softcap,
+                            added, sinks)[0]

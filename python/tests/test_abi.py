@@ -11,6 +11,7 @@ from qkvet import _abi
 LAYOUT = (pathlib.Path(__file__).parents[2]
           / "include/qkvet/frozen_layout.inc").read_text()
 STRUCTS = {"qkvet_text": _abi.Text, "qkvet_tensor": _abi.Tensor,
+           "qkvet_host": _abi.Host, "qkvet_exec": _abi.Exec,
            "qkvet_dtype": _abi.Dtype, "qkvet_forward_args": _abi.ForwardArgs,
            "qkvet_backward_args": _abi.BackwardArgs,
            "qkvet_cache_config": _abi.CacheConfig,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ctrl-C as a wish: what is at work ends in good order and says what it has
-// found. A second one ends the program as it always does.
+// found. A second one does what the first would have done before: it ends a
+// program, and raises KeyboardInterrupt in an interpreter.
 #ifndef QKVET_TOOLS_BASE_INTERRUPTS_H_
 #define QKVET_TOOLS_BASE_INTERRUPTS_H_
 
@@ -14,9 +15,12 @@ class Interrupts {
   Interrupts() {
     interrupted_ = 0;
     struct sigaction action {};
-    action.sa_handler = [](int /*signal*/) { interrupted_ = 1; };
-    action.sa_flags = SA_RESETHAND;
-    sigaction(SIGINT, &action, &before_);
+    action.sa_handler = [](int /*signal*/) {
+      interrupted_ = 1;
+      sigaction(SIGINT, &before_, nullptr);
+    };
+    sigaction(SIGINT, nullptr, &before_);
+    sigaction(SIGINT, &action, nullptr);
   }
   ~Interrupts() { sigaction(SIGINT, &before_, nullptr); }
   Interrupts(const Interrupts&) = delete;
@@ -26,7 +30,7 @@ class Interrupts {
 
  private:
   static inline volatile sig_atomic_t interrupted_ = 0;
-  struct sigaction before_ {};
+  static inline struct sigaction before_ {};
 };
 
 }  // namespace qkvet::tools

@@ -13,6 +13,7 @@
 #include "properties/conventions/conventions.h"
 #include "properties/judging/agreement_about.h"
 #include "reference/arithmetic/precision.h"
+#include "tools/base/interrupts.h"
 #include "tools/judge/recorded_call.h"
 #include "tools/report/commands.h"
 #include "tools/report/report.h"
@@ -93,6 +94,8 @@ Told check_here(const LibrarySpec& library, const std::string& text) {
   run.scope.dtypes = declared_dtypes(selected.kernels);
   const std::string only = request.value("case", std::string());
   RunResult result;
+  const Interrupts interrupts;
+  run.stop = Interrupts::seen;
   if (only.empty()) {
     result = run_plan(selected.kernels,
                       executor_factory(selected, /*in_process=*/true), run);
