@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # One wheel: the Python package with the program, its worker, the kernel families
-# and the headers inside. Built, named after the oldest C library that it runs
-# with, and tried as its users get it: in a fresh virtual environment, from
-# another folder, with nothing but a compiler beside it.
+# and the headers inside. Named after the oldest C library that it runs with, and
+# tried as its users get it: in a fresh virtual environment, from another folder,
+# with nothing but a compiler beside it.
+#
+#   ci/wheel.sh          builds the program anew, as `pip install .` does
+#   ci/wheel.sh BUILD    takes the program of a build folder, and nothing of the
+#                        network: NumPy is the one of this Python
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,41 +16,51 @@ fail() {
   exit 1
 }
 
-bash ci/install_deps.sh --program
+reused=${1:-}
 python=${PYTHON:-python3}
-out=build/wheels
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-"$python" -m venv "$scratch/build" ||
-  fail "$python has no venv (Debian: python3-venv)"
-"$scratch/build/bin/pip" install -q build scikit-build-core
-mkdir -p "$out"
-rm -f "$out"/*.whl
 began=$SECONDS
-"$scratch/build/bin/python" -m build --wheel --no-isolation --outdir "$scratch" . \
-  >"$scratch/log" 2>&1 || { tail -n 30 "$scratch/log" >&2; fail "no wheel"; }
-built=$((SECONDS - began))
-wheel=$(echo "$scratch"/*.whl)
-
-# The newest symbol of the C library decides the tag, as for ninja and cmake.
-"$python" -m zipfile -e "$wheel" "$scratch/content"
-mapfile -t binaries < <(find "$scratch/content" -type f \
-  \( -path '*/bin/*' -o -name '*.so' \))
-glibc=$(objdump -T "${binaries[@]}" | grep -oE 'GLIBC_[0-9.]+' | sort -uV |
-  tail -n 1)
-tag=manylinux_$(echo "${glibc#GLIBC_}" | cut -d. -f1,2 | tr . _)_$(uname -m)
-"$scratch/build/bin/python" -m pip install -q wheel
-"$scratch/build/bin/python" -m wheel tags --platform-tag "$tag" --remove \
-  "$wheel" >/dev/null
-wheel=$(echo "$scratch"/*.whl)
+if [ -n "$reused" ]; then
+  [ -f "$reused/cmake_install.cmake" ] ||
+    fail "$reused: no build; allowed: a folder that CMake has configured"
+  out=$reused/wheels
+  cmake --install "$reused" --component program --prefix "$scratch/program" \
+    --strip >/dev/null
+  rm -rf "$out"
+  wheel=$("$python" ci/pack_wheel.py "$scratch/program" "$out")
+else
+  out=build/wheels
+  bash ci/install_deps.sh --program
+  "$python" -m venv "$scratch/build" ||
+    fail "$python has no venv (Debian: python3-venv)"
+  "$scratch/build/bin/pip" install -q build scikit-build-core wheel
+  "$scratch/build/bin/python" -m build --wheel --no-isolation \
+    --outdir "$scratch" . >"$scratch/log" 2>&1 ||
+    { tail -n 30 "$scratch/log" >&2; fail "no wheel"; }
+  # The newest symbol of the C library decides the tag, as for ninja and cmake.
+  "$python" -m zipfile -e "$scratch"/*.whl "$scratch/content"
+  tag=$("$python" ci/pack_wheel.py --tag "$scratch/content")
+  "$scratch/build/bin/python" -m wheel tags --platform-tag "$tag" --remove \
+    "$scratch"/*.whl >/dev/null
+  mkdir -p "$out"
+  rm -f "$out"/*.whl
+  mv "$scratch"/*.whl "$out"
+  wheel=$(echo "$out"/*.whl)
+fi
 size=$(stat -c %s "$wheel")
 [ "$size" -le $((15 << 20)) ] || fail "the wheel has $size bytes, at most 15 MiB"
-cp "$wheel" "$out"
+built=$((SECONDS - began))
 
 # As a user gets it.
-"$python" -m venv "$scratch/user"
 began=$SECONDS
-"$scratch/user/bin/pip" install -q "$wheel"
+if [ -n "$reused" ]; then
+  "$python" -m venv --system-site-packages "$scratch/user"
+  "$scratch/user/bin/pip" install -q --no-index "$wheel"
+else
+  "$python" -m venv "$scratch/user"
+  "$scratch/user/bin/pip" install -q "$wheel"
+fi
 installed=$((SECONDS - began))
 cat >"$scratch/three.py" <<'PY'
 import numpy as np
@@ -57,16 +71,22 @@ def attention(q, k, v):
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     return weights @ v / weights.sum(-1, keepdims=True)
 
-report = qkvet.check(attention)
+def unscaled(q, k, v):
+    return attention(q * np.float32(np.sqrt(q.shape[-1])), k, v)
+
+report = qkvet.check(attention, cases=2000)
 print(report.text)
 report.raise_on_failure()
+wrong = qkvet.check(unscaled, cases=500)
+assert wrong.failures[0].cause == "no_scale", wrong.text
 PY
+bare=(env -i PATH=/usr/bin:/bin HOME="$scratch")
 began=$SECONDS
-(cd "$scratch" && env -i PATH=/usr/bin:/bin user/bin/python three.py >said)
+(cd "$scratch" && "${bare[@]}" user/bin/python three.py) |
+  grep -E '^(PASSED|FAILED)'
 judged=$((SECONDS - began))
-grep -E '^(PASSED|FAILED)' "$scratch/said"
-(cd "$scratch" && env -i PATH=/usr/bin:/bin HOME="$scratch" user/bin/qkvet new mine.cpp >/dev/null &&
-  env -i PATH=/usr/bin:/bin HOME="$scratch" user/bin/qkvet check mine.cpp --cases 500 |
-  grep -E '^(PASSED|FAILED)')
-echo "$out/$(basename "$wheel"): $((size >> 10)) KiB, built in $built s;" \
+(cd "$scratch" && "${bare[@]}" user/bin/qkvet new mine.cpp >/dev/null &&
+  "${bare[@]}" user/bin/qkvet check mine.cpp --cases 500) |
+  grep -E '^(PASSED|FAILED)'
+echo "$wheel: $((size >> 10)) KiB, made in $built s;" \
   "installed in $installed s, the first verdict after $judged s"
