@@ -158,7 +158,11 @@ constexpr PrecisionField kPrecision[] = {
     {"lse_dtype", QKVET_KNOB_LSE_DTYPE, nullptr, nullptr, &P::lse_dtype},
     {"sink_dtype", QKVET_KNOB_SINK_DTYPE, nullptr, nullptr, &P::sink_dtype},
     {"softmax_dtype", QKVET_KNOB_SOFTMAX_DTYPE, nullptr, nullptr,
-     &P::softmax_dtype}};
+     &P::softmax_dtype},
+    {"dot_sum_dtype", QKVET_KNOB_DOT_SUM_DTYPE, nullptr, nullptr,
+     &P::dot_sum_dtype},
+    {"value_sum_dtype", QKVET_KNOB_VALUE_SUM_DTYPE, nullptr, nullptr,
+     &P::value_sum_dtype}};
 
 template <class Fields>
 std::string names_of(const Fields& fields) {

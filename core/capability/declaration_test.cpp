@@ -42,7 +42,7 @@ TEST(Declaration, PrecisionKnobsAreMarkedAsDeclared) {
       "preset = flash_half\ntile = 64\np_dtype = bf16\nexp_error = 1.2e-7\n"
       "dot_sum = lanes\ndot_lanes = 8\nscore_dtype = f16\n"
       "operand_dtype = bf16\nlse_dtype = f16\nsink_dtype = bf16\n"
-      "softmax_dtype = f32\n");
+      "softmax_dtype = f32\ndot_sum_dtype = f16\nvalue_sum_dtype = bf16\n");
   qkvet_precision precision{};
   ASSERT_EQ(read_precision(file.path(), precision), "");
   EXPECT_EQ(precision.preset, QKVET_PRECISION_FLASH_HALF);
@@ -55,11 +55,15 @@ TEST(Declaration, PrecisionKnobsAreMarkedAsDeclared) {
   EXPECT_TRUE(same_dtype(precision.lse_dtype, dtype_to_abi(Dtype::kF16)));
   EXPECT_TRUE(same_dtype(precision.sink_dtype, dtype_to_abi(Dtype::kBf16)));
   EXPECT_TRUE(same_dtype(precision.softmax_dtype, dtype_to_abi(Dtype::kF32)));
+  EXPECT_TRUE(same_dtype(precision.dot_sum_dtype, dtype_to_abi(Dtype::kF16)));
+  EXPECT_TRUE(
+      same_dtype(precision.value_sum_dtype, dtype_to_abi(Dtype::kBf16)));
   EXPECT_EQ(precision.declared,
             QKVET_KNOB_TILE | QKVET_KNOB_P_DTYPE | QKVET_KNOB_EXP_ERROR |
                 QKVET_KNOB_DOT_SUM | QKVET_KNOB_SCORE_DTYPE |
                 QKVET_KNOB_OPERAND_DTYPE | QKVET_KNOB_LSE_DTYPE |
-                QKVET_KNOB_SINK_DTYPE | QKVET_KNOB_SOFTMAX_DTYPE);
+                QKVET_KNOB_SINK_DTYPE | QKVET_KNOB_SOFTMAX_DTYPE |
+                QKVET_KNOB_DOT_SUM_DTYPE | QKVET_KNOB_VALUE_SUM_DTYPE);
   EXPECT_GT(precision.struct_size, 0u);
 }
 

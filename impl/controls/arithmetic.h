@@ -110,6 +110,11 @@ struct Arithmetic {
   Storage lse = Storage::kF32;       // as it is returned
   Storage sinks = Storage::kF32;     // as they are read
   Storage softmax = Storage::kF32;   // each of its results
+  // What sums are kept in: each product, unless it is fused, each partial sum
+  // and each rescale.
+  Storage dot_sums = Storage::kF32;    // of q k
+  Storage value_sums = Storage::kF32;  // of P v
+  Storage totals = Storage::kF32;      // of weights; f16 as `softmax` alone
   // A tensor core: products in blocks of so many, on a grid of so many bits
   // more than f32 has. 0: none.
   int block = 0;
@@ -173,6 +178,15 @@ constexpr bool is_computable(const Arithmetic& a) {
           ((whole || a.votes_before_mask) && a.exp == Exp::kNatural)) &&
          (!a.votes_before_mask ||
           (a.hidden == Hidden::kCleared && a.lag > 0)) &&
+         (a.dot_sums == Storage::kF32 ||
+          (a.lanes == 1 && a.dot == Order::kAscending && a.block == 0 &&
+           a.operands == Storage::kF32 && !a.root_scale)) &&
+         (a.value_sums == Storage::kF32 ||
+          (a.value != Order::kHalves && a.block == 0 && !by_lse &&
+           a.operands == Storage::kF32)) &&
+         (a.totals == Storage::kF32 ||
+          (a.totals == Storage::kF16 && a.softmax == a.totals && !a.tile_sum &&
+           a.value == Order::kAscending)) &&
          (a.p != P::kNormalised || a.norm_first);
 }
 

@@ -37,6 +37,8 @@ inline constexpr double kBiasFirstRefRoundings = 1;
 // Measured: 3.06 (poly_exp.h).
 inline constexpr double kPolynomialExpError = 3.25 * kUnit;
 
+// What f16 is off by.
+inline constexpr double kUnitF16 = 0x1p-11;
 // Measured: 7.50e-5.
 inline constexpr double kCoarseExpError = 7.6e-5;
 
@@ -99,6 +101,13 @@ constexpr void declare_roundings(const Arithmetic& a, qkvet_precision* p) {
                      &qkvet_precision::softmax_dtype, p);
     p->declared &= ~(QKVET_KNOB_SCORE_DTYPE | QKVET_KNOB_SINK_DTYPE |
                      QKVET_KNOB_EXP_ERROR);
+  }
+  declare_rounding(a.dot_sums, QKVET_KNOB_DOT_SUM_DTYPE,
+                   &qkvet_precision::dot_sum_dtype, p);
+  declare_rounding(a.value_sums, QKVET_KNOB_VALUE_SUM_DTYPE,
+                   &qkvet_precision::value_sum_dtype, p);
+  if (a.totals == Storage::kF16) {
+    p->accumulator_u = kUnitF16;
   }
   if (a.scaled_q) {
     p->scale_stage = QKVET_SCALE_ON_Q;
@@ -242,7 +251,9 @@ constexpr qkvet_capabilities typed_capabilities(const Arithmetic& a) {
 constexpr qkvet_capabilities declared_capabilities(const Arithmetic& a) {
   qkvet_capabilities c = typed_capabilities(a);
   // f16 ends where f32 does not.
-  const bool ends = a.scores == Storage::kF16 || a.operands == Storage::kF16;
+  const bool ends = a.scores == Storage::kF16 || a.operands == Storage::kF16 ||
+                    a.dot_sums == Storage::kF16 ||
+                    a.value_sums == Storage::kF16;
   // A root of 8 rounds, and so does a sum of the other sign.
   if (a.root_scale || a.cuts_down || ends) {
     c.flags &= ~QKVET_FLAG_POWER_OF_TWO_INVARIANT;

@@ -102,7 +102,7 @@ void RowEngine::raise(Part* part, float max) const {
   part->sum = stored(part->sum * by);
   part->keys = stored(part->keys * by);
   for (int64_t c = 0; c < row_.value_width; ++c) {
-    part->acc[c] *= by;
+    part->acc[c] = kept(part->acc[c] * by);
   }
 }
 
@@ -183,7 +183,7 @@ void RowEngine::fold(Part* all, const Part& part) const {
   all->sum = stored(stored(all->sum * a) + stored(part.sum * b));
   all->keys = all->sum;
   for (int64_t c = 0; c < row_.value_width; ++c) {
-    all->acc[c] = all->acc[c] * a + part.acc[c] * b;
+    all->acc[c] = kept(kept(all->acc[c] * a) + kept(part.acc[c] * b));
   }
 }
 

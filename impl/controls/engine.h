@@ -53,6 +53,7 @@ class RowEngine {
   void score();
   float dot(const float* k) const;
   float dot_in_blocks(const float* k) const;
+  float dot_kept(const float* k) const;
   float option_score(float product, int64_t n) const;
   float natural_score(float product, int64_t n) const;
   float base2_score(float product, int64_t n) const;
@@ -64,6 +65,12 @@ class RowEngine {
 
   // sums.cpp
   float stored(float x) const { return round_to(a_.softmax, x); }
+  // A product or a partial sum of P v.
+  float kept(float x) const {
+    return in_half(a_.value_sums, x, Seeded::kTruncatedSums);
+  }
+  // Rounded, or cut off where that is seeded.
+  float in_half(Storage type, float x, Seeded cuts) const;
   float weight(float s, float max) const;
   float factor(float from, float to) const;
   float natural(float s) const;
@@ -76,6 +83,7 @@ class RowEngine {
   float sum_in_blocks(const Group& tile, float start) const;
   float sum_of(const Group& tile, float start) const;
   void add_value(int64_t n, float* acc) const;
+  void add_kept(float w, const float* v, float* acc) const;
   void add_blocks(const Group& tile, float* acc) const;
   void add_values(const Group& tile, float* acc) const;
 

@@ -110,6 +110,20 @@ float RowEngine::dot_in_blocks(const float* k) const {
   return sum;
 }
 
+// Products and partial sums in half.
+float RowEngine::dot_kept(const float* k) const {
+  constexpr Seeded kCut = Seeded::kTruncatedSums;
+  const Storage type = a_.dot_sums;
+  float sum = 0;
+  for (int64_t c = 0; c < row_.width; ++c) {
+    const float q = row_.q[c], x = k[c * row_.k.step];
+    sum = in_half(
+        type, a_.fma ? std::fma(q, x, sum) : sum + in_half(type, q * x, kCut),
+        kCut);
+  }
+  return sum;
+}
+
 float RowEngine::dot(const float* k) const {
   const float* const q = row_.q;
   const int64_t step = row_.k.step, n = row_.width;
@@ -118,6 +132,9 @@ float RowEngine::dot(const float* k) const {
   }
   if (a_.operands != Storage::kF32) {
     return dot_of_rounded(q, k, step, n, a_.operands);
+  }
+  if (a_.dot_sums != Storage::kF32) {
+    return dot_kept(k);
   }
   if (a_.root_scale) {
     return dot_with_root(q, k, step, n, root_);

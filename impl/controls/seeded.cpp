@@ -11,9 +11,9 @@ namespace qkvet::impl {
 namespace {
 
 constexpr std::string_view kNames[] = {
-    "scale",         "lost_key",      "rounded_p",  "truncated_p",
-    "rounded_tile",  "rounded_total", "old_blocks", "short_blocks",
-    "softcap_order", "sink_in_lse"};
+    "scale",          "lost_key",      "rounded_p",     "truncated_p",
+    "truncated_sums", "rounded_tile",  "rounded_total", "old_blocks",
+    "short_blocks",   "softcap_order", "sink_in_lse"};
 constexpr uint32_t kTypeShift = 24;
 
 // Faults, and above them 0, or the storage type and 1.

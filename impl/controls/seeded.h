@@ -13,16 +13,17 @@
 namespace qkvet::impl {
 
 enum class Seeded : uint8_t {
-  kScale,         // off by 2^-10 of itself
-  kLostKey,       // the last one, of rows that see two or more
-  kRoundedP,      // to bf16 or f16, undeclared
-  kTruncatedP,    // cut off instead of rounded
-  kRoundedTile,   // the accumulators of o rounded to the storage per tile
-  kRoundedTotal,  // so is the denominator
-  kOldBlocks,     // of 4 products, without a further bit
-  kShortBlocks,   // ten bits below f32
-  kSoftcapOrder,  // the other value of the dialect
-  kSinkInLse      // the same
+  kScale,          // off by 2^-10 of itself
+  kLostKey,        // the last one, of rows that see two or more
+  kRoundedP,       // to bf16 or f16, undeclared
+  kTruncatedP,     // cut off instead of rounded
+  kTruncatedSums,  // the same of sums in half
+  kRoundedTile,    // the accumulators of o rounded to the storage per tile
+  kRoundedTotal,   // so is the denominator
+  kOldBlocks,      // of 4 products, without a further bit
+  kShortBlocks,    // ten bits below f32
+  kSoftcapOrder,   // the other value of the dialect
+  kSinkInLse       // the same
 };
 
 struct Deviation {

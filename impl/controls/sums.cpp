@@ -64,14 +64,16 @@ float RowEngine::divided(float x, float sum) const {
   return x * (a_.fast ? device_value(1 / double{sum}, 1) : 1 / sum);
 }
 
+float RowEngine::in_half(Storage type, float x, Seeded cuts) const {
+  const float nearest = round_to(type, x);
+  const bool cut = off_.has(cuts) && type != Storage::kF32 &&
+                   std::fabs(nearest) > std::fabs(x);
+  return cut ? from_half(type, static_cast<uint16_t>(to_half(type, x) - 1))
+             : nearest;
+}
+
 float RowEngine::rounded_p(float p) const {
-  const float nearest = round_to(storage_, p);
-  if (off_.has(Seeded::kTruncatedP) && storage_ != Storage::kF32 &&
-      nearest > p) {
-    const auto below = static_cast<uint16_t>(to_half(storage_, p) - 1);
-    return from_half(storage_, below);
-  }
-  return nearest;
+  return in_half(storage_, p, Seeded::kTruncatedP);
 }
 
 // Scores of a tile become weights in row.weights. One that has overflowed to
@@ -142,10 +144,19 @@ float RowEngine::sum_of(const Group& tile, float start) const {
     }
   } else {
     for (int64_t m = tile.begin; m < tile.end; ++m) {
-      sum += weights[key(m)];
+      sum = round_to(a_.totals, sum + weights[key(m)]);
     }
   }
   return a_.tile_sum ? start + sum : sum;
+}
+
+// The same, kept in half.
+void RowEngine::add_kept(float w, const float* v, float* acc) const {
+  const int64_t step = row_.v.step;
+  for (int64_t c = 0; c < row_.value_width; ++c) {
+    const float x = v[c * step];
+    acc[c] = kept(a_.fma ? std::fma(w, x, acc[c]) : acc[c] + kept(w * x));
+  }
 }
 
 // acc[c] += w * v[c]
@@ -154,7 +165,9 @@ void RowEngine::add_value(int64_t n, float* acc) const {
       p_ == P::kStorage ? rounded_p(row_.weights[n]) : row_.weights[n];
   const float* const v = row_.v.row(n);
   const int64_t step = row_.v.step;
-  if (a_.operands != Storage::kF32) {
+  if (a_.value_sums != Storage::kF32) {
+    add_kept(w, v, acc);
+  } else if (a_.operands != Storage::kF32) {
     for (int64_t c = 0; c < row_.value_width; ++c) {
       acc[c] += w * round_to(a_.operands, v[c * step]);
     }

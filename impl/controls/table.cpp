@@ -138,6 +138,31 @@ QKVET_ARITHMETIC(f16_softmax_tile8, "the same of f16, in tiles of 8 keys",
                  .tile = 8, .scores = Storage::kF16, .sinks = Storage::kF16,
                  .softmax = Storage::kF16)
 
+// ---- Sums in half ----------------------------------------------------------
+
+// As ggml adds up P v beside a cache in f16: key by key, fused.
+QKVET_ARITHMETIC(f16_value_sums, "P v kept in f16, online, a key at a time",
+                 .fma = true, .tile = 1, .value_sums = Storage::kF16,
+                 .sink = Sink::kAdded, .hidden = Hidden::kPlaced)
+// As half units of CPUs multiply and add. q is scaled first: sums of q.k itself
+// may be more than f16 holds.
+QKVET_ARITHMETIC(f16_sums, "q.k and P v kept in f16, softmax in f32",
+                 .scaled_q = true, .dot_sums = Storage::kF16,
+                 .value_sums = Storage::kF16)
+QKVET_ARITHMETIC(bf16_sums_tile4, "the same of bf16, in tiles of 4 keys",
+                 .tile = 4, .dot_sums = Storage::kBf16,
+                 .value_sums = Storage::kBf16, .sink = Sink::kLast)
+QKVET_ARITHMETIC(f16_value_sums_mlo,
+                 "P v kept in f16, from the last key, parts",
+                 .value = Order::kDescending, .parts = 3, .merge = Merge::kMlo,
+                 .value_sums = Storage::kF16)
+// What an array library of f16 does that has no other type to add in.
+QKVET_ARITHMETIC(f16_throughout, "each product, sum and result in f16",
+                 .scaled_q = true, .norm_first = true, .scores = Storage::kF16,
+                 .sinks = Storage::kF16, .softmax = Storage::kF16,
+                 .dot_sums = Storage::kF16, .value_sums = Storage::kF16,
+                 .totals = Storage::kF16, .sink = Sink::kLast)
+
 // ---- Parts and the division ------------------------------------------------
 
 // As Flash-Decoding does it. Rows of one key leave the second part empty, most

@@ -120,6 +120,10 @@ bool is_coarse(const qkvet_kernel& kernel) {
          ((p.declared & QKVET_KNOB_LSE_DTYPE) != 0 && p.lse_dtype.bits != 0) ||
          ((p.declared & QKVET_KNOB_SINK_DTYPE) != 0 &&
           p.sink_dtype.bits != 0) ||
+         ((p.declared & QKVET_KNOB_DOT_SUM_DTYPE) != 0 &&
+          p.dot_sum_dtype.bits != 0) ||
+         ((p.declared & QKVET_KNOB_VALUE_SUM_DTYPE) != 0 &&
+          p.value_sum_dtype.bits != 0) ||
          (p.declared & QKVET_KNOB_SOFTMAX_DTYPE) != 0;
 }
 

@@ -87,6 +87,8 @@ enum {
 #define QKVET_KNOB_LSE_DTYPE (UINT64_C(1) << 19)
 #define QKVET_KNOB_SINK_DTYPE (UINT64_C(1) << 20)
 #define QKVET_KNOB_SOFTMAX_DTYPE (UINT64_C(1) << 21)
+#define QKVET_KNOB_DOT_SUM_DTYPE (UINT64_C(1) << 22)
+#define QKVET_KNOB_VALUE_SUM_DTYPE (UINT64_C(1) << 23)
 
 typedef struct qkvet_precision {
   size_t struct_size;
@@ -150,6 +152,14 @@ typedef struct qkvet_precision {
    * accumulator_u says. exp_error, if it is not declared, is that of the preset
    * in units of this type. {0,0,0}: as accumulator_u says. */
   qkvet_dtype softmax_dtype;
+  /* What sums of q.k, and of P v, are kept in, f16 or bf16: each product (but
+   * with fma) and each partial sum is stored as it, and so is each rescale of
+   * P v. What adds in f32 and stores the sum alone declares score_dtype or
+   * nothing. The denominator is no such sum: softmax_dtype and accumulator_u
+   * say what it is added in. Not judged are rows whose partial sums may be
+   * beyond the largest number of the type. {0,0,0}: as accumulator_u says. */
+  qkvet_dtype dot_sum_dtype;
+  qkvet_dtype value_sum_dtype;
 } qkvet_precision;
 
 #ifdef __cplusplus

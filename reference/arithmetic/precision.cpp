@@ -25,7 +25,7 @@ constexpr double kLargestLazy = 64;           // e^64 is near the end of f32
 constexpr int kMostLanes = 4096;
 constexpr int kMostSplits = 1 << 20;
 
-constexpr uint64_t kKnownKnobs = (QKVET_KNOB_SOFTMAX_DTYPE << 1) - 1;
+constexpr uint64_t kKnownKnobs = (QKVET_KNOB_VALUE_SUM_DTYPE << 1) - 1;
 
 // Their values are numbers of no unit.
 constexpr uint64_t kLiteralKnobs =
@@ -121,7 +121,11 @@ constexpr RoundingKnob kRoundings[] = {
     {QKVET_KNOB_SINK_DTYPE, "sink_dtype", &qkvet_precision::sink_dtype,
      &M::sink, false},
     {QKVET_KNOB_SOFTMAX_DTYPE, "softmax_dtype", &qkvet_precision::softmax_dtype,
-     &M::softmax, false, true}};
+     &M::softmax, false, true},
+    {QKVET_KNOB_DOT_SUM_DTYPE, "dot_sum_dtype", &qkvet_precision::dot_sum_dtype,
+     &M::dot, false},
+    {QKVET_KNOB_VALUE_SUM_DTYPE, "value_sum_dtype",
+     &qkvet_precision::value_sum_dtype, &M::value, false}};
 
 // What it names, or nothing.
 std::optional<Dtype> allowed_type(const RoundingKnob& knob,

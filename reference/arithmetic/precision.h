@@ -122,6 +122,9 @@ struct PrecisionModel {
   // What each result of the softmax is stored as, sums of a tile being added in
   // f32 at least. README.md, "Softmax in half, or in f32".
   Rounding softmax;
+  // Sums of q k and of P v, each time that something is added to them.
+  Rounding dot;
+  Rounding value;
 
   FloatRange range;
   // The values of these knobs are as declared, whatever the storage; those of
@@ -134,6 +137,9 @@ struct PrecisionModel {
   double output_floor = 0x1p-149;
   double output_largest = std::numeric_limits<float>::max();
 
+  // Unit roundoff of what adds up q k, and P v.
+  double dot_u() const { return std::max(u, dot.u); }
+  double value_u() const { return std::max(u, value.u); }
   // Unit roundoff of what the softmax stores, and of what adds up a
   // denominator: in tiles, what is stored is added up.
   double softmax_u() const { return std::max(u, softmax.u); }

@@ -164,7 +164,10 @@ TEST(PrecisionTest, WhatIsRoundedOnTheWayIsHalfOrNotAtAll) {
       {QKVET_KNOB_LSE_DTYPE, "lse_dtype", &P::lse_dtype, &M::lse},
       {QKVET_KNOB_SINK_DTYPE, "sink_dtype", &P::sink_dtype, &M::sink},
       {QKVET_KNOB_SOFTMAX_DTYPE, "softmax_dtype", &P::softmax_dtype,
-       &M::softmax}};
+       &M::softmax},
+      {QKVET_KNOB_DOT_SUM_DTYPE, "dot_sum_dtype", &P::dot_sum_dtype, &M::dot},
+      {QKVET_KNOB_VALUE_SUM_DTYPE, "value_sum_dtype", &P::value_sum_dtype,
+       &M::value}};
   for (const Knob& knob : kKnobs) {
     P p = declare(QKVET_PRECISION_CPU_F32, knob.bit);
     EXPECT_EQ(resolve_precision(p).error, "");  // {0,0,0}: not rounded

@@ -98,7 +98,8 @@ void limit_columns(const RowView& row, const PrecisionModel& model,
     const double A = std::min(scratch.absolute[t], row.v_max[t]) + pr;
     scratch.moved[t] = aw;
     scratch.absolute[t] = A;
-    scratch.limit[t] = model.u * (A + std::fabs(row.o[t]) + aw + pr) / 2;
+    scratch.limit[t] =
+        model.value_u() * (A + std::fabs(row.o[t]) + aw + pr) / 2;
   }
 }
 
@@ -146,7 +147,7 @@ void add_in_order(const RowView& row, const PrecisionModel& model,
   const double* shares = entering_shares(errors, scratch);
   const int64_t dv = row.dv;
   const int64_t tile = model.tile;
-  const double u = model.u;
+  const double u = model.value_u();
   double* __restrict partial = scratch.partial.data();
   double* __restrict window = scratch.window.data();
   double* __restrict ordered = scratch.ordered.data();
@@ -184,8 +185,8 @@ void add_in_order(const RowView& row, const PrecisionModel& model,
 struct ColumnTerms {
   ColumnTerms(const RowView& row, const PrecisionModel& model,
               const RowErrors& errors)
-      : u(model.u),
-        exact_u(qkvet::reference::exact_u(model)),
+      : u(model.value_u()),
+        exact_u(std::max(qkvet::reference::exact_u(model), model.value.u)),
         depth(value_depth(row, model)),
         single(single_ascending(model)),
         per_term(model.norm_first || model.merge == Merge::kLse) {
@@ -193,13 +194,33 @@ struct ColumnTerms {
     const auto R = static_cast<double>(errors.rescales);
     roundings = n + R;
     blocks = key_block_cost(row, model, row.n);
-    sum_growth = 1 / (1 - 2 * (roundings * u + blocks));
+    const double drift = 2 * (roundings * u + blocks);
+    hopeless = !(drift <= 0.5);
+    sum_growth = hopeless ? 2 : 1 / (1 - drift);
     eta_growth = 1 / (1 - errors.eta);
     rescaling = R;
     // Underflow of n products and n sums, of the rescales, of the sums over
     // splits and of the result.
     operations_floor = (2 * n + 2 * R + model.splits + 4) * errors.lambda;
+    if (model.value.rounds()) hold_half(row, model, errors);
     oracle = (n + 8) * kOracleU;
+  }
+  // A product, or the sum that it is fused with, and the rescales of each
+  // accumulator, of which no more than n are not 0.
+  void hold_half(const RowView& row, const PrecisionModel& model,
+                 const RowErrors& errors) {
+    const auto n = static_cast<double>(row.terms());
+    const double rescales = single ? rescaling : n * rescaling;
+    operations_floor += (n + rescales + model.splits + 2) * model.value.floor *
+                        unit_share(row, model, errors);
+    const bool divided = model.norm_first && model.merge != Merge::kLse;
+    const double own = own_exponent(row, model, errors);
+    const double grown = 1 + 2 * roundings * u;
+    largest_sum = model.value.largest / grown;
+    largest_weights =
+        divided ? HUGE_VAL
+                : largest_sum / (errors.growth *
+                                 std::exp(std::min(kLargestExponent, own)));
   }
   double u;
   double exact_u;
@@ -210,10 +231,15 @@ struct ColumnTerms {
   bool per_term;
   double roundings;
   double blocks;  // key_block_cost()
+  bool hopeless;  // more roundings than any derivation holds
   double sum_growth;
   double eta_growth;
   double rescaling;
   double operations_floor;
+  // What may be added up of shares times values, and of values whose weights
+  // are not divided yet.
+  double largest_sum = HUGE_VAL;
+  double largest_weights = HUGE_VAL;
   // The oracle normalises first: n sums, the products, the weights.
   double oracle;
 };
@@ -229,7 +255,8 @@ double sum_error(const RowView& row, const PrecisionModel& model,
       std::max(0.0, scratch.added[t] - std::min(limit, scratch.largest[t]));
   if (terms.depth >= 0) additions = std::min(additions, terms.depth * u * A);
   // Truncation may cost more than the smaller operand.
-  if (terms.blocks > 0) additions = terms.blocks * (limit / u);
+  const double stored = model.value.rounds() ? additions : 0;
+  if (terms.blocks > 0) additions = terms.blocks * (limit / u) + stored;
   const double rescaling = terms.rescaling * (terms.single ? limit : u * A);
   double e = (additions + u * A + rescaling) * terms.sum_growth;
   if (terms.single) {
@@ -251,19 +278,22 @@ double output_bound(const RowView& row, const PrecisionModel& model,
   const double o = std::fabs(row.o[t]);
   const double aw = scratch.moved[t];
   const double A = scratch.absolute[t];
-  if (!(row.v_sum[t] * errors.growth <= model.range.largest_safe)) {
+  if (!(row.v_sum[t] * errors.growth <= model.range.largest_safe) ||
+      !(row.v_sum[t] <= terms.largest_weights) ||
+      !(scratch.limit[t] <= terms.u * terms.largest_sum)) {
     return kInfinity;
   }
   // Weights 1 and small integers: numerator and denominator are exact.
   const bool exact =
       errors.flat && row.v_integer[t] != 0 && row.v_sum[t] * terms.exact_u <= 1;
+  if (terms.hopeless && !exact) return kInfinity;
   const double e = exact ? 0 : sum_error(row, model, errors, terms, scratch, t);
   const double pr = scratch.rounded[t];
   double bound = aw + (e + errors.eta * (o + aw) + pr) * terms.eta_growth;
   bound += model.norm_roundings * u * (terms.per_term ? A : o + bound);
   bound += errors.merge * (o + bound);
-  bound = bound * second_order(u) * errors.evaluation + terms.oracle * A +
-          model.softmax.floor;
+  bound = bound * second_order(std::max(u, terms.u)) * errors.evaluation +
+          terms.oracle * A + model.softmax.floor;
   return o + bound < model.output_largest ? bound : kInfinity;
 }
 

@@ -13,6 +13,10 @@ namespace {
 // Stands for a scale that became infinite: nothing that it meets is judged.
 constexpr double kUnusable = 1e200;
 
+double scaled_size(const RowView& row, int64_t j) {
+  return std::fabs(row.scaled != nullptr ? row.scaled[j] : row.score[j]);
+}
+
 // sum_k |S_k| over the additions of q.k in the declared lanes, and over the
 // tree that adds the lanes, where a level costs at most the sum of all lanes.
 double lane_partial_sums(const RowView& row, const PrecisionModel& model,
@@ -59,8 +63,16 @@ bool exact_dot(const RowView& row, const PrecisionModel& model, int64_t j) {
   const int k_grid = row.k_grid[row.key(j)];
   const int least = std::min({q_grid, k_grid, q_grid + k_grid});
   const int limit = model.range.lambda_exponent(model.ftz);
-  return least >= limit &&
-         row.magnitude[j] * exact_u(model) <= std::ldexp(1.0, q_grid + k_grid);
+  // Twice what underflow costs in half is its least number.
+  const double product = std::ldexp(1.0, q_grid + k_grid);
+  return least >= limit && product >= 2 * model.dot.floor &&
+         row.magnitude[j] * std::max(exact_u(model), model.dot.u) <= product;
+}
+
+// What sums of q k are multiplied by behind the sum, at most.
+double unit_of_sums(const RowView& row, const PrecisionModel& model) {
+  const double c = row.scale;
+  return model.scale_stage == ScaleStage::kOnQ ? std::max(1.0, c) : c;
 }
 
 // What underflow can do to a score. Without flushing, additions are exact.
@@ -68,8 +80,7 @@ double score_floor(const RowView& row, const PrecisionModel& model, int64_t j,
                    double lambda) {
   const double c = row.scale;
   const double normal = model.range.least_normal();
-  const double after_q =
-      model.scale_stage == ScaleStage::kOnQ ? std::max(1.0, c) : c;
+  const double after_q = unit_of_sums(row, model);
   const double operations = 2 * static_cast<double>(row.d) + 2;
   const double flushed_scale =
       model.ftz && c < normal ? row.magnitude[j] * c : 0;
@@ -94,16 +105,6 @@ double stored_score(const RowView& row, const PrecisionModel& model, int64_t j,
   return e;
 }
 
-// Relative error of a scale, or of both roots of one, that is stored as the
-// softmax stores its numbers.
-double stored_scale(const RowView& row, const PrecisionModel& model) {
-  if (row.scale == 0) return 0;
-  const double roots =
-      model.scale_split ? 2 * model.softmax.u : model.softmax.u;
-  const double off = model.softmax.exactly(row.scale) / row.scale;
-  return std::isfinite(off) ? std::max(roots, off) : kUnusable;
-}
-
 }  // namespace
 
 int ceil_log2(int64_t n) {
@@ -125,23 +126,35 @@ double dot_depth(const RowView& row, const PrecisionModel& model) {
   return -1;
 }
 
+double stored_scale(double c, const PrecisionModel& model) {
+  if (c == 0 || !model.softmax.rounds()) return 0;
+  const double roots =
+      model.scale_split ? 2 * model.softmax.u : model.softmax.u;
+  const double off = model.softmax.exactly(c) / c;
+  return std::isfinite(off) ? std::max(roots, off) : kUnusable;
+}
+
 double scaled_error(const RowView& row, const PrecisionModel& model, int64_t j,
                     double depth, double lambda, RowScratch& scratch) {
   const double u = model.u;
+  const double sum_u = model.dot_u();
   const double A = row.scale * row.magnitude[j];
-  const double s =
-      std::fabs(row.scaled != nullptr ? row.scaled[j] : row.score[j]);
+  const double s = scaled_size(row, j);
   const double drift = row.drift != nullptr ? row.drift[j] : 0;
   const double d = static_cast<double>(row.d);
   double e = 0;
   if (!exact_dot(row, model, j)) {
     const double M = (A + s + drift) / 2;
-    const double blocks = block_cost(model, row.d, row.d);
-    double additions = (d - 1) * (M + u * A);
+    double blocks = block_cost(model, row.d, row.d);
+    // What a block leaves may be stored.
+    if (blocks > 0 && model.dot.rounds()) blocks += (d - 1) * model.dot.u;
+    double additions = (d - 1) * (M + sum_u * A);
     if (depth >= 0) additions = std::min(additions, depth * A);
-    e = u * (A + additions) / (1 - 2 * d * u);
-    if (blocks > 0)
-      e = (u * A + blocks * (M + u * A)) / (1 - 2 * (d * u + blocks));
+    e = sum_u * (A + additions) / (1 - 2 * d * sum_u);
+    const double kept = 1 - 2 * (d * sum_u + blocks);
+    if (blocks > 0) {
+      e = kept > 0 ? (sum_u * A + blocks * (M + sum_u * A)) / kept : kUnusable;
+    }
     if (model.dot_sum == SumOrder::kLanes && blocks == 0) {
       const double* k = row.k + row.key(j) * row.d;
       const double sums =
@@ -149,8 +162,10 @@ double scaled_error(const RowView& row, const PrecisionModel& model, int64_t j,
           (model.fma ? 0 : A);
       // Computed partial sums differ from exact ones by at most e, and those
       // of uncertain inputs by another drift in all.
-      e = std::min(e, u * sums + (d + 3) * u * (e + drift));
+      e = std::min(e, sum_u * sums + (d + 3) * sum_u * (e + drift));
     }
+    // A product that underflows, or the sum that it is fused with.
+    e += model.dot.floor * unit_of_sums(row, model) * d;
   }
   if (row.magnitude[j] != 0) e += score_floor(row, model, j, lambda);
   e += drift;
@@ -159,8 +174,24 @@ double scaled_error(const RowView& row, const PrecisionModel& model, int64_t j,
   // The product with k, and a root that both sides share.
   if (model.scale_split) e += u * A + 2 * u * (s + e);
   if (!row.scale_given) e += model.default_scale_error * u * (s + e);
-  if (model.softmax.rounds()) e += stored_scale(row, model) * (s + e);
-  return stored_score(row, model, j, s, e * second_order(u), lambda);
+  e += stored_scale(row.scale, model) * (s + e);
+  return stored_score(row, model, j, s, e * second_order(sum_u), lambda);
+}
+
+bool dot_overflows(const RowView& row, const PrecisionModel& model, int64_t j) {
+  if (!model.dot.rounds()) return false;
+  const double c = row.scale;
+  const double size = row.magnitude[j];
+  const double drift = row.drift != nullptr ? row.drift[j] : 0;
+  // Of q k; where the scale is 0, the whole size stands for its sum.
+  const double M =
+      c > 0 ? (size + (scaled_size(row, j) + drift) / c) / 2 : size;
+  const double on_q = c * kLog2E;
+  const double unit = model.scale_split ? std::max(1.0, on_q)
+                      : model.scale_stage == ScaleStage::kOnQ ? on_q
+                                                              : 1;
+  const double grown = 1 + 2 * static_cast<double>(row.d + 2) * model.dot_u();
+  return !(unit * M * grown <= model.dot.largest);
 }
 
 }  // namespace qkvet::reference

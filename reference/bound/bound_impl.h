@@ -227,9 +227,16 @@ double own_exponent(const RowView& row, const PrecisionModel& model,
 // Additions that a product of q k passes at most; negative: unknown.
 double dot_depth(const RowView& row, const PrecisionModel& model);
 
+// Relative error of a scale, or of both roots of one, that is stored as the
+// softmax stores its numbers; 0 if it is not.
+double stored_scale(double c, const PrecisionModel& model);
+
 // How far the computed c q k of rank `j` can be from its truth.
 double scaled_error(const RowView& row, const PrecisionModel& model, int64_t j,
                     double depth, double lambda, RowScratch& scratch);
+
+// Whether a partial sum of q k may be beyond the type that it is kept in.
+bool dot_overflows(const RowView& row, const PrecisionModel& model, int64_t j);
 
 // From the error `e` of c q k of rank `a` to the error of the score.
 double option_error(const RowView& row, const PrecisionModel& model, int64_t a,
@@ -261,6 +268,11 @@ bool options_overflow(const RowView& row, const PrecisionModel& model);
 inline double far_below(const PrecisionModel& model) {
   return 2 * model.range.largest_argument;
 }
+
+// At most this is 1, in units of the computed maximum, of the computed sum of
+// weights.
+double unit_share(const RowView& row, const PrecisionModel& model,
+                  const RowErrors& errors);
 
 // Fills share_exact, score_error, exponent_error, excess and share.
 RowErrors bound_scores(const RowView& row, const PrecisionModel& model,

@@ -91,12 +91,30 @@ TEST(BoundFaultsTest, WrongKernelsExceedTheBound) {
     // allow, and no exponential of 14 bits sees it often.
     const PrecisionModel declared = declared_precision(kernel);
     const bool coarse = declared.score.rounds() || declared.operand.rounds() ||
+                        declared.dot.rounds() || declared.value.rounds() ||
                         declared.exp_error > 0x1p-16;
     EXPECT_GT(scale, coarse ? -1 : kProblems / 4) << kernel.name();
     EXPECT_GT(key, coarse ? kProblems / 4 : kProblems / 2) << kernel.name();
     std::printf("%-18s scale 2^-10 %d, lost key %d of %d\n",
                 kernel.name().c_str(), scale, key, kProblems);
   }
+}
+
+// Rounding to nearest is all that sums in half are allowed.
+TEST(BoundFaultsTest, SumsThatAreCutOffExceedTheBound) {
+  constexpr int kProblems = 340;
+  int kept = 0;
+  for (const TestControl& kernel : f32_controls()) {
+    const PrecisionModel declared = declared_precision(kernel);
+    if (!declared.dot.rounds() && !declared.value.rounds()) continue;
+    const int cut = count_exceeding(kernel, "truncated_sums", kProblems);
+    EXPECT_GT(cut, kProblems / 20) << kernel.name();
+    EXPECT_EQ(count_exceeding(kernel, "none", kProblems), 0) << kernel.name();
+    std::printf("%-18s sums cut off %d of %d\n", kernel.name().c_str(), cut,
+                kProblems);
+    ++kept;
+  }
+  EXPECT_GE(kept, 5);
 }
 
 }  // namespace

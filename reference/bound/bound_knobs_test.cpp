@@ -10,8 +10,10 @@
 namespace qkvet::reference::bound_knobs_test {
 namespace {
 
-constexpr uint64_t kKnobs = QKVET_KNOB_SCORE_DTYPE | QKVET_KNOB_OPERAND_DTYPE |
-                            QKVET_KNOB_LSE_DTYPE | QKVET_KNOB_SINK_DTYPE;
+constexpr uint64_t kKnobs =
+    QKVET_KNOB_SCORE_DTYPE | QKVET_KNOB_OPERAND_DTYPE | QKVET_KNOB_LSE_DTYPE |
+    QKVET_KNOB_SINK_DTYPE | QKVET_KNOB_SOFTMAX_DTYPE |
+    QKVET_KNOB_DOT_SUM_DTYPE | QKVET_KNOB_VALUE_SUM_DTYPE;
 
 TestProblem stored_problem(TestRandom& random, int i, Dtype storage) {
   const auto regime = static_cast<Regime>(i % kRegimeCount);
@@ -43,7 +45,8 @@ TEST(BoundKnobsTest, NoneOfThemHoldsWithoutItsDeclaration) {
   EXPECT_GE(controls.size(), 8u);
   for (const TestControl& kernel : controls) {
     qkvet_precision plain = *kernel.kernel->precision;
-    plain.declared &= ~kKnobs;
+    // Sums in half throughout declare a number, too.
+    plain.declared &= ~(kKnobs | QKVET_KNOB_ACCUMULATOR_U);
     plain.exp_error = 0x1p-23;
     const PrecisionModel model = for_storage(resolve_precision(plain).model,
                                              kernel.storage, kernel.storage);
@@ -140,6 +143,85 @@ TEST(BoundKnobsClaimsTest, ScoresThatF16CannotHoldAreNotJudged) {
   EXPECT_FALSE(std::isinf(bound_of(p, model).o[0]));
   p.k = {-301, -302, -300};
   EXPECT_TRUE(std::isinf(bound_of(p, model).o[0]));
+}
+
+TEST(BoundKnobsClaimsTest, SumsThatF16CannotHoldAreNotJudged) {
+  TestProblem p = small(3, 2);
+  PrecisionModel model = naive();
+  model.dot = half(Dtype::kF16);
+  p.q = {300, 1};
+  p.k = {1, 2, 2, 3, 300, 1};
+  EXPECT_TRUE(std::isinf(bound_of(p, model).o[0]));
+  p.k = {1, 2, 2, 3, 100, 1};
+  EXPECT_FALSE(std::isinf(bound_of(p, model).o[0]));
+  // Cancellation helps no partial sum.
+  p.q = {300, 300};
+  p.k = {1, 2, 2, 3, 300, -300};
+  EXPECT_TRUE(std::isinf(bound_of(p, model).o[0]));
+  // A scale behind the sum is of no use, on q it is.
+  p.problem.scale = 0x1p-3;
+  EXPECT_TRUE(std::isinf(bound_of(p, model).o[0]));
+  model.scale_stage = ScaleStage::kOnQ;
+  EXPECT_FALSE(std::isinf(bound_of(p, model).o[0]));
+  model.dot = half(Dtype::kBf16);
+  model.scale_stage = ScaleStage::kAfterDot;
+  EXPECT_FALSE(std::isinf(bound_of(p, model).o[0]));
+}
+
+TEST(BoundKnobsClaimsTest, SumsOfValuesEndWhereTheirTypeDoes) {
+  TestProblem p = small(2, 1);
+  PrecisionModel model = naive();
+  const double lse = bound_of(p, model).lse[0];
+  model.value = half(Dtype::kF16);
+  p.v = {40000, 40000};
+  EXPECT_TRUE(std::isinf(bound_of(p, model).o[0]));
+  // Scores do not know of it.
+  EXPECT_EQ(bound_of(p, model).lse[0], lse);
+  // Divided weights add up to one.
+  model.norm_first = true;
+  EXPECT_FALSE(std::isinf(bound_of(p, model).o[0]));
+  model.norm_first = false;
+  // What lies below half its least number may be lost.
+  p.v = {0x1p-26, 0x1p-26};
+  EXPECT_GT(bound_of(p, model).o[0], 0x1p-26);
+  EXPECT_LT(bound_of(p, model).o[0], 0x1p-21);
+}
+
+TEST(BoundKnobsClaimsTest, SumsInHalfCountAsFarAsTheyAreExact) {
+  for (const int64_t keys : {2048, 2052}) {
+    TestProblem p = small(keys, 1);
+    p.q = {0};
+    for (double& v : p.v) v = 1;
+    PrecisionModel model = naive();
+    const double exact = bound_of(p, model).o[0];
+    model.value = half(Dtype::kF16);
+    const double kept = bound_of(p, model).o[0];
+    EXPECT_EQ(std::isinf(kept), keys > 2048);
+    if (keys <= 2048) {
+      EXPECT_NEAR(kept, exact, 0.01 * exact);  // of second order
+    }
+  }
+}
+
+// Products on a grid that the type holds are added without an error.
+TEST(BoundKnobsClaimsTest, SumsInHalfAreExactOnAGrid) {
+  TestProblem p = small(2, 2);
+  const auto grown = [&p] {
+    PrecisionModel model = naive();
+    const double exact = bound_of(p, model).lse[0];
+    model.dot = half(Dtype::kF16);
+    return bound_of(p, model).lse[0] / exact;
+  };
+  p.q = {3, 5};
+  p.k = {100, 7, 1, 2};
+  EXPECT_LT(grown(), 1.01);
+  p.q = {30, 5};  // 3035 is no number of 11 bits
+  EXPECT_GT(grown(), 100);
+  p.q = {0x1p-24, 0};
+  p.k = {1, 7, 2, 2};
+  EXPECT_LT(grown(), 1.01);
+  p.k = {0.5, 7, 1, 2};  // 2^-25 is none of f16
+  EXPECT_GT(grown(), 1.05);
 }
 
 TEST(BoundKnobsClaimsTest, AScaleOfItsOwnStoresTwice) {

@@ -34,7 +34,7 @@ PFloor p_floor(const RowView& row, const PrecisionModel& model,
   const double to_own = floor * std::exp(std::min(kLargestExponent, own));
   const double to_top = floor * std::exp(std::min(kLargestExponent, moved));
   if (model.p_normalised) return {to_own, to_top};
-  return {std::min(to_own, to_top / errors.least_sum), to_top};
+  return {floor * unit_share(row, model, errors), to_top};
 }
 
 double rounding_of(double x, double u_p, double floor) {
@@ -85,6 +85,15 @@ double own_exponent(const RowView& row, const PrecisionModel& model,
              (std::fabs(row.top) + errors.score_max + model.lazy +
               (combines_anyhow(model) ? row.shift : 0)) +
          errors.epsb * (1 + static_cast<double>(errors.rescales));
+}
+
+double unit_share(const RowView& row, const PrecisionModel& model,
+                  const RowErrors& errors) {
+  const double own = own_exponent(row, model, errors);
+  const double moved = own + errors.score_max;
+  return std::min(
+      std::exp(std::min(kLargestExponent, own)),
+      std::exp(std::min(kLargestExponent, moved)) / errors.least_sum);
 }
 
 void round_weights(const RowView& row, const PrecisionModel& model,

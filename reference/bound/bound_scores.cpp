@@ -31,6 +31,7 @@ bool overflows(const RowView& row, const PrecisionModel& model) {
     largest = std::max(largest, row.magnitude[j]);
     // NaN must not look small.
     if (!(row.magnitude[j] <= model.range.largest_safe)) return true;
+    if (dot_overflows(row, model, j)) return true;
   }
   const bool on_q = model.scale_stage == ScaleStage::kOnQ;
   const double scaled = row.scale * std::max(largest, on_q ? row.q_max : 0.0);
@@ -359,19 +360,19 @@ RowErrors bound_scores(const RowView& row, const PrecisionModel& model,
   errors.evaluation += model.range.evaluation_u *
                        (4 * static_cast<double>(row.terms() + row.d) + 64);
   if (model.lazy > 0) errors.growth = std::exp(model.lazy);
-  const auto roundings =
-      static_cast<double>(std::max(row.d, row.terms() + errors.rescales));
+  const auto d = static_cast<double>(row.d);
+  const auto of_keys = static_cast<double>(row.terms() + errors.rescales);
+  const double roundings = std::max(d * model.dot_u(), of_keys * model.u);
   // The derivations divide by 1 - 2 n u, and the same of blocks.
   const double blocks = std::max(block_cost(model, row.d, row.d),
                                  key_block_cost(row, model, row.terms()));
   const double of_sum = static_cast<double>(row.terms()) * model.sum_u() +
                         static_cast<double>(errors.rescales) * u;
-  errors.unjudged =
-      overflows(row, model) ||
-      !(2 * (std::max(roundings * model.u, of_sum) + blocks) <= 0.5) ||
-      // The denominator, twice for its own errors.
-      2 * static_cast<double>(row.terms()) * errors.growth >
-          model.softmax.largest;
+  errors.unjudged = overflows(row, model) ||
+                    !(2 * (std::max(roundings, of_sum) + blocks) <= 0.5) ||
+                    // The denominator, twice for its own errors.
+                    2 * static_cast<double>(row.terms()) * errors.growth >
+                        model.softmax.largest;
   errors.flat = exactly_flat(row, model);
   if (errors.unjudged) return errors;
   score_errors(row, model, errors, scratch);

@@ -6,10 +6,15 @@
 namespace qkvet::reference {
 
 std::string gradient_not_derived(const PrecisionModel& model) {
-  return model.score.rounds()
-             ? "gradients have no derived bound yet where precision knob "
-               "score_dtype is declared"
-             : "";
+  const char* knob = model.score.rounds()   ? "score_dtype"
+                     : model.dot.rounds()   ? "dot_sum_dtype"
+                     : model.value.rounds() ? "value_sum_dtype"
+                                            : nullptr;
+  return knob == nullptr ? ""
+                         : std::string(
+                               "gradients have no derived bound yet where "
+                               "precision knob ") +
+                               knob + " is declared";
 }
 
 std::string gradient_not_derived(const Problem& forward) {

@@ -106,6 +106,9 @@ bool is_coarse(const KernelInfo& info) {
   return (declares(QKVET_KNOB_EXP_ERROR) && p.exp_error > kBookError) ||
          (declares(QKVET_KNOB_SCORE_DTYPE) && p.score_dtype.bits != 0) ||
          (declares(QKVET_KNOB_OPERAND_DTYPE) && p.operand_dtype.bits != 0) ||
+         (declares(QKVET_KNOB_DOT_SUM_DTYPE) && p.dot_sum_dtype.bits != 0) ||
+         (declares(QKVET_KNOB_VALUE_SUM_DTYPE) &&
+          p.value_sum_dtype.bits != 0) ||
          (declares(QKVET_KNOB_SOFTMAX_DTYPE) && p.softmax_dtype.bits != 0);
 }
 

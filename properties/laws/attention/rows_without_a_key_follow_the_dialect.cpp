@@ -99,11 +99,14 @@ std::optional<Finding> compare_with_mean(const JudgeInput& input, int64_t n,
   const auto count = static_cast<double>(keys.end - keys.from);
   const PrecisionModel model =
       for_storage(input.model, value.kv_dtype, value.o_dtype);
-  const double roundings = 2 * count * model.u + 16 * model.softmax_u();
+  const double roundings = 2 * count * model.value_u() + 16 * model.softmax_u();
+  // Sums that coarse arithmetic cannot hold.
+  if (roundings > 0.5 || size > model.value.largest) return std::nullopt;
   const double p_error =
       model.p_u > 0 ? 2 * (model.p_u + model.p_floor * count) : 0;
   const double bound = (roundings / (1 - roundings) + p_error) * size / count +
-                       (2 * count + 16) * std::numeric_limits<float>::min();
+                       (2 * count + 16) * std::numeric_limits<float>::min() +
+                       (count + 16) * model.value.floor;
   return compare_with_bound({actual, sum / count, bound, 0, value.o_dtype},
                             judgement);
 }
