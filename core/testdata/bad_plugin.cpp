@@ -98,6 +98,12 @@ constexpr Deed deed(Action) {
   };
 }
 
+qkvet_status refuse_in_call(const qkvet_forward_args*, const qkvet_exec*,
+                            qkvet_text* why) {
+  say(why, "more than 4 queries");
+  return QKVET_UNSUPPORTED;
+}
+
 struct Row {
   const char* name;
   Deed deed;
@@ -203,6 +209,16 @@ const Row kRows[] = {
        if (exec->threads > 1) touch(floats(a->k)[elements(a->k)]);
        return QKVET_OK;
      }},
+    // Each but bad/breaks_promise declares that forward() may refuse.
+    {"bad/refuses_in_call", refuse_in_call},
+    {"bad/silent_in_call",
+     [](auto*, auto*, auto*) -> qkvet_status { return QKVET_UNSUPPORTED; }},
+    {"bad/breaks_promise", refuse_in_call},
+    {"bad/fails_in_call",
+     [](auto*, auto*, auto* why) -> qkvet_status {
+       say(why, "no such tile");
+       return QKVET_INTERNAL;
+     }},
 };
 constexpr int kCount = sizeof kRows / sizeof kRows[0];
 
@@ -211,6 +227,7 @@ const qkvet_kernel* g_list[kCount];
 qkvet_capabilities g_capabilities;
 qkvet_capabilities g_compiles;
 qkvet_capabilities g_aligned;
+qkvet_capabilities g_refuses;
 
 bool is(const qkvet_kernel* self, const char* name) {
   return std::strcmp(self->name, name) == 0;
@@ -273,9 +290,10 @@ void declare() {
                            QKVET_OPTION_CROSS_LENGTHS | QKVET_OPTION_LSE |
                            QKVET_OPTION_VALUE_WIDTH |
                            QKVET_OPTION_GROUPED_HEADS;
-  g_compiles = g_aligned = g_capabilities;
+  g_compiles = g_aligned = g_refuses = g_capabilities;
   g_compiles.flags = QKVET_FLAG_COMPILES_PER_SHAPE;
   g_aligned.alignment = 64;
+  g_refuses.flags = QKVET_FLAG_REFUSES_IN_CALL;
   for (int i = 0; i < kCount; ++i) {
     qkvet_kernel& kernel = g_kernels[i];
     kernel.struct_size = sizeof kernel;
@@ -288,6 +306,9 @@ void declare() {
     kernel.get_extension = extension;
     if (is(&kernel, "bad/compiles")) kernel.capabilities = &g_compiles;
     if (is(&kernel, "bad/aligned")) kernel.capabilities = &g_aligned;
+    for (const char* name :
+         {"bad/refuses_in_call", "bad/silent_in_call", "bad/fails_in_call"})
+      if (is(&kernel, name)) kernel.capabilities = &g_refuses;
     g_list[i] = &kernel;
   }
 }

@@ -133,10 +133,42 @@ void check_answers(Executor& executor) {
             CallStatus::kUnavailable);
 }
 
+// UNSUPPORTED of forward() is a refusal where that is declared, and a broken
+// promise of supports() where it is not.
+void check_refusals_in_the_call(Executor& executor) {
+  const struct {
+    const char* kernel;
+    CallStatus status;
+    const char* text;
+    bool gave_reason;
+  } rows[] = {{"refuses_in_call", CallStatus::kUnsupported,
+               "more than 4 queries", true},
+              {"silent_in_call", CallStatus::kUnsupported,
+               "forward() returned UNSUPPORTED", false},
+              {"breaks_promise", CallStatus::kRefused,
+               "forward() returned UNSUPPORTED: more than 4 queries", true},
+              {"fails_in_call", CallStatus::kRefused,
+               "forward() returned INTERNAL: no such tile", true}};
+  for (const auto& row : rows)
+    for (const Placement placement : kPlacements) {
+      SCOPED_TRACE(row.kernel);
+      const CallOutcome outcome = survive(executor, row.kernel, placement);
+      EXPECT_EQ(outcome.status, row.status);
+      EXPECT_EQ(outcome.text, row.text);
+      EXPECT_EQ(outcome.gave_reason, row.gave_reason);
+      EXPECT_TRUE(outcome.asked_kernel);
+      EXPECT_TRUE(outcome.o.empty());
+    }
+}
+
 TEST(Sandbox, HarmlessMisbehaviour) { check_harmless(*sandbox()); }
 TEST(InProcess, HarmlessMisbehaviour) { check_harmless(*in_process()); }
 TEST(Sandbox, Answers) { check_answers(*sandbox()); }
 TEST(InProcess, Answers) { check_answers(*in_process()); }
+TEST(Sandbox, RefusalsInTheCall) { check_refusals_in_the_call(*sandbox()); }
+TEST(InProcess, RefusalsInTheCall) {
+  check_refusals_in_the_call(*in_process());
+}
 TEST(InProcess, Workspace) {
   const auto executor = in_process();
   expect_copy(run_one(*executor, "workspace"));
