@@ -49,6 +49,31 @@ inline const qkvet_backward_table* table_of(const qkvet_backward_table& table) {
   return &table;
 }
 
+inline qkvet_capabilities capabilities_of(
+    void (*declare)(qkvet_capabilities&)) {
+  qkvet_capabilities c{};
+  c.struct_size = sizeof c;
+  c.options = QKVET_OPTION_DEFAULT_SCALE;
+  declare(c);
+  return c;
+}
+
+inline qkvet_kernel kernel_of(const char* name, const char* file, int line,
+                              const qkvet_capabilities& capabilities,
+                              decltype(qkvet_kernel::forward) function,
+                              const qkvet_dialect* dialect = nullptr) {
+  qkvet_kernel kernel{};
+  kernel.struct_size = sizeof kernel;
+  kernel.name = name;
+  kernel.description = "out of a public repository";
+  kernel.source_file = file;
+  kernel.source_line = line;
+  kernel.capabilities = &capabilities;
+  kernel.dialect = dialect;
+  kernel.forward = function;
+  return kernel;
+}
+
 }  // namespace foreign
 
 // `declare` fills in a qkvet_capabilities. What is not declared is not asked,
@@ -58,29 +83,23 @@ inline const qkvet_backward_table* table_of(const qkvet_backward_table& table) {
 
 // The same for a qkvet_kernel::forward, and behind it, if there is a gradient,
 // a qkvet_backward_table.
-#define FOREIGN_LIBRARY(family, variant, function, declare, ...)          \
-  static const qkvet_capabilities foreign_capabilities = [] {             \
-    qkvet_capabilities c{};                                               \
-    c.struct_size = sizeof c;                                             \
-    c.options = QKVET_OPTION_DEFAULT_SCALE;                               \
-    declare(c);                                                           \
-    return c;                                                             \
-  }();                                                                    \
-  static const qkvet_kernel foreign_kernel = [] {                         \
-    qkvet_kernel kernel{};                                                \
-    kernel.struct_size = sizeof kernel;                                   \
-    kernel.name = family "/" variant;                                     \
-    kernel.description = "out of a public repository";                    \
-    kernel.source_file = __FILE__;                                        \
-    kernel.source_line = __LINE__;                                        \
-    kernel.capabilities = &foreign_capabilities;                          \
-    kernel.forward = function;                                            \
-    kernel.backward = foreign::table_of(__VA_ARGS__);                     \
-    return kernel;                                                        \
-  }();                                                                    \
+#define FOREIGN_LIBRARY(family, variant, function, declare, ...)   \
+  static const qkvet_capabilities foreign_capabilities =           \
+      foreign::capabilities_of(declare);                           \
+  static const qkvet_kernel foreign_kernel = [] {                  \
+    qkvet_kernel kernel =                                          \
+        foreign::kernel_of(family "/" variant, __FILE__, __LINE__, \
+                           foreign_capabilities, function);        \
+    kernel.backward = foreign::table_of(__VA_ARGS__);              \
+    return kernel;                                                 \
+  }();                                                             \
+  FOREIGN_ENTRY(family, &foreign_kernel)
+
+// The symbol of a library with these kernels.
+#define FOREIGN_ENTRY(family, ...)                                        \
   extern "C" qkvet_status qkvet_open(const qkvet_host* host, const char*, \
                                      qkvet_library* out, qkvet_text*) {   \
-    static const qkvet_kernel* const kernels[] = {&foreign_kernel};       \
+    static const qkvet_kernel* const kernels[] = {__VA_ARGS__};           \
     if (host == nullptr || host->abi_major != QKVET_ABI_MAJOR)            \
       return QKVET_INVALID_ARGUMENT;                                      \
     *out = {};                                                            \
@@ -88,7 +107,7 @@ inline const qkvet_backward_table* table_of(const qkvet_backward_table& table) {
     out->abi_major = QKVET_ABI_MAJOR;                                     \
     out->abi_minor = QKVET_ABI_MINOR;                                     \
     out->name = family;                                                   \
-    out->kernel_count = 1;                                                \
+    out->kernel_count = sizeof kernels / sizeof *kernels;                 \
     out->kernels = kernels;                                               \
     return QKVET_OK;                                                      \
   }                                                                       \

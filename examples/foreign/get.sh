@@ -15,6 +15,10 @@ clone karpathy/llm.c llm.c
 clone karpathy/llama2.c llama2.c
 clone tspeterkim/flash-attention-minimal flash
 clone ggml-org/ggml ggml
+# Of a large repository, one folder of one release.
+[ -d vllm ] || git clone -q --depth 1 --branch v0.6.6 --filter=blob:none \
+  --sparse https://github.com/vllm-project/vllm vllm
+git -C vllm sparse-checkout set csrc/cpu
 
 for function in attention_forward attention_backward; do
   cut_out llm.c/train_gpt2.c "^void $function\("
@@ -38,3 +42,5 @@ cmake --build ggml/build -j "$(nproc)" >> ggml.log
 echo "-I$PWD/ggml/include $PWD/ggml/build/src/libggml.a" \
   "$PWD/ggml/build/src/libggml-cpu.a $PWD/ggml/build/src/libggml-base.a" \
   -lpthread -ldl -lm > ggml.cflags
+echo "-I$(dirname "$PWD")/torch_stub" -mavx2 -mfma -mf16c -fopenmp \
+  > vllm.cflags
