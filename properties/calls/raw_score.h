@@ -33,8 +33,9 @@ inline bool keeps_far_scores(const Case& value, const PrecisionModel& model) {
     return dtype == Dtype::kF32 || dtype == Dtype::kF64;
   };
   return is_wide(value.q_dtype) && is_wide(value.kv_dtype) &&
-         model.dot_u() <= 0x1p-23 && model.block_u == 0 && !model.score.rounds() &&
-         !model.operand.rounds() && !model.lse.rounds();
+         model.dot_u() <= 0x1p-23 && model.block_u == 0 &&
+         !model.score.rounds() && !model.operand.rounds() &&
+         !model.lse.rounds();
 }
 
 }  // namespace qkvet::properties
