@@ -9,7 +9,7 @@ smallest case in which it does not, and says why.
 `kernel` says what a callable takes, `adapters` holds the calls of known
 libraries, `assert_close` judges one call by the same bound.
 """
-from . import adapters, dlpack, trace
+from . import adapters, case, dlpack, golden, inspect, trace
 from ._program import program
 from .call import Reference, assert_close, reference
 from .declare import Refused, WrongUse, cache, kernel, layer
@@ -18,7 +18,8 @@ from .run import check, fuzz, replay
 
 __all__ = ["Call", "Failure", "LawFailed", "LawResult", "Reference", "Refused",
            "Report",
-           "WrongUse", "adapters", "assert_close", "cache", "check", "fuzz",
+           "WrongUse", "adapters", "assert_close", "cache", "case", "check", "dlpack",
+           "fuzz", "golden", "inspect",
            "kernel", "laws", "layer", "program", "reference", "replay", "trace"]
 
 

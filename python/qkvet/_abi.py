@@ -14,6 +14,9 @@ OK, UNSUPPORTED, UNAVAILABLE, INVALID_ARGUMENT, OUT_OF_MEMORY, INTERNAL = range(
 FLAG_CAUSAL_ONLY = 1 << 26
 FLAG_REFUSES_IN_CALL = 1 << 29
 
+# Of qkvet_backward_table.options, as backward.h has them.
+BACKWARD_BIAS, BACKWARD_SINK = 1 << 0, 1 << 1
+
 CAUSAL = {1: "top_left", 2: "bottom_right"}
 ROPE = {1: "half", 2: "interleaved"}
 
@@ -109,6 +112,13 @@ class LayerArgs(c.Structure):
         ("fused", c.c_int32), ("unused_end", c.c_int32)]
 
 
+class LayerBackwardArgs(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("layer", c.POINTER(LayerArgs))] + [
+        (name, Tensor) for name in (
+            "d_y", "d_x", "d_w_q", "d_w_k", "d_w_v", "d_w_o", "d_b_q", "d_b_k",
+            "d_b_v", "d_b_o")]
+
+
 class ExtentRule(c.Structure):
     _fields_ = [("min", c.c_int64), ("max", c.c_int64), ("multiple", c.c_int64)]
 
@@ -143,7 +153,10 @@ _BACKWARD = c.CFUNCTYPE(c.c_int32, c.c_void_p, c.c_void_p,
 class BackwardTable(c.Structure):
     _fields_ = [("struct_size", c.c_size_t), ("options", c.c_uint64),
                 ("workspace", c.c_void_p), ("backward", _BACKWARD),
-                ("layer_backward", c.c_void_p)]
+                ("layer_backward", c.CFUNCTYPE(
+                    c.c_int32, c.c_void_p, c.c_void_p,
+                    c.POINTER(LayerBackwardArgs), c.c_void_p,
+                    c.POINTER(Text)))]
 
 
 class LayerTable(c.Structure):

@@ -46,12 +46,17 @@ def library():
         Say]
     lib.qkvet_python_reference.argtypes = [ctypes.c_char_p] * 5 + [
         Give, ctypes.c_char_p, ctypes.c_size_t]
+    lib.qkvet_python_case.argtypes = [ctypes.c_char_p, Say, GiveInput,
+                                      ctypes.c_char_p, ctypes.c_size_t]
     return lib
 
 
 Say = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_char_p)
 Give = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.POINTER(ctypes.c_double),
                         ctypes.POINTER(ctypes.c_double), ctypes.c_int64)
+GiveInput = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p,
+                             ctypes.c_int32, ctypes.POINTER(ctypes.c_int64),
+                             ctypes.POINTER(ctypes.c_double))
 
 
 def resolve(fields):

@@ -11,7 +11,7 @@ import tempfile
 import numpy as np
 
 from . import _program
-from .arrays import ml_dtypes
+from .arrays import host_array, ml_dtypes
 from .declare import WrongUse, declaration
 from .imported import in_worker
 from .report import LawFailed, report_of
@@ -23,7 +23,7 @@ _NAMES = {"float64": "F64", "float32": "F32", "float16": "F16",
 
 
 def as_numpy(array):
-    """The NumPy array of a NumPy, torch or JAX array, or of numbers."""
+    """The NumPy array of an array of any library, or of numbers."""
     if hasattr(array, "detach"):  # torch
         array = array.detach().cpu()
         if str(array.dtype) == "torch.bfloat16":
@@ -31,6 +31,8 @@ def as_numpy(array):
             bits = array.contiguous().view(torch.int16).numpy()
             return bits.view(ml_dtypes().bfloat16)
         return array.numpy()
+    if hasattr(array, "__dlpack__") and not hasattr(array, "__array__"):
+        return host_array(array)
     return np.asarray(array)
 
 
@@ -50,6 +52,33 @@ def write_safetensors(path, tensors):
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text + b"".join(parts))
+
+
+def dtype_of(name):
+    """NumPy's type of a name such as "bfloat16"."""
+    return np.dtype(ml_dtypes().bfloat16 if name == "bfloat16" else name)
+
+
+def read_safetensors(path, key=None):
+    """All tensors of a file by name, or one, as NumPy arrays. WrongUse if the file
+    has none of this name."""
+    types = {name: numpy for numpy, name in _NAMES.items()}
+    with open(path, "rb") as file:
+        size, = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(size))
+        header.pop("__metadata__", None)
+        if key is not None and key not in header:
+            raise WrongUse(f"{path}: no tensor {key}")
+
+        def tensor(row):
+            first, end = row["data_offsets"]
+            file.seek(8 + size + first)
+            return np.frombuffer(file.read(end - first), dtype_of(
+                types[row["dtype"]])).reshape(row["shape"]).copy()
+
+        if key is not None:
+            return tensor(header[key])
+        return {name: tensor(row) for name, row in header.items()}
 
 
 # What a case says of tensors that are no data: one number each.

@@ -80,7 +80,9 @@ def kernel(function=None, **fields):
         takes DLPack is asked for its result on that stream.
     gradient: "autograd" (torch) or "vjp" (jax): backward() is judged, too; or
         "function": the callable has an attribute `backward` that takes (q, k, v,
-        o, lse, d_o, **options) and returns d_q, d_k, d_v.
+        o, lse, d_o, **options) and returns d_q, d_k, d_v. Behind it bias and
+        sink, where their gradients are judged, too: "vjp bias" ("function":
+        d_bias and d_sink behind the three, or a dictionary by these names).
 
     Errors: a word that is unknown is a `WrongUse` when the callable is judged.
     """
@@ -113,8 +115,14 @@ def layer(function=None, **fields):
     It is called as f(x, w_q, w_k, w_v, w_o, heads=, kv_heads=, **options) with
     x [B, T, D], w_q [D, H d], w_k [D, Hkv d], w_v [D, Hkv dv], w_o [H dv, D] and
     returns y [B, T, D]; the options that a call sets: causal, scale, b_q, b_k,
-    b_v, b_o, and rope (style, cos, sin, positions). Words beyond those of
-    `kernel`: layer="biases rope unbatched", what of this it takes.
+    b_v, b_o, rope (style, cos, sin, positions), fused ("qkv", ...) with w_qkv and
+    b_qkv, and mask_buffer [C, C]. Words beyond those of `kernel`: layer="biases
+    rope unbatched fused_qkv mask_buffer", what of this it takes; "stages" and
+    "weights" where it returns them: a dictionary of y and q [B, H, T, d], k, v,
+    attended [B, H, T, dv], and weights [B, H, T, T]. gradient: as in `kernel`,
+    of x, the matrices and the biases; "function": backward(x, w_q, w_k, w_v,
+    w_o, d_y, heads=, kv_heads=, **options) returns them in this order, or as a
+    dictionary d_x, d_w_q and so on.
     """
     if function is None:
         return functools.partial(layer, **fields)

@@ -50,7 +50,9 @@ class Failure:
     fix: str
     again: str  # the command that shows it again
     fields: Dict[str, Any]  # all that the report has in JSON
+    # The words of the program for the callable, and where its module is found.
     _words: Optional[List[str]] = dataclasses.field(default=None, repr=False)
+    _paths: List[str] = dataclasses.field(default_factory=list, repr=False)
 
     @functools.cached_property
     def call(self) -> Call:
@@ -64,7 +66,7 @@ class Failure:
             out = os.path.join(folder, "call")
             words = ["replay", self.case, "--law", self.law, *self._words,
                      "--emit", "npy", "--out", out]
-            code, text, wrong = _program.run(words, [os.getcwd()])
+            code, text, wrong = _program.run(words, self._paths)
             if not os.path.isdir(out):
                 raise _program.WrongUse(wrong.strip() or text.strip()
                                         or f"exit code {code}")
@@ -152,7 +154,7 @@ def number(value):
     return float(value) if value is not None else float("nan")
 
 
-def failure_of(row, words):
+def failure_of(row, words, paths):
     found = row["failure"]
     diagnosis = found.get("diagnosis", {})
     return Failure(
@@ -162,10 +164,11 @@ def failure_of(row, words):
         error_over_bound=number(found.get("error_over_bound")),
         cause=diagnosis.get("cause", ""),
         certainty=diagnosis.get("certainty", ""), fix=diagnosis.get("fix", ""),
-        again=found.get("again", ""), fields=found, _words=words)
+        again=found.get("again", ""), fields=found, _words=words,
+        _paths=list(paths))
 
 
-def report_of(code, text, lines, words=None):
+def report_of(code, text, lines, words=None, paths=()):
     """A Report of the program's text and its JSON Lines."""
     rows = [json.loads(line) for line in lines.splitlines() if line]
     results = [
@@ -173,7 +176,8 @@ def report_of(code, text, lines, words=None):
                   verdict=row["verdict"].lower(), checked=row["checked"],
                   error_over_bound=number(row["worst_error_over_bound"]),
                   reason=row.get("reason", ""),
-                  failure=failure_of(row, words) if "failure" in row else None,
+                  failure=(failure_of(row, words, paths) if "failure" in row
+                           else None),
                   known=row.get("known"))
         for row in rows if row["type"] == "result"]
     return Report(code, text, results)

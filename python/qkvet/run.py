@@ -57,7 +57,7 @@ def _adapter_name(adapter):
     return target
 
 
-def _where(function, adapter, isolated, fields):
+def where_of(function, adapter, isolated, fields):
     """Words of the program for the callable, and folders of modules; None: it
     can only be judged in this process."""
     if isinstance(function, str):
@@ -87,7 +87,7 @@ def _wrong_use(line):
             "qkvet_open() returned INTERNAL: ", ""))
 
 
-def _ran(words, paths):
+def ran(words, paths):
     """The program with these words: exit code and text. WrongUse, its one line;
     RuntimeError if it ended as it never should."""
     code, text, wrong = _program.run(words, paths)
@@ -141,7 +141,7 @@ def check(function, *, adapter=None, laws=None, cases=None, budget=None, seed=1,
     """
     if (nothing := in_worker()) is not None:
         return nothing
-    where, paths = _where(function, adapter, isolated, fields)
+    where, paths = where_of(function, adapter, isolated, fields)
     names = [laws] if isinstance(laws, str) else list(laws or [])
     if where is None:
         function, fields = _adapted(function, adapter, fields)
@@ -163,8 +163,8 @@ def check(function, *, adapter=None, laws=None, cases=None, budget=None, seed=1,
         ("--strict", strict), ("--fail-fast", fail_fast),
         ("--verbose", verbose)) if wanted]
     with tempfile.NamedTemporaryFile("r", suffix=".jsonl") as lines:
-        code, text = _ran([*words, "--json", lines.name], paths)
-        return report_of(code, text, lines.read(), where)
+        code, text = ran([*words, "--json", lines.name], paths)
+        return report_of(code, text, lines.read(), where, paths)
 
 
 def replay(case, function, *, law=None, adapter=None, isolated=None,
@@ -173,12 +173,12 @@ def replay(case, function, *, law=None, adapter=None, isolated=None,
     it. In this process (isolated=False) a debugger stops in the callable."""
     if (nothing := in_worker()) is not None:
         return nothing
-    where, paths = _where(function, adapter, isolated, fields)
+    where, paths = where_of(function, adapter, isolated, fields)
     if where is None:
         function, fields = _adapted(function, adapter, fields)
         return _here(function, fields, {"case": case, "laws": [law] if law else []})
     words = ["replay", case, *where] + (["--law", law] if law else [])
-    return Report(*_ran(words, paths), [])
+    return Report(*ran(words, paths), [])
 
 
 def fuzz(function, *, target="forward", time="60s", adapter=None, seed=1,
@@ -187,9 +187,9 @@ def fuzz(function, *, target="forward", time="60s", adapter=None, seed=1,
     the targets)."""
     if (nothing := in_worker()) is not None:
         return nothing
-    where, paths = _where(function, adapter, True, fields)
+    where, paths = where_of(function, adapter, True, fields)
     words = ["fuzz", target, *where, "--time", time, "--seed", str(seed)]
     for flag, value in (("--jobs", jobs), ("--corpus", corpus)):
         if value is not None:
             words += [flag, str(value)]
-    return Report(*_ran(words, paths), [])
+    return Report(*ran(words, paths), [])

@@ -10,18 +10,22 @@ A definition names inputs, outputs and extents; a line of a workload file gives
 the extents and where each input comes from. What is drawn at random is N(0,1) by
 a seed. Judged are the operations gqa_paged (decode, and causal prefill) and
 gqa_ragged; the definition's own reference is not run. Source: the schema of
-FlashInfer-Bench (docs/flashinfer-trace: definition, workload).
+FlashInfer-Bench (docs/flashinfer-trace: definition, workload, solution).
 """
+import atexit
 import dataclasses
+import inspect
 import json
 import pathlib
-import struct
+import shutil
+import tempfile
 
 import numpy as np
 
-from .arrays import framework, ml_dtypes
-from .call import _NAMES, as_numpy, assert_close
+from .arrays import framework
+from .call import as_numpy, assert_close, dtype_of, read_safetensors
 from .declare import WrongUse
+from .imported import find
 from .report import LawFailed, Report
 
 # Members of one packed call that QKVet judges at once.
@@ -62,25 +66,6 @@ def read_workloads(path, definition):
             if row["definition"] == definition.name]
 
 
-def read_safetensors(path, key):
-    """One tensor of a file as a NumPy array."""
-    types = {name: numpy for numpy, name in _NAMES.items()}
-    with open(path, "rb") as file:
-        size, = struct.unpack("<Q", file.read(8))
-        header = json.loads(file.read(size))
-        if key not in header:
-            raise WrongUse(f"{path}: no tensor {key}")
-        row = header[key]
-        file.seek(8 + size + row["data_offsets"][0])
-        data = file.read(row["data_offsets"][1] - row["data_offsets"][0])
-    return np.frombuffer(data, _dtype(types[row["dtype"]])).reshape(
-        row["shape"]).copy()
-
-
-def _dtype(name):
-    return np.dtype(ml_dtypes().bfloat16 if name == "bfloat16" else name)
-
-
 def make_inputs(definition, workload, folder=".", seed=1):
     """The inputs of one workload as NumPy arrays and numbers, by name."""
     rng = np.random.default_rng(seed)
@@ -91,12 +76,12 @@ def make_inputs(definition, workload, folder=".", seed=1):
         if source["type"] == "scalar":
             inputs[name] = source["value"]
         elif source["type"] == "safetensors":
-            inputs[name] = read_safetensors(
-                pathlib.Path(folder) / source["path"], source["tensor_key"])
+            path = pathlib.Path(folder) / source["path"]
+            inputs[name] = read_safetensors(path, source["tensor_key"])
         elif source["type"] == "random":
             shape = [axes[axis] for axis in declared["shape"]]
             inputs[name] = rng.standard_normal(shape, np.float32).astype(
-                _dtype(declared["dtype"]))
+                dtype_of(declared["dtype"]))
         else:
             raise WrongUse(f"{name} comes from {source['type']!r}; allowed: "
                            "scalar, safetensors, random")
@@ -154,14 +139,66 @@ def _judge(definition, inputs, outputs, members):
                  "empty_row_lse": "minus_inf"})
 
 
+def read_solution(path):
+    """The function of a solution file: its sources are written to a folder of
+    this process, and the entry point "FILE::FUNCTION" is imported from there.
+    WrongUse for another language than Python (triton is Python, too)."""
+    fields = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    spec = fields["spec"]
+    if spec["language"] not in ("python", "triton"):
+        raise WrongUse(f"{path}: language {spec['language']!r}; allowed: python, "
+                       "triton")
+    file, separator, name = spec["entry_point"].partition("::")
+    if not separator or file not in [one["path"] for one in fields["sources"]]:
+        raise WrongUse(f"{path}: entry_point {spec['entry_point']!r}; allowed: "
+                       "FILE::FUNCTION of its sources")
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="qkvet_solution_"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for source in fields["sources"]:
+        there = (folder / source["path"]).resolve()
+        if folder.resolve() not in there.parents:
+            raise WrongUse(f"{path}: source {source['path']!r} lies outside of the "
+                           "solution")
+        there.parent.mkdir(parents=True, exist_ok=True)
+        there.write_text(source["content"], encoding="utf-8")
+    return find(f"{folder / file}:{name}")
+
+
+def _called(solution, given, definition, convert):
+    """What a solution returned, by the names of the outputs. One with a parameter
+    for each output, too, writes them and returns nothing."""
+    names = list(definition.outputs)
+    try:
+        parameters = len(inspect.signature(solution).parameters)
+    except (TypeError, ValueError):  # of a built-in function nobody knows
+        parameters = 0
+    if parameters == len(given) + len(names):
+        q = given["q"]
+        shapes = {"output": tuple(q.shape), "lse": tuple(q.shape[:-1])}
+        made = {name: convert.give(np.full(
+            shapes[name], np.nan, dtype_of(definition.outputs[name]["dtype"])))
+            for name in names}
+        solution(*(given[name] for name in definition.inputs), *made.values())
+        return made
+    returned = solution(**given)
+    if isinstance(returned, dict):
+        return returned
+    if not isinstance(returned, (tuple, list)):
+        returned = (returned,)
+    return dict(zip(names, returned))
+
+
 def check(solution, definition, workloads, *, arrays="numpy", folder=None, seed=1,
           most=None):
     """Judges solution(**inputs) -> (output, lse) or a dictionary, on each
     workload, by the bound of every element; a list of Reports.
 
-    definition, workloads: paths. folder: where paths of tensors begin [that of
+    solution: a function, or the path of a solution file. definition, workloads:
+    paths. folder: where paths of tensors begin [that of
     the workloads]. arrays: "numpy", "torch" or "jax". most: workloads at most.
     """
+    if isinstance(solution, (str, pathlib.Path)):
+        solution = read_solution(solution)
     definition = read_definition(definition)
     convert = framework(arrays)
     reports = []
@@ -170,11 +207,7 @@ def check(solution, definition, workloads, *, arrays="numpy", folder=None, seed=
                              folder or pathlib.Path(workloads).parent, seed)
         given = {name: convert.give(one) if isinstance(one, np.ndarray) else one
                  for name, one in inputs.items()}
-        returned = solution(**given)
-        if not isinstance(returned, dict):
-            if not isinstance(returned, (tuple, list)):
-                returned = (returned,)
-            returned = dict(zip(definition.outputs, returned))
+        returned = _called(solution, given, definition, convert)
         outputs = {name: as_numpy(one) for name, one in returned.items()}
         members = _members(definition, inputs)
         try:

@@ -17,6 +17,7 @@ STRUCTS = {"qkvet_text": _abi.Text, "qkvet_tensor": _abi.Tensor,
            "qkvet_cache_config": _abi.CacheConfig,
            "qkvet_cache_args": _abi.CacheArgs,
            "qkvet_layer_args": _abi.LayerArgs,
+           "qkvet_layer_backward_args": _abi.LayerBackwardArgs,
            "qkvet_layer_table": _abi.LayerTable,
            "qkvet_extent_rule": _abi.ExtentRule,
            "qkvet_dtype_rule": _abi.DtypeRule,
@@ -54,3 +55,11 @@ def test_flags_are_those_of_the_header():
     for name in ("CAUSAL_ONLY", "REFUSES_IN_CALL"):
         bit, = re.findall(rf"#define QKVET_FLAG_{name} .*<< (\d+)\)", header)
         assert getattr(_abi, f"FLAG_{name}") == 1 << int(bit)
+
+
+def test_options_of_gradients_are_those_of_the_header():
+    header = (pathlib.Path(__file__).parents[2]
+              / "include/qkvet/backward.h").read_text()
+    for name in ("BIAS", "SINK"):
+        bit, = re.findall(rf"#define QKVET_BACKWARD_{name} .*<< (\d+)\)", header)
+        assert getattr(_abi, f"BACKWARD_{name}") == 1 << int(bit)

@@ -49,6 +49,18 @@ def test_a_failing_call_is_at_hand_as_arrays():
     assert (off > call.bound["o"]).any()
 
 
+def test_a_failing_call_is_made_again_wherever_the_module_lies(tmp_path,
+                                                                monkeypatch):
+    (tmp_path / "far_away.py").write_text(
+        "from kernels import forgets_scale as other\n"
+        "def wrong(q, k, v):\n    return other(q, k, v)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import far_away
+    failure = qkvet.check(far_away.wrong, cases=60, diagnose=0,
+                          laws="agrees_with_oracle").failures[0]
+    assert failure.call.o.shape == failure.call.expected["o"].shape
+
+
 def test_a_closure_runs_in_this_process():
     seen = []
 

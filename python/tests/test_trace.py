@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workloads in the schema of FlashInfer Trace: paged decode, ragged prefill."""
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -104,6 +105,60 @@ def test_paged_decode(tmp_path):
     lost = trace.check(lambda **inputs: decode(**inputs, lost=1), *files)
     assert not lost[0].ok
     assert "one" in lost[0].text
+
+
+SOLUTION = """
+import numpy as np
+
+from helper import one_row
+
+def run(q, k_cache, v_cache, kv_indptr, kv_indices, kv_last_page_len, sm_scale%s):
+    o, lse = np.zeros_like(q), np.zeros(q.shape[:2], q.dtype)
+    for n in range(len(q)):
+        pages = kv_indices[kv_indptr[n]:kv_indptr[n + 1]]
+        tokens = len(pages) * k_cache.shape[1]
+        if len(pages):
+            tokens += kv_last_page_len[n] - k_cache.shape[1]
+        o[n], lse[n] = one_row(q[n], *(
+            one[pages].reshape(-1, *one.shape[2:])[:tokens]
+            for one in (k_cache, v_cache)), sm_scale * %s)
+    %s
+"""
+
+
+def solution_file(tmp_path, more="", factor="1", end="return o, lse", **spec):
+    import inspect as source
+    helper = "import numpy as np\n\n" + source.getsource(one_row)
+    path = tmp_path / "solution.json"
+    path.write_text(json.dumps({
+        "name": "one", "definition": "gqa_paged_decode_small", "author": "test",
+        "spec": {"language": "python", "target_hardware": ["cpu"],
+                 "entry_point": "main.py::run", **spec},
+        "sources": [{"path": "main.py", "content": SOLUTION % (more, factor, end)},
+                    {"path": "helper.py", "content": helper}]}))
+    return path
+
+
+@pytest.mark.parametrize("more,end", [
+    ("", "return o, lse"),
+    (", output, out_lse", "output[...], out_lse[...] = o, lse")])
+def test_a_solution_file(tmp_path, more, end):
+    files = paged_files(tmp_path)
+    for module in ("main", "helper"):
+        sys.modules.pop(module, None)
+    one = trace.check(solution_file(tmp_path, more, end=end), *files)
+    assert one[0].ok, one[0].text
+    sys.modules.pop("helper", None)
+    wrong = trace.check(solution_file(tmp_path, more, "1.01", end), *files)
+    assert not wrong[0].ok
+
+
+def test_a_solution_that_cannot_be_run_is_one_line(tmp_path):
+    files = paged_files(tmp_path)
+    for spec, said in (({"language": "cuda"}, "language 'cuda'; allowed: python"),
+                       ({"entry_point": "run"}, "entry_point 'run'; allowed")):
+        with pytest.raises(qkvet.WrongUse, match=said):
+            trace.check(solution_file(tmp_path, **spec), *files)
 
 
 def test_ragged_causal_prefill(tmp_path):

@@ -6,7 +6,9 @@
 #include <exception>
 
 #include "core/base/json.h"
+#include "core/call/tensor_table.h"
 #include "core/capability/declaration.h"
+#include "core/case/case.h"
 #include "core/door/worker_protocol.h"
 #include "core/sandbox/worker.h"
 #include "golden/check/call_file.h"
@@ -166,8 +168,117 @@ std::string give_reference(const CallWords& words, Give give) {
   return "";
 }
 
+const char* subject_name(Subject subject) {
+  switch (subject) {
+    case Subject::kAttention:
+      return "attention";
+    case Subject::kCache:
+      return "cache";
+    case Subject::kLayer:
+      return "layer";
+    case Subject::kBackward:
+      return "backward";
+    case Subject::kLayerBackward:
+      return "layer_backward";
+  }
+  return "";
+}
+
+using GiveInput = void (*)(const char* name, const char* dtype, int32_t rank,
+                           const int64_t* extents, const double* values);
+
+// Those whose values a case has as floating numbers.
+bool is_drawn(TensorName name) {
+  return name <= TensorName::kSlopes || name == TensorName::kRopeCos ||
+         name == TensorName::kRopeSin || name == TensorName::kDO ||
+         name == TensorName::kDY;
+}
+
+// Masks, lengths and positions as numbers, too.
+std::vector<double> numbers_of(const Inputs& inputs, TensorName name) {
+  if (name == TensorName::kMask)
+    return {inputs.mask.begin(), inputs.mask.end()};
+  if (is_drawn(name)) return inputs.values(name);
+  std::vector<int64_t> counts(inputs.bytes(name).size() / sizeof(int64_t));
+  if (!counts.empty())
+    std::memcpy(counts.data(), inputs.bytes(name).data(),
+                counts.size() * sizeof(int64_t));
+  return {counts.begin(), counts.end()};
+}
+
+void give_inputs(const Case& value, const Inputs& inputs, GiveInput give) {
+  for (const TensorRow& row : kTensors) {
+    const TensorName name = row.tensor;
+    const bool counts = name >= TensorName::kQLen && name <= TensorName::kCuK;
+    const bool positions =
+        name == TensorName::kQPositions || name == TensorName::kKPositions;
+    if (!is_drawn(name) && !counts && !positions) continue;
+    const std::vector<double> values = numbers_of(inputs, name);
+    if (values.empty()) continue;
+    std::array<int64_t, 4> extents = tensor_extents(value, name);
+    if (counts) extents = {std::ssize(values)};
+    const std::string dtype(name == TensorName::kMask ? "bool"
+                            : counts || positions
+                                ? "int64"
+                                : dtype_name(storage_type(value, name)));
+    give(row.name, dtype.c_str(), row.rank, extents.data(), values.data());
+  }
+}
+
+// "" or one line.
+std::string tell_case(const char* text, void (*say)(int32_t, const char*),
+                      GiveInput give) {
+  const ParsedCase parsed = parse_case(text);
+  if (!parsed.value) return parsed.error;
+  const Case& value = *parsed.value;
+  const Shape& s = value.shape;
+  Json told{{"case", to_string(value)},
+            {"subject", subject_name(value.subject())},
+            {"extents",
+             {{"B", s.B},
+              {"H", s.H},
+              {"Hkv", s.Hkv},
+              {"Tq", s.Tq},
+              {"Tk", s.Tk},
+              {"d", s.d},
+              {"dv", s.dv}}}};
+  if (value.is_layer()) told["extents"]["D"] = s.D;
+  std::string why_not = invalid_reason(value);
+  for (const Dtype dtype : {value.q_dtype, value.kv_dtype, value.o_dtype})
+    if (!can_store(dtype))
+      why_not = std::string(dtype_name(dtype)) + " is not made here";
+  if (why_not.empty()) {
+    const Inputs inputs = make_inputs(value);
+    std::array<char, 9> digest{};
+    std::snprintf(digest.data(), digest.size(), "%08x", input_digest(inputs));
+    told["digest"] = digest.data();
+    give_inputs(value, inputs, give);
+  } else {
+    told["no_tensors"] = why_not;
+  }
+  say(QKVET_PYTHON_JSON, json_text(told).c_str());
+  return "";
+}
+
 }  // namespace
 }  // namespace qkvet::tools
+
+int qkvet_python_case(const char* text,
+                      void (*say)(int32_t what, const char* text),
+                      void (*give)(const char* name, const char* dtype,
+                                   int32_t rank, const int64_t* extents,
+                                   const double* values),
+                      char* why, size_t why_size) {
+  std::string wrong;
+  try {
+    wrong = qkvet::tools::tell_case(text, say, give);
+  } catch (const std::exception& failure) {
+    wrong = failure.what();
+  }
+  if (wrong.empty()) return 0;
+  std::snprintf(why, why_size, "%s", wrong.c_str());
+  return qkvet::tools::kWrongUse;
+}
 
 int qkvet_python_reference(const char* file, const char* case_words,
                            const char* layout, const char* dialect,

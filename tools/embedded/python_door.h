@@ -59,6 +59,18 @@ QKVET_EXPORT int qkvet_python_reference(
                  int64_t count),
     char* why, size_t why_size);
 
+/* A case out of its text, in any order of keys. `say` gets one JSON object:
+ * case (the canonical spelling), subject, digest (of the inputs) and extents;
+ * `give` each input that is numbers, packed, as doubles that its type has:
+ * `dtype` as cases name it, masks bool, lengths and positions int64. 0, or 2
+ * with one line. Nothing is given where no tensors can be made of the case, and
+ * the object then says why not. */
+QKVET_EXPORT int qkvet_python_case(
+    const char* text, void (*say)(int32_t what, const char* text),
+    void (*give)(const char* name, const char* dtype, int32_t rank,
+                 const int64_t* extents, const double* values),
+    char* why, size_t why_size);
+
 #ifdef __cplusplus
 }
 #endif

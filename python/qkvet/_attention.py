@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A callable that is attention, as forward() and backward() of the ABI."""
+import ctypes
+
+from . import _abi, arrays
+from ._answers import Device, guarded, store
+from ._gradient import Gradient, named
+from .declare import Refused
+
+_OUTPUTS = ("o", "lse", "weights")
+_OPTIONAL = ("mask", "bias", "sink", "slopes", "q_len", "kv_len", "cu_seqlens_q",
+             "cu_seqlens_k", "block_table", "k_new", "v_new", "q_scale",
+             "k_scale", "v_scale")
+# Whose gradient a call may ask for beyond those of q, k and v.
+_MORE_GRADIENTS = {"bias": _abi.BACKWARD_BIAS, "sink": _abi.BACKWARD_SINK}
+_ROPE = ("rope_cos", "rope_sin", "q_positions", "k_positions")
+
+
+class Forward:
+    """forward(), and backward() where a gradient is declared."""
+
+    def __init__(self, function, fields, capabilities):
+        self.function = function
+        self.framework = arrays.framework(fields.get("arrays", "numpy"))
+        self.host = None  # set when the library is opened
+        self.gradient = Gradient(fields.get("gradient"), _MORE_GRADIENTS)
+        self.causal_only = bool(capabilities.flags
+                                & _abi.FLAG_CAUSAL_ONLY)
+        # The thunks are kept as long as the kernel is.
+        self.forward = _abi._FORWARD(guarded(self._forward))
+        self.backward = _abi._BACKWARD(guarded(self._backward))
+
+    def arguments(self, args):
+        """q, k, v and the options of a call, as arrays of the framework; what is
+        behind them by name, NumPy arrays or of a device dlpack.Tensor."""
+        inputs = {name: arrays.lying(getattr(args, name)) for name in "qkv"}
+        for name in _OPTIONAL:
+            tensor = getattr(args, name)
+            if tensor.ndim or tensor.data:
+                inputs[name] = arrays.lying(tensor)
+        if args.rope:
+            for name in _ROPE:
+                inputs[name] = arrays.lying(getattr(args, name))
+        if "mask" in inputs:
+            inputs["mask"] = arrays.as_bool(inputs["mask"])
+        if self.framework.name == "numpy" and "k_new" not in inputs:
+            # The memory is: this makes an exception of what would be a crash.
+            for array in inputs.values():
+                array.flags.writeable = False
+        give = self.framework.give
+        given = {name: give(array) for name, array in inputs.items()}
+        qkv = [given.pop(name) for name in "qkv"]
+        if args.causal and not self.causal_only:
+            given["causal"] = _abi.CAUSAL[args.causal]
+        if args.scale_given:
+            given["scale"] = args.scale
+        if args.has_window:
+            given["window"] = (args.window_left, args.window_right)
+        if args.softcap > 0:
+            given["softcap"] = args.softcap
+        if args.page_size:
+            given["page_size"] = args.page_size
+        if args.dropout_p > 0:
+            given["dropout"] = (args.dropout_p, args.dropout_seed,
+                                args.dropout_offset)
+        if args.rope:
+            given["rope"] = (_abi.ROPE[args.rope],
+                             *(given.pop(name) for name in _ROPE))
+        return qkv, given, inputs
+
+    def _forward(self, _self, _context, args, run, _why):
+        args = args.contents
+        if args.q.device_type == _abi.DEVICE_CPU:
+            qkv, options, inputs = self.arguments(args)
+            self.write(self.function(*qkv, **options), args, inputs)
+            return
+        device = Device(self.host, run.contents)
+        with self.framework.on_stream(device.stream):
+            qkv, options, inputs = self.arguments(args)
+            self.write(self.function(*qkv, **options), args, inputs, device)
+
+    def write(self, returned, args, inputs, device=None):
+        wanted = [name for name in _OUTPUTS
+                  if getattr(args, name).ndim or getattr(args, name).data]
+        if isinstance(returned, (tuple, list)):
+            returned = dict(zip(_OUTPUTS, returned))
+        elif not isinstance(returned, dict):
+            returned = {"o": returned}
+        for name in wanted:
+            store(name, returned.get(name), getattr(args, name), self.framework,
+                  inputs, device)
+
+    def backward_table(self):
+        """None where no gradient is declared."""
+        if self.gradient.way is None:
+            return None
+        table = _abi.BackwardTable()
+        table.struct_size = ctypes.sizeof(table)
+        for name in self.gradient.more:
+            table.options |= _MORE_GRADIENTS[name]
+        table.backward = self.backward
+        return table
+
+    def _backward(self, _self, _context, args, _exec, _why):
+        args = args.contents
+        forward = args.forward.contents
+        if args.d_o.device_type != _abi.DEVICE_CPU:
+            raise Refused("gradients are taken on the CPU alone")
+        qkv, options, inputs = self.arguments(forward)
+        leaves = dict(zip("qkv", qkv))
+        leaves.update((name, options.pop(name)) for name in self.gradient.more
+                      if name in options)
+        give = self.framework.give
+        d_o = give(arrays.view(args.d_o))
+        if self.gradient.way == "function":
+            more = {name: leaves[name] for name in leaves if name not in "qkv"}
+            found = named(self.function.backward(
+                *qkv, give(arrays.view(forward.o)), give(arrays.view(forward.lse)),
+                d_o, **options, **more), leaves)
+        else:
+            found = self.gradient.of(
+                lambda **of: _first(self.function(of.pop("q"), of.pop("k"),
+                                                  of.pop("v"), **of, **options)),
+                leaves, d_o)
+        for name, given in found.items():
+            store("d_" + name, given, getattr(args, "d_" + name), self.framework,
+                  inputs)
+
+
+def _first(returned):
+    """o of what a callable returned."""
+    if isinstance(returned, dict):
+        return returned["o"]
+    return returned[0] if isinstance(returned, (tuple, list)) else returned

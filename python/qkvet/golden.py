@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Golden sets: calls whose outputs are known from elsewhere, each a file.
+
+    for one in qkvet.golden.sets():
+        print(one.name, one.case, one.pins)
+    report = qkvet.golden.verify(my_attention)
+    report.raise_on_failure()
+"""
+import dataclasses
+import json
+import os
+import pathlib
+import tempfile
+from typing import List
+
+from . import _program
+from .call import read_safetensors
+from .declare import WrongUse
+from .imported import in_worker
+from .report import LawFailed, VERDICTS
+from .run import ran, where_of
+
+
+@dataclasses.dataclass(frozen=True)
+class GoldenSet:
+    """name; case: its text; pins: what it holds fast; source: who made it."""
+    name: str
+    case: str
+    pins: str
+    source: str
+    path: pathlib.Path
+
+    def arrays(self):
+        """Inputs and recorded outputs by name, as NumPy arrays."""
+        return read_safetensors(self.path)
+
+
+@dataclasses.dataclass(frozen=True)
+class SetResult:
+    """correct: what the definition says of the callable's answer ("passed",
+    "failed", "crash", "unsupported"); expected: what the set says of it; reason: of
+    what was not judged."""
+    name: str
+    case: str
+    correct: str
+    expected: str
+    error_over_bound: float
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class GoldenReport:
+    """What `verify` found. `text` is what the program prints."""
+    exit_code: int
+    text: str
+    results: List[SetResult]
+
+    @property
+    def verdict(self):
+        """conforms, failed, nothing checked or died"""
+        return VERDICTS[self.exit_code]
+
+    @property
+    def ok(self):
+        return self.exit_code == 0
+
+    def raise_on_failure(self):
+        """LawFailed with the text unless all sets that were judged hold."""
+        if not self.ok:
+            raise LawFailed("\n" + self.text)
+        return self
+
+    def __str__(self):
+        return self.text
+
+
+def _brought():
+    """The folder of those that QKVet brings."""
+    return _program.home() / "share" / "qkvet" / "golden"
+
+
+def sets(folder=None) -> List[GoldenSet]:
+    """Those of a folder [that QKVet brings]. WrongUse if it has no manifest."""
+    folder = pathlib.Path(folder or _brought())
+    manifest = folder / "MANIFEST.jsonl"
+    if not manifest.exists():
+        raise WrongUse(f"{folder}: no MANIFEST.jsonl; allowed: a folder of golden "
+                       "sets")
+    rows = [json.loads(line) for line in
+            manifest.read_text(encoding="utf-8").splitlines()[1:] if line]
+    return [GoldenSet(row["name"], row["case"], row["pins"], row["source"],
+                      folder / (row["name"] + ".safetensors")) for row in rows]
+
+
+def verify(function, *, sets=None, names=(), adapter=None, unchanged=False,
+           ulps=None, **fields) -> GoldenReport:
+    """Holds a callable, one that a worker can import, against golden sets: is it
+    correct, and is it as it was recorded?
+
+    sets: a folder or a file [those that QKVet brings]. names: names of sets, or
+    globs [all]. unchanged, ulps: as in `qkvet golden verify --help`. fields: what
+    the callable takes, in the words of `kernel`.
+    """
+    if (nothing := in_worker()) is not None:
+        return nothing
+    where, paths = where_of(function, adapter, True, fields)
+    words = ["golden", "verify", *([str(sets)] if sets else []), *where]
+    for name in [names] if isinstance(names, str) else names:
+        words += ["--set", name]
+    if unchanged:
+        words.append("--unchanged")
+    if ulps is not None:
+        words += ["--ulps", str(ulps)]
+    with tempfile.TemporaryDirectory() as folder:
+        lines = os.path.join(folder, "golden.jsonl")
+        code, text = ran([*words, "--json", lines], paths)
+        rows = [json.loads(line) for line in
+                pathlib.Path(lines).read_text(encoding="utf-8").splitlines()]
+    return GoldenReport(code, text, [
+        SetResult(row["set"], row["case"], row["correct"].lower(),
+                  row["expected"].lower(), float(row["worst_error_over_bound"]),
+                  row.get("reason", ""))
+        for row in rows if row["type"] == "set"])
