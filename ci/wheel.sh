@@ -22,8 +22,11 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 began=$SECONDS
 if [ -n "$reused" ]; then
-  [ -f "$reused/cmake_install.cmake" ] ||
-    fail "$reused: no build; allowed: a folder that CMake has configured"
+  if [ ! -f "$reused/cmake_install.cmake" ]; then
+    echo "ci/wheel.sh: $reused: no build; allowed: a folder that CMake has" \
+      "configured" >&2
+    exit 2
+  fi
   out=$reused/wheels
   cmake --install "$reused" --component program --prefix "$scratch/program" \
     --strip >/dev/null
