@@ -138,11 +138,12 @@ layer = qkvet.layer(Layer, **LAYER)
 forgets_keys = qkvet.layer(ForgetsKeys, **LAYER)
 
 
-@qkvet.layer(arrays="jax", options="default_scale", gradient="vjp",
+@qkvet.layer(arrays="jax", options="scale default_scale", gradient="vjp",
              flags="compiles_per_shape")
-def layer_of_jax(x, w_q, w_k, w_v, w_o, *, heads, kv_heads):
+def layer_of_jax(x, w_q, w_k, w_v, w_o, *, heads, kv_heads, scale=None):
     import jax
     q, k, v = (_split(x @ w, n) for w, n in (
         (w_q, heads), (w_k, kv_heads), (w_v, kv_heads)))
-    weights = jax.nn.softmax(q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5)
+    scale = scale or q.shape[-1] ** -0.5
+    weights = jax.nn.softmax(q @ k.swapaxes(-1, -2) * scale)
     return _merge(weights @ v) @ w_o
