@@ -110,9 +110,9 @@ def jax_dot_product_attention(function):
             words["query_seq_lengths"] = q_len.astype("int32")
         if kv_len is not None:
             words["key_value_seq_lengths"] = kv_len.astype("int32")
-        return bthd_of(function(bthd_of(q), bthd_of(k), bthd_of(v), bias=bias, mask=mask,
-                              scale=scale, is_causal=causal is not None,
-                              **words))
+        return bthd_of(function(
+            bthd_of(q), bthd_of(k), bthd_of(v), bias=bias, mask=mask, scale=scale,
+            is_causal=causal is not None, **words))
     return call
 
 
