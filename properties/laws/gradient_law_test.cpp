@@ -387,26 +387,33 @@ TEST(GradientLaws, StorageAndTablesThatAreNotJudged) {
             Verdict::kGaveUp);
 }
 
-// The scores of a backward pass are one thing, what else it stores another.
-TEST(GradientLaws, ScoresInHalfHaveNoBoundOfAGradient) {
+// What a backward pass stores has a bound, what it adds up in half has none.
+TEST(GradientLaws, SumsInHalfHaveNoBoundOfAGradient) {
   FakeGradients kernel;
-  JudgedKernel judged = FakeGradients::under_test().judged;
-  qkvet_precision p{};
-  p.struct_size = sizeof p;
-  p.declared = QKVET_KNOB_SCORE_DTYPE;
-  p.score_dtype = dtype_to_abi(Dtype::kBf16);
-  judged.model = resolve_precision(p).model;
-  const Judgement judgement =
-      check("backward_agrees_with_oracle", kPlain, kernel, judged);
-  EXPECT_EQ(judgement.verdict, Verdict::kUnsupported);
-  EXPECT_NE(judgement.reason.find("score_dtype"), std::string::npos);
-  // Operands have one.
-  p.declared = QKVET_KNOB_OPERAND_DTYPE;
-  p.operand_dtype = p.score_dtype;
-  judged.model = resolve_precision(p).model;
-  EXPECT_EQ(
-      check("backward_agrees_with_oracle", kPlain, kernel, judged).verdict,
-      Verdict::kPassed);
+  const auto judged = [&](uint64_t knob, qkvet_dtype qkvet_precision::*field,
+                          const char* spelled) {
+    JudgedKernel of_knob = FakeGradients::under_test().judged;
+    qkvet_precision p{};
+    p.struct_size = sizeof p;
+    p.declared = knob;
+    p.*field = dtype_to_abi(Dtype::kBf16);
+    of_knob.model = resolve_precision(p).model;
+    return check("backward_agrees_with_oracle", spelled, kernel, of_knob);
+  };
+  using P = qkvet_precision;
+  const Judgement dot =
+      judged(QKVET_KNOB_DOT_SUM_DTYPE, &P::dot_sum_dtype, kPlain);
+  EXPECT_EQ(dot.verdict, Verdict::kUnsupported);
+  EXPECT_NE(dot.reason.find("dot_sum_dtype"), std::string::npos);
+  const Judgement value =
+      judged(QKVET_KNOB_VALUE_SUM_DTYPE, &P::value_sum_dtype, kPlain);
+  EXPECT_NE(value.reason.find("value_sum_dtype"), std::string::npos);
+  EXPECT_EQ(judged(QKVET_KNOB_SCORE_DTYPE, &P::score_dtype, kPlain).verdict,
+            Verdict::kPassed);
+  EXPECT_EQ(judged(QKVET_KNOB_SOFTMAX_DTYPE, &P::softmax_dtype, kPlain).verdict,
+            Verdict::kPassed);
+  EXPECT_EQ(judged(QKVET_KNOB_OPERAND_DTYPE, &P::operand_dtype, kPlain).verdict,
+            Verdict::kPassed);
 }
 
 // One query, one key, one channel is as small as a failure gets.

@@ -240,7 +240,8 @@ std::optional<Judgement> CaseWork::settled(const JudgedKernel& kernel) {
   const bool gradient = law_->aim.subject == Subject::kBackward ||
                         law_->aim.subject == Subject::kLayerBackward;
   if (judgement.reason.empty() && gradient)
-    judgement.reason = gradient_not_derived(kernel.model);
+    judgement.reason =
+        gradient_not_derived(kernel.model, value_.dropout.has_value());
   if (!judgement.reason.empty()) return judgement;
   if (value_.subject() != law_->aim.subject) {
     judgement.verdict = Verdict::kGaveUp;

@@ -38,8 +38,9 @@ struct GradientProblem {
 // Why the gradient of `forward` has no derivation, in one line; "" if it has.
 // None of the functions below may be called where it has not.
 std::string gradient_not_derived(const Problem& forward);
-// The same of an arithmetic.
-std::string gradient_not_derived(const PrecisionModel& model);
+// The same of an arithmetic, beside dropout of weights or without.
+std::string gradient_not_derived(const PrecisionModel& model,
+                                 bool drops = false);
 
 // Exactly 0: pairs that are masked, keys that no row sees, rows without a key.
 struct GradientOutput {

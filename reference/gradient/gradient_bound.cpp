@@ -194,11 +194,12 @@ void Gradients::finish_head(int64_t kv, const GradientSums& q,
   const int64_t q_at = row_in(kv, 0) * shape_.d;
   const int64_t k_at = kv * shape_.Tk * shape_.d;
   const int64_t v_at = kv * shape_.Tk * shape_.dv;
-  q.finish(truth_.q.data() + q_at, c, scaled, m_, of_rows.data(),
+  const double c_off = stored_scale(c, m_.model);
+  q.finish(truth_.q.data() + q_at, c, c_off, scaled, m_, of_rows.data(),
            bound_.reach.q.data() + q_at);
-  k.finish(truth_.k.data() + k_at, c, scaled, m_, bound_.k.data() + k_at,
+  k.finish(truth_.k.data() + k_at, c, c_off, scaled, m_, bound_.k.data() + k_at,
            bound_.reach.k.data() + k_at);
-  v.finish(truth_.v.data() + v_at, 1, 1, m_, bound_.v.data() + v_at,
+  v.finish(truth_.v.data() + v_at, 1, 0, 1, m_, bound_.v.data() + v_at,
            bound_.reach.v.data() + v_at);
   for (int64_t e = 0; e < rows * shape_.d; ++e) {
     // Rows that are not counted have no term.

@@ -173,8 +173,12 @@ TEST_P(GradientBoundTest, StaysWithinTheBoundAndComesNearIt) {
   // The rest lies beyond lengths, or overflows.
   EXPECT_GT(shares.of_judged(), 0.75) << kernel.name;
   // Half operands of f32 data leave nothing of tiny values and much less of
-  // large scores.
-  EXPECT_LT(shares.of_vacuous(), kernel.operands ? 0.3 : 0.15) << kernel.name;
+  // large scores; so do half scores. A softmax of 8 bits leaves less still.
+  const bool loses = kernel.operands || kernel.stores();
+  const double most = kernel.softmax == Dtype::kBf16 ? 0.45
+                      : loses                        ? 0.3
+                                                     : 0.15;
+  EXPECT_LT(shares.of_vacuous(), most) << kernel.name;
 }
 
 INSTANTIATE_TEST_SUITE_P(AllKernels, GradientBoundTest,
@@ -215,9 +219,12 @@ TEST(GradientFaultsTest, WrongKernelsExceedTheBound) {
     const bool half = kernel.coarse() || kernel.storage == Dtype::kF16 ||
                       kernel.storage == Dtype::kBf16;
     EXPECT_GT(delta, kProblems / 2) << kernel.name;
-    // 2^-8 is what an operand of bf16 may be off by.
-    const bool bf16 = kernel.operands && kernel.rounded == Dtype::kBf16;
-    EXPECT_GT(scale, bf16 ? -1 : half ? 0 : kProblems / 4) << kernel.name;
+    // 2^-8 is what an operand of bf16 may be off by, and what is stored in it
+    // or a few times in f16.
+    const bool hidden = (kernel.operands && kernel.rounded == Dtype::kBf16) ||
+                        kernel.stored == Dtype::kBf16 ||
+                        kernel.softmax != Dtype::kF32;
+    EXPECT_GT(scale, hidden ? -1 : half ? 0 : kProblems / 4) << kernel.name;
     EXPECT_GT(slight, half ? -1 : kProblems / 4) << kernel.name;
     EXPECT_GT(key, kProblems / 2) << kernel.name;
     EXPECT_GT(member, kProblems / 4) << kernel.name;

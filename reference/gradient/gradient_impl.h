@@ -20,7 +20,12 @@ struct GradientModel {
   double half_floor = 0;       // a_p
   double half_largest = 0;     // of its format
   bool rounded_first = false;  // everything may use rounded P
-  double lse_roundings = 0;    // n_lse
+  // dP, dS and dZ as they are stored, each once; and dS where that is not what
+  // the softmax stores it as anyway.
+  Rounding pair;
+  Rounding share;
+  bool pair_is_operand = false;  // dZ is rounded to one type, once
+  double lse_roundings = 0;      // n_lse
   double lambda = 0;
 };
 
@@ -117,8 +122,9 @@ class GradientSums {
   void add(int64_t row, double a, const double* x, const double* x_off);
   // Nothing that this row adds up can be judged.
   void spoil(int64_t row) { spoilt_[row] = 1; }
-  // `per_term` roundings of each term; c multiplies the sum.
-  void finish(const double* truth, double c, double per_term,
+  // `per_term` roundings of each term; c multiplies the sum, off by c_off of
+  // itself.
+  void finish(const double* truth, double c, double c_off, double per_term,
               const GradientModel& m, double* bound, double* reach) const;
 
  private:

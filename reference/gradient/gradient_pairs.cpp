@@ -89,10 +89,12 @@ struct LogSum {
 
 LogSum log_sum(const GradientRow& at, const GradientModel& m,
                const RowErrors& errors) {
-  const double u = m.model.u;
+  const double u = m.model.softmax_u();
   LogSum lse{at.row.lse, std::fabs(at.lse_given - at.row.lse)};
   // What is given in f32 may be rounded as the kernel's own would be.
-  lse.off += m.model.lse.of(std::fabs(at.lse_given), m.lambda);
+  const double given = std::fabs(at.lse_given);
+  lse.off +=
+      m.model.lse.of(given, m.lambda) + m.model.softmax.of(given, m.lambda);
   // The product, and ln 2 itself; log2 e times the scores is as good.
   if (at.lse_in_base2) {
     lse.off += kBase2ToLse * u * (std::fabs(at.lse_given) + lse.off);
@@ -117,7 +119,7 @@ LogSum log_sum(const GradientRow& at, const GradientModel& m,
 double share_off(const GradientRow& at, const GradientModel& m,
                  const RowErrors& errors, const LogSum& lse, double score,
                  double e, double dot, double p) {
-  const double u = m.model.u;
+  const double u = m.model.softmax_u();
   const double x = lse.value - score;
   const double argument =
       m.model.arg_roundings * u / (1 - m.model.arg_roundings * u);
@@ -125,7 +127,7 @@ double share_off(const GradientRow& at, const GradientModel& m,
                       (combines_anyhow(m.model) ? at.row.shift : 0);
   const double E = e + lse.off + argument * (std::fabs(x) + e + lse.off) +
                    m.lse_roundings * u * (size + e + lse.off) + errors.epsb +
-                   m.lambda +
+                   m.lambda + m.model.softmax.floor +
                    kOracleU * (dot + 2 * std::fabs(score) +
                                std::fabs(lse.value) + std::fabs(x) + 4);
   // The exponential may overflow; a NaN is not judged either.
@@ -172,6 +174,9 @@ GradientDot delta(const GradientRow& at, const GradientModel& m,
   const double u = m.model.u;
   GradientDot D = dot_of(factor_of(at.g, at.g_off, row.dv),
                          factor_of(at.o_given, at.o_off, row.dv), row.dv, m);
+  // Products that a softmax in half stores, and adds up in `u`.
+  const Rounding& stored = m.model.softmax;
+  D.off += stored.u * D.size + static_cast<double>(row.dv) * stored.floor;
   D.value = 0;
   for (int64_t t = 0; t < row.dv; ++t) {
     D.value += at.g[t] * row.o[t];
@@ -200,9 +205,12 @@ GradientDot delta(const GradientRow& at, const GradientModel& m,
   }
   const auto n = static_cast<double>(row.n);
   const double from_pairs = drift + any_order(added, largest, A, n, 1, u) +
-                            m.lambda * (2 * n + sizes);
-  D.off = std::max(D.off, from_pairs) * second_order(u) +
+                            m.lambda * (2 * n + sizes) + stored.u * A +
+                            n * stored.floor;
+  D.off = std::max(D.off, from_pairs) * second_order(m.model.softmax_u()) +
           (n + 8) * kOracleU * of_oracle;
+  D.size = std::max(D.size, A);
+  D.off += stored.of(std::fabs(D.value) + D.off, m.lambda);
   return D;
 }
 
@@ -218,7 +226,16 @@ double difference_off(const GradientRow& at, const GradientModel& m,
   const double started = dP.drift + dP.floor + 2 * m.lambda +
                          u * (dP.size + (terms - 1) * (M + u * size)) /
                              (1 - 2 * terms * u) * second_order(u);
-  return std::max(dP.off + u * y, started) + D.off + kTwinU * dP.size;
+  const double apart = dP.off + m.model.softmax_u() * y;
+  return std::max(apart, started) + D.off + kTwinU * dP.size;
+}
+
+// dP, as operators hand it on. A product of zeros is 0 in every type.
+GradientDot stored_dot(GradientDot dot, const GradientModel& m) {
+  if (dot.size > 0) {
+    dot.off += m.pair.of(std::fabs(dot.value) + dot.off, m.lambda);
+  }
+  return dot;
 }
 
 // How far the derivative of the cap may be, and what it is.
@@ -234,31 +251,37 @@ CapSlope cap_slope(const RowView& row, const GradientModel& m, int64_t a,
   const double t =
       row.softcap_after_bias ? row.score[a] / T : std::tanh(row.scaled[a] / T);
   const double moved = e / T;
-  const double off =
-      2 * std::fabs(t) * moved + moved * moved + 6 * m.model.u + m.lambda;
-  return {1 - t * t, std::min(off, 1 + 8 * m.model.u)};
+  const double u = m.model.u + m.pair.u;
+  const double off = 2 * std::fabs(t) * moved + moved * moved + 6 * u +
+                     m.lambda + 3 * m.pair.floor;
+  return {1 - t * t, std::min(off, 1 + 8 * u)};
 }
 
 // From dS to dZ, and what half storage makes of it.
 void cap_and_round(const GradientRow& at, const GradientModel& m, int64_t a,
                    double dS, double s_off, double e, GradientPairs& out) {
-  const double u = m.model.u;
+  const double u = m.model.u + m.pair.u;
   const CapSlope f = cap_slope(at.row, m, a, e);
   double off = s_off;
   out.z[a] = std::fabs(f.value * dS);
   if (at.row.softcap > 0) {
     off = f.value * s_off + (std::fabs(dS) + s_off) * f.off;
-    off += u * (out.z[a] + off) + m.lambda * (2 + std::fabs(dS) + s_off);
+    off += u * (out.z[a] + off) + m.lambda * (2 + std::fabs(dS) + s_off) +
+           m.pair.floor;
   }
   const bool capped = at.row.softcap > 0 && at.row.softcap_after_bias;
   out.s_off[a] = capped ? off : s_off;
-  const double size = out.z[a] + off;
-  if (m.half_u > 0) {
-    const double grown = std::max(1.0, 1 / at.row.scale);
+  const double grown = std::max(1.0, 1 / at.row.scale);
+  // The scale may be a stage of its own.
+  double size = out.z[a] + off;
+  off += std::min(size, m.pair.of(size, m.lambda, grown));
+  size = out.z[a] + off;
+  if (m.half_u > 0 && !m.pair_is_operand) {
     off += half_rounding(m, size, m.half_floor * grown);
-    const double largest = size * std::max(1.0, at.row.scale);
-    out.unjudged = out.unjudged || !(largest < m.half_largest);
   }
+  const double largest = size * std::max(1.0, at.row.scale);
+  out.unjudged =
+      out.unjudged || !(largest <= std::min(m.half_largest, m.pair.largest));
   out.z_off[a] = off;
   out.z_size[a] = out.z[a] + off;
 }
@@ -270,7 +293,14 @@ GradientModel::GradientModel(const PrecisionModel& of_case) : model(of_case) {
   lambda = of_case.range.lambda(of_case.ftz);
   half_floor = std::max(of_case.p_floor, lambda);
   half_largest = of_case.p_largest;
-  rounded_first = of_case.p_any_stage && of_case.p_u > 0;
+  pair = of_case.score;
+  const bool stored_alike =
+      of_case.softmax.rounds() && of_case.softmax.to == pair.to;
+  if (!stored_alike) share = pair;
+  // Where operators hand on what they store, P is what the next one reads.
+  rounded_first = (of_case.p_any_stage || pair.rounds()) && of_case.p_u > 0;
+  // What is stored as a type is an operand of that type as it stands.
+  pair_is_operand = pair.rounds() && half_u == pair.u;
   const bool as_it_stands = of_case.ref_roundings == 0 &&
                             of_case.scale_stage == ScaleStage::kAfterDot;
   lse_roundings = as_it_stands ? 0 : of_case.ref_roundings + kLseAnyhow;
@@ -303,10 +333,11 @@ void gradient_pairs(const GradientRow& at, const GradientModel& m,
                     ValueFacts& values, GradientScratch& scratch,
                     GradientPairs& out) {
   const RowView& row = at.row;
-  const double u = m.model.u;
+  const double u = m.model.softmax_u();
   out.unjudged = true;
   const RowErrors errors = bound_scores(row, m.model, scratch.row);
-  if (errors.unjudged || !(4 * static_cast<double>(row.dv + 1) * u <= 1)) {
+  if (errors.unjudged ||
+      !(4 * static_cast<double>(row.dv + 1) * m.model.u <= 1)) {
     return;
   }
   if (!shares(at, m, errors, scratch, out)) return;
@@ -318,21 +349,28 @@ void gradient_pairs(const GradientRow& at, const GradientModel& m,
         row.v_error != nullptr ? row.v_error + key * row.dv : nullptr;
     const Factor v = {values.v + key * row.dv, v_off, values.grid[key],
                       values.sum[key]};
-    scratch.dP[a] = dot_of(g, v, row.dv, m);
+    scratch.dP[a] = stored_dot(dot_of(g, v, row.dv, m), m);
   }
   const GradientDot D = delta(at, m, scratch);
-  out.unjudged = !(D.size <= m.model.range.largest_safe);
+  const double largest =
+      std::min(m.model.range.largest_safe, m.model.softmax.largest);
+  out.unjudged = !(D.size <= largest);
   for (int64_t a = 0; a < row.n; ++a) {
     const double p = row.p[a];
     const double p_off = scratch.p_off[a];
     const GradientDot& dP = scratch.dP[a];
     const double dS = p * (dP.value - D.value);
     const double y = std::fabs(dP.value) + std::fabs(D.value) + dP.off + D.off;
-    if (!(y + dP.size <= m.model.range.largest_safe)) out.unjudged = true;
+    if (!(y + dP.size <= m.model.range.largest_safe) ||
+        !(y <= std::min(m.model.softmax.largest, m.pair.largest))) {
+      out.unjudged = true;
+    }
     const double apart = difference_off(at, m, D, dP);
     double s_off = p_off * std::fabs(dP.value - D.value) + (p + p_off) * apart;
-    s_off += u * (std::fabs(dS) + s_off) + m.lambda * (4 + y);
-    s_off *= second_order(u) * errors.evaluation;
+    s_off += u * (std::fabs(dS) + s_off) + m.lambda * (4 + y) +
+             3 * m.model.softmax.floor;
+    s_off += m.share.of(std::fabs(dS) + s_off, m.lambda);
+    s_off *= second_order(u + m.pair.u) * errors.evaluation;
     out.reach[a] = p * (std::fabs(dP.value) + std::fabs(D.value));
     cap_and_round(at, m, a, dS, s_off, scratch.row.score_error[a], out);
     const bool later = m.half_u > 0 && !m.rounded_first;
@@ -345,7 +383,8 @@ void gradient_pairs(const GradientRow& at, const GradientModel& m,
   const double size = std::fabs(D.value) + D.off;
   out.sink = share * std::fabs(D.value);
   out.sink_size = (share + out.sink_off) * size;
-  out.sink_off = out.sink_off * size + share * D.off;
+  out.sink_off = out.sink_off * size + share * D.off +
+                 m.model.softmax.of(out.sink_size, m.lambda);
 }
 
 }  // namespace qkvet::reference

@@ -76,9 +76,9 @@ void GradientSums::add(int64_t row, double a, const double* x,
   }
 }
 
-void GradientSums::finish(const double* truth, double c, double per_term,
-                          const GradientModel& m, double* bound,
-                          double* reach) const {
+void GradientSums::finish(const double* truth, double c, double c_off,
+                          double per_term, const GradientModel& m,
+                          double* bound, double* reach) const {
   const double u = m.model.u;
   const double grown = std::max(1.0, c);
   for (int64_t e = 0; e < rows_ * width_; ++e) {
@@ -95,7 +95,8 @@ void GradientSums::finish(const double* truth, double c, double per_term,
         m.lambda * (grown * (4 * n + 4 + 3 * sizes_[row]) +
                     (c < m.model.range.least_normal() ? A : 0));
     const double evaluation = 1 + m.model.range.evaluation_u * (4 * n + 64);
-    const double total = error * second_order(u) * evaluation + floor;
+    double total = error * second_order(u) * evaluation + floor;
+    total += c_off * (std::fabs(truth[e]) + total);
     // Sums of tensor cores have no derivation here.
     const bool safe = grown * A <= m.model.range.largest_safe &&
                       std::fabs(truth[e]) + total < m.model.output_largest &&

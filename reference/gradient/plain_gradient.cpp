@@ -5,16 +5,18 @@
 
 namespace qkvet::reference {
 
-std::string gradient_not_derived(const PrecisionModel& model) {
-  const char* knob = model.score.rounds()   ? "score_dtype"
-                     : model.dot.rounds()   ? "dot_sum_dtype"
-                     : model.value.rounds() ? "value_sum_dtype"
-                                            : nullptr;
-  return knob == nullptr ? ""
-                         : std::string(
-                               "gradients have no derived bound yet where "
-                               "precision knob ") +
-                               knob + " is declared";
+std::string gradient_not_derived(const PrecisionModel& model, bool drops) {
+  const bool stores = drops && model.score.rounds();
+  const char* knob = model.dot.rounds()                 ? "dot_sum_dtype"
+                     : model.value.rounds()             ? "value_sum_dtype"
+                     : stores && model.softmax.rounds() ? "softmax_dtype"
+                     : stores                           ? "score_dtype"
+                                                        : nullptr;
+  return knob == nullptr
+             ? ""
+             : std::string("gradients ") + (stores ? "under dropout " : "") +
+                   "have no derived bound yet where precision knob " + knob +
+                   " is declared";
 }
 
 std::string gradient_not_derived(const Problem& forward) {

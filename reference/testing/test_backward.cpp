@@ -25,6 +25,7 @@ class Backward {
         sums_(kernel),
         c_(static_cast<Real>(call_.scale)) {
     if (!call_.scale_given) c_ = 1 / std::sqrt(static_cast<Real>(shape_.d));
+    c_ = soft(c_);
   }
   GradientOutput run();
 
@@ -52,10 +53,13 @@ class Backward {
     for (Real& value : out) value = kernel_.operands ? rounded(value) : value;
     return out;
   }
-  Real rounded(Real x) const {
-    if (kernel_.rounded == Dtype::kF32) return x;
-    return static_cast<Real>(round_to(kernel_.rounded, x));
+  static Real rounded_to(Dtype type, Real x) {
+    return type == Dtype::kF32 ? x : static_cast<Real>(round_to(type, x));
   }
+  Real rounded(Real x) const { return rounded_to(kernel_.rounded, x); }
+  // As operators hand it on, and as the softmax does.
+  Real kept(Real x) const { return rounded_to(kernel_.stored, x); }
+  Real soft(Real x) const { return rounded_to(kernel_.softmax, x); }
   Real score(const Row& row, int64_t j, int64_t diagonal, Real& slope) const;
   Real offset(const Row& row, int64_t j, int64_t diagonal) const;
   Real whole_lse(const Row& row) const;
@@ -68,6 +72,7 @@ class Backward {
     return flush(std::exp(x) * (up ? 1 + off : 1 - off));
   }
   Real folded_share(const Row& row, int64_t j, Real lse) const;
+  Real stored_dot(const Reals& x, const Reals& y) const;
   void shares(Row& row, const TestSeen& seen, Reals& slopes);
   void pairs(Row& row, const Reals& slopes, GradientOutput& out);
   void finish_row(const Row& row, GradientOutput& out) const;
@@ -83,7 +88,8 @@ class Backward {
   }
   // A term's factor from dZ, and from k or q.
   Real pair_factor(Real z) const {
-    return rounded(kernel_.scale == TestScale::kPair ? times_scale(z) : z);
+    return rounded(kernel_.scale == TestScale::kPair ? kept(times_scale(z))
+                                                     : z);
   }
   Real operand(Real x) const {
     return kernel_.scale == TestScale::kOperand ? times_scale(x) : x;
@@ -122,20 +128,22 @@ Real Backward<Real>::score(const Row& row, int64_t j, int64_t diagonal,
   if (kernel_.scale == TestScale::kOperand) {
     Reals q = row.q;
     for (Real& x : q) x = flush(x * c_);
-    s = sums_.dot(q, k);
+    s = kept(sums_.dot(q, k));
   } else {
-    s = flush(sums_.dot(row.q, k) * c_);
+    s = kept(flush(kept(sums_.dot(row.q, k)) * c_));
   }
   const Real b = offset(row, j, diagonal);
   slope = 1;
   const bool last = call_.softcap_after_bias;
-  if (last || !(call_.softcap > 0)) s = flush(s + b);
+  if (last || !(call_.softcap > 0)) s = kept(flush(s + b));
   if (!(call_.softcap > 0)) return s;
   const Real cap = static_cast<Real>(call_.softcap);
-  const Real t = std::tanh(flush(s / cap));
-  slope = kernel_.product_apart ? flush((1 - t) * (1 + t)) : flush(1 - t * t);
-  s = flush(t * cap);
-  return last ? s : flush(s + b);
+  const Real t = kept(std::tanh(kept(flush(s / cap))));
+  slope = kernel_.product_apart ? flush(kept(1 - t) * kept(1 + t))
+                                : flush(1 - kept(t * t));
+  slope = kept(slope);
+  s = kept(flush(t * cap));
+  return last ? s : kept(flush(s + b));
 }
 
 // The logarithm of the whole denominator, from what was given.
@@ -158,7 +166,7 @@ template <class Real>
 Real Backward<Real>::share(Real s, Real m, Real total, Real lse) const {
   switch (kernel_.share) {
     case TestShare::kSoftmax:
-      return flush(exponential(s - m) / total);
+      return soft(flush(soft(exponential(soft(s - m))) / total));
     case TestShare::kExp2:
       return flush(std::exp2((s - lse) * kBase));
     case TestShare::kFolded:
@@ -167,7 +175,7 @@ Real Backward<Real>::share(Real s, Real m, Real total, Real lse) const {
     case TestShare::kOwnLse:
       break;
   }
-  return exponential(s - lse);
+  return soft(exponential(soft(s - soft(lse))));
 }
 
 // The scale joins the logarithm's base.
@@ -196,9 +204,9 @@ void Backward<Real>::shares(Row& row, const TestSeen& seen, Reals& slopes) {
   if (kernel_.share == TestShare::kOwnLse ||
       kernel_.share == TestShare::kSoftmax) {
     Reals w;
-    for (const Real x : s) w.push_back(exponential(x - m));
-    if (has_sink) w.push_back(exponential(z - m));
-    total = sums_.sum(w);
+    for (const Real x : s) w.push_back(soft(exponential(soft(x - m))));
+    if (has_sink) w.push_back(soft(exponential(soft(z - m))));
+    total = soft(sums_.sum(w));
     lse = m + std::log(total);
   }
   row.p.resize(s.size());
@@ -213,25 +221,34 @@ void Backward<Real>::shares(Row& row, const TestSeen& seen, Reals& slopes) {
   if (has_sink) sink_[row.h].push_back(share(z, m, total, lse));
 }
 
+// D, whose products a softmax in half stores before it adds them.
+template <class Real>
+Real Backward<Real>::stored_dot(const Reals& x, const Reals& y) const {
+  if (kernel_.softmax == Dtype::kF32) return sums_.dot(x, y);
+  Reals products;
+  for (size_t t = 0; t < x.size(); ++t) products.push_back(soft(x[t] * y[t]));
+  return soft(sums_.sum(products));
+}
+
 template <class Real>
 void Backward<Real>::pairs(Row& row, const Reals& slopes, GradientOutput& out) {
   const size_t n = row.keys.size();
   const Reals o = read(problem_.o + row.row * shape_.dv, shape_.dv);
   std::vector<Reals> v(n);
-  Real D = sums_.dot(row.g, o);
+  Real D = stored_dot(row.g, o);
   Reals dP(n);
   if (kernel_.fault == TestBackwardFault::kDeltaMissing) D = 0;
   const bool started = kernel_.delta == TestDelta::kStart;
   for (size_t a = 0; a < n; ++a) {
     v[a] = read_operand(
         call_.v + (row.kv * shape_.Tk + row.keys[a]) * shape_.dv, shape_.dv);
-    dP[a] = sums_.dot(row.g, v[a], started ? -D : Real(0));
+    dP[a] = kept(sums_.dot(row.g, v[a], started ? -D : Real(0)));
   }
-  if (kernel_.delta == TestDelta::kPairs) D = sums_.dot(row.p, dP);
+  if (kernel_.delta == TestDelta::kPairs) D = stored_dot(row.p, dP);
   if (kernel_.fault == TestBackwardFault::kDeltaMissing) D = 0;
   if (call_.sink != nullptr) {
     Real& term = sink_[row.h].back();
-    term = -flush(term * D);
+    term = -soft(flush(term * D));
   }
   row.z.resize(n);
   for (size_t a = 0; a < n; ++a) {
@@ -240,11 +257,12 @@ void Backward<Real>::pairs(Row& row, const Reals& slopes, GradientOutput& out) {
     if (started) {
       dS = flush(p * dP[a]);
     } else if (kernel_.product_apart) {
-      dS = flush(flush(p * dP[a]) - flush(p * D));
+      dS = flush(soft(flush(p * dP[a])) - soft(flush(p * D)));
     } else {
-      dS = flush(p * flush(dP[a] - D));
+      dS = flush(p * soft(flush(dP[a] - D)));
     }
-    row.z[a] = call_.softcap > 0 ? flush(dS * slopes[a]) : dS;
+    dS = kept(soft(dS));
+    row.z[a] = call_.softcap > 0 ? kept(flush(dS * slopes[a])) : dS;
     const bool capped = call_.softcap > 0 && call_.softcap_after_bias;
     out.bias[row.row * shape_.Tk + row.keys[a]] = capped ? row.z[a] : dS;
     row.z[a] = pair_factor(row.z[a]);

@@ -63,12 +63,21 @@ struct BackwardKernel {
   Dtype rounded = Dtype::kF32;  // of P and dS before the last products
   bool rounded_first = false;   // P at once, for everything
   bool operands = false;        // q, k, v and d_o as well, when they are read
+  // What operators hand on: scores, dP, dS, and dS times the scale. f32: as it
+  // is.
+  Dtype stored = Dtype::kF32;
+  // The same of each result of the softmax; kGiven and kSoftmax, kGiven and
+  // kPairs.
+  Dtype softmax = Dtype::kF32;
   // Of exp, either way; kGiven, kOwnLse and kSoftmax. 0: as the library is.
   double exp_error = 0;
   TestBackwardFault fault = TestBackwardFault::kNone;
 
   // Looser than an undeclared kernel may be.
-  bool coarse() const { return operands || exp_error > 0; }
+  bool stores() const {
+    return stored != Dtype::kF32 || softmax != Dtype::kF32;
+  }
+  bool coarse() const { return operands || exp_error > 0 || stores(); }
 };
 
 // Before the rounding to the storage.

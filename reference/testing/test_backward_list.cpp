@@ -16,6 +16,13 @@ PrecisionModel declared_precision(const BackwardKernel& kernel) {
     declared.declared = QKVET_KNOB_P_DTYPE;
     declared.p_dtype = dtype_to_abi(kernel.rounded);
   }
+  if (kernel.softmax != Dtype::kF32) {
+    declared.declared |= QKVET_KNOB_SOFTMAX_DTYPE;
+    declared.softmax_dtype = dtype_to_abi(kernel.softmax);
+  } else if (kernel.stored != Dtype::kF32) {
+    declared.declared |= QKVET_KNOB_SCORE_DTYPE;
+    declared.score_dtype = dtype_to_abi(kernel.stored);
+  }
   if (kernel.exp_error > 0) {
     declared.declared |= QKVET_KNOB_EXP_ERROR;
     declared.exp_error = kernel.exp_error + 0x1p-22;  // the library's own
@@ -108,6 +115,30 @@ std::vector<BackwardKernel> backward_kernels() {
       kernel.name += "_" + std::string(dtype_name(type)) + "_operands";
       all.push_back(kernel);
     }
+  }
+  // What operators hand on is half, and what the softmax has.
+  for (const Dtype type : {Dtype::kBf16, Dtype::kF16}) {
+    for (const bool softmax : {false, true}) {
+      for (const size_t i : {0, 1, 3, 5}) {
+        BackwardKernel kernel = all[i];
+        kernel.stored = type;
+        if (softmax) kernel.softmax = type;
+        // P as an operand reads it; so does a softmax backwards.
+        const bool operand = !softmax && i % 2 == 1;
+        if (operand) kernel.rounded = type;
+        kernel.rounded_first = operand && i == 5;
+        kernel.name += "_" + std::string(dtype_name(type)) +
+                       (softmax ? "_softmax" : "_scores");
+        all.push_back(kernel);
+      }
+    }
+  }
+  // Of half storage, too.
+  for (const Dtype type : {Dtype::kBf16, Dtype::kF16}) {
+    BackwardKernel kernel = all[5];
+    kernel.storage = kernel.stored = kernel.softmax = type;
+    kernel.name += "_of_" + std::string(dtype_name(type)) + "_throughout";
+    all.push_back(kernel);
   }
   return all;
 }
