@@ -312,9 +312,6 @@ std::string broken_extent(const qkvet_capabilities& capabilities,
 // A device is asked for forward() and its gradient alone.
 std::string foreign_device(const qkvet_capabilities& capabilities,
                            const KernelCall& call) {
-  if (device_of(capabilities) == QKVET_DEVICE_CUDA && call.dropout &&
-      call.operation == Operation::kBackward)
-    return "gradients of dropout in memory of a device are not judged";
   if (device_of(capabilities) == QKVET_DEVICE_CUDA)
     return takes_options(call.operation)
                ? ""

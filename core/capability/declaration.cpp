@@ -162,7 +162,8 @@ constexpr PrecisionField kPrecision[] = {
     {"dot_sum_dtype", QKVET_KNOB_DOT_SUM_DTYPE, nullptr, nullptr,
      &P::dot_sum_dtype},
     {"value_sum_dtype", QKVET_KNOB_VALUE_SUM_DTYPE, nullptr, nullptr,
-     &P::value_sum_dtype}};
+     &P::value_sum_dtype},
+    {"rotated_as_stored", QKVET_KNOB_ROTATED, &P::rotated_as_stored}};
 
 template <class Fields>
 std::string names_of(const Fields& fields) {

@@ -61,6 +61,8 @@ inline constexpr FlagWord kFlagWords[] = {
      true},
     {"gpu_threads", QKVET_FLAG_GPU_THREADS},
     {"dropout_broadcast", QKVET_FLAG_DROPOUT_BROADCAST},
+    {"dropout_of_member", QKVET_FLAG_DROPOUT_OF_MEMBER},
+    {"dropout_of_head", QKVET_FLAG_DROPOUT_OF_HEAD},
     {"refuses_in_call", QKVET_FLAG_REFUSES_IN_CALL}};
 
 // Whether a cache with these options (QKVET_CACHE_*) stores numbers like this.

@@ -327,7 +327,7 @@ void plan_scalars(const KernelCall& call, CallPlan* plan) {
   plan->rope = call.rope;
   plan->dropout = call.dropout.value_or(Dropout{});
   plan->threads = call.threads;
-  plan->at_once = call.at_once && call.operation == Operation::kForward;
+  plan->at_once = call.at_once;
   plan->stream = call.placement == Placement::kEndAligned;
   plan->heads = s.H + (call.mistake == Mistake::kHeads ? 1 : 0);
   plan->kv_heads = s.Hkv;

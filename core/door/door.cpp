@@ -50,7 +50,7 @@ Door::Door(LibrarySpec library) : library_(std::move(library)) {}
 
 Door::~Door() {
   CallReply unread;
-  destroy_cache(&unread);
+  destroy_cache(held_, &unread);
   for (Kernel& kernel : kernels_)
     if (kernel.opened && kernel.open_status == QKVET_OK &&
         kernel.table.open != nullptr && kernel.table.close != nullptr) {

@@ -23,6 +23,8 @@
 
 namespace qkvet {
 
+class ForwardOutputs;  // forward_outputs.h
+
 // One of several calls that are made at once.
 struct CallAtOnce {
   const CallPlan* plan = nullptr;
@@ -47,10 +49,10 @@ class Door {
   void call(int kernel, const CallPlan& plan, const TensorAddresses& addresses,
             CallReply* reply) noexcept;
 
-  // Calls of forward(), each from a thread and with a context of its own. Each
-  // is made alone first; then all are made again at once, several times, until
-  // one of them gives other bits, which stay where it wrote them. On a device:
-  // alone.
+  // Calls, each from a thread and with a context of its own; a create and the
+  // commands behind it are one thread's. Each is made alone first; then all are
+  // made again at once, several times and each time on new caches, until one of
+  // them gives other bits, which stay where it wrote them. On a device: alone.
   void call_at_once(int kernel, std::span<const CallAtOnce> calls) noexcept;
 
  private:
@@ -76,6 +78,13 @@ class Door {
     qkvet_exec exec(int32_t threads) const;
   };
 
+  // The cache of a create, until it is destroyed.
+  struct Held {
+    const Kernel* keeper = nullptr;
+    qkvet_cache* cache = nullptr;  // null: there is none
+    int64_t sequences = 0;
+  };
+
   explicit Door(LibrarySpec library);
   std::string load();
   // Null with what is wrong in *bad.
@@ -86,6 +95,11 @@ class Door {
   // Of the call's number `n` among those at once, 0 being the kernel's own.
   bool find_context(Kernel& kernel, size_t n, qkvet_context** context,
                     CallReply* reply);
+  // The call, on the CPU, with a context that is open.
+  void make(const Kernel& kernel, const CallPlan& plan,
+            const TensorAddresses& addresses, Held& held, CallReply* reply);
+  // All calls of a thread.
+  void make_seat(const Kernel& kernel, std::span<const CallAtOnce> calls);
   // What stands in the way of a kernel that is called on a device; "" if
   // nothing does.
   std::string open_device();
@@ -107,6 +121,8 @@ class Door {
                  CallReply* reply);
   void backward(const Kernel& kernel, const AbiCall& call, qkvet_exec* exec,
                 CallReply* reply);
+  const qkvet_forward_args* room_for_outputs(const Kernel& kernel,
+                                             ForwardOutputs& given);
   // `workspace` is the kernel's function of this name, or null.
   template <class Args>
   using AskWorkspace = qkvet_status (*)(const qkvet_kernel*, qkvet_context*,
@@ -125,13 +141,14 @@ class Door {
   void layer_backward(const Kernel& kernel, const AbiCall& call,
                       const qkvet_exec& exec, CallReply* reply);
   void create(const Kernel& kernel, const AbiCall& call, const qkvet_exec& exec,
-              CallReply* reply);
-  void destroy_cache(CallReply* reply);
+              Held& held, CallReply* reply);
+  static void destroy_cache(Held& held, CallReply* reply);
   void command(const Kernel& kernel, const CallPlan& plan, const AbiCall& call,
-               const qkvet_exec& exec, CallReply* reply);
+               const qkvet_exec& exec, Held& held, CallReply* reply);
   qkvet_status obey(const CallPlan& plan, const AbiCall& call,
-                    const qkvet_exec& exec, qkvet_text* why, CallReply* reply);
-  void ask_lengths(CallReply* reply);
+                    const qkvet_exec& exec, const Held& held, qkvet_text* why,
+                    CallReply* reply);
+  static void ask_lengths(const Held& held, CallReply* reply);
 
   LibrarySpec library_;
   void* handle_ = nullptr;
@@ -149,13 +166,11 @@ class Door {
   DeviceDriver* driver_ = nullptr;
   DeviceTensors device_tensors_;
   DeviceWorkspace device_workspace_;
+  DeviceBlock device_outputs_;  // o and lse in front of a gradient
   void* stream_ = nullptr;
   std::string device_error_;  // of the call in progress
 
-  // Of the last create; null: there is none.
-  const Kernel* keeper_ = nullptr;
-  qkvet_cache* cache_ = nullptr;
-  int64_t sequences_ = 0;
+  Held held_;  // of the last create
 };
 
 }  // namespace qkvet

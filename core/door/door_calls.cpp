@@ -174,6 +174,14 @@ qkvet_status Door::awaited(const Kernel& kernel, qkvet_status answer) {
   return answer;
 }
 
+// Where the kernel's tensors are. Null: there is no room.
+const qkvet_forward_args* Door::room_for_outputs(const Kernel& kernel,
+                                                 ForwardOutputs& given) {
+  if (kernel.device == QKVET_DEVICE_CPU) return &given.own_outputs();
+  if (!device_outputs_.reserve(*driver_, given.bytes()).empty()) return nullptr;
+  return &given.outputs_in(device_outputs_.begin());
+}
+
 // supports() speaks of forward() alone: backward() itself says what it does not
 // do.
 void Door::backward(const Kernel& kernel, const AbiCall& call, qkvet_exec* exec,
@@ -182,7 +190,11 @@ void Door::backward(const Kernel& kernel, const AbiCall& call, qkvet_exec* exec,
   const FpEnvironment before = fp_environment();
   ForwardOutputs given(*args.forward, kernel.alignment);
   if (args.forward->dropout_p > 0) {
-    forward(kernel, given.own_outputs(), exec, reply);
+    const qkvet_forward_args* const first = room_for_outputs(kernel, given);
+    if (first == nullptr)
+      return reply->answer(CallStatus::kOutOfMemory,
+                           "the device has no room for o and lse");
+    forward(kernel, *first, exec, reply);
     const bool done = reply->status == static_cast<uint32_t>(CallStatus::kDone);
     if (!done || reply->workspace_damaged != 0) return;
     args.forward = &given.as_given();
@@ -235,104 +247,106 @@ void Door::layer_backward(const Kernel& kernel, const AbiCall& call,
   conclude(reply, meaning_of(status), "layer_backward", status, reason);
 }
 
-void Door::destroy_cache(CallReply* reply) {
-  if (cache_ == nullptr) return;
+void Door::destroy_cache(Held& held, CallReply* reply) {
+  if (held.cache == nullptr) return;
   // Forgotten first: what dies of it is not tried again.
-  qkvet_cache* const cache = std::exchange(cache_, nullptr);
+  qkvet_cache* const cache = std::exchange(held.cache, nullptr);
   const FpEnvironment before = fp_environment();
   reply->enter(Phase::kDestroy);
-  keeper_->cache.destroy(keeper_->self, cache);
+  held.keeper->cache.destroy(held.keeper->self, cache);
   reply->enter(Phase::kOutside);
   restore_fp_environment(before);
 }
 
 void Door::create(const Kernel& kernel, const AbiCall& call,
-                  const qkvet_exec& exec, CallReply* reply) {
+                  const qkvet_exec& exec, Held& held, CallReply* reply) {
   const qkvet_cache_config& config = call.create();
   Reason reason;
   const qkvet_status status = timed(Phase::kCreate, reply, [&] {
     return kernel.cache.create(kernel.self, kernel.context, &config, &exec,
-                               &cache_, reason.text());
+                               &held.cache, reason.text());
   });
   if (status != QKVET_OK) {
-    cache_ = nullptr;
+    held.cache = nullptr;
     return refuse(reply, meaning_of(status), "create", status, reason);
   }
-  if (cache_ == nullptr)
+  if (held.cache == nullptr)
     return reply->answer(CallStatus::kRefused,
                          "create() returned OK and no cache");
-  keeper_ = &kernel;
-  sequences_ = std::min(config.sequences, kMostCacheSequences);
+  held.keeper = &kernel;
+  held.sequences = std::min(config.sequences, kMostCacheSequences);
   reply->answer(CallStatus::kDone, "");
-  ask_lengths(reply);
+  ask_lengths(held, reply);
 }
 
 qkvet_status Door::obey(const CallPlan& plan, const AbiCall& call,
-                        const qkvet_exec& exec, qkvet_text* why,
-                        CallReply* reply) {
-  const Kernel& kernel = *keeper_;
+                        const qkvet_exec& exec, const Held& held,
+                        qkvet_text* why, CallReply* reply) {
+  const Kernel& kernel = *held.keeper;
   switch (plan.operation) {
     case Operation::kCacheReset:
       return timed(Phase::kReset, reply, [&] {
-        return kernel.cache.reset(kernel.self, cache_, plan.sequence, why);
+        return kernel.cache.reset(kernel.self, held.cache, plan.sequence, why);
       });
     case Operation::kCacheTruncate:
       return timed(Phase::kTruncate, reply, [&] {
-        return kernel.cache.truncate(kernel.self, cache_, plan.sequence,
+        return kernel.cache.truncate(kernel.self, held.cache, plan.sequence,
                                      plan.tokens, why);
       });
     case Operation::kCacheEvict:
       return timed(Phase::kEvict, reply, [&] {
-        return kernel.cache.evict(kernel.self, cache_, plan.sequence,
+        return kernel.cache.evict(kernel.self, held.cache, plan.sequence,
                                   plan.first, plan.tokens, why);
       });
     case Operation::kCacheFork:
       return timed(Phase::kFork, reply, [&] {
-        return kernel.cache.fork(kernel.self, cache_, plan.sequence, plan.other,
-                                 why);
+        return kernel.cache.fork(kernel.self, held.cache, plan.sequence,
+                                 plan.other, why);
       });
     case Operation::kCacheReorder:
       return timed(Phase::kReorder, reply, [&] {
-        return kernel.cache.reorder(kernel.self, cache_, plan.parents.data(),
-                                    why);
+        return kernel.cache.reorder(kernel.self, held.cache,
+                                    plan.parents.data(), why);
       });
     case Operation::kCacheReadBack:
       return timed(Phase::kReadBack, reply, [&] {
-        return kernel.cache.read_back(kernel.self, cache_, plan.sequence,
+        return kernel.cache.read_back(kernel.self, held.cache, plan.sequence,
                                       &call.read_k(), &call.read_v(), why);
       });
     default:
       return timed(Phase::kStep, reply, [&] {
-        return kernel.cache.step(kernel.self, cache_, &call.step(), &exec, why);
+        return kernel.cache.step(kernel.self, held.cache, &call.step(), &exec,
+                                 why);
       });
   }
 }
 
 void Door::command(const Kernel& kernel, const CallPlan& plan,
-                   const AbiCall& call, const qkvet_exec& exec,
+                   const AbiCall& call, const qkvet_exec& exec, Held& held,
                    CallReply* reply) {
-  if (cache_ == nullptr || keeper_ != &kernel)
+  if (held.cache == nullptr || held.keeper != &kernel)
     return reply->answer(CallStatus::kNotRun, "there is no cache to act on");
   const CacheFunction function = function_of(kernel.cache, plan.operation);
   if (!function.offered)
     return reply->answer(CallStatus::kUnsupported,
                          std::string(function.name) + " is not offered");
   Reason reason;
-  const qkvet_status status = obey(plan, call, exec, reason.text(), reply);
+  const qkvet_status status =
+      obey(plan, call, exec, held, reason.text(), reply);
   // Too many tokens are OUT_OF_MEMORY: a refusal like any other.
   conclude(reply, CallStatus::kRefused, function.name, status, reason);
-  ask_lengths(reply);
+  ask_lengths(held, reply);
 }
 
 // Also after a refusal, which must leave the cache as it was.
-void Door::ask_lengths(CallReply* reply) {
+void Door::ask_lengths(const Held& held, CallReply* reply) {
   const FpEnvironment before = fp_environment();
   reply->enter(Phase::kLength);
   Reason reason;  // of the one that fails, which is the last
-  for (int64_t s = 0; s < sequences_; ++s) {
+  for (int64_t s = 0; s < held.sequences; ++s) {
     int64_t tokens = -1;  // no cache is this short
-    const qkvet_status status =
-        keeper_->cache.length(keeper_->self, cache_, s, &tokens, reason.text());
+    const qkvet_status status = held.keeper->cache.length(
+        held.keeper->self, held.cache, s, &tokens, reason.text());
     reply->lengths[static_cast<size_t>(s)] = tokens;
     if (status == QKVET_OK) continue;
     refuse(reply, CallStatus::kRefused, "length", status, reason);
@@ -342,7 +356,7 @@ void Door::ask_lengths(CallReply* reply) {
   reply->enter(Phase::kOutside);
   restore_fp_environment(before);
   reply->lengths_known = 1;
-  ask_memory(keeper_->self, keeper_->cache, cache_, reply);
+  ask_memory(held.keeper->self, held.keeper->cache, held.cache, reply);
 }
 
 qkvet_exec Door::Kernel::exec(int32_t threads) const {
@@ -352,18 +366,11 @@ qkvet_exec Door::Kernel::exec(int32_t threads) const {
   return exec;
 }
 
-void Door::call(int number, const CallPlan& plan,
-                const TensorAddresses& addresses, CallReply* reply) noexcept {
-  Kernel& kernel = kernels_[static_cast<size_t>(number)];
-  reply->clear();
-  host_.allow_threads(plan.threads);
-  if (plan.operation == Operation::kCacheCreate) destroy_cache(reply);
-  if (!open_context(kernel, reply)) return;
-  if (kernel.device != QKVET_DEVICE_CPU)
-    return call_on_device(kernel, plan, addresses, reply);
+void Door::make(const Kernel& kernel, const CallPlan& plan,
+                const TensorAddresses& addresses, Held& held,
+                CallReply* reply) {
   const AbiCall call(plan, addresses);
   qkvet_exec exec = kernel.exec(plan.threads);
-  if (emulator_ != nullptr) emulator_(plan.threads);
   switch (plan.operation) {
     case Operation::kForward:
       forward(kernel, call.forward(), &exec, reply);
@@ -378,12 +385,25 @@ void Door::call(int number, const CallPlan& plan,
       layer_backward(kernel, call, exec, reply);
       break;
     case Operation::kCacheCreate:
-      create(kernel, call, exec, reply);
+      create(kernel, call, exec, held, reply);
       break;
     default:
-      command(kernel, plan, call, exec, reply);
+      command(kernel, plan, call, exec, held, reply);
   }
   reply->enter(Phase::kOutside);
+}
+
+void Door::call(int number, const CallPlan& plan,
+                const TensorAddresses& addresses, CallReply* reply) noexcept {
+  Kernel& kernel = kernels_[static_cast<size_t>(number)];
+  reply->clear();
+  host_.allow_threads(plan.threads);
+  if (plan.operation == Operation::kCacheCreate) destroy_cache(held_, reply);
+  if (!open_context(kernel, reply)) return;
+  if (kernel.device != QKVET_DEVICE_CPU)
+    return call_on_device(kernel, plan, addresses, reply);
+  if (emulator_ != nullptr) emulator_(plan.threads);
+  make(kernel, plan, addresses, held_, reply);
 }
 
 }  // namespace qkvet

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls that are made at once.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <system_error>
@@ -20,14 +21,48 @@ bool is_done(const CallReply& reply) {
   return reply.status == static_cast<uint32_t>(CallStatus::kDone);
 }
 
-// What the call wrote, output by output, gaps included.
-std::vector<std::byte> written_by(const CallAtOnce& call) {
+// The calls of one thread: one, or a create and the commands behind it.
+using Seat = std::span<const CallAtOnce>;
+
+bool is_command(const CallAtOnce& call) {
+  const Operation operation = call.plan->operation;
+  return operation > Operation::kCacheCreate && !is_layer(operation);
+}
+
+std::vector<Seat> seats_of(std::span<const CallAtOnce> calls) {
+  std::vector<Seat> seats;
+  for (size_t first = 0; first < calls.size();) {
+    size_t end = first + 1;
+    while (end < calls.size() && is_command(calls[end])) ++end;
+    seats.push_back(calls.subspan(first, end - first));
+    first = end;
+  }
+  // Commands whose create was made before have no cache of their own.
+  std::erase_if(seats, [](Seat seat) { return is_command(seat.front()); });
+  return seats;
+}
+
+bool went_well(Seat seat) {
+  return std::all_of(seat.begin(), seat.end(), [](const CallAtOnce& one) {
+    return is_done(*one.reply) && one.reply->workspace_damaged == 0 &&
+           one.reply->dirty_environment == 0;
+  });
+}
+
+// What the calls wrote, output by output, gaps included, and the lengths that
+// a cache said.
+std::vector<std::byte> written_by(Seat seat) {
   std::vector<std::byte> all;
-  for (auto t = static_cast<size_t>(TensorName::kO); t < kTensorCount; ++t) {
-    const TensorSpec& spec = call.plan->tensors[t];
-    if (!spec.present()) continue;
-    const std::byte* const from = (*call.addresses)[t];
-    all.insert(all.end(), from, from + spec.span_bytes());
+  for (const CallAtOnce& call : seat) {
+    for (auto t = static_cast<size_t>(TensorName::kO); t < kTensorCount; ++t) {
+      const TensorSpec& spec = call.plan->tensors[t];
+      if (!spec.present()) continue;
+      const std::byte* const from = (*call.addresses)[t];
+      all.insert(all.end(), from, from + spec.span_bytes());
+    }
+    const auto lengths = std::as_bytes(std::span(call.reply->lengths));
+    if (call.reply->lengths_known != 0)
+      all.insert(all.end(), lengths.begin(), lengths.end());
   }
   return all;
 }
@@ -77,35 +112,36 @@ bool Door::find_context(Kernel& kernel, size_t n, qkvet_context** context,
   return true;
 }
 
+void Door::make_seat(const Kernel& kernel, std::span<const CallAtOnce> calls) {
+  Held held;
+  for (const CallAtOnce& one : calls)
+    make(kernel, *one.plan, *one.addresses, held, one.reply);
+  destroy_cache(held, calls.front().reply);
+}
+
 void Door::call_at_once(int number,
                         std::span<const CallAtOnce> calls) noexcept {
   Kernel& kernel = kernels_[static_cast<size_t>(number)];
-  std::vector<CallAtOnce> done;
-  for (const CallAtOnce& one : calls) {
+  for (const CallAtOnce& one : calls)
     call(number, *one.plan, *one.addresses, one.reply);
-    if (is_done(*one.reply) && one.reply->workspace_damaged == 0)
-      done.push_back(one);
-  }
+  std::vector<Seat> done = seats_of(calls);
+  std::erase_if(done, [](Seat seat) { return !went_well(seat); });
   if (kernel.device != QKVET_DEVICE_CPU || done.size() < 2) return;
 
-  std::vector<Kernel> seats(done.size(), kernel);
+  std::vector<Kernel> own(done.size(), kernel);
   std::vector<Workspace> workspaces(done.size());
   for (size_t n = 0; n < done.size(); ++n) {
-    if (!find_context(kernel, n, &seats[n].context, done[n].reply)) return;
-    seats[n].workspace = &workspaces[n];
+    if (!find_context(kernel, n, &own[n].context, done[n].front().reply))
+      return;
+    own[n].workspace = &workspaces[n];
   }
   host_.allow_threads(1);
   Rounds rounds(done.size());
   const auto work = [&](size_t n) {
-    const CallAtOnce& one = done[n];
-    const std::vector<std::byte> alone = written_by(one);
+    const std::vector<std::byte> alone = written_by(done[n]);
     for (int round = 0; round < kRounds && rounds.begin(round); ++round) {
-      const AbiCall call(*one.plan, *one.addresses);
-      qkvet_exec exec = seats[n].exec(/*threads=*/1);
-      forward(seats[n], call.forward(), &exec, one.reply);
-      if (!is_done(*one.reply) || one.reply->workspace_damaged != 0 ||
-          one.reply->dirty_environment != 0 || written_by(one) != alone)
-        rounds.stop();
+      make_seat(own[n], done[n]);
+      if (!went_well(done[n]) || written_by(done[n]) != alone) rounds.stop();
     }
   };
   std::vector<std::thread> threads;
@@ -116,10 +152,12 @@ void Door::call_at_once(int number,
     rounds.stop();
   }
   for (std::thread& thread : threads) thread.join();
-  for (const CallAtOnce& one : done) {
-    one.reply->enter(Phase::kOutside);
-    // The workspaces end here.
-    one.reply->workspace = 0;
+  for (const Seat seat : done) {
+    for (const CallAtOnce& one : seat) {
+      one.reply->enter(Phase::kOutside);
+      // The workspaces end here.
+      one.reply->workspace = 0;
+    }
   }
 }
 

@@ -22,13 +22,26 @@ class ForwardOutputs {
       : args_(args),
         alignment_(std::max<size_t>(static_cast<size_t>(alignment), 16)) {}
 
-  // A call that returns o and lse into this.
-  const qkvet_forward_args& own_outputs() {
+  // What both need of memory that begins on `alignment`.
+  int64_t bytes() const {
+    return static_cast<int64_t>(room_for(args_.o) + room_for(args_.lse));
+  }
+  // A call that returns o and lse into so much memory, wherever it is.
+  const qkvet_forward_args& outputs_in(std::byte* memory) {
     mask_ = args_.dropout_mask;
     args_.dropout_mask = {};
-    give_room(&o_, &args_.o);
-    give_room(&lse_, &args_.lse);
+    place(memory, &args_.o);
+    place(memory + room_for(args_.o), &args_.lse);
     return args_;
+  }
+  // The same in memory of this process.
+  const qkvet_forward_args& own_outputs() {
+    const auto wanted = static_cast<size_t>(bytes());
+    size_t space = wanted + alignment_;
+    own_.assign(space, std::byte{0});
+    void* begin = own_.data();
+    return outputs_in(
+        static_cast<std::byte*>(std::align(alignment_, wanted, begin, space)));
   }
   // What backward() is given of it, once it has returned.
   const qkvet_forward_args& as_given() {
@@ -37,23 +50,24 @@ class ForwardOutputs {
   }
 
  private:
-  void give_room(std::vector<std::byte>* room, qkvet_tensor* tensor) const {
+  // Of a tensor with its gaps, up to where the next one may begin.
+  size_t room_for(const qkvet_tensor& tensor) const {
     int64_t elements = 1;
-    for (int32_t i = 0; i < tensor->ndim; ++i)
-      elements += (tensor->shape[i] - 1) * tensor->strides[i];
+    for (int32_t i = 0; i < tensor.ndim; ++i)
+      elements += (tensor.shape[i] - 1) * tensor.strides[i];
     const auto bytes = static_cast<size_t>(std::max<int64_t>(elements, 1) *
-                                           tensor->dtype.bits / 8);
-    size_t space = bytes + alignment_;
-    room->assign(space, std::byte{0});
-    void* place = room->data();
-    tensor->data = std::align(alignment_, bytes, place, space);
+                                           tensor.dtype.bits / 8);
+    return (bytes + alignment_ - 1) / alignment_ * alignment_;
+  }
+  static void place(std::byte* memory, qkvet_tensor* tensor) {
+    tensor->data = memory;
     tensor->byte_offset = 0;
   }
 
   qkvet_forward_args args_;
   size_t alignment_;
   qkvet_tensor mask_{};
-  std::vector<std::byte> o_, lse_;
+  std::vector<std::byte> own_;
 };
 
 }  // namespace qkvet

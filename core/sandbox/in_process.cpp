@@ -111,7 +111,6 @@ CallOutcome InProcess::collect(int number, int slot, const CallPlan& plan,
   return outcome;
 }
 
-// Calls of forward() alone: no story comes to an end by them.
 void InProcess::run_at_once(int number, std::span<const KernelCall> calls,
                             std::vector<CallOutcome>* outcomes) {
   struct Seat {
@@ -125,11 +124,17 @@ void InProcess::run_at_once(int number, std::span<const KernelCall> calls,
   std::vector<CallAtOnce> at_once;
   for (size_t n = 0; n < calls.size(); ++n) {
     Seat& seat = seats[n];
-    seat.admitted = exists(number, &seat.outcome) &&
-                    admit(number, static_cast<int>(n), calls[n], &seat.plan,
+    if (!exists(number, &seat.outcome) ||
+        !story_.goes_on(number, calls[n], &seat.outcome))
+      continue;
+    seat.admitted = admit(number, static_cast<int>(n), calls[n], &seat.plan,
                           &seat.addresses, &seat.outcome);
-    if (seat.admitted)
+    if (seat.admitted) {
+      story_.made(number, calls[n], &seat.plan);
       at_once.push_back({&seat.plan, &seat.addresses, &seat.reply});
+    } else {
+      story_.left_out(calls[n], seat.outcome);
+    }
   }
   if (!at_once.empty()) door_->call_at_once(number, at_once);
   for (size_t n = 0; n < calls.size(); ++n) {

@@ -296,6 +296,39 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
   return QKVET_OK;
 }
 
+// Gradients of nothing: zeros, written on the device, if o and lse lie there.
+struct Zeros {
+  float* data[3];
+  int64_t count[3];
+};
+void write_zeros(void* data) {
+  const Zeros& zeros = *static_cast<const Zeros*>(data);
+  for (int n = 0; n < 3; ++n) std::fill_n(zeros.data[n], zeros.count[n], 0.0F);
+}
+
+qkvet_status backward(const qkvet_kernel*, qkvet_context*,
+                      const qkvet_backward_args* args, const qkvet_exec* exec,
+                      qkvet_text* why) {
+  if (const char* wrong = foreign(args->forward, exec))
+    return say(why, QKVET_INVALID_ARGUMENT, wrong);
+  Zeros zeros;
+  int n = 0;
+  for (const qkvet_tensor* t : {&args->d_q, &args->d_k, &args->d_v}) {
+    zeros.data[n] = static_cast<float*>(t->data);
+    zeros.count[n++] = span(*t);
+  }
+  return g_launch(exec->stream, write_zeros, &zeros, sizeof zeros) == 0
+             ? QKVET_OK
+             : QKVET_INTERNAL;
+}
+qkvet_status gradient_workspace(const qkvet_kernel*, qkvet_context*,
+                                const qkvet_backward_args*, size_t* bytes) {
+  *bytes = sizeof(double);
+  return QKVET_OK;
+}
+const qkvet_backward_table kGradient = {sizeof(qkvet_backward_table), 0,
+                                        gradient_workspace, backward, nullptr};
+
 // The harness has opened the driver before.
 qkvet_status open(const qkvet_kernel*, const qkvet_exec* exec, qkvet_context**,
                   qkvet_text* why) {
@@ -327,7 +360,7 @@ extern "C" qkvet_status qkvet_open(const qkvet_host* host, const char*,
       QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE | QKVET_OPTION_LSE |
       QKVET_OPTION_GROUPED_HEADS | QKVET_OPTION_VALUE_WIDTH |
       QKVET_OPTION_CROSS_LENGTHS | QKVET_OPTION_EMPTY_EXTENTS |
-      QKVET_OPTION_LENGTHS | QKVET_OPTION_APPEND;
+      QKVET_OPTION_LENGTHS | QKVET_OPTION_APPEND | QKVET_OPTION_DROPOUT;
   g_dialect.struct_size = sizeof g_dialect;
   g_dialect.empty_row = QKVET_EMPTY_ROW_ZERO;
   g_dialect.lse_base = QKVET_LSE_NATURAL;
@@ -341,6 +374,7 @@ extern "C" qkvet_status qkvet_open(const qkvet_host* host, const char*,
     g_kernels[i].open = open;
     g_kernels[i].workspace = workspace;
     g_kernels[i].forward = forward;
+    if (is(&g_kernels[i], "good")) g_kernels[i].backward = &kGradient;
     g_list[i] = &g_kernels[i];
   }
   out->abi_major = QKVET_ABI_MAJOR;

@@ -240,6 +240,25 @@ TEST(DeviceCalls, NewTokensComeBack) {
     }
 }
 
+// o and lse of the call in front of a gradient with dropout are nobody's but
+// the door's, and lie where all tensors do: the kernel refuses others.
+TEST(DeviceCalls, WhatIsGivenToAGradientWithDropoutLiesThere) {
+  for (const auto& executor : both())
+    for (const Placement placement : kPlacements) {
+      Input input("f32,B1,H1,Tq2,Tk3,d2,layout=gaps,dropout=0.5", placement);
+      std::vector<float> d_o(4, 1), lse(2, 0);
+      input.call.operation = Operation::kBackward;
+      input.call.want_lse = false;
+      input.call.d_o = input.call.given_o =
+          reinterpret_cast<const std::byte*>(d_o.data());
+      input.call.given_lse = reinterpret_cast<const std::byte*>(lse.data());
+      const CallOutcome outcome = executor->run(
+          number_of(*executor, "good", "device"), {&input.call, size_t{1}})[0];
+      EXPECT_EQ(outcome.status, CallStatus::kDone) << outcome.text;
+      EXPECT_TRUE(outcome.on_device);
+    }
+}
+
 TEST(DeviceCalls, AFailureOfTheDeviceIsItsCalls) {
   constexpr char kText[] =
       "the work on the device failed: cuCtxSynchronize: "

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Controls that hold their keys themselves, or make them.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
 #include "impl/abi/half.h"
 #include "impl/controls/control.h"
 #include "impl/frames/cache_memory.h"
@@ -45,6 +50,221 @@ class HalfCodes : public QuantisedCache {
     return compute_arithmetic<kRoundedTiles>(own, why);
   }
 };
+
+// Attends to the tokens of a step as they came, and to codes of all others.
+class NewAsGiven : public QuantisedCache {
+ public:
+  using QuantisedCache::QuantisedCache;
+  static Cache* make(const CacheShape& shape) {
+    return shape.codes == Codes::kAsGiven ? QuantisedCache::make(shape)
+                                          : new NewAsGiven(shape);
+  }
+
+ protected:
+  qkvet_status append(const CacheStep& step, int64_t before,
+                      qkvet_text* why) override {
+    k_ = copy_of(step.k, step.tokens, shape().width);
+    v_ = copy_of(step.v, step.tokens, shape().value_width);
+    before_ = before;
+    const qkvet_status status = QuantisedCache::append(step, before, why);
+    tokens_ = status == QKVET_OK ? step.tokens : 0;
+    return status;
+  }
+  void advance(const CacheStep& step) override {
+    tokens_ = 0;
+    QuantisedCache::advance(step);
+  }
+  Rows keys(const Reading& reading, float* room) const override {
+    return with_new(QuantisedCache::keys(reading, room), reading, k_,
+                    shape().width, room);
+  }
+  Rows values(const Reading& reading, float* room) const override {
+    return with_new(QuantisedCache::values(reading, room), reading, v_,
+                    shape().value_width, room);
+  }
+
+ private:
+  std::vector<float> copy_of(const Stored& rows, int64_t tokens,
+                             int64_t width) const {
+    std::vector<float> copy;
+    for (int64_t head = 0; head < shape().kv_heads; ++head)
+      for (int64_t n = 0; n < tokens * width; ++n)
+        copy.push_back(rows.get(0, head, n / width, n % width));
+    return copy;
+  }
+  // Codes are decoded into `room`.
+  Rows with_new(const Rows& coded, const Reading& reading,
+                const std::vector<float>& given, int64_t width,
+                float* room) const {
+    for (int64_t n = 0; n < tokens_; ++n) {
+      const int64_t token = before_ + n;
+      if (token < reading.run.begin || token >= reading.run.end) continue;
+      const float* const from =
+          given.data() + (reading.head * tokens_ + n) * width;
+      std::copy_n(from, width, room + (token - reading.run.begin) * width);
+    }
+    return coded;
+  }
+
+  std::vector<float> k_, v_;  // [Hkv, tokens, d] and dv, of the step
+  int64_t before_ = 0, tokens_ = 0;
+};
+
+// Multiplies q and codes, and P and codes, and the scale of a token behind the
+// first product and in front of the second.
+class ScaleBehind : public QuantisedCache {
+ public:
+  using QuantisedCache::QuantisedCache;
+  static Cache* make(const CacheShape& shape) {
+    const bool by_token = shape.codes != Codes::kAsGiven && !shape.per_channel;
+    return by_token ? new ScaleBehind(shape) : QuantisedCache::make(shape);
+  }
+
+  qkvet_status read_back(int64_t sequence, const qkvet_tensor& k,
+                         const qkvet_tensor& v,
+                         qkvet_text* why) const override {
+    scaled_ = true;
+    const qkvet_status status = QuantisedCache::read_back(sequence, k, v, why);
+    scaled_ = false;
+    return status;
+  }
+
+ protected:
+  Rows keys(const Reading& reading, float* room) const override {
+    return scaled_ ? QuantisedCache::keys(reading, room)
+                   : codes(coded_keys(), reading, &k_scales_, room);
+  }
+  Rows values(const Reading& reading, float* room) const override {
+    return scaled_ ? QuantisedCache::values(reading, room)
+                   : codes(coded_values(), reading, &v_scales_, room);
+  }
+  qkvet_status attend_rows(const ForwardCall& call,
+                           qkvet_text*) const override {
+    for (int64_t h = 0; h < call.heads; ++h)
+      for (int64_t i = 0; i < call.queries; ++i) attend_row(call, h, i);
+    k_scales_.clear();
+    v_scales_.clear();
+    return QKVET_OK;
+  }
+
+ private:
+  Rows codes(const CodedRows& rows, const Reading& reading,
+             std::vector<float>* scales, float* room) const {
+    const int64_t first =
+        slot(reading.sequence, reading.head, reading.run.begin);
+    for (int64_t n = 0; n < reading.run.count(); ++n)
+      scales->push_back(rows.scale_of(first + n));
+    return rows.load_codes(first, reading.run.count(), room);
+  }
+  void attend_row(const ForwardCall& call, int64_t h, int64_t i) const {
+    const float* const q = call.q.at(0, h, i);
+    const int64_t keys = std::min(call.keys, i + call.diagonal + 1);
+    std::vector<float> scores;
+    float max = -std::numeric_limits<float>::infinity();
+    for (int64_t j = 0; j < keys; ++j) {
+      const float* const k = call.k.at(0, 0, j);
+      float dot = 0;
+      for (int64_t c = 0; c < call.width; ++c)
+        dot += q[c * call.q.step[3]] * k[c * call.k.step[3]];
+      scores.push_back(dot * k_scales_[static_cast<size_t>(j)] * call.scale);
+      max = std::fmax(max, scores.back());
+    }
+    float sum = 0;
+    std::vector<float> acc(static_cast<size_t>(call.value_width));
+    for (int64_t j = 0; j < keys; ++j) {
+      const float p = std::exp(scores[static_cast<size_t>(j)] - max);
+      const float weight = p * v_scales_[static_cast<size_t>(j)];
+      sum += p;
+      for (size_t c = 0; c < acc.size(); ++c)
+        acc[c] += weight *
+                  call.v.at(0, 0, j)[static_cast<int64_t>(c) * call.v.step[3]];
+    }
+    for (size_t c = 0; c < acc.size(); ++c)
+      call.o.at(0, h, i)[static_cast<int64_t>(c) * call.o.step[3]] =
+          acc[c] / sum;
+    if (call.lse.data != nullptr) *call.lse.at(0, h, i) = max + std::log(sum);
+  }
+
+  // Of the rows that were read last.
+  mutable std::vector<float> k_scales_, v_scales_;
+  mutable bool scaled_ = false;
+};
+
+// Rotated keys, turned back by the tables of the last step where they are read.
+class TurnedBack : public TurnedKeys<ContiguousCache> {
+ public:
+  using TurnedKeys::TurnedKeys;
+
+  qkvet_status read_back(int64_t sequence, const qkvet_tensor& k,
+                         const qkvet_tensor& v,
+                         qkvet_text* why) const override {
+    reading_ = true;
+    const qkvet_status status = TurnedKeys::read_back(sequence, k, v, why);
+    reading_ = false;
+    return status;
+  }
+
+ protected:
+  void write(const CacheStep& step, int64_t before) override {
+    keep_tables(step.rope);
+    TurnedKeys::write(step, before);
+  }
+  Rows keys(const Reading& reading, float* room) const override {
+    const Rows stored = TurnedKeys::keys(reading, room);
+    if (!reading_ || cos_.empty()) return stored;
+    const int64_t d = shape().width;
+    const Rope back = {style_,
+                       rows_,
+                       {cos_.data(), {d / 2, 1, 0, 0}},
+                       {sin_.data(), {d / 2, 1, 0, 0}},
+                       {},
+                       {}};
+    std::vector<float> turned;
+    for (int64_t n = 0; n < reading.run.count(); ++n)
+      for (int64_t c = 0; c < d; ++c)
+        turned.push_back(stored.row(n)[c * stored.step]);
+    for (int64_t n = 0; n < reading.run.count(); ++n)
+      turn_row(back, gaps(reading.sequence).position(reading.run.begin + n), d,
+               turned.data() + n * d);
+    std::copy(turned.begin(), turned.end(), room);
+    return {room, d, 1};
+  }
+
+ private:
+  void keep_tables(const Rope& rope) {
+    // Those of another sequence may be longer, and are the same.
+    if (!rope.present() || rope.rows < rows_) {
+      return;
+    }
+    style_ = rope.style;
+    rows_ = rope.rows;
+    cos_.clear();
+    sin_.clear();
+    for (int64_t p = 0; p < rows_; ++p)
+      for (int64_t n = 0; n < shape().width / 2; ++n) {
+        cos_.push_back(rope.cos.at(p, 0, 0)[n * rope.cos.step[1]]);
+        sin_.push_back(-rope.sin.at(p, 0, 0)[n * rope.sin.step[1]]);
+      }
+  }
+
+  int32_t style_ = QKVET_ROPE_NONE;
+  int64_t rows_ = 0;
+  std::vector<float> cos_, sin_;  // [rows, d/2]; sines of the other sign
+  mutable bool reading_ = false;
+};
+
+// P is f32, and rotated keys are what they are stored as.
+constexpr qkvet_precision kTurnedInF32 = [] {
+  qkvet_precision p = sequential_f32();
+  p.declared |= QKVET_KNOB_ROTATED;
+  p.rotated_as_stored = 1;
+  return p;
+}();
+
+constexpr uint64_t kCodedByToken =
+    QKVET_CACHE_INT8_PER_TOKEN | QKVET_CACHE_FP8_PER_TOKEN;
+constexpr uint64_t kCoded =
+    kCodedByToken | QKVET_CACHE_INT8_PER_CHANNEL | QKVET_CACHE_FP8_PER_CHANNEL;
 
 // What the header leaves open: a sequence that is not there may be reset, which
 // changes nothing, and who has a window need not evict.
@@ -95,11 +315,7 @@ QKVET_CONTROL(cache_online4) = cache_kernel(
 
 QKVET_CONTROL(cache_half_codes) = cache_kernel(
     "controls/cache_half_codes", "codes, P rounded to the storage type",
-    QKVET_PLACE,
-    &kCacheTable<HalfCodes, kCacheOptions | QKVET_CACHE_INT8_PER_TOKEN |
-                                QKVET_CACHE_INT8_PER_CHANNEL |
-                                QKVET_CACHE_FP8_PER_TOKEN |
-                                QKVET_CACHE_FP8_PER_CHANNEL>,
+    QKVET_PLACE, &kCacheTable<HalfCodes, kCacheOptions | kCoded>,
     &kDeclaredPrecision<kRoundedTiles>);
 
 QKVET_CONTROL(cache_lenient) =
@@ -111,6 +327,25 @@ QKVET_CONTROL(cache_lenient) =
 QKVET_CONTROL(cache_turned_keys) = cache_kernel(
     "controls/cache_turned_keys", "keys are stored rotated, in their type",
     QKVET_PLACE, &kTurnedTable<TurnedKeys<ContiguousCache>>, &kTurnedPrecision);
+
+// Read back by turning back: each number is some units off.
+QKVET_CONTROL(cache_turned_back) = cache_kernel(
+    "controls/cache_turned_back",
+    "keys are stored rotated, and read back by turning them back", QKVET_PLACE,
+    &kCacheTable<TurnedBack, kCacheOptions | QKVET_CACHE_READ_BACK_COMPUTES>,
+    &kTurnedInF32);
+
+QKVET_CONTROL(cache_new_as_given) = cache_kernel(
+    "controls/cache_new_as_given",
+    "a step attends to its own tokens as they came, and stores codes",
+    QKVET_PLACE,
+    &kCacheTable<NewAsGiven,
+                 kCacheOptions | kCoded | QKVET_CACHE_NEW_AS_GIVEN>);
+
+QKVET_CONTROL(cache_scale_behind) = cache_kernel(
+    "controls/cache_scale_behind",
+    "codes are multiplied as they are, and then by their scale", QKVET_PLACE,
+    &kCacheTable<ScaleBehind, kCacheOptions | kCodedByToken>);
 
 QKVET_CONTROL(layer_half_stages) = layer_kernel(
     "controls/layer_half_stages", "stages rounded to the storage type",

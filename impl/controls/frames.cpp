@@ -16,17 +16,47 @@ constexpr qkvet_capabilities kWithDropout =
     capabilities_with(kAllOptions | kDropoutOptions, {kF32});
 constexpr qkvet_capabilities kDropoutNotReturned =
     capabilities_with(kAllOptions | QKVET_OPTION_DROPOUT, {kF32});
-constexpr qkvet_capabilities kDropoutBroadcast = [] {
+constexpr qkvet_capabilities with_dropout_flag(uint64_t flag) {
   qkvet_capabilities c = kWithDropout;
-  c.flags |= QKVET_FLAG_DROPOUT_BROADCAST;
+  c.flags |= flag;
   return c;
-}();
+}
+constexpr qkvet_capabilities kDropoutBroadcast =
+    with_dropout_flag(QKVET_FLAG_DROPOUT_BROADCAST);
+constexpr qkvet_capabilities kDropoutOfMember =
+    with_dropout_flag(QKVET_FLAG_DROPOUT_OF_MEMBER);
+constexpr qkvet_capabilities kDropoutOfHead =
+    with_dropout_flag(QKVET_FLAG_DROPOUT_OF_HEAD);
 
 // As the first member and head, wherever the call is a part of another one.
 struct OneMask : OptionSeams {
   static bool keeps(const ForwardCall& call, RowAt at, int64_t j) {
     const Dropout& dropout = call.options.dropout;
     return dropout.keeps(-dropout.b, -dropout.h, at.i, j);
+  }
+};
+
+// As the first head of the member, and as the first member.
+struct MaskOfMember : OptionSeams {
+  static bool keeps(const ForwardCall& call, RowAt at, int64_t j) {
+    const Dropout& dropout = call.options.dropout;
+    return dropout.keeps(at.b, -dropout.h, at.i, j);
+  }
+};
+struct MaskOfHead : OptionSeams {
+  static bool keeps(const ForwardCall& call, RowAt at, int64_t j) {
+    const Dropout& dropout = call.options.dropout;
+    return dropout.keeps(-dropout.b, at.h, at.i, j);
+  }
+};
+
+// The sum of a row on its way through memory of the thread, which is the same
+// for all contexts and calls.
+struct ScratchOfThread : OptionSeams {
+  static float denominator(float sum, float, int64_t) {
+    thread_local volatile float of_thread = 0;
+    of_thread = sum;
+    return of_thread;
   }
 };
 
@@ -53,6 +83,21 @@ QKVET_CONTROL(dropout_broadcast) = plain_kernel(
     "controls/dropout_broadcast", "one dropout mask for all members and heads",
     QKVET_PLACE, &kSeamsPrecision, OptionsKernel<OneMask>::forward,
     &kDropoutBroadcast);
+
+// As kernels have it whose counter holds the member alone, or the head.
+QKVET_CONTROL(dropout_of_member) = plain_kernel(
+    "controls/dropout_of_member", "one dropout mask for the heads of a member",
+    QKVET_PLACE, &kSeamsPrecision, OptionsKernel<MaskOfMember>::forward,
+    &kDropoutOfMember);
+QKVET_CONTROL(dropout_of_head) = plain_kernel(
+    "controls/dropout_of_head", "one dropout mask of a head for all members",
+    QKVET_PLACE, &kSeamsPrecision, OptionsKernel<MaskOfHead>::forward,
+    &kDropoutOfHead);
+
+QKVET_CONTROL(scratch_of_thread) = plain_kernel(
+    "controls/scratch_of_thread", "scratch that each thread keeps for itself",
+    QKVET_PLACE, &kSeamsPrecision, OptionsKernel<ScratchOfThread>::forward,
+    &kAllF32Capabilities);
 
 QKVET_CONTROL(split_seams) = plain_kernel(
     "controls/split_seams",

@@ -95,6 +95,15 @@ struct HalfOperands : PlainBackward {
   }
 };
 
+// The same where q begins on 64 bytes, and f32 elsewhere: what f16 cannot hold
+// is infinite in the one and a number in the other.
+struct HalfWhereAligned : PlainBackward {
+  static float operand(const ForwardCall& call, float value) {
+    const auto address = reinterpret_cast<uintptr_t>(call.half.q.data);
+    return address % 64 == 0 ? round_to(call.storage, value) : value;
+  }
+};
+
 }  // namespace
 
 QKVET_CONTROL(backward_from_columns) = with_backward(
@@ -121,5 +130,11 @@ QKVET_CONTROL(backward_half_operands) = with_backward(
                                     "p and ds of a gradient rounded to bf16",
                                     QKVET_PLACE),
     &kBackwardTable<HalfOperands>);
+
+QKVET_CONTROL(backward_half_where_aligned) = with_backward(
+    arithmetic_kernel<kNormalisedP>(
+        "controls/backward_half_where_aligned",
+        "p and ds rounded to half storage where q is aligned", QKVET_PLACE),
+    &kBackwardTable<HalfWhereAligned>);
 
 }  // namespace qkvet::impl

@@ -11,8 +11,12 @@
 #include <vector>
 
 #include "impl/faulty/backward_fault.h"
+#include "impl/faulty/cache_fault.h"
 #include "impl/faulty/kernels.h"
 #include "impl/faulty/race_window.h"
+#include "impl/frames/cache_memory.h"
+#include "impl/frames/layer_frame.h"
+#include "impl/frames/layer_gradient.h"
 #include "impl/frames/plain_scores.h"
 
 namespace qkvet::impl {
@@ -245,6 +249,153 @@ QKVET_FAULT(threads_race_for_sums) = {
     .trigger = "more than one thread",
     .killed_by = {"threads_change_nothing"},
     .when = "threads > 1",
+};
+
+// A number that belongs to the library and not to a call, shared by the calls
+// of one fault. What comes out is what was put in, or what a call of another
+// thread has put in since. A thread waits for that as long as it may in all.
+template <class Fault>
+class SharedNumber {
+ public:
+  static float pass(float own) {
+    const auto me = std::this_thread::get_id();
+    const bool alone = caller().exchange(me) == me;
+    number() = own;
+    while (!alone && number() == own && left_us() > 0) {
+      std::this_thread::sleep_for(std::chrono::microseconds(kStep));
+      left_us() -= kStep;
+    }
+    return number();
+  }
+
+ private:
+  static constexpr int64_t kStep = 50;
+  static std::atomic<float>& number() {
+    static std::atomic<float> of_all_calls = 0;
+    return of_all_calls;
+  }
+  static std::atomic<std::thread::id>& caller() {
+    static std::atomic<std::thread::id> last = std::this_thread::get_id();
+    return last;
+  }
+  static int64_t& left_us() {
+    thread_local int64_t left = 4 * race_window_us();
+    return left;
+  }
+};
+
+// rowsum(do o) of a row, on its way through memory of the library.
+struct BackwardScratchShared : PlainBackward {
+  static float delta(const ForwardCall& call, const float* d_o,
+                     const float* o) {
+    return SharedNumber<BackwardScratchShared>::pass(
+        PlainBackward::delta(call, d_o, o));
+  }
+};
+QKVET_FAULT(backward_scratch_shared_by_calls) = {
+    .kernel = backward_fault<BackwardScratchShared>,
+    .mechanism =
+        "rowsum(do o) is kept in memory of the library, which is the same for "
+        "all calls",
+    .symptom =
+        "gradients are right one by one; of calls from several threads at once "
+        "each may subtract the row sum of another",
+    .cause = "a static buffer of the first pass, as if there were one caller",
+    .fix = "keep it in the workspace",
+    .source = "textbook",
+    .trigger = "two gradients at once, each with a context of its own",
+    .killed_by = {"backward_calls_at_once_change_nothing"},
+    .when = "",
+};
+
+// An element of y, on its way through memory of the library.
+struct LayerScratchShared : PlainLayer {
+  static float output(const LayerCall& call, const float* merged,
+                      int64_t column) {
+    return SharedNumber<LayerScratchShared>::pass(
+        PlainLayer::output(call, merged, column));
+  }
+};
+constexpr qkvet_kernel layer_scratch_kernel(const char* name,
+                                            const char* description,
+                                            Place place) {
+  return layer_kernel(name, description, place, &kLayerPrecision,
+                      &kLayerTable<LayerScratchShared>);
+}
+QKVET_FAULT(layer_scratch_shared_by_calls) = {
+    .kernel = layer_scratch_kernel,
+    .mechanism = "y is summed up in memory of the library",
+    .symptom =
+        "layers are right one by one; at once a row of y may hold numbers of "
+        "another call",
+    .cause = "the activations of a layer are allocated once for all calls",
+    .fix = "one buffer for each call, or for each context",
+    .source = "textbook",
+    .trigger = "two layers at once, each with a context of its own",
+    .killed_by = {"layer_calls_at_once_change_nothing"},
+    .when = "",
+};
+
+// An element of the gradient of a matrix, on the same way.
+struct LayerGradientScratchShared : PlainLayerGradient {
+  static void keep(const Projection& to, int64_t i, int64_t column, float sum) {
+    PlainLayerGradient::keep(
+        to, i, column, SharedNumber<LayerGradientScratchShared>::pass(sum));
+  }
+};
+constexpr qkvet_kernel layer_gradient_scratch_kernel(const char* name,
+                                                     const char* description,
+                                                     Place place) {
+  return with_backward(layer_kernel(name, description, place, &kLayerPrecision,
+                                    &kLayerTable<PlainLayer>),
+                       &kLayerGradientTable<LayerGradientScratchShared>);
+}
+QKVET_FAULT(layer_backward_scratch_shared_by_calls) = {
+    .kernel = layer_gradient_scratch_kernel,
+    .mechanism = "gradients of matrices are summed in memory of the library",
+    .symptom =
+        "gradients of layers are right one by one; at once each may hold "
+        "numbers of another call",
+    .cause = "buffers of the backward pass are allocated once for all calls",
+    .fix = "one buffer for each call, or for each context",
+    .source = "textbook",
+    .trigger = "two gradients of layers at once",
+    .killed_by = {"layer_backward_calls_at_once_change_nothing"},
+    .when = "",
+};
+
+// The queries of a step, on their way through memory of the library.
+class CacheScratchShared : public ContiguousCache {
+ public:
+  using ContiguousCache::ContiguousCache;
+
+ protected:
+  qkvet_status attend_rows(const ForwardCall& call,
+                           qkvet_text* why) const override {
+    const auto count =
+        static_cast<size_t>(call.heads * call.queries * call.width);
+    std::vector<float> q(call.q.data, call.q.data + count);
+    for (float& value : q)
+      value = SharedNumber<CacheScratchShared>::pass(value);
+    ForwardCall own = call;
+    own.q.data = q.data();
+    return ContiguousCache::attend_rows(own, why);
+  }
+};
+QKVET_FAULT(cache_scratch_shared_by_calls) = {
+    .kernel = cache_fault<CacheScratchShared>,
+    .mechanism =
+        "the queries of a step are copied into memory of the library, which is "
+        "the same for all caches",
+    .symptom =
+        "one cache is right; of two that decode at once one may ask with the "
+        "queries of the other",
+    .cause = "a static buffer, as if there were one cache",
+    .fix = "keep scratch in the cache or in the context",
+    .source = "textbook",
+    .trigger = "two caches at once, each with a context of its own",
+    .killed_by = {"cache_calls_at_once_change_nothing"},
+    .when = "",
 };
 
 // Scratch that belongs to the library and not to a call. What is shared is

@@ -83,8 +83,9 @@ inline std::vector<CacheProblem> storages(const qkvet_kernel* kernel,
   for (const Storage half : {Storage::kF16, Storage::kBf16}) {
     all.push_back(p);
     all.back().type = half;
-    all.back().rope =
-        kernel->cache->read_back != nullptr ? p.rope : QKVET_ROPE_NONE;
+    const bool as_given = kernel->cache->read_back != nullptr &&
+                          !has_option(kernel, QKVET_CACHE_READ_BACK_COMPUTES);
+    all.back().rope = as_given ? p.rope : QKVET_ROPE_NONE;
   }
   return all;
 }

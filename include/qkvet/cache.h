@@ -95,6 +95,14 @@ typedef struct qkvet_cache_args {
 #define QKVET_CACHE_INT8_PER_CHANNEL (UINT64_C(1) << 4)
 #define QKVET_CACHE_FP8_PER_TOKEN (UINT64_C(1) << 5)
 #define QKVET_CACHE_FP8_PER_CHANNEL (UINT64_C(1) << 6)
+/* Not things that it can do. The queries of a step attend to the tokens of
+ * the same step as they came; codes are what later steps find. */
+#define QKVET_CACHE_NEW_AS_GIVEN (UINT64_C(1) << 7)
+/* The keys that read_back() gives are computed out of others that are stored:
+ * rotated, or times the scale. Each may be off by 8 roundings to the storage
+ * type of its own size, with rotations that of its pair. Codes of such keys are
+ * not judged by what is read back. */
+#define QKVET_CACHE_READ_BACK_COMPUTES (UINT64_C(1) << 8)
 
 struct qkvet_cache_table {
   size_t struct_size;

@@ -183,11 +183,12 @@ typedef struct qkvet_forward_args {
 #define QKVET_OPTION_DROPOUT_MASK (UINT64_C(1) << 23) /* dropout_mask */
 
 /* Flags (bits of qkvet_capabilities.flags). */
-/* A claim: calls of forward() at the same time, each with a context of its own
- * and from a thread of its own, give what they give one by one. The caller
- * promises that no two calls have a context, a workspace or an output in
- * common; inputs may be the same. Without the flag calls of a library come one
- * by one. */
+/* A claim: calls at the same time, each with a context of its own and from a
+ * thread of its own, give what they give one by one: of forward(), backward(),
+ * a layer and its gradient, and commands to different caches. The caller
+ * promises that no two calls have a context, a cache, a workspace or an output
+ * in common; inputs may be the same. Without the flag calls of a library come
+ * one by one. */
 #define QKVET_FLAG_REENTRANT (UINT64_C(1) << 0)
 #define QKVET_FLAG_NONDETERMINISTIC (UINT64_C(1) << 1)
 #define QKVET_FLAG_COMPILES_PER_SHAPE (UINT64_C(1) << 2)
@@ -231,9 +232,13 @@ typedef struct qkvet_forward_args {
 /* Not a claim: blocks of GPU threads do the work, under an emulator as well as
  * on a device. A kernel of a CUDA device need not say so. */
 #define QKVET_FLAG_GPU_THREADS (UINT64_C(1) << 19)
-/* Not a claim: all members and heads have one dropout mask, which a function of
- * seed, offset, query and key is (Flax: broadcast_dropout). */
+/* Not claims: all members and heads have one dropout mask, which a function of
+ * seed, offset, query and key is (Flax: broadcast_dropout); the heads of a
+ * member have one, another in each member; the members have one of each head.
+ */
 #define QKVET_FLAG_DROPOUT_BROADCAST (UINT64_C(1) << 28)
+#define QKVET_FLAG_DROPOUT_OF_MEMBER (UINT64_C(1) << 30)
+#define QKVET_FLAG_DROPOUT_OF_HEAD (UINT64_C(1) << 31)
 /* Not a claim: the kernel learns only in the call what it does not do, as one
  * that asks another library. UNSUPPORTED of forward() is then what it is of
  * supports(). */

@@ -89,6 +89,7 @@ enum {
 #define QKVET_KNOB_SOFTMAX_DTYPE (UINT64_C(1) << 21)
 #define QKVET_KNOB_DOT_SUM_DTYPE (UINT64_C(1) << 22)
 #define QKVET_KNOB_VALUE_SUM_DTYPE (UINT64_C(1) << 23)
+#define QKVET_KNOB_ROTATED (UINT64_C(1) << 24) /* rotated_as_stored */
 
 typedef struct qkvet_precision {
   size_t struct_size;
@@ -160,6 +161,10 @@ typedef struct qkvet_precision {
    * beyond the largest number of the type. {0,0,0}: as accumulator_u says. */
   qkvet_dtype dot_sum_dtype;
   qkvet_dtype value_sum_dtype;
+  int32_t rotated_as_stored; /* nonzero: rotated q and k are rounded to their
+                                storage type before they are multiplied, as in
+                                a cache of rotated keys. It is so anyway where P
+                                is rounded to half storage */
 } qkvet_precision;
 
 #ifdef __cplusplus

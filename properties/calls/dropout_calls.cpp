@@ -104,6 +104,14 @@ Case with_dropout(Case value) {
   return value;
 }
 
+int64_t mask_owner(const KernelInfo& kernel, const Shape& s, int64_t head) {
+  const bool all = kernel.has_flag(QKVET_FLAG_DROPOUT_BROADCAST);
+  const bool of_member = all || kernel.has_flag(QKVET_FLAG_DROPOUT_OF_MEMBER);
+  const bool of_head = all || kernel.has_flag(QKVET_FLAG_DROPOUT_OF_HEAD);
+  const int64_t b = of_head ? 0 : head / s.H, h = of_member ? 0 : head % s.H;
+  return b * s.H + h;
+}
+
 std::string mask_place(const Shape& s, int64_t n) {
   return "dropout_mask[b=" + std::to_string(n / s.Tk / s.Tq / s.H) +
          ",h=" + std::to_string(n / s.Tk / s.Tq % s.H) +

@@ -51,6 +51,10 @@ Case with_dropout(Case value);
 std::optional<std::vector<uint8_t>> kept_by(const JudgeInput& input,
                                             size_t first, Judgement& judgement);
 
+// The first head [B,H] that has the mask of this one by the kernel's
+// declaration: itself where every head has its own.
+int64_t mask_owner(const KernelInfo& kernel, const Shape& shape, int64_t head);
+
 // Where an element of a mask stands: "dropout_mask[b=0,h=1,i=2,j=3]".
 std::string mask_place(const Shape& shape, int64_t n);
 

@@ -34,15 +34,18 @@ bool is_stored(double actual, double given, double allowed) {
 }
 
 Inputs stored_inputs(const Case& value, const Moment& moment, Inputs inputs,
-                     const CallOutcome& read) {
+                     const CallOutcome& read, bool new_as_given) {
   const auto tokens = static_cast<int64_t>(moment.history.size());
+  const int64_t stored_tokens =
+      new_as_given ? tokens - moment.new_tokens : tokens;
   const auto replace = [&](const std::vector<std::byte>& bytes, int64_t width,
                            std::vector<double>& values) {
     const std::vector<double> stored = as_doubles(bytes, Dtype::kF32);
-    for (size_t n = 0; n < stored.size(); ++n)
-      if (is_seen(value.cache, moment,
-                  static_cast<int64_t>(n) / width % tokens))
+    for (size_t n = 0; n < stored.size(); ++n) {
+      const int64_t token = static_cast<int64_t>(n) / width % tokens;
+      if (token < stored_tokens && is_seen(value.cache, moment, token))
         values[n] = stored[n];
+    }
   };
   replace(read.stage_k, value.shape.d, inputs.k);
   replace(read.stage_v, value.shape.dv, inputs.v);

@@ -20,9 +20,10 @@ bool is_all_kept(const CacheForm& form, const Moment& moment);
 bool is_stored(double actual, double given, double allowed);
 
 // `inputs` of a step with what the cache has read back behind it in place of
-// what it was given, where the window leaves it in sight.
+// what it was given, where the window leaves it in sight. `new_as_given`: but
+// for the tokens of the step itself.
 Inputs stored_inputs(const Case& value, const Moment& moment, Inputs inputs,
-                     const CallOutcome& read);
+                     const CallOutcome& read, bool new_as_given);
 
 }  // namespace qkvet::properties
 

@@ -47,6 +47,13 @@ inline GradientAlong gradient_along(const std::vector<double>& actual,
   return along;
 }
 
+// Whether a number between the inputs and a gradient may be kept in a format
+// that ends at 65504.
+inline bool may_overflow_in_f16(const Case& value) {
+  return value.q_dtype == Dtype::kF16 || value.kv_dtype == Dtype::kF16 ||
+         value.o_dtype == Dtype::kF16;
+}
+
 // Element n of the same gradient, its tensors in several places: a finding,
 // without its `where`, if it is NaN in some of them alone.
 inline std::optional<Finding> nan_in_one_placement(

@@ -292,6 +292,21 @@ TEST(GradientLaws, ThreadsThatLoseAPart) {
       Verdict::kFailed);
 }
 
+TEST(GradientLaws, GradientsAtOnceThatShareScratch) {
+  fails("backward_calls_at_once_change_nothing",
+        "f32,B1,H1,Tq2,Tk2,d1,backward", {},
+        [](const KernelCall& call, GradientOutput& gradient, CallOutcome&) {
+          if (call.at_once) gradient.v[1] *= 0.99;
+        });
+  JudgedKernel silent = FakeGradients::under_test().judged;
+  silent.info.capabilities.flags &= ~QKVET_FLAG_REENTRANT;
+  FakeGradients right;
+  EXPECT_EQ(check("backward_calls_at_once_change_nothing",
+                  "f32,B1,H1,Tq2,Tk2,d1,backward", right, silent)
+                .verdict,
+            Verdict::kUnsupported);
+}
+
 TEST(GradientLaws, MemoryIsItsOwnLaw) {
   fails("backward_reads_only_its_inputs", "f32,B1,H1,Tq1,Tk2,d3,backward", {},
         [](const KernelCall& call, GradientOutput& gradient, CallOutcome&) {

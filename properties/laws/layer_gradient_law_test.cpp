@@ -70,7 +70,7 @@ TEST(LayerGradientLaws, PassTheDefinitionOnEveryPlannedCase) {
     EXPECT_GT(rotated, 0) << law->id;
     EXPECT_GT(biased, 0) << law->id;
   }
-  EXPECT_EQ(laws, 5);
+  EXPECT_EQ(laws, 6);
 }
 
 TEST(LayerGradientLaws, AgreementSeesOneWrongElementOfEach) {
@@ -182,6 +182,13 @@ TEST(LayerGradientLaws, LoneTokensSpeakInBf16) {
   fails("lone_token_gradients_are_exact", text, {},
         [](const KernelCall&, Out& gradient, CallOutcome&) {
           for (double& x : gradient.b_v) x *= 1 + 0x1p-6;
+        });
+}
+
+TEST(LayerGradientLaws, GradientsAtOnceThatShareScratch) {
+  fails("layer_backward_calls_at_once_change_nothing", kPlain, {},
+        [](const KernelCall& call, Out& gradient, CallOutcome&) {
+          if (call.at_once) gradient.x[0] += 1;
         });
 }
 

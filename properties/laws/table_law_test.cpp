@@ -243,6 +243,60 @@ TEST(CacheLaws, TheFailureNamesTheCommand) {
 
 const char* const kLayer = "f32,B2,H2,T3,D4,w=scaled1";
 
+// Right alone; at once the last call of an operation is off in its first byte
+// of `output`, or in its lengths.
+class SharesScratch : public FakeTables {
+ public:
+  explicit SharesScratch(std::vector<std::byte> CallOutcome::*output)
+      : output_(output) {}
+
+  std::vector<CallOutcome> run(int kernel,
+                               std::span<const KernelCall> calls) override {
+    std::vector<CallOutcome> outcomes = FakeTables::run(kernel, calls);
+    for (size_t n = 0; n < calls.size(); ++n) {
+      if (!calls[n].at_once) continue;
+      CallOutcome& outcome = outcomes[n];
+      if (output_ == nullptr) {
+        for (int64_t& length : outcome.lengths) ++length;
+      } else if (!(outcome.*output_).empty()) {
+        (outcome.*output_)[0] ^= std::byte{1};
+      }
+    }
+    return outcomes;
+  }
+
+ private:
+  std::vector<std::byte> CallOutcome::*output_;
+};
+
+TEST(CallsAtOnce, CachesAndLayersThatShareScratch) {
+  const struct {
+    const char* law;
+    const char* text;
+    std::vector<std::byte> CallOutcome::*output;
+  } rows[] = {{"cache_calls_at_once_change_nothing", kStory, &CallOutcome::o},
+              {"cache_calls_at_once_change_nothing", kStory, nullptr},
+              {"layer_calls_at_once_change_nothing", kLayer, &CallOutcome::y}};
+  for (const auto& [law, text, output] : rows) {
+    EXPECT_EQ(check(law, text, {}).verdict, Verdict::kPassed) << law;
+    SharesScratch shares(output);
+    TimeUse time;
+    const Case value = find_law(law)->fit(*parse_case(text).value);
+    JudgedKernel kernel = FakeTables::under_test().judged;
+    EXPECT_EQ(check_case(*find_law(law), value, kernel, 0, shares,
+                         /*with_twin=*/false, time)
+                  .verdict,
+              Verdict::kFailed)
+        << law;
+    kernel.info.capabilities.flags &= ~QKVET_FLAG_REENTRANT;
+    EXPECT_EQ(check_case(*find_law(law), value, kernel, 0, shares,
+                         /*with_twin=*/false, time)
+                  .verdict,
+              Verdict::kUnsupported)
+        << law;
+  }
+}
+
 TEST(LayerLaws, TwoColumnsOfQSwapped) {
   Spoil spoil;
   spoil.layer_answer = [](const LayerProblem&, LayerOutput& out) {

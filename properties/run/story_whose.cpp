@@ -275,8 +275,9 @@ Attention attention_of(const StoryRun& story, const StoryRun::Ran& ran,
   const auto last = last_queries(story, ran.answer);
   if (!last) return Attention::kUnknown;
   const Moment& moment = *last->planned.moment;
-  const Inputs inputs =
-      stored_inputs(value, moment, story.inputs_of(moment, data), ran.read);
+  const Inputs inputs = stored_inputs(
+      value, moment, story.inputs_of(moment, data), ran.read,
+      (story.kernel().info.cache_options & QKVET_CACHE_NEW_AS_GIVEN) != 0);
   const auto finite = [](double x) { return std::isfinite(x); };
   for (const auto* values : {&inputs.k, &inputs.v})
     if (!std::all_of(values->begin(), values->end(), finite))

@@ -25,7 +25,7 @@ constexpr double kLargestLazy = 64;           // e^64 is near the end of f32
 constexpr int kMostLanes = 4096;
 constexpr int kMostSplits = 1 << 20;
 
-constexpr uint64_t kKnownKnobs = (QKVET_KNOB_VALUE_SUM_DTYPE << 1) - 1;
+constexpr uint64_t kKnownKnobs = (QKVET_KNOB_ROTATED << 1) - 1;
 
 // Their values are numbers of no unit.
 constexpr uint64_t kLiteralKnobs =
@@ -298,6 +298,8 @@ void apply_roundings(const qkvet_precision& p, PrecisionModel& model,
                            std::string(dtype_name(dtype)) +
                            " (generic: not rounded)");
   }
+  model.rope_as_storage =
+      declares(p, QKVET_KNOB_ROTATED) && p.rotated_as_stored != 0;
   // The softmax reads scores as it stores everything.
   if (!model.score.rounds()) model.score = model.softmax;
 }

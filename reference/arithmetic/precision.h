@@ -111,6 +111,7 @@ struct PrecisionModel {
   bool p_as_f32 = false;          // f32 by declaration: a rounding for f64
 
   // Rotated q and k on their way into q k. rope_u = 0: not rounded beyond u.
+  bool rope_as_storage = false;
   double rope_u = 0;
   double rope_floor = 0;
   double rope_largest = std::numeric_limits<double>::infinity();

@@ -107,7 +107,7 @@ PrecisionModel for_storage(PrecisionModel model, Dtype kv, Dtype o) {
   const bool f64 = kv == Dtype::kF64 && o == Dtype::kF64;
   const bool rounds_p = model.p_as_storage || model.p_u > 0;
   if (model.p_as_storage && is_half(kv)) round_p_to(kv, model);
-  if (rounds_p && is_half(kv)) {
+  if ((rounds_p || model.rope_as_storage) && is_half(kv)) {
     // What multiplies in half takes rotated q and k in half, too.
     model.rope_u = unit_roundoff(kv);
     model.rope_floor = underflow_error(kv);

@@ -201,6 +201,18 @@ TEST(PrecisionTest, WhatIsRoundedOnTheWayIsHalfOrNotAtAll) {
   }
 }
 
+TEST(PrecisionTest, RotatedRowsAreRoundedWherePIsOrWhereItIsSaid) {
+  qkvet_precision p = declare(QKVET_PRECISION_CPU_F32, QKVET_KNOB_ROTATED);
+  const auto rope_u = [&](Dtype dtype) {
+    return for_storage(resolve_precision(p).model, dtype, dtype).rope_u;
+  };
+  EXPECT_EQ(rope_u(Dtype::kBf16), 0);
+  p.rotated_as_stored = 1;
+  EXPECT_EQ(rope_u(Dtype::kBf16), 0x1p-8);
+  EXPECT_EQ(rope_u(Dtype::kF16), 0x1p-11);
+  EXPECT_EQ(resolve_precision(p).looser, "");  // generic allows it
+}
+
 TEST(PrecisionTest, PIsAnOperandUnlessItSaysOtherwise) {
   qkvet_precision p = declare(QKVET_PRECISION_CPU_F32,
                               QKVET_KNOB_OPERAND_DTYPE | QKVET_KNOB_NORM);

@@ -329,6 +329,35 @@ TEST(EmitPlan, SaysWhatItAsks) {
   EXPECT_NE(read_text(other / "plan.json"), read_text(plan / "plan.json"));
 }
 
+// A recipe is a fifth at most, asks the same, and its answers may lie in what
+// is made of it.
+TEST(EmitPlan, ARecipeIsThePlanWithoutItsFiles) {
+  const auto bytes_in = [](const fs::path& folder) {
+    uintmax_t bytes = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(folder))
+      if (entry.is_regular_file()) bytes += entry.file_size();
+    return bytes;
+  };
+  const fs::path whole = emitted("whole", "--cases 96");
+  const fs::path recipe = emitted("recipe", "--cases 96 --format recipe");
+  EXPECT_LT(bytes_in(recipe), bytes_in(whole) / 5);
+  EXPECT_FALSE(fs::exists(recipe / "calls.tsv"));
+  const fs::path made = scratch() / "made";
+  fs::remove_all(made);
+  ASSERT_EQ(run_qkvet("emit made --from recipe").exit, 0);
+  for (const auto& entry : fs::recursive_directory_iterator(whole)) {
+    if (!entry.is_regular_file()) continue;
+    const fs::path name = fs::relative(entry.path(), whole);
+    EXPECT_EQ(read_text(made / name), read_text(entry.path())) << name;
+  }
+  answer_plan(made, "scalar/plain", scratch() / "third", /*safetensors=*/false);
+  EXPECT_EQ(judged(made, "--answers third").exit, 0);
+  EXPECT_EQ(judged(recipe, "--answers third").exit, 0);
+  expect_wrong_use(run_qkvet("emit other --from recipe --seed 2"), "--seed");
+  expect_wrong_use(run_qkvet("emit other --from nowhere"),
+                   "nowhere/plan.json: is not there");
+}
+
 // What a library refuses although it takes each part of it.
 TEST(EmitPlan, AsksNothingThatIsDeclaredAsRefused) {
   struct Asked {

@@ -2,6 +2,11 @@
 #include "tools/judge/main_judge.h"
 
 #include <CLI/CLI.hpp>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "tools/reproduce/plan_folder.h"
 
 namespace qkvet::tools {
 namespace {
@@ -53,9 +58,18 @@ CLI::App& add_emit(CLI::App& app, EmitPlanOptions& options) {
       ->type_name("FILE");
   command
       .add_option("--format", options.format,
-                  "npy: a file for each tensor; safetensors: one for all")
-      ->check(CLI::IsMember({"npy", "safetensors"}))
+                  "npy: a file for each tensor; safetensors: one for all; "
+                  "recipe: none, they are made of plan.json by --from")
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kPlanFormats),
+                                                     std::end(kPlanFormats))))
       ->capture_default_str();
+  CLI::Option& from = *command.add_option(
+      "--from", options.from, "The questions of this plan, in another format");
+  from.type_name("PLAN");
+  for (const char* drawn :
+       {"--law", "--cases", "--seed", "--sizes", "--dtype", "--options",
+        "--pin", "--name", "--dialect", "--precision"})
+    from.excludes(command.get_option(drawn));
   command.add_flag("--force", options.force,
                    "Replace a plan, and the answers in its folder");
   return command;

@@ -84,8 +84,9 @@ struct EmitPlanOptions {
   std::string name = "recorded/kernel";
   std::string pin;                 // "d=72,Tk=64"; "" for none
   std::string dialect, precision;  // files with declarations; "" for none
-  std::string format = "npy";      // npy, safetensors
-  bool force = false;              // replaces a plan
+  std::string format = "npy";      // npy, safetensors, recipe
+  std::string from;    // a plan whose questions these are; "": drawn
+  bool force = false;  // replaces a plan
 };
 ExitCode run_emit_plan(const EmitPlanOptions& options);
 

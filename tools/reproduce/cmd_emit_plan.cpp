@@ -182,35 +182,18 @@ std::string summary(const EmitPlanOptions& options, const PlanFolder& plan,
   text += wrapped_field("kernel",
                         fmt::format("{}: {}; {}", options.name, can, types));
   text += dropped_text(plan.recipe);
+  if (plan.recipe.format == PlanFormat::kRecipe)
+    return text + field("then", "qkvet emit OTHER --from " + options.folder +
+                                    ", where it is answered");
   text += wrapped_field("answer", options.folder +
                                       "/README.txt says how; calls.tsv and "
                                       "plan.json have the calls");
   return text + field("then", "qkvet judge " + options.folder);
 }
 
-}  // namespace
-
-ExitCode run_emit_plan(const EmitPlanOptions& given) {
-  EmitPlanOptions options = given;
-  while (options.folder.size() > 1 && options.folder.back() == '/')
-    options.folder.pop_back();
+// Into the folder that the options name.
+ExitCode write_plan(const EmitPlanOptions& options, const PlanFolder& plan) {
   std::string error;
-  const std::vector<const Law*> laws = select_laws(options.laws, &error);
-  if (!error.empty()) return wrong_use(error);
-  PlanRecipe recipe;
-  error = resolve_kernel(options, &recipe.kernel);
-  if (!error.empty()) return wrong_use(error);
-  const auto seed = parse_seed(options.seed, &error);
-  if (!seed) return wrong_use(error);
-  recipe.seed = *seed;
-  recipe.safetensors = options.format == "safetensors";
-  if (!options.force) error = not_new_reason(options.folder);
-  if (!error.empty()) return wrong_use(error);
-
-  PlanFolder plan;
-  error = make_plan(std::move(recipe), &plan);
-  if (error.empty()) error = Drawer(options, laws, plan).draw();
-  if (!error.empty()) return wrong_use(error);
   const auto files = plan_files(plan, &error);
   if (!error.empty()) return wrong_use(error);
   size_t bytes = 0;
@@ -220,6 +203,50 @@ ExitCode run_emit_plan(const EmitPlanOptions& given) {
   if (!error.empty()) return wrong_use(error);
   fmt::print("{}", summary(options, plan, bytes));
   return kConforms;
+}
+
+// What another plan asks, in another form.
+ExitCode write_from(const EmitPlanOptions& options) {
+  std::string error = options.force ? "" : not_new_reason(options.folder);
+  if (!error.empty()) return wrong_use(error);
+  std::string text;
+  PlanRecipe recipe;
+  error = read_plan_recipe(options.from, &text, &recipe);
+  if (!error.empty()) return wrong_use(error);
+  EmitPlanOptions named = options;
+  named.name = recipe.kernel.name;
+  recipe.format = plan_format_from(options.format).value_or(PlanFormat::kNpy);
+  PlanFolder plan;
+  error = make_plan(std::move(recipe), &plan);
+  if (!error.empty()) return wrong_use(options.from + ": " + error);
+  return write_plan(named, plan);
+}
+
+}  // namespace
+
+ExitCode run_emit_plan(const EmitPlanOptions& given) {
+  EmitPlanOptions options = given;
+  while (options.folder.size() > 1 && options.folder.back() == '/')
+    options.folder.pop_back();
+  if (!options.from.empty()) return write_from(options);
+  std::string error;
+  const std::vector<const Law*> laws = select_laws(options.laws, &error);
+  if (!error.empty()) return wrong_use(error);
+  PlanRecipe recipe;
+  error = resolve_kernel(options, &recipe.kernel);
+  if (!error.empty()) return wrong_use(error);
+  const auto seed = parse_seed(options.seed, &error);
+  if (!seed) return wrong_use(error);
+  recipe.seed = *seed;
+  recipe.format = plan_format_from(options.format).value_or(PlanFormat::kNpy);
+  if (!options.force) error = not_new_reason(options.folder);
+  if (!error.empty()) return wrong_use(error);
+
+  PlanFolder plan;
+  error = make_plan(std::move(recipe), &plan);
+  if (error.empty()) error = Drawer(options, laws, plan).draw();
+  if (!error.empty()) return wrong_use(error);
+  return write_plan(options, plan);
 }
 
 }  // namespace qkvet::tools

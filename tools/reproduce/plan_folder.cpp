@@ -3,8 +3,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "core/files/npy.h"
 #include "core/files/safetensors.h"
@@ -49,6 +51,13 @@ std::string add_safetensors(const std::vector<StoredTensor>& stored,
 
 }  // namespace
 
+std::optional<PlanFormat> plan_format_from(std::string_view word) {
+  const auto* const found =
+      std::find(std::begin(kPlanFormats), std::end(kPlanFormats), word);
+  if (found == std::end(kPlanFormats)) return std::nullopt;
+  return static_cast<PlanFormat>(found - std::begin(kPlanFormats));
+}
+
 std::string make_plan(PlanRecipe recipe, PlanFolder* plan) {
   *plan = {};
   std::string error = declared_kernel(recipe.kernel, &plan->kernel);
@@ -69,12 +78,13 @@ std::string make_plan(PlanRecipe recipe, PlanFolder* plan) {
 std::map<std::string, std::string> plan_files(const PlanFolder& plan,
                                               std::string* error) {
   std::map<std::string, std::string> files = {
-      {kPlanFile, plan_json(plan)},
-      {"calls.tsv", plan_table(plan)},
-      {"README.txt", plan_readme(plan)}};
+      {kPlanFile, plan_json(plan)}, {"README.txt", plan_readme(plan)}};
+  const PlanFormat format = plan.recipe.format;
+  if (format == PlanFormat::kRecipe) return files;
+  files["calls.tsv"] = plan_table(plan);
   const std::vector<StoredTensor>& stored = plan.calls.stored();
-  *error = plan.recipe.safetensors ? add_safetensors(stored, &files)
-                                   : add_npy(stored, &files);
+  *error = format == PlanFormat::kSafetensors ? add_safetensors(stored, &files)
+                                              : add_npy(stored, &files);
   return files;
 }
 
@@ -95,17 +105,24 @@ std::string read_file(const std::string& path, size_t most_bytes,
   return "";
 }
 
+std::string read_plan_recipe(const std::string& folder, std::string* text,
+                             PlanRecipe* recipe) {
+  const std::string path = (fs::path(folder) / kPlanFile).string();
+  std::string error = read_file(path, kMostPlanBytes, text);
+  if (!error.empty()) return error;
+  error = parse_plan(*text, recipe);
+  return error.empty() ? "" : path + ": " + error;
+}
+
 std::string read_plan(const std::string& folder, PlanFolder* plan) {
   const fs::path base = folder;
-  const std::string path = (base / kPlanFile).string();
   std::string text;
-  std::string error = read_file(path, kMostPlanBytes, &text);
-  if (!error.empty()) return error;
   PlanRecipe recipe;
-  error = parse_plan(text, &recipe);
-  if (error.empty()) error = make_plan(std::move(recipe), plan);
+  std::string error = read_plan_recipe(folder, &text, &recipe);
+  if (!error.empty()) return error;
+  error = make_plan(std::move(recipe), plan);
   if (error.empty()) error = plan_difference(text, *plan);
-  if (!error.empty()) return path + ": " + error;
+  if (!error.empty()) return (base / kPlanFile).string() + ": " + error;
   for (const auto& [name, content] : plan_files(*plan, &error)) {
     if (name == kPlanFile) continue;
     const std::string file = (base / name).string();

@@ -8,11 +8,17 @@
 //   calls.tsv     the calls, a row each, for programs without JSON
 //   README.txt    how to answer
 //   t/0012.npy    an input, or inputs.safetensors with all of them
+//
+// A plan of the format "recipe" is plan.json without the calls, and README.txt:
+// all else is made of it where it is needed.
 #ifndef QKVET_TOOLS_REPRODUCE_PLAN_FOLDER_H_
 #define QKVET_TOOLS_REPRODUCE_PLAN_FOLDER_H_
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tools/reproduce/plan_calls.h"
@@ -22,6 +28,11 @@ namespace qkvet::tools {
 
 inline constexpr const char* kPlanFile = "plan.json";
 inline constexpr const char* kInputsFile = "inputs.safetensors";
+
+// How inputs are stored, in the words of plan.json and of emit's --format.
+enum class PlanFormat : uint8_t { kNpy, kSafetensors, kRecipe };
+inline constexpr const char* kPlanFormats[] = {"npy", "safetensors", "recipe"};
+std::optional<PlanFormat> plan_format_from(std::string_view word);
 
 struct PlanCase {
   const Law* law = nullptr;
@@ -34,7 +45,7 @@ struct PlanCase {
 struct PlanRecipe {
   PlanKernel kernel;
   uint64_t seed = 1;
-  bool safetensors = false;
+  PlanFormat format = PlanFormat::kNpy;
   std::vector<PlanCase> cases;  // their calls are made, not given
   // Laws that were asked for and have no case, and why.
   std::map<std::string, std::string> dropped;
@@ -47,6 +58,10 @@ struct PlanFolder {
   std::vector<size_t> probes;  // calls that find out the dialect
   PlanCalls calls;
 };
+
+// The recipe in the folder's plan.json, which *text becomes. "" or one line.
+std::string read_plan_recipe(const std::string& folder, std::string* text,
+                             PlanRecipe* recipe);
 
 // Makes all calls of the recipe's cases. "" or one line.
 std::string make_plan(PlanRecipe recipe, PlanFolder* plan);

@@ -44,11 +44,13 @@ Json call_json(const PlanCall& call, size_t number) {
   return json;
 }
 
-Json case_json(const PlanCase& one) {
-  return {{"law", one.law->id},
-          {"number", one.number},
-          {"case", to_string(one.value)},
-          {"calls", one.calls}};
+// `with_calls`: the plan has them, too.
+Json case_json(const PlanCase& one, bool with_calls) {
+  Json json = {{"law", one.law->id},
+               {"number", one.number},
+               {"case", to_string(one.value)}};
+  if (with_calls) json["calls"] = one.calls;
+  return json;
 }
 
 Json kernel_json(const PlanKernel& kernel) {
@@ -117,11 +119,14 @@ std::string read_case(const ReadJson& json, PlanCase* one) {
 }
 
 std::string read_recipe(const ReadJson& json, PlanRecipe* recipe) {
-  if (const std::string format = json.at("qkvet"); format != kFormat)
-    return shown(format) + " is not what this version of QKVet reads, \"" +
+  if (const std::string version = json.at("qkvet"); version != kFormat)
+    return shown(version) + " is not what this version of QKVet reads, \"" +
            kFormat + "\": emit it again";
   recipe->seed = json.at("seed");
-  recipe->safetensors = json.at("format") == "safetensors";
+  const std::string format_word = json.at("format");
+  const auto format = plan_format_from(format_word);
+  if (!format) return shown(format_word) + " is no format of a plan";
+  recipe->format = *format;
   recipe->dropped = json.at("not_asked").get<decltype(recipe->dropped)>();
   std::string error = read_kernel(json.at("kernel"), &recipe->kernel);
   for (const ReadJson& row : json.at("cases")) {
@@ -143,13 +148,15 @@ std::string plan_json(const PlanFolder& plan) {
   add("qkvet", kFormat);
   add("seed", recipe.seed);
   add("kernel", kernel_json(recipe.kernel));
-  add("format", recipe.safetensors ? "safetensors" : "npy");
+  const bool with_calls = recipe.format != PlanFormat::kRecipe;
+  add("format", kPlanFormats[static_cast<size_t>(recipe.format)]);
   add("not_asked", Json(recipe.dropped));
-  add("probes", plan.probes);
-  text += rows_text("cases", recipe.cases,
-                    [](const PlanCase& one, size_t) { return case_json(one); });
-  text += ",\n";
-  text += rows_text("calls", plan.calls.calls(), call_json);
+  if (with_calls) add("probes", plan.probes);
+  text += rows_text("cases", recipe.cases, [&](const PlanCase& one, size_t) {
+    return case_json(one, with_calls);
+  });
+  if (with_calls)
+    text += ",\n" + rows_text("calls", plan.calls.calls(), call_json);
   return text + "\n}\n";
 }
 
@@ -169,7 +176,18 @@ std::string plan_table(const PlanFolder& plan) {
 }
 
 std::string plan_readme(const PlanFolder& plan) {
-  const std::string input = plan.recipe.safetensors
+  if (plan.recipe.format == PlanFormat::kRecipe)
+    return R"(Questions for an attention kernel, written by qkvet emit, as a recipe.
+
+plan.json names the law and the case of each question; data is a function of the
+case. The calls and their inputs are made of it where they are answered:
+
+  qkvet emit OTHER --from FOLDER         OTHER gets calls.tsv, the inputs and how
+                                         to answer (--format safetensors: in one file)
+  qkvet judge OTHER                      answers beside the questions
+  qkvet judge FOLDER --answers THIRD     answers in a folder of their own
+)";
+  const std::string input = plan.recipe.format == PlanFormat::kSafetensors
                                 ? "tensor t/0012 of inputs.safetensors"
                                 : "the file t/0012.npy";
   return fmt::format(

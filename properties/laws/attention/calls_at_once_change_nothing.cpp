@@ -3,43 +3,26 @@
 // and a larger one. The executor makes them at once several times
 // (core/door/door.h).
 #include "properties/calls/call_pairs.h"
-#include "properties/calls/other_data.h"
 #include "properties/calls/other_shape.h"
 #include "properties/judging/visibility.h"
+#include "properties/run/at_once.h"
 
 namespace qkvet::properties {
 namespace of_calls_at_once_change_nothing {
 
-void all_other_data(const Case& value, int64_t, Inputs& inputs) {
-  put_other_data(
-      value, [](int64_t, int64_t) { return true; }, inputs);
-}
-
 Case fit(Case value) { return value; }
 
-std::string undeclared(const KernelInfo& kernel) {
-  if (!kernel.has_flag(QKVET_FLAG_REENTRANT))
-    return "not declared: calls from several threads at once (reentrant)";
-  if (kernel.device() != QKVET_DEVICE_CPU)
-    return "calls to a device are made one by one";
-  return nondeterministic_reason(kernel);
-}
-
 Plan plan(const Case& value, const KernelInfo& kernel) {
-  Plan plan = plan_bitwise_pair(kernel, all_other_data);
-  plan.unsupported = undeclared(kernel);
+  Plan plan = plan_bitwise_pair(kernel, put_all_other_data);
+  plan.unsupported = not_at_once_reason(kernel);
   const auto others = calls_of_other_shapes(value, kernel, Operation::kForward);
   if (!others.empty()) {
     plan.calls.push_back(others[0]);
     plan.calls.back().want_lse = plan.calls[0].want_lse;
   }
-  const size_t alone = plan.calls.size();
-  for (size_t n = 0; n < alone; ++n) {
-    plan.calls[n].want_weights = wants_weights(kernel);
-    PlannedCall at_once = plan.calls[n];
-    at_once.at_once = true;
-    plan.calls.push_back(std::move(at_once));
-  }
+  for (PlannedCall& call : plan.calls)
+    call.want_weights = wants_weights(kernel);
+  add_at_once(plan);
   return plan;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is dropped: the same where nothing of the generator's changes, and other
 // weights for another seed or offset, and in other heads and members, or the
-// same ones in all of these where a kernel declares one mask for all.
+// same ones in those for which a kernel declares one mask.
 //
 // With p = 0.5 masks of n independent choices are all the same in c calls with
 // probability 2^(-(c - 1) n), and those of two heads with 2^(-c n), n counting
@@ -100,19 +100,26 @@ bool all_same(const Masks& masks, size_t first, size_t last) {
                      [&](const auto& mask) { return mask == masks[1]; });
 }
 
+std::string head_name(const Shape& s, int64_t head) {
+  return "b=" + std::to_string(head / s.H) + ",h=" + std::to_string(head % s.H);
+}
+
+// Each head against those in front of it: the owner of its mask, or if it is
+// its own, the first one of all.
 void compare_heads(const JudgeInput& input, const Masks& masks, size_t calls,
                    Judgement& judgement) {
   const Shape& s = input.value.shape;
   const int64_t size = s.Tq * s.Tk;
-  const bool shared = input.kernel.has_flag(QKVET_FLAG_DROPOUT_BROADCAST);
   for (int64_t head = 1; head < s.B * s.H; ++head) {
+    const int64_t owner = mask_owner(input.kernel, s, head);
+    const bool shared = owner != head;
     bool same = true;
     for (size_t n = 1; n <= calls; ++n)
-      same = same && std::equal(masks[n].begin(), masks[n].begin() + size,
+      same = same && std::equal(masks[n].begin() + owner % head * size,
+                                masks[n].begin() + (owner % head + 1) * size,
                                 masks[n].begin() + head * size);
-    const std::string where = "b=" + std::to_string(head / s.H) +
-                              ",h=" + std::to_string(head % s.H) +
-                              ", as b=0,h=0";
+    const std::string where =
+        head_name(s, head) + ", as " + head_name(s, owner % head);
     if (!shared) {
       must_differ(same, where, "head or member have no part in what is dropped",
                   judgement);
@@ -121,8 +128,8 @@ void compare_heads(const JudgeInput& input, const Masks& masks, size_t calls,
     ++judgement.compared;
     if (!same)
       fail(judgement, where, "the same mask", "another mask",
-           "one mask for all members and heads is declared "
-           "(dropout_broadcast)");
+           "one mask for both is declared (dropout_broadcast, "
+           "dropout_of_member or dropout_of_head)");
   }
 }
 
@@ -151,8 +158,8 @@ extern constinit const Law dropout_is_a_function_of_its_seed{
     "dropout_is_a_function_of_its_seed",
     "Seed and offset decide what is dropped, whatever the data and the "
     "threads; "
-    "another seed, offset, head or member drops other weights; the same in all "
-    "heads and members where that is declared (dropout_broadcast).",
+    "another seed, offset, head or member drops other weights; the same in "
+    "those heads or members for which one mask is declared.",
     "m = f(seed, offset, place), and f is not constant in any of them",
     "dropout of p = 0.5",
     "The generator has these numbers as its counter and nothing else.",

@@ -89,17 +89,42 @@ void judge_group(const JudgeInput& input, const std::vector<uint8_t>& kept,
   add_failure(judgement, std::move(finding));
 }
 
-// Heads whose choices are independent of each other.
-int64_t own_masks(const JudgeInput& input) {
+// Key j in all rows of the heads that have a mask of their own.
+struct OwnMasks {
+  // One of those that share a mask; they lie at equal distances.
+  int64_t step = 1, count = 0;
+};
+template <class Name>
+void judge_key(const JudgeInput& input, const std::vector<uint8_t>& kept,
+               const OwnMasks& own, int64_t j, const Name& name,
+               Judgement& judgement) {
   const Shape& s = input.value.shape;
-  return input.kernel.has_flag(QKVET_FLAG_DROPOUT_BROADCAST) ? 1 : s.B * s.H;
+  std::vector<uint8_t> column;
+  for (int64_t n = 0; n < own.count; ++n)
+    for (int64_t i = 0; i < s.Tq; ++i)
+      column.push_back(
+          kept[static_cast<size_t>((n * own.step * s.Tq + i) * s.Tk + j)]);
+  judge_group(input, column, {0, 1, static_cast<int64_t>(column.size())}, name,
+              judgement);
+}
+
+// Heads whose choices are independent of each other.
+OwnMasks own_masks(const JudgeInput& input) {
+  const Shape& s = input.value.shape;
+  OwnMasks own;
+  int64_t last = 0;
+  for (int64_t head = 0; head < s.B * s.H; ++head) {
+    if (mask_owner(input.kernel, s, head) != head) continue;
+    if (own.count++ > 0) own.step = head - last;
+    last = head;
+  }
+  return own;
 }
 
 void judge_groups(const JudgeInput& input, const std::vector<uint8_t>& kept,
                   size_t call, Judgement& judgement) {
   const Shape& s = input.value.shape;
-  const int64_t heads = own_masks(input);
-  const int64_t rows = heads * s.Tq;
+  const OwnMasks own = own_masks(input);
   const auto in_call = [&](const std::string& place) {
     return "seed + " + std::to_string(call) + ", " + place;
   };
@@ -107,34 +132,38 @@ void judge_groups(const JudgeInput& input, const std::vector<uint8_t>& kept,
     return "b=" + std::to_string(head / s.H) +
            ",h=" + std::to_string(head % s.H);
   };
-  for (int64_t head = 0; head < heads; ++head)
+  for (int64_t n = 0; n < own.count; ++n) {
+    const int64_t head = n * own.step;
     judge_group(
         input, kept, {head * s.Tq * s.Tk, 1, s.Tq * s.Tk},
         [&] { return in_call(head_name(head)); }, judgement);
-  for (int64_t row = 0; row < rows; ++row)
-    judge_group(
-        input, kept, {row * s.Tk, 1, s.Tk},
-        [&] {
-          return in_call(head_name(row / s.Tq) +
-                         ",i=" + std::to_string(row % s.Tq));
-        },
-        judgement);
+    for (int64_t i = 0; i < s.Tq; ++i)
+      judge_group(
+          input, kept, {(head * s.Tq + i) * s.Tk, 1, s.Tk},
+          [&] { return in_call(head_name(head) + ",i=" + std::to_string(i)); },
+          judgement);
+  }
   for (int64_t j = 0; j < s.Tk; ++j)
-    judge_group(
-        input, kept, {j, s.Tk, rows},
-        [&] { return in_call("j=" + std::to_string(j)); }, judgement);
+    judge_key(
+        input, kept, own, j, [&] { return in_call("j=" + std::to_string(j)); },
+        judgement);
 }
 
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   const Shape& s = input.value.shape;
-  const auto own = static_cast<ptrdiff_t>(own_masks(input) * s.Tq * s.Tk);
+  const OwnMasks own = own_masks(input);
+  const int64_t size = s.Tq * s.Tk;
   std::vector<uint8_t> all;
   for (size_t n = 0; n < kSeeds; ++n) {
     const auto kept =
         kept_by(input, n * input.calls.size() / kSeeds, judgement);
     if (!kept) return judgement;
-    all.insert(all.end(), kept->begin(), kept->begin() + own);
+    for (int64_t head = 0; head < own.count; ++head) {
+      const auto begin =
+          kept->begin() + static_cast<ptrdiff_t>(head * own.step * size);
+      all.insert(all.end(), begin, begin + static_cast<ptrdiff_t>(size));
+    }
     judge_groups(input, *kept, n, judgement);
   }
   judge_group(

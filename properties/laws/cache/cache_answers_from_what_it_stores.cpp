@@ -2,6 +2,8 @@
 // Quantised storage moves an answer by far more than arithmetic does. What the
 // cache reads back behind an answer says what it answered from: held against
 // that, only the bound of the arithmetic is left.
+#include <cmath>
+
 #include "properties/calls/story_calls.h"
 #include "properties/calls/story_storage.h"
 #include "properties/judging/answer.h"
@@ -31,21 +33,40 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   if (!kernel.has_read_back) plan.unsupported = "read_back is not offered";
   if (!declares_stored(kernel.cache_options, value.cache.stored))
     plan.unsupported = "quantised storage is not declared";
+  if ((kernel.cache_options & QKVET_CACHE_READ_BACK_COMPUTES) != 0)
+    plan.unsupported = "read_back() computes, and not from codes alone";
   return plan;
+}
+
+// What was read back is a code times its scale, rounded once. Who multiplies
+// the query, the weight or the sum by the scale, and the codes without it,
+// rounds elsewhere: one rounding for that, and products that may be flushed.
+std::vector<double> errors_of_scaled(const CacheForm& form,
+                                     const PrecisionModel& model,
+                                     const std::vector<double>& values) {
+  std::vector<double> errors;
+  for (const double value : values)
+    errors.push_back(2 * model.u * (1 + model.u) * std::fabs(value) +
+                     2 * form.largest_code() * 0x1p-126);
+  return errors;
 }
 
 void compare(const JudgeInput& input, const CallView& step,
              const CallView& read, Judgement& judgement) {
   const Case value = step_case(input.value, *step.planned->moment);
-  const Inputs inputs = stored_inputs(input.value, *step.planned->moment,
-                                      *step.inputs, *read.outcome);
+  const Inputs inputs = stored_inputs(
+      input.value, *step.planned->moment, *step.inputs, *read.outcome,
+      (input.kernel.cache_options & QKVET_CACHE_NEW_AS_GIVEN) != 0);
   const OwnedProblem owned(value, inputs, 0);
-  Answer answer(owned.problem(), plain_forward, /*with_twin=*/false);
+  const PrecisionModel model =
+      for_storage(input.model, input.value.kv_dtype, input.value.o_dtype);
+  const CacheForm& form = input.value.cache;
+  const auto k_error = errors_of_scaled(form, model, inputs.k);
+  const auto v_error = errors_of_scaled(form, model, inputs.v);
+  Answer answer(owned.problem(), plain_forward, /*with_twin=*/false,
+                {nullptr, k_error.data(), v_error.data()});
   CallView call = step;
-  call.truth = &answer.truth_for(
-      input.kernel,
-      for_storage(input.model, input.value.kv_dtype, input.value.o_dtype),
-      /*want_weights=*/false);
+  call.truth = &answer.truth_for(input.kernel, model, /*want_weights=*/false);
   compare_answer(input, call, call_number(input, step), judgement);
 }
 
@@ -69,11 +90,12 @@ Judgement judge(const JudgeInput& input) {
 extern constinit const Law cache_answers_from_what_it_stores{
     "cache_answers_from_what_it_stores",
     "What a quantised cache answers is attention over the numbers that it "
-    "reads back.",
+    "reads back, or over new tokens as they came where it declares that.",
     "attend(s, q) = attention(q, read_back(s))",
     "a story of legal commands; quantised storage, and read_back()",
     "The numbers that are read back are those that a query finds.",
-    "The bound of attention over them: codes and scales are exact by then.",
+    "The bound of attention over them, which may be off by one rounding of "
+    "code times scale: where the scale is multiplied is the kernel's own.",
     "(b) it is tighter than the bound about what was given",
     120,
     Aim{.subject = Subject::kCache,

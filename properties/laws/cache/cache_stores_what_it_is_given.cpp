@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // After every command the sequence is read back: what was given, bit for bit,
 // or within half a step of the code that it is stored as.
+#include <cmath>
+
+#include "core/base/half.h"
 #include "properties/calls/story_calls.h"
 #include "properties/calls/story_storage.h"
 #include "properties/judging/compare.h"
 
 namespace qkvet::properties {
 namespace of_cache_stores_what_it_is_given {
+
+bool computes_read_back(const KernelInfo& kernel) {
+  return (kernel.cache_options & QKVET_CACHE_READ_BACK_COMPUTES) != 0;
+}
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan story, plan;
@@ -25,7 +32,35 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
       add_read_back(moment, sequence, plan);
   }
   if (!kernel.has_read_back) plan.unsupported = "read_back is not offered";
+  if (computes_read_back(kernel) && value.cache.stored != StoredAs::kAsGiven)
+    plan.unsupported = "read_back() computes, and not from codes alone";
   return plan;
+}
+
+// Where keys are stored rotated or times the scale, and computed when they are
+// read: u_s of what is stored, which is no larger than the root of a a + b b,
+// each way; 2 u for each rotation, u being at most u_s, and for each product
+// and quotient u. Eight u_s (|a| + |b|) are more than all of that.
+constexpr double kComputedRoundings = 8;
+
+std::vector<double> errors_of_computed(const Case& value,
+                                       const std::vector<double>& keys) {
+  const int64_t d = value.shape.d;
+  const bool half = value.rope.style == RopeStyle::kHalf;
+  std::vector<double> errors(keys.size());
+  for (size_t n = 0; n < keys.size(); ++n) {
+    const auto c = static_cast<int64_t>(n) % d;
+    double size = std::fabs(keys[n]);
+    if (value.rope.style != RopeStyle::kNone) {
+      const int64_t partner =
+          half ? (c < d / 2 ? c + d / 2 : c - d / 2) : (c ^ 1);
+      size += std::fabs(
+          keys[n - static_cast<size_t>(c) + static_cast<size_t>(partner)]);
+    }
+    errors[n] = kComputedRoundings * (unit_roundoff(value.kv_dtype) * size +
+                                      underflow_error(value.kv_dtype));
+  }
+  return errors;
 }
 
 struct Stored {
@@ -72,10 +107,14 @@ Judgement judge(const JudgeInput& input) {
     if (call.planned->operation != Operation::kCacheReadBack) continue;
     const Inputs& given = *call.inputs;
     const Shape& s = input.value.shape;
-    compare(
-        input, call,
-        {TensorName::kK, call.outcome->stage_k, given.k, given.k_error, s.d},
-        judgement);
+    const std::vector<double> computed =
+        computes_read_back(input.kernel)
+            ? errors_of_computed(input.value, given.k)
+            : std::vector<double>{};
+    compare(input, call,
+            {TensorName::kK, call.outcome->stage_k, given.k,
+             computed.empty() ? given.k_error : computed, s.d},
+            judgement);
     compare(
         input, call,
         {TensorName::kV, call.outcome->stage_v, given.v, given.v_error, s.dv},
@@ -95,7 +134,8 @@ extern constinit const Law cache_stores_what_it_is_given{
     "a story of legal commands; the cache offers read_back()",
     "A cache moves and copies numbers and computes none.",
     "As given: no bit changes. Codes: half a step, and the roundings of scale, "
-    "quotient and product.",
+    "quotient and product. Keys that a cache declares to be computed: eight "
+    "roundings.",
     "(a) it is exact; for codes (b) it is tighter than any answer",
     90,
     Aim{.subject = Subject::kCache, .admits = kAdmitForms},

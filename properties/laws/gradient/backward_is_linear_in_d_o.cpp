@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 
 #include "properties/calls/call_pairs.h"
 #include "properties/calls/gradient_calls.h"
@@ -41,10 +42,23 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan;
 }
 
-bool weights_are_moderate(const OracleOutput& forward) {
-  return std::all_of(
-      forward.weights.begin(), forward.weights.end(),
-      [](double weight) { return !(weight != 0 && weight < kLeastWeight); });
+bool is_tiny(double weight) { return weight != 0 && weight < kLeastWeight; }
+
+// Of the sinks, too, which have a gradient made of theirs: what a row's keys
+// leave of 1, computed from its lse, in which the sink may be counted or not.
+bool weights_are_moderate(const JudgeInput& input, const CallView& call) {
+  const OracleOutput& forward = call.truth->oracle;
+  if (std::any_of(forward.weights.begin(), forward.weights.end(), is_tiny))
+    return false;
+  const std::vector<double>& sinks = call.inputs->sink;
+  const Shape& s = input.value.shape;
+  for (size_t row = 0; row < forward.lse.size() && !sinks.empty(); ++row) {
+    const auto at = static_cast<int64_t>(row);
+    const double sink = sinks[static_cast<size_t>(at / s.Tq % s.H)];
+    // Counted twice it is at most halved.
+    if (is_tiny(1 / (1 + std::exp(forward.lse[row] - sink)))) return false;
+  }
+  return true;
 }
 
 void judge_zero(const JudgeInput& input, Judgement& judgement) {
@@ -65,7 +79,7 @@ void judge_zero(const JudgeInput& input, Judgement& judgement) {
 Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   judge_zero(input, judgement);
-  if (judgement.finding || !weights_are_moderate(input.calls[0].truth->oracle))
+  if (judgement.finding || !weights_are_moderate(input, input.calls[0]))
     return judgement;
   GradientPair pair;
   pair.first_name = "-8 times the gradient for dO";
@@ -85,7 +99,7 @@ extern constinit const Law backward_is_linear_in_d_o{
     "backward_is_linear_in_d_o",
     "dO times -8 gives the gradients times -8, and no dO gives no gradient.",
     "backward(-8 dO) = -8 backward(dO), backward(0) = 0",
-    "storage other than f16, no weight near underflow",
+    "storage other than f16, no weight near underflow, of a sink neither",
     "Every gradient is a sum of elements of dO times what does not depend on "
     "it.",
     "Each side is within its own bound; bit for bit where the kernel declares "
