@@ -81,7 +81,7 @@ Json config_json(const Reproducer& from) {
   const CallPlan& made = from.created;
   Json config;
   for (const auto& [name, number] : config_numbers(made)) config[name] = number;
-  if (made.scale_given) config["scale"] = static_cast<double>(made.scale);
+  if (made.scale) config["scale"] = static_cast<double>(*made.scale);
   config["q"] = dtype_name(made.q_dtype);
   config["kv"] = dtype_name(made.kv_dtype);
   config["o"] = dtype_name(made.o_dtype);
