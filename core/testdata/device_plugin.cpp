@@ -185,7 +185,8 @@ const struct {
              {"device/leaks", Deed::kNone},
              {"device/show_stream", Deed::kNone},
              {"device/reads_on_host", Deed::kNone},
-             {"device/host_table", Deed::kNone}};
+             {"device/host_table", Deed::kNone},
+             {"device/zero_gradient", Deed::kNone}};
 constexpr int kCount = sizeof kRows / sizeof kRows[0];
 
 bool is(const qkvet_kernel* self, const char* name) {
@@ -344,7 +345,7 @@ qkvet_status open(const qkvet_kernel*, const qkvet_exec* exec, qkvet_context**,
 
 qkvet_kernel g_kernels[kCount];
 const qkvet_kernel* g_list[kCount];
-qkvet_capabilities g_capabilities;
+qkvet_capabilities g_capabilities, g_with_dropout;
 qkvet_dialect g_dialect;
 
 }  // namespace
@@ -360,7 +361,9 @@ extern "C" qkvet_status qkvet_open(const qkvet_host* host, const char*,
       QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE | QKVET_OPTION_LSE |
       QKVET_OPTION_GROUPED_HEADS | QKVET_OPTION_VALUE_WIDTH |
       QKVET_OPTION_CROSS_LENGTHS | QKVET_OPTION_EMPTY_EXTENTS |
-      QKVET_OPTION_LENGTHS | QKVET_OPTION_APPEND | QKVET_OPTION_DROPOUT;
+      QKVET_OPTION_LENGTHS | QKVET_OPTION_APPEND;
+  g_with_dropout = g_capabilities;
+  g_with_dropout.options |= QKVET_OPTION_DROPOUT;
   g_dialect.struct_size = sizeof g_dialect;
   g_dialect.empty_row = QKVET_EMPTY_ROW_ZERO;
   g_dialect.lse_base = QKVET_LSE_NATURAL;
@@ -374,7 +377,10 @@ extern "C" qkvet_status qkvet_open(const qkvet_host* host, const char*,
     g_kernels[i].open = open;
     g_kernels[i].workspace = workspace;
     g_kernels[i].forward = forward;
-    if (is(&g_kernels[i], "good")) g_kernels[i].backward = &kGradient;
+    if (is(&g_kernels[i], "zero_gradient")) {
+      g_kernels[i].capabilities = &g_with_dropout;
+      g_kernels[i].backward = &kGradient;
+    }
     g_list[i] = &g_kernels[i];
   }
   out->abi_major = QKVET_ABI_MAJOR;

@@ -254,6 +254,14 @@ constexpr qkvet_capabilities declared_capabilities(const Arithmetic& a) {
   const bool ends = a.scores == Storage::kF16 || a.operands == Storage::kF16 ||
                     a.dot_sums == Storage::kF16 ||
                     a.value_sums == Storage::kF16;
+  // Sums of n terms in a half type are off by n roundings: in long ones so
+  // little is left that nothing could be judged.
+  const auto short_sums = [&c](int64_t most) { c.tk.max = c.d.max = most; };
+  if (a.dot_sums == Storage::kBf16 || a.value_sums == Storage::kBf16) {
+    short_sums(8);
+  } else if (a.dot_sums == Storage::kF16) {
+    short_sums(64);
+  }
   // A root of 8 rounds, and so does a sum of the other sign.
   if (a.root_scale || a.cuts_down || ends) {
     c.flags &= ~QKVET_FLAG_POWER_OF_TWO_INVARIANT;

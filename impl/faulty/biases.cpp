@@ -105,7 +105,7 @@ QKVET_FAULT(bias_cut_off) = {
     .source = "textbook",
     .trigger = "two keys whose biases differ, both below -10000",
     .killed_by = {"shifted_bias_changes_nothing"},
-    .when = "",
+    .when = "bias",
 };
 
 // The bias is kept in f16, in an f32 call, too.

@@ -61,7 +61,8 @@ class Story {
 };
 
 // The problem as it is, and with every other storage that there is. Keys that
-// are stored rotated are rounded to half storage: no rotation then.
+// are stored rotated are rounded to half storage: no rotation then. What is
+// attended as it came, and not as its code says, is not asked here.
 inline std::vector<CacheProblem> storages(const qkvet_kernel* kernel,
                                           const CacheProblem& p) {
   std::vector<CacheProblem> all = {p};
@@ -74,7 +75,8 @@ inline std::vector<CacheProblem> storages(const qkvet_kernel* kernel,
               {QKVET_CACHE_FP8_PER_TOKEN, Coded::kFp8, false},
               {QKVET_CACHE_FP8_PER_CHANNEL, Coded::kFp8, true}};
   for (const auto& row : rows) {
-    if (has_option(kernel, row.option)) {
+    if (has_option(kernel, row.option) &&
+        !has_option(kernel, QKVET_CACHE_NEW_AS_GIVEN)) {
       all.push_back(p);
       all.back().coded = row.coded;
       all.back().per_channel = row.per_channel;

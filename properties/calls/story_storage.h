@@ -7,6 +7,13 @@
 
 namespace qkvet::properties {
 
+// Whether read_back() gives what was stored as it was given or as its code
+// says: it may compute, too (QKVET_CACHE_READ_BACK_COMPUTES), or not be there.
+inline bool gives_back_as_stored(const KernelInfo& kernel) {
+  return kernel.has_read_back &&
+         (kernel.cache_options & QKVET_CACHE_READ_BACK_COMPUTES) == 0;
+}
+
 // Whether read_back() behind `moment` must still give this token of the
 // history: rows that no later query can see may hold anything.
 bool is_kept(const CacheForm& form, const Moment& moment, int64_t token);

@@ -93,8 +93,8 @@ TEST(DropoutLaws, OneMaskForAllHeadsIsRightWhereItIsDeclared) {
   FakeExecutor apart;
   EXPECT_EQ(looks(check("dropout_is_a_function_of_its_seed", kMedium, apart,
                         declared)),
-            "one mask for all members and heads is declared "
-            "(dropout_broadcast)");
+            "one mask for both is declared (dropout_broadcast, "
+            "dropout_of_member or dropout_of_head)");
 }
 
 TEST(DropoutLaws, NoProbabilityNoDropout) {

@@ -78,6 +78,8 @@ StoryFault fault_of(const Law& law, const Case& value,
   if (!fault.whose.empty()) return fault;
   if (!kernel.info.has_read_back)
     fault.whose = "Not known: the cache has no read_back.";
+  else if (!gives_back_as_stored(kernel.info))
+    fault.whose = "Not known: read_back computes what it gives.";
   else if (plan[found].needs_truth &&
            std::any_of(answers.begin(), answers.end(), [&](size_t i) {
              return !is_all_kept(value.cache, *plan[i].moment);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "properties/calls/story_storage.h"
 #include "properties/judging/outcome.h"
 
 namespace qkvet::properties {
@@ -88,7 +89,7 @@ StoryRun::StoryRun(const Case& value, const std::vector<PlannedCall>& plan,
         tokens_.push_back({token, i, is_nan, !plan[i].expects_refusal});
     }
   }
-  if (kernel.info.has_read_back && !moment().history.empty() &&
+  if (gives_back_as_stored(kernel.info) && !moment().history.empty() &&
       calls_.back().operation != Operation::kCacheReadBack) {
     Plan read;
     add_read_back(moment(), moment().command.sequence, read);

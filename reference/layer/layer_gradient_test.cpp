@@ -260,8 +260,11 @@ TEST_P(LayerGradientBoundTest, HoldsForCorrectKernels) {
                   static_cast<double>(own.elements),
               100.0 * static_cast<double>(loose.vacuous) /
                   static_cast<double>(loose.elements));
-  // Matrices have cancelling sums in short rows; this much is reached.
-  EXPECT_GT(*std::max_element(own.each.begin(), own.each.end()), 0.1);
+  // Matrices have cancelling sums in short rows; this much is reached. With a
+  // softmax in half a third to a half of all elements have no bound.
+  const bool half_softmax = kernel.attention.softmax != Dtype::kF32;
+  EXPECT_GT(*std::max_element(own.each.begin(), own.each.end()),
+            half_softmax ? 0.05 : 0.1);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -34,8 +34,9 @@ TEST(FaultConditions, AllCanBeReadAndNearlyAllSaySomething) {
       continue;
     shown_by_least.insert(info.name);
   }
-  // One in twenty.
-  EXPECT_LT(20 * always, static_cast<int64_t>(faults.kernels.size()));
+  // One in sixteen: a case says nothing of calls made before or at once, which
+  // is what seven of them take.
+  EXPECT_LT(16 * always, static_cast<int64_t>(faults.kernels.size()));
   // One key, one query, one head, no option: nearly every fault needs more.
   EXPECT_EQ(shown_by_least,
             (std::set<std::string>{
