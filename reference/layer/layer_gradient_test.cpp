@@ -264,7 +264,7 @@ TEST_P(LayerGradientBoundTest, HoldsForCorrectKernels) {
   // softmax in half a third to a half of all elements have no bound.
   const bool half_softmax = kernel.attention.softmax != Dtype::kF32;
   EXPECT_GT(*std::max_element(own.each.begin(), own.each.end()),
-            half_softmax ? 0.05 : 0.1);
+            half_softmax ? 0.08 : 0.1);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -27,16 +27,20 @@ TEST(FaultConditions, AllCanBeReadAndNearlyAllSaySomething) {
     const KernelInfo& info = kernel.judged.info;
     const ParsedCondition parsed = parse_condition(info.fault->when);
     ASSERT_TRUE(parsed.value) << info.name << ": " << parsed.error;
-    always += parsed.value->is_always();
+    // A case says nothing of the calls at once that some faults take.
+    const auto& laws = info.fault->killed_by;
+    const bool at_once = std::ranges::all_of(laws, [](const std::string& law) {
+      return law.find("calls_at_once") != std::string::npos;
+    });
+    always += parsed.value->is_always() && !at_once;
     Case plain;
     plain.scale = 1.0f;
     if (parsed.value->is_always() || !parsed.value->holds(Situation(plain)))
       continue;
     shown_by_least.insert(info.name);
   }
-  // One in sixteen: a case says nothing of calls made before or at once, which
-  // is what seven of them take.
-  EXPECT_LT(16 * always, static_cast<int64_t>(faults.kernels.size()));
+  // One in twenty.
+  EXPECT_LT(20 * always, static_cast<int64_t>(faults.kernels.size()));
   // One key, one query, one head, no option: nearly every fault needs more.
   EXPECT_EQ(shown_by_least,
             (std::set<std::string>{
