@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/door/executor.h"
-#include "properties/work/case_work.h"
+#include "properties/checking/case_work.h"
 
 namespace qkvet::diagnosis {
 

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "properties/cases/scope.h"
-#include "properties/work/case_work.h"
+#include "properties/checking/case_work.h"
 
 namespace qkvet::diagnosis {
 

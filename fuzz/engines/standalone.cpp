@@ -12,8 +12,8 @@
 #include "fuzz/engines/engine.h"
 #include "fuzz/hunt/hunter.h"
 #include "fuzz/targets/rules.h"
+#include "properties/checking/probe.h"
 #include "properties/run/shrink.h"
-#include "properties/work/probe.h"
 #include "reference/arithmetic/precision.h"
 
 namespace qkvet::fuzz {

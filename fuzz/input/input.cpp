@@ -7,8 +7,8 @@
 
 #include "core/base/philox.h"
 #include "properties/cases/draw.h"
+#include "properties/checking/case_work.h"
 #include "properties/conventions/admit.h"
-#include "properties/work/case_work.h"
 
 namespace qkvet::fuzz {
 namespace {

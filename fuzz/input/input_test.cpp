@@ -11,9 +11,9 @@
 #include "fuzz/input/mutate.h"
 #include "fuzz/targets/target.h"
 #include "properties/cases/generate.h"
+#include "properties/checking/case_work.h"
 #include "properties/conventions/admit.h"
 #include "properties/testing/fake_executor.h"
-#include "properties/work/case_work.h"
 
 namespace qkvet::fuzz::input_test {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "golden/format/set.h"
+#include "properties/checking/case_work.h"
 #include "properties/run/runner.h"
-#include "properties/work/case_work.h"
 
 namespace qkvet::golden {
 

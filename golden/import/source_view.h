@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "golden/format/set.h"
-#include "properties/work/case_work.h"
+#include "properties/checking/case_work.h"
 
 namespace qkvet::golden {
 

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "core/story/story_log.h"
-#include "properties/work/case_work.h"
+#include "properties/checking/case_work.h"
 
 namespace qkvet::properties {
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "properties/work/case_work.h"
+#include "properties/checking/case_work.h"
 
 namespace qkvet::properties {
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "properties/cases/scope.h"
+#include "properties/checking/case_work.h"
 #include "properties/run/story_fault.h"
-#include "properties/work/case_work.h"
 
 namespace qkvet::properties {
 

@@ -4,7 +4,7 @@
 #define QKVET_PROPERTIES_RUN_SHRINK_H_
 
 #include "properties/cases/scope.h"
-#include "properties/work/case_work.h"
+#include "properties/checking/case_work.h"
 
 namespace qkvet::properties {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "properties/work/case_work.h"
+#include "properties/checking/case_work.h"
 
 namespace qkvet::properties {
 

@@ -3,8 +3,8 @@
 #ifndef QKVET_PROPERTIES_RUN_STORY_REACH_H_
 #define QKVET_PROPERTIES_RUN_STORY_REACH_H_
 
+#include "properties/checking/story_run.h"
 #include "properties/run/story_fault.h"
-#include "properties/work/story_run.h"
 
 namespace qkvet::properties {
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "properties/work/story_run.h"
+#include "properties/checking/story_run.h"
 
 namespace qkvet::properties {
 

@@ -10,9 +10,9 @@
 
 #include "core/base/at_night.h"
 #include "properties/cases/generate.h"
+#include "properties/checking/simpler.h"
 #include "properties/conventions/admit.h"
 #include "properties/run/shrink.h"
-#include "properties/work/simpler.h"
 #include "tools/kernels/kernels.h"
 #include "tools/report/report.h"
 

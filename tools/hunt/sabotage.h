@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "properties/work/case_work.h"
+#include "properties/checking/case_work.h"
 #include "reference/seeded/seeded.h"
 #include "tools/kernels/kernels.h"
 

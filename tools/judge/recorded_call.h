@@ -10,7 +10,7 @@
 
 #include "core/door/executor.h"
 #include "golden/format/recording.h"
-#include "properties/work/case_work.h"
+#include "properties/checking/case_work.h"
 
 namespace qkvet::tools {
 

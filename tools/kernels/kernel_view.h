@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/door/executor.h"
-#include "properties/work/case_work.h"
+#include "properties/checking/case_work.h"
 #include "tools/base/exit_code.h"
 
 namespace qkvet::tools {

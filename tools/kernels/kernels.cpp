@@ -9,8 +9,8 @@
 #include <iterator>
 
 #include "core/capability/declaration.h"
+#include "properties/checking/probe.h"
 #include "properties/conventions/conventions.h"
-#include "properties/work/probe.h"
 #include "reference/arithmetic/precision.h"
 #include "tools/kernels/build_cache.h"
 #include "tools/kernels/compiler.h"

@@ -8,7 +8,7 @@
 #include "core/capability/capability.h"
 #include "core/door/call_plan.h"
 #include "properties/cases/scope.h"
-#include "properties/work/probe.h"
+#include "properties/checking/probe.h"
 #include "reference/arithmetic/oracle.h"
 #include "tools/reproduce/reproducer.h"
 

@@ -3,7 +3,7 @@
 #ifndef QKVET_TOOLS_REPRODUCE_REPRODUCER_OUTPUTS_H_
 #define QKVET_TOOLS_REPRODUCE_REPRODUCER_OUTPUTS_H_
 
-#include "properties/work/case_work.h"
+#include "properties/checking/case_work.h"
 #include "tools/reproduce/reproducer.h"
 
 namespace qkvet::tools {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/work/served.h"
+#include "properties/checking/served.h"
 
 namespace qkvet::properties {
 namespace of_append_equals_given {

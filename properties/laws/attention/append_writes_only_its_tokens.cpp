@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "core/case/paging.h"
+#include "properties/checking/served.h"
 #include "properties/judging/compare.h"
-#include "properties/work/served.h"
 
 namespace qkvet::properties {
 namespace of_append_writes_only_its_tokens {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "core/case/paging.h"
-#include "properties/work/served.h"
+#include "properties/checking/served.h"
 
 namespace qkvet::properties {
 namespace of_page_size_changes_nothing {

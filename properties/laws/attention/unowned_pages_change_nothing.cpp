@@ -2,8 +2,8 @@
 // Slots that no member owns are NaN in one call and hold tokens of other
 // sequences in the other (zeros in place of NaN where the kernel declares that
 // they must be finite); the tails of the block tables stay what they are.
+#include "properties/checking/served.h"
 #include "properties/judging/finite.h"
-#include "properties/work/served.h"
 
 namespace qkvet::properties {
 namespace of_unowned_pages_change_nothing {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The vote finds a sabotaged oracle, and only that.
-#include "properties/work/vote.h"
+#include "properties/checking/vote.h"
 
 #include <gtest/gtest.h>
 

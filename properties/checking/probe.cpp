@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/work/probe.h"
+#include "properties/checking/probe.h"
 
 #include <algorithm>
 #include <array>
@@ -12,9 +12,9 @@
 
 #include "core/case/case.h"
 #include "properties/cases/scope.h"
+#include "properties/checking/case_work.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/empty_row.h"
-#include "properties/work/case_work.h"
 
 namespace qkvet::properties {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/work/probe.h"
+#include "properties/checking/probe.h"
 
 #include <gtest/gtest.h>
 

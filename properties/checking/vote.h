@@ -2,8 +2,8 @@
 // The vote: kernels are compared with each other as well as with the oracle.
 // Where kernels of different families fail alike and none agrees with the
 // oracle, the oracle is the suspect.
-#ifndef QKVET_PROPERTIES_WORK_VOTE_H_
-#define QKVET_PROPERTIES_WORK_VOTE_H_
+#ifndef QKVET_PROPERTIES_CHECKING_VOTE_H_
+#define QKVET_PROPERTIES_CHECKING_VOTE_H_
 
 #include <optional>
 #include <string>
@@ -38,4 +38,4 @@ std::optional<Suspicion> count_votes(const Case& value, int64_t number,
 
 }  // namespace qkvet::properties
 
-#endif  // QKVET_PROPERTIES_WORK_VOTE_H_
+#endif  // QKVET_PROPERTIES_CHECKING_VOTE_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is made once for a case, whoever asks for it.
-#include "properties/work/case_work.h"
+#include "properties/checking/case_work.h"
 
 #include <gtest/gtest.h>
 

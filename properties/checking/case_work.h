@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One (law, case) made ready to be judged: inputs, oracle and bounds are made
 // once per distinct call and shared by all kernels.
-#ifndef QKVET_PROPERTIES_WORK_CASE_WORK_H_
-#define QKVET_PROPERTIES_WORK_CASE_WORK_H_
+#ifndef QKVET_PROPERTIES_CHECKING_CASE_WORK_H_
+#define QKVET_PROPERTIES_CHECKING_CASE_WORK_H_
 
 #include <chrono>
 #include <map>
@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "core/door/executor.h"
+#include "properties/checking/probe.h"
+#include "properties/checking/vote.h"
 #include "properties/judging/answer.h"
 #include "properties/judging/law.h"
 #include "properties/judging/visibility.h"
-#include "properties/work/probe.h"
-#include "properties/work/vote.h"
 #include "reference/arithmetic/precision.h"
 
 namespace qkvet::properties {
@@ -153,4 +153,4 @@ std::string not_judged_reason(const Case& value);
 
 }  // namespace qkvet::properties
 
-#endif  // QKVET_PROPERTIES_WORK_CASE_WORK_H_
+#endif  // QKVET_PROPERTIES_CHECKING_CASE_WORK_H_

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a kernel leaves undeclared and a wrong guess would fail it for: found
 // out by tiny calls, used, and printed as an assumption.
-#ifndef QKVET_PROPERTIES_WORK_PROBE_H_
-#define QKVET_PROPERTIES_WORK_PROBE_H_
+#ifndef QKVET_PROPERTIES_CHECKING_PROBE_H_
+#define QKVET_PROPERTIES_CHECKING_PROBE_H_
 
 #include <string>
 #include <vector>
@@ -28,4 +28,4 @@ std::vector<Assumption> probe_dialect(Executor& executor, int kernel,
 
 }  // namespace qkvet::properties
 
-#endif  // QKVET_PROPERTIES_WORK_PROBE_H_
+#endif  // QKVET_PROPERTIES_CHECKING_PROBE_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small cases are shown whole.
-#ifndef QKVET_PROPERTIES_WORK_PICTURE_H_
-#define QKVET_PROPERTIES_WORK_PICTURE_H_
+#ifndef QKVET_PROPERTIES_CHECKING_PICTURE_H_
+#define QKVET_PROPERTIES_CHECKING_PICTURE_H_
 
 #include <string>
 #include <vector>
@@ -18,4 +18,4 @@ std::vector<std::string> small_case_picture(const JudgeInput& input,
 
 }  // namespace qkvet::properties
 
-#endif  // QKVET_PROPERTIES_WORK_PICTURE_H_
+#endif  // QKVET_PROPERTIES_CHECKING_PICTURE_H_

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "properties/work/case_work.h"
+#include "properties/checking/case_work.h"
 
 namespace qkvet::properties {
 

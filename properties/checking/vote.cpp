@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/work/vote.h"
+#include "properties/checking/vote.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Simpler layers: tiny ones first, then smaller extents, fewer options, plainer
 // data.
-#include "properties/work/simpler.h"
+#include "properties/checking/simpler.h"
 
 namespace qkvet::properties {
 namespace {

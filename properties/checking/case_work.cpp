@@ -5,14 +5,14 @@
 
 #include "properties/calls/layer_calls.h"
 #include "properties/calls/story_calls.h"
+#include "properties/checking/case_prepared.h"
+#include "properties/checking/picture.h"
+#include "properties/checking/story_run.h"
 #include "properties/conventions/admit.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/finite.h"
 #include "properties/judging/outcome.h"
 #include "properties/judging/twin_check.h"
-#include "properties/work/case_prepared.h"
-#include "properties/work/picture.h"
-#include "properties/work/story_run.h"
 
 namespace qkvet::properties {
 

@@ -3,7 +3,7 @@
 // single commands, with fewer tokens, fewer sequences and narrower heads.
 #include <algorithm>
 
-#include "properties/work/simpler.h"
+#include "properties/checking/simpler.h"
 
 namespace qkvet::properties {
 namespace {

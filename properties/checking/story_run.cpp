@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/work/story_run.h"
+#include "properties/checking/story_run.h"
 
 #include <algorithm>
 #include <limits>

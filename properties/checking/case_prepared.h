@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Of CaseWork alone: what is known of one distinct call.
-#ifndef QKVET_PROPERTIES_WORK_CASE_PREPARED_H_
-#define QKVET_PROPERTIES_WORK_CASE_PREPARED_H_
+#ifndef QKVET_PROPERTIES_CHECKING_CASE_PREPARED_H_
+#define QKVET_PROPERTIES_CHECKING_CASE_PREPARED_H_
 
 #include <array>
 #include <memory>
@@ -9,8 +9,8 @@
 #include <string>
 
 #include "properties/calls/layer_gradient_answer.h"
+#include "properties/checking/case_work.h"
 #include "properties/judging/gradient_answer.h"
-#include "properties/work/case_work.h"
 
 namespace qkvet::properties {
 
@@ -29,4 +29,4 @@ struct CaseWork::Prepared {
 
 }  // namespace qkvet::properties
 
-#endif  // QKVET_PROPERTIES_WORK_CASE_PREPARED_H_
+#endif  // QKVET_PROPERTIES_CHECKING_CASE_PREPARED_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/work/picture.h"
+#include "properties/checking/picture.h"
 
 #include <algorithm>
 

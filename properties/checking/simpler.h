@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside of simpler_cases(): collecting candidates, and what all subjects
 // share.
-#ifndef QKVET_PROPERTIES_WORK_SIMPLER_H_
-#define QKVET_PROPERTIES_WORK_SIMPLER_H_
+#ifndef QKVET_PROPERTIES_CHECKING_SIMPLER_H_
+#define QKVET_PROPERTIES_CHECKING_SIMPLER_H_
 
 #include <algorithm>
 
@@ -78,4 +78,4 @@ void add_simpler_layer(const Case& value, Collector& out);
 
 }  // namespace qkvet::properties
 
-#endif  // QKVET_PROPERTIES_WORK_SIMPLER_H_
+#endif  // QKVET_PROPERTIES_CHECKING_SIMPLER_H_

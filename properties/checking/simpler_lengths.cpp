@@ -2,7 +2,7 @@
 // Simpler lengths and packed batches. Extents alone do not lead there: a length
 // that is cut off with its extent becomes the extent, and whatever lay between
 // the two is gone.
-#include "properties/work/simpler.h"
+#include "properties/checking/simpler.h"
 
 namespace qkvet::properties {
 namespace {

@@ -2,7 +2,7 @@
 // Which cases count as simpler than a given one: first smaller extents, the
 // very smallest first of all; then fewer options; then plainer data. Data is a
 // function of the index, so an element that survives keeps its value.
-#include "properties/work/simpler.h"
+#include "properties/checking/simpler.h"
 
 namespace qkvet::properties {
 namespace {

@@ -3,7 +3,7 @@
 #include "properties/calls/gradient_calls.h"
 #include "properties/calls/layer_calls.h"
 #include "properties/calls/layer_gradient_calls.h"
-#include "properties/work/case_prepared.h"
+#include "properties/checking/case_prepared.h"
 
 namespace qkvet::properties {
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A story on a kernel with data that an experiment chooses, token by token.
-#ifndef QKVET_PROPERTIES_WORK_STORY_RUN_H_
-#define QKVET_PROPERTIES_WORK_STORY_RUN_H_
+#ifndef QKVET_PROPERTIES_CHECKING_STORY_RUN_H_
+#define QKVET_PROPERTIES_CHECKING_STORY_RUN_H_
 
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "properties/calls/story_calls.h"
-#include "properties/work/case_work.h"
+#include "properties/checking/case_work.h"
 
 namespace qkvet::properties {
 
@@ -90,4 +90,4 @@ class StoryRun {
 
 }  // namespace qkvet::properties
 
-#endif  // QKVET_PROPERTIES_WORK_STORY_RUN_H_
+#endif  // QKVET_PROPERTIES_CHECKING_STORY_RUN_H_
