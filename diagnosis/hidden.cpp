@@ -79,9 +79,11 @@ std::string without_options(const Law& law, const Case& value,
   other.causal = Causal::kNone;
   look(other, "the causal rule");
   const uint32_t has = options_of(value);
-  for (const DeclaredOption& option : kDeclaredOptions)
-    if ((has & option.admitted) != 0)
-      look(keep_admitted(value, has & ~option.admitted), option.name);
+  for (const AdmittedOption& row : kAdmittedOptions)
+    if ((has & row.admitted) != 0 && row.admitted != kAdmitLayout &&
+        row.admitted != kAdmitShare)
+      look(keep_admitted(value, has & ~row.admitted),
+           option_names(row.admitted));
   std::string out;
   for (size_t i = 0; i < names.size(); ++i)
     out += (i == 0 ? "It passes without " : ", without ") + names[i];

@@ -93,9 +93,7 @@ Case planned_nearby(const Law& law, const Case& value,
                     const JudgedKernel& kernel, int n) {
   Scope scope;
   keep_scope_to({KernelUnderTest{kernel}}, scope);
-  const uint32_t has = options_of(value);
-  for (const DeclaredOption& option : kDeclaredOptions)
-    if ((has & option.admitted) == 0) scope.options &= ~option.declared;
+  scope.options &= ~options_admitted(~options_of(value));
   const Shape& s = value.shape;
   const int64_t largest = std::max({s.Tq, s.Tk, s.d, s.dv});
   scope.largest = largest <= 24   ? SizeClass::kSmall

@@ -2,9 +2,9 @@
 #include "core/capability/capability.h"
 
 #include <algorithm>
-#include <cstring>
 #include <initializer_list>
 
+#include "core/capability/option_table.h"
 #include "core/case/paging.h"
 
 namespace qkvet {
@@ -30,13 +30,10 @@ bool is_missing(const std::byte* data, std::initializer_list<int64_t> shape) {
 }
 
 bool has_options(const KernelCall& call) {
-  return call.window || call.softcap != 0 || call.layout != Layout::kBhtd ||
-         call.share != 0 || call.members != 0 || call.mask != nullptr ||
-         call.bias != nullptr || call.sink != nullptr ||
-         call.slopes != nullptr || call.q_len != nullptr ||
+  return (options_in(call) & kOptionsOfAttention) != 0 ||
+         call.layout != Layout::kBhtd || call.share != 0 || call.members != 0 ||
          call.kv_len != nullptr || call.cu_q != nullptr ||
-         call.cu_k != nullptr || call.page_size != 0 || call.new_tokens != 0 ||
-         call.dropout || call.want_dropout_mask;
+         call.cu_k != nullptr || call.page_size != 0 || call.new_tokens != 0;
 }
 
 bool has_layer_storage(const KernelCall& call) {
@@ -216,66 +213,29 @@ std::string contradiction(const KernelCall& call) {
 
 // Extents of 0 that say nothing: a step may have no queries or no tokens, and
 // only layers have a model width.
-bool has_empty_extent(const KernelCall& call) {
-  const Shape& s = call.shape;
-  if (std::min({s.B, s.H, s.Hkv, s.d, s.dv}) == 0) return true;
-  if (is_layer(call.operation)) return std::min(s.Tq, s.D) == 0;
-  return takes_options(call.operation) && std::min(s.Tq, s.Tk) == 0;
-}
-
-// In a packed batch each member has extents of its own.
-bool has_cross_lengths(const KernelCall& call) {
-  if (call.shape.Tq != call.shape.Tk) return true;
-  return call.members > 0 && std::memcmp(call.cu_q, call.cu_k,
-                                         static_cast<size_t>(call.members + 1) *
-                                             sizeof(int64_t)) != 0;
+// Options that the bits of a declaration say nothing of for such a call: a
+// cache is causal by its nature and its scale is fixed when it is made, a layer
+// declares its weights and its rotation as stages and parts of a layer.
+uint64_t declared_otherwise(Operation operation) {
+  uint64_t options = 0;
+  const bool forward = takes_options(operation);
+  if (!forward) options |= QKVET_OPTION_ROPE;
+  if (!forward && !is_layer(operation))
+    options |= QKVET_OPTION_CAUSAL_TOP_LEFT | QKVET_OPTION_CAUSAL_BOTTOM_RIGHT;
+  if (operation == Operation::kCacheStep)
+    options |= QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE;
+  if (operation == Operation::kLayer) options |= QKVET_OPTION_WEIGHTS;
+  return options;
 }
 
 std::string missing_option(const KernelInfo& kernel, const KernelCall& call) {
-  const Shape& s = call.shape;
-  const bool forward = takes_options(call.operation);
-  // A cache is causal by its nature, and its scale is fixed when it is made.
-  const bool masked = forward || is_layer(call.operation);
-  const bool scaled = call.operation != Operation::kCacheStep;
-  const struct {
-    bool wanted;
-    uint64_t option;
-    const char* text;
-  } rows[] = {
-      {masked && call.causal == Causal::kTopLeft, QKVET_OPTION_CAUSAL_TOP_LEFT,
-       "causal from the top left"},
-      {masked && call.causal == Causal::kBottomRight,
-       QKVET_OPTION_CAUSAL_BOTTOM_RIGHT, "causal from the bottom right"},
-      {scaled && call.scale.has_value(), QKVET_OPTION_SCALE, "a given scale"},
-      {scaled && !call.scale.has_value(), QKVET_OPTION_DEFAULT_SCALE,
-       "the default scale"},
-      {call.want_lse, QKVET_OPTION_LSE, "lse"},
-      {call.want_weights && call.operation != Operation::kLayer,
-       QKVET_OPTION_WEIGHTS, "weights"},
-      {s.Hkv < s.H, QKVET_OPTION_GROUPED_HEADS, "grouped heads (Hkv < H)"},
-      {s.dv != s.d, QKVET_OPTION_VALUE_WIDTH, "a value width (dv != d)"},
-      {forward && has_cross_lengths(call), QKVET_OPTION_CROSS_LENGTHS,
-       "cross lengths (Tq != Tk)"},
-      {call.window.has_value(), QKVET_OPTION_WINDOW, "a window"},
-      {call.mask != nullptr, QKVET_OPTION_MASK, "a mask"},
-      {call.bias != nullptr, QKVET_OPTION_BIAS, "a bias"},
-      {call.softcap != 0, QKVET_OPTION_SOFTCAP, "a softcap"},
-      {call.sink != nullptr, QKVET_OPTION_SINK, "a sink"},
-      {call.slopes != nullptr, QKVET_OPTION_ALIBI, "ALiBi"},
-      {call.q_len != nullptr || (call.kv_len != nullptr && !is_served(call)),
-       QKVET_OPTION_LENGTHS, "lengths (q_len, kv_len)"},
-      {call.members > 0, QKVET_OPTION_PACKED, "a packed batch"},
-      {call.page_size > 0, QKVET_OPTION_PAGED, "pages (block_table)"},
-      {call.new_tokens > 0, QKVET_OPTION_APPEND, "new tokens (k_new, v_new)"},
-      {forward && call.rope != RopeStyle::kNone, QKVET_OPTION_ROPE,
-       "a rotation (RoPE)"},
-      {has_empty_extent(call), QKVET_OPTION_EMPTY_EXTENTS, "empty extents"},
-      {call.dropout.has_value(), QKVET_OPTION_DROPOUT, "dropout"},
-      {call.want_dropout_mask, QKVET_OPTION_DROPOUT_MASK, "a dropout_mask"},
-  };
-  for (const auto& row : rows)
-    if (row.wanted && !kernel.has_option(row.option))
-      return std::string(row.text) + " is not declared";
+  const uint64_t asked = options_in(call) & ~declared_otherwise(call.operation);
+  for (const OptionRow& row : option_rows()) {
+    if ((asked & row.option) == 0 || kernel.has_option(row.option)) continue;
+    const std::string means =
+        row.means.empty() ? "" : " (" + std::string(row.means) + ")";
+    return std::string(row.one) + means + " is not declared";
+  }
   return "";
 }
 

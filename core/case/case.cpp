@@ -105,16 +105,11 @@ std::string backward_reason(const Case& c) {
                                    std::string(c.is_layer() ? "dy=" : "do=");
   if (c.is_layer()) return "";
   if (c.subject() != Subject::kBackward) return "a story has no backward";
-  const std::pair<bool, std::string_view> refused[] = {
-      {c.rope.style != RopeStyle::kNone, "rope="},
-      {c.share != 0, "share="},
-      {c.paging != Paging{}, "page="},
-      {c.append != 0, "append="}};
-  for (const auto& [has, key] : refused)
-    if (has)
-      return "backward has no " + std::string(key) +
-             "; allowed beside it: causal= scale= window= mask= bias= softcap= "
-             "sink= alibi= qlen= kvlen= cuq= cuk= layout= dropout=";
+  for (const CaseOption& option : case_options())
+    if (!option.in_backward && option.given(c))
+      return "backward has no " + std::string(option.key) +
+             "=; allowed beside it: causal= scale= " +
+             option_keys(/*of_backward=*/true, " ");
   return "";
 }
 
@@ -255,7 +250,6 @@ std::string to_string(const Case& c) {
     add_token(text, c.is_layer() ? "causal" : "causal=br");
   if (c.scale) add_token(text, "scale=" + float_text(*c.scale));
   add_options(text, c);
-  if (c.rope.style != RopeStyle::kNone) add_token(text, rope_text(c.rope));
   if (c.backward) add_token(text, "backward");
   add_recipe(text, "q", c.q);
   add_recipe(text, "k", c.k);

@@ -127,12 +127,6 @@ std::string read_bias(std::string_view text, std::string_view token,
   return has_own ? read_own(own, token, &value.score_bias_own) : "";
 }
 
-std::string read_recipe(std::string_view text, std::optional<Recipe>* recipe) {
-  std::string why;
-  *recipe = parse_recipe(text, &why);
-  return why;
-}
-
 // "3.0.7"
 bool read_numbers(std::string_view text, std::vector<int64_t>* numbers) {
   numbers->clear();
@@ -283,113 +277,230 @@ std::string layout_reason(const Case& c) {
                         "share= needs another layout";
 }
 
-}  // namespace
-
-bool is_option_key(std::string_view key) {
-  constexpr std::string_view kKeys[] = {
-      "window", "mask", "softcap", "sink",  "alibi", "qlen",   "kvlen",
-      "cuq",    "cuk",  "layout",  "share", "rope",  "dropout"};
-  return is_paging_key(key) ||
-         std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
+std::string layout_text(const Case& c) {
+  return c.layout == Layout::kBhtd
+             ? ""
+             : "layout=" + std::string(kLayouts[static_cast<size_t>(c.layout)]);
 }
 
-std::string read_option(std::string_view key, std::string_view text,
-                        std::string_view token, Case& c) {
-  if (is_paging_key(key)) return read_paging(key, text, token, c);
-  if (key == "window") return read_window(text, token, &c.window);
-  if (key == "mask") return read_mask(text, token, &c.mask);
-  if (key == "bias") return read_bias(text, token, c);
-  if (key == "sink") return read_recipe(text, &c.sink);
-  if (key == "alibi") return read_recipe(text, &c.slopes);
-  if (key == "rope") return read_rope(text, token, &c.rope);
-  if (key == "layout") return read_layout(text, token, &c.layout);
-  if (key == "share") {
-    c.share = bits_of(text, "bh");
-    return c.share != 0 ? "" : quoted(token) + ": allowed share=b, h or bh";
+// ---- The rows --------------------------------------------------------------
+
+// An option that is these fields of a case, and absent where they are as in a
+// case without options.
+template <auto... fields>
+struct Fields {
+  static bool given(const Case& c) {
+    static const Case plain{};
+    return (... || !(c.*fields == plain.*fields));
   }
-  if (key == "softcap") {
-    const auto softcap = number<float>(text);
-    c.softcap = softcap.value_or(0);
-    return c.softcap > 0 && std::isfinite(c.softcap)
-               ? ""
-               : quoted(token) + ": the softcap must be finite and above 0";
+  static void copy(const Case& from, Case& to) {
+    (..., (to.*fields = from.*fields));
   }
-  if (key == "dropout") return read_dropout(text, token, &c.dropout);
-  std::vector<int64_t>& numbers = key == "qlen"    ? c.q_len
-                                  : key == "kvlen" ? c.kv_len
-                                  : key == "cuq"   ? c.cu_q
-                                                   : c.cu_k;
-  return read_numbers(text, &numbers)
+};
+
+// What says more of a field that another row has.
+struct NoFields {
+  static bool given(const Case&) { return false; }
+  static void copy(const Case&, Case&) {}
+};
+
+std::string fine(const Case&) { return ""; }
+
+template <std::optional<Recipe> Case::*recipe>
+std::string read_recipe(std::string_view text, std::string_view, Case& c) {
+  std::string why;
+  c.*recipe = parse_recipe(text, &why);
+  return why;
+}
+
+template <std::vector<int64_t> Case::*numbers>
+std::string read_counts(std::string_view text, std::string_view token,
+                        Case& c) {
+  const std::string key(token.substr(0, token.find('=')));
+  return read_numbers(text, &(c.*numbers))
              ? ""
              : quoted(token) + ": numbers with dots between, for example " +
-                   std::string(key) + "=" +
-                   (key.starts_with("cu") ? "0.3.3.8" : "3.0.7");
+                   key + "=" + (key.starts_with("cu") ? "0.3.3.8" : "3.0.7");
+}
+
+std::string counts_text(std::string_view key,
+                        const std::vector<int64_t>& values) {
+  return values.empty() ? "" : numbers_text(key, values);
+}
+
+std::string softcap_reason(const Case& c) {
+  return c.softcap >= 0 && std::isfinite(c.softcap)
+             ? ""
+             : "softcap=" + float_text(c.softcap) +
+                   ": must be finite and above 0";
+}
+
+std::string read_softcap(std::string_view text, std::string_view token,
+                         Case& c) {
+  const auto softcap = number<float>(text);
+  c.softcap = softcap.value_or(0);
+  return c.softcap > 0 && std::isfinite(c.softcap)
+             ? ""
+             : quoted(token) + ": the softcap must be finite and above 0";
+}
+
+std::string dropout_reason(const Case& c) {
+  return !c.dropout || (*c.dropout >= 0 && *c.dropout <= kMostDropout)
+             ? ""
+             : "dropout=" + float_text(*c.dropout) + ": " +
+                   std::string(kDropoutAllowed);
+}
+
+using Text = std::string_view;
+
+constexpr std::array<CaseOption, 18> kOptions = {{
+    {"window", QKVET_OPTION_WINDOW, true, Fields<&Case::window>::given,
+     Fields<&Case::window>::copy,
+     [](Text text, Text token, Case& c) {
+       return read_window(text, token, &c.window);
+     },
+     [](const Case& c) {
+       return c.window
+                  ? numbers_text("window", {c.window->left, c.window->right})
+                  : "";
+     },
+     [](const Case& c) { return c.window ? window_reason(*c.window) : ""; }},
+    {"mask", QKVET_OPTION_MASK, true, Fields<&Case::mask>::given,
+     Fields<&Case::mask>::copy,
+     [](Text text, Text token, Case& c) {
+       return read_mask(text, token, &c.mask);
+     },
+     [](const Case& c) {
+       return c.mask.kind != MaskKind::kNone ? mask_text(c.mask) : "";
+     },
+     [](const Case& c) { return mask_reason(c.mask); }},
+    {"bias", QKVET_OPTION_BIAS, true,
+     Fields<&Case::score_bias, &Case::score_bias_own>::given,
+     Fields<&Case::score_bias, &Case::score_bias_own>::copy, read_bias,
+     [](const Case& c) {
+       return c.score_bias ? "bias=" + recipe_text(*c.score_bias) +
+                                 own_text(c.score_bias_own)
+                           : "";
+     },
+     bias_reason},
+    {"softcap", QKVET_OPTION_SOFTCAP, true, Fields<&Case::softcap>::given,
+     Fields<&Case::softcap>::copy, read_softcap,
+     [](const Case& c) {
+       return c.softcap != 0 ? "softcap=" + float_text(c.softcap) : "";
+     },
+     softcap_reason},
+    {"sink", QKVET_OPTION_SINK, true, Fields<&Case::sink>::given,
+     Fields<&Case::sink>::copy, read_recipe<&Case::sink>,
+     [](const Case& c) { return c.sink ? "sink=" + recipe_text(*c.sink) : ""; },
+     fine},
+    {"alibi", QKVET_OPTION_ALIBI, true, Fields<&Case::slopes>::given,
+     Fields<&Case::slopes>::copy, read_recipe<&Case::slopes>,
+     [](const Case& c) {
+       return c.slopes ? "alibi=" + recipe_text(*c.slopes) : "";
+     },
+     fine},
+    {"qlen", QKVET_OPTION_LENGTHS, true, Fields<&Case::q_len>::given,
+     Fields<&Case::q_len>::copy, read_counts<&Case::q_len>,
+     [](const Case& c) { return counts_text("qlen", c.q_len); },
+     [](const Case& c) {
+       return lengths_reason("qlen", c.q_len, c.shape.B, "Tq", c.shape.Tq);
+     }},
+    {"kvlen", QKVET_OPTION_LENGTHS, true, Fields<&Case::kv_len>::given,
+     Fields<&Case::kv_len>::copy, read_counts<&Case::kv_len>,
+     [](const Case& c) { return counts_text("kvlen", c.kv_len); },
+     [](const Case& c) {
+       return lengths_reason("kvlen", c.kv_len, c.shape.B, "Tk", c.shape.Tk);
+     }},
+    {"cuq", QKVET_OPTION_PACKED, true, Fields<&Case::cu_q>::given,
+     Fields<&Case::cu_q>::copy, read_counts<&Case::cu_q>,
+     [](const Case& c) { return counts_text("cuq", c.cu_q); },
+     packed_batch_reason},
+    {"cuk", QKVET_OPTION_PACKED, true, Fields<&Case::cu_k>::given,
+     Fields<&Case::cu_k>::copy, read_counts<&Case::cu_k>,
+     [](const Case& c) { return counts_text("cuk", c.cu_k); }, fine},
+    {"layout", kOptionLayout, true, Fields<&Case::layout>::given,
+     Fields<&Case::layout>::copy,
+     [](Text text, Text token, Case& c) {
+       return read_layout(text, token, &c.layout);
+     },
+     layout_text, layout_reason},
+    {"share", kOptionShare, false, Fields<&Case::share>::given,
+     Fields<&Case::share>::copy,
+     [](Text text, Text token, Case& c) {
+       c.share = bits_of(text, "bh");
+       return c.share != 0 ? "" : quoted(token) + ": allowed share=b, h or bh";
+     },
+     [](const Case& c) {
+       return c.share != 0 ? "share=" + letters_of(c.share, "bh") : "";
+     },
+     fine},
+    {"dropout", QKVET_OPTION_DROPOUT, true, Fields<&Case::dropout>::given,
+     Fields<&Case::dropout>::copy,
+     [](Text text, Text token, Case& c) {
+       return read_dropout(text, token, &c.dropout);
+     },
+     [](const Case& c) {
+       return c.dropout ? "dropout=" + float_text(*c.dropout) : "";
+     },
+     dropout_reason},
+    {"page", QKVET_OPTION_PAGED, false, Fields<&Case::paging>::given,
+     Fields<&Case::paging>::copy, read_page, page_text, paging_reason},
+    {"pages", QKVET_OPTION_PAGED, false, NoFields::given, NoFields::copy,
+     read_page_order, page_order_text, fine},
+    {"unowned", QKVET_OPTION_PAGED, false, NoFields::given, NoFields::copy,
+     read_unowned, unowned_text, fine},
+    {"append", QKVET_OPTION_APPEND, false, Fields<&Case::append>::given,
+     Fields<&Case::append>::copy, read_append, append_text, fine},
+    {"rope", QKVET_OPTION_ROPE, false, Fields<&Case::rope>::given,
+     Fields<&Case::rope>::copy,
+     [](Text text, Text token, Case& c) {
+       return read_rope(text, token, &c.rope);
+     },
+     [](const Case& c) {
+       return c.rope.style != RopeStyle::kNone ? rope_text(c.rope) : "";
+     },
+     fine},  // rope_reason(): of layers and stories, too
+}};
+
+}  // namespace
+
+std::span<const CaseOption> case_options() { return kOptions; }
+
+const CaseOption* find_option(std::string_view key) {
+  const auto* const found =
+      std::find_if(kOptions.begin(), kOptions.end(),
+                   [key](const CaseOption& row) { return row.key == key; });
+  return found == kOptions.end() ? nullptr : found;
 }
 
 void add_options(std::string& text, const Case& c) {
-  const auto numbers = [&](std::string_view key,
-                           const std::vector<int64_t>& values) {
-    if (!values.empty()) add_token(text, numbers_text(key, values));
-  };
-  if (c.window) numbers("window", {c.window->left, c.window->right});
-  if (c.mask.kind != MaskKind::kNone) add_token(text, mask_text(c.mask));
-  if (c.score_bias)
-    add_token(text, "bias=" + recipe_text(*c.score_bias) +
-                        own_text(c.score_bias_own));
-  if (c.softcap != 0) add_token(text, "softcap=" + float_text(c.softcap));
-  if (c.sink) add_token(text, "sink=" + recipe_text(*c.sink));
-  if (c.slopes) add_token(text, "alibi=" + recipe_text(*c.slopes));
-  numbers("qlen", c.q_len);
-  numbers("kvlen", c.kv_len);
-  numbers("cuq", c.cu_q);
-  numbers("cuk", c.cu_k);
-  if (c.layout != Layout::kBhtd)
-    add_token(text,
-              "layout=" + std::string(kLayouts[static_cast<size_t>(c.layout)]));
-  if (c.share != 0) add_token(text, "share=" + letters_of(c.share, "bh"));
-  if (c.dropout) add_token(text, "dropout=" + float_text(*c.dropout));
-  add_paging(text, c);
+  for (const CaseOption& row : kOptions)
+    if (const std::string token = row.text(c); !token.empty())
+      add_token(text, token);
 }
 
 std::string_view first_option(const Case& c) {
-  const std::pair<bool, std::string_view> options[] = {
-      {c.window.has_value(), "window"},
-      {c.mask != Mask{}, "mask"},
-      {c.score_bias || c.score_bias_own != kOwnAll, "score bias"},
-      {c.softcap != 0, "softcap"},
-      {c.sink.has_value(), "sink"},
-      {c.slopes.has_value(), "alibi"},
-      {!c.q_len.empty(), "qlen"},
-      {!c.kv_len.empty(), "kvlen"},
-      {!c.cu_q.empty(), "cuq"},
-      {!c.cu_k.empty(), "cuk"},
-      {c.layout != Layout::kBhtd, "layout"},
-      {c.share != 0, "share"},
-      {c.paging != Paging{}, "page"},
-      {c.append != 0, "append"},
-      {c.dropout.has_value(), "dropout"}};
-  for (const auto& [given, key] : options)
-    if (given) return key;
+  for (const CaseOption& row : kOptions) {
+    if (row.option == QKVET_OPTION_ROPE || !row.given(c)) continue;
+    return row.option == QKVET_OPTION_BIAS ? "score bias" : row.key;
+  }
   return "";
 }
 
 std::string options_reason(const Case& c) {
-  const Shape& s = c.shape;
-  std::string why = c.window ? window_reason(*c.window) : "";
-  if (why.empty()) why = mask_reason(c.mask);
-  if (why.empty()) why = bias_reason(c);
-  if (why.empty() && !(c.softcap >= 0 && std::isfinite(c.softcap)))
-    why = "softcap=" + float_text(c.softcap) + ": must be finite and above 0";
-  if (why.empty()) why = lengths_reason("qlen", c.q_len, s.B, "Tq", s.Tq);
-  if (why.empty()) why = lengths_reason("kvlen", c.kv_len, s.B, "Tk", s.Tk);
-  if (why.empty()) why = packed_batch_reason(c);
-  if (why.empty()) why = layout_reason(c);
-  if (why.empty()) why = paging_reason(c);
-  if (why.empty() && c.dropout &&
-      !(*c.dropout >= 0 && *c.dropout <= kMostDropout))
-    why = "dropout=" + float_text(*c.dropout) + ": " +
-          std::string(kDropoutAllowed);
-  return why;
+  for (const CaseOption& row : kOptions)
+    if (std::string why = row.reason(c); !why.empty()) return why;
+  return "";
+}
+
+std::string option_keys(bool of_backward, std::string_view separator) {
+  std::string text;
+  for (const CaseOption& row : kOptions)
+    if (row.in_backward || !of_backward) {
+      if (!text.empty()) text += separator;
+      text += std::string(row.key) + "=";
+    }
+  return text;
 }
 
 }  // namespace qkvet

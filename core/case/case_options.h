@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The spelling of the options of attention, a part of a Case's: window=, mask=,
-// bias=, softcap=, sink=, alibi=, qlen=, kvlen=, cuq=, cuk=, layout=, share=,
-// dropout=, and what core/case/paging.h has.
+// The options of attention, a part of a Case's, one row each: how they are
+// spelled, what is allowed, and how a case gets and loses them.
 #ifndef QKVET_CORE_CASE_CASE_OPTIONS_H_
 #define QKVET_CORE_CASE_CASE_OPTIONS_H_
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -12,13 +13,35 @@
 
 namespace qkvet {
 
-// bias= is not among them: a layer has one, too.
-bool is_option_key(std::string_view key);
+// What kernels declare by layouts, beside their QKVET_OPTION_*.
+inline constexpr uint64_t kOptionLayout = uint64_t{1} << 62;
+inline constexpr uint64_t kOptionShare = uint64_t{1} << 63;
 
-// Reads the value of such a key, or of bias=, into `value`. "" or a line that
-// says what is wrong with the token; ranges are options_reason()'s business.
-std::string read_option(std::string_view key, std::string_view text,
-                        std::string_view token, Case& value);
+struct CaseOption {
+  std::string_view key;  // "softcap"
+  uint64_t option;       // QKVET_OPTION_*, or one of those above
+  bool in_backward;      // the gradient of attention has it, too
+
+  bool (*given)(const Case& value);
+  void (*copy)(const Case& from, Case& to);
+  // "" or a line that says what is wrong with the token; ranges are reason()'s
+  // business.
+  std::string (*read)(std::string_view text, std::string_view token,
+                      Case& value);
+  // "softcap=2"; "" where the case has none.
+  std::string (*text)(const Case& value);
+  // "" or what is wrong with the option of an attention case.
+  std::string (*reason)(const Case& value);
+
+  void drop(Case& value) const { copy(Case{}, value); }
+};
+
+// In the order of the spelling. A key that says more of the option of another
+// row is never given by itself: that row has it.
+std::span<const CaseOption> case_options();
+
+// The row of the key, or null.
+const CaseOption* find_option(std::string_view key);
 
 // Appends what the case has, in canonical order.
 void add_options(std::string& text, const Case& value);
@@ -26,8 +49,12 @@ void add_options(std::string& text, const Case& value);
 // "" or what is wrong with the options of an attention case.
 std::string options_reason(const Case& value);
 
-// The key of the first option that the case has; "" if it has none.
+// How the first option is called that a case has and a layer or a story has
+// not; "" if it has none.
 std::string_view first_option(const Case& value);
+
+// "window= mask= ...": the keys, those of the gradient or all.
+std::string option_keys(bool of_backward, std::string_view separator);
 
 }  // namespace qkvet
 

@@ -17,15 +17,15 @@ namespace {
 
 constexpr std::string_view kAllowedCharacters =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789=,._+-:[]()";
-constexpr std::string_view kKnownKeys =
-    "a dtype (f64 f32 f16 bf16 fp8e4m3 fp8e5m2 int8), B H Hkv Tq Tk d dv with "
-    "a number, causal=tl|br, scale=, window=, mask=, bias=, softcap=, sink=, "
-    "alibi=, rope=, qlen=, kvlen=, cuq=, cuk=, layout=, share=, page=, pages=, "
-    "unowned=, append=, dropout=, q= k= v= o= kv=, data=, file=, seed=, set=, "
-    "backward with do=; of a layer T D with a number, unbatched, biases=, "
-    "fused=, context=, x= w= bias=, backward with dy=; "
-    "of a cache cap win first rollback with a number, stored=, "
-    "story=";
+std::string known_keys() {
+  return "a dtype (f64 f32 f16 bf16 fp8e4m3 fp8e5m2 int8), B H Hkv Tq Tk d dv "
+         "with a number, causal=tl|br, scale=, " +
+         option_keys(/*of_backward=*/false, ", ") +
+         ", q= k= v= o= kv=, data=, file=, seed=, set=, backward with do=; of "
+         "a layer T D with a number, unbatched, biases=, fused=, context=, x= "
+         "w= bias=, backward with dy=; of a cache cap win first rollback with "
+         "a number, stored=, story=";
+}
 constexpr int64_t kVersion = 1;
 
 class Parser {
@@ -38,8 +38,7 @@ class Parser {
     if (odd != std::string_view::npos)
       return fail("character " + std::to_string(odd + 1) +
                   " is not allowed; a case is made of A-Za-z0-9=,._+-:[]()");
-    if (text.empty())
-      return fail("empty case; allowed: " + std::string(kKnownKeys));
+    if (text.empty()) return fail("empty case; allowed: " + known_keys());
     for (bool first = true; error_.empty() && !text.empty(); first = false) {
       const size_t comma = std::min(text.find(','), text.size());
       read_token(text.substr(0, comma), first);
@@ -113,8 +112,7 @@ class Parser {
         std::find_if(std::begin(extents), std::end(extents),
                      [&](const auto& extent) { return extent.first == key; });
     if (found == std::end(extents)) {
-      error_ = "unknown key " + quoted(token) +
-               "; allowed: " + std::string(kKnownKeys);
+      error_ = "unknown key " + quoted(token) + "; allowed: " + known_keys();
       return;
     }
     // Only attention has empty extents; the others are refused as a whole.
@@ -141,9 +139,8 @@ class Parser {
                key == "v" || key == "x" || key == "w" || key == "do" ||
                key == "dy") {
       read_tensor(std::string(key), value, token);
-    } else if (key == "bias" || is_option_key(key)) {
-      if (once(std::string(key)))
-        error_ = read_option(key, value, token, case_);
+    } else if (const CaseOption* option = find_option(key)) {
+      if (once(std::string(key))) error_ = option->read(value, token, case_);
       if (key == "bias") bias_has_own_ = value.find('.') != value.npos;
     } else if (key == "biases") {
       read_biases(value, token);
@@ -182,8 +179,7 @@ class Parser {
     } else if (key == "set") {
       read_set(value, token);
     } else {
-      error_ = "unknown key " + quoted(key) +
-               "; allowed: " + std::string(kKnownKeys);
+      error_ = "unknown key " + quoted(key) + "; allowed: " + known_keys();
     }
   }
 

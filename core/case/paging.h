@@ -61,11 +61,20 @@ void fill_served(const Case& value, Inputs& inputs);
 
 // ---- Inside of the spelling -------------------------------------------------
 
-bool is_paging_key(std::string_view key);
 // "" or what is wrong with the token.
-std::string read_paging(std::string_view key, std::string_view text,
-                        std::string_view token, Case& value);
-void add_paging(std::string& text, const Case& value);
+std::string read_page(std::string_view text, std::string_view token,
+                      Case& value);
+std::string read_page_order(std::string_view text, std::string_view token,
+                            Case& value);
+std::string read_unowned(std::string_view text, std::string_view token,
+                         Case& value);
+std::string read_append(std::string_view text, std::string_view token,
+                        Case& value);
+// "page=4"; "" where the case has none.
+std::string page_text(const Case& value);
+std::string page_order_text(const Case& value);
+std::string unowned_text(const Case& value);
+std::string append_text(const Case& value);
 // "" or what is wrong with pages and new tokens of an attention case whose
 // other options are right.
 std::string paging_reason(const Case& value);

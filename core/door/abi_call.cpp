@@ -94,7 +94,8 @@ void AbiCall::fill_forward(const CallPlan& plan,
   const Window window = plan.window.value_or(Window{});
   forward_.window_left = window.left;
   forward_.window_right = window.right;
-  forward_.softcap = plan.softcap;
+  for (const OptionNumber& number : kOptionNumbers)
+    forward_.*number.in_abi = plan.*number.in_call;
   forward_.dropout_p = plan.dropout.p;
   forward_.dropout_seed = plan.dropout.seed;
   forward_.dropout_offset = plan.dropout.offset;

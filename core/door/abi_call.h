@@ -3,6 +3,7 @@
 #ifndef QKVET_CORE_DOOR_ABI_CALL_H_
 #define QKVET_CORE_DOOR_ABI_CALL_H_
 
+#include "core/call/option_numbers.h"
 #include "core/door/arena.h"
 #include "core/door/call_plan.h"
 #include "qkvet/kernel.h"

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/capability/capability.h"
+#include "core/capability/option_table.h"
 #include "core/door/arena.h"
 #include "core/door/crash_report.h"
 #include "core/door/executor.h"
@@ -31,18 +32,9 @@ using Signature = std::array<int64_t, 24>;
 
 // Which options the call has, as bits.
 int64_t options_of(const KernelCall& call) {
-  const bool options[] = {
-      call.window.has_value(),  call.softcap != 0,
-      call.mask != nullptr,     call.bias != nullptr,
-      call.sink != nullptr,     call.slopes != nullptr,
-      call.q_len != nullptr,    call.kv_len != nullptr,
-      call.cu_q != nullptr,     call.rope != RopeStyle::kNone,
-      call.page_size != 0,      call.k_new != nullptr,
-      call.dropout.has_value(), call.want_dropout_mask,
-      call.b_qkv != nullptr};
-  int64_t bits = call.context << 3 | static_cast<int64_t>(call.fused);
-  for (const bool option : options) bits = bits << 1 | (option ? 1 : 0);
-  return bits;
+  const int64_t forms = call.context << 4 | (call.b_qkv != nullptr ? 8 : 0) |
+                        static_cast<int64_t>(call.fused);
+  return forms << 24 | static_cast<int64_t>(options_in(call));
 }
 
 Signature signature_of(int kernel, const KernelCall& call) {

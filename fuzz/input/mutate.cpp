@@ -2,6 +2,9 @@
 #include "fuzz/input/mutate.h"
 
 #include <algorithm>
+#include <vector>
+
+#include "core/case/case_options.h"
 
 namespace qkvet::fuzz {
 namespace {
@@ -10,34 +13,13 @@ namespace {
 // nearest legal case is taken.
 using Piece = void (*)(const Case& from, Case& to);
 
+// And each option (case_options.h).
 constexpr Piece kAttentionPieces[] = {
     [](const Case& from, Case& to) { to.shape = from.shape; },
     [](const Case& from, Case& to) { to.causal = from.causal; },
-    [](const Case& from, Case& to) { to.window = from.window; },
-    [](const Case& from, Case& to) { to.mask = from.mask; },
-    [](const Case& from, Case& to) {
-      to.score_bias = from.score_bias;
-      to.score_bias_own = from.score_bias_own;
-    },
-    [](const Case& from, Case& to) { to.softcap = from.softcap; },
-    [](const Case& from, Case& to) { to.sink = from.sink; },
-    [](const Case& from, Case& to) { to.slopes = from.slopes; },
-    [](const Case& from, Case& to) { to.dropout = from.dropout; },
-    [](const Case& from, Case& to) {
-      to.shape = from.shape;
-      to.q_len = from.q_len, to.kv_len = from.kv_len;
-      to.cu_q = from.cu_q, to.cu_k = from.cu_k;
-    },
-    [](const Case& from, Case& to) {
-      to.layout = from.layout;
-      to.share = from.share;
-    },
-    [](const Case& from, Case& to) {
-      to.paging = from.paging;
-      to.append = from.append;
-    },
 };
 constexpr Piece kStoryPieces[] = {
+    [](const Case& from, Case& to) { to.rope = from.rope; },
     [](const Case& from, Case& to) {
       to.shape.B = from.shape.B;
       to.story = from.story, to.capacity = from.capacity;
@@ -49,6 +31,7 @@ constexpr Piece kStoryPieces[] = {
     },
 };
 constexpr Piece kLayerPieces[] = {
+    [](const Case& from, Case& to) { to.rope = from.rope; },
     [](const Case& from, Case& to) { to.shape = from.shape; },
     [](const Case& from, Case& to) { to.biases = from.biases; },
     [](const Case& from, Case& to) { to.unbatched = from.unbatched; },
@@ -65,7 +48,6 @@ constexpr Piece kCommonPieces[] = {
       to.o_dtype = from.o_dtype;
     },
     [](const Case& from, Case& to) { to.scale = from.scale; },
-    [](const Case& from, Case& to) { to.rope = from.rope; },
     [](const Case& from, Case& to) {
       to.q = from.q, to.k = from.k, to.v = from.v;
     },
@@ -73,12 +55,26 @@ constexpr Piece kCommonPieces[] = {
     [](const Case& from, Case& to) { to.set = from.set; },
 };
 
+std::vector<Piece> pieces_of(const Case& value) {
+  std::vector<Piece> pieces(std::begin(kCommonPieces), std::end(kCommonPieces));
+  const auto add = [&pieces](std::span<const Piece> own) {
+    pieces.insert(pieces.end(), own.begin(), own.end());
+  };
+  if (value.is_layer()) {
+    add(kLayerPieces);
+  } else if (value.subject() == Subject::kCache) {
+    add(kStoryPieces);
+  } else {
+    add(kAttentionPieces);
+    for (const CaseOption& option : case_options())
+      pieces.push_back(option.copy);
+  }
+  return pieces;
+}
+
 void take_piece(const Case& from, Case& to, Draw& draw) {
-  std::span<const Piece> own = kAttentionPieces;
-  if (to.subject() == Subject::kCache) own = kStoryPieces;
-  if (to.is_layer()) own = kLayerPieces;
-  const size_t n = draw.bits() % (own.size() + std::size(kCommonPieces));
-  (n < own.size() ? own[n] : kCommonPieces[n - own.size()])(from, to);
+  const std::vector<Piece> pieces = pieces_of(to);
+  pieces[draw.bits() % pieces.size()](from, to);
 }
 
 // Where vectors and tiles begin and end.

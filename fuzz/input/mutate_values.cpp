@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/call/option_numbers.h"
 #include "fuzz/input/mutate.h"
 
 namespace qkvet::fuzz {
@@ -106,10 +107,11 @@ void change_many(Case& value, Draw& draw) {
 }
 
 void change_factor(Case& value, Draw& draw) {
-  if (value.softcap > 0 && draw.chance(40)) {
-    value.softcap = std::clamp(
-        std::ldexp(value.softcap, static_cast<int>(draw.range(-2, 2))),
-        0x1p-20f, 0x1p+20f);
+  for (const OptionNumber& option : kOptionNumbers) {
+    float& number = value.*option.in_call;
+    if (!(number > 0) || !draw.chance(40)) continue;
+    number = std::clamp(std::ldexp(number, static_cast<int>(draw.range(-2, 2))),
+                        0x1p-20f, 0x1p+20f);
     return;
   }
   if (!value.scale) {

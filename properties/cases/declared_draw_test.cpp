@@ -90,8 +90,8 @@ TEST(Declared, WhatIsDeclaredAndNeverDrawnIsSaid) {
   const std::vector<std::string>& never = result.kernels[0].never_drawn;
   EXPECT_TRUE(holds(never, "storage fp8e4m3"));
   EXPECT_TRUE(holds(never, "scales of quantised storage"));
-  EXPECT_FALSE(holds(never, "a window"));
-  EXPECT_TRUE(holds(result.kernels[0].drawn, "a window "));
+  EXPECT_FALSE(holds(never, "windows"));
+  EXPECT_TRUE(holds(result.kernels[0].drawn, "windows "));
 }
 
 // A kernel with one pointer for q, k and v, or with rows of tokens alone.

@@ -5,78 +5,11 @@
 #include <bit>
 #include <initializer_list>
 
-#include "core/case/paging.h"
+#include "core/capability/option_table.h"
 #include "properties/cases/scope.h"
 
 namespace qkvet::properties {
 namespace {
-
-struct NamedOption {
-  const char* name;
-  uint64_t option;  // QKVET_OPTION_*
-  bool (*used)(const KernelCall& call);
-};
-
-bool is_forward(const KernelCall& call) {
-  return takes_options(call.operation);
-}
-
-constexpr NamedOption kNamed[] = {
-    {"causal from the top left", QKVET_OPTION_CAUSAL_TOP_LEFT,
-     [](const KernelCall& c) { return c.causal == Causal::kTopLeft; }},
-    {"causal from the bottom right", QKVET_OPTION_CAUSAL_BOTTOM_RIGHT,
-     [](const KernelCall& c) { return c.causal == Causal::kBottomRight; }},
-    {"a given scale", QKVET_OPTION_SCALE,
-     [](const KernelCall& c) { return c.scale.has_value(); }},
-    {"the default scale", QKVET_OPTION_DEFAULT_SCALE,
-     [](const KernelCall& c) { return !c.scale.has_value(); }},
-    {"lse", QKVET_OPTION_LSE, [](const KernelCall& c) { return c.want_lse; }},
-    {"weights", QKVET_OPTION_WEIGHTS,
-     [](const KernelCall& c) { return c.want_weights; }},
-    {"grouped heads", QKVET_OPTION_GROUPED_HEADS,
-     [](const KernelCall& c) { return c.shape.Hkv != c.shape.H; }},
-    {"value width", QKVET_OPTION_VALUE_WIDTH,
-     [](const KernelCall& c) { return c.shape.dv != c.shape.d; }},
-    {"cross lengths", QKVET_OPTION_CROSS_LENGTHS,
-     [](const KernelCall& c) {
-       return is_forward(c) && c.shape.Tq != c.shape.Tk;
-     }},
-    {"a window", QKVET_OPTION_WINDOW,
-     [](const KernelCall& c) { return c.window.has_value(); }},
-    {"a mask", QKVET_OPTION_MASK,
-     [](const KernelCall& c) { return c.mask != nullptr; }},
-    {"a bias", QKVET_OPTION_BIAS,
-     [](const KernelCall& c) { return c.bias != nullptr; }},
-    {"a softcap", QKVET_OPTION_SOFTCAP,
-     [](const KernelCall& c) { return c.softcap > 0; }},
-    {"a sink", QKVET_OPTION_SINK,
-     [](const KernelCall& c) { return c.sink != nullptr; }},
-    {"ALiBi", QKVET_OPTION_ALIBI,
-     [](const KernelCall& c) { return c.slopes != nullptr; }},
-    {"lengths", QKVET_OPTION_LENGTHS,
-     [](const KernelCall& c) {
-       return c.q_len != nullptr || (c.kv_len != nullptr && !is_served(c));
-     }},
-    {"a packed batch", QKVET_OPTION_PACKED,
-     [](const KernelCall& c) { return c.members > 0; }},
-    {"RoPE", QKVET_OPTION_ROPE,
-     [](const KernelCall& c) { return c.rope != RopeStyle::kNone; }},
-    {"pages", QKVET_OPTION_PAGED,
-     [](const KernelCall& c) { return c.page_size > 0; }},
-    {"new tokens", QKVET_OPTION_APPEND,
-     [](const KernelCall& c) { return c.new_tokens > 0; }},
-    {"empty extents", QKVET_OPTION_EMPTY_EXTENTS,
-     [](const KernelCall& c) {
-       return is_forward(c) &&
-              std::min({c.shape.B, c.shape.Tq, c.shape.Tk}) == 0;
-     }},
-    {"dropout", QKVET_OPTION_DROPOUT,
-     [](const KernelCall& c) { return c.dropout.has_value(); }},
-    {"a dropout mask", QKVET_OPTION_DROPOUT_MASK,
-     [](const KernelCall& c) { return c.want_dropout_mask; }},
-    // No case has them: what is declared is not judged.
-    {"scales of quantised storage", QKVET_OPTION_QUANT_SCALES,
-     [](const KernelCall&) { return false; }}};
 
 struct NamedLayout {
   const char* name;
@@ -111,11 +44,11 @@ void OptionUse::count(const KernelCall& call, const CallOutcome& outcome) {
   const bool refused = outcome.status == CallStatus::kUnsupported;
   // What the declaration itself rules out says nothing about it.
   if (refused && !outcome.asked_kernel) return;
-  static_assert(std::size(kNamed) == kOptions);
-  for (size_t i = 0; i < kOptions; ++i) {
-    const bool used = kNamed[i].used(call);
-    uses_[i].asked += used;
-    uses_[i].refused += used && refused;
+  for (const OptionRow& row : option_rows()) {
+    if (!row.in(call)) continue;
+    Use& use = uses_[row.option];
+    ++use.asked;
+    use.refused += refused;
   }
   if (refused) return;
   ++storage_[to_string(
@@ -125,9 +58,9 @@ void OptionUse::count(const KernelCall& call, const CallOutcome& outcome) {
 }
 
 void OptionUse::add(const OptionUse& other) {
-  for (size_t i = 0; i < uses_.size(); ++i) {
-    uses_[i].asked += other.uses_[i].asked;
-    uses_[i].refused += other.uses_[i].refused;
+  for (const auto& [option, use] : other.uses_) {
+    uses_[option].asked += use.asked;
+    uses_[option].refused += use.refused;
   }
   for (const auto& [name, count] : other.storage_) storage_[name] += count;
   for (const auto& [layout, count] : other.layouts_) layouts_[layout] += count;
@@ -135,13 +68,20 @@ void OptionUse::add(const OptionUse& other) {
     page_sizes_[size] += count;
 }
 
+OptionUse::Use OptionUse::use_of(uint64_t option) const {
+  const auto found = uses_.find(option);
+  return found == uses_.end() ? Use{} : found->second;
+}
+
 std::vector<std::string> OptionUse::hollow() const {
   std::vector<std::string> lines;
-  for (size_t i = 0; i < uses_.size(); ++i)
-    if (2 * uses_[i].refused > uses_[i].asked)
-      lines.push_back(std::string(kNamed[i].name) + ": refused in " +
-                      std::to_string(uses_[i].refused) + " of " +
-                      std::to_string(uses_[i].asked) + " calls");
+  for (const OptionRow& row : option_rows()) {
+    const Use use = use_of(row.option);
+    if (2 * use.refused > use.asked)
+      lines.push_back(std::string(row.many) + ": refused in " +
+                      std::to_string(use.refused) + " of " +
+                      std::to_string(use.asked) + " calls");
+  }
   return lines;
 }
 
@@ -158,9 +98,9 @@ std::vector<OptionUse::Declared> OptionUse::declared(
   if (types == 0)
     out.push_back(
         {"storage f32", at_or_zero(storage_, to_string(StorageTypes()))});
-  for (size_t i = 0; i < kOptions; ++i)
-    if ((can.options & kNamed[i].option) != 0)
-      out.push_back({kNamed[i].name, uses_[i].asked - uses_[i].refused});
+  for (const OptionRow& row : option_rows())
+    if ((can.options & row.option) != 0)
+      out.push_back({std::string(row.many), use_of(row.option).answered()});
   const uint64_t layouts = can.layouts != 0 ? can.layouts : QKVET_LAYOUT_BHTD;
   for (const NamedLayout& row : kLayouts) {
     if ((layouts & row.layouts) == 0) continue;

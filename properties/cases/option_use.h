@@ -5,7 +5,6 @@
 #ifndef QKVET_PROPERTIES_CASES_OPTION_USE_H_
 #define QKVET_PROPERTIES_CASES_OPTION_USE_H_
 
-#include <array>
 #include <map>
 #include <string>
 #include <vector>
@@ -36,11 +35,14 @@ class OptionUse {
             std::vector<std::string>& never_drawn) const;
 
  private:
-  static constexpr size_t kOptions = 24;
   struct Use {
     int64_t asked = 0, refused = 0;
+
+    int64_t answered() const { return asked - refused; }
   };
-  std::array<Use, kOptions> uses_{};
+  Use use_of(uint64_t option) const;
+
+  std::map<uint64_t, Use> uses_;            // by QKVET_OPTION_*
   std::map<std::string, int64_t> storage_;  // answered calls, by its name
   std::map<Layout, int64_t> layouts_;
   std::map<int64_t, int64_t> page_sizes_;

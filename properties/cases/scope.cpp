@@ -111,9 +111,7 @@ void store_as(const StorageTypes& types, Case& value) {
 }
 
 uint32_t admitted_by(const Scope& scope) {
-  uint32_t admitted = 0;
-  for (const DeclaredOption& option : kDeclaredOptions)
-    if ((scope.options & option.declared) != 0) admitted |= option.admitted;
+  uint32_t admitted = admitted_of(scope.options);
   const auto lays = [&](uint64_t layouts) {
     return (scope.layouts & (layouts | QKVET_LAYOUT_ANY_STRIDES)) != 0;
   };

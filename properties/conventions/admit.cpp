@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/capability/option_table.h"
 #include "core/case/file_data.h"
 #include "core/case/paging.h"
 
@@ -63,73 +64,57 @@ void repair(Case& value) {
   });
 }
 
+std::string_view name_of(uint64_t option) {
+  if (option == kOptionLayout) return "layouts";
+  if (option == kOptionShare) return "shared k and v";
+  for (const OptionRow& row : option_rows())
+    if (row.option == option) return row.many;
+  return "";
+}
+
 }  // namespace
 
+uint64_t options_admitted(uint32_t admitted) {
+  uint64_t options = 0;
+  for (const AdmittedOption& row : kAdmittedOptions)
+    if ((admitted & row.admitted) != 0) options |= row.option;
+  return options;
+}
+
+uint32_t admitted_of(uint64_t options) {
+  uint32_t admitted = 0;
+  for (const AdmittedOption& row : kAdmittedOptions)
+    if ((options & row.option) != 0) admitted |= row.admitted;
+  return admitted;
+}
+
 std::string undeclared_options(uint64_t declared) {
-  uint32_t missing = 0;
-  for (const DeclaredOption& option : kDeclaredOptions)
-    if ((declared & option.declared) == 0) missing |= option.admitted;
-  return option_names(missing);
+  return option_names(admitted_of(~(declared | kOptionLayout | kOptionShare)));
 }
 
 std::string option_names(uint32_t admitted) {
   std::string out;
-  const auto add = [&](uint32_t option, const char* name) {
-    if ((admitted & option) != 0)
-      out += (out.empty() ? "" : ", ") + std::string(name);
-  };
-  for (const DeclaredOption& option : kDeclaredOptions)
-    add(option.admitted, option.name);
-  add(kAdmitLayout, "layouts");
-  add(kAdmitShare, "shared k and v");
+  for (const AdmittedOption& row : kAdmittedOptions)
+    if ((admitted & row.admitted) != 0)
+      out += (out.empty() ? "" : ", ") + std::string(name_of(row.option));
   return out;
 }
 
 uint32_t options_of(const Case& value) {
+  uint64_t options = 0;
+  for (const CaseOption& row : case_options())
+    if (row.given(value)) options |= row.option;
   const Shape& s = value.shape;
-  const struct {
-    bool has;
-    uint32_t option;
-  } rows[] = {
-      {value.window.has_value(), kAdmitWindow},
-      {value.mask.kind != MaskKind::kNone, kAdmitMask},
-      {!value.q_len.empty() || !value.kv_len.empty(), kAdmitLengths},
-      {!value.cu_q.empty(), kAdmitPacked},
-      {value.score_bias.has_value(), kAdmitBias},
-      {value.slopes.has_value(), kAdmitAlibi},
-      {value.softcap > 0, kAdmitSoftcap},
-      {value.sink.has_value(), kAdmitSink},
-      {value.layout != Layout::kBhtd, kAdmitLayout},
-      {value.share != 0, kAdmitShare},
-      {value.rope.style != RopeStyle::kNone, kAdmitRope},
-      {value.paging.size > 0, kAdmitPaged},
-      {value.append > 0, kAdmitAppend},
-      {value.dropout.has_value(), kAdmitDropout},
-      {value.has_options() && std::min({s.B, s.Tq, s.Tk}) < 1, kAdmitEmpty},
-  };
-  uint32_t options = 0;
-  for (const auto& row : rows) options |= row.has ? row.option : 0;
-  return options;
+  if (value.has_options() && std::min({s.B, s.Tq, s.Tk}) < 1)
+    options |= QKVET_OPTION_EMPTY_EXTENTS;
+  return admitted_of(options);
 }
 
 Case keep_admitted(Case value, uint32_t admits) {
-  const uint32_t surplus = options_of(value) & ~admits;
-  const auto drop = [&](uint32_t option) { return (surplus & option) != 0; };
-  if (drop(kAdmitWindow)) value.window.reset();
-  if (drop(kAdmitMask)) value.mask = {};
-  if (drop(kAdmitLengths)) value.q_len.clear(), value.kv_len.clear();
-  if (drop(kAdmitPacked)) value.cu_q.clear(), value.cu_k.clear();
-  if (drop(kAdmitBias)) value.score_bias.reset();
-  if (drop(kAdmitAlibi)) value.slopes.reset();
-  if (drop(kAdmitSoftcap)) value.softcap = 0;
-  if (drop(kAdmitSink)) value.sink.reset();
-  if (drop(kAdmitLayout)) value.layout = Layout::kBhtd;
-  if (drop(kAdmitShare)) value.share = 0;
-  if (drop(kAdmitRope)) value.rope = {};
-  if (drop(kAdmitPaged)) value.paging = {};
-  if (drop(kAdmitAppend)) value.append = 0;
-  if (drop(kAdmitDropout)) value.dropout.reset();
-  if (drop(kAdmitEmpty))
+  const uint64_t surplus = options_admitted(options_of(value) & ~admits);
+  for (const CaseOption& row : case_options())
+    if ((surplus & row.option) != 0) row.drop(value);
+  if ((surplus & QKVET_OPTION_EMPTY_EXTENTS) != 0)
     for (int64_t* extent : {&value.shape.B, &value.shape.Tq, &value.shape.Tk})
       *extent = std::max<int64_t>(*extent, 1);
   repair(value);

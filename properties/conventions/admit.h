@@ -7,27 +7,9 @@
 
 namespace qkvet::properties {
 
-// An option of attention that a kernel declares by one bit: that bit, the one
-// of Aim::admits, and its name in reports.
-struct DeclaredOption {
-  uint64_t declared;  // QKVET_OPTION_*
-  uint32_t admitted;
-  const char* name;
-};
-inline constexpr DeclaredOption kDeclaredOptions[] = {
-    {QKVET_OPTION_MASK, kAdmitMask, "masks"},
-    {QKVET_OPTION_BIAS, kAdmitBias, "biases"},
-    {QKVET_OPTION_WINDOW, kAdmitWindow, "windows"},
-    {QKVET_OPTION_SOFTCAP, kAdmitSoftcap, "softcap"},
-    {QKVET_OPTION_ALIBI, kAdmitAlibi, "ALiBi"},
-    {QKVET_OPTION_SINK, kAdmitSink, "sinks"},
-    {QKVET_OPTION_ROPE, kAdmitRope, "RoPE"},
-    {QKVET_OPTION_LENGTHS, kAdmitLengths, "lengths"},
-    {QKVET_OPTION_PACKED, kAdmitPacked, "packed batches"},
-    {QKVET_OPTION_PAGED, kAdmitPaged, "pages"},
-    {QKVET_OPTION_APPEND, kAdmitAppend, "new tokens"},
-    {QKVET_OPTION_EMPTY_EXTENTS, kAdmitEmpty, "empty extents"},
-    {QKVET_OPTION_DROPOUT, kAdmitDropout, "dropout"}};
+// The options that these bits of Aim::admits speak of, and the other way round.
+uint64_t options_admitted(uint32_t admitted);
+uint32_t admitted_of(uint64_t options);
 
 // "masks, windows": the names of those that are not among these
 // QKVET_OPTION_*; "" if all are.

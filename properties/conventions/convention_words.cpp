@@ -10,6 +10,7 @@
 
 #include "core/capability/declaration.h"
 #include "core/capability/kernel_info.h"
+#include "core/capability/option_table.h"
 #include "properties/conventions/conventions.h"
 
 namespace qkvet::properties {
@@ -21,31 +22,6 @@ struct BitWord {
 };
 
 // The words are the names in lower case.
-constexpr BitWord kOptions[] = {
-    {"causal_top_left", QKVET_OPTION_CAUSAL_TOP_LEFT},
-    {"causal_bottom_right", QKVET_OPTION_CAUSAL_BOTTOM_RIGHT},
-    {"scale", QKVET_OPTION_SCALE},
-    {"default_scale", QKVET_OPTION_DEFAULT_SCALE},
-    {"lse", QKVET_OPTION_LSE},
-    {"weights", QKVET_OPTION_WEIGHTS},
-    {"grouped_heads", QKVET_OPTION_GROUPED_HEADS},
-    {"value_width", QKVET_OPTION_VALUE_WIDTH},
-    {"cross_lengths", QKVET_OPTION_CROSS_LENGTHS},
-    {"empty_extents", QKVET_OPTION_EMPTY_EXTENTS},
-    {"window", QKVET_OPTION_WINDOW},
-    {"mask", QKVET_OPTION_MASK},
-    {"bias", QKVET_OPTION_BIAS},
-    {"softcap", QKVET_OPTION_SOFTCAP},
-    {"sink", QKVET_OPTION_SINK},
-    {"alibi", QKVET_OPTION_ALIBI},
-    {"rope", QKVET_OPTION_ROPE},
-    {"dropout", QKVET_OPTION_DROPOUT},
-    {"lengths", QKVET_OPTION_LENGTHS},
-    {"packed", QKVET_OPTION_PACKED},
-    {"paged", QKVET_OPTION_PAGED},
-    {"append", QKVET_OPTION_APPEND},
-    {"quant_scales", QKVET_OPTION_QUANT_SCALES},
-    {"dropout_mask", QKVET_OPTION_DROPOUT_MASK}};
 constexpr BitWord kLayoutBits[] = {{"bhtd", QKVET_LAYOUT_BHTD},
                                    {"bthd", QKVET_LAYOUT_BTHD},
                                    {"packed_qkv", QKVET_LAYOUT_PACKED_QKV},
@@ -72,6 +48,16 @@ std::span<const BitWord> flag_words() {
   return words;
 }
 
+std::span<const BitWord> option_words() {
+  static const std::vector<BitWord> words = [] {
+    std::vector<BitWord> all;
+    for (const OptionRow& row : option_rows())
+      all.push_back({row.word, row.option});
+    return all;
+  }();
+  return words;
+}
+
 std::span<const BitWord> words_of(BitKind kind) {
   switch (kind) {
     case BitKind::kFlag:
@@ -81,7 +67,7 @@ std::span<const BitWord> words_of(BitKind kind) {
     case BitKind::kLayer:
       return kLayer;
     default:
-      return kOptions;
+      return option_words();
   }
 }
 

@@ -16,6 +16,7 @@
 #include "core/call/call.h"
 #include "core/capability/kernel_info.h"
 #include "core/case/case.h"
+#include "core/case/case_options.h"
 #include "reference/arithmetic/oracle.h"
 #include "reference/arithmetic/precision.h"
 #include "reference/bound/bound.h"
@@ -216,6 +217,29 @@ enum : uint32_t {
   // Of stories: a rotation, a window of the cache, quantised storage.
   kAdmitForms = kAdmitRope | kAdmitWindow | kAdmitStored
 };
+
+// An option that a case can have or not, and the bit of Aim::admits that says
+// so to laws. In the order of reports.
+struct AdmittedOption {
+  uint64_t option;  // of CaseOption, or EMPTY_EXTENTS
+  uint32_t admitted;
+};
+inline constexpr AdmittedOption kAdmittedOptions[] = {
+    {QKVET_OPTION_MASK, kAdmitMask},
+    {QKVET_OPTION_BIAS, kAdmitBias},
+    {QKVET_OPTION_WINDOW, kAdmitWindow},
+    {QKVET_OPTION_SOFTCAP, kAdmitSoftcap},
+    {QKVET_OPTION_ALIBI, kAdmitAlibi},
+    {QKVET_OPTION_SINK, kAdmitSink},
+    {QKVET_OPTION_ROPE, kAdmitRope},
+    {QKVET_OPTION_LENGTHS, kAdmitLengths},
+    {QKVET_OPTION_PACKED, kAdmitPacked},
+    {QKVET_OPTION_PAGED, kAdmitPaged},
+    {QKVET_OPTION_APPEND, kAdmitAppend},
+    {QKVET_OPTION_EMPTY_EXTENTS, kAdmitEmpty},
+    {QKVET_OPTION_DROPOUT, kAdmitDropout},
+    {kOptionLayout, kAdmitLayout},
+    {kOptionShare, kAdmitShare}};
 
 // What the generator must provide for the law's precondition.
 struct Aim {

@@ -116,7 +116,7 @@ def case_words(causal, scale, window, softcap, more=()):
     if scale is not None:
         words.append(f"scale={np.float32(scale)!s}")
     if window is not None:
-        words.append("window={}:{}".format(*window))
+        words.append("window={}.{}".format(*window))
     if softcap is not None:
         words.append(f"softcap={np.float32(softcap)!s}")
     return ",".join(words)

@@ -40,6 +40,22 @@ def test_words_of_a_call():
     assert qkvet.assert_close(o, q, k, v, scale=0.3, mask=mask).ok
 
 
+def test_a_window_and_a_softcap():
+    q, k, v = call()
+    # Query i stands at key i + 2, and sees that key and the one before it.
+    keys, row = np.arange(9), np.arange(7)[:, None] + 2
+    hidden = (keys > row) | (keys < row - 1)
+    o = signatures.attend(q, k, v, 0.25, hidden)
+    assert qkvet.assert_close(o, q, k, v, window=(1, 0)).ok
+    for window in ((1, 1), (2, 0), (0, 0)):
+        with pytest.raises(qkvet.LawFailed):
+            qkvet.assert_close(o, q, k, v, window=window)
+    capped = qkvet.reference(q, k, v, window=(1, 0), softcap=0.5)
+    assert np.all(capped.weights[..., hidden] == 0)
+    plain = qkvet.reference(q, k, v, window=(1, 0))
+    assert not np.allclose(capped.o, plain.o)
+
+
 def test_time_first():
     q, k, v = call()
     o = kernels.attention(q, k, v)

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "core/call/option_numbers.h"
 #include "core/capability/declaration.h"
 #include "properties/conventions/conventions.h"
 #include "qkvet/kernel.h"
@@ -83,7 +84,6 @@ constexpr ScalarWord kScalars[] = {
      [](const auto& a) {
        return an_int(a.has_window != 0 ? a.window_right : -1);
      }},
-    {"softcap", [](const auto& a) { return a_float(a.softcap); }},
     {"page_size", [](const auto& a) { return an_int(a.page_size); }},
     {"max_seqlen_q",
      [](const auto& a) {
@@ -101,6 +101,7 @@ struct Argument {
   qkvet_tensor qkvet_forward_args::*tensor = nullptr;
   Axes axes = Axes::kAsGiven;
   Any (*scalar)(const qkvet_forward_args& args) = nullptr;
+  float qkvet_forward_args::*number = nullptr;
   Any constant = none();
   std::string text = {};  // of a constant that is one
 };
@@ -109,6 +110,8 @@ std::string words_allowed() {
   std::string text = "allowed: ";
   for (const TensorWord& row : kTensors) text += std::string(row.word) + " ";
   for (const ScalarWord& row : kScalars) text += std::string(row.word) + " ";
+  for (const OptionNumber& row : kOptionNumbers)
+    text += std::string(row.name) + " ";
   return text + "none; int, float, bool, string with a value";
 }
 
@@ -134,6 +137,11 @@ std::string read_argument(const std::string& text, Argument& argument) {
   for (const ScalarWord& row : kScalars) {
     if (word != row.word) continue;
     argument.scalar = row.of;
+    return value.empty() ? "" : wrong("no value behind it");
+  }
+  for (const OptionNumber& row : kOptionNumbers) {
+    if (word != row.name) continue;
+    argument.number = row.in_abi;
     return value.empty() ? "" : wrong("no value behind it");
   }
   if (word == "none") return "";
@@ -347,7 +355,9 @@ qkvet_status Library::call(const qkvet_forward_args& args,
   std::vector<Any> given(arguments_.size(), none());
   for (size_t n = 0; n < arguments_.size(); ++n) {
     const Argument& one = arguments_[n];
-    if (one.scalar != nullptr) {
+    if (one.number != nullptr) {
+      given[n] = a_float(args.*one.number);
+    } else if (one.scalar != nullptr) {
       given[n] = one.scalar(args);
     } else if (one.tensor != nullptr) {
       const qkvet_tensor& tensor = args.*one.tensor;

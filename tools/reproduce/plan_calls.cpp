@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/call/option_numbers.h"
 #include "core/capability/capability.h"
 #include "core/door/call_plan.h"
 #include "properties/cases/scope.h"
@@ -46,25 +47,29 @@ std::vector<PlanScalar> scalars_of(const KernelCall& call,
   const auto word = [](const char* name, std::string_view text) {
     return PlanScalar{name, std::string(text), true};
   };
-  return {word("operation", operation_word(call.operation)),
-          number("B", s.B),
-          number("H", plan.heads),
-          number("Hkv", plan.kv_heads),
-          number("Tq", s.Tq),
-          number("Tk", s.Tk),
-          number("d", s.d),
-          number("dv", s.dv),
-          number("D", s.D),
-          word("dtype", slashed({call.q_dtype, call.kv_dtype, call.o_dtype})),
-          word("causal", causal_word(call.causal)),
-          number("scale", scale),
-          number("scale_given", call.scale ? 1 : 0),
-          number("window_left", window.left),
-          number("window_right", window.right),
-          number("softcap", static_cast<double>(call.softcap)),
-          word("rope", rope_word(call.rope)),
-          number("members", call.members),
-          number("unbatched", call.unbatched ? 1 : 0)};
+  std::vector<PlanScalar> all = {
+      word("operation", operation_word(call.operation)),
+      number("B", s.B),
+      number("H", plan.heads),
+      number("Hkv", plan.kv_heads),
+      number("Tq", s.Tq),
+      number("Tk", s.Tk),
+      number("d", s.d),
+      number("dv", s.dv),
+      number("D", s.D),
+      word("dtype", slashed({call.q_dtype, call.kv_dtype, call.o_dtype})),
+      word("causal", causal_word(call.causal)),
+      number("scale", scale),
+      number("scale_given", call.scale ? 1 : 0),
+      number("window_left", window.left),
+      number("window_right", window.right)};
+  for (const OptionNumber& option : kOptionNumbers)
+    all.push_back(
+        number(option.name, static_cast<double>(call.*option.in_call)));
+  all.push_back(word("rope", rope_word(call.rope)));
+  all.push_back(number("members", call.members));
+  all.push_back(number("unbatched", call.unbatched ? 1 : 0));
+  return all;
 }
 
 std::vector<int64_t> shape_of(const TensorSpec& spec) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/capability/declaration.h"
+#include "core/capability/option_table.h"
 #include "properties/conventions/conventions.h"
 #include "properties/judging/needs_a_run.h"
 
@@ -14,7 +15,7 @@ namespace qkvet::tools {
 namespace {
 
 struct OptionWord {
-  const char* word;
+  std::string_view word;
   uint64_t options = 0;   // QKVET_OPTION_*
   uint64_t layer = 0;     // QKVET_LAYER_*
   uint64_t flags = 0;     // QKVET_FLAG_*
@@ -28,27 +29,27 @@ constexpr const char* kBackward = "backward";
 constexpr const char* kLayerBackward = "layer_backward";
 constexpr const char* kDefaultScale = "default_scale";
 
+// What has another word in a plan, what every row of one says, and what none
+// asks for. All else is spelled as in any declaration.
+constexpr uint64_t kNotByTheirWord =
+    QKVET_OPTION_CAUSAL_TOP_LEFT | QKVET_OPTION_CAUSAL_BOTTOM_RIGHT |
+    QKVET_OPTION_GROUPED_HEADS | QKVET_OPTION_SCALE |
+    QKVET_OPTION_DEFAULT_SCALE | QKVET_OPTION_DROPOUT |
+    QKVET_OPTION_DROPOUT_MASK | QKVET_OPTION_PAGED | QKVET_OPTION_APPEND |
+    QKVET_OPTION_QUANT_SCALES;
+
+uint64_t layer_bit(uint64_t option) {
+  return option == QKVET_OPTION_ROPE ? QKVET_LAYER_ROPE : 0;
+}
+
 constexpr OptionWord kOptionWords[] = {
     {kAttention},
     {kLayer},
     {"causal", QKVET_OPTION_CAUSAL_TOP_LEFT | QKVET_OPTION_CAUSAL_BOTTOM_RIGHT},
     {"causal=tl", QKVET_OPTION_CAUSAL_TOP_LEFT, 0, 0, true},
     {"causal=br", QKVET_OPTION_CAUSAL_BOTTOM_RIGHT, 0, 0, true},
-    {"gqa", QKVET_OPTION_GROUPED_HEADS},
-    {"cross_lengths", QKVET_OPTION_CROSS_LENGTHS},
-    {"value_width", QKVET_OPTION_VALUE_WIDTH},
-    {"window", QKVET_OPTION_WINDOW},
-    {"mask", QKVET_OPTION_MASK},
-    {"bias", QKVET_OPTION_BIAS},
-    {"softcap", QKVET_OPTION_SOFTCAP},
-    {"alibi", QKVET_OPTION_ALIBI},
-    {"sink", QKVET_OPTION_SINK},
-    {"rope", QKVET_OPTION_ROPE, QKVET_LAYER_ROPE},
-    {"lengths", QKVET_OPTION_LENGTHS},
-    {"packed", QKVET_OPTION_PACKED},
-    {"empty_extents", QKVET_OPTION_EMPTY_EXTENTS},
-    {"lse", QKVET_OPTION_LSE},
-    {"weights", QKVET_OPTION_WEIGHTS},
+    {"gqa", QKVET_OPTION_GROUPED_HEADS}};
+constexpr OptionWord kOtherWords[] = {
     {"layer_biases", 0, QKVET_LAYER_BIASES},
     {"layer_stages", 0, QKVET_LAYER_STAGES},
     {"layer_unbatched", 0, QKVET_LAYER_UNBATCHED},
@@ -62,6 +63,10 @@ const std::vector<OptionWord>& plan_words() {
   static const std::vector<OptionWord> all = [] {
     std::vector<OptionWord> list(std::begin(kOptionWords),
                                  std::end(kOptionWords));
+    for (const OptionRow& row : option_rows())
+      if ((kNotByTheirWord & row.option) == 0)
+        list.push_back({row.word, row.option, layer_bit(row.option)});
+    list.insert(list.end(), std::begin(kOtherWords), std::end(kOtherWords));
     for (const FlagWord& row : kFlagWords)
       if (row.in_plans) list.push_back({.word = row.word, .flags = row.flag});
     return list;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/call/option_numbers.h"
 #include "core/door/abi_call.h"
 #include "tools/reproduce/c_text.h"
 #include "tools/reproduce/reproducer_story.h"
@@ -25,14 +26,20 @@ std::string text_or_null(const std::string& text) {
   return text.empty() ? "NULL" : string_c(text);
 }
 
+// Fields of qkvet_forward_args, by name.
 std::string forward_row(const CallPlan& plan) {
   const AbiCall abi(plan, {});
   const qkvet_forward_args& args = abi.forward();
-  return fmt::format(
-      "{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}}", plan.threads, args.causal,
-      args.scale_given, number_c(static_cast<double>(args.scale)),
-      args.has_window, args.window_left, args.window_right,
-      number_c(static_cast<double>(args.softcap)), args.page_size, args.rope);
+  std::string text = fmt::format(
+      "{{{}, {{.causal = {}, .scale = {}, .scale_given = {}, .has_window = {}, "
+      ".window_left = {}, .window_right = {}",
+      plan.threads, args.causal, number_c(static_cast<double>(args.scale)),
+      args.scale_given, args.has_window, args.window_left, args.window_right);
+  for (const OptionNumber& number : kOptionNumbers)
+    text += fmt::format(", .{} = {}", number.name,
+                        number_c(static_cast<double>(args.*number.in_abi)));
+  return text + fmt::format(", .page_size = {}, .rope = {}}}}}", args.page_size,
+                            args.rope);
 }
 
 std::string layer_row(const WrittenCall& call) {

@@ -3,6 +3,7 @@
 // or reproducer_story.py.
 #include <fmt/core.h>
 
+#include "core/call/option_numbers.h"
 #include "core/door/abi_call.h"
 #include "tools/reproduce/python_text.h"
 #include "tools/reproduce/reproducer_story.h"
@@ -56,8 +57,10 @@ std::string options_py(const CallPlan& plan, const qkvet_dialect& dialect) {
   if (args.has_window != 0)
     text += entry_py(
         "window", fmt::format("({}, {})", args.window_left, args.window_right));
-  if (args.softcap > 0)
-    text += entry_py("softcap", float_py(static_cast<double>(args.softcap)));
+  for (const OptionNumber& number : kOptionNumbers)
+    if (args.*number.in_abi != 0)
+      text += entry_py(number.name,
+                       float_py(static_cast<double>(args.*number.in_abi)));
   if (args.rope != QKVET_ROPE_NONE)
     text += entry_py(
         "rope", args.rope == QKVET_ROPE_HALF ? "\"half\"" : "\"interleaved\"");

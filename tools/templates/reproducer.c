@@ -3,13 +3,8 @@
 /* TYPES */
 
 typedef struct call_row {
-  int32_t threads, causal, scale_given;
-  float scale;
-  int32_t has_window;
-  int64_t window_left, window_right;
-  float softcap;
-  int64_t page_size;
-  int32_t rope;
+  int32_t threads;
+  qkvet_forward_args said; /* all but the tensors */
 } call_row;
 
 /* An element that must be `factor` times another, bit for bit. */
@@ -28,19 +23,8 @@ typedef struct pair_row {
 /* LIBRARY */
 
 static qkvet_forward_args make_call(int call) {
-  const call_row* from = &calls[call];
-  qkvet_forward_args args;
-  memset(&args, 0, sizeof args);
+  qkvet_forward_args args = calls[call].said;
   args.struct_size = sizeof args;
-  args.scale = from->scale;
-  args.scale_given = from->scale_given;
-  args.causal = from->causal;
-  args.has_window = from->has_window;
-  args.window_left = from->window_left;
-  args.window_right = from->window_right;
-  args.softcap = from->softcap;
-  args.page_size = from->page_size;
-  args.rope = from->rope;
   fill_tensors(&args, call);
   return args;
 }

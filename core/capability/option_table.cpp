@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/capability/option_table.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "core/case/paging.h"
+
+namespace qkvet {
+namespace {
+
+using Call = const KernelCall&;
+
+bool has_empty_extent(Call call) {
+  const Shape& s = call.shape;
+  if (std::min({s.B, s.H, s.Hkv, s.d, s.dv}) == 0) return true;
+  if (is_layer(call.operation)) return std::min(s.Tq, s.D) == 0;
+  return takes_options(call.operation) && std::min(s.Tq, s.Tk) == 0;
+}
+
+// In a packed batch each member has extents of its own.
+bool has_cross_lengths(Call call) {
+  if (!takes_options(call.operation)) return false;
+  if (call.shape.Tq != call.shape.Tk) return true;
+  return call.members > 0 && std::memcmp(call.cu_q, call.cu_k,
+                                         static_cast<size_t>(call.members + 1) *
+                                             sizeof(int64_t)) != 0;
+}
+
+bool has_lengths(Call call) {
+  return call.q_len != nullptr || (call.kv_len != nullptr && !is_served(call));
+}
+
+constexpr std::array<OptionRow, 24> kRows = {{
+    {QKVET_OPTION_CAUSAL_TOP_LEFT, "causal_top_left",
+     "causal from the top left", "", "causal from the top left",
+     [](Call c) { return c.causal == Causal::kTopLeft; }},
+    {QKVET_OPTION_CAUSAL_BOTTOM_RIGHT, "causal_bottom_right",
+     "causal from the bottom right", "", "causal from the bottom right",
+     [](Call c) { return c.causal == Causal::kBottomRight; }},
+    {QKVET_OPTION_SCALE, "scale", "a given scale", "", "a given scale",
+     [](Call c) { return c.scale.has_value(); }},
+    {QKVET_OPTION_DEFAULT_SCALE, "default_scale", "the default scale", "",
+     "the default scale", [](Call c) { return !c.scale.has_value(); }},
+    {QKVET_OPTION_LSE, "lse", "lse", "", "lse",
+     [](Call c) { return c.want_lse; }},
+    {QKVET_OPTION_WEIGHTS, "weights", "weights", "", "weights",
+     [](Call c) { return c.want_weights; }},
+    {QKVET_OPTION_GROUPED_HEADS, "grouped_heads", "grouped heads", "Hkv < H",
+     "grouped heads", [](Call c) { return c.shape.Hkv < c.shape.H; }},
+    {QKVET_OPTION_VALUE_WIDTH, "value_width", "a value width", "dv != d",
+     "value width", [](Call c) { return c.shape.dv != c.shape.d; }},
+    {QKVET_OPTION_CROSS_LENGTHS, "cross_lengths", "cross lengths", "Tq != Tk",
+     "cross lengths", has_cross_lengths},
+    {QKVET_OPTION_EMPTY_EXTENTS, "empty_extents", "empty extents", "",
+     "empty extents", has_empty_extent},
+    {QKVET_OPTION_WINDOW, "window", "a window", "", "windows",
+     [](Call c) { return c.window.has_value(); }},
+    {QKVET_OPTION_MASK, "mask", "a mask", "", "masks",
+     [](Call c) { return c.mask != nullptr; }},
+    {QKVET_OPTION_BIAS, "bias", "a bias", "", "biases",
+     [](Call c) { return c.bias != nullptr; }},
+    {QKVET_OPTION_SOFTCAP, "softcap", "a softcap", "", "softcap",
+     [](Call c) { return c.softcap != 0; }},
+    {QKVET_OPTION_SINK, "sink", "a sink", "", "sinks",
+     [](Call c) { return c.sink != nullptr; }},
+    {QKVET_OPTION_ALIBI, "alibi", "ALiBi", "", "ALiBi",
+     [](Call c) { return c.slopes != nullptr; }},
+    {QKVET_OPTION_ROPE, "rope", "a rotation", "RoPE", "RoPE",
+     [](Call c) { return c.rope != RopeStyle::kNone; }},
+    {QKVET_OPTION_DROPOUT, "dropout", "dropout", "", "dropout",
+     [](Call c) { return c.dropout.has_value(); }},
+    {QKVET_OPTION_LENGTHS, "lengths", "lengths", "q_len, kv_len", "lengths",
+     has_lengths},
+    {QKVET_OPTION_PACKED, "packed", "a packed batch", "", "packed batches",
+     [](Call c) { return c.members > 0; }},
+    {QKVET_OPTION_PAGED, "paged", "pages", "block_table", "pages",
+     [](Call c) { return c.page_size > 0; }},
+    {QKVET_OPTION_APPEND, "append", "new tokens", "k_new, v_new", "new tokens",
+     [](Call c) { return c.new_tokens > 0; }},
+    // No case has them: what is declared is not judged.
+    {QKVET_OPTION_QUANT_SCALES, "quant_scales", "scales of quantised storage",
+     "", "scales of quantised storage", [](Call) { return false; }},
+    {QKVET_OPTION_DROPOUT_MASK, "dropout_mask", "a dropout_mask", "",
+     "dropout masks", [](Call c) { return c.want_dropout_mask; }},
+}};
+
+constexpr bool in_order_of_bits() {
+  for (size_t i = 0; i < kRows.size(); ++i)
+    if (kRows[i].option != uint64_t{1} << i) return false;
+  return true;
+}
+static_assert(in_order_of_bits());
+
+}  // namespace
+
+std::span<const OptionRow> option_rows() { return kRows; }
+
+uint64_t options_in(const KernelCall& call) {
+  uint64_t options = 0;
+  for (const OptionRow& row : kRows)
+    if (row.in(call)) options |= row.option;
+  return options;
+}
+
+}  // namespace qkvet

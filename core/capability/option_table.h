@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel declares by a bit of QKVET_OPTION_*, one row an option: how it
+// is written in declarations, how reports call it, and which calls have it.
+#ifndef QKVET_CORE_CAPABILITY_OPTION_TABLE_H_
+#define QKVET_CORE_CAPABILITY_OPTION_TABLE_H_
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "core/call/call.h"
+
+namespace qkvet {
+
+struct OptionRow {
+  uint64_t option;         // QKVET_OPTION_*
+  std::string_view word;   // in declarations: "softcap"
+  std::string_view one;    // of one call: "a softcap"
+  std::string_view means;  // what it is in the names of a call, or ""
+  std::string_view many;   // of many calls: "softcap", "windows"
+  bool (*in)(const KernelCall& call);
+};
+
+// In the order of the bits, without a gap.
+std::span<const OptionRow> option_rows();
+
+// Those that the call has, as QKVET_OPTION_*.
+uint64_t options_in(const KernelCall& call);
+
+// Those of attention and its gradient alone: a layer and a cache have none.
+inline constexpr uint64_t kOptionsOfAttention =
+    QKVET_OPTION_WINDOW | QKVET_OPTION_MASK | QKVET_OPTION_BIAS |
+    QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK | QKVET_OPTION_ALIBI |
+    QKVET_OPTION_DROPOUT | QKVET_OPTION_LENGTHS | QKVET_OPTION_PACKED |
+    QKVET_OPTION_PAGED | QKVET_OPTION_APPEND | QKVET_OPTION_DROPOUT_MASK;
+
+}  // namespace qkvet
+
+#endif  // QKVET_CORE_CAPABILITY_OPTION_TABLE_H_
