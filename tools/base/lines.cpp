@@ -42,4 +42,11 @@ std::string wrapped_field(std::string_view name, std::string_view text,
   return out + field(name, line);
 }
 
+std::string joined(const std::vector<std::string>& words, const char* between) {
+  std::string text;
+  for (const std::string& word : words)
+    text += (text.empty() ? "" : between) + word;
+  return text;
+}
+
 }  // namespace qkvet::tools

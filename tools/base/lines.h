@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace qkvet::tools {
 
@@ -16,6 +17,10 @@ std::string field(std::string_view name, std::string_view text);
 // The same in lines of `width` at most, where words and `commands` allow it.
 std::string wrapped_field(std::string_view name, std::string_view text,
                           size_t width = kLineWidth);
+
+// "a, b, c".
+std::string joined(const std::vector<std::string>& words,
+                   const char* between = ", ");
 
 }  // namespace qkvet::tools
 

@@ -5,8 +5,8 @@
 #include <cfenv>
 #include <exception>
 
-#include "tools/report/commands.h"
 #include "tools/report/report.h"
+#include "tools/report/select.h"
 
 namespace qkvet::tools {
 namespace {

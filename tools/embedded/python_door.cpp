@@ -17,8 +17,8 @@
 #include "reference/arithmetic/precision.h"
 #include "tools/base/interrupts.h"
 #include "tools/judge/recorded_call.h"
-#include "tools/report/commands.h"
 #include "tools/report/report.h"
+#include "tools/report/select.h"
 #include "tools/reproduce/plan_kernel.h"
 
 namespace qkvet::tools {
@@ -34,8 +34,8 @@ void copy_out(const Sized& from, Sized* to) {
 }
 
 // The words of `qkvet check` that a request has; its cases are at least one.
-CheckOptions words_of(const ReadJson& request) {
-  CheckOptions words;
+RunWords words_of(const ReadJson& request) {
+  RunWords words;
   words.laws = request.value("laws", words.laws);
   words.cases = request.value("cases", kDefaultCases);
   words.seed = request.value("seed", words.seed);
@@ -45,8 +45,6 @@ CheckOptions words_of(const ReadJson& request) {
   words.strict = request.value("strict", false);
   words.allow_loose = request.value("allow_loose", false);
   words.fail_fast = request.value("fail_fast", false);
-  words.diagnose = request.value("diagnose", words.diagnose);
-  words.verbose = request.value("verbose", false);
   words.jobs = 1;  // there is one interpreter
   return words;
 }
@@ -85,10 +83,10 @@ Told check_here(const LibrarySpec& library, const std::string& text) {
     told.wrong = "the request is no JSON object";
     return told;
   }
-  const CheckOptions words = words_of(request);
+  const RunWords words = words_of(request);
   RunOptions run;
   told.wrong =
-      *words.cases < 1 ? "cases: at least 1" : read_check_words(words, run);
+      *words.cases < 1 ? "cases: at least 1" : read_run_words(words, run);
   if (!told.wrong.empty()) return told;
   const SelectedKernels selected = select_linked(library, {});
   told.wrong = selected.error;
@@ -107,13 +105,14 @@ Told check_here(const LibrarySpec& library, const std::string& text) {
   }
   if (!told.wrong.empty()) return told;
   const Diagnoses diagnoses =
-      diagnose_run(result, selected, /*in_process=*/true, words.diagnose);
+      diagnose_run(result, selected, /*in_process=*/true,
+                   request.value("diagnose", kDefaultDiagnosed));
   const ReportInput report{.result = result,
                            .options = run,
                            .selected = selected,
                            .in_process = true,
                            .diagnoses = &diagnoses};
-  told.text = text_report(report, {.verbose = words.verbose});
+  told.text = text_report(report, {.verbose = request.value("verbose", false)});
   told.json = json_start(run) + json_results(report);
   told.code = exit_code_of(report);
   return told;

@@ -11,7 +11,7 @@
 
 #include "core/base/json.h"
 #include "fuzz/targets/rules.h"
-#include "tools/report/commands.h"
+#include "tools/report/select.h"
 
 namespace qkvet::tools {
 namespace {

@@ -18,8 +18,8 @@ constexpr std::array<const char*, kHeatLevels> kAsciiShades = {".", ":", "+",
 // Of the palette of 256 colours, from dark to light as in pictures
 // (heat_drawing.cpp); differences: too much is red, too little blue.
 constexpr std::array<int, kHeatLevels> kColours = {53, 60, 30, 71, 220};
-constexpr std::array<int, kHeatLevels> kTooMuch = {52, 88, 124, 160, 196};
-constexpr std::array<int, kHeatLevels> kTooLittle = {17, 18, 20, 26, 33};
+constexpr std::array<int, kHeatLevels> kTooMuchShades = {52, 88, 124, 160, 196};
+constexpr std::array<int, kHeatLevels> kTooLittleShades = {17, 18, 20, 26, 33};
 constexpr int kLightFrom = 4;  // levels on which dark letters are read
 
 const char* shade(int level, Ink ink) {
@@ -30,8 +30,8 @@ const char* shade(int level, Ink ink) {
 std::string painted(const std::string& text, double value, bool difference) {
   const auto level = static_cast<size_t>(heat_level(value));
   const int colour = !difference ? kColours[level]
-                     : value < 0 ? kTooLittle[level]
-                                 : kTooMuch[level];
+                     : value < 0 ? kTooLittleShades[level]
+                                 : kTooMuchShades[level];
   const bool dark = !difference && heat_level(value) >= kLightFrom;
   return fmt::format("\x1b[38;5;{};48;5;{}m{}\x1b[0m", dark ? 16 : 231, colour,
                      text);

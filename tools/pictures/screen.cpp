@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "tools/report/commands.h"
+#include "tools/report/select.h"
 
 namespace qkvet::tools {
 namespace {

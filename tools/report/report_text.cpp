@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "tools/base/lines.h"
-#include "tools/report/commands.h"
 #include "tools/report/report_parts.h"
+#include "tools/report/select.h"
 
 namespace qkvet::tools {
 namespace {

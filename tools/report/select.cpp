@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// What several commands share.
+#include "tools/report/select.h"
+
 #include <fnmatch.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 
 #include "core/base/printable.h"
 #include "properties/judging/law.h"
-#include "tools/report/commands.h"
+#include "properties/run/one_cell.h"
+#include "properties/run/shrink.h"
+#include "tools/base/arguments.h"
 
 namespace qkvet::tools {
 
@@ -36,6 +40,72 @@ std::vector<const Law*> select_laws(const std::vector<std::string>& globs,
       return {};
     }
   return laws;
+}
+
+std::string read_run_words(const RunWords& words, RunOptions& run) {
+  std::string error;
+  run.laws = select_laws(words.laws, &error);
+  if (!error.empty()) return error;
+  run.cases = words.cases.value_or(kDefaultCases);
+  run.exhaustive = words.exhaustive;
+  run.fail_fast = words.fail_fast;
+  if (words.exhaustive && !words.laws.empty())
+    return "--exhaustive is about agreement with the oracle: no --law beside "
+           "it";
+  if (words.exhaustive && !words.pin.empty())
+    return "--exhaustive has extents of its own: no --pin beside it";
+  if (!words.budget.empty()) {
+    run.budget = parse_budget(words.budget, &error);
+    if (!run.budget) return error;
+  }
+  const auto seed = parse_seed(words.seed, &error);
+  if (!seed) return error;
+  run.seed = *seed;
+  if (words.sizes != "small" && words.sizes != "medium" &&
+      words.sizes != "large")
+    return "sizes \"" + words.sizes + "\": allowed: small, medium, large";
+  run.scope.largest = words.sizes == "small"    ? SizeClass::kSmall
+                      : words.sizes == "medium" ? SizeClass::kMedium
+                                                : SizeClass::kLarge;
+  run.allow_loose = words.allow_loose;
+  run.strict = words.strict;
+  run.scope.pins = parse_pins(words.pin, &error);
+  if (!error.empty()) return "--pin " + error;
+  run.jobs = jobs_or_cores(words.jobs);
+  return "";
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+KernelResult replay_one(const Law& law, const Case& value,
+                        const KernelUnderTest& kernel, Executor& executor,
+                        TimeUse& time) {
+  const auto start = std::chrono::steady_clock::now();
+  const Judgement judgement =
+      check_case(law, value, kernel.judged, kernel.index, executor,
+                 /*with_twin=*/true, time);
+  Cell cell = one_cell(law, judgement, seconds_since(start));
+  if (cell.verdict == Verdict::kPassed && cell.checked == 0) {
+    cell.verdict = Verdict::kMistrusted;
+    cell.reason = "the bound says nothing for any element of this case";
+  }
+  if (judgement.verdict == Verdict::kFailed) {
+    Failure failure;
+    failure.law = &replayed_law(law, value, judgement, kernel.judged,
+                                kernel.index, executor, time);
+    failure.number = 1;
+    failure.found = failure.smallest = value;
+    failure.judgement = judgement;
+    failure.seconds = cell.seconds;
+    failure.digest = input_digest(make_inputs(value));
+    failure.story = fault_of(law, value, judgement, kernel.judged, kernel.index,
+                             executor, time);
+    cell.failure = std::move(failure);
+  }
+  return {kernel, {std::move(cell)}};
 }
 
 bool colour_wanted() {

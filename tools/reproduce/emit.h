@@ -7,19 +7,24 @@
 #include <vector>
 
 #include "properties/run/runner.h"
-#include "tools/report/commands.h"
+#include "tools/kernels/kernels.h"
 
 namespace qkvet::tools {
 
+struct EmitWords {
+  std::string as;      // "c", "py", "npy"; "" for none
+  std::string out;     // where to; "": qkvet-LAW.c in this folder
+  bool force = false;  // replaces what is there
+};
+
 // "" or what is wrong with --emit, --out and --force, or with using them here.
 // Before anything is run.
-std::string emit_misuse(const ReplayOptions& options,
-                        const std::vector<Case>& cases,
+std::string emit_misuse(const EmitWords& words, const std::vector<Case>& cases,
                         const std::vector<const Law*>& laws, size_t kernels);
 
 // Writes down the failure of the law. "" and *written, a line for people, or
 // one line why not.
-std::string emit_failure(const ReplayOptions& options, const Law& law,
+std::string emit_failure(const EmitWords& words, const Law& law,
                          const Case& value, const SelectedKernels& selected,
                          const KernelUnderTest& kernel, Executor& executor,
                          TimeUse& time, std::string* written);

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// qkvet check: the main job. Every law on every selected kernel.
+#include <cstdio>
+
+#include "tools/base/interrupts.h"
+#include "tools/base/written_file.h"
+#include "tools/commands/flags.h"
+#include "tools/report/progress_line.h"
+#include "tools/report/report.h"
+#include "tools/report/select.h"
+
+namespace qkvet::tools {
+namespace {
+
+struct CheckOptions : RunWords {
+  KernelSelection selection;
+  std::string junit, json;           // files; "" for none
+  std::string known;                 // file of accepted failures; "" for none
+  int diagnose = kDefaultDiagnosed;  // failing kernels, at most
+  bool verbose = false;              // law by law
+};
+
+// The JSON Lines file, open from the start so that a path that cannot be
+// written is found before anything runs.
+class JsonLog {
+ public:
+  ~JsonLog() {
+    if (file_ != nullptr) std::fclose(file_);
+  }
+  bool open(const std::string& path) {
+    file_ = std::fopen(path.c_str(), "wb");
+    return file_ != nullptr;
+  }
+  bool write(const std::string& lines) {
+    return file_ == nullptr ||
+           (std::fputs(lines.c_str(), file_) >= 0 && std::fflush(file_) == 0);
+  }
+
+ private:
+  std::FILE* file_ = nullptr;
+};
+
+ExitCode run(const CheckOptions& options) {
+  RunOptions run;
+  if (const std::string error = read_run_words(options, run); !error.empty())
+    return wrong_use(error);
+  std::optional<KnownFailures> known;
+  if (!options.known.empty()) {
+    std::string error;
+    known = read_known(options.known, &error);
+    if (!known) return wrong_use(error);
+  }
+  if (const std::string why = why_missing(faults_family());
+      !why.empty() && known && known->names_causes())
+    return wrong_use(options.known + ": names causes, and " + why);
+  const SelectedKernels selected = select_kernels(options.selection);
+  if (!selected.error.empty()) return wrong_use(selected.error);
+  if (selected.by_default && !options.cases && !run.budget && !run.exhaustive)
+    run.cases_per_law = kShortCasesPerLaw;
+  if (options.selection.in_process) run.jobs = 1;
+  run.scope.dtypes = declared_dtypes(selected.kernels);
+
+  JsonLog json;
+  if (!options.json.empty() && !json.open(options.json))
+    return wrong_use(options.json + ": cannot be written");
+  if (!options.junit.empty())
+    if (const std::string error = write_file(options.junit, ""); !error.empty())
+      return wrong_use(error);
+
+  ProgressLine progress(run.budget);
+  if (progress.is_visible())
+    run.progress = [&progress](const RunProgress& now) { progress.show(now); };
+  json.write(json_start(run));
+  run.round_done = [&json](int64_t round, int64_t cases, int64_t failed) {
+    json.write(json_round(round, cases, failed));
+  };
+  const Interrupts interrupts;
+  run.stop = Interrupts::seen;
+  const RunResult result =
+      run_plan(selected.kernels,
+               executor_factory(selected, options.selection.in_process), run);
+  if (!result.error.empty()) {
+    progress.clear();
+    return wrong_use(result.error);
+  }
+
+  // A failure that is accepted for its cause is held against it.
+  const int most = known && known->names_causes()
+                       ? static_cast<int>(result.kernels.size())
+                       : options.diagnose;
+  if (some_failed(result)) progress.say("looking for causes");
+  const Diagnoses diagnoses =
+      diagnose_run(result, selected, options.selection.in_process, most);
+  progress.clear();
+  const ReportInput report{result,
+                           run,
+                           selected,
+                           options.selection.in_process,
+                           known ? &*known : nullptr,
+                           &diagnoses};
+  std::fputs(text_report(report, screen_style(options.verbose)).c_str(),
+             stdout);
+  std::fflush(stdout);
+  if (!json.write(json_results(report)))
+    return wrong_use(options.json + ": cannot be written in full");
+  if (!options.junit.empty())
+    if (const std::string error =
+            write_file(options.junit, junit_report(report));
+        !error.empty())
+      return wrong_use(error);
+  return exit_code_of(report);
+}
+
+void add_flags(CLI::App& command, CheckOptions& options) {
+  add_selection(command, options.selection);
+  add_sources(command, options.selection,
+              "Kernels to compile and judge: .c, .cpp, .cc, .cxx, .rs");
+  add_laws(command, options.laws, "Law, or a glob; may be repeated");
+  auto* cases =
+      command
+          .add_option("-n,--cases", options.cases,
+                      "Cases per kernel, over all laws together [" +
+                          std::to_string(kDefaultCases) +
+                          "; where none is named " +
+                          std::to_string(kShortCasesPerLaw) + " a law]")
+          ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000'000}));
+  command
+      .add_option("--budget", options.budget,
+                  "Time instead of a number of cases, in whole rounds")
+      ->type_name("60s")
+      ->excludes(cases);
+  command
+      .add_flag("--exhaustive", options.exhaustive,
+                "Every case with extents up to 3 and every pair of options, "
+                "instead of random ones")
+      ->excludes(cases);
+  add_seed(command, options.seed);
+  add_jobs(command, options.jobs);
+  add_sizes(command, options.sizes);
+  command.add_flag("--allow-loose", options.allow_loose,
+                   "Believe a loose precision, --strict or not");
+  command.add_flag(
+      "--strict", options.strict,
+      "Believe nothing that is assumed, all must be declared, and no "
+      "precision that is looser than generic");
+  add_pin(command, options.pin);
+  add_reports(command, options.junit, options.json);
+  command
+      .add_option(
+          "--known", options.known,
+          "Failures that are accepted: KERNEL LAW HOW SINCE WHY, a line "
+          "each")
+      ->type_name("FILE");
+  command.add_flag("--fail-fast", options.fail_fast,
+                   "No further round of cases once something has failed");
+  command.add_flag("-v,--verbose", options.verbose,
+                   "A line for every law of every kernel");
+  add_diagnose(command, options.diagnose);
+}
+
+}  // namespace
+
+void add_check(CLI::App& app, Chosen& chosen) {
+  add_command<CheckOptions>(
+      app, chosen, "check",
+      "Judge kernels; if none is named, the built-in ones", add_flags, run);
+}
+
+}  // namespace qkvet::tools

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+// qkvet emit: the questions of a numbered plan as files, for a kernel that
+// cannot be opened.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+
+#include "properties/cases/generate.h"
+#include "properties/conventions/conventions.h"
+#include "tools/base/arguments.h"
+#include "tools/base/lines.h"
+#include "tools/commands/flags.h"
+#include "tools/kernels/write_new.h"
+#include "tools/report/select.h"
+#include "tools/reproduce/plan_folder.h"
+
+namespace qkvet::tools {
+namespace {
+
+struct EmitPlanOptions {
+  std::string folder;
+  std::vector<std::string> laws;  // globs; empty: all
+  int64_t cases = 200;
+  std::string seed = "1";
+  std::string sizes = "small";      // small, medium, large
+  std::vector<std::string> dtypes;  // empty: f32
+  std::string options;              // "causal,mask", "all"; "": the usual ones
+  std::string name = "recorded/kernel";
+  std::string pin;                 // "d=72,Tk=64"; "" for none
+  std::string dialect, precision;  // files with declarations; "" for none
+  std::string format = "npy";      // npy, safetensors, recipe
+  std::string from;    // a plan whose questions these are; "": drawn
+  bool force = false;  // replaces a plan
+};
+
+// Cases that are drawn for each one that is asked for: laws may have nothing to
+// say of some.
+constexpr int64_t kMostDraws = 8;
+
+// The lines of a file of declarations, without comments. "" or one line.
+std::string declaration_text(const std::string& path, std::string* text) {
+  if (path.empty()) return "";
+  std::ifstream file(path);
+  if (!file) return path + ": cannot be read";
+  for (std::string line; std::getline(file, line);) {
+    line.resize(std::min(line.find('#'), line.size()));
+    line.resize(line.find_last_not_of(" \t\r") + 1);
+    if (!line.empty()) *text += line + "\n";
+  }
+  return "";
+}
+
+bool is_name(const std::string& name) {
+  const auto part = [](const std::string& text) {
+    return !text.empty() &&
+           text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") ==
+               std::string::npos;
+  };
+  const size_t slash = name.find('/');
+  return slash != std::string::npos && part(name.substr(0, slash)) &&
+         part(name.substr(slash + 1));
+}
+
+std::string resolve_kernel(const EmitPlanOptions& options, PlanKernel* kernel) {
+  std::string error;
+  kernel->name = options.name;
+  if (!is_name(options.name))
+    return "--name " + options.name +
+           ": allowed is family/variant, of a-z, 0-9 and _";
+  kernel->options = options.options.empty()
+                        ? default_plan_options()
+                        : parse_plan_options(options.options, &error);
+  if (!error.empty()) return error;
+  if (!options.dtypes.empty()) kernel->dtypes.clear();
+  for (const std::string& name : options.dtypes) {
+    const auto types = slashed_storage(name);
+    Case value;
+    store_as(types.value_or(Dtype::kInt8), value);
+    const std::string why = not_judged_reason(value);
+    if (!why.empty())
+      return "--dtype " + name + ": " + (types ? why + "; " : "") +
+             "allowed are f64, f32, f16 and bf16, or three of them for q, for "
+             "k and v, and for o, such as f32/f16/f32";
+    kernel->dtypes.push_back(*types);
+  }
+  kernel->dialect = convention_dialect(options.dialect);
+  if (kernel->dialect.empty())
+    error = declaration_text(options.dialect, &kernel->dialect);
+  if (error.empty())
+    error = declaration_text(options.precision, &kernel->precision);
+  return error;
+}
+
+// What is drawn, and for which laws.
+class Drawer {
+ public:
+  Drawer(const EmitPlanOptions& options, std::vector<const Law*> laws,
+         PlanFolder& plan)
+      : options_(options), laws_(std::move(laws)), plan_(plan) {
+    KernelUnderTest kernel;
+    kernel.judged = plan.kernel;
+    scope_.dtypes = plan.recipe.kernel.dtypes;
+    keep_scope_to({kernel}, scope_);
+    scope_.largest = options.sizes == "small"    ? SizeClass::kSmall
+                     : options.sizes == "medium" ? SizeClass::kMedium
+                                                 : SizeClass::kLarge;
+  }
+
+  // "" or one line.
+  std::string draw();
+
+ private:
+  void drop_laws();
+  void add(const Law& law, int64_t number);
+
+  const EmitPlanOptions& options_;
+  std::vector<const Law*> laws_;
+  PlanFolder& plan_;
+  Scope scope_;
+};
+
+void Drawer::drop_laws() {
+  std::erase_if(laws_, [&](const Law* law) {
+    std::string why = not_in_files_reason(*law);
+    if (why.empty() && !has_subject(plan_.kernel.info, law->aim.subject))
+      why = missing_subject(law->aim.subject);
+    if (why.empty()) why = undeclared_need(*law, scope_);
+    if (!why.empty()) plan_.recipe.dropped[law->id] = why;
+    return !why.empty();
+  });
+}
+
+void Drawer::add(const Law& law, int64_t number) {
+  PlanCase one{
+      &law, number, planned_case(law, plan_.recipe.seed, number, scope_), {}};
+  const std::string why =
+      plan_.calls.add_case(law, one.value, plan_.planning, &one.calls);
+  if (!why.empty()) {
+    plan_.recipe.dropped.try_emplace(law.id, why);
+    return;
+  }
+  plan_.recipe.cases.push_back(std::move(one));
+}
+
+std::string Drawer::draw() {
+  std::string error;
+  scope_.pins = parse_pins(options_.pin, &error);
+  if (!error.empty()) return "--pin " + error;
+  drop_laws();
+  const auto laws = static_cast<int64_t>(laws_.size());
+  if (laws == 0)
+    return "none of the laws can be judged by answers in files: " +
+           plan_.recipe.dropped.begin()->second;
+  for (int64_t number = 1; number <= kMostDraws * options_.cases &&
+                           std::ssize(plan_.recipe.cases) < options_.cases;
+       ++number)
+    add(*laws_[static_cast<size_t>((number - 1) % laws)], number);
+  for (const PlanCase& one : plan_.recipe.cases)
+    plan_.recipe.dropped.erase(one.law->id);
+  if (plan_.recipe.cases.empty())
+    return "no law says anything about such a kernel: " +
+           plan_.recipe.dropped.begin()->second;
+  return "";
+}
+
+// Laws that share a reason in one line, by name if they are few.
+std::string dropped_text(const PlanRecipe& recipe) {
+  constexpr size_t kFew = 4;
+  std::map<std::string, std::vector<std::string>> by_reason;
+  for (const auto& [law, why] : recipe.dropped) by_reason[why].push_back(law);
+  std::string out;
+  for (const auto& [why, laws] : by_reason) {
+    std::string names = fmt::format("{} laws", laws.size());
+    if (laws.size() <= kFew) names = fmt::format("{}", fmt::join(laws, ", "));
+    out += wrapped_field(out.empty() ? "not asked" : "",
+                         fmt::format("{}: {}", names, why));
+  }
+  return out;
+}
+
+std::string summary(const EmitPlanOptions& options, const PlanFolder& plan,
+                    size_t bytes) {
+  std::set<const Law*> laws;
+  for (const PlanCase& one : plan.recipe.cases) laws.insert(one.law);
+  std::string can, types;
+  for (const std::string& word : plan.recipe.kernel.options)
+    can += (can.empty() ? "" : ", ") + word;
+  for (const StorageTypes& stored : plan.recipe.kernel.dtypes)
+    types += (types.empty() ? "" : ", ") + slashed(stored);
+  constexpr double kMebibyte = 1 << 20;
+  std::string text = fmt::format(
+      "PLAN  {}: {} calls for {} cases of {} laws, {:.1f} MiB\n",
+      options.folder, plan.calls.calls().size(), plan.recipe.cases.size(),
+      laws.size(), static_cast<double>(bytes) / kMebibyte);
+  text += wrapped_field("kernel",
+                        fmt::format("{}: {}; {}", options.name, can, types));
+  text += dropped_text(plan.recipe);
+  if (plan.recipe.format == PlanFormat::kRecipe)
+    return text + field("then", "qkvet emit OTHER --from " + options.folder +
+                                    ", where it is answered");
+  text += wrapped_field("answer", options.folder +
+                                      "/README.txt says how; calls.tsv and "
+                                      "plan.json have the calls");
+  return text + field("then", "qkvet judge " + options.folder);
+}
+
+// Into the folder that the options name.
+ExitCode write_plan(const EmitPlanOptions& options, const PlanFolder& plan) {
+  std::string error;
+  const auto files = plan_files(plan, &error);
+  if (!error.empty()) return wrong_use(error);
+  size_t bytes = 0;
+  for (const auto& [name, content] : files) bytes += content.size();
+  error = write_new_folder(options.folder, {files.begin(), files.end()},
+                           options.force, kPlanFile);
+  if (!error.empty()) return wrong_use(error);
+  fmt::print("{}", summary(options, plan, bytes));
+  return kConforms;
+}
+
+// What another plan asks, in another form.
+ExitCode write_from(const EmitPlanOptions& options) {
+  std::string error = options.force ? "" : not_new_reason(options.folder);
+  if (!error.empty()) return wrong_use(error);
+  std::string text;
+  PlanRecipe recipe;
+  error = read_plan_recipe(options.from, &text, &recipe);
+  if (!error.empty()) return wrong_use(error);
+  EmitPlanOptions named = options;
+  named.name = recipe.kernel.name;
+  recipe.format = plan_format_from(options.format).value_or(PlanFormat::kNpy);
+  PlanFolder plan;
+  error = make_plan(std::move(recipe), &plan);
+  if (!error.empty()) return wrong_use(options.from + ": " + error);
+  return write_plan(named, plan);
+}
+
+ExitCode run(const EmitPlanOptions& given) {
+  EmitPlanOptions options = given;
+  while (options.folder.size() > 1 && options.folder.back() == '/')
+    options.folder.pop_back();
+  if (!options.from.empty()) return write_from(options);
+  std::string error;
+  const std::vector<const Law*> laws = select_laws(options.laws, &error);
+  if (!error.empty()) return wrong_use(error);
+  PlanRecipe recipe;
+  error = resolve_kernel(options, &recipe.kernel);
+  if (!error.empty()) return wrong_use(error);
+  const auto seed = parse_seed(options.seed, &error);
+  if (!seed) return wrong_use(error);
+  recipe.seed = *seed;
+  recipe.format = plan_format_from(options.format).value_or(PlanFormat::kNpy);
+  if (!options.force) error = not_new_reason(options.folder);
+  if (!error.empty()) return wrong_use(error);
+
+  PlanFolder plan;
+  error = make_plan(std::move(recipe), &plan);
+  if (error.empty()) error = Drawer(options, laws, plan).draw();
+  if (!error.empty()) return wrong_use(error);
+  return write_plan(options, plan);
+}
+
+void add_flags(CLI::App& command, EmitPlanOptions& options) {
+  command.add_option("folder", options.folder, "The folder to be made")
+      ->required();
+  add_laws(command, options.laws, "Law, or a glob; may be repeated");
+  command
+      .add_option("-n,--cases", options.cases, "Cases over all laws together")
+      ->check(CLI::Range(int64_t{1}, int64_t{1000000}))
+      ->capture_default_str();
+  add_seed(command, options.seed);
+  add_sizes(command, options.sizes);
+  command
+      .add_option("--dtype", options.dtypes,
+                  "f32, f16, bf16 or f64, or three for q, for k and v, and for "
+                  "o (f32/f16/f32); may be repeated")
+      ->type_name("TYPE")
+      ->allow_extra_args(false);
+  command
+      .add_option("--options", options.options,
+                  "What the kernel can do: all, or words with commas, "
+                  "attention,causal,gqa,cross_lengths if nothing is said")
+      ->type_name("WORDS");
+  add_pin(command, options.pin);
+  command.add_option("--name", options.name, "What reports call the kernel")
+      ->type_name("FAMILY/VARIANT")
+      ->capture_default_str();
+  command
+      .add_option("--dialect", options.dialect,
+                  "File of dialect fields, or a convention")
+      ->type_name("FILE|CONVENTION");
+  command
+      .add_option("--precision", options.precision, "File of precision fields")
+      ->type_name("FILE");
+  command
+      .add_option("--format", options.format,
+                  "npy: a file for each tensor; safetensors: one for all; "
+                  "recipe: none, they are made of plan.json by --from")
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kPlanFormats),
+                                                     std::end(kPlanFormats))))
+      ->capture_default_str();
+  CLI::Option& from = *command.add_option(
+      "--from", options.from, "The questions of this plan, in another format");
+  from.type_name("PLAN");
+  for (const char* drawn :
+       {"--law", "--cases", "--seed", "--sizes", "--dtype", "--options",
+        "--pin", "--name", "--dialect", "--precision"})
+    from.excludes(command.get_option(drawn));
+  command.add_flag("--force", options.force,
+                   "Replace a plan, and the answers in its folder");
+}
+
+}  // namespace
+
+void add_emit(CLI::App& app, Chosen& chosen) {
+  add_command<EmitPlanOptions>(
+      app, chosen, "emit",
+      "Write questions for a kernel that cannot be linked, as files", add_flags,
+      run);
+}
+
+}  // namespace qkvet::tools

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/commands/flags.h"
+
+namespace qkvet::tools {
+
+void add_plugins(CLI::App& command, std::vector<std::string>& plugins) {
+  command
+      .add_option("-p,--plugin", plugins,
+                  "Shared library that exports qkvet_open; may be repeated")
+      ->type_name("FILE[:config]")
+      ->allow_extra_args(false);
+  const auto add_marked = [&](const char* option, std::string_view mark,
+                              const char* what, const char* type) {
+    command
+        .add_option_function<std::vector<std::string>>(
+            option,
+            [&plugins, mark](const std::vector<std::string>& targets) {
+              for (const std::string& target : targets)
+                plugins.push_back(std::string(mark) + target);
+            },
+            what)
+        ->type_name(type)
+        ->allow_extra_args(false);
+  };
+  add_marked("--python", kPythonMark,
+             "Callable of Python, module:name or file.py:name; its worker is "
+             "$QKVET_PYTHON [python3] with the package qkvet",
+             "MODULE:NAME");
+  add_marked("--tvm-ffi", kTvmFfiMark,
+             "Function that a shared library exports by tvm-ffi, and the order "
+             "of its arguments (tools/tvm_ffi.md)",
+             "LIB:FUNCTION:MAP");
+}
+
+void add_kernels(CLI::App& command, KernelSelection& selection) {
+  command
+      .add_option("-k,--kernel", selection.kernels,
+                  "Kernel family/variant, or a glob; may be repeated")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  add_plugins(command, selection.plugins);
+  command.add_flag("--in-process", selection.in_process,
+                   "Run kernels in this process: for debuggers, for "
+                   "sanitizers and libraries built for an engine");
+}
+
+void add_selection(CLI::App& command, KernelSelection& selection) {
+  add_kernels(command, selection);
+  command
+      .add_option("--dialect", selection.dialect,
+                  "File of dialect fields, or a convention, instead of the "
+                  "kernel's own")
+      ->type_name("FILE|CONVENTION");
+  command
+      .add_option("--precision", selection.precision,
+                  "File of precision fields, instead of the kernel's own")
+      ->type_name("FILE");
+  command
+      .add_option("--cflags", selection.cflags,
+                  "Further words for the compiler of SOURCE")
+      ->type_name("FLAGS");
+}
+
+void add_sources(CLI::App& command, KernelSelection& selection,
+                 const char* what) {
+  command.add_option("source", selection.sources, what);
+}
+
+void add_compiled(CLI::App& command, KernelSelection& selection) {
+  command
+      .add_option("--compile", selection.sources,
+                  "Kernel to compile: .c, .cpp, .cc, .cxx, .rs")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+}
+
+void add_laws(CLI::App& command, std::vector<std::string>& laws,
+              const char* what) {
+  command.add_option("-l,--law", laws, what)
+      ->type_name("LAW")
+      ->allow_extra_args(false);
+}
+
+void add_seed(CLI::App& command, std::string& seed, const char* what) {
+  command.add_option("--seed", seed, what)->capture_default_str();
+}
+
+void add_jobs(CLI::App& command, int& jobs) {
+  command.add_option("-j,--jobs", jobs, "Threads; 0: one per core")
+      ->check(CLI::Range(0, 1024));
+}
+
+void add_sizes(CLI::App& command, std::string& sizes) {
+  command
+      .add_option("--sizes", sizes,
+                  "Largest cases: small (T, d <= 24), medium (80), large (300)")
+      ->check(CLI::IsMember({"small", "medium", "large"}))
+      ->capture_default_str();
+}
+
+void add_pin(CLI::App& command, std::string& pin) {
+  command
+      .add_option("--pin", pin,
+                  "Extents that every case has, such as d=72,Tk=64")
+      ->type_name("EXTENTS");
+}
+
+void add_data(CLI::App& command, std::vector<std::string>& data) {
+  command
+      .add_option("--data", data,
+                  "File that the case takes its data from; may be repeated")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+}
+
+void add_diagnose(CLI::App& command, int& most) {
+  command
+      .add_option("--diagnose", most,
+                  "Failing kernels whose cause is looked for, at most")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1000000));
+}
+
+void add_json(CLI::App& command, std::string& json) {
+  command.add_option("--json", json, "JSON Lines")->type_name("FILE");
+}
+
+void add_reports(CLI::App& command, std::string& junit, std::string& json) {
+  command.add_option("--junit", junit, "JUnit XML")->type_name("FILE");
+  add_json(command, json);
+}
+
+void add_pictures(CLI::App& command, PictureFiles& files, const char* what) {
+  command.add_option("--svg", files.svg, what)->type_name("FILE");
+  command.add_option("--png", files.png, "The same in pixels")
+      ->type_name("FILE");
+  command.add_flag("--force", files.force, "Replace pictures that are there");
+}
+
+}  // namespace qkvet::tools

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// qkvet golden: four commands.
+#include "tools/commands/golden.h"
+
+namespace qkvet::tools {
+
+void add_golden(CLI::App& app, Chosen& chosen) {
+  CLI::App& golden = *app.add_subcommand(
+      "golden",
+      "Sets of calls with known outputs: verify, record, show, import");
+  golden.require_subcommand(1);
+  add_golden_verify(golden, chosen);
+  add_golden_record(golden, chosen);
+  add_golden_show(golden, chosen);
+  add_golden_import(golden, chosen);
+}
+
+}  // namespace qkvet::tools

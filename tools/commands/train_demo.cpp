@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// qkvet train-demo: a small model learns on the CPU, with a kernel's attention
+// and gradient; with a mask, or without one to see what that does.
+#include "tools/demos/train_demo.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "tools/base/arguments.h"
+#include "tools/commands/flags.h"
+#include "tools/demos/loss_curve.h"
+#include "tools/pictures/heat_map.h"
+#include "tools/pictures/screen.h"
+#include "tools/report/select.h"
+
+namespace qkvet::tools {
+namespace {
+
+struct TrainDemoOptions {
+  KernelSelection selection;    // nothing named: scalar/plain
+  std::string task = "repeat";  // or "count"
+  std::string fault;            // "no_mask", "" for none
+  int64_t epochs = 3;
+  int64_t rows = 2048;
+  std::string seed = "1";
+  PictureFiles pictures;  // of the curves
+};
+
+constexpr int64_t kMostEpochs = 100, kMostRows = int64_t{1} << 16;
+constexpr size_t kCurveWidth = 64, kCurveHeight = 12;
+
+// "" or one line.
+std::string read_plan(const TrainDemoOptions& options, TrainPlan* plan) {
+  if (options.task != "repeat" && options.task != "count")
+    return "--task " + options.task + ": allowed are repeat, count";
+  if (!options.fault.empty() && options.fault != "no_mask")
+    return "--fault " + options.fault + ": allowed is no_mask";
+  if (options.epochs < 1 || options.epochs > kMostEpochs)
+    return fmt::format("--epochs {}: allowed 1 .. {}", options.epochs,
+                       kMostEpochs);
+  if (options.rows < plan->batch || options.rows > kMostRows ||
+      options.rows % plan->batch != 0)
+    return fmt::format("--rows {}: allowed {} .. {}, a multiple of {}",
+                       options.rows, plan->batch, kMostRows, plan->batch);
+  if (std::string reason = misuse_of(options.pictures); !reason.empty())
+    return reason;
+  std::string error;
+  const auto seed = parse_seed(options.seed, &error);
+  if (!seed) return error;
+  // Rows of one token look the same from both sides: a mask shows where they
+  // go on.
+  const bool counts = options.task == "count" || !options.fault.empty();
+  plan->task = counts ? TrainTask::kCount : TrainTask::kRepeat;
+  plan->epochs = options.epochs;
+  plan->rows = options.rows;
+  plan->seed = *seed;
+  return "";
+}
+
+// "" or one line.
+std::string read_kernel(const TrainDemoOptions& options,
+                        SelectedKernels* selected) {
+  KernelSelection selection = options.selection;
+  const bool named = !selection.kernels.empty() || !selection.plugins.empty() ||
+                     !selection.sources.empty();
+  if (!named) selection.kernels = {"scalar/plain"};
+  *selected = select_kernels(selection);
+  if (!selected->error.empty()) return selected->error;
+  if (selected->kernels.size() != 1)
+    return fmt::format(
+        "{} kernels are named; train-demo takes one, --kernel "
+        "names it",
+        selected->kernels.size());
+  const KernelInfo& info = selected->kernels[0].judged.info;
+  if (!info.has_forward || !info.has_backward ||
+      !info.has_option(QKVET_OPTION_LSE) ||
+      !info.has_option(QKVET_OPTION_WEIGHTS) ||
+      !info.has_option(QKVET_OPTION_CAUSAL_TOP_LEFT))
+    return info.name +
+           ": declares no gradient, lse, weights or causal mask, all of which "
+           "training takes; scalar/plain has them";
+  return "";
+}
+
+std::string maps_text(const TrainPlan& plan,
+                      const std::vector<float>& weights) {
+  const auto cells = static_cast<size_t>(plan.shape.T * plan.shape.T);
+  std::vector<uint8_t> sees(cells, 1);
+  for (int64_t i = 0; plan.causal && i < plan.shape.T; ++i)
+    for (int64_t j = i + 1; j < plan.shape.T; ++j)
+      sees[static_cast<size_t>(i * plan.shape.T + j)] = 0;
+  std::vector<TextBlock> blocks;
+  for (int64_t h = 0; h < plan.shape.H; ++h) {
+    const auto first = weights.begin() + static_cast<std::ptrdiff_t>(cells) * h;
+    const std::vector<double> head(first,
+                                   first + static_cast<std::ptrdiff_t>(cells));
+    blocks.push_back(
+        heat_text(weights_map(fmt::format("head {}", h), plan.shape.T,
+                              plan.shape.T, head, sees),
+                  screen_ink()));
+  }
+  return side_by_side(blocks, screen_width());
+}
+
+std::string tokens_text(const std::vector<int>& tokens) {
+  std::string out;
+  for (const int token : tokens) out += fmt::format(" {}", token);
+  return out;
+}
+
+TrainResult train_aloud(const TrainPlan& plan, AttentionCalls& attention) {
+  fmt::print("\n{} a causal mask\n", plan.causal ? "with" : "without");
+  const TrainResult result =
+      train(plan, attention, [](int64_t epoch, double loss) {
+        fmt::print("  epoch {}   loss {:.3f}\n", epoch, loss);
+        std::fflush(stdout);
+      });
+  if (!result.error.empty()) return result;
+  fmt::print("  generated{}\n", tokens_text(result.generated));
+  fmt::print("  right     {:.0f} % of the generated tokens\n",
+             100 * result.right);
+  return result;
+}
+
+std::string told(const TrainResult& with, const TrainResult& without,
+                 const TrainPlan& plan) {
+  return fmt::format(
+      "\nThe loss without a mask is {:.2f}, with it {:.2f}; {:.2f} is the "
+      "least "
+      "that is\npossible without seeing the next token. Of what is generated "
+      "{:.0f} % and {:.0f} % is right.\n",
+      without.epochs.back(), with.epochs.back(),
+      least_loss(plan.task, plan.shape.vocabulary), 100 * without.right,
+      100 * with.right);
+}
+
+void print_head(const TrainPlan& plan, const std::string& kernel) {
+  const char* task = plan.task == TrainTask::kRepeat
+                         ? "repeat: one random token, again and again"
+                         : "count: the next token is one larger, one in ten is "
+                           "random";
+  fmt::print(
+      "{}\nvocabulary {}, D = {}, H = {}, T = {}; {} rows, {} epochs of {} "
+      "steps, seed {}; ln {} = {:.2f}\nattention and its gradient by {}\n",
+      task, plan.shape.vocabulary, plan.shape.D, plan.shape.H, plan.shape.T,
+      plan.rows, plan.epochs, plan.steps_per_epoch(), plan.seed,
+      plan.shape.vocabulary,
+      std::log(static_cast<double>(plan.shape.vocabulary)), kernel);
+}
+
+ExitCode run(const TrainDemoOptions& options) {
+  TrainPlan plan;
+  if (std::string error = read_plan(options, &plan); !error.empty())
+    return wrong_use(error);
+  SelectedKernels selected;
+  if (std::string error = read_kernel(options, &selected); !error.empty())
+    return wrong_use(error);
+  const Opened opened =
+      executor_factory(selected, options.selection.in_process)(0);
+  if (opened.executor == nullptr) return wrong_use(opened.error);
+  AttentionCalls attention(*opened.executor, selected.kernels[0].index);
+  print_head(plan, selected.kernels[0].judged.info.name);
+  const TrainResult with = train_aloud(plan, attention);
+  if (!with.error.empty()) return wrong_use(with.error);
+  std::vector<LossCurve> curves = {{"with a causal mask", '*', with.losses}};
+  TrainPlan other = plan;
+  other.causal = false;
+  TrainResult without;
+  if (!options.fault.empty()) {
+    without = train_aloud(other, attention);
+    if (!without.error.empty()) return wrong_use(without.error);
+    curves.push_back({"without a mask", 'o', without.losses});
+  }
+  fmt::print("\nloss\n{}", curve_text(curves, kCurveWidth, kCurveHeight));
+  const bool faulty = !options.fault.empty();
+  const TrainResult& shown = faulty ? without : with;
+  const TrainPlan& seen = faulty ? other : plan;
+  fmt::print("\nweights of a new row{}, before\n{}\nand after\n{}",
+             faulty ? ", without a mask" : "",
+             maps_text(seen, shown.weights_before),
+             maps_text(seen, shown.weights_after));
+  fmt::print("{}\n", legend_text(screen_ink(), false));
+  if (faulty) std::fputs(told(with, without, plan).c_str(), stdout);
+  if (!options.pictures.asked()) return kConforms;
+  const std::string error = write_pictures(
+      options.pictures, draw_curves("loss of qkvet train-demo", curves));
+  return error.empty() ? kConforms : wrong_use(error);
+}
+
+void add_flags(CLI::App& command, TrainDemoOptions& options) {
+  add_kernels(command, options.selection);
+  command
+      .add_option("--task", options.task,
+                  "repeat: rows of one token; count: rows that count up")
+      ->capture_default_str();
+  command
+      .add_option("--fault", options.fault,
+                  "no_mask: train without a causal mask as well, on rows that "
+                  "count up")
+      ->type_name("FAULT");
+  command.add_option("--epochs", options.epochs, "Passes over the rows")
+      ->capture_default_str();
+  command.add_option("--rows", options.rows, "Rows of 12 tokens, in 32s")
+      ->capture_default_str();
+  add_seed(command, options.seed,
+           "Of the rows and the first weights; number, or random");
+  add_pictures(command, options.pictures, "Draw the curves of the loss");
+  command.footer(
+      "Attention and its gradient are a kernel's, scalar/plain unless one is "
+      "named.\nExit: 0 shown; 2 wrong use, or a kernel that does not answer.");
+}
+
+}  // namespace
+
+void add_train_demo(CLI::App& app, Chosen& chosen) {
+  add_command<TrainDemoOptions>(
+      app, chosen, "train-demo",
+      "Train a small model on the CPU: its loss, what its heads look at before "
+      "and after, and what becomes of it without a causal mask",
+      add_flags, run);
+}
+
+}  // namespace qkvet::tools

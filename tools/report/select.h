@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What several commands share: the words of a run, laws by their names, one
+// case under one law, the screen.
+#ifndef QKVET_TOOLS_REPORT_SELECT_H_
+#define QKVET_TOOLS_REPORT_SELECT_H_
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/base/exit_code.h"
+#include "tools/kernels/kernels.h"
+#include "tools/report/diagnoses.h"
+
+namespace qkvet::properties {
+struct Law;
+}  // namespace qkvet::properties
+
+namespace qkvet::tools {
+
+// What `qkvet check` and the Python package are told of a run, as text.
+struct RunWords {
+  std::vector<std::string> laws;  // globs; empty: all
+  std::optional<int64_t> cases;   // absent: kDefaultCases, or the short plan
+  std::string budget;             // "60s", "2m", "" for none
+  bool exhaustive = false;
+  std::string seed = "1";
+  int jobs = 0;                 // 0: one per core
+  std::string sizes = "large";  // small, medium, large
+  bool allow_loose = false;
+  bool strict = false;
+  std::string pin;  // "d=72,Tk=64"; "" for none
+  bool fail_fast = false;
+};
+// What they mean. "" or one line.
+std::string read_run_words(const RunWords& words, RunOptions& run);
+
+// One case under one law, in the shape that reports are made of.
+KernelResult replay_one(const Law& law, const Case& value,
+                        const KernelUnderTest& kernel, Executor& executor,
+                        TimeUse& time);
+
+double seconds_since(std::chrono::steady_clock::time_point start);
+
+// One line on stderr, and kWrongUse.
+ExitCode wrong_use(const std::string& line);
+
+// The laws that the globs name, in their order; empty with *error otherwise.
+std::vector<const Law*> select_laws(const std::vector<std::string>& globs,
+                                    std::string* error);
+
+// Whether colour may be written to stdout.
+bool colour_wanted();
+
+// Columns of the screen behind stdout, by $COLUMNS or the terminal; 100
+// elsewhere.
+size_t screen_width();
+
+}  // namespace qkvet::tools
+
+#endif  // QKVET_TOOLS_REPORT_SELECT_H_
