@@ -2,6 +2,10 @@
 // A KV cache in f32 with one block of memory for all sequences, [sequences,
 // Hkv, capacity, d]: appending writes into the slots behind the tokens that are
 // there, and to forget is to change a number.
+//
+// With -DBROKEN there is no mask inside of a step: every row of a step sees all
+// tokens that the step brought. Decoding token by token is right; a prompt is
+// not.
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -78,8 +82,13 @@ void attend_row(qkvet_cache& cache, const qkvet_cache_args& a, int64_t h,
 void attend(qkvet_cache& cache, const qkvet_cache_args& a) {
   const int64_t tokens = cache.tokens[a.sequence], Tq = a.q.shape[2];
   for (int64_t h = 0; h < cache.H; ++h)
-    for (int64_t i = 0; i < Tq; ++i)
+    for (int64_t i = 0; i < Tq; ++i) {
+#ifndef BROKEN
       attend_row(cache, a, h, i, /*seen=*/tokens - Tq + i + 1);
+#else
+      attend_row(cache, a, h, i, /*seen=*/tokens);
+#endif
+    }
 }
 
 // ---- The functions of the table --------------------------------------------

@@ -3,7 +3,10 @@
  * heads, dv != d, both causal alignments, a given scale, lse.
  *
  * One pass over the keys for the maximum and one for the sums, so that no
- * memory is needed; each dot product is computed twice. */
+ * memory is needed; each dot product is computed twice.
+ *
+ * With -DBROKEN the lse forgets the maximum: o is right, and whoever merges
+ * parts of a long row by their lse gets it wrong. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,6 +52,9 @@ static void attend_row(const qkvet_forward_args* a, float scale, int64_t b,
   }
   if (seen > 0)
     for (int64_t c = 0; c < a->o.shape[3]; ++c) *at(&a->o, b, h, i, c) /= sum;
+#ifdef BROKEN
+  max = 0;
+#endif
   if (a->lse.data != NULL)
     *at(&a->lse, b, h, i, 0) = seen > 0 ? max + logf(sum) : -INFINITY;
 }

@@ -4,6 +4,10 @@
 // bytes, one mask tensor instead of a causal flag, its rows padded, and a
 // result with heads and rows exchanged. The wrapper is what is judged with it,
 // so f16 in, f32 out of the function, and f16 again for us.
+//
+// With -DBROKEN the wrapper is wrong about the mask: its rows are written one
+// behind the other, but the function skips to multiples of 32. Whoever tests
+// with Tk = 32, 64, ... sees nothing.
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -151,9 +155,14 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
   const int64_t padded = (Tk + kMaskPad - 1) / kMaskPad * kMaskPad;
   const GgmlLikeTensor mask = make(mask_memory, padded, Tq, 1, 1);
   const int64_t shift = a.causal == QKVET_CAUSAL_BOTTOM_RIGHT ? Tk - Tq : 0;
+#ifndef BROKEN
+  const int64_t row = padded;
+#else
+  const int64_t row = Tk;
+#endif
   for (int64_t i = 0; i < Tq; ++i)
-    for (int64_t j = 0; j < padded; ++j)
-      mask_memory[i * padded + j] = j > i + shift ? to_half(-INFINITY) : 0;
+    for (int64_t j = 0; j < row; ++j)
+      mask_memory[i * row + j] = j > i + shift ? to_half(-INFINITY) : 0;
 
   const GgmlLikeTensor o = make(o_memory, dv, H, Tq, B);
   const float scale = a.scale_given ? a.scale : 1 / std::sqrt(float(d));
