@@ -12,7 +12,7 @@ namespace {
 // Failures that one kernel is asked about; what is left is unknown.
 constexpr int kMostInquiries = 4;
 
-// Of the failures that one cause has, the law that says most about it.
+// The failure whose law says most about a cause that several have.
 const Failure* best_of(const Diagnosis& diagnosis,
                        const std::vector<const Failure*>& failures) {
   if (diagnosis.causes.empty()) return failures[0];

@@ -36,7 +36,7 @@ struct Diagnosis {
   int probes = 0;             // passing ones as well
   int calls = 0;              // of the kernel
   std::string hidden;         // neighbours that pass and fail; "" if none
-  // Of an unknown cause: what is certain all the same, "every element of o is
+  // What is certain of an unknown cause all the same, "every element of o is
   // NaN, for every input that was tried"; "" if nothing is.
   std::string seen;
   // "scale_times_8": the name of the first cause; "unknown".

@@ -19,7 +19,7 @@ constexpr Axis kAxes[] = {{"Tk", &Shape::Tk},
                           {"d", &Shape::d},
                           {"H", &Shape::H},
                           {"B", &Shape::B}};
-// Of axes in the text: more say less.
+// More axes than these make a text that says less.
 constexpr int kMostAxes = 2;
 
 // Whether the case with this extent fails; nothing if it cannot be told.

@@ -159,8 +159,8 @@ void Inquiry::tell_apart() {
     hear(telling_evidence(n));
 }
 
-// Of those that nothing has contradicted: who foretold a failure, and only the
-// best known kind of them.
+// Keeps those that nothing has contradicted and that predicted a failure, and
+// only the best known kind of them.
 void Inquiry::keep_the_believable() {
   std::erase_if(standing_, [](const Standing& one) {
     return one.telling == 0 || one.silent > one.foretold;

@@ -25,7 +25,7 @@ class ReadingSuspect : public Suspect {
   const std::string& cause() const override { return cause_; }
   const std::string& fix() const override { return fix_; }
   int rank() const override { return 1; }
-  // Of agreement alone: other laws have no oracle to ask.
+  // Only agreement is predicted: other laws have no oracle to ask.
   Word says(Evidence& evidence, const Witness& witness) override;
 
  private:

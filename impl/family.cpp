@@ -32,8 +32,8 @@ using FamilyKernel = qkvet_kernel;
 #undef QKVET_KERNEL
 
 #ifdef QKVET_FAMILY_CONFIGURED
-// Of a family that takes a configuration: false if it does not take this one,
-// and which ones are allowed.
+// Each family that takes a configuration defines this: false if it does not
+// take this one; then the error says which ones are allowed.
 bool configure_family(const char* config);
 const char* family_configurations();
 #endif

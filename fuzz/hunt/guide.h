@@ -32,7 +32,7 @@ class Guide {
 
   // Before a kernel is asked: what the case is like.
   void look_at(const FuzzInput& input, size_t law_number, const Inputs& inputs);
-  // Of bytes: another kind of answer.
+  // The answer to an input of bytes; another kind of answer is progress.
   void answered(const std::string& said);
   // What a kernel made of it; error/bound of its worst element.
   void judged(size_t law_number, size_t kernel, double ratio);
@@ -48,7 +48,7 @@ class Guide {
   Sight sight_;
 };
 
-// Of a target that changes little but numbers: numbers alone.
+// A target that changes little but numbers is guided by numbers alone.
 Guide::Sight sight_of(const FuzzTarget& target);
 
 // What the scores of some rows are like, over the keys that they see; for tests
@@ -59,7 +59,8 @@ struct ScoreShape {
   double lowest_maximum = 0;  // of a row, if it is below 0
   int64_t longest_chain = 0;  // new maxima of a row, from its first key on
 };
-// Of attention; of rows until about 2^15 products are spent.
+// For attention: the shape of the scores, over rows until about 2^15 products
+// are spent.
 ScoreShape score_shape(const Case& value, const Inputs& inputs);
 
 }  // namespace qkvet::fuzz

@@ -18,16 +18,17 @@ namespace qkvet::fuzz {
 struct FuzzTarget {
   const char* name;
   const char* sentence;  // what holds for every input
-  // Of kernels. Globs over the laws of the subject: what is judged.
+  // For targets about kernels: globs over the laws of the subject, which are
+  // judged.
   Subject subject = Subject::kAttention;
   std::span<const char* const> laws = {};
   int values_percent = 0;  // of the changes that are changes of numbers
   int64_t most_work = InputRules{}.most_work;
   // Two kernels on one input: they may differ by the sum of their bounds.
   bool differential = false;
-  // Of bytes: "" or what is wrong with what was made of them. *said is the
-  // answer to them, such as the reason of a refusal: another kind of answer is
-  // progress, where there is no coverage to tell.
+  // For targets about bytes: "" or what is wrong with what was made of them.
+  // *said is the answer to them, such as the reason of a refusal: another kind
+  // of answer is progress, where there is no coverage to tell.
   std::string (*check)(std::span<const uint8_t> bytes,
                        std::string* said) = nullptr;
 

@@ -40,7 +40,7 @@ struct GoldenFolder {
 // names the file.
 std::string read_golden_folder(const std::string& path, GoldenFolder* folder);
 
-// Of one file, without a manifest.
+// Reads one file, without a manifest.
 std::string read_golden_file(const std::string& path, GoldenSet* set);
 
 // The bytes of a file, as a whole. "" or one line.

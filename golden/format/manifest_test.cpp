@@ -67,7 +67,7 @@ class Folder : public testing::Test {
   void put(const std::string& name, const std::string& text) {
     std::ofstream(path_ + "/" + name, std::ios::binary) << text;
   }
-  // Of a folder with one good set, and this manifest.
+  // What is wrong with a folder that has one good set and this manifest.
   std::string with_manifest(const std::string& text) {
     write({{"a.safetensors", good_}, {kManifestName, bytes_of(text)}});
     const std::string wrong = read();

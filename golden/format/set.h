@@ -42,7 +42,7 @@ struct GoldenSet {
 // Whether a set, and so its file, may have this name.
 bool is_set_name(std::string_view name);
 
-// Of a whole file. `path` is where a user finds it. On failure *error is one
+// Reads a whole file. `path` is where a user finds it. On failure *error is one
 // line, without the path.
 std::optional<GoldenSet> read_golden_set(std::span<const std::byte> file,
                                          const std::string& name,

@@ -36,7 +36,7 @@ std::string allowed_names() {
   return text;
 }
 
-// Of letters in ASCII alone.
+// Makes letters small, those of ASCII alone.
 std::string small(std::string_view text) {
   std::string result(text);
   for (char& c : result)

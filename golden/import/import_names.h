@@ -40,13 +40,13 @@ struct ImportRules {
   // QKVet's name -> the file's.
   std::map<std::string, std::string, std::less<>> names;
   ImportLayout layout = ImportLayout::kBhtd;
-  // Of q, k, v and o that are [B,T,H*d]; 0: there are none.
+  // The heads of q, k, v and o that are [B,T,H*d]; 0: there are none.
   int64_t heads = 0;
   int64_t kv_heads = 0;
 };
 
-// Of an argument each: "q=query,k=key", "bthd", "8,2" or "8". "" or one line
-// that says what is allowed.
+// Each reads one argument: "q=query,k=key", "bthd", "8,2" or "8". "" or one
+// line that says what is allowed.
 std::string parse_name_map(std::string_view text, ImportRules& rules);
 std::string parse_import_layout(std::string_view text, ImportRules& rules);
 std::string parse_import_heads(std::string_view text, ImportRules& rules);
@@ -74,7 +74,8 @@ std::optional<ImportedTensors> import_tensors(const NamedTensors& file,
                                               const ImportRules& rules,
                                               std::string* error);
 
-// Of an array of NumPy; in row-major order, whichever the file has.
+// The tensor that an array of NumPy holds; in row-major order, whichever order
+// the file has.
 NamedTensor named_tensor(const NpyArray& array,
                          std::span<const std::byte> file);
 NamedTensors named_tensors(const NpzArrays& arrays);

@@ -44,7 +44,7 @@ std::optional<ImportedOnnx> import_onnx(const OnnxNode& node,
                                         const std::vector<OnnxTensor>& outputs,
                                         std::string* error);
 
-// Of a folder on the disk. *error names the file in it.
+// Imports a folder on the disk. *error names the file in it.
 std::optional<ImportedOnnx> import_onnx_folder(const std::string& folder,
                                                std::string* error);
 

@@ -95,7 +95,8 @@ qkvet_status read_backward(const qkvet_kernel* self,
   }
   qkvet_forward_args forward = {};
   status = read_struct(known.forward, &forward, why);
-  // Of a newer host: the copy has no more than this library knows.
+  // A newer host may have a longer struct: the copy has what this library
+  // knows.
   forward.struct_size = sizeof(forward);
   if (status == QKVET_OK) {
     status = read_differentiated(self, forward, call, why);

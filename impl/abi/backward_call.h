@@ -27,8 +27,8 @@ struct BackwardCall {
   Stored d_bias;         // [B, H, Tq, Tk], absent if not asked for
   Stored d_sink;         // [H], the same
 
-  // Of a member: where its keys begin in d_bias, how many keys that has, and
-  // how many rows the tensors have from its first one on.
+  // Where the keys of a member begin in d_bias, how many it has, and how many
+  // rows the tensors have from its first one on.
   int64_t first_key = 0;
   int64_t all_keys = 0;
   int64_t row_room = 0;

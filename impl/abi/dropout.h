@@ -38,7 +38,7 @@ struct Dropout {
     return static_cast<float>(word >> 40) * 0x1p-24f >= p;
   }
 
-  // Of what is kept.
+  // The factor of the weights that are kept.
   float scale() const { return 1 / (1 - p); }
   // What a weight is multiplied by.
   float factor(int64_t in_b, int64_t in_h, int64_t in_i, int64_t in_j) const {

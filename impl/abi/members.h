@@ -26,7 +26,7 @@ struct MemberExtent {
   int64_t first_key = 0, keys = 0;
 };
 
-// Of member n of a call that check_lengths() has passed.
+// The extent of member n of a call that check_lengths() has passed.
 MemberExtent extent_of(const ForwardCall& call, int64_t n);
 
 // Member n of a call that check_lengths() has passed.

@@ -41,7 +41,7 @@ struct PlainTurn {
   static int64_t pairs(int64_t width) { return width / 2; }
   static int32_t style(int32_t style) { return style; }
   static float sine(float sin) { return sin; }
-  // Of the tables, for pair n.
+  // The column of the tables for pair n.
   static int64_t column(int64_t n, int64_t /*pairs*/) { return n; }
   // Where row t of member b stands.
   static int64_t position(const View<const int64_t>& positions, int64_t b,

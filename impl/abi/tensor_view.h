@@ -131,7 +131,7 @@ struct Stored {
   }
 };
 
-// Of a tensor that wrong_with() has passed and whose type is `type`.
+// The view of a tensor that wrong_with() has passed and whose type is `type`.
 Stored stored(const qkvet_tensor& t, Storage type);
 
 // Writes `reason` into *why, cut to its room, and returns `status`.

@@ -9,7 +9,8 @@ namespace {
 
 constexpr int64_t kKeysAtOnce = 64;
 
-// Of the keys of a head, for one row; those of the next lie behind.
+// What is computed for the keys of a head and one row; the numbers of the next
+// row lie behind.
 struct Scratch {
   float *score, *dp;  // [kRowsAtOnce, Tk]
   float* slope;       // [Tk], of one row after the other
@@ -50,7 +51,7 @@ void add_run(const BackwardPiece& piece, int64_t r, Run run,
   gradient_sums(row, run.begin, run.end, at.score, at.dp);
 }
 
-// Of rows r and on, which all see the keys of `run`.
+// For four rows from r on, which all see the keys of `run`.
 void add_run_of_four(const BackwardPiece& piece, int64_t r, Run run,
                      const Scratch& at) {
   const int64_t stride = piece.call->keys;

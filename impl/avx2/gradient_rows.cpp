@@ -40,7 +40,7 @@ float sum_of_lanes(__m256 x) {
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
-// Of each of four, by the same tree.
+// The sums of the lanes of four registers, each by the same tree.
 __m128 sums_of_lanes(const __m256* x) {
   __m128 four[kRowsAtOnce];
   for (int r = 0; r < kRowsAtOnce; ++r) {

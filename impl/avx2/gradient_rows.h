@@ -24,7 +24,7 @@ struct GradientRow {
   float delta;
 };
 
-// Of keys [begin, end): score[j] = scale * q.k_j, dp[j] = d_o.v_j.
+// For the keys [begin, end): score[j] = scale * q.k_j, dp[j] = d_o.v_j.
 void gradient_products(const GradientRow& row, int64_t begin, int64_t end,
                        float* score, float* dp);
 // score[j] becomes p, dp[j] becomes ds.

@@ -77,7 +77,7 @@ void write_parameters(const LayerRows& from, const LayerRows& grad,
   }
 }
 
-// Of what the projections make.
+// The gradients of what the projections make.
 struct StageGradients {
   LayerRows q, k, v, attended;
 };

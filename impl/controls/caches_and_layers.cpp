@@ -185,7 +185,7 @@ class ScaleBehind : public QuantisedCache {
     if (call.lse.data != nullptr) *call.lse.at(0, h, i) = max + std::log(sum);
   }
 
-  // Of the rows that were read last.
+  // The scales of the rows that were read last.
   mutable std::vector<float> k_scales_, v_scales_;
   mutable bool scaled_ = false;
 };

@@ -17,7 +17,7 @@ inline constexpr qkvet_precision kDeclaredPrecision =
     declared_precision(kArithmetic);
 template <const Arithmetic& kArithmetic>
 inline constexpr qkvet_dialect kDeclaredDialect = declared_dialect(kArithmetic);
-// Of an author who has read nothing about dialects.
+// What an author declares who has read nothing about dialects.
 inline constexpr qkvet_dialect kNothingSaid = [] {
   qkvet_dialect d = {};
   d.struct_size = sizeof(d);

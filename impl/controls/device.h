@@ -66,7 +66,7 @@ inline float device_value(double x, int ulps) {
   return static_cast<float>(x * (1 + off));
 }
 
-// Of base 2: 2^-22 off, in all or in proportion.
+// The logarithm to base 2 of a device: 2^-22 off, absolutely or in proportion.
 inline float device_log2(float x) {
   const double log2 = std::log2(double{x});
   const double off = std::fmax(1.0, std::fabs(log2)) * 0x1p-22;

@@ -83,7 +83,7 @@ constexpr qkvet_capabilities claiming(qkvet_capabilities c, uint64_t flags) {
   return c;
 }
 
-// Of the precision next to nothing is declared, as two ways have two.
+// Hardly any precision is declared: two ways of computing have two of them.
 constexpr qkvet_precision kNothingDeclared = [] {
   qkvet_precision p = {};
   p.struct_size = sizeof(p);

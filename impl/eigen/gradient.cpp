@@ -56,7 +56,7 @@ Run next_run(const Tile& tile, int64_t i, int64_t from) {
   return run;
 }
 
-// Of the keys `run` of row r: scores to p, dp to dz.
+// For the keys `run` of row r: turns scores into p, and dp into dz.
 void weigh(const Tile& tile, int64_t r, Run run) {
   const BackwardPiece& piece = tile.piece;
   const ForwardCall& call = *piece.call;

@@ -36,7 +36,7 @@ void write_parameters(const Matrix& from, const Matrix& grad,
   }
 }
 
-// Of what the projections make.
+// The gradients of what the projections make.
 struct HeadGradients {
   Matrix q, k, v, attended;
 };

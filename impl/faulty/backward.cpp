@@ -261,7 +261,7 @@ QKVET_FAULT(backward_group_index_square) = {
     .when = "Hkv > 1 && Hkv * Hkv != H",
 };
 
-// Of a group of query heads the last one alone is kept.
+// Only the last query head of a group is kept.
 struct BackwardGroupKeepsLastHead {
   // In place of what the heads in front of it have added.
   static qkvet_status add(const BackwardPiece& piece, qkvet_context* context,

@@ -173,8 +173,9 @@ QKVET_FAULT(cache_stale_table_tail) = {
 };
 
 // Slots are counted in pages of 4 tokens and decoded in pages of 8.
-// Of the table that slots are made with, and of the kernel that writes them.
-// [pages, Hkv, tile, d]; the pages of a sequence lie one behind the other.
+// The table that slots are made with has another page size than the kernel that
+// writes them. [pages, Hkv, tile, d]; the pages of a sequence lie one behind
+// the other.
 class CacheSlotOfOtherPageSize : public ContiguousCache {
  public:
   explicit CacheSlotOfOtherPageSize(const CacheShape& shape)

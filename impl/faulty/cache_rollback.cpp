@@ -155,7 +155,7 @@ class CacheCounterOneLate : public ContiguousCache {
   const char* reserve(int64_t sequence, int64_t tokens) override {
     return ContiguousCache::reserve(sequence, tokens - late(sequence));
   }
-  // Of what the step has left, and not of what it found.
+  // Counts what the step has left, not what it found.
   void advance(const CacheStep& step) override {
     ContiguousCache::advance(step);
     set_held(step.sequence, length(step.sequence));

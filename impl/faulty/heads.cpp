@@ -57,7 +57,8 @@ QKVET_FAULT(head_divided_by_kv_heads) = {
 
 // Heads are numbered by group in both directions.
 struct GroupsUnfoldedBothWays {
-  // Of the nth block: a bijection if there are as many groups as heads in one.
+  // The head of the nth block: a bijection if there are as many groups as heads
+  // in one.
   static int64_t head_of_block(const ForwardCall& call, int64_t n) {
     const int64_t group = call.group();
     return n % group * group + n / group;

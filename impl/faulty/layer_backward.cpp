@@ -121,7 +121,7 @@ QKVET_FAULT(layer_backward_weights_transposed) = {
         "(D == H * d || D == Hkv * d || D == H * dv || D == Hkv * dv) && D > 1",
 };
 
-// Of a group of query heads the last one alone reaches W_K and W_V.
+// Only the last query head of a group reaches W_K and W_V.
 struct LayerBackwardGroupKeepsLastHead : PlainLayerGradient {
   // In place of what the heads in front of it have added.
   static qkvet_status add(const BackwardPiece& piece, qkvet_context* context,

@@ -5,7 +5,7 @@
 
 namespace qkvet::impl {
 
-// Of several new tokens the first one is stored.
+// Only the first of several new tokens is stored.
 struct ServingAppendFirstOnly : ServingSeams {
   static void append(const ServingCall& s, int64_t b) {
     store_new_key(s, b, 0, s.slot(b, s.held(b)));

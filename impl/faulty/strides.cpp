@@ -64,8 +64,8 @@ struct ChannelStrideOfOneDecides : OptionSeams {
       member->k.step[2] = 1;
     }
   }
-  // Of [.., d, Tk]: keys lie side by side. Views forget strides that mean
-  // nothing, so this is asked of the tensor.
+  // Whether k is [.., d, Tk], with the keys side by side. Views forget strides
+  // that mean nothing, so the tensor itself is asked.
   static bool& transposed() {
     thread_local bool is_transposed = false;
     return is_transposed;

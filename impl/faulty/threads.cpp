@@ -40,7 +40,7 @@ QKVET_FAULT(threads_drop_last_keys) = {
     .when = "threads > 1 && Tk % threads != 0",
 };
 
-// Of threads that number the heads of their share from 0.
+// Each thread numbers the heads of its share from 0.
 struct ShardSeams : OptionSeams {
   static void share(int64_t threads, ForwardCall*) {
     shards() = std::max<int64_t>(threads, 1);
@@ -117,9 +117,9 @@ constexpr qkvet_precision kRacePrecision = [] {
 
 // Threads add to the same sums without a lock.
 struct ThreadsRaceForSums {
-  // Of one head: sums of weights and of weighted values, row by row. Loads and
-  // stores are atomic each and not together, so that what is wrong is the order
-  // of the threads and never a torn number.
+  // Sums of the weights and of the weighted values of one head, row by row.
+  // Each load and store is atomic, but not the two together: the order of the
+  // threads is wrong, a number is never torn.
   struct SharedSums {
     SharedSums(size_t count, size_t threads)
         : sums(count), parts(threads, std::vector<float>(count)) {}

@@ -102,7 +102,7 @@ struct PlainBackward {
     const Run run = call.in_reach(i);
     return run.begin <= j && j < run.end && call.options.allows(b, h, i, j);
   }
-  // Of row i.
+  // A weight of row i, from its score and the lse of the row.
   static float weight(const ForwardCall&, int64_t /*i*/, float score,
                       float lse) {
     return std::exp(score - lse);

@@ -28,7 +28,7 @@
 
 namespace qkvet::impl {
 
-// Of a call, in f32 and contiguous.
+// The tensors of a call, in f32 and contiguous.
 struct BackwardMemory {
   std::unique_ptr<float[]> floats;
   std::unique_ptr<int64_t[]> keys;  // [Tk]

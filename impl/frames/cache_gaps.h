@@ -13,8 +13,8 @@ namespace qkvet::impl {
 
 class Gaps {
  public:
-  // Of token `number`, or of the one that comes next: it stands right behind
-  // the last one that is held.
+  // The position of token `number`. The token that comes next stands right
+  // behind the last one that is held.
   int64_t position(int64_t number) const {
     for (size_t n = gaps_.size(); n-- > 0;) {
       if (gaps_[n].at <= number) {

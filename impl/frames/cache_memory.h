@@ -27,7 +27,7 @@ struct TokenMemory {
   bool present() const { return keys != nullptr; }
 };
 
-// Of a key and a value of one head.
+// The bytes that the key and the value of one head take.
 inline int64_t bytes_of_slot(const CacheShape& shape) {
   return (shape.width + shape.value_width) * bytes_of(shape.storage);
 }

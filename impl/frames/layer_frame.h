@@ -70,7 +70,7 @@ struct PlainLayer {
     return column;
   }
   static bool bias(Role) { return true; }
-  // Of a column of head h of `heads`.
+  // The inputs that a column of head h (out of `heads`) is made of.
   static InputRange input(const LayerCall& call, int64_t /*heads*/,
                           int64_t /*h*/) {
     return {0, call.model_width};

@@ -70,7 +70,7 @@ struct OptionSeams {
   static RowAt kv_head(const ForwardCall& call, RowAt at) {
     return {at.b, at.h / call.group(), 0};
   }
-  // Of all that stands at key j.
+  // Where what stands at key j is read: k, v, mask and bias alike.
   static int64_t token(const ForwardCall&, RowAt, int64_t j) { return j; }
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     const Run run = call.in_reach(i);
@@ -105,7 +105,7 @@ struct OptionSeams {
   static float weight(const ForwardCall&, int64_t /*j*/, float weight) {
     return weight;
   }
-  // Of `seen` keys.
+  // The denominator of a row that sees `seen` keys.
   static float denominator(float sum, float /*max*/, int64_t /*seen*/) {
     return sum;
   }

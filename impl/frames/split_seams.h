@@ -19,7 +19,7 @@
 
 namespace qkvet::impl {
 
-// Of the keys of a row.
+// One part of the keys of a row.
 struct SplitPart {
   int64_t number = 0, begin = 0, end = 0;
   int64_t seen = 0;
@@ -28,7 +28,8 @@ struct SplitPart {
 };
 
 struct SplitSeams : OptionSeams {
-  // Of keys that are not seen they mean nothing; `max` is that of the part.
+  // The weights of hidden keys mean nothing here; `max` is the maximum of the
+  // part.
   static void weighed(const ForwardCall&, RowAt, const SplitPart&,
                       float /*max*/, float* /*weights*/) {}
   static void stored(const ForwardCall&, SplitPart*) {}

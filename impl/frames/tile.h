@@ -11,7 +11,7 @@ namespace qkvet::impl {
 inline int64_t configured_tile = 4;  // written by open() alone
 
 inline int64_t tile() { return configured_tile; }
-// Of rows, and of keys where the rest of a tile is at least one.
+// Half a tile of rows; of keys where the rest of a tile is at least one.
 inline int64_t half_tile() { return configured_tile / 2; }
 
 }  // namespace qkvet::impl

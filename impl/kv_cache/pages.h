@@ -27,7 +27,7 @@ class PagePool {
 
   // That so many pages are free; false: there was no memory.
   bool provide(int64_t pages);
-  // Of those that were provided.
+  // A page of the pool that nobody holds.
   int64_t take();
   void share(int64_t page) { ++at(page).holders; }
   // Whether the page is free now.
@@ -113,7 +113,7 @@ class PagedCache : public Cache {
               float* room) const;
 
   PagePool pool_;
-  // Of each sequence: as many pages as its tokens need, and such that a step
+  // Each sequence has as many pages as its tokens need, and those that a step
   // was given which failed later.
   std::vector<Table> tables_;
 };

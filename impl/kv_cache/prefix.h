@@ -86,7 +86,8 @@ class PrefixCache : public PagedCache {
     uint64_t hash;
   };
 
-  // Of a sequence of `tokens` tokens, from page `first` on.
+  // Lists the full pages of a sequence that has `tokens` tokens, from page
+  // `first` on.
   void list_full_pages(int64_t sequence, int64_t first, int64_t tokens) {
     for (int64_t n = first; n < tokens / page_tokens(); ++n) {
       try {

@@ -136,7 +136,7 @@ class CodedRows {
                    static_cast<size_t>(n) * sizeof(float));
     }
   }
-  // Of a slot, with scales a token only.
+  // The scale of a slot, where scales belong to tokens.
   float& scale_of(int64_t slot) const { return scales()[slot]; }
 
   // The largest magnitude of a row.
@@ -242,7 +242,7 @@ class QuantisedCache : public Cache {
                         const Stored& from, int64_t head, int64_t j) const {
     return rows.largest(from, head, j);
   }
-  // Of a row whose largest magnitude this is.
+  // The scale for a row with this largest magnitude.
   virtual float token_scale(float largest) const {
     return largest / largest_code(shape().codes);
   }

@@ -66,7 +66,7 @@ class RingCache : public ContiguousCache {
   }
 
   int64_t slots() const { return slots_; }
-  // Of a token, counted from that of token 0.
+  // Where a token lies, counted from token 0.
   int64_t offset(int64_t token) const {
     const int64_t fixed = shape().first_tokens;
     return token < slots_ ? token : fixed + (token - fixed) % (slots_ - fixed);

@@ -15,7 +15,8 @@
 
 namespace qkvet::impl {
 
-// Of rank 4 in memory; tensor(rank) leaves leading extents of 1 away.
+// A tensor that has rank 4 in memory; tensor(rank) leaves leading extents of 1
+// away.
 class AnyTensor {
  public:
   AnyTensor(Storage type, std::vector<int64_t> shape,

@@ -20,7 +20,7 @@ struct Mistake {
       make;
 };
 
-// Of the call below; `other` has other extents.
+// Mistakes in the call below; `other` has other extents.
 std::vector<Mistake> mistakes() {
   using A = qkvet_backward_args;
   using F = qkvet_forward_args;

@@ -48,7 +48,7 @@ class OpenCache {
   // answer is OK.
   qkvet_status step(int64_t sequence, const Tokens& added, int64_t queries);
   qkvet_status step(const qkvet_cache_args& args);
-  // Of the last step: [H, Tq, dv] and [H, Tq].
+  // Outputs of the last step: [H, Tq, dv] and [H, Tq].
   const std::vector<float>& o() const { return o_; }
   const std::vector<float>& lse() const { return lse_; }
   // The largest error of the last step against doubles over the history, in

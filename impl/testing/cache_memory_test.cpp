@@ -19,7 +19,7 @@ constexpr CacheProblem kProblem = {.sequences = 3,
                                    .width = 6,
                                    .value_width = 5,
                                    .capacity = 32};
-// Of one token in f32, in all key/value heads.
+// The bytes of one token in f32, in all key/value heads.
 constexpr int64_t kToken = 2 * (6 + 5) * 4;
 constexpr int64_t kPage = 4 * kToken;
 

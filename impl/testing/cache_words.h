@@ -43,7 +43,8 @@ float word(const CacheProblem& p, Part part, uint64_t token, int64_t head,
 double kept(const CacheProblem& p, Part part, uint64_t token, int64_t head,
             int64_t c);
 
-// Of channels, for the configuration: some numbers are beyond the largest code.
+// The scale of a channel, for the configuration: some numbers are beyond the
+// largest code.
 float channel_scale(const CacheProblem& p, int64_t head, int64_t c);
 // All 127 numbers of fp8 e4m3 that are not negative, ascending.
 const std::vector<double>& e4m3_numbers();

@@ -213,7 +213,7 @@ TEST(FamilyKernels, VisibleNanIsContagiousInItsRowsOnly) {
   }
 }
 
-// Of the kernels that return them.
+// For the kernels that return weights.
 void expect_weights_of(const char* name) {
   OpenKernel open(find_kernel(name));
   for (uint64_t n = 0; n < uint64_t(kProblems); n += 4) {

@@ -82,7 +82,8 @@ LayerTruth truth_of(const LayerTensors& call);
 // unit u may do to sums of this size, roughly; NaN is infinite.
 double layer_error(const std::vector<float>& actual,
                    const std::vector<double>& expected, double allowed);
-// Of all six, for kernels whose stages are of type `stage`.
+// The largest error of all six outputs, for kernels whose stages are of type
+// `stage`.
 double layer_error(const LayerAnswer& answer, const LayerTruth& truth,
                    const LayerProblem& problem, Storage stage);
 

@@ -132,7 +132,8 @@ struct Mistake {
       make;
 };
 
-// Of a layer with D = 6, H = 4, Hkv = 2, d = 4, dv = 5; `other` has D = 7.
+// Mistakes in the call of a layer with D = 6, H = 4, Hkv = 2, d = 4, dv = 5;
+// `other` has D = 7.
 std::vector<Mistake> mistakes() {
   using A = qkvet_layer_backward_args;
   using L = qkvet_layer_args;

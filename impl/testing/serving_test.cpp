@@ -104,7 +104,7 @@ class ServedCall {
     return a;
   }
 
-  // Of scalar/plain, on rows.
+  // The answer of scalar/plain, on rows.
   std::vector<float> right() {
     qkvet_forward_args a = rows_.args();
     a.kv_len = list(s_.lengths, &batch_);

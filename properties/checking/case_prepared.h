@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Of CaseWork alone: what is known of one distinct call.
+// For CaseWork alone: what is known of one distinct call.
 #ifndef QKVET_PROPERTIES_CHECKING_CASE_PREPARED_H_
 #define QKVET_PROPERTIES_CHECKING_CASE_PREPARED_H_
 

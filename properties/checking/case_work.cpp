@@ -119,7 +119,7 @@ bool has_finite_inputs(const CallView& call) {
                       [](double x) { return std::isnan(x); });
 }
 
-// Of a NaN that no input explains a law's own explanation would be wrong.
+// A law's own explanation of a NaN that no input explains would be wrong.
 void note_nan_of_numbers(std::span<const CallView> calls,
                          Judgement& judgement) {
   if (judgement.verdict != Verdict::kFailed || !judgement.finding) return;

@@ -229,7 +229,7 @@ size_t layer_numbers(const Inputs& inputs) {
   return numbers;
 }
 
-// Of a layer's gradient: what goes in, and what comes out.
+// The picture of a layer's gradient: what goes in, and what comes out.
 std::vector<std::string> layer_gradient_picture(const JudgeInput& input) {
   const Shape& s = input.value.shape;
   const CallView& call = input.calls[0];
@@ -253,7 +253,7 @@ std::vector<std::string> layer_gradient_picture(const JudgeInput& input) {
   return lines;
 }
 
-// Of a layer: what goes in, the stages, and what comes out.
+// The picture of a layer: what goes in, the stages, and what comes out.
 std::vector<std::string> layer_picture(const JudgeInput& input) {
   const Shape& s = input.value.shape;
   const Inputs& inputs = *input.calls[0].inputs;

@@ -20,8 +20,8 @@ namespace qkvet::properties {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// Of a number near 1: far above every bound of these calls, far below what
-// tells answers apart.
+// A difference of a number near 1 that is far above every bound of these calls
+// and far below what tells answers apart.
 constexpr double kClear = 0.01;
 
 bool is_near(double x, double expected) {
@@ -307,7 +307,7 @@ EmptyRow Prober::hear(EmptyBy by, const Case& value, bool want_lse) {
     double mean = 0;
     for (int64_t j = 0; j < s.Tk; ++j)
       mean += value_at(j) / static_cast<double>(s.Tk);
-    // Of no keys there is none.
+    // No keys have no mean.
     if (by == EmptyBy::kLength || s.Tk == 0) mean = kInfinite;
     const EmptyRow one = {word_of_o(reply, s, mean),
                           want_lse ? word_of_lse(reply.lse[0]) : 0};

@@ -27,7 +27,7 @@ std::vector<double> repeated(const std::vector<double>& values, int64_t rows,
   return out;
 }
 
-// Of moderate size, in the shape of `value`.
+// Inputs of moderate size, in the shape of `value`.
 Inputs normal_inputs(Case value, uint64_t seed) {
   value.q = value.k = value.v = {};
   value.set.clear();

@@ -6,7 +6,7 @@ namespace {
 
 bool is_bias(TensorName tensor) { return tensor >= TensorName::kBq; }
 
-// Of one of q, k, v among the columns of the fused matrix.
+// The first column of q, k or v in the fused matrix.
 int64_t first_column(const Shape& s, TensorName tensor) {
   switch (tensor) {
     case TensorName::kWk:

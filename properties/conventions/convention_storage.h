@@ -53,7 +53,8 @@ struct PageStorage {
   PagePool pool = PagePool::kUnknown;
 };
 
-// Of [D, columns]; a bias has strides {0, 1} and the offset of its columns.
+// A view of a matrix [D, columns]; a bias has strides {0, 1} and the offset of
+// its columns.
 struct MatrixView {
   int64_t offset = 0;
   std::array<int64_t, 2> strides{};
@@ -63,7 +64,7 @@ struct MatrixView {
 MatrixView matrix_view(const LayerStorage& storage, const Shape& shape,
                        TensorName tensor);
 
-// Of [pages, Hkv, page_size, width], the k or v of qkvet_forward_args.
+// A view of [pages, Hkv, page_size, width], the k or v of qkvet_forward_args.
 struct PoolView {
   int64_t offset = 0;
   std::array<int64_t, 4> strides{};

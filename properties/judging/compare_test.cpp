@@ -135,8 +135,8 @@ TEST(Compare, EmptyRowsFollowTheDialectOfTheirReason) {
   EXPECT_EQ(element.judge(7).verdict, Verdict::kFailed);
 }
 
-// Of what is within its bound the nearest to it is kept, with its place; what
-// is outside is a finding, and no neighbour takes its place.
+// The number within its bound that is nearest to it is kept, with its place. A
+// number outside is a finding, and no neighbour takes its place.
 TEST(Compare, TheNearestOfThoseWithinIsKept) {
   Judgement judgement;
   const auto compare = [&](double actual, int64_t element) {

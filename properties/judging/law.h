@@ -39,7 +39,7 @@ struct PlannedCall {
   // Made for what it may leave behind: supports() may say no, and no answer is
   // looked at.
   bool only_between = false;
-  // Of a story: the command in its place. Its keys, values and queries are
+  // For a story: the command in its place. Its keys, values and queries are
   // picked out of the case's data by sequence and tag; tokens with a tag below
   // 0 are NaN.
   std::optional<Moment> moment;
@@ -164,8 +164,8 @@ struct JudgeInput {
   const KernelInfo& kernel;
   const PrecisionModel& model;      // as declared: for_storage() is to come
   std::span<const CallView> calls;  // as planned, all of them done
-  // Of attention and gradients: who sees whom in the case as it is, no call's
-  // variant.
+  // For attention and gradients: who sees whom in the case as it is, not in a
+  // call's variant.
   const Visibility* visibility = nullptr;
   std::vector<SameBits>* same_bits = nullptr;  // where to note them; or null
 };
@@ -214,7 +214,7 @@ enum : uint32_t {
   kAdmitServed = kAdmitPaged | kAdmitAppend,
   kAdmitMemory = kAdmitLayout | kAdmitShare | kAdmitServed,
   kAdmitAll = kAdmitPairs | kAdmitScores | kAdmitMemory | kAdmitRope,
-  // Of stories: a rotation, a window of the cache, quantised storage.
+  // For stories: a rotation, a window of the cache, quantised storage.
   kAdmitForms = kAdmitRope | kAdmitWindow | kAdmitStored
 };
 

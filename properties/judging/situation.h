@@ -34,7 +34,7 @@ class Situation {
   int threads() const { return threads_; }
   bool wants_lse() const { return lse_; }
   Mistake mistake() const { return mistake_; }
-  // Of attention. Made when it is first asked for.
+  // For attention. Made when it is first asked for.
   const Visibility& visibility() const;
 
  private:

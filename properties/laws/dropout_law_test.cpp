@@ -72,7 +72,7 @@ TEST(DropoutLaws, WhatDecidesTheMask) {
       "head or member have no part in what is dropped");
 }
 
-// Of kMedium: one mask for its two members of two heads.
+// For kMedium: one mask for its two members of two heads.
 void broadcast(const KernelCall&, OracleOutput&, CallOutcome& outcome) {
   auto& mask = outcome.dropout_mask;
   for (size_t n = 144; n < mask.size(); ++n) mask[n] = mask[n % 144];

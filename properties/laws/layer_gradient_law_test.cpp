@@ -133,7 +133,7 @@ TEST(LayerGradientLaws, RowsOfTheFutureThatLeak) {
         [](const KernelCall&, LayerGradientProblem& problem) {
           problem.forward.causal = Causal::kNone;
         });
-  // Of another member, with no mask at all.
+  // The mask of another member, and no mask at all.
   fails("layer_future_gradients_are_zero", "f32,B2,H2,T2,D4,backward", {},
         [](const KernelCall&, Out& gradient, CallOutcome&) {
           double sum = 0;

@@ -58,7 +58,7 @@ TEST(OptionLaws, BiasIsNotScaledAndAlibiCountsFromTheDiagonal) {
 }
 
 TEST(OptionLaws, ABiasMayBeAnywhere) {
-  // Of two calls the second has another bias: what is cut off there, and what
+  // The second of two calls has another bias: what is cut off there, and what
   // becomes infinite.
   for (double (*kept)(double) :
        {+[](double x) { return std::max(x, -10000.0); },

@@ -45,13 +45,13 @@ struct LogRun {
 inline constexpr int64_t kMostScores = int64_t{1} << 22;
 
 struct LogChecks {
-  // Of the answers one in `every` is held against the oracle, and that of the
-  // last command; 0: only that. Never those with more than kMostScores, long
-  // prompts in one step, for which the oracle would need gigabytes.
+  // One answer in `every` is held against the oracle, and that of the last
+  // command; 0: only that one. Never answers with more than kMostScores scores,
+  // long prompts in one step, for which the oracle would need gigabytes.
   int64_t every = 1;
   bool with_twin = false;  // the oracle is on trial in one answer of sixteen
   Oracle oracle = plain_forward;  // another one only in tests
-  // Of the cache; more than places_needed() stay empty.
+  // The sequences of the cache; places beyond places_needed() stay empty.
   int64_t sequences = 1;
 };
 

@@ -13,7 +13,7 @@ namespace qkvet::properties {
 namespace {
 
 constexpr int kMaxTries = 4000;
-// Of all tries together: some twenty seconds.
+// Commands of all tries together: some twenty seconds.
 constexpr size_t kMaxTriedCommands = 1'000'000;
 // A try that hangs takes two seconds and more.
 constexpr int kMaxHangingTries = 1;

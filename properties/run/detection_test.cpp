@@ -12,7 +12,7 @@
 namespace qkvet::properties::detection_test {
 namespace {
 
-// Of a kernel that declares QKVET_PRECISION_CPU_F32.
+// A kernel that declares QKVET_PRECISION_CPU_F32.
 JudgedKernel declared_f32() {
   qkvet_precision precision{};
   precision.struct_size = sizeof precision;

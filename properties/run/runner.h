@@ -84,7 +84,7 @@ struct Failure {
   double seconds = 0;      // since the run began
   uint32_t digest = 0;     // of the smallest case's inputs
   std::string dialect;     // "" or the declaration under which it would pass
-  // Of a recorded story: "41208 commands -> 5", and which of them failed.
+  // For a recorded story: "41208 commands -> 5", and which of them failed.
   std::string recorded, where;
   StoryFault story;  // of a cache: whose fault it is
   // Failing cases of the law that may have this cause, of those that were kept;
@@ -138,7 +138,7 @@ struct Cell {
 
 struct KernelResult {
   KernelUnderTest kernel;
-  // Of the laws about what the kernel declares, in the order of
+  // One for each law about what the kernel declares, in the order of
   // RunOptions::laws.
   std::vector<Cell> cells;
   // Declared options that the kernel refuses in more than half of the calls

@@ -9,8 +9,8 @@
 
 namespace qkvet::properties {
 
-// Of a case with pages that fails under some law; nothing for other cases, and
-// where the kernel does not give the same bits every time.
+// Whose fault it is that a case with pages fails under some law; nothing for
+// other cases, and where the kernel does not give the same bits every time.
 StoryFault served_fault(const Case& value, const JudgedKernel& kernel,
                         int index, Executor& executor, TimeUse& time);
 

@@ -296,7 +296,8 @@ TEST(StoryFault, ATokenWithWeightZeroReachesWhenItIsNan) {
              kAttention}));
 }
 
-// Of what gives other bits every time nothing is said, whatever it reads.
+// Nothing is said about a kernel that gives other bits every time, whatever it
+// reads.
 TEST(StoryFault, AnUnsteadyKernelIsLeftAlone) {
   Spoil spoil;
   const auto calls = std::make_shared<int>(0);

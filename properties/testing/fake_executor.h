@@ -135,7 +135,7 @@ class FakeExecutor : public Executor {
   std::vector<KernelInfo> infos_;
 };
 
-// Of attention and by name.
+// Laws of attention, by name.
 inline RunOptions options_for(std::initializer_list<const char*> laws,
                               int64_t cases) {
   RunOptions options;

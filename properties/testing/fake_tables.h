@@ -86,7 +86,8 @@ struct Spoil {
   bool refuses = true;
   bool gives_reasons = true;
   bool returns_stages = true;
-  // Of a layer, before and after; and what it says of T and C.
+  // What happens to the call of a layer, before and after; and what it says of
+  // T and C.
   std::function<void(const KernelCall&, LayerProblem&)> layer_call =
       [](const KernelCall&, LayerProblem&) {};
   std::function<std::string(int64_t, int64_t)> overrun = [](int64_t T,

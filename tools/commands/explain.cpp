@@ -105,7 +105,8 @@ Example example(const KernelUnderTest& fault, const Law& law,
           finding && finding->actual.find_first_of("0123456789") == 0};
 }
 
-// Of these faults: a wrong number says more than NaN.
+// The example among these faults that tells most: a wrong number says more than
+// NaN.
 std::string telling_example(const std::vector<const KernelUnderTest*>& caught,
                             const Law& law, const SelectedKernels& faults) {
   constexpr size_t kMostTried = 4;

@@ -131,7 +131,7 @@ void add_outputs(const Case& value, const std::vector<CallOutcome>& outcomes,
                  NamedTensors& tensors) {
   const auto add = [&](const std::string& name, const CallOutcome& outcome,
                        const std::vector<std::byte> CallOutcome::*bytes) {
-    // Of no queries there is an answer, too: one without numbers.
+    // No queries have an answer, too: one without numbers.
     const bool has_none = name == "o" && value.shape.o_elements() == 0;
     if (has_none || !(outcome.*bytes).empty())
       tensors[name] =
@@ -321,7 +321,7 @@ ExitCode run(const GoldenRecordOptions& options) {
       return wrong_use(one.name + ": comes from " + before->source +
                        ", which no recording replaces");
     wrong = recorder.record(one);
-    // Of a plan nobody has asked for this very case.
+    // Nobody has asked for this very case of a plan.
     const bool is_planned = options.cases.empty() && old.sets.empty();
     if (wrong.empty()) continue;
     if (!is_planned || !recorder.refused()) return wrong_use(wrong);

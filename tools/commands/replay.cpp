@@ -111,9 +111,9 @@ void print_cell(const ReportInput& input, const KernelResult& kernel,
                  : "   " + cell.reason);
 }
 
-// Of the one failure that there may be; `catalogue` may be null, with
-// `no_faults` if it should not be. The kernel runs in a worker of its own: what
-// it remembers of the case must stay as it is.
+// Looks for the cause of the one failure that there may be. `catalogue` may be
+// null, with `no_faults` if it should not be. The kernel runs in a worker of
+// its own: what it remembers of the case must stay as it is.
 Diagnoses causes_of(const KernelResult& kernel, const Catalogue* catalogue,
                     const std::string& no_faults, const ExecutorFactory& open) {
   Diagnoses causes;

@@ -206,7 +206,7 @@ TEST(StoryFault, NothingIsSaidOfCorrectCaches) {
   }
 }
 
-// Of pages that the caller gives, the kernel alone can be wrong.
+// Where the caller gives the pages, only the kernel can be wrong.
 TEST(StoryFaultRun, PagesOfTheCallerLeakToo) {
   const std::string nobody = "LEAK: what stands in slots that nobody owns ";
   const std::string others = "LEAK: a token of another member ";

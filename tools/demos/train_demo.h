@@ -30,7 +30,7 @@ struct TrainResult {
   std::string error;           // "" or why it ended early
   std::vector<double> losses;  // one a step
   std::vector<double> epochs;  // mean of the last eighth of each epoch
-  // Of generated tokens, those that are what the row asks for.
+  // The share of generated tokens that are what the row asks for.
   double right = 0;
   std::vector<int> row;  // a row that was not trained on, T tokens
   std::vector<float> weights_before, weights_after;  // [H,T,T] of that row

@@ -27,7 +27,7 @@ struct HuntJob {
   double seconds = 0;  // since then, until the process ends itself; 0: never
 };
 
-// Of the monotonic clock, which all processes of a machine share.
+// The monotonic clock, which all processes of a machine share.
 int64_t monotonic_nanoseconds();
 double seconds_since_began(const HuntJob& job);
 

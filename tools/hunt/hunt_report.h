@@ -22,7 +22,7 @@ struct LostFailure {
   std::string said;   // by a sanitizer, in one line; "" if nothing is known
 };
 
-// Of a hunt of kernels. The result has a cell per failure.
+// What a hunt of kernels found. The result has a cell per failure.
 struct HuntFindings {
   RunResult result;
   Diagnoses diagnoses;
@@ -55,7 +55,7 @@ struct HuntSummary {
 std::string hunt_text(const HuntSummary& summary, bool colour);
 ExitCode hunt_exit(const HuntEnd& end, const HuntFindings& findings);
 
-// Of a hunt in bytes, which ends with its first finding.
+// The report of a hunt in bytes, which ends with its first finding.
 std::string bytes_text(const Hunted& hunted, const HuntJob& job,
                        const HuntEnd& end);
 ExitCode bytes_exit(const HuntJob& job, const HuntEnd& end);

@@ -41,7 +41,8 @@ std::vector<HeatMap> shown_maps(const Inspection& seen);
 
 // One line a stage: shapes, ranges, values.
 std::string movie_text(const std::vector<StageSummary>& stages);
-// Of stages that were judged: "agrees    error/bound 0.12", or where it parts.
+// What is said of judged stages: "agrees    error/bound 0.12", or where it
+// parts.
 std::string kernel_stages_text(const KernelView& view);
 // What came instead of numbers.
 std::string ended_text(const Judgement& judgement);

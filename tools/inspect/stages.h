@@ -22,7 +22,7 @@ struct StageSummary {
   int64_t elements = 0;
   int64_t hidden = 0;  // of -infinity: scores that a rule hides
   int64_t nan = 0;     // beyond lengths, where nothing counts
-  // Of all others; 0 if there are none.
+  // The range of all others; 0 if there are none.
   double least = 0, most = 0;
   std::vector<double> values;  // the first ones of one row
 };
@@ -35,8 +35,8 @@ struct Focus {
   int64_t member = 0, head = 0;
 };
 
-// Of packed values; shown are the first ones of row number `row`, a row being
-// as long as the last extent.
+// The summary of packed values; shown are the first ones of row number `row`, a
+// row being as long as the last extent.
 StageSummary summary_of(std::string name, std::string how,
                         std::vector<int64_t> shape,
                         const std::vector<double>& values, int64_t row);

@@ -242,7 +242,7 @@ std::string Reader::take(size_t call, const std::string& name,
   return "";
 }
 
-// Of an answer to any call, "c0012/o".
+// Takes the answer to any call, "c0012/o".
 std::string Reader::take_named(const std::string& name, const Found& found) {
   const size_t slash = name.find('/');
   const size_t* call = number_of(name.substr(0, slash));

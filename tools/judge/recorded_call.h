@@ -14,8 +14,8 @@
 
 namespace qkvet::tools {
 
-// Of a call whose kernel nobody can open: it takes what this call asks, and
-// returns what was recorded. "" or one line.
+// A kernel made of a recorded call: it takes what this call asks, and returns
+// what was recorded. "" or one line.
 std::string recorded_kernel(const Recording& recording, const std::string& name,
                             const std::string& dialect, JudgedKernel* kernel);
 

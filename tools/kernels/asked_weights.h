@@ -15,8 +15,8 @@ namespace qkvet::tools {
 struct AskedWeights {
   std::vector<double> weights;  // [H,Tq,Tk] of one member; empty: none
   std::string how;              // how they were found, or why they were not
-  // Of attention: its outputs against the oracle's, with V as it was asked. Of
-  // any kernel that failed when it was asked: how.
+  // For attention: its outputs against the oracle's, with V as it was asked.
+  // For any kernel that failed when it was asked: how.
   std::optional<Judgement> judgement;
 };
 

@@ -146,7 +146,7 @@ std::vector<const Family*> candidates(const std::string& glob) {
   return found;
 }
 
-// Of a glob that found nothing.
+// Why a glob found nothing.
 std::string why_unmatched(const std::string& glob) {
   std::string missing;
   for (const std::string& why : why_missing(candidates(glob)))

@@ -66,8 +66,8 @@ struct SelectedKernels {
   bool by_default = false;         // nothing was named: the default families
   std::vector<std::string> notes;  // families that were not built
   std::string error;               // one line; then nothing else counts
-  // Of answers that were recorded: what judges them again. Nothing was repeated
-  // and nothing shrunk then.
+  // For answers that were recorded: the command that judges them again. Nothing
+  // was repeated and nothing shrunk then.
   std::string again = {};
 };
 

@@ -57,7 +57,7 @@ struct Error {
 };
 static_assert(offsetof(Error, kind) == 24);
 
-// Of the runtime: TVMFFIGetVersion, TVMFFIErrorMoveFromRaised,
+// Functions of the runtime: TVMFFIGetVersion, TVMFFIErrorMoveFromRaised,
 // TVMFFIObjectDecRef, TVMFFIEnvSetStream.
 using GetVersion = void (*)(Version*);
 using TakeError = void (*)(void** error);

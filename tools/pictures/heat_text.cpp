@@ -15,7 +15,7 @@ constexpr std::array<const char*, kHeatLevels> kShades = {"·", "░", "▒", "�
                                                           "█"};
 constexpr std::array<const char*, kHeatLevels> kAsciiShades = {".", ":", "+",
                                                                "#", "@"};
-// Of the palette of 256 colours, from dark to light as in pictures
+// Colours of the palette of 256, from dark to light as in pictures
 // (heat_drawing.cpp); differences: too much is red, too little blue.
 constexpr std::array<int, kHeatLevels> kColours = {53, 60, 30, 71, 220};
 constexpr std::array<int, kHeatLevels> kTooMuchShades = {52, 88, 124, 160, 196};
@@ -43,7 +43,7 @@ std::string number(double value, bool difference) {
   std::string text = std::isnan(value) ? "nan"
                      : difference      ? fmt::format("{:+.2f}", value)
                                        : fmt::format("{:.2f}", value);
-  // Of weights that are none.
+  // Numbers that are no weights.
   if (text.size() > static_cast<size_t>(width))
     text = value < 0 ? "< -9" : "> 9";
   return fmt::format("{:>{}}", text, width);

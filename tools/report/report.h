@@ -42,8 +42,8 @@ ExitCode exit_code_of(const ReportInput& input);
 std::string failure_text(const ReportInput& input, const KernelResult& kernel,
                          const Failure& failure);
 
-// Of what fails in some of the runs alone: how many, and what that suggests; ""
-// where all fail.
+// How many of the runs a failure happens in, and what that suggests; "" where
+// it happens in all.
 std::string unsteady_text(const Failure& failure);
 
 // What fails again: "qkvet replay CASE --law LAW --kernel NAME".

@@ -158,7 +158,7 @@ std::string not_judged_text(const ReportInput& input, size_t width) {
     layer_backward |=
         has_subject(kernel.kernel.judged.info, Subject::kLayerBackward);
   }
-  // Of attention; for caches and layers no bound has been derived.
+  // Only attention: for caches and layers no bound has been derived.
   const bool f64 =
       std::any_of(input.result.kernels.begin(), input.result.kernels.end(),
                   [](const KernelResult& kernel) {
@@ -220,7 +220,7 @@ std::string refused_text(const ReportInput& input, const ReportStyle& style) {
     lines.add(
         "more than it was checked in, so this is no pass: declare what "
         "supports() refuses (extent rules, QKVET_FLAG_CAUSAL_ONLY, options)");
-  // Of several kernels each refuses what only others declare.
+  // Among several kernels each refuses what only others declare.
   if (kernels <= 2 || style.verbose) return lines.text("refused", style);
   return wrapped_field(
       "refused",

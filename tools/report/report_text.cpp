@@ -199,7 +199,7 @@ bool is_whole_plan(const ReportInput& input) {
 }
 
 bool is_mostly_refused(const ReportInput& input, const KernelResult& kernel) {
-  // Of laws that the kernel can be asked for; among several kernels, cases that
+  // Laws that the kernel can be asked for; among several kernels, cases that
   // one refuses are another's.
   if (input.result.kernels.size() != 1) return false;
   int64_t checked = 0, refused = -input.result.replaced_cases;

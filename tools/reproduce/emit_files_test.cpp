@@ -76,7 +76,7 @@ TEST(EmitFiles, WhatCannotBeWrittenDownIsOneLine) {
       "one case, not a list");
   fs::remove(folder / "list.txt");
   EXPECT_TRUE(fs::is_empty(folder));
-  // Of a kernel that passes there is nothing to write, which is no mistake.
+  // There is nothing to write about a kernel that passes, which is no mistake.
   const Ran passes = run_qkvet(
       "replay f32,B1,H1,Tq2,Tk3,d4 --law agrees_with_oracle --kernel "
       "scalar/plain --emit c",

@@ -33,8 +33,8 @@ struct PlanCall {
   std::vector<PlanScalar> scalars;
   std::vector<PlanTensor> inputs;
   std::vector<PlanTensor> outputs;  // that some law asks for
-  // Of all but the outputs, 16 hex digits (FNV-1a, 64 bits): what makes two
-  // calls one.
+  // The digest of all but the outputs, 16 hex digits (FNV-1a, 64 bits): calls
+  // with the same digest are one.
   std::string digest;
 };
 

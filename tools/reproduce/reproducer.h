@@ -40,7 +40,7 @@ struct WrittenOutput {
   TensorSpec spec;
   int64_t start = 0;
   std::vector<Wanted> wanted;  // packed, as all that follows
-  // Of a layer that returns its stages: what a kernel must give that has made
+  // For a layer that returns its stages: what a kernel must give that has made
   // the stages in front of this one as `actual` has them. Empty: the same.
   std::vector<Wanted> staged;
   std::vector<std::byte> actual;  // in storage; empty if the call was refused
@@ -65,7 +65,7 @@ struct WrittenCall {
   // where that is wrong, and what the kernel said.
   std::string wrong_end, said;
   bool refused = false;
-  // Of a command: tokens that the sequences hold behind it.
+  // For a command: tokens that the sequences hold behind it.
   std::vector<int64_t> lengths, found_lengths;
 
   const WrittenInput* input(TensorName name) const;
@@ -80,7 +80,7 @@ struct Reproducer {
   std::string text;  // of the case
   uint32_t digest = 0;
   Subject subject = Subject::kAttention;
-  // Of a story: what its caches are made for (see CallPlan).
+  // For a story: what its caches are made for (see CallPlan).
   CallPlan created;
   bool grows = false;  // the capacity is only a hint
   std::string kernel;  // family/variant

@@ -14,7 +14,7 @@
 namespace qkvet::tools {
 namespace {
 
-// Of the arrays in templates/reproducer_story.c.
+// The length of the arrays in templates/reproducer_story.c.
 constexpr size_t kSequences = 8;
 static_assert(kSequences == static_cast<size_t>(kMostSequences));
 

@@ -228,7 +228,7 @@ std::vector<NamedFile> reproducer_npy(const Reproducer& from) {
     const WrittenCall& call = from.calls[i];
     const std::string folder =
         from.calls.size() == 1 ? "" : fmt::format("call{}/", i);
-    // Of a command calls.json says it all.
+    // calls.json says all about a command.
     if (!folder.empty() && from.subject != Subject::kCache)
       files.push_back({folder + "case.txt", to_string(call.value) + "\n"});
     for (const WrittenInput& input : call.inputs)

@@ -274,7 +274,7 @@ void add_outputs(const Case& value, const CaseWork::WholeCall& whole,
           value, *whole.planned.moment, is_k ? whole.inputs.k : whole.inputs.v,
           is_k ? whole.inputs.k_error : whole.inputs.v_error,
           is_k ? shape.d : shape.dv);
-    // Of what must be refused, or follows from NaN, nothing is known.
+    // Nothing is known of what must be refused, or follows from NaN.
     output.wanted.resize(static_cast<size_t>(output.spec.elements()),
                          kAnything);
   }

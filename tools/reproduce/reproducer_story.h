@@ -17,7 +17,7 @@ using NamedNumbers = std::vector<std::pair<const char*, int64_t>>;
 const char* command_name(Operation operation);
 // What the command says beside its tensors: sequence, tokens, first, other.
 NamedNumbers command_numbers(const CallPlan& plan);
-// Of reorder: one for every sequence.
+// The parents of a reorder, one for every sequence.
 std::vector<int64_t> command_parents(const CallPlan& plan, int64_t sequences);
 
 // What the caches are made for: sequences, heads, ..., rollback.

@@ -108,7 +108,7 @@ class thread_block_tile {
   unsigned meta_rank_, meta_size_;
 };
 
-// Of a block whose threads are a multiple of the tile.
+// Tiles of a block whose number of threads is a multiple of the tile.
 template <unsigned kSize>
 thread_block_tile<kSize, thread_block> tiled_partition(const thread_block&,
                                                        SIMT_CALLED) {

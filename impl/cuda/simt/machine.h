@@ -49,7 +49,8 @@ struct Schedule {
   uint64_t seed = 0;  // of kRandom
 };
 
-// Of the launches that follow, in this thread; forward until told.
+// The schedule of the launches that follow in this thread; forward until
+// another one is set.
 void set_schedule(Schedule schedule);
 Schedule schedule();
 

@@ -73,8 +73,8 @@ struct Machine {
   void* data = nullptr;
   Fault fault;
   uint64_t random = 0;
-  // Of barriers, taken in turns: who is late for one must not learn what others
-  // did on their way to the next.
+  // The order in which barriers let threads go, taken in turns: a thread that
+  // is late for one must not learn what others did on their way to the next.
   char order[2] = {};
   unsigned barriers = 0;
   char begin = 0;   // of a block: what was before

@@ -16,7 +16,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-// Of a kernel of qkvet/plain.h, whichever header stands first.
+// A kernel of qkvet/plain.h declares this, whichever of the two headers is
+// included first.
 #undef QKVET_PLAIN_FLAGS
 #define QKVET_PLAIN_FLAGS QKVET_FLAG_GPU_THREADS
 

@@ -76,7 +76,7 @@ bool sequences_take_turns(OpenCache& cache) {
          answers(cache, 0, {}, 1);
 }
 
-// Of the second sequence nobody gave anything up.
+// The second sequence never gave anything up.
 bool the_first_ends(OpenCache& cache) {
   return answers(cache, 0, {1}, 1) && cache.fork(0, 1) == QKVET_OK &&
          cache.reset(0) == QKVET_OK && answers(cache, 0, {2}, 1) &&

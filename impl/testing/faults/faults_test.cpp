@@ -127,7 +127,7 @@ std::set<std::string> blocks_in_sources() {
   return blocks;
 }
 
-// Of whatever list the family is built from: the blocks are that list.
+// The blocks in the sources are the list that the family is built from.
 TEST(Faults, EveryBlockIsAKernelAndPointsAtItself) {
   const qkvet_library& library = faulty_library();
   std::set<std::string> kernels;
