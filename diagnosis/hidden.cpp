@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "diagnosis/nearby.h"
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 
 namespace qkvet::diagnosis {
 namespace {
@@ -24,7 +24,7 @@ constexpr int kMostAxes = 2;
 
 // Whether the case with this extent fails; nothing if it cannot be told.
 std::optional<bool> fails(const Law& law, const Case& value, Witness& witness) {
-  if (!invalid_reason(value).empty() || !(fitted(law, value) == value))
+  if (!invalid_reason(value).empty() || !(constrained(law, value) == value))
     return std::nullopt;
   const auto evidence = witness.ask(law, value);
   if (evidence == nullptr) return std::nullopt;
@@ -79,11 +79,10 @@ std::string without_options(const Law& law, const Case& value,
   other.causal = Causal::kNone;
   look(other, "the causal rule");
   const uint32_t has = options_of(value);
-  for (const AdmittedOption& row : kAdmittedOptions)
-    if ((has & row.admitted) != 0 && row.admitted != kAdmitLayout &&
-        row.admitted != kAdmitShare)
-      look(keep_admitted(value, has & ~row.admitted),
-           option_names(row.admitted));
+  for (const AllowedOption& row : kAllowedOptions)
+    if ((has & row.allowed) != 0 && row.allowed != kAllowLayout &&
+        row.allowed != kAllowShare)
+      look(keep_allowed(value, has & ~row.allowed), option_names(row.allowed));
   std::string out;
   for (size_t i = 0; i < names.size(); ++i)
     out += (i == 0 ? "It passes without " : ", without ") + names[i];

@@ -62,7 +62,7 @@ Inquiry::Inquiry(const Failure& failure, const KernelUnderTest& kernel,
       time_(&time),
       answered_(answered),
       witness_(kernel.judged, kernel.index, executor, time, kInquiryCalls) {
-  const Subject subject = failure.law->aim.subject;
+  const Subject subject = failure.law->domain.subject;
   KernelKind kind(kernel.judged, /*is_recorded=*/answered != nullptr);
   for (FaultSuspect* fault : catalogue.about(subject))
     if (kind.can_have(fault->fault().info, subject))
@@ -89,7 +89,7 @@ void Inquiry::hear(std::unique_ptr<Evidence> evidence) {
 
 void Inquiry::look_around() {
   const Law& law = *failure_->law;
-  const Law& agreement = agreement_about(law.aim.subject);
+  const Law& agreement = agreement_about(law.domain.subject);
   for (int n = 1; n <= kMostLooks; ++n) {
     if (standing_.empty() && (!bare_ || probes_ >= kEnoughBare)) return;
     const bool alone = standing_.size() == 1;
@@ -107,7 +107,7 @@ void Inquiry::look_around() {
 // Where nothing passes, nothing is sure: the calls that are hardest to get
 // wrong are asked as well.
 void Inquiry::look_for_a_pass() {
-  const Law& agreement = agreement_about(failure_->law->aim.subject);
+  const Law& agreement = agreement_about(failure_->law->domain.subject);
   if (standing_.empty() && !bare_) return;
   for (int n = 0; n < 2 && failing_ == probes_; ++n) {
     const Case near = simplest_nearby(agreement, failure_->smallest, n);
@@ -119,12 +119,12 @@ void Inquiry::look_for_a_pass() {
 // What passes a law may still be wrong, which agreement sees; no case counts
 // twice as a failure.
 void Inquiry::look_at_answered() {
-  const Law& agreement = agreement_about(failure_->law->aim.subject);
+  const Law& agreement = agreement_about(failure_->law->domain.subject);
   for (const AnsweredCase& one : *answered_) {
     if (standing_.empty() ||
         (failing_ >= kEnoughFailing && probes_ >= kEnoughProbes))
       return;
-    if (one.law->aim.subject != failure_->law->aim.subject ||
+    if (one.law->domain.subject != failure_->law->domain.subject ||
         one.value == failure_->smallest)
       continue;
     const int failing = failing_;
@@ -142,7 +142,7 @@ std::unique_ptr<Evidence> Inquiry::telling_evidence(int n) {
   const Law* law =
       laws.empty() ? nullptr
                    : find_law(laws[static_cast<size_t>(n / 2) % laws.size()]);
-  if (law == nullptr || law->aim.subject != failure_->law->aim.subject)
+  if (law == nullptr || law->domain.subject != failure_->law->domain.subject)
     return nullptr;
   auto prepared = witness_.prepare(
       *law, n % 3 == 0
@@ -233,7 +233,7 @@ Diagnosis Inquiry::run() {
     return conclusion();
   }
   const Law& law = *failure_->law;
-  const Law& agreement = agreement_about(law.aim.subject);
+  const Law& agreement = agreement_about(law.domain.subject);
   own_ = parametric_suspects(failure_->smallest, witness_);
   for (const auto& suspect : own_) standing_.push_back({suspect.get()});
   hear(witness_.ask(law, failure_->smallest));
@@ -263,7 +263,8 @@ bool Inquiry::explains(const Failure& other) {
   Witness witness(kernel_->judged, kernel_->index, *executor_, *time_,
                   kMostCalls);
   bool foretold = false;
-  for (const Law* law : {other.law, &agreement_about(other.law->aim.subject)}) {
+  for (const Law* law :
+       {other.law, &agreement_about(other.law->domain.subject)}) {
     const auto evidence = witness.ask(*law, other.smallest);
     if (evidence == nullptr || !evidence->failed()) continue;
     const Word word = standing_[0].suspect->says(*evidence, witness);

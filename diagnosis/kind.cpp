@@ -36,7 +36,7 @@ bool KernelKind::can_have(const KernelInfo& fault, Subject subject) {
   return laws.empty() ||
          std::any_of(laws.begin(), laws.end(), [&](const std::string& id) {
            const Law* law = find_law(id);
-           return law != nullptr && law->aim.subject == subject &&
+           return law != nullptr && law->domain.subject == subject &&
                   can_be_asked(*law);
          });
 }

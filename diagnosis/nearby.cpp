@@ -5,7 +5,7 @@
 
 #include "core/base/philox.h"
 #include "properties/cases/generate.h"
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 #include "properties/run/runner.h"
 
 namespace qkvet::diagnosis {
@@ -40,15 +40,15 @@ int64_t other_extent(Dice& dice, int64_t extent) {
              : kExtents[static_cast<size_t>(dice.below(std::size(kExtents)))];
 }
 
-void draw_data(Dice& dice, const Aim& aim, Case& value) {
-  if (!aim.free_data || dice.below(3) == 0) return;
+void draw_data(Dice& dice, const Domain& domain, Case& value) {
+  if (!domain.free_data || dice.below(3) == 0) return;
   value.set.clear();
   value.q = value.k =
       make_recipe(dice.heads() ? RecipeKind::kNormal : RecipeKind::kLattice);
   if (value.shape.D > 0)
     value.x = value.w = value.bias = make_recipe(RecipeKind::kNormal);
   if (value.backward) value.d_o = make_recipe(RecipeKind::kNormal);
-  if (aim.free_v) value.v = make_recipe(RecipeKind::kNormal);
+  if (domain.free_v) value.v = make_recipe(RecipeKind::kNormal);
   if (value.score_bias) value.score_bias = make_recipe(RecipeKind::kNormal);
 }
 
@@ -71,10 +71,10 @@ Case nearby_case(const Law& law, const Case& value, int n) {
   Dice dice(n);
   Case near = value;
   near.seed = value.seed + static_cast<uint64_t>(n);
-  draw_data(dice, law.aim, near);
+  draw_data(dice, law.domain, near);
   const bool story = value.subject() == Subject::kCache;
   if (!story && !has_fixed_extents(value)) draw_extents(dice, near);
-  near = fitted(law, near);
+  near = constrained(law, near);
   return invalid_reason(near).empty() ? near : value;
 }
 
@@ -85,7 +85,7 @@ Case simplest_nearby(const Law& law, const Case& value, int n) {
   if (story || has_fixed_extents(value)) return value;
   near.shape.Tq = near.shape.Tk = 1;
   if (n > 0 && near.shape.D == 0) near.shape.d = near.shape.dv = 1;
-  near = fitted(law, near);
+  near = constrained(law, near);
   return invalid_reason(near).empty() ? near : value;
 }
 
@@ -93,7 +93,7 @@ Case planned_nearby(const Law& law, const Case& value,
                     const JudgedKernel& kernel, int n) {
   Scope scope;
   keep_scope_to({KernelUnderTest{kernel}}, scope);
-  scope.options &= ~options_admitted(~options_of(value));
+  scope.options &= ~options_allowed(~options_of(value));
   const Shape& s = value.shape;
   const int64_t largest = std::max({s.Tq, s.Tk, s.d, s.dv});
   scope.largest = largest <= 24   ? SizeClass::kSmall

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cmath>
 
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 #include "properties/judging/visibility.h"
 
 namespace qkvet::fuzz {

@@ -8,7 +8,7 @@
 #include "core/base/philox.h"
 #include "properties/cases/draw.h"
 #include "properties/checking/case_work.h"
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 
 namespace qkvet::fuzz {
 namespace {
@@ -148,8 +148,8 @@ void keep_set_values(Case& value) {
 }
 
 bool is_legal(const Law& law, const Case& value) {
-  return value.subject() == law.aim.subject && invalid_reason(value).empty() &&
-         not_judged_reason(value).empty() &&
+  return value.subject() == law.domain.subject &&
+         invalid_reason(value).empty() && not_judged_reason(value).empty() &&
          to_string(value).size() <= kMaxCaseText;
 }
 
@@ -165,7 +165,7 @@ Case made_legal(const Law& law, Case value, const InputRules& rules) {
   keep_to_declared(rules.scope, value);
   apply_pins(rules.scope, value);
   if (!rules.recipes) make_plain(value);
-  value = fitted(law, std::move(value));
+  value = constrained(law, std::move(value));
   keep_set_values(value);
   return value;
 }
@@ -182,7 +182,7 @@ Case nearest_legal(const Law& law, Case value, const InputRules& rules) {
   Case near = made_legal(law, value, rules);
   if (is_legal(law, near)) return near;
   // Options that do not go together, such as packed members that do not ascend.
-  value = keep_admitted(std::move(value), 0);
+  value = keep_allowed(std::move(value), 0);
   value.set.clear();
   near = made_legal(law, std::move(value), rules);
   if (is_legal(law, near)) return near;

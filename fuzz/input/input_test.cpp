@@ -12,7 +12,7 @@
 #include "fuzz/targets/target.h"
 #include "properties/cases/generate.h"
 #include "properties/checking/case_work.h"
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 #include "properties/testing/fake_executor.h"
 
 namespace qkvet::fuzz::input_test {
@@ -50,8 +50,8 @@ void expect_legal(const FuzzInput& input, const InputRules& rules) {
             rules.laws.end());
   EXPECT_EQ(invalid_reason(input.value), "") << text;
   EXPECT_LE(text.size(), kMostInputBytes);
-  EXPECT_EQ(input.value.subject(), input.law->aim.subject) << text;
-  Case fit = fitted(*input.law, input.value);
+  EXPECT_EQ(input.value.subject(), input.law->domain.subject) << text;
+  Case fit = constrained(*input.law, input.value);
   fit.q = input.value.q, fit.k = input.value.k, fit.v = input.value.v;
   fit.set = input.value.set;
   EXPECT_EQ(to_string(fit), to_string(input.value));
@@ -160,7 +160,7 @@ Walked walk(const char* target, int values_percent) {
     if (n % 7 == 0) other = before;
     expect_legal(input, rules);
     if (!failed_before && ::testing::Test::HasFailure()) break;
-    for (uint32_t bit = 1; bit <= kAdmitLast; bit <<= 1)
+    for (uint32_t bit = 1; bit <= kAllowLast; bit <<= 1)
       if ((options_of(input.value) & bit) != 0) walked.options.insert(bit);
     walked.laws.insert(input.law->id);
     walked.texts.insert(encode_input(input));

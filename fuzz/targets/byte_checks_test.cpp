@@ -257,7 +257,7 @@ TEST(ByteChecks, EveryTargetHasANameASentenceAndSomethingToAsk) {
     }
     ++kernels;
     for (const Law* law : laws_of(*target))
-      EXPECT_EQ(law->aim.subject, target->subject);
+      EXPECT_EQ(law->domain.subject, target->subject);
     // A glob that names no law is a spelling mistake.
     EXPECT_GE(laws_of(*target).size(), target->laws.size()) << target->name;
   }

@@ -32,7 +32,7 @@ const FuzzTarget* find_fuzz_target(std::string_view name) {
 std::vector<const Law*> laws_of(const FuzzTarget& target) {
   std::vector<const Law*> laws;
   for (const Law* law : all_laws())
-    if (law->aim.subject == target.subject &&
+    if (law->domain.subject == target.subject &&
         std::any_of(
             target.laws.begin(), target.laws.end(),
             [law](const char* glob) { return fnmatch(glob, law->id, 0) == 0; }))

@@ -9,8 +9,8 @@
 
 #include "properties/calls/option_forms.h"
 #include "properties/cases/generate.h"
-#include "properties/conventions/admit.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
+#include "properties/conventions/domain.h"
 #include "properties/run/shrink.h"
 #include "properties/testing/fake_executor.h"
 #include "properties/testing/fake_gradients.h"
@@ -42,7 +42,7 @@ int cases_compared(const Law& law, uint64_t bits) {
   for (int64_t n = 1; n <= 40; ++n) {
     Case value = planned_case(law, 77, n);
     value.seed |= bits;
-    value = fitted(law, value);
+    value = constrained(law, value);
     const Judgement judgement = check(law, value, oracle);
     // Some preconditions hang on the drawn data.
     EXPECT_TRUE(judgement.verdict == Verdict::kPassed ||
@@ -56,7 +56,7 @@ int cases_compared(const Law& law, uint64_t bits) {
 // A pick outside of what there is compares nothing, and passes.
 TEST(PickBySeed, LeavesNoLawIdleAtLargeSeeds) {
   for (const Law* law : all_laws()) {
-    if (law->aim.subject != Subject::kAttention) continue;
+    if (law->domain.subject != Subject::kAttention) continue;
     const int usual = cases_compared(*law, 0);
     EXPECT_GT(usual, 20) << law->id;
     EXPECT_GE(cases_compared(*law, uint64_t{1} << 63), 9 * usual / 10)

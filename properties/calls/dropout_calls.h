@@ -15,10 +15,10 @@
 
 namespace qkvet::properties {
 
-// What laws about dropout admit: that for which there is a derivation.
-inline constexpr uint32_t kAdmitBesideDropout =
-    kAdmitDropout | kAdmitWindow | kAdmitMask | kAdmitLengths | kAdmitBias |
-    kAdmitSoftcap | kAdmitSink | kAdmitLayout;
+// What laws about dropout allow: that for which there is a derivation.
+inline constexpr uint32_t kAllowBesideDropout =
+    kAllowDropout | kAllowWindow | kAllowMask | kAllowLengths | kAllowBias |
+    kAllowSoftcap | kAllowSink | kAllowLayout;
 
 // Whether the kernel says which weights it dropped. If not, that is read off
 // calls with q = 0, no bias and no sink, where every key that a row sees has a

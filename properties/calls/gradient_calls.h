@@ -11,9 +11,9 @@
 
 namespace qkvet::properties {
 
-// What laws about gradients admit, empty extents apart.
-inline constexpr uint32_t kAdmitGradients =
-    kAdmitPairs | kAdmitScores | kAdmitLayout;
+// What laws about gradients allow, empty extents apart.
+inline constexpr uint32_t kAllowGradients =
+    kAllowPairs | kAllowScores | kAllowLayout;
 
 inline constexpr TensorName kGradients[] = {TensorName::kDQ, TensorName::kDK,
                                             TensorName::kDV, TensorName::kDBias,

@@ -11,7 +11,7 @@
 #include <ostream>
 #include <random>
 
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 #include "properties/judging/answer.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/visibility.h"
@@ -70,7 +70,7 @@ class MaskBits : public testing::TestWithParam<Scale> {
   void SetUp() override {
     const ParsedCase parsed = parse_case(GetParam().text);
     ASSERT_EQ(parsed.error, "");
-    value_ = fitted(law_, *parsed.value);
+    value_ = constrained(law_, *parsed.value);
     ASSERT_TRUE(value_.shape == parsed.value->shape);
     ASSERT_TRUE(value_.mask == parsed.value->mask);
     const Inputs own = make_inputs(value_);

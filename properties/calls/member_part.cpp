@@ -4,7 +4,7 @@
 #include <array>
 
 #include "properties/calls/option_forms.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 
 namespace qkvet::properties {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "properties/calls/raw_score.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/visibility.h"
 

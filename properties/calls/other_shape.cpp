@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 
 namespace qkvet::properties {
 namespace {
@@ -44,7 +44,7 @@ Case of_other_shape(Case value, int64_t tokens) {
   if (tokens > 0) return with_more_tokens(std::move(value), tokens);
   value.shape.Tq = std::min(value.shape.Tq, -tokens);
   value.shape.Tk = std::min(value.shape.Tk, -tokens);
-  return keep_admitted(std::move(value), kEverything);
+  return keep_allowed(std::move(value), kEverything);
 }
 
 void inputs_of_other_shape(const Case& value, int64_t tokens, Inputs& inputs) {

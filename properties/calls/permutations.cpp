@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 
 namespace qkvet::properties {
 

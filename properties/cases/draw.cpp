@@ -5,7 +5,7 @@
 
 #include "core/base/philox.h"
 #include "properties/calls/story_calls.h"
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 
 namespace qkvet::properties {
 namespace {
@@ -151,7 +151,7 @@ void draw_counts(Draw& draw, int64_t sequences, int64_t capacity,
   command.count = draw.chance(50) ? 1 : draw.range(1, most);
 }
 
-// Commands of one story; a law's fit() drops what is illegal.
+// Commands of one story; a law's constrain() drops what is illegal.
 Story draw_commands(Draw& draw, const Scope& scope, int64_t sequences,
                     int64_t capacity) {
   Story story;
@@ -206,18 +206,19 @@ void draw_scale(Draw& draw, Case& value) {
 }
 
 Case draw_attention(Draw& draw, const Law& law, const Scope& scope) {
-  return fitted(law, draw_unfitted(draw, law, scope, /*backward=*/false));
+  return constrained(law,
+                     draw_unconstrained(draw, law, scope, /*backward=*/false));
 }
 
-Case draw_unfitted(Draw& draw, const Law& law, const Scope& scope,
-                   bool backward) {
+Case draw_unconstrained(Draw& draw, const Law& law, const Scope& scope,
+                        bool backward) {
   Case value;
   value.backward = backward;
   draw_dtype(draw, scope, value);
   value.shape = scope.few_shapes ? draw_known_shape(draw, scope.largest)
                                  : draw_shape(draw, scope.largest);
   const int64_t causal = draw.range(0, 99);
-  if (law.aim.causal)
+  if (law.domain.causal)
     value.causal = causal < 50 ? Causal::kTopLeft : Causal::kBottomRight;
   else
     value.causal = causal < 40   ? Causal::kNone
@@ -234,12 +235,13 @@ Case draw_unfitted(Draw& draw, const Law& law, const Scope& scope,
 // A window that most stories outgrow, and storage in codes.
 CacheForm draw_form(Draw& draw, const Law& law, const Scope& scope) {
   CacheForm form;
-  if (draw.chance((law.aim.about & kAdmitWindow) != 0 ? 100 : 35)) {
+  if (draw.chance((law.domain.about & kAllowWindow) != 0 ? 100 : 35)) {
     form.window = draw.range(1, 6);
     if (draw.chance(40)) form.first_tokens = draw.range(1, 3);
     if (draw.chance(60)) form.rollback = draw.range(1, 4);
   }
-  if (!draw.chance((law.aim.about & kAdmitStored) != 0 ? 100 : 15)) return form;
+  if (!draw.chance((law.domain.about & kAllowStored) != 0 ? 100 : 15))
+    return form;
   std::vector<StoredAs> declared;
   for (int stored = 1; stored < kStoredAsCount; ++stored)
     if (declares_stored(scope.cache_options, static_cast<StoredAs>(stored)))
@@ -290,14 +292,15 @@ Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
   // says nothing.
   if (value.cache.stored != StoredAs::kAsGiven)
     value.q = make_recipe(RecipeKind::kSmall);
-  return fitted(law, std::move(value));
+  return constrained(law, std::move(value));
 }
 
 Case draw_layer(Draw& draw, const Law& law, const Scope& scope) {
-  return fitted(law, draw_unfitted_layer(draw, scope, /*backward=*/false));
+  return constrained(law,
+                     draw_unconstrained_layer(draw, scope, /*backward=*/false));
 }
 
-Case draw_unfitted_layer(Draw& draw, const Scope& scope, bool backward) {
+Case draw_unconstrained_layer(Draw& draw, const Scope& scope, bool backward) {
   Case value;
   value.backward = backward;
   value.shape.D = 1;  // a layer, whatever its width

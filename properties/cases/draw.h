@@ -40,20 +40,20 @@ void draw_data(Draw& draw, Case& value);
 
 Rope draw_rotation(Draw& draw);
 
-// Options that the law admits and some kernel of the run declares.
+// Options that the law allows and some kernel of the run declares.
 void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value);
 
-// Attention that is not fitted yet: extents, options and data.
-Case draw_unfitted(Draw& draw, const Law& law, const Scope& scope,
-                   bool backward);
+// Attention that is not constrained yet: extents, options and data.
+Case draw_unconstrained(Draw& draw, const Law& law, const Scope& scope,
+                        bool backward);
 
-// A case of the law's subject, fitted to the law.
+// A case of the law's subject, constrained to the law.
 Case draw_case(Draw& draw, const Law& law, const Scope& scope);
 Case draw_attention(Draw& draw, const Law& law, const Scope& scope);
 Case draw_story(Draw& draw, const Law& law, const Scope& scope);
 Case draw_layer(Draw& draw, const Law& law, const Scope& scope);
-// A layer that is not fitted yet.
-Case draw_unfitted_layer(Draw& draw, const Scope& scope, bool backward);
+// A layer that is not constrained yet.
+Case draw_unconstrained_layer(Draw& draw, const Scope& scope, bool backward);
 Case draw_layer_backward(Draw& draw, const Law& law, const Scope& scope);
 // How a layer is given its matrices and its causal mask.
 void draw_layer_storage(Draw& draw, Case& value);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cases about gradients: those of attention or a layer, and dO or dY.
 #include "properties/cases/draw.h"
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 
 namespace qkvet::properties {
 namespace {
@@ -10,8 +10,8 @@ namespace {
 // below zero, and exp(score - lse) is right only where that is taken away.
 void lower_scores(const Scope& scope, const Law& law, Case& value) {
   constexpr int64_t kQuarters = 8;
-  const uint32_t admitted = law.aim.admits & admitted_by(scope);
-  if ((admitted & kAdmitWindow) == 0 || value.causal == Causal::kNone) return;
+  const uint32_t allowed = law.domain.allows & allowed_by(scope);
+  if ((allowed & kAllowWindow) == 0 || value.causal == Causal::kNone) return;
   value.window = Window{1, 0};
   value.q = make_recipe(RecipeKind::kLead);
   value.k = {RecipeKind::kDescendingN, kQuarters};
@@ -48,17 +48,17 @@ Recipe draw_gradient(Draw& draw) {
 }  // namespace
 
 Case draw_backward(Draw& draw, const Law& law, const Scope& scope) {
-  Case value = draw_unfitted(draw, law, scope, /*backward=*/true);
+  Case value = draw_unconstrained(draw, law, scope, /*backward=*/true);
   if (draw.chance(8)) lower_scores(scope, law, value);
   value.d_o = draw_gradient(draw);
-  return fitted(law, std::move(value));
+  return constrained(law, std::move(value));
 }
 
 Case draw_layer_backward(Draw& draw, const Law& law, const Scope& scope) {
-  Case value = draw_unfitted_layer(draw, scope, /*backward=*/true);
+  Case value = draw_unconstrained_layer(draw, scope, /*backward=*/true);
   keep_scores_small(draw, value);
   value.d_o = draw_gradient(draw);
-  return fitted(law, std::move(value));
+  return constrained(law, std::move(value));
 }
 
 }  // namespace qkvet::properties

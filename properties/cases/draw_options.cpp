@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "properties/cases/draw.h"
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 
 namespace qkvet::properties {
 namespace {
@@ -101,9 +101,9 @@ void draw_scores(Draw& draw, uint32_t option, Case& value) {
                                                {RecipeKind::kLattice, 0},
                                                {RecipeKind::kLargeN, 2},
                                                {RecipeKind::kScaledN, 3}}};
-  if (option == kAdmitSoftcap) value.softcap = draw.of(kCaps);
-  if (option == kAdmitSink) value.sink = draw.of(kPerHead);
-  if (option == kAdmitAlibi) value.slopes = draw.of(kPerHead);
+  if (option == kAllowSoftcap) value.softcap = draw.of(kCaps);
+  if (option == kAllowSink) value.sink = draw.of(kPerHead);
+  if (option == kAllowAlibi) value.slopes = draw.of(kPerHead);
 }
 
 // As the tables come out of a cache, far along in a text, or anywhere.
@@ -141,34 +141,34 @@ void draw_append(Draw& draw, Case& value) {
 
 void draw_option(Draw& draw, uint32_t option, Case& value) {
   switch (option) {
-    case kAdmitWindow:
+    case kAllowWindow:
       return draw_window(draw, value);
-    case kAdmitMask:
+    case kAllowMask:
       return draw_mask(draw, value);
-    case kAdmitLengths:
+    case kAllowLengths:
       return draw_lengths(draw, value);
-    case kAdmitPacked:
+    case kAllowPacked:
       return draw_members(draw, value);
-    case kAdmitBias:
+    case kAllowBias:
       return draw_bias(draw, value);
-    case kAdmitLayout:
+    case kAllowLayout:
       value.layout = static_cast<Layout>(
           draw.range(1, static_cast<int64_t>(Layout::kGaps)));
       if (value.layout == Layout::kGaps && draw.chance(50))
         value.layout = Layout::kApart;
       return;
-    case kAdmitShare:
+    case kAllowShare:
       value.share = static_cast<uint8_t>(draw.range(1, kShareB | kShareH));
       return;
-    case kAdmitRope:
+    case kAllowRope:
       return draw_rope(draw, value);
-    case kAdmitEmpty:
+    case kAllowEmpty:
       return draw_empty(draw, value);
-    case kAdmitPaged:
+    case kAllowPaged:
       return draw_pages(draw, value);
-    case kAdmitAppend:
+    case kAllowAppend:
       return draw_append(draw, value);
-    case kAdmitDropout:
+    case kAllowDropout:
       value.dropout = draw.of(std::array<float, 4>{0.1F, 0.5F, 0.9F, 0});
       return;
     default:
@@ -178,7 +178,7 @@ void draw_option(Draw& draw, uint32_t option, Case& value) {
 
 std::vector<uint32_t> bits_of(uint32_t options) {
   std::vector<uint32_t> bits;
-  for (uint32_t bit = 1; bit <= kAdmitLast; bit <<= 1)
+  for (uint32_t bit = 1; bit <= kAllowLast; bit <<= 1)
     if ((options & bit) != 0) bits.push_back(bit);
   return bits;
 }
@@ -200,9 +200,9 @@ Rope draw_rotation(Draw& draw) {
 }
 
 void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value) {
-  const uint32_t declared = admitted_by(scope);
-  const std::vector<uint32_t> about = bits_of(law.aim.about & declared);
-  const std::vector<uint32_t> others = bits_of(law.aim.admits & declared);
+  const uint32_t declared = allowed_by(scope);
+  const std::vector<uint32_t> about = bits_of(law.domain.about & declared);
+  const std::vector<uint32_t> others = bits_of(law.domain.allows & declared);
   // Most cases have one option or none, for it is pairs that fail at most.
   const int64_t percent = draw.range(0, 99);
   int64_t extra = percent < 40 ? 0 : percent < 70 ? 1 : percent < 92 ? 2 : 3;

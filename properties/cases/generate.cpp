@@ -6,11 +6,11 @@
 #include "core/base/philox.h"
 #include "properties/cases/case_generator.h"
 #include "properties/cases/draw.h"
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 
 namespace qkvet::properties {
 Case draw_case(Draw& draw, const Law& law, const Scope& scope) {
-  switch (law.aim.subject) {
+  switch (law.domain.subject) {
     case Subject::kCache:
       return draw_story(draw, law, scope);
     case Subject::kLayer:
@@ -43,7 +43,7 @@ std::optional<Case> declared_case(const Law& law, const Scope& scope,
   if (is_declared(scope, value)) return value;
   Case kept = value;
   keep_to_declared(scope, kept);
-  kept = fitted(law, std::move(kept));
+  kept = constrained(law, std::move(kept));
   if (is_declared(scope, kept)) return kept;
   return std::nullopt;
 }
@@ -84,16 +84,16 @@ std::string undeclared_need(const Law& law, const Scope& scope) {
   if (!any)
     return "no case of this law has the declared extents and is causal as "
            "declared";
-  if (law.aim.about == 0 || (law.aim.subject != Subject::kAttention &&
-                             law.aim.subject != Subject::kBackward))
+  if (law.domain.about == 0 || (law.domain.subject != Subject::kAttention &&
+                                law.domain.subject != Subject::kBackward))
     return "";
-  // Draws keep to what is declared: an undeclared option is what fit() puts in,
-  // and it does so always or hardly ever.
+  // Draws keep to what is declared: an undeclared option is what constrain()
+  // puts in, and it does so always or hardly ever.
   constexpr int64_t kLooks = 8;
   uint32_t missing = 0;
   for (int64_t number = 1; number <= kLooks; ++number) {
     const uint32_t options =
-        options_of(planned_case(law, 1, number, scope)) & ~admitted_by(scope);
+        options_of(planned_case(law, 1, number, scope)) & ~allowed_by(scope);
     if (options == 0) return "";
     missing |= options;
   }

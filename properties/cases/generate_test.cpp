@@ -8,7 +8,7 @@
 
 #include "core/base/at_night.h"
 #include "properties/cases/case_generator.h"
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 #include "properties/judging/visibility.h"
 #include "properties/run/runner.h"
 
@@ -20,9 +20,10 @@ TEST(Generate, PlannedCasesAreValidFitAndRepeatable) {
     for (int64_t n = 1; n <= 2000; ++n) {
       const Case value = planned_case(*law, 5, n);
       ASSERT_EQ(invalid_reason(value), "") << to_string(value);
-      ASSERT_EQ(law->fit(value), value) << law->id << " " << to_string(value);
+      ASSERT_EQ(law->constrain(value), value)
+          << law->id << " " << to_string(value);
       ASSERT_EQ(planned_case(*law, 5, n), value);
-      if (law->aim.causal) {
+      if (law->domain.causal) {
         ASSERT_GT(rows_with_masked_keys(value), 0);
       }
     }
@@ -81,7 +82,7 @@ TEST(Generate, SimplerCasesAreValidFitAndOther) {
       const Case value = planned_case(*law, 3, n);
       for (const Case& simpler : simpler_cases(*law, value)) {
         ASSERT_EQ(invalid_reason(simpler), "");
-        ASSERT_EQ(law->fit(simpler), simpler);
+        ASSERT_EQ(law->constrain(simpler), simpler);
         ASSERT_NE(simpler, value);
       }
     }
@@ -307,11 +308,11 @@ TEST(Generate, KnowsTheLawsThatAskForWhatIsNotDeclared) {
   int left_out = 0;
   for (const Law* law : all_laws()) {
     EXPECT_EQ(undeclared_need(*law, Scope{}), "") << law->id;
-    if (law->aim.subject != Subject::kAttention) continue;
+    if (law->domain.subject != Subject::kAttention) continue;
     int answerable = 0;
     for (int64_t n = 1; n <= 300; ++n)
-      answerable += (options_of(planned_case(*law, 5, n, bare)) &
-                     ~admitted_by(bare)) == 0;
+      answerable +=
+          (options_of(planned_case(*law, 5, n, bare)) & ~allowed_by(bare)) == 0;
     const std::string need = undeclared_need(*law, bare);
     EXPECT_EQ(need.empty(), answerable > 0) << law->id << ": " << need;
     left_out += !need.empty();

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 
 namespace qkvet::properties {
 namespace {
@@ -110,15 +110,15 @@ void store_as(const StorageTypes& types, Case& value) {
   value.o_dtype = types.o;
 }
 
-uint32_t admitted_by(const Scope& scope) {
-  uint32_t admitted = admitted_of(scope.options);
+uint32_t allowed_by(const Scope& scope) {
+  uint32_t allowed = allowed_of(scope.options);
   const auto lays = [&](uint64_t layouts) {
     return (scope.layouts & (layouts | QKVET_LAYOUT_ANY_STRIDES)) != 0;
   };
   if (lays(QKVET_LAYOUT_BTHD | QKVET_LAYOUT_PACKED_QKV))
-    admitted |= kAdmitLayout;
-  if (lays(0)) admitted |= kAdmitShare;
-  return admitted;
+    allowed |= kAllowLayout;
+  if (lays(0)) allowed |= kAllowShare;
+  return allowed;
 }
 
 // The layout, if some kernel takes it, or another that one does.
@@ -169,7 +169,7 @@ void keep_to_declared(const Scope& scope, Case& value) {
     if ((scope.layer_options & QKVET_LAYER_MASK_BUFFER) == 0) value.context = 0;
   }
   if (value.has_options()) {
-    value = keep_admitted(std::move(value), admitted_by(scope));
+    value = keep_allowed(std::move(value), allowed_by(scope));
     value.layout = nearest_layout(scope, value.layout);
     const auto& sizes = scope.page_sizes;
     int64_t& size = value.paging.size;

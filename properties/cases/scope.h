@@ -80,8 +80,9 @@ struct Scope {
   bool refuses(uint64_t flag) const { return (refusals & flag) != 0; }
 };
 
-// The options of attention that some kernel declares, as Aim::admits has them.
-uint32_t admitted_by(const Scope& scope);
+// The options of attention that some kernel declares, as Domain::allows has
+// them.
+uint32_t allowed_by(const Scope& scope);
 
 // Takes away what no kernel declares: options, grouped heads, widths, lengths,
 // scales.

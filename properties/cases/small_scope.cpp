@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 
 namespace qkvet::properties {
 namespace {
@@ -60,7 +60,7 @@ std::vector<SmallScope::Setting> SmallScope::all_settings() {
   for (int64_t left = -1; left < kExtent; ++left)
     for (int64_t right = -1; right < kExtent; ++right)
       if (left >= 0 || right >= 0)
-        add(kAdmitWindow, [=](Case& c) { c.window = Window{left, right}; });
+        add(kAllowWindow, [=](Case& c) { c.window = Window{left, right}; });
   for (const uint8_t own : kOwns)
     for (const auto& [named, most] :
          {std::pair<MaskKind, int64_t>{MaskKind::kRandomN, 0},
@@ -72,18 +72,18 @@ std::vector<SmallScope::Setting> SmallScope::all_settings() {
       const MaskKind kind = named;  // clang 14 captures no structured binding
       for (int64_t n = 0; n <= most; ++n) {
         const int64_t parameter = kind == MaskKind::kRandomN ? 50 : n;
-        add(kAdmitMask, [=](Case& c) { c.mask = {kind, parameter, own}; });
+        add(kAllowMask, [=](Case& c) { c.mask = {kind, parameter, own}; });
       }
     }
   for (const uint8_t own : kOwns)
-    add(kAdmitBias, [=](Case& c) {
+    add(kAllowBias, [=](Case& c) {
       c.score_bias = make_recipe(RecipeKind::kLattice);
       c.score_bias_own = own;
     });
-  add(kAdmitAlibi,
+  add(kAllowAlibi,
       [](Case& c) { c.slopes = make_recipe(RecipeKind::kLattice); });
-  add(kAdmitSoftcap, [](Case& c) { c.softcap = 2; });
-  add(kAdmitSink, [](Case& c) { c.sink = make_recipe(RecipeKind::kLattice); });
+  add(kAllowSoftcap, [](Case& c) { c.softcap = 2; });
+  add(kAllowSink, [](Case& c) { c.sink = make_recipe(RecipeKind::kLattice); });
   // The second member has the length counted from the other end.
   const auto lengths = [](int64_t n, int64_t B) {
     std::vector<int64_t> out = {n};
@@ -91,39 +91,39 @@ std::vector<SmallScope::Setting> SmallScope::all_settings() {
     return out;
   };
   for (int64_t n = 0; n <= kExtent; ++n) {
-    add(kAdmitLengths, [=](Case& c) { c.kv_len = lengths(n, c.shape.B); });
-    add(kAdmitLengths, [=](Case& c) { c.q_len = lengths(n, c.shape.B); });
+    add(kAllowLengths, [=](Case& c) { c.kv_len = lengths(n, c.shape.B); });
+    add(kAllowLengths, [=](Case& c) { c.q_len = lengths(n, c.shape.B); });
     for (int64_t m = 0; m <= kExtent; ++m)
-      add(kAdmitLengths, [=](Case& c) {
+      add(kAllowLengths, [=](Case& c) {
         c.q_len = lengths(n, c.shape.B);
         c.kv_len = lengths(m, c.shape.B);
       });
     for (int64_t m = 0; m <= kExtent; ++m)
-      add(kAdmitPacked, [=](Case& c) {
+      add(kAllowPacked, [=](Case& c) {
         const Shape& s = c.shape;
         c.cu_q = {0, std::min(n, s.Tq), s.Tq};
         c.cu_k = {0, std::min(m, s.Tk), s.Tk};
       });
   }
   // Two channels are one pair in either style.
-  add(kAdmitRope, [](Case& c) { c.rope = {RopeStyle::kHalf}; });
-  add(kAdmitRope, [](Case& c) { c.rope = {RopeStyle::kHalf, true}; });
+  add(kAllowRope, [](Case& c) { c.rope = {RopeStyle::kHalf}; });
+  add(kAllowRope, [](Case& c) { c.rope = {RopeStyle::kHalf, true}; });
   for (int layout = 1; layout < kLayoutCount; ++layout)
-    add(kAdmitLayout, [=](Case& c) { c.layout = static_cast<Layout>(layout); });
+    add(kAllowLayout, [=](Case& c) { c.layout = static_cast<Layout>(layout); });
   for (int share = 1; share <= (kShareB | kShareH); ++share)
-    add(kAdmitShare, [=](Case& c) { c.share = static_cast<uint8_t>(share); });
+    add(kAllowShare, [=](Case& c) { c.share = static_cast<uint8_t>(share); });
   // Pages of one token, of some, and of more than there are.
   for (int64_t size = 1; size <= kExtent + 1; ++size)
     for (const PageOrder order : {PageOrder::kPermuted, PageOrder::kReverse})
-      add(kAdmitPaged, [=](Case& c) {
+      add(kAllowPaged, [=](Case& c) {
         c.paging = {
             size, order,
             order == PageOrder::kReverse ? Unowned::kOthers : Unowned::kNan};
       });
   for (int64_t n = 1; n <= kExtent; ++n)
-    add(kAdmitAppend, [=](Case& c) { c.append = n; });
+    add(kAllowAppend, [=](Case& c) { c.append = n; });
   for (const auto extent : {&Shape::B, &Shape::Tq, &Shape::Tk})
-    add(kAdmitEmpty, [=](Case& c) { c.shape.*extent = 0; });
+    add(kAllowEmpty, [=](Case& c) { c.shape.*extent = 0; });
   return all;
 }
 
@@ -146,7 +146,7 @@ void SmallScope::add_plain(const Scope& scope) {
 }
 
 void SmallScope::add_options(const Scope& scope) {
-  const uint32_t declared = admitted_by(scope);
+  const uint32_t declared = allowed_by(scope);
   std::vector<std::pair<int16_t, int16_t>> choices;
   const auto count = static_cast<int16_t>(settings_.size());
   const auto at = [&](int16_t n) -> const Setting& {
@@ -192,7 +192,7 @@ Case SmallScope::make(const Index& index) const {
   for (const int16_t setting : {index.first, index.second})
     if (setting >= 0) settings_[static_cast<size_t>(setting)].apply(value);
   if (pages_only_ && value.paging.size == 0) value.paging.size = 2;
-  return keep_admitted(std::move(value), kAdmitAll | kAdmitEmpty);
+  return keep_allowed(std::move(value), kAllowAll | kAllowEmpty);
 }
 
 Case SmallScope::at(int64_t number) const {

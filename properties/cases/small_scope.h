@@ -28,7 +28,7 @@ class SmallScope {
  private:
   // One value of one option.
   struct Setting {
-    uint32_t option;  // kAdmit...
+    uint32_t option;  // kAllow...
     std::function<void(Case&)> apply;
   };
   struct Index {

@@ -5,7 +5,7 @@
 
 #include <set>
 
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 #include "properties/testing/fake_executor.h"
 
 namespace qkvet::properties::small_scope_test {
@@ -38,14 +38,14 @@ TEST(SmallScope, WithoutOptionsItHoldsEveryShapeRuleAndRecipe) {
 // Packed members have lengths of their own and no pages; what is shared is not
 // appended to.
 bool exclude_each_other(uint32_t pair) {
-  for (const uint32_t other : {kAdmitLengths, kAdmitPaged, kAdmitAppend})
-    if (pair == (kAdmitPacked | other)) return true;
-  return pair == (kAdmitShare | kAdmitAppend);
+  for (const uint32_t other : {kAllowLengths, kAllowPaged, kAllowAppend})
+    if (pair == (kAllowPacked | other)) return true;
+  return pair == (kAllowShare | kAllowAppend);
 }
 
 // Stories have the one; what is random is counted, which takes many calls.
 bool is_elsewhere(uint32_t option) {
-  return option == kAdmitStored || option == kAdmitDropout;
+  return option == kAllowStored || option == kAllowDropout;
 }
 
 TEST(SmallScope, EveryPairOfOptionsIsThere) {
@@ -54,10 +54,10 @@ TEST(SmallScope, EveryPairOfOptionsIsThere) {
   std::set<uint32_t> pairs;
   for (int64_t n = 1; n <= scope.size(); n += 7)
     pairs.insert(options_of(scope.at(n)));
-  for (uint32_t a = 1; a <= kAdmitLast; a <<= 1) {
+  for (uint32_t a = 1; a <= kAllowLast; a <<= 1) {
     if (is_elsewhere(a)) continue;
     EXPECT_TRUE(pairs.contains(a)) << a;
-    for (uint32_t b = a << 1; b <= kAdmitLast; b <<= 1) {
+    for (uint32_t b = a << 1; b <= kAllowLast; b <<= 1) {
       if (is_elsewhere(b) || exclude_each_other(a | b)) continue;
       EXPECT_TRUE(pairs.contains(a | b)) << a << " " << b;
     }

@@ -8,7 +8,7 @@
 #include "properties/checking/case_prepared.h"
 #include "properties/checking/picture.h"
 #include "properties/checking/story_run.h"
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/finite.h"
 #include "properties/judging/outcome.h"
@@ -40,7 +40,7 @@ namespace {
 // Whether the case is one of the law's, its data apart, which the law makes
 // itself where it must.
 bool meets_precondition(const Law& law, const Case& value) {
-  Case nearest = fitted(law, value);
+  Case nearest = constrained(law, value);
   for (const auto recipe : {&Case::q, &Case::k, &Case::v, &Case::x, &Case::w,
                             &Case::bias, &Case::d_o})
     nearest.*recipe = value.*recipe;
@@ -235,15 +235,16 @@ std::optional<Judgement> CaseWork::settled(const JudgedKernel& kernel) {
   Judgement judgement;
   judgement.verdict = Verdict::kUnsupported;
   judgement.reason = not_judged_reason(value_);
-  if (judgement.reason.empty() && !has_subject(kernel.info, law_->aim.subject))
-    judgement.reason = missing_subject(law_->aim.subject);
-  const bool gradient = law_->aim.subject == Subject::kBackward ||
-                        law_->aim.subject == Subject::kLayerBackward;
+  if (judgement.reason.empty() &&
+      !has_subject(kernel.info, law_->domain.subject))
+    judgement.reason = missing_subject(law_->domain.subject);
+  const bool gradient = law_->domain.subject == Subject::kBackward ||
+                        law_->domain.subject == Subject::kLayerBackward;
   if (judgement.reason.empty() && gradient)
     judgement.reason =
         gradient_not_derived(kernel.model, value_.dropout.has_value());
   if (!judgement.reason.empty()) return judgement;
-  if (value_.subject() != law_->aim.subject) {
+  if (value_.subject() != law_->domain.subject) {
     judgement.verdict = Verdict::kGaveUp;
     judgement.reason = "the law is about something else than this case";
     return judgement;
@@ -389,7 +390,7 @@ Judgement CaseWork::judge_under(const JudgedKernel& kernel,
   note_nan_of_numbers(views, judgement);
   if (judgement.verdict == Verdict::kFailed && judgement.finding)
     judgement.picture = small_case_picture(input, judgement);
-  if (law_->aim.votes) cast_ballot(kernel, views[0], judgement);
+  if (law_->domain.votes) cast_ballot(kernel, views[0], judgement);
   return judgement;
 }
 

@@ -37,10 +37,10 @@ Judgement lse_as_planned(const JudgeInput& input) {
 
 TEST(CaseWork, FitsOnceAndPlansOncePerKernel) {
   Law law = *find_law("agrees_with_oracle");
-  law.fit = counted_fit;
+  law.constrain = counted_fit;
   law.plan = counted_plan;
   law.judge = lse_as_planned;
-  law.aim.votes = false;
+  law.domain.votes = false;
   JudgedKernel kernels[] = {FakeExecutor::under_test().judged,
                             FakeExecutor::under_test().judged};
   kernels[1].info.capabilities.options &= ~uint64_t{QKVET_OPTION_LSE};

@@ -110,8 +110,8 @@ void add_even_steps(const Case& value, Collector& out) {
 
 // Without each option, and with a plainer one in its place.
 void add_simpler_pairs(const Case& value, Collector& out) {
-  for (uint32_t option = 1; option <= kAdmitLast; option <<= 1)
-    if (option != kAdmitEmpty && (options_of(value) & option) != 0)
+  for (uint32_t option = 1; option <= kAllowLast; option <<= 1)
+    if (option != kAllowEmpty && (options_of(value) & option) != 0)
       out.drop(option);
   if (value.mask.kind != MaskKind::kNone) {
     out.add([](Case& c) { c.mask.own = kOwnAll; });

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "properties/cases/generate.h"
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 
 namespace qkvet::properties {
 
@@ -21,7 +21,7 @@ class Collector {
 
   // Adds what `change` makes of the origin, if that is a valid, other case;
   // with `smaller` only if its extents are smaller even after the law has
-  // fitted it, so that plainer and wilder data cannot take turns for ever.
+  // constrained it, so that plainer and wilder data cannot take turns for ever.
   template <class Change>
   void add(Change change, bool smaller = false) {
     Case candidate = origin_;
@@ -39,7 +39,7 @@ class Collector {
   // Without the option, unless the law puts one back in its place: then the
   // two could take turns for ever.
   void drop(uint32_t option) {
-    const Case without = fitted(law_, keep_admitted(origin_, ~option));
+    const Case without = constrained(law_, keep_allowed(origin_, ~option));
     if ((options_of(without) & option) == 0)
       add([&](Case& candidate) { candidate = without; });
   }
@@ -47,7 +47,7 @@ class Collector {
 
  private:
   void keep(Case candidate, bool smaller) {
-    candidate = fitted(law_, std::move(candidate));
+    candidate = constrained(law_, std::move(candidate));
     if (smaller && size_of(candidate) >= size_of(origin_)) return;
     if (candidate == origin_ || !invalid_reason(candidate).empty()) return;
     if (std::find(cases_.begin(), cases_.end(), candidate) == cases_.end())

@@ -189,68 +189,69 @@ inline double scale_of(const Case& value) {
 
 // Options of attention (core/call/options.h), and extents of 0.
 enum : uint32_t {
-  kAdmitWindow = 1,
-  kAdmitMask = 2,
-  kAdmitLengths = 4,
-  kAdmitPacked = 8,
-  kAdmitBias = 16,
-  kAdmitAlibi = 32,
-  kAdmitSoftcap = 64,
-  kAdmitSink = 128,
-  kAdmitLayout = 256,
-  kAdmitShare = 512,
-  kAdmitRope = 1024,  // also of stories and layers
-  kAdmitEmpty = 2048,
-  kAdmitStored = 4096,  // of stories: quantised storage
-  kAdmitPaged = 8192,
-  kAdmitAppend = 16384,
-  kAdmitDropout = 32768,
-  kAdmitLast = kAdmitDropout,
+  kAllowWindow = 1,
+  kAllowMask = 2,
+  kAllowLengths = 4,
+  kAllowPacked = 8,
+  kAllowBias = 16,
+  kAllowAlibi = 32,
+  kAllowSoftcap = 64,
+  kAllowSink = 128,
+  kAllowLayout = 256,
+  kAllowShare = 512,
+  kAllowRope = 1024,  // also of stories and layers
+  kAllowEmpty = 2048,
+  kAllowStored = 4096,  // of stories: quantised storage
+  kAllowPaged = 8192,
+  kAllowAppend = 16384,
+  kAllowDropout = 32768,
+  kAllowLast = kAllowDropout,
   // Who sees whom.
-  kAdmitPairs = kAdmitWindow | kAdmitMask | kAdmitLengths | kAdmitPacked,
+  kAllowPairs = kAllowWindow | kAllowMask | kAllowLengths | kAllowPacked,
   // How scores become weights.
-  kAdmitScores = kAdmitBias | kAdmitAlibi | kAdmitSoftcap | kAdmitSink,
+  kAllowScores = kAllowBias | kAllowAlibi | kAllowSoftcap | kAllowSink,
   // Where keys and values lie when they are called.
-  kAdmitServed = kAdmitPaged | kAdmitAppend,
-  kAdmitMemory = kAdmitLayout | kAdmitShare | kAdmitServed,
-  kAdmitAll = kAdmitPairs | kAdmitScores | kAdmitMemory | kAdmitRope,
+  kAllowServed = kAllowPaged | kAllowAppend,
+  kAllowMemory = kAllowLayout | kAllowShare | kAllowServed,
+  kAllowAll = kAllowPairs | kAllowScores | kAllowMemory | kAllowRope,
   // For stories: a rotation, a window of the cache, quantised storage.
-  kAdmitForms = kAdmitRope | kAdmitWindow | kAdmitStored
+  kAllowForms = kAllowRope | kAllowWindow | kAllowStored
 };
 
-// An option that a case can have or not, and the bit of Aim::admits that says
-// so to laws. In the order of reports.
-struct AdmittedOption {
+// An option that a case can have or not, and the bit of Domain::allows that
+// says so to laws. In the order of reports.
+struct AllowedOption {
   uint64_t option;  // of CaseOption, or EMPTY_EXTENTS
-  uint32_t admitted;
+  uint32_t allowed;
 };
-inline constexpr AdmittedOption kAdmittedOptions[] = {
-    {QKVET_OPTION_MASK, kAdmitMask},
-    {QKVET_OPTION_BIAS, kAdmitBias},
-    {QKVET_OPTION_WINDOW, kAdmitWindow},
-    {QKVET_OPTION_SOFTCAP, kAdmitSoftcap},
-    {QKVET_OPTION_ALIBI, kAdmitAlibi},
-    {QKVET_OPTION_SINK, kAdmitSink},
-    {QKVET_OPTION_ROPE, kAdmitRope},
-    {QKVET_OPTION_LENGTHS, kAdmitLengths},
-    {QKVET_OPTION_PACKED, kAdmitPacked},
-    {QKVET_OPTION_PAGED, kAdmitPaged},
-    {QKVET_OPTION_APPEND, kAdmitAppend},
-    {QKVET_OPTION_EMPTY_EXTENTS, kAdmitEmpty},
-    {QKVET_OPTION_DROPOUT, kAdmitDropout},
-    {kOptionLayout, kAdmitLayout},
-    {kOptionShare, kAdmitShare}};
+inline constexpr AllowedOption kAllowedOptions[] = {
+    {QKVET_OPTION_MASK, kAllowMask},
+    {QKVET_OPTION_BIAS, kAllowBias},
+    {QKVET_OPTION_WINDOW, kAllowWindow},
+    {QKVET_OPTION_SOFTCAP, kAllowSoftcap},
+    {QKVET_OPTION_ALIBI, kAllowAlibi},
+    {QKVET_OPTION_SINK, kAllowSink},
+    {QKVET_OPTION_ROPE, kAllowRope},
+    {QKVET_OPTION_LENGTHS, kAllowLengths},
+    {QKVET_OPTION_PACKED, kAllowPacked},
+    {QKVET_OPTION_PAGED, kAllowPaged},
+    {QKVET_OPTION_APPEND, kAllowAppend},
+    {QKVET_OPTION_EMPTY_EXTENTS, kAllowEmpty},
+    {QKVET_OPTION_DROPOUT, kAllowDropout},
+    {kOptionLayout, kAllowLayout},
+    {kOptionShare, kAllowShare}};
 
 // What the generator must provide for the law's precondition.
-struct Aim {
+struct Domain {
   Subject subject = Subject::kAttention;
   bool causal = false;    // at least one key is masked for some row
-  bool free_v = true;     // false: fit() fixes the data of v
+  bool free_v = true;     // false: constrain() fixes the data of v
   bool free_data = true;  // false: the law makes some of the data itself
   bool votes = false;     // its first call is held against the oracle
-  // Options that the law admits, all others are taken out before
-  // fit() is asked; and one of these, where a kernel has it, in every case.
-  uint32_t admits = 0;
+  // Options that the law allows, all others are taken out before
+  // constrain() is asked; and one of these, where a kernel has it, in every
+  // case.
+  uint32_t allows = 0;
   uint32_t about = 0;
 };
 
@@ -266,10 +267,10 @@ struct Law {
   // agreement last: of what fails the first names the failure. In tens, so that
   // one goes between.
   int rank;
-  Aim aim;
-  // The nearest case that meets the precondition; idempotent. Ask fitted()
-  // (admit.h), which sees to the options.
-  Case (*fit)(Case value);
+  Domain domain;
+  // The nearest case that meets the precondition; idempotent. Ask constrained()
+  // (domain.h), which sees to the options.
+  Case (*constrain)(Case value);
   Plan (*plan)(const Case& value, const KernelInfo& kernel);
   Judgement (*judge)(const JudgeInput& input);
 };

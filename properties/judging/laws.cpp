@@ -27,8 +27,9 @@ std::vector<const Law*> in_order() {
 #undef QKVET_LAW
   };
   const auto place = [](const Law* law) {
-    return std::pair(std::ranges::find(kSubjects, law->aim.subject) - kSubjects,
-                     law->rank);
+    return std::pair(
+        std::ranges::find(kSubjects, law->domain.subject) - kSubjects,
+        law->rank);
   };
   std::ranges::sort(laws, {}, place);
   return laws;

@@ -86,7 +86,7 @@ Judgement judged(CallOutcome outcome) {
   SaysNo executor(std::move(outcome));
   const Law& law = *find_law(kLaw);
   TimeUse time;
-  return check_case(law, law.fit(*parse_case(kLayer).value),
+  return check_case(law, law.constrain(*parse_case(kLayer).value),
                     FakeTables::under_test().judged, 0, executor,
                     /*with_twin=*/false, time);
 }

@@ -60,7 +60,7 @@ class Visibility {
 // Whether some row of some head sees a key, as far as the case alone says.
 bool some_row_sees_a_key(const Case& value);
 
-// For laws that admit no option but a causal rule: keys are then seen from the
+// For laws that allow no option but a causal rule: keys are then seen from the
 // first on, and their number says which ones.
 inline int64_t visible_keys(const Case& value, int64_t row) {
   const Shape& s = value.shape;

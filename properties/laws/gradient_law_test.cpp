@@ -46,7 +46,7 @@ TEST(GradientLaws, PassTheDefinitionOnEveryPlannedCase) {
   keep_scope_to({kernel}, scope);
   TimeUse time;
   for (const Law* law : all_laws()) {
-    if (law->aim.subject != Subject::kBackward) continue;
+    if (law->domain.subject != Subject::kBackward) continue;
     int checked = 0;
     for (int64_t n = 1; n <= kPerLaw; ++n) {
       const Case value = planned_case(*law, 77, n, scope);

@@ -31,7 +31,8 @@ TEST(Laws, StateAllFiveThingsUnderAUniqueId) {
 TEST(Laws, HaveEachARankOfTheirOwn) {
   std::set<std::pair<Subject, int>> ranks;
   for (const Law* law : all_laws())
-    EXPECT_TRUE(ranks.emplace(law->aim.subject, law->rank).second) << law->id;
+    EXPECT_TRUE(ranks.emplace(law->domain.subject, law->rank).second)
+        << law->id;
   EXPECT_STREQ(all_laws()[0]->id, "reads_only_its_inputs");
 }
 
@@ -45,7 +46,7 @@ TEST(Laws, PassTheOracleOnEveryPlannedCase) {
   const KernelUnderTest kernel = FakeExecutor::under_test();
   TimeUse time;
   for (const Law* law : all_laws()) {
-    if (law->aim.subject != Subject::kAttention) continue;
+    if (law->domain.subject != Subject::kAttention) continue;
     int checked = 0;
     for (int64_t n = 1; n <= kPerLaw; ++n) {
       const Case value = planned_case(*law, 77, n);

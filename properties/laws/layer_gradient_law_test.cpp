@@ -49,7 +49,7 @@ TEST(LayerGradientLaws, PassTheDefinitionOnEveryPlannedCase) {
   TimeUse time;
   int laws = 0;
   for (const Law* law : all_laws()) {
-    if (law->aim.subject != Subject::kLayerBackward) continue;
+    if (law->domain.subject != Subject::kLayerBackward) continue;
     ++laws;
     int checked = 0, rotated = 0, biased = 0;
     for (int64_t n = 1; n <= kPerLaw; ++n) {

@@ -153,11 +153,11 @@ TEST(ServedLaws, CasesKeepToPagesWhereNothingElseIsTaken) {
   scope.options &= ~QKVET_OPTION_PACKED;
   for (const Law* law : all_laws()) {
     // Packed members have no pages, and dropout beside them is not derived.
-    if (law->aim.subject != Subject::kAttention ||
-        law->aim.about == kAdmitDropout ||
+    if (law->domain.subject != Subject::kAttention ||
+        law->domain.about == kAllowDropout ||
         law->id == std::string("packed_members_equal_calls"))
       continue;
-    EXPECT_NE(law->aim.admits & kAdmitPaged, 0u) << law->id;
+    EXPECT_NE(law->domain.allows & kAllowPaged, 0u) << law->id;
     for (int64_t n = 1; n <= 40; ++n) {
       const Case value = planned_case(*law, 1, n, scope);
       const int64_t size = value.paging.size;

@@ -18,7 +18,7 @@ Judgement check(const std::string& law, const std::string& text, Spoil spoil) {
   EXPECT_TRUE(parsed.value) << parsed.error;
   TimeUse time;
   const bool stages = executor.kernels()[0].layer_options & QKVET_LAYER_STAGES;
-  return check_case(*find_law(law), find_law(law)->fit(*parsed.value),
+  return check_case(*find_law(law), find_law(law)->constrain(*parsed.value),
                     FakeTables::under_test(stages).judged, 0, executor,
                     /*with_twin=*/true, time);
 }
@@ -48,9 +48,9 @@ TEST(TableLaws, PassWhatIsRightOnEveryPlannedCase) {
   TimeUse time;
   for (const Law* law : all_laws()) {
     // Attention, and gradients, have fakes and tests of their own.
-    if (law->aim.subject == Subject::kAttention ||
-        law->aim.subject == Subject::kBackward ||
-        law->aim.subject == Subject::kLayerBackward)
+    if (law->domain.subject == Subject::kAttention ||
+        law->domain.subject == Subject::kBackward ||
+        law->domain.subject == Subject::kLayerBackward)
       continue;
     int checked = 0;
     for (int64_t n = 1; n <= 150; ++n) {
@@ -70,8 +70,9 @@ TEST(TableLaws, PlannedCasesAreTheirOwnFit) {
     for (int64_t n = 1; n <= 200; ++n) {
       const Case value = planned_case(*law, 5, n);
       ASSERT_EQ(invalid_reason(value), "") << to_string(value);
-      ASSERT_EQ(law->fit(value), value) << law->id << " " << to_string(value);
-      ASSERT_EQ(value.subject(), law->aim.subject);
+      ASSERT_EQ(law->constrain(value), value)
+          << law->id << " " << to_string(value);
+      ASSERT_EQ(value.subject(), law->domain.subject);
     }
 }
 
@@ -281,7 +282,7 @@ TEST(CallsAtOnce, CachesAndLayersThatShareScratch) {
     EXPECT_EQ(check(law, text, {}).verdict, Verdict::kPassed) << law;
     SharesScratch shares(output);
     TimeUse time;
-    const Case value = find_law(law)->fit(*parse_case(text).value);
+    const Case value = find_law(law)->constrain(*parse_case(text).value);
     JudgedKernel kernel = FakeTables::under_test().judged;
     EXPECT_EQ(check_case(*find_law(law), value, kernel, 0, shares,
                          /*with_twin=*/false, time)

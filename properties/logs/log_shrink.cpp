@@ -5,7 +5,7 @@
 #include <set>
 
 #include "properties/calls/story_calls.h"
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 #include "properties/logs/log_player.h"
 #include "properties/run/shrink.h"
 
@@ -212,7 +212,7 @@ void Shrinker::spell(ShrunkLog& shrunk) {
   if (!value) return;
   std::vector<const Law*> laws;
   const auto add = [&](const Law* law) {
-    if (law != nullptr && law->aim.subject == Subject::kCache &&
+    if (law != nullptr && law->domain.subject == Subject::kCache &&
         std::find(laws.begin(), laws.end(), law) == laws.end())
       laws.push_back(law);
   };
@@ -222,7 +222,7 @@ void Shrinker::spell(ShrunkLog& shrunk) {
                    : "cache_agrees_with_history"));
   for (const Law* law : all_laws()) add(law);
   for (const Law* law : laws) {
-    const Case fit = fitted(*law, *value);
+    const Case fit = constrained(*law, *value);
     const Judgement judgement =
         check_case(*law, fit, kernel_.judged, kernel_.index, kernel_.executor,
                    /*with_twin=*/false, kernel_.time);

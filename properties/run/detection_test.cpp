@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 #include "properties/run/shrink.h"
 #include "properties/testing/fake_executor.h"
 
@@ -28,7 +28,7 @@ Judgement check(const char* law_id, const std::string& text,
   EXPECT_EQ(parsed.error, "");
   const Law& law = *find_law(law_id);
   TimeUse time;
-  return check_case(law, fitted(law, *parsed.value), declared_f32(), 0,
+  return check_case(law, constrained(law, *parsed.value), declared_f32(), 0,
                     executor, false, time);
 }
 

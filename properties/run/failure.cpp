@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 #include "properties/run/other_dialect.h"
 #include "properties/run/shrink.h"
 
@@ -28,7 +28,7 @@ Traits traits_of(const Case& value, const Judgement& judgement) {
   if (begins("nan")) traits.outcome = "NaN";
   if (begins("inf")) traits.outcome = "infinity";
   traits.needs = options_of(value);
-  uint64_t bit = uint64_t{kAdmitLast} << 1;
+  uint64_t bit = uint64_t{kAllowLast} << 1;
   const auto add = [&](bool needed) {
     if (needed) traits.needs |= bit;
     bit <<= 1;

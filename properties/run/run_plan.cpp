@@ -43,7 +43,7 @@ Part part_of(const std::vector<KernelUnderTest>& kernels,
   part.options = options;
   keep_scope_to(part.kernels, part.options.scope);
   std::erase_if(part.options.laws, [subject](const Law* law) {
-    return law->aim.subject != subject;
+    return law->domain.subject != subject;
   });
   if (options.cases_per_law > 0)
     part.options.cases = options.cases_per_law * std::ssize(part.options.laws);
@@ -216,7 +216,7 @@ int64_t most_cases(const RunOptions& options) {
     most = std::max<int64_t>(
         most, std::count_if(options.laws.begin(), options.laws.end(),
                             [subject](const Law* law) {
-                              return law->aim.subject == subject;
+                              return law->domain.subject == subject;
                             }));
   return most * options.cases_per_law;
 }

@@ -349,7 +349,7 @@ RunResult Runner::finish() {
     for (const Lane& lane : lanes_) use.add(lane.uses[k]);
     kernel.hollow = use.hollow();
     // The other subjects have options of their own, which their laws name.
-    if (options_.laws[0]->aim.subject == Subject::kAttention)
+    if (options_.laws[0]->domain.subject == Subject::kAttention)
       use.tell(kernel.kernel.judged.info, kernel.drawn, kernel.never_drawn);
     result.kernels.push_back(std::move(kernel));
   }

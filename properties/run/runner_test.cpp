@@ -20,9 +20,10 @@ void wrong_scale(KernelCall& call, Problem& problem) {
 TEST(Runner, AGoodKernelPassesEveryLaw) {
   RunOptions options;
   options.laws = {all_laws().begin(), all_laws().end()};
-  const auto laws = static_cast<int64_t>(std::count_if(
-      all_laws().begin(), all_laws().end(),
-      [](const Law* law) { return law->aim.subject == Subject::kAttention; }));
+  const auto laws = static_cast<int64_t>(
+      std::count_if(all_laws().begin(), all_laws().end(), [](const Law* law) {
+        return law->domain.subject == Subject::kAttention;
+      }));
 #ifdef QKVET_SANITIZED
   constexpr int64_t kPerLaw = 16;
 #else
@@ -299,7 +300,7 @@ TEST(Runner, EveryLawGetsTheSameNumberOfCases) {
   const RunResult of_both = run_two_subjects(options);
   for (const Cell& cell : of_both.kernels[0].cells)
     EXPECT_EQ(cell.checked + cell.unsupported + cell.not_applicable,
-              cell.law->aim.subject == Subject::kLayer ? 20 : 10)
+              cell.law->domain.subject == Subject::kLayer ? 20 : 10)
         << cell.law->id;
 }
 

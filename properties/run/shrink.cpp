@@ -37,13 +37,13 @@ Judgement check_case(const Law& law, const Case& value,
 const Law& failed_law(const Law& planned, const Judgement& judgement) {
   // A memory law there is about attention and about gradients; elsewhere each
   // law owns what it finds.
-  const Subject subject = planned.aim.subject;
+  const Subject subject = planned.domain.subject;
   const Law* memory =
       find_law(subject == Subject::kBackward        ? kBackwardMemoryLaw
                : subject == Subject::kLayerBackward ? kLayerBackwardMemoryLaw
                                                     : kMemoryLaw);
   const bool owned = judgement.kind == FailureKind::kMemory &&
-                     memory != nullptr && subject == memory->aim.subject;
+                     memory != nullptr && subject == memory->domain.subject;
   return owned ? *memory : planned;
 }
 

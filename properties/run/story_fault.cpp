@@ -56,9 +56,9 @@ StoryFault fault_of(const Law& law, const Case& value,
   if (judgement.verdict != Verdict::kFailed ||
       judgement.kind != FailureKind::kLaw || !judgement.finding)
     return {};
-  if (law.aim.subject == Subject::kAttention)
+  if (law.domain.subject == Subject::kAttention)
     return served_fault(value, kernel, index, executor, time);
-  if (law.aim.subject != Subject::kCache) return {};
+  if (law.domain.subject != Subject::kCache) return {};
   const std::vector<PlannedCall> plan = law.plan(value, kernel.info).calls;
   const size_t found = judgement.finding->call;
   if (found >= plan.size() || !is_answer(plan[found])) return {};

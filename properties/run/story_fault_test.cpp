@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "properties/cases/generate.h"
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 #include "properties/run/shrink.h"
 #include "properties/testing/fake_tables.h"
 
@@ -370,7 +370,7 @@ TEST(StoryFault, NothingIsSaidOfWhatIsRight) {
   TimeUse time;
   int answers = 0;
   for (const Law* law : all_laws())
-    for (int64_t n = 1; law->aim.subject == Subject::kCache && n <= kPerLaw;
+    for (int64_t n = 1; law->domain.subject == Subject::kCache && n <= kPerLaw;
          ++n) {
       const Case value = planned_case(*law, 91, n, scope);
       const auto plan = law->plan(value, kernel.judged.info).calls;

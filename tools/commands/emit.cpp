@@ -126,8 +126,8 @@ class Drawer {
 void Drawer::drop_laws() {
   std::erase_if(laws_, [&](const Law* law) {
     std::string why = not_in_files_reason(*law);
-    if (why.empty() && !has_subject(plan_.kernel.info, law->aim.subject))
-      why = missing_subject(law->aim.subject);
+    if (why.empty() && !has_subject(plan_.kernel.info, law->domain.subject))
+      why = missing_subject(law->domain.subject);
     if (why.empty()) why = undeclared_need(*law, scope_);
     if (!why.empty()) plan_.recipe.dropped[law->id] = why;
     return !why.empty();

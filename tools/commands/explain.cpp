@@ -121,7 +121,7 @@ std::string telling_example(const std::vector<const KernelUnderTest*>& caught,
 
 ExitCode explain_law(const Law& law, const SelectedKernels& faults) {
   print(fmt::format("{}   a law about {}\n", law.id,
-                    subject_text(law.aim.subject)));
+                    subject_text(law.domain.subject)));
   const struct {
     const char *name, *text;
   } rows[] = {{"law", law.sentence},           {"formula", law.formula},

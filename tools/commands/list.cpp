@@ -34,7 +34,7 @@ void list_laws(bool json) {
     if (json)
       print(json_text(Json{{"type", "law"},
                            {"id", law->id},
-                           {"subject", subject_text(law->aim.subject)},
+                           {"subject", subject_text(law->domain.subject)},
                            {"sentence", law->sentence},
                            {"formula", law->formula},
                            {"precondition", law->precondition},

@@ -83,7 +83,8 @@ std::string read_cases(const std::string& target,
 bool is_asked(const ReplayCase& one, const Law& law,
               const KernelUnderTest& kernel) {
   return one.law == nullptr ||
-         (one.law == &law && has_subject(kernel.judged.info, law.aim.subject));
+         (one.law == &law &&
+          has_subject(kernel.judged.info, law.domain.subject));
 }
 
 std::string check_digest(const std::string& digest, const Case& value) {
@@ -173,7 +174,7 @@ std::string replay_on(const KernelUnderTest& kernel, Executor& executor,
       if (!is_asked(one, *law, kernel)) continue;
       // Without --law a law that says nothing about the case is no news.
       const bool any = all_laws && one.law == nullptr;
-      if (any && law->aim.subject != one.value.subject()) {
+      if (any && law->domain.subject != one.value.subject()) {
         ++silent_laws;
         continue;
       }

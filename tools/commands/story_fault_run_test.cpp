@@ -187,7 +187,8 @@ TEST(StoryFault, NothingIsSaidOfCorrectCaches) {
     keep_scope_to({kernel}, scope);
     int answers = 0;
     for (const Law* law : all_laws())
-      for (int64_t n = 1; law->aim.subject == Subject::kCache && n <= 4; ++n) {
+      for (int64_t n = 1; law->domain.subject == Subject::kCache && n <= 4;
+           ++n) {
         const Case value = planned_case(*law, 17, n, scope);
         const auto plan = law->plan(value, kernel.judged.info).calls;
         for (size_t i = 0; i < plan.size(); ++i) {

@@ -64,7 +64,7 @@ std::string replay_here(const std::string& text, const RunOptions& run,
   for (const KernelUnderTest& kernel : selected.kernels) {
     KernelResult of_kernel;
     for (const Law* law : run.laws) {
-      if (law->aim.subject != value.value->subject()) continue;
+      if (law->domain.subject != value.value->subject()) continue;
       KernelResult one =
           replay_one(*law, *value.value, kernel, *opened.executor, result.time);
       of_kernel.kernel = one.kernel;

@@ -44,12 +44,12 @@ class FaultRun {
     const KernelInfo& info = fault_.judged.info;
     const auto& ids = info.fault->killed_by;
     const bool named = std::find(ids.begin(), ids.end(), law.id) != ids.end();
-    const bool asked = has_subject(info, law.aim.subject);
+    const bool asked = has_subject(info, law.domain.subject);
     if (!named && (options_.named || !asked)) return;
     FaultPair& pair = result_.pairs.emplace_back();
     pair.law = &law;
     pair.named = named;
-    if (!asked) pair.undeclared = missing_subject(law.aim.subject);
+    if (!asked) pair.undeclared = missing_subject(law.domain.subject);
   }
 
   // The plan of `check` for this kernel alone: its laws take turns.
@@ -60,7 +60,7 @@ class FaultRun {
     keep_scope_to({fault_}, scope);
     std::vector<FaultPair*> asked;
     for (FaultPair& pair : result_.pairs) {
-      if (pair.law->aim.subject != subject) continue;
+      if (pair.law->domain.subject != subject) continue;
       pair.undeclared = undeclared_need(*pair.law, scope);
       if (pair.undeclared.empty()) asked.push_back(&pair);
     }

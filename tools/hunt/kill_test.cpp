@@ -11,7 +11,7 @@
 #include "core/base/at_night.h"
 #include "properties/cases/generate.h"
 #include "properties/checking/simpler.h"
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 #include "properties/run/shrink.h"
 #include "tools/kernels/kernels.h"
 #include "tools/report/report.h"
@@ -307,10 +307,10 @@ class Kill : public testing::TestWithParam<std::string> {
                                     const Case& asked) {
     constexpr size_t kBatch = 16;
     std::vector<Case> batch;
-    for (const Case& plain : walk(law.aim.subject, asked)) {
+    for (const Case& plain : walk(law.domain.subject, asked)) {
       if (size_of(plain) >= size) break;
       for (const Case& form : forms_of(plain, asked)) {
-        Case value = fitted(law, form);
+        Case value = constrained(law, form);
         if (value.shape != form.shape || value.story != form.story ||
             value.biases != form.biases || !invalid_reason(value).empty())
           continue;

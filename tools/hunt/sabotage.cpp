@@ -94,7 +94,7 @@ std::span<const SabotagePair> sabotage_pairs() { return kPairs; }
 std::vector<const Law*> Sabotage::laws() {
   std::vector<const Law*> laws;
   for (const Law* law : all_laws())
-    if (law->aim.subject == Subject::kAttention) laws.push_back(law);
+    if (law->domain.subject == Subject::kAttention) laws.push_back(law);
   return laws;
 }
 

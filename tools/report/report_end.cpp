@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "properties/cases/small_scope.h"
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 #include "tools/report/report_parts.h"
 
 namespace qkvet::tools {

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "core/case/file_data.h"
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 #include "tools/base/lines.h"
 #include "tools/report/report.h"
 
@@ -178,11 +178,11 @@ std::string failure_text(const ReportInput& input, const KernelResult& kernel,
         field("", fmt::format("shrunk from {} in {} steps",
                               to_string(failure.found), failure.shrink_steps));
   out += alike_text(kernel, failure);
-  const Aim& aim = failure.law->aim;
+  const Domain& domain = failure.law->domain;
   out += field("inputs", fmt::format("digest {:08x}{}", failure.digest,
-                                     !aim.free_data ? "; the law sets some"
-                                     : !aim.free_v  ? "; the law sets v"
-                                                    : ""));
+                                     !domain.free_data ? "; the law sets some"
+                                     : !domain.free_v  ? "; the law sets v"
+                                                       : ""));
   for (const std::string& line : failure.judgement.picture)
     out += field("", line);
   out += finding_text(failure, input.width);

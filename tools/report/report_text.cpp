@@ -182,7 +182,7 @@ std::string text_report(const ReportInput& input, const ReportStyle& style) {
 bool is_whole_plan(const ReportInput& input) {
   const RunOptions& options = input.options;
   const auto is_asked = [&options](const Law* law) {
-    return law->aim.subject != Subject::kAttention ||
+    return law->domain.subject != Subject::kAttention ||
            std::find(options.laws.begin(), options.laws.end(), law) !=
                options.laws.end();
   };
@@ -191,7 +191,7 @@ bool is_whole_plan(const ReportInput& input) {
   const auto short_plan =
       kShortCasesPerLaw *
       std::count_if(laws.begin(), laws.end(), [](const Law* law) {
-        return law->aim.subject == Subject::kAttention;
+        return law->domain.subject == Subject::kAttention;
       });
   return every_law && options.scope.pins.empty() && !options.exhaustive &&
          !options.fail_fast && !options.planned &&

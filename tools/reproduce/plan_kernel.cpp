@@ -200,7 +200,7 @@ std::string declare_more(const std::string& dialect,
 }
 
 std::string not_in_files_reason(const Law& law) {
-  if (law.aim.subject == Subject::kCache)
+  if (law.domain.subject == Subject::kCache)
     return "a cache lives between calls, and a plan has single ones";
   for (const NotInFiles& row : kNotInFiles)
     if (std::string_view(law.id) == row.law) return row.why;

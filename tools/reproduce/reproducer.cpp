@@ -240,8 +240,9 @@ std::string reproducer_head(const Reproducer& from) {
       "again    qkvet replay {} --law {} {}\n"
       "written by QKVet {}\n",
       from.law->id, from.law->sentence, from.text, from.digest,
-      from.law->aim.free_data && from.law->aim.free_v ? ""
-                                                      : "; the law sets some",
+      from.law->domain.free_data && from.law->domain.free_v
+          ? ""
+          : "; the law sets some",
       from.kernel, from.text, from.law->id, from.again, QKVET_VERSION);
 }
 

@@ -7,7 +7,7 @@
 namespace qkvet::properties {
 namespace of_agrees_with_oracle {
 
-Case fit(Case value) { return value; }
+Case constrain(Case value) { return value; }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
   Plan plan;
@@ -44,8 +44,8 @@ extern constinit const Law agrees_with_oracle{
     "(reference/README.md).",
     "(c) it reaches every input and every element",
     570,
-    Aim{.votes = true, .admits = kAdmitAll | kAdmitEmpty},
-    of_agrees_with_oracle::fit,
+    Domain{.votes = true, .allows = kAllowAll | kAllowEmpty},
+    of_agrees_with_oracle::constrain,
     of_agrees_with_oracle::plan,
     of_agrees_with_oracle::judge};
 

@@ -5,7 +5,7 @@
 
 #include "core/base/half.h"
 #include "properties/calls/option_forms.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 
 namespace qkvet::properties {
 namespace of_alibi_equals_bias {
@@ -37,7 +37,7 @@ void slopes_as_bias(const Case& value, int64_t, Inputs& inputs) {
         }
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   if (!value.slopes) value.slopes = make_recipe(RecipeKind::kOne);
   return without_set_values(std::move(value), TensorName::kSlopes);
 }
@@ -80,11 +80,11 @@ extern constinit const Law alibi_equals_bias{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     420,
-    Aim{.free_data = false,
-        .admits = kAdmitRope | kAdmitPairs | kAdmitAlibi | kAdmitSoftcap |
-                  kAdmitSink | kAdmitMemory,
-        .about = kAdmitAlibi},
-    of_alibi_equals_bias::fit,
+    Domain{.free_data = false,
+           .allows = kAllowRope | kAllowPairs | kAllowAlibi | kAllowSoftcap |
+                     kAllowSink | kAllowMemory,
+           .about = kAllowAlibi},
+    of_alibi_equals_bias::constrain,
     of_alibi_equals_bias::plan,
     of_alibi_equals_bias::judge};
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <limits>
 
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 #include "properties/judging/visibility.h"
@@ -16,7 +16,7 @@ void no_queries(const Case&, int64_t, Inputs& inputs) {
   for (double& x : inputs.q) x = std::isnan(x) ? x : 0;
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value.q = make_recipe(RecipeKind::kZero);
   value = without_set_values(std::move(value), TensorName::kQ);
   if (!value.score_bias && !value.slopes)
@@ -118,10 +118,10 @@ extern constinit const Law bias_alone_decides{
     "(d) it needs no oracle: no scale, no product of q and k can hide what "
     "is wrong with the bias",
     270,
-    Aim{.free_data = false,
-        .admits = kAdmitPairs | kAdmitBias | kAdmitAlibi | kAdmitMemory,
-        .about = kAdmitBias | kAdmitAlibi},
-    of_bias_alone_decides::fit,
+    Domain{.free_data = false,
+           .allows = kAllowPairs | kAllowBias | kAllowAlibi | kAllowMemory,
+           .about = kAllowBias | kAllowAlibi},
+    of_bias_alone_decides::constrain,
     of_bias_alone_decides::plan,
     of_bias_alone_decides::judge};
 

@@ -7,7 +7,7 @@ namespace of_broadcast_equals_materialised {
 // One for all members and heads, as masks and biases are mostly given.
 constexpr uint8_t kOwnPairs = kOwnQ | kOwnK;
 
-Case fit(Case value) {
+Case constrain(Case value) {
   const bool has_mask = value.mask.kind != MaskKind::kNone;
   if (has_mask && value.mask.own != kOwnAll) return value;
   if (value.score_bias && value.score_bias_own != kOwnAll) return value;
@@ -56,8 +56,8 @@ extern constinit const Law broadcast_equals_materialised{
     "same number.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     400,
-    Aim{.admits = kAdmitAll, .about = kAdmitMask | kAdmitBias},
-    of_broadcast_equals_materialised::fit,
+    Domain{.allows = kAllowAll, .about = kAllowMask | kAllowBias},
+    of_broadcast_equals_materialised::constrain,
     of_broadcast_equals_materialised::plan,
     of_broadcast_equals_materialised::judge};
 

@@ -10,7 +10,7 @@
 namespace qkvet::properties {
 namespace of_calls_at_once_change_nothing {
 
-Case fit(Case value) { return value; }
+Case constrain(Case value) { return value; }
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan = plan_bitwise_pair(kernel, put_all_other_data);
@@ -64,9 +64,9 @@ extern constinit const Law calls_at_once_change_nothing{
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (c) it reaches what calls share",
     160,
-    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout |
-                  kAdmitServed},
-    of_calls_at_once_change_nothing::fit,
+    Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
+                     kAllowServed},
+    of_calls_at_once_change_nothing::constrain,
     of_calls_at_once_change_nothing::plan,
     of_calls_at_once_change_nothing::judge};
 

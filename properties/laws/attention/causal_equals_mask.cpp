@@ -37,9 +37,9 @@ extern constinit const Law causal_equals_mask{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     380,
-    Aim{.causal = true,
-        .admits = kAdmitRope | kAdmitPairs | kAdmitBias | kAdmitSoftcap |
-                  kAdmitSink | kAdmitMemory},
+    Domain{.causal = true,
+           .allows = kAllowRope | kAllowPairs | kAllowBias | kAllowSoftcap |
+                     kAllowSink | kAllowMemory},
     with_masked_key,
     of_causal_equals_mask::plan,
     of_causal_equals_mask::judge};

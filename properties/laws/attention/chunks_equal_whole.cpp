@@ -5,7 +5,7 @@
 // decided, not sampled; above, the blocks of one partition that the seed picks.
 #include "core/base/philox.h"
 #include "properties/calls/row_block.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 #include "properties/judging/law.h"
 #include "properties/judging/visibility.h"
 
@@ -68,7 +68,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan;
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value = with_masked_key(value);
   if (value.causal == Causal::kTopLeft)
     value.shape.Tq = std::min(value.shape.Tq, value.shape.Tk);
@@ -87,8 +87,8 @@ extern constinit const Law chunks_equal_whole{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it reaches Tq < Tk with every offset, (d) it needs no oracle",
     510,
-    Aim{.causal = true, .admits = kAdmitSoftcap | kAdmitSink | kAdmitMemory},
-    of_chunks_equal_whole::fit,
+    Domain{.causal = true, .allows = kAllowSoftcap | kAllowSink | kAllowMemory},
+    of_chunks_equal_whole::constrain,
     of_chunks_equal_whole::plan,
     judge_blocks};
 

@@ -8,7 +8,7 @@
 namespace qkvet::properties {
 namespace of_dropout_agrees_with_oracle {
 
-Case fit(Case value) { return with_dropout(std::move(value)); }
+Case constrain(Case value) { return with_dropout(std::move(value)); }
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
@@ -51,8 +51,8 @@ extern constinit const Law dropout_agrees_with_oracle{
     "(reference/README.md, Dropout).",
     "(d) it kills wrong factors, which no average over seeds need show",
     560,
-    Aim{.admits = kAdmitBesideDropout, .about = kAdmitDropout},
-    of_dropout_agrees_with_oracle::fit,
+    Domain{.allows = kAllowBesideDropout, .about = kAllowDropout},
+    of_dropout_agrees_with_oracle::constrain,
     of_dropout_agrees_with_oracle::plan,
     of_dropout_agrees_with_oracle::judge};
 

@@ -31,7 +31,7 @@ void all_other_data(const Case& value, int64_t, Inputs& inputs) {
       value, [](int64_t, int64_t) { return true; }, inputs);
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value.dropout = 0.5F;
   return value;
 }
@@ -167,8 +167,8 @@ extern constinit const Law dropout_is_a_function_of_its_seed{
     "of 2^-40.",
     "(a) it is bitwise, (d) it needs no oracle",
     540,
-    Aim{.admits = kAdmitDropout | kAdmitLayout, .about = kAdmitDropout},
-    of_dropout_is_a_function_of_its_seed::fit,
+    Domain{.allows = kAllowDropout | kAllowLayout, .about = kAllowDropout},
+    of_dropout_is_a_function_of_its_seed::constrain,
     of_dropout_is_a_function_of_its_seed::plan,
     of_dropout_is_a_function_of_its_seed::judge};
 

@@ -28,7 +28,7 @@ constexpr double kEightBits = 1.0 / 256;
 // from 0.9.
 constexpr size_t kSeeds = 32;
 
-Case fit(Case value) { return with_dropout(std::move(value)); }
+Case constrain(Case value) { return with_dropout(std::move(value)); }
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
@@ -185,8 +185,8 @@ extern constinit const Law dropout_keeps_its_share{
     "2^-40, even with a generator of eight bits.",
     "(c) it looks at what is drawn, (d) it needs no oracle",
     530,
-    Aim{.admits = kAdmitDropout | kAdmitLayout, .about = kAdmitDropout},
-    of_dropout_keeps_its_share::fit,
+    Domain{.allows = kAllowDropout | kAllowLayout, .about = kAllowDropout},
+    of_dropout_keeps_its_share::constrain,
     of_dropout_keeps_its_share::plan,
     of_dropout_keeps_its_share::judge};
 

@@ -7,7 +7,7 @@
 namespace qkvet::properties {
 namespace of_dropout_zero_is_no_dropout {
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value.dropout = 0.0F;
   return value;
 }
@@ -70,8 +70,8 @@ extern constinit const Law dropout_zero_is_no_dropout{
     "may take another path where a mask is asked for.",
     "(a) what is kept is exact",
     550,
-    Aim{.admits = kAdmitBesideDropout, .about = kAdmitDropout},
-    of_dropout_zero_is_no_dropout::fit,
+    Domain{.allows = kAllowBesideDropout, .about = kAllowDropout},
+    of_dropout_zero_is_no_dropout::constrain,
     of_dropout_zero_is_no_dropout::plan,
     of_dropout_zero_is_no_dropout::judge};
 

@@ -22,7 +22,7 @@ void duplicate(const Case& value, int64_t, Inputs& inputs) {
   append_copy(value, value.shape.dv, inputs.v);
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value.causal = Causal::kNone;
   return value;
 }
@@ -56,8 +56,8 @@ extern constinit const Law duplicated_keys_share_their_weight{
     "(c) it sets two key lengths against each other, (d) it needs no "
     "oracle",
     240,
-    Aim{.admits = kAdmitSoftcap | kAdmitMemory},
-    of_duplicated_keys_share_their_weight::fit,
+    Domain{.allows = kAllowSoftcap | kAllowMemory},
+    of_duplicated_keys_share_their_weight::constrain,
     of_duplicated_keys_share_their_weight::plan,
     of_duplicated_keys_share_their_weight::judge};
 

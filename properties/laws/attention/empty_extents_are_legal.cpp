@@ -29,7 +29,7 @@ void empty_data(const Case& value, int64_t kind, Inputs& inputs) {
   inputs = make_inputs(emptied(value, kind));
 }
 
-Case fit(Case value) { return value; }
+Case constrain(Case value) { return value; }
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
@@ -125,9 +125,9 @@ extern constinit const Law empty_extents_are_legal{
     "Zeros, NaN and infinities are exact.",
     "(c) it reaches extents that agreement does not, (d) it needs no oracle",
     310,
-    Aim{.admits = kAdmitRope | kAdmitWindow | kAdmitMask | kAdmitBias |
-                  kAdmitAlibi | kAdmitSoftcap | kAdmitMemory},
-    of_empty_extents_are_legal::fit,
+    Domain{.allows = kAllowRope | kAllowWindow | kAllowMask | kAllowBias |
+                     kAllowAlibi | kAllowSoftcap | kAllowMemory},
+    of_empty_extents_are_legal::constrain,
     of_empty_extents_are_legal::plan,
     of_empty_extents_are_legal::judge};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 #include "properties/judging/visibility.h"
@@ -26,7 +26,7 @@ void zeros_and_ones(const Case& value, int64_t, Inputs& inputs) {
   }
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value.q = make_recipe(RecipeKind::kZero);
   value.v = make_recipe(RecipeKind::kCount);
   value.set.clear();
@@ -82,9 +82,9 @@ extern constinit const Law every_key_counts_once{
     "division rounds.",
     "(b) one key among 131,072 shows, (d) it needs no oracle",
     50,
-    Aim{.free_v = false,
-        .admits = kAdmitRope | kAdmitPairs | kAdmitSoftcap | kAdmitMemory},
-    of_every_key_counts_once::fit,
+    Domain{.free_v = false,
+           .allows = kAllowRope | kAllowPairs | kAllowSoftcap | kAllowMemory},
+    of_every_key_counts_once::constrain,
     of_every_key_counts_once::plan,
     of_every_key_counts_once::judge};
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 #include "properties/judging/visibility.h"
@@ -49,7 +49,7 @@ void write_codes(const Case& value, int64_t call, Inputs& inputs) {
   }
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value.q = make_recipe(RecipeKind::kZero);
   value.v = make_recipe(RecipeKind::kCount);
   value.set.clear();
@@ -186,11 +186,11 @@ extern constinit const Law every_pair_is_seen_as_asked{
     "so few bits that the other roundings stay below half of the last one.",
     "(a) it decides every pair, (d) it needs no oracle",
     260,
-    Aim{.free_v = false,
-        .free_data = false,
-        .admits = kAdmitPairs | kAdmitSoftcap | kAdmitMemory,
-        .about = kAdmitPairs},
-    of_every_pair_is_seen_as_asked::fit,
+    Domain{.free_v = false,
+           .free_data = false,
+           .allows = kAllowPairs | kAllowSoftcap | kAllowMemory,
+           .about = kAllowPairs},
+    of_every_pair_is_seen_as_asked::constrain,
     of_every_pair_is_seen_as_asked::plan,
     of_every_pair_is_seen_as_asked::judge};
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "properties/calls/call_pairs.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 #include "properties/judging/visibility.h"
 
 namespace qkvet::properties {
@@ -73,8 +73,8 @@ extern constinit const Law future_changes_nothing{
     "bits or within the bound of the row, which is made of what it sees.",
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     80,
-    Aim{.causal = true,
-        .admits = kAdmitRope | kAdmitScores | kAdmitLayout | kAdmitServed},
+    Domain{.causal = true,
+           .allows = kAllowRope | kAllowScores | kAllowLayout | kAllowServed},
     with_masked_key,
     of_future_changes_nothing::plan,
     of_future_changes_nothing::judge};

@@ -3,7 +3,7 @@
 // staircase: channel c is 1 at the keys that some row r(c) must not see and 0
 // at all others, so that row r(c), and every earlier one, must return exactly
 // 0 there. The nearest future key, where masks go wrong, is always on a step.
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 #include "properties/judging/visibility.h"
@@ -93,9 +93,9 @@ extern constinit const Law future_weights_are_zero{
     "0 times anything finite is 0, and sums of zeros are zero in any order.",
     "(a) it is exact, (d) it needs no oracle",
     20,
-    Aim{.causal = true,
-        .free_v = false,
-        .admits = kAdmitRope | kAdmitScores | kAdmitMemory},
+    Domain{.causal = true,
+           .free_v = false,
+           .allows = kAllowRope | kAllowScores | kAllowMemory},
     with_masked_key,
     of_future_weights_are_zero::plan,
     of_future_weights_are_zero::judge};

@@ -20,7 +20,7 @@ void repeat_heads(const Case& value, int64_t, Inputs& inputs) {
   repeat(value, value.shape.Tk * value.shape.dv, inputs.v);
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   Shape& s = value.shape;
   if (s.group() < 2) {
     s.H = std::max<int64_t>(s.H, 2);
@@ -59,8 +59,8 @@ extern constinit const Law grouped_heads_equal_repeated_heads{
     "(c) it sets one path of a kernel against another, (d) it needs no "
     "oracle",
     250,
-    Aim{.admits = kAdmitPairs | kAdmitScores | kAdmitLayout | kAdmitServed},
-    of_grouped_heads_equal_repeated_heads::fit,
+    Domain{.allows = kAllowPairs | kAllowScores | kAllowLayout | kAllowServed},
+    of_grouped_heads_equal_repeated_heads::constrain,
     of_grouped_heads_equal_repeated_heads::plan,
     of_grouped_heads_equal_repeated_heads::judge};
 

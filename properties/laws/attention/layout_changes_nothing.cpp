@@ -4,7 +4,7 @@
 namespace qkvet::properties {
 namespace of_layout_changes_nothing {
 
-Case fit(Case value) {
+Case constrain(Case value) {
   if (value.layout == Layout::kBhtd && value.share == 0)
     value.layout = Layout::kBthd;
   return value;
@@ -40,8 +40,8 @@ extern constinit const Law layout_changes_nothing{
     "same number.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     410,
-    Aim{.admits = kAdmitAll, .about = kAdmitLayout | kAdmitShare},
-    of_layout_changes_nothing::fit,
+    Domain{.allows = kAllowAll, .about = kAllowLayout | kAllowShare},
+    of_layout_changes_nothing::constrain,
     of_layout_changes_nothing::plan,
     of_layout_changes_nothing::judge};
 

@@ -4,7 +4,7 @@
 namespace qkvet::properties {
 namespace of_lengths_equal_shorter_call {
 
-Case fit(Case value) {
+Case constrain(Case value) {
   const auto members = static_cast<size_t>(value.shape.B);
   const bool absent = value.q_len.empty() && value.kv_len.empty();
   if (absent && members <= kMaxMembers)
@@ -36,10 +36,10 @@ extern constinit const Law lengths_equal_shorter_call{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     430,
-    Aim{.admits = kAdmitWindow | kAdmitMask | kAdmitLengths | kAdmitScores |
-                  kAdmitMemory,
-        .about = kAdmitLengths},
-    of_lengths_equal_shorter_call::fit,
+    Domain{.allows = kAllowWindow | kAllowMask | kAllowLengths | kAllowScores |
+                     kAllowMemory,
+           .about = kAllowLengths},
+    of_lengths_equal_shorter_call::constrain,
     plan_member,
     of_lengths_equal_shorter_call::judge};
 

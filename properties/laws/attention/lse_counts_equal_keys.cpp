@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 #include "properties/judging/visibility.h"
@@ -13,7 +13,7 @@ void zero_queries(const Case&, int64_t, Inputs& inputs) {
   for (double& x : inputs.q) x = std::isnan(x) ? x : 0;
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value.q = make_recipe(RecipeKind::kZero);
   return without_set_values(std::move(value), TensorName::kQ);
 }
@@ -70,8 +70,8 @@ extern constinit const Law lse_counts_equal_keys{
     "The sum is exact; only the logarithm rounds.",
     "(b) its bound is the logarithm's own error, (d) it needs no oracle",
     60,
-    Aim{.admits = kAdmitPairs | kAdmitSoftcap | kAdmitMemory},
-    of_lse_counts_equal_keys::fit,
+    Domain{.allows = kAllowPairs | kAllowSoftcap | kAllowMemory},
+    of_lse_counts_equal_keys::constrain,
     of_lse_counts_equal_keys::plan,
     of_lse_counts_equal_keys::judge};
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "properties/calls/option_forms.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 
 namespace qkvet::properties {
 namespace of_mask_equals_bias {
@@ -28,7 +28,7 @@ bool is_moderate(const Recipe& recipe) {
   }
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   for (Recipe* recipe : {&value.q, &value.k})
     if (!is_moderate(*recipe)) *recipe = make_recipe(RecipeKind::kNormal);
   value = without_set_values(std::move(value), TensorName::kQ);
@@ -88,9 +88,9 @@ extern constinit const Law mask_equals_bias{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     390,
-    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitSink | kAdmitMemory,
-        .about = kAdmitMask},
-    of_mask_equals_bias::fit,
+    Domain{.allows = kAllowRope | kAllowPairs | kAllowSink | kAllowMemory,
+           .about = kAllowMask},
+    of_mask_equals_bias::constrain,
     of_mask_equals_bias::plan,
     of_mask_equals_bias::judge};
 

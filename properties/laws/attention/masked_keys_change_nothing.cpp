@@ -47,9 +47,9 @@ extern constinit const Law masked_keys_change_nothing{
     "bits or within the bound of the row, which is made of what it sees.",
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     330,
-    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout |
-                  kAdmitServed,
-        .about = kAdmitMask | kAdmitWindow},
+    Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
+                     kAllowServed,
+           .about = kAllowMask | kAllowWindow},
     with_hidden_keys,
     of_masked_keys_change_nothing::plan,
     of_masked_keys_change_nothing::judge};

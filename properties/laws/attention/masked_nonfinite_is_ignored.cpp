@@ -58,9 +58,9 @@ extern constinit const Law masked_nonfinite_is_ignored{
     "bits or within the bound of the row, which is made of what it sees.",
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     340,
-    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout |
-                  kAdmitServed,
-        .about = kAdmitMask | kAdmitWindow},
+    Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
+                     kAllowServed,
+           .about = kAllowMask | kAllowWindow},
     with_hidden_keys,
     of_masked_nonfinite_is_ignored::plan,
     of_masked_nonfinite_is_ignored::judge};

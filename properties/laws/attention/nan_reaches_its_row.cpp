@@ -6,7 +6,7 @@
 #include <limits>
 #include <optional>
 
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 #include "properties/judging/visibility.h"
@@ -74,7 +74,7 @@ void put_nan(const Case& value, int64_t where, Inputs& inputs) {
 }
 
 // Two keys for some row, as far as extents say.
-Case fit(Case value) {
+Case constrain(Case value) {
   Shape& s = value.shape;
   s.Tk = std::max<int64_t>(s.Tk, 2);
   if (value.causal == Causal::kTopLeft) s.Tq = std::max<int64_t>(s.Tq, 2);
@@ -206,9 +206,9 @@ extern constinit const Law nan_reaches_its_row{
     "Nothing is rounded: a number is NaN or it is not.",
     "(a) it is exact, (c) it reaches what agreement never draws",
     130,
-    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout |
-                  kAdmitServed},
-    of_nan_reaches_its_row::fit,
+    Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
+                     kAllowServed},
+    of_nan_reaches_its_row::constrain,
     of_nan_reaches_its_row::plan,
     of_nan_reaches_its_row::judge};
 

@@ -2,7 +2,7 @@
 #include <limits>
 
 #include "properties/calls/call_pairs.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 
 namespace qkvet::properties {
 namespace of_nan_stays_in_its_head {
@@ -26,7 +26,7 @@ void put_nan(const Case& value, int64_t, Inputs& inputs) {
       std::numeric_limits<double>::quiet_NaN();
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   return value.shape.B >= 2 ? value : with_two_kv_heads(std::move(value));
 }
 
@@ -64,9 +64,9 @@ extern constinit const Law nan_stays_in_its_head{
     "(a) it is bitwise where that is claimed, (c) it reaches what is "
     "multiplied by zero",
     120,
-    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout |
-                  kAdmitServed},
-    of_nan_stays_in_its_head::fit,
+    Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
+                     kAllowServed},
+    of_nan_stays_in_its_head::constrain,
     of_nan_stays_in_its_head::plan,
     of_nan_stays_in_its_head::judge};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/calls/call_pairs.h"
 #include "properties/calls/other_data.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 
 namespace qkvet::properties {
 namespace of_other_heads_change_nothing {
@@ -16,7 +16,7 @@ void other_data(const Case& value, int64_t, Inputs& inputs) {
       value, [&](int64_t, int64_t kv) { return kv != kept; }, inputs);
 }
 
-Case fit(Case value) { return with_two_kv_heads(std::move(value)); }
+Case constrain(Case value) { return with_two_kv_heads(std::move(value)); }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
   return plan_same_rows(kernel, other_data);
@@ -50,9 +50,9 @@ extern constinit const Law other_heads_change_nothing{
     "bits or within the bound of the row, which is made of what it sees.",
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     100,
-    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout |
-                  kAdmitServed},
-    of_other_heads_change_nothing::fit,
+    Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
+                     kAllowServed},
+    of_other_heads_change_nothing::constrain,
     of_other_heads_change_nothing::plan,
     of_other_heads_change_nothing::judge};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/calls/call_pairs.h"
 #include "properties/calls/other_data.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 
 namespace qkvet::properties {
 namespace of_other_members_change_nothing {
@@ -16,7 +16,7 @@ void other_data(const Case& value, int64_t, Inputs& inputs) {
       value, [&](int64_t b, int64_t) { return b != kept; }, inputs);
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value.shape.B = std::max<int64_t>(value.shape.B, 2);
   return value;
 }
@@ -52,9 +52,9 @@ extern constinit const Law other_members_change_nothing{
     "bits or within the bound of the row, which is made of what it sees.",
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     110,
-    Aim{.admits = kAdmitRope | kAdmitWindow | kAdmitMask | kAdmitLengths |
-                  kAdmitScores | kAdmitLayout | kAdmitServed},
-    of_other_members_change_nothing::fit,
+    Domain{.allows = kAllowRope | kAllowWindow | kAllowMask | kAllowLengths |
+                     kAllowScores | kAllowLayout | kAllowServed},
+    of_other_members_change_nothing::constrain,
     of_other_members_change_nothing::plan,
     of_other_members_change_nothing::judge};
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "properties/calls/call_pairs.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 
 namespace qkvet::properties {
 namespace of_other_rows_change_nothing {
@@ -24,7 +24,7 @@ void other_queries(const Case& value, int64_t, Inputs& inputs) {
                      {at, static_cast<size_t>(s.d)});
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value.shape.Tq = std::max<int64_t>(value.shape.Tq, 2);
   return value;
 }
@@ -60,8 +60,8 @@ extern constinit const Law other_rows_change_nothing{
     "(d) it needs no oracle: rows of one tile share its maximum only by "
     "mistake",
     90,
-    Aim{.admits = kAdmitAll},
-    of_other_rows_change_nothing::fit,
+    Domain{.allows = kAllowAll},
+    of_other_rows_change_nothing::constrain,
     of_other_rows_change_nothing::plan,
     of_other_rows_change_nothing::judge};
 

@@ -7,7 +7,7 @@ namespace qkvet::properties {
 namespace of_packed_members_equal_calls {
 
 // Two members, unless there are some already.
-Case fit(Case value) {
+Case constrain(Case value) {
   if (!value.cu_q.empty() && chosen_member(value) >= 0) return value;
   Shape& s = value.shape;
   s.B = 1;
@@ -37,10 +37,10 @@ extern constinit const Law packed_members_equal_calls{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     440,
-    Aim{.admits = kAdmitWindow | kAdmitMask | kAdmitPacked | kAdmitScores |
-                  kAdmitMemory,
-        .about = kAdmitPacked},
-    of_packed_members_equal_calls::fit,
+    Domain{.allows = kAllowWindow | kAllowMask | kAllowPacked | kAllowScores |
+                     kAllowMemory,
+           .about = kAllowPacked},
+    of_packed_members_equal_calls::constrain,
     plan_member,
     of_packed_members_equal_calls::judge};
 

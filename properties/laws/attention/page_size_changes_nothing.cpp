@@ -27,7 +27,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
 }
 
 // Pages that are not all of a member, so that there are larger ones.
-Case fit(Case value) {
+Case constrain(Case value) {
   value = with_pages(std::move(value));
   value.shape.Tk = std::max<int64_t>(value.shape.Tk, 2);
   if (value.paging.size >= value.shape.Tk) value.paging.size = 1;
@@ -55,8 +55,8 @@ extern constinit const Law page_size_changes_nothing{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another",
     460,
-    Aim{.admits = kAdmitAll, .about = kAdmitPaged},
-    of_page_size_changes_nothing::fit,
+    Domain{.allows = kAllowAll, .about = kAllowPaged},
+    of_page_size_changes_nothing::constrain,
     of_page_size_changes_nothing::plan,
     of_page_size_changes_nothing::judge};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/calls/call_pairs.h"
 #include "properties/calls/permutations.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 
 namespace qkvet::properties {
 namespace of_permuted_heads_permute_output {
@@ -13,7 +13,7 @@ void permute(const Case& value, int64_t, Inputs& inputs) {
   permute_heads(value, 1, s.Tk * s.dv, inputs.v);
 }
 
-Case fit(Case value) { return with_two_kv_heads(std::move(value)); }
+Case constrain(Case value) { return with_two_kv_heads(std::move(value)); }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
   return plan_pair(kernel, permute);
@@ -47,9 +47,9 @@ extern constinit const Law permuted_heads_permute_output{
     "(d) it needs no oracle: a wrong map from query heads to key/value "
     "heads does not commute with permutations",
     220,
-    Aim{.admits = kAdmitWindow | kAdmitLengths | kAdmitPacked | kAdmitSoftcap |
-                  kAdmitLayout | kAdmitServed},
-    of_permuted_heads_permute_output::fit,
+    Domain{.allows = kAllowWindow | kAllowLengths | kAllowPacked |
+                     kAllowSoftcap | kAllowLayout | kAllowServed},
+    of_permuted_heads_permute_output::constrain,
     of_permuted_heads_permute_output::plan,
     of_permuted_heads_permute_output::judge};
 

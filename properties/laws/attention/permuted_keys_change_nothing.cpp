@@ -12,7 +12,7 @@ void permute(const Case& value, int64_t, Inputs& inputs) {
   permute_keys(value, value.shape.dv, inputs.v);
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value.causal = Causal::kNone;
   value.shape.Tk = std::max<int64_t>(value.shape.Tk, 2);
   return value;
@@ -57,8 +57,8 @@ extern constinit const Law permuted_keys_change_nothing{
     "(d) it needs no oracle: it kills what oracle and kernel get wrong "
     "alike",
     210,
-    Aim{.admits = kAdmitSoftcap | kAdmitSink | kAdmitMemory},
-    of_permuted_keys_change_nothing::fit,
+    Domain{.allows = kAllowSoftcap | kAllowSink | kAllowMemory},
+    of_permuted_keys_change_nothing::constrain,
     of_permuted_keys_change_nothing::plan,
     of_permuted_keys_change_nothing::judge};
 

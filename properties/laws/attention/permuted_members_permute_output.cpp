@@ -12,7 +12,7 @@ void permute(const Case& value, int64_t, Inputs& inputs) {
     permute_members(value, *tensor);
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value.shape.B = std::max<int64_t>(value.shape.B, 2);
   return value;
 }
@@ -52,9 +52,9 @@ extern constinit const Law permuted_members_permute_output{
     "page_placement_invariant; else each side within its own bound.",
     "(d) it needs no oracle",
     230,
-    Aim{.admits = kAdmitWindow | kAdmitSoftcap | kAdmitSink | kAdmitAlibi |
-                  kAdmitLayout | kAdmitServed},
-    of_permuted_members_permute_output::fit,
+    Domain{.allows = kAllowWindow | kAllowSoftcap | kAllowSink | kAllowAlibi |
+                     kAllowLayout | kAllowServed},
+    of_permuted_members_permute_output::constrain,
     of_permuted_members_permute_output::plan,
     of_permuted_members_permute_output::judge};
 

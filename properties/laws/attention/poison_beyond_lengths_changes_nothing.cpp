@@ -60,7 +60,7 @@ Case with_rows_beyond(Case value) {
 
 // Rows that see nothing are not compared; where there are no others, all rows
 // count, and what hides keys goes. One key is the least: shrinking ends there.
-Case fit(Case value) {
+Case constrain(Case value) {
   value = with_rows_beyond(std::move(value));
   const bool packed = !value.cu_k.empty();
   if (value.shape.B == 0 || some_row_sees_a_key(value)) return value;
@@ -114,8 +114,8 @@ extern constinit const Law poison_beyond_lengths_changes_nothing{
     "bits or within the bound of the row, which is made of what it sees.",
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     320,
-    Aim{.admits = kAdmitAll, .about = kAdmitLengths | kAdmitPacked},
-    of_poison_beyond_lengths_changes_nothing::fit,
+    Domain{.allows = kAllowAll, .about = kAllowLengths | kAllowPacked},
+    of_poison_beyond_lengths_changes_nothing::constrain,
     of_poison_beyond_lengths_changes_nothing::plan,
     of_poison_beyond_lengths_changes_nothing::judge};
 

@@ -5,7 +5,7 @@
 // keys, another mask), and both must be attention. This file is about kernels
 // without a cache; the keys are passed in again.
 #include "properties/calls/row_block.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 #include "properties/judging/law.h"
 #include "properties/judging/visibility.h"
 
@@ -57,7 +57,7 @@ extern constinit const Law prefill_equals_decode{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     500,
-    Aim{.causal = true, .admits = kAdmitSoftcap | kAdmitSink | kAdmitMemory},
+    Domain{.causal = true, .allows = kAllowSoftcap | kAllowSink | kAllowMemory},
     with_masked_key,
     of_prefill_equals_decode::plan,
     judge_blocks};

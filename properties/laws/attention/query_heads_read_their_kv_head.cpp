@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "properties/calls/raw_score.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 
@@ -31,7 +31,7 @@ void name_heads(const Case& value, int64_t, Inputs& inputs) {
     }
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value.causal = Causal::kNone;
   value.q = value.k = value.v = make_recipe(RecipeKind::kZero);
   value.set.clear();
@@ -103,10 +103,10 @@ extern constinit const Law query_heads_read_their_kv_head{
     "(d) it needs no oracle: the right answer is a closed formula that "
     "names the head",
     70,
-    Aim{.free_v = false,
-        .free_data = false,
-        .admits = kAdmitLayout | kAdmitServed},
-    of_query_heads_read_their_kv_head::fit,
+    Domain{.free_v = false,
+           .free_data = false,
+           .allows = kAllowLayout | kAllowServed},
+    of_query_heads_read_their_kv_head::constrain,
     of_query_heads_read_their_kv_head::plan,
     of_query_heads_read_their_kv_head::judge};
 

@@ -17,7 +17,7 @@
 namespace qkvet::properties {
 namespace of_reads_only_its_inputs {
 
-Case fit(Case value) { return value; }
+Case constrain(Case value) { return value; }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
   Plan plan;
@@ -108,8 +108,8 @@ extern constinit const Law reads_only_its_inputs{
     "Nothing is rounded: a byte is touched or it is not.",
     "(c) it reaches memory that no output shows",
     10,
-    Aim{.admits = kAdmitAll | kAdmitEmpty},
-    of_reads_only_its_inputs::fit,
+    Domain{.allows = kAllowAll | kAllowEmpty},
+    of_reads_only_its_inputs::constrain,
     of_reads_only_its_inputs::plan,
     of_reads_only_its_inputs::judge};
 

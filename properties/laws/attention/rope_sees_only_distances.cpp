@@ -13,7 +13,7 @@ void moved_on(const Case& value, int64_t ahead, Inputs& inputs) {
     for (int64_t& position : *positions) position += ahead;
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value = with_rotation(std::move(value));
   value.rope.random_positions = false;
   return value;
@@ -51,9 +51,9 @@ extern constinit const Law rope_sees_only_distances{
     "(c) it reaches positions far from where the rows are, (d) it needs no "
     "oracle",
     370,
-    Aim{.admits = kAdmitPairs | kAdmitScores | kAdmitMemory | kAdmitRope,
-        .about = kAdmitRope},
-    of_rope_sees_only_distances::fit,
+    Domain{.allows = kAllowPairs | kAllowScores | kAllowMemory | kAllowRope,
+           .about = kAllowRope},
+    of_rope_sees_only_distances::constrain,
     of_rope_sees_only_distances::plan,
     of_rope_sees_only_distances::judge};
 

@@ -47,9 +47,9 @@ extern constinit const Law rope_turns_pairs_of_channels{
     "never bitwise, for signs of zero differ.",
     "(b) neither side has an error of the rotation, (d) it needs no oracle",
     360,
-    Aim{.admits = kAdmitPairs | kAdmitScores | kAdmitLayout | kAdmitServed |
-                  kAdmitRope,
-        .about = kAdmitRope},
+    Domain{.allows = kAllowPairs | kAllowScores | kAllowLayout | kAllowServed |
+                     kAllowRope,
+           .about = kAllowRope},
     with_rotation,
     of_rope_turns_pairs_of_channels::plan,
     of_rope_turns_pairs_of_channels::judge};

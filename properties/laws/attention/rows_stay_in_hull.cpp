@@ -26,7 +26,7 @@ void largest_values(const Case& value, int64_t, Inputs& inputs) {
     }
 }
 
-Case fit(Case value) { return value; }
+Case constrain(Case value) { return value; }
 
 Plan plan(const Case&, const KernelInfo&) {
   Plan plan;
@@ -117,9 +117,9 @@ extern constinit const Law rows_stay_in_hull{
     "largest; errors of scores cannot leave it.",
     "(b) the errors of the scores cancel, (d) it needs no oracle",
     190,
-    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitBias | kAdmitAlibi |
-                  kAdmitSoftcap | kAdmitMemory},
-    of_rows_stay_in_hull::fit,
+    Domain{.allows = kAllowRope | kAllowPairs | kAllowBias | kAllowAlibi |
+                     kAllowSoftcap | kAllowMemory},
+    of_rows_stay_in_hull::constrain,
     of_rows_stay_in_hull::plan,
     of_rows_stay_in_hull::judge};
 

@@ -14,7 +14,7 @@ namespace of_rows_without_a_key_follow_the_dialect {
 
 // Row 0 of the last members sees nothing, unless something else is drawn that
 // may leave a row without a key.
-Case fit(Case value) {
+Case constrain(Case value) {
   const Shape& s = value.shape;
   const bool ends =
       !value.q_len.empty() || !value.kv_len.empty() || !value.cu_q.empty();
@@ -186,10 +186,10 @@ extern constinit const Law rows_without_a_key_follow_the_dialect{
     "roundings, each at most u times the mean of |v|.",
     "(c) agreement says nothing about the mean, (d) it needs no oracle",
     300,
-    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitBias | kAdmitAlibi |
-                  kAdmitSoftcap | kAdmitMemory,
-        .about = kAdmitMask | kAdmitWindow | kAdmitLengths},
-    of_rows_without_a_key_follow_the_dialect::fit,
+    Domain{.allows = kAllowRope | kAllowPairs | kAllowBias | kAllowAlibi |
+                     kAllowSoftcap | kAllowMemory,
+           .about = kAllowMask | kAllowWindow | kAllowLengths},
+    of_rows_without_a_key_follow_the_dialect::constrain,
     of_rows_without_a_key_follow_the_dialect::plan,
     of_rows_without_a_key_follow_the_dialect::judge};
 

@@ -11,7 +11,7 @@ void all_other_data(const Case& value, int64_t, Inputs& inputs) {
       value, [](int64_t, int64_t) { return true; }, inputs);
 }
 
-Case fit(Case value) { return value; }
+Case constrain(Case value) { return value; }
 
 // The same call again behind each of the others.
 Plan plan(const Case& value, const KernelInfo& kernel) {
@@ -58,9 +58,9 @@ extern constinit const Law same_call_same_bits{
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (c) it reaches what a kernel keeps between calls",
     140,
-    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitLayout |
-                  kAdmitServed},
-    of_same_call_same_bits::fit,
+    Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
+                     kAllowServed},
+    of_same_call_same_bits::constrain,
     of_same_call_same_bits::plan,
     of_same_call_same_bits::judge};
 

@@ -71,7 +71,7 @@ extern constinit const Law scale_is_one_over_sqrt_d{
     "rest.",
     "(d) it needs no oracle: the right answer is a closed formula",
     40,
-    Aim{.free_v = false, .free_data = false, .admits = kAdmitMemory},
+    Domain{.free_v = false, .free_data = false, .allows = kAllowMemory},
     with_one_score,
     of_scale_is_one_over_sqrt_d::plan,
     of_scale_is_one_over_sqrt_d::judge};

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "properties/calls/call_pairs.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 
 namespace qkvet::properties {
 namespace of_scale_moves_to_queries {
@@ -34,7 +34,7 @@ bool is_moderate(const Recipe& recipe) {
   }
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   for (Recipe* recipe : {&value.q, &value.k})
     if (!is_moderate(*recipe)) *recipe = make_recipe(RecipeKind::kNormal);
   value = without_set_values(std::move(value), TensorName::kQ);
@@ -77,8 +77,8 @@ extern constinit const Law scale_moves_to_queries{
     "the kernel declares power_of_two_invariant.",
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     180,
-    Aim{.admits = kAdmitAll & ~kAdmitRope},
-    of_scale_moves_to_queries::fit,
+    Domain{.allows = kAllowAll & ~kAllowRope},
+    of_scale_moves_to_queries::constrain,
     of_scale_moves_to_queries::plan,
     of_scale_moves_to_queries::judge};
 

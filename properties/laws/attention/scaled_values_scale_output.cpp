@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "properties/calls/call_pairs.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 #include "properties/judging/compare.h"
 
 namespace qkvet::properties {
@@ -20,7 +20,7 @@ void scale_up(const Case&, int64_t, Inputs& inputs) {
 }
 
 // Small integers: times eight they are small integers again.
-Case fit(Case value) {
+Case constrain(Case value) {
   value.v = make_recipe(RecipeKind::kLattice);
   return without_set_values(std::move(value), TensorName::kV);
 }
@@ -86,8 +86,8 @@ extern constinit const Law scaled_values_scale_output{
     "of one size "
     "does not",
     170,
-    Aim{.free_v = false, .admits = kAdmitAll},
-    of_scaled_values_scale_output::fit,
+    Domain{.free_v = false, .allows = kAllowAll},
+    of_scaled_values_scale_output::constrain,
     of_scaled_values_scale_output::plan,
     of_scaled_values_scale_output::judge};
 

@@ -2,7 +2,7 @@
 #include "properties/calls/call_pairs.h"
 #include "properties/calls/option_forms.h"
 #include "properties/calls/raw_score.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 
 namespace qkvet::properties {
 namespace of_shifted_bias_changes_nothing {
@@ -23,7 +23,7 @@ void shift_bias(const Case&, int64_t halves, Inputs& inputs) {
   for (double& x : inputs.bias) x += static_cast<double>(halves) / 2;
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value = with_own_bias(std::move(value));
   value.score_bias = make_recipe(RecipeKind::kLattice);
   return without_set_values(std::move(value), TensorName::kBias);
@@ -63,9 +63,9 @@ extern constinit const Law shifted_bias_changes_nothing{
     "(d) it needs no oracle: it kills what oracle and kernel get wrong "
     "alike",
     205,
-    Aim{.admits = kAdmitPairs | kAdmitBias | kAdmitAlibi | kAdmitMemory,
-        .about = kAdmitBias},
-    of_shifted_bias_changes_nothing::fit,
+    Domain{.allows = kAllowPairs | kAllowBias | kAllowAlibi | kAllowMemory,
+           .about = kAllowBias},
+    of_shifted_bias_changes_nothing::constrain,
     of_shifted_bias_changes_nothing::plan,
     of_shifted_bias_changes_nothing::judge};
 

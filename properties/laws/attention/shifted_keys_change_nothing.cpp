@@ -3,7 +3,7 @@
 
 #include "properties/calls/call_pairs.h"
 #include "properties/calls/raw_score.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 
 namespace qkvet::properties {
 namespace of_shifted_keys_change_nothing {
@@ -41,7 +41,7 @@ void shift_keys(const Case& value, int64_t exponent, Inputs& inputs) {
         shift_of(value, exponent, static_cast<int64_t>(n) % value.shape.d);
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value.k = make_recipe(RecipeKind::kLattice);
   return without_set_values(std::move(value), TensorName::kK);
 }
@@ -88,8 +88,8 @@ extern constinit const Law shifted_keys_change_nothing{
     "(d) it needs no oracle: it kills what oracle and kernel get wrong "
     "alike",
     200,
-    Aim{.admits = kAdmitPairs | kAdmitBias | kAdmitAlibi | kAdmitMemory},
-    of_shifted_keys_change_nothing::fit,
+    Domain{.allows = kAllowPairs | kAllowBias | kAllowAlibi | kAllowMemory},
+    of_shifted_keys_change_nothing::constrain,
     of_shifted_keys_change_nothing::plan,
     of_shifted_keys_change_nothing::judge};
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 #include "properties/judging/visibility.h"
@@ -15,7 +15,7 @@ void ones(const Case&, int64_t, Inputs& inputs) {
   for (double& v : inputs.v) v = std::isnan(v) ? v : 1;
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value.q = make_recipe(RecipeKind::kZero);
   value.v = make_recipe(RecipeKind::kOne);
   value = without_set_values(std::move(value), TensorName::kQ);
@@ -97,12 +97,12 @@ extern constinit const Law sink_joins_the_denominator{
     "division.",
     "(d) it needs no oracle: the right answer is a closed formula",
     290,
-    Aim{.free_v = false,
-        .free_data = false,
-        .admits = kAdmitRope | kAdmitPairs | kAdmitSink | kAdmitSoftcap |
-                  kAdmitMemory,
-        .about = kAdmitSink},
-    of_sink_joins_the_denominator::fit,
+    Domain{.free_v = false,
+           .free_data = false,
+           .allows = kAllowRope | kAllowPairs | kAllowSink | kAllowSoftcap |
+                     kAllowMemory,
+           .about = kAllowSink},
+    of_sink_joins_the_denominator::constrain,
     of_sink_joins_the_denominator::plan,
     of_sink_joins_the_denominator::judge};
 

@@ -21,7 +21,7 @@ void one_score(const Case& value, int64_t, Inputs& inputs) {
   put_one_score(value, hot_score(value), inputs);
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value = with_one_score(std::move(value));
   if (!(value.softcap > 0)) value.softcap = 2;
   return value;
@@ -92,11 +92,11 @@ extern constinit const Law softcap_is_tanh{
     "(d) it needs no oracle: the right answer is a closed formula that names "
     "the mistake",
     280,
-    Aim{.free_v = false,
-        .free_data = false,
-        .admits = kAdmitSoftcap | kAdmitMemory,
-        .about = kAdmitSoftcap},
-    of_softcap_is_tanh::fit,
+    Domain{.free_v = false,
+           .free_data = false,
+           .allows = kAllowSoftcap | kAllowMemory,
+           .about = kAllowSoftcap},
+    of_softcap_is_tanh::constrain,
     of_softcap_is_tanh::plan,
     of_softcap_is_tanh::judge};
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/base/half.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/law.h"
 
@@ -27,7 +27,7 @@ void part_of_keys(const Case& value, int64_t range, Inputs& inputs) {
   keep_keys(value.shape.Tk, value.shape.dv, range, inputs.v);
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value.causal = Causal::kNone;
   value.shape.Tk = std::max<int64_t>(value.shape.Tk, 2);
   return value;
@@ -151,8 +151,8 @@ extern constinit const Law split_and_merge_by_lse{
     "an average of the parts by that share of their distance.",
     "(c) it sets o against lse, (d) it needs no oracle",
     520,
-    Aim{.admits = kAdmitSoftcap | kAdmitMemory},
-    of_split_and_merge_by_lse::fit,
+    Domain{.allows = kAllowSoftcap | kAllowMemory},
+    of_split_and_merge_by_lse::constrain,
     of_split_and_merge_by_lse::plan,
     of_split_and_merge_by_lse::judge};
 

@@ -6,7 +6,7 @@ namespace of_threads_change_nothing {
 
 constexpr int kThreads[] = {1, 2, 3};
 
-Case fit(Case value) { return value; }
+Case constrain(Case value) { return value; }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
   Plan plan;
@@ -56,8 +56,8 @@ extern constinit const Law threads_change_nothing{
     "side within its own bound.",
     "(c) it reaches the borders between the shares of threads",
     150,
-    Aim{.admits = kAdmitAll},
-    of_threads_change_nothing::fit,
+    Domain{.allows = kAllowAll},
+    of_threads_change_nothing::constrain,
     of_threads_change_nothing::plan,
     of_threads_change_nothing::judge};
 

@@ -12,7 +12,7 @@
 namespace qkvet::properties {
 namespace of_weights_sum_to_one {
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value.v = make_recipe(RecipeKind::kOne);
   std::erase_if(value.set, [](const SetValue& set) {
     return set.tensor == TensorName::kV;
@@ -93,10 +93,10 @@ extern constinit const Law weights_sum_to_one{
     "the two sums and the division round.",
     "(b) the errors of the scores cancel, (d) it needs no oracle",
     30,
-    Aim{.free_v = false,
-        .admits = kAdmitRope | kAdmitPairs | kAdmitBias | kAdmitAlibi |
-                  kAdmitSoftcap | kAdmitMemory},
-    of_weights_sum_to_one::fit,
+    Domain{.free_v = false,
+           .allows = kAllowRope | kAllowPairs | kAllowBias | kAllowAlibi |
+                     kAllowSoftcap | kAllowMemory},
+    of_weights_sum_to_one::constrain,
     of_weights_sum_to_one::plan,
     of_weights_sum_to_one::judge};
 

@@ -6,7 +6,7 @@
 namespace qkvet::properties {
 namespace of_window_equals_mask {
 
-Case fit(Case value) {
+Case constrain(Case value) {
   if (!value.window) value.window = Window{-1, 0};
   return value;
 }
@@ -44,9 +44,9 @@ extern constinit const Law window_equals_mask{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets one path of a kernel against another, (d) it needs no oracle",
     350,
-    Aim{.admits = kAdmitRope | kAdmitPairs | kAdmitScores | kAdmitMemory,
-        .about = kAdmitWindow},
-    of_window_equals_mask::fit,
+    Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowMemory,
+           .about = kAllowWindow},
+    of_window_equals_mask::constrain,
     of_window_equals_mask::plan,
     of_window_equals_mask::judge};
 

@@ -34,7 +34,7 @@ extern constinit const Law cache_agrees_with_history{
     "The bound of attention over the history: a cache stores what it is given.",
     "(c) it reaches every sequence of commands",
     130,
-    Aim{.subject = Subject::kCache, .admits = kAdmitForms},
+    Domain{.subject = Subject::kCache, .allows = kAllowForms},
     fit_to_legal,
     of_cache_agrees_with_history::plan,
     of_cache_agrees_with_history::judge};

@@ -12,7 +12,7 @@
 namespace qkvet::properties {
 namespace of_cache_answers_from_what_it_stores {
 
-Case fit(Case value) {
+Case constrain(Case value) {
   if (value.cache.stored == StoredAs::kAsGiven)
     value.cache.stored = StoredAs::kInt8PerToken;
   return fit_to_legal(std::move(value));
@@ -98,10 +98,10 @@ extern constinit const Law cache_answers_from_what_it_stores{
     "code times scale: where the scale is multiplied is the kernel's own.",
     "(b) it is tighter than the bound about what was given",
     120,
-    Aim{.subject = Subject::kCache,
-        .admits = kAdmitForms,
-        .about = kAdmitStored},
-    of_cache_answers_from_what_it_stores::fit,
+    Domain{.subject = Subject::kCache,
+           .allows = kAllowForms,
+           .about = kAllowStored},
+    of_cache_answers_from_what_it_stores::constrain,
     of_cache_answers_from_what_it_stores::plan,
     of_cache_answers_from_what_it_stores::judge};
 

@@ -84,7 +84,7 @@ extern constinit const Law cache_calls_at_once_change_nothing{
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (c) it reaches what caches share",
     85,
-    Aim{.subject = Subject::kCache, .admits = kAdmitForms},
+    Domain{.subject = Subject::kCache, .allows = kAllowForms},
     fit_to_legal,
     of_cache_calls_at_once_change_nothing::plan,
     of_cache_calls_at_once_change_nothing::judge};

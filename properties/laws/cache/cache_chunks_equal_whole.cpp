@@ -38,7 +38,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   return plan;
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value = fit_to_prompt(std::move(value));
   if (value.story[0].count >= 3) return value;
   value.story[0].count = 3;
@@ -59,8 +59,8 @@ extern constinit const Law cache_chunks_equal_whole{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it reaches chunks on a warm cache, (d) it needs no oracle",
     110,
-    Aim{.subject = Subject::kCache, .admits = kAdmitForms},
-    of_cache_chunks_equal_whole::fit,
+    Domain{.subject = Subject::kCache, .allows = kAllowForms},
+    of_cache_chunks_equal_whole::constrain,
     of_cache_chunks_equal_whole::plan,
     judge_prompt_ways};
 

@@ -26,7 +26,7 @@ extern constinit const Law cache_decode_equals_prefill{
     "Each side is within its own bound of the same number; never bitwise.",
     "(c) it sets two paths against each other, (d) it needs no oracle",
     100,
-    Aim{.subject = Subject::kCache, .admits = kAdmitForms},
+    Domain{.subject = Subject::kCache, .allows = kAllowForms},
     fit_to_prompt,
     of_cache_decode_equals_prefill::plan,
     judge_prompt_ways};

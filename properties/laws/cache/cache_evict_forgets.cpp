@@ -16,7 +16,7 @@ namespace of_cache_evict_forgets {
 constexpr int64_t kDropped = 3;
 
 // With room for those tokens.
-Case fit(Case value) {
+Case constrain(Case value) {
   value = fit_to_legal(std::move(value));
   int64_t longest = 0;
   for (const Moment& moment : play_story(
@@ -71,8 +71,8 @@ extern constinit const Law cache_evict_forgets{
     "(c) it reaches tokens in the middle of a sequence that finite values can "
     "hide",
     50,
-    Aim{.subject = Subject::kCache, .admits = kAdmitStored},
-    of_cache_evict_forgets::fit,
+    Domain{.subject = Subject::kCache, .allows = kAllowStored},
+    of_cache_evict_forgets::constrain,
     of_cache_evict_forgets::plan,
     judge_edited_story};
 

@@ -53,7 +53,7 @@ extern constinit const Law cache_forks_are_independent{
     "Each side is within its own bound; NaN with any weight is NaN.",
     "(c) it reaches shared pages that are written by both",
     70,
-    Aim{.subject = Subject::kCache, .admits = kAdmitForms},
+    Domain{.subject = Subject::kCache, .allows = kAllowForms},
     fit_to_idle_last,
     of_cache_forks_are_independent::plan,
     judge_edited_story};

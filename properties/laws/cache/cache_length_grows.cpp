@@ -52,7 +52,7 @@ extern constinit const Law cache_length_grows{
     "Nothing is rounded: lengths are integers.",
     "(a) it is exact",
     10,
-    Aim{.subject = Subject::kCache, .admits = kAdmitForms},
+    Domain{.subject = Subject::kCache, .allows = kAllowForms},
     fit_to_legal,
     of_cache_length_grows::plan,
     of_cache_length_grows::judge};

@@ -140,7 +140,7 @@ extern constinit const Law cache_refuses_illegal_calls{
     "Refusals are exact; answers are each within their own bound.",
     "(c) it reaches error paths, which no legal call enters",
     20,
-    Aim{.subject = Subject::kCache, .admits = kAdmitForms},
+    Domain{.subject = Subject::kCache, .allows = kAllowForms},
     fit_to_legal,
     of_cache_refuses_illegal_calls::plan,
     of_cache_refuses_illegal_calls::judge};

@@ -74,7 +74,7 @@ extern constinit const Law cache_reorder_moves_histories{
     "Each side is within its own bound; NaN with any weight is NaN.",
     "(c) it reaches moves that overwrite what is still needed",
     80,
-    Aim{.subject = Subject::kCache, .admits = kAdmitForms},
+    Domain{.subject = Subject::kCache, .allows = kAllowForms},
     fit_to_idle_last,
     of_cache_reorder_moves_histories::plan,
     judge_edited_story};

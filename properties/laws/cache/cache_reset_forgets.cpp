@@ -35,7 +35,7 @@ extern constinit const Law cache_reset_forgets{
     "Each side is within its own bound; NaN with any weight is NaN.",
     "(c) it reaches stale tokens that finite values can hide",
     30,
-    Aim{.subject = Subject::kCache, .admits = kAdmitForms},
+    Domain{.subject = Subject::kCache, .allows = kAllowForms},
     fit_to_legal,
     of_cache_reset_forgets::plan,
     judge_edited_story};

@@ -10,7 +10,7 @@
 namespace qkvet::properties {
 namespace of_cache_sequences_are_separate {
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value.shape.B = std::max<int64_t>(value.shape.B, 2);
   std::erase_if(value.story, [](const StoryCommand& command) {
     // What copies sequences mixes them on purpose.
@@ -47,8 +47,8 @@ extern constinit const Law cache_sequences_are_separate{
     "Each side is within its own bound; NaN with any weight is NaN.",
     "(c) it reaches tokens of others that finite values can hide",
     60,
-    Aim{.subject = Subject::kCache, .admits = kAdmitForms},
-    of_cache_sequences_are_separate::fit,
+    Domain{.subject = Subject::kCache, .allows = kAllowForms},
+    of_cache_sequences_are_separate::constrain,
     of_cache_sequences_are_separate::plan,
     judge_edited_story};
 

@@ -70,7 +70,7 @@ extern constinit const Law cache_truncate_forgets{
     "Each side is within its own bound; NaN with any weight is NaN.",
     "(c) it reaches rejected tokens that finite values can hide",
     40,
-    Aim{.subject = Subject::kCache, .admits = kAdmitForms},
+    Domain{.subject = Subject::kCache, .allows = kAllowForms},
     fit_to_legal,
     of_cache_truncate_forgets::plan,
     judge_edited_story};

@@ -7,7 +7,7 @@
 namespace qkvet::properties {
 namespace of_backward_agrees_with_oracle {
 
-Case fit(Case value) { return value; }
+Case constrain(Case value) { return value; }
 
 Plan plan(const Case&, const KernelInfo&) {
   Plan plan;
@@ -34,8 +34,9 @@ extern constinit const Law backward_agrees_with_oracle{
     "arithmetic (reference/README.md).",
     "(c) it reaches every input and every element",
     110,
-    Aim{.subject = Subject::kBackward, .admits = kAdmitGradients | kAdmitEmpty},
-    of_backward_agrees_with_oracle::fit,
+    Domain{.subject = Subject::kBackward,
+           .allows = kAllowGradients | kAllowEmpty},
+    of_backward_agrees_with_oracle::constrain,
     of_backward_agrees_with_oracle::plan,
     of_backward_agrees_with_oracle::judge};
 

@@ -7,7 +7,7 @@
 namespace qkvet::properties {
 namespace of_backward_calls_at_once_change_nothing {
 
-Case fit(Case value) { return value; }
+Case constrain(Case value) { return value; }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
   Plan plan;
@@ -44,8 +44,8 @@ extern constinit const Law backward_calls_at_once_change_nothing{
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (c) it reaches what calls share",
     75,
-    Aim{.subject = Subject::kBackward, .admits = kAdmitGradients},
-    of_backward_calls_at_once_change_nothing::fit,
+    Domain{.subject = Subject::kBackward, .allows = kAllowGradients},
+    of_backward_calls_at_once_change_nothing::constrain,
     of_backward_calls_at_once_change_nothing::plan,
     of_backward_calls_at_once_change_nothing::judge};
 

@@ -2,7 +2,7 @@
 #include "properties/calls/call_pairs.h"
 #include "properties/calls/gradient_calls.h"
 #include "properties/calls/other_data.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 
 namespace qkvet::properties {
 namespace of_backward_heads_are_separate {
@@ -26,7 +26,7 @@ void other_data(const Case& value, int64_t, Inputs& inputs) {
 }
 
 // Two members, or two heads.
-Case fit(Case value) {
+Case constrain(Case value) {
   return value.shape.B > 1 ? value : with_two_kv_heads(std::move(value));
 }
 
@@ -72,8 +72,8 @@ extern constinit const Law backward_heads_are_separate{
     "side within its own bound.",
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     30,
-    Aim{.subject = Subject::kBackward, .admits = kAdmitGradients},
-    of_backward_heads_are_separate::fit,
+    Domain{.subject = Subject::kBackward, .allows = kAllowGradients},
+    of_backward_heads_are_separate::constrain,
     of_backward_heads_are_separate::plan,
     of_backward_heads_are_separate::judge};
 

@@ -23,7 +23,7 @@ void no_gradient(const Case&, int64_t, Inputs& inputs) {
 }
 
 // Small integers: times eight they are small integers again.
-Case fit(Case value) {
+Case constrain(Case value) {
   value = with_moderate_data(std::move(value));
   value.d_o = make_recipe(RecipeKind::kLattice);
   return value;
@@ -109,10 +109,10 @@ extern constinit const Law backward_is_linear_in_d_o{
     "dO of one size does "
     "not, (d) its zeros need no oracle",
     80,
-    Aim{.subject = Subject::kBackward,
-        .free_data = false,
-        .admits = kAdmitGradients},
-    of_backward_is_linear_in_d_o::fit,
+    Domain{.subject = Subject::kBackward,
+           .free_data = false,
+           .allows = kAllowGradients},
+    of_backward_is_linear_in_d_o::constrain,
     of_backward_is_linear_in_d_o::plan,
     of_backward_is_linear_in_d_o::judge};
 

@@ -4,7 +4,7 @@
 // that row says. The change is found by carrying dual numbers through a forward
 // pass, so that no formula of a gradient is trusted.
 #include "properties/calls/gradient_calls.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 #include "properties/judging/gradient_judging.h"
 
 namespace qkvet::properties {
@@ -106,7 +106,7 @@ void compare_move(const JudgeInput& input, const Move& move,
   add_failure(judgement, std::move(*finding));
 }
 
-Case fit(Case value) { return value; }
+Case constrain(Case value) { return value; }
 
 Plan plan(const Case&, const KernelInfo&) {
   Plan plan;
@@ -136,8 +136,8 @@ extern constinit const Law backward_is_the_adjoint{
     "(d) it needs no formula for a gradient and kills a mistake in the one "
     "that both references have",
     90,
-    Aim{.subject = Subject::kBackward, .admits = kAdmitGradients},
-    of_backward_is_the_adjoint::fit,
+    Domain{.subject = Subject::kBackward, .allows = kAllowGradients},
+    of_backward_is_the_adjoint::constrain,
     of_backward_is_the_adjoint::plan,
     of_backward_is_the_adjoint::judge};
 

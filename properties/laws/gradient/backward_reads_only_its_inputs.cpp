@@ -10,7 +10,7 @@
 namespace qkvet::properties {
 namespace of_backward_reads_only_its_inputs {
 
-Case fit(Case value) { return value; }
+Case constrain(Case value) { return value; }
 
 // In f16 a stage may overflow in the path of one placement and not in that of
 // another: the bound says where that is allowed.
@@ -72,8 +72,9 @@ extern constinit const Law backward_reads_only_its_inputs{
     "Nothing is rounded: a byte is touched or it is not.",
     "(c) it reaches memory that no gradient shows",
     10,
-    Aim{.subject = Subject::kBackward, .admits = kAdmitGradients | kAdmitEmpty},
-    of_backward_reads_only_its_inputs::fit,
+    Domain{.subject = Subject::kBackward,
+           .allows = kAllowGradients | kAllowEmpty},
+    of_backward_reads_only_its_inputs::constrain,
     of_backward_reads_only_its_inputs::plan,
     of_backward_reads_only_its_inputs::judge};
 

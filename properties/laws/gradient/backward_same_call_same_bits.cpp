@@ -12,7 +12,7 @@ void all_other_data(const Case& value, int64_t, Inputs& inputs) {
       value, [](int64_t, int64_t) { return true; }, inputs);
 }
 
-Case fit(Case value) { return value; }
+Case constrain(Case value) { return value; }
 
 // The same call again behind each of the others.
 Plan plan(const Case& value, const KernelInfo& kernel) {
@@ -58,8 +58,8 @@ extern constinit const Law backward_same_call_same_bits{
     "The same operations on the same numbers give the same bits.",
     "(a) it is bitwise, (c) it reaches sums that are kept between calls",
     60,
-    Aim{.subject = Subject::kBackward, .admits = kAdmitGradients},
-    of_backward_same_call_same_bits::fit,
+    Domain{.subject = Subject::kBackward, .allows = kAllowGradients},
+    of_backward_same_call_same_bits::constrain,
     of_backward_same_call_same_bits::plan,
     of_backward_same_call_same_bits::judge};
 

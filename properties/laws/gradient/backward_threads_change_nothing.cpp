@@ -7,7 +7,7 @@ namespace of_backward_threads_change_nothing {
 
 constexpr int kThreads[] = {1, 2, 3};
 
-Case fit(Case value) { return value; }
+Case constrain(Case value) { return value; }
 
 Plan plan(const Case&, const KernelInfo& kernel) {
   Plan plan;
@@ -46,8 +46,8 @@ extern constinit const Law backward_threads_change_nothing{
     "side within its own bound.",
     "(c) it reaches sums over rows that threads share: dk and dv, or dq",
     70,
-    Aim{.subject = Subject::kBackward, .admits = kAdmitGradients},
-    of_backward_threads_change_nothing::fit,
+    Domain{.subject = Subject::kBackward, .allows = kAllowGradients},
+    of_backward_threads_change_nothing::constrain,
     of_backward_threads_change_nothing::plan,
     of_backward_threads_change_nothing::judge};
 

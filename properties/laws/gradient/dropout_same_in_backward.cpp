@@ -11,7 +11,7 @@
 namespace qkvet::properties {
 namespace of_dropout_same_in_backward {
 
-Case fit(Case value) { return with_dropout(std::move(value)); }
+Case constrain(Case value) { return with_dropout(std::move(value)); }
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
@@ -81,10 +81,10 @@ extern constinit const Law dropout_same_in_backward{
     "(d) it kills masks that are drawn in another order, which forward() does "
     "not show",
     100,
-    Aim{.subject = Subject::kBackward,
-        .admits = kAdmitBesideDropout,
-        .about = kAdmitDropout},
-    of_dropout_same_in_backward::fit,
+    Domain{.subject = Subject::kBackward,
+           .allows = kAllowBesideDropout,
+           .about = kAllowDropout},
+    of_dropout_same_in_backward::constrain,
     of_dropout_same_in_backward::plan,
     of_dropout_same_in_backward::judge};
 

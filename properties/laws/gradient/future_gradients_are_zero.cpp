@@ -2,7 +2,7 @@
 // One key is chosen that some rows see and others do not. dO is zero in the
 // rows that see it: then nothing flows into the key, nor into q of those rows.
 #include "properties/calls/gradient_calls.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 #include "properties/judging/visibility.h"
 
 namespace qkvet::properties {
@@ -42,7 +42,7 @@ void silence_rows(const Case& value, int64_t, Inputs& inputs) {
                       s.dv, 0.0);
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   return with_masked_key(with_moderate_data(std::move(value)));
 }
 
@@ -100,11 +100,11 @@ extern constinit const Law future_gradients_are_zero{
     "0 times anything finite is 0, and sums of zeros are zero in any order.",
     "(a) it is exact, (d) it needs no oracle",
     20,
-    Aim{.subject = Subject::kBackward,
-        .causal = true,
-        .free_data = false,
-        .admits = kAdmitGradients},
-    of_future_gradients_are_zero::fit,
+    Domain{.subject = Subject::kBackward,
+           .causal = true,
+           .free_data = false,
+           .allows = kAllowGradients},
+    of_future_gradients_are_zero::constrain,
     of_future_gradients_are_zero::plan,
     of_future_gradients_are_zero::judge};
 

@@ -3,7 +3,7 @@
 #include "properties/calls/call_pairs.h"
 #include "properties/calls/gradient_calls.h"
 #include "properties/calls/permutations.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 
 namespace qkvet::properties {
 namespace of_permuted_heads_permute_gradients {
@@ -38,7 +38,7 @@ void permute(const Case& value, int64_t, Inputs& inputs) {
 
 // No bound says much about the gradients of what cancels, or of one weight that
 // is nearly 1.
-Case fit(Case value) {
+Case constrain(Case value) {
   value = with_moderate_data(std::move(value));
   for (Recipe* recipe : {&value.v, &value.d_o})
     if (recipe->kind == RecipeKind::kCancellingN)
@@ -103,11 +103,11 @@ extern constinit const Law permuted_heads_permute_gradients{
     "(d) it needs no oracle: a wrong map from query heads to key/value heads "
     "does not commute with permutations",
     40,
-    Aim{.subject = Subject::kBackward,
-        .free_data = false,
-        .admits = kAdmitWindow | kAdmitLengths | kAdmitPacked | kAdmitScores |
-                  kAdmitLayout},
-    of_permuted_heads_permute_gradients::fit,
+    Domain{.subject = Subject::kBackward,
+           .free_data = false,
+           .allows = kAllowWindow | kAllowLengths | kAllowPacked |
+                     kAllowScores | kAllowLayout},
+    of_permuted_heads_permute_gradients::constrain,
     of_permuted_heads_permute_gradients::plan,
     of_permuted_heads_permute_gradients::judge};
 

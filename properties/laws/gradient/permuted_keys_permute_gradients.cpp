@@ -13,7 +13,7 @@ void permute(const Case& value, int64_t, Inputs& inputs) {
   if ((value.score_bias_own & kOwnK) != 0) permute_keys(value, 1, inputs.bias);
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value.causal = Causal::kNone;
   value.shape.Tk = std::max<int64_t>(value.shape.Tk, 2);
   return value;
@@ -56,9 +56,9 @@ extern constinit const Law permuted_keys_permute_gradients{
     "is a sum over keys.",
     "(d) it needs no oracle: it kills what oracle and kernel get wrong alike",
     50,
-    Aim{.subject = Subject::kBackward,
-        .admits = kAdmitBias | kAdmitSoftcap | kAdmitSink | kAdmitLayout},
-    of_permuted_keys_permute_gradients::fit,
+    Domain{.subject = Subject::kBackward,
+           .allows = kAllowBias | kAllowSoftcap | kAllowSink | kAllowLayout},
+    of_permuted_keys_permute_gradients::constrain,
     of_permuted_keys_permute_gradients::plan,
     of_permuted_keys_permute_gradients::judge};
 

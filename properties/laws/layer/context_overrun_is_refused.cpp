@@ -12,7 +12,7 @@
 namespace qkvet::properties {
 namespace of_context_overrun_is_refused {
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value.shape.Tq = std::max<int64_t>(value.shape.Tq, 2);
   value.context = std::max<int64_t>(value.context, 1);
   return fit_layer(std::move(value));
@@ -78,8 +78,8 @@ extern constinit const Law context_overrun_is_refused{
     "Nothing is computed.",
     "(c) it reaches error paths, which no legal call enters",
     70,
-    Aim{.subject = Subject::kLayer, .free_data = false},
-    of_context_overrun_is_refused::fit,
+    Domain{.subject = Subject::kLayer, .free_data = false},
+    of_context_overrun_is_refused::constrain,
     of_context_overrun_is_refused::plan,
     of_context_overrun_is_refused::judge};
 

@@ -10,7 +10,7 @@
 namespace qkvet::properties {
 namespace of_every_bias_counts {
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value.x = value.w = {};  // x and W_O are 0, W_Q, W_K and W_V meet nothing
   value.biases = kBiasQ | kBiasK | kBiasV | kBiasO;
   if (value.bias.kind == RecipeKind::kZero)
@@ -72,8 +72,8 @@ extern constinit const Law every_bias_counts{
     "Products with 0 and sums with 0 are exact.",
     "(a) it is exact",
     40,
-    Aim{.subject = Subject::kLayer, .free_data = false},
-    of_every_bias_counts::fit,
+    Domain{.subject = Subject::kLayer, .free_data = false},
+    of_every_bias_counts::constrain,
     of_every_bias_counts::plan,
     of_every_bias_counts::judge};
 

@@ -9,7 +9,7 @@
 namespace qkvet::properties {
 namespace of_fused_equals_separate {
 
-Case fit(Case value) {
+Case constrain(Case value) {
   if (value.fused == FusedOrder::kNone) value.fused = FusedOrder::kQkv;
   return fit_layer(std::move(value));
 }
@@ -114,8 +114,8 @@ extern constinit const Law fused_equals_separate{
     "else each side is within its own bound of the same number.",
     "(c) it sets one path of a kernel against another",
     60,
-    Aim{.subject = Subject::kLayer, .admits = kAdmitRope},
-    of_fused_equals_separate::fit,
+    Domain{.subject = Subject::kLayer, .allows = kAllowRope},
+    of_fused_equals_separate::constrain,
     of_fused_equals_separate::plan,
     of_fused_equals_separate::judge};
 

@@ -87,7 +87,7 @@ extern constinit const Law layer_weights_sum_to_one{
     "the sum, the division and the storage round.",
     "(b) the errors of the scores cancel, (d) it needs no oracle",
     80,
-    Aim{.subject = Subject::kLayer, .admits = kAdmitRope},
+    Domain{.subject = Subject::kLayer, .allows = kAllowRope},
     fit_layer,
     of_layer_weights_sum_to_one::plan,
     of_layer_weights_sum_to_one::judge};

@@ -52,7 +52,7 @@ extern constinit const Law mismatched_widths_are_refused{
     "Nothing is computed.",
     "(c) it reaches error paths, which no legal call enters",
     10,
-    Aim{.subject = Subject::kLayer, .free_data = false},
+    Domain{.subject = Subject::kLayer, .free_data = false},
     fit_layer,
     of_mismatched_widths_are_refused::plan,
     of_mismatched_widths_are_refused::judge};

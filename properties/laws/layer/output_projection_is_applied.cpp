@@ -46,7 +46,7 @@ extern constinit const Law output_projection_is_applied{
     "Products with 0 and sums with 0 are exact.",
     "(a) it is exact",
     50,
-    Aim{.subject = Subject::kLayer, .free_data = false},
+    Domain{.subject = Subject::kLayer, .free_data = false},
     fit_layer,
     of_output_projection_is_applied::plan,
     of_output_projection_is_applied::judge};

@@ -93,7 +93,7 @@ extern constinit const Law projections_are_separate{
     "declares other_data_invariant, else each is within its own bound.",
     "(a) it is exact",
     30,
-    Aim{.subject = Subject::kLayer, .free_data = false},
+    Domain{.subject = Subject::kLayer, .free_data = false},
     fit_without_biases,
     of_projections_are_separate::plan,
     of_projections_are_separate::judge};

@@ -108,7 +108,7 @@ extern constinit const Law split_and_merge_place_every_element{
     "One product by 1 and sums with 0 are exact; only y is rounded, once.",
     "(a) it is exact",
     20,
-    Aim{.subject = Subject::kLayer, .free_data = false},
+    Domain{.subject = Subject::kLayer, .free_data = false},
     fit_own_data,
     of_split_and_merge_place_every_element::plan,
     of_split_and_merge_place_every_element::judge};

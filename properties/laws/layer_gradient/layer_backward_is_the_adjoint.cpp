@@ -6,7 +6,7 @@
 #include "properties/calls/layer_calls.h"
 #include "properties/calls/layer_gradient_answer.h"
 #include "properties/calls/layer_gradient_calls.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 #include "properties/judging/gradient_judging.h"
 
 namespace qkvet::properties {
@@ -125,7 +125,7 @@ extern constinit const Law layer_backward_is_the_adjoint{
     "(d) it needs no formula for a gradient and kills a mistake in the one "
     "that the reference has",
     40,
-    Aim{.subject = Subject::kLayerBackward, .admits = kAdmitRope},
+    Domain{.subject = Subject::kLayerBackward, .allows = kAllowRope},
     fit_layer,
     of_layer_backward_is_the_adjoint::plan,
     of_layer_backward_is_the_adjoint::judge};

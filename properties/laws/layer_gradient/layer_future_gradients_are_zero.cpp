@@ -6,7 +6,7 @@
 
 #include "properties/calls/layer_calls.h"
 #include "properties/calls/layer_gradient_calls.h"
-#include "properties/conventions/fit.h"
+#include "properties/conventions/constrain.h"
 
 namespace qkvet::properties {
 namespace of_layer_future_gradients_are_zero {
@@ -36,7 +36,7 @@ void silence_rows(const Case& value, int64_t, Inputs& inputs) {
 
 // Numbers whose products stay finite, so that 0 times them is 0; and a row that
 // nothing may reach.
-Case fit(Case value) {
+Case constrain(Case value) {
   for (Recipe* recipe : {&value.x, &value.w, &value.bias, &value.d_o})
     if (recipe->kind == RecipeKind::kFile || recipe->kind == RecipeKind::kHeavy)
       *recipe = make_recipe(RecipeKind::kNormal);
@@ -86,10 +86,10 @@ extern constinit const Law layer_future_gradients_are_zero{
     "0 times anything finite is 0, and sums of zeros are zero in any order.",
     "(a) it is exact, (d) it needs no oracle",
     20,
-    Aim{.subject = Subject::kLayerBackward,
-        .free_data = false,
-        .admits = kAdmitRope},
-    of_layer_future_gradients_are_zero::fit,
+    Domain{.subject = Subject::kLayerBackward,
+           .free_data = false,
+           .allows = kAllowRope},
+    of_layer_future_gradients_are_zero::constrain,
     of_layer_future_gradients_are_zero::plan,
     of_layer_future_gradients_are_zero::judge};
 

@@ -112,7 +112,7 @@ void silence_scores(const Case&, int64_t, Inputs& inputs) {
   }
 }
 
-Case fit(Case value) {
+Case constrain(Case value) {
   value.shape.Tq = value.shape.Tk = 1;
   value.x = value.bias = value.d_o = make_recipe(RecipeKind::kLattice);
   // With one 1 a row, sums stay small enough for bf16. It is also what plainer
@@ -226,10 +226,10 @@ extern constinit const Law lone_token_gradients_are_exact{
     "weight of exp(-log(1)) may be some units off.",
     "(a) it is exact, also where stages in bf16 leave a bound little to say",
     30,
-    Aim{.subject = Subject::kLayerBackward,
-        .free_data = false,
-        .admits = kAdmitRope},
-    of_lone_token_gradients_are_exact::fit,
+    Domain{.subject = Subject::kLayerBackward,
+           .free_data = false,
+           .allows = kAllowRope},
+    of_lone_token_gradients_are_exact::constrain,
     of_lone_token_gradients_are_exact::plan,
     of_lone_token_gradients_are_exact::judge};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of what laws fit a case to.
-#ifndef QKVET_PROPERTIES_CONVENTIONS_FIT_H_
-#define QKVET_PROPERTIES_CONVENTIONS_FIT_H_
+// Parts of how laws constrain a case.
+#ifndef QKVET_PROPERTIES_CONVENTIONS_CONSTRAIN_H_
+#define QKVET_PROPERTIES_CONVENTIONS_CONSTRAIN_H_
 
 #include <algorithm>
 
@@ -32,4 +32,4 @@ inline Case with_two_kv_heads(Case value) {
 
 }  // namespace qkvet::properties
 
-#endif  // QKVET_PROPERTIES_CONVENTIONS_FIT_H_
+#endif  // QKVET_PROPERTIES_CONVENTIONS_CONSTRAIN_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/conventions/admit.h"
+#include "properties/conventions/domain.h"
 
 #include <algorithm>
 
@@ -74,28 +74,28 @@ std::string_view name_of(uint64_t option) {
 
 }  // namespace
 
-uint64_t options_admitted(uint32_t admitted) {
+uint64_t options_allowed(uint32_t allowed) {
   uint64_t options = 0;
-  for (const AdmittedOption& row : kAdmittedOptions)
-    if ((admitted & row.admitted) != 0) options |= row.option;
+  for (const AllowedOption& row : kAllowedOptions)
+    if ((allowed & row.allowed) != 0) options |= row.option;
   return options;
 }
 
-uint32_t admitted_of(uint64_t options) {
-  uint32_t admitted = 0;
-  for (const AdmittedOption& row : kAdmittedOptions)
-    if ((options & row.option) != 0) admitted |= row.admitted;
-  return admitted;
+uint32_t allowed_of(uint64_t options) {
+  uint32_t allowed = 0;
+  for (const AllowedOption& row : kAllowedOptions)
+    if ((options & row.option) != 0) allowed |= row.allowed;
+  return allowed;
 }
 
 std::string undeclared_options(uint64_t declared) {
-  return option_names(admitted_of(~(declared | kOptionLayout | kOptionShare)));
+  return option_names(allowed_of(~(declared | kOptionLayout | kOptionShare)));
 }
 
-std::string option_names(uint32_t admitted) {
+std::string option_names(uint32_t allowed) {
   std::string out;
-  for (const AdmittedOption& row : kAdmittedOptions)
-    if ((admitted & row.admitted) != 0)
+  for (const AllowedOption& row : kAllowedOptions)
+    if ((allowed & row.allowed) != 0)
       out += (out.empty() ? "" : ", ") + std::string(name_of(row.option));
   return out;
 }
@@ -107,11 +107,11 @@ uint32_t options_of(const Case& value) {
   const Shape& s = value.shape;
   if (value.has_options() && std::min({s.B, s.Tq, s.Tk}) < 1)
     options |= QKVET_OPTION_EMPTY_EXTENTS;
-  return admitted_of(options);
+  return allowed_of(options);
 }
 
-Case keep_admitted(Case value, uint32_t admits) {
-  const uint64_t surplus = options_admitted(options_of(value) & ~admits);
+Case keep_allowed(Case value, uint32_t allows) {
+  const uint64_t surplus = options_allowed(options_of(value) & ~allows);
   for (const CaseOption& row : case_options())
     if ((surplus & row.option) != 0) row.drop(value);
   if ((surplus & QKVET_OPTION_EMPTY_EXTENTS) != 0)
@@ -147,24 +147,24 @@ bool move_set_values(Case& value) {
 namespace {
 
 Case with_law(const Law& law, Case value) {
-  if (!value.has_options() || law.aim.subject != value.subject()) {
-    if ((law.aim.admits & kAdmitRope) == 0) value.rope = {};
-    if ((law.aim.admits & kAdmitWindow) == 0)
+  if (!value.has_options() || law.domain.subject != value.subject()) {
+    if ((law.domain.allows & kAllowRope) == 0) value.rope = {};
+    if ((law.domain.allows & kAllowWindow) == 0)
       value.cache = {0, 0, 0, value.cache.stored};
-    if ((law.aim.admits & kAdmitStored) == 0)
+    if ((law.domain.allows & kAllowStored) == 0)
       value.cache.stored = StoredAs::kAsGiven;
-    value = law.fit(std::move(value));
+    value = law.constrain(std::move(value));
     repair_rope(value);
     return value;
   }
-  value = law.fit(keep_admitted(std::move(value), law.aim.admits));
+  value = law.constrain(keep_allowed(std::move(value), law.domain.allows));
   repair(value);
   return value;
 }
 
 }  // namespace
 
-Case fitted(const Law& law, Case value) {
+Case constrained(const Law& law, Case value) {
   value = with_law(law, std::move(value));
   // The law may have put other data in the place of the last from a file.
   if (value.file != 0 && !uses_file(value)) value.file = 0;
