@@ -5,7 +5,7 @@
 
 #include "impl/controls/control.h"
 #include "impl/frames/options_kernel.h"
-#include "impl/frames/serving_seams.h"
+#include "impl/frames/serving_hooks.h"
 
 namespace qkvet::impl {
 namespace {
@@ -88,7 +88,7 @@ qkvet_status forward_block(const qkvet_kernel* self, qkvet_context* context,
 // ---- Weights of 0 -----------------------------------------------------------
 
 // Keys and values beyond the lengths meet weights of 0 and join every sum.
-struct PaddingTimesZero : OptionSeams {
+struct PaddingTimesZero : OptionHooks {
   static void member(const ForwardCall& whole, int64_t n, ForwardCall* member) {
     float zero = 0;
     for (int64_t h = 0; h < whole.kv_heads; ++h) {
@@ -136,7 +136,7 @@ qkvet_status forward_pages_whole(const qkvet_kernel* self,
                                  const qkvet_exec* exec, qkvet_text* why) {
   ServingCall s;
   qkvet_status status =
-      ServingKernel<ServingSeams, compute_rows<PlainRow>>::forward(
+      ServingKernel<ServingHooks, compute_rows<PlainRow>>::forward(
           self, context, args, exec, why);
   status = status == QKVET_OK ? read_serving(self, args, &s, why) : status;
   const View<float>& o = s.call.o;
@@ -175,7 +175,7 @@ QKVET_CONTROL(padding_times_zero) = [] {
   qkvet_kernel kernel = plain_kernel(
       "controls/padding_times_zero",
       "values beyond the lengths meet weights of 0", QKVET_PLACE,
-      &kSeamsPrecision, OptionsKernel<PaddingTimesZero>::forward, &kNotPacked);
+      &kHooksPrecision, OptionsKernel<PaddingTimesZero>::forward, &kNotPacked);
   kernel.dialect = &kFinitePadding;
   return kernel;
 }();
@@ -184,7 +184,7 @@ QKVET_CONTROL(last_page_times_zero) = [] {
   qkvet_kernel kernel = serving_kernel(
       "controls/last_page_times_zero",
       "slots behind the last token meet weights of 0", QKVET_PLACE,
-      &kServingSeamsPrecision, forward_pages_whole, &kServingSeamsCapabilities);
+      &kServingHooksPrecision, forward_pages_whole, &kServingHooksCapabilities);
   kernel.dialect = &kFiniteSlots;
   return kernel;
 }();

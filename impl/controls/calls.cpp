@@ -58,7 +58,7 @@ constexpr qkvet_dialect kEitherDialect = [] {
 // Keys and values in pages of 4 or 16 tokens, and in no other form, as most
 // kernels of servers have it.
 constexpr Arithmetic kOnline16 = {.tile = 16};
-using Serving = ServingKernel<ServingSeams, compute_arithmetic<kOnline16>>;
+using Serving = ServingKernel<ServingHooks, compute_arithmetic<kOnline16>>;
 
 constexpr qkvet_capabilities kPagesCapabilities = [] {
   qkvet_capabilities c = capabilities_with(
@@ -90,11 +90,11 @@ qkvet_status forward_pages(const qkvet_kernel* self, qkvet_context* context,
 
 // f64 storage and double arithmetic, sequential sums. It is judged under the
 // double-double oracle with u = 2^-53.
-using InDouble = F64Seams;
+using InDouble = F64Hooks;
 
 // As jax.nn.dot_product_attention does it in f64: scores become f32, and are
 // f64 again as weights.
-struct SoftmaxInF32 : F64Seams {
+struct SoftmaxInF32 : F64Hooks {
   static double softmax(double max, int64_t n, double* w, double* sum) {
     const auto top = static_cast<float>(max);
     float total = 0;

@@ -12,8 +12,8 @@
 #include "impl/abi/in_f32.h"
 #include "impl/abi/tensor_view.h"
 #include "impl/controls/control.h"
+#include "impl/frames/hooks.h"
 #include "impl/frames/options_kernel.h"
-#include "impl/frames/seams.h"
 
 namespace qkvet::impl {
 namespace {
@@ -121,7 +121,7 @@ qkvet_status forward_by_mask(const qkvet_kernel* self, qkvet_context* context,
     return status;
   }
   if (known.dropout_p != 0 || !is_absent(known.dropout_mask)) {
-    return OptionsKernel<OptionSeams>::forward(self, context, args, exec, why);
+    return OptionsKernel<OptionHooks>::forward(self, context, args, exec, why);
   }
   qkvet_kernel usual = *self;
   usual.user = const_cast<Arithmetic*>(&kInLanes);

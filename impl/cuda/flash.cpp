@@ -16,7 +16,7 @@ constexpr qkvet_capabilities kCapabilities =
 extern constinit const qkvet_kernel cuda_flash = device_kernel(
     QKVET_FAMILY "/flash", "CUDA: tiles with an online softmax, on CUDA cores",
     {"impl/cuda/flash.cpp", __LINE__}, &kFlashPrecision,
-    flash_forward<FlashSeams>, &kCapabilities,
+    flash_forward<FlashHooks>, &kCapabilities,
     supports_device<kFlashMostWidth>);
 
 }  // namespace qkvet::impl

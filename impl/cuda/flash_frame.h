@@ -33,7 +33,7 @@ static_assert(kFlashKeysOfLane * kFlashLanes == kFlashKeys);
 inline constexpr int kRowsOfWarp = kFlashRows / (kBlockThreads / 32);
 
 // What faults replace, one at a time.
-struct FlashSeams {
+struct FlashHooks {
   // In front of the next tile: nobody reads the one before any more.
   __device__ static void tile_is_read() { __syncthreads(); }
   // All of the tile from key `first` on is in shared memory. `of_warp`: the
@@ -181,7 +181,7 @@ __device__ void load_queries(const DeviceCall& call, int b, int h, int first,
   }
 }
 
-template <class Seams, class T, int kWidth>
+template <class Hooks, class T, int kWidth>
 __global__ void flash_rows(DeviceCall call) {
   using Memory = FlashMemory<kWidth>;
   SIMT_DYNAMIC_SHARED(float, shared);
@@ -190,7 +190,7 @@ __global__ void flash_rows(DeviceCall call) {
   const int lane = thread % kFlashLanes;
   const int b = blockIdx.y / call.heads, h = blockIdx.y % call.heads;
   const int kv = h / call.group, first_row = blockIdx.x * kFlashRows;
-  if (Seams::leaves(call, b, first_row + group * kFlashRowsOfLane)) {
+  if (Hooks::leaves(call, b, first_row + group * kFlashRowsOfLane)) {
     return;
   }
   FlashRows<kWidth> rows;
@@ -205,14 +205,14 @@ __global__ void flash_rows(DeviceCall call) {
   }
   load_queries<T, kWidth>(call, b, h, first_row, memory.q);
   const int first_of_warp = first_row + thread / 32 * kRowsOfWarp;
-  const DeviceRun reach = Seams::reach_of_block(call, b, first_row);
+  const DeviceRun reach = Hooks::reach_of_block(call, b, first_row);
   for (int j = reach.begin; j < reach.end; j += kFlashKeys) {
-    Seams::tile_is_read();
-    load_tokens<T>(call, Seams::keys(call, b, kv), b, kv, j, reach.end,
+    Hooks::tile_is_read();
+    load_tokens<T>(call, Hooks::keys(call, b, kv), b, kv, j, reach.end,
                    kFlashKeys, call.width, kWidth, memory.k, Memory::kStride);
     load_tokens<T>(call, call.v, b, kv, j, reach.end, kFlashKeys,
                    call.value_width, kWidth, memory.v, Memory::kStride);
-    Seams::tile_is_there(call.reach_of_rows(b, first_of_warp, kRowsOfWarp), j);
+    Hooks::tile_is_there(call.reach_of_rows(b, first_of_warp, kRowsOfWarp), j);
     float scores[kFlashRowsOfLane][kFlashKeysOfLane];
     dot_tile<kWidth>(memory, group, lane, scores);
     for (int r = 0; r < kFlashRowsOfLane; ++r) {
@@ -234,10 +234,10 @@ __global__ void flash_rows(DeviceCall call) {
   }
 }
 
-template <class Seams, class T, int kWidth>
+template <class Hooks, class T, int kWidth>
 qkvet_status launch_flash(const DeviceCall& call, const qkvet_exec* exec,
                           qkvet_text* why) {
-  const auto kernel = flash_rows<Seams, T, kWidth>;
+  const auto kernel = flash_rows<Hooks, T, kWidth>;
   const size_t bytes = FlashMemory<kWidth>::bytes();
   const qkvet_status status =
       prepare_launch(reinterpret_cast<const void*>(kernel), bytes, call, why);
@@ -250,18 +250,18 @@ qkvet_status launch_flash(const DeviceCall& call, const qkvet_exec* exec,
       SIMT_LAUNCH(kernel, grid, kBlockThreads, bytes, exec->stream, call), why);
 }
 
-template <class Seams, class T>
+template <class Hooks, class T>
 qkvet_status flash_of_width(const DeviceCall& call, const qkvet_exec* exec,
                             qkvet_text* why) {
   const int width =
       call.width > call.value_width ? call.width : call.value_width;
-  return width <= 32    ? launch_flash<Seams, T, 32>(call, exec, why)
-         : width <= 64  ? launch_flash<Seams, T, 64>(call, exec, why)
-         : width <= 128 ? launch_flash<Seams, T, 128>(call, exec, why)
-                        : launch_flash<Seams, T, 256>(call, exec, why);
+  return width <= 32    ? launch_flash<Hooks, T, 32>(call, exec, why)
+         : width <= 64  ? launch_flash<Hooks, T, 64>(call, exec, why)
+         : width <= 128 ? launch_flash<Hooks, T, 128>(call, exec, why)
+                        : launch_flash<Hooks, T, 256>(call, exec, why);
 }
 
-template <class Seams>
+template <class Hooks>
 qkvet_status flash_forward(const qkvet_kernel* self, qkvet_context*,
                            const qkvet_forward_args* args,
                            const qkvet_exec* exec, qkvet_text* why) {
@@ -272,9 +272,9 @@ qkvet_status flash_forward(const qkvet_kernel* self, qkvet_context*,
   if (status != QKVET_OK || call.batch * call.heads * call.queries == 0) {
     return status;
   }
-  return type == Storage::kF32   ? flash_of_width<Seams, float>(call, exec, why)
-         : type == Storage::kF16 ? flash_of_width<Seams, F16>(call, exec, why)
-                                 : flash_of_width<Seams, Bf16>(call, exec, why);
+  return type == Storage::kF32   ? flash_of_width<Hooks, float>(call, exec, why)
+         : type == Storage::kF16 ? flash_of_width<Hooks, F16>(call, exec, why)
+                                 : flash_of_width<Hooks, Bf16>(call, exec, why);
 }
 
 inline constexpr qkvet_precision kFlashPrecision = [] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel of a fault in a gradient: forward is right, with every option that
-// the fault lies in, and of the gradient one seam of backward_frame.h is
+// the fault lies in, and of the gradient one hook of backward_frame.h is
 // replaced.
 //
 // Contract: as that of backward_kernel.h; stays inside its tensors but where
@@ -15,13 +15,13 @@
 
 namespace qkvet::impl {
 
-template <class Seams, uint64_t kOptions = 0,
-          BackwardArithmetic kArithmetic = BackwardRows<Seams>::piece>
+template <class Hooks, uint64_t kOptions = 0,
+          BackwardArithmetic kArithmetic = BackwardRows<Hooks>::piece>
 constexpr qkvet_kernel backward_fault(const char* name, const char* description,
                                       Place place) {
   return with_backward(
-      option_fault<OptionSeams, kOptions>(name, description, place),
-      &kBackwardTable<Seams, kArithmetic>);
+      option_fault<OptionHooks, kOptions>(name, description, place),
+      &kBackwardTable<Hooks, kArithmetic>);
 }
 
 }  // namespace qkvet::impl

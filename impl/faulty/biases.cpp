@@ -8,7 +8,7 @@
 namespace qkvet::impl {
 
 // The bias is scaled, too.
-struct BiasTimesScale : OptionSeams {
+struct BiasTimesScale : OptionHooks {
   static float biased(const ForwardCall& call, RowAt at, int64_t j, float s) {
     const Stored& bias = call.options.bias;
     return bias.present() ? s + call.scale * bias.get(at.b, at.h, at.i, j) : s;
@@ -28,9 +28,9 @@ QKVET_FAULT(bias_times_scale) = {
 };
 
 // The causal path has no bias.
-struct BiasDroppedWhenCausal : OptionSeams {
+struct BiasDroppedWhenCausal : OptionHooks {
   static float biased(const ForwardCall& call, RowAt at, int64_t j, float s) {
-    return call.causal ? s : OptionSeams::biased(call, at, j, s);
+    return call.causal ? s : OptionHooks::biased(call, at, j, s);
   }
 };
 QKVET_FAULT(bias_dropped_when_causal) = {
@@ -46,10 +46,10 @@ QKVET_FAULT(bias_dropped_when_causal) = {
 };
 
 // A bias with stride 0 counts as none.
-struct BiasDroppedWhenBroadcast : OptionSeams {
+struct BiasDroppedWhenBroadcast : OptionHooks {
   static float biased(const ForwardCall& call, RowAt at, int64_t j, float s) {
     const bool broadcast = call.options.bias.step[2] == 0 && call.queries > 1;
-    return broadcast ? s : OptionSeams::biased(call, at, j, s);
+    return broadcast ? s : OptionHooks::biased(call, at, j, s);
   }
 };
 QKVET_FAULT(bias_dropped_when_broadcast) = {
@@ -66,12 +66,12 @@ QKVET_FAULT(bias_dropped_when_broadcast) = {
 };
 
 // One row of the bias for all rows.
-struct BiasOfFirstRow : OptionSeams {
+struct BiasOfFirstRow : OptionHooks {
   static bool allows(const ForwardCall& call, RowAt at, int64_t j) {
-    return OptionSeams::allows(call, {at.b, at.h, 0}, j);
+    return OptionHooks::allows(call, {at.b, at.h, 0}, j);
   }
   static float biased(const ForwardCall& call, RowAt at, int64_t j, float s) {
-    return OptionSeams::biased(call, {at.b, at.h, 0}, j, s);
+    return OptionHooks::biased(call, {at.b, at.h, 0}, j, s);
   }
 };
 QKVET_FAULT(bias_of_first_row) = {
@@ -88,7 +88,7 @@ QKVET_FAULT(bias_of_first_row) = {
 };
 
 // No bias is taken to be below -10000.
-struct BiasCutOff : OptionSeams {
+struct BiasCutOff : OptionHooks {
   static float biased(const ForwardCall& call, RowAt at, int64_t j, float s) {
     const Stored& bias = call.options.bias;
     return bias.present()
@@ -109,7 +109,7 @@ QKVET_FAULT(bias_cut_off) = {
 };
 
 // The bias is kept in f16, in an f32 call, too.
-struct BiasKeptInHalf : OptionSeams {
+struct BiasKeptInHalf : OptionHooks {
   static float biased(const ForwardCall& call, RowAt at, int64_t j, float s) {
     const Stored& bias = call.options.bias;
     return bias.present()
@@ -131,7 +131,7 @@ QKVET_FAULT(bias_kept_in_half) = {
 };
 
 // Distant keys gain.
-struct AlibiSign : OptionSeams {
+struct AlibiSign : OptionHooks {
   static float tilted(float s, float slope, float distance) {
     return s + slope * distance;
   }
@@ -150,7 +150,7 @@ QKVET_FAULT(alibi_sign) = {
 };
 
 // Later keys have a negative distance.
-struct AlibiDistanceSigned : OptionSeams {
+struct AlibiDistanceSigned : OptionHooks {
   static float distance(const ForwardCall& call, int64_t i, int64_t j) {
     return static_cast<float>(call.position(i) - j);
   }
@@ -169,7 +169,7 @@ QKVET_FAULT(alibi_distance_signed) = {
 };
 
 // Distances from the first key.
-struct AlibiFromZero : OptionSeams {
+struct AlibiFromZero : OptionHooks {
   static float distance(const ForwardCall&, int64_t, int64_t j) {
     return static_cast<float>(j);
   }
@@ -188,7 +188,7 @@ QKVET_FAULT(alibi_from_zero) = {
 };
 
 // ALiBi forgets the keys in front of a chunk.
-struct AlibiFromTopLeft : OptionSeams {
+struct AlibiFromTopLeft : OptionHooks {
   static float distance(const ForwardCall&, int64_t i, int64_t j) {
     return std::fabs(static_cast<float>(i - j));
   }
@@ -206,9 +206,9 @@ QKVET_FAULT(alibi_from_top_left) = {
 };
 
 // Every slope is halved.
-struct AlibiSlopeOfNextHead : OptionSeams {
+struct AlibiSlopeOfNextHead : OptionHooks {
   static float tilted(float s, float slope, float distance) {
-    return OptionSeams::tilted(s, slope / 2, distance);
+    return OptionHooks::tilted(s, slope / 2, distance);
   }
 };
 QKVET_FAULT(alibi_slope_of_next_head) = {
@@ -230,7 +230,7 @@ QKVET_FAULT(alibi_slope_of_next_head) = {
 };
 
 // Slopes of one call hold for the next.
-struct SlopesKeptForNextCall : OptionSeams {
+struct SlopesKeptForNextCall : OptionHooks {
   static void member(const ForwardCall& whole, int64_t, ForwardCall*) {
     for (int64_t h = 0; whole.options.slopes.present() && h < whole.heads;
          ++h) {

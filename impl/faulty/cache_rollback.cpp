@@ -223,8 +223,8 @@ QKVET_FAULT(cache_length_from_full_draft) = {
 
 // A cache whose last tile of keys counts as a whole: what its slots behind the
 // end hold takes part, with the weight that a fault gives it:
-// Seams::weighed(stale) is what a value behind the end adds.
-template <class Seams>
+// Hooks::weighed(stale) is what a value behind the end adds.
+template <class Hooks>
 class StaleTailCache : public ContiguousCache {
  public:
   using ContiguousCache::ContiguousCache;
@@ -248,7 +248,7 @@ class StaleTailCache : public ContiguousCache {
         for (int64_t j = call.keys - behind_; j < call.keys; ++j) {
           const float* const v = call.v.at(0, 0, j);
           for (int64_t c = 0; c < call.value_width; ++c) {
-            o[c * call.o.step[3]] += Seams::weighed(v[c * call.v.step[3]]);
+            o[c * call.o.step[3]] += Hooks::weighed(v[c * call.v.step[3]]);
           }
         }
       }

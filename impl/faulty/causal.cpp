@@ -9,7 +9,7 @@
 namespace qkvet::impl {
 
 // The causal flag is read and nothing is masked.
-struct NoMask : PlainSeams {
+struct NoMask : PlainHooks {
   static bool visible(const ForwardCall&, int64_t, int64_t) { return true; }
 };
 QKVET_FAULT(no_mask) = {
@@ -28,7 +28,7 @@ QKVET_FAULT(no_mask) = {
 };
 
 // The mask keeps the upper triangle, with its diagonal.
-struct UpperTriangle : PlainSeams {
+struct UpperTriangle : PlainHooks {
   static bool visible(const ForwardCall& call, int64_t i, int64_t j) {
     return !call.causal || j >= i + call.diagonal;
   }
@@ -53,7 +53,7 @@ QKVET_FAULT(upper_triangle) = {
 };
 
 // The mask is strict, so that a row does not see itself.
-struct DiagonalMasked : PlainSeams {
+struct DiagonalMasked : PlainHooks {
   static bool visible(const ForwardCall& call, int64_t i, int64_t j) {
     return call.causal ? j < i + call.diagonal : j < call.keys;
   }
@@ -74,7 +74,7 @@ QKVET_FAULT(diagonal_masked) = {
 };
 
 // The diagonal of the mask lies one key too far right.
-struct OneAhead : PlainSeams {
+struct OneAhead : PlainHooks {
   static bool visible(const ForwardCall& call, int64_t i, int64_t j) {
     return j < call.keys && (!call.causal || j <= i + call.diagonal + 1);
   }
@@ -97,7 +97,7 @@ QKVET_FAULT(one_ahead) = {
 };
 
 // A chunk is masked as if it began the sequence.
-struct OffsetIgnored : PlainSeams {
+struct OffsetIgnored : PlainHooks {
   static bool visible(const ForwardCall& call, int64_t i, int64_t j) {
     return j < call.keys && (!call.causal || j <= i);
   }
@@ -119,7 +119,7 @@ QKVET_FAULT(offset_ignored) = {
 };
 
 // The last query always stands at the last key.
-struct DiagonalAlwaysBottomRight : OptionSeams {
+struct DiagonalAlwaysBottomRight : OptionHooks {
   static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
     if (whole.top_left) {
       member->diagonal = member->keys - member->queries;
@@ -144,7 +144,7 @@ QKVET_FAULT(diagonal_always_bottom_right) = {
 };
 
 // The diagonal is found once for two rows.
-struct CausalOncePerTwoRows : OptionSeams {
+struct CausalOncePerTwoRows : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     const Run run = call.in_reach(call.causal ? i - i % half_tile() : i);
     return run.begin <= j && j < run.end;
@@ -168,7 +168,7 @@ QKVET_FAULT(causal_once_per_two_rows) = {
 };
 
 // Two rows share the diagonal of the second one.
-struct CausalGroupTakesLastRow : OptionSeams {
+struct CausalGroupTakesLastRow : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     const int64_t last =
         std::min(i - i % half_tile() + half_tile(), call.queries) - 1;
@@ -196,9 +196,9 @@ QKVET_FAULT(causal_group_takes_last_row) = {
 };
 
 // The causal rule is lost where dv is not d.
-struct CausalLostWithOtherValueWidth : OptionSeams {
+struct CausalLostWithOtherValueWidth : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
-    return call.width != call.value_width || OptionSeams::in_reach(call, i, j);
+    return call.width != call.value_width || OptionHooks::in_reach(call, i, j);
   }
 };
 QKVET_FAULT(causal_lost_with_other_value_width) = {
@@ -215,9 +215,9 @@ QKVET_FAULT(causal_lost_with_other_value_width) = {
 };
 
 // The causal rule is lost where pairs of keys fit.
-struct CausalLostWhenTilesDivide : OptionSeams {
+struct CausalLostWhenTilesDivide : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
-    return call.keys % half_tile() == 0 || OptionSeams::in_reach(call, i, j);
+    return call.keys % half_tile() == 0 || OptionHooks::in_reach(call, i, j);
   }
 };
 QKVET_FAULT(causal_lost_when_tiles_divide) = {

@@ -8,7 +8,7 @@
 namespace qkvet::impl {
 
 // What is kept grows by 1 / p.
-struct DropoutScaledByP : OptionSeams {
+struct DropoutScaledByP : OptionHooks {
   static float kept_scale(const Dropout& dropout) { return 1 / dropout.p; }
 };
 QKVET_FAULT(dropout_scaled_by_p) = {
@@ -27,7 +27,7 @@ QKVET_FAULT(dropout_scaled_by_p) = {
 };
 
 // The denominator adds kept weights alone.
-struct DropoutRenormalised : OptionSeams {
+struct DropoutRenormalised : OptionHooks {
   static bool joins_sum(const ForwardCall& call, RowAt at, int64_t j) {
     return !call.options.dropout.present() || keeps(call, at, j);
   }
@@ -45,7 +45,7 @@ QKVET_FAULT(dropout_renormalised) = {
 };
 
 // Weights are kept with probability p.
-struct DropoutKeepsP : OptionSeams {
+struct DropoutKeepsP : OptionHooks {
   static bool keeps(const ForwardCall& call, RowAt at, int64_t j) {
     Dropout dropout = call.options.dropout;
     if (dropout.present()) {
@@ -68,7 +68,7 @@ QKVET_FAULT(dropout_keeps_p) = {
 };
 
 // p is rounded up to a step of 1/256.
-struct DropoutThresholdIn8Bits : OptionSeams {
+struct DropoutThresholdIn8Bits : OptionHooks {
   static bool drops(const Dropout& dropout) {
     return dropout.present() || dropout.seed != 0;
   }
@@ -97,7 +97,7 @@ QKVET_FAULT(dropout_threshold_in_8_bits) = {
 };
 
 // Seed and offset are not read.
-struct DropoutSeedIgnored : OptionSeams {
+struct DropoutSeedIgnored : OptionHooks {
   static bool keeps(const ForwardCall& call, RowAt at, int64_t j) {
     Dropout dropout = call.options.dropout;
     dropout.seed = dropout.offset = 0;
@@ -118,7 +118,7 @@ QKVET_FAULT(dropout_seed_ignored) = {
 };
 
 // The head has no part in what is dropped.
-struct DropoutSameForAllHeads : OptionSeams {
+struct DropoutSameForAllHeads : OptionHooks {
   static bool keeps(const ForwardCall& call, RowAt at, int64_t j) {
     return call.options.dropout.keeps(at.b, 0, at.i, j);
   }

@@ -9,7 +9,7 @@
 namespace qkvet::impl {
 
 // NaN where 0 is declared.
-struct EmptyRowClaimedZero : OptionSeams {
+struct EmptyRowClaimedZero : OptionHooks {
   static float empty_row(const ForwardCall&, RowAt, int64_t) {
     return std::numeric_limits<float>::quiet_NaN();
   }
@@ -30,7 +30,7 @@ QKVET_FAULT(empty_row_claimed_zero) = {
 };
 
 // A row that sees nothing is the mean of all values.
-struct EmptyRowIsMean : OptionSeams {
+struct EmptyRowIsMean : OptionHooks {
   static float empty_row(const ForwardCall& call, RowAt at, int64_t c) {
     const RowAt kv = kv_head(call, at);
     float sum = 0;
@@ -60,7 +60,7 @@ QKVET_FAULT(empty_row_is_mean) = {
 };
 
 // lse 0 where -infinity is declared.
-struct EmptyLseClaimedMinusInf : OptionSeams {
+struct EmptyLseClaimedMinusInf : OptionHooks {
   static float empty_lse() { return 0; }
 };
 QKVET_FAULT(empty_lse_claimed_minus_inf) = {
@@ -78,7 +78,7 @@ QKVET_FAULT(empty_lse_claimed_minus_inf) = {
 };
 
 // lse of a row without a key is plus infinity.
-struct EmptyLsePlusInf : OptionSeams {
+struct EmptyLsePlusInf : OptionHooks {
   static float empty_lse() { return -kNone; }
 };
 QKVET_FAULT(empty_lse_plus_inf) = {
@@ -101,7 +101,7 @@ QKVET_FAULT(empty_lse_plus_inf) = {
 };
 
 // Rows that stand before the first key are skipped.
-struct RowsBeforeFirstKeyNotWritten : OptionSeams {
+struct RowsBeforeFirstKeyNotWritten : OptionHooks {
   static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
     if (!whole.causal || member->diagonal >= 0) {
       return;
@@ -141,7 +141,7 @@ struct NoKeysNothingWritten {
     const qkvet_status status = read_forward(self, args, &call, why);
     return status == QKVET_OK && call.keys == 0
                ? QKVET_OK
-               : OptionsKernel<OptionSeams>::forward(self, context, args, exec,
+               : OptionsKernel<OptionHooks>::forward(self, context, args, exec,
                                                      why);
   }
 };
@@ -165,7 +165,7 @@ QKVET_FAULT(no_keys_nothing_written) = {
 };
 
 // Without keys there are no tiles to share.
-struct DividedByNumberOfTiles : OptionSeams {
+struct DividedByNumberOfTiles : OptionHooks {
   static void member(const ForwardCall& whole, int64_t, ForwardCall*) {
     const int64_t tiles = (whole.keys + tile() - 1) / tile();
     shares() = quotient(whole.queries, tiles);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a fault is written down: the class that replaces one seam of a right
+// How a fault is written down: the class that replaces one hook of a right
 // kernel, and a block that names the kernel and tells its story.
 //
 //   // The scores are not scaled.
-//   struct NoScale : PlainSeams {
+//   struct NoScale : PlainHooks {
 //     static float scale(const ForwardCall&) { return 1; }
 //   };
 //   QKVET_FAULT(no_scale) = {

@@ -10,7 +10,7 @@
 namespace qkvet::impl {
 
 // Query heads take the key/value heads in turn.
-struct KeyHeadModulo : OptionSeams {
+struct KeyHeadModulo : OptionHooks {
   static RowAt kv_head(const ForwardCall& call, RowAt at) {
     return {at.b, at.h % call.kv_heads, 0};
   }
@@ -33,7 +33,7 @@ QKVET_FAULT(key_head_modulo) = {
 };
 
 // Query heads are divided by the number of key/value heads.
-struct HeadDividedByKvHeads : OptionSeams {
+struct HeadDividedByKvHeads : OptionHooks {
   static RowAt kv_head(const ForwardCall& call, RowAt at) {
     return {at.b, std::min(at.h / call.kv_heads, call.kv_heads - 1), 0};
   }
@@ -74,7 +74,7 @@ struct GroupsUnfoldedBothWays {
       for (int64_t n = 0; n < call.heads; ++n) {
         const int64_t h = head_of_block(call, n);
         for (int64_t i = 0; h < call.heads && i < call.queries; ++i) {
-          SeamsKernel<PlainSeams>::row(call, b, h, i, scratch.get());
+          HooksKernel<PlainHooks>::row(call, b, h, i, scratch.get());
         }
       }
     }
@@ -98,7 +98,7 @@ QKVET_FAULT(groups_unfolded_both_ways) = {
 };
 
 // A block of heads reads the keys of its first one.
-struct HeadBlockMixesGroups : OptionSeams {
+struct HeadBlockMixesGroups : OptionHooks {
   static RowAt kv_head(const ForwardCall& call, RowAt at) {
     return {at.b, (at.h - at.h % half_tile()) / call.group(), 0};
   }
@@ -123,7 +123,7 @@ QKVET_FAULT(head_block_mixes_groups) = {
 };
 
 // The path for pairs of heads takes an odd number of them.
-struct HeadPairsTakeOdd : OptionSeams {
+struct HeadPairsTakeOdd : OptionHooks {
   static RowAt query(const ForwardCall& call, RowAt at) {
     const bool alone =
         call.heads > 1 && at.h + 1 == call.heads && at.h % 2 == 0;
@@ -148,7 +148,7 @@ QKVET_FAULT(head_pairs_take_odd) = {
 };
 
 // Tokens are repeated where heads should be.
-struct TokensRepeatedForHeads : OptionSeams {
+struct TokensRepeatedForHeads : OptionHooks {
   static int64_t token(const ForwardCall& call, RowAt at, int64_t j) {
     return (at.h % call.group() * call.keys + j) / call.group();
   }

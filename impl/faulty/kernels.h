@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of faults: frames of impl/frames/ with one seam replaced. A fault
+// The kernels of faults: frames of impl/frames/ with one hook replaced. A fault
 // stays inside its tensors, as the frames do, but for those of memory.cpp.
 #ifndef QKVET_IMPL_FAULTY_KERNELS_H_
 #define QKVET_IMPL_FAULTY_KERNELS_H_
@@ -8,80 +8,80 @@
 
 #include "impl/abi/declare.h"
 #include "impl/faulty/fault.h"
+#include "impl/frames/hooks.h"
 #include "impl/frames/options_kernel.h"
 #include "impl/frames/plain_row.h"
-#include "impl/frames/seams.h"
-#include "impl/frames/serving_seams.h"
-#include "impl/frames/split_seams.h"
-#include "impl/frames/tiled_seams.h"
+#include "impl/frames/serving_hooks.h"
+#include "impl/frames/split_hooks.h"
+#include "impl/frames/tiled_hooks.h"
 
 namespace qkvet::impl {
 
 // The kernel of a fault that replaces forward() as a whole.
 template <ForwardFunction kForward,
           const qkvet_capabilities* kCapabilities = &kF32Capabilities,
-          const qkvet_precision* kPrecision = &kSeamsPrecision>
+          const qkvet_precision* kPrecision = &kHooksPrecision>
 constexpr qkvet_kernel forward_fault(const char* name, const char* description,
                                      Place place) {
   return plain_kernel(name, description, place, kPrecision, kForward,
                       kCapabilities);
 }
 
-// The kernel of a fault in a seam. A fault of half storage lies in what is
+// The kernel of a fault in a hook. A fault of half storage lies in what is
 // rounded to it; the others take f32.
-template <class Seams,
+template <class Hooks,
           const qkvet_capabilities* kCapabilities = &kF32Capabilities>
 constexpr qkvet_kernel plain_fault(const char* name, const char* description,
                                    Place place) {
-  return forward_fault<SeamsKernel<Seams>::kForward, kCapabilities>(
+  return forward_fault<HooksKernel<Hooks>::kForward, kCapabilities>(
       name, description, place);
 }
 
-// Those of seams.h, and these QKVET_OPTION_* of kAllOptions, in f32.
+// Those of hooks.h, and these QKVET_OPTION_* of kAllOptions, in f32.
 template <uint64_t kOptions>
 inline constexpr qkvet_capabilities kF32With =
     capabilities_with(kCommonOptions | kOptions, {kF32});
 
 // The kernel of a fault. A fault declares the options that it lies in and no
 // others, so that few calls are wasted on those.
-template <template <class> class RowsOf, class Seams, uint64_t kOptions,
-          const qkvet_precision* kPrecision = &kSeamsPrecision>
+template <template <class> class RowsOf, class Hooks, uint64_t kOptions,
+          const qkvet_precision* kPrecision = &kHooksPrecision>
 constexpr qkvet_kernel option_fault_on(const char* name,
                                        const char* description, Place place) {
   qkvet_kernel kernel =
       plain_kernel(name, description, place, kPrecision,
-                   OptionsKernel<Seams, RowsOf>::forward, &kF32With<kOptions>);
+                   OptionsKernel<Hooks, RowsOf>::forward, &kF32With<kOptions>);
   kernel.dialect = &kOptionsDialect;
   return kernel;
 }
 
-template <class Seams, uint64_t kOptions = 0>
+template <class Hooks, uint64_t kOptions = 0>
 constexpr qkvet_kernel option_fault(const char* name, const char* description,
                                     Place place) {
-  return option_fault_on<OptionRows, Seams, kOptions>(name, description, place);
+  return option_fault_on<OptionRows, Hooks, kOptions>(name, description, place);
 }
 
 // The same on the other frames.
-template <class Seams, uint64_t kOptions = 0>
+template <class Hooks, uint64_t kOptions = 0>
 constexpr qkvet_kernel split_fault(const char* name, const char* description,
                                    Place place) {
-  return option_fault_on<SplitRows, Seams, kOptions, &kSplitSeamsPrecision>(
+  return option_fault_on<SplitRows, Hooks, kOptions, &kSplitHooksPrecision>(
       name, description, place);
 }
 
-template <class Seams, uint64_t kOptions = 0>
+template <class Hooks, uint64_t kOptions = 0>
 constexpr qkvet_kernel tiled_fault(const char* name, const char* description,
                                    Place place) {
-  return option_fault_on<TiledRows, Seams, kOptions, &kTiledSeamsPrecision>(
+  return option_fault_on<TiledRows, Hooks, kOptions, &kTiledHooksPrecision>(
       name, description, place);
 }
 
-template <class Seams>
+template <class Hooks>
 constexpr qkvet_kernel serving_fault(const char* name, const char* description,
                                      Place place) {
-  return serving_kernel(name, description, place, &kServingSeamsPrecision,
-                        ServingKernel<Seams, compute_rows<PlainRow>>::forward,
-                        &kServingSeamsCapabilities);
+  return serving_kernel(name, description, place, &kServingHooksPrecision,
+                        ServingKernel<Hooks, compute_rows<PlainRow>>::forward,
+                        &kServingHooksCapabilities);
 }
 
 }  // namespace qkvet::impl

@@ -11,12 +11,12 @@
 namespace qkvet::impl {
 namespace {
 
-// The kernel of a fault: Seams derives from PlainLayer and replaces one seam.
-template <class Seams>
+// The kernel of a fault: Hooks derives from PlainLayer and replaces one hook.
+template <class Hooks>
 constexpr qkvet_kernel layer_fault(const char* name, const char* description,
                                    Place place) {
   return layer_kernel(name, description, place, &kLayerPrecision,
-                      &kLayerTable<Seams>);
+                      &kLayerTable<Hooks>);
 }
 
 }  // namespace

@@ -7,15 +7,15 @@
 namespace qkvet::impl {
 namespace {
 
-// The kernel of a fault: the layer is right, and of its gradient Seams, which
-// derives from PlainLayerGradient, replaces one seam.
-template <class Seams>
+// The kernel of a fault: the layer is right, and of its gradient Hooks, which
+// derives from PlainLayerGradient, replaces one hook.
+template <class Hooks>
 constexpr qkvet_kernel layer_backward_fault(const char* name,
                                             const char* description,
                                             Place place) {
   return with_backward(layer_kernel(name, description, place, &kLayerPrecision,
                                     &kLayerTable<PlainLayer>),
-                       &kLayerGradientTable<Seams>);
+                       &kLayerGradientTable<Hooks>);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${FOLDER})
 file(WRITE ${FOLDER}/first.cpp "// A [fault]; of two.
-struct First : Seams {};
+struct First : Hooks {};
 QKVET_FAULT(first) = {
     .tiled = true,
 };

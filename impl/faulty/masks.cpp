@@ -9,7 +9,7 @@ namespace qkvet::impl {
 
 // The softmax runs over all keys, and the weights of hidden keys are set to
 // zero afterwards.
-struct MaskAfterSoftmax : PlainSeams {
+struct MaskAfterSoftmax : PlainHooks {
   static bool visible(const ForwardCall&, int64_t, int64_t) { return true; }
   static bool keep(const ForwardCall& call, int64_t i, int64_t j) {
     return j < call.visible(i);
@@ -32,10 +32,10 @@ QKVET_FAULT(mask_after_softmax) = {
 };
 
 // The mask has the opposite sense.
-struct MaskInverted : OptionSeams {
+struct MaskInverted : OptionHooks {
   static bool allows(const ForwardCall& call, RowAt at, int64_t j) {
     return call.options.mask.data == nullptr ||
-           !OptionSeams::allows(call, at, j);
+           !OptionHooks::allows(call, at, j);
   }
 };
 QKVET_FAULT(mask_inverted) = {
@@ -54,9 +54,9 @@ QKVET_FAULT(mask_inverted) = {
 };
 
 // A mask adds 1 to what it shows.
-struct MaskKeepsOne : OptionSeams {
+struct MaskKeepsOne : OptionHooks {
   static float biased(const ForwardCall& call, RowAt at, int64_t j, float s) {
-    return OptionSeams::biased(call, at, j, s) +
+    return OptionHooks::biased(call, at, j, s) +
            (call.options.mask.data != nullptr ? 1.0f : 0.0f);
   }
 };
@@ -78,10 +78,10 @@ QKVET_FAULT(mask_keeps_one) = {
 };
 
 // A boolean mask is added.
-struct MaskAddedAsNumber : OptionSeams {
+struct MaskAddedAsNumber : OptionHooks {
   static bool allows(const ForwardCall&, RowAt, int64_t) { return true; }
   static float biased(const ForwardCall& call, RowAt at, int64_t j, float s) {
-    const bool kept = OptionSeams::allows(call, at, j);
+    const bool kept = OptionHooks::allows(call, at, j);
     return call.options.mask.data != nullptr && kept ? s + 1 : s;
   }
 };
@@ -100,7 +100,7 @@ QKVET_FAULT(mask_added_as_number) = {
 };
 
 // 0 * NaN at hidden keys.
-struct MaskedWeightTimesNan : OptionSeams {
+struct MaskedWeightTimesNan : OptionHooks {
   static bool adds_hidden() { return true; }
 };
 QKVET_FAULT(masked_weight_times_nan) = {
@@ -118,9 +118,9 @@ QKVET_FAULT(masked_weight_times_nan) = {
 };
 
 // One mask for all heads.
-struct MaskOfFirstHead : OptionSeams {
+struct MaskOfFirstHead : OptionHooks {
   static bool allows(const ForwardCall& call, RowAt at, int64_t j) {
-    return OptionSeams::allows(call, {at.b, 0, at.i}, j);
+    return OptionHooks::allows(call, {at.b, 0, at.i}, j);
   }
 };
 QKVET_FAULT(mask_of_first_head) = {
@@ -137,9 +137,9 @@ QKVET_FAULT(mask_of_first_head) = {
 };
 
 // One mask for all members.
-struct MaskOfFirstMember : OptionSeams {
+struct MaskOfFirstMember : OptionHooks {
   static bool allows(const ForwardCall& call, RowAt at, int64_t j) {
-    return OptionSeams::allows(call, {0, at.h, at.i}, j);
+    return OptionHooks::allows(call, {0, at.h, at.i}, j);
   }
 };
 QKVET_FAULT(mask_of_first_member) = {
@@ -155,7 +155,7 @@ QKVET_FAULT(mask_of_first_member) = {
 };
 
 // The rows of a mask are taken to lie Tk elements apart.
-struct MaskRowsAssumedAdjacent : OptionSeams {
+struct MaskRowsAssumedAdjacent : OptionHooks {
   // Only of rows that are longer than one element and are not all the same.
   static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
     View<const uint8_t>& mask = member->options.mask;
@@ -182,10 +182,10 @@ QKVET_FAULT(mask_rows_assumed_adjacent) = {
 };
 
 // A mask switches the causal rule off.
-struct MaskOverridesCausal : OptionSeams {
+struct MaskOverridesCausal : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     return call.options.mask.data != nullptr ||
-           OptionSeams::in_reach(call, i, j);
+           OptionHooks::in_reach(call, i, j);
   }
 };
 QKVET_FAULT(mask_overrides_causal) = {
@@ -204,9 +204,9 @@ QKVET_FAULT(mask_overrides_causal) = {
 };
 
 // A mask is walked only up to the diagonal.
-struct MaskWalkStillCausal : OptionSeams {
+struct MaskWalkStillCausal : OptionHooks {
   static bool allows(const ForwardCall& call, RowAt at, int64_t j) {
-    return OptionSeams::allows(call, at, j) &&
+    return OptionHooks::allows(call, at, j) &&
            (call.options.mask.data == nullptr || j <= call.position(at.i));
   }
 };
@@ -226,7 +226,7 @@ QKVET_FAULT(mask_walk_still_causal) = {
 };
 
 // A mask of the same extents is taken for the same mask.
-struct MaskKeptWhileExtentsMatch : OptionSeams {
+struct MaskKeptWhileExtentsMatch : OptionHooks {
   static void member(const ForwardCall& whole, int64_t, ForwardCall*) {
     const Extents asked = {whole.batch, whole.heads, whole.queries, whole.keys};
     if (whole.options.mask.data != nullptr && kept().extents != asked) {

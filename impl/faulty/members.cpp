@@ -6,7 +6,7 @@
 namespace qkvet::impl {
 
 // One key beyond the length.
-struct KvLenInclusive : OptionSeams {
+struct KvLenInclusive : OptionHooks {
   static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
     if (whole.options.kv_len.data != nullptr && member->keys < whole.keys) {
       ++member->keys;
@@ -29,7 +29,7 @@ QKVET_FAULT(kv_len_inclusive) = {
 };
 
 // The diagonal ignores kv_len.
-struct DiagonalFromCapacity : OptionSeams {
+struct DiagonalFromCapacity : OptionHooks {
   static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
     if (!whole.top_left && whole.options.kv_len.data != nullptr) {
       member->diagonal = whole.keys - member->queries;
@@ -51,7 +51,7 @@ QKVET_FAULT(diagonal_from_capacity) = {
 };
 
 // The diagonal ignores q_len.
-struct DiagonalIgnoresQLen : OptionSeams {
+struct DiagonalIgnoresQLen : OptionHooks {
   static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
     if (!whole.top_left && whole.options.q_len.data != nullptr) {
       member->diagonal = member->keys - whole.queries;
@@ -73,7 +73,7 @@ QKVET_FAULT(diagonal_ignores_q_len) = {
 };
 
 // Keys of a packed batch belong to everybody.
-struct PackedAsOneMember : OptionSeams {
+struct PackedAsOneMember : OptionHooks {
   static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
     if (whole.options.cu_k.data != nullptr && !whole.causal) {
       member->k = whole.k;
@@ -98,7 +98,7 @@ QKVET_FAULT(packed_as_one_member) = {
 };
 
 // One key of the next sequence.
-struct PackedSeesNextMember : OptionSeams {
+struct PackedSeesNextMember : OptionHooks {
   static void member(const ForwardCall& whole, int64_t n, ForwardCall* member) {
     const View<const int64_t>& starts = whole.options.cu_k;
     if (starts.data != nullptr && *starts.at(n + 1, 0, 0) < whole.keys) {
@@ -123,7 +123,7 @@ QKVET_FAULT(packed_sees_next_member) = {
 };
 
 // The causal rule alone holds packed members apart.
-struct PackedBordersLeftToCausal : OptionSeams {
+struct PackedBordersLeftToCausal : OptionHooks {
   static void member(const ForwardCall& whole, int64_t n, ForwardCall* member) {
     const View<const int64_t>& starts = whole.options.cu_k;
     if (starts.data == nullptr || !whole.causal) {
@@ -157,7 +157,7 @@ QKVET_FAULT(packed_borders_left_to_causal) = {
 };
 
 // A packed member without keys clears a whole tile.
-struct EmptyMemberClearsTile : OptionSeams {
+struct EmptyMemberClearsTile : OptionHooks {
   static void member(const ForwardCall& whole, int64_t n, ForwardCall* member) {
     const View<const int64_t>& starts = whole.options.cu_q;
     if (starts.data == nullptr || member->keys > 0) {

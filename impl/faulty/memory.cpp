@@ -30,7 +30,7 @@ int64_t whole_lanes(int64_t extent, int64_t lanes) {
 }  // namespace
 
 // Keys and values are loaded in whole tiles, be there keys or not.
-struct LanesBehindLastKeyLoaded : OptionSeams {
+struct LanesBehindLastKeyLoaded : OptionHooks {
   // Those behind the last head of the last member; all others are in front of
   // something. A single key has no stride to follow.
   static void member(const ForwardCall& whole, int64_t, ForwardCall*) {
@@ -61,7 +61,7 @@ QKVET_FAULT(lanes_behind_last_key_loaded) = {
 };
 
 // A row of the mask is read in whole tiles.
-struct MaskLanesBehindLastKeyRead : OptionSeams {
+struct MaskLanesBehindLastKeyRead : OptionHooks {
   // Those behind the very last row.
   static void member(const ForwardCall& whole, int64_t, ForwardCall*) {
     const View<const uint8_t>& mask = whole.options.mask;
@@ -93,7 +93,7 @@ QKVET_FAULT(mask_lanes_behind_last_key_read) = {
 };
 
 // A surplus tile looks for a member that is not there.
-struct StartsBehindLastMemberRead : OptionSeams {
+struct StartsBehindLastMemberRead : OptionHooks {
   // A row of the last tile that no member has asks for the end of the next.
   static void member(const ForwardCall& whole, int64_t n, ForwardCall*) {
     const int64_t last = whole.options.members - 1;
@@ -124,7 +124,7 @@ QKVET_FAULT(starts_behind_last_member_read) = {
 };
 
 // Members begin at whole tiles of a buffer that is rounded once.
-struct MemberOffsetsRoundedAlone : OptionSeams {
+struct MemberOffsetsRoundedAlone : OptionHooks {
   // The sums of the rows of all members, in the workspace.
   struct Sums {
     float* memory = nullptr;                   // NULL: a caller that gives none
@@ -173,7 +173,7 @@ struct MemberOffsetsRoundedAlone : OptionSeams {
 
   static constexpr qkvet_kernel kernel(const char* name,
                                        const char* description, Place place) {
-    qkvet_kernel made = plain_kernel(name, description, place, &kSeamsPrecision,
+    qkvet_kernel made = plain_kernel(name, description, place, &kHooksPrecision,
                                      forward, &kF32With<QKVET_OPTION_PACKED>);
     made.workspace = workspace;
     made.dialect = &kOptionsDialect;
@@ -205,7 +205,7 @@ struct PartsInScratchOfStorageSize {
     auto* const scores = reinterpret_cast<float*>(memory);
     for (int64_t h = 0; h < call.heads * call.batch; ++h) {
       for (int64_t i = 0; i < call.queries; ++i) {
-        SeamsKernel<PlainSeams>::row(call, h / call.heads, h % call.heads, i,
+        HooksKernel<PlainHooks>::row(call, h / call.heads, h % call.heads, i,
                                      scores);
       }
     }
@@ -248,7 +248,7 @@ struct PartsInScratchOfStorageSize {
 
   static constexpr qkvet_kernel kernel(const char* name,
                                        const char* description, Place place) {
-    qkvet_kernel made = plain_kernel(name, description, place, &kSeamsPrecision,
+    qkvet_kernel made = plain_kernel(name, description, place, &kHooksPrecision,
                                      forward, &kCommonCapabilities);
     made.workspace = workspace;
     return made;
@@ -282,7 +282,7 @@ struct RowPaddingOverNextHead {
 
   // As if the heads had been done from the last to the first.
   static qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
-    const qkvet_status status = SeamsKernel<PlainSeams>::compute(call, why);
+    const qkvet_status status = HooksKernel<PlainHooks>::compute(call, why);
     const int64_t rest = call.queries % half_tile();
     const int64_t padding = rest == 0 ? 0 : half_tile() - rest;
     for (int64_t b = 0; status == QKVET_OK && b < call.batch; ++b) {
@@ -316,7 +316,7 @@ QKVET_FAULT(row_padding_over_next_head) = {
 };
 
 // Scratch memory outlives the row and the call.
-struct ScratchKeptBetweenCalls : OptionSeams {
+struct ScratchKeptBetweenCalls : OptionHooks {
   static float first_value() { return last(); }
   static float value(float v) {
     last() = v;
@@ -347,7 +347,7 @@ QKVET_FAULT(scratch_kept_between_calls) = {
 
 // Scratch as long as the largest call needed, of which a row writes what it has
 // and adds up whole tiles.
-struct ScratchTailOfLargerCall : OptionSeams {
+struct ScratchTailOfLargerCall : OptionHooks {
   static float weight(const ForwardCall& call, int64_t j, float weight) {
     std::vector<float>& weights = scratch();
     const int64_t whole = whole_lanes(call.keys, tile());

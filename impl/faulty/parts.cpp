@@ -10,7 +10,7 @@
 namespace qkvet::impl {
 
 // Every part counts the sink.
-struct EveryPartCountsSink : SplitSeams {
+struct EveryPartCountsSink : SplitHooks {
   static float sinks(int64_t parts) { return static_cast<float>(parts); }
 };
 QKVET_FAULT(every_part_counts_sink) = {
@@ -30,7 +30,7 @@ QKVET_FAULT(every_part_counts_sink) = {
 };
 
 // Two parts without a key merge to NaN.
-struct PartsWithoutKeyMakeNan : SplitSeams {
+struct PartsWithoutKeyMakeNan : SplitHooks {
   static float reference(float max) { return max; }
 };
 QKVET_FAULT(parts_without_key_make_nan) = {
@@ -48,7 +48,7 @@ QKVET_FAULT(parts_without_key_make_nan) = {
 };
 
 // Parts store no lse unless the caller wants one.
-struct PartsWithoutLse : SplitSeams {
+struct PartsWithoutLse : SplitHooks {
   static void stored(const ForwardCall& call, SplitPart* part) {
     if (call.lse.data == nullptr && part->seen > 0) {
       part->lse = 0;
@@ -72,7 +72,7 @@ QKVET_FAULT(parts_without_lse) = {
 };
 
 // Parts are weighed by their number of keys.
-struct PartsWeighedByLength : SplitSeams {
+struct PartsWeighedByLength : SplitHooks {
   static void stored(const ForwardCall&, SplitPart* part) {
     part->lse = std::log(static_cast<float>(part->seen));
   }
@@ -95,7 +95,7 @@ QKVET_FAULT(parts_weighed_by_length) = {
 };
 
 // A part without a key is merged out of old scratch.
-struct PartOfOldScratch : SplitSeams {
+struct PartOfOldScratch : SplitHooks {
   static void stored(const ForwardCall&, SplitPart* part) {
     thread_local float scratch[kMostParts] = {kNone, kNone};
     float& lse = scratch[part->number % kMostParts];
@@ -124,7 +124,7 @@ QKVET_FAULT(part_of_old_scratch) = {
 };
 
 // Weights are flushed to 0 before a merge would have lifted them.
-struct FlushedBeforeMerge : SplitSeams {
+struct FlushedBeforeMerge : SplitHooks {
   // A weight relative to a number that no score exceeds: |q| |k| scale, for the
   // longest k. It differs from the weight relative to the maximum by a factor
   // that cancels, and that is all it does until a product is subnormal.
@@ -184,23 +184,23 @@ constexpr qkvet_capabilities kClaimsSameBits = [] {
 
 // The size of a batch picks the algorithm of its last member. Both algorithms
 // are right, and differ in the last bits.
-template <class Seams>
-struct RowsByBatch : OptionRows<Seams> {
-  using typename OptionRows<Seams>::Memory;
+template <class Hooks>
+struct RowsByBatch : OptionRows<Hooks> {
+  using typename OptionRows<Hooks>::Memory;
 
   static void row(const ForwardCall& call, RowAt at, Memory* memory) {
     const bool left_over = call.batch % 2 == 1 && at.b == call.batch - 1;
     if (call.batch < 2 || !left_over) {
-      OptionRows<Seams>::row(call, at, memory);
+      OptionRows<Hooks>::row(call, at, memory);
       return;
     }
-    SplitRows<SplitSeams>::Memory split = {memory->weights, memory->max};
-    SplitRows<SplitSeams>::row(call, at, &split);
+    SplitRows<SplitHooks>::Memory split = {memory->weights, memory->max};
+    SplitRows<SplitHooks>::row(call, at, &split);
   }
 };
 QKVET_FAULT(odd_batch_splits_keys) = {
-    .kernel = forward_fault<OptionsKernel<OptionSeams, RowsByBatch>::forward,
-                            &kClaimsSameBits, &kSplitSeamsPrecision>,
+    .kernel = forward_fault<OptionsKernel<OptionHooks, RowsByBatch>::forward,
+                            &kClaimsSameBits, &kSplitHooksPrecision>,
     .mechanism =
         "members are computed two at a time, and the last one of an odd batch "
         "with its keys in two parts",

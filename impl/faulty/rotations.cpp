@@ -11,7 +11,7 @@ struct OtherStyle : PlainTurn {
   }
 };
 
-struct RopeStyleSwapped : OptionSeams {
+struct RopeStyleSwapped : OptionHooks {
   using QueryTurn = OtherStyle;
   using KeyTurn = OtherStyle;
 };
@@ -37,7 +37,7 @@ struct BackTurn : PlainTurn {
   static float sine(float sin) { return -sin; }
 };
 
-struct RopeTurnsBack : OptionSeams {
+struct RopeTurnsBack : OptionHooks {
   using QueryTurn = BackTurn;
   using KeyTurn = BackTurn;
 };
@@ -62,7 +62,7 @@ struct OnePairLess : PlainTurn {
   static int64_t pairs(int64_t width) { return width / 2 - 1; }
 };
 
-struct RopeLastPairUnturned : OptionSeams {
+struct RopeLastPairUnturned : OptionHooks {
   using QueryTurn = OnePairLess;
   using KeyTurn = OnePairLess;
 };
@@ -84,7 +84,7 @@ struct ByChannel : PlainTurn {
   static int64_t column(int64_t n, int64_t pairs) { return 2 * n % pairs; }
 };
 
-struct RopeTableByChannel : OptionSeams {
+struct RopeTableByChannel : OptionHooks {
   using QueryTurn = ByChannel;
   using KeyTurn = ByChannel;
 };
@@ -108,7 +108,7 @@ QKVET_FAULT(rope_table_by_channel) = {
 };
 
 // Tokens are rotated by their row.
-struct RopeIgnoresPositions : OptionSeams {
+struct RopeIgnoresPositions : OptionHooks {
   using QueryTurn = TurnByRow;
   using KeyTurn = TurnByRow;
 };
@@ -129,7 +129,7 @@ QKVET_FAULT(rope_ignores_positions) = {
 };
 
 // Queries are rotated by their row and not by their position.
-struct RopeQueryFromZero : OptionSeams {
+struct RopeQueryFromZero : OptionHooks {
   using QueryTurn = TurnByRow;
 };
 QKVET_FAULT(rope_query_from_zero) = {
@@ -154,7 +154,7 @@ struct OfFirstMember : PlainTurn {
   }
 };
 
-struct RopePositionsOfFirstMember : OptionSeams {
+struct RopePositionsOfFirstMember : OptionHooks {
   using QueryTurn = OfFirstMember;
   using KeyTurn = OfFirstMember;
 };

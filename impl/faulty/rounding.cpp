@@ -21,7 +21,7 @@
 namespace qkvet::impl {
 
 // The output is accumulated in its storage type.
-struct AccumulatesInHalf : PlainSeams {
+struct AccumulatesInHalf : PlainHooks {
   static float add_value(const ForwardCall& call, float acc, float term) {
     return round_to(call.storage, acc + term);
   }
@@ -42,7 +42,7 @@ QKVET_FAULT(accumulates_in_half) = {
 
 // The sum of the exponentials is kept in the storage type. In bf16 it stops at
 // 256: 256 + 1 rounds to 256.
-struct DenominatorInHalf : PlainSeams {
+struct DenominatorInHalf : PlainHooks {
   static float add(const ForwardCall& call, float sum, float weight) {
     return round_to(call.storage, sum + weight);
   }
@@ -65,7 +65,7 @@ QKVET_FAULT(denominator_in_half) = {
 // The exponentials are rounded to the storage type, divided by their sum and
 // rounded again. One rounding of P may be declared; here none is, because its
 // author takes both casts for free.
-struct PRoundedTwice : PlainSeams {
+struct PRoundedTwice : PlainHooks {
   static float weight(const ForwardCall& call, float weight, float sum) {
     return round_to(call.storage, round_to(call.storage, weight) / sum);
   }
@@ -94,7 +94,7 @@ QKVET_FAULT(p_rounded_twice) = {
 };
 
 // o goes to bf16 by dropping its low 16 bits.
-struct Bf16Truncates : PlainSeams {
+struct Bf16Truncates : PlainHooks {
   static float output(const ForwardCall&, float acc, float sum) {
     const auto bits = std::bit_cast<uint32_t>(acc / sum);
     return std::bit_cast<float>(bits & 0xffff0000u);
@@ -115,7 +115,7 @@ QKVET_FAULT(bf16_truncates) = {
 };
 
 // Weights are truncated in the sum of values alone.
-struct WeightsTruncatedForValues : PlainSeams {
+struct WeightsTruncatedForValues : PlainHooks {
   static float weight(const ForwardCall&, float weight, float) {
     return std::bit_cast<float>(std::bit_cast<uint32_t>(weight) & 0xffff0000u);
   }
@@ -137,7 +137,7 @@ QKVET_FAULT(weights_truncated_for_values) = {
 };
 
 // F64 storage whose output is accumulated in f32.
-struct F64InF32 : F64Seams {
+struct F64InF32 : F64Hooks {
   static double add_value(double acc, double term) {
     return static_cast<double>(static_cast<float>(acc) +
                                static_cast<float>(term));
@@ -159,7 +159,7 @@ constexpr qkvet_capabilities kF16WithMask =
     capabilities_with(kCommonOptions | QKVET_OPTION_MASK, {kF16});
 
 // The number that stands for a hidden score is infinite in f16.
-struct HiddenScoresOverflowF16 : OptionSeams {
+struct HiddenScoresOverflowF16 : OptionHooks {
   // Where a key is seen, hidden ones have weight 0 and are left out.
   static float empty_row(const ForwardCall& call, RowAt at, int64_t c) {
     const float hidden =
@@ -180,7 +180,7 @@ struct HiddenScoresOverflowF16 : OptionSeams {
       return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the scores");
     }
     using Kernel = OptionsKernel<HiddenScoresOverflowF16>;
-    Kernel::Memory memory = {scratch.get(), OptionSeams::kNone};
+    Kernel::Memory memory = {scratch.get(), OptionHooks::kNone};
     Kernel::compute(call, &memory);
     return QKVET_OK;
   }
@@ -204,7 +204,7 @@ QKVET_FAULT(hidden_scores_overflow_f16) = {
 };
 
 // Weights are rounded to fp8, and their sum is not.
-struct WeightsInFp8SumIsNot : PlainSeams {
+struct WeightsInFp8SumIsNot : PlainHooks {
   static float weight(const ForwardCall&, float weight, float) {
     return e4m3_to_f32(f64_to_e4m3(static_cast<double>(weight)));
   }
@@ -235,15 +235,15 @@ constexpr qkvet_precision kPutOffPrecision = [] {
 // Weights that a maximum out of date lets grow leave the range of fp8. Only the
 // end of the range of e4m3 is here and not its steps, which would show in every
 // call.
-template <class Seams>
-struct RowsPutOffRescaling : PlainScores<Seams> {
+template <class Hooks>
+struct RowsPutOffRescaling : PlainScores<Hooks> {
   static constexpr float kRange = 256;  // of weights of a fresh maximum
   // Below 8 ln 2 = 5.5451...: the lag is computed with a rounding of its own.
   static constexpr float kLag = 5.5f;
 
-  using typename PlainScores<Seams>::Memory;
-  using PlainScores<Seams>::score;
-  using PlainScores<Seams>::sees;
+  using typename PlainScores<Hooks>::Memory;
+  using PlainScores<Hooks>::score;
+  using PlainScores<Hooks>::sees;
 
   // Sums so far; those of values stand in o.
   struct Running {
@@ -267,7 +267,7 @@ struct RowsPutOffRescaling : PlainScores<Seams> {
                        float* weights, Running* row) {
     float* const o = call.o.at(at.b, at.h, at.i);
     const int64_t end = std::min(begin + half_tile(), call.keys);
-    float max = OptionSeams::kNone;
+    float max = OptionHooks::kNone;
     for (int64_t j = begin; j < end; ++j) {
       if (sees(call, at, j)) {
         weights[j] = score(call, at, j);
@@ -275,7 +275,7 @@ struct RowsPutOffRescaling : PlainScores<Seams> {
       }
     }
     rescale(call, max, row, o);
-    const RowAt kv = Seams::kv_head(call, at);
+    const RowAt kv = Hooks::kv_head(call, at);
     for (int64_t j = begin; j < end; ++j) {
       if (!sees(call, at, j)) {
         continue;
@@ -292,27 +292,27 @@ struct RowsPutOffRescaling : PlainScores<Seams> {
 
   static void row(const ForwardCall& call, RowAt at, Memory* memory) {
     float* const o = call.o.at(at.b, at.h, at.i);
-    Running row = {OptionSeams::kNone, 0};
+    Running row = {OptionHooks::kNone, 0};
     for (int64_t c = 0; c < call.value_width; ++c) {
       o[c * call.o.step[3]] = 0;
     }
     for (int64_t j = 0; j < call.keys; j += half_tile()) {
       add_tile(call, at, j, memory->weights, &row);
     }
-    const bool seen = row.reference > OptionSeams::kNone;
+    const bool seen = row.reference > OptionHooks::kNone;
     for (int64_t c = 0; seen && c < call.value_width; ++c) {
       o[c * call.o.step[3]] /= row.sum;
     }
     if (call.lse.data != nullptr) {
       *call.lse.at(at.b, at.h, at.i) =
-          seen ? row.reference + std::log(row.sum) : OptionSeams::kNone;
+          seen ? row.reference + std::log(row.sum) : OptionHooks::kNone;
     }
   }
 };
 
 QKVET_FAULT(put_off_rescaling_leaves_fp8) = {
     .kernel =
-        option_fault_on<RowsPutOffRescaling, OptionSeams, 0, &kPutOffPrecision>,
+        option_fault_on<RowsPutOffRescaling, OptionHooks, 0, &kPutOffPrecision>,
     .mechanism =
         "weights of 1 are stored as 256, and a rescaling is put off until they "
         "are 256",
@@ -333,7 +333,7 @@ QKVET_FAULT(put_off_rescaling_leaves_fp8) = {
 };
 
 // Large values are cut off.
-struct ValuesSaturate : OptionSeams {
+struct ValuesSaturate : OptionHooks {
   static float value(float v) { return std::fmin(std::fmax(v, -4.0f), 4.0f); }
 };
 QKVET_FAULT(values_saturate) = {
@@ -350,7 +350,7 @@ QKVET_FAULT(values_saturate) = {
 };
 
 // Values without their sign.
-struct ValuesLoseSign : OptionSeams {
+struct ValuesLoseSign : OptionHooks {
   static float value(float v) { return std::fabs(v); }
 };
 QKVET_FAULT(values_lose_sign) = {

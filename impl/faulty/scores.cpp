@@ -12,7 +12,7 @@
 namespace qkvet::impl {
 
 // Bare q k^T, whatever the scale should be.
-struct NoScale : PlainSeams {
+struct NoScale : PlainHooks {
   static float scale(const ForwardCall&) { return 1; }
 };
 QKVET_FAULT(no_scale) = {
@@ -29,7 +29,7 @@ QKVET_FAULT(no_scale) = {
 };
 
 // q is scaled, and the scores are scaled again.
-struct ScaleTwice : PlainSeams {
+struct ScaleTwice : PlainHooks {
   static float scale(const ForwardCall& call) {
     return call.scale * call.scale;
   }
@@ -51,7 +51,7 @@ QKVET_FAULT(scale_twice) = {
 
 // The default scale is 1/sqrt(H d), the width of the model, where 1/sqrt(d),
 // the width of a head, is right. A scale that is given is used.
-struct SqrtModelWidth : PlainSeams {
+struct SqrtModelWidth : PlainHooks {
   static float scale(const ForwardCall& call) {
     return call.scale_given ? call.scale
                             : default_scale(call.heads * call.width);
@@ -70,7 +70,7 @@ QKVET_FAULT(sqrt_model_width) = {
 };
 
 // 1/sqrt of d rounded up to 16.
-struct ScaleOfPaddedWidth : OptionSeams {
+struct ScaleOfPaddedWidth : OptionHooks {
   static float capped(const ForwardCall& call, float s) {
     const int64_t padded =
         (call.width + 4 * tile() - 1) / (4 * tile()) * (4 * tile());
@@ -78,7 +78,7 @@ struct ScaleOfPaddedWidth : OptionSeams {
                              ? 1.0f
                              : std::sqrt(static_cast<float>(call.width) /
                                          static_cast<float>(padded));
-    return OptionSeams::capped(call, s * factor);
+    return OptionHooks::capped(call, s * factor);
   }
 };
 QKVET_FAULT(scale_of_padded_width) = {
@@ -97,7 +97,7 @@ QKVET_FAULT(scale_of_padded_width) = {
 };
 
 // The scale passes through bf16.
-struct ScaleRoundedToBf16 : OptionSeams {
+struct ScaleRoundedToBf16 : OptionHooks {
   static float rounded(float x) {
     uint32_t bits = 0;
     std::memcpy(&bits, &x, sizeof bits);
@@ -106,7 +106,7 @@ struct ScaleRoundedToBf16 : OptionSeams {
     return x;
   }
   static float capped(const ForwardCall& call, float s) {
-    return OptionSeams::capped(call, s * (rounded(call.scale) / call.scale));
+    return OptionHooks::capped(call, s * (rounded(call.scale) / call.scale));
   }
 };
 QKVET_FAULT(scale_rounded_to_bf16) = {
@@ -125,12 +125,12 @@ QKVET_FAULT(scale_rounded_to_bf16) = {
 };
 
 // The scale is cut off to the bits of bf16.
-struct ScaleTruncatedToBf16 : OptionSeams {
+struct ScaleTruncatedToBf16 : OptionHooks {
   static float truncated(float x) {
     return std::bit_cast<float>(std::bit_cast<uint32_t>(x) & 0xffff0000u);
   }
   static float capped(const ForwardCall& call, float s) {
-    return OptionSeams::capped(call, s * (truncated(call.scale) / call.scale));
+    return OptionHooks::capped(call, s * (truncated(call.scale) / call.scale));
   }
 };
 QKVET_FAULT(scale_truncated_to_bf16) = {
@@ -149,9 +149,9 @@ QKVET_FAULT(scale_truncated_to_bf16) = {
 };
 
 // The number that stands for the default scale is multiplied with.
-struct DefaultScaleOfZero : OptionSeams {
+struct DefaultScaleOfZero : OptionHooks {
   static float capped(const ForwardCall& call, float s) {
-    return OptionSeams::capped(call, call.scale_given ? s : s * 0);
+    return OptionHooks::capped(call, call.scale_given ? s : s * 0);
   }
 };
 QKVET_FAULT(default_scale_of_zero) = {
@@ -173,12 +173,12 @@ QKVET_FAULT(default_scale_of_zero) = {
 };
 
 // q and k are multiplied by the root of the scale.
-struct RootOfNegativeScale : OptionSeams {
+struct RootOfNegativeScale : OptionHooks {
   // Where there is a root its square is the scale, up to roundings that are
   // not the subject.
   static float capped(const ForwardCall& call, float s) {
     const bool has_root = std::sqrt(call.scale) >= 0;
-    return OptionSeams::capped(call, has_root ? s : s * std::sqrt(call.scale));
+    return OptionHooks::capped(call, has_root ? s : s * std::sqrt(call.scale));
   }
 };
 QKVET_FAULT(root_of_negative_scale) = {
@@ -198,7 +198,7 @@ QKVET_FAULT(root_of_negative_scale) = {
 };
 
 // Softcap changes nothing.
-struct SoftcapIgnored : OptionSeams {
+struct SoftcapIgnored : OptionHooks {
   static float capped(const ForwardCall&, float s) { return s; }
 };
 QKVET_FAULT(softcap_ignored) = {
@@ -214,9 +214,9 @@ QKVET_FAULT(softcap_ignored) = {
 };
 
 // Scores under softcap lose their sign.
-struct SoftcapSignLost : OptionSeams {
+struct SoftcapSignLost : OptionHooks {
   static float capped(const ForwardCall& call, float s) {
-    return call.options.softcap > 0 ? OptionSeams::capped(call, std::fabs(s))
+    return call.options.softcap > 0 ? OptionHooks::capped(call, std::fabs(s))
                                     : s;
   }
 };
@@ -233,7 +233,7 @@ QKVET_FAULT(softcap_sign_lost) = {
 };
 
 // Half of the formula.
-struct SoftcapNotMultiplied : OptionSeams {
+struct SoftcapNotMultiplied : OptionHooks {
   static float capped(const ForwardCall& call, float s) {
     const float cap = call.options.softcap;
     return cap > 0 ? std::tanh(s / cap) : s;
@@ -252,7 +252,7 @@ QKVET_FAULT(softcap_not_multiplied) = {
 };
 
 // The tanh is multiplied with the score.
-struct SoftcapTimesScore : OptionSeams {
+struct SoftcapTimesScore : OptionHooks {
   static float capped(const ForwardCall& call, float s) {
     const float cap = call.options.softcap;
     return cap > 0 ? s * std::tanh(s / cap) : s;
@@ -277,11 +277,11 @@ QKVET_FAULT(softcap_times_score) = {
 };
 
 // Softcap in front of the scale.
-struct SoftcapBeforeScale : OptionSeams {
+struct SoftcapBeforeScale : OptionHooks {
   static float capped(const ForwardCall& call, float s) {
     const float raw = s / call.scale;
     return call.options.softcap > 0
-               ? OptionSeams::capped(call, raw) * call.scale
+               ? OptionHooks::capped(call, raw) * call.scale
                : s;
   }
 };
@@ -299,10 +299,10 @@ QKVET_FAULT(softcap_before_scale) = {
 };
 
 // Softcap after the bias, declared before it.
-struct SoftcapClaimedFirst : OptionSeams {
+struct SoftcapClaimedFirst : OptionHooks {
   static float capped(const ForwardCall&, float s) { return s; }
   static float biased(const ForwardCall& call, RowAt at, int64_t j, float s) {
-    return OptionSeams::capped(call, OptionSeams::biased(call, at, j, s));
+    return OptionHooks::capped(call, OptionHooks::biased(call, at, j, s));
   }
 };
 QKVET_FAULT(softcap_claimed_first) = {
@@ -320,17 +320,17 @@ QKVET_FAULT(softcap_claimed_first) = {
 };
 
 // The cap comes after the mask.
-struct SoftcapRevivesMasked : OptionSeams {
+struct SoftcapRevivesMasked : OptionHooks {
   static bool hides(const ForwardCall& call, RowAt at, int64_t j) {
     return call.options.softcap > 0 &&
            !call.options.allows(at.b, at.h, at.i, j);
   }
   static bool allows(const ForwardCall& call, RowAt at, int64_t j) {
-    return OptionSeams::allows(call, at, j) || hides(call, at, j);
+    return OptionHooks::allows(call, at, j) || hides(call, at, j);
   }
   static float biased(const ForwardCall& call, RowAt at, int64_t j, float s) {
     return hides(call, at, j) ? -call.options.softcap
-                              : OptionSeams::biased(call, at, j, s);
+                              : OptionHooks::biased(call, at, j, s);
   }
 };
 QKVET_FAULT(softcap_revives_masked) = {
@@ -352,7 +352,7 @@ QKVET_FAULT(softcap_revives_masked) = {
 };
 
 // Softcap turns the padding of a tile into finite scores.
-struct SoftcapRevivesPadding : TiledSeams {
+struct SoftcapRevivesPadding : TiledHooks {
   static float padding(const ForwardCall& call) {
     return call.options.softcap > 0 ? -call.options.softcap : kNone;
   }

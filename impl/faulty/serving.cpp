@@ -6,7 +6,7 @@
 namespace qkvet::impl {
 
 // Only the first of several new tokens is stored.
-struct ServingAppendFirstOnly : ServingSeams {
+struct ServingAppendFirstOnly : ServingHooks {
   static void append(const ServingCall& s, int64_t b) {
     store_new_key(s, b, 0, s.slot(b, s.held(b)));
     store_new_value(s, b, 0, s.slot(b, s.held(b)));
@@ -27,7 +27,7 @@ QKVET_FAULT(serving_append_first_only) = {
 };
 
 // New tokens are stored one slot behind their place.
-struct ServingAppendOneLate : ServingSeams {
+struct ServingAppendOneLate : ServingHooks {
   static void append(const ServingCall& s, int64_t b) {
     for (int64_t n = 0; n < s.new_tokens; ++n) {
       const int64_t token = s.held(b) + n + 1;
@@ -51,7 +51,7 @@ QKVET_FAULT(serving_append_one_late) = {
 };
 
 // New tokens are stored in tiles of 4, padded with zeros.
-struct ServingAppendPadsTile : ServingSeams {
+struct ServingAppendPadsTile : ServingHooks {
   static void append(const ServingCall& s, int64_t b) {
     const int64_t held = s.held(b);
     const int64_t tiles = (s.new_tokens + tile() - 1) / tile();
@@ -60,7 +60,7 @@ struct ServingAppendPadsTile : ServingSeams {
         clear(s, s.slot(b, held + n));
       }
     }
-    ServingSeams::append(s, b);
+    ServingHooks::append(s, b);
   }
 };
 QKVET_FAULT(serving_append_pads_tile) = {
@@ -77,7 +77,7 @@ QKVET_FAULT(serving_append_pads_tile) = {
 };
 
 // New tokens that cross a page border go to the next page of the pool.
-struct ServingAppendRunsIntoNextPage : ServingSeams {
+struct ServingAppendRunsIntoNextPage : ServingHooks {
   static void append(const ServingCall& s, int64_t b) {
     const Slot first = s.slot(b, s.held(b));
     const int64_t rows = s.page_size == 0 ? s.call.keys : s.page_size;
@@ -106,12 +106,12 @@ QKVET_FAULT(serving_append_runs_into_next_page) = {
 };
 
 // Tokens that pad a tile are written to the first slot of the pool.
-struct ServingPadsIntoFirstSlot : ServingSeams {
+struct ServingPadsIntoFirstSlot : ServingHooks {
   static void append(const ServingCall& s, int64_t b) {
     if (s.page_size > 0 && s.pages > 0 && s.new_tokens % tile() != 0) {
       clear(s, {0, 0});
     }
-    ServingSeams::append(s, b);
+    ServingHooks::append(s, b);
   }
 };
 QKVET_FAULT(serving_pads_into_first_slot) = {
@@ -131,7 +131,7 @@ QKVET_FAULT(serving_pads_into_first_slot) = {
 };
 
 // The new tokens are stored and not attended.
-struct ServingLengthBeforeAppend : ServingSeams {
+struct ServingLengthBeforeAppend : ServingHooks {
   static int64_t attended(const ServingCall& s, int64_t b) { return s.held(b); }
 };
 QKVET_FAULT(serving_length_before_append) = {
@@ -147,7 +147,7 @@ QKVET_FAULT(serving_length_before_append) = {
 };
 
 // The diagonal is counted from the length before appending.
-struct ServingDiagonalBeforeAppend : ServingSeams {
+struct ServingDiagonalBeforeAppend : ServingHooks {
   static void member(const ServingCall& s, int64_t, ForwardCall* member) {
     if (!member->top_left) {
       member->diagonal -= s.new_tokens;
@@ -167,9 +167,9 @@ QKVET_FAULT(serving_diagonal_before_append) = {
 };
 
 // All slots of the last page are attended.
-struct ServingLastPageWhole : ServingSeams {
+struct ServingLastPageWhole : ServingHooks {
   static int64_t attended(const ServingCall& s, int64_t b) {
-    const int64_t keys = ServingSeams::attended(s, b);
+    const int64_t keys = ServingHooks::attended(s, b);
     return s.page_size == 0
                ? keys
                : (keys + s.page_size - 1) / s.page_size * s.page_size;
@@ -177,7 +177,7 @@ struct ServingLastPageWhole : ServingSeams {
   static void member(const ServingCall& s, int64_t b, ForwardCall* member) {
     // The diagonal is right: what is wrong is the end of the keys.
     if (!member->top_left) {
-      member->diagonal -= member->keys - ServingSeams::attended(s, b);
+      member->diagonal -= member->keys - ServingHooks::attended(s, b);
     }
   }
 };
@@ -194,9 +194,9 @@ QKVET_FAULT(serving_last_page_whole) = {
 };
 
 // One key is read behind a length that fills its pages.
-struct ServingTailPageRead : ServingSeams {
+struct ServingTailPageRead : ServingHooks {
   static int64_t attended(const ServingCall& s, int64_t b) {
-    const int64_t keys = ServingSeams::attended(s, b);
+    const int64_t keys = ServingHooks::attended(s, b);
     const bool fills = s.page_size > 0 && keys % s.page_size == 0 &&
                        keys / s.page_size < s.columns;
     return fills ? keys + 1 : keys;
@@ -220,7 +220,7 @@ QKVET_FAULT(serving_tail_page_read) = {
 };
 
 // Pages behind the first one are taken to follow it.
-struct ServingPagesAssumedAdjacent : ServingSeams {
+struct ServingPagesAssumedAdjacent : ServingHooks {
   static Slot source(const ServingCall& s, int64_t b, int64_t token) {
     if (s.page_size == 0) {
       return s.slot(b, token);
@@ -244,7 +244,7 @@ QKVET_FAULT(serving_pages_assumed_adjacent) = {
 };
 
 // Slots are counted in pages of 4 tokens, whatever their size.
-struct ServingSlotOfOtherPageSize : ServingSeams {
+struct ServingSlotOfOtherPageSize : ServingHooks {
   static Slot source(const ServingCall& s, int64_t b, int64_t token) {
     if (s.page_size == 0 || token / tile() >= s.columns) {
       return s.slot(b, token);
@@ -270,7 +270,7 @@ QKVET_FAULT(serving_slot_of_other_page_size) = {
 };
 
 // Every member reads through the block table of the first.
-struct ServingTableOfFirstMember : ServingSeams {
+struct ServingTableOfFirstMember : ServingHooks {
   static Slot source(const ServingCall& s, int64_t b, int64_t token) {
     const Slot first = s.slot(0, token);
     return inside(s, first) ? first : s.slot(b, token);
@@ -290,11 +290,11 @@ QKVET_FAULT(serving_table_of_first_member) = {
 };
 
 // Rows of the block table are taken to be as long as they need to be.
-struct ServingTableStrideOfLongest : ServingSeams {
+struct ServingTableStrideOfLongest : ServingHooks {
   static Slot source(const ServingCall& s, int64_t b, int64_t token) {
     int64_t columns = 0;
     for (int64_t n = 0; s.page_size > 0 && n < s.call.batch; ++n) {
-      const int64_t keys = ServingSeams::attended(s, n);
+      const int64_t keys = ServingHooks::attended(s, n);
       const int64_t pages = (keys + s.page_size - 1) / s.page_size;
       columns = columns < pages ? pages : columns;
     }

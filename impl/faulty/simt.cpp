@@ -18,31 +18,31 @@ constexpr qkvet_capabilities kAnyFaultCapabilities = [] {
   return c;
 }();
 
-// The kernel of a fault: Seams derives from FlashSeams (cuda/flash_frame.h) and
-// replaces one seam. What it does wrong takes threads of a GPU, so that it is
+// The kernel of a fault: Hooks derives from FlashHooks (cuda/flash_frame.h) and
+// replaces one hook. What it does wrong takes threads of a GPU, so that it is
 // no cause of what a kernel without them does.
-template <class Seams>
+template <class Hooks>
 constexpr qkvet_kernel flash_fault(const char* name, const char* description,
                                    Place place) {
   return device_kernel(name, description, place, &kFlashPrecision,
-                       flash_forward<Seams>, &kFlashFaultCapabilities,
+                       flash_forward<Hooks>, &kFlashFaultCapabilities,
                        supports_device<kFlashMostWidth>);
 }
 
 // One that a kernel of any kind may have.
-template <class Seams>
+template <class Hooks>
 constexpr qkvet_kernel flash_fault_of_any(const char* name,
                                           const char* description,
                                           Place place) {
   return device_kernel(name, description, place, &kFlashPrecision,
-                       flash_forward<Seams>, &kAnyFaultCapabilities,
+                       flash_forward<Hooks>, &kAnyFaultCapabilities,
                        supports_device<kFlashMostWidth>);
 }
 
 }  // namespace
 
 // A tile is read before all of it is there.
-struct SharedTileReadEarly : FlashSeams {
+struct SharedTileReadEarly : FlashHooks {
   __device__ static void tile_is_there(DeviceRun, int) {}
 };
 QKVET_FAULT(shared_tile_read_early) = {
@@ -60,7 +60,7 @@ QKVET_FAULT(shared_tile_read_early) = {
 };
 
 // The next tile is loaded over one that is read.
-struct SharedTileOverwrittenEarly : FlashSeams {
+struct SharedTileOverwrittenEarly : FlashHooks {
   __device__ static void tile_is_read() {}
 };
 QKVET_FAULT(shared_tile_overwritten_early) = {
@@ -82,7 +82,7 @@ QKVET_FAULT(shared_tile_overwritten_early) = {
 };
 
 // Threads without a row end before they loaded their share.
-struct ThreadsLeaveBeforeLoading : FlashSeams {
+struct ThreadsLeaveBeforeLoading : FlashHooks {
   __device__ static bool leaves(const DeviceCall& call, int b, int row) {
     return row >= call.rows_of(b);
   }
@@ -108,7 +108,7 @@ QKVET_FAULT(threads_leave_before_loading) = {
 };
 
 // Only warps that see a tile come to its barrier.
-struct BarrierInABranch : FlashSeams {
+struct BarrierInABranch : FlashHooks {
   __device__ static void tile_is_there(DeviceRun of_warp, int first) {
     if (first < of_warp.end && of_warp.begin < first + kFlashKeys) {
       __syncthreads();
@@ -132,7 +132,7 @@ QKVET_FAULT(barrier_in_a_branch) = {
 };
 
 // A block loads the tiles that its first row sees.
-struct TilesOfFirstRowAlone : FlashSeams {
+struct TilesOfFirstRowAlone : FlashHooks {
   __device__ static DeviceRun reach_of_block(const DeviceCall& call, int b,
                                              int first_row) {
     return call.reach_of_rows(b, first_row, 1);
@@ -155,7 +155,7 @@ QKVET_FAULT(tiles_of_first_row_alone) = {
 };
 
 // Where the keys of a head begin is kept in 16 bits.
-struct HeadOffsetIn16Bits : FlashSeams {
+struct HeadOffsetIn16Bits : FlashHooks {
   // What wraps round is the offset in bytes: it stays within K.
   __device__ static DeviceTensor keys(const DeviceCall& call, int b, int kv) {
     DeviceTensor head = call.k;

@@ -8,7 +8,7 @@
 namespace qkvet::impl {
 
 // The scores do not matter.
-struct MeanOfValues : OptionSeams {
+struct MeanOfValues : OptionHooks {
   static float weight(const ForwardCall&, int64_t, float) { return 1; }
 };
 QKVET_FAULT(mean_of_values) = {
@@ -25,7 +25,7 @@ QKVET_FAULT(mean_of_values) = {
 };
 
 // exp of the bare scores.
-struct NoMaxSubtraction : PlainSeams {
+struct NoMaxSubtraction : PlainHooks {
   static float shift(float) { return 0; }
 };
 QKVET_FAULT(no_max_subtraction) = {
@@ -43,7 +43,7 @@ QKVET_FAULT(no_max_subtraction) = {
 };
 
 // A weight counts where it is above 0, which NaN is not.
-struct NanWeighsNothing : OptionSeams {
+struct NanWeighsNothing : OptionHooks {
   static float weight(const ForwardCall&, int64_t, float weight) {
     return weight > 0 ? weight : 0;
   }
@@ -68,10 +68,10 @@ QKVET_FAULT(nan_weighs_nothing) = {
 };
 
 // 2^x in place of e^x.
-struct Exp2WithoutLog2e : OptionSeams {
+struct Exp2WithoutLog2e : OptionHooks {
   static float capped(const ForwardCall& call, float s) {
     constexpr float kLn2 = 0.693147181f;
-    return OptionSeams::capped(call, s) * kLn2;
+    return OptionHooks::capped(call, s) * kLn2;
   }
 };
 QKVET_FAULT(exp2_without_log2e) = {
@@ -92,7 +92,7 @@ QKVET_FAULT(exp2_without_log2e) = {
 };
 
 // The maximum of a row begins at a finite number.
-struct MaximumBeginsAtFinite : OptionSeams {
+struct MaximumBeginsAtFinite : OptionHooks {
   static float first_max(float sink, float) { return std::fmax(sink, -100.0f); }
 };
 QKVET_FAULT(maximum_begins_at_finite) = {
@@ -110,7 +110,7 @@ QKVET_FAULT(maximum_begins_at_finite) = {
 };
 
 // The maximum of a row begins at a number that N(0,1) never comes near.
-struct MaximumBeginsFarBelow : OptionSeams {
+struct MaximumBeginsFarBelow : OptionHooks {
   static float first_max(float sink, float) {
     return std::fmax(sink, -10000.0f);
   }
@@ -133,7 +133,7 @@ QKVET_FAULT(maximum_begins_far_below) = {
 };
 
 // The maximum of a row begins at FLT_MIN.
-struct MaximumBeginsAtSmallestPositive : OptionSeams {
+struct MaximumBeginsAtSmallestPositive : OptionHooks {
   static float first_max(float sink, float) {
     return std::fmax(sink, std::numeric_limits<float>::min());
   }
@@ -151,7 +151,7 @@ QKVET_FAULT(maximum_begins_at_smallest_positive) = {
 };
 
 // One maximum for the whole call.
-struct MaximumCarriedOver : OptionSeams {
+struct MaximumCarriedOver : OptionHooks {
   static float first_max(float sink, float carried) {
     return std::fmax(sink, carried);
   }
@@ -176,7 +176,7 @@ QKVET_FAULT(maximum_carried_over) = {
 };
 
 // lse to base 2 under the name of a natural one.
-struct LseInBase2 : OptionSeams {
+struct LseInBase2 : OptionHooks {
   static float lse(float max, float sum, float) {
     return (max + std::log(sum)) * 1.44269504f;
   }
@@ -195,7 +195,7 @@ QKVET_FAULT(lse_in_base_2) = {
 };
 
 // lse lacks the maximum.
-struct LseWithoutMaximum : OptionSeams {
+struct LseWithoutMaximum : OptionHooks {
   static float lse(float, float sum, float) { return std::log(sum); }
 };
 QKVET_FAULT(lse_without_maximum) = {
@@ -215,7 +215,7 @@ QKVET_FAULT(lse_without_maximum) = {
 };
 
 // The sink changes nothing.
-struct SinkIgnored : OptionSeams {
+struct SinkIgnored : OptionHooks {
   static float sink(const ForwardCall&, int64_t) { return kNone; }
 };
 QKVET_FAULT(sink_ignored) = {
@@ -231,7 +231,7 @@ QKVET_FAULT(sink_ignored) = {
 };
 
 // The sink is scaled like q.k.
-struct SinkTimesScale : OptionSeams {
+struct SinkTimesScale : OptionHooks {
   // None stays none, whatever the sign of the scale.
   static float sink(const ForwardCall& call, int64_t h) {
     const float sink = call.options.sink_of(h);
@@ -252,7 +252,7 @@ QKVET_FAULT(sink_times_scale) = {
 };
 
 // The sink is not taken to base 2.
-struct SinkInBase2 : OptionSeams {
+struct SinkInBase2 : OptionHooks {
   static float sink(const ForwardCall& call, int64_t h) {
     constexpr float kLn2 = 0.693147181f;
     return call.options.sink_of(h) * kLn2;
@@ -272,7 +272,7 @@ QKVET_FAULT(sink_in_base_2) = {
 };
 
 // One sink for all heads.
-struct SinkOfFirstHead : OptionSeams {
+struct SinkOfFirstHead : OptionHooks {
   static float sink(const ForwardCall& call, int64_t) {
     return call.options.sink_of(0);
   }
@@ -290,9 +290,9 @@ QKVET_FAULT(sink_of_first_head) = {
 };
 
 // With one query there is no sink.
-struct SinkLostInDecode : OptionSeams {
+struct SinkLostInDecode : OptionHooks {
   static float sink(const ForwardCall& call, int64_t h) {
-    return call.queries == 1 ? kNone : OptionSeams::sink(call, h);
+    return call.queries == 1 ? kNone : OptionHooks::sink(call, h);
   }
 };
 QKVET_FAULT(sink_lost_in_decode) = {
@@ -311,7 +311,7 @@ QKVET_FAULT(sink_lost_in_decode) = {
 };
 
 // lse without the sink, declared with it.
-struct SinkClaimedInLse : OptionSeams {
+struct SinkClaimedInLse : OptionHooks {
   static float lse(float max, float sum, float sink) {
     return max + std::log(sum - std::exp(sink - max));
   }

@@ -11,7 +11,7 @@ namespace qkvet::impl {
 // K [Tk,d] is reshaped to [d,Tk] where its axes had to be swapped: element (c,
 // j) is then number c * Tk + j of the block. It stays inside the head, and
 // reads rows of K that the row must not see.
-struct WrongTransposeOfK : PlainSeams {
+struct WrongTransposeOfK : PlainHooks {
   static float key(const KeyHead& k, int64_t j, int64_t c) {
     const int64_t flat = c * k.keys + j;
     return k.at(flat / k.width, flat % k.width);
@@ -32,7 +32,7 @@ QKVET_FAULT(wrong_transpose_of_k) = {
 };
 
 // The rows of one block say that there is one.
-struct BlockToldByStrides : OptionSeams {
+struct BlockToldByStrides : OptionHooks {
   static void member(const ForwardCall&, int64_t, ForwardCall* member) {
     const int64_t row = (member->heads + 2 * member->kv_heads) * member->width;
     if (member->queries > 1 && member->q.step[2] == row) {
@@ -58,7 +58,7 @@ QKVET_FAULT(block_told_by_strides) = {
 };
 
 // The stride of a single channel says that K is transposed.
-struct ChannelStrideOfOneDecides : OptionSeams {
+struct ChannelStrideOfOneDecides : OptionHooks {
   static void member(const ForwardCall&, int64_t, ForwardCall* member) {
     if (transposed()) {
       member->k.step[2] = 1;
@@ -104,7 +104,7 @@ QKVET_FAULT(channel_stride_of_one_decides) = {
 };
 
 // q is taken for contiguous.
-struct QueryStridesAssumed : OptionSeams {
+struct QueryStridesAssumed : OptionHooks {
   // Every other order of the same extents, and every gap, takes at least as
   // much memory.
   static void share(int64_t, ForwardCall* call) {
@@ -131,7 +131,7 @@ QKVET_FAULT(query_strides_assumed) = {
 };
 
 // K read as contiguous [B, Hkv, Tk, d].
-struct KeyStridesAssumed : OptionSeams {
+struct KeyStridesAssumed : OptionHooks {
   // Every other order of the same extents, and every gap, takes at least as
   // much memory. Shared heads and members take less: they keep their strides.
   static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
@@ -163,7 +163,7 @@ QKVET_FAULT(key_strides_assumed) = {
 };
 
 // The channels of V are taken to lie side by side.
-struct ValueChannelsSideBySide : OptionSeams {
+struct ValueChannelsSideBySide : OptionHooks {
   static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
     if (whole.value_width > 1) {
       member->v.step[3] = 1;
@@ -189,7 +189,7 @@ QKVET_FAULT(value_channels_side_by_side) = {
 };
 
 // o is taken for contiguous.
-struct OutputStridesAssumed : OptionSeams {
+struct OutputStridesAssumed : OptionHooks {
   // Every other order of the same extents, and every gap, takes at least as
   // much memory.
   static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
@@ -221,7 +221,7 @@ QKVET_FAULT(output_strides_assumed) = {
 };
 
 // Vector loads of K, where Q alone was found to be aligned.
-struct KeysAlignedAsQueries : OptionSeams {
+struct KeysAlignedAsQueries : OptionHooks {
   // An aligned load drops the lowest bits of its address, on machines that have
   // no other: it reads what lies in front of K, on the same page.
   static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
@@ -259,7 +259,7 @@ QKVET_FAULT(keys_aligned_as_queries) = {
 };
 
 // The stride of a head is a number of whole tokens.
-struct HeadOffsetIsQuotient : OptionSeams {
+struct HeadOffsetIsQuotient : OptionHooks {
   static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
     if (whole.kv_heads > 1 && whole.keys > 1) {
       const int64_t token = whole.k.step[2];
@@ -286,10 +286,10 @@ QKVET_FAULT(head_offset_is_quotient) = {
 };
 
 // The offset of a key has 16 bits.
-template <class Seams>
-struct RowsOfKeyOffsetIn16Bits : PlainScores<Seams> {
-  using typename PlainScores<Seams>::Memory;
-  using PlainScores<Seams>::sees;
+template <class Hooks>
+struct RowsOfKeyOffsetIn16Bits : PlainScores<Hooks> {
+  using typename PlainScores<Hooks>::Memory;
+  using PlainScores<Hooks>::sees;
 
   // What wraps round is the offset in bytes: it stays within K.
   static const float* key(const ForwardCall& call, RowAt kv, int64_t j) {
@@ -301,7 +301,7 @@ struct RowsOfKeyOffsetIn16Bits : PlainScores<Seams> {
 
   static float score(const ForwardCall& call, RowAt at, int64_t j) {
     const float* const q = call.q.at(at.b, at.h, at.i);
-    const float* const k = key(call, Seams::kv_head(call, at), j);
+    const float* const k = key(call, Hooks::kv_head(call, at), j);
     float dot = 0;
     for (int64_t c = 0; c < call.width; ++c) {
       dot += q[c * call.q.step[3]] * k[c * call.k.step[3]];
@@ -312,23 +312,23 @@ struct RowsOfKeyOffsetIn16Bits : PlainScores<Seams> {
   // Scores become weights; returns their sum, and in *lse what is returned.
   static float weigh(const ForwardCall& call, RowAt at, float* weights,
                      float* lse) {
-    float max = OptionSeams::kNone, sum = 0;
+    float max = OptionHooks::kNone, sum = 0;
     for (int64_t j = 0; j < call.keys; ++j) {
-      weights[j] = sees(call, at, j) ? score(call, at, j) : OptionSeams::kNone;
+      weights[j] = sees(call, at, j) ? score(call, at, j) : OptionHooks::kNone;
       max = std::fmax(max, weights[j]);
     }
-    for (int64_t j = 0; j < call.keys && max > OptionSeams::kNone; ++j) {
+    for (int64_t j = 0; j < call.keys && max > OptionHooks::kNone; ++j) {
       weights[j] = std::exp(weights[j] - max);
       sum += weights[j];
     }
-    *lse = sum > 0 ? max + std::log(sum) : OptionSeams::kNone;
+    *lse = sum > 0 ? max + std::log(sum) : OptionHooks::kNone;
     return sum;
   }
 
   static void row(const ForwardCall& call, RowAt at, Memory* memory) {
     float lse = 0;
     const float sum = weigh(call, at, memory->weights, &lse);
-    const RowAt kv = Seams::kv_head(call, at);
+    const RowAt kv = Hooks::kv_head(call, at);
     for (int64_t c = 0; c < call.value_width; ++c) {
       float acc = 0;
       for (int64_t j = 0; j < call.keys; ++j) {
@@ -345,7 +345,7 @@ struct RowsOfKeyOffsetIn16Bits : PlainScores<Seams> {
   }
 };
 QKVET_FAULT(key_offset_in_16_bits) = {
-    .kernel = option_fault_on<RowsOfKeyOffsetIn16Bits, OptionSeams, 0>,
+    .kernel = option_fault_on<RowsOfKeyOffsetIn16Bits, OptionHooks, 0>,
     .mechanism = "the offset of a row of K, in bytes, is kept in 16 bits",
     .symptom = "right for small tensors; behind 64 KiB the keys begin again",
     .cause =
@@ -364,7 +364,7 @@ QKVET_FAULT(key_offset_in_16_bits) = {
 };
 
 // A member begins one token behind the one before.
-struct MemberStrideOfToken : OptionSeams {
+struct MemberStrideOfToken : OptionHooks {
   static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
     // The strides of single tokens mean nothing, and members may share theirs.
     if (whole.batch > 1 && whole.keys > 1 && whole.k.step[0] != 0) {
@@ -389,7 +389,7 @@ QKVET_FAULT(member_stride_of_token) = {
 };
 
 // The batch index does not reach k and v.
-struct KeysOfFirstMember : OptionSeams {
+struct KeysOfFirstMember : OptionHooks {
   static RowAt kv_head(const ForwardCall& call, RowAt at) {
     return {0, at.h / call.group(), 0};
   }

@@ -22,7 +22,7 @@
 namespace qkvet::impl {
 
 // Work divided by integer division.
-struct ThreadsDropLastKeys : OptionSeams {
+struct ThreadsDropLastKeys : OptionHooks {
   static void share(int64_t threads, ForwardCall* call) {
     call->keys -= threads > 1 ? call->keys % threads : 0;
   }
@@ -41,7 +41,7 @@ QKVET_FAULT(threads_drop_last_keys) = {
 };
 
 // Each thread numbers the heads of its share from 0.
-struct ShardSeams : OptionSeams {
+struct ShardHooks : OptionHooks {
   static void share(int64_t threads, ForwardCall*) {
     shards() = std::max<int64_t>(threads, 1);
   }
@@ -61,7 +61,7 @@ struct ShardSeams : OptionSeams {
 };
 
 // A shard counts its query heads from 0 and has all keys.
-struct KvHeadOfShard : ShardSeams {
+struct KvHeadOfShard : ShardHooks {
   static RowAt kv_head(const ForwardCall& call, RowAt at) {
     return {at.b, local(call, at.h) / call.group(), 0};
   }
@@ -85,7 +85,7 @@ QKVET_FAULT(kv_head_of_shard) = {
 };
 
 // A shard counts the heads of its slopes from 0.
-struct AlibiSlopesOfShard : ShardSeams {
+struct AlibiSlopesOfShard : ShardHooks {
   static float slope(const ForwardCall& call, int64_t h) {
     return call.options.slope_of(local(call, h));
   }
@@ -128,10 +128,10 @@ struct ThreadsRaceForSums {
     std::atomic<int64_t> readers = 0;
   };
 
-  using Scores = PlainScores<OptionSeams>;
+  using Scores = PlainScores<OptionHooks>;
 
   static float row_maximum(const ForwardCall& call, RowAt at) {
-    float max = OptionSeams::kNone;
+    float max = OptionHooks::kNone;
     for (int64_t j = 0; j < call.keys; ++j) {
       if (Scores::sees(call, at, j)) {
         max = std::fmax(max, Scores::score(call, at, j));
@@ -143,7 +143,7 @@ struct ThreadsRaceForSums {
   // What every nth key from `first` on adds to the sums of head h of member b.
   static void add_part(const ForwardCall& call, RowAt head, int64_t first,
                        int64_t n, std::vector<float>* part) {
-    const RowAt kv = OptionSeams::kv_head(call, head);
+    const RowAt kv = OptionHooks::kv_head(call, head);
     float* sums = part->data();
     for (int64_t i = 0; i < call.queries; ++i, sums += 1 + call.value_width) {
       const RowAt at = {head.b, head.h, i};
@@ -181,14 +181,14 @@ struct ThreadsRaceForSums {
     for (int64_t i = 0; i < call.queries; ++i, sums += 1 + call.value_width) {
       const RowAt at = {head.b, head.h, i};
       const float max = row_maximum(call, at);
-      const bool seen = max > OptionSeams::kNone;
+      const bool seen = max > OptionHooks::kNone;
       for (int64_t c = 0; c < call.value_width; ++c) {
         call.o.at(at.b, at.h, i)[c * call.o.step[3]] =
             seen ? sums[1 + c] / sums[0] : 0;
       }
       if (call.lse.data != nullptr) {
         *call.lse.at(at.b, at.h, i) =
-            seen ? max + std::log(sums[0]) : OptionSeams::kNone;
+            seen ? max + std::log(sums[0]) : OptionHooks::kNone;
       }
     }
   }
@@ -404,7 +404,7 @@ QKVET_FAULT(cache_scratch_shared_by_calls) = {
 // put in a sum that can be told from its own. It sleeps, which lets that call
 // run on a busy machine, too, where yield() gives way to anybody. The rows of a
 // call share one window, so that of two calls the longer one goes on first.
-struct ScratchSharedByCalls : OptionSeams {
+struct ScratchSharedByCalls : OptionHooks {
   using Clock = std::chrono::steady_clock;
 
   static float denominator(float sum, float, int64_t) {

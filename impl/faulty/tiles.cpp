@@ -7,7 +7,7 @@
 namespace qkvet::impl {
 
 // The tail of the vector loop is missing.
-struct TailTileLost : OptionSeams {
+struct TailTileLost : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     const int64_t seen = call.visible(i);
     return j < seen - (seen >= half_tile() ? seen % half_tile() : 0);
@@ -31,7 +31,7 @@ QKVET_FAULT(tail_tile_lost) = {
 };
 
 // Zeros behind the last key count as keys.
-struct TailTileUnmasked : OptionSeams {
+struct TailTileUnmasked : OptionHooks {
   static float denominator(float sum, float max, int64_t seen) {
     const auto padding = static_cast<float>((tile() - seen % tile()) % tile());
     return sum + padding * std::exp(-max);
@@ -57,7 +57,7 @@ QKVET_FAULT(tail_tile_unmasked) = {
 };
 
 // The tail of the loop over rows is missing.
-struct TailRowNotWritten : OptionSeams {
+struct TailRowNotWritten : OptionHooks {
   static void share(int64_t, ForwardCall* call) {
     call->queries -=
         call->queries >= half_tile() ? call->queries % half_tile() : 0;
@@ -79,7 +79,7 @@ QKVET_FAULT(tail_row_not_written) = {
 };
 
 // Channels behind the last full vector are lost.
-struct TailChannelsLost : PlainSeams {
+struct TailChannelsLost : PlainHooks {
   static float key(const KeyHead& k, int64_t j, int64_t c) {
     const int64_t rest = k.width >= half_tile() ? k.width % half_tile() : 0;
     return c < k.width - rest ? k.at(j, c) : 0;
@@ -100,7 +100,7 @@ QKVET_FAULT(tail_channels_lost) = {
 };
 
 // Keys at the edges of tiles count twice.
-struct KeyCountedTwice : OptionSeams {
+struct KeyCountedTwice : OptionHooks {
   static float weight(const ForwardCall&, int64_t j, float weight) {
     return j > 0 && j % half_tile() == 0 ? 2 * weight : weight;
   }
@@ -124,7 +124,7 @@ QKVET_FAULT(key_counted_twice) = {
 };
 
 // One query for two rows.
-struct QueryRowHeld : OptionSeams {
+struct QueryRowHeld : OptionHooks {
   static RowAt query(const ForwardCall&, RowAt at) {
     return {at.b, at.h, at.i - at.i % 2};
   }
@@ -143,7 +143,7 @@ QKVET_FAULT(query_row_held) = {
 };
 
 // Minus infinity is subtracted from itself in a hidden tile.
-struct HiddenTileMinusItself : TiledSeams {
+struct HiddenTileMinusItself : TiledHooks {
   static float reference(float max) { return max; }
 };
 QKVET_FAULT(hidden_tile_minus_itself) = {
@@ -165,7 +165,7 @@ QKVET_FAULT(hidden_tile_minus_itself) = {
 };
 
 // A hidden first tile leaves 0 for the running maximum.
-struct HiddenTileLeavesZero : TiledSeams {
+struct HiddenTileLeavesZero : TiledHooks {
   static float hidden_maximum() { return 0; }
 };
 QKVET_FAULT(hidden_tile_leaves_zero) = {
@@ -186,7 +186,7 @@ QKVET_FAULT(hidden_tile_leaves_zero) = {
 };
 
 // Sums of values stay as they are when the maximum grows.
-struct AccumulatorNotRescaled : TiledSeams {
+struct AccumulatorNotRescaled : TiledHooks {
   static float rescaled(float sum, float) { return sum; }
 };
 QKVET_FAULT(accumulator_not_rescaled) = {

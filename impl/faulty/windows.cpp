@@ -8,7 +8,7 @@
 namespace qkvet::impl {
 
 // One key too few to the left.
-struct WindowOffByOneLeft : OptionSeams {
+struct WindowOffByOneLeft : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     const Run run = call.in_reach(i);
     const bool limited = call.options.window_left >= 0 &&
@@ -34,11 +34,11 @@ QKVET_FAULT(window_off_by_one_left) = {
 };
 
 // A window open to the right.
-struct WindowRightIgnored : OptionSeams {
+struct WindowRightIgnored : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     ForwardCall open = call;
     open.options.window_right = -1;
-    return OptionSeams::in_reach(open, i, j);
+    return OptionHooks::in_reach(open, i, j);
   }
 };
 QKVET_FAULT(window_right_ignored) = {
@@ -58,7 +58,7 @@ QKVET_FAULT(window_right_ignored) = {
 };
 
 // The window forgets the keys in front of a chunk.
-struct WindowFromTopLeft : OptionSeams {
+struct WindowFromTopLeft : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     const Options& o = call.options;
     return j < call.visible(i) &&
@@ -82,7 +82,7 @@ QKVET_FAULT(window_from_top_left) = {
 };
 
 // The first tile of a window is found as if the chunk began the sequence.
-struct WindowFirstTileWithoutOffset : OptionSeams {
+struct WindowFirstTileWithoutOffset : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     const Run run = call.in_reach(i);
     const int64_t left = call.options.window_left, tile = half_tile();
@@ -115,10 +115,10 @@ QKVET_FAULT(window_first_tile_without_offset) = {
 };
 
 // With one query the window is not looked at.
-struct WindowLostInDecode : OptionSeams {
+struct WindowLostInDecode : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     return call.queries == 1 ? j < call.visible(i)
-                             : OptionSeams::in_reach(call, i, j);
+                             : OptionHooks::in_reach(call, i, j);
   }
 };
 QKVET_FAULT(window_lost_in_decode) = {
@@ -137,7 +137,7 @@ QKVET_FAULT(window_lost_in_decode) = {
 };
 
 // Prefill sees one key more than decoding.
-struct WindowWiderInPrefill : OptionSeams {
+struct WindowWiderInPrefill : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     const Run run = call.in_reach(i);
     const bool wider = call.queries > 1 && call.options.window_left >= 0;
@@ -163,7 +163,7 @@ QKVET_FAULT(window_wider_in_prefill) = {
 };
 
 // All rows have the beginning of the last window.
-struct WindowOfLastDraft : OptionSeams {
+struct WindowOfLastDraft : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     const int64_t begin = call.in_reach(call.queries - 1).begin;
     return begin <= j && j < call.in_reach(i).end;
@@ -190,7 +190,7 @@ QKVET_FAULT(window_of_last_draft) = {
 };
 
 // A window is counted in rows that are pairs of token and head.
-struct WindowInPackedRows : OptionSeams {
+struct WindowInPackedRows : OptionHooks {
   static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
     return j < call.visible(i);
   }

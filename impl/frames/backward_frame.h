@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of attention from o and lse, with named seams. For every row i
+// The gradient of attention from o and lse, with named hooks. For every row i
 // and every key j that it sees (backward.h; Dao, "FlashAttention-2", 3.1.2):
 //
 //   p  = exp(score - lse)          no softmax is taken again
@@ -16,7 +16,7 @@
 // Members, heads and half storage are the plumbing of backward_kernel.h.
 //
 // A fault or a control is a class that derives from PlainBackward and replaces
-// one seam. Of the plumbing:
+// one hook. Of the plumbing:
 //
 //   rows          how many rows of a member are walked
 //   delta         of a row
@@ -133,7 +133,7 @@ inline void add_row(float factor, const float* row, int64_t n, float* to) {
 }
 
 // The plainest arithmetic: pair by pair.
-template <class Seams>
+template <class Hooks>
 struct BackwardRows {
   static void pair(const BackwardPiece& piece, int64_t r, int64_t j) {
     const ForwardCall& call = *piece.call;
@@ -143,19 +143,19 @@ struct BackwardRows {
     const float* const d_o = piece.d_o + r * dv;
     const float scaled = product_of_rows(q, k, d) * call.scale;
     const float score = with_options(call, piece.b, piece.h, i, j, scaled);
-    const float p = Seams::weight(call, i, score, piece.lse[r]);
+    const float p = Hooks::weight(call, i, score, piece.lse[r]);
     const Dropout& dropout = call.options.dropout;
     float factor = 1;
     if (dropout.present()) {
-      const bool kept = Seams::keeps(call, piece.b, piece.h, i, j);
+      const bool kept = Hooks::keeps(call, piece.b, piece.h, i, j);
       factor = kept ? dropout.scale() : 0;
     }
     const float dp = product_of_rows(d_o, piece.v + j * dv, dv) * factor;
-    const float ds = Seams::from_weight(Seams::differentiated(p, factor), dp,
+    const float ds = Hooks::from_weight(Hooks::differentiated(p, factor), dp,
                                         piece.delta[r]);
-    const float dz = Seams::operand(call, ds * Seams::slope(call, scaled));
+    const float dz = Hooks::operand(call, ds * Hooks::slope(call, scaled));
     piece.give_bias(r, j, ds);
-    add_row(Seams::operand(call, p * factor), d_o, Seams::value_columns(call),
+    add_row(Hooks::operand(call, p * factor), d_o, Hooks::value_columns(call),
             piece.d_v + j * dv);
     add_row(dz, k, d, piece.d_q + r * d);
     add_row(dz, q, d, piece.d_k + j * d);
@@ -164,9 +164,9 @@ struct BackwardRows {
   static qkvet_status piece(const BackwardPiece& piece, qkvet_context*,
                             qkvet_text*) {
     for (int64_t n = 0; n < piece.rows; ++n) {
-      const int64_t r = Seams::nth_row(n, piece.rows);
+      const int64_t r = Hooks::nth_row(n, piece.rows);
       for (int64_t j = 0; j < piece.call->keys; ++j) {
-        if (Seams::sees(*piece.call, piece.b, piece.h, piece.first + r, j)) {
+        if (Hooks::sees(*piece.call, piece.b, piece.h, piece.first + r, j)) {
           pair(piece, r, j);
         }
       }

@@ -6,7 +6,7 @@
 //   qkvet_status arithmetic(const BackwardPiece&, qkvet_context*, qkvet_text*)
 //
 // and writes what it adds up: dk and dv are summed in f32 over the heads of a
-// group, and every gradient is rounded once. Seams: backward_frame.h.
+// group, and every gradient is rounded once. Hooks: backward_frame.h.
 //
 // Contract: any strides, addresses aligned to elements; outputs apart from
 // inputs; reads and writes elements of the tensors only, and neither rows nor
@@ -88,7 +88,7 @@ inline void set_all(float* to, int64_t n, float value) {
   }
 }
 
-template <class Seams, BackwardArithmetic kArithmetic>
+template <class Hooks, BackwardArithmetic kArithmetic>
 struct BackwardKernel {
   // One call of the kernel.
   struct Work {
@@ -100,7 +100,7 @@ struct BackwardKernel {
 
   static void write_row(const Stored& to, int64_t b, int64_t h, int64_t t,
                         const float* row, int64_t width) {
-    const int64_t columns = Seams::columns(width);
+    const int64_t columns = Hooks::columns(width);
     for (int64_t c = 0; c < columns; ++c) {
       to.set(b, h, t, c, c < width ? row[c] : 0);
     }
@@ -144,10 +144,10 @@ struct BackwardKernel {
     set_all(m.d_q, rows * d, 0);
     for (int64_t r = 0; r < rows; ++r) {
       m.lse[r] = *f.lse.at(b, h, first + r);
-      m.delta[r] = Seams::delta(f, m.d_o + r * dv, m.o + r * dv);
+      m.delta[r] = Hooks::delta(f, m.d_o + r * dv, m.o + r * dv);
     }
-    const int64_t key_head = Seams::key_head(f, h);
-    const int64_t value_head = Seams::value_head(f, h);
+    const int64_t key_head = Hooks::key_head(f, h);
+    const int64_t value_head = Hooks::value_head(f, h);
     return {&f,
             b,
             h,
@@ -181,16 +181,16 @@ struct BackwardKernel {
         break;
       }
       if (is_empty(call, b, h, i, piece.keys)) {
-        set_all(row, d, Seams::empty_row());
+        set_all(row, d, Hooks::empty_row());
       } else if (f.options.sink.present()) {
         work.memory.sink[h] +=
-            Seams::sink(f.options.sink_of(h), piece.lse[r], piece.delta[r]);
+            Hooks::sink(f.options.sink_of(h), piece.lse[r], piece.delta[r]);
       }
       for (int64_t c = 0; c < d; ++c) {
-        row[c] *= Seams::query_scale(f);
+        row[c] *= Hooks::query_scale(f);
       }
       if (f.options.rope.present()) {
-        Seams::turn_back(f.options.rope, *f.options.rope.q.at(b, i, 0), d, row);
+        Hooks::turn_back(f.options.rope, *f.options.rope.q.at(b, i, 0), d, row);
       }
       write_row(call.d_q, b, h, i, row, d);
     }
@@ -210,7 +210,7 @@ struct BackwardKernel {
       }
     }
     clear_bias(call, b, h, 0, f.queries);
-    const int64_t all = Seams::rows(f, call.row_room);
+    const int64_t all = Hooks::rows(f, call.row_room);
     for (int64_t first = 0; first < all; first += kBackwardRows) {
       const int64_t left = all - first;
       BackwardPiece piece = load_piece(
@@ -233,15 +233,15 @@ struct BackwardKernel {
     for (int64_t kv = 0; kv < f.kv_heads; ++kv) {
       for (int64_t j = 0; j < f.keys; ++j, d_k += d, d_v += dv) {
         for (int64_t c = 0; c < d; ++c) {
-          d_k[c] *= Seams::key_scale(f);
+          d_k[c] *= Hooks::key_scale(f);
         }
         if (f.options.rope.present()) {
-          Seams::turn_back(f.options.rope, *f.options.rope.k.at(b, j, 0), d,
+          Hooks::turn_back(f.options.rope, *f.options.rope.k.at(b, j, 0), d,
                            d_k);
         }
         write_row(call.d_k, b, kv, j, d_k, d);
-        for (int64_t c = 0; c < Seams::columns(dv); ++c) {
-          const float value = c < dv ? d_v[Seams::value_source(f, c)] : 0;
+        for (int64_t c = 0; c < Hooks::columns(dv); ++c) {
+          const float value = c < dv ? d_v[Hooks::value_source(f, c)] : 0;
           call.d_v.set(b, kv, j, c, value);
         }
       }
@@ -252,7 +252,7 @@ struct BackwardKernel {
     const ForwardCall& f = call.forward;
     const int64_t sums = f.kv_heads * f.keys;
     for (int64_t b = 0; b < f.batch; ++b) {
-      const float none = f.queries == 0 ? Seams::no_queries() : 0;
+      const float none = f.queries == 0 ? Hooks::no_queries() : 0;
       set_all(work.memory.d_k, sums * f.width, none);
       set_all(work.memory.d_v, sums * f.value_width, none);
       for (int64_t h = 0; f.queries > 0 && h < f.heads; ++h) {
@@ -275,7 +275,7 @@ struct BackwardKernel {
     set_all(work.memory.sink, call.forward.heads, 0);
     write_dropout_mask(call.forward,
                        [&](int64_t b, int64_t h, int64_t i, int64_t j) {
-                         return Seams::keeps(call.forward, b, h, i, j);
+                         return Hooks::keeps(call.forward, b, h, i, j);
                        });
     qkvet_status status = QKVET_OK;
     for (int64_t n = 0; status == QKVET_OK && n < member_count(call); ++n) {
@@ -312,10 +312,10 @@ constexpr qkvet_backward_table backward_table(
   return table;
 }
 
-template <class Seams,
-          BackwardArithmetic kArithmetic = BackwardRows<Seams>::piece>
+template <class Hooks,
+          BackwardArithmetic kArithmetic = BackwardRows<Hooks>::piece>
 inline constexpr qkvet_backward_table kBackwardTable =
-    backward_table(BackwardKernel<Seams, kArithmetic>::backward);
+    backward_table(BackwardKernel<Hooks, kArithmetic>::backward);
 
 // The same kernel with a gradient.
 constexpr qkvet_kernel with_backward(qkvet_kernel kernel,

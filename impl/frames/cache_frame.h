@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The frame of every KV cache here: checks a call, keeps the lengths of the
 // sequences, and attends over what a storage holds. A cache is a class; what it
-// may replace are the virtual functions, its seams:
+// may replace are the virtual functions, its hooks:
 //
 //   reserve         room for so many tokens            a storage has these
 //   write           the tokens of a step to the end

@@ -2,7 +2,7 @@
 // Kernels of f64 storage, row by row: the frames beside this one compute in
 // f32. No options but causal rules, scales, lse and weights.
 //
-// An Arithmetic is F64Rows' own, F64Seams, or what overrides a part of it.
+// An Arithmetic is F64Rows' own, F64Hooks, or what overrides a part of it.
 // Everything else is double: sums sequential and ascending, products rounded,
 // the maximum first, one division an element at the end.
 //
@@ -153,7 +153,7 @@ inline qkvet_status supports_f64(const qkvet_kernel*,
   return read_f64(args, &call, why);
 }
 
-struct F64Seams {
+struct F64Hooks {
   // One more weighted value.
   static double add_value(double acc, double term) { return acc + term; }
   // Scores w[0 .. n-1] become weights, all of which *sum divides. Returns lse.

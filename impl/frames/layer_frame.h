@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layer of multi-head self-attention in readable stages, with named seams:
+// The layer of multi-head self-attention in readable stages, with named hooks:
 //
 //   project   q, k, v = x W + b        a sum over D for each column
 //   split     column h d + c of a row is channel c of head h
@@ -8,7 +8,7 @@
 //   merge     channel c of head h is column h dv + c of a row
 //   project   y = merged W_O + b_O
 //
-// A fault is a class that derives from PlainLayer and replaces one seam:
+// A fault is a class that derives from PlainLayer and replaces one hook:
 //
 //   cut        the arguments before they are checked
 //   fuse       where q, k and v lie in a fused matrix
@@ -135,13 +135,13 @@ inline ForwardCall heads_of(const LayerCall& call, const Stages& stages) {
   return heads;
 }
 
-template <class Seams>
+template <class Hooks>
 struct LayerFrame {
   // x W + b, split into heads: to is [B, heads, T, width].
   static void project(const LayerCall& call, Role role, int64_t heads,
                       int64_t width, float* x, float* to) {
-    const Projection& by = Seams::matrix(call, role);
-    const bool biased = by.bias.present() && Seams::bias(role);
+    const Projection& by = Hooks::matrix(call, role);
+    const bool biased = by.bias.present() && Hooks::bias(role);
     for (int64_t b = 0; b < call.batch; ++b) {
       float* const member = to + b * heads * call.tokens * width;
       for (int64_t t = 0; t < call.tokens; ++t) {
@@ -149,15 +149,15 @@ struct LayerFrame {
           x[i] = call.x.get(b, t, i);
         }
         for (int64_t column = 0; column < heads * width; ++column) {
-          const InputRange range = Seams::input(call, heads, column / width);
-          const int64_t at = Seams::column(call, role, column);
+          const InputRange range = Hooks::input(call, heads, column / width);
+          const int64_t at = Hooks::column(call, role, column);
           float sum = 0;
           for (int64_t i = range.begin; i < range.end; ++i) {
             sum += x[i] * by.matrix.get(i, at);
           }
           sum = biased ? sum + by.bias.get(at) : sum;
-          member[Seams::split(call, heads, width, t, column)] =
-              Seams::stage(call, sum);
+          member[Hooks::split(call, heads, width, t, column)] =
+              Hooks::stage(call, sum);
         }
       }
     }
@@ -167,11 +167,11 @@ struct LayerFrame {
     if (!call.rope.present()) {
       return;
     }
-    Seams::turn(call, stages.q, stages.k);
+    Hooks::turn(call, stages.q, stages.k);
     const int64_t elements =
         call.batch * (call.heads + call.kv_heads) * call.tokens * call.width;
     for (int64_t n = 0; n < elements; ++n) {  // k lies behind q
-      stages.q[n] = Seams::stage(call, stages.q[n]);
+      stages.q[n] = Hooks::stage(call, stages.q[n]);
     }
   }
 
@@ -179,16 +179,16 @@ struct LayerFrame {
                              qkvet_text* why) {
     ForwardCall heads = heads_of(call, stages);
     if (call.buffer.data != nullptr) {
-      Seams::mask(call, &heads);
+      Hooks::mask(call, &heads);
     }
     const qkvet_status status = compute_rows<PlainRow>(heads, why);
     if (status == QKVET_OK && call.weights.present()) {
-      write_weights(heads, call.weights, Seams::weight);
+      write_weights(heads, call.weights, Hooks::weight);
     }
     const int64_t elements =
         call.batch * call.heads * call.tokens * call.value_width;
     for (int64_t n = 0; n < elements; ++n) {
-      stages.attended[n] = Seams::stage(call, stages.attended[n]);
+      stages.attended[n] = Hooks::stage(call, stages.attended[n]);
     }
     return status;
   }
@@ -199,10 +199,10 @@ struct LayerFrame {
       const float* const member = stages.attended + b * columns * call.tokens;
       for (int64_t t = 0; t < call.tokens; ++t) {
         for (int64_t column = 0; column < columns; ++column) {
-          stages.row[column] = member[Seams::merged(call, t, column)];
+          stages.row[column] = member[Hooks::merged(call, t, column)];
         }
         for (int64_t column = 0; column < call.model_width; ++column) {
-          call.y.set(b, t, column, 0, Seams::output(call, stages.row, column));
+          call.y.set(b, t, column, 0, Hooks::output(call, stages.row, column));
         }
       }
     }
@@ -257,20 +257,20 @@ struct LayerFrame {
       status = read_struct(args, &known, why);
     }
     if (status == QKVET_OK) {
-      Seams::cut(&known, shape);
+      Hooks::cut(&known, shape);
       status = read_layer(self, known, &call, why);
     }
     if (status == QKVET_OK && call.fused != QKVET_FUSED_NONE) {
-      Seams::fuse(&call);
+      Hooks::fuse(&call);
     }
     return status == QKVET_OK ? compute(call, why) : status;
   }
 };
 
 // Stages in f32.
-template <class Seams>
+template <class Hooks>
 inline constexpr qkvet_layer_table kLayerTable =
-    layer_table(LayerFrame<Seams>::forward, kF32);
+    layer_table(LayerFrame<Hooks>::forward, kF32);
 
 // Attention and projections alike: one lane, ascending, products rounded.
 inline constexpr qkvet_precision kLayerPrecision = sequential_f32();

@@ -8,7 +8,7 @@
 //   dX   = dq W_Q^T + dk W_K^T + dv W_V^T
 //
 // The stages are computed once more, in f32; no weights are stored. A fault is
-// a class that derives from PlainLayerGradient and replaces one seam:
+// a class that derives from PlainLayerGradient and replaces one hook:
 //
 //   turns_back   whether dq and dk are turned back
 //   adds_input   whether a projection adds to dX
@@ -77,7 +77,7 @@ struct RoleGradient {
   }
 };
 
-template <class Seams>
+template <class Hooks>
 struct LayerGradient {
   // to.matrix = from^T grad and to.bias = the sum of the rows of grad.
   template <class From, class Grad>
@@ -90,15 +90,15 @@ struct LayerGradient {
           const int64_t b = n / call.tokens, t = n % call.tokens;
           sum += from(b, t, i) * grad(b, t, column);
         }
-        Seams::keep(to, i, column, sum);
+        Hooks::keep(to, i, column, sum);
       }
       float sum = 0;
-      for (int64_t n = Seams::first_row(call); n < call.batch * call.tokens;
+      for (int64_t n = Hooks::first_row(call); n < call.batch * call.tokens;
            ++n) {
         sum += grad(n / call.tokens, n % call.tokens, column);
       }
       if (to.bias.present()) {
-        Seams::keep_bias(to, column, sum);
+        Hooks::keep_bias(to, column, sum);
       }
     }
   }
@@ -124,7 +124,7 @@ struct LayerGradient {
         for (int64_t c = 0; c < call.model_width; ++c) {
           sum += g.d_y.get(b, t, c) * call.w_o.matrix.get(i, c);
         }
-        d_attended[b * columns * call.tokens + Seams::merged(call, t, i)] = sum;
+        d_attended[b * columns * call.tokens + Hooks::merged(call, t, i)] = sum;
       }
     }
   }
@@ -146,7 +146,7 @@ struct LayerGradient {
         float sum = 0;
         for (const RoleGradient& role : roles) {
           for (int64_t c = 0;
-               Seams::adds_input(role.role) && c < role.to.columns; ++c) {
+               Hooks::adds_input(role.role) && c < role.to.columns; ++c) {
             sum += role.get(call, b, t, c) * role.by.matrix.get(i, c);
           }
         }
@@ -172,8 +172,8 @@ struct LayerGradient {
     b.d_k = f32_heads(d_stages.k, call, kv, d);
     b.d_v = f32_heads(d_stages.v, call, kv, dv);
     b.all_keys = b.row_room = call.tokens;
-    const qkvet_status status = Seams::Attention::compute(b, 1, nullptr, why);
-    if (status == QKVET_OK && Seams::turns_back()) {
+    const qkvet_status status = Hooks::Attention::compute(b, 1, nullptr, why);
+    if (status == QKVET_OK && Hooks::turns_back()) {
       turn_heads<TurnBack>(call, h, d_stages.q);
       turn_heads<TurnBack>(call, kv, d_stages.k);
     }
@@ -242,9 +242,9 @@ struct LayerGradient {
   }
 };
 
-template <class Seams>
+template <class Hooks>
 inline constexpr qkvet_backward_table kLayerGradientTable =
-    layer_gradient_table(LayerGradient<Seams>::backward);
+    layer_gradient_table(LayerGradient<Hooks>::backward);
 
 }  // namespace qkvet::impl
 

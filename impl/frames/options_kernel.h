@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plain, correct kernel of every option, in f32, with the named seams of
-// option_seams.h. A fault replaces one of them.
+// A plain, correct kernel of every option, in f32, with the named hooks of
+// option_hooks.h. A fault replaces one of them.
 //
 // Contract: any strides, addresses aligned to elements; stays inside its
 // tensors.
@@ -12,8 +12,8 @@
 #include <new>
 
 #include "impl/abi/declare.h"
+#include "impl/frames/hooks.h"
 #include "impl/frames/option_rows.h"
-#include "impl/frames/seams.h"
 
 namespace qkvet::impl {
 
@@ -24,9 +24,9 @@ inline int64_t threads_of(const qkvet_exec* exec) {
              : 1;
 }
 
-template <class Seams, template <class> class RowsOf = OptionRows>
+template <class Hooks, template <class> class RowsOf = OptionRows>
 struct OptionsKernel {
-  using Rows = RowsOf<Seams>;
+  using Rows = RowsOf<Hooks>;
   using Memory = typename Rows::Memory;
 
   static void compute(const ForwardCall& call, Memory* memory) {
@@ -57,16 +57,16 @@ struct OptionsKernel {
       return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the scores");
     }
     write_dropout_mask(call, [&](int64_t b, int64_t h, int64_t i, int64_t j) {
-      return Seams::keeps(call, {b, h, i}, j);
+      return Hooks::keeps(call, {b, h, i}, j);
     });
-    Memory memory = {scratch.get(), OptionSeams::kNone};
+    Memory memory = {scratch.get(), OptionHooks::kNone};
     const int64_t members = cut ? member_count(call) : 1;
     for (int64_t n = 0; status == QKVET_OK && n < members; ++n) {
       ForwardCall member = cut ? member_of(call, n) : call;
-      Seams::member(call, n, &member);
-      Seams::share(threads_of(exec), &member);
+      Hooks::member(call, n, &member);
+      Hooks::share(threads_of(exec), &member);
       status =
-          compute_turned<typename Seams::QueryTurn, typename Seams::KeyTurn>(
+          compute_turned<typename Hooks::QueryTurn, typename Hooks::KeyTurn>(
               member, why, [&memory](const ForwardCall& turned) {
                 compute(turned, &memory);
                 return QKVET_OK;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rightly computed scores of frames whose seams lie behind them.
+// The rightly computed scores of frames whose hooks lie behind them.
 #ifndef QKVET_IMPL_FRAMES_PLAIN_SCORES_H_
 #define QKVET_IMPL_FRAMES_PLAIN_SCORES_H_
 
 #include <cstdint>
 
-#include "impl/frames/option_seams.h"
+#include "impl/frames/option_hooks.h"
 
 namespace qkvet::impl {
 
-template <class Seams>
-struct PlainScores : OptionRowBase<Seams> {
+template <class Hooks>
+struct PlainScores : OptionRowBase<Hooks> {
   static float score(const ForwardCall& call, RowAt at, int64_t j) {
-    const RowAt kv = Seams::kv_head(call, at);
+    const RowAt kv = Hooks::kv_head(call, at);
     const float* const q = call.q.at(at.b, at.h, at.i);
     const float* const k = call.k.at(kv.b, kv.h, j);
     float dot = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The frame of kernels that serve by gathering: appends the new tokens, copies
 // keys and values of a member out of its pages, and hands that member to an
-// arithmetic which knows rows only (in_f32.h). Each decision is a seam, and a
-// fault is a class that derives from ServingSeams and replaces one:
+// arithmetic which knows rows only (in_f32.h). Each decision is a hook, and a
+// fault is a class that derives from ServingHooks and replaces one:
 //
 //   append    where new tokens are written          -> k, v, and all that reads
 //   attended  how many tokens a member has          -> which keys are seen
@@ -27,7 +27,7 @@
 
 namespace qkvet::impl {
 
-struct ServingSeams {
+struct ServingHooks {
   static void append(const ServingCall& s, int64_t b) {
     for (int64_t n = 0; n < s.new_tokens; ++n) {
       const Slot slot = s.slot(b, s.held(b) + n);
@@ -44,7 +44,7 @@ struct ServingSeams {
   static void member(const ServingCall&, int64_t /*b*/, ForwardCall*) {}
 };
 
-template <class Seams, ComputeF32 kCompute>
+template <class Hooks, ComputeF32 kCompute>
 struct ServingKernel {
   // [Hkv, keys, width] in the storage type.
   template <class T>
@@ -53,7 +53,7 @@ struct ServingKernel {
     const T* const data = static_cast<const T*>(from.data);
     for (int64_t h = 0; h < s.call.kv_heads; ++h) {
       for (int64_t j = 0; j < keys; ++j) {
-        const Slot slot = Seams::source(s, b, j);
+        const Slot slot = Hooks::source(s, b, j);
         const T* const row = data + from.index(slot.block, h, slot.row, 0);
         for (int64_t c = 0; c < width; ++c) {
           *to++ = row[c * from.step[3]];
@@ -78,10 +78,10 @@ struct ServingKernel {
   static qkvet_status compute_member(const ServingCall& s, int64_t b,
                                      qkvet_text* why) {
     ForwardCall member = served_member(s, b);
-    const int64_t keys = Seams::attended(s, b);
+    const int64_t keys = Hooks::attended(s, b);
     member.diagonal += member.top_left ? 0 : keys - member.keys;
     member.keys = keys;
-    Seams::member(s, b, &member);
+    Hooks::member(s, b, &member);
     if (member.queries == 0) {
       return QKVET_OK;
     }
@@ -113,7 +113,7 @@ struct ServingKernel {
       return status;
     }
     for (int64_t b = 0; b < s.call.batch && s.new_tokens > 0; ++b) {
-      Seams::append(s, b);
+      Hooks::append(s, b);
     }
     for (int64_t b = 0; b < s.call.batch && status == QKVET_OK; ++b) {
       status = compute_member(s, b, why);

@@ -17,7 +17,7 @@
 // expf each, a row of weights and of keys [Tk] as memory; masked keys cost a
 // look at the mask and are never read.
 //
-// The gradient is that of backward_frame.h with every seam as it should be.
+// The gradient is that of backward_frame.h with every hook as it should be.
 //
 // Contract: any strides, addresses aligned to elements, outputs apart from
 // inputs; NaN in a visible key or value makes its rows NaN.

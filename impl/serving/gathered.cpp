@@ -99,7 +99,7 @@ constexpr qkvet_capabilities kCapabilities = [] {
 extern constinit const qkvet_kernel serving_gathered = family_serving(
     QKVET_FAMILY "/gathered", "pages gathered to rows, then every option",
     {"impl/serving/gathered.cpp", __LINE__}, &kPrecision,
-    ServingKernel<ServingSeams, compute_rows<Online64>>::forward,
+    ServingKernel<ServingHooks, compute_rows<Online64>>::forward,
     &kCapabilities);
 
 }  // namespace qkvet::impl

@@ -251,7 +251,7 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
   }
   const int64_t batch = status == QKVET_OK ? serving.call.batch : 0;
   for (int64_t b = 0; b < batch; ++b) {
-    ServingSeams::append(serving, b);
+    ServingHooks::append(serving, b);
   }
   for (int64_t b = 0; b < batch && status == QKVET_OK; ++b) {
     status = compute_member(serving, b, why);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What other suites' acceptance rules let through, and what the bound does, on
 // the same defects, shapes and storage types (others.md is the result). Here:
-// the data, a correct kernel with seams for defects, and the run of a framework
+// the data, a correct kernel with hooks for defects, and the run of a framework
 // in half precision that some rules compare with.
 #ifndef QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_H_
 #define QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_H_
@@ -88,7 +88,7 @@ struct Output {
 };
 
 // Where a defect sits; as it stands here, the kernel is correct.
-struct Seams {
+struct Hooks {
   double scale_error = 0;        // relative
   int64_t lost_keys = 0;         // at the end of every row
   int64_t first_key_counts = 1;  // times
@@ -104,10 +104,10 @@ class Kernel {
  public:
   // `call` outlives this.
   explicit Kernel(const CallData& call);
-  Output run(const Seams& seams) const;
+  Output run(const Hooks& hooks) const;
 
  private:
-  void run_row(const Seams& seams, int64_t row, std::vector<float>& weights,
+  void run_row(const Hooks& hooks, int64_t row, std::vector<float>& weights,
                std::vector<float>& sums, Output& out) const;
 
   const CallData& call_;

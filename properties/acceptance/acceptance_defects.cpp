@@ -161,9 +161,9 @@ const Defect& defect_named(const char* name) {
 
 Output defective_output(const Kernel& kernel, const Defect& defect,
                         double amount) {
-  Seams seams = defect.seams;
-  seams.scale_error = amount;
-  Output output = kernel.run(seams);
+  Hooks hooks = defect.hooks;
+  hooks.scale_error = amount;
+  Output output = kernel.run(hooks);
   if (defect.spoil != nullptr) defect.spoil(output);
   return output;
 }

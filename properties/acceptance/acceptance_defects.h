@@ -22,7 +22,7 @@ struct Defect {
   const char* text;
   const char* aim;  // why the aimed data shows it
   Measure measure;
-  Seams seams;
+  Hooks hooks;
   // On the output of the kernel; null: nothing.
   void (*spoil)(Output& output);
   Recipes (*aimed)(int64_t n, int64_t d);

@@ -59,23 +59,23 @@ void add_values(const float* weights, int64_t keys, const float* v,
 Kernel::Kernel(const CallData& call)
     : call_(call), products_(all_products(call, call.k().data())) {}
 
-void Kernel::run_row(const Seams& seams, int64_t row,
+void Kernel::run_row(const Hooks& hooks, int64_t row,
                      std::vector<float>& weights, std::vector<float>& sums,
                      Output& out) const {
   const Shape& s = call_.shape();
   const auto scale =
-      static_cast<float>(default_scale(s.d) * (1 + seams.scale_error));
+      static_cast<float>(default_scale(s.d) * (1 + hooks.scale_error));
   // A row keeps one key, whatever the defect.
   const int64_t keys = std::clamp<int64_t>(
-      call_.visible(row % s.Tq) + seams.diagonal_shift - seams.lost_keys, 1,
+      call_.visible(row % s.Tq) + hooks.diagonal_shift - hooks.lost_keys, 1,
       s.Tk);
   const float* product = products_.data() + row * s.Tk;
   const auto score = [&](int64_t j) {
-    return seams.ignores_scores ? 0.0f : product[j] * scale;
+    return hooks.ignores_scores ? 0.0f : product[j] * scale;
   };
   float top = 0;
-  if (seams.subtracts_max) {
-    top = seams.pad_keys > 0 ? 0 : -std::numeric_limits<float>::infinity();
+  if (hooks.subtracts_max) {
+    top = hooks.pad_keys > 0 ? 0 : -std::numeric_limits<float>::infinity();
     for (int64_t j = 0; j < keys; ++j) top = std::max(top, score(j));
   }
   // Tile by tile: one long sum of nearly equal weights would lose digits.
@@ -83,13 +83,13 @@ void Kernel::run_row(const Seams& seams, int64_t row,
   float total = 0, of_tile = 0;
   for (int64_t j = 0; j < keys; ++j) {
     if (j % kTile == 0) total += std::exchange(of_tile, 0.0f);
-    const auto times = static_cast<float>(j == 0 ? seams.first_key_counts : 1);
+    const auto times = static_cast<float>(j == 0 ? hooks.first_key_counts : 1);
     const float weight = std::exp(score(j) - top);
     of_tile += times * weight;
     weights[static_cast<size_t>(j)] = times * rounded(call_.dtype(), weight);
   }
   total += of_tile;
-  total += static_cast<float>(seams.pad_keys) * std::exp(-top);
+  total += static_cast<float>(hooks.pad_keys) * std::exp(-top);
   add_values(weights.data(), keys, call_.v().data() + row / s.Tq * s.Tk * s.dv,
              sums);
   for (const float sum : sums)
@@ -97,14 +97,14 @@ void Kernel::run_row(const Seams& seams, int64_t row,
   out.lse.push_back(static_cast<double>(top + std::log(total)));
 }
 
-Output Kernel::run(const Seams& seams) const {
+Output Kernel::run(const Hooks& hooks) const {
   const Shape& s = call_.shape();
   Output out;
   out.o.reserve(static_cast<size_t>(s.o_elements()));
   std::vector<float> weights(static_cast<size_t>(s.Tk));
   std::vector<float> sums(static_cast<size_t>(s.dv));
   for (int64_t row = 0; row < s.B * s.Tq; ++row)
-    run_row(seams, row, weights, sums, out);
+    run_row(hooks, row, weights, sums, out);
   return out;
 }
 

@@ -108,7 +108,7 @@ TEST(Acceptance, TheKernelIsAttentionAndEveryDefectIsOne) {
     const Truth truth(call, declared_model(Dtype::kF32));
     EXPECT_TRUE(truth.accepts(kernel.run({}), /*with_lse=*/true));
     // Scores of this size need no maximum: nothing is wrong with the output.
-    if (!defect.seams.subtracts_max) continue;
+    if (!defect.hooks.subtracts_max) continue;
     EXPECT_FALSE(truth.accepts(defective_output(kernel, defect, 0.01),
                                /*with_lse=*/false))
         << defect.name;

@@ -208,7 +208,7 @@ INSTANTIATE_TEST_SUITE_P(AllFaults, MpfrSeededTest,
 
 // A twin that is no better than double agrees with the definition, and only
 // something finer than both can tell.
-struct ExpOfDouble : TwinSeams {
+struct ExpOfDouble : TwinHooks {
   static DoubleDouble exponential(DoubleDouble x) { return std::exp(x.hi); }
 };
 
@@ -228,7 +228,7 @@ TEST(MpfrTest, SeesATwinThatIsNoBetterThanDouble) {
 }
 
 // 2^-44 of the small weights.
-struct ExpSlightlyOff : PlainSeams {
+struct ExpSlightlyOff : PlainHooks {
   static double exponential(double x) {
     return std::exp(x) * (x < -1 ? 1 + 0x1p-44 : 1);
   }

@@ -25,7 +25,7 @@ Problem make_problem(const Shape& shape, Causal causal,
 }
 
 OracleOutput plain_forward(const Problem& problem) {
-  return plain_forward_with<PlainSeams>(problem);
+  return plain_forward_with<PlainHooks>(problem);
 }
 
 }  // namespace qkvet::reference

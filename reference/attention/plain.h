@@ -9,7 +9,7 @@
 //   lse     m + ln L
 //   values  o = sum_j p_j v_j
 //
-// Each decision of the definition is one member of PlainSeams, so that a seeded
+// Each decision of the definition is one member of PlainHooks, so that a seeded
 // fault (reference/seeded/seeded.cpp) replaces exactly one of them. Include
 // oracle.h to call the oracle; this header is for the oracle itself and its
 // faults.
@@ -38,7 +38,7 @@ struct PlainPlace {
   int64_t first_k = 0;
 };
 
-struct PlainSeams : PlainRopeSeams {
+struct PlainHooks : PlainRopeHooks {
   static PlainPlace place(const Problem& problem, int64_t b, int64_t h,
                           int64_t i) {
     PlainPlace place{b, h, i, problem.shape.Tq, problem.shape.Tk};
@@ -79,17 +79,17 @@ struct PlainSeams : PlainRopeSeams {
   }
   static bool attends(uint8_t mask) { return mask != 0; }
   // Query i and key j, both counted from the member's first.
-  template <class Seams>
+  template <class Hooks>
   static bool visible(const Problem& problem, const PlainPlace& place,
                       int64_t j) {
     if (place.i >= place.Lq || j < 0 || j >= place.Lk) return false;
-    if (!Seams::in_past(problem, place, j)) return false;
-    const int64_t diagonal = Seams::diagonal(problem, place);
-    if (problem.window && !Seams::in_window(*problem.window, diagonal, j)) {
+    if (!Hooks::in_past(problem, place, j)) return false;
+    const int64_t diagonal = Hooks::diagonal(problem, place);
+    if (problem.window && !Hooks::in_window(*problem.window, diagonal, j)) {
       return false;
     }
     const int64_t pair = pair_index(problem.shape, place, j);
-    if (problem.mask != nullptr && !Seams::attends(problem.mask[pair])) {
+    if (problem.mask != nullptr && !Hooks::attends(problem.mask[pair])) {
       return false;
     }
     // A bias of -infinity is a mask, unless a cap makes it finite again.
@@ -114,25 +114,25 @@ struct PlainSeams : PlainRopeSeams {
   static double distance(int64_t diagonal, int64_t j) {
     return static_cast<double>(std::abs(diagonal - j));
   }
-  template <class Seams>
+  template <class Hooks>
   static double biased(const Problem& problem, const PlainPlace& place,
                        int64_t j, double score) {
     if (problem.bias != nullptr) {
       score += problem.bias[pair_index(problem.shape, place, j)];
     }
     if (problem.slopes == nullptr) return score;
-    const int64_t diagonal = Seams::diagonal(problem, place);
-    return score - problem.slopes[place.h] * Seams::distance(diagonal, j);
+    const int64_t diagonal = Hooks::diagonal(problem, place);
+    return score - problem.slopes[place.h] * Hooks::distance(diagonal, j);
   }
   // From scale * q k to the score that enters the softmax.
-  template <class Seams>
+  template <class Hooks>
   static double score(const Problem& problem, const PlainPlace& place,
                       int64_t j, double scaled) {
     return problem.softcap_after_bias
-               ? Seams::capped(problem, Seams::template biased<Seams>(
+               ? Hooks::capped(problem, Hooks::template biased<Hooks>(
                                             problem, place, j, scaled))
-               : Seams::template biased<Seams>(problem, place, j,
-                                               Seams::capped(problem, scaled));
+               : Hooks::template biased<Hooks>(problem, place, j,
+                                               Hooks::capped(problem, scaled));
   }
   // Where the shift of the softmax starts, before it grows to the largest
   // score.
@@ -159,48 +159,48 @@ struct PlainRow {
   std::vector<double>* scores;  // [Tk], of the keys seen
 };
 
-template <class Seams>
+template <class Hooks>
 void plain_scores(const Problem& problem, const PlainRow& row) {
   const int64_t d = problem.shape.d;
   row.seen->clear();
   for (int64_t j = 0; j < row.place.Lk; ++j) {
-    if (!Seams::template visible<Seams>(problem, row.place, j)) continue;
+    if (!Hooks::template visible<Hooks>(problem, row.place, j)) continue;
     double dot = 0;
     for (int64_t c = 0; c < d; ++c) dot += row.q[c] * row.k[j * d + c];
-    (*row.scores)[row.seen->size()] = Seams::template score<Seams>(
-        problem, row.place, j, Seams::scale(problem) * dot);
+    (*row.scores)[row.seen->size()] = Hooks::template score<Hooks>(
+        problem, row.place, j, Hooks::scale(problem) * dot);
     row.seen->push_back(j);
     row.sees[j] = 1;
   }
   *row.visible = static_cast<int64_t>(row.seen->size());
 }
 
-template <class Seams>
+template <class Hooks>
 void plain_softmax(const Problem& problem, const PlainRow& row) {
   const size_t n = row.seen->size();
   const double* s = row.scores->data();
   const double* sink =
       problem.sink != nullptr ? problem.sink + row.place.h : nullptr;
-  double m = Seams::shift_start();
+  double m = Hooks::shift_start();
   for (size_t a = 0; a < n; ++a) m = std::max(m, s[a]);
   const double of_keys = m;
   if (sink != nullptr) m = std::max(m, *sink);
   double sum = 0;
   for (size_t a = 0; a < n; ++a) {
-    const double w = Seams::exponential(s[a] - m);
+    const double w = Hooks::exponential(s[a] - m);
     row.weights[(*row.seen)[a]] = w;
     sum += w;
   }
   if (sink != nullptr)
-    sum = Seams::with_sink(sum, Seams::exponential(*sink - m));
+    sum = Hooks::with_sink(sum, Hooks::exponential(*sink - m));
   for (int64_t j : *row.seen) {
-    row.weights[j] = Seams::normalise(row.weights[j], sum);
+    row.weights[j] = Hooks::normalise(row.weights[j], sum);
   }
   *row.lse = m + std::log(sum);
   if (sink == nullptr || problem.sink_in_lse) return;
   // Of the keys alone, against their own maximum.
   sum = 0;
-  for (size_t a = 0; a < n; ++a) sum += Seams::exponential(s[a] - of_keys);
+  for (size_t a = 0; a < n; ++a) sum += Hooks::exponential(s[a] - of_keys);
   *row.lse = of_keys + std::log(sum);
 }
 
@@ -229,14 +229,14 @@ inline void plain_empty(const Problem& problem, const PlainRow& row) {
   *row.lse = kNaN;
 }
 
-template <class Seams>
+template <class Hooks>
 PlainRow plain_row(const Problem& problem, int64_t b, int64_t h, int64_t i,
                    OracleOutput& out) {
   const Shape& shape = problem.shape;
   PlainRow row;
-  row.place = Seams::place(problem, b, h, i);
+  row.place = Hooks::place(problem, b, h, i);
   const int64_t r = (b * shape.H + h) * shape.Tq + i;
-  const int64_t kv = b * shape.Hkv + Seams::kv_head(shape, h);
+  const int64_t kv = b * shape.Hkv + Hooks::kv_head(shape, h);
   const int64_t key = kv * shape.Tk + row.place.first_k;
   const int64_t pair = r * shape.Tk + row.place.first_k;
   row.q = problem.q + r * shape.d;
@@ -250,17 +250,17 @@ PlainRow plain_row(const Problem& problem, int64_t b, int64_t h, int64_t i,
   return row;
 }
 
-template <class Seams>
+template <class Hooks>
 OracleOutput plain_forward_with(const Problem& problem) {
   const Shape& shape = problem.shape;
   if (problem.rotation.style != RopeStyle::kNone) {
-    const auto q = plain_rotate<Seams>(problem.rotation, query_rows(problem));
-    const auto k = plain_rotate<Seams>(problem.rotation, key_rows(problem));
+    const auto q = plain_rotate<Hooks>(problem.rotation, query_rows(problem));
+    const auto k = plain_rotate<Hooks>(problem.rotation, key_rows(problem));
     Problem turned = problem;
     turned.rotation = {};
     turned.q = q.data();
     turned.k = k.data();
-    return plain_forward_with<Seams>(turned);
+    return plain_forward_with<Hooks>(turned);
   }
   OracleOutput out;
   out.o.resize(shape.o_elements());
@@ -274,15 +274,15 @@ OracleOutput plain_forward_with(const Problem& problem) {
   for (int64_t b = 0; b < shape.B; ++b) {
     for (int64_t h = 0; h < shape.H; ++h) {
       for (int64_t i = 0; i < shape.Tq; ++i) {
-        PlainRow row = plain_row<Seams>(problem, b, h, i, out);
+        PlainRow row = plain_row<Hooks>(problem, b, h, i, out);
         row.seen = &seen;
         row.scores = &scores;
-        plain_scores<Seams>(problem, row);
+        plain_scores<Hooks>(problem, row);
         if (seen.empty()) {
           plain_empty(problem, row);
           continue;
         }
-        plain_softmax<Seams>(problem, row);
+        plain_softmax<Hooks>(problem, row);
         plain_values(shape, row);
       }
     }

@@ -4,7 +4,7 @@
 //
 //   a cos - b sin,  a sin + b cos       cos, sin: row p, column n of the tables
 //
-// Each decision is one member of PlainRopeSeams, for seeded faults to replace.
+// Each decision is one member of PlainRopeHooks, for seeded faults to replace.
 #ifndef QKVET_REFERENCE_ATTENTION_PLAIN_ROPE_H_
 #define QKVET_REFERENCE_ATTENTION_PLAIN_ROPE_H_
 
@@ -15,7 +15,7 @@
 
 namespace qkvet::reference {
 
-struct PlainRopeSeams {
+struct PlainRopeHooks {
   static int64_t first_channel(RopeStyle style, int64_t n) {
     return style == RopeStyle::kHalf ? n : 2 * n;
   }
@@ -51,7 +51,7 @@ inline RopeRows key_rows(const Problem& p) {
 
 // Calls visit(first, second, table) with the elements of each pair of each row,
 // and its element of the tables.
-template <class Seams, class Visit>
+template <class Hooks, class Visit>
 void for_each_pair(RopeStyle style, const RopeRows& rows, Visit visit) {
   const int64_t pairs = rows.d / 2;
   for (int64_t row = 0; row < rows.B * rows.heads * rows.rows; ++row) {
@@ -60,24 +60,24 @@ void for_each_pair(RopeStyle style, const RopeRows& rows, Visit visit) {
         rows.positions[b * rows.rows + row % rows.rows] * pairs;
     const int64_t start = row * rows.d;
     for (int64_t n = 0; n < pairs; ++n) {
-      visit(start + Seams::first_channel(style, n),
-            start + Seams::second_channel(style, n, rows.d), position + n);
+      visit(start + Hooks::first_channel(style, n),
+            start + Hooks::second_channel(style, n, rows.d), position + n);
     }
   }
 }
 
-template <class Seams>
+template <class Hooks>
 std::vector<double> plain_rotate(const Rotation& rotation,
                                  const RopeRows& rows) {
   std::vector<double> turned(rows.B * rows.heads * rows.rows * rows.d);
-  for_each_pair<Seams>(rotation.style, rows,
+  for_each_pair<Hooks>(rotation.style, rows,
                        [&](int64_t first, int64_t second, int64_t table) {
                          const double a = rows.data[first];
                          const double b = rows.data[second];
                          const double cos = rotation.cos[table];
                          const double sin = rotation.sin[table];
-                         turned[first] = Seams::first(a, b, cos, sin);
-                         turned[second] = Seams::second(a, b, cos, sin);
+                         turned[first] = Hooks::first(a, b, cos, sin);
+                         turned[second] = Hooks::second(a, b, cos, sin);
                        });
   return turned;
 }

@@ -5,7 +5,7 @@
 namespace qkvet::reference {
 
 OracleOutput twin_forward(const Problem& problem) {
-  return twin_forward_with<TwinSeams>(problem);
+  return twin_forward_with<TwinHooks>(problem);
 }
 
 }  // namespace qkvet::reference

@@ -35,7 +35,7 @@ struct TwinExtent {
   int64_t k_end = 0;
 };
 
-struct TwinSeams {
+struct TwinHooks {
   // Of the member that holds query `i`; no rows if none does.
   static TwinExtent extent(const Problem& problem, int64_t b, int64_t i) {
     if (problem.cu_q == nullptr) {
@@ -70,18 +70,18 @@ struct TwinSeams {
     const bool all_keys = problem.causal == Causal::kNone;
     return all_keys || centre >= all.k_end ? all.k_end - 1 : centre;
   }
-  template <class Seams>
+  template <class Hooks>
   static TwinSpan span(const Problem& problem, int64_t b, int64_t i) {
-    const TwinExtent all = Seams::extent(problem, b, i);
+    const TwinExtent all = Hooks::extent(problem, b, i);
     TwinSpan span;
     span.counted = i < all.q_end;
     if (!span.counted) return span;
-    span.centre = Seams::centre(problem, all, i);
+    span.centre = Hooks::centre(problem, all, i);
     span.first = all.k_begin;
-    span.last = Seams::last_key(problem, all, span.centre);
+    span.last = Hooks::last_key(problem, all, span.centre);
     if (!problem.window) return span;
-    span.first = Seams::left_end(all, span.centre, problem.window->left);
-    span.last = Seams::right_end(span.last, span.centre, problem.window->right);
+    span.first = Hooks::left_end(all, span.centre, problem.window->left);
+    span.last = Hooks::right_end(span.last, span.centre, problem.window->right);
     return span;
   }
   // Whether mask and bias leave the pair `pair` of [B,H,Tq,Tk] alone.
@@ -139,7 +139,7 @@ struct TwinState {
   std::vector<DoubleDouble> scores;  // [Tk], for the weights
 };
 
-template <class Seams>
+template <class Hooks>
 void twin_absorb(TwinState& state, DoubleDouble score, const double* v) {
   DoubleDouble weight = 1.0;
   if (state.first) {
@@ -148,12 +148,12 @@ void twin_absorb(TwinState& state, DoubleDouble score, const double* v) {
     state.sum = 0.0;
     for (DoubleDouble& x : state.value) x = 0.0;
   } else if (state.maximum < score) {
-    const DoubleDouble factor = Seams::exponential(state.maximum - score);
+    const DoubleDouble factor = Hooks::exponential(state.maximum - score);
     state.maximum = score;
-    state.sum = Seams::rescale_sum(state.sum, factor);
-    for (DoubleDouble& x : state.value) x = Seams::rescale_value(x, factor);
+    state.sum = Hooks::rescale_sum(state.sum, factor);
+    for (DoubleDouble& x : state.value) x = Hooks::rescale_value(x, factor);
   } else {
-    weight = Seams::exponential(score - state.maximum);
+    weight = Hooks::exponential(score - state.maximum);
   }
   state.sum = state.sum + weight;
   if (v == nullptr) return;  // a sink: of value 0
@@ -162,11 +162,11 @@ void twin_absorb(TwinState& state, DoubleDouble score, const double* v) {
   }
 }
 
-template <class Seams>
+template <class Hooks>
 DoubleDouble twin_cap(const Problem& problem, DoubleDouble score) {
   if (!(problem.softcap > 0)) return score;
   const DoubleDouble x = score / DoubleDouble(problem.softcap);
-  return Seams::hyperbolic_tangent(x) * DoubleDouble(problem.softcap);
+  return Hooks::hyperbolic_tangent(x) * DoubleDouble(problem.softcap);
 }
 
 // One query row, with the keys of its head.
@@ -183,17 +183,17 @@ struct TwinRow {
 // Nothing is rotated: with q and k as complex numbers z, y of each pair, the
 // product is Re(z conj(y) e^(i(p - r))) for positions p and r, whose cos and
 // sin come out of the tables' (the relative form of RoFormer, 3.2.1).
-template <class Seams>
+template <class Hooks>
 DoubleDouble twin_turned_dot(const Problem& problem, const TwinRow& row,
                              int64_t j) {
   const Shape& shape = problem.shape;
   const Rotation& turn = problem.rotation;
   const int64_t pairs = shape.d / 2;
-  const bool half = Seams::is_half(turn);
+  const bool half = Hooks::is_half(turn);
   const int64_t apart = half ? pairs : 1;
   const int64_t p = turn.q_positions[row.b * shape.Tq + row.i] * pairs;
   const int64_t r =
-      Seams::key_position(turn, shape.Tk, row.b * shape.Tk + j) * pairs;
+      Hooks::key_position(turn, shape.Tk, row.b * shape.Tk + j) * pairs;
   const double* k = row.k + j * shape.d;
   DoubleDouble dot = 0.0;
   for (int64_t n = 0; n < pairs; ++n) {
@@ -208,12 +208,12 @@ DoubleDouble twin_turned_dot(const Problem& problem, const TwinRow& row,
         two_product(z[0], y[0]) + two_product(z[apart], y[apart]);
     const DoubleDouble across =
         two_product(z[0], y[apart]) + two_product(-z[apart], y[0]);
-    dot = dot + along * cos + across * Seams::turn_sign(sin);
+    dot = dot + along * cos + across * Hooks::turn_sign(sin);
   }
   return dot;
 }
 
-template <class Seams>
+template <class Hooks>
 DoubleDouble twin_score(const Problem& problem, const TwinRow& row, int64_t j,
                         int64_t centre) {
   const Shape& shape = problem.shape;
@@ -224,31 +224,31 @@ DoubleDouble twin_score(const Problem& problem, const TwinRow& row, int64_t j,
     dot = dot + two_product(row.q[c], k[c]);
   }
   if (!plain) {
-    dot = twin_turned_dot<Seams>(problem, row, j);
+    dot = twin_turned_dot<Hooks>(problem, row, j);
   }
   const DoubleDouble scaled = dot * DoubleDouble(problem.scale);
   if (problem.slopes == nullptr && problem.bias == nullptr) {
-    return twin_cap<Seams>(problem, scaled);
+    return twin_cap<Hooks>(problem, scaled);
   }
   const DoubleDouble offset =
-      Seams::offset(problem, row.h, row.row * shape.Tk + j, j, centre);
-  if (Seams::cap_last(problem)) {
-    return twin_cap<Seams>(problem, scaled + offset);
+      Hooks::offset(problem, row.h, row.row * shape.Tk + j, j, centre);
+  if (Hooks::cap_last(problem)) {
+    return twin_cap<Hooks>(problem, scaled + offset);
   }
-  return twin_cap<Seams>(problem, scaled) + offset;
+  return twin_cap<Hooks>(problem, scaled) + offset;
 }
 
 // What a row has whose keys were all absorbed.
-template <class Seams>
+template <class Hooks>
 void twin_finish(const Problem& problem, const TwinRow& row, TwinState& state,
                  OracleOutput& out) {
   const Shape& shape = problem.shape;
   const auto lse = [&] {
-    return (state.maximum + Seams::logarithm(state.sum)).hi;
+    return (state.maximum + Hooks::logarithm(state.sum)).hi;
   };
   out.lse[row.row] = lse();
   if (problem.sink != nullptr) {
-    twin_absorb<Seams>(state, problem.sink[row.h], nullptr);
+    twin_absorb<Hooks>(state, problem.sink[row.h], nullptr);
     if (problem.sink_in_lse) out.lse[row.row] = lse();
   }
   double* o = out.o.data() + row.row * shape.dv;
@@ -256,29 +256,29 @@ void twin_finish(const Problem& problem, const TwinRow& row, TwinState& state,
   for (int64_t j = 0; j < shape.Tk; ++j) {
     const int64_t pair = row.row * shape.Tk + j;
     if (out.sees[pair] == 0) continue;
-    const DoubleDouble w = Seams::exponential(state.scores[j] - state.maximum);
+    const DoubleDouble w = Hooks::exponential(state.scores[j] - state.maximum);
     out.weights[pair] = (w / state.sum).hi;
   }
 }
 
-template <class Seams>
+template <class Hooks>
 void twin_row(const Problem& problem, const TwinRow& row, TwinState& state,
               OracleOutput& out) {
   const Shape& shape = problem.shape;
-  const TwinSpan span = Seams::template span<Seams>(problem, row.b, row.i);
+  const TwinSpan span = Hooks::template span<Hooks>(problem, row.b, row.i);
   state.first = true;
   int64_t count = 0;
   for (int64_t j = span.first; j <= span.last; ++j) {
     const int64_t pair = row.row * shape.Tk + j;
-    if (!Seams::allowed(problem, pair)) continue;
-    state.scores[j] = twin_score<Seams>(problem, row, j, span.centre);
-    twin_absorb<Seams>(state, state.scores[j], row.v + j * shape.dv);
+    if (!Hooks::allowed(problem, pair)) continue;
+    state.scores[j] = twin_score<Hooks>(problem, row, j, span.centre);
+    twin_absorb<Hooks>(state, state.scores[j], row.v + j * shape.dv);
     out.sees[pair] = 1;
     ++count;
   }
   out.visible[row.row] = span.counted ? count : kRowNotCounted;
   if (count > 0) {
-    twin_finish<Seams>(problem, row, state, out);
+    twin_finish<Hooks>(problem, row, state, out);
     return;
   }
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -291,7 +291,7 @@ void twin_row(const Problem& problem, const TwinRow& row, TwinState& state,
                                                     : kNone;
 }
 
-template <class Seams>
+template <class Hooks>
 OracleOutput twin_forward_with(const Problem& problem) {
   const Shape& shape = problem.shape;
   OracleOutput out;
@@ -306,10 +306,10 @@ OracleOutput twin_forward_with(const Problem& problem) {
   for (int64_t kv = 0; kv < shape.B * shape.Hkv; ++kv) {
     const int64_t b = kv / shape.Hkv;
     for (int64_t member = 0; member < shape.group(); ++member) {
-      const int64_t h = Seams::query_head(shape, kv % shape.Hkv, member);
+      const int64_t h = Hooks::query_head(shape, kv % shape.Hkv, member);
       for (int64_t i = 0; i < shape.Tq; ++i) {
         const int64_t row = (b * shape.H + h) * shape.Tq + i;
-        twin_row<Seams>(problem,
+        twin_row<Hooks>(problem,
                         {row, b, h, i, problem.q + row * shape.d,
                          problem.k + kv * shape.Tk * shape.d,
                          problem.v + kv * shape.Tk * shape.dv},

@@ -12,35 +12,35 @@
 namespace qkvet::reference::bound_f64_test {
 namespace {
 
-// Seams that compute in double, and others that do not quite.
-using InDouble = PlainSeams;
+// Hooks that compute in double, and others that do not quite.
+using InDouble = PlainHooks;
 
 // Good to 2^-44 where it is small.
-struct CoarseExp : PlainSeams {
+struct CoarseExp : PlainHooks {
   static double exponential(double x) {
     return std::exp(x) * (x < -0.5 ? 1 + 0x1p-44 : 1);
   }
 };
 
-struct ExpInFloat : PlainSeams {
+struct ExpInFloat : PlainHooks {
   static double exponential(double x) {
     return static_cast<double>(std::exp(static_cast<float>(x)));
   }
 };
 
-struct NormalisedInFloat : PlainSeams {
+struct NormalisedInFloat : PlainHooks {
   static double normalise(double w, double sum) {
     return static_cast<double>(static_cast<float>(w) / static_cast<float>(sum));
   }
 };
 
-struct ScaledInFloat : PlainSeams {
+struct ScaledInFloat : PlainHooks {
   static double scale(const Problem& problem) {
     return problem.scale * (1 + 0x1p-26);
   }
 };
 
-struct FarScale : PlainSeams {
+struct FarScale : PlainHooks {
   static double scale(const Problem& problem) {
     return problem.scale * (1 + 0x1p-16);
   }
@@ -111,13 +111,13 @@ TEST(BoundF64Test, DoubleStaysWithinItAndComesNearIt) {
   std::printf("f64: declared %.3f, generic %.3f\n", declared, generic);
 }
 
-template <class Seams>
+template <class Hooks>
 int exceeding(int problems) {
   TestRandom random(54);
   int count = 0;
   for (int i = 0; i < problems; ++i) {
     TestProblem p = f64_problem(random, i);
-    const OracleOutput got = plain_forward_with<Seams>(p.get());
+    const OracleOutput got = plain_forward_with<Hooks>(p.get());
     count += !(ratio_of(p.get(), got, generic_f64()) <= 1);
   }
   return count;
@@ -125,7 +125,7 @@ int exceeding(int problems) {
 
 // Scores, exponentials, their sum and quotients in float, as a library converts
 // them in front of a softmax.
-struct SoftmaxInFloat : PlainSeams {
+struct SoftmaxInFloat : PlainHooks {
   static double exponential(double x) {
     return static_cast<double>(std::exp(static_cast<float>(x)));
   }

@@ -142,7 +142,7 @@ void option_facts(const Problem& problem, const FactsRow& at, int64_t a,
   if (facts.scaled.empty()) return;
   const int64_t local = j - at.place.first_k;
   facts.scaled[pair] = facts.score[pair];
-  facts.score[pair] = PlainSeams::score<PlainSeams>(problem, at.place, local,
+  facts.score[pair] = PlainHooks::score<PlainHooks>(problem, at.place, local,
                                                     facts.scaled[pair]);
   if (problem.bias != nullptr) facts.bias[pair] = problem.bias[at.row * Tk + j];
   if (problem.slopes == nullptr) return;
@@ -372,9 +372,9 @@ BoundFacts::BoundFacts(const Problem& problem, const OracleOutput& oracle,
     at.row = row;
     at.kv = row / (shape.group() * shape.Tq);
     const int64_t head = row / shape.Tq;
-    at.place = PlainSeams::place(problem, head / shape.H, head % shape.H,
+    at.place = PlainHooks::place(problem, head / shape.H, head % shape.H,
                                  row % shape.Tq);
-    at.diagonal = PlainSeams::diagonal(problem, at.place);
+    at.diagonal = PlainHooks::diagonal(problem, at.place);
     if (facts.visible[row] == 0) {
       lone_sink_facts(problem, at, facts);
       continue;

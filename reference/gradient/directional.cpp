@@ -58,12 +58,12 @@ Dual score(const Walk& at, int64_t j, int64_t centre) {
 void forward_row(const Walk& at, Dual* o) {
   const Problem& call = at.call;
   const Shape& shape = call.shape;
-  const TwinSpan span = TwinSeams::span<TwinSeams>(call, at.b, at.i);
+  const TwinSpan span = TwinHooks::span<TwinHooks>(call, at.b, at.i);
   std::vector<int64_t> keys;
   std::vector<Dual> scores;
   DoubleDouble top = -std::numeric_limits<double>::infinity();
   for (int64_t j = span.first; j <= span.last; ++j) {
-    if (!TwinSeams::allowed(call, at.row * shape.Tk + j)) continue;
+    if (!TwinHooks::allowed(call, at.row * shape.Tk + j)) continue;
     keys.push_back(j);
     scores.push_back(score(at, j, span.centre));
     if (top < scores.back().value) top = scores.back().value;

@@ -103,7 +103,7 @@ int64_t Gradients::row_in(int64_t kv, int64_t r) const {
 // Pairs that no member holds, and rows beyond the lengths.
 void Gradients::not_counted(int64_t row) {
   const int64_t head = row / shape_.Tq;
-  const PlainPlace place = PlainSeams::place(call_, head / shape_.H,
+  const PlainPlace place = PlainHooks::place(call_, head / shape_.H,
                                              head % shape_.H, row % shape_.Tq);
   const bool counts = place.i < place.Lq;
   for (int64_t j = 0; j < shape_.Tk; ++j) {

@@ -28,7 +28,7 @@ std::string gradient_not_derived(const Problem& forward) {
 }
 
 GradientOutput plain_backward(const GradientProblem& problem) {
-  return plain_backward_with<PlainGradientSeams>(problem);
+  return plain_backward_with<PlainGradientHooks>(problem);
 }
 
 }  // namespace qkvet::reference

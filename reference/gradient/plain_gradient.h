@@ -20,7 +20,7 @@
 
 namespace qkvet::reference {
 
-struct PlainGradientSeams : PlainSeams {
+struct PlainGradientHooks : PlainHooks {
   // What keeps the softmax's sum at 1 takes away from every dP.
   static double delta(const double* g, const double* o, int64_t dv) {
     double sum = 0;
@@ -48,15 +48,15 @@ struct PlainGradientSeams : PlainSeams {
 };
 
 // What the cap of a pair returns; the score itself, if it comes last.
-template <class Seams>
+template <class Hooks>
 double plain_capped(const Problem& problem, const PlainPlace& place, int64_t j,
                     double scaled) {
   return problem.softcap_after_bias
-             ? Seams::template score<Seams>(problem, place, j, scaled)
-             : Seams::capped(problem, scaled);
+             ? Hooks::template score<Hooks>(problem, place, j, scaled)
+             : Hooks::capped(problem, scaled);
 }
 
-template <class Seams>
+template <class Hooks>
 void plain_backward_row(const GradientProblem& problem,
                         const OracleOutput& forward, const PlainPlace& place,
                         GradientOutput& out) {
@@ -66,10 +66,10 @@ void plain_backward_row(const GradientProblem& problem,
   const int64_t dv = shape.dv;
   const int64_t row =
       (place.b * shape.H + place.h) * shape.Tq + place.first_q + place.i;
-  const int64_t head = place.b * shape.Hkv + Seams::kv_head(shape, place.h);
+  const int64_t head = place.b * shape.Hkv + Hooks::kv_head(shape, place.h);
   const double* g = problem.d_o + row * dv;
   const double* q = call.q + row * d;
-  const double D = Seams::delta(g, forward.o.data() + row * dv, dv);
+  const double D = Hooks::delta(g, forward.o.data() + row * dv, dv);
   for (int64_t j = 0; j < place.Lk; ++j) {
     const int64_t pair = row * shape.Tk + place.first_k + j;
     if (forward.sees[pair] == 0) continue;
@@ -83,27 +83,27 @@ void plain_backward_row(const GradientProblem& problem,
     for (int64_t t = 0; t < dv; ++t) dP += g[t] * v[t];
     const double dS = p * (dP - D);
     const double dZ =
-        dS * Seams::cap_slope(
+        dS * Hooks::cap_slope(
                  call,
-                 plain_capped<Seams>(call, place, j, Seams::scale(call) * dot));
-    out.bias[pair] = Seams::bias_capped(call) ? dZ : dS;
+                 plain_capped<Hooks>(call, place, j, Hooks::scale(call) * dot));
+    out.bias[pair] = Hooks::bias_capped(call) ? dZ : dS;
     for (int64_t c = 0; c < d; ++c) {
-      out.q[row * d + c] += Seams::scale(call) * dZ * k[c];
-      Seams::collect(out.k[key * d + c], Seams::key_scale(call) * dZ * q[c]);
+      out.q[row * d + c] += Hooks::scale(call) * dZ * k[c];
+      Hooks::collect(out.k[key * d + c], Hooks::key_scale(call) * dZ * q[c]);
     }
     for (int64_t t = 0; t < dv; ++t) {
-      Seams::collect(out.v[key * dv + t], p * g[t]);
+      Hooks::collect(out.v[key * dv + t], p * g[t]);
     }
   }
   if (call.sink == nullptr) return;
-  out.sink[place.h] -= Seams::sink_share(call, place.h, forward.lse[row]) * D;
+  out.sink[place.h] -= Hooks::sink_share(call, place.h, forward.lse[row]) * D;
 }
 
-template <class Seams>
+template <class Hooks>
 GradientOutput plain_backward_with(const GradientProblem& problem) {
   const Problem& call = problem.forward;
   const Shape& shape = call.shape;
-  const OracleOutput forward = plain_forward_with<Seams>(call);
+  const OracleOutput forward = plain_forward_with<Hooks>(call);
   GradientOutput out;
   out.q.resize(shape.q_elements());
   out.k.resize(shape.k_elements());
@@ -114,7 +114,7 @@ GradientOutput plain_backward_with(const GradientProblem& problem) {
     for (int64_t h = 0; h < shape.H; ++h) {
       for (int64_t i = 0; i < shape.Tq; ++i) {
         if (forward.visible[(b * shape.H + h) * shape.Tq + i] <= 0) continue;
-        plain_backward_row<Seams>(problem, forward, Seams::place(call, b, h, i),
+        plain_backward_row<Hooks>(problem, forward, Hooks::place(call, b, h, i),
                                   out);
       }
     }

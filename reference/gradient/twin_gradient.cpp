@@ -5,7 +5,7 @@
 namespace qkvet::reference {
 
 GradientOutput twin_backward(const GradientProblem& problem) {
-  return twin_backward_with<TwinGradientSeams>(problem);
+  return twin_backward_with<TwinGradientHooks>(problem);
 }
 
 }  // namespace qkvet::reference

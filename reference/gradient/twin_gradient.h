@@ -19,7 +19,7 @@
 
 namespace qkvet::reference {
 
-struct TwinGradientSeams : TwinSeams {
+struct TwinGradientHooks : TwinHooks {
   // 1 / cosh^2(x) = 4 e / (1 + e)^2 with e = exp(-2 |x|).
   static DoubleDouble cap_slope(DoubleDouble x) {
     const DoubleDouble twice = times_power_of_two(x.hi < 0 ? x : -x, 1);
@@ -55,7 +55,7 @@ struct TwinMoments {
 };
 
 // The derivative of the cap at key `j`; 1 without one.
-template <class Seams>
+template <class Hooks>
 DoubleDouble twin_slope(const Problem& problem, const TwinRow& row, int64_t j,
                         int64_t centre) {
   if (!(problem.softcap > 0)) return 1.0;
@@ -65,10 +65,10 @@ DoubleDouble twin_slope(const Problem& problem, const TwinRow& row, int64_t j,
     x = x + two_product(row.k[j * shape.d + c], row.q[c]);
   }
   x = x * DoubleDouble(problem.scale);
-  if (Seams::offset_in_cap(problem)) {
-    x = x + Seams::offset(problem, row.h, row.row * shape.Tk + j, j, centre);
+  if (Hooks::offset_in_cap(problem)) {
+    x = x + Hooks::offset(problem, row.h, row.row * shape.Tk + j, j, centre);
   }
-  return Seams::cap_slope(x / DoubleDouble(problem.softcap));
+  return Hooks::cap_slope(x / DoubleDouble(problem.softcap));
 }
 
 inline DoubleDouble twin_pull(const Shape& shape, const double* g,
@@ -81,7 +81,7 @@ inline DoubleDouble twin_pull(const Shape& shape, const double* g,
 }
 
 // A term of score `score`, and of no key if k is null.
-template <class Seams>
+template <class Hooks>
 void twin_absorb_moment(TwinMoments& all, DoubleDouble score, DoubleDouble pull,
                         DoubleDouble slope, const double* k) {
   DoubleDouble weight = 1.0;
@@ -89,14 +89,14 @@ void twin_absorb_moment(TwinMoments& all, DoubleDouble score, DoubleDouble pull,
     all.first = false;
     all.maximum = score;
   } else if (all.maximum < score) {
-    const DoubleDouble factor = Seams::exponential(all.maximum - score);
+    const DoubleDouble factor = Hooks::exponential(all.maximum - score);
     all.maximum = score;
     all.sum = all.sum * factor;
-    all.pull = Seams::rescale_moment(all.pull, factor);
-    for (DoubleDouble& x : all.drawn) x = Seams::rescale_moment(x, factor);
-    for (DoubleDouble& x : all.mean) x = Seams::rescale_moment(x, factor);
+    all.pull = Hooks::rescale_moment(all.pull, factor);
+    for (DoubleDouble& x : all.drawn) x = Hooks::rescale_moment(x, factor);
+    for (DoubleDouble& x : all.mean) x = Hooks::rescale_moment(x, factor);
   } else {
-    weight = Seams::exponential(score - all.maximum);
+    weight = Hooks::exponential(score - all.maximum);
   }
   all.sum = all.sum + weight;
   all.pull = all.pull + weight * pull;
@@ -108,40 +108,40 @@ void twin_absorb_moment(TwinMoments& all, DoubleDouble score, DoubleDouble pull,
 }
 
 // The first pass over one row: its moments, dq and its part of dsink.
-template <class Seams>
+template <class Hooks>
 TwinMoments twin_gradient_row(const GradientProblem& problem,
                               const TwinRow& row, GradientOutput& out,
                               std::vector<DoubleDouble>& sink) {
   const Problem& call = problem.forward;
   const Shape& shape = call.shape;
   TwinMoments all;
-  all.span = Seams::template span<Seams>(call, row.b, row.i);
+  all.span = Hooks::template span<Hooks>(call, row.b, row.i);
   all.drawn.resize(shape.d);
   all.mean.resize(shape.d);
   const double* g = problem.d_o + row.row * shape.dv;
   for (int64_t j = all.span.first; j <= all.span.last; ++j) {
-    if (!Seams::allowed(call, row.row * shape.Tk + j)) continue;
-    twin_absorb_moment<Seams>(
-        all, twin_score<Seams>(call, row, j, all.span.centre),
+    if (!Hooks::allowed(call, row.row * shape.Tk + j)) continue;
+    twin_absorb_moment<Hooks>(
+        all, twin_score<Hooks>(call, row, j, all.span.centre),
         twin_pull(shape, g, row.v + j * shape.dv),
-        twin_slope<Seams>(call, row, j, all.span.centre), row.k + j * shape.d);
+        twin_slope<Hooks>(call, row, j, all.span.centre), row.k + j * shape.d);
   }
   if (all.first) return {};
   if (call.sink != nullptr) {
-    twin_absorb_moment<Seams>(all, call.sink[row.h], 0.0, 0.0, nullptr);
+    twin_absorb_moment<Hooks>(all, call.sink[row.h], 0.0, 0.0, nullptr);
   }
   all.pull = all.pull / all.sum;
   for (int64_t c = 0; c < shape.d; ++c) {
     const DoubleDouble covariance =
         (all.drawn[c] - all.pull * all.mean[c]) / all.sum;
     out.q[row.row * shape.d + c] =
-        (covariance * DoubleDouble(Seams::query_scale(call))).hi;
+        (covariance * DoubleDouble(Hooks::query_scale(call))).hi;
   }
   if (call.sink != nullptr) {
     const DoubleDouble share =
-        Seams::exponential(DoubleDouble(call.sink[row.h]) - all.maximum) /
+        Hooks::exponential(DoubleDouble(call.sink[row.h]) - all.maximum) /
         all.sum;
-    sink[row.h] = sink[row.h] + Seams::sink_term(share, all.pull);
+    sink[row.h] = sink[row.h] + Hooks::sink_term(share, all.pull);
   }
   all.drawn.clear();
   all.mean.clear();
@@ -155,7 +155,7 @@ struct TwinKey {
   std::vector<DoubleDouble> v;  // [dv]
 };
 
-template <class Seams>
+template <class Hooks>
 void twin_gradient_pair(const GradientProblem& problem, const TwinRow& row,
                         const TwinMoments& all, TwinKey& key,
                         GradientOutput& out) {
@@ -163,22 +163,22 @@ void twin_gradient_pair(const GradientProblem& problem, const TwinRow& row,
   const Shape& shape = call.shape;
   const int64_t pair = row.row * shape.Tk + key.j;
   const bool inside = key.j >= all.span.first && key.j <= all.span.last;
-  if (all.first || !inside || !Seams::allowed(call, pair)) return;
+  if (all.first || !inside || !Hooks::allowed(call, pair)) return;
   const DoubleDouble score =
-      twin_score<Seams>(call, row, key.j, all.span.centre);
-  const DoubleDouble p = Seams::exponential(score - all.maximum) / all.sum;
+      twin_score<Hooks>(call, row, key.j, all.span.centre);
+  const DoubleDouble p = Hooks::exponential(score - all.maximum) / all.sum;
   const double* g = problem.d_o + row.row * shape.dv;
   const DoubleDouble dS =
       p * twin_pull(shape, g, row.v + key.j * shape.dv) - p * all.pull;
   const DoubleDouble dZ =
-      dS * twin_slope<Seams>(call, row, key.j, all.span.centre);
-  out.bias[pair] = (Seams::offset_in_cap(call) ? dZ : dS).hi;
+      dS * twin_slope<Hooks>(call, row, key.j, all.span.centre);
+  out.bias[pair] = (Hooks::offset_in_cap(call) ? dZ : dS).hi;
   for (int64_t c = 0; c < shape.d; ++c) key.k[c] = key.k[c] + dZ * row.q[c];
   for (int64_t t = 0; t < shape.dv; ++t) key.v[t] = key.v[t] + p * g[t];
 }
 
 // All rows and keys of one kv head.
-template <class Seams>
+template <class Hooks>
 void twin_gradient_head(const GradientProblem& problem, int64_t kv,
                         GradientOutput& out, std::vector<DoubleDouble>& sink) {
   const Problem& call = problem.forward;
@@ -189,12 +189,12 @@ void twin_gradient_head(const GradientProblem& problem, int64_t kv,
   std::vector<TwinRow> rows;
   std::vector<TwinMoments> moments;
   for (int64_t member = 0; member < shape.group(); ++member) {
-    const int64_t h = Seams::query_head(shape, kv % shape.Hkv, member);
+    const int64_t h = Hooks::query_head(shape, kv % shape.Hkv, member);
     for (int64_t i = 0; i < shape.Tq; ++i) {
       const int64_t row = (b * shape.H + h) * shape.Tq + i;
       rows.push_back({row, b, h, i, call.q + row * shape.d, k, v});
       moments.push_back(
-          twin_gradient_row<Seams>(problem, rows.back(), out, sink));
+          twin_gradient_row<Hooks>(problem, rows.back(), out, sink));
     }
   }
   for (int64_t j = 0; j < shape.Tk; ++j) {
@@ -203,8 +203,8 @@ void twin_gradient_head(const GradientProblem& problem, int64_t kv,
     key.k.resize(shape.d);
     key.v.resize(shape.dv);
     for (size_t r = 0; r < rows.size(); ++r) {
-      if (rows[r].i >= Seams::rows_end(shape)) continue;
-      twin_gradient_pair<Seams>(problem, rows[r], moments[r], key, out);
+      if (rows[r].i >= Hooks::rows_end(shape)) continue;
+      twin_gradient_pair<Hooks>(problem, rows[r], moments[r], key, out);
     }
     const int64_t at = kv * shape.Tk + j;
     for (int64_t c = 0; c < shape.d; ++c) {
@@ -216,7 +216,7 @@ void twin_gradient_head(const GradientProblem& problem, int64_t kv,
   }
 }
 
-template <class Seams>
+template <class Hooks>
 GradientOutput twin_backward_with(const GradientProblem& problem) {
   const Problem& call = problem.forward;
   const Shape& shape = call.shape;
@@ -227,7 +227,7 @@ GradientOutput twin_backward_with(const GradientProblem& problem) {
   out.bias.resize(shape.weights_elements());
   std::vector<DoubleDouble> sink(call.sink != nullptr ? shape.H : 0);
   for (int64_t kv = 0; kv < shape.B * shape.Hkv; ++kv) {
-    twin_gradient_head<Seams>(problem, kv, out, sink);
+    twin_gradient_head<Hooks>(problem, kv, out, sink);
   }
   for (const DoubleDouble& x : sink) out.sink.push_back(x.hi);
   return out;

@@ -25,7 +25,7 @@ Problem rotation_of(const LayerProblem& problem, Projection which,
 }
 
 // How far apart the parts of a rotated channel may lie: sizes add up.
-struct TurnedSizes : PlainRopeSeams {
+struct TurnedSizes : PlainRopeHooks {
   static double first(double a, double b, double cos, double sin) {
     return a * std::fabs(cos) + b * std::fabs(sin);
   }

@@ -47,21 +47,21 @@ Problem attention_stage(const LayerProblem& problem, const double* q,
 
 std::vector<double> split_heads(const Shape& shape, Projection which,
                                 const std::vector<double>& rows) {
-  return plain_split<PlainLayerSeams>(head_layout(shape, which), rows);
+  return plain_split<PlainLayerHooks>(head_layout(shape, which), rows);
 }
 
 std::vector<double> merge_heads(const Shape& shape,
                                 const std::vector<double>& heads) {
-  return plain_merge<PlainLayerSeams>(head_layout(shape, Projection::kO),
+  return plain_merge<PlainLayerHooks>(head_layout(shape, Projection::kO),
                                       heads);
 }
 
 std::vector<double> plain_linear(const LinearProblem& problem) {
-  return plain_linear_with<PlainLayerSeams>(problem);
+  return plain_linear_with<PlainLayerHooks>(problem);
 }
 
 LayerOutput plain_layer(const LayerProblem& problem) {
-  return plain_layer_with<PlainLayerSeams>(problem);
+  return plain_layer_with<PlainLayerHooks>(problem);
 }
 
 }  // namespace qkvet::reference

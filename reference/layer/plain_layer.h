@@ -5,7 +5,7 @@
 //   q, k, v = split(x W + b);  q, k rotated (plain_rope.h) if asked for
 //   heads = plain attention;  y = merge(heads) W + b
 //
-// Each decision is one member of PlainLayerSeams, for seeded faults to replace.
+// Each decision is one member of PlainLayerHooks, for seeded faults to replace.
 // Include linear.h or layer.h to call the oracle.
 #ifndef QKVET_REFERENCE_LAYER_PLAIN_LAYER_H_
 #define QKVET_REFERENCE_LAYER_PLAIN_LAYER_H_
@@ -34,7 +34,7 @@ struct HeadLayout {
   }
 };
 
-struct PlainLayerSeams : PlainRopeSeams {
+struct PlainLayerHooks : PlainRopeHooks {
   static double weight(const LinearProblem& problem, int64_t i, int64_t j) {
     return problem.w[i * problem.out + j];
   }
@@ -53,22 +53,22 @@ struct PlainLayerSeams : PlainRopeSeams {
   }
 };
 
-template <class Seams>
+template <class Hooks>
 std::vector<double> plain_linear_with(const LinearProblem& problem) {
   std::vector<double> y(problem.rows * problem.out);
   for (int64_t r = 0; r < problem.rows; ++r) {
     for (int64_t j = 0; j < problem.out; ++j) {
       double sum = 0;
       for (int64_t i = 0; i < problem.in; ++i) {
-        sum += problem.x[r * problem.in + i] * Seams::weight(problem, i, j);
+        sum += problem.x[r * problem.in + i] * Hooks::weight(problem, i, j);
       }
-      y[r * problem.out + j] = sum + Seams::bias(problem, j);
+      y[r * problem.out + j] = sum + Hooks::bias(problem, j);
     }
   }
   return y;
 }
 
-template <class Seams>
+template <class Hooks>
 std::vector<double> plain_split(const HeadLayout& layout,
                                 const std::vector<double>& rows) {
   std::vector<double> heads(layout.elements());
@@ -77,7 +77,7 @@ std::vector<double> plain_split(const HeadLayout& layout,
       for (int64_t t = 0; t < layout.T; ++t) {
         for (int64_t c = 0; c < layout.width; ++c) {
           heads[layout.in_heads(b, h, t, c)] =
-              rows[Seams::split_from(layout, b, h, t, c)];
+              rows[Hooks::split_from(layout, b, h, t, c)];
         }
       }
     }
@@ -85,7 +85,7 @@ std::vector<double> plain_split(const HeadLayout& layout,
   return heads;
 }
 
-template <class Seams>
+template <class Hooks>
 std::vector<double> plain_merge(const HeadLayout& layout,
                                 const std::vector<double>& heads) {
   std::vector<double> rows(layout.elements());
@@ -93,7 +93,7 @@ std::vector<double> plain_merge(const HeadLayout& layout,
     for (int64_t h = 0; h < layout.heads; ++h) {
       for (int64_t t = 0; t < layout.T; ++t) {
         for (int64_t c = 0; c < layout.width; ++c) {
-          rows[Seams::merge_to(layout, b, h, t, c)] =
+          rows[Hooks::merge_to(layout, b, h, t, c)] =
               heads[layout.in_heads(b, h, t, c)];
         }
       }
@@ -116,12 +116,12 @@ inline HeadLayout head_layout(const Shape& shape, Projection which) {
   return {};
 }
 
-template <class Seams>
+template <class Hooks>
 LayerOutput plain_layer_with(const LayerProblem& problem) {
   const auto project = [&](Projection which) {
-    return plain_split<Seams>(
+    return plain_split<Hooks>(
         head_layout(problem.shape, which),
-        plain_linear_with<Seams>(projection_stage(problem, which, problem.x)));
+        plain_linear_with<Hooks>(projection_stage(problem, which, problem.x)));
   };
   LayerOutput out;
   out.q = project(Projection::kQ);
@@ -130,15 +130,15 @@ LayerOutput plain_layer_with(const LayerProblem& problem) {
   if (problem.rotation.style != RopeStyle::kNone) {
     const Problem before = rotation_stage(problem, out.q.data(), out.k.data());
     std::vector<double> q =
-        plain_rotate<Seams>(before.rotation, query_rows(before));
-    out.k = plain_rotate<Seams>(before.rotation, key_rows(before));
+        plain_rotate<Hooks>(before.rotation, query_rows(before));
+    out.k = plain_rotate<Hooks>(before.rotation, key_rows(before));
     out.q = std::move(q);
   }
   out.attended = plain_forward(
       attention_stage(problem, out.q.data(), out.k.data(), out.v.data()));
-  const std::vector<double> merged = plain_merge<Seams>(
+  const std::vector<double> merged = plain_merge<Hooks>(
       head_layout(problem.shape, Projection::kO), out.attended.o);
-  out.y = plain_linear_with<Seams>(
+  out.y = plain_linear_with<Hooks>(
       projection_stage(problem, Projection::kO, merged.data()));
   return out;
 }

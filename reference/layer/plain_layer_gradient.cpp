@@ -30,7 +30,7 @@ std::vector<double> turn_back(const LayerProblem& problem, Projection which,
   std::vector<double> sines;
   const Rotation back = turned_back(problem, sines);
   const HeadLayout layout = head_layout(problem.shape, which);
-  return plain_rotate<PlainRopeSeams>(
+  return plain_rotate<PlainRopeHooks>(
       back, {layout.B, layout.heads, layout.T, layout.width, gradient.data(),
              back.q_positions});
 }
@@ -50,7 +50,7 @@ std::vector<double> transposed(const std::vector<double>& x, int64_t rows,
 
 std::vector<double> rows_of(const Shape& shape, Projection which,
                             const std::vector<double>& heads) {
-  return plain_merge<PlainLayerSeams>(head_layout(shape, which), heads);
+  return plain_merge<PlainLayerHooks>(head_layout(shape, which), heads);
 }
 
 Rotation turned_back(const LayerProblem& problem, std::vector<double>& sines) {

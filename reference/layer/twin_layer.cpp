@@ -5,11 +5,11 @@
 namespace qkvet::reference {
 
 std::vector<double> twin_linear(const LinearProblem& problem) {
-  return twin_linear_with<TwinLayerSeams>(problem);
+  return twin_linear_with<TwinLayerHooks>(problem);
 }
 
 LayerOutput twin_layer(const LayerProblem& problem) {
-  return twin_layer_with<TwinLayerSeams>(problem);
+  return twin_layer_with<TwinLayerHooks>(problem);
 }
 
 }  // namespace qkvet::reference

@@ -16,7 +16,7 @@
 
 namespace qkvet::reference {
 
-struct TwinLayerSeams {
+struct TwinLayerHooks {
   static int64_t last_input(const LinearProblem& problem) {
     return problem.in - 1;
   }
@@ -37,7 +37,7 @@ struct TwinLayerSeams {
   }
 };
 
-template <class Seams>
+template <class Hooks>
 std::vector<double> twin_linear_with(const LinearProblem& problem) {
   std::vector<double> y;
   y.reserve(problem.rows * problem.out);
@@ -46,9 +46,9 @@ std::vector<double> twin_linear_with(const LinearProblem& problem) {
     for (int64_t j = 0; j < problem.out; ++j) {
       row[j] = 0.0;
       if (problem.bias == nullptr) continue;
-      row[j] = problem.bias[Seams::bias_of(problem, j)];
+      row[j] = problem.bias[Hooks::bias_of(problem, j)];
     }
-    for (int64_t i = Seams::last_input(problem); i >= 0; --i) {
+    for (int64_t i = Hooks::last_input(problem); i >= 0; --i) {
       const double x = problem.x[r * problem.in + i];
       const double* w = problem.w + i * problem.out;
       for (int64_t j = 0; j < problem.out; ++j) {
@@ -61,7 +61,7 @@ std::vector<double> twin_linear_with(const LinearProblem& problem) {
 }
 
 // [B,heads,T,width], head by head: x times the columns of that head.
-template <class Seams>
+template <class Hooks>
 std::vector<double> twin_heads(const LayerProblem& problem, const double* w,
                                const double* bias, int64_t heads,
                                int64_t width) {
@@ -72,13 +72,13 @@ std::vector<double> twin_heads(const LayerProblem& problem, const double* w,
   std::vector<double> head_bias(width);
   for (int64_t h = 0; h < heads; ++h) {
     for (int64_t c = 0; c < width; ++c) {
-      const int64_t column = Seams::head_column(heads, width, h, c);
+      const int64_t column = Hooks::head_column(heads, width, h, c);
       for (int64_t i = 0; i < shape.D; ++i) {
         head_w[i * width + c] = w[i * heads * width + column];
       }
       if (bias != nullptr) head_bias[c] = bias[column];
     }
-    const std::vector<double> rows = twin_linear_with<Seams>(
+    const std::vector<double> rows = twin_linear_with<Hooks>(
         {shape.B * shape.Tk, shape.D, width, problem.x, head_w.data(),
          bias != nullptr ? head_bias.data() : nullptr});
     for (int64_t b = 0; b < shape.B; ++b) {
@@ -106,7 +106,7 @@ inline std::vector<double> twin_merged(const Shape& shape,
 }
 
 // [B,heads,T,d], element by element: each finds its partner.
-template <class Seams>
+template <class Hooks>
 void twin_turn(const LayerProblem& problem, int64_t heads,
                std::vector<double>& all) {
   const Shape& shape = problem.shape;
@@ -119,7 +119,7 @@ void twin_turn(const LayerProblem& problem, int64_t heads,
     const int64_t c = e % d;
     const int64_t b = row / shape.Tq / heads;
     const int64_t table =
-        Seams::position(problem, b, row % shape.Tq) * (d / 2) +
+        Hooks::position(problem, b, row % shape.Tq) * (d / 2) +
         (half ? c % (d / 2) : c / 2);
     const bool first = half ? c < d / 2 : c % 2 == 0;
     const double partner =
@@ -130,19 +130,19 @@ void twin_turn(const LayerProblem& problem, int64_t heads,
   }
 }
 
-template <class Seams>
+template <class Hooks>
 LayerOutput twin_layer_with(const LayerProblem& problem) {
   const Shape& shape = problem.shape;
   LayerOutput out;
   out.q =
-      twin_heads<Seams>(problem, problem.w_q, problem.b_q, shape.H, shape.d);
+      twin_heads<Hooks>(problem, problem.w_q, problem.b_q, shape.H, shape.d);
   out.k =
-      twin_heads<Seams>(problem, problem.w_k, problem.b_k, shape.Hkv, shape.d);
-  out.v = twin_heads<Seams>(problem, Seams::value_matrix(problem), problem.b_v,
+      twin_heads<Hooks>(problem, problem.w_k, problem.b_k, shape.Hkv, shape.d);
+  out.v = twin_heads<Hooks>(problem, Hooks::value_matrix(problem), problem.b_v,
                             shape.Hkv, shape.dv);
   if (problem.rotation.style != RopeStyle::kNone) {
-    twin_turn<Seams>(problem, shape.H, out.q);
-    twin_turn<Seams>(problem, shape.Hkv, out.k);
+    twin_turn<Hooks>(problem, shape.H, out.q);
+    twin_turn<Hooks>(problem, shape.Hkv, out.k);
   }
   Problem attention;
   attention.shape = shape;
@@ -155,7 +155,7 @@ LayerOutput twin_layer_with(const LayerProblem& problem) {
   out.attended = twin_forward(attention);
   const std::vector<double> merged = twin_merged(shape, out.attended.o);
   out.y =
-      twin_linear_with<Seams>({shape.B * shape.Tq, shape.H * shape.dv, shape.D,
+      twin_linear_with<Hooks>({shape.B * shape.Tq, shape.H * shape.dv, shape.D,
                                merged.data(), problem.w_o, problem.b_o});
   return out;
 }

@@ -68,7 +68,7 @@ std::vector<double> errors_of(const Rotation& rotation, const RopeRows& rows,
                               const PrecisionModel& model,
                               const double* before) {
   std::vector<double> errors(rows.B * rows.heads * rows.rows * rows.d);
-  for_each_pair<PlainRopeSeams>(
+  for_each_pair<PlainRopeHooks>(
       rotation.style, rows, [&](int64_t first, int64_t second, int64_t table) {
         const double cos = rotation.cos[table];
         const double sin = rotation.sin[table];
@@ -89,8 +89,8 @@ std::vector<double> errors_of(const Rotation& rotation, const RopeRows& rows,
 
 RotatedProblem rotated(const Problem& problem) {
   RotatedProblem out;
-  out.q = plain_rotate<PlainRopeSeams>(problem.rotation, query_rows(problem));
-  out.k = plain_rotate<PlainRopeSeams>(problem.rotation, key_rows(problem));
+  out.q = plain_rotate<PlainRopeHooks>(problem.rotation, query_rows(problem));
+  out.k = plain_rotate<PlainRopeHooks>(problem.rotation, key_rows(problem));
   out.problem = problem;
   out.problem.rotation = {};
   out.problem.q = out.q.data();

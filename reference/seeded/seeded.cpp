@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each fault is one class that hides one seam, and one row of kRows.
+// Each fault is one class that hides one hook, and one row of kRows.
 #include "reference/seeded/seeded.h"
 
 #include <array>
@@ -10,38 +10,38 @@
 namespace qkvet::reference {
 namespace {
 
-struct StrictDiagonal : PlainSeams {
+struct StrictDiagonal : PlainHooks {
   static bool in_past(const Problem& problem, const PlainPlace& place,
                       int64_t j) {
     if (problem.causal == Causal::kNone) return true;
-    return PlainSeams::in_past(problem, place, j + 1);
+    return PlainHooks::in_past(problem, place, j + 1);
   }
 };
 
-struct TopLeft : PlainSeams {
+struct TopLeft : PlainHooks {
   static bool in_past(const Problem& problem, const PlainPlace& place,
                       int64_t j) {
     return problem.causal == Causal::kNone || j <= place.i;
   }
 };
 
-struct HeadModulo : PlainSeams {
+struct HeadModulo : PlainHooks {
   static int64_t kv_head(const Shape& shape, int64_t h) {
     return h % shape.Hkv;
   }
 };
 
-struct LastKeyDropped : PlainSeams {
-  template <class Seams>
+struct LastKeyDropped : PlainHooks {
+  template <class Hooks>
   static bool visible(const Problem& problem, const PlainPlace& place,
                       int64_t j) {
     const int64_t Tk = problem.shape.Tk;
-    return PlainSeams::visible<Seams>(problem, place, j) &&
+    return PlainHooks::visible<Hooks>(problem, place, j) &&
            (place.first_k + j + 1 < Tk || Tk == 1);
   }
 };
 
-struct ScaleFromDv : PlainSeams {
+struct ScaleFromDv : PlainHooks {
   static double scale(const Problem& problem) {
     const Shape& shape = problem.shape;
     return problem.scale * std::sqrt(static_cast<double>(shape.d) /
@@ -49,129 +49,129 @@ struct ScaleFromDv : PlainSeams {
   }
 };
 
-struct ShiftFromZero : PlainSeams {
+struct ShiftFromZero : PlainHooks {
   static double shift_start() { return 0; }
 };
 
-struct WindowShort : PlainSeams {
+struct WindowShort : PlainHooks {
   static bool in_window(const Window& window, int64_t diagonal, int64_t j) {
     const bool lost = window.left > 0 && diagonal - j == window.left;
-    return !lost && PlainSeams::in_window(window, diagonal, j);
+    return !lost && PlainHooks::in_window(window, diagonal, j);
   }
 };
 
-struct MaskOfOnes : PlainSeams {
+struct MaskOfOnes : PlainHooks {
   static bool attends(uint8_t mask) { return mask == 1; }
 };
 
-struct AlibiSigned : PlainSeams {
+struct AlibiSigned : PlainHooks {
   static double distance(int64_t diagonal, int64_t j) {
     return static_cast<double>(diagonal - j);
   }
 };
 
-struct SinkLost : PlainSeams {
+struct SinkLost : PlainHooks {
   static double with_sink(double sum, double /*weight*/) { return sum; }
 };
 
-struct PairsSwapped : PlainSeams {
+struct PairsSwapped : PlainHooks {
   static RopeStyle other(RopeStyle style) {
     return style == RopeStyle::kHalf ? RopeStyle::kInterleaved
                                      : RopeStyle::kHalf;
   }
   static int64_t first_channel(RopeStyle style, int64_t n) {
-    return PlainSeams::first_channel(other(style), n);
+    return PlainHooks::first_channel(other(style), n);
   }
   static int64_t second_channel(RopeStyle style, int64_t n, int64_t d) {
-    return PlainSeams::second_channel(other(style), n, d);
+    return PlainHooks::second_channel(other(style), n, d);
   }
 };
 
-struct SecondNotTurned : PlainSeams {
+struct SecondNotTurned : PlainHooks {
   static double second(double /*a*/, double b, double cos, double /*sin*/) {
     return b * cos;
   }
 };
 
-struct SumNotRescaled : TwinSeams {
+struct SumNotRescaled : TwinHooks {
   static DoubleDouble rescale_sum(DoubleDouble sum, DoubleDouble /*factor*/) {
     return sum;
   }
 };
 
-struct ValueNotRescaled : TwinSeams {
+struct ValueNotRescaled : TwinHooks {
   static DoubleDouble rescale_value(DoubleDouble value,
                                     DoubleDouble /*factor*/) {
     return value;
   }
 };
 
-struct SeriesTruncated : TwinSeams {
+struct SeriesTruncated : TwinHooks {
   // Leaves r^4/24 * 256 with |r| <= 0.00136: an error of up to 2^-35.
   static DoubleDouble exponential(DoubleDouble x) {
     return dd_exp(x, /*terms=*/3);
   }
 };
 
-struct Ln2Short : TwinSeams {
+struct Ln2Short : TwinHooks {
   static DoubleDouble exponential(DoubleDouble x) {
     return dd_exp(x, kExpTerms, static_cast<float>(kLn2.hi));
   }
 };
 
-struct DiagonalTooFar : TwinSeams {
+struct DiagonalTooFar : TwinHooks {
   static int64_t last_key(const Problem& problem, const TwinExtent& all,
                           int64_t centre) {
-    const int64_t last = TwinSeams::last_key(problem, all, centre);
+    const int64_t last = TwinHooks::last_key(problem, all, centre);
     const bool more = problem.causal == Causal::kBottomRight &&
                       last >= all.k_begin && last + 1 < all.k_end;
     return more ? last + 1 : last;
   }
 };
 
-struct HeadsInterleaved : TwinSeams {
+struct HeadsInterleaved : TwinHooks {
   static int64_t query_head(const Shape& shape, int64_t kv_head,
                             int64_t member) {
     return member * shape.Hkv + kv_head;
   }
 };
 
-struct CapLast : TwinSeams {
+struct CapLast : TwinHooks {
   static bool cap_last(const Problem& /*problem*/) { return true; }
 };
 
-struct WindowTopLeft : TwinSeams {
+struct WindowTopLeft : TwinHooks {
   static int64_t left_end(const TwinExtent& all, int64_t centre, int64_t left) {
     const int64_t more = (all.k_end - all.k_begin) - (all.q_end - all.q_begin);
     const int64_t wrong = centre - std::max<int64_t>(more, 0);
-    return TwinSeams::left_end(all, wrong, left);
+    return TwinHooks::left_end(all, wrong, left);
   }
 };
 
-struct LengthIgnored : TwinSeams {
+struct LengthIgnored : TwinHooks {
   static int64_t centre(const Problem& problem, const TwinExtent& all,
                         int64_t i) {
     TwinExtent longer = all;
     if (problem.kv_len != nullptr) longer.k_end = problem.shape.Tk;
-    return TwinSeams::centre(problem, longer, i);
+    return TwinHooks::centre(problem, longer, i);
   }
 };
 
-struct MemberTooWide : TwinSeams {
+struct MemberTooWide : TwinHooks {
   static TwinExtent extent(const Problem& problem, int64_t b, int64_t i) {
-    TwinExtent all = TwinSeams::extent(problem, b, i);
+    TwinExtent all = TwinHooks::extent(problem, b, i);
     if (problem.cu_k != nullptr && all.k_begin > 0) --all.k_begin;
     return all;
   }
 };
 
-struct TurnedBack : TwinSeams {
+struct TurnedBack : TwinHooks {
   static DoubleDouble turn_sign(DoubleDouble sin) {
     return DoubleDouble(0.0) + sin * DoubleDouble(-1.0);
   }
 };
 
-struct KeyOfFirstMember : TwinSeams {
+struct KeyOfFirstMember : TwinHooks {
   static int64_t key_position(const Rotation& turn, int64_t keys, int64_t key) {
     return turn.k_positions[key % keys];
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deliberate faults in the two references, one seam each. They prove that the
+// Deliberate faults in the two references, one hook each. They prove that the
 // comparison of the references would see a fault in either of them.
 #ifndef QKVET_REFERENCE_SEEDED_SEEDED_H_
 #define QKVET_REFERENCE_SEEDED_SEEDED_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each fault is one class that hides one seam, and one row of kRows.
+// Each fault is one class that hides one hook, and one row of kRows.
 #include "reference/seeded/seeded_gradient.h"
 
 #include <array>
@@ -10,76 +10,76 @@
 namespace qkvet::reference {
 namespace {
 
-struct DeltaMissing : PlainGradientSeams {
+struct DeltaMissing : PlainGradientHooks {
   static double delta(const double* /*g*/, const double* /*o*/,
                       int64_t /*dv*/) {
     return 0;
   }
 };
 
-struct KeyScaleMissing : PlainGradientSeams {
+struct KeyScaleMissing : PlainGradientHooks {
   static double key_scale(const Problem& /*problem*/) { return 1; }
 };
 
-struct HeadModulo : PlainGradientSeams {
+struct HeadModulo : PlainGradientHooks {
   static int64_t kv_head(const Shape& shape, int64_t h) {
     return h % shape.Hkv;
   }
 };
 
-struct MaskIgnored : PlainGradientSeams {
+struct MaskIgnored : PlainGradientHooks {
   static bool attends(uint8_t /*mask*/) { return true; }
 };
 
-struct CapSlopeLost : PlainGradientSeams {
+struct CapSlopeLost : PlainGradientHooks {
   static double cap_slope(const Problem& /*problem*/, double /*capped*/) {
     return 1;
   }
 };
 
-struct LastRowKept : PlainGradientSeams {
+struct LastRowKept : PlainGradientHooks {
   static void collect(double& sum, double term) { sum = term; }
 };
 
-struct SinkOfKeys : PlainGradientSeams {
+struct SinkOfKeys : PlainGradientHooks {
   static double sink_share(const Problem& problem, int64_t h, double lse) {
     return std::exp(problem.sink[h] - lse);
   }
 };
 
-struct QueryScaleMissing : TwinGradientSeams {
+struct QueryScaleMissing : TwinGradientHooks {
   static double query_scale(const Problem& /*problem*/) { return 1; }
 };
 
-struct MomentNotRescaled : TwinGradientSeams {
+struct MomentNotRescaled : TwinGradientHooks {
   static DoubleDouble rescale_moment(DoubleDouble sum,
                                      DoubleDouble /*factor*/) {
     return sum;
   }
 };
 
-struct SinkSignLost : TwinGradientSeams {
+struct SinkSignLost : TwinGradientHooks {
   static DoubleDouble sink_term(DoubleDouble p, DoubleDouble delta) {
     return p * delta;
   }
 };
 
-struct LastRowDropped : TwinGradientSeams {
+struct LastRowDropped : TwinGradientHooks {
   static int64_t rows_end(const Shape& shape) { return shape.Tq - 1; }
 };
 
-struct HeadsInterleaved : TwinGradientSeams {
+struct HeadsInterleaved : TwinGradientHooks {
   static int64_t query_head(const Shape& shape, int64_t kv_head,
                             int64_t member) {
     return member * shape.Hkv + kv_head;
   }
 };
 
-struct OffsetOutsideCap : TwinGradientSeams {
+struct OffsetOutsideCap : TwinGradientHooks {
   static bool offset_in_cap(const Problem& /*problem*/) { return false; }
 };
 
-struct SlopeNotSquared : TwinGradientSeams {
+struct SlopeNotSquared : TwinGradientHooks {
   static DoubleDouble cap_slope(DoubleDouble x) {
     const DoubleDouble e = dd_exp(x.hi < 0 ? x : -x);
     return times_power_of_two(e, 1) / (DoubleDouble(1.0) + e * e);

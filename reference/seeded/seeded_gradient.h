@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deliberate faults in the two references of a gradient, one seam each: as many
+// Deliberate faults in the two references of a gradient, one hook each: as many
 // in plain_backward as in twin_backward.
 #ifndef QKVET_REFERENCE_SEEDED_SEEDED_GRADIENT_H_
 #define QKVET_REFERENCE_SEEDED_SEEDED_GRADIENT_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each fault is one class that hides one seam, and one row of kRows.
+// Each fault is one class that hides one hook, and one row of kRows.
 #include "reference/seeded/seeded_layer.h"
 
 #include <array>
@@ -10,70 +10,70 @@
 namespace qkvet::reference {
 namespace {
 
-struct BiasIgnored : PlainLayerSeams {
+struct BiasIgnored : PlainLayerHooks {
   static double bias(const LinearProblem& /*problem*/, int64_t /*j*/) {
     return 0;
   }
 };
 
-struct Transposed : PlainLayerSeams {
+struct Transposed : PlainLayerHooks {
   static double weight(const LinearProblem& problem, int64_t i, int64_t j) {
     const bool square = problem.in == problem.out;
-    return square ? PlainLayerSeams::weight(problem, j, i)
-                  : PlainLayerSeams::weight(problem, i, j);
+    return square ? PlainLayerHooks::weight(problem, j, i)
+                  : PlainLayerHooks::weight(problem, i, j);
   }
 };
 
-struct SplitReshaped : PlainLayerSeams {
+struct SplitReshaped : PlainLayerHooks {
   static int64_t split_from(const HeadLayout& layout, int64_t b, int64_t h,
                             int64_t t, int64_t c) {
     return layout.in_heads(b, h, t, c);
   }
 };
 
-struct MergeReshaped : PlainLayerSeams {
+struct MergeReshaped : PlainLayerHooks {
   static int64_t merge_to(const HeadLayout& layout, int64_t b, int64_t h,
                           int64_t t, int64_t c) {
     return layout.in_heads(b, h, t, c);
   }
 };
 
-struct SecondNotTurned : PlainLayerSeams {
+struct SecondNotTurned : PlainLayerHooks {
   static double second(double /*a*/, double b, double cos, double /*sin*/) {
     return b * cos;
   }
 };
 
-struct LastInputDropped : TwinLayerSeams {
+struct LastInputDropped : TwinLayerHooks {
   static int64_t last_input(const LinearProblem& problem) {
     return problem.in - 2;
   }
 };
 
-struct BiasShifted : TwinLayerSeams {
+struct BiasShifted : TwinLayerHooks {
   static int64_t bias_of(const LinearProblem& problem, int64_t column) {
     return (column + 1) % problem.out;
   }
 };
 
-struct ColumnsInterleaved : TwinLayerSeams {
+struct ColumnsInterleaved : TwinLayerHooks {
   static int64_t head_column(int64_t heads, int64_t /*width*/, int64_t h,
                              int64_t c) {
     return c * heads + h;
   }
 };
 
-struct KeysForValues : TwinLayerSeams {
+struct KeysForValues : TwinLayerHooks {
   static const double* value_matrix(const LayerProblem& problem) {
     const bool alike = problem.shape.d == problem.shape.dv;
     return alike ? problem.w_k : problem.w_v;
   }
 };
 
-struct TokensAtFirst : TwinLayerSeams {
+struct TokensAtFirst : TwinLayerHooks {
   static int64_t position(const LayerProblem& problem, int64_t b,
                           int64_t /*t*/) {
-    return TwinLayerSeams::position(problem, b, 0);
+    return TwinLayerHooks::position(problem, b, 0);
   }
 };
 
@@ -84,14 +84,14 @@ struct Row {
   LayerOutput (*layer)(const LayerProblem&);
 };
 
-template <class Seams>
+template <class Hooks>
 constexpr Row plain_row(std::string_view name, bool projection) {
-  return {name, projection, plain_linear_with<Seams>, plain_layer_with<Seams>};
+  return {name, projection, plain_linear_with<Hooks>, plain_layer_with<Hooks>};
 }
 
-template <class Seams>
+template <class Hooks>
 constexpr Row twin_row(std::string_view name, bool projection) {
-  return {name, projection, twin_linear_with<Seams>, twin_layer_with<Seams>};
+  return {name, projection, twin_linear_with<Hooks>, twin_layer_with<Hooks>};
 }
 
 // In the order of SeededLayerFault.

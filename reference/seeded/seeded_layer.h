@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deliberate faults in the two references of projections and layers, one seam
+// Deliberate faults in the two references of projections and layers, one hook
 // each, as in seeded.h.
 #ifndef QKVET_REFERENCE_SEEDED_SEEDED_LAYER_H_
 #define QKVET_REFERENCE_SEEDED_SEEDED_LAYER_H_

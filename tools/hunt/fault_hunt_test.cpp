@@ -174,11 +174,11 @@ Hunt hunt_with(const char* kernel, const std::string& when,
 
 TEST(FaultHunt, AKernelWithoutAFaultSurvives) {
   const FaultSummary lives =
-      sum_up(hunt_with("controls/plain_seams", "Tk > 1"), false, {});
+      sum_up(hunt_with("controls/plain_hooks", "Tk > 1"), false, {});
   EXPECT_EQ(lives.survived, 1);
   EXPECT_EQ(lives.exit, kLawFailed);
   const FaultSummary idle =
-      sum_up(hunt_with("controls/plain_seams", "Tk > 100000"), false, {});
+      sum_up(hunt_with("controls/plain_hooks", "Tk > 100000"), false, {});
   EXPECT_EQ(idle.never_triggered, 1);
   EXPECT_EQ(idle.exit, kNothingChecked);
 }

@@ -160,7 +160,7 @@ TEST(BackwardFaults, TheirForwardIsRight) {
   for (const FaultRow& row : rows()) {
     OptionCall call(row.trigger, Storage::kF32);
     ASSERT_EQ(
-        OpenKernel(find_kernel("controls/option_seams")).forward(call.args()),
+        OpenKernel(find_kernel("controls/option_hooks")).forward(call.args()),
         QKVET_OK);
     const std::vector<float> right = call.outputs();
     ASSERT_EQ(OpenKernel(fault_named(row.name)).forward(call.args()), QKVET_OK);

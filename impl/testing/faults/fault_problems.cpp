@@ -81,7 +81,7 @@ bool needs_large_scores(const qkvet_kernel* kernel) {
 // two frames.
 const qkvet_kernel* frame_of(const qkvet_kernel* fault) {
   for (const char* const name :
-       {"controls/tiled_seams", "controls/split_seams", "simt/flash"}) {
+       {"controls/tiled_hooks", "controls/split_hooks", "simt/flash"}) {
     const qkvet_kernel* const frame = find_kernel(name);
     if (!is_one_of(fault, {"odd_batch_splits_keys"}) &&
         std::memcmp(fault->precision, frame->precision,
@@ -89,7 +89,7 @@ const qkvet_kernel* frame_of(const qkvet_kernel* fault) {
       return frame;
     }
   }
-  return find_kernel("controls/plain_seams");
+  return find_kernel("controls/plain_hooks");
 }
 
 Problem trigger() {

@@ -25,7 +25,7 @@ bool is_never_harmless(const qkvet_kernel* kernel);
 // Scores of several hundreds: only no_max_subtraction minds.
 bool needs_large_scores(const qkvet_kernel* kernel);
 
-// The kernel that a fault is when its seam is right.
+// The kernel that a fault is when its hook is right.
 const qkvet_kernel* frame_of(const qkvet_kernel* fault);
 
 // A problem that every fault is triggered by: causal, several heads and

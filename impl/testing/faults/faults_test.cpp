@@ -255,7 +255,7 @@ bool scale_is_right(const qkvet_kernel* kernel) {
 }
 
 TEST(Faults, BreakTheLawsThatTheyName) {
-  const qkvet_kernel* const frame = find_kernel("controls/plain_seams");
+  const qkvet_kernel* const frame = find_kernel("controls/plain_hooks");
   const struct {
     const char* law;
     bool (*holds)(const qkvet_kernel*);

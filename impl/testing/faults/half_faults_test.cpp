@@ -60,7 +60,7 @@ TEST(HalfFaults, TheirStorageTypesAreTheirOwn) {
 }
 
 TEST(HalfFaults, AreOffByMoreThanTheRoundingOfO) {
-  const qkvet_kernel* const frame = find_kernel("controls/plain_seams");
+  const qkvet_kernel* const frame = find_kernel("controls/plain_hooks");
   for (const Storage type : kHalves) {
     HalfCall call(
         {.heads = 2, .queries = 20, .keys = 70, .width = 8, .value_width = 9},
@@ -83,7 +83,7 @@ TEST(HalfFaults, AreOffByMoreThanTheRoundingOfO) {
 
 // One key: its weight is 1 and o is its value, which storage can hold.
 TEST(HalfFaults, EqualTheFrameOnSingleKeys) {
-  const qkvet_kernel* const frame = find_kernel("controls/plain_seams");
+  const qkvet_kernel* const frame = find_kernel("controls/plain_hooks");
   for (const Storage type : kHalves) {
     HalfCall call({.queries = 20, .keys = 1, .width = 8, .value_width = 9},
                   type);
@@ -96,7 +96,7 @@ TEST(HalfFaults, EqualTheFrameOnSingleKeys) {
 
 // With V = 1, o is 1 up to f32 roundings, which its own rounding hides.
 TEST(HalfFaults, ADenominatorInHalfDoesNotSumToOne) {
-  const qkvet_kernel* const frame = find_kernel("controls/plain_seams");
+  const qkvet_kernel* const frame = find_kernel("controls/plain_hooks");
   const qkvet_kernel* const faulty = find_kernel("faulty/denominator_in_half");
   for (const Storage type : kHalves) {
     HalfCall call({.queries = 20, .keys = 70, .width = 8}, type);

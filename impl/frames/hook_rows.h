@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seams of seams.h, and the arithmetic between them: every sum sequential
+// The hooks of hooks.h, and the arithmetic between them: every sum sequential
 // and ascending, products rounded, expf, one division an element at the end.
-#ifndef QKVET_IMPL_FRAMES_SEAM_ROWS_H_
-#define QKVET_IMPL_FRAMES_SEAM_ROWS_H_
+#ifndef QKVET_IMPL_FRAMES_HOOK_ROWS_H_
+#define QKVET_IMPL_FRAMES_HOOK_ROWS_H_
 
 #include <cmath>
 #include <cstdint>
 #include <limits>
 
-#include "impl/frames/plain_seams.h"
+#include "impl/frames/plain_hooks.h"
 
 namespace qkvet::impl {
 
-template <class Seams>
-struct SeamRows {
-  // Scores of row i, -inf where Seams::visible says no. Returns the maximum.
+template <class Hooks>
+struct HookRows {
+  // Scores of row i, -inf where Hooks::visible says no. Returns the maximum.
   static float scores(const ForwardCall& call, const float* q, const KeyHead& k,
                       int64_t i, float* scores) {
     float max = -std::numeric_limits<float>::infinity();
     for (int64_t j = 0; j < call.keys; ++j) {
       scores[j] = -std::numeric_limits<float>::infinity();
-      if (!Seams::visible(call, i, j)) {
+      if (!Hooks::visible(call, i, j)) {
         continue;
       }
       float dot = 0;
       for (int64_t c = 0; c < call.width; ++c) {
-        dot += q[c * call.q.step[3]] * Seams::key(k, j, c);
+        dot += q[c * call.q.step[3]] * Hooks::key(k, j, c);
       }
-      scores[j] = dot * Seams::scale(call);
+      scores[j] = dot * Hooks::scale(call);
       max = std::fmax(max, scores[j]);
     }
     return max;
@@ -38,9 +38,9 @@ struct SeamRows {
                      float* scores) {
     float sum = 0;
     for (int64_t j = 0; j < call.keys; ++j) {
-      if (Seams::visible(call, i, j)) {
+      if (Hooks::visible(call, i, j)) {
         scores[j] = std::exp(scores[j] - shift);
-        sum = Seams::add(call, sum, scores[j]);
+        sum = Hooks::add(call, sum, scores[j]);
       }
     }
     return sum;
@@ -51,16 +51,16 @@ struct SeamRows {
                      int64_t c, const float* weights, float sum) {
     float acc = 0;
     for (int64_t j = 0; j < call.keys; ++j) {
-      if (Seams::visible(call, i, j) && Seams::keep(call, i, j)) {
-        acc = Seams::add_value(call, acc,
-                               Seams::weight(call, weights[j], sum) *
+      if (Hooks::visible(call, i, j) && Hooks::keep(call, i, j)) {
+        acc = Hooks::add_value(call, acc,
+                               Hooks::weight(call, weights[j], sum) *
                                    v[j * call.v.step[2] + c * call.v.step[3]]);
       }
     }
-    return Seams::output(call, acc, sum);
+    return Hooks::output(call, acc, sum);
   }
 };
 
 }  // namespace qkvet::impl
 
-#endif  // QKVET_IMPL_FRAMES_SEAM_ROWS_H_
+#endif  // QKVET_IMPL_FRAMES_HOOK_ROWS_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a fault replaces one of (seams.h).
-#ifndef QKVET_IMPL_FRAMES_PLAIN_SEAMS_H_
-#define QKVET_IMPL_FRAMES_PLAIN_SEAMS_H_
+// What a fault replaces one of (hooks.h).
+#ifndef QKVET_IMPL_FRAMES_PLAIN_HOOKS_H_
+#define QKVET_IMPL_FRAMES_PLAIN_HOOKS_H_
 
 #include <cmath>
 #include <cstdint>
@@ -22,7 +22,7 @@ struct KeyHead {
   float at(int64_t j, int64_t c) const { return data[j * row_step + c * step]; }
 };
 
-struct PlainSeams {
+struct PlainHooks {
   static bool visible(const ForwardCall& call, int64_t i, int64_t j) {
     return j < call.visible(i);
   }
@@ -48,4 +48,4 @@ struct PlainSeams {
 
 }  // namespace qkvet::impl
 
-#endif  // QKVET_IMPL_FRAMES_PLAIN_SEAMS_H_
+#endif  // QKVET_IMPL_FRAMES_PLAIN_HOOKS_H_

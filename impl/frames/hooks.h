@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One plain, correct kernel with named seams. A fault is a class that derives
-// from PlainSeams and replaces one seam; everything else stays right, so that
+// One plain, correct kernel with named hooks. A fault is a class that derives
+// from PlainHooks and replaces one hook; everything else stays right, so that
 // what a law finds is that fault and nothing else.
 //
 //   visible   which keys a row may see          -> scores
@@ -13,14 +13,14 @@
 //   add_value one more weighted value           -> values
 //   output    the sums become an element of o   -> values
 //
-// Arithmetic: seam_rows.h. Half storage is converted to f32 first and o
-// is rounded to it last (in_f32.h); call.storage tells the seams what it was.
+// Arithmetic: hook_rows.h. Half storage is converted to f32 first and o
+// is rounded to it last (in_f32.h); call.storage tells the hooks what it was.
 // Speed does not matter here.
 //
 // Contract: any strides, addresses aligned to elements; stays inside its
 // tensors.
-#ifndef QKVET_IMPL_FRAMES_SEAMS_H_
-#define QKVET_IMPL_FRAMES_SEAMS_H_
+#ifndef QKVET_IMPL_FRAMES_HOOKS_H_
+#define QKVET_IMPL_FRAMES_HOOKS_H_
 
 #include <cmath>
 #include <cstdint>
@@ -32,13 +32,13 @@
 #include "impl/abi/forward_view.h"
 #include "impl/abi/half.h"
 #include "impl/abi/in_f32.h"
-#include "impl/frames/seam_rows.h"
+#include "impl/frames/hook_rows.h"
 
 namespace qkvet::impl {
 
-template <class Seams>
-struct SeamsKernel {
-  using Rows = SeamRows<Seams>;
+template <class Hooks>
+struct HooksKernel {
+  using Rows = HookRows<Hooks>;
 
   static void row(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
                   float* scratch) {
@@ -53,7 +53,7 @@ struct SeamsKernel {
     float sum = 0;
     if (!empty) {
       const float max = Rows::scores(call, call.q.at(b, h, i), k, i, scratch);
-      const float shift = Seams::shift(max);
+      const float shift = Hooks::shift(max);
       sum = Rows::weigh(call, i, shift, scratch);
       lse = shift + std::log(sum);
     }
@@ -86,9 +86,9 @@ struct SeamsKernel {
   static constexpr ForwardFunction kForward = forward_in_f32<compute>;
 };
 
-// What it claims, as do those that replace a seam.
-inline constexpr qkvet_precision kSeamsPrecision = sequential_f32();
+// What it claims, as do those that replace a hook.
+inline constexpr qkvet_precision kHooksPrecision = sequential_f32();
 
 }  // namespace qkvet::impl
 
-#endif  // QKVET_IMPL_FRAMES_SEAMS_H_
+#endif  // QKVET_IMPL_FRAMES_HOOKS_H_

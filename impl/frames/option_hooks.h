@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seams of the second plain, correct kernel: it takes every option, and
-// each decision that an option asks for is one seam. A fault is a class that
-// derives from OptionSeams and replaces one of them (options_kernel.h).
+// The hooks of the second plain, correct kernel: it takes every option, and
+// each decision that an option asks for is one hook. A fault is a class that
+// derives from OptionHooks and replaces one of them (options_kernel.h).
 //
 //   member       what of a call is one member       -> rows, keys, diagonal
 //   share        what the threads compute           -> rows, keys
@@ -31,8 +31,8 @@
 //   empty_row, empty_lse   of a row without keys    -> values, lse
 //
 // The arithmetic is that of option_rows.h.
-#ifndef QKVET_IMPL_FRAMES_OPTION_SEAMS_H_
-#define QKVET_IMPL_FRAMES_OPTION_SEAMS_H_
+#ifndef QKVET_IMPL_FRAMES_OPTION_HOOKS_H_
+#define QKVET_IMPL_FRAMES_OPTION_HOOKS_H_
 
 #include <cmath>
 #include <cstdint>
@@ -55,7 +55,7 @@ struct TurnByRow : PlainTurn {
   }
 };
 
-struct OptionSeams {
+struct OptionHooks {
   static constexpr float kNone = -std::numeric_limits<float>::infinity();
 
   // *member is right; `whole` is the call that it was cut out of.
@@ -132,8 +132,8 @@ struct OptionSeams {
   static float empty_lse() { return kNone; }
 };
 
-// What all rows with these seams have.
-template <class Seams>
+// What all rows with these hooks have.
+template <class Hooks>
 struct OptionRowBase {
   struct Memory {
     float* weights;  // [Tk]
@@ -141,10 +141,10 @@ struct OptionRowBase {
   };
 
   static bool sees(const ForwardCall& call, RowAt at, int64_t j) {
-    return Seams::in_reach(call, at.i, j) && Seams::allows(call, at, j);
+    return Hooks::in_reach(call, at.i, j) && Hooks::allows(call, at, j);
   }
 };
 
 }  // namespace qkvet::impl
 
-#endif  // QKVET_IMPL_FRAMES_OPTION_SEAMS_H_
+#endif  // QKVET_IMPL_FRAMES_OPTION_HOOKS_H_

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults of kernels that serve: the frame of impl/frames/serving_frame.h with
-// the plainest arithmetic and one seam replaced. f32 only.
+// the plainest arithmetic and one hook replaced. f32 only.
 //
 // Contract: that of serving_frame.h; a fault stays inside its tensors, too.
-#ifndef QKVET_IMPL_FRAMES_SERVING_SEAMS_H_
-#define QKVET_IMPL_FRAMES_SERVING_SEAMS_H_
+#ifndef QKVET_IMPL_FRAMES_SERVING_HOOKS_H_
+#define QKVET_IMPL_FRAMES_SERVING_HOOKS_H_
 
 #include <cstdint>
 
@@ -37,10 +37,10 @@ inline void clear(const ServingCall& s, Slot slot) {
   }
 }
 
-inline constexpr qkvet_precision kServingSeamsPrecision = sequential_f32();
-inline constexpr qkvet_capabilities kServingSeamsCapabilities =
+inline constexpr qkvet_precision kServingHooksPrecision = sequential_f32();
+inline constexpr qkvet_capabilities kServingHooksCapabilities =
     capabilities_with(kCommonOptions | kServingOptions, {kF32});
 
 }  // namespace qkvet::impl
 
-#endif  // QKVET_IMPL_FRAMES_SERVING_SEAMS_H_
+#endif  // QKVET_IMPL_FRAMES_SERVING_HOOKS_H_

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another arithmetic for the same seams: keys from the last to the first, dots
+// Another arithmetic for the same hooks: keys from the last to the first, dots
 // in four lanes.
-#ifndef QKVET_IMPL_FRAMES_SEAM_ROWS_H_
-#define QKVET_IMPL_FRAMES_SEAM_ROWS_H_
+#ifndef QKVET_IMPL_FRAMES_HOOK_ROWS_H_
+#define QKVET_IMPL_FRAMES_HOOK_ROWS_H_
 
 #include <cmath>
 #include <cstdint>
 #include <limits>
 
-#include "impl/frames/plain_seams.h"
+#include "impl/frames/plain_hooks.h"
 
 namespace qkvet::impl {
 
-template <class Seams>
-struct SeamRows {
+template <class Hooks>
+struct HookRows {
   static constexpr int64_t kLanes = 4;
 
   static float scores(const ForwardCall& call, const float* q, const KeyHead& k,
@@ -21,15 +21,15 @@ struct SeamRows {
     float max = -std::numeric_limits<float>::infinity();
     for (int64_t j = 0; j < call.keys; ++j) {
       scores[j] = -std::numeric_limits<float>::infinity();
-      if (!Seams::visible(call, i, j)) {
+      if (!Hooks::visible(call, i, j)) {
         continue;
       }
       float lanes[kLanes] = {};
       for (int64_t c = 0; c < call.width; ++c) {
-        lanes[c % kLanes] += q[c * call.q.step[3]] * Seams::key(k, j, c);
+        lanes[c % kLanes] += q[c * call.q.step[3]] * Hooks::key(k, j, c);
       }
       scores[j] =
-          ((lanes[0] + lanes[2]) + (lanes[1] + lanes[3])) * Seams::scale(call);
+          ((lanes[0] + lanes[2]) + (lanes[1] + lanes[3])) * Hooks::scale(call);
       max = std::fmax(max, scores[j]);
     }
     return max;
@@ -39,9 +39,9 @@ struct SeamRows {
                      float* scores) {
     float sum = 0;
     for (int64_t j = call.keys - 1; j >= 0; --j) {
-      if (Seams::visible(call, i, j)) {
+      if (Hooks::visible(call, i, j)) {
         scores[j] = std::exp(scores[j] - shift);
-        sum = Seams::add(call, sum, scores[j]);
+        sum = Hooks::add(call, sum, scores[j]);
       }
     }
     return sum;
@@ -51,16 +51,16 @@ struct SeamRows {
                      int64_t c, const float* weights, float sum) {
     float acc = 0;
     for (int64_t j = call.keys - 1; j >= 0; --j) {
-      if (Seams::visible(call, i, j) && Seams::keep(call, i, j)) {
-        acc = Seams::add_value(call, acc,
-                               Seams::weight(call, weights[j], sum) *
+      if (Hooks::visible(call, i, j) && Hooks::keep(call, i, j)) {
+        acc = Hooks::add_value(call, acc,
+                               Hooks::weight(call, weights[j], sum) *
                                    v[j * call.v.step[2] + c * call.v.step[3]]);
       }
     }
-    return Seams::output(call, acc, sum);
+    return Hooks::output(call, acc, sum);
   }
 };
 
 }  // namespace qkvet::impl
 
-#endif  // QKVET_IMPL_FRAMES_SEAM_ROWS_H_
+#endif  // QKVET_IMPL_FRAMES_HOOK_ROWS_H_
