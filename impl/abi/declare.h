@@ -72,8 +72,8 @@ inline constexpr uint64_t kCommonOptions =
     QKVET_OPTION_GROUPED_HEADS | QKVET_OPTION_VALUE_WIDTH |
     QKVET_OPTION_CROSS_LENGTHS;
 
-// What members.h, list_keys(), in_f32.h and row_frame.h give a kernel without a
-// line of its own: which pairs there are, and rotated q and k.
+// What members.h, list_keys(), in_f32.h and row_skeleton.h give a kernel
+// without a line of its own: which pairs there are, and rotated q and k.
 inline constexpr uint64_t kPairOptions =
     QKVET_OPTION_WINDOW | QKVET_OPTION_MASK | QKVET_OPTION_LENGTHS |
     QKVET_OPTION_PACKED | QKVET_OPTION_EMPTY_EXTENTS | QKVET_OPTION_ROPE;
@@ -107,7 +107,7 @@ constexpr qkvet_capabilities capabilities_with(
   return c;
 }
 
-// Without options: the frames of the faults, of caches and of layers.
+// Without options: the skeletons of the faults, of caches and of layers.
 inline constexpr qkvet_capabilities kCommonCapabilities =
     capabilities_with(kCommonOptions, {kF32, kF16, kBf16});
 inline constexpr qkvet_capabilities kF32Capabilities =
@@ -117,7 +117,7 @@ inline constexpr qkvet_capabilities kHalfCapabilities =
 inline constexpr qkvet_capabilities kBf16Capabilities =
     capabilities_with(kCommonOptions, {kBf16});
 
-// Those of row_frame.h that an arithmetic gets for nothing.
+// Those of row_skeleton.h that an arithmetic gets for nothing.
 inline constexpr qkvet_capabilities kPairCapabilities =
     capabilities_with(kCommonOptions | kPairOptions, {kF32, kF16, kBf16});
 inline constexpr qkvet_capabilities kPairHalfCapabilities =

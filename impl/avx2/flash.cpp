@@ -25,7 +25,7 @@
 #include "impl/abi/members.h"
 #include "impl/avx2/flash_kernel.h"
 #include "impl/avx2/gradient.h"
-#include "impl/frames/backward_kernel.h"
+#include "impl/skeletons/backward_kernel.h"
 
 namespace qkvet::impl {
 namespace {

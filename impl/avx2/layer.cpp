@@ -28,8 +28,8 @@
 #include "impl/avx2/flash.h"
 #include "impl/avx2/gradient.h"
 #include "impl/avx2/layer_stages.h"
-#include "impl/frames/backward_kernel.h"
-#include "impl/frames/layer_returned.h"
+#include "impl/skeletons/backward_kernel.h"
+#include "impl/skeletons/layer_returned.h"
 
 namespace qkvet::impl {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstddef>
 
 #include "impl/controls/control.h"
-#include "impl/frames/options_kernel.h"
-#include "impl/frames/serving_hooks.h"
+#include "impl/skeletons/options_kernel.h"
+#include "impl/skeletons/serving_hooks.h"
 
 namespace qkvet::impl {
 namespace {

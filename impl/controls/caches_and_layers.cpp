@@ -7,11 +7,11 @@
 
 #include "impl/abi/half.h"
 #include "impl/controls/control.h"
-#include "impl/frames/cache_memory.h"
-#include "impl/frames/cache_table.h"
-#include "impl/frames/layer_frame.h"
 #include "impl/kv_cache/quantised.h"
 #include "impl/kv_cache/turned.h"
+#include "impl/skeletons/cache_memory.h"
+#include "impl/skeletons/cache_table.h"
+#include "impl/skeletons/layer_skeleton.h"
 
 namespace qkvet::impl {
 namespace {
@@ -305,7 +305,7 @@ struct HalfStages : PlainLayer {
 
 // All zero: the stages have the storage type of x.
 constexpr qkvet_layer_table kHalfStagesTable =
-    layer_table(LayerFrame<HalfStages>::forward, qkvet_dtype{});
+    layer_table(LayerSkeleton<HalfStages>::forward, qkvet_dtype{});
 
 }  // namespace
 

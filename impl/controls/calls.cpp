@@ -4,8 +4,8 @@
 #include "impl/abi/in_f32.h"
 #include "impl/abi/tensor_view.h"
 #include "impl/controls/control.h"
-#include "impl/frames/f64_rows.h"
-#include "impl/frames/serving_frame.h"
+#include "impl/skeletons/f64_rows.h"
+#include "impl/skeletons/serving_skeleton.h"
 
 namespace qkvet::impl {
 namespace {

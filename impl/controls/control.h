@@ -8,7 +8,7 @@
 #include "impl/controls/arithmetic.h"
 #include "impl/controls/declared.h"
 #include "impl/controls/engine.h"
-#include "impl/frames/row_frame.h"
+#include "impl/skeletons/row_skeleton.h"
 
 namespace qkvet::impl {
 

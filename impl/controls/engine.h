@@ -13,7 +13,7 @@
 
 #include "impl/controls/arithmetic.h"
 #include "impl/controls/seeded.h"
-#include "impl/frames/row_frame.h"
+#include "impl/skeletons/row_skeleton.h"
 
 namespace qkvet::impl {
 
@@ -129,7 +129,7 @@ class RowEngine {
   int block_, extra_bits_;
 };
 
-// The Arithmetic of row_frame.h whose rows row.user points at.
+// The Arithmetic of row_skeleton.h whose rows row.user points at.
 struct Controlled {
   static constexpr bool kReturnsWeights = true;
   static void row(const Row& row);

@@ -3,7 +3,7 @@
 // for the one of half storage.
 #include "impl/controls/control.h"
 #include "impl/controls/row_gradient.h"
-#include "impl/frames/backward_kernel.h"
+#include "impl/skeletons/backward_kernel.h"
 
 namespace qkvet::impl {
 namespace {

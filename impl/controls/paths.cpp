@@ -12,8 +12,8 @@
 #include "impl/abi/in_f32.h"
 #include "impl/abi/tensor_view.h"
 #include "impl/controls/control.h"
-#include "impl/frames/hooks.h"
-#include "impl/frames/options_kernel.h"
+#include "impl/skeletons/hooks.h"
+#include "impl/skeletons/options_kernel.h"
 
 namespace qkvet::impl {
 namespace {

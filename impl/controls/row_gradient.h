@@ -11,7 +11,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "impl/frames/backward_kernel.h"
+#include "impl/skeletons/backward_kernel.h"
 
 namespace qkvet::impl {
 

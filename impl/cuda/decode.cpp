@@ -16,7 +16,7 @@
 #include "impl/cuda/arithmetic.h"
 #include "impl/cuda/block.h"
 #include "impl/cuda/launch.h"
-#include "impl/frames/serving_frame.h"
+#include "impl/skeletons/serving_skeleton.h"
 
 namespace qkvet::impl {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// flash: tiles with an online softmax on the cores of a GPU (flash_frame.h).
+// flash: tiles with an online softmax on the cores of a GPU (flash_skeleton.h).
 //
 // Contract: f32, f16 and bf16, any strides, heads of up to 256. Cost: K and V
 // are read once for 64 rows.
-#include "impl/cuda/flash_frame.h"
+#include "impl/cuda/flash_skeleton.h"
 
 namespace qkvet::impl {
 namespace {

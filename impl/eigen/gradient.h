@@ -13,7 +13,7 @@
 #ifndef QKVET_IMPL_EIGEN_GRADIENT_H_
 #define QKVET_IMPL_EIGEN_GRADIENT_H_
 
-#include "impl/frames/backward_piece.h"
+#include "impl/skeletons/backward_piece.h"
 
 namespace qkvet::impl {
 

@@ -24,8 +24,8 @@
 #include "impl/eigen/attend.h"
 #include "impl/eigen/layer_gradient.h"
 #include "impl/eigen/layer_matrices.h"
-#include "impl/frames/backward_kernel.h"
-#include "impl/frames/layer_returned.h"
+#include "impl/skeletons/backward_kernel.h"
+#include "impl/skeletons/layer_returned.h"
 
 namespace qkvet::impl {
 namespace {

@@ -9,7 +9,7 @@
 #include "impl/eigen/attend.h"
 #include "impl/eigen/gradient.h"
 #include "impl/eigen/layer_matrices.h"
-#include "impl/frames/backward_kernel.h"
+#include "impl/skeletons/backward_kernel.h"
 
 namespace qkvet::impl {
 namespace {

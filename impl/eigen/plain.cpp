@@ -5,7 +5,7 @@
 #include "impl/abi/in_f32.h"
 #include "impl/eigen/attend.h"
 #include "impl/eigen/gradient.h"
-#include "impl/frames/backward_kernel.h"
+#include "impl/skeletons/backward_kernel.h"
 
 namespace qkvet::impl {
 

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "impl/faulty/backward_fault.h"
-#include "impl/frames/tile.h"
+#include "impl/skeletons/tile.h"
 
 namespace qkvet::impl {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel of a fault in a gradient: forward is right, with every option that
-// the fault lies in, and of the gradient one hook of backward_frame.h is
+// the fault lies in, and of the gradient one hook of backward_skeleton.h is
 // replaced.
 //
 // Contract: as that of backward_kernel.h; stays inside its tensors but where
@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "impl/faulty/kernels.h"
-#include "impl/frames/backward_kernel.h"
+#include "impl/skeletons/backward_kernel.h"
 
 namespace qkvet::impl {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "impl/faulty/cache_fault.h"
-#include "impl/frames/tile.h"
 #include "impl/kv_cache/quantised.h"
+#include "impl/skeletons/tile.h"
 
 namespace qkvet::impl {
 

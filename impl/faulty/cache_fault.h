@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "impl/faulty/fault.h"
-#include "impl/frames/cache_table.h"
+#include "impl/skeletons/cache_table.h"
 
 namespace qkvet::impl {
 

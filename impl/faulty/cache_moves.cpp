@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "impl/faulty/cache_fault.h"
-#include "impl/frames/cache_memory.h"
 #include "impl/kv_cache/pages.h"
 #include "impl/kv_cache/quantised.h"
 #include "impl/kv_cache/turned.h"
+#include "impl/skeletons/cache_memory.h"
 
 namespace qkvet::impl {
 

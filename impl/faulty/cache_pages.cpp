@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "impl/faulty/cache_fault.h"
-#include "impl/frames/cache_memory.h"
-#include "impl/frames/tile.h"
 #include "impl/kv_cache/pages.h"
 #include "impl/kv_cache/prefix.h"
 #include "impl/kv_cache/turned.h"
+#include "impl/skeletons/cache_memory.h"
+#include "impl/skeletons/tile.h"
 
 namespace qkvet::impl {
 

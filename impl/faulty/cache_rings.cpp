@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "impl/faulty/cache_fault.h"
-#include "impl/frames/cache_memory.h"
 #include "impl/kv_cache/ring.h"
+#include "impl/skeletons/cache_memory.h"
 
 namespace qkvet::impl {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "impl/faulty/cache_fault.h"
-#include "impl/frames/cache_memory.h"
-#include "impl/frames/tile.h"
+#include "impl/skeletons/cache_memory.h"
+#include "impl/skeletons/tile.h"
 
 namespace qkvet::impl {
 

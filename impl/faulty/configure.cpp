@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "impl/faulty/race_window.h"
-#include "impl/frames/tile.h"
+#include "impl/skeletons/tile.h"
 
 namespace qkvet::impl {
 namespace {

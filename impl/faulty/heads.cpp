@@ -5,7 +5,7 @@
 #include <new>
 
 #include "impl/faulty/kernels.h"
-#include "impl/frames/tile.h"
+#include "impl/skeletons/tile.h"
 
 namespace qkvet::impl {
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of faults: frames of impl/frames/ with one hook replaced. A fault
-// stays inside its tensors, as the frames do, but for those of memory.cpp.
+// The kernels of faults: skeletons of impl/skeletons/ with one hook replaced. A
+// fault stays inside its tensors, as the skeletons do, but for those of
+// memory.cpp.
 #ifndef QKVET_IMPL_FAULTY_KERNELS_H_
 #define QKVET_IMPL_FAULTY_KERNELS_H_
 
@@ -8,12 +9,12 @@
 
 #include "impl/abi/declare.h"
 #include "impl/faulty/fault.h"
-#include "impl/frames/hooks.h"
-#include "impl/frames/options_kernel.h"
-#include "impl/frames/plain_row.h"
-#include "impl/frames/serving_hooks.h"
-#include "impl/frames/split_hooks.h"
-#include "impl/frames/tiled_hooks.h"
+#include "impl/skeletons/hooks.h"
+#include "impl/skeletons/options_kernel.h"
+#include "impl/skeletons/plain_row.h"
+#include "impl/skeletons/serving_hooks.h"
+#include "impl/skeletons/split_hooks.h"
+#include "impl/skeletons/tiled_hooks.h"
 
 namespace qkvet::impl {
 
@@ -61,7 +62,7 @@ constexpr qkvet_kernel option_fault(const char* name, const char* description,
   return option_fault_on<OptionRows, Hooks, kOptions>(name, description, place);
 }
 
-// The same on the other frames.
+// The same on the other skeletons.
 template <class Hooks, uint64_t kOptions = 0>
 constexpr qkvet_kernel split_fault(const char* name, const char* description,
                                    Place place) {

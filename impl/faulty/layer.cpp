@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "impl/faulty/fault.h"
-#include "impl/frames/layer_frame.h"
+#include "impl/skeletons/layer_skeleton.h"
 
 namespace qkvet::impl {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults of the gradients of layers: the layer itself is right.
 #include "impl/faulty/fault.h"
-#include "impl/frames/layer_frame.h"
-#include "impl/frames/layer_gradient.h"
+#include "impl/skeletons/layer_gradient.h"
+#include "impl/skeletons/layer_skeleton.h"
 
 namespace qkvet::impl {
 namespace {

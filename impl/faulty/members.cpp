@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults of the members of a batch, with lengths or packed.
 #include "impl/faulty/kernels.h"
-#include "impl/frames/tile.h"
+#include "impl/skeletons/tile.h"
 
 namespace qkvet::impl {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "impl/faulty/kernels.h"
-#include "impl/frames/tile.h"
+#include "impl/skeletons/tile.h"
 
 namespace qkvet::impl {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "impl/faulty/kernels.h"
-#include "impl/frames/option_rows.h"
+#include "impl/skeletons/option_rows.h"
 
 namespace qkvet::impl {
 

@@ -14,9 +14,9 @@
 #include "impl/abi/in_f32.h"
 #include "impl/faulty/fault.h"
 #include "impl/faulty/kernels.h"
-#include "impl/frames/f64_rows.h"
-#include "impl/frames/plain_scores.h"
-#include "impl/frames/tile.h"
+#include "impl/skeletons/f64_rows.h"
+#include "impl/skeletons/plain_scores.h"
+#include "impl/skeletons/tile.h"
 
 namespace qkvet::impl {
 

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "impl/faulty/kernels.h"
-#include "impl/frames/tile.h"
+#include "impl/skeletons/tile.h"
 
 namespace qkvet::impl {
 

@@ -4,7 +4,7 @@
 // run, and it is wrong in all of the orders.
 #include <cstdint>
 
-#include "impl/cuda/flash_frame.h"
+#include "impl/cuda/flash_skeleton.h"
 #include "impl/faulty/fault.h"
 
 namespace qkvet::impl {
@@ -18,9 +18,9 @@ constexpr qkvet_capabilities kAnyFaultCapabilities = [] {
   return c;
 }();
 
-// The kernel of a fault: Hooks derives from FlashHooks (cuda/flash_frame.h) and
-// replaces one hook. What it does wrong takes threads of a GPU, so that it is
-// no cause of what a kernel without them does.
+// The kernel of a fault: Hooks derives from FlashHooks (cuda/flash_skeleton.h)
+// and replaces one hook. What it does wrong takes threads of a GPU, so that it
+// is no cause of what a kernel without them does.
 template <class Hooks>
 constexpr qkvet_kernel flash_fault(const char* name, const char* description,
                                    Place place) {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "impl/faulty/kernels.h"
-#include "impl/frames/plain_scores.h"
+#include "impl/skeletons/plain_scores.h"
 
 namespace qkvet::impl {
 

@@ -14,10 +14,10 @@
 #include "impl/faulty/cache_fault.h"
 #include "impl/faulty/kernels.h"
 #include "impl/faulty/race_window.h"
-#include "impl/frames/cache_memory.h"
-#include "impl/frames/layer_frame.h"
-#include "impl/frames/layer_gradient.h"
-#include "impl/frames/plain_scores.h"
+#include "impl/skeletons/cache_memory.h"
+#include "impl/skeletons/layer_gradient.h"
+#include "impl/skeletons/layer_skeleton.h"
+#include "impl/skeletons/plain_scores.h"
 
 namespace qkvet::impl {
 
@@ -475,7 +475,7 @@ struct BackwardThreadsRaceForDq {
   // Every nth key from `first` on; dk and dv of a key belong to one thread.
   static void add_share(const BackwardPiece& piece, int64_t first, int64_t n,
                         SharedRows* shared) {
-    using Frame = BackwardRows<PlainBackward>;
+    using Skeleton = BackwardRows<PlainBackward>;
     std::vector<float>& part = shared->parts[static_cast<size_t>(first)];
     BackwardPiece own = piece;
     own.d_q = part.data();
@@ -483,7 +483,7 @@ struct BackwardThreadsRaceForDq {
       for (int64_t j = first; j < piece.call->keys; j += n) {
         if (PlainBackward::sees(*piece.call, piece.b, piece.h, piece.first + r,
                                 j)) {
-          Frame::pair(own, r, j);
+          Skeleton::pair(own, r, j);
         }
       }
     }

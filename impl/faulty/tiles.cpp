@@ -2,7 +2,7 @@
 // Faults of tiles: their ends, hidden ones, and what is carried from one to the
 // next.
 #include "impl/faulty/kernels.h"
-#include "impl/frames/tile.h"
+#include "impl/skeletons/tile.h"
 
 namespace qkvet::impl {
 

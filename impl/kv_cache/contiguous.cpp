@@ -6,10 +6,10 @@
 // keys are converted to f32 once a step and key/value head, f32 keys are read
 // where they lie.
 //
-// Contract: that of cache_frame.h; the memory is fixed, a step beyond the
+// Contract: that of cache_skeleton.h; the memory is fixed, a step beyond the
 // capacity is OUT_OF_MEMORY.
-#include "impl/frames/cache_memory.h"
 #include "impl/kv_cache/kernel.h"
+#include "impl/skeletons/cache_memory.h"
 
 namespace qkvet::impl {
 

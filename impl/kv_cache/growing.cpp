@@ -4,13 +4,13 @@
 // the room; a fork has that of what it was made from.
 //
 // Cost: n tokens one by one move fewer than 2 n rows. Contract: that of
-// cache_frame.h; a step is OUT_OF_MEMORY when the machine says so.
+// cache_skeleton.h; a step is OUT_OF_MEMORY when the machine says so.
 #include <new>
 #include <utility>
 #include <vector>
 
-#include "impl/frames/cache_memory.h"
 #include "impl/kv_cache/kernel.h"
+#include "impl/skeletons/cache_memory.h"
 
 namespace qkvet::impl {
 namespace {

@@ -5,7 +5,7 @@
 #define QKVET_IMPL_KV_CACHE_KERNEL_H_
 
 #include "impl/abi/open_on_avx2.h"
-#include "impl/frames/cache_table.h"
+#include "impl/skeletons/cache_table.h"
 
 namespace qkvet::impl {
 

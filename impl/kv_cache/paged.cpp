@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // kv_cache/paged: pages of 4 tokens (pages.h) and nothing on top of them.
 //
-// Contract: that of cache_frame.h; memory follows what is held, a step beyond
-// the capacity is OUT_OF_MEMORY.
+// Contract: that of cache_skeleton.h; memory follows what is held, a step
+// beyond the capacity is OUT_OF_MEMORY.
 #include "impl/kv_cache/kernel.h"
 #include "impl/kv_cache/pages.h"
 

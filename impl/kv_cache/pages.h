@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "impl/frames/cache_memory.h"
+#include "impl/skeletons/cache_memory.h"
 
 namespace qkvet::impl {
 

@@ -2,7 +2,7 @@
 // kv_cache/quantised: a byte a number and scales (quantised.h).
 //
 // Without codes in the configuration it is kv_cache/contiguous. Contract: that
-// of cache_frame.h; the memory is fixed, a step beyond the capacity is
+// of cache_skeleton.h; the memory is fixed, a step beyond the capacity is
 // OUT_OF_MEMORY.
 #include "impl/kv_cache/quantised.h"
 

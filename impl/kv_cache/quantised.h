@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "impl/abi/fp8.h"
-#include "impl/frames/cache_memory.h"
+#include "impl/skeletons/cache_memory.h"
 
 namespace qkvet::impl {
 

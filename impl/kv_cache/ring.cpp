@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kv_cache/ring: with a window, only the slots that it still shows (ring.h).
 //
-// Contract: that of cache_frame.h; the memory is fixed, a step beyond the
+// Contract: that of cache_skeleton.h; the memory is fixed, a step beyond the
 // capacity is OUT_OF_MEMORY.
 #include "impl/kv_cache/ring.h"
 

@@ -3,7 +3,7 @@
 // them, [sequences, Hkv, slots, d]: token t goes to slot t modulo the ring.
 // Without a window, or where the capacity is smaller, a slot a token.
 //
-// The mark of a sequence (cache_frame.h) bounds what can still be asked: no
+// The mark of a sequence (cache_skeleton.h) bounds what can still be asked: no
 // query stands before mark - rollback - 1, and none sees more than `window`
 // keys up to its own, so that the last window + rollback tokens before the mark
 // are enough, wherever the sequence was cut meanwhile.
@@ -17,7 +17,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "impl/frames/cache_memory.h"
+#include "impl/skeletons/cache_memory.h"
 
 namespace qkvet::impl {
 

@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <limits>
 
-#include "impl/frames/cache_memory.h"
 #include "impl/kv_cache/kernel.h"
+#include "impl/skeletons/cache_memory.h"
 
 namespace qkvet::impl {
 namespace {

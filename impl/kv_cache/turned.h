@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "impl/frames/cache_table.h"
+#include "impl/skeletons/cache_table.h"
 
 namespace qkvet::impl {
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // scalar/layer: multi-head self-attention from X to Y as the paper writes it
 // (Vaswani et al. 2017, 3.2.2): project, split, attend, merge, project. The
-// stages are those of layer_frame.h with every hook as it should be; they are
-// f32 and are returned on request. The gradient is that of layer_gradient.h.
+// stages are those of layer_skeleton.h with every hook as it should be; they
+// are f32 and are returned on request. The gradient is that of
+// layer_gradient.h.
 //
 // Cost: 2 B T D (H d + Hkv (d + dv) + H dv) flops of projections and 2 (d + dv)
 // a visible pair, element by element: for people to read.
-#include "impl/frames/layer_frame.h"
-#include "impl/frames/layer_gradient.h"
+#include "impl/skeletons/layer_gradient.h"
+#include "impl/skeletons/layer_skeleton.h"
 
 namespace qkvet::impl {
 

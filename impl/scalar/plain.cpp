@@ -17,7 +17,7 @@
 // expf each, a row of weights and of keys [Tk] as memory; masked keys cost a
 // look at the mask and are never read.
 //
-// The gradient is that of backward_frame.h with every hook as it should be.
+// The gradient is that of backward_skeleton.h with every hook as it should be.
 //
 // Contract: any strides, addresses aligned to elements, outputs apart from
 // inputs; NaN in a visible key or value makes its rows NaN.
@@ -31,7 +31,7 @@
 #include "impl/abi/declare.h"
 #include "impl/abi/forward_view.h"
 #include "impl/abi/in_f32.h"
-#include "impl/frames/backward_kernel.h"
+#include "impl/skeletons/backward_kernel.h"
 
 namespace qkvet::impl {
 namespace {

@@ -3,15 +3,15 @@
 // and attends over those, with every option: what systems do whose attention
 // knows no pages. Online softmax over tiles of 64 keys.
 //
-// Contract: that of serving_frame.h.
+// Contract: that of serving_skeleton.h.
 #include <cmath>
 #include <cstdint>
 #include <limits>
 
 #include "impl/abi/declare.h"
-#include "impl/frames/row_frame.h"
-#include "impl/frames/serving_frame.h"
 #include "impl/serving/kernel.h"
+#include "impl/skeletons/row_skeleton.h"
+#include "impl/skeletons/serving_skeleton.h"
 
 namespace qkvet::impl {
 namespace {

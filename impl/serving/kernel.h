@@ -5,7 +5,7 @@
 #define QKVET_IMPL_SERVING_KERNEL_H_
 
 #include "impl/abi/open_on_avx2.h"
-#include "impl/frames/serving_frame.h"
+#include "impl/skeletons/serving_skeleton.h"
 
 namespace qkvet::impl {
 

@@ -18,8 +18,8 @@
 #include <new>
 
 #include "impl/abi/declare.h"
-#include "impl/frames/serving_frame.h"
 #include "impl/serving/kernel.h"
+#include "impl/skeletons/serving_skeleton.h"
 
 namespace qkvet::impl {
 namespace {

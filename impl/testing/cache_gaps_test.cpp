@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "impl/frames/cache_gaps.h"
+#include "impl/skeletons/cache_gaps.h"
 
 #include <gtest/gtest.h>
 

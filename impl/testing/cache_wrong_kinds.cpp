@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "impl/frames/cache_table.h"
 #include "impl/kv_cache/prefix.h"
+#include "impl/skeletons/cache_table.h"
 #include "impl/testing/family_fixture.h"
 
 namespace qkvet::impl {

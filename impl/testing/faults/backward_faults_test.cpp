@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every fault of a gradient is a fault: it is off where its trigger says so,
-// has the bits of its frame elsewhere, and its forward() is right. The frame
-// without a fault is scalar/plain.
+// has the bits of its skeleton elsewhere, and its forward() is right. The
+// skeleton without a fault is scalar/plain.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -140,7 +140,7 @@ TEST(BackwardFaults, AreOffInTheirTrigger) {
   }
 }
 
-TEST(BackwardFaults, EqualTheFrameOutsideOfTheirTrigger) {
+TEST(BackwardFaults, EqualTheSkeletonOutsideOfTheirTrigger) {
   int compared = 0;
   for (const FaultRow& row : rows()) {
     for (const Asked& harmless : row.harmless) {
@@ -238,9 +238,9 @@ TEST(BackwardFaults, TheOrderOfRowsIsNotKept) {
     other += same_bits(first, again) ? 0 : 1;
   }
   EXPECT_GE(other, 1);
-  const qkvet_kernel* const frame = find_kernel("scalar/plain");
-  EXPECT_TRUE(same_bits(run_backward(frame, &call).outputs,
-                        run_backward(frame, &call).outputs));
+  const qkvet_kernel* const skeleton = find_kernel("scalar/plain");
+  EXPECT_TRUE(same_bits(run_backward(skeleton, &call).outputs,
+                        run_backward(skeleton, &call).outputs));
 }
 
 // Between rows there is room that belongs to nobody.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The faults of caches: each differs from its frame where its trigger says so,
-// equals it elsewhere, and breaks the laws that it names, here in their
-// smallest form. The frame without a fault is kv_cache/contiguous. Those that
-// need a story of their own are in cache_story_faults_test.cpp.
+// The faults of caches: each differs from its skeleton where its trigger says
+// so, equals it elsewhere, and breaks the laws that it names, here in their
+// smallest form. The skeleton without a fault is kv_cache/contiguous. Those
+// that need a story of their own are in cache_story_faults_test.cpp.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -141,9 +141,9 @@ TEST(CacheFaults, AreCachesAndNothingElse) {
 }
 
 TEST(CacheFaults, BreakTheLawsThatTheyName) {
-  const qkvet_kernel* const frame = find_kernel("kv_cache/contiguous");
+  const qkvet_kernel* const skeleton = find_kernel("kv_cache/contiguous");
   for (const auto& [law, holds] : kLaws) {
-    EXPECT_TRUE(holds(frame)) << law;
+    EXPECT_TRUE(holds(skeleton)) << law;
     int kills = 0;
     for (const char* const name : kLawFaults) {
       const qkvet_kernel* const kernel = fault_named(name);
@@ -191,17 +191,17 @@ TEST(CacheFaults, AreRightOutsideOfTheirTrigger) {
   }
 }
 
-// The same bits as the frame: one key/value head, in several steps.
+// The same bits as the skeleton: one key/value head, in several steps.
 TEST(CacheFaults, OneHeadHidesTheWrongAxis) {
   const CacheProblem p = {.heads = 3, .kv_heads = 1};
-  OpenCache frame(find_kernel("kv_cache/contiguous"), p);
+  OpenCache skeleton(find_kernel("kv_cache/contiguous"), p);
   OpenCache faulty(find_kernel("faulty/cache_append_wrong_axis"), p);
   for (const uint64_t first : {1, 4, 7}) {
-    ASSERT_EQ(frame.step(0, tokens_from(first, 3), 2), QKVET_OK);
+    ASSERT_EQ(skeleton.step(0, tokens_from(first, 3), 2), QKVET_OK);
     ASSERT_EQ(faulty.step(0, tokens_from(first, 3), 2), QKVET_OK);
-    ASSERT_EQ(frame.o().size(), faulty.o().size());
-    EXPECT_EQ(std::memcmp(frame.o().data(), faulty.o().data(),
-                          frame.o().size() * sizeof(float)),
+    ASSERT_EQ(skeleton.o().size(), faulty.o().size());
+    EXPECT_EQ(std::memcmp(skeleton.o().data(), faulty.o().data(),
+                          skeleton.o().size() * sizeof(float)),
               0);
   }
 }

@@ -77,16 +77,16 @@ bool needs_large_scores(const qkvet_kernel* kernel) {
   return std::string(kernel->name) == "faulty/no_max_subtraction";
 }
 
-// Arithmetic tells a frame, and is declared. odd_batch_splits_keys has that of
-// two frames.
-const qkvet_kernel* frame_of(const qkvet_kernel* fault) {
+// Arithmetic tells a skeleton, and is declared. odd_batch_splits_keys has that
+// of two skeletons.
+const qkvet_kernel* skeleton_of(const qkvet_kernel* fault) {
   for (const char* const name :
        {"controls/tiled_hooks", "controls/split_hooks", "simt/flash"}) {
-    const qkvet_kernel* const frame = find_kernel(name);
+    const qkvet_kernel* const skeleton = find_kernel(name);
     if (!is_one_of(fault, {"odd_batch_splits_keys"}) &&
-        std::memcmp(fault->precision, frame->precision,
+        std::memcmp(fault->precision, skeleton->precision,
                     sizeof(qkvet_precision)) == 0) {
-      return frame;
+      return skeleton;
     }
   }
   return find_kernel("controls/plain_hooks");

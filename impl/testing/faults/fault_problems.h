@@ -19,14 +19,14 @@ namespace qkvet::impl {
 bool needs_other_problem(const qkvet_kernel* kernel);
 
 // Those that no extents and no mask keep quiet, or whose right twin is no
-// frame.
+// skeleton.
 bool is_never_harmless(const qkvet_kernel* kernel);
 
 // Scores of several hundreds: only no_max_subtraction minds.
 bool needs_large_scores(const qkvet_kernel* kernel);
 
 // The kernel that a fault is when its hook is right.
-const qkvet_kernel* frame_of(const qkvet_kernel* fault);
+const qkvet_kernel* skeleton_of(const qkvet_kernel* fault);
 
 // A problem that every fault is triggered by: causal, several heads and
 // widths, the scale left to the kernel, and scores beyond the range of exp.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every fault is a fault: it differs from its frame where its trigger says so,
-// equals it elsewhere, and breaks the laws that it names, here in the smallest
-// form in which each law can be asked.
+// Every fault is a fault: it differs from its skeleton where its trigger says
+// so, equals it elsewhere, and breaks the laws that it names, here in the
+// smallest form in which each law can be asked.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -140,7 +140,7 @@ TEST(Faults, EveryBlockIsAKernelAndPointsAtItself) {
   EXPECT_EQ(kernels, blocks_in_sources());
 }
 
-TEST(Faults, DifferFromTheFrameInTheirTrigger) {
+TEST(Faults, DifferFromTheSkeletonInTheirTrigger) {
   for (const qkvet_kernel* kernel : f32_faults()) {
     if (needs_option(kernel) || needs_other_problem(kernel)) {
       continue;
@@ -155,7 +155,7 @@ TEST(Faults, DifferFromTheFrameInTheirTrigger) {
     }
     const Expected expected = expected_of(call);
     const std::vector<float> faulty = outputs_of(kernel, &call);
-    EXPECT_FALSE(same_bits(faulty, outputs_of(frame_of(kernel), &call)))
+    EXPECT_FALSE(same_bits(faulty, outputs_of(skeleton_of(kernel), &call)))
         << kernel->name;
     double worst = 0;
     for (size_t n = 0; n < faulty.size(); ++n) {
@@ -167,13 +167,13 @@ TEST(Faults, DifferFromTheFrameInTheirTrigger) {
   }
 }
 
-TEST(Faults, EqualTheFrameOutsideOfTheirTrigger) {
+TEST(Faults, EqualTheSkeletonOutsideOfTheirTrigger) {
   for (const qkvet_kernel* kernel : f32_faults()) {
     if (is_never_harmless(kernel)) {
       continue;
     }
     Call call(needs_option(kernel) ? trigger() : harmless(kernel->name));
-    const std::vector<float> right = outputs_of(frame_of(kernel), &call);
+    const std::vector<float> right = outputs_of(skeleton_of(kernel), &call);
     const std::vector<float> faulty = outputs_of(kernel, &call);
     if (!needs_large_scores(kernel)) {
       EXPECT_TRUE(same_bits(faulty, right)) << kernel->name;
@@ -255,7 +255,7 @@ bool scale_is_right(const qkvet_kernel* kernel) {
 }
 
 TEST(Faults, BreakTheLawsThatTheyName) {
-  const qkvet_kernel* const frame = find_kernel("controls/plain_hooks");
+  const qkvet_kernel* const skeleton = find_kernel("controls/plain_hooks");
   const struct {
     const char* law;
     bool (*holds)(const qkvet_kernel*);
@@ -264,7 +264,7 @@ TEST(Faults, BreakTheLawsThatTheyName) {
               {"future_changes_nothing", future_changes_nothing},
               {"scale_is_one_over_sqrt_d", scale_is_right}};
   for (const auto& [law, holds] : laws) {
-    EXPECT_TRUE(holds(frame)) << law;
+    EXPECT_TRUE(holds(skeleton)) << law;
     for (const qkvet_kernel* kernel : f32_faults()) {
       if (is_killed_by(fault_of(*kernel), law) && !needs_option(kernel) &&
           !needs_other_problem(kernel)) {

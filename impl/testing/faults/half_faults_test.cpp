@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The faults of half storage: each differs from its frame where its trigger
-// says so, by more than the rounding of o, and equals it elsewhere; the frame
-// itself is the double result, rounded. faults_test.cpp asks the others.
+// The faults of half storage: each differs from its skeleton where its trigger
+// says so, by more than the rounding of o, and equals it elsewhere; the
+// skeleton itself is the double result, rounded. faults_test.cpp asks the
+// others.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -60,13 +61,13 @@ TEST(HalfFaults, TheirStorageTypesAreTheirOwn) {
 }
 
 TEST(HalfFaults, AreOffByMoreThanTheRoundingOfO) {
-  const qkvet_kernel* const frame = find_kernel("controls/plain_hooks");
+  const qkvet_kernel* const skeleton = find_kernel("controls/plain_hooks");
   for (const Storage type : kHalves) {
     HalfCall call(
         {.heads = 2, .queries = 20, .keys = 70, .width = 8, .value_width = 9},
         type);
     const Expected expected = expected_of(call.wide);
-    const std::vector<float> right = outputs_of(frame, &call);
+    const std::vector<float> right = outputs_of(skeleton, &call);
     EXPECT_EQ(count_errors(type, right, expected.outputs), 0);
     for (const qkvet_kernel* kernel : half_faults(type)) {
       const std::vector<float> faulty = outputs_of(kernel, &call);
@@ -82,12 +83,12 @@ TEST(HalfFaults, AreOffByMoreThanTheRoundingOfO) {
 }
 
 // One key: its weight is 1 and o is its value, which storage can hold.
-TEST(HalfFaults, EqualTheFrameOnSingleKeys) {
-  const qkvet_kernel* const frame = find_kernel("controls/plain_hooks");
+TEST(HalfFaults, EqualTheSkeletonOnSingleKeys) {
+  const qkvet_kernel* const skeleton = find_kernel("controls/plain_hooks");
   for (const Storage type : kHalves) {
     HalfCall call({.queries = 20, .keys = 1, .width = 8, .value_width = 9},
                   type);
-    const std::vector<float> right = outputs_of(frame, &call);
+    const std::vector<float> right = outputs_of(skeleton, &call);
     for (const qkvet_kernel* kernel : half_faults(type)) {
       EXPECT_TRUE(same_bits(outputs_of(kernel, &call), right)) << kernel->name;
     }
@@ -96,13 +97,13 @@ TEST(HalfFaults, EqualTheFrameOnSingleKeys) {
 
 // With V = 1, o is 1 up to f32 roundings, which its own rounding hides.
 TEST(HalfFaults, ADenominatorInHalfDoesNotSumToOne) {
-  const qkvet_kernel* const frame = find_kernel("controls/plain_hooks");
+  const qkvet_kernel* const skeleton = find_kernel("controls/plain_hooks");
   const qkvet_kernel* const faulty = find_kernel("faulty/denominator_in_half");
   for (const Storage type : kHalves) {
     HalfCall call({.queries = 20, .keys = 70, .width = 8}, type);
     call.wide.v.fill(1);
     call.store();
-    outputs_of(frame, &call);
+    outputs_of(skeleton, &call);
     int off = 0;
     for (int64_t i = 0; i < 20; ++i) {
       EXPECT_EQ(from_half(type, call.o.at(0, 0, i)), 1);

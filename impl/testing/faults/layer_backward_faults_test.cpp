@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every fault of the gradient of a layer is a fault: it is off where its
-// trigger says so, has the bits of its frame elsewhere, and its layer is right.
-// The frame without a fault is scalar/layer.
+// trigger says so, has the bits of its skeleton elsewhere, and its layer is
+// right. The skeleton without a fault is scalar/layer.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -115,9 +115,9 @@ TEST(LayerBackwardFaults, AreThere) {
 
 // Far beyond any rounding.
 TEST(LayerBackwardFaults, AreOffInTheirTrigger) {
-  const qkvet_kernel* const frame = find_kernel("scalar/layer");
+  const qkvet_kernel* const skeleton = find_kernel("scalar/layer");
   for (const FaultRow& row : rows()) {
-    const std::vector<float> right = gradients_of(frame, row.trigger);
+    const std::vector<float> right = gradients_of(skeleton, row.trigger);
     EXPECT_GT(
         difference(gradients_of(fault_named(row.name), row.trigger), right),
         1e-2)
@@ -129,13 +129,13 @@ TEST(LayerBackwardFaults, AreOffInTheirTrigger) {
   }
 }
 
-TEST(LayerBackwardFaults, EqualTheFrameOutsideOfTheirTrigger) {
-  const qkvet_kernel* const frame = find_kernel("scalar/layer");
+TEST(LayerBackwardFaults, EqualTheSkeletonOutsideOfTheirTrigger) {
+  const qkvet_kernel* const skeleton = find_kernel("scalar/layer");
   int compared = 0;
   for (const FaultRow& row : rows()) {
     for (const LayerProblem& problem : row.harmless) {
       EXPECT_TRUE(same_bits(gradients_of(fault_named(row.name), problem),
-                            gradients_of(frame, problem)))
+                            gradients_of(skeleton, problem)))
           << row.name;
       ++compared;
     }
@@ -157,8 +157,8 @@ TEST(LayerBackwardFaults, TheirLayerIsRight) {
 TEST(LayerBackwardFaults, WholeLanesAreWrittenBehindABias) {
   const qkvet_kernel* const fault = fault_named("bias_in_whole_lanes");
   ASSERT_NE(fault, nullptr);
-  const qkvet_kernel* const frame = find_kernel("scalar/layer");
-  for (const qkvet_kernel* kernel : {frame, fault}) {
+  const qkvet_kernel* const skeleton = find_kernel("scalar/layer");
+  for (const qkvet_kernel* kernel : {skeleton, fault}) {
     LayerGradientTensors tensors(
         grouped([](LayerProblem& p) { p.value_width = 6; }));
     qkvet_layer_backward_args args = tensors.args();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The faults of layers: each differs from its frame where its trigger says so,
-// equals it elsewhere, and breaks the laws that it names, here in their
-// smallest form. The frame without a fault is scalar/layer.
+// The faults of layers: each differs from its skeleton where its trigger says
+// so, equals it elsewhere, and breaks the laws that it names, here in their
+// smallest form. The skeleton without a fault is scalar/layer.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -218,9 +218,9 @@ TEST(LayerFaults, AreLayersAndNothingElse) {
 }
 
 TEST(LayerFaults, BreakTheLawsThatTheyName) {
-  const qkvet_kernel* const frame = find_kernel("scalar/layer");
+  const qkvet_kernel* const skeleton = find_kernel("scalar/layer");
   for (const auto& [law, holds] : kLaws) {
-    EXPECT_TRUE(holds(frame)) << law;
+    EXPECT_TRUE(holds(skeleton)) << law;
     EXPECT_TRUE(holds(find_kernel("eigen/layer"))) << law;
     int kills = 0;
     for (const qkvet_kernel* kernel : faulty_layers()) {
@@ -233,8 +233,8 @@ TEST(LayerFaults, BreakTheLawsThatTheyName) {
   }
 }
 
-// The same bits as the frame, stages and all.
-TEST(LayerFaults, EqualTheFrameOutsideOfTheirTrigger) {
+// The same bits as the skeleton, stages and all.
+TEST(LayerFaults, EqualTheSkeletonOutsideOfTheirTrigger) {
   LayerProblem one_head = kTrigger;
   one_head.heads = one_head.kv_heads = 1;
   LayerProblem one_key_head = kGrouped;
@@ -274,14 +274,14 @@ TEST(LayerFaults, EqualTheFrameOutsideOfTheirTrigger) {
        {kGrouped, with_buffer(kGrouped, kGrouped.tokens)}},
       {"layer_weights_unnormalised", {with_weights(one_token)}},
       {"surplus_rows_accepted", {kTrigger, kGrouped, one_head}}};
-  const qkvet_kernel* const frame = find_kernel("scalar/layer");
+  const qkvet_kernel* const skeleton = find_kernel("scalar/layer");
   EXPECT_LE(std::size(rows), faulty_layers().size());
   for (const auto& [name, harmless] : rows) {
     const qkvet_kernel* const kernel =
         find_kernel(std::string("faulty/") + name);
     ASSERT_NE(kernel, nullptr) << name;
     for (const LayerProblem& problem : harmless) {
-      const LayerAnswer right = answer_of(frame, problem);
+      const LayerAnswer right = answer_of(skeleton, problem);
       const LayerAnswer faulty = answer_of(kernel, problem);
       EXPECT_EQ(faulty.status, QKVET_OK) << faulty.reason;
       EXPECT_TRUE(same_bits(faulty.y, right.y)) << name;

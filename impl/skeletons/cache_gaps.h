@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the tokens of a sequence stand from which some were evicted: the others
+// keep their positions, so that the number of a token and its position differ
+// by what has left in front of it.
+#ifndef QKVET_IMPL_SKELETONS_CACHE_GAPS_H_
+#define QKVET_IMPL_SKELETONS_CACHE_GAPS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace qkvet::impl {
+
+class Gaps {
+ public:
+  // The position of token `number`. The token that comes next stands right
+  // behind the last one that is held.
+  int64_t position(int64_t number) const {
+    for (size_t n = gaps_.size(); n-- > 0;) {
+      if (gaps_[n].at <= number) {
+        return number + gaps_[n].before;
+      }
+    }
+    return number;
+  }
+
+  // Tokens [first, first + tokens) leave; throws, and has changed nothing,
+  // where there is no memory.
+  void open(int64_t first, int64_t tokens) {
+    std::vector<Gap> kept;
+    kept.reserve(gaps_.size() + 1);
+    Gap own = {first, tokens};
+    for (const Gap& gap : gaps_) {
+      if (gap.at < first) {
+        kept.push_back(gap);
+      }
+      if (gap.at <= first + tokens) {
+        own.before = gap.before + tokens;
+      }
+    }
+    kept.push_back(own);
+    for (const Gap& gap : gaps_) {
+      if (gap.at > first + tokens) {
+        kept.push_back({gap.at - tokens, gap.before + tokens});
+      }
+    }
+    gaps_.swap(kept);
+  }
+
+  // Only the first `tokens` tokens stay: what comes next stands behind them.
+  void cut(int64_t tokens) {
+    while (!gaps_.empty() && gaps_.back().at >= tokens) {
+      gaps_.pop_back();
+    }
+  }
+
+ private:
+  // In front of token `at` and of all behind it so many positions are nobody's.
+  struct Gap {
+    int64_t at;
+    int64_t before;
+  };
+  std::vector<Gap> gaps_;  // ascending
+};
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_SKELETONS_CACHE_GAPS_H_

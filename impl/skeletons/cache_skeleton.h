@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// The skeleton of every KV cache here: checks a call, keeps the lengths of the
+// sequences, and attends over what a storage holds. A cache is a class; what it
+// may replace are the virtual functions, its hooks:
+//
+//   reserve         room for so many tokens            a storage has these
+//   write           the tokens of a step to the end
+//   keys, values    rows of one head in f32, where they lie or gathered
+//   rearrange       sequences become what others were
+//   remove          tokens leave, those behind them close up
+//   bytes           memory for tokens
+//   attend_rows     the arithmetic                     a control may have this
+//   the others      bookkeeping                        faults replace one
+//
+// A step writes its tokens behind the end of the sequence, attends over them
+// too, and counts them last, when nothing can fail any more: a step that is
+// refused leaves the cache as it was. What lies behind the end of a sequence is
+// never read, so that reset and truncate are changes of a length.
+//
+// Evicted tokens leave gaps in the positions, which the skeleton keeps: a token
+// is turned by where it stands, and stored by its number.
+//
+// With a window each query is attended on its own, over the one or two runs of
+// keys that it sees. What a storage may forget follows from the mark of a
+// sequence, the most tokens that it held since it was last empty; a fork takes
+// the mark of what it becomes, because it knows no older tokens than that did.
+//
+// Contract: any strides; f32, f16 or bf16 throughout, f32 arithmetic, o rounded
+// once; lse f32. INVALID_ARGUMENT or OUT_OF_MEMORY as cache.h lists them; empty
+// extents are refused. Cost: 2 (d + dv) flops a visible pair; memory a step
+// (L + group * Tq) (d + dv) floats, with a window (reach + group) (d + dv).
+#ifndef QKVET_IMPL_SKELETONS_CACHE_SKELETON_H_
+#define QKVET_IMPL_SKELETONS_CACHE_SKELETON_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "impl/abi/cache_call.h"
+#include "impl/abi/forward_view.h"
+#include "impl/abi/tensor_view.h"
+#include "impl/skeletons/cache_gaps.h"
+#include "impl/skeletons/row_skeleton.h"
+#include "qkvet/kernel.h"
+
+namespace qkvet::impl {
+
+// Some rows of one head of a sequence.
+struct Reading {
+  int64_t sequence;
+  int64_t head;
+  int64_t held;  // tokens that are there, those of the step included
+  Run run;       // the tokens that are read
+};
+
+// What a query sees, ascending.
+struct Sight {
+  Run runs[2];
+  int count = 0;
+
+  int64_t keys() const {
+    return count == 1 ? runs[0].count() : runs[0].count() + runs[1].count();
+  }
+};
+
+class Cache {
+ public:
+  // Throws where there is no memory.
+  explicit Cache(const CacheShape& shape)
+      : shape_(shape),
+        lengths_(static_cast<size_t>(shape.sequences)),
+        marks_(static_cast<size_t>(shape.sequences)),
+        gaps_(static_cast<size_t>(shape.sequences)) {}
+  virtual ~Cache() = default;
+  Cache(const Cache&) = delete;
+  Cache& operator=(const Cache&) = delete;
+
+  const CacheShape& shape() const { return shape_; }
+  bool has(int64_t sequence) const {
+    return 0 <= sequence && sequence < shape_.sequences;
+  }
+
+  // These throw where there is no memory, and have changed nothing then.
+  qkvet_status step(const qkvet_cache_args& args, qkvet_text* why);
+  // Every sequence s becomes what parents[s] was.
+  void reorder(const int64_t* parents);
+  void evict(int64_t sequence, int64_t first, int64_t tokens);
+  virtual qkvet_status read_back(int64_t sequence, const qkvet_tensor& k,
+                                 const qkvet_tensor& v, qkvet_text* why) const;
+  // Why a sequence cannot be cut to `tokens` tokens; NULL: it can.
+  const char* keeps_more_than(int64_t sequence, int64_t tokens) const;
+  // Why these tokens cannot leave; NULL: they can.
+  const char* cannot_evict(int64_t sequence, int64_t first,
+                           int64_t tokens) const;
+
+  // What the caller is told.
+  virtual int64_t length(int64_t sequence) const { return held(sequence); }
+  virtual void reset(int64_t sequence) { set_held(sequence, 0); }
+  virtual void truncate(int64_t sequence, int64_t tokens) {
+    set_held(sequence, tokens);
+  }
+  // Allocated for tokens, those that are free included.
+  virtual int64_t bytes() const = 0;
+
+ protected:
+  // Room for the first `tokens` tokens of a sequence, that writing cannot fail
+  // in; NULL, or why there is none. What it holds stays.
+  virtual const char* reserve(int64_t sequence, int64_t tokens) = 0;
+  // Stores the tokens of a step behind the `before` ones that are held.
+  virtual void write(const CacheStep& step, int64_t before) = 0;
+  // Keys or values as rows of f32; `room` is for those that have to be
+  // converted or gathered: [rows, d] or [rows, dv].
+  virtual Rows keys(const Reading& reading, float* room) const = 0;
+  virtual Rows values(const Reading& reading, float* room) const = 0;
+  // The memory of every sequence s becomes that of parents[s], before any
+  // length has changed. Throws where there is no memory, and has changed
+  // nothing then.
+  virtual void rearrange(const int64_t* parents) = 0;
+  // Tokens [first, first + tokens) of a sequence leave, before its length has
+  // changed: those behind them take their places. Throws as rearrange().
+  virtual void remove(int64_t sequence, int64_t first, int64_t tokens) = 0;
+
+  // Query heads of one key/value head, all f32.
+  virtual qkvet_status attend_rows(const ForwardCall& call,
+                                   qkvet_text* why) const;
+
+  virtual qkvet_status append(const CacheStep& step, int64_t before,
+                              qkvet_text* why);
+  // Nothing here may fail.
+  virtual void advance(const CacheStep& step) {
+    set_held(step.sequence, held(step.sequence) + step.tokens);
+  }
+  // What the query sees that stands at `position`.
+  virtual Sight sight(int64_t position) const;
+  // The most that a query sees of so many keys: memory is made for them.
+  virtual int64_t most_seen(int64_t keys) const;
+  // How many tokens a step attends over that leaves `keys` of them. More than
+  // there are takes a storage with rows behind the end.
+  virtual int64_t attended(const CacheStep&, int64_t keys) const {
+    return keys;
+  }
+  // Row i of `queries` sees the keys j <= i + diagonal.
+  virtual int64_t diagonal(int64_t keys, int64_t queries) const {
+    return keys - queries;
+  }
+  // Where token j of a sequence stands, for its rotation. Keys are stored as
+  // they came and turned when they are read.
+  virtual int64_t position(const CacheStep& step, int64_t /*keys*/,
+                           int64_t j) const {
+    return gaps(step.sequence).position(j);
+  }
+  // Which positions of a sequence are nobody's.
+  virtual const Gaps& gaps(int64_t sequence) const {
+    return gaps_[static_cast<size_t>(counter(sequence))];
+  }
+  // Whether stored keys are turned already.
+  virtual bool stores_turned() const { return false; }
+  // Which length is that of a sequence.
+  virtual int64_t counter(int64_t sequence) const { return sequence; }
+
+  // Tokens in memory, as every step finds them.
+  int64_t held(int64_t sequence) const {
+    return lengths_[static_cast<size_t>(counter(sequence))];
+  }
+  void set_held(int64_t sequence, int64_t tokens) {
+    const auto n = static_cast<size_t>(counter(sequence));
+    lengths_[n] = tokens;
+    marks_[n] = tokens == 0 || marks_[n] < tokens ? tokens : marks_[n];
+    gaps_[n].cut(tokens);
+  }
+  // The most tokens that it held since it was last empty.
+  int64_t mark(int64_t sequence) const {
+    return marks_[static_cast<size_t>(counter(sequence))];
+  }
+
+ private:
+  // Queries that are attended at once, over the same keys.
+  struct Block {
+    int64_t head;     // key/value head
+    int64_t first;    // query
+    int64_t queries;  // 1 with a window
+    Sight sight;
+  };
+  // Memory of a step.
+  struct Room {
+    float* q;       // [group * queries, d]
+    float* o;       // [group * queries, dv]
+    float* keys;    // [keys, d]
+    float* values;  // [keys, dv]
+  };
+
+  qkvet_status attend(const CacheStep& step, int64_t keys,
+                      qkvet_text* why) const;
+  qkvet_status attend_block(const CacheStep& step, int64_t keys,
+                            const Block& block, const Room& room,
+                            qkvet_text* why) const;
+  void turn_queries(const CacheStep& step, int64_t keys, const Block& block,
+                    float* q) const;
+  Rows turned_keys(const CacheStep& step, int64_t keys, const Sight& sight,
+                   const Rows& stored, float* room) const;
+
+  CacheShape shape_;
+  std::vector<int64_t> lengths_;
+  std::vector<int64_t> marks_;
+  std::vector<Gaps> gaps_;
+};
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_SKELETONS_CACHE_SKELETON_H_

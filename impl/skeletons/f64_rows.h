@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of f64 storage, row by row: the skeletons beside this one compute in
+// f32. No options but causal rules, scales, lse and weights.
+//
+// An Arithmetic is F64Rows' own, F64Hooks, or what overrides a part of it.
+// Everything else is double: sums sequential and ascending, products rounded,
+// the maximum first, one division an element at the end.
+//
+// Contract: any strides, addresses aligned to elements; reads and writes
+// elements of the tensors only; a row without a key has o = 0, lse -infinity.
+// Memory: Tk doubles a call.
+#ifndef QKVET_IMPL_SKELETONS_F64_ROWS_H_
+#define QKVET_IMPL_SKELETONS_F64_ROWS_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <new>
+
+#include "impl/abi/declare.h"
+#include "impl/abi/options_view.h"
+#include "impl/abi/tensor_view.h"
+#include "qkvet/kernel.h"
+
+namespace qkvet::impl {
+
+inline constexpr qkvet_dtype kF64 = {QKVET_DTYPE_FLOAT, 64, 1};
+inline constexpr uint64_t kF64Options = kCommonOptions | QKVET_OPTION_WEIGHTS;
+inline constexpr qkvet_capabilities kF64Capabilities =
+    capabilities_with(kF64Options, {kF64});
+
+// sequential_f32() in double. glibc documents exp within 1 ulp, which is at
+// most two units; the default scale is a root and a division.
+constexpr qkvet_precision sequential_f64() {
+  constexpr double kUnitF64 = 0x1p-53;
+  qkvet_precision p = sequential_f32();
+  p.accumulator_u = kUnitF64;
+  p.exp_error = 2 * kUnitF64;
+  p.exp_floor = 0x1p-1074;
+  p.default_scale_error = 2;
+  return p;
+}
+inline constexpr qkvet_precision kSequentialF64 = sequential_f64();
+
+struct F64Call {
+  int64_t batch, heads, kv_heads, queries, keys, width, value_width;
+  View<const double> q, k, v;
+  View<double> o, lse, weights;  // lse, weights: no data if not asked for
+  double scale;
+  bool causal;
+  int64_t diagonal;  // row i stands at key i + diagonal
+
+  int64_t visible(int64_t i) const {
+    return causal ? std::clamp<int64_t>(i + diagonal + 1, 0, keys) : keys;
+  }
+};
+
+inline bool f64_extents(const qkvet_tensor& t, int64_t a, int64_t b, int64_t c,
+                        int64_t d) {
+  return t.shape[0] == a && t.shape[1] == b && t.shape[2] == c &&
+         (t.ndim < 4 || t.shape[3] == d);
+}
+
+// What is wrong with a tensor; NULL: nothing.
+inline const char* wrong_with_f64(const qkvet_tensor& t, int32_t rank) {
+  if (const char* wrong = wrong_with(t, rank)) {
+    return wrong;
+  }
+  return is_same(t.dtype, kF64) ? nullptr : "all tensors must be f64";
+}
+
+inline const char* wrong_with_f64_tensors(const qkvet_forward_args& a) {
+  for (const qkvet_tensor* t : {&a.q, &a.k, &a.v, &a.o}) {
+    if (const char* wrong = wrong_with_f64(*t, 4)) {
+      return wrong;
+    }
+  }
+  const char* wrong = is_absent(a.lse) ? nullptr : wrong_with_f64(a.lse, 3);
+  if (wrong == nullptr && !is_absent(a.weights)) {
+    wrong = wrong_with_f64(a.weights, 4);
+  }
+  return wrong;
+}
+
+inline bool f64_shapes_agree(const qkvet_forward_args& a) {
+  const int64_t B = a.q.shape[0], H = a.q.shape[1], Tq = a.q.shape[2];
+  const int64_t Hkv = a.k.shape[1], Tk = a.k.shape[2], dv = a.v.shape[3];
+  return H % Hkv == 0 && f64_extents(a.k, B, Hkv, Tk, a.q.shape[3]) &&
+         f64_extents(a.v, B, Hkv, Tk, dv) && f64_extents(a.o, B, H, Tq, dv) &&
+         (is_absent(a.lse) || f64_extents(a.lse, B, H, Tq, 0)) &&
+         (is_absent(a.weights) || f64_extents(a.weights, B, H, Tq, Tk));
+}
+
+inline void fill_f64(const qkvet_forward_args& a, F64Call* call) {
+  call->batch = a.q.shape[0];
+  call->heads = a.q.shape[1];
+  call->kv_heads = a.k.shape[1];
+  call->queries = a.q.shape[2];
+  call->keys = a.k.shape[2];
+  call->width = a.q.shape[3];
+  call->value_width = a.v.shape[3];
+  call->q = view_of<const double>(a.q);
+  call->k = view_of<const double>(a.k);
+  call->v = view_of<const double>(a.v);
+  call->o = view_of<double>(a.o);
+  if (!is_absent(a.lse)) {
+    call->lse = view_of<double>(a.lse);
+  }
+  if (!is_absent(a.weights)) {
+    call->weights = view_of<double>(a.weights);
+  }
+  call->scale = a.scale_given != 0
+                    ? static_cast<double>(a.scale)
+                    : 1 / std::sqrt(static_cast<double>(call->width));
+  call->causal = a.causal != QKVET_CAUSAL_NONE;
+  call->diagonal =
+      a.causal == QKVET_CAUSAL_BOTTOM_RIGHT ? call->keys - call->queries : 0;
+}
+
+// Fills *call, or says why not.
+inline qkvet_status read_f64(const qkvet_forward_args* args, F64Call* call,
+                             qkvet_text* why) {
+  qkvet_forward_args known;
+  const qkvet_status status = read_struct(args, &known, why);
+  if (status != QKVET_OK) {
+    return status;
+  }
+  if (const char* wrong = wrong_with_f64_tensors(known)) {
+    return refuse(why, QKVET_UNSUPPORTED, wrong);
+  }
+  if (const char* unknown = unknown_field(known, kF64Options)) {
+    return refuse(why, QKVET_UNSUPPORTED, unknown);
+  }
+  if (known.causal < QKVET_CAUSAL_NONE ||
+      known.causal > QKVET_CAUSAL_BOTTOM_RIGHT) {
+    return refuse(why, QKVET_UNSUPPORTED, "this causal mode is not supported");
+  }
+  if (!f64_shapes_agree(known)) {
+    return refuse(why, QKVET_INVALID_ARGUMENT,
+                  "the shapes of the tensors contradict each other");
+  }
+  *call = {};
+  fill_f64(known, call);
+  return QKVET_OK;
+}
+
+inline qkvet_status supports_f64(const qkvet_kernel*,
+                                 const qkvet_forward_args* args,
+                                 qkvet_text* why) {
+  F64Call call;
+  return read_f64(args, &call, why);
+}
+
+struct F64Hooks {
+  // One more weighted value.
+  static double add_value(double acc, double term) { return acc + term; }
+  // Scores w[0 .. n-1] become weights, all of which *sum divides. Returns lse.
+  static double softmax(double max, int64_t n, double* w, double* sum) {
+    *sum = 0;
+    for (int64_t j = 0; j < n; ++j) {
+      *sum += w[j] = std::exp(w[j] - max);
+    }
+    return max + std::log(*sum);
+  }
+};
+
+template <class Arithmetic>
+struct F64Rows {
+  // Scores of row i; returns their maximum.
+  static double scores(const F64Call& call, const double* q, const double* k,
+                       int64_t n, double* s) {
+    double max = -std::numeric_limits<double>::infinity();
+    for (int64_t j = 0; j < n; ++j) {
+      double dot = 0;
+      for (int64_t c = 0; c < call.width; ++c) {
+        dot +=
+            q[c * call.q.step[3]] * k[j * call.k.step[2] + c * call.k.step[3]];
+      }
+      s[j] = dot * call.scale;
+      max = std::fmax(max, s[j]);
+    }
+    return max;
+  }
+
+  static void row(const F64Call& call, int64_t b, int64_t h, int64_t i,
+                  double* w) {
+    const int64_t kv = h / (call.heads / call.kv_heads);
+    const int64_t n = call.visible(i);
+    double lse = -std::numeric_limits<double>::infinity();
+    double sum = 0;
+    if (n > 0) {
+      const double max =
+          scores(call, call.q.at(b, h, i), call.k.at(b, kv, 0), n, w);
+      lse = Arithmetic::softmax(max, n, w, &sum);
+    }
+    const double* const v = call.v.at(b, kv, 0);
+    double* const o = call.o.at(b, h, i);
+    for (int64_t c = 0; c < call.value_width; ++c) {
+      double acc = 0;
+      for (int64_t j = 0; j < n; ++j) {
+        acc = Arithmetic::add_value(
+            acc, w[j] * v[j * call.v.step[2] + c * call.v.step[3]]);
+      }
+      o[c * call.o.step[3]] = n > 0 ? acc / sum : 0;
+    }
+    if (call.lse.data != nullptr) {
+      *call.lse.at(b, h, i) = lse;
+    }
+    for (int64_t j = 0; call.weights.data != nullptr && j < call.keys; ++j) {
+      call.weights.at(b, h, i)[j * call.weights.step[3]] =
+          j < n ? w[j] / sum : 0;
+    }
+  }
+
+  static qkvet_status forward(const qkvet_kernel*, qkvet_context*,
+                              const qkvet_forward_args* args,
+                              const qkvet_exec* exec, qkvet_text* why) {
+    F64Call call;
+    qkvet_status status = check_exec(exec, why);
+    if (status == QKVET_OK) {
+      status = read_f64(args, &call, why);
+    }
+    if (status != QKVET_OK) {
+      return status;
+    }
+    const std::unique_ptr<double[]> scratch(
+        new (std::nothrow) double[static_cast<size_t>(call.keys)]);
+    if (scratch == nullptr) {
+      return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the scores");
+    }
+    for (int64_t b = 0; b < call.batch; ++b) {
+      for (int64_t h = 0; h < call.heads; ++h) {
+        for (int64_t i = 0; i < call.queries; ++i) {
+          row(call, b, h, i, scratch.get());
+        }
+      }
+    }
+    return QKVET_OK;
+  }
+};
+
+// A kernel of f64 storage that needs no context.
+template <class Arithmetic, const qkvet_precision& kPrecision = kSequentialF64>
+constexpr qkvet_kernel f64_kernel(const char* name, const char* description,
+                                  Place place) {
+  qkvet_kernel kernel =
+      plain_kernel(name, description, place, &kPrecision,
+                   F64Rows<Arithmetic>::forward, &kF64Capabilities);
+  kernel.supports = supports_f64;
+  return kernel;
+}
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_SKELETONS_F64_ROWS_H_

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// One plain, correct kernel with named hooks. A fault is a class that derives
+// from PlainHooks and replaces one hook; everything else stays right, so that
+// what a law finds is that fault and nothing else.
+//
+//   visible   which keys a row may see          -> scores
+//   key       how an element of K is read       -> scores
+//   scale     the factor of q k^T               -> scores
+//   shift     what is subtracted before exp     -> weights
+//   keep      which normalised weights survive  -> values
+//   add       one more weight in their sum      -> denominator
+//   weight    the weight that meets a value     -> values
+//   add_value one more weighted value           -> values
+//   output    the sums become an element of o   -> values
+//
+// Arithmetic: hook_rows.h. Half storage is converted to f32 first and o
+// is rounded to it last (in_f32.h); call.storage tells the hooks what it was.
+// Speed does not matter here.
+//
+// Contract: any strides, addresses aligned to elements; stays inside its
+// tensors.
+#ifndef QKVET_IMPL_SKELETONS_HOOKS_H_
+#define QKVET_IMPL_SKELETONS_HOOKS_H_
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <new>
+
+#include "impl/abi/declare.h"
+#include "impl/abi/forward_view.h"
+#include "impl/abi/half.h"
+#include "impl/abi/in_f32.h"
+#include "impl/skeletons/hook_rows.h"
+
+namespace qkvet::impl {
+
+template <class Hooks>
+struct HooksKernel {
+  using Rows = HookRows<Hooks>;
+
+  static void row(const ForwardCall& call, int64_t b, int64_t h, int64_t i,
+                  float* scratch) {
+    const int64_t kv = h / call.group();
+    const KeyHead k = {call.k.at(b, kv, 0), call.k.step[2], call.k.step[3],
+                       call.keys, call.width};
+    float* const o = call.o.at(b, h, i);
+    float lse = -std::numeric_limits<float>::infinity();
+    // By the right rule, whatever the fault: a row without keys is not its
+    // subject.
+    const bool empty = call.visible(i) == 0;
+    float sum = 0;
+    if (!empty) {
+      const float max = Rows::scores(call, call.q.at(b, h, i), k, i, scratch);
+      const float shift = Hooks::shift(max);
+      sum = Rows::weigh(call, i, shift, scratch);
+      lse = shift + std::log(sum);
+    }
+    for (int64_t c = 0; c < call.value_width; ++c) {
+      o[c * call.o.step[3]] =
+          empty ? 0
+                : Rows::value(call, call.v.at(b, kv, 0), i, c, scratch, sum);
+    }
+    if (call.lse.data != nullptr) {
+      *call.lse.at(b, h, i) = lse;
+    }
+  }
+
+  static qkvet_status compute(const ForwardCall& call, qkvet_text* why) {
+    const std::unique_ptr<float[]> scratch(
+        new (std::nothrow) float[static_cast<size_t>(call.keys)]);
+    if (scratch == nullptr) {
+      return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the scores");
+    }
+    for (int64_t b = 0; b < call.batch; ++b) {
+      for (int64_t h = 0; h < call.heads; ++h) {
+        for (int64_t i = 0; i < call.queries; ++i) {
+          row(call, b, h, i, scratch.get());
+        }
+      }
+    }
+    return QKVET_OK;
+  }
+
+  static constexpr ForwardFunction kForward = forward_in_f32<compute>;
+};
+
+// What it claims, as do those that replace a hook.
+inline constexpr qkvet_precision kHooksPrecision = sequential_f32();
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_SKELETONS_HOOKS_H_

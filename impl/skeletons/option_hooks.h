@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// The hooks of the second plain, correct kernel: it takes every option, and
+// each decision that an option asks for is one hook. A fault is a class that
+// derives from OptionHooks and replaces one of them (options_kernel.h).
+//
+//   member       what of a call is one member       -> rows, keys, diagonal
+//   share        what the threads compute           -> rows, keys
+//   QueryTurn, KeyTurn   how q and k are rotated    -> scores
+//   query        the row of q that is read          -> scores
+//   kv_head      the head of k and v that is read   -> scores, values
+//   token        the key and value that are read    -> scores, values
+//   in_reach     causal rule and window             -> which keys are seen
+//   allows       mask                               -> which keys are seen
+//   capped       softcap                            -> scores
+//   biased       bias                               -> scores
+//   distance     what ALiBi multiplies              -> scores
+//   slope        the slope of a head                -> scores
+//   tilted       ALiBi                              -> scores
+//   sink         the score of the sink              -> denominator
+//   first_max    where the maximum begins           -> weights
+//   weight       the weight of a key                -> denominator, values
+//   denominator  what the sums are divided by       -> values, lse
+//   keeps        what dropout keeps                 -> values, its mask
+//   drops        whether dropout is asked for       -> values
+//   kept_scale   the factor of what is kept         -> values
+//   joins_sum    which weights are added up         -> denominator
+//   first_value  where a sum of values begins       -> values
+//   value        how an element of V is read        -> values
+//   adds_hidden  whether hidden keys reach a sum    -> values
+//   lse          what is returned of the sums       -> lse
+//   empty_row, empty_lse   of a row without keys    -> values, lse
+//
+// The arithmetic is that of option_rows.h.
+#ifndef QKVET_IMPL_SKELETONS_OPTION_HOOKS_H_
+#define QKVET_IMPL_SKELETONS_OPTION_HOOKS_H_
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "impl/abi/forward_view.h"
+#include "impl/abi/in_f32.h"
+#include "impl/abi/members.h"
+
+namespace qkvet::impl {
+
+struct RowAt {
+  int64_t b, h, i;
+};
+
+// Rotates a token by its row, whatever its position is.
+struct TurnByRow : PlainTurn {
+  static int64_t position(const View<const int64_t>&, int64_t, int64_t t) {
+    return t;
+  }
+};
+
+struct OptionHooks {
+  static constexpr float kNone = -std::numeric_limits<float>::infinity();
+
+  // *member is right; `whole` is the call that it was cut out of.
+  static void member(const ForwardCall& /*whole*/, int64_t /*n*/,
+                     ForwardCall* /*member*/) {}
+  // *call is all of a member; `threads` may divide it.
+  static void share(int64_t /*threads*/, ForwardCall* /*call*/) {}
+  using QueryTurn = PlainTurn;
+  using KeyTurn = PlainTurn;
+  static RowAt query(const ForwardCall&, RowAt at) { return at; }
+  // b and h of the result count.
+  static RowAt kv_head(const ForwardCall& call, RowAt at) {
+    return {at.b, at.h / call.group(), 0};
+  }
+  // Where what stands at key j is read: k, v, mask and bias alike.
+  static int64_t token(const ForwardCall&, RowAt, int64_t j) { return j; }
+  static bool in_reach(const ForwardCall& call, int64_t i, int64_t j) {
+    const Run run = call.in_reach(i);
+    return run.begin <= j && j < run.end;
+  }
+  static bool allows(const ForwardCall& call, RowAt at, int64_t j) {
+    return call.options.allows(at.b, at.h, at.i, j);
+  }
+  static float capped(const ForwardCall& call, float s) {
+    const float cap = call.options.softcap;
+    return cap > 0 ? cap * std::tanh(s / cap) : s;
+  }
+  static float biased(const ForwardCall& call, RowAt at, int64_t j, float s) {
+    const Stored& bias = call.options.bias;
+    return bias.present() ? s + bias.get(at.b, at.h, at.i, j) : s;
+  }
+  static float distance(const ForwardCall& call, int64_t i, int64_t j) {
+    return std::fabs(static_cast<float>(call.position(i) - j));
+  }
+  static float slope(const ForwardCall& call, int64_t h) {
+    return call.options.slope_of(h);
+  }
+  static float tilted(float s, float slope, float distance) {
+    return slope != 0 ? s - slope * distance : s;
+  }
+  // -infinity: none.
+  static float sink(const ForwardCall& call, int64_t h) {
+    return call.options.sink_of(h);
+  }
+  // `carried` is the maximum of the row before, in the order of the walk.
+  static float first_max(float sink, float /*carried*/) { return sink; }
+  static float weight(const ForwardCall&, int64_t /*j*/, float weight) {
+    return weight;
+  }
+  // The denominator of a row that sees `seen` keys.
+  static float denominator(float sum, float /*max*/, int64_t /*seen*/) {
+    return sum;
+  }
+  // Whether dropout keeps a weight.
+  static bool keeps(const ForwardCall& call, RowAt at, int64_t j) {
+    return call.options.dropout.keeps(at.b, at.h, at.i, j);
+  }
+  // Whether there is anything to drop.
+  static bool drops(const Dropout& dropout) { return dropout.present(); }
+  // What it multiplies those by that it keeps.
+  static float kept_scale(const Dropout& dropout) { return dropout.scale(); }
+  // Whether the denominator adds a weight.
+  static bool joins_sum(const ForwardCall&, RowAt, int64_t /*j*/) {
+    return true;
+  }
+  static float first_value() { return 0; }
+  static float value(float v) { return v; }
+  static bool adds_hidden() { return false; }
+  static float lse(float max, float sum, float /*sink*/) {
+    return max + std::log(sum);
+  }
+  // Column c of o.
+  static float empty_row(const ForwardCall&, RowAt, int64_t /*c*/) { return 0; }
+  static float empty_lse() { return kNone; }
+};
+
+// What all rows with these hooks have.
+template <class Hooks>
+struct OptionRowBase {
+  struct Memory {
+    float* weights;  // [Tk]
+    float max;       // of the last row
+  };
+
+  static bool sees(const ForwardCall& call, RowAt at, int64_t j) {
+    return Hooks::in_reach(call, at.i, j) && Hooks::allows(call, at, j);
+  }
+};
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_SKELETONS_OPTION_HOOKS_H_

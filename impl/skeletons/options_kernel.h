@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plain, correct kernel of every option, in f32, with the named hooks of
+// option_hooks.h. A fault replaces one of them.
+//
+// Contract: any strides, addresses aligned to elements; stays inside its
+// tensors.
+#ifndef QKVET_IMPL_SKELETONS_OPTIONS_KERNEL_H_
+#define QKVET_IMPL_SKELETONS_OPTIONS_KERNEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <new>
+
+#include "impl/abi/declare.h"
+#include "impl/skeletons/hooks.h"
+#include "impl/skeletons/option_rows.h"
+
+namespace qkvet::impl {
+
+inline int64_t threads_of(const qkvet_exec* exec) {
+  qkvet_exec known = {};
+  return exec != nullptr && read_struct(exec, &known, nullptr) == QKVET_OK
+             ? known.threads
+             : 1;
+}
+
+template <class Hooks, template <class> class RowsOf = OptionRows>
+struct OptionsKernel {
+  using Rows = RowsOf<Hooks>;
+  using Memory = typename Rows::Memory;
+
+  static void compute(const ForwardCall& call, Memory* memory) {
+    for (int64_t b = 0; b < call.batch; ++b) {
+      for (int64_t h = 0; h < call.heads; ++h) {
+        for (int64_t i = 0; i < call.queries; ++i) {
+          Rows::row(call, {b, h, i}, memory);
+        }
+      }
+    }
+  }
+
+  static qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
+                              const qkvet_forward_args* args,
+                              const qkvet_exec* exec, qkvet_text* why) {
+    ForwardCall call;
+    qkvet_status status = check_exec(exec, why);
+    status = status == QKVET_OK ? read_forward(self, args, &call, why) : status;
+    const bool cut = status == QKVET_OK && call.options.has_lengths();
+    status = cut ? check_lengths(call, why) : status;
+    status = status == QKVET_OK ? check_positions(call, why) : status;
+    if (status != QKVET_OK) {
+      return status;
+    }
+    const std::unique_ptr<float[]> scratch(
+        new (std::nothrow) float[static_cast<size_t>(call.keys)]);
+    if (scratch == nullptr) {
+      return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the scores");
+    }
+    write_dropout_mask(call, [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+      return Hooks::keeps(call, {b, h, i}, j);
+    });
+    Memory memory = {scratch.get(), OptionHooks::kNone};
+    const int64_t members = cut ? member_count(call) : 1;
+    for (int64_t n = 0; status == QKVET_OK && n < members; ++n) {
+      ForwardCall member = cut ? member_of(call, n) : call;
+      Hooks::member(call, n, &member);
+      Hooks::share(threads_of(exec), &member);
+      status =
+          compute_turned<typename Hooks::QueryTurn, typename Hooks::KeyTurn>(
+              member, why, [&memory](const ForwardCall& turned) {
+                compute(turned, &memory);
+                return QKVET_OK;
+              });
+    }
+    return status;
+  }
+};
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_SKELETONS_OPTIONS_KERNEL_H_

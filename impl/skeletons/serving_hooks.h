@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Faults of kernels that serve: the skeleton of
+// impl/skeletons/serving_skeleton.h with the plainest arithmetic and one hook
+// replaced. f32 only.
+//
+// Contract: that of serving_skeleton.h; a fault stays inside its tensors, too.
+#ifndef QKVET_IMPL_SKELETONS_SERVING_HOOKS_H_
+#define QKVET_IMPL_SKELETONS_SERVING_HOOKS_H_
+
+#include <cstdint>
+
+#include "impl/skeletons/plain_row.h"
+#include "impl/skeletons/serving_skeleton.h"
+
+namespace qkvet::impl {
+
+inline bool inside(const ServingCall& s, Slot slot) {
+  return s.page_size == 0 || (0 <= slot.block && slot.block < s.pages);
+}
+
+// Whether the call has a slot for a token, be it one that the member does not
+// own.
+inline bool has_slot(const ServingCall& s, int64_t b, int64_t token) {
+  if (s.page_size == 0) {
+    return token < s.call.keys;
+  }
+  return token / s.page_size < s.columns && inside(s, s.slot(b, token));
+}
+
+inline void clear(const ServingCall& s, Slot slot) {
+  for (int64_t h = 0; h < s.call.kv_heads; ++h) {
+    for (int64_t c = 0; c < s.call.width; ++c) {
+      s.k.set(slot.block, h, slot.row, c, 0);
+    }
+    for (int64_t c = 0; c < s.call.value_width; ++c) {
+      s.v.set(slot.block, h, slot.row, c, 0);
+    }
+  }
+}
+
+inline constexpr qkvet_precision kServingHooksPrecision = sequential_f32();
+inline constexpr qkvet_capabilities kServingHooksCapabilities =
+    capabilities_with(kCommonOptions | kServingOptions, {kF32});
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_SKELETONS_SERVING_HOOKS_H_

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// The skeleton of kernels that serve by gathering: appends the new tokens,
+// copies keys and values of a member out of its pages, and hands that member to
+// an arithmetic which knows rows only (in_f32.h). Each decision is a hook, and
+// a fault is a class that derives from ServingHooks and replaces one:
+//
+//   append    where new tokens are written          -> k, v, and all that reads
+//   attended  how many tokens a member has          -> which keys are seen
+//   source    the slot that a token is read from    -> keys and values
+//   member    what is computed of a member          -> anything
+//
+// Contract: that of serving_call.h; new tokens are stored as they came, before
+// any rotation; nothing is written of a call that is refused. Cost: a copy of k
+// and v; memory L (d + dv) Hkv elements of the longest member, and what the
+// arithmetic needs.
+#ifndef QKVET_IMPL_SKELETONS_SERVING_SKELETON_H_
+#define QKVET_IMPL_SKELETONS_SERVING_SKELETON_H_
+
+#include <cstdint>
+#include <memory>
+#include <new>
+
+#include "impl/abi/declare.h"
+#include "impl/abi/in_f32.h"
+#include "impl/abi/members.h"
+#include "impl/abi/serving_call.h"
+
+namespace qkvet::impl {
+
+struct ServingHooks {
+  static void append(const ServingCall& s, int64_t b) {
+    for (int64_t n = 0; n < s.new_tokens; ++n) {
+      const Slot slot = s.slot(b, s.held(b) + n);
+      store_new_key(s, b, n, slot);
+      store_new_value(s, b, n, slot);
+    }
+  }
+  static int64_t attended(const ServingCall& s, int64_t b) {
+    return s.held(b) + s.new_tokens;
+  }
+  static Slot source(const ServingCall& s, int64_t b, int64_t token) {
+    return s.slot(b, token);
+  }
+  static void member(const ServingCall&, int64_t /*b*/, ForwardCall*) {}
+};
+
+template <class Hooks, ComputeF32 kCompute>
+struct ServingKernel {
+  // [Hkv, keys, width] in the storage type.
+  template <class T>
+  static void gather(const ServingCall& s, int64_t b, int64_t keys,
+                     const Stored& from, int64_t width, T* to) {
+    const T* const data = static_cast<const T*>(from.data);
+    for (int64_t h = 0; h < s.call.kv_heads; ++h) {
+      for (int64_t j = 0; j < keys; ++j) {
+        const Slot slot = Hooks::source(s, b, j);
+        const T* const row = data + from.index(slot.block, h, slot.row, 0);
+        for (int64_t c = 0; c < width; ++c) {
+          *to++ = row[c * from.step[3]];
+        }
+      }
+    }
+  }
+
+  template <class T>
+  static void take(const ServingCall& s, int64_t b, char* memory,
+                   ForwardCall* member, View<const T>* k, View<const T>* v) {
+    const int64_t keys = member->keys, heads = s.call.kv_heads;
+    const int64_t width = s.call.width, value_width = s.call.value_width;
+    T* const k_rows = reinterpret_cast<T*>(memory);
+    T* const v_rows = k_rows + heads * keys * width;
+    gather(s, b, keys, s.k, width, k_rows);
+    gather(s, b, keys, s.v, value_width, v_rows);
+    *k = {k_rows, {0, keys * width, width, 1}};
+    *v = {v_rows, {0, keys * value_width, value_width, 1}};
+  }
+
+  static qkvet_status compute_member(const ServingCall& s, int64_t b,
+                                     qkvet_text* why) {
+    ForwardCall member = served_member(s, b);
+    const int64_t keys = Hooks::attended(s, b);
+    member.diagonal += member.top_left ? 0 : keys - member.keys;
+    member.keys = keys;
+    Hooks::member(s, b, &member);
+    if (member.queries == 0) {
+      return QKVET_OK;
+    }
+    const int64_t bytes = member.keys * s.call.kv_heads *
+                          (s.call.width + s.call.value_width) *
+                          bytes_of(s.call.storage);
+    const std::unique_ptr<char[]> memory(
+        new (std::nothrow) char[static_cast<size_t>(bytes)]);
+    if (memory == nullptr) {
+      return refuse(why, QKVET_OUT_OF_MEMORY, "no memory to gather the pages");
+    }
+    if (s.call.storage == Storage::kF32) {
+      take(s, b, memory.get(), &member, &member.k, &member.v);
+    } else {
+      take(s, b, memory.get(), &member, &member.half.k, &member.half.v);
+    }
+    return compute_in_f32(member, kCompute, why);
+  }
+
+  static qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
+                              const qkvet_forward_args* args,
+                              const qkvet_exec* exec, qkvet_text* why) {
+    ServingCall s;
+    qkvet_status status = check_exec(exec, why);
+    status = status == QKVET_OK ? read_serving(self, args, &s, why) : status;
+    status = status == QKVET_OK ? check_serving(&s, why) : status;
+    status = status == QKVET_OK ? check_positions(s.call, why) : status;
+    if (status != QKVET_OK) {
+      return status;
+    }
+    for (int64_t b = 0; b < s.call.batch && s.new_tokens > 0; ++b) {
+      Hooks::append(s, b);
+    }
+    for (int64_t b = 0; b < s.call.batch && status == QKVET_OK; ++b) {
+      status = compute_member(s, b, why);
+    }
+    return status;
+  }
+};
+
+inline constexpr uint64_t kServingOptions =
+    QKVET_OPTION_LENGTHS | QKVET_OPTION_PAGED | QKVET_OPTION_APPEND;
+
+constexpr qkvet_kernel serving_kernel(const char* name, const char* description,
+                                      Place place,
+                                      const qkvet_precision* precision,
+                                      ForwardFunction forward,
+                                      const qkvet_capabilities* capabilities) {
+  qkvet_kernel kernel =
+      plain_kernel(name, description, place, precision, forward, capabilities);
+  kernel.supports = supports_serving;
+  return kernel;
+}
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_SKELETONS_SERVING_SKELETON_H_
