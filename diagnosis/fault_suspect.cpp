@@ -165,12 +165,12 @@ Word FaultSuspect::says(Evidence& evidence, const Witness& witness) {
     const CallOutcome& actual = evidence.outcomes[n];
     complete(actual, evidence.work->value(), evidence.calls[n], in_f32,
              predicted[n]);
-    const CallSpread spread =
-        evidence.work->spread(witness.kernel(), n, witness.kernel().model);
+    const CallBounds bounds =
+        evidence.work->bounds(witness.kernel(), n, witness.kernel().model);
     follow_dialect(
         actual, evidence.calls[n],
         empty_row_of(witness.kernel().info.dialect, evidence.work->value()),
-        spread.visible, predicted[n]);
+        bounds.visible, predicted[n]);
   }
   const Word word =
       compare_answers(evidence, witness.kernel(), fault_, predicted);

@@ -67,8 +67,8 @@ bool same_traces(const CallOutcome& a, const CallOutcome& b) {
 }
 
 bool same_gradients(const Case& value, const CallOutcome& a,
-                    const CallOutcome& b, const CallSpread& actual,
-                    const CallSpread& predicted) {
+                    const CallOutcome& b, const CallBounds& actual,
+                    const CallBounds& predicted) {
   return std::all_of(
       actual.gradients.begin(), actual.gradients.end(), [&](const auto& bound) {
         const auto output = output_member(bound.first);
@@ -79,8 +79,8 @@ bool same_gradients(const Case& value, const CallOutcome& a,
 }
 
 bool same_outputs(const KernelCall& call, const CallOutcome& a,
-                  const CallOutcome& b, const CallSpread& actual,
-                  const CallSpread& predicted) {
+                  const CallOutcome& b, const CallBounds& actual,
+                  const CallBounds& predicted) {
   const Dtype o = call.o_dtype, kv = call.kv_dtype, lse = lse_dtype(o);
   return same_numbers(a.o, b.o, o, actual.o, predicted.o) &&
          same_numbers(a.lse, b.lse, lse, actual.lse, predicted.lse) &&
@@ -106,8 +106,8 @@ Word compare_answers(Evidence& evidence, const JudgedKernel& kernel,
     const CallOutcome& actual = evidence.outcomes[n];
     if (!same_traces(actual, predicted[n])) return Word::kContradicts;
     if (actual.status != CallStatus::kDone) continue;
-    const CallSpread own = evidence.work->spread(kernel, n, kernel.model);
-    const CallSpread other = evidence.work->spread(kernel, n, fault.model);
+    const CallBounds own = evidence.work->bounds(kernel, n, kernel.model);
+    const CallBounds other = evidence.work->bounds(kernel, n, fault.model);
     if (!same_outputs(evidence.calls[n], actual, predicted[n], own, other) ||
         !same_gradients(evidence.work->value(), actual, predicted[n], own,
                         other))

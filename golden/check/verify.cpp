@@ -36,17 +36,17 @@ int64_t rank_of(Dtype dtype, const std::byte* at) {
   return dtype == Dtype::kF32 ? rank_of<uint32_t>(at) : rank_of<uint16_t>(at);
 }
 
-const std::vector<double>& spread_of(const CallSpread& spread,
+const std::vector<double>& bounds_of(const CallBounds& bounds,
                                      TensorName output) {
   switch (output) {
     case TensorName::kLse:
-      return spread.lse;
+      return bounds.lse;
     case TensorName::kWeights:
-      return spread.weights;
+      return bounds.weights;
     case TensorName::kY:
-      return spread.y;
+      return bounds.y;
     default:
-      return spread.o;
+      return bounds.o;
   }
 }
 
@@ -56,7 +56,7 @@ struct Beside {
   const RecordedOutput& recorded;
   const std::vector<std::byte>& actual;  // in `dtype`
   Dtype dtype;
-  const CallSpread& spread;  // of the kernel
+  const CallBounds& bounds;  // of the kernel
   const Case& value;         // of the call
 
   size_t per_row() const {
@@ -68,7 +68,7 @@ struct Beside {
   // Keys that the row of the element sees; a layer has no rows without.
   int64_t visible(size_t n) const {
     const size_t row = n / std::max<size_t>(per_row(), 1);
-    return row < spread.visible.size() ? spread.visible[row] : 1;
+    return row < bounds.visible.size() ? bounds.visible[row] : 1;
   }
   std::string place(size_t n) const {
     const std::string element =
@@ -83,7 +83,7 @@ void add_change(const Beside& one, Change& change) {
   const auto width = static_cast<size_t>(dtype_bytes(one.dtype));
   const std::vector<double> now = as_doubles(one.actual, one.dtype);
   const std::vector<double> then = as_doubles(one.recorded.bytes, one.dtype);
-  const std::vector<double>& bound = spread_of(one.spread, one.name.tensor);
+  const std::vector<double>& bound = bounds_of(one.bounds, one.name.tensor);
   for (size_t n = 0; n < now.size(); ++n) {
     if (one.visible(n) == kRowNotCounted) continue;
     ++change.elements;
@@ -140,13 +140,13 @@ void compare_empty(const Beside& one, size_t n, double actual, double expected,
 // The kernel is within its own bound of the truth and the source within its
 // own: so they are within both of each other.
 void compare_with_source(const Beside& one, SourceView& source,
-                         const CallSpread& theirs, const KernelInfo& kernel,
+                         const CallBounds& theirs, const KernelInfo& kernel,
                          Judgement& judgement) {
   const std::vector<double> actual = as_doubles(one.actual, one.dtype);
   const std::vector<double>& expected =
       *source.numbers(call_of(one.name), one.name.tensor);
-  const std::vector<double>& ours = spread_of(one.spread, one.name.tensor);
-  const std::vector<double>& other = spread_of(theirs, one.name.tensor);
+  const std::vector<double>& ours = bounds_of(one.bounds, one.name.tensor);
+  const std::vector<double>& other = bounds_of(theirs, one.name.tensor);
   const double unit = one.name.tensor == TensorName::kLse
                           ? lse_unit(kernel) / lse_unit(source.info())
                           : 1;
@@ -259,16 +259,16 @@ SetVerdict verify_set(const GoldenSet& set, const JudgedKernel& kernel,
     const std::vector<std::byte>& actual =
         outcomes[call].*output_member(name.tensor);
     if (actual.empty()) continue;  // the kernel does not return it
-    const CallSpread spread = work.spread(kernel, call, kernel.model);
+    const CallBounds bounds = work.bounds(kernel, call, kernel.model);
     const Beside one{name,   output,
                      actual, output_dtype(set.value(), name.tensor),
-                     spread, work.whole_call(kernel, call).value};
+                     bounds, work.whole_call(kernel, call).value};
     if (recorded && output.dtype == one.dtype) {
       if (!verdict.change) verdict.change.emplace();
       add_change(one, *verdict.change);
     }
     if (!recorded && apart.empty())
-      compare_with_source(one, source, source.spread(call), kernel.info,
+      compare_with_source(one, source, source.bounds(call), kernel.info,
                           verdict.expected);
   }
   return verdict;

@@ -21,8 +21,8 @@ class SourceView {
   // As a law of the set's subject finds it.
   Judgement judge();
   // How far the numbers of a call may be from the truth.
-  CallSpread spread(size_t call) {
-    return work_.spread(kernel_, call, kernel_.model);
+  CallBounds bounds(size_t call) {
+    return work_.bounds(kernel_, call, kernel_.model);
   }
   // The output of call number `call` as it was written down, in f64; null:
   // none.

@@ -61,7 +61,7 @@ class Stopwatch {
 
 // How far the outputs of one call may lie from what is right, element by
 // element; empty for what the call does not return or nothing is known about.
-struct CallSpread {
+struct CallBounds {
   std::vector<double> o, lse, weights, y;
   std::map<TensorName, std::vector<double>> gradients;  // also a layer's
   std::vector<int64_t> visible;  // [B,H,Tq]: keys that a row sees
@@ -105,9 +105,9 @@ class CaseWork {
   };
   WholeCall whole_call(const JudgedKernel& kernel, size_t n);
 
-  // The spread of call n of calls_for(kernel) under a model, whether the law
+  // The bounds of call n of calls_for(kernel) under a model, whether the law
   // asks for its truth or not.
-  CallSpread spread(const JudgedKernel& kernel, size_t n,
+  CallBounds bounds(const JudgedKernel& kernel, size_t n,
                     const PrecisionModel& model);
 
   // How the kernels judged so far have answered, where the law votes.

@@ -60,9 +60,9 @@ std::string statistics(const Shown& tensor) {
   const int64_t odd = std::ssize(tensor.numbers) - finite;
   if (finite == 0) return fmt::format("{} numbers, none finite", odd);
   const double n = static_cast<double>(finite), mean = sum / n;
-  const double spread = std::sqrt(std::max(squares / n - mean * mean, 0.0));
+  const double bounds = std::sqrt(std::max(squares / n - mean * mean, 0.0));
   return fmt::format("{:.5g} .. {:.5g}, mean {:.5g}, deviation {:.5g}{}", least,
-                     most, mean, spread,
+                     most, mean, bounds,
                      odd > 0 ? fmt::format(", {} not finite", odd) : "");
 }
 
