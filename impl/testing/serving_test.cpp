@@ -13,7 +13,7 @@
 namespace qkvet::impl::serving_test {
 namespace {
 
-struct Served {
+struct ServingCase {
   Problem problem;
   std::vector<int64_t> lengths;  // with new tokens
   int64_t page_size = 3;
@@ -24,8 +24,8 @@ struct Served {
 
 // Two members of 7 and 6 tokens in pages of 3, anywhere. The tail of the second
 // names a page of the first.
-Served trigger(int32_t causal) {
-  Served s;
+ServingCase trigger(int32_t causal) {
+  ServingCase s;
   s.problem = {.batch = 2,
                .heads = 4,
                .kv_heads = 2,
@@ -42,8 +42,8 @@ Served trigger(int32_t causal) {
 }
 
 // One member, pages of 4 in order, nothing new.
-Served harmless() {
-  Served s;
+ServingCase harmless() {
+  ServingCase s;
   s.problem = {.heads = 4,
                .kv_heads = 2,
                .queries = 3,
@@ -58,9 +58,9 @@ Served harmless() {
   return s;
 }
 
-class ServedCall {
+class ServingCall {
  public:
-  explicit ServedCall(const Served& served)
+  explicit ServingCall(const ServingCase& served)
       : s_(served),
         rows_(served.problem),
         k_({s_.pages, heads(), s_.page_size, s_.problem.width},
@@ -116,7 +116,7 @@ class ServedCall {
   float key(int64_t page, int64_t slot) { return k_.at(page, 0, slot, 0); }
   float given_key(int64_t b, int64_t j) { return rows_.k.at(b, 0, j, 0); }
 
-  Served s_;
+  ServingCase s_;
 
  private:
   int64_t heads() const { return s_.problem.kv_heads; }
@@ -175,8 +175,8 @@ std::vector<const qkvet_kernel*> serving_kernels(bool faulty) {
 }
 
 // The kernel answers as scalar/plain does.
-bool is_right(const qkvet_kernel* kernel, const Served& served) {
-  ServedCall call(served);
+bool is_right(const qkvet_kernel* kernel, const ServingCase& served) {
+  ServingCall call(served);
   const std::vector<float> right = call.right();
   OpenKernel open(kernel);
   if (open.status() == QKVET_UNAVAILABLE) {
@@ -203,7 +203,7 @@ TEST(Serving, PagesAnywhereAnswerAsRowsDo) {
            {Layout::kBhtd, Layout::kBthd, Layout::kBhdt, Layout::kGaps})
         for (const Placement place :
              {Placement::kEndFlush, Placement::kStartFlush}) {
-          Served served = trigger(causal);
+          ServingCase served = trigger(causal);
           served.problem.layout = layout;
           served.problem.place = place;
           EXPECT_TRUE(is_right(kernel, served)) << kernel->name;
@@ -219,7 +219,7 @@ TEST(Serving, NewTokensStayInThePages) {
     if (open.status() == QKVET_UNAVAILABLE) {
       continue;
     }
-    ServedCall call(trigger(QKVET_CAUSAL_NONE));
+    ServingCall call(trigger(QKVET_CAUSAL_NONE));
     ASSERT_EQ(open.forward(call.args()), QKVET_OK);
     // Tokens 5 and 6 of the first member, 4 and 5 of the second.
     EXPECT_EQ(call.key(0, 2), call.given_key(0, 5)) << kernel->name;
@@ -257,7 +257,7 @@ TEST(Serving, WhatCannotBeIsRefusedBeforeAnythingIsWritten) {
       continue;
     }
     for (const auto& [message, spoil] : wrong) {
-      ServedCall call(trigger(QKVET_CAUSAL_NONE));
+      ServingCall call(trigger(QKVET_CAUSAL_NONE));
       A args = call.args();
       spoil(args);
       EXPECT_EQ(open.forward(args), QKVET_INVALID_ARGUMENT)

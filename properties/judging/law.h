@@ -211,8 +211,8 @@ enum : uint32_t {
   // How scores become weights.
   kAllowScores = kAllowBias | kAllowAlibi | kAllowSoftcap | kAllowSink,
   // Where keys and values lie when they are called.
-  kAllowServed = kAllowPaged | kAllowAppend,
-  kAllowMemory = kAllowLayout | kAllowShare | kAllowServed,
+  kAllowServing = kAllowPaged | kAllowAppend,
+  kAllowMemory = kAllowLayout | kAllowShare | kAllowServing,
   kAllowAll = kAllowPairs | kAllowScores | kAllowMemory | kAllowRope,
   // For stories: a rotation, a window of the cache, quantised storage.
   kAllowForms = kAllowRope | kAllowWindow | kAllowStored
@@ -262,7 +262,7 @@ struct Law {
   const char* precondition;
   const char* reason;    // why it is true in exact arithmetic
   const char* rounding;  // why rounding cannot break it
-  const char* earns;     // what earns its place: (a), (b), (c) or (d)
+  const char* kept_for;  // what earns its place: (a), (b), (c) or (d)
   // Where it stands among the laws of its subject, from specific to general,
   // agreement last: of what fails the first names the failure. In tens, so that
   // one goes between.

@@ -18,9 +18,9 @@ TEST(Laws, StateAllFiveThingsUnderAUniqueId) {
   for (const Law* law : all_laws()) {
     EXPECT_TRUE(ids.insert(law->id).second) << law->id;
     for (const char* text : {law->sentence, law->formula, law->precondition,
-                             law->reason, law->rounding, law->earns})
+                             law->reason, law->rounding, law->kept_for})
       EXPECT_GT(std::string(text).size(), 3u) << law->id;
-    EXPECT_EQ(std::string(law->earns)[0], '(') << law->id;
+    EXPECT_EQ(std::string(law->kept_for)[0], '(') << law->id;
   }
   EXPECT_NE(find_law("agrees_with_oracle"), nullptr);
   EXPECT_NE(find_law(kMemoryLaw), nullptr);

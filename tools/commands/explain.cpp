@@ -126,7 +126,7 @@ ExitCode explain_law(const Law& law, const SelectedKernels& faults) {
     const char *name, *text;
   } rows[] = {{"law", law.sentence},           {"formula", law.formula},
               {"holds for", law.precondition}, {"because", law.reason},
-              {"rounding", law.rounding},      {"kept for", law.earns}};
+              {"rounding", law.rounding},      {"kept for", law.kept_for}};
   for (const auto& row : rows) print(wrapped_field(row.name, row.text));
   if (const std::string missing = why_missing(faults_family());
       !missing.empty()) {

@@ -40,7 +40,7 @@ void list_laws(bool json) {
                            {"precondition", law->precondition},
                            {"reason", law->reason},
                            {"rounding", law->rounding},
-                           {"earns", law->earns}}) +
+                           {"earns", law->kept_for}}) +
             "\n");
     else
       print(fmt::format("  {}\n      {}\n", law->id, law->sentence));

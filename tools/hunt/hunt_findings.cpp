@@ -40,9 +40,9 @@ std::vector<HuntEvent> failures_called_out(const Hunted& hunted,
   return all;
 }
 
-class Inquest {
+class Investigation {
  public:
-  Inquest(const Hunted& hunted, const HuntJob& job, HuntFindings& out)
+  Investigation(const Hunted& hunted, const HuntJob& job, HuntFindings& out)
       : hunted_(hunted), job_(job), out_(out) {}
 
   void look_at(const KernelUnderTest& kernel,
@@ -174,9 +174,9 @@ HuntFindings look_into(const Hunted& hunted, const HuntJob& job,
   HuntFindings findings;
   std::vector<HuntEvent> events = failures_called_out(hunted, job, end);
   sort_by_law(events);
-  Inquest inquest(hunted, job, findings);
+  Investigation investigation(hunted, job, findings);
   for (const KernelUnderTest& kernel : hunted.selected.kernels)
-    inquest.look_at(kernel, events);
+    investigation.look_at(kernel, events);
   if (findings.error.empty())
     findings.diagnoses = diagnose_run(findings.result, hunted.selected,
                                       findings.in_process, most);

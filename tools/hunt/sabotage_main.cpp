@@ -16,7 +16,8 @@ constexpr int kBadUsage = 2;
 
 void print(const SabotageLine& line) {
   const bool needs_no_oracle =
-      std::string_view(line.law->earns).find("(d)") != std::string_view::npos;
+      std::string_view(line.law->kept_for).find("(d)") !=
+      std::string_view::npos;
   const std::string seeded(seeded_fault_name(line.pair->seeded));
   std::printf(
       "{\"fault\":\"%s\",\"seeded\":\"%s\",\"oracle\":\"%s\",\"law\":\"%s\","

@@ -114,7 +114,7 @@ TEST(Inspect, AMaskThatIsMissingPartsAtTheWeights) {
 }
 
 // What calls of their own bring out of kernels that return no weights.
-TEST(Inspect, AskedWeightsAreThoseOfTheDefinition) {
+TEST(Inspect, RecoveredWeightsAreThoseOfTheDefinition) {
   const std::pair<const char*, const char*> rows[] = {
       {"f32,B2,H4,Hkv2,Tq5,Tk7,d3,dv2,causal=br,mask=random70", "eigen/plain"},
       {"f16,B1,H2,Tq3,Tk3,d4,kvlen=2", "eigen/plain"},

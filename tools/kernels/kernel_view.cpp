@@ -7,7 +7,7 @@
 #include "properties/judging/agreement_about.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/outcome.h"
-#include "tools/kernels/asked_weights.h"
+#include "tools/kernels/recovered_weights.h"
 
 namespace qkvet::tools {
 namespace {
@@ -43,8 +43,8 @@ void view_attention(const JudgeInput& input, const JudgedKernel& kernel,
     view.weights.assign(from, from + s.H * s.Tq * s.Tk);
     view.weights_from = "as it returns them";
   } else if (ask == AskForWeights::kYes && has_weights) {
-    AskedWeights asked = ask_attention(value, *input.calls[0].inputs, kernel,
-                                       executor, index, member);
+    RecoveredWeights asked = ask_attention(value, *input.calls[0].inputs,
+                                           kernel, executor, index, member);
     view.weights = std::move(asked.weights);
     view.weights_from = std::move(asked.how);
     if (asked.judgement)
@@ -60,8 +60,8 @@ void view_layer(const JudgeInput& input, const JudgedKernel& kernel,
   for (StageJudgement& stage : judge_layer_stages(input, WrongStage::kGoesOn))
     view.stages.push_back({stage.name, std::move(stage.judgement)});
   if (ask == AskForWeights::kNo) return;
-  AskedWeights asked = ask_layer(input.value, *input.calls[0].inputs, kernel,
-                                 executor, index, member);
+  RecoveredWeights asked = ask_layer(input.value, *input.calls[0].inputs,
+                                     kernel, executor, index, member);
   view.weights = std::move(asked.weights);
   view.weights_from = std::move(asked.how);
   if (asked.judgement)

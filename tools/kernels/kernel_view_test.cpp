@@ -11,7 +11,7 @@
 #include "properties/calls/layer_calls.h"
 #include "properties/judging/answer.h"
 #include "properties/testing/fake_tables.h"
-#include "tools/kernels/asked_weights.h"
+#include "tools/kernels/recovered_weights.h"
 
 namespace qkvet::tools::kernel_view_test {
 namespace {

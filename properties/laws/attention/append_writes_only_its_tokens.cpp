@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/case/paging.h"
-#include "properties/checking/served.h"
+#include "properties/checking/serving_cases.h"
 #include "properties/judging/compare.h"
 
 namespace qkvet::properties {

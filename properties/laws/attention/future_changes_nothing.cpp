@@ -74,7 +74,7 @@ extern constinit const Law future_changes_nothing{
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     80,
     Domain{.causal = true,
-           .allows = kAllowRope | kAllowScores | kAllowLayout | kAllowServed},
+           .allows = kAllowRope | kAllowScores | kAllowLayout | kAllowServing},
     with_masked_key,
     of_future_changes_nothing::plan,
     of_future_changes_nothing::judge};

@@ -207,7 +207,7 @@ extern constinit const Law nan_reaches_its_row{
     "(a) it is exact, (c) it reaches what agreement never draws",
     130,
     Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
-                     kAllowServed},
+                     kAllowServing},
     of_nan_reaches_its_row::constrain,
     of_nan_reaches_its_row::plan,
     of_nan_reaches_its_row::judge};

@@ -65,7 +65,7 @@ extern constinit const Law nan_stays_in_its_head{
     "multiplied by zero",
     120,
     Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
-                     kAllowServed},
+                     kAllowServing},
     of_nan_stays_in_its_head::constrain,
     of_nan_stays_in_its_head::plan,
     of_nan_stays_in_its_head::judge};

@@ -51,7 +51,7 @@ extern constinit const Law other_heads_change_nothing{
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     100,
     Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
-                     kAllowServed},
+                     kAllowServing},
     of_other_heads_change_nothing::constrain,
     of_other_heads_change_nothing::plan,
     of_other_heads_change_nothing::judge};

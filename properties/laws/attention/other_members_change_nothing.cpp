@@ -53,7 +53,7 @@ extern constinit const Law other_members_change_nothing{
     "(a) it is bitwise where that is claimed, (d) it needs no oracle",
     110,
     Domain{.allows = kAllowRope | kAllowWindow | kAllowMask | kAllowLengths |
-                     kAllowScores | kAllowLayout | kAllowServed},
+                     kAllowScores | kAllowLayout | kAllowServing},
     of_other_members_change_nothing::constrain,
     of_other_members_change_nothing::plan,
     of_other_members_change_nothing::judge};

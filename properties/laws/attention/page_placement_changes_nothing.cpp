@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/checking/served.h"
+#include "properties/checking/serving_cases.h"
 
 namespace qkvet::properties {
 namespace of_page_placement_changes_nothing {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "core/case/paging.h"
-#include "properties/checking/served.h"
+#include "properties/checking/serving_cases.h"
 
 namespace qkvet::properties {
 namespace of_page_size_changes_nothing {

@@ -48,7 +48,7 @@ extern constinit const Law permuted_heads_permute_output{
     "heads does not commute with permutations",
     220,
     Domain{.allows = kAllowWindow | kAllowLengths | kAllowPacked |
-                     kAllowSoftcap | kAllowLayout | kAllowServed},
+                     kAllowSoftcap | kAllowLayout | kAllowServing},
     of_permuted_heads_permute_output::constrain,
     of_permuted_heads_permute_output::plan,
     of_permuted_heads_permute_output::judge};

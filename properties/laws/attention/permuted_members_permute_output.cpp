@@ -53,7 +53,7 @@ extern constinit const Law permuted_members_permute_output{
     "(d) it needs no oracle",
     230,
     Domain{.allows = kAllowWindow | kAllowSoftcap | kAllowSink | kAllowAlibi |
-                     kAllowLayout | kAllowServed},
+                     kAllowLayout | kAllowServing},
     of_permuted_members_permute_output::constrain,
     of_permuted_members_permute_output::plan,
     of_permuted_members_permute_output::judge};

@@ -2,7 +2,7 @@
 // Slots that no member owns are NaN in one call and hold tokens of other
 // sequences in the other (zeros in place of NaN where the kernel declares that
 // they must be finite); the tails of the block tables stay what they are.
-#include "properties/checking/served.h"
+#include "properties/checking/serving_cases.h"
 #include "properties/judging/finite.h"
 
 namespace qkvet::properties {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/kernels/asked_weights.h"
+#include "tools/kernels/recovered_weights.h"
 
 #include <fmt/core.h>
 
@@ -128,7 +128,8 @@ std::string too_many(int64_t calls, int64_t dv) {
 
 // Whether the calls told nothing: then `out` says why.
 bool has_trouble(std::span<const PlannedCall> planned,
-                 const std::vector<CallOutcome>& outcomes, AskedWeights& out) {
+                 const std::vector<CallOutcome>& outcomes,
+                 RecoveredWeights& out) {
   for (size_t n = 0; n < outcomes.size(); ++n) {
     auto judgement = judge_outcome(planned[n], outcomes[n]);
     if (!judgement) continue;
@@ -165,11 +166,11 @@ void judge_keys(const JudgeInput& input, const CallView& call, int64_t first,
 
 }  // namespace
 
-AskedWeights ask_attention(const Case& value, const Inputs& inputs,
-                           const JudgedKernel& kernel, Executor& executor,
-                           int index, int64_t member) {
+RecoveredWeights ask_attention(const Case& value, const Inputs& inputs,
+                               const JudgedKernel& kernel, Executor& executor,
+                               int index, int64_t member) {
   const Shape& s = value.shape;
-  AskedWeights out;
+  RecoveredWeights out;
   const int64_t count = parts(s.Tk, s.dv);
   if (count > kMostAsked) out.how = too_many(count, s.dv);
   if (count < 1 || count > kMostAsked) return out;
@@ -202,11 +203,11 @@ AskedWeights ask_attention(const Case& value, const Inputs& inputs,
   return out;
 }
 
-AskedWeights ask_layer(const Case& value, const Inputs& inputs,
-                       const JudgedKernel& kernel, Executor& executor,
-                       int index, int64_t member) {
+RecoveredWeights ask_layer(const Case& value, const Inputs& inputs,
+                           const JudgedKernel& kernel, Executor& executor,
+                           int index, int64_t member) {
   const Shape& s = value.shape;
-  AskedWeights out;
+  RecoveredWeights out;
   const bool stages = returns_stages(kernel.info);
   const int64_t count = key_parts(s) * (stages ? 1 : column_parts(s));
   if (s.Tq > s.D)

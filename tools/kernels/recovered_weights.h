@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The weights of a kernel that returns none, out of what it does return.
-#ifndef QKVET_TOOLS_KERNELS_ASKED_WEIGHTS_H_
-#define QKVET_TOOLS_KERNELS_ASKED_WEIGHTS_H_
+#ifndef QKVET_TOOLS_KERNELS_RECOVERED_WEIGHTS_H_
+#define QKVET_TOOLS_KERNELS_RECOVERED_WEIGHTS_H_
 
 #include <optional>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace qkvet::tools {
 
-struct AskedWeights {
+struct RecoveredWeights {
   std::vector<double> weights;  // [H,Tq,Tk] of one member; empty: none
   std::string how;              // how they were found, or why they were not
   // For attention: its outputs against the oracle's, with V as it was asked.
@@ -25,17 +25,17 @@ inline constexpr int64_t kMostAsked = 64;
 
 // Attention: with column c of V the unit vector of key j, o[.., c] is the
 // weight of that key. A call tells dv keys.
-AskedWeights ask_attention(const Case& value, const Inputs& inputs,
-                           const JudgedKernel& kernel, Executor& executor,
-                           int index, int64_t member);
+RecoveredWeights ask_attention(const Case& value, const Inputs& inputs,
+                               const JudgedKernel& kernel, Executor& executor,
+                               int index, int64_t member);
 
 // A layer: the member's x is the identity, the rows of W_Q and W_K are what q
 // and k are in the case, those of W_V are unit vectors of keys, and the biases
 // are 0; without stages W_O lets the heads through. It takes D >= T.
-AskedWeights ask_layer(const Case& value, const Inputs& inputs,
-                       const JudgedKernel& kernel, Executor& executor,
-                       int index, int64_t member);
+RecoveredWeights ask_layer(const Case& value, const Inputs& inputs,
+                           const JudgedKernel& kernel, Executor& executor,
+                           int index, int64_t member);
 
 }  // namespace qkvet::tools
 
-#endif  // QKVET_TOOLS_KERNELS_ASKED_WEIGHTS_H_
+#endif  // QKVET_TOOLS_KERNELS_RECOVERED_WEIGHTS_H_

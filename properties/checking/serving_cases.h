@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cases of the serving form: keys and values in pages, and new tokens.
-#ifndef QKVET_PROPERTIES_CHECKING_SERVED_H_
-#define QKVET_PROPERTIES_CHECKING_SERVED_H_
+#ifndef QKVET_PROPERTIES_CHECKING_SERVING_CASES_H_
+#define QKVET_PROPERTIES_CHECKING_SERVING_CASES_H_
 
 #include "properties/calls/option_forms.h"
 
@@ -14,4 +14,4 @@ Case with_new_tokens(Case value);
 
 }  // namespace qkvet::properties
 
-#endif  // QKVET_PROPERTIES_CHECKING_SERVED_H_
+#endif  // QKVET_PROPERTIES_CHECKING_SERVING_CASES_H_
