@@ -46,7 +46,7 @@ struct Extents {
 Extents decode_extents(int64_t rows, int64_t n);
 Extents square_extents(int64_t heads, int64_t n, Causal causal);
 
-// The recipes of aimed data.
+// The recipes of targeted data.
 struct Recipes {
   Recipe q, k, v;
 

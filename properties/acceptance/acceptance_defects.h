@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The defects that all rules are shown, and the data that aims at each.
+// The defects that all rules are shown, and the data that targets each.
 #ifndef QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_DEFECTS_H_
 #define QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_DEFECTS_H_
 
@@ -20,15 +20,15 @@ enum class Measure : uint8_t {
 struct Defect {
   const char* name;
   const char* text;
-  const char* aim;  // why the aimed data shows it
+  const char* target;  // why the targeted data shows it
   Measure measure;
   Hooks hooks;
   // On the output of the kernel; null: nothing.
   void (*spoil)(Output& output);
-  Recipes (*aimed)(int64_t n, int64_t d);
+  Recipes (*targeted)(int64_t n, int64_t d);
 };
 
-// Those with the same aimed data stand together.
+// Those with the same targeted data stand together.
 std::span<const Defect> defects();
 const Defect& defect_named(const char* name);
 

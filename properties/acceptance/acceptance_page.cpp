@@ -68,10 +68,10 @@ const char* heading(Measure measure) {
 std::string defect_table(Comparisons comparisons, const Defect& defect) {
   std::string text = "### " + std::string(defect.name) + "\n\n" + defect.text +
                      " " + heading(defect.measure) +
-                     "\n\nAimed data: " + defect.aim +
+                     "\n\nTargeted data: " + defect.target +
                      ".\n\n"
                      "| rule | the rule | bound | bound, with lse | the rule, "
-                     "aimed data | bound, aimed data |\n"
+                     "targeted data | bound, targeted data |\n"
                      "|---|---:|---:|---:|---:|---:|\n";
   for (const Comparison& c : comparisons) {
     if (c.defect != &defect) continue;
@@ -123,8 +123,9 @@ std::string tally_table(Comparisons comparisons) {
       {"the data of the suite, both", &Comparison::ours, &Comparison::theirs},
       {"the same, the bound judges lse as well", &Comparison::ours_with_lse,
        &Comparison::theirs},
-      {"aimed data, both", &Comparison::ours_aimed, &Comparison::theirs_aimed},
-      {"the bound on aimed data, the rule on its suite's",
+      {"targeted data, both", &Comparison::ours_aimed,
+       &Comparison::theirs_aimed},
+      {"the bound on targeted data, the rule on its suite's",
        &Comparison::ours_aimed, &Comparison::theirs}};
   std::string text =
       "| data | the bound notices more | the same | less |\n"
@@ -208,13 +209,13 @@ std::string summary_text(Comparisons comparisons) {
       cell(cudnn, "scale off", &Comparison::ours) +
       " on the same data and at " +
       cell(cudnn, "scale off", &Comparison::ours_aimed) +
-      " on aimed data. One key lost among n: FA3's rule, n " +
+      " on targeted data. One key lost among n: FA3's rule, n " +
       cell(flash, "lost key", &Comparison::theirs) +
-      "; the bound on aimed data, " +
+      "; the bound on targeted data, " +
       cell(flash, "lost key", &Comparison::ours_aimed) +
       ". The mean of V in place of attention: KernelBench's f16 rule, n " +
       cell(bench, "mean of V", &Comparison::theirs) +
-      "; the bound on aimed data, " +
+      "; the bound on targeted data, " +
       cell(bench, "mean of V", &Comparison::ours_aimed) + ". ";
   const auto worse = behind(comparisons);
   text += worse.empty() ? "On no data of a suite does the bound notice less."
@@ -257,8 +258,8 @@ std::string method_text(const Effort& effort) {
          "any order of summation: it covers kernels that add up in another "
          "order than this one, which a rule tuned on one kernel does not have "
          "to. So on the data of a suite the bound alone can notice less than "
-         "the rule; what makes the difference is data that aims, and lse. "
-         "Where a rule notices on aimed data what it misses on its suite's, "
+         "the rule; what makes the difference is targeted data, and lse. "
+         "Where a rule notices on targeted data what it misses on its suite's, "
          "the data was missing and not the rule. "
          "*With lse* means that lse is judged as well.\n\n"
          "**alarm**: the correct kernel was refused at so many keys, so there "

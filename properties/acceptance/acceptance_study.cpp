@@ -187,13 +187,13 @@ struct Study {
     }
   }
 
-  void aimed(const Setting& setting, std::span<const Rule* const> judged) {
+  void targeted(const Setting& setting, std::span<const Rule* const> judged) {
     for (const Defect& defect : defects())
       for (const int64_t n : lengths_of(defect)) {
         const Defect* first = first_with_same_data(defect, n, setting.d);
         if (first != &defect) continue;
         const Sample sample(CallData(setting, extents_of(defect, setting, n),
-                                     defect.aimed(n, setting.d)),
+                                     defect.targeted(n, setting.d)),
                             models, judged);
         for (const Defect& same : defects()) {
           if (first_with_same_data(same, n, setting.d) != &defect) continue;
@@ -212,7 +212,7 @@ struct Study {
                                             int64_t d) {
     for (const Defect& other : defects())
       if (other.measure == defect.measure &&
-          other.aimed(n, d) == defect.aimed(n, d))
+          other.targeted(n, d) == defect.targeted(n, d))
         return &other;
     return &defect;
   }
@@ -246,7 +246,7 @@ struct Study {
           return setting;
         },
         [this](const Setting& setting, const std::vector<const Rule*>& judged) {
-          aimed(setting, judged);
+          targeted(setting, judged);
         });
   }
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shows every defect to every rule and to the bound, on the data of the rule's
-// suite and on data that aims at the defect. The correct kernel is shown, too:
+// suite and on data that targets the defect. The correct kernel is shown, too:
 // whoever refuses it has noticed nothing, but raised an alarm.
 #ifndef QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_STUDY_H_
 #define QKVET_PROPERTIES_ACCEPTANCE_ACCEPTANCE_STUDY_H_
@@ -32,7 +32,7 @@ struct Comparison {
   const Rule* rule = nullptr;
   const Defect* defect = nullptr;
   Cell theirs, ours, ours_with_lse;  // on the data of the suite
-  Cell theirs_aimed, ours_aimed;     // on aimed data; without lse
+  Cell theirs_aimed, ours_aimed;     // on targeted data; without lse
 };
 
 struct Effort {
