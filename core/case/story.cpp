@@ -161,8 +161,8 @@ void become(Sequence& sequence, const Sequence& other) {
   sequence.most = other.most;
 }
 
-void carry_out(const Moment& moment, Sequences& sequences) {
-  const StoryCommand& command = moment.command;
+void carry_out(const Snapshot& snapshot, Sequences& sequences) {
+  const StoryCommand& command = snapshot.command;
   Sequence& sequence = sequences[static_cast<size_t>(command.sequence)];
   if (command.verb == StoryVerb::kFork)
     return become(sequences[static_cast<size_t>(command.count)], sequence);
@@ -175,8 +175,8 @@ void carry_out(const Moment& moment, Sequences& sequences) {
   }
   take_away(command, sequence.tokens);
   take_away(command, sequence.positions);
-  for (int64_t i = 0; i < moment.new_tokens; ++i) {
-    sequence.tokens.push_back({command.sequence, moment.first_new + i});
+  for (int64_t i = 0; i < snapshot.new_tokens; ++i) {
+    sequence.tokens.push_back({command.sequence, snapshot.first_new + i});
     sequence.positions.push_back(next_position(sequence.positions));
   }
   const int64_t length = sequence.length();
@@ -270,41 +270,41 @@ std::optional<Story> parse_story(std::string_view text, std::string* error) {
   return story;
 }
 
-std::vector<Moment> play_story(const Story& story, const StoryRules& rules,
-                               const std::vector<bool>& inserted) {
-  std::vector<Moment> moments;
+std::vector<Snapshot> play_story(const Story& story, const StoryRules& rules,
+                                 const std::vector<bool>& inserted) {
+  std::vector<Snapshot> snapshots;
   Sequences sequences;
   int64_t without_data = 0;  // tags given below 0
   for (const StoryCommand& command : story) {
     Sequence& sequence = sequences[static_cast<size_t>(command.sequence)];
-    Moment moment;
-    moment.command = command;
-    moment.illegal = problem_of(command, sequence, rules);
-    moment.new_tokens = appends(command.verb) ? command.count : 0;
-    moment.queries = attends(command.verb) ? command.count : 0;
-    if (moments.size() < inserted.size() && inserted[moments.size()]) {
-      without_data += moment.new_tokens;
-      moment.first_new = -without_data;
+    Snapshot snapshot;
+    snapshot.command = command;
+    snapshot.illegal = problem_of(command, sequence, rules);
+    snapshot.new_tokens = appends(command.verb) ? command.count : 0;
+    snapshot.queries = attends(command.verb) ? command.count : 0;
+    if (snapshots.size() < inserted.size() && inserted[snapshots.size()]) {
+      without_data += snapshot.new_tokens;
+      snapshot.first_new = -without_data;
     } else {
-      moment.first_new = sequence.next_token;
-      moment.first_query = sequence.next_query;
-      sequence.next_token += moment.new_tokens;
-      sequence.next_query += moment.queries;
+      snapshot.first_new = sequence.next_token;
+      snapshot.first_query = sequence.next_query;
+      sequence.next_token += snapshot.new_tokens;
+      sequence.next_query += snapshot.queries;
     }
-    if (moment.illegal.empty()) carry_out(moment, sequences);
+    if (snapshot.illegal.empty()) carry_out(snapshot, sequences);
     const bool copies = command.verb == StoryVerb::kFork;
     const Sequence& shown =
         copies ? sequences[static_cast<size_t>(command.count)] : sequence;
-    moment.history = shown.tokens;
-    moment.positions = shown.positions;
+    snapshot.history = shown.tokens;
+    snapshot.positions = shown.positions;
     for (int64_t s = 0; s < rules.sequences; ++s) {
       const Sequence& one = sequences[static_cast<size_t>(s)];
-      moment.lengths.push_back(one.length());
-      moment.most.push_back(one.most);
+      snapshot.lengths.push_back(one.length());
+      snapshot.most.push_back(one.most);
     }
-    moments.push_back(std::move(moment));
+    snapshots.push_back(std::move(snapshot));
   }
-  return moments;
+  return snapshots;
 }
 
 int64_t least_count(StoryVerb verb) {

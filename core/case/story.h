@@ -70,7 +70,7 @@ struct Token {
 };
 
 // One command in its place: what it brings, and what it leaves.
-struct Moment {
+struct Snapshot {
   StoryCommand command;
   std::string illegal;  // "" or why the cache must refuse the command
   int64_t first_new = 0, new_tokens = 0;  // tags
@@ -81,7 +81,7 @@ struct Moment {
   // The most tokens that each sequence held since it was last empty.
   std::vector<int64_t> most;
 
-  friend auto operator<=>(const Moment&, const Moment&) = default;
+  friend auto operator<=>(const Snapshot&, const Snapshot&) = default;
 };
 
 struct StoryRules {
@@ -124,8 +124,8 @@ void take_away(const StoryCommand& command, std::vector<Each>& all) {
 // An illegal command changes nothing, but its tags are used up. A command that
 // is `inserted` (by its number) uses up no tag: it brings tokens without data,
 // with tags below 0, so that the rest of the story goes on as without it.
-std::vector<Moment> play_story(const Story& story, const StoryRules& rules,
-                               const std::vector<bool>& inserted = {});
+std::vector<Snapshot> play_story(const Story& story, const StoryRules& rules,
+                                 const std::vector<bool>& inserted = {});
 
 // A token goes one behind the last position, at 0 behind none.
 inline int64_t next_position(const std::vector<int64_t>& positions) {

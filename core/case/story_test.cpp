@@ -82,33 +82,33 @@ TEST(StoryText, BadCommandsGetOneClearLine) {
 }
 
 TEST(Story, TokensKeepTheirTagsAndNeverShareOne) {
-  const auto moments = play_story(
+  const auto snapshots = play_story(
       told("step.a.3+truncate.a.1+append.a.2+reset.a+step.a.1"), {1, 8, false});
-  EXPECT_EQ(tags(moments[0].history), (std::vector<int64_t>{0, 1, 2}));
-  EXPECT_EQ(tags(moments[1].history), (std::vector<int64_t>{0}));
-  EXPECT_EQ(tags(moments[2].history), (std::vector<int64_t>{0, 3, 4}));
-  EXPECT_TRUE(moments[3].history.empty());
-  EXPECT_EQ(tags(moments[4].history), (std::vector<int64_t>{5}));
-  EXPECT_EQ(moments[4].first_query, 3);
+  EXPECT_EQ(tags(snapshots[0].history), (std::vector<int64_t>{0, 1, 2}));
+  EXPECT_EQ(tags(snapshots[1].history), (std::vector<int64_t>{0}));
+  EXPECT_EQ(tags(snapshots[2].history), (std::vector<int64_t>{0, 3, 4}));
+  EXPECT_TRUE(snapshots[3].history.empty());
+  EXPECT_EQ(tags(snapshots[4].history), (std::vector<int64_t>{5}));
+  EXPECT_EQ(snapshots[4].first_query, 3);
 }
 
 TEST(Story, AnEvictionLeavesTheOthersWhereTheyStand) {
   using Numbers = std::vector<int64_t>;
-  const auto moments = play_story(
+  const auto snapshots = play_story(
       told("append.a.5+evict.a.1.2+append.a.1+truncate.a.2+evict.a.1.1+"
            "append.a.1+fork.a.b+evict.b.0.2+append.b.1"),
       {2, 8, false});
-  EXPECT_EQ(tags(moments[1].history), (Numbers{0, 3, 4}));
-  EXPECT_EQ(moments[1].positions, (Numbers{0, 3, 4}));
-  EXPECT_EQ(moments[2].positions, (Numbers{0, 3, 4, 5}));
-  EXPECT_EQ(moments[3].positions, (Numbers{0, 3}));
+  EXPECT_EQ(tags(snapshots[1].history), (Numbers{0, 3, 4}));
+  EXPECT_EQ(snapshots[1].positions, (Numbers{0, 3, 4}));
+  EXPECT_EQ(snapshots[2].positions, (Numbers{0, 3, 4, 5}));
+  EXPECT_EQ(snapshots[3].positions, (Numbers{0, 3}));
   // Behind the last token that is left, wherever that stands.
-  EXPECT_EQ(moments[4].positions, (Numbers{0}));
-  EXPECT_EQ(moments[5].positions, (Numbers{0, 1}));
-  EXPECT_EQ(tags(moments[5].history), (Numbers{0, 6}));
-  EXPECT_EQ(moments[6].positions, (Numbers{0, 1}));
-  EXPECT_EQ(moments[8].positions, (Numbers{0}));
-  EXPECT_EQ(moments[8].lengths, (Numbers{2, 1}));
+  EXPECT_EQ(snapshots[4].positions, (Numbers{0}));
+  EXPECT_EQ(snapshots[5].positions, (Numbers{0, 1}));
+  EXPECT_EQ(tags(snapshots[5].history), (Numbers{0, 6}));
+  EXPECT_EQ(snapshots[6].positions, (Numbers{0, 1}));
+  EXPECT_EQ(snapshots[8].positions, (Numbers{0}));
+  EXPECT_EQ(snapshots[8].lengths, (Numbers{2, 1}));
   EXPECT_EQ(story_evictions(told("evict.a.1.2+append.a.1+evict.b.0.3")), 5);
 }
 
@@ -129,38 +129,38 @@ TEST(Story, WhatIsNotThereOrInAWindowIsNotEvicted) {
 }
 
 TEST(Story, SequencesHaveLengthsOfTheirOwn) {
-  const auto moments =
+  const auto snapshots =
       play_story(told("append.a.2+step.b.1+reset.a"), {2, 8, false});
-  EXPECT_EQ(moments[1].lengths, (std::vector<int64_t>{2, 1}));
-  EXPECT_EQ(moments[2].lengths, (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(snapshots[1].lengths, (std::vector<int64_t>{2, 1}));
+  EXPECT_EQ(snapshots[2].lengths, (std::vector<int64_t>{0, 1}));
 }
 
 TEST(Story, IllegalCommandsChangeNothingButUseUpTheirTags) {
-  const auto moments = play_story(
+  const auto snapshots = play_story(
       told("append.a.3+append.a.2+attend.a.4+truncate.a.4+step.b.1+append.a.1"),
       {1, 4, false});
   const bool legal[] = {true, false, false, false, false, true};
-  for (size_t i = 0; i < moments.size(); ++i)
-    EXPECT_EQ(moments[i].illegal.empty(), legal[i]) << i;
-  EXPECT_NE(moments[1].illegal.find("more than the capacity, 4"),
+  for (size_t i = 0; i < snapshots.size(); ++i)
+    EXPECT_EQ(snapshots[i].illegal.empty(), legal[i]) << i;
+  EXPECT_NE(snapshots[1].illegal.find("more than the capacity, 4"),
             std::string::npos);
-  EXPECT_EQ(moments[4].lengths, (std::vector<int64_t>{3}));
-  EXPECT_EQ(tags(moments[5].history), (std::vector<int64_t>{0, 1, 2, 5}));
+  EXPECT_EQ(snapshots[4].lengths, (std::vector<int64_t>{3}));
+  EXPECT_EQ(tags(snapshots[5].history), (std::vector<int64_t>{0, 1, 2, 5}));
 }
 
 TEST(Story, AGrowingCacheTakesMoreThanItsCapacity) {
-  const auto moments = play_story(told("append.a.5"), {1, 4, true});
-  EXPECT_EQ(moments[0].illegal, "");
-  EXPECT_EQ(moments[0].lengths, (std::vector<int64_t>{5}));
+  const auto snapshots = play_story(told("append.a.5"), {1, 4, true});
+  EXPECT_EQ(snapshots[0].illegal, "");
+  EXPECT_EQ(snapshots[0].lengths, (std::vector<int64_t>{5}));
 }
 
 TEST(Story, InsertedCommandsLeaveTheTagsOfTheOthersAlone) {
-  const auto moments =
+  const auto snapshots =
       play_story(told("append.a.2+step.a.1+truncate.a.0+step.a.1"),
                  {1, 4, false}, {true, false, true, false});
-  EXPECT_EQ(tags(moments[1].history), (std::vector<int64_t>{-2, -1, 0}));
-  EXPECT_EQ(tags(moments[3].history), (std::vector<int64_t>{1}));
-  EXPECT_EQ(moments[3].first_query, 1);
+  EXPECT_EQ(tags(snapshots[1].history), (std::vector<int64_t>{-2, -1, 0}));
+  EXPECT_EQ(tags(snapshots[3].history), (std::vector<int64_t>{1}));
+  EXPECT_EQ(snapshots[3].first_query, 1);
 }
 
 TEST(Story, CountsTheTagsThatItNeeds) {
@@ -171,24 +171,24 @@ TEST(Story, CountsTheTagsThatItNeeds) {
 }
 
 TEST(Story, AForkGoesItsOwnWay) {
-  const auto moments = play_story(
+  const auto snapshots = play_story(
       told("append.a.2+append.b.1+fork.a.b+append.b.1+append.a.1+step.b.1"),
       {2, 4, false});
   const std::vector<Token> copied = {{0, 0}, {0, 1}};
-  EXPECT_EQ(moments[2].history, copied);
-  EXPECT_EQ(moments[2].lengths, (std::vector<int64_t>{2, 2}));
+  EXPECT_EQ(snapshots[2].history, copied);
+  EXPECT_EQ(snapshots[2].lengths, (std::vector<int64_t>{2, 2}));
   // b lost its first token, and its tag is not used again.
   const std::vector<Token> b = {{0, 0}, {0, 1}, {1, 1}, {1, 2}};
-  EXPECT_EQ(moments[5].history, b);
-  EXPECT_EQ(tags(moments[4].history), (std::vector<int64_t>{0, 1, 2}));
+  EXPECT_EQ(snapshots[5].history, b);
+  EXPECT_EQ(tags(snapshots[4].history), (std::vector<int64_t>{0, 1, 2}));
 }
 
 TEST(Story, ReorderReadsAllBeforeItWritesAny) {
-  const auto moments = play_story(
+  const auto snapshots = play_story(
       told("append.a.1+append.b.2+append.c.3+reorder.bcb+attend.a.1"),
       {3, 4, false});
-  EXPECT_EQ(moments[3].lengths, (std::vector<int64_t>{2, 3, 2}));
-  EXPECT_EQ(tags(moments[4].history, 1), (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(snapshots[3].lengths, (std::vector<int64_t>{2, 3, 2}));
+  EXPECT_EQ(tags(snapshots[4].history, 1), (std::vector<int64_t>{0, 1}));
   for (const char* bad : {"reorder.ba", "reorder.bad", "fork.a.d", "fork.d.a"})
     EXPECT_NE(play_story(told(bad), {3, 4, false})[0].illegal, "") << bad;
 }

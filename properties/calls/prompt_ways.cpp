@@ -31,9 +31,9 @@ void compare_step(const JudgeInput& input, const CallView& whole,
   const auto& all_bound = bound_of(whole, tensor);
   const auto& part_bound = bound_of(step, tensor);
   const int64_t width = is_o ? input.value.shape.dv : 1;
-  const int64_t tokens = whole.planned->moment->queries;
-  const int64_t from = step.planned->moment->first_query;
-  const int64_t rows = step.planned->moment->queries;
+  const int64_t tokens = whole.planned->snapshot->queries;
+  const int64_t from = step.planned->snapshot->first_query;
+  const int64_t rows = step.planned->snapshot->queries;
   for (size_t m = 0; m < part.size(); ++m) {
     const auto at = static_cast<int64_t>(m);
     const int64_t head = at / width / rows;
@@ -48,7 +48,7 @@ void compare_step(const JudgeInput& input, const CallView& whole,
                          judgement);
     if (!finding) continue;
     finding->call = call_number(input, step);
-    const Shape shape = step_case(input.value, *step.planned->moment).shape;
+    const Shape shape = step_case(input.value, *step.planned->snapshot).shape;
     finding->where = "call " + std::to_string(finding->call) + ", " +
                      command_place(step) + ": " +
                      element_name(tensor, shape, at) + ", token " +

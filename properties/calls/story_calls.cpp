@@ -43,12 +43,13 @@ std::vector<Token> range(int64_t sequence, int64_t first, int64_t count) {
   return tokens;
 }
 
-// [Tq,Tk]: what the queries of a moment see through the window. They stand at
+// [Tq,Tk]: what the queries of a snapshot see through the window. They stand at
 // the end of the history.
-std::vector<uint8_t> window_mask(const CacheForm& form, const Moment& moment) {
+std::vector<uint8_t> window_mask(const CacheForm& form,
+                                 const Snapshot& snapshot) {
   std::vector<uint8_t> mask;
-  const auto tokens = static_cast<int64_t>(moment.history.size());
-  for (int64_t i = tokens - moment.queries; i < tokens; ++i)
+  const auto tokens = static_cast<int64_t>(snapshot.history.size());
+  for (int64_t i = tokens - snapshot.queries; i < tokens; ++i)
     for (int64_t j = 0; j < tokens; ++j)
       mask.push_back(form.sees(i, j) ? 1 : 0);
   return mask;
@@ -75,9 +76,9 @@ std::vector<double> errors_of_stored(const CacheForm& form, int64_t heads,
 PlannedCall create_call(const Case& value) {
   PlannedCall create;
   create.operation = Operation::kCacheCreate;
-  Moment nothing;
+  Snapshot nothing;
   nothing.lengths.assign(static_cast<size_t>(value.shape.B), 0);
-  create.moment = std::move(nothing);
+  create.snapshot = std::move(nothing);
   return create;
 }
 
@@ -108,18 +109,18 @@ StoryRules story_rules(const Case& value, const KernelInfo& kernel) {
 void add_story(const Case& value, const Story& story, const KernelInfo& kernel,
                const StoryEdits& edits, Plan& plan) {
   plan.calls.push_back(create_call(value));
-  for (Moment& moment :
+  for (Snapshot& snapshot :
        play_story(story, story_rules(value, kernel), edits.inserted)) {
     PlannedCall call;
-    call.operation = story_operation(moment.command.verb);
-    call.expects_refusal = !moment.illegal.empty();
-    call.want_lse = edits.want_lse && moment.queries > 0;
-    call.needs_truth = edits.needs_truth && moment.queries > 0 &&
-                       moment.illegal.empty() && !sees_added_token(moment);
+    call.operation = story_operation(snapshot.command.verb);
+    call.expects_refusal = !snapshot.illegal.empty();
+    call.want_lse = edits.want_lse && snapshot.queries > 0;
+    call.needs_truth = edits.needs_truth && snapshot.queries > 0 &&
+                       snapshot.illegal.empty() && !sees_added_token(snapshot);
     // Commands of a story take turns with the three placements.
     call.placement =
         static_cast<Placement>(plan.calls.size() % kPlacementCount);
-    call.moment = std::move(moment);
+    call.snapshot = std::move(snapshot);
     plan.calls.push_back(std::move(call));
   }
 }
@@ -135,18 +136,18 @@ std::string bad_refusal(const StoryCommand& command,
   return outcome.gave_reason ? "" : "refused without a reason";
 }
 
-bool sees_added_token(const Moment& moment) {
-  return std::any_of(moment.history.begin(), moment.history.end(),
+bool sees_added_token(const Snapshot& snapshot) {
+  return std::any_of(snapshot.history.begin(), snapshot.history.end(),
                      [](const Token& token) { return token.tag < 0; });
 }
 
-void add_read_back(const Moment& moment, int64_t sequence, Plan& plan) {
+void add_read_back(const Snapshot& snapshot, int64_t sequence, Plan& plan) {
   PlannedCall call;
   call.operation = Operation::kCacheReadBack;
   call.placement = static_cast<Placement>(plan.calls.size() % kPlacementCount);
-  call.moment = moment;
-  call.moment->command = {StoryVerb::kAttend, sequence, 0};
-  call.moment->new_tokens = call.moment->queries = 0;
+  call.snapshot = snapshot;
+  call.snapshot->command = {StoryVerb::kAttend, sequence, 0};
+  call.snapshot->new_tokens = call.snapshot->queries = 0;
   plan.calls.push_back(std::move(call));
 }
 
@@ -163,11 +164,11 @@ Plan EditedStory::plan(const Case& value, const KernelInfo& kernel) const {
   return plan;
 }
 
-StoryInputs pick_inputs(const Case& value, const Moment& moment,
+StoryInputs pick_inputs(const Case& value, const Snapshot& snapshot,
                         const Inputs& own) {
   const Shape& s = value.shape;
-  const int64_t sequence = moment.command.sequence;
-  const auto fresh = range(sequence, moment.first_new, moment.new_tokens);
+  const int64_t sequence = snapshot.command.sequence;
+  const auto fresh = range(sequence, snapshot.first_new, snapshot.new_tokens);
   const auto keys = [&](const std::vector<Token>& tokens) {
     return pick_rows(s, own.k, s.Hkv, s.Tk, s.d, tokens);
   };
@@ -178,31 +179,31 @@ StoryInputs pick_inputs(const Case& value, const Moment& moment,
   inputs.fresh.k = keys(fresh);
   inputs.fresh.v = values(fresh);
   // What only appends is asked nothing about its history.
-  const bool asked = moment.queries > 0 || moment.new_tokens == 0;
+  const bool asked = snapshot.queries > 0 || snapshot.new_tokens == 0;
   if (asked) {
     inputs.history.q =
         pick_rows(s, own.q, s.H, s.Tq, s.d,
-                  range(sequence, moment.first_query, moment.queries));
-    inputs.history.k = keys(moment.history);
-    inputs.history.v = values(moment.history);
+                  range(sequence, snapshot.first_query, snapshot.queries));
+    inputs.history.k = keys(snapshot.history);
+    inputs.history.v = values(snapshot.history);
   }
-  finish_story_inputs(value, moment, own, inputs);
+  finish_story_inputs(value, snapshot, own, inputs);
   return inputs;
 }
 
-void finish_story_inputs(const Case& value, const Moment& moment,
+void finish_story_inputs(const Case& value, const Snapshot& snapshot,
                          const Inputs& own, StoryInputs& inputs) {
   const Shape& s = value.shape;
   const bool asked = !inputs.history.k.empty();
   if (asked && value.cache.window > 0)
-    inputs.history.mask = window_mask(value.cache, moment);
+    inputs.history.mask = window_mask(value.cache, snapshot);
   if (value.rope.style != RopeStyle::kNone) {
-    inputs.history.k_positions = moment.positions;
+    inputs.history.k_positions = snapshot.positions;
     // An illegal command may ask more than there is.
-    const auto tokens = static_cast<int64_t>(moment.positions.size());
+    const auto tokens = static_cast<int64_t>(snapshot.positions.size());
     inputs.history.q_positions.assign(
-        moment.positions.end() - std::min(moment.queries, tokens),
-        moment.positions.end());
+        snapshot.positions.end() - std::min(snapshot.queries, tokens),
+        snapshot.positions.end());
   }
   inputs.history.rope_cos = own.rope_cos;
   inputs.history.rope_sin = own.rope_sin;
@@ -216,11 +217,11 @@ void finish_story_inputs(const Case& value, const Moment& moment,
   }
 }
 
-Case step_case(const Case& value, const Moment& moment) {
+Case step_case(const Case& value, const Snapshot& snapshot) {
   Case step = value;
   step.shape.B = 1;
-  step.shape.Tq = moment.queries;
-  step.shape.Tk = static_cast<int64_t>(moment.history.size());
+  step.shape.Tq = snapshot.queries;
+  step.shape.Tk = static_cast<int64_t>(snapshot.history.size());
   step.causal = Causal::kBottomRight;
   step.story.clear();
   step.cache = {};
@@ -245,12 +246,12 @@ std::string mistake_text(Mistake mistake) {
 }
 
 std::string command_place(const CallView& call) {
-  if (!call.planned->moment) return "";
+  if (!call.planned->snapshot) return "";
   if (call.planned->operation == Operation::kCacheCreate) return "create";
   if (call.planned->operation == Operation::kCacheReadBack)
     return std::string("read_back.") +
-           static_cast<char>('a' + call.planned->moment->command.sequence);
-  return command_text(call.planned->moment->command) +
+           static_cast<char>('a' + call.planned->snapshot->command.sequence);
+  return command_text(call.planned->snapshot->command) +
          mistake_text(call.planned->mistake);
 }
 
@@ -281,7 +282,7 @@ void compare_answers(const JudgeInput& input, const CallView& plain,
          dtype, "here", "without it"},
         judgement);
     if (!finding) continue;
-    const Case step = step_case(input.value, *edited.planned->moment);
+    const Case step = step_case(input.value, *edited.planned->snapshot);
     finding->call = call_number(input, edited);
     finding->where = "call " + std::to_string(finding->call) + ", " +
                      command_place(edited) + ": " +
@@ -319,7 +320,7 @@ Judgement judge_edited_story(const JudgeInput& input) {
 
 void compare_answer(const JudgeInput& input, const CallView& call,
                     size_t number, Judgement& judgement) {
-  const Case step = step_case(input.value, *call.planned->moment);
+  const Case step = step_case(input.value, *call.planned->snapshot);
   const JudgeInput one{step, input.kernel, input.model, {&call, 1}};
   Judgement found;
   compare_with_truth(one, call, TensorName::kO, found);
@@ -351,9 +352,9 @@ void compare_story(const JudgeInput& input, Judgement& judgement) {
 Story legal_story(const Case& value) {
   // Whether a command is legal depends only on legal ones before it.
   Story legal;
-  for (const Moment& moment : play_story(
+  for (const Snapshot& snapshot : play_story(
            value.story, {value.shape.B, value.capacity, false, value.cache}))
-    if (moment.illegal.empty()) legal.push_back(moment.command);
+    if (snapshot.illegal.empty()) legal.push_back(snapshot.command);
   return legal;
 }
 

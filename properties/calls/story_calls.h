@@ -54,11 +54,11 @@ struct StoryInputs {
   Inputs history;
   Inputs fresh;
 };
-StoryInputs pick_inputs(const Case& value, const Moment& moment,
+StoryInputs pick_inputs(const Case& value, const Snapshot& snapshot,
                         const Inputs& own);
 // The rest of them, once q, k and v are there: the window's mask, positions,
 // the tables of `own`, the storage types and how far off a cache may store.
-void finish_story_inputs(const Case& value, const Moment& moment,
+void finish_story_inputs(const Case& value, const Snapshot& snapshot,
                          const Inputs& own, StoryInputs& inputs);
 
 // What asks a kernel for the command.
@@ -71,13 +71,13 @@ std::string bad_refusal(const StoryCommand& command,
                         const CallOutcome& outcome);
 
 // Whether its history holds a token that a law has put in, which is NaN.
-bool sees_added_token(const Moment& moment);
+bool sees_added_token(const Snapshot& snapshot);
 
-// Appends a call that reads back what the sequence holds after `moment`.
-void add_read_back(const Moment& moment, int64_t sequence, Plan& plan);
+// Appends a call that reads back what the sequence holds after `snapshot`.
+void add_read_back(const Snapshot& snapshot, int64_t sequence, Plan& plan);
 
 // The case of one step: its shape, and the mask of its queries.
-Case step_case(const Case& value, const Moment& moment);
+Case step_case(const Case& value, const Snapshot& snapshot);
 
 // "step.a.2", "append.a.1 without values"
 std::string command_place(const CallView& call);

@@ -7,24 +7,24 @@
 
 namespace qkvet::properties {
 
-bool is_kept(const CacheForm& form, const Moment& moment, int64_t token) {
-  const auto s = static_cast<size_t>(moment.command.sequence);
-  const int64_t first_query = moment.most[s] - 1 - form.rollback;
+bool is_kept(const CacheForm& form, const Snapshot& snapshot, int64_t token) {
+  const auto s = static_cast<size_t>(snapshot.command.sequence);
+  const int64_t first_query = snapshot.most[s] - 1 - form.rollback;
   return form.window == 0 || token < form.first_tokens ||
          token > first_query - form.window;
 }
 
-bool is_seen(const CacheForm& form, const Moment& moment, int64_t token) {
-  const auto tokens = static_cast<int64_t>(moment.history.size());
-  const int64_t first_query = tokens - moment.queries;
+bool is_seen(const CacheForm& form, const Snapshot& snapshot, int64_t token) {
+  const auto tokens = static_cast<int64_t>(snapshot.history.size());
+  const int64_t first_query = tokens - snapshot.queries;
   return form.window == 0 || token < form.first_tokens ||
          token > first_query - form.window;
 }
 
-bool is_all_kept(const CacheForm& form, const Moment& moment) {
-  const auto tokens = static_cast<int64_t>(moment.history.size());
+bool is_all_kept(const CacheForm& form, const Snapshot& snapshot) {
+  const auto tokens = static_cast<int64_t>(snapshot.history.size());
   for (int64_t t = 0; t < tokens; ++t)
-    if (is_seen(form, moment, t) && !is_kept(form, moment, t)) return false;
+    if (is_seen(form, snapshot, t) && !is_kept(form, snapshot, t)) return false;
   return true;
 }
 
@@ -33,17 +33,17 @@ bool is_stored(double actual, double given, double allowed) {
   return std::fabs(actual - given) <= allowed;
 }
 
-Inputs stored_inputs(const Case& value, const Moment& moment, Inputs inputs,
+Inputs stored_inputs(const Case& value, const Snapshot& snapshot, Inputs inputs,
                      const CallOutcome& read, bool new_as_given) {
-  const auto tokens = static_cast<int64_t>(moment.history.size());
+  const auto tokens = static_cast<int64_t>(snapshot.history.size());
   const int64_t stored_tokens =
-      new_as_given ? tokens - moment.new_tokens : tokens;
+      new_as_given ? tokens - snapshot.new_tokens : tokens;
   const auto replace = [&](const std::vector<std::byte>& bytes, int64_t width,
                            std::vector<double>& values) {
     const std::vector<double> stored = as_doubles(bytes, Dtype::kF32);
     for (size_t n = 0; n < stored.size(); ++n) {
       const int64_t token = static_cast<int64_t>(n) / width % tokens;
-      if (token < stored_tokens && is_seen(value.cache, moment, token))
+      if (token < stored_tokens && is_seen(value.cache, snapshot, token))
         values[n] = stored[n];
     }
   };

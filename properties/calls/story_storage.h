@@ -14,14 +14,14 @@ inline bool gives_back_as_stored(const KernelInfo& kernel) {
          (kernel.cache_options & QKVET_CACHE_READ_BACK_COMPUTES) == 0;
 }
 
-// Whether read_back() behind `moment` must still give this token of the
+// Whether read_back() behind `snapshot` must still give this token of the
 // history: rows that no later query can see may hold anything.
-bool is_kept(const CacheForm& form, const Moment& moment, int64_t token);
-// Whether a query of `moment` itself may see it.
-bool is_seen(const CacheForm& form, const Moment& moment, int64_t token);
+bool is_kept(const CacheForm& form, const Snapshot& snapshot, int64_t token);
+// Whether a query of `snapshot` itself may see it.
+bool is_seen(const CacheForm& form, const Snapshot& snapshot, int64_t token);
 
-// Whether read_back() still gives all that the queries of `moment` saw.
-bool is_all_kept(const CacheForm& form, const Moment& moment);
+// Whether read_back() still gives all that the queries of `snapshot` saw.
+bool is_all_kept(const CacheForm& form, const Snapshot& snapshot);
 
 // Whether `actual` is what was given, or as near as its code can be.
 bool is_stored(double actual, double given, double allowed);
@@ -29,7 +29,7 @@ bool is_stored(double actual, double given, double allowed);
 // `inputs` of a step with what the cache has read back behind it in place of
 // what it was given, where the window leaves it in sight. `new_as_given`: but
 // for the tokens of the step itself.
-Inputs stored_inputs(const Case& value, const Moment& moment, Inputs inputs,
+Inputs stored_inputs(const Case& value, const Snapshot& snapshot, Inputs inputs,
                      const CallOutcome& read, bool new_as_given);
 
 }  // namespace qkvet::properties

@@ -60,11 +60,11 @@ InputErrors stored_errors_of(const Inputs& inputs) {
 bool attends(const PlannedCall& planned) {
   if (planned.operation == Operation::kForward) return true;
   return planned.operation == Operation::kCacheStep &&
-         !planned.expects_refusal && planned.moment->queries > 0 &&
-         !sees_added_token(*planned.moment);
+         !planned.expects_refusal && planned.snapshot->queries > 0 &&
+         !sees_added_token(*planned.snapshot);
 }
 
-// What makes two calls' inputs the same, beside edit and moment.
+// What makes two calls' inputs the same, beside edit and snapshot.
 std::string variant_text(const PlannedCall& call, const KernelInfo& kernel) {
   std::string text = needs_finite_slots(kernel.dialect) ? "slots " : "";
   if (needs_finite_padding(kernel.dialect)) text += "padding ";
@@ -152,14 +152,14 @@ const Plan& CaseWork::plan_for(const JudgedKernel& kernel) {
 CaseWork::Prepared& CaseWork::prepare(const PlannedCall& call,
                                       const KernelInfo& kernel) {
   std::unique_ptr<Prepared>& slot = prepared_[{
-      call.edit, call.argument, call.moment, variant_text(call, kernel)}];
+      call.edit, call.argument, call.snapshot, variant_text(call, kernel)}];
   if (slot == nullptr) {
     const Stopwatch watch(time_->generate);
     slot = std::make_unique<Prepared>();
     slot->value = call.variant.value_or(value_);
-    if (call.moment) {
-      slot->value = step_case(value_, *call.moment);
-      StoryInputs picked = pick_inputs(value_, *call.moment, own_inputs());
+    if (call.snapshot) {
+      slot->value = step_case(value_, *call.snapshot);
+      StoryInputs picked = pick_inputs(value_, *call.snapshot, own_inputs());
       slot->inputs = std::move(picked.history);
       slot->fresh = std::move(picked.fresh);
     } else {
@@ -288,7 +288,7 @@ KernelCall CaseWork::call_for(const PlannedCall& planned,
   call.oracle_seconds = prepared.oracle_seconds;
   if (call.dropout) call.dropout->seed += planned.dropout_seed;
   if (call.dropout) call.dropout->offset += planned.dropout_offset;
-  if (planned.moment)
+  if (planned.snapshot)
     fill_story_call(value_, planned, prepared.fresh, own_inputs(), call);
   return call;
 }

@@ -144,7 +144,7 @@ class CaseWork {
   Plan plan_;
   // What makes two calls' inputs the same.
   using Key =
-      std::tuple<InputEdit, int64_t, std::optional<Moment>, std::string>;
+      std::tuple<InputEdit, int64_t, std::optional<Snapshot>, std::string>;
   std::map<Key, std::unique_ptr<Prepared>> prepared_;
 };
 

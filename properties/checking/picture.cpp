@@ -141,25 +141,25 @@ constexpr size_t kMostCalls = 16;  // of a story that is shown
 constexpr size_t kMostTokens = 8;  // of a history that is shown
 
 // "a holds a0 a1 a4"; tokens are named by sequence and tag.
-std::string holds_text(const Moment& moment) {
+std::string holds_text(const Snapshot& snapshot) {
   const auto letter = [](int64_t sequence) {
     return std::string(1, static_cast<char>('a' + sequence));
   };
-  const bool copies = moment.command.verb == StoryVerb::kFork;
+  const bool copies = snapshot.command.verb == StoryVerb::kFork;
   std::string text =
-      letter(copies ? moment.command.count : moment.command.sequence) +
+      letter(copies ? snapshot.command.count : snapshot.command.sequence) +
       " holds";
-  if (moment.history.empty()) return text + " nothing";
-  if (moment.history.size() > kMostTokens)
-    return text + " " + std::to_string(moment.history.size()) + " tokens";
-  for (const auto& [sequence, tag] : moment.history)
+  if (snapshot.history.empty()) return text + " nothing";
+  if (snapshot.history.size() > kMostTokens)
+    return text + " " + std::to_string(snapshot.history.size()) + " tokens";
+  for (const auto& [sequence, tag] : snapshot.history)
     text += tag < 0 ? " NaN" : " " + letter(sequence) + std::to_string(tag);
   return text;
 }
 
 void add_answer(const JudgeInput& input, const CallView& call,
                 std::vector<std::string>& lines) {
-  const int64_t rows = call.planned->moment->queries;
+  const int64_t rows = call.planned->snapshot->queries;
   const Shape& s = input.value.shape;
   if (call.truth == nullptr || s.H * rows * s.dv > 4) return;
   const std::vector<double> o =
@@ -170,14 +170,14 @@ void add_answer(const JudgeInput& input, const CallView& call,
 }
 
 std::string command_line(const JudgeInput& input, const CallView& call) {
-  const Moment& moment = *call.planned->moment;
+  const Snapshot& snapshot = *call.planned->snapshot;
   std::string line = command_place(call);
   line.resize(std::max<size_t>(line.size() + 2, 18), ' ');
   if (call.planned->operation == Operation::kCacheCreate)
     return line + "capacity " + std::to_string(input.value.capacity);
-  line += moment.illegal.empty() ? holds_text(moment)
-                                 : "illegal: " + moment.illegal;
-  const bool brings_nan = moment.first_new < 0 && moment.new_tokens > 0;
+  line += snapshot.illegal.empty() ? holds_text(snapshot)
+                                   : "illegal: " + snapshot.illegal;
+  const bool brings_nan = snapshot.first_new < 0 && snapshot.new_tokens > 0;
   return line + (brings_nan ? "   (brings NaN)" : "");
 }
 

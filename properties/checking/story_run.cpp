@@ -39,16 +39,16 @@ Inputs normal_inputs(Case value, uint64_t seed) {
 
 void fill_story_call(const Case& value, const PlannedCall& planned,
                      const Inputs& fresh, const Inputs& own, KernelCall& call) {
-  const Moment& moment = *planned.moment;
+  const Snapshot& snapshot = *planned.snapshot;
   call.causal = Causal::kNone;
-  call.sequence = moment.command.sequence;
-  call.tokens = call.other = moment.command.count;
-  call.first = moment.command.first;
-  for (const char parent : moment.command.parents)
+  call.sequence = snapshot.command.sequence;
+  call.tokens = call.other = snapshot.command.count;
+  call.first = snapshot.command.first;
+  for (const char parent : snapshot.command.parents)
     call.parents.push_back(parent - 'a');
   call.shape.Tk = planned.operation == Operation::kCacheReadBack
-                      ? static_cast<int64_t>(moment.history.size())
-                      : moment.new_tokens;
+                      ? static_cast<int64_t>(snapshot.history.size())
+                      : snapshot.new_tokens;
   call.k = bytes_or_null(fresh.k_bytes);
   call.v = bytes_or_null(fresh.v_bytes);
   if (planned.operation != Operation::kCacheCreate) return;
@@ -73,26 +73,26 @@ StoryRun::StoryRun(const Case& value, const std::vector<PlannedCall>& plan,
   while (plan[from].operation != Operation::kCacheCreate) --from;
   for (size_t i = from; i <= at; ++i) {
     calls_.push_back(plan[i]);
-    const Moment& moment = *plan[i].moment;
-    added_ = std::max(added_, -moment.first_new);
-    rows_ = std::max(rows_, moment.first_new + moment.new_tokens);
+    const Snapshot& snapshot = *plan[i].snapshot;
+    added_ = std::max(added_, -snapshot.first_new);
+    rows_ = std::max(rows_, snapshot.first_new + snapshot.new_tokens);
   }
   wide_.shape.Tk = rows_ + added_;
   for (size_t i = from; i <= at; ++i) {
-    const bool is_nan = plan[i].moment->first_new < 0;
-    Moment& moment = *calls_[i - from].moment;
-    rename(moment);
-    for (int64_t t = 0; t < moment.new_tokens; ++t) {
-      const Token token{moment.command.sequence, moment.first_new + t};
+    const bool is_nan = plan[i].snapshot->first_new < 0;
+    Snapshot& snapshot = *calls_[i - from].snapshot;
+    rename(snapshot);
+    for (int64_t t = 0; t < snapshot.new_tokens; ++t) {
+      const Token token{snapshot.command.sequence, snapshot.first_new + t};
       // Calls with a mistake bring a token that another call has brought.
       if (find(token) == nullptr)
         tokens_.push_back({token, i, is_nan, !plan[i].expects_refusal});
     }
   }
-  if (gives_back_as_stored(kernel.info) && !moment().history.empty() &&
+  if (gives_back_as_stored(kernel.info) && !snapshot().history.empty() &&
       calls_.back().operation != Operation::kCacheReadBack) {
     Plan read;
-    add_read_back(moment(), moment().command.sequence, read);
+    add_read_back(snapshot(), snapshot().command.sequence, read);
     read_ = std::move(read.calls.back());
   }
   other_ = nan_ = normal_inputs(wide_, value.seed + 1);
@@ -102,12 +102,12 @@ StoryRun::StoryRun(const Case& value, const std::vector<PlannedCall>& plan,
 }
 
 // The tags -N .. -1 become the last N.
-void StoryRun::rename(Moment& moment) const {
+void StoryRun::rename(Snapshot& snapshot) const {
   const auto renamed = [this](int64_t tag) {
     return tag < 0 ? rows_ + added_ + tag : tag;
   };
-  moment.first_new = renamed(moment.first_new);
-  for (Token& token : moment.history) token.tag = renamed(token.tag);
+  snapshot.first_new = renamed(snapshot.first_new);
+  for (Token& token : snapshot.history) token.tag = renamed(token.tag);
 }
 
 const BroughtToken* StoryRun::find(const Token& token) const {
@@ -171,7 +171,7 @@ Inputs StoryRun::moderate_data() const {
 KernelCall StoryRun::call_of(const PlannedCall& planned,
                              const StoryInputs& inputs,
                              const Inputs& data) const {
-  const Case step = step_case(value_, *planned.moment);
+  const Case step = step_case(value_, *planned.snapshot);
   KernelCall call = qkvet::call_of(step, inputs.history, planned.operation);
   call.mistake = planned.mistake;
   call.want_lse = planned.want_lse;
@@ -187,7 +187,7 @@ std::optional<StoryRun::Ran> StoryRun::run(const Inputs& data) const {
   std::vector<StoryInputs> inputs;
   inputs.reserve(planned.size());
   for (const PlannedCall& one : planned)
-    inputs.push_back(pick_inputs(wide_, *one.moment, data));
+    inputs.push_back(pick_inputs(wide_, *one.snapshot, data));
   std::vector<KernelCall> calls;
   for (size_t i = 0; i < planned.size(); ++i)
     calls.push_back(call_of(planned[i], inputs[i], data));
@@ -207,8 +207,8 @@ std::optional<StoryRun::Ran> StoryRun::run(const Inputs& data) const {
   return ran;
 }
 
-Moment StoryRun::moment_of(const std::vector<Token>& tokens) const {
-  Moment all = moment();
+Snapshot StoryRun::snapshot_of(const std::vector<Token>& tokens) const {
+  Snapshot all = snapshot();
   all.history = tokens;
   all.positions.resize(tokens.size());  // nothing is asked
   all.new_tokens = all.queries = 0;

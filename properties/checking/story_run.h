@@ -29,7 +29,8 @@ struct BroughtToken {
 // behind that a read_back() of its sequence, where the kernel has one.
 //
 // Every token has a row of its own here, also those that a law puts in without
-// data (tags below 0): moments() names them with tags that no other token has.
+// data (tags below 0): snapshots() names them with tags that no other token
+// has.
 class StoryRun {
  public:
   // The call in question is plan[at], `plan` is a law's for `value`.
@@ -41,7 +42,7 @@ class StoryRun {
   const JudgedKernel& kernel() const { return kernel_; }
   // From create to the call in question.
   const std::vector<PlannedCall>& calls() const { return calls_; }
-  const Moment& moment() const { return *calls_.back().moment; }
+  const Snapshot& snapshot() const { return *calls_.back().snapshot; }
   const std::vector<BroughtToken>& tokens() const { return tokens_; }
   // "b1", or "the NaN of call 5".
   std::string name_of(const Token& token) const;
@@ -60,16 +61,16 @@ class StoryRun {
   // Nothing if some call did not end as it should.
   std::optional<Ran> run(const Inputs& data) const;
 
-  // The keys and values that `moment` is about, out of `data`.
-  Inputs inputs_of(const Moment& moment, const Inputs& data) const {
-    return pick_inputs(wide_, moment, data).history;
+  // The keys and values that `snapshot` is about, out of `data`.
+  Inputs inputs_of(const Snapshot& snapshot, const Inputs& data) const {
+    return pick_inputs(wide_, snapshot, data).history;
   }
   // The call in question, asked about `tokens` in place of its history.
-  Moment moment_of(const std::vector<Token>& tokens) const;
+  Snapshot snapshot_of(const std::vector<Token>& tokens) const;
 
  private:
   const BroughtToken* find(const Token& token) const;
-  void rename(Moment& moment) const;
+  void rename(Snapshot& snapshot) const;
   void copy_row(const Inputs& from, const Token& token, Inputs& to) const;
   KernelCall call_of(const PlannedCall& planned, const StoryInputs& inputs,
                      const Inputs& data) const;

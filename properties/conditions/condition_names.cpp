@@ -209,18 +209,18 @@ constexpr ConditionName kNames[] = {
     {"keys", In::kMember, [](At at) { return at.keys; }},
 
     {"verb", In::kCommand,
-     [](At at) { return static_cast<int64_t>(at.command->moment.command.verb); },
+     [](At at) { return static_cast<int64_t>(at.command->snapshot.command.verb); },
      kVerbs},
     {"sequence", In::kCommand,
-     [](At at) { return at.command->moment.command.sequence; }},
+     [](At at) { return at.command->snapshot.command.sequence; }},
     {"first", In::kCommand,
-     [](At at) { return at.command->moment.command.first; }},
-    {"new", In::kCommand, [](At at) { return at.command->moment.new_tokens; }},
-    {"queries", In::kCommand, [](At at) { return at.command->moment.queries; }},
+     [](At at) { return at.command->snapshot.command.first; }},
+    {"new", In::kCommand, [](At at) { return at.command->snapshot.new_tokens; }},
+    {"queries", In::kCommand, [](At at) { return at.command->snapshot.queries; }},
     {"before", In::kCommand, [](At at) { return at.command->before; }},
     {"held", In::kCommand, [](At at) { return at.command->held; }},
     {"illegal", In::kCommand,
-     [](At at) { return int64_t{!at.command->moment.illegal.empty()}; }}};
+     [](At at) { return int64_t{!at.command->snapshot.illegal.empty()}; }}};
 
 }  // namespace
 

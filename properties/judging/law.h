@@ -42,7 +42,7 @@ struct PlannedCall {
   // For a story: the command in its place. Its keys, values and queries are
   // picked out of the case's data by sequence and tag; tokens with a tag below
   // 0 are NaN.
-  std::optional<Moment> moment;
+  std::optional<Snapshot> snapshot;
 
   InputEdit edit = nullptr;  // on top of the case's own data
   int64_t argument = 0;      // passed to the edit

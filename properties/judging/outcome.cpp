@@ -101,7 +101,7 @@ std::string call_place(const PlannedCall& planned) {
     case Operation::kCacheCreate:
       return "create()";
     default:
-      return command_text(planned.moment->command);
+      return command_text(planned.snapshot->command);
   }
 }
 

@@ -6,18 +6,18 @@
 namespace qkvet::properties {
 namespace {
 
-std::vector<CommandAt> commands_of(const std::vector<Moment>& moments) {
+std::vector<CommandAt> commands_of(const std::vector<Snapshot>& snapshots) {
   std::vector<CommandAt> commands;
   std::vector<int64_t> lengths;
   const auto length = [](const std::vector<int64_t>& all, int64_t sequence) {
     const auto s = static_cast<size_t>(sequence);
     return s < all.size() ? all[s] : 0;
   };
-  for (const Moment& moment : moments) {
-    const int64_t sequence = moment.command.sequence;
-    commands.push_back(
-        {moment, length(lengths, sequence), length(moment.lengths, sequence)});
-    lengths = moment.lengths;
+  for (const Snapshot& snapshot : snapshots) {
+    const int64_t sequence = snapshot.command.sequence;
+    commands.push_back({snapshot, length(lengths, sequence),
+                        length(snapshot.lengths, sequence)});
+    lengths = snapshot.lengths;
   }
   return commands;
 }
@@ -40,14 +40,14 @@ Situation::Situation(const Case& value, const PlannedCall& call)
 
 Situation::Situation(const Case& value, const std::vector<PlannedCall>& calls)
     : value_(value) {
-  std::vector<Moment> moments;
+  std::vector<Snapshot> snapshots;
   for (const PlannedCall& call : calls) {
-    if (!call.moment) continue;
-    moments.push_back(*call.moment);
+    if (!call.snapshot) continue;
+    snapshots.push_back(*call.snapshot);
     lse_ |= call.want_lse;
     if (call.mistake != Mistake::kNone) mistake_ = call.mistake;
   }
-  commands_ = commands_of(moments);
+  commands_ = commands_of(snapshots);
 }
 
 const Visibility& Situation::visibility() const {
@@ -65,10 +65,10 @@ std::vector<Situation> situations_of(const Case& value, const Plan& plan) {
   all.emplace_back(value);
   const bool story =
       std::any_of(plan.calls.begin(), plan.calls.end(),
-                  [](const PlannedCall& call) { return call.moment; });
+                  [](const PlannedCall& call) { return call.snapshot; });
   if (story) all.emplace_back(value, plan.calls);
   for (const PlannedCall& call : plan.calls)
-    if (!call.moment) all.emplace_back(value, call);
+    if (!call.snapshot) all.emplace_back(value, call);
   return all;
 }
 

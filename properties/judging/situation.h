@@ -15,7 +15,7 @@ namespace qkvet::properties {
 
 // One command to a cache, and how many tokens its sequence held.
 struct CommandAt {
-  Moment moment;
+  Snapshot snapshot;
   int64_t before = 0;
   int64_t held = 0;
 };

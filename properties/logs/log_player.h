@@ -11,10 +11,10 @@
 
 namespace qkvet::properties {
 
-// One command in its place. In `moment` sequences are places in the cache; a
+// One command in its place. In `snapshot` sequences are places in the cache; a
 // token is named by the id that it was given to.
-struct LogMoment {
-  Moment moment;
+struct LogSnapshot {
+  Snapshot snapshot;
   int64_t id = 0;                // whose tags the command uses
   std::vector<int64_t> parents;  // of reorder, for every place
 };
@@ -24,7 +24,7 @@ class LogPlayer {
   // rules.sequences: places_needed() at least.
   explicit LogPlayer(const StoryRules& rules);
 
-  LogMoment play(const LogCommand& command);
+  LogSnapshot play(const LogCommand& command);
 
  private:
   struct Place {
@@ -37,8 +37,8 @@ class LogPlayer {
   };
 
   Place& place(int64_t number) { return places_[static_cast<size_t>(number)]; }
-  void reorder(const LogCommand& command, LogMoment& played);
-  void carry_out(const LogMoment& played);
+  void reorder(const LogCommand& command, LogSnapshot& played);
+  void carry_out(const LogSnapshot& played);
 
   StoryRules rules_;
   LogPlaces taken_;

@@ -15,15 +15,15 @@ constexpr size_t kBatch = 256;      // commands between two judgings
 constexpr int64_t kTwinEvery = 16;  // answers
 
 // Scores of a command's answer; 0: there is none, or too many of them.
-int64_t scores_of(const Shape& shape, const Moment& moment) {
-  const auto keys = static_cast<int64_t>(moment.history.size());
-  const int64_t scores = shape.H * moment.queries * keys;
-  return moment.illegal.empty() && scores <= kMostScores ? scores : 0;
+int64_t scores_of(const Shape& shape, const Snapshot& snapshot) {
+  const auto keys = static_cast<int64_t>(snapshot.history.size());
+  const int64_t scores = shape.H * snapshot.queries * keys;
+  return snapshot.illegal.empty() && scores <= kMostScores ? scores : 0;
 }
 
 // One command as a call, with what it points to.
 struct Entry {
-  LogMoment played;
+  LogSnapshot played;
   PlannedCall planned;
   Case step;
   StoryInputs inputs;
@@ -91,8 +91,8 @@ void Runner::fill_tables() {
   int64_t longest = geometry_.capacity;
   LogPlayer player(rules());
   for (const LogCommand& command : commands_)
-    longest =
-        std::max(longest, next_position(player.play(command).moment.positions));
+    longest = std::max(longest,
+                       next_position(player.play(command).snapshot.positions));
   Case tables = geometry_;
   tables.shape.B = 1;
   tables.shape.Tk = longest + 1;
@@ -126,21 +126,22 @@ std::vector<Token> Runner::tags(int64_t id, int64_t first,
 void Runner::fill(size_t at, Entry& entry) {
   const Stopwatch watch(kernel_.time.generate);
   entry.played = player_.play(commands_[at]);
-  const Moment& moment = entry.played.moment;
+  const Snapshot& snapshot = entry.played.snapshot;
   PlannedCall& planned = entry.planned;
-  planned.operation = story_operation(moment.command.verb);
-  planned.expects_refusal = !moment.illegal.empty();
-  planned.want_lse = moment.queries > 0 && wants_lse(kernel_.judged.info);
+  planned.operation = story_operation(snapshot.command.verb);
+  planned.expects_refusal = !snapshot.illegal.empty();
+  planned.want_lse = snapshot.queries > 0 && wants_lse(kernel_.judged.info);
   planned.placement = static_cast<Placement>(at % kPlacementCount);
-  const bool due = moment.queries > 0 && moment.illegal.empty();
+  const bool due = snapshot.queries > 0 && snapshot.illegal.empty();
   if (due) ++due_;
   const bool in_turn = checks_.every > 0 && due_ % checks_.every == 0;
   entry.due = due;
-  entry.checked = scores_of(geometry_.shape, moment) > 0 &&
+  entry.checked = scores_of(geometry_.shape, snapshot) > 0 &&
                   (in_turn || at + 1 == commands_.size());
 
   const Shape& s = geometry_.shape;
-  const auto fresh = tags(entry.played.id, moment.first_new, moment.new_tokens);
+  const auto fresh =
+      tags(entry.played.id, snapshot.first_new, snapshot.new_tokens);
   const auto keys = [&](const std::vector<Token>& tokens) {
     return rows(geometry_.k, TensorName::kK, s.Hkv, s.d, tokens);
   };
@@ -151,17 +152,17 @@ void Runner::fill(size_t at, Entry& entry) {
   entry.inputs.fresh.v = values(fresh);
   entry.inputs.history.q =
       rows(geometry_.q, TensorName::kQ, s.H, s.d,
-           tags(entry.played.id, moment.first_query, moment.queries));
+           tags(entry.played.id, snapshot.first_query, snapshot.queries));
   if (entry.checked) {
-    entry.inputs.history.k = keys(moment.history);
-    entry.inputs.history.v = values(moment.history);
+    entry.inputs.history.k = keys(snapshot.history);
+    entry.inputs.history.v = values(snapshot.history);
   }
-  entry.step = step_case(geometry_, moment);
-  finish_story_inputs(geometry_, moment, own_, entry.inputs);
+  entry.step = step_case(geometry_, snapshot);
+  finish_story_inputs(geometry_, snapshot, own_, entry.inputs);
 }
 
 KernelCall Runner::call_of(const Entry& entry) const {
-  const Moment& moment = entry.played.moment;
+  const Snapshot& snapshot = entry.played.snapshot;
   const auto bytes = [](const std::vector<std::byte>& tensor) {
     return tensor.empty() ? nullptr : tensor.data();
   };
@@ -170,12 +171,12 @@ KernelCall Runner::call_of(const Entry& entry) const {
   call.causal = Causal::kNone;
   call.want_lse = entry.planned.want_lse;
   call.placement = entry.planned.placement;
-  call.shape.Tk = moment.new_tokens;
+  call.shape.Tk = snapshot.new_tokens;
   call.k = bytes(entry.inputs.fresh.k_bytes);
   call.v = bytes(entry.inputs.fresh.v_bytes);
-  call.sequence = moment.command.sequence;
-  call.tokens = call.other = moment.command.count;
-  call.first = moment.command.first;
+  call.sequence = snapshot.command.sequence;
+  call.tokens = call.other = snapshot.command.count;
+  call.first = snapshot.command.first;
   call.parents = entry.played.parents;
   return call;
 }
@@ -211,7 +212,7 @@ bool Runner::create() {
 
 std::optional<LogFailure> Runner::judge_command(const Entry& entry,
                                                 const CallOutcome& outcome) {
-  const Moment& moment = entry.played.moment;
+  const Snapshot& snapshot = entry.played.snapshot;
   if (outcome.status == CallStatus::kUnsupported) {
     Judgement judgement;
     judgement.verdict = Verdict::kUnsupported;
@@ -231,16 +232,17 @@ std::optional<LogFailure> Runner::judge_command(const Entry& entry,
   };
   if (entry.planned.expects_refusal) {
     ++run_.compared;
-    if (std::string bad = bad_refusal(moment.command, outcome); !bad.empty())
+    if (std::string bad = bad_refusal(snapshot.command, outcome); !bad.empty())
       return failed(LogPart::kRefusal,
-                    "refused with a reason: " + moment.illegal, std::move(bad));
+                    "refused with a reason: " + snapshot.illegal,
+                    std::move(bad));
   }
-  for (size_t s = 0; s < moment.lengths.size(); ++s) {
+  for (size_t s = 0; s < snapshot.lengths.size(); ++s) {
     const int64_t found = s < outcome.lengths.size() ? outcome.lengths[s] : -1;
-    if (found == moment.lengths[s]) continue;
-    const bool own = static_cast<int64_t>(s) == moment.command.sequence;
+    if (found == snapshot.lengths[s]) continue;
+    const bool own = static_cast<int64_t>(s) == snapshot.command.sequence;
     return failed(LogPart::kLength,
-                  std::to_string(moment.lengths[s]) + " tokens in " +
+                  std::to_string(snapshot.lengths[s]) + " tokens in " +
                       (own ? "the sequence" : "another sequence"),
                   std::to_string(found));
   }
@@ -342,10 +344,10 @@ int64_t affordable_share(const StoryLog& log) {
   LogPlayer player({s.B, log.geometry.capacity, true, log.geometry.cache});
   double elements = 0;
   for (const LogCommand& command : log.commands) {
-    const Moment moment = player.play(command).moment;
-    if (scores_of(s, moment) > 0)
-      elements += static_cast<double>(moment.history.size()) *
-                  (width + a_query * static_cast<double>(moment.queries));
+    const Snapshot snapshot = player.play(command).snapshot;
+    if (scores_of(s, snapshot) > 0)
+      elements += static_cast<double>(snapshot.history.size()) *
+                  (width + a_query * static_cast<double>(snapshot.queries));
   }
   return 1 + static_cast<int64_t>(elements / kMostElements);
 }

@@ -287,14 +287,14 @@ std::optional<Case> case_of_log(const StoryLog& log,
   value.story.clear();
   LogPlayer player(story_rules(value, kernel));
   for (const LogCommand& command : commands) {
-    const LogMoment played = player.play(command);
-    StoryCommand one = played.moment.command;
+    const LogSnapshot played = player.play(command);
+    StoryCommand one = played.snapshot.command;
     for (const int64_t parent : played.parents)
       one.parents += static_cast<char>('a' + parent);
     if (command.verb == StoryVerb::kReorder) one.sequence = 0;
     value.story.push_back(std::move(one));
     // In a case the capacity is hard, whatever the kernel makes of it.
-    for (const int64_t length : played.moment.lengths)
+    for (const int64_t length : played.snapshot.lengths)
       value.capacity = std::max(value.capacity, length);
   }
   fit_extents_to_story(value);

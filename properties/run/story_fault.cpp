@@ -18,16 +18,16 @@ constexpr int64_t kMostTokens = 4096;
 constexpr size_t kMostAnswers = 16;
 
 bool is_answer(const PlannedCall& call) {
-  if (!call.moment || call.expects_refusal || call.mistake != Mistake::kNone)
+  if (!call.snapshot || call.expects_refusal || call.mistake != Mistake::kNone)
     return false;
   return call.operation == Operation::kCacheReadBack ||
-         call.moment->queries > 0;
+         call.snapshot->queries > 0;
 }
 
 bool is_short(const std::vector<PlannedCall>& plan, size_t at) {
   int64_t tokens = 0;
   for (size_t i = 0; i <= at; ++i)
-    tokens += plan[i].moment ? plan[i].moment->new_tokens : 0;
+    tokens += plan[i].snapshot ? plan[i].snapshot->new_tokens : 0;
   return at < kMostCommands && tokens <= kMostTokens;
 }
 
@@ -72,7 +72,8 @@ StoryFault fault_of(const Law& law, const Case& value,
     if (says_nothing(fault)) continue;
     if (i != found && !fault.whose.empty())
       fault.whose = "In call " + std::to_string(i) + ", " +
-                    command_text(plan[i].moment->command) + ": " + fault.whose;
+                    command_text(plan[i].snapshot->command) + ": " +
+                    fault.whose;
     break;
   }
   if (!fault.whose.empty()) return fault;
@@ -82,7 +83,7 @@ StoryFault fault_of(const Law& law, const Case& value,
     fault.whose = "Not known: read_back computes what it gives.";
   else if (plan[found].needs_truth &&
            std::any_of(answers.begin(), answers.end(), [&](size_t i) {
-             return !is_all_kept(value.cache, *plan[i].moment);
+             return !is_all_kept(value.cache, *plan[i].snapshot);
            }))
     fault.whose =
         "Not known: what the first queries of a step saw may be gone behind "

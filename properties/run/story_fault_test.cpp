@@ -381,7 +381,7 @@ TEST(StoryFault, NothingIsSaidOfWhatIsRight) {
             << law->id << " " << to_string(value) << " "
             << reach_text(fault.reaches[0]);
         ASSERT_EQ(fault.whose, "") << law->id << " " << to_string(value);
-        answers += plan[i].moment && plan[i].moment->queries > 0;
+        answers += plan[i].snapshot && plan[i].snapshot->queries > 0;
       }
     }
   EXPECT_GT(answers, kPerLaw * 200 / 6);

@@ -73,10 +73,10 @@ class Holdings {
   explicit Holdings(const StoryRun& story)
       : held_(static_cast<size_t>(story.value().shape.B)) {
     for (const PlannedCall& call : story.calls()) {
-      const Moment& moment = *call.moment;
+      const Snapshot& snapshot = *call.snapshot;
       const bool moves = call.operation != Operation::kCacheCreate &&
                          call.operation != Operation::kCacheReadBack;
-      if (moves && !call.expects_refusal) follow(moment);
+      if (moves && !call.expects_refusal) follow(snapshot);
     }
   }
 
@@ -101,16 +101,16 @@ class Holdings {
   }
 
  private:
-  void follow(const Moment& moment) {
+  void follow(const Snapshot& snapshot) {
     const auto before = held_;
-    const StoryCommand& command = moment.command;
+    const StoryCommand& command = snapshot.command;
     if (command.verb == StoryVerb::kReorder)
       for (size_t s = 0; s < command.parents.size(); ++s)
         held_[s] = before[static_cast<size_t>(command.parents[s] - 'a')];
     else
       held_[static_cast<size_t>(command.verb == StoryVerb::kFork
                                     ? command.count
-                                    : command.sequence)] = moment.history;
+                                    : command.sequence)] = snapshot.history;
     const std::string how =
         command.verb == StoryVerb::kTruncate ? "taken back"
         : command.verb == StoryVerb::kEvict  ? "evicted"
@@ -137,9 +137,9 @@ struct Group {
 
 std::vector<Group> groups_of(const StoryRun& story) {
   const Holdings holdings(story);
-  const Moment& moment = story.moment();
-  const int64_t into = moment.command.sequence;
-  const std::set<Token> own(moment.history.begin(), moment.history.end());
+  const Snapshot& snapshot = story.snapshot();
+  const int64_t into = snapshot.command.sequence;
+  const std::set<Token> own(snapshot.history.begin(), snapshot.history.end());
   std::vector<Group> groups;
   for (const BroughtToken& one : story.tokens()) {
     // An illegal command may name a sequence that is not there.

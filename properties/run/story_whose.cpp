@@ -26,7 +26,7 @@ struct Stored {
 
 Stored stored_of(const std::vector<std::byte>& bytes, const StoryRun& story,
                  int64_t width) {
-  const auto tokens = static_cast<int64_t>(story.moment().history.size());
+  const auto tokens = static_cast<int64_t>(story.snapshot().history.size());
   return {as_doubles(bytes, Dtype::kF32), tokens, width};
 }
 
@@ -106,12 +106,12 @@ class Storage {
 
   // Places of the history that hold something else than they were given.
   std::vector<int64_t> wrong_places(const Inputs& data) const {
-    const Inputs given = story_.inputs_of(story_.moment_of(history()), data);
+    const Inputs given = story_.inputs_of(story_.snapshot_of(history()), data);
     const Given keys{given.k, given.k_error, k_.tokens, shape_.d};
     const Given values{given.v, given.v_error, v_.tokens, shape_.dv};
     std::vector<int64_t> places;
     for (int64_t t = 0; t < k_.tokens; ++t) {
-      if (!is_kept(story_.value().cache, story_.moment(), t)) continue;
+      if (!is_kept(story_.value().cache, story_.snapshot(), t)) continue;
       bool right = true;
       for (int64_t h = 0; h < shape_.Hkv; ++h)
         right = right && keys.is(k_.row(h, t), h, t) &&
@@ -127,7 +127,9 @@ class Storage {
                            const Inputs& data) const;
 
  private:
-  const std::vector<Token>& history() const { return story_.moment().history; }
+  const std::vector<Token>& history() const {
+    return story_.snapshot().history;
+  }
   std::string part_text(const Content& content, const char* part,
                         const std::vector<Token>& tokens) const;
   std::string both_text(const Content& key, const Content& value,
@@ -164,7 +166,7 @@ std::string Storage::part_text(const Content& content, const char* part,
 std::string Storage::content_text(int64_t place,
                                   const std::vector<Token>& tokens,
                                   const Inputs& data) const {
-  const Inputs given = story_.inputs_of(story_.moment_of(tokens), data);
+  const Inputs given = story_.inputs_of(story_.snapshot_of(tokens), data);
   const auto n = static_cast<int64_t>(tokens.size());
   const Given keys{given.k, given.k_error, n, shape_.d};
   const Given values{given.v, given.v_error, n, shape_.dv};
@@ -227,9 +229,10 @@ std::string storage_text(const StoryRun& story, const Storage& storage,
       content = distinct.content_text(wrong[0], tokens, moderate);
   }
   if (content.empty()) content = storage.content_text(wrong[0], tokens, data);
-  std::string text = "token " + std::to_string(wrong[0]) + " of sequence " +
-                     static_cast<char>('a' + story.moment().command.sequence) +
-                     " holds " + content;
+  std::string text =
+      "token " + std::to_string(wrong[0]) + " of sequence " +
+      static_cast<char>('a' + story.snapshot().command.sequence) + " holds " +
+      content;
   if (wrong.size() > 1)
     text += ", and " + std::to_string(wrong.size() - 1) +
             (wrong.size() == 2 ? " token more is wrong" : " more are wrong");
@@ -246,12 +249,12 @@ std::optional<LastQueries> last_queries(const StoryRun& story,
                                         const CallOutcome& answer) {
   const Case& value = story.value();
   LastQueries last{story.calls().back(), answer};
-  Moment& moment = *last.planned.moment;
-  const int64_t all = moment.queries;
-  while (moment.queries > 0 && !is_all_kept(value.cache, moment))
-    --moment.queries, ++moment.first_query;
-  const int64_t gone = all - moment.queries;
-  if (moment.queries == 0) return std::nullopt;
+  Snapshot& snapshot = *last.planned.snapshot;
+  const int64_t all = snapshot.queries;
+  while (snapshot.queries > 0 && !is_all_kept(value.cache, snapshot))
+    --snapshot.queries, ++snapshot.first_query;
+  const int64_t gone = all - snapshot.queries;
+  if (snapshot.queries == 0) return std::nullopt;
   const auto keep = [&](std::vector<std::byte>& bytes) {
     const size_t row = bytes.size() / static_cast<size_t>(value.shape.H * all);
     for (int64_t h = value.shape.H - 1; h >= 0; --h) {
@@ -274,16 +277,16 @@ Attention attention_of(const StoryRun& story, const StoryRun::Ran& ran,
   const Case& value = story.value();
   const auto last = last_queries(story, ran.answer);
   if (!last) return Attention::kUnknown;
-  const Moment& moment = *last->planned.moment;
+  const Snapshot& snapshot = *last->planned.snapshot;
   const Inputs inputs = stored_inputs(
-      value, moment, story.inputs_of(moment, data), ran.read,
+      value, snapshot, story.inputs_of(snapshot, data), ran.read,
       (story.kernel().info.cache_options & QKVET_CACHE_NEW_AS_GIVEN) != 0);
   const auto finite = [](double x) { return std::isfinite(x); };
   for (const auto* values : {&inputs.k, &inputs.v})
     if (!std::all_of(values->begin(), values->end(), finite))
       return Attention::kUnknown;
   const JudgedKernel& kernel = story.kernel();
-  const Case step = step_case(value, moment);
+  const Case step = step_case(value, snapshot);
   const OwnedProblem owned(step, inputs, reading_of(step, kernel.info.dialect));
   Answer answer(owned.problem(), truth_of(step, plain_forward),
                 /*with_twin=*/false);
@@ -304,8 +307,8 @@ Attention attention_of(const StoryRun& story, const StoryRun::Ran& ran,
 // "The storage is wrong: sequence a holds 1 token and should hold 2."; "" if
 // the length is right.
 std::string length_text(const StoryRun& story, const CallOutcome& answer) {
-  const auto s = static_cast<size_t>(story.moment().command.sequence);
-  const size_t due = story.moment().history.size();
+  const auto s = static_cast<size_t>(story.snapshot().command.sequence);
+  const size_t due = story.snapshot().history.size();
   if (s >= answer.lengths.size() ||
       answer.lengths[s] == static_cast<int64_t>(due))
     return "";
@@ -328,7 +331,7 @@ std::string whose_with(const StoryRun& story, const Inputs& data) {
   if (wrong.empty()) {
     if (attention != Attention::kWrong) return "";
     return std::string("The storage is right: sequence ") +
-           static_cast<char>('a' + story.moment().command.sequence) +
+           static_cast<char>('a' + story.snapshot().command.sequence) +
            " holds its history. The attention over it is wrong.";
   }
   const std::string what = storage_text(story, storage, wrong, data);

@@ -200,7 +200,7 @@ TEST(StoryFault, NothingIsSaidOfCorrectCaches) {
               << reach_text(fault.reaches[0]);
           ASSERT_EQ(fault.whose, "")
               << kernel.judged.info.name << " " << to_string(value);
-          answers += plan[i].moment && plan[i].moment->queries > 0;
+          answers += plan[i].snapshot && plan[i].snapshot->queries > 0;
         }
       }
     EXPECT_GT(answers, 100) << kernel.judged.info.name;

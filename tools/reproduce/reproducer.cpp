@@ -100,8 +100,8 @@ void add_end(const PlannedCall& planned, const CallOutcome& outcome,
   written.said = written.refused ? outcome.text : "";
   if (planned.expects_refusal) {
     written.refusal = "refused with a reason";
-    if (planned.moment && !planned.moment->illegal.empty())
-      written.refusal += ": " + planned.moment->illegal;
+    if (planned.snapshot && !planned.snapshot->illegal.empty())
+      written.refusal += ": " + planned.snapshot->illegal;
     if (!written.refused)
       written.wrong_end = "accepted";
     else if (!outcome.gave_reason)
@@ -109,14 +109,14 @@ void add_end(const PlannedCall& planned, const CallOutcome& outcome,
   } else if (written.refused) {
     written.wrong_end = "refused";
   }
-  if (planned.moment && planned.operation != Operation::kCacheReadBack) {
-    written.lengths = planned.moment->lengths;
+  if (planned.snapshot && planned.operation != Operation::kCacheReadBack) {
+    written.lengths = planned.snapshot->lengths;
     written.found_lengths = outcome.lengths;
   }
 }
 
 std::string place_of(const PlannedCall& planned, size_t number) {
-  if (!planned.moment) return layer_mistake_text(planned.mistake);
+  if (!planned.snapshot) return layer_mistake_text(planned.mistake);
   CallView view;
   view.planned = &planned;
   return fmt::format("call {}, {}", number, command_place(view));

@@ -141,16 +141,17 @@ Wanted near_enough(double value, double error) {
 
 // What is read back of one of the tensors: what was given, or as near as its
 // code can be.
-std::vector<Wanted> wanted_of_stored(const Case& value, const Moment& moment,
+std::vector<Wanted> wanted_of_stored(const Case& value,
+                                     const Snapshot& snapshot,
                                      const std::vector<double>& given,
                                      const std::vector<double>& errors,
                                      int64_t width) {
-  const auto tokens = static_cast<int64_t>(moment.history.size());
+  const auto tokens = static_cast<int64_t>(snapshot.history.size());
   std::vector<Wanted> wanted;
   for (size_t n = 0; n < given.size(); ++n) {
     const auto token = static_cast<int64_t>(n) / width % tokens;
     const double error = errors.empty() ? 0 : errors[n];
-    if (!is_kept(value.cache, moment, token))
+    if (!is_kept(value.cache, snapshot, token))
       wanted.push_back(kAnything);
     else if (error == 0)
       wanted.push_back(exactly(given[n]));
@@ -270,10 +271,11 @@ void add_outputs(const Case& value, const CaseWork::WholeCall& whole,
       output.wanted = wanted_of(*whole.truth, kernel.info, whole.value, output);
     const bool is_k = output.name == TensorName::kStageK;
     if (whole.planned.operation == Operation::kCacheReadBack)
-      output.wanted = wanted_of_stored(
-          value, *whole.planned.moment, is_k ? whole.inputs.k : whole.inputs.v,
-          is_k ? whole.inputs.k_error : whole.inputs.v_error,
-          is_k ? shape.d : shape.dv);
+      output.wanted =
+          wanted_of_stored(value, *whole.planned.snapshot,
+                           is_k ? whole.inputs.k : whole.inputs.v,
+                           is_k ? whole.inputs.k_error : whole.inputs.v_error,
+                           is_k ? shape.d : shape.dv);
     // Nothing is known of what must be refused, or follows from NaN.
     output.wanted.resize(static_cast<size_t>(output.spec.elements()),
                          kAnything);

@@ -25,10 +25,10 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   edits.needs_truth = false;
   add_story(value, value.story, kernel, edits, story);
   for (PlannedCall& call : story.calls) {
-    const Moment moment = *call.moment;
+    const Snapshot snapshot = *call.snapshot;
     plan.calls.push_back(std::move(call));
-    if (moment.queries > 0)
-      add_read_back(moment, moment.command.sequence, plan);
+    if (snapshot.queries > 0)
+      add_read_back(snapshot, snapshot.command.sequence, plan);
   }
   if (!kernel.has_read_back) plan.unsupported = "read_back is not offered";
   if (!declares_stored(kernel.cache_options, value.cache.stored))
@@ -53,9 +53,9 @@ std::vector<double> errors_of_scaled(const CacheForm& form,
 
 void compare(const JudgeInput& input, const CallView& step,
              const CallView& read, Judgement& judgement) {
-  const Case value = step_case(input.value, *step.planned->moment);
+  const Case value = step_case(input.value, *step.planned->snapshot);
   const Inputs inputs = stored_inputs(
-      input.value, *step.planned->moment, *step.inputs, *read.outcome,
+      input.value, *step.planned->snapshot, *step.inputs, *read.outcome,
       (input.kernel.cache_options & QKVET_CACHE_NEW_AS_GIVEN) != 0);
   const OwnedProblem owned(value, inputs, 0);
   const PrecisionModel model =
@@ -77,7 +77,7 @@ Judgement judge(const JudgeInput& input) {
     if (read.planned->operation != Operation::kCacheReadBack) continue;
     // What its first query saw may be gone behind the step, dropped by a
     // window.
-    if (!is_all_kept(input.value.cache, *input.calls[i].planned->moment))
+    if (!is_all_kept(input.value.cache, *input.calls[i].planned->snapshot))
       continue;
     compare(input, input.calls[i], read, judgement);
     if (judgement.verdict == Verdict::kFailed) break;

@@ -55,9 +55,9 @@ Judgement judge(const JudgeInput& input) {
   for (size_t n = 0; n < input.calls.size() / 2; ++n) {
     const CallView& call = input.calls[n];
     compare_lengths(input, n, judgement);
-    const Moment& moment = *call.planned->moment;
-    if (moment.queries == 0) continue;
-    const Shape shape = step_case(input.value, moment).shape;
+    const Snapshot& snapshot = *call.planned->snapshot;
+    if (snapshot.queries == 0) continue;
+    const Shape shape = step_case(input.value, snapshot).shape;
     for (const TensorName tensor : {TensorName::kO, TensorName::kLse})
       compare_alone_with_at_once(
           input, n, tensor,

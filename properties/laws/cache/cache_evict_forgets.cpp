@@ -19,9 +19,9 @@ constexpr int64_t kDropped = 3;
 Case constrain(Case value) {
   value = fit_to_legal(std::move(value));
   int64_t longest = 0;
-  for (const Moment& moment : play_story(
+  for (const Snapshot& snapshot : play_story(
            value.story, {value.shape.B, value.capacity, false, value.cache}))
-    for (const int64_t length : moment.lengths)
+    for (const int64_t length : snapshot.lengths)
       longest = std::max(longest, length);
   value.capacity = std::max(value.capacity, longest + kDropped);
   fit_extents_to_story(value);
@@ -48,11 +48,11 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   }
   EditedStory story;
   std::vector<int64_t> lengths(static_cast<size_t>(value.shape.B), 0);
-  for (const Moment& moment : play_story(
+  for (const Snapshot& snapshot : play_story(
            value.story, {value.shape.B, value.capacity, false, value.cache})) {
-    const auto s = static_cast<size_t>(moment.command.sequence);
-    add_command(moment.command, lengths[s], story);
-    lengths = moment.lengths;
+    const auto s = static_cast<size_t>(snapshot.command.sequence);
+    add_command(snapshot.command, lengths[s], story);
+    lengths = snapshot.lengths;
   }
   return story.plan(value, kernel);
 }

@@ -19,10 +19,10 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   EditedStory story;
   const int64_t copy = value.shape.B - 1;
   std::vector<int64_t> lengths(static_cast<size_t>(value.shape.B), 0);
-  const auto moments = play_story(
+  const auto snapshots = play_story(
       value.story, {value.shape.B, value.capacity, false, value.cache});
-  for (size_t i = 0; i < moments.size(); ++i) {
-    const int64_t s = moments[i].command.sequence;
+  for (size_t i = 0; i < snapshots.size(); ++i) {
+    const int64_t s = snapshots[i].command.sequence;
     const bool room = lengths[static_cast<size_t>(s)] < value.capacity;
     const bool back = room && i % 2 == 0;
     const bool aside = room && i % 2 != 0;
@@ -32,11 +32,11 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
     if (back && evicts) story.insert({StoryVerb::kEvict, s, 1});
     if (back) story.insert({StoryVerb::kAppend, s, 1});
     if (back) story.insert({StoryVerb::kFork, copy, s});
-    story.keep(moments[i].command);
+    story.keep(snapshots[i].command);
     // Where the command wrote, if both still share that page.
     if (aside && evicts) story.insert({StoryVerb::kEvict, copy, 1});
     if (aside) story.insert({StoryVerb::kAppend, copy, 1});
-    lengths = moments[i].lengths;
+    lengths = snapshots[i].lengths;
   }
   return story.plan(value, kernel);
 }

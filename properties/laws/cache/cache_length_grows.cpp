@@ -20,7 +20,7 @@ Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   for (size_t i = 0; i < input.calls.size(); ++i) {
     const CallView& call = input.calls[i];
-    const std::vector<int64_t>& expected = call.planned->moment->lengths;
+    const std::vector<int64_t>& expected = call.planned->snapshot->lengths;
     const std::vector<int64_t>& actual = call.outcome->lengths;
     for (size_t s = 0; s < expected.size(); ++s) {
       ++judgement.compared;

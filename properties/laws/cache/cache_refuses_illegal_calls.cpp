@@ -23,9 +23,9 @@ void add_too_far_back(const CacheForm& form, int64_t s, int64_t length,
 
 // What the cache must refuse now, in the words of a story.
 void add_illegal(const Case& value, const KernelInfo& kernel,
-                 const Moment& moment, EditedStory& story) {
-  const int64_t s = moment.command.sequence;
-  const int64_t length = moment.lengths[static_cast<size_t>(s)];
+                 const Snapshot& snapshot, EditedStory& story) {
+  const int64_t s = snapshot.command.sequence;
+  const int64_t length = snapshot.lengths[static_cast<size_t>(s)];
   if ((kernel.cache_options & QKVET_CACHE_GROWS) == 0)
     story.insert({StoryVerb::kAppend, s, value.capacity - length + 1});
   story.insert({StoryVerb::kAttend, s, length + 1});
@@ -37,8 +37,9 @@ void add_illegal(const Case& value, const KernelInfo& kernel,
     if (value.cache.window > 0 && length > 0)
       story.insert({StoryVerb::kEvict, s, 1});
   }
-  add_too_far_back(value.cache, s, length, moment.most[static_cast<size_t>(s)],
-                   kernel.has_truncate, story);
+  add_too_far_back(value.cache, s, length,
+                   snapshot.most[static_cast<size_t>(s)], kernel.has_truncate,
+                   story);
   const int64_t absent = value.shape.B;
   if (absent == kMostSequences) return;
   story.insert({StoryVerb::kStep, absent, 1});
@@ -61,19 +62,19 @@ void add_contradictions(Plan& plan) {
   wrong.operation = Operation::kCacheStep;
   wrong.expects_refusal = true;
   wrong.needs_truth = wrong.want_lse = false;
-  Moment& moment = *wrong.moment;
-  moment.lengths = plan.calls[plan.calls.size() - 2].moment->lengths;
-  moment.command = {StoryVerb::kAppend, moment.command.sequence, 1};
-  moment.queries = 0;
-  moment.first_new = -1;
+  Snapshot& snapshot = *wrong.snapshot;
+  snapshot.lengths = plan.calls[plan.calls.size() - 2].snapshot->lengths;
+  snapshot.command = {StoryVerb::kAppend, snapshot.command.sequence, 1};
+  snapshot.queries = 0;
+  snapshot.first_new = -1;
   std::vector<PlannedCall> contradictions;
   for (const Mistake mistake : {Mistake::kKeyWidth, Mistake::kValueAbsent}) {
     wrong.mistake = mistake;
-    moment.new_tokens = 1;
+    snapshot.new_tokens = 1;
     contradictions.push_back(wrong);
   }
   wrong.mistake = Mistake::kNone;
-  moment.command.count = moment.new_tokens = 0;  // nothing at all
+  snapshot.command.count = snapshot.new_tokens = 0;  // nothing at all
   contradictions.push_back(wrong);
   plan.calls.insert(plan.calls.end() - 1, contradictions.begin(),
                     contradictions.end());
@@ -87,12 +88,12 @@ int64_t askable(const CacheForm& form, int64_t length, int64_t most) {
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
   EditedStory story;
-  Moment last;
-  for (const Moment& moment : play_story(
+  Snapshot last;
+  for (const Snapshot& snapshot : play_story(
            value.story, {value.shape.B, value.capacity, false, value.cache})) {
-    story.keep(moment.command);
-    add_illegal(value, kernel, moment, story);
-    last = moment;
+    story.keep(snapshot.command);
+    add_illegal(value, kernel, snapshot, story);
+    last = snapshot;
   }
   for (size_t s = 0; s < last.lengths.size(); ++s)
     if (const int64_t length = last.lengths[s]; length > 0)
@@ -107,17 +108,17 @@ Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   for (size_t i = 0; i < input.calls.size(); ++i) {
     const CallView& call = input.calls[i];
-    const Moment& moment = *call.planned->moment;
+    const Snapshot& snapshot = *call.planned->snapshot;
     if (!call.planned->expects_refusal) continue;
     Finding finding;
     finding.call = i;
     finding.where = "call " + std::to_string(i) + ", " + command_place(call);
     judgement.compared += 2;
     finding.expected = "refused with a reason";
-    if (!moment.illegal.empty()) finding.expected += ": " + moment.illegal;
-    finding.actual = bad_refusal(moment.command, *call.outcome);
+    if (!snapshot.illegal.empty()) finding.expected += ": " + snapshot.illegal;
+    finding.actual = bad_refusal(snapshot.command, *call.outcome);
     if (finding.actual.empty()) {
-      if (call.outcome->lengths == moment.lengths) continue;
+      if (call.outcome->lengths == snapshot.lengths) continue;
       finding.expected = "the lengths as before";
       finding.actual = "another length after the refusal";
     }

@@ -48,15 +48,15 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   const int64_t sequences = value.shape.B;
   std::vector<int64_t> lengths(static_cast<size_t>(sequences), 0);
   story.insert({StoryVerb::kAppend, sequences - 1, 1});
-  for (const Moment& moment : play_story(
+  for (const Snapshot& snapshot : play_story(
            value.story, {sequences, value.capacity, false, value.cache})) {
-    const int64_t s = moment.command.sequence;
+    const int64_t s = snapshot.command.sequence;
     const int64_t tokens = lengths[static_cast<size_t>(s)];
     story.insert(moved_on(sequences, 1));
     story.insert(moved_on(sequences, sequences - 1));
     if (tokens > 0) add_detour(sequences, s, tokens, story);
-    story.keep(moment.command);
-    lengths = moment.lengths;
+    story.keep(snapshot.command);
+    lengths = snapshot.lengths;
   }
   return story.plan(value, kernel);
 }

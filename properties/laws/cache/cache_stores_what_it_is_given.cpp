@@ -22,14 +22,14 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   add_story(value, value.story, kernel, edits, story);
   for (PlannedCall& call : story.calls) {
     const bool command = call.operation != Operation::kCacheCreate;
-    const Moment moment = *call.moment;
+    const Snapshot snapshot = *call.snapshot;
     plan.calls.push_back(std::move(call));
     // The sequence that a reorder changes last is as good as any.
-    const int64_t sequence = moment.command.verb == StoryVerb::kFork
-                                 ? moment.command.count
-                                 : moment.command.sequence;
-    if (command && !moment.history.empty())
-      add_read_back(moment, sequence, plan);
+    const int64_t sequence = snapshot.command.verb == StoryVerb::kFork
+                                 ? snapshot.command.count
+                                 : snapshot.command.sequence;
+    if (command && !snapshot.history.empty())
+      add_read_back(snapshot, sequence, plan);
   }
   if (!kernel.has_read_back) plan.unsupported = "read_back is not offered";
   if (computes_read_back(kernel) && value.cache.stored != StoredAs::kAsGiven)
@@ -73,12 +73,12 @@ struct Stored {
 
 void compare(const JudgeInput& input, const CallView& call,
              const Stored& stored, Judgement& judgement) {
-  const Moment& moment = *call.planned->moment;
+  const Snapshot& snapshot = *call.planned->snapshot;
   const std::vector<double> actual = as_doubles(stored.actual, Dtype::kF32);
-  const auto tokens = static_cast<int64_t>(moment.history.size());
+  const auto tokens = static_cast<int64_t>(snapshot.history.size());
   for (size_t n = 0; n < stored.given.size(); ++n) {
     const auto at = static_cast<int64_t>(n);
-    if (!is_kept(input.value.cache, moment, at / stored.width % tokens))
+    if (!is_kept(input.value.cache, snapshot, at / stored.width % tokens))
       continue;
     ++judgement.compared;
     const double allowed = stored.error.empty() ? 0 : stored.error[n];

@@ -21,10 +21,10 @@ bool goes_on(const Case& value, const KernelInfo& kernel,
   Story all = so_far.story();
   all.insert(all.end(), value.story.begin() + static_cast<ptrdiff_t>(next),
              value.story.end());
-  const auto moments = play_story(all, story_rules(value, kernel));
-  return std::all_of(moments.begin(), moments.end(), [](const Moment& moment) {
-    return moment.illegal.empty();
-  });
+  const auto snapshots = play_story(all, story_rules(value, kernel));
+  return std::all_of(
+      snapshots.begin(), snapshots.end(),
+      [](const Snapshot& snapshot) { return snapshot.illegal.empty(); });
 }
 
 Plan plan(const Case& value, const KernelInfo& kernel) {
@@ -35,11 +35,11 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   }
   EditedStory story;
   std::vector<int64_t> lengths(static_cast<size_t>(value.shape.B), 0);
-  const std::vector<Moment> moments = play_story(
+  const std::vector<Snapshot> snapshots = play_story(
       value.story, {value.shape.B, value.capacity, false, value.cache});
-  for (size_t i = 0; i < moments.size(); ++i) {
-    const Moment& moment = moments[i];
-    const int64_t s = moment.command.sequence;
+  for (size_t i = 0; i < snapshots.size(); ++i) {
+    const Snapshot& snapshot = snapshots[i];
+    const int64_t s = snapshot.command.sequence;
     const int64_t length = lengths[static_cast<size_t>(s)];
     int64_t draft = std::min(kDraft, value.capacity - length);
     // A window takes back so many tokens, and remembers the most there were.
@@ -52,8 +52,8 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
       story = std::move(longer);
       break;
     }
-    story.keep(moment.command);
-    lengths = moment.lengths;
+    story.keep(snapshot.command);
+    lengths = snapshot.lengths;
   }
   return story.plan(value, kernel);
 }
