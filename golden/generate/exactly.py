@@ -46,10 +46,10 @@ def attend(q, k, v, scale, sees):
         seen = [j for j in range(len(k)) if sees(i, j)]
         weights, answer, total = row(query, [k[j] for j in seen],
                                      [v[j] for j in seen], scale)
-        bounds = [0.0] * len(k)
+        spread = [0.0] * len(k)
         for j, weight in zip(seen, weights):
-            bounds[j] = float(weight)
-        all_weights.append(bounds)
+            spread[j] = float(weight)
+        all_weights.append(spread)
         o.append([float(x) for x in answer])
         lse.append(float(total))
     return all_weights, o, lse

@@ -77,7 +77,7 @@ std::string defect_table(Comparisons comparisons, const Defect& defect) {
     if (c.defect != &defect) continue;
     text += "| " + std::string(c.rule->name);
     for (const Cell* cell :
-         {&c.theirs, &c.ours, &c.ours_with_lse, &c.theirs_aimed, &c.ours_aimed})
+         {&c.theirs, &c.ours, &c.ours_with_lse, &c.theirs_targeted, &c.ours_targeted})
       text += " | " + cell_text(*cell, defect.measure);
     text += " |\n";
   }
@@ -123,10 +123,10 @@ std::string tally_table(Comparisons comparisons) {
       {"the data of the suite, both", &Comparison::ours, &Comparison::theirs},
       {"the same, the bound judges lse as well", &Comparison::ours_with_lse,
        &Comparison::theirs},
-      {"targeted data, both", &Comparison::ours_aimed,
-       &Comparison::theirs_aimed},
+      {"targeted data, both", &Comparison::ours_targeted,
+       &Comparison::theirs_targeted},
       {"the bound on targeted data, the rule on its suite's",
-       &Comparison::ours_aimed, &Comparison::theirs}};
+       &Comparison::ours_targeted, &Comparison::theirs}};
   std::string text =
       "| data | the bound notices more | the same | less |\n"
       "|---|---:|---:|---:|\n";
@@ -208,15 +208,15 @@ std::string summary_text(Comparisons comparisons) {
       cell(cudnn, "scale off", &Comparison::theirs) + ", by the bound at " +
       cell(cudnn, "scale off", &Comparison::ours) +
       " on the same data and at " +
-      cell(cudnn, "scale off", &Comparison::ours_aimed) +
+      cell(cudnn, "scale off", &Comparison::ours_targeted) +
       " on targeted data. One key lost among n: FA3's rule, n " +
       cell(flash, "lost key", &Comparison::theirs) +
       "; the bound on targeted data, " +
-      cell(flash, "lost key", &Comparison::ours_aimed) +
+      cell(flash, "lost key", &Comparison::ours_targeted) +
       ". The mean of V in place of attention: KernelBench's f16 rule, n " +
       cell(bench, "mean of V", &Comparison::theirs) +
       "; the bound on targeted data, " +
-      cell(bench, "mean of V", &Comparison::ours_aimed) + ". ";
+      cell(bench, "mean of V", &Comparison::ours_targeted) + ". ";
   const auto worse = behind(comparisons);
   text += worse.empty() ? "On no data of a suite does the bound notice less."
                         : "Where the bound alone does worst, on the data of "

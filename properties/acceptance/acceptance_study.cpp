@@ -200,8 +200,8 @@ struct Study {
           const std::vector<Reading> readings = read(sample, same);
           for (size_t r = 0; r < judged.size(); ++r) {
             Comparison& comparison = at(same, *judged[r]);
-            add(readings[0], n, comparison.ours_aimed);
-            add(readings[r + 2], n, comparison.theirs_aimed);
+            add(readings[0], n, comparison.ours_targeted);
+            add(readings[r + 2], n, comparison.theirs_targeted);
           }
         }
       }
@@ -278,7 +278,7 @@ std::vector<Comparison> compare_rules(const Effort& effort,
 int64_t alarms_of_ours(std::span<const Comparison> comparisons) {
   int64_t count = 0;
   for (const Comparison& c : comparisons)
-    for (const Cell* cell : {&c.ours, &c.ours_with_lse, &c.ours_aimed})
+    for (const Cell* cell : {&c.ours, &c.ours_with_lse, &c.ours_targeted})
       count += !cell->alarms.empty();
   return count;
 }

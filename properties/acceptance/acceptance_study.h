@@ -32,7 +32,7 @@ struct Comparison {
   const Rule* rule = nullptr;
   const Defect* defect = nullptr;
   Cell theirs, ours, ours_with_lse;  // on the data of the suite
-  Cell theirs_aimed, ours_aimed;     // on targeted data; without lse
+  Cell theirs_targeted, ours_targeted;     // on targeted data; without lse
 };
 
 struct Effort {

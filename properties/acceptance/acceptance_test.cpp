@@ -28,12 +28,12 @@ TEST(Acceptance, QuickRunSaysWhatThePageSays) {
   EXPECT_EQ(exit_code(all), 0);
   for (const Comparison& c : all) {
     SCOPED_TRACE(std::string(c.rule->name) + ", " + c.defect->name);
-    EXPECT_EQ(c.ours_aimed.noticed, c.ours_aimed.tried);
+    EXPECT_EQ(c.ours_targeted.noticed, c.ours_targeted.tried);
     EXPECT_GE(noticed_octaves(c.ours_with_lse, c.defect->measure),
               noticed_octaves(c.ours, c.defect->measure));
     if (c.defect->measure != Measure::kAmount) continue;
-    ASSERT_TRUE(c.ours_aimed.amount.has_value());
-    EXPECT_LE(*c.ours_aimed.amount, 1e-4);
+    ASSERT_TRUE(c.ours_targeted.amount.has_value());
+    EXPECT_LE(*c.ours_targeted.amount, 1e-4);
   }
 
   const Comparison& cudnn = row(all, "cudnn-frontend, bf16", "scale off");
@@ -45,7 +45,7 @@ TEST(Acceptance, QuickRunSaysWhatThePageSays) {
   EXPECT_FALSE(std::binary_search(mean.noticed.begin(), mean.noticed.end(),
                                   int64_t{512}));
   EXPECT_TRUE(
-      row(all, "ggml, f16", "one wrong sign").theirs_aimed.noticed.empty());
+      row(all, "ggml, f16", "one wrong sign").theirs_targeted.noticed.empty());
   EXPECT_TRUE(
       row(all, "benchdnn --sdpa, bf16", "all zero").theirs.noticed.empty());
   EXPECT_TRUE(
@@ -68,7 +68,7 @@ bool accept_all(const Evidence&, const std::vector<double>&) { return true; }
 TEST(Acceptance, ARuleThatAcceptsEverythingNoticesNothing) {
   for (const Comparison& c : compare_one(accept_all, declared_model)) {
     EXPECT_TRUE(c.theirs.noticed.empty()) << c.defect->name;
-    EXPECT_TRUE(c.theirs_aimed.noticed.empty()) << c.defect->name;
+    EXPECT_TRUE(c.theirs_targeted.noticed.empty()) << c.defect->name;
     EXPECT_TRUE(c.theirs.alarms.empty());
   }
 }
