@@ -93,7 +93,7 @@ void trim_story(Case& value) {
   if (value.story.size() > kMostFuzzedCommands)
     value.story.resize(kMostFuzzedCommands);
   for (StoryCommand& command : value.story) keep_sequences(s.B, command);
-  fit_extents_to_story(value);
+  constrain_extents_to_story(value);
 }
 
 void trim_layer(Shape& s) {

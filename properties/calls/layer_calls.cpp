@@ -125,7 +125,7 @@ void compare_stage_exactly(
   }
 }
 
-Case fit_layer(Case value) {
+Case constrain_layer(Case value) {
   value.shape.Tk = value.shape.Tq;
   value.kv_dtype = value.o_dtype = value.q_dtype;
   if (value.unbatched) value.shape.B = 1;
@@ -141,14 +141,14 @@ Case fit_layer(Case value) {
   return value;
 }
 
-Case fit_without_biases(Case value) {
+Case constrain_without_biases(Case value) {
   value.biases = 0;
-  return fit_layer(std::move(value));
+  return constrain_layer(std::move(value));
 }
 
 Case fit_own_data(Case value) {
   value.x = value.w = {};
-  return fit_without_biases(std::move(value));
+  return constrain_without_biases(std::move(value));
 }
 
 }  // namespace qkvet::properties

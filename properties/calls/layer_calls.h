@@ -68,8 +68,8 @@ void compare_stage_exactly(
     Judgement& judgement);
 
 // The least that a law about layers needs of a case.
-Case fit_layer(Case value);
-Case fit_without_biases(Case value);
+Case constrain_layer(Case value);
+Case constrain_without_biases(Case value);
 // For laws that make x and the matrices themselves.
 Case fit_own_data(Case value);
 

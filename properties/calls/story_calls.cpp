@@ -358,26 +358,26 @@ Story legal_story(const Case& value) {
   return legal;
 }
 
-Case fit_to_prompt(Case value) {
+Case constrain_to_prompt(Case value) {
   const int64_t tokens =
       std::clamp<int64_t>(story_tokens(value.story), 2, kLongestPrompt);
   value.shape.B = 1;
   value.story = {{StoryVerb::kStep, 0, tokens}};
   value.capacity = std::max(value.capacity, tokens);
-  fit_extents_to_story(value);
+  constrain_extents_to_story(value);
   return value;
 }
 
-Case fit_to_idle_last(Case value) {
+Case constrain_to_idle_last(Case value) {
   value.shape.B = std::max<int64_t>(value.shape.B, 2);
   const int64_t idle = value.shape.B - 1;
   std::erase_if(value.story, [idle](const StoryCommand& command) {
     return command.sequence == idle || command.verb >= StoryVerb::kFork;
   });
-  return fit_to_legal(std::move(value));
+  return constrain_to_legal(std::move(value));
 }
 
-Case fit_to_legal(Case value) {
+Case constrain_to_legal(Case value) {
   value.capacity = std::max<int64_t>(value.capacity, 1);
   value.story = legal_story(value);
   const bool attends = std::any_of(value.story.begin(), value.story.end(),
@@ -386,7 +386,7 @@ Case fit_to_legal(Case value) {
                                             command.verb == StoryVerb::kAttend;
                                    });
   if (!attends) value.story = {{StoryVerb::kStep, 0, 1}};
-  fit_extents_to_story(value);
+  constrain_extents_to_story(value);
   return value;
 }
 

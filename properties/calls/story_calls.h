@@ -96,12 +96,12 @@ void compare_story(const JudgeInput& input, Judgement& judgement);
 Story legal_story(const Case& value);
 
 // One sequence, one step of the whole prompt: what laws about prefill need.
-Case fit_to_prompt(Case value);
+Case constrain_to_prompt(Case value);
 // Two sequences at least, of which the last one has no commands, and nothing is
 // copied: what laws do to it is theirs.
-Case fit_to_idle_last(Case value);
+Case constrain_to_idle_last(Case value);
 // At least one token is appended and attended; only legal commands.
-Case fit_to_legal(Case value);
+Case constrain_to_legal(Case value);
 
 }  // namespace qkvet::properties
 

@@ -282,7 +282,7 @@ Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
     value.shape.d += value.shape.d % 2;
     value.rope = {draw_rotation(draw).style};
   }
-  fit_extents_to_story(value);
+  constrain_extents_to_story(value);
   draw_scale(draw, value);
   keep_to_declared(scope, value);
   apply_pins(scope, value);

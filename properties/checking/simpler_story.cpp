@@ -13,7 +13,7 @@ template <class Change>
 void add(Collector& out, Change change) {
   out.add([&change](Case& c) {
     change(c);
-    fit_extents_to_story(c);
+    constrain_extents_to_story(c);
   });
 }
 
@@ -47,7 +47,7 @@ void add_shortest(Collector& out) {
                 });
             c.shape.B = two ? 2 : 1;
             c.capacity = 4;
-            fit_extents_to_story(c);
+            constrain_extents_to_story(c);
             if (!tiny) return;
             c.shape.H = c.shape.Hkv = 1;
             c.shape.d = c.shape.dv = 1;
@@ -62,7 +62,7 @@ void add_merged(const Case& value, Collector& out) {
     out.add(
         [&change](Case& c) {
           change(c.story);
-          fit_extents_to_story(c);
+          constrain_extents_to_story(c);
         },
         /*smaller=*/true);
   };

@@ -297,7 +297,7 @@ std::optional<Case> case_of_log(const StoryLog& log,
     for (const int64_t length : played.snapshot.lengths)
       value.capacity = std::max(value.capacity, length);
   }
-  fit_extents_to_story(value);
+  constrain_extents_to_story(value);
   const bool valid =
       invalid_reason(value).empty() && to_string(value).size() <= kMaxCaseText;
   return valid ? std::optional(value) : std::nullopt;

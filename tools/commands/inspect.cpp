@@ -55,7 +55,7 @@ std::string read_case(const InspectOptions& options, Case* value) {
   if (value->backward)
     return options.value +
            ": a gradient; inspect shows forward passes, leave `backward` out";
-  if (value->subject() == Subject::kLayer) *value = fit_layer(*value);
+  if (value->subject() == Subject::kLayer) *value = constrain_layer(*value);
   for (const Dtype dtype : {value->q_dtype, value->kv_dtype, value->o_dtype})
     if (!can_store(dtype))
       return std::string(dtype_name(dtype)) +

@@ -109,7 +109,7 @@ std::vector<Case> walk_stories(bool with_moves, bool with_evictions) {
       value.capacity = 4;
       value.shape.H = H;
       value.shape.Hkv = Hkv;
-      fit_extents_to_story(value);
+      constrain_extents_to_story(value);
       const bool alone = std::none_of(
           story.begin(), story.end(), [](const StoryCommand& command) {
             return command.sequence > 0 || moves(command);
@@ -176,7 +176,8 @@ std::vector<Case> variants_of(const Case& plain) {
 
 // `to` with the options that `from` asks for; lengths as far as they fit.
 Case with_options_of(const Case& from, Case to) {
-  const auto fit_lengths = [&to](std::vector<int64_t> lengths, int64_t most) {
+  const auto constrain_lengths = [&to](std::vector<int64_t> lengths,
+                                       int64_t most) {
     if (lengths.empty()) return lengths;
     lengths.resize(static_cast<size_t>(to.shape.B), lengths.back());
     for (int64_t& length : lengths) length = std::min(length, most);
@@ -189,8 +190,8 @@ Case with_options_of(const Case& from, Case to) {
   to.softcap = from.softcap;
   to.sink = from.sink;
   to.slopes = from.slopes;
-  to.q_len = fit_lengths(from.q_len, to.shape.Tq);
-  to.kv_len = fit_lengths(from.kv_len, to.shape.Tk);
+  to.q_len = constrain_lengths(from.q_len, to.shape.Tq);
+  to.kv_len = constrain_lengths(from.kv_len, to.shape.Tk);
   to.cu_q = from.cu_q;
   to.cu_k = from.cu_k;
   to.paging = from.paging;

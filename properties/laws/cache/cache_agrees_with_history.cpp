@@ -35,7 +35,7 @@ extern constinit const Law cache_agrees_with_history{
     "(c) it reaches every sequence of commands",
     130,
     Domain{.subject = Subject::kCache, .allows = kAllowForms},
-    fit_to_legal,
+    constrain_to_legal,
     of_cache_agrees_with_history::plan,
     of_cache_agrees_with_history::judge};
 

@@ -15,7 +15,7 @@ namespace of_cache_answers_from_what_it_stores {
 Case constrain(Case value) {
   if (value.cache.stored == StoredAs::kAsGiven)
     value.cache.stored = StoredAs::kInt8PerToken;
-  return fit_to_legal(std::move(value));
+  return constrain_to_legal(std::move(value));
 }
 
 Plan plan(const Case& value, const KernelInfo& kernel) {

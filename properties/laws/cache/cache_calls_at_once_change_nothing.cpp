@@ -85,7 +85,7 @@ extern constinit const Law cache_calls_at_once_change_nothing{
     "(a) it is bitwise, (c) it reaches what caches share",
     85,
     Domain{.subject = Subject::kCache, .allows = kAllowForms},
-    fit_to_legal,
+    constrain_to_legal,
     of_cache_calls_at_once_change_nothing::plan,
     of_cache_calls_at_once_change_nothing::judge};
 

@@ -39,11 +39,11 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
 }
 
 Case constrain(Case value) {
-  value = fit_to_prompt(std::move(value));
+  value = constrain_to_prompt(std::move(value));
   if (value.story[0].count >= 3) return value;
   value.story[0].count = 3;
   value.capacity = std::max<int64_t>(value.capacity, 3);
-  fit_extents_to_story(value);
+  constrain_extents_to_story(value);
   return value;
 }
 

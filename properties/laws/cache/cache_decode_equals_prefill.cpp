@@ -27,7 +27,7 @@ extern constinit const Law cache_decode_equals_prefill{
     "(c) it sets two paths against each other, (d) it needs no oracle",
     100,
     Domain{.subject = Subject::kCache, .allows = kAllowForms},
-    fit_to_prompt,
+    constrain_to_prompt,
     of_cache_decode_equals_prefill::plan,
     judge_prompt_ways};
 

@@ -17,14 +17,14 @@ constexpr int64_t kDropped = 3;
 
 // With room for those tokens.
 Case constrain(Case value) {
-  value = fit_to_legal(std::move(value));
+  value = constrain_to_legal(std::move(value));
   int64_t longest = 0;
   for (const Snapshot& snapshot : play_story(
            value.story, {value.shape.B, value.capacity, false, value.cache}))
     for (const int64_t length : snapshot.lengths)
       longest = std::max(longest, length);
   value.capacity = std::max(value.capacity, longest + kDropped);
-  fit_extents_to_story(value);
+  constrain_extents_to_story(value);
   return value;
 }
 

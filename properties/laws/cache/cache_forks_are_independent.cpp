@@ -54,7 +54,7 @@ extern constinit const Law cache_forks_are_independent{
     "(c) it reaches shared pages that are written by both",
     70,
     Domain{.subject = Subject::kCache, .allows = kAllowForms},
-    fit_to_idle_last,
+    constrain_to_idle_last,
     of_cache_forks_are_independent::plan,
     judge_edited_story};
 

@@ -53,7 +53,7 @@ extern constinit const Law cache_length_grows{
     "(a) it is exact",
     10,
     Domain{.subject = Subject::kCache, .allows = kAllowForms},
-    fit_to_legal,
+    constrain_to_legal,
     of_cache_length_grows::plan,
     of_cache_length_grows::judge};
 

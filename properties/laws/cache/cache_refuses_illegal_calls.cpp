@@ -142,7 +142,7 @@ extern constinit const Law cache_refuses_illegal_calls{
     "(c) it reaches error paths, which no legal call enters",
     20,
     Domain{.subject = Subject::kCache, .allows = kAllowForms},
-    fit_to_legal,
+    constrain_to_legal,
     of_cache_refuses_illegal_calls::plan,
     of_cache_refuses_illegal_calls::judge};
 

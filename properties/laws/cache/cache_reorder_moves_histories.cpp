@@ -75,7 +75,7 @@ extern constinit const Law cache_reorder_moves_histories{
     "(c) it reaches moves that overwrite what is still needed",
     80,
     Domain{.subject = Subject::kCache, .allows = kAllowForms},
-    fit_to_idle_last,
+    constrain_to_idle_last,
     of_cache_reorder_moves_histories::plan,
     judge_edited_story};
 

@@ -36,7 +36,7 @@ extern constinit const Law cache_reset_forgets{
     "(c) it reaches stale tokens that finite values can hide",
     30,
     Domain{.subject = Subject::kCache, .allows = kAllowForms},
-    fit_to_legal,
+    constrain_to_legal,
     of_cache_reset_forgets::plan,
     judge_edited_story};
 

@@ -16,7 +16,7 @@ Case constrain(Case value) {
     // What copies sequences mixes them on purpose.
     return command.sequence != 0 || command.verb >= StoryVerb::kFork;
   });
-  return fit_to_legal(std::move(value));
+  return constrain_to_legal(std::move(value));
 }
 
 Plan plan(const Case& value, const KernelInfo& kernel) {

@@ -139,7 +139,7 @@ extern constinit const Law cache_stores_what_it_is_given{
     "(a) it is exact; for codes (b) it is tighter than any answer",
     90,
     Domain{.subject = Subject::kCache, .allows = kAllowForms},
-    fit_to_legal,
+    constrain_to_legal,
     of_cache_stores_what_it_is_given::plan,
     of_cache_stores_what_it_is_given::judge};
 

@@ -71,7 +71,7 @@ extern constinit const Law cache_truncate_forgets{
     "(c) it reaches rejected tokens that finite values can hide",
     40,
     Domain{.subject = Subject::kCache, .allows = kAllowForms},
-    fit_to_legal,
+    constrain_to_legal,
     of_cache_truncate_forgets::plan,
     judge_edited_story};
 

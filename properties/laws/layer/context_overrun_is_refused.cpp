@@ -15,7 +15,7 @@ namespace of_context_overrun_is_refused {
 Case constrain(Case value) {
   value.shape.Tq = std::max<int64_t>(value.shape.Tq, 2);
   value.context = std::max<int64_t>(value.context, 1);
-  return fit_layer(std::move(value));
+  return constrain_layer(std::move(value));
 }
 
 Plan plan(const Case& value, const KernelInfo& kernel) {

@@ -15,7 +15,7 @@ Case constrain(Case value) {
   value.biases = kBiasQ | kBiasK | kBiasV | kBiasO;
   if (value.bias.kind == RecipeKind::kZero)
     value.bias = make_recipe(RecipeKind::kOne);
-  return fit_layer(std::move(value));
+  return constrain_layer(std::move(value));
 }
 
 void only_biases(const Case&, int64_t, Inputs& inputs) {

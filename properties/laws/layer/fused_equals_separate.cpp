@@ -11,7 +11,7 @@ namespace of_fused_equals_separate {
 
 Case constrain(Case value) {
   if (value.fused == FusedOrder::kNone) value.fused = FusedOrder::kQkv;
-  return fit_layer(std::move(value));
+  return constrain_layer(std::move(value));
 }
 
 Plan plan(const Case& value, const KernelInfo& kernel) {

@@ -47,7 +47,7 @@ extern constinit const Law layer_agrees_with_oracle{
     "(c) it reaches every input and every element",
     90,
     Domain{.subject = Subject::kLayer, .allows = kAllowRope},
-    fit_layer,
+    constrain_layer,
     of_layer_agrees_with_oracle::plan,
     of_layer_agrees_with_oracle::judge};
 

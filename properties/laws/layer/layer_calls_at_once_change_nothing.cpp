@@ -49,7 +49,7 @@ extern constinit const Law layer_calls_at_once_change_nothing{
     "(a) it is bitwise, (c) it reaches what calls share",
     65,
     Domain{.subject = Subject::kLayer, .allows = kAllowRope},
-    fit_layer,
+    constrain_layer,
     of_layer_calls_at_once_change_nothing::plan,
     of_layer_calls_at_once_change_nothing::judge};
 

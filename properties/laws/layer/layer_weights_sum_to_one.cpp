@@ -88,7 +88,7 @@ extern constinit const Law layer_weights_sum_to_one{
     "(b) the errors of the scores cancel, (d) it needs no oracle",
     80,
     Domain{.subject = Subject::kLayer, .allows = kAllowRope},
-    fit_layer,
+    constrain_layer,
     of_layer_weights_sum_to_one::plan,
     of_layer_weights_sum_to_one::judge};
 

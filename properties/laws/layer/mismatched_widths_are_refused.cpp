@@ -53,7 +53,7 @@ extern constinit const Law mismatched_widths_are_refused{
     "(c) it reaches error paths, which no legal call enters",
     10,
     Domain{.subject = Subject::kLayer, .free_data = false},
-    fit_layer,
+    constrain_layer,
     of_mismatched_widths_are_refused::plan,
     of_mismatched_widths_are_refused::judge};
 

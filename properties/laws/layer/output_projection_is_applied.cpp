@@ -47,7 +47,7 @@ extern constinit const Law output_projection_is_applied{
     "(a) it is exact",
     50,
     Domain{.subject = Subject::kLayer, .free_data = false},
-    fit_layer,
+    constrain_layer,
     of_output_projection_is_applied::plan,
     of_output_projection_is_applied::judge};
 

@@ -94,7 +94,7 @@ extern constinit const Law projections_are_separate{
     "(a) it is exact",
     30,
     Domain{.subject = Subject::kLayer, .free_data = false},
-    fit_without_biases,
+    constrain_without_biases,
     of_projections_are_separate::plan,
     of_projections_are_separate::judge};
 

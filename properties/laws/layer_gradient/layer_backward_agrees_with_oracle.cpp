@@ -63,7 +63,7 @@ extern constinit const Law layer_backward_agrees_with_oracle{
     "(c) it reaches every input and every element",
     50,
     Domain{.subject = Subject::kLayerBackward, .allows = kAllowRope},
-    fit_layer,
+    constrain_layer,
     of_layer_backward_agrees_with_oracle::plan,
     of_layer_backward_agrees_with_oracle::judge};
 

@@ -50,7 +50,7 @@ extern constinit const Law layer_backward_calls_at_once_change_nothing{
     "(a) it is bitwise, (c) it reaches what calls share",
     25,
     Domain{.subject = Subject::kLayerBackward, .allows = kAllowRope},
-    fit_layer,
+    constrain_layer,
     of_layer_backward_calls_at_once_change_nothing::plan,
     of_layer_backward_calls_at_once_change_nothing::judge};
 

@@ -126,7 +126,7 @@ extern constinit const Law layer_backward_is_the_adjoint{
     "that the reference has",
     40,
     Domain{.subject = Subject::kLayerBackward, .allows = kAllowRope},
-    fit_layer,
+    constrain_layer,
     of_layer_backward_is_the_adjoint::plan,
     of_layer_backward_is_the_adjoint::judge};
 

@@ -41,7 +41,7 @@ Case constrain(Case value) {
     if (recipe->kind == RecipeKind::kFile || recipe->kind == RecipeKind::kHeavy)
       *recipe = make_recipe(RecipeKind::kNormal);
   value.set.clear();
-  value = fit_layer(std::move(value));
+  value = constrain_layer(std::move(value));
   if (value.shape.B > 1) return value;
   value.causal = Causal::kBottomRight;
   value.shape.Tq = value.shape.Tk = std::max<int64_t>(value.shape.Tq, 2);

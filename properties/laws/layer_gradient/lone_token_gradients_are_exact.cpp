@@ -123,7 +123,7 @@ Case constrain(Case value) {
   if (value.w.kind != RecipeKind::kOnehotN)
     value.w = make_recipe(RecipeKind::kLattice);
   value.set.clear();
-  return fit_layer(std::move(value));
+  return constrain_layer(std::move(value));
 }
 
 Plan plan(const Case&, const KernelInfo&) {
