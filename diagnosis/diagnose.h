@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Why a kernel fails, as far as further calls can tell. Each hypothesis
-// foretells what the kernel answers; one wrong prediction and it is dropped.
+// predicts what the kernel answers; one wrong prediction and it is dropped.
 #ifndef QKVET_DIAGNOSIS_DIAGNOSE_H_
 #define QKVET_DIAGNOSIS_DIAGNOSE_H_
 
@@ -16,7 +16,7 @@ namespace qkvet::diagnosis {
 inline constexpr int kMostDiagnosisCalls = 200;
 
 enum class Certainty : uint8_t {
-  kUnknown,  // no hypothesis foretells what the kernel does
+  kUnknown,  // no hypothesis predicts what the kernel does
   kLikely,   // several do, or there was too little to hold it against
   kSure      // one does, and all others were wrong somewhere
 };
@@ -31,7 +31,7 @@ struct Cause {
 struct Diagnosis {
   Certainty certainty = Certainty::kUnknown;
   std::vector<Cause> causes;  // the likeliest first; empty if unknown
-  int foretold = 0;           // failing probes that all causes foretell ...
+  int predicted = 0;          // failing probes that all causes predict ...
   int failing = 0;            // ... of so many
   int probes = 0;             // passing ones as well
   int calls = 0;              // of the kernel

@@ -174,7 +174,7 @@ Word FaultSuspect::says(Evidence& evidence, const Witness& witness) {
   }
   const Word word =
       compare_answers(evidence, witness.kernel(), fault_, predicted);
-  if (word != Word::kForetold || !evidence.failed()) return word;
+  if (word != Word::kPredicted || !evidence.failed()) return word;
   // Near the answer of the kernel, which is near the right one perhaps: the
   // fault explains the failure only if it fails as well.
   const Judgement judgement = evidence.work->judge(witness.kernel(), predicted);

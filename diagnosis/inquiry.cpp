@@ -80,8 +80,8 @@ void Inquiry::hear(std::unique_ptr<Evidence> evidence) {
   if (failed && bare != bare_) bare_.reset();
   std::erase_if(standing_, [&](Standing& one) {
     const Word word = one.suspect->says(*evidence, witness_);
-    if (failed && word == Word::kForetold) ++one.foretold;
-    if (failed && word == Word::kForetold && !bare) ++one.telling;
+    if (failed && word == Word::kPredicted) ++one.predicted;
+    if (failed && word == Word::kPredicted && !bare) ++one.telling;
     if (failed && word == Word::kSilent) ++one.silent;
     return word == Word::kContradicts;
   });
@@ -134,7 +134,7 @@ void Inquiry::look_at_answered() {
   }
 }
 
-// A case for which the first two hypotheses foretell different answers.
+// A case for which the first two hypotheses predict different answers.
 std::unique_ptr<Evidence> Inquiry::telling_evidence(int n) {
   Suspect& first = *standing_[0].suspect;
   Suspect& second = *standing_[1].suspect;
@@ -163,7 +163,7 @@ void Inquiry::tell_apart() {
 // only the best known kind of them.
 void Inquiry::keep_the_believable() {
   std::erase_if(standing_, [](const Standing& one) {
-    return one.telling == 0 || one.silent > one.foretold;
+    return one.telling == 0 || one.silent > one.predicted;
   });
   const auto rank = [](const Standing& one) { return one.suspect->rank(); };
   int best = 0;
@@ -209,7 +209,7 @@ Diagnosis Inquiry::conclusion() {
         {suspect.name(), suspect.cause(), suspect.fix(), suspect.laws()});
   }
   if (!standing_.empty()) {
-    diagnosis.foretold = standing_[0].foretold;
+    diagnosis.predicted = standing_[0].predicted;
     const bool sure = diagnosis.causes.size() == 1 &&
                       standing_[0].silent == 0 && failing_ < probes_ &&
                       standing_[0].telling >= kLeastFailing;
@@ -262,16 +262,16 @@ bool Inquiry::explains(const Failure& other) {
   constexpr int kMostCalls = 100;  // two cases, which are small
   Witness witness(kernel_->judged, kernel_->index, *executor_, *time_,
                   kMostCalls);
-  bool foretold = false;
+  bool predicted = false;
   for (const Law* law :
        {other.law, &agreement_about(other.law->domain.subject)}) {
     const auto evidence = witness.ask(*law, other.smallest);
     if (evidence == nullptr || !evidence->failed()) continue;
     const Word word = standing_[0].suspect->says(*evidence, witness);
     if (word == Word::kContradicts) return false;
-    foretold |= word == Word::kForetold;
+    predicted |= word == Word::kPredicted;
   }
-  return foretold;
+  return predicted;
 }
 
 }  // namespace qkvet::diagnosis

@@ -19,16 +19,16 @@ class Inquiry {
           const Answered* answered = nullptr);
 
   Diagnosis run();
-  // After run(): whether the cause foretells this failure of the same kernel,
+  // After run(): whether the cause predicts this failure of the same kernel,
   // too.
   bool explains(const Failure& other);
 
  private:
   struct Standing {
     Suspect* suspect;
-    int foretold = 0;  // failing evidence
-    int telling = 0;   // of that, what is more than a bare answer
-    int silent = 0;    // failing evidence of which it knows nothing
+    int predicted = 0;  // failing evidence
+    int telling = 0;    // of that, what is more than a bare answer
+    int silent = 0;     // failing evidence of which it knows nothing
   };
   // Holds it against all that still stand; null is nothing.
   void hear(std::unique_ptr<Evidence> evidence);

@@ -113,7 +113,7 @@ Word compare_answers(Evidence& evidence, const JudgedKernel& kernel,
                         other))
       return Word::kContradicts;
   }
-  return Word::kForetold;
+  return Word::kPredicted;
 }
 
 }  // namespace qkvet::diagnosis

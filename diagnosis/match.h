@@ -12,7 +12,7 @@ namespace qkvet::diagnosis {
 // What a hypothesis says of a piece of evidence.
 enum class Word : uint8_t {
   kSilent,      // nothing: it knows no such call
-  kForetold,    // this is what it predicts
+  kPredicted,   // this is what it predicts
   kContradicts  // it predicts something else
 };
 

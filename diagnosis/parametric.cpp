@@ -35,7 +35,7 @@ class PrecisionSuspect : public Suspect {
       return Word::kSilent;
     const Judgement judgement = work.judge(other, evidence.outcomes);
     if (!judgement.warning.empty()) return Word::kSilent;
-    return judgement.verdict == Verdict::kPassed   ? Word::kForetold
+    return judgement.verdict == Verdict::kPassed   ? Word::kPredicted
            : judgement.verdict == Verdict::kFailed ? Word::kContradicts
                                                    : Word::kSilent;
   }

@@ -138,7 +138,7 @@ Word ReadingSuspect::says(Evidence& evidence, const Witness& witness) {
   if (work.calls_for(witness.kernel()).size() != evidence.outcomes.size())
     return Word::kSilent;
   const Judgement judgement = work.judge(witness.kernel(), evidence.outcomes);
-  return judgement.verdict == Verdict::kPassed   ? Word::kForetold
+  return judgement.verdict == Verdict::kPassed   ? Word::kPredicted
          : judgement.verdict == Verdict::kFailed ? Word::kContradicts
                                                  : Word::kSilent;
 }

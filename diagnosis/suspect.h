@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A hypothesis about what is wrong with a kernel: it foretells what the kernel
+// A hypothesis about what is wrong with a kernel: it predicts what the kernel
 // answers, right or wrong, or it is dropped.
 #ifndef QKVET_DIAGNOSIS_SUSPECT_H_
 #define QKVET_DIAGNOSIS_SUSPECT_H_
@@ -26,7 +26,7 @@ class Suspect {
   virtual int rank() const = 0;
 
   virtual Word says(Evidence& evidence, const Witness& witness) = 0;
-  // What it foretells for calls that nobody has made yet; empty: nothing.
+  // What it predicts for calls that nobody has made yet; empty: nothing.
   virtual std::vector<CallOutcome> predict(const Evidence&, const Witness&) {
     return {};
   }

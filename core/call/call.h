@@ -138,7 +138,7 @@ enum class Mistake : uint8_t {
   kFusedWidth    // layer: w_qkv has one column more
 };
 
-// The inputs are packed, row-major, in their storage type, and must outlive
+// The inputs are contiguous, row-major, in their storage type, and must outlive
 // the call. What is null is absent.
 //
 // A layer has Tq = Tk = T and x [B,T,D], in one storage type (q_dtype). A

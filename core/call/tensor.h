@@ -36,7 +36,7 @@ TensorSpec packed_spec(Dtype dtype, int ndim, std::array<int64_t, 4> shape);
 // No element moves: the index along such a dimension is always 0.
 void make_unit_strides_absurd(TensorSpec& spec);
 
-// Copies between packed row-major data and the strided memory of `spec`.
+// Copies between contiguous, row-major data and the strided memory of `spec`.
 void scatter(const TensorSpec& spec, const std::byte* packed,
              std::byte* memory);
 void gather(const TensorSpec& spec, const std::byte* memory, std::byte* packed);

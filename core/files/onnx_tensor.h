@@ -23,7 +23,7 @@ struct OnnxTensor {
   std::string name;
   FileDtype dtype = FileDtype::kF32;
   std::vector<int64_t> shape;   // empty: one number
-  std::vector<std::byte> data;  // packed, row-major, least byte first
+  std::vector<std::byte> data;  // contiguous, row-major, least byte first
 
   friend bool operator==(const OnnxTensor&, const OnnxTensor&) = default;
 };

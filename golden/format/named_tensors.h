@@ -16,7 +16,7 @@ namespace qkvet::golden {
 struct NamedTensor {
   FileDtype dtype = FileDtype::kF32;
   std::vector<int64_t> shape;
-  std::vector<std::byte> data;  // packed, row-major, least byte first
+  std::vector<std::byte> data;  // contiguous, row-major, least byte first
 };
 using NamedTensors = std::map<std::string, NamedTensor, std::less<>>;
 

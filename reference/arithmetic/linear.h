@@ -14,7 +14,7 @@
 
 namespace qkvet::reference {
 
-// Every input exact in double, packed row-major.
+// Every input exact in double, contiguous, row-major.
 struct LinearProblem {
   int64_t rows = 0;
   int64_t in = 0;

@@ -26,7 +26,7 @@ struct Rotation {
   const int64_t* k_positions = nullptr;  // [B,Tk]
 };
 
-// One call, every input exact in double, packed row-major.
+// One call, every input exact in double, contiguous, row-major.
 struct Problem {
   Shape shape;
   Causal causal = Causal::kNone;

@@ -20,7 +20,7 @@
 
 namespace qkvet::reference {
 
-// Every input exact in double, packed row-major.
+// Every input exact in double, contiguous, row-major.
 struct GradientProblem {
   Problem forward;  // without a rotation, else with every option
   // [B,H,Tq,dv]; rows that are not counted may hold anything.

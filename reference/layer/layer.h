@@ -15,7 +15,7 @@
 
 namespace qkvet::reference {
 
-// One call, every input exact in double, packed row-major.
+// One call, every input exact in double, contiguous, row-major.
 struct LayerProblem {
   Shape shape;  // D >= 1, Tq = Tk = T
   Causal causal = Causal::kNone;

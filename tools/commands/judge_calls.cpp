@@ -173,7 +173,7 @@ std::optional<Diagnosis> forgotten_causal(const Recorded& one,
                      word, square ? ", which is causal=tl where Tq = Tk" : ""),
          fmt::format("Declare it: --case causal={}.", word),
          {}});
-    diagnosis.foretold = diagnosis.failing = diagnosis.probes = 1;
+    diagnosis.predicted = diagnosis.failing = diagnosis.probes = 1;
     return diagnosis;
   }
   return std::nullopt;

@@ -14,7 +14,7 @@ enum class TrainTask : uint8_t {
   kCount    // the next token is one larger, but for one in ten, which is random
 };
 
-// In percent, of kCount: what no look at the past foretells.
+// In percent, of kCount: what no look at the past predicts.
 inline constexpr int kJumps = 10;
 
 // [rows,length], the first of them row number `first`.

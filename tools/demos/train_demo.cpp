@@ -7,7 +7,7 @@
 namespace qkvet::tools {
 namespace {
 
-// Rows [batch,T+1] as what is read and what is to be foretold.
+// Rows [batch,T+1] as what is read and what is to be predicted.
 struct Batch {
   std::vector<int> ids, targets;
 };

@@ -83,7 +83,7 @@ std::string finding_text(const Failure& failure, size_t width) {
 // "window_off_by_one_left, sure: 9 of 9 failing probes agree, ..."
 std::string certainty_text(const Diagnosis& diagnosis) {
   const std::string agree = fmt::format(
-      "{} of {} failing probes and {} passing ones agree", diagnosis.foretold,
+      "{} of {} failing probes and {} passing ones agree", diagnosis.predicted,
       diagnosis.failing, diagnosis.probes - diagnosis.failing);
   if (diagnosis.certainty == Certainty::kSure)
     return fmt::format("{}, sure: {}, nothing else that is known does",

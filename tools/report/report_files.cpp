@@ -88,7 +88,7 @@ void add_diagnosis(const CauseOfFailures& cause, Json& out) {
             {"reported_with", cause.best->law->id},
             {"probes", diagnosis.probes},
             {"failing", diagnosis.failing},
-            {"foretold", diagnosis.foretold},
+            {"foretold", diagnosis.predicted},
             {"calls", diagnosis.calls},
             {"hidden", diagnosis.hidden}};
   if (!diagnosis.seen.empty()) json["seen"] = diagnosis.seen;
