@@ -26,6 +26,27 @@ def libraries():
     return sorted(path.stem for path in (HERE / "adapters").glob("[a-z]*.py"))
 
 
+def declared_name(name):
+    """"torch:math" -> "torch-math", a file of declarations/ if it has one."""
+    return name.replace(":", "-")
+
+
+def declarations(section):
+    """The names of those that have this section: "emit" or "check"."""
+    return [path.stem for path in sorted((HERE / "declarations").glob("*.txt"))
+            if f"[{section}]" in path.read_text().splitlines()]
+
+
+def pairs(text):
+    """The lines `word = value` of a text; what is behind # is a comment."""
+    found = {}
+    for line in text.splitlines():
+        word, _, value = line.split("#")[0].partition("=")
+        if value.strip():
+            found[word.strip()] = value.strip()
+    return found
+
+
 def declaration(name):
     """declarations/NAME.txt: the text of each [section], and the lines
     `word = value` of [emit] as a dictionary."""
@@ -35,12 +56,8 @@ def declaration(name):
             text = sections.setdefault(line.strip("[]"), [])
         else:
             text.append(line)
-    emit = {}
-    for line in sections["emit"]:
-        word, _, value = line.split("#")[0].partition("=")
-        if value:
-            emit[word.strip()] = value.strip()
-    return {name: "\n".join(lines) for name, lines in sections.items()}, emit
+    sections = {name: "\n".join(lines) for name, lines in sections.items()}
+    return sections, pairs(sections.get("emit", ""))
 
 
 def entry_of(name):

@@ -161,6 +161,21 @@ TEST(JudgeExamples, AnAdapterAnswersAPlan) {
       << more.out;
 }
 
+// An entry that is called, in the place of one that answers.
+TEST(JudgeExamples, ACallableIsJudgedAsDeclared) {
+  const std::string few = " -n 300 --sizes small -j 1";
+  const Ran right = run_library(kRun + "numpy:callable" + few);
+  EXPECT_EQ(right.exit, 0) << right.out;
+  EXPECT_NE(right.out.find("numpy/callable"), std::string::npos) << right.out;
+  write_text(scratch() / "control.py", R"(import run, sys
+sys.exit(run.check("numpy:callable_without_scale", "numpy-callable",
+                   sys.argv[1:], []))
+)");
+  const Ran wrong = run_library("control.py" + few);
+  EXPECT_EQ(wrong.exit, 1) << wrong.out;
+  EXPECT_EQ(cause_in(wrong.out).rfind("no_scale, ", 0), 0) << wrong.out;
+}
+
 TEST(JudgeExamples, AnAdapterThatIsNotThereIsOneLine) {
   for (const char* name : {"nopy", "numpy:other"}) {
     const Ran ran = run_library(kRun + name);
@@ -173,15 +188,147 @@ TEST(JudgeExamples, AnAdapterThatIsNotThereIsOneLine) {
 TEST(JudgeExamples, EveryDeclarationOfALibraryMakesAPlan) {
   write_text(scratch() / "declared.py", R"(import pathlib
 import answer, run
-files = list(answer.HERE.glob("declarations/*.txt"))
-assert files
-for file in files:
-    code = run.emit("some/library", file.stem, pathlib.Path("declared"),
-                    ["-n", "1"])
-    assert code == 0, file
+names = answer.declarations("emit")
+assert names
+for name in names:
+    code = run.emit("some/library", name, pathlib.Path("declared"), ["-n", "1"])
+    assert code == 0, name
 )");
   const Ran ran = run_library("declared.py");
   EXPECT_EQ(ran.exit, 0) << ran.out;
+}
+
+const std::string kLibraries =
+    (kFolder.parent_path() / "ci/libraries.py").string() + " ";
+
+// verdicts.json with one entry, of whose laws one failed; `findings` explain
+// it.
+void write_verdicts(const std::string& findings) {
+  write_text(scratch() / "recorded/verdicts.json",
+             R"({"schema": 1, "entries": {"numpy:half": {"version": "9.8",
+      "machine": "abacus",
+      "on": "2026-01-02", "cases": 70, "checked": 1234, "seconds": 5.0,
+      "error_over_bound": 0.25, "refused": {"takes no sink": 3},
+      "groups": {"attention": {"passed": 29, "failed": 1, "checked": 1234}},
+      "not_judged": "layers", "failures": [{"law": "weights_sum_to_one",
+      "verdict": "failed", "case": "f16,B1", "findings": [)" +
+                 findings +
+                 R"(]}]}, "tinygrad:sdpa": {"reason": "not here"}}})");
+}
+
+TEST(JudgeExamples, RecordedVerdictsAreAPage) {
+  fs::create_directories(scratch() / "recorded");
+  write_text(
+      scratch() / "recorded/README.md",
+      "before\n<!-- verdicts -->\nold\n<!-- end of verdicts -->\nbehind\n");
+  write_verdicts("\"numpy_sums\"");
+  const std::string pages = kLibraries + "--pages --results recorded";
+  // The finding is no longer named by what is declared: the page says so.
+  const Ran ran = run_library(pages + " --only 'numpy:*'");
+  EXPECT_EQ(ran.exit, 1) << ran.out;
+  EXPECT_NE(ran.out.find("no finding explains weights_sum_to_one"),
+            std::string::npos)
+      << ran.out;
+  const std::string page = read_text(scratch() / "recorded/verdicts.md");
+  for (const char* words :
+       {"NO FINDING EXPLAINS THIS", "`tinygrad:sdpa`: not here",
+        "| `numpy:half` | 9.8 | 29, 1 failed | 1,234 | 0.25 | 5 |",
+        "Not judged: layers", "takes no sink (3 calls)", "- case: `f16,B1`"})
+    EXPECT_NE(page.find(words), std::string::npos) << words << page;
+  const std::string readme = read_text(scratch() / "recorded/README.md");
+  EXPECT_EQ(readme.find("before\n<!-- verdicts -->\n"), 0) << readme;
+  EXPECT_NE(readme.find("<!-- end of verdicts -->\nbehind\n"),
+            std::string::npos)
+      << readme;
+  EXPECT_NE(readme.find("`numpy:half`"), std::string::npos) << readme;
+  EXPECT_EQ(readme.find("old"), std::string::npos) << readme;
+  // Of an entry that is not asked for nobody says anything.
+  EXPECT_EQ(run_library(pages + " --only 'tinygrad:*'").exit, 3);
+}
+
+TEST(JudgeExamples, TheTableOfLibrariesIsThatOfItsVerdicts) {
+  fs::create_directories(scratch() / "same");
+  for (const char* name : {"README.md", "verdicts.md", "verdicts.json"})
+    fs::copy_file(kFolder / "libraries" / name, scratch() / "same" / name,
+                  fs::copy_options::overwrite_existing);
+  // Every failure is a finding that a declaration names.
+  const Ran ran = run_library(kLibraries + "--pages --results same");
+  EXPECT_EQ(ran.exit, 0) << ran.out;
+  for (const char* name : {"README.md", "verdicts.md"})
+    EXPECT_EQ(read_text(scratch() / "same" / name),
+              read_text(kFolder / "libraries" / name))
+        << name << ": ci/libraries.py --pages writes it";
+}
+
+TEST(JudgeExamples, ALibraryIsJudgedOnce) {
+  fs::create_directories(scratch() / "once");
+  const std::string words =
+      kLibraries + "--results once --cases 60 --only numpy:plain --python " +
+      python();
+  const Ran first = run_library(words);
+  EXPECT_EQ(first.exit, 0) << first.out;
+  EXPECT_NE(first.out.find(" checked, 0 failed"), std::string::npos)
+      << first.out;
+  const Ran again = run_library(words);
+  EXPECT_EQ(again.exit, 0) << again.out;
+  EXPECT_NE(again.out.find("judged already"), std::string::npos) << again.out;
+  // A Python that has nothing: a line with the reason, and nothing was judged.
+  write_text(scratch() / "bare.sh", "exec " + python() + " -S \"$@\"\n");
+  EXPECT_EQ(
+      run_shell("chmod +x bare.sh && sed -i '1i #!/bin/sh' bare.sh", scratch())
+          .exit,
+      0);
+  const Ran none = run_library(
+      kLibraries + "--results once --only ggml:f32 --python ./bare.sh");
+  EXPECT_EQ(none.exit, 3) << none.out;
+  EXPECT_NE(none.out.find("not judged: pywhispercpp is not installed"),
+            std::string::npos)
+      << none.out;
+}
+
+TEST(JudgeExamples, WrongWordsForLibrariesAreOneLine) {
+  fs::create_directories(scratch() / "broken");
+  write_text(scratch() / "broken/verdicts.json", "{\"schema\": 2}");
+  for (const char* words :
+       {"--only 'nopy:*'", "--cases 0", "--results nowhere", "--cases many",
+        "--nothing", "--results broken --pages", "--python ./nowhere",
+        "--qkvet ./nowhere"}) {
+    const Ran ran = run_library(kLibraries + words);
+    EXPECT_EQ(ran.exit, 2) << words << ran.out;
+    EXPECT_EQ(std::count(ran.out.begin(), ran.out.end(), '\n'), 1) << ran.out;
+  }
+}
+
+TEST(JudgeExamples, FindingsAreListedWithoutTheirLibraries) {
+  const Ran ran = run_library((kFolder / "libraries/findings").string() +
+                              " no_such_finding");
+  EXPECT_EQ(ran.exit, 2) << ran.out;
+  EXPECT_NE(ran.out.find("allowed: "), std::string::npos) << ran.out;
+  // Each that a declaration names is there, and each that is there is on the
+  // page.
+  write_text(scratch() / "named.py", R"(import pathlib, sys
+import answer
+sys.path.insert(0, str(answer.HERE / "findings"))
+import importlib
+for path in (answer.HERE / "findings").glob("of_*.py"):
+    importlib.import_module(path.stem)
+import shown
+readme = (answer.HERE / "README.md").read_text()
+for section in ("emit", "check"):
+    for name in answer.declarations(section):
+        text = answer.declaration(name)[0].get("findings", "")
+        for findings in answer.pairs(text).values():
+            for finding in findings.split():
+                assert finding in shown.FINDINGS, (name, finding)
+for finding in shown.FINDINGS:
+    assert f"`{finding}`" in readme, finding
+shown.show("control", 1, 1.5)
+assert shown.pairs[-1].differs
+shown.show("control", 1, 1, same=True)
+assert not shown.pairs[-1].differs
+)");
+  const Ran named = run_library("named.py");
+  EXPECT_EQ(named.exit, 0) << named.out;
 }
 
 }  // namespace

@@ -15,8 +15,13 @@ def attention(call, scale=None, wide=None):
         rows, keys = scores.shape[2:]
         last = keys - rows if fields["causal"] == "bottom_right" else 0
         scores = np.where(np.tri(rows, keys, last, dtype=bool), scores, -np.inf)
+    if "bias" in given:
+        scores = scores + given["bias"].astype(wide)
     if "mask" in given:
         scores = np.where(given["mask"] != 0, scores, -np.inf)
+    if "kv_len" in given:
+        beyond = np.arange(scores.shape[3]) >= given["kv_len"][:, None, None, None]
+        scores = np.where(beyond, -np.inf, scores)
     top = scores.max(axis=3, keepdims=True)
     top = np.where(np.isneginf(top), 0, top)
     weights = np.exp(scores - top)

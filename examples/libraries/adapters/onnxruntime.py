@@ -147,4 +147,3 @@ def multi_head_cross(call):
 ENTRIES = {"attention": attention, "attention_half": attention,
            "attention_nan": attention_nan, "attention_25": attention_25,
            "multi_head": multi_head, "multi_head_cross": multi_head_cross}
-DECLARED_AS = {"attention_nan": "attention", "multi_head_cross": "multi_head"}

@@ -59,4 +59,3 @@ def without_hint(call):
 
 
 ENTRIES = {"sdpa": attention, "without_hint": without_hint}
-DECLARED_AS = {"without_hint": "sdpa"}

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages of ci/libraries.py, out of verdicts.json alone: verdicts.md, and the
+table between the two marks of README.md beside it."""
+import json
+
+GROUPS = {"attention": "forward", "gradients of attention": "gradients",
+          "KV caches": "cache", "layers": "layer",
+          "gradients of layers": "layer gradients"}
+
+
+def read_json(path):
+    """Entry -> row; {} where nothing is recorded. ValueError with a line if the
+    file is none of ours."""
+    if not path.exists():
+        return {}
+    try:
+        read = json.loads(path.read_text())
+        if read["schema"] != 1:
+            raise ValueError(f"schema {read['schema']}; allowed: 1")
+        rows = read["entries"]
+        for name, row in rows.items():
+            if "reason" not in row and not {"groups", "failures", "checked",
+                                            "version"} <= row.keys():
+                raise ValueError(f"{name} has neither a verdict nor a reason")
+    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as why:
+        raise ValueError(f"no verdicts of ci/libraries.py: {why!r}") from None
+    return rows
+
+
+def write_json(path, rows):
+    beside = path.with_suffix(".new")
+    beside.write_text(json.dumps({"schema": 1, "entries": rows}, indent=1) + "\n")
+    beside.replace(path)  # whole, or not at all
+
+
+def group_cell(row, subject):
+    """"29" laws passed, "28, 1 failed", or nothing."""
+    group = row["groups"].get(subject)
+    if group is None:
+        return ""
+    passed = group.get("passed", 0)
+    rest = [f"{count} {verdict}" for verdict, count in sorted(group.items())
+            if verdict not in ("passed", "checked", "unsupported",
+                               "not declared", "skipped")]
+    return ", ".join([str(passed), *rest])
+
+
+def findings_in(row):
+    return list(dict.fromkeys(finding for one in row["failures"]
+                              for finding in one["findings"]))
+
+
+def table(rows):
+    """The table of everything that was judged, as Markdown."""
+    judged = {name: row for name, row in rows.items() if "groups" in row}
+    columns = {subject: short for subject, short in GROUPS.items()
+               if any(subject in row["groups"] for row in judged.values())}
+    head = ["entry", "version", *columns.values(), "checked cases",
+            "error/bound", "s", "findings"]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for name, row in judged.items():
+        lines.append("| " + " | ".join([
+            f"`{name}`", row["version"],
+            *(group_cell(row, subject) for subject in columns),
+            f"{row['checked']:,}", f"{row['error_over_bound']:.2g}",
+            f"{row['seconds']:.0f}", ", ".join(
+                f"`{finding}`" for finding in findings_in(row))]) + " |")
+    return lines
+
+
+def summary(rows):
+    judged = [row for row in rows.values() if "groups" in row]
+    libraries = {name.split(":")[0] for name, row in rows.items()
+                 if "groups" in row}
+    findings = {finding for row in judged for finding in findings_in(row)}
+    machines = sorted({row.get("machine", "?") for row in judged})
+    return (f"{len(judged)} entries of {len(libraries)} libraries, "
+            f"{sum(row['checked'] for row in judged):,} checked cases on "
+            f"{' and '.join(machines)}; what failed is {len(findings)} findings.")
+
+
+def missing(rows):
+    lines = [f"- `{name}`: {row['reason']}" for name, row in rows.items()
+             if "reason" in row]
+    return ["", "Not to be had:", "", *lines] if lines else []
+
+
+def failure_lines(one):
+    lines = [f"- **{one['law']}** ({one['verdict']}): "
+             + (", ".join(f"`{finding}`" for finding in one["findings"])
+                or "NO FINDING EXPLAINS THIS")]
+    for word in ("case", "expected", "allowed", "actual", "looks", "reason"):
+        if word in one:
+            lines.append(f"  - {word}: `{one[word]}`")
+    if "cause" in one:
+        lines.append(f"  - cause: `{one['cause']}`, {one['certainty']}")
+    return lines
+
+
+def entry_lines(name, row):
+    lines = ["", f"## {name} {row['version']}", ""]
+    lines.append(f"{row['cases']:,} cases asked, {row['checked']:,} checked, on "
+                 f"{row.get('machine', '?')}, {row['on']}.")
+    for word, title in (("assumed", "Assumed"), ("not_judged", "Not judged")):
+        if row.get(word):
+            lines += ["", f"{title}: {row[word]}"]
+    if row["refused"]:
+        lines += ["", "Refused: " + "; ".join(
+            f"{why} ({calls} calls)" for why, calls in row["refused"].items())]
+    elif row.get("refused_cases"):
+        lines += ["", f"Refused: {row['refused_cases']}"]
+    if row["failures"]:
+        lines.append("")
+    for one in row["failures"]:
+        lines += failure_lines(one)
+    return lines
+
+
+def page(rows):
+    lines = ["# Released libraries, judged", "",
+             "Written by `ci/libraries.py`. [README.md](README.md) says how, and has "
+             "the findings.", "", summary(rows), "", *table(rows),
+             *missing(rows)]
+    for name, row in rows.items():
+        if "groups" in row:
+            lines += entry_lines(name, row)
+    return "\n".join(lines) + "\n"
+
+
+def between(text, mark, lines):
+    """The text with these lines between <!-- mark --> and <!-- end of mark -->.
+    ValueError if it has no such marks."""
+    begin, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
+    before, found, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise ValueError(f"no {begin} and {end}")
+    return "\n".join([before + begin, *lines, end + after])
+
+
+def write_pages(folder, rows):
+    (folder / "verdicts.md").write_text(page(rows))
+    readme = folder / "README.md"
+    if readme.exists():
+        readme.write_text(between(readme.read_text(), "verdicts", [
+            summary(rows), "", *table(rows), *missing(rows)]))

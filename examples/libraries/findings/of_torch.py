@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch."""
+import numpy as np
+
+from shown import causal, defined, finding, show
+
+
+@finding("bug", "is_causal with a scale of 0 or below is NaN: the mask is -infinity "
+         "in front of the multiplication")
+def torch_scale_with_causal():
+    import torch
+    from torch.nn.functional import scaled_dot_product_attention
+    x = torch.ones(1, 1, 2, 4)
+    for scale in (-1.0, 0.0):
+        o = scaled_dot_product_attention(x, x, x, is_causal=True, scale=scale)
+        show(f"is_causal=True, scale={scale}",
+             defined(x[0, 0], x[0, 0], x[0, 0], scale, causal(2, 2))[0][:, 0],
+             o[0, 0, :, 0])
+
+
+@finding("bug", "a query of NaN gets zeros from the flash kernel of the CPU",
+         "https://github.com/pytorch/pytorch/issues/141128")
+def torch_nan_in_a_query():
+    import torch
+    from torch.nn.functional import scaled_dot_product_attention
+    q, x = torch.ones(1, 1, 2, 4), torch.ones(1, 1, 2, 4)
+    q[0, 0, 1] = float("nan")
+    show("the second query is NaN", defined(q[0, 0], x[0, 0], x[0, 0])[0][:, 0],
+         scaled_dot_product_attention(q, x, x)[0, 0, :, 0])
+
+
+@finding("looser than documented", "of half inputs exp(0) is 0.99995 for as many "
+         "keys as a vector has lanes, and 1 for the rest",
+         "https://github.com/pytorch/pytorch/pull/151441")
+def torch_coarse_exponential():
+    import torch
+    flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    for keys in (7, 16):  # a rest; one vector of AVX-512, two of AVX2
+        x = torch.zeros(1, 1, keys, 8, dtype=torch.bfloat16)
+        show(f"lse of {keys} equal scores, bf16", np.log(keys),
+             flash(x, x, x)[1][0, 0, 0], same=keys == 7)
