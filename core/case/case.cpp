@@ -263,7 +263,7 @@ std::string to_string(const Case& c) {
   return text;
 }
 
-void fit_extents_to_story(Case& value) {
+void constrain_extents_to_story(Case& value) {
   value.shape.Tq = story_queries(value.story);
   value.shape.Tk = story_tokens(value.story);
 }

@@ -108,7 +108,7 @@ struct Case : ScoreRule {
 };
 
 // Gives a story's case the Tq and Tk that its story needs.
-void fit_extents_to_story(Case& value);
+void constrain_extents_to_story(Case& value);
 
 // The canonical spelling, e.g. "f32,B1,H4,Hkv2,Tq17,Tk33,d64,causal=br,
 // k=onehot,seed=7" (one line): fixed key order, defaults left out.

@@ -360,7 +360,7 @@ class Parser {
         excludes("a story",
                  {"Tq", "Tk", "causal", "unbatched", "biases", "fused",
                   "context", "x recipe", "w recipe", "dy recipe", "bias"}))
-      fit_extents_to_story(case_);
+      constrain_extents_to_story(case_);
   }
 
   Case case_;

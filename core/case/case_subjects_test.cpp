@@ -251,7 +251,7 @@ Case random_case(uint32_t n) {
         command.count = static_cast<int64_t>(1 + draw(22 + 3 * i) % 9);
       c.story.push_back(command);
     }
-    fit_extents_to_story(c);
+    constrain_extents_to_story(c);
   }
   return c;
 }
