@@ -76,8 +76,8 @@ std::string defect_table(Comparisons comparisons, const Defect& defect) {
   for (const Comparison& c : comparisons) {
     if (c.defect != &defect) continue;
     text += "| " + std::string(c.rule->name);
-    for (const Cell* cell :
-         {&c.theirs, &c.ours, &c.ours_with_lse, &c.theirs_targeted, &c.ours_targeted})
+    for (const Cell* cell : {&c.theirs, &c.ours, &c.ours_with_lse,
+                             &c.theirs_targeted, &c.ours_targeted})
       text += " | " + cell_text(*cell, defect.measure);
     text += " |\n";
   }

@@ -31,8 +31,8 @@ double noticed_octaves(const Cell& cell, Measure measure);
 struct Comparison {
   const Rule* rule = nullptr;
   const Defect* defect = nullptr;
-  Cell theirs, ours, ours_with_lse;  // on the data of the suite
-  Cell theirs_targeted, ours_targeted;     // on targeted data; without lse
+  Cell theirs, ours, ours_with_lse;     // on the data of the suite
+  Cell theirs_targeted, ours_targeted;  // on targeted data; without lse
 };
 
 struct Effort {
