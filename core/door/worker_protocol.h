@@ -21,7 +21,10 @@ namespace qkvet {
 // First argument of a worker that was started by the program; then the
 // library's path and config.
 inline constexpr char kWorkerMark[] = "--inherited";
+// Of an interpreter that forks workers: its end of a socket is kForksFd.
+inline constexpr char kForksMark[] = "--forks";
 
+inline constexpr int kForksFd = 3;
 inline constexpr int kControlFd = 3;   // memory: Control
 inline constexpr int kTensorsFd = 4;   // memory: the arena
 inline constexpr int kInfoFd = 5;      // memory: pack_kernels(), or an error

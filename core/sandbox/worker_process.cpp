@@ -112,7 +112,12 @@ bool WorkerProcess::start(int tensors_fd, std::string* error) {
   const WorkerDescriptors descriptors = {
       control_fd_.get(), tensors_.get(),      info_.get(),      go_.get(),
       done_.get(),       lifeline_end_.get(), output_end_.get()};
-  pid_ = spawn_worker(options_.worker, library_, descriptors, error);
+  // Whatever ends one worker may end dozens.
+  const bool again = starts_++ > 0 && !library_.interpreter.empty();
+  pid_ = again ? forks_.fork_worker(library_, descriptors) : -1;
+  forked_ = pid_ > 0;
+  if (!forked_)
+    pid_ = spawn_worker(options_.worker, library_, descriptors, error);
   lifeline_end_.reset();
   output_end_.reset();
   if (pid_ <= 0) return false;
@@ -216,8 +221,8 @@ WaitEnd WorkerProcess::wait(const std::function<WaitLimits()>& limits) {
 
 // The descriptors of the process go with it.
 void WorkerProcess::reap() {
-  wait_status_ = 0;
-  while (waitpid(pid_, &wait_status_, 0) < 0 && errno == EINTR) {
+  wait_status_ = forked_ ? forks_.reap(pid_) : 0;
+  while (!forked_ && waitpid(pid_, &wait_status_, 0) < 0 && errno == EINTR) {
   }
   if (output_.valid()) tail_.drain(output_.get());
   pid_ = -1;

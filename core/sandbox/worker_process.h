@@ -12,6 +12,7 @@
 #include "core/door/executor.h"
 #include "core/door/output_tail.h"
 #include "core/door/worker_protocol.h"
+#include "core/sandbox/fork_server.h"
 
 namespace qkvet {
 
@@ -74,6 +75,9 @@ class WorkerProcess {
   // The worker's ends; closed here as soon as it runs.
   Descriptor lifeline_end_, output_end_;
   pid_t pid_ = -1;
+  bool forked_ = false;  // it is the fork server's child, and not ours
+  int starts_ = 0;
+  ForkServer forks_;
   int wait_status_ = 0;
   OutputTail tail_;
 };

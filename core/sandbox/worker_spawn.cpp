@@ -55,6 +55,17 @@ class Attributes {
   posix_spawnattr_t attributes_;
 };
 
+// 0, or the number of the error. An interpreter is looked for in $PATH, as a
+// shell does; the worker's name has a slash.
+int spawned(std::vector<std::string> words, Actions& actions, pid_t* pid) {
+  Attributes attributes;
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  return posix_spawnp(pid, words[0].c_str(), actions.get(), attributes.get(),
+                      arguments.data(), environ);
+}
+
 }  // namespace
 
 Descriptor high_descriptor(int fd) {
@@ -75,23 +86,30 @@ pid_t spawn_worker(const std::string& worker, const LibrarySpec& library,
                {from.done, kDoneFd},       {from.lifeline, kLifelineFd}};
   for (const auto& move : moves)
     posix_spawn_file_actions_adddup2(actions.get(), move.source, move.target);
-  Attributes attributes;
   std::vector<std::string> words = {worker};
   if (!library.interpreter.empty())
     words = {library.interpreter, "-m", "qkvet.worker"};
   words.insert(words.end(), {kWorkerMark, library.path, library.config});
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
   pid_t pid = -1;
-  // An interpreter is looked for in $PATH, as a shell does; the worker's name
-  // has a slash.
-  const int failed = posix_spawnp(&pid, words[0].c_str(), actions.get(),
-                                  attributes.get(), arguments.data(), environ);
+  const int failed = spawned(words, actions, &pid);
   if (failed == 0) return pid;
   *error = "cannot start the worker program " + words[0] + ": " +
            std::strerror(failed);
   return -1;
+}
+
+pid_t spawn_fork_server(const LibrarySpec& library, int socket) {
+  Actions actions;
+  posix_spawn_file_actions_addopen(actions.get(), 0, "/dev/null", O_RDWR, 0);
+  for (const int output : {1, 2})
+    posix_spawn_file_actions_adddup2(actions.get(), 0, output);
+  posix_spawn_file_actions_adddup2(actions.get(), socket, kForksFd);
+  pid_t pid = -1;
+  return spawned({library.interpreter, "-m", "qkvet.worker", kForksMark,
+                  library.path, library.config},
+                 actions, &pid) == 0
+             ? pid
+             : -1;
 }
 
 }  // namespace qkvet

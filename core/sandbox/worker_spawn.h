@@ -25,6 +25,10 @@ struct WorkerDescriptors {
 pid_t spawn_worker(const std::string& worker, const LibrarySpec& library,
                    const WorkerDescriptors& from, std::string* error);
 
+// An interpreter that forks workers (fork_server.h), with its end of the
+// socket; its id, or -1.
+pid_t spawn_fork_server(const LibrarySpec& library, int socket);
+
 }  // namespace qkvet
 
 #endif  // QKVET_CORE_SANDBOX_WORKER_SPAWN_H_

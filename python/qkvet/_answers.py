@@ -55,6 +55,31 @@ def guarded(answer):
     return call
 
 
+class Lent(dict):
+    """The inputs of a call by name, as they are given away: read-only where they
+    can be. In a worker their memory is, too. In this process a write to that
+    would end it; there, what cannot be made read-only is a copy."""
+
+    def __init__(self, inputs, framework, here):
+        super().__init__(inputs)
+        self._lying = {}
+        if framework.name == "numpy":
+            for array in inputs.values():
+                array.flags.writeable = False
+        elif here and framework.writes:
+            self._lying = {name: one for name, one in inputs.items()
+                           if isinstance(one, np.ndarray)}
+            self.update((name, arrays.twin(one))
+                        for name, one in self._lying.items())
+
+    def unwritten(self):
+        """Wrong if one of them was written."""
+        for name, array in self._lying.items():
+            if self[name].tobytes() != array.tobytes():
+                raise Wrong(f"the input {name} was written; expected: inputs are "
+                            "read alone")
+
+
 def taken(name, given, out, framework):
     """What a callable returned as an array like `out`, or on a device as
     dlpack.Taken; Wrong if it is no such thing."""

@@ -3,7 +3,7 @@
 import ctypes
 
 from . import _abi, arrays
-from ._answers import Device, guarded, store
+from ._answers import Device, Lent, guarded, store
 from ._gradient import Gradient, named
 from .declare import Refused
 
@@ -19,8 +19,9 @@ _ROPE = ("rope_cos", "rope_sin", "q_positions", "k_positions")
 class Forward:
     """forward(), and backward() where a gradient is declared."""
 
-    def __init__(self, function, fields, capabilities):
+    def __init__(self, function, fields, capabilities, here=False):
         self.function = function
+        self.here = here
         self.framework = arrays.framework(fields.get("arrays", "numpy"))
         self.host = None  # set when the library is opened
         self.gradient = Gradient(fields.get("gradient"), _MORE_GRADIENTS)
@@ -43,10 +44,8 @@ class Forward:
                 inputs[name] = arrays.lying(getattr(args, name))
         if "mask" in inputs:
             inputs["mask"] = arrays.as_bool(inputs["mask"])
-        if self.framework.name == "numpy" and "k_new" not in inputs:
-            # The memory is: this makes an exception of what would be a crash.
-            for array in inputs.values():
-                array.flags.writeable = False
+        if "k_new" not in inputs:  # with it, the pages of k and v are written
+            inputs = Lent(inputs, self.framework, self.here)
         give = self.framework.give
         given = {name: give(array) for name, array in inputs.items()}
         qkv = [given.pop(name) for name in "qkv"]
@@ -80,6 +79,8 @@ class Forward:
             self.write(self.function(*qkv, **options), args, inputs, device)
 
     def write(self, returned, args, inputs, device=None):
+        if isinstance(inputs, Lent):
+            inputs.unwritten()
         wanted = [name for name in _OUTPUTS
                   if getattr(args, name).ndim or getattr(args, name).data]
         if isinstance(returned, (tuple, list)):
@@ -122,6 +123,8 @@ class Forward:
                 lambda **of: _first(self.function(of.pop("q"), of.pop("k"),
                                                   of.pop("v"), **of, **options)),
                 leaves, d_o)
+        if isinstance(inputs, Lent):
+            inputs.unwritten()
         for name, given in found.items():
             store("d_" + name, given, getattr(args, "d_" + name), self.framework,
                   inputs)

@@ -3,15 +3,16 @@
 import ctypes
 
 from . import _abi, arrays
-from ._answers import Wrong, guarded, store
+from ._answers import Lent, Wrong, guarded, store
 from .declare import Refused
 
 
 class Caches:
     """The cache table of a class: each cache of QKVet is an object of it."""
 
-    def __init__(self, cls, fields):
+    def __init__(self, cls, fields, here=False):
         self.cls = cls
+        self.here = here
         self.framework = arrays.framework(fields.get("arrays", "numpy"))
         self.objects = {}
         self.numbers = 0
@@ -65,11 +66,13 @@ class Caches:
                 args.k.shape[2] if present["k"] else 0)
             if queries > tokens:
                 raise Wrong(f"{queries} queries of {tokens} tokens")
+        inputs = Lent({name: rows(getattr(args, name)) for name in "kvq"
+                       if present[name]}, self.framework, self.here)
         if present["k"]:
-            made.append(args.sequence, give(rows(args.k)), give(rows(args.v)))
+            made.append(args.sequence, give(inputs["k"]), give(inputs["v"]))
         if present["q"]:
-            inputs = {"q": arrays.view(args.q)}
-            o = made.attend(args.sequence, give(rows(args.q)))
+            o = made.attend(args.sequence, give(inputs["q"]))
+            inputs.unwritten()
             batch = o[None] if hasattr(o, "__getitem__") else o
             store("o", batch, args.o, self.framework, inputs)
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A callable as a library of the plug-in ABI with one kernel in it."""
 import ctypes
+import functools
 import inspect
 import json
 import os
@@ -42,7 +43,8 @@ def device_bits(fields):
 class Library:
     """One kernel, as `open` hands it over: kept alive by this object."""
 
-    def __init__(self, target, function, fields):
+    def __init__(self, target, function, fields, here=False):
+        """here: not in a worker, but in the process of whoever asks."""
         capabilities, dialect, precision, layer_options = _program.resolve(
             fields)
         # A callable learns in the call what it does not take.
@@ -64,15 +66,15 @@ class Library:
         kernel.dialect = ctypes.pointer(dialect)
         kernel.precision = ctypes.pointer(precision)
         if "cache" in fields:
-            self.functions = Caches(function, fields)
+            self.functions = Caches(function, fields, here)
             kernel.cache = ctypes.pointer(self.functions.table)
         else:
             made = function() if inspect.isclass(function) else function
             if fields.get("subject") == "layer":
-                self.functions = Layer(made, fields, layer_options)
+                self.functions = Layer(made, fields, layer_options, here)
                 kernel.layer = ctypes.pointer(self.functions.table)
             else:
-                self.functions = Forward(made, fields, capabilities)
+                self.functions = Forward(made, fields, capabilities, here)
                 kernel.forward = self.functions.forward
         table = getattr(self.functions, "backward_table", lambda: None)()
         if table is not None:
@@ -104,8 +106,10 @@ def opener(make):
     return function
 
 
-def named_library(target, config):
-    """The library of what "module:name" names, declared by a JSON object."""
+@functools.lru_cache(maxsize=None)
+def callable_of(target, config):
+    """What "module:name" names, as its adapter makes it a callable, and all that
+    a JSON object declares of it: imported once in a process."""
     try:
         fields = json.loads(config) if config else {}
     except ValueError as error:
@@ -114,4 +118,9 @@ def named_library(target, config):
     function = find(target)
     if adapter:
         function = find(adapter)(function)
-    return Library(target, function, declared(function, fields))
+    return function, declared(function, fields)
+
+
+def named_library(target, config):
+    """The library of what "module:name" names, declared by a JSON object."""
+    return Library(target, *callable_of(target, config))

@@ -3,7 +3,7 @@
 import ctypes
 
 from . import _abi, arrays
-from ._answers import guarded, store
+from ._answers import Lent, guarded, store
 from ._gradient import Gradient, named
 
 
@@ -17,8 +17,9 @@ _FUSED = (None, "qkv", "qvk", "kqv", "kvq", "vqk", "vkq")
 class Layer:
     """The layer table of a callable, and its gradient where one is declared."""
 
-    def __init__(self, function, fields, options):
+    def __init__(self, function, fields, options, here=False):
         self.function = function
+        self.here = here
         self.framework = arrays.framework(fields.get("arrays", "numpy"))
         self.gradient = Gradient(fields.get("gradient"))
         table = self.table = _abi.LayerTable()
@@ -44,10 +45,8 @@ class Layer:
         give = self.framework.give
         names = list(_INPUTS) + [name for name in _BIASES
                                  if getattr(args, name).ndim]
-        inputs = {name: arrays.view(getattr(args, name)) for name in names}
-        if self.framework.name == "numpy":
-            for array in inputs.values():
-                array.flags.writeable = False
+        inputs = Lent({name: arrays.view(getattr(args, name)) for name in names},
+                      self.framework, self.here)
         options = {"heads": args.heads, "kv_heads": args.kv_heads}
         if args.causal:
             options["causal"] = _abi.CAUSAL[args.causal]
@@ -77,6 +76,7 @@ class Layer:
         args = args.contents
         given, options, inputs = self.arguments(args)
         returned = self.call(given, options)
+        inputs.unwritten()
         for name in ("y", *_STAGES):
             if name == "y" or getattr(args, name).ndim:
                 store(name, returned.get(name), getattr(args, name),
@@ -94,6 +94,7 @@ class Layer:
         else:
             found = self.gradient.of(
                 lambda **leaves: self.call(leaves, options)["y"], given, d_y)
+        inputs.unwritten()
         for name, one in found.items():
             store("d_" + name, one, getattr(args, "d_" + name), self.framework,
                   inputs)

@@ -111,11 +111,27 @@ def view(tensor):
     return np.ndarray(shape, dtype, memory, strides=strides)
 
 
+def twin(array):
+    """The same values in memory of its own, that lies as the array does."""
+    size = array.dtype.itemsize
+    steps = [stride if extent > 1 else 0
+             for extent, stride in zip(array.shape, array.strides)]
+    span = sum((extent - 1) * step for extent, step in zip(array.shape, steps))
+    if array.size == 0 or min(steps, default=0) < 0:
+        return array.copy()
+    memory = np.empty(span // size + 1, array.dtype)
+    out = np.lib.stride_tricks.as_strided(memory, array.shape, array.strides)
+    out[...] = array
+    return out
+
+
 class _Framework:
     """`give` makes an array of the framework of a NumPy array or, on a device, of
     a dlpack.Tensor; `take` a NumPy array of what came back, None if it is no
     array of the framework."""
     name = ""
+    # Whether its arrays can be written where QKVet's memory is read-only.
+    writes = True
 
     @contextlib.contextmanager
     def on_stream(self, _stream):
@@ -129,6 +145,7 @@ class _Framework:
 
 class _NumPy(_Framework):
     name = "numpy"
+    writes = False
 
     @staticmethod
     def give(array):
@@ -144,6 +161,7 @@ class _NumPy(_Framework):
 class _DLPack(_NumPy):
     """Any library: tensors with __dlpack__ go there, and come back."""
     name = "dlpack"
+    writes = True
 
     @staticmethod
     def give(array):
@@ -183,7 +201,11 @@ class _Torch(_Framework):
             return None
         tensor = tensor.detach()
         if tensor.device.type != "cpu":
-            tensor = tensor.cpu()
+            raise TypeError(f"lies on {tensor.device}; expected memory of the "
+                            "host")
+        if tensor.layout != torch.strided:
+            raise TypeError(f"has the layout {tensor.layout}; expected "
+                            "torch.strided")
         if tensor.dtype == torch.bfloat16:
             bits = tensor.contiguous().view(torch.int16).numpy()
             return bits.view(ml_dtypes().bfloat16)
@@ -216,6 +238,7 @@ class _CuPy(_Framework):
 
 class _Jax(_Framework):
     name = "jax"
+    writes = False
 
     def __init__(self):
         import jax

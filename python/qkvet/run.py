@@ -106,7 +106,7 @@ def _here(function, fields, request):
         said[what] = text.decode(errors="replace")
 
     library = _door.Library(f"here:{getattr(function, '__name__', 'callable')}",
-                            function, fields)
+                            function, fields, here=True)
     door = _door.opener(lambda _config: library)
     code = _program.library().qkvet_python_check(
         library.kernel.name, _program.program().encode(),

@@ -5,22 +5,30 @@ The program starts it for `--python MODULE:NAME`; there is nothing to do by hand
 What the callable does to its process, a crash, a hang, an exit, is a verdict
 about the case and ends this process alone.
 """
+import os
 import sys
 
 
 def main(argv):
-    if len(argv) != 4 or argv[1] != "--inherited":
+    if len(argv) != 4 or argv[1] not in ("--inherited", "--forks"):
         print("qkvet.worker: runs callables for qkvet, which starts it itself; "
               "there is nothing to do by hand", file=sys.stderr)
         return 2
+    target, config = argv[2:]
+    # A worker for each core is at work: one thread for the products of NumPy.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if argv[1] == "--forks":
+        from ._door import callable_of
+        from ._forks import serve
+        if not serve(lambda: callable_of(target, config)):
+            return 0
     # First of all: what the program left open is no business of the callable's.
     from ._program import library
     door = library()
     door.qkvet_python_begin()
     from ._door import named_library, opener
-    target = argv[2]
     return door.qkvet_python_serve(
-        target.encode(), argv[3].encode(),
+        target.encode(), config.encode(),
         opener(lambda config: named_library(target, config)))
 
 

@@ -50,6 +50,50 @@ attention = qkvet.kernel(Attention, **WORDS)
 forgets_sign = qkvet.kernel(ForgetsSign, **WORDS)
 
 
+class Sink(Attention):
+    """With a logit per head that takes its share of the weights and has no
+    value."""
+
+    def __call__(self, q, k, v, scale=None, sink=None):
+        if sink is None:
+            return super().__call__(q, k, v, scale)
+        scores = q @ k.swapaxes(-1, -2) * np.float32(scale)
+        sink = sink[None, :, None, None]
+        top = np.maximum(scores.max(-1, keepdims=True), sink)
+        weights = np.exp(scores - top)
+        total = weights.sum(-1, keepdims=True) + np.exp(sink - top)
+        return weights @ v / total, (top + np.log(total))[..., 0]
+
+    def backward(self, q, k, v, o, lse, d_o, scale=None, sink=None):
+        scores = q @ k.swapaxes(-1, -2) * np.float32(scale)
+        weights = np.exp(scores - lse[..., None])
+        delta = (d_o * o).sum(-1, keepdims=True)
+        d_scores = weights * (d_o @ v.swapaxes(-1, -2) - delta)
+        found = {"d_q": d_scores @ k * np.float32(scale),
+                 "d_k": d_scores.swapaxes(-1, -2) @ q * np.float32(scale),
+                 "d_v": weights.swapaxes(-1, -2) @ d_o}
+        if sink is not None:
+            of_sink = np.exp(sink[None, :, None] - lse)
+            found["d_sink"] = self.sink_of(of_sink * delta[..., 0])
+        return found
+
+    def sink_of(self, taken):
+        return -taken.sum((0, 2))
+
+
+class ForgetsMembers(Sink):
+    """The gradient of the sinks is that of the first member of the batch."""
+
+    def sink_of(self, taken):
+        return -taken[0].sum(-1)
+
+
+SINK = {"options": "scale cross_lengths sink lse", "gradient": "function sink",
+        "sink_in_lse": "in"}
+with_sink = qkvet.kernel(Sink, **SINK)
+forgets_members = qkvet.kernel(ForgetsMembers, **SINK)
+
+
 @qkvet.kernel(arrays="jax", options="scale cross_lengths bias",
               gradient="vjp bias", flags="compiles_per_shape")
 def of_jax(q, k, v, scale=None, bias=None):

@@ -42,6 +42,19 @@ def full(q, k, v, *, causal=None, scale=None):
     return weights @ v / total, (top + np.log(total))[..., 0]
 
 
+@qkvet.kernel(options="scale cross_lengths grouped_heads value_width")
+def latent(q, k, v, scale=None):
+    """As MLA decodes: all heads have one row of keys, and values are narrower."""
+    return softmax_values(q @ k.swapaxes(-1, -2) * np.float32(scale), v)
+
+
+@qkvet.kernel(options="scale cross_lengths grouped_heads value_width")
+def latent_of_keys(q, k, v, scale=None):
+    """Takes the values from the first columns of the keys, as if they were one."""
+    return latent(q, k, v if v.shape[-1] > k.shape[-1]
+                  else k[..., :v.shape[-1]], scale)
+
+
 @qkvet.kernel(causal="top_left", options="default_scale")
 def sees_next(q, k, v):
     """Each row sees one key too many."""

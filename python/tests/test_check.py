@@ -6,7 +6,7 @@ import pytest
 import kernels
 import qkvet
 
-CASES = 400
+CASES = 200
 
 
 @pytest.mark.parametrize("isolated", [True, False])
@@ -73,6 +73,17 @@ def test_a_closure_runs_in_this_process():
     assert len(seen) > 50
     with pytest.raises(qkvet.WrongUse, match="a worker cannot import it"):
         qkvet.check(closure, cases=50, isolated=True)
+
+
+def test_one_head_of_keys_for_all_queries_and_values_narrower_than_keys():
+    words = {"pin": "Hkv=1,d=24,dv=16", "cases": CASES}
+    report = qkvet.check(kernels.latent, **words)
+    assert report.ok, report.text
+    assert report.law("agrees_with_oracle").checked > 0
+    wrong = qkvet.check(kernels.latent_of_keys, laws="agrees_with_oracle",
+                        diagnose=0, **words)
+    assert "Hkv1" in wrong.failures[0].case or "H1," in wrong.failures[0].case
+    assert "d24,dv16" in wrong.failures[0].case, wrong.text
 
 
 def test_refused_calls_are_no_failure_and_are_counted():

@@ -101,10 +101,11 @@ def jax_for_numpy(q, k, v):
 
 
 def test_a_callable_of_any_library_is_judged():
-    assert qkvet.check(lends, cases=200).ok
-    report = qkvet.check(lends_wrong, cases=200)
+    assert qkvet.check(lends, cases=100).ok
+    report = qkvet.check(lends_wrong, cases=60, laws="agrees_with_oracle")
     assert report.failures[0].cause == "no_scale", report.text
-    report = qkvet.check(lends_input, cases=60, diagnose=0)
+    report = qkvet.check(lends_input, cases=60, diagnose=0,
+                         laws="agrees_with_oracle")
     assert "o is a view of the input v" in report.text
 
 
@@ -122,10 +123,11 @@ def fake(monkeypatch):
 
 
 def test_a_callable_on_a_device_is_judged(fake):
-    report = qkvet.check("device_arrays:attention", cases=200)
+    report = qkvet.check("device_arrays:attention", cases=100)
     assert report.ok, report.text
     assert report.law("lse_counts_equal_keys").verdict == "passed"
-    wrong = qkvet.check("device_arrays:forgets_scale", cases=200, diagnose=0)
+    wrong = qkvet.check("device_arrays:forgets_scale", cases=60, diagnose=0,
+                        laws="agrees_with_oracle")
     assert wrong.verdict == "failed", wrong.text
 
 
@@ -140,7 +142,8 @@ def test_a_result_is_wanted_on_the_stream_of_the_call(fake):
 
 
 def test_a_result_on_the_host_is_one_line(fake):
-    report = qkvet.check("device_arrays:stays_on_host", cases=20, diagnose=0)
+    report = qkvet.check("device_arrays:stays_on_host", cases=20, diagnose=0,
+                         laws="agrees_with_oracle")
     assert "o lies on cpu:0; expected cuda:0" in report.text
 
 

@@ -34,21 +34,22 @@ def half_scale(function):
 
 @pytest.mark.parametrize("function,adapter", RIGHT)
 def test_a_right_function_conforms(function, adapter):
-    report = qkvet.check(function, adapter=adapter, cases=300, **F32)
+    report = qkvet.check(function, adapter=adapter, cases=150, **F32)
     assert report.ok, report.text
-    assert report.checked > 100
+    assert report.checked > 60
     assert report.law("agrees_with_oracle").verdict == "passed"
 
 
 @pytest.mark.parametrize("function,adapter", RIGHT)
 def test_the_same_with_half_the_scale_does_not(function, adapter):
-    report = qkvet.check(half_scale(function), adapter=adapter, cases=100,
+    report = qkvet.check(half_scale(function), adapter=adapter, cases=60,
                          isolated=False, diagnose=0, **F32)
     assert report.verdict == "failed", report.text
 
 
 def test_a_last_page_that_is_taken_for_a_full_one_is_found():
-    report = qkvet.check(signatures.LosesLastPage, cases=200, diagnose=0,
+    report = qkvet.check(signatures.LosesLastPage, cases=60, diagnose=0,
+                         laws="agrees_with_oracle",
                          adapter=adapters.flashinfer_batch_prefill_paged, **F32)
     assert report.verdict == "failed", report.text
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // qkvet check: the main job. Every law on every selected kernel.
+#include <algorithm>
 #include <cstdio>
 
 #include "tools/base/interrupts.h"
@@ -40,6 +41,18 @@ class JsonLog {
   std::FILE* file_ = nullptr;
 };
 
+// Of interpreters, which take as long to start as to judge some hundred cases,
+// and with PyTorch many hundred.
+int jobs_worth_starting(const SelectedKernels& selected, int most,
+                        int64_t cases) {
+  constexpr int64_t kCasesOfInterpreter = 500;
+  for (const LibrarySpec& library : selected.libraries)
+    if (!library.interpreter.empty())
+      return static_cast<int>(
+          std::clamp<int64_t>(cases / kCasesOfInterpreter, 1, most));
+  return most;
+}
+
 ExitCode run(const CheckOptions& options) {
   RunOptions run;
   if (const std::string error = read_run_words(options, run); !error.empty())
@@ -58,6 +71,8 @@ ExitCode run(const CheckOptions& options) {
   if (selected.by_default && !options.cases && !run.budget && !run.exhaustive)
     run.cases_per_law = kShortCasesPerLaw;
   if (options.selection.in_process) run.jobs = 1;
+  if (options.jobs == 0 && options.cases)
+    run.jobs = jobs_worth_starting(selected, run.jobs, *options.cases);
   run.scope.dtypes = declared_dtypes(selected.kernels);
 
   JsonLog json;

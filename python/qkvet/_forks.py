@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers that are forked from an interpreter in which what is judged has been
+imported; core/sandbox/fork_server.h has the other end and the reason."""
+import array
+import os
+import socket
+import struct
+
+_FORK, _REAP = 1, 2
+_SOCKET = 3
+_REQUEST = struct.Struct("ii")
+_DESCRIPTORS = 7
+# Where a worker has them: core/door/worker_protocol.h; the last is its output.
+_PLACES = (3, 4, 5, 6, 7, 8, 1)
+_HIGH = 64
+
+
+def _has_threads():
+    """A fork takes one thread along, and locks that the others held stay shut."""
+    return len(os.listdir("/proc/self/task")) > 1
+
+
+def _descriptors_of(ancillary):
+    found = array.array("i")
+    for _level, _kind, data in ancillary:
+        found.frombytes(data[:len(data) - len(data) % found.itemsize])
+    return list(found)
+
+
+def _become_worker(program, given):
+    import fcntl
+    os.setpgid(0, 0)  # which the compilers that it may start are ended with
+    # None lies where another is to go.
+    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH) for fd in given]
+    program.close()
+    for fd in given:
+        os.close(fd)
+    for fd, place in zip(high, _PLACES):
+        os.dup2(fd, place)
+        os.close(fd)
+    os.dup2(1, 2)
+
+
+def serve(imports):
+    """Forks workers, and returns in each of them: True. Else the program has
+    ended, or there is nothing to be forked here: False. `imports` imports what
+    is judged."""
+    program = socket.socket(fileno=_SOCKET)
+    imports()
+    if _has_threads():
+        return False
+    while True:
+        data, ancillary, _flags, _from = program.recvmsg(
+            _REQUEST.size, socket.CMSG_SPACE(4 * _DESCRIPTORS))
+        if len(data) < _REQUEST.size:
+            return False
+        what, worker = _REQUEST.unpack(data)
+        if what == _REAP:
+            answer = os.waitpid(worker, 0)[1]
+        elif what == _FORK:
+            given = _descriptors_of(ancillary)
+            answer = os.fork()
+            if answer == 0:
+                _become_worker(program, given)
+                return True
+            for fd in given:
+                os.close(fd)
+            try:
+                os.setpgid(answer, answer)
+            except OSError:
+                pass  # it has ended, or did so itself
+        program.send(struct.pack("i", answer))
