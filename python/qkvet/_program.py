@@ -81,7 +81,10 @@ def environment():
     path = str(pathlib.Path(__file__).parent.parent)
     paths = [path] + [p for p in os.environ.get("PYTHONPATH", "").split(
         os.pathsep) if p]
-    return {**os.environ, "QKVET_PYTHON": sys.executable,
+    # One thread for the products of NumPy: a worker for each core is at work, and
+    # one that has threads cannot be forked (_forks.py).
+    return {"OPENBLAS_NUM_THREADS": "1", **os.environ,
+            "QKVET_PYTHON": sys.executable,
             "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
 
 

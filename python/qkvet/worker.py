@@ -5,7 +5,6 @@ The program starts it for `--python MODULE:NAME`; there is nothing to do by hand
 What the callable does to its process, a crash, a hang, an exit, is a verdict
 about the case and ends this process alone.
 """
-import os
 import sys
 
 
@@ -15,8 +14,6 @@ def main(argv):
               "there is nothing to do by hand", file=sys.stderr)
         return 2
     target, config = argv[2:]
-    # A worker for each core is at work: one thread for the products of NumPy.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if argv[1] == "--forks":
         from ._door import callable_of
         from ._forks import serve
