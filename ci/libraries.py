@@ -18,6 +18,7 @@ import collections
 import datetime
 import fnmatch
 import hashlib
+import importlib
 import json
 import os
 import pathlib
@@ -30,7 +31,7 @@ import time
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LIBRARIES = ROOT / "examples/libraries"
-sys.path[:0] = [str(LIBRARIES), str(ROOT / "ci")]
+sys.path[:0] = [str(LIBRARIES), str(LIBRARIES / "findings"), str(ROOT / "ci")]
 
 import answer  # noqa: E402
 import libraries_page  # noqa: E402
@@ -109,12 +110,15 @@ def versions(python):
 
 
 def digest(name):
-    """Of what is declared of it, but for the number of cases and the findings."""
+    """Of what is declared of it, but for the number of cases and the findings, and
+    of the file that calls the library."""
     sections, _ = answer.declaration(answer.declared_name(name))
     words = {part: {word: value for word, value in answer.pairs(text).items()
                     if word != "cases"}
              for part, text in sections.items() if part != "findings"}
-    return hashlib.sha256(json.dumps(words).encode()).hexdigest()[:12]
+    kind = "callables" if "check" in sections else "adapters"
+    called = (LIBRARIES / kind / f"{name.split(':')[0]}.py").read_text()
+    return hashlib.sha256((json.dumps(words) + called).encode()).hexdigest()[:12]
 
 
 def declared_cases(name):
@@ -127,6 +131,17 @@ def findings_of(name):
     sections, _ = answer.declaration(answer.declared_name(name))
     return {law: names.split() for law, names in answer.pairs(
         sections.get("findings", "")).items()}
+
+
+def all_findings():
+    """By name; no library is imported by that, but for NumPy."""
+    try:
+        import shown
+    except ImportError as why:
+        wrong_use(f"the findings cannot be listed: {why}")
+    for path in sorted((LIBRARIES / "findings").glob("of_*.py")):
+        importlib.import_module(path.stem)
+    return shown.FINDINGS
 
 
 def explained(name, law):
@@ -346,7 +361,7 @@ def main(argv):
             one["findings"] = explained(name, one["law"])
     results = {name: results[name] for name in entries() if name in results}
     libraries_page.write_json(path, results)
-    libraries_page.write_pages(words.results, results)
+    libraries_page.write_pages(words.results, results, all_findings())
     alone = {name: unexplained(results[name]) for name in names
              if name in results and unexplained(results[name])}
     for name, laws in alone.items():

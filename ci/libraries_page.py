@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages of ci/libraries.py, out of verdicts.json alone: verdicts.md, and the
-table between the two marks of README.md beside it."""
+tables between marks of README.md beside it."""
+import collections
 import json
 
 GROUPS = {"attention": "forward", "gradients of attention": "gradients",
@@ -138,9 +139,30 @@ def between(text, mark, lines):
     return "\n".join([before + begin, *lines, end + after])
 
 
-def write_pages(folder, rows):
+def findings_table(findings):
+    """How many of each kind, and a row for each. findings: as shown.FINDINGS."""
+    kinds = collections.Counter(one.kind for one in findings.values())
+    libraries = {one.library for one in findings.values()}
+    lines = [f"{len(findings)} findings in {len(libraries)} released libraries: "
+             + ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+             + ".", "", "| finding | kind | what | public thread |",
+             "|---|---|---|---|"]
+    for one in findings.values():
+        thread = f"[{short(one.thread)}]({one.thread})" if one.thread else ""
+        lines.append(f"| `{one.name}` | {one.kind} | {one.summary} | {thread} |")
+    return lines
+
+
+def short(address):
+    """owner/name#7 of an address at GitHub."""
+    parts = address.split("/")
+    return f"{parts[3]}/{parts[4]}#{parts[-1]}"
+
+
+def write_pages(folder, rows, findings):
     (folder / "verdicts.md").write_text(page(rows))
     readme = folder / "README.md"
     if readme.exists():
-        readme.write_text(between(readme.read_text(), "verdicts", [
-            summary(rows), "", *table(rows), *missing(rows)]))
+        text = between(readme.read_text(), "verdicts", [
+            summary(rows), "", *table(rows), *missing(rows)])
+        readme.write_text(between(text, "findings", findings_table(findings)))

@@ -70,17 +70,18 @@ def answered(entry, cases, folder):
         if row["call"] not in passed:
             continue
         call = plans.read_call(folder / "plan", row)
-        if row["softcap"] or (row["window_left"], row["window_right"]) != (-1, -1):
+        if (row["softcap"] or "sink" in row["inputs"]
+                or (row["window_left"], row["window_right"]) != (-1, -1)):
             continue  # the definition beside it has no such word
         with np.errstate(all="ignore"):
-            expected = definition.attention(plans.with_finite_tails(call),
-                                            wide="f8")["o"]
+            exact = definition.attention(plans.with_finite_tails(call), wide="f8")
         dtype = row["outputs"]["o"]["dtype"]
         actual = np.load(folder / "plan" / f"{row['call']}.o.npy")
         if dtype == "bf16":
             actual = actual.view(plans.bfloat16())
-        expected = expected.astype(actual.dtype).astype(np.float64)
-        yield dtype, expected, actual.astype(np.float64)
+        expected = exact["o"].astype(actual.dtype).astype(np.float64)
+        seeing = np.isfinite(exact["lse"])  # without a key libraries differ
+        yield dtype, expected[seeing], actual.astype(np.float64)[seeing]
 
 
 def outputs_table(entries, cases):

@@ -220,7 +220,8 @@ TEST(JudgeExamples, RecordedVerdictsAreAPage) {
   fs::create_directories(scratch() / "recorded");
   write_text(
       scratch() / "recorded/README.md",
-      "before\n<!-- verdicts -->\nold\n<!-- end of verdicts -->\nbehind\n");
+      "before\n<!-- verdicts -->\nold\n<!-- end of verdicts -->\n"
+      "between\n<!-- findings -->\nold\n<!-- end of findings -->\nbehind\n");
   write_verdicts("\"numpy_sums\"");
   const std::string pages = kLibraries + "--pages --results recorded";
   // The finding is no longer named by what is declared: the page says so.
@@ -237,10 +238,12 @@ TEST(JudgeExamples, RecordedVerdictsAreAPage) {
     EXPECT_NE(page.find(words), std::string::npos) << words << page;
   const std::string readme = read_text(scratch() / "recorded/README.md");
   EXPECT_EQ(readme.find("before\n<!-- verdicts -->\n"), 0) << readme;
-  EXPECT_NE(readme.find("<!-- end of verdicts -->\nbehind\n"),
+  EXPECT_NE(readme.find("<!-- end of findings -->\nbehind\n"),
             std::string::npos)
       << readme;
   EXPECT_NE(readme.find("`numpy:half`"), std::string::npos) << readme;
+  EXPECT_NE(readme.find("| `torch_nan_in_a_query` | bug |"), std::string::npos)
+      << readme;
   EXPECT_EQ(readme.find("old"), std::string::npos) << readme;
   // Of an entry that is not asked for nobody says anything.
   EXPECT_EQ(run_library(pages + " --only 'tinygrad:*'").exit, 3);

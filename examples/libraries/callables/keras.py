@@ -31,6 +31,8 @@ def layer(x, w_q, w_k, w_v, w_o, *, heads, kv_heads, causal=None, b_q=None,
     if any(one is None for one in biases) and any(
             one is not None for one in biases):
         raise Refused("use_bias: all or none")
+    if heads != kv_heads or w_q.shape[1] % heads or w_v.shape[1] % heads:
+        raise Refused("num_heads for q, k and v, each of its width")
     width, d, dv = x.shape[2], w_q.shape[1] // heads, w_v.shape[1] // heads
     made = keras.layers.MultiHeadAttention(heads, d, value_dim=dv,
                                            use_bias=b_q is not None,

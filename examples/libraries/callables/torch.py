@@ -57,7 +57,8 @@ def mha(x, w_q, w_k, w_v, w_o, *, heads, kv_heads, causal=None, b_q=None, b_k=No
         b_v=None, b_o=None):
     """nn.MultiheadAttention with these weights, [D, D] each, biases all or none."""
     width = x.shape[2]
-    if any(one.shape != (width, width) for one in (w_q, w_k, w_v, w_o)):
+    if heads != kv_heads or any(
+            one.shape != (width, width) for one in (w_q, w_k, w_v, w_o)):
         raise Refused("embed_dim = num_heads * head_dim")
     biases = [b_q, b_k, b_v, b_o]
     if any(one is None for one in biases) and any(
