@@ -47,8 +47,7 @@ def wrong_use(line):
 def entries():
     """"torch:math" for each declaration, in the order of packages.txt."""
     order = list(packages())
-    names = [path.stem.replace("-", ":", 1)
-             for path in sorted((LIBRARIES / "declarations").glob("*.txt"))]
+    names = [name.replace("-", ":", 1) for name in answer.declarations(None)]
     return sorted(names, key=lambda name: order.index(name.split(":")[0]))
 
 

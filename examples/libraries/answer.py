@@ -6,7 +6,7 @@
 
 LIBRARY is a module of adapters/, ENTRY one of the functions in its ENTRIES, the
 first of them if none is named. What the library can do stands in
-declarations/LIBRARY-ENTRY.txt, or in that of the entry which DECLARED_AS names;
+declarations/LIBRARY/ENTRY.txt, or in that of the entry which DECLARED_AS names;
 all else is refused.
 """
 import importlib
@@ -27,14 +27,20 @@ def libraries():
 
 
 def declared_name(name):
-    """"torch:math" -> "torch-math", a file of declarations/ if it has one."""
+    """"torch:math" -> "torch-math", which is declarations/torch/math.txt."""
     return name.replace(":", "-")
 
 
+def declaration_path(declared):
+    return HERE / "declarations" / (declared.replace("-", "/", 1) + ".txt")
+
+
 def declarations(section):
-    """The names of those that have this section: "emit" or "check"."""
-    return [path.stem for path in sorted((HERE / "declarations").glob("*.txt"))
-            if f"[{section}]" in path.read_text().splitlines()]
+    """The names of those that have this section, "emit" or "check"; None: of
+    all."""
+    return [f"{path.parent.name}-{path.stem}"
+            for path in sorted((HERE / "declarations").glob("*/*.txt"))
+            if section is None or f"[{section}]" in path.read_text().splitlines()]
 
 
 def pairs(text):
@@ -48,10 +54,10 @@ def pairs(text):
 
 
 def declaration(name):
-    """declarations/NAME.txt: the text of each [section], and the lines
+    """Of a name as declared_name() gives it: the text of each [section], and the lines
     `word = value` of [emit] as a dictionary."""
     sections, text = {}, []
-    for line in (HERE / "declarations" / f"{name}.txt").read_text().splitlines():
+    for line in declaration_path(name).read_text().splitlines():
         if line.startswith("["):
             text = sections.setdefault(line.strip("[]"), [])
         else:

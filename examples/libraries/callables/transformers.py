@@ -59,7 +59,9 @@ def gemma2_eager(q, k, v, *, causal=None, scale=None, mask=None, bias=None,
 
 
 def gpt_oss_eager(q, k, v, *, causal=None, scale=None, mask=None, bias=None,
-                  sink):
+                  sink=None):
+    if sink is None:
+        raise Refused("this model has sinks in every layer")
     o, _ = eager_with_sinks(
         module(q, k, sinks=sink), q, k, v, added(q, k, causal, mask, bias),
         scale_of(q, scale))
