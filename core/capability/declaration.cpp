@@ -153,6 +153,8 @@ constexpr PrecisionField kPrecision[] = {
     {"default_scale_error", QKVET_KNOB_DEFAULT_SCALE_ERROR, nullptr,
      &P::default_scale_error},
     {"tanh_error", QKVET_KNOB_TANH_ERROR, nullptr, &P::tanh_error},
+    {"tanh_floor", QKVET_KNOB_TANH_ERROR, nullptr, &P::tanh_floor},
+    {"log_error", QKVET_KNOB_LOG_ERROR, nullptr, &P::log_error},
     {"operand_dtype", QKVET_KNOB_OPERAND_DTYPE, nullptr, nullptr,
      &P::operand_dtype},
     {"lse_dtype", QKVET_KNOB_LSE_DTYPE, nullptr, nullptr, &P::lse_dtype},

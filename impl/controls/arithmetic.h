@@ -73,8 +73,15 @@ enum class Bias : uint8_t {
 
 enum class Tanh : uint8_t {
   kLibrary,
-  kByExp,         // 1 - 2 / (exp(2 x) + 1)
-  kByExpFromHalf  // the same where it does not cancel, |x| >= 0.5
+  kByExp,          // 1 - 2 / (exp(2 x) + 1)
+  kByExpFromHalf,  // the same where it does not cancel, |x| >= 0.5
+  kByCoarseExp,    // (1 - e) / (1 + e), e = exp(-2 |x|) of Exp::kCoarse
+  kInF16           // stored in f16
+};
+
+enum class Log : uint8_t {
+  kLibrary,
+  kCoarse  // poly_exp.h
 };
 
 // Keys that a row does not see.
@@ -125,6 +132,7 @@ struct Arithmetic {
   Alibi alibi = Alibi::kDistance;
   Bias bias = Bias::kOneByOne;
   Tanh tanh = Tanh::kLibrary;
+  Log log = Log::kLibrary;
   Hidden hidden = Hidden::kLeftOut;
   // A tile is rescaled when any of its scores asks for it, be it hidden.
   bool votes_before_mask = false;

@@ -41,6 +41,15 @@ inline constexpr double kPolynomialExpError = 3.25 * kUnit;
 inline constexpr double kUnitF16 = 0x1p-11;
 // Measured: 7.50e-5.
 inline constexpr double kCoarseExpError = 7.6e-5;
+// Measured: 4.42e-4.
+inline constexpr double kCoarseLogError = 4.5e-4;
+// (1 - e) / (1 + e): of e <= 1 that is off by eps e, at most eps / 2 arrives,
+// at 0; two sums and a quotient of numbers below 2 round beside it.
+inline constexpr double kCoarseTanhFloor = kCoarseExpError / 2 + 2 * kUnit;
+inline constexpr double kCoarseTanhError = 8 * kUnit;
+// tanhf and the rounding to f16, which underflows below 2^-14.
+inline constexpr double kF16TanhError = kUnitF16 + 4 * kUnit;
+inline constexpr double kF16TanhFloor = 0x1p-25;
 
 constexpr void declare_exp(const Arithmetic& a, qkvet_precision* p) {
   const bool several = a.tile > 0 || a.parts > 1;
@@ -144,6 +153,24 @@ constexpr void declare_options(const Arithmetic& a, qkvet_precision* p) {
   }
 }
 
+// Functions that are worse than those of f32.
+constexpr void declare_functions(const Arithmetic& a, qkvet_precision* p) {
+  if (a.log == Log::kCoarse) {
+    p->declared |= QKVET_KNOB_LOG_ERROR;
+    p->log_error = kCoarseLogError;
+  }
+  if (a.tanh == Tanh::kByCoarseExp) {
+    p->declared |= QKVET_KNOB_TANH_ERROR;
+    p->tanh_error = kCoarseTanhError;
+    p->tanh_floor = kCoarseTanhFloor;
+  }
+  if (a.tanh == Tanh::kInF16) {
+    p->declared |= QKVET_KNOB_TANH_ERROR;
+    p->tanh_error = kF16TanhError;
+    p->tanh_floor = kF16TanhFloor;
+  }
+}
+
 // Who rounds to the storage type, or to one type. Relative to the maximum of
 // the row, if P is not normalised.
 constexpr void declare_p(const Arithmetic& a, qkvet_precision* p) {
@@ -204,6 +231,7 @@ constexpr qkvet_precision declared_precision(const Arithmetic& a) {
   declare_exp(a, &p);
   declare_p(a, &p);
   declare_options(a, &p);
+  declare_functions(a, &p);
   declare_roots(a, &p);
   declare_roundings(a, &p);
   return p;

@@ -6,6 +6,7 @@
 
 #include "impl/controls/device.h"
 #include "impl/controls/engine.h"
+#include "impl/controls/poly_exp.h"
 #include "impl/controls/shuffled.h"
 
 namespace qkvet::impl {
@@ -161,6 +162,14 @@ float RowEngine::hyperbolic_tangent(float x) const {
   const float size = std::fabs(x);
   if (a_.tanh == Tanh::kByExp) {
     return 1 - 2 / (std::exp(2 * x) + 1);
+  }
+  if (a_.tanh == Tanh::kByCoarseExp) {
+    const float e = coarse_exp(-2 * size);
+    const float t = (1 - e) / (1 + e);  // not 0 at 0, nor another one at -0
+    return x < 0 ? -t : t;
+  }
+  if (a_.tanh == Tanh::kInF16) {
+    return round_to(Storage::kF16, std::tanh(x));
   }
   return a_.tanh == Tanh::kByExpFromHalf && size >= kLeastByExp
              ? std::copysign(1 - 2 / (std::exp(2 * size) + 1), x)

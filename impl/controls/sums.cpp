@@ -54,6 +54,11 @@ float RowEngine::natural(float s) const {
 }
 
 float RowEngine::log(float x) const {
+  // A sum that has no logarithm is as in a library.
+  const bool normal = std::isnormal(x) && x > 0;
+  if (a_.log == Log::kCoarse && normal) {
+    return coarse_log(x);
+  }
   return a_.fast ? device_log2(x) * kLn2 : stored(std::log(x));
 }
 

@@ -99,6 +99,19 @@ QKVET_ARITHMETIC(coarse_exp, "exp by a polynomial of degree 3",
 QKVET_ARITHMETIC(coarse_exp_tile4, "the same in tiles of 4 keys",
                  .exp = Exp::kCoarse, .tile = 4, .sink = Sink::kLast)
 
+// ---- Logarithms and tanh ---------------------------------------------------
+
+// ln 1 is not 0, which a row of one key shows.
+QKVET_ARITHMETIC(coarse_log, "logarithms by a polynomial of degree 3",
+                 .log = Log::kCoarse)
+// There it weighs the parts, too.
+QKVET_ARITHMETIC(coarse_log_split3_lse, "the same in parts merged by lse",
+                 .parts = 3, .merge = Merge::kLse, .log = Log::kCoarse)
+// Off by as much near 0 as far from it.
+QKVET_ARITHMETIC(coarse_tanh, "tanh of an exponential of 14 bits",
+                 .tanh = Tanh::kByCoarseExp)
+QKVET_ARITHMETIC(f16_tanh, "tanh stored in f16", .tanh = Tanh::kInF16)
+
 // ---- Products of half operands in f32 --------------------------------------
 
 // As oneDNN and OpenVINO multiply f32 where bf16 is allowed.

@@ -82,7 +82,8 @@ enum {
 #define QKVET_KNOB_FTZ (UINT64_C(1) << 14)
 #define QKVET_KNOB_TENSOR_CORE (UINT64_C(1) << 15)
 #define QKVET_KNOB_DEFAULT_SCALE_ERROR (UINT64_C(1) << 16)
-#define QKVET_KNOB_TANH_ERROR (UINT64_C(1) << 17)
+#define QKVET_KNOB_TANH_ERROR \
+  (UINT64_C(1) << 17) /* tanh_error and tanh_floor */
 #define QKVET_KNOB_OPERAND_DTYPE (UINT64_C(1) << 18)
 #define QKVET_KNOB_LSE_DTYPE (UINT64_C(1) << 19)
 #define QKVET_KNOB_SINK_DTYPE (UINT64_C(1) << 20)
@@ -90,6 +91,7 @@ enum {
 #define QKVET_KNOB_DOT_SUM_DTYPE (UINT64_C(1) << 22)
 #define QKVET_KNOB_VALUE_SUM_DTYPE (UINT64_C(1) << 23)
 #define QKVET_KNOB_ROTATED (UINT64_C(1) << 24) /* rotated_as_stored */
+#define QKVET_KNOB_LOG_ERROR (UINT64_C(1) << 25)
 
 typedef struct qkvet_precision {
   size_t struct_size;
@@ -165,6 +167,13 @@ typedef struct qkvet_precision {
                                 storage type before they are multiplied, as in
                                 a cache of rotated keys. It is so anyway where P
                                 is rounded to half storage */
+  double tanh_floor; /* absolute error of tanh, on top of tanh_error: what is
+                        made of exponentials is off so near 0, and what is
+                        stored in half where that underflows */
+  double log_error;  /* error of the natural logarithm x of a sum of weights, in
+                        units of max(1, |x|), its own rounding included; of one
+                        in base 2, times ln 2. Undeclared it is that of a good
+                        library, twice that where exp is coarse */
 } qkvet_precision;
 
 #ifdef __cplusplus

@@ -25,11 +25,12 @@ constexpr double kLargestLazy = 64;           // e^64 is near the end of f32
 constexpr int kMostLanes = 4096;
 constexpr int kMostSplits = 1 << 20;
 
-constexpr uint64_t kKnownKnobs = (QKVET_KNOB_ROTATED << 1) - 1;
+constexpr uint64_t kKnownKnobs = (QKVET_KNOB_LOG_ERROR << 1) - 1;
 
 // Their values are numbers of no unit.
-constexpr uint64_t kLiteralKnobs =
-    QKVET_KNOB_ACCUMULATOR_U | QKVET_KNOB_EXP_ERROR | QKVET_KNOB_TANH_ERROR;
+constexpr uint64_t kLiteralKnobs = QKVET_KNOB_ACCUMULATOR_U |
+                                   QKVET_KNOB_EXP_ERROR |
+                                   QKVET_KNOB_TANH_ERROR | QKVET_KNOB_LOG_ERROR;
 
 bool in_range(double value, double low, double high) {
   return value >= low && value <= high;
@@ -193,7 +194,7 @@ void add_looser(std::string& all, const std::string& one) {
 constexpr double kLargestScaleError = 0x1p16;
 
 // One row per value. A smaller tile means more rescales, hence the negation.
-std::array<Check, 18> checks_of(const qkvet_precision& p,
+std::array<Check, 20> checks_of(const qkvet_precision& p,
                                 const PrecisionModel& generic) {
   constexpr double kAny = HUGE_VAL;  // generic allows every value
   const double least_u = 0x1p-60;    // finer than any format; excludes 0
@@ -216,6 +217,10 @@ std::array<Check, 18> checks_of(const qkvet_precision& p,
        generic.exp_floor},
       {QKVET_KNOB_TANH_ERROR, "tanh_error", p.tanh_error, 0, kLargestExpError,
        generic.tanh_error},
+      {QKVET_KNOB_TANH_ERROR, "tanh_floor", p.tanh_floor, 0, kLargestExpError,
+       generic.tanh_floor},
+      {QKVET_KNOB_LOG_ERROR, "log_error", p.log_error, 0, kLargestExpError,
+       kLogOfGeneric * generic.u},
       {QKVET_KNOB_ARG_ROUNDINGS, "arg_roundings", p.arg_roundings, 0,
        kMostRoundings, generic.arg_roundings},
       {QKVET_KNOB_REF_ROUNDINGS, "ref_roundings", p.ref_roundings, 0,
@@ -270,8 +275,9 @@ void apply_softmax(const qkvet_precision& p, PrecisionModel& model) {
   }
   if (declares(p, QKVET_KNOB_TANH_ERROR)) {
     model.tanh_error = p.tanh_error;
-    model.tanh_floor = 0;
+    model.tanh_floor = p.tanh_floor;
   }
+  if (declares(p, QKVET_KNOB_LOG_ERROR)) model.log_error = p.log_error;
   if (declares(p, QKVET_KNOB_TILE)) model.tile = p.tile;
   if (declares(p, QKVET_KNOB_LAZY)) model.lazy = p.lazy;
   if (declares(p, QKVET_KNOB_SPLITS)) {

@@ -79,6 +79,8 @@ struct PrecisionModel {
   double lazy = 0;           // natural log units
   double tanh_error = 0;     // relative
   double tanh_floor = 0;     // absolute
+  // delta, of a logarithm x in units of max(1, |x|); 0: what u says.
+  double log_error = 0;
   int splits = 1;
   Merge merge = Merge::kNone;
   double norm_roundings = 1;  // nu
@@ -144,6 +146,10 @@ struct PrecisionModel {
   // Unit roundoff of what the softmax stores, and of what adds up a
   // denominator: in tiles, what is stored is added up.
   double softmax_u() const { return std::max(u, softmax.u); }
+  // What a logarithm of at most `size` is declared to be off by.
+  double log_off(double size) const {
+    return log_error > 0 ? log_error * std::max(1.0, size) : 0;
+  }
   double sum_u() const {
     const bool stores_once = tile == 0 && splits == 1;
     return stores_once ? std::max(u, std::min(softmax.u, 0x1p-24))
@@ -181,6 +187,9 @@ inline double exact_u(const PrecisionModel& model) {
 
 // The generic preset: what an undeclared kernel is held to.
 PrecisionModel generic_precision();
+// The largest log_error that it has room for, in units of u: six roundings of
+// ln L + 1, of which one is the addition of the maximum.
+inline constexpr double kLogOfGeneric = 5;
 
 struct ResolvedPrecision {
   PrecisionModel model;

@@ -133,7 +133,9 @@ bool looser_for_storage(const PrecisionModel& model, Dtype dtype) {
   return own.softmax.rounds() || own.u > generic.u ||
          own.exp_error > generic.exp_error ||
          own.exp_floor > generic.exp_floor ||
-         own.tanh_error > generic.tanh_error;
+         own.tanh_error > generic.tanh_error ||
+         own.tanh_floor > generic.tanh_floor ||
+         own.log_error > kLogOfGeneric * generic.u;
 }
 
 }  // namespace qkvet::reference

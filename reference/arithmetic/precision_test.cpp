@@ -313,6 +313,40 @@ TEST(PrecisionTest, TanhHasAnErrorOfItsOwn) {
   EXPECT_NE(resolve_precision(p).error.find("tanh_error"), std::string::npos);
 }
 
+TEST(PrecisionTest, TanhMayHaveAFloorBesideIt) {
+  qkvet_precision p = declare(QKVET_PRECISION_CPU_F32, QKVET_KNOB_TANH_ERROR);
+  p.tanh_error = 0x1p-22;
+  p.tanh_floor = 0x1p-15;
+  const auto floor = resolve_precision(p);
+  EXPECT_EQ(floor.error, "");
+  EXPECT_EQ(floor.model.tanh_floor, 0x1p-15);
+  EXPECT_NE(floor.looser.find("tanh_floor"), std::string::npos);
+  // Of a struct that ends before it, there is none.
+  p.struct_size = offsetof(qkvet_precision, tanh_floor);
+  EXPECT_EQ(resolve_precision(p).model.tanh_floor, 0);
+  p.struct_size = sizeof p;
+  p.tanh_floor = 0x1p-7;
+  EXPECT_NE(resolve_precision(p).error.find("tanh_floor"), std::string::npos);
+}
+
+TEST(PrecisionTest, ALogarithmHasAnErrorOfItsOwn) {
+  EXPECT_EQ(generic_precision().log_error, 0);
+  qkvet_precision p = declare(QKVET_PRECISION_CPU_F32, QKVET_KNOB_LOG_ERROR);
+  p.log_error = 5 * 0x1p-24;
+  EXPECT_FALSE(resolve_precision(p).looser_than_generic);
+  p.log_error = 0x1p-11;
+  const auto coarse = resolve_precision(p);
+  EXPECT_EQ(coarse.error, "");
+  EXPECT_EQ(coarse.model.log_error, 0x1p-11);
+  EXPECT_EQ(coarse.looser,
+            "log_error = 0.00048828125 (generic: 2.98023224e-07)");
+  EXPECT_EQ(for_storage(coarse.model, Dtype::kF64, Dtype::kF64).log_error,
+            0x1p-11);
+  EXPECT_TRUE(looser_for_storage(coarse.model, Dtype::kF64));
+  p.log_error = 0x1p-7;
+  EXPECT_NE(resolve_precision(p).error.find("log_error"), std::string::npos);
+}
+
 TEST(PrecisionTest, FlashHalfRoundsPToTheStorageType) {
   const auto flash = resolve_precision(declare(QKVET_PRECISION_FLASH_HALF));
   EXPECT_EQ(flash.error, "");

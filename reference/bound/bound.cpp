@@ -14,7 +14,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // ln of a sum: its own error of up to two ulps and the addition of m. Vector
-// libraries whose exp is worse than this have a logarithm to match.
+// libraries whose exp is worse than this have a logarithm to match. Of one
+// whose error is declared the addition is left.
 constexpr double kLogRoundings = 3;
 constexpr double kGoodExp = 4;  // in units of u
 // m and ln L pass at most two changes of base each on their way into lse.
@@ -107,6 +108,16 @@ Bound any_stage_bound(const BoundFacts& facts, const PrecisionModel& model,
   return bound;
 }
 
+// ln of a sum of weights, which is `size` at most and has moved by `moved`, and
+// the addition of the maximum.
+double log_of_sum_bound(const PrecisionModel& model, double size,
+                        double moved) {
+  const double u = model.softmax_u();
+  if (model.log_error > 0) return model.log_off(size + moved) + u * (size + 1);
+  const bool loose = model.fast_log || model.exp_error > kGoodExp * u;
+  return kLogRoundings * (loose ? 2 : 1) * u * (size + 1);
+}
+
 // An lse that is rounded before it is returned, or as the softmax leaves it.
 double stored_lse(double lse, double bound, const PrecisionModel& model,
                   double lambda) {
@@ -147,13 +158,16 @@ double lse_bound(const RowView& row, const PrecisionModel& model,
   const bool apart = sink_apart(row);
   const double log_sum = apart ? std::fabs(row.lse - row.top) + errors.log_n
                                : std::log(row.total) + sink_gap(row, errors);
-  const bool loose_log = model.fast_log || model.exp_error > kGoodExp * u;
-  const double log_quality = loose_log ? 2 : 1;
   const double up = apart ? errors.keys_log_up : errors.log_up;
   const double down = apart ? errors.keys_log_down : errors.log_down;
   const double eta = apart ? errors.keys_eta : errors.eta;
   double bound = std::max(up, down) + eta / (1 - eta) + errors.merge;
-  bound += kLogRoundings * log_quality * u * (log_sum + model.lazy + 1);
+  double rounded = 0;
+  if (model.sum_of_rounded_p) {
+    const double r_sum = apart ? errors.r_sum / errors.keys_part : errors.r_sum;
+    rounded = -std::log1p(-std::min(1.0, r_sum));
+  }
+  bound += log_of_sum_bound(model, log_sum + model.lazy, bound + rounded);
   bound +=
       (kLseRoundings + 2 * model.ref_roundings) * u *
       (std::fabs(row.top) + model.lazy + std::fabs(row.lse) + errors.score_max);
@@ -162,10 +176,7 @@ double lse_bound(const RowView& row, const PrecisionModel& model,
     bound += (kLseRoundings + 2 * model.ref_roundings) * u * row.shift;
   }
   bound += 2 * kOracleU * (log_sum + std::fabs(row.lse));
-  if (model.sum_of_rounded_p) {
-    const double r_sum = apart ? errors.r_sum / errors.keys_part : errors.r_sum;
-    bound -= std::log1p(-std::min(1.0, r_sum));
-  }
+  bound += rounded;
   bound = bound * second_order(u) * errors.evaluation + errors.lambda;
   return stored_lse(row.lse, bound, model, errors.lambda);
 }
@@ -173,11 +184,12 @@ double lse_bound(const RowView& row, const PrecisionModel& model,
 double lone_sink_bound(const RowView& row, const PrecisionModel& model) {
   if (row.sink == nullptr || !row.sink_in_lse) return 0;
   const double u = model.softmax_u();
-  const bool loose_log = model.fast_log || model.exp_error > kGoodExp * u;
   const double bases = kLseRoundings + 2 * model.ref_roundings;
   const double size = std::fabs(*row.sink);
-  double bound = kLogRoundings * (loose_log ? 2 : 1) * u * (model.lazy + 1) +
+  double bound = log_of_sum_bound(model, model.lazy, /*moved=*/0) +
                  bases * u * (2 * size + model.lazy);
+  // The lse of a part, and that of all.
+  if (model.merge == Merge::kLse) bound += model.log_off(model.lazy);
   if (combines_anyhow(model)) bound += bases * u * row.shift;
   bound += sink_rounding(row, model);
   const double lambda = model.range.lambda(model.ftz);

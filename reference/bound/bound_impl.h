@@ -168,6 +168,7 @@ struct RowErrors {
   int64_t rescales = 0;   // R
   double lambda = 0;      // absolute error of an operation that underflows
   double log_n = 0;
+  double log_most = 0;  // of |ln| of a sum of weights, as it is computed
   double largest_argument = 0;  // of exp, before it overflows
   double growth = 1;            // the largest weight: exp(lazy)
   double evaluation = 1;        // times which a bound is at most itself

@@ -10,10 +10,11 @@
 namespace qkvet::reference::bound_knobs_test {
 namespace {
 
-constexpr uint64_t kKnobs =
-    QKVET_KNOB_SCORE_DTYPE | QKVET_KNOB_OPERAND_DTYPE | QKVET_KNOB_LSE_DTYPE |
-    QKVET_KNOB_SINK_DTYPE | QKVET_KNOB_SOFTMAX_DTYPE |
-    QKVET_KNOB_DOT_SUM_DTYPE | QKVET_KNOB_VALUE_SUM_DTYPE;
+constexpr uint64_t kKnobs = QKVET_KNOB_SCORE_DTYPE | QKVET_KNOB_OPERAND_DTYPE |
+                            QKVET_KNOB_LSE_DTYPE | QKVET_KNOB_SINK_DTYPE |
+                            QKVET_KNOB_SOFTMAX_DTYPE |
+                            QKVET_KNOB_DOT_SUM_DTYPE |
+                            QKVET_KNOB_VALUE_SUM_DTYPE | QKVET_KNOB_LOG_ERROR;
 
 TestProblem stored_problem(TestRandom& random, int i, Dtype storage) {
   const auto regime = static_cast<Regime>(i % kRegimeCount);
@@ -66,6 +67,47 @@ TEST(BoundKnobsTest, NoneOfThemHoldsWithoutItsDeclaration) {
   }
 }
 
+// Logarithms and tanh that are worse than those of f32: within what is declared
+// of them, near it, and beyond a fourth of it.
+TEST(BoundKnobsTest, FunctionsAreAsBadAsTheyAreDeclared) {
+  constexpr int kProblems = 680;
+  for (const char* name :
+       {"coarse_log", "coarse_log_split3_lse", "coarse_tanh", "f16_tanh"}) {
+    const TestControl kernel = control_named(name);
+    const PrecisionModel declared = declared_precision(kernel);
+    PrecisionModel fourth = declared;
+    fourth.log_error /= 4;
+    fourth.tanh_error /= 4;
+    fourth.tanh_floor /= 4;
+    TestRandom random(41);
+    double worst = 0;
+    int exceeding = 0;
+    for (int i = 0; i < kProblems; ++i) {
+      TestProblem p = stored_problem(random, i, kernel.storage);
+      if (declared.log_error == 0) p.problem.softcap = 1 + i % 7;
+      const OracleOutput oracle = plain_forward(p.get());
+      const BoundFacts facts(p.get(), oracle);
+      const TestOutput got = run_control(kernel, p.get());
+      const Shape& shape = p.problem.shape;
+      const Ratios own =
+          ratios(oracle, compute_bound(facts, declared, true), got, shape);
+      ASSERT_TRUE(own.worst() <= 1)
+          << name << ", problem " << i << ": o " << own.o << " lse " << own.lse
+          << " weights " << own.weights << " sum " << own.row_sum;
+      worst = std::max(worst, own.worst());
+      exceeding +=
+          !(ratios(oracle, compute_bound(facts, fourth, true), got, shape)
+                .worst() <= 1);
+    }
+    EXPECT_GT(worst, 0.7) << name;
+    EXPECT_GT(exceeding, kProblems / 20) << name;
+    std::printf(
+        "%-26s at most %.3f of the bound; beyond that of a fourth: %d "
+        "of %d\n",
+        name, worst, exceeding, kProblems);
+  }
+}
+
 Bound bound_of(TestProblem& p, const PrecisionModel& model) {
   const BoundFacts facts(p.get(), plain_forward(p.get()));
   return compute_bound(facts, model, /*want_weights=*/true);
@@ -91,6 +133,28 @@ Rounding half(Dtype dtype) {
   p.declared = QKVET_KNOB_SCORE_DTYPE;
   p.score_dtype = dtype_to_abi(dtype);
   return resolve_precision(p).model.score;
+}
+
+// Of one key ln 1 is 0, and all that is left is how far it may be off.
+TEST(BoundKnobsClaimsTest, ALogarithmIsOffByWhatItDeclares) {
+  TestProblem one = small(1, 3);
+  PrecisionModel model = naive();
+  const Bound exact = bound_of(one, model);
+  model.log_error = 0x1p-11;
+  const Bound coarse = bound_of(one, model);
+  EXPECT_EQ(coarse.o, exact.o);
+  EXPECT_NEAR(coarse.lse[0], 0x1p-11, 0x1p-11 * 0.01);
+  // Beyond e, in proportion: ln 64 = 4.16.
+  TestProblem many = small(64, 1);
+  many.q = {0};
+  EXPECT_NEAR(bound_of(many, model).lse[0], 0x1p-11 * std::log(64.0),
+              0x1p-11 * 0.01);
+  // A merge by lse weighs parts by them, and its weights need not add up to 1.
+  model.merge = Merge::kLse;
+  model.splits = 2;
+  EXPECT_GT(bound_of(many, model).row_sum[0], 2 * 0x1p-11);
+  model.log_error = 0x1p-24;
+  EXPECT_LT(bound_of(many, model).row_sum[0], 0x1p-15);
 }
 
 TEST(BoundKnobsClaimsTest, WhatTheTypeHoldsIsNotRounded) {

@@ -138,7 +138,10 @@ void exponent_errors(const RowView& row, const PrecisionModel& model,
     if (lse_merge) {
       E += kMergeReferenceRoundings * u *
                (ref + errors.score_max + errors.log_n) +
-           2 * u * errors.log_n + u * (x + errors.log_n) + errors.epsb;
+           2 * u * errors.log_n + u * (x + errors.log_n) + errors.epsb +
+           model.log_off(errors.log_most +
+                         (model.arg_roundings + model.ref_roundings + 1) * u *
+                             (ref + errors.score_max + model.lazy));
     }
     const double dot = is_sink ? 0 : (d + 1) * row.scale * row.magnitude[j];
     E += kOracleU * (dot + 2 * s + x + 4);
@@ -146,6 +149,16 @@ void exponent_errors(const RowView& row, const PrecisionModel& model,
     scratch.exponent_error[j] = E;
     errors.exponent_max = std::max(errors.exponent_max, E);
   }
+}
+
+// Of a sum of weights in units of its own maximum, but for the roundings of the
+// sum itself; rounded weights may be what is added up.
+double largest_log(const RowView& row, const PrecisionModel& model,
+                   const RowErrors& errors) {
+  const auto n = static_cast<double>(row.terms());
+  const double rounded =
+      model.sum_of_rounded_p ? 2 * (model.p_u + n * model.p_floor) : 0;
+  return errors.log_n + model.lazy + own_exponent(row, model, errors) + rounded;
 }
 
 struct WeightRange {
@@ -383,6 +396,7 @@ RowErrors bound_scores(const RowView& row, const PrecisionModel& model,
   } else {
     errors.unjudged = own_weight_overflows(row, model, errors);
     if (errors.unjudged) return errors;
+    errors.log_most = largest_log(row, model, errors) + 2 * of_sum;
     exponent_errors(row, model, errors, scratch);
     // A rescale can underflow too; a late maximum lets weights be larger.
     // It is absolute in units of the computed maximum.
@@ -401,7 +415,8 @@ RowErrors bound_scores(const RowView& row, const PrecisionModel& model,
                                 (std::fabs(row.lse) + shift_of(row, model) +
                                  errors.score_max + errors.log_n) +
                             4 * u * errors.log_n + (parts + 3) * u +
-                            2 * errors.epsb;
+                            2 * errors.epsb +
+                            2 * model.log_off(errors.log_most);
     errors.merge = std::expm1(std::min(kLargestExponent, exponent));
   }
   return errors;

@@ -106,7 +106,7 @@ LogSum log_sum(const GradientRow& at, const GradientModel& m,
     lse.value = larger + std::log1p(std::exp(-apart));
     lse.off +=
         kSinkToLse * u * (std::fabs(at.lse_given) + std::fabs(at.z) + 1) +
-        2 * errors.epsb + sink_rounding(at.row, m.model);
+        2 * errors.epsb + m.model.log_off(1) + sink_rounding(at.row, m.model);
     whole.sink_in_lse = true;
     whole.lse = lse.value;
   }
