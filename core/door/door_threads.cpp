@@ -2,6 +2,7 @@
 // Calls that are made at once.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <system_error>
 #include <thread>
@@ -13,9 +14,11 @@
 namespace qkvet {
 namespace {
 
-// How often all calls are made at once: they begin together, and how they meet
-// is left to chance.
+// How often all calls are made at once, at most and, where they take long, at
+// least: they begin together, and how they meet is left to chance.
 constexpr int kRounds = 8;
+constexpr int kLeastRounds = 3;
+constexpr std::chrono::milliseconds kEnough{100};
 
 bool is_done(const CallReply& reply) {
   return reply.status == static_cast<uint32_t>(CallStatus::kDone);
@@ -65,6 +68,35 @@ std::vector<std::byte> written_by(Seat seat) {
       all.insert(all.end(), lengths.begin(), lengths.end());
   }
   return all;
+}
+
+// What a call appends to.
+bool is_input_too(TensorName tensor) {
+  return tensor == TensorName::kKCache || tensor == TensorName::kVCache;
+}
+
+// So that what a call leaves unwritten is not what an earlier round wrote: NaN
+// in all outputs without gaps, which have to stay as they are.
+void clear_outputs(Seat seat) {
+  for (const CallAtOnce& call : seat) {
+    for (auto t = static_cast<size_t>(TensorName::kO); t < kTensorCount; ++t) {
+      const TensorSpec& spec = call.plan->tensors[t];
+      if (spec.present() && spec.packed() &&
+          !is_input_too(static_cast<TensorName>(t)))
+        std::memset((*call.addresses)[t], 0xff,
+                    static_cast<size_t>(spec.span_bytes()));
+    }
+  }
+}
+
+// The workspaces of the calls end behind it.
+void leave(std::span<const Seat> seats) {
+  for (const Seat seat : seats) {
+    for (const CallAtOnce& one : seat) {
+      one.reply->enter(Phase::kOutside);
+      one.reply->workspace = 0;
+    }
+  }
 }
 
 // Where threads meet in front of every round, unless one of them has stopped.
@@ -136,12 +168,23 @@ void Door::call_at_once(int number,
     own[n].workspace = &workspaces[n];
   }
   host_.allow_threads(1);
+  // Once more alone: what no call writes is cleared here as well.
+  for (size_t n = 0; n < done.size(); ++n) {
+    clear_outputs(done[n]);
+    make_seat(own[n], done[n]);
+    if (!went_well(done[n])) return leave(done);
+  }
   Rounds rounds(done.size());
+  const auto begin = std::chrono::steady_clock::now();
   const auto work = [&](size_t n) {
     const std::vector<std::byte> alone = written_by(done[n]);
     for (int round = 0; round < kRounds && rounds.begin(round); ++round) {
+      clear_outputs(done[n]);
       make_seat(own[n], done[n]);
-      if (!went_well(done[n]) || written_by(done[n]) != alone) rounds.stop();
+      const bool enough = round + 1 >= kLeastRounds &&
+                          std::chrono::steady_clock::now() - begin > kEnough;
+      if (enough || !went_well(done[n]) || written_by(done[n]) != alone)
+        rounds.stop();
     }
   };
   std::vector<std::thread> threads;
@@ -152,13 +195,7 @@ void Door::call_at_once(int number,
     rounds.stop();
   }
   for (std::thread& thread : threads) thread.join();
-  for (const Seat seat : done) {
-    for (const CallAtOnce& one : seat) {
-      one.reply->enter(Phase::kOutside);
-      // The workspaces end here.
-      one.reply->workspace = 0;
-    }
-  }
+  leave(done);
 }
 
 }  // namespace qkvet

@@ -2,10 +2,13 @@
 // Faults of kernels for GPUs, on the emulator. It runs threads in an order that
 // the shape of a call decides, so that a race has the same outcome on every
 // run, and it is wrong in all of the orders.
+#include <cmath>
 #include <cstdint>
 
+#include "impl/abi/tensor_view.h"
 #include "impl/cuda/flash_skeleton.h"
 #include "impl/faulty/fault.h"
+#include "impl/faulty/race_window.h"
 
 namespace qkvet::impl {
 namespace {
@@ -37,6 +40,22 @@ constexpr qkvet_kernel flash_fault_of_any(const char* name,
   return device_kernel(name, description, place, &kFlashPrecision,
                        flash_forward<Hooks>, &kAnyFaultCapabilities,
                        supports_device<kFlashMostWidth>);
+}
+
+// The largest |q| of a call of f32.
+float largest_query(const qkvet_tensor& q) {
+  const View<const float> view = view_of<const float>(q);
+  float most = 0;
+  for (int64_t b = 0; b < q.shape[0]; ++b) {
+    for (int64_t h = 0; h < q.shape[1]; ++h) {
+      for (int64_t i = 0; i < q.shape[2]; ++i) {
+        for (int64_t c = 0; c < q.shape[3]; ++c) {
+          most = std::fmax(most, std::fabs(view.at(b, h, i)[c * view.step[3]]));
+        }
+      }
+    }
+  }
+  return most;
 }
 
 }  // namespace
@@ -186,6 +205,61 @@ QKVET_FAULT(head_offset_in_16_bits) = {
         "(layout != qkv && B * Hkv * Tk * d > 16384) || (layout == qkv && B * "
         "Tk * (H + 2 * Hkv) * d > 16384) || (layout == gaps && B * Hkv * Tk * "
         "(d + 15) > 16384) || (layout == apart && B * Hkv * Tk * d > 8192)",
+};
+
+// What undoes the division of q by its largest element lies in constant memory
+// of the module from one call to its launch.
+struct FactorInConstantMemory : FlashSeams {
+  static qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
+                              const qkvet_forward_args* args,
+                              const qkvet_exec* exec, qkvet_text* why) {
+    qkvet_forward_args launched = {};
+    qkvet_status status = supports_device<kFlashMostWidth>(self, args, why);
+    status = status == QKVET_OK ? read_struct(args, &launched, why) : status;
+    if (status != QKVET_OK) {
+      return status;
+    }
+    const float own = largest_query(launched.q);
+    const bool divides = own > 0 && std::isfinite(own);
+    const float found =
+        divides ? SharedNumber<FactorInConstantMemory>::pass(own) : own;
+    if (found != own) {
+      launched.scale = scale_of(launched) * (found / own);
+      launched.scale_given = 1;
+    }
+    return flash_forward<FlashSeams>(self, context, &launched, exec, why);
+  }
+
+ private:
+  static float scale_of(const qkvet_forward_args& args) {
+    return args.scale_given != 0
+               ? args.scale
+               : 1 / std::sqrt(static_cast<float>(args.q.shape[3]));
+  }
+};
+constexpr qkvet_kernel factor_kernel(const char* name, const char* description,
+                                     Place place) {
+  return device_kernel(name, description, place, &kFlashPrecision,
+                       FactorInConstantMemory::forward,
+                       &kFlashFaultCapabilities,
+                       supports_device<kFlashMostWidth>);
+}
+QKVET_FAULT(factor_in_constant_memory) = {
+    .kernel = factor_kernel,
+    .mechanism =
+        "q is divided by its largest element, and the factor that undoes it is "
+        "written to constant memory of the module, which all launches read",
+    .symptom =
+        "right one by one; of calls from several threads at once one may be "
+        "scaled by the factor of another",
+    .cause =
+        "what belongs to a launch is copied to a symbol of the module in front "
+        "of it",
+    .fix = "pass it to the kernel, or keep it in the workspace of the call",
+    .source = "textbook",
+    .trigger = "two calls at once, each with a context of its own",
+    .killed_by = {"calls_at_once_change_nothing"},
+    .when = "",
 };
 
 }  // namespace qkvet::impl

@@ -251,39 +251,6 @@ QKVET_FAULT(threads_race_for_sums) = {
     .when = "threads > 1",
 };
 
-// A number that belongs to the library and not to a call, shared by the calls
-// of one fault. What comes out is what was put in, or what a call of another
-// thread has put in since. A thread waits for that as long as it may in all.
-template <class Fault>
-class SharedNumber {
- public:
-  static float pass(float own) {
-    const auto me = std::this_thread::get_id();
-    const bool alone = caller().exchange(me) == me;
-    number() = own;
-    while (!alone && number() == own && left_us() > 0) {
-      std::this_thread::sleep_for(std::chrono::microseconds(kStep));
-      left_us() -= kStep;
-    }
-    return number();
-  }
-
- private:
-  static constexpr int64_t kStep = 50;
-  static std::atomic<float>& number() {
-    static std::atomic<float> of_all_calls = 0;
-    return of_all_calls;
-  }
-  static std::atomic<std::thread::id>& caller() {
-    static std::atomic<std::thread::id> last = std::this_thread::get_id();
-    return last;
-  }
-  static int64_t& left_us() {
-    thread_local int64_t left = 4 * race_window_us();
-    return left;
-  }
-};
-
 // rowsum(do o) of a row, on its way through memory of the library.
 struct BackwardScratchShared : PlainBackward {
   static float delta(const ForwardCall& call, const float* d_o,

@@ -8,6 +8,7 @@
 
 #include "properties/cases/small_scope.h"
 #include "properties/conventions/domain.h"
+#include "properties/run/at_once.h"
 #include "tools/report/report_parts.h"
 
 namespace qkvet::tools {
@@ -139,6 +140,22 @@ std::string warnings_text(const ReportInput& input, const ReportStyle& style) {
   return lines.text("warning", style);
 }
 
+// Why no law made calls of several threads at once, if none could.
+std::string not_at_once_text(const ReportInput& input) {
+  bool declared = false, on_device = false;
+  for (const KernelResult& kernel : input.result.kernels) {
+    const KernelInfo& info = kernel.kernel.judged.info;
+    if (!info.has_flag(QKVET_FLAG_REENTRANT)) continue;
+    if (not_at_once_reason(info).empty()) return "";
+    declared = true;
+    on_device |= info.device() != QKVET_DEVICE_CPU;
+  }
+  if (!declared) return "; calls at once (not declared)";
+  return on_device ? "; calls at once (declared, but on a device they are made "
+                     "one by one)"
+                   : "; calls at once (declared, but nondeterministic)";
+}
+
 std::string not_judged_text(const ReportInput& input, size_t width) {
   bool lse = false, weights = false;
   uint64_t declared = 0;
@@ -188,6 +205,7 @@ std::string not_judged_text(const ReportInput& input, size_t width) {
     if (row.refused != nullptr && all_refuse)
       out += std::string("; ") + row.refused + " (declared as refused)";
   }
+  out += not_at_once_text(input);
   if (!cache) out += "; caches (not declared)";
   if (!layer) out += "; layers (not declared)";
   if (lse) out += "; lse where a kernel returns none";

@@ -174,6 +174,32 @@ TEST(Report, ALooseDeclarationIsALineAndNoMore) {
       << made.text();
 }
 
+// A claim that no law could test is said, and so is that there is none.
+TEST(Report, CallsAtOnceThatNoLawMadeAreSaid) {
+  Made made;
+  made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kPassed)});
+  KernelInfo& info = made.result.kernels[0].kernel.judged.info;
+  // Lines end where the screen does.
+  const auto says = [&](const char* text) {
+    std::string words;
+    std::istringstream stream(made.text());
+    for (std::string word; stream >> word;) words += word + " ";
+    return has(words, text);
+  };
+  EXPECT_TRUE(says("calls at once (not declared)"));
+  info.capabilities.flags = QKVET_FLAG_REENTRANT;
+  EXPECT_FALSE(says("calls at once")) << made.text();
+  info.capabilities.devices = uint64_t{1} << QKVET_DEVICE_CUDA;
+  EXPECT_TRUE(
+      says("calls at once (declared, but on a device they are made one "
+           "by one)"))
+      << made.text();
+  info.capabilities.devices = 0;
+  info.capabilities.flags |= QKVET_FLAG_NONDETERMINISTIC;
+  EXPECT_TRUE(says("calls at once (declared, but nondeterministic)"))
+      << made.text();
+}
+
 TEST(Report, ManyReasonsAreNotAllShown) {
   Made made;
   std::vector<Cell> cells;

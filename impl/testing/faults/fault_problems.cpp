@@ -22,6 +22,7 @@ bool needs_other_problem(const qkvet_kernel* kernel) {
                             "block_told_by_strides",
                             "channel_stride_of_one_decides",
                             "diagonal_always_bottom_right",
+                            "factor_in_constant_memory",
                             "flushed_before_merge",
                             "groups_unfolded_both_ways",
                             "head_block_mixes_groups",
