@@ -4,8 +4,11 @@
 #include <cmath>
 #include <cstdint>
 
+#include "impl/abi/tensor_view.h"
 #include "impl/controls/control.h"
 #include "impl/skeletons/backward_kernel.h"
+#include "impl/skeletons/hooks.h"
+#include "impl/skeletons/options_kernel.h"
 
 namespace qkvet::impl {
 
@@ -189,7 +192,37 @@ struct HalfWhereAligned : PlainBackward {
   }
 };
 
+// Vectors of 64 bytes: every tensor begins on one, o and lse among them, which
+// with dropout no caller gives.
+constexpr qkvet_capabilities kAlignedWithDropout = [] {
+  qkvet_capabilities c =
+      capabilities_with(kCommonOptions | kDropoutOptions, {kF32});
+  c.alignment = 64;
+  return c;
+}();
+
+bool is_on_vector(const qkvet_tensor& tensor) {
+  return reinterpret_cast<uintptr_t>(first_element(tensor)) % 64 == 0;
+}
+
+qkvet_status aligned_backward(const qkvet_kernel* self, qkvet_context* context,
+                              const qkvet_backward_args* args,
+                              const qkvet_exec* exec, qkvet_text* why) {
+  if (!is_on_vector(args->forward->o) || !is_on_vector(args->forward->lse)) {
+    return refuse(why, QKVET_INTERNAL, "o or lse begins beside 64 bytes");
+  }
+  return kBackwardTable<PlainBackward>.backward(self, context, args, exec, why);
+}
+constexpr qkvet_backward_table kOnVectors = backward_table(aligned_backward);
+
 }  // namespace
+
+QKVET_CONTROL(backward_on_vectors) = with_backward(
+    plain_kernel("controls/backward_on_vectors",
+                 "dropout and its gradient, o and lse on 64 bytes", QKVET_PLACE,
+                 &kSeamsPrecision, OptionsKernel<OptionSeams>::forward,
+                 &kAlignedWithDropout),
+    &kOnVectors);
 
 QKVET_CONTROL(backward_from_columns) = with_backward(
     arithmetic_kernel<kNaive>(

@@ -23,6 +23,7 @@ constexpr Arithmetic kInLanes = {.lanes = 8, .fma = true, .reciprocal = true};
 constexpr Arithmetic kInTiles = {.tile = 16};
 constexpr Arithmetic kDividedFirst = {.norm_first = true};
 constexpr Arithmetic kInParts = {.parts = 4, .merge = Merge::kMlo};
+constexpr Arithmetic kScoresInF16 = {.scores = Storage::kF16};
 
 // ---- Which way -------------------------------------------------------------
 
@@ -59,6 +60,10 @@ bool is_special(const qkvet_forward_args& args) {
 
 bool is_aligned(const qkvet_forward_args& args) {
   return reinterpret_cast<uintptr_t>(first_element(args.k)) % 32 == 0;
+}
+
+bool has_aligned_queries(const qkvet_forward_args& args) {
+  return reinterpret_cast<uintptr_t>(first_element(args.q)) % 64 == 0;
 }
 
 using Choice = bool (*)(const qkvet_forward_args& args);
@@ -104,6 +109,18 @@ constexpr qkvet_capabilities kOwnRowsAlone =
 constexpr qkvet_capabilities kNoClaims = claiming(kAllF32Capabilities, 0);
 constexpr qkvet_capabilities kAnyLayout =
     claiming(kAllF32Capabilities, kOwnClaims | QKVET_FLAG_LAYOUT_INVARIANT);
+
+// Scores that f16 cannot hold are infinite in the one way and numbers in the
+// other.
+constexpr qkvet_precision kScoresInF16Declared = [] {
+  qkvet_precision p = kNothingDeclared;
+  p.declared |= QKVET_KNOB_SCORE_DTYPE;
+  p.score_dtype = kF16;
+  return p;
+}();
+constexpr qkvet_capabilities kF32AndF16 =
+    claiming(capabilities_with(kAllOptions, {kF32, kF16}),
+             QKVET_FLAG_OTHER_DATA_INVARIANT);
 
 // ---- Dropout ---------------------------------------------------------------
 
@@ -368,6 +385,12 @@ QKVET_CONTROL(path_by_call) = two_ways(
 QKVET_CONTROL(path_by_address) = two_ways(
     "controls/path_by_address", "lanes where k is aligned to them", QKVET_PLACE,
     forward_by<is_aligned, kInLanes, kInOrder>, &kAnyLayout);
+
+QKVET_CONTROL(f16_scores_where_aligned) = plain_kernel(
+    "controls/f16_scores_where_aligned",
+    "scores stored in f16 where q is aligned, and in f32 elsewhere",
+    QKVET_PLACE, &kScoresInF16Declared,
+    forward_by<has_aligned_queries, kScoresInF16, kInOrder>, &kF32AndF16);
 
 // In parts every other time, unless the same bits are asked for.
 bool is_other_time(const qkvet_exec* exec) {

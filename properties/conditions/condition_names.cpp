@@ -102,6 +102,8 @@ constexpr ConditionName kNames[] = {
 
     {"dtype", In::kCase,
      [](At at) { return static_cast<int64_t>(the_case(at).q_dtype); }, kTypes},
+    {"dtype.kv", In::kCase,
+     [](At at) { return static_cast<int64_t>(the_case(at).kv_dtype); }, kTypes},
     {"layout", In::kCase,
      [](At at) { return static_cast<int64_t>(the_case(at).layout); }, kLayouts},
     {"share.members", In::kCase,

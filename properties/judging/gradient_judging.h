@@ -4,9 +4,6 @@
 #define QKVET_PROPERTIES_JUDGING_GRADIENT_JUDGING_H_
 
 #include <cmath>
-#include <optional>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "core/base/half.h"
@@ -45,29 +42,6 @@ inline GradientAlong gradient_along(const std::vector<double>& actual,
                            static_cast<double>(width) * kDoubleError * size);
   }
   return along;
-}
-
-// Whether a number between the inputs and a gradient may be kept in a format
-// that ends at 65504.
-inline bool may_overflow_in_f16(const Case& value) {
-  return value.q_dtype == Dtype::kF16 || value.kv_dtype == Dtype::kF16 ||
-         value.o_dtype == Dtype::kF16;
-}
-
-// Element n of the same gradient, its tensors in several places: a finding,
-// without its `where`, if it is NaN in some of them alone.
-inline std::optional<Finding> nan_in_one_placement(
-    const std::vector<std::vector<double>>& outputs, size_t n, Dtype dtype) {
-  const double* finite = nullptr;
-  const double* nan = nullptr;
-  for (const auto& output : outputs)
-    (std::isnan(output[n]) ? nan : finite) = &output[n];
-  if (finite == nullptr || nan == nullptr) return std::nullopt;
-  Finding finding;
-  finding.expected = number_text(*finite, dtype) + ", wherever tensors lie";
-  finding.actual = "nan in one placement";
-  finding.looks = "a read of bytes beside a tensor, which held NaN";
-  return finding;
 }
 
 }  // namespace qkvet::properties

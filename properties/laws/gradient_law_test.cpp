@@ -187,6 +187,31 @@ TEST(GradientLaws, NothingMayBeAddedToWhatIsLinear) {
         });
 }
 
+// The gradient of a sink of weight 2^-140 is subnormal in f32, where -8 times a
+// rounded number is another one than the rounded product.
+TEST(GradientLaws, ASinkThatNearlyUnderflowsMovesMoreThanExponents) {
+  const auto text = [](const char* sink) {
+    return std::string("f32,B1,H1,Tq2,Tk3,d2,sink=one,set=sink.0:") + sink +
+           ",backward,do=lattice,seed=3";
+  };
+  const std::string tiny = text("-0x1.84p+6"), moderate = text("-0x1p+0");
+  std::vector<float> found;
+  FakeGradients right(
+      {}, [&](const KernelCall&, GradientOutput& gradient, CallOutcome&) {
+        found.push_back(static_cast<float>(gradient.sink[0]));
+      });
+  const Judgement judgement = check("backward_is_linear_in_d_o", tiny, right);
+  EXPECT_EQ(judgement.verdict, Verdict::kPassed) << finding_of(judgement);
+  ASSERT_GE(found.size(), 2u);
+  EXPECT_NE(-8 * found[0], found[1]) << "a case that shows it";
+  // A sink that counts is held to its bits.
+  fails("backward_is_linear_in_d_o", moderate, {},
+        [](const KernelCall&, GradientOutput& gradient, CallOutcome&) {
+          gradient.sink[0] =
+              std::nextafter(static_cast<float>(gradient.sink[0]), HUGE_VALF);
+        });
+}
+
 TEST(GradientLaws, FutureRowsThatAddToAKey) {
   const char* const text =
       "f32,B1,H2,Hkv1,Tq4,Tk4,d2,causal=br,backward,seed=5";
@@ -327,6 +352,22 @@ TEST(GradientLaws, MemoryIsItsOwnLaw) {
             "backward(), each tensor ends at a guard page");
   EXPECT_EQ(&failed_law(*find_law("backward_agrees_with_oracle"), fault),
             find_law(kBackwardMemoryLaw));
+}
+
+// dS that f16 cannot hold, in the path of one placement alone.
+TEST(GradientLaws, MemoryLeavesOutWhatF16CannotHold) {
+  const auto verdict = [](const std::string& text) {
+    FakeGradients other_path(
+        {}, [](const KernelCall& call, GradientOutput& gradient, CallOutcome&) {
+          if (call.placement == Placement::kStart) gradient.q[0] = std::nan("");
+        });
+    return check("backward_reads_only_its_inputs", text, other_path).verdict;
+  };
+  const std::string plain = "f16,B1,H1,Tq1,Tk2,d1,backward";
+  EXPECT_EQ(verdict(plain + ",set=do.0.0.0.0:0x1p+15,set=v.0.0.0.0:0x1p+10,"
+                            "set=v.0.0.1.0:-0x1p+10"),
+            Verdict::kPassed);
+  EXPECT_EQ(verdict(plain), Verdict::kFailed);
 }
 
 // What forward() gave is the truth in storage, in the units of the kernel.

@@ -315,6 +315,37 @@ TEST(Laws, MemorySeesNaNFromBesideATensor) {
             std::string::npos);
 }
 
+// What f16 cannot hold may be NaN in the path of one placement alone: scores
+// that the kernel keeps so, and outputs that are stored so.
+TEST(Laws, MemoryLeavesOutWhatF16CannotHold) {
+  const auto verdict = [](const std::string& text, bool f16_scores) {
+    JudgedKernel kernel = FakeExecutor::under_test().judged;
+    if (f16_scores) {
+      qkvet_precision& p = kernel.info.precision;
+      p.struct_size = sizeof p;
+      p.declared = QKVET_KNOB_SCORE_DTYPE;
+      p.score_dtype = dtype_to_abi(Dtype::kF16);
+      kernel.model = resolve_precision(p).model;
+    }
+    FakeExecutor other_path(
+        {}, [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
+          if (call.placement == Placement::kStart) oracle.o[0] = std::nan("");
+        });
+    return check("reads_only_its_inputs", text, other_path, kernel).verdict;
+  };
+  const std::string plain = "f32,B1,H1,Tq1,Tk2,d1,scale=1";
+  const std::string large =
+      plain + ",set=q.0.0.0.0:0x1.2cp+8,set=k.0.0.0.0:0x1.2cp+8";
+  EXPECT_EQ(verdict(large, true), Verdict::kPassed);
+  EXPECT_EQ(verdict(large, false), Verdict::kFailed);
+  EXPECT_EQ(verdict(plain, true), Verdict::kFailed);
+  const std::string half = "f16,B1,H1,Tq1,Tk2,d1";
+  const std::string at_the_end =
+      half + ",set=v.0.0.0.0:0x1.ffcp+15,set=v.0.0.1.0:0x1.ffcp+15";
+  EXPECT_EQ(verdict(at_the_end, false), Verdict::kPassed);
+  EXPECT_EQ(verdict(half, false), Verdict::kFailed);
+}
+
 TEST(Laws, NaNThatNoInputExplainsIsCalledThat) {
   const auto looks_of = [](double wrong) {
     FakeExecutor bad({}, [wrong](const KernelCall&, OracleOutput& oracle,

@@ -6,6 +6,7 @@
 // whichever law about gradients made the call.
 #include "properties/calls/gradient_calls.h"
 #include "properties/judging/gradient_judging.h"
+#include "properties/judging/placements.h"
 
 namespace qkvet::properties {
 namespace of_backward_reads_only_its_inputs {
@@ -14,11 +15,11 @@ Case constrain(Case value) { return value; }
 
 // In f16 a stage may overflow in the path of one placement and not in that of
 // another: the bound says where that is allowed.
-Plan plan(const Case& value, const KernelInfo&) {
+Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
   for (int i = 0; i < kPlacementCount; ++i) {
     PlannedCall call =
-        backward_call(/*truth=*/i == 0 && may_overflow_in_f16(value));
+        backward_call(/*truth=*/i == 0 && may_overflow_in_f16(value, kernel));
     call.placement = static_cast<Placement>(i);
     plan.calls.push_back(call);
   }

@@ -8,16 +8,17 @@
 #include "properties/calls/layer_gradient_answer.h"
 #include "properties/calls/layer_gradient_calls.h"
 #include "properties/judging/gradient_judging.h"
+#include "properties/judging/placements.h"
 
 namespace qkvet::properties {
 namespace of_layer_backward_reads_only_its_inputs {
 
 // As there, overflow in f16 is the business of the bound.
-Plan plan(const Case& value, const KernelInfo&) {
+Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
   for (int i = 0; i < kPlacementCount; ++i) {
-    PlannedCall call =
-        layer_backward_call(/*truth=*/i == 0 && may_overflow_in_f16(value));
+    PlannedCall call = layer_backward_call(/*truth=*/i == 0 &&
+                                           may_overflow_in_f16(value, kernel));
     call.placement = static_cast<Placement>(i);
     plan.calls.push_back(call);
   }
