@@ -111,6 +111,42 @@ TEST(Rebuilt, NineInTenFaultsAreKnownByWhatTheyDo) {
   EXPECT_GE(10 * (verdicts.first + verdicts.in_class), least * verdicts.faults);
 }
 
+// Faults of half storage are known in calls of one type, and in calls whose k
+// and v alone are half, as caches are stored. Where o is f32, every number that
+// a half type rounds otherwise shows in it, so that they are asked about
+// themselves and not about another arithmetic.
+TEST(Rebuilt, FaultsOfHalfStorageAreKnownBesideF32) {
+  const std::set<std::string> of_storage = {
+      "p_rounded_twice", "accumulates_in_half", "denominator_in_half"};
+  constexpr Dtype kStored[][3] = {{Dtype::kF16, Dtype::kF16, Dtype::kF16},
+                                  {Dtype::kF32, Dtype::kF16, Dtype::kF32},
+                                  {Dtype::kF32, Dtype::kBf16, Dtype::kF32}};
+  const auto open = [](size_t) { return open_for_test(QKVET_FAULTY); };
+  const Opened opened = open(0);
+  ASSERT_NE(opened.executor, nullptr) << opened.error;
+  int asked = 0;
+  for (KernelUnderTest kernel : kernels_for_test(*opened.executor)) {
+    const std::string name = fault_name(kernel);
+    if (of_storage.count(name) == 0) continue;
+    for (const auto& [q, kv, o] : kStored) {
+      qkvet_capabilities& can = kernel.judged.info.capabilities;
+      can.dtypes[0] = {dtype_to_abi(q), dtype_to_abi(kv), dtype_to_abi(o)};
+      can.dtype_count = 1;
+      const std::vector<Failure> failures = failures_for_test(
+          kernel, open, named_laws(*kernel.judged.info.fault), kCases);
+      ASSERT_FALSE(failures.empty()) << name;
+      TimeUse time;
+      EXPECT_EQ(diagnose(failures[0], kernel, *opened.executor,
+                         known_faults_for_test(), time)
+                    .name(),
+                name)
+          << to_string(failures[0].smallest);
+      ++asked;
+    }
+  }
+  EXPECT_EQ(asked, 9);
+}
+
 // A known fault in tiles of another width is that fault.
 TEST(Rebuilt, TilesOfAnotherWidthAreNoOtherFault) {
   const auto open = [](size_t) {

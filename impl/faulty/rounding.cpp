@@ -12,6 +12,7 @@
 #include "impl/abi/fp8.h"
 #include "impl/abi/half.h"
 #include "impl/abi/in_f32.h"
+#include "impl/faulty/beside_f32.h"
 #include "impl/faulty/fault.h"
 #include "impl/faulty/kernels.h"
 #include "impl/skeletons/f64_rows.h"
@@ -23,11 +24,11 @@ namespace qkvet::impl {
 // The output is accumulated in its storage type.
 struct AccumulatesInHalf : PlainHooks {
   static float add_value(const ForwardCall& call, float acc, float term) {
-    return round_to(call.storage, acc + term);
+    return round_to(rounded_storage(call), acc + term);
   }
 };
 QKVET_FAULT(accumulates_in_half) = {
-    .kernel = plain_fault<AccumulatesInHalf, &kHalfCapabilities>,
+    .kernel = half_fault<AccumulatesInHalf>,
     .mechanism = "P v is rounded to the storage type after every key",
     .symptom =
         "outputs lose digits as rows grow longer; beyond some hundred keys of "
@@ -37,18 +38,18 @@ QKVET_FAULT(accumulates_in_half) = {
     .source = "textbook",
     .trigger = "half storage, and a row with two keys or more",
     .killed_by = {"agrees_with_oracle"},
-    .when = "dtype != f32 && rows(seen > 1)",
+    .when = "(dtype != f32 || dtype.kv != f32) && rows(seen > 1)",
 };
 
 // The sum of the exponentials is kept in the storage type. In bf16 it stops at
 // 256: 256 + 1 rounds to 256.
 struct DenominatorInHalf : PlainHooks {
   static float add(const ForwardCall& call, float sum, float weight) {
-    return round_to(call.storage, sum + weight);
+    return round_to(rounded_storage(call), sum + weight);
   }
 };
 QKVET_FAULT(denominator_in_half) = {
-    .kernel = plain_fault<DenominatorInHalf, &kHalfCapabilities>,
+    .kernel = half_fault<DenominatorInHalf>,
     .mechanism =
         "the denominator is rounded to the storage type after every key",
     .symptom =
@@ -59,7 +60,7 @@ QKVET_FAULT(denominator_in_half) = {
     .trigger =
         "half storage, and a row with some tens of keys of similar weight",
     .killed_by = {"weights_sum_to_one", "agrees_with_oracle"},
-    .when = "dtype != f32 && rows(seen > 1)",
+    .when = "(dtype != f32 || dtype.kv != f32) && rows(seen > 1)",
 };
 
 // The exponentials are rounded to the storage type, divided by their sum and
@@ -67,12 +68,13 @@ QKVET_FAULT(denominator_in_half) = {
 // author takes both casts for free.
 struct PRoundedTwice : PlainHooks {
   static float weight(const ForwardCall& call, float weight, float sum) {
-    return round_to(call.storage, round_to(call.storage, weight) / sum);
+    return round_to(rounded_storage(call),
+                    round_to(rounded_storage(call), weight) / sum);
   }
   static float output(const ForwardCall&, float acc, float) { return acc; }
 };
 QKVET_FAULT(p_rounded_twice) = {
-    .kernel = plain_fault<PRoundedTwice, &kHalfCapabilities>,
+    .kernel = half_fault<PRoundedTwice>,
     .mechanism =
         "weights pass through the storage type before and after their "
         "normalisation",
@@ -90,7 +92,7 @@ QKVET_FAULT(p_rounded_twice) = {
         "half storage, and a row with two keys whose weights are no powers of "
         "two",
     .killed_by = {"agrees_with_oracle"},
-    .when = "dtype != f32 && rows(seen > 1)",
+    .when = "(dtype != f32 || dtype.kv != f32) && rows(seen > 1)",
 };
 
 // o goes to bf16 by dropping its low 16 bits.
