@@ -220,7 +220,7 @@ constexpr qkvet_backward_table kOnVectors = backward_table(aligned_backward);
 QKVET_CONTROL(backward_on_vectors) = with_backward(
     plain_kernel("controls/backward_on_vectors",
                  "dropout and its gradient, o and lse on 64 bytes", QKVET_PLACE,
-                 &kSeamsPrecision, OptionsKernel<OptionSeams>::forward,
+                 &kHooksPrecision, OptionsKernel<OptionHooks>::forward,
                  &kAlignedWithDropout),
     &kOnVectors);
 

@@ -12,7 +12,7 @@
 #include "impl/abi/declare.h"
 #include "impl/abi/tensor_view.h"
 #include "impl/faulty/fault.h"
-#include "impl/frames/seams.h"
+#include "impl/skeletons/hooks.h"
 
 namespace qkvet::impl {
 
@@ -63,8 +63,8 @@ class Widened {
   int64_t strides_[4] = {};
 };
 
-// The kernel of such a fault: a seam that asks rounded_storage().
-template <class Seams>
+// The kernel of such a fault: a hook that asks rounded_storage().
+template <class Hooks>
 struct BesideF32 {
   static qkvet_status supports(const qkvet_kernel* self,
                                const qkvet_forward_args* args,
@@ -91,14 +91,14 @@ struct BesideF32 {
       return status;
     }
     if (!is_beside_f32(known, &type)) {
-      return SeamsKernel<Seams>::kForward(self, context, args, exec, why);
+      return HooksKernel<Hooks>::kForward(self, context, args, exec, why);
     }
     Widened k, v;
     if (!k.widen(type, &known.k) || !v.widen(type, &known.v)) {
       return refuse(why, QKVET_OUT_OF_MEMORY, "no memory to widen k and v");
     }
     const qkvet_kernel in_f32 = of_f32(*self, &type);
-    return SeamsKernel<Seams>::kForward(&in_f32, context, &known, exec, why);
+    return HooksKernel<Hooks>::kForward(&in_f32, context, &known, exec, why);
   }
 
  private:
@@ -115,13 +115,13 @@ struct BesideF32 {
   }
 };
 
-template <class Seams>
+template <class Hooks>
 constexpr qkvet_kernel half_fault(const char* name, const char* description,
                                   Place place) {
   qkvet_kernel kernel =
-      plain_kernel(name, description, place, &kSeamsPrecision,
-                   BesideF32<Seams>::forward, &kHalfAndBesideF32);
-  kernel.supports = BesideF32<Seams>::supports;
+      plain_kernel(name, description, place, &kHooksPrecision,
+                   BesideF32<Hooks>::forward, &kHalfAndBesideF32);
+  kernel.supports = BesideF32<Hooks>::supports;
   return kernel;
 }
 

@@ -209,7 +209,7 @@ QKVET_FAULT(head_offset_in_16_bits) = {
 
 // What undoes the division of q by its largest element lies in constant memory
 // of the module from one call to its launch.
-struct FactorInConstantMemory : FlashSeams {
+struct FactorInConstantMemory : FlashHooks {
   static qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
                               const qkvet_forward_args* args,
                               const qkvet_exec* exec, qkvet_text* why) {
@@ -227,7 +227,7 @@ struct FactorInConstantMemory : FlashSeams {
       launched.scale = scale_of(launched) * (found / own);
       launched.scale_given = 1;
     }
-    return flash_forward<FlashSeams>(self, context, &launched, exec, why);
+    return flash_forward<FlashHooks>(self, context, &launched, exec, why);
   }
 
  private:
