@@ -33,7 +33,7 @@ def added(q, k, causal, mask, bias):
         seen = torch.ones(rows, keys, dtype=torch.bool).tril(
             keys - rows if causal == "bottom_right" else 0)
         total = torch.zeros((), dtype=q.dtype) if total is None else total
-        total = torch.where(seen, total, lowest)
+        total = torch.where(seen[None, None], total, lowest)
     return total
 
 
