@@ -18,9 +18,14 @@ def attend(backend, q, k, v, *, causal=None, scale=None, mask=None, bias=None):
         raise Refused("is_causal takes no attn_mask")
     words = {"enable_gqa": True} if q.shape[1] != k.shape[1] else {}
     with sdpa_kernel(backend):
-        return scaled_dot_product_attention(
-            q, k, v, attn_mask=added, is_causal=causal is not None, scale=scale,
-            **words)
+        try:
+            return scaled_dot_product_attention(
+                q, k, v, attn_mask=added, is_causal=causal is not None,
+                scale=scale, **words)
+        except RuntimeError as why:
+            if "No available kernel" not in str(why):
+                raise
+            raise Refused("this backend says no") from None
 
 
 grad_math = functools.partial(attend, SDPBackend.MATH)
