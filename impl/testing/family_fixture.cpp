@@ -113,6 +113,9 @@ bool is_coarse(const qkvet_kernel& kernel) {
   const qkvet_precision& p = *kernel.precision;
   constexpr double kFine = 1e-6;
   return ((p.declared & QKVET_KNOB_EXP_ERROR) != 0 && p.exp_error > kFine) ||
+         ((p.declared & QKVET_KNOB_TANH_ERROR) != 0 &&
+          (p.tanh_error > kFine || p.tanh_floor > kFine)) ||
+         ((p.declared & QKVET_KNOB_LOG_ERROR) != 0 && p.log_error > kFine) ||
          ((p.declared & QKVET_KNOB_SCORE_DTYPE) != 0 &&
           p.score_dtype.bits != 0) ||
          ((p.declared & QKVET_KNOB_OPERAND_DTYPE) != 0 &&

@@ -104,6 +104,9 @@ bool is_coarse(const KernelInfo& info) {
     return (p.declared & knob) != 0;
   };
   return (declares(QKVET_KNOB_EXP_ERROR) && p.exp_error > kBookError) ||
+         (declares(QKVET_KNOB_TANH_ERROR) &&
+          (p.tanh_error > kBookError || p.tanh_floor > kBookError)) ||
+         (declares(QKVET_KNOB_LOG_ERROR) && p.log_error > kBookError) ||
          (declares(QKVET_KNOB_SCORE_DTYPE) && p.score_dtype.bits != 0) ||
          (declares(QKVET_KNOB_OPERAND_DTYPE) && p.operand_dtype.bits != 0) ||
          (declares(QKVET_KNOB_DOT_SUM_DTYPE) && p.dot_sum_dtype.bits != 0) ||

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 
+#include "core/call/option_numbers.h"
 #include "tools/kernels/compiler.h"
 #include "tools/reproduce/c_text.h"
 #include "tools/reproduce/reproducer.h"
@@ -220,6 +221,15 @@ std::string program_of(const Reproducer& from, const std::string& head,
       {"/* NUMBERS */", plain_part(kNumbers)},
       {"/* LIBRARY */", plain_part(kLibrary)}};
   if (!attention) parts.push_back({"/* END */", plain_part(kEnd)});
+  if (attention) {
+    std::string options;
+    for (size_t n = 0; n < std::size(kOptionNumbers); ++n)
+      options += fmt::format("{}args.{} = from->options[{}];",
+                             n == 0 ? "" : "\n  ", kOptionNumbers[n].name, n);
+    parts.push_back({"/* OPTIONS */", options});
+    parts.push_back(
+        {"/* OPTION COUNT */", std::to_string(std::size(kOptionNumbers))});
+  }
   return filled_in(attention                         ? kAttention
                    : from.subject == Subject::kLayer ? kLayer
                                                      : kStory,

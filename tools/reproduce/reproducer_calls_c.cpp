@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
+#include <vector>
 
 #include "core/call/option_numbers.h"
 #include "core/door/abi_call.h"
@@ -26,20 +28,17 @@ std::string text_or_null(const std::string& text) {
   return text.empty() ? "NULL" : string_c(text);
 }
 
-// Fields of qkvet_forward_args, by name.
 std::string forward_row(const CallPlan& plan) {
   const AbiCall abi(plan, {});
   const qkvet_forward_args& args = abi.forward();
-  std::string text = fmt::format(
-      "{{{}, {{.causal = {}, .scale = {}, .scale_given = {}, .has_window = {}, "
-      ".window_left = {}, .window_right = {}",
-      plan.threads, args.causal, number_c(static_cast<double>(args.scale)),
-      args.scale_given, args.has_window, args.window_left, args.window_right);
+  std::vector<std::string> numbers;
   for (const OptionNumber& number : kOptionNumbers)
-    text += fmt::format(", .{} = {}", number.name,
-                        number_c(static_cast<double>(args.*number.in_abi)));
-  return text + fmt::format(", .page_size = {}, .rope = {}}}}}", args.page_size,
-                            args.rope);
+    numbers.push_back(number_c(static_cast<double>(args.*number.in_abi)));
+  return fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {{{}}}}}",
+                     plan.threads, args.causal, args.scale_given,
+                     number_c(static_cast<double>(args.scale)), args.has_window,
+                     args.window_left, args.window_right, args.page_size,
+                     args.rope, fmt::join(numbers, ", "));
 }
 
 std::string layer_row(const WrittenCall& call) {

@@ -3,8 +3,13 @@
 /* TYPES */
 
 typedef struct call_row {
-  int32_t threads;
-  qkvet_forward_args said; /* all but the tensors */
+  int32_t threads, causal, scale_given;
+  float scale;
+  int32_t has_window;
+  int64_t window_left, window_right;
+  int64_t page_size;
+  int32_t rope;
+  float options[/* OPTION COUNT */];
 } call_row;
 
 /* An element that must be `factor` times another, bit for bit. */
@@ -23,8 +28,19 @@ typedef struct pair_row {
 /* LIBRARY */
 
 static qkvet_forward_args make_call(int call) {
-  qkvet_forward_args args = calls[call].said;
+  const call_row* from = &calls[call];
+  qkvet_forward_args args;
+  memset(&args, 0, sizeof args);
   args.struct_size = sizeof args;
+  args.scale = from->scale;
+  args.scale_given = from->scale_given;
+  args.causal = from->causal;
+  args.has_window = from->has_window;
+  args.window_left = from->window_left;
+  args.window_right = from->window_right;
+  args.page_size = from->page_size;
+  args.rope = from->rope;
+  /* OPTIONS */
   fill_tensors(&args, call);
   return args;
 }
