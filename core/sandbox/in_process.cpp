@@ -113,17 +113,17 @@ CallOutcome InProcess::collect(int number, int slot, const CallPlan& plan,
 
 void InProcess::run_at_once(int number, std::span<const KernelCall> calls,
                             std::vector<CallOutcome>* outcomes) {
-  struct Seat {
+  struct OneOfThem {
     CallPlan plan;
     TensorAddresses addresses{};
     CallReply reply;
     CallOutcome outcome;
     bool admitted = false;
   };
-  std::vector<Seat> seats(calls.size());
+  std::vector<OneOfThem> seats(calls.size());
   std::vector<CallAtOnce> at_once;
   for (size_t n = 0; n < calls.size(); ++n) {
-    Seat& seat = seats[n];
+    OneOfThem& seat = seats[n];
     if (!exists(number, &seat.outcome) ||
         !story_.goes_on(number, calls[n], &seat.outcome))
       continue;
@@ -138,7 +138,7 @@ void InProcess::run_at_once(int number, std::span<const KernelCall> calls,
   }
   if (!at_once.empty()) door_->call_at_once(number, at_once);
   for (size_t n = 0; n < calls.size(); ++n) {
-    Seat& seat = seats[n];
+    OneOfThem& seat = seats[n];
     outcomes->push_back(seat.admitted ? collect(number, static_cast<int>(n),
                                                 seat.plan, seat.reply)
                                       : std::move(seat.outcome));

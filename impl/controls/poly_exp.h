@@ -64,7 +64,7 @@ inline float coarse_exp(float x) {
 inline float coarse_log(float x) {
   static constexpr float kP[] = {0x1.a7ed90p-12f, 0x1.0085f4p+0f,
                                  -0x1.0e0f5cp-1f, 0x1.3db1f4p-2f};
-  constexpr float kLn2 = 0.693147181f;
+  constexpr float kLogOfTwo = 0.693147181f;
   constexpr uint32_t kRootOfHalf = 0x3f3504f3u;
   constexpr int kMantissaBits = 23;
   const auto bits = std::bit_cast<uint32_t>(x);
@@ -72,7 +72,7 @@ inline float coarse_log(float x) {
   const float t =
       std::bit_cast<float>(bits - (static_cast<uint32_t>(n) << kMantissaBits)) -
       1;
-  return static_cast<float>(n) * kLn2 +
+  return static_cast<float>(n) * kLogOfTwo +
          (((kP[3] * t + kP[2]) * t + kP[1]) * t + kP[0]);
 }
 

@@ -25,10 +25,12 @@ inline constexpr qkvet_capabilities kHalfAndBesideF32 = [] {
   return c;
 }();
 
-// What such a fault rounds to: the storage, or that of k and v.
+// What such a fault rounds to: the storage, or that of k and v, which a kernel
+// made by BesideF32 carries in the place where others say what their fault is.
 inline Storage rounded_storage(const ForwardCall& call) {
-  return call.user != nullptr ? *static_cast<const Storage*>(call.user)
-                              : call.storage;
+  return call.storage != Storage::kF32
+             ? call.storage
+             : *static_cast<const Storage*>(call.user);
 }
 
 // A tensor of half as contiguous f32.

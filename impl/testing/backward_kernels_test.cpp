@@ -25,12 +25,10 @@ double operands_of(const qkvet_kernel& kernel, Storage type) {
   return kernel.precision->p_dtype.bits == 0 ? 0 : 1.01 * unit_of(type);
 }
 
-// Arrays here begin at any element: kernels that declare an alignment are
-// judged by the laws alone.
 std::vector<const qkvet_kernel*> takers(Storage type) {
   std::vector<const qkvet_kernel*> kernels = differentiable(/*faulty=*/false);
   std::erase_if(kernels, [type](const qkvet_kernel* kernel) {
-    return !takes(kernel, type) || kernel->capabilities->alignment > 0;
+    return !takes(kernel, type);
   });
   return kernels;
 }

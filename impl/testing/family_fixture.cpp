@@ -72,8 +72,12 @@ const std::vector<Family>& all_families() {
 bool takes(const qkvet_kernel* kernel, Storage type) {
   const qkvet_capabilities& c = *kernel->capabilities;
   const qkvet_dtype wanted = dtype_named(type);
+  const auto is_wanted = [&wanted](const qkvet_dtype& declared) {
+    return std::memcmp(&declared, &wanted, sizeof(wanted)) == 0;
+  };
   for (int32_t i = 0; i < c.dtype_count; ++i) {
-    if (std::memcmp(&c.dtypes[i].q, &wanted, sizeof(wanted)) == 0) {
+    const auto& rule = c.dtypes[i];
+    if (is_wanted(rule.q) && is_wanted(rule.kv) && is_wanted(rule.o)) {
       return true;
     }
   }
