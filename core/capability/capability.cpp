@@ -30,7 +30,7 @@ bool is_missing(const std::byte* data, std::initializer_list<int64_t> shape) {
 }
 
 bool has_options(const KernelCall& call) {
-  return (options_in(call) & kOptionsOfAttention) != 0 ||
+  return (options_in(call) & ~kOptionsOfEveryCall) != 0 ||
          call.layout != Layout::kBhtd || call.share != 0 || call.members != 0 ||
          call.kv_len != nullptr || call.cu_q != nullptr ||
          call.cu_k != nullptr || call.page_size != 0 || call.new_tokens != 0;

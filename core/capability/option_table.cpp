@@ -32,7 +32,7 @@ bool has_lengths(Call call) {
   return call.q_len != nullptr || (call.kv_len != nullptr && !is_served(call));
 }
 
-constexpr std::array<OptionRow, 24> kRows = {{
+constexpr auto kRows = std::to_array<OptionRow>({
     {QKVET_OPTION_CAUSAL_TOP_LEFT, "causal_top_left",
      "causal from the top left", "", "causal from the top left",
      [](Call c) { return c.causal == Causal::kTopLeft; }},
@@ -84,7 +84,7 @@ constexpr std::array<OptionRow, 24> kRows = {{
      "", "scales of quantised storage", [](Call) { return false; }},
     {QKVET_OPTION_DROPOUT_MASK, "dropout_mask", "a dropout_mask", "",
      "dropout masks", [](Call c) { return c.want_dropout_mask; }},
-}};
+});
 
 constexpr bool in_order_of_bits() {
   for (size_t i = 0; i < kRows.size(); ++i)

@@ -27,12 +27,10 @@ std::span<const OptionRow> option_rows();
 // Those that the call has, as QKVET_OPTION_*.
 uint64_t options_in(const KernelCall& call);
 
-// Those of attention and its gradient alone: a layer and a cache have none.
-inline constexpr uint64_t kOptionsOfAttention =
-    QKVET_OPTION_WINDOW | QKVET_OPTION_MASK | QKVET_OPTION_BIAS |
-    QKVET_OPTION_SOFTCAP | QKVET_OPTION_SINK | QKVET_OPTION_ALIBI |
-    QKVET_OPTION_DROPOUT | QKVET_OPTION_LENGTHS | QKVET_OPTION_PACKED |
-    QKVET_OPTION_PAGED | QKVET_OPTION_APPEND | QKVET_OPTION_DROPOUT_MASK;
+// Those that a layer and a cache may have, too: what stands in front of
+// windows, and rotations. All others are of attention and its gradient alone.
+inline constexpr uint64_t kOptionsOfEveryCall =
+    (QKVET_OPTION_WINDOW - 1) | QKVET_OPTION_ROPE;
 
 }  // namespace qkvet
 

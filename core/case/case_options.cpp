@@ -286,22 +286,17 @@ std::string layout_text(const Case& c) {
 // ---- The rows --------------------------------------------------------------
 
 // An option that is these fields of a case, and absent where they are as in a
-// case without options.
+// case without options. No field: the key says more of those of another row.
 template <auto... fields>
 struct Fields {
-  static bool given(const Case& c) {
-    static const Case plain{};
+  static bool given([[maybe_unused]] const Case& c) {
+    [[maybe_unused]] static const Case plain{};
     return (... || !(c.*fields == plain.*fields));
   }
-  static void copy(const Case& from, Case& to) {
+  static void copy([[maybe_unused]] const Case& from,
+                   [[maybe_unused]] Case& to) {
     (..., (to.*fields = from.*fields));
   }
-};
-
-// What says more of a field that another row has.
-struct NoFields {
-  static bool given(const Case&) { return false; }
-  static void copy(const Case&, Case&) {}
 };
 
 std::string fine(const Case&) { return ""; }
@@ -353,7 +348,7 @@ std::string dropout_reason(const Case& c) {
 
 using Text = std::string_view;
 
-constexpr std::array<CaseOption, 18> kOptions = {{
+constexpr auto kOptions = std::to_array<CaseOption>({
     {"window", QKVET_OPTION_WINDOW, true, Fields<&Case::window>::given,
      Fields<&Case::window>::copy,
      [](Text text, Text token, Case& c) {
@@ -420,9 +415,8 @@ constexpr std::array<CaseOption, 18> kOptions = {{
      [](const Case& c) { return counts_text("cuk", c.cu_k); }, fine},
     {"layout", kOptionLayout, true, Fields<&Case::layout>::given,
      Fields<&Case::layout>::copy,
-     [](Text text, Text token, Case& c) {
-       return read_layout(text, token, &c.layout);
-     },
+     [](Text text, Text token,
+        Case& c) { return read_layout(text, token, &c.layout); },
      layout_text, layout_reason},
     {"share", kOptionShare, false, Fields<&Case::share>::given,
      Fields<&Case::share>::copy,
@@ -445,9 +439,9 @@ constexpr std::array<CaseOption, 18> kOptions = {{
      dropout_reason},
     {"page", QKVET_OPTION_PAGED, false, Fields<&Case::paging>::given,
      Fields<&Case::paging>::copy, read_page, page_text, paging_reason},
-    {"pages", QKVET_OPTION_PAGED, false, NoFields::given, NoFields::copy,
+    {"pages", QKVET_OPTION_PAGED, false, Fields<>::given, Fields<>::copy,
      read_page_order, page_order_text, fine},
-    {"unowned", QKVET_OPTION_PAGED, false, NoFields::given, NoFields::copy,
+    {"unowned", QKVET_OPTION_PAGED, false, Fields<>::given, Fields<>::copy,
      read_unowned, unowned_text, fine},
     {"append", QKVET_OPTION_APPEND, false, Fields<&Case::append>::given,
      Fields<&Case::append>::copy, read_append, append_text, fine},
@@ -460,7 +454,7 @@ constexpr std::array<CaseOption, 18> kOptions = {{
        return c.rope.style != RopeStyle::kNone ? rope_text(c.rope) : "";
      },
      fine},  // rope_reason(): of layers and stories, too
-}};
+});
 
 }  // namespace
 

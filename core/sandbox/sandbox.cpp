@@ -28,7 +28,7 @@ constexpr double kLoadFactor = 10;
 constexpr int64_t kBatchBytes = int64_t{16} << 20;
 
 // What a kernel may compile for.
-using Signature = std::array<int64_t, 24>;
+using Signature = std::array<int64_t, 20>;
 
 // Which options the call has, as bits.
 int64_t options_of(const KernelCall& call) {
@@ -52,10 +52,6 @@ Signature signature_of(int kernel, const KernelCall& call) {
           static_cast<int64_t>(call.q_dtype) << 16 |
               static_cast<int64_t>(call.kv_dtype) << 8 |
               static_cast<int64_t>(call.o_dtype),
-          static_cast<int64_t>(call.causal),
-          call.scale.has_value(),
-          call.want_lse,
-          call.want_weights,
           call.want_stages,
           call.unbatched,
           (call.b_q != nullptr) | (call.b_k != nullptr) << 1 |

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "core/case/case.h"
+#include "properties/conventions/domain.h"
 #include "properties/judging/law.h"
 
 namespace qkvet::properties::conventions_test {
@@ -385,6 +386,15 @@ TEST(ConventionStorage, PoolsAreIndexedAsTheLibrariesIndexThem) {
                       t * view.strides[2] + c * view.strides[3],
                   place(pool, axes, kv, p, h, t, c));
       }
+}
+
+// An option without a row would never be drawn, named or taken away.
+TEST(Domain, EveryOptionOfACaseIsAllowedBySomeBit) {
+  for (const CaseOption& option : case_options()) {
+    EXPECT_NE(allowed_of(option.option), 0u) << option.key;
+    EXPECT_NE(option_names(allowed_of(option.option)), "") << option.key;
+  }
+  EXPECT_EQ(allowed_of(uint64_t{1} << 61), 0u) << "an option of no row";
 }
 
 }  // namespace

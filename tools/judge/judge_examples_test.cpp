@@ -309,7 +309,7 @@ TEST(JudgeExamples, FindingsAreListedWithoutTheirLibraries) {
   EXPECT_NE(ran.out.find("allowed: "), std::string::npos) << ran.out;
   // Each that a declaration names is there, and each that is there is on the
   // page.
-  write_text(scratch() / "named.py", R"(import pathlib, sys
+  write_text(scratch() / "named.py", R"(import json, pathlib, sys
 import answer
 sys.path.insert(0, str(answer.HERE / "findings"))
 import importlib
@@ -325,6 +325,17 @@ for section in ("emit", "check"):
                 assert finding in shown.FINDINGS, (name, finding)
 for finding in shown.FINDINGS:
     assert f"`{finding}`" in readme, finding
+# The first screen of the project says how many.
+screen = " ".join((answer.HERE / "../../README.md").read_text().split())
+verdicts = json.loads((answer.HERE / "verdicts.json").read_text())["entries"]
+judged = {name.split(":")[0] for name, row in verdicts.items() if "groups" in row}
+found = list(shown.FINDINGS.values())
+bugs = [one for one in found if one.kind == "bug"]
+for words in (f"held against {len(judged - {'numpy'})} released libraries",
+              f"[{len(found)} findings](examples/libraries/README.md",
+              f"in {len({one.library for one in found})} of them, "
+              f"{len(bugs)} of which are bugs"):
+    assert words in screen, words
 shown.show("control", 1, 1.5)
 assert shown.pairs[-1].differs
 shown.show("control", 1, 1, same=True)
