@@ -49,6 +49,11 @@ class Door {
   void call(int kernel, const CallPlan& plan, const TensorAddresses& addresses,
             CallReply* reply) noexcept;
 
+  // How often call_at_once() makes a call that takes long: twice alone, and
+  // this often at once with the others.
+  static constexpr int kLeastRounds = 3;
+  static constexpr int kLeastMakings = 2 + kLeastRounds;
+
   // Calls, each from a thread and with a context of its own; a create and the
   // commands behind it are one thread's. Each is made alone first; then all are
   // made again at once, several times and each time on new caches, until one of

@@ -14,10 +14,9 @@
 namespace qkvet {
 namespace {
 
-// How often all calls are made at once, at most and, where they take long, at
-// least: they begin together, and how they meet is left to chance.
+// How often all calls are made at once, at most; Door::kLeastRounds where they
+// take long. They begin together, and how they meet is left to chance.
 constexpr int kRounds = 8;
-constexpr int kLeastRounds = 3;
 constexpr std::chrono::milliseconds kEnough{100};
 
 bool is_done(const CallReply& reply) {
@@ -181,7 +180,7 @@ void Door::call_at_once(int number,
     for (int round = 0; round < kRounds && rounds.begin(round); ++round) {
       clear_outputs(done[n]);
       make_seat(own[n], done[n]);
-      const bool enough = round + 1 >= kLeastRounds &&
+      const bool enough = round + 1 >= Door::kLeastRounds &&
                           std::chrono::steady_clock::now() - begin > kEnough;
       if (enough || !went_well(done[n]) || written_by(done[n]) != alone)
         rounds.stop();

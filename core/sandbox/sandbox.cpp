@@ -10,6 +10,7 @@
 #include "core/capability/option_table.h"
 #include "core/door/arena.h"
 #include "core/door/crash_report.h"
+#include "core/door/door.h"
 #include "core/door/executor.h"
 #include "core/door/kernel_reader.h"
 #include "core/sandbox/wire.h"
@@ -105,6 +106,8 @@ class Sandbox : public Executor {
   void collect(int slot);
   void report_end(WaitEnd end, int slot, CallOutcome* outcome);
   bool compiles(int32_t slot) const;
+  // CPU time that one call may take.
+  double cpu_limit_of(const Entry& entry) const;
   WaitLimits limits_of(int32_t slot) const;
   std::string limit_text(WaitEnd end, const WaitLimits& limits) const;
   const KernelInfo& info() const {
@@ -343,13 +346,22 @@ bool Sandbox::compiles(int32_t slot) const {
   return true;
 }
 
+double Sandbox::cpu_limit_of(const Entry& entry) const {
+  return std::max(options_.hang_floor_seconds,
+                  options_.hang_factor * calls_[entry.call].oracle_seconds);
+}
+
 WaitLimits Sandbox::limits_of(int32_t slot) const {
   WaitLimits limits = {options_.hang_floor_seconds, options_.stall_seconds};
   if (slot < 0 || static_cast<size_t>(slot) >= batch_.size()) return limits;
   const auto& entry = batch_[static_cast<size_t>(slot)];
-  limits.cpu_seconds =
-      std::max(limits.cpu_seconds,
-               options_.hang_factor * calls_[entry.call].oracle_seconds);
+  limits.cpu_seconds = cpu_limit_of(entry);
+  // All that calls at once take is counted for the first of them.
+  double group = 0;
+  auto end = static_cast<size_t>(slot);
+  for (; end < batch_.size() && batch_[end].plan.at_once; ++end)
+    group += Door::kLeastMakings * cpu_limit_of(batch_[end]);
+  if (end > static_cast<size_t>(slot) + 1) limits.cpu_seconds = group;
   const Slot& shared = worker_.control().slots[static_cast<size_t>(slot)];
   if (shared.reply.phase.load() == static_cast<uint32_t>(Phase::kOpen))
     limits.cpu_seconds =

@@ -202,6 +202,20 @@ TEST(Sandbox, HangsAndStallsEnd) {
   EXPECT_EQ(stall.text, "no progress for 0.4 s");
 }
 
+TEST(Sandbox, CallsAtOnceHaveTheTimeOfAllThatTheyMake) {
+  const auto executor = sandbox(impatient_options());
+  BadInputs inputs;
+  inputs.call.at_once = true;
+  std::vector<KernelCall> calls(1, inputs.call);
+  const int endless = number_of(*executor, "endless");
+  // A group of one is an ordinary call.
+  EXPECT_EQ(executor->run(endless, calls)[0].text,
+            "no end after 0.2 s of CPU time");
+  calls.push_back(inputs.call);
+  EXPECT_EQ(executor->run(endless, calls)[0].text,
+            "no end after 2 s of CPU time");
+}
+
 TEST(Sandbox, SlowOraclesGiveTime) {
   const auto executor = sandbox(impatient_options());
   BadInputs inputs;

@@ -3,93 +3,11 @@
 
 #include <algorithm>
 
-#include "core/base/philox.h"
 #include "properties/calls/story_calls.h"
 #include "properties/conventions/domain.h"
 
 namespace qkvet::properties {
 namespace {
-
-SizeClass draw_size(Draw& draw, SizeClass largest) {
-  const int64_t percent = draw.range(0, 99);
-  const SizeClass drawn = percent < 92   ? SizeClass::kSmall
-                          : percent < 99 ? SizeClass::kMedium
-                                         : SizeClass::kLarge;
-  return std::min(drawn, largest);
-}
-
-// Widths of vector registers and tiles, and their neighbours.
-constexpr std::array<int64_t, 14> kSmallEdges = {1, 2,  3,  4,  5,  7,  8,
-                                                 9, 15, 16, 17, 19, 23, 24};
-constexpr std::array<int64_t, 11> kMediumEdges = {31, 32, 33, 40, 47, 48,
-                                                  63, 64, 65, 79, 80};
-constexpr std::array<int64_t, 10> kLargeEdges = {96,  127, 128, 129, 191,
-                                                 193, 255, 256, 257, 300};
-
-int64_t draw_extent(Draw& draw, SizeClass size) {
-  if (size == SizeClass::kLarge && draw.chance(50)) return draw.of(kLargeEdges);
-  if (size != SizeClass::kSmall && draw.chance(60))
-    return draw.of(kMediumEdges);
-  return draw.chance(50) ? draw.of(kSmallEdges) : draw.range(1, 24);
-}
-
-void draw_heads(Draw& draw, SizeClass size, Shape& shape) {
-  // H/Hkv beyond powers of two: 3/3, 6/2, 5/1, 7/1, 6/3.
-  constexpr std::array<std::pair<int64_t, int64_t>, 14> kHeads = {{{1, 1},
-                                                                   {1, 1},
-                                                                   {1, 1},
-                                                                   {2, 1},
-                                                                   {2, 2},
-                                                                   {3, 3},
-                                                                   {4, 2},
-                                                                   {4, 1},
-                                                                   {6, 2},
-                                                                   {5, 1},
-                                                                   {6, 3},
-                                                                   {7, 1},
-                                                                   {8, 2},
-                                                                   {8, 8}}};
-  const auto [H, Hkv] = draw.of(kHeads);
-  shape.H = H;
-  shape.Hkv = Hkv;
-  shape.B = draw.chance(70) ? 1 : draw.range(2, 3);
-  if (size == SizeClass::kLarge) {
-    shape.B = 1;
-    shape.H = shape.Hkv = draw.chance(50) ? 1 : 2;
-    if (draw.chance(30)) shape.Hkv = 1;
-  }
-}
-
-Shape draw_shape(Draw& draw, SizeClass largest) {
-  const SizeClass size = draw_size(draw, largest);
-  Shape shape;
-  draw_heads(draw, size, shape);
-  shape.Tk = draw_extent(draw, size);
-  shape.d = draw_extent(draw, size);
-  shape.dv = draw.chance(70) ? shape.d : draw_extent(draw, size);
-  const int64_t relation = draw.range(0, 99);
-  if (relation < 50)
-    shape.Tq = shape.Tk;
-  else if (relation < 60)
-    shape.Tq = 1;
-  else if (relation < 80)
-    shape.Tq = draw.range(1, shape.Tk);
-  else
-    shape.Tq = draw_extent(draw, size);
-  if (size == SizeClass::kLarge && draw.chance(70)) shape.Tq = draw.range(1, 4);
-  return shape;
-}
-
-// Of kernels that compile for each shape, which takes seconds: few shapes, and
-// many options and data in each. The first draw says which; the others are the
-// same for all seeds and laws, so that what was compiled is met again.
-Shape draw_known_shape(Draw& draw, SizeClass largest) {
-  constexpr int64_t kShapes = 12;
-  const auto which = static_cast<uint32_t>(draw.range(0, kShapes - 1));
-  uint32_t next = 0;
-  Draw known([which, &next] { return philox_u64(kShapes, which, next++, 0); });
-  return draw_shape(known, largest);
-}
 
 int64_t draw_parameter(Draw& draw, RecipeKind kind, const Shape& shape) {
   const int64_t last_key = std::max<int64_t>(shape.Tk, 1) - 1;
@@ -133,7 +51,9 @@ StoryVerb draw_verb(Draw& draw, const Scope& scope, int64_t sequences) {
 // Half of all steps decode one token.
 void draw_counts(Draw& draw, int64_t sequences, int64_t capacity,
                  StoryCommand& command) {
-  int64_t most = std::max<int64_t>(1, capacity / 2);
+  // Of a long cache the prompt is all that is long.
+  constexpr int64_t kMost = 256;
+  int64_t most = std::clamp<int64_t>(capacity / 2, 1, kMost);
   switch (command.verb) {
     case StoryVerb::kReset:
     case StoryVerb::kReorder:
@@ -142,7 +62,7 @@ void draw_counts(Draw& draw, int64_t sequences, int64_t capacity,
       command.count = draw.range(0, sequences - 1);
       return;
     case StoryVerb::kEvict:  // near the front, where there are tokens
-      most = std::max<int64_t>(1, capacity / 4);
+      most = std::clamp<int64_t>(capacity / 4, 1, kMost);
       command.first = draw.range(0, most);
       break;
     default:
@@ -152,9 +72,15 @@ void draw_counts(Draw& draw, int64_t sequences, int64_t capacity,
 }
 
 // Commands of one story; a law's constrain() drops what is illegal.
-Story draw_commands(Draw& draw, const Scope& scope, int64_t sequences,
-                    int64_t capacity) {
+Story draw_commands(Draw& draw, const Scope& scope, SizeClass size,
+                    int64_t sequences, int64_t capacity) {
   Story story;
+  if (size == SizeClass::kLong) {
+    StoryCommand prompt;
+    prompt.verb = StoryVerb::kAppend;
+    prompt.count = capacity - draw.range(0, 40);
+    story.push_back(prompt);
+  }
   const int64_t commands = draw.range(1, 8);
   for (int64_t i = 0; i < commands; ++i) {
     StoryCommand command;
@@ -215,8 +141,7 @@ Case draw_unconstrained(Draw& draw, const Law& law, const Scope& scope,
   Case value;
   value.backward = backward;
   draw_dtype(draw, scope, value);
-  value.shape = scope.few_shapes ? draw_known_shape(draw, scope.largest)
-                                 : draw_shape(draw, scope.largest);
+  value.shape = draw_shape(draw, law, scope, backward);
   const int64_t causal = draw.range(0, 99);
   if (law.domain.causal)
     value.causal = causal < 50 ? Causal::kTopLeft : Causal::kBottomRight;
@@ -265,17 +190,19 @@ void repeat_tokens(const Scope& scope, Case& value) {
 Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
   Case value;
   draw_dtype(draw, scope, value);
-  const SizeClass size = draw_size(draw, scope.largest);
+  SizeClass size = draw_size(draw, scope.largest);
+  // Every command of a long story costs as much as a whole short one.
+  if (size == SizeClass::kLong && draw.chance(75)) size = SizeClass::kSmall;
   draw_heads(draw, SizeClass::kSmall, value.shape);
   value.shape.B = draw.chance(50) ? 1 : draw.range(2, 3);
-  value.shape.d = draw_extent(draw, size);
-  value.shape.dv = draw.chance(70) ? value.shape.d : draw_extent(draw, size);
-  value.capacity =
-      draw.chance(50) ? draw.range(2, 12) : draw_extent(draw, size);
+  const SizeClass width = size == SizeClass::kLong ? SizeClass::kSmall : size;
+  value.shape.d = draw_extent(draw, width);
+  value.shape.dv = draw.chance(70) ? value.shape.d : draw_extent(draw, width);
+  value.capacity = draw_capacity(draw, size);
   // Stories are as long as the capacity lets them be.
   for (const Pin& pin : scope.pins)
     if (pin.extent == "cap") value.capacity = pin.value;
-  value.story = draw_commands(draw, scope, value.shape.B, value.capacity);
+  value.story = draw_commands(draw, scope, size, value.shape.B, value.capacity);
   value.cache = draw_form(draw, law, scope);
   if (draw.chance(30)) {
     if (value.shape.dv == value.shape.d) value.shape.dv += value.shape.d % 2;
@@ -308,7 +235,8 @@ Case draw_unconstrained_layer(Draw& draw, const Scope& scope, bool backward) {
   const SizeClass size = draw_size(draw, scope.largest);
   Shape& s = value.shape;
   draw_heads(draw, SizeClass::kSmall, s);
-  s.Tq = s.Tk = draw_extent(draw, size);
+  s.Tq = s.Tk =
+      draw_extent(draw, size == SizeClass::kLong ? SizeClass::kSmall : size);
   // Most layers have d = dv = D/H; a head width of its own is legal.
   s.d = draw.range(1, 8);
   s.D = s.H * s.d;

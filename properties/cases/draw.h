@@ -33,6 +33,16 @@ class Draw {
   std::function<uint64_t()> next_;
 };
 
+// How large the extents of a case are; most are small.
+SizeClass draw_size(Draw& draw, SizeClass largest);
+// At most 300.
+int64_t draw_extent(Draw& draw, SizeClass size);
+void draw_heads(Draw& draw, SizeClass size, Shape& shape);
+// Extents of attention that the law has not constrained yet.
+Shape draw_shape(Draw& draw, const Law& law, const Scope& scope, bool backward);
+// Tokens that a cache has room for.
+int64_t draw_capacity(Draw& draw, SizeClass size);
+
 void draw_dtype(Draw& draw, const Scope& scope, Case& value);
 void draw_scale(Draw& draw, Case& value);
 // Recipes for q, k and v that belong together, and a seed.

@@ -72,6 +72,14 @@ bool is_extent(std::string_view name) {
 
 }  // namespace
 
+std::optional<SizeClass> size_class_from_name(std::string_view name) {
+  constexpr std::string_view kNames[] = {"small", "medium", "large", "long"};
+  const auto* const found =
+      std::find(std::begin(kNames), std::end(kNames), name);
+  if (found == std::end(kNames)) return std::nullopt;
+  return static_cast<SizeClass>(found - std::begin(kNames));
+}
+
 std::string to_string(const StorageTypes& types) {
   if (types.is_one()) return std::string(dtype_name(types.q));
   return "q=" + std::string(dtype_name(types.q)) +

@@ -16,12 +16,16 @@ namespace qkvet::properties {
 
 // How large a case may be. Most cases of every run are small, because small
 // cases are cheap and show nearly everything; some cross the tiles of real
-// kernels.
+// kernels, and some the lengths from which on they split keys or count in more
+// bits.
 enum class SizeClass {
   kSmall,   // T, d <= 24
   kMedium,  // T, d <= 80
-  kLarge    // T, d <= 300
+  kLarge,   // T, d <= 300
+  kLong     // one extent of many: T <= 131,073, B <= 257, H <= 256
 };
+// "small"; nothing for another word.
+std::optional<SizeClass> size_class_from_name(std::string_view name);
 
 // An extent that every case has, unless a law needs another: "d" or "Tk" and
 // its value.
@@ -52,7 +56,7 @@ StorageTypes storage_of(const Case& value);
 void store_as(const StorageTypes& types, Case& value);
 
 struct Scope {
-  SizeClass largest = SizeClass::kLarge;
+  SizeClass largest = SizeClass::kLong;
   // The first is drawn for half of the cases, the others share the rest.
   std::vector<StorageTypes> dtypes = {Dtype::kF32};
   std::vector<Pin> pins;

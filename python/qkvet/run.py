@@ -132,8 +132,8 @@ def check(function, *, adapter=None, laws=None, cases=None, budget=None, seed=1,
         it (qkvet.adapters has those of known libraries).
     fields: what it takes, on top of its decorator, in the words of `kernel`.
     laws: names or globs. cases: of all laws together [20,000]; budget: a time
-        ("60s") instead. seed: a number or "random". sizes: "small", "medium" or
-        "large" [large]. pin: "d=64,Tk=128". known: a file of accepted failures.
+        ("60s") instead. seed: a number or "random". sizes: "small", "medium",
+        "large" or "long" [long]. pin: "d=64,Tk=128". known: a file of accepted failures.
         strict, fail_fast, jobs, diagnose, verbose: as in `qkvet check --help`.
 
     Returns a Report. Errors: WrongUse, one line, for what cannot be judged at

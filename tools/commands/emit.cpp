@@ -26,7 +26,7 @@ struct EmitPlanOptions {
   std::vector<std::string> laws;  // globs; empty: all
   int64_t cases = 200;
   std::string seed = "1";
-  std::string sizes = "small";      // small, medium, large
+  std::string sizes = "small";      // small, medium, large, long
   std::vector<std::string> dtypes;  // empty: f32
   std::string options;              // "causal,mask", "all"; "": the usual ones
   std::string name = "recorded/kernel";
@@ -105,9 +105,8 @@ class Drawer {
     kernel.judged = plan.kernel;
     scope_.dtypes = plan.recipe.kernel.dtypes;
     keep_scope_to({kernel}, scope_);
-    scope_.largest = options.sizes == "small"    ? SizeClass::kSmall
-                     : options.sizes == "medium" ? SizeClass::kMedium
-                                                 : SizeClass::kLarge;
+    // The command line takes no other word.
+    scope_.largest = *properties::size_class_from_name(options.sizes);
   }
 
   // "" or one line.

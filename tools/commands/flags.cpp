@@ -92,9 +92,11 @@ void add_jobs(CLI::App& command, int& jobs) {
 
 void add_sizes(CLI::App& command, std::string& sizes) {
   command
-      .add_option("--sizes", sizes,
-                  "Largest cases: small (T, d <= 24), medium (80), large (300)")
-      ->check(CLI::IsMember({"small", "medium", "large"}))
+      .add_option(
+          "--sizes", sizes,
+          "Largest cases: small (T, d <= 24), medium (80), large (300), "
+          "long (few rows of up to 131,073 keys; hundreds of heads)")
+      ->check(CLI::IsMember({"small", "medium", "large", "long"}))
       ->capture_default_str();
 }
 

@@ -61,12 +61,10 @@ std::string read_run_words(const RunWords& words, RunOptions& run) {
   const auto seed = parse_seed(words.seed, &error);
   if (!seed) return error;
   run.seed = *seed;
-  if (words.sizes != "small" && words.sizes != "medium" &&
-      words.sizes != "large")
-    return "sizes \"" + words.sizes + "\": allowed: small, medium, large";
-  run.scope.largest = words.sizes == "small"    ? SizeClass::kSmall
-                      : words.sizes == "medium" ? SizeClass::kMedium
-                                                : SizeClass::kLarge;
+  const auto largest = properties::size_class_from_name(words.sizes);
+  if (!largest)
+    return "sizes \"" + words.sizes + "\": allowed: small, medium, large, long";
+  run.scope.largest = *largest;
   run.allow_loose = words.allow_loose;
   run.strict = words.strict;
   run.scope.pins = parse_pins(words.pin, &error);

@@ -27,8 +27,8 @@ struct RunWords {
   std::string budget;             // "60s", "2m", "" for none
   bool exhaustive = false;
   std::string seed = "1";
-  int jobs = 0;                 // 0: one per core
-  std::string sizes = "large";  // small, medium, large
+  int jobs = 0;                // 0: one per core
+  std::string sizes = "long";  // small, medium, large, long
   bool allow_loose = false;
   bool strict = false;
   std::string pin;  // "d=72,Tk=64"; "" for none

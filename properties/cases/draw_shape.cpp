@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// Extents. Most cases are small; a fixed share has one extent that is long.
+#include <algorithm>
+
+#include "core/base/philox.h"
+#include "properties/cases/draw.h"
+
+namespace qkvet::properties {
+namespace {
+
+// Widths of vector registers and tiles, and their neighbours.
+constexpr std::array<int64_t, 14> kSmallEdges = {1, 2,  3,  4,  5,  7,  8,
+                                                 9, 15, 16, 17, 19, 23, 24};
+constexpr std::array<int64_t, 11> kMediumEdges = {31, 32, 33, 40, 47, 48,
+                                                  63, 64, 65, 79, 80};
+constexpr std::array<int64_t, 10> kLargeEdges = {96,  127, 128, 129, 191,
+                                                 193, 255, 256, 257, 300};
+
+// Kernels split their keys from 256 to 2,048 on (paged attention of vLLM in
+// partitions of 512), and do so one key beyond a multiple.
+constexpr std::array<int64_t, 16> kLongEdges = {
+    511,  512,  513,  577,  640,  767,  1000, 1023,
+    1024, 1025, 1281, 1537, 2047, 2048, 2049, 2304};
+// Positions, tiles and pages that are kept in 12, 15, 16 or 17 bits.
+constexpr std::array<int64_t, 12> kWidestEdges = {4095,  4096,  4097,  8192,
+                                                  8193,  16385, 32767, 32768,
+                                                  32769, 65535, 65537, 131073};
+
+// Scores of a case, and elements of its keys and values: long cases take a
+// tenth of a run's time. Gradients are eight times as dear.
+constexpr int64_t kMostForward = int64_t{1} << 18;
+constexpr int64_t kMostBackward = int64_t{1} << 15;
+
+// A story's cost is that of its capacity times its commands.
+constexpr int64_t kMostTokens = 1025;
+
+// Of a hundred cases, where all sizes are drawn: 2 long, 90 small, 7 medium and
+// 1 large.
+constexpr int64_t kPercentLong = 2;
+
+// The largest of these edges, from the drawn one down, that is no more.
+template <size_t n>
+int64_t edge_up_to(Draw& draw, const std::array<int64_t, n>& edges,
+                   int64_t most) {
+  auto at = static_cast<size_t>(draw.range(0, static_cast<int64_t>(n) - 1));
+  while (at > 0 && edges[at] > most) --at;
+  return edges[at];
+}
+
+// Widths as narrow as the cost of many keys asks for, and those of real heads.
+int64_t draw_long_width(Draw& draw) {
+  constexpr std::array<int64_t, 10> kWidths = {1, 2,  3,  4,  8,
+                                               8, 16, 24, 64, 128};
+  return draw.of(kWidths);
+}
+
+// A kernel that takes no other widths has to get them.
+int64_t declared_width(int64_t width, const qkvet_extent_rule& rule) {
+  const int64_t multiple = std::max<int64_t>(rule.multiple, 1);
+  width = std::max({width, int64_t{rule.min}, int64_t{1}});
+  return (width + multiple - 1) / multiple * multiple;
+}
+
+// Few rows and many keys, as in a step of decoding.
+void draw_long_keys(Draw& draw, const Scope& scope, int64_t most_work,
+                    Shape& s) {
+  constexpr std::array<int64_t, 8> kRows = {1, 1, 1, 2, 3, 4, 5, 17};
+  const bool square = (scope.options & QKVET_OPTION_CROSS_LENGTHS) == 0;
+  s.Tq = draw.of(kRows);
+  const int64_t row =
+      s.B * s.Hkv *
+      (declared_width(s.d, scope.d) + declared_width(s.dv, scope.dv));
+  constexpr int64_t kMostSquare = 700;
+  const int64_t by_scores =
+      square ? kMostSquare : most_work / (s.B * s.H * s.Tq);
+  const int64_t most = std::min(by_scores, most_work / row);
+  s.Tk = draw.chance(85) ? edge_up_to(draw, kLongEdges, most)
+                         : edge_up_to(draw, kWidestEdges, most);
+  if (square) s.Tq = s.Tk = std::min(s.Tk, most);
+}
+
+// Many rows and few keys, as grids and threads share them.
+void draw_long_queries(Draw& draw, int64_t most_work, Shape& s) {
+  s.Tk = draw_extent(draw, SizeClass::kSmall);
+  s.Tq = edge_up_to(draw, kLongEdges, most_work / (s.B * s.H * s.Tk));
+}
+
+// Many heads, or many members.
+void draw_wide_batch(Draw& draw, Shape& s) {
+  constexpr std::array<int64_t, 8> kMany = {16, 31, 33, 64, 65, 127, 129, 256};
+  constexpr std::array<int64_t, 6> kGroups = {1, 1, 2, 4, 8, 16};
+  s.Tk = draw.range(1, 9);
+  s.Tq = draw.chance(50) ? s.Tk : draw.range(1, 9);
+  const int64_t many = draw.of(kMany);
+  if (draw.chance(30)) {
+    s.B = many + draw.range(0, 1);
+    return;
+  }
+  const int64_t group = draw.of(kGroups);
+  s.Hkv = std::max<int64_t>(many / group, 1);
+  s.H = s.Hkv * group;
+}
+
+Shape draw_long_shape(Draw& draw, const Scope& scope, int64_t most_work) {
+  constexpr std::array<std::pair<int64_t, int64_t>, 6> kHeads = {
+      {{1, 1}, {1, 1}, {2, 1}, {2, 2}, {4, 2}, {8, 1}}};
+  Shape shape;
+  const auto [H, Hkv] = draw.of(kHeads);
+  shape.H = H;
+  shape.Hkv = Hkv;
+  shape.B = draw.chance(80) ? 1 : 2;
+  shape.d = draw_long_width(draw);
+  shape.dv = draw.chance(70) ? shape.d : draw_long_width(draw);
+  const int64_t which = draw.range(0, 99);
+  if (which < 70)
+    draw_long_keys(draw, scope, most_work, shape);
+  else if (which < 85 && (scope.options & QKVET_OPTION_CROSS_LENGTHS) != 0)
+    draw_long_queries(draw, most_work, shape);
+  else
+    draw_wide_batch(draw, shape);
+  return shape;
+}
+
+}  // namespace
+
+SizeClass draw_size(Draw& draw, SizeClass largest) {
+  const int64_t percent = draw.range(0, 99);
+  const SizeClass drawn = percent < kPercentLong ? SizeClass::kLong
+                          : percent < 92         ? SizeClass::kSmall
+                          : percent < 99         ? SizeClass::kMedium
+                                                 : SizeClass::kLarge;
+  if (drawn == SizeClass::kLong && drawn > largest) return SizeClass::kSmall;
+  return std::min(drawn, largest);
+}
+
+int64_t draw_extent(Draw& draw, SizeClass size) {
+  if (size >= SizeClass::kLarge && draw.chance(50)) return draw.of(kLargeEdges);
+  if (size != SizeClass::kSmall && draw.chance(60))
+    return draw.of(kMediumEdges);
+  return draw.chance(50) ? draw.of(kSmallEdges) : draw.range(1, 24);
+}
+
+void draw_heads(Draw& draw, SizeClass size, Shape& shape) {
+  // H/Hkv beyond powers of two: 3/3, 6/2, 5/1, 7/1, 6/3.
+  constexpr std::array<std::pair<int64_t, int64_t>, 14> kHeads = {{{1, 1},
+                                                                   {1, 1},
+                                                                   {1, 1},
+                                                                   {2, 1},
+                                                                   {2, 2},
+                                                                   {3, 3},
+                                                                   {4, 2},
+                                                                   {4, 1},
+                                                                   {6, 2},
+                                                                   {5, 1},
+                                                                   {6, 3},
+                                                                   {7, 1},
+                                                                   {8, 2},
+                                                                   {8, 8}}};
+  const auto [H, Hkv] = draw.of(kHeads);
+  shape.H = H;
+  shape.Hkv = Hkv;
+  shape.B = draw.chance(70) ? 1 : draw.range(2, 3);
+  if (size == SizeClass::kLarge) {
+    shape.B = 1;
+    shape.H = shape.Hkv = draw.chance(50) ? 1 : 2;
+    if (draw.chance(30)) shape.Hkv = 1;
+  }
+}
+
+namespace {
+
+Shape draw_any_shape(Draw& draw, const Scope& scope, SizeClass largest,
+                     int64_t most_work) {
+  const SizeClass size = draw_size(draw, largest);
+  if (size == SizeClass::kLong) return draw_long_shape(draw, scope, most_work);
+  Shape shape;
+  draw_heads(draw, size, shape);
+  shape.Tk = draw_extent(draw, size);
+  shape.d = draw_extent(draw, size);
+  shape.dv = draw.chance(70) ? shape.d : draw_extent(draw, size);
+  const int64_t relation = draw.range(0, 99);
+  if (relation < 50)
+    shape.Tq = shape.Tk;
+  else if (relation < 60)
+    shape.Tq = 1;
+  else if (relation < 80)
+    shape.Tq = draw.range(1, shape.Tk);
+  else
+    shape.Tq = draw_extent(draw, size);
+  if (size == SizeClass::kLarge && draw.chance(70)) shape.Tq = draw.range(1, 4);
+  return shape;
+}
+
+}  // namespace
+
+Shape draw_shape(Draw& draw, const Law& law, const Scope& scope,
+                 bool backward) {
+  // What is dropped is read by a call for every dv keys.
+  const bool reads_masks = (law.domain.about & kAllowDropout) != 0;
+  const SizeClass largest =
+      reads_masks ? std::min(scope.largest, SizeClass::kLarge) : scope.largest;
+  const int64_t most_work = backward ? kMostBackward : kMostForward;
+  if (!scope.few_shapes) return draw_any_shape(draw, scope, largest, most_work);
+  // Of kernels that compile for each shape, which takes seconds: few shapes,
+  // and many options and data in each. The first draw says which; the others
+  // are the same for all seeds and laws, so that what was compiled is met
+  // again.
+  constexpr int64_t kShapes = 12;
+  const auto which = static_cast<uint32_t>(draw.range(0, kShapes - 1));
+  uint32_t next = 0;
+  Draw known([which, &next] { return philox_u64(kShapes, which, next++, 0); });
+  return draw_any_shape(known, scope, largest, most_work);
+}
+
+int64_t draw_capacity(Draw& draw, SizeClass size) {
+  if (size == SizeClass::kLong)
+    return edge_up_to(draw, kLongEdges, kMostTokens);
+  return draw.chance(50) ? draw.range(2, 12) : draw_extent(draw, size);
+}
+
+}  // namespace qkvet::properties
