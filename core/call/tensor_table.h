@@ -30,6 +30,11 @@ enum class Extent : uint8_t {
   kMerged       // H dv
 };
 
+// Whether files of recorded calls have it (golden/README.md, "The format"), and
+// whether they may have it of every command of a story: all else that a call
+// needs its case says.
+enum class Recorded : uint8_t { kNo, kInCalls, kInStories };
+
 struct TensorRow {
   TensorName tensor;
   // "q", "k", ..., "weights"; stages of a layer are "q", "k", "v" again, and so
@@ -37,115 +42,86 @@ struct TensorRow {
   // gradient of q is "dq" here, and d_q in the arguments of a kernel.
   const char* name;
   int rank;
-  // Of inputs; none where more than the shape of the call says them.
+  // Of inputs, and of outputs that are recorded; none where more than the shape
+  // of the call says them.
   std::array<Extent, 4> extents;
   // Which of the sequences of random numbers it is drawn from: digests and
   // golden sets hang on it. Tensors that are never drawn for one call may
   // share one. A new one takes a number from 16 to 255. Outputs have none.
   uint32_t stream = 0;
+  Recorded recorded = Recorded::kNo;
 };
 
-inline constexpr TensorRow kTensors[] = {
-    {TensorName::kQ,
-     "q",
-     4,
-     {Extent::kB, Extent::kH, Extent::kTq, Extent::kWidth},
-     0},
-    {TensorName::kK,
-     "k",
-     4,
-     {Extent::kB, Extent::kHkv, Extent::kTk, Extent::kWidth},
-     1},
-    {TensorName::kV,
-     "v",
-     4,
-     {Extent::kB, Extent::kHkv, Extent::kTk, Extent::kValueWidth},
-     2},
-    {TensorName::kX, "x", 3, {Extent::kB, Extent::kTq, Extent::kModelWidth}, 3},
-    {TensorName::kWq, "w_q", 2, {Extent::kModelWidth, Extent::kQColumns}, 4},
-    {TensorName::kWk, "w_k", 2, {Extent::kModelWidth, Extent::kKColumns}, 5},
-    {TensorName::kWv, "w_v", 2, {Extent::kModelWidth, Extent::kVColumns}, 6},
-    {TensorName::kWo, "w_o", 2, {Extent::kMerged, Extent::kModelWidth}, 7},
-    {TensorName::kBq, "b_q", 1, {Extent::kQColumns}, 8},
-    {TensorName::kBk, "b_k", 1, {Extent::kKColumns}, 9},
-    {TensorName::kBv, "b_v", 1, {Extent::kVColumns}, 10},
-    {TensorName::kBo, "b_o", 1, {Extent::kModelWidth}, 11},
-    {TensorName::kMask,
-     "mask",
-     4,
-     {Extent::kB, Extent::kH, Extent::kTq, Extent::kTk},
-     12},
-    {TensorName::kBias,
-     "bias",
-     4,
-     {Extent::kB, Extent::kH, Extent::kTq, Extent::kTk},
-     13},
-    {TensorName::kSink, "sink", 1, {Extent::kH}, 14},
-    {TensorName::kSlopes, "slopes", 1, {Extent::kH}, 15},
-    {TensorName::kQLen, "q_len", 1, {}, 0},
-    {TensorName::kKvLen, "kv_len", 1, {}, 1},
-    {TensorName::kCuQ, "cu_seqlens_q", 1, {}, 2},
-    {TensorName::kCuK, "cu_seqlens_k", 1, {}, 3},
-    {TensorName::kRopeCos, "rope_cos", 2, {}, 4},
-    {TensorName::kRopeSin, "rope_sin", 2, {}, 5},
-    {TensorName::kQPositions, "q_positions", 2, {}, 6},
-    {TensorName::kKPositions, "k_positions", 2, {}, 7},
-    {TensorName::kKScale, "k_scale", 2, {}, 8},
-    {TensorName::kVScale, "v_scale", 2, {}, 9},
-    {TensorName::kBlockTable, "block_table", 2, {}, 10},
-    {TensorName::kKNew, "k_new", 4, {}, 11},
-    {TensorName::kVNew, "v_new", 4, {}, 12},
-    // x is never there beside it.
-    {TensorName::kDO,
-     "do",
-     4,
-     {Extent::kB, Extent::kH, Extent::kTq, Extent::kValueWidth},
-     3},
-    {TensorName::kGivenO,
-     "o",
-     4,
-     {Extent::kB, Extent::kH, Extent::kTq, Extent::kValueWidth},
-     14},
-    {TensorName::kGivenLse,
-     "lse",
-     3,
-     {Extent::kB, Extent::kH, Extent::kTq},
-     15},
-    // Nor is q beside the gradient of a layer.
-    {TensorName::kDY,
-     "dy",
-     3,
-     {Extent::kB, Extent::kTq, Extent::kModelWidth},
-     0},
-    {TensorName::kWqkv, "w_qkv", 2, {}, 1},
-    {TensorName::kBqkv, "b_qkv", 1, {}, 2},
-    {TensorName::kMaskBuffer, "mask_buffer", 2, {}, 3},
-    // Outputs.
-    {TensorName::kO, "o", 4, {}},
-    {TensorName::kLse, "lse", 3, {}},
-    {TensorName::kWeights, "weights", 4, {}},
-    {TensorName::kY, "y", 3, {}},
-    {TensorName::kStageQ, "q", 4, {}},
-    {TensorName::kStageK, "k", 4, {}},
-    {TensorName::kStageV, "v", 4, {}},
-    {TensorName::kAttended, "attended", 4, {}},
-    {TensorName::kKCache, "k", 4, {}},
-    {TensorName::kVCache, "v", 4, {}},
-    {TensorName::kDQ, "dq", 4, {}},
-    {TensorName::kDK, "dk", 4, {}},
-    {TensorName::kDV, "dv", 4, {}},
-    {TensorName::kDBias, "dbias", 4, {}},
-    {TensorName::kDSink, "dsink", 1, {}},
-    {TensorName::kDX, "dx", 3, {}},
-    {TensorName::kDWq, "dw_q", 2, {}},
-    {TensorName::kDWk, "dw_k", 2, {}},
-    {TensorName::kDWv, "dw_v", 2, {}},
-    {TensorName::kDWo, "dw_o", 2, {}},
-    {TensorName::kDBq, "db_q", 1, {}},
-    {TensorName::kDBk, "db_k", 1, {}},
-    {TensorName::kDBv, "db_v", 1, {}},
-    {TensorName::kDBo, "db_o", 1, {}},
-    {TensorName::kDropoutMask, "dropout_mask", 4, {}}};
+inline constexpr auto kTensors = [] {
+  using enum TensorName;
+  using enum Extent;
+  using enum Recorded;
+  return std::to_array<TensorRow>(
+      {{kQ, "q", 4, {kB, kH, kTq, kWidth}, 0, kInCalls},
+       {kK, "k", 4, {kB, kHkv, kTk, kWidth}, 1, kInCalls},
+       {kV, "v", 4, {kB, kHkv, kTk, kValueWidth}, 2, kInCalls},
+       {kX, "x", 3, {kB, kTq, kModelWidth}, 3, kInCalls},
+       {kWq, "w_q", 2, {kModelWidth, kQColumns}, 4, kInCalls},
+       {kWk, "w_k", 2, {kModelWidth, kKColumns}, 5, kInCalls},
+       {kWv, "w_v", 2, {kModelWidth, kVColumns}, 6, kInCalls},
+       {kWo, "w_o", 2, {kMerged, kModelWidth}, 7, kInCalls},
+       {kBq, "b_q", 1, {kQColumns}, 8, kInCalls},
+       {kBk, "b_k", 1, {kKColumns}, 9, kInCalls},
+       {kBv, "b_v", 1, {kVColumns}, 10, kInCalls},
+       {kBo, "b_o", 1, {kModelWidth}, 11, kInCalls},
+       {kMask, "mask", 4, {kB, kH, kTq, kTk}, 12, kInCalls},
+       {kBias, "bias", 4, {kB, kH, kTq, kTk}, 13, kInCalls},
+       {kSink, "sink", 1, {kH}, 14, kInCalls},
+       {kSlopes, "slopes", 1, {kH}, 15, kInCalls},
+       {kQLen, "q_len", 1, {}, 0},
+       {kKvLen, "kv_len", 1, {}, 1},
+       {kCuQ, "cu_seqlens_q", 1, {}, 2},
+       {kCuK, "cu_seqlens_k", 1, {}, 3},
+       {kRopeCos, "rope_cos", 2, {}, 4},
+       {kRopeSin, "rope_sin", 2, {}, 5},
+       {kQPositions, "q_positions", 2, {}, 6},
+       {kKPositions, "k_positions", 2, {}, 7},
+       {kKScale, "k_scale", 2, {}, 8},
+       {kVScale, "v_scale", 2, {}, 9},
+       {kBlockTable, "block_table", 2, {}, 10},
+       {kKNew, "k_new", 4, {}, 11},
+       {kVNew, "v_new", 4, {}, 12},
+       // x is never there beside it.
+       {kDO, "do", 4, {kB, kH, kTq, kValueWidth}, 3},
+       {kGivenO, "o", 4, {kB, kH, kTq, kValueWidth}, 14},
+       {kGivenLse, "lse", 3, {kB, kH, kTq}, 15},
+       // Nor is q beside the gradient of a layer.
+       {kDY, "dy", 3, {kB, kTq, kModelWidth}, 0},
+       {kWqkv, "w_qkv", 2, {}, 1},
+       {kBqkv, "b_qkv", 1, {}, 2},
+       {kMaskBuffer, "mask_buffer", 2, {}, 3},
+       // Outputs.
+       {kO, "o", 4, {kB, kH, kTq, kValueWidth}, 0, kInStories},
+       {kLse, "lse", 3, {kB, kH, kTq}, 0, kInStories},
+       {kWeights, "weights", 4, {kB, kH, kTq, kTk}, 0, kInCalls},
+       {kY, "y", 3, {kB, kTq, kModelWidth}, 0, kInCalls},
+       {kStageQ, "q", 4, {}},
+       {kStageK, "k", 4, {}},
+       {kStageV, "v", 4, {}},
+       {kAttended, "attended", 4, {}},
+       {kKCache, "k", 4, {}},
+       {kVCache, "v", 4, {}},
+       {kDQ, "dq", 4, {}},
+       {kDK, "dk", 4, {}},
+       {kDV, "dv", 4, {}},
+       {kDBias, "dbias", 4, {}},
+       {kDSink, "dsink", 1, {}},
+       {kDX, "dx", 3, {}},
+       {kDWq, "dw_q", 2, {}},
+       {kDWk, "dw_k", 2, {}},
+       {kDWv, "dw_v", 2, {}},
+       {kDWo, "dw_o", 2, {}},
+       {kDBq, "db_q", 1, {}},
+       {kDBk, "db_k", 1, {}},
+       {kDBv, "db_v", 1, {}},
+       {kDBo, "db_o", 1, {}},
+       {kDropoutMask, "dropout_mask", 4, {}}});
+}();
 
 constexpr bool tensors_are_in_order() {
   for (size_t n = 0; n < std::size(kTensors); ++n)

@@ -102,16 +102,10 @@ void hash_bytes(const std::vector<Byte>& bytes, uint32_t& hash) {
 }
 
 void set_value(const Case& c, const SetValue& set, Inputs& inputs) {
-  const auto extents = tensor_extents(c.shape, set.tensor);
-  const auto own = tensor_extents(c, set.tensor);
-  // Masks and biases lie in the extents of their own, k and v in all of them.
-  const bool is_kv =
-      set.tensor == TensorName::kK || set.tensor == TensorName::kV;
+  const auto extents = given_extents(c, set.tensor);
   int64_t at = 0;
-  for (int i = 0; i < tensor_rank(set.tensor); ++i) {
-    const auto n = static_cast<size_t>(i);
-    at = at * (is_kv ? extents[n] : own[n]) + set.index[n];
-  }
+  for (size_t n = 0; n < static_cast<size_t>(tensor_rank(set.tensor)); ++n)
+    at = at * extents[n] + set.index[n];
   // A bias that is not given has no values.
   std::vector<double>& values = inputs.values(set.tensor);
   if (static_cast<size_t>(at) < values.size())

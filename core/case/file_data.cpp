@@ -38,7 +38,8 @@ void add_layer_tensors(const Case& c, std::vector<TensorName>& tensors) {
   if (c.backward && is_file(c.d_o)) tensors.push_back(TensorName::kDY);
 }
 
-// What the case takes from its file.
+}  // namespace
+
 std::vector<TensorName> file_tensors(const Case& c) {
   std::vector<TensorName> tensors;
   if (c.is_layer()) {
@@ -59,9 +60,7 @@ std::vector<TensorName> file_tensors(const Case& c) {
   return tensors;
 }
 
-// Masks and biases in the extents of their own; k and v in all of them, also
-// where they are shared.
-std::array<int64_t, 4> extents_of(const Case& c, TensorName tensor) {
+std::array<int64_t, 4> given_extents(const Case& c, TensorName tensor) {
   std::array<int64_t, 4> extents =
       tensor == TensorName::kK || tensor == TensorName::kV
           ? tensor_extents(c.shape, tensor)
@@ -70,6 +69,8 @@ std::array<int64_t, 4> extents_of(const Case& c, TensorName tensor) {
     extents[i] = 1;
   return extents;
 }
+
+namespace {
 
 // The part of the file's tensor that a case of these extents has.
 template <class Visit>
@@ -134,7 +135,7 @@ std::string file_reason(const Case& c) {
     const auto found = data->tensors.find(tensor);
     if (found == data->tensors.end())
       return token + ": the file has no " + tensor_name(tensor);
-    const auto extents = extents_of(c, tensor);
+    const auto extents = given_extents(c, tensor);
     for (size_t i = 0; i < extents.size(); ++i)
       if (extents[i] > found->second.extents[i])
         return token + ": " + tensor_name(tensor) + " of the file is " +
@@ -149,7 +150,7 @@ void fill_from_file(const Case& c, Inputs& inputs) {
   const auto data = find_file_data(c.file);
   for (const TensorName tensor : file_tensors(c)) {
     const FileData::Tensor& from = data->tensors.at(tensor);
-    const auto extents = extents_of(c, tensor);
+    const auto extents = given_extents(c, tensor);
     if (tensor == TensorName::kMask) {
       inputs.mask.clear();
       for_each_value(from, extents, [&](double value) {

@@ -25,7 +25,7 @@ struct Inputs;
 
 struct FileData {
   struct Tensor {
-    std::array<int64_t, 4> extents{};  // as tensor_extents() of the case
+    std::array<int64_t, 4> extents{};  // as given_extents() of the case
     std::vector<double> values;        // row-major; of masks 0 or not
   };
   std::map<TensorName, Tensor> tensors;  // inputs
@@ -39,6 +39,12 @@ std::shared_ptr<const FileData> find_file_data(uint64_t fingerprint);
 
 // 16 hexadecimal digits.
 std::string fingerprint_text(uint64_t fingerprint);
+
+// What the case takes from its file.
+std::vector<TensorName> file_tensors(const Case& value);
+// As an input is given, with 1 behind its rank: masks and biases in the extents
+// of their own; k and v in all of them, also where they are shared.
+std::array<int64_t, 4> given_extents(const Case& value, TensorName input);
 
 // "" or why the data that the case takes from a file cannot be had.
 std::string file_reason(const Case& value);

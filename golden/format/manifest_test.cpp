@@ -32,14 +32,14 @@ std::vector<std::byte> set_file(float o, const std::string& pins) {
   made.data.resize(sizeof o);
   std::memcpy(made.data.data(), &o, sizeof o);
   std::string error;
-  return *golden_file(tensors,
-                      {{"qkvet", "golden 1"},
-                       {"case", "f32,B1,H1,Tq1,Tk1,d1,v=one"},
-                       {"pins", pins},
-                       {"source", "by hand"},
-                       {"generator", ""},
-                       {"arithmetic", "exact"}},
-                      &error);
+  return *safetensors_bytes(tensors,
+                            {{"qkvet", "golden 1"},
+                             {"case", "f32,B1,H1,Tq1,Tk1,d1,v=one"},
+                             {"pins", pins},
+                             {"source", "by hand"},
+                             {"generator", ""},
+                             {"arithmetic", "exact"}},
+                            &error);
 }
 
 ManifestRow row_of(const std::string& name, const std::vector<std::byte>& file,

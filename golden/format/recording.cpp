@@ -13,20 +13,6 @@
 namespace qkvet::golden {
 namespace {
 
-// The inputs that a file may hold: what else a call needs the case says.
-std::optional<TensorName> input_named(std::string_view name) {
-  for (int i = 0; i <= static_cast<int>(TensorName::kSlopes); ++i)
-    if (name == tensor_name(static_cast<TensorName>(i)))
-      return static_cast<TensorName>(i);
-  return std::nullopt;
-}
-
-std::array<int64_t, 4> given_extents(const Case& c, TensorName input) {
-  return input == TensorName::kK || input == TensorName::kV
-             ? tensor_extents(c.shape, input)
-             : tensor_extents(c, input);
-}
-
 // What makes two files of inputs the same: names, types, extents and bytes.
 uint64_t fingerprint_of(const NamedTensors& inputs) {
   if (inputs.empty()) return 0;
@@ -47,9 +33,7 @@ uint64_t fingerprint_of(const NamedTensors& inputs) {
 }
 
 std::string no_tensor(std::string_view name) {
-  return shown(name) +
-         ": no tensor of a call; allowed: q k v x w_q w_k w_v w_o b_q b_k b_v "
-         "b_o mask bias sink slopes; o lse weights y, o.N lse.N";
+  return shown(name) + ": no tensor of a call; allowed: " + recorded_names();
 }
 
 // A tensor of a file that has not the rank of its name is told apart later.
@@ -65,7 +49,7 @@ FileData::Tensor data_of(const NamedTensor& tensor) {
 
 std::string wrong_rank(const NamedTensors& inputs) {
   for (const auto& [name, tensor] : inputs) {
-    const auto input = input_named(name);
+    const auto input = recorded_input(name);
     if (!input) return no_tensor(name);
     const auto rank = static_cast<size_t>(tensor_rank(*input));
     if (tensor.shape.size() != rank)
@@ -73,33 +57,6 @@ std::string wrong_rank(const NamedTensors& inputs) {
              ": it has " + std::to_string(rank) + " extents";
   }
   return "";
-}
-
-// Whether the recipe, or the kind of mask, of this input is `file`.
-bool from_file(const Case& c, TensorName input) {
-  const auto is_file = [](const std::optional<Recipe>& recipe) {
-    return recipe && recipe->kind == RecipeKind::kFile;
-  };
-  switch (input) {
-    case TensorName::kQ:
-      return is_file(c.q);
-    case TensorName::kK:
-      return is_file(c.k);
-    case TensorName::kV:
-      return is_file(c.v);
-    case TensorName::kX:
-      return is_file(c.x);
-    case TensorName::kMask:
-      return c.mask.kind == MaskKind::kFile;
-    case TensorName::kBias:
-      return is_file(c.score_bias);
-    case TensorName::kSink:
-      return is_file(c.sink);
-    case TensorName::kSlopes:
-      return is_file(c.slopes);
-    default:
-      return input >= TensorName::kBq ? is_file(c.bias) : is_file(c.w);
-  }
 }
 
 bool is_storage(FileDtype stored, Dtype dtype, TensorName input) {
@@ -110,15 +67,15 @@ bool is_storage(FileDtype stored, Dtype dtype, TensorName input) {
 
 std::string wrong_input(const Case& c, const std::string& name,
                         const NamedTensor& tensor) {
-  const TensorName input = *input_named(name);
-  if (!from_file(c, input))
+  const TensorName input = *recorded_input(name);
+  const std::vector<TensorName> taken = file_tensors(c);
+  if (std::find(taken.begin(), taken.end(), input) == taken.end())
     return name + " is in the file, but the case does not take it from there" +
            " (" + name + "=file)";
   const auto extents = given_extents(c, input);
   const std::vector<int64_t> wanted(extents.begin(),
                                     extents.begin() + tensor_rank(input));
-  const Dtype dtype =
-      input == TensorName::kMask ? Dtype::kUint8 : storage_type(c, input);
+  const Dtype dtype = storage_type(c, input);
   if (tensor.shape == wanted && is_storage(tensor.dtype, dtype, input))
     return "";
   return name + " is " + file_tensor_text(tensor.dtype, tensor.shape) +
@@ -154,7 +111,7 @@ std::string read_output(const Case& c, const std::string& name,
 std::string sort_tensors(const NamedTensors& tensors, NamedTensors& inputs,
                          NamedTensors& outputs) {
   for (const auto& [name, tensor] : tensors) {
-    if (input_named(name))
+    if (recorded_input(name))
       inputs[name] = tensor;
     else if (parse_output_name(name))
       outputs[name] = tensor;
@@ -166,30 +123,6 @@ std::string sort_tensors(const NamedTensors& tensors, NamedTensors& inputs,
 }
 
 }  // namespace
-
-std::optional<OutputName> parse_output_name(std::string_view name) {
-  OutputName output;
-  const size_t dot = name.find('.');
-  const std::string_view tensor = name.substr(0, dot);
-  bool found = false;
-  for (const TensorName one :
-       {TensorName::kO, TensorName::kLse, TensorName::kWeights, TensorName::kY})
-    if (tensor == tensor_name(one)) {
-      output.tensor = one;
-      found = true;
-    }
-  if (!found) return std::nullopt;
-  if (dot == name.npos) return output;
-  const std::string_view digits = name.substr(dot + 1);
-  const auto [stop, code] = std::from_chars(
-      digits.data(), digits.data() + digits.size(), output.command);
-  if (code != std::errc() || stop != digits.data() + digits.size() ||
-      output.command < 0 || std::to_string(output.command) != digits)
-    return std::nullopt;
-  return output.tensor == TensorName::kO || output.tensor == TensorName::kLse
-             ? std::optional(output)
-             : std::nullopt;
-}
 
 std::vector<std::byte> stored_as(Dtype dtype,
                                  const std::vector<double>& values) {
@@ -214,14 +147,13 @@ Dtype output_dtype(const Case& c, TensorName output) {
 }
 
 std::vector<int64_t> output_extents(const Case& c, const OutputName& name) {
-  const Shape& s = c.shape;
-  if (name.tensor == TensorName::kY) return {s.B, s.Tq, s.D};
-  const bool is_step = name.command >= 0;
-  const int64_t B = is_step ? 1 : s.B;
-  const int64_t rows =
-      is_step ? c.story[static_cast<size_t>(name.command)].count : s.Tq;
-  if (name.tensor == TensorName::kLse) return {B, s.H, rows};
-  return {B, s.H, rows, name.tensor == TensorName::kO ? s.dv : s.Tk};
+  Shape s = c.shape;
+  if (name.command >= 0) {
+    s.B = 1;
+    s.Tq = c.story[static_cast<size_t>(name.command)].count;
+  }
+  const auto extents = tensor_extents(s, name.tensor);
+  return {extents.begin(), extents.begin() + tensor_rank(name.tensor)};
 }
 
 std::string with_fingerprint(const std::string& text, uint64_t fingerprint) {
@@ -237,7 +169,7 @@ std::string add_inputs(const NamedTensors& inputs, const std::string& path,
   auto data = std::make_shared<FileData>();
   data->path = path;
   for (const auto& [name, tensor] : inputs)
-    data->tensors[*input_named(name)] = data_of(tensor);
+    data->tensors[*recorded_input(name)] = data_of(tensor);
   add_file_data(*fingerprint, std::move(data));
   return "";
 }

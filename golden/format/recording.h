@@ -10,7 +10,7 @@
 #include <string>
 
 #include "core/case/case.h"
-#include "golden/format/named_tensors.h"
+#include "core/files/call_tensors.h"
 
 namespace qkvet::golden {
 
@@ -21,18 +21,11 @@ struct RecordedOutput {
   std::vector<std::byte> bytes;
 };
 
-// Which output it is: "o", "lse", "weights", "y"; of a story "o.3" is the
-// answer of command 3, from 0.
-struct OutputName {
-  TensorName tensor = TensorName::kO;
-  int64_t command = -1;  // -1: no story
-};
-std::optional<OutputName> parse_output_name(std::string_view name);
-
 struct Recording {
   Case value;
   NamedTensors inputs;  // as they were written down
-  std::map<std::string, RecordedOutput, std::less<>> outputs;  // at least one
+  std::map<std::string, RecordedOutput, std::less<>>
+      outputs;  // by output_text(); at least one
 };
 
 // `text` is the case, without file=, which the inputs decide. Tensors have the

@@ -2,7 +2,6 @@
 #include "golden/format/reshape.h"
 
 #include <array>
-#include <cstring>
 #include <functional>
 #include <numeric>
 
@@ -15,32 +14,6 @@ int64_t product(std::span<const int64_t> extents) {
 }
 
 }  // namespace
-
-NamedTensor permuted(const NamedTensor& tensor, std::span<const size_t> order) {
-  const size_t rank = order.size();
-  const auto width = static_cast<size_t>(file_dtype_bytes(tensor.dtype));
-  NamedTensor result = {tensor.dtype, std::vector<int64_t>(rank),
-                        std::vector<std::byte>(tensor.data.size())};
-  // How far apart in `tensor` the neighbours along an extent of the result are.
-  std::vector<int64_t> step(rank);
-  for (size_t n = 0; n < rank; ++n) {
-    result.shape[n] = tensor.shape[order[n]];
-    step[n] = product(std::span(tensor.shape).subspan(order[n] + 1));
-  }
-  std::vector<int64_t> index(rank, 0);
-  int64_t from = 0;
-  for (size_t to = 0; to < result.data.size(); to += width) {
-    std::memcpy(result.data.data() + to,
-                tensor.data.data() + static_cast<size_t>(from) * width, width);
-    for (size_t n = rank; n-- > 0;) {
-      from += step[n];
-      if (++index[n] < result.shape[n]) break;
-      from -= step[n] * result.shape[n];
-      index[n] = 0;
-    }
-  }
-  return result;
-}
 
 NamedTensor middle_swapped(const NamedTensor& tensor) {
   constexpr std::array<size_t, 4> kOrder = {0, 2, 1, 3};

@@ -7,13 +7,9 @@
 #include <span>
 #include <string>
 
-#include "golden/format/named_tensors.h"
+#include "core/files/named_tensors.h"
 
 namespace qkvet::golden {
-
-// Extent n of the result is extent order[n] of `tensor`, whose data are as many
-// as its extents say.
-NamedTensor permuted(const NamedTensor& tensor, std::span<const size_t> order);
 
 // [A,B,C,D] as [A,C,B,D].
 NamedTensor middle_swapped(const NamedTensor& tensor);

@@ -88,16 +88,6 @@ bool is_set_name(std::string_view name) {
              name.npos;
 }
 
-NamedTensors named_tensors(const Safetensors& read,
-                           std::span<const std::byte> file) {
-  NamedTensors tensors;
-  for (const auto& [name, tensor] : read.tensors) {
-    const auto data = tensor.data(file);
-    tensors[name] = {tensor.dtype, tensor.shape, {data.begin(), data.end()}};
-  }
-  return tensors;
-}
-
 std::optional<GoldenSet> read_golden_set(std::span<const std::byte> file,
                                          const std::string& name,
                                          const std::string& path,
@@ -126,15 +116,6 @@ std::optional<GoldenSet> read_golden_set(std::span<const std::byte> file,
   set.finding = value_of(metadata, "finding");
   set.metadata = metadata;
   return set;
-}
-
-std::optional<std::vector<std::byte>> golden_file(
-    const NamedTensors& tensors, const SafetensorsMetadata& metadata,
-    std::string* error) {
-  std::map<std::string, TensorToWrite, std::less<>> written;
-  for (const auto& [name, tensor] : tensors)
-    written[name] = {tensor.dtype, tensor.shape, tensor.data};
-  return safetensors_bytes(written, metadata, error);
 }
 
 }  // namespace qkvet::golden

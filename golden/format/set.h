@@ -49,17 +49,8 @@ std::optional<GoldenSet> read_golden_set(std::span<const std::byte> file,
                                          const std::string& path,
                                          std::string* error);
 
-// The tensors of a safetensors file.
-NamedTensors named_tensors(const Safetensors& read,
-                           std::span<const std::byte> file);
-
 // Eight digits: what the inputs of the case are known by.
 std::string digest_text(const Case& value);
-
-// The file of these tensors. On failure *error is one line.
-std::optional<std::vector<std::byte>> golden_file(
-    const NamedTensors& tensors, const SafetensorsMetadata& metadata,
-    std::string* error);
 
 inline constexpr const char* kGoldenFormat = "golden 1";
 

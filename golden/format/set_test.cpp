@@ -47,7 +47,7 @@ SafetensorsMetadata mean_metadata() {
 std::optional<GoldenSet> read(const NamedTensors& tensors,
                               const SafetensorsMetadata& metadata,
                               std::string* error) {
-  const auto bytes = golden_file(tensors, metadata, error);
+  const auto bytes = safetensors_bytes(tensors, metadata, error);
   EXPECT_TRUE(bytes) << *error;
   return read_golden_set(*bytes, "mean", "mean.safetensors", error);
 }
@@ -194,7 +194,7 @@ TEST(RecordingCase, TensorsSayWhatTheyCan) {
 
 TEST(GoldenSet, EveryCutAndFlippedByteIsRefusedOrReadAsASet) {
   std::string error;
-  const auto bytes = golden_file(mean_tensors(), mean_metadata(), &error);
+  const auto bytes = safetensors_bytes(mean_tensors(), mean_metadata(), &error);
   ASSERT_TRUE(bytes);
   for (size_t cut = 0; cut < bytes->size(); ++cut) {
     EXPECT_FALSE(

@@ -349,24 +349,4 @@ std::optional<ImportedTensors> import_tensors(const NamedTensors& file,
   return result;
 }
 
-NamedTensor named_tensor(const NpyArray& array,
-                         std::span<const std::byte> file) {
-  const auto data = array.tensor.data(file);
-  NamedTensor tensor = {
-      array.tensor.dtype, array.tensor.shape, {data.begin(), data.end()}};
-  if (!array.fortran_order || tensor.shape.size() < 2) return tensor;
-  // The same bytes are those of the array turned around.
-  std::reverse(tensor.shape.begin(), tensor.shape.end());
-  std::vector<size_t> order;
-  for (size_t n = tensor.shape.size(); n-- > 0;) order.push_back(n);
-  return permuted(tensor, order);
-}
-
-NamedTensors named_tensors(const NpzArrays& arrays) {
-  NamedTensors tensors;
-  for (const auto& [name, array] : arrays)
-    tensors[name] = named_tensor(array.array, array.file);
-  return tensors;
-}
-
 }  // namespace qkvet::golden

@@ -24,8 +24,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/files/npz.h"
-#include "golden/format/named_tensors.h"
+#include "core/files/named_tensors.h"
 
 namespace qkvet::golden {
 
@@ -73,12 +72,6 @@ struct ImportedTensors {
 std::optional<ImportedTensors> import_tensors(const NamedTensors& file,
                                               const ImportRules& rules,
                                               std::string* error);
-
-// The tensor that an array of NumPy holds; in row-major order, whichever order
-// the file has.
-NamedTensor named_tensor(const NpyArray& array,
-                         std::span<const std::byte> file);
-NamedTensors named_tensors(const NpzArrays& arrays);
 
 }  // namespace qkvet::golden
 

@@ -5,7 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+
+#include "core/files/call_tensors.h"
 
 namespace qkvet::golden::import_names_test {
 namespace {
@@ -223,6 +226,19 @@ TEST(ImportNames, ArgumentsThatAreWrongAreNamed) {
               "--heads \"" + text +
                   "\"; allowed are H or H,Hkv, with H a multiple of Hkv");
   EXPECT_EQ(rules.heads, 0);
+}
+
+// Whatever a recorded call can have somebody else has, too.
+TEST(ImportNames, AreThoseOfRecordedCalls) {
+  for (const ImportAliases& row : import_aliases()) {
+    EXPECT_TRUE(recorded_input(row.name) || parse_output_name(row.name))
+        << row.name;
+    EXPECT_EQ(row.aliases.front(), row.name);
+  }
+  const std::string names = recorded_names();
+  const std::string plain = names.substr(0, names.find(','));
+  EXPECT_EQ(std::ssize(import_aliases()),
+            std::count(plain.begin(), plain.end(), ' ') + 1);
 }
 
 TEST(ImportNames, ArraysOfNumPyLieRowByRow) {

@@ -28,8 +28,8 @@
 #include <string>
 #include <vector>
 
+#include "core/files/named_tensors.h"
 #include "core/files/onnx_tensor.h"
-#include "golden/format/named_tensors.h"
 
 namespace qkvet::golden {
 

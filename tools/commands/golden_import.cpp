@@ -79,16 +79,16 @@ std::string make_set(const GoldenImportOptions& options,
   file.value = to_string(value);
   *row = {options.name, file.value, options.pins, options.source, ""};
   const auto made =
-      golden_file(file.tensors,
-                  {{"qkvet", kGoldenFormat},
-                   {"case", file.value},
-                   {"pins", options.pins},
-                   {"source", options.source},
-                   {"generator", ""},
-                   {"arithmetic", options.arithmetic},
-                   {"dialect", dialect.empty() ? file.dialect : dialect},
-                   {"finding", options.finding}},
-                  &wrong);
+      safetensors_bytes(file.tensors,
+                        {{"qkvet", kGoldenFormat},
+                         {"case", file.value},
+                         {"pins", options.pins},
+                         {"source", options.source},
+                         {"generator", ""},
+                         {"arithmetic", options.arithmetic},
+                         {"dialect", dialect.empty() ? file.dialect : dialect},
+                         {"finding", options.finding}},
+                        &wrong);
   if (!made) return options.file + ": " + wrong;
   const auto set = read_golden_set(*made, options.name, options.file, &wrong);
   if (set) wrong = doubts(*set);

@@ -129,25 +129,18 @@ NamedTensor tensor_of(const Case& value, const OutputName& name,
 
 void add_outputs(const Case& value, const std::vector<CallOutcome>& outcomes,
                  NamedTensors& tensors) {
-  const auto add = [&](const std::string& name, const CallOutcome& outcome,
-                       const std::vector<std::byte> CallOutcome::*bytes) {
-    // No queries have an answer, too: one without numbers.
-    const bool has_none = name == "o" && value.shape.o_elements() == 0;
-    if (has_none || !(outcome.*bytes).empty())
-      tensors[name] =
-          tensor_of(value, *parse_output_name(name), outcome.*bytes);
-  };
-  if (value.subject() != Subject::kCache) {
-    add("o", outcomes[0], &CallOutcome::o);
-    add("lse", outcomes[0], &CallOutcome::lse);
-    add("weights", outcomes[0], &CallOutcome::weights);
-    add("y", outcomes[0], &CallOutcome::y);
-    return;
-  }
-  for (size_t n = 0; n < value.story.size(); ++n) {
-    add(fmt::format("o.{}", n), outcomes[n + 1], &CallOutcome::o);
-    add(fmt::format("lse.{}", n), outcomes[n + 1], &CallOutcome::lse);
-  }
+  const bool is_story = value.subject() == Subject::kCache;
+  for (size_t n = 0; n < outcomes.size(); ++n)
+    for (const TensorName tensor : recorded_outputs(is_story)) {
+      const OutputName name{tensor,
+                            is_story ? static_cast<int64_t>(n) - 1 : -1};
+      const auto& bytes = outcomes[n].*output_member(tensor);
+      // No queries have an answer, too: one without numbers.
+      const bool has_none = !is_story && tensor == TensorName::kO &&
+                            value.shape.o_elements() == 0;
+      if (has_none || !bytes.empty())
+        tensors[output_text(name)] = tensor_of(value, name, bytes);
+    }
 }
 
 class Recorder {
@@ -215,16 +208,17 @@ class Recorder {
                     options_.source.empty() ? source_of(info) : options_.source,
                     ""};
     std::string error;
-    const auto bytes = golden_file(tensors,
-                                   {{"qkvet", kGoldenFormat},
-                                    {"case", row.value},
-                                    {"pins", row.pins},
-                                    {"source", row.source},
-                                    {"generator", ""},
-                                    {"arithmetic", "kernel"},
-                                    {"dialect", dialect_text(info.dialect)},
-                                    {"digest", digest_text(value)}},
-                                   &error);
+    const auto bytes =
+        safetensors_bytes(tensors,
+                          {{"qkvet", kGoldenFormat},
+                           {"case", row.value},
+                           {"pins", row.pins},
+                           {"source", row.source},
+                           {"generator", ""},
+                           {"arithmetic", "kernel"},
+                           {"dialect", dialect_text(info.dialect)},
+                           {"digest", digest_text(value)}},
+                          &error);
     if (!bytes) return wanted.name + ": " + error;
     row.sha256 = sha256_hex(*bytes);
     files[wanted.name] = *bytes;

@@ -127,15 +127,15 @@ std::string one_set(const std::string& name, float o,
   NamedTensors tensors;
   tensors["o"] = {FileDtype::kF32, {1, 1, 1, 1}, stored_as(Dtype::kF32, {o})};
   std::string error;
-  const auto file = golden_file(tensors,
-                                {{"qkvet", kGoldenFormat},
-                                 {"case", "f32,B1,H1,Tq1,Tk1,d1,v=one"},
-                                 {"pins", "one key"},
-                                 {"source", "a test"},
-                                 {"generator", ""},
-                                 {"arithmetic", "exact"},
-                                 {"finding", finding}},
-                                &error);
+  const auto file = safetensors_bytes(tensors,
+                                      {{"qkvet", kGoldenFormat},
+                                       {"case", "f32,B1,H1,Tq1,Tk1,d1,v=one"},
+                                       {"pins", "one key"},
+                                       {"source", "a test"},
+                                       {"generator", ""},
+                                       {"arithmetic", "exact"},
+                                       {"finding", finding}},
+                                      &error);
   EXPECT_TRUE(file) << error;
   write_text(scratch() / (name + ".safetensors"),
              {reinterpret_cast<const char*>(file->data()), file->size()});

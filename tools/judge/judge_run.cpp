@@ -5,9 +5,6 @@
 
 #include <regex>
 
-#include "core/door/call_plan.h"
-#include "core/files/npy.h"
-#include "core/files/safetensors.h"
 #include "tools/kernels/kernels.h"
 #include "tools/reproduce/plan_folder.h"
 
@@ -24,10 +21,11 @@ void write_answer(const PlanCall& call, const CallOutcome& outcome,
     write_text(folder / "refused.txt", outcome.text + "\n");
     return;
   }
-  std::map<std::string, TensorToWrite, std::less<>> tensors;
-  for (const PlanTensor& output : call.outputs)
-    tensors[output.name] = {output.dtype, output.shape,
-                            outcome.*output_member(output.tensor)};
+  NamedTensors tensors;
+  for (const PlanTensor& output : call.outputs) {
+    tensors[output.name] = output.values;
+    tensors[output.name].data = outcome.*output_member(output.tensor);
+  }
   std::string error;
   const auto text = [&error](const auto& bytes) {
     EXPECT_TRUE(bytes) << error;
@@ -41,8 +39,9 @@ void write_answer(const PlanCall& call, const CallOutcome& outcome,
   }
   fs::create_directories(folder);
   for (const auto& [name, tensor] : tensors)
-    write_text(folder / (name + ".npy"),
-               text(npy_bytes(tensor, /*fortran_order=*/false, &error)));
+    write_text(
+        folder / (name + ".npy"),
+        text(npy_bytes(tensor.written(), /*fortran_order=*/false, &error)));
 }
 
 // Passes calls on to a kernel, with all that the plan wants of them, and writes

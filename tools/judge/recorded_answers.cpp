@@ -6,12 +6,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/call/tensor.h"
-#include "core/door/call_plan.h"
-#include "core/files/npy.h"
-#include "core/files/npz.h"
-#include "core/files/safetensors.h"
-
 namespace qkvet::tools {
 namespace {
 
@@ -29,54 +23,21 @@ constexpr const char* kAnswers = "answers";  // to all calls, in one file
 
 size_t bytes_of(const PlanTensor& tensor) {
   size_t bytes = 0;
-  checked_bytes(tensor.dtype, tensor.shape, bytes);
+  checked_bytes(tensor.values.dtype, tensor.values.shape, bytes);
   return bytes;
 }
 
-// What bits of this type are called in files of a format that has no name for
-// it.
-bool is_stored_as(FileDtype wanted, FileDtype found, bool npy) {
-  return found == wanted ||
-         (npy && wanted == FileDtype::kBf16 && found == FileDtype::kUint16);
-}
-
-// "" or why it is not the output that was asked for.
-std::string misfit(const PlanTensor& wanted, const FileTensor& found,
+// "" or why it is not the output that was asked for. `npy`: the format has no
+// name for bf16, and bits of this type are uint16 there.
+std::string misfit(const NamedTensor& wanted, const NamedTensor& found,
                    bool npy) {
-  if (is_stored_as(wanted.dtype, found.dtype, npy) &&
-      found.shape == wanted.shape)
-    return "";
+  const bool is_type =
+      found.dtype == wanted.dtype || (npy && wanted.dtype == FileDtype::kBf16 &&
+                                      found.dtype == FileDtype::kUint16);
+  if (is_type && found.shape == wanted.shape) return "";
   return file_tensor_text(found.dtype, found.shape) + " where " +
          file_tensor_text(wanted.dtype, wanted.shape) + " is asked for";
 }
-
-// Row by row, whichever index runs fastest in the file.
-std::vector<std::byte> row_by_row(const PlanTensor& wanted,
-                                  std::span<const std::byte> data,
-                                  bool fortran_order) {
-  std::vector<std::byte> packed(data.begin(), data.end());
-  if (!fortran_order || packed.empty()) return packed;
-  TensorSpec spec;
-  spec.ndim = static_cast<int>(wanted.shape.size());
-  // Only the size of an element counts.
-  spec.dtype = dtype_of_file(wanted.dtype).value_or(Dtype::kF32);
-  int64_t stride = 1;
-  for (size_t i = 0; i < wanted.shape.size(); ++i) {
-    spec.shape[i] = wanted.shape[i];
-    spec.strides[i] = stride;
-    stride *= wanted.shape[i];
-  }
-  gather(spec, data.data(), packed.data());
-  return packed;
-}
-
-// A tensor of a file of several.
-struct Found {
-  const FileTensor& tensor;
-  std::span<const std::byte> data;
-  bool npy = false;
-  bool fortran_order = false;
-};
 
 class Reader {
  public:
@@ -103,16 +64,16 @@ class Reader {
                        const fs::path& path);
   std::string read_safetensors(size_t call, const fs::path& path);
   std::string read_all(const fs::path& path);
-  std::string take_all(std::span<const std::byte> file);
-  std::string take_arrays(std::span<const std::byte> file);
   std::string take_refusals(const SafetensorsMetadata& metadata);
-  std::string take_named(const std::string& name, const Found& found);
-  std::string take(size_t call, const std::string& name, const Found& found);
+  std::string take_all(NamedTensors tensors, bool npy);
+  std::string take(size_t call, const std::string& name, NamedTensor found,
+                   bool npy);
+  bool keep(size_t call, const PlanTensor& wanted, NamedTensor found);
   const size_t* number_of(const std::string& call) const;
   std::string read_refusal(size_t call, const fs::path& path);
   std::string same_as_plan(const fs::path& path, const std::string& name);
-  bool is_input(size_t call, const std::string& name, const FileTensor& tensor,
-                std::span<const std::byte> data) const;
+  bool is_input(size_t call, const std::string& name,
+                const NamedTensor& tensor) const;
   std::string allowed(size_t call) const;
   const PlanTensor* output(size_t call, const std::string& name) const;
 
@@ -158,15 +119,9 @@ std::string Reader::allowed(size_t call) const {
 }
 
 bool Reader::is_input(size_t call, const std::string& name,
-                      const FileTensor& tensor,
-                      std::span<const std::byte> data) const {
-  for (const PlanTensor& one : plan_.calls.calls()[call].inputs) {
-    if (one.name != name) continue;
-    const std::vector<std::byte>& wanted =
-        plan_.calls.stored()[one.stored].data;
-    return one.dtype == tensor.dtype && one.shape == tensor.shape &&
-           std::equal(wanted.begin(), wanted.end(), data.begin(), data.end());
-  }
+                      const NamedTensor& tensor) const {
+  for (const PlanTensor& one : plan_.calls.calls()[call].inputs)
+    if (one.name == name) return plan_.calls.stored()[one.stored] == tensor;
   return false;
 }
 
@@ -197,14 +152,19 @@ std::string Reader::read_npy(size_t call, const std::string& name,
   if (!error.empty()) return error;
   const auto file = std::as_bytes(std::span(text));
   const auto found = parse_npy(file, &error);
-  if (found) error = misfit(*wanted, found->tensor, /*npy=*/true);
-  if (!error.empty()) return path.string() + ": " + error;
-  auto& place = answers_[call].outputs;
-  if (place.contains(wanted->tensor))
-    return path.string() + ": " + wanted->name + " is answered twice";
-  place[wanted->tensor] =
-      row_by_row(*wanted, found->tensor.data(file), found->fortran_order);
-  return "";
+  if (!found) return path.string() + ": " + error;
+  NamedTensor tensor = named_tensor(*found, file);
+  error = misfit(wanted->values, tensor, /*npy=*/true);
+  if (error.empty() && !keep(call, *wanted, std::move(tensor)))
+    error = wanted->name + " is answered twice";
+  return error.empty() ? "" : path.string() + ": " + error;
+}
+
+// False: it is answered already.
+bool Reader::keep(size_t call, const PlanTensor& wanted, NamedTensor found) {
+  return answers_[call]
+      .outputs.try_emplace(wanted.tensor, std::move(found.data))
+      .second;
 }
 
 std::string Reader::read_safetensors(size_t call, const fs::path& path) {
@@ -219,8 +179,8 @@ std::string Reader::read_safetensors(size_t call, const fs::path& path) {
   const auto file = std::as_bytes(std::span(text));
   const auto found = parse_safetensors(file, &error);
   if (!found) return path.string() + ": " + error;
-  for (const auto& [name, tensor] : found->tensors) {
-    error = take(call, name, {tensor, tensor.data(file)});
+  for (auto& [name, tensor] : named_tensors(*found, file)) {
+    error = take(call, name, std::move(tensor), /*npy=*/false);
     if (!error.empty()) return path.string() + ": " + shown(name) + " " + error;
   }
   return "";
@@ -228,29 +188,29 @@ std::string Reader::read_safetensors(size_t call, const fs::path& path) {
 
 // "" or what is wrong with it.
 std::string Reader::take(size_t call, const std::string& name,
-                         const Found& found) {
+                         NamedTensor found, bool npy) {
   const PlanTensor* wanted = output(call, name);
   if (wanted == nullptr)
-    return is_input(call, name, found.tensor, found.data)
+    return is_input(call, name, found)
                ? ""
                : "is neither an output of this call nor its input";
-  const std::string error = misfit(*wanted, found.tensor, found.npy);
+  const std::string error = misfit(wanted->values, found, npy);
   if (!error.empty()) return "is " + error;
-  auto& place = answers_[call].outputs;
-  if (place.contains(wanted->tensor)) return "is answered twice";
-  place[wanted->tensor] = row_by_row(*wanted, found.data, found.fortran_order);
-  return "";
+  return keep(call, *wanted, std::move(found)) ? "" : "is answered twice";
 }
 
-// Takes the answer to any call, "c0012/o".
-std::string Reader::take_named(const std::string& name, const Found& found) {
-  const size_t slash = name.find('/');
-  const size_t* call = number_of(name.substr(0, slash));
-  const std::string error =
-      call == nullptr || slash == std::string::npos
-          ? "belongs to no call of the plan; allowed is c0012/o"
-          : take(*call, name.substr(slash + 1), found);
-  return error.empty() ? "" : shown(name) + " " + error;
+// Takes answers to any calls, "c0012/o".
+std::string Reader::take_all(NamedTensors tensors, bool npy) {
+  for (auto& [name, tensor] : tensors) {
+    const size_t slash = name.find('/');
+    const size_t* call = number_of(name.substr(0, slash));
+    const std::string error =
+        call == nullptr || slash == std::string::npos
+            ? "belongs to no call of the plan; allowed is c0012/o"
+            : take(*call, name.substr(slash + 1), std::move(tensor), npy);
+    if (!error.empty()) return shown(name) + " " + error;
+  }
+  return "";
 }
 
 std::string Reader::take_refusals(const SafetensorsMetadata& metadata) {
@@ -266,28 +226,6 @@ std::string Reader::take_refusals(const SafetensorsMetadata& metadata) {
   return "";
 }
 
-std::string Reader::take_all(std::span<const std::byte> file) {
-  std::string error;
-  const auto found = parse_safetensors(file, &error);
-  if (!found) return error;
-  for (const auto& [name, tensor] : found->tensors)
-    if (error = take_named(name, {tensor, tensor.data(file)}); !error.empty())
-      return error;
-  return take_refusals(found->metadata);
-}
-
-std::string Reader::take_arrays(std::span<const std::byte> file) {
-  std::string error;
-  const auto found = parse_npz(file, &error);
-  if (!found) return error;
-  for (const auto& [name, one] : *found) {
-    error = take_named(name, {one.array.tensor, one.data(), /*npy=*/true,
-                              one.array.fortran_order});
-    if (!error.empty()) return error;
-  }
-  return "";
-}
-
 // Answers to all calls in one file.
 std::string Reader::read_all(const fs::path& path) {
   size_t most = kMostHeader;
@@ -298,7 +236,13 @@ std::string Reader::read_all(const fs::path& path) {
   std::string error = read_file(path.string(), most, &text);
   if (!error.empty()) return error;
   const auto file = std::as_bytes(std::span(text));
-  error = path.extension() == kNpz ? take_arrays(file) : take_all(file);
+  if (path.extension() == kNpz) {
+    if (const auto found = parse_npz(file, &error))
+      error = take_all(named_tensors(*found), /*npy=*/true);
+  } else if (const auto found = parse_safetensors(file, &error)) {
+    error = take_all(named_tensors(*found, file), /*npy=*/false);
+    if (error.empty()) error = take_refusals(found->metadata);
+  }
   return error.empty() ? "" : path.string() + ": " + error;
 }
 

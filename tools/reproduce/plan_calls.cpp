@@ -4,14 +4,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/call/option_numbers.h"
 #include "core/capability/capability.h"
-#include "core/door/call_plan.h"
 #include "properties/cases/scope.h"
 #include "properties/checking/probe.h"
 #include "reference/arithmetic/oracle.h"
-#include "tools/reproduce/reproducer.h"
 
 namespace qkvet::tools {
 namespace {
@@ -72,30 +71,6 @@ std::vector<PlanScalar> scalars_of(const KernelCall& call,
   return all;
 }
 
-std::vector<int64_t> shape_of(const TensorSpec& spec) {
-  return {spec.shape.begin(), spec.shape.begin() + spec.ndim};
-}
-
-// Those that are there and have no elements: a program asks for them, too.
-void add_empty_inputs(Operation operation, const CallPlan& plan,
-                      PlanCall* out) {
-  for (int t = 0; t < kInputCount; ++t) {
-    const auto name = static_cast<TensorName>(t);
-    const TensorSpec& spec = plan.tensors[t];
-    const auto same = [name](const PlanTensor& one) {
-      return one.tensor == name;
-    };
-    if (spec.present() && spec.elements() == 0 &&
-        std::none_of(out->inputs.begin(), out->inputs.end(), same))
-      out->inputs.push_back({name,
-                             abi_name(operation, name),
-                             file_dtype(spec.dtype),
-                             shape_of(spec),
-                             {},
-                             0});
-  }
-}
-
 class Fnv {
  public:
   void add(const std::string& text) { add(std::as_bytes(std::span(text))); }
@@ -110,13 +85,17 @@ class Fnv {
   uint64_t hash_ = 0xcbf29ce484222325;  // the offset of FNV-1a
 };
 
+std::string form_text(const NamedTensor& tensor) {
+  return file_tensor_text(tensor.dtype, tensor.shape);
+}
+
 std::string digest_of(const PlanCall& call) {
   Fnv fnv;
   for (const PlanScalar& scalar : call.scalars)
     fnv.add(scalar.name + "=" + scalar.text + ";");
   for (const PlanTensor& input : call.inputs) {
-    fnv.add(input.name + ":" + file_tensor_text(input.dtype, input.shape));
-    fnv.add(input.data);
+    fnv.add(input.name + ":" + form_text(input.values));
+    fnv.add(input.values.data);
   }
   return fmt::format("{:016x}", fnv.hash());
 }
@@ -132,28 +111,19 @@ std::string plan_tensor_name(size_t stored) {
 std::string plan_call_of(const KernelCall& call, const KernelInfo& kernel,
                          PlanCall* out) {
   std::string why;
-  WrittenCall written;
+  CallPlan plan;
   if (!capability_allows(kernel, call, &why) ||
-      !plan_call(call, kernel, &written.plan, &why))
+      !plan_call(call, kernel, &plan, &why))
     return why;
-  out->scalars = scalars_of(call, written.plan);
-  add_inputs(call, written);
-  for (WrittenInput& input : written.inputs)
-    out->inputs.push_back({input.name, abi_name(call.operation, input.name),
-                           file_dtype(input.given.dtype), shape_of(input.given),
-                           std::move(input.packed), 0});
-  add_empty_inputs(call.operation, written.plan, out);
-  for (int t = kInputCount; t < kTensorCount; ++t) {
-    const auto name = static_cast<TensorName>(t);
-    const TensorSpec& spec = written.plan.tensors[t];
-    if (spec.present())
-      out->outputs.push_back({name,
-                              abi_name(call.operation, name),
-                              file_dtype(spec.dtype),
-                              shape_of(spec),
-                              {},
-                              0});
-  }
+  out->scalars = scalars_of(call, plan);
+  const auto add = [](std::vector<CallTensor> tensors,
+                      std::vector<PlanTensor>& to) {
+    for (CallTensor& tensor : tensors) to.push_back({std::move(tensor)});
+  };
+  add(call_inputs(call, plan), out->inputs);
+  // A program asks for them, too.
+  add(empty_inputs(call, plan), out->inputs);
+  add(call_outputs(plan), out->outputs);
   out->digest = digest_of(*out);
   return "";
 }
@@ -166,21 +136,16 @@ size_t PlanCalls::find(const std::string& digest) const {
 // Takes the data away, into its one place.
 size_t PlanCalls::store(PlanTensor& input) {
   Fnv fnv;
-  fnv.add(file_tensor_text(input.dtype, input.shape));
-  fnv.add(input.data);
+  fnv.add(form_text(input.values));
+  fnv.add(input.values.data);
   const auto [first, last] = stored_by_hash_.equal_range(fnv.hash());
   const auto same = std::find_if(first, last, [&](const auto& entry) {
-    const StoredTensor& one = stored_[entry.second];
-    return one.dtype == input.dtype && one.shape == input.shape &&
-           one.data == input.data;
+    return stored_[entry.second] == input.values;
   });
-  if (same != last) {
-    input.data = {};
-    return same->second;
-  }
+  std::vector<std::byte> data = std::exchange(input.values.data, {});
+  if (same != last) return same->second;
   stored_by_hash_.emplace(fnv.hash(), stored_.size());
-  stored_.push_back({input.dtype, input.shape, std::move(input.data)});
-  input.data = {};
+  stored_.push_back({input.values.dtype, input.values.shape, std::move(data)});
   return stored_.size() - 1;
 }
 
@@ -241,7 +206,8 @@ class PlanCalls::Probed : public Executor {
       }
       for (const PlanTensor& output : call.outputs) {
         size_t bytes = 0;
-        if (checked_bytes(output.dtype, output.shape, bytes).empty())
+        if (checked_bytes(output.values.dtype, output.values.shape, bytes)
+                .empty())
           (outcomes[i].*output_member(output.tensor)).resize(bytes);
       }
       numbers_.push_back(calls_.add(std::move(call)));

@@ -9,18 +9,15 @@
 #include <vector>
 
 #include "core/door/executor.h"
-#include "core/files/file_tensor.h"
+#include "core/files/call_tensors.h"
 #include "properties/checking/case_work.h"
 
 namespace qkvet::tools {
 
-struct PlanTensor {
-  TensorName tensor = TensorName::kQ;
-  std::string name;  // as the ABI calls it: "q", "d_q"
-  FileDtype dtype = FileDtype::kF32;
-  std::vector<int64_t> shape;
-  std::vector<std::byte> data;  // packed; of outputs, and in a plan: none
-  size_t stored = 0;  // in a plan, of inputs: the number of PlanCalls::stored()
+// Its values have no data: those of inputs are `stored` of PlanCalls::stored(),
+// those of outputs nobody knows.
+struct PlanTensor : CallTensor {
+  size_t stored = 0;
 };
 
 struct PlanScalar {
@@ -36,15 +33,6 @@ struct PlanCall {
   // The digest of all but the outputs, 16 hex digits (FNV-1a, 64 bits): calls
   // with the same digest are one.
   std::string digest;
-};
-
-// What the inputs of a plan are stored as.
-struct StoredTensor {
-  FileDtype dtype = FileDtype::kF32;
-  std::vector<int64_t> shape;
-  std::vector<std::byte> data;  // packed
-
-  TensorToWrite written() const { return {dtype, shape, data}; }
 };
 
 // "c0012"
@@ -68,7 +56,8 @@ class PlanCalls {
   std::vector<size_t> add_probes(JudgedKernel* kernel);
 
   const std::vector<PlanCall>& calls() const { return calls_; }
-  const std::vector<StoredTensor>& stored() const { return stored_; }
+  // What the inputs are.
+  const std::vector<NamedTensor>& stored() const { return stored_; }
   // The number of a call, or calls().size().
   size_t find(const std::string& digest) const;
 
@@ -78,7 +67,7 @@ class PlanCalls {
   size_t store(PlanTensor& input);
 
   std::vector<PlanCall> calls_;
-  std::vector<StoredTensor> stored_;
+  std::vector<NamedTensor> stored_;
   std::multimap<uint64_t, size_t> stored_by_hash_;
   std::map<std::string, size_t> numbers_;  // by digest
 };

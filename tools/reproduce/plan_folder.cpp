@@ -24,7 +24,7 @@ std::string text_of(const std::vector<std::byte>& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-std::string add_npy(const std::vector<StoredTensor>& stored,
+std::string add_npy(const std::vector<NamedTensor>& stored,
                     std::map<std::string, std::string>* files) {
   for (size_t i = 0; i < stored.size(); ++i) {
     const std::string name = plan_tensor_name(i) + ".npy";
@@ -37,11 +37,11 @@ std::string add_npy(const std::vector<StoredTensor>& stored,
   return "";
 }
 
-std::string add_safetensors(const std::vector<StoredTensor>& stored,
+std::string add_safetensors(const std::vector<NamedTensor>& stored,
                             std::map<std::string, std::string>* files) {
-  std::map<std::string, TensorToWrite, std::less<>> tensors;
+  NamedTensors tensors;
   for (size_t i = 0; i < stored.size(); ++i)
-    tensors[plan_tensor_name(i)] = stored[i].written();
+    tensors[plan_tensor_name(i)] = stored[i];
   std::string error;
   const auto bytes = safetensors_bytes(tensors, {}, &error);
   if (!bytes) return fmt::format("{}: {}", kInputsFile, error);
@@ -82,7 +82,7 @@ std::map<std::string, std::string> plan_files(const PlanFolder& plan,
   const PlanFormat format = plan.recipe.format;
   if (format == PlanFormat::kRecipe) return files;
   files["calls.tsv"] = plan_table(plan);
-  const std::vector<StoredTensor>& stored = plan.calls.stored();
+  const std::vector<NamedTensor>& stored = plan.calls.stored();
   *error = format == PlanFormat::kSafetensors ? add_safetensors(stored, &files)
                                               : add_npy(stored, &files);
   return files;

@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include "core/base/json.h"
-#include "core/files/file_tensor.h"
 
 namespace qkvet::tools {
 namespace {
@@ -12,7 +11,8 @@ namespace {
 constexpr const char* kFormat = "plan 2";
 
 Json tensor_json(const PlanTensor& tensor) {
-  return {{"dtype", file_dtype_name(tensor.dtype)}, {"shape", tensor.shape}};
+  return {{"dtype", file_dtype_name(tensor.values.dtype)},
+          {"shape", tensor.values.shape}};
 }
 
 Json inputs_json(const PlanCall& call) {

@@ -5,18 +5,14 @@
 
 #include <cstring>
 
-#include "properties/judging/compare.h"
-
 namespace qkvet::tools {
 namespace {
 
 constexpr size_t kWidth = 80;
 
-std::string shape_py(const TensorSpec& spec) {
-  std::string text = "(";
-  for (int i = 0; i < spec.ndim; ++i)
-    text += std::to_string(spec.shape[i]) + (i + 1 < spec.ndim ? ", " : "");
-  return text + (spec.ndim == 1 ? ",)" : ")");
+std::string shape_py(const std::vector<int64_t>& shape) {
+  return fmt::format("({}{})", fmt::join(shape, ", "),
+                     shape.size() == 1 ? "," : "");
 }
 
 // The words in lines, as one string.
@@ -31,25 +27,25 @@ std::string text_py(const std::vector<std::string>& words) {
   return text + "\"\"\"";
 }
 
-std::string numbers_py(const char* dtype, const TensorSpec& spec,
+std::string numbers_py(const char* dtype, const std::vector<int64_t>& shape,
                        const std::vector<double>& values) {
   std::vector<std::string> words;
   words.reserve(values.size());
   for (const double value : values) words.push_back(hex_number(value));
-  return fmt::format("numbers(\"{}\", {}, {})", dtype, shape_py(spec),
+  return fmt::format("numbers(\"{}\", {}, {})", dtype, shape_py(shape),
                      text_py(words));
 }
 
 template <class T>
-std::string integers_py(const char* dtype, const TensorSpec& spec,
-                        const std::vector<std::byte>& packed) {
+std::string integers_py(const char* dtype, const NamedTensor& tensor) {
+  const std::vector<std::byte>& packed = tensor.data;
   std::vector<std::string> words;
   for (size_t at = 0; at + sizeof(T) <= packed.size(); at += sizeof(T)) {
     T value;
     std::memcpy(&value, packed.data() + at, sizeof value);
     words.push_back(std::to_string(value));
   }
-  return fmt::format("integers(\"{}\", {}, {})", dtype, shape_py(spec),
+  return fmt::format("integers(\"{}\", {}, {})", dtype, shape_py(tensor.shape),
                      text_py(words));
 }
 
@@ -90,21 +86,20 @@ std::string list_py(const std::vector<int64_t>& numbers) {
   return fmt::format("[{}]", fmt::join(numbers, ", "));
 }
 
-std::string tensor_py(const TensorSpec& spec,
-                      const std::vector<std::byte>& packed) {
-  switch (spec.dtype) {
-    case Dtype::kInt64:
-      return integers_py<int64_t>("int64", spec, packed);
-    case Dtype::kInt32:
-      return integers_py<int32_t>("int32", spec, packed);
-    case Dtype::kUint8:
-      return integers_py<uint8_t>("uint8", spec, packed);
-    case Dtype::kF64:
-      return numbers_py("float64", spec, as_doubles(packed, spec.dtype));
-    case Dtype::kF16:
-      return numbers_py("float16", spec, as_doubles(packed, spec.dtype));
+std::string tensor_py(const NamedTensor& tensor) {
+  switch (tensor.dtype) {
+    case FileDtype::kInt64:
+      return integers_py<int64_t>("int64", tensor);
+    case FileDtype::kInt32:
+      return integers_py<int32_t>("int32", tensor);
+    case FileDtype::kUint8:
+      return integers_py<uint8_t>("uint8", tensor);
+    case FileDtype::kF64:
+      return numbers_py("float64", tensor.shape, numbers_of(tensor));
+    case FileDtype::kF16:
+      return numbers_py("float16", tensor.shape, numbers_of(tensor));
     default:  // numpy has no bf16
-      return numbers_py("float32", spec, as_doubles(packed, spec.dtype));
+      return numbers_py("float32", tensor.shape, numbers_of(tensor));
   }
 }
 
@@ -112,7 +107,7 @@ std::string entry_py(const std::string& name, const std::string& value) {
   return fmt::format("    \"{}\": {},\n", name, value);
 }
 
-std::string wanted_py(const TensorSpec& spec,
+std::string wanted_py(const std::vector<int64_t>& shape,
                       const std::vector<Wanted>& wanted) {
   std::vector<double> parts[4];
   for (const Wanted& one : wanted) {
@@ -123,7 +118,7 @@ std::string wanted_py(const TensorSpec& spec,
   }
   std::string text = "[\n";
   for (const auto& part : parts)
-    text += "        " + numbers_py("float64", spec, part) + ",\n";
+    text += "        " + numbers_py("float64", shape, part) + ",\n";
   return text + "    ]";
 }
 
@@ -131,13 +126,13 @@ std::string outputs_py(const WrittenCall& call) {
   std::string recorded = "{\n", wanted = "{\n", staged = "{\n";
   std::string storage = "{";
   for (const WrittenOutput& output : call.outputs) {
-    const std::string name = abi_name(call.plan.operation, output.name);
+    const std::string& name = output.name;
+    const std::vector<int64_t>& shape = output.values.shape;
     if (!call.refused)
-      recorded +=
-          "    " + entry_py(name, tensor_py(output.spec, output.actual));
-    wanted += "    " + entry_py(name, wanted_py(output.spec, output.wanted));
+      recorded += "    " + entry_py(name, tensor_py(output.values));
+    wanted += "    " + entry_py(name, wanted_py(shape, output.wanted));
     if (!output.staged.empty())
-      staged += "    " + entry_py(name, wanted_py(output.spec, output.staged));
+      staged += "    " + entry_py(name, wanted_py(shape, output.staged));
     storage += fmt::format("{}\"{}\": \"{}\"", storage.size() > 1 ? ", " : "",
                            name, dtype_name(output.spec.dtype));
   }

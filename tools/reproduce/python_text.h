@@ -18,10 +18,9 @@ std::string string_py(const std::string& text);
 std::string quoted_py(const std::string& text);
 std::string list_py(const std::vector<int64_t>& numbers);
 // bf16 becomes float32, which numpy has.
-std::string tensor_py(const TensorSpec& spec,
-                      const std::vector<std::byte>& packed);
+std::string tensor_py(const NamedTensor& tensor);
 // [value, bound, least, largest]
-std::string wanted_py(const TensorSpec& spec,
+std::string wanted_py(const std::vector<int64_t>& shape,
                       const std::vector<Wanted>& wanted);
 // A line of a dict.
 std::string entry_py(const std::string& name, const std::string& value);

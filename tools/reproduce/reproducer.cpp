@@ -19,23 +19,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Whatever page a tensor begins in, a cache line is what vectors can tell.
-constexpr int64_t kAddressPeriod = 64;
-
-// The elements that a mistake has added to the tensor: NaN.
-void fill_up(WrittenInput& input) {
-  std::vector<std::byte> memory(static_cast<size_t>(input.spec.span_bytes()),
-                                std::byte{0xff});
-  TensorSpec given = input.spec;
-  given.shape = input.given.shape;
-  scatter(given, input.packed.data(), memory.data());
-  input.given =
-      packed_spec(input.spec.dtype, input.spec.ndim, input.spec.shape);
-  input.packed.resize(static_cast<size_t>(input.given.elements() *
-                                          dtype_bytes(input.spec.dtype)));
-  gather(input.spec, memory.data(), input.packed.data());
-}
-
 bool shows_failure(const WrittenCall& call) {
   for (const WrittenOutput& output : call.outputs)
     for (size_t n = 0; n < output.numbers.size(); ++n)
@@ -124,38 +107,19 @@ std::string place_of(const PlannedCall& planned, size_t number) {
 
 }  // namespace
 
-void add_inputs(const KernelCall& call, WrittenCall& written) {
-  for (int t = 0; t < kTensorCount; ++t) {
-    const auto name = static_cast<TensorName>(t);
-    const TensorSpec& spec = written.plan.tensors[t];
-    const std::byte* content = content_of(call, name);
-    if (!spec.present() || content == nullptr) continue;
-    WrittenInput input{name, spec, given_part(call, name, spec), {}, 0};
-    input.packed.assign(
-        content, content + input.given.elements() * dtype_bytes(spec.dtype));
-    if (call.mistake != Mistake::kNone) fill_up(input);
-    input.start = written.plan.places[t].start % kAddressPeriod;
-    written.inputs.push_back(std::move(input));
-  }
-}
-
-const WrittenInput* WrittenCall::input(TensorName name) const {
-  for (const WrittenInput& one : inputs)
-    if (one.name == name) return &one;
-  return nullptr;
-}
-
 const WrittenOutput* WrittenCall::output(TensorName name) const {
   for (const WrittenOutput& one : outputs)
-    if (one.name == name) return &one;
+    if (one.tensor == name) return &one;
   return nullptr;
 }
 
 int64_t Reproducer::numbers() const {
   int64_t sum = static_cast<int64_t>(same_bits.size());
   for (const WrittenCall& call : calls) {
-    for (const WrittenInput& input : call.inputs)
-      sum += std::max(input.spec.span(), input.given.elements());
+    for (const CallTensor& input : call.inputs)
+      sum += std::max<int64_t>(
+          input.spec.span(),
+          std::ssize(input.values.data) / dtype_bytes(input.spec.dtype));
     for (const WrittenOutput& output : call.outputs)
       sum += output.spec.elements();
   }
@@ -211,7 +175,7 @@ std::string make_reproducer(const Law& law, const Case& value,
     if (!plan_call(calls[i], kernel.judged.info, &written.plan, &why))
       return why;
     written.place = place_of(whole.planned, i);
-    add_inputs(calls[i], written);
+    written.inputs = call_inputs(calls[i], written.plan);
     add_outputs(value, whole, outcomes[i], kernel.judged, written);
     add_end(whole.planned, outcomes[i], written);
     if (calls[i].operation == Operation::kCacheCreate)
@@ -246,20 +210,6 @@ std::string reproducer_head(const Reproducer& from) {
       from.kernel, from.text, from.law->id, from.again, QKVET_VERSION);
 }
 
-std::string abi_name(Operation operation, TensorName tensor) {
-  if (tensor == TensorName::kCuQ) return "cu_seqlens_q";
-  if (tensor == TensorName::kCuK) return "cu_seqlens_k";
-  const bool of_layer =
-      operation == Operation::kLayer || operation == Operation::kLayerBackward;
-  if (of_layer && tensor == TensorName::kQPositions) return "positions";
-  const bool is_gradient =
-      tensor == TensorName::kDO || tensor == TensorName::kDY ||
-      (tensor >= TensorName::kDQ && tensor <= TensorName::kDBo);
-  // "dq" is d_q there.
-  if (is_gradient) return std::string("d_") + (tensor_name(tensor) + 1);
-  return tensor_name(tensor);
-}
-
 const char* index_letters(Operation operation, TensorName tensor) {
   if (tensor == TensorName::kY) return "btc";
   if (tensor == TensorName::kWeights) return "bhij";
@@ -269,7 +219,7 @@ const char* index_letters(Operation operation, TensorName tensor) {
 std::string element_text(const WrittenCall& call, const WrittenOutput& output,
                          size_t n) {
   const TensorSpec& spec = output.spec;
-  const char* letters = index_letters(call.plan.operation, output.name);
+  const char* letters = index_letters(call.plan.operation, output.tensor);
   std::string text;
   for (int axis = spec.ndim - 1; axis >= 0; --axis) {
     const auto extent = static_cast<size_t>(spec.shape[axis]);
@@ -280,8 +230,7 @@ std::string element_text(const WrittenCall& call, const WrittenOutput& output,
   }
   // A layer without a batch is member 0 of one.
   if (spec.ndim == 2) text = ",b=0" + text;
-  return abi_name(call.plan.operation, output.name) + "[" + text.substr(1) +
-         "]";
+  return output.name + "[" + text.substr(1) + "]";
 }
 
 std::string hex_number(double value) {

@@ -11,21 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "core/door/call_plan.h"
+#include "core/files/call_tensors.h"
 #include "properties/judging/law.h"
 #include "tools/kernels/kernels.h"
 
 namespace qkvet::tools {
-
-// An input as the call has it: packed in the extents that its values have of
-// their own, and where it lies.
-struct WrittenInput {
-  TensorName name = TensorName::kQ;
-  TensorSpec spec;   // in the call: strides, 0 where it is broadcast
-  TensorSpec given;  // of `packed`
-  std::vector<std::byte> packed;
-  int64_t start = 0;  // bytes behind an address of many zeros
-};
 
 // One number of an output, and what it may be. NaN as the value asks for NaN;
 // an infinite bound asks for nothing.
@@ -35,16 +25,13 @@ struct Wanted {
   double low = 0, high = 0;  // value -+ bound, rounded to storage
 };
 
-struct WrittenOutput {
-  TensorName name = TensorName::kO;
-  TensorSpec spec;
-  int64_t start = 0;
-  std::vector<Wanted> wanted;  // packed, as all that follows
+// Its values are what the kernel gave: none if the call was refused.
+struct WrittenOutput : CallTensor {
+  std::vector<double> numbers;  // the same
+  std::vector<Wanted> wanted;   // packed, as all that follows
   // For a layer that returns its stages: what a kernel must give that has made
   // the stages in front of this one as `actual` has them. Empty: the same.
   std::vector<Wanted> staged;
-  std::vector<std::byte> actual;  // in storage; empty if the call was refused
-  std::vector<double> numbers;    // the same
 
   const std::vector<Wanted>& wanted_here() const {
     return staged.empty() ? wanted : staged;
@@ -54,7 +41,7 @@ struct WrittenOutput {
 struct WrittenCall {
   Case value;  // shape, causal rule, scale and options of this call
   CallPlan plan;
-  std::vector<WrittenInput> inputs;
+  std::vector<CallTensor> inputs;
   std::vector<WrittenOutput> outputs;  // as far as asked for
 
   // "call 5, step.a.1"; "" where a call is known by its number alone.
@@ -68,12 +55,8 @@ struct WrittenCall {
   // For a command: tokens that the sequences hold behind it.
   std::vector<int64_t> lengths, found_lengths;
 
-  const WrittenInput* input(TensorName name) const;
   const WrittenOutput* output(TensorName name) const;
 };
-
-// Those of the call, whose plan is there already.
-void add_inputs(const KernelCall& call, WrittenCall& written);
 
 struct Reproducer {
   const Law* law = nullptr;
@@ -117,12 +100,11 @@ std::string reproducer_py(const Reproducer& from);
 using NamedFile = std::pair<std::string, std::string>;
 std::vector<NamedFile> reproducer_npy(const Reproducer& from);
 
-// What all kinds say: lines about where it comes from; "q", ..., "cu_seqlens_q"
-// as the arguments of the operation call it; "bhic", the letters of an output's
-// indices; an element; a number that reads back as itself, with "nan" and
-// "inf"; the text without the licence, with the part of each marker put in.
+// What all kinds say: lines about where it comes from; "bhic", the letters of
+// an output's indices; an element; a number that reads back as itself, with
+// "nan" and "inf"; the text without the licence, with the part of each marker
+// put in.
 std::string reproducer_head(const Reproducer& from);
-std::string abi_name(Operation operation, TensorName tensor);
 const char* index_letters(Operation operation, TensorName tensor);
 // "o[b=0,h=0,i=1,c=0]"
 std::string element_text(const WrittenCall& call, const WrittenOutput& output,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One C file, C11 and C++17, whose tables a program walks: that of
 // templates/reproducer.c, reproducer_layer.c or reproducer_story.c.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <filesystem>
 #include <map>
@@ -41,28 +41,13 @@ constexpr std::string_view kEnd =
 constexpr size_t kPerLine = 6;
 
 // "4 x 8 x 1", for comments.
-std::string extents_text(const TensorSpec& spec) {
-  std::string text;
-  for (int i = 0; i < spec.ndim; ++i)
-    text += (i > 0 ? " x " : "") + std::to_string(spec.shape[i]);
-  return text;
+std::string extents_text(const std::vector<int64_t>& shape) {
+  return fmt::format("{}", fmt::join(shape, " x "));
 }
 
 std::string four(const std::array<int64_t, 4>& numbers) {
   return fmt::format("{{{}, {}, {}, {}}}", numbers[0], numbers[1], numbers[2],
                      numbers[3]);
-}
-
-// The memory of the input from its first element to its last.
-std::vector<std::byte> memory_of(const WrittenInput& input) {
-  std::vector<std::byte> memory(static_cast<size_t>(input.spec.span_bytes()),
-                                std::byte{0xff});
-  if (input.given.elements() > 0) {
-    TensorSpec given = input.spec;
-    given.shape = input.given.shape;
-    scatter(given, input.packed.data(), memory.data());
-  }
-  return memory;
 }
 
 class Tables {
@@ -97,17 +82,18 @@ class Tables {
     return fmt::format("static const {}[] = {{\n{}}};\n\n", name, rows);
   }
 
-  std::string row(size_t call, TensorName name, const TensorSpec& spec,
-                  int64_t start, const std::string& memory) const {
-    const Operation operation = from_.calls[call].plan.operation;
+  std::string row(size_t call, const CallTensor& tensor,
+                  const std::string& memory) const {
+    const TensorSpec& spec = tensor.spec;
     return fmt::format("{{{}, offsetof({}, {}), {}, {}, {}, {}, {}, {}, {}}}",
-                       call, arguments_c(operation), abi_name(operation, name),
-                       dtype_c(spec.dtype), spec.ndim, four(spec.shape),
-                       four(spec.strides), spec.span(), start, memory);
+                       call, arguments_c(from_.calls[call].plan.operation),
+                       tensor.name, dtype_c(spec.dtype), spec.ndim,
+                       four(spec.shape), four(spec.strides), spec.span(),
+                       tensor.start, memory);
   }
 
   // The name of an array with this memory: calls that share it do so here.
-  std::string array(const std::string& name, const WrittenInput& input) {
+  std::string array(const std::string& name, const CallTensor& input) {
     const std::vector<std::byte> memory = memory_of(input);
     if (memory.empty()) return "\"\"";
     const std::string key =
@@ -118,9 +104,10 @@ class Tables {
       return found->second;
     names_[key] = name;
     const auto step = static_cast<size_t>(dtype_bytes(input.spec.dtype));
-    arrays_ += fmt::format(
-        "/* {}, {} */\nstatic const {} {}[] = {{", extents_text(input.given),
-        dtype_name(input.spec.dtype), type_c(input.spec.dtype), name);
+    arrays_ += fmt::format("/* {}, {} */\nstatic const {} {}[] = {{",
+                           extents_text(input.values.shape),
+                           dtype_name(input.spec.dtype),
+                           type_c(input.spec.dtype), name);
     for (size_t n = 0; n < memory.size() / step; ++n)
       arrays_ += (n % kPerLine == 0 ? "\n    " : " ") +
                  element_c(memory.data() + n * step, input.spec.dtype) + ",";
@@ -131,13 +118,11 @@ class Tables {
   void add_call(size_t number) {
     const WrittenCall& call = from_.calls[number];
     calls_ += "    " + call_row_c(from_.subject, call) + ",\n";
-    for (const WrittenInput& input : call.inputs) {
-      const std::string name = abi_name(call.plan.operation, input.name);
+    for (const CallTensor& input : call.inputs)
       inputs_ += "    " +
-                 row(number, input.name, input.spec, input.start,
-                     array(fmt::format("{}_{}", name, number), input)) +
+                 row(number, input,
+                     array(fmt::format("{}_{}", input.name, number), input)) +
                  ",\n";
-    }
     for (const WrittenOutput& output : call.outputs) add_output(number, output);
   }
 
@@ -146,13 +131,12 @@ class Tables {
                          const WrittenOutput& output,
                          const std::vector<Wanted>& rows) {
     const WrittenCall& call = from_.calls[number];
-    const std::string tensor = abi_name(call.plan.operation, output.name);
-    const std::string name = fmt::format("{}_{}_{}", kind, tensor, number);
+    const std::string name = fmt::format("{}_{}_{}", kind, output.name, number);
     arrays_ += fmt::format(
         "/* {}: what it must be, by how much it may be off, and the numbers\n"
         " * of its type between which it must lie. */\n"
         "static const wanted_row {}[] = {{\n",
-        tensor, name);
+        output.name, name);
     for (size_t n = 0; n < rows.size(); ++n)
       arrays_ += fmt::format("    {{{}, {}, {}, {}}}, /* {} */\n",
                              number_c(rows[n].value), number_c(rows[n].bound),
@@ -167,11 +151,10 @@ class Tables {
     const Operation operation = from_.calls[call].plan.operation;
     const std::string wanted =
         add_wanted("wanted", call, output, output.wanted);
-    outputs_ += fmt::format(
-        "    {{\"{}\", \"{}\", {}, {}}},\n", abi_name(operation, output.name),
-        index_letters(operation, output.name),
-        row(call, output.name, output.spec, output.start, "NULL"), wanted);
-    numbers_[{call, output.name}] = static_cast<int>(numbers_.size());
+    outputs_ += fmt::format("    {{\"{}\", \"{}\", {}, {}}},\n", output.name,
+                            index_letters(operation, output.tensor),
+                            row(call, output, "NULL"), wanted);
+    numbers_[{call, output.tensor}] = static_cast<int>(numbers_.size());
     if (operation == Operation::kLayer) add_stage(call, output);
   }
 
@@ -180,8 +163,7 @@ class Tables {
     if (!output.staged.empty())
       staged = add_wanted("staged", call, output, output.staged);
     if (!output.numbers.empty()) {
-      recorded = fmt::format("recorded_{}_{}",
-                             abi_name(Operation::kLayer, output.name), call);
+      recorded = fmt::format("recorded_{}_{}", output.name, call);
       arrays_ += fmt::format("static const double {}[] = {{", recorded);
       for (size_t n = 0; n < output.numbers.size(); ++n)
         arrays_ += (n % kPerLine == 0 ? "\n    " : " ") +

@@ -26,20 +26,21 @@ constexpr std::string_view kRefusals =
 #include "check_refusals.py.inc"
     ;
 
-std::string npy(Dtype dtype, const TensorSpec& spec, const void* data) {
-  const auto bytes = static_cast<size_t>(spec.elements() * dtype_bytes(dtype));
+std::string npy(const TensorToWrite& tensor) {
   std::string error;
   // The extents are those of a tensor that there is.
-  const auto file =
-      npy_bytes({file_dtype(dtype),
-                 {spec.shape.begin(), spec.shape.begin() + spec.ndim},
-                 {static_cast<const std::byte*>(data), bytes}},
-                /*fortran_order=*/false, &error);
+  const auto file = npy_bytes(tensor, /*fortran_order=*/false, &error);
   return {reinterpret_cast<const char*>(file->data()), file->size()};
 }
 
+std::string npy(const std::vector<int64_t>& shape,
+                const std::vector<double>& numbers) {
+  return npy({FileDtype::kF64, shape, std::as_bytes(std::span(numbers))});
+}
+
 void add_wanted(const std::string& path, const std::string& name,
-                const TensorSpec& spec, const std::vector<Wanted>& wanted,
+                const std::vector<int64_t>& shape,
+                const std::vector<Wanted>& wanted,
                 std::vector<NamedFile>& files) {
   const struct {
     const char* part;
@@ -52,24 +53,23 @@ void add_wanted(const std::string& path, const std::string& name,
     std::vector<double> numbers;
     numbers.reserve(wanted.size());
     for (const Wanted& one : wanted) numbers.push_back(one.*row.number);
-    files.push_back(
-        {path + row.part + name, npy(Dtype::kF64, spec, numbers.data())});
+    files.push_back({path + row.part + name, npy(shape, numbers)});
   }
 }
 
 void add_output(const std::string& folder, const WrittenOutput& output,
                 std::vector<NamedFile>& files) {
-  const std::string name = std::string("_") + tensor_name(output.name) + ".npy";
-  add_wanted(folder, name, output.spec, output.wanted, files);
+  const std::string name = "_" + output.name + ".npy";
+  const std::vector<int64_t>& shape = output.values.shape;
+  add_wanted(folder, name, shape, output.wanted, files);
   if (!output.staged.empty())
-    add_wanted(folder + "staged_", name, output.spec, output.staged, files);
-  if (output.actual.empty() && output.spec.elements() > 0) return;  // refused
-  const std::string actual =
-      npy(output.spec.dtype, output.spec, output.actual.data());
+    add_wanted(folder + "staged_", name, shape, output.staged, files);
+  if (output.numbers.empty() && output.spec.elements() > 0) return;  // refused
+  const std::string actual = npy(output.values.written());
   files.push_back({folder + "actual" + name, actual});
   // What the next stage is judged by, and what stays when `actual` changes.
-  if (output.name >= TensorName::kStageQ &&
-      output.name <= TensorName::kAttended)
+  if (output.tensor >= TensorName::kStageQ &&
+      output.tensor <= TensorName::kAttended)
     files.push_back({folder + "recorded" + name, actual});
 }
 
@@ -134,10 +134,7 @@ std::string same_bits_npy(const std::vector<SameBits>& pairs) {
                                 static_cast<double>(pair.first),
                                 static_cast<double>(pair.second), pair.factor})
       rows.push_back(number);
-  return npy(
-      Dtype::kF64,
-      packed_spec(Dtype::kF64, 2, {static_cast<int64_t>(pairs.size()), 6}),
-      rows.data());
+  return npy({static_cast<int64_t>(pairs.size()), 6}, rows);
 }
 
 constexpr const char* kTensorsText =
@@ -231,10 +228,9 @@ std::vector<NamedFile> reproducer_npy(const Reproducer& from) {
     // calls.json says all about a command.
     if (!folder.empty() && from.subject != Subject::kCache)
       files.push_back({folder + "case.txt", to_string(call.value) + "\n"});
-    for (const WrittenInput& input : call.inputs)
+    for (const CallTensor& input : call.inputs)
       files.push_back(
-          {folder + abi_name(call.plan.operation, input.name) + ".npy",
-           npy(input.spec.dtype, input.given, input.packed.data())});
+          {folder + input.name + ".npy", npy(input.values.written())});
     for (const WrittenOutput& output : call.outputs)
       add_output(folder, output, files);
   }

@@ -18,9 +18,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr Wanted kAnything{0, kInfinity, -kInfinity, kInfinity};
 
-// Whatever page a tensor begins in, a cache line is what vectors can tell.
-constexpr int64_t kAddressPeriod = 64;
-
 Wanted exactly(double value) { return {value, 0, value, value}; }
 
 Wanted within(double value, double bound, Dtype dtype) {
@@ -78,9 +75,9 @@ Truths truths_of(const Truth& truth, const Shape& shape, TensorName tensor) {
 std::vector<Wanted> wanted_of(const Truth& truth, const KernelInfo& kernel,
                               const Case& value, const WrittenOutput& output) {
   const auto [values, bounds, per_row] =
-      truths_of(truth, value.shape, output.name);
+      truths_of(truth, value.shape, output.tensor);
   const Wanted empty =
-      wanted_of_empty_row(empty_row_of(kernel.dialect, value), output.name);
+      wanted_of_empty_row(empty_row_of(kernel.dialect, value), output.tensor);
   std::vector<Wanted> wanted;
   for (size_t n = 0; n < values.size(); ++n) {
     const int64_t visible =
@@ -97,28 +94,6 @@ std::vector<Wanted> wanted_of(const Truth& truth, const KernelInfo& kernel,
       wanted.push_back(within(values[n], bounds[n], output.spec.dtype));
   }
   return wanted;
-}
-
-const std::vector<std::byte>& bytes_of(const CallOutcome& outcome,
-                                       TensorName tensor) {
-  switch (tensor) {
-    case TensorName::kLse:
-      return outcome.lse;
-    case TensorName::kWeights:
-      return outcome.weights;
-    case TensorName::kY:
-      return outcome.y;
-    case TensorName::kStageQ:
-      return outcome.stage_q;
-    case TensorName::kStageK:
-      return outcome.stage_k;
-    case TensorName::kStageV:
-      return outcome.stage_v;
-    case TensorName::kAttended:
-      return outcome.attended;
-    default:
-      return outcome.o;
-  }
 }
 
 bool any_wrong(const WrittenOutput& output) {
@@ -204,7 +179,7 @@ class LayerOutputs {
  private:
   WrittenOutput* find(TensorName name) {
     for (WrittenOutput& output : written_.outputs)
-      if (output.name == name) return &output;
+      if (output.tensor == name) return &output;
     return nullptr;
   }
 
@@ -241,27 +216,24 @@ class LayerOutputs {
   WrittenCall& written_;
 };
 
-// In the order in which they are judged.
-constexpr TensorName kOrder[] = {TensorName::kO,        TensorName::kLse,
-                                 TensorName::kWeights,  TensorName::kStageQ,
-                                 TensorName::kStageK,   TensorName::kStageV,
-                                 TensorName::kAttended, TensorName::kY};
-
 }  // namespace
 
 void add_outputs(const Case& value, const CaseWork::WholeCall& whole,
                  const CallOutcome& outcome, const JudgedKernel& kernel,
                  WrittenCall& written) {
-  for (const TensorName name : kOrder) {
-    const auto t = static_cast<size_t>(name);
-    const TensorSpec& spec = written.plan.tensors[t];
-    if (!spec.present()) continue;
-    WrittenOutput output{name, spec, 0, {}, {}, {}, {}};
-    output.start = written.plan.places[t].start % kAddressPeriod;
-    output.actual = bytes_of(outcome, name);
-    output.numbers = as_doubles(output.actual, spec.dtype);
+  for (CallTensor& tensor : call_outputs(written.plan)) {
+    // What a call appends to is an input here.
+    if (is_cache(tensor.tensor)) continue;
+    WrittenOutput output{std::move(tensor), {}, {}, {}};
+    output.values.data = outcome.*output_member(output.tensor);
+    output.numbers = as_doubles(output.values.data, output.spec.dtype);
     written.outputs.push_back(std::move(output));
   }
+  // In the order in which they are judged: what a layer gives comes last.
+  std::ranges::stable_partition(written.outputs,
+                                [](const WrittenOutput& output) {
+                                  return output.tensor != TensorName::kY;
+                                });
   const Shape& shape = whole.value.shape;
   if (whole.planned.operation == Operation::kLayer &&
       !whole.planned.expects_refusal)
@@ -269,7 +241,7 @@ void add_outputs(const Case& value, const CaseWork::WholeCall& whole,
   for (WrittenOutput& output : written.outputs) {
     if (whole.truth != nullptr)
       output.wanted = wanted_of(*whole.truth, kernel.info, whole.value, output);
-    const bool is_k = output.name == TensorName::kStageK;
+    const bool is_k = output.tensor == TensorName::kStageK;
     if (whole.planned.operation == Operation::kCacheReadBack)
       output.wanted =
           wanted_of_stored(value, *whole.planned.snapshot,

@@ -76,9 +76,8 @@ std::string options_py(const CallPlan& plan, const qkvet_dialect& dialect) {
 
 std::string inputs_py(const WrittenCall& call) {
   std::string text;
-  for (const WrittenInput& input : call.inputs)
-    text += entry_py(abi_name(call.plan.operation, input.name),
-                     tensor_py(input.given, input.packed));
+  for (const CallTensor& input : call.inputs)
+    text += entry_py(input.name, tensor_py(input.values));
   return text;
 }
 
