@@ -7,8 +7,8 @@
 #include "diagnosis/kind.h"
 #include "diagnosis/nearby.h"
 #include "diagnosis/parametric.h"
-#include "properties/judging/agreement_about.h"
 #include "properties/judging/compare.h"
+#include "properties/judging/subject.h"
 
 namespace qkvet::diagnosis {
 namespace {

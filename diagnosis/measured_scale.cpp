@@ -9,8 +9,8 @@
 
 #include "core/base/half.h"
 #include "diagnosis/readings.h"
-#include "properties/judging/agreement_about.h"
 #include "properties/judging/compare.h"
+#include "properties/judging/subject.h"
 
 namespace qkvet::diagnosis {
 namespace {

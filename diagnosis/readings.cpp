@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "properties/judging/agreement_about.h"
+#include "properties/judging/subject.h"
 
 namespace qkvet::diagnosis {
 namespace {

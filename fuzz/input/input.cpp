@@ -6,20 +6,13 @@
 #include <utility>
 
 #include "core/base/philox.h"
+#include "fuzz/input/subjects.h"
 #include "properties/cases/draw.h"
 #include "properties/checking/case_work.h"
 #include "properties/conventions/domain.h"
 
 namespace qkvet::fuzz {
 namespace {
-
-constexpr size_t kMostFuzzedCommands = 24;
-constexpr int64_t kMostCount = 24;  // tokens and queries of one command
-constexpr int64_t kMostTokensHeld = 48;
-constexpr int64_t kMostWidth = 48;  // of heads where there are many calls
-constexpr int64_t kMostHeads = 8;
-constexpr int64_t kMostMembers = 4;
-constexpr int64_t kMostTokensOfLayer = 24;
 
 // splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
 // generators", 2014): two bytes become bits of which every remainder is even.
@@ -49,74 +42,6 @@ class Choices {
   uint64_t hash_ = 0;
   uint32_t beyond_ = 0;
 };
-
-int64_t work_of(const Shape& s) {
-  return s.B * s.H * s.Tq * s.Tk * (s.d + s.dv) +
-         s.B * (s.H * s.Tq + s.Hkv * s.Tk) * (s.d + s.dv);
-}
-
-void trim_attention(Shape& s, int64_t most_work) {
-  if (s.H > kMostHeads) s.H = s.Hkv = kMostHeads;
-  s.B = std::min(s.B, kMostMembers);
-  for (int64_t* extent : {&s.Tq, &s.Tk, &s.d, &s.dv})
-    *extent = std::min<int64_t>(*extent, 512);
-  while (work_of(s) > most_work) {
-    int64_t* largest = &s.Tk;
-    for (int64_t* extent : {&s.Tq, &s.d, &s.dv, &s.B})
-      if (*extent > *largest) largest = extent;
-    if (*largest > kMostHeads)
-      *largest /= 2;
-    else
-      s.H = s.Hkv = 1, s.B = 1;
-  }
-}
-
-// Commands name sequences that there are.
-void keep_sequences(int64_t sequences, StoryCommand& command) {
-  command.count = std::clamp<int64_t>(command.count, 0, kMostCount);
-  command.first = std::clamp<int64_t>(command.first, 0, kMostTokensHeld);
-  command.sequence = std::max<int64_t>(command.sequence, 0) % sequences;
-  if (command.verb == StoryVerb::kFork) command.count %= sequences;
-  if (command.verb != StoryVerb::kReorder) return;
-  command.parents.resize(static_cast<size_t>(sequences), 'a');
-  for (char& parent : command.parents)
-    if (parent < 'a' || parent >= 'a' + sequences) parent = 'a';
-}
-
-void trim_story(Case& value) {
-  Shape& s = value.shape;
-  s.B = std::clamp<int64_t>(s.B, 1, kMostMembers);
-  if (s.H > kMostHeads) s.H = s.Hkv = kMostHeads;
-  s.d = std::min(s.d, kMostWidth);
-  s.dv = std::min(s.dv, kMostWidth);
-  value.capacity = std::clamp<int64_t>(value.capacity, 1, kMostTokensHeld);
-  if (value.story.size() > kMostFuzzedCommands)
-    value.story.resize(kMostFuzzedCommands);
-  for (StoryCommand& command : value.story) keep_sequences(s.B, command);
-  constrain_extents_to_story(value);
-}
-
-void trim_layer(Shape& s) {
-  s.B = std::min(s.B, kMostMembers);
-  s.Tq = s.Tk = std::min(s.Tq, kMostTokensOfLayer);
-  if (s.H > kMostHeads) s.H = s.Hkv = kMostHeads;
-  const bool model_follows = s.D == s.H * s.d;
-  s.d = std::min<int64_t>(s.d, kMostHeads);
-  s.dv = std::min<int64_t>(s.dv, kMostHeads);
-  s.D = model_follows ? s.H * s.d : std::min(s.D, kMostWidth);
-}
-
-void trim(Case& value, int64_t most_work) {
-  switch (value.subject()) {
-    case Subject::kCache:
-      return trim_story(value);
-    case Subject::kLayer:
-    case Subject::kLayerBackward:
-      return trim_layer(value.shape);
-    default:
-      return trim_attention(value.shape, most_work);
-  }
-}
 
 void keep_dtypes(const Scope& scope, Case& value) {
   const auto& known = scope.dtypes;
@@ -158,7 +83,7 @@ Case made_legal(const Law& law, Case value, const InputRules& rules) {
   if (s.Hkv < 1 || s.H < 1 || s.H % s.Hkv != 0)
     s.H = s.Hkv = std::max<int64_t>(s.Hkv, 1);
   keep_dtypes(rules.scope, value);
-  trim(value, rules.most_work);
+  fuzzed_subject(value).trim(value, rules.most_work);
   // In front of what drops all that is out of place; and behind it, because
   // extents may change on the way.
   keep_set_values(value);

@@ -5,43 +5,11 @@
 #include <vector>
 
 #include "core/case/case_options.h"
+#include "fuzz/input/subjects.h"
 
 namespace qkvet::fuzz {
 namespace {
 
-// What two cases can swap. Where one piece does not go with the rest, the
-// nearest legal case is taken.
-using Piece = void (*)(const Case& from, Case& to);
-
-// And each option (case_options.h).
-constexpr Piece kAttentionPieces[] = {
-    [](const Case& from, Case& to) { to.shape = from.shape; },
-    [](const Case& from, Case& to) { to.causal = from.causal; },
-};
-constexpr Piece kStoryPieces[] = {
-    [](const Case& from, Case& to) { to.rope = from.rope; },
-    [](const Case& from, Case& to) {
-      to.shape.B = from.shape.B;
-      to.story = from.story, to.capacity = from.capacity;
-    },
-    [](const Case& from, Case& to) { to.cache = from.cache; },
-    [](const Case& from, Case& to) {
-      to.shape.d = from.shape.d, to.shape.dv = from.shape.dv;
-      to.shape.H = from.shape.H, to.shape.Hkv = from.shape.Hkv;
-    },
-};
-constexpr Piece kLayerPieces[] = {
-    [](const Case& from, Case& to) { to.rope = from.rope; },
-    [](const Case& from, Case& to) { to.shape = from.shape; },
-    [](const Case& from, Case& to) { to.biases = from.biases; },
-    [](const Case& from, Case& to) { to.unbatched = from.unbatched; },
-    [](const Case& from, Case& to) { to.fused = from.fused; },
-    [](const Case& from, Case& to) { to.context = from.context; },
-    [](const Case& from, Case& to) { to.causal = from.causal; },
-    [](const Case& from, Case& to) {
-      to.x = from.x, to.w = from.w, to.bias = from.bias;
-    },
-};
 constexpr Piece kCommonPieces[] = {
     [](const Case& from, Case& to) {
       to.q_dtype = from.q_dtype, to.kv_dtype = from.kv_dtype;
@@ -56,52 +24,18 @@ constexpr Piece kCommonPieces[] = {
 };
 
 std::vector<Piece> pieces_of(const Case& value) {
+  const FuzzedSubject& subject = fuzzed_subject(value);
   std::vector<Piece> pieces(std::begin(kCommonPieces), std::end(kCommonPieces));
-  const auto add = [&pieces](std::span<const Piece> own) {
-    pieces.insert(pieces.end(), own.begin(), own.end());
-  };
-  if (value.is_layer()) {
-    add(kLayerPieces);
-  } else if (value.subject() == Subject::kCache) {
-    add(kStoryPieces);
-  } else {
-    add(kAttentionPieces);
+  pieces.insert(pieces.end(), subject.pieces.begin(), subject.pieces.end());
+  if (subject.has_options)
     for (const CaseOption& option : case_options())
       pieces.push_back(option.copy);
-  }
   return pieces;
 }
 
 void take_piece(const Case& from, Case& to, Draw& draw) {
   const std::vector<Piece> pieces = pieces_of(to);
   pieces[draw.bits() % pieces.size()](from, to);
-}
-
-// Where vectors and tiles begin and end.
-constexpr std::array<int64_t, 22> kEdges = {0,  1,  2,  3,  4,   7,  8,  9,
-                                            15, 16, 17, 31, 32,  33, 47, 48,
-                                            49, 63, 64, 65, 127, 129};
-
-int64_t changed_number(int64_t now, Draw& draw) {
-  switch (draw.range(0, 5)) {
-    case 0:
-      return now + 1;
-    case 1:
-      return now - 1;
-    case 2:
-      return 2 * now;
-    case 3:
-      return now / 2;
-    case 4:
-      return draw.of(kEdges);
-    default:
-      return now + draw.range(-4, 4);
-  }
-}
-
-// Not below `least`.
-void change(int64_t& number, int64_t least, Draw& draw) {
-  number = std::clamp(changed_number(number, draw), least, int64_t{4096});
 }
 
 void change_heads(Shape& s, Draw& draw) {
@@ -111,24 +45,23 @@ void change_heads(Shape& s, Draw& draw) {
 }
 
 void change_extent(Case& value, Draw& draw) {
+  const FuzzedSubject& subject = fuzzed_subject(value);
   Shape& s = value.shape;
-  const Subject subject = value.subject();
   switch (draw.range(0, 6)) {
     case 0:
-      return change(s.B, subject == Subject::kAttention ? 0 : 1, draw);
+      return change_number(s.B, subject.least_extent, draw);
     case 1:
       return change_heads(s, draw);
     case 2:
-      if (subject == Subject::kCache) return change(value.capacity, 1, draw);
-      return change(s.Tq, subject == Subject::kAttention ? 0 : 1, draw);
+      return change_number(subject.rows(value), subject.least_extent, draw);
     case 3:
-      return change(s.Tk, subject == Subject::kAttention ? 0 : 1, draw);
+      return change_number(s.Tk, subject.least_extent, draw);
     case 4:
-      return change(s.d, 1, draw);
+      return change_number(s.d, 1, draw);
     case 5:
-      return change(s.dv, 1, draw);
+      return change_number(s.dv, 1, draw);
     default:
-      if (value.is_layer()) return change(s.D, 1, draw);
+      if (subject.has_model_width) return change_number(s.D, 1, draw);
       s.Tq = s.Tk, s.dv = s.d;
   }
 }
@@ -153,39 +86,14 @@ void change_option(Case& value, Draw& draw) {
   if (value.cache.rollback > 0) numbers.push_back(&value.cache.rollback);
   if (value.rope.style != RopeStyle::kNone)
     numbers.push_back(&value.rope.first);
-  if (!numbers.empty()) change(*numbers[draw.bits() % numbers.size()], 0, draw);
-}
-
-void change_story(Case& value, Draw& draw) {
-  Story& story = value.story;
-  const size_t at = draw.bits() % story.size();
-  const auto place = story.begin() + static_cast<ptrdiff_t>(at);
-  switch (draw.range(0, 5)) {
-    case 0: {
-      const StoryCommand again = *place;
-      story.insert(place, again);
-      return;
-    }
-    case 1:
-      if (story.size() > 1) story.erase(place);
-      return;
-    case 2:
-      std::swap(story[at], story[draw.bits() % story.size()]);
-      return;
-    case 3:
-      return change(place->count, 0, draw);
-    case 4:
-      place->sequence = draw.range(0, value.shape.B - 1);
-      return;
-    default:
-      return change(place->first, 0, draw);
-  }
+  if (!numbers.empty())
+    change_number(*numbers[draw.bits() % numbers.size()], 0, draw);
 }
 
 void change_structure(const Law& law, const InputRules& rules, Case& value,
                       Draw& draw) {
-  if (value.subject() == Subject::kCache && draw.chance(40))
-    return change_story(value, draw);
+  const auto change_own = fuzzed_subject(value).change_own;
+  if (change_own != nullptr && draw.chance(40)) return change_own(value, draw);
   const int64_t which = draw.range(0, 99);
   if (which < 45) return change_extent(value, draw);
   if (which < 65) return change_option(value, draw);

@@ -6,29 +6,10 @@
 
 #include "core/call/option_numbers.h"
 #include "fuzz/input/mutate.h"
+#include "fuzz/input/subjects.h"
 
 namespace qkvet::fuzz {
 namespace {
-
-std::span<const TensorName> inputs_of(const Case& value) {
-  static constexpr TensorName kAttention[] = {
-      TensorName::kQ, TensorName::kK,    TensorName::kV,   TensorName::kQ,
-      TensorName::kK, TensorName::kBias, TensorName::kSink};
-  static constexpr TensorName kStory[] = {TensorName::kQ, TensorName::kK,
-                                          TensorName::kV};
-  static constexpr TensorName kLayer[] = {TensorName::kX,  TensorName::kWq,
-                                          TensorName::kWk, TensorName::kWv,
-                                          TensorName::kWo, TensorName::kBq};
-  switch (value.subject()) {
-    case Subject::kCache:
-      return kStory;
-    case Subject::kLayer:
-    case Subject::kLayerBackward:
-      return kLayer;
-    default:
-      return kAttention;
-  }
-}
 
 double largest_of(Dtype dtype) {
   switch (dtype) {
@@ -84,7 +65,7 @@ void change_set(Case& value, Draw& draw) {
     return;
   }
   if (value.set.size() >= kMaxSetValues) return;
-  const auto tensors = inputs_of(value);
+  const auto tensors = fuzzed_subject(value).tensors;
   SetValue one;
   one.tensor = tensors[draw.bits() % tensors.size()];
   const auto extents = tensor_extents(value, one.tensor);
@@ -139,15 +120,10 @@ void change_recipe(Case& value, Draw& draw) {
       recipe =
           make_recipe(static_cast<RecipeKind>(draw.range(0, kRecipeCount - 1)));
   };
-  if (value.is_layer()) {
-    constexpr std::array<Recipe Case::*, 3> kAll = {&Case::x, &Case::w,
-                                                    &Case::bias};
-    return one(value.*draw.of(kAll));
-  }
-  constexpr std::array<Recipe Case::*, 3> kAll = {&Case::q, &Case::k, &Case::v};
-  if (draw.chance(30)) return draw_data(draw, value);
+  const FuzzedSubject& subject = fuzzed_subject(value);
+  if (subject.one_preset && draw.chance(30)) return draw_data(draw, value);
   if (value.score_bias && draw.chance(20)) return one(*value.score_bias);
-  one(value.*draw.of(kAll));
+  one(value.*draw.of(subject.recipes));
 }
 
 }  // namespace

@@ -10,10 +10,10 @@
 #include "core/base/half.h"
 #include "core/door/call_plan.h"
 #include "golden/import/source_view.h"
-#include "properties/judging/agreement_about.h"
 #include "properties/judging/answer.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/empty_row.h"
+#include "properties/judging/subject.h"
 
 namespace qkvet::golden {
 namespace {

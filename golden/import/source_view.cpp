@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "core/door/call_plan.h"
-#include "properties/judging/agreement_about.h"
 #include "properties/judging/compare.h"
+#include "properties/judging/subject.h"
 
 namespace qkvet::golden {
 namespace {

@@ -12,6 +12,8 @@
 #include <limits>
 #include <sstream>
 
+#include "include/testing/coarse.h"
+
 namespace qkvet::impl {
 namespace {
 
@@ -109,35 +111,14 @@ std::vector<const qkvet_kernel*> kernels_that(
   return kernels;
 }
 
-// Whether a number of this arithmetic lies near that of doubles.
-bool is_coarse(const qkvet_kernel& kernel) {
-  if (kernel.precision == nullptr) {
-    return false;
-  }
-  const qkvet_precision& p = *kernel.precision;
-  constexpr double kFine = 1e-6;
-  return ((p.declared & QKVET_KNOB_EXP_ERROR) != 0 && p.exp_error > kFine) ||
-         ((p.declared & QKVET_KNOB_TANH_ERROR) != 0 &&
-          (p.tanh_error > kFine || p.tanh_floor > kFine)) ||
-         ((p.declared & QKVET_KNOB_LOG_ERROR) != 0 && p.log_error > kFine) ||
-         ((p.declared & QKVET_KNOB_SCORE_DTYPE) != 0 &&
-          p.score_dtype.bits != 0) ||
-         ((p.declared & QKVET_KNOB_OPERAND_DTYPE) != 0 &&
-          p.operand_dtype.bits != 0) ||
-         ((p.declared & QKVET_KNOB_LSE_DTYPE) != 0 && p.lse_dtype.bits != 0) ||
-         ((p.declared & QKVET_KNOB_SINK_DTYPE) != 0 &&
-          p.sink_dtype.bits != 0) ||
-         ((p.declared & QKVET_KNOB_DOT_SUM_DTYPE) != 0 &&
-          p.dot_sum_dtype.bits != 0) ||
-         ((p.declared & QKVET_KNOB_VALUE_SUM_DTYPE) != 0 &&
-          p.value_sum_dtype.bits != 0) ||
-         (p.declared & QKVET_KNOB_SOFTMAX_DTYPE) != 0;
-}
+// How near to that of doubles a number is expected here.
+constexpr double kFine = 1e-6;
 
 std::vector<const qkvet_kernel*> kernels_of_any_dialect(Storage type) {
   return kernels_that(/*faulty=*/false, [type](const qkvet_kernel& kernel) {
     // The bound, which allows for it, judges what is coarse.
-    if (kernel.forward != nullptr && is_coarse(kernel)) {
+    if (kernel.forward != nullptr && kernel.precision != nullptr &&
+        is_coarse(*kernel.precision, kFine)) {
       return false;
     }
     const bool rows =

@@ -7,21 +7,12 @@
 #include "properties/cases/case_generator.h"
 #include "properties/cases/draw.h"
 #include "properties/conventions/domain.h"
+#include "properties/judging/subject.h"
 
 namespace qkvet::properties {
+
 Case draw_case(Draw& draw, const Law& law, const Scope& scope) {
-  switch (law.domain.subject) {
-    case Subject::kCache:
-      return draw_story(draw, law, scope);
-    case Subject::kLayer:
-      return draw_layer(draw, law, scope);
-    case Subject::kLayerBackward:
-      return draw_layer_backward(draw, law, scope);
-    case Subject::kBackward:
-      return draw_backward(draw, law, scope);
-    default:
-      return draw_attention(draw, law, scope);
-  }
+  return subject_row(law.domain.subject).draw(draw, law, scope);
 }
 
 rc::Gen<Case> case_generator(const Law& law, const Scope& scope) {

@@ -6,12 +6,12 @@
 #include "properties/calls/layer_calls.h"
 #include "properties/calls/story_calls.h"
 #include "properties/checking/case_prepared.h"
-#include "properties/checking/picture.h"
 #include "properties/checking/story_run.h"
 #include "properties/conventions/domain.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/finite.h"
 #include "properties/judging/outcome.h"
+#include "properties/judging/subject.h"
 #include "properties/judging/twin_check.h"
 
 namespace qkvet::properties {
@@ -235,16 +235,14 @@ std::optional<Judgement> CaseWork::settled(const JudgedKernel& kernel) {
   Judgement judgement;
   judgement.verdict = Verdict::kUnsupported;
   judgement.reason = not_judged_reason(value_);
-  if (judgement.reason.empty() &&
-      !has_subject(kernel.info, law_->domain.subject))
-    judgement.reason = missing_subject(law_->domain.subject);
-  const bool gradient = law_->domain.subject == Subject::kBackward ||
-                        law_->domain.subject == Subject::kLayerBackward;
-  if (judgement.reason.empty() && gradient)
+  const SubjectRow& subject = subject_row(law_->domain.subject);
+  if (judgement.reason.empty() && !subject.is_declared(kernel.info))
+    judgement.reason = subject.missing;
+  if (judgement.reason.empty() && subject.is_gradient)
     judgement.reason =
         gradient_not_derived(kernel.model, value_.dropout.has_value());
   if (!judgement.reason.empty()) return judgement;
-  if (value_.subject() != law_->domain.subject) {
+  if (value_.subject() != subject.subject) {
     judgement.verdict = Verdict::kGaveUp;
     judgement.reason = "the law is about something else than this case";
     return judgement;
@@ -260,8 +258,8 @@ std::optional<Judgement> CaseWork::settled(const JudgedKernel& kernel) {
     return judgement;
   }
   judgement.reason = plan.not_applicable;
-  if (judgement.reason.empty() && value_.subject() == Subject::kBackward)
-    judgement.reason = unsettled_gradient(value_, kernel.info);
+  if (judgement.reason.empty() && subject.unsettled != nullptr)
+    judgement.reason = subject.unsettled(value_, kernel.info);
   if (judgement.reason.empty()) return std::nullopt;
   judgement.verdict = Verdict::kGaveUp;
   return judgement;
@@ -389,7 +387,7 @@ Judgement CaseWork::judge_under(const JudgedKernel& kernel,
   Judgement judgement = law_->judge(input);
   note_nan_of_numbers(views, judgement);
   if (judgement.verdict == Verdict::kFailed && judgement.finding)
-    judgement.picture = small_case_picture(input, judgement);
+    judgement.picture = subject_row(value_.subject()).picture(input, judgement);
   if (law_->domain.votes) cast_ballot(kernel, views[0], judgement);
   return judgement;
 }

@@ -77,8 +77,11 @@ void add_pages(const Case& value, const Inputs& inputs,
   }
 }
 
+}  // namespace
+
 // Calls of q, k and v.
-std::vector<std::string> attention_picture(const JudgeInput& input) {
+std::vector<std::string> attention_picture(const JudgeInput& input,
+                                           const Judgement&) {
   const Shape& s = input.value.shape;
   const auto numbers = static_cast<size_t>(s.q_elements() + s.k_elements() +
                                            s.v_elements() + s.o_elements());
@@ -107,7 +110,8 @@ std::vector<std::string> attention_picture(const JudgeInput& input) {
 }
 
 // Calls of backward(): what differs from one to the next, and the gradients.
-std::vector<std::string> gradient_picture(const JudgeInput& input) {
+std::vector<std::string> gradient_picture(const JudgeInput& input,
+                                          const Judgement&) {
   const Shape& s = input.value.shape;
   const auto numbers = static_cast<size_t>(
       2 * (s.q_elements() + s.k_elements() + s.v_elements()) + s.o_elements());
@@ -136,6 +140,8 @@ std::vector<std::string> gradient_picture(const JudgeInput& input) {
   }
   return lines;
 }
+
+namespace {
 
 constexpr size_t kMostCalls = 16;  // of a story that is shown
 constexpr size_t kMostTokens = 8;  // of a history that is shown
@@ -181,9 +187,13 @@ std::string command_line(const JudgeInput& input, const CallView& call) {
   return line + (brings_nan ? "   (brings NaN)" : "");
 }
 
+}  // namespace
+
 // Command by command, up to the one that fails: what was asked, and what the
 // sequence then holds.
-std::vector<std::string> story_picture(const JudgeInput& input, size_t last) {
+std::vector<std::string> story_picture(const JudgeInput& input,
+                                       const Judgement& judgement) {
+  const size_t last = judgement.finding->call;
   std::vector<std::string> lines;
   const size_t calls =
       last > 0 ? std::min(last + 1, input.calls.size()) : input.calls.size();
@@ -197,6 +207,8 @@ std::vector<std::string> story_picture(const JudgeInput& input, size_t last) {
   }
   return lines;
 }
+
+namespace {
 
 // A tensor of a layer, or a gradient in its shape.
 void add_layer_tensor(const Shape& s, const char* name, TensorName shape_of,
@@ -229,8 +241,11 @@ size_t layer_numbers(const Inputs& inputs) {
   return numbers;
 }
 
+}  // namespace
+
 // The picture of a layer's gradient: what goes in, and what comes out.
-std::vector<std::string> layer_gradient_picture(const JudgeInput& input) {
+std::vector<std::string> layer_gradient_picture(const JudgeInput& input,
+                                                const Judgement&) {
   const Shape& s = input.value.shape;
   const CallView& call = input.calls[0];
   const Inputs& inputs = *call.inputs;
@@ -254,7 +269,8 @@ std::vector<std::string> layer_gradient_picture(const JudgeInput& input) {
 }
 
 // The picture of a layer: what goes in, the stages, and what comes out.
-std::vector<std::string> layer_picture(const JudgeInput& input) {
+std::vector<std::string> layer_picture(const JudgeInput& input,
+                                       const Judgement&) {
   const Shape& s = input.value.shape;
   const Inputs& inputs = *input.calls[0].inputs;
   const CallOutcome& outcome = *input.calls[0].outcome;
@@ -276,24 +292,6 @@ std::vector<std::string> layer_picture(const JudgeInput& input) {
   const std::vector<double> y = as_doubles(outcome.y, input.value.o_dtype);
   add_rows({"y", &y, 1, s.Tq, s.D}, "   <- actual", lines);
   return lines;
-}
-
-}  // namespace
-
-std::vector<std::string> small_case_picture(const JudgeInput& input,
-                                            const Judgement& judgement) {
-  switch (input.value.subject()) {
-    case Subject::kCache:
-      return story_picture(input, judgement.finding->call);
-    case Subject::kLayer:
-      return layer_picture(input);
-    case Subject::kLayerBackward:
-      return layer_gradient_picture(input);
-    case Subject::kBackward:
-      return gradient_picture(input);
-    default:
-      return attention_picture(input);
-  }
 }
 
 }  // namespace qkvet::properties

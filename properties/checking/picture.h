@@ -13,8 +13,16 @@ namespace qkvet::properties {
 // Inputs and outputs of the calls, one line per row of a tensor; empty if they
 // are more than 64 numbers. Of a story its commands up to the one that fails,
 // if they are at most 16. The judgement has a finding.
-std::vector<std::string> small_case_picture(const JudgeInput& input,
-                                            const Judgement& judgement);
+std::vector<std::string> attention_picture(const JudgeInput& input,
+                                           const Judgement& judgement);
+std::vector<std::string> gradient_picture(const JudgeInput& input,
+                                          const Judgement& judgement);
+std::vector<std::string> story_picture(const JudgeInput& input,
+                                       const Judgement& judgement);
+std::vector<std::string> layer_picture(const JudgeInput& input,
+                                       const Judgement& judgement);
+std::vector<std::string> layer_gradient_picture(const JudgeInput& input,
+                                                const Judgement& judgement);
 
 }  // namespace qkvet::properties
 

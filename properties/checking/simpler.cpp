@@ -233,27 +233,20 @@ void add_simpler_rope(const Case& value, Collector& out) {
   if (value.shape.d > 2) out.add([](Case& c) { c.shape.d -= 2; });
 }
 
+void add_simpler_backward(const Case& value, Collector& out) {
+  add_simpler_attention(value, out);
+  add_plainer_data(value, {&Case::d_o}, out);
+  add_even_steps(value, out);
+}
+
+void add_simpler_layer_backward(const Case& value, Collector& out) {
+  add_simpler_layer(value, out);
+  add_plainer_data(value, {&Case::d_o}, out);
+}
+
 std::vector<Case> simpler_cases(const Law& law, const Case& value) {
   Collector out(law, value);
-  switch (value.subject()) {
-    case Subject::kCache:
-      add_simpler_story(value, out);
-      break;
-    case Subject::kLayer:
-      add_simpler_layer(value, out);
-      break;
-    case Subject::kLayerBackward:
-      add_simpler_layer(value, out);
-      add_plainer_data(value, {&Case::d_o}, out);
-      break;
-    case Subject::kBackward:
-      add_simpler_attention(value, out);
-      add_plainer_data(value, {&Case::d_o}, out);
-      add_even_steps(value, out);
-      break;
-    default:
-      add_simpler_attention(value, out);
-  }
+  subject_row(value.subject()).simplify(value, out);
   return out.take();
 }
 

@@ -8,6 +8,7 @@
 
 #include "properties/cases/generate.h"
 #include "properties/conventions/domain.h"
+#include "properties/judging/subject.h"
 
 namespace qkvet::properties {
 
@@ -72,9 +73,12 @@ void add_simpler_rope(const Case& value, Collector& out);
 // Shorter lengths and packed members, with and without their extents.
 void add_simpler_lengths(const Case& value, Collector& out);
 
+// Of each subject.
 void add_simpler_attention(const Case& value, Collector& out);
+void add_simpler_backward(const Case& value, Collector& out);
 void add_simpler_story(const Case& value, Collector& out);
 void add_simpler_layer(const Case& value, Collector& out);
+void add_simpler_layer_backward(const Case& value, Collector& out);
 
 }  // namespace qkvet::properties
 

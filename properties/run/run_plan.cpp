@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // A run in parts: the kernels that declare a subject, and the laws about it.
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <utility>
 
 #include "core/capability/capability.h"
 #include "properties/cases/small_scope.h"
+#include "properties/judging/subject.h"
 #include "properties/run/runner.h"
 
 namespace qkvet::properties {
 namespace {
-
-// In the order in which they are judged.
-constexpr std::array kSubjects = {Subject::kAttention, Subject::kBackward,
-                                  Subject::kCache, Subject::kLayer,
-                                  Subject::kLayerBackward};
 
 // The kernels and laws of one subject.
 struct Part {
@@ -212,11 +207,11 @@ std::vector<StorageTypes> declared_dtypes(
 int64_t most_cases(const RunOptions& options) {
   if (options.cases_per_law <= 0) return options.cases;
   int64_t most = 0;
-  for (const Subject subject : kSubjects)
+  for (const SubjectRow& row : all_subjects())
     most = std::max<int64_t>(
         most, std::count_if(options.laws.begin(), options.laws.end(),
-                            [subject](const Law* law) {
-                              return law->domain.subject == subject;
+                            [&row](const Law* law) {
+                              return law->domain.subject == row.subject;
                             }));
   return most * options.cases_per_law;
 }
@@ -227,9 +222,9 @@ RunResult run_plan(const std::vector<KernelUnderTest>& kernels,
   for (const KernelUnderTest& kernel : kernels)
     all.kernels.push_back({kernel, {}, {}});
   std::vector<Part> parts;
-  for (const Subject subject : kSubjects) {
-    if (options.exhaustive && subject != Subject::kAttention) continue;
-    Part part = part_of(kernels, options, subject);
+  for (const SubjectRow& row : all_subjects()) {
+    if (options.exhaustive && row.subject != Subject::kAttention) continue;
+    Part part = part_of(kernels, options, row.subject);
     if (part.kernels.empty() || part.options.laws.empty()) continue;
     parts.push_back(std::move(part));
   }

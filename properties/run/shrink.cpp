@@ -4,6 +4,7 @@
 #include <rapidcheck.h>
 
 #include "properties/cases/generate.h"
+#include "properties/judging/subject.h"
 #include "properties/run/runner.h"
 
 namespace qkvet::properties {
@@ -37,14 +38,10 @@ Judgement check_case(const Law& law, const Case& value,
 const Law& failed_law(const Law& planned, const Judgement& judgement) {
   // A memory law there is about attention and about gradients; elsewhere each
   // law owns what it finds.
-  const Subject subject = planned.domain.subject;
-  const Law* memory =
-      find_law(subject == Subject::kBackward        ? kBackwardMemoryLaw
-               : subject == Subject::kLayerBackward ? kLayerBackwardMemoryLaw
-                                                    : kMemoryLaw);
-  const bool owned = judgement.kind == FailureKind::kMemory &&
-                     memory != nullptr && subject == memory->domain.subject;
-  return owned ? *memory : planned;
+  const char* const memory = subject_row(planned.domain.subject).memory_law;
+  return judgement.kind == FailureKind::kMemory && memory != nullptr
+             ? *find_law(memory)
+             : planned;
 }
 
 const Law& replayed_law(const Law& planned, const Case& value,

@@ -13,7 +13,7 @@
 #include "golden/check/verify.h"
 #include "golden/format/folder_swap.h"
 #include "properties/cases/generate.h"
-#include "properties/judging/agreement_about.h"
+#include "properties/judging/subject.h"
 #include "tools/commands/golden.h"
 #include "tools/golden/golden_run.h"
 #include "tools/report/select.h"

@@ -9,7 +9,7 @@
 
 #include "golden/check/call_file.h"
 #include "golden/check/verify.h"
-#include "properties/judging/agreement_about.h"
+#include "properties/judging/subject.h"
 #include "properties/run/one_cell.h"
 #include "tools/base/written_file.h"
 #include "tools/commands/judge.h"

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "include/testing/coarse.h"
 #include "properties/judging/compare.h"
 #include "tools/kernels/kernels.h"
 
@@ -97,23 +98,8 @@ std::vector<double> run(Executor& executor, int kernel,
 // of 2^-24 times values up to 10.
 constexpr double kBookError = 10 * 0x1p-22;
 
-// What is declared to be farther off than the books are precise.
-bool is_coarse(const KernelInfo& info) {
-  const qkvet_precision& p = info.precision;
-  const auto declares = [&p](uint64_t knob) {
-    return (p.declared & knob) != 0;
-  };
-  return (declares(QKVET_KNOB_EXP_ERROR) && p.exp_error > kBookError) ||
-         (declares(QKVET_KNOB_TANH_ERROR) &&
-          (p.tanh_error > kBookError || p.tanh_floor > kBookError)) ||
-         (declares(QKVET_KNOB_LOG_ERROR) && p.log_error > kBookError) ||
-         (declares(QKVET_KNOB_SCORE_DTYPE) && p.score_dtype.bits != 0) ||
-         (declares(QKVET_KNOB_OPERAND_DTYPE) && p.operand_dtype.bits != 0) ||
-         (declares(QKVET_KNOB_DOT_SUM_DTYPE) && p.dot_sum_dtype.bits != 0) ||
-         (declares(QKVET_KNOB_VALUE_SUM_DTYPE) &&
-          p.value_sum_dtype.bits != 0) ||
-         (declares(QKVET_KNOB_SOFTMAX_DTYPE) && p.softmax_dtype.bits != 0);
-}
+// The examples have no sink, and nobody looks at lse.
+constexpr uint64_t kUnused = QKVET_KNOB_LSE_DTYPE | QKVET_KNOB_SINK_DTYPE;
 
 TEST(Textbook, ExamplesComeOutOnEveryCorrectKernel) {
   const SelectedKernels selected = select_kernels(
@@ -128,7 +114,7 @@ TEST(Textbook, ExamplesComeOutOnEveryCorrectKernel) {
     ASSERT_NE(opened.executor, nullptr) << opened.error;
     if (!unavailable_reason(*opened.executor, kernel.index).empty()) continue;
     if (!kernel.judged.info.has_forward) continue;
-    if (is_coarse(kernel.judged.info)) continue;
+    if (is_coarse(kernel.judged.info.precision, kBookError, ~kUnused)) continue;
     if (kernel.judged.info.capabilities.layouts == QKVET_LAYOUT_PACKED_QKV)
       continue;  // the examples lie in three tensors
     if (declared_dtypes({kernel})[0] != Dtype::kF32) continue;  // half only

@@ -13,7 +13,7 @@
 #include "core/sandbox/worker.h"
 #include "golden/check/call_file.h"
 #include "properties/conventions/conventions.h"
-#include "properties/judging/agreement_about.h"
+#include "properties/judging/subject.h"
 #include "reference/arithmetic/precision.h"
 #include "tools/base/interrupts.h"
 #include "tools/judge/recorded_call.h"
@@ -167,22 +167,6 @@ std::string give_reference(const CallWords& words, Give give) {
   return "";
 }
 
-const char* subject_name(Subject subject) {
-  switch (subject) {
-    case Subject::kAttention:
-      return "attention";
-    case Subject::kCache:
-      return "cache";
-    case Subject::kLayer:
-      return "layer";
-    case Subject::kBackward:
-      return "backward";
-    case Subject::kLayerBackward:
-      return "layer_backward";
-  }
-  return "";
-}
-
 using GiveInput = void (*)(const char* name, const char* dtype, int32_t rank,
                            const int64_t* extents, const double* values);
 
@@ -232,7 +216,7 @@ std::string tell_case(const char* text, void (*say)(int32_t, const char*),
   const Case& value = *parsed.value;
   const Shape& s = value.shape;
   Json told{{"case", to_string(value)},
-            {"subject", subject_name(value.subject())},
+            {"subject", subject_row(value.subject()).id},
             {"extents",
              {{"B", s.B},
               {"H", s.H},

@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "core/case/file_data.h"
-#include "properties/judging/agreement_about.h"
+#include "properties/judging/subject.h"
 #include "properties/run/failure.h"
 #include "properties/run/one_cell.h"
 #include "properties/run/shrink.h"

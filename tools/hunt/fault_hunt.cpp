@@ -8,6 +8,7 @@
 
 #include "properties/cases/generate.h"
 #include "properties/conditions/condition.h"
+#include "properties/judging/subject.h"
 #include "properties/run/shrink.h"
 
 namespace qkvet::tools {
@@ -31,10 +32,7 @@ class FaultRun {
   }
 
   HuntedFault run() {
-    for (const Subject subject :
-         {Subject::kAttention, Subject::kBackward, Subject::kCache,
-          Subject::kLayer, Subject::kLayerBackward})
-      run_subject(subject);
+    for (const SubjectRow& row : all_subjects()) run_subject(row.subject);
     result_.seconds = time_.total();
     return std::move(result_);
   }

@@ -4,8 +4,8 @@
 #include "core/base/half.h"
 #include "core/door/call_plan.h"
 #include "golden/check/verify.h"
-#include "properties/judging/agreement_about.h"
 #include "properties/judging/compare.h"
+#include "properties/judging/subject.h"
 #include "tools/reproduce/plan_calls.h"
 #include "tools/reproduce/plan_kernel.h"
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "properties/calls/layer_stages.h"
-#include "properties/judging/agreement_about.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/outcome.h"
+#include "properties/judging/subject.h"
 #include "tools/kernels/recovered_weights.h"
 
 namespace qkvet::tools {

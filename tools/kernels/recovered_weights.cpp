@@ -7,9 +7,9 @@
 #include <cmath>
 
 #include "properties/calls/layer_calls.h"
-#include "properties/judging/agreement_about.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/outcome.h"
+#include "properties/judging/subject.h"
 
 namespace qkvet::tools {
 namespace {

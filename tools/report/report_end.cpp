@@ -165,16 +165,15 @@ std::string not_judged_text(const ReportInput& input, size_t width) {
     lse |= !wants_lse(info) && !info.has_layer;
     weights |= !wants_weights(info) && info.has_forward;
   }
-  bool attention = false, cache = false, layer = false, backward = false;
-  bool layer_backward = false;
-  for (const KernelResult& kernel : input.result.kernels) {
-    attention |= has_subject(kernel.kernel.judged.info, Subject::kAttention);
-    cache |= has_subject(kernel.kernel.judged.info, Subject::kCache);
-    layer |= has_subject(kernel.kernel.judged.info, Subject::kLayer);
-    backward |= has_subject(kernel.kernel.judged.info, Subject::kBackward);
-    layer_backward |=
-        has_subject(kernel.kernel.judged.info, Subject::kLayerBackward);
-  }
+  const auto any = [&input](Subject subject) {
+    return std::any_of(input.result.kernels.begin(), input.result.kernels.end(),
+                       [subject](const KernelResult& kernel) {
+                         return has_subject(kernel.kernel.judged.info, subject);
+                       });
+  };
+  const bool attention = any(Subject::kAttention), cache = any(Subject::kCache);
+  const bool layer = any(Subject::kLayer), backward = any(Subject::kBackward);
+  const bool layer_backward = any(Subject::kLayerBackward);
   // Only attention: for caches and layers no bound has been derived.
   const bool f64 =
       std::any_of(input.result.kernels.begin(), input.result.kernels.end(),

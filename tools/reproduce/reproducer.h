@@ -6,6 +6,7 @@
 #ifndef QKVET_TOOLS_REPRODUCE_REPRODUCER_H_
 #define QKVET_TOOLS_REPRODUCE_REPRODUCER_H_
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -92,6 +93,13 @@ bool differ(double first, double factor, double second);
 std::string make_reproducer(const Law& law, const Case& value,
                             const KernelUnderTest& kernel, Executor& executor,
                             TimeUse& time, Reproducer* out);
+
+// What differs between the subjects of reproducers (attention, layers, caches)
+// stands in a table of each kind: its row about the subject.
+template <class Row, size_t n>
+const Row& row_about(Subject subject, const Row (&rows)[n]) {
+  return *std::ranges::find(rows, subject, &Row::subject);
+}
 
 // The kinds: "c", "py", "npy".
 std::string reproducer_c(const Reproducer& from);

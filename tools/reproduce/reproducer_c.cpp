@@ -38,6 +38,37 @@ constexpr std::string_view kEnd =
 #include "reproducer_end.c.inc"
     ;
 
+std::string options_c() {
+  std::string options;
+  for (size_t n = 0; n < std::size(kOptionNumbers); ++n)
+    options += fmt::format("{}args.{} = from->options[{}];",
+                           n == 0 ? "" : "\n  ", kOptionNumbers[n].name, n);
+  return options;
+}
+
+using Parts = std::vector<std::pair<std::string_view, std::string>>;
+
+struct ProgramC {
+  Subject subject;
+  std::string_view text;
+  Parts (*parts)();  // beside those that all have
+  std::string (*call_row)(const WrittenCall& call);
+  bool has_pairs, has_stages, has_config;  // tables
+};
+
+Parts end_parts() { return {{"/* END */", plain_part(kEnd)}}; }
+
+constexpr ProgramC kPrograms[] = {
+    {Subject::kAttention, kAttention,
+     [] {
+       return Parts{
+           {"/* OPTIONS */", options_c()},
+           {"/* OPTION COUNT */", std::to_string(std::size(kOptionNumbers))}};
+     },
+     forward_row_c, true, false, false},
+    {Subject::kLayer, kLayer, end_parts, layer_row_c, false, true, false},
+    {Subject::kCache, kStory, end_parts, story_row_c, false, false, true}};
+
 constexpr size_t kPerLine = 6;
 
 // "4 x 8 x 1", for comments.
@@ -52,9 +83,10 @@ std::string four(const std::array<int64_t, 4>& numbers) {
 
 class Tables {
  public:
-  explicit Tables(const Reproducer& from) : from_(from) {
+  explicit Tables(const Reproducer& from)
+      : from_(from), program_(row_about(from.subject, kPrograms)) {
     for (size_t i = 0; i < from.calls.size(); ++i) add_call(i);
-    if (from.subject == Subject::kAttention) add_pairs();
+    if (program_.has_pairs) add_pairs();
   }
 
   std::string text() const {
@@ -65,9 +97,8 @@ class Tables {
         table("output_row outputs",
               outputs_.empty() ? "    {\"\", \"\", " + kNoTensor + ", NULL},\n"
                                : outputs_);
-    if (from_.subject == Subject::kLayer)
-      text += table("stage_row stages", stages_);
-    if (from_.subject == Subject::kCache)
+    if (program_.has_stages) text += table("stage_row stages", stages_);
+    if (program_.has_config)
       text += "static const config_row wanted_cache = " +
               config_row_c(from_.created) + ";\n";
     return text + pairs_;
@@ -117,7 +148,7 @@ class Tables {
 
   void add_call(size_t number) {
     const WrittenCall& call = from_.calls[number];
-    calls_ += "    " + call_row_c(from_.subject, call) + ",\n";
+    calls_ += "    " + program_.call_row(call) + ",\n";
     for (const CallTensor& input : call.inputs)
       inputs_ += "    " +
                  row(number, input,
@@ -188,6 +219,7 @@ class Tables {
   }
 
   const Reproducer& from_;
+  const ProgramC& program_;
   std::map<std::string, std::string> names_;
   std::map<std::pair<size_t, TensorName>, int> numbers_;  // of outputs
   std::string arrays_, calls_, inputs_, outputs_, stages_, pairs_;
@@ -195,27 +227,14 @@ class Tables {
 
 std::string program_of(const Reproducer& from, const std::string& head,
                        const std::string& data) {
-  const bool attention = from.subject == Subject::kAttention;
-  std::vector<std::pair<std::string_view, std::string>> parts = {
-      {"/* HEAD */", head},
-      {"/* TYPES */", plain_part(kTypes)},
-      {"/* DATA */", data},
-      {"/* NUMBERS */", plain_part(kNumbers)},
-      {"/* LIBRARY */", plain_part(kLibrary)}};
-  if (!attention) parts.push_back({"/* END */", plain_part(kEnd)});
-  if (attention) {
-    std::string options;
-    for (size_t n = 0; n < std::size(kOptionNumbers); ++n)
-      options += fmt::format("{}args.{} = from->options[{}];",
-                             n == 0 ? "" : "\n  ", kOptionNumbers[n].name, n);
-    parts.push_back({"/* OPTIONS */", options});
-    parts.push_back(
-        {"/* OPTION COUNT */", std::to_string(std::size(kOptionNumbers))});
-  }
-  return filled_in(attention                         ? kAttention
-                   : from.subject == Subject::kLayer ? kLayer
-                                                     : kStory,
-                   parts);
+  const ProgramC& program = row_about(from.subject, kPrograms);
+  Parts parts = {{"/* HEAD */", head},
+                 {"/* TYPES */", plain_part(kTypes)},
+                 {"/* DATA */", data},
+                 {"/* NUMBERS */", plain_part(kNumbers)},
+                 {"/* LIBRARY */", plain_part(kLibrary)}};
+  for (auto& part : program.parts()) parts.push_back(std::move(part));
+  return filled_in(program.text, parts);
 }
 
 }  // namespace

@@ -28,7 +28,18 @@ std::string text_or_null(const std::string& text) {
   return text.empty() ? "NULL" : string_c(text);
 }
 
-std::string forward_row(const CallPlan& plan) {
+// CREATE, STEP, ...
+std::string command_c(Operation operation) {
+  std::string text = command_name(operation);
+  for (char& c : text)
+    if (c != '_') c = static_cast<char>(c - 'a' + 'A');
+  return text;
+}
+
+}  // namespace
+
+std::string forward_row_c(const WrittenCall& call) {
+  const CallPlan& plan = call.plan;
   const AbiCall abi(plan, {});
   const qkvet_forward_args& args = abi.forward();
   std::vector<std::string> numbers;
@@ -41,7 +52,7 @@ std::string forward_row(const CallPlan& plan) {
                      args.rope, fmt::join(numbers, ", "));
 }
 
-std::string layer_row(const WrittenCall& call) {
+std::string layer_row_c(const WrittenCall& call) {
   const AbiCall abi(call.plan, {});
   const qkvet_layer_args& args = abi.layer();
   return fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}}}",
@@ -51,15 +62,7 @@ std::string layer_row(const WrittenCall& call) {
                      args.kv_heads, args.rope);
 }
 
-// CREATE, STEP, ...
-std::string command_c(Operation operation) {
-  std::string text = command_name(operation);
-  for (char& c : text)
-    if (c != '_') c = static_cast<char>(c - 'a' + 'A');
-  return text;
-}
-
-std::string story_row(const WrittenCall& call) {
+std::string story_row_c(const WrittenCall& call) {
   const CallPlan& plan = call.plan;
   const AbiCall abi(plan, {});
   std::array<int64_t, kSequences> parents{}, lengths;
@@ -71,19 +74,6 @@ std::string story_row(const WrittenCall& call) {
                      text_or_null(call.refusal), plan.threads, abi.step().rope,
                      plan.sequence, plan.tokens, plan.first, plan.other,
                      numbers_c(parents), numbers_c(lengths));
-}
-
-}  // namespace
-
-std::string call_row_c(Subject subject, const WrittenCall& call) {
-  switch (subject) {
-    case Subject::kLayer:
-      return layer_row(call);
-    case Subject::kCache:
-      return story_row(call);
-    default:
-      return forward_row(call.plan);
-  }
 }
 
 std::string config_row_c(const CallPlan& created) {

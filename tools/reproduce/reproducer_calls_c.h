@@ -9,8 +9,10 @@
 
 namespace qkvet::tools {
 
-// A call_row of the template for the subject.
-std::string call_row_c(Subject subject, const WrittenCall& call);
+// A call_row of the template for attention, for layers, for caches.
+std::string forward_row_c(const WrittenCall& call);
+std::string layer_row_c(const WrittenCall& call);
+std::string story_row_c(const WrittenCall& call);
 // The config_row of a story.
 std::string config_row_c(const CallPlan& created);
 // The struct whose fields are the tensors of the call.

@@ -96,31 +96,26 @@ Json config_json(const Reproducer& from) {
   return config;
 }
 
-// What to do, and what came of it, where tensors do not say it.
-void add_index(const Reproducer& from, std::vector<NamedFile>& files) {
-  const bool story = from.subject == Subject::kCache;
-  Json index, answers;
-  if (story) index["config"] = config_json(from);
-  for (const WrittenCall& call : from.calls) {
-    Json row, answer;
-    row["place"] = call.place;
-    if (story) row["command"] = command_name(call.plan.operation);
-    if (story)
-      for (const auto& [name, number] : command_numbers(call.plan))
-        row[name] = number;
-    const auto parents = command_parents(call.plan, from.created.sequences);
-    if (!parents.empty()) row["parents"] = parents;
-    if (!story) row["heads"] = call.plan.heads;
-    if (!story) row["kv_heads"] = call.plan.kv_heads;
-    row["refusal"] = text_or_null(call.refusal);
-    answer["refused"] = call.refused ? Json(call.said) : Json();
-    if (story) row["lengths"] = call.lengths;
-    if (story) answer["lengths"] = call.found_lengths;
-    index["calls"].push_back(row);
-    answers.push_back(answer);
-  }
-  files.push_back({"calls.json", json_text(index, 1) + "\n"});
-  files.push_back({"answers.json", json_text(answers, 1) + "\n"});
+Json layer_json(const WrittenCall& call, const Reproducer&) {
+  Json row;
+  row["place"] = call.place;
+  row["heads"] = call.plan.heads;
+  row["kv_heads"] = call.plan.kv_heads;
+  row["refusal"] = text_or_null(call.refusal);
+  return row;
+}
+
+Json command_json(const WrittenCall& call, const Reproducer& from) {
+  Json row;
+  row["place"] = call.place;
+  row["command"] = command_name(call.plan.operation);
+  for (const auto& [name, number] : command_numbers(call.plan))
+    row[name] = number;
+  const auto parents = command_parents(call.plan, from.created.sequences);
+  if (!parents.empty()) row["parents"] = parents;
+  row["refusal"] = text_or_null(call.refusal);
+  row["lengths"] = call.lengths;
+  return row;
 }
 
 // [n, 6]: output, call, call, element, element, factor.
@@ -186,12 +181,39 @@ constexpr const char* kStoryText =
     "the\n"
     "kernel gave. expected_k, expected_v: what is read back.\n";
 
-std::string readme(const Reproducer& from) {
-  std::string text = reproducer_head(from);
-  text += from.subject == Subject::kLayer   ? kLayerText
-          : from.subject == Subject::kCache ? kStoryText
-                                            : kTensorsText;
-  if (from.calls.size() > 1 && from.subject != Subject::kCache)
+struct FolderNpy {
+  Subject subject;
+  std::string_view check;
+  const char* text;  // of README.txt
+  // What tensors do not say, a row a call of calls.json; null: nothing.
+  Json (*row)(const WrittenCall& call, const Reproducer& from);
+  bool has_commands;  // of which calls.json says all
+};
+
+constexpr FolderNpy kFolders[] = {
+    {Subject::kAttention, kAttention, kTensorsText, nullptr, false},
+    {Subject::kLayer, kLayer, kLayerText, layer_json, false},
+    {Subject::kCache, kStory, kStoryText, command_json, true}};
+
+// What to do, and what came of it, where tensors do not say it.
+void add_index(const Reproducer& from, const FolderNpy& folder,
+               std::vector<NamedFile>& files) {
+  Json index, answers;
+  if (folder.has_commands) index["config"] = config_json(from);
+  for (const WrittenCall& call : from.calls) {
+    index["calls"].push_back(folder.row(call, from));
+    Json answer;
+    answer["refused"] = call.refused ? Json(call.said) : Json();
+    if (folder.has_commands) answer["lengths"] = call.found_lengths;
+    answers.push_back(answer);
+  }
+  files.push_back({"calls.json", json_text(index, 1) + "\n"});
+  files.push_back({"answers.json", json_text(answers, 1) + "\n"});
+}
+
+std::string readme(const Reproducer& from, const FolderNpy& folder) {
+  std::string text = reproducer_head(from) + folder.text;
+  if (from.calls.size() > 1 && !folder.has_commands)
     text += "call0, call1, ...: the calls of the law, in order.\n";
   if (!from.same_bits.empty())
     text +=
@@ -204,29 +226,29 @@ std::string readme(const Reproducer& from) {
   return text;
 }
 
-std::string check_of(Subject subject) {
-  if (subject == Subject::kAttention)
-    return filled_in(kAttention, {{"# NUMBERS", plain_part(kNumbers)}});
-  return filled_in(subject == Subject::kLayer ? kLayer : kStory,
-                   {{"# NUMBERS", plain_part(kNumbers)},
-                    {"# REFUSALS", plain_part(kRefusals)}});
+std::string check_of(const FolderNpy& folder) {
+  std::vector<std::pair<std::string_view, std::string>> parts = {
+      {"# NUMBERS", plain_part(kNumbers)}};
+  if (folder.row != nullptr)
+    parts.push_back({"# REFUSALS", plain_part(kRefusals)});
+  return filled_in(folder.check, parts);
 }
 
 }  // namespace
 
 std::vector<NamedFile> reproducer_npy(const Reproducer& from) {
+  const FolderNpy& kind = row_about(from.subject, kFolders);
   std::vector<NamedFile> files = {
-      {"README.txt", readme(from)},
-      {"check.py", check_of(from.subject)},
+      {"README.txt", readme(from, kind)},
+      {"check.py", check_of(kind)},
       {"case.txt", from.text + "\n"},
   };
-  if (from.subject != Subject::kAttention) add_index(from, files);
+  if (kind.row != nullptr) add_index(from, kind, files);
   for (size_t i = 0; i < from.calls.size(); ++i) {
     const WrittenCall& call = from.calls[i];
     const std::string folder =
         from.calls.size() == 1 ? "" : fmt::format("call{}/", i);
-    // calls.json says all about a command.
-    if (!folder.empty() && from.subject != Subject::kCache)
+    if (!folder.empty() && !kind.has_commands)
       files.push_back({folder + "case.txt", to_string(call.value) + "\n"});
     for (const CallTensor& input : call.inputs)
       files.push_back(

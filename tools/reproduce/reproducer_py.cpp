@@ -85,7 +85,7 @@ std::string attention_py(const WrittenCall& call, const Reproducer& from) {
   return options_py(call.plan, from.dialect) + inputs_py(call);
 }
 
-std::string layer_py(const WrittenCall& call) {
+std::string layer_py(const WrittenCall& call, const Reproducer&) {
   const CallPlan& plan = call.plan;
   return entry_py("place", string_py(call.place)) +
          entry_py("refusal", string_py(call.refusal)) +
@@ -95,7 +95,7 @@ std::string layer_py(const WrittenCall& call) {
          scale_py(plan) + rope_py(plan.rope) + inputs_py(call);
 }
 
-std::string command_py(const WrittenCall& call, int64_t sequences) {
+std::string command_py(const WrittenCall& call, const Reproducer& from) {
   const CallPlan& plan = call.plan;
   std::string text =
       entry_py("place", string_py(call.place)) +
@@ -103,7 +103,8 @@ std::string command_py(const WrittenCall& call, int64_t sequences) {
       entry_py("command", string_py(command_name(plan.operation)));
   for (const auto& [name, number] : command_numbers(plan))
     text += entry_py(name, std::to_string(number));
-  const std::vector<int64_t> parents = command_parents(plan, sequences);
+  const std::vector<int64_t> parents =
+      command_parents(plan, from.created.sequences);
   if (!parents.empty()) text += entry_py("parents", list_py(parents));
   return text + entry_py("lengths", list_py(call.lengths)) +
          entry_py("found_lengths", list_py(call.found_lengths)) +
@@ -122,21 +123,6 @@ std::string config_py(const Reproducer& from) {
          entry_py("lse_base2",
                   truth_py(from.dialect.lse_base == QKVET_LSE_BASE2)) +
          inputs_py(from.calls[0]) + "}\n\n";
-}
-
-std::string call_py(const WrittenCall& call, const Reproducer& from) {
-  std::string text = "{\n";
-  switch (from.subject) {
-    case Subject::kLayer:
-      text += layer_py(call);
-      break;
-    case Subject::kCache:
-      text += command_py(call, from.created.sequences);
-      break;
-    default:
-      text += attention_py(call, from);
-  }
-  return text + outputs_py(call) + "}";
 }
 
 // Rows of (output, call, call, factor, elements, elements).
@@ -163,27 +149,45 @@ std::string same_bits_py(const std::vector<SameBits>& pairs) {
   return text + "]";
 }
 
+struct ProgramPy {
+  Subject subject;
+  std::string_view text;
+  std::string (*call)(const WrittenCall& call, const Reproducer& from);
+  // In front of the calls and behind them; null: nothing.
+  std::string (*before)(const Reproducer& from);
+  std::string (*behind)(const Reproducer& from);
+  bool has_stored;  // a part
+};
+
+constexpr ProgramPy kPrograms[] = {
+    {Subject::kAttention, kAttention, attention_py, nullptr,
+     [](const Reproducer& from) {
+       return "\n\n" + same_bits_py(from.same_bits);
+     },
+     false},
+    {Subject::kLayer, kLayer, layer_py, nullptr, nullptr, true},
+    {Subject::kCache, kStory, command_py, config_py, nullptr, true}};
+
 }  // namespace
 
 std::string reproducer_py(const Reproducer& from) {
-  std::string data = from.subject == Subject::kCache ? config_py(from) : "";
+  const ProgramPy& program = row_about(from.subject, kPrograms);
+  std::string data = program.before != nullptr ? program.before(from) : "";
   data += "CALLS = [";
-  for (size_t i = 0; i < from.calls.size(); ++i)
-    data += (i > 0 ? ", " : "") + call_py(from.calls[i], from);
+  for (size_t i = 0; i < from.calls.size(); ++i) {
+    const WrittenCall& call = from.calls[i];
+    data += (i > 0 ? ", {\n" : "{\n") + program.call(call, from) +
+            outputs_py(call) + "}";
+  }
   data += "]";
-  if (from.subject == Subject::kAttention)
-    data += "\n\n" + same_bits_py(from.same_bits);
-  const bool attention = from.subject == Subject::kAttention;
+  if (program.behind != nullptr) data += program.behind(from);
   std::vector<std::pair<std::string_view, std::string>> parts = {
       {"HEAD", quoted_py(reproducer_head(from))},
       {"# NUMBERS", plain_part(kNumbers)},
       {"# DATA", data},
       {"# VERDICT", plain_part(kVerdict)}};
-  if (!attention) parts.push_back({"# STORED", plain_part(kStored)});
-  return filled_in(attention                         ? kAttention
-                   : from.subject == Subject::kLayer ? kLayer
-                                                     : kStory,
-                   parts);
+  if (program.has_stored) parts.push_back({"# STORED", plain_part(kStored)});
+  return filled_in(program.text, parts);
 }
 
 }  // namespace qkvet::tools

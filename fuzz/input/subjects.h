@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// How cases of each subject are changed and cut down: a row each.
+#ifndef QKVET_FUZZ_INPUT_SUBJECTS_H_
+#define QKVET_FUZZ_INPUT_SUBJECTS_H_
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "properties/cases/draw.h"
+
+namespace qkvet::fuzz {
+
+// What two cases can swap. Where one piece does not go with the rest, the
+// nearest legal case is taken.
+using Piece = void (*)(const Case& from, Case& to);
+
+struct FuzzedSubject {
+  Subject subject;
+  std::span<const Piece> pieces;        // beside what all cases can swap
+  std::span<const TensorName> tensors;  // whose single values are set
+  // Down to what is judged in a moment.
+  void (*trim)(Case& value, int64_t most_work);
+  bool has_options = false;  // each is a piece, too (case_options.h)
+  std::array<Recipe Case::*, 3> recipes = {&Case::q, &Case::k, &Case::v};
+  bool one_preset = true;    // recipes that belong together (draw_data())
+  int64_t least_extent = 1;  // of members, rows and keys
+  // T, Tq or the capacity.
+  int64_t& (*rows)(Case&) = [](Case& value) -> int64_t& {
+    return value.shape.Tq;
+  };
+  bool has_model_width = false;  // D
+  // What only cases of this subject have; null: nothing.
+  void (*change_own)(Case& value, Draw& draw) = nullptr;
+};
+
+const FuzzedSubject& fuzzed_subject(const Case& value);
+
+// Not below `least`.
+void change_number(int64_t& number, int64_t least, Draw& draw);
+
+}  // namespace qkvet::fuzz
+
+#endif  // QKVET_FUZZ_INPUT_SUBJECTS_H_
