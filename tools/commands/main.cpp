@@ -17,6 +17,7 @@
   COMMAND(explain) \
   COMMAND(faults) \
   COMMAND(fuzz) \
+  COMMAND(mutate) \
   COMMAND(new) \
   COMMAND(bench) \
   COMMAND(kv_memory) \

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The file that a run of mutants goes on from: a line for the run, then a line
+// a mutant.
+#ifndef QKVET_TOOLS_MUTATE_MUTANT_LOG_H_
+#define QKVET_TOOLS_MUTATE_MUTANT_LOG_H_
+
+#include <cstdio>
+#include <map>
+#include <string>
+
+#include "tools/mutate/mutant_record.h"
+
+namespace qkvet::tools {
+
+class MutantLog {
+ public:
+  MutantLog() = default;
+  ~MutantLog();
+  MutantLog(const MutantLog&) = delete;
+  MutantLog& operator=(const MutantLog&) = delete;
+
+  // Reads what the folder holds and goes on behind it; without a folder all is
+  // kept in memory. "" or one line: the folder is that of another run, or
+  // cannot be written. The last line may be cut off: an earlier run was killed.
+  std::string open(const std::string& folder, const Json& head);
+  const MutantRecord* find(const std::string& id) const;
+  // "" or one line.
+  std::string add(const MutantRecord& record);
+
+ private:
+  std::string path_;
+  std::FILE* file_ = nullptr;
+  std::map<std::string, MutantRecord> records_;
+};
+
+}  // namespace qkvet::tools
+
+#endif  // QKVET_TOOLS_MUTATE_MUTANT_LOG_H_

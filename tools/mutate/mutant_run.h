@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several mutants under one plan: a case, its oracle and its bound are made
+// once, the original and all mutants that live answer it.
+#ifndef QKVET_TOOLS_MUTATE_MUTANT_RUN_H_
+#define QKVET_TOOLS_MUTATE_MUTANT_RUN_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/kernels/kernels.h"
+#include "tools/mutate/mutant_record.h"
+
+namespace qkvet::tools {
+
+// A library and its kernels, open in a worker.
+struct OpenedLibrary {
+  SelectedKernels selected;
+  std::unique_ptr<Executor> executor;
+  std::string declared;  // all that its kernels say of themselves, as bytes
+  std::string error;     // one line; then there is nothing else
+};
+// `words`: --dialect and --precision.
+OpenedLibrary open_built(const std::string& library,
+                         const KernelSelection& words);
+
+struct MutantLimits {
+  std::vector<const Law*> laws;
+  int64_t cases = 0;             // per kernel and subject, as `check` counts
+  std::optional<double> budget;  // seconds a mutant, with what it shares
+  uint64_t seed = 1;
+  Scope scope;  // sizes and pins
+  std::function<bool()> stop;
+};
+
+struct Contestant {
+  OpenedLibrary* library = nullptr;
+  MutantRecord* record = nullptr;  // gets fate, how, law, ... and survival
+};
+
+// All of them until each is dead or the plan is over. They declare the same;
+// what declares something else than the original is asked by its own plan,
+// alone. False if `stop` ended it: then the records say nothing.
+bool judge_mutants(OpenedLibrary& original, std::vector<Contestant> mutants,
+                   const MutantLimits& limits);
+
+}  // namespace qkvet::tools
+
+#endif  // QKVET_TOOLS_MUTATE_MUTANT_RUN_H_

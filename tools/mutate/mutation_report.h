@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run of mutants says, to people and to programs.
+#ifndef QKVET_TOOLS_MUTATE_MUTATION_REPORT_H_
+#define QKVET_TOOLS_MUTATE_MUTATION_REPORT_H_
+
+#include <map>
+#include <string>
+
+#include "tools/mutate/mutation_run.h"
+
+namespace qkvet::tools {
+
+// Survivors that somebody has explained: why, by id.
+using Explained = std::map<std::string, std::string>;
+// "ID WHY" a line, # begins a comment; each id one of the source's. "" or one
+// line.
+std::string read_explained(const std::string& path, const std::string& source,
+                           Explained* explained);
+
+// 0: every judged mutant is killed or explained; 1: one survived, or what was
+// explained is killed; 3: none was judged, or not all were reached.
+ExitCode mutation_exit(const MutationRun& run, const Explained& explained);
+
+std::string mutation_text(const MutationWords& words, const MutationRun& run,
+                          const Explained& explained);
+// JSON Lines: a line a mutant, a summary.
+std::string mutation_json(const MutationWords& words, const MutationRun& run,
+                          const Explained& explained);
+
+// What is known of a survivor, and what it would take to see it.
+std::string seen_text(const Survival& survival);
+std::string needed_text(const Survival& survival);
+
+}  // namespace qkvet::tools
+
+#endif  // QKVET_TOOLS_MUTATE_MUTATION_REPORT_H_
