@@ -46,6 +46,10 @@ std::string first_line(const std::string& text) {
   return text.substr(begin, text.find('\n', begin) - begin);
 }
 
+std::string library_of(const std::string& folder, size_t number) {
+  return fmt::format("{}/{}.so", folder, number);
+}
+
 class Mutations {
  public:
   Mutations(const MutationWords& words, const MutantCompiler& compiler,
@@ -183,7 +187,7 @@ void Mutations::run_batch(const std::string& folder, OpenedLibrary& original,
     auto built = std::make_unique<Built>();
     if (build(folder, number, *built))
       all.push_back(std::move(built));
-    else
+    else if (!is_stopped())  // else the compiler may have been stopped, too
       done(number, log);
   }
   std::vector<Contestant> contestants;
@@ -193,14 +197,17 @@ void Mutations::run_batch(const std::string& folder, OpenedLibrary& original,
   for (const auto& built : all) {
     built->library = {};  // its worker ends
     see_what_is_reached(folder, original, built->number);
+    if (is_stopped()) return;
     done(built->number, log);
+    std::error_code code;
+    fs::remove(library_of(folder, built->number), code);
   }
 }
 
 // False if nothing is left to judge.
 bool Mutations::build(const std::string& folder, size_t number, Built& built) {
   MutantRecord& record = run_.records[number];
-  const std::string library = fmt::format("{}/{}.so", folder, number);
+  const std::string library = library_of(folder, number);
   const std::string said =
       build_mutant(compiler_, mutated(tokens_.source(), mutations_[number]),
                    folder, library);
@@ -402,6 +409,7 @@ MutationRun run_mutation(const MutationWords& words) {
 
   Mutations all(words, compiler, tokens, mutations, run);
   run.error = all.begin();
+  if (run.interrupted) run.records.clear();
   if (!run.error.empty() || run.interrupted) return run;
   MutantLog log;
   run.error = log.open(words.out, head_of(words, tokens, all.original_code()));
