@@ -110,6 +110,7 @@ std::string attend_problem(const Held& held, int64_t count,
 
 std::string truncate_problem(const Held& held, int64_t count,
                              const CacheForm& form) {
+  if (count < 0) return std::to_string(count) + " tokens are fewer than none";
   if (count > held.tokens)
     return "only " + std::to_string(held.tokens) +
            " tokens are there to keep " + std::to_string(count) + " of";
@@ -123,6 +124,8 @@ std::string truncate_problem(const Held& held, int64_t count,
 std::string evict_problem(const Held& held, const StoryCommand& command,
                           const CacheForm& form) {
   const int64_t end = command.first + command.count;
+  if (command.first < 0)
+    return "token " + std::to_string(command.first) + " is before the first";
   if (end > held.tokens)
     return "only " + std::to_string(held.tokens) +
            " tokens are there to take " + std::to_string(command.first) +

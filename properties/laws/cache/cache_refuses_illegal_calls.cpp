@@ -29,8 +29,12 @@ void add_illegal(const Case& value, const KernelInfo& kernel,
   if ((kernel.cache_options & QKVET_CACHE_GROWS) == 0)
     story.insert({StoryVerb::kAppend, s, value.capacity - length + 1});
   story.insert({StoryVerb::kAttend, s, length + 1});
-  if (kernel.has_truncate) story.insert({StoryVerb::kTruncate, s, length + 1});
+  if (kernel.has_truncate) {
+    story.insert({StoryVerb::kTruncate, s, length + 1});
+    story.insert({StoryVerb::kTruncate, s, -1});
+  }
   if (kernel.has_evict) {
+    story.insert({StoryVerb::kEvict, s, 1, {}, -1});
     story.insert({StoryVerb::kEvict, s, 1, {}, length});
     story.insert({StoryVerb::kEvict, s, length + 1});
     // A window forgets by itself.
