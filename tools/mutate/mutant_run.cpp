@@ -198,6 +198,7 @@ class BatchRun {
                    truth);
     lane.seconds += seconds_since(start);
     lane.mutant.record->seconds += seconds_since(start);
+    if (!lane.alive && limits_.killed) limits_.killed(*lane.mutant.record);
   }
 
   void judge_case(Lane& lane, int64_t number, CaseWork& work, size_t i,

@@ -33,6 +33,8 @@ struct MutantLimits {
   uint64_t seed = 1;
   Scope scope;  // sizes and pins
   std::function<bool()> stop;
+  // Called for each mutant as soon as it is dead.
+  std::function<void(const MutantRecord&)> killed = {};
 };
 
 struct Contestant {

@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -193,12 +194,19 @@ void Mutations::run_batch(const std::string& folder, OpenedLibrary& original,
   std::vector<Contestant> contestants;
   for (const auto& built : all)
     contestants.push_back({&built->library, &run_.records[built->number]});
-  if (!judge_mutants(original, contestants, limits_)) return;
+  MutantLimits limits = limits_;
+  std::set<size_t> dead;  // and written down
+  limits.killed = [&](const MutantRecord& record) {
+    const auto number = static_cast<size_t>(&record - run_.records.data());
+    // Who asks for an end may have ended its worker as well.
+    if (!is_stopped() && dead.insert(number).second) done(number, log);
+  };
+  if (!judge_mutants(original, contestants, limits)) return;
   for (const auto& built : all) {
     built->library = {};  // its worker ends
     see_what_is_reached(folder, original, built->number);
     if (is_stopped()) return;
-    done(built->number, log);
+    if (dead.count(built->number) == 0) done(built->number, log);
     std::error_code code;
     fs::remove(library_of(folder, built->number), code);
   }
