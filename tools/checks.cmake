@@ -123,6 +123,11 @@ set(page ${CMAKE_COMMAND} -E env python3 ${PROJECT_SOURCE_DIR}/ci/law_pages.py
 qkvet_add_test(docs.laws NEEDS qkvet_faulty COMMAND ${page})
 qkvet_add_test(docs.laws_can_fail NEEDS qkvet_faulty COMMAND ${page} /dev/null)
 qkvet_set_test(docs.laws_can_fail WILL_FAIL ON)
+# Records of runs against their schema, and what is written from them.
+qkvet_add_test(record.schema NEEDS qkvet_faulty qkvet_scalar
+  COMMAND ${CMAKE_COMMAND} -E env
+  python3 ${CMAKE_CURRENT_SOURCE_DIR}/record/record_test.py $<TARGET_FILE:qkvet>)
+qkvet_set_test(record.schema TIMEOUT 600 COST 30)
 qkvet_add_test(sabotage.refuses_other_words NEEDS sabotage
   COMMAND sabotage many)
 qkvet_set_test(sabotage.refuses_other_words

@@ -24,7 +24,8 @@ struct FaultInfo {
   std::string source;
   std::string trigger;
   std::vector<std::string> killed_by;  // ids of laws that must fail
-  std::string when = {};  // "" or the condition without which it cannot show
+  std::string when = {};     // "" or the condition without which it cannot show
+  std::string extents = {};  // "" or pins: hardly any drawn case has such
 };
 
 // The flags of a kernel as conventions and plans spell them: the names in lower

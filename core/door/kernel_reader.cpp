@@ -58,6 +58,7 @@ std::optional<FaultInfo> read_fault(const qkvet_kernel* self,
   info.source = text_of(fault.source);
   info.trigger = text_of(fault.trigger);
   info.when = text_of(fault.when);
+  info.extents = text_of(fault.extents);
   for (int i = 0; fault.killed_by != nullptr && i < kMostLaws; ++i) {
     if (fault.killed_by[i] == nullptr) break;
     info.killed_by.push_back(text_of(fault.killed_by[i]));

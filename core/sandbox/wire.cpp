@@ -104,6 +104,7 @@ void fault_fields(Stream& stream, Fault& fault) {
   stream.field(fault.source);
   stream.field(fault.trigger);
   stream.field(fault.when);
+  stream.field(fault.extents);
 }
 
 }  // namespace

@@ -40,6 +40,9 @@ struct FaultBlock {
   const char* trigger;
   const char* killed_by[kMostLaws];
   const char* when;
+  // Extents at which it shows, "Tk=513", where hardly any drawn case has such:
+  // `qkvet faults` asks for these.
+  const char* extents = nullptr;
   // Whether the fault lies in tiles or lanes, whose width is tile.h's: a
   // diagnosis tries other widths. Read by list_faults.cmake.
   bool tiled = false;
@@ -64,7 +67,8 @@ class Fault : public qkvet_kernel {
               .source = block.source,
               .trigger = block.trigger,
               .killed_by = killed_by_,
-              .when = block.when} {
+              .when = block.when,
+              .extents = block.extents} {
     for (int i = 0; i < FaultBlock::kMostLaws; ++i) {
       killed_by_[i] = block.killed_by[i];
     }

@@ -34,6 +34,7 @@ QKVET_FAULT(last_partition_lost) = {
     .killed_by = {"every_key_counts_once", "lse_counts_equal_keys",
                   "agrees_with_oracle"},
     .when = "rows(seen > 512 && seen % 512 != 0)",
+    .extents = "Tk=513",
 };
 
 // Every partition reads the mask of the first.
@@ -55,6 +56,7 @@ QKVET_FAULT(partitions_share_mask) = {
     .killed_by = {"every_pair_is_seen_as_asked", "masked_keys_change_nothing",
                   "agrees_with_oracle"},
     .when = "mask && Tk > 512",
+    .extents = "Tk=577",
 };
 
 // One warp of 32 lanes merges, a partition a lane.
@@ -78,6 +80,7 @@ QKVET_FAULT(partitions_beyond_warp_lost) = {
     .trigger = "a row that sees more than 2,048 keys",
     .killed_by = {"every_key_counts_once", "agrees_with_oracle"},
     .when = "rows(seen > 2048)",
+    .extents = "Tk=2049",
 };
 
 // Key numbers wrap at 2^15.
@@ -97,6 +100,7 @@ QKVET_FAULT(key_number_in_sixteen_bits) = {
     .trigger = "more than 32,768 keys",
     .killed_by = {"agrees_with_oracle"},
     .when = "Tk > 32768",
+    .extents = "Tk=32769,Tq=1,d=1,dv=1,B=1,H=1,Hkv=1",
 };
 
 // Rows behind the grid are not computed.
@@ -116,6 +120,7 @@ QKVET_FAULT(rows_beyond_grid_lost) = {
     .trigger = "more than 512 rows",
     .killed_by = {"reads_only_its_inputs"},
     .when = "Tq > 512",
+    .extents = "Tq=513",
 };
 
 // The head of keys and values wraps at 2^7.
@@ -137,6 +142,7 @@ QKVET_FAULT(head_in_eight_bits) = {
     .killed_by = {"other_heads_change_nothing", "rows_stay_in_hull",
                   "agrees_with_oracle"},
     .when = "Hkv > 128",
+    .extents = "H=129,Hkv=129",
 };
 
 // The member of the batch wraps at 2^6.
@@ -157,6 +163,7 @@ QKVET_FAULT(member_in_six_bits) = {
     .trigger = "more than 64 members",
     .killed_by = {"nan_stays_in_its_head", "agrees_with_oracle"},
     .when = "B > 64",
+    .extents = "B=65",
 };
 
 // The left side of the window wraps at 2^8.
@@ -223,6 +230,7 @@ QKVET_FAULT(serving_page_in_eight_bits) = {
     .killed_by = {"page_placement_changes_nothing", "every_key_counts_once",
                   "agrees_with_oracle"},
     .when = "page_size > 0 && B * (Tk + new_tokens) > 64 * page_size",
+    .extents = "Tk=577",
 };
 
 // Positions of tokens wrap at 2^8 in a cache.
@@ -249,6 +257,7 @@ QKVET_FAULT(cache_slot_in_eight_bits) = {
     .trigger = "a sequence of more than 256 tokens",
     .killed_by = {"cache_agrees_with_history"},
     .when = "commands(held > 256)",
+    .extents = "cap=300",
 };
 
 }  // namespace qkvet::impl

@@ -217,6 +217,7 @@ void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
   std::vector<std::unique_ptr<CaseWork>> made;
   std::vector<std::pair<int64_t, CaseWork*>> works;
   for (int64_t number = first; number <= last; ++number) {
+    if (!in_shard(options_, number, std::ssize(asked_))) continue;
     const Law& law = planned_law(number);
     if (!lacking_.empty()) {
       if (!lacking_[law_index(law)]) continue;
@@ -243,12 +244,14 @@ void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
 
 void Runner::run_round(int64_t first, int64_t last) {
   std::atomic<int64_t> next{first};
+  // As many cases of a shard.
+  const int64_t chunk = kChunk * options_.shards;
   const auto work = [&](Lane& lane, bool reports) {
     for (;;) {
       if (is_stopped()) return;
-      const int64_t from = next.fetch_add(kChunk);
+      const int64_t from = next.fetch_add(chunk);
       if (from > last) return;
-      run_chunk(lane, from, std::min(last, from + kChunk - 1));
+      run_chunk(lane, from, std::min(last, from + chunk - 1));
       if (reports) report_progress(/*shrinking=*/false);
     }
   };
@@ -369,10 +372,11 @@ RunResult Runner::finish() {
   return result;
 }
 
-// Among several kernels a case that one refuses is another's.
+// Among several kernels a case that one refuses is another's. A shard does not
+// know what the others were refused.
 void Runner::replace_refused() {
   if (kernels_.size() != 1 || options_.planned || options_.budget ||
-      options_.fail_fast || asked_.empty())
+      options_.fail_fast || asked_.empty() || options_.shards > 1)
     return;
   const auto laws = static_cast<int64_t>(asked_.size());
   while (cases_done_ < 2 * planned_done_) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -60,6 +61,8 @@ struct RunOptions {
   bool strict = false;
   bool allow_loose = false;  // but the latter are
   int jobs = 1;
+  // Of the plan the cases of one shard, from 1 (in_shard()).
+  int64_t shard = 1, shards = 1;
   // Asked now and then, from all threads: no further case is begun once it says
   // yes. What failed until then is shrunk and reported.
   std::function<bool()> stop;
@@ -105,6 +108,12 @@ Traits traits_of(const Case& value, const Judgement& judgement);
 
 inline constexpr size_t kMostOthers = 4;
 
+// Checked cases by how near they came to their bound: by the power of two below
+// the largest error/bound of a case, what lies beyond +-kMostPower with it.
+// Cases without any error have no place here.
+inline constexpr int kMostPower = 60;
+using RatioPowers = std::map<int, int64_t>;
+
 // One kernel under one law.
 struct Cell {
   const Law* law = nullptr;
@@ -114,8 +123,10 @@ struct Cell {
   int64_t unsupported = 0;
   std::string refusal;  // of the first unsupported case
   int64_t not_applicable = 0;
-  int64_t compared = 0;    // outside of stress data
-  int64_t vacuous = 0;     // outside of stress data
+  int64_t compared = 0;  // outside of stress data
+  int64_t vacuous = 0;   // outside of stress data
+  int64_t both_nan = 0;  // of these: NaN in both calls
+  RatioPowers ratios;
   double worst_ratio = 0;  // error/bound over passed and failed elements
   double seconds = 0;      // of calls and judging
   // Cases that passed with a warning: the first of them, what it says.
@@ -163,6 +174,14 @@ struct RunResult {
   int64_t suspicions = 0;
   std::string error;  // "" or why the run could not be made
 };
+
+// Whether a case of the plan is one of the shard's. Laws take turns in the
+// plan: every shard gets cases of each, and every case is in one shard. `laws`:
+// those that have cases.
+inline bool in_shard(const RunOptions& options, int64_t number, int64_t laws) {
+  const int64_t round = (number - 1) / laws, law = (number - 1) % laws;
+  return (round + law) % options.shards == options.shard - 1;
+}
 
 // Whether some kernel failed a law.
 bool some_failed(const RunResult& result);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 
 #include "properties/cases/generate.h"
 #include "properties/testing/fake_executor.h"
@@ -244,6 +245,63 @@ TEST(Runner, AStopEndsTheRunWithWhatWasChecked) {
   options.stop = [] { return false; };
   options.cases = 64;
   EXPECT_FALSE(run_fake(options, {}, {}).interrupted);
+}
+
+// Which cases of the plan a shard has made, and how many each law was given.
+std::vector<int64_t> numbers_of_shard(int64_t shard, int64_t shards,
+                                      int64_t cases,
+                                      std::vector<int64_t>& by_law) {
+  RunOptions options = options_for(
+      {"agrees_with_oracle", "rows_stay_in_hull", "weights_sum_to_one"}, cases);
+  options.shard = shard;
+  options.shards = shards;
+  std::vector<int64_t> numbers;
+  options.planned = [&](int64_t number) {
+    numbers.push_back(number);
+    const size_t laws = options.laws.size();
+    const Law& law = *options.laws[static_cast<size_t>(number - 1) % laws];
+    return planned_case(law, options.seed, number, options.scope);
+  };
+  const RunResult result = run_fake(options, {}, {});
+  for (const Cell& cell : result.kernels[0].cells)
+    by_law.push_back(cell.checked + cell.unsupported + cell.not_applicable);
+  return numbers;
+}
+
+TEST(Runner, ShardsTogetherHaveEveryCaseOnce) {
+  constexpr int64_t kCases = 301;  // no multiple of anything
+  for (const int64_t shards : {1, 2, 3, 7, 64}) {
+    std::vector<int64_t> all;
+    for (int64_t shard = 1; shard <= shards; ++shard) {
+      std::vector<int64_t> by_law;
+      const auto mine = numbers_of_shard(shard, shards, kCases, by_law);
+      all.insert(all.end(), mine.begin(), mine.end());
+      // As many of each law, but for the rest.
+      EXPECT_LE(*std::max_element(by_law.begin(), by_law.end()) -
+                    *std::min_element(by_law.begin(), by_law.end()),
+                2)
+          << shard << "/" << shards;
+    }
+    std::sort(all.begin(), all.end());
+    ASSERT_EQ(std::ssize(all), kCases) << shards;
+    for (int64_t n = 0; n < kCases; ++n)
+      EXPECT_EQ(all[static_cast<size_t>(n)], n + 1) << shards;
+  }
+}
+
+TEST(Runner, CasesAreCountedByHowNearTheyCameToTheirBound) {
+  const RunResult right =
+      run_fake(options_for({"agrees_with_oracle"}, 64), {}, {});
+  const Cell& cell = right.kernels[0].cells[0];
+  int64_t cases = 0;
+  for (const auto& [power, count] : cell.ratios) {
+    EXPECT_LE(std::ldexp(1.0, power), cell.worst_ratio);
+    cases += count;
+  }
+  EXPECT_LE(cases, cell.checked);
+  const RunResult wrong =
+      run_fake(options_for({"agrees_with_oracle"}, 64), wrong_scale, {});
+  EXPECT_GT(wrong.kernels[0].cells[0].ratios.rbegin()->first, 4);
 }
 
 // A cache and a layer in one kernel are two parts of one run.

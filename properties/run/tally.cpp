@@ -2,6 +2,7 @@
 #include "properties/run/tally.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 namespace qkvet::properties {
@@ -13,6 +14,12 @@ void keep_first(NumberedText& kept, const NumberedText& other) {
   kept = other;
 }
 
+// NaN is no smaller than infinity here: it is an error, too.
+int power_of(double ratio) {
+  if (!(ratio < INFINITY)) return kMostPower;
+  return std::clamp(std::ilogb(ratio), -kMostPower, kMostPower);
+}
+
 // The verdict of a cell that has no failure.
 Verdict quiet_verdict(const Tally& tally, const std::string& mistrust,
                       std::string& reason) {
@@ -20,8 +27,7 @@ Verdict quiet_verdict(const Tally& tally, const std::string& mistrust,
   if (tally.checked == 0) {
     return tally.unsupported > 0 ? Verdict::kUnsupported : Verdict::kGaveUp;
   }
-  const auto all = static_cast<double>(tally.compared + tally.vacuous);
-  if (static_cast<double>(tally.vacuous) > kMostVacuous * all) {
+  if (tally.weighed_vacuous > kMostVacuous * tally.weighed) {
     const bool of_nan = 2 * tally.both_nan > tally.vacuous;
     reason =
         of_nan ? "both calls answer NaN for " + std::to_string(tally.both_nan)
@@ -44,10 +50,18 @@ void add_judgement(Tally& tally, int64_t number, bool stress,
   tally.seconds += seconds;
   tally.worst_ratio = std::max(tally.worst_ratio, judgement.worst_ratio);
   if (judgement.compared > 0) ++tally.checked;
+  if (judgement.compared > 0 && judgement.worst_ratio != 0)
+    ++tally.ratios[power_of(judgement.worst_ratio)];
   if (!stress) {
     tally.compared += judgement.compared;
     tally.vacuous += judgement.vacuous;
     tally.both_nan += judgement.both_nan;
+    constexpr double kMostElements = 4096;
+    const auto all =
+        static_cast<double>(judgement.compared + judgement.vacuous);
+    const double weight = all > kMostElements ? kMostElements / all : 1;
+    tally.weighed += weight * all;
+    tally.weighed_vacuous += weight * static_cast<double>(judgement.vacuous);
   }
   if (judgement.verdict == Verdict::kUnsupported) {
     ++tally.unsupported;
@@ -70,9 +84,12 @@ void merge(Tally& sum, Tally& part) {
   sum.not_applicable += part.not_applicable;
   sum.compared += part.compared;
   sum.vacuous += part.vacuous;
+  sum.weighed += part.weighed;
+  sum.weighed_vacuous += part.weighed_vacuous;
   sum.both_nan += part.both_nan;
   sum.worst_ratio = std::max(sum.worst_ratio, part.worst_ratio);
   sum.seconds += part.seconds;
+  for (const auto& [power, cases] : part.ratios) sum.ratios[power] += cases;
   keep_first(sum.reason, part.reason);
   keep_first(sum.refusal, part.refusal);
   sum.warned += part.warned;
@@ -105,6 +122,8 @@ Cell cell_of(const Tally& tally, std::vector<Failure> failures,
   cell.not_applicable = tally.not_applicable;
   cell.compared = tally.compared;
   cell.vacuous = tally.vacuous;
+  cell.both_nan = tally.both_nan;
+  cell.ratios = tally.ratios;
   cell.worst_ratio = tally.worst_ratio;
   cell.seconds = tally.seconds;
   cell.warned = tally.warned;

@@ -35,7 +35,11 @@ struct NumberedText {
 struct Tally {
   int64_t checked = 0, unsupported = 0, not_applicable = 0;
   int64_t compared = 0, vacuous = 0, both_nan = 0;
+  // The same shares, with no case counted for more than a small one: one long
+  // case is one of many, not most of what was compared.
+  double weighed = 0, weighed_vacuous = 0;
   double worst_ratio = 0, seconds = 0;
+  RatioPowers ratios;
   int64_t warned = 0;  // cases
   NumberedText warning, reason, refusal;
   std::vector<Candidate> failing;  // ascending numbers, kMostCandidates of them

@@ -170,9 +170,11 @@ class FakeTables : public Executor {
                             length + call.shape.Tk - call.shape.Tq + 1) ||
                call.shape.Tk + call.shape.Tq == 0;
       case Operation::kCacheTruncate:
-        return call.tokens > length || too_far_back(call.sequence, call.tokens);
+        return call.tokens < 0 || call.tokens > length ||
+               too_far_back(call.sequence, call.tokens);
       case Operation::kCacheEvict:
-        return call.first + call.tokens > length || form_.window > 0;
+        return call.first < 0 || call.first + call.tokens > length ||
+               form_.window > 0;
       case Operation::kCacheFork:
         return !is_there(call.other);
       case Operation::kCacheReorder:

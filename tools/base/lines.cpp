@@ -3,6 +3,9 @@
 
 #include <fmt/core.h>
 
+#include <cmath>
+#include <iterator>
+
 namespace qkvet::tools {
 
 std::string field(std::string_view name, std::string_view text) {
@@ -47,6 +50,45 @@ std::string joined(const std::vector<std::string>& words, const char* between) {
   for (const std::string& word : words)
     text += (text.empty() ? "" : between) + word;
   return text;
+}
+
+std::string grouped(int64_t n) {
+  std::string out = std::to_string(n);
+  for (auto at = std::ssize(out) - 3; at > 0; at -= 3)
+    out.insert(static_cast<size_t>(at), 1, ',');
+  return out;
+}
+
+std::string counted(int64_t n, const char* what) {
+  return grouped(n) + " " + what + (n == 1 ? "" : "s");
+}
+
+std::string ratio_text(double ratio) {
+  return std::isinf(ratio) ? "inf" : fmt::format("{:.2g}", ratio);
+}
+
+std::string xml_escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        // XML 1.0 has no way to write other control characters.
+        out += static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\t'
+                   ? c
+                   : '?';
+    }
+  return out;
 }
 
 }  // namespace qkvet::tools

@@ -3,6 +3,7 @@
 #ifndef QKVET_TOOLS_BASE_LINES_H_
 #define QKVET_TOOLS_BASE_LINES_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,16 @@ std::string wrapped_field(std::string_view name, std::string_view text,
 // "a, b, c".
 std::string joined(const std::vector<std::string>& words,
                    const char* between = ", ");
+
+// "1 law", "12,345 cases"
+std::string counted(int64_t n, const char* what);
+// "12,345"
+std::string grouped(int64_t n);
+// Of an error and its bound: "6.8", "inf".
+std::string ratio_text(double ratio);
+
+// For the text and the attributes of XML and HTML.
+std::string xml_escaped(std::string_view text);
 
 }  // namespace qkvet::tools
 

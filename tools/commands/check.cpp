@@ -4,8 +4,8 @@
 #include <cstdio>
 
 #include "tools/base/interrupts.h"
-#include "tools/base/written_file.h"
 #include "tools/commands/flags.h"
+#include "tools/report/failure_tensors.h"
 #include "tools/report/progress_line.h"
 #include "tools/report/report.h"
 #include "tools/report/select.h"
@@ -15,8 +15,10 @@ namespace {
 
 struct CheckOptions : RunWords {
   KernelSelection selection;
-  std::string junit, json;           // files; "" for none
+  std::string json;                  // file; "" for none
+  ReportFiles files;                 // what is written from the record
   std::string known;                 // file of accepted failures; "" for none
+  std::string baseline;              // record of an earlier run; "" for none
   int diagnose = kDefaultDiagnosed;  // failing kernels, at most
   bool verbose = false;              // law by law
 };
@@ -66,6 +68,12 @@ ExitCode run(const CheckOptions& options) {
   if (const std::string why = why_missing(faults_family());
       !why.empty() && known && known->names_causes())
     return wrong_use(options.known + ": names causes, and " + why);
+  std::optional<RunRecord> baseline;
+  if (!options.baseline.empty()) {
+    std::string error;
+    baseline = read_record(options.baseline, &error);
+    if (!baseline) return wrong_use(error);
+  }
   const SelectedKernels selected = select_kernels(options.selection);
   if (!selected.error.empty()) return wrong_use(selected.error);
   if (selected.by_default && !options.cases && !run.budget && !run.exhaustive)
@@ -78,14 +86,15 @@ ExitCode run(const CheckOptions& options) {
   JsonLog json;
   if (!options.json.empty() && !json.open(options.json))
     return wrong_use(options.json + ": cannot be written");
-  if (!options.junit.empty())
-    if (const std::string error = write_file(options.junit, ""); !error.empty())
-      return wrong_use(error);
+  if (const std::string error = not_writable_reason(options.files);
+      !error.empty())
+    return wrong_use(error);
 
   ProgressLine progress(run.budget);
   if (progress.is_visible())
     run.progress = [&progress](const RunProgress& now) { progress.show(now); };
-  json.write(json_start(run));
+  const std::string start = json_start(run);
+  json.write(start);
   run.round_done = [&json](int64_t round, int64_t cases, int64_t failed) {
     json.write(json_round(round, cases, failed));
   };
@@ -107,20 +116,25 @@ ExitCode run(const CheckOptions& options) {
   const Diagnoses diagnoses =
       diagnose_run(result, selected, options.selection.in_process, most);
   progress.clear();
-  const ReportInput report{result,
-                           run,
-                           selected,
-                           options.selection.in_process,
-                           known ? &*known : nullptr,
-                           &diagnoses};
+  FailureTensors tensors;
+  if (!options.json.empty() || options.files.any())
+    tensors = collect_tensors(result, selected, options.selection.in_process);
+  ReportInput report{result,
+                     run,
+                     selected,
+                     options.selection.in_process,
+                     known ? &*known : nullptr,
+                     &diagnoses};
+  report.tensors = &tensors;
+  report.baseline = baseline ? &*baseline : nullptr;
   std::fputs(text_report(report, screen_style(options.verbose)).c_str(),
              stdout);
   std::fflush(stdout);
   if (!json.write(json_results(report)))
     return wrong_use(options.json + ": cannot be written in full");
-  if (!options.junit.empty())
+  if (options.files.any())
     if (const std::string error =
-            write_file(options.junit, junit_report(report));
+            write_reports(record_of(start, report), options.files);
         !error.empty())
       return wrong_use(error);
   return exit_code_of(report);
@@ -159,13 +173,26 @@ void add_flags(CLI::App& command, CheckOptions& options) {
       "Believe nothing that is assumed, all must be declared, and no "
       "precision that is looser than generic");
   add_pin(command, options.pin);
-  add_reports(command, options.junit, options.json);
+  add_json(command, options.json);
+  add_report_files(command, options.files);
+  command
+      .add_option("--shard", options.shard,
+                  "Of the plan the cases of shard K of N; `qkvet merge` joins "
+                  "what they write")
+      ->type_name("K/N");
+  auto* baseline =
+      command
+          .add_option("--baseline", options.baseline,
+                      "Record of an earlier run: what was no better then does "
+                      "not fail this one")
+          ->type_name("RUN.jsonl");
   command
       .add_option(
           "--known", options.known,
           "Failures that are accepted: KERNEL LAW HOW SINCE WHY, a line "
           "each")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->excludes(baseline);
   command.add_flag("--fail-fast", options.fail_fast,
                    "No further round of cases once something has failed");
   command.add_flag("-v,--verbose", options.verbose,

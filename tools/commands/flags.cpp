@@ -132,6 +132,22 @@ void add_reports(CLI::App& command, std::string& junit, std::string& json) {
   add_json(command, json);
 }
 
+void add_report_files(CLI::App& command, ReportFiles& files) {
+  const struct {
+    const char* option;
+    std::string* file;
+    const char* what;
+  } rows[] = {{"--junit", &files.junit, "JUnit XML"},
+              {"--html", &files.html, "One page that needs nothing beside it"},
+              {"--sarif", &files.sarif, "SARIF 2.1.0, for code scanning"},
+              {"--markdown", &files.markdown, "Markdown"}};
+  for (const auto& row : rows)
+    command.add_option(row.option, *row.file, row.what)->type_name("FILE");
+  command.add_flag("--github", files.github,
+                   "Annotations of GitHub on stdout, and Markdown to the file "
+                   "that $GITHUB_STEP_SUMMARY names");
+}
+
 void add_pictures(CLI::App& command, PictureFiles& files, const char* what) {
   command.add_option("--svg", files.svg, what)->type_name("FILE");
   command.add_option("--png", files.png, "The same in pixels")

@@ -12,6 +12,7 @@
 #include "tools/base/exit_code.h"
 #include "tools/kernels/kernels.h"
 #include "tools/pictures/picture_files.h"
+#include "tools/record/report_files.h"
 
 namespace qkvet::tools {
 
@@ -57,6 +58,8 @@ void add_diagnose(CLI::App& command, int& most);
 void add_json(CLI::App& command, std::string& json);
 // --junit, --json
 void add_reports(CLI::App& command, std::string& junit, std::string& json);
+// --junit, --html, --sarif, --markdown, --github
+void add_report_files(CLI::App& command, ReportFiles& files);
 // --svg, --png, --force
 void add_pictures(CLI::App& command, PictureFiles& files, const char* what);
 

@@ -27,6 +27,9 @@
   COMMAND(inspect) \
   COMMAND(trace) \
   COMMAND(train_demo) \
+  COMMAND(report) \
+  COMMAND(diff) \
+  COMMAND(merge) \
   COMMAND(replay)
 // clang-format on
 

@@ -56,6 +56,7 @@ class FaultRun {
     Scope scope;
     scope.dtypes = declared_dtypes({fault_});
     keep_scope_to({fault_}, scope);
+    keep_to_fault(*fault_.judged.info.fault, scope);
     std::vector<FaultPair*> asked;
     for (FaultPair& pair : result_.pairs) {
       if (pair.law->domain.subject != subject) continue;
@@ -144,6 +145,10 @@ std::string read_faults(const std::vector<KernelUnderTest>& faults,
       if (find_law(id) == nullptr)
         return info.name + ": says that \"" + id +
                "\" kills it, which is no law; `qkvet list laws` shows all";
+    std::string error;
+    parse_pins(info.fault->extents, &error);
+    if (!info.fault->extents.empty() && !error.empty())
+      return info.name + ": extents: " + error;
     ParsedCondition parsed = parse_condition(info.fault->when);
     if (!parsed.value) return info.name + ": " + parsed.error;
     conditions->push_back(std::move(*parsed.value));
@@ -152,6 +157,13 @@ std::string read_faults(const std::vector<KernelUnderTest>& faults,
 }
 
 }  // namespace
+
+void keep_to_fault(const FaultInfo& fault, Scope& scope) {
+  if (fault.extents.empty()) return;
+  std::string error;
+  scope.pins = parse_pins(fault.extents, &error);
+  scope.largest = SizeClass::kSmall;  // but for what is pinned
+}
 
 Hunt hunt_faults(const std::vector<KernelUnderTest>& faults,
                  const ExecutorFactory& open, const HuntOptions& options) {

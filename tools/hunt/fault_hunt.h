@@ -59,6 +59,10 @@ struct Hunt {
   std::string error;  // "" or one line; then nothing else counts
 };
 
+// Cases have the extents at which the fault says that it shows, if it says so,
+// and are small otherwise.
+void keep_to_fault(const FaultInfo& fault, Scope& scope);
+
 // Kernels that tell a fault.
 Hunt hunt_faults(const std::vector<KernelUnderTest>& faults,
                  const ExecutorFactory& open, const HuntOptions& options);

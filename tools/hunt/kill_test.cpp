@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <optional>
 #include <set>
 
@@ -14,6 +13,7 @@
 #include "properties/checking/simpler.h"
 #include "properties/conventions/domain.h"
 #include "properties/run/shrink.h"
+#include "tools/hunt/fault_hunt.h"
 #include "tools/kernels/kernels.h"
 #include "tools/report/report.h"
 
@@ -338,24 +338,6 @@ class Kill : public testing::TestWithParam<std::string> {
 // A law stops at its first failure: what is killed early costs little.
 constexpr int64_t kCasesPerLaw = 1500;
 
-// Extents that begin behind what nearly all drawn cases have: there they are
-// asked for at once.
-std::string pins_of(const std::string& fault) {
-  const std::map<std::string, std::string> kPins = {
-      {"last_partition_lost", "Tk=513"},
-      {"partitions_share_mask", "Tk=577"},
-      {"partitions_beyond_warp_lost", "Tk=2049"},
-      {"key_number_in_sixteen_bits", "Tk=32769,Tq=1,d=1,dv=1,B=1,H=1,Hkv=1"},
-      {"rows_beyond_grid_lost", "Tq=513"},
-      {"head_in_eight_bits", "H=129,Hkv=129"},
-      {"member_in_six_bits", "B=65"},
-      {"serving_page_in_eight_bits", "Tk=577"},
-      {"cache_slot_in_eight_bits", "cap=300"},
-  };
-  const auto found = kPins.find(fault);
-  return found == kPins.end() ? "" : found->second;
-}
-
 TEST_P(Kill, NamedLawsFailAndShrinkToNearlyTheSmallestCase) {
   const FaultInfo& fault = *kernel().judged.info.fault;
   ASSERT_FALSE(fault.killed_by.empty());
@@ -366,12 +348,7 @@ TEST_P(Kill, NamedLawsFailAndShrinkToNearlyTheSmallestCase) {
   }
   options.cases = kCasesPerLaw * static_cast<int64_t>(options.laws.size());
   options.scope.dtypes = declared_dtypes({kernel()});
-  if (const std::string pins = pins_of(GetParam()); !pins.empty()) {
-    std::string error;
-    options.scope.pins = parse_pins(pins, &error);
-    options.scope.largest = SizeClass::kSmall;
-    ASSERT_EQ(error, "");
-  }
+  keep_to_fault(fault, options.scope);
   const RunResult result =
       run_plan({kernel()}, executor_factory(faults(), false), options);
   ASSERT_EQ(result.error, "");

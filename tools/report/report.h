@@ -15,14 +15,19 @@
 
 namespace qkvet::tools {
 
+struct FailureTensors;  // failure_tensors.h
+struct RunRecord;       // run_record.h
+
 struct ReportInput {
   const RunResult& result;
   const RunOptions& options;
   const SelectedKernels& selected;
   bool in_process = false;
-  const KnownFailures* known = nullptr;  // failures that are accepted
-  const Diagnoses* diagnoses = nullptr;  // causes of failures of the result
-  size_t width = kLineWidth;             // of the lines of a failure
+  const KnownFailures* known = nullptr;     // failures that are accepted
+  const Diagnoses* diagnoses = nullptr;     // causes of failures of the result
+  size_t width = kLineWidth;                // of the lines of a failure
+  const FailureTensors* tensors = nullptr;  // numbers of failures, for records
+  const RunRecord* baseline = nullptr;  // an earlier run: what was wrong then
 };
 
 // How a report is shown.
@@ -50,22 +55,19 @@ std::string unsteady_text(const Failure& failure);
 std::string replay_line(const ReportInput& input, const KernelResult& kernel,
                         const Failure& failure);
 
-// "6.8", "inf"
-std::string ratio_text(double ratio);
-
 // The whole report: failures, table, last lines.
 std::string text_report(const ReportInput& input, const ReportStyle& style);
 
-// For the text and the attributes of XML.
-std::string xml_escaped(std::string_view text);
-
-// JUnit XML: one test per kernel and law, id `kernel.law`.
-std::string junit_report(const ReportInput& input);
-
-// JSON Lines, schema 1: one object per line, fields are only ever added.
+// The record of a run: JSON Lines, schema 1 (run.schema.json): one object per
+// line, fields and lines of other types are only ever added.
 std::string json_start(const RunOptions& options);
 std::string json_round(int64_t round, int64_t cases_done, int64_t failed);
 std::string json_results(const ReportInput& input);
+// The same, read back; `start` as json_start() gave it when the run began.
+RunRecord record_of(const std::string& start, const ReportInput& input);
+
+// JUnit XML: one test per kernel and law, id `kernel.law`.
+std::string junit_report(const ReportInput& input);
 
 }  // namespace qkvet::tools
 

@@ -9,6 +9,7 @@
 #include "properties/cases/small_scope.h"
 #include "properties/conventions/domain.h"
 #include "properties/run/at_once.h"
+#include "tools/report/baseline.h"
 #include "tools/report/report_parts.h"
 
 namespace qkvet::tools {
@@ -150,66 +151,10 @@ std::string not_at_once_text(const ReportInput& input) {
     declared = true;
     on_device |= info.device() != QKVET_DEVICE_CPU;
   }
-  if (!declared) return "; calls at once (not declared)";
-  return on_device ? "; calls at once (declared, but on a device they are made "
+  if (!declared) return "calls at once (not declared)";
+  return on_device ? "calls at once (declared, but on a device they are made "
                      "one by one)"
-                   : "; calls at once (declared, but nondeterministic)";
-}
-
-std::string not_judged_text(const ReportInput& input, size_t width) {
-  bool lse = false, weights = false;
-  uint64_t declared = 0;
-  for (const KernelResult& kernel : input.result.kernels) {
-    const KernelInfo& info = kernel.kernel.judged.info;
-    declared |= info.capabilities.options;
-    lse |= !wants_lse(info) && !info.has_layer;
-    weights |= !wants_weights(info) && info.has_forward;
-  }
-  const auto any = [&input](Subject subject) {
-    return std::any_of(input.result.kernels.begin(), input.result.kernels.end(),
-                       [subject](const KernelResult& kernel) {
-                         return has_subject(kernel.kernel.judged.info, subject);
-                       });
-  };
-  const bool attention = any(Subject::kAttention), cache = any(Subject::kCache);
-  const bool layer = any(Subject::kLayer), backward = any(Subject::kBackward);
-  const bool layer_backward = any(Subject::kLayerBackward);
-  // Only attention: for caches and layers no bound has been derived.
-  const bool f64 =
-      std::any_of(input.result.kernels.begin(), input.result.kernels.end(),
-                  [](const KernelResult& kernel) {
-                    const KernelInfo& info = kernel.kernel.judged.info;
-                    return info.has_forward && takes_dtype(info, Dtype::kF64);
-                  });
-  std::string out = f64 ? "" : "f64 (not declared); ";
-  out += (declared & QKVET_OPTION_DROPOUT) != 0
-             ? "dropout beside RoPE, ALiBi and packed batches"
-             : "dropout (not declared)";
-  if (!backward && !layer_backward)
-    out += "; gradients (not declared)";
-  else if (layer && !layer_backward)
-    out += "; gradients of layers (not declared)";
-  else if (attention && !backward)
-    out += "; gradients of attention (not declared)";
-  const std::string options =
-      attention ? undeclared_options(declared | QKVET_OPTION_DROPOUT)
-                : "attention calls";
-  if (!options.empty()) out += "; " + options + " (not declared)";
-  for (const FlagWord& row : kFlagWords) {
-    const bool all_refuse =
-        std::all_of(input.result.kernels.begin(), input.result.kernels.end(),
-                    [&](const auto& one) {
-                      return one.kernel.judged.info.has_flag(row.flag);
-                    });
-    if (row.refused != nullptr && all_refuse)
-      out += std::string("; ") + row.refused + " (declared as refused)";
-  }
-  out += not_at_once_text(input);
-  if (!cache) out += "; caches (not declared)";
-  if (!layer) out += "; layers (not declared)";
-  if (lse) out += "; lse where a kernel returns none";
-  if (weights) out += "; weights where a kernel returns none";
-  return wrapped_field("not judged", out, width);
+                   : "calls at once (declared, but nondeterministic)";
 }
 
 // Cases that a kernel did not take of laws that it can be asked for.
@@ -233,7 +178,7 @@ std::string refused_text(const ReportInput& input, const ReportStyle& style) {
   if (all > 0 && input.result.replaced_cases > 0)
     lines.add(fmt::format("{} asked in their place",
                           counted(input.result.replaced_cases, "case")));
-  if (kernels == 1 && is_mostly_refused(input, input.result.kernels[0]))
+  if (kernels == 1 && is_mostly_refused(verdict_facts(input)))
     lines.add(
         "more than it was checked in, so this is no pass: declare what "
         "supports() refuses (extent rules, QKVET_FLAG_CAUSAL_ONLY, options)");
@@ -271,9 +216,13 @@ std::string plan_text(const ReportInput& input, size_t width) {
         width);
   const bool stopped = options.fail_fast && !options.budget &&
                        input.result.planned_cases < most_cases(options);
-  const char* end = input.result.interrupted ? ", then interrupted"
-                    : stopped ? ", no more behind the first failure"
-                              : "";
+  std::string end;
+  if (options.shards > 1)
+    end =
+        fmt::format(", of these shard {} of {}", options.shard, options.shards);
+  end += input.result.interrupted ? ", then interrupted"
+         : stopped                ? ", no more behind the first failure"
+                                  : "";
   if (options.cases_per_law > 0)
     return wrapped_field(
         "plan",
@@ -330,6 +279,65 @@ std::string verdict_line(const std::string& word, const char* colour,
 
 }  // namespace
 
+std::vector<std::string> not_judged(const ReportInput& input) {
+  bool lse = false, weights = false;
+  uint64_t declared = 0;
+  for (const KernelResult& kernel : input.result.kernels) {
+    const KernelInfo& info = kernel.kernel.judged.info;
+    declared |= info.capabilities.options;
+    lse |= !wants_lse(info) && !info.has_layer;
+    weights |= !wants_weights(info) && info.has_forward;
+  }
+  bool attention = false, cache = false, layer = false, backward = false;
+  bool layer_backward = false;
+  for (const KernelResult& kernel : input.result.kernels) {
+    attention |= has_subject(kernel.kernel.judged.info, Subject::kAttention);
+    cache |= has_subject(kernel.kernel.judged.info, Subject::kCache);
+    layer |= has_subject(kernel.kernel.judged.info, Subject::kLayer);
+    backward |= has_subject(kernel.kernel.judged.info, Subject::kBackward);
+    layer_backward |=
+        has_subject(kernel.kernel.judged.info, Subject::kLayerBackward);
+  }
+  // Only attention: for caches and layers no bound has been derived.
+  const bool f64 =
+      std::any_of(input.result.kernels.begin(), input.result.kernels.end(),
+                  [](const KernelResult& kernel) {
+                    const KernelInfo& info = kernel.kernel.judged.info;
+                    return info.has_forward && takes_dtype(info, Dtype::kF64);
+                  });
+  std::vector<std::string> out;
+  if (!f64) out.push_back("f64 (not declared)");
+  out.push_back((declared & QKVET_OPTION_DROPOUT) != 0
+                    ? "dropout beside RoPE, ALiBi and packed batches"
+                    : "dropout (not declared)");
+  if (!backward && !layer_backward)
+    out.push_back("gradients (not declared)");
+  else if (layer && !layer_backward)
+    out.push_back("gradients of layers (not declared)");
+  else if (attention && !backward)
+    out.push_back("gradients of attention (not declared)");
+  const std::string options =
+      attention ? undeclared_options(declared | QKVET_OPTION_DROPOUT)
+                : "attention calls";
+  if (!options.empty()) out.push_back(options + " (not declared)");
+  for (const FlagWord& row : kFlagWords) {
+    const bool all_refuse =
+        std::all_of(input.result.kernels.begin(), input.result.kernels.end(),
+                    [&](const auto& one) {
+                      return one.kernel.judged.info.has_flag(row.flag);
+                    });
+    if (row.refused != nullptr && all_refuse)
+      out.push_back(std::string(row.refused) + " (declared as refused)");
+  }
+  if (std::string at_once = not_at_once_text(input); !at_once.empty())
+    out.push_back(std::move(at_once));
+  if (!cache) out.push_back("caches (not declared)");
+  if (!layer) out.push_back("layers (not declared)");
+  if (lse) out.push_back("lse where a kernel returns none");
+  if (weights) out.push_back("weights where a kernel returns none");
+  return out;
+}
+
 std::string last_lines(const ReportInput& input, const ReportStyle& style) {
   LawCounts all;
   std::set<const Law*> laws;
@@ -337,7 +345,7 @@ std::string last_lines(const ReportInput& input, const ReportStyle& style) {
     all.add(counts_of(input, kernel));
     for (const Cell& cell : kernel.cells) laws.insert(cell.law);
   }
-  const auto& [code, why] = verdict_of(input);
+  const auto& [code, why] = verdict_of(verdict_facts(input));
   const char* word = code == kConforms         ? "PASSED"
                      : code == kNothingChecked ? "NOT CHECKED"
                                                : "FAILED";
@@ -345,7 +353,8 @@ std::string last_lines(const ReportInput& input, const ReportStyle& style) {
       fmt::format(
           "{}, {}: ", counted(std::ssize(input.result.kernels), "kernel"),
           counted(std::ssize(laws), "law")),
-      verdicts_text(all, input.known != nullptr) + "; ",
+      verdicts_text(all, input.known != nullptr || input.baseline != nullptr) +
+          "; ",
       fmt::format("{} checked cases, {:.1f} s   exit {}", grouped(all.checked),
                   input.result.wall_seconds, static_cast<int>(code))};
   if (code == kNothingChecked) {
@@ -357,6 +366,7 @@ std::string last_lines(const ReportInput& input, const ReportStyle& style) {
   std::string out =
       verdict_line(word, code == kConforms ? "1;32" : "1;31", parts, style);
   out += known_text(input);
+  out += baseline_text(input, style.width);
   out += plan_text(input, style.width);
   if (style.verbose) out += time_text(input, all.checked);
   out += assumed_text(input, style.width);
@@ -367,7 +377,8 @@ std::string last_lines(const ReportInput& input, const ReportStyle& style) {
   out += never_drawn_text(input, style);
   out += refused_text(input, style);
   out += hollow_text(input, style);
-  out += not_judged_text(input, style.width);
+  out +=
+      wrapped_field("not judged", joined(not_judged(input), "; "), style.width);
   if (input.diagnoses != nullptr && input.diagnoses->not_looked_at > 0)
     out += wrapped_field(
         "causes",

@@ -129,14 +129,6 @@ std::string cause_text(const ReportInput& input, const Failure& failure) {
   return out;
 }
 
-}  // namespace
-
-std::string ratio_text(double ratio) {
-  return std::isinf(ratio) ? "inf" : fmt::format("{:.2g}", ratio);
-}
-
-namespace {
-
 // Where a law fails for several causes: how often for this one.
 std::string alike_text(const KernelResult& kernel, const Failure& failure) {
   const auto has = [&failure](const Failure& other) {

@@ -6,14 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "tools/record/run_record.h"
 #include "tools/report/report.h"
 
 namespace qkvet::tools {
 
-// "1 law", "12,345 cases"
-std::string counted(int64_t n, const char* what);
-// "12,345"
-std::string grouped(int64_t n);
 // SGR codes, such as "1;31", around the text where there is colour.
 std::string painted(const std::string& text, const char* code, bool colour);
 
@@ -24,16 +21,20 @@ bool is_known(const ReportInput& input, const KernelResult& kernel,
 // Whether the run asked every law of attention, of extents as they come: what
 // was declared and had no case then was not judged, and the verdict is no pass.
 bool is_whole_plan(const ReportInput& input);
-// Whether the one kernel of the run refused more cases than it was checked in.
-bool is_mostly_refused(const ReportInput& input, const KernelResult& kernel);
-
-// How a run ends and, where nothing failed and it is no pass, why: the first
-// kernel that leaves something open, and what.
-struct RunVerdict {
-  ExitCode code = kNothingChecked;
-  std::string why_open;
-};
-RunVerdict verdict_of(const ReportInput& input);
+// The same of all shards together, where this is one of them.
+bool asks_whole_plan(const ReportInput& input);
+// What no law could be asked about, and why: "caches (not declared)".
+std::vector<std::string> not_judged(const ReportInput& input);
+// The verdict as records spell it: "passed", "FAILED", "crash", ...
+std::string verdict_word(const Cell& cell);
+// What accepts its failures, into the line of the cell: a file of known
+// failures, a baseline.
+void add_accepted(const ReportInput& input, const KernelResult& kernel,
+                  const Cell& cell, Json& result);
+// Whether the kernel lacks what the law is about and says so itself.
+bool is_undeclared(const Cell& cell);
+// Of the record of the run that which its verdict rests on.
+RunRecord verdict_facts(const ReportInput& input);
 
 // How many laws of one kernel, or of all, have which verdict.
 struct LawCounts {

@@ -13,17 +13,6 @@ bool is_judged(const Cell& cell) {
   return cell.verdict == Verdict::kPassed || cell.verdict == Verdict::kFailed;
 }
 
-// Whether the kernel lacks what the law is about and says so itself. The
-// reasons are those of the laws and of core/capability/capability.h; what is
-// worded otherwise, such as a refusal by supports(), is printed in full.
-bool is_undeclared(const Cell& cell) {
-  if (cell.verdict != Verdict::kUnsupported) return false;
-  for (const char* word : {"declare", "is not offered", "is not returned",
-                           "returns no", "takes no"})
-    if (cell.reason.find(word) != std::string::npos) return true;
-  return false;
-}
-
 // "law_a, law_b and 15 more"
 std::string laws_text(const std::vector<const Cell*>& cells, size_t width) {
   std::string out;
@@ -109,7 +98,7 @@ std::vector<Column> columns(const ReportInput& input) {
       {"passed", 6, [](const LawCounts& one) { return grouped(one.passed); }},
       {"failed", 6, [](const LawCounts& one) { return grouped(one.failed); }},
   };
-  if (input.known != nullptr)
+  if (input.known != nullptr || input.baseline != nullptr)
     out.push_back(
         {"known", 5, [](const LawCounts& one) { return dashed(one.known); }});
   out.insert(
@@ -142,6 +131,16 @@ std::string verdict_text(const Cell& cell, bool known) {
 }
 
 }  // namespace
+
+// The reasons are those of the laws and of core/capability/capability.h; what
+// is worded otherwise, such as a refusal by supports(), is printed in full.
+bool is_undeclared(const Cell& cell) {
+  if (cell.verdict != Verdict::kUnsupported) return false;
+  for (const char* word : {"declare", "is not offered", "is not returned",
+                           "returns no", "takes no"})
+    if (cell.reason.find(word) != std::string::npos) return true;
+  return false;
+}
 
 void LawCounts::add(const LawCounts& other) {
   passed += other.passed;

@@ -107,52 +107,7 @@ std::string suspicion_text(const ReportInput& input, bool colour) {
          "\n";
 }
 
-bool passed_a_law(const KernelResult& kernel) {
-  return std::any_of(
-      kernel.cells.begin(), kernel.cells.end(),
-      [](const Cell& cell) { return cell.verdict == Verdict::kPassed; });
-}
-
-// "" or what a kernel leaves open, so that it is no pass.
-std::string why_open(const ReportInput& input, const KernelResult& kernel) {
-  const std::string& name = kernel.kernel.judged.info.name;
-  const Cell* refused = nullptr;
-  bool all_refused = true;
-  for (const Cell& cell : kernel.cells) {
-    if (cell.verdict == Verdict::kUnsupported)
-      refused = &cell;
-    else
-      all_refused = false;
-    if (cell.verdict == Verdict::kGaveUp ||
-        cell.verdict == Verdict::kMistrusted)
-      return fmt::format(
-          "{}, {} {}: {}", name, cell.law->id, verdict_name(cell.verdict),
-          cell.reason.empty() ? "no case was judged" : cell.reason);
-  }
-  // A kernel that was not asked for by name may refuse everything.
-  if (!passed_a_law(kernel) && !(all_refused && input.selected.by_default))
-    return name + " passed no law" +
-           (refused == nullptr ? "" : ": " + refused->reason);
-  if (is_whole_plan(input) && !kernel.never_drawn.empty())
-    return name + " declares " + kernel.never_drawn[0] +
-           ", and no answered call had it";
-  if (is_mostly_refused(input, kernel))
-    return name + " refused more cases than it was checked in";
-  return "";
-}
-
 }  // namespace
-
-std::string grouped(int64_t n) {
-  std::string out = std::to_string(n);
-  for (auto at = std::ssize(out) - 3; at > 0; at -= 3)
-    out.insert(static_cast<size_t>(at), 1, ',');
-  return out;
-}
-
-std::string counted(int64_t n, const char* what) {
-  return grouped(n) + " " + what + (n == 1 ? "" : "s");
-}
 
 std::string painted(const std::string& text, const char* code, bool colour) {
   return colour ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
@@ -180,6 +135,10 @@ std::string text_report(const ReportInput& input, const ReportStyle& style) {
 }
 
 bool is_whole_plan(const ReportInput& input) {
+  return input.options.shards == 1 && asks_whole_plan(input);
+}
+
+bool asks_whole_plan(const ReportInput& input) {
   const RunOptions& options = input.options;
   const auto is_asked = [&options](const Law* law) {
     return law->domain.subject != Subject::kAttention ||
@@ -198,43 +157,34 @@ bool is_whole_plan(const ReportInput& input) {
          input.result.planned_cases >= short_plan;
 }
 
-bool is_mostly_refused(const ReportInput& input, const KernelResult& kernel) {
-  // Laws that the kernel can be asked for; among several kernels, cases that
-  // one refuses are another's.
-  if (input.result.kernels.size() != 1) return false;
-  int64_t checked = 0, refused = -input.result.replaced_cases;
-  for (const Cell& cell : kernel.cells) {
-    if (cell.checked == 0) continue;
-    checked += cell.checked;
-    refused += cell.unsupported;
-  }
-  return checked < refused;
-}
-
-RunVerdict verdict_of(const ReportInput& input) {
-  bool died = false, failed = false, any_passed = false;
-  std::string open;
+RunRecord verdict_facts(const ReportInput& input) {
+  RunRecord facts;
   for (const KernelResult& kernel : input.result.kernels) {
-    any_passed |= passed_a_law(kernel);
-    if (open.empty()) open = why_open(input, kernel);
+    const std::string& name = kernel.kernel.judged.info.name;
+    facts.kernels.push_back(
+        Json{{"kernel", name}, {"never_drawn", kernel.never_drawn}});
     for (const Cell& cell : kernel.cells) {
-      const KnownState state = known_cell(input, kernel, cell).state;
-      const bool known = state == KnownState::kAsKnown;
-      died |= cell.crashed() && !known;
-      failed |= (cell.verdict == Verdict::kFailed && !known) ||
-                state == KnownState::kGone;
+      Json result{{"kernel", name},
+                  {"law", cell.law->id},
+                  {"verdict", verdict_word(cell)},
+                  {"reason", cell.reason},
+                  {"checked", cell.checked},
+                  {"unsupported", cell.unsupported}};
+      add_accepted(input, kernel, cell, result);
+      facts.results.push_back(std::move(result));
     }
   }
-  if (died) return {kKernelDied, ""};
-  if (failed) return {kLawFailed, ""};
-  if (input.result.interrupted) return {kNothingChecked, "interrupted"};
-  if (!open.empty()) return {kNothingChecked, open};
-  if (!any_passed) return {kNothingChecked, "no kernel was judged"};
-  return {kConforms, ""};
+  facts.end = {{"interrupted", input.result.interrupted},
+               {"by_default", input.selected.by_default},
+               {"whole_plan", is_whole_plan(input)},
+               {"replaced_cases", input.result.replaced_cases}};
+  if (input.baseline != nullptr)
+    facts.end["baseline_exit"] = count_of(input.baseline->end, "exit");
+  return facts;
 }
 
 ExitCode exit_code_of(const ReportInput& input) {
-  return verdict_of(input).code;
+  return verdict_of(verdict_facts(input)).code;
 }
 
 }  // namespace qkvet::tools

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -42,6 +43,28 @@ std::vector<const Law*> select_laws(const std::vector<std::string>& globs,
   return laws;
 }
 
+namespace {
+
+// "K/N": shard K of N.
+std::string read_shard(const std::string& text, RunOptions& run) {
+  constexpr int64_t kMostShards = 100'000;
+  const size_t slash = text.find('/');
+  const auto number = [](std::string_view digits, int64_t* out) {
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), *out);
+    return error == std::errc() && end == digits.data() + digits.size();
+  };
+  const std::string_view all = text;
+  if (slash == std::string::npos || !number(all.substr(0, slash), &run.shard) ||
+      !number(all.substr(slash + 1), &run.shards) || run.shard < 1 ||
+      run.shard > run.shards || run.shards > kMostShards)
+    return "--shard \"" + text +
+           "\": allowed: K/N with K from 1 to N, and N up to 100000";
+  return "";
+}
+
+}  // namespace
+
 std::string read_run_words(const RunWords& words, RunOptions& run) {
   std::string error;
   run.laws = select_laws(words.laws, &error);
@@ -57,6 +80,12 @@ std::string read_run_words(const RunWords& words, RunOptions& run) {
   if (!words.budget.empty()) {
     run.budget = parse_budget(words.budget, &error);
     if (!run.budget) return error;
+  }
+  if (!words.shard.empty()) {
+    if (error = read_shard(words.shard, run); !error.empty()) return error;
+    if (run.budget || words.fail_fast)
+      return "--shard splits a plan that is known from the start: no --budget "
+             "and no --fail-fast beside it";
   }
   const auto seed = parse_seed(words.seed, &error);
   if (!seed) return error;

@@ -33,6 +33,7 @@ struct RunWords {
   bool strict = false;
   std::string pin;  // "d=72,Tk=64"; "" for none
   bool fail_fast = false;
+  std::string shard;  // "2/4"; "" for the whole plan
 };
 // What they mean. "" or one line.
 std::string read_run_words(const RunWords& words, RunOptions& run);

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Laws by kernels, and what the laws say.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "tools/base/lines.h"
+#include "tools/record/html_parts.h"
+
+namespace qkvet::tools {
+namespace {
+
+// A state by sign and word, so that no colour is needed to tell it.
+struct StateSign {
+  const char* state;
+  const char* sign;
+  const char* word;
+};
+constexpr StateSign kStateSigns[] = {{"passed", "✓", "passed"},
+                                     {"failed", "✕", "FAILED"},
+                                     {"crash", "☠", "CRASHED"},
+                                     {"known", "K", "fails as is known"},
+                                     {"open", "?", "open"},
+                                     {"unsupported", "–", "unsupported"},
+                                     {"undeclared", "·", "not declared"}};
+
+const StateSign& sign_of(std::string_view state) {
+  for (const StateSign& row : kStateSigns)
+    if (state == row.state) return row;
+  return kStateSigns[4];
+}
+
+std::string legend(const RunRecord& record) {
+  std::string out;
+  for (const StateSign& row : kStateSigns) {
+    const bool used = std::any_of(
+        record.results.begin(), record.results.end(), [&row](const Json& one) {
+          return std::string_view(state_of(one)) == row.state;
+        });
+    if (used)
+      out += fmt::format(
+          "<span><span class=\"sign {}\" aria-hidden=\"true\">{}</span> "
+          "{}</span>\n",
+          row.state, row.sign, row.word);
+  }
+  return "<p class=\"legend\">" + out + "</p>\n";
+}
+
+// Whether some kernel has more to say than that it declares nothing of it.
+bool is_asked(const RunRecord& record, const std::string& law) {
+  return std::any_of(
+      record.kernels.begin(), record.kernels.end(), [&](const Json& kernel) {
+        const Json* result = record.result(text_of(kernel, "kernel"), law);
+        return result != nullptr &&
+               std::string_view(state_of(*result)) != "undeclared";
+      });
+}
+
+std::string sign_cell(const Json* result) {
+  if (result == nullptr) return "<td></td>";
+  const StateSign& sign = sign_of(state_of(*result));
+  return fmt::format(
+      "<td class=\"{0}\"><span class=\"sign {0}\" "
+      "aria-hidden=\"true\">{1}</span><span class=\"spoken\">{2}</span></td>",
+      sign.state, sign.sign, sign.word);
+}
+
+// Of the only kernel: figures beside the verdict.
+std::string figure_cells(const Json* result) {
+  if (result == nullptr) return "<td></td><td></td><td></td><td></td>";
+  const StateSign& sign = sign_of(state_of(*result));
+  const double worst = number_of(*result, "worst_error_over_bound");
+  // What single cases of a law that passed had to say is no reason.
+  const std::string reason = std::string_view(sign.state) == "passed"
+                                 ? ""
+                                 : text_of(*result, "reason");
+  return fmt::format(
+      "<td class=\"wide {0}\"><span class=\"sign {0}\" aria-hidden=\"true\">"
+      "{1}</span> {2}{3}</td><td class=\"number\">{4}</td><td "
+      "class=\"number\">{5}</td><td class=\"number\">{6:.2f} s</td>",
+      sign.state, sign.sign, sign.word,
+      reason.empty()
+          ? ""
+          : ": <span class=\"quiet\">" + xml_escaped(reason) + "</span>",
+      grouped(count_of(*result, "checked")),
+      worst > 0 ? ratio_text(worst) : "–", number_of(*result, "seconds"));
+}
+
+std::string head_cells(const RunRecord& record) {
+  if (record.kernels.size() == 1)
+    return "<th scope=\"col\">verdict</th><th scope=\"col\">checked cases</th>"
+           "<th scope=\"col\">error/bound</th><th scope=\"col\">time</th>";
+  std::string out;
+  for (const Json& kernel : record.kernels)
+    out +=
+        fmt::format("<th scope=\"col\" class=\"turned\"><span>{}</span></th>",
+                    xml_escaped(text_of(kernel, "kernel")));
+  return out;
+}
+
+std::string law_row(const RunRecord& record, const std::string& law) {
+  std::string out =
+      fmt::format("<tr><th scope=\"row\">{}</th>", html_law_link(law));
+  for (const Json& kernel : record.kernels) {
+    const Json* result = record.result(text_of(kernel, "kernel"), law);
+    out +=
+        record.kernels.size() == 1 ? figure_cells(result) : sign_cell(result);
+  }
+  return out + "</tr>\n";
+}
+
+}  // namespace
+
+std::string html_grid(const RunRecord& record) {
+  const size_t columns =
+      1 + (record.kernels.size() == 1 ? 4 : record.kernels.size());
+  std::string out =
+      legend(record) +
+      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+      "aria-label=\"Table of laws and kernels\">\n<table class=\"grid\">\n"
+      "<thead><tr><th scope=\"col\">law</th>" +
+      head_cells(record) + "</tr></thead>\n";
+  std::string unasked;
+  for (const LawGroup& group : law_groups(record)) {
+    std::string rows;
+    for (const std::string& law : group.laws)
+      if (is_asked(record, law))
+        rows += law_row(record, law);
+      else
+        unasked += (unasked.empty() ? "" : ", ") + html_law_link(law);
+    if (rows.empty()) continue;
+    out += fmt::format(
+        "<tbody><tr><th scope=\"rowgroup\" colspan=\"{}\" class=\"group\">"
+        "<span>{}</span></th></tr>\n{}</tbody>\n",
+        columns, xml_escaped(group.subject), rows);
+  }
+  out += "</table></div>\n";
+  if (!unasked.empty())
+    out +=
+        "<details><summary>Laws about what no kernel here "
+        "declares</summary>\n<p>" +
+        unasked + "</p></details>\n";
+  return out;
+}
+
+std::string html_laws(const RunRecord& record) {
+  std::string out =
+      "<details id=\"all-laws\"><summary>All laws of this "
+      "run</summary>\n<dl class=\"laws\">\n";
+  for (const Json& law : record.laws) {
+    const std::string id = xml_escaped(text_of(law, "law"));
+    out += fmt::format(
+        "<div id=\"law-{}\"><dt>{}</dt><dd>{}<br><code>{}</code></dd></div>\n",
+        id, id, xml_escaped(text_of(law, "sentence")),
+        xml_escaped(text_of(law, "formula")));
+  }
+  return out + "</dl></details>\n";
+}
+
+}  // namespace qkvet::tools

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records that are made up here: what is read of them, and what is written.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tools/record/html_parts.h"
+#include "tools/record/report_files.h"
+#include "tools/record/run_compare.h"
+#include "tools/record/run_merge.h"
+
+namespace qkvet::tools::record_test {
+namespace {
+
+Json line(const char* type, Json fields) {
+  Json out{{"schema", 1}, {"type", type}};
+  out.update(fields);
+  return out;
+}
+
+Json result(const char* kernel, const char* law, const char* verdict,
+            Json more = Json::object()) {
+  Json out = line("result", {{"kernel", kernel},
+                             {"law", law},
+                             {"verdict", verdict},
+                             {"checked", 10},
+                             {"unsupported", 0},
+                             {"compared", 100},
+                             {"vacuous", 0},
+                             {"worst_error_over_bound", 0.5},
+                             {"seconds", 1.0}});
+  out.update(more);
+  return out;
+}
+
+Json failure(const char* text, const char* cause = "") {
+  Json out{{"case", text},
+           {"found", text},
+           {"number", 3},
+           {"again", "qkvet replay"},
+           {"report", "FAIL"}};
+  if (*cause != 0)
+    out["diagnosis"] = {{"cause", cause},
+                        {"certainty", "sure"},
+                        {"reported_with", "second"},
+                        {"text", "It is wrong."},
+                        {"fix", "Mend it."}};
+  return out;
+}
+
+std::string text_of_lines(const std::vector<Json>& lines) {
+  std::string text;
+  for (const Json& one : lines) text += json_text(one) + "\n";
+  return text;
+}
+
+RunRecord record_of_lines(std::vector<Json> results, int exit,
+                          Json start = Json::object()) {
+  start.update({{"seed", 1}, {"cases", 20}});
+  std::vector<Json> lines = {line("start", start)};
+  lines.insert(lines.end(), results.begin(), results.end());
+  lines.push_back(line("end", {{"exit", exit}, {"thread_seconds", {}}}));
+  std::string error;
+  auto record = parse_record(text_of_lines(lines), "made", &error);
+  EXPECT_TRUE(record) << error;
+  return record ? *record : RunRecord();
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string error_of(const std::string& text) {
+  std::string error;
+  EXPECT_FALSE(parse_record(text, "x.jsonl", &error)) << text;
+  EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+  return error;
+}
+
+TEST(Record, WhatIsNoRecordIsOneLineWithItsPlace) {
+  EXPECT_EQ(error_of("{\"schema\":1,\"type\":\"start\"}\nno\n"),
+            "x.jsonl:2: no JSON");
+  EXPECT_TRUE(has(error_of("[]\n"), "x.jsonl:1: no object with a text"));
+  EXPECT_TRUE(has(error_of("{\"schema\":2,\"type\":\"start\"}"),
+                  "schema 2; allowed: 1"));
+  EXPECT_TRUE(has(error_of("{\"schema\":1,\"type\":\"start\"}\n"),
+                  "holds no end of a run"));
+  EXPECT_TRUE(has(error_of(""), "holds no end of a run"));
+  const Json once = result("a/b", "law", "passed");
+  EXPECT_TRUE(has(error_of(text_of_lines({once, once})),
+                  "x.jsonl:2: a second result of a/b under law"));
+  Json bare = once;
+  bare.erase("checked");
+  EXPECT_TRUE(has(error_of(text_of_lines({bare})), "a number \"checked\""));
+}
+
+TEST(Record, LinesOfOtherTypesArePassedOver) {
+  const RunRecord record = record_of_lines(
+      {line("question", {{"law", "x"}}), result("a/b", "first", "passed")}, 0);
+  ASSERT_EQ(record.results.size(), 1u);
+  // Older records have no lines of laws and kernels.
+  ASSERT_EQ(record.laws.size(), 1u);
+  ASSERT_EQ(record.kernels.size(), 1u);
+  EXPECT_EQ(text_of(record.kernels[0], "kernel"), "a/b");
+}
+
+TEST(Record, ItsLinesReadBackAsTheSame) {
+  const RunRecord record = record_of_lines(
+      {line("kernel", {{"kernel", "a/b"}}),
+       result("a/b", "first", "FAILED", {{"failure", failure("f32")}}),
+       line("declared", {{"kernel", "a/b"},
+                         {"drawn", {"windows 8"}},
+                         {"never_drawn", Json::array()}})},
+      1);
+  std::string error;
+  const auto again = parse_record(record_lines(record), "again", &error);
+  ASSERT_TRUE(again) << error;
+  EXPECT_EQ(again->results, record.results);
+  EXPECT_EQ(again->kernels, record.kernels);
+  EXPECT_EQ(again->end, record.end);
+}
+
+TEST(Record, FailuresOfOneCauseAreReportedUnderTheLawThatSaysMost) {
+  const RunRecord record = record_of_lines(
+      {result("a/b", "first", "FAILED", {{"failure", failure("f32", "slip")}}),
+       result("a/b", "second", "FAILED", {{"failure", failure("f16", "slip")}}),
+       result("a/c", "first", "FAILED", {{"failure", failure("f32", "slip")}}),
+       result("a/c", "third", "FAILED", {{"failure", failure("f32")}}),
+       result("a/c", "fourth", "FAILED", {{"failure", failure("f32")}})},
+      1);
+  const auto reported = reported_failures(record);
+  ASSERT_EQ(reported.size(), 4u);
+  EXPECT_EQ(text_of(*reported[0].result, "law"), "second");
+  ASSERT_EQ(reported[0].also.size(), 1u);
+  EXPECT_EQ(text_of(*reported[0].also[0].first, "law"), "first");
+  EXPECT_TRUE(reported[1].also.empty());
+}
+
+TEST(Record, TheRuleOfTheVerdict) {
+  const auto code = [](std::vector<Json> results, Json end = Json::object()) {
+    RunRecord record = record_of_lines(std::move(results), 0);
+    record.end.update(end);
+    return verdict_of(record).code;
+  };
+  const Json good = result("a/b", "first", "passed");
+  const Json bad =
+      result("a/b", "second", "FAILED", {{"failure", failure("f32")}});
+  const Json dead =
+      result("a/b", "third", "crash", {{"failure", failure("f32")}});
+  EXPECT_EQ(code({good}), kConforms);
+  EXPECT_EQ(code({good, bad}), kLawFailed);
+  EXPECT_EQ(code({good, bad, dead}), kKernelDied);
+  EXPECT_EQ(code({good, result("a/b", "second", "mistrusted")}),
+            kNothingChecked);
+  EXPECT_EQ(code({result("a/b", "first", "unsupported")}), kNothingChecked);
+  EXPECT_EQ(code({good}, {{"interrupted", true}}), kNothingChecked);
+  EXPECT_EQ(code({}), kNothingChecked);
+  Json as_before = bad;
+  as_before["baseline"] = {{"verdict", "FAILED"}, {"worse", false}};
+  EXPECT_EQ(code({good, as_before}), kConforms);
+  as_before["baseline"]["worse"] = true;
+  EXPECT_EQ(code({good, as_before}), kLawFailed);
+  Json lost = result("a/b", "second", "unsupported");
+  EXPECT_EQ(code({good, lost}), kConforms);
+  lost["baseline"] = {{"verdict", "passed"}, {"worse", true}};
+  EXPECT_EQ(code({good, lost}), kLawFailed);
+}
+
+TEST(RecordFormats, AnAnnotationIsOneLineAndCannotBeEscapedFrom) {
+  Json bad = failure("f32,\nB1");
+  bad["again"] = "qkvet\n::error::%0A";
+  const RunRecord record = record_of_lines(
+      {line("kernel", {{"kernel", "a:b,c"},
+                       {"source", {{"file", "x,y:z.cpp"}, {"line", 7}}}}),
+       result("a:b,c", "first", "FAILED", {{"failure", bad}})},
+      1);
+  const std::string text = github_annotations(record);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+  EXPECT_TRUE(has(text,
+                  "::error file=x%2Cy%3Az.cpp,line=7,title=qkvet%3A "
+                  "first::a:b,c: "))
+      << text;
+  EXPECT_TRUE(has(text, "qkvet%0A::error::%250A")) << text;
+}
+
+TEST(RecordFormats, SarifHasThePlaceOfTheKernelOrOfItsLibrary) {
+  const RunRecord record = record_of_lines(
+      {line("kernel",
+            {{"kernel", "a/b"},
+             {"source", {{"file", "my kernels/é.cpp"}, {"line", 7}}}}),
+       line("kernel", {{"kernel", "a/c"}, {"library", "/usr/lib/x.so"}}),
+       result("a/b", "first", "FAILED", {{"failure", failure("f32")}}),
+       result("a/c", "first", "FAILED", {{"failure", failure("f32")}}),
+       result("a/c", "second", "mistrusted", {{"reason", "vacuous"}})},
+      1);
+  const Json run = json_of(sarif_report(record))["runs"][0];
+  const auto place = [&run](size_t n) {
+    return run["results"][n]["locations"][0]["physicalLocation"];
+  };
+  EXPECT_EQ(place(0)["artifactLocation"]["uri"], "my%20kernels/%C3%A9.cpp");
+  EXPECT_EQ(place(0)["region"]["startLine"], 7);
+  EXPECT_EQ(place(1)["artifactLocation"]["uri"], "file:///usr/lib/x.so");
+  EXPECT_FALSE(place(1).contains("region"));
+  EXPECT_EQ(run["results"][2]["kind"], "open");
+  EXPECT_EQ(run["results"][2]["level"], "none");
+}
+
+TEST(RecordFormats, WhatIsAcceptedIsSuppressedAndSkipped) {
+  const RunRecord record = record_of_lines(
+      {result("a/b", "first", "FAILED",
+              {{"failure", failure("f32")},
+               {"known", {{"holds", true}, {"reason", "since ever"}}}}),
+       result("a/b", "second", "FAILED",
+              {{"failure", failure("f32")},
+               {"baseline", {{"verdict", "FAILED"}, {"worse", false}}}})},
+      0);
+  const Json run = json_of(sarif_report(record))["runs"][0];
+  EXPECT_EQ(run["results"][0]["suppressions"][0]["justification"],
+            "since ever");
+  const std::string junit = junit_report(record);
+  EXPECT_TRUE(has(junit, "failures=\"0\" errors=\"0\" skipped=\"2\"")) << junit;
+  EXPECT_TRUE(reported_failures(record).empty());
+  EXPECT_TRUE(github_annotations(record).empty());
+}
+
+TEST(RecordFormats, MarkdownCannotBeLeft) {
+  Json bad = failure("f32");
+  bad["report"] = "````\n# not a head";
+  const RunRecord record = record_of_lines(
+      {result("<b>|`x`", "first", "FAILED", {{"failure", bad}})}, 1);
+  const std::string text = markdown_report(record);
+  EXPECT_TRUE(has(text, "&lt;b\\>\\|\\`x\\`")) << text;
+  EXPECT_TRUE(has(text, "`````\n````\n# not a head\n`````")) << text;
+}
+
+Json output_of(Json expected, Json low, Json high, Json actual) {
+  return {{"calls",
+           Json::array({{{"outputs", Json::array({{{"name", "o"},
+                                                   {"axes", "bhic"},
+                                                   {"dtype", "f32"},
+                                                   {"shape", {1, 1, 1, 2}},
+                                                   {"expected", expected},
+                                                   {"low", low},
+                                                   {"high", high},
+                                                   {"actual", actual}}})}}})}};
+}
+
+TEST(RecordFormats, HeatMapsShowWhatIsOff) {
+  const std::string maps =
+      html_heat_maps(output_of({1, 2}, {0.5, 1.5}, {1.5, 2.5}, {1.25, 4}));
+  EXPECT_TRUE(has(maps, "expected 2, actual 4, error/bound 4<")) << maps;
+  EXPECT_TRUE(has(maps, "expected 1, actual 1.25, error/bound 0.5<")) << maps;
+  EXPECT_TRUE(has(maps, "1 of 2 elements outside of what is allowed")) << maps;
+  EXPECT_TRUE(has(maps, "class=\"frame\"")) << maps;
+  // NaN is drawn, and an infinity has a colour.
+  const std::string odd = html_heat_maps(
+      output_of({1, "nan"}, {0, "nan"}, {2, "nan"}, {"nan", "inf"}));
+  EXPECT_TRUE(has(odd, "url(#hatch)")) << odd;
+  EXPECT_TRUE(has(odd, "2 of 2 elements")) << odd;
+}
+
+TEST(RecordFormats, TensorsThatDoNotFitTogetherAreLeftOut) {
+  EXPECT_EQ(html_heat_maps(output_of({1}, {0}, {2}, {1})), "");
+  EXPECT_EQ(html_heat_maps({{"calls", "none"}}), "");
+  EXPECT_EQ(html_heat_maps(Json::object()), "");
+  Json large = output_of({1, 2}, {0, 0}, {2, 2}, {1, 2});
+  large["calls"][0]["outputs"][0]["shape"] = {1e300, 1, 1, 2};
+  EXPECT_EQ(html_heat_maps(large), "");
+}
+
+TEST(RecordFormats, APassingRunIsOneSentence) {
+  RunRecord record = record_of_lines({result("a/b", "first", "passed")}, 0);
+  const std::string page = html_report(record);
+  EXPECT_TRUE(has(page, "<h1>a/b conforms to every law")) << page;
+  EXPECT_FALSE(has(page, "id=\"failures\"")) << page;
+  record.end = {{"exit", 3}, {"why", "interrupted"}};
+  EXPECT_TRUE(has(html_report(record), "No verdict on a/b: interrupted."));
+}
+
+TEST(RecordCompare, WhatIsWorseAndWhatIsBetter) {
+  EXPECT_EQ(change_of("passed", "passed"), Change::kSame);
+  EXPECT_EQ(change_of("passed", "FAILED"), Change::kWorse);
+  EXPECT_EQ(change_of("passed", "mistrusted"), Change::kWorse);
+  EXPECT_EQ(change_of("FAILED", "crash"), Change::kWorse);
+  EXPECT_EQ(change_of("", "FAILED"), Change::kWorse);
+  EXPECT_EQ(change_of("unsupported", "FAILED"), Change::kWorse);
+  EXPECT_EQ(change_of("crash", "FAILED"), Change::kBetter);
+  EXPECT_EQ(change_of("FAILED", "passed"), Change::kBetter);
+  EXPECT_EQ(change_of("", "passed"), Change::kOther);
+  EXPECT_EQ(change_of("FAILED", "unsupported"), Change::kOther);
+  EXPECT_EQ(change_of("passed", ""), Change::kOther);
+}
+
+TEST(RecordCompare, ErrorsAndSpeedAreTold) {
+  const RunRecord before = record_of_lines(
+      {result("a/b", "first", "passed"), result("a/b", "second", "passed"),
+       result("a/b", "third", "passed")},
+      0);
+  const RunRecord after = record_of_lines(
+      {result("a/b", "first", "passed", {{"worst_error_over_bound", 0.9}}),
+       result("a/b", "second", "passed", {{"worst_error_over_bound", 1.1}}),
+       result("a/b", "third", "FAILED",
+              {{"failure", failure("f32")}, {"seconds", 10.0}})},
+      1);
+  const RunComparison comparison = compare_records(before, after);
+  ASSERT_EQ(comparison.larger.size(), 1u);
+  EXPECT_EQ(comparison.larger[0].law, "second");
+  ASSERT_EQ(comparison.worse.size(), 1u);
+  EXPECT_EQ(comparison.worse[0].law, "third");
+  ASSERT_EQ(comparison.speed.size(), 1u);
+  EXPECT_NEAR(comparison.speed[0].after / comparison.speed[0].before, 4, 1e-9);
+  const std::string text = comparison_text(comparison, 80);
+  EXPECT_TRUE(has(text, "WORSE  1 law worse")) << text;
+  EXPECT_TRUE(has(text, "a/b second: 0.5 -> 1.1")) << text;
+  EXPECT_TRUE(has(text, "(4.00 times)")) << text;
+}
+
+RunRecord shard_record(int64_t number, int64_t of, std::vector<Json> results) {
+  return record_of_lines(std::move(results), 0,
+                         {{"shard", {{"number", number}, {"of", of}}}});
+}
+
+std::string merge_error(std::vector<RunRecord> parts) {
+  std::string error;
+  EXPECT_FALSE(merge_records(std::move(parts), &error));
+  return error;
+}
+
+TEST(RecordMerge, CountsAreAddedAndTheSmallestCaseIsKept) {
+  const char* small = "f32,B1,H1,Tq1,Tk2,d1";
+  const char* large = "f32,B1,H1,Tq1,Tk9,d1";
+  std::string error;
+  const auto merged = merge_records(
+      {shard_record(2, 2,
+                    {result("a/b", "first", "FAILED",
+                            {{"failure", failure(large, "slip")}}),
+                     result("a/b", "second", "passed",
+                            {{"worst_error_over_bound", 0.75},
+                             {"error_over_bound_powers", {{"-1", 4}}}})}),
+       shard_record(1, 2,
+                    {result("a/b", "first", "FAILED",
+                            {{"failure", failure(small, "slip")},
+                             {"other_failures",
+                              Json::array({failure(large, "other")})}}),
+                     result("a/b", "second", "passed",
+                            {{"error_over_bound_powers", {{"-1", 3}}}})})},
+      &error);
+  ASSERT_TRUE(merged) << error;
+  const Json& first = *merged->result("a/b", "first");
+  EXPECT_EQ(text_of(first, "verdict"), "FAILED");
+  EXPECT_EQ(text_of(first["failure"], "case"), small);
+  ASSERT_EQ(first["other_failures"].size(), 1u);
+  const Json& second = *merged->result("a/b", "second");
+  EXPECT_EQ(count_of(second, "checked"), 20);
+  EXPECT_EQ(number_of(second, "worst_error_over_bound"), 0.75);
+  EXPECT_EQ(ratio_powers(second).at(-1), 7);
+  EXPECT_EQ(count_of(merged->end, "exit"), 1);
+}
+
+TEST(RecordMerge, MissingShardsAreNamedAndAreNoPass) {
+  std::string error;
+  auto merged =
+      merge_records({shard_record(1, 4, {result("a/b", "first", "passed")}),
+                     shard_record(3, 4, {result("a/b", "first", "passed")})},
+                    &error);
+  ASSERT_TRUE(merged) << error;
+  EXPECT_EQ(missing_shards(*merged), "shards 2, 4 of 4 are missing");
+  EXPECT_EQ(count_of(merged->end, "exit"), 3);
+  // What is merged can be merged on.
+  merged = merge_records(
+      {*merged, shard_record(2, 4, {result("a/b", "first", "passed")}),
+       shard_record(4, 4, {result("a/b", "first", "passed")})},
+      &error);
+  ASSERT_TRUE(merged) << error;
+  EXPECT_EQ(missing_shards(*merged), "");
+  EXPECT_EQ(count_of(merged->end, "exit"), 0);
+  EXPECT_EQ(count_of(merged->results[0], "checked"), 40);
+}
+
+TEST(RecordMerge, WhatIsNoShardOfOnePlanIsRefused) {
+  const Json good = result("a/b", "first", "passed");
+  EXPECT_TRUE(has(merge_error({record_of_lines({good}, 0)}), "is no shard"));
+  EXPECT_TRUE(
+      has(merge_error({shard_record(1, 2, {good}), shard_record(1, 2, {good})}),
+          "shard 1 is there already"));
+  EXPECT_TRUE(
+      has(merge_error({shard_record(1, 2, {good}), shard_record(1, 3, {good})}),
+          "is one of 3 shards, and made one of 2"));
+  RunRecord other = shard_record(2, 2, {good});
+  other.start["seed"] = 2;
+  EXPECT_TRUE(has(merge_error({shard_record(1, 2, {good}), other}),
+                  "\"seed\" differs"));
+  EXPECT_TRUE(
+      has(merge_error({shard_record(1, 2, {good}),
+                       shard_record(2, 2, {result("a/c", "first", "passed")})}),
+          "has other kernels"));
+}
+
+}  // namespace
+}  // namespace qkvet::tools::record_test

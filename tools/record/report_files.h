@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is written from the record of a run (run_record.h), for systems and for
+// people.
+#ifndef QKVET_TOOLS_RECORD_REPORT_FILES_H_
+#define QKVET_TOOLS_RECORD_REPORT_FILES_H_
+
+#include <string>
+
+#include "tools/record/run_record.h"
+
+namespace qkvet::tools {
+
+// JUnit XML: one test per kernel and law, id `kernel.law`.
+std::string junit_report(const RunRecord& record);
+// SARIF 2.1.0: laws are rules, failures are results.
+std::string sarif_report(const RunRecord& record);
+// For a summary of a job, an issue, a wiki.
+std::string markdown_report(const RunRecord& record);
+// "::error file=...,line=...,title=...::...", a line a failure.
+std::string github_annotations(const RunRecord& record);
+// One page that needs nothing beside it.
+std::string html_report(const RunRecord& record);
+
+// Where they are to be written; "" for none.
+struct ReportFiles {
+  std::string junit, html, sarif, markdown;
+  bool github = false;  // annotations on stdout, Markdown to the summary that
+                        // $GITHUB_STEP_SUMMARY names
+
+  bool any() const;
+};
+// "" or why one of them cannot be written, before anything runs.
+std::string not_writable_reason(const ReportFiles& files);
+// Each file in one step; "" or one line.
+std::string write_reports(const RunRecord& record, const ReportFiles& files);
+
+// "impl/faulty/scores.cpp" and its line, or the library, and 0: where a kernel
+// is, as far as it is known.
+struct KernelPlace {
+  std::string file;
+  int64_t line = 0;
+};
+KernelPlace place_of(const RunRecord& record, const Json& result);
+// "no_scale: The scores are not scaled.", or what was expected and given.
+std::string failure_line(const RunRecord& record, const Json& result,
+                         const Json& failure);
+
+}  // namespace qkvet::tools
+
+#endif  // QKVET_TOOLS_RECORD_REPORT_FILES_H_

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// One page for a whole run: no network, no files beside it, useful without
+// scripts. The policy in its head keeps it so.
+#include <fmt/core.h>
+
+#include "tools/base/exit_code.h"
+#include "tools/base/lines.h"
+#include "tools/record/html_parts.h"
+#include "tools/record/report_files.h"
+
+namespace qkvet::tools {
+namespace {
+
+constexpr std::string_view kStyle =
+#include "report.css.inc"
+    ;
+constexpr std::string_view kScript =
+#include "report.js.inc"
+    ;
+
+// Without the licence of the file: the page is the user's.
+std::string_view behind_first_line(std::string_view text) {
+  return text.substr(text.find('\n') + 1);
+}
+
+const char* tone_of(const RunRecord& record) {
+  const std::string_view word = verdict_word(record);
+  return word == "PASSED" ? "good" : word == "FAILED" ? "bad" : "open";
+}
+
+std::string page_head(const RunRecord& record) {
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, "
+      "initial-scale=1\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src "
+      "'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri "
+      "'none'; form-action 'none'\">\n"
+      "<meta name=\"color-scheme\" content=\"light dark\">\n"
+      "<title>QKVet: {}: {}</title>\n<style>\n{}</style>\n</head>\n",
+      verdict_word(record), xml_escaped(verdict_sentence(record)),
+      behind_first_line(kStyle));
+}
+
+std::string page_header(const RunRecord& record) {
+  return fmt::format(
+      "<header class=\"verdict {}\">\n<p class=\"word\">{}</p>\n<h1>{}</h1>\n"
+      "<p>{}</p>\n<p class=\"quiet\">{}; exit {}</p>\n</header>\n",
+      tone_of(record), verdict_word(record),
+      xml_escaped(verdict_sentence(record)), xml_escaped(figures_text(record)),
+      xml_escaped(plan_words(record)), count_of(record.end, "exit"));
+}
+
+}  // namespace
+
+std::string html_code(const std::string& text) {
+  return "<code>" + xml_escaped(text) + "</code>";
+}
+
+std::string html_command(const std::string& text) {
+  return fmt::format(
+      "<div class=\"command\"><pre tabindex=\"0\"><code>{}</code></pre>"
+      "<button type=\"button\" class=\"copy\" hidden>Copy</button></div>",
+      xml_escaped(text));
+}
+
+std::string html_law_link(const std::string& law) {
+  return fmt::format("<a href=\"#law-{0}\">{0}</a>", xml_escaped(law));
+}
+
+std::vector<LawGroup> law_groups(const RunRecord& record) {
+  std::vector<LawGroup> groups;
+  for (const Json& law : record.laws) {
+    const std::string subject = text_of(law, "subject");
+    if (groups.empty() || groups.back().subject != subject)
+      groups.push_back({subject, {}});
+    groups.back().laws.push_back(text_of(law, "law"));
+  }
+  return groups;
+}
+
+std::string html_report(const RunRecord& record) {
+  const struct {
+    const char* id;
+    const char* head;
+    std::string (*content)(const RunRecord& record);
+  } sections[] = {{"failures", "What fails", html_failures},
+                  {"grid", "Laws and kernels", html_grid},
+                  {"errors", "Errors and bounds", html_errors},
+                  {"coverage", "Covered and not judged", html_coverage},
+                  {"laws", "What the laws say", html_laws},
+                  {"environment", "Environment", html_environment}};
+  std::string links, body;
+  for (const auto& section : sections) {
+    const std::string content = section.content(record);
+    if (content.empty()) continue;
+    links += fmt::format("<a href=\"#{}\">{}</a>\n", section.id, section.head);
+    body += fmt::format(
+        "<section id=\"{0}\" aria-labelledby=\"{0}-head\">\n"
+        "<h2 id=\"{0}-head\">{1}</h2>\n{2}</section>\n",
+        section.id, section.head, content);
+  }
+  return page_head(record) +
+         "<body>\n<a class=\"skip\" href=\"#main\">Skip to the report</a>\n"
+         // What NaN is filled with.
+         "<svg class=\"none\" aria-hidden=\"true\"><defs><pattern id=\"hatch\" "
+         "width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" "
+         "patternTransform=\"rotate(45)\"><rect width=\"6\" height=\"6\" "
+         "class=\"nan\"/><line y2=\"6\" class=\"nan-line\"/></pattern></defs>"
+         "</svg>\n" +
+         page_header(record) + "<nav aria-label=\"Parts of the report\">\n" +
+         links + "</nav>\n<main id=\"main\">\n" + body + "</main>\n<script>\n" +
+         std::string(behind_first_line(kScript)) +
+         "</script>\n</body>\n</html>\n";
+}
+
+}  // namespace qkvet::tools

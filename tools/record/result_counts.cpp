@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/record/result_counts.h"
+
+#include <cmath>
+#include <cstdlib>
+
+#include "tools/record/run_record.h"
+
+namespace qkvet::tools {
+
+Json json_number(double value) {
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
+void add_counts(const Cell& cell, Json& result) {
+  result["checked"] = cell.checked;
+  result["unsupported"] = cell.unsupported;
+  result["not_applicable"] = cell.not_applicable;
+  result["compared"] = cell.compared;
+  result["vacuous"] = cell.vacuous;
+  if (cell.both_nan > 0) result["both_nan"] = cell.both_nan;
+  result["worst_error_over_bound"] = json_number(cell.worst_ratio);
+  // Cases by the power of two below their largest error/bound.
+  Json powers = Json::object();
+  for (const auto& [power, cases] : cell.ratios)
+    powers[std::to_string(power)] = cases;
+  result["error_over_bound_powers"] = std::move(powers);
+  result["seconds"] = cell.seconds;
+  if (!cell.refusal.empty()) result["refusal"] = cell.refusal;
+  if (cell.warned == 0) return;
+  result["warned"] = cell.warned;
+  result["warning"] = cell.warning;
+  result["warning_number"] = cell.warning_number;
+}
+
+Tally tally_of(const Json& result) {
+  Tally tally;
+  tally.checked = count_of(result, "checked");
+  tally.unsupported = count_of(result, "unsupported");
+  tally.not_applicable = count_of(result, "not_applicable");
+  tally.compared = count_of(result, "compared");
+  tally.vacuous = count_of(result, "vacuous");
+  tally.both_nan = count_of(result, "both_nan");
+  tally.worst_ratio = number_of(result, "worst_error_over_bound");
+  tally.seconds = number_of(result, "seconds");
+  tally.ratios = ratio_powers(result);
+  tally.warned = count_of(result, "warned");
+  tally.warning = {text_of(result, "warning"),
+                   count_of(result, "warning_number")};
+  tally.reason = {text_of(result, "reason"), 0};
+  tally.refusal = {text_of(result, "refusal"), 0};
+  return tally;
+}
+
+}  // namespace qkvet::tools

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rule by which a run ends, the only one: of runs that have just ended, and
+// of those that are put together of several.
+#include <algorithm>
+
+#include "tools/record/run_record.h"
+
+namespace qkvet::tools {
+namespace {
+
+// In the baseline it was no better.
+bool is_as_before(const Json& result) {
+  const Json& baseline = part_of(result, "baseline");
+  return baseline.is_object() && !is_set(baseline, "worse");
+}
+
+bool passed_one(const std::vector<const Json*>& results) {
+  return std::any_of(results.begin(), results.end(), [](const Json* one) {
+    return text_of(*one, "verdict") == "passed";
+  });
+}
+
+// "" or what a kernel leaves open, so that it is no pass.
+std::string kernel_open(const RunRecord& record, const Json& kernel,
+                        const std::vector<const Json*>& results) {
+  const std::string name = text_of(kernel, "kernel");
+  const Json* refused = nullptr;
+  bool all_refused = true;
+  for (const Json* result : results) {
+    const std::string verdict = text_of(*result, "verdict");
+    if (verdict == "unsupported")
+      refused = result;
+    else
+      all_refused = false;
+    const bool open = verdict == "gave up" || verdict == "mistrusted";
+    if (!open || is_as_before(*result)) continue;
+    const std::string reason = text_of(*result, "reason");
+    return name + ", " + text_of(*result, "law") + " " + verdict + ": " +
+           (reason.empty() ? "no case was judged" : reason);
+  }
+  // A kernel that was not asked for by name may refuse everything.
+  if (!passed_one(results) &&
+      !(all_refused && is_set(record.end, "by_default")))
+    return name + " passed no law" +
+           (refused == nullptr ? "" : ": " + text_of(*refused, "reason"));
+  if (count_of(record.end, "baseline_exit") == kNothingChecked) return "";
+  const auto never_drawn = texts_of(kernel, "never_drawn");
+  if (is_set(record.end, "whole_plan") && !never_drawn.empty())
+    return name + " declares " + never_drawn[0] +
+           ", and no answered call had it";
+  if (is_mostly_refused(record))
+    return name + " refused more cases than it was checked in";
+  return "";
+}
+
+}  // namespace
+
+bool is_mostly_refused(const RunRecord& record) {
+  // Laws that the kernel can be asked for; among several kernels, cases that
+  // one refuses are another's.
+  if (record.kernels.size() != 1) return false;
+  int64_t checked = 0, refused = -count_of(record.end, "replaced_cases");
+  for (const Json& result : record.results) {
+    if (count_of(result, "checked") == 0) continue;
+    checked += count_of(result, "checked");
+    refused += count_of(result, "unsupported");
+  }
+  return checked < refused;
+}
+
+RunVerdict verdict_of(const RunRecord& record) {
+  bool died = false, failed = false, any_passed = false;
+  std::string open;
+  for (const Json& kernel : record.kernels) {
+    const auto results = record.results_of(text_of(kernel, "kernel"));
+    any_passed |= passed_one(results);
+    if (open.empty()) open = kernel_open(record, kernel, results);
+    for (const Json* result : results) {
+      const std::string_view state = state_of(*result);
+      died |= state != "known" && text_of(*result, "verdict") == "crash";
+      failed |= is_bad(state) || is_set(part_of(*result, "baseline"), "worse");
+    }
+  }
+  if (died) return {kKernelDied, ""};
+  if (failed) return {kLawFailed, ""};
+  if (is_set(record.end, "interrupted"))
+    return {kNothingChecked, "interrupted"};
+  if (const std::string missing = missing_shards(record); !missing.empty())
+    return {kNothingChecked, missing};
+  if (!open.empty()) return {kNothingChecked, open};
+  if (!any_passed) return {kNothingChecked, "no kernel was judged"};
+  return {kConforms, ""};
+}
+
+std::string missing_shards(const RunRecord& record) {
+  const Json& shards = part_of(record.start, "shards");
+  const Json& missing = part_of(shards, "missing");
+  if (!missing.is_array() || missing.empty()) return "";
+  std::string numbers;
+  for (const Json& one : missing)
+    numbers += (numbers.empty() ? "" : ", ") + one.dump();
+  return std::string(missing.size() == 1 ? "shard " : "shards ") + numbers +
+         " of " + std::to_string(count_of(shards, "of")) +
+         (missing.size() == 1 ? " is" : " are") + " missing";
+}
+
+}  // namespace qkvet::tools

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the calls of a failure had to give and what they gave, number by number:
+// the smallest case made once more, for the record of a run.
+#ifndef QKVET_TOOLS_REPORT_FAILURE_TENSORS_H_
+#define QKVET_TOOLS_REPORT_FAILURE_TENSORS_H_
+
+#include <map>
+#include <vector>
+
+#include "tools/report/report.h"
+#include "tools/reproduce/reproducer.h"
+
+namespace qkvet::tools {
+
+// Elements of an output; a failure with a larger one has no tensors.
+inline constexpr int64_t kMostElements = 4096;
+
+struct FailureTensors {
+  std::map<const Failure*, std::vector<WrittenCall>> calls;
+};
+
+// Of failures that repeat and whose kernel answers: what died, or touched what
+// it must not, is not called again. `result` must stay where it is.
+FailureTensors collect_tensors(const RunResult& result,
+                               const SelectedKernels& selected,
+                               bool in_process);
+
+// Null where there are none.
+const std::vector<WrittenCall>* tensors_of(const FailureTensors* tensors,
+                                           const Failure& failure);
+
+}  // namespace qkvet::tools
+
+#endif  // QKVET_TOOLS_REPORT_FAILURE_TENSORS_H_
