@@ -72,12 +72,19 @@ bool is_extent(std::string_view name) {
 
 }  // namespace
 
+namespace {
+constexpr std::string_view kSizes[] = {"small", "medium", "large", "long"};
+}
+
+std::string_view size_class_name(SizeClass size) {
+  return kSizes[static_cast<size_t>(size)];
+}
+
 std::optional<SizeClass> size_class_from_name(std::string_view name) {
-  constexpr std::string_view kNames[] = {"small", "medium", "large", "long"};
   const auto* const found =
-      std::find(std::begin(kNames), std::end(kNames), name);
-  if (found == std::end(kNames)) return std::nullopt;
-  return static_cast<SizeClass>(found - std::begin(kNames));
+      std::find(std::begin(kSizes), std::end(kSizes), name);
+  if (found == std::end(kSizes)) return std::nullopt;
+  return static_cast<SizeClass>(found - std::begin(kSizes));
 }
 
 std::string to_string(const StorageTypes& types) {

@@ -24,7 +24,8 @@ enum class SizeClass {
   kLarge,   // T, d <= 300
   kLong     // one extent of many: T <= 131,073, B <= 257, H <= 256
 };
-// "small"; nothing for another word.
+std::string_view size_class_name(SizeClass size);  // "small"
+// Nothing for another word.
 std::optional<SizeClass> size_class_from_name(std::string_view name);
 
 // An extent that every case has, unless a law needs another: "d" or "Tk" and

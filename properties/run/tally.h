@@ -38,6 +38,7 @@ struct Tally {
   // The same shares, with no case counted for more than a small one: one long
   // case is one of many, not most of what was compared.
   double weighed = 0, weighed_vacuous = 0;
+  int64_t vacuous_cases = 0;  // of which the bound says nothing in parts
   double worst_ratio = 0, seconds = 0;
   RatioPowers ratios;
   int64_t warned = 0;  // cases

@@ -148,12 +148,6 @@ Json failure_json(const ReportInput& input, const KernelResult& kernel,
   return out;
 }
 
-const char* size_word(SizeClass size) {
-  return size == SizeClass::kSmall    ? "small"
-         : size == SizeClass::kMedium ? "medium"
-                                      : "large";
-}
-
 std::string line_of(const Json& json) {
   // Kernels may name themselves in anything; bad UTF-8 must not end a run.
   return json_text(json) + "\n";
@@ -193,7 +187,7 @@ std::string json_start(const RunOptions& options) {
   if (options.exhaustive) json["exhaustive"] = true;
   if (options.shards > 1)
     json["shard"] = {{"number", options.shard}, {"of", options.shards}};
-  json["sizes"] = size_word(options.scope.largest);
+  json["sizes"] = properties::size_class_name(options.scope.largest);
   for (const Pin& pin : options.scope.pins) json["pin"][pin.extent] = pin.value;
   json["jobs"] = options.jobs;
   json["environment"] = environment_json();
