@@ -54,7 +54,7 @@ std::string cause_html(const Json& failure) {
         counted(count_of(diagnosis, "probes"), "probe"));
   std::string out = fmt::format(
       "<strong>{}</strong> <span class=\"quiet\">{}, {}: {} of {} failing "
-      "probes foretold",
+      "probes as predicted",
       xml_escaped(text), html_code(text_of(diagnosis, "cause")),
       xml_escaped(text_of(diagnosis, "certainty")),
       count_of(diagnosis, "foretold"), count_of(diagnosis, "failing"));
