@@ -230,10 +230,10 @@ void add_outputs(const Case& value, const CaseWork::WholeCall& whole,
     written.outputs.push_back(std::move(output));
   }
   // In the order in which they are judged: what a layer gives comes last.
-  std::ranges::stable_partition(written.outputs,
-                                [](const WrittenOutput& output) {
-                                  return output.tensor != TensorName::kY;
-                                });
+  std::stable_partition(written.outputs.begin(), written.outputs.end(),
+                        [](const WrittenOutput& output) {
+                          return output.tensor != TensorName::kY;
+                        });
   const Shape& shape = whole.value.shape;
   if (whole.planned.operation == Operation::kLayer &&
       !whole.planned.expects_refusal)
