@@ -5,27 +5,14 @@
 #include <cstring>
 
 #include "core/base/half.h"
+#include "core/base/stored_numbers.h"
 
 namespace qkvet {
 namespace {
 
-template <class Stored, class Convert>
-std::vector<double> converted(const NamedTensor& tensor, Convert convert) {
-  std::vector<double> numbers(tensor.data.size() / sizeof(Stored));
-  const std::byte* at = tensor.data.data();
-  for (double& number : numbers) {
-    Stored stored;
-    std::memcpy(&stored, at, sizeof stored);
-    number = convert(stored);
-    at += sizeof stored;
-  }
-  return numbers;
-}
-
 template <class Stored>
 std::vector<double> plainly(const NamedTensor& tensor) {
-  return converted<Stored>(
-      tensor, [](Stored stored) { return static_cast<double>(stored); });
+  return stored_numbers<Stored>(tensor.data, [](Stored x) { return x; });
 }
 
 }  // namespace
@@ -100,9 +87,9 @@ std::vector<double> numbers_of(const NamedTensor& tensor) {
     case FileDtype::kF32:
       return plainly<float>(tensor);
     case FileDtype::kF16:
-      return converted<uint16_t>(tensor, f16_to_double);
+      return stored_numbers<uint16_t>(tensor.data, f16_to_double);
     case FileDtype::kBf16:
-      return converted<uint16_t>(tensor, bf16_to_double);
+      return stored_numbers<uint16_t>(tensor.data, bf16_to_double);
     case FileDtype::kInt8:
       return plainly<int8_t>(tensor);
     case FileDtype::kInt64:

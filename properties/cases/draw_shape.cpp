@@ -4,6 +4,7 @@
 
 #include "core/base/philox.h"
 #include "properties/cases/draw.h"
+#include "properties/cases/generate.h"
 
 namespace qkvet::properties {
 namespace {
@@ -27,7 +28,7 @@ constexpr std::array<int64_t, 12> kWidestEdges = {4095,  4096,  4097,  8192,
                                                   32769, 65535, 65537, 131073};
 
 // Scores of a case, and elements of its keys and values: long cases take a
-// tenth of a run's time. Gradients are eight times as dear.
+// tenth to a quarter of a run's time. Gradients are eight times as dear.
 constexpr int64_t kMostForward = int64_t{1} << 18;
 constexpr int64_t kMostBackward = int64_t{1} << 15;
 
@@ -74,8 +75,9 @@ void draw_long_keys(Draw& draw, const Scope& scope, int64_t most_work,
   const int64_t by_scores =
       square ? kMostSquare : most_work / (s.B * s.H * s.Tq);
   const int64_t most = std::min(by_scores, most_work / row);
-  s.Tk = draw.chance(85) ? edge_up_to(draw, kLongEdges, most)
-                         : edge_up_to(draw, kWidestEdges, most);
+  s.Tk = draw.chance(85) || most < kWidestEdges.front()
+             ? edge_up_to(draw, kLongEdges, most)
+             : edge_up_to(draw, kWidestEdges, most);
   if (square) s.Tq = s.Tk = std::min(s.Tk, most);
 }
 
@@ -210,6 +212,11 @@ Shape draw_shape(Draw& draw, const Law& law, const Scope& scope,
   uint32_t next = 0;
   Draw known([which, &next] { return philox_u64(kShapes, which, next++, 0); });
   return draw_any_shape(known, scope, largest, most_work);
+}
+
+bool is_long(const Case& value) {
+  return std::max({value.shape.Tq, value.shape.Tk, value.capacity}) >
+         kLargeEdges.back();
 }
 
 int64_t draw_capacity(Draw& draw, SizeClass size) {

@@ -26,6 +26,9 @@ std::vector<Case> simpler_cases(const Law& law, const Case& value);
 // do not count against a run that is mostly vacuous.
 bool is_stress(const Case& value);
 
+// Whether it has more rows, keys or tokens than cases that are not long.
+bool is_long(const Case& value);
+
 // B + H + Hkv + Tq + Tk + d + dv.
 int64_t sum_of_extents(const Shape& shape);
 

@@ -13,6 +13,8 @@ namespace {
 constexpr const char* kAllowed =
     "allowed: B H Hkv Tq Tk d dv T D cap, each with = and a number";
 
+constexpr std::string_view kSizes[] = {"small", "medium", "large", "long"};
+
 // The extent of that name; null if the subject has none.
 int64_t* extent_of(Case& value, std::string_view name) {
   Shape& s = value.shape;
@@ -71,10 +73,6 @@ bool is_extent(std::string_view name) {
 }
 
 }  // namespace
-
-namespace {
-constexpr std::string_view kSizes[] = {"small", "medium", "large", "long"};
-}
 
 std::string_view size_class_name(SizeClass size) {
   return kSizes[static_cast<size_t>(size)];

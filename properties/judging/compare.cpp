@@ -3,27 +3,14 @@
 
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "core/base/half.h"
+#include "core/base/stored_numbers.h"
 #include "properties/judging/empty_row.h"
 
 namespace qkvet::properties {
 namespace {
-
-template <class Storage, class Decode>
-std::vector<double> widen(const std::vector<std::byte>& bytes, Decode decode) {
-  std::vector<double> out(bytes.size() / sizeof(Storage));
-  const std::byte* at = bytes.data();
-  for (double& value : out) {
-    Storage stored;
-    std::memcpy(&stored, at, sizeof stored);
-    value = decode(stored);
-    at += sizeof stored;
-  }
-  return out;
-}
 
 struct View {
   const std::vector<std::byte>* bytes;
@@ -154,14 +141,14 @@ std::vector<double> as_doubles(const std::vector<std::byte>& bytes,
                                Dtype dtype) {
   switch (dtype) {
     case Dtype::kF16:
-      return widen<uint16_t>(bytes, f16_to_double);
+      return stored_numbers<uint16_t>(bytes, f16_to_double);
     case Dtype::kBf16:
-      return widen<uint16_t>(bytes, bf16_to_double);
+      return stored_numbers<uint16_t>(bytes, bf16_to_double);
     case Dtype::kF32:
-      return widen<float>(bytes,
-                          [](float x) { return static_cast<double>(x); });
+      return stored_numbers<float>(
+          bytes, [](float x) { return static_cast<double>(x); });
     default:
-      return widen<double>(bytes, [](double x) { return x; });
+      return stored_numbers<double>(bytes, [](double x) { return x; });
   }
 }
 

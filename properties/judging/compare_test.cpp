@@ -240,9 +240,8 @@ TEST(Compare, NaNInBothCallsIsCalledThat) {
     Judgement checked;
     compare_two_ways({1, 1, 0.5, 1, Dtype::kF32, "", ""}, checked);
     Tally tally;
-    for (int n = 0; n < 9; ++n)
-      add_judgement(tally, n, /*stress=*/false, judgement, 0);
-    add_judgement(tally, 9, /*stress=*/false, checked, 0);
+    for (int n = 0; n < 9; ++n) add_judgement(tally, n, Case{}, judgement, 0);
+    add_judgement(tally, 9, Case{}, checked, 0);
     const Cell cell = cell_of(tally, {}, "");
     EXPECT_EQ(cell.verdict, Verdict::kMistrusted);
     return cell.reason;

@@ -221,6 +221,12 @@ TEST(CacheLaws, WhatIsAcceptedOrRefusedInSilence) {
   Spoil accepts;
   accepts.refuses = false;
   expect_kill("cache_refuses_illegal_calls", kStory, accepts);
+  for (const Operation operation :
+       {Operation::kCacheTruncate, Operation::kCacheEvict}) {
+    Spoil below;
+    below.takes_below = operation;
+    expect_kill("cache_refuses_illegal_calls", kStory, below);
+  }
   Spoil silent;
   silent.gives_reasons = false;
   expect_kill("cache_refuses_illegal_calls", kStory, silent);

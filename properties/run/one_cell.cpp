@@ -9,8 +9,8 @@ Cell one_cell(const Law& law, const Judgement& judgement, double seconds) {
   cell.verdict = judgement.verdict;
   cell.reason = judgement.reason;
   cell.checked = judgement.compared > 0 ? 1 : 0;
-  cell.compared = judgement.compared;
-  cell.vacuous = judgement.vacuous;
+  cell.elements.compared = judgement.compared;
+  cell.elements.vacuous = judgement.vacuous;
   cell.worst_ratio = judgement.worst_ratio;
   cell.seconds = seconds;
   return cell;

@@ -115,6 +115,15 @@ inline constexpr int kMostPower = 60;
 using RatioPowers = std::map<int, int64_t>;
 
 // One kernel under one law.
+// What was compared, and what of it had no bound or no number.
+struct Elements {
+  int64_t compared = 0;
+  int64_t vacuous = 0;   // beside these
+  int64_t both_nan = 0;  // of the vacuous: NaN in both calls
+
+  Elements& operator+=(const Elements& other);
+};
+
 struct Cell {
   const Law* law = nullptr;
   Verdict verdict = Verdict::kGaveUp;
@@ -123,9 +132,9 @@ struct Cell {
   int64_t unsupported = 0;
   std::string refusal;  // of the first unsupported case
   int64_t not_applicable = 0;
-  int64_t compared = 0;  // outside of stress data
-  int64_t vacuous = 0;   // outside of stress data
-  int64_t both_nan = 0;  // of these: NaN in both calls
+  Elements elements;  // outside of stress data
+  Elements of_long;   // of these, in long cases
+  int64_t long_cases = 0;
   RatioPowers ratios;
   double worst_ratio = 0;  // error/bound over passed and failed elements
   double seconds = 0;      // of calls and judging

@@ -34,11 +34,9 @@ struct NumberedText {
 
 struct Tally {
   int64_t checked = 0, unsupported = 0, not_applicable = 0;
-  int64_t compared = 0, vacuous = 0, both_nan = 0;
-  // The same shares, with no case counted for more than a small one: one long
-  // case is one of many, not most of what was compared.
-  double weighed = 0, weighed_vacuous = 0;
-  int64_t vacuous_cases = 0;  // of which the bound says nothing in parts
+  Elements elements;  // of cases without stress data
+  Elements of_long;   // of these, of long ones
+  int64_t long_cases = 0;
   double worst_ratio = 0, seconds = 0;
   RatioPowers ratios;
   int64_t warned = 0;  // cases
@@ -48,8 +46,8 @@ struct Tally {
   std::optional<Candidate> own;
 };
 
-// Counts one judgement; `stress` data does not count towards vacuity.
-void add_judgement(Tally& tally, int64_t number, bool stress,
+// Counts one judgement of a case; stress data does not count towards vacuity.
+void add_judgement(Tally& tally, int64_t number, const Case& value,
                    const Judgement& judgement, double seconds);
 
 // The one with the lower case number; `other` is empty behind it.

@@ -2,6 +2,7 @@
 // Whose a failure is, and which declarations are believed.
 #include <gtest/gtest.h>
 
+#include "properties/run/tally.h"
 #include "properties/testing/fake_executor.h"
 
 namespace qkvet::properties::trust_test {
@@ -66,6 +67,39 @@ TEST(Trust, ADeclarationLooserThanGenericIsMistrustedByTheStrictAlone) {
   EXPECT_EQ(verdict(), Verdict::kMistrusted);
   options.allow_loose = true;
   EXPECT_EQ(verdict(), Verdict::kPassed);
+}
+
+// Of these cases: `ordinary` and `of_long` in all, of which as many have
+// nothing but elements for which the bound says nothing.
+Verdict verdict_of(int ordinary, int vacuous, int of_long, int vacuous_long) {
+  constexpr int64_t kElements = 100, kManyElements = 100'000;
+  const Case small;
+  Case large;
+  large.shape.Tk = 2049;
+  Tally tally;
+  int64_t number = 0;
+  const auto add = [&](const Case& value, int cases, int empty, int64_t count) {
+    for (int n = 0; n < cases; ++n) {
+      Judgement judgement;
+      judgement.compared = n < empty ? 1 : count;
+      judgement.vacuous = n < empty ? count : 0;
+      add_judgement(tally, ++number, value, judgement, 0);
+    }
+  };
+  add(small, ordinary, vacuous, kElements);
+  add(large, of_long, vacuous_long, kManyElements);
+  return cell_of(tally, {}, "").verdict;
+}
+
+TEST(Trust, FewLongCasesDoNotDecideWhetherTheBoundSaysEnough) {
+  EXPECT_EQ(verdict_of(9, 0, 1, 1), Verdict::kPassed);
+  // Nor do they hide that it says little of all others.
+  EXPECT_EQ(verdict_of(9, 1, 0, 0), Verdict::kMistrusted);
+  EXPECT_EQ(verdict_of(9, 1, 1, 0), Verdict::kMistrusted);
+  // Where a quarter and more are long they count.
+  EXPECT_EQ(verdict_of(2, 0, 1, 1), Verdict::kMistrusted);
+  EXPECT_EQ(verdict_of(0, 0, 3, 1), Verdict::kMistrusted);
+  EXPECT_EQ(verdict_of(0, 0, 3, 0), Verdict::kPassed);
 }
 
 }  // namespace

@@ -84,6 +84,8 @@ struct Spoil {
   // The question of an attend, and whether an illegal call is refused, and how.
   std::function<void(Problem&)> question = [](Problem&) {};
   bool refuses = true;
+  // Takes what is less than nothing, and leaves all as it is.
+  std::optional<Operation> takes_below = {};
   bool gives_reasons = true;
   bool returns_stages = true;
   // What happens to the call of a layer, before and after; and what it says of
@@ -193,7 +195,9 @@ class FakeTables : public Executor {
       form_ = call.cache;
       most_.assign(sequences_.size(), 0);
     } else if (illegal(call)) {
-      if (spoil_.refuses) outcome = refused();
+      const bool below = (call.tokens < 0 || call.first < 0) &&
+                         spoil_.takes_below == call.operation;
+      if (spoil_.refuses && !below) outcome = refused();
     } else if (call.operation >= Operation::kCacheFork) {
       copy(call, outcome);
     } else {

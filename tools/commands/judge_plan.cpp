@@ -124,8 +124,7 @@ void Judge::record(const PlanCase& one, const Judgement& judgement,
                    double seconds, bool settled) {
   rows_.push_back(question_row(one, judgement, settled));
   LawTally& law = of(*one.law);
-  add_judgement(law.tally, one.number, is_stress(one.value), judgement,
-                seconds);
+  add_judgement(law.tally, one.number, one.value, judgement, seconds);
   if (judgement.verdict == Verdict::kFailed) keep_smallest(law, one, judgement);
   if (judgement.verdict == Verdict::kFailed ||
       judgement.verdict == Verdict::kPassed)

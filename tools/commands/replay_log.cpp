@@ -107,7 +107,7 @@ KernelResult LogReplay::run() {
   cell.verdict = run_.verdict;
   cell.reason = run_.reason;
   cell.checked = run_.compared > 0 ? 1 : 0;
-  cell.compared = run_.compared;
+  cell.elements.compared = run_.compared;
   cell.worst_ratio = run_.worst_ratio;
   if (cell.verdict == Verdict::kPassed && cell.checked == 0) {
     cell.verdict = Verdict::kMistrusted;

@@ -357,6 +357,24 @@ TEST(RecordMerge, CountsAreAddedAndTheSmallestCaseIsKept) {
   EXPECT_EQ(count_of(merged->end, "exit"), 1);
 }
 
+// What no shard could say alone the sum of their elements says.
+TEST(RecordMerge, WhatTheBoundLeavesOpenIsAddedToo) {
+  const auto verdict_of = [](const Json& more) {
+    std::string error;
+    const auto merged = merge_records(
+        {shard_record(1, 2, {result("a/b", "first", "passed")}),
+         shard_record(2, 2, {result("a/b", "first", "passed", more)})},
+        &error);
+    return merged ? text_of(*merged->result("a/b", "first"), "verdict") : error;
+  };
+  EXPECT_EQ(verdict_of({{"vacuous", 50}}), "mistrusted");
+  // Of one long case among twenty, or of many.
+  Json of_long{{"cases", 1}, {"compared", 0}, {"vacuous", 50}};
+  EXPECT_EQ(verdict_of({{"vacuous", 50}, {"long", of_long}}), "passed");
+  of_long["cases"] = 10;
+  EXPECT_EQ(verdict_of({{"vacuous", 50}, {"long", of_long}}), "mistrusted");
+}
+
 TEST(RecordMerge, MissingShardsAreNamedAndAreNoPass) {
   std::string error;
   auto merged =

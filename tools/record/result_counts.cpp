@@ -13,13 +13,31 @@ Json json_number(double value) {
   return value;
 }
 
+namespace {
+
+void add_elements(const Elements& elements, Json& json) {
+  json["compared"] = elements.compared;
+  json["vacuous"] = elements.vacuous;
+  if (elements.both_nan > 0) json["both_nan"] = elements.both_nan;
+}
+
+Elements elements_of(const Json& json) {
+  return {count_of(json, "compared"), count_of(json, "vacuous"),
+          count_of(json, "both_nan")};
+}
+
+}  // namespace
+
 void add_counts(const Cell& cell, Json& result) {
   result["checked"] = cell.checked;
   result["unsupported"] = cell.unsupported;
   result["not_applicable"] = cell.not_applicable;
-  result["compared"] = cell.compared;
-  result["vacuous"] = cell.vacuous;
-  if (cell.both_nan > 0) result["both_nan"] = cell.both_nan;
+  add_elements(cell.elements, result);
+  if (cell.long_cases > 0) {
+    Json of_long{{"cases", cell.long_cases}};
+    add_elements(cell.of_long, of_long);
+    result["long"] = std::move(of_long);
+  }
   result["worst_error_over_bound"] = json_number(cell.worst_ratio);
   // Cases by the power of two below their largest error/bound.
   Json powers = Json::object();
@@ -39,9 +57,10 @@ Tally tally_of(const Json& result) {
   tally.checked = count_of(result, "checked");
   tally.unsupported = count_of(result, "unsupported");
   tally.not_applicable = count_of(result, "not_applicable");
-  tally.compared = count_of(result, "compared");
-  tally.vacuous = count_of(result, "vacuous");
-  tally.both_nan = count_of(result, "both_nan");
+  tally.elements = elements_of(result);
+  const Json& of_long = part_of(result, "long");
+  tally.of_long = elements_of(of_long);
+  tally.long_cases = count_of(of_long, "cases");
   tally.worst_ratio = number_of(result, "worst_error_over_bound");
   tally.seconds = number_of(result, "seconds");
   tally.ratios = ratio_powers(result);
