@@ -108,6 +108,10 @@ class OneLayer:
         self.layers[sequence].reset()
 
     def truncate(self, sequence, tokens):
+        # crop() takes how many go, and all that are there for more: what is kept
+        # is a word of this class.
+        if tokens < 0:
+            raise ValueError(f"{tokens} tokens are fewer than none")
         self.layers[sequence].crop(tokens - self.length(sequence))
 
 
