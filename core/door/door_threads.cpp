@@ -101,19 +101,38 @@ void leave(std::span<const Seat> seats) {
 // Where threads meet in front of every round, unless one of them has stopped.
 class Rounds {
  public:
-  explicit Rounds(size_t threads) : threads_(static_cast<int64_t>(threads)) {}
+  explicit Rounds(size_t threads) : threads_(static_cast<int>(threads)) {}
 
   bool begin(int round) {
-    ++arrived_;
-    while (arrived_ < (round + 1) * threads_ && !stopped_)
-      std::this_thread::yield();
+    const int all = (round + 1) * threads_;
+    if (++arrived_ >= all)
+      arrived_.notify_all();
+    else
+      wait_for(all);
     return !stopped_;
   }
-  void stop() { stopped_ = true; }
+  void stop() {
+    stopped_ = true;
+    arrived_ += kEveryone;
+    arrived_.notify_all();
+  }
 
  private:
-  int64_t threads_;
-  std::atomic<int64_t> arrived_{0};
+  // Short calls begin together, and beside a long one nobody keeps a core busy.
+  void wait_for(int all) const {
+    constexpr std::chrono::microseconds kAwake(50);
+    const auto end = std::chrono::steady_clock::now() + kAwake;
+    while (arrived_ < all && std::chrono::steady_clock::now() < end)
+      std::this_thread::yield();
+    for (int arrived = arrived_; arrived < all; arrived = arrived_)
+      arrived_.wait(arrived);
+  }
+
+  // More than all threads in all rounds; each of them may add it once.
+  static constexpr int kEveryone = 1 << 24;
+
+  int threads_;
+  std::atomic<int> arrived_{0};
   std::atomic<bool> stopped_{false};
 };
 

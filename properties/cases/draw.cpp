@@ -81,7 +81,7 @@ Story draw_commands(Draw& draw, const Scope& scope, SizeClass size,
     prompt.count = capacity - draw.range(0, 40);
     story.push_back(prompt);
   }
-  const int64_t commands = draw.range(1, 8);
+  const int64_t commands = draw.range(1, size == SizeClass::kLong ? 4 : 8);
   for (int64_t i = 0; i < commands; ++i) {
     StoryCommand command;
     command.sequence = draw.range(0, sequences - 1);
@@ -198,6 +198,11 @@ Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
   const SizeClass width = size == SizeClass::kLong ? SizeClass::kSmall : size;
   value.shape.d = draw_extent(draw, width);
   value.shape.dv = draw.chance(70) ? value.shape.d : draw_extent(draw, width);
+  if (size == SizeClass::kLong) {
+    constexpr int64_t kWidest = 8;
+    value.shape.d = std::min(value.shape.d, kWidest);
+    value.shape.dv = std::min(value.shape.dv, kWidest);
+  }
   value.capacity = draw_capacity(draw, size);
   // Stories are as long as the capacity lets them be.
   for (const Pin& pin : scope.pins)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Extents. Most cases are small; a fixed share has one extent that is long.
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/philox.h"
 #include "properties/cases/draw.h"
@@ -27,10 +28,13 @@ constexpr std::array<int64_t, 12> kWidestEdges = {4095,  4096,  4097,  8192,
                                                   8193,  16385, 32767, 32768,
                                                   32769, 65535, 65537, 131073};
 
-// Scores of a case, and elements of its keys and values: long cases take a
-// tenth to a quarter of a run's time. Gradients are eight times as dear.
-constexpr int64_t kMostForward = int64_t{1} << 18;
-constexpr int64_t kMostBackward = int64_t{1} << 15;
+// Of a case with many keys or rows, in products of two numbers: that of a case
+// of medium size, so that a fiftieth of the cases takes less than a fifth of a
+// run's time. An exponential costs about as much as 16 products. Gradients are
+// eight times as dear.
+constexpr int64_t kMostForward = int64_t{1} << 21;
+constexpr int64_t kMostBackward = int64_t{1} << 18;
+constexpr int64_t kExponential = 16;
 
 // A story's cost is that of its capacity times its commands.
 constexpr int64_t kMostTokens = 1025;
@@ -62,33 +66,65 @@ int64_t declared_width(int64_t width, const qkvet_extent_rule& rule) {
   return (width + multiple - 1) / multiple * multiple;
 }
 
+// What a case costs for each of its pairs of a row and a key.
+int64_t work_of_a_pair(const Scope& scope, const Shape& s) {
+  return s.B * s.H *
+         (declared_width(s.d, scope.d) + declared_width(s.dv, scope.dv) +
+          kExponential);
+}
+
+// Narrower, until so many pairs cost no more.
+void keep_narrow(const Scope& scope, int64_t pairs, int64_t most_work,
+                 Shape& s) {
+  while (work_of_a_pair(scope, s) > most_work / pairs &&
+         std::max(s.d, s.dv) > 1) {
+    s.d = std::max<int64_t>(s.d / 2, 1);
+    s.dv = std::max<int64_t>(s.dv / 2, 1);
+  }
+}
+
+// Makes room for so many pairs: narrower, and then one head of one member.
+void make_room(const Scope& scope, int64_t pairs, int64_t most_work, Shape& s) {
+  keep_narrow(scope, pairs, most_work, s);
+  if (work_of_a_pair(scope, s) > most_work / pairs) s.B = s.H = s.Hkv = 1;
+}
+
 // Few rows and many keys, as in a step of decoding.
 void draw_long_keys(Draw& draw, const Scope& scope, int64_t most_work,
                     Shape& s) {
   constexpr std::array<int64_t, 8> kRows = {1, 1, 1, 2, 3, 4, 5, 17};
-  const bool square = (scope.options & QKVET_OPTION_CROSS_LENGTHS) == 0;
   s.Tq = draw.of(kRows);
-  const int64_t row =
-      s.B * s.Hkv *
-      (declared_width(s.d, scope.d) + declared_width(s.dv, scope.dv));
-  constexpr int64_t kMostSquare = 700;
-  const int64_t by_scores =
-      square ? kMostSquare : most_work / (s.B * s.H * s.Tq);
-  const int64_t most = std::min(by_scores, most_work / row);
+  const int64_t shortest = kLongEdges.front();
+  make_room(scope, s.Tq * shortest, most_work, s);
+  const int64_t most = most_work / (s.Tq * work_of_a_pair(scope, s));
   s.Tk = draw.chance(85) || most < kWidestEdges.front()
              ? edge_up_to(draw, kLongEdges, most)
              : edge_up_to(draw, kWidestEdges, most);
-  if (square) s.Tq = s.Tk = std::min(s.Tk, most);
+}
+
+// As many rows as keys, for kernels that take nothing else.
+void draw_long_square(Draw& draw, const Scope& scope, int64_t most_work,
+                      Shape& s) {
+  const int64_t shortest = kLongEdges.front();
+  make_room(scope, shortest * shortest, most_work, s);
+  const auto most = static_cast<int64_t>(
+      std::sqrt(static_cast<double>(most_work) /
+                static_cast<double>(work_of_a_pair(scope, s))));
+  s.Tq = s.Tk = edge_up_to(draw, kLongEdges, most);
 }
 
 // Many rows and few keys, as grids and threads share them.
-void draw_long_queries(Draw& draw, int64_t most_work, Shape& s) {
+void draw_long_queries(Draw& draw, const Scope& scope, int64_t most_work,
+                       Shape& s) {
   s.Tk = draw_extent(draw, SizeClass::kSmall);
-  s.Tq = edge_up_to(draw, kLongEdges, most_work / (s.B * s.H * s.Tk));
+  make_room(scope, s.Tk * kLongEdges.front(), most_work, s);
+  s.Tq = edge_up_to(draw, kLongEdges,
+                    most_work / (s.Tk * work_of_a_pair(scope, s)));
 }
 
 // Many heads, or many members.
-void draw_wide_batch(Draw& draw, Shape& s) {
+void draw_wide_batch(Draw& draw, const Scope& scope, int64_t most_work,
+                     Shape& s) {
   constexpr std::array<int64_t, 8> kMany = {16, 31, 33, 64, 65, 127, 129, 256};
   constexpr std::array<int64_t, 6> kGroups = {1, 1, 2, 4, 8, 16};
   s.Tk = draw.range(1, 9);
@@ -96,11 +132,12 @@ void draw_wide_batch(Draw& draw, Shape& s) {
   const int64_t many = draw.of(kMany);
   if (draw.chance(30)) {
     s.B = many + draw.range(0, 1);
-    return;
+  } else {
+    const int64_t group = draw.of(kGroups);
+    s.Hkv = std::max<int64_t>(many / group, 1);
+    s.H = s.Hkv * group;
   }
-  const int64_t group = draw.of(kGroups);
-  s.Hkv = std::max<int64_t>(many / group, 1);
-  s.H = s.Hkv * group;
+  keep_narrow(scope, s.Tq * s.Tk, most_work, s);
 }
 
 Shape draw_long_shape(Draw& draw, const Scope& scope, int64_t most_work) {
@@ -114,12 +151,16 @@ Shape draw_long_shape(Draw& draw, const Scope& scope, int64_t most_work) {
   shape.d = draw_long_width(draw);
   shape.dv = draw.chance(70) ? shape.d : draw_long_width(draw);
   const int64_t which = draw.range(0, 99);
-  if (which < 70)
+  const bool square = (scope.options & QKVET_OPTION_CROSS_LENGTHS) == 0;
+  constexpr int64_t kSquare = 4;  // times as dear as the others, and rarer
+  if (square && which < 10)
+    draw_long_square(draw, scope, kSquare * most_work, shape);
+  else if (!square && which < 70)
     draw_long_keys(draw, scope, most_work, shape);
-  else if (which < 85 && (scope.options & QKVET_OPTION_CROSS_LENGTHS) != 0)
-    draw_long_queries(draw, most_work, shape);
+  else if (!square && which < 85)
+    draw_long_queries(draw, scope, most_work, shape);
   else
-    draw_wide_batch(draw, shape);
+    draw_wide_batch(draw, scope, most_work, shape);
   return shape;
 }
 
