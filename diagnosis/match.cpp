@@ -59,7 +59,8 @@ bool same_stored(const std::vector<std::byte>& a,
 // What happened to memory, and to the process.
 bool same_traces(const CallOutcome& a, const CallOutcome& b) {
   const auto place = [](const std::optional<MemoryFault>& fault) {
-    return fault ? std::optional(fault->tensor) : std::nullopt;
+    return fault ? std::optional(std::pair(fault->tensor, fault->of_reason))
+                 : std::nullopt;
   };
   return a.status == b.status && a.unwritten == b.unwritten &&
          place(a.fault) == place(b.fault) &&

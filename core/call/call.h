@@ -268,6 +268,8 @@ enum class CallStatus : uint8_t {
 struct MemoryFault {
   std::optional<TensorName> tensor;  // absent: the workspace, or far from
                                      // every tensor
+  bool of_reason = false;  // the text that says why a call is refused; its size
+                           // is then `tensor_bytes`
   bool is_write = false;
   bool before_start = false;
   int64_t bytes = 0;  // distance past the end or before the start; inside: from

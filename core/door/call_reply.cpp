@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/door/abi_call.h"
+#include "core/door/canary.h"
 #include "core/door/crash_report.h"
 #include "core/door/device_tensors.h"
 #include "core/door/kernel_reader.h"
@@ -53,6 +54,7 @@ void CallReply::clear() {
   dirty_environment = 0;
   workspace = 0;
   workspace_damaged = 0;
+  reason_damaged = 0;
   lengths_known = 0;
   device_lost = 0;
   device_trace = 0;
@@ -68,9 +70,29 @@ void CallReply::answer(CallStatus answer, const std::string& line) {
   text[size] = 0;
 }
 
+Reason::Reason(CallReply* reply) : reply_(reply) {
+  const Canary canary(1);
+  auto* const memory = reinterpret_cast<std::byte*>(memory_.data());
+  canary.fill(memory, 0, kGuard);
+  canary.fill(memory, static_cast<int64_t>(kGuard + CallReply::kTextBytes),
+              static_cast<int64_t>(memory_.size()));
+}
+
+Reason::~Reason() {
+  constexpr int64_t kBegin = kGuard;
+  constexpr int64_t kEnd = kBegin + int64_t{CallReply::kTextBytes};
+  const auto* const memory = reinterpret_cast<const std::byte*>(memory_.data());
+  const Canary canary(1);
+  const int64_t behind =
+      canary.first_damage(memory, kEnd, static_cast<int64_t>(memory_.size()));
+  const int64_t before = canary.last_damage(memory, 0, kBegin);
+  if (behind < 0 && before < 0) return;
+  reply_->reason_damaged = 1;
+  reply_->reason_damage = behind >= 0 ? behind - kEnd : before - kBegin;
+}
+
 std::string Reason::line() {
-  buffer_.back() = 0;
-  return one_line(buffer_.data(), buffer_.size() - 1);
+  return one_line(memory_.data() + kGuard, CallReply::kTextBytes - 1);
 }
 
 std::string status_line(const char* function, qkvet_status status,
@@ -104,6 +126,14 @@ CallOutcome outcome_of(const CallReply& reply, const CallPlan& plan) {
     damage.before_start = reply.workspace_damage < 0;
     damage.bytes = distance(reply.workspace_damage);
     damage.tensor_bytes = reply.workspace_bytes;
+    outcome.damage = damage;
+  }
+  if (reply.reason_damaged != 0) {
+    MemoryFault damage;
+    damage.of_reason = damage.is_write = true;
+    damage.before_start = reply.reason_damage < 0;
+    damage.bytes = distance(reply.reason_damage);
+    damage.tensor_bytes = CallReply::kTextBytes;
     outcome.damage = damage;
   }
   read_trace(reply, plan, &outcome);

@@ -57,6 +57,8 @@ struct CallReply {
   uint64_t workspace = 0;        // address; 0: none
   int64_t workspace_bytes = 0;   // asked for
   int64_t workspace_damage = 0;  // Workspace::damage()
+  uint32_t reason_damaged = 0;   // beside the text of a reason
+  int64_t reason_damage = 0;     // as Workspace::damage()
   int64_t device_bytes = 0;      // DeviceTrace::bytes
   std::array<int64_t, kMostCacheSequences> lengths{};
   char text[kTextBytes] = {};
@@ -69,15 +71,26 @@ struct CallReply {
   void answer(CallStatus answer, const std::string& line);
 };
 
-// The caller's buffer for the reasons of a library.
+// The caller's buffer for the reasons of a library, and bytes on either side
+// that nobody may write: a final zero at [capacity] is a usual mistake.
 class Reason {
  public:
+  // What was written beside it goes into the reply in the end.
+  explicit Reason(CallReply* reply);
+  Reason(const Reason&) = delete;
+  Reason& operator=(const Reason&) = delete;
+  ~Reason();
+
   qkvet_text* text() { return &text_; }
   std::string line();
 
  private:
-  std::array<char, CallReply::kTextBytes> buffer_{};
-  qkvet_text text_{sizeof(qkvet_text), buffer_.data(), buffer_.size()};
+  static constexpr size_t kGuard = 64;
+
+  CallReply* reply_;
+  std::array<char, kGuard + CallReply::kTextBytes + kGuard> memory_{};
+  qkvet_text text_{sizeof(qkvet_text), memory_.data() + kGuard,
+                   CallReply::kTextBytes};
 };
 
 // "step() returned INVALID_ARGUMENT: too many tokens"

@@ -155,8 +155,9 @@ std::string death_text(const CrashRecord& crash, int wait_status) {
 }
 
 std::string fault_text(const MemoryFault& fault) {
-  const std::string owner =
-      fault.tensor ? tensor_name(*fault.tensor) : "the workspace";
+  const std::string owner = fault.of_reason ? "the reason's text"
+                            : fault.tensor  ? tensor_name(*fault.tensor)
+                                            : "the workspace";
   const char* access = fault.is_write ? "write" : "read";
   const char* where = fault.inside         ? " into "
                       : fault.before_start ? " before the start of "

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <set>
 
 #include "core/base/elf_file.h"
@@ -106,14 +107,18 @@ qkvet_open_function Door::find_entry(std::string* bad) {
 
 std::string Door::enter(qkvet_open_function entry) {
   table_.struct_size = sizeof table_;
-  Reason reason;
+  CallReply reply;
+  std::optional<Reason> reason(std::in_place, &reply);
   const qkvet_status status =
-      entry(&host_.table(), library_.config.c_str(), &table_, reason.text());
+      entry(&host_.table(), library_.config.c_str(), &table_, reason->text());
+  const std::string why = reason->line();
+  reason.reset();
+  if (reply.reason_damaged != 0)
+    return "writes beside the text that says why qkvet_open refuses";
   if (table_.abi_major != 0 && table_.abi_major != QKVET_ABI_MAJOR)
     return "is for ABI " + std::to_string(table_.abi_major) +
            ", this program speaks " + std::to_string(QKVET_ABI_MAJOR);
-  if (status != QKVET_OK)
-    return status_line("qkvet_open", status, reason.line());
+  if (status != QKVET_OK) return status_line("qkvet_open", status, why);
   if (table_.abi_major == 0) return "does not say which ABI it is for";
   entered_ = true;
   return "";

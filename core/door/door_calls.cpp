@@ -35,7 +35,7 @@ void ask_memory(const qkvet_kernel* self, const qkvet_cache_table& table,
   const FpEnvironment before = fp_environment();
   reply->enter(Phase::kMemory);
   int64_t bytes = -1;  // no cache takes so little
-  Reason reason;
+  Reason reason(reply);
   const qkvet_status status = table.memory(self, cache, &bytes, reason.text());
   reply->enter(Phase::kOutside);
   restore_fp_environment(before);
@@ -75,7 +75,7 @@ bool Door::open_context(Kernel& kernel, CallReply* reply) {
       kernel.table.open != nullptr) {
     const FpEnvironment before = fp_environment();
     reply->enter(Phase::kOpen);
-    Reason reason;
+    Reason reason(reply);
     const qkvet_exec exec = kernel.exec(/*threads=*/1);
     kernel.open_status =
         kernel.table.open(kernel.self, &exec, &kernel.context, reason.text());
@@ -95,7 +95,7 @@ bool Door::supported(const Kernel& kernel, const qkvet_forward_args& args,
                      CallReply* reply) {
   if (kernel.table.supports == nullptr) return true;
   reply->enter(Phase::kSupports);
-  Reason reason;
+  Reason reason(reply);
   const qkvet_status status =
       kernel.table.supports(kernel.self, &args, reason.text());
   if (status == QKVET_OK) return true;
@@ -154,7 +154,7 @@ void Door::forward(const Kernel& kernel, const qkvet_forward_args& args,
   // What supports() left is not charged to forward().
   restore_fp_environment(before);
   if (!ready) return;
-  Reason reason;
+  Reason reason(reply);
   const qkvet_status status = timed(Phase::kForward, reply, [&] {
     return awaited(kernel, kernel.table.forward(kernel.self, kernel.context,
                                                 &args, exec, reason.text()));
@@ -205,7 +205,7 @@ void Door::backward(const Kernel& kernel, const AbiCall& call, qkvet_exec* exec,
       give_workspace(kernel, kernel.backward.workspace, args, exec, reply);
   restore_fp_environment(before);
   if (!ready) return;
-  Reason reason;
+  Reason reason(reply);
   const qkvet_status status = timed(Phase::kBackward, reply, [&] {
     return awaited(kernel,
                    kernel.backward.backward(kernel.self, kernel.context, &args,
@@ -228,7 +228,7 @@ void Door::check_workspace(const Kernel& kernel, CallReply* reply) {
 
 void Door::layer(const Kernel& kernel, const AbiCall& call,
                  const qkvet_exec& exec, CallReply* reply) {
-  Reason reason;
+  Reason reason(reply);
   const qkvet_status status = timed(Phase::kLayer, reply, [&] {
     return kernel.layer.forward(kernel.self, kernel.context, &call.layer(),
                                 &exec, reason.text());
@@ -238,7 +238,7 @@ void Door::layer(const Kernel& kernel, const AbiCall& call,
 
 void Door::layer_backward(const Kernel& kernel, const AbiCall& call,
                           const qkvet_exec& exec, CallReply* reply) {
-  Reason reason;
+  Reason reason(reply);
   const qkvet_status status = timed(Phase::kLayerBackward, reply, [&] {
     return kernel.backward.layer_backward(kernel.self, kernel.context,
                                           &call.layer_backward(), &exec,
@@ -261,7 +261,7 @@ void Door::destroy_cache(Held& held, CallReply* reply) {
 void Door::create(const Kernel& kernel, const AbiCall& call,
                   const qkvet_exec& exec, Held& held, CallReply* reply) {
   const qkvet_cache_config& config = call.create();
-  Reason reason;
+  Reason reason(reply);
   const qkvet_status status = timed(Phase::kCreate, reply, [&] {
     return kernel.cache.create(kernel.self, kernel.context, &config, &exec,
                                &held.cache, reason.text());
@@ -330,7 +330,7 @@ void Door::command(const Kernel& kernel, const CallPlan& plan,
   if (!function.offered)
     return reply->answer(CallStatus::kUnsupported,
                          std::string(function.name) + " is not offered");
-  Reason reason;
+  Reason reason(reply);
   const qkvet_status status =
       obey(plan, call, exec, held, reason.text(), reply);
   // Too many tokens are OUT_OF_MEMORY: a refusal like any other.
@@ -342,7 +342,7 @@ void Door::command(const Kernel& kernel, const CallPlan& plan,
 void Door::ask_lengths(const Held& held, CallReply* reply) {
   const FpEnvironment before = fp_environment();
   reply->enter(Phase::kLength);
-  Reason reason;  // of the one that fails, which is the last
+  Reason reason(reply);  // of the one that fails, which is the last
   for (int64_t s = 0; s < held.sequences; ++s) {
     int64_t tokens = -1;  // no cache is this short
     const qkvet_status status = held.keeper->cache.length(

@@ -144,7 +144,7 @@ bool Door::find_context(Kernel& kernel, size_t n, qkvet_context** context,
   if (n == 0 || kernel.table.open == nullptr) return true;
   while (kernel.more_contexts.size() < n) {
     qkvet_context* next = nullptr;
-    Reason reason;
+    Reason reason(reply);
     const FpEnvironment before = fp_environment();
     reply->enter(Phase::kOpen);
     const qkvet_exec exec = kernel.exec(/*threads=*/1);

@@ -265,6 +265,27 @@ TEST(Reply, EveryFieldIsChecked) {
   EXPECT_EQ(outcome_of(reply, plan).status, CallStatus::kCrash);
 }
 
+// What a library writes beside the text that says why it refuses.
+TEST(Reply, ATextOfAReasonHasGuards) {
+  const auto damage_at = [](int64_t offset) {
+    CallReply reply;
+    {
+      Reason reason(&reply);
+      reason.text()->data[offset] = 'x';
+    }
+    return outcome_of(reply, CallPlan()).damage;
+  };
+  constexpr auto kSize = static_cast<int64_t>(CallReply::kTextBytes);
+  EXPECT_FALSE(damage_at(0));
+  EXPECT_FALSE(damage_at(kSize - 1));
+  const auto behind = damage_at(kSize), before = damage_at(-1);
+  ASSERT_TRUE(behind && before);
+  EXPECT_TRUE(behind->of_reason && !behind->before_start);
+  EXPECT_EQ(behind->bytes, 0);
+  EXPECT_TRUE(before->of_reason && before->before_start);
+  EXPECT_EQ(before->bytes, 1);
+}
+
 TEST(Wire, KernelsSurviveTheWay) {
   std::vector<KernelInfo> kernels(2);
   kernels[0].name = "a/b";

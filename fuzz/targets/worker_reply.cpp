@@ -38,6 +38,8 @@ void fill(CallReply& reply, std::span<const uint8_t> bytes) {
   take(reply.device_bytes);
   take(reply.lengths);
   take(reply.text);
+  take(reply.reason_damaged);
+  take(reply.reason_damage);
 }
 
 std::string kernels_problem(std::string_view bytes, std::string* said) {

@@ -161,6 +161,33 @@ QKVET_FAULT(cache_refused_append_written) = {
     .when = "commands(new > 0 && before < capacity && before + new > capacity)",
 };
 
+// The text that says why ends behind its last byte.
+class CacheReasonEndsBeyond : public ContiguousCache {
+ public:
+  using ContiguousCache::ContiguousCache;
+
+ protected:
+  qkvet_status append(const CacheStep& step, int64_t before,
+                      qkvet_text* why) override {
+    const qkvet_status status = ContiguousCache::append(step, before, why);
+    if (status != QKVET_OK && why != nullptr) why->data[why->capacity] = 0;
+    return status;
+  }
+};
+QKVET_FAULT(cache_reason_ends_beyond) = {
+    .kernel = cache_fault<CacheReasonEndsBeyond>,
+    .mechanism =
+        "a refusal ends its text at [capacity], one byte behind the caller's "
+        "buffer",
+    .symptom = "one byte of the caller is 0 after a refusal",
+    .cause = "capacity taken as a length without the final zero",
+    .fix = "write at most capacity bytes, the final zero among them",
+    .source = "textbook",
+    .trigger = "a step of more tokens than there is room",
+    .killed_by = {"cache_refuses_illegal_calls"},
+    .when = "commands(new > 0 && before + new > capacity)",
+};
+
 // Steps are written in whole tiles of 4 rows.
 class CacheTilePaddingOverwrites : public ContiguousCache {
  public:

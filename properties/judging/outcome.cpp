@@ -33,8 +33,10 @@ const char* placement_text(Placement placement) {
 // "READ of k, 0 bytes past its end (k has 80 bytes)"
 std::string fault_text(const MemoryFault& fault) {
   const std::string verb = fault.is_write ? "WRITE of " : "READ of ";
-  if (!fault.tensor) return verb + "memory that belongs to no tensor";
-  const std::string name = tensor_name(*fault.tensor);
+  if (!fault.tensor && !fault.of_reason)
+    return verb + "memory that belongs to no tensor";
+  const std::string name =
+      fault.of_reason ? "the reason's text" : tensor_name(*fault.tensor);
   const std::string size =
       " (" + name + " has " + std::to_string(fault.tensor_bytes) + " bytes)";
   const std::string bytes = std::to_string(fault.bytes) + " bytes ";
@@ -124,6 +126,11 @@ std::optional<Judgement> judge_outcome(const PlannedCall& planned,
   const std::string where = planned.operation == Operation::kForward
                                 ? placement
                                 : call_place(planned) + ", " + placement;
+  // Also of a call that nobody expects to be taken.
+  if (outcome.damage && outcome.damage->of_reason)
+    return failed(FailureKind::kMemory, call_place(planned),
+                  "no more than `capacity` bytes of `why` written",
+                  fault_text(*outcome.damage));
   switch (outcome.status) {
     case CallStatus::kDone:
       return judge_traces(outcome, where, planned.expects_refusal);
