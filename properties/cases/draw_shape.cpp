@@ -118,8 +118,11 @@ void draw_long_queries(Draw& draw, const Scope& scope, int64_t most_work,
                        Shape& s) {
   s.Tk = draw_extent(draw, SizeClass::kSmall);
   make_room(scope, s.Tk * kLongEdges.front(), most_work, s);
-  s.Tq = edge_up_to(draw, kLongEdges,
-                    most_work / (s.Tk * work_of_a_pair(scope, s)));
+  // Few cases of the size before have more than four rows.
+  s.Tq = draw.chance(40)
+             ? draw.of(kLargeEdges)
+             : edge_up_to(draw, kLongEdges,
+                          most_work / (s.Tk * work_of_a_pair(scope, s)));
 }
 
 // Many heads, or many members.

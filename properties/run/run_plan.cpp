@@ -64,6 +64,7 @@ void add_part(const Part& part, RunResult result, RunResult& all) {
                              &KernelResult::never_drawn})
       for (std::string& line : result.kernels[i].*lines)
         (whole.*lines).push_back(std::move(line));
+    whole.pairs.add(result.kernels[i].pairs);
   }
   all.replaced_cases += result.replaced_cases;
   all.planned_cases = std::max(all.planned_cases, result.planned_cases);

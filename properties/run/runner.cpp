@@ -9,6 +9,7 @@
 
 #include "properties/cases/generate.h"
 #include "properties/cases/option_use.h"
+#include "properties/cases/pair_coverage.h"
 #include "properties/run/failure.h"
 #include "properties/run/shrink.h"
 #include "properties/run/tally.h"
@@ -57,7 +58,8 @@ class Runner {
     std::vector<std::unique_ptr<Executor>> executors;
     std::vector<Tally> tallies;  // kernel * laws + law
     std::vector<Suspicion> suspicions;
-    std::vector<OptionUse> uses;  // per kernel
+    std::vector<OptionUse> uses;      // per kernel
+    std::vector<PairCoverage> pairs;  // per kernel
     TimeUse time;
   };
 
@@ -131,6 +133,7 @@ std::string Runner::open_lanes() {
   for (Lane& lane : lanes_) {
     lane.tallies.resize(total_.size());
     lane.uses.resize(kernels_.size());
+    lane.pairs.resize(kernels_.size());
     lane.executors.resize(libraries);
     for (const KernelUnderTest& kernel : kernels_) {
       auto& executor = lane.executors[kernel.library];
@@ -196,8 +199,14 @@ void Runner::run_on_kernel(Lane& lane, size_t kernel,
     const Stopwatch watch(lane.time.kernel);
     outcomes = lane.executors[under_test.library]->run(under_test.index, calls);
   }
-  for (size_t i = 0; i < calls.size(); ++i)
-    lane.uses[kernel].count(calls[i], outcomes[i]);
+  for (size_t i = 0; i < works.size(); ++i) {
+    const auto [from, count] = slices[i];
+    for (size_t call = from; call < from + count; ++call) {
+      lane.uses[kernel].count(calls[call], outcomes[call]);
+      if (outcomes[call].status == CallStatus::kDone)
+        lane.pairs[kernel].count(works[i].second->value(), calls[call]);
+    }
+  }
   const double per_call =
       seconds_since(start) / static_cast<double>(calls.size());
   for (size_t i = 0; i < works.size(); ++i) {
@@ -352,8 +361,12 @@ RunResult Runner::finish() {
     for (const Lane& lane : lanes_) use.add(lane.uses[k]);
     kernel.hollow = use.hollow();
     // The other subjects have options of their own, which their laws name.
-    if (options_.laws[0]->domain.subject == Subject::kAttention)
+    if (options_.laws[0]->domain.subject == Subject::kAttention) {
       use.tell(kernel.kernel.judged.info, kernel.drawn, kernel.never_drawn);
+      PairCoverage pairs;
+      for (const Lane& lane : lanes_) pairs.add(lane.pairs[k]);
+      kernel.pairs = pairs.met();
+    }
     result.kernels.push_back(std::move(kernel));
   }
   for (Lane& lane : lanes_) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "properties/cases/pair_coverage.h"
 #include "properties/cases/scope.h"
 #include "properties/checking/case_work.h"
 #include "properties/run/story_fault.h"
@@ -168,6 +169,8 @@ struct KernelResult {
   // what none had: "storage q=f32,kv=f16,o=f32".
   std::vector<std::string> drawn = {};
   std::vector<std::string> never_drawn = {};
+  // Which options, extents and data met in a call of attention.
+  MetPairs pairs = {};
 };
 
 struct RunResult {

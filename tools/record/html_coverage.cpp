@@ -7,6 +7,7 @@
 
 #include "tools/base/lines.h"
 #include "tools/record/html_parts.h"
+#include "tools/record/result_counts.h"
 
 namespace qkvet::tools {
 namespace {
@@ -87,6 +88,24 @@ std::string refused_line(const Json& result) {
                      counted(cases, "case"), text_of(result, "refusal"));
 }
 
+// How many pairs of settings met, and those that did not, folded away.
+std::string pairs_part(const properties::MetPairs& pairs) {
+  if (pairs.settings.empty()) return "";
+  std::vector<std::string> never;
+  for (const auto& [one, other] : pairs.never())
+    never.push_back(one + " with " + other);
+  std::string out = fmt::format(
+      "<h4>Pairs of settings</h4>\n<p>{} of {} pairs of {} settings met in one "
+      "answered call.</p>\n",
+      grouped(pairs.seen()), grouped(pairs.possible()), pairs.settings.size());
+  if (never.empty()) return out;
+  return out + fmt::format(
+                   "<details><summary>{} that never met</summary>\n{}"
+                   "</details>\n",
+                   counted(std::ssize(never), "pair"),
+                   html_list(never, "chips"));
+}
+
 std::string kernel_coverage(const RunRecord& record, const Json& kernel,
                             bool open) {
   const std::string name = text_of(kernel, "kernel");
@@ -102,6 +121,7 @@ std::string kernel_coverage(const RunRecord& record, const Json& kernel,
   out += part("Calls with", texts_of(kernel, "drawn"), "chips");
   out += part("Declared, and in no answered call",
               texts_of(kernel, "never_drawn"), "chips");
+  out += pairs_part(met_pairs_of(part_of(kernel, "pairs")));
   out += part("Declared, and mostly refused", texts_of(kernel, "hollow"));
   out += part("Assumed", assumed_lines(kernel));
   out += part("Looser than generic", looser);

@@ -108,9 +108,12 @@ TEST(Record, ItsLinesReadBackAsTheSame) {
   const RunRecord record = record_of_lines(
       {line("kernel", {{"kernel", "a/b"}}),
        result("a/b", "first", "FAILED", {{"failure", failure("f32")}}),
-       line("declared", {{"kernel", "a/b"},
-                         {"drawn", {"windows 8"}},
-                         {"never_drawn", Json::array()}})},
+       line("declared",
+            {{"kernel", "a/b"},
+             {"drawn", {"windows 8"}},
+             {"never_drawn", Json::array()},
+             {"pairs",
+              {{"settings", {"windows", "softcap"}}, {"met", {"11", "11"}}}}})},
       1);
   std::string error;
   const auto again = parse_record(record_lines(record), "again", &error);

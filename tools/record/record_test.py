@@ -70,6 +70,9 @@ def broken_lines(rows):
                if row.get("failure", {}).get("calls"))
     row["failure"]["calls"][0]["outputs"][0]["actual"] = ["zero"]
     yield "an element that is no number", row
+    row = first("declared")
+    row["pairs"]["met"][0] = "2"
+    yield "a meeting that is neither 0 nor 1", row
     yield "an exit code that is none", {**first("end"), "exit": 7}
     row = first("start")
     row["environment"]["began"] = "yesterday"

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/record/result_counts.h"
 
+#include <fmt/core.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
+#include "tools/base/lines.h"
 #include "tools/record/run_record.h"
 
 namespace qkvet::tools {
@@ -70,6 +74,44 @@ Tally tally_of(const Json& result) {
   tally.reason = {text_of(result, "reason"), 0};
   tally.refusal = {text_of(result, "refusal"), 0};
   return tally;
+}
+
+Json json_of(const properties::MetPairs& pairs) {
+  Json met = Json::array();
+  for (const std::vector<bool>& row : pairs.met) {
+    std::string text;
+    for (const bool one : row) text += one ? '1' : '0';
+    met.push_back(std::move(text));
+  }
+  return Json{{"settings", pairs.settings}, {"met", std::move(met)}};
+}
+
+properties::MetPairs met_pairs_of(const Json& json) {
+  properties::MetPairs out;
+  out.settings = texts_of(json, "settings");
+  for (const std::string& row : texts_of(json, "met")) {
+    out.met.emplace_back();
+    for (const char one : row) out.met.back().push_back(one == '1');
+    if (row.size() != out.settings.size()) return {};
+  }
+  if (out.met.size() != out.settings.size()) return {};
+  return out;
+}
+
+std::string pairs_text(const properties::MetPairs& pairs) {
+  if (pairs.settings.empty()) return "";
+  std::string out = fmt::format(
+      "{} of {} pairs of {} settings met in a call", grouped(pairs.seen()),
+      grouped(pairs.possible()), pairs.settings.size());
+  const auto never = pairs.never();
+  constexpr size_t kShown = 3;
+  for (size_t n = 0; n < std::min(never.size(), kShown); ++n)
+    out += fmt::format("{}{} with {}", n == 0 ? "; never: " : ", ",
+                       never[n].first, never[n].second);
+  if (never.size() > kShown)
+    out += fmt::format(", and {} more",
+                       grouped(std::ssize(never) - int64_t{kShown}));
+  return out;
 }
 
 }  // namespace qkvet::tools

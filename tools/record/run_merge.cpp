@@ -197,6 +197,10 @@ void merge_drawn(const std::vector<const Json*>& kernels, Json& out) {
   for (const auto& [what, calls] : drawn)
     out["drawn"].push_back(fmt::format("{} {}", what, calls));
   out["never_drawn"] = never;
+  MetPairs pairs;
+  for (const Json* kernel : kernels)
+    pairs.add(met_pairs_of(part_of(*kernel, "pairs")));
+  if (!pairs.settings.empty()) out["pairs"] = json_of(pairs);
 }
 
 // Of all shards together: sums, and what one of them says.

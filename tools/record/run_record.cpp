@@ -71,8 +71,8 @@ std::string add_line(Json line, RunRecord& record) {
           Json{{"schema", kRecordSchema},
                {"type", "kernel"},
                {"kernel", text_of(line, "kernel")}});
-    for (const char* field : {"drawn", "never_drawn"})
-      (*kernel)[field] = part_of(line, field);
+    for (const char* field : {"drawn", "never_drawn", "pairs"})
+      if (line.contains(field)) (*kernel)[field] = part_of(line, field);
   }
   return "";
 }
@@ -151,6 +151,10 @@ std::string record_lines(const RunRecord& record) {
     for (const char* field : {"drawn", "never_drawn"}) {
       line[field] = texts_of(kernel, field);
       kernel.erase(field);
+    }
+    if (kernel.contains("pairs")) {
+      line["pairs"] = kernel["pairs"];
+      kernel.erase("pairs");
     }
     out += record_line(kernel);
     if (!line["drawn"].empty() || !line["never_drawn"].empty())

@@ -9,6 +9,7 @@
 #include "properties/cases/small_scope.h"
 #include "properties/conventions/domain.h"
 #include "properties/run/at_once.h"
+#include "tools/record/result_counts.h"
 #include "tools/report/baseline.h"
 #include "tools/report/report_parts.h"
 
@@ -106,6 +107,21 @@ std::string drawn_text(const ReportInput& input, const ReportStyle& style) {
     if (input.result.kernels.size() > 1)
       line = kernel.kernel.judged.info.name + ": " + line;
     out += wrapped_field("drawn", line, style.width);
+  }
+  return out;
+}
+
+// Which settings met in one call.
+std::string pairs_of_kernels(const ReportInput& input,
+                             const ReportStyle& style) {
+  if (input.result.kernels.size() != 1 && !style.verbose) return "";
+  std::string out;
+  for (const KernelResult& kernel : input.result.kernels) {
+    std::string line = pairs_text(kernel.pairs);
+    if (line.empty()) continue;
+    if (input.result.kernels.size() > 1)
+      line = kernel.kernel.judged.info.name + ": " + line;
+    out += wrapped_field("pairs", line, style.width);
   }
   return out;
 }
@@ -374,6 +390,7 @@ std::string last_lines(const ReportInput& input, const ReportStyle& style) {
   out += warnings_text(input, style);
   out += device_text(input, style.width);
   out += drawn_text(input, style);
+  out += pairs_of_kernels(input, style);
   out += never_drawn_text(input, style);
   out += refused_text(input, style);
   out += hollow_text(input, style);

@@ -320,6 +320,7 @@ std::string json_results(const ReportInput& input) {
     json["kernel"] = kernel.kernel.judged.info.name;
     json["drawn"] = kernel.drawn;
     json["never_drawn"] = kernel.never_drawn;
+    json["pairs"] = json_of(kernel.pairs);
     out += line_of(json);
   }
   return out + end_line(input);

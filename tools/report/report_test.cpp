@@ -310,6 +310,21 @@ TEST(Report, WhatWasNeverDrawnIsNoPass) {
   EXPECT_TRUE(has(made.text(), "never drawn")) << made.text();
 }
 
+TEST(Report, PairsThatNeverMetAreSaid) {
+  Made made;
+  made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kPassed)});
+  EXPECT_FALSE(has(made.text(), "pairs"));
+  MetPairs& pairs = made.result.kernels[0].pairs;
+  pairs.settings = {"windows", "softcap", "keys: 1", "keys: 2 to 24"};
+  pairs.met.assign(4, std::vector<bool>(4, true));
+  EXPECT_EQ(line_with(made.text(), "  pairs"),
+            "  pairs       5 of 5 pairs of 4 settings met in a call");
+  pairs.met[0][1] = pairs.met[1][0] = false;
+  EXPECT_EQ(line_with(made.text({.width = 1000}), "  pairs"),
+            "  pairs       4 of 5 pairs of 4 settings met in a call; never: "
+            "windows with softcap");
+}
+
 TEST(Report, MoreRefusedThanCheckedIsNoPass) {
   Made made;
   made.add("mine/fast", {cell("agrees_with_oracle", Verdict::kPassed)});

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/cases/pair_coverage.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "properties/cases/generate.h"
+
+namespace qkvet::properties {
+namespace {
+
+using Pair = std::pair<std::string, std::string>;
+
+MetPairs met_by(std::initializer_list<const char*> cases) {
+  PairCoverage coverage;
+  for (const char* text : cases) {
+    const ParsedCase parsed = parse_case(text);
+    EXPECT_TRUE(parsed.value) << parsed.error;
+    if (!parsed.value) continue;
+    KernelCall call;
+    call.shape = parsed.value->shape;
+    call.causal = parsed.value->causal;
+    call.scale = parsed.value->scale;
+    call.softcap = parsed.value->softcap;
+    coverage.count(*parsed.value, call);
+  }
+  return coverage.met();
+}
+
+bool holds(const std::vector<Pair>& pairs, const Pair& wanted) {
+  return std::find(pairs.begin(), pairs.end(), wanted) != pairs.end();
+}
+
+// One call has all its settings at once: nothing is left.
+TEST(PairCoverage, ASingleCallMeetsItself) {
+  const MetPairs met = met_by({"f32,B1,H1,Tq3,Tk9,d8,softcap=2"});
+  EXPECT_GT(met.possible(), 10);
+  EXPECT_EQ(met.seen(), met.possible());
+  EXPECT_TRUE(met.never().empty());
+}
+
+TEST(PairCoverage, WhatTwoCallsHaveApartHasNotMet) {
+  const MetPairs met =
+      met_by({"f32,B1,H1,Tq3,Tk400,d8", "f32,B1,H1,Tq3,Tk9,d8,softcap=2"});
+  EXPECT_EQ(met.never(),
+            (std::vector<Pair>{{"softcap", "keys: more than 300"}}));
+  EXPECT_EQ(met.seen() + 1, met.possible());
+  // Two classes of one extent cannot.
+  EXPECT_FALSE(holds(met.never(), {"keys: 2 to 24", "keys: more than 300"}));
+}
+
+TEST(PairCoverage, TwoOptionsComeFirst) {
+  const MetPairs met =
+      met_by({"f32,B1,H1,Tq3,Tk9,d8,causal=tl,scale=1", "f32,B1,H1,Tq1,Tk9,d8",
+              "f32,B1,H1,Tq3,Tk9,d8,softcap=2"});
+  const std::vector<Pair> never = met.never();
+  ASSERT_FALSE(never.empty());
+  EXPECT_TRUE(holds(never, {"causal: from the top left", "softcap"}));
+  EXPECT_TRUE(holds(never, {"softcap", "rows: 1"}));
+  EXPECT_FALSE(holds(never, {"scale: given", "scale: default"}));
+}
+
+// Shards of one plan have together what the whole had.
+TEST(PairCoverage, SumsAreWhatOneRunHas) {
+  const char* const first = "f32,B1,H1,Tq3,Tk400,d8";
+  const char* const second = "f32,B2,H2,Hkv1,Tq3,Tk9,d8,softcap=2";
+  const MetPairs whole = met_by({first, second});
+  MetPairs sum = met_by({second});
+  sum.add(met_by({first}));
+  EXPECT_EQ(sum.possible(), whole.possible());
+  EXPECT_EQ(sum.seen(), whole.seen());
+  EXPECT_LT(sum.seen(), sum.possible());
+}
+
+}  // namespace
+}  // namespace qkvet::properties
