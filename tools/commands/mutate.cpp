@@ -99,6 +99,7 @@ ExitCode run(const MutateOptions& options) {
       options.cases.value_or(words.run.budget ? kDefaultCases : kMutantCases);
   words.sample = static_cast<size_t>(options.sample);
   words.only = options.only;
+  words.flags = flags_of(options);
   words.out = options.out;
   if (options.list) return list_mutants(words);
   Explained explained;

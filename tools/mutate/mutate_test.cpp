@@ -106,8 +106,12 @@ TEST(Mutate, WhatDoesTheSameSurvivesAndSaysWhatWasSeen) {
   EXPECT_GT(one.value("calls", 0), 100);
   EXPECT_TRUE(one.value("reached", false));
   // No call is that long: the statement is never run.
-  ran = only(where, "21:24:remove", "--json one.json");
+  ran = only(where, "21:24:remove", "--json one.json --pin d=3 -l 'agrees*'");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
+  EXPECT_NE(ran.out.find("again       qkvet mutate mine.cpp --law 'agrees*' "
+                         "--cases 100 --pin d=3 --only 21:24:remove --emit "),
+            std::string::npos)
+      << ran.out;
   one = mutants_of(where / "one.json")["21:24:remove"];
   EXPECT_FALSE(one.value("reached", true));
   EXPECT_NE(ran.out.find("none of them reaches the line"), std::string::npos)

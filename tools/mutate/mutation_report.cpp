@@ -91,7 +91,11 @@ std::string again(const MutationWords& words, const std::string& id) {
   std::string line = "qkvet mutate " + shell_quoted(words.selection.sources[0]);
   if (!words.selection.cflags.empty())
     line += " --cflags " + shell_quoted(words.selection.cflags);
-  return line + " --only " + id + " --emit FILE";
+  for (const auto& [flag, file] :
+       {std::pair(" --dialect ", &words.selection.dialect),
+        std::pair(" --precision ", &words.selection.precision)})
+    if (!file->empty()) line += flag + shell_quoted(*file);
+  return line + words.flags + " --only " + id + " --emit FILE";
 }
 
 std::string survivor_lines(const MutationWords& words,

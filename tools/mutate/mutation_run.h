@@ -24,6 +24,7 @@ struct MutationWords {
   RunOptions run;             // laws, cases, budget, seed, scope, jobs, stop
   size_t sample = 0;          // 0: all
   std::string only;           // the id of one; "" for all
+  std::string flags;          // as they were given: " --cases 256"
   std::string out;            // folder with what is done; "" for none
   std::function<void(size_t done, size_t all, size_t survivors)> progress = {};
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/report/select.h"
 
+#include <fmt/core.h>
 #include <fnmatch.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "properties/run/one_cell.h"
 #include "properties/run/shrink.h"
 #include "tools/base/arguments.h"
+#include "tools/kernels/compiler.h"
 
 namespace qkvet::tools {
 
@@ -64,6 +66,29 @@ std::string read_shard(const std::string& text, RunOptions& run) {
 }
 
 }  // namespace
+
+std::string flags_of(const RunWords& words) {
+  const RunWords usual;
+  std::string out;
+  const auto add = [&out](const char* flag, const std::string& text) {
+    out += fmt::format(" {} {}", flag, shell_quoted(text));
+  };
+  for (const std::string& law : words.laws) add("--law", law);
+  if (words.cases) add("--cases", std::to_string(*words.cases));
+  if (words.seed != usual.seed) add("--seed", words.seed);
+  if (words.sizes != usual.sizes) add("--sizes", words.sizes);
+  for (const auto& [flag, text] :
+       {std::pair("--budget", &words.budget), std::pair("--pin", &words.pin),
+        std::pair("--shard", &words.shard)})
+    if (!text->empty()) add(flag, *text);
+  for (const auto& [flag, given] :
+       {std::pair(" --exhaustive", words.exhaustive),
+        std::pair(" --allow-loose", words.allow_loose),
+        std::pair(" --strict", words.strict),
+        std::pair(" --fail-fast", words.fail_fast)})
+    if (given) out += flag;
+  return out;
+}
 
 std::string read_run_words(const RunWords& words, RunOptions& run) {
   std::string error;

@@ -35,6 +35,9 @@ struct RunWords {
   bool fail_fast = false;
   std::string shard;  // "2/4"; "" for the whole plan
 };
+// Those that are not as they would be without a word, for a shell: " --law x
+// --cases 256". Not how many threads, which changes nothing.
+std::string flags_of(const RunWords& words);
 // What they mean. "" or one line.
 std::string read_run_words(const RunWords& words, RunOptions& run);
 
