@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "properties/calls/option_forms.h"
 #include "properties/conventions/constrain.h"
@@ -8,9 +9,27 @@
 namespace qkvet::properties {
 namespace of_mask_equals_bias {
 
-// What is added to the score of a hidden pair. Even where scores differ by
-// half of it, exp() of the rest is 0 in double: both calls have one truth.
-constexpr double kHidden = -1e4;
+// What is added to the score of a hidden pair: numbers that are in use, the
+// lowest one of the type among them. Even where scores differ by half of the
+// first, exp() of the rest is 0 in double: both calls have one truth.
+double hidden_of(const Case& value) {
+  constexpr double kUsual = -1e4;
+  constexpr uint64_t kNumbers = 3;
+  const uint64_t which = value.seed % kNumbers;
+  if (which == 0) return kUsual;
+  switch (value.q_dtype) {  // that of a bias
+    case Dtype::kF64:
+      return which == 1 ? -1e9 : std::numeric_limits<double>::lowest();
+    case Dtype::kF32:
+      return which == 1 ? -1e9 : double{std::numeric_limits<float>::lowest()};
+    case Dtype::kBf16:
+      return which == 1 ? -1e9 : -0x1.fep127;
+    case Dtype::kF16:
+      return -65504;
+    default:
+      return kUsual;
+  }
+}
 constexpr double kLargestScore = 2000;
 
 bool is_moderate(const Recipe& recipe) {
@@ -45,10 +64,11 @@ Case as_bias(Case value) {
   return value;
 }
 
-void mask_to_bias(const Case&, int64_t, Inputs& inputs) {
+void mask_to_bias(const Case& value, int64_t, Inputs& inputs) {
+  const double hidden = hidden_of(value);
   inputs.bias.clear();
   for (const uint8_t attends : inputs.mask)
-    inputs.bias.push_back(attends != 0 ? 0 : kHidden);
+    inputs.bias.push_back(attends != 0 ? 0 : hidden);
   inputs.mask.clear();
 }
 
@@ -69,7 +89,7 @@ Judgement judge(const JudgeInput& input) {
   Judgement judgement;
   CallPair pair;
   pair.first_name = "a mask";
-  pair.second_name = "a bias of 0 and -10000";
+  pair.second_name = "a bias of 0 and a number far below all scores";
   pair.looks = "mask and bias do not hide the same keys";
   compare_within_bounds(input, pair, judgement);
   return judgement;
@@ -79,9 +99,9 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law mask_equals_bias{
     "mask_equals_bias",
-    "A mask equals a bias of 0 where a pair attends and of -10000 where it "
-    "does not.",
-    "forward(mask) = forward(bias), bias = mask ? 0 : -10000",
+    "A mask equals a bias of 0 where a pair attends and of -10000, -1e9 or "
+    "the lowest number of the type where it does not.",
+    "forward(mask) = forward(bias), bias = mask ? 0 : -10000 or lower",
     "a mask; rows that see a key; moderate scores; the kernel takes a bias as "
     "well",
     "exp(-10000 + what scores can differ by) is 0.",
