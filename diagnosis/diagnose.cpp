@@ -5,12 +5,31 @@
 #include <map>
 
 #include "diagnosis/inquiry.h"
+#include "diagnosis/nearby.h"
 
 namespace qkvet::diagnosis {
 namespace {
 
 // Failures that one kernel is asked about; what is left is unknown.
 constexpr int kMostInquiries = 4;
+
+// Calls for neighbours, behind those for hypotheses.
+constexpr int kHiddenCalls = kMostDiagnosisCalls - kMostInquiryCalls;
+
+// Where it fails, in a sentence or by its neighbours. A kernel whose answers
+// were recorded cannot be asked; one that hangs takes too long.
+void look_where(const Failure& failure, const KernelUnderTest& kernel,
+                Executor& executor, TimeUse& time, const Answered* answered,
+                Diagnosis& diagnosis) {
+  if (failure.judgement.kind == FailureKind::kHang || answered != nullptr)
+    return;
+  if (failure.repeats_failed == failure.repeats)
+    diagnosis.where = look_where_it_fails(failure, kernel, executor, time);
+  Witness neighbours(kernel.judged, kernel.index, executor, time, kHiddenCalls);
+  diagnosis.hidden = hidden_among_neighbours(
+      *failure.law, failure.smallest, neighbours, diagnosis.where.is_known());
+  diagnosis.calls += neighbours.calls_made();
+}
 
 // The failure whose law says most about a cause that several have.
 const Failure* best_of(const Diagnosis& diagnosis,
@@ -39,7 +58,10 @@ CauseOfFailures cause_of(Diagnosis diagnosis,
 Diagnosis diagnose(const Failure& failure, const KernelUnderTest& kernel,
                    Executor& executor, const Catalogue& catalogue,
                    TimeUse& time, const Answered* answered) {
-  return Inquiry(failure, kernel, executor, catalogue, time, answered).run();
+  Diagnosis diagnosis =
+      Inquiry(failure, kernel, executor, catalogue, time, answered).run();
+  look_where(failure, kernel, executor, time, answered, diagnosis);
+  return diagnosis;
 }
 
 std::vector<CauseOfFailures> diagnose_all(
@@ -70,6 +92,8 @@ std::vector<CauseOfFailures> diagnose_all(
   }
   unknown.insert(unknown.end(), left.begin(), left.end());
   if (!unknown.empty()) causes.push_back(cause_of(open[unknown[0]], unknown));
+  for (CauseOfFailures& cause : causes)
+    look_where(*cause.best, kernel, executor, time, answered, cause.diagnosis);
   return causes;
 }
 

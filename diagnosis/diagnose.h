@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "diagnosis/catalogue.h"
+#include "diagnosis/fails_where.h"
 #include "properties/run/runner.h"
 
 namespace qkvet::diagnosis {
 
-// The most calls that one diagnosis makes of a kernel.
+// The most calls that one diagnosis makes of a kernel to find its cause.
 inline constexpr int kMostDiagnosisCalls = 200;
 
 enum class Certainty : uint8_t {
@@ -35,7 +36,10 @@ struct Diagnosis {
   int failing = 0;            // ... of so many
   int probes = 0;             // passing ones as well
   int calls = 0;              // of the kernel
-  std::string hidden;         // neighbours that pass and fail; "" if none
+  FailsWhere where;           // the sentence about where it fails
+  // What that does not say: neighbours that pass and fail, threads; "" if
+  // nothing.
+  std::string hidden;
   // What is certain of an unknown cause all the same, "every element of o is
   // NaN, for every input that was tried"; "" if nothing is.
   std::string seen;

@@ -113,12 +113,13 @@ std::string hidden_in_threads(const Case& value, Witness& witness) {
 }  // namespace
 
 std::string hidden_among_neighbours(const Law& law, const Case& value,
-                                    Witness& witness) {
+                                    Witness& witness, bool has_sentence) {
   std::string out;
   const auto add = [&out](const std::string& text) {
     if (!text.empty()) out += (out.empty() ? "" : " ") + text;
   };
   add(hidden_in_threads(value, witness));
+  if (has_sentence) return out;
   // First, so that there are calls left for them.
   const std::string options = value.subject() == Subject::kAttention
                                   ? without_options(law, value, witness)

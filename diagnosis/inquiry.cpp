@@ -13,9 +13,6 @@
 namespace qkvet::diagnosis {
 namespace {
 
-// Calls of the kernel: for the hypotheses, and for its neighbours afterwards.
-constexpr int kInquiryCalls = 150;
-constexpr int kHiddenCalls = kMostDiagnosisCalls - kInquiryCalls;
 // Failing and passing evidence that is enough.
 constexpr int kEnoughFailing = 8;
 constexpr int kEnoughProbes = 20;
@@ -61,7 +58,7 @@ Inquiry::Inquiry(const Failure& failure, const KernelUnderTest& kernel,
       executor_(&executor),
       time_(&time),
       answered_(answered),
-      witness_(kernel.judged, kernel.index, executor, time, kInquiryCalls) {
+      witness_(kernel.judged, kernel.index, executor, time, kMostInquiryCalls) {
   const Subject subject = failure.law->domain.subject;
   KernelKind kind(kernel.judged, /*is_recorded=*/answered != nullptr);
   for (FaultSuspect* fault : catalogue.about(subject))
@@ -217,12 +214,7 @@ Diagnosis Inquiry::conclusion() {
   } else if (bare_) {
     diagnosis.seen = seen_text(*bare_);
   }
-  Witness neighbours(kernel_->judged, kernel_->index, *executor_, *time_,
-                     kHiddenCalls);
-  if (failure_->judgement.kind != FailureKind::kHang && answered_ == nullptr)
-    diagnosis.hidden =
-        hidden_among_neighbours(*failure_->law, failure_->smallest, neighbours);
-  diagnosis.calls = witness_.calls_made() + neighbours.calls_made();
+  diagnosis.calls = witness_.calls_made();
   return diagnosis;
 }
 

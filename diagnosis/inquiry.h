@@ -11,6 +11,9 @@
 
 namespace qkvet::diagnosis {
 
+// Calls of the kernel for the hypotheses.
+inline constexpr int kMostInquiryCalls = 150;
+
 class Inquiry {
  public:
   // All must outlive this.

@@ -20,8 +20,9 @@ Case planned_nearby(const Law& law, const Case& value,
 
 // Where the fault hides: "Tk = 4, 8 pass; Tk = 1, 3 fail", measured around the
 // failing case, one extent or option at a time; "" if nothing near it passes.
+// Where a sentence says that already, only what the order of threads hides.
 std::string hidden_among_neighbours(const Law& law, const Case& value,
-                                    Witness& witness);
+                                    Witness& witness, bool has_sentence);
 
 // A case like it that most wrong kernels have right: n = 0, one query and one
 // key; n = 1, one channel as well.

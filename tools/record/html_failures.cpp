@@ -117,6 +117,7 @@ std::string failure_article(const RunRecord& record, const Reported& one,
   out += term("actual", actual_html(failure));
   out += text_term("looks like", text_of(failure, "looks"));
   out += text_term("whose", text_of(failure, "whose"));
+  out += text_term("fails", text_of(part_of(diagnosis, "where"), "text"));
   out += text_term("hidden", text_of(diagnosis, "hidden"));
   out += text_term("dialect", text_of(failure, "other_dialect"));
   out += text_term("unsteady", text_of(failure, "unsteady"));

@@ -47,6 +47,28 @@ const char* certainty_name(Certainty certainty) {
                                            : "unknown";
 }
 
+Json where_json(const FailsWhere& where) {
+  const FreshVerdicts& fresh = where.fresh;
+  Json json{{"law", where.setting->law().id},
+            {"data", where.setting->data_text()},
+            {"sentence", where.hypothesis.sentence()},
+            {"condition", where.hypothesis.formula()},
+            {"believed", where.is_known()},
+            {"fresh", fresh.all},
+            {"right", fresh.right},
+            {"fresh_failing", fresh.failing},
+            {"failing", where.failing},
+            {"passing", where.passing},
+            {"calls", where.calls},
+            {"text", where.text()}};
+  if (!where.nearest_pass.empty()) {
+    json["nearest_pass"] = where.nearest_pass;
+    json["nearest_failure"] = where.nearest_failure;
+  }
+  if (!where.left_out.empty()) json["left_out"] = where.left_out;
+  return json;
+}
+
 void add_diagnosis(const CauseOfFailures& cause, Json& out) {
   const Diagnosis& diagnosis = cause.diagnosis;
   Json json{{"cause", diagnosis.name()},
@@ -57,6 +79,8 @@ void add_diagnosis(const CauseOfFailures& cause, Json& out) {
             {"foretold", diagnosis.predicted},
             {"calls", diagnosis.calls},
             {"hidden", diagnosis.hidden}};
+  if (!diagnosis.where.text().empty())
+    json["where"] = where_json(diagnosis.where);
   if (!diagnosis.seen.empty()) json["seen"] = diagnosis.seen;
   json["also_possible"] = Json::array();
   for (size_t i = 1; i < diagnosis.causes.size(); ++i)

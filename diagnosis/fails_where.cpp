@@ -1,0 +1,540 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnosis/fails_where.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <sstream>
+#include <tuple>
+
+#include "diagnosis/evidence.h"
+#include "diagnosis/fresh_cases.h"
+#include "diagnosis/nearby.h"
+#include "properties/conventions/domain.h"
+#include "properties/judging/subject.h"
+
+namespace qkvet::diagnosis {
+namespace {
+
+constexpr uint64_t kPlanSeed = 0x5748;   // any: every search asks the same
+constexpr uint64_t kFreshSeed = 0x4652;  // of cases that nobody has asked
+constexpr int kPlanned = 36;             // cases that are asked first
+constexpr int kInPool = 200;             // and those to choose from
+constexpr int kMostQuestions = 130;
+constexpr int kFreshCases = 50;  // of which some are not taken
+constexpr int kMostTrials = 3;
+// Failing cases whose variations are looked at.
+constexpr int kMostVaried = 4;
+// Cases that fail as a sentence says, and that lack one of its atoms alone.
+constexpr int kEnoughFailing = 12;
+constexpr int kEnoughLacking = 5;
+// Sentences that are rivals: no more than this worse than the best.
+constexpr double kRivals = 1.6;
+constexpr size_t kMostRivals = 40;
+// Cases that are asked before they are thought of anew.
+constexpr size_t kOfSameRivals = 3;
+// That a law makes of one case, or a story: on average, at most.
+constexpr int kCallsOfCase = 16;
+// Seconds of calls after which nothing further is asked: of slow kernels.
+constexpr double kMostSeconds = 6;
+
+// A case in which nothing could have failed, say one without a query.
+bool is_empty_handed(const Evidence& evidence) {
+  return !evidence.failed() && evidence.judgement.compared == 0;
+}
+
+class WhereSearch {
+ public:
+  WhereSearch(const Failure& failure, const KernelUnderTest& kernel,
+              Executor& executor, TimeUse& time)
+      : failure_(failure),
+        kernel_(kernel),
+        time_(time),
+        began_(time.kernel),
+        witness_(kernel.judged, kernel.index, executor, time,
+                 kMostWhereCases * kCallsOfCase) {}
+
+  FailsWhere run() {
+    FailsWhere out;
+    if (!choose_setting()) return out;
+    ask_first();
+    for (int trial = 0; trial < kMostTrials; ++trial) {
+      while (questions_ < kMostQuestions && !is_over() && ask_next())
+        ++questions_;
+      if (trial == 0 || !out.fresh.are_right()) hold_against_fresh(trial, out);
+      if (out.fresh.are_right() || is_over()) break;
+      questions_ -= kMostQuestions / 4;
+      rivals_.clear();
+      fill_pool();
+    }
+    out.setting = setting_;
+    finish(out);
+    return out;
+  }
+
+ private:
+  struct Asked {
+    Case value;
+    std::string text;
+  };
+  struct Waiting {
+    Case value;
+    TermValues values;
+    double work = 0;
+  };
+
+  // --- asking
+
+  bool is_over() const {
+    return stopped_ || std::ssize(asked_) >= kMostWhereCases ||
+           witness_.calls_left() < kCallsOfCase ||
+           time_.kernel - began_ > kMostSeconds;
+  }
+
+  // The case's verdict; nothing if there is none.
+  std::optional<bool> ask(const Case& value) {
+    const std::string text = to_string(value);
+    const auto [at, is_new] = verdicts_.try_emplace(text);
+    if (!is_new || is_over()) return at->second;
+    const auto evidence = witness_.ask(setting_->law(), value);
+    if (evidence == nullptr) return std::nullopt;
+    stopped_ |= evidence->judgement.kind == FailureKind::kHang;
+    if (is_empty_handed(*evidence)) return std::nullopt;
+    at->second = evidence->failed();
+    asked_.push_back({value, text});
+    samples_.push_back({setting_->values(value), evidence->failed()});
+    return at->second;
+  }
+
+  // --- which law and data
+
+  bool fails_in(const Setting& setting, const Case& value) {
+    setting_ = setting;
+    for (uint64_t more = 0; more < 2; ++more) {
+      Case other = value;
+      other.seed += more;
+      const Case dressed = setting.dressed(other);
+      if (invalid_reason(dressed).empty() && ask(dressed).value_or(false)) {
+        bases_.push_back(dressed);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void forget() {
+    asked_.clear();
+    samples_.clear();
+    verdicts_.clear();
+  }
+
+  bool choose_setting() {
+    using Data = Setting::Data;
+    const Law& agreement = agreement_about(failure_.law->domain.subject);
+    std::vector<const Law*> laws = {&agreement};
+    if (failure_.law != &agreement) laws.push_back(failure_.law);
+    for (const Data data : {Data::kNormal, Data::kOfCase})
+      for (const Law* law : laws)
+        for (const Case* like : {&failure_.smallest, &failure_.found}) {
+          const Setting setting(*law, data, *like, kernel_);
+          if (fails_in(setting, *like)) return true;
+          forget();
+        }
+    const Setting setting(*failure_.law, Data::kOfPlan, failure_.found,
+                          kernel_);
+    return fails_in(setting, failure_.found);
+  }
+
+  // --- what is asked before there is anything to tell apart
+
+  void ask_first() {
+    for (int n = 1; n <= kPlanned; ++n) {
+      const Case planned = setting_->planned(kPlanSeed, n);
+      if (setting_->allows(planned)) ask(planned);
+    }
+    for (const Case* other : {&failure_.smallest, &failure_.found}) {
+      const Case dressed = setting_->dressed(*other);
+      if (setting_->allows(dressed) && ask(dressed).value_or(false))
+        bases_.push_back(dressed);
+    }
+    ask_ladder(bases_.front());
+    fill_pool();
+  }
+
+  // Each extent far below and above what it is, and one option fewer.
+  void ask_ladder(const Case& base) {
+    const TermValues values = setting_->values(base);
+    for (size_t n = 0; n < vocabulary().size(); ++n) {
+      const Term& term = vocabulary()[n];
+      if (term.kind != Term::Kind::kNumber) continue;
+      const int64_t now = values[n];
+      for (const int64_t to : {int64_t{1}, now / 2, now - 1, now + 1,
+                               2 * now + 1, int64_t{65}, int64_t{300}}) {
+        if (to < 1 || to == now) continue;
+        if ((term.name == "B" || term.name[0] == 'H') && to > 9) continue;
+        if (const auto other = with_term(base, term, to))
+          ask_if_allowed(*other);
+      }
+    }
+    const uint32_t has = options_of(base);
+    for (const AllowedOption& row : kAllowedOptions)
+      if ((has & row.allowed) != 0)
+        ask_if_allowed(keep_allowed(base, has & ~row.allowed));
+  }
+
+  void ask_if_allowed(const Case& other) {
+    if (!invalid_reason(other).empty()) return;
+    const Case dressed = setting_->dressed(other);
+    if (setting_->allows(dressed)) ask(dressed);
+  }
+
+  // --- cases to choose from
+
+  void put_in_pool(const Case& value) {
+    if (!invalid_reason(value).empty()) return;
+    const Case dressed = setting_->dressed(value);
+    if (!setting_->allows(dressed)) return;
+    const std::string text = to_string(dressed);
+    if (verdicts_.count(text) > 0 || !in_pool_.insert(text).second) return;
+    pool_.push_back({dressed, setting_->values(dressed),
+                     static_cast<double>(work_of(dressed))});
+  }
+
+  // Failing cases, those that the sentence has wrong first, then the small.
+  std::vector<Case> varied_cases() const {
+    std::vector<Case> out = bases_;
+    for (auto n = samples_.size(); n-- > 0;)
+      if (samples_[n].failed && out.size() < kMostVaried)
+        out.push_back(asked_[n].value);
+    for (auto n = samples_.size(); n-- > 0;)
+      if (!samples_[n].failed && out.size() < kMostVaried + 1)
+        out.push_back(asked_[n].value);
+    return out;
+  }
+
+  void fill_pool() {
+    for (int n = 1; n <= kInPool; ++n)
+      put_in_pool(setting_->planned(kPlanSeed, kPlanned + ++drawn_));
+    for (const Case& base : varied_cases()) {
+      for (const Case& other : variations(base, *setting_)) put_in_pool(other);
+      for (int n = 1; n <= kPlanned; ++n) {
+        const Case planned = setting_->planned(kPlanSeed, drawn_ - n);
+        put_in_pool(with_extents_of(base, planned));
+        put_in_pool(with_extents_of(planned, base));
+      }
+    }
+  }
+
+  bool ask_waiting(size_t n) {
+    const Waiting waiting = std::move(pool_[n]);
+    pool_.erase(pool_.begin() + static_cast<ptrdiff_t>(n));
+    ask(waiting.value);
+    return true;
+  }
+
+  // --- which case is asked next
+
+  bool ask_next() {
+    if (rivals_.empty() || samples_.size() >= stale_ + kOfSameRivals) {
+      rivals_ = simplest_hypotheses(samples_, kMostRivals);
+      stale_ = samples_.size();
+    }
+    if (ask_between_rivals() || ask_at_edge() || ask_for_support()) return true;
+    const bool all = samples_.size() == stale_;
+    rivals_.clear();
+    return !all && ask_next();
+  }
+
+  // The case that halves the rivals.
+  bool ask_between_rivals() {
+    std::vector<double> weights;
+    double all = 0;
+    for (const Hypothesis& one : rivals_) {
+      const double behind = one.score - rivals_[0].score;
+      weights.push_back(behind > kRivals ? 0 : std::exp(-2 * behind));
+      all += weights.back();
+    }
+    double best = 0.01;
+    size_t choice = pool_.size();
+    for (size_t n = 0; n < pool_.size(); ++n) {
+      double failing = 0;
+      for (size_t i = 0; i < rivals_.size(); ++i)
+        if (weights[i] > 0 && rivals_[i].predicts_failure(pool_[n].values))
+          failing += weights[i];
+      const double split = std::min(failing, all - failing) / all -
+                           1e-3 * std::log10(1 + pool_[n].work);
+      if (split > best) best = split, choice = n;
+    }
+    return choice < pool_.size() && ask_waiting(choice);
+  }
+
+  // Between the last value that passes and the first that fails, where all
+  // other atoms hold, halfway.
+  bool ask_at_edge() {
+    const Hypothesis& best = rivals_[0];
+    for (size_t i = 0; i < best.atoms.size(); ++i) {
+      const Atom& atom = best.atoms[i];
+      const bool at_least = atom.relation == Atom::Relation::kAtLeast;
+      if (!at_least && atom.relation != Atom::Relation::kAtMost) continue;
+      const int64_t inside = at_least ? 1 : -1;
+      std::optional<int64_t> in, out;
+      for (const Sample& sample : samples_) {
+        if (!all_hold(best, sample.values, i)) continue;
+        const int64_t value = sample.values[atom.term];
+        auto& side = atom.holds(sample.values) ? in : out;
+        const bool nearer =
+            !side || (&side == &in ? (value - *side) * inside < 0
+                                   : (value - *side) * inside > 0);
+        if (nearer) side = value;
+      }
+      if (!in || !out || std::abs(*in - *out) < 2) continue;
+      if (ask_with(best, i, (*in + *out) / 2)) return true;
+    }
+    return false;
+  }
+
+  // All of a hypothesis' atoms hold but one, which may.
+  static bool all_hold(const Hypothesis& one, const TermValues& values,
+                       size_t but) {
+    for (size_t i = 0; i < one.atoms.size(); ++i)
+      if (i != but && !one.atoms[i].holds(values)) return false;
+    return true;
+  }
+
+  bool ask_with(const Hypothesis& best, size_t at, int64_t to) {
+    const size_t term = best.atoms[at].term;
+    int looks = 0;
+    for (size_t n = samples_.size(); n-- > 0 && looks < 12;) {
+      if (!all_hold(best, samples_[n].values, at)) continue;
+      ++looks;
+      const auto other = with_term(asked_[n].value, vocabulary()[term], to);
+      if (!other || !invalid_reason(*other).empty()) continue;
+      const Case dressed = setting_->dressed(*other);
+      if (!setting_->allows(dressed)) continue;
+      const TermValues values = setting_->values(dressed);
+      if (values[term] != to || !all_hold(best, values, at)) continue;
+      if (verdicts_.count(to_string(dressed)) == 0 && ask(dressed).has_value())
+        return true;
+    }
+    return false;
+  }
+
+  // More cases that fail as it says, and that lack one atom.
+  bool ask_for_support() {
+    const Hypothesis& best = rivals_[0];
+    const auto is_wanted = [&](const TermValues& values, size_t lacking) {
+      if (lacking == best.atoms.size())
+        return best.predicts_failure(values) != best.unless;
+      return all_hold(best, values, lacking) &&
+             !best.atoms[lacking].holds(values);
+    };
+    for (size_t i = 0; i <= best.atoms.size(); ++i) {
+      const auto has = std::count_if(
+          samples_.begin(), samples_.end(),
+          [&](const Sample& one) { return is_wanted(one.values, i); });
+      if (has >= (i == best.atoms.size() ? kEnoughFailing : kEnoughLacking))
+        continue;
+      for (size_t n = 0; n < pool_.size(); ++n)
+        if (is_wanted(pool_[n].values, i)) return ask_waiting(n);
+    }
+    return false;
+  }
+
+  // --- what came out
+
+  std::vector<Case> failing_cases() const {
+    std::vector<Case> out;
+    for (size_t n = 0; n < samples_.size(); ++n)
+      if (samples_[n].failed) out.push_back(asked_[n].value);
+    return out;
+  }
+
+  void ask_fresh(const Hypothesis& best, int batch, FreshVerdicts& fresh) {
+    for (const Case& value :
+         fresh_cases(best, *setting_, failing_cases(),
+                     kFreshSeed + static_cast<uint64_t>(batch), kFreshCases)) {
+      if (verdicts_.count(to_string(value)) > 0) continue;
+      const bool predicted = best.predicts_failure(setting_->values(value));
+      const auto failed = ask(value);
+      if (!failed) continue;
+      ++fresh.all;
+      fresh.failing += *failed;
+      fresh.right += *failed == predicted;
+    }
+  }
+
+  void hold_against_fresh(int trial, FailsWhere& out) {
+    const Hypothesis best = simplest_hypotheses(samples_, 1)[0];
+    for (const Atom& atom : best.atoms)
+      if (vocabulary()[atom.term].kind == Term::Kind::kNumber &&
+          atom.modulus == 0)
+        setting_->make_room_for(atom.number);
+    FreshVerdicts fresh;
+    ask_fresh(best, trial, fresh);
+    // Of so few cases a sentence of nineteen in twenty may miss more.
+    if (!fresh.are_right() && 10 * fresh.right >= 9 * fresh.all)
+      ask_fresh(best, kMostTrials + trial, fresh);
+    if (out.fresh.all > 0 &&
+        fresh.right * out.fresh.all < out.fresh.right * fresh.all)
+      return;
+    out.hypothesis = best;
+    out.fresh = fresh;
+  }
+
+  // The last case that passes beside the first that fails, for each number.
+  void ask_beside_edges(const Hypothesis& best) {
+    for (size_t i = 0; i < best.atoms.size(); ++i) {
+      const Atom& atom = best.atoms[i];
+      const bool at_least = atom.relation == Atom::Relation::kAtLeast;
+      if (!at_least && atom.relation != Atom::Relation::kAtMost) continue;
+      ask_with(best, i, atom.number);
+      ask_with(best, i, atom.number + (at_least ? -1 : 1));
+    }
+  }
+
+  void finish(FailsWhere& out) {
+    ask_beside_edges(out.hypothesis);
+    for (const Sample& sample : samples_)
+      ++(sample.failed ? out.failing : out.passing);
+    out.calls = witness_.calls_made();
+    if (stopped_) {
+      out.left_out = "a case hung, and nothing was asked after it";
+    } else if (is_over()) {
+      out.left_out = "it was asked no further, for time or calls were spent";
+    }
+    find_nearest(out);
+  }
+
+  static std::vector<std::string> words_of(const std::string& text) {
+    std::vector<std::string> words;
+    std::istringstream in(text);
+    for (std::string word; std::getline(in, word, ',');)
+      if (!word.starts_with("seed=")) words.push_back(word);
+    std::sort(words.begin(), words.end());
+    return words;
+  }
+
+  // Of a passing and a failing case those that differ least.
+  void find_nearest(FailsWhere& out) const {
+    std::vector<std::vector<std::string>> words;
+    for (const Asked& one : asked_) words.push_back(words_of(one.text));
+    std::tuple<size_t, int64_t, size_t> least(~size_t{0}, 0, 0);
+    for (size_t p = 0; p < asked_.size(); ++p)
+      for (size_t f = 0; f < asked_.size(); ++f) {
+        if (samples_[p].failed || !samples_[f].failed) continue;
+        if (out.hypothesis.predicts_failure(samples_[p].values) ||
+            !out.hypothesis.predicts_failure(samples_[f].values))
+          continue;
+        std::vector<std::string> passing, failing;
+        std::set_difference(words[p].begin(), words[p].end(), words[f].begin(),
+                            words[f].end(), std::back_inserter(passing));
+        std::set_difference(words[f].begin(), words[f].end(), words[p].begin(),
+                            words[p].end(), std::back_inserter(failing));
+        const std::tuple<size_t, int64_t, size_t> apart(
+            std::max(passing.size(), failing.size()), distance(p, f),
+            asked_[p].text.size() + asked_[f].text.size());
+        if (apart >= least) continue;
+        least = apart;
+        out.nearest_pass = asked_[p].text;
+        out.nearest_failure = asked_[f].text;
+        constexpr size_t kToBeRead = 3;
+        out.difference = std::get<0>(apart) > kToBeRead
+                             ? ""
+                             : side_text(passing, failing) + " passes, " +
+                                   side_text(failing, passing) + " fails";
+      }
+  }
+
+  // Of two cases, how far their extents are apart.
+  int64_t distance(size_t a, size_t b) const {
+    int64_t sum = 0;
+    for (size_t i = 0; i < vocabulary().size(); ++i)
+      if (vocabulary()[i].kind == Term::Kind::kNumber)
+        sum += std::abs(samples_[a].values[i] - samples_[b].values[i]);
+    return sum;
+  }
+
+  static std::string side_text(const std::vector<std::string>& words,
+                               const std::vector<std::string>& others) {
+    std::string out;
+    for (const std::string& word : words)
+      out += (out.empty() ? "" : ",") + word;
+    if (!out.empty()) return out;
+    for (const std::string& word : others)
+      out += (out.empty() ? "without " : ",") + word;
+    return out.empty() ? "another seed" : out;
+  }
+
+  const Failure& failure_;
+  const KernelUnderTest& kernel_;
+  TimeUse& time_;
+  double began_;
+  Witness witness_;
+  std::optional<Setting> setting_;
+  std::map<std::string, std::optional<bool>> verdicts_;
+  std::vector<Asked> asked_;     // and in the same order
+  std::vector<Sample> samples_;  // what came of it
+  std::vector<Case> bases_;
+  std::vector<Waiting> pool_;
+  std::set<std::string> in_pool_;
+  std::vector<Hypothesis> rivals_;
+  size_t stale_ = 0;  // samples that the rivals were made of
+  int questions_ = 0, drawn_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+FailsWhere look_where_it_fails(const Failure& failure,
+                               const KernelUnderTest& kernel,
+                               Executor& executor, TimeUse& time) {
+  return WhereSearch(failure, kernel, executor, time).run();
+}
+
+FreshVerdicts predict_fresh(const FailsWhere& where, uint64_t seed, int count,
+                            const KernelUnderTest& kernel, Executor& executor,
+                            TimeUse& time) {
+  FreshVerdicts fresh;
+  if (!where.setting) return fresh;
+  Witness witness(kernel.judged, kernel.index, executor, time,
+                  kCallsOfCase * count);
+  std::vector<Case> failing;
+  if (const auto parsed = parse_case(where.nearest_failure); parsed.value)
+    failing.push_back(*parsed.value);
+  for (const Case& value :
+       fresh_cases(where.hypothesis, *where.setting, failing, seed, count)) {
+    const auto evidence = witness.ask(where.setting->law(), value);
+    if (evidence == nullptr || is_empty_handed(*evidence)) continue;
+    ++fresh.all;
+    fresh.failing += evidence->failed();
+    fresh.right += evidence->failed() == where.hypothesis.predicts_failure(
+                                             where.setting->values(value));
+  }
+  return fresh;
+}
+
+std::string FailsWhere::text() const {
+  if (!setting || fresh.all == 0) return "";
+  std::string data = setting->data_text();
+  const std::string counts =
+      std::to_string(fresh.right) + " of " + std::to_string(fresh.all);
+  if (!data.empty()) data = ", on " + data;
+  std::string out;
+  if (!is_known()) {
+    out = "no short sentence says where. The nearest: where " +
+          hypothesis.sentence() + data + ", which is right in " + counts +
+          " fresh cases.";
+  } else if (hypothesis.is_always()) {
+    out = "for every input" + data + ": " + counts + " fresh cases fail.";
+  } else {
+    out = "where " + hypothesis.sentence() + data + ": right in " + counts +
+          " fresh cases.";
+  }
+  if (!difference.empty() && !hypothesis.is_always())
+    out += " Nearest: " + difference + ".";
+  if (!left_out.empty()) out += " Not all was looked at: " + left_out + ".";
+  return out;
+}
+
+}  // namespace qkvet::diagnosis

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that are wrong under a condition which the test makes: the sentence
+// must be that condition, to the exact number. And the controls: one that
+// always fails, and one whose condition no sentence can say.
+#include "diagnosis/fails_where.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "core/base/philox.h"
+#include "diagnosis/test_faults.h"
+#include "properties/cases/generate.h"
+#include "properties/conditions/condition.h"
+#include "properties/testing/fake_executor.h"
+
+namespace qkvet::diagnosis::fails_where_test {
+namespace {
+
+using When = bool (*)(const KernelCall& call);
+
+FakeExecutor::Answer wrong_when(When when) {
+  return [when](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+    if (when(call))
+      for (double& o : out.o) o = std::isnan(o) ? 0.5 : 1.25 * o + 0.25;
+  };
+}
+
+FailsWhere looked_for(When when, bool with_options = true) {
+  KernelUnderTest kernel = FakeExecutor::under_test();
+  if (!with_options)
+    kernel.judged.info.capabilities.options &=
+        QKVET_OPTION_CAUSAL_TOP_LEFT | QKVET_OPTION_CAUSAL_BOTTOM_RIGHT |
+        QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE |
+        QKVET_OPTION_GROUPED_HEADS | QKVET_OPTION_VALUE_WIDTH |
+        QKVET_OPTION_CROSS_LENGTHS;
+  const auto open = [when](size_t) {
+    return Opened{std::make_unique<FakeExecutor>(nullptr, wrong_when(when)),
+                  ""};
+  };
+  RunOptions options;
+  options.laws = {find_law("agrees_with_oracle")};
+  options.cases = 4000;
+  const RunResult result = run_plan({kernel}, open, options);
+  for (const Cell& cell : result.kernels[0].cells) {
+    if (!cell.failure) continue;
+    TimeUse time;
+    const Opened executor = open(0);
+    return look_where_it_fails(*cell.failure, kernel, *executor.executor, time);
+  }
+  ADD_FAILURE() << "nothing fails";
+  return {};
+}
+
+struct Known {
+  const char* formula;
+  When when;
+};
+
+const Known kKnown[] = {
+    {"", [](const KernelCall&) { return true; }},
+    {"Tk > 36", [](const KernelCall& c) { return c.shape.Tk > 36; }},
+    {"Tk > 6", [](const KernelCall& c) { return c.shape.Tk >= 7; }},
+    {"d <= 4", [](const KernelCall& c) { return c.shape.d < 5; }},
+    {"Tk % 4 != 0", [](const KernelCall& c) { return c.shape.Tk % 4 != 0; }},
+    {"d % 16 != 0", [](const KernelCall& c) { return c.shape.d % 16 != 0; }},
+    {"Tq % 2 == 0", [](const KernelCall& c) { return c.shape.Tq % 2 == 0; }},
+    {"Tk > Tq", [](const KernelCall& c) { return c.shape.Tk > c.shape.Tq; }},
+    {"mask", [](const KernelCall& c) { return c.mask != nullptr; }},
+    {"!bias", [](const KernelCall& c) { return c.bias == nullptr; }},
+    {"bottom_right",
+     [](const KernelCall& c) { return c.causal == Causal::kBottomRight; }},
+    {"Tq == 1", [](const KernelCall& c) { return c.shape.Tq == 1; }},
+    {"window && Tq > 8",
+     [](const KernelCall& c) { return c.window && c.shape.Tq > 8; }},
+    {"H / Hkv >= 2 && Hkv >= 2",
+     [](const KernelCall& c) {
+       return c.shape.Hkv > 1 && c.shape.H > c.shape.Hkv;
+     }},
+    {"Tk % 4 != 0 || d % 8 != 0",
+     [](const KernelCall& c) {
+       return c.shape.Tk % 4 != 0 || c.shape.d % 8 != 0;
+     }},
+    {"Tk > 36 && causal && H >= 2", [](const KernelCall& c) {
+       return c.shape.Tk >= 37 && c.causal != Causal::kNone && c.shape.H > 1;
+     }}};
+
+std::set<std::string> parts_of(std::string text) {
+  std::set<std::string> parts;
+  for (const std::string between : {" && ", " || "})
+    for (size_t at; (at = text.find(between)) != std::string::npos;
+         text.erase(0, at + between.size()))
+      parts.insert(text.substr(0, at));
+  parts.insert(text);
+  return parts;
+}
+
+TEST(FailsWhere, AConditionThatIsMadeIsSaidExactly) {
+  for (const Known& known : kKnown) {
+    const FailsWhere where = looked_for(known.when);
+    EXPECT_TRUE(where.is_known()) << known.formula << ": " << where.text();
+    EXPECT_EQ(parts_of(where.hypothesis.formula()), parts_of(known.formula))
+        << where.text();
+    EXPECT_LE(where.failing + where.passing, kMostWhereCases);
+  }
+}
+
+// What no sentence can say: these must not get one.
+const Known kUnsayable[] = {
+    {"a third of the shapes",
+     [](const KernelCall& c) {
+       return philox_u64(9, static_cast<uint32_t>(c.shape.Tk),
+                         static_cast<uint32_t>(c.shape.Tq * 31 + c.shape.d),
+                         static_cast<uint32_t>(c.shape.H * 7 + c.shape.B)) %
+                  3 ==
+              0;
+     }},
+    {"the sign of the first number of q",
+     [](const KernelCall& c) {
+       return c.shape.q_elements() > 0 &&
+              (std::to_integer<int>(c.q[dtype_bytes(c.q_dtype) - 1]) & 128) !=
+                  0;
+     }},
+    {"Tq Tk is 1 mod 3",
+     [](const KernelCall& c) { return c.shape.Tq * c.shape.Tk % 3 == 1; }}};
+
+TEST(FailsWhere, WhatNoSentenceCanSayGetsNone) {
+  for (const Known& known : kUnsayable) {
+    const FailsWhere where = looked_for(known.when);
+    EXPECT_FALSE(where.is_known()) << known.formula << ": " << where.text();
+    EXPECT_GT(where.fresh.all, 20) << known.formula;
+    EXPECT_TRUE(where.text().starts_with("no short sentence says where"))
+        << where.text();
+  }
+}
+
+TEST(FailsWhere, TheSameFailureHasTheSameSentence) {
+  const When when = kKnown[14].when;
+  const FailsWhere one = looked_for(when), other = looked_for(when);
+  EXPECT_EQ(one.text(), other.text());
+  EXPECT_EQ(one.nearest_pass, other.nearest_pass);
+  EXPECT_EQ(one.calls, other.calls);
+}
+
+// A sentence is one of the language of conditions, and means the same there.
+TEST(FailsWhere, FormulasAreConditions) {
+  const Law& law = *find_law("agrees_with_oracle");
+  std::vector<Sample> samples;
+  std::vector<Case> cases;
+  for (int n = 1; n <= 300; ++n) {
+    cases.push_back(planned_case(law, 3, n));
+    samples.push_back({term_values(cases.back()), false});
+  }
+  int formulas = 0;
+  for (size_t term = 0; term < vocabulary().size(); ++term) {
+    const int64_t middle = samples[17].values[term];
+    for (Sample& sample : samples)
+      sample.failed = sample.values[term] >= middle && middle != 0;
+    for (const Hypothesis& one : simplest_hypotheses(samples, 12)) {
+      if (one.is_always()) continue;
+      const ParsedCondition parsed = parse_condition(one.formula());
+      ASSERT_TRUE(parsed.value) << one.formula() << ": " << parsed.error;
+      for (size_t n = 0; n < cases.size(); n += 7)
+        EXPECT_EQ(parsed.value->holds(Situation(cases[n])),
+                  one.predicts_failure(samples[n].values))
+            << one.formula() << " of " << to_string(cases[n]);
+      ++formulas;
+    }
+  }
+  EXPECT_GT(formulas, 100);
+}
+
+// What is called a flag is one.
+TEST(FailsWhere, FlagsAreZeroOrOne) {
+  for (const char* id : {"agrees_with_oracle", "cache_agrees_with_history",
+                         "layer_agrees_with_oracle"}) {
+    const Law* law = find_law(id);
+    ASSERT_NE(law, nullptr) << id;
+    for (int n = 1; n <= 100; ++n) {
+      const TermValues values = term_values(planned_case(*law, 5, n));
+      for (size_t i = 0; i < values.size(); ++i)
+        if (vocabulary()[i].kind == Term::Kind::kFlag)
+          EXPECT_TRUE(values[i] == 0 || values[i] == 1)
+              << vocabulary()[i].name << " = " << values[i];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace qkvet::diagnosis::fails_where_test

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnosis/fresh_cases.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+namespace qkvet::diagnosis {
+namespace {
+
+constexpr int kMostDraws = 1200;
+
+// How many atoms do not hold.
+int missing(const Hypothesis& hypothesis, const TermValues& values) {
+  return static_cast<int>(
+      std::count_if(hypothesis.atoms.begin(), hypothesis.atoms.end(),
+                    [&](const Atom& atom) { return !atom.holds(values); }));
+}
+
+// A value of the term for which the atom holds or not: `step` from its edge.
+int64_t beyond(const Atom& atom, bool holds, int64_t step) {
+  using Relation = Atom::Relation;
+  switch (atom.relation) {
+    case Relation::kAtLeast:
+      return holds ? atom.number + step : atom.number - 1 - step;
+    case Relation::kAtMost:
+      return holds ? atom.number - step : atom.number + 1 + step;
+    case Relation::kRemains:
+      return atom.number + (step + 1) * atom.modulus + (holds ? 0 : 1);
+    case Relation::kRemainsNot:
+      return atom.number + (step + 1) * atom.modulus + (holds ? 1 : 0);
+    case Relation::kIs:
+      return holds ? atom.number : atom.number + 1 + step;
+    case Relation::kIsNot:
+      return holds ? atom.number + 1 + step : atom.number;
+  }
+  return 0;
+}
+
+class Drawer {
+ public:
+  Drawer(const Hypothesis& hypothesis, const Setting& setting,
+         const std::vector<Case>& failing)
+      : hypothesis_(hypothesis), setting_(setting), failing_(failing) {}
+
+  std::vector<Case> draw(uint64_t seed, int count) {
+    const int half = hypothesis_.is_always() ? count : count / 2;
+    const int others = count - half;
+    for (int n = 1; n <= kMostDraws && !is_full(half, others); ++n) {
+      const Case planned = setting_.planned(seed, n);
+      if (!setting_.allows(planned)) continue;
+      const TermValues values = setting_.values(planned);
+      take(planned, values, half, others);
+      // What the plan hardly draws is made of what it draws.
+      const int64_t step = n % 4;
+      if (n > kMostDraws / 8 && static_cast<int>(fails_.size()) < half)
+        take_moved(with_other_options(planned, n), true, step, half, others);
+      if (static_cast<int>(near_.size()) < others / 2)
+        take_moved(n % 2 == 0 || failing_.empty()
+                       ? planned
+                       : with_other_options(planned, n),
+                   false, step, half, others);
+    }
+    std::vector<Case> all = fails_;
+    all.insert(all.end(), near_.begin(), near_.end());
+    all.insert(
+        all.end(), passes_.begin(),
+        passes_.begin() + std::min<ptrdiff_t>(std::ssize(passes_),
+                                              others - std::ssize(near_)));
+    return all;
+  }
+
+ private:
+  bool is_full(int half, int others) const {
+    return std::ssize(fails_) >= half &&
+           std::ssize(near_) + std::ssize(passes_) >= others &&
+           std::ssize(near_) >= others / 2;
+  }
+
+  // A failing case's options, with the extents of this one.
+  Case with_other_options(const Case& planned, int n) const {
+    if (failing_.empty()) return planned;
+    Case out = with_extents_of(
+        failing_[static_cast<size_t>(n) % failing_.size()], planned);
+    out.seed = planned.seed;
+    return setting_.dressed(out);
+  }
+
+  void take(const Case& value, const TermValues& values, int half, int others) {
+    if (hypothesis_.predicts_failure(values)) {
+      if (std::ssize(fails_) < half) fails_.push_back(value);
+      return;
+    }
+    const bool near = hypothesis_.unless || missing(hypothesis_, values) == 1;
+    std::vector<Case>& to =
+        near && std::ssize(near_) < others / 2 ? near_ : passes_;
+    if (std::ssize(to) < others) to.push_back(value);
+  }
+
+  // With all atoms made true, or one of them made false.
+  void take_moved(Case value, bool all, int64_t step, int half, int others) {
+    const size_t size = hypothesis_.atoms.size();
+    if (size == 0) return;
+    const size_t broken = all ? size : static_cast<size_t>(turn_++) % size;
+    for (size_t i = 0; i < size; ++i) {
+      const Atom& atom = hypothesis_.atoms[i];
+      const bool wanted = i != broken;
+      const int64_t now = setting_.values(value)[atom.term];
+      if (atom.holds(setting_.values(value)) == wanted) continue;
+      if (vocabulary()[atom.term].kind != Term::Kind::kNumber) return;
+      const auto moved =
+          with_term(value, vocabulary()[atom.term], beyond(atom, wanted, step));
+      if (!moved || !invalid_reason(*moved).empty()) return;
+      value = setting_.dressed(*moved);
+      if (setting_.values(value)[atom.term] == now) return;
+    }
+    if (!setting_.allows(value)) return;
+    const TermValues values = setting_.values(value);
+    if (missing(hypothesis_, values) == (all ? 0 : 1))
+      take(value, values, half, others);
+  }
+
+  const Hypothesis& hypothesis_;
+  const Setting& setting_;
+  const std::vector<Case>& failing_;
+  std::vector<Case> fails_, near_, passes_;
+  int turn_ = 0;
+};
+
+}  // namespace
+
+std::vector<Case> fresh_cases(const Hypothesis& hypothesis,
+                              const Setting& setting,
+                              const std::vector<Case>& failing, uint64_t seed,
+                              int count) {
+  return Drawer(hypothesis, setting, failing).draw(seed, count);
+}
+
+}  // namespace qkvet::diagnosis

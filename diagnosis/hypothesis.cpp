@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnosis/hypothesis.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <set>
+
+namespace qkvet::diagnosis {
+namespace {
+
+using Relation = Atom::Relation;
+using Bits = std::vector<uint64_t>;
+
+// What one wrong sample is worth in atoms: two of them are better explained by
+// a further predicate, one may be chance.
+constexpr double kCostOfWrong = 0.7;
+constexpr double kCostOfUnless = 0.4;
+constexpr size_t kMostAtoms = 3;
+// Conjunctions that are gone on with.
+constexpr size_t kBeam = 48;
+// Atoms that no sample tells apart and that are all gone on with.
+constexpr size_t kMostAlike = 10;
+// Tiles, lanes and pages are these.
+constexpr int64_t kModuli[] = {2, 4, 8, 16, 32, 64, 128, 3, 5, 6, 7};
+
+int64_t remainder_of(int64_t value, int64_t modulus) {
+  return value - value / modulus * modulus;
+}
+
+// Numbers with more twos in them are more likely to be meant.
+int twos(int64_t number) {
+  return number <= 0 ? 0 : std::countr_zero(static_cast<uint64_t>(number));
+}
+
+std::string bound_text(const Term& term, const char* loose, const char* strict,
+                       int64_t number, int64_t beside) {
+  const bool is_strict = !term.left.empty() ? beside == 0 && number != 0
+                                            : twos(beside) > twos(number);
+  const int64_t shown = is_strict ? beside : number;
+  const char* sign = is_strict ? strict : loose;
+  if (!term.left.empty() && shown == 0) return term.left + sign + term.right;
+  return term.name + sign + std::to_string(shown);
+}
+
+std::string equal_text(const Term& term, const char* sign, int64_t number) {
+  if (term.kind == Term::Kind::kWord) {
+    for (const ConditionWord& word : term.words)
+      if (word.value == number)
+        return term.name + sign + std::string(word.name);
+  }
+  if (!term.left.empty() && number == 0) return term.left + sign + term.right;
+  return term.name + sign + std::to_string(number);
+}
+
+std::string text_of(const Atom& atom, bool in_words) {
+  const Term& term = vocabulary()[atom.term];
+  const bool is = atom.relation == Relation::kIs;
+  switch (atom.relation) {
+    case Relation::kIs:
+    case Relation::kIsNot:
+      if (term.kind != Term::Kind::kFlag)
+        return equal_text(
+            term, is ? (in_words ? " = " : " == ") : " != ", atom.number);
+      if (in_words) return (atom.number == 1) == is ? term.yes : term.no;
+      return ((atom.number == 1) == is ? "" : "!") + term.name;
+    case Relation::kAtLeast:
+      return bound_text(term, " >= ", " > ", atom.number, atom.number - 1);
+    case Relation::kAtMost:
+      return bound_text(term, " <= ", " < ", atom.number, atom.number + 1);
+    case Relation::kRemains:
+    case Relation::kRemainsNot:
+      return term.name + " % " + std::to_string(atom.modulus) +
+             (atom.relation == Relation::kRemains ? " == " : " != ") +
+             std::to_string(atom.number);
+  }
+  return "";
+}
+
+// All atoms that some samples tell from others.
+class AtomMaker {
+ public:
+  explicit AtomMaker(const std::vector<Sample>& samples) : samples_(samples) {
+    for (size_t term = 0; term < vocabulary().size(); ++term) add_term(term);
+  }
+  std::vector<Atom> atoms;
+
+ private:
+  void add(size_t term, Relation relation, int64_t number, double cost,
+           int64_t modulus = 0) {
+    cost += vocabulary()[term].cost;
+    atoms.push_back({term, relation, number, modulus, cost});
+  }
+
+  void add_term(size_t term) {
+    std::set<int64_t> seen;
+    for (const Sample& sample : samples_) seen.insert(sample.values[term]);
+    if (seen.size() < 2) return;
+    switch (vocabulary()[term].kind) {
+      case Term::Kind::kFlag:
+        add(term, Relation::kIs, 1, 1);
+        add(term, Relation::kIs, 0, 1.05);
+        break;
+      case Term::Kind::kWord:
+        for (const int64_t value : seen) {
+          add(term, Relation::kIs, value, 1.2);
+          add(term, Relation::kIsNot, value, 1.3);
+        }
+        break;
+      case Term::Kind::kNumber:
+        add_bounds(term, seen);
+        if (vocabulary()[term].left.empty()) add_remainders(term, seen);
+        break;
+    }
+  }
+
+  // A bound may lie anywhere between two values that were seen.
+  void add_bounds(size_t term, const std::set<int64_t>& seen) {
+    for (auto at = seen.begin(); at != seen.end(); ++at) {
+      const double exactly = *at == 1 ? 1.33 : *at == 0 ? 1.4 : 2.4;
+      add(term, Relation::kIs, *at, exactly);
+      add(term, Relation::kIsNot, *at,
+          exactly + (*at == 0 || *at == 1 ? 0.1 : 1));
+      const auto next = std::next(at);
+      if (next == seen.end()) break;
+      add(term, Relation::kAtLeast, *next, 1.3);
+      add(term, Relation::kAtMost, *at, 1.35);
+      if (*at + 1 == *next) continue;
+      add(term, Relation::kAtLeast, *at + 1, 1.32);
+      add(term, Relation::kAtMost, *next - 1, 1.37);
+    }
+  }
+
+  void add_remainders(size_t term, const std::set<int64_t>& seen) {
+    for (const int64_t modulus : kModuli) {
+      std::set<int64_t> left;
+      for (const int64_t value : seen)
+        left.insert(remainder_of(value, modulus));
+      if (left.size() < 2 || *seen.rbegin() <= modulus) continue;
+      const double odd = modulus % 2 == 0 && modulus != 6 ? 0 : 0.8;
+      for (const int64_t one : left) {
+        const double cost = 1.6 + odd +
+                            (one == 0       ? 0
+                             : modulus == 2 ? 0.8
+                                            : 1.8);
+        add(term, Relation::kRemains, one, cost, modulus);
+        if (modulus > 2)
+          add(term, Relation::kRemainsNot, one, cost - 0.02, modulus);
+      }
+    }
+  }
+
+  const std::vector<Sample>& samples_;
+};
+
+// Atoms that no sample tells apart, the one that says least first.
+struct Alike {
+  Bits holds;
+  std::vector<Atom> atoms;
+};
+
+struct Conjunction {
+  std::vector<size_t> alike;  // numbers of Alike, rising
+  Bits holds;
+  int lost = 0, wrong = 0;  // failing samples outside; passing ones inside
+  double cost = 0;
+};
+
+// Of samples, with the verdict turned round for "unless".
+class Fit {
+ public:
+  Fit(const std::vector<Sample>& samples, const std::vector<Atom>& atoms,
+      bool unless)
+      : unless_(unless), failed_((samples.size() + 63) / 64), all_(failed_) {
+    for (size_t n = 0; n < samples.size(); ++n) {
+      set(all_, n);
+      if (samples[n].failed != unless) set(failed_, n);
+    }
+    std::map<Bits, std::vector<Atom>> classes;
+    for (const Atom& atom : atoms) {
+      Bits holds(all_.size());
+      for (size_t n = 0; n < samples.size(); ++n)
+        if (atom.holds(samples[n].values)) set(holds, n);
+      classes[holds].push_back(atom);
+    }
+    for (auto& [holds, same] : classes) {
+      std::stable_sort(
+          same.begin(), same.end(),
+          [](const Atom& a, const Atom& b) { return a.cost < b.cost; });
+      if (same.size() > kMostAlike) same.resize(kMostAlike);
+      alike_.push_back({holds, std::move(same)});
+    }
+  }
+
+  void add_to(std::vector<Hypothesis>& out) {
+    std::vector<Conjunction> beam = {Conjunction{{}, all_}};
+    measure(beam[0]);
+    std::vector<Conjunction> found;
+    if (!unless_) found = beam;
+    for (size_t size = 1; size <= kMostAtoms; ++size) {
+      beam = grown(beam);
+      if (size > 1 || !unless_)
+        found.insert(found.end(), beam.begin(), beam.end());
+    }
+    std::stable_sort(
+        found.begin(), found.end(),
+        [&](const auto& a, const auto& b) { return score(a) < score(b); });
+    if (found.size() > kBeam) found.resize(kBeam);
+    for (const Conjunction& one : found) add_spelled(one, out);
+  }
+
+ private:
+  static void set(Bits& bits, size_t n) {
+    bits[n / 64] |= uint64_t{1} << n % 64;
+  }
+
+  void measure(Conjunction& one) const {
+    one.lost = one.wrong = 0;
+    for (size_t i = 0; i < all_.size(); ++i) {
+      one.lost += std::popcount(failed_[i] & ~one.holds[i]);
+      one.wrong += std::popcount(one.holds[i] & all_[i] & ~failed_[i]);
+    }
+  }
+
+  double score(const Conjunction& one) const {
+    return kCostOfWrong * (one.lost + one.wrong) + one.cost +
+           (unless_ ? kCostOfUnless : 0);
+  }
+
+  // What is lost stays lost, what is wrong may still become right.
+  double promise(const Conjunction& one) const {
+    return kCostOfWrong * (3 * one.lost + one.wrong) + one.cost;
+  }
+
+  std::vector<Conjunction> grown(const std::vector<Conjunction>& beam) const {
+    struct Step {
+      size_t parent, alike;
+      double promise;
+    };
+    std::vector<Step> steps;
+    for (size_t parent = 0; parent < beam.size(); ++parent)
+      for (size_t n = 0; n < alike_.size(); ++n) {
+        const Conjunction next = counted(beam[parent], n);
+        if (next.wrong < beam[parent].wrong)
+          steps.push_back({parent, n, promise(next)});
+      }
+    std::stable_sort(
+        steps.begin(), steps.end(),
+        [](const Step& a, const Step& b) { return a.promise < b.promise; });
+    std::vector<Conjunction> out;
+    std::set<std::vector<size_t>> known;
+    for (const Step& step : steps) {
+      if (out.size() == kBeam) break;
+      const Conjunction& parent = beam[step.parent];
+      Conjunction next = counted(parent, step.alike);
+      next.alike = parent.alike;
+      next.alike.push_back(step.alike);
+      std::sort(next.alike.begin(), next.alike.end());
+      if (!known.insert(next.alike).second) continue;
+      next.holds = parent.holds;
+      for (size_t i = 0; i < all_.size(); ++i)
+        next.holds[i] &= alike_[step.alike].holds[i];
+      out.push_back(std::move(next));
+    }
+    return out;
+  }
+
+  // What a conjunction with one atom more has lost and has wrong; without its
+  // samples.
+  Conjunction counted(const Conjunction& one, size_t alike) const {
+    Conjunction next;
+    const Bits& holds = alike_[alike].holds;
+    for (size_t i = 0; i < all_.size(); ++i) {
+      const uint64_t both = one.holds[i] & holds[i];
+      next.lost += std::popcount(failed_[i] & ~both);
+      next.wrong += std::popcount(both & ~failed_[i]);
+    }
+    next.cost = one.cost + alike_[alike].atoms[0].cost;
+    return next;
+  }
+
+  // With each of its atoms in all the ways that no sample tells apart, one at a
+  // time.
+  void add_spelled(const Conjunction& one, std::vector<Hypothesis>& out) const {
+    Hypothesis base;
+    base.unless = unless_;
+    base.wrong = one.lost + one.wrong;
+    base.score = score(one);
+    for (const size_t n : one.alike) base.atoms.push_back(alike_[n].atoms[0]);
+    out.push_back(base);
+    for (size_t at = 0; at < one.alike.size(); ++at) {
+      const std::vector<Atom>& same = alike_[one.alike[at]].atoms;
+      for (size_t i = 1; i < same.size(); ++i) {
+        Hypothesis other = base;
+        other.atoms[at] = same[i];
+        other.score += same[i].cost - same[0].cost;
+        out.push_back(std::move(other));
+      }
+    }
+  }
+
+  bool unless_;
+  Bits failed_, all_;
+  std::vector<Alike> alike_;
+};
+
+}  // namespace
+
+bool Atom::holds(const TermValues& values) const {
+  const int64_t value = values[term];
+  switch (relation) {
+    case Relation::kIs:
+      return value == number;
+    case Relation::kIsNot:
+      return value != number;
+    case Relation::kAtLeast:
+      return value >= number;
+    case Relation::kAtMost:
+      return value <= number;
+    case Relation::kRemains:
+      return remainder_of(value, modulus) == number;
+    case Relation::kRemainsNot:
+      return remainder_of(value, modulus) != number;
+  }
+  return false;
+}
+
+Atom Atom::opposite() const {
+  Atom out = *this;
+  switch (relation) {
+    case Relation::kIs:
+      out.relation = Relation::kIsNot;
+      break;
+    case Relation::kIsNot:
+      out.relation = Relation::kIs;
+      break;
+    case Relation::kAtLeast:
+      out.relation = Relation::kAtMost;
+      --out.number;
+      break;
+    case Relation::kAtMost:
+      out.relation = Relation::kAtLeast;
+      ++out.number;
+      break;
+    case Relation::kRemains:
+      out.relation = Relation::kRemainsNot;
+      break;
+    case Relation::kRemainsNot:
+      out.relation = Relation::kRemains;
+      break;
+  }
+  return out;
+}
+
+bool Hypothesis::predicts_failure(const TermValues& values) const {
+  const bool all =
+      std::all_of(atoms.begin(), atoms.end(),
+                  [&](const Atom& atom) { return atom.holds(values); });
+  return all != unless;
+}
+
+std::string Hypothesis::sentence() const {
+  if (is_always()) return "every case";
+  std::string out;
+  for (const Atom& atom : atoms)
+    out += (out.empty() ? ""
+            : unless    ? " or "
+                        : " and ") +
+           text_of(unless ? atom.opposite() : atom, /*in_words=*/true);
+  return out;
+}
+
+std::string Hypothesis::formula() const {
+  std::string out;
+  for (const Atom& atom : atoms)
+    out += (out.empty() ? ""
+            : unless    ? " || "
+                        : " && ") +
+           text_of(unless ? atom.opposite() : atom, /*in_words=*/false);
+  return out;
+}
+
+std::vector<Hypothesis> simplest_hypotheses(const std::vector<Sample>& samples,
+                                            size_t most) {
+  const AtomMaker maker(samples);
+  std::vector<Hypothesis> all;
+  for (const bool unless : {false, true})
+    Fit(samples, maker.atoms, unless).add_to(all);
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Hypothesis& a, const Hypothesis& b) {
+                     return a.score < b.score;
+                   });
+  if (all.size() > most) all.resize(most);
+  return all;
+}
+
+}  // namespace qkvet::diagnosis

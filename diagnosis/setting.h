@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cases in which it is looked for where a kernel fails: those of one law,
+// with data of one kind, so that what passes does so for another reason.
+#ifndef QKVET_DIAGNOSIS_SETTING_H_
+#define QKVET_DIAGNOSIS_SETTING_H_
+
+#include <string>
+#include <vector>
+
+#include "diagnosis/vocabulary.h"
+#include "properties/cases/scope.h"
+#include "properties/run/runner.h"
+
+namespace qkvet::diagnosis {
+
+class Setting {
+ public:
+  enum class Data : uint8_t {
+    kNormal,  // everywhere
+    kOfCase,  // the recipes of the failing case
+    kOfPlan   // as the plan draws it
+  };
+  // `like` gives the storage that is drawn most, and with kOfCase the data.
+  Setting(const Law& law, Data data, Case like, const KernelUnderTest& kernel);
+
+  const Law& law() const { return *law_; }
+  // The nearest case of this setting.
+  Case dressed(Case value) const;
+  // Whether the kernel declares it and it is cheap enough to be asked.
+  bool allows(const Case& value) const;
+  Case planned(uint64_t seed, int64_t number) const;
+  // Planned cases have about this extent at most; it grows, and never shrinks.
+  void make_room_for(int64_t extent);
+  // What the sentence is about: the case, and what the law makes of it.
+  TermValues values(const Case& value) const;
+  uint64_t options() const { return scope_.options; }
+  // "normal data", "q=large3, v=one"; "" for the plan's.
+  std::string data_text() const;
+
+ private:
+  const Law* law_;
+  Data data_;
+  Case like_;
+  KernelInfo kernel_;
+  Scope scope_;
+};
+
+// Multiplications, as far as extents tell.
+int64_t work_of(const Case& value);
+
+// Cases that differ from `value` in an extent, an option or the causal rule,
+// one at a time: not dressed yet.
+std::vector<Case> variations(const Case& value, const Setting& setting);
+// `value` with the extents of another.
+Case with_extents_of(Case value, const Case& other);
+
+}  // namespace qkvet::diagnosis
+
+#endif  // QKVET_DIAGNOSIS_SETTING_H_

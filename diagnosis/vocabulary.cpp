@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnosis/vocabulary.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <string_view>
+
+#include "properties/conditions/condition.h"
+
+namespace qkvet::diagnosis {
+namespace {
+
+using Kind = Term::Kind;
+
+// Names that count; those without words that are not among them are flags.
+constexpr std::string_view kNumbers[] = {"Tk",
+                                         "Tq",
+                                         "d",
+                                         "H",
+                                         "B",
+                                         "Hkv",
+                                         "dv",
+                                         "D",
+                                         "page_size",
+                                         "window.left",
+                                         "window.right",
+                                         "new_tokens",
+                                         "capacity",
+                                         "cache.window",
+                                         "cache.first_tokens",
+                                         "cache.rollback",
+                                         "rope.first",
+                                         "context"};
+// Of a call and not of a case, or a number that every case has by chance.
+constexpr std::array<std::string_view, 2> kLeftOut = {"mistake", "scale.bits"};
+
+// How people say it: "" is "... is given".
+struct Phrase {
+  std::string_view name, yes, no;
+};
+constexpr Phrase kPhrases[] = {
+    {"causal", "causal", "not causal"},
+    {"top_left", "causal=tl", "not causal=tl"},
+    {"bottom_right", "causal=br", "not causal=br"},
+    {"mask", "a mask is given", "no mask is given"},
+    {"bias", "a bias is given", "no bias is given"},
+    {"window", "a window is given", "no window is given"},
+    {"share.members", "members share k and v", "members do not share k and v"},
+    {"share.heads", "heads share k and v", "heads do not share k and v"},
+    {"threads", "more threads than one are allowed", "one thread is allowed"},
+    {"lse", "lse is asked for", "lse is not asked for"},
+    {"mask.members", "each member has a mask of its own",
+     "no member has a mask of its own"},
+    {"mask.heads", "each head has a mask of its own",
+     "no head has a mask of its own"},
+    {"mask.rows", "each row has a mask of its own",
+     "no row has a mask of its own"},
+    {"bias.members", "each member has a bias of its own",
+     "no member has a bias of its own"},
+    {"bias.heads", "each head has a bias of its own",
+     "no head has a bias of its own"},
+    {"bias.rows", "each row has a bias of its own",
+     "no row has a bias of its own"},
+    {"scale.given", "a scale is given", "no scale is given"},
+    {"scale.is_one", "the scale is 1", "the scale is not 1"},
+    {"scale.negative", "the scale is negative", "the scale is not negative"},
+    {"softcap.is_one", "softcap = 1", "softcap is not 1"},
+    {"sink", "a sink is given", "no sink is given"},
+    {"rope.random", "positions are in no order", "positions are in order"},
+    {"packed", "the batch is packed", "the batch is not packed"},
+    {"dropout.is_zero", "dropout = 0", "dropout is not 0"}};
+
+// Made of the names, in the language of conditions.
+constexpr Phrase kMade[] = {
+    {"rows(hidden > 0)", "a row has a masked key", "no row has a masked key"},
+    {"rows(seen == 0)", "a row sees no key", "every row sees a key"},
+    {"members(keys == 0)", "a member has no key", "every member has a key"},
+    {"commands(verb == append)", "a cache is appended to",
+     "no cache is appended to"},
+    {"commands(verb == step)", "a cache is stepped", "no cache is stepped"},
+    {"commands(verb == truncate)", "a cache is truncated",
+     "no cache is truncated"},
+    {"commands(verb == evict)", "a token is evicted", "no token is evicted"},
+    {"commands(verb == reset)", "a cache is reset", "no cache is reset"},
+    {"commands(verb == fork)", "a cache is forked", "no cache is forked"},
+    {"commands(verb == reorder)", "caches are reordered",
+     "no caches are reordered"},
+    {"commands(illegal)", "a command is illegal", "every command is legal"},
+    {"commands(queries > 1)", "a command has more than one query",
+     "no command has more than one query"},
+    {"commands(before > 0 && new > 0)", "tokens come to a cache that has some",
+     "no tokens come to a cache that has some"},
+    {"commands(new > 1)", "several tokens come at once",
+     "tokens come one at a time"},
+    {"commands(cache.window > 0 && held > cache.window)",
+     "a sequence outgrows the window", "no sequence outgrows the window"},
+    {"commands(sequence > 0)", "a second sequence is used",
+     "one sequence is used"}};
+
+struct Between {
+  const char *left, *right;
+  char sign;  // - or /
+};
+constexpr Between kBetween[] = {
+    {"Tk", "Tq", '-'}, {"H", "Hkv", '/'}, {"d", "dv", '-'}};
+
+std::function<int64_t(const Situation&)> value_of(const ConditionName& name) {
+  return [&name](const Situation& situation) {
+    ConditionPlace place;
+    place.situation = &situation;
+    return name.value(place);
+  };
+}
+
+Term named_term(const ConditionName& name) {
+  Term term;
+  term.name = name.name;
+  term.value = value_of(name);
+  term.words = name.words;
+  const auto number =
+      std::find(std::begin(kNumbers), std::end(kNumbers), name.name);
+  term.kind = !name.words.empty()            ? Kind::kWord
+              : number != std::end(kNumbers) ? Kind::kNumber
+                                             : Kind::kFlag;
+  term.cost = 0.01 * static_cast<double>(number - std::begin(kNumbers));
+  if (term.kind == Kind::kFlag)
+    term.cost = name.name.find('.') == std::string_view::npos ? 0 : 0.3;
+  term.yes = std::string(name.name) + " is given";
+  term.no = "no " + std::string(name.name) + " is given";
+  for (const Phrase& phrase : kPhrases)
+    if (phrase.name == name.name) term.yes = phrase.yes, term.no = phrase.no;
+  return term;
+}
+
+Term made_term(const Phrase& phrase) {
+  Term term;
+  term.name = phrase.name;
+  term.yes = phrase.yes;
+  term.no = phrase.no;
+  term.cost = 0.2;
+  const Condition condition = *parse_condition(phrase.name).value;
+  term.value = [condition](const Situation& situation) {
+    return int64_t{condition.holds(situation)};
+  };
+  return term;
+}
+
+Term term_between(const Between& pair) {
+  Term term;
+  term.name = std::string(pair.left) + " " + pair.sign + " " + pair.right;
+  if (pair.sign == '-') term.left = pair.left, term.right = pair.right;
+  term.kind = Kind::kNumber;
+  term.cost = 0.3;
+  const auto left =
+      value_of(*find_condition_name(pair.left, ConditionScope::kCase));
+  const auto right =
+      value_of(*find_condition_name(pair.right, ConditionScope::kCase));
+  term.value = [left, right, sign = pair.sign](const Situation& situation) {
+    const int64_t a = left(situation), b = right(situation);
+    return sign == '-' ? a - b : b == 0 ? 0 : a / b;
+  };
+  return term;
+}
+
+std::vector<Term> all_terms() {
+  std::vector<Term> terms;
+  std::string text = condition_names(ConditionScope::kCase) + ", ";
+  for (size_t end; (end = text.find(", ")) != std::string::npos;
+       text.erase(0, end + 2)) {
+    const std::string name = text.substr(0, end);
+    if (std::find(kLeftOut.begin(), kLeftOut.end(), name) == kLeftOut.end())
+      terms.push_back(
+          named_term(*find_condition_name(name, ConditionScope::kCase)));
+  }
+  for (const Phrase& phrase : kMade) terms.push_back(made_term(phrase));
+  for (const Between& pair : kBetween) terms.push_back(term_between(pair));
+  return terms;
+}
+
+void set_heads(Shape& s, int64_t heads) {
+  s.Hkv = s.H == s.Hkv ? heads : std::gcd(heads, s.Hkv);
+  s.H = heads;
+}
+
+void set_length(Shape& s, int64_t Shape::*extent, int64_t to) {
+  s.*extent = to;
+  if (s.D > 0) s.Tq = s.Tk = to;
+}
+
+void set_width(Shape& s, int64_t to) {
+  if (s.d == s.dv) s.dv = to;
+  s.d = to;
+}
+
+// By how much more than queries keys are.
+void set_surplus(Shape& s, int64_t surplus) {
+  s.Tk = s.Tq + surplus;
+  if (s.Tk >= 1) return;
+  s.Tk = 1;
+  s.Tq = 1 - surplus;
+}
+
+}  // namespace
+
+const std::vector<Term>& vocabulary() {
+  static const std::vector<Term> terms = all_terms();
+  return terms;
+}
+
+TermValues term_values(const Case& value, const Law* law,
+                       const KernelInfo* kernel) {
+  // Those that a law makes are much alike.
+  constexpr size_t kMostSituations = 12;
+  const std::vector<Term>& terms = vocabulary();
+  TermValues values;
+  values.reserve(terms.size());
+  const Situation own(value);
+  for (const Term& term : terms) values.push_back(term.value(own));
+  if (law == nullptr) return values;
+  const Plan plan = law->plan(value, *kernel);
+  const std::vector<Situation> all = situations_of(value, plan);
+  for (size_t n = 0; n < std::min(all.size(), kMostSituations); ++n)
+    for (size_t i = 0; i < terms.size(); ++i)
+      if (terms[i].kind == Kind::kFlag && values[i] == 0)
+        values[i] = terms[i].value(all[n]);
+  return values;
+}
+
+std::optional<Case> with_term(const Case& value, const Term& term, int64_t to) {
+  Case out = value;
+  Shape& s = out.shape;
+  const bool is_story = value.subject() == Subject::kCache;
+  const std::string& name = term.name;
+  if (name == "H")
+    set_heads(s, to);
+  else if (name == "Hkv")
+    s.H = s.group() * to, s.Hkv = to;
+  else if (name == "H / Hkv")
+    s.H = s.Hkv * to;
+  else if (name == "d")
+    set_width(s, to);
+  else if (name == "dv" && s.D == 0)
+    s.dv = to;
+  else if (name == "d - dv" && s.D == 0)
+    s.d = s.dv + to;
+  else if (is_story)
+    return std::nullopt;
+  else if (name == "B")
+    s.B = to;
+  else if (name == "Tk")
+    set_length(s, &Shape::Tk, to);
+  else if (name == "Tq")
+    set_length(s, &Shape::Tq, to);
+  else if (name == "Tk - Tq" && s.D == 0)
+    set_surplus(s, to);
+  else if (name == "window.left" && out.window)
+    out.window->left = to;
+  else if (name == "window.right" && out.window)
+    out.window->right = to;
+  else if (name == "page_size" && s.D == 0 && out.paging.size > 0 && to > 0)
+    out.paging.size = to;
+  else if (name == "new_tokens" && out.append > 0 && to > 0)
+    out.append = to;
+  else
+    return std::nullopt;
+  if (s.D > 0) s.D = s.H * s.d;
+  return out;
+}
+
+}  // namespace qkvet::diagnosis

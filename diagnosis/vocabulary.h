@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words in which it is said where a kernel fails: what can be asked of a
+// case. They are the names of the language of conditions
+// (properties/conditions), and some that are made of them.
+#ifndef QKVET_DIAGNOSIS_VOCABULARY_H_
+#define QKVET_DIAGNOSIS_VOCABULARY_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "properties/conditions/condition_names.h"
+
+namespace qkvet::diagnosis {
+
+struct Term {
+  enum class Kind : uint8_t { kFlag, kNumber, kWord };
+  std::string name;  // in the language of conditions: "Tk", "rows(hidden > 0)"
+  Kind kind = Kind::kFlag;
+  std::function<int64_t(const Situation&)> value;
+  std::span<const ConditionWord> words;  // of kWord
+  std::string yes, no;  // of kFlag: "a mask is given", "no mask is given"
+  double cost = 0;      // how far-fetched it is
+  // Of a difference "Tk - Tq": what is compared where it is with 0.
+  std::string left, right;
+};
+
+// In the order in which they are thought of first.
+const std::vector<Term>& vocabulary();
+
+// Of each term, what it is in the case. A flag is 1, too, where it is in one of
+// the calls that a law makes of it.
+using TermValues = std::vector<int64_t>;
+TermValues term_values(const Case& value, const Law* law = nullptr,
+                       const KernelInfo* kernel = nullptr);
+
+// The case with an extent, or what follows from extents, of another size, and
+// what goes with it; nothing if this term cannot be set. To be constrained.
+std::optional<Case> with_term(const Case& value, const Term& term, int64_t to);
+
+}  // namespace qkvet::diagnosis
+
+#endif  // QKVET_DIAGNOSIS_VOCABULARY_H_
