@@ -21,6 +21,7 @@ constexpr uint64_t kPlanSeed = 0x5748;   // any: every search asks the same
 constexpr uint64_t kFreshSeed = 0x4652;  // of cases that nobody has asked
 constexpr int kPlanned = 36;             // cases that are asked first
 constexpr int kInPool = 200;             // and those to choose from
+constexpr size_t kMostWaiting = 1200;    // of variations and those
 constexpr int kMostQuestions = 130;
 constexpr int kFreshCases = 50;  // of which some are not taken
 constexpr int kMostTrials = 3;
@@ -194,7 +195,7 @@ class WhereSearch {
   void put_in_pool(const Case& value) {
     if (!invalid_reason(value).empty()) return;
     const Case dressed = setting_->dressed(value);
-    if (!setting_->allows(dressed)) return;
+    if (pool_.size() >= room_ || !setting_->allows(dressed)) return;
     const std::string text = to_string(dressed);
     if (verdicts_.count(text) > 0 || !in_pool_.insert(text).second) return;
     pool_.push_back({dressed, setting_->values(dressed),
@@ -214,6 +215,7 @@ class WhereSearch {
   }
 
   void fill_pool() {
+    room_ = pool_.size() + kMostWaiting;
     for (int n = 1; n <= kInPool; ++n)
       put_in_pool(setting_->planned(kPlanSeed, kPlanned + ++drawn_));
     for (const Case& base : varied_cases()) {
@@ -350,10 +352,11 @@ class WhereSearch {
     return out;
   }
 
-  void ask_fresh(const Hypothesis& best, int batch, FreshVerdicts& fresh) {
+  void ask_fresh(const Hypothesis& best, int batch, int count,
+                 FreshVerdicts& fresh) {
     for (const Case& value :
          fresh_cases(best, *setting_, failing_cases(),
-                     kFreshSeed + static_cast<uint64_t>(batch), kFreshCases)) {
+                     kFreshSeed + static_cast<uint64_t>(batch), count)) {
       if (verdicts_.count(to_string(value)) > 0) continue;
       const bool predicted = best.predicts_failure(setting_->values(value));
       const auto failed = ask(value);
@@ -371,10 +374,11 @@ class WhereSearch {
           atom.modulus == 0)
         setting_->make_room_for(atom.number);
     FreshVerdicts fresh;
-    ask_fresh(best, trial, fresh);
-    // Of so few cases a sentence of nineteen in twenty may miss more.
-    if (!fresh.are_right() && 10 * fresh.right >= 9 * fresh.all)
-      ask_fresh(best, kMostTrials + trial, fresh);
+    ask_fresh(best, trial, kFreshCases, fresh);
+    // Of so few cases a sentence of nineteen in twenty may miss more, or fewer
+    // than it deserves.
+    if (fresh.right + 1 < fresh.all && 10 * fresh.right >= 9 * fresh.all)
+      ask_fresh(best, kMostTrials + trial, 2 * kFreshCases, fresh);
     if (out.fresh.all > 0 &&
         fresh.right * out.fresh.all < out.fresh.right * fresh.all)
       return;
@@ -438,11 +442,12 @@ class WhereSearch {
         least = apart;
         out.nearest_pass = asked_[p].text;
         out.nearest_failure = asked_[f].text;
-        constexpr size_t kToBeRead = 3;
-        out.difference = std::get<0>(apart) > kToBeRead
-                             ? ""
-                             : side_text(passing, failing) + " passes, " +
-                                   side_text(failing, passing) + " fails";
+        constexpr size_t kToBeRead = 2;
+        out.difference =
+            std::get<0>(apart) > kToBeRead || !are_of_one(passing, failing)
+                ? ""
+                : side_text(passing, failing) + " passes, " +
+                      side_text(failing, passing) + " fails";
       }
   }
 
@@ -453,6 +458,19 @@ class WhereSearch {
       if (vocabulary()[i].kind == Term::Kind::kNumber)
         sum += std::abs(samples_[a].values[i] - samples_[b].values[i]);
     return sum;
+  }
+
+  // Whether they are about the same: "Tk36" and "Tk37", or one of them nothing.
+  static bool are_of_one(const std::vector<std::string>& a,
+                         const std::vector<std::string>& b) {
+    if (a.empty() || b.empty()) return true;
+    const auto keys = [](const std::vector<std::string>& words) {
+      std::set<std::string> out;
+      for (const std::string& word : words)
+        out.insert(word.substr(0, word.find_first_of("=0123456789")));
+      return out;
+    };
+    return keys(a) == keys(b);
   }
 
   static std::string side_text(const std::vector<std::string>& words,
@@ -477,6 +495,7 @@ class WhereSearch {
   std::vector<Sample> samples_;  // what came of it
   std::vector<Case> bases_;
   std::vector<Waiting> pool_;
+  size_t room_ = 0;  // as many cases as the pool may have
   std::set<std::string> in_pool_;
   std::vector<Hypothesis> rivals_;
   size_t stale_ = 0;  // samples that the rivals were made of
@@ -522,7 +541,8 @@ std::string FailsWhere::text() const {
   if (!data.empty()) data = ", on " + data;
   std::string out;
   if (!is_known()) {
-    out = "no short sentence says where. The nearest: where " +
+    out = "no short sentence says where. The nearest: " +
+          (hypothesis.is_always() ? "" : std::string("where ")) +
           hypothesis.sentence() + data + ", which is right in " + counts +
           " fresh cases.";
   } else if (hypothesis.is_always()) {

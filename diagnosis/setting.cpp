@@ -81,6 +81,10 @@ Case Setting::dressed(Case value) const {
 }
 
 bool Setting::allows(const Case& value) const {
+  const Shape& s = value.shape;
+  const bool is_empty = std::min({s.B, s.Tq, s.Tk}) < 1;
+  if (is_empty && (scope_.options & QKVET_OPTION_EMPTY_EXTENTS) == 0)
+    return false;
   return work_of(value) <= kMostWork && value.file == 0 &&
          invalid_reason(value).empty() && is_declared(scope_, value);
 }
