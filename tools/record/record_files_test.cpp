@@ -55,6 +55,8 @@ TEST(RecordFiles, BadInputIsOneLineAndLeavesNothing) {
     expect_wrong_use(
         run_qkvet(words(kPlain, std::string("-n 9 --shard ") + shard)),
         "allowed: K/N");
+  expect_wrong_use(run_qkvet(words(kPlain, "--seed random --shard 1/2")),
+                   "no --seed random");
   expect_wrong_use(run_qkvet(words(kPlain, "--budget 1s --shard 1/2")),
                    "no --budget and no --fail-fast beside it");
 }

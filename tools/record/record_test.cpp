@@ -378,6 +378,25 @@ TEST(RecordMerge, WhatTheBoundLeavesOpenIsAddedToo) {
   EXPECT_EQ(verdict_of({{"vacuous", 50}, {"long", of_long}}), "mistrusted");
 }
 
+// A shard with no case of the law does not take back what the others say.
+TEST(RecordMerge, NotDeclaredIsWhatEveryRefusalSays) {
+  const Json none{{"checked", 0}}, refused{{"checked", 0}, {"unsupported", 2}};
+  Json undeclared = refused;
+  undeclared["undeclared"] = true;
+  const auto is_undeclared = [](const Json& first, const Json& second) {
+    std::string error;
+    const auto merged = merge_records(
+        {shard_record(1, 2, {result("a/b", "first", "unsupported", first)}),
+         shard_record(2, 2, {result("a/b", "first", "unsupported", second)})},
+        &error);
+    return merged && is_set(*merged->result("a/b", "first"), "undeclared");
+  };
+  EXPECT_TRUE(is_undeclared(none, undeclared));
+  EXPECT_TRUE(is_undeclared(undeclared, none));
+  EXPECT_FALSE(is_undeclared(undeclared, refused));
+  EXPECT_FALSE(is_undeclared(none, refused));
+}
+
 TEST(RecordMerge, MissingShardsAreNamedAndAreNoPass) {
   std::string error;
   auto merged =

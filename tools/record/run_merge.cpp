@@ -139,6 +139,18 @@ void merge_known(const std::vector<const Json*>& results, Json& out) {
   if (said != nullptr) out["known"] = *said;
 }
 
+// Not declared is what every shard says in which a case was refused; a shard
+// without such a case says nothing.
+bool is_undeclared(const std::vector<const Json*>& results) {
+  bool said = false;
+  for (const Json* result : results)
+    if (is_set(*result, "undeclared"))
+      said = true;
+    else if (count_of(*result, "unsupported") > 0)
+      return false;
+  return said;
+}
+
 Json merged_result(const std::vector<const Json*>& results) {
   Tally sum;
   bool crashed = false;
@@ -151,7 +163,8 @@ Json merged_result(const std::vector<const Json*>& results) {
   const Cell cell = cell_of(sum, std::vector<Failure>(findings.empty() ? 0 : 1),
                             mistrust_of(results));
   Json out = *results[0];
-  for (const char* field : {"failure", "other_failures", "known", "reason"})
+  for (const char* field :
+       {"failure", "other_failures", "known", "reason", "undeclared"})
     out.erase(field);
   // Of a law that the kernel does not declare there are no counts at all.
   const bool asked = sum.checked + sum.unsupported + sum.not_applicable > 0 ||
@@ -159,7 +172,9 @@ Json merged_result(const std::vector<const Json*>& results) {
   out["verdict"] = crashed ? "crash"
                    : asked ? std::string(verdict_name(cell.verdict))
                            : text_of(*results[0], "verdict");
-  if (cell.verdict != Verdict::kUnsupported && asked) out.erase("undeclared");
+  if ((cell.verdict == Verdict::kUnsupported || !asked) &&
+      is_undeclared(results))
+    out["undeclared"] = true;
   add_counts(cell, out);
   const bool tells = out["verdict"] != "passed" && findings.empty();
   if (tells && !sum.reason.text.empty())

@@ -111,6 +111,10 @@ std::string read_run_words(const RunWords& words, RunOptions& run) {
     if (run.budget || words.fail_fast)
       return "--shard splits a plan that is known from the start: no --budget "
              "and no --fail-fast beside it";
+    if (words.seed == "random")
+      return "--shard takes part of one plan: no --seed random beside it, "
+             "which "
+             "is another plan for each shard";
   }
   const auto seed = parse_seed(words.seed, &error);
   if (!seed) return error;
