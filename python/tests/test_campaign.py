@@ -36,6 +36,21 @@ def run(folder, *options, plan=PLAN):
     return night.returncode, out, said
 
 
+@pytest.fixture
+def gate(tmp_path, monkeypatch):
+    """A home whose shards begin, and go on once this file is there."""
+    home, file = tmp_path / "home", tmp_path / "gate"
+    (home / "bin").mkdir(parents=True)
+    program = home / "bin" / "qkvet"
+    program.write_text(f"""#!/bin/sh
+case "$*" in *--shard*) while [ ! -e '{file}' ]; do sleep 0.02; done ;; esac
+exec '{_program.program()}' "$@"
+""")
+    program.chmod(0o755)
+    monkeypatch.setenv("QKVET_HOME", str(home))
+    return file
+
+
 def lines_of(file):
     return [json.loads(line) for line in file.read_text().splitlines()]
 
@@ -83,9 +98,10 @@ def kill_first(night, process):
     return number, int(pid), said
 
 
-def test_a_shard_that_was_killed_is_run_again(tmp_path):
+def test_a_shard_that_was_killed_is_run_again(tmp_path, gate):
     with start(tmp_path, "night", "--shards", "3", "--workers", "2") as night:
         number, _, said = kill_first(night, "shard")
+        gate.touch()
         out, more = night.communicate()
     said += more
     assert night.returncode == 1, said
@@ -95,13 +111,15 @@ def test_a_shard_that_was_killed_is_run_again(tmp_path):
     expect_the_run(tmp_path)
 
 
-def test_a_campaign_that_was_killed_goes_on(tmp_path):
+def test_a_campaign_that_was_killed_goes_on(tmp_path, gate):
+    gate.touch()
     assert run(tmp_path, "night", "--shards", "3", "--workers", "2")[0] == 1
     kept = (tmp_path / "night/shards/2-of-3.jsonl").stat().st_mtime_ns
     # As a worker without power leaves it: a record without its last line.
     broken = tmp_path / "night/shards/1-of-3.jsonl"
     broken.write_text("\n".join(broken.read_text().splitlines()[:-1]))
     (tmp_path / "night/shards/3-of-3.jsonl").unlink()
+    gate.unlink()
     with start(tmp_path, "night", "--workers", "1") as night:
         _, pid, said = kill_first(night, "campaign")
         said += night.communicate()[1]
@@ -113,6 +131,7 @@ def test_a_campaign_that_was_killed_goes_on(tmp_path):
             if pathlib.Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z":
                 raise ProcessLookupError
             subprocess.run(["sleep", "0.05"], check=True)
+    gate.touch()
     code, _, said = run(tmp_path, "night")
     assert code == 1, said
     assert "2" not in began(said) and began(said)["1"] == 1, said
@@ -120,11 +139,12 @@ def test_a_campaign_that_was_killed_goes_on(tmp_path):
     expect_the_run(tmp_path)
 
 
-def test_a_shard_that_is_lost_too_often_is_missing(tmp_path):
+def test_a_shard_that_is_lost_too_often_is_missing(tmp_path, gate):
     good = ["--kernel", "scalar/plain", *PLAN[4:]]
     with start(tmp_path, "night", "--shards", "2", "--workers", "1", "--tries", "1",
                plan=good) as night:
         number, _, said = kill_first(night, "shard")
+        gate.touch()
         out, more = night.communicate()
     assert f"shard {number}/2  lost: killed by SIGKILL; given up after 1 tries" in more
     assert night.returncode == 3, out

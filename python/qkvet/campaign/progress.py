@@ -6,7 +6,9 @@ from ..declare import WrongUse
 
 
 def say(line):
-    print(line, file=sys.stderr, flush=True)
+    # In one piece: several threads have something to say.
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
 
 
 class Progress:
