@@ -30,9 +30,16 @@ def start(folder, *options, plan=PLAN):
         env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
+def rest_of(night):
+    """What it says from here on. (communicate() would lose lines that were read
+    ahead; its stdout is far less than a pipe holds.)"""
+    said = night.stderr.read()
+    return night.stdout.read(), said
+
+
 def run(folder, *options, plan=PLAN):
     with start(folder, *options, plan=plan) as night:
-        out, said = night.communicate()
+        out, said = rest_of(night)
     return night.returncode, out, said
 
 
@@ -102,7 +109,7 @@ def test_a_shard_that_was_killed_is_run_again(tmp_path, gate):
     with start(tmp_path, "night", "--shards", "3", "--workers", "2") as night:
         number, _, said = kill_first(night, "shard")
         gate.touch()
-        out, more = night.communicate()
+        out, more = rest_of(night)
     said += more
     assert night.returncode == 1, said
     assert f"shard {number}/3  lost: killed by SIGKILL; again, try 2 of 3" in said
@@ -122,7 +129,7 @@ def test_a_campaign_that_was_killed_goes_on(tmp_path, gate):
     gate.unlink()
     with start(tmp_path, "night", "--workers", "1") as night:
         _, pid, said = kill_first(night, "campaign")
-        said += night.communicate()[1]
+        said += rest_of(night)[1]
     assert night.returncode == -signal.SIGKILL, said
     # Its shard has not outlived it.
     with pytest.raises(ProcessLookupError):
@@ -145,7 +152,7 @@ def test_a_shard_that_is_lost_too_often_is_missing(tmp_path, gate):
                plan=good) as night:
         number, _, said = kill_first(night, "shard")
         gate.touch()
-        out, more = night.communicate()
+        out, more = rest_of(night)
     assert f"shard {number}/2  lost: killed by SIGKILL; given up after 1 tries" in more
     assert night.returncode == 3, out
     assert f"shard {number} of 2 is missing" in out, out

@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("ray", reason="the package ray is not installed")
 
-from test_campaign import lines_of, start, verdicts
+from test_campaign import lines_of, rest_of, start, verdicts
 
 from qkvet import _program
 
@@ -97,7 +97,7 @@ def test_each_shard_is_there_once_whatever_is_killed(tmp_path):
                 head.stop()
                 read_until(night, "the cluster is lost", said)
                 head.start()
-                out, more = night.communicate(timeout=300)
+                out, more = rest_of(night)
         finally:
             head.stop()
     said = "".join(said) + more
