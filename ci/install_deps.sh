@@ -13,7 +13,7 @@ packages=(
 case "${1:-}" in
   --program) ;;
   "") packages+=(
-        ccache mold python3 python3-numpy python3-pytest python3-jsonschema python3-venv libgtest-dev libdlpack-dev libmpfr-dev
+        ccache mold python3 python3-numpy python3-pytest python3-jsonschema python3-yaml python3-venv libgtest-dev libdlpack-dev libmpfr-dev
         clang llvm clang-format-14 clang-tidy-14
       ) ;;
   *)
