@@ -65,6 +65,10 @@ enum class TensorName : uint8_t {
   kWqkv,  // of a layer
   kBqkv,
   kMaskBuffer,
+  kStates,  // of a merge
+  kStatesLse,
+  kIndptr,
+  kRowMask,
   // Outputs.
   kO,
   kLse,
@@ -92,8 +96,8 @@ enum class TensorName : uint8_t {
   kDBo,
   kDropoutMask
 };
-inline constexpr int kTensorCount = 61;
-inline constexpr int kInputCount = 36;
+inline constexpr int kTensorCount = 65;
+inline constexpr int kInputCount = 40;
 inline constexpr int kOutputCount = kTensorCount - kInputCount;
 // "q", "k", ..., "weights" (core/call/tensor_table.h).
 const char* tensor_name(TensorName tensor);
@@ -103,6 +107,7 @@ enum class Operation : uint8_t {
   kForward,
   kBackward,
   kLayer,
+  kMerge,
   // A story: create, and then commands to what it made. The cache lives until
   // the next create.
   kCacheCreate,
@@ -239,6 +244,15 @@ struct KernelCall : ScoreRule {
   // and given what that returned as o and lse, for no caller can know them.
   std::optional<Dropout> dropout;
   bool want_dropout_mask = false;
+
+  // A merge of states (merge.h): B rows, Tk states of each and Tq = d = 1, as
+  // the attention that it is. In place the first state is what o and lse hold.
+  const std::byte* states = nullptr;      // [Tk,B,H,dv]; ragged [total,H,dv]
+  const std::byte* states_lse = nullptr;  // [Tk,B,H] f32, f64 where states are
+  const std::byte* indptr = nullptr;      // [B + 1] int64, or null
+  int64_t total_states = 0;               // of all rows, where indptr is there
+  bool in_place = false;
+  const std::byte* row_mask = nullptr;  // [B] bytes, or null
 
   int64_t sequence = 0;
   int64_t tokens = 0;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/call/layout.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace qkvet {
 namespace {
 
@@ -61,6 +64,35 @@ Strides own_strides(const KernelCall& call, TensorName tensor,
   return strides_of(layout, own_shape, (s.H + 2 * s.Hkv) * s.d);
 }
 
+// Elements behind every state of Layout::kGaps.
+constexpr int64_t kStateGap = 11;
+
+// The tensors of a merge. Layout::kBthd has heads in front of rows in every
+// lse; with gaps the states of a row lie side by side, as [T,n,H,dv].
+Strides merge_strides(Layout layout, TensorName tensor,
+                      const TensorSpec& spec) {
+  if (tensor == TensorName::kIndptr || tensor == TensorName::kRowMask)
+    return spec.strides;
+  const auto last = static_cast<size_t>(spec.ndim - 1);
+  const bool is_lse =
+      tensor == TensorName::kStatesLse || tensor == TensorName::kLse;
+  std::array<size_t, 4> order = {0, 1, 2, 3};
+  if (layout == Layout::kBthd && is_lse)
+    std::swap(order[last - 1], order[last]);
+  if (layout == Layout::kGaps && spec.ndim == (is_lse ? 3 : 4))
+    std::swap(order[0], order[1]);
+  constexpr std::array<int64_t, 4> kGaps = {kRowGap, kHeadGap, kMemberGap,
+                                            kStateGap};
+  Strides strides{};
+  int64_t next = layout == Layout::kApart ? kChannelStep : 1;
+  for (size_t n = last + 1; n-- > 0;) {
+    strides[order[n]] = next;
+    next *= std::max<int64_t>(spec.shape[order[n]], 1);
+    if (layout == Layout::kGaps) next += kGaps[last - n];
+  }
+  return strides;
+}
+
 }  // namespace
 
 uint8_t broadcast_dimensions(const KernelCall& call, TensorName tensor) {
@@ -86,6 +118,8 @@ void lay_out(const KernelCall& call, TensorName tensor, TensorSpec& spec) {
       if ((broadcast >> i & 1) != 0) own[i] = 1;
     spec.strides = own_strides(call, tensor, own);
   }
+  if (call.operation == Operation::kMerge)
+    spec.strides = merge_strides(call.layout, tensor, spec);
   make_unit_strides_absurd(spec);
   for (size_t i = 0; i < 4; ++i)
     if ((broadcast >> i & 1) != 0) spec.strides[i] = 0;

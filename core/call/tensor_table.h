@@ -95,6 +95,11 @@ inline constexpr auto kTensors = [] {
        {kWqkv, "w_qkv", 2, {}, 1},
        {kBqkv, "b_qkv", 1, {}, 2},
        {kMaskBuffer, "mask_buffer", 2, {}, 3},
+       // Made of v and of the bias.
+       {kStates, "states", 4, {}, 0},
+       {kStatesLse, "states_lse", 3, {}, 1},
+       {kIndptr, "indptr", 1, {}, 2},
+       {kRowMask, "row_mask", 1, {}, 16},
        // Outputs.
        {kO, "o", 4, {kB, kH, kTq, kValueWidth}, 0, kInStories},
        {kLse, "lse", 3, {kB, kH, kTq}, 0, kInStories},

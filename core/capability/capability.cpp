@@ -31,9 +31,11 @@ bool is_missing(const std::byte* data, std::initializer_list<int64_t> shape) {
 
 bool has_options(const KernelCall& call) {
   return (options_in(call) & ~kOptionsOfEveryCall) != 0 ||
-         call.layout != Layout::kBhtd || call.share != 0 || call.members != 0 ||
-         call.kv_len != nullptr || call.cu_q != nullptr ||
-         call.cu_k != nullptr || call.page_size != 0 || call.new_tokens != 0;
+         (call.layout != Layout::kBhtd &&
+          call.operation != Operation::kMerge) ||
+         call.share != 0 || call.members != 0 || call.kv_len != nullptr ||
+         call.cu_q != nullptr || call.cu_k != nullptr || call.page_size != 0 ||
+         call.new_tokens != 0;
 }
 
 bool has_layer_storage(const KernelCall& call) {
@@ -144,6 +146,22 @@ std::string layer_backward_contradiction(const KernelCall& call) {
   return layer_contradiction(call);
 }
 
+std::string merge_contradiction(const KernelCall& call) {
+  const Shape& s = call.shape;
+  const bool ragged = call.indptr != nullptr;
+  if (s.Tq != 1 || s.d != 1 || s.Hkv != s.H)
+    return "a merge has Tq = d = 1 and Hkv = H";
+  if (call.in_place && (ragged || s.Tk < 1 || call.kv_dtype != call.o_dtype))
+    return "a merge in place has a first state, of the type of o, and no "
+           "indptr";
+  if (call.row_mask != nullptr && !call.in_place)
+    return "rows are left out of a merge in place alone";
+  if (call.states == nullptr || call.states_lse == nullptr ||
+      (call.in_place && (call.given_o == nullptr || call.given_lse == nullptr)))
+    return "an input is missing";
+  return call.mistake == Mistake::kNone ? "" : "there is no such mistake";
+}
+
 std::string create_contradiction(const KernelCall& call) {
   if (std::string why = form_reason(call.cache); !why.empty()) return why;
   if (call.cache.per_channel() &&
@@ -200,6 +218,8 @@ std::string contradiction(const KernelCall& call) {
       return layer_contradiction(call);
     case Operation::kLayerBackward:
       return layer_backward_contradiction(call);
+    case Operation::kMerge:
+      return merge_contradiction(call);
     case Operation::kCacheCreate:
       return create_contradiction(call);
     case Operation::kCacheStep:
@@ -218,6 +238,7 @@ std::string contradiction(const KernelCall& call) {
 // declares its weights and its rotation as stages and parts of a layer.
 uint64_t declared_otherwise(Operation operation) {
   uint64_t options = 0;
+  if (operation == Operation::kMerge) return ~uint64_t{0};
   const bool forward = takes_options(operation);
   if (!forward) options |= QKVET_OPTION_ROPE;
   if (!forward && !is_layer(operation))
@@ -256,9 +277,11 @@ std::string broken_extent(const qkvet_capabilities& capabilities,
     int64_t extent;
     const qkvet_extent_rule& rule;
   } rows[] = {
-      {"d", s.d, capabilities.d},
+      {"d", call.operation == Operation::kMerge ? 0 : s.d, capabilities.d},
       {"dv", s.dv, capabilities.dv},
-      {"H / Hkv", s.Hkv == 0 ? 0 : s.group(), capabilities.group},
+      {"H / Hkv",
+       s.Hkv == 0 || call.operation == Operation::kMerge ? 0 : s.group(),
+       capabilities.group},
       {"Tq", forward ? s.Tq : 0, capabilities.tq},
       {"Tk", forward ? s.Tk : 0, capabilities.tk},
   };
@@ -275,7 +298,8 @@ std::string foreign_device(const qkvet_capabilities& capabilities,
   if (device_of(capabilities) == QKVET_DEVICE_CUDA)
     return takes_options(call.operation)
                ? ""
-               : "layers and caches in memory of a device are not judged";
+               : "layers, caches and merges in memory of a device are not "
+                 "judged";
   const bool cpu = capabilities.devices == 0 ||
                    (capabilities.devices >> QKVET_DEVICE_CPU & 1) != 0;
   return cpu ? "" : "neither CPU nor CUDA memory is declared";
@@ -286,7 +310,9 @@ std::string foreign_memory(const qkvet_capabilities& capabilities,
                            const KernelCall& call) {
   if (std::string why = foreign_device(capabilities, call); !why.empty())
     return why;
-  if (is_layer(call.operation)) return "";
+  // The layouts of a merge are options of its own.
+  if (is_layer(call.operation) || call.operation == Operation::kMerge)
+    return "";
   const struct {
     bool wanted;
     uint64_t layout;  // that will do, besides any strides
@@ -326,7 +352,8 @@ bool takes_storage(const KernelInfo& kernel, const KernelCall& call) {
   const auto* rules = listed ? capabilities.dtypes : &kDefaultRule;
   const int count = listed ? std::min(capabilities.dtype_count, 16) : 1;
   return std::any_of(rules, rules + count, [&](const auto& rule) {
-    return same_dtype(rule.q, dtype_to_abi(call.q_dtype)) &&
+    return (call.operation == Operation::kMerge ||  // lse is never a half
+            same_dtype(rule.q, dtype_to_abi(call.q_dtype))) &&
            same_dtype(rule.kv, dtype_to_abi(call.kv_dtype)) &&
            same_dtype(rule.o, dtype_to_abi(call.o_dtype));
   });

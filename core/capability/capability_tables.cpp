@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a call needs of a kernel's tables: forward(), its gradient, a cache, a
 // layer, and the parts of these that may be left out.
+#include <algorithm>
+
 #include "core/capability/capability.h"
 
 namespace qkvet {
@@ -47,6 +49,38 @@ std::string missing_backward(const KernelInfo& kernel, const KernelCall& call) {
              : "";
 }
 
+std::string missing_merge(const KernelInfo& kernel, const KernelCall& call) {
+  const auto lacks = [&](uint64_t option) {
+    return (kernel.merge_options & option) == 0;
+  };
+  if (!kernel.has_merge) return "no merge is declared";
+  const bool ragged = call.indptr != nullptr;
+  if (ragged && lacks(QKVET_MERGE_RAGGED))
+    return "a number of states for each row (indptr) is not declared";
+  if (call.in_place && lacks(QKVET_MERGE_IN_PLACE))
+    return "a merge in place is not declared";
+  if (call.row_mask != nullptr && lacks(QKVET_MERGE_ROW_MASK))
+    return "a row_mask is not declared";
+  if (call.layout != Layout::kBhtd && lacks(QKVET_MERGE_ANY_STRIDES) &&
+      (call.layout != Layout::kBthd || lacks(QKVET_MERGE_LSE_HEADS_FIRST)))
+    return call.layout == Layout::kBthd
+               ? "lse as [n, H, T] is not declared"
+               : "any strides of a merge are not declared";
+  if (call.kv_dtype == Dtype::kF64 &&
+      kernel.dialect.lse_base == QKVET_LSE_BASE2)
+    return "states in f64 whose lse counts in base 2: no bound has been "
+           "derived";
+  const int64_t states = call.shape.Tk;
+  if (ragged) return "";
+  if (states < std::max<int64_t>(kernel.min_states, 1) && states > 0)
+    return "n = " + std::to_string(states) + " is below the declared " +
+           std::to_string(kernel.min_states) + " states";
+  if (kernel.max_states > 0 && states > kernel.max_states)
+    return "n = " + std::to_string(states) + " is above the declared " +
+           std::to_string(kernel.max_states) + " states";
+  return "";
+}
+
 }  // namespace
 
 std::string missing_table(const KernelInfo& kernel, const KernelCall& call) {
@@ -57,6 +91,7 @@ std::string missing_table(const KernelInfo& kernel, const KernelCall& call) {
     return kernel.has_forward ? "" : "no forward is declared";
   if (call.operation == Operation::kBackward)
     return missing_backward(kernel, call);
+  if (call.operation == Operation::kMerge) return missing_merge(kernel, call);
   if (!is_layer(call.operation)) {
     if (!kernel.has_cache) return "no cache is declared";
     if (call.rope != RopeStyle::kNone &&

@@ -90,13 +90,17 @@ struct KernelInfo {
   bool has_layer = false;
   bool has_backward = false;        // of forward()
   bool has_layer_backward = false;  // of the layer
-  bool orders_threads = false;      // an emulator in its library takes its GPU
-                                    // threads in orders (simt/runtime.h)
-  uint64_t cache_options = 0;       // QKVET_CACHE_*
-  uint64_t layer_options = 0;       // QKVET_LAYER_*
-  uint64_t backward_options = 0;    // QKVET_BACKWARD_*
-  qkvet_dtype layer_stage{};        // all zero: the storage type of x
-  std::string unavailable;          // why open() failed; "" if it did not
+  bool has_merge = false;
+  bool orders_threads = false;    // an emulator in its library takes its GPU
+                                  // threads in orders (simt/runtime.h)
+  uint64_t cache_options = 0;     // QKVET_CACHE_*
+  uint64_t layer_options = 0;     // QKVET_LAYER_*
+  uint64_t backward_options = 0;  // QKVET_BACKWARD_*
+  uint64_t merge_options = 0;     // QKVET_MERGE_*
+  int64_t min_states = 0;         // of a row without indptr; 0: 1
+  int64_t max_states = 0;         // 0: no limit
+  qkvet_dtype layer_stage{};      // all zero: the storage type of x
+  std::string unavailable;        // why open() failed; "" if it did not
   std::optional<FaultInfo> fault;
 
   bool has_option(uint64_t option) const {

@@ -12,6 +12,7 @@
 #include "core/case/case_text.h"
 #include "core/case/file_data.h"
 #include "core/case/layer_storage.h"
+#include "core/case/merge.h"
 #include "core/case/rope.h"
 
 namespace qkvet {
@@ -119,6 +120,7 @@ std::string subject_reason(const Case& c) {
     return "only a cache has win, first, rollback and stored=";
   if (std::string why = rope_reason(c); !why.empty()) return why;
   if (std::string why = layer_storage_reason(c); !why.empty()) return why;
+  if (std::string why = merge_reason(c); !why.empty()) return why;
   if (c.has_options()) return options_reason(c);
   if (const std::string_view option = first_option(c); !option.empty())
     return (c.story.empty() ? "a layer has no " : "a story has no ") +
@@ -175,6 +177,7 @@ bool has_values(const Case& c, TensorName tensor) {
     case TensorName::kSlopes:
       return c.slopes.has_value();
     default:
+      if (c.merge) return tensor == TensorName::kV;
       return tensor <= TensorName::kBo &&
              c.is_layer() == (tensor >= TensorName::kX);
   }
@@ -216,6 +219,11 @@ void add_extents(std::string& text, const Case& c) {
   add_extent(text, "B", s.B);
   add_extent(text, "H", s.H);
   if (s.Hkv != s.H) add_extent(text, "Hkv", s.Hkv);
+  if (c.merge) {
+    add_extent(text, "Tk", s.Tk);
+    add_extent(text, "dv", s.dv);
+    return add_token(text, "merge");
+  }
   bool width_follows = false;
   if (c.is_layer()) {
     add_extent(text, "T", s.Tq);
@@ -251,8 +259,10 @@ std::string to_string(const Case& c) {
   if (c.scale) add_token(text, "scale=" + float_text(*c.scale));
   add_options(text, c);
   if (c.backward) add_token(text, "backward");
-  add_recipe(text, "q", c.q);
-  add_recipe(text, "k", c.k);
+  if (!c.merge) {
+    add_recipe(text, "q", c.q);
+    add_recipe(text, "k", c.k);
+  }
   add_recipe(text, "v", c.v);
   add_recipe(text, c.is_layer() ? "dy" : "do", c.d_o);
   add_layer(text, c);

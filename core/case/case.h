@@ -28,13 +28,14 @@ inline constexpr int64_t kMaxElements = int64_t{1} << 28;  // of one tensor
 inline constexpr uint64_t kDefaultSeed = 1;
 
 // What a case is about: attention on q, k and v; a KV cache; a layer from X to
-// Y; the gradient of attention; that of a layer.
+// Y; the gradient of attention; that of a layer; the merge of states.
 enum class Subject : uint8_t {
   kAttention,
   kCache,
   kLayer,
   kBackward,
-  kLayerBackward
+  kLayerBackward,
+  kMerge
 };
 
 // One value that replaces what the recipe makes: what shrinking writes.
@@ -80,6 +81,7 @@ struct Case : ScoreRule {
   Recipe q, k, v;
   bool backward = false;   // the gradient of the call is asked for
   Recipe d_o;              // of a backward call: dO, of a layer dY
+  bool merge = false;      // states are merged: v their o, the bias their lse
   Recipe x, w, bias;       // of a layer: x, all four matrices, all biases
   uint8_t biases = 0;      // of a layer: which ones are given
   bool unbatched = false;  // of a layer: x is [T,D]
@@ -96,14 +98,14 @@ struct Case : ScoreRule {
     return is_layer() ? (backward ? Subject::kLayerBackward : Subject::kLayer)
            : !story.empty() ? Subject::kCache
            : backward       ? Subject::kBackward
+           : merge          ? Subject::kMerge
                             : Subject::kAttention;
   }
   // A layer or its gradient.
   bool is_layer() const { return shape.D > 0; }
-  // Attention and its gradient: what has the options of core/call/options.h.
-  bool has_options() const {
-    return subject() == Subject::kAttention || subject() == Subject::kBackward;
-  }
+  // Attention and its gradient: what has the options of core/call/options.h. A
+  // merge has some: it is attention whose scores are given (core/case/merge.h).
+  bool has_options() const { return !is_layer() && story.empty(); }
   friend bool operator==(const Case&, const Case&) = default;
 };
 
@@ -194,6 +196,12 @@ struct Inputs {
   int64_t new_tokens = 0;
   std::vector<std::byte> k_cache_bytes, v_cache_bytes, block_table_bytes;
   std::vector<std::byte> k_new_bytes, v_new_bytes;
+  // Of a merge (core/case/merge.h): the states as a kernel gets them, v and the
+  // bias in another order, and the rows that are merged where some are not.
+  std::vector<std::byte> states_bytes;      // [Tk,B,H,dv], ragged [S,H,dv]
+  std::vector<std::byte> states_lse_bytes;  // [Tk,B,H], ragged [S,H]
+  std::vector<std::byte> indptr_bytes;      // [B + 1] int64, where it is ragged
+  std::vector<uint8_t> row_mask;            // [B]
 
   // Of all inputs but masks, lengths and positions, which are no floating
   // numbers.

@@ -7,6 +7,7 @@
 #include "core/case/case.h"
 #include "core/case/file_data.h"
 #include "core/case/layer_storage.h"
+#include "core/case/merge.h"
 #include "core/case/option_data.h"
 #include "core/case/paging.h"
 #include "core/case/rope.h"
@@ -218,6 +219,12 @@ const std::vector<std::byte>& Inputs::bytes(TensorName input) const {
       return w_qkv_bytes;
     case TensorName::kBqkv:
       return b_qkv_bytes;
+    case TensorName::kStates:
+      return states_bytes;
+    case TensorName::kStatesLse:
+      return states_lse_bytes;
+    case TensorName::kIndptr:
+      return indptr_bytes;
     default:
       return layer_bytes.at(layer_index(input));
   }
@@ -250,6 +257,7 @@ void store_inputs(const Case& c, Inputs& inputs) {
   store_numbers(c.cu_q, inputs.cu_q_bytes);
   store_numbers(c.cu_k, inputs.cu_k_bytes);
   fill_served(c, inputs);
+  fill_merge(c, inputs);
 }
 
 Inputs make_inputs(const Case& c) {

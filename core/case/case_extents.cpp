@@ -136,6 +136,7 @@ Dtype storage_type(const Case& c, TensorName input) {
   switch (input) {
     case TensorName::kK:
     case TensorName::kV:
+    case TensorName::kStates:
       return c.kv_dtype;
     case TensorName::kSink:
     case TensorName::kSlopes:
@@ -152,6 +153,7 @@ Dtype storage_type(const Case& c, TensorName input) {
       return Dtype::kF32;
     case TensorName::kMask:
     case TensorName::kMaskBuffer:
+    case TensorName::kRowMask:
       return Dtype::kUint8;
     case TensorName::kQLen:
     case TensorName::kKvLen:
@@ -159,6 +161,7 @@ Dtype storage_type(const Case& c, TensorName input) {
     case TensorName::kCuK:
     case TensorName::kQPositions:
     case TensorName::kKPositions:
+    case TensorName::kIndptr:
       return Dtype::kInt64;
     default:
       return c.q_dtype;

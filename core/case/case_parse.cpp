@@ -11,6 +11,7 @@
 #include "core/case/case_set.h"
 #include "core/case/case_text.h"
 #include "core/case/layer_storage.h"
+#include "core/case/merge.h"
 
 namespace qkvet {
 namespace {
@@ -24,7 +25,7 @@ std::string known_keys() {
          ", q= k= v= o= kv=, data=, file=, seed=, set=, backward with do=; of "
          "a layer T D with a number, unbatched, biases=, fused=, context=, x= "
          "w= bias=, backward with dy=; of a cache cap win first rollback with "
-         "a number, stored=, story=";
+         "a number, stored=, story=; merge with B H Tk dv, bias= and v=";
 }
 constexpr int64_t kVersion = 1;
 
@@ -83,6 +84,8 @@ class Parser {
       if (once("causal")) bare_causal_ = true;
     } else if (token == "backward") {
       if (once("backward")) case_.backward = true;
+    } else if (token == "merge") {
+      if (once("merge")) case_.merge = true;
     } else if (token == "unbatched") {
       if (once("unbatched")) case_.unbatched = true;
     } else {
@@ -300,6 +303,8 @@ class Parser {
       error_ =
           "D and T belong to a layer, cap and story= to a cache; one or "
           "the other";
+    else if (case_.merge)
+      finish_merge();
     else if (is_layer)
       finish_layer();
     else if (is_story)
@@ -330,6 +335,30 @@ class Parser {
           "or causal=br";
     else if (bare_causal_)
       case_.causal = Causal::kBottomRight;
+  }
+
+  // Types and extents that are left out follow.
+  void finish_merge() {
+    if (!needs({"B", "H", "Tk", "dv"},
+               "a merge needs a dtype, B rows, H, Tk states and dv") ||
+        !excludes(
+            "a merge",
+            {"Hkv",       "Tq",       "d",        "D",         "T",
+             "cap",       "story",    "causal",   "scale",     "backward",
+             "unbatched", "biases",   "fused",    "context",   "q recipe",
+             "k recipe",  "x recipe", "w recipe", "do recipe", "dy recipe"}))
+      return;
+    if (bias_has_own_) {
+      error_ = "bias= of a merge is a recipe alone: no extents follow it";
+      return;
+    }
+    if (seen_.contains("dtype")) {
+      case_.q_dtype = case_.kv_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
+    }
+    case_.shape.Tq = case_.shape.d = 1;
+    case_.shape.Hkv = case_.shape.H;
+    case_.q = case_.k = make_recipe(RecipeKind::kZero);
+    if (!case_.score_bias) case_.score_bias = Recipe{};
   }
 
   void finish_layer() {

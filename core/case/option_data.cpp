@@ -8,6 +8,7 @@
 #include <span>
 
 #include "core/case/layer_storage.h"
+#include "core/case/merge.h"
 #include "core/case/paging.h"
 
 namespace qkvet {
@@ -248,6 +249,8 @@ void fill_options(const Case& c, const Inputs& inputs, KernelCall& call) {
   if (call.operation == Operation::kLayerBackward)
     call.d_y = given(inputs.d_y_bytes);
   if (call.operation == Operation::kLayer) fill_layer_storage(c, inputs, call);
+  if (call.operation == Operation::kMerge)
+    fill_merge_call(c, inputs, /*in_place=*/false, call);
   if (!takes_options(call.operation)) return;
   if (call.operation == Operation::kBackward)
     fill_backward_options(inputs, call);

@@ -47,6 +47,9 @@ AbiCall::AbiCall(const CallPlan& plan, const TensorAddresses& addresses,
     case Operation::kLayerBackward:
       fill_layer_backward(plan, addresses);
       break;
+    case Operation::kMerge:
+      fill_merge(plan, addresses);
+      break;
     case Operation::kCacheCreate:
       fill_create(plan, addresses);
       break;
@@ -180,6 +183,18 @@ void AbiCall::fill_layer_backward(const CallPlan& plan,
       {&args.d_b_q, TensorName::kDBq}, {&args.d_b_k, TensorName::kDBk},
       {&args.d_b_v, TensorName::kDBv}, {&args.d_b_o, TensorName::kDBo}};
   for (const auto& [to, name] : rows) *to = tensor(plan, addresses, name);
+}
+
+void AbiCall::fill_merge(const CallPlan& plan,
+                         const TensorAddresses& addresses) {
+  merge_.struct_size = sizeof merge_;
+  merge_.states = tensor(plan, addresses, TensorName::kStates);
+  merge_.states_lse = tensor(plan, addresses, TensorName::kStatesLse);
+  merge_.indptr = tensor(plan, addresses, TensorName::kIndptr);
+  merge_.o = tensor(plan, addresses, TensorName::kO);
+  merge_.lse = tensor(plan, addresses, TensorName::kLse);
+  merge_.in_place = plan.in_place ? 1 : 0;
+  merge_.row_mask = tensor(plan, addresses, TensorName::kRowMask);
 }
 
 void AbiCall::fill_create(const CallPlan& plan,

@@ -26,6 +26,7 @@ class AbiCall {
   const qkvet_layer_backward_args& layer_backward() const {
     return layer_backward_;
   }
+  const qkvet_merge_args& merge() const { return merge_; }
   const qkvet_cache_config& create() const { return create_; }
   const qkvet_cache_args& step() const { return step_; }
   // Where read_back() is to write.
@@ -38,6 +39,7 @@ class AbiCall {
   void fill_layer(const CallPlan& plan, const TensorAddresses& addresses);
   void fill_layer_backward(const CallPlan& plan,
                            const TensorAddresses& addresses);
+  void fill_merge(const CallPlan& plan, const TensorAddresses& addresses);
   void fill_create(const CallPlan& plan, const TensorAddresses& addresses);
   void fill_step(const CallPlan& plan, const TensorAddresses& addresses);
   // Empty if the plan has no such tensor.
@@ -53,6 +55,7 @@ class AbiCall {
   qkvet_backward_args backward_{};
   qkvet_layer_args layer_{};
   qkvet_layer_backward_args layer_backward_{};
+  qkvet_merge_args merge_{};
   qkvet_cache_config create_{};
   qkvet_cache_args step_{};
   qkvet_tensor read_k_{};

@@ -22,20 +22,29 @@ std::vector<std::byte> CallOutcome::*output_member(TensorName output) {
 const std::byte* KernelCall::*input_member(TensorName tensor) {
   using Call = KernelCall;
   static constexpr const std::byte* Call::*kMembers[kInputCount] = {
-      &Call::q,        &Call::k,        &Call::v,           &Call::x,
-      &Call::w_q,      &Call::w_k,      &Call::w_v,         &Call::w_o,
-      &Call::b_q,      &Call::b_k,      &Call::b_v,         &Call::b_o,
-      &Call::mask,     &Call::bias,     &Call::sink,        &Call::slopes,
-      &Call::q_len,    &Call::kv_len,   &Call::cu_q,        &Call::cu_k,
-      &Call::rope_cos, &Call::rope_sin, &Call::q_positions, &Call::k_positions,
-      &Call::k_scale,  &Call::v_scale,  &Call::block_table, &Call::k_new,
-      &Call::v_new,    &Call::d_o,      &Call::given_o,     &Call::given_lse,
-      &Call::d_y,      &Call::w_qkv,    &Call::b_qkv,       &Call::mask_buffer};
+      &Call::q,        &Call::k,           &Call::v,
+      &Call::x,        &Call::w_q,         &Call::w_k,
+      &Call::w_v,      &Call::w_o,         &Call::b_q,
+      &Call::b_k,      &Call::b_v,         &Call::b_o,
+      &Call::mask,     &Call::bias,        &Call::sink,
+      &Call::slopes,   &Call::q_len,       &Call::kv_len,
+      &Call::cu_q,     &Call::cu_k,        &Call::rope_cos,
+      &Call::rope_sin, &Call::q_positions, &Call::k_positions,
+      &Call::k_scale,  &Call::v_scale,     &Call::block_table,
+      &Call::k_new,    &Call::v_new,       &Call::d_o,
+      &Call::given_o,  &Call::given_lse,   &Call::d_y,
+      &Call::w_qkv,    &Call::b_qkv,       &Call::mask_buffer,
+      &Call::states,   &Call::states_lse,  &Call::indptr,
+      &Call::row_mask};
   return kMembers[static_cast<size_t>(tensor)];
 }
 
 const std::byte* content_of(const KernelCall& call, TensorName tensor) {
   if (is_cache(tensor)) return tensor == TensorName::kKCache ? call.k : call.v;
+  if (call.operation == Operation::kMerge && call.in_place) {
+    if (tensor == TensorName::kO) return call.given_o;
+    if (tensor == TensorName::kLse) return call.given_lse;
+  }
   return is_output(tensor) ? nullptr : call.*input_member(tensor);
 }
 

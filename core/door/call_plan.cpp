@@ -208,6 +208,26 @@ void add_layer_backward(const KernelCall& call, Rows* rows) {
         (*rows)[static_cast<TensorName>(n)];
 }
 
+// The state that lies in o and lse is none of the others.
+void add_merge(const KernelCall& call, Rows* rows) {
+  const Shape& s = call.shape;
+  const Dtype lse = lse_dtype(call);
+  if (call.indptr != nullptr) {
+    (*rows)[TensorName::kStates] = {
+        3, call.kv_dtype, {call.total_states, s.H, s.dv}};
+    (*rows)[TensorName::kStatesLse] = {2, lse, {call.total_states, s.H}};
+    (*rows)[TensorName::kIndptr] = {1, Dtype::kInt64, {s.B + 1}};
+  } else {
+    const int64_t others = s.Tk - (call.in_place ? 1 : 0);
+    (*rows)[TensorName::kStates] = {4, call.kv_dtype, {others, s.B, s.H, s.dv}};
+    (*rows)[TensorName::kStatesLse] = {3, lse, {others, s.B, s.H}};
+  }
+  if (call.row_mask != nullptr)
+    (*rows)[TensorName::kRowMask] = {1, Dtype::kUint8, {s.B}};
+  (*rows)[TensorName::kO] = {3, call.o_dtype, {s.B, s.H, s.dv}};
+  (*rows)[TensorName::kLse] = {2, lse, {s.B, s.H}};
+}
+
 // The tensors of a call without its mistake.
 Rows right_rows(const KernelCall& call, Dtype stage) {
   Rows rows;
@@ -225,6 +245,9 @@ Rows right_rows(const KernelCall& call, Dtype stage) {
       break;
     case Operation::kLayerBackward:
       add_layer_backward(call, &rows);
+      break;
+    case Operation::kMerge:
+      add_merge(call, &rows);
       break;
     case Operation::kCacheStep:
       add_step(call, &rows);
@@ -328,6 +351,7 @@ void plan_scalars(const KernelCall& call, CallPlan* plan) {
   plan->dropout = call.dropout.value_or(Dropout{});
   plan->threads = call.threads;
   plan->at_once = call.at_once;
+  plan->in_place = call.in_place;
   plan->stream = call.placement == Placement::kEndAligned;
   plan->heads = s.H + (call.mistake == Mistake::kHeads ? 1 : 0);
   plan->kv_heads = s.Hkv;

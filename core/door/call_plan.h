@@ -59,6 +59,7 @@ struct CallPlan : ScoreRule {
   RopeStyle rope = RopeStyle::kNone;
   FusedOrder fused = FusedOrder::kNone;
   std::array<TensorPart, 6> parts{};  // of w_qkv and b_qkv
+  bool in_place = false;              // a merge
   int32_t threads = 1;
   bool at_once = false;
   Dropout dropout;      // p = 0: none

@@ -35,7 +35,8 @@ enum class Phase : uint32_t {
   kReadBack,
   kLength,
   kMemory,
-  kLayerBackward
+  kLayerBackward,
+  kMerge
 };
 
 // What came of a call. It lies in memory that two processes share, and whoever

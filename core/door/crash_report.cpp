@@ -105,6 +105,8 @@ const char* phase_text(uint32_t phase) {
       return " in the layer's forward()";
     case Phase::kLayerBackward:
       return " in layer_backward()";
+    case Phase::kMerge:
+      return " in merge()";
     case Phase::kCreate:
       return " in create()";
     case Phase::kDestroy:

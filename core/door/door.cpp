@@ -148,6 +148,8 @@ std::string Door::read_kernels() {
       kernel.layer = copy_sized(kernel.table.layer);
     if (kernel.table.backward != nullptr)
       kernel.backward = copy_sized(kernel.table.backward);
+    if (kernel.table.merge != nullptr)
+      kernel.merge = copy_sized(kernel.table.merge);
     infos_.push_back(std::move(info));
   }
   return "";

@@ -67,6 +67,7 @@ class Door {
     qkvet_cache_table cache{};
     qkvet_layer_table layer{};
     qkvet_backward_table backward{};
+    qkvet_merge_table merge{};
     int32_t device = QKVET_DEVICE_CPU;
     int64_t alignment = 0;
     bool refuses_in_call = false;
@@ -145,6 +146,8 @@ class Door {
              CallReply* reply);
   void layer_backward(const Kernel& kernel, const AbiCall& call,
                       const qkvet_exec& exec, CallReply* reply);
+  void merge(const Kernel& kernel, const AbiCall& call, const qkvet_exec& exec,
+             CallReply* reply);
   void create(const Kernel& kernel, const AbiCall& call, const qkvet_exec& exec,
               Held& held, CallReply* reply);
   static void destroy_cache(Held& held, CallReply* reply);

@@ -247,6 +247,16 @@ void Door::layer_backward(const Kernel& kernel, const AbiCall& call,
   conclude(reply, meaning_of(status), "layer_backward", status, reason);
 }
 
+void Door::merge(const Kernel& kernel, const AbiCall& call,
+                 const qkvet_exec& exec, CallReply* reply) {
+  Reason reason;
+  const qkvet_status status = timed(Phase::kMerge, reply, [&] {
+    return kernel.merge.merge(kernel.self, kernel.context, &call.merge(), &exec,
+                              reason.text());
+  });
+  conclude(reply, meaning_of(status), "merge", status, reason);
+}
+
 void Door::destroy_cache(Held& held, CallReply* reply) {
   if (held.cache == nullptr) return;
   // Forgotten first: what dies of it is not tried again.
@@ -383,6 +393,9 @@ void Door::make(const Kernel& kernel, const CallPlan& plan,
       break;
     case Operation::kLayerBackward:
       layer_backward(kernel, call, exec, reply);
+      break;
+    case Operation::kMerge:
+      merge(kernel, call, exec, reply);
       break;
     case Operation::kCacheCreate:
       create(kernel, call, exec, held, reply);

@@ -116,12 +116,29 @@ std::string read_backward(const qkvet_backward_table* from, KernelInfo* info) {
              : "its backward has neither backward() nor layer_backward()";
 }
 
+std::string read_merge(const qkvet_merge_table* from, KernelInfo* info) {
+  if (from == nullptr) return "";
+  if (from->struct_size == 0) return "struct_size of its merge is 0";
+  const qkvet_merge_table table = copy_sized(from);
+  if (table.merge == nullptr) return "its merge has no merge()";
+  if (table.min_states < 0 || table.max_states < 0 ||
+      (table.max_states > 0 && table.max_states < table.min_states))
+    return "its merge takes " + std::to_string(table.min_states) + " to " +
+           std::to_string(table.max_states) + " states";
+  info->has_merge = true;
+  info->merge_options = table.options;
+  info->min_states = table.min_states;
+  info->max_states = table.max_states;
+  return "";
+}
+
 // "" or what is wrong with what the kernel can do.
 std::string read_tables(const qkvet_kernel& kernel, KernelInfo* info) {
   info->has_forward = kernel.forward != nullptr;
   std::string bad = read_cache(kernel.cache, info);
   if (bad.empty()) bad = read_layer(kernel.layer, info);
   if (bad.empty()) bad = read_backward(kernel.backward, info);
+  if (bad.empty()) bad = read_merge(kernel.merge, info);
   return bad;
 }
 
@@ -188,8 +205,9 @@ std::string read_kernel(const qkvet_kernel* self, int number,
   std::string bad = bad_capabilities(info->capabilities);
   if (bad.empty()) bad = read_tables(kernel, info);
   if (!bad.empty()) return who + ": " + bad;
-  if (!info->has_forward && !info->has_cache && !info->has_layer)
-    return who + " has no forward(), no cache and no layer";
+  if (!info->has_forward && !info->has_cache && !info->has_layer &&
+      !info->has_merge)
+    return who + " has no forward(), no cache, no layer and no merge";
   read_rest(self, kernel, info);
   return "";
 }

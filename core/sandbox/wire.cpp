@@ -87,10 +87,14 @@ void plain_fields(Stream& stream, Info& info) {
   stream.field(info.has_layer);
   stream.field(info.has_backward);
   stream.field(info.has_layer_backward);
+  stream.field(info.has_merge);
   stream.field(info.orders_threads);
   stream.field(info.cache_options);
   stream.field(info.layer_options);
   stream.field(info.backward_options);
+  stream.field(info.merge_options);
+  stream.field(info.min_states);
+  stream.field(info.max_states);
   stream.field(info.layer_stage);
   stream.field(info.unavailable);
 }

@@ -42,9 +42,18 @@ constexpr Piece kLayerPieces[] = {
       to.x = from.x, to.w = from.w, to.bias = from.bias;
     },
 };
+constexpr Piece kMergePieces[] = {
+    [](const Case& from, Case& to) { to.shape = from.shape; },
+    [](const Case& from, Case& to) { to.score_bias = from.score_bias; },
+    [](const Case& from, Case& to) {
+      to.shape.B = from.shape.B, to.kv_len = from.kv_len;
+    },
+    [](const Case& from, Case& to) { to.layout = from.layout; },
+};
 constexpr TensorName kAttentionTensors[] = {
     TensorName::kQ, TensorName::kK,    TensorName::kV,   TensorName::kQ,
     TensorName::kK, TensorName::kBias, TensorName::kSink};
+constexpr TensorName kMergeTensors[] = {TensorName::kV, TensorName::kBias};
 constexpr TensorName kStoryTensors[] = {TensorName::kQ, TensorName::kK,
                                         TensorName::kV};
 constexpr TensorName kLayerTensors[] = {TensorName::kX,  TensorName::kWq,
@@ -107,6 +116,12 @@ void change_story(Case& value, Draw& draw) {
   }
 }
 
+// Another number of states, of all rows or of one.
+void change_merge(Case& value, Draw& draw) {
+  if (value.kv_len.empty()) return change_number(value.shape.Tk, 1, draw);
+  change_number(value.kv_len[draw.bits() % value.kv_len.size()], 0, draw);
+}
+
 int64_t work_of(const Shape& s) {
   return s.B * s.H * s.Tq * s.Tk * (s.d + s.dv) +
          s.B * (s.H * s.Tq + s.Hkv * s.Tk) * (s.d + s.dv);
@@ -165,6 +180,14 @@ void trim_layer(Case& value, int64_t) {
   s.D = model_follows ? s.H * s.d : std::min(s.D, kMostWidth);
 }
 
+void trim_merge(Case& value, int64_t) {
+  Shape& s = value.shape;
+  s.B = std::min<int64_t>(s.B, kMostTokensOfLayer);
+  s.H = s.Hkv = std::min(s.H, kMostHeads);
+  s.Tk = std::min<int64_t>(s.Tk, kMostTokensOfLayer);
+  s.dv = std::min(s.dv, kMostWidth);
+}
+
 constexpr FuzzedSubject attention(Subject subject, int64_t least_extent) {
   return {.subject = subject,
           .pieces = kAttentionPieces,
@@ -194,7 +217,15 @@ constexpr FuzzedSubject kSubjects[] = {
      .rows = [](Case& value) -> int64_t& { return value.capacity; },
      .change_own = change_story},
     layer(Subject::kLayer),
-    layer(Subject::kLayerBackward)};
+    layer(Subject::kLayerBackward),
+    {.subject = Subject::kMerge,
+     .pieces = kMergePieces,
+     .tensors = kMergeTensors,
+     .trim = trim_merge,
+     .recipes = {&Case::v, &Case::v, &Case::v},
+     .one_preset = false,
+     .rows = [](Case& value) -> int64_t& { return value.shape.B; },
+     .change_own = change_merge}};
 
 }  // namespace
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "impl/faulty/backward_fault.h"
+#include "impl/faulty/kernels.h"
 #include "impl/skeletons/tile.h"
 
 namespace qkvet::impl {

@@ -2,7 +2,6 @@
 // Faults of dropout, forward and backward.
 #include <cmath>
 
-#include "impl/faulty/backward_fault.h"
 #include "impl/faulty/kernels.h"
 
 namespace qkvet::impl {

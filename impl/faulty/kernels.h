@@ -9,6 +9,7 @@
 
 #include "impl/abi/declare.h"
 #include "impl/faulty/fault.h"
+#include "impl/skeletons/backward_kernel.h"
 #include "impl/skeletons/hooks.h"
 #include "impl/skeletons/options_kernel.h"
 #include "impl/skeletons/plain_row.h"
@@ -83,6 +84,18 @@ constexpr qkvet_kernel serving_fault(const char* name, const char* description,
   return serving_kernel(name, description, place, &kServingHooksPrecision,
                         ServingKernel<Hooks, compute_rows<PlainRow>>::forward,
                         &kServingHooksCapabilities);
+}
+
+// The kernel of a fault in a gradient: forward is right, with every option that
+// the fault lies in, and of the gradient one hook of backward_skeleton.h is
+// replaced.
+template <class Hooks, uint64_t kOptions = 0,
+          BackwardArithmetic kArithmetic = BackwardRows<Hooks>::piece>
+constexpr qkvet_kernel backward_fault(const char* name, const char* description,
+                                      Place place) {
+  return with_backward(
+      option_fault<OptionHooks, kOptions>(name, description, place),
+      &kBackwardTable<Hooks, kArithmetic>);
 }
 
 }  // namespace qkvet::impl

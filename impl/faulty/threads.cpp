@@ -10,7 +10,6 @@
 #include <thread>
 #include <vector>
 
-#include "impl/faulty/backward_fault.h"
 #include "impl/faulty/cache_fault.h"
 #include "impl/faulty/kernels.h"
 #include "impl/faulty/race_window.h"

@@ -36,6 +36,7 @@
 #include "qkvet/base.h"      /* status, text, tensor, host, exec */
 #include "qkvet/cache.h"     /* qkvet_cache_table */
 #include "qkvet/layer.h"     /* qkvet_layer_table */
+#include "qkvet/merge.h"     /* qkvet_merge_table */
 #include "qkvet/precision.h" /* dtypes, and qkvet_precision */
 
 #ifdef __cplusplus
@@ -43,7 +44,7 @@ extern "C" {
 #endif
 
 #define QKVET_ABI_MAJOR 1
-#define QKVET_ABI_MINOR 0
+#define QKVET_ABI_MINOR 1 /* 1: qkvet_kernel.merge */
 
 #if defined(_WIN32)
 #define QKVET_EXPORT __declspec(dllexport)
@@ -380,14 +381,16 @@ struct qkvet_kernel {
                           const qkvet_forward_args* args,
                           const qkvet_exec* exec, qkvet_text* why);
 
-  /* Other things that this kernel can do. One of forward, cache and layer is
-   * there; `supports` and `workspace` speak of forward alone. */
+  /* Other things that this kernel can do. One of forward, cache, layer and
+   * merge is there; `supports` and `workspace` speak of forward alone. */
   const qkvet_cache_table* cache;
   const qkvet_layer_table* layer;
   const qkvet_backward_table* backward;
 
   /* A named extension, or NULL. */
   const void* (*get_extension)(const qkvet_kernel* self, const char* id);
+
+  const qkvet_merge_table* merge; /* since minor version 1 */
 };
 
 typedef struct qkvet_library {

@@ -68,6 +68,7 @@ Case draw_layer_backward(Draw& draw, const Law& law, const Scope& scope);
 // How a layer is given its matrices and its causal mask.
 void draw_layer_storage(Draw& draw, Case& value);
 Case draw_backward(Draw& draw, const Law& law, const Scope& scope);
+Case draw_merge(Draw& draw, const Law& law, const Scope& scope);
 
 }  // namespace qkvet::properties
 

@@ -150,11 +150,27 @@ Layout nearest_layout(const Scope& scope, Layout layout) {
   return Layout::kBhtd;
 }
 
+// Layouts and numbers of states of a merge.
+void keep_merge_to_declared(const Scope& scope, Case& value) {
+  const auto has = [&](uint64_t option) {
+    return (scope.merge_options & option) != 0;
+  };
+  value.shape.dv = nearest_allowed(value.shape.dv, scope.dv);
+  if (!has(QKVET_MERGE_RAGGED)) value.kv_len.clear();
+  if (value.kv_len.empty() && value.shape.Tk > 0)
+    value.shape.Tk = nearest_allowed(value.shape.Tk, scope.states);
+  if (has(QKVET_MERGE_ANY_STRIDES)) return;
+  if (value.layout != Layout::kBhtd)
+    value.layout =
+        has(QKVET_MERGE_LSE_HEADS_FIRST) ? Layout::kBthd : Layout::kBhtd;
+}
+
 void keep_to_declared(const Scope& scope, Case& value) {
   const auto has = [&](uint64_t option) {
     return (scope.options & option) != 0;
   };
   Shape& s = value.shape;
+  if (value.merge) return keep_merge_to_declared(scope, value);
   s.d = nearest_allowed(s.d, scope.d);
   s.dv = nearest_allowed(s.dv, scope.dv);
   if (!has(QKVET_OPTION_VALUE_WIDTH)) s.dv = s.d;
@@ -213,6 +229,9 @@ void keep_to_declared(const Scope& scope, Case& value) {
 
 bool is_declared(const Scope& scope, const Case& value) {
   const Shape& s = value.shape;
+  if (value.merge)
+    return allows(scope.dv, s.dv) &&
+           (!value.kv_len.empty() || s.Tk == 0 || allows(scope.states, s.Tk));
   if (scope.causal_only && value.has_options() && value.causal == Causal::kNone)
     return false;
   if (!allows(scope.d, s.d) || !allows(scope.dv, s.dv) ||

@@ -41,6 +41,7 @@ CallBounds CaseWork::bounds(const JudgedKernel& kernel, size_t n,
     return bounds;
   }
   const bool answers = planned.operation == Operation::kForward ||
+                       planned.operation == Operation::kMerge ||
                        (planned.operation == Operation::kCacheStep &&
                         prepared.value.shape.Tq > 0);
   if (!answers || planned.expects_refusal) return bounds;

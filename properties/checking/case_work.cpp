@@ -3,6 +3,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "core/case/merge.h"
 #include "properties/calls/layer_calls.h"
 #include "properties/calls/story_calls.h"
 #include "properties/checking/case_prepared.h"
@@ -58,7 +59,9 @@ InputErrors stored_errors_of(const Inputs& inputs) {
 
 // Whether attention over known numbers is asked for.
 bool attends(const PlannedCall& planned) {
-  if (planned.operation == Operation::kForward) return true;
+  if (planned.operation == Operation::kForward ||
+      planned.operation == Operation::kMerge)
+    return true;
   return planned.operation == Operation::kCacheStep &&
          !planned.expects_refusal && planned.snapshot->queries > 0 &&
          !sees_added_token(*planned.snapshot);
@@ -69,6 +72,9 @@ std::string variant_text(const PlannedCall& call, const KernelInfo& kernel) {
   std::string text = needs_finite_slots(kernel.dialect) ? "slots " : "";
   if (needs_finite_padding(kernel.dialect)) text += "padding ";
   if (call.operation == Operation::kBackward) return text + given_text(kernel);
+  if (call.operation == Operation::kMerge &&
+      kernel.dialect.lse_base == QKVET_LSE_BASE2)
+    text += "base2 ";
   return call.variant && call.edit == nullptr ? text + to_string(*call.variant)
                                               : text;
 }
@@ -169,6 +175,9 @@ CaseWork::Prepared& CaseWork::prepare(const PlannedCall& call,
     const bool is_other = make_finite(kernel, slot->value, slot->inputs);
     if (is_other || call.edit != nullptr || call.variant)
       store_inputs(slot->value, slot->inputs);
+    if (call.operation == Operation::kMerge &&
+        kernel.dialect.lse_base == QKVET_LSE_BASE2)
+      fill_merge_in_base2(slot->value, slot->inputs);
   }
   if (call.operation == Operation::kBackward)
     prepare_gradient(call, kernel, *slot);
@@ -280,6 +289,11 @@ KernelCall CaseWork::call_for(const PlannedCall& planned,
     call.want_d_sink = value.sink && (gives & QKVET_BACKWARD_SINK) != 0;
   }
   call.want_dropout_mask = planned.want_dropout_mask;
+  if (planned.in_place)
+    fill_merge_call(value, prepared.inputs, /*in_place=*/true, call);
+  if (planned.masks_rows)
+    call.row_mask =
+        reinterpret_cast<const std::byte*>(prepared.inputs.row_mask.data());
   call.placement = planned.placement;
   call.threads = planned.threads;
   call.at_once = planned.at_once;

@@ -77,6 +77,7 @@ void add_simpler_lengths(const Case& value, Collector& out);
 void add_simpler_attention(const Case& value, Collector& out);
 void add_simpler_backward(const Case& value, Collector& out);
 void add_simpler_story(const Case& value, Collector& out);
+void add_simpler_merge(const Case& value, Collector& out);
 void add_simpler_layer(const Case& value, Collector& out);
 void add_simpler_layer_backward(const Case& value, Collector& out);
 

@@ -74,7 +74,19 @@ constexpr SubjectRow kSubjects[] = {
      .unsettled = nullptr,
      .draw = draw_layer_backward,
      .simplify = add_simpler_layer_backward,
-     .picture = layer_gradient_picture}};
+     .picture = layer_gradient_picture},
+    {.subject = Subject::kMerge,
+     .id = "merge",
+     .text = "merges of attention states",
+     .missing = "the kernel declares no merge",
+     .is_declared = [](const KernelInfo& kernel) { return kernel.has_merge; },
+     .agreement = "merge_agrees_with_oracle",
+     .memory_law = kMergeMemoryLaw,
+     .is_gradient = false,
+     .unsettled = nullptr,
+     .draw = draw_merge,
+     .simplify = add_simpler_merge,
+     .picture = attention_picture}};
 
 }  // namespace
 

@@ -52,6 +52,8 @@ struct PlannedCall {
   bool want_weights = false;
   bool want_stages = false;
   bool want_dropout_mask = false;
+  bool in_place = false;        // of a merge
+  bool masks_rows = false;      // of a merge in place: some rows stay
   uint64_t dropout_seed = 0;    // added to the case's
   uint64_t dropout_offset = 0;  // where the generator begins
   bool needs_truth = false;     // oracle and bound
@@ -293,6 +295,7 @@ inline constexpr const char* kBackwardMemoryLaw =
     "backward_reads_only_its_inputs";
 inline constexpr const char* kLayerBackwardMemoryLaw =
     "layer_backward_reads_only_its_inputs";
+inline constexpr const char* kMergeMemoryLaw = "merge_reads_only_its_inputs";
 
 }  // namespace qkvet::properties
 

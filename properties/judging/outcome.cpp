@@ -100,6 +100,8 @@ std::string call_place(const PlannedCall& planned) {
       return "the layer's forward()";
     case Operation::kLayerBackward:
       return "layer_backward()";
+    case Operation::kMerge:
+      return planned.in_place ? "merge(), in place" : "merge()";
     case Operation::kCacheCreate:
       return "create()";
     default:

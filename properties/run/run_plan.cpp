@@ -128,6 +128,8 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
   };
   scope.options = 0;
   scope.layouts = scope.cache_options = scope.layer_options = 0;
+  scope.merge_options = 0;
+  std::optional<qkvet_extent_rule> states;
   scope.truncates = scope.evicts = scope.forks = scope.reorders = false;
   const qkvet_capabilities& first = kernels[0].judged.info.capabilities;
   scope.d = first.d;
@@ -145,6 +147,11 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
     scope.layouts |= mine.layouts != 0 ? mine.layouts : QKVET_LAYOUT_BHTD;
     scope.cache_options |= kernel.judged.info.cache_options;
     scope.layer_options |= kernel.judged.info.layer_options;
+    scope.merge_options |= kernel.judged.info.merge_options;
+    if (const KernelInfo& info = kernel.judged.info; info.has_merge) {
+      const qkvet_extent_rule own = {info.min_states, info.max_states, 0};
+      states = states && !same(*states, own) ? qkvet_extent_rule{} : own;
+    }
     scope.truncates |= kernel.judged.info.has_truncate;
     scope.evicts |= kernel.judged.info.has_evict;
     scope.forks |= kernel.judged.info.has_fork;
@@ -168,6 +175,7 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
                             mine.page_sizes + count);
   }
   if (any_page) scope.page_sizes.clear();
+  scope.states = states.value_or(qkvet_extent_rule{});
 }
 
 // In the order of the declarations, those that can be judged.

@@ -6,7 +6,7 @@ list that the C headers are tested with.
 """
 import ctypes as c
 
-ABI_MAJOR, ABI_MINOR = 1, 0
+ABI_MAJOR, ABI_MINOR = 1, 1
 
 OK, UNSUPPORTED, UNAVAILABLE, INVALID_ARGUMENT, OUT_OF_MEMORY, INTERNAL = range(6)
 
@@ -202,7 +202,7 @@ class Kernel(c.Structure):
         ("supports", c.c_void_p), ("workspace", c.c_void_p),
         ("forward", _FORWARD), ("cache", c.POINTER(CacheTable)),
         ("layer", c.POINTER(LayerTable)), ("backward", c.POINTER(BackwardTable)),
-        ("get_extension", c.c_void_p)]
+        ("get_extension", c.c_void_p), ("merge", c.c_void_p)]
 
 
 class Library(c.Structure):

@@ -51,6 +51,8 @@ std::string read_wanted(const std::string& text, std::vector<Wanted>& wanted) {
   if (!parsed.value) return parsed.error;
   if (parsed.value->backward)
     return "case: no gradients are recorded; allowed: cases without backward";
+  if (parsed.value->merge)
+    return "case: no merges are recorded; allowed: cases without merge";
   one.text = to_string(*parsed.value);
   for (const Wanted& other : wanted)
     if (other.name == one.name) return one.name + ": two cases have this name";
@@ -85,7 +87,7 @@ void plan_cases(const KernelUnderTest& kernel, int64_t n,
        {Subject::kAttention, Subject::kLayer, Subject::kCache})
     if (has_subject(kernel.judged.info, subject))
       laws.push_back(&agreement_about(subject));
-  for (int64_t i = 1; i <= n; ++i) {
+  for (int64_t i = 1; i <= n && !laws.empty(); ++i) {
     const Law& law = *laws[static_cast<size_t>(i) % laws.size()];
     wanted.push_back({fmt::format("case_{:04}", i),
                       to_string(planned_case(law, 1, i, scope)),
@@ -109,6 +111,9 @@ std::string list_wanted(const GoldenRecordOptions& options,
       wanted.push_back(
           {set.name, set.metadata.at("case"), set.recording.inputs});
   if (old.sets.empty()) plan_cases(kernel, options.planned, wanted);
+  if (wanted.empty() && old.sets.empty())
+    return kernel.judged.info.name +
+           " does nothing that is recorded; allowed: attention, layers, caches";
   return wanted.empty()
              ? options.folder + ": holds no recording; name the cases to record"
              : "";

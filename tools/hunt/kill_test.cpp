@@ -139,6 +139,7 @@ std::vector<Case> walk(Subject subject, const Case& asked) {
       cases.emplace_back();
       cases.back().shape = shape;
       cases.back().backward = asked.backward;
+      cases.back().merge = asked.merge;
     }
   if (asked.rope.style != RopeStyle::kNone)
     for (Case& value : cases) value.shape.d *= 2;

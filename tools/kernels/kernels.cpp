@@ -380,6 +380,9 @@ std::string unavailable_reason(Executor& executor, int kernel) {
   } else if (info.has_cache) {
     call.operation = Operation::kCacheCreate;
     call.tokens = 1;
+  } else if (info.has_merge && !info.has_layer) {
+    call.operation = Operation::kMerge;
+    call.states = call.states_lse = data;
   } else {
     call.operation = Operation::kLayer;
     call.shape.D = 1;

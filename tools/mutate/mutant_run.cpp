@@ -49,7 +49,7 @@ class BatchRun {
       begin_kernel(kernel);
       for (const Subject subject :
            {Subject::kAttention, Subject::kBackward, Subject::kCache,
-            Subject::kLayer, Subject::kLayerBackward})
+            Subject::kLayer, Subject::kLayerBackward, Subject::kMerge})
         if (!run_subject(kernels[kernel], subject)) return false;
     }
     for (Lane& lane : lanes_) settle(lane);

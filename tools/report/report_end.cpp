@@ -301,11 +301,11 @@ std::vector<std::string> not_judged(const ReportInput& input) {
   for (const KernelResult& kernel : input.result.kernels) {
     const KernelInfo& info = kernel.kernel.judged.info;
     declared |= info.capabilities.options;
-    lse |= !wants_lse(info) && !info.has_layer;
+    lse |= !wants_lse(info) && (info.has_forward || info.has_cache);
     weights |= !wants_weights(info) && info.has_forward;
   }
   bool attention = false, cache = false, layer = false, backward = false;
-  bool layer_backward = false;
+  bool layer_backward = false, merge = false;
   for (const KernelResult& kernel : input.result.kernels) {
     attention |= has_subject(kernel.kernel.judged.info, Subject::kAttention);
     cache |= has_subject(kernel.kernel.judged.info, Subject::kCache);
@@ -313,6 +313,7 @@ std::vector<std::string> not_judged(const ReportInput& input) {
     backward |= has_subject(kernel.kernel.judged.info, Subject::kBackward);
     layer_backward |=
         has_subject(kernel.kernel.judged.info, Subject::kLayerBackward);
+    merge |= has_subject(kernel.kernel.judged.info, Subject::kMerge);
   }
   // Only attention: for caches and layers no bound has been derived.
   const bool f64 =
@@ -349,6 +350,7 @@ std::vector<std::string> not_judged(const ReportInput& input) {
     out.push_back(std::move(at_once));
   if (!cache) out.push_back("caches (not declared)");
   if (!layer) out.push_back("layers (not declared)");
+  if (!merge) out.push_back("merges of states (not declared)");
   if (lse) out.push_back("lse where a kernel returns none");
   if (weights) out.push_back("weights where a kernel returns none");
   return out;

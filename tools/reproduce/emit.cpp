@@ -49,6 +49,8 @@ std::string emit_misuse(const EmitWords& words, const std::vector<Case>& cases,
   if (cases[0].backward)
     return emit +
            "gradients are not written down; allowed: cases without backward";
+  if (cases[0].merge)
+    return emit + "merges are not written down; allowed: cases without merge";
   return words.force ? "" : not_new_reason(path_of(words, *laws[0]));
 }
 

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Merges as cases: how they are spelled, and what a kernel gets of them.
+#include "core/case/merge.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace qkvet::merge_case_test {
+namespace {
+
+Case parsed(const char* text) {
+  const ParsedCase result = parse_case(text);
+  EXPECT_TRUE(result.value) << result.error;
+  return result.value.value_or(Case{});
+}
+
+template <class Number>
+std::vector<Number> numbers(const std::vector<std::byte>& bytes) {
+  std::vector<Number> all(bytes.size() / sizeof(Number));
+  if (!all.empty()) std::memcpy(all.data(), bytes.data(), bytes.size());
+  return all;
+}
+
+TEST(MergeCase, IsSpelledByRowsAndStates) {
+  const Case value = parsed("f32,B3,H2,Tk2,dv4,merge");
+  EXPECT_EQ(value.subject(), Subject::kMerge);
+  EXPECT_EQ(value.shape, (Shape{3, 2, 2, 1, 2, 1, 4}));
+  EXPECT_EQ(to_string(value), "f32,B3,H2,Tk2,dv4,merge,bias=normal");
+  for (const char* text :
+       {"f32,B3,H2,Tk2,dv4,merge,bias=large3,kvlen=2.1.0,seed=7",
+        "q=f32,kv=f16,o=f16,B1,H1,Tk5,dv3,bias=zero,layout=gaps,merge",
+        "f64,B1,H1,Tk1,dv1,merge,v=one,set=bias.0.0.0.0:0x1p+3"}) {
+    const Case again = parsed(text);
+    EXPECT_EQ(parsed(to_string(again).c_str()), again) << text;
+  }
+  // lse is no half.
+  EXPECT_EQ(to_string(parsed("f16,B1,H1,Tk2,dv1,merge")),
+            "q=f32,kv=f16,o=f16,B1,H1,Tk2,dv1,merge,bias=normal");
+}
+
+TEST(MergeCase, WhatIsNoMergeIsRefused) {
+  for (const char* text :
+       {"f32,B1,H1,Tk2,merge", "f32,B1,H1,Tk2,dv1,d1,merge",
+        "f32,B1,H1,Tk2,dv1,Tq1,merge", "f32,B1,H2,Hkv1,Tk2,dv1,merge",
+        "f32,B1,H1,Tk2,dv1,merge,causal=tl", "f32,B1,H1,Tk2,dv1,merge,scale=1",
+        "f32,B1,H1,Tk2,dv1,merge,q=one", "f32,B1,H1,Tk2,dv1,merge,backward",
+        "f32,B1,H1,Tk2,dv1,merge,mask=random", "f32,B1,H1,T2,D2,merge",
+        "f32,B1,H1,Tk2,dv1,merge,layout=packed",
+        "f32,B1,H1,Tk2,dv1,merge,bias=normal.qk",
+        "f32,B1,H1,Tk2,dv1,merge,set=q.0.0.0.0:0x1p+0",
+        "f32,B1,H1,Tk2,dv1,merge,merge",
+        "q=f16,kv=f16,o=f16,B1,H1,Tk2,dv1,merge"}) {
+    const ParsedCase result = parse_case(text);
+    EXPECT_FALSE(result.value) << text;
+    EXPECT_EQ(result.error.find('\n'), std::string::npos);
+    EXPECT_GT(result.error.size(), 10u) << text;
+  }
+}
+
+// State by state; row by row where their numbers differ.
+TEST(MergeCase, StatesLieAsTheHeaderSays) {
+  const Case dense = parsed("f32,B2,H1,Tk2,dv1,merge");
+  Inputs inputs = make_inputs(dense);
+  inputs.v = {1, 2, 3, 4};  // [row, head, state]
+  inputs.bias = {10, 20, 30, 40};
+  store_inputs(dense, inputs);
+  EXPECT_EQ(numbers<float>(inputs.states_bytes),
+            (std::vector<float>{1, 3, 2, 4}));
+  EXPECT_EQ(numbers<float>(inputs.states_lse_bytes),
+            (std::vector<float>{10, 30, 20, 40}));
+  EXPECT_EQ(inputs.row_mask.size(), 2u);
+  const KernelCall call = call_of(dense, inputs, Operation::kMerge);
+  EXPECT_EQ(call.indptr, nullptr);
+  EXPECT_FALSE(call.in_place);
+
+  const Case ragged = parsed("f32,B2,H1,Tk2,dv1,merge,kvlen=1.2");
+  inputs.v = {1, 2, 3, 4};
+  inputs.bias = {10, 20, 30, 40};
+  store_inputs(ragged, inputs);
+  EXPECT_EQ(numbers<float>(inputs.states_bytes), (std::vector<float>{1, 3, 4}));
+  EXPECT_EQ(numbers<int64_t>(inputs.indptr_bytes),
+            (std::vector<int64_t>{0, 1, 3}));
+  EXPECT_EQ(call_of(ragged, inputs, Operation::kMerge).total_states, 3);
+}
+
+// In place the first state of every row is what o and lse hold.
+TEST(MergeCase, InPlaceTheFirstStateIsTheOutput) {
+  const Case value = parsed("f32,B2,H1,Tk2,dv1,merge");
+  const Inputs inputs = make_inputs(value);
+  KernelCall call = call_of(value, inputs, Operation::kMerge);
+  const std::byte* const all = call.states;
+  fill_merge_call(value, inputs, /*in_place=*/true, call);
+  EXPECT_EQ(call.given_o, all);
+  EXPECT_EQ(call.states, all + 2 * sizeof(float));
+}
+
+// What the kernel gets is exact in base 2, and the bias what that means.
+TEST(MergeCase, BaseTwoIsRoundedOnce) {
+  const Case value = parsed("f32,B1,H1,Tk1,dv1,merge");
+  Inputs inputs = make_inputs(value);
+  inputs.bias = {1};
+  store_inputs(value, inputs);
+  fill_merge_in_base2(value, inputs);
+  const float stored = numbers<float>(inputs.states_lse_bytes)[0];
+  EXPECT_EQ(stored, 1.44269502f);
+  EXPECT_NEAR(inputs.bias[0], static_cast<double>(stored) * 0.6931471805599453,
+              1e-15);
+}
+
+}  // namespace
+}  // namespace qkvet::merge_case_test

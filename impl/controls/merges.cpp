@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Correct merges of other arithmetic.
+#include <cmath>
+#include <numbers>
+
+#include "impl/controls/control.h"
+#include "impl/skeletons/merge_skeleton.h"
+
+namespace qkvet::impl {
+
+// Every lse counts in base 2, as FlashInfer returns it.
+struct Base2Merge : PlainMerge {
+  static float weight(float lse, float max) { return std::exp2(lse - max); }
+  static float merged_lse(float max, float sum, int64_t) {
+    return max + std::log2(sum);
+  }
+};
+
+inline constexpr qkvet_dialect kBase2Dialect = [] {
+  qkvet_dialect d = common_dialect();
+  d.lse_base = QKVET_LSE_BASE2;
+  return d;
+}();
+
+QKVET_CONTROL(merge_base2) = merge_kernel("controls/merge_base2",
+                                          "every lse counts in base 2",
+                                          QKVET_PLACE, &kMergeTable<Base2Merge>,
+                                          /*precision=*/nullptr,
+                                          &kBase2Dialect);
+
+// A natural lse, and powers of two inside: the factor is rounded, and so is
+// every product with it.
+struct PowersOfTwoMerge : PlainMerge {
+  static constexpr float kLog2e = std::numbers::log2e_v<float>;
+  static float weight(float lse, float max) {
+    return std::exp2((lse - max) * kLog2e);
+  }
+  static float merged_lse(float max, float sum, int64_t) {
+    return max + std::log2(sum) * std::numbers::ln2_v<float>;
+  }
+};
+
+QKVET_CONTROL(merge_powers_of_two) = merge_kernel(
+    "controls/merge_powers_of_two", "a natural lse by powers of two",
+    QKVET_PLACE, &kMergeTable<PowersOfTwoMerge>, /*precision=*/nullptr);
+
+// Weights are exp(lse_i - lse) of the merged lse, as they are written in
+// papers: nothing is divided.
+struct WeightsOfTheMergedLse : PlainMerge {
+  static float merged(const float* lse, int64_t count) {
+    const float max = PlainMerge::maximum(lse, count);
+    float sum = 0;
+    for (int64_t n = 0; n < count; ++n) {
+      sum += std::exp(lse[n] - max);
+    }
+    return max == kNone ? kNone : max + std::log(sum);
+  }
+  static float maximum(const float* lse, int64_t count) {
+    return merged(lse, count);
+  }
+};
+
+QKVET_CONTROL(merge_by_merged_lse) = merge_kernel(
+    "controls/merge_by_merged_lse", "weights against the merged lse",
+    QKVET_PLACE, &kMergeTable<WeightsOfTheMergedLse>, /*precision=*/nullptr);
+
+}  // namespace qkvet::impl

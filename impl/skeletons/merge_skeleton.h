@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Merging states, row by row and head by head, with hooks: what a fault or a
+// control replaces.
+//
+//   m    = the largest lse of the row
+//   w_i  = exp(lse_i - m)
+//   lse  = m + log sum_i w_i
+//   o_c  = sum_i w_i o_ic / sum_i w_i
+//
+// A row whose states are all empty (m = -infinity), or that has none, gives 0
+// and -infinity. Cost: 2 n dv flops, n exponentials and a logarithm for each
+// row and head; [n] numbers of memory.
+#ifndef QKVET_IMPL_SKELETONS_MERGE_SKELETON_H_
+#define QKVET_IMPL_SKELETONS_MERGE_SKELETON_H_
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <new>
+
+#include "impl/abi/declare.h"
+#include "impl/abi/merge_call.h"
+
+namespace qkvet::impl {
+
+struct PlainMerge {
+  static constexpr float kNone = -std::numeric_limits<float>::infinity();
+
+  // Whether the row is merged; else it stays as it is.
+  static bool merges(const MergeCall& call, int64_t t) {
+    return call.merges(t);
+  }
+  // How many states the row has.
+  static int64_t count(const MergeCall& call, int64_t t) {
+    return call.count(t);
+  }
+  static float state_lse(const MergeCall& call, int64_t t, int64_t n,
+                         int64_t h) {
+    return call.state_lse(t, n, h);
+  }
+  static float state(const MergeCall& call, int64_t t, int64_t n, int64_t h,
+                     int64_t c) {
+    return call.state(t, n, h, c);
+  }
+  static float maximum(const float* lse, int64_t count) {
+    float max = kNone;
+    for (int64_t n = 0; n < count; ++n) {
+      max = std::fmax(max, lse[n]);
+    }
+    return max;
+  }
+  // Whether there is nothing to merge, and what then is written.
+  static bool is_empty(float max) { return max == kNone; }
+  static float empty_o() { return 0; }
+  static float empty_lse() { return kNone; }
+  static float weight(float lse, float max) { return std::exp(lse - max); }
+  // Of state n of `count`.
+  static float weight_of(const float* weights, int64_t n, int64_t) {
+    return weights[n];
+  }
+  static float merged_lse(float max, float sum, int64_t) {
+    return max + std::log(sum);
+  }
+};
+
+// One row and head; `numbers` [2 count].
+template <class Hooks>
+void merge_row(const MergeCall& call, int64_t t, int64_t h, float* numbers) {
+  const int64_t count = Hooks::count(call, t);
+  float* const lse = numbers;
+  float* const weights = numbers + count;
+  for (int64_t n = 0; n < count; ++n) {
+    lse[n] = Hooks::state_lse(call, t, n, h);
+  }
+  const float max = Hooks::maximum(lse, count);
+  if (Hooks::is_empty(max)) {
+    for (int64_t c = 0; c < call.width; ++c) {
+      call.o.set(t, h, c, 0, Hooks::empty_o());
+    }
+    call.lse.set(t, h, 0, 0, Hooks::empty_lse());
+    return;
+  }
+  float sum = 0;
+  for (int64_t n = 0; n < count; ++n) {
+    sum += weights[n] = Hooks::weight(lse[n], max);
+  }
+  const float merged = Hooks::merged_lse(max, sum, count);
+  for (int64_t c = 0; c < call.width; ++c) {
+    float o = 0;
+    for (int64_t n = 0; n < count; ++n) {
+      o += Hooks::weight_of(weights, n, count) * Hooks::state(call, t, n, h, c);
+    }
+    call.o.set(t, h, c, 0, o / sum);
+  }
+  call.lse.set(t, h, 0, 0, merged);
+}
+
+template <class Hooks>
+qkvet_status merge_states(const qkvet_kernel* self, qkvet_context*,
+                          const qkvet_merge_args* args, const qkvet_exec* exec,
+                          qkvet_text* why) {
+  MergeCall call;
+  qkvet_status status = check_exec(exec, why);
+  status = status == QKVET_OK ? read_merge(self, args, &call, why) : status;
+  if (status != QKVET_OK) {
+    return status;
+  }
+  int64_t most = 0;
+  for (int64_t t = 0; t < call.rows; ++t) {
+    const int64_t count = Hooks::count(call, t);
+    most = count > most ? count : most;
+  }
+  const std::unique_ptr<float[]> numbers(
+      new (std::nothrow) float[static_cast<size_t>(2 * most)]);
+  if (numbers == nullptr) {
+    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the weights");
+  }
+  for (int64_t t = 0; t < call.rows; ++t) {
+    for (int64_t h = 0; Hooks::merges(call, t) && h < call.heads; ++h) {
+      merge_row<Hooks>(call, t, h, numbers.get());
+    }
+  }
+  return QKVET_OK;
+}
+
+inline constexpr uint64_t kAllMergeOptions =
+    QKVET_MERGE_RAGGED | QKVET_MERGE_IN_PLACE | QKVET_MERGE_ROW_MASK |
+    QKVET_MERGE_LSE_HEADS_FIRST | QKVET_MERGE_ANY_STRIDES;
+
+template <class Hooks, uint64_t kOptions = kAllMergeOptions>
+inline constexpr qkvet_merge_table kMergeTable = {
+    .struct_size = sizeof(qkvet_merge_table),
+    .options = kOptions,
+    .min_states = 0,
+    .max_states = 0,
+    .merge = merge_states<Hooks>};
+
+// A row is computed alone and always in the same order, wherever it lies.
+inline constexpr qkvet_capabilities kMergeCapabilities = [] {
+  qkvet_capabilities c = capabilities_with(0, {kF32, kF16, kBf16});
+  c.flags |= QKVET_FLAG_ALIGNMENT_INVARIANT | QKVET_FLAG_LAYOUT_INVARIANT |
+             QKVET_FLAG_BATCH_INVARIANT | QKVET_FLAG_ROW_INVARIANT |
+             QKVET_FLAG_HEAD_ORDER_INVARIANT | QKVET_FLAG_THREADS_INVARIANT;
+  return c;
+}();
+
+// Sums in order, o divided last.
+inline constexpr qkvet_precision kMergePrecision = sequential_f32();
+
+// A kernel that does nothing but merge.
+constexpr qkvet_kernel merge_kernel(
+    const char* name, const char* description, Place place,
+    const qkvet_merge_table* table,
+    const qkvet_precision* precision = &kMergePrecision,
+    const qkvet_dialect* dialect = &kCommonDialect) {
+  qkvet_kernel kernel = {};
+  kernel.struct_size = sizeof(kernel);
+  kernel.name = name;
+  kernel.description = description;
+  kernel.source_file = place.file;
+  kernel.source_line = place.line;
+  kernel.capabilities = &kMergeCapabilities;
+  kernel.dialect = dialect;
+  kernel.precision = precision;
+  kernel.merge = table;
+  return kernel;
+}
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_SKELETONS_MERGE_SKELETON_H_

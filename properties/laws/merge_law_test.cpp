@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Laws about merges on kernels of the program: what is right passes all of them
+// and comes near to its bound. Every fault of impl/faulty/merges.cpp is killed
+// by those that it names where all faults are (tools/hunt/kill_test.cpp).
+#include <gtest/gtest.h>
+
+#include "properties/cases/generate.h"
+#include "properties/conventions/domain.h"
+#include "properties/run/runner.h"
+
+namespace qkvet::properties::merge_law_test {
+namespace {
+
+std::vector<const Law*> laws_of_merges() {
+  std::vector<const Law*> laws;
+  for (const Law* law : all_laws())
+    if (law->domain.subject == Subject::kMerge) laws.push_back(law);
+  return laws;
+}
+
+TEST(MergeLaws, ARightMergePassesThemAndComesNearToItsBound) {
+  const LibrarySpec library{QKVET_FAMILIES "/qkvet_scalar.so", ""};
+  const ExecutorFactory open = [&](size_t) { return open_in_process(library); };
+  const Opened opened = open(0);
+  ASSERT_NE(opened.executor, nullptr) << opened.error;
+  KernelUnderTest kernel;
+  for (const KernelInfo& info : opened.executor->kernels()) {
+    if (info.has_merge) break;
+    ++kernel.index;
+  }
+  const std::vector<KernelInfo>& all = opened.executor->kernels();
+  ASSERT_LT(static_cast<size_t>(kernel.index), all.size());
+  kernel.judged.info = all[static_cast<size_t>(kernel.index)];
+  kernel.judged.model = resolve_precision(kernel.judged.info.precision).model;
+  RunOptions options;
+  options.laws = laws_of_merges();
+  options.cases_per_law = 60;
+  options.scope.dtypes = declared_dtypes({kernel});
+  keep_scope_to({kernel}, options.scope);
+  const RunResult result = run_plan({kernel}, open, options);
+  ASSERT_EQ(result.kernels.size(), 1u) << result.error;
+  ASSERT_EQ(result.kernels[0].cells.size(), options.laws.size());
+  for (const Cell& cell : result.kernels[0].cells) {
+    EXPECT_EQ(cell.verdict, Verdict::kPassed) << cell.law->id << cell.reason;
+    EXPECT_GT(cell.checked, 50) << cell.law->id;
+  }
+  EXPECT_GT(result.kernels[0].cells.back().worst_ratio, 0.5);
+}
+
+// The case that a law needs is a merge that can be spelled.
+TEST(MergeLaws, EveryDrawnCaseIsOneAndMeetsItsLaw) {
+  for (const Law* law : laws_of_merges())
+    for (int64_t number = 1; number <= 50; ++number) {
+      const Case value = planned_case(*law, 1, number, Scope{});
+      EXPECT_EQ(value.subject(), Subject::kMerge);
+      EXPECT_EQ(invalid_reason(value), "") << law->id;
+      const ParsedCase parsed = parse_case(to_string(value));
+      ASSERT_TRUE(parsed.value) << to_string(value) << parsed.error;
+      EXPECT_EQ(*parsed.value, value);
+      EXPECT_EQ(constrained(*law, value), value) << to_string(value);
+    }
+}
+
+// Simpler cases are simpler merges, and shrinking ends.
+TEST(MergeLaws, SimplerCasesAreMerges) {
+  const Law& law = *find_law("ragged_rows_equal_padded_rows");
+  const Case value = planned_case(law, 1, 1, Scope{});
+  const std::vector<Case> simpler = simpler_cases(law, value);
+  EXPECT_GT(simpler.size(), 3u);
+  for (const Case& one : simpler) {
+    EXPECT_EQ(one.subject(), Subject::kMerge);
+    EXPECT_FALSE(one.kv_len.empty());
+    EXPECT_NE(one, value);
+  }
+}
+
+}  // namespace
+}  // namespace qkvet::properties::merge_law_test
