@@ -249,7 +249,7 @@ void Door::layer_backward(const Kernel& kernel, const AbiCall& call,
 
 void Door::merge(const Kernel& kernel, const AbiCall& call,
                  const qkvet_exec& exec, CallReply* reply) {
-  Reason reason;
+  Reason reason(reply);
   const qkvet_status status = timed(Phase::kMerge, reply, [&] {
     return kernel.merge.merge(kernel.self, kernel.context, &call.merge(), &exec,
                               reason.text());
