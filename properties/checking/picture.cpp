@@ -109,6 +109,38 @@ std::vector<std::string> attention_picture(const JudgeInput& input,
   return lines;
 }
 
+// Merges: the states of every row and head, n of them, and what comes out.
+std::vector<std::string> merge_picture(const JudgeInput& input,
+                                       const Judgement&) {
+  const Shape& s = input.value.shape;
+  const auto numbers = static_cast<size_t>(
+      s.v_elements() + s.weights_elements() + s.o_elements());
+  std::vector<std::string> lines;
+  if (numbers > kMostNumbers) return lines;
+  const Inputs* shown = nullptr;
+  for (const CallView& call : input.calls) {
+    if (call.inputs == shown) continue;
+    if (shown != nullptr) lines.push_back("second call:");
+    shown = call.inputs;
+    const int64_t states =
+        (call.planned->variant ? call.planned->variant->shape : s).Tk;
+    add_rows({"states", &call.inputs->v, s.H, states, s.dv}, "", lines);
+    add_rows({"lse", &call.inputs->bias, s.H, states, 1}, "", lines);
+    const Dtype dtype = input.value.o_dtype;
+    const std::vector<double> o = as_doubles(call.outcome->o, dtype);
+    const std::vector<double> lse =
+        as_doubles(call.outcome->lse, lse_dtype(dtype));
+    if (!o.empty()) add_rows({"o", &o, s.H, 1, s.dv}, "   <- actual", lines);
+    if (!lse.empty()) add_rows({"lse", &lse, s.H, 1, 1}, "   <- actual", lines);
+    if (call.truth == nullptr) continue;
+    add_rows({"o", &call.truth->oracle.o, s.H, 1, s.dv}, "   <- expected",
+             lines);
+    add_rows({"lse", &call.truth->oracle.lse, s.H, 1, 1}, "   <- expected",
+             lines);
+  }
+  return lines;
+}
+
 // Calls of backward(): what differs from one to the next, and the gradients.
 std::vector<std::string> gradient_picture(const JudgeInput& input,
                                           const Judgement&) {

@@ -15,6 +15,8 @@ namespace qkvet::properties {
 // if they are at most 16. The judgement has a finding.
 std::vector<std::string> attention_picture(const JudgeInput& input,
                                            const Judgement& judgement);
+std::vector<std::string> merge_picture(const JudgeInput& input,
+                                       const Judgement& judgement);
 std::vector<std::string> gradient_picture(const JudgeInput& input,
                                           const Judgement& judgement);
 std::vector<std::string> story_picture(const JudgeInput& input,

@@ -86,7 +86,7 @@ constexpr SubjectRow kSubjects[] = {
      .unsettled = nullptr,
      .draw = draw_merge,
      .simplify = add_simpler_merge,
-     .picture = attention_picture}};
+     .picture = merge_picture}};
 
 }  // namespace
 
