@@ -189,8 +189,8 @@ void add_flags(CLI::App& command, CheckOptions& options) {
   command
       .add_option(
           "--known", options.known,
-          "Failures that are accepted: KERNEL LAW HOW SINCE WHY, a line "
-          "each")
+          "Failures that are accepted: KERNEL LAW HOW SINCE [until=DAY] WHY, "
+          "a line each")
       ->type_name("FILE")
       ->excludes(baseline);
   command.add_flag("--fail-fast", options.fail_fast,

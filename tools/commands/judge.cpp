@@ -84,7 +84,8 @@ void add_flags(CLI::App& command, JudgeOptions& options) {
                   "0: look for no cause of what fails")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
-  add_reports(command, options.junit, options.json);
+  add_json(command, options.json);
+  add_report_files(command, options.files);
   command
       .add_option("--table", options.table,
                   "A row for each question of a plan, tab-separated")

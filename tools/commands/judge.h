@@ -8,6 +8,7 @@
 
 #include "golden/import/import_names.h"
 #include "tools/base/exit_code.h"
+#include "tools/record/report_files.h"
 
 namespace qkvet::tools {
 
@@ -18,10 +19,11 @@ struct JudgeOptions {
   ImportWords words;                 // and how they are to be read
   std::string dialect, precision;    // beyond what the plan declares
   bool allow_loose = false;
-  int diagnose = 1;         // 0: no cause is looked for
-  std::string junit, json;  // files; "" for none
-  std::string table;        // of a plan: a row a question
-  bool verbose = false;     // law by law
+  int diagnose = 1;      // 0: no cause is looked for
+  std::string json;      // file; "" for none
+  ReportFiles files;     // what is written from the record
+  std::string table;     // of a plan: a row a question
+  bool verbose = false;  // law by law
 };
 ExitCode judge_plan(const JudgeOptions& options);
 ExitCode judge_calls(const JudgeOptions& options);

@@ -231,6 +231,8 @@ ExitCode judge_calls(const JudgeOptions& options) {
   if (!options.answers.empty())
     return wrong_use("--answers " + options.answers +
                      ": is for plans; a recorded call holds its answer");
+  if (std::string wrong = not_writable_reason(options.files); !wrong.empty())
+    return wrong_use(wrong);
   std::vector<Recorded> all(options.targets.size());
   RecordedCalls answers;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -264,11 +266,13 @@ ExitCode judge_calls(const JudgeOptions& options) {
   std::string wrong;
   if (!options.json.empty())
     wrong = write_file(options.json, json_start(run) + json_results(report));
-  if (wrong.empty() && !options.junit.empty())
-    wrong = write_file(options.junit, junit_report(report));
   if (!wrong.empty()) return wrong_use(wrong);
   std::fputs(text_report(report, screen_style(options.verbose)).c_str(),
              stdout);
+  std::fflush(stdout);
+  if (options.files.any())
+    wrong = write_reports(record_of(json_start(run), report), options.files);
+  if (!wrong.empty()) return wrong_use(wrong);
   return exit_code_of(report);
 }
 

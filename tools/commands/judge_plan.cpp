@@ -280,7 +280,8 @@ SelectedKernels selected_of(const JudgeOptions& options, const PlanFolder& plan,
 std::string bad_output(const JudgeOptions& options) {
   std::vector<std::string> paths;
   for (const std::string* path :
-       {&options.json, &options.junit, &options.table}) {
+       {&options.json, &options.files.junit, &options.files.html,
+        &options.files.sarif, &options.files.markdown, &options.table}) {
     if (path->empty()) continue;
     if (std::find(paths.begin(), paths.end(), *path) != paths.end())
       return *path + ": is named for two outputs";
@@ -290,9 +291,8 @@ std::string bad_output(const JudgeOptions& options) {
   return "";
 }
 
-std::string write_reports(const JudgeOptions& options,
-                          const ReportInput& report,
-                          const std::vector<QuestionRow>& rows) {
+std::string write_rows(const JudgeOptions& options, const ReportInput& report,
+                       const std::vector<QuestionRow>& rows) {
   std::string error;
   if (!options.table.empty())
     error = write_file(options.table, question_table(rows));
@@ -300,8 +300,6 @@ std::string write_reports(const JudgeOptions& options,
     error = write_file(options.json, json_start(report.options) +
                                          question_json(rows) +
                                          json_results(report));
-  if (error.empty() && !options.junit.empty())
-    error = write_file(options.junit, junit_report(report));
   return error;
 }
 
@@ -337,10 +335,14 @@ ExitCode judge_plan(const JudgeOptions& options) {
       selected_of(options, plan, missing_answers(plan, answers));
   const ReportInput report{result,  run,    selected, /*in_process=*/false,
                            nullptr, &causes};
-  error = write_reports(options, report, judge.rows());
+  error = write_rows(options, report, judge.rows());
   if (!error.empty()) return wrong_use(error);
   std::fputs(text_report(report, screen_style(options.verbose)).c_str(),
              stdout);
+  std::fflush(stdout);
+  if (options.files.any())
+    error = write_reports(record_of(json_start(run), report), options.files);
+  if (!error.empty()) return wrong_use(error);
   return exit_code_of(report);
 }
 

@@ -30,7 +30,9 @@
   COMMAND(report) \
   COMMAND(diff) \
   COMMAND(merge) \
-  COMMAND(replay)
+  COMMAND(replay) \
+  COMMAND(completion) \
+  COMMAND(man)
 // clang-format on
 
 namespace qkvet::tools {

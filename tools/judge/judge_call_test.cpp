@@ -71,6 +71,31 @@ TEST(JudgeCall, ARightCallOfAnyFileConforms) {
   EXPECT_TRUE(has(read_text(files() / "j.xml"), "recorded/right"));
 }
 
+// The reports of `check`, out of the same record; the page of a call that is
+// wrong, and the control: of one that is not.
+TEST(JudgeCall, WritesTheReportsOfCheck) {
+  const std::string reports =
+      " --html c.html --sarif c.sarif --markdown c.md --github --json c.jsonl";
+  const Ran wrong =
+      run_qkvet(std::string("judge wrong0.npz") + kHow + reports, files());
+  EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
+  EXPECT_TRUE(has(wrong.out, "\n::error ")) << wrong.out;
+  EXPECT_TRUE(has(read_text(files() / "c.html"), "no_scale"));
+  EXPECT_TRUE(has(read_text(files() / "c.md"), "recorded/wrong0"));
+  EXPECT_TRUE(has(read_text(files() / "c.sarif"), "\"agrees_with_oracle\""));
+  EXPECT_EQ(run_qkvet("report c.jsonl --html later.html", files()).exit, 0);
+  EXPECT_EQ(read_text(files() / "later.html"), read_text(files() / "c.html"));
+  const Ran right =
+      run_qkvet(std::string("judge right.npz") + kHow + reports, files());
+  EXPECT_EQ(right.exit, 0) << right.error;
+  EXPECT_FALSE(has(right.out, "::error"));
+  EXPECT_FALSE(has(read_text(files() / "c.html"), "no_scale"));
+  expect_wrong_use(
+      run_qkvet(std::string("judge right.npz") + kHow + " --html no/c.html",
+                files()),
+      "no/c.html");
+}
+
 // Without the causal rule it is another question, which it does not answer; and
 // whoever forgot the rule is told.
 TEST(JudgeCall, AForgottenCausalRuleIsTheFirstThatIsTried) {

@@ -22,7 +22,7 @@ namespace {
 constexpr std::array<std::string_view, 4> kKinds = {"law", "memory", "crash",
                                                     "hang"};
 constexpr const char* kLine =
-    "a line is KERNEL LAW HOW SINCE WHY, such as \"mine/fast "
+    "a line is KERNEL LAW HOW SINCE [until=DAY] WHY, such as \"mine/fast "
     "weights_sum_to_one law 2026-11-22 the mask comes too late\"";
 
 std::string_view kind_name(FailureKind kind) {
@@ -73,6 +73,12 @@ std::string read_line(const std::string& text, KnownFailure& known) {
   if (!(words >> known.kernel >> law >> kind >> known.since) ||
       !std::getline(words >> std::ws, known.why))
     return kLine;
+  constexpr std::string_view kUntil = "until=";
+  if (known.why.rfind(kUntil, 0) == 0) {
+    std::istringstream rest(known.why.substr(kUntil.size()));
+    if (!(rest >> known.until) || !std::getline(rest >> std::ws, known.why))
+      return kLine;
+  }
   known.law = find_law(law);
   if (known.law == nullptr)
     return "no law is named \"" + law + "\"; `qkvet list laws` shows all";
@@ -87,6 +93,11 @@ std::string read_line(const std::string& text, KnownFailure& known) {
            "it, such as no_scale or unknown";
   if (!is_day(known.since))
     return "\"" + known.since + "\": a day is written 2026-11-22";
+  if (!known.until.empty() && !is_day(known.until))
+    return "until=" + known.until + ": a day is written 2027-01-31";
+  if (!known.until.empty() && known.until < known.since)
+    return "until=" + known.until + ": is before " + known.since +
+           ", since when it is known";
   return "";
 }
 
@@ -103,9 +114,15 @@ std::vector<const Failure*> failures_of(const Cell& cell) {
   return out;
 }
 
+// Whether the line is about this failure, be it expired or not.
+bool names(const ReportInput& input, const KnownFailure& line,
+           const Failure& failure) {
+  return how(input, failure, !line.cause.empty()) == how(line);
+}
+
 bool accepts(const ReportInput& input, const KnownFailure& line,
              const Failure& failure) {
-  return how(input, failure, !line.cause.empty()) == how(line);
+  return names(input, line, failure) && !input.known->has_expired(line);
 }
 
 bool accepts_any(const ReportInput& input,
@@ -114,6 +131,17 @@ bool accepts_any(const ReportInput& input,
   return std::any_of(lines.begin(), lines.end(), [&](const auto* line) {
     return accepts(input, *line, failure);
   });
+}
+
+// The line that accepted this failure, to a day that is over; or nullptr.
+const KnownFailure* expired_line(const ReportInput& input,
+                                 const std::vector<const KnownFailure*>& lines,
+                                 const Failure& failure) {
+  const auto found =
+      std::find_if(lines.begin(), lines.end(), [&](const auto* line) {
+        return input.known->has_expired(*line) && names(input, *line, failure);
+      });
+  return found == lines.end() ? nullptr : *found;
 }
 
 // "scale_twice or law"
@@ -163,7 +191,7 @@ std::vector<const KnownFailure*> KnownFailures::find(const std::string& kernel,
 std::optional<KnownFailures> parse_known(std::string_view text,
                                          const std::string& file,
                                          std::string* error) {
-  KnownFailures known{file, {}};
+  KnownFailures known{file, {}, day_now()};
   std::istringstream lines{std::string(text)};
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -199,6 +227,14 @@ std::optional<KnownFailures> read_known(const std::string& file,
   return parse_known(text, file, error);
 }
 
+std::string day_now() {
+  const std::chrono::year_month_day day(
+      std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now()));
+  return fmt::format("{:04}-{:02}-{:02}", static_cast<int>(day.year()),
+                     static_cast<unsigned>(day.month()),
+                     static_cast<unsigned>(day.day()));
+}
+
 bool KnownFailures::names_causes() const {
   return std::any_of(all.begin(), all.end(), [](const KnownFailure& known) {
     return !known.cause.empty();
@@ -228,7 +264,7 @@ KnownCell known_cell(const ReportInput& input, const KernelResult& kernel,
   known.state = KnownState::kAsKnown;
   for (const KnownFailure* line : known.lines) {
     if (std::any_of(failures.begin(), failures.end(), [&](const auto* failure) {
-          return accepts(input, *line, *failure);
+          return names(input, *line, *failure);
         }))
       continue;
     // A shard has not all the cases.
@@ -248,6 +284,15 @@ KnownCell known_cell(const ReportInput& input, const KernelResult& kernel,
   for (const Failure* failure : failures) {
     if (accepts_any(input, known.lines, *failure)) continue;
     known.state = KnownState::kOtherwise;
+    if (const KnownFailure* expired =
+            expired_line(input, known.lines, *failure);
+        expired != nullptr) {
+      known.problems.push_back(
+          fmt::format("{} was accepted until {}, and fails by {} still ({})",
+                      place_of(input, *expired), expired->until, how(*expired),
+                      known_reason(*expired)));
+      continue;
+    }
     known.problems.push_back(
         fmt::format("{} is known to fail by {}, and fails by {}",
                     place_of(input, *known.lines[0]), how_all(known.lines),
@@ -264,7 +309,9 @@ std::string KnownCell::reason() const {
 }
 
 std::string known_reason(const KnownFailure& known) {
-  return fmt::format("since {}: {}", known.since, known.why);
+  return fmt::format("since {}{}: {}", known.since,
+                     known.until.empty() ? "" : ", until " + known.until,
+                     known.why);
 }
 
 std::string known_text(const ReportInput& input) {

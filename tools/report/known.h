@@ -4,11 +4,13 @@
 //   # kernel    law                 fails  since       why
 //   mine/fast   weights_sum_to_one  law    2026-11-22  the mask comes too late,
 //   #12
+//   mine/fast   rows_stay_in_hull   law    2026-11-22  until=2027-01-31  soon
 //
 // `fails` is how: law, memory, crash or hang, or the cause that a report names,
 // such as no_scale or unknown. A law that fails in several ways has a line for
 // each. What fails as it says there does not fail the run. What no longer
-// fails, or fails otherwise as well, does.
+// fails, or fails otherwise as well, does; and so does what fails still behind
+// the day that `until=` names (of UTC).
 #ifndef QKVET_TOOLS_REPORT_KNOWN_H_
 #define QKVET_TOOLS_REPORT_KNOWN_H_
 
@@ -29,6 +31,7 @@ struct KnownFailure {
   FailureKind kind = FailureKind::kLaw;  // without a cause
   std::string cause;                     // "" or the name of one
   std::string since;                     // a day, 2026-11-22
+  std::string until;                     // the last on which it counts; or ""
   std::string why;
   int line = 0;
 };
@@ -36,6 +39,11 @@ struct KnownFailure {
 struct KnownFailures {
   std::string file;  // as it was named
   std::vector<KnownFailure> all;
+  std::string today;  // a day, by which lines expire
+
+  bool has_expired(const KnownFailure& known) const {
+    return !known.until.empty() && known.until < today;
+  }
 
   bool names_causes() const;
   // The lines about a law of a kernel.
@@ -49,6 +57,8 @@ std::optional<KnownFailures> read_known(const std::string& file,
 std::optional<KnownFailures> parse_known(std::string_view text,
                                          const std::string& file,
                                          std::string* error);
+// "2026-11-22", in UTC.
+std::string day_now();
 
 // What a file of known failures says of a cell.
 enum class KnownState : uint8_t {

@@ -40,7 +40,7 @@ TEST(Known, EveryWrongLineIsNamed) {
   const struct {
     std::string text, part;
   } rows[] = {
-      {"a/b\n", "known.txt:1: a line is KERNEL LAW HOW SINCE WHY, such as"},
+      {"a/b\n", "known.txt:1: a line is KERNEL LAW HOW SINCE [until=DAY] WHY"},
       {"\na/b weights_sum_to_one law 2026-11-22\n", "known.txt:2: a line is"},
       {"a/b weights law 2026-11-22 why\n", "no law is named \"weights\""},
       {"a/b weights_sum_to_one Law! 2026-11-22 why\n", "allowed: law, memory"},
@@ -48,6 +48,12 @@ TEST(Known, EveryWrongLineIsNamed) {
       {"a/b weights_sum_to_one law 22.11.2026 why\n", "\"22.11.2026\": a day"},
       {"a/b weights_sum_to_one law 2026-11-2x why\n", "\"2026-11-2x\": a day"},
       {"a/b weights_sum_to_one law 2026-+1-02 why\n", "\"2026-+1-02\": a day"},
+      {"a/b weights_sum_to_one law 2026-11-22 until=soon why\n",
+       "until=soon: a day is written"},
+      {"a/b weights_sum_to_one law 2026-11-22 until=2026-11-21 why\n",
+       "until=2026-11-21: is before 2026-11-22"},
+      {"a/b weights_sum_to_one law 2026-11-22 until=2027-01-31\n",
+       "known.txt:1: a line is"},
       {good + good,
        "known.txt:2: a/b weights_sum_to_one law has a line already, 1"}};
   for (const auto& [text, part] : rows) {
@@ -117,6 +123,45 @@ TEST(Known, ALineAboutAWayThatIsGoneIsWrong) {
             "more: take the line out");
 }
 
+// The day itself counts; days are of UTC.
+TEST(Known, ALineExpires) {
+  KnownFailures known = parsed(
+      "a/b weights_sum_to_one law 2026-11-22 until=2027-01-31 soon mended\n"
+      "a/b rows_stay_in_hull law 2026-11-22 until it is mended\n");
+  ASSERT_EQ(known.all.size(), 2u);
+  EXPECT_EQ(known.all[0].until, "2027-01-31");
+  EXPECT_EQ(known.all[0].why, "soon mended");
+  EXPECT_EQ(known_reason(known.all[0]),
+            "since 2026-11-22, until 2027-01-31: soon mended");
+  EXPECT_EQ(known.all[1].until, "");
+  known.today = "2027-01-31";
+  EXPECT_FALSE(known.has_expired(known.all[0]));
+  known.today = "2027-02-01";
+  EXPECT_TRUE(known.has_expired(known.all[0]));
+  EXPECT_FALSE(known.has_expired(known.all[1]));
+  EXPECT_EQ(day_now().size(), 10u);
+  EXPECT_GT(day_now(), "2020-01-01");
+}
+
+TEST(Known, WhatHasExpiredCountsAgain) {
+  TwoFailures two;
+  two.result.kernels[0].cells[0].others.clear();
+  const std::string line = "a/b weights_sum_to_one law 2020-01-01 until=";
+  EXPECT_EQ(two.held_against(line + "9999-12-31 why\n").state,
+            KnownState::kAsKnown);
+  const KnownCell over = two.held_against(line + "2020-01-02 why\n");
+  EXPECT_EQ(over.state, KnownState::kOtherwise);
+  ASSERT_EQ(over.problems.size(), 1u);
+  EXPECT_EQ(over.problems[0],
+            "known.txt:1: a/b weights_sum_to_one was accepted until "
+            "2020-01-02, and fails by law still (since 2020-01-01, until "
+            "2020-01-02: why)");
+  // What is mended is a line to take out, expired or not.
+  two.result.kernels[0].cells[0].failure.reset();
+  EXPECT_EQ(two.held_against(line + "2020-01-02 why\n").state,
+            KnownState::kGone);
+}
+
 constexpr const char* kScale = "scale_is_one_over_sqrt_d";
 const std::string kCheck =
     "check --kernel faulty/no_scale --law scale_is_one_over_sqrt_d --law "
@@ -128,6 +173,23 @@ Ran run_with(const std::string& known, const std::string& more = "") {
 }
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+TEST(KnownRun, AFailureIsKnownUntilADay) {
+  const std::string line =
+      std::string("faulty/no_scale ") + kScale + " law 2020-01-01 until=";
+  const Ran then = run_with(line + "9999-12-31 a textbook\n");
+  EXPECT_EQ(then.exit, 0) << then.out << then.error;
+  EXPECT_TRUE(has(then.out, "since 2020-01-01, until 9999-12-31: a textbook"))
+      << then.out;
+  const Ran over =
+      run_with(line + "2020-01-02 a textbook\n", " --json over.jsonl");
+  EXPECT_EQ(over.exit, 1) << over.out << over.error;
+  EXPECT_TRUE(has(over.out, "FAIL  " + std::string(kScale))) << over.out;
+  EXPECT_TRUE(has(over.out, "outdated    known.txt:1")) << over.out;
+  EXPECT_TRUE(has(over.out, "was accepted until")) << over.out;
+  EXPECT_TRUE(
+      has(read_text(scratch() / "over.jsonl"), "\"until\":\"2020-01-02\""));
 }
 
 TEST(KnownRun, AFailureThatIsKnownDoesNotFailTheRun) {

@@ -195,6 +195,8 @@ void add_accepted(const ReportInput& input, const KernelResult& kernel,
                      {"holds", known.state == KnownState::kAsKnown},
                      {"gone", known.state == KnownState::kGone},
                      {"reason", known.reason()}};
+  if (!known.lines[0]->until.empty())
+    result["known"]["until"] = known.lines[0]->until;
   if (!known.problems.empty()) result["known"]["problems"] = known.problems;
 }
 

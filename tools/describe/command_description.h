@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line, as it describes itself: what its man page and its
+// completion are written from. There is no other list of commands and options.
+#ifndef QKVET_TOOLS_DESCRIBE_COMMAND_DESCRIPTION_H_
+#define QKVET_TOOLS_DESCRIBE_COMMAND_DESCRIPTION_H_
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace qkvet::tools {
+
+struct OptionDescription {
+  std::vector<std::string> names;    // "-l", "--law"; of a positional one word
+  std::string what;                  // its help
+  std::string type;                  // "FILE"; "" for a flag
+  std::vector<std::string> choices;  // all words that it takes; empty: any
+  bool positional = false, required = false, repeats = false;
+};
+
+struct CommandDescription {
+  std::string name, what;
+  std::vector<OptionDescription> options;
+  std::vector<CommandDescription> commands;
+};
+
+CommandDescription describe(const CLI::App& app);
+
+// qkvet.1, in the macros of man(7).
+std::string man_page(const CommandDescription& program,
+                     const std::string& version);
+// What a shell sources, or finds in its folder of completions.
+std::string bash_completion(const CommandDescription& program);
+std::string zsh_completion(const CommandDescription& program);
+
+}  // namespace qkvet::tools
+
+#endif  // QKVET_TOOLS_DESCRIBE_COMMAND_DESCRIPTION_H_

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the program writes of itself: the man page as groff reads it, completion
+// as shells run it.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <sstream>
+
+#include "tools/base/program_run.h"
+
+namespace qkvet::tools::describe_test {
+namespace {
+
+std::string output_of(const std::string& words) {
+  const Ran ran = run_qkvet(words);
+  EXPECT_EQ(ran.exit, 0) << words << ran.error;
+  return ran.out;
+}
+
+// Commands and options of a --help, which says what there is.
+std::vector<std::string> words_of_help(const std::string& help) {
+  std::vector<std::string> out;
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string first;
+    if (line.rfind("  ", 0) != 0 || line.rfind("    ", 0) == 0 ||
+        !(words >> first))
+      continue;
+    std::istringstream names(first);
+    for (std::string name; std::getline(names, name, ',');) out.push_back(name);
+  }
+  return out;
+}
+
+bool is_option(const std::string& word) { return word[0] == '-'; }
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// groff shows hyphens that are typed as \-.
+std::string with_hyphens(std::string text) {
+  for (size_t at = 0; (at = text.find("\\-", at)) != std::string::npos; ++at)
+    text.erase(at, 1);
+  return text;
+}
+
+bool has_tool(const std::string& name) {
+  return std::system(("command -v " + name + " >/dev/null 2>&1").c_str()) == 0;
+}
+
+// What a shell says to these lines, in scratch().
+Ran told_shell(const std::string& lines, const char* shell = "bash") {
+  write_text(scratch() / "lines.sh", lines + "\n");
+  return run_qkvet(
+      std::string(shell == std::string("zsh") ? "-f " : "") + "lines.sh",
+      scratch(), "", std::filesystem::path("/usr/bin") / shell);
+}
+
+TEST(Describe, ThePageHasEveryCommandAndItsOptions) {
+  const std::string page = with_hyphens(output_of("man"));
+  for (const std::string& command : words_of_help(output_of("--help"))) {
+    EXPECT_TRUE(has(page, is_option(command) ? "\\fB" + command + "\\fR"
+                                             : ".SS \"qkvet " + command))
+        << command;
+    if (is_option(command)) continue;
+    for (const std::string& word :
+         words_of_help(output_of(command + " --help")))
+      EXPECT_TRUE(has(page, is_option(word) ? "\\fB" + word + "\\fR" : word))
+          << command << " " << word;
+  }
+  EXPECT_FALSE(has(page, "--no-such-option"));
+  EXPECT_TRUE(has(page, ".SH EXIT STATUS\n0 conforms, 1 a law failed"));
+}
+
+TEST(Describe, GroffHasNothingToSayAgainstThePage) {
+  const std::string tool = has_tool("groff") ? "groff -man -ww -z"
+                           : has_tool("man")
+                               ? "man --warnings -E UTF-8 -l -P cat"
+                               : "";
+  if (tool.empty()) GTEST_SKIP() << "neither groff nor man is installed";
+  write_text(scratch() / "qkvet.1", output_of("man"));
+  write_text(scratch() / "bad.1", output_of("man") + ".no_macro\n\\fZ\n");
+  EXPECT_EQ(told_shell(tool + " qkvet.1").error, "");
+  // The control: a page that is wrong has warnings, where there is groff.
+  if (has_tool("groff")) {
+    EXPECT_NE(told_shell(tool + " bad.1").error, "");
+  }
+}
+
+// The words that bash offers for the last of these.
+std::string completed(const std::string& words) {
+  std::istringstream in(words);
+  std::string array;
+  int last = -1;
+  for (std::string word; in >> word; ++last)
+    array += " '" + (word == "_" ? "" : word) + "'";
+  const Ran ran = told_shell("source <('" + std::string(QKVET_PROGRAM) +
+                             "' completion bash)\nCOMP_WORDS=(" + array +
+                             ")\nCOMP_CWORD=" + std::to_string(last) +
+                             "\n_qkvet\necho \"${COMPREPLY[*]}\"");
+  EXPECT_EQ(ran.error, "") << words;
+  return ran.out;
+}
+
+TEST(Describe, BashCompletesCommandsOptionsAndValues) {
+  const std::string program = QKVET_PROGRAM;
+  EXPECT_EQ(completed(program + " che"), "check\n");
+  EXPECT_EQ(completed(program + " check --sh"), "--shard\n");
+  EXPECT_EQ(completed(program + " merge --sh"), "\n");
+  EXPECT_EQ(completed(program + " check --sizes m"), "medium\n");
+  EXPECT_EQ(completed(program + " golden ver"), "verify\n");
+  EXPECT_EQ(completed(program + " golden verify --ul"), "--ulps\n");
+  EXPECT_EQ(completed(program + " check --law weights_s"),
+            "weights_sum_to_one\n");
+  EXPECT_EQ(completed(program + " completion _"), "bash zsh\n");
+  // Files are left to the shell, as are words that nobody knows.
+  EXPECT_EQ(completed(program + " check --json _"), "\n");
+  EXPECT_EQ(completed(program + " nothing --sh"), "\n");
+}
+
+TEST(Describe, ZshTakesItsCompletion) {
+  if (!has_tool("zsh")) GTEST_SKIP() << "zsh is not installed";
+  write_text(scratch() / "_qkvet", output_of("completion zsh"));
+  const Ran ran = told_shell(
+      "autoload -U compinit\ncompinit -u -D\nsource ./_qkvet\n"
+      "print ${_comps[qkvet]}\nprint ${+functions[_qkvet_golden_verify]}",
+      "zsh");
+  EXPECT_EQ(ran.error, "");
+  EXPECT_EQ(ran.out, "_qkvet\n1\n");
+}
+
+TEST(Describe, BadInputIsOneLine) {
+  expect_wrong_use(run_qkvet("completion fish"), "fish");
+  expect_wrong_use(run_qkvet("completion"), "shell");
+  expect_wrong_use(run_qkvet("man --out nowhere/qkvet.1"), "nowhere/qkvet.1");
+}
+
+}  // namespace
+}  // namespace qkvet::tools::describe_test
