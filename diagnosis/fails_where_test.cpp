@@ -180,9 +180,10 @@ TEST(FailsWhere, FlagsAreZeroOrOne) {
     for (int n = 1; n <= 100; ++n) {
       const TermValues values = term_values(planned_case(*law, 5, n));
       for (size_t i = 0; i < values.size(); ++i)
-        if (vocabulary()[i].kind == Term::Kind::kFlag)
+        if (vocabulary()[i].kind == Term::Kind::kFlag) {
           EXPECT_TRUE(values[i] == 0 || values[i] == 1)
               << vocabulary()[i].name << " = " << values[i];
+        }
     }
   }
 }

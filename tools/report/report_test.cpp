@@ -251,7 +251,7 @@ TEST(Report, DeathsAreToldApartFromFailures) {
 
 TEST(Report, KnownFailuresHaveAColumnAndNoLine) {
   Made made;
-  made.known = KnownFailures{"known.txt", {}};
+  made.known = KnownFailures{"known.txt", {}, {}};
   KnownFailure one;
   one.kernel = "mine/fast";
   one.law = find_law("rows_stay_in_hull");
