@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "diagnosis/evidence.h"
+#include "diagnosis/evidence/evidence.h"
 
 namespace qkvet::diagnosis {
 

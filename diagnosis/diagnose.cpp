@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <map>
 
+#include "diagnosis/evidence/nearby.h"
 #include "diagnosis/inquiry.h"
-#include "diagnosis/nearby.h"
 
 namespace qkvet::diagnosis {
 namespace {

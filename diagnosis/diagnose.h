@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "diagnosis/catalogue.h"
-#include "diagnosis/fails_where.h"
+#include "diagnosis/where/fails_where.h"
 #include "properties/run/runner.h"
 
 namespace qkvet::diagnosis {

@@ -2,7 +2,7 @@
 // The neighbours of a failing case that pass and fail.
 #include <algorithm>
 
-#include "diagnosis/nearby.h"
+#include "diagnosis/evidence/nearby.h"
 #include "properties/conventions/domain.h"
 
 namespace qkvet::diagnosis {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "diagnosis/evidence/nearby.h"
 #include "diagnosis/kind.h"
-#include "diagnosis/nearby.h"
 #include "diagnosis/parametric.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/subject.h"

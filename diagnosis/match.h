@@ -5,7 +5,7 @@
 
 #include <span>
 
-#include "diagnosis/evidence.h"
+#include "diagnosis/evidence/evidence.h"
 
 namespace qkvet::diagnosis {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "diagnosis/hypothesis.h"
+#include "diagnosis/where/hypothesis.h"
 
 #include <algorithm>
 #include <bit>

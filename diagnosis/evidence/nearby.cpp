@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "diagnosis/nearby.h"
+#include "diagnosis/evidence/nearby.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the kernel under test answered to a case of a law: the evidence that
 // hypotheses about its fault are held against.
-#ifndef QKVET_DIAGNOSIS_EVIDENCE_H_
-#define QKVET_DIAGNOSIS_EVIDENCE_H_
+#ifndef QKVET_DIAGNOSIS_EVIDENCE_EVIDENCE_H_
+#define QKVET_DIAGNOSIS_EVIDENCE_EVIDENCE_H_
 
 #include <memory>
 #include <vector>
@@ -60,4 +60,4 @@ class Witness {
 
 }  // namespace qkvet::diagnosis
 
-#endif  // QKVET_DIAGNOSIS_EVIDENCE_H_
+#endif  // QKVET_DIAGNOSIS_EVIDENCE_EVIDENCE_H_

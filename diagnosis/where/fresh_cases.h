@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cases for which a sentence predicts a verdict, drawn by the plan's generator:
 // about half of them predicted to fail, and many of the others only just not.
-#ifndef QKVET_DIAGNOSIS_FRESH_CASES_H_
-#define QKVET_DIAGNOSIS_FRESH_CASES_H_
+#ifndef QKVET_DIAGNOSIS_WHERE_FRESH_CASES_H_
+#define QKVET_DIAGNOSIS_WHERE_FRESH_CASES_H_
 
 #include <vector>
 
-#include "diagnosis/hypothesis.h"
-#include "diagnosis/setting.h"
+#include "diagnosis/where/hypothesis.h"
+#include "diagnosis/where/setting.h"
 
 namespace qkvet::diagnosis {
 
@@ -20,4 +20,4 @@ std::vector<Case> fresh_cases(const Hypothesis& hypothesis,
 
 }  // namespace qkvet::diagnosis
 
-#endif  // QKVET_DIAGNOSIS_FRESH_CASES_H_
+#endif  // QKVET_DIAGNOSIS_WHERE_FRESH_CASES_H_

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cases like a failing one: with other data, other extents, fewer options.
-#ifndef QKVET_DIAGNOSIS_NEARBY_H_
-#define QKVET_DIAGNOSIS_NEARBY_H_
+#ifndef QKVET_DIAGNOSIS_EVIDENCE_NEARBY_H_
+#define QKVET_DIAGNOSIS_EVIDENCE_NEARBY_H_
 
 #include <string>
 
-#include "diagnosis/evidence.h"
+#include "diagnosis/evidence/evidence.h"
 
 namespace qkvet::diagnosis {
 
@@ -30,4 +30,4 @@ Case simplest_nearby(const Law& law, const Case& value, int n);
 
 }  // namespace qkvet::diagnosis
 
-#endif  // QKVET_DIAGNOSIS_NEARBY_H_
+#endif  // QKVET_DIAGNOSIS_EVIDENCE_NEARBY_H_

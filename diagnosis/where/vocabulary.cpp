@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "diagnosis/vocabulary.h"
+#include "diagnosis/where/vocabulary.h"
 
 #include <algorithm>
 #include <array>

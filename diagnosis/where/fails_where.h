@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a kernel fails: the simplest sentence in the words of cases that is
 // true of cases which were asked for on purpose, and then of fresh ones.
-#ifndef QKVET_DIAGNOSIS_FAILS_WHERE_H_
-#define QKVET_DIAGNOSIS_FAILS_WHERE_H_
+#ifndef QKVET_DIAGNOSIS_WHERE_FAILS_WHERE_H_
+#define QKVET_DIAGNOSIS_WHERE_FAILS_WHERE_H_
 
 #include <optional>
 #include <string>
 
-#include "diagnosis/hypothesis.h"
-#include "diagnosis/setting.h"
+#include "diagnosis/where/hypothesis.h"
+#include "diagnosis/where/setting.h"
 
 namespace qkvet::diagnosis {
 
@@ -52,4 +52,4 @@ FreshVerdicts predict_fresh(const FailsWhere& where, uint64_t seed, int count,
 
 }  // namespace qkvet::diagnosis
 
-#endif  // QKVET_DIAGNOSIS_FAILS_WHERE_H_
+#endif  // QKVET_DIAGNOSIS_WHERE_FAILS_WHERE_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "diagnosis/fresh_cases.h"
+#include "diagnosis/where/fresh_cases.h"
 
 #include <algorithm>
 #include <array>

@@ -2,8 +2,8 @@
 // The words in which it is said where a kernel fails: what can be asked of a
 // case. They are the names of the language of conditions
 // (properties/conditions), and some that are made of them.
-#ifndef QKVET_DIAGNOSIS_VOCABULARY_H_
-#define QKVET_DIAGNOSIS_VOCABULARY_H_
+#ifndef QKVET_DIAGNOSIS_WHERE_VOCABULARY_H_
+#define QKVET_DIAGNOSIS_WHERE_VOCABULARY_H_
 
 #include <cstdint>
 #include <functional>
@@ -43,4 +43,4 @@ std::optional<Case> with_term(const Case& value, const Term& term, int64_t to);
 
 }  // namespace qkvet::diagnosis
 
-#endif  // QKVET_DIAGNOSIS_VOCABULARY_H_
+#endif  // QKVET_DIAGNOSIS_WHERE_VOCABULARY_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "diagnosis/evidence.h"
+#include "diagnosis/evidence/evidence.h"
 
 namespace qkvet::diagnosis {
 

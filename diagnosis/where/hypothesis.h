@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A sentence about where a kernel fails, and the simplest ones that are true of
 // cases whose verdict is known.
-#ifndef QKVET_DIAGNOSIS_HYPOTHESIS_H_
-#define QKVET_DIAGNOSIS_HYPOTHESIS_H_
+#ifndef QKVET_DIAGNOSIS_WHERE_HYPOTHESIS_H_
+#define QKVET_DIAGNOSIS_WHERE_HYPOTHESIS_H_
 
 #include <string>
 #include <vector>
 
-#include "diagnosis/vocabulary.h"
+#include "diagnosis/where/vocabulary.h"
 
 namespace qkvet::diagnosis {
 
@@ -57,4 +57,4 @@ std::vector<Hypothesis> simplest_hypotheses(const std::vector<Sample>& samples,
 
 }  // namespace qkvet::diagnosis
 
-#endif  // QKVET_DIAGNOSIS_HYPOTHESIS_H_
+#endif  // QKVET_DIAGNOSIS_WHERE_HYPOTHESIS_H_

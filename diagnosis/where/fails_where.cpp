@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "diagnosis/fails_where.h"
+#include "diagnosis/where/fails_where.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,9 +8,9 @@
 #include <sstream>
 #include <tuple>
 
-#include "diagnosis/evidence.h"
-#include "diagnosis/fresh_cases.h"
-#include "diagnosis/nearby.h"
+#include "diagnosis/evidence/evidence.h"
+#include "diagnosis/evidence/nearby.h"
+#include "diagnosis/where/fresh_cases.h"
 #include "properties/conventions/domain.h"
 #include "properties/judging/subject.h"
 

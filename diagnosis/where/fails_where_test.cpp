@@ -2,7 +2,7 @@
 // Kernels that are wrong under a condition which the test makes: the sentence
 // must be that condition, to the exact number. And the controls: one that
 // always fails, and one whose condition no sentence can say.
-#include "diagnosis/fails_where.h"
+#include "diagnosis/where/fails_where.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cases in which it is looked for where a kernel fails: those of one law,
 // with data of one kind, so that what passes does so for another reason.
-#ifndef QKVET_DIAGNOSIS_SETTING_H_
-#define QKVET_DIAGNOSIS_SETTING_H_
+#ifndef QKVET_DIAGNOSIS_WHERE_SETTING_H_
+#define QKVET_DIAGNOSIS_WHERE_SETTING_H_
 
 #include <string>
 #include <vector>
 
-#include "diagnosis/vocabulary.h"
+#include "diagnosis/where/vocabulary.h"
 #include "properties/cases/scope.h"
 #include "properties/run/runner.h"
 
@@ -56,4 +56,4 @@ Case with_extents_of(Case value, const Case& other);
 
 }  // namespace qkvet::diagnosis
 
-#endif  // QKVET_DIAGNOSIS_SETTING_H_
+#endif  // QKVET_DIAGNOSIS_WHERE_SETTING_H_

@@ -7,8 +7,8 @@
 #include <ctime>
 
 #include "core/base/at_night.h"
-#include "diagnosis/fails_where.h"
 #include "diagnosis/test_faults.h"
+#include "diagnosis/where/fails_where.h"
 
 namespace qkvet::diagnosis::where_scores_test {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "diagnosis/setting.h"
+#include "diagnosis/where/setting.h"
 
 #include <algorithm>
 
