@@ -152,7 +152,8 @@ TEST(Capability, ADeviceIsAskedForForwardAlone) {
     kernel.capabilities.devices = uint64_t{1} << QKVET_DEVICE_CUDA;
     EXPECT_EQ(kernel.device(), QKVET_DEVICE_CUDA);
     EXPECT_FALSE(capability_allows(kernel, call, &why));
-    EXPECT_EQ(why, "layers and caches in memory of a device are not judged");
+    EXPECT_EQ(why,
+              "layers, caches and merges in memory of a device are not judged");
     // One that declares the CPU, too, is called there.
     kernel.capabilities.devices |= uint64_t{1} << QKVET_DEVICE_CPU;
     EXPECT_EQ(kernel.device(), QKVET_DEVICE_CPU);

@@ -61,6 +61,7 @@ Case draw_merge(Draw& draw, const Law& law, const Scope& scope) {
   value.merge = true;
   draw_dtype(draw, scope, value);
   value.shape = draw_merge_shape(draw, scope);
+  apply_pins(scope, value);  // the lengths below are up to Tk
   Shape& s = value.shape;
   const bool few_rows = s.B <= static_cast<int64_t>(kMaxMembers);
   if (few_rows && draw.chance(35))
@@ -71,9 +72,9 @@ Case draw_merge(Draw& draw, const Law& law, const Scope& scope) {
   if (draw.chance(50)) value.layout = draw.of(kLayouts);
   draw_data(draw, value);
   value.score_bias = draw_lse(draw);
-  constrain_to_merge(value);
   keep_to_declared(scope, value);
   apply_pins(scope, value);
+  constrain_to_merge(value);
   return constrained(law, std::move(value));
 }
 

@@ -259,7 +259,8 @@ Shape draw_shape(Draw& draw, const Law& law, const Scope& scope,
 }
 
 bool is_long(const Case& value) {
-  return std::max({value.shape.Tq, value.shape.Tk, value.capacity}) >
+  const Shape& s = value.shape;
+  return std::max({s.Tq, s.Tk, value.capacity, value.merge ? s.B : 0}) >
          kLargeEdges.back();
 }
 

@@ -21,6 +21,7 @@ int64_t* extent_of(Case& value, std::string_view name) {
   const Subject subject = value.subject();
   if (name == "B") return &s.B;
   if (name == "H") return &s.H;
+  if (value.merge) return name == "Tk" ? &s.Tk : name == "dv" ? &s.dv : nullptr;
   if (name == "Hkv") return &s.Hkv;
   if (name == "d") return &s.d;
   if (name == "dv") return &s.dv;

@@ -119,7 +119,7 @@ TEST(Trace, WrongUse) {
       {"trace --layers many", "--layers"},
       {"trace --batch 1025", "--batch 1025: allowed 1 .. 1024"},
       {"trace --seed soon", "--seed soon"},
-      {"trace --kernel 'scalar/*'", "2 kernels are named"},
+      {"trace --kernel 'scalar/*'", "3 kernels are named"},
       {"trace --shapes --kernel scalar/layer", "--shapes computes nothing"},
       {"trace --context 4096 --heads 8 --width 8 --batch 4", "--shapes"}};
   for (const auto& [arguments, part] : rows)

@@ -53,7 +53,8 @@ TEST(Plugins, ThatCannotBeJudgedAreOneLineAndTwo) {
        "exited with status 7 while it was loaded; it said: no licence for "
        "this machine"},
       {"bad.so:refuse", "this config is not for me"},
-      {"tables.so:nothing", "has no forward(), no cache and no layer"},
+      {"tables.so:nothing",
+       "has no forward(), no cache, no layer and no merge"},
       {"tables.so:no_step", "its cache has no step()"},
       {"tables.so:no_layer_forward", "its layer has no forward()"},
   };

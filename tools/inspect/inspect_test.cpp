@@ -256,7 +256,7 @@ TEST(Inspect, WrongUse) {
       {"inspect f32,B1,H2,Tq2,Tk2,d4 --member 1",
        "the case has member 0 alone"},
       {"inspect f32,B1,H2,Tq2,Tk2,d4 --kernel 'scalar/*'",
-       "2 kernels are named"},
+       "3 kernels are named"},
       {"inspect f32,B1,H2,Tq2,Tk2,d4 --kernel no/thing", "no/thing"},
       {"inspect fp8e4m3,B1,H2,Tq2,Tk2,d4", "fp8e4m3"},
       {"inspect f32,B1,H8,Tq4096,Tk4096,d1", "134217728 weights"},
