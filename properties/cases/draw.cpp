@@ -192,7 +192,7 @@ Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
   draw_dtype(draw, scope, value);
   SizeClass size = draw_size(draw, scope.largest);
   // Every command of a long story costs as much as a whole short one.
-  if (size == SizeClass::kLong && draw.chance(75)) size = SizeClass::kSmall;
+  if (size == SizeClass::kLong && draw.chance(85)) size = SizeClass::kSmall;
   draw_heads(draw, SizeClass::kSmall, value.shape);
   value.shape.B = draw.chance(50) ? 1 : draw.range(2, 3);
   const SizeClass width = size == SizeClass::kLong ? SizeClass::kSmall : size;
@@ -202,6 +202,9 @@ Case draw_story(Draw& draw, const Law& law, const Scope& scope) {
     constexpr int64_t kWidest = 8;
     value.shape.d = std::min(value.shape.d, kWidest);
     value.shape.dv = std::min(value.shape.dv, kWidest);
+    constexpr int64_t kMostHeads = 2;
+    value.shape.Hkv = std::min(value.shape.Hkv, kMostHeads);
+    value.shape.H = value.shape.Hkv * (value.shape.H > value.shape.Hkv ? 2 : 1);
   }
   value.capacity = draw_capacity(draw, size);
   // Stories are as long as the capacity lets them be.
