@@ -8,6 +8,16 @@
 
 namespace qkvet::impl {
 
+// The generic model, said aloud: what is rounded here in other places than in
+// PlainMerge stays inside of it.
+inline constexpr qkvet_precision kGenericMerge = [] {
+  qkvet_precision p = {};
+  p.struct_size = sizeof(p);
+  p.declared = QKVET_KNOB_TILE;
+  p.tile = 16;
+  return p;
+}();
+
 // Every lse counts in base 2, as FlashInfer returns it.
 struct Base2Merge : PlainMerge {
   static float weight(float lse, float max) { return std::exp2(lse - max); }
@@ -25,8 +35,7 @@ inline constexpr qkvet_dialect kBase2Dialect = [] {
 QKVET_CONTROL(merge_base2) = merge_kernel("controls/merge_base2",
                                           "every lse counts in base 2",
                                           QKVET_PLACE, &kMergeTable<Base2Merge>,
-                                          /*precision=*/nullptr,
-                                          &kBase2Dialect);
+                                          &kGenericMerge, &kBase2Dialect);
 
 // A natural lse, and powers of two inside: the factor is rounded, and so is
 // every product with it.
@@ -42,7 +51,7 @@ struct PowersOfTwoMerge : PlainMerge {
 
 QKVET_CONTROL(merge_powers_of_two) = merge_kernel(
     "controls/merge_powers_of_two", "a natural lse by powers of two",
-    QKVET_PLACE, &kMergeTable<PowersOfTwoMerge>, /*precision=*/nullptr);
+    QKVET_PLACE, &kMergeTable<PowersOfTwoMerge>, &kGenericMerge);
 
 // Weights are exp(lse_i - lse) of the merged lse, as they are written in
 // papers: nothing is divided.
@@ -62,6 +71,6 @@ struct WeightsOfTheMergedLse : PlainMerge {
 
 QKVET_CONTROL(merge_by_merged_lse) = merge_kernel(
     "controls/merge_by_merged_lse", "weights against the merged lse",
-    QKVET_PLACE, &kMergeTable<WeightsOfTheMergedLse>, /*precision=*/nullptr);
+    QKVET_PLACE, &kMergeTable<WeightsOfTheMergedLse>, &kGenericMerge);
 
 }  // namespace qkvet::impl

@@ -154,15 +154,10 @@ constexpr qkvet_kernel merge_kernel(
     const qkvet_merge_table* table,
     const qkvet_precision* precision = &kMergePrecision,
     const qkvet_dialect* dialect = &kCommonDialect) {
-  qkvet_kernel kernel = {};
-  kernel.struct_size = sizeof(kernel);
-  kernel.name = name;
-  kernel.description = description;
-  kernel.source_file = place.file;
-  kernel.source_line = place.line;
-  kernel.capabilities = &kMergeCapabilities;
+  qkvet_kernel kernel = plain_kernel(name, description, place, precision,
+                                     /*forward=*/nullptr, &kMergeCapabilities);
+  kernel.supports = nullptr;
   kernel.dialect = dialect;
-  kernel.precision = precision;
   kernel.merge = table;
   return kernel;
 }

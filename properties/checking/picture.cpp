@@ -77,100 +77,104 @@ void add_pages(const Case& value, const Inputs& inputs,
   }
 }
 
+// Small calls one after the other, each by `add`; those that differ only in
+// where tensors lie show nothing new.
+template <class Add>
+std::vector<std::string> calls_shown(const JudgeInput& input, int64_t numbers,
+                                     const char* further, Add add) {
+  std::vector<std::string> lines;
+  if (numbers > static_cast<int64_t>(kMostNumbers)) return lines;
+  const Inputs* shown = nullptr;
+  for (const CallView& call : input.calls) {
+    if (call.inputs == shown) continue;
+    if (shown != nullptr) lines.push_back(further);
+    shown = call.inputs;
+    add(call, lines);
+  }
+  return lines;
+}
+
 }  // namespace
 
 // Calls of q, k and v.
 std::vector<std::string> attention_picture(const JudgeInput& input,
                                            const Judgement&) {
   const Shape& s = input.value.shape;
-  const auto numbers = static_cast<size_t>(s.q_elements() + s.k_elements() +
-                                           s.v_elements() + s.o_elements());
-  std::vector<std::string> lines;
-  if (numbers > kMostNumbers) return lines;
-  // Calls that differ only in where tensors lie show nothing new.
-  const Inputs* shown = nullptr;
-  for (const CallView& call : input.calls) {
-    if (call.inputs == shown) continue;
-    if (shown != nullptr) lines.push_back("second call:");
-    shown = call.inputs;
-    add_pages(call.planned->variant ? *call.planned->variant : input.value,
-              *call.inputs, lines);
-    add_positions(*call.inputs, lines);
-    add_rows({"q", &call.inputs->q, s.H, s.Tq, s.d}, "", lines);
-    add_rows({"k", &call.inputs->k, s.Hkv, s.Tk, s.d}, "", lines);
-    add_rows({"v", &call.inputs->v, s.Hkv, s.Tk, s.dv}, "", lines);
-    const std::vector<double> o =
-        as_doubles(call.outcome->o, input.value.o_dtype);
-    if (!o.empty()) add_rows({"o", &o, s.H, s.Tq, s.dv}, "   <- actual", lines);
-    if (call.truth != nullptr)
-      add_rows({"o", &call.truth->oracle.o, s.H, s.Tq, s.dv}, "   <- expected",
-               lines);
-  }
-  return lines;
+  const int64_t numbers =
+      s.q_elements() + s.k_elements() + s.v_elements() + s.o_elements();
+  return calls_shown(
+      input, numbers, "second call:",
+      [&](const CallView& call, std::vector<std::string>& lines) {
+        add_pages(call.planned->variant ? *call.planned->variant : input.value,
+                  *call.inputs, lines);
+        add_positions(*call.inputs, lines);
+        add_rows({"q", &call.inputs->q, s.H, s.Tq, s.d}, "", lines);
+        add_rows({"k", &call.inputs->k, s.Hkv, s.Tk, s.d}, "", lines);
+        add_rows({"v", &call.inputs->v, s.Hkv, s.Tk, s.dv}, "", lines);
+        const std::vector<double> o =
+            as_doubles(call.outcome->o, input.value.o_dtype);
+        if (!o.empty())
+          add_rows({"o", &o, s.H, s.Tq, s.dv}, "   <- actual", lines);
+        if (call.truth != nullptr)
+          add_rows({"o", &call.truth->oracle.o, s.H, s.Tq, s.dv},
+                   "   <- expected", lines);
+      });
 }
 
 // Merges: the states of every row and head, n of them, and what comes out.
 std::vector<std::string> merge_picture(const JudgeInput& input,
                                        const Judgement&) {
   const Shape& s = input.value.shape;
-  const auto numbers = static_cast<size_t>(
-      s.v_elements() + s.weights_elements() + s.o_elements());
-  std::vector<std::string> lines;
-  if (numbers > kMostNumbers) return lines;
-  const Inputs* shown = nullptr;
-  for (const CallView& call : input.calls) {
-    if (call.inputs == shown) continue;
-    if (shown != nullptr) lines.push_back("second call:");
-    shown = call.inputs;
-    const int64_t states =
-        (call.planned->variant ? call.planned->variant->shape : s).Tk;
-    add_rows({"states", &call.inputs->v, s.H, states, s.dv}, "", lines);
-    add_rows({"lse", &call.inputs->bias, s.H, states, 1}, "", lines);
-    const Dtype dtype = input.value.o_dtype;
-    const std::vector<double> o = as_doubles(call.outcome->o, dtype);
-    const std::vector<double> lse =
-        as_doubles(call.outcome->lse, lse_dtype(dtype));
-    if (!o.empty()) add_rows({"o", &o, s.H, 1, s.dv}, "   <- actual", lines);
-    if (!lse.empty()) add_rows({"lse", &lse, s.H, 1, 1}, "   <- actual", lines);
-    if (call.truth == nullptr) continue;
-    add_rows({"o", &call.truth->oracle.o, s.H, 1, s.dv}, "   <- expected",
-             lines);
-    add_rows({"lse", &call.truth->oracle.lse, s.H, 1, 1}, "   <- expected",
-             lines);
-  }
-  return lines;
+  const int64_t numbers =
+      s.v_elements() + s.weights_elements() + s.o_elements();
+  return calls_shown(
+      input, numbers, "second call:",
+      [&](const CallView& call, std::vector<std::string>& lines) {
+        const int64_t states =
+            (call.planned->variant ? call.planned->variant->shape : s).Tk;
+        add_rows({"states", &call.inputs->v, s.H, states, s.dv}, "", lines);
+        add_rows({"lse", &call.inputs->bias, s.H, states, 1}, "", lines);
+        const Dtype dtype = input.value.o_dtype;
+        const std::vector<double> o = as_doubles(call.outcome->o, dtype);
+        const std::vector<double> lse =
+            as_doubles(call.outcome->lse, lse_dtype(dtype));
+        if (!o.empty())
+          add_rows({"o", &o, s.H, 1, s.dv}, "   <- actual", lines);
+        if (!lse.empty())
+          add_rows({"lse", &lse, s.H, 1, 1}, "   <- actual", lines);
+        if (call.truth == nullptr) return;
+        add_rows({"o", &call.truth->oracle.o, s.H, 1, s.dv}, "   <- expected",
+                 lines);
+        add_rows({"lse", &call.truth->oracle.lse, s.H, 1, 1}, "   <- expected",
+                 lines);
+      });
 }
 
 // Calls of backward(): what differs from one to the next, and the gradients.
 std::vector<std::string> gradient_picture(const JudgeInput& input,
                                           const Judgement&) {
   const Shape& s = input.value.shape;
-  const auto numbers = static_cast<size_t>(
-      2 * (s.q_elements() + s.k_elements() + s.v_elements()) + s.o_elements());
-  std::vector<std::string> lines;
-  if (numbers > kMostNumbers) return lines;
-  const Inputs* shown = nullptr;
-  for (const CallView& call : input.calls) {
-    if (call.inputs == shown) continue;
-    if (shown != nullptr) lines.push_back("another call:");
-    shown = call.inputs;
-    add_rows({"q", &call.inputs->q, s.H, s.Tq, s.d}, "", lines);
-    add_rows({"k", &call.inputs->k, s.Hkv, s.Tk, s.d}, "", lines);
-    add_rows({"v", &call.inputs->v, s.Hkv, s.Tk, s.dv}, "", lines);
-    add_rows({"do", &call.inputs->d_o, s.H, s.Tq, s.dv}, "", lines);
-    for (const TensorName tensor : kGradients) {
-      const auto [B, heads, rows, width] = gradient_extents(s, tensor);
-      const char* const name = tensor_name(tensor);
-      const std::vector<double> actual = read_gradient(input, call, tensor);
-      if (actual.empty()) continue;
-      add_rows({name, &actual, heads, rows, width}, "   <- actual", lines);
-      if (call.truth == nullptr) continue;
-      add_rows({name, &gradient_of(call.truth->gradient->values, tensor), heads,
-                rows, width},
-               "   <- expected", lines);
-    }
-  }
-  return lines;
+  const int64_t numbers =
+      2 * (s.q_elements() + s.k_elements() + s.v_elements()) + s.o_elements();
+  return calls_shown(
+      input, numbers, "another call:",
+      [&](const CallView& call, std::vector<std::string>& lines) {
+        add_rows({"q", &call.inputs->q, s.H, s.Tq, s.d}, "", lines);
+        add_rows({"k", &call.inputs->k, s.Hkv, s.Tk, s.d}, "", lines);
+        add_rows({"v", &call.inputs->v, s.Hkv, s.Tk, s.dv}, "", lines);
+        add_rows({"do", &call.inputs->d_o, s.H, s.Tq, s.dv}, "", lines);
+        for (const TensorName tensor : kGradients) {
+          const auto [B, heads, rows, width] = gradient_extents(s, tensor);
+          const char* const name = tensor_name(tensor);
+          const std::vector<double> actual = read_gradient(input, call, tensor);
+          if (actual.empty()) continue;
+          add_rows({name, &actual, heads, rows, width}, "   <- actual", lines);
+          if (call.truth == nullptr) continue;
+          add_rows({name, &gradient_of(call.truth->gradient->values, tensor),
+                    heads, rows, width},
+                   "   <- expected", lines);
+        }
+      });
 }
 
 namespace {
