@@ -158,8 +158,8 @@ std::vector<CallOutcome> FaultSuspect::predict(const Evidence& evidence,
 
 Word FaultSuspect::says(Evidence& evidence, const Witness& witness) {
   std::vector<CallOutcome> predicted = predict(evidence, witness);
-  if (std::any_of(predicted.begin(), predicted.end(), says_nothing))
-    return Word::kSilent;
+  for (size_t n = 0; n < predicted.size(); ++n)
+    if (says_nothing(evidence.calls[n], predicted[n])) return Word::kSilent;
   const bool in_f32 = converts(evidence.calls);
   for (size_t n = 0; n < predicted.size(); ++n) {
     const CallOutcome& actual = evidence.outcomes[n];

@@ -57,12 +57,21 @@ bool same_stored(const std::vector<std::byte>& a,
 }
 
 // What happened to memory, and to the process.
-bool same_traces(const CallOutcome& a, const CallOutcome& b) {
+// What is malformed may be refused by supports() or by the call itself.
+CallStatus end_of(const KernelCall& call, const CallOutcome& outcome) {
+  const bool malformed = call.mistake != Mistake::kNone && outcome.asked_kernel;
+  return malformed && outcome.status == CallStatus::kUnsupported
+             ? CallStatus::kRefused
+             : outcome.status;
+}
+
+bool same_traces(const KernelCall& call, const CallOutcome& a,
+                 const CallOutcome& b) {
   const auto place = [](const std::optional<MemoryFault>& fault) {
     return fault ? std::optional(std::pair(fault->tensor, fault->of_reason))
                  : std::nullopt;
   };
-  return a.status == b.status && a.unwritten == b.unwritten &&
+  return end_of(call, a) == end_of(call, b) && a.unwritten == b.unwritten &&
          place(a.fault) == place(b.fault) &&
          place(a.damage) == place(b.damage) && a.lengths == b.lengths;
 }
@@ -94,10 +103,10 @@ bool same_outputs(const KernelCall& call, const CallOutcome& a,
 
 }  // namespace
 
-bool says_nothing(const CallOutcome& outcome) {
-  return outcome.status == CallStatus::kUnsupported ||
-         outcome.status == CallStatus::kUnavailable ||
-         outcome.status == CallStatus::kNotRun;
+bool says_nothing(const KernelCall& call, const CallOutcome& outcome) {
+  const CallStatus end = end_of(call, outcome);
+  return end == CallStatus::kUnsupported || end == CallStatus::kUnavailable ||
+         end == CallStatus::kNotRun;
 }
 
 Word compare_answers(Evidence& evidence, const JudgedKernel& kernel,
@@ -105,7 +114,8 @@ Word compare_answers(Evidence& evidence, const JudgedKernel& kernel,
                      std::span<const CallOutcome> predicted) {
   for (size_t n = 0; n < predicted.size(); ++n) {
     const CallOutcome& actual = evidence.outcomes[n];
-    if (!same_traces(actual, predicted[n])) return Word::kContradicts;
+    if (!same_traces(evidence.calls[n], actual, predicted[n]))
+      return Word::kContradicts;
     if (actual.status != CallStatus::kDone) continue;
     const CallBounds own = evidence.work->bounds(kernel, n, kernel.model);
     const CallBounds other = evidence.work->bounds(kernel, n, fault.model);

@@ -28,7 +28,7 @@ Word compare_answers(Evidence& evidence, const JudgedKernel& kernel,
                      std::span<const CallOutcome> predicted);
 
 // An outcome that says nothing: the call was not taken.
-bool says_nothing(const CallOutcome& outcome);
+bool says_nothing(const KernelCall& call, const CallOutcome& outcome);
 
 }  // namespace qkvet::diagnosis
 

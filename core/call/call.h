@@ -134,13 +134,18 @@ constexpr bool is_layer(Operation operation) {
 // A contradiction that is put into a call on purpose: the kernel must refuse.
 enum class Mistake : uint8_t {
   kNone,
-  kKeyWidth,     // layer: w_k has one column more; step: k has d + 1 channels
-  kValueAbsent,  // step: k without v
-  kHeads,        // layer: one more head, which does not divide the columns
-  kInputRows,    // layer: w_q has D + 1 rows
-  kOutputRows,   // layer: w_o has one row more
-  kBiasExtent,   // layer: b_q has one element more
-  kFusedWidth    // layer: w_qkv has one column more
+  kKeyWidth,       // k has d + 1 channels; layer: w_k one column more
+  kValueAbsent,    // forward, step: k without v
+  kHeads,          // forward: v has a head more than k; layer: one more head,
+                   // which does not divide the columns
+  kInputRows,      // forward: v has a token more than k; layer: w_q D + 1 rows
+  kOutputRows,     // layer: w_o has one row more
+  kBiasExtent,     // forward: a bias of Tk + 1 keys; layer: b_q has one element
+                   // more
+  kFusedWidth,     // layer: w_qkv has one column more
+  kMaskExtent,     // forward: a mask of Tk + 1 keys
+  kLengthsExtent,  // forward: one length, or one start of a member, too many
+  kUnknownField    // forward: what follows the struct as it is known is set
 };
 
 // The inputs are contiguous, row-major, in their storage type, and must outlive

@@ -79,6 +79,24 @@ std::string rope_contradiction(const KernelCall& call) {
   return missing ? "tables or positions of a rotation are missing" : "";
 }
 
+// A mistake is made in something that is there.
+std::string forward_mistake_contradiction(const KernelCall& call) {
+  const bool lengths = call.q_len != nullptr || call.cu_q != nullptr;
+  switch (call.mistake) {
+    case Mistake::kMaskExtent:
+      return call.mask == nullptr ? "a mistake in a mask without one" : "";
+    case Mistake::kBiasExtent:
+      return call.bias == nullptr ? "a mistake in a bias without one" : "";
+    case Mistake::kLengthsExtent:
+      return lengths ? "" : "a mistake in lengths without any";
+    case Mistake::kOutputRows:
+    case Mistake::kFusedWidth:
+      return "there is no such mistake";
+    default:
+      return "";
+  }
+}
+
 std::string forward_contradiction(const KernelCall& call) {
   if (std::string why = option_contradiction(call); !why.empty()) return why;
   const Shape& s = call.shape;
@@ -89,11 +107,12 @@ std::string forward_contradiction(const KernelCall& call) {
       is_missing(call.k, {first, s.Hkv, tokens, s.d}) ||
       is_missing(call.v, {first, s.Hkv, tokens, s.dv}))
     return "an input is missing";
-  return call.mistake == Mistake::kNone ? "" : "there is no such mistake";
+  return forward_mistake_contradiction(call);
 }
 
 std::string backward_contradiction(const KernelCall& call) {
   const Shape& s = call.shape;
+  if (call.mistake != Mistake::kNone) return "there is no such mistake";
   if (is_served(call) || call.share != 0)
     return "backward() takes no pages, new tokens and shared k and v";
   if (call.want_lse || call.want_weights)

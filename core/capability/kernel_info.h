@@ -64,7 +64,8 @@ inline constexpr FlagWord kFlagWords[] = {
     {"dropout_broadcast", QKVET_FLAG_DROPOUT_BROADCAST},
     {"dropout_of_member", QKVET_FLAG_DROPOUT_OF_MEMBER},
     {"dropout_of_head", QKVET_FLAG_DROPOUT_OF_HEAD},
-    {"refuses_in_call", QKVET_FLAG_REFUSES_IN_CALL}};
+    {"refuses_in_call", QKVET_FLAG_REFUSES_IN_CALL},
+    {"refuses_malformed", QKVET_FLAG_REFUSES_MALFORMED}};
 
 // Whether a cache with these options (QKVET_CACHE_*) stores numbers like this.
 bool declares_stored(uint64_t cache_options, StoredAs stored);

@@ -67,7 +67,8 @@ AbiCall::AbiCall(const CallPlan& plan, const TensorAddresses& addresses,
 
 void AbiCall::fill_forward(const CallPlan& plan,
                            const TensorAddresses& addresses) {
-  forward_.struct_size = sizeof forward_;
+  forward_.struct_size = plan.unknown_field ? sizeof newer_ : sizeof forward_;
+  newer_.unknown = plan.unknown_field ? 1 : 0;
   forward_.q = tensor(plan, addresses, TensorName::kQ);
   const bool appends =
       plan.tensors[static_cast<size_t>(TensorName::kKNew)].present();

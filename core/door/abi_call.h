@@ -51,7 +51,15 @@ class AbiCall {
   int32_t device_;
   int64_t shapes_[kTensorCount][4];
   int64_t strides_[kTensorCount][4];
-  qkvet_forward_args forward_{};
+  // As a caller has them that knows one field more, which a call with
+  // Mistake::kUnknownField sets.
+  struct NewerArgs {
+    qkvet_forward_args known{};
+    uint64_t unknown = 0;
+  };
+  static_assert(sizeof(NewerArgs) == sizeof(qkvet_forward_args) + 8);
+  NewerArgs newer_;
+  qkvet_forward_args& forward_ = newer_.known;
   qkvet_backward_args backward_{};
   qkvet_layer_args layer_{};
   qkvet_layer_backward_args layer_backward_{};

@@ -267,6 +267,7 @@ Rows right_rows(const KernelCall& call, Dtype stage) {
 
 void add_mistake(const KernelCall& call, Rows* rows) {
   const bool layer = call.operation == Operation::kLayer;
+  const bool packed = call.cu_q != nullptr;
   switch (call.mistake) {
     case Mistake::kKeyWidth:
       if (layer)
@@ -277,20 +278,35 @@ void add_mistake(const KernelCall& call, Rows* rows) {
     case Mistake::kValueAbsent:
       (*rows)[TensorName::kV] = {};
       break;
+    case Mistake::kHeads:
+      if (!layer) ++(*rows)[TensorName::kV].shape[1];
+      break;
     case Mistake::kInputRows:
-      ++(*rows)[TensorName::kWq].shape[0];
+      if (layer)
+        ++(*rows)[TensorName::kWq].shape[0];
+      else
+        ++(*rows)[TensorName::kV].shape[2];
       break;
     case Mistake::kOutputRows:
       ++(*rows)[TensorName::kWo].shape[0];
       break;
     case Mistake::kBiasExtent:
-      ++(*rows)[TensorName::kBq].shape[0];
+      if (layer)
+        ++(*rows)[TensorName::kBq].shape[0];
+      else
+        ++(*rows)[TensorName::kBias].shape[3];
+      break;
+    case Mistake::kMaskExtent:
+      ++(*rows)[TensorName::kMask].shape[3];
+      break;
+    case Mistake::kLengthsExtent:
+      ++(*rows)[packed ? TensorName::kCuQ : TensorName::kQLen].shape[0];
       break;
     case Mistake::kFusedWidth:
       ++(*rows)[TensorName::kWqkv].shape[1];
       break;
     case Mistake::kNone:
-    case Mistake::kHeads:  // no tensor's
+    case Mistake::kUnknownField:  // no tensor's
       break;
   }
 }
@@ -354,6 +370,7 @@ void plan_scalars(const KernelCall& call, CallPlan* plan) {
   plan->in_place = call.in_place;
   plan->stream = call.placement == Placement::kEndAligned;
   plan->heads = s.H + (call.mistake == Mistake::kHeads ? 1 : 0);
+  plan->unknown_field = call.mistake == Mistake::kUnknownField;
   plan->kv_heads = s.Hkv;
   plan->d = s.d;
   plan->dv = s.dv;

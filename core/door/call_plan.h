@@ -60,6 +60,7 @@ struct CallPlan : ScoreRule {
   FusedOrder fused = FusedOrder::kNone;
   std::array<TensorPart, 6> parts{};  // of w_qkv and b_qkv
   bool in_place = false;              // a merge
+  bool unknown_field = false;         // forward: behind the struct, and set
   int32_t threads = 1;
   bool at_once = false;
   Dropout dropout;      // p = 0: none

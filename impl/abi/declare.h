@@ -87,9 +87,11 @@ inline constexpr uint64_t kDropoutOptions =
     QKVET_OPTION_DROPOUT | QKVET_OPTION_DROPOUT_MASK;
 
 // What every kernel here keeps to: the bits of a row follow from what it sees,
-// and a power of two moves exponents alone.
-inline constexpr uint64_t kOwnClaims =
-    QKVET_FLAG_OTHER_DATA_INVARIANT | QKVET_FLAG_POWER_OF_TWO_INVARIANT;
+// a power of two moves exponents alone, and malformed calls are refused
+// (forward_view.h).
+inline constexpr uint64_t kOwnClaims = QKVET_FLAG_OTHER_DATA_INVARIANT |
+                                       QKVET_FLAG_POWER_OF_TWO_INVARIANT |
+                                       QKVET_FLAG_REFUSES_MALFORMED;
 
 // Any strides, positive extents (or none of B, Tq, Tk, where declared), CPU,
 // addresses aligned to elements; q, k, v and o all of one of `types`.

@@ -244,6 +244,10 @@ typedef struct qkvet_forward_args {
  * that asks another library. UNSUPPORTED of forward() is then what it is of
  * supports(). */
 #define QKVET_FLAG_REFUSES_IN_CALL (UINT64_C(1) << 29)
+/* A claim: supports() or forward() refuses, with a reason, a call whose tensors
+ * contradict each other, and one that sets a field which the kernel does not
+ * know: anything but zero between the struct as it knows it and struct_size. */
+#define QKVET_FLAG_REFUSES_MALFORMED (UINT64_C(1) << 32)
 
 /* Layouts (bits of qkvet_capabilities.layouts). */
 #define QKVET_LAYOUT_BHTD (UINT64_C(1) << 0) /* contiguous [B, H, T, d] */

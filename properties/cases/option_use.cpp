@@ -42,8 +42,10 @@ std::string storage_name(qkvet_dtype q, qkvet_dtype kv, qkvet_dtype o) {
 
 void OptionUse::count(const KernelCall& call, const CallOutcome& outcome) {
   const bool refused = outcome.status == CallStatus::kUnsupported;
-  // What the declaration itself rules out says nothing about it.
+  // What the declaration itself rules out says nothing about it, nor does what
+  // no kernel is to take.
   if (refused && !outcome.asked_kernel) return;
+  if (call.mistake != Mistake::kNone) return;
   for (const OptionRow& row : option_rows()) {
     if (!row.in(call)) continue;
     Use& use = uses_[row.option];

@@ -43,7 +43,10 @@ constexpr ConditionWord kMistakes[] = {
     word("input_rows", Mistake::kInputRows),
     word("output_rows", Mistake::kOutputRows),
     word("bias_extent", Mistake::kBiasExtent),
-    word("fused_width", Mistake::kFusedWidth)};
+    word("fused_width", Mistake::kFusedWidth),
+    word("mask_extent", Mistake::kMaskExtent),
+    word("lengths_extent", Mistake::kLengthsExtent),
+    word("unknown_field", Mistake::kUnknownField)};
 constexpr ConditionWord kFused[] = {
     word("none", FusedOrder::kNone), word("qkv", FusedOrder::kQkv),
     word("qvk", FusedOrder::kQvk),   word("kqv", FusedOrder::kKqv),

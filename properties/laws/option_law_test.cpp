@@ -248,6 +248,45 @@ TEST(OptionLaws, EmptyExtentsHaveAWordOfTheirOwn) {
   EXPECT_EQ(check(law, text, oracle, kernel).verdict, Verdict::kPassed);
 }
 
+TEST(OptionLaws, WhatIsMalformedIsAskedOneByOne) {
+  const std::string law = "malformed_calls_are_refused";
+  const struct {
+    Mistake mistake;
+    const char* options;
+    const char* where;
+  } rows[] = {{Mistake::kKeyWidth, "", "k with d + 1 channels"},
+              {Mistake::kValueAbsent, "", "k without v"},
+              {Mistake::kHeads, "", "v with one head more than k"},
+              {Mistake::kInputRows, "", "v with one token more than k"},
+              {Mistake::kMaskExtent, ",mask=random", "a mask of Tk + 1 keys"},
+              {Mistake::kBiasExtent, ",bias=normal", "a bias of Tk + 1 keys"},
+              {Mistake::kLengthsExtent, ",qlen=2",
+               "one length or one start of a member too many"},
+              {Mistake::kUnknownField, "",
+               "a field that is set behind the known ones"}};
+  for (const auto& row : rows) {
+    const std::string text = std::string("f32,B1,H2,Tq3,Tk3,d2") + row.options;
+    const auto accepts = [&](const KernelCall& call, OracleOutput&,
+                             CallOutcome& outcome) {
+      if (call.mistake == row.mistake) outcome.status = CallStatus::kDone;
+    };
+    const Judgement accepted = fails(law, text, {}, accepts);
+    EXPECT_EQ(accepted.finding->where, row.where);
+    EXPECT_EQ(accepted.finding->actual, "accepted");
+    const auto says_nothing = [&](const KernelCall& call, OracleOutput&,
+                                  CallOutcome& outcome) {
+      if (call.mistake == row.mistake) outcome.gave_reason = false;
+    };
+    EXPECT_EQ(fails(law, text, {}, says_nothing).finding->actual,
+              "refused without a reason");
+  }
+  JudgedKernel kernel = FakeExecutor::under_test().judged;
+  kernel.info.capabilities.flags &= ~QKVET_FLAG_REFUSES_MALFORMED;
+  FakeExecutor claims_nothing;
+  EXPECT_EQ(check(law, "f32,B1,H2,Tq3,Tk3,d2", claims_nothing, kernel).verdict,
+            Verdict::kUnsupported);
+}
+
 // A row without a key changes from call to call where nobody looks.
 TEST(OptionLaws, WhatNobodyLooksAtIsNotCompared) {
   JudgedKernel kernel = FakeExecutor::under_test().judged;

@@ -110,9 +110,9 @@ class FakeExecutor : public Executor {
     KernelInfo info;
     info.name = "fake/oracle";
     info.capabilities.struct_size = sizeof(qkvet_capabilities);
-    info.capabilities.flags = QKVET_FLAG_REENTRANT |
-                              QKVET_FLAG_OTHER_DATA_INVARIANT |
-                              QKVET_FLAG_POWER_OF_TWO_INVARIANT;
+    info.capabilities.flags =
+        QKVET_FLAG_REENTRANT | QKVET_FLAG_OTHER_DATA_INVARIANT |
+        QKVET_FLAG_POWER_OF_TWO_INVARIANT | QKVET_FLAG_REFUSES_MALFORMED;
     info.capabilities.options =
         QKVET_OPTION_CAUSAL_TOP_LEFT | QKVET_OPTION_CAUSAL_BOTTOM_RIGHT |
         QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE | QKVET_OPTION_LSE |
@@ -166,6 +166,11 @@ class FakeExecutor : public Executor {
     if (call.new_tokens > 0) {
       outcome.k_cache = pages.k_cache();
       outcome.v_cache = pages.v_cache();
+    }
+    if (call.mistake != Mistake::kNone) {
+      outcome.status = CallStatus::kRefused;
+      outcome.gave_reason = outcome.asked_kernel = true;
+      outcome.text = "the tensors contradict each other";
     }
     if (answer_) answer_(call, oracle, outcome);
     if (outcome.status != CallStatus::kDone) return outcome;

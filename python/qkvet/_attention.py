@@ -69,6 +69,7 @@ class Forward:
 
     def _forward(self, _self, _context, args, run, _why):
         args = args.contents
+        _refuse_unknown(args)
         if args.q.device_type == _abi.DEVICE_CPU:
             qkv, options, inputs = self.arguments(args)
             self.write(self.function(*qkv, **options), args, inputs)
@@ -128,6 +129,14 @@ class Forward:
         for name, given in found.items():
             store("d_" + name, given, getattr(args, "d_" + name), self.framework,
                   inputs)
+
+
+def _refuse_unknown(args):
+    """A caller with a later version of the struct may set what follows it here."""
+    known = ctypes.sizeof(args)
+    behind = max(args.struct_size - known, 0)
+    if any(ctypes.string_at(ctypes.addressof(args) + known, behind)):
+        raise Refused("a field is set that this version does not know")
 
 
 def _first(returned):

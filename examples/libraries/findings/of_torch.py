@@ -39,3 +39,19 @@ def torch_coarse_exponential():
         x = torch.zeros(1, 1, keys, 8, dtype=torch.bfloat16)
         show(f"lse of {keys} equal scores, bf16", np.log(keys),
              flash(x, x, x)[1][0, 0, 0], same=keys == 7)
+
+
+@finding("silent nonsense on illegal input", "the flash kernel of the CPU counts "
+         "keys in v: where v is longer it reads what lies behind k",
+         "https://github.com/pytorch/pytorch/pull/193728")
+def torch_values_longer_than_keys():
+    import torch
+    from torch.nn.functional import scaled_dot_product_attention
+    memory = torch.ones(1, 1, 3, 4)  # k are its first two rows
+    q, k, v = torch.ones(1, 1, 1, 4), memory[:, :, :2], torch.zeros(1, 1, 3, 4)
+    v[0, 0, 2] = 1
+    right = defined(q[0, 0], k[0, 0], v[0, 0, :2])[0][:, 0]
+    show("k and v of 2 tokens", right,
+         scaled_dot_product_attention(q, k, v[:, :, :2])[0, 0, :, 0], same=True)
+    show("k of 2 tokens, v of 3, of which the third is 1", right,
+         scaled_dot_product_attention(q, k, v)[0, 0, :, 0])

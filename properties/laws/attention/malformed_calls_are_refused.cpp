@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors that contradict each other, one at a time, and a field that a newer
+// caller may set. No answer exists for any of them: reading on would leave a
+// tensor, mix rows, or leave out what was asked for.
+#include "properties/calls/call_pairs.h"
+#include "properties/judging/compare.h"
+#include "properties/judging/law.h"
+
+namespace qkvet::properties {
+namespace of_malformed_calls_are_refused {
+
+struct Malformed {
+  Mistake mistake;
+  const char* text;
+  bool (*fits)(const Case& value);  // null: every case
+};
+
+bool has_mask(const Case& value) { return value.mask.kind != MaskKind::kNone; }
+bool has_bias(const Case& value) { return value.score_bias.has_value(); }
+bool has_lengths(const Case& value) {
+  return !value.q_len.empty() || !value.cu_q.empty();
+}
+
+constexpr Malformed kMalformed[] = {
+    {Mistake::kKeyWidth, "k with d + 1 channels", nullptr},
+    {Mistake::kValueAbsent, "k without v", nullptr},
+    {Mistake::kHeads, "v with one head more than k", nullptr},
+    {Mistake::kInputRows, "v with one token more than k", nullptr},
+    {Mistake::kMaskExtent, "a mask of Tk + 1 keys", has_mask},
+    {Mistake::kBiasExtent, "a bias of Tk + 1 keys", has_bias},
+    {Mistake::kLengthsExtent, "one length or one start of a member too many",
+     has_lengths},
+    {Mistake::kUnknownField, "a field that is set behind the known ones",
+     nullptr}};
+
+const char* text_of(Mistake mistake) {
+  for (const Malformed& one : kMalformed)
+    if (one.mistake == mistake) return one.text;
+  return "";
+}
+
+Case constrain(Case value) { return value; }
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Plan plan;
+  for (const Malformed& one : kMalformed) {
+    if (one.fits != nullptr && !one.fits(value)) continue;
+    PlannedCall call;
+    call.mistake = one.mistake;
+    call.expects_refusal = true;
+    plan.calls.push_back(call);
+  }
+  if (!kernel.has_flag(QKVET_FLAG_REFUSES_MALFORMED))
+    plan.unsupported = "that it refuses malformed calls is not declared";
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  for (const CallView& call : input.calls) {
+    ++judgement.compared;
+    const bool refused = call.outcome->status != CallStatus::kDone;
+    if (refused && call.outcome->gave_reason) continue;
+    Finding finding;
+    finding.where = text_of(call.planned->mistake);
+    finding.expected = "refused with a reason";
+    finding.actual = refused ? "refused without a reason" : "accepted";
+    add_failure(judgement, std::move(finding));
+    return judgement;
+  }
+  return judgement;
+}
+
+}  // namespace of_malformed_calls_are_refused
+
+extern constinit const Law malformed_calls_are_refused{
+    "malformed_calls_are_refused",
+    "A call whose tensors contradict each other, or which sets a field that "
+    "the kernel does not know, is refused with a reason, where the kernel "
+    "declares it.",
+    "widths, heads, tokens or extents that contradict each other: error",
+    "the kernel declares refuses_malformed",
+    "Attention is not defined for them.",
+    "Nothing is computed.",
+    "(c) it reaches error paths, which no legal call enters",
+    315,
+    Domain{.free_data = false,
+           .allows = kAllowPairs | kAllowScores | kAllowPaged | kAllowRope},
+    of_malformed_calls_are_refused::constrain,
+    of_malformed_calls_are_refused::plan,
+    of_malformed_calls_are_refused::judge};
+
+}  // namespace qkvet::properties
