@@ -63,6 +63,17 @@ TEST(Cli, WrongUseIsOneLineAndTwo) {
     expect_wrong_use(run_qkvet(arguments), part);
 }
 
+TEST(Cli, ParseOnlyReadsALineAndRunsNothing) {
+  const Ran fine = run_qkvet("--parse-only golden record new_folder");
+  EXPECT_EQ(fine.exit, 0) << fine.error;
+  EXPECT_EQ(fine.out + fine.error, "");
+  EXPECT_FALSE(fs::exists(scratch() / "new_folder"));
+  expect_wrong_use(run_qkvet("--parse-only chek"), "unknown command \"chek\"");
+  expect_wrong_use(run_qkvet("--parse-only check --no-such"), "--no-such");
+  expect_wrong_use(run_qkvet("--parse-only check --sizes tiny"), "--sizes");
+  expect_wrong_use(run_qkvet("--parse-only"), "subcommand");
+}
+
 TEST(Cli, NothingRunIsThree) {
   // fp8 has no bound, so every law is unsupported.
   const Ran ran =

@@ -49,7 +49,10 @@ constexpr void (*kCommands[])(CLI::App&, Chosen&) = {QKVET_COMMANDS(QKVET_ROW)};
 // subcommand is required.
 std::string unknown_command(const CLI::App& app, int argc, char** argv) {
   const CLI::App* at = &app;
-  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
+  int i = 1;
+  // The program's own options are flags, and stand in front.
+  while (i < argc && argv[i][0] == '-') ++i;
+  for (; i < argc && argv[i][0] != '-'; ++i) {
     const auto commands = at->get_subcommands({});
     if (commands.empty()) return "";
     const auto known = std::find_if(
@@ -75,6 +78,9 @@ int run_program(int argc, char** argv) {
       "qkvet");
   app.set_version_flag("--version", QKVET_VERSION);
   app.require_subcommand(1);
+  bool parse_only = false;
+  app.add_flag("--parse-only", parse_only,
+               "Read the command line, and run nothing: 0 if it can be read");
   Chosen chosen;
   for (const auto add : kCommands) add(app, chosen);
   if (const std::string line = unknown_command(app, argc, argv); !line.empty())
@@ -90,7 +96,7 @@ int run_program(int argc, char** argv) {
     std::replace(line.begin(), line.end(), '\n', ' ');
     return wrong_use(line + " (--help shows what is allowed)");
   }
-  return chosen();
+  return parse_only ? ExitCode::kConforms : chosen();
 }
 
 }  // namespace
