@@ -198,10 +198,14 @@ def test_every_exception_is_one():
 
 
 @functools.lru_cache(maxsize=None)
+def rows_of(what):
+    """Of `qkvet list`: laws, kernels, ..."""
+    said = ran([PROGRAM, "list", what, "--json"], code=0)
+    return [json.loads(line) for line in said.splitlines()]
+
+
 def names(what):
-    """Of `qkvet list`: laws, kernels."""
-    rows = map(json.loads, ran([PROGRAM, "list", what, "--json"], code=0).splitlines())
-    return {row.get("id") or row.get("name") for row in rows} - {None}
+    return {row.get("id") or row.get("name") for row in rows_of(what)} - {None}
 
 
 @functools.lru_cache(maxsize=None)
@@ -250,6 +254,11 @@ def wrong_words(words, as_typed):
 
 def wrong_names(words):
     """"", or a law or a kernel that does not exist, or a case that is none."""
+    explained = {name.split("/")[-1] for what in ("laws", "faults", "conventions")
+                 for name in names(what)}
+    if words[:1] == ["explain"] and re.fullmatch(r"[a-z]\w+", words[1]) \
+            and words[1] not in explained:
+        return f"nothing is called {words[1]}"
     for option, name in zip(words, words[1:]):
         if option in ("--law", "-l") and re.fullmatch(r"[a-z0-9_]+", name) \
                 and name not in names("laws"):
@@ -337,7 +346,8 @@ def test_every_command_that_a_page_names_can_be_read():
 @pytest.mark.parametrize("line", [
     "qkvet check a.cpp --no-such", "qkvet chek a.cpp", "qkvet merge a.jsonl --shard 1/2",
     "qkvet check --sizes tiny", "qkvet check --cases many", "qkvet replay",
-    "qkvet check --law no_such_law", "python3 -m qkvet.campaign out --no-such -- --cases 5",
+    "qkvet check --law no_such_law", "qkvet check --kernel faulty/no_such",
+    "qkvet explain no_such", "qkvet replay f32,B1,H0,Tq1,Tk1,d1", "python3 -m qkvet.campaign out --no-such -- --cases 5",
     "python3 -m qkvet.campaign out -- --no-such", "ci/no_such.sh", "cmake --preset none",
     "ci/fuzz.sh --no-such", "cd x && qkvet list loaws | head -1"])
 def test_a_command_that_cannot_be_read_is_seen(line):

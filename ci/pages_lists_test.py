@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists that pages hold by hand, against the registry that each of them repeats; names of
+kernels and links in all pages. What a table says beside a name is a writer's, so the
+tables are not generated: here they are held to be whole."""
+import collections
+import re
+
+import pytest
+
+import pages
+from pages_test import PAGES, PROGRAM, ROOT, names, ran, rows_of, text_of, tracked
+
+FAMILIES = ("scalar", "eigen", "avx2", "kv_cache", "kv_cache_avx2", "serving",
+            "serving_avx2", "simt", "cuda", "controls", "faulty")
+
+
+def first_cells(text):
+    """What stands in code in the first cells of the tables of a page."""
+    return {name.strip("/") for cell in re.findall(r"^\| *([^|]*)\|", text, re.M)
+            for name in re.findall(r"`([^`]+)`", cell)}
+
+
+def commands():
+    """Of `qkvet --help`."""
+    said = ran([PROGRAM, "--help"], code=0)
+    return set(re.findall(r"^  ([a-z][a-z-]+) ", said[said.index("Subcommands:"):], re.M))
+
+
+def golden_sets():
+    """How many sets of each source."""
+    count = collections.Counter(row["name"].split("_")[0] for row in rows_of("golden"))
+    return {f"{name}_* {number}" for name, number in count.items()}
+
+
+def adapters():
+    source = text_of("python/qkvet/adapters.py")
+    return set(re.findall(r"^(?:def )?([a-z]\w+)(?:\(| = )", source, re.M))
+
+
+def in_folder(folder):
+    """What a folder holds: files and folders."""
+    return {path[len(folder) + 1:].split("/")[0] for path in tracked(folder + "/*")
+            } - {"README.md"}
+
+
+# A page, what it lists, and what there is.
+WHOLE = {
+    "tools/commands.md": (
+        lambda text: set(re.findall(r"qkvet ([a-z][a-z-]+)", text_of("README.md") + text)),
+        commands),
+    "fuzz/README.md": (first_cells, lambda: names("fuzz")),
+    "golden/README.md": (
+        lambda text: {" ".join(row) for row in
+                      re.findall(r"^\| `(\w+_\*)` \((\d+)\)", text, re.M)}, golden_sets),
+    "properties/audit.md": (first_cells, lambda: names("laws")),
+    "python/README.md": (lambda text: set(re.findall(r"\w+", text)), adapters),
+    "tutorials/README.md": (lambda text: set(re.findall(r"\]\((\w+\.md)\)", text)),
+                            lambda: in_folder("tutorials")),
+    "ci/README.md": (first_cells, lambda: in_folder("ci")),
+}
+
+
+@pytest.mark.parametrize("page", WHOLE)
+def test_a_page_lists_all_that_there_is(page):
+    listed, known = WHOLE[page]
+    missing = known() - listed(text_of(page))
+    assert not missing, f"{page} lacks {sorted(missing)}"
+    # The control.
+    one = max(known()).split("_* ")[0]
+    assert any(one in name for name in known() - listed(text_of(page).replace(one, "")))
+
+
+def kernels_in(text):
+    """Names of kernels in a page. A path (impl/controls/table.cpp) is none."""
+    found = re.findall(r"(?<![\w/.*-])((?:%s)/[a-z0-9_]+)(?![\w/*.<])"
+                       % "|".join(FAMILIES), text)
+    return set(found)
+
+
+def test_kernels_in_pages_exist():
+    known = names("kernels") | names("faults")
+    wrong = {page: kernels_in(text_of(page)) - known for page in PAGES}
+    assert {page: found for page, found in wrong.items() if found} == {}
+    assert len(set().union(*(kernels_in(text_of(page)) for page in PAGES))) > 20
+    assert kernels_in("`controls/no_such`, faulty/none and impl/avx2/flash.cpp") == {
+        "controls/no_such", "faulty/none"}
+
+
+def anchors(text):
+    """Of the headings of a page, as GitHub makes them."""
+    prose = pages.blocks_of(text)[1]
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+            for title in re.findall(r"^#+ (.*)$", prose, re.M)}
+
+
+def broken_links(page, text):
+    prose = re.sub(r"`[^`]*`", "", pages.blocks_of(text)[1])
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose):
+        path, _, anchor = target.partition("#")
+        if re.match(r"[a-z]+:", target):
+            continue
+        file = (ROOT / page).parent / path if path else ROOT / page
+        if not file.exists():
+            yield f"{page}: {target}: no such file"
+        elif anchor and anchor not in anchors(file.read_text()):
+            yield f"{page}: {target}: no such heading"
+
+
+def test_links_lead_somewhere():
+    wrong = [line for page in [*PAGES, "CHANGELOG.md"]
+             for line in broken_links(page, text_of(page))]
+    assert not wrong, "\n".join(wrong)
+    assert len(list(broken_links("README.md", "[a](no.md) [b](LICENSE#x) [c](#how-it-works)"
+                                 " [d](#none)"))) == 3
