@@ -8,7 +8,7 @@ import re
 import pytest
 
 import pages
-from pages_test import PAGES, PROGRAM, ROOT, names, ran, rows_of, text_of, tracked
+from pages_test import PAGES, PROGRAM, REWRITE, ROOT, names, ran, rows_of, text_of, tracked
 
 FAMILIES = ("scalar", "eigen", "avx2", "kv_cache", "kv_cache_avx2", "serving",
             "serving_avx2", "simt", "cuda", "controls", "faulty")
@@ -68,6 +68,15 @@ def test_a_page_lists_all_that_there_is(page):
     # The control.
     one = max(known()).split("_* ")[0]
     assert any(one in name for name in known() - listed(text_of(page).replace(one, "")))
+
+
+def test_the_page_of_options_is_what_the_program_writes():
+    said = ran([PROGRAM, "man", "--markdown"], code=0)
+    assert "## qkvet golden verify\n" in said and "| `--shard` K/N | " in said
+    if REWRITE:
+        (ROOT / "tools/options.md").write_text(said)
+    assert text_of("tools/options.md") == said, \
+        "qkvet man --markdown --out tools/options.md writes it"
 
 
 def kernels_in(text):

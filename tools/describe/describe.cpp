@@ -50,6 +50,7 @@ OptionDescription describe_option(const CLI::Option& option) {
 struct ManOptions {
   const CLI::App* program = nullptr;
   std::string out;
+  bool markdown = false;
 };
 
 struct CompletionOptions {
@@ -68,7 +69,10 @@ ExitCode give(const std::string& text, const std::string& out) {
 }
 
 ExitCode run_man(const ManOptions& options) {
-  return give(man_page(describe(*options.program), QKVET_VERSION), options.out);
+  const CommandDescription program = describe(*options.program);
+  return give(options.markdown ? markdown_page(program)
+                               : man_page(program, QKVET_VERSION),
+              options.out);
 }
 
 ExitCode run_completion(const CompletionOptions& options) {
@@ -85,6 +89,7 @@ void add_out(CLI::App& command, std::string& out) {
 
 void add_man_flags(CLI::App& command, ManOptions& options) {
   options.program = command.get_parent();
+  command.add_flag("--markdown", options.markdown, "The same in Markdown");
   add_out(command, options.out);
 }
 
