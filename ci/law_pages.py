@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes properties/laws.md out of what the program knows of laws and faults.
+"""Writes properties/laws.md and properties/faults.md out of what the program knows of
+laws and faults.
 
-    ci/law_pages.py PROGRAM                 writes the page
-    ci/law_pages.py PROGRAM --check [PAGE]  1 if the page says something else
+    ci/law_pages.py PROGRAM                 writes the pages
+    ci/law_pages.py PROGRAM --check [PAGE]  1 if a page, or PAGE in the place of both, says
+                                            something else
 
 PROGRAM is a qkvet beside which the family faulty was built.
 """
@@ -12,7 +14,7 @@ import pathlib
 import subprocess
 import sys
 
-PAGE = pathlib.Path(__file__).resolve().parent.parent / "properties/laws.md"
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEAD = """# The laws
 
 What QKVet asks of every correct kernel, as the program has it (`qkvet list laws`,
@@ -53,8 +55,8 @@ def entry(law: dict, killed: list) -> str:
     return "\n".join([f"\n### {law['id']}\n", law["sentence"], "", *lines]) + "\n"
 
 
-def page(program: str) -> str:
-    laws, killed = listed(program, "laws"), kills(listed(program, "faults"))
+def laws_page(laws: list, faults: list) -> str:
+    killed = kills(faults)
     out = [HEAD, KINDS]
     subject = ""
     for law in laws:
@@ -66,20 +68,61 @@ def page(program: str) -> str:
     return "".join(out)
 
 
+FAULTS_HEAD = """# The faults
+
+{count} kernels with one mistake each, as the program has them (`qkvet list faults`,
+`qkvet explain FAULT`): this page is written by `ci/law_pages.py`, and a test compares. *Shows where*
+is the condition without which no law may fail it ([the language](../impl/faulty/README.md)); without
+one the data alone decides, or it shows always. The [laws](laws.md) behind it must fail it; others may.
+Where most of them come from: [CATALOGUE.md](../impl/faulty/CATALOGUE.md). What dies without agreement
+with the oracle: [kills.md](kills.md).
+"""
+
+
+def cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("*", "\\*").replace("<", "\\<")
+
+
+def fault_row(fault: dict) -> str:
+    when = fault["when"].replace("|", "\\|")
+    laws = ", ".join(f"`{law}`" for law in fault["killed_by"])
+    return (f"| `{fault['name'].split('/')[-1]}` | {cell(fault['mechanism'])} | "
+            f"{cell(fault['symptom'])} | {f'`{when}`' if when else ''} | {laws} |\n")
+
+
+def faults_page(_: list, faults: list) -> str:
+    out, source = [FAULTS_HEAD.format(count=len(faults))], ""
+    for fault in faults:
+        if fault["source"] != source:
+            source = fault["source"]
+            name = source.split("/")[-1]
+            out.append(f"\n## {name.split('.')[0].replace('_', ' ').capitalize()}\n\n"
+                       f"[{source}](../{source})\n\n| fault | what it does | what is seen | "
+                       "shows where | killed by |\n|---|---|---|---|---|\n")
+        out.append(fault_row(fault))
+    return "".join(out)
+
+
+PAGES = {"properties/laws.md": laws_page, "properties/faults.md": faults_page}
+
+
 def main() -> int:
     if len(sys.argv) not in (2, 3, 4) or sys.argv[2:3] not in ([], ["--check"]):
         print(__doc__, file=sys.stderr)
         return 2
-    text = page(sys.argv[1])
-    if sys.argv[2:]:
-        looked_at = pathlib.Path(sys.argv[3]) if sys.argv[3:] else PAGE
-        if looked_at.read_text() == text:
-            return 0
-        print(f"{looked_at} is not what the program says: "
-              "ci/law_pages.py PROGRAM writes it", file=sys.stderr)
-        return 1
-    PAGE.write_text(text)
-    return 0
+    laws, faults = listed(sys.argv[1], "laws"), listed(sys.argv[1], "faults")
+    wrong = False
+    for name, page in PAGES.items():
+        text = page(laws, faults)
+        if not sys.argv[2:]:
+            (ROOT / name).write_text(text)
+            continue
+        looked_at = pathlib.Path(sys.argv[3]) if sys.argv[3:] else ROOT / name
+        if not looked_at.exists() or looked_at.read_text() != text:
+            wrong = True
+            print(f"{looked_at} is not what the program says: "
+                  "ci/law_pages.py PROGRAM writes it", file=sys.stderr)
+    return int(wrong)
 
 
 if __name__ == "__main__":
