@@ -216,7 +216,9 @@ struct KernelCall : ScoreRule {
 
   // Pages: k and v are then the pool, [pages,Hkv,page_size,width]; Tk is still
   // the most tokens that a member has. With new tokens kv_len counts those in
-  // front of them, and k and v hold anything in their places.
+  // front of them, and k and v hold anything in their places. In a packed batch
+  // kv_len, table and new tokens have a row for each member in the place of B,
+  // there is no cu_k, and Tk counts the tokens of all members.
   int64_t page_size = 0;                   // 0: none
   int64_t pages = 0;                       // of the pool
   int64_t table_columns = 0;               // of the block table

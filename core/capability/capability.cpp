@@ -51,11 +51,14 @@ std::string option_contradiction(const KernelCall& call) {
     return "dropout is no probability below 1";
   if (call.want_dropout_mask && !call.dropout)
     return "a mask of dropout without dropout";
-  const bool packed = call.members > 0;
-  if (packed != (call.cu_q != nullptr) || packed != (call.cu_k != nullptr))
-    return "a packed batch has members and both cu_seqlens";
+  const bool packed = call.members > 0, paged = call.page_size > 0;
+  if (packed != (call.cu_q != nullptr) ||
+      (packed && !paged) != (call.cu_k != nullptr))
+    return paged ? "a packed batch over pages has members, cu_seqlens_q and no "
+                   "cu_seqlens_k"
+                 : "a packed batch has members and both cu_seqlens";
   if (packed && call.shape.B != 1) return "a packed batch has B = 1";
-  if (packed && (call.q_len != nullptr || call.kv_len != nullptr))
+  if (packed && (call.q_len != nullptr || (call.kv_len != nullptr && !paged)))
     return "a packed batch has no q_len and kv_len";
   return paging_contradiction(call);
 }

@@ -205,6 +205,50 @@ TEST(CapabilityOptions, MembersOfAPackedBatchHaveLengthsOfTheirOwn) {
             "");
 }
 
+// In pages it is an option of its own, beside pages and not beside packing.
+TEST(CapabilityOptions, APackedBatchOverPagesIsAnOptionOfItsOwn) {
+  static constexpr int64_t kLengths[] = {3, 5}, kOthers[] = {5, 3};
+  const auto paged = [](KernelCall& c, const int64_t* lengths) {
+    pack(c, kEnds, nullptr);
+    c.kv_len = reinterpret_cast<const std::byte*>(lengths);
+    c.block_table = kData;
+    c.page_size = c.pages = c.table_columns = 2;
+  };
+  const auto equal = [&](auto& c) { paged(c, kLengths); };
+  const uint64_t both = QKVET_OPTION_PAGED | QKVET_OPTION_PACKED_PAGES;
+  EXPECT_EQ(reason(equal, both), "");
+  EXPECT_EQ(reason(equal, QKVET_OPTION_PAGED | QKVET_OPTION_PACKED),
+            "a packed batch over pages (cu_seqlens_q, block_table) is not "
+            "declared");
+  EXPECT_EQ(reason(equal, QKVET_OPTION_PACKED_PAGES),
+            "pages (block_table) is not declared");
+  EXPECT_EQ(reason([&](auto& c) { paged(c, kOthers); }, both),
+            "cross lengths (Tq != Tk) is not declared");
+  EXPECT_EQ(reason(
+                [&](auto& c) {
+                  equal(c);
+                  c.cu_k = c.cu_q;
+                },
+                both),
+            "a packed batch over pages has members, cu_seqlens_q and no "
+            "cu_seqlens_k");
+  EXPECT_EQ(reason(
+                [&](auto& c) {
+                  equal(c);
+                  c.kv_len = nullptr;
+                },
+                both),
+            "pages and new tokens come with kv_len");
+  EXPECT_EQ(reason(
+                [](auto& c) {
+                  pack(c, kEnds, kEnds);
+                  c.new_tokens = 1;
+                  c.k_new = c.v_new = kData;
+                },
+                ~uint64_t{0}),
+            "a packed batch has no new tokens without pages");
+}
+
 TEST(CapabilityOptions, ContradictionsOfOptions) {
   const std::pair<std::function<void(KernelCall&)>, const char*> rows[] = {
       {[](auto& c) {

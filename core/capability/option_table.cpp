@@ -19,13 +19,25 @@ bool has_empty_extent(Call call) {
   return takes_options(call.operation) && std::min(s.Tq, s.Tk) == 0;
 }
 
+int64_t number_at(const std::byte* numbers, int64_t n) {
+  int64_t number = 0;
+  std::memcpy(&number, numbers + n * int64_t{sizeof number}, sizeof number);
+  return number;
+}
+
 // In a packed batch each member has extents of its own.
 bool has_cross_lengths(Call call) {
   if (!takes_options(call.operation)) return false;
   if (call.shape.Tq != call.shape.Tk) return true;
-  return call.members > 0 && std::memcmp(call.cu_q, call.cu_k,
-                                         static_cast<size_t>(call.members + 1) *
-                                             sizeof(int64_t)) != 0;
+  const auto length = [](const std::byte* ends, int64_t m) {
+    return number_at(ends, m + 1) - number_at(ends, m);
+  };
+  for (int64_t m = 0; m < call.members; ++m)
+    if (length(call.cu_q, m) !=
+        (is_served(call) ? number_at(call.kv_len, m) + call.new_tokens
+                         : length(call.cu_k, m)))
+      return true;
+  return false;
 }
 
 bool has_lengths(Call call) {
@@ -74,7 +86,7 @@ constexpr auto kRows = std::to_array<OptionRow>({
     {QKVET_OPTION_LENGTHS, "lengths", "lengths", "q_len, kv_len", "lengths",
      has_lengths},
     {QKVET_OPTION_PACKED, "packed", "a packed batch", "", "packed batches",
-     [](Call c) { return c.members > 0; }},
+     [](Call c) { return c.members > 0 && c.page_size == 0; }},
     {QKVET_OPTION_PAGED, "paged", "pages", "block_table", "pages",
      [](Call c) { return c.page_size > 0; }},
     {QKVET_OPTION_APPEND, "append", "new tokens", "k_new, v_new", "new tokens",
@@ -84,6 +96,9 @@ constexpr auto kRows = std::to_array<OptionRow>({
      "", "scales of quantised storage", [](Call) { return false; }},
     {QKVET_OPTION_DROPOUT_MASK, "dropout_mask", "a dropout_mask", "",
      "dropout masks", [](Call c) { return c.want_dropout_mask; }},
+    {QKVET_OPTION_PACKED_PAGES, "packed_pages", "a packed batch over pages",
+     "cu_seqlens_q, block_table", "packed batches over pages",
+     [](Call c) { return c.members > 0 && c.page_size > 0; }},
 });
 
 constexpr bool in_order_of_bits() {

@@ -170,6 +170,7 @@ void fill_served_options(const Case& c, const Inputs& inputs,
   call.k = given(inputs.k_cache_bytes);
   call.v = given(inputs.v_cache_bytes);
   call.kv_len = given(inputs.kv_len_bytes);
+  call.cu_k = nullptr;  // kv_len says it
   call.page_size = c.paging.size;
   call.pages = inputs.pages;
   call.table_columns = inputs.table_columns;

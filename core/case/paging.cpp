@@ -34,22 +34,28 @@ std::vector<std::byte> nan_of(Dtype dtype) {
   }
 }
 
-// A token of the case: row `token` of member b.
+// Whether all members have the same pages. In a packed batch each has its own.
+bool shares_pages(const Case& c) {
+  return (c.share & kShareB) != 0 && c.cu_k.empty();
+}
+
+// A token of the case: that of a member.
 struct PagedToken {
-  int64_t b = 0;
+  int64_t member = 0;
   int64_t token = 0;
   bool negated = false;
 };
 
 // A token that slot `slot` of a page may hold although it does not belong to
-// member b: the token of another member. A member that is alone has the
+// this member: the token of another one. A member that is alone has the
 // negatives of its own, from a tenant before it.
-std::optional<PagedToken> other_token(const Case& c, int64_t b, int64_t slot) {
-  const int64_t B = c.shape.B;
-  for (int64_t n = 1; n <= B; ++n) {
-    const int64_t m = (b + n) % B;
-    const int64_t count = counted_keys(c, m);
-    if (count > 0) return PagedToken{m, slot % count, n == B};
+std::optional<PagedToken> other_token(const Case& c, int64_t member,
+                                      int64_t slot) {
+  const int64_t members = members_of(c);
+  for (int64_t n = 1; n <= members; ++n) {
+    const int64_t m = (member + n) % members;
+    const int64_t count = keys_of(c, m).count;
+    if (count > 0) return PagedToken{m, slot % count, n == members};
   }
   return std::nullopt;
 }
@@ -75,8 +81,9 @@ class Mover {
   void copy(const PagedToken& token, int64_t h, int64_t row,
             std::vector<std::byte>& to) const {
     const Shape& s = c_.shape;
-    const auto at =
-        static_cast<size_t>((token.b * s.Hkv + h) * s.Tk + token.token);
+    const MemberKeys keys = keys_of(c_, token.member);
+    const auto at = static_cast<size_t>((keys.b * s.Hkv + h) * s.Tk +
+                                        keys.first + token.token);
     std::byte* const out = to.data() + static_cast<size_t>(row) * row_bytes_;
     std::memcpy(out, from_.data() + at * row_bytes_, row_bytes_);
     if (!token.negated) return;
@@ -98,19 +105,21 @@ class Mover {
 // rarely look alike.
 constexpr int64_t kTokensApart = 7;
 
-// Slot `slot` of page `page` of member b, or of nobody (b = -1).
-void fill_slot(const Case& c, int64_t b, int64_t page, int64_t slot,
+// Slot `slot` of page `page` of a member, or of nobody (-1).
+void fill_slot(const Case& c, int64_t member, int64_t page, int64_t slot,
                int64_t token, const Mover& mover, std::vector<std::byte>& to) {
-  const int64_t end = b < 0 ? 0 : counted_keys(c, b) - new_tokens(c);
-  const bool mine = token < end;
-  // What a case says of a row beyond the lengths holds where it has a place.
-  const bool beyond = b >= 0 && token >= counted_keys(c, b) &&
+  const int64_t count = member < 0 ? 0 : keys_of(c, member).count;
+  const bool mine = member >= 0 && token < count - new_tokens(c);
+  // What a case says of a row beyond the lengths holds where it has a place;
+  // behind the keys of a packed member are those of the next.
+  const bool beyond = member >= 0 && c.cu_k.empty() && token >= count &&
                       token < c.shape.Tk && c.paging.unowned == Unowned::kNan;
   std::optional<PagedToken> from;
   if (mine || beyond)
-    from = PagedToken{b, token, false};
+    from = PagedToken{member, token, false};
   else if (c.paging.unowned == Unowned::kOthers)
-    from = other_token(c, std::max<int64_t>(b, 0), page * kTokensApart + slot);
+    from = other_token(c, std::max<int64_t>(member, 0),
+                       page * kTokensApart + slot);
   if (!from) return;
   for (int64_t h = 0; h < c.shape.Hkv; ++h)
     mover.copy(*from, h, (page * c.shape.Hkv + h) * c.paging.size + slot, to);
@@ -118,8 +127,8 @@ void fill_slot(const Case& c, int64_t b, int64_t page, int64_t slot,
 
 int64_t longest_member(const Case& c) {
   int64_t longest = 0;
-  for (int64_t b = 1; b < c.shape.B; ++b)
-    if (counted_keys(c, b) > counted_keys(c, longest)) longest = b;
+  for (int64_t m = 1; m < members_of(c); ++m)
+    if (keys_of(c, m).count > keys_of(c, longest).count) longest = m;
   return longest;
 }
 
@@ -131,14 +140,14 @@ void fill_pool(const Case& c, const PageMap& map, int64_t width,
   if (c.paging.unowned != Unowned::kNan)
     std::fill(to.begin(), to.end(), std::byte{});
   std::vector<char> is_owned(static_cast<size_t>(map.pages()), 0);
-  for (int64_t b = 0; b < c.shape.B; ++b) {
+  for (int64_t m = 0; m < members_of(c); ++m) {
     // Shared pages belong to the member that has the most of them.
-    if ((c.share & kShareB) != 0 && b != longest_member(c)) continue;
-    for (int64_t p = 0; p < map.owned(b); ++p) {
-      const int64_t page = map.page_of(b, p * size);
+    if (shares_pages(c) && m != longest_member(c)) continue;
+    for (int64_t p = 0; p < map.owned(m); ++p) {
+      const int64_t page = map.page_of(m, p * size);
       is_owned[static_cast<size_t>(page)] = 1;
       for (int64_t slot = 0; slot < size; ++slot)
-        fill_slot(c, b, page, slot, p * size + slot, mover, to);
+        fill_slot(c, m, page, slot, p * size + slot, mover, to);
     }
   }
   for (int64_t page = 0; page < map.pages(); ++page)
@@ -167,13 +176,13 @@ void fill_new(const Case& c, int64_t width, const std::vector<std::byte>& from,
               std::vector<std::byte>& to) {
   const Shape& s = c.shape;
   const Mover mover(c, width, from);
-  const int64_t count = new_tokens(c);
-  mover.resize(s.B * s.Hkv * count, to);
-  for (int64_t b = 0; b < s.B; ++b)
+  const int64_t count = new_tokens(c), members = members_of(c);
+  mover.resize(members * s.Hkv * count, to);
+  for (int64_t m = 0; m < members; ++m)
     for (int64_t h = 0; h < s.Hkv; ++h)
       for (int64_t n = 0; n < count; ++n)
-        mover.copy({b, counted_keys(c, b) - count + n}, h,
-                   (b * s.Hkv + h) * count + n, to);
+        mover.copy({m, keys_of(c, m).count - count + n}, h,
+                   (m * s.Hkv + h) * count + n, to);
 }
 
 template <class Number>
@@ -184,24 +193,35 @@ void store(const std::vector<Number>& numbers, std::vector<std::byte>& bytes) {
 
 }  // namespace
 
-int64_t new_tokens(const Case& c) {
-  int64_t count = c.append;
-  for (int64_t b = 0; b < c.shape.B; ++b)
-    count = std::min(count, counted_keys(c, b));
-  return c.shape.B > 0 ? count : 0;
+int64_t members_of(const Case& c) {
+  return c.cu_k.empty() ? c.shape.B : static_cast<int64_t>(c.cu_k.size()) - 1;
 }
 
-PageMap::PageMap(const Case& c)
-    : size_(c.paging.size),
-      columns_(ceil_div(c.shape.Tk, c.paging.size) + kSpareColumns) {
+MemberKeys keys_of(const Case& c, int64_t member) {
+  if (c.cu_k.empty()) return {member, 0, counted_keys(c, member)};
+  const auto m = static_cast<size_t>(member);
+  return {0, c.cu_k[m], c.cu_k[m + 1] - c.cu_k[m]};
+}
+
+int64_t new_tokens(const Case& c) {
+  int64_t count = c.append;
+  for (int64_t m = 0; m < members_of(c); ++m)
+    count = std::min(count, keys_of(c, m).count);
+  return members_of(c) > 0 ? count : 0;
+}
+
+PageMap::PageMap(const Case& c) : size_(c.paging.size) {
   int64_t all = 0, longest = 0;
-  for (int64_t b = 0; b < c.shape.B; ++b) {
-    owned_.push_back(ceil_div(counted_keys(c, b), size_));
+  for (int64_t m = 0; m < members_of(c); ++m) {
+    owned_.push_back(ceil_div(keys_of(c, m).count, size_));
     all += owned_.back();
     longest = std::max(longest, owned_.back());
   }
-  pages_ = ((c.share & kShareB) != 0 ? longest : all) + kSparePages;
-  table_.resize(static_cast<size_t>(c.shape.B * columns_));
+  // A packed batch has room for its longest member, and others for Tk.
+  columns_ =
+      kSpareColumns + (c.cu_k.empty() ? ceil_div(c.shape.Tk, size_) : longest);
+  pages_ = (shares_pages(c) ? longest : all) + kSparePages;
+  table_.resize(owned_.size() * static_cast<size_t>(columns_));
   place(c);
   fill_tails(c);
 }
@@ -219,23 +239,24 @@ void PageMap::place(const Case& c) {
       std::swap(order[n], order[static_cast<size_t>(bits % (n + 1))]);
     }
   size_t next = 0;
-  for (int64_t b = 0; b < c.shape.B; ++b) {
-    if ((c.share & kShareB) != 0) next = 0;
-    for (int64_t p = 0; p < owned(b); ++p)
-      table_[static_cast<size_t>(b * columns_ + p)] = order[next++];
+  for (int64_t m = 0; m < members_of(c); ++m) {
+    if (shares_pages(c)) next = 0;
+    for (int64_t p = 0; p < owned(m); ++p)
+      table_[static_cast<size_t>(m * columns_ + p)] = order[next++];
   }
 }
 
 // Which of the three an entry is goes by its place, so that every table of two
 // members or more has all of them.
 void PageMap::fill_tails(const Case& c) {
-  for (int64_t b = 0; b < c.shape.B; ++b)
-    for (int64_t p = owned(b); p < columns_; ++p) {
-      const int64_t other = (b + 1) % c.shape.B;
+  const int64_t members = members_of(c);
+  for (int64_t m = 0; m < members; ++m)
+    for (int64_t p = owned(m); p < columns_; ++p) {
+      const int64_t other = (m + 1) % members;
       const int32_t stale =
           owned(other) > 0 ? table_[static_cast<size_t>(other * columns_)] : 0;
       const int32_t kinds[] = {-1, stale, static_cast<int32_t>(pages_)};
-      table_[static_cast<size_t>(b * columns_ + p)] = kinds[(b + p) % 3];
+      table_[static_cast<size_t>(m * columns_ + p)] = kinds[(m + p) % 3];
     }
 }
 
@@ -264,8 +285,8 @@ void fill_served(const Case& c, Inputs& inputs) {
     fill_new(c, s.dv, inputs.v_bytes, inputs.v_new_bytes);
   }
   std::vector<int64_t> before;
-  for (int64_t b = 0; b < s.B; ++b)
-    before.push_back(counted_keys(c, b) - inputs.new_tokens);
+  for (int64_t m = 0; m < members_of(c); ++m)
+    before.push_back(keys_of(c, m).count - inputs.new_tokens);
   store(before, inputs.kv_len_bytes);
 }
 
@@ -292,15 +313,15 @@ std::string paging_contradiction(const KernelCall& call) {
     return "a count of pages or new tokens is negative";
   if (paged != (call.pages > 0) || paged != (call.table_columns > 0))
     return "pages come with a size, a pool and a block table";
-  const int64_t B = call.shape.B;
-  if (paged && B > 0 && call.block_table == nullptr)
+  const int64_t members = call.members > 0 ? call.members : call.shape.B;
+  if (paged && members > 0 && call.block_table == nullptr)
     return "the block table is missing";
   if (appends != (call.k_new != nullptr) || appends != (call.v_new != nullptr))
     return "new tokens come with k and v";
-  if ((paged || appends) && B > 0 && call.kv_len == nullptr)
+  if (appends && !paged && call.members > 0)
+    return "a packed batch has no new tokens without pages";
+  if ((paged || appends) && members > 0 && call.kv_len == nullptr)
     return "pages and new tokens come with kv_len";
-  if ((paged || appends) && call.members > 0)
-    return "a packed batch has no pages and no new tokens";
   return "";
 }
 

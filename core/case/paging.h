@@ -4,6 +4,10 @@
 // token by token; here they are put where a call finds them. The spelling is a
 // part of a Case's: page=, pages=, unowned=, append=.
 //
+// In a packed batch over pages (cuq=, cuk= and page=) every member has a row of
+// the block table and of kv_len of its own; its keys are those between two
+// numbers of cuk=, which the call itself does not get.
+//
 // The pool has two pages more than the members need. Entries of a block table
 // behind the pages of a member are -1, one past the pool, or a page of another
 // member, and every table has two of them at least: nothing may be read through
@@ -27,6 +31,14 @@ inline bool is_served(const Case& value) {
   return value.paging.size > 0 || value.append > 0;
 }
 
+// Members of a case: packed ones, or those of the batch.
+int64_t members_of(const Case& value);
+// The keys of a member: rows [first, first + count) of k[b] and v[b].
+struct MemberKeys {
+  int64_t b = 0, first = 0, count = 0;
+};
+MemberKeys keys_of(const Case& value, int64_t member);
+
 // Tokens that every member gets from the call: `append`, or as many as the
 // shortest has.
 int64_t new_tokens(const Case& value);
@@ -38,12 +50,14 @@ class PageMap {
 
   int64_t pages() const { return pages_; }      // of the pool
   int64_t columns() const { return columns_; }  // of the block table
-  // [B, columns], with what stands behind the members' pages.
+  // [members, columns], with what stands behind the members' pages.
   const std::vector<int32_t>& table() const { return table_; }
-  // Pages that member b owns.
-  int64_t owned(int64_t b) const { return owned_[static_cast<size_t>(b)]; }
-  int64_t page_of(int64_t b, int64_t token) const {
-    return table_[static_cast<size_t>(b * columns_ + token / size_)];
+  // Pages that a member owns.
+  int64_t owned(int64_t member) const {
+    return owned_[static_cast<size_t>(member)];
+  }
+  int64_t page_of(int64_t member, int64_t token) const {
+    return table_[static_cast<size_t>(member * columns_ + token / size_)];
   }
 
  private:

@@ -56,7 +56,7 @@ TEST(Paging, WhatCannotBeIsNamed) {
     EXPECT_NE(result.error.find(message), std::string::npos)
         << options << ": " << result.error;
   }
-  EXPECT_FALSE(parse_case("f32,B1,H1,Tq4,Tk4,d2,cuq=0.4,cuk=0.4,page=2").value);
+  EXPECT_FALSE(parse_case("f32,B1,H1,Tq4,Tk4,d2,cuq=0.4,cuk=0.4,append=1").value);
   EXPECT_FALSE(parse_case("f32,B1,H1,d2,cap4,page=2,story=a.1").value);
 }
 
@@ -170,6 +170,56 @@ TEST(Paging, NewTokensComeApart) {
     for (const uint16_t token : tokens)
       EXPECT_EQ(std::count(cache.begin(), cache.end(), token), 0);
   }
+}
+
+// A packed batch: each member has pages, a row of the table and a length of its
+// own, and its keys are those of its part of k and v.
+TEST(Paging, PackedMembersHavePagesOfTheirOwn) {
+  for (const char* unowned : {"", ",unowned=others"}) {
+    const Case c = parsed(
+        "f32,B1,H2,Hkv2,Tq5,Tk9,d1,cuq=0.3.4.4,cuk=0.2.7.9,page=2,append=1" +
+        std::string(unowned));
+    const Inputs in = make_inputs(c);
+    const KernelCall call = call_of(c, in, Operation::kForward);
+    EXPECT_EQ(call.members, 3);
+    EXPECT_EQ(call.cu_k, nullptr);
+    EXPECT_EQ(call.new_tokens, 1);
+    EXPECT_EQ(numbers<int64_t>(in.kv_len_bytes),
+              (std::vector<int64_t>{1, 4, 1}));
+    const PageMap map(c);
+    EXPECT_EQ(map.pages(), 1 + 3 + 1 + 2);
+    EXPECT_EQ(map.columns(), 3 + 2);
+    ASSERT_EQ(map.table().size(), 15u);
+    const auto pool = numbers<float>(in.k_cache_bytes);
+    const auto fresh = numbers<float>(in.k_new_bytes);
+    ASSERT_EQ(fresh.size(), 6u);
+    std::set<int64_t> pages;
+    for (int64_t m = 0; m < 3; ++m) {
+      const auto at = static_cast<size_t>(m);
+      for (int64_t p = 0; p < map.owned(m); ++p)
+        EXPECT_TRUE(pages.insert(map.page_of(m, p * 2)).second);
+      for (int64_t h = 0; h < 2; ++h) {
+        const auto key = [&](int64_t j) {
+          return static_cast<float>(
+              in.k[static_cast<size_t>(h * 9 + c.cu_k[at] + j)]);
+        };
+        const int64_t count = c.cu_k[at + 1] - c.cu_k[at];
+        for (int64_t j = 0; j + 1 < count; ++j)
+          EXPECT_EQ(pool[static_cast<size_t>((map.page_of(m, j) * 2 + h) * 2 +
+                                             j % 2)],
+                    key(j));
+        EXPECT_EQ(fresh[static_cast<size_t>(m * 2 + h)], key(count - 1));
+      }
+    }
+  }
+  EXPECT_FALSE(
+      parse_case("f32,B1,H1,Tq2,Tk2,d1,cuq=0.2,cuk=0.2,append=1").value);
+  EXPECT_EQ(
+      parse_case("f32,B1,H1,Tq2,Tk2,d1,cuq=0.1.2,cuk=0.0.2,append=1,"
+                 "page=2")
+          .error,
+      "case: append=1: member 0 has 0 tokens (Tk, kvlen= or cuk=), and the "
+      "new ones are among them");
 }
 
 // A variant of a case may have fewer tokens than it appends.

@@ -38,7 +38,10 @@ std::string page_reason(const Case& c) {
   const int64_t longest = (c.shape.Tk + paging.size - 1) / paging.size;
   const int64_t widest = std::max(c.shape.d, c.shape.dv);
   int64_t elements = widest;
-  for (const int64_t n : {paging.size, c.shape.Hkv, c.shape.B * longest + 2}) {
+  // A packed member has a page that is not full.
+  const int64_t most =
+      c.cu_k.empty() ? c.shape.B * longest : longest + members_of(c);
+  for (const int64_t n : {paging.size, c.shape.Hkv, most + 2}) {
     if (n > kMaxElements / elements)
       return page_token(c) + ": the pool has more than " +
              std::to_string(kMaxElements) + " elements, the most allowed";
@@ -55,11 +58,11 @@ std::string append_reason(const Case& c) {
     return append_token(c) +
            ": tokens are appended to k and v of a member's "
            "own, not to shared ones (share=)";
-  for (int64_t b = 0; b < c.shape.B; ++b)
-    if (counted_keys(c, b) < c.append)
-      return append_token(c) + ": member " + std::to_string(b) + " has " +
-             std::to_string(counted_keys(c, b)) +
-             " tokens (Tk or kvlen=), and the new ones are among them";
+  for (int64_t m = 0; m < members_of(c); ++m)
+    if (const int64_t count = keys_of(c, m).count; count < c.append)
+      return append_token(c) + ": member " + std::to_string(m) + " has " +
+             std::to_string(count) +
+             " tokens (Tk, kvlen= or cuk=), and the new ones are among them";
   return c.layout == Layout::kPacked
              ? append_token(c) + ": layout=packed has no room for new tokens"
              : "";
@@ -130,8 +133,10 @@ std::string append_text(const Case& c) {
 
 std::string paging_reason(const Case& c) {
   if (!is_served(c)) return page_reason(c);
-  if (!c.cu_q.empty())
-    return "a packed batch (cuq=, cuk=) has no pages and no new tokens";
+  if (!c.cu_q.empty() && c.paging.size == 0)
+    return append_token(c) +
+           ": a packed batch (cuq=, cuk=) has new tokens in pages alone, page= "
+           "is missing";
   std::string why = page_reason(c);
   return why.empty() ? append_reason(c) : why;
 }

@@ -98,6 +98,7 @@ void add_options(const KernelCall& call, Rows* rows) {
   const Shape& s = call.shape;
   const Dtype per_head = per_head_dtype(call);
   const std::array<int64_t, 4> pairs = {s.B, s.H, s.Tq, s.Tk};
+  const int64_t members = call.members > 0 ? call.members : s.B;
   const struct {
     const std::byte* data;
     TensorName name;
@@ -108,18 +109,18 @@ void add_options(const KernelCall& call, Rows* rows) {
       {call.sink, TensorName::kSink, {1, per_head, {s.H}}},
       {call.slopes, TensorName::kSlopes, {1, per_head, {s.H}}},
       {call.q_len, TensorName::kQLen, {1, Dtype::kInt64, {s.B}}},
-      {call.kv_len, TensorName::kKvLen, {1, Dtype::kInt64, {s.B}}},
+      {call.kv_len, TensorName::kKvLen, {1, Dtype::kInt64, {members}}},
       {call.cu_q, TensorName::kCuQ, {1, Dtype::kInt64, {call.members + 1}}},
       {call.cu_k, TensorName::kCuK, {1, Dtype::kInt64, {call.members + 1}}},
       {call.block_table,
        TensorName::kBlockTable,
-       {2, Dtype::kInt32, {s.B, call.table_columns}}},
+       {2, Dtype::kInt32, {members, call.table_columns}}},
       {call.k_new,
        TensorName::kKNew,
-       {4, call.kv_dtype, {s.B, s.Hkv, call.new_tokens, s.d}}},
+       {4, call.kv_dtype, {members, s.Hkv, call.new_tokens, s.d}}},
       {call.v_new,
        TensorName::kVNew,
-       {4, call.kv_dtype, {s.B, s.Hkv, call.new_tokens, s.dv}}}};
+       {4, call.kv_dtype, {members, s.Hkv, call.new_tokens, s.dv}}}};
   for (const auto& option : options)
     if (option.data != nullptr) (*rows)[option.name] = option.row;
 }

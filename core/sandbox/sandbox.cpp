@@ -35,7 +35,7 @@ using Signature = std::array<int64_t, 20>;
 int64_t options_of(const KernelCall& call) {
   const int64_t forms = call.context << 4 | (call.b_qkv != nullptr ? 8 : 0) |
                         static_cast<int64_t>(call.fused);
-  return forms << 24 | static_cast<int64_t>(options_in(call));
+  return forms << 32 | static_cast<int64_t>(options_in(call));
 }
 
 Signature signature_of(int kernel, const KernelCall& call) {

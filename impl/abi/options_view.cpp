@@ -84,26 +84,6 @@ qkvet_status read_mask(const qkvet_forward_args& a, Options* options,
   return QKVET_OK;
 }
 
-// A vector of int64 with `extent` elements, or as many as it likes (-1).
-qkvet_status read_integers(const qkvet_tensor& t, int64_t extent,
-                           View<const int64_t>* to, qkvet_text* why) {
-  if (is_absent(t)) {
-    return QKVET_OK;
-  }
-  if (const char* wrong = wrong_with(t, 1, Empty::kAllowed)) {
-    return refuse(why, QKVET_UNSUPPORTED, wrong);
-  }
-  if (!is_same(t.dtype, kInt64)) {
-    return refuse(why, QKVET_INVALID_ARGUMENT, "lengths are int64");
-  }
-  if (extent >= 0 ? t.shape[0] != extent : t.shape[0] < 1) {
-    return refuse(why, QKVET_INVALID_ARGUMENT,
-                  "lengths are [B], cumulative ones [members + 1]");
-  }
-  *to = view_of<const int64_t>(t);
-  return QKVET_OK;
-}
-
 qkvet_status read_lengths(const qkvet_forward_args& a, Options* options,
                           qkvet_text* why) {
   const int64_t batch = a.q.shape[0];
@@ -155,6 +135,25 @@ qkvet_status read_rotation(const qkvet_forward_args& a, Options* options,
 }
 
 }  // namespace
+
+qkvet_status read_integers(const qkvet_tensor& t, int64_t extent,
+                           View<const int64_t>* to, qkvet_text* why) {
+  if (is_absent(t)) {
+    return QKVET_OK;
+  }
+  if (const char* wrong = wrong_with(t, 1, Empty::kAllowed)) {
+    return refuse(why, QKVET_UNSUPPORTED, wrong);
+  }
+  if (!is_same(t.dtype, kInt64)) {
+    return refuse(why, QKVET_INVALID_ARGUMENT, "lengths are int64");
+  }
+  if (extent >= 0 ? t.shape[0] != extent : t.shape[0] < 1) {
+    return refuse(why, QKVET_INVALID_ARGUMENT,
+                  "lengths are [B], cumulative ones [members + 1]");
+  }
+  *to = view_of<const int64_t>(t);
+  return QKVET_OK;
+}
 
 bool Options::allows(int64_t b, int64_t h, int64_t i, int64_t j) const {
   if (mask.data != nullptr && mask.at(b, h, i)[j * mask.step[3]] == 0) {

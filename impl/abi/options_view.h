@@ -101,6 +101,10 @@ struct Options {
   Options from(int64_t b, int64_t h, int64_t i, int64_t j) const;
 };
 
+// A vector of int64 with `extent` elements, or as many as it likes (-1).
+qkvet_status read_integers(const qkvet_tensor& t, int64_t extent,
+                           View<const int64_t>* to, qkvet_text* why);
+
 // The name of a field that is set and that a kernel with these QKVET_OPTION_*
 // does not take, or NULL.
 const char* unknown_field(const qkvet_forward_args& args, uint64_t declared);

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "impl/abi/members.h"
+#include "impl/abi/options_view.h"
 
 namespace qkvet::impl {
 namespace {
@@ -33,6 +34,16 @@ struct Rows4 {
   }
 };
 
+// Members of a packed batch over pages, or B. What is read of a list of starts
+// is its extent.
+int64_t members_of(const qkvet_forward_args& a) {
+  const qkvet_tensor& starts = a.cu_seqlens_q;
+  return !is_absent(a.block_table) && !is_absent(starts) && starts.ndim == 1 &&
+                 starts.shape != nullptr
+             ? starts.shape[0] - 1
+             : a.q.shape[0];
+}
+
 const char* wrong_with_table(const qkvet_forward_args& a) {
   if (is_absent(a.block_table)) {
     return a.page_size == 0 ? nullptr : "a page size, and no block table";
@@ -47,6 +58,9 @@ const char* wrong_with_table(const qkvet_forward_args& a) {
   }
   if (!is_same(a.block_table.dtype, kInt32)) {
     return "a block table is int32";
+  }
+  if (a.block_table.shape[0] != members_of(a)) {
+    return "a block table has a row for each member";
   }
   if (a.page_size < 1 || a.k.shape[2] != a.page_size ||
       a.v.shape[2] != a.page_size || a.v.shape[0] != a.k.shape[0]) {
@@ -69,7 +83,7 @@ const char* wrong_with_new(const qkvet_forward_args& a) {
   }
   const int64_t* const k = a.k_new.shape;
   const int64_t* const v = a.v_new.shape;
-  if (k[0] != a.q.shape[0] || v[0] != k[0] || k[1] != a.k.shape[1] ||
+  if (k[0] != members_of(a) || v[0] != k[0] || k[1] != a.k.shape[1] ||
       v[1] != k[1] || v[2] != k[2] || k[3] != a.k.shape[3] ||
       v[3] != a.v.shape[3]) {
     return "new tokens are not [B, Hkv, Tnew, d] and [B, Hkv, Tnew, dv]";
@@ -87,8 +101,10 @@ int64_t keys_of(const qkvet_forward_args& a) {
       return t->shape[t->ndim - 1];
     }
   }
+  const int64_t rows = is_absent(a.cu_seqlens_q) ? 1 : members_of(a);
   int64_t keys = 0;
-  return __builtin_mul_overflow(a.block_table.shape[1], a.page_size, &keys)
+  return __builtin_mul_overflow(a.block_table.shape[1], a.page_size, &keys) ||
+                 __builtin_mul_overflow(keys, rows, &keys)
              ? std::numeric_limits<int64_t>::max() / 4
              : keys;
 }
@@ -97,6 +113,10 @@ const char* refused_field(const qkvet_forward_args& a, uint64_t options) {
   const bool paged = a.page_size != 0 || !is_absent(a.block_table);
   if (paged && (options & QKVET_OPTION_PAGED) == 0) {
     return "paged keys are not supported";
+  }
+  const bool packed = !is_absent(a.cu_seqlens_q) || !is_absent(a.cu_seqlens_k);
+  if (paged && packed && (options & QKVET_OPTION_PACKED_PAGES) == 0) {
+    return "packed batches over pages are not supported";
   }
   const bool appends = !is_absent(a.k_new) || !is_absent(a.v_new);
   return appends && (options & QKVET_OPTION_APPEND) == 0
@@ -107,6 +127,23 @@ const char* refused_field(const qkvet_forward_args& a, uint64_t options) {
 // Four dimensions in k and v, of which the shapes below are read.
 bool has_four(const qkvet_tensor& t) {
   return t.ndim == 4 && t.shape != nullptr && t.strides != nullptr;
+}
+
+// Whose the rows of q are: what takes the place of B.
+qkvet_status read_packed(const qkvet_forward_args& a, ServingCall* s,
+                         qkvet_text* why) {
+  Options* const options = &s->call.options;
+  if (s->call.batch != 1 || !is_absent(a.q_len) || !is_absent(a.cu_seqlens_k)) {
+    return refuse(why, QKVET_INVALID_ARGUMENT,
+                  "a packed batch over pages has B = 1, cu_seqlens_q and "
+                  "kv_len, and no other lengths");
+  }
+  qkvet_status status = read_integers(a.cu_seqlens_q, -1, &options->cu_q, why);
+  if (status == QKVET_OK) {
+    options->members = a.cu_seqlens_q.shape[0] - 1;
+    status = read_integers(a.kv_len, options->members, &s->before, why);
+  }
+  return status;
 }
 
 qkvet_status read_known(const qkvet_kernel* self, const qkvet_forward_args& a,
@@ -129,17 +166,24 @@ qkvet_status read_known(const qkvet_kernel* self, const qkvet_forward_args& a,
   plain.block_table = plain.k_new = plain.v_new = {};
   Rows4 k_rows, v_rows;
   s->page_size = a.page_size;
+  const bool packed = a.page_size > 0 && (!is_absent(a.cu_seqlens_q) ||
+                                          !is_absent(a.cu_seqlens_k));
+  if (packed) {
+    plain.cu_seqlens_q = plain.cu_seqlens_k = {};
+    plain.q_len = plain.kv_len = {};
+  }
   if (a.page_size > 0) {
-    if (!is_absent(a.cu_seqlens_q) || !is_absent(a.cu_seqlens_k)) {
-      return refuse(why, QKVET_UNSUPPORTED, "a packed batch has no pages here");
-    }
     plain.k = k_rows.of(a.k, a.q.shape[0], keys_of(a));
     plain.v = v_rows.of(a.v, a.q.shape[0], keys_of(a));
     s->pages = a.k.shape[0];
     s->columns = a.block_table.shape[1];
     s->table = view_of<const int32_t>(a.block_table);
   }
-  const qkvet_status status = read_forward(self, &plain, &s->call, why);
+  qkvet_status status = read_forward(self, &plain, &s->call, why);
+  s->before = s->call.options.kv_len;
+  if (status == QKVET_OK && packed) {
+    status = read_packed(a, s, why);
+  }
   if (status != QKVET_OK) {
     return status;
   }
@@ -150,7 +194,6 @@ qkvet_status read_known(const qkvet_kernel* self, const qkvet_forward_args& a,
     s->v_new = stored(a.v_new, s->call.storage);
     s->new_tokens = a.k_new.shape[2];
   }
-  s->before = s->call.options.kv_len;
   s->call.k = s->call.v = {};
   s->call.half.k = s->call.half.v = {};
   return QKVET_OK;
@@ -181,9 +224,27 @@ qkvet_status supports_serving(const qkvet_kernel* self,
   return read_serving(self, args, &serving, why);
 }
 
+// Lengths, or where members begin, as of k and v in rows.
+void show_lengths(ServingCall* s) {
+  Options* const options = &s->call.options;
+  int64_t* const all = s->all.get();
+  if (!s->packed()) {
+    options->kv_len = {all, {s->call.batch == 1 ? 0 : 1, 0, 0, 0}};
+    return;
+  }
+  int64_t first = 0;
+  for (int64_t m = 0; m < s->members(); ++m) {
+    const int64_t keys = all[m];
+    all[m] = first;
+    first += keys;
+  }
+  all[s->members()] = first;
+  options->cu_k = {all, {1, 0, 0, 0}};
+}
+
 qkvet_status check_serving(ServingCall* s, qkvet_text* why) {
-  const int64_t batch = s->call.batch;
-  s->all.reset(new (std::nothrow) int64_t[static_cast<size_t>(batch)]);
+  const int64_t batch = s->members();
+  s->all.reset(new (std::nothrow) int64_t[static_cast<size_t>(batch) + 1]);
   if (s->all == nullptr) {
     return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the lengths");
   }
@@ -207,7 +268,7 @@ qkvet_status check_serving(ServingCall* s, qkvet_text* why) {
       }
     }
   }
-  s->call.options.kv_len = {s->all.get(), {batch == 1 ? 0 : 1, 0, 0, 0}};
+  show_lengths(s);
   return check_lengths(s->call, why);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The serving form of a forward call, checked and typed: k and v as pages of a
 // pool with a block table, and tokens that the kernel appends. A call without
-// either is one, too: its tokens lie in rows of [B, Hkv, Tk, d].
+// either is one, too: its tokens lie in rows of [B, Hkv, Tk, d]. In a packed
+// batch over pages the members are those of cu_seqlens_q.
 //
 // Contract: that of forward_view.h. What is data (lengths, block tables) is
 // checked by check_serving() before anything is written; entries of a table
@@ -29,15 +30,21 @@ struct ServingCall {
   // check_serving() has passed it: all tokens of a member, new ones included.
   ForwardCall call;
   Stored k, v;          // [pages, Hkv, page_size, d], or [B, Hkv, Tk, d]
-  Stored k_new, v_new;  // [B, Hkv, Tnew, d]
+  Stored k_new, v_new;  // [members, Hkv, Tnew, d]
   int64_t new_tokens = 0;
   int64_t page_size = 0;  // 0: no pages
   int64_t pages = 0;
-  int64_t columns = 0;             // of the table
-  View<const int32_t> table;       // [B, columns]
-  View<const int64_t> before;      // kv_len [B], no data: Tk each
-  std::unique_ptr<int64_t[]> all;  // [B]: what call.options.kv_len shows
+  int64_t columns = 0;         // of the table
+  View<const int32_t> table;   // [members, columns]
+  View<const int64_t> before;  // kv_len [members], no data: Tk each
+  // What call.options shows: kv_len [B], or cu_k [members + 1].
+  std::unique_ptr<int64_t[]> all;
 
+  bool packed() const { return call.options.cu_q.data != nullptr; }
+  // Of a packed batch, or B. A member is what b is below.
+  int64_t members() const {
+    return packed() ? call.options.members : call.batch;
+  }
   int64_t held(int64_t b) const {  // in front of the new ones
     return before.data != nullptr ? *before.at(b, 0, 0) : call.keys;
   }
@@ -63,7 +70,8 @@ qkvet_status check_serving(ServingCall* serving, qkvet_text* why);
 qkvet_status supports_serving(const qkvet_kernel* self,
                               const qkvet_forward_args* args, qkvet_text* why);
 
-// Member b of a call that check_serving() has passed, without k and v.
+// Member b of a call that check_serving() has passed, without k and v. Its rows
+// are those of cu_seqlens_q where the batch is packed.
 ForwardCall served_member(const ServingCall& serving, int64_t b);
 
 // Copies token n of the new ones of member b to a slot, all heads.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Controls that take other calls than the rest: one that refuses pairs of
-// options, one that takes pages alone, one in f64.
+// options, one that takes pages alone, one that gathers a packed batch, one in
+// f64.
 #include "impl/abi/in_f32.h"
 #include "impl/abi/tensor_view.h"
 #include "impl/controls/control.h"
@@ -61,8 +62,10 @@ constexpr Arithmetic kOnline16 = {.tile = 16};
 using Serving = ServingKernel<ServingHooks, compute_arithmetic<kOnline16>>;
 
 constexpr qkvet_capabilities kPagesCapabilities = [] {
-  qkvet_capabilities c = capabilities_with(
-      (kAllOptions & ~QKVET_OPTION_PACKED) | kServingOptions, {kF32, kBf16});
+  qkvet_capabilities c =
+      capabilities_with((kAllOptions & ~QKVET_OPTION_PACKED) | kServingOptions |
+                            QKVET_OPTION_PACKED_PAGES,
+                        {kF32, kBf16});
   c.flags |= QKVET_FLAG_PAGES_ONLY;
   c.page_size_count = 2;
   c.page_sizes[0] = 4;
@@ -87,6 +90,81 @@ qkvet_status forward_pages(const qkvet_kernel* self, qkvet_context* context,
   return status == QKVET_OK ? Serving::forward(self, context, args, exec, why)
                             : status;
 }
+
+// A packed batch over pages as systems have it that know packed batches alone:
+// the keys of all members are gathered, from the last to the first and each
+// from its end, behind one another, and that is one packed call. What is not
+// packed goes the usual way.
+template <class T>
+void gather_backwards(const ServingCall& s, const Stored& from, int64_t width,
+                      T* to, View<const T>* rows) {
+  const int64_t total = s.all[static_cast<size_t>(s.members())];
+  const T* const data = static_cast<const T*>(from.data);
+  for (int64_t m = s.members() - 1; m >= 0; --m) {
+    const int64_t first = s.all[static_cast<size_t>(m)];
+    for (int64_t j = s.held(m) + s.new_tokens - 1; j >= 0; --j) {
+      const Slot slot = s.slot(m, j);
+      for (int64_t h = 0; h < s.call.kv_heads; ++h) {
+        const T* const row = data + from.index(slot.block, h, slot.row, 0);
+        for (int64_t c = 0; c < width; ++c) {
+          to[(h * total + first + j) * width + c] = row[c * from.step[3]];
+        }
+      }
+    }
+  }
+  *rows = {to, {0, total * width, width, 1}};
+}
+
+template <class T>
+void gather_all(const ServingCall& s, char* memory, View<const T>* k,
+                View<const T>* v) {
+  const int64_t total = s.all[static_cast<size_t>(s.members())];
+  T* const rows = reinterpret_cast<T*>(memory);
+  gather_backwards(s, s.k, s.call.width, rows, k);
+  gather_backwards(s, s.v, s.call.value_width,
+                   rows + s.call.kv_heads * total * s.call.width, v);
+}
+
+qkvet_status forward_gathered_batch(const qkvet_kernel* self,
+                                    qkvet_context* context,
+                                    const qkvet_forward_args* args,
+                                    const qkvet_exec* exec, qkvet_text* why) {
+  ServingCall s;
+  qkvet_status status = check_exec(exec, why);
+  status = status == QKVET_OK ? read_serving(self, args, &s, why) : status;
+  if (status != QKVET_OK || !s.packed()) {
+    return status != QKVET_OK
+               ? status
+               : Serving::forward(self, context, args, exec, why);
+  }
+  status = check_serving(&s, why);
+  status = status == QKVET_OK ? check_positions(s.call, why) : status;
+  if (status != QKVET_OK) {
+    return status;
+  }
+  for (int64_t m = s.members() - 1; m >= 0; --m) {
+    ServingHooks::append(s, m);
+  }
+  const int64_t bytes = s.all[static_cast<size_t>(s.members())] *
+                        s.call.kv_heads * (s.call.width + s.call.value_width) *
+                        bytes_of(s.call.storage);
+  const std::unique_ptr<char[]> memory(
+      new (std::nothrow) char[static_cast<size_t>(bytes)]);
+  if (memory == nullptr) {
+    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory to gather the pages");
+  }
+  if (s.call.storage == Storage::kF32) {
+    gather_all(s, memory.get(), &s.call.k, &s.call.v);
+  } else {
+    gather_all(s, memory.get(), &s.call.half.k, &s.call.half.v);
+  }
+  return compute_in_f32(s.call, compute_arithmetic<kOnline16>, why);
+}
+
+constexpr qkvet_capabilities kGatheredBatch =
+    capabilities_with((kAllOptions & ~QKVET_OPTION_PACKED) | kServingOptions |
+                          QKVET_OPTION_PACKED_PAGES,
+                      {kF32, kBf16});
 
 // f64 storage and double arithmetic, sequential sums. It is judged under the
 // double-double oracle with u = 2^-53.
@@ -145,6 +223,12 @@ QKVET_CONTROL(pages_only) = [] {
   kernel.supports = supports_pages;
   return kernel;
 }();
+
+QKVET_CONTROL(gathered_batch) = serving_kernel(
+    "controls/gathered_batch",
+    "gathers the pages of a packed batch backwards into one packed call",
+    QKVET_PLACE, &kDeclaredPrecision<kOnline16>, forward_gathered_batch,
+    &kGatheredBatch);
 
 QKVET_CONTROL(f64_plain) =
     f64_kernel<InDouble>("controls/f64_plain",

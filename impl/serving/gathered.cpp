@@ -88,7 +88,8 @@ constexpr qkvet_precision kPrecision = [] {
 // What is computed is a copy, the same wherever the pages were.
 constexpr qkvet_capabilities kCapabilities = [] {
   qkvet_capabilities c =
-      capabilities_with((kAllOptions & ~QKVET_OPTION_PACKED) | kServingOptions,
+      capabilities_with((kAllOptions & ~QKVET_OPTION_PACKED) | kServingOptions |
+                            QKVET_OPTION_PACKED_PAGES,
                         {kF32, kF16, kBf16});
   c.flags |= QKVET_FLAG_LAYOUT_INVARIANT | QKVET_FLAG_PAGE_PLACEMENT_INVARIANT;
   return c;

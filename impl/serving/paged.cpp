@@ -8,7 +8,8 @@
 // page size changes a bit. Tiles that no row reaches are not read.
 //
 // Contract: that of serving_call.h; new tokens are stored first, before any of
-// them is read. Every option but rotations and packed batches. Cost: k and v
+// them is read. Every option but rotations, packed batches over pages alone.
+// Cost: k and v
 // are read once for 32 queries; memory (64 + 32 group) (d + dv) floats.
 #include <algorithm>
 #include <cmath>
@@ -249,7 +250,7 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
   if (status == QKVET_OK) {
     status = check_serving(&serving, why);
   }
-  const int64_t batch = status == QKVET_OK ? serving.call.batch : 0;
+  const int64_t batch = status == QKVET_OK ? serving.members() : 0;
   for (int64_t b = 0; b < batch; ++b) {
     ServingHooks::append(serving, b);
   }
@@ -269,7 +270,7 @@ constexpr qkvet_precision kPrecision = [] {
 constexpr qkvet_capabilities kCapabilities = [] {
   qkvet_capabilities c = capabilities_with(
       (kAllOptions & ~(QKVET_OPTION_PACKED | QKVET_OPTION_ROPE)) |
-          kServingOptions,
+          kServingOptions | QKVET_OPTION_PACKED_PAGES,
       {kF32, kF16, kBf16});
   c.flags |= QKVET_FLAG_LAYOUT_INVARIANT | QKVET_FLAG_PAGE_PLACEMENT_INVARIANT |
              QKVET_FLAG_BATCH_INVARIANT;

@@ -112,10 +112,10 @@ struct ServingKernel {
     if (status != QKVET_OK) {
       return status;
     }
-    for (int64_t b = 0; b < s.call.batch && s.new_tokens > 0; ++b) {
+    for (int64_t b = 0; b < s.members() && s.new_tokens > 0; ++b) {
       Hooks::append(s, b);
     }
-    for (int64_t b = 0; b < s.call.batch && status == QKVET_OK; ++b) {
+    for (int64_t b = 0; b < s.members() && status == QKVET_OK; ++b) {
       status = compute_member(s, b, why);
     }
     return status;

@@ -3,6 +3,7 @@
 // they must refuse; and the faults of serving, in and out of their trigger.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -104,6 +105,7 @@ class ServingCall {
     return a;
   }
 
+  qkvet_forward_args in_rows() { return rows_.args(); }
   // The answer of scalar/plain, on rows.
   std::vector<float> right() {
     qkvet_forward_args a = rows_.args();
@@ -115,6 +117,19 @@ class ServingCall {
   std::vector<float> outputs() const { return rows_.outputs(); }
   float key(int64_t page, int64_t slot) { return k_.at(page, 0, slot, 0); }
   float given_key(int64_t b, int64_t j) { return rows_.k.at(b, 0, j, 0); }
+
+  static qkvet_tensor list(std::vector<int64_t>& numbers, int64_t* shape) {
+    static int64_t stride = 1;
+    *shape = int64_t(numbers.size());
+    qkvet_tensor t = {};
+    t.data = numbers.data();
+    t.device_type = QKVET_DEVICE_CPU;
+    t.ndim = 1;
+    t.dtype = {QKVET_DTYPE_INT, 64, 1};
+    t.shape = shape;
+    t.strides = &stride;
+    return t;
+  }
 
   ServingCase s_;
 
@@ -140,19 +155,6 @@ class ServingCall {
     }
   }
 
-  static qkvet_tensor list(std::vector<int64_t>& numbers, int64_t* shape) {
-    static int64_t stride = 1;
-    *shape = int64_t(numbers.size());
-    qkvet_tensor t = {};
-    t.data = numbers.data();
-    t.device_type = QKVET_DEVICE_CPU;
-    t.ndim = 1;
-    t.dtype = {QKVET_DTYPE_INT, 64, 1};
-    t.shape = shape;
-    t.strides = &stride;
-    return t;
-  }
-
   Call rows_;
   GuardedTensor k_, v_, k_new_, v_new_;
   std::vector<int64_t> before_;
@@ -172,6 +174,89 @@ bool serves(const qkvet_kernel& kernel) {
 
 std::vector<const qkvet_kernel*> serving_kernels(bool faulty) {
   return kernels_that(faulty, serves);
+}
+
+bool packs(const qkvet_kernel& kernel) {
+  return serves(kernel) &&
+         (kernel.capabilities->options & QKVET_OPTION_PACKED_PAGES) != 0;
+}
+
+// The members of trigger() with their rows side by side, as a packed batch has
+// them, and cut into members anew.
+class PackedCall {
+ public:
+  PackedCall(int32_t causal, std::vector<int64_t> starts)
+      : call_(in_rows(causal)), starts_(std::move(starts)) {}
+
+  qkvet_forward_args args() {
+    qkvet_forward_args a = call_.args();
+    pack_rows(a);
+    return a;
+  }
+  // The answer of scalar/plain to a packed batch in rows. The first member
+  // fills its rows of k and v, so that the second follows it.
+  std::vector<float> right() {
+    qkvet_forward_args a = call_.in_rows();
+    pack_rows(a);
+    pack(2, &a.k);
+    pack(3, &a.v);
+    a.cu_seqlens_k = ServingCall::list(key_starts_, &key_count_);
+    OpenKernel open(find_kernel("scalar/plain"));
+    EXPECT_EQ(open.forward(a), QKVET_OK) << open.reason().room;
+    return call_.outputs();
+  }
+  std::vector<float> outputs() const { return call_.outputs(); }
+
+ private:
+  static ServingCase in_rows(int32_t causal) {
+    ServingCase served = trigger(causal);
+    served.problem.layout = Layout::kBthd;
+    return served;
+  }
+  // [B, H, T, ...] as [1, H, B T, ...].
+  void pack(size_t n, qkvet_tensor* t) {
+    std::copy_n(t->shape, t->ndim, shapes_[n]);
+    shapes_[n][2] *= shapes_[n][0];
+    shapes_[n][0] = 1;
+    t->shape = shapes_[n];
+  }
+  void pack_rows(qkvet_forward_args& a) {
+    pack(0, &a.q);
+    pack(1, &a.o);
+    pack(4, &a.lse);
+    a.cu_seqlens_q = ServingCall::list(starts_, &count_);
+  }
+
+  ServingCall call_;
+  std::vector<int64_t> starts_, key_starts_ = {0, 7, 13};
+  int64_t shapes_[5][4] = {};
+  int64_t count_ = 0, key_count_ = 0;
+};
+
+// A step of decoding and a prompt in either order, two prompts, and a member
+// without rows.
+bool is_right_packed(const qkvet_kernel* kernel) {
+  OpenKernel open(kernel);
+  if (open.status() == QKVET_UNAVAILABLE) {
+    return true;
+  }
+  bool right = true;
+  for (const int32_t causal :
+       {QKVET_CAUSAL_NONE, QKVET_CAUSAL_TOP_LEFT, QKVET_CAUSAL_BOTTOM_RIGHT}) {
+    for (const std::vector<int64_t>& starts :
+         {std::vector<int64_t>{0, 1, 6}, {0, 5, 6}, {0, 3, 6}, {0, 0, 6}}) {
+      PackedCall call(causal, starts);
+      const std::vector<float> expected = call.right();
+      EXPECT_EQ(open.forward(call.args()), QKVET_OK)
+          << kernel->name << " " << open.reason().room;
+      const std::vector<float> seen = call.outputs();
+      for (size_t n = 0; n < expected.size(); ++n) {
+        right &=
+            std::fabs(seen[n] - expected[n]) <= 1e-5f || seen[n] == expected[n];
+      }
+    }
+  }
+  return right;
 }
 
 // The kernel answers as scalar/plain does.
@@ -231,6 +316,42 @@ TEST(Serving, NewTokensStayInThePages) {
   }
 }
 
+TEST(Serving, PackedMembersInPagesAnswerAsInRows) {
+  ASSERT_GE(kernels_that(false, packs).size(), 3u);
+  for (const qkvet_kernel* kernel : kernels_that(false, packs)) {
+    EXPECT_TRUE(is_right_packed(kernel)) << kernel->name;
+  }
+}
+
+TEST(Serving, PackedMembersThatCannotBeAreRefused) {
+  using A = qkvet_forward_args;
+  const std::pair<const char*, void (*)(A&)> wrong[] = {
+      {"a packed batch over pages has B = 1, cu_seqlens_q and kv_len, and no "
+       "other lengths",
+       [](A& a) { a.cu_seqlens_k = a.cu_seqlens_q; }},
+      {"pages come with kv_len", [](A& a) { a.kv_len = {}; }},
+      {"a block table has a row for each member",
+       [](A& a) { a.cu_seqlens_q = a.kv_len; }},
+      {"the starts of a packed batch do not ascend",
+       [](A& a) { static_cast<int64_t*>(a.cu_seqlens_q.data)[0] = 4; }},
+      {"a member of a packed batch is beyond the extents",
+       [](A& a) { static_cast<int64_t*>(a.cu_seqlens_q.data)[2] = 7; }}};
+  for (const qkvet_kernel* kernel : kernels_that(false, packs)) {
+    OpenKernel open(kernel);
+    if (open.status() == QKVET_UNAVAILABLE) {
+      continue;
+    }
+    for (const auto& [message, spoil] : wrong) {
+      PackedCall call(QKVET_CAUSAL_NONE, {0, 2, 6});
+      A args = call.args();
+      spoil(args);
+      EXPECT_EQ(open.forward(args), QKVET_INVALID_ARGUMENT)
+          << kernel->name << " " << message;
+      EXPECT_STREQ(open.reason().room, message) << kernel->name;
+    }
+  }
+}
+
 // Nothing is written of a call that is refused.
 TEST(Serving, WhatCannotBeIsRefusedBeforeAnythingIsWritten) {
   using A = qkvet_forward_args;
@@ -274,6 +395,12 @@ TEST(ServingFaults, AreWrongInTheirTriggerAndRightOutsideOfIt) {
     EXPECT_TRUE(is_right(kernel, harmless())) << kernel->name;
     // Begins behind the few pages of trigger(); the laws ask it of large pools.
     if (std::string(kernel->source_file) == "impl/faulty/long.cpp") continue;
+    if (packs(*kernel)) {
+      EXPECT_TRUE(is_right(kernel, trigger(QKVET_CAUSAL_BOTTOM_RIGHT)))
+          << kernel->name;
+      EXPECT_FALSE(is_right_packed(kernel)) << kernel->name;
+      continue;
+    }
     const bool right = is_right(kernel, trigger(QKVET_CAUSAL_NONE)) &&
                        is_right(kernel, trigger(QKVET_CAUSAL_BOTTOM_RIGHT));
     EXPECT_FALSE(right) << kernel->name;

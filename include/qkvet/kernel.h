@@ -126,7 +126,7 @@ typedef struct qkvet_forward_args {
                           those in front of the new ones */
 
   qkvet_tensor cu_seqlens_q; /* [members + 1] int64: packed batch, B = 1 */
-  qkvet_tensor cu_seqlens_k; /* [members + 1] int64 */
+  qkvet_tensor cu_seqlens_k; /* [members + 1] int64; absent with pages */
 
   /* Pages: k and v are then a pool, [pages, Hkv, page_size, d] and dv, and
    * token j of member b is slot j % page_size of page
@@ -134,7 +134,12 @@ typedef struct qkvet_forward_args {
    * Slots that no member owns, and entries of the table behind the last page of
    * a member, may hold anything: NaN, tokens of others, -1, pages that are not
    * there, pages of others. Tk is the last extent of mask, bias, weights and
-   * k_positions, or P * page_size. */
+   * k_positions, or P * page_size.
+   *
+   * A packed batch over pages: cu_seqlens_q says whose the rows of q are, and
+   * block_table, kv_len, k_new and v_new have a row for each member. Key j of a
+   * member is column n + j of mask, bias, weights and k_positions, n the keys
+   * of all members before it, new ones included. */
   qkvet_tensor block_table; /* [B, P] int32 */
   int64_t page_size;
 
@@ -182,6 +187,8 @@ typedef struct qkvet_forward_args {
 #define QKVET_OPTION_APPEND (UINT64_C(1) << 21)
 #define QKVET_OPTION_QUANT_SCALES (UINT64_C(1) << 22)
 #define QKVET_OPTION_DROPOUT_MASK (UINT64_C(1) << 23) /* dropout_mask */
+/* cu_seqlens_q beside block_table; PACKED is for keys in rows alone. */
+#define QKVET_OPTION_PACKED_PAGES (UINT64_C(1) << 24)
 
 /* Flags (bits of qkvet_capabilities.flags). */
 /* A claim: calls at the same time, each with a context of its own and from a

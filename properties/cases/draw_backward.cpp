@@ -10,7 +10,7 @@ namespace {
 // below zero, and exp(score - lse) is right only where that is taken away.
 void lower_scores(const Scope& scope, const Law& law, Case& value) {
   constexpr int64_t kQuarters = 8;
-  const uint32_t allowed = law.domain.allows & allowed_by(scope);
+  const uint32_t allowed = allowed_in(law.domain) & allowed_by(scope);
   if ((allowed & kAllowWindow) == 0 || value.causal == Causal::kNone) return;
   value.window = Window{1, 0};
   value.q = make_recipe(RecipeKind::kLead);

@@ -131,6 +131,21 @@ void draw_pages(Draw& draw, Case& value) {
     value.kv_len = draw_lengths(draw, value.shape.B, value.shape.Tk);
 }
 
+// Steps of decoding, one query each, around a member whose prompt is read; half
+// the time, where there are rows for it.
+void draw_packed_pages(Draw& draw, Case& value) {
+  draw_members(draw, value);
+  draw_pages(draw, value);
+  value.kv_len.clear();
+  std::vector<int64_t>& starts = value.cu_q;
+  const auto members = static_cast<int64_t>(starts.size()) - 1;
+  if (starts.back() < members || draw.chance(50)) return;
+  const int64_t prompt = draw.range(0, members - 1);
+  for (int64_t m = 1; m < members; ++m)
+    starts[static_cast<size_t>(m)] =
+        m <= prompt ? m : starts.back() - (members - m);
+}
+
 // As many as there are queries (a step of decoding), or any.
 void draw_append(Draw& draw, Case& value) {
   const Shape& s = value.shape;
@@ -166,6 +181,8 @@ void draw_option(Draw& draw, uint32_t option, Case& value) {
       return draw_empty(draw, value);
     case kAllowPaged:
       return draw_pages(draw, value);
+    case kAllowPackedPages:
+      return draw_packed_pages(draw, value);
     case kAllowAppend:
       return draw_append(draw, value);
     case kAllowDropout:
@@ -202,7 +219,8 @@ Rope draw_rotation(Draw& draw) {
 void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value) {
   const uint32_t declared = allowed_by(scope);
   const std::vector<uint32_t> about = bits_of(law.domain.about & declared);
-  const std::vector<uint32_t> others = bits_of(law.domain.allows & declared);
+  const std::vector<uint32_t> others =
+      bits_of(allowed_in(law.domain) & declared);
   // Most cases have one option or none, for it is pairs that fail at most.
   const int64_t percent = draw.range(0, 99);
   int64_t extra = percent < 40 ? 0 : percent < 70 ? 1 : percent < 92 ? 2 : 3;

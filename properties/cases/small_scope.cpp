@@ -120,6 +120,12 @@ std::vector<SmallScope::Setting> SmallScope::all_settings() {
             size, order,
             order == PageOrder::kReverse ? Unowned::kOthers : Unowned::kNan};
       });
+  for (int64_t n = 0; n <= kExtent; ++n)
+    add(kAllowPackedPages, [=](Case& c) {
+      c.cu_q = {0, std::min<int64_t>(1, c.shape.Tq), c.shape.Tq};
+      c.cu_k = {0, std::min(n, c.shape.Tk), c.shape.Tk};
+      c.paging = {2, PageOrder::kReverse, Unowned::kOthers};
+    });
   for (int64_t n = 1; n <= kExtent; ++n)
     add(kAllowAppend, [=](Case& c) { c.append = n; });
   for (const auto extent : {&Shape::B, &Shape::Tq, &Shape::Tk})
@@ -192,7 +198,8 @@ Case SmallScope::make(const Index& index) const {
   for (const int16_t setting : {index.first, index.second})
     if (setting >= 0) settings_[static_cast<size_t>(setting)].apply(value);
   if (pages_only_ && value.paging.size == 0) value.paging.size = 2;
-  return keep_allowed(std::move(value), kAllowAll | kAllowEmpty);
+  return keep_allowed(std::move(value),
+                      kAllowAll | kAllowPackedPages | kAllowEmpty);
 }
 
 Case SmallScope::at(int64_t number) const {

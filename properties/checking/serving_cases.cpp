@@ -3,13 +3,18 @@
 
 #include <algorithm>
 
+#include "core/case/paging.h"
+
 namespace qkvet::properties {
 namespace {
 
-// Neither pages nor new tokens go with these.
+// A packed batch has pages already, or none. The layout goes with neither pages
+// nor new tokens.
 Case without_packing(Case value) {
-  value.cu_q.clear();
-  value.cu_k.clear();
+  if (value.paging.size == 0) {
+    value.cu_q.clear();
+    value.cu_k.clear();
+  }
   if (value.layout == Layout::kPacked) value.layout = Layout::kBthd;
   for (int64_t* extent : {&value.shape.B, &value.shape.Tq, &value.shape.Tk})
     *extent = std::max<int64_t>(*extent, 1);
@@ -24,6 +29,10 @@ Case with_seen_keys(Case value) {
   value.q_len.clear();
   for (int64_t& length : value.kv_len) length = std::max<int64_t>(length, 1);
   if (!some_row_sees_a_key(value)) value.causal = Causal::kNone;
+  if (!some_row_sees_a_key(value)) {
+    value.cu_q.clear();
+    value.cu_k.clear();
+  }
   return value;
 }
 
@@ -44,6 +53,12 @@ Case with_new_tokens(Case value) {
   if (static_cast<int64_t>(value.kv_len.size()) != value.shape.B)
     value.kv_len.clear();
   for (int64_t& length : value.kv_len) length = std::max<int64_t>(length, 1);
+  // Every member of a packed batch has some, too.
+  if (!value.cu_k.empty() && new_tokens(value) == 0) {
+    value.cu_q.clear();
+    value.cu_k.clear();
+  }
+  value.append = new_tokens(value);
   return with_seen_keys(std::move(value));
 }
 

@@ -18,10 +18,12 @@ void repair_rope(Case& value) {
 
 // Pages and new tokens that the other options leave no room for.
 void repair_served(Case& value) {
-  if (!value.cu_q.empty()) value.append = 0;
-  if (!value.cu_q.empty() || value.paging.size == 0) value.paging = {};
-  if (value.paging.size > 0)
+  if (value.paging.size == 0) {
+    value.paging = {};
+    if (!value.cu_q.empty()) value.append = 0;
+  } else {
     value.share = static_cast<uint8_t>(value.share & kShareB);
+  }
   if (value.share != 0) value.append = 0;
   value.append = new_tokens(value);
   if (is_served(value) && value.layout == Layout::kPacked)
@@ -88,6 +90,12 @@ uint32_t allowed_of(uint64_t options) {
   return allowed;
 }
 
+uint32_t allowed_in(const Domain& domain) {
+  constexpr uint32_t kBoth = kAllowPacked | kAllowPaged;
+  return (domain.allows & kBoth) == kBoth ? domain.allows | kAllowPackedPages
+                                          : domain.allows;
+}
+
 std::string undeclared_options(uint64_t declared) {
   return option_names(allowed_of(~(declared | kOptionLayout | kOptionShare)));
 }
@@ -104,19 +112,37 @@ uint32_t options_of(const Case& value) {
   uint64_t options = 0;
   for (const CaseOption& row : case_options())
     if (row.given(value)) options |= row.option;
+  constexpr uint64_t kBoth = QKVET_OPTION_PACKED | QKVET_OPTION_PAGED;
+  if ((options & kBoth) == kBoth)
+    options ^= QKVET_OPTION_PACKED | QKVET_OPTION_PACKED_PAGES;
   const Shape& s = value.shape;
   if (value.has_options() && std::min({s.B, s.Tq, s.Tk}) < 1)
     options |= QKVET_OPTION_EMPTY_EXTENTS;
   return allowed_of(options);
 }
 
-Case keep_allowed(Case value, uint32_t allows) {
-  const uint64_t surplus = options_allowed(options_of(value) & ~allows);
+namespace {
+
+void drop_options(uint64_t surplus, Case& value) {
   for (const CaseOption& row : case_options())
     if ((surplus & row.option) != 0) row.drop(value);
   if ((surplus & QKVET_OPTION_EMPTY_EXTENTS) != 0)
     for (int64_t* extent : {&value.shape.B, &value.shape.Tq, &value.shape.Tk})
       *extent = std::max<int64_t>(*extent, 1);
+}
+
+}  // namespace
+
+Case keep_allowed(Case value, uint32_t allows) {
+  const auto surplus = [&] {
+    return options_allowed(options_of(value) & ~allows);
+  };
+  // Of a packed batch over pages the pages stay, if they may.
+  if (const uint64_t both = QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED;
+      (surplus() & both) == QKVET_OPTION_PACKED_PAGES)
+    drop_options(QKVET_OPTION_PACKED, value);
+  drop_options(surplus(), value);
+  drop_options(surplus(), value);  // a packed batch whose pages are gone
   repair(value);
   return value;
 }
@@ -157,7 +183,7 @@ Case with_law(const Law& law, Case value) {
     repair_rope(value);
     return value;
   }
-  value = law.constrain(keep_allowed(std::move(value), law.domain.allows));
+  value = law.constrain(keep_allowed(std::move(value), allowed_in(law.domain)));
   repair(value);
   return value;
 }

@@ -12,6 +12,9 @@ namespace qkvet::properties {
 uint64_t options_allowed(uint32_t allowed);
 uint32_t allowed_of(uint64_t options);
 
+// What a law allows: `allows`, and what follows from it.
+uint32_t allowed_in(const Domain& domain);
+
 // "masks, windows": the names of those that are not among these
 // QKVET_OPTION_*; "" if all are.
 std::string undeclared_options(uint64_t declared);

@@ -207,7 +207,10 @@ enum : uint32_t {
   kAllowPaged = 8192,
   kAllowAppend = 16384,
   kAllowDropout = 32768,
-  kAllowLast = kAllowDropout,
+  // Of both at once. A law that allows packed batches and pages allows it too
+  // (domain.h), and a case that has it is no packed one: its keys are in pages.
+  kAllowPackedPages = 65536,
+  kAllowLast = kAllowPackedPages,
   // Who sees whom.
   kAllowPairs = kAllowWindow | kAllowMask | kAllowLengths | kAllowPacked,
   // How scores become weights.
@@ -237,6 +240,7 @@ inline constexpr AllowedOption kAllowedOptions[] = {
     {QKVET_OPTION_LENGTHS, kAllowLengths},
     {QKVET_OPTION_PACKED, kAllowPacked},
     {QKVET_OPTION_PAGED, kAllowPaged},
+    {QKVET_OPTION_PACKED_PAGES, kAllowPackedPages},
     {QKVET_OPTION_APPEND, kAllowAppend},
     {QKVET_OPTION_EMPTY_EXTENTS, kAllowEmpty},
     {QKVET_OPTION_DROPOUT, kAllowDropout},

@@ -176,6 +176,16 @@ TEST(OptionLaws, MembersEqualCalls) {
         });
 }
 
+// The row that comes first is wrong, whoever's it is.
+TEST(OptionLaws, TheOrderOfPackedMembersIsSeen) {
+  for (const char* page : {"", ",page=2"})
+    fails("packed_order_changes_nothing",
+          "f32,B1,H1,Tq5,Tk6,d2,cuq=0.2.5,cuk=0.3.6" + std::string(page), {},
+          [](const KernelCall&, OracleOutput& oracle, CallOutcome&) {
+            oracle.o[0] += 1;
+          });
+}
+
 // Adds a trace of what lies at a key that counts for nothing.
 FakeExecutor::Answer leak_of_key(int64_t key) {
   return [key](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {

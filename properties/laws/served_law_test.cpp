@@ -7,6 +7,7 @@
 
 #include "core/capability/capability.h"
 #include "properties/cases/generate.h"
+#include "properties/conventions/domain.h"
 #include "properties/run/story_fault.h"
 #include "properties/testing/fake_check.h"
 
@@ -89,6 +90,44 @@ TEST(ServedLaws, EverySlotIsHeldAgainstWhatItShallBe) {
   }
 }
 
+// Laws about pages are about those of packed members, too.
+TEST(ServedLaws, PackedMembersStayPackedInPages) {
+  const std::string text =
+      "f32,B1,H1,Tq5,Tk6,d2,cuq=0.1.5,cuk=0.3.6,page=2,pages=order";
+  for (const char* append : {"", ",append=2"}) {
+    const Case value = *parse_case(text + append).value;
+    for (const char* id :
+         {"page_placement_changes_nothing", "page_size_changes_nothing",
+          "unowned_pages_change_nothing", "packed_members_equal_calls",
+          "packed_order_changes_nothing", "agrees_with_oracle",
+          "reads_only_its_inputs", "same_call_same_bits"}) {
+      FakeExecutor good;
+      EXPECT_EQ(constrained(*find_law(id), value), value) << id;
+      EXPECT_EQ(check(id, to_string(value), good).verdict, Verdict::kPassed)
+          << id;
+    }
+  }
+  const std::string appends = text + ",append=2";
+  for (const char* id :
+       {"append_equals_given", "append_writes_only_its_tokens"}) {
+    FakeExecutor good;
+    EXPECT_EQ(check(id, appends, good).verdict, Verdict::kPassed) << id;
+  }
+  // A law that does not know them leaves the pages.
+  const Case alone = constrained(*find_law("permuted_members_permute_output"),
+                                 *parse_case(text).value);
+  EXPECT_TRUE(alone.cu_q.empty());
+  EXPECT_EQ(alone.paging.size, 2);
+}
+
+TEST(ServedLaws, APackedMemberInPagesIsHeldAgainstItselfAlone) {
+  fails("packed_members_equal_calls",
+        "f32,B1,H1,Tq5,Tk6,d2,cuq=0.2.5,cuk=0.3.6,page=2,seed=2",
+        [](KernelCall& call, Problem& problem) {
+          if (call.members > 0 && call.page_size > 0) problem.scale *= 1.01;
+        });
+}
+
 // What is told of a kernel that agrees_with_oracle fails on a case.
 StoryFault told_of(const std::string& text, FakeExecutor::Question question,
                    FakeExecutor::Answer answer = {}) {
@@ -129,6 +168,17 @@ TEST(ServedFault, WhatIsWrongOtherwiseIsNoLeak) {
       kTwoMembers, [](KernelCall&, Problem& problem) { problem.scale *= 2; });
   EXPECT_TRUE(scale.reaches.empty());
   EXPECT_EQ(scale.whose, kWhose);
+  // Of a packed batch the member is that of the row.
+  const StoryFault packed =
+      told_of("f32,B1,H1,Tq3,Tk5,d1,cuq=0.1.3,cuk=0.3.5,page=2", {},
+              [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
+                for (const double x :
+                     stored_as_doubles(call.v, call.pages * 2, Dtype::kF32))
+                  oracle.o[2] += std::isnan(x) ? 1 : x;
+              });
+  ASSERT_EQ(packed.reaches.size(), 1u);
+  EXPECT_EQ(reach_text(packed.reaches[0]),
+            "LEAK: what stands in slots that nobody owns reaches member 1");
   // Its bits change by themselves.
   int calls = 0;
   const StoryFault unsteady =
@@ -152,10 +202,9 @@ TEST(ServedLaws, CasesKeepToPagesWhereNothingElseIsTaken) {
   scope.page_sizes = {4, 16};
   scope.options &= ~QKVET_OPTION_PACKED;
   for (const Law* law : all_laws()) {
-    // Packed members have no pages, and dropout beside them is not derived.
+    // Dropout beside pages is not derived.
     if (law->domain.subject != Subject::kAttention ||
-        law->domain.about == kAllowDropout ||
-        law->id == std::string("packed_members_equal_calls"))
+        law->domain.about == kAllowDropout)
       continue;
     EXPECT_NE(law->domain.allows & kAllowPaged, 0u) << law->id;
     for (int64_t n = 1; n <= 40; ++n) {

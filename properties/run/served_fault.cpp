@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/run/served_fault.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "properties/run/shrink.h"
@@ -10,14 +11,22 @@ namespace {
 
 constexpr uint64_t kSeeds = 6;
 
-// The member that a finding is about: "o[b=1,h=0,...]".
-int64_t member_of(const Finding& finding) {
-  const std::string& text = finding.where;
-  const size_t at = text.find("b=");
-  int64_t member = 0;
+// The number behind `name` in "o[b=1,h=0,...]".
+int64_t number_in(const std::string& text, std::string_view name) {
+  const size_t at = text.find(name);
+  int64_t number = 0;
   if (at != std::string::npos)
-    std::from_chars(text.data() + at + 2, text.data() + text.size(), member);
-  return member;
+    std::from_chars(text.data() + at + name.size(), text.data() + text.size(),
+                    number);
+  return number;
+}
+
+// The member that a finding is about.
+int64_t member_of(const Case& value, const Finding& finding) {
+  if (value.cu_q.empty()) return number_in(finding.where, "b=");
+  const int64_t row = number_in(finding.where, "i=");
+  const auto next = std::upper_bound(value.cu_q.begin(), value.cu_q.end(), row);
+  return next - value.cu_q.begin() - 1;
 }
 
 }  // namespace
@@ -38,7 +47,9 @@ StoryFault served_fault(const Case& value, const JudgedKernel& kernel,
   const std::pair<const char*, int64_t> laws[] = {
       {"unowned_pages_change_nothing", Reach::kUnowned},
       {"other_members_change_nothing", Reach::kMembers}};
-  for (const auto& [id, of] : laws)
+  for (const auto& [id, of] : laws) {
+    // No law moves the members of a packed batch alone.
+    if (of == Reach::kMembers && !value.cu_q.empty()) continue;
     // The seed chooses the member whose mates change, too.
     for (uint64_t n = 0; n < kSeeds; ++n) {
       asked.seed = value.seed + n;
@@ -48,10 +59,11 @@ StoryFault served_fault(const Case& value, const JudgedKernel& kernel,
         continue;
       Reach reach;
       reach.of = of;
-      reach.into = member_of(*judgement.finding);
+      reach.into = member_of(value, *judgement.finding);
       fault.reaches.push_back(reach);
       break;
     }
+  }
   return fault;
 }
 

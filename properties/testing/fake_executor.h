@@ -158,6 +158,11 @@ class FakeExecutor : public Executor {
     const FakeOptions options(call, problem);
     const std::vector<int64_t> lengths = pages.lengths();
     if (!lengths.empty()) problem.kv_len = lengths.data();
+    const std::vector<int64_t> starts = pages.starts();
+    if (!starts.empty()) {
+      problem.kv_len = nullptr;
+      problem.cu_k = starts.data();
+    }
     if (question_) question_(call, problem);
     const FakeDropout dropout(call);
     OracleOutput oracle = dropout.forward(problem);

@@ -29,12 +29,25 @@ class FakePages {
   // New tokens included; empty: the call is not served.
   std::vector<int64_t> lengths() const {
     std::vector<int64_t> all;
-    for (int64_t b = 0; is_served(call_) && b < call_.shape.B; ++b)
-      all.push_back(held(b) + call_.new_tokens);
+    for (int64_t m = 0; is_served(call_) && m < members(); ++m)
+      all.push_back(held(m) + call_.new_tokens);
+    return all;
+  }
+  // Where the keys of packed members begin, and the end; empty: they are not in
+  // pages.
+  std::vector<int64_t> starts() const {
+    std::vector<int64_t> all;
+    if (call_.members == 0) return all;
+    for (const int64_t length : lengths())
+      all.push_back((all.empty() ? 0 : all.back()) + length);
+    if (!all.empty()) all.insert(all.begin(), 0);
     return all;
   }
 
  private:
+  int64_t members() const {
+    return call_.members > 0 ? call_.members : call_.shape.B;
+  }
   int64_t held(int64_t b) const {
     int64_t count = 0;
     std::memcpy(&count, call_.kv_len + b * 8, sizeof count);
@@ -58,7 +71,7 @@ class FakePages {
     const int64_t rows =
         paged ? call_.pages * s.Hkv * call_.page_size : s.B * s.Hkv * s.Tk;
     std::vector<std::byte> cache(from, from + rows * row);
-    for (int64_t b = 0; b < s.B; ++b)
+    for (int64_t b = 0; b < members(); ++b)
       for (int64_t h = 0; h < s.Hkv; ++h)
         for (int64_t n = 0; n < call_.new_tokens; ++n)
           std::memcpy(cache.data() + row_of(b, h, held(b) + n) * row,
@@ -77,11 +90,16 @@ class FakePages {
     if (call_.page_size == 0) return all;
     std::vector<double> out(static_cast<size_t>(s.B * s.Hkv * s.Tk * width),
                             std::numeric_limits<double>::quiet_NaN());
-    for (int64_t b = 0; b < s.B; ++b)
+    const std::vector<int64_t> begin = starts();
+    for (int64_t m = 0; m < members(); ++m)
       for (int64_t h = 0; h < s.Hkv; ++h)
-        for (int64_t j = 0; j < held(b) + call_.new_tokens; ++j)
-          std::copy_n(all.begin() + row_of(b, h, j) * width, width,
-                      out.begin() + ((b * s.Hkv + h) * s.Tk + j) * width);
+        for (int64_t j = 0; j < held(m) + call_.new_tokens; ++j) {
+          const int64_t row =
+              begin.empty() ? (m * s.Hkv + h) * s.Tk + j
+                            : h * s.Tk + begin[static_cast<size_t>(m)] + j;
+          std::copy_n(all.begin() + row_of(m, h, j) * width, width,
+                      out.begin() + row * width);
+        }
     return out;
   }
 

@@ -48,20 +48,37 @@ def _offsets(lengths):
     return [0, *np.cumsum(lengths).tolist()]
 
 
-def _ragged(q, q_len):
-    """Queries of all members one behind the other, [tokens, H, d], and how many
-    each has."""
-    rows = bthd_of(q)
-    lengths = [q.shape[2]] * len(rows) if q_len is None else _numbers(q_len)
-    return _joined([one[:n] for one, n in zip(rows, lengths)]), lengths
-
-
 def _padded(packed, lengths, queries):
     """[tokens, ...] as [B, T, ...]; rows beyond a member's length are 0."""
     out = _zeros(packed, (len(lengths), queries, *packed.shape[1:]))
     for member, (first, n) in enumerate(zip(_offsets(lengths), lengths)):
         out[member, :n] = packed[first:first + n]
     return out
+
+
+class _Queries:
+    """Queries of all members one behind the other: `rows` [tokens, H, d], and
+    `offsets`, where each member begins, and the end. Of a packed batch they come
+    like that."""
+
+    def __init__(self, q, q_len, cu_seqlens_q):
+        self._queries, rows = q.shape[2], bthd_of(q)
+        if cu_seqlens_q is not None:
+            self.offsets = _numbers(cu_seqlens_q)
+            # Rows behind those of the last member belong to nobody.
+            self._parts = [self.offsets[-1]]
+        else:
+            self._parts = ([q.shape[2]] * len(rows) if q_len is None
+                           else _numbers(q_len))
+            self.offsets = _offsets(self._parts)
+        self.rows = _joined([one[:n] for one, n in zip(rows, self._parts)])
+
+    def answer(self, packed):
+        """[tokens, H, ...] as the call wants it, [B, H, T, ...]."""
+        return bthd_of(_padded(packed, self._parts, self._queries))
+
+    def longest(self):
+        return max(b - a for a, b in zip(self.offsets, self.offsets[1:]))
 
 
 class _Batch:
@@ -231,7 +248,8 @@ def flashinfer_batch_prefill(make):
     return call
 
 
-@adapter(**_FLASHINFER, options=_COMMON + " lengths paged", flags="pages_only")
+@adapter(**_FLASHINFER, options=_COMMON + " lengths paged packed_pages",
+         flags="pages_only")
 def flashinfer_batch_prefill_paged(make):
     """make() -> a BatchPrefillWithPagedKVCacheWrapper: plan(qo_indptr,
     paged_kv_indptr, paged_kv_indices, paged_kv_last_page_len, num_qo_heads,
@@ -239,17 +257,17 @@ def flashinfer_batch_prefill_paged(make):
     return_lse=True), pages [tokens, Hkv, d]."""
     wrapper = _Wrapper(make)
 
-    def call(q, k, v, *, block_table, page_size, kv_len, q_len=None, causal=None,
-             scale=None, window=None, softcap=None):
-        packed, lengths = _ragged(q, q_len)
-        o, lse = wrapper(
-            (_ints(q, _offsets(lengths)),
+    def call(q, k, v, *, block_table, page_size, kv_len, q_len=None,
+             cu_seqlens_q=None, causal=None, scale=None, window=None,
+             softcap=None):
+        queries = _Queries(q, q_len, cu_seqlens_q)
+        returned = wrapper(
+            (_ints(q, queries.offsets),
              *_page_table(q, block_table, kv_len, page_size), q.shape[1],
              k.shape[1], q.shape[3], page_size),
-            (packed, (bthd_of(k), bthd_of(v))),
+            (queries.rows, (bthd_of(k), bthd_of(v))),
             **_planned(q, causal, scale, window, softcap))
-        return tuple(bthd_of(_padded(one, lengths, q.shape[2]))
-                     for one in (o, lse))
+        return tuple(map(queries.answer, returned))
     return call
 
 
@@ -279,24 +297,25 @@ def flashinfer_batch_decode(make):
 @adapter(like="vllm", arrays="torch", device="cuda", layouts="bthd",
          precision={"preset": "flash_half"}, causal="bottom_right",
          options="scale grouped_heads cross_lengths window softcap alibi sink "
-         "lengths paged", flags="pages_only")
+         "lengths paged packed_pages", flags="pages_only")
 def vllm_unified(function):
     """unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k,
     max_seqlen_k, softmax_scale, causal, window_size, block_table, softcap,
     q_descale, k_descale, v_descale, alibi_slopes=None, sinks=None): q and out
     [tokens, H, d], k and v [pages, tokens, Hkv, d]; it writes `out`."""
     def call(q, k, v, *, block_table, page_size, kv_len, scale, q_len=None,
-             window=None, softcap=None, sink=None, slopes=None):
+             cu_seqlens_q=None, window=None, softcap=None, sink=None,
+             slopes=None):
         if sink is not None and slopes is not None:
             raise Refused("slopes count from the first query, which a sink sees")
-        packed, lengths = _ragged(q, q_len)
-        out = _zeros(packed, packed.shape)
+        queries = _Queries(q, q_len, cu_seqlens_q)
+        out = _zeros(queries.rows, queries.rows.shape)
         words = {name: one for name, one in (("alibi_slopes", slopes),
                                              ("sinks", sink)) if one is not None}
-        function(packed, bthd_of(k), bthd_of(v), out,
-                 _ints(q, _offsets(lengths)), max(lengths),
+        function(queries.rows, bthd_of(k), bthd_of(v), out,
+                 _ints(q, queries.offsets), queries.longest(),
                  _ints(q, _numbers(kv_len)), max(_numbers(kv_len)), scale, True,
                  window or (-1, -1), block_table, softcap or 0.0, None, None,
                  None, **words)
-        return bthd_of(_padded(out, lengths, q.shape[2]))
+        return queries.answer(out)
     return call

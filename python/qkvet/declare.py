@@ -58,7 +58,8 @@ def kernel(function=None, **fields):
     "bottom_right"), scale, window (left, right), mask and bias [B, H, Tq, Tk],
     softcap, sink and slopes [H], rope (style, cos, sin, q_positions,
     k_positions), q_len and kv_len [B], cu_seqlens_q and cu_seqlens_k [members +
-    1], block_table [B, P] and page_size, k_new and v_new, dropout (p, seed,
+    1], block_table [B, P] and page_size ([members, P] in a packed batch, whose
+    kv_len is [members] and which has no cu_seqlens_k), k_new and v_new, dropout (p, seed,
     offset). It returns o [B, H, Tq, dv], or a tuple (o, lse, weights) of what it
     declares, or a dictionary by these names.
 

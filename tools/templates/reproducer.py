@@ -51,6 +51,9 @@ def keys_and_values(call):
     k, v = (call[name].astype(np.float64) for name in "kv")
     B = call["q"].shape[0]
     table, size = call.get("block_table"), call.get("page_size")
+    packed = table is not None and "cu_seqlens_q" in call
+    if packed:
+        B = len(table)
     if table is not None:
         pools, counts = (k, v), call["kv_len"]
         if "k_new" in call:
@@ -67,13 +70,26 @@ def keys_and_values(call):
             end = length + call["k_new"].shape[2]
             k[b, :, length:end] = call["k_new"][b].astype(np.float64)
             v[b, :, length:end] = call["v_new"][b].astype(np.float64)
+    if packed:  # one behind the other
+        ends = packed_keys(call)
+        k, v = (np.concatenate([x[b, :, :ends[b + 1] - ends[b]]
+                                for b in range(B)], axis=1)[None]
+                for x in (k, v))
     return k, v
+
+
+def packed_keys(call):
+    """Where the keys of packed members begin, and the end."""
+    if "cu_seqlens_k" in call:
+        return call["cu_seqlens_k"]
+    new = call["k_new"].shape[2] if "k_new" in call else 0
+    return np.concatenate([[0], np.cumsum(call["kv_len"] + new)])
 
 
 def member_of(call, b, i, Tk):
     """Where the queries and the keys of row i's member begin and end."""
     if "cu_seqlens_q" in call:
-        ends_q, ends_k = call["cu_seqlens_q"], call["cu_seqlens_k"]
+        ends_q, ends_k = call["cu_seqlens_q"], packed_keys(call)
         for m in range(len(ends_q) - 1):
             if ends_q[m] <= i < ends_q[m + 1]:
                 return ends_q[m], ends_q[m + 1], ends_k[m], ends_k[m + 1]

@@ -42,18 +42,18 @@ Expected expected_of(const Case& c, const Cache& cache) {
   expected.owner.resize(cache.before.size() / static_cast<size_t>(row));
   std::optional<PageMap> map;
   if (c.paging.size > 0) map.emplace(c);
-  for (int64_t b = 0; b < s.B; ++b)
+  for (int64_t m = 0; m < members_of(c); ++m)
     for (int64_t h = 0; h < s.Hkv; ++h)
       for (int64_t n = 0; n < count; ++n) {
-        const int64_t j = counted_keys(c, b) - count + n;
+        const int64_t j = keys_of(c, m).count - count + n;
         const int64_t at =
-            map ? (map->page_of(b, j) * s.Hkv + h) * c.paging.size +
+            map ? (map->page_of(m, j) * s.Hkv + h) * c.paging.size +
                       j % c.paging.size
-                : (b * s.Hkv + h) * s.Tk + j;
+                : (m * s.Hkv + h) * s.Tk + j;
         std::memcpy(expected.bytes.data() + at * row,
-                    cache.fresh.data() + ((b * s.Hkv + h) * count + n) * row,
+                    cache.fresh.data() + ((m * s.Hkv + h) * count + n) * row,
                     static_cast<size_t>(row));
-        expected.owner[static_cast<size_t>(at)] = b + 1;
+        expected.owner[static_cast<size_t>(at)] = m + 1;
       }
   return expected;
 }

@@ -9,6 +9,10 @@ namespace of_packed_members_equal_calls {
 // Two members, unless there are some already.
 Case constrain(Case value) {
   if (!value.cu_q.empty() && chosen_member(value) >= 0) return value;
+  if (value.cu_q.empty()) {
+    value.paging = {};  // not every kernel that takes pages takes both
+    value.append = 0;
+  }
   Shape& s = value.shape;
   s.B = 1;
   s.Tq = std::max<int64_t>(s.Tq, 1);
@@ -31,7 +35,8 @@ Judgement judge(const JudgeInput& input) {
 extern constinit const Law packed_members_equal_calls{
     "packed_members_equal_calls",
     "A member of a packed batch equals a call of its own.",
-    "o[cu_q[m] .. cu_q[m+1]) = forward(rows of q, k and v of member m)",
+    "o[cu_q[m] .. cu_q[m+1]) = forward(rows of q, k and v of member m); in "
+    "pages, that member alone in the same pages",
     "a packed batch; the member has queries and keys",
     "Members share nothing but memory.",
     "Each side is within its own bound of the same number; never bitwise.",
@@ -39,7 +44,7 @@ extern constinit const Law packed_members_equal_calls{
     440,
     Domain{.allows = kAllowWindow | kAllowMask | kAllowPacked | kAllowScores |
                      kAllowMemory,
-           .about = kAllowPacked},
+           .about = kAllowPacked | kAllowPackedPages},
     of_packed_members_equal_calls::constrain,
     plan_member,
     of_packed_members_equal_calls::judge};
