@@ -56,7 +56,8 @@ TEST(Paging, WhatCannotBeIsNamed) {
     EXPECT_NE(result.error.find(message), std::string::npos)
         << options << ": " << result.error;
   }
-  EXPECT_FALSE(parse_case("f32,B1,H1,Tq4,Tk4,d2,cuq=0.4,cuk=0.4,append=1").value);
+  EXPECT_FALSE(
+      parse_case("f32,B1,H1,Tq4,Tk4,d2,cuq=0.4,cuk=0.4,append=1").value);
   EXPECT_FALSE(parse_case("f32,B1,H1,d2,cap4,page=2,story=a.1").value);
 }
 
