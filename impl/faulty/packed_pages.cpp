@@ -97,8 +97,7 @@ QKVET_FAULT(packed_pages_diagonal_of_longest) = {
     .trigger =
         "a packed batch over pages, the causal rule from the bottom right, and "
         "a member of several rows that is not the longest",
-    .killed_by = {"packed_members_equal_calls", "packed_order_changes_nothing",
-                  "agrees_with_oracle"},
+    .killed_by = {"packed_members_equal_calls", "agrees_with_oracle"},
     .when =
         "packed && page_size > 0 && bottom_right && members(queries > 1) "
         "&& members(member > 0)",
