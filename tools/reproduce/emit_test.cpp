@@ -168,6 +168,11 @@ INSTANTIATE_TEST_SUITE_P(
                 "f32,B2,H2,Hkv1,Tq2,Tk9,d4,kvlen=9.6,page=4,append=2",
                 "faulty/serving_length_before_append", "serving",
                 "serving/paged"},
+            Row{"packed_pages", "agrees_with_oracle",
+                "f32,B1,H2,Hkv1,Tq5,Tk9,d4,causal=br,cuq=0.2.3.5,cuk=0.4.6.9,"
+                "page=2,append=1",
+                "faulty/packed_pages_member_by_token", "serving",
+                "serving/paged"},
             // Options together: a kernel whose dialect is told wrong, and
             // another that is as told.
             Row{"options", "agrees_with_oracle",
