@@ -50,7 +50,6 @@ RESERVED = {
     "sha2.h": {"core/base/sha256.cpp"},
     "minizip/": {"core/files/npz.cpp"},
     "protozero/": {"core/files/onnx_reading.h"},
-    "png.h": {"tools/pictures/heat_png.cpp", "tools/pictures/heat_test.cpp"},
     "Eigen/": {"impl/eigen/attend.cpp", "impl/eigen/eigen_exp_test.cpp",
                "impl/eigen/gradient.cpp", "impl/eigen/layer_matrices.h"},
 }

@@ -8,7 +8,7 @@ set -euo pipefail
 packages=(
   g++ cmake ninja-build git librapidcheck-dev libeigen3-dev libcli11-dev
   nlohmann-json3-dev libfmt-dev libmd-dev libminizip-dev zlib1g-dev
-  libprotozero-dev libpng-dev libclang-rt-14-dev
+  libprotozero-dev libclang-rt-14-dev
 )
 case "${1:-}" in
   --program) ;;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/commands/flags.h"
 
+#include "tools/kernels/write_new.h"
+
 namespace qkvet::tools {
 
 void add_plugins(CLI::App& command, std::vector<std::string>& plugins) {
@@ -148,11 +150,25 @@ void add_report_files(CLI::App& command, ReportFiles& files) {
                    "that $GITHUB_STEP_SUMMARY names");
 }
 
-void add_pictures(CLI::App& command, PictureFiles& files, const char* what) {
-  command.add_option("--svg", files.svg, what)->type_name("FILE");
-  command.add_option("--png", files.png, "The same in pixels")
-      ->type_name("FILE");
-  command.add_flag("--force", files.force, "Replace pictures that are there");
+void add_picture(CLI::App& command, PictureFile& file, const char* what) {
+  command.add_option("--svg", file.svg, what)->type_name("FILE");
+  command.add_flag("--force", file.force, "Replace a picture that is there");
+  // Scripts that ask for pixels are told; help is silent about it.
+  command
+      .add_option_function<std::string>(
+          "--png",
+          [](const std::string& name) {
+            throw CLI::ValidationError("--png " + name,
+                                       "pictures are SVG; allowed is --svg "
+                                       "FILE, which browsers show");
+          })
+      ->group("");
+}
+
+std::string misuse_of(const PictureFile& file) {
+  if (file.svg.empty() || file.force) return "";
+  const std::string reason = not_new_reason(file.svg);
+  return reason.empty() ? "" : reason + " (--force does)";
 }
 
 }  // namespace qkvet::tools

@@ -11,7 +11,6 @@
 
 #include "tools/base/exit_code.h"
 #include "tools/kernels/kernels.h"
-#include "tools/pictures/picture_files.h"
 #include "tools/record/report_files.h"
 
 namespace qkvet::tools {
@@ -60,8 +59,16 @@ void add_json(CLI::App& command, std::string& json);
 void add_reports(CLI::App& command, std::string& junit, std::string& json);
 // --junit, --html, --sarif, --markdown, --github
 void add_report_files(CLI::App& command, ReportFiles& files);
-// --svg, --png, --force
-void add_pictures(CLI::App& command, PictureFiles& files, const char* what);
+
+// A picture that a command writes.
+struct PictureFile {
+  std::string svg;     // "" for none
+  bool force = false;  // replace what is there
+};
+// --svg, --force
+void add_picture(CLI::App& command, PictureFile& file, const char* what);
+// "" or why it cannot be written: before the work is done.
+std::string misuse_of(const PictureFile& file);
 
 }  // namespace qkvet::tools
 

@@ -33,18 +33,19 @@ struct GoldenRecordOptions {
 
 namespace fs = std::filesystem;
 
-struct Wanted {
+struct WantedSet {
   std::string name;
   std::string text;     // the case, without file=
   NamedTensors inputs;  // out of a file; empty: recipes
 };
 
 // "NAME:CASE" or "CASE", which is then called by its number.
-std::string read_wanted(const std::string& text, std::vector<Wanted>& wanted) {
+std::string read_wanted(const std::string& text,
+                        std::vector<WantedSet>& wanted) {
   const size_t colon = text.find(':');
   const std::string name = text.substr(0, colon);
   const bool is_named = colon != text.npos && is_set_name(name);
-  Wanted one;
+  WantedSet one;
   one.name = is_named ? name : fmt::format("case_{:04}", wanted.size() + 1);
   one.text = is_named ? text.substr(colon + 1) : text;
   const ParsedCase parsed = parse_case(one.text);
@@ -54,13 +55,13 @@ std::string read_wanted(const std::string& text, std::vector<Wanted>& wanted) {
   if (parsed.value->merge)
     return "case: no merges are recorded; allowed: cases without merge";
   one.text = to_string(*parsed.value);
-  for (const Wanted& other : wanted)
+  for (const WantedSet& other : wanted)
     if (other.name == one.name) return one.name + ": two cases have this name";
   wanted.push_back(std::move(one));
   return "";
 }
 
-std::string read_list(const std::string& path, std::vector<Wanted>& wanted) {
+std::string read_list(const std::string& path, std::vector<WantedSet>& wanted) {
   std::ifstream file(path);
   if (!file) return path + ": cannot be read";
   std::string line;
@@ -77,7 +78,7 @@ std::string read_list(const std::string& path, std::vector<Wanted>& wanted) {
 
 // Cases of the law of agreement, as a run would draw them for this kernel.
 void plan_cases(const KernelUnderTest& kernel, int64_t n,
-                std::vector<Wanted>& wanted) {
+                std::vector<WantedSet>& wanted) {
   Scope scope;
   scope.dtypes = declared_dtypes({kernel});
   scope.largest = SizeClass::kSmall;
@@ -99,7 +100,7 @@ void plan_cases(const KernelUnderTest& kernel, int64_t n,
 // recordings, or a plan.
 std::string list_wanted(const GoldenRecordOptions& options,
                         const GoldenFolder& old, const KernelUnderTest& kernel,
-                        std::vector<Wanted>& wanted) {
+                        std::vector<WantedSet>& wanted) {
   std::string wrong;
   for (const std::string& text : options.cases)
     if (wrong.empty())
@@ -156,7 +157,7 @@ class Recorder {
 
   // Runs the kernel; "" or one line. A set it is not made of is skipped, and
   // said so.
-  std::string record(const Wanted& wanted) {
+  std::string record(const WantedSet& wanted) {
     std::string error;
     const std::optional<Case> value = case_of(wanted, &error);
     if (!value) return error;
@@ -188,7 +189,8 @@ class Recorder {
   std::vector<ManifestRow> rows;
 
  private:
-  static std::optional<Case> case_of(const Wanted& wanted, std::string* error) {
+  static std::optional<Case> case_of(const WantedSet& wanted,
+                                     std::string* error) {
     // With inputs of a file it is a recording already, but for the outputs.
     uint64_t fingerprint = 0;
     *error = add_inputs(wanted.inputs, wanted.name, &fingerprint);
@@ -199,7 +201,7 @@ class Recorder {
     return parsed.value;
   }
 
-  std::string keep(const Wanted& wanted, const Case& value,
+  std::string keep(const WantedSet& wanted, const Case& value,
                    const std::vector<CallOutcome>& outcomes) {
     NamedTensors tensors = wanted.inputs;
     const size_t before = tensors.size();
@@ -307,14 +309,14 @@ ExitCode run(const GoldenRecordOptions& options) {
         fmt::format("{} kernels are named; golden record takes one",
                     selected.kernels.size()));
   const KernelUnderTest& kernel = selected.kernels[0];
-  std::vector<Wanted> wanted;
+  std::vector<WantedSet> wanted;
   wrong = list_wanted(options, old, kernel, wanted);
   if (!wrong.empty()) return wrong_use(wrong);
   Opened opened =
       executor_factory(selected, options.selection.in_process)(kernel.library);
   if (opened.executor == nullptr) return wrong_use(opened.error);
   Recorder recorder(options, kernel, *opened.executor);
-  for (const Wanted& one : wanted) {
+  for (const WantedSet& one : wanted) {
     const GoldenSet* before = find_set(old, one.name);
     if (before != nullptr && before->arithmetic != Arithmetic::kKernel)
       return wrong_use(one.name + ": comes from " + before->source +

@@ -3,9 +3,13 @@
 // and whether it is right.
 #include <fmt/core.h>
 
+#include <cstdio>
+
 #include "tools/base/written_file.h"
 #include "tools/commands/golden.h"
 #include "tools/golden/golden_run.h"
+#include "tools/kernels/compiler.h"
+#include "tools/report/failure_tensors.h"
 #include "tools/report/select.h"
 
 namespace qkvet::tools {
@@ -17,24 +21,46 @@ struct GoldenVerifyOptions {
   std::vector<std::string> sets;  // globs over names; empty: all
   bool unchanged = false;         // every other bit is a failure
   double ulps = -1;  // >= 0: so much of a change is allowed, and no more
-  std::string junit, json;
+  std::string json;
+  ReportFiles files;  // what is written from the record
   int diagnose = 1;
 };
 
-std::string write_reports(const GoldenVerifyOptions& options,
-                          const GoldenRun& run, const ReportInput& input,
-                          const GoldenRunOptions& how) {
+// What holds the sets against the kernels once more, without --set.
+std::string again_of(const GoldenVerifyOptions& options) {
+  std::string again = "qkvet golden verify";
+  const auto add = [&again](const char* option, const std::string& text) {
+    if (!text.empty()) again += option + shell_quoted(text);
+  };
+  add(" ", options.target);
+  for (const std::string& kernel : options.selection.kernels)
+    add(" --kernel ", kernel);
+  for (const std::string& plugin : options.selection.plugins)
+    add(" --plugin ", plugin);
+  for (const std::string& source : options.selection.sources)
+    add(" --compile ", source);
+  add(" --dialect ", options.selection.dialect);
+  add(" --precision ", options.selection.precision);
+  if (options.unchanged) again += " --unchanged";
+  if (options.ulps >= 0) again += fmt::format(" --ulps {:g}", options.ulps);
+  return again;
+}
+
+// "" or one line.
+std::string write_all(const GoldenVerifyOptions& options,
+                      const std::string& lines) {
   std::string wrong;
-  if (!options.junit.empty())
-    wrong = write_file(options.junit, golden_junit(run, input, how));
-  if (wrong.empty() && !options.json.empty())
-    wrong = write_file(options.json, golden_json(run, input, how));
-  return wrong;
+  if (!options.json.empty()) wrong = write_file(options.json, lines);
+  if (!wrong.empty() || !options.files.any()) return wrong;
+  const auto record = parse_record(lines, "", &wrong);
+  return record ? write_reports(*record, options.files) : wrong;
 }
 
 ExitCode run(const GoldenVerifyOptions& options) {
   if (options.unchanged && options.ulps >= 0)
     return wrong_use("--unchanged and --ulps exclude each other");
+  if (std::string wrong = not_writable_reason(options.files); !wrong.empty())
+    return wrong_use(wrong);
   GoldenFolder folder;
   std::string wrong = read_golden_target(
       options.target.empty() ? golden_folder() : options.target, options.sets,
@@ -48,13 +74,17 @@ ExitCode run(const GoldenVerifyOptions& options) {
   how.diagnose = options.diagnose;
   const GoldenRun run = run_golden(folder.sets, selected, how);
   if (!run.error.empty()) return wrong_use(run.error);
-  RunOptions none;
-  const ReportInput input{run.result,     none,    selected,
-                          how.in_process, nullptr, &run.diagnoses};
+  const RunOptions asked = options_of(run);
+  ReportInput input{run.result,     asked,   selected,
+                    how.in_process, nullptr, &run.diagnoses};
+  FailureTensors tensors;
+  if (!options.json.empty() || options.files.any())
+    tensors = collect_tensors(run.result, selected, how.in_process);
+  input.tensors = &tensors;
   fmt::print("{}", golden_text(run, input, how));
-  if (wrong = write_reports(options, run, input, how); !wrong.empty())
-    return wrong_use(wrong);
-  return exit_code_of(run, input, how);
+  std::fflush(stdout);
+  wrong = write_all(options, golden_json(run, input, again_of(options)));
+  return wrong.empty() ? exit_code_of(input) : wrong_use(wrong);
 }
 
 void add_flags(CLI::App& command, GoldenVerifyOptions& options) {
@@ -74,7 +104,8 @@ void add_flags(CLI::App& command, GoldenVerifyOptions& options) {
       .add_option("--ulps", options.ulps,
                   "So many units in the last place may change, and no more")
       ->check(CLI::Range(0.0, 1e18));
-  add_reports(command, options.junit, options.json);
+  add_json(command, options.json);
+  add_report_files(command, options.files);
   add_diagnose(command, options.diagnose);
 }
 

@@ -13,8 +13,8 @@
 #include "tools/base/load_data.h"
 #include "tools/commands/flags.h"
 #include "tools/inspect/inspection.h"
-#include "tools/pictures/heat_drawing.h"
-#include "tools/pictures/screen.h"
+#include "tools/inspect/screen.h"
+#include "tools/kernels/write_new.h"
 #include "tools/report/select.h"
 
 namespace qkvet::tools {
@@ -25,7 +25,7 @@ struct InspectOptions {
   KernelSelection selection;    // nothing named: the definition alone
   std::optional<int64_t> head;  // absent: all of them, with a kernel one
   int64_t member = 0;
-  PictureFiles pictures;
+  PictureFile picture;
   bool json = false;
   std::vector<std::string> data;  // files that cases take data from
 };
@@ -34,7 +34,8 @@ struct InspectOptions {
 constexpr int64_t kMostWeights = int64_t{1} << 24;
 // Without --head: what fills a screen or two.
 constexpr int64_t kMostMaps = 8, kMostLongMaps = 2, kLong = 16;
-constexpr int kAcross = 4;  // maps in a row of a picture, without a kernel
+constexpr size_t kAcross = 4;  // maps in a row of a picture, without a kernel
+constexpr int64_t kMostDrawn = 128;  // cells of its maps each way
 
 std::string out_of_range(const char* option, int64_t number, const char* what,
                          int64_t count) {
@@ -150,20 +151,22 @@ void choose_heads(const InspectOptions& options, Inspection& seen) {
 
 // "" or one line.
 std::string write_maps(const InspectOptions& options, const Inspection& seen) {
-  if (!options.pictures.asked()) return "";
-  return write_pictures(
-      options.pictures,
-      draw_heat_maps(to_string(seen.value) +
-                         (seen.kernel.empty() ? "" : "   " + seen.kernel),
-                     shown_maps(seen), has_kernel_weights(seen) ? 3 : kAcross));
+  if (options.picture.svg.empty()) return "";
+  return write_new(
+      options.picture.svg,
+      heat_svg(to_string(seen.value) +
+                   (seen.kernel.empty() ? "" : "   " + seen.kernel),
+               shown_maps(seen, kMostDrawn),
+               has_kernel_weights(seen) ? 3 : kAcross),
+      options.picture.force);
 }
 
-// "" or why the pictures cannot be written: before the work is done.
+// "" or why the picture cannot be written: before the work is done.
 std::string misuse_of_files(const InspectOptions& options, const Case& value) {
-  for (const std::string& file : {options.pictures.svg, options.pictures.png})
-    if (!file.empty() && value.shape.weights_elements() == 0)
-      return file + ": there is nothing to be drawn, an extent is 0";
-  return misuse_of(options.pictures);
+  const std::string& file = options.picture.svg;
+  if (!file.empty() && value.shape.weights_elements() == 0)
+    return file + ": there is nothing to be drawn, an extent is 0";
+  return misuse_of(options.picture);
 }
 
 ExitCode run(const InspectOptions& options) {
@@ -220,7 +223,7 @@ void add_flags(CLI::App& command, InspectOptions& options) {
       .add_option("--member", options.member, "The batch member that is shown")
       ->type_name("B")
       ->capture_default_str();
-  add_pictures(command, options.pictures, "Write the heat maps as a picture");
+  add_picture(command, options.picture, "Draw the heat maps, as SVG");
   command.add_flag("--json", options.json, "JSON Lines instead of text");
   add_data(command, options.data);
   command.footer(

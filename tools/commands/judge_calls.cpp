@@ -15,6 +15,7 @@
 #include "tools/commands/judge.h"
 #include "tools/judge/recorded_call.h"
 #include "tools/kernels/compiler.h"
+#include "tools/report/failure_tensors.h"
 #include "tools/report/report.h"
 #include "tools/report/select.h"
 #include "tools/reproduce/plan_kernel.h"
@@ -261,8 +262,12 @@ ExitCode judge_calls(const JudgeOptions& options) {
   for (const Recorded& one : all)
     selected.notes.insert(selected.notes.end(), one.notes.begin(),
                           one.notes.end());
-  const ReportInput report{result,  run,    selected, /*in_process=*/false,
-                           nullptr, &causes};
+  FailureTensors tensors;
+  if (!options.json.empty() || options.files.any())
+    tensors = collect_tensors(result, answers);
+  ReportInput report{result,  run,    selected, /*in_process=*/false,
+                     nullptr, &causes};
+  report.tensors = &tensors;
   std::string wrong;
   if (!options.json.empty())
     wrong = write_file(options.json, json_start(run) + json_results(report));

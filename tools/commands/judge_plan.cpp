@@ -17,6 +17,7 @@
 #include "tools/demos/question_rows.h"
 #include "tools/judge/recorded_answers.h"
 #include "tools/kernels/compiler.h"
+#include "tools/report/failure_tensors.h"
 #include "tools/report/report.h"
 #include "tools/report/select.h"
 #include "tools/reproduce/plan_folder.h"
@@ -333,8 +334,12 @@ ExitCode judge_plan(const JudgeOptions& options) {
       causes_of(result.kernels[0], judge, options.diagnose > 0);
   const SelectedKernels selected =
       selected_of(options, plan, missing_answers(plan, answers));
-  const ReportInput report{result,  run,    selected, /*in_process=*/false,
-                           nullptr, &causes};
+  FailureTensors tensors;
+  if (!options.json.empty() || options.files.any())
+    tensors = collect_tensors(result, judge.executor());
+  ReportInput report{result,  run,    selected, /*in_process=*/false,
+                     nullptr, &causes};
+  report.tensors = &tensors;
   error = write_rows(options, report, judge.rows());
   if (!error.empty()) return wrong_use(error);
   std::fputs(text_report(report, screen_style(options.verbose)).c_str(),

@@ -11,8 +11,9 @@
 #include "tools/base/arguments.h"
 #include "tools/commands/flags.h"
 #include "tools/demos/loss_curve.h"
+#include "tools/inspect/screen.h"
+#include "tools/kernels/write_new.h"
 #include "tools/pictures/heat_map.h"
-#include "tools/pictures/screen.h"
 #include "tools/report/select.h"
 
 namespace qkvet::tools {
@@ -25,7 +26,7 @@ struct TrainDemoOptions {
   int64_t epochs = 3;
   int64_t rows = 2048;
   std::string seed = "1";
-  PictureFiles pictures;  // of the curves
+  PictureFile picture;  // of the curves
 };
 
 constexpr int64_t kMostEpochs = 100, kMostRows = int64_t{1} << 16;
@@ -44,7 +45,7 @@ std::string read_plan(const TrainDemoOptions& options, TrainPlan* plan) {
       options.rows % plan->batch != 0)
     return fmt::format("--rows {}: allowed {} .. {}, a multiple of {}",
                        options.rows, plan->batch, kMostRows, plan->batch);
-  if (std::string reason = misuse_of(options.pictures); !reason.empty())
+  if (std::string reason = misuse_of(options.picture); !reason.empty())
     return reason;
   std::string error;
   const auto seed = parse_seed(options.seed, &error);
@@ -183,9 +184,10 @@ ExitCode run(const TrainDemoOptions& options) {
              maps_text(seen, shown.weights_after));
   fmt::print("{}\n", legend_text(screen_ink(), false));
   if (faulty) std::fputs(told(with, without, plan).c_str(), stdout);
-  if (!options.pictures.asked()) return kConforms;
-  const std::string error = write_pictures(
-      options.pictures, draw_curves("loss of qkvet train-demo", curves));
+  if (options.picture.svg.empty()) return kConforms;
+  const std::string error = write_new(
+      options.picture.svg, curve_svg("Loss of qkvet train-demo", curves),
+      options.picture.force);
   return error.empty() ? kConforms : wrong_use(error);
 }
 
@@ -206,7 +208,7 @@ void add_flags(CLI::App& command, TrainDemoOptions& options) {
       ->capture_default_str();
   add_seed(command, options.seed,
            "Of the rows and the first weights; number, or random");
-  add_pictures(command, options.pictures, "Draw the curves of the loss");
+  add_picture(command, options.picture, "Draw the curves of the loss, as SVG");
   command.footer(
       "Attention and its gradient are a kernel's, scalar/plain unless one is "
       "named.\nExit: 0 shown; 2 wrong use, or a kernel that does not answer.");

@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tools/base/lines.h"
+#include "tools/pictures/svg.h"
+
 namespace qkvet::tools {
 namespace {
 
@@ -36,6 +39,14 @@ size_t row_of(double loss, double largest, size_t height) {
       std::clamp(std::lround(below), 0L, static_cast<long>(height) - 1));
 }
 
+// 1, 2 or 5 times a power of ten: about a sixth of the whole.
+double round_unit(double whole) {
+  const double power = std::pow(10, std::floor(std::log10(whole / 6)));
+  for (const double factor : {1.0, 2.0, 5.0})
+    if (whole / (factor * power) <= 6.5) return factor * power;
+  return 10 * power;
+}
+
 }  // namespace
 
 std::string curve_text(const std::vector<LossCurve>& curves, size_t width,
@@ -61,44 +72,53 @@ std::string curve_text(const std::vector<LossCurve>& curves, size_t width,
   return out;
 }
 
-Drawing draw_curves(const std::string& title,
-                    const std::vector<LossCurve>& curves) {
-  constexpr int kLeft = 80, kTop = 60, kWidth = 600, kHeight = 300, kPoint = 3;
-  constexpr Rgb kColours[] = {{33, 102, 172}, {178, 24, 43}};
-  constexpr Rgb kAxis = {90, 90, 90};
-  Drawing drawing;
-  drawing.width = kLeft + kWidth + 40;
-  drawing.height = kTop + kHeight + 80;
-  drawing.title = title;
-  drawing.labels.push_back({kLeft, kTop - 40, title, Anchor::kLeft});
-  const double largest = largest_of(curves);
-  if (!curves.empty())
-    drawing.labels.push_back({kLeft + kWidth, kTop + kHeight + 8,
-                              fmt::format("{} steps", curves[0].losses.size()),
-                              Anchor::kRight});
-  drawing.rects.push_back({kLeft - 2, kTop, 1, kHeight, kAxis, ""});
-  drawing.rects.push_back(
-      {kLeft - 2, kTop + kHeight, kWidth + 2, 1, kAxis, ""});
-  for (int part = 0; part <= 4; ++part)
-    drawing.labels.push_back({kLeft - 8, kTop + kHeight * part / 4 - 7,
-                              fmt::format("{:.2f}", largest * (4 - part) / 4),
-                              Anchor::kRight});
+std::string curve_svg(const std::string& title,
+                      const std::vector<LossCurve>& curves) {
+  constexpr double kLeft = 70, kTop = 56, kWidth = 620, kHeight = 300;
+  constexpr double kBottom = kTop + kHeight;
+  size_t steps = 1;
+  for (const LossCurve& curve : curves)
+    steps = std::max(steps, curve.losses.size());
+  const double unit = round_unit(largest_of(curves));
+  const double top = unit * std::ceil(largest_of(curves) / unit);
+  const auto x_of = [&](double step) {
+    return kLeft + kWidth * step / static_cast<double>(steps);
+  };
+  const auto y_of = [&](double loss) { return kBottom - kHeight * loss / top; };
+  std::string out = svg_label(kLeft, 28, title, Anchor::kStart, "title") + "\n";
+  for (double loss = 0; loss <= top; loss += unit)
+    out += fmt::format("<path class=\"grid\" d=\"M{} {:.1f}h{}\"/>", kLeft,
+                       y_of(loss), kWidth) +
+           svg_label(kLeft - 8, y_of(loss) + 4, fmt::format("{:.4g}", loss),
+                     Anchor::kEnd) +
+           "\n";
+  const double stride = round_unit(static_cast<double>(steps));
+  for (double step = 0; step <= static_cast<double>(steps); step += stride)
+    out += fmt::format("<path class=\"axis\" d=\"M{:.1f} {}v5\"/>", x_of(step),
+                       kBottom) +
+           svg_label(x_of(step), kBottom + 19, fmt::format("{:.0f}", step));
+  out += fmt::format("<path class=\"axis\" d=\"M{} {}V{}h{}\"/>\n", kLeft, kTop,
+                     kBottom, kWidth);
+  out += svg_label(kLeft + kWidth / 2, kBottom + 40, "step");
+  out +=
+      fmt::format("<g transform=\"translate(20 {}) rotate(-90)\">{}</g>\n",
+                  kTop + kHeight / 2, svg_label(0, 0, "loss (nats a token)"));
+  double key = kLeft;
   for (size_t n = 0; n < curves.size(); ++n) {
-    const Rgb colour = kColours[n % std::size(kColours)];
-    const auto& losses = curves[n].losses;
-    for (size_t step = 0; step < losses.size(); ++step) {
-      const auto x = static_cast<int>(step * kWidth / losses.size());
-      const auto y =
-          static_cast<int>(std::lround((1 - losses[step] / largest) * kHeight));
-      drawing.rects.push_back({kLeft + x, kTop + y - 1, kPoint, kPoint, colour,
-                               fmt::format("{} step {}: {:.3f}", curves[n].name,
-                                           step + 1, losses[step])});
-    }
-    const int line = kTop + kHeight + 20 + static_cast<int>(n) * 24;
-    drawing.rects.push_back({kLeft, line, 14, 14, colour, ""});
-    drawing.labels.push_back({kLeft + 22, line, curves[n].name, Anchor::kLeft});
+    const char* kind = n == 0 ? "curve" : "curve second";
+    out += fmt::format("<polyline class=\"{}\" points=\"", kind);
+    for (size_t step = 0; step < curves[n].losses.size(); ++step)
+      out += fmt::format("{:.1f},{:.1f} ", x_of(static_cast<double>(step + 1)),
+                         y_of(curves[n].losses[step]));
+    out += fmt::format("\"><title>{}</title></polyline>\n",
+                       xml_escaped(curves[n].name));
+    out += fmt::format("<path class=\"{}\" d=\"M{:.0f} {}h36\"/>", kind, key,
+                       kBottom + 64) +
+           svg_label(key + 44, kBottom + 68, curves[n].name, Anchor::kStart) +
+           "\n";
+    key += 80 + label_width(curves[n].name);
   }
-  return drawing;
+  return svg_document(title, kLeft + kWidth + 30, kBottom + 84, out);
 }
 
 }  // namespace qkvet::tools

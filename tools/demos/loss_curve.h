@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "tools/pictures/heat_drawing.h"
-
 namespace qkvet::tools {
 
 struct LossCurve {
@@ -22,9 +20,9 @@ struct LossCurve {
 std::string curve_text(const std::vector<LossCurve>& curves, size_t width,
                        size_t height);
 
-// The same in rectangles, a colour a curve.
-Drawing draw_curves(const std::string& title,
-                    const std::vector<LossCurve>& curves);
+// SVG: the same as lines, up to two, that differ in colour and in dashes.
+std::string curve_svg(const std::string& title,
+                      const std::vector<LossCurve>& curves);
 
 }  // namespace qkvet::tools
 

@@ -105,8 +105,10 @@ void add_completion_flags(CLI::App& command, CompletionOptions& options) {
 
 CommandDescription describe(const CLI::App& app) {
   CommandDescription out{app.get_name(), app.get_description(), {}, {}};
+  // What is in no group is not in the help either.
   for (const CLI::Option* option : app.get_options())
-    out.options.push_back(describe_option(*option));
+    if (!option->get_group().empty())
+      out.options.push_back(describe_option(*option));
   for (const CLI::App* command : app.get_subcommands({}))
     out.commands.push_back(describe(*command));
   return out;

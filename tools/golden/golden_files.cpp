@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `qkvet golden verify` writes for CI systems.
+// The record of `qkvet golden verify`.
 #include <fmt/core.h>
 
 #include <cmath>
+#include <sstream>
 
 #include "core/base/json.h"
 #include "tools/golden/golden_run.h"
+#include "tools/record/run_record.h"
 
 namespace qkvet::tools {
 namespace {
@@ -19,47 +21,6 @@ Json json_number(double value) {
 }
 
 std::string line_of(const Json& json) { return json_text(json) + "\n"; }
-
-enum class Outcome : uint8_t { kGood, kFailure, kError, kSkipped };
-
-struct Test {
-  Outcome outcome = Outcome::kGood;
-  std::string message, text;
-};
-
-Test test_of(const ReportInput& input, const KernelResult& kernel,
-             const Cell& cell, const SetVerdict& verdict,
-             const GoldenRunOptions& options) {
-  if (cell.failure)
-    return {cell.crashed() ? Outcome::kError : Outcome::kFailure,
-            "not what the definition allows",
-            failure_text(input, kernel, *cell.failure)};
-  if (verdict.correct.verdict == Verdict::kUnsupported)
-    return {Outcome::kSkipped, verdict.correct.reason, ""};
-  if (verdict.correct.verdict != Verdict::kPassed)
-    return {Outcome::kError, verdict.correct.reason, ""};
-  if (verdict.expected.verdict == Verdict::kFailed)
-    return {Outcome::kFailure,
-            "not what the set says: " + verdict.expected.finding->where, ""};
-  if (changed_too_much(verdict, options))
-    return {Outcome::kFailure, "changed: " + change_text(*verdict.change), ""};
-  return {};
-}
-
-std::string junit_test(const std::string& kernel, const std::string& set,
-                       double seconds, const Test& test) {
-  std::string out =
-      fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\"",
-                  xml_escaped(kernel), xml_escaped(set), seconds);
-  if (test.outcome == Outcome::kGood) return out + "/>\n";
-  const char* tag = test.outcome == Outcome::kFailure ? "failure"
-                    : test.outcome == Outcome::kError ? "error"
-                                                      : "skipped";
-  return out + fmt::format(
-                   ">\n      <{0} message=\"{1}\">{2}</{0}>\n"
-                   "    </testcase>\n",
-                   tag, xml_escaped(test.message), xml_escaped(test.text));
-}
 
 void add_change(const SetVerdict& verdict, Json& json) {
   if (!verdict.change) return;
@@ -92,58 +53,61 @@ Json set_json(const ReportInput& input, const KernelResult& kernel,
                                {"actual", verdict.expected.finding->actual}};
   add_change(verdict, json);
   json["seconds"] = cell.seconds;
-  if (cell.failure)
+  if (verdict.correct.verdict == Verdict::kFailed)
     json["failure"] = failure_text(input, kernel, *cell.failure);
   return json;
 }
 
-}  // namespace
-
-std::string golden_junit(const GoldenRun& run, const ReportInput& input,
-                         const GoldenRunOptions& options) {
-  int counts[4] = {};
-  std::string body;
-  for (size_t k = 0; k < run.verdicts.size(); ++k) {
-    const KernelResult& kernel = run.result.kernels[k];
-    for (size_t n = 0; n < run.verdicts[k].size(); ++n) {
-      const Test test =
-          test_of(input, kernel, kernel.cells[n], run.verdicts[k][n], options);
-      ++counts[static_cast<int>(test.outcome)];
-      body += junit_test(kernel.kernel.judged.info.name, (*run.sets)[n].name,
-                         kernel.cells[n].seconds, test);
-    }
-  }
-  for (const DoubtfulSet& one : run.doubtful) {
-    ++counts[static_cast<int>(Outcome::kError)];
-    body += junit_test("golden", one.set->name, 0,
-                       {Outcome::kError, "in doubt: " + one.reason, ""});
-  }
-  return fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n"
-      "  <testsuite name=\"qkvet golden\" tests=\"{}\" failures=\"{}\" "
-      "errors=\"{}\" skipped=\"{}\">\n{}  </testsuite>\n</testsuites>\n",
-      counts[0] + counts[1] + counts[2] + counts[3], counts[1], counts[2],
-      counts[3], body);
+// Of a row that is right and not as its set says there is nothing to replay:
+// the set is held against the kernel once more.
+void add_again(const GoldenRun& run, size_t kernel, size_t set,
+               const std::string& again, Json& result) {
+  if (run.verdicts[kernel][set].correct.verdict != Verdict::kPassed) return;
+  Json& failure = result["failure"];
+  failure["again"] = again + " --set " + (*run.sets)[set].name;
+  failure["report"] = fmt::format(
+      "{}: right, and not as the set says\n  at        {}\n  expected  {}\n  "
+      "actual    {}",
+      text_of(result, "law"), text_of(failure, "at"),
+      text_of(failure, "expected"), text_of(failure, "actual"));
 }
 
+}  // namespace
+
 std::string golden_json(const GoldenRun& run, const ReportInput& input,
-                        const GoldenRunOptions& options) {
-  std::string out;
+                        const std::string& again) {
+  Json start = qkvet::json_of(json_start(input.options));
+  start["rows"] = "set";
+  std::string out = line_of(start), sets;
   for (size_t k = 0; k < run.verdicts.size(); ++k)
     for (size_t n = 0; n < run.verdicts[k].size(); ++n)
-      out +=
+      sets +=
           line_of(set_json(input, run.result.kernels[k], (*run.sets)[n],
                            run.result.kernels[k].cells[n], run.verdicts[k][n]));
   for (const DoubtfulSet& one : run.doubtful)
-    out += line_of({{"schema", kSchema},
-                    {"type", "doubt"},
-                    {"set", one.set->name},
-                    {"reason", one.reason}});
-  return out +
-         line_of({{"schema", kSchema},
-                  {"type", "end"},
-                  {"exit", static_cast<int>(exit_code_of(run, input, options))},
-                  {"sets", run.sets->size()}});
+    sets += line_of({{"schema", kSchema},
+                     {"type", "doubt"},
+                     {"set", one.set->name},
+                     {"reason", one.reason}});
+  size_t row = 0;
+  std::istringstream lines(json_results(input));
+  for (std::string line; std::getline(lines, line);) {
+    Json json = qkvet::json_of(line);
+    const std::string type = text_of(json, "type");
+    // Kernel by kernel, set by set, as the verdicts are.
+    if (type == "result") {
+      if (json.contains("failure"))
+        add_again(run, row / run.sets->size(), row % run.sets->size(), again,
+                  json);
+      ++row;
+    }
+    if (type == "end") {
+      json["sets"] = run.sets->size();
+      out += sets;
+    }
+    out += line_of(json);
+  }
+  return out;
 }
 
 }  // namespace qkvet::tools

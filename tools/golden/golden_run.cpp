@@ -56,14 +56,59 @@ Failure failure_of(const GoldenSet& set, const Judgement& judgement, bool small,
   return failure;
 }
 
-// What a report makes of a set: the worse of its two verdicts.
-Cell cell_of(const GoldenSet& set, const SetVerdict& verdict, double seconds) {
-  Cell cell = one_cell(agreement_about(set.value().subject()), verdict.correct,
-                       seconds);
-  if (verdict.correct.verdict == Verdict::kPassed &&
-      verdict.expected.verdict == Verdict::kFailed)
-    cell.verdict = Verdict::kFailed;
-  return cell;
+// What is no mistake of the kernel's: it is right, and not as the set says.
+Failure unlike_failure(const GoldenSet& set, const SetVerdict& verdict) {
+  Failure failure;
+  failure.law = &agreement_about(set.value().subject());
+  failure.number = 1;
+  failure.found = failure.smallest = set.value();
+  failure.judgement = verdict.expected;
+  failure.digest = input_digest(make_inputs(set.value()));
+  failure.recorded = "set " + set.name;
+  if (verdict.expected.verdict == Verdict::kFailed) return failure;
+  failure.judgement.verdict = Verdict::kFailed;
+  Finding& finding = failure.judgement.finding.emplace();
+  finding.where = verdict.change->where;
+  finding.expected = "as it was recorded";
+  finding.actual = change_text(*verdict.change);
+  return failure;
+}
+
+// Behind the causes, which are looked for in what is wrong alone: the cells of
+// reports get the worst that is said of their sets.
+void finish_cells(GoldenRun& run, const GoldenRunOptions& options) {
+  for (size_t k = 0; k < run.verdicts.size(); ++k)
+    for (size_t n = 0; n < run.verdicts[k].size(); ++n) {
+      const SetVerdict& verdict = run.verdicts[k][n];
+      Cell& cell = run.result.kernels[k].cells[n];
+      if (verdict.correct.verdict != Verdict::kPassed) continue;
+      if (verdict.expected.verdict != Verdict::kFailed &&
+          !changed_too_much(verdict, options))
+        continue;
+      cell.verdict = Verdict::kFailed;
+      cell.failure = unlike_failure((*run.sets)[n], verdict);
+    }
+  for (const DoubtfulSet& one : run.doubtful)
+    for (KernelResult& kernel : run.result.kernels) {
+      Cell& cell =
+          kernel.cells[static_cast<size_t>(one.set - run.sets->data())];
+      if (cell.failure) continue;
+      cell.verdict = Verdict::kMistrusted;
+      cell.reason = "the set itself is in doubt: " + one.reason;
+    }
+}
+
+void add_rows(GoldenRun& run) {
+  for (const GoldenSet& set : *run.sets) {
+    SetRow& row = run.rows.emplace_back();
+    row.precondition = to_string(set.value());
+    row.reason = "Its numbers come from " + set.source + ".";
+    row.law = agreement_about(set.value().subject());
+    row.law.id = set.name.c_str();
+    row.law.sentence = set.pins.c_str();
+    row.law.precondition = row.precondition.c_str();
+    row.law.reason = row.reason.c_str();
+  }
 }
 
 class KernelRun {
@@ -74,18 +119,19 @@ class KernelRun {
   void verify_all() {
     run_.result.kernels.push_back({kernel_, {}});
     run_.verdicts.emplace_back();
-    for (const GoldenSet& set : *run_.sets) verify(set);
+    for (size_t n = 0; n < run_.sets->size(); ++n)
+      verify((*run_.sets)[n], run_.rows[n].law);
   }
 
  private:
-  void verify(const GoldenSet& set) {
+  void verify(const GoldenSet& set, const Law& row) {
     const auto start = std::chrono::steady_clock::now();
     SetVerdict verdict = verify_set(set, kernel_.judged, kernel_.index,
                                     executor_, run_.result.time);
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
             .count();
-    Cell cell = cell_of(set, verdict, seconds);
+    Cell cell = one_cell(row, verdict.correct, seconds);
     if (verdict.correct.verdict == Verdict::kFailed)
       cell.failure = failure_of(set, verdict.correct, failing_++ < kMostShrunk,
                                 seconds, kernel_, executor_, run_.result.time);
@@ -104,8 +150,10 @@ class KernelRun {
 GoldenRun run_golden(const std::vector<GoldenSet>& sets,
                      const SelectedKernels& selected,
                      const GoldenRunOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
   GoldenRun run;
   run.sets = &sets;
+  add_rows(run);
   check_sources(run);
   const ExecutorFactory open = executor_factory(selected, options.in_process);
   std::vector<std::unique_ptr<Executor>> executors;
@@ -119,6 +167,12 @@ GoldenRun run_golden(const std::vector<GoldenSet>& sets,
     KernelRun(run, kernel, *executors[kernel.library]).verify_all();
   run.diagnoses =
       diagnose_run(run.result, selected, options.in_process, options.diagnose);
+  finish_cells(run, options);
+  run.result.planned_cases = std::ssize(sets);
+  run.result.rounds = 1;
+  run.result.wall_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+          .count();
   return run;
 }
 
@@ -128,14 +182,11 @@ bool changed_too_much(const SetVerdict& verdict,
          verdict.change->most_ulps > options.most_ulps;
 }
 
-ExitCode exit_code_of(const GoldenRun& run, const ReportInput& input,
-                      const GoldenRunOptions& options) {
-  const ExitCode code = exit_code_of(input);
-  if (code == kKernelDied || code == kLawFailed) return code;
-  for (const auto& kernel : run.verdicts)
-    for (const SetVerdict& verdict : kernel)
-      if (changed_too_much(verdict, options)) return kLawFailed;
-  return run.doubtful.empty() ? code : kNothingChecked;
+RunOptions options_of(const GoldenRun& run) {
+  RunOptions options;
+  options.cases = std::ssize(*run.sets);
+  for (const SetRow& row : run.rows) options.laws.push_back(&row.law);
+  return options;
 }
 
 }  // namespace qkvet::tools

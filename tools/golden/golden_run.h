@@ -3,6 +3,7 @@
 #ifndef QKVET_TOOLS_GOLDEN_GOLDEN_RUN_H_
 #define QKVET_TOOLS_GOLDEN_GOLDEN_RUN_H_
 
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -17,13 +18,21 @@ struct DoubtfulSet {
   std::string reason;
 };
 
+// A set in the place of a law: a row of reports, by the name of the set and
+// with what it holds fast as its sentence.
+struct SetRow {
+  Law law;
+  std::string precondition, reason;  // the law's words that nobody else keeps
+};
+
 struct GoldenRun {
   const std::vector<GoldenSet>* sets = nullptr;
+  std::deque<SetRow> rows;  // set by set
   std::vector<DoubtfulSet> doubtful;
   // Kernel by kernel, set by set.
   std::vector<std::vector<SetVerdict>> verdicts;
-  // The same for reports: every cell is a set. What fails against the
-  // definition has a failure; what is only not as expected has none.
+  // The same for reports: every cell is a set, and the worst of what is said of
+  // it: wrong, not as expected, changed by too much, in doubt.
   RunResult result;
   Diagnoses diagnoses;
   std::string error;  // "" or one line
@@ -43,17 +52,18 @@ GoldenRun run_golden(const std::vector<GoldenSet>& sets,
 // Whether the set has changed by more than is allowed.
 bool changed_too_much(const SetVerdict& verdict,
                       const GoldenRunOptions& options);
-ExitCode exit_code_of(const GoldenRun& run, const ReportInput& input,
-                      const GoldenRunOptions& options);
+// What a report is made of; the run must outlive it.
+RunOptions options_of(const GoldenRun& run);
 
 // "5 of 24 numbers, at most 1 ulp, 0.12 of the bound, at o[b=0,...]"
 std::string change_text(const Change& change);
 std::string golden_text(const GoldenRun& run, const ReportInput& input,
                         const GoldenRunOptions& options);
-std::string golden_junit(const GoldenRun& run, const ReportInput& input,
-                         const GoldenRunOptions& options);
+// The record of the run, of which all other reports are written, with lines
+// "set" of what only sets have: where they come from, how much has changed.
+// `again` is the command, without --set.
 std::string golden_json(const GoldenRun& run, const ReportInput& input,
-                        const GoldenRunOptions& options);
+                        const std::string& again);
 
 }  // namespace qkvet::tools
 

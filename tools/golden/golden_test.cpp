@@ -121,6 +121,51 @@ TEST(Golden, OwnSetsHoldForEveryFamily) {
   EXPECT_EQ(open, 0);
 }
 
+// One record, and what is written from it: rows are sets, as laws are
+// elsewhere.
+TEST(Golden, ReportsAreThoseOfARun) {
+  const std::string sets = fresh("reports");
+  ASSERT_EQ(
+      run_qkvet("golden record " + sets + kCases + " -k scalar/plain").exit, 0);
+  const Ran ran = run_qkvet(
+      "golden verify " + sets +
+      " -k scalar/plain -k controls/reversed -k faulty/no_scale --unchanged "
+      "--json g.jsonl --html g.html --junit g.xml --sarif g.sarif --markdown "
+      "g.md --github");
+  EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
+  EXPECT_TRUE(has(ran.out, "::error")) << ran.out;
+  const std::string page = read_text(scratch() / "g.html");
+  for (const char* part :
+       {"2 of 3 kernels fail", " sets of 3", "Sets and kernels",
+        "<code>no_scale</code>", "class=\"picture\"", "as it was recorded"})
+    EXPECT_TRUE(has(page, part)) << part;
+  const std::string junit = read_text(scratch() / "g.xml");
+  EXPECT_TRUE(has(junit, "tests=\"9\"")) << junit;
+  EXPECT_TRUE(has(junit, "classname=\"scalar/plain\" name=\"masked\""))
+      << junit;
+  // The same later, to the same bytes.
+  EXPECT_EQ(run_qkvet("report g.jsonl --html l.html --junit l.xml").exit, 0);
+  EXPECT_EQ(read_text(scratch() / "l.html"), page);
+  EXPECT_EQ(read_text(scratch() / "l.xml"), junit);
+  // What is only not as the set says is held against it again.
+  std::istringstream lines(read_text(scratch() / "g.jsonl"));
+  int unlike = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line);
+    if (json["type"] != "result" || json["kernel"] != "controls/reversed" ||
+        json["verdict"] != "FAILED")
+      continue;
+    ++unlike;
+    const std::string again = json["failure"]["again"];
+    EXPECT_TRUE(has(again, "golden verify " + sets)) << again;
+    EXPECT_TRUE(has(again, " --unchanged --set ")) << again;
+    EXPECT_EQ(run_qkvet(again.substr(6)).exit, 1) << again;
+  }
+  EXPECT_GT(unlike, 0);
+  expect_wrong_use(run_qkvet("golden verify " + sets + " --html no/g.html"),
+                   "no/g.html: cannot be written");
+}
+
 // One set of one key with the value 1, which says that `o` comes of it.
 std::string one_set(const std::string& name, float o,
                     const std::string& finding) {
@@ -155,6 +200,13 @@ TEST(Golden, SetsThatAreWrongThemselvesAreInDoubt) {
   EXPECT_EQ(run_qkvet(one_set("known", 1.5F, "half too much")).exit, 0);
   const Ran gone = run_qkvet(one_set("gone", 1, "half too much"));
   EXPECT_EQ(gone.exit, 3) << gone.out << gone.error;
+  const Ran told =
+      run_qkvet(one_set("gone", 1, "half too much") + " --markdown gone.md");
+  EXPECT_EQ(told.exit, 3) << told.error;
+  EXPECT_TRUE(has(read_text(scratch() / "gone.md"), "NOT CHECKED"));
+  EXPECT_TRUE(
+      has(read_text(scratch() / "gone.md"), "the set itself is in doubt"))
+      << read_text(scratch() / "gone.md");
   EXPECT_TRUE(has(gone.out, "its finding is not to be seen")) << gone.out;
 }
 

@@ -37,11 +37,14 @@ std::string set_name_of(const Failure& failure) {
 }
 
 // One report a cause; the other sets that it breaks are named.
-std::string failures(const ReportInput& input, const KernelResult& kernel) {
+std::string failures(const ReportInput& input, const KernelResult& kernel,
+                     const std::vector<SetVerdict>& verdicts) {
   std::vector<std::pair<const CauseOfFailures*, std::vector<const Failure*>>>
       groups;
-  for (const Cell& cell : kernel.cells) {
-    if (!cell.failure) continue;
+  for (size_t n = 0; n < verdicts.size(); ++n) {
+    const Cell& cell = kernel.cells[n];
+    // What is right and not as the set says stands below.
+    if (verdicts[n].correct.verdict != Verdict::kFailed) continue;
     const CauseOfFailures* cause = cause_of(input.diagnoses, *cell.failure);
     auto found =
         std::find_if(groups.begin(), groups.end(),
@@ -195,13 +198,13 @@ std::string golden_text(const GoldenRun& run, const ReportInput& input,
   out += named("in doubt", doubtful);
   for (size_t k = 0; k < run.verdicts.size(); ++k) {
     const KernelResult& kernel = run.result.kernels[k];
-    const std::string wrong = failures(input, kernel);
+    const std::string wrong = failures(input, kernel, run.verdicts[k]);
     const std::string rest = details(run, k, options);
     out += wrong;
     if (!rest.empty())
       out += kernel.kernel.judged.info.name + "\n" + rest + "\n";
   }
-  return out + table(run) + summary(run, exit_code_of(run, input, options)) +
+  return out + table(run) + summary(run, exit_code_of(input)) +
          silent_text(run);
 }
 

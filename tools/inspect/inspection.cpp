@@ -50,12 +50,12 @@ HeadStatistics statistics_of(const Inspection& seen, const HeatMap& map) {
       {map.rows, map.columns, map.values, map.visible, seen.diagonals});
 }
 
-std::vector<HeatMap> shown_maps(const Inspection& seen) {
+std::vector<HeatMap> shown_maps(const Inspection& seen, int64_t most) {
   std::vector<HeatMap> maps;
   for (const int64_t head : seen.heads) {
     HeatMap expected = expected_map(seen, head);
     if (!has_kernel_weights(seen)) {
-      maps.push_back(reduced(expected));
+      maps.push_back(reduced(expected, most));
       continue;
     }
     HeatMap actual = actual_map(seen, head);
@@ -64,7 +64,7 @@ std::vector<HeatMap> shown_maps(const Inspection& seen) {
     expected.title = fmt::format("head {}, expected", head);
     actual.title = fmt::format("head {}, actual", head);
     for (const HeatMap* map : {&expected, &actual, &difference})
-      maps.push_back(reduced(*map));
+      maps.push_back(reduced(*map, most));
   }
   return maps;
 }

@@ -36,8 +36,10 @@ HeadStatistics statistics_of(const Inspection& seen, const HeatMap& map);
 bool has_weights(const Inspection& seen);
 bool has_kernel_weights(const Inspection& seen);
 
-// The maps that are shown, reduced: a head each, or three a head with a kernel.
-std::vector<HeatMap> shown_maps(const Inspection& seen);
+// The maps that are shown, reduced to `most` cells each way: a head each, or
+// three a head with a kernel.
+std::vector<HeatMap> shown_maps(const Inspection& seen,
+                                int64_t most = kMostCells);
 
 // One line a stage: shapes, ranges, values.
 std::string movie_text(const std::vector<StageSummary>& stages);

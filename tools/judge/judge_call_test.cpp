@@ -81,6 +81,8 @@ TEST(JudgeCall, WritesTheReportsOfCheck) {
   EXPECT_EQ(wrong.exit, 1) << wrong.out << wrong.error;
   EXPECT_TRUE(has(wrong.out, "\n::error ")) << wrong.out;
   EXPECT_TRUE(has(read_text(files() / "c.html"), "no_scale"));
+  // What the call had to give, gave, and how far off that is.
+  EXPECT_TRUE(has(read_text(files() / "c.html"), "class=\"picture\""));
   EXPECT_TRUE(has(read_text(files() / "c.md"), "recorded/wrong0"));
   EXPECT_TRUE(has(read_text(files() / "c.sarif"), "\"agrees_with_oracle\""));
   EXPECT_EQ(run_qkvet("report c.jsonl --html later.html", files()).exit, 0);
@@ -90,6 +92,7 @@ TEST(JudgeCall, WritesTheReportsOfCheck) {
   EXPECT_EQ(right.exit, 0) << right.error;
   EXPECT_FALSE(has(right.out, "::error"));
   EXPECT_FALSE(has(read_text(files() / "c.html"), "no_scale"));
+  EXPECT_FALSE(has(read_text(files() / "c.html"), "class=\"picture\""));
   expect_wrong_use(
       run_qkvet(std::string("judge right.npz") + kHow + " --html no/c.html",
                 files()),

@@ -61,8 +61,11 @@ TEST_P(JudgeFaults, AreKnownByTheirAnswers) {
                 ? ""
                 : std::string("--options ") + row.options + " --seed 2");
   answer_plan(plan, row.kernel);
-  const Ran ran = judged(plan);
+  const Ran ran = judged(plan, "--html " + name + ".html");
   EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
+  // What the answers had to be, are, and how far off that is.
+  EXPECT_TRUE(has(read_text(scratch() / (name + ".html")), "class=\"picture\""))
+      << name;
   const Ran check = run_qkvet(std::string("check --sizes small --cases 1500 "
                                           "--kernel ") +
                               row.kernel);

@@ -9,8 +9,11 @@
 namespace qkvet::tools {
 namespace {
 
-int64_t steps_for(int64_t extent, int64_t most) {
-  return std::max<int64_t>(1, (extent + most - 1) / most);
+// A power of two, as tiles of kernels are: no cell is of two tiles.
+int64_t step_for(int64_t extent, int64_t most) {
+  int64_t step = 1;
+  while (step * most < extent) step *= 2;
+  return step;
 }
 
 std::string some(int64_t count, const char* what) {
@@ -67,8 +70,8 @@ HeatMap difference_map(std::string title, const HeatMap& expected,
 }
 
 HeatMap reduced(const HeatMap& map, int64_t most) {
-  const int64_t row_step = steps_for(map.rows, most);
-  const int64_t column_step = steps_for(map.columns, most);
+  const int64_t row_step = step_for(map.rows, most);
+  const int64_t column_step = step_for(map.columns, most);
   if (row_step == 1 && column_step == 1) return map;
   HeatMap out;
   out.title = map.title;
@@ -83,7 +86,7 @@ HeatMap reduced(const HeatMap& map, int64_t most) {
                                                                            : 0);
     }
   }
-  out.columns = steps_for(map.columns, column_step);
+  out.columns = (map.columns + column_step - 1) / column_step;
   return out;
 }
 

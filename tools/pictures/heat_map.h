@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The weights of a head as a map of queries (down) and keys (across), in
-// characters. Shades follow the square root of a weight: small weights, which
-// are most of them in long rows, stay apart.
+// characters and as a picture. Shades follow the square root of a weight: small
+// weights, which are most of them in long rows, stay apart.
 #ifndef QKVET_TOOLS_PICTURES_HEAT_MAP_H_
 #define QKVET_TOOLS_PICTURES_HEAT_MAP_H_
 
@@ -65,6 +65,13 @@ TextBlock heat_text(const HeatMap& map, Ink ink);
 std::string side_by_side(const std::vector<TextBlock>& blocks, size_t width);
 // What the shades mean; a second line about differences.
 std::string legend_text(Ink ink, bool with_difference);
+
+// A cell in a picture: weights by the root of their share of 1, differences by
+// that of their share of `span`; "" where nothing may be seen and nothing is.
+std::string heat_colour(const HeatMap& map, int64_t i, int64_t j, double span);
+// SVG: maps in rows of `across`, the title above, what colours mean below.
+std::string heat_svg(const std::string& title, const std::vector<HeatMap>& maps,
+                     size_t across);
 
 }  // namespace qkvet::tools
 

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Heat maps, as text and as pictures, and what is told of a head in numbers.
 #include <gtest/gtest.h>
-#include <png.h>
 
 #include <cmath>
 #include <limits>
 
 #include "tools/inspect/head_statistics.h"
-#include "tools/pictures/heat_drawing.h"
 #include "tools/pictures/heat_map.h"
-#include "tools/pictures/pixel_font.h"
+#include "tools/pictures/map_svg.h"
+#include "tools/pictures/svg.h"
 
 namespace qkvet::tools::heat_test {
 namespace {
@@ -90,11 +89,11 @@ TEST(HeatMap, HiddenKeysWithAWeightAreShown) {
 
 TEST(HeatMap, LongRowsAreReducedToSumsOverKeys) {
   const HeatMap map = reduced(triangle(70), 32);
-  EXPECT_EQ(map.row_step, 3);
-  EXPECT_EQ(map.column_step, 3);
-  EXPECT_EQ(map.rows, 24);
-  EXPECT_EQ(map.columns, 24);
-  // The mean over rows 0 .. 2 of sums that are 1.
+  EXPECT_EQ(map.row_step, 4);
+  EXPECT_EQ(map.column_step, 4);
+  EXPECT_EQ(map.rows, 18);
+  EXPECT_EQ(map.columns, 18);
+  // The mean over rows 0 .. 3 of sums that are 1.
   EXPECT_DOUBLE_EQ(map.at(0, 0), 1);
   for (int64_t i = 0; i < map.rows; ++i) {
     double sum = 0;
@@ -103,13 +102,13 @@ TEST(HeatMap, LongRowsAreReducedToSumsOverKeys) {
   }
   EXPECT_TRUE(map.sees(0, 0));
   EXPECT_FALSE(map.sees(0, 1));
-  EXPECT_NE(reduction_text(map).find("3 queries x 3 keys"), std::string::npos);
+  EXPECT_NE(reduction_text(map).find("4 queries x 4 keys"), std::string::npos);
   EXPECT_EQ(reduction_text(triangle(32)), "");
   EXPECT_EQ(reduced(triangle(32)).rows, 32);
   // One wrong element does not drown in those around it.
   HeatMap wrong = triangle(70);
   wrong.values[5] = 0.25;
-  wrong.values[6] = kNan;
+  wrong.values[8] = kNan;
   const HeatMap difference =
       reduced(difference_map("", triangle(70), wrong), 32);
   EXPECT_EQ(difference.at(0, 1), 0.25);
@@ -160,109 +159,148 @@ TEST(HeadStatistics, RowsWithoutAChoiceDoNotCount) {
   EXPECT_FALSE(statistics(map).finite);
 }
 
-// The pixels of a PNG file, by the library that wrote it.
-std::vector<uint8_t> decoded(const std::string& bytes, int* width,
-                             int* height) {
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
-  EXPECT_NE(
-      png_image_begin_read_from_memory(&image, bytes.data(), bytes.size()), 0)
-      << image.message;
-  image.format = PNG_FORMAT_RGB;
-  std::vector<uint8_t> pixels(PNG_IMAGE_SIZE(image));
-  EXPECT_NE(png_image_finish_read(&image, nullptr, pixels.data(), 0, nullptr),
-            0)
-      << image.message;
-  *width = static_cast<int>(image.width);
-  *height = static_cast<int>(image.height);
-  return pixels;
-}
-
-TEST(HeatDrawing, APngDecodesToTheColoursOfItsCells) {
+// The triangle, with a wrong weight, one at a hidden key and NaN.
+HeatMap wrong_triangle() {
   HeatMap wrong = triangle(4);
   wrong.values[0] = 0.5;
   wrong.values[3] = 0.25;
   wrong.values[15] = kNan;
-  const std::vector<HeatMap> maps = {
-      triangle(4), wrong, difference_map("difference", triangle(4), wrong)};
-  const Drawing drawing = draw_heat_maps("f32,B1,H1,Tq4,Tk4,d2", maps, 3);
-  std::string error;
-  const std::string bytes = png_bytes(drawing, &error);
-  ASSERT_EQ(error, "");
-  int width = 0, height = 0;
-  const std::vector<uint8_t> pixels = decoded(bytes, &width, &height);
-  ASSERT_EQ(width, drawing.width);
-  ASSERT_EQ(height, drawing.height);
-  const auto colour = [&](const CellPlace& at) {
-    const auto n = static_cast<size_t>(
-        3 * ((at.y + at.size / 2) * width + at.x + at.size / 2));
-    return Rgb{pixels[n], pixels[n + 1], pixels[n + 2]};
-  };
-  for (size_t n = 0; n < maps.size(); ++n)
-    for (int64_t i = 0; i < 4; ++i)
-      for (int64_t j = 0; j < 4; ++j)
-        EXPECT_EQ(colour(cell_place(maps, 3, n, i, j)),
-                  heat_colour(maps[n], i, j))
-            << n << " " << i << " " << j;
-  // What the colours are: 1, 1/2 and 0 of viridis, hidden, NaN.
-  const auto cell = [&](size_t n, int64_t i, int64_t j) {
-    return colour(cell_place(maps, 3, n, i, j));
-  };
-  EXPECT_EQ(cell(0, 0, 0), (Rgb{253, 231, 37}));
-  EXPECT_EQ(cell(0, 3, 0), (Rgb{33, 145, 140}));
-  EXPECT_EQ(cell(0, 0, 1), (Rgb{228, 228, 228}));
-  EXPECT_EQ(cell(1, 0, 3), (Rgb{33, 145, 140})) << "hidden, with a weight";
-  EXPECT_EQ(cell(1, 3, 3), (Rgb{255, 0, 255}));
-  EXPECT_GT(cell(2, 0, 0).b, cell(2, 0, 0).r) << "too little";
-  EXPECT_GT(cell(2, 0, 3).r, cell(2, 0, 3).b) << "too much";
-  EXPECT_EQ(cell(2, 1, 0), (Rgb{250, 250, 250}));
+  return wrong;
 }
 
-TEST(HeatDrawing, AnSvgHasACellForEachWeightAndTellsItsNumber) {
-  const Drawing drawing = draw_heat_maps("a < b", {triangle(4)}, 1);
-  const std::string svg = svg_text(drawing);
-  EXPECT_NE(svg.find("<title>a &lt; b</title>"), std::string::npos);
-  EXPECT_NE(svg.find("<title>i=1 j=0: 0.5</title>"), std::string::npos);
-  EXPECT_NE(svg.find("<title>i=0 j=1: 0, hidden</title>"), std::string::npos);
-  size_t cells = 0;
-  for (size_t at = 0; (at = svg.find("><title>i=", at)) != std::string::npos;
-       ++at)
-    ++cells;
-  EXPECT_EQ(cells, 16u);
-  EXPECT_TRUE(svg.ends_with("</svg>\n"));
+size_t count_of(const std::string& text, const std::string& part) {
+  size_t n = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at)
+    ++n;
+  return n;
 }
 
-TEST(HeatDrawing, NothingStandsOutsideAndALongTitleIsCut) {
-  const std::string title(4000, 'x');
-  const std::vector<HeatMap> maps(5, triangle(40));
-  std::vector<HeatMap> small;
-  for (const HeatMap& map : maps) small.push_back(reduced(map));
-  const Drawing drawing = draw_heat_maps(title, small, 4);
-  for (const Rect& rect : drawing.rects) {
-    EXPECT_GE(rect.x, 0);
-    EXPECT_LE(rect.x + rect.width, drawing.width);
-    EXPECT_LE(rect.y + rect.height, drawing.height);
+TEST(HeatPicture, ColoursOfWeightsAndDifferences) {
+  const HeatMap right = triangle(4), wrong = wrong_triangle();
+  EXPECT_EQ(heat_colour(right, 0, 0, 1), "#fde725") << "1: the end of viridis";
+  EXPECT_EQ(heat_colour(right, 3, 0, 1), "#21918c") << "1/4: its middle";
+  EXPECT_EQ(heat_colour(right, 0, 1, 1), "") << "hidden";
+  EXPECT_EQ(heat_colour(wrong, 0, 3, 1), "#21918c") << "hidden, with a weight";
+  EXPECT_EQ(heat_colour(wrong, 3, 3, 1), kHatch);
+  const HeatMap off = difference_map("difference", right, wrong);
+  EXPECT_EQ(heat_colour(off, 0, 0, 0.5), diverging_colour(-1)) << "too little";
+  EXPECT_EQ(heat_colour(off, 0, 3, 0.25), diverging_colour(1)) << "too much";
+  EXPECT_EQ(heat_colour(off, 1, 0, 1), diverging_colour(0));
+  EXPECT_EQ(heat_colour(off, 0, 1, 1), "");
+}
+
+// What differs must differ to an eye that has no red-green (the second and the
+// third axis of Machado, Oliveira and Fernandes, 2009, for deuteranopia) and in
+// grey where it is a matter of more or less.
+TEST(HeatPicture, ColoursAreToldApartWithoutRedAndGreen) {
+  struct Seen {
+    double yellow, blue, grey;
+  };
+  const auto seen = [](const std::string& colour) {
+    const int rgb = std::stoi(colour.substr(1), nullptr, 16);
+    const double r = rgb >> 16, g = (rgb >> 8) & 255, b = rgb & 255;
+    return Seen{0.280085 * r + 0.672501 * g + 0.047413 * b,
+                -0.011820 * r + 0.042940 * g + 0.968881 * b,
+                0.299 * r + 0.587 * g + 0.114 * b};
+  };
+  for (int n = 0; n < 10; ++n)
+    EXPECT_LT(seen(sequential_colour(n / 10.0)).grey + 8,
+              seen(sequential_colour((n + 1) / 10.0)).grey)
+        << n;
+  for (const double share : {0.3, 0.5, 0.75, 1.0}) {
+    const Seen low = seen(diverging_colour(-share)),
+               high = seen(diverging_colour(share)),
+               none = seen(diverging_colour(0));
+    EXPECT_GT(low.blue - low.yellow, 15) << share;
+    EXPECT_GT(high.yellow - high.blue, 15) << share;
+    EXPECT_LT(low.grey + 20, none.grey) << share;
+    EXPECT_LT(high.grey + 20, none.grey) << share;
   }
-  for (const Label& label : drawing.labels)
-    EXPECT_LE(label.x, drawing.width - 12) << label.text;
-  EXPECT_NE(svg_text(drawing).find(title), std::string::npos);
-  EXPECT_TRUE(drawing.labels.back().text.ends_with("..."));
 }
 
-TEST(PixelFont, LettersDifferAndUnknownOnesAreABox) {
-  const auto dots = [](char c) {
-    std::string out;
-    for (int y = 0; y < kGlyphHeight; ++y)
-      for (int x = 0; x < kGlyphWidth; ++x)
-        out += glyph_dot(c, x, y) ? '#' : '.';
-    return out;
-  };
-  const std::string all = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,=-+_/:()[] ";
-  for (const char a : all)
-    for (const char b : all) EXPECT_EQ(dots(a) == dots(b), a == b) << a << b;
-  EXPECT_EQ(dots('q'), dots('Q'));
-  EXPECT_EQ(dots('\x7f'), dots('~'));
-  EXPECT_NE(dots('~'), dots(' '));
+TEST(HeatPicture, ACellForEachWeightTellsItsNumber) {
+  const std::string svg = heat_svg("a < b", {triangle(4)}, 1);
+  EXPECT_NE(svg.find("<title>a &lt; b</title>"), std::string::npos);
+  EXPECT_NE(svg.find("<title>query 1, key 0: 0.5</title>"), std::string::npos);
+  EXPECT_NE(svg.find("<title>query 0, key 1: 0, hidden</title>"),
+            std::string::npos);
+  EXPECT_EQ(count_of(svg, "<title>query "), 16u);
+  // Ten of them are written into their cells; hidden ones are none.
+  EXPECT_EQ(count_of(svg, "class=\"number "), 10u);
+  EXPECT_NE(svg.find(">0.33</text>"), std::string::npos);
+  for (const char* part :
+       {">key</text>", ">query</text>", ">weight</text>",
+        "prefers-color-scheme: dark", ">hidden by the mask</text>"})
+    EXPECT_NE(svg.find(part), std::string::npos) << part;
+  EXPECT_EQ(svg.find(">not a number</text>"), std::string::npos);
+  EXPECT_TRUE(svg.ends_with("</svg>\n"));
+  // With a kernel beside it: what is wrong, and how wrong at most.
+  const std::string beside =
+      heat_svg("t",
+               {triangle(4), wrong_triangle(),
+                difference_map("off", triangle(4), wrong_triangle())},
+               3);
+  for (const char* part : {">actual - expected</text>", ">-0.5</text>",
+                           ">+0.25</text>", ">not a number</text>"})
+    EXPECT_NE(beside.find(part), std::string::npos) << part;
+}
+
+TEST(HeatPicture, TilesAreApartAndNumbersStandAtTheirBorders) {
+  EXPECT_EQ(cells_between_gaps(1), 1);
+  EXPECT_EQ(cells_between_gaps(8), 1);
+  EXPECT_EQ(cells_between_gaps(9), 2);
+  EXPECT_EQ(cells_between_gaps(64), 8);
+  EXPECT_EQ(cells_between_gaps(70), 16);
+  MapPicture map{"t", {"query", 1}, {"key", 32}, std::vector<MapCell>(32), 320};
+  const std::string svg = map_svg(map);
+  // Cells are 10 wide, with 2 more between the 4th and the 5th.
+  std::vector<double> x;
+  for (size_t at = 0; (at = svg.find("<rect x=\"", at)) != std::string::npos;)
+    x.push_back(std::stod(svg.substr(at += 9)));
+  ASSERT_EQ(x.size(), 32u);
+  EXPECT_NEAR(x[3] - x[2], 10, 0.1);
+  EXPECT_NEAR(x[4] - x[3], 12, 0.1);
+  for (const char* number : {">0</text>", ">4</text>", ">28</text>"})
+    EXPECT_NE(svg.find(number), std::string::npos) << number;
+  EXPECT_EQ(svg.find(">5</text>"), std::string::npos);
+  EXPECT_NE(svg.find(">key, query 0</text>"), std::string::npos);
+}
+
+// Every "NAME=\"number" of the text.
+std::vector<double> numbers_behind(const std::string& text,
+                                   const std::string& name) {
+  std::vector<double> out;
+  for (size_t at = 0; (at = text.find(name, at)) != std::string::npos;)
+    out.push_back(std::stod(text.substr(at += name.size())));
+  return out;
+}
+
+TEST(HeatPicture, NothingStandsOutsideAndALongTitleIsCut) {
+  for (const std::pair<int64_t, int64_t> extents :
+       {std::pair(1, 1), std::pair(1, 4000), std::pair(3, 2), std::pair(2, 9),
+        std::pair(70, 40)}) {
+    const auto [rows, columns] = extents;
+    const MapPicture map{
+        "a title",
+        {"query", rows},
+        {"key", columns},
+        std::vector<MapCell>(static_cast<size_t>(rows * columns))};
+    const MapSize size = map_size(map);
+    const std::string svg = map_svg(map);
+    for (const double x : numbers_behind(svg, " x=\"")) {
+      EXPECT_GE(x, 0) << rows << " x " << columns;
+      EXPECT_LE(x, size.width) << rows << " x " << columns;
+    }
+    for (const double y : numbers_behind(svg, " y=\"")) {
+      EXPECT_GE(y, 0) << rows << " x " << columns;
+      EXPECT_LE(y, size.height) << rows << " x " << columns;
+    }
+    EXPECT_LE(size.width, 1000) << rows << " x " << columns;
+  }
+  const std::string title(4000, 'x');
+  const std::string svg = heat_svg(title, {reduced(triangle(40))}, 4);
+  EXPECT_NE(svg.find("<title>" + title), std::string::npos);
+  EXPECT_NE(svg.find("xxx...</text>"), std::string::npos);
 }
 
 }  // namespace

@@ -15,10 +15,11 @@ constexpr std::array<const char*, kHeatLevels> kShades = {"·", "░", "▒", "�
                                                           "█"};
 constexpr std::array<const char*, kHeatLevels> kAsciiShades = {".", ":", "+",
                                                                "#", "@"};
-// Colours of the palette of 256, from dark to light as in pictures
-// (heat_drawing.cpp); differences: too much is red, too little blue.
+// Colours of the palette of 256, from dark to light as in pictures;
+// differences: too much is orange, too little blue.
 constexpr std::array<int, kHeatLevels> kColours = {53, 60, 30, 71, 220};
-constexpr std::array<int, kHeatLevels> kTooMuchShades = {52, 88, 124, 160, 196};
+constexpr std::array<int, kHeatLevels> kTooMuchShades = {94, 130, 166, 172,
+                                                         208};
 constexpr std::array<int, kHeatLevels> kTooLittleShades = {17, 18, 20, 26, 33};
 constexpr int kLightFrom = 4;  // levels on which dark letters are read
 
@@ -32,7 +33,8 @@ std::string painted(const std::string& text, double value, bool difference) {
   const int colour = !difference ? kColours[level]
                      : value < 0 ? kTooLittleShades[level]
                                  : kTooMuchShades[level];
-  const bool dark = !difference && heat_level(value) >= kLightFrom;
+  const bool dark =
+      heat_level(value) >= kLightFrom && !(difference && value < 0);
   return fmt::format("\x1b[38;5;{};48;5;{}m{}\x1b[0m", dark ? 16 : 231, colour,
                      text);
 }
@@ -177,7 +179,7 @@ std::string legend_text(Ink ink, bool with_difference) {
   if (!with_difference) return out;
   return out +
          fmt::format("\n  + {}too much, - {}too little, no shade below {}",
-                     ink == Ink::kColour ? "(red) " : "",
+                     ink == Ink::kColour ? "(orange) " : "",
                      ink == Ink::kColour ? "(blue) " : "", kShownDifference);
 }
 

@@ -164,12 +164,12 @@ std::string html_errors(const RunRecord& record) {
   if (laws.empty()) return "";
   const Axis axis = axis_of(laws);
   std::string out =
-      "<p>The largest error of each law in units of what its bound allows, on "
-      "a "
-      "logarithmic axis. A circle is a kernel within its bounds, a diamond one "
-      "that fails; a bar is cases, by their own largest error (its height is "
-      "the square root of their number). What is not shown was right to the "
-      "bit, or has no bound.</p>\n<div class=\"strips\">\n";
+      std::string("<p>The largest error of each ") + row_word(record) +
+      " in units of what its bound allows, on a logarithmic axis. A circle is "
+      "a kernel within its bounds, a diamond one that fails; a bar is cases, "
+      "by their own largest error (its height is the square root of their "
+      "number). What is not shown was right to the bit, or has no bound.</p>\n"
+      "<div class=\"strips\">\n";
   out += axis_row(axis);
   for (const LawErrors& law : laws) out += strip(axis, law);
   return out + axis_row(axis) + "</div>\n";

@@ -114,12 +114,13 @@ std::string law_row(const RunRecord& record, const std::string& law) {
 std::string html_grid(const RunRecord& record) {
   const size_t columns =
       1 + (record.kernels.size() == 1 ? 4 : record.kernels.size());
-  std::string out =
-      legend(record) +
-      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
-      "aria-label=\"Table of laws and kernels\">\n<table class=\"grid\">\n"
-      "<thead><tr><th scope=\"col\">law</th>" +
-      head_cells(record) + "</tr></thead>\n";
+  std::string out = legend(record) +
+                    "<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+                    "aria-label=\"Table of " +
+                    row_word(record) +
+                    "s and kernels\">\n<table class=\"grid\">\n" +
+                    "<thead><tr><th scope=\"col\">" + row_word(record) +
+                    "</th>" + head_cells(record) + "</tr></thead>\n";
   std::string unasked;
   for (const LawGroup& group : law_groups(record)) {
     std::string rows;
@@ -136,17 +137,18 @@ std::string html_grid(const RunRecord& record) {
   }
   out += "</table></div>\n";
   if (!unasked.empty())
-    out +=
-        "<details><summary>Laws about what no kernel here "
-        "declares</summary>\n<p>" +
-        unasked + "</p></details>\n";
+    out += fmt::format(
+        "<details><summary>Those about what no kernel here "
+        "declares</summary>\n<p>{}</p></details>\n",
+        unasked);
   return out;
 }
 
 std::string html_laws(const RunRecord& record) {
-  std::string out =
-      "<details id=\"all-laws\"><summary>All laws of this "
-      "run</summary>\n<dl class=\"laws\">\n";
+  std::string out = fmt::format(
+      "<details id=\"all-laws\"><summary>All {}s of this "
+      "run</summary>\n<dl class=\"laws\">\n",
+      row_word(record));
   for (const Json& law : record.laws) {
     const std::string id = xml_escaped(text_of(law, "law"));
     out += fmt::format(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Heat maps of what a failing call had to give, gave, and by how much it is
 // off. Every cell has its numbers as a title; a small map shows them; wrong
-// cells are crossed, so that no colour is needed to find them.
+// cells are marked, so that no colour is needed to find them.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -9,6 +9,8 @@
 #include <limits>
 
 #include "tools/base/lines.h"
+#include "tools/pictures/map_svg.h"
+#include "tools/pictures/svg.h"
 #include "tools/record/html_parts.h"
 
 namespace qkvet::tools {
@@ -80,32 +82,16 @@ double excess(const HeatTensor& tensor, size_t n) {
   return error == 0 ? 0 : allowed > 0 ? error / allowed : kEndless;
 }
 
-struct Rgb {
-  double red, green, blue;
-};
-
-std::string mixed(const Rgb* stops, int count, double at) {
-  const double place = std::clamp(at, 0.0, 1.0) * (count - 1);
-  const int first = std::min(static_cast<int>(place), count - 2);
-  const double part = place - first;
-  const auto mix = [part](double a, double b) {
-    return static_cast<int>(std::lround(a + (b - a) * part));
-  };
-  const Rgb& a = stops[first];
-  const Rgb& b = stops[first + 1];
-  return fmt::format("#{:02x}{:02x}{:02x}", mix(a.red, b.red),
-                     mix(a.green, b.green), mix(a.blue, b.blue));
+// The sign of the error: what is too high is above 0.
+double signed_excess(const HeatTensor& tensor, size_t n) {
+  const double size = excess(tensor, n);
+  if (size == 0) return 0;
+  const double actual = tensor.actual[n], expected = tensor.expected[n];
+  if (std::isnan(actual) || std::isnan(expected)) return std::nan("");
+  return actual < expected ? -size : size;
 }
 
-// Viridis (van der Walt and Smith, 2015): even to the eye, in grey, and to
-// those who do not tell red from green.
-constexpr Rgb kViridis[] = {
-    {68, 1, 84}, {59, 82, 139}, {33, 145, 140}, {94, 201, 98}, {253, 231, 37}};
-// Within the bound blues, beyond it oranges (Okabe and Ito, 2008).
-constexpr Rgb kWithin[] = {{241, 246, 250}, {86, 180, 233}};
-constexpr Rgb kBeyond[] = {{240, 160, 60}, {213, 94, 0}, {110, 40, 0}};
-
-// What a map is of: a value and its colour.
+// What a map is of.
 struct HeatView {
   const char* head;
   double (*value)(const HeatTensor& tensor, size_t n);
@@ -118,7 +104,7 @@ constexpr HeatView kViews[] = {
     {"actual",
      [](const HeatTensor& tensor, size_t n) { return tensor.actual[n]; },
      false},
-    {"error/bound", excess, true}};
+    {"error/bound", signed_excess, true}};
 
 struct Range {
   double low = kEndless, high = -kEndless;
@@ -130,25 +116,23 @@ struct Range {
   }
 };
 
-std::string colour_of(const HeatView& view, const Range& range, double value) {
-  if (std::isnan(value)) return "url(#hatch)";
-  if (view.is_error) {
-    if (value <= 1) return mixed(kWithin, 2, value);
-    // Six decades from just beyond to hopeless.
-    return mixed(kBeyond, 3, std::isinf(value) ? 1 : std::log10(value) / 6);
-  }
-  if (std::isinf(value)) return mixed(kViridis, 5, value > 0 ? 1 : 0);
-  const double width = range.high - range.low;
-  return mixed(kViridis, 5, width > 0 ? (value - range.low) / width : 0.5);
+// Pale up to the bound; beyond it six decades from just so to hopeless.
+double error_share(double value) {
+  constexpr double kPale = 0.3, kBeyond = 0.5, kDecades = 6;
+  const double size = std::fabs(value);
+  const double share =
+      size <= 1 ? kPale * size
+                : kBeyond + (1 - kBeyond) *
+                                std::min(1.0, std::log10(size) / kDecades);
+  return value < 0 ? -share : share;
 }
 
-// Whether words on the colour are to be light.
-bool is_dark(const std::string& colour) {
-  if (colour[0] != '#') return false;
-  const int red = std::stoi(colour.substr(1, 2), nullptr, 16);
-  const int green = std::stoi(colour.substr(3, 2), nullptr, 16);
-  const int blue = std::stoi(colour.substr(5, 2), nullptr, 16);
-  return 299 * red + 587 * green + 114 * blue < 128 * 1000;
+std::string colour_of(const HeatView& view, const Range& range, double value) {
+  if (std::isnan(value)) return kHatch;
+  if (view.is_error) return diverging_colour(error_share(value));
+  if (std::isinf(value)) return sequential_colour(value > 0 ? 1 : 0);
+  const double width = range.high - range.low;
+  return sequential_colour(width > 0 ? (value - range.low) / width : 0.5);
 }
 
 // Rows and columns: the last two axes, of one combination of those in front.
@@ -192,104 +176,76 @@ std::vector<Slice> slices_of(const HeatTensor& tensor) {
   return out;
 }
 
-struct CellSize {
-  double width, height;
-  bool with_numbers;
-};
-CellSize cell_size(const Slice& slice) {
-  constexpr double kRoom = 236;  // three stand side by side on a tablet
-  if (slice.columns <= 5 && slice.rows <= 8) return {70, 26, true};
-  const double width = kRoom / static_cast<double>(slice.columns);
-  const double height = kRoom / static_cast<double>(slice.rows);
-  const double side = std::clamp(std::min(width, height), 1.0, 22.0);
-  // A single row is high enough to be seen.
-  return {std::clamp(width, 1.0, side * 2), slice.rows < 4 ? 22 : side, false};
+// What the letters of a tensor's axes count.
+std::string axis_name(char letter) {
+  constexpr std::pair<char, const char*> kNames[] = {
+      {'b', "member"}, {'h', "head"},    {'i', "query"},
+      {'j', "key"},    {'c', "channel"}, {'t', "token"}};
+  for (const auto& [one, name] : kNames)
+    if (one == letter) return name;
+  return letter == ' ' ? "" : std::string(1, letter);
 }
 
-std::string cell_svg(const HeatTensor& tensor, const HeatView& view,
-                     const Range& range, const Slice& slice, int64_t row,
-                     int64_t column) {
-  const CellSize cell = cell_size(slice);
+MapCell map_cell(const HeatTensor& tensor, const HeatView& view,
+                 const Range& range, const Slice& slice, int64_t row,
+                 int64_t column) {
   const size_t n =
       slice.from + static_cast<size_t>(row * slice.columns + column);
   const double value = view.value(tensor, n);
-  const std::string colour = colour_of(view, range, value);
-  const double x = static_cast<double>(column) * cell.width;
-  const double y = static_cast<double>(row) * cell.height;
-  const bool wrong = is_off(tensor, n);
-  std::string out = fmt::format(
-      "<rect x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" "
-      "fill=\"{}\"><title>{}={} {}={}: expected {:.9g}, actual {:.9g}, "
-      "error/bound {:.3g}</title></rect>",
-      x, y, cell.width, cell.height, colour, slice.row_axis, row,
-      slice.column_axis, column, tensor.expected[n], tensor.actual[n],
-      excess(tensor, n));
-  const char* ink = is_dark(colour) ? "light" : "dark";
-  if (cell.with_numbers)
-    out += fmt::format(
-        "<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\">{:.3g}</text>", ink,
-        x + cell.width / 2, y + cell.height / 2 + 4, value);
-  if (view.is_error && wrong && !cell.with_numbers)
-    out += fmt::format(
-        "<path class=\"{}\" d=\"M{:.2f} {:.2f}L{:.2f} {:.2f}M{:.2f} "
-        "{:.2f}L{:.2f} {:.2f}\"/>",
-        ink, x + cell.width * 0.25, y + cell.height * 0.25,
-        x + cell.width * 0.75, y + cell.height * 0.75, x + cell.width * 0.75,
-        y + cell.height * 0.25, x + cell.width * 0.25, y + cell.height * 0.75);
-  if (view.is_error && wrong && cell.with_numbers)
-    out += fmt::format(
-        "<rect class=\"frame\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" "
-        "height=\"{:.1f}\"/>",
-        x + 2, y + 2, cell.width - 4, cell.height - 4);
-  return out;
+  MapCell cell;
+  cell.fill = colour_of(view, range, value);
+  cell.number = view.is_error && std::fabs(value) > 0
+                    ? fmt::format("{:+.2g}", value)
+                    : fmt::format("{:.3g}", value);
+  cell.tip = fmt::format(
+      "{}={} {}={}: expected {:.9g}, actual {:.9g}, error/bound {:.3g}",
+      slice.row_axis, row, slice.column_axis, column, tensor.expected[n],
+      tensor.actual[n], excess(tensor, n));
+  cell.marked = view.is_error && is_off(tensor, n);
+  return cell;
 }
 
-// "j 0 .. 63" along an edge.
-std::string edge_text(char axis, int64_t extent) {
-  return extent == 1 ? fmt::format("{} = 0", axis)
-                     : fmt::format("{} 0 .. {}", axis, extent - 1);
-}
-
-std::string map_svg(const HeatTensor& tensor, const HeatView& view,
-                    const Range& range, const Slice& slice) {
-  constexpr double kLeft = 22, kBottom = 20;
-  const CellSize cell = cell_size(slice);
-  const double width = static_cast<double>(slice.columns) * cell.width;
-  const double height = static_cast<double>(slice.rows) * cell.height;
-  // Of a single row there is no room for words along its side.
-  const bool flat = slice.rows == 1 || slice.row_axis == ' ';
-  std::string under = edge_text(slice.column_axis, slice.columns);
-  if (flat && slice.row_axis != ' ')
-    under = edge_text(slice.row_axis, slice.rows) + ", " + under;
-  std::string cells;
+std::string map_figure(const HeatTensor& tensor, const HeatView& view,
+                       const Range& range, const Slice& slice) {
+  MapPicture map;
+  map.title = view.head;
+  map.rows = {axis_name(slice.row_axis), slice.rows};
+  map.columns = {axis_name(slice.column_axis), slice.columns};
   for (int64_t row = 0; row < slice.rows; ++row)
     for (int64_t column = 0; column < slice.columns; ++column)
-      cells += cell_svg(tensor, view, range, slice, row, column);
-  // Words need room that a map of few cells has not.
-  const double wide = std::max(width, 110.0);
-  const double high = slice.rows > 1 ? std::max(height, 60.0) : height;
+      map.cells.push_back(map_cell(tensor, view, range, slice, row, column));
+  const MapSize size = map_size(map);
   return fmt::format(
-      "<figure><svg role=\"img\" viewBox=\"{} -1 {:.1f} {:.1f}\" "
-      "width=\"{:.0f}\" class=\"map\" aria-label=\"{}, {}: {} of {} elements "
-      "outside of what is allowed\">{}<text class=\"edge\" x=\"{:.1f}\" "
-      "y=\"{:.1f}\">{}</text><text class=\"edge\" transform=\"translate(-7 "
-      "{:.1f}) rotate(-90)\">{}</text></svg><figcaption>{}</figcaption>"
-      "</figure>\n",
-      -kLeft, wide + kLeft + 2, high + kBottom, wide + kLeft + 2,
-      xml_escaped(tensor.name), view.head, slice.wrong,
-      slice.rows * slice.columns, cells, width / 2, height + 14, under,
-      height / 2, flat ? "" : edge_text(slice.row_axis, slice.rows), view.head);
+      "<figure><svg role=\"img\" class=\"picture\" width=\"{0:.0f}\" "
+      "viewBox=\"0 0 {0:.0f} {1:.0f}\" aria-label=\"{2}, {3}: {4} of {5} "
+      "elements outside of what is allowed\">\n{6}</svg></figure>\n",
+      size.width, size.height, xml_escaped(tensor.name), view.head, slice.wrong,
+      slice.rows * slice.columns, map_svg(map));
 }
 
-// A scale under the maps of values; that of errors is always the same.
-std::string scale_text(const Range& range) {
-  if (range.low > range.high) return "";
-  return fmt::format(
-      "<p class=\"quiet scale\">expected and actual: <span class=\"ramp "
-      "viridis\"></span> {:.4g} .. {:.4g}; error/bound: <span class=\"ramp "
-      "within\"></span> 0 .. 1, <span class=\"ramp beyond\"></span> 1 .. 1e6, "
-      "crossed or framed</p>\n",
-      range.low, range.high);
+// Under the maps; that of errors is always the same.
+std::string scales(const Range& range) {
+  const auto scale = [](const std::string& what, bool diverging,
+                        const std::vector<ScaleMark>& marks) {
+    return fmt::format(
+        "<svg role=\"img\" class=\"picture\" width=\"{0}\" viewBox=\"-8 0 {0} "
+        "{1}\" aria-label=\"{2}\">{3}</svg>\n",
+        kScaleWidth + 16, kScaleHeight, what,
+        scale_svg(0, 0, what, diverging, marks));
+  };
+  std::string out = "<div class=\"maps scales\">\n";
+  if (range.low <= range.high)
+    out += scale("expected and actual", /*diverging=*/false,
+                 {{0, fmt::format("{:.4g}", range.low)},
+                  {1, fmt::format("{:.4g}", range.high)}});
+  const auto place = [](double ratio) { return (1 + error_share(ratio)) / 2; };
+  out += scale("error/bound: marked beyond 1", /*diverging=*/true,
+               {{0, "-1e6, too low"},
+                {place(-1), "-1"},
+                {place(0), "0"},
+                {place(1), "1"},
+                {1, "too high, 1e6"}});
+  return out + "</div>\n";
 }
 
 std::string tensor_maps(const HeatTensor& tensor, const std::string& place) {
@@ -309,13 +265,13 @@ std::string tensor_maps(const HeatTensor& tensor, const std::string& place) {
         slice.place.empty() ? "" : "[" + xml_escaped(slice.place) + "]",
         slice.wrong, slice.rows * slice.columns);
     for (const HeatView& view : kViews)
-      out += map_svg(tensor, view, range, slice);
+      out += map_figure(tensor, view, range, slice);
     out += "</div>\n";
   }
   if (slices.size() > kMostSlices)
     out += fmt::format("<p class=\"quiet\">and {} more of {}</p>\n",
                        slices.size() - kMostSlices, xml_escaped(tensor.name));
-  return out + scale_text(range);
+  return out + scales(range);
 }
 
 }  // namespace

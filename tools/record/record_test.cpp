@@ -254,7 +254,7 @@ TEST(RecordFormats, HeatMapsShowWhatIsOff) {
   EXPECT_TRUE(has(maps, "expected 2, actual 4, error/bound 4<")) << maps;
   EXPECT_TRUE(has(maps, "expected 1, actual 1.25, error/bound 0.5<")) << maps;
   EXPECT_TRUE(has(maps, "1 of 2 elements outside of what is allowed")) << maps;
-  EXPECT_TRUE(has(maps, "class=\"frame\"")) << maps;
+  EXPECT_TRUE(has(maps, "class=\"cross frame ")) << maps;
   // NaN is drawn, and an infinity has a colour.
   const std::string odd = html_heat_maps(
       output_of({1, "nan"}, {0, "nan"}, {2, "nan"}, {"nan", "inf"}));

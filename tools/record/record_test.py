@@ -228,6 +228,26 @@ def check_passing(qkvet, folder, validator):
     assert "PASSED" in page.text and not found["results"]
 
 
+def check_golden(qkvet, folder, validator):
+    """Golden sets are rows like laws, with lines of their own beside them."""
+    run(qkvet, folder,
+        ["golden", "verify", "--kernel", "faulty/no_scale", "--kernel",
+         "scalar/plain", "--set", "hand_*", "--json", "sets.jsonl",
+         *written("sets")], 1)
+    rows = lines_of(folder / "sets.jsonl")
+    for row in rows:
+        validator.validate(row)
+    types = {row["type"] for row in rows}
+    assert {"start", "law", "kernel", "result", "set", "end"} <= types, types
+    page, found, read = check_formats(folder, "sets", rows)
+    assert "fails" in page.text and "sets" in page.text
+    assert found["results"]
+    run(qkvet, folder, ["report", "sets.jsonl", *written("later")], 0)
+    for option, ending in FORMATS.items():
+        later = (folder / f"later.{ending}").read_text(encoding="utf-8")
+        assert later == read[option], option
+
+
 def hostile(value, field=""):
     """The same with markup in every text that a user can write."""
     if isinstance(value, dict):
@@ -276,6 +296,7 @@ def main():
         folder = pathlib.Path(name)
         rows = check_failing(qkvet, folder, validator)
         check_passing(qkvet, folder, validator)
+        check_golden(qkvet, folder, validator)
         check_hostile(qkvet, folder, validator, rows)
     print("records, pages, SARIF, JUnit and Markdown are fine")
 

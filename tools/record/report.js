@@ -3,14 +3,14 @@
 // Buttons that copy a command. Without scripts they stay hidden, and the text
 // can be selected.
 function copied(text, code) {
-  if (navigator.clipboard && window.isSecureContext)
-    return navigator.clipboard.writeText(text);
-  // A file that was opened from a disk has no clipboard of its own.
+  // Where there is no clipboard, or nobody may write there, it is selected.
   var range = document.createRange();
   range.selectNodeContents(code);
   var selection = window.getSelection();
   selection.removeAllRanges();
   selection.addRange(range);
+  if (navigator.clipboard && window.isSecureContext)
+    return navigator.clipboard.writeText(text);
   return document.execCommand("copy") ? Promise.resolve() : Promise.reject();
 }
 document.querySelectorAll("button.copy").forEach(function (button) {

@@ -3,8 +3,11 @@
 // scripts. The policy in its head keeps it so.
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "tools/base/exit_code.h"
 #include "tools/base/lines.h"
+#include "tools/pictures/svg.h"
 #include "tools/record/html_parts.h"
 #include "tools/record/report_files.h"
 
@@ -37,9 +40,9 @@ std::string page_head(const RunRecord& record) {
       "'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri "
       "'none'; form-action 'none'\">\n"
       "<meta name=\"color-scheme\" content=\"light dark\">\n"
-      "<title>QKVet: {}: {}</title>\n<style>\n{}</style>\n</head>\n",
+      "<title>QKVet: {}: {}</title>\n<style>\n{}{}</style>\n</head>\n",
       verdict_word(record), xml_escaped(verdict_sentence(record)),
-      behind_first_line(kStyle));
+      behind_first_line(kStyle), picture_style());
 }
 
 std::string page_header(const RunRecord& record) {
@@ -49,6 +52,16 @@ std::string page_header(const RunRecord& record) {
       tone_of(record), verdict_word(record),
       xml_escaped(verdict_sentence(record)), xml_escaped(figures_text(record)),
       xml_escaped(plan_words(record)), count_of(record.end, "exit"));
+}
+
+// "Laws and kernels"; of golden sets "Sets and kernels".
+std::string section_head(const RunRecord& record, std::string_view head) {
+  constexpr std::string_view kLaws = "aws";
+  const size_t at = head.find(kLaws);
+  if (at == head.npos || std::string_view(row_word(record)) == "law")
+    return std::string(head);
+  return std::string(head.substr(0, at - 1)) + (at == 1 ? "S" : "s") + "ets" +
+         std::string(head.substr(at + kLaws.size()));
 }
 
 }  // namespace
@@ -72,9 +85,11 @@ std::vector<LawGroup> law_groups(const RunRecord& record) {
   std::vector<LawGroup> groups;
   for (const Json& law : record.laws) {
     const std::string subject = text_of(law, "subject");
-    if (groups.empty() || groups.back().subject != subject)
-      groups.push_back({subject, {}});
-    groups.back().laws.push_back(text_of(law, "law"));
+    auto group = std::find_if(
+        groups.begin(), groups.end(),
+        [&](const LawGroup& one) { return one.subject == subject; });
+    if (group == groups.end()) group = groups.insert(group, {subject, {}});
+    group->laws.push_back(text_of(law, "law"));
   }
   return groups;
 }
@@ -94,22 +109,19 @@ std::string html_report(const RunRecord& record) {
   for (const auto& section : sections) {
     const std::string content = section.content(record);
     if (content.empty()) continue;
-    links += fmt::format("<a href=\"#{}\">{}</a>\n", section.id, section.head);
+    const std::string head = section_head(record, section.head);
+    links += fmt::format("<a href=\"#{}\">{}</a>\n", section.id, head);
     body += fmt::format(
         "<section id=\"{0}\" aria-labelledby=\"{0}-head\">\n"
         "<h2 id=\"{0}-head\">{1}</h2>\n{2}</section>\n",
-        section.id, section.head, content);
+        section.id, head, content);
   }
   return page_head(record) +
          "<body>\n<a class=\"skip\" href=\"#main\">Skip to the report</a>\n"
-         // What NaN is filled with.
-         "<svg class=\"none\" aria-hidden=\"true\"><defs><pattern id=\"hatch\" "
-         "width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" "
-         "patternTransform=\"rotate(45)\"><rect width=\"6\" height=\"6\" "
-         "class=\"nan\"/><line y2=\"6\" class=\"nan-line\"/></pattern></defs>"
-         "</svg>\n" +
-         page_header(record) + "<nav aria-label=\"Parts of the report\">\n" +
-         links + "</nav>\n<main id=\"main\">\n" + body + "</main>\n<script>\n" +
+         "<svg class=\"none\" aria-hidden=\"true\">" +
+         picture_definitions() + "</svg>\n" + page_header(record) +
+         "<nav aria-label=\"Parts of the report\">\n" + links +
+         "</nav>\n<main id=\"main\">\n" + body + "</main>\n<script>\n" +
          std::string(behind_first_line(kScript)) +
          "</script>\n</body>\n</html>\n";
 }

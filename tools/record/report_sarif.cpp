@@ -33,7 +33,7 @@ std::string uri_of(const std::string& path) {
 }
 
 // A law of an older record has nothing but its name.
-Json rule_of(const Json& law) {
+Json rule_of(const Json& law, std::string_view kind) {
   const std::string id = text_of(law, "law");
   const std::string sentence = text_of(law, "sentence");
   Json rule{{"id", id}};
@@ -49,7 +49,8 @@ Json rule_of(const Json& law) {
   for (const auto& row : rows)
     if (const std::string text = text_of(law, row.field); !text.empty())
       help += fmt::format("\n\n{}: {}", row.head, text);
-  rule["help"]["text"] = help + "\n\nMore: qkvet explain " + id;
+  rule["help"]["text"] = help + "\n\nMore: qkvet " +
+                         (kind == "law" ? "explain " : "golden show ") + id;
   rule["defaultConfiguration"]["level"] = "error";
   rule["properties"]["tags"] = Json::array({"attention", "correctness"});
   if (const std::string subject = text_of(law, "subject"); !subject.empty())
@@ -143,7 +144,8 @@ std::string sarif_report(const RunRecord& record) {
       !version.empty())
     driver["version"] = version;
   driver["rules"] = Json::array();
-  for (const Json& law : record.laws) driver["rules"].push_back(rule_of(law));
+  for (const Json& law : record.laws)
+    driver["rules"].push_back(rule_of(law, row_word(record)));
   Json invocation{
       {"executionSuccessful", count_of(record.end, "exit") != kNothingChecked},
       {"exitCode", count_of(record.end, "exit")}};

@@ -120,6 +120,7 @@ RunComparison compare_records(const RunRecord& before, const RunRecord& after) {
     if (old > 0 && now > 0) out.speed.push_back({name, old, now});
   }
   out.other_plan = plan_difference(before, after);
+  out.row = row_word(after);
   return out;
 }
 
@@ -128,7 +129,7 @@ std::string comparison_text(const RunComparison& comparison, size_t width) {
       "{}  {}, {}, {}; error/bound: {} larger, {} smaller by more than {} "
       "times\n",
       comparison.worse.empty() ? "NO WORSE" : "WORSE",
-      counted(std::ssize(comparison.worse), "law") + " worse",
+      counted(std::ssize(comparison.worse), comparison.row) + " worse",
       std::to_string(comparison.better.size()) + " better",
       std::to_string(comparison.other.size()) + " otherwise changed",
       comparison.larger.size(), comparison.smaller.size(), kMostNoise);

@@ -34,7 +34,8 @@ struct RunComparison {
     double before = 0, after = 0;
   };
   std::vector<Speed> speed;
-  std::string other_plan;  // "" or in what the plans differ
+  const char* row = "law";  // what a result is of
+  std::string other_plan;   // "" or in what the plans differ
 };
 
 // The largest of many errors moves with the cases that a run happens to have: a

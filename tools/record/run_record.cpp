@@ -109,7 +109,7 @@ std::optional<RunRecord> parse_record(std::string_view text,
     if (line.empty()) continue;
     std::string wrong;
     try {
-      wrong = add_line(json_of(line), record);
+      wrong = add_line(qkvet::json_of(line), record);
     } catch (const Json::parse_error&) {
       wrong = "no JSON";
     }
@@ -195,6 +195,10 @@ bool RunRecord::add_result(Json result) {
       {text_of(result, "kernel"), text_of(result, "law")}, results.size());
   if (is_new) results.push_back(std::move(result));
   return is_new;
+}
+
+const char* row_word(const RunRecord& record) {
+  return text_of(record.start, "rows") == "set" ? "set" : "law";
 }
 
 const Json& part_of(const Json& json, const char* field) {

@@ -49,6 +49,9 @@ std::optional<RunRecord> read_record(const std::string& file,
 // As lines again.
 std::string record_lines(const RunRecord& record);
 
+// What a row of results is: "law", or "set" where golden sets were verified.
+const char* row_word(const RunRecord& record);
+
 // A field of an object that may lack it or have another type in its place: "",
 // 0 and null then. Infinity is a text in JSON.
 std::string text_of(const Json& json, const char* field);

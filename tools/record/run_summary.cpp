@@ -53,11 +53,12 @@ std::string failed_sentence(const RunRecord& record, int64_t laws) {
                         counted(std::ssize(record.kernels), "kernel"));
   const bool died = count_of(record.end, "exit") == kKernelDied;
   const int64_t failing = failing_laws(record);
+  const std::string row = row_word(record);
   return fmt::format("Not ready: {} {}{} {} of {}.", who,
                      died                 ? "crashed; failing: "
                      : kernels.size() > 1 ? "fail "
                                           : "fails ",
-                     failing, failing == 1 ? "law" : "laws", laws);
+                     failing, failing == 1 ? row : row + "s", laws);
 }
 
 }  // namespace
@@ -105,8 +106,8 @@ std::string verdict_sentence(const RunRecord& record) {
                        text_of(record.end, "why"));
   const bool one = record.kernels.size() == 1;
   return fmt::format(
-      "{} {} to every law that {} be asked about: {} passed in {}{}.",
-      subject_words(record), one ? "conforms" : "conform",
+      "{} {} to every {} that {} be asked about: {} passed in {}{}.",
+      subject_words(record), one ? "conforms" : "conform", row_word(record),
       one ? "it can" : "they can", counts.passed,
       counted(counts.checked, "checked case"),
       counts.known > 0 ? fmt::format(", {} failed as is accepted", counts.known)
@@ -115,10 +116,11 @@ std::string verdict_sentence(const RunRecord& record) {
 
 std::string figures_text(const RunRecord& record) {
   const RecordCounts counts = counts_of(record);
-  std::string out = fmt::format("{}, {}: {} passed, {} failed",
-                                counted(std::ssize(record.kernels), "kernel"),
-                                counted(std::ssize(record.laws), "law"),
-                                counts.passed, counts.failed);
+  std::string out =
+      fmt::format("{}, {}: {} passed, {} failed",
+                  counted(std::ssize(record.kernels), "kernel"),
+                  counted(std::ssize(record.laws), row_word(record)),
+                  counts.passed, counts.failed);
   const struct {
     int64_t count;
     const char* what;

@@ -2,6 +2,7 @@
 #include "tools/report/failure_tensors.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace qkvet::tools {
 namespace {
@@ -20,33 +21,53 @@ bool repeats(const Failure& failure) {
          failure.repeats_failed == failure.repeats;
 }
 
+// `open` gives the kernel's executor when the first call is to be made, or
+// null.
+void add_tensors_of(const KernelResult& kernel,
+                    const std::function<Executor*()>& open,
+                    FailureTensors& tensors) {
+  // What a page can show, and what a kernel that fails everywhere may cost.
+  constexpr int kMostOfKernel = 32;
+  TimeUse time;
+  int taken = 0;
+  for (const Cell& cell : kernel.cells) {
+    if (!cell.failure || !repeats(*cell.failure) || ++taken > kMostOfKernel)
+      continue;
+    Executor* executor = open();
+    if (executor == nullptr) return;
+    Reproducer made;
+    const std::string why =
+        make_reproducer(*cell.failure->law, cell.failure->smallest,
+                        kernel.kernel, *executor, time, &made);
+    if (why.empty() && is_small(made.calls))
+      tensors.calls[&*cell.failure] = std::move(made.calls);
+  }
+}
+
 }  // namespace
 
 FailureTensors collect_tensors(const RunResult& result,
                                const SelectedKernels& selected,
                                bool in_process) {
-  // What a page can show, and what a kernel that fails everywhere may cost.
-  constexpr int kMostOfKernel = 32;
   FailureTensors tensors;
-  TimeUse time;
   for (const KernelResult& kernel : result.kernels) {
     std::unique_ptr<Executor> executor;
-    int taken = 0;
-    for (const Cell& cell : kernel.cells) {
-      if (!cell.failure || !repeats(*cell.failure) || ++taken > kMostOfKernel)
-        continue;
+    const auto open = [&] {
       if (executor == nullptr)
         executor = executor_factory(selected, in_process)(kernel.kernel.library)
                        .executor;
-      if (executor == nullptr) break;
-      Reproducer made;
-      const std::string why =
-          make_reproducer(*cell.failure->law, cell.failure->smallest,
-                          kernel.kernel, *executor, time, &made);
-      if (why.empty() && is_small(made.calls))
-        tensors.calls[&*cell.failure] = std::move(made.calls);
-    }
+      return executor.get();
+    };
+    add_tensors_of(kernel, open, tensors);
   }
+  return tensors;
+}
+
+FailureTensors collect_tensors(const RunResult& result, Executor& answers) {
+  FailureTensors tensors;
+  for (const KernelResult& kernel : result.kernels)
+    add_tensors_of(
+        kernel, [&answers] { return &answers; }, tensors);
   return tensors;
 }
 

@@ -24,6 +24,8 @@ struct FailureTensors {
 FailureTensors collect_tensors(const RunResult& result,
                                const SelectedKernels& selected,
                                bool in_process);
+// The same where the answers are recorded, of every kernel.
+FailureTensors collect_tensors(const RunResult& result, Executor& answers);
 
 // Null where there are none.
 const std::vector<WrittenCall>* tensors_of(const FailureTensors* tensors,

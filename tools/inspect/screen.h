@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stdout can show.
-#ifndef QKVET_TOOLS_PICTURES_SCREEN_H_
-#define QKVET_TOOLS_PICTURES_SCREEN_H_
+#ifndef QKVET_TOOLS_INSPECT_SCREEN_H_
+#define QKVET_TOOLS_INSPECT_SCREEN_H_
 
 #include "tools/pictures/heat_map.h"
 
@@ -13,4 +13,4 @@ Ink screen_ink();
 
 }  // namespace qkvet::tools
 
-#endif  // QKVET_TOOLS_PICTURES_SCREEN_H_
+#endif  // QKVET_TOOLS_INSPECT_SCREEN_H_

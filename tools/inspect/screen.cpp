@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/pictures/screen.h"
+#include "tools/inspect/screen.h"
 
 #include <strings.h>
 

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// A map of cells as SVG, whatever they stand for: names and numbers along its
+// edges, and gaps where tiles can meet, so that what goes wrong at the border
+// of a tile is seen to begin there. Small maps have their numbers in the cells.
+#ifndef QKVET_TOOLS_PICTURES_MAP_SVG_H_
+#define QKVET_TOOLS_PICTURES_MAP_SVG_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace qkvet::tools {
+
+struct MapCell {
+  std::string fill;     // a colour, kHatch, or "" for what is hidden
+  std::string number;   // where there is room
+  std::string tip;      // where a pointer rests on it
+  bool marked = false;  // crossed, with a number framed: no colour is needed
+};
+
+struct MapAxis {
+  std::string name;   // "key"; "" for none
+  int64_t cells = 1;  // along it
+  int64_t step = 1;   // what it counts, of a cell
+};
+
+struct MapPicture {
+  std::string title;
+  MapAxis rows, columns;
+  std::vector<MapCell> cells;  // [rows,columns]
+  double room = 236;           // pixels that the cells of a side aim at
+};
+
+// A power of two: the cells between two gaps, and between two numbers along an
+// edge. Tiles of kernels are such, and so their borders lie at gaps.
+int64_t cells_between_gaps(int64_t cells);
+
+// With everything around the cells.
+struct MapSize {
+  double width = 0, height = 0;
+};
+MapSize map_size(const MapPicture& map);
+// Its upper left corner at the origin.
+std::string map_svg(const MapPicture& map);
+
+}  // namespace qkvet::tools
+
+#endif  // QKVET_TOOLS_PICTURES_MAP_SVG_H_

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What pictures are made of: SVG (W3C, "Scalable Vector Graphics 2") with the
+// type of whoever looks at it, light and dark, in colours that also those tell
+// apart who do not tell red from green. In files of their own and within pages.
+#ifndef QKVET_TOOLS_PICTURES_SVG_H_
+#define QKVET_TOOLS_PICTURES_SVG_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace qkvet::tools {
+
+// Values, share 0 .. 1: viridis (van der Walt and Smith, 2015, CC0), even to
+// the eye and in grey. "#21918c"
+std::string sequential_colour(double share);
+// Errors with a sign, share -1 .. 1: blue, white, orange (hues of Okabe and
+// Ito, 2008).
+std::string diverging_colour(double share);
+// What stands for NaN.
+inline constexpr const char* kHatch = "url(#hatch)";
+// "light" or "dark": what words on the colour are to be.
+const char* ink_on(const std::string& colour);
+
+enum class Anchor : uint8_t { kStart, kMiddle, kEnd };
+// (x, y): the foot of the letters. `kind`: a class of picture.css.
+std::string svg_label(double x, double y, const std::string& text,
+                      Anchor anchor = Anchor::kMiddle, const char* kind = "");
+// How wide the letters of a label are, about.
+double label_width(std::string_view text);
+
+// A bar of colours with numbers under it: where along the bar, 0 .. 1, and
+// what. kScaleHeight high.
+struct ScaleMark {
+  double share = 0;
+  std::string text;
+};
+inline constexpr double kScaleWidth = 280, kScaleHeight = 46;
+std::string scale_svg(double x, double y, const std::string& what,
+                      bool diverging, const std::vector<ScaleMark>& marks);
+
+// picture.css, and what pictures refer to by name: once in a page, with style.
+std::string_view picture_style();
+std::string picture_definitions();
+// A file.
+std::string svg_document(const std::string& title, double width, double height,
+                         const std::string& body);
+
+}  // namespace qkvet::tools
+
+#endif  // QKVET_TOOLS_PICTURES_SVG_H_
