@@ -128,6 +128,12 @@ qkvet_add_test(record.schema NEEDS qkvet_faulty qkvet_scalar
   COMMAND ${CMAKE_COMMAND} -E env
   python3 ${CMAKE_CURRENT_SOURCE_DIR}/record/record_test.py $<TARGET_FILE:qkvet>)
 qkvet_set_test(record.schema TIMEOUT 600 COST 30)
+# The pages in a browser; without one (Debian: chromium) a skip that says so.
+qkvet_add_test(record.pages NEEDS qkvet_faulty qkvet_scalar
+  COMMAND ${CMAKE_COMMAND} -E env
+  python3 ${CMAKE_CURRENT_SOURCE_DIR}/record/page_test.py $<TARGET_FILE:qkvet>)
+qkvet_set_test(record.pages TIMEOUT 600 COST 60 SKIP_REGULAR_EXPRESSION
+  "skipped: no chromium")
 qkvet_add_test(sabotage.refuses_other_words NEEDS sabotage
   COMMAND sabotage many)
 qkvet_set_test(sabotage.refuses_other_words
