@@ -63,7 +63,7 @@ def read(path):
     return results, lines[-1]
 
 
-# Of a fault: its answer was wrong, or it took the worker with it.
+# Verdicts of a dead fault: its answer was wrong, or it took the worker with it.
 DEAD = ("FAILED", "crash")
 
 

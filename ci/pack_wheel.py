@@ -26,7 +26,7 @@ except ImportError:  # before 3.11
     import tomli as tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-# Of the C library and its loader.
+# The C library and its loader.
 OF_GLIBC = re.compile(r"^(libc|libm|libpthread|libdl)\.so|^ld-linux")
 
 

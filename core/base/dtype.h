@@ -19,7 +19,7 @@ enum class Dtype : uint8_t {
   kFp8e4m3,
   kFp8e5m2,
   kInt8,
-  // Of masks, lengths and block tables: no Case names them.
+  // Types of masks, lengths and block tables: no Case names them.
   kUint8,
   kInt64,
   kInt32

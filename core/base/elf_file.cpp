@@ -11,7 +11,7 @@
 namespace qkvet {
 namespace {
 
-// Of a file whose bytes nobody has checked: every read may fail.
+// A file whose bytes nobody has checked: every read may fail.
 class File {
  public:
   explicit File(const std::string& path) : file_(path, std::ios::binary) {}

@@ -247,8 +247,9 @@ struct KernelCall : ScoreRule {
   const std::byte* q_positions = nullptr;  // [B,Tq] int64
   const std::byte* k_positions = nullptr;  // [B,Tk] int64
 
-  // Of forward(), and of its gradient: which is then asked for forward() first,
-  // and given what that returned as o and lse, for no caller can know them.
+  // For forward(), and for its gradient, which is then asked for forward()
+  // first, and given what that returned as o and lse, for no caller can know
+  // them.
   std::optional<Dropout> dropout;
   bool want_dropout_mask = false;
 
@@ -333,7 +334,7 @@ struct CallOutcome {
   std::vector<std::byte> d_v;     // [B,Hkv,Tk,dv]
   std::vector<std::byte> d_bias;  // [B,H,Tq,Tk], also of a broadcast bias
   std::vector<std::byte> d_sink;  // [H]
-  // Of a layer, those of biases that it has.
+  // A layer's; those of biases that it has.
   std::vector<std::byte> d_x, d_w_q, d_w_k, d_w_v, d_w_o;
   std::vector<std::byte> d_b_q, d_b_k, d_b_v, d_b_o;
   std::vector<std::byte> dropout_mask;  // [B,H,Tq,Tk] uint8, 1: kept

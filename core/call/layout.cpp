@@ -18,8 +18,8 @@ constexpr int64_t kMemberGap = 7;
 // From one channel to the next in Layout::kApart, as in a slice [..., ::2].
 constexpr int64_t kChannelStep = 2;
 
-// Of [B,heads,T,width]; `buffer_row` elements from one row of Layout::kPacked
-// to the next.
+// The strides of [B,heads,T,width]; `buffer_row` elements from one row of
+// Layout::kPacked to the next.
 Strides strides_of(Layout layout, const Strides& shape, int64_t buffer_row) {
   const auto [B, heads, T, width] = shape;
   switch (layout) {
@@ -41,7 +41,7 @@ Strides strides_of(Layout layout, const Strides& shape, int64_t buffer_row) {
   return {heads * T * width, T * width, width, 1};
 }
 
-// Of the tensor with its broadcast dimensions at extent 1.
+// The strides of the tensor with its broadcast dimensions at extent 1.
 Strides own_strides(const KernelCall& call, TensorName tensor,
                     const Strides& own_shape) {
   const bool is_o = tensor == TensorName::kO || tensor == TensorName::kDO ||

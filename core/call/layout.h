@@ -10,8 +10,8 @@
 
 namespace qkvet {
 
-// Of a row-major `spec`. Extents of 1 get strides that no honest kernel can
-// follow, but for those that are broadcast.
+// Lays out a row-major `spec`. Extents of 1 get strides that no honest kernel
+// can follow, but for those that are broadcast.
 void lay_out(const KernelCall& call, TensorName tensor, TensorSpec& spec);
 
 // The dimensions (bit n: number n) along which the tensor is given once and not

@@ -42,8 +42,8 @@ struct TensorRow {
   // gradient of q is "dq" here, and d_q in the arguments of a kernel.
   const char* name;
   int rank;
-  // Of inputs, and of outputs that are recorded; none where more than the shape
-  // of the call says them.
+  // The extents of inputs, and of outputs that are recorded; none where more
+  // than the shape of the call says them.
   std::array<Extent, 4> extents;
   // Which of the sequences of random numbers it is drawn from: digests and
   // golden sets hang on it. Tensors that are never drawn for one call may

@@ -265,7 +265,7 @@ TEST(Capability, LayersAndCachesNeedTheirOptions) {
               row.why + std::string(" not declared"));
     EXPECT_EQ(reason_of_tables(row.call, row.change, row.allow), "");
   }
-  // Of forward() alone: a step has no causal mask and no scale of its own, and
+  // For forward() alone: a step has no causal mask and no scale of its own, and
   // its two lengths differ.
   const auto narrow = [](KernelInfo& kernel) {
     kernel.capabilities.options = 0;

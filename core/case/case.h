@@ -54,8 +54,8 @@ struct Case : ScoreRule {
   Dtype q_dtype = Dtype::kF32;
   Dtype kv_dtype = Dtype::kF32;
   Dtype o_dtype = Dtype::kF32;
-  // Of a layer: D > 0, Tq = Tk = T. Of a story: B sequences; Tk tokens and Tq
-  // queries are the most that one sequence uses.
+  // A layer has D > 0 and Tq = Tk = T. A story has B sequences; Tk tokens and
+  // Tq queries are the most that one sequence uses.
   Shape shape;
 
   // Options of attention (core/call/options.h) beside those of ScoreRule.
@@ -155,10 +155,10 @@ struct Inputs {
   // x, w_q, ..., b_o, in the order of TensorName.
   std::array<std::vector<double>, kLayerInputCount> layer;
   std::array<std::vector<std::byte>, kLayerInputCount> layer_bytes;
-  // Of those, side by side, if the case is fused; and [C,C], nonzero = attend.
+  // Those, side by side, if the case is fused; and [C,C], nonzero = attend.
   std::vector<std::byte> w_qkv_bytes, b_qkv_bytes;
   std::vector<uint8_t> mask_buffer;
-  // Of a backward call: dO, and what forward() gave, which laws fill in and
+  // For a backward call dO, and what forward() gave, which laws fill in and
   // nothing here.
   std::vector<double> d_o;        // [B,H,Tq,dv], rounded to o's storage
   std::vector<double> given_o;    // the same
@@ -188,7 +188,7 @@ struct Inputs {
   std::vector<double> k_error, v_error;
   // int64 numbers of the case; with new tokens kv_len counts those in front.
   std::vector<std::byte> q_len_bytes, kv_len_bytes, cu_q_bytes, cu_k_bytes;
-  // Of a case with pages or new tokens (core/case/paging.h): what k and v are
+  // For a case with pages or new tokens (core/case/paging.h): what k and v are
   // in the call, [pages,Hkv,page,width] or [B,Hkv,Tk,width], the block table,
   // and the tokens to append [B,Hkv,new,width].
   int64_t pages = 0;
@@ -196,18 +196,18 @@ struct Inputs {
   int64_t new_tokens = 0;
   std::vector<std::byte> k_cache_bytes, v_cache_bytes, block_table_bytes;
   std::vector<std::byte> k_new_bytes, v_new_bytes;
-  // Of a merge (core/case/merge.h): the states as a kernel gets them, v and the
-  // bias in another order, and the rows that are merged where some are not.
+  // For a merge (core/case/merge.h): the states as a kernel gets them, v and
+  // the bias in another order, and the rows that are merged where some are not.
   std::vector<std::byte> states_bytes;      // [Tk,B,H,dv], ragged [S,H,dv]
   std::vector<std::byte> states_lse_bytes;  // [Tk,B,H], ragged [S,H]
   std::vector<std::byte> indptr_bytes;      // [B + 1] int64, where it is ragged
   std::vector<uint8_t> row_mask;            // [B]
 
-  // Of all inputs but masks, lengths and positions, which are no floating
-  // numbers.
+  // The values of all inputs but masks, lengths and positions, which are no
+  // floating numbers.
   std::vector<double>& values(TensorName input);
   const std::vector<double>& values(TensorName input) const;
-  // Of all inputs but the mask, whose values are bytes already.
+  // The bytes of all inputs but the mask, whose values are bytes already.
   const std::vector<std::byte>& bytes(TensorName input) const;
 };
 

@@ -142,7 +142,7 @@ TEST(LayerBackwardText, IsALayerWithATokenMore) {
             "f32,B1,H1,T1,D1,backward");
 }
 
-// Of numbers of its own, in the extents of y; the layer's are what they are
+// It has numbers of its own, in the extents of y; the layer's are what they are
 // without it.
 TEST(LayerBackwardData, HasTheExtentsOfY) {
   Case c = parsed("f16,B2,H2,T3,D4,biases=k,backward");

@@ -15,7 +15,7 @@ constexpr int64_t kSpareColumns = 2;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Of one element of a type that can be stored.
+// NaN as one element of a type that can be stored.
 std::vector<std::byte> nan_of(Dtype dtype) {
   const auto bytes_of = [](auto bits) {
     std::vector<std::byte> bytes(sizeof bits);

@@ -104,7 +104,7 @@ std::string refusal_reason(const StoryCommand& command, const Held& held,
 // "append", ..., in the order of StoryVerb, and back.
 std::string_view verb_name(StoryVerb verb);
 std::optional<StoryVerb> parse_verb(std::string_view name);
-// Of a command's count: only truncate means something for 0 tokens.
+// The least count of a command: only truncate means something for 0 tokens.
 int64_t least_count(StoryVerb verb);
 bool appends(StoryVerb verb);
 bool attends(StoryVerb verb);

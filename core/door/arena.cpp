@@ -209,8 +209,8 @@ std::optional<MemoryFault> Arena::damage_of(const Spot& spot,
   }
   at = canary.last_damage(spot.memory, 0, spot.begin);
   if (at >= 0) {
-    // Of the element that was written, like the address of a guard page's
-    // fault.
+    // Counted from the element that was written, like the address of a guard
+    // page's fault.
     fault.before_start = true;
     fault.bytes = (spot.begin - at + element - 1) / element * element;
     return fault;

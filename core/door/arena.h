@@ -40,7 +40,7 @@ class WindowTable {
   bool locate(int slot, const CallPlan& plan, TensorAddresses* addresses);
 
   static int64_t file_offset(int index, int size_class);
-  // Of a window within its size class.
+  // The number of a window within its size class.
   static int index(int slot, TensorName tensor);
 
  private:
@@ -92,8 +92,8 @@ class Arena {
   bool room_for(const CallPlan& plan, std::string* why);
   bool find(int slot, const CallPlan& plan, int tensor, Spot* spot);
   void refill(const Spot& spot, const TensorSpec& spec, bool output);
-  // Of every member, counted from its first row, as the call's lengths say;
-  // empty: all. The inputs still lie in their windows.
+  // The rows of every member, counted from its first row, as the call's lengths
+  // say; empty: all. The inputs still lie in their windows.
   std::vector<int64_t> rows_to_write(int slot, const CallPlan& plan,
                                      bool of_keys);
   std::optional<MemoryFault> damage_of(const Spot& spot, const TensorSpec& spec,

@@ -52,7 +52,7 @@ Dtype lse_dtype(const KernelCall& call) {
   return call.o_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
 }
 
-// Of sinks and slopes.
+// The type of sinks and slopes.
 Dtype per_head_dtype(const KernelCall& call) {
   return call.q_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
 }

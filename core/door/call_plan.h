@@ -26,8 +26,8 @@ struct Place {
   // A tensor that lies in the window of another one, between its elements; -1:
   // in a window of its own.
   int32_t within = -1;
-  // Of all that lies side by side from `start` on: the tensor, or with others
-  // within its window their block.
+  // The size of all that lies side by side from `start` on: the tensor, or with
+  // others within its window their block.
   int64_t bytes = 0;
 };
 

@@ -33,7 +33,7 @@ int64_t round_up(int64_t bytes, int64_t step) {
   return (bytes + step - 1) / step * step;
 }
 
-// Of a workspace, which begins on a page.
+// The margin beside a workspace, which begins on a page.
 int64_t margin_beside(int64_t workspace) {
   return round_up(margin_of(workspace), page_bytes());
 }

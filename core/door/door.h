@@ -98,7 +98,8 @@ class Door {
   std::string enter(qkvet_open_function entry);
   std::string read_kernels();
   bool open_context(Kernel& kernel, CallReply* reply);
-  // Of the call's number `n` among those at once, 0 being the kernel's own.
+  // The context of the call's number `n` among those at once, 0 being the
+  // kernel's own.
   bool find_context(Kernel& kernel, size_t n, qkvet_context** context,
                     CallReply* reply);
   // The call, on the CPU, with a context that is open.
@@ -160,7 +161,7 @@ class Door {
 
   LibrarySpec library_;
   void* handle_ = nullptr;
-  // Of a library with the emulator of a GPU in it (simt/runtime.h): takes the
+  // In a library with the emulator of a GPU (simt/runtime.h): takes the
   // threads of the call to come.
   void (*emulator_)(int32_t threads) = nullptr;
   bool entered_ = false;

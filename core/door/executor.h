@@ -18,9 +18,9 @@ namespace qkvet {
 struct LibrarySpec {
   std::string path;    // of the shared library; with an entry: its name
   std::string config;  // the text after "FILE:"
-  // Of a library that is linked into this program and so opened in it only.
+  // For a library that is linked into this program and so opened in it only.
   qkvet_open_function entry = nullptr;
-  // Of functions of an interpreter, path being what it calls them: the program
+  // For functions of an interpreter, path being what it calls them, the program
   // that is their worker, with the package qkvet ("python3"); "": there is
   // none.
   std::string interpreter = {};

@@ -50,7 +50,7 @@ class ForwardOutputs {
   }
 
  private:
-  // Of a tensor with its gaps, up to where the next one may begin.
+  // The bytes of a tensor with its gaps, up to where the next one may begin.
   size_t room_for(const qkvet_tensor& tensor) const {
     int64_t elements = 1;
     for (int32_t i = 0; i < tensor.ndim; ++i)

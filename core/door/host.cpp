@@ -13,8 +13,8 @@
 namespace qkvet {
 namespace {
 
-// Of device memory that a library may hold: as a worker's own, so that one that
-// leaks comes to an end of it.
+// How much device memory a library may hold: as a worker's own, so that one
+// that leaks comes to an end of it.
 constexpr size_t kMostHeld = size_t{4} << 30;
 
 void log_line(void*, const char* line) {

@@ -25,7 +25,7 @@ class Host {
   void allow_threads(int32_t threads) { threads_ = threads; }
 
  private:
-  // Of CUDA devices alone, over the driver of this process. What does not work
+  // For CUDA devices alone, over the driver of this process. What does not work
   // is said with log().
   static void* device_alloc(void* self, int32_t device_type, int32_t device_id,
                             size_t bytes);

@@ -21,7 +21,7 @@ namespace qkvet {
 // First argument of a worker that was started by the program; then the
 // library's path and config.
 inline constexpr char kWorkerMark[] = "--inherited";
-// Of an interpreter that forks workers: its end of a socket is kForksFd.
+// For an interpreter that forks workers: its end of a socket is kForksFd.
 inline constexpr char kForksMark[] = "--forks";
 
 inline constexpr int kForksFd = 3;

@@ -27,7 +27,7 @@ struct NpyArray {
   friend bool operator==(const NpyArray&, const NpyArray&) = default;
 };
 
-// Of a whole file. On failure *error is one line, without the file's name.
+// Reads a whole file. On failure *error is one line, without the file's name.
 std::optional<NpyArray> parse_npy(std::span<const std::byte> file,
                                   std::string* error);
 

@@ -49,7 +49,7 @@ NpyArray parsed(const std::string& file) {
   return array.value_or(NpyArray{});
 }
 
-// Of a copy that ends where the file does, so that a sanitizer sees one byte
+// Reads a copy that ends where the file does, so that a sanitizer sees one byte
 // too many.
 std::string error_of(const std::string& file) {
   const std::vector<char> exact(file.begin(), file.end());

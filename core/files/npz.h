@@ -34,7 +34,7 @@ struct NpzArray {
 // By the name of the array, which is that of its member without ".npy".
 using NpzArrays = std::map<std::string, NpzArray, std::less<>>;
 
-// Of a whole file. On failure *error is one line, without the file's name.
+// Reads a whole file. On failure *error is one line, without the file's name.
 std::optional<NpzArrays> parse_npz(std::span<const std::byte> file,
                                    std::string* error);
 

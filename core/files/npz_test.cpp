@@ -21,7 +21,7 @@ std::string file_text(const std::string& name) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Of a copy that ends where the file does, so that a sanitizer sees one byte
+// Reads a copy that ends where the file does, so that a sanitizer sees one byte
 // too many.
 std::optional<NpzArrays> parsed(const std::string& file, std::string* error) {
   const std::vector<char> exact(file.begin(), file.end());

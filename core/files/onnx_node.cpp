@@ -34,7 +34,7 @@ namespace attribute_field {
 enum : uint32_t { kName = 1, kF = 2, kI = 3, kS = 4, kInts = 8, kType = 20 };
 }  // namespace attribute_field
 
-// Of AttributeProto.
+// Types of AttributeProto.
 enum : int64_t { kFloatType = 1, kIntType = 2, kTextType = 3, kIntsType = 7 };
 
 void read_attribute(Reader reader, OnnxNode& node) {

@@ -165,7 +165,7 @@ std::vector<std::byte> typed_data(RawTensor& raw, const Row& row) {
                   row.dtype);
 }
 
-// Of the fields of numbers those that hold any.
+// The fields of numbers that hold any.
 std::vector<uint32_t> filled_fields(const RawTensor& raw) {
   std::vector<uint32_t> fields;
   if (raw.raw) fields.push_back(tensor_field::kRawData);

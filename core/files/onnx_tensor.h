@@ -28,7 +28,7 @@ struct OnnxTensor {
   friend bool operator==(const OnnxTensor&, const OnnxTensor&) = default;
 };
 
-// Of a whole file. On failure *error is one line, without the file's name.
+// Reads a whole file. On failure *error is one line, without the file's name.
 std::optional<OnnxTensor> parse_onnx_tensor(std::span<const std::byte> file,
                                             std::string* error);
 
@@ -52,7 +52,7 @@ struct OnnxNode {
   friend bool operator==(const OnnxNode&, const OnnxNode&) = default;
 };
 
-// Of a whole file. On failure *error is one line, without the file's name.
+// Reads a whole file. On failure *error is one line, without the file's name.
 std::optional<OnnxNode> parse_onnx_node(std::span<const std::byte> file,
                                         std::string* error);
 

@@ -28,7 +28,7 @@ std::string file_text(const std::string& name) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Of a copy that ends where the file does, so that a sanitizer sees one byte
+// Reads a copy that ends where the file does, so that a sanitizer sees one byte
 // too many.
 std::optional<OnnxTensor> parsed(const std::string& file, std::string* error) {
   const std::vector<char> exact(file.begin(), file.end());
@@ -178,7 +178,7 @@ TEST(OnnxTensor, WhatIsWrongIsNamed) {
 }
 
 TEST(OnnxTensor, AFileThatIsCutIsRefused) {
-  // Of its last field on, which is what makes up the tensor; a message that
+  // From its last field on, which is what makes up the tensor; a message that
   // ends between two fields is whole as far as protobuf goes.
   for (const std::string name : {"onnx_f16.pb", "onnx_bool.pb"}) {
     const std::string file = file_text(name);

@@ -79,7 +79,7 @@ class Header final : public nlohmann::json_sax<ReadJson> {
   At at_ = At::kStart;
   bool has_metadata_ = false;
   std::string key_;  // a tensor's name, a key of the metadata
-  // Of the tensor at hand.
+  // State of the tensor at hand.
   FileTensor* tensor_ = nullptr;
   size_t field_ = 0;
   std::array<bool, 3> has_{};

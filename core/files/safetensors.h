@@ -37,7 +37,7 @@ struct Safetensors {
   friend bool operator==(const Safetensors&, const Safetensors&) = default;
 };
 
-// Of a whole file. On failure *error is one line, without the file's name.
+// Reads a whole file. On failure *error is one line, without the file's name.
 std::optional<Safetensors> parse_safetensors(std::span<const std::byte> file,
                                              std::string* error);
 

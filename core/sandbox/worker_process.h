@@ -24,7 +24,7 @@ enum class WaitEnd : uint8_t {
   kTooLarge  // ended by us: too much memory
 };
 
-// Of the step in progress.
+// The limits of the step in progress.
 struct WaitLimits {
   double cpu_seconds = 0;
   double stall_seconds = 0;

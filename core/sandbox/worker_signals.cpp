@@ -39,7 +39,7 @@ bool is_stack_overflow(uint64_t pointer, uint64_t address) {
 }
 
 void last_words(int signal, siginfo_t* info, void* context) {
-  // Of several threads that die at once, the first counts. It ends the process
+  // Where several threads die at once, the first counts. It ends the process
   // as soon as it has written all down.
   constexpr int kMostWaitMilliseconds = 1000;
   int32_t none = 0;

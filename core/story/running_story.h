@@ -27,7 +27,7 @@ class RunningStory {
  private:
   int kernel_ = -1;
   int64_t sequences_ = 0;
-  // Of the commands that cannot be made; kDone while they can.
+  // The status of the commands that cannot be made; kDone while they can.
   CallStatus status_ = CallStatus::kNotRun;
   std::string text_ = "there is no cache to act on";
 };

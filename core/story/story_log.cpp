@@ -32,7 +32,7 @@ std::vector<std::string_view> words_of(std::string_view line) {
   }
 }
 
-// Of words[at]: "" or what is wrong with it.
+// Reads words[at]: "" or what is wrong with it.
 std::string read_number(const std::vector<std::string_view>& words, size_t at,
                         int64_t least, int64_t& tokens) {
   tokens = number<int64_t>(words[at]).value_or(-1);

@@ -40,7 +40,7 @@ struct LogCommand {
   int64_t id = 0;     // number of the id, by first appearance; reorder: of
                       // the first one
   int64_t count = 0;  // tokens, queries; fork: the id of the copy
-  // Of reorder: ids, each with the one whose sequence it gets.
+  // For reorder: ids, each with the one whose sequence it gets.
   std::vector<std::pair<int64_t, int64_t>> moves{};
   int64_t first = 0;   // evict: the first token that leaves
   int64_t number = 0;  // in the recording, from 1

@@ -113,7 +113,7 @@ qkvet_status workspace(const qkvet_kernel*, qkvet_context*, const Args*,
   return QKVET_OK;
 }
 
-// Of a contiguous tensor.
+// Fills a contiguous tensor.
 void fill(const qkvet_tensor& t, float value) {
   int64_t count = t.ndim > 0 ? 1 : 0;
   for (int i = 0; i < t.ndim; ++i) count *= t.shape[i];

@@ -171,7 +171,7 @@ TEST(CallsAtOnceInTheDoor, OtherBitsStayWhereTheyWereWritten) {
   const std::vector<float> answers =
       answers_of(run_on_fresh_library(/*at_once=*/true));
   seen.spoils = false;
-  // Of the round in which the first of them was met by another one.
+  // Counts the round in which the first of them was met by another one.
   int others = 0;
   for (size_t n = 0; n < kNumbers.size(); ++n) {
     others += answers[n] == kNumbers[n] + 1;

@@ -122,7 +122,7 @@ TEST(InProcessLayer, PartsOfAFusedMatrix) {
   check_fused(*in_process("tables"));
 }
 
-// Of a buffer for five tokens; the queries are 0, so every key counts alike.
+// A buffer for five tokens; the queries are 0, so every key counts alike.
 void check_buffer(Executor& executor) {
   constexpr int64_t kContext = 5;
   std::vector<std::byte> mask;

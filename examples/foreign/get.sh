@@ -15,7 +15,7 @@ clone karpathy/llm.c llm.c
 clone karpathy/llama2.c llama2.c
 clone tspeterkim/flash-attention-minimal flash
 clone ggml-org/ggml ggml
-# Of a large repository, one folder of one release.
+# A large repository: one folder of one release.
 [ -d vllm ] || git clone -q --depth 1 --branch v0.6.6 --filter=blob:none \
   --sparse https://github.com/vllm-project/vllm vllm
 git -C vllm sparse-checkout set csrc/cpu

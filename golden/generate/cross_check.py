@@ -15,7 +15,7 @@ import numpy as np
 
 from golden.generate import case_text, definition, sets, storage, story
 
-# Of a set's largest number; what its arithmetic can do, and some more.
+# Relative to a set's largest number: what its arithmetic can do, and some more.
 EXACT_LIMIT = 1e-11
 STORAGE_LIMITS = {"f64": 1e-11, "f32": 2e-5, "f16": 1e-2, "bf16": 8e-2}
 

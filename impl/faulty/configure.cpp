@@ -4,7 +4,7 @@
 #include <charconv>
 #include <string_view>
 
-#include "impl/faulty/race_window.h"
+#include "impl/skeletons/race_window.h"
 #include "impl/skeletons/tile.h"
 
 namespace qkvet::impl {

@@ -125,7 +125,7 @@ QKVET_FAULT(value_tokens_unchecked) = {
     .when = "mistake == input_rows",
 };
 
-// Of keys that are wider than queries the first d channels count.
+// Where keys are wider than queries, their first d channels count.
 struct KeyWidthUnchecked {
   using Args = Forgiven<KeyWidthUnchecked>;
   static void forgive(qkvet_forward_args& args, std::array<int64_t, 4>& shape) {

@@ -8,7 +8,7 @@
 #include "impl/abi/tensor_view.h"
 #include "impl/cuda/flash_skeleton.h"
 #include "impl/faulty/fault.h"
-#include "impl/faulty/race_window.h"
+#include "impl/skeletons/race_window.h"
 
 namespace qkvet::impl {
 namespace {

@@ -12,11 +12,11 @@
 
 #include "impl/faulty/cache_fault.h"
 #include "impl/faulty/kernels.h"
-#include "impl/faulty/race_window.h"
 #include "impl/skeletons/cache_memory.h"
 #include "impl/skeletons/layer_gradient.h"
 #include "impl/skeletons/layer_skeleton.h"
 #include "impl/skeletons/plain_scores.h"
+#include "impl/skeletons/race_window.h"
 
 namespace qkvet::impl {
 

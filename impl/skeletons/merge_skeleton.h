@@ -55,7 +55,7 @@ struct PlainMerge {
   static float empty_o() { return 0; }
   static float empty_lse() { return kNone; }
   static float weight(float lse, float max) { return std::exp(lse - max); }
-  // Of state n of `count`.
+  // The weight of state n of `count`.
   static float weight_of(const float* weights, int64_t n, int64_t) {
     return weights[n];
   }

@@ -51,7 +51,7 @@ StoryVerb draw_verb(Draw& draw, const Scope& scope, int64_t sequences) {
 // Half of all steps decode one token.
 void draw_counts(Draw& draw, int64_t sequences, int64_t capacity,
                  StoryCommand& command) {
-  // Of a long cache the prompt is all that is long.
+  // In a long cache the prompt is all that is long.
   constexpr int64_t kMost = 256;
   int64_t most = std::clamp<int64_t>(capacity / 2, 1, kMost);
   switch (command.verb) {

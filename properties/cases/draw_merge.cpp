@@ -38,7 +38,7 @@ Shape draw_merge_shape(Draw& draw, const Scope& scope) {
   return s;
 }
 
-// Of the size of the logits of real models, and beyond what an exponential
+// As large as the logits of real models, and beyond what an exponential
 // holds.
 Recipe draw_lse(Draw& draw) {
   constexpr std::array<Recipe, 10> kLse = {{{RecipeKind::kNormal, 0},

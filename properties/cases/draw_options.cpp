@@ -46,7 +46,7 @@ void draw_mask(Draw& draw, Case& value) {
   mask.own = draw_own(draw);
 }
 
-// Of the size of the logits, and some far beyond.
+// Biases of the size of the logits, and some far beyond.
 void draw_bias(Draw& draw, Case& value) {
   constexpr std::array<Recipe, 6> kBiases = {{{RecipeKind::kNormal, 0},
                                               {RecipeKind::kNormal, 0},

@@ -28,10 +28,10 @@ constexpr std::array<int64_t, 12> kWidestEdges = {4095,  4096,  4097,  8192,
                                                   8193,  16385, 32767, 32768,
                                                   32769, 65535, 65537, 131073};
 
-// Of a case with many keys or rows, in products of two numbers: that of a case
-// of medium size, so that a fiftieth of the cases takes less than a fifth of a
-// run's time. An exponential costs about as much as 16 products. Gradients are
-// eight times as dear.
+// The most work of a case with many keys or rows, in products of two numbers:
+// that of a case of medium size, so that a fiftieth of the cases takes less
+// than a fifth of a run's time. An exponential costs about as much as 16
+// products. Gradients are eight times as dear.
 constexpr int64_t kMostForward = int64_t{1} << 21;
 constexpr int64_t kMostBackward = int64_t{1} << 18;
 constexpr int64_t kExponential = 16;
@@ -39,7 +39,7 @@ constexpr int64_t kExponential = 16;
 // A story's cost is that of its capacity times its commands.
 constexpr int64_t kMostTokens = 1025;
 
-// Of a hundred cases, where all sizes are drawn: 2 long, 90 small, 7 medium and
+// In a hundred cases, where all sizes are drawn: 2 long, 90 small, 7 medium and
 // 1 large.
 constexpr int64_t kPercentLong = 2;
 
@@ -247,7 +247,7 @@ Shape draw_shape(Draw& draw, const Law& law, const Scope& scope,
       reads_masks ? std::min(scope.largest, SizeClass::kLarge) : scope.largest;
   const int64_t most_work = backward ? kMostBackward : kMostForward;
   if (!scope.few_shapes) return draw_any_shape(draw, scope, largest, most_work);
-  // Of kernels that compile for each shape, which takes seconds: few shapes,
+  // Kernels that compile for each shape, which takes seconds, get few shapes,
   // and many options and data in each. The first draw says which; the others
   // are the same for all seeds and laws, so that what was compiled is met
   // again.

@@ -73,7 +73,7 @@ void add_simpler_rope(const Case& value, Collector& out);
 // Shorter lengths and packed members, with and without their extents.
 void add_simpler_lengths(const Case& value, Collector& out);
 
-// Of each subject.
+// Simpler cases of each subject.
 void add_simpler_attention(const Case& value, Collector& out);
 void add_simpler_backward(const Case& value, Collector& out);
 void add_simpler_story(const Case& value, Collector& out);

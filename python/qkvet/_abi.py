@@ -10,11 +10,11 @@ ABI_MAJOR, ABI_MINOR = 1, 1
 
 OK, UNSUPPORTED, UNAVAILABLE, INVALID_ARGUMENT, OUT_OF_MEMORY, INTERNAL = range(6)
 
-# Of qkvet_capabilities.flags, as kernel.h has them.
+# Bits of qkvet_capabilities.flags, as kernel.h has them.
 FLAG_CAUSAL_ONLY = 1 << 26
 FLAG_REFUSES_IN_CALL = 1 << 29
 
-# Of qkvet_backward_table.options, as backward.h has them.
+# Bits of qkvet_backward_table.options, as backward.h has them.
 BACKWARD_BIAS, BACKWARD_SINK = 1 << 0, 1 << 1
 
 CAUSAL = {1: "top_left", 2: "bottom_right"}

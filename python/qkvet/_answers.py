@@ -130,7 +130,7 @@ class Device:
         if place != self.place:
             raise Wrong(f"{name} lies on {dlpack.place_name(place)}; expected "
                          f"{dlpack.place_name(self.place)}")
-        # Of DLPack: 1 is the default stream of CUDA, which has no handle.
+        # In DLPack 1 is the default stream of CUDA, which has no handle.
         one = dlpack.Taken(given, stream=self.stream or 1)
         if one.code_and_bits != out.code_and_bits:
             raise Wrong(f"{name} has elements of DLPack's code and bits "

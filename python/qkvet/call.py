@@ -16,7 +16,7 @@ from .declare import WrongUse, declaration
 from .imported import in_worker
 from .report import LawFailed, report_of
 
-# Of safetensors' format.
+# Names of types in safetensors' format.
 _NAMES = {"float64": "F64", "float32": "F32", "float16": "F16",
           "bfloat16": "BF16", "int64": "I64", "int32": "I32", "uint8": "U8",
           "bool": "BOOL", "int8": "I8"}

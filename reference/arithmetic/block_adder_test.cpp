@@ -52,7 +52,7 @@ TestProblem positive_problem(uint64_t seed, bool flat, double unit) {
   return p;
 }
 
-// Of o where all weights are 1, else of lse.
+// The worst of o where all weights are 1, else of lse.
 double worst(const Adder& adder, const PrecisionModel& model, bool flat,
              double unit = 0x1p-14) {
   const TestControl kernel = control_named(adder.control, Dtype::kF16);

@@ -321,7 +321,7 @@ TEST(PrecisionTest, TanhMayHaveAFloorBesideIt) {
   EXPECT_EQ(floor.error, "");
   EXPECT_EQ(floor.model.tanh_floor, 0x1p-15);
   EXPECT_NE(floor.looser.find("tanh_floor"), std::string::npos);
-  // Of a struct that ends before it, there is none.
+  // A struct that ends before it has none.
   p.struct_size = offsetof(qkvet_precision, tanh_floor);
   EXPECT_EQ(resolve_precision(p).model.tanh_floor, 0);
   p.struct_size = sizeof p;

@@ -11,12 +11,13 @@
 
 namespace qkvet::reference {
 
-// Of `x`, whose largest code stands for `range`: per token the largest
-// magnitude of its row, per channel the largest code times the given scale.
-// |x| <= range. 0 where numbers are stored as given.
+// The error of `x`, whose largest code stands for `range`: per token the
+// largest magnitude of its row, per channel the largest code times the given
+// scale. |x| <= range. 0 where numbers are stored as given.
 double stored_error(StoredAs stored, double x, double range);
 
-// Of all elements of [rows, width]; `scales` [width], used per channel alone.
+// The errors of all elements of [rows, width]; `scales` [width], used per
+// channel alone.
 std::vector<double> stored_errors(const CacheForm& form,
                                   const std::vector<double>& values,
                                   size_t width, const double* scales);

@@ -198,7 +198,7 @@ void plain_softmax(const Problem& problem, const PlainRow& row) {
   }
   *row.lse = m + std::log(sum);
   if (sink == nullptr || problem.sink_in_lse) return;
-  // Of the keys alone, against their own maximum.
+  // The keys alone, against their own maximum.
   sum = 0;
   for (size_t a = 0; a < n; ++a) sum += Hooks::exponential(s[a] - of_keys);
   *row.lse = of_keys + std::log(sum);

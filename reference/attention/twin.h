@@ -36,7 +36,7 @@ struct TwinExtent {
 };
 
 struct TwinHooks {
-  // Of the member that holds query `i`; no rows if none does.
+  // The rows of the member that holds query `i`; none if no member does.
   static TwinExtent extent(const Problem& problem, int64_t b, int64_t i) {
     if (problem.cu_q == nullptr) {
       const Shape& shape = problem.shape;
@@ -99,7 +99,7 @@ struct TwinHooks {
   static bool is_half(const Rotation& turn) {
     return turn.style == RopeStyle::kHalf;
   }
-  // Of key number `key` of all members, which have `keys` each.
+  // The position of key number `key` of all members, which have `keys` each.
   static int64_t key_position(const Rotation& turn, int64_t /*keys*/,
                               int64_t key) {
     return turn.k_positions[key];

@@ -183,7 +183,7 @@ bool dot_overflows(const RowView& row, const PrecisionModel& model, int64_t j) {
   const double c = row.scale;
   const double size = row.magnitude[j];
   const double drift = row.drift != nullptr ? row.drift[j] : 0;
-  // Of q k; where the scale is 0, the whole size stands for its sum.
+  // The sum of q k; where the scale is 0, the whole size stands for it.
   const double M =
       c > 0 ? (size + (scaled_size(row, j) + drift) / c) / 2 : size;
   const double on_q = c * kLog2E;

@@ -173,7 +173,7 @@ void sink_facts(const Problem& problem, int64_t row, BoundFacts::Impl& facts) {
   }
 }
 
-// Of a row without a key, whose softmax is the sink alone.
+// The facts of a row without a key, whose softmax is the sink alone.
 void lone_sink_facts(const Problem& problem, const FactsRow& at,
                      BoundFacts::Impl& facts) {
   if (problem.sink == nullptr) return;

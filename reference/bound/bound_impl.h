@@ -185,7 +185,7 @@ struct RowErrors {
   double log_down = 0;      // ... and below
   double eta = 0;           // relative error of the computed sum of weights
   double merge = 0;         // nc
-  // Of the keys alone, where a sink stays out of the lse.
+  // For the keys alone, where a sink stays out of the lse.
   double keys_log_up = 0;
   double keys_log_down = 0;
   double keys_eta = 0;
@@ -293,8 +293,8 @@ void round_weights(const RowView& row, const PrecisionModel& model,
 double lse_bound(const RowView& row, const PrecisionModel& model,
                  const RowErrors& errors);
 
-// Of the weight of rank `a`, or of the sink's: the output bound for a one-hot
-// column of V, plus the rounding of storage.
+// The bound of the weight of rank `a`, or of the sink's: that of o for a
+// one-hot column of V, plus the rounding of storage.
 double weight_bound(const RowView& row, const PrecisionModel& model,
                     const RowErrors& errors, const RowScratch& scratch,
                     int64_t a);

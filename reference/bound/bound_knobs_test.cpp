@@ -135,7 +135,7 @@ Rounding half(Dtype dtype) {
   return resolve_precision(p).model.score;
 }
 
-// Of one key ln 1 is 0, and all that is left is how far it may be off.
+// With one key ln 1 is 0, and all that is left is how far it may be off.
 TEST(BoundKnobsClaimsTest, ALogarithmIsOffByWhatItDeclares) {
   TestProblem one = small(1, 3);
   PrecisionModel model = naive();

@@ -32,8 +32,8 @@ class Operand {
     if (!scaled_) return rounding_.exactly(x);
     return std::min(size, std::max(rounding_.u * size, floor()));
   }
-  // Of an operand that is not known exactly, in proportion to its size and on
-  // top.
+  // The error of an operand that is not known exactly, in proportion to its
+  // size and on top.
   double u() const { return rounding_.u; }
   double of(double sum, int64_t count) const {
     return rounding_.u * sum + static_cast<double>(count) * floor();
@@ -150,7 +150,7 @@ class Rounded {
     return drift;
   }
 
-  // Of q and k that lie anywhere within what the sizes hold.
+  // The drift of q and k that lie anywhere within what the sizes hold.
   double sized_drift(int64_t row, int64_t key, int64_t pair) const {
     const auto d = static_cast<double>(facts_.shape.d);
     const double u = q_.u();

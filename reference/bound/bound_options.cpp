@@ -146,7 +146,8 @@ double sink_rounding(const RowView& row, const PrecisionModel& model) {
   // sum.
   const double off =
       model.sink.exactly(*row.sink) + model.softmax.exactly(*row.sink);
-  // Of one that becomes -infinity, which options_overflow() lets pass.
+  // A score that becomes -infinity, which options_overflow() lets pass, is off
+  // by 0.
   return std::isfinite(off) ? off : 0;
 }
 

@@ -75,7 +75,7 @@ double shift_of(const RowView& row, const PrecisionModel& model) {
   return combines_anyhow(model) ? row.shift : 0;
 }
 
-// Of rank n: the sink.
+// Rank n is the sink.
 double term_score(const RowView& row, int64_t a) {
   return a < row.n ? row.score[a] : *row.sink;
 }
@@ -151,8 +151,8 @@ void exponent_errors(const RowView& row, const PrecisionModel& model,
   }
 }
 
-// Of a sum of weights in units of its own maximum, but for the roundings of the
-// sum itself; rounded weights may be what is added up.
+// The log of a sum of weights in units of its own maximum, but for the
+// roundings of the sum itself; rounded weights may be what is added up.
 double largest_log(const RowView& row, const PrecisionModel& model,
                    const RowErrors& errors) {
   const auto n = static_cast<double>(row.terms());

@@ -75,7 +75,7 @@ struct GradientPairs {
   std::vector<double> z_off;   // edZ + r
   std::vector<double> s_off;   // of dbias: edS, or edZ
   std::vector<double> reach;   // of dbias: |p dP| + |p D|
-  // Of dsink: |p_z D|, the same as computed, and its distance.
+  // For dsink: |p_z D|, the same as computed, and its distance.
   double sink = 0;
   double sink_size = 0;
   double sink_off = 0;

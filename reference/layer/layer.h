@@ -30,7 +30,7 @@ struct LayerProblem {
   const double* b_k = nullptr;  // [Hkv d]
   const double* b_v = nullptr;  // [Hkv dv]
   const double* b_o = nullptr;  // [D]
-  // Of q and k before attention; q_positions [B,T] hold for both.
+  // The rotation of q and k before attention; q_positions [B,T] hold for both.
   Rotation rotation;
 };
 

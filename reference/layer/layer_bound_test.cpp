@@ -19,7 +19,7 @@ std::vector<TestLayerKernel> test_layer_kernels(Dtype storage) {
     if (attention.storage != storage) continue;
     TestLayerKernel kernel;
     kernel.attention = attention;
-    // Of the projections, only the last one flushes to zero.
+    // Only the last of the projections flushes to zero.
     kernel.linear = declared_precision(attention).ftz
                         ? linear.back()
                         : linear[all.size() % (linear.size() - 1)];

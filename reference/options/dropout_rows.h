@@ -30,7 +30,7 @@ class DropoutRow {
   double factor(int64_t key) const;
   int64_t kv_head() const { return kv_; }  // of [B,Hkv]
   int64_t head() const { return h_; }
-  // Of |f v| for a kernel of unit roundoff u, [Tk,dv].
+  // Errors of |f v| for a kernel of unit roundoff u, [Tk,dv].
   const std::vector<double>& value_errors(const PrecisionModel& model);
   // [dv]: sum of |f v| over the keys that the row sees.
   std::vector<double> value_sums() const;

@@ -36,7 +36,7 @@ BoundFacts rotated_facts(const Problem& problem, const OracleOutput& oracle,
                          const PrecisionModel& model,
                          const InputErrors& before = {});
 
-// Of any problem.
+// Any problem's bound.
 Bound bound_of(const Problem& problem, const OracleOutput& oracle,
                const PrecisionModel& model, bool want_weights);
 

@@ -69,7 +69,8 @@ struct BackwardKernel {
   // The same of each result of the softmax; kGiven and kSoftmax, kGiven and
   // kPairs.
   Dtype softmax = Dtype::kF32;
-  // Of exp, either way; kGiven, kOwnLse and kSoftmax. 0: as the library is.
+  // The error of exp, either way; kGiven, kOwnLse and kSoftmax. 0: as the
+  // library is.
   double exp_error = 0;
   TestBackwardFault fault = TestBackwardFault::kNone;
 

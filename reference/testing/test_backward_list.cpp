@@ -133,7 +133,7 @@ std::vector<BackwardKernel> backward_kernels() {
       }
     }
   }
-  // Of half storage, too.
+  // Half storage, too.
   for (const Dtype type : {Dtype::kBf16, Dtype::kF16}) {
     BackwardKernel kernel = all[5];
     kernel.storage = kernel.stored = kernel.softmax = type;

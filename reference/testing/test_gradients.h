@@ -27,7 +27,7 @@ struct TestGradient {
   }
 };
 
-// Of the regime's kind: small, large, integers, cancelling, of one column.
+// As the regime is: small, large, integers, cancelling, of one column.
 inline void fill_d_o(TestRandom& random, TestGradient& g) {
   const Shape& s = g.call.problem.shape;
   g.d_o.resize(s.o_elements());

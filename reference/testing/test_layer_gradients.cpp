@@ -175,7 +175,7 @@ std::vector<LayerGradientKernel> layer_gradient_kernels() {
     if (attention.storage == Dtype::kF64) continue;
     LayerGradientKernel kernel;
     kernel.attention = attention;
-    // Of the projections, only the last one flushes to zero.
+    // Only the last of the projections flushes to zero.
     kernel.linear = attention.ftz ? linear.back()
                                   : linear[all.size() % (linear.size() - 1)];
     kernel.linear.storage = attention.storage;

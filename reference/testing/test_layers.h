@@ -175,7 +175,7 @@ inline Shape random_layer_shape(TestRandom& random, int64_t largest) {
   Shape s = random_shape(random, largest);
   s.Tk = s.Tq;
   s.D = 1 + random.below(largest);
-  // Of one shape, W_K and W_V can be mistaken for each other.
+  // Where W_K and W_V have one shape, they can be mistaken for each other.
   if (random.below(2) == 0) s.dv = s.d;
   return s;
 }

@@ -44,7 +44,7 @@ inline void add_mask(TestRandom& random, TestProblem& p) {
   }
 }
 
-// Of the size of the logits, larger, or a finite mask.
+// Biases of the size of the logits, larger, or a finite mask.
 inline void add_bias(TestRandom& random, TestProblem& p) {
   p.bias.resize(p.problem.shape.weights_elements());
   constexpr double kSizes[] = {0.01, 1, 1, 30, 1000};

@@ -27,7 +27,7 @@ std::string joined(const std::vector<std::string>& words,
 std::string counted(int64_t n, const char* what);
 // "12,345"
 std::string grouped(int64_t n);
-// Of an error and its bound: "6.8", "inf".
+// The ratio of an error and its bound: "6.8", "inf".
 std::string ratio_text(double ratio);
 
 // For the text and the attributes of XML and HTML.

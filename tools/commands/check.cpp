@@ -43,8 +43,8 @@ class JsonLog {
   std::FILE* file_ = nullptr;
 };
 
-// Of interpreters, which take as long to start as to judge some hundred cases,
-// and with PyTorch many hundred.
+// How many workers are worth it that are interpreters, which take as long to
+// start as to judge some hundred cases, and with PyTorch many hundred.
 int jobs_worth_starting(const SelectedKernels& selected, int most,
                         int64_t cases) {
   constexpr int64_t kCasesOfInterpreter = 500;

@@ -245,7 +245,7 @@ TEST(JudgeExamples, RecordedVerdictsAreAPage) {
   EXPECT_NE(readme.find("| `torch_nan_in_a_query` | bug |"), std::string::npos)
       << readme;
   EXPECT_EQ(readme.find("old"), std::string::npos) << readme;
-  // Of an entry that is not asked for nobody says anything.
+  // Nobody says anything of an entry that is not asked for.
   EXPECT_EQ(run_library(pages + " --only 'tinygrad:*'").exit, 3);
 }
 

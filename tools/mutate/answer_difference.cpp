@@ -25,7 +25,7 @@ double ulp_of(double value, Dtype dtype) {
   return std::ldexp(1, exponent - digits + 1);
 }
 
-// Of queries, values of caches and all else as q or o are stored.
+// Queries, values of caches and all else are stored as q or o.
 Dtype dtype_of(TensorName tensor, const CallTypes& types) {
   switch (tensor) {
     case TensorName::kLse:

@@ -45,9 +45,9 @@ struct MutantRecord {
   MutantFate fate = MutantFate::kInvalid;
   std::string code;  // hash of what its library brings into memory
   std::string of;    // a twin's: the id of the other
-  // Of a killed one: "wrong", "crash", "timeout", "not opened", "no verdict";
+  // For a killed one "wrong", "crash", "timeout", "not opened", "no verdict";
   // the law, the number of the case in the plan, and its text or what was said.
-  // Of an invalid one: the compiler's first line.
+  // For an invalid one the compiler's first line.
   std::string how, law, text;
   int64_t number = 0;
   double seconds = 0;

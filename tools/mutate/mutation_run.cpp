@@ -40,7 +40,7 @@ std::string read_source(const std::string& path, std::string* text) {
 }
 
 std::string first_line(const std::string& text) {
-  // Of what a compiler says the line with the error says most.
+  // The line with the error says most of what a compiler says.
   const size_t error = text.find("error");
   const size_t begin =
       error == std::string::npos ? 0 : text.rfind('\n', error) + 1;

@@ -135,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(
              "auto f = [&] { return a[0]; };",
              "1:60:index-plus -> float s[64]; s[i] = p[2 * j](0)[3]; auto f = "
              "[&] { return a[(0) + 1]; };"}},
-        // Of n * a * b the last two may change places.
+        // In n * a * b the last two may change places.
         Row{"stride",
             "x = i * s.row + j * s.col;\ny = n * a * b;",
             {"1:9:factor-21 -> x = i * s.col + j * s.row;"}},

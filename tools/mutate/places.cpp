@@ -142,7 +142,7 @@ void find_strides(const Tokens& tokens, std::vector<Mutation>& found) {
         found.push_back(std::move(mutation));
       }
     }
-    // Of a b c the second and the third can change places and mean the same.
+    // In a b c the second and the third can change places and mean the same.
     before = now;
   }
 }

@@ -20,8 +20,8 @@ struct Token {
   size_t size = 0;
   int line = 0;    // from 1
   int column = 0;  // from 1, in bytes
-  // Of ( [ { and their ends: the token that closes or opens; of all others and
-  // of those without a partner: itself.
+  // For ( [ { and their ends the token that closes or opens; for all others and
+  // for those without a partner the token itself.
   size_t partner = 0;
   // The bracket around it, or kNoToken.
   size_t inside = 0;

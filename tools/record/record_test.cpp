@@ -371,7 +371,7 @@ TEST(RecordMerge, WhatTheBoundLeavesOpenIsAddedToo) {
     return merged ? text_of(*merged->result("a/b", "first"), "verdict") : error;
   };
   EXPECT_EQ(verdict_of({{"vacuous", 50}}), "mistrusted");
-  // Of one long case among twenty, or of many.
+  // One long case among twenty, or many.
   Json of_long{{"cases", 1}, {"compared", 0}, {"vacuous", 50}};
   EXPECT_EQ(verdict_of({{"vacuous", 50}, {"long", of_long}}), "passed");
   of_long["cases"] = 10;

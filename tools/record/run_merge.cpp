@@ -166,7 +166,7 @@ Json merged_result(const std::vector<const Json*>& results) {
   for (const char* field :
        {"failure", "other_failures", "known", "reason", "undeclared"})
     out.erase(field);
-  // Of a law that the kernel does not declare there are no counts at all.
+  // A law that the kernel does not declare has no counts at all.
   const bool asked = sum.checked + sum.unsupported + sum.not_applicable > 0 ||
                      !findings.empty();
   out["verdict"] = crashed ? "crash"
@@ -218,7 +218,7 @@ void merge_drawn(const std::vector<const Json*>& kernels, Json& out) {
   if (!pairs.settings.empty()) out["pairs"] = json_of(pairs);
 }
 
-// Of all shards together: sums, and what one of them says.
+// The end of all shards together: sums, and what one of them says.
 Json merged_end(const std::vector<RunRecord>& parts) {
   Json end = parts[0].end;
   for (const char* field : {"why", "replaced_cases"}) end.erase(field);

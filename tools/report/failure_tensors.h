@@ -19,8 +19,9 @@ struct FailureTensors {
   std::map<const Failure*, std::vector<WrittenCall>> calls;
 };
 
-// Of failures that repeat and whose kernel answers: what died, or touched what
-// it must not, is not called again. `result` must stay where it is.
+// Tensors of failures that repeat and whose kernel answers: what died, or
+// touched what it must not, is not called again. `result` must stay where it
+// is.
 FailureTensors collect_tensors(const RunResult& result,
                                const SelectedKernels& selected,
                                bool in_process);

@@ -33,7 +33,7 @@ void add_accepted(const ReportInput& input, const KernelResult& kernel,
                   const Cell& cell, Json& result);
 // Whether the kernel lacks what the law is about and says so itself.
 bool is_undeclared(const Cell& cell);
-// Of the record of the run that which its verdict rests on.
+// The part of the run's record that its verdict rests on.
 RunRecord verdict_facts(const ReportInput& input);
 
 // How many laws of one kernel, or of all, have which verdict.

@@ -58,7 +58,7 @@ bool is_looked_at(const JudgeInput& input, TensorName tensor, size_t row) {
              : said.lse != 0 && said.lse != QKVET_EMPTY_LSE_UNSPECIFIED;
 }
 
-// Of the elements of an output; null: nothing overflows.
+// The bounds of an output's elements; null: nothing overflows.
 const std::vector<double>* bound_of(const JudgeInput& input,
                                     TensorName tensor) {
   const Truth* const truth = input.calls[0].truth;

@@ -9,7 +9,7 @@ from . import local, on_ray
 from .folder import Campaign
 from .progress import Progress, say
 
-# Of the words of `qkvet check` those that are the campaign's, or the whole run's.
+# Words of `qkvet check` that are the campaign's, or the whole run's.
 OF_THE_CAMPAIGN = ("--shard", "--json", "--jobs", "-j")
 OF_THE_RUN = ("--html", "--sarif", "--junit", "--markdown", "--github")
 MOST_SHARDS = 100_000

@@ -2,8 +2,8 @@
 // How long threads that race wait for each other between their reads and their
 // writes, at most: 10 ms, so that they collide on a busy machine, too, or what
 // the library was opened with ("window_us=0": as chance will have it).
-#ifndef QKVET_IMPL_FAULTY_RACE_WINDOW_H_
-#define QKVET_IMPL_FAULTY_RACE_WINDOW_H_
+#ifndef QKVET_IMPL_SKELETONS_RACE_WINDOW_H_
+#define QKVET_IMPL_SKELETONS_RACE_WINDOW_H_
 
 #include <atomic>
 #include <chrono>
@@ -60,4 +60,4 @@ class SharedNumber {
 
 }  // namespace qkvet::impl
 
-#endif  // QKVET_IMPL_FAULTY_RACE_WINDOW_H_
+#endif  // QKVET_IMPL_SKELETONS_RACE_WINDOW_H_
