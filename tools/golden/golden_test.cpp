@@ -137,7 +137,8 @@ TEST(Golden, ReportsAreThoseOfARun) {
   const std::string page = read_text(scratch() / "g.html");
   for (const char* part :
        {"2 of 3 kernels fail", " sets of 3", "Sets and kernels",
-        "<code>no_scale</code>", "class=\"picture\"", "as it was recorded"})
+        "<code>no_scale</code>", "3 sets per kernel", "class=\"picture\"",
+        "as it was recorded"})
     EXPECT_TRUE(has(page, part)) << part;
   const std::string junit = read_text(scratch() / "g.xml");
   EXPECT_TRUE(has(junit, "tests=\"9\"")) << junit;

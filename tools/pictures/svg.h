@@ -5,6 +5,7 @@
 #ifndef QKVET_TOOLS_PICTURES_SVG_H_
 #define QKVET_TOOLS_PICTURES_SVG_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>

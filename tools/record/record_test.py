@@ -239,6 +239,10 @@ def check_golden(qkvet, folder, validator):
         validator.validate(row)
     types = {row["type"] for row in rows}
     assert {"start", "law", "kernel", "result", "set", "end"} <= types, types
+    for kind, field in (("set", "set"), ("set", "source"), ("law", "sentence")):
+        row = next(dict(row) for row in rows if row["type"] == kind)
+        del row[field]
+        assert not validator.is_valid(row), f"the schema allows no {field}"
     page, found, read = check_formats(folder, "sets", rows)
     assert "fails" in page.text and "sets" in page.text
     assert found["results"]

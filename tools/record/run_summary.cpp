@@ -141,6 +141,8 @@ std::string plan_words(const RunRecord& record) {
   std::string out =
       is_set(start, "exhaustive")
           ? fmt::format("all {} of the small scope", counted(cases, "case"))
+      : row_word(record) != std::string_view("law")
+          ? counted(cases, row_word(record)) + " per kernel"
           : fmt::format("seed {}, {} per kernel", count_of(start, "seed"),
                         counted(cases, "case"));
   if (const Json& shard = part_of(start, "shard"); shard.is_object())
