@@ -17,12 +17,16 @@ constexpr int kMostInquiries = 4;
 constexpr int kHiddenCalls = kMostDiagnosisCalls - kMostInquiryCalls;
 
 // Where it fails, in a sentence or by its neighbours. A kernel whose answers
-// were recorded cannot be asked; one that hangs takes too long.
+// were recorded cannot be asked for those; one that hangs takes too long.
 void look_where(const Failure& failure, const KernelUnderTest& kernel,
                 Executor& executor, TimeUse& time, const Answered* answered,
                 Diagnosis& diagnosis) {
-  if (failure.judgement.kind == FailureKind::kHang || answered != nullptr)
+  if (failure.judgement.kind == FailureKind::kHang) return;
+  if (answered != nullptr) {
+    diagnosis.where =
+        look_where_answers_fail(failure, kernel, executor, *answered, time);
     return;
+  }
   if (failure.repeats_failed == failure.repeats)
     diagnosis.where = look_where_it_fails(failure, kernel, executor, time);
   Witness neighbours(kernel.judged, kernel.index, executor, time, kHiddenCalls);

@@ -49,15 +49,6 @@ struct Diagnosis {
   }
 };
 
-// A case that has been answered, under a law.
-struct AnsweredCase {
-  const Law* law = nullptr;
-  Case value;
-};
-// Where a kernel cannot be asked again: what it was asked, all of it, in the
-// order in which it is to be heard.
-using Answered = std::vector<AnsweredCase>;
-
 // The failure must be one that was repeated and shrunk, or with `answered` one
 // of those.
 Diagnosis diagnose(const Failure& failure, const KernelUnderTest& kernel,

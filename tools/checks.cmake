@@ -134,6 +134,10 @@ qkvet_add_test(record.pages NEEDS qkvet_faulty qkvet_scalar
   python3 ${CMAKE_CURRENT_SOURCE_DIR}/record/page_test.py $<TARGET_FILE:qkvet>)
 qkvet_set_test(record.pages TIMEOUT 600 COST 60 SKIP_REGULAR_EXPRESSION
   "skipped: no chromium")
+qkvet_add_test(diagnosis_scores.refuses_other_kernels NEEDS diagnosis_scores
+  COMMAND diagnosis_scores --kernel nope)
+qkvet_set_test(diagnosis_scores.refuses_other_kernels
+  PASS_REGULAR_EXPRESSION "nope: is none of those that are mutated .scalar/plain")
 qkvet_add_test(sabotage.refuses_other_words NEEDS sabotage
   COMMAND sabotage many)
 qkvet_set_test(sabotage.refuses_other_words

@@ -37,8 +37,12 @@ constexpr size_t kMostRivals = 40;
 constexpr size_t kOfSameRivals = 3;
 // That a law makes of one case, or a story: on average, at most.
 constexpr int kCallsOfCase = 16;
-// Seconds of calls after which nothing further is asked: of slow kernels.
-constexpr double kMostSeconds = 6;
+// Multiplications of all cases (work_of) after which nothing further is asked,
+// on every machine the same: of kernels that are emulated, ten seconds.
+constexpr int64_t kMostWorkInAll = 40'000'000;
+// Seconds of calls after which it ends all the same: of kernels that take that
+// long for a call, say because they are compiled for each extent.
+constexpr double kMostSeconds = 20;
 
 // A case in which nothing could have failed, say one without a query.
 bool is_empty_handed(const Evidence& evidence) {
@@ -61,10 +65,11 @@ class WhereSearch {
     if (!choose_setting()) return out;
     ask_first();
     for (int trial = 0; trial < kMostTrials; ++trial) {
-      while (questions_ < kMostQuestions && !is_over() && ask_next())
+      while (questions_ < kMostQuestions && has_room() && ask_next())
         ++questions_;
-      if (trial == 0 || !out.fresh.are_right()) hold_against_fresh(trial, out);
-      if (out.fresh.are_right() || is_over()) break;
+      if (trial == 0 || !out.fresh.are_believable())
+        hold_against_fresh(trial, out);
+      if (out.fresh.are_believable() || !has_room()) break;
       questions_ -= kMostQuestions / 4;
       rivals_.clear();
       fill_pool();
@@ -89,8 +94,15 @@ class WhereSearch {
 
   bool is_over() const {
     return stopped_ || std::ssize(asked_) >= kMostWhereCases ||
-           witness_.calls_left() < kCallsOfCase ||
+           witness_.calls_left() < kCallsOfCase || work_ >= kMostWorkInAll ||
            time_.kernel - began_ > kMostSeconds;
+  }
+
+  // Whether enough is left, behind a further question, for fresh cases.
+  bool has_room() const {
+    return !is_over() && std::ssize(asked_) + kFreshCases < kMostWhereCases &&
+           witness_.calls_left() > kCallsOfCase * kFreshCases &&
+           work_ < kMostWorkInAll / 5 * 4;
   }
 
   // The case's verdict; nothing if there is none.
@@ -100,6 +112,9 @@ class WhereSearch {
     if (!is_new || is_over()) return at->second;
     const auto evidence = witness_.ask(setting_->law(), value);
     if (evidence == nullptr) return std::nullopt;
+    // Of a story the work of one case is that of all its commands.
+    work_ += work_of(value) *
+             (value.story.empty() ? std::ssize(evidence->calls) : 1);
     stopped_ |= evidence->judgement.kind == FailureKind::kHang;
     if (is_empty_handed(*evidence)) return std::nullopt;
     at->second = evidence->failed();
@@ -375,9 +390,8 @@ class WhereSearch {
         setting_->make_room_for(atom.number);
     FreshVerdicts fresh;
     ask_fresh(best, trial, kFreshCases, fresh);
-    // Of so few cases a sentence of nineteen in twenty may miss more, or fewer
-    // than it deserves.
-    if (fresh.right + 1 < fresh.all && 10 * fresh.right >= 9 * fresh.all)
+    // Of so few cases a sentence may miss more than it deserves, or fewer.
+    if (fresh.right < fresh.all && 10 * fresh.right >= 9 * fresh.all)
       ask_fresh(best, kMostTrials + trial, 2 * kFreshCases, fresh);
     if (out.fresh.all > 0 &&
         fresh.right * out.fresh.all < out.fresh.right * fresh.all)
@@ -404,7 +418,7 @@ class WhereSearch {
     out.calls = witness_.calls_made();
     if (stopped_) {
       out.left_out = "a case hung, and nothing was asked after it";
-    } else if (is_over()) {
+    } else if (is_over() || (!out.is_known() && !has_room())) {
       out.left_out = "it was asked no further, for time or calls were spent";
     }
     find_nearest(out);
@@ -500,8 +514,49 @@ class WhereSearch {
   std::vector<Hypothesis> rivals_;
   size_t stale_ = 0;  // samples that the rivals were made of
   int questions_ = 0, drawn_ = 0;
+  int64_t work_ = 0;
   bool stopped_ = false;
 };
+
+// Of recorded answers, under one law. A case of another law is one of
+// agreement, too, if it was answered as it stands.
+FailsWhere look_in_answers(const Law& law, const Failure& failure,
+                           const KernelUnderTest& kernel, Executor& executor,
+                           const Answered& answered, TimeUse& time) {
+  constexpr int kFewest = 40;        // half of which hold it
+  constexpr int kFewestFailing = 6;  // half of which make it
+  const bool agreement = &law == &agreement_about(failure.law->domain.subject);
+  Setting setting(law, Setting::Data::kOfPlan, failure.found, kernel);
+  Witness witness(kernel.judged, kernel.index, executor, time,
+                  kMostWhereCases * kCallsOfCase);
+  FailsWhere out;
+  out.is_recorded = true;
+  std::vector<Sample> samples;
+  for (const AnsweredCase& one : answered) {
+    if (std::ssize(samples) >= kMostWhereCases) break;
+    const bool fits = agreement ? one.law->domain.subject == law.domain.subject
+                                : one.law == &law;
+    if (!fits) continue;
+    const auto evidence = witness.ask(law, one.value);
+    if (evidence == nullptr || is_empty_handed(*evidence)) continue;
+    samples.push_back({setting.values(one.value), evidence->failed()});
+    ++(evidence->failed() ? out.failing : out.passing);
+  }
+  if (std::ssize(samples) < kFewest || out.failing < kFewestFailing) return out;
+  // They come failing and passing in turn: two and two.
+  std::vector<Sample> heard, held_back;
+  for (size_t n = 0; n < samples.size(); ++n)
+    (n / 2 % 2 == 0 ? heard : held_back).push_back(samples[n]);
+  out.hypothesis = simplest_hypotheses(heard, 1)[0];
+  for (const Sample& one : held_back) {
+    ++out.fresh.all;
+    out.fresh.failing += one.failed;
+    out.fresh.right +=
+        out.hypothesis.predicts_failure(one.values) == one.failed;
+  }
+  out.setting = setting;
+  return out;
+}
 
 }  // namespace
 
@@ -509,6 +564,19 @@ FailsWhere look_where_it_fails(const Failure& failure,
                                const KernelUnderTest& kernel,
                                Executor& executor, TimeUse& time) {
   return WhereSearch(failure, kernel, executor, time).run();
+}
+
+FailsWhere look_where_answers_fail(const Failure& failure,
+                                   const KernelUnderTest& kernel,
+                                   Executor& executor, const Answered& answered,
+                                   TimeUse& time) {
+  const Law& agreement = agreement_about(failure.law->domain.subject);
+  FailsWhere out =
+      look_in_answers(agreement, failure, kernel, executor, answered, time);
+  return out.setting || failure.law == &agreement
+             ? out
+             : look_in_answers(*failure.law, failure, kernel, executor,
+                               answered, time);
 }
 
 FreshVerdicts predict_fresh(const FailsWhere& where, uint64_t seed, int count,
@@ -539,17 +607,20 @@ std::string FailsWhere::text() const {
   const std::string counts =
       std::to_string(fresh.right) + " of " + std::to_string(fresh.all);
   if (!data.empty()) data = ", on " + data;
+  const std::string cases = is_recorded
+                                ? " recorded answers that it was not made of"
+                                : " fresh cases";
   std::string out;
   if (!is_known()) {
     out = "no short sentence says where. The nearest: " +
           (hypothesis.is_always() ? "" : std::string("where ")) +
           hypothesis.sentence() + data + ", which is right in " + counts +
-          " fresh cases.";
+          cases + ".";
   } else if (hypothesis.is_always()) {
-    out = "for every input" + data + ": " + counts + " fresh cases fail.";
+    out = "for every input" + data + ": " + counts + cases + " fail.";
   } else {
     out = "where " + hypothesis.sentence() + data + ": right in " + counts +
-          " fresh cases.";
+          cases + ".";
   }
   if (!difference.empty() && !hypothesis.is_always())
     out += " Nearest: " + difference + ".";

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "diagnosis/where/hypothesis.h"
 #include "diagnosis/where/setting.h"
@@ -20,9 +21,23 @@ struct FreshVerdicts {
   int right = 0, all = 0;
   int failing = 0;  // of all
 
-  // A sentence is believed from here on.
+  // What is asked of a sentence: right in nineteen of twenty cases.
   bool are_right() const { return all > 0 && 20 * right >= 19 * all; }
+  // It is said from here on. So few cases do not tell nineteen in twenty from
+  // nine in ten, so that more is wanted of them.
+  bool are_believable() const {
+    return all >= 20 && failing > 0 && (right == all || 33 * right >= 32 * all);
+  }
 };
+
+// A case that has been answered, under a law.
+struct AnsweredCase {
+  const Law* law = nullptr;
+  Case value;
+};
+// Where a kernel cannot be asked again: what it was asked, all of it, in the
+// order in which it is to be heard.
+using Answered = std::vector<AnsweredCase>;
 
 struct FailsWhere {
   Hypothesis hypothesis;
@@ -34,8 +49,12 @@ struct FailsWhere {
   std::string difference;  // "Tk512 passes, Tk513 fails"
   std::string left_out;    // "" or what was not looked at
   int calls = 0;
+  bool is_recorded =
+      false;  // fresh are recorded answers that it was not made of
 
-  bool is_known() const { return setting.has_value() && fresh.are_right(); }
+  bool is_known() const {
+    return setting.has_value() && fresh.are_believable();
+  }
   // For people: "where Tk > 512, on normal data: ..."; "" if nothing is known.
   std::string text() const;
 };
@@ -44,6 +63,14 @@ struct FailsWhere {
 FailsWhere look_where_it_fails(const Failure& failure,
                                const KernelUnderTest& kernel,
                                Executor& executor, TimeUse& time);
+
+// The same of answers that were recorded: half of them, taken in turns, find
+// the sentence, and the others are what it is held against. No setting where
+// there are too few.
+FailsWhere look_where_answers_fail(const Failure& failure,
+                                   const KernelUnderTest& kernel,
+                                   Executor& executor, const Answered& answered,
+                                   TimeUse& time);
 
 // Holds the sentence against `count` cases of another seed.
 FreshVerdicts predict_fresh(const FailsWhere& where, uint64_t seed, int count,

@@ -27,30 +27,34 @@ FakeExecutor::Answer wrong_when(When when) {
   };
 }
 
-FailsWhere looked_for(When when, bool with_options = true) {
-  KernelUnderTest kernel = FakeExecutor::under_test();
-  if (!with_options)
-    kernel.judged.info.capabilities.options &=
-        QKVET_OPTION_CAUSAL_TOP_LEFT | QKVET_OPTION_CAUSAL_BOTTOM_RIGHT |
-        QKVET_OPTION_SCALE | QKVET_OPTION_DEFAULT_SCALE |
-        QKVET_OPTION_GROUPED_HEADS | QKVET_OPTION_VALUE_WIDTH |
-        QKVET_OPTION_CROSS_LENGTHS;
-  const auto open = [when](size_t) {
-    return Opened{std::make_unique<FakeExecutor>(nullptr, wrong_when(when)),
-                  ""};
-  };
-  RunOptions options;
-  options.laws = {find_law("agrees_with_oracle")};
-  options.cases = 4000;
-  const RunResult result = run_plan({kernel}, open, options);
-  for (const Cell& cell : result.kernels[0].cells) {
-    if (!cell.failure) continue;
-    TimeUse time;
-    const Opened executor = open(0);
-    return look_where_it_fails(*cell.failure, kernel, *executor.executor, time);
+// A kernel that is wrong then, and how it fails.
+struct Wrong {
+  explicit Wrong(When when)
+      : kernel(FakeExecutor::under_test()),
+        executor(std::make_unique<FakeExecutor>(nullptr, wrong_when(when))) {
+    const auto open = [when](size_t) {
+      return Opened{std::make_unique<FakeExecutor>(nullptr, wrong_when(when)),
+                    ""};
+    };
+    RunOptions options;
+    options.laws = {find_law("agrees_with_oracle")};
+    options.cases = 4000;
+    const RunResult result = run_plan({kernel}, open, options);
+    for (const Cell& cell : result.kernels[0].cells) failure = cell.failure;
+    EXPECT_TRUE(failure) << "nothing fails";
   }
-  ADD_FAILURE() << "nothing fails";
-  return {};
+
+  KernelUnderTest kernel;
+  std::unique_ptr<Executor> executor;
+  std::optional<Failure> failure;
+  TimeUse time;
+};
+
+FailsWhere looked_for(When when) {
+  Wrong wrong(when);
+  return wrong.failure ? look_where_it_fails(*wrong.failure, wrong.kernel,
+                                             *wrong.executor, wrong.time)
+                       : FailsWhere{};
 }
 
 struct Known {
@@ -81,6 +85,10 @@ const Known kKnown[] = {
     {"Tk % 4 != 0 || d % 8 != 0",
      [](const KernelCall& c) {
        return c.shape.Tk % 4 != 0 || c.shape.d % 8 != 0;
+     }},
+    {"B * H * Tq > 16",
+     [](const KernelCall& c) {
+       return c.shape.B * c.shape.H * c.shape.Tq > 16;
      }},
     {"Tk > 36 && causal && H >= 2", [](const KernelCall& c) {
        return c.shape.Tk >= 37 && c.causal != Causal::kNone && c.shape.H > 1;
@@ -133,6 +141,62 @@ TEST(FailsWhere, WhatNoSentenceCanSayGetsNone) {
     EXPECT_TRUE(where.text().starts_with("no short sentence says where"))
         << where.text();
   }
+}
+
+// The judge of sentences is itself judged: one whose number is one off, or that
+// says the opposite, must not pass.
+TEST(FailsWhere, ASentenceThatIsOneOffIsScoredBadly) {
+  Wrong wrong([](const KernelCall& c) { return c.shape.Tk > 12; });
+  ASSERT_TRUE(wrong.failure);
+  const FailsWhere where = look_where_it_fails(*wrong.failure, wrong.kernel,
+                                               *wrong.executor, wrong.time);
+  ASSERT_EQ(where.hypothesis.formula(), "Tk > 12");
+  const auto judged = [&](const FailsWhere& one) {
+    return predict_fresh(one, 77, 200, wrong.kernel, *wrong.executor,
+                         wrong.time);
+  };
+  const FreshVerdicts exact = judged(where);
+  EXPECT_EQ(exact.right, exact.all);
+  EXPECT_GT(exact.all, 150);
+  EXPECT_GT(exact.failing, 50);
+  for (const int64_t off : {-1, 1}) {
+    FailsWhere other = where;
+    other.hypothesis.atoms[0].number += off;
+    const FreshVerdicts fresh = judged(other);
+    EXPECT_FALSE(fresh.are_right())
+        << off << ": " << fresh.right << " of " << fresh.all;
+  }
+  FailsWhere opposite = where;
+  opposite.hypothesis.unless = true;
+  const FreshVerdicts fresh = judged(opposite);
+  EXPECT_LT(4 * fresh.right, fresh.all);
+}
+
+Answered planned(int64_t count) {
+  Answered answered;
+  const Law& law = *find_law("agrees_with_oracle");
+  for (int64_t n = 1; n <= count; ++n)
+    answered.push_back({&law, planned_case(law, 8, n)});
+  return answered;
+}
+
+TEST(FailsWhere, RecordedAnswersSayItWithoutBeingAskedAgain) {
+  const auto looked = [](When when, int64_t count) {
+    Wrong wrong(when);
+    return look_where_answers_fail(*wrong.failure, wrong.kernel,
+                                   *wrong.executor, planned(count), wrong.time);
+  };
+  const FailsWhere masked =
+      looked([](const KernelCall& c) { return c.mask != nullptr; }, 240);
+  EXPECT_TRUE(masked.is_known());
+  EXPECT_TRUE(masked.text().starts_with("where a mask is given: right in "))
+      << masked.text();
+  EXPECT_NE(masked.text().find("recorded answers"), std::string::npos);
+  // Too few to hold anything against, and what no sentence can say.
+  EXPECT_EQ(
+      looked([](const KernelCall& c) { return c.mask != nullptr; }, 20).text(),
+      "");
+  EXPECT_FALSE(looked(kUnsayable[0].when, 240).is_known());
 }
 
 TEST(FailsWhere, TheSameFailureHasTheSameSentence) {

@@ -51,8 +51,12 @@ class Drawer {
       if (!setting_.allows(planned)) continue;
       const TermValues values = setting_.values(planned);
       take(planned, values, half, others);
+      // Half of what is moved lies at an edge, where a number that is one off
+      // would show.
+      constexpr int64_t kSteps[] = {0, 1, 0, 3};
+      const int64_t step = kSteps[n % 4];
+      if (at_edge_ < count / 6) put_at_edge(planned, half, others);
       // What the plan hardly draws is made of what it draws.
-      const int64_t step = n % 4;
       if (n > kMostDraws / 8 && static_cast<int>(fails_.size()) < half)
         take_moved(with_other_options(planned, n), true, step, half, others);
       if (static_cast<int>(near_.size()) < others / 2)
@@ -120,10 +124,32 @@ class Drawer {
       take(value, values, half, others);
   }
 
+  // All atoms hold, one of them only just.
+  void put_at_edge(const Case& planned, int half, int others) {
+    const size_t size = hypothesis_.atoms.size();
+    if (size == 0) return;
+    const Atom& edge = hypothesis_.atoms[static_cast<size_t>(turn_++) % size];
+    const Term& term = vocabulary()[edge.term];
+    const bool is_bound = edge.relation == Atom::Relation::kAtLeast ||
+                          edge.relation == Atom::Relation::kAtMost;
+    if (!is_bound || term.kind != Term::Kind::kNumber) return;
+    const auto moved = with_term(planned, term, edge.number);
+    if (!moved || !invalid_reason(*moved).empty()) return;
+    const Case value = setting_.dressed(*moved);
+    if (!setting_.allows(value)) return;
+    const TermValues values = setting_.values(value);
+    if (values[edge.term] != edge.number || missing(hypothesis_, values) > 0)
+      return;
+    const auto had = fails_.size() + passes_.size() + near_.size();
+    take(value, values, half, others);
+    at_edge_ += fails_.size() + passes_.size() + near_.size() > had;
+  }
+
   const Hypothesis& hypothesis_;
   const Setting& setting_;
   const std::vector<Case>& failing_;
   std::vector<Case> fails_, near_, passes_;
+  int at_edge_ = 0;
   int turn_ = 0;
 };
 

@@ -53,8 +53,20 @@ std::string equal_text(const Term& term, const char* sign, int64_t number) {
   return term.name + sign + std::to_string(number);
 }
 
+std::string with_number(std::string text, int64_t number) {
+  const size_t at = text.find('#');
+  return text.replace(at, 1, std::to_string(number));
+}
+
 std::string text_of(const Atom& atom, bool in_words) {
   const Term& term = vocabulary()[atom.term];
+  if (term.has_bounds_alone()) {
+    // "No row sees 9 keys or more" is a bound of 8.
+    const bool at_least = atom.relation == Relation::kAtLeast;
+    const Term::Bound& bound = at_least ? term.at_least : term.at_most;
+    return with_number(in_words ? bound.words : bound.formula,
+                       at_least ? atom.number : atom.number + 1);
+  }
   const bool is = atom.relation == Relation::kIs;
   switch (atom.relation) {
     case Relation::kIs:
@@ -109,19 +121,19 @@ class AtomMaker {
         break;
       case Term::Kind::kNumber:
         add_bounds(term, seen);
-        if (vocabulary()[term].left.empty()) add_remainders(term, seen);
+        if (vocabulary()[term].left.empty() &&
+            !vocabulary()[term].has_bounds_alone())
+          add_remainders(term, seen);
         break;
     }
   }
 
   // A bound may lie anywhere between two values that were seen.
   void add_bounds(size_t term, const std::set<int64_t>& seen) {
+    const bool alone = vocabulary()[term].has_bounds_alone();
     for (auto at = seen.begin(); at != seen.end(); ++at) {
-      const double exactly = *at == 1 ? 1.33 : *at == 0 ? 1.4 : 2.4;
-      add(term, Relation::kIs, *at, exactly);
-      add(term, Relation::kIsNot, *at,
-          exactly + (*at == 0 || *at == 1 ? 0.1 : 1));
       const auto next = std::next(at);
+      if (!alone) add_equals(term, *at);
       if (next == seen.end()) break;
       add(term, Relation::kAtLeast, *next, 1.3);
       add(term, Relation::kAtMost, *at, 1.35);
@@ -129,6 +141,12 @@ class AtomMaker {
       add(term, Relation::kAtLeast, *at + 1, 1.32);
       add(term, Relation::kAtMost, *next - 1, 1.37);
     }
+  }
+  void add_equals(size_t term, int64_t number) {
+    const bool small = number == 0 || number == 1;
+    const double exactly = number == 1 ? 1.33 : number == 0 ? 1.4 : 2.4;
+    add(term, Relation::kIs, number, exactly);
+    add(term, Relation::kIsNot, number, exactly + (small ? 0.1 : 1));
   }
 
   void add_remainders(size_t term, const std::set<int64_t>& seen) {

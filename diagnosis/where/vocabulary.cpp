@@ -73,8 +73,12 @@ constexpr Phrase kPhrases[] = {
 
 // Made of the names, in the language of conditions.
 constexpr Phrase kMade[] = {
+    {"(mask || bias || window || softcap || sink || alibi || dropout)",
+     "a mask, bias, window, softcap, sink, alibi or dropout is given",
+     "no mask, bias, window, softcap, sink, alibi or dropout is given"},
     {"rows(hidden > 0)", "a row has a masked key", "no row has a masked key"},
     {"rows(seen == 0)", "a row sees no key", "every row sees a key"},
+    {"rows(seen > 0)", "a row sees a key", "no row sees a key"},
     {"members(keys == 0)", "a member has no key", "every member has a key"},
     {"commands(verb == append)", "a cache is appended to",
      "no cache is appended to"},
@@ -96,7 +100,129 @@ constexpr Phrase kMade[] = {
     {"commands(cache.window > 0 && held > cache.window)",
      "a sequence outgrows the window", "no sequence outgrows the window"},
     {"commands(sequence > 0)", "a second sequence is used",
-     "one sequence is used"}};
+     "one sequence is used"},
+    {"commands(new > 0 && before % 2 != 0)",
+     "tokens come behind an odd number of others",
+     "no tokens come behind an odd number of others"},
+    {"commands(new > 0 && before % 4 != 0)",
+     "tokens come within a page of 4 that has some",
+     "no tokens come within a page of 4 that has some"},
+    {"commands(new > 0 && before % 8 != 0)",
+     "tokens come within a page of 8 that has some",
+     "no tokens come within a page of 8 that has some"},
+    {"commands(new > 0 && after.fork > 0)", "tokens come after a fork",
+     "no tokens come after a fork"},
+    {"commands(new > 0 && after.reorder > 0)",
+     "tokens come after caches were reordered",
+     "no tokens come after caches were reordered"},
+    {"commands(new > 0 && after.truncate > 0)",
+     "tokens come after a cache was truncated",
+     "no tokens come after a cache was truncated"},
+    {"commands(new > 0 && after.evict > 0)",
+     "tokens come after a token was evicted",
+     "no tokens come after a token was evicted"},
+    {"commands(new > 0 && after.reset > 0)",
+     "tokens come after a cache was reset",
+     "no tokens come after a cache was reset"},
+    {"commands(new > 0 && after.fork + after.reorder > 0)",
+     "tokens come after a fork or a reordering",
+     "no tokens come after a fork or a reordering"},
+    {"commands(new > 0 && before % 4 != 0 && after.fork + after.reorder > 0)",
+     "tokens come within a page of 4 after a fork or a reordering",
+     "no tokens come within a page of 4 after a fork or a reordering"},
+    {"commands(verb == evict && after.fork + after.reorder > 0)",
+     "a token is evicted after a fork or a reordering",
+     "no token is evicted after a fork or a reordering"},
+    {"commands(verb == truncate && after.fork + after.reorder > 0)",
+     "a cache is truncated after a fork or a reordering",
+     "no cache is truncated after a fork or a reordering"},
+    {"commands(queries > 0 && after.fork + after.reorder > 0)",
+     "a query comes after a fork or a reordering",
+     "no query comes after a fork or a reordering"},
+    {"commands(queries > 0 && after.fork > 0)", "a query comes after a fork",
+     "no query comes after a fork"},
+    {"commands(queries > 0 && after.reorder > 0)",
+     "a query comes after caches were reordered",
+     "no query comes after caches were reordered"},
+    {"commands(queries > 0 && after.truncate > 0)",
+     "a query comes after a cache was truncated",
+     "no query comes after a cache was truncated"},
+    {"commands(queries > 0 && after.evict > 0)",
+     "a query comes after a token was evicted",
+     "no query comes after a token was evicted"}};
+
+// Numbers that are no extents.
+constexpr int64_t kNoRow = int64_t{1} << 30;
+
+template <class Better>
+int64_t seen_by_rows(const Situation& situation, int64_t best, Better better) {
+  const Case& value = situation.value();
+  if (!value.has_options()) return best;
+  const Visibility& visibility = situation.visibility();
+  for (int64_t b = 0; b < value.shape.B; ++b)
+    for (int64_t i = 0; i < value.shape.Tq; ++i)
+      for (int64_t h = 0; visibility.counted(b, i) && h < value.shape.H; ++h)
+        best = better(best, visibility.keys(b, h, i));
+  return best;
+}
+int64_t most_seen(const Situation& situation) {
+  return seen_by_rows(situation, 0,
+                      [](int64_t a, int64_t b) { return std::max(a, b); });
+}
+int64_t least_seen(const Situation& situation) {
+  return seen_by_rows(situation, kNoRow,
+                      [](int64_t a, int64_t b) { return std::min(a, b); });
+}
+template <class Count>
+int64_t most_of_commands(const Situation& situation, Count count) {
+  int64_t most = 0;
+  for (const CommandAt& command : situation.commands())
+    most = std::max<int64_t>(most, count(command));
+  return most;
+}
+int64_t most_held(const Situation& situation) {
+  return most_of_commands(situation,
+                          [](const CommandAt& at) { return at.held; });
+}
+int64_t most_new(const Situation& situation) {
+  return most_of_commands(
+      situation, [](const CommandAt& at) { return at.snapshot.new_tokens; });
+}
+int64_t most_before_new(const Situation& situation) {
+  return most_of_commands(situation, [](const CommandAt& at) {
+    return at.snapshot.new_tokens > 0 ? at.before : 0;
+  });
+}
+
+struct Counted {
+  const char* name;
+  int64_t (*value)(const Situation&);
+  Phrase at_least, at_most;  // formula, words
+};
+constexpr Counted kCounted[] = {
+    {"most seen",
+     most_seen,
+     {"rows(seen >= #)", "a row sees # keys or more", ""},
+     {"!rows(seen >= #)", "no row sees # keys or more", ""}},
+    {"least seen",
+     least_seen,
+     {"!rows(seen < #)", "every row sees # keys or more", ""},
+     {"rows(seen < #)", "a row sees fewer than # keys", ""}},
+    {"most held",
+     most_held,
+     {"commands(held >= #)", "a sequence has # tokens or more", ""},
+     {"!commands(held >= #)", "no sequence has # tokens or more", ""}},
+    {"most new",
+     most_new,
+     {"commands(new >= #)", "# tokens or more come at once", ""},
+     {"!commands(new >= #)", "fewer than # tokens come at once", ""}},
+    {"most before",
+     most_before_new,
+     {"commands(new > 0 && before >= #)", "tokens come behind # others or more",
+      ""},
+     {"!commands(new > 0 && before >= #)",
+      "no tokens come behind # others or more", ""}}};
+constexpr std::string_view kProducts[] = {"B * H", "B * H * Tq"};
 
 struct Between {
   const char *left, *right;
@@ -163,6 +289,30 @@ Term term_between(const Between& pair) {
   return term;
 }
 
+Term counted_term(const Counted& row) {
+  Term term;
+  term.name = row.name;
+  term.kind = Kind::kNumber;
+  term.cost = 0.35;
+  term.value = row.value;
+  term.at_least = {std::string(row.at_least.name),
+                   std::string(row.at_least.yes)};
+  term.at_most = {std::string(row.at_most.name), std::string(row.at_most.yes)};
+  return term;
+}
+
+Term product_term(std::string_view product) {
+  Term term;
+  term.name = product;
+  term.kind = Kind::kNumber;
+  term.cost = 0.4;
+  term.value = [product](const Situation& situation) {
+    const Shape& s = situation.value().shape;
+    return s.B * s.H * (product.ends_with("Tq") ? s.Tq : 1);
+  };
+  return term;
+}
+
 std::vector<Term> all_terms() {
   std::vector<Term> terms;
   std::string text = condition_names(ConditionScope::kCase) + ", ";
@@ -175,6 +325,9 @@ std::vector<Term> all_terms() {
   }
   for (const Phrase& phrase : kMade) terms.push_back(made_term(phrase));
   for (const Between& pair : kBetween) terms.push_back(term_between(pair));
+  for (const Counted& row : kCounted) terms.push_back(counted_term(row));
+  for (const std::string_view product : kProducts)
+    terms.push_back(product_term(product));
   return terms;
 }
 
@@ -248,7 +401,7 @@ std::optional<Case> with_term(const Case& value, const Term& term, int64_t to) {
     return std::nullopt;
   else if (name == "B")
     s.B = to;
-  else if (name == "Tk")
+  else if (name == "Tk" || name == "most seen" || name == "least seen")
     set_length(s, &Shape::Tk, to);
   else if (name == "Tq")
     set_length(s, &Shape::Tq, to);

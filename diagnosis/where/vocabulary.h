@@ -26,6 +26,15 @@ struct Term {
   double cost = 0;      // how far-fetched it is
   // Of a difference "Tk - Tq": what is compared where it is with 0.
   std::string left, right;
+  // Of a number that is asked for by its bounds alone, "the most keys that a
+  // row sees": how they are written in the language of conditions and for
+  // people, with # for the number; of at_most for the next one, "no row sees 9
+  // keys or more".
+  struct Bound {
+    std::string formula, words;
+  };
+  Bound at_least, at_most;
+  bool has_bounds_alone() const { return !at_least.formula.empty(); }
 };
 
 // In the order in which they are thought of first.

@@ -92,6 +92,17 @@ int64_t hidden_keys(At at) {
   return at.keys - at.situation->visibility().keys(at.b, at.h, at.row);
 }
 
+// Commands in front of this one that say this.
+template <StoryVerb verb>
+int64_t after(At at) {
+  int64_t count = 0;
+  for (const CommandAt& one : at.situation->commands()) {
+    if (&one == at.command) break;
+    count += one.snapshot.command.verb == verb;
+  }
+  return count;
+}
+
 // In the order of the manual.
 constexpr ConditionName kNames[] = {
     {"B", In::kCase, extent_of<&Shape::B>},
@@ -224,6 +235,11 @@ constexpr ConditionName kNames[] = {
     {"queries", In::kCommand, [](At at) { return at.command->snapshot.queries; }},
     {"before", In::kCommand, [](At at) { return at.command->before; }},
     {"held", In::kCommand, [](At at) { return at.command->held; }},
+    {"after.truncate", In::kCommand, after<StoryVerb::kTruncate>},
+    {"after.evict", In::kCommand, after<StoryVerb::kEvict>},
+    {"after.reset", In::kCommand, after<StoryVerb::kReset>},
+    {"after.fork", In::kCommand, after<StoryVerb::kFork>},
+    {"after.reorder", In::kCommand, after<StoryVerb::kReorder>},
     {"illegal", In::kCommand,
      [](At at) { return int64_t{!at.command->snapshot.illegal.empty()}; }}};
 

@@ -357,10 +357,9 @@ Json head_of(const MutationWords& words, const Tokens& tokens,
 
 }  // namespace
 
-std::vector<size_t> sample_of(size_t count, size_t most, uint64_t seed) {
+std::vector<size_t> drawn_order(size_t count, uint64_t seed) {
   std::vector<size_t> numbers(count);
   std::iota(numbers.begin(), numbers.end(), size_t{0});
-  if (most == 0 || most >= count) return numbers;
   constexpr uint32_t kStream = 0x6d757461;  // one of its own
   std::stable_sort(numbers.begin(), numbers.end(), [&](size_t a, size_t b) {
     const auto key = [&](size_t n) {
@@ -368,7 +367,12 @@ std::vector<size_t> sample_of(size_t count, size_t most, uint64_t seed) {
     };
     return key(a) < key(b);
   });
-  numbers.resize(most);
+  return numbers;
+}
+
+std::vector<size_t> sample_of(size_t count, size_t most, uint64_t seed) {
+  std::vector<size_t> numbers = drawn_order(count, seed);
+  if (most > 0 && most < count) numbers.resize(most);
   std::sort(numbers.begin(), numbers.end());
   return numbers;
 }

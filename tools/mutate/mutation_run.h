@@ -55,6 +55,9 @@ struct OneMutant {
 };
 OneMutant one_mutant(const std::string& source, const std::string& id);
 
+// The numbers below `count` in the order in which a seed draws them.
+std::vector<size_t> drawn_order(size_t count, uint64_t seed);
+
 // A sample of `most`: the same for the same ids and seed, in their order.
 std::vector<size_t> sample_of(size_t count, size_t most, uint64_t seed);
 

@@ -16,7 +16,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool goes_on_word(char c) { return begins_word(c) || is_digit(c); }
 
 // Longest first.
-constexpr std::string_view kOperators[] = {
+constexpr std::string_view kOperatorTexts[] = {
     "<<=", ">>=", "<=>", "...", "..=", "->*", "::", "->", "=>", "++",
     "--",  "<<",  ">>",  "<=",  ">=",  "==",  "!=", "&&", "||", "+=",
     "-=",  "*=",  "/=",  "%=",  "&=",  "|=",  "^=", "..", ".*"};
@@ -214,7 +214,7 @@ class Reader {
     return end;
   }
   size_t end_of_operator() const {
-    for (const std::string_view one : kOperators)
+    for (const std::string_view one : kOperatorTexts)
       if (sees(one)) return at_ + one.size();
     return at_ + 1;
   }

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mutate/diagnosis_scores.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "core/base/sha256.h"
+#include "diagnosis/diagnose.h"
+#include "properties/run/runner.h"
+#include "tools/base/written_file.h"
+#include "tools/mutate/mutant_build.h"
+#include "tools/mutate/mutant_run.h"
+#include "tools/mutate/mutation_run.h"
+#include "tools/report/diagnoses.h"
+#include "tools/report/select.h"
+
+namespace qkvet::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr uint64_t kJudgesSeed = 0x4A55;  // that no search uses
+
+const char* certainty_word(Certainty certainty) {
+  return certainty == Certainty::kSure     ? "sure"
+         : certainty == Certainty::kLikely ? "likely"
+                                           : "unknown";
+}
+
+// What came of each mutant, by kernel and id, in a file that is gone on with.
+class ScoreLog {
+ public:
+  // "" or one line.
+  std::string open(const ScoreWords& words) {
+    if (words.out.empty()) return "";
+    std::error_code code;
+    fs::create_directories(words.out, code);
+    path_ = (fs::path(words.out) / "diagnosed.jsonl").string();
+    Json head;
+    head["seed"] = words.seed;
+    head["cases"] = words.cases;
+    head["fresh"] = words.fresh;
+    std::string kept = json_text(head) + "\n";
+    std::ifstream old(path_);
+    bool first = true;
+    // A last line that was cut off has no end.
+    for (std::string line; std::getline(old, line) && !old.eof();) {
+      if (first && line + "\n" != kept)
+        return path_ + ": is of another run (seed, cases or fresh cases); " +
+               "allowed: the same words, or another folder";
+      if (!first) kept += take(line);
+      first = false;
+    }
+    old.close();
+    return write_file(path_, kept);
+  }
+
+  const DiagnosedMutant* find(const std::string& kernel,
+                              const std::string& id) const {
+    const auto found = known_.find(kernel + " " + id);
+    return found == known_.end() ? nullptr : &found->second;
+  }
+
+  void add(const DiagnosedMutant& mutant) {
+    if (path_.empty()) return;
+    std::ofstream(path_, std::ios::app) << json_text(to_json(mutant)) << "\n";
+  }
+
+ private:
+  std::string take(const std::string& line) {
+    const ReadJson json = read_json(line);
+    if (!json.is_object() || !json.contains("kernel")) return "";
+    DiagnosedMutant m;
+    m.kernel = json.value("kernel", "");
+    m.id = json.value("id", "");
+    m.before = json.value("before", "");
+    m.after = json.value("after", "");
+    m.fate = json.value("fate", "");
+    m.law = json.value("law", "");
+    m.sentence = json.value("sentence", "");
+    m.is_claimed = json.value("claimed", false);
+    m.right = json.value("right", 0);
+    m.all = json.value("fresh", 0);
+    m.failing = json.value("failing", 0);
+    m.cause = json.value("cause", "");
+    m.certainty = json.value("certainty", "");
+    m.seconds = json.value("seconds", 0.0);
+    m.calls = json.value("calls", 0);
+    known_[m.kernel + " " + m.id] = m;
+    return line + "\n";
+  }
+
+  std::string path_;
+  std::map<std::string, DiagnosedMutant> known_;
+};
+
+// The mutants of one source.
+class ScoredKernel {
+ public:
+  ScoredKernel(const MutatedKernel& which, const ScoreWords& words,
+               Catalogue& catalogue)
+      : which_(which), words_(words), catalogue_(catalogue) {}
+
+  // "" or one line.
+  std::string begin() {
+    if (const std::string error =
+            find_mutant_compiler(which_.source, which_.cflags, &compiler_);
+        !error.empty())
+      return error;
+    std::ostringstream text;
+    text << std::ifstream(which_.source, std::ios::binary).rdbuf();
+    source_ = text.str();
+    if (source_.empty()) return which_.source + ": cannot be read";
+    mutations_ = all_mutations(Tokens(source_, compiler_.language));
+    order_ = drawn_order(mutations_.size(), words_.seed);
+    if (!words_.only.empty())
+      std::erase_if(
+          order_, [&](size_t n) { return mutations_[n].id() != words_.only; });
+    return "";
+  }
+
+  // Until so many are killed.
+  void score(size_t count, ScoreLog& log, std::vector<DiagnosedMutant>& out) {
+    size_t killed = 0;
+    for (const size_t n : order_) {
+      if (killed == count) break;
+      const DiagnosedMutant* known = log.find(which_.kernel, id_of(n));
+      DiagnosedMutant mutant = known != nullptr ? *known : diagnosed(n);
+      if (known == nullptr) log.add(mutant);
+      killed += mutant.is_scored();
+      if (words_.done) words_.done(mutant);
+      out.push_back(std::move(mutant));
+    }
+  }
+
+ private:
+  std::string id_of(size_t n) const { return mutations_[n].id(); }
+
+  DiagnosedMutant diagnosed(size_t n) {
+    DiagnosedMutant out;
+    const ChangedLine line = changed_line(source_, mutations_[n]);
+    out.kernel = which_.kernel;
+    out.id = id_of(n);
+    out.before = line.before;
+    out.after = line.after;
+    const std::string library = built(mutated(source_, mutations_[n]));
+    if (library.empty()) {
+      out.fate = "does not compile";
+      return out;
+    }
+    const std::string code = code_hash(library);
+    if (codes_.empty()) codes_.insert(code_hash(built(source_)));
+    if (!code.empty() && !codes_.insert(code).second) {
+      out.fate = "same code";
+      return out;
+    }
+    OpenedLibrary opened = open_built(library, {});
+    if (!opened.error.empty()) {
+      out.fate = "cannot be opened";
+      return out;
+    }
+    diagnose_in(opened, out);
+    return out;
+  }
+
+  // Built libraries are kept by what they are made of. "": it does not compile.
+  std::string built(const std::string& text) {
+    const std::string folder =
+        words_.out.empty() ? scratch_.path() : words_.out + "/built";
+    std::error_code code;
+    fs::create_directories(folder, code);
+    const std::string made_of =
+        which_.source + "\n" + which_.cflags + "\n" + text;
+    const std::string path =
+        folder + "/" +
+        sha256_hex(std::as_bytes(std::span(made_of))).substr(0, 16) + ".so";
+    if (fs::exists(path, code)) return path;
+    const std::string part = scratch_.path() + "/part.so";
+    if (!build_mutant(compiler_, text, scratch_.path(), part).empty())
+      return "";
+    fs::copy_file(part, path, code);
+    return code ? part : path;
+  }
+
+  void diagnose_in(OpenedLibrary& opened, DiagnosedMutant& out) {
+    std::vector<KernelUnderTest> kernels;
+    for (const KernelUnderTest& kernel : opened.selected.kernels)
+      if (kernel.judged.info.name == which_.kernel) kernels.push_back(kernel);
+    if (kernels.empty()) {
+      out.fate = "has another name";
+      return;
+    }
+    RunOptions options;
+    options.laws.assign(all_laws().begin(), all_laws().end());
+    options.cases = words_.cases;
+    options.fail_fast = true;
+    options.scope.dtypes = declared_dtypes(kernels);
+    const RunResult result = run_plan(
+        kernels, executor_factory(opened.selected, /*in_process=*/false),
+        options);
+    std::vector<const Failure*> failures;
+    for (const KernelResult& kernel : result.kernels)
+      for (const Cell& cell : kernel.cells)
+        if (cell.failure) failures.push_back(&*cell.failure);
+    out.fate = failures.empty() ? "survived" : "killed";
+    if (failures.empty()) return;
+    TimeUse time;
+    const Clock::time_point start = Clock::now();
+    const std::vector<CauseOfFailures> causes =
+        diagnose_all(failures, kernels[0], *opened.executor, catalogue_, time);
+    out.seconds = seconds_since(start);
+    const CauseOfFailures& first = causes.at(0);
+    const FailsWhere& where = first.diagnosis.where;
+    out.law = first.best->law->id;
+    out.cause = first.diagnosis.name();
+    out.certainty = certainty_word(first.diagnosis.certainty);
+    out.sentence = where.text();
+    out.is_claimed = where.is_known();
+    out.calls = where.calls;
+    const FreshVerdicts fresh = predict_fresh(
+        where, kJudgesSeed, words_.fresh, kernels[0], *opened.executor, time);
+    out.right = fresh.right;
+    out.all = fresh.all;
+    out.failing = fresh.failing;
+  }
+
+  const MutatedKernel& which_;
+  const ScoreWords& words_;
+  Catalogue& catalogue_;
+  ScratchFolder scratch_;
+  MutantCompiler compiler_;
+  std::string source_;
+  std::vector<Mutation> mutations_;
+  std::vector<size_t> order_;
+  std::set<std::string> codes_;
+};
+
+struct ScoreCounts {
+  int killed = 0, right = 0, wrong = 0, none = 0, sure = 0;
+  std::vector<double> seconds;
+
+  void add(const DiagnosedMutant& mutant) {
+    if (!mutant.is_scored()) return;
+    ++killed;
+    right += mutant.is_claimed && mutant.is_true();
+    wrong += mutant.is_claimed && !mutant.is_true();
+    none += !mutant.is_claimed;
+    sure += mutant.certainty == "sure";
+    seconds.push_back(mutant.seconds);
+  }
+
+  std::string row(const std::string& name) const {
+    std::vector<double> sorted = seconds;
+    std::sort(sorted.begin(), sorted.end());
+    if (sorted.empty()) sorted.push_back(0);
+    return fmt::format(
+        "| {} | {} | {} | {} | {} | {} | {:.1f} s | {:.1f} s |\n", name, killed,
+        right, wrong, none, sure, sorted[sorted.size() / 2], sorted.back());
+  }
+};
+
+}  // namespace
+
+Json to_json(const DiagnosedMutant& m) {
+  Json json;
+  json["kernel"] = m.kernel;
+  json["id"] = m.id;
+  json["before"] = m.before;
+  json["after"] = m.after;
+  json["fate"] = m.fate;
+  if (!m.is_scored()) return json;
+  json["law"] = m.law;
+  json["sentence"] = m.sentence;
+  json["claimed"] = m.is_claimed;
+  json["right"] = m.right;
+  json["fresh"] = m.all;
+  json["failing"] = m.failing;
+  json["cause"] = m.cause;
+  json["certainty"] = m.certainty;
+  json["seconds"] = m.seconds;
+  json["calls"] = m.calls;
+  return json;
+}
+
+std::vector<DiagnosedMutant> score_diagnoses(const ScoreWords& words,
+                                             std::string* error) {
+  std::vector<DiagnosedMutant> out;
+  ScoreLog log;
+  *error = log.open(words);
+  if (!error->empty()) return out;
+  const std::unique_ptr<Catalogue> catalogue = known_faults(error);
+  if (catalogue == nullptr) return out;
+  for (size_t n = 0; n < words.kernels.size(); ++n) {
+    ScoredKernel kernel(words.kernels[n], words, *catalogue);
+    *error = kernel.begin();
+    if (!error->empty()) return out;
+    // What does not divide goes to the first.
+    const size_t share = words.count / words.kernels.size() +
+                         (n < words.count % words.kernels.size() ? 1 : 0);
+    kernel.score(share, log, out);
+  }
+  return out;
+}
+
+std::string scores_text(const std::vector<DiagnosedMutant>& mutants) {
+  std::vector<std::string> names;
+  std::map<std::string, ScoreCounts> of;
+  ScoreCounts all;
+  for (const DiagnosedMutant& mutant : mutants) {
+    if (of.count(mutant.kernel) == 0) names.push_back(mutant.kernel);
+    of[mutant.kernel].add(mutant);
+    all.add(mutant);
+  }
+  std::string text =
+      "| kernel | killed mutants | sentence, right | sentence, wrong | no "
+      "sentence | cause sure | median | slowest |\n"
+      "|---|---|---|---|---|---|---|---|\n";
+  for (const std::string& name : names) text += of[name].row(name);
+  return text + all.row("all");
+}
+
+}  // namespace qkvet::tools

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// How often a diagnosis is right about bugs that are in no list: mutants of
+// kernels here, made by the operators of `qkvet mutate`, in the order in which
+// a seed draws them. Each is judged until a law fails, diagnosed as `qkvet
+// check` does it, and its sentence about where it fails is held against cases
+// that no search uses.
+#ifndef QKVET_TOOLS_MUTATE_DIAGNOSIS_SCORES_H_
+#define QKVET_TOOLS_MUTATE_DIAGNOSIS_SCORES_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+#include "diagnosis/where/fails_where.h"
+
+namespace qkvet::tools {
+
+// A source, the kernel that it makes and what else its library is made of.
+struct MutatedKernel {
+  std::string kernel;  // "scalar/plain"
+  std::string source;  // a path
+  std::string cflags;
+};
+
+// One mutant and what was said of it.
+struct DiagnosedMutant {
+  std::string kernel, id, before, after;
+  std::string fate;  // "killed", or why nothing is scored: "survived", ...
+  std::string law;   // under which it is reported
+  std::string sentence;
+  bool is_claimed = false;  // the sentence is printed as true
+  int right = 0, all = 0;   // fresh cases of the judge
+  int failing = 0;          // of all
+  std::string cause, certainty;
+  double seconds = 0;  // the diagnosis took, on the clock
+  int calls = 0;       // of the kernel, for the sentence
+
+  bool is_scored() const { return fate == "killed"; }
+  bool is_true() const { return all > 0 && 20 * right >= 19 * all; }
+};
+Json to_json(const DiagnosedMutant& mutant);
+
+struct ScoreWords {
+  std::vector<MutatedKernel> kernels;  // each gives its share of the mutants
+  size_t count = 120;                  // killed mutants, all kernels together
+  uint64_t seed = 1;
+  int64_t cases = 2048;  // of the plan that has to kill
+  int fresh = 200;       // cases of the judge
+  std::string out;       // folder that a later run goes on from; or ""
+  std::string only;      // the id of one mutant; "" for a draw
+  std::function<void(const DiagnosedMutant&)> done = {};
+};
+
+// The mutants in the order in which they were drawn. *error: "" or one line.
+std::vector<DiagnosedMutant> score_diagnoses(const ScoreWords& words,
+                                             std::string* error);
+
+// A table in Markdown: a row a kernel, and one of all.
+std::string scores_text(const std::vector<DiagnosedMutant>& mutants);
+
+}  // namespace qkvet::tools
+
+#endif  // QKVET_TOOLS_MUTATE_DIAGNOSIS_SCORES_H_

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prints how often diagnoses of mutants of kernels here are right: the table of
+// diagnosis/README.md, behind a line for each mutant as it is done.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "tools/base/exit_code.h"
+#include "tools/mutate/diagnosis_scores.h"
+
+namespace qkvet::tools {
+namespace {
+
+// As the build knows them: kernel, source, flags with the other objects.
+const std::vector<MutatedKernel>& kernels_here() {
+  static const std::vector<MutatedKernel> kernels = {
+#include QKVET_MUTATED_KERNELS
+  };
+  return kernels;
+}
+
+void print(const DiagnosedMutant& mutant) {
+  if (!mutant.is_scored()) return;
+  const char* word = !mutant.is_claimed ? "----"
+                     : mutant.is_true() ? "ok  "
+                                        : "BAD ";
+  std::printf("%s %-14s %-22s %3d/%3d %5.1f s  %s: %s\n    - %s\n    + %s\n",
+              word, mutant.kernel.c_str(), mutant.id.c_str(), mutant.right,
+              mutant.all, mutant.seconds, mutant.law.c_str(),
+              mutant.sentence.c_str(), mutant.before.c_str(),
+              mutant.after.c_str());
+  std::fflush(stdout);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app(
+      "Diagnoses mutants of kernels here, and says how often what is "
+      "said of them is true");
+  ScoreWords words;
+  std::string kernel;
+  app.add_option("--count", words.count, "Killed mutants, all kernels together")
+      ->check(CLI::Range(size_t{1}, size_t{100'000}));
+  app.add_option("--seed", words.seed, "Number that the mutants are drawn by");
+  app.add_option("-n,--cases", words.cases, "Cases that have to kill a mutant")
+      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000}));
+  app.add_option("--out", words.out,
+                 "Folder that keeps what is done; a later run goes on from it");
+  app.add_option("--kernel", kernel, "One of the kernels: scalar/plain, ...");
+  app.add_option("--only", words.only, "One mutant, by its id");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kConforms : kWrongUse;
+  }
+  std::string names;
+  for (const MutatedKernel& one : kernels_here()) {
+    names += (names.empty() ? "" : ", ") + one.kernel;
+    if (kernel.empty() || kernel == one.kernel) words.kernels.push_back(one);
+  }
+  std::string error;
+  if (words.kernels.empty())
+    error = "--kernel " + kernel + ": is none of those that are mutated (" +
+            names + ")";
+  words.done = print;
+  std::vector<DiagnosedMutant> mutants;
+  if (error.empty()) mutants = score_diagnoses(words, &error);
+  if (!error.empty()) {
+    std::fprintf(stderr, "diagnosis_scores: %s\n", error.c_str());
+    return kWrongUse;
+  }
+  std::printf("\n%s", scores_text(mutants).c_str());
+  return kConforms;
+}
+
+}  // namespace
+}  // namespace qkvet::tools
+
+int main(int argc, char** argv) { return qkvet::tools::run(argc, argv); }

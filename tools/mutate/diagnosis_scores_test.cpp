@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Diagnoses of mutants, scored: a few of a small kernel, gone on with, and the
+// words that are refused.
+#include "tools/mutate/diagnosis_scores.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tools/base/program_run.h"
+
+namespace qkvet::tools::diagnosis_scores_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// One head at a time, in the most plain loops.
+constexpr const char* kKernel = R"(#include <cmath>
+#include <vector>
+
+#include "qkvet/plain.h"
+
+static void attend(const float* q, const float* k, const float* v, float* o,
+                   int64_t B, int64_t H, int64_t Tq, int64_t Tk, int64_t d,
+                   int causal) {
+  std::vector<float> s(Tk);
+  for (int64_t n = 0; n < B * H; ++n, k += Tk * d, v += Tk * d)
+    for (int64_t i = 0; i < Tq; ++i, q += d, o += d) {
+      float max = -INFINITY, sum = 0;
+      for (int64_t j = 0; j < Tk; ++j) {
+        s[j] = 0;
+        for (int64_t c = 0; c < d; ++c) s[j] += q[c] * k[j * d + c];
+        s[j] /= std::sqrt(float(d));
+        if (causal && j > i + Tk - Tq) s[j] = -INFINITY;
+        if (s[j] > max) max = s[j];
+      }
+      for (float& w : s) sum += w = std::exp(w - max);
+      for (int64_t c = 0; c < d; ++c) {
+        o[c] = 0;
+        for (int64_t j = 0; j < Tk; ++j) o[c] += s[j] / sum * v[j * d + c];
+      }
+    }
+}
+
+QKVET_PLAIN_KERNEL(attend, "mine/attend");
+)";
+
+ScoreWords words_in(const fs::path& folder) {
+  fs::create_directories(folder);
+  write_text(folder / "mine.cpp", kKernel);
+  use_program(QKVET_PROGRAM);
+  ScoreWords words;
+  words.kernels = {{"mine/attend", (folder / "mine.cpp").string(), ""}};
+  words.count = 2;
+  words.cases = 512;
+  words.out = (folder / "out").string();
+  return words;
+}
+
+std::string texts_of(const std::vector<DiagnosedMutant>& mutants) {
+  std::string all;
+  for (const DiagnosedMutant& one : mutants)
+    all += json_text(to_json(one)) + "\n";
+  return all;
+}
+
+TEST(DiagnosisScores, MutantsAreDiagnosedAndWhatIsSaidIsHeldAgainstCases) {
+  ScoreWords words = words_in(scratch() / "scores");
+  std::string error;
+  const std::vector<DiagnosedMutant> mutants = score_diagnoses(words, &error);
+  ASSERT_EQ(error, "");
+  EXPECT_EQ(std::count_if(mutants.begin(), mutants.end(),
+                          [](const auto& one) { return one.is_scored(); }),
+            2);
+  for (const DiagnosedMutant& one : mutants) {
+    EXPECT_NE(one.before, one.after) << one.id;
+    if (!one.is_claimed) continue;
+    EXPECT_GT(one.all, 20) << one.id;
+    EXPECT_TRUE(one.is_true()) << one.id << ": " << one.sentence << " "
+                               << one.right << " of " << one.all;
+  }
+  const std::string table = scores_text(mutants);
+  EXPECT_NE(table.find("\n| all | 2 | "), std::string::npos) << table;
+
+  // What is done stays done, as it was.
+  const std::vector<DiagnosedMutant> again = score_diagnoses(words, &error);
+  EXPECT_EQ(texts_of(again), texts_of(mutants));
+  words.seed = 2;
+  EXPECT_TRUE(score_diagnoses(words, &error).empty());
+  EXPECT_NE(error.find("is of another run"), std::string::npos) << error;
+}
+
+// The mask left out: a sentence that must come out, and must be true.
+TEST(DiagnosisScores, AMutantWithoutItsMaskFailsWhereARowHasAMaskedKey) {
+  ScoreWords words = words_in(scratch() / "mask");
+  words.only = "17:40:remove";
+  std::string error;
+  const std::vector<DiagnosedMutant> mutants = score_diagnoses(words, &error);
+  ASSERT_EQ(error, "");
+  ASSERT_EQ(mutants.size(), 1U);
+  EXPECT_TRUE(mutants[0].is_claimed) << mutants[0].sentence;
+  EXPECT_TRUE(mutants[0].is_true()) << mutants[0].sentence;
+  EXPECT_TRUE(mutants[0].sentence.starts_with("where a row has a masked key"))
+      << mutants[0].sentence;
+}
+
+}  // namespace
+}  // namespace qkvet::tools::diagnosis_scores_test
