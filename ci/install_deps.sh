@@ -15,7 +15,10 @@ case "${1:-}" in
   "") packages+=(
         ccache mold python3 python3-numpy python3-pytest python3-jsonschema python3-yaml python3-venv libgtest-dev libdlpack-dev libmpfr-dev
         clang llvm clang-format-14 clang-tidy-14
-      ) ;;
+      )
+      # For the test of pages, which skips without one. Ubuntu has it as a snap.
+      if grep -qx ID=debian /etc/os-release; then packages+=(chromium); fi
+      ;;
   *)
     echo "ci/install_deps.sh: $1: unknown; allowed is --program" >&2
     exit 2

@@ -288,13 +288,29 @@ def written(qkvet, folder, name, words, exit_code):
     return folder / f"{name}.html"
 
 
+def started(program, folder):
+    """A browser; None, and the reason printed, where none starts."""
+    def late(*_):
+        raise RuntimeError(f"it says nothing for {PATIENCE} s")
+
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(PATIENCE)
+    try:
+        browser = Browser(program, folder)
+    except (RuntimeError, OSError) as why:
+        print(f"skipped: no chromium that starts here: {why}")
+        return None
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(8 * PATIENCE)
+    return browser
+
+
 def main():
     qkvet = str(pathlib.Path(sys.argv[1]).absolute())
     screenshots = None
     if sys.argv[2:3] == ["--screenshots"]:
         screenshots = pathlib.Path(sys.argv[3]).absolute()
         screenshots.mkdir(parents=True, exist_ok=True)
-    signal.alarm(8 * PATIENCE)
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         print("skipped: no chromium is installed (apt-get install chromium)")
@@ -311,7 +327,9 @@ def main():
         golden = written(qkvet, folder, "golden", [
             "golden", "verify", "--kernel", "faulty/no_scale", "--set",
             "hand_*"], 1)
-        browser = Browser(program, folder)
+        browser = started(program, folder)
+        if browser is None:
+            return SKIPPED
         try:
             for page in (failing, passing, golden):
                 check_looks(browser, page, screenshots)
