@@ -92,6 +92,8 @@ TEST(Rebuilt, NineInTenFaultsAreKnownByWhatTheyDo) {
   for (const KernelUnderTest& kernel : kernels_for_test(*opened.executor)) {
     if (!is_sampled(static_cast<size_t>(kernel.index), 10)) continue;
     const std::string name = fault_name(kernel);
+    // What shows at extents of which hardly any case here has one.
+    if (!kernel.judged.info.fault->extents.empty()) continue;
     if (kRight.count(name) > 0) right.insert(name);
     diagnose_one(kernel, *opened.executor, verdicts);
   }
