@@ -15,8 +15,13 @@ struct Malformed {
   bool (*fits)(const Case& value);  // null: every case
 };
 
-bool has_mask(const Case& value) { return value.mask.kind != MaskKind::kNone; }
-bool has_bias(const Case& value) { return value.score_bias.has_value(); }
+// With pages Tk is what a mask or a bias says: neither contradicts anything.
+bool has_mask(const Case& value) {
+  return value.mask.kind != MaskKind::kNone && value.paging.size == 0;
+}
+bool has_bias(const Case& value) {
+  return value.score_bias.has_value() && value.paging.size == 0;
+}
 bool has_lengths(const Case& value) {
   return !value.q_len.empty() || !value.cu_q.empty();
 }
