@@ -89,8 +89,8 @@ qkvet_set_test(check.simt/three_tiles LABELS check COST 30)
 # All controls, whose list the build makes: qkvet_add_controls_check(<name>
 # <glob>...). Kernels that are judged together share the oracle, and cases that
 # some of them refuse; those of other calls are judged among themselves as well.
-# Gradients in half storage alone: among cases of f32 too few would be left of
-# theirs to say of each law how much of it is vacuous.
+# Those of half storage, and gradients in it, alone: among cases of f32 too few
+# would be left of theirs to say of each law how much of it is vacuous.
 function(qkvet_add_controls_check name)
   set(kernels)
   foreach(glob ${ARGN})
@@ -100,7 +100,10 @@ function(qkvet_add_controls_check name)
     --cases ${QKVET_CHECK_CASES})
   qkvet_set_test(check.controls_${name} TIMEOUT 900 LABELS check COST 500)
 endfunction()
-qkvet_add_controls_check(a_to_h "a*" "b[!a]*" "[c-h]*")
+qkvet_add_controls_check(a_to_h "a*" "b[!afl]*" "[c-e]*" "f[!1al]*" "fl[!a]*"
+  "g*" "hal[!f]*")
+qkvet_add_controls_check(half "bf16_*" "blocks*" "f16_*" "fast_*" "flash_p_*"
+  "half_*")
 qkvet_add_controls_check(i_to_z "[i-z]*")
 qkvet_add_controls_check(backward "backward_[!h]*")
 qkvet_add_controls_check(backward_half "backward_h*")
