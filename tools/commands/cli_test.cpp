@@ -26,7 +26,7 @@ TEST(Cli, CheckPassesTheScalarKernel) {
   EXPECT_TRUE(
       std::regex_search(ran.out, std::regex("scalar/plain +[0-9]+ +0 +5 ")))
       << ran.out;
-  EXPECT_NE(ran.out.find("; pages, new tokens"), std::string::npos);
+  EXPECT_NE(ran.out.find("; pages, packed"), std::string::npos);
   // Silence in a pipe: no progress, no colour.
   EXPECT_EQ(ran.error, "");
   EXPECT_EQ(ran.out.find('\x1b'), std::string::npos);

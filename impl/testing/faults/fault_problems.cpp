@@ -18,8 +18,11 @@ bool is_one_of(const qkvet_kernel* kernel,
 }  // namespace
 
 bool needs_other_problem(const qkvet_kernel* kernel) {
-  // Every fault of that theme begins behind the extents of trigger().
-  if (std::string(kernel->source_file) == "impl/faulty/long.cpp") return true;
+  // Every fault of the one theme begins behind the extents of trigger(), and of
+  // the other in calls that must be refused.
+  const std::string theme = kernel->source_file;
+  if (theme == "impl/faulty/long.cpp") return true;
+  if (theme == "impl/faulty/malformed.cpp") return true;
   return is_one_of(kernel, {"barrier_in_a_branch",
                             "block_told_by_strides",
                             "channel_stride_of_one_decides",
