@@ -445,14 +445,14 @@ bool plan_call(const KernelCall& call, const KernelInfo& kernel, CallPlan* plan,
 TensorSpec given_part(const KernelCall& call, TensorName tensor,
                       const TensorSpec& planned) {
   TensorSpec given = planned;
+  if (call.mistake != Mistake::kNone)
+    given.shape = right_rows(call, planned.dtype)[tensor].shape;
   if (tensor == TensorName::kMask || tensor == TensorName::kBias) {
     const uint8_t broadcast = broadcast_dimensions(call, tensor);
     for (size_t i = 0; i < 4; ++i)
       if ((broadcast >> i & 1) != 0)
         given.shape[i] = std::min<int64_t>(given.shape[i], 1);
   }
-  if (call.mistake == Mistake::kNone) return given;
-  given.shape = right_rows(call, planned.dtype)[tensor].shape;
   return given;
 }
 

@@ -438,6 +438,20 @@ TEST(Arena, MistakesAddCanaries) {
   }
 }
 
+// One row of a mask for all heads and queries: nothing behind it is read.
+TEST(Arena, AMistakeLeavesWhatIsBroadcastSo) {
+  Fixture f({1, 2, 2, 2, 3, 4, 4});
+  std::vector<std::byte> mask(12, std::byte{7});
+  const std::byte row[] = {std::byte{1}, std::byte{0}, std::byte{1}};
+  std::copy_n(row, 3, mask.begin());
+  f.call.mask = mask.data();
+  f.call.mask_own = kOwnB | kOwnK;
+  f.call.mistake = Mistake::kMaskExtent;
+  f.prepare();
+  EXPECT_EQ(f.bytes(TensorName::kMask), 4);
+  EXPECT_EQ(std::memcmp(f.tensor(TensorName::kMask), row, 3), 0);
+}
+
 TEST(Arena, LargeTensorsAreGivenBack) {
   Fixture f({1, 1, 1, 1 << 13, 1 << 13, 1, 1});
   f.call.want_weights = true;  // 256 MiB
