@@ -136,7 +136,6 @@ struct Cell {
   Elements elements;  // outside of stress data
   Elements of_long;   // of these, in long cases
   int64_t long_cases = 0;
-  Elements of_one;  // of the case with the most vacuous ones, not a long one
   RatioPowers ratios;
   double worst_ratio = 0;  // error/bound over passed and failed elements
   double seconds = 0;      // of calls and judging

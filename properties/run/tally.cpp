@@ -22,22 +22,16 @@ int power_of(double ratio) {
   return std::clamp(std::ilogb(ratio), -kMostPower, kMostPower);
 }
 
-void take_away(Elements& from, const Elements& some) {
-  from.compared -= some.compared;
-  from.vacuous -= some.vacuous;
-  from.both_nan -= some.both_nan;
-}
-
 // What decides whether the bound says enough. Sums over thousands of keys have
 // no bound in half, and one long case has the elements of a hundred small ones:
-// where few are long, as in every plan, the others decide. Nor does a single
-// one of the others: among ten cases one that is large and of no bound would
-// outweigh nine that were judged.
+// where few are long, as in every plan, the others decide.
 Elements trusted_by(const Tally& tally) {
   constexpr int64_t kFew = 4;  // at most one in so many
   Elements said = tally.elements;
-  if (tally.checked > kFew) take_away(said, tally.of_one);
-  if (kFew * tally.long_cases <= tally.checked) take_away(said, tally.of_long);
+  if (kFew * tally.long_cases > tally.checked) return said;
+  said.compared -= tally.of_long.compared;
+  said.vacuous -= tally.of_long.vacuous;
+  said.both_nan -= tally.of_long.both_nan;
   return said;
 }
 
@@ -89,8 +83,6 @@ void add_judgement(Tally& tally, int64_t number, const Case& value,
     if (is_long(value)) {
       tally.of_long += one;
       ++tally.long_cases;
-    } else if (one.vacuous > tally.of_one.vacuous) {
-      tally.of_one = one;
     }
   }
   if (judgement.verdict == Verdict::kUnsupported) {
@@ -115,7 +107,6 @@ void merge(Tally& sum, Tally& part) {
   sum.elements += part.elements;
   sum.of_long += part.of_long;
   sum.long_cases += part.long_cases;
-  if (part.of_one.vacuous > sum.of_one.vacuous) sum.of_one = part.of_one;
   sum.worst_ratio = std::max(sum.worst_ratio, part.worst_ratio);
   sum.seconds += part.seconds;
   for (const auto& [power, cases] : part.ratios) sum.ratios[power] += cases;
@@ -152,7 +143,6 @@ Cell cell_of(const Tally& tally, std::vector<Failure> failures,
   cell.elements = tally.elements;
   cell.of_long = tally.of_long;
   cell.long_cases = tally.long_cases;
-  cell.of_one = tally.of_one;
   cell.ratios = tally.ratios;
   cell.worst_ratio = tally.worst_ratio;
   cell.seconds = tally.seconds;

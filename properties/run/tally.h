@@ -37,7 +37,6 @@ struct Tally {
   Elements elements;  // of cases without stress data
   Elements of_long;   // of these, of long ones
   int64_t long_cases = 0;
-  Elements of_one;  // of the one that is not long and has the most vacuous
   double worst_ratio = 0, seconds = 0;
   RatioPowers ratios;
   int64_t warned = 0;  // cases

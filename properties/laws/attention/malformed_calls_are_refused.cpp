@@ -2,9 +2,8 @@
 // Tensors that contradict each other, one at a time, and a field that a newer
 // caller may set. No answer exists for any of them: reading on would leave a
 // tensor, mix rows, or leave out what was asked for.
-#include "properties/calls/call_pairs.h"
-#include "properties/judging/compare.h"
 #include "properties/judging/law.h"
+#include "properties/judging/refusals.h"
 
 namespace qkvet::properties {
 namespace of_malformed_calls_are_refused {
@@ -61,19 +60,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
 }
 
 Judgement judge(const JudgeInput& input) {
-  Judgement judgement;
-  for (const CallView& call : input.calls) {
-    ++judgement.compared;
-    const bool refused = call.outcome->status != CallStatus::kDone;
-    if (refused && call.outcome->gave_reason) continue;
-    Finding finding;
-    finding.where = text_of(call.planned->mistake);
-    finding.expected = "refused with a reason";
-    finding.actual = refused ? "refused without a reason" : "accepted";
-    add_failure(judgement, std::move(finding));
-    return judgement;
-  }
-  return judgement;
+  return judge_refusals(input, text_of);
 }
 
 }  // namespace of_malformed_calls_are_refused

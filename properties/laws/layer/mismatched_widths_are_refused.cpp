@@ -2,8 +2,8 @@
 // Matrices and biases that do not fit together. Reading on would mix rows or
 // leave the tensor; a refusal needs a reason.
 #include "properties/calls/layer_calls.h"
-#include "properties/judging/compare.h"
 #include "properties/judging/law.h"
+#include "properties/judging/refusals.h"
 
 namespace qkvet::properties {
 namespace of_mismatched_widths_are_refused {
@@ -26,19 +26,7 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
 }
 
 Judgement judge(const JudgeInput& input) {
-  Judgement judgement;
-  for (const CallView& call : input.calls) {
-    ++judgement.compared;
-    const bool refused = call.outcome->status != CallStatus::kDone;
-    if (refused && call.outcome->gave_reason) continue;
-    Finding finding;
-    finding.where = layer_mistake_text(call.planned->mistake);
-    finding.expected = "refused with a reason";
-    finding.actual = refused ? "refused without a reason" : "accepted";
-    add_failure(judgement, std::move(finding));
-    return judgement;
-  }
-  return judgement;
+  return judge_refusals(input, layer_mistake_text);
 }
 
 }  // namespace of_mismatched_widths_are_refused
