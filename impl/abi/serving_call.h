@@ -41,7 +41,7 @@ struct ServingCall {
   std::unique_ptr<int64_t[]> all;
 
   bool packed() const { return call.options.cu_q.data != nullptr; }
-  // Of a packed batch, or B. A member is what b is below.
+  // Members of a packed batch, or B. b below counts them.
   int64_t members() const {
     return packed() ? call.options.members : call.batch;
   }

@@ -210,7 +210,7 @@ constexpr qkvet_kernel packed_pages_fault(const char* name,
 
 }  // namespace
 
-// Of a call that check_serving() has passed.
+// For a call that check_serving() has passed.
 struct PackedPagesHooks : ServingHooks {
   static int64_t first_row(const ServingCall& s, int64_t b) {
     return *s.call.options.cu_q.at(b, 0, 0);

@@ -180,7 +180,7 @@ void compare_bit_for_bit(const JudgeInput& input, const CallPair& pair,
     finding.actual = number_text(second.values[m], first.dtype) + " (" +
                      pair.second_name + ")";
     finding.allowed = "the same bits";
-    // Of lse, too: nothing but the other call was it held against.
+    // The same for lse: it was held against nothing but the other call.
     finding.looks = pair.looks;
     return finding;
   };

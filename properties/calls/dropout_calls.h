@@ -65,9 +65,9 @@ class DropoutAnswer {
   DropoutAnswer(const JudgeInput& input, const CallView& call,
                 const std::vector<uint8_t>& kept);
 
-  // Of that call.
+  // What that call must return.
   const Truth& forward();
-  // Of backward(), which was given o and lse of that call.
+  // What backward() must return, which was given o and lse of that call.
   const Truth& backward();
 
  private:

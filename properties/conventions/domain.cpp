@@ -137,7 +137,7 @@ Case keep_allowed(Case value, uint32_t allows) {
   const auto surplus = [&] {
     return options_allowed(options_of(value) & ~allows);
   };
-  // Of a packed batch over pages the pages stay, if they may.
+  // Where a packed batch over pages is too much, the pages stay, if they may.
   if (const uint64_t both = QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED;
       (surplus() & both) == QKVET_OPTION_PACKED_PAGES)
     drop_options(QKVET_OPTION_PACKED, value);

@@ -207,7 +207,7 @@ enum : uint32_t {
   kAllowPaged = 8192,
   kAllowAppend = 16384,
   kAllowDropout = 32768,
-  // Of both at once. A law that allows packed batches and pages allows it too
+  // Both at once. A law that allows packed batches and pages allows it too
   // (domain.h), and a case that has it is no packed one: its keys are in pages.
   kAllowPackedPages = 65536,
   kAllowLast = kAllowPackedPages,

@@ -168,7 +168,7 @@ TEST(ServedFault, WhatIsWrongOtherwiseIsNoLeak) {
       kTwoMembers, [](KernelCall&, Problem& problem) { problem.scale *= 2; });
   EXPECT_TRUE(scale.reaches.empty());
   EXPECT_EQ(scale.whose, kWhose);
-  // Of a packed batch the member is that of the row.
+  // In a packed batch the member is that of the row.
   const StoryFault packed =
       told_of("f32,B1,H1,Tq3,Tk5,d1,cuq=0.1.3,cuk=0.3.5,page=2", {},
               [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {

@@ -62,7 +62,7 @@ struct RunOptions {
   bool strict = false;
   bool allow_loose = false;  // but the latter are
   int jobs = 1;
-  // Of the plan the cases of one shard, from 1 (in_shard()).
+  // The shard whose cases of the plan are run, from 1 (in_shard()).
   int64_t shard = 1, shards = 1;
   // Asked now and then, from all threads: no further case is begun once it says
   // yes. What failed until then is shrunk and reported.

@@ -69,8 +69,8 @@ TEST(Trust, ADeclarationLooserThanGenericIsMistrustedByTheStrictAlone) {
   EXPECT_EQ(verdict(), Verdict::kPassed);
 }
 
-// Of these cases: `ordinary` and `of_long` in all, of which as many have
-// nothing but elements for which the bound says nothing.
+// The verdict of a run with `ordinary` cases, `vacuous` of which have nothing
+// but elements for which the bound says nothing; and as many long ones.
 Verdict verdict_of(int ordinary, int vacuous, int of_long, int vacuous_long) {
   constexpr int64_t kElements = 100, kManyElements = 100'000;
   const Case small;

@@ -58,8 +58,8 @@ Json set_json(const ReportInput& input, const KernelResult& kernel,
   return json;
 }
 
-// Of a row that is right and not as its set says there is nothing to replay:
-// the set is held against the kernel once more.
+// A row that is right and not as its set says has nothing to replay: the set is
+// held against the kernel once more.
 void add_again(const GoldenRun& run, size_t kernel, size_t set,
                const std::string& again, Json& result) {
   if (run.verdicts[kernel][set].correct.verdict != Verdict::kPassed) return;

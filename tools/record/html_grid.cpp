@@ -65,7 +65,7 @@ std::string sign_cell(const Json* result) {
       sign.state, sign.sign, sign.word);
 }
 
-// Of the only kernel: figures beside the verdict.
+// The figures beside the verdict, where there is one kernel only.
 std::string figure_cells(const Json* result) {
   if (result == nullptr) return "<td></td><td></td><td></td><td></td>";
   const StateSign& sign = sign_of(state_of(*result));
