@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/calls/member_part.h"
 
+#include <algorithm>
 #include <array>
 
 #include "properties/calls/option_forms.h"
@@ -117,6 +118,20 @@ int64_t chosen_member(const Case& value) {
     if (part.q_end > part.q_from && part.k_end > part.k_from) return member;
   }
   return -1;
+}
+
+Case with_two_members(Case value) {
+  if (value.cu_q.empty()) {
+    value.paging = {};  // not every kernel that takes pages takes both
+    value.append = 0;
+  }
+  Shape& s = value.shape;
+  s.B = 1;
+  s.Tq = std::max<int64_t>(s.Tq, 1);
+  s.Tk = std::max<int64_t>(s.Tk, 1);
+  value.cu_q = {0, s.Tq / 2, s.Tq};
+  value.cu_k = {0, s.Tk / 2, s.Tk};
+  return value;
 }
 
 Plan plan_member(const Case& value, const KernelInfo& kernel) {

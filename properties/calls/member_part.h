@@ -12,6 +12,10 @@ namespace qkvet::properties {
 // keys; -1 if there is none.
 int64_t chosen_member(const Case& value);
 
+// A packed batch of two members, of the extents that the case has: no more rows
+// than before, so that shrinking ends.
+Case with_two_members(Case value);
+
 // The case as it is, and its chosen member alone: B = 1, no lengths,
 // contiguous, the inputs cut out of those of the case.
 Plan plan_member(const Case& value, const KernelInfo& kernel);

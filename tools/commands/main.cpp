@@ -18,6 +18,7 @@
   COMMAND(faults) \
   COMMAND(fuzz) \
   COMMAND(mutate) \
+  COMMAND(repair) \
   COMMAND(new) \
   COMMAND(bench) \
   COMMAND(kv_memory) \

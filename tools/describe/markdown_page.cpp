@@ -42,12 +42,12 @@ std::string table(const CommandDescription& command) {
   return rows.empty() ? "" : "\n| option | what |\n|---|---|\n" + rows;
 }
 
-void add_command(const CommandDescription& command, const std::string& name,
+void add_section(const CommandDescription& command, const std::string& name,
                  std::string& out) {
   out += fmt::format("\n## {}\n\n{}.\n{}", name, cell(command.what),
                      table(command));
   for (const CommandDescription& one : command.commands)
-    add_command(one, name + " " + one.name, out);
+    add_section(one, name + " " + one.name, out);
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ std::string markdown_page(const CommandDescription& program) {
       "[commands.md](commands.md).\n\n## qkvet\n";
   out += table(program);
   for (const CommandDescription& command : program.commands)
-    add_command(command, "qkvet " + command.name, out);
+    add_section(command, "qkvet " + command.name, out);
   return out;
 }
 

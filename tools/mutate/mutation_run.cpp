@@ -30,15 +30,6 @@ namespace fs = std::filesystem;
 // Mutants that a thread compiles and then judges side by side.
 constexpr size_t kBatch = 8;
 
-// "" or one line.
-std::string read_source(const std::string& path, std::string* text) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream out;
-  out << file.rdbuf();
-  *text = out.str();
-  return file.bad() || !file.is_open() ? path + ": cannot be read" : "";
-}
-
 std::string first_line(const std::string& text) {
   // The line with the error says most of what a compiler says.
   const size_t error = text.find("error");
@@ -356,6 +347,14 @@ Json head_of(const MutationWords& words, const Tokens& tokens,
 }
 
 }  // namespace
+
+std::string read_source(const std::string& path, std::string* text) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream out;
+  out << file.rdbuf();
+  *text = out.str();
+  return file.bad() || !file.is_open() ? path + ": cannot be read" : "";
+}
 
 std::vector<size_t> drawn_order(size_t count, uint64_t seed) {
   std::vector<size_t> numbers(count);

@@ -1,25 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include "properties/calls/member_part.h"
 
 namespace qkvet::properties {
 namespace of_packed_members_equal_calls {
 
-// Two members, unless there are some already.
 Case constrain(Case value) {
-  if (!value.cu_q.empty() && chosen_member(value) >= 0) return value;
-  if (value.cu_q.empty()) {
-    value.paging = {};  // not every kernel that takes pages takes both
-    value.append = 0;
-  }
-  Shape& s = value.shape;
-  s.B = 1;
-  s.Tq = std::max<int64_t>(s.Tq, 1);
-  s.Tk = std::max<int64_t>(s.Tk, 1);
-  value.cu_q = {0, s.Tq / 2, s.Tq};
-  value.cu_k = {0, s.Tk / 2, s.Tk};
-  return value;
+  return !value.cu_q.empty() && chosen_member(value) >= 0
+             ? value
+             : with_two_members(value);
 }
 
 Judgement judge(const JudgeInput& input) {

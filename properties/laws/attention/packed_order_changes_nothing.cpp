@@ -3,6 +3,7 @@
 // and with their rows of lengths and block table where keys are in pages.
 #include <algorithm>
 
+#include "properties/calls/member_part.h"
 #include "properties/calls/option_forms.h"
 
 namespace qkvet::properties {
@@ -45,21 +46,8 @@ void turn_members(const Case& value, int64_t, Inputs& inputs) {
   turn(value.cu_k, s.Tk, s.dv, inputs.v);
 }
 
-// Two members, unless there are more already; no more rows than before, so that
-// shrinking ends.
 Case constrain(Case value) {
-  if (value.cu_q.size() > 2) return value;
-  if (value.cu_q.empty()) {
-    value.paging = {};  // not every kernel that takes pages takes both
-    value.append = 0;
-  }
-  Shape& s = value.shape;
-  s.B = 1;
-  s.Tq = std::max<int64_t>(s.Tq, 1);
-  s.Tk = std::max<int64_t>(s.Tk, 1);
-  value.cu_q = {0, s.Tq / 2, s.Tq};
-  value.cu_k = {0, s.Tk / 2, s.Tk};
-  return value;
+  return value.cu_q.size() > 2 ? value : with_two_members(value);
 }
 
 Plan plan(const Case& value, const KernelInfo& kernel) {

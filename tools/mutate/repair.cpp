@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/mutate/repair.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+#include <tuple>
+
+#include "properties/run/shrink.h"
+#include "tools/base/lines.h"
+#include "tools/mutate/mutant_build.h"
+#include "tools/mutate/mutant_run.h"
+#include "tools/mutate/mutation_run.h"
+#include "tools/report/report.h"
+#include "tools/report/select.h"
+
+namespace qkvet::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Failing cases that each edit is asked: enough to tell a mended kernel from a
+// lucky one, few enough that nearly all of the time is the compiler's.
+constexpr size_t kMostFailing = 8;
+
+// The smallest case of each law in front, then those that they were found as:
+// larger, with more options.
+std::vector<FailingCase> failing_cases(const RunResult& result) {
+  std::vector<FailingCase> cases;
+  std::set<std::pair<const Law*, std::string>> known;
+  const auto add = [&](size_t kernel, const Law* law, const Case& value) {
+    if (cases.size() < kMostFailing &&
+        known.insert({law, to_string(value)}).second)
+      cases.push_back({kernel, law, value});
+  };
+  for (const bool smallest : {true, false})
+    for (size_t n = 0; n < result.kernels.size(); ++n)
+      for (const Cell& cell : result.kernels[n].cells)
+        if (const auto& failure = cell.failure)
+          add(n, failure->law, smallest ? failure->smallest : failure->found);
+  return cases;
+}
+
+class Repair {
+ public:
+  Repair(const RepairWords& words, const MutantCompiler& compiler,
+         const Tokens& tokens, RepairRun& run)
+      : words_(words),
+        compiler_(compiler),
+        tokens_(tokens),
+        mutations_(all_mutations(tokens)),
+        run_(run) {
+    run_.generated = mutations_.size();
+  }
+
+  // Fills in what fails, or the error.
+  void begin();
+  void search();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void run_lane(size_t lane);
+  std::optional<size_t> next_edit();
+  void try_edit(size_t number, const std::string& library);
+  bool is_new(const std::string& code) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return code.empty() || known_.insert(code).second;
+  }
+  size_t mended_by(OpenedLibrary& library);
+  void judge(OpenedLibrary& library, RepairEdit& edit);
+  RunResult plan_of(const OpenedLibrary& library, bool fail_fast, int jobs);
+  bool is_stopped() const { return words_.run.stop && words_.run.stop(); }
+
+  const RepairWords& words_;
+  const MutantCompiler& compiler_;
+  const Tokens& tokens_;
+  const std::vector<Mutation> mutations_;
+  RepairRun& run_;
+  ScratchFolder scratch_;
+  std::string declared_;                // by the kernel as it is
+  std::vector<size_t> waiting_;         // edits, as the seed draws them
+  std::map<int, size_t> best_of_line_;  // failing cases that its edits mend
+  bool found_ = false;
+  Clock::time_point end_;
+  std::mutex mutex_;
+  std::set<std::string> known_;  // code of what was tried
+};
+
+RunResult Repair::plan_of(const OpenedLibrary& library, bool fail_fast,
+                          int jobs) {
+  RunOptions options = words_.run;
+  options.fail_fast = fail_fast;
+  options.jobs = jobs;
+  options.scope.dtypes = declared_dtypes(library.selected.kernels);
+  return run_plan(library.selected.kernels,
+                  executor_factory(library.selected, /*in_process=*/false),
+                  options);
+}
+
+void Repair::begin() {
+  const auto failed = [&](std::string line) { run_.error = std::move(line); };
+  if (scratch_.path().empty()) return failed("no folder for temporary files");
+  const std::string path = scratch_.path() + "/original.so";
+  if (const std::string said =
+          build_mutant(compiler_, tokens_.source(), scratch_.path(), path);
+      !said.empty()) {
+    std::fputs((said + "\n").c_str(), stderr);
+    return failed(compiler_.source + ": does not compile (" +
+                  compiler_.compiler.shown + ")");
+  }
+  known_.insert(code_hash(path));
+  const OpenedLibrary original = open_built(path, words_.selection);
+  if (!original.error.empty())
+    return failed(compiler_.source + ": " + original.error);
+  declared_ = original.declared;
+  const RunResult result =
+      plan_of(original, /*fail_fast=*/false, words_.run.jobs);
+  if (!result.error.empty()) return failed(result.error);
+  run_.interrupted = result.interrupted;
+  run_.failing = failing_cases(result);
+  const ReportInput report{result, words_.run, original.selected};
+  run_.exit = exit_code_of(report);
+  if (run_.failing.empty() && run_.exit != kConforms && !run_.interrupted)
+    failed(compiler_.source + ": has no verdict as it is; `qkvet check " +
+           shell_quoted(compiler_.source) + "` says why");
+}
+
+void Repair::search() {
+  waiting_ = drawn_order(mutations_.size(), words_.run.seed);
+  end_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                            std::chrono::duration<double>(words_.seconds));
+  std::vector<std::thread> threads;
+  const auto lanes = static_cast<size_t>(std::max(1, words_.run.jobs));
+  for (size_t lane = 1; lane < lanes; ++lane)
+    threads.emplace_back([this, lane] { run_lane(lane); });
+  run_lane(0);
+  for (std::thread& thread : threads) thread.join();
+  run_.interrupted |= is_stopped();
+  run_.out_of_time = !run_.interrupted && Clock::now() >= end_ &&
+                     run_.tried < mutations_.size();
+  const auto rank = [&](const RepairEdit& edit) {
+    const auto operators = mutation_operators();
+    const auto at = std::find_if(
+        operators.begin(), operators.end(),
+        [&](const Operator& one) { return one.name == edit.operation; });
+    return std::tuple(!edit.conforms, -static_cast<int64_t>(edit.mends),
+                      at - operators.begin(), edit.line, edit.id);
+  };
+  std::sort(run_.edits.begin(), run_.edits.end(),
+            [&](const RepairEdit& a, const RepairEdit& b) {
+              return rank(a) < rank(b);
+            });
+}
+
+void Repair::run_lane(size_t lane) {
+  const std::string folder = fmt::format("{}/{}", scratch_.path(), lane);
+  std::error_code code;
+  fs::create_directories(folder, code);
+  while (const std::optional<size_t> number = next_edit()) {
+    const std::string library = fmt::format("{}/{}.so", folder, *number);
+    try_edit(*number, library);
+    fs::remove(library, code);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    run_.tried += !is_stopped();
+    if (words_.progress)
+      words_.progress(run_.tried, mutations_.size(),
+                      static_cast<size_t>(std::count_if(
+                          run_.edits.begin(), run_.edits.end(),
+                          [](const auto& one) { return one.conforms; })));
+  }
+}
+
+// First those of lines of which another edit mends something, and where one was
+// found these alone: what no edit of a line changes is hardly wrong there.
+std::optional<size_t> Repair::next_edit() {
+  if (is_stopped() || Clock::now() >= end_) return std::nullopt;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto mended = [&](size_t number) {
+    const auto known = best_of_line_.find(mutations_[number].line);
+    return known == best_of_line_.end() ? 0 : known->second;
+  };
+  const auto best = std::max_element(
+      waiting_.begin(), waiting_.end(),
+      [&](size_t a, size_t b) { return mended(a) < mended(b); });
+  if (best == waiting_.end() || (found_ && mended(*best) == 0))
+    return std::nullopt;
+  const size_t number = *best;
+  waiting_.erase(best);
+  return number;
+}
+
+void Repair::try_edit(size_t number, const std::string& library) {
+  const Mutation& mutation = mutations_[number];
+  const std::string text = mutated(tokens_.source(), mutation);
+  const std::string folder = fs::path(library).parent_path().string();
+  if (!build_mutant(compiler_, text, folder, library).empty() ||
+      !is_new(code_hash(library)))
+    return;
+  OpenedLibrary opened = open_built(library, words_.selection);
+  // What promises less than the kernel did is no repair.
+  if (!opened.error.empty() || opened.declared != declared_) return;
+  RepairEdit edit;
+  edit.mends = mended_by(opened);
+  if (edit.mends == 0 || is_stopped()) return;
+  edit.id = mutation.id();
+  edit.operation = mutation.operation;
+  edit.line = mutation.line;
+  edit.diff = diff_text(compiler_.source, tokens_.source(), text);
+  if (edit.mends == run_.failing.size()) judge(opened, edit);
+  if (is_stopped()) return;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  size_t& best = best_of_line_[edit.line];
+  best = std::max(best, edit.mends);
+  found_ |= edit.conforms;
+  run_.edits.push_back(std::move(edit));
+}
+
+size_t Repair::mended_by(OpenedLibrary& library) {
+  size_t mends = 0;
+  TimeUse time;
+  for (const FailingCase& one : run_.failing) {
+    if (one.kernel >= library.selected.kernels.size()) continue;
+    const KernelUnderTest& kernel = library.selected.kernels[one.kernel];
+    const Judgement judgement =
+        check_case(*one.law, one.value, kernel.judged, kernel.index,
+                   *library.executor, /*with_twin=*/false, time);
+    mends += judgement.verdict == Verdict::kPassed && judgement.compared > 0;
+  }
+  return mends;
+}
+
+// By the plan that the kernel failed.
+void Repair::judge(OpenedLibrary& library, RepairEdit& edit) {
+  const RunResult result = plan_of(library, /*fail_fast=*/true, 1);
+  for (const KernelResult& kernel : result.kernels)
+    for (const Cell& cell : kernel.cells) {
+      edit.checked += cell.checked;
+      if (cell.failure && edit.fails.empty())
+        edit.fails = std::string(cell.failure->law->id) + ", " +
+                     to_string(cell.failure->smallest);
+    }
+  const ReportInput report{result, words_.run, library.selected};
+  edit.conforms = result.error.empty() && exit_code_of(report) == kConforms;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::string diff_text(const std::string& name, const std::string& before,
+                      const std::string& after) {
+  const std::vector<std::string> from = lines_of(before), to = lines_of(after);
+  size_t head = 0, tail = 0;
+  const size_t least = std::min(from.size(), to.size());
+  while (head < least && from[head] == to[head]) ++head;
+  while (tail < least - head &&
+         from[from.size() - 1 - tail] == to[to.size() - 1 - tail])
+    ++tail;
+  const auto range = [&](const std::vector<std::string>& lines) {
+    const size_t count = lines.size() - head - tail;
+    // Where there is none, diff names the line in front.
+    return count == 1 ? fmt::format("{}", head + 1)
+                      : fmt::format("{},{}", head + (count > 0), count);
+  };
+  std::string out = fmt::format("--- {}\n+++ {}\n@@ -{} +{} @@\n", name, name,
+                                range(from), range(to));
+  for (size_t n = head; n < from.size() - tail; ++n)
+    out += "-" + from[n] + "\n";
+  for (size_t n = head; n < to.size() - tail; ++n) out += "+" + to[n] + "\n";
+  return out;
+}
+
+RepairRun run_repair(const RepairWords& words) {
+  const auto start = std::chrono::steady_clock::now();
+  RepairRun run;
+  const std::string& source = words.selection.sources[0];
+  MutantCompiler compiler;
+  run.error = find_mutant_compiler(source, words.selection.cflags, &compiler);
+  std::string text;
+  if (run.error.empty()) run.error = read_source(source, &text);
+  if (!run.error.empty()) return run;
+  const Tokens tokens(text, compiler.language);
+  Repair repair(words, compiler, tokens, run);
+  repair.begin();
+  if (run.error.empty() && !run.failing.empty() && !run.interrupted)
+    repair.search();
+  run.wall_seconds = seconds_since(start);
+  return run;
+}
+
+}  // namespace qkvet::tools

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mutation in reverse: of a kernel that fails, the single edits that make it
+// conform, out of the operators that `qkvet mutate` puts mistakes in with. An
+// edit that mends some of what fails says at least where to look (mutants as
+// fault localisation: Moon, Kim, Kim and Yoo, "Ask the Mutants", ICST 2014).
+#ifndef QKVET_TOOLS_MUTATE_REPAIR_H_
+#define QKVET_TOOLS_MUTATE_REPAIR_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "properties/run/runner.h"
+#include "tools/base/exit_code.h"
+#include "tools/kernels/kernels.h"
+
+namespace qkvet::tools {
+
+struct RepairWords {
+  KernelSelection selection;  // one source, cflags, dialect, precision
+  RunOptions run;             // laws, cases, seed, scope, jobs, stop
+  double seconds = 0;         // for the edits, the kernel's own run not counted
+  std::function<void(size_t done, size_t all, size_t found)> progress = {};
+};
+
+// A case that the kernel fails as it is.
+struct FailingCase {
+  size_t kernel = 0;  // of the source's
+  const Law* law = nullptr;
+  Case value;
+};
+
+struct RepairEdit {
+  std::string id, operation;
+  int line = 0;
+  std::string diff;       // unified, without context, as patch(1) takes it
+  size_t mends = 0;       // failing cases that pass with it
+  bool conforms = false;  // and so does the whole plan
+  int64_t checked = 0;    // cases of the plan, over all laws, until it ended
+  std::string fails;      // else "law, case" of the plan, or ""
+};
+
+struct RepairRun {
+  std::vector<FailingCase> failing;
+  // That mend something: those that make it conform in front, then those that
+  // mend most; of equals in the order of the operators, then of the source.
+  std::vector<RepairEdit> edits;
+  size_t generated = 0, tried = 0;
+  bool interrupted = false;
+  bool out_of_time = false;
+  double wall_seconds = 0;
+  // One line, and what the program is to return; then nothing else counts.
+  std::string error;
+  ExitCode exit = kWrongUse;
+};
+
+// Without failing cases and without an error the kernel conforms as it is.
+RepairRun run_repair(const RepairWords& words);
+
+// 0: it conforms as it is, or one edit makes it; 1: no edit does; 3: the search
+// was not over and has found none.
+ExitCode repair_exit(const RepairRun& run);
+
+// For people, with `most` edits at most.
+std::string repair_text(const RepairWords& words, const RepairRun& run,
+                        size_t most);
+// JSON Lines: a line an edit, a summary.
+std::string repair_json(const RepairWords& words, const RepairRun& run);
+
+// What changed between two texts, as `diff -U0` has it, for one place.
+std::string diff_text(const std::string& name, const std::string& before,
+                      const std::string& after);
+
+}  // namespace qkvet::tools
+
+#endif  // QKVET_TOOLS_MUTATE_REPAIR_H_

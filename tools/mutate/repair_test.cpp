@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// qkvet repair: a student's kernel with one mistake, put right; one that no
+// edit mends; one that is right.
+#include "tools/mutate/repair.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tools/base/program_run.h"
+
+namespace qkvet::tools::repair_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The example with a mistake in the place of `right`, in a folder of its own.
+fs::path with_mistake(const std::string& name, const std::string& right,
+                      const std::string& wrong) {
+  const fs::path folder = scratch() / name;
+  fs::create_directories(folder);
+  std::string text = read_text(fs::path(QKVET_EXAMPLES) / "twelve_lines.cpp");
+  const size_t at = text.find(right);
+  EXPECT_NE(at, std::string::npos) << right;
+  if (at != std::string::npos) text.replace(at, right.size(), wrong);
+  write_text(folder / "mine.cpp", text);
+  return folder;
+}
+
+// Small cases of one law, so that nearly all of the time is the compiler's.
+Ran repair(const fs::path& folder, const std::string& words = "") {
+  return run_qkvet(
+      "repair mine.cpp -n 128 --sizes small --budget 600s " + words, folder);
+}
+
+TEST(Repair, AMistakeIsPutRight) {
+  const fs::path where =
+      with_mistake("bound", "j > i + Tk - Tq", "j >= i + Tk - Tq");
+  const Ran ran = repair(where, "--json found.json --most 50");
+  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+  EXPECT_NE(ran.out.find(
+                "@@ -21 +21 @@\n"
+                "-        if (causal && j >= i + Tk - Tq) s[j] = -INFINITY;\n"
+                "+        if (causal && j > i + Tk - Tq) s[j] = -INFINITY;\n"),
+            std::string::npos)
+      << ran.out;
+  // What conforms stands in front of what mends only some of it, and was asked
+  // for more than the failing cases.
+  std::istringstream lines(read_text(where / "found.json"));
+  bool was_better = false, was_right = false;
+  for (std::string line; std::getline(lines, line);) {
+    const ReadJson json = read_json(line);
+    if (json.value("type", "") != "edit") continue;
+    EXPECT_GT(json.value("mends", 0), 0) << line;
+    if (json.value("conforms", false)) {
+      EXPECT_FALSE(was_better) << line;
+      EXPECT_GT(json.value("checked", 0), 50) << line;
+      EXPECT_EQ(json.value("line", 0), 21) << line;
+      was_right = true;
+    } else {
+      was_better = true;
+    }
+  }
+  EXPECT_TRUE(was_right);
+}
+
+TEST(Repair, WhatNoEditMendsIsSaid) {
+  const fs::path where = with_mistake("none", "", "");
+  write_text(where / "mine.cpp", R"(#include "qkvet/plain.h"
+static void zeros(const float* q, const float* k, const float* v, float* o,
+                  int64_t B, int64_t H, int64_t Tq, int64_t Tk, int64_t d,
+                  int causal) {
+  for (int64_t n = 0; n < B * H * Tq * d; ++n) o[n] = 0;
+}
+QKVET_PLAIN_KERNEL(zeros, "mine/zeros");
+)");
+  const Ran ran = repair(where);
+  EXPECT_EQ(ran.exit, 1) << ran.out << ran.error;
+  EXPECT_NE(ran.out.find("NOT FOUND "), std::string::npos) << ran.out;
+  EXPECT_EQ(ran.out.find("REPAIR"), std::string::npos) << ran.out;
+}
+
+TEST(Repair, WhatConformsHasNothingToRepair) {
+  const Ran ran = repair(with_mistake("right", "", ""));
+  EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;
+  EXPECT_NE(ran.out.find("CONFORMS  as it is"), std::string::npos) << ran.out;
+}
+
+TEST(Repair, ABudgetThatIsSpentIsNoVerdict) {
+  // Two places are wrong: no edit mends both, and there are far too many.
+  const fs::path where =
+      with_mistake("late", "sum += w = std::exp(w - max);",
+                   "sum += w = std::exp(w - max);\n"
+                   "      sum *= 3; for (float& w : s) w *= w;");
+  const Ran ran =
+      run_qkvet("repair mine.cpp -n 128 --sizes small --budget 1s -j 1", where);
+  EXPECT_EQ(ran.exit, 3) << ran.out << ran.error;
+  EXPECT_NE(ran.out.find("the budget is spent"), std::string::npos) << ran.out;
+}
+
+TEST(Repair, BadWordsAreRefused) {
+  const fs::path where = with_mistake("words", "", "");
+  write_text(where / "no.cpp", "int main( {");
+  expect_wrong_use(run_qkvet("repair", where), "repair takes one source");
+  expect_wrong_use(run_qkvet("repair mine.cpp no.cpp", where), "2 are named");
+  expect_wrong_use(run_qkvet("repair gone.cpp", where), "gone.cpp: ");
+  expect_wrong_use(run_qkvet("repair mine.cpp --budget soon", where), "soon");
+  const Ran ran = run_qkvet("repair no.cpp", where);
+  EXPECT_EQ(ran.exit, 2);
+  EXPECT_NE(ran.error.find("no.cpp: does not compile"), std::string::npos)
+      << ran.error;
+}
+
+TEST(Repair, ADiffHasTheChangedLinesAlone) {
+  EXPECT_EQ(diff_text("a.c", "1\n2\n3\n", "1\nb\n3\n"),
+            "--- a.c\n+++ a.c\n@@ -2 +2 @@\n-2\n+b\n");
+  EXPECT_EQ(diff_text("a.c", "1\n2\n3\n", "1\n3\n"),
+            "--- a.c\n+++ a.c\n@@ -2 +1,0 @@\n-2\n");
+  EXPECT_EQ(diff_text("a.c", "1\n3\n", "1\n2\n2\n3\n"),
+            "--- a.c\n+++ a.c\n@@ -1,0 +2,2 @@\n+2\n+2\n");
+}
+
+}  // namespace
+}  // namespace qkvet::tools::repair_test
