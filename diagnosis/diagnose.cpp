@@ -16,8 +16,9 @@ constexpr int kMostInquiries = 4;
 // Calls for neighbours, behind those for hypotheses.
 constexpr int kHiddenCalls = kMostDiagnosisCalls - kMostInquiryCalls;
 
-// Where it fails, in a sentence or by its neighbours. A kernel whose answers
-// were recorded cannot be asked for those; one that hangs takes too long.
+// Where it fails, in a sentence or by its neighbours, and what it answers. A
+// kernel whose answers were recorded cannot be asked for those; one that hangs
+// takes too long.
 void look_where(const Failure& failure, const KernelUnderTest& kernel,
                 Executor& executor, TimeUse& time, const Answered* answered,
                 Diagnosis& diagnosis) {
@@ -25,10 +26,15 @@ void look_where(const Failure& failure, const KernelUnderTest& kernel,
   if (answered != nullptr) {
     diagnosis.where =
         look_where_answers_fail(failure, kernel, executor, *answered, time);
+    diagnosis.instead = look_what_it_is_instead(
+        failure, diagnosis.where, kernel, executor, time, answered);
     return;
   }
-  if (failure.repeats_failed == failure.repeats)
+  if (failure.repeats_failed == failure.repeats) {
     diagnosis.where = look_where_it_fails(failure, kernel, executor, time);
+    diagnosis.instead = look_what_it_is_instead(failure, diagnosis.where,
+                                                kernel, executor, time);
+  }
   Witness neighbours(kernel.judged, kernel.index, executor, time, kHiddenCalls);
   diagnosis.hidden = hidden_among_neighbours(
       *failure.law, failure.smallest, neighbours, diagnosis.where.is_known());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "diagnosis/catalogue.h"
+#include "diagnosis/instead/instead.h"
 #include "diagnosis/where/fails_where.h"
 #include "properties/run/runner.h"
 
@@ -37,6 +38,7 @@ struct Diagnosis {
   int probes = 0;             // passing ones as well
   int calls = 0;              // of the kernel
   FailsWhere where;           // the sentence about where it fails
+  Instead instead;            // what its numbers are, and since which stage
   // What that does not say: neighbours that pass and fail, threads; "" if
   // nothing.
   std::string hidden;

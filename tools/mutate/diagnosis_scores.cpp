@@ -48,6 +48,7 @@ class ScoreLog {
     head["seed"] = words.seed;
     head["cases"] = words.cases;
     head["fresh"] = words.fresh;
+    head["describes"] = true;
     std::string kept = json_text(head) + "\n";
     std::ifstream old(path_);
     bool first = true;
@@ -94,6 +95,12 @@ class ScoreLog {
     m.certainty = json.value("certainty", "");
     m.seconds = json.value("seconds", 0.0);
     m.calls = json.value("calls", 0);
+    m.instead = json.value("instead", "");
+    m.is_described = json.value("is_described", false);
+    m.described = json.value("described", 0);
+    m.described_rightly = json.value("described_rightly", 0);
+    m.stage = json.value("stage", "");
+    m.known_stage = json.value("known_stage", "");
     known_[m.kernel + " " + m.id] = m;
     return line + "\n";
   }
@@ -230,6 +237,26 @@ class ScoredKernel {
     out.right = fresh.right;
     out.all = fresh.all;
     out.failing = fresh.failing;
+    const Instead& instead = first.diagnosis.instead;
+    out.instead = instead.text();
+    out.is_described =
+        std::any_of(instead.outputs.begin(), instead.outputs.end(),
+                    [](const OutputInstead& one) { return !one.text.empty(); });
+    const InsteadScore score =
+        score_instead(instead, *first.best, where, kernels[0], *opened.executor,
+                      time, kJudgesSeed, words_.fresh);
+    out.described = score.all;
+    out.described_rightly = score.right;
+    out.stage = stage_name(instead.stage);
+    out.known_stage = stage_name(known_stage(out.before));
+  }
+
+  Stage known_stage(const std::string& line) const {
+    for (const KnownStage& known : words_.stages)
+      if (known.kernel == which_.kernel &&
+          line.find(known.part) != std::string::npos)
+        return known.stage;
+    return Stage::kUnknown;
   }
 
   const MutatedKernel& which_;
@@ -246,6 +273,8 @@ class ScoredKernel {
 struct ScoreCounts {
   int killed = 0, right = 0, wrong = 0, none = 0, sure = 0;
   std::vector<double> seconds;
+  int told = 0, told_wrong = 0, told_nothing = 0;      // descriptions
+  int staged = 0, staged_wrong = 0, staged_never = 0;  // of known lines
 
   void add(const DiagnosedMutant& mutant) {
     if (!mutant.is_scored()) return;
@@ -255,6 +284,13 @@ struct ScoreCounts {
     none += !mutant.is_claimed;
     sure += mutant.certainty == "sure";
     seconds.push_back(mutant.seconds);
+    ++(!mutant.is_described           ? told_nothing
+       : mutant.is_description_true() ? told
+                                      : told_wrong);
+    if (mutant.known_stage.empty()) return;
+    ++(mutant.stage.empty()                 ? staged_never
+       : mutant.stage == mutant.known_stage ? staged
+                                            : staged_wrong);
   }
 
   std::string row(const std::string& name) const {
@@ -264,6 +300,12 @@ struct ScoreCounts {
     return fmt::format(
         "| {} | {} | {} | {} | {} | {} | {:.1f} s | {:.1f} s |\n", name, killed,
         right, wrong, none, sure, sorted[sorted.size() / 2], sorted.back());
+  }
+
+  std::string instead_row(const std::string& name) const {
+    return fmt::format("| {} | {} | {} | {} | {} | {} | {} |\n", name, told,
+                       told_wrong, told_nothing, staged, staged_wrong,
+                       staged_never);
   }
 };
 
@@ -287,6 +329,12 @@ Json to_json(const DiagnosedMutant& m) {
   json["certainty"] = m.certainty;
   json["seconds"] = m.seconds;
   json["calls"] = m.calls;
+  json["instead"] = m.instead;
+  json["is_described"] = m.is_described;
+  json["described"] = m.described;
+  json["described_rightly"] = m.described_rightly;
+  json["stage"] = m.stage;
+  json["known_stage"] = m.known_stage;
   return json;
 }
 
@@ -324,7 +372,12 @@ std::string scores_text(const std::vector<DiagnosedMutant>& mutants) {
       "sentence | cause sure | median | slowest |\n"
       "|---|---|---|---|---|---|---|---|\n";
   for (const std::string& name : names) text += of[name].row(name);
-  return text + all.row("all");
+  text += all.row("all");
+  text +=
+      "\n| kernel | description, right | description, wrong | none | stage, "
+      "right | stage, wrong | no stage |\n|---|---|---|---|---|---|---|\n";
+  for (const std::string& name : names) text += of[name].instead_row(name);
+  return text + all.instead_row("all");
 }
 
 }  // namespace qkvet::tools

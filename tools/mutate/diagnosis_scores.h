@@ -2,8 +2,9 @@
 // How often a diagnosis is right about bugs that are in no list: mutants of
 // kernels here, made by the operators of `qkvet mutate`, in the order in which
 // a seed draws them. Each is judged until a law fails, diagnosed as `qkvet
-// check` does it, and its sentence about where it fails is held against cases
-// that no search uses.
+// check` does it; its sentence about where it fails and its description of the
+// wrong numbers are held against cases that no search uses, and the stage that
+// it names against the line that was changed.
 #ifndef QKVET_TOOLS_MUTATE_DIAGNOSIS_SCORES_H_
 #define QKVET_TOOLS_MUTATE_DIAGNOSIS_SCORES_H_
 
@@ -12,7 +13,7 @@
 #include <vector>
 
 #include "core/base/json.h"
-#include "diagnosis/where/fails_where.h"
+#include "diagnosis/instead/description.h"
 
 namespace qkvet::tools {
 
@@ -33,13 +34,30 @@ struct DiagnosedMutant {
   int right = 0, all = 0;   // fresh cases of the judge
   int failing = 0;          // of all
   std::string cause, certainty;
-  double seconds = 0;  // the diagnosis took, on the clock
-  int calls = 0;       // of the kernel, for the sentence
+  double seconds = 0;   // the diagnosis took, on the clock
+  int calls = 0;        // of the kernel, for the sentence
+  std::string instead;  // what is said of the wrong numbers
+  // Wrong outputs of fresh cases that have a description, and for how many of
+  // them it is true.
+  bool is_described = false;
+  int described = 0, described_rightly = 0;
+  std::string stage;        // that is said; "": none
+  std::string known_stage;  // of the changed line; "": not known
 
   bool is_scored() const { return fate == "killed"; }
+  bool is_description_true() const {
+    return described > 0 && 20 * described_rightly >= 19 * described;
+  }
   bool is_true() const { return all > 0 && 20 * right >= 19 * all; }
 };
 Json to_json(const DiagnosedMutant& mutant);
+
+// What a line of a kernel computes: the first that has its kernel and of whose
+// text the line, as it was before the change, has a part.
+struct KnownStage {
+  std::string kernel, part;
+  Stage stage = Stage::kUnknown;
+};
 
 struct ScoreWords {
   std::vector<MutatedKernel> kernels;  // each gives its share of the mutants
@@ -49,6 +67,7 @@ struct ScoreWords {
   int fresh = 200;       // cases of the judge
   std::string out;       // folder that a later run goes on from; or ""
   std::string only;      // the id of one mutant; "" for a draw
+  std::vector<KnownStage> stages = {};
   std::function<void(const DiagnosedMutant&)> done = {};
 };
 
@@ -56,7 +75,8 @@ struct ScoreWords {
 std::vector<DiagnosedMutant> score_diagnoses(const ScoreWords& words,
                                              std::string* error);
 
-// A table in Markdown: a row a kernel, and one of all.
+// Two tables in Markdown, of sentences and of descriptions and stages: a row a
+// kernel, and one of all.
 std::string scores_text(const std::vector<DiagnosedMutant>& mutants);
 
 }  // namespace qkvet::tools

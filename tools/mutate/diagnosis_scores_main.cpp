@@ -18,16 +18,47 @@ const std::vector<MutatedKernel>& kernels_here() {
   return kernels;
 }
 
+// What is known of their lines. A line of no row, such as a loop over channels,
+// may be wrong in one way or another, and its stage is not scored.
+const std::vector<KnownStage>& stages_here() {
+  static const std::vector<KnownStage> stages = {
+      {"scalar/plain", "softcap", Stage::kScores},
+      {"scalar/plain", "bias", Stage::kBias},
+      {"scalar/plain", "slopes", Stage::kBias},
+      {"scalar/plain", "distance", Stage::kBias},
+      {"scalar/plain", "call.q.at", Stage::kScores},
+      {"scalar/plain", "call.k.at", Stage::kScores},
+      {"scalar/plain", "dot", Stage::kScores},
+      {"scalar/plain", "c < call.width", Stage::kScores},
+      {"scalar/plain", "max + std::log(sum)", Stage::kLse},
+      {"scalar/plain", "call.lse", Stage::kLse},
+      {"scalar/plain", "fmax", Stage::kSoftmax},
+      {"scalar/plain", "std::exp", Stage::kSoftmax},
+      {"scalar/plain", "sum += row.scores", Stage::kSoftmax},
+      {"scalar/plain", "/= sum", Stage::kSoftmax},
+      {"scalar/plain", "kept(row, n)", Stage::kValues},
+      {"scalar/plain", "call.v.", Stage::kValues},
+      {"scalar/plain", "list_keys", Stage::kKeys}};
+  return stages;
+}
+
 void print(const DiagnosedMutant& mutant) {
   if (!mutant.is_scored()) return;
   const char* word = !mutant.is_claimed ? "----"
                      : mutant.is_true() ? "ok  "
                                         : "BAD ";
+  const char* told = !mutant.is_described           ? "----"
+                     : mutant.is_description_true() ? "ok  "
+                                                    : "BAD ";
   std::printf("%s %-14s %-22s %3d/%3d %5.1f s  %s: %s\n    - %s\n    + %s\n",
               word, mutant.kernel.c_str(), mutant.id.c_str(), mutant.right,
               mutant.all, mutant.seconds, mutant.law.c_str(),
               mutant.sentence.c_str(), mutant.before.c_str(),
               mutant.after.c_str());
+  std::printf("%s   %3d/%3d  %s stage %s (%s)\n", told,
+              mutant.described_rightly, mutant.described,
+              mutant.instead.c_str(), mutant.stage.c_str(),
+              mutant.known_stage.c_str());
   std::fflush(stdout);
 }
 
@@ -60,6 +91,7 @@ int run(int argc, char** argv) {
   if (words.kernels.empty())
     error = "--kernel " + kernel + ": is none of those that are mutated (" +
             names + ")";
+  words.stages = stages_here();
   words.done = print;
   std::vector<DiagnosedMutant> mutants;
   if (error.empty()) mutants = score_diagnoses(words, &error);

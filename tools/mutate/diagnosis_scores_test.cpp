@@ -55,6 +55,8 @@ ScoreWords words_in(const fs::path& folder) {
   words.count = 2;
   words.cases = 512;
   words.out = (folder / "out").string();
+  words.stages = {{"mine/attend", "causal &&", Stage::kKeys},
+                  {"mine/attend", "sqrt", Stage::kScores}};
   return words;
 }
 
@@ -103,6 +105,36 @@ TEST(DiagnosisScores, AMutantWithoutItsMaskFailsWhereARowHasAMaskedKey) {
   EXPECT_TRUE(mutants[0].is_true()) << mutants[0].sentence;
   EXPECT_TRUE(mutants[0].sentence.starts_with("where a row has a masked key"))
       << mutants[0].sentence;
+  EXPECT_TRUE(mutants[0].is_description_true()) << mutants[0].instead;
+  EXPECT_TRUE(mutants[0].instead.starts_with(
+      "o is what comes without the causal rule: all of "))
+      << mutants[0].instead;
+  EXPECT_EQ(mutants[0].stage, "keys");
+  EXPECT_EQ(mutants[0].known_stage, "keys");
+}
+
+// The scale left out; and the control: a line that is said to be of another
+// stage than it is makes the stage count as wrong.
+TEST(DiagnosisScores, TheStageIsHeldAgainstTheLineThatWasChanged) {
+  ScoreWords words = words_in(scratch() / "scale");
+  words.only = "16:9:remove";
+  std::string error;
+  const std::vector<DiagnosedMutant> mutants = score_diagnoses(words, &error);
+  ASSERT_EQ(error, "");
+  ASSERT_EQ(mutants.size(), 1U);
+  EXPECT_TRUE(mutants[0].instead.starts_with("o is what comes of no scale: "))
+      << mutants[0].instead;
+  EXPECT_NE(scores_text(mutants).find("\n| all | 1 | 0 | 0 | 1 | 0 | 0 |\n"),
+            std::string::npos)
+      << scores_text(mutants);
+
+  words.stages = {{"mine/attend", "sqrt", Stage::kSoftmax}};
+  words.out += "/other";
+  const std::vector<DiagnosedMutant> others = score_diagnoses(words, &error);
+  ASSERT_EQ(others.size(), 1U);
+  EXPECT_NE(scores_text(others).find("\n| all | 1 | 0 | 0 | 0 | 1 | 0 |\n"),
+            std::string::npos)
+      << scores_text(others);
 }
 
 }  // namespace

@@ -108,7 +108,11 @@ std::string cause_text(const ReportInput& input, const Failure& failure) {
   const CauseOfFailures* cause = cause_of(input.diagnoses, failure);
   if (cause == nullptr || cause->best != &failure) return "";
   const Diagnosis& diagnosis = cause->diagnosis;
-  std::string out;
+  // What was seen before what is thought of it.
+  std::string out =
+      optional_field("fails", diagnosis.where.text(), input.width) +
+      optional_field("stage", diagnosis.instead.stage_sentence(), input.width) +
+      optional_field("instead", diagnosis.instead.text(), input.width);
   if (diagnosis.causes.empty()) {
     out += wrapped_field(
         "cause",
@@ -123,7 +127,6 @@ std::string cause_text(const ReportInput& input, const Failure& failure) {
     out += wrapped_field("cause", diagnosis.causes[0].cause, input.width);
     out += wrapped_field("", certainty_text(diagnosis), input.width);
   }
-  out += optional_field("fails", diagnosis.where.text(), input.width);
   out += optional_field("hidden", diagnosis.hidden, input.width);
   if (!diagnosis.causes.empty())
     out += wrapped_field("fix", diagnosis.causes[0].fix, input.width);

@@ -69,6 +69,20 @@ Json where_json(const FailsWhere& where) {
   return json;
 }
 
+Json instead_json(const Instead& instead) {
+  Json json{{"cases", instead.cases},
+            {"calls", instead.calls},
+            {"text", instead.text()}};
+  json["outputs"] = Json::array();
+  for (const OutputInstead& one : instead.outputs)
+    json["outputs"].push_back({{"output", tensor_name(one.output)},
+                               {"description", one.text},
+                               {"wrong_elements", one.elements},
+                               {"cases", one.cases}});
+  if (!instead.left_out.empty()) json["left_out"] = instead.left_out;
+  return json;
+}
+
 void add_diagnosis(const CauseOfFailures& cause, Json& out) {
   const Diagnosis& diagnosis = cause.diagnosis;
   Json json{{"cause", diagnosis.name()},
@@ -81,6 +95,10 @@ void add_diagnosis(const CauseOfFailures& cause, Json& out) {
             {"hidden", diagnosis.hidden}};
   if (!diagnosis.where.text().empty())
     json["where"] = where_json(diagnosis.where);
+  const Instead& instead = diagnosis.instead;
+  if (!instead.text().empty()) json["instead"] = instead_json(instead);
+  if (const std::string text = instead.stage_sentence(); !text.empty())
+    json["stage"] = {{"name", stage_name(instead.stage)}, {"text", text}};
   if (!diagnosis.seen.empty()) json["seen"] = diagnosis.seen;
   json["also_possible"] = Json::array();
   for (size_t i = 1; i < diagnosis.causes.size(); ++i)

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+// Descriptions that are made of the right numbers themselves.
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "diagnosis/instead/description.h"
+
+namespace qkvet::diagnosis {
+namespace {
+
+using Place = std::array<int64_t, 4>;
+
+// --- a factor
+
+struct Factor {
+  const char* text;
+  double (*of)(const Case& value);
+};
+double d_of(const Case& value) { return static_cast<double>(value.shape.d); }
+double scale_of(const Case& value) {
+  return value.scale ? static_cast<double>(*value.scale)
+                     : 1 / std::sqrt(d_of(value));
+}
+double group_of(const Case& value) {
+  return static_cast<double>(value.shape.H / value.shape.Hkv);
+}
+constexpr Factor kFactors[] = {
+    {"-1", [](const Case&) { return -1.0; }},
+    {"2", [](const Case&) { return 2.0; }},
+    {"1/2", [](const Case&) { return 0.5; }},
+    {"log2(e)", [](const Case&) { return std::numbers::log2e; }},
+    {"ln(2)", [](const Case&) { return std::numbers::ln2; }},
+    {"d", d_of},
+    {"1/d", [](const Case& c) { return 1 / d_of(c); }},
+    {"sqrt(d)", [](const Case& c) { return std::sqrt(d_of(c)); }},
+    {"1/sqrt(d)", [](const Case& c) { return 1 / std::sqrt(d_of(c)); }},
+    {"the scale", scale_of},
+    {"1 / the scale", [](const Case& c) { return 1 / scale_of(c); }},
+    {"H/Hkv", group_of},
+    {"Hkv/H", [](const Case& c) { return 1 / group_of(c); }},
+    {"H", [](const Case& c) { return static_cast<double>(c.shape.H); }},
+    {"1/H", [](const Case& c) { return 1 / static_cast<double>(c.shape.H); }},
+    {"Tk", [](const Case& c) { return static_cast<double>(c.shape.Tk); }},
+    {"1/Tk", [](const Case& c) { return 1 / static_cast<double>(c.shape.Tk); }},
+    {"B", [](const Case& c) { return static_cast<double>(c.shape.B); }}};
+
+Predicted times(const WrongOutput& output, double factor) {
+  Predicted out{output.right, output.bound};
+  for (double& value : out.values) value *= factor;
+  for (double& bound : out.bounds) bound *= std::fabs(factor);
+  return out;
+}
+
+void add_factors(std::vector<Description>& out) {
+  for (const Factor& factor : kFactors)
+    out.push_back({std::string("the right value times ") + factor.text,
+                   Stage::kUnknown,
+                   [of = factor.of](const WrongAnswer& answer,
+                                    const WrongOutput& output) {
+                     return std::optional(times(output, of(answer.value())));
+                   }});
+}
+
+// --- another element of the same output
+
+Place place_of(const WrongOutput& output, int64_t n) {
+  Place place;
+  for (size_t axis = 4; axis-- > 0;) {
+    place[axis] = n % output.extents[axis];
+    n /= output.extents[axis];
+  }
+  return place;
+}
+
+// Where the number that stands at a place comes from; nothing: from nowhere.
+using Comes = std::function<Place(const Place& at, const Place& extents)>;
+
+std::optional<Predicted> moved(const WrongOutput& output, const Comes& comes) {
+  Predicted out{output.right, output.bound};
+  for (size_t n = 0; n < output.right.size(); ++n) {
+    const Place from =
+        comes(place_of(output, static_cast<int64_t>(n)), output.extents);
+    int64_t at = 0;
+    for (size_t axis = 0; axis < 4; ++axis) {
+      const bool inside = from[axis] >= 0 && from[axis] < output.extents[axis];
+      at = inside && at >= 0 ? at * output.extents[axis] + from[axis] : -1;
+    }
+    out.values[n] =
+        at < 0 ? std::nan("") : output.right[static_cast<size_t>(at)];
+    out.bounds[n] = at < 0 ? 0 : output.bound[static_cast<size_t>(at)];
+  }
+  return out;
+}
+
+// The place of another number may have been read from as well as written to.
+void add_move(std::vector<Description>& out, std::string text, Comes comes,
+              Stage stage = Stage::kUnknown) {
+  out.push_back({std::move(text), stage,
+                 [comes = std::move(comes)](const WrongAnswer&,
+                                            const WrongOutput& output) {
+                   return moved(output, comes);
+                 }});
+}
+
+void add_moves(const std::vector<std::string>& axes,
+               std::vector<Description>& out) {
+  for (size_t a = 0; a < axes.size(); ++a) {
+    const std::string right = "the right value of " + axes[a];
+    add_move(out, right + " 0", [a](Place at, const Place&) {
+      at[a] = 0;
+      return at;
+    });
+    for (const int64_t step : {-1, 1})
+      add_move(out,
+               "the right value of the " + axes[a] +
+                   (step < 0 ? " in front of it" : " behind it"),
+               [a, step](Place at, const Place&) {
+                 at[a] += step;
+                 return at;
+               });
+    add_move(out, right + "s in reverse", [a](Place at, const Place& extents) {
+      at[a] = extents[a] - 1 - at[a];
+      return at;
+    });
+  }
+}
+
+// What stands at a place if the output is written in another order of axes.
+void add_orders(const std::vector<std::string>& axes,
+                const std::vector<std::string>& letters,
+                std::vector<Description>& out) {
+  for (size_t a = 0; a < axes.size(); ++a)
+    for (size_t b = a + 1; b < axes.size(); ++b) {
+      std::string order;
+      for (size_t n = 0; n < axes.size(); ++n)
+        order += (n == 0 ? "" : ",") + letters[n == a ? b : n == b ? a : n];
+      add_move(
+          out,
+          "right, but stored in the order [" + order + "] of " + axes[a] +
+              " and " + axes[b],
+          [a, b](const Place& at, const Place& extents) {
+            Place swapped = extents;
+            std::swap(swapped[a], swapped[b]);
+            int64_t n = 0;
+            for (size_t axis = 0; axis < 4; ++axis)
+              n = n * extents[axis] + at[axis];
+            Place from;
+            for (size_t axis = 4; axis-- > 0;) {
+              from[axis] = n % swapped[axis];
+              n /= swapped[axis];
+            }
+            std::swap(from[a], from[b]);
+            return from;
+          },
+          Stage::kOutput);
+    }
+}
+
+// --- terms of the sum over keys
+
+// The first and the last key that a row sees; -1: none.
+std::pair<int64_t, int64_t> ends_of_row(const WrongAnswer& answer,
+                                        int64_t row) {
+  const int64_t keys = answer.value().shape.Tk;
+  std::pair<int64_t, int64_t> ends(-1, -1);
+  for (int64_t j = 0; j < keys; ++j) {
+    if (answer.truth->oracle.sees[static_cast<size_t>(row * keys + j)] == 0)
+      continue;
+    if (ends.first < 0) ends.first = j;
+    ends.second = j;
+  }
+  return ends;
+}
+
+// o, of what one key adds to it, its weight, and the row's largest weight.
+struct Terms {
+  double o, term, weight, largest;
+};
+using OfTerms = double (*)(const Terms& terms);
+
+std::optional<Predicted> of_terms(const WrongAnswer& answer,
+                                  const WrongOutput& output, bool is_last,
+                                  OfTerms of) {
+  if (answer.truth == nullptr) return std::nullopt;
+  const Shape& s = answer.value().shape;
+  const Inputs& inputs = answer.evidence->work->own_inputs();
+  const std::vector<double>& weights = answer.truth->oracle.weights;
+  Predicted out{output.right, output.bound};
+  for (int64_t row = 0; row < s.lse_elements(); ++row) {
+    const auto [first, last] = ends_of_row(answer, row);
+    if (first < 0) continue;
+    const int64_t key = is_last ? last : first;
+    const auto begin = weights.begin() + row * s.Tk;
+    const double weight = *(begin + key);
+    const double largest = *std::max_element(begin, begin + s.Tk);
+    const int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H;
+    const int64_t kv = b * s.Hkv + h / (s.H / s.Hkv);
+    for (int64_t c = 0; c < s.dv; ++c) {
+      const auto n = static_cast<size_t>(row * s.dv + c);
+      const double v =
+          inputs.v[static_cast<size_t>((kv * s.Tk + key) * s.dv + c)];
+      out.values[n] = of({output.right[n], weight * v, weight, largest});
+      // As the right number's, and as much wider as the number is.
+      const double grown = std::fabs(out.values[n] / output.right[n]);
+      if (std::isfinite(grown)) out.bounds[n] *= std::max(1.0, grown);
+    }
+  }
+  return out;
+}
+
+void add_term(std::vector<Description>& out, const char* text, Stage stage,
+              bool is_last, OfTerms of) {
+  out.push_back(
+      {text, stage,
+       [is_last, of](const WrongAnswer& answer, const WrongOutput& output) {
+         return of_terms(answer, output, is_last, of);
+       }});
+}
+
+void add_terms(std::vector<Description>& out) {
+  constexpr auto kLast = true;
+  const OfTerms without = [](const Terms& t) { return t.o - t.term; };
+  const OfTerms twice = [](const Terms& t) { return t.o + t.term; };
+  const OfTerms alone = [](const Terms& t) { return t.term; };
+  const OfTerms less = [](const Terms& t) { return t.o / (1 - t.weight); };
+  const OfTerms more = [](const Terms& t) { return t.o / (1 + t.weight); };
+  add_term(out, "the right value without the last key's weight times its value",
+           Stage::kValues, kLast, without);
+  add_term(out,
+           "the right value without the first key's weight times its value",
+           Stage::kValues, !kLast, without);
+  add_term(out, "the right value with the last key's weight times value twice",
+           Stage::kValues, kLast, twice);
+  add_term(out, "the right value with the first key's weight times value twice",
+           Stage::kValues, !kLast, twice);
+  add_term(out, "the last key's weight times its value, all others missing",
+           Stage::kValues, kLast, alone);
+  add_term(out, "the first key's weight times its value, all others missing",
+           Stage::kValues, !kLast, alone);
+  add_term(out, "divided by a sum that lacks the last key", Stage::kSoftmax,
+           kLast, less);
+  add_term(out, "divided by a sum that lacks the first key", Stage::kSoftmax,
+           !kLast, less);
+  add_term(out, "divided by a sum that has the last key twice", Stage::kSoftmax,
+           kLast, more);
+  add_term(out, "divided by a sum that has the first key twice",
+           Stage::kSoftmax, !kLast, more);
+  add_term(out,
+           "never divided by the row's sum of exponentials (of scores below "
+           "their maximum)",
+           Stage::kSoftmax, kLast,
+           [](const Terms& t) { return t.o / t.largest; });
+  add_term(out, "the right value times the row's sum of exponentials, squared",
+           Stage::kSoftmax, kLast,
+           [](const Terms& t) { return t.o / t.largest / t.largest; });
+  add_term(out, "divided twice by the row's sum of exponentials",
+           Stage::kSoftmax, kLast,
+           [](const Terms& t) { return t.o * t.largest; });
+}
+
+// --- parts of lse = maximum + ln(sum)
+
+void add_parts_of_lse(std::vector<Description>& out) {
+  using Of = double (*)(double lse, double max, int64_t seen);
+  struct Row {
+    const char* text;
+    Of of;
+  };
+  static constexpr Row kRows[] = {
+      {"the largest score alone, without the logarithm of the sum",
+       [](double, double max, int64_t) { return max; }},
+      {"the logarithm of the sum alone, without the largest score",
+       [](double lse, double max, int64_t) { return lse - max; }},
+      {"the largest score plus the sum itself, not its logarithm",
+       [](double lse, double max, int64_t) {
+         return max + std::exp(lse - max);
+       }},
+      {"the largest score minus the logarithm of the sum",
+       [](double lse, double max, int64_t) { return 2 * max - lse; }},
+      {"the logarithm of the sum minus the largest score",
+       [](double lse, double max, int64_t) { return lse - 2 * max; }},
+      {"the right value minus ln(number of keys)",
+       [](double lse, double, int64_t seen) {
+         return lse - std::log(static_cast<double>(seen));
+       }},
+      {"the exponential of the right value",
+       [](double lse, double, int64_t) { return std::exp(lse); }}};
+  for (const Row& row : kRows)
+    out.push_back(
+        {row.text, Stage::kLse,
+         [of = row.of](const WrongAnswer& answer,
+                       const WrongOutput& output) -> std::optional<Predicted> {
+           if (answer.truth == nullptr || answer.value().sink)
+             return std::nullopt;
+           const int64_t keys = answer.value().shape.Tk;
+           const OracleOutput& oracle = answer.truth->oracle;
+           Predicted predicted{output.right, output.bound};
+           for (size_t n = 0; n < output.right.size(); ++n) {
+             if (oracle.visible[n] <= 0) continue;
+             const auto begin =
+                 oracle.weights.begin() + static_cast<int64_t>(n) * keys;
+             const double largest = *std::max_element(begin, begin + keys);
+             predicted.values[n] =
+                 of(output.right[n], output.right[n] + std::log(largest),
+                    oracle.visible[n]);
+           }
+           return predicted;
+         }});
+}
+
+}  // namespace
+
+std::vector<Description> descriptions_by_number(TensorName output) {
+  std::vector<Description> out;
+  add_factors(out);
+  switch (output) {
+    case TensorName::kO:
+      add_terms(out);
+      add_moves({"member", "head", "row", "channel"}, out);
+      add_orders({"member", "head", "row", "channel"}, {"B", "H", "Tq", "dv"},
+                 out);
+      break;
+    case TensorName::kLse:
+      add_parts_of_lse(out);
+      add_moves({"member", "head", "row"}, out);
+      add_orders({"member", "head", "row"}, {"B", "H", "Tq"}, out);
+      break;
+    case TensorName::kDQ:
+      add_moves({"member", "head", "row", "channel"}, out);
+      break;
+    case TensorName::kDK:
+    case TensorName::kDV:
+      add_moves({"member", "kv head", "key", "channel"}, out);
+      break;
+    default:
+      break;
+  }
+  return out;
+}
+
+bool fits(const Description& description, const WrongAnswer& answer,
+          const WrongOutput& output) {
+  const auto predicted = description.predict(answer, output);
+  if (!predicted || predicted->values.size() != output.actual.size() ||
+      predicted->bounds.size() != output.actual.size())
+    return false;
+  return std::all_of(output.wrong.begin(), output.wrong.end(), [&](size_t n) {
+    return is_near(output.actual[n], predicted->values[n], predicted->bounds[n],
+                   output.dtype);
+  });
+}
+
+const char* stage_name(Stage stage) {
+  constexpr const char* kNames[] = {"",        "scores", "bias",   "keys",
+                                    "softmax", "values", "output", "lse"};
+  return kNames[static_cast<size_t>(stage)];
+}
+
+const char* stage_text(Stage stage) {
+  constexpr const char* kTexts[] = {
+      "",
+      "the scores (q k^T, its scale, and all up to their exponentials)",
+      "what is added to the scores",
+      "which keys a row sees",
+      "the softmax (maximum, exponentials, their sum)",
+      "the product of weights and V",
+      "the output (what is stored, and where)",
+      "lse alone"};
+  return kTexts[static_cast<size_t>(stage)];
+}
+
+}  // namespace qkvet::diagnosis

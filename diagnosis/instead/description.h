@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What wrong numbers may be instead of the right ones, and the stage of the
+// computation at which that is decided.
+#ifndef QKVET_DIAGNOSIS_INSTEAD_DESCRIPTION_H_
+#define QKVET_DIAGNOSIS_INSTEAD_DESCRIPTION_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "diagnosis/instead/wrong_answer.h"
+
+namespace qkvet::diagnosis {
+
+// In the order in which a row is computed.
+enum class Stage : uint8_t {
+  kUnknown,
+  kScores,   // q k^T, scale, rotation, cap, up to the exponential of each
+  kBias,     // what is added to the scores
+  kKeys,     // which keys a row sees
+  kSoftmax,  // maximum, exponentials and their sum
+  kValues,   // the product of weights and V
+  kOutput,   // where and as what the result is stored
+  kLse
+};
+// "scores": what JSON calls it; "" for kUnknown.
+const char* stage_name(Stage stage);
+// "the scores: q k^T, its scale, ..."
+const char* stage_text(Stage stage);
+
+struct Predicted {
+  std::vector<double> values;  // of the whole output, packed
+  std::vector<double> bounds;  // of the same, as far as anybody knows
+};
+
+// One way to be wrong. `predict` says nothing of an answer that cannot be wrong
+// in this way; it is called for answers that live as long as the description.
+struct Description {
+  std::string text;  // "the right value times sqrt(d)"
+  Stage stage = Stage::kUnknown;
+  std::function<std::optional<Predicted>(const WrongAnswer& answer,
+                                         const WrongOutput& output)>
+      predict;
+};
+
+// The right numbers, moved, scaled or without a term: of an output. The first
+// is the simplest.
+std::vector<Description> descriptions_by_number(TensorName output);
+// The numbers of the same call, read otherwise: o and lse of attention.
+std::vector<Description> descriptions_by_reading(const JudgedKernel& kernel,
+                                                 TimeUse& time);
+
+// Whether all wrong elements are what it says.
+bool fits(const Description& description, const WrongAnswer& answer,
+          const WrongOutput& output);
+
+}  // namespace qkvet::diagnosis
+
+#endif  // QKVET_DIAGNOSIS_INSTEAD_DESCRIPTION_H_

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that answer something known instead of the right numbers, at a known
+// stage: what is said must be that. The controls: kernels whose wrong numbers
+// are nothing in particular, or two things in turn, get no description; and the
+// judge of descriptions finds a false one false.
+#include "diagnosis/instead/instead.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "core/base/philox.h"
+#include "diagnosis/test_faults.h"
+#include "properties/testing/fake_executor.h"
+
+namespace qkvet::diagnosis::instead_test {
+namespace {
+
+struct Fault {
+  const char* text;  // of o, or of lse where that alone is wrong
+  Stage stage;
+  FakeExecutor::Question question;
+  FakeExecutor::Answer answer;
+};
+
+struct Looked {
+  std::optional<Failure> failure;
+  Instead instead;
+  InsteadScore score;
+};
+
+// `other`: the descriptions are held against fresh answers of that fault.
+Looked look(const Fault& fault, const Fault* other = nullptr,
+            int64_t cases = 4000) {
+  const auto open = [&fault](size_t) {
+    return Opened{std::make_unique<FakeExecutor>(fault.question, fault.answer),
+                  ""};
+  };
+  const KernelUnderTest kernel = FakeExecutor::under_test();
+  RunOptions options;
+  options.laws = {find_law("agrees_with_oracle")};
+  options.cases = cases;
+  Looked out;
+  const RunResult result = run_plan({kernel}, open, options);
+  out.failure = result.kernels[0].cells[0].failure;
+  if (!out.failure) return out;
+  TimeUse time;
+  FakeExecutor executor(fault.question, fault.answer);
+  const FailsWhere nowhere;
+  out.instead =
+      look_what_it_is_instead(*out.failure, nowhere, kernel, executor, time);
+  EXPECT_LE(out.instead.calls, kMostInsteadCalls);
+  const Fault& judged = other != nullptr ? *other : fault;
+  FakeExecutor fresh(judged.question, judged.answer);
+  out.score = score_instead(out.instead, *out.failure, nowhere, kernel, fresh,
+                            time, /*seed=*/77, /*count=*/60);
+  return out;
+}
+
+FakeExecutor::Answer each_o(double (*of)(double right)) {
+  return [of](const KernelCall&, OracleOutput& out, CallOutcome&) {
+    for (double& o : out.o) o = of(o);
+  };
+}
+
+// For a row: its first output, its weights, and how many keys there are.
+using OfRow = void (*)(const KernelCall& call, int64_t row, double* o,
+                       const double* weights);
+FakeExecutor::Answer each_row(OfRow of) {
+  return [of](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+    const Shape& s = call.shape;
+    for (int64_t row = 0; row < s.lse_elements(); ++row)
+      of(call, row, out.o.data() + row * s.dv, out.weights.data() + row * s.Tk);
+  };
+}
+
+double largest(const KernelCall& call, const double* weights) {
+  return *std::max_element(weights, weights + call.shape.Tk);
+}
+
+const Fault kFaults[] = {
+    {"the right value times 2", Stage::kUnknown, {}, each_o([](double o) {
+       return 2 * o;
+     })},
+    {"the right value times -1", Stage::kUnknown, {}, each_o([](double o) {
+       return -o;
+     })},
+    {"the right value times 0.37", Stage::kUnknown, {}, each_o([](double o) {
+       return 0.37 * o;
+     })},
+    {"the right value times sqrt(d)",
+     Stage::kUnknown,
+     {},
+     [](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+       for (double& o : out.o)
+         o *= std::sqrt(static_cast<double>(call.shape.d));
+     }},
+    {"0", Stage::kUnknown, {}, each_o([](double) { return 0.0; })},
+    {"NaN", Stage::kUnknown, {}, each_o([](double) { return std::nan(""); })},
+    {"the right value with 8 bits (bf16)",
+     Stage::kOutput,
+     {},
+     each_o([](double o) { return bf16_to_double(bf16_from_double(o)); })},
+    {"never divided by the row's sum of exponentials (of scores below their "
+     "maximum)",
+     Stage::kSoftmax,
+     {},
+     each_row(
+         [](const KernelCall& call, int64_t, double* o, const double* weights) {
+           const double of = largest(call, weights);
+           for (int64_t c = 0; c < call.shape.dv; ++c) o[c] /= of;
+         })},
+    {"the right value of the channel behind it",
+     Stage::kUnknown,
+     {},
+     each_row([](const KernelCall& call, int64_t, double* o, const double*) {
+       for (int64_t c = 0; c + 1 < call.shape.dv; ++c) o[c] = o[c + 1];
+     })},
+    {"what comes of no scale",
+     Stage::kScores,
+     [](KernelCall&, Problem& p) { p.scale = 1; },
+     {}},
+    {"what comes of the scale times log2(e)",
+     Stage::kScores,
+     [](KernelCall&, Problem& p) { p.scale *= std::numbers::log2e; },
+     {}},
+    {"what comes without the causal rule",
+     Stage::kKeys,
+     [](KernelCall&, Problem& p) { p.causal = Causal::kNone; },
+     {}},
+    {"what comes without the mask",
+     Stage::kKeys,
+     [](KernelCall&, Problem& p) { p.mask = nullptr; },
+     {}},
+    {"what comes without the bias",
+     Stage::kBias,
+     [](KernelCall&, Problem& p) { p.bias = nullptr; },
+     {}},
+    {"what comes without the sink",
+     Stage::kSoftmax,
+     [](KernelCall&, Problem& p) { p.sink = nullptr; },
+     {}},
+    {"what comes with the window one key wider on its left",
+     Stage::kKeys,
+     [](KernelCall&, Problem& p) {
+       if (p.window && p.window->left >= 0) ++p.window->left;
+     },
+     {}}};
+
+const OutputInstead* output_of(const Instead& instead, TensorName name) {
+  for (const OutputInstead& one : instead.outputs)
+    if (one.output == name) return &one;
+  return nullptr;
+}
+
+TEST(Instead, WhatIsAnsweredInsteadIsSaid) {
+  for (const Fault& fault : kFaults) {
+    const Looked looked = look(fault);
+    ASSERT_TRUE(looked.failure) << fault.text;
+    const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+    ASSERT_NE(o, nullptr) << fault.text;
+    EXPECT_EQ(o->text, fault.text) << looked.instead.text();
+    EXPECT_STREQ(stage_name(looked.instead.stage), stage_name(fault.stage))
+        << fault.text;
+    EXPECT_GT(looked.score.all, 3) << fault.text;
+    EXPECT_EQ(looked.score.right, looked.score.all) << fault.text;
+  }
+}
+
+TEST(Instead, OfLseAlone) {
+  const Fault faults[] = {
+      {"the right value times log2(e)",
+       Stage::kLse,
+       {},
+       [](const KernelCall&, OracleOutput& out, CallOutcome&) {
+         for (double& lse : out.lse) lse *= std::numbers::log2e;
+       }},
+      {"the logarithm of the sum alone, without the largest score",
+       Stage::kLse,
+       {},
+       [](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+         if (call.sink != nullptr) return;
+         for (size_t n = 0; n < out.lse.size(); ++n)
+           if (out.visible[n] > 0)
+             out.lse[n] = -std::log(largest(
+                 call,
+                 out.weights.data() + static_cast<int64_t>(n) * call.shape.Tk));
+       }}};
+  for (const Fault& fault : faults) {
+    const Looked looked = look(fault);
+    ASSERT_TRUE(looked.failure) << fault.text;
+    EXPECT_EQ(output_of(looked.instead, TensorName::kO), nullptr);
+    const OutputInstead* lse = output_of(looked.instead, TensorName::kLse);
+    ASSERT_NE(lse, nullptr) << fault.text;
+    EXPECT_EQ(lse->text, fault.text);
+    EXPECT_EQ(looked.instead.stage, Stage::kLse) << fault.text;
+  }
+}
+
+double noise(int64_t n) {
+  return std::ldexp(
+      static_cast<double>(philox_u64(3, static_cast<uint32_t>(n), 0, 0)), -64);
+}
+
+// What no description fits must get none, and no stage.
+TEST(Instead, WhatIsNothingInParticularGetsNoDescription) {
+  const Fault faults[] = {
+      {"noise",
+       Stage::kUnknown,
+       {},
+       [](const KernelCall&, OracleOutput& out, CallOutcome&) {
+         for (size_t n = 0; n < out.o.size(); ++n)
+           out.o[n] += noise(static_cast<int64_t>(n));
+       }},
+      {"two things in turn",
+       Stage::kUnknown,
+       {},
+       [](const KernelCall&, OracleOutput& out, CallOutcome&) {
+         for (size_t n = 0; n < out.o.size(); ++n)
+           out.o[n] *= n % 2 == 0 ? -1 : 2;
+       }}};
+  for (const Fault& fault : faults) {
+    const Looked looked = look(fault);
+    ASSERT_TRUE(looked.failure) << fault.text;
+    const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+    ASSERT_NE(o, nullptr) << fault.text;
+    EXPECT_EQ(o->text, "") << fault.text;
+    EXPECT_EQ(looked.instead.stage, Stage::kUnknown) << fault.text;
+    EXPECT_TRUE(looked.instead.text().starts_with("no single description fits"))
+        << looked.instead.text();
+  }
+}
+
+// The stage alone, where the numbers are nothing in particular.
+TEST(Instead, AStageIsShownByProbes) {
+  const Fault faults[] = {
+      {"every second channel counts thrice in a score",
+       Stage::kScores,
+       [kept = std::make_shared<std::vector<std::vector<double>>>()](
+           KernelCall&, Problem& p) {
+         std::vector<double> q(p.q, p.q + p.shape.q_elements());
+         for (int64_t n = 0; n < std::ssize(q); ++n)
+           if (n % p.shape.d % 2 == 0) q[static_cast<size_t>(n)] *= 3;
+         kept->push_back(std::move(q));
+         p.q = kept->back().data();
+       },
+       {}},
+      {"every third key is not seen",
+       Stage::kKeys,
+       [kept = std::make_shared<std::vector<std::vector<uint8_t>>>()](
+           KernelCall&, Problem& p) {
+         if (p.mask != nullptr || p.members > 0) return;
+         std::vector<uint8_t> mask(
+             static_cast<size_t>(p.shape.weights_elements()));
+         for (size_t n = 0; n < mask.size(); ++n)
+           mask[n] = static_cast<int64_t>(n) % p.shape.Tk % 3 != 1;
+         kept->push_back(std::move(mask));
+         p.mask = kept->back().data();
+       },
+       {}}};
+  for (const Fault& fault : faults) {
+    const Looked looked = look(fault);
+    ASSERT_TRUE(looked.failure) << fault.text;
+    EXPECT_STREQ(stage_name(looked.instead.stage), stage_name(fault.stage))
+        << fault.text << ": " << looked.instead.text();
+  }
+}
+
+TEST(Instead, AKernelThatIsRightGetsNothing) {
+  const Looked looked = look({"", Stage::kUnknown, {}, {}}, nullptr, 300);
+  EXPECT_FALSE(looked.failure);
+}
+
+// The judge must find a description false of a kernel that does another thing.
+TEST(Instead, AFalseDescriptionIsScoredBadly) {
+  const Fault twice = kFaults[0], negated = kFaults[1];
+  const Looked looked = look(twice, &negated);
+  EXPECT_GT(looked.score.all, 3);
+  EXPECT_EQ(looked.score.right, 0);
+}
+
+}  // namespace
+}  // namespace qkvet::diagnosis::instead_test

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnosis/instead/wrong_answer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/half.h"
+#include "core/door/call_plan.h"
+#include "properties/calls/gradient_calls.h"
+#include "properties/judging/compare.h"
+#include "properties/judging/gradient_answer.h"
+
+namespace qkvet::diagnosis {
+namespace {
+
+// A number so many times its bound away is no rounding of another order.
+constexpr double kTelling = 16;
+// Wrong numbers are rounded, too, and by how much nobody has derived: as far as
+// the bound of the right ones goes, and in units of their own size.
+constexpr double kWiderThanRight = 3;
+constexpr double kUnitsOfSize = 64;
+
+// Fills in what is wrong; `counts` says of which elements something is known.
+template <class Counts>
+void find_wrong(const Counts& counts, WrongOutput& output) {
+  for (size_t n = 0; n < output.actual.size(); ++n) {
+    const double actual = output.actual[n], right = output.right[n];
+    if (!counts(n) || !std::isfinite(right) || !std::isfinite(output.bound[n]))
+      continue;
+    const double allowed =
+        allowed_difference(actual, right, output.bound[n], output.dtype);
+    if (std::fabs(actual - right) <= allowed) continue;
+    output.wrong.push_back(n);
+    output.telling += !(std::fabs(actual - right) <= kTelling * allowed);
+  }
+}
+
+void keep_wrong(WrongOutput output, WrongAnswer& answer) {
+  if (!output.wrong.empty()) answer.outputs.push_back(std::move(output));
+}
+
+void find_in_attention(const JudgedKernel& kernel, WrongAnswer& answer) {
+  const CallOutcome& outcome = answer.evidence->outcomes[0];
+  answer.truth = answer.evidence->work->whole_call(kernel, 0).truth;
+  if (answer.truth == nullptr) return;
+  const Truth& truth = *answer.truth;
+  const Case& value = answer.value();
+  const Shape& s = value.shape;
+  const auto add = [&](TensorName name, int64_t width, Dtype dtype,
+                       const std::vector<double>& right,
+                       const std::vector<double>& bound) {
+    const auto& bytes = outcome.*output_member(name);
+    if (bytes.empty()) return;
+    WrongOutput output{
+        name,  dtype, {s.B, s.H, s.Tq, width}, as_doubles(bytes, dtype), right,
+        bound, {}};
+    const auto counts = [&](size_t n) {
+      return truth.oracle.visible[n / static_cast<size_t>(width)] > 0;
+    };
+    if (output.actual.size() == right.size() && right.size() == bound.size())
+      find_wrong(counts, output);
+    keep_wrong(std::move(output), answer);
+  };
+  add(TensorName::kO, s.dv, value.o_dtype, truth.oracle.o, truth.bound->o);
+  add(TensorName::kLse, 1, lse_dtype(value.o_dtype), truth.oracle.lse,
+      truth.bound->lse);
+}
+
+void find_in_gradients(const JudgedKernel& kernel, WrongAnswer& answer) {
+  const Case& value = answer.value();
+  Inputs inputs = answer.evidence->work->own_inputs();
+  GradientAnswer known(value, inputs, kernel.info, plain_forward, nullptr);
+  known.find_truth(/*with_twin=*/false);
+  const Truth& truth =
+      known.truth_for(for_storage(kernel.model, value.kv_dtype, value.o_dtype));
+  for (const TensorName name : kGradients) {
+    const auto& bytes = answer.evidence->outcomes[0].*output_member(name);
+    if (bytes.empty()) continue;
+    const Dtype dtype = gradient_dtype(value, name);
+    WrongOutput output{name,
+                       dtype,
+                       gradient_extents(value.shape, name),
+                       as_doubles(bytes, dtype),
+                       gradient_of(truth.gradient->values, name),
+                       bound_of(truth.gradient->bound, name),
+                       {}};
+    const auto counts = [&](size_t n) {
+      return gradient_counts(
+          value, gradient_element(value.shape, name, static_cast<int64_t>(n)));
+    };
+    if (output.actual.size() == output.right.size() &&
+        output.right.size() == output.bound.size())
+      find_wrong(counts, output);
+    keep_wrong(std::move(output), answer);
+  }
+}
+
+}  // namespace
+
+const WrongOutput* WrongAnswer::find(TensorName name) const {
+  for (const WrongOutput& output : outputs)
+    if (output.name == name) return &output;
+  return nullptr;
+}
+
+bool WrongAnswer::has(TensorName name) const {
+  return !(evidence->outcomes[0].*output_member(name)).empty();
+}
+
+bool is_near(double actual, double predicted, double bound, Dtype dtype) {
+  if (actual == predicted) return true;
+  if (!std::isfinite(actual) || !std::isfinite(predicted) ||
+      !std::isfinite(bound))
+    return false;
+  const double own = kUnitsOfSize * unit_roundoff(Dtype::kF32) *
+                     std::max(std::fabs(actual), std::fabs(predicted));
+  return std::fabs(actual - predicted) <=
+         allowed_difference(actual, predicted, kWiderThanRight * bound + own,
+                            dtype);
+}
+
+std::optional<WrongAnswer> wrong_answer(std::unique_ptr<Evidence> evidence,
+                                        const JudgedKernel& kernel) {
+  if (evidence == nullptr || !evidence->failed() ||
+      evidence->judgement.kind != FailureKind::kLaw ||
+      evidence->outcomes.size() != 1)
+    return std::nullopt;
+  const CallOutcome& outcome = evidence->outcomes[0];
+  if (outcome.status != CallStatus::kDone || outcome.fault || outcome.damage)
+    return std::nullopt;
+  WrongAnswer answer;
+  answer.evidence = std::move(evidence);
+  const Subject subject = answer.value().subject();
+  if (subject == Subject::kAttention) find_in_attention(kernel, answer);
+  if (subject == Subject::kBackward) find_in_gradients(kernel, answer);
+  if (answer.outputs.empty()) return std::nullopt;
+  return answer;
+}
+
+}  // namespace qkvet::diagnosis

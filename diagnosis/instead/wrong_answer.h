@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// A failing answer, number by number: what is wrong in it, beside what is
+// right.
+#ifndef QKVET_DIAGNOSIS_INSTEAD_WRONG_ANSWER_H_
+#define QKVET_DIAGNOSIS_INSTEAD_WRONG_ANSWER_H_
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "diagnosis/evidence/evidence.h"
+
+namespace qkvet::diagnosis {
+
+// One output that has wrong elements, packed.
+struct WrongOutput {
+  TensorName name = TensorName::kO;
+  Dtype dtype = Dtype::kF32;
+  std::array<int64_t, 4> extents{};  // those of lse end with 1
+  std::vector<double> actual, right, bound;
+  // Elements beyond their bound, all of them, of those that a bound is known
+  // of.
+  std::vector<size_t> wrong;
+  // Of these, how many are so far beyond that what they are can be told.
+  int telling = 0;
+};
+
+struct WrongAnswer {
+  std::unique_ptr<Evidence> evidence;
+  // Of a call of attention; null for gradients.
+  const Truth* truth = nullptr;
+  std::vector<WrongOutput> outputs;
+
+  const Case& value() const { return evidence->value(); }
+  const WrongOutput* find(TensorName name) const;
+  // Whether the call returned it.
+  bool has(TensorName name) const;
+};
+
+// Whether the numbers are the same, as far as wrong numbers can be: `bound` is
+// that of the right function, which their rounding is not.
+bool is_near(double actual, double predicted, double bound, Dtype dtype);
+
+// Of a case of agreement, about attention or gradients, that failed by its
+// numbers alone; nothing of all others.
+std::optional<WrongAnswer> wrong_answer(std::unique_ptr<Evidence> evidence,
+                                        const JudgedKernel& kernel);
+
+}  // namespace qkvet::diagnosis
+
+#endif  // QKVET_DIAGNOSIS_INSTEAD_WRONG_ANSWER_H_
