@@ -72,9 +72,12 @@ class Collector {
 void ask_fresh(const Failure& failure, const FailsWhere& where, uint64_t seed,
                int count, Collector& collector) {
   const Law& agreement = agreement_about(failure.law->domain.subject);
+  std::vector<Case> failing;
+  if (const auto known = parse_case(where.nearest_failure); known.value)
+    failing.push_back(*known.value);
   if (where.setting && &where.setting->law() == &agreement)
     for (const Case& value :
-         fresh_cases(where.hypothesis, *where.setting, {}, seed, count))
+         fresh_cases(where.hypothesis, *where.setting, failing, seed, count))
       if (where.hypothesis.predicts_failure(where.setting->values(value)))
         collector.ask(value);
   const auto first = static_cast<int>(seed % 1000);
@@ -211,7 +214,8 @@ Claim claim_of_factor(double factor) {
 }
 
 // Whether each row is its right one times a factor of its own; counts elements
-// beyond one a row, which could have been otherwise.
+// that could have been otherwise: not the first of a row, nor one that has the
+// same right number, say for equal values.
 bool are_rows_scaled(const WrongOutput& output, int64_t* told) {
   const int64_t width = output.extents[3];
   std::map<int64_t, std::vector<size_t>> rows;
@@ -229,17 +233,23 @@ bool are_rows_scaled(const WrongOutput& output, int64_t* told) {
               std::fabs(factor) * (output.bound[n] + output.bound[largest]),
               output.dtype))
         return false;
-    *told += std::ssize(wrong) - 1;
+    constexpr double kAlike = 0.9;
+    *told += std::count_if(wrong.begin(), wrong.end(), [&](size_t n) {
+      return output.right[n] / output.right[largest] < kAlike;
+    });
   }
   return true;
 }
 
 std::optional<Claim> claim_of_rows(const Wrongs& wrongs) {
   constexpr int64_t kFewest = 12;
-  int64_t told = 0;
-  for (const auto& [answer, output] : wrongs)
+  int64_t told = 0, telling_cases = 0;
+  for (const auto& [answer, output] : wrongs) {
+    const int64_t before = told;
     if (!are_rows_scaled(*output, &told)) return std::nullopt;
-  if (told < kFewest) return std::nullopt;
+    telling_cases += told > before;
+  }
+  if (told < kFewest || telling_cases < kFewestCases) return std::nullopt;
   return Claim{"the right row times a factor of its own",
                [](const WrongAnswer&, const WrongOutput& output) {
                  int64_t of_no_interest = 0;
