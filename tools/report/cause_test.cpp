@@ -32,12 +32,18 @@ TEST(Causes, OneCauseIsOneReport) {
       << ran.out;
   EXPECT_TRUE(has(ran.out, "\n  fails       where a row has a masked key"))
       << ran.out;
+  EXPECT_TRUE(has(ran.out, "\n  stage       the softmax")) << ran.out;
+  EXPECT_TRUE(has(ran.out,
+                  "\n  instead     o is divided by the sum over all keys, "
+                  "hidden ones with them: all of"))
+      << ran.out;
   EXPECT_TRUE(has(ran.out, "\n  fix         Mask the scores with -inf"))
       << ran.out;
   EXPECT_TRUE(has(ran.out, "\n  also        ")) << ran.out;
   const std::string json = read_text(scratch() / "out.jsonl");
   EXPECT_GE(count(json, "\"cause\":\"mask_after_softmax\""), 5) << json;
   EXPECT_TRUE(has(json, "\"certainty\":\"sure\"")) << json;
+  EXPECT_TRUE(has(json, "\"stage\":{\"name\":\"softmax\"")) << json;
 }
 
 // What a formula calls by a small letter keeps it at the front of a sentence.
