@@ -145,7 +145,17 @@ enum class Mistake : uint8_t {
   kFusedWidth,     // layer: w_qkv has one column more
   kMaskExtent,     // forward: a mask of Tk + 1 keys
   kLengthsExtent,  // forward: one length, or one start of a member, too many
-  kUnknownField    // forward: what follows the struct as it is known is set
+  kUnknownField,   // forward: what follows the struct as it is known is set
+  // Of the numbers in lengths and starts of members, which whoever makes the
+  // call has put there, and of the tensors that hold them.
+  kOffsetsFall,     // forward: a member ends before it begins
+  kOffsetsStart,    // forward: the first member begins at row 1
+  kOffsetsEnd,      // forward: the last member ends behind the last row
+  kLengthNegative,  // forward: a length of -1
+  kLengthBeyond,    // forward: a length beyond the rows, or the block table
+  kLengthsType,     // forward: lengths, or starts of members, in f32
+  kLengthsRank,     // forward: lengths, or starts of members, as [n, 1]
+  kBothForms        // forward: starts of members, and lengths beside them
 };
 
 // The inputs are contiguous, row-major, in their storage type, and must outlive

@@ -46,9 +46,15 @@ enum class MaskKind : uint8_t {
   kButN,       // every row sees all keys but N % Tk
   kEmptyRowN,  // row N % Tq sees nothing, all others everything
   kPaddingN,   // the last N keys are hidden
-  kFile        // out of a file (file_data.h)
+  // As serving has them (core/README.md). Query i is token i + Tk - Tq.
+  kPrefixN,  // the first N keys for all, and what is not ahead (prefix LM)
+  kRangesN,  // what is not ahead, and some ranges of tokens both ways (images)
+  kDocsN,    // the tokens of the row's own document
+  kChunkN,   // the tokens of the row's own chunk of N
+  kTreeN,    // a visible history, and of a tree of drafts the row's own branch
+  kFile      // out of a file (file_data.h)
 };
-inline constexpr int kMaskKindCount = 7;  // of those above kFile
+inline constexpr int kMaskKindCount = 12;  // of those above kFile
 
 struct Mask {
   MaskKind kind = MaskKind::kNone;

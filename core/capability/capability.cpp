@@ -58,7 +58,8 @@ std::string option_contradiction(const KernelCall& call) {
                    "cu_seqlens_k"
                  : "a packed batch has members and both cu_seqlens";
   if (packed && call.shape.B != 1) return "a packed batch has B = 1";
-  if (packed && (call.q_len != nullptr || (call.kv_len != nullptr && !paged)))
+  if (packed && call.mistake != Mistake::kBothForms &&
+      (call.q_len != nullptr || (call.kv_len != nullptr && !paged)))
     return "a packed batch has no q_len and kv_len";
   return paging_contradiction(call);
 }
@@ -85,6 +86,7 @@ std::string rope_contradiction(const KernelCall& call) {
 // A mistake is made in something that is there.
 std::string forward_mistake_contradiction(const KernelCall& call) {
   const bool lengths = call.q_len != nullptr || call.cu_q != nullptr;
+  const bool any = lengths || call.kv_len != nullptr;
   switch (call.mistake) {
     case Mistake::kMaskExtent:
       return call.mask == nullptr ? "a mistake in a mask without one" : "";
@@ -92,6 +94,17 @@ std::string forward_mistake_contradiction(const KernelCall& call) {
       return call.bias == nullptr ? "a mistake in a bias without one" : "";
     case Mistake::kLengthsExtent:
       return lengths ? "" : "a mistake in lengths without any";
+    case Mistake::kLengthNegative:
+    case Mistake::kLengthBeyond:
+    case Mistake::kLengthsType:
+    case Mistake::kLengthsRank:
+      return any ? "" : "a mistake in lengths without any";
+    case Mistake::kOffsetsFall:
+    case Mistake::kOffsetsStart:
+    case Mistake::kOffsetsEnd:
+    case Mistake::kBothForms:
+      return call.cu_q != nullptr ? ""
+                                  : "a mistake in a packed batch without one";
     case Mistake::kOutputRows:
     case Mistake::kFusedWidth:
       return "there is no such mistake";

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 
 #include "core/case/case_text.h"
 #include "core/case/paging.h"
@@ -29,6 +30,11 @@ constexpr std::array<MaskRow, kMaskKindCount + 1> kMasks = {{
     {"but", 0, kMaxExtent},
     {"emptyrow", 0, kMaxExtent},
     {"padding", 1, kMaxExtent},
+    {"prefix", 4, kMaxExtent},
+    {"ranges", 4, kMaxExtent},
+    {"docs", 4, kMaxExtent},
+    {"chunk", 4, kMaxExtent},
+    {"tree", 0, kMaxExtent},
     {"file", 0, 0},
 }};
 
@@ -86,6 +92,13 @@ std::string_view split_dot(std::string_view text, bool* has_rest,
   return text.substr(0, dot);
 }
 
+std::string mask_names() {
+  std::string names;
+  for (const MaskRow& row : std::span(kMasks).subspan(1))
+    names += " " + std::string(row.name);
+  return names;
+}
+
 std::string mask_text(const Mask& mask) {
   const MaskRow& row = row_of(mask.kind);
   std::string text = "mask=" + std::string(row.name);
@@ -113,8 +126,7 @@ std::string read_mask(std::string_view text, std::string_view token,
     }
     return has_own ? read_own(own, token, &mask->own) : "";
   }
-  return "unknown mask " + quoted(text) +
-         "; allowed: random band only but emptyrow padding file";
+  return "unknown mask " + quoted(text) + "; allowed:" + mask_names();
 }
 
 std::string read_bias(std::string_view text, std::string_view token,

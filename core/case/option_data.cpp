@@ -19,9 +19,87 @@ bool chance(uint64_t bits, int64_t percent) {
   return ((bits >> 32) * 100) >> 32 < static_cast<uint64_t>(percent);
 }
 
+// 0 .. n - 1, decided by the upper 32 bits.
+int64_t below(uint64_t bits, int64_t n) {
+  return static_cast<int64_t>((bits >> 32) * static_cast<uint64_t>(n) >> 32);
+}
+
+// Whether a document, or a range, begins at the token: one in N does.
+bool begins(const Case& c, int64_t b, int64_t token) {
+  const int64_t n = c.mask.parameter;
+  return token == 0 ||
+         (n > 0 && below(random_bits(c.seed, TensorName::kMask, b, 0, 0, token),
+                         n) == 0);
+}
+
+// Whether the range that begins at the token is seen both ways: every other.
+bool is_both_ways(const Case& c, int64_t b, int64_t token) {
+  return chance(random_bits(c.seed, TensorName::kMask, b, 0, 1, token), 50);
+}
+
+int64_t drawn_parent(const Case& c, int64_t b, int64_t n) {
+  const int64_t children = c.mask.parameter;
+  if (children > 0) return n == 0 ? -1 : (n - 1) / children;
+  return below(random_bits(c.seed, TensorName::kMask, b, 0, 0, n), n + 1) - 1;
+}
+
+std::vector<TokenRange> ranges_of(const Case& c, int64_t b) {
+  std::vector<TokenRange> ranges(static_cast<size_t>(c.shape.Tk));
+  for (int64_t from = 0; from < c.shape.Tk;) {
+    int64_t end = from + 1;
+    while (end < c.shape.Tk && !begins(c, b, end)) ++end;
+    const TokenRange range = {from, end, is_both_ways(c, b, from)};
+    for (; from < end; ++from) ranges[static_cast<size_t>(from)] = range;
+  }
+  return ranges;
+}
+
+// What a member's text looks like to a mask that follows it.
+class MaskedText {
+ public:
+  MaskedText(const Case& value, int64_t b)
+      : c_(value), history_(value.shape.Tk - value.shape.Tq) {
+    if (kind() == MaskKind::kDocsN || kind() == MaskKind::kRangesN)
+      ranges_ = ranges_of(value, b);
+    if (kind() != MaskKind::kTreeN) return;
+    for (int64_t n = 0; n < value.shape.Tq; ++n)
+      parents_.push_back(drawn_parent(value, b, n));
+  }
+
+  // Rows in front of the first token see nothing but a prefix.
+  bool attends(int64_t i, int64_t j) const {
+    const int64_t n = c_.mask.parameter;
+    const int64_t token = i + history_;
+    const bool is_ahead = j > token;
+    if (kind() == MaskKind::kPrefixN) return j < n || !is_ahead;
+    if (token < 0) return false;
+    if (kind() == MaskKind::kChunkN) return n == 0 || j / n == token / n;
+    if (kind() == MaskKind::kTreeN)
+      return j < history_ || (!is_ahead && is_on_branch(j - history_, i));
+    const bool is_range = kind() == MaskKind::kRangesN;
+    if (is_range && !is_ahead) return true;
+    const TokenRange& range = ranges_[static_cast<size_t>(token)];
+    return range.from <= j && j < range.end && (range.both_ways || !is_range);
+  }
+
+ private:
+  MaskKind kind() const { return c_.mask.kind; }
+  bool is_on_branch(int64_t draft, int64_t of) const {
+    if (c_.mask.parameter == 1) return draft <= of;
+    while (of > draft) of = parents_[static_cast<size_t>(of)];
+    return of == draft;
+  }
+
+  const Case& c_;
+  int64_t history_;
+  std::vector<TokenRange> ranges_;  // [Tk]
+  std::vector<int64_t> parents_;    // [Tq]
+};
+
 // Whether the pair attends; an index that is broadcast is 0. Extents of 0 have
 // no pairs.
-bool attends(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j) {
+bool attends(const Case& c, const MaskedText& text, int64_t b, int64_t h,
+             int64_t i, int64_t j) {
   const int64_t n = c.mask.parameter;
   const int64_t row = n % std::max<int64_t>(c.shape.Tq, 1);
   const int64_t key = n % std::max<int64_t>(c.shape.Tk, 1);
@@ -38,6 +116,12 @@ bool attends(const Case& c, int64_t b, int64_t h, int64_t i, int64_t j) {
       return i != row;
     case MaskKind::kPaddingN:
       return j < c.shape.Tk - n;
+    case MaskKind::kPrefixN:
+    case MaskKind::kRangesN:
+    case MaskKind::kDocsN:
+    case MaskKind::kChunkN:
+    case MaskKind::kTreeN:
+      return text.attends(i, j);
     case MaskKind::kNone:
     case MaskKind::kFile:
       break;
@@ -72,6 +156,17 @@ std::vector<Value> expanded(const Case& c, TensorName tensor, uint8_t own,
                    all.push_back(values[static_cast<size_t>(at)]);
                  });
   return all;
+}
+
+void fill_mask(const Case& c, std::vector<uint8_t>& out) {
+  const auto e = tensor_extents(c, TensorName::kMask);
+  for (int64_t member = 0; member < e[0]; ++member) {
+    const MaskedText text(c, member);
+    for_each_index({1, e[1], e[2], e[3]},
+                   [&](int64_t, int64_t h, int64_t i, int64_t j) {
+                     out.push_back(attends(c, text, member, h, i, j) ? 1 : 0);
+                   });
+  }
 }
 
 void fill_bias(const Case& c, std::vector<double>& out) {
@@ -189,12 +284,16 @@ void fill_backward_options(const Inputs& inputs, KernelCall& call) {
 
 }  // namespace
 
+TokenRange range_of_token(const Case& c, int64_t b, int64_t token) {
+  return ranges_of(c, b)[static_cast<size_t>(token)];
+}
+
+int64_t parent_of_draft(const Case& c, int64_t b, int64_t n) {
+  return drawn_parent(c, b, n);
+}
+
 void fill_option_data(const Case& c, Inputs& inputs) {
-  if (c.mask.kind != MaskKind::kNone)
-    for_each_index(tensor_extents(c, TensorName::kMask),
-                   [&](int64_t b, int64_t h, int64_t i, int64_t j) {
-                     inputs.mask.push_back(attends(c, b, h, i, j) ? 1 : 0);
-                   });
+  if (c.mask.kind != MaskKind::kNone) fill_mask(c, inputs.mask);
   if (c.score_bias) fill_bias(c, inputs.bias);
   const auto per_head = [&](const std::optional<Recipe>& recipe,
                             TensorName tensor, std::vector<double>& out) {

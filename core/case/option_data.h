@@ -8,6 +8,17 @@
 
 namespace qkvet {
 
+// Of masks that follow the structure of a text (kDocsN, kRangesN), for laws:
+// the tokens [from, end) around `token` of member b that are one document or
+// range, Tk tokens in all; and whether the range is seen both ways.
+struct TokenRange {
+  int64_t from = 0, end = 0;
+  bool both_ways = false;
+};
+TokenRange range_of_token(const Case& value, int64_t b, int64_t token);
+// Of kTreeN: the draft that draft n of member b follows; -1: the history.
+int64_t parent_of_draft(const Case& value, int64_t b, int64_t n);
+
 // Mask, bias, sink and slopes, in double.
 void fill_option_data(const Case& value, Inputs& inputs);
 // After the set= values: k and v the same along the shared extents, and NaN in

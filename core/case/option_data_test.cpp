@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tensors that the options of attention bring, and what they do to q, k, v.
+#include "core/case/option_data.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -62,6 +64,102 @@ TEST(MaskData, EveryKindByHand) {
   const Case c = parsed("f32,B1,H1,Tq3,Tk4,d1");
   EXPECT_TRUE(full_mask(c, make_inputs(c)).empty());
   EXPECT_TRUE(full_bias(c, make_inputs(c)).empty());
+}
+
+// Row i is token i + Tk - Tq.
+TEST(MaskData, TextsByHand) {
+  const std::pair<const char*, const char*> rows[] = {
+      {"Tq4,Tk4,d1,mask=prefix0", "1000 1100 1110 1111 "},
+      {"Tq4,Tk4,d1,mask=prefix2", "1100 1100 1110 1111 "},
+      {"Tq2,Tk4,d1,mask=prefix3", "1110 1111 "},
+      {"Tq4,Tk2,d1,mask=prefix1", "10 10 10 11 "},
+      {"Tq2,Tk4,d1,mask=prefix", "1111 1111 "},
+      {"Tq4,Tk4,d1,mask=chunk2", "1100 1100 0011 0011 "},
+      {"Tq3,Tk5,d1,mask=chunk3", "11100 00011 00011 "},
+      {"Tq4,Tk2,d1,mask=chunk1", "00 00 10 01 "},
+      {"Tq2,Tk3,d1,mask=chunk0", "111 111 "},
+      {"Tq3,Tk4,d1,mask=docs0", "1111 1111 1111 "},
+      {"Tq3,Tk4,d1,mask=docs1", "0100 0010 0001 "},
+      {"Tq3,Tk4,d1,mask=ranges1", "1100 1110 1111 "},
+      // A history of one key and a chain; two children each; no history.
+      {"Tq3,Tk4,d1,mask=tree1", "1100 1110 1111 "},
+      {"Tq5,Tk6,d1,mask=tree2", "110000 111000 110100 111010 111001 "},
+      {"Tq3,Tk3,d1,mask=tree2", "100 110 101 "},
+      // Drafts without a key of their own, and those that follow them.
+      {"Tq4,Tk2,d1,mask=tree2", "00 00 10 01 "},
+      // What is broadcast counts as row, or key, 0.
+      {"Tq2,Tk4,d1,mask=chunk2.k", "0011 0011 "},
+      {"Tq2,Tk4,d1,mask=prefix1.q", "1111 1111 "}};
+  for (const auto& [mask, expected] : rows)
+    EXPECT_EQ(picture("f32,B1,H1," + std::string(mask)), expected) << mask;
+}
+
+// Documents of drawn lengths, and which ranges are seen both ways: every row
+// says the same of them, members differ, heads do not, and an extent that
+// shrinks moves no border.
+TEST(MaskData, DocumentsAndRangesAreOfOneText) {
+  const Case docs = parsed("f32,B2,H2,Tq9,Tk40,d1,mask=docs5,seed=3");
+  const std::vector<uint8_t> mask = full_mask(docs, make_inputs(docs));
+  const auto row = [&](int64_t b, int64_t h, int64_t i) {
+    return std::vector<uint8_t>(mask.begin() + ((b * 2 + h) * 9 + i) * 40,
+                                mask.begin() + ((b * 2 + h) * 9 + i + 1) * 40);
+  };
+  EXPECT_EQ(row(0, 0, 0), row(0, 1, 0));
+  EXPECT_NE(row(0, 0, 0), row(1, 0, 0));
+  int64_t borders = 0;
+  for (int64_t b = 0; b < 2; ++b)
+    for (int64_t i = 0; i < 9; ++i) {
+      const TokenRange range = range_of_token(docs, b, i + 31);
+      EXPECT_LE(range.from, i + 31);
+      EXPECT_GT(range.end, i + 31);
+      borders += i > 0 && range.from == i + 31;
+      for (int64_t j = 0; j < 40; ++j)
+        EXPECT_EQ(row(b, 0, i)[static_cast<size_t>(j)],
+                  range.from <= j && j < range.end);
+    }
+  EXPECT_GT(borders, 0);
+  Case shorter = docs;
+  shorter.shape.Tk = 33;
+  EXPECT_EQ(range_of_token(shorter, 0, 20).from,
+            range_of_token(docs, 0, 20).from);
+
+  const Case ranges = parsed("f32,B1,H1,Tq40,Tk40,d1,mask=ranges4,seed=3");
+  const std::vector<uint8_t> seen = full_mask(ranges, make_inputs(ranges));
+  int64_t both = 0, ahead = 0;
+  for (int64_t i = 0; i < 40; ++i) {
+    const TokenRange range = range_of_token(ranges, 0, i);
+    both += range.both_ways;
+    for (int64_t j = 0; j < 40; ++j) {
+      const bool sees = seen[static_cast<size_t>(i * 40 + j)] != 0;
+      ahead += j > i && sees;
+      EXPECT_EQ(sees, j <= i || (range.both_ways && j < range.end));
+    }
+  }
+  EXPECT_GT(both, 0);
+  EXPECT_LT(both, 40);
+  EXPECT_GT(ahead, 0);
+}
+
+TEST(MaskData, DraftsFollowOneAnother) {
+  const Case tree = parsed("f32,B2,H1,Tq30,Tk33,d1,mask=tree,seed=5");
+  const std::vector<uint8_t> mask = full_mask(tree, make_inputs(tree));
+  int64_t siblings = 0;
+  for (int64_t b = 0; b < 2; ++b)
+    for (int64_t n = 0; n < 30; ++n) {
+      const int64_t parent = parent_of_draft(tree, b, n);
+      ASSERT_GE(parent, -1);
+      ASSERT_LT(parent, n);
+      siblings += parent < n - 1;
+      // A draft sees what the one in front of it sees, and itself.
+      for (int64_t j = 0; j < 33; ++j) {
+        const bool before =
+            parent < 0 ? j < 3
+                       : mask[static_cast<size_t>((b * 30 + parent) * 33 + j)];
+        EXPECT_EQ(mask[static_cast<size_t>((b * 30 + n) * 33 + j)] != 0,
+                  before || j == n + 3);
+      }
+    }
+  EXPECT_GT(siblings, 20);
 }
 
 // For every choice of own extents: the packed size, and that the full mask and

@@ -235,7 +235,10 @@ std::vector<int64_t> Arena::rows_to_write(int slot, const CallPlan& plan,
     const TensorSpec& spec = plan.tensors[static_cast<size_t>(t)];
     Spot spot;
     std::vector<int64_t> numbers;
-    if (spec.elements() == 0 || !find(slot, plan, t, &spot)) return numbers;
+    // Of lengths in another type nothing is known.
+    if (spec.elements() == 0 || spec.dtype != Dtype::kInt64 ||
+        !find(slot, plan, t, &spot))
+      return numbers;
     numbers.resize(static_cast<size_t>(spec.elements()));
     std::memcpy(numbers.data(), spot.memory + spot.begin,
                 numbers.size() * sizeof(int64_t));

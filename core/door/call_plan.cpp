@@ -266,6 +266,12 @@ Rows right_rows(const KernelCall& call, Dtype stage) {
   return rows;
 }
 
+// The lengths, or starts of members, in which a mistake is made.
+TensorName lengths_of(const KernelCall& call) {
+  if (call.cu_q != nullptr) return TensorName::kCuQ;
+  return call.kv_len != nullptr ? TensorName::kKvLen : TensorName::kQLen;
+}
+
 void add_mistake(const KernelCall& call, Rows* rows) {
   const bool layer = call.operation == Operation::kLayer;
   const bool packed = call.cu_q != nullptr;
@@ -306,8 +312,22 @@ void add_mistake(const KernelCall& call, Rows* rows) {
     case Mistake::kFusedWidth:
       ++(*rows)[TensorName::kWqkv].shape[1];
       break;
+    case Mistake::kLengthsType:
+      (*rows)[lengths_of(call)].dtype = Dtype::kF32;
+      break;
+    case Mistake::kLengthsRank: {
+      Row& row = (*rows)[lengths_of(call)];
+      row = {2, row.dtype, {row.shape[0], 1}};
+      break;
+    }
     case Mistake::kNone:
     case Mistake::kUnknownField:  // no tensor's
+    case Mistake::kOffsetsFall:   // of numbers alone, or of a tensor more
+    case Mistake::kOffsetsStart:
+    case Mistake::kOffsetsEnd:
+    case Mistake::kLengthNegative:
+    case Mistake::kLengthBeyond:
+    case Mistake::kBothForms:
       break;
   }
 }
@@ -446,7 +466,9 @@ TensorSpec given_part(const KernelCall& call, TensorName tensor,
                       const TensorSpec& planned) {
   TensorSpec given = planned;
   if (call.mistake != Mistake::kNone)
-    given.shape = right_rows(call, planned.dtype)[tensor].shape;
+    if (const Row row = right_rows(call, planned.dtype)[tensor];
+        row.ndim == planned.ndim)
+      given.shape = row.shape;
   if (tensor == TensorName::kMask || tensor == TensorName::kBias) {
     const uint8_t broadcast = broadcast_dimensions(call, tensor);
     for (size_t i = 0; i < 4; ++i)

@@ -21,7 +21,11 @@ bool fits(const View<const int64_t>& lengths, int64_t count, int64_t extent) {
   return true;
 }
 
+// From 0 on.
 bool ascends(const View<const int64_t>& starts, int64_t members) {
+  if (starts.data != nullptr && members >= 0 && element(starts, 0) != 0) {
+    return false;
+  }
   for (int64_t n = 0; n < members; ++n) {
     if (element(starts, n) > element(starts, n + 1)) {
       return false;
@@ -91,7 +95,7 @@ qkvet_status check_lengths(const ForwardCall& call, qkvet_text* why) {
   return ascends(o.cu_q, o.members) && ascends(o.cu_k, o.members)
              ? QKVET_OK
              : refuse(why, QKVET_INVALID_ARGUMENT,
-                      "the starts of a packed batch do not ascend");
+                      "the starts of a packed batch do not ascend from 0");
 }
 
 int64_t member_count(const ForwardCall& call) {

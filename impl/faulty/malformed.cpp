@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <vector>
 
 #include "impl/faulty/kernels.h"
 
@@ -173,6 +174,232 @@ QKVET_FAULT(unknown_field_ignored) = {
     .trigger = "a field of a later version that is set",
     .killed_by = {"malformed_calls_are_refused"},
     .when = "mistake == unknown_field",
+};
+
+// ---- Numbers of lengths and of starts of members ----------------------------
+
+namespace {
+
+// The numbers of a list, made to fit.
+template <class Fault>
+class Mended {
+ public:
+  explicit Mended(const qkvet_forward_args& given) : given_(&given) {
+    if (given.struct_size != sizeof(args_) || given.q.ndim != 4 ||
+        given.k.ndim != 4) {
+      return;
+    }
+    std::memcpy(&args_, &given, sizeof(args_));
+    given_ = &args_;
+    mend(Fault::kStarts ? &args_.cu_seqlens_q : &args_.q_len, given.q.shape[2],
+         &queries_);
+    mend(Fault::kStarts ? &args_.cu_seqlens_k : &args_.kv_len, given.k.shape[2],
+         &keys_);
+  }
+
+  const qkvet_forward_args* args() const { return given_; }
+
+ private:
+  struct List {
+    std::vector<int64_t> numbers;
+    int64_t shape, stride = 1;
+  };
+
+  static void mend(qkvet_tensor* t, int64_t extent, List* list) {
+    if (t->ndim != 1 || t->shape == nullptr || t->strides == nullptr ||
+        t->shape[0] < 1 || t->dtype.code != QKVET_DTYPE_INT ||
+        t->dtype.bits != 64) {
+      return;
+    }
+    const View<const int64_t> given = view_of<const int64_t>(*t);
+    for (int64_t n = 0; n < t->shape[0]; ++n) {
+      list->numbers.push_back(*given.at(n, 0, 0));
+    }
+    Fault::mend(&list->numbers, extent);
+    list->shape = t->shape[0];
+    t->data = list->numbers.data();
+    t->byte_offset = 0;
+    t->shape = &list->shape;
+    t->strides = &list->stride;
+  }
+
+  qkvet_forward_args args_ = {};
+  List queries_, keys_;
+  const qkvet_forward_args* given_;
+};
+
+// supports() sees extents alone: the numbers are mended in the call.
+template <class Fault, uint64_t kOptions>
+constexpr qkvet_kernel mending_fault(const char* name, const char* description,
+                                     Place place) {
+  qkvet_kernel kernel =
+      option_fault<OptionHooks, kOptions>(name, description, place);
+  kernel.forward = forward_forgiven<Fault>;
+  return kernel;
+}
+
+}  // namespace
+
+// Starts that fall are raised to the one before: those members are empty.
+struct FallingStartsRaised {
+  using Args = Mended<FallingStartsRaised>;
+  static constexpr bool kStarts = true;
+  static void mend(std::vector<int64_t>* starts, int64_t) {
+    for (size_t n = 1; n < starts->size(); ++n) {
+      (*starts)[n] = std::max((*starts)[n], (*starts)[n - 1]);
+    }
+  }
+};
+QKVET_FAULT(falling_starts_taken) = {
+    .kernel = mending_fault<FallingStartsRaised, QKVET_OPTION_PACKED>,
+    .mechanism = "members that end before they begin are taken as empty",
+    .symptom =
+        "starts of members in the wrong order lose tokens, and nobody is told",
+    .cause = "a count of rows below 1 ends a loop, and nobody asks why",
+    .fix = "refuse starts that fall, and name the member",
+    .source = "sgl-project/sgl-flash-attn#47, local-inference-lab/b12x#155",
+    .trigger = "starts of members that fall",
+    .killed_by = {"malformed_calls_are_refused"},
+    .when = "mistake == offsets_fall",
+};
+
+// Where the first member begins is not read.
+struct FirstStartUnread {
+  using Args = Mended<FirstStartUnread>;
+  static constexpr bool kStarts = true;
+  static void mend(std::vector<int64_t>* starts, int64_t) {
+    starts->front() = 0;
+  }
+};
+QKVET_FAULT(first_start_unread) = {
+    .kernel = mending_fault<FirstStartUnread, QKVET_OPTION_PACKED>,
+    .mechanism = "the first member begins at row 0, whatever its start says",
+    .symptom = "a slice of the starts of a larger batch gives its first rows",
+    .cause = "the first number of a list of starts is known to be 0",
+    .fix = "refuse a first start that is not 0",
+    .source = "sgl-project/sgl-flash-attn#47",
+    .trigger = "a first start that is not 0",
+    .killed_by = {"malformed_calls_are_refused"},
+    .when = "mistake == offsets_start",
+};
+
+// Starts end with the rows.
+struct StartsCutOff {
+  using Args = Mended<StartsCutOff>;
+  static constexpr bool kStarts = true;
+  static void mend(std::vector<int64_t>* starts, int64_t rows) {
+    for (int64_t& start : *starts) {
+      start = std::min(start, rows);
+    }
+  }
+};
+QKVET_FAULT(starts_beyond_rows_cut) = {
+    .kernel = mending_fault<StartsCutOff, QKVET_OPTION_PACKED>,
+    .mechanism = "a member that ends behind the last row ends with it",
+    .symptom = "starts of another batch pass, and its last tokens are lost",
+    .cause = "the loop over rows ends with the tensor, which hides the mistake",
+    .fix = "refuse starts beyond the rows, and name both numbers",
+    .source = "sgl-project/sgl-flash-attn#47, NVIDIA/TensorRT-LLM#13919",
+    .trigger = "a last start beyond the rows",
+    .killed_by = {"malformed_calls_are_refused"},
+    .when = "mistake == offsets_end",
+};
+
+// A length beyond the rows counts as all of them.
+struct LengthClamped {
+  using Args = Mended<LengthClamped>;
+  static constexpr bool kStarts = false;
+  static void mend(std::vector<int64_t>* lengths, int64_t rows) {
+    for (int64_t& length : *lengths) {
+      length = std::min(length, rows);
+    }
+  }
+};
+QKVET_FAULT(length_beyond_clamped) = {
+    .kernel = mending_fault<LengthClamped, QKVET_OPTION_LENGTHS>,
+    .mechanism = "a length beyond the rows that there are counts as all rows",
+    .symptom =
+        "a sequence that has outgrown its cache goes on without its newest "
+        "tokens, and nobody is told",
+    .cause = "lengths are clamped so that nothing is read out of bounds",
+    .fix = "refuse a length that does not fit, and name both numbers",
+    .source = "vllm-project/vllm-ascend#9139, Dao-AILab/flash-attention#2711",
+    .trigger = "a length beyond the rows",
+    .killed_by = {"malformed_calls_are_refused"},
+    .when = "mistake == length_beyond",
+};
+
+// A negative length is 0.
+struct NegativeLengthIsZero {
+  using Args = Mended<NegativeLengthIsZero>;
+  static constexpr bool kStarts = false;
+  static void mend(std::vector<int64_t>* lengths, int64_t) {
+    for (int64_t& length : *lengths) {
+      length = std::max<int64_t>(length, 0);
+    }
+  }
+};
+QKVET_FAULT(negative_length_is_zero) = {
+    .kernel = mending_fault<NegativeLengthIsZero, QKVET_OPTION_LENGTHS>,
+    .mechanism = "a negative length counts as 0",
+    .symptom =
+        "a member whose length was computed wrongly is answered as one "
+        "without tokens",
+    .cause = "lengths are clamped so that nothing is read out of bounds",
+    .fix = "refuse a negative length",
+    .source = "microsoft/onnxruntime#28031, microsoft/onnxruntime#29240",
+    .trigger = "a length below 0",
+    .killed_by = {"malformed_calls_are_refused"},
+    .when = "mistake == length_negative",
+};
+
+// Lengths of any rank are read as a list.
+struct LengthsRankUnchecked {
+  using Args = Forgiven<LengthsRankUnchecked>;
+  static void forgive(qkvet_forward_args& args, std::array<int64_t, 4>&) {
+    for (qkvet_tensor* t : {&args.q_len, &args.kv_len}) {
+      if (t->ndim == 2 && t->shape != nullptr && t->shape[1] == 1) {
+        t->ndim = 1;
+      }
+    }
+  }
+};
+QKVET_FAULT(lengths_rank_unchecked) = {
+    .kernel = forgiving_fault<LengthsRankUnchecked, QKVET_OPTION_LENGTHS>,
+    .mechanism = "lengths of two dimensions are taken for a list",
+    .symptom =
+        "a matrix of lengths passes as long as its second extent is 1, and is "
+        "read wrongly when it is not",
+    .cause = "the elements of a tensor are counted, and its dimensions are not",
+    .fix = "refuse lengths that are not [B]",
+    .source = "NVIDIA/TransformerEngine#3351 (what a check was added for)",
+    .trigger = "lengths as [B, 1]",
+    .killed_by = {"malformed_calls_are_refused"},
+    .when = "mistake == lengths_rank",
+};
+
+// Of lengths beside a packed batch nothing is read.
+struct LengthsBesideStartsIgnored {
+  using Args = Forgiven<LengthsBesideStartsIgnored>;
+  static void forgive(qkvet_forward_args& args, std::array<int64_t, 4>&) {
+    if (args.cu_seqlens_q.ndim == 1) {
+      args.q_len = {};
+    }
+  }
+};
+QKVET_FAULT(lengths_beside_starts_ignored) = {
+    .kernel = forgiving_fault<LengthsBesideStartsIgnored,
+                              QKVET_OPTION_PACKED | QKVET_OPTION_LENGTHS>,
+    .mechanism = "lengths that come beside the starts of members are ignored",
+    .symptom =
+        "of two descriptions of one batch the kernel takes one, and the caller "
+        "may have meant the other",
+    .cause = "the branch for packed batches is asked first",
+    .fix = "refuse a call that has both",
+    .source = "vllm-project/vllm#46754 (a field that is taken and ignored)",
+    .trigger = "starts of members, and lengths beside them",
+    .killed_by = {"malformed_calls_are_refused"},
+    .when = "mistake == both_forms",
 };
 
 }  // namespace qkvet::impl

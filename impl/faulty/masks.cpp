@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Faults of masks: what a mask hides, of whom, and beside what other rule.
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -284,6 +285,303 @@ QKVET_FAULT(mask_kept_while_extents_match) = {
     .trigger = "two calls with masks of the same extents, one after the other",
     .killed_by = {"causal_equals_mask"},
     .when = "mask",
+};
+
+// ---- Masks that follow a text -----------------------------------------------
+
+// One head of a mask: who sees whom of a member.
+class MaskPairs {
+ public:
+  MaskPairs(uint8_t* first, int64_t row_count, int64_t key_count)
+      : queries(row_count), keys(key_count), first_(first) {}
+  uint8_t& at(int64_t i, int64_t j) { return first_[i * keys + j]; }
+  // The token that row i is, whose key is the last that it sees where nothing
+  // ahead is shown.
+  int64_t token(int64_t i) const { return i + keys - queries; }
+  bool sees_ahead(int64_t i) {
+    for (int64_t j = std::max<int64_t>(token(i) + 1, 0); j < keys; ++j) {
+      if (at(i, j) != 0) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  const int64_t queries, keys;
+
+ private:
+  uint8_t* first_;
+};
+
+// The mask is rewritten, member by member and head by head, before it is used.
+template <class Fault>
+struct MaskRewritten : OptionHooks {
+  static void member(const ForwardCall&, int64_t, ForwardCall* member) {
+    View<const uint8_t>& mask = member->options.mask;
+    if (mask.data == nullptr) {
+      return;
+    }
+    thread_local std::vector<uint8_t> written;
+    const int64_t rows = member->queries, keys = member->keys;
+    const int64_t heads = member->batch * member->heads;
+    written.resize(
+        static_cast<size_t>(std::max<int64_t>(heads * rows * keys, 1)));
+    for (int64_t n = 0; n < heads; ++n) {
+      MaskPairs pairs(written.data() + n * rows * keys, rows, keys);
+      for (int64_t i = 0; i < rows; ++i) {
+        const uint8_t* const from =
+            mask.at(n / member->heads, n % member->heads, i);
+        for (int64_t j = 0; j < keys; ++j) {
+          pairs.at(i, j) = from[j * mask.step[3]];
+        }
+      }
+      Fault::rewrite(*member, pairs);
+    }
+    mask = {written.data(),
+            {member->heads * rows * keys, rows * keys, keys, 1}};
+  }
+};
+
+template <class Fault>
+constexpr qkvet_kernel mask_fault(const char* name, const char* description,
+                                  Place place) {
+  return option_fault<Fault, QKVET_OPTION_MASK>(name, description, place);
+}
+
+// Tiles of keys that lie behind no row of their tile are taken as they are.
+struct MaskSkippedBelowDiagonal : MaskRewritten<MaskSkippedBelowDiagonal> {
+  static void rewrite(const ForwardCall&, MaskPairs& pairs) {
+    for (int64_t i = 0; i < pairs.queries; ++i) {
+      const int64_t first_row = i / tile() * tile();
+      const int64_t end = (pairs.token(first_row) + 1) / tile() * tile();
+      for (int64_t j = 0; j < std::min(end, pairs.keys); ++j) {
+        pairs.at(i, j) = 1;
+      }
+    }
+  }
+};
+QKVET_FAULT(mask_skipped_below_diagonal) = {
+    .kernel = mask_fault<MaskSkippedBelowDiagonal>,
+    .mechanism =
+        "the mask is looked up only in tiles that the diagonal crosses or that "
+        "lie above it",
+    .symptom =
+        "right for what is causal and more; drafts of a tree see the branches "
+        "that came before theirs, tokens the document in front",
+    .cause =
+        "below the diagonal nothing was ever hidden when the causal rule was "
+        "the only mask",
+    .fix = "look the mask up in every tile, unless it is known to be causal",
+    .source = "PaddlePaddle/FastDeploy#3514",
+    .trigger = "a mask that hides a key more than a tile in front of the row",
+    .killed_by = {"tree_branches_equal_sequences",
+                  "every_pair_is_seen_as_asked", "agrees_with_oracle"},
+    .when = "mask && Tk > 1",
+    .tiled = true,
+};
+
+// A mask with a hidden key behind every row's own is taken for the causal rule.
+struct MaskTakenForCausal : MaskRewritten<MaskTakenForCausal> {
+  static void rewrite(const ForwardCall&, MaskPairs& pairs) {
+    for (int64_t i = 0; i < pairs.queries; ++i) {
+      const int64_t token = pairs.token(i);
+      const bool is_last = token + 1 == pairs.keys;
+      if (token < 0 || pairs.at(i, token) == 0 ||
+          (!is_last && pairs.at(i, token + 1) != 0)) {
+        return;
+      }
+    }
+    for (int64_t i = 0; i < pairs.queries; ++i) {
+      for (int64_t j = 0; j < pairs.keys; ++j) {
+        pairs.at(i, j) = j <= pairs.token(i) ? 1 : 0;
+      }
+    }
+  }
+};
+QKVET_FAULT(mask_taken_for_causal) = {
+    .kernel = mask_fault<MaskTakenForCausal>,
+    .mechanism =
+        "a mask that shows every row its own key and hides the next is taken "
+        "for the causal rule",
+    .symptom =
+        "drafts of a tree that do not follow one another see each other; "
+        "chains and prompts are right",
+    .cause = "whether a mask is causal is asked of its diagonal alone",
+    .fix = "compare all of the mask, or let the caller say what it is",
+    .source = "vllm-project/vllm#17560",
+    .trigger = "a tree of drafts with two branches",
+    .killed_by = {"tree_branches_equal_sequences"},
+    .when = "mask && Tk > 1",
+};
+
+// A key is shown to all rows if it is shown to one.
+struct MaskReducedToPadding : MaskRewritten<MaskReducedToPadding> {
+  static void rewrite(const ForwardCall&, MaskPairs& pairs) {
+    for (int64_t j = 0; j < pairs.keys; ++j) {
+      uint8_t any = 0;
+      for (int64_t i = 0; i < pairs.queries; ++i) {
+        any = any | pairs.at(i, j);
+      }
+      for (int64_t i = 0; i < pairs.queries; ++i) {
+        pairs.at(i, j) = any;
+      }
+    }
+  }
+};
+QKVET_FAULT(mask_reduced_to_padding) = {
+    .kernel = mask_fault<MaskReducedToPadding>,
+    .mechanism = "of a mask it is kept which keys somebody sees, and not who",
+    .symptom =
+        "padding is hidden as it should be; documents that share a row of "
+        "tokens see each other",
+    .cause =
+        "a path that knows padding alone turns a mask of pairs into one of "
+        "keys",
+    .fix = "use the pairs, or refuse a mask that differs from row to row",
+    .source = "axolotl-ai-cloud/axolotl#3796, huggingface/nanoVLM#204",
+    .trigger = "a mask whose rows differ",
+    .killed_by = {"documents_equal_sequences", "local_chunks_equal_calls",
+                  "every_pair_is_seen_as_asked", "agrees_with_oracle"},
+    .when = "mask.rows && Tq > 1 && Tk > 1",
+};
+
+// Tokens that somebody in front of them sees are all of one block.
+struct BidirectionalAcrossBlocks : MaskRewritten<BidirectionalAcrossBlocks> {
+  static void rewrite(const ForwardCall&, MaskPairs& pairs) {
+    // What the first token of a block shows of it: its length.
+    std::vector<char> in_block(static_cast<size_t>(pairs.keys), 0);
+    for (int64_t i = 0; i < pairs.queries; ++i) {
+      if (!pairs.sees_ahead(i)) {
+        continue;
+      }
+      const int64_t token = std::max<int64_t>(pairs.token(i), 0);
+      for (int64_t j = token; j < pairs.keys; ++j) {
+        in_block[static_cast<size_t>(j)] |= static_cast<char>(pairs.at(i, j));
+      }
+    }
+    for (int64_t i = 0; i < pairs.queries; ++i) {
+      const int64_t token = pairs.token(i);
+      if (token < 0 || in_block[static_cast<size_t>(token)] == 0) {
+        continue;
+      }
+      for (int64_t j = 0; j < pairs.keys; ++j) {
+        pairs.at(i, j) |=
+            static_cast<uint8_t>(in_block[static_cast<size_t>(j)]);
+      }
+    }
+  }
+};
+QKVET_FAULT(bidirectional_across_blocks) = {
+    .kernel = mask_fault<BidirectionalAcrossBlocks>,
+    .mechanism =
+        "tokens of any two blocks that are seen both ways see each other",
+    .symptom = "right with one image; with two the first one sees the second",
+    .cause =
+        "being in a block is kept as one bit of a token, and not which block",
+    .fix = "number the blocks, and compare the numbers",
+    .source = "huggingface/transformers#38080",
+    .trigger = "two ranges that are seen both ways",
+    .killed_by = {"ranges_equal_blocks", "every_pair_is_seen_as_asked",
+                  "agrees_with_oracle"},
+    .when = "mask && Tk > 1",
+};
+
+// Keys ahead of a row are shown as far as its tile of rows goes.
+struct AheadEndsWithRowTile : MaskRewritten<AheadEndsWithRowTile> {
+  static void rewrite(const ForwardCall&, MaskPairs& pairs) {
+    for (int64_t i = 0; i < pairs.queries; ++i) {
+      const int64_t last_row = i / tile() * tile() + tile() - 1;
+      for (int64_t j = std::max<int64_t>(pairs.token(last_row) + 1, 0);
+           j < pairs.keys; ++j) {
+        pairs.at(i, j) = 0;
+      }
+    }
+  }
+};
+QKVET_FAULT(ahead_ends_with_row_tile) = {
+    .kernel = mask_fault<AheadEndsWithRowTile>,
+    .mechanism =
+        "keys ahead of a row are seen as far as its tile of rows goes, and no "
+        "further",
+    .symptom =
+        "a prefix, or an image, that fits into one tile is right; of a longer "
+        "one each tile sees what is in front and itself",
+    .cause =
+        "the prompt is read tile by tile, and the keys of the tiles to come "
+        "are not there yet",
+    .fix = "make a tile of all that is seen both ways, or read the keys first",
+    .source = "RBLN-SW/optimum-rbln#646",
+    .trigger = "a prefix or a range that crosses a tile of rows",
+    .killed_by = {"prefix_equals_two_calls", "every_pair_is_seen_as_asked",
+                  "agrees_with_oracle"},
+    .when = "mask && Tk > 1",
+    .tiled = true,
+};
+
+// A run of keys is widened to whole tiles.
+struct MaskedRunWidenedToTiles : MaskRewritten<MaskedRunWidenedToTiles> {
+  static void rewrite(const ForwardCall&, MaskPairs& pairs) {
+    for (int64_t i = 0; i < pairs.queries; ++i) {
+      int64_t first = 0, end = pairs.keys;
+      while (first < end && pairs.at(i, first) == 0) {
+        ++first;
+      }
+      while (end > first && pairs.at(i, end - 1) == 0) {
+        --end;
+      }
+      bool is_run = first < end;
+      for (int64_t j = first; j < end; ++j) {
+        is_run = is_run && pairs.at(i, j) != 0;
+      }
+      for (int64_t j = first / tile() * tile(); is_run && j < first; ++j) {
+        pairs.at(i, j) = 1;
+      }
+    }
+  }
+};
+QKVET_FAULT(masked_run_widened_to_tiles) = {
+    .kernel = mask_fault<MaskedRunWidenedToTiles>,
+    .mechanism = "a run of shown keys begins at the tile that its first is in",
+    .symptom =
+        "local chunks of whole tiles are right, and others see the end of the "
+        "chunk in front",
+    .cause =
+        "runs of keys are kept as numbers of tiles, and the first tile is "
+        "taken whole",
+    .fix = "look the mask up in the first tile of a run, as in the last",
+    .source = "textbook (masks as runs of tiles)",
+    .trigger = "a mask whose first shown key is not the first of a tile",
+    .killed_by = {"local_chunks_equal_calls", "documents_equal_sequences",
+                  "every_pair_is_seen_as_asked", "agrees_with_oracle"},
+    .when = "mask && Tk > 1",
+    .tiled = true,
+};
+
+// Few queries behind many keys are a step of decoding, which knows no mask.
+struct MaskUnreadInDecode : MaskRewritten<MaskUnreadInDecode> {
+  static void rewrite(const ForwardCall&, MaskPairs& pairs) {
+    for (int64_t i = 0; pairs.queries < pairs.keys && i < pairs.queries; ++i) {
+      for (int64_t j = 0; j < pairs.keys; ++j) {
+        pairs.at(i, j) = j <= pairs.token(i) ? 1 : 0;
+      }
+    }
+  }
+};
+QKVET_FAULT(mask_unread_in_decode) = {
+    .kernel = mask_fault<MaskUnreadInDecode>,
+    .mechanism =
+        "with fewer queries than keys the mask is taken and not read: the call "
+        "is answered as a causal one",
+    .symptom =
+        "prompts with a mask are right; when drafts are verified they see "
+        "their siblings",
+    .cause = "the path for decoding declares a mask and never reads it",
+    .fix = "read it, or refuse a mask there",
+    .source = "vllm-project/vllm#46754",
+    .trigger = "a mask, and fewer queries than keys",
+    .killed_by = {"tree_branches_equal_sequences",
+                  "every_pair_is_seen_as_asked", "agrees_with_oracle"},
+    .when = "mask && Tq < Tk",
 };
 
 }  // namespace qkvet::impl

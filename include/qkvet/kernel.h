@@ -121,11 +121,15 @@ typedef struct qkvet_forward_args {
   uint64_t dropout_offset;
 
   /* What o, lse and weights hold in rows that do not count is not looked at. */
-  qkvet_tensor q_len;  /* [B] int64: rows of each member that count */
-  qkvet_tensor kv_len; /* [B] int64: keys of each member that count; with k_new
-                          those in front of the new ones */
+  qkvet_tensor q_len;  /* [B] int64: rows of each member that count, 0 .. Tq */
+  qkvet_tensor kv_len; /* [B] int64: keys of each member that count, 0 .. Tk,
+                          with pages up to P * page_size; with k_new those in
+                          front of the new ones, which find room behind them */
 
-  qkvet_tensor cu_seqlens_q; /* [members + 1] int64: packed batch, B = 1 */
+  /* A packed batch, B = 1. The first start is 0, none is below the one before,
+   * and the last, which is the end, is Tq or Tk at most: rows behind it belong
+   * to nobody. There is no q_len beside it, and kv_len with pages alone. */
+  qkvet_tensor cu_seqlens_q; /* [members + 1] int64 */
   qkvet_tensor cu_seqlens_k; /* [members + 1] int64; absent with pages */
 
   /* Pages: k and v are then a pool, [pages, Hkv, page_size, d] and dv, and
@@ -252,8 +256,11 @@ typedef struct qkvet_forward_args {
  * supports(). */
 #define QKVET_FLAG_REFUSES_IN_CALL (UINT64_C(1) << 29)
 /* A claim: supports() or forward() refuses, with a reason, a call whose tensors
- * contradict each other, and one that sets a field which the kernel does not
- * know: anything but zero between the struct as it knows it and struct_size. */
+ * contradict each other, be it by their extents and types or by the numbers
+ * that q_len, kv_len and cu_seqlens_* hold, and one that sets a field which the
+ * kernel does not know: anything but zero between the struct as it knows it and
+ * struct_size. The numbers of a block table are not asked: what is trusted
+ * there is the caller's business. */
 #define QKVET_FLAG_REFUSES_MALFORMED (UINT64_C(1) << 32)
 
 /* Layouts (bits of qkvet_capabilities.layouts). */

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/case/option_data.h"
 #include "properties/calls/option_forms.h"
 #include "properties/conventions/constrain.h"
 
@@ -106,7 +107,233 @@ void cut_member(const Case& value, int64_t member, Inputs& inputs) {
   cut_part(value, part_of(value, member), inputs);
 }
 
+// ---- Parts of a text that a mask keeps apart --------------------------------
+
+using Places = std::vector<int64_t>;
+
+Places from_to(int64_t from, int64_t end) {
+  Places places;
+  for (int64_t n = from; n < end; ++n) places.push_back(n);
+  return places;
+}
+
+// Of the extent `axis` of a tensor the places that are listed, in this order.
+template <class Value>
+void pick(std::array<int64_t, 4>& extents, size_t axis, bool is_own,
+          const Places& places, std::vector<Value>& values) {
+  if (!is_own) return;
+  int64_t inner = 1, outer = 1;
+  for (size_t n = 0; n < 4; ++n)
+    (n < axis ? outer : inner) *= n == axis ? 1 : extents[n];
+  std::vector<Value> kept;
+  for (int64_t n = 0; n < outer; ++n)
+    for (const int64_t place : places) {
+      const auto at = values.begin() + (n * extents[axis] + place) * inner;
+      kept.insert(kept.end(), at, at + inner);
+    }
+  extents[axis] = static_cast<int64_t>(places.size());
+  values = std::move(kept);
+}
+
+// [B,heads,rows,width]
+void pick_rows(const Case& value, TensorName tensor, int64_t b,
+               const Places& rows, std::vector<double>& values) {
+  auto extents = tensor_extents(value.shape, tensor);
+  pick(extents, 0, true, {b}, values);
+  pick(extents, 2, true, rows, values);
+}
+
+// The argument of a planned call.
+int64_t packed_row(int64_t b, int64_t i, bool alone) {
+  return (b << 32 | i) << 1 | int64_t{alone};
+}
+MaskedPart part_of_argument(const Case& value, int64_t argument) {
+  return masked_part(value, argument >> 33, argument >> 1 & 0xFFFFFFFF,
+                     (argument & 1) != 0);
+}
+
+void keep_masked_part(const Case& value, int64_t argument, Inputs& inputs) {
+  const MaskedPart part = part_of_argument(value, argument);
+  pick_rows(value, TensorName::kQ, part.b, part.queries, inputs.q);
+  pick_rows(value, TensorName::kK, part.b, part.keys, inputs.k);
+  pick_rows(value, TensorName::kV, part.b, part.keys, inputs.v);
+  inputs.mask.clear();
+  if (!inputs.bias.empty()) {
+    auto extents = tensor_extents(value, TensorName::kBias);
+    const uint8_t own = value.score_bias_own;
+    pick(extents, 0, (own & kOwnB) != 0, {part.b}, inputs.bias);
+    pick(extents, 2, (own & kOwnQ) != 0, part.queries, inputs.bias);
+    pick(extents, 3, (own & kOwnK) != 0, part.keys, inputs.bias);
+  }
+  if (inputs.q_positions.empty()) return;
+  const Shape& s = value.shape;
+  std::array<int64_t, 4> q = {1, 1, s.B, s.Tq}, k = {1, 1, s.B, s.Tk};
+  pick(q, 2, true, {part.b}, inputs.q_positions);
+  pick(q, 3, true, part.queries, inputs.q_positions);
+  pick(k, 2, true, {part.b}, inputs.k_positions);
+  pick(k, 3, true, part.keys, inputs.k_positions);
+}
+
+// Siblings share a position: that of their depth behind the history.
+void stand_by_depth(const Case& value, int64_t, Inputs& inputs) {
+  const Shape& s = value.shape;
+  if (inputs.q_positions.empty() || value.rope.random_positions) return;
+  const int64_t history = s.Tk - s.Tq;
+  for (int64_t b = 0; b < s.B; ++b) {
+    std::vector<int64_t> depth;
+    for (int64_t n = 0; n < s.Tq; ++n) {
+      const int64_t parent =
+          parent_of_draft(value, (value.mask.own & kOwnB) != 0 ? b : 0, n);
+      depth.push_back(parent < 0 ? 0 : depth[static_cast<size_t>(parent)] + 1);
+      const int64_t position =
+          value.rope.first + std::max<int64_t>(history, 0) + depth.back();
+      inputs.q_positions[static_cast<size_t>(b * s.Tq + n)] = position;
+      if (history + n >= 0)
+        inputs.k_positions[static_cast<size_t>(b * s.Tk + history + n)] =
+            position;
+    }
+  }
+}
+
+void edit_masked_part(const Case& value, int64_t argument, Inputs& inputs) {
+  if (value.mask.kind == MaskKind::kTreeN) stand_by_depth(value, 0, inputs);
+  keep_masked_part(value, argument, inputs);
+}
+
+Case case_of_part(const Case& value, const MaskedPart& part) {
+  Case alone =
+      part_case(value, {part.b, 0, static_cast<int64_t>(part.queries.size()), 0,
+                        static_cast<int64_t>(part.keys.size())});
+  alone.mask = {};
+  alone.causal = part.causal;
+  alone.append = 0;
+  return alone;
+}
+
+MaskedPart branch_of(const Case& value, int64_t b, int64_t i, bool alone) {
+  const int64_t history = value.shape.Tk - value.shape.Tq;
+  const int64_t tree = (value.mask.own & kOwnB) != 0 ? b : 0;
+  Places path;
+  for (int64_t n = i; n >= 0 && history + n >= 0;
+       n = parent_of_draft(value, tree, n))
+    path.insert(path.begin(), n);
+  MaskedPart part = {b, path, from_to(0, history), Causal::kBottomRight};
+  for (const int64_t n : path) part.keys.push_back(history + n);
+  if (alone && !path.empty()) part.queries = {i}, part.causal = Causal::kNone;
+  return part;
+}
+
 }  // namespace
+
+MaskedPart masked_part(const Case& value, int64_t b, int64_t i, bool alone) {
+  const Shape& s = value.shape;
+  const int64_t history = s.Tk - s.Tq, token = i + history;
+  const int64_t n = value.mask.parameter;
+  const int64_t text = (value.mask.own & kOwnB) != 0 ? b : 0;
+  const MaskKind kind = value.mask.kind;
+  if (kind == MaskKind::kTreeN) return branch_of(value, b, i, alone);
+  // The tokens [from, end) whose rows are the part, and its first key.
+  int64_t from = 0, end = std::min(n, s.Tk), first = 0;
+  MaskedPart part = {b, {}, {}, Causal::kNone};
+  if (kind == MaskKind::kPrefixN) {
+    if (token < end)
+      from = history;  // rows in front of the first token, too
+    else
+      from = end, end = s.Tk, part.causal = Causal::kBottomRight;
+  } else {
+    if (token < 0) return part;
+    TokenRange range = {0, s.Tk, false};
+    if (kind == MaskKind::kChunkN && n > 0)
+      range = {token / n * n, std::min(token / n * n + n, s.Tk), false};
+    if (kind != MaskKind::kChunkN) range = range_of_token(value, text, token);
+    from = range.from, end = range.end;
+    first = kind == MaskKind::kRangesN ? 0 : from;
+    part.causal = kind != MaskKind::kRangesN ? value.causal
+                  : range.both_ways          ? Causal::kNone
+                                             : Causal::kBottomRight;
+  }
+  // Only what is not of the case asks for a causal rule that may be missing.
+  const bool is_asked =
+      kind == MaskKind::kPrefixN || kind == MaskKind::kRangesN;
+  if (alone && is_asked && part.causal != Causal::kNone)
+    return {b, {i}, from_to(0, token + 1), Causal::kNone};
+  part.queries = from_to(std::max<int64_t>(from - history, 0), end - history);
+  part.keys = from_to(first, end);
+  return part;
+}
+
+Case with_mask_of_text(Case value, MaskKind kind, bool any_causal) {
+  Shape& s = value.shape;
+  s.Tq = std::max<int64_t>(s.Tq, 1);
+  s.Tk = std::max<int64_t>(s.Tk, 2);
+  if (value.mask.kind != kind) {
+    const int64_t n = value.mask.parameter;
+    const bool is_tree = kind == MaskKind::kTreeN;
+    value.mask = {kind, is_tree ? n % 4 : 1 + n % 6, value.mask.own};
+  }
+  value.mask.own |= kOwnQ | kOwnK;
+  if (!any_causal) value.causal = Causal::kNone;
+  // Elsewhere a diagonal from the top left is not that of any part.
+  if (value.causal == Causal::kTopLeft) s.Tq = s.Tk;
+  return value;
+}
+
+Plan plan_masked_parts(const Case& value, const KernelInfo& kernel) {
+  Plan plan;
+  PlannedCall call;
+  call.want_lse = wants_lse(kernel);
+  call.needs_truth = true;
+  if (value.mask.kind == MaskKind::kTreeN &&
+      value.rope.style != RopeStyle::kNone)
+    call.edit = stand_by_depth;
+  plan.calls.push_back(call);
+  const Shape& s = value.shape;
+  const bool alone = !kernel.has_option(QKVET_OPTION_CAUSAL_BOTTOM_RIGHT);
+  call.edit = edit_masked_part;
+  std::vector<MaskedPart> parts;
+  if (s.B > 0 && s.Tq > 0)
+    for (const int64_t i :
+         {int64_t{0}, pick_by_seed(value.seed, s.Tq), s.Tq - 1}) {
+      const int64_t b = pick_by_seed(value.seed, s.B);
+      MaskedPart part = masked_part(value, b, i, alone);
+      const bool known =
+          std::any_of(parts.begin(), parts.end(), [&](const MaskedPart& other) {
+            return other.queries == part.queries && other.keys == part.keys;
+          });
+      if (part.queries.empty() || part.keys.empty() || known) continue;
+      call.argument = packed_row(b, i, alone);
+      call.variant = case_of_part(value, part);
+      plan.calls.push_back(call);
+      parts.push_back(std::move(part));
+    }
+  if (parts.empty()) plan.not_applicable = "no part has queries and keys";
+  return plan;
+}
+
+Judgement judge_masked_parts(const JudgeInput& input, const char* part_name,
+                             const char* looks) {
+  Judgement judgement;
+  for (size_t n = 1; n < input.calls.size(); ++n) {
+    const MaskedPart part =
+        part_of_argument(input.value, input.calls[n].planned->argument);
+    CallPair pair;
+    pair.second = n;
+    pair.first_name = "in the whole call";
+    pair.second_name = part_name;
+    pair.looks = looks;
+    pair.map = [&](const Element& at) -> std::optional<Element> {
+      const auto found =
+          std::find(part.queries.begin(), part.queries.end(), at.i);
+      if (at.b != part.b || found == part.queries.end()) return std::nullopt;
+      Element to = at;
+      to.b = 0;
+      to.i = found - part.queries.begin();
+      return to;
+    };
+    compare_within_bounds(input, pair, judgement);
+  }
+  return judgement;
+}
 
 int64_t chosen_member(const Case& value) {
   const int64_t members = member_count(value);

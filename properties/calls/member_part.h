@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One member of a batch, be it bounded by lengths or packed, as a call of its
-// own.
+// A part of a call as a call of its own: one member of a batch, be it bounded
+// by lengths or packed; or what a mask keeps to itself of a text, a document, a
+// chunk, a range of an image, a prefix, a branch of a tree.
 #ifndef QKVET_PROPERTIES_CALLS_MEMBER_PART_H_
 #define QKVET_PROPERTIES_CALLS_MEMBER_PART_H_
+
+#include <vector>
 
 #include "properties/calls/call_pairs.h"
 
@@ -22,6 +25,32 @@ Plan plan_member(const Case& value, const KernelInfo& kernel);
 
 // The rows of that member in both calls, each within its own bound.
 Judgement judge_member(const JudgeInput& input, CallPair pair);
+
+// Some queries and some keys of one member, in ascending order, and the rule
+// among them in the place of the mask.
+struct MaskedPart {
+  int64_t b = 0;
+  std::vector<int64_t> queries, keys;
+  Causal causal = Causal::kNone;
+};
+
+// What row i of member b is computed with, where the mask of the case follows a
+// text (MaskKind::kPrefixN and the next): the part of that text which the row
+// belongs to. A row that would need the causal rule within its part is one of
+// its own (a step of decoding) where `alone`.
+MaskedPart masked_part(const Case& value, int64_t b, int64_t i, bool alone);
+
+// A case with a mask of that kind, which has rows and keys of its own, and no
+// causal rule but the one of the text, unless `any_causal`.
+Case with_mask_of_text(Case value, MaskKind kind, bool any_causal);
+
+// The case as it is, and up to three of its parts, each without the mask.
+Plan plan_masked_parts(const Case& value, const KernelInfo& kernel);
+
+// The rows of the parts, each within its own bound; `part_name` is "the
+// document alone".
+Judgement judge_masked_parts(const JudgeInput& input, const char* part_name,
+                             const char* looks);
 
 }  // namespace qkvet::properties
 

@@ -26,10 +26,28 @@ void draw_window(Draw& draw, Case& value) {
   value.window = Window{draw_side(draw, longest), draw_side(draw, longest)};
 }
 
+// The masks of serving: small ranges, so that several meet in a tile, and trees
+// of any shape, of two and of three children. All heads see one text.
+void draw_mask_of_text(Draw& draw, Case& value) {
+  const auto first = static_cast<int64_t>(MaskKind::kPrefixN);
+  Mask& mask = value.mask;
+  mask.kind = static_cast<MaskKind>(draw.range(first, kMaskKindCount - 1));
+  mask.parameter = mask.kind == MaskKind::kTreeN
+                       ? draw.of(std::array<int64_t, 5>{0, 0, 0, 2, 3})
+                   : mask.kind == MaskKind::kPrefixN
+                       ? draw.range(0, std::max<int64_t>(value.shape.Tk, 1))
+                       : draw.of(std::array<int64_t, 7>{1, 2, 3, 4, 5, 8, 16});
+  mask.own = draw.chance(60)   ? uint8_t{kOwnB | kOwnQ | kOwnK}
+             : draw.chance(50) ? uint8_t{kOwnQ | kOwnK}
+                               : uint8_t{kOwnAll};
+}
+
 void draw_mask(Draw& draw, Case& value) {
   const Shape& s = value.shape;
   Mask& mask = value.mask;
-  mask.kind = static_cast<MaskKind>(draw.range(1, kMaskKindCount - 1));
+  if (draw.chance(30)) return draw_mask_of_text(draw, value);
+  mask.kind = static_cast<MaskKind>(
+      draw.range(1, static_cast<int64_t>(MaskKind::kPaddingN)));
   switch (mask.kind) {
     case MaskKind::kRandomN:
       mask.parameter = draw.of(std::array<int64_t, 5>{10, 30, 50, 70, 90});

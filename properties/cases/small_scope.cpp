@@ -43,6 +43,11 @@ bool shows_options(const Shape& s) {
 constexpr uint8_t kOwns[] = {kOwnAll, kOwnQ | kOwnK, kOwnK,
                              kOwnQ,   kOwnH,         kOwnB | kOwnK};
 
+constexpr Mask kMasksOfTexts[] = {
+    {MaskKind::kPrefixN, 1}, {MaskKind::kPrefixN, 2}, {MaskKind::kRangesN, 2},
+    {MaskKind::kDocsN, 2},   {MaskKind::kChunkN, 1},  {MaskKind::kChunkN, 2},
+    {MaskKind::kTreeN, 0},   {MaskKind::kTreeN, 2}};
+
 }  // namespace
 
 const char* SmallScope::text() {
@@ -75,6 +80,11 @@ std::vector<SmallScope::Setting> SmallScope::all_settings() {
         add(kAllowMask, [=](Case& c) { c.mask = {kind, parameter, own}; });
       }
     }
+  for (const Mask& mask : kMasksOfTexts)
+    for (const uint8_t own : {uint8_t{kOwnAll}, uint8_t{kOwnQ | kOwnK}})
+      add(kAllowMask, [=](Case& c) {
+        c.mask = {mask.kind, mask.parameter, own};
+      });
   for (const uint8_t own : kOwns)
     add(kAllowBias, [=](Case& c) {
       c.score_bias = make_recipe(RecipeKind::kLattice);

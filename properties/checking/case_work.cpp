@@ -11,6 +11,7 @@
 #include "properties/conventions/domain.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/finite.h"
+#include "properties/judging/malformed_numbers.h"
 #include "properties/judging/outcome.h"
 #include "properties/judging/subject.h"
 #include "properties/judging/twin_check.h"
@@ -70,6 +71,8 @@ bool attends(const PlannedCall& planned) {
 // What makes two calls' inputs the same, beside edit and snapshot.
 std::string variant_text(const PlannedCall& call, const KernelInfo& kernel) {
   std::string text = needs_finite_slots(kernel.dialect) ? "slots " : "";
+  if (call.mistake != Mistake::kNone && call.edit == nullptr)
+    text += "mistake " + std::to_string(static_cast<int>(call.mistake)) + " ";
   if (needs_finite_padding(kernel.dialect)) text += "padding ";
   if (call.operation == Operation::kBackward) return text + given_text(kernel);
   if (call.operation == Operation::kMerge &&
@@ -175,6 +178,8 @@ CaseWork::Prepared& CaseWork::prepare(const PlannedCall& call,
     const bool is_other = make_finite(kernel, slot->value, slot->inputs);
     if (is_other || call.edit != nullptr || call.variant)
       store_inputs(slot->value, slot->inputs);
+    if (call.operation == Operation::kForward)
+      spoil_numbers(call.mistake, slot->value, slot->inputs);
     if (call.operation == Operation::kMerge &&
         kernel.dialect.lse_base == QKVET_LSE_BASE2)
       fill_merge_in_base2(slot->value, slot->inputs);

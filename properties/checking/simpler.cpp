@@ -117,6 +117,9 @@ void add_simpler_pairs(const Case& value, Collector& out) {
     out.add([](Case& c) { c.mask.own = kOwnAll; });
     out.add([](Case& c) { c.mask.parameter = 0; });
     out.add([](Case& c) { c.mask.parameter /= 2; });
+    if (value.mask.kind >= MaskKind::kPrefixN &&
+        value.mask.kind <= MaskKind::kTreeN)
+      out.add([](Case& c) { c.mask = {MaskKind::kButN, 0, c.mask.own}; });
   }
   if (value.score_bias) {
     out.add([](Case& c) { c.score_bias_own = kOwnAll; });

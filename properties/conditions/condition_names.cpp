@@ -46,7 +46,15 @@ constexpr ConditionWord kMistakes[] = {
     word("fused_width", Mistake::kFusedWidth),
     word("mask_extent", Mistake::kMaskExtent),
     word("lengths_extent", Mistake::kLengthsExtent),
-    word("unknown_field", Mistake::kUnknownField)};
+    word("unknown_field", Mistake::kUnknownField),
+    word("offsets_fall", Mistake::kOffsetsFall),
+    word("offsets_start", Mistake::kOffsetsStart),
+    word("offsets_end", Mistake::kOffsetsEnd),
+    word("length_negative", Mistake::kLengthNegative),
+    word("length_beyond", Mistake::kLengthBeyond),
+    word("lengths_type", Mistake::kLengthsType),
+    word("lengths_rank", Mistake::kLengthsRank),
+    word("both_forms", Mistake::kBothForms)};
 constexpr ConditionWord kFused[] = {
     word("none", FusedOrder::kNone), word("qkv", FusedOrder::kQkv),
     word("qvk", FusedOrder::kQvk),   word("kqv", FusedOrder::kKqv),

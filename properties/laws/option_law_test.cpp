@@ -176,6 +176,59 @@ TEST(OptionLaws, MembersEqualCalls) {
         });
 }
 
+// A kernel that is wrong wherever a mask is given, and right without one.
+TEST(OptionLaws, WhatAMaskKeepsApartEqualsCalls) {
+  const auto sees_all = [](KernelCall&, Problem& p) { p.mask = nullptr; };
+  const struct {
+    const char* law;
+    const char* text;
+    const char* second;
+  } rows[] = {
+      {"documents_equal_sequences", "f32,B2,H1,Tq5,Tk7,d2,mask=docs2,seed=3",
+       "the document alone"},
+      {"documents_equal_sequences",
+       "f32,B1,H1,Tq6,Tk6,d2,causal=tl,mask=docs2,seed=3",
+       "the document alone"},
+      {"local_chunks_equal_calls",
+       "f32,B1,H2,Tq5,Tk7,d2,causal=br,window=1.-1,mask=chunk3",
+       "the chunk alone"},
+      {"prefix_equals_two_calls", "f32,B1,H1,Tq5,Tk7,d2,mask=prefix4",
+       "the part alone"},
+      {"ranges_equal_blocks", "f32,B1,H1,Tq6,Tk7,d2,mask=ranges2,seed=4",
+       "the range alone"},
+      {"tree_branches_equal_sequences",
+       "f32,B1,H1,Tq6,Tk9,d2,mask=tree2,bias=normal.qk", "the branch alone"},
+      {"tree_branches_equal_sequences",
+       "f32,B1,H1,Tq6,Tk9,d2,mask=tree2,rope=half.7", "the branch alone"}};
+  for (const auto& row : rows) {
+    FakeExecutor right;
+    EXPECT_EQ(check(row.law, row.text, right).verdict, Verdict::kPassed)
+        << row.text;
+    const Judgement judgement = fails(row.law, row.text, sees_all);
+    EXPECT_NE(judgement.finding->actual.find(row.second), std::string::npos)
+        << judgement.finding->actual;
+  }
+}
+
+// Without the causal rule that a part needs, a row is a step of decoding.
+TEST(OptionLaws, PartsNeedNoCausalRule) {
+  JudgedKernel kernel = FakeExecutor::under_test().judged;
+  kernel.info.capabilities.options &= ~QKVET_OPTION_CAUSAL_BOTTOM_RIGHT;
+  const std::pair<const char*, const char*> rows[] = {
+      {"prefix_equals_two_calls", ",mask=prefix2"},
+      {"ranges_equal_blocks", ",mask=ranges2"},
+      {"tree_branches_equal_sequences", ",mask=tree2"}};
+  for (const auto& [law, mask] : rows) {
+    const std::string text = "f32,B1,H1,Tq4,Tk6,d2" + std::string(mask);
+    const Plan plan = find_law(law)->plan(*parse_case(text).value, kernel.info);
+    ASSERT_GT(plan.calls.size(), 1u);
+    for (const PlannedCall& call : plan.calls)
+      EXPECT_EQ(call.variant.value_or(Case{}).causal, Causal::kNone);
+    FakeExecutor right;
+    EXPECT_EQ(check(law, text, right, kernel).verdict, Verdict::kPassed);
+  }
+}
+
 // The row that comes first is wrong, whoever's it is.
 TEST(OptionLaws, TheOrderOfPackedMembersIsSeen) {
   for (const char* page : {"", ",page=2"})
@@ -264,16 +317,31 @@ TEST(OptionLaws, WhatIsMalformedIsAskedOneByOne) {
     Mistake mistake;
     const char* options;
     const char* where;
-  } rows[] = {{Mistake::kKeyWidth, "", "k with d + 1 channels"},
-              {Mistake::kValueAbsent, "", "k without v"},
-              {Mistake::kHeads, "", "v with one head more than k"},
-              {Mistake::kInputRows, "", "v with one token more than k"},
-              {Mistake::kMaskExtent, ",mask=random", "a mask of Tk + 1 keys"},
-              {Mistake::kBiasExtent, ",bias=normal", "a bias of Tk + 1 keys"},
-              {Mistake::kLengthsExtent, ",qlen=2",
-               "one length or one start of a member too many"},
-              {Mistake::kUnknownField, "",
-               "a field that is set behind the known ones"}};
+  } rows[] = {
+      {Mistake::kKeyWidth, "", "k with d + 1 channels"},
+      {Mistake::kValueAbsent, "", "k without v"},
+      {Mistake::kHeads, "", "v with one head more than k"},
+      {Mistake::kInputRows, "", "v with one token more than k"},
+      {Mistake::kMaskExtent, ",mask=random", "a mask of Tk + 1 keys"},
+      {Mistake::kBiasExtent, ",bias=normal", "a bias of Tk + 1 keys"},
+      {Mistake::kLengthsExtent, ",qlen=2",
+       "one length or one start of a member too many"},
+      {Mistake::kUnknownField, "", "a field that is set behind the known ones"},
+      {Mistake::kOffsetsFall, ",cuq=0.2.3,cuk=0.2.3",
+       "a member of a packed batch that begins behind its end"},
+      {Mistake::kOffsetsStart, ",cuq=0.2.3,cuk=0.2.3",
+       "a packed batch that begins at row 1"},
+      {Mistake::kOffsetsEnd, ",cuq=0.2.3,cuk=0.2.3",
+       "a packed batch that ends behind the last row"},
+      {Mistake::kLengthNegative, ",kvlen=2", "a length of -1"},
+      {Mistake::kLengthBeyond, ",qlen=2",
+       "a length for which there are no rows"},
+      {Mistake::kLengthsType, ",qlen=2",
+       "lengths, or starts of members, in f32"},
+      {Mistake::kLengthsRank, ",cuq=0.2.3,cuk=0.2.3",
+       "lengths, or starts of members, of two dimensions"},
+      {Mistake::kBothForms, ",cuq=0.2.3,cuk=0.2.3",
+       "starts of members, and lengths beside them"}};
   for (const auto& row : rows) {
     const std::string text = std::string("f32,B1,H2,Tq3,Tk3,d2") + row.options;
     const auto accepts = [&](const KernelCall& call, OracleOutput&,

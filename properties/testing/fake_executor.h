@@ -147,7 +147,19 @@ class FakeExecutor : public Executor {
   }
 
  private:
+  // Nothing is computed of what contradicts itself.
+  CallOutcome refused(const KernelCall& call) {
+    OracleOutput nothing;
+    CallOutcome outcome;
+    outcome.status = CallStatus::kRefused;
+    outcome.gave_reason = outcome.asked_kernel = true;
+    outcome.text = "the tensors contradict each other";
+    if (answer_) answer_(call, nothing, outcome);
+    return outcome;
+  }
+
   CallOutcome one(KernelCall call) {
+    if (call.mistake != Mistake::kNone) return refused(call);
     const Shape& s = call.shape;
     const auto q = stored_as_doubles(call.q, s.q_elements(), call.q_dtype);
     const FakePages pages(call);
@@ -171,11 +183,6 @@ class FakeExecutor : public Executor {
     if (call.new_tokens > 0) {
       outcome.k_cache = pages.k_cache();
       outcome.v_cache = pages.v_cache();
-    }
-    if (call.mistake != Mistake::kNone) {
-      outcome.status = CallStatus::kRefused;
-      outcome.gave_reason = outcome.asked_kernel = true;
-      outcome.text = "the tensors contradict each other";
     }
     if (answer_) answer_(call, oracle, outcome);
     if (outcome.status != CallStatus::kDone) return outcome;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors that contradict each other, one at a time, and a field that a newer
-// caller may set. No answer exists for any of them: reading on would leave a
-// tensor, mix rows, or leave out what was asked for.
+// Tensors that contradict each other, one at a time, numbers in them that do,
+// and a field that a newer caller may set. No answer exists for any of them:
+// reading on would leave a tensor, mix rows, or leave out what was asked for.
 #include "properties/judging/law.h"
+#include "properties/judging/malformed_numbers.h"
 #include "properties/judging/refusals.h"
 
 namespace qkvet::properties {
@@ -35,6 +36,20 @@ constexpr Malformed kMalformed[] = {
     {Mistake::kLengthsExtent, "one length or one start of a member too many",
      has_lengths},
     {Mistake::kUnknownField, "a field that is set behind the known ones",
+     nullptr},
+    {Mistake::kOffsetsFall,
+     "a member of a packed batch that begins behind its "
+     "end",
+     nullptr},
+    {Mistake::kOffsetsStart, "a packed batch that begins at row 1", nullptr},
+    {Mistake::kOffsetsEnd, "a packed batch that ends behind the last row",
+     nullptr},
+    {Mistake::kLengthNegative, "a length of -1", nullptr},
+    {Mistake::kLengthBeyond, "a length for which there are no rows", nullptr},
+    {Mistake::kLengthsType, "lengths, or starts of members, in f32", nullptr},
+    {Mistake::kLengthsRank, "lengths, or starts of members, of two dimensions",
+     nullptr},
+    {Mistake::kBothForms, "starts of members, and lengths beside them",
      nullptr}};
 
 const char* text_of(Mistake mistake) {
@@ -49,6 +64,11 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
   for (const Malformed& one : kMalformed) {
     if (one.fits != nullptr && !one.fits(value)) continue;
+    if (!can_be_made(one.mistake, value)) continue;
+    // What is not declared never reaches the kernel.
+    if (one.mistake == Mistake::kBothForms &&
+        !kernel.has_option(QKVET_OPTION_LENGTHS))
+      continue;
     PlannedCall call;
     call.mistake = one.mistake;
     call.expects_refusal = true;
@@ -67,10 +87,12 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law malformed_calls_are_refused{
     "malformed_calls_are_refused",
-    "A call whose tensors contradict each other, or which sets a field that "
+    "A call whose tensors contradict each other, by their extents or by the "
+    "lengths and starts of members that they hold, or which sets a field that "
     "the kernel does not know, is refused with a reason, where the kernel "
     "declares it.",
-    "widths, heads, tokens or extents that contradict each other: error",
+    "widths, heads, tokens, extents, lengths or starts of members that "
+    "contradict each other: error",
     "the kernel declares refuses_malformed",
     "Attention is not defined for them.",
     "Nothing is computed.",
