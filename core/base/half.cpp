@@ -120,6 +120,19 @@ double round_to(Dtype dtype, double value) {
   }
 }
 
+double largest_finite(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kF16:
+      return 65504;
+    case Dtype::kBf16:
+      return 0x1.fep127;
+    case Dtype::kF64:
+      return std::numeric_limits<double>::max();
+    default:
+      return double{std::numeric_limits<float>::max()};
+  }
+}
+
 double unit_roundoff(Dtype dtype) {
   switch (dtype) {
     case Dtype::kF16:

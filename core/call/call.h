@@ -183,6 +183,12 @@ struct KernelCall : ScoreRule {
   bool want_weights = false;
   Placement placement = Placement::kEnd;
   int threads = 1;  // that the call may use, and parallel_for uses
+  // Its tensors lie where those of the last call lay that said so and had the
+  // same extents: the addresses are the same, what stands there is its own.
+  bool same_place = false;
+  bool second_context = false;  // of forward() on the CPU
+  // Nothing was called before in its process, where a new one costs little.
+  bool new_process = false;
   // Made at once with the calls in front of it and behind it that say so, too:
   // forward() on the CPU alone, each from a thread and with a context of its
   // own. The outputs are those of one of several times.

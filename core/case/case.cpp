@@ -291,6 +291,9 @@ std::string invalid_reason(const Case& c) {
   if (c.set.size() > kMaxSetValues)
     return std::to_string(c.set.size()) + " set= values: at most " +
            std::to_string(kMaxSetValues) + " are allowed";
+  for (const auto recipe : {&Case::q, &Case::k, &Case::v, &Case::d_o, &Case::x,
+                            &Case::w, &Case::bias})
+    if (is_of_bias_alone((c.*recipe).kind)) return of_bias_alone(c.*recipe);
   for (const SetValue& set : c.set)
     if (std::string reason = set_reason(set, c); !reason.empty()) return reason;
   return "";

@@ -15,6 +15,7 @@
 #include "core/base/shape.h"
 #include "core/call/cache_form.h"
 #include "core/call/options.h"
+#include "core/case/call_sequence.h"
 #include "core/case/recipe.h"
 #include "core/case/story.h"
 
@@ -76,6 +77,7 @@ struct Case : ScoreRule {
   // and v; no member has fewer.
   int64_t append = 0;
   Rope rope;                     // also of a layer and of a story
+  CallSequence calls;            // made of the call, one after the other
   std::optional<float> dropout;  // p; the seed is the case's
 
   Recipe q, k, v;

@@ -214,8 +214,12 @@ std::string mask_reason(const Mask& mask) {
 }
 
 std::string bias_reason(const Case& c) {
+  for (const std::optional<Recipe>& recipe : {c.sink, c.slopes})
+    if (recipe && is_of_bias_alone(recipe->kind)) return of_bias_alone(*recipe);
   if (!c.score_bias)
     return c.score_bias_own == kOwnAll ? "" : "no bias has extents of its own";
+  if (c.backward && is_of_bias_alone(c.score_bias->kind))
+    return of_bias_alone(*c.score_bias);
   return c.score_bias_own == 0 || c.score_bias_own > kOwnAll
              ? "bias=" + recipe_text(*c.score_bias) +
                    ": a bias has at least one extent of its own"
@@ -466,6 +470,15 @@ constexpr auto kOptions = std::to_array<CaseOption>({
        return c.rope.style != RopeStyle::kNone ? rope_text(c.rope) : "";
      },
      fine},  // rope_reason(): of layers and stories, too
+    {"calls", kOptionCalls, false, Fields<&Case::calls>::given,
+     Fields<&Case::calls>::copy,
+     [](Text text, Text token, Case& c) {
+       return read_calls(text, token, &c.calls);
+     },
+     [](const Case& c) {
+       return c.calls.empty() ? "" : "calls=" + calls_text(c.calls);
+     },
+     [](const Case& c) { return calls_reason(c.calls); }},
 });
 
 }  // namespace

@@ -14,6 +14,7 @@
 namespace qkvet {
 
 // What kernels declare by layouts, beside their QKVET_OPTION_*.
+inline constexpr uint64_t kOptionCalls = uint64_t{1} << 61;  // all have it
 inline constexpr uint64_t kOptionLayout = uint64_t{1} << 62;
 inline constexpr uint64_t kOptionShare = uint64_t{1} << 63;
 

@@ -24,26 +24,22 @@ Case parsed(std::string_view options) {
 }
 
 TEST(OptionText, EveryOptionIsReadAndPrinted) {
-  const char* const texts[] = {"window=3.0",        "window=-1.2",
-                               "window=-1.-1",      "mask=random",
-                               "mask=random30",     "mask=random30.qk",
-                               "mask=random0.k",    "mask=random100",
-                               "mask=band2.bq",     "mask=only3.h",
-                               "mask=but.bhq",      "mask=emptyrow1.q",
-                               "mask=padding2.bk",  "mask=padding",
-                               "mask=prefix",       "mask=prefix0.bqk",
-                               "mask=ranges3.qk",   "mask=docs",
-                               "mask=docs1.bqk",    "mask=chunk512",
-                               "mask=tree",         "mask=tree2.qk",
-                               "bias=normal",       "bias=large5.k",
-                               "bias=small.hqk",    "softcap=2.5",
-                               "softcap=1e-30",     "sink=normal",
-                               "sink=large4",       "alibi=one",
-                               "alibi=descending2", "qlen=4.0",
-                               "kvlen=0.5",         "qlen=1.2,kvlen=3.4",
-                               "layout=bthd",       "layout=gaps",
-                               "share=b",           "share=h",
-                               "share=bh",          "share=b,dropout=0.1"};
+  const char* const texts[] = {
+      "window=3.0",       "window=-1.2",        "window=-1.-1",
+      "mask=random",      "mask=random30",      "mask=random30.qk",
+      "mask=random0.k",   "mask=random100",     "mask=band2.bq",
+      "mask=only3.h",     "mask=but.bhq",       "mask=emptyrow1.q",
+      "mask=padding2.bk", "mask=padding",       "mask=prefix",
+      "mask=prefix0.bqk", "mask=ranges3.qk",    "mask=docs",
+      "mask=docs1.bqk",   "mask=chunk512",      "mask=tree",
+      "mask=tree2.qk",    "bias=normal",        "bias=large5.k",
+      "bias=masking",     "bias=masking309.qk", "bias=raised9.k",
+      "calls=a",          "calls=aof260aexnwm", "bias=small.hqk",
+      "softcap=2.5",      "softcap=1e-30",      "sink=normal",
+      "sink=large4",      "alibi=one",          "alibi=descending2",
+      "qlen=4.0",         "kvlen=0.5",          "qlen=1.2,kvlen=3.4",
+      "layout=bthd",      "layout=gaps",        "share=b",
+      "share=h",          "share=bh",           "share=b,dropout=0.1"};
   for (const char* const text : texts) {
     const Case c = parsed(text);
     EXPECT_EQ(to_string(c), std::string(kPlain) + "," + text);
@@ -115,6 +111,46 @@ void expect_refused(
     EXPECT_EQ(result.error.find('\n'), std::string::npos);
     EXPECT_NE(result.error.find(expected), std::string::npos)
         << text << ": " << result.error;
+  }
+}
+
+TEST(OptionText, SequencesOfCallsAreReadAndRefused) {
+  const Case c = parsed("calls=aao2oaf3");
+  EXPECT_EQ(c.calls, (CallSequence{{CallStepKind::kAsIs, 2},
+                                   {CallStepKind::kOther, 3},
+                                   {CallStepKind::kAsIs, 1},
+                                   {CallStepKind::kFew, 3}}));
+  EXPECT_EQ(to_string(c), std::string(kPlain) + ",calls=a2o3af3");
+  expect_refused({{"calls=", "no value"},
+                  {"calls=b", "letters of aoexnwmf"},
+                  {"calls=3a", "letters of aoexnwmf"},
+                  {"calls=a0", "2 .. 1000"},
+                  {"calls=a1001", "2 .. 1000"},
+                  {"calls=a600a600", "2 .. 1000"},
+                  {"calls=aoaoaoaoaoaoaoaoaoaoaoaoaoaoaoaoa", "up to 32"}});
+}
+
+TEST(OptionText, RecipesOfABiasAreOfNothingElse) {
+  expect_refused({{"k=masking", "of the bias of a forward call"},
+                  {"sink=masking9", "of the bias of a forward call"},
+                  {"alibi=raised", "of the bias of a forward call"},
+                  {"bias=masking,backward", "of the bias of a forward call"},
+                  {"bias=masking310", "is 0 .. 309"}});
+  const ParsedCase merge = parse_case("f32,B3,H2,Tk2,dv8,merge,bias=masking");
+  EXPECT_NE(merge.error.find("of the bias of a forward call"),
+            std::string::npos)
+      << merge.error;
+  // What no type holds is the last number that it holds.
+  for (const auto& [type, lowest] : {std::pair{"f16", -65504.0},
+                                     {"bf16", -0x1.fep127},
+                                     {"f32", -0x1.fffffep127},
+                                     {"f64", -0x1.fffffffffffffp1023}}) {
+    const ParsedCase bias =
+        parse_case(std::string(type) + ",B1,H1,Tq9,Tk9,d2,bias=masking309");
+    ASSERT_TRUE(bias.value) << bias.error;
+    const Inputs inputs = make_inputs(*bias.value);
+    EXPECT_EQ(*std::min_element(inputs.bias.begin(), inputs.bias.end()),
+              lowest);
   }
 }
 

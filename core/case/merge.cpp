@@ -76,6 +76,8 @@ std::string merge_reason(const Case& c) {
   if (c.v.kind == RecipeKind::kFile ||
       (c.score_bias && c.score_bias->kind == RecipeKind::kFile))
     return "a merge has no data out of a file";
+  if (c.score_bias && is_of_bias_alone(c.score_bias->kind))
+    return of_bias_alone(*c.score_bias);
   constrain_to_merge(nearest);
   if (nearest.q_dtype != c.q_dtype || nearest.o_dtype != c.o_dtype)
     return "the lse of a merge are f32, f64 where states and o are (q=f32," +

@@ -7,6 +7,7 @@
 #include <limits>
 #include <span>
 
+#include "core/base/half.h"
 #include "core/case/layer_storage.h"
 #include "core/case/merge.h"
 #include "core/case/paging.h"
@@ -179,6 +180,9 @@ void fill_bias(const Case& c, std::vector<double>& out) {
                               {at, static_cast<size_t>(e[3])});
                    at += e[3];
                  });
+  if (!is_of_bias_alone(c.score_bias->kind)) return;
+  const double largest = largest_finite(c.q_dtype);
+  for (double& x : out) x = std::clamp(x, -largest, largest);
 }
 
 // [B,heads,rows,width]; the first row of head h of member b.

@@ -24,9 +24,11 @@ struct RecipeRow {
 constexpr int64_t kMaxIndex = int64_t{1} << 24;
 // 2^12 times a normal keeps q.k below 2^60 at any width: far from overflow.
 constexpr int64_t kMaxExponent = 12;
+// 10^309 is beyond every type, and so stands for the largest number of each.
+constexpr int64_t kMaxDecimal = 309;
 
 // In the order of RecipeKind.
-constexpr std::array<RecipeRow, kRecipeCount + 1> kRecipes = {{
+constexpr std::array<RecipeRow, kRecipeCount + 3> kRecipes = {{
     {"normal", false, 0, 0},
     {"small", false, 0, 0},
     {"zero", false, 0, 0},
@@ -45,6 +47,8 @@ constexpr std::array<RecipeRow, kRecipeCount + 1> kRecipes = {{
     {"heavy", false, 0, 0},
     {"scaled", true, 2, kMaxExponent},
     {"file", false, 0, 0},
+    {"masking", true, 4, kMaxDecimal},
+    {"raised", true, 4, kMaxDecimal},
 }};
 
 constexpr std::array<DataPreset, 14> kPresets = {{
@@ -114,6 +118,19 @@ std::array<uint64_t, 2> bits_pair(uint64_t seed, TensorName tensor, int64_t b,
   return {x[0] | uint64_t{x[1]} << 32, x[2] | uint64_t{x[3]} << 32};
 }
 
+// Every factor rounds once, everywhere alike.
+double power_of_ten(int64_t n) {
+  double power = 1;
+  for (; n > 0; --n) power *= 10;
+  return power;
+}
+
+// One row in four has the number at every key, the others at every other one.
+double masking_value(const Recipe& recipe, uint64_t row_bits, uint64_t bits) {
+  const bool whole_row = row_bits % 4 == 0;
+  return whole_row || bits >> 63 != 0 ? masking_number(recipe) : 0;
+}
+
 double power_of_two(int64_t n) { return std::ldexp(1.0, static_cast<int>(n)); }
 
 // `bits` are the element's own random bits.
@@ -171,6 +188,9 @@ double shaped(const Recipe& recipe, TensorName tensor, int64_t t, int64_t c,
     }
     case RecipeKind::kScaledN:
       return z * power_of_two(-recipe.parameter);
+    case RecipeKind::kMaskingN:
+    case RecipeKind::kRaisedN:
+      break;  // masking_value()
   }
   return 0;
 }
@@ -187,6 +207,17 @@ std::string recipe_text(const Recipe& recipe) {
   if (row.has_parameter && recipe.parameter != row.usual)
     text += std::to_string(recipe.parameter);
   return text;
+}
+
+double masking_number(const Recipe& recipe) {
+  const double size = power_of_ten(recipe.parameter);
+  return recipe.kind == RecipeKind::kMaskingN ? -size : size;
+}
+
+std::string of_bias_alone(const Recipe& recipe) {
+  return "recipe \"" + recipe_text(recipe) +
+         "\" is one of the bias of a forward call of attention and of nothing "
+         "else";
 }
 
 std::optional<Recipe> parse_recipe(std::string_view text, std::string* error) {
@@ -225,6 +256,9 @@ double recipe_value(const Recipe& recipe, uint64_t seed, TensorName tensor,
                     int64_t b, int64_t h, int64_t t, int64_t c) {
   const int64_t source_t = recipe.kind == RecipeKind::kEqual ? 0 : t;
   const auto bits = bits_pair(seed, tensor, b, h, source_t, c);
+  if (is_of_bias_alone(recipe.kind))
+    return masking_value(recipe, bits_pair(seed, tensor, b, h, t, 0)[0],
+                         bits[static_cast<size_t>(c % 2)]);
   return shaped(recipe, tensor, t, c, bits[static_cast<size_t>(c % 2)]);
 }
 
@@ -232,6 +266,12 @@ void recipe_row(const Recipe& recipe, uint64_t seed, TensorName tensor,
                 int64_t b, int64_t h, int64_t t, std::span<double> row) {
   const int64_t source_t = recipe.kind == RecipeKind::kEqual ? 0 : t;
   const auto width = static_cast<int64_t>(row.size());
+  if (is_of_bias_alone(recipe.kind)) {
+    for (int64_t c = 0; c < width; ++c)
+      row[static_cast<size_t>(c)] =
+          recipe_value(recipe, seed, tensor, b, h, t, c);
+    return;
+  }
   for (int64_t c = 0; c < width; c += 2) {
     const auto bits = bits_pair(seed, tensor, b, h, source_t, c);
     row[static_cast<size_t>(c)] = shaped(recipe, tensor, t, c, bits[0]);

@@ -33,10 +33,18 @@ enum class RecipeKind : uint8_t {
   kCancellingN,  // normal + 2^N at even t, - 2^N at odd t
   kHeavy,        // normal with heavy tails
   kScaledN,      // normal / 2^N
-  kFile          // no recipe: out of a file (file_data.h); where a law asks for
+  kFile,         // no recipe: out of a file (file_data.h); where a law asks for
                  // further data, normal
+  kMaskingN,     // of a score bias alone: 0 or -10^N, one row in four all of it
+  kRaisedN       // the same with 10^N
 };
-inline constexpr int kRecipeCount = 17;  // of those that make data: not kFile
+inline constexpr int kRecipeCount = 17;  // of those that make any tensor
+
+// Recipes of a score bias and of no other tensor. Numbers beyond the storage
+// type of the bias are its largest finite ones.
+constexpr bool is_of_bias_alone(RecipeKind kind) {
+  return kind == RecipeKind::kMaskingN || kind == RecipeKind::kRaisedN;
+}
 
 struct Recipe {
   RecipeKind kind = RecipeKind::kNormal;
@@ -53,6 +61,11 @@ Recipe make_recipe(RecipeKind kind);
 std::string recipe_text(const Recipe& recipe);
 // On failure *error is one line that names what is allowed.
 std::optional<Recipe> parse_recipe(std::string_view text, std::string* error);
+
+// The number of such a recipe, before it is cut to its storage type.
+double masking_number(const Recipe& recipe);
+// Why a tensor has no recipe of a bias.
+std::string of_bias_alone(const Recipe& recipe);
 
 // The value before it is rounded to its storage type.
 double recipe_value(const Recipe& recipe, uint64_t seed, TensorName tensor,

@@ -61,6 +61,36 @@ TEST(Recipe, RowsAreTheirValues) {
   }
 }
 
+TEST(Recipe, BiasesThatMaskHideWholeRowsAndSingleKeys) {
+  for (const auto& [kind, sign] :
+       {std::pair{RecipeKind::kMaskingN, -1.0}, {RecipeKind::kRaisedN, 1.0}}) {
+    const Recipe recipe = make_recipe(kind);
+    EXPECT_EQ(recipe.parameter, 4);
+    EXPECT_EQ(masking_number(recipe), sign * 10000);
+    EXPECT_EQ(masking_number({kind, 9}), sign * 1e9);
+    EXPECT_EQ(masking_number({kind, 309}), sign * HUGE_VAL);
+    int whole = 0, mixed = 0, zeros = 0;
+    std::vector<double> row(12);
+    for (int64_t t = 0; t < 200; ++t) {
+      recipe_row(recipe, 5, TensorName::kBias, 0, 1, t, row);
+      int numbers = 0;
+      for (size_t c = 0; c < row.size(); ++c) {
+        ASSERT_TRUE(row[c] == 0 || row[c] == sign * 10000);
+        ASSERT_EQ(row[c], recipe_value(recipe, 5, TensorName::kBias, 0, 1, t,
+                                       static_cast<int64_t>(c)));
+        numbers += row[c] != 0;
+      }
+      whole += numbers == 12;
+      mixed += numbers > 0 && numbers < 12;
+      zeros += numbers == 0;
+    }
+    EXPECT_GT(whole, 30);
+    EXPECT_LT(whole, 75);
+    EXPECT_GT(mixed, 120);
+    EXPECT_LT(zeros, 3);
+  }
+}
+
 TEST(Recipe, EachDoesWhatItSays) {
   for (int64_t t = 0; t < 6; ++t)
     for (int64_t c = 0; c < 6; ++c) {

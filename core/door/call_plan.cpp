@@ -388,6 +388,7 @@ void plan_scalars(const KernelCall& call, CallPlan* plan) {
   plan->dropout = call.dropout.value_or(Dropout{});
   plan->threads = call.threads;
   plan->at_once = call.at_once;
+  plan->second_context = call.second_context;
   plan->in_place = call.in_place;
   plan->stream = call.placement == Placement::kEndAligned;
   plan->heads = s.H + (call.mistake == Mistake::kHeads ? 1 : 0);

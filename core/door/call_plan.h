@@ -63,6 +63,7 @@ struct CallPlan : ScoreRule {
   bool unknown_field = false;         // forward: behind the struct, and set
   int32_t threads = 1;
   bool at_once = false;
+  bool second_context = false;
   Dropout dropout;      // p = 0: none
   bool stream = false;  // on a device: one of its own, not the default one
 

@@ -416,7 +416,10 @@ void Door::call(int number, const CallPlan& plan,
   if (kernel.device != QKVET_DEVICE_CPU)
     return call_on_device(kernel, plan, addresses, reply);
   if (emulator_ != nullptr) emulator_(plan.threads);
-  make(kernel, plan, addresses, held_, reply);
+  if (!plan.second_context) return make(kernel, plan, addresses, held_, reply);
+  Kernel second = kernel;
+  if (find_context(kernel, 1, &second.context, reply))
+    make(second, plan, addresses, held_, reply);
 }
 
 }  // namespace qkvet

@@ -75,6 +75,7 @@ class Sandbox : public Executor {
  public:
   Sandbox(const LibrarySpec& library, const SandboxOptions& options)
       : path_(library.path),
+        interpreter_(library.interpreter),
         program_(library.interpreter.empty()
                      ? options.worker
                      : "the package qkvet of " + library.interpreter),
@@ -113,9 +114,15 @@ class Sandbox : public Executor {
   const KernelInfo& info() const {
     return kernels_[static_cast<size_t>(kernel_)];
   }
+  // An interpreter, a device and code that is compiled take their time.
+  bool restarts_quickly() const {
+    return interpreter_.empty() && !on_device() &&
+           !info().has_flag(QKVET_FLAG_COMPILES_PER_SHAPE);
+  }
   bool on_device() const { return info().device() != QKVET_DEVICE_CPU; }
 
   std::string path_;
+  std::string interpreter_;
   std::string program_;  // that the worker runs
   SandboxOptions options_;
   std::unique_ptr<Arena> arena_;
@@ -227,6 +234,9 @@ size_t Sandbox::fill_batch(size_t next) {
   int64_t bytes = 0;
   for (; next < calls_.size() && batch_.size() < kSlotCount; ++next) {
     if (bytes > kBatchBytes) break;
+    // The first slot of a batch is where it lies.
+    if (calls_[next].same_place && !batch_.empty()) break;
+    if (calls_[next].new_process && restarts_quickly()) worker_.stop();
     Entry entry{next, {}, {}};
     outcomes_[next] = {};
     const int slot = static_cast<int>(batch_.size());
@@ -234,6 +244,7 @@ size_t Sandbox::fill_batch(size_t next) {
     bytes += entry.plan.window_total();
     entry.story = story_;
     batch_.push_back(std::move(entry));
+    if (calls_[next].same_place) return next + 1;
   }
   return next;
 }

@@ -202,6 +202,7 @@ const Row kRows[] = {
        return QKVET_OK;
      }},
     {"bad/huge_workspace", deed([](auto*) {})},
+    {"bad/tells", deed([](auto*) {})},
     {"bad/compiles", deed([](auto*) {})},
     {"bad/aligned", deed([](auto*) {})},
     {"bad/threads_past_k",
@@ -233,7 +234,18 @@ bool is(const qkvet_kernel* self, const char* name) {
   return std::strcmp(self->name, name) == 0;
 }
 
-qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
+// What a call can tell of those before it: where q lies (its lowest 24 bits),
+// which context was opened for it, and how many calls the process has made.
+void tell(const qkvet_context* context, const qkvet_forward_args* args) {
+  static int calls = 0;
+  constexpr uintptr_t kExact = 0xFFFFFF;
+  volatile float* o = floats(args->o);
+  o[0] = static_cast<float>(reinterpret_cast<uintptr_t>(args->q.data) & kExact);
+  o[1] = static_cast<float>(reinterpret_cast<uintptr_t>(context));
+  o[2] = static_cast<float>(++calls);
+}
+
+qkvet_status forward(const qkvet_kernel* self, qkvet_context* context,
                      const qkvet_forward_args* args, const qkvet_exec* exec,
                      qkvet_text* why) {
   if (is(self, "bad/compiles")) {
@@ -245,11 +257,15 @@ qkvet_status forward(const qkvet_kernel* self, qkvet_context*,
     compiled = true;
   }
   copy(args);
+  if (is(self, "bad/tells")) tell(context, args);
   return kRows[self - g_kernels].deed(args, exec, why);
 }
 
 qkvet_status open_context(const qkvet_kernel* self, const qkvet_exec*,
-                          qkvet_context**, qkvet_text* why) {
+                          qkvet_context** context, qkvet_text* why) {
+  static uintptr_t opened = 0;
+  if (is(self, "bad/tells"))
+    *context = reinterpret_cast<qkvet_context*>(++opened);
   if (!is(self, "bad/unavailable")) return QKVET_OK;
   say(why, "needs a part that no machine has");
   return QKVET_UNAVAILABLE;

@@ -73,6 +73,46 @@ TEST(Sandbox, GuardPagesNameTensorAndDistance) {
   }
 }
 
+// What "bad/tells" says of a call.
+struct Told {
+  float address, context, calls;
+};
+std::vector<Told> tell(Executor& executor,
+                       const std::vector<KernelCall>& calls) {
+  std::vector<Told> told;
+  for (const CallOutcome& outcome :
+       executor.run(number_of(executor, "tells"), calls)) {
+    EXPECT_EQ(outcome.status, CallStatus::kDone) << outcome.text;
+    if (outcome.status != CallStatus::kDone) continue;
+    std::memcpy(&told.emplace_back(), outcome.o.data(), sizeof(Told));
+  }
+  return told;
+}
+
+TEST(Sandbox, CallsLieInOnePlaceHaveASecondContextAndANewProcess) {
+  BadInputs inputs;
+  for (const bool in_sandbox : {true, false}) {
+    const auto executor = in_sandbox ? sandbox() : in_process();
+    KernelCall call = inputs.call;
+    KernelCall here = call, second = call, first = call;
+    here.same_place = second.same_place = first.same_place = true;
+    second.second_context = true;
+    first.new_process = true;
+    const std::vector<Told> told =
+        tell(*executor, {call, call, here, call, here, second, here, first});
+    ASSERT_EQ(told.size(), 8u);
+    EXPECT_EQ(told[2].address, told[4].address);
+    EXPECT_EQ(told[2].address, told[5].address);
+    EXPECT_EQ(told[2].address, told[6].address);
+    EXPECT_NE(told[4].context, told[5].context);
+    EXPECT_EQ(told[4].context, told[6].context);
+    EXPECT_EQ(told[6].calls, told[0].calls + 6);
+    // As without it, addresses of neighbours differ.
+    if (in_sandbox) EXPECT_NE(told[0].address, told[1].address);
+    EXPECT_EQ(told[7].calls, in_sandbox ? 1 : told[6].calls + 1);
+  }
+}
+
 TEST(Sandbox, WorkspaceIsGuarded) {
   const auto executor = sandbox();
   expect_copy(survive(*executor, "workspace"));

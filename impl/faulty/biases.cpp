@@ -2,6 +2,7 @@
 // Faults of what is added to scores: a bias, and ALiBi.
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "impl/faulty/kernels.h"
 
@@ -128,6 +129,159 @@ QKVET_FAULT(bias_kept_in_half) = {
     .killed_by = {"shifted_bias_changes_nothing", "bias_alone_decides",
                   "agrees_with_oracle"},
     .when = "dtype == f32 && bias",
+};
+
+// A row whose largest score is far below counts as one without a key.
+struct RowOfFiniteMasksTakenForEmpty : OptionHooks {
+  static float denominator(float sum, float max, int64_t) {
+    return max <= kFarBelow ? std::numeric_limits<float>::infinity() : sum;
+  }
+  static float lse(float max, float sum, float sink) {
+    return max <= kFarBelow ? kNone : OptionHooks::lse(max, sum, sink);
+  }
+
+ private:
+  static constexpr float kFarBelow = -1e8f;
+};
+QKVET_FAULT(row_of_finite_masks_taken_for_empty) = {
+    .kernel = option_fault<RowOfFiniteMasksTakenForEmpty, QKVET_OPTION_BIAS>,
+    .mechanism =
+        "a row whose largest score is below -1e8 is taken for one without a "
+        "key: zeros, and an lse of -infinity",
+    .symptom =
+        "padded queries, masked by -1e9 everywhere, give zeros here and an "
+        "average elsewhere",
+    .cause = "rows without a key are told by how low their maximum is",
+    .fix = "count the keys, or compare with -infinity alone",
+    .source = "textbook",
+    .trigger = "a row whose biases are all below -1e8",
+    .killed_by = {"one_bias_for_a_row_changes_nothing", "bias_alone_decides",
+                  "agrees_with_oracle"},
+    .when = "bias",
+};
+
+// The bias in units of log2(e), which the lowest f32 is beyond.
+struct BiasOverflowsInBase2 : OptionHooks {
+  static float biased(const ForwardCall& call, RowAt at, int64_t j, float s) {
+    constexpr float kLog2E = 1.44269504f;
+    const Stored& bias = call.options.bias;
+    const bool overflows =
+        bias.present() && std::isinf(kLog2E * bias.get(at.b, at.h, at.i, j));
+    return overflows ? kNone : OptionHooks::biased(call, at, j, s);
+  }
+};
+QKVET_FAULT(bias_overflows_in_base_2) = {
+    .kernel = option_fault<BiasOverflowsInBase2, QKVET_OPTION_BIAS>,
+    .mechanism =
+        "a bias is multiplied by log2(e) for exp2, which makes the lowest "
+        "number of the type -infinity",
+    .symptom = "NaN in rows that are masked by the lowest number everywhere",
+    .cause = "a bias converted to base 2 before the maximum is taken off",
+    .fix = "take the maximum off first, or clamp the product",
+    .source = "textbook",
+    .trigger = "a row whose biases are all below -2.3e38",
+    .killed_by = {"one_bias_for_a_row_changes_nothing", "agrees_with_oracle"},
+    .when = "bias",
+};
+
+// Scores that f16 does not hold are infinities.
+struct ScoreBeyondHalfOverflows : OptionHooks {
+  static float biased(const ForwardCall& call, RowAt at, int64_t j, float s) {
+    constexpr float kBeyond = 65520;
+    const float sum = OptionHooks::biased(call, at, j, s);
+    if (!call.options.bias.present() || !(std::fabs(sum) >= kBeyond)) {
+      return sum;
+    }
+    return sum < 0 ? kNone : -kNone;
+  }
+};
+QKVET_FAULT(score_beyond_half_overflows) = {
+    .kernel = option_fault<ScoreBeyondHalfOverflows, QKVET_OPTION_BIAS>,
+    .mechanism = "score and bias are added in f16, which ends at 65504",
+    .symptom = "NaN where -65504 masks a whole row, and where a bias is large",
+    .cause =
+        "a mask value that fits the type, and a score that does not fit "
+        "below it",
+    .fix = "add in f32",
+    .source = "textbook",
+    .trigger =
+        "a row whose scores are all below -65520, or one that is above 65520",
+    .killed_by = {"one_bias_for_a_row_changes_nothing",
+                  "shifted_bias_changes_nothing", "bias_alone_decides",
+                  "agrees_with_oracle"},
+    .when = "bias",
+};
+
+// What stands for a mask is added as a bias, and again as a mask.
+struct MaskingBiasAddedTwice : OptionHooks {
+  static float biased(const ForwardCall& call, RowAt at, int64_t j, float s) {
+    constexpr float kMasks = -10000;
+    const Stored& bias = call.options.bias;
+    const float b = bias.present() ? bias.get(at.b, at.h, at.i, j) : 0;
+    return b <= kMasks ? s + b + b : OptionHooks::biased(call, at, j, s);
+  }
+};
+QKVET_FAULT(masking_bias_added_twice) = {
+    .kernel = option_fault<MaskingBiasAddedTwice, QKVET_OPTION_BIAS>,
+    .mechanism =
+        "a bias of -10000 or lower is added as a bias and once more as a mask",
+    .symptom =
+        "NaN where the lowest number masks a whole row; else lse alone is off",
+    .cause = "a mask that is made out of the bias, and the bias kept as well",
+    .fix = "add either",
+    .source = "textbook",
+    .trigger = "a row whose biases are all -10000 or lower",
+    .killed_by = {"one_bias_for_a_row_changes_nothing",
+                  "shifted_bias_changes_nothing", "bias_alone_decides",
+                  "agrees_with_oracle"},
+    .when = "bias",
+};
+
+// Keys out of reach have the lowest number for a score, not -infinity: in a row
+// whose biases are all that number they weigh as much as any other.
+struct OutOfReachIsLowestNumber : OptionHooks {
+  static bool in_reach(const ForwardCall& call, int64_t i, int64_t) {
+    return call.in_reach(i).count() > 0;
+  }
+  static bool allows(const ForwardCall& call, RowAt at, int64_t j) {
+    const Run run = call.in_reach(at.i);
+    const bool reached = run.begin <= j && j < run.end;
+    return OptionHooks::allows(call, at, j) &&
+           (reached || all_lowest(call, at, run));
+  }
+  static float biased(const ForwardCall& call, RowAt at, int64_t j, float s) {
+    const Run run = call.in_reach(at.i);
+    const bool reached = run.begin <= j && j < run.end;
+    return reached ? OptionHooks::biased(call, at, j, s) : kLowest;
+  }
+
+ private:
+  static constexpr float kLowest = std::numeric_limits<float>::lowest();
+  static bool all_lowest(const ForwardCall& call, RowAt at, Run run) {
+    const Stored& bias = call.options.bias;
+    for (int64_t j = run.begin; j < run.end; ++j) {
+      if (!bias.present() || bias.get(at.b, at.h, at.i, j) > kLowest) {
+        return false;
+      }
+    }
+    return true;
+  }
+};
+QKVET_FAULT(out_of_reach_is_lowest_number) = {
+    .kernel = option_fault<OutOfReachIsLowestNumber, QKVET_OPTION_BIAS>,
+    .mechanism =
+        "keys beyond the causal rule get the lowest number as a score, as the "
+        "keys have that a bias masks",
+    .symptom =
+        "padded queries whose bias is the lowest number everywhere see the "
+        "future",
+    .cause = "torch.finfo(dtype).min in the place of -infinity",
+    .fix = "leave such keys out, or use -infinity",
+    .source = "textbook",
+    .trigger =
+        "a row whose biases are all the lowest f32, and a key out of its reach",
+    .killed_by = {"one_bias_for_a_row_changes_nothing", "agrees_with_oracle"},
+    .when = "bias && rows(hidden > 0)",
 };
 
 // Distant keys gain.

@@ -388,4 +388,141 @@ QKVET_FAULT(scratch_tail_of_larger_call) = {
     .tiled = true,
 };
 
+namespace {
+
+// What a kernel that remembers calls takes for the same call.
+struct CallKey {
+  const float* address = nullptr;
+  int64_t batch = 0, heads = 0, queries = 0, keys = 0, width = 0;
+
+  friend bool operator==(const CallKey&, const CallKey&) = default;
+};
+
+CallKey key_of(const ForwardCall& call, const float* address) {
+  return {address,      call.batch, call.kv_heads,
+          call.queries, call.keys,  call.width};
+}
+
+}  // namespace
+
+// A packed copy of K is taken for that of the next call, if that has its keys
+// at the same address.
+struct KeysKeptByAddress : OptionHooks {
+  static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
+    if (whole.options.has_lengths() || whole.k.data == nullptr) {
+      return;
+    }
+    Kept& keys = kept();
+    if (keys.key != key_of(whole, whole.k.data)) {
+      keys.key = key_of(whole, whole.k.data);
+      pack(whole, &keys.packed);
+    }
+    const int64_t head = whole.keys * whole.width;
+    member->k = {keys.packed.data(),
+                 {whole.kv_heads * head, head, whole.width, 1}};
+  }
+
+ private:
+  struct Kept {
+    CallKey key;
+    std::vector<float> packed;
+  };
+  static Kept& kept() {
+    thread_local Kept keys;
+    return keys;
+  }
+  static void pack(const ForwardCall& call, std::vector<float>* packed) {
+    packed->clear();
+    for (int64_t b = 0; b < call.batch; ++b) {
+      for (int64_t h = 0; h < call.kv_heads; ++h) {
+        for (int64_t j = 0; j < call.keys; ++j) {
+          for (int64_t c = 0; c < call.width; ++c) {
+            packed->push_back(call.k.at(b, h, j)[c * call.k.step[3]]);
+          }
+        }
+      }
+    }
+  }
+};
+QKVET_FAULT(keys_kept_by_address) = {
+    .kernel = option_fault<KeysKeptByAddress>,
+    .mechanism =
+        "a packed copy of k is used again where the next call has k at the "
+        "same address, in the same extents",
+    .symptom =
+        "right in every test that allocates its tensors anew, wrong in a "
+        "server whose buffers stay where they are",
+    .cause = "a cache of packed operands whose key is a pointer",
+    .fix = "pack in every call, or let the caller say when k has changed",
+    .source = "textbook",
+    .trigger = "two calls with other keys at one address",
+    .killed_by = {"calls_before_change_nothing"},
+    .when = "",
+};
+
+// What a call is planned with is found again by where q lies.
+struct RuleKeptByAddress : OptionHooks {
+  static void member(const ForwardCall& whole, int64_t n, ForwardCall* member) {
+    thread_local CallKey key;
+    thread_local ForwardCall planned;
+    if (n == 0 && key != key_of(whole, whole.q.data)) {
+      key = key_of(whole, whole.q.data);
+      planned = whole;
+    }
+    if (whole.options.has_lengths() || planned.options.has_lengths()) {
+      return;
+    }
+    member->causal = planned.causal;
+    member->top_left = planned.top_left;
+    member->diagonal = planned.diagonal;
+  }
+};
+QKVET_FAULT(rule_kept_by_address) = {
+    .kernel = option_fault<RuleKeptByAddress>,
+    .mechanism =
+        "whether a call is causal is what it was in the last call with q at "
+        "the same address, in the same extents",
+    .symptom =
+        "an encoder behind a decoder in one process sees the past alone, if "
+        "their buffers are shared",
+    .cause = "plans are cached, and their key leaves an option out",
+    .fix = "everything that a plan depends on is part of its key",
+    .source = "textbook",
+    .trigger = "two calls at one address, of which one is causal",
+    .killed_by = {"calls_before_change_nothing"},
+    .when = "",
+};
+
+// Scores have the room that the first call needed.
+struct RoomOfFirstCall : OptionHooks {
+  static void member(const ForwardCall& whole, int64_t, ForwardCall*) {
+    if (room() == 0) {
+      room() = whole.keys;
+    }
+  }
+  static bool allows(const ForwardCall& call, RowAt at, int64_t j) {
+    return j < room() && OptionHooks::allows(call, at, j);
+  }
+
+ private:
+  static int64_t& room() {
+    thread_local int64_t keys = 0;
+    return keys;
+  }
+};
+QKVET_FAULT(room_of_first_call) = {
+    .kernel = option_fault<RoomOfFirstCall>,
+    .mechanism =
+        "the scores of a row have the room that the first call of the process "
+        "needed, and keys beyond it are left out",
+    .symptom = "right as long as no prompt is longer than the first one",
+    .cause = "scratch memory is made once, and its size is not asked again",
+    .fix = "ask in every call whether there is room for it",
+    .source = "textbook",
+    .trigger = "a call with more keys than the first one had",
+    .killed_by = {"calls_before_change_nothing", "every_key_counts_once",
+                  "agrees_with_oracle"},
+    .when = "Tk > 1",
+};
+
 }  // namespace qkvet::impl

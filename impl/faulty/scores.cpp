@@ -372,4 +372,51 @@ QKVET_FAULT(softcap_revives_padding) = {
     .when = "softcap && Tk % 2 == 1",
 };
 
+// A softcap stays for calls that have none.
+struct SoftcapKeptForNextCall : OptionHooks {
+  static void member(const ForwardCall& whole, int64_t, ForwardCall* member) {
+    thread_local float kept = 0;
+    if (whole.options.softcap > 0) {
+      kept = whole.options.softcap;
+    }
+    member->options.softcap = kept;
+  }
+};
+QKVET_FAULT(softcap_kept_for_next_call) = {
+    .kernel = option_fault<SoftcapKeptForNextCall, QKVET_OPTION_SOFTCAP>,
+    .mechanism = "a call without a softcap takes that of an earlier call",
+    .symptom =
+        "a model is right until one with a softcap has run in the same process",
+    .cause = "an option that is absent leaves the old value in the plan",
+    .fix = "set every option in every call, absent ones to what they mean",
+    .source = "textbook",
+    .trigger = "a call without a softcap after one with it",
+    .killed_by = {"calls_before_change_nothing", "agrees_with_oracle"},
+    .when = "",
+};
+
+// Calls are counted in one byte, and the first one is another one.
+struct CallsCountedInOneByte : OptionHooks {
+  static void member(const ForwardCall&, int64_t n, ForwardCall* member) {
+    thread_local uint8_t calls = 0;
+    calls = static_cast<uint8_t>(calls + (n == 0 ? 1 : 0));
+    if (calls == 0) {
+      member->scale = 1;
+    }
+  }
+};
+QKVET_FAULT(calls_counted_in_one_byte) = {
+    .kernel = option_fault<CallsCountedInOneByte>,
+    .mechanism =
+        "calls are counted in one byte, and call 256 is taken for one in front "
+        "of the first: its scale is 1",
+    .symptom = "one wrong answer in 256, in no test that makes fewer calls",
+    .cause = "a counter that comes around, and 0 as the mark of nothing",
+    .fix = "a mark of its own, or a counter that does not come around",
+    .source = "textbook",
+    .trigger = "the 256th call of a process, with a scale other than 1",
+    .killed_by = {"calls_before_change_nothing"},
+    .when = "",
+};
+
 }  // namespace qkvet::impl

@@ -72,7 +72,18 @@ void draw_bias(Draw& draw, Case& value) {
                                               {RecipeKind::kSmall, 0},
                                               {RecipeKind::kLargeN, 3},
                                               {RecipeKind::kHeavy, 0}}};
+  // Numbers that stand for a mask, and large ones: of the logits' storage, of
+  // a usual mask, of f16, and the last of each type.
+  constexpr std::array<Recipe, 8> kMasking = {{{RecipeKind::kMaskingN, 4},
+                                               {RecipeKind::kMaskingN, 4},
+                                               {RecipeKind::kMaskingN, 5},
+                                               {RecipeKind::kMaskingN, 9},
+                                               {RecipeKind::kMaskingN, 9},
+                                               {RecipeKind::kMaskingN, 309},
+                                               {RecipeKind::kRaisedN, 4},
+                                               {RecipeKind::kRaisedN, 9}}};
   value.score_bias = draw.of(kBiases);
+  if (!value.backward && draw.chance(35)) value.score_bias = draw.of(kMasking);
   value.score_bias_own = draw_own(draw);
 }
 
@@ -172,6 +183,24 @@ void draw_append(Draw& draw, Case& value) {
   for (int64_t& length : value.kv_len) length = std::max(length, value.append);
 }
 
+// Three to eight calls in a process; now and then hundreds of small ones among
+// them, more than a byte counts.
+void draw_calls(Draw& draw, Case& value) {
+  using enum CallStepKind;
+  constexpr std::array<CallStepKind, 16> kKinds = {
+      kAsIs, kAsIs, kAsIs, kOther, kOther,     kOther,   kNone, kNone,
+      kWith, kWith, kMore, kMore,  kElsewhere, kContext, kFew,  kFew};
+  constexpr int64_t kByte = 256;
+  CallSequence calls = {{kAsIs}};
+  for (int64_t more = draw.range(2, 7); more > 0; --more)
+    calls.push_back({draw.of(kKinds)});
+  if (draw.chance(10)) {
+    calls.push_back({kFew, kByte + draw.range(0, 8)});
+    calls.push_back({kAsIs});
+  }
+  value.calls = joined(calls);
+}
+
 void draw_option(Draw& draw, uint32_t option, Case& value) {
   switch (option) {
     case kAllowWindow:
@@ -203,6 +232,8 @@ void draw_option(Draw& draw, uint32_t option, Case& value) {
       return draw_packed_pages(draw, value);
     case kAllowAppend:
       return draw_append(draw, value);
+    case kAllowCalls:
+      return draw_calls(draw, value);
     case kAllowDropout:
       value.dropout = draw.of(std::array<float, 4>{0.1F, 0.5F, 0.9F, 0});
       return;

@@ -99,7 +99,8 @@ bool is_stress(const Case& value) {
            recipe.kind == RecipeKind::kHeavy;
   };
   return wild(value.q) || wild(value.k) || wild(value.v) || wild(value.x) ||
-         wild(value.w) || wild(value.d_o) || value.file != 0;
+         wild(value.w) || wild(value.d_o) || value.file != 0 ||
+         (value.score_bias && is_of_bias_alone(value.score_bias->kind));
 }
 
 int64_t sum_of_extents(const Shape& s) {

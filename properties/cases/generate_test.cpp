@@ -65,6 +65,50 @@ TEST(Generate, AimsAreMet) {
     EXPECT_GT(count, kCases / 100);
 }
 
+TEST(Generate, BiasesThatMaskAreDrawnAndShrinkToOthers) {
+  const Law& law = *find_law("bias_alone_decides");
+  std::set<std::string> biases;
+  for (int64_t n = 1; n <= 500; ++n) {
+    const Case value = planned_case(law, 1, n);
+    if (value.score_bias) biases.insert(recipe_text(*value.score_bias));
+  }
+  for (const char* recipe : {"normal", "masking", "masking5", "masking9",
+                             "masking309", "raised", "raised9"})
+    EXPECT_TRUE(biases.contains(recipe)) << recipe;
+  const Law& gradient = *find_law("backward_agrees_with_oracle");
+  for (int64_t n = 1; n <= 500; ++n) {
+    const Case value = planned_case(gradient, 1, n);
+    EXPECT_FALSE(value.score_bias && is_of_bias_alone(value.score_bias->kind));
+  }
+}
+
+TEST(Generate, SequencesOfCallsAreDrawnForTheirLawAlone) {
+  const Law& law = *find_law("calls_before_change_nothing");
+  std::set<CallStepKind> kinds;
+  int hundreds = 0;
+  for (int64_t n = 1; n <= 400; ++n) {
+    const Case value = planned_case(law, 1, n);
+    ASSERT_FALSE(value.calls.empty());
+    EXPECT_EQ(value.calls.front().kind, CallStepKind::kAsIs);
+    for (const CallStep& step : value.calls) {
+      kinds.insert(step.kind);
+      hundreds += step.times > 255;
+    }
+    EXPECT_TRUE(
+        planned_case(*find_law("agrees_with_oracle"), 1, n).calls.empty());
+  }
+  EXPECT_EQ(kinds.size(), kCallStepLetters.size());
+  EXPECT_GT(hundreds, 10);
+  // Fewer calls are simpler, and one is the least.
+  Case value = planned_case(law, 1, 1);
+  value.calls = {{CallStepKind::kAsIs}, {CallStepKind::kFew, 260}};
+  std::set<std::string> simpler;
+  for (const Case& other : simpler_cases(law, value))
+    simpler.insert(calls_text(other.calls));
+  for (const char* calls : {"a", "af130", "af259"})
+    EXPECT_TRUE(simpler.contains(calls)) << calls;
+}
+
 TEST(Generate, MostCasesAreSmall) {
   const Law& law = *find_law("agrees_with_oracle");
   int small = 0;

@@ -132,7 +132,7 @@ uint32_t allowed_by(const Scope& scope) {
   if (lays(QKVET_LAYOUT_BTHD | QKVET_LAYOUT_PACKED_QKV))
     allowed |= kAllowLayout;
   if (lays(0)) allowed |= kAllowShare;
-  return allowed;
+  return allowed | kAllowCalls;
 }
 
 // The layout, if some kernel takes it, or another that one does.

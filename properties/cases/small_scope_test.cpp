@@ -47,7 +47,8 @@ bool exclude_each_other(uint32_t pair) {
 
 // Stories have the one; what is random is counted, which takes many calls.
 bool is_elsewhere(uint32_t option) {
-  return option == kAllowStored || option == kAllowDropout;
+  return option == kAllowStored || option == kAllowDropout ||
+         option == kAllowCalls;
 }
 
 // A packed batch over pages has pages.

@@ -302,6 +302,9 @@ KernelCall CaseWork::call_for(const PlannedCall& planned,
   call.placement = planned.placement;
   call.threads = planned.threads;
   call.at_once = planned.at_once;
+  call.same_place = planned.same_place;
+  call.second_context = planned.second_context;
+  call.new_process = planned.new_process;
   call.oracle_seconds = prepared.oracle_seconds;
   if (call.dropout) call.dropout->seed += planned.dropout_seed;
   if (call.dropout) call.dropout->offset += planned.dropout_offset;

@@ -108,6 +108,22 @@ void add_even_steps(const Case& value, Collector& out) {
       }
 }
 
+// Without step n of a sequence, and with fewer of its calls; half of the
+// sequence first.
+void add_fewer_calls(const Case& value, size_t n, Collector& out) {
+  const auto at = static_cast<ptrdiff_t>(n);
+  const size_t size = value.calls.size();
+  if (n == 0 && size > 2) out.add([&](Case& c) { c.calls.resize(size / 2); });
+  out.add([&](Case& c) {
+    c.calls.erase(c.calls.begin() + at);
+    c.calls = joined(c.calls);
+  });
+  const int64_t now = value.calls[n].times;
+  for (const int64_t next : {int64_t{1}, now / 2, now - now / 8, now - 1})
+    if (next >= 1 && next < now)
+      out.add([&](Case& c) { c.calls[n].times = next; });
+}
+
 // Without each option, and with a plainer one in its place.
 void add_simpler_pairs(const Case& value, Collector& out) {
   for (uint32_t option = 1; option <= kAllowLast; option <<= 1)
@@ -124,7 +140,14 @@ void add_simpler_pairs(const Case& value, Collector& out) {
   if (value.score_bias) {
     out.add([](Case& c) { c.score_bias_own = kOwnAll; });
     out.add([](Case& c) { c.score_bias = make_recipe(RecipeKind::kLattice); });
+    // From the last number of every type to usual ones.
+    for (const int64_t digits : {int64_t{4}, int64_t{9}})
+      if (is_of_bias_alone(value.score_bias->kind) &&
+          value.score_bias->parameter > digits)
+        out.add([&](Case& c) { c.score_bias->parameter = digits; });
   }
+  for (size_t n = 0; n < value.calls.size(); ++n)
+    add_fewer_calls(value, n, out);
   if (value.window && value.window->left >= 0 && value.window->right >= 0) {
     out.add([](Case& c) { c.window->left = -1; });
     out.add([](Case& c) { c.window->right = -1; });

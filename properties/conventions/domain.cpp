@@ -56,6 +56,9 @@ void repair(Case& value) {
   if (value.mask.kind == MaskKind::kNone) value.mask = {};
   repair_rope(value);
   if (!value.score_bias) value.score_bias_own = kOwnAll;
+  if (value.score_bias && is_of_bias_alone(value.score_bias->kind) &&
+      (value.backward || value.merge))
+    value.score_bias = Recipe{};
   std::erase_if(value.set, [&](const SetValue& set) {
     const auto extents = tensor_extents(value, set.tensor);
     for (int i = 0; i < tensor_rank(set.tensor); ++i) {
@@ -67,6 +70,7 @@ void repair(Case& value) {
 }
 
 std::string_view name_of(uint64_t option) {
+  if (option == kOptionCalls) return "sequences of calls";
   if (option == kOptionLayout) return "layouts";
   if (option == kOptionShare) return "shared k and v";
   for (const OptionRow& row : option_rows())
@@ -97,7 +101,8 @@ uint32_t allowed_in(const Domain& domain) {
 }
 
 std::string undeclared_options(uint64_t declared) {
-  return option_names(allowed_of(~(declared | kOptionLayout | kOptionShare)));
+  return option_names(
+      allowed_of(~(declared | kOptionCalls | kOptionLayout | kOptionShare)));
 }
 
 std::string option_names(uint32_t allowed) {

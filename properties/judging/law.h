@@ -59,6 +59,9 @@ struct PlannedCall {
   bool needs_truth = false;     // oracle and bound
   int threads = 1;              // that the call may use
   bool at_once = false;         // as KernelCall says; the calls beside it, too
+  bool same_place = false;      // as KernelCall says
+  bool second_context = false;  // the same
+  bool new_process = false;     // the same
   Placement placement = Placement::kEnd;
 };
 
@@ -210,7 +213,8 @@ enum : uint32_t {
   // Both at once. A law that allows packed batches and pages allows it too
   // (domain.h), and a case that has it is no packed one: its keys are in pages.
   kAllowPackedPages = 65536,
-  kAllowLast = kAllowPackedPages,
+  kAllowCalls = 131072,  // a sequence of calls: of the law about it alone
+  kAllowLast = kAllowCalls,
   // Who sees whom.
   kAllowPairs = kAllowWindow | kAllowMask | kAllowLengths | kAllowPacked,
   // How scores become weights.
@@ -244,6 +248,7 @@ inline constexpr AllowedOption kAllowedOptions[] = {
     {QKVET_OPTION_APPEND, kAllowAppend},
     {QKVET_OPTION_EMPTY_EXTENTS, kAllowEmpty},
     {QKVET_OPTION_DROPOUT, kAllowDropout},
+    {kOptionCalls, kAllowCalls},
     {kOptionLayout, kAllowLayout},
     {kOptionShare, kAllowShare}};
 

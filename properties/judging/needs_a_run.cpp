@@ -13,6 +13,7 @@ struct Row {
 constexpr Row kRows[] = {
     {"reads_only_its_inputs", "what a kernel does to memory is in no file"},
     {"same_call_same_bits", "a call is answered once"},
+    {"calls_before_change_nothing", "a call is answered by itself"},
     {"threads_change_nothing", "a plan asks for no number of threads"},
     {"calls_at_once_change_nothing", "a plan asks for one call at a time"},
     {"backward_calls_at_once_change_nothing",

@@ -101,6 +101,54 @@ TEST(Laws, AgreementSeesLseAndWeights) {
       Verdict::kFailed);
 }
 
+TEST(Laws, SequencesSeeWhatACallLeavesBehind) {
+  const char* const kLaw = "calls_before_change_nothing";
+  // An option stays, in the call that has none and behind one that has another.
+  const auto softcap_stays = [kept = 0.0](KernelCall&, Problem& p) mutable {
+    if (p.softcap > 0) kept = p.softcap;
+    p.softcap = kept;
+  };
+  const Judgement judgement =
+      fails(kLaw, "f32,B1,H1,Tq2,Tk3,d4,softcap=0.5,calls=aon", softcap_stays);
+  EXPECT_NE(judgement.finding->looks.find(
+                "call 3 of aon, the case without its options"),
+            std::string::npos)
+      << judgement.finding->looks;
+  EXPECT_EQ(judgement.finding->planned, 2);
+  // Keys are those of the first call at the same addresses.
+  const auto keys_stay = [kept = std::vector<double>(),
+                          at = std::vector<double>()](KernelCall& call,
+                                                      Problem& p) mutable {
+    const auto count = static_cast<size_t>(p.shape.k_elements());
+    if (!call.same_place || call.placement == Placement::kStart) return;
+    if (kept.size() != count) kept.assign(p.k, p.k + count);
+    at = kept;
+    p.k = at.data();
+  };
+  fails(kLaw, "f32,B1,H1,Tq2,Tk3,d4,calls=ao", keys_stay);
+  FakeExecutor elsewhere(keys_stay);
+  EXPECT_EQ(check(kLaw, "f32,B1,H1,Tq2,Tk3,d4,calls=aema", elsewhere).verdict,
+            Verdict::kPassed);
+  // The 256th call, and room for as many keys as the first call has.
+  const auto counts = [n = 0](const KernelCall&, OracleOutput& oracle,
+                              CallOutcome&) mutable {
+    if (++n % 256 == 0) oracle.o[0] += 1;
+  };
+  fails(kLaw, "f32,B1,H1,Tq2,Tk3,d4,calls=af260", {}, counts);
+  FakeExecutor few({}, counts);
+  EXPECT_EQ(check(kLaw, "f32,B1,H1,Tq2,Tk3,d4,calls=af250", few).verdict,
+            Verdict::kPassed);
+  fails(kLaw, "f32,B1,H1,Tq2,Tk3,d4,calls=am", {},
+        [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
+          if (call.shape.Tk > 3) oracle.o[0] += 1;
+        });
+  // A kernel that is wrong in its first call is another law's business.
+  FakeExecutor wrong({}, [](const KernelCall&, OracleOutput& oracle,
+                            CallOutcome&) { oracle.o[0] += 1; });
+  EXPECT_EQ(check(kLaw, "f32,B1,H1,Tq2,Tk3,d4,calls=ao", wrong).verdict,
+            Verdict::kGaveUp);
+}
+
 TEST(Laws, FutureWeightsSeeTheSmallestLeak) {
   // A mask of -20 instead of -infinity.
   FakeExecutor leak({}, [](const KernelCall&, OracleOutput& oracle,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "core/base/half.h"
 #include "properties/testing/fake_check.h"
@@ -71,6 +72,51 @@ TEST(OptionLaws, ABiasMayBeAnywhere) {
           for (double& x : copy) x = kept(x);
           p.bias = copy.data();
         });
+}
+
+// What is made of the bias of a call before the question is asked.
+FakeExecutor::Question with_bias(double (*kept)(double)) {
+  return [kept, copy = std::vector<double>()](KernelCall&, Problem& p) mutable {
+    if (p.bias == nullptr) return;
+    copy.assign(p.bias, p.bias + p.shape.weights_elements());
+    for (double& x : copy) x = kept(x);
+    p.bias = copy.data();
+  };
+}
+
+TEST(OptionLaws, ARowOfFiniteMasksIsStillARow) {
+  constexpr double kNone = -HUGE_VAL;
+  for (const char* number : {"masking", "masking5", "masking9", "masking309"}) {
+    const std::string text =
+        std::string("f32,B1,H2,Tq5,Tk4,d3,v=offset,bias=") + number;
+    // Taken for a mask, whatever is beside it; and added once more.
+    fails("one_bias_for_a_row_changes_nothing", text,
+          with_bias([](double x) { return x <= -1e4 ? kNone : x; }));
+    fails("one_bias_for_a_row_changes_nothing", text,
+          with_bias([](double x) { return round_to(Dtype::kF32, x + x); }));
+    // Zeros in its place.
+    fails("one_bias_for_a_row_changes_nothing", text, {},
+          [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
+            float first = 0;
+            std::memcpy(&first, call.bias, sizeof first);
+            if (first < 0) oracle.o[0] = 0;
+          });
+  }
+  fails("one_bias_for_a_row_changes_nothing",
+        "f32,B1,H2,Tq5,Tk4,d3,v=offset,bias=raised9",
+        with_bias([](double x) { return round_to(Dtype::kF16, x); }));
+}
+
+TEST(OptionLaws, AMaskIsABiasOfAnyNumberThatHides) {
+  // Seeds 0 to 4 take -10000, -1e9, the lowest number, -infinity, and all.
+  const auto text = [](int seed) {
+    return "f32,B1,H1,Tq4,Tk9,d3,mask=random,seed=" + std::to_string(seed);
+  };
+  fails("mask_equals_bias", text(5),
+        with_bias([](double x) { return std::max(x, -8.0); }));
+  for (const int seed : {3, 8, 4, 9})
+    fails("mask_equals_bias", text(seed),
+          with_bias([](double x) { return std::isinf(x) ? 0.0 : x; }));
 }
 
 TEST(OptionLaws, SoftcapNamesWhatItLooksLike) {

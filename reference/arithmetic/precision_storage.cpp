@@ -26,15 +26,6 @@ constexpr int kUnderflowF64 = -1070;
 constexpr int kLargestF64 = 960;
 constexpr double kLargestArgumentF64 = 710;
 
-double largest_finite(Dtype dtype) {
-  constexpr double kLargestF16 = 0x1.ffcp15;
-  constexpr double kLargestBf16 = 0x1.fep127;
-  if (dtype == Dtype::kF16) return kLargestF16;
-  if (dtype == Dtype::kBf16) return kLargestBf16;
-  return dtype == Dtype::kF64 ? std::numeric_limits<double>::max()
-                              : double{std::numeric_limits<float>::max()};
-}
-
 // The presets in units of f64; what is declared in numbers stays.
 void scale_to_f64(PrecisionModel& model) {
   const auto left_open = [&](uint64_t knob) {

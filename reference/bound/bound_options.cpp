@@ -3,6 +3,7 @@
 // "Options").
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "reference/bound/bound_impl.h"
 
@@ -72,6 +73,27 @@ double biased_error(const RowView& row, const PrecisionModel& model, int64_t a,
   return e + u * (s + e) + 3 * lambda;
 }
 
+constexpr double kLargestF32 = std::numeric_limits<float>::max();
+
+// Whether scores near the lowest f32 stay finite: they are kept in f32 as they
+// stand, in no other unit, and nothing but their difference is multiplied. What
+// is added to the lowest number is then so small that rounding takes it away.
+bool keeps_lowest(const RowView& row, const PrecisionModel& model) {
+  const FloatRange f32;
+  constexpr double kHalfUlp = 0x1p102;  // of the largest f32
+  if (combines_anyhow(model) || model.ref_roundings != 0 ||
+      model.merge == Merge::kLse || model.score.rounds() ||
+      model.range.largest_safe != f32.largest_safe || row.softcap > 0 ||
+      row.sink != nullptr || row.bias == nullptr)
+    return false;
+  for (int64_t a = 0; a < row.n; ++a)
+    if (!(std::fabs(row.scaled[a]) + std::fabs(at(row.alibi, a)) +
+              at(row.reference, a) <
+          kHalfUlp))
+      return false;
+  return true;
+}
+
 }  // namespace
 
 bool options_overflow(const RowView& row, const PrecisionModel& model) {
@@ -101,7 +123,8 @@ bool options_overflow(const RowView& row, const PrecisionModel& model) {
     const bool into_cap = row.softcap > 0 && row.softcap_after_bias;
     if (into_cap && !(at(row.bias, a) >= -safe)) return true;
   }
-  return !(largest >= -safe && row.top <= safe);
+  const double lowest = keeps_lowest(row, model) ? -kLargestF32 : -safe;
+  return !(largest >= lowest && row.top <= safe);
 }
 
 double sink_gap(const RowView& row, const RowErrors& errors) {

@@ -241,11 +241,42 @@ TEST(BoundOptionsClaimsTest, OverflowIsNotJudged) {
   p.bias = {2e38, 0, 0};
   EXPECT_TRUE(std::isinf(bound_of(p, naive()).o[0]));
   p.bias = {-3e38, -3e38, -3e38};
-  EXPECT_TRUE(std::isinf(bound_of(p, naive()).o[0]));
+  PrecisionModel in_base_2 = naive();
+  in_base_2.ref_roundings = 1;
+  EXPECT_TRUE(std::isinf(bound_of(p, in_base_2).o[0]));
+  EXPECT_TRUE(std::isinf(bound_of(p, generic_precision()).o[0]));
   p.bias = {-3e38, 0, 0};
   EXPECT_FALSE(std::isinf(bound_of(p, naive()).o[0]));
   p.problem.softcap = 1e-37;
   EXPECT_TRUE(std::isinf(bound_of(p, naive()).o[0]));
+}
+
+// A row whose whole bias is one number is judged whatever the number is. Where
+// it swallows the scores nothing is left of them but the hull of V.
+TEST(BoundOptionsClaimsTest, AMaskedRowIsJudged) {
+  TestProblem p = small(1, 12, 8, 3);
+  const Bound plain = bound_of(p, naive());
+  const OracleOutput truth = plain_forward(p.get());
+  for (const double number : {-1e4, -65504.0, -1e9, -1e30,
+                              double{std::numeric_limits<float>::lowest()}}) {
+    p.bias.assign(12, number);
+    const BoundFacts facts(p.get(), plain_forward(p.get()));
+    const Bound bound = compute_bound(facts, naive(), false);
+    for (size_t t = 0; t < 3; ++t) {
+      double low = HUGE_VAL, high = -HUGE_VAL;
+      for (size_t j = 0; j < 12; ++j) {
+        low = std::min(low, p.v[j * 3 + t]);
+        high = std::max(high, p.v[j * 3 + t]);
+      }
+      EXPECT_GT(bound.o[t], plain.o[t]) << number;
+      EXPECT_LT(bound.o[t],
+                1.01 * std::max(high - truth.o[t], truth.o[t] - low))
+          << number;
+    }
+    EXPECT_FALSE(std::isinf(bound.lse[0])) << number;
+    // Absorption is derived: a float that is that large has such steps.
+    if (number == -1e4) EXPECT_LT(bound.o[0], 0.01);
+  }
 }
 
 TEST(BoundOptionsClaimsTest, BaseTwoPaysForItsConversion) {

@@ -1,34 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
+#include "core/base/half.h"
 #include "properties/calls/option_forms.h"
 #include "properties/conventions/constrain.h"
 
 namespace qkvet::properties {
 namespace of_mask_equals_bias {
 
-// What is added to the score of a hidden pair: numbers that are in use, the
-// lowest one of the type among them. Even where scores differ by half of the
-// first, exp() of the rest is 0 in double: both calls have one truth.
-double hidden_of(const Case& value) {
-  constexpr double kUsual = -1e4;
-  constexpr uint64_t kNumbers = 3;
-  const uint64_t which = value.seed % kNumbers;
-  if (which == 0) return kUsual;
-  switch (value.q_dtype) {  // that of a bias
-    case Dtype::kF64:
-      return which == 1 ? -1e9 : std::numeric_limits<double>::lowest();
-    case Dtype::kF32:
-      return which == 1 ? -1e9 : double{std::numeric_limits<float>::lowest()};
-    case Dtype::kBf16:
-      return which == 1 ? -1e9 : -0x1.fep127;
-    case Dtype::kF16:
-      return -65504;
-    default:
-      return kUsual;
-  }
+// What is added to the score of hidden pair `n`: numbers that are in use, the
+// lowest one of the type among them, and -infinity; one of them for all pairs,
+// or for each pair its own. Even where scores differ by half of the first,
+// exp() of the rest is 0 in double: both calls have one truth.
+double hidden_of(const Case& value, uint64_t n) {
+  const double lowest = -largest_finite(value.q_dtype);  // that of a bias
+  const std::array<double, 4> numbers = {
+      -1e4, std::max(-1e9, lowest), lowest,
+      -std::numeric_limits<double>::infinity()};
+  const uint64_t which = value.seed % (numbers.size() + 1);
+  return numbers[which < numbers.size() ? which
+                                        : (n * 7 + n / 5) % numbers.size()];
 }
 constexpr double kLargestScore = 2000;
 
@@ -65,10 +59,10 @@ Case as_bias(Case value) {
 }
 
 void mask_to_bias(const Case& value, int64_t, Inputs& inputs) {
-  const double hidden = hidden_of(value);
   inputs.bias.clear();
   for (const uint8_t attends : inputs.mask)
-    inputs.bias.push_back(attends != 0 ? 0 : hidden);
+    inputs.bias.push_back(attends != 0 ? 0
+                                       : hidden_of(value, inputs.bias.size()));
   inputs.mask.clear();
 }
 
@@ -99,8 +93,9 @@ Judgement judge(const JudgeInput& input) {
 
 extern constinit const Law mask_equals_bias{
     "mask_equals_bias",
-    "A mask equals a bias of 0 where a pair attends and of -10000, -1e9 or "
-    "the lowest number of the type where it does not.",
+    "A mask equals a bias of 0 where a pair attends and of -10000, -1e9, the "
+    "lowest number of the type or -infinity where it does not, be it one of "
+    "them or another one at every pair.",
     "forward(mask) = forward(bias), bias = mask ? 0 : -10000 or lower",
     "a mask; rows that see a key; moderate scores; the kernel takes a bias as "
     "well",

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sequence of calls, as a process that serves requests makes them. The first
+// is the case in a process that has done nothing yet; every further one is held
+// against its own truth, and against the first call of its kind.
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "properties/calls/call_pairs.h"
+#include "properties/calls/other_shape.h"
+#include "properties/conventions/domain.h"
+#include "properties/judging/compare.h"
+#include "properties/judging/visibility.h"
+#include "properties/run/at_once.h"
+
+namespace qkvet::properties {
+namespace of_calls_before_change_nothing {
+
+constexpr const char* kNames[] = {"the case as it is",
+                                  "other data at the same addresses",
+                                  "the case at other addresses",
+                                  "the case in a second context",
+                                  "the case without its options",
+                                  "the case with other options",
+                                  "more queries and keys",
+                                  "few queries and keys"};
+
+// Small: of each kind of call there is an oracle. It begins with the case.
+Case constrain(Case value) {
+  constexpr int64_t kMostTokens = 128;
+  Shape& s = value.shape;
+  s.Tq = std::min(s.Tq, kMostTokens);
+  s.Tk = std::min(s.Tk, kMostTokens);
+  CallSequence& calls = value.calls;
+  if (calls.empty()) calls = {CallStep{}};
+  if (calls.front().kind != CallStepKind::kAsIs) {
+    calls.insert(calls.begin(), CallStep{});
+    if (std::ssize(calls) > kMostCallSteps) calls.pop_back();
+  }
+  return value;
+}
+
+// What comes and goes without changing what else may stand in a call.
+constexpr uint32_t kComeAndGo = kAllowMask | kAllowBias | kAllowWindow |
+                                kAllowSoftcap | kAllowAlibi | kAllowSink;
+
+void give_option(uint32_t option, Case& value) {
+  switch (option) {
+    case kAllowMask:
+      value.mask = {MaskKind::kRandomN, 70, kOwnAll};
+      break;
+    case kAllowBias:
+      value.score_bias = make_recipe(RecipeKind::kLattice);
+      break;
+    case kAllowWindow:
+      value.window = Window{2, 0};
+      break;
+    case kAllowSoftcap:
+      value.softcap = 2;
+      break;
+    case kAllowAlibi:
+      value.slopes = make_recipe(RecipeKind::kOne);
+      break;
+    default:
+      value.sink = make_recipe(RecipeKind::kNormal);
+  }
+}
+
+// Without options but for where the tensors lie, and with these.
+Case with_options(Case value, uint32_t options) {
+  value = keep_allowed(std::move(value), kAllowLayout | kAllowShare);
+  value.causal = Causal::kNone;
+  std::erase_if(value.set, [](const SetValue& set) {
+    return set.tensor != TensorName::kQ && set.tensor != TensorName::kK &&
+           set.tensor != TensorName::kV;
+  });
+  for (uint32_t option = 1; option <= kAllowLast; option <<= 1)
+    if ((options & option) != 0) give_option(option, value);
+  return value;
+}
+
+// Of moderate size, and with another content of masks and biases as well.
+Case with_other_data(Case value) {
+  value.q = value.k = value.v = {};
+  value.seed = ~value.seed;
+  value.set.clear();
+  value.calls.clear();
+  return value;
+}
+
+void other_inputs(const Case& value, int64_t, Inputs& inputs) {
+  inputs = make_inputs(with_other_data(value));
+}
+
+void inputs_with_options(const Case& value, int64_t options, Inputs& inputs) {
+  inputs = make_inputs(with_options(value, static_cast<uint32_t>(options)));
+}
+
+// One or two of those that the kernel has and the case has not.
+uint32_t other_options(const Case& value, const KernelInfo& kernel) {
+  std::vector<uint32_t> bits;
+  for (uint32_t option = 1; option <= kAllowLast; option <<= 1)
+    if ((kComeAndGo & ~options_of(value) & option) != 0 &&
+        (allowed_of(kernel.capabilities.options) & option) != 0)
+      bits.push_back(option);
+  if (bits.empty()) return 0;
+  return bits[value.seed % bits.size()] | bits[value.seed / 8 % bits.size()];
+}
+
+PlannedCall with_options_of(const Case& value, uint32_t options) {
+  PlannedCall call;
+  call.variant = with_options(value, options);
+  call.edit = inputs_with_options;
+  call.argument = options;
+  call.only_between = true;
+  return call;
+}
+
+PlannedCall call_of_other_shape(const Case& value, const KernelInfo& kernel,
+                                size_t n) {
+  return calls_of_other_shapes(value, kernel, Operation::kForward)[n];
+}
+
+PlannedCall call_of_kind(const Case& value, const KernelInfo& kernel,
+                         CallStepKind kind) {
+  PlannedCall call;
+  // Of recorded data there is no other.
+  if (value.file != 0) return call;
+  switch (kind) {
+    case CallStepKind::kAsIs:
+      break;
+    case CallStepKind::kOther:
+      call.variant = with_other_data(value);
+      call.edit = other_inputs;
+      break;
+    case CallStepKind::kElsewhere:
+      call.placement = Placement::kStart;
+      break;
+    case CallStepKind::kContext:
+      call.second_context = not_at_once_reason(kernel).empty();
+      break;
+    case CallStepKind::kNone:
+      return with_options_of(value, 0);
+    case CallStepKind::kWith:
+      return with_options_of(value, other_options(value, kernel));
+    case CallStepKind::kMore:
+      return call_of_other_shape(value, kernel, 0);
+    case CallStepKind::kFew:
+      return call_of_other_shape(value, kernel, 1);
+  }
+  return call;
+}
+
+// Of those that are not the case's own the kernel may say that it does not
+// support them.
+PlannedCall call_of_step(const Case& value, const KernelInfo& kernel,
+                         CallStepKind kind) {
+  PlannedCall call = call_of_kind(value, kernel, kind);
+  call.want_lse = wants_lse(kernel);
+  call.needs_truth = true;
+  call.same_place = kind != CallStepKind::kMore && kind != CallStepKind::kFew;
+  return call;
+}
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Plan plan;
+  for (const CallStep& step : value.calls) {
+    const PlannedCall call = call_of_step(value, kernel, step.kind);
+    plan.calls.insert(plan.calls.end(), static_cast<size_t>(step.times), call);
+  }
+  plan.calls.front().new_process = true;
+  return plan;
+}
+
+struct Step {
+  CallStepKind kind;
+  size_t first;  // call of the kind, or of what must have the same bits
+};
+
+// One for every call.
+std::vector<Step> steps_of(const Case& value) {
+  constexpr size_t kNone = ~size_t{0};
+  std::array<size_t, kCallStepLetters.size()> first;
+  first.fill(kNone);
+  std::vector<Step> steps;
+  for (const CallStep& step : value.calls)
+    for (int64_t n = 0; n < step.times; ++n) {
+      const bool is_context = step.kind == CallStepKind::kContext;
+      size_t& of_kind = first[static_cast<size_t>(
+          is_context ? CallStepKind::kAsIs : step.kind)];
+      if (of_kind == kNone) of_kind = steps.size();
+      steps.push_back({step.kind, of_kind});
+    }
+  return steps;
+}
+
+Judgement against_truth(const JudgeInput& input, const CallView& call) {
+  Judgement judgement;
+  compare_with_truth(input, call, TensorName::kO, judgement);
+  if (!call.outcome->lse.empty() && judgement.verdict != Verdict::kFailed)
+    compare_with_truth(input, call, TensorName::kLse, judgement);
+  return judgement;
+}
+
+void add(const Judgement& other, Judgement& judgement) {
+  judgement.compared += other.compared;
+  judgement.vacuous += other.vacuous;
+  keep_nearest(judgement, other);
+  if (other.verdict == Verdict::kFailed) {
+    judgement.verdict = other.verdict;
+    judgement.finding = other.finding;
+  } else if (judgement.verdict == Verdict::kPassed) {
+    judgement.verdict = other.verdict;
+    judgement.reason = other.reason;
+  }
+}
+
+std::string name_of(const Case& value, const Step& step, size_t n) {
+  return "call " + std::to_string(n + 1) + " of " + calls_text(value.calls) +
+         ", " + kNames[static_cast<size_t>(step.kind)];
+}
+
+// One call behind others; whether it is right.
+bool judge_call(const JudgeInput& input, const Step& step, size_t n,
+                Judgement& judgement) {
+  const CallView& call = input.calls[n];
+  Judgement own;
+  const bool same =
+      step.first < n && input.calls[step.first].outcome->o == call.outcome->o;
+  if (!same) own = against_truth(input, call);
+  if (own.verdict == Verdict::kPassed && step.first < n &&
+      nondeterministic_reason(input.kernel).empty()) {
+    CallPair pair;
+    pair.first = step.first;
+    pair.second = n;
+    pair.first_name = "the first time";
+    pair.second_name = "again";
+    compare_bit_for_bit(input, pair, own);
+  }
+  if (own.finding) own.finding->planned = static_cast<int32_t>(n);
+  add(own, judgement);
+  return own.verdict != Verdict::kFailed;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement = against_truth(input, input.calls[0]);
+  if (judgement.verdict == Verdict::kFailed) {
+    // No call came before it.
+    judgement = {};
+    judgement.verdict = Verdict::kGaveUp;
+    judgement.reason = "the first call of the sequence is wrong by itself";
+    return judgement;
+  }
+  const std::vector<Step> steps = steps_of(input.value);
+  for (size_t n = 1; n < steps.size(); ++n) {
+    const CallView& call = input.calls[n];
+    if (call.outcome->status != CallStatus::kDone) continue;
+    bool right = true;
+    if (call.planned->variant) {
+      const Visibility seen(*call.planned->variant, *call.inputs);
+      right = judge_call({*call.planned->variant, input.kernel, input.model,
+                          input.calls, &seen, input.same_bits},
+                         steps[n], n, judgement);
+    } else {
+      right = judge_call(input, steps[n], n, judgement);
+    }
+    if (right) continue;
+    judgement.finding->looks =
+        "something is left over from the calls before: " +
+        name_of(input.value, steps[n], n);
+    break;
+  }
+  return judgement;
+}
+
+}  // namespace of_calls_before_change_nothing
+
+extern constinit const Law calls_before_change_nothing{
+    "calls_before_change_nothing",
+    "A call gives its own answer whatever calls came before: the same "
+    "addresses with other data, other addresses with the same data, options "
+    "that come and go, other shapes, a second context, hundreds of calls.",
+    "forward(x_n | x_1 .. x_(n-1)) = forward(x_n)",
+    "a sequence of calls",
+    "A call has no other arguments than its own.",
+    "Each call is within its own bound; of two equal ones a deterministic "
+    "kernel gives the same bits.",
+    "(c) it reaches what a kernel keeps between calls, by address, by shape, "
+    "by option or by count",
+    560,
+    Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
+                     kAllowServing | kAllowCalls,
+           .about = kAllowCalls},
+    of_calls_before_change_nothing::constrain,
+    of_calls_before_change_nothing::plan,
+    of_calls_before_change_nothing::judge};
+
+}  // namespace qkvet::properties
