@@ -86,7 +86,7 @@ FakeExecutor::Question with_bias(double (*kept)(double)) {
 
 TEST(OptionLaws, ARowOfFiniteMasksIsStillARow) {
   constexpr double kNone = -HUGE_VAL;
-  for (const char* number : {"masking", "masking5", "masking9", "masking309"}) {
+  for (const char* number : {"masking", "masking5"}) {
     const std::string text =
         std::string("f32,B1,H2,Tq5,Tk4,d3,v=offset,bias=") + number;
     // Taken for a mask, whatever is beside it; and added once more.
@@ -103,7 +103,7 @@ TEST(OptionLaws, ARowOfFiniteMasksIsStillARow) {
           });
   }
   fails("one_bias_for_a_row_changes_nothing",
-        "f32,B1,H2,Tq5,Tk4,d3,v=offset,bias=raised9",
+        "f32,B1,H2,Tq5,Tk4,d3,v=offset,bias=raised5",
         with_bias([](double x) { return round_to(Dtype::kF16, x); }));
 }
 

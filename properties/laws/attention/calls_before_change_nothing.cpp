@@ -287,7 +287,7 @@ extern constinit const Law calls_before_change_nothing{
     "kernel gives the same bits.",
     "(c) it reaches what a kernel keeps between calls, by address, by shape, "
     "by option or by count",
-    560,
+    565,
     Domain{.allows = kAllowRope | kAllowPairs | kAllowScores | kAllowLayout |
                      kAllowServing | kAllowCalls,
            .about = kAllowCalls},

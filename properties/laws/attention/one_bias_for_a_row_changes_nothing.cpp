@@ -34,7 +34,7 @@ void write_rows(const Case& value, int64_t with_number, Inputs& inputs) {
 Case constrain(Case value) {
   value = with_own_bias(std::move(value));
   if (!is_of_bias_alone(value.score_bias->kind))
-    value.score_bias = Recipe{RecipeKind::kMaskingN, 9};
+    value.score_bias = make_recipe(RecipeKind::kMaskingN);
   // Far from zero, on one side: a row of zeros is no average of these.
   value.v = make_recipe(RecipeKind::kOffsetN);
   value = without_set_values(std::move(value), TensorName::kV);
