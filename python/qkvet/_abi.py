@@ -187,7 +187,9 @@ class CacheTable(c.Structure):
         ("fork", c.CFUNCTYPE(*_SEQUENCE, c.c_int64, c.POINTER(Text))),
         ("reorder", c.CFUNCTYPE(c.c_int32, c.c_void_p, c.c_void_p,
                                 c.POINTER(c.c_int64), c.POINTER(Text))),
-        ("read_back", c.c_void_p), ("memory", c.c_void_p),
+        ("read_back", c.CFUNCTYPE(*_SEQUENCE, c.POINTER(Tensor),
+                                  c.POINTER(Tensor), c.POINTER(Text))),
+        ("memory", c.c_void_p),
         ("evict", c.CFUNCTYPE(*_SEQUENCE, c.c_int64, c.c_int64,
                               c.POINTER(Text)))]
 

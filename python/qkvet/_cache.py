@@ -2,9 +2,45 @@
 """A class whose objects are KV caches, as the cache table of the ABI."""
 import ctypes
 
+import numpy as np
+
 from . import _abi, arrays
-from ._answers import Lent, Wrong, guarded, store
-from .declare import Refused
+from ._answers import Lent, Wrong, guarded, store, taken
+from .declare import Refused, WrongUse
+
+# QKVET_CACHE_* of include/qkvet/cache.h, by their bits.
+OPTIONS = {"grows": 0, "window": 2, "int8_per_token": 3, "int8_per_channel": 4,
+           "fp8_per_token": 5, "fp8_per_channel": 6, "new_as_given": 7,
+           "read_back_computes": 8}
+SCALES = (None, "per_token", "per_channel")
+
+
+def options_of(words):
+    """The bits of `cache="window grows"`; "yes" is none of them."""
+    bits = 0
+    for word in words.split():
+        if word not in OPTIONS and word != "yes":
+            raise WrongUse(f"cache = {word!r}; allowed: " + ", ".join(OPTIONS))
+        bits |= 0 if word == "yes" else 1 << OPTIONS[word]
+    return bits
+
+
+class Reach:
+    """How far back the queries and truncations of a cache with a window may go:
+    `rollback` tokens behind the longest that a sequence was since it was empty."""
+
+    def __init__(self, config):
+        self.window, self.rollback = config.window, config.rollback
+        self.longest = [0] * config.sequences
+
+    def holds(self, sequence, tokens):
+        self.longest[sequence] = max(self.longest[sequence], tokens) if tokens else 0
+
+    def check(self, sequence, tokens, what):
+        oldest = self.longest[sequence] - self.rollback
+        if self.window and tokens < oldest:
+            raise Wrong(f"{what} of {self.longest[sequence]}, of which {oldest} are "
+                        "out of reach behind the window")
 
 
 class Caches:
@@ -18,6 +54,8 @@ class Caches:
         self.numbers = 0
         table = self.table = _abi.CacheTable()
         table.struct_size = ctypes.sizeof(table)
+        self.declared = set(fields["cache"].split())
+        table.options = options_of(fields["cache"])
         types = dict(_abi.CacheTable._fields_)
         for name, function in (("create", self._create), ("step", self._step),
                                ("length", self._length), ("reset", self._reset)):
@@ -26,32 +64,54 @@ class Caches:
         for name in ("truncate", "fork", "evict"):
             if hasattr(cls, name):
                 setattr(table, name, types[name](guarded(self._forward_to(name))))
-        if hasattr(cls, "reorder"):
-            table.reorder = types["reorder"](guarded(self._reorder))
+        for name in ("reorder", "read_back"):
+            if hasattr(cls, name):
+                setattr(table, name, types[name](guarded(getattr(self, f"_{name}"))))
 
     def _create(self, _self, _context, config, _exec, out, _why):
         config = config.contents
-        if config.window or config.stored.bits:
-            raise Refused("no window and no quantised storage")
         made = self.cls(**{name: getattr(config, name) for name in (
             "sequences", "heads", "kv_heads", "d", "dv", "capacity")},
-            scale=config.scale if config.scale_given else None)
+            scale=config.scale if config.scale_given else None,
+            **self._kinds(config))
         self.numbers += 1
-        self.objects[self.numbers] = (made, config.sequences)
+        self.objects[self.numbers] = (made, Reach(config))
         out[0] = self.numbers
+
+    def _kinds(self, config):
+        """What a cache is told beside its sizes, where the class declares it."""
+        kinds = {}
+        if "window" in self.declared:
+            kinds.update({name: getattr(config, name)
+                          for name in ("window", "first_tokens", "rollback")})
+        elif config.window:
+            raise Refused("no window")
+        if any(word.startswith(("int8", "fp8")) for word in self.declared):
+            scales = {name: np.array(arrays.view(tensor)) for name, tensor in (
+                ("k_scale", config.k_scale), ("v_scale", config.v_scale))
+                if tensor.ndim}
+            kinds.update(
+                stored=None if not config.stored.bits else
+                "int8" if config.stored.code == 0 else "fp8",
+                scales=SCALES[config.scales],
+                **{name: self.framework.give(scales[name]) if scales else None
+                   for name in ("k_scale", "v_scale")})
+        elif config.stored.bits:
+            raise Refused("no quantised storage")
+        return kinds
 
     def _destroy(self, _self, number):
         self.objects.pop(number, None)
 
     def _of(self, number, sequence):
-        made, sequences = self.objects[number]
-        if not 0 <= sequence < sequences:
+        made, reach = self.objects[number]
+        if not 0 <= sequence < len(reach.longest):
             raise Wrong(f"no sequence has number {sequence}")
         return made
 
     def _step(self, _self, number, args, _exec, _why):
         args = args.contents
-        made = self._of(number, args.sequence)
+        made, reach = self._of(number, args.sequence), self.objects[number][1]
         give = self.framework.give
 
         def rows(tensor):  # without the batch, of which there is one
@@ -66,10 +126,13 @@ class Caches:
                 args.k.shape[2] if present["k"] else 0)
             if queries > tokens:
                 raise Wrong(f"{queries} queries of {tokens} tokens")
+            reach.check(args.sequence, tokens - queries + 1,
+                        f"a query at token {tokens - queries}")
         inputs = Lent({name: rows(getattr(args, name)) for name in "kvq"
                        if present[name]}, self.framework, self.here)
         if present["k"]:
             made.append(args.sequence, give(inputs["k"]), give(inputs["v"]))
+            reach.holds(args.sequence, made.length(args.sequence))
         if present["q"]:
             o = made.attend(args.sequence, give(inputs["q"]))
             inputs.unwritten()
@@ -81,13 +144,34 @@ class Caches:
 
     def _reset(self, _self, number, sequence, _why):
         self._of(number, sequence).reset(sequence)
+        self.objects[number][1].holds(sequence, 0)
 
     def _forward_to(self, name):
         def call(_self, number, sequence, *words_and_why):
-            getattr(self._of(number, sequence), name)(
-                sequence, *words_and_why[:-1])
+            made, reach = self._of(number, sequence), self.objects[number][1]
+            words = words_and_why[:-1]
+            if name == "truncate":
+                reach.check(sequence, words[0], f"{words[0]} tokens left")
+            getattr(made, name)(sequence, *words)
+            if name == "fork":
+                reach.longest[words[0]] = reach.longest[sequence]
+            else:
+                reach.holds(sequence, made.length(sequence))
         return call
 
     def _reorder(self, _self, number, parents, _why):
-        made, sequences = self.objects[number]
-        made.reorder([parents[n] for n in range(sequences)])
+        made, reach = self.objects[number]
+        parents = [parents[n] for n in range(len(reach.longest))]
+        made.reorder(parents)
+        reach.longest = [reach.longest[n] for n in parents]
+
+    def _read_back(self, _self, number, sequence, k, v, _why):
+        found = self._of(number, sequence).read_back(sequence)
+        if not isinstance(found, tuple) or len(found) != 2:
+            raise Wrong("read_back() is no pair; expected k and v")
+        for name, given, tensor in zip("kv", found, (k, v)):
+            out = arrays.view(tensor.contents)[0]
+            array = taken(name, given, out, self.framework)
+            if array.dtype != out.dtype:
+                raise Wrong(f"{name} is {array.dtype}; expected {out.dtype}")
+            out[...] = array

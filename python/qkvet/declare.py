@@ -101,8 +101,26 @@ def cache(cls=None, **fields):
     k [Hkv, T, d] and v [Hkv, T, dv], attend(sequence, q) -> o of q [H, Tq, d],
     whose rows stand at the last Tq positions, length(sequence) and
     reset(sequence); where it has truncate(sequence, tokens), fork(from_, to),
-    reorder(parents) or evict(sequence, first, tokens), these are judged, too.
-    What is illegal raises an exception with a reason and changes nothing.
+    reorder(parents) or evict(sequence, first, tokens), these are judged, too, and
+    what read_back(sequence) returns: k [Hkv, T, d] and v [Hkv, T, dv] in f32, as
+    a query would find them. What is illegal raises an exception with a reason and
+    changes nothing.
+
+    Words beyond those of `kernel`: cache="window grows", what of this it is, as
+    include/qkvet/cache.h has it:
+
+    grows: the capacity is only a hint.
+    window: it is made with three more arguments: a query sees the last `window`
+        keys up to its own (0: all) and the `first_tokens` of its sequence, and
+        `rollback` tokens may be taken back (what reaches behind is refused
+        before it is called).
+    int8_per_token, int8_per_channel, fp8_per_token, fp8_per_channel: the codes
+        that it can store. It is made with stored ("int8", "fp8" or None), scales
+        ("per_token", "per_channel" or None), k_scale [Hkv, d] and v_scale
+        [Hkv, dv] (None but per channel).
+    new_as_given: the queries of a step see the tokens of the same step as they
+        came, and codes are what later steps find.
+    read_back_computes: keys are read back through a rotation or a scale.
     """
     if cls is None:
         return functools.partial(cache, **fields)

@@ -219,10 +219,12 @@ class Cache:
         group = q.shape[0] // k.shape[0]
         k, v = (np.repeat(one, group, 0) for one in (k, v))
         scores = q @ k.swapaxes(-1, -2) * self.scale
-        rows, keys = np.indices(scores.shape[-2:])
-        hidden = keys > rows + k.shape[1] - q.shape[1]
+        hidden = self.hidden(*np.indices(scores.shape[-2:]), k.shape[1])
         return softmax_values(
             np.where(hidden, np.float32(-np.inf), scores), v)
+
+    def hidden(self, rows, keys, tokens):
+        return keys > rows + tokens - rows.shape[0]
 
     def reset(self, sequence):
         self.rows[sequence] = self.empty()

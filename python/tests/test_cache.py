@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects that are KV caches."""
+import pathlib
+import re
+
 import kernels
+import numpy as np
+import pytest
 import qkvet
+from qkvet import _cache
 
 
 def test_a_right_cache_conforms():
@@ -14,3 +20,86 @@ def test_a_reset_that_keeps_a_token_is_found():
     report = qkvet.check(kernels.KeepsOnReset, cases=300)
     assert report.verdict == "failed", report.text
     assert report.failures[0].cause, report.text
+
+
+def test_the_options_are_those_of_the_header():
+    header = (pathlib.Path(__file__).parents[2]
+              / "include/qkvet/cache.h").read_text()
+    found = dict(re.findall(
+        r"#define QKVET_CACHE_(\w+) \(UINT64_C\(1\) << (\d+)\)", header))
+    found.pop("ROPE")
+    assert {name.lower(): int(bit) for name, bit in found.items()} == _cache.OPTIONS
+
+
+@qkvet.cache(options="scale default_scale grouped_heads", cache="window")
+class Windowed(kernels.Cache):
+    late = 0
+
+    def __init__(self, window, first_tokens, rollback, **sizes):
+        super().__init__(**sizes)
+        self.window, self.first = window, first_tokens
+
+    def hidden(self, rows, keys, tokens):
+        at = rows + tokens - rows.shape[0]
+        behind = at - keys >= self.window + self.late
+        return (keys > at) | (behind & (keys >= self.first) if self.window else False)
+
+
+class SeesOneMore(Windowed):
+    late = 1
+
+
+def test_a_window_is_judged():
+    report = qkvet.check(Windowed, cases=400)
+    assert report.ok, report.text
+    wrong = qkvet.check(SeesOneMore, cases=1000)
+    assert wrong.verdict == "failed", wrong.text
+    assert "cache_agrees_with_history" in {one.law for one in wrong.failures}
+
+
+@qkvet.cache(options="scale default_scale grouped_heads",
+             cache="int8_per_channel int8_per_token")
+class Codes(kernels.Cache):
+    """Keeps what the codes stand for."""
+
+    def __init__(self, stored, scales, k_scale, v_scale, **sizes):
+        super().__init__(**sizes)
+        self.scales, self.given = scales, (k_scale, v_scale)
+
+    def nearest(self, array, given):
+        if self.scales is None:
+            return array
+        unit = (given[:, None] if self.scales == "per_channel" else
+                np.abs(array).max(-1, keepdims=True) / np.float32(127))
+        codes = np.rint(np.divide(array, unit, out=np.zeros_like(array),
+                                  where=unit != 0))
+        return (np.clip(codes, -127, 127) * unit).astype(np.float32)
+
+    def append(self, sequence, k, v):
+        super().append(sequence, *(self.nearest(one, unit)
+                                   for one, unit in zip((k, v), self.given)))
+
+    def read_back(self, sequence):
+        return self.rows[sequence]
+
+
+class OneScale(Codes):
+    def nearest(self, array, given):
+        if self.scales == "per_channel":
+            given = np.full_like(given, given.max())
+        return super().nearest(array, given)
+
+
+def test_codes_are_judged():
+    report = qkvet.check(Codes, cases=400)
+    assert report.ok, report.text
+    assert report.law("cache_stores_what_it_is_given").verdict == "passed"
+    assert report.law("cache_answers_from_what_it_stores").verdict == "passed"
+    wrong = qkvet.check(OneScale, cases=1500)
+    assert wrong.verdict == "failed", wrong.text
+    assert "cache_stores_what_it_is_given" in {one.law for one in wrong.failures}
+
+
+def test_a_word_that_is_none_is_refused():
+    with pytest.raises(qkvet.WrongUse, match="cache = 'ring'; allowed: grows, window"):
+        qkvet.check(kernels.Cache, cases=1, cache="ring")
