@@ -49,7 +49,10 @@ def attention(call, hint="f32"):
         kind = "boolean" if mask.dtype == bool else fields["dtype"]
         feeds.append(mask)
     if fields["scale_given"]:
-        feeds.append(np.asarray(fields["scale"], given["q"].dtype))
+        scale = np.asarray(fields["scale"], given["q"].dtype)
+        refuse_if(scale != np.float32(fields["scale"]),
+                  "a scale that f16, the type of q, does not hold")
+        feeds.append(scale)
     return {"o": model(fields["dtype"], kind, causal,
                        bool(fields["scale_given"]), hint)(feeds)[0]}
 

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX Runtime on the CPU: GroupQueryAttention, as a call and as a cache."""
-import numpy as np
+"""ONNX Runtime on the CPU: GroupQueryAttention, as a call and as caches."""
+import functools
 
-from adapters.onnxruntime import run
+import numpy as np
+import onnxruntime
+from onnx import TensorProto, helper
+
+from adapters.onnxruntime import TYPES, run
 from plan import Refused as NotTaken
 from qkvet import Refused, cache
 
@@ -86,3 +90,165 @@ class gqa_cache:
 
     def reset(self, sequence):
         self.rows[sequence] = (self.empty, self.empty)
+
+
+@cache(cache="window")
+class gqa_window_cache:
+    """sliding_window_cache: the buffers hold a window and some more, and the operator
+    lets tokens go. A step is run for its tokens, and once more with its queries."""
+
+    def __init__(self, sequences, heads, kv_heads, d, dv, capacity, scale, window,
+                 first_tokens, rollback):
+        if d % 8 or d != dv:
+            raise Refused("head_size is a multiple of 8, of v the same")
+        if first_tokens or rollback:
+            raise Refused("what has left the window is gone, the first tokens, too")
+        self.capacity, self.heads = capacity, heads
+        self.window = window or capacity
+        self.rows = self.window + capacity % 3  # of the buffers
+        self.attributes = {"num_heads": heads, "kv_num_heads": kv_heads,
+                           "local_window_size": self.window, "sliding_window_cache": 1}
+        if scale == 0:
+            raise Refused("a scale of 0 means none is given")
+        if scale is not None:
+            self.attributes["scale"] = float(scale)
+        empty = np.zeros((1, kv_heads, self.rows, d), np.float32)
+        self.empty = (0, empty, empty)
+        self.now = [self.empty] * sequences  # tokens, and the buffers
+        self.last = [None] * sequences  # `now` in front of the last tokens, and those
+
+    def length(self, sequence):
+        return self.now[sequence][0]
+
+    def run(self, now, q, k, v):
+        tokens, past_key, past_value = now
+        tokens += k.shape[1]
+        feeds = dict(q=joined(q[None]), k=joined(k[None]), v=joined(v[None]),
+                     past_key=past_key, past_value=past_value,
+                     lengths=np.full(1, tokens - 1, np.int32),
+                     total=np.asarray(tokens, np.int32))
+        found = run("GroupQueryAttention", "com.microsoft", 24, feeds,
+                    ["o", "present_key", "present_value"], self.attributes)
+        o = found["o"].reshape(q.shape[1], self.heads, -1).swapaxes(0, 1)
+        return o, (tokens, found["present_key"], found["present_value"])
+
+    def append(self, sequence, k, v):
+        if self.length(sequence) + k.shape[1] > self.capacity:
+            raise ValueError(f"more than {self.capacity} tokens")
+        before, new = self.now[sequence], (k.copy(), v.copy())
+        self.now[sequence] = self.run(
+            before, np.zeros((self.heads, *k.shape[1:]), np.float32), *new)[1]
+        self.last[sequence] = (before, *new)
+
+    def attend(self, sequence, q):
+        rows = q.shape[1]
+        tokens, keys, values = self.now[sequence]
+        if tokens <= self.rows:  # all are there: fewer tokens, and the rest again
+            left = tokens - rows
+            o, _ = self.run((left, keys, values), q,
+                            *(one[0, :, left:tokens] for one in (keys, values)))
+            return o
+        before, k, v = self.last[sequence]
+        others = np.zeros((self.heads, k.shape[1] - rows, q.shape[2]), np.float32)
+        return self.run(before, np.concatenate([others, q], 1), k, v)[0][:, -rows:]
+
+    def reset(self, sequence):
+        self.now[sequence] = self.empty
+
+    def truncate(self, sequence, tokens):
+        now, *buffers = self.now[sequence]
+        if not 0 <= tokens <= now:
+            raise ValueError(f"{tokens} of {now} tokens")
+        if tokens < now > self.rows:
+            raise Refused("what has left the window is gone")
+        self.now[sequence] = (tokens, *buffers)
+
+
+@functools.lru_cache(maxsize=None)
+def int8_session(attributes):
+    """Keys and values as int8 with a scale for each channel."""
+    inputs = dict.fromkeys("qkv", "float32")
+    inputs.update(past_key="int8", past_value="int8", lengths="int32", total="int32",
+                  k_scale="float32", v_scale="float32")
+    types = {**TYPES, "int8": TensorProto.INT8}
+    outputs = {"o": "float32", "present_key": "int8", "present_value": "int8"}
+    node = helper.make_node(
+        "GroupQueryAttention", [*list(inputs)[:7], "", "", "", "", "", "k_scale", "v_scale"],
+        list(outputs), domain="com.microsoft", k_quant_type="PER_CHANNEL",
+        v_quant_type="PER_CHANNEL", kv_cache_bit_width=8, **dict(attributes))
+    graph = helper.make_graph([node], "one", *(
+        [helper.make_tensor_value_info(name, types[dtype], None)
+         for name, dtype in side.items()] for side in (inputs, outputs)))
+    sets = [helper.make_opsetid("", 24), helper.make_opsetid("com.microsoft", 1)]
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    model = helper.make_model(graph, opset_imports=sets, ir_version=10)
+    return onnxruntime.InferenceSession(model.SerializeToString(), options,
+                                        providers=["CPUExecutionProvider"])
+
+
+@cache(cache="int8_per_channel")
+class gqa_int8_cache:
+    """k_quant_type and v_quant_type PER_CHANNEL. Queries of older tokens come with
+    these once more, as their codes say them."""
+
+    def __init__(self, sequences, heads, kv_heads, d, dv, capacity, scale, stored, scales,
+                 k_scale, v_scale):
+        if d % 8 or d != dv:
+            raise Refused("head_size is a multiple of 8, of v the same")
+        if scale == 0:
+            raise Refused("a scale of 0 means none is given")
+        self.capacity, self.heads = capacity, heads
+        self.attributes = {"num_heads": heads, "kv_num_heads": kv_heads}
+        if scale is not None:
+            self.attributes["scale"] = float(scale)
+        self.units = stored and [np.ascontiguousarray(one[None, :, None])
+                                 for one in (k_scale, v_scale)]
+        empty = np.zeros((1, kv_heads, 0, d), np.int8 if stored else np.float32)
+        self.empty = (empty, empty)
+        self.codes = [self.empty] * sequences
+
+    def length(self, sequence):
+        return self.codes[sequence][0].shape[2]
+
+    def run(self, past, q, k, v):
+        tokens = past[0].shape[2] + k.shape[2]
+        feeds = dict(q=joined(q), k=joined(k), v=joined(v), past_key=past[0],
+                     past_value=past[1], lengths=np.full(1, tokens - 1, np.int32),
+                     total=np.asarray(tokens, np.int32))
+        if self.units:
+            o, *present = int8_session(tuple(self.attributes.items())).run(
+                None, {**feeds, "k_scale": self.units[0], "v_scale": self.units[1]})
+        else:
+            o, *present = run("GroupQueryAttention", "com.microsoft", 24, feeds,
+                              ["o", "present_key", "present_value"],
+                              self.attributes).values()
+        return o.reshape(q.shape[2], self.heads, -1).swapaxes(0, 1), tuple(present)
+
+    def append(self, sequence, k, v):
+        if self.length(sequence) + k.shape[1] > self.capacity:
+            raise ValueError(f"more than {self.capacity} tokens")
+        q = np.zeros((1, self.heads, *k.shape[1:]), np.float32)
+        self.codes[sequence] = self.run(self.codes[sequence], q, k[None], v[None])[1]
+
+    def read_back(self, sequence):
+        if not self.units:
+            return tuple(one[0] for one in self.codes[sequence])
+        return tuple((codes.astype(np.float32) * unit)[0] for codes, unit in zip(
+            self.codes[sequence], self.units))
+
+    def attend(self, sequence, q):
+        left = self.length(sequence) - q.shape[1]
+        past = tuple(np.ascontiguousarray(one[:, :, :left]) for one in self.codes[sequence])
+        return self.run(past, q[None], *(one[None, :, left:] for one in
+                                         self.read_back(sequence)))[0]
+
+    def reset(self, sequence):
+        self.codes[sequence] = self.empty
+
+    def truncate(self, sequence, tokens):
+        if not 0 <= tokens <= self.length(sequence):
+            raise ValueError(f"{tokens} of {self.length(sequence)} tokens")
+        self.codes[sequence] = tuple(np.ascontiguousarray(one[:, :, :tokens])
+                                     for one in self.codes[sequence])

@@ -4,7 +4,8 @@ and its caches beneath them. Weights are not needed for either."""
 import types
 
 import torch
-from transformers.cache_utils import DynamicLayer, StaticLayer
+from transformers.cache_utils import (
+    DynamicLayer, DynamicSlidingWindowLayer, StaticLayer, StaticSlidingWindowLayer)
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.models.gpt_oss.modeling_gpt_oss import (
     eager_attention_forward as eager_with_sinks)
@@ -125,3 +126,54 @@ class dynamic_cache(OneLayer):
 class static_cache(OneLayer):
     def made(self):
         return StaticLayer(max_cache_len=self.capacity)
+
+
+class SlidingLayer(OneLayer):
+    """A layer with a window. What update() returns is all that the queries of its
+    tokens see, and more than the layer keeps."""
+
+    def __init__(self, window, first_tokens, rollback, **sizes):
+        if first_tokens:
+            raise Refused("no first tokens beside a window")
+        if rollback:
+            raise Refused("crop goes back behind one update, and no further")
+        self.window = window or sizes["capacity"] + 1
+        super().__init__(**sizes)
+        self.last = [None] * len(self.layers)  # of update(), behind the positions
+
+    def append(self, sequence, k, v):
+        if self.length(sequence) + k.shape[1] > self.capacity:
+            raise ValueError(f"more than {self.capacity} tokens")
+        layer = self.layers[sequence]
+        keys, first = layer.get_mask_sizes(k.shape[1])
+        self.last[sequence] = (first + torch.arange(keys),
+                               *layer.update(k[None].clone(), v[None].clone()))
+
+    def attend(self, sequence, q):
+        key, k, v = self.last[sequence]
+        at = self.length(sequence) + torch.arange(-q.shape[1], 0)[:, None]
+        seen = (key <= at) & (key > at - self.window)
+        o, _ = sdpa_attention_forward(
+            types.SimpleNamespace(num_key_value_groups=self.heads // self.extents[0]),
+            q[None], k, v, seen[None, None], scaling=self.scale)
+        return o[0].transpose(0, 1)
+
+    def truncate(self, sequence, tokens):
+        super().truncate(sequence, tokens)
+        if self.last[sequence] is not None:  # a length that was 0 has none
+            self.last[sequence] = (torch.arange(tokens), *(
+                one[:, :, :tokens] for one in self.last[sequence][1:]))
+
+
+@cache(cache="window")
+class sliding_cache(SlidingLayer):
+    def made(self):
+        if self.window == 1:
+            raise Refused("a window of one key keeps all")
+        return DynamicSlidingWindowLayer(self.window)
+
+
+@cache(cache="window")
+class static_sliding_cache(SlidingLayer):
+    def made(self):
+        return StaticSlidingWindowLayer(self.capacity, self.window)

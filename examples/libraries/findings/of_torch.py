@@ -55,3 +55,24 @@ def torch_values_longer_than_keys():
          scaled_dot_product_attention(q, k, v[:, :, :2])[0, 0, :, 0], same=True)
     show("k of 2 tokens, v of 3, of which the third is 1", right,
          scaled_dot_product_attention(q, k, v)[0, 0, :, 0])
+    numbers = torch.tensor([1.0, 3.0])[None, None, :, None].repeat(1, 1, 1, 4)
+    show("k of 2 tokens, v of their first, 1, where that of the other is 3",
+         defined(q[0, 0], k[0, 0], numbers[0, 0])[0][:, 0],
+         scaled_dot_product_attention(q, k, numbers[:, :, :1])[0, 0, :, 0])
+
+
+@finding("undocumented convention", "enable_gqa: v of another number of heads than k, which the "
+         "documentation excludes, is taken by the plain path and repeated by a factor of its own")
+def torch_grouped_values():
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention
+    q, k = torch.zeros(1, 4, 1, 2), torch.zeros(1, 2, 1, 2)
+    for heads in (2, 4, 1):
+        v = torch.arange(1.0, heads + 1)[None, :, None, None].expand(1, heads, 1, 2)
+        with sdpa_kernel(SDPBackend.MATH):
+            o = scaled_dot_product_attention(q, k, v, enable_gqa=True)
+        legal = heads == k.shape[1]
+        show(f"4 heads of q, 2 of k, {heads} of v: o[:, head, 0, 0], a refusal for others than 2",
+             np.repeat([1.0, 2.0], 2) if legal else np.full(4, np.nan), o[0, :, 0, 0],
+             same=legal)
