@@ -75,11 +75,17 @@ def environment(folder, names):
     pip could not install is said, and met again when it is imported."""
     python = folder / "bin" / "python"
     if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        ran = subprocess.run([sys.executable, "-m", "venv", str(folder)],
+                             capture_output=True, text=True)
+        if ran.returncode != 0:
+            said = (ran.stderr.strip() or ran.stdout.strip()).splitlines()
+            wrong_use(f"--environment {folder}: no virtual environment: "
+                      + (said[-1] if said else f"exit {ran.returncode}"))
     wanted = dict.fromkeys(["numpy", "ml_dtypes"])
     for name in names:
         wanted.update(dict.fromkeys(packages()[name.split(":")[0]]))
     for package in wanted:  # one by one: one that fails leaves the others
+        print(f"{package}: pip installs it", flush=True)  # minutes, for some
         ran = subprocess.run([str(python), "-m", "pip", "install", "-q", package],
                              capture_output=True, text=True)
         if ran.returncode != 0:
@@ -233,7 +239,8 @@ def judged(name, python, qkvet, cases, subjects):
         "groups": groups_of(results, subjects),
         "failures": [failure(name, row) for row in results
                      if row["verdict"] not in (
-                         "passed", "unsupported", "not declared", "skipped")],
+                         "passed", "unsupported", "not declared", "skipped",
+                         "gave up")],  # of few cases none may be judged
         "not_judged": paragraph(ran.stdout, "not judged"),
         "assumed": paragraph(ran.stdout, "assumed"),
         "refused": refused(ran.stdout),

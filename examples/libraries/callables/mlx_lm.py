@@ -80,3 +80,11 @@ class rotating_cache(OneCache):
             return RotatingKVCache(self.capacity + 1)
         keep = self.more["first_tokens"]
         return RotatingKVCache(self.more["window"] + keep, keep)
+
+
+@cache(cache="window")
+class rotating_cache_without_keep(rotating_cache):
+    def made(self):
+        if self.more["first_tokens"]:
+            raise Refused("no kept tokens (mlx_lm_kept_tokens_hidden)")
+        return super().made()
