@@ -297,9 +297,7 @@ def line(name, row):
 def run_all(words, names, results, path):
     """Judges what is to be judged and writes `results` behind each entry. How
     many were."""
-    python = (environment(words.environment, names) if words.environment
-              else words.python)
-    qkvet = program(words.qkvet)
+    python, qkvet = words.python, program(words.qkvet)
     subjects, installed, count = subjects_of(qkvet), versions(python), 0
     for name in names:
         version = installed.get(name.split(":")[0])
@@ -345,6 +343,15 @@ def arguments(argv):
     return words
 
 
+def in_environment(words, argv, names):
+    """Goes on in the Python of the environment: the pages need NumPy, too."""
+    python = environment(words.environment, names)
+    at = next(n for n, word in enumerate(argv) if word.startswith("--env"))
+    rest = argv[:at] + argv[at + (1 if "=" in argv[at] else 2):]
+    sys.stdout.flush()
+    os.execv(python, [python, __file__, *rest, "--python", python])
+
+
 def main(argv):
     words = arguments(argv)
     if words.help:
@@ -354,6 +361,8 @@ def main(argv):
     if words.list:
         print("\n".join(names))
         return 0
+    if words.environment:
+        in_environment(words, argv, names)
     path = words.results / "verdicts.json"
     try:
         results = libraries_page.read_json(path)
