@@ -180,7 +180,8 @@ def steady(text):
 
 
 def differs_at_all(shown, printed):
-    pattern = r"\s*.*?\s*".join(map(re.escape, steady(shown).split(REST)))
+    # What is left out may be nothing.
+    pattern = r"\s*.*?\s*".join(re.escape(part.strip()) for part in steady(shown).split(REST))
     return not re.fullmatch(pattern, steady(printed), re.S)
 
 

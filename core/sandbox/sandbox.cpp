@@ -234,8 +234,10 @@ size_t Sandbox::fill_batch(size_t next) {
   int64_t bytes = 0;
   for (; next < calls_.size() && batch_.size() < kSlotCount; ++next) {
     if (bytes > kBatchBytes) break;
-    // The first slot of a batch is where it lies.
-    if (calls_[next].same_place && !batch_.empty()) break;
+    // The first slot of a batch is where it lies, and a new process has nothing
+    // of a batch that an older one still has to do.
+    const bool is_first = calls_[next].same_place || calls_[next].new_process;
+    if (is_first && !batch_.empty()) break;
     if (calls_[next].new_process && restarts_quickly()) worker_.stop();
     Entry entry{next, {}, {}};
     outcomes_[next] = {};

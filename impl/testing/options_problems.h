@@ -33,7 +33,7 @@ inline void give_lengths(Asked* asked, uint64_t n) {
   }
   if (asked->has(QKVET_OPTION_PACKED)) {
     asked->problem.batch = 1;
-    asked->cu_q = {int64_t(n % 2), 2, 2, 5, p.queries - int64_t(n % 2)};
+    asked->cu_q = {0, 2, 2, 5, p.queries - int64_t(n % 2)};
     asked->cu_k = {0, 3, 5, 5, p.keys - int64_t(n % 3)};
   }
 }

@@ -126,11 +126,10 @@ TEST(OptionsRefused, LengthsThatCannotBe) {
   using List = std::vector<int64_t>;
   const std::pair<List, List> lengths[] = {
       {{3, 5}, {4, 4}}, {{3, -1}, {4, 4}}, {{3, 3}, {4, 6}}, {{3, 3}, {-1, 4}}};
-  const std::pair<List, List> packed[] = {{{0, 3, 2}, {0, 2, 4}},
-                                          {{0, 2, 4}, {0, 4, 3}},
-                                          {{-1, 2, 4}, {0, 2, 4}},
-                                          {{0, 2, 5}, {0, 2, 4}},
-                                          {{0, 2, 4}, {0, 2, 6}}};
+  const std::pair<List, List> packed[] = {
+      {{0, 3, 2}, {0, 2, 4}}, {{0, 2, 4}, {0, 4, 3}}, {{-1, 2, 4}, {0, 2, 4}},
+      {{1, 2, 4}, {0, 2, 4}}, {{0, 2, 4}, {1, 2, 4}}, {{0, 2, 5}, {0, 2, 4}},
+      {{0, 2, 4}, {0, 2, 6}}};
   std::vector<Asked> calls;
   for (const auto& [q_len, kv_len] : lengths) {
     calls.push_back(usual(QKVET_OPTION_LENGTHS));

@@ -256,7 +256,7 @@ TEST(Options, WeightsOfMembersAreZeroOutside) {
           }
         }
       }
-      for (int64_t i = 0; i < asked.cu_q.front(); ++i) {
+      for (int64_t i = asked.cu_q.back(); i < p.queries; ++i) {
         EXPECT_EQ(weights.get(0, 0, i, 0), OptionCall::kUnwritten);
       }
     }

@@ -332,7 +332,7 @@ TEST(Serving, PackedMembersThatCannotBeAreRefused) {
       {"pages come with kv_len", [](A& a) { a.kv_len = {}; }},
       {"a block table has a row for each member",
        [](A& a) { a.cu_seqlens_q = a.kv_len; }},
-      {"the starts of a packed batch do not ascend",
+      {"the starts of a packed batch do not ascend from 0",
        [](A& a) { static_cast<int64_t*>(a.cu_seqlens_q.data)[0] = 4; }},
       {"a member of a packed batch is beyond the extents",
        [](A& a) { static_cast<int64_t*>(a.cu_seqlens_q.data)[2] = 7; }}};

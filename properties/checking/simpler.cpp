@@ -131,8 +131,16 @@ void add_simpler_pairs(const Case& value, Collector& out) {
       out.drop(option);
   if (value.mask.kind != MaskKind::kNone) {
     out.add([](Case& c) { c.mask.own = kOwnAll; });
-    out.add([](Case& c) { c.mask.parameter = 0; });
-    out.add([](Case& c) { c.mask.parameter /= 2; });
+    // Parts of one token are the plainest, and what a law of such a mask puts
+    // in the place of another one: 0 would be all in one part.
+    const bool has_parts = value.mask.kind >= MaskKind::kPrefixN &&
+                           value.mask.kind <= MaskKind::kChunkN;
+    const int64_t least =
+        std::min<int64_t>(value.mask.parameter, has_parts ? 1 : 0);
+    out.add([least](Case& c) { c.mask.parameter = least; });
+    out.add([least](Case& c) {
+      c.mask.parameter = std::max(c.mask.parameter / 2, least);
+    });
     if (value.mask.kind >= MaskKind::kPrefixN &&
         value.mask.kind <= MaskKind::kTreeN)
       out.add([](Case& c) { c.mask = {MaskKind::kButN, 0, c.mask.own}; });

@@ -104,7 +104,9 @@ TEST(Laws, AgreementSeesLseAndWeights) {
 TEST(Laws, SequencesSeeWhatACallLeavesBehind) {
   const char* const kLaw = "calls_before_change_nothing";
   // An option stays, in the call that has none and behind one that has another.
-  const auto softcap_stays = [kept = 0.0](KernelCall&, Problem& p) mutable {
+  const auto softcap_stays = [kept = 0.0](KernelCall& call,
+                                          Problem& p) mutable {
+    if (call.new_process) kept = 0;
     if (p.softcap > 0) kept = p.softcap;
     p.softcap = kept;
   };
@@ -120,6 +122,7 @@ TEST(Laws, SequencesSeeWhatACallLeavesBehind) {
                           at = std::vector<double>()](KernelCall& call,
                                                       Problem& p) mutable {
     const auto count = static_cast<size_t>(p.shape.k_elements());
+    if (call.new_process) kept.clear();
     if (!call.same_place || call.placement == Placement::kStart) return;
     if (kept.size() != count) kept.assign(p.k, p.k + count);
     at = kept;
@@ -130,8 +133,9 @@ TEST(Laws, SequencesSeeWhatACallLeavesBehind) {
   EXPECT_EQ(check(kLaw, "f32,B1,H1,Tq2,Tk3,d4,calls=aema", elsewhere).verdict,
             Verdict::kPassed);
   // The 256th call, and room for as many keys as the first call has.
-  const auto counts = [n = 0](const KernelCall&, OracleOutput& oracle,
+  const auto counts = [n = 0](const KernelCall& call, OracleOutput& oracle,
                               CallOutcome&) mutable {
+    if (call.new_process) n = 0;
     if (++n % 256 == 0) oracle.o[0] += 1;
   };
   fails(kLaw, "f32,B1,H1,Tq2,Tk3,d4,calls=af260", {}, counts);
@@ -139,10 +143,19 @@ TEST(Laws, SequencesSeeWhatACallLeavesBehind) {
   EXPECT_EQ(check(kLaw, "f32,B1,H1,Tq2,Tk3,d4,calls=af250", few).verdict,
             Verdict::kPassed);
   fails(kLaw, "f32,B1,H1,Tq2,Tk3,d4,calls=am", {},
-        [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
-          if (call.shape.Tk > 3) oracle.o[0] += 1;
+        [room = int64_t{0}](const KernelCall& call, OracleOutput& oracle,
+                            CallOutcome&) mutable {
+          if (call.new_process) room = call.shape.Tk;
+          if (call.shape.Tk > room) oracle.o[0] += 1;
         });
-  // A kernel that is wrong in its first call is another law's business.
+  // A kernel that is wrong in its first call is another law's business, and so
+  // is one that is wrong in a further one whatever came before.
+  FakeExecutor large(
+      {}, [](const KernelCall& call, OracleOutput& oracle, CallOutcome&) {
+        if (call.shape.Tk > 3) oracle.o[0] += 1;
+      });
+  EXPECT_EQ(check(kLaw, "f32,B1,H1,Tq2,Tk3,d4,calls=am", large).verdict,
+            Verdict::kGaveUp);
   FakeExecutor wrong({}, [](const KernelCall&, OracleOutput& oracle,
                             CallOutcome&) { oracle.o[0] += 1; });
   EXPECT_EQ(check(kLaw, "f32,B1,H1,Tq2,Tk3,d4,calls=ao", wrong).verdict,

@@ -74,7 +74,7 @@ inline std::vector<int64_t> ascending(TestRandom& random, int64_t members,
   std::vector<int64_t> ends(members + 1);
   for (int64_t& end : ends) end = random.below(most + 1);
   std::sort(ends.begin(), ends.end());
-  if (random.below(2) == 0) ends[0] = 0;
+  ends[0] = 0;
   if (random.below(2) == 0) ends[members] = most;
   return ends;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A sequence of calls, as a process that serves requests makes them. The first
 // is the case in a process that has done nothing yet; every further one is held
-// against its own truth, and against the first call of its kind.
+// against its own truth, and against the first call of its kind. What is wrong
+// in a new process as well is no matter of the calls before.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -162,6 +163,20 @@ PlannedCall call_of_step(const Case& value, const KernelInfo& kernel,
   return call;
 }
 
+// Those of the sequence whose call is another one than the case's, each once.
+std::vector<CallStepKind> other_kinds(const Case& value) {
+  std::vector<CallStepKind> kinds;
+  for (const CallStep& step : value.calls) {
+    const bool is_the_cases = step.kind == CallStepKind::kAsIs ||
+                              step.kind == CallStepKind::kElsewhere ||
+                              step.kind == CallStepKind::kContext;
+    if (!is_the_cases &&
+        std::find(kinds.begin(), kinds.end(), step.kind) == kinds.end())
+      kinds.push_back(step.kind);
+  }
+  return kinds;
+}
+
 Plan plan(const Case& value, const KernelInfo& kernel) {
   Plan plan;
   for (const CallStep& step : value.calls) {
@@ -169,6 +184,12 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
     plan.calls.insert(plan.calls.end(), static_cast<size_t>(step.times), call);
   }
   plan.calls.front().new_process = true;
+  for (const CallStepKind kind : other_kinds(value)) {
+    PlannedCall alone = call_of_step(value, kernel, kind);
+    alone.needs_truth = false;  // that of the call in the sequence
+    alone.only_between = alone.new_process = true;
+    plan.calls.push_back(std::move(alone));
+  }
   return plan;
 }
 
@@ -242,29 +263,61 @@ bool judge_call(const JudgeInput& input, const Step& step, size_t n,
   return own.verdict != Verdict::kFailed;
 }
 
+// What the call of a step answered in a process of its own; null where nobody
+// asked, or where it gave no answer.
+const CallOutcome* answer_alone(const JudgeInput& input, CallStepKind kind,
+                                size_t sequence) {
+  const std::vector<CallStepKind> kinds = other_kinds(input.value);
+  const auto found = std::find(kinds.begin(), kinds.end(), kind);
+  if (found == kinds.end()) return nullptr;
+  const CallOutcome* alone =
+      input.calls[sequence + static_cast<size_t>(found - kinds.begin())]
+          .outcome;
+  return alone->status == CallStatus::kDone ? alone : nullptr;
+}
+
+enum class Seen : uint8_t { kRight, kWrong, kWrongAlone };
+
+Seen look_at(const JudgeInput& input, const Step& step, size_t n,
+             const CallOutcome* alone, Judgement& judgement) {
+  if (judge_call(input, step, n, judgement)) return Seen::kRight;
+  if (alone == nullptr) return Seen::kWrong;
+  CallView call = input.calls[n];
+  call.outcome = alone;
+  return against_truth(input, call).verdict == Verdict::kFailed
+             ? Seen::kWrongAlone
+             : Seen::kWrong;
+}
+
+Judgement wrong_by_itself(const std::string& call) {
+  Judgement judgement;
+  judgement.verdict = Verdict::kGaveUp;
+  judgement.reason = call + " is wrong by itself";
+  return judgement;
+}
+
 Judgement judge(const JudgeInput& input) {
   Judgement judgement = against_truth(input, input.calls[0]);
-  if (judgement.verdict == Verdict::kFailed) {
-    // No call came before it.
-    judgement = {};
-    judgement.verdict = Verdict::kGaveUp;
-    judgement.reason = "the first call of the sequence is wrong by itself";
-    return judgement;
-  }
+  // No call came before it.
+  if (judgement.verdict == Verdict::kFailed)
+    return wrong_by_itself("the first call of the sequence");
   const std::vector<Step> steps = steps_of(input.value);
   for (size_t n = 1; n < steps.size(); ++n) {
     const CallView& call = input.calls[n];
     if (call.outcome->status != CallStatus::kDone) continue;
-    bool right = true;
+    const CallOutcome* alone = answer_alone(input, steps[n].kind, steps.size());
+    Seen seen = Seen::kRight;
     if (call.planned->variant) {
-      const Visibility seen(*call.planned->variant, *call.inputs);
-      right = judge_call({*call.planned->variant, input.kernel, input.model,
-                          input.calls, &seen, input.same_bits},
-                         steps[n], n, judgement);
+      const Visibility pairs(*call.planned->variant, *call.inputs);
+      seen = look_at({*call.planned->variant, input.kernel, input.model,
+                      input.calls, &pairs, input.same_bits},
+                     steps[n], n, alone, judgement);
     } else {
-      right = judge_call(input, steps[n], n, judgement);
+      seen = look_at(input, steps[n], n, alone, judgement);
     }
-    if (right) continue;
+    if (seen == Seen::kRight) continue;
+    if (seen == Seen::kWrongAlone)
+      return wrong_by_itself(name_of(input.value, steps[n], n) + ",");
     judgement.finding->looks =
         "something is left over from the calls before: " +
         name_of(input.value, steps[n], n);
