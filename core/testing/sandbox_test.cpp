@@ -110,6 +110,15 @@ TEST(Sandbox, CallsLieInOnePlaceHaveASecondContextAndANewProcess) {
     // As without it, addresses of neighbours differ.
     if (in_sandbox) EXPECT_NE(told[0].address, told[1].address);
     EXPECT_EQ(told[7].calls, in_sandbox ? 1 : told[6].calls + 1);
+    // Wherever it lies, and whatever else the same run has to do.
+    first.same_place = false;
+    const std::vector<Told> fresh = tell(*executor, {call, call, first, first});
+    ASSERT_EQ(fresh.size(), 4u);
+    if (in_sandbox) {
+      EXPECT_EQ(fresh[1].calls, fresh[0].calls + 1);
+      EXPECT_EQ(fresh[2].calls, 1);
+      EXPECT_EQ(fresh[3].calls, 1);
+    }
   }
 }
 

@@ -18,10 +18,6 @@ struct Factor {
   double (*of)(const Case& value);
 };
 double d_of(const Case& value) { return static_cast<double>(value.shape.d); }
-double scale_of(const Case& value) {
-  return value.scale ? static_cast<double>(*value.scale)
-                     : 1 / std::sqrt(d_of(value));
-}
 double group_of(const Case& value) {
   return static_cast<double>(value.shape.H / value.shape.Hkv);
 }

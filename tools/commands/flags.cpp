@@ -48,6 +48,10 @@ void add_kernels(CLI::App& command, KernelSelection& selection) {
 
 void add_selection(CLI::App& command, KernelSelection& selection) {
   add_kernels(command, selection);
+  add_declaration(command, selection);
+}
+
+void add_declaration(CLI::App& command, KernelSelection& selection) {
   command
       .add_option("--dialect", selection.dialect,
                   "File of dialect fields, or a convention, instead of the "

@@ -36,8 +36,10 @@ void add_command(CLI::App& to, Chosen& chosen, const char* name,
 void add_plugins(CLI::App& command, std::vector<std::string>& plugins);
 // --kernel, --plugin, --in-process
 void add_kernels(CLI::App& command, KernelSelection& selection);
-// And --dialect, --precision, --cflags.
+// Those and add_declaration().
 void add_selection(CLI::App& command, KernelSelection& selection);
+// --dialect, --precision, --cflags
+void add_declaration(CLI::App& command, KernelSelection& selection);
 // Kernels to compile, by their place in the line.
 void add_sources(
     CLI::App& command, KernelSelection& selection,

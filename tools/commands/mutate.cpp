@@ -134,19 +134,7 @@ ExitCode run(const MutateOptions& options) {
 void add_flags(CLI::App& command, MutateOptions& options) {
   add_sources(command, options.selection,
               "Kernel to mutate: .c, .cpp, .cc, .cxx, .rs");
-  command
-      .add_option("--cflags", options.selection.cflags,
-                  "Further words for the compiler of SOURCE")
-      ->type_name("FLAGS");
-  command
-      .add_option("--dialect", options.selection.dialect,
-                  "File of dialect fields, or a convention, instead of the "
-                  "kernel's own")
-      ->type_name("FILE|CONVENTION");
-  command
-      .add_option("--precision", options.selection.precision,
-                  "File of precision fields, instead of the kernel's own")
-      ->type_name("FILE");
+  add_declaration(command, options.selection);
   add_laws(command, options.laws, "Law, or a glob; may be repeated");
   auto* cases = command
                     .add_option("-n,--cases", options.cases,

@@ -43,6 +43,19 @@ TEST(CliVerdicts, AFaultFailsWithAReportThatReplays) {
   EXPECT_NE(replayed.out.find("FAIL"), std::string::npos);
 }
 
+// The law wants values of 1: of others a right kernel's rows have other sums.
+TEST(CliVerdicts, ACaseThatALawIsNotAboutIsNotJudgedByIt) {
+  const std::string law = " --law weights_sum_to_one --kernel scalar/plain";
+  const std::string value = "f32,B1,H1,Tq3,Tk3,d4";
+  const Ran other = run_qkvet("replay " + value + law);
+  EXPECT_EQ(other.exit, 3) << other.out << other.error;
+  EXPECT_NE(other.out.find("the nearest is " + value + ",v=one"),
+            std::string::npos)
+      << other.out;
+  const Ran nearest = run_qkvet("replay " + value + ",v=one" + law);
+  EXPECT_EQ(nearest.exit, 0) << nearest.out << nearest.error;
+}
+
 // As Ctrl-C sends it, a while after the start: a machine that is busy takes
 // seconds until the first case is judged.
 Ran run_interrupted(const std::string& arguments) {
