@@ -161,7 +161,8 @@ TEST(Strange, ACorrectKernelHasNoCause) {
   int asked = 0;
   for (const KernelUnderTest& control : kernels_for_test(*controls.executor)) {
     const KernelInfo& info = control.judged.info;
-    if (!info.has_forward || !is_sampled(static_cast<size_t>(control.index), 9))
+    if (!info.has_forward ||
+        !is_sampled(static_cast<size_t>(control.index), 18))
       continue;
     TimeUse time;
     const Diagnosis diagnosis =

@@ -108,7 +108,7 @@ endfunction()
 qkvet_add_controls_check(a_to_h "a*" "b[!afl]*" "[c-e]*" "f[!1al]*" "fl[!a]*"
   "g*" "hal[!f]*")
 qkvet_add_controls_check(half "bf16_*" "blocks*" "f16_*" "fast_*" "flash_p_*"
-  "half_*" CASES 2000)
+  "half_*" CASES 1400)
 qkvet_add_controls_check(i_to_z "[i-z]*")
 qkvet_add_controls_check(backward "backward_[!h]*")
 qkvet_add_controls_check(backward_half "backward_h*")
@@ -123,7 +123,8 @@ qkvet_add_test(exhaustive.finds_a_fault
 qkvet_set_test(exhaustive.finds_a_fault
   PASS_REGULAR_EXPRESSION "FAIL +agrees_with_oracle +faulty/head_div")
 
-qkvet_add_test(faults.named COMMAND qkvet faults --named)
+# The command as it stands; Kill.* asks every fault, and ci/long.sh by this command.
+qkvet_add_test(faults.named COMMAND qkvet faults --named -k faulty/[q-z]*)
 qkvet_set_test(faults.named TIMEOUT 900 COST 900)
 # The page of the laws, and one that says nothing.
 set(page ${CMAKE_COMMAND} -E env python3 ${PROJECT_SOURCE_DIR}/ci/law_pages.py

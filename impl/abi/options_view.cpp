@@ -64,26 +64,6 @@ qkvet_status read_stored(const qkvet_forward_args& a, const qkvet_tensor& t,
   return QKVET_OK;
 }
 
-qkvet_status read_mask(const qkvet_forward_args& a, Options* options,
-                       qkvet_text* why) {
-  if (is_absent(a.mask)) {
-    return QKVET_OK;
-  }
-  if (const char* wrong = wrong_with(a.mask, 4, Empty::kAllowed)) {
-    return refuse(why, QKVET_UNSUPPORTED, wrong);
-  }
-  if (!is_same(a.mask.dtype, kBool) && !is_same(a.mask.dtype, kUint8)) {
-    return refuse(why, QKVET_INVALID_ARGUMENT, "a mask is bool or uint8");
-  }
-  if (!has_shape(a.mask,
-                 {a.q.shape[0], a.q.shape[1], a.q.shape[2], a.k.shape[2]})) {
-    return refuse(why, QKVET_INVALID_ARGUMENT,
-                  "the mask is not [B, H, Tq, Tk]");
-  }
-  options->mask = view_of<const uint8_t>(a.mask);
-  return QKVET_OK;
-}
-
 qkvet_status read_lengths(const qkvet_forward_args& a, Options* options,
                           qkvet_text* why) {
   const int64_t batch = a.q.shape[0];
@@ -135,6 +115,26 @@ qkvet_status read_rotation(const qkvet_forward_args& a, Options* options,
 }
 
 }  // namespace
+
+qkvet_status read_mask(const qkvet_forward_args& a, View<const uint8_t>* mask,
+                       qkvet_text* why) {
+  if (is_absent(a.mask)) {
+    return QKVET_OK;
+  }
+  if (const char* wrong = wrong_with(a.mask, 4, Empty::kAllowed)) {
+    return refuse(why, QKVET_UNSUPPORTED, wrong);
+  }
+  if (!is_same(a.mask.dtype, kBool) && !is_same(a.mask.dtype, kUint8)) {
+    return refuse(why, QKVET_INVALID_ARGUMENT, "a mask is bool or uint8");
+  }
+  if (!has_shape(a.mask,
+                 {a.q.shape[0], a.q.shape[1], a.q.shape[2], a.k.shape[2]})) {
+    return refuse(why, QKVET_INVALID_ARGUMENT,
+                  "the mask is not [B, H, Tq, Tk]");
+  }
+  *mask = view_of<const uint8_t>(a.mask);
+  return QKVET_OK;
+}
 
 qkvet_status read_integers(const qkvet_tensor& t, int64_t extent,
                            View<const int64_t>* to, qkvet_text* why) {
@@ -244,7 +244,7 @@ qkvet_status read_options(const qkvet_forward_args& a, Options* options,
   options->dropout = {a.dropout_p, a.dropout_seed, a.dropout_offset};
   qkvet_status status = read_window(a, options, why);
   if (status == QKVET_OK) {
-    status = read_mask(a, options, why);
+    status = read_mask(a, &options->mask, why);
   }
   if (status == QKVET_OK) {
     status = read_stored(a, a.bias,

@@ -105,6 +105,10 @@ struct Options {
 qkvet_status read_integers(const qkvet_tensor& t, int64_t extent,
                            View<const int64_t>* to, qkvet_text* why);
 
+// The mask of a call whose q and k have been checked, if it has one.
+qkvet_status read_mask(const qkvet_forward_args& args,
+                       View<const uint8_t>* mask, qkvet_text* why);
+
 // The name of a field that is set and that a kernel with these QKVET_OPTION_*
 // does not take, or NULL.
 const char* unknown_field(const qkvet_forward_args& args, uint64_t declared);

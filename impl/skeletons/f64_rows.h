@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels of f64 storage, row by row: the skeletons beside this one compute in
-// f32. No options but causal rules, scales, lse and weights.
+// f32. No options but causal rules, scales, masks, biases, lse and weights.
 //
 // An Arithmetic is F64Rows' own, F64Hooks, or what overrides a part of it.
 // Everything else is double: sums sequential and ascending, products rounded,
@@ -27,7 +27,8 @@
 namespace qkvet::impl {
 
 inline constexpr qkvet_dtype kF64 = {QKVET_DTYPE_FLOAT, 64, 1};
-inline constexpr uint64_t kF64Options = kCommonOptions | QKVET_OPTION_WEIGHTS;
+inline constexpr uint64_t kF64Options = kCommonOptions | QKVET_OPTION_WEIGHTS |
+                                        QKVET_OPTION_MASK | QKVET_OPTION_BIAS;
 inline constexpr qkvet_capabilities kF64Capabilities =
     capabilities_with(kF64Options, {kF64});
 
@@ -48,12 +49,23 @@ struct F64Call {
   int64_t batch, heads, kv_heads, queries, keys, width, value_width;
   View<const double> q, k, v;
   View<double> o, lse, weights;  // lse, weights: no data if not asked for
+  View<const uint8_t> mask;      // no data if there is none
+  View<const double> bias;       // the same
   double scale;
   bool causal;
   int64_t diagonal;  // row i stands at key i + diagonal
 
   int64_t visible(int64_t i) const {
     return causal ? std::clamp<int64_t>(i + diagonal + 1, 0, keys) : keys;
+  }
+  double bias_of(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    return bias.data == nullptr ? 0 : bias.at(b, h, i)[j * bias.step[3]];
+  }
+  // Whether a key that the causal rule leaves is seen: a bias of -infinity
+  // hides as a mask does.
+  bool allows(int64_t b, int64_t h, int64_t i, int64_t j) const {
+    return (mask.data == nullptr || mask.at(b, h, i)[j * mask.step[3]] != 0) &&
+           bias_of(b, h, i, j) != -std::numeric_limits<double>::infinity();
   }
 };
 
@@ -81,6 +93,9 @@ inline const char* wrong_with_f64_tensors(const qkvet_forward_args& a) {
   if (wrong == nullptr && !is_absent(a.weights)) {
     wrong = wrong_with_f64(a.weights, 4);
   }
+  if (wrong == nullptr && !is_absent(a.bias)) {
+    wrong = wrong_with_f64(a.bias, 4);
+  }
   return wrong;
 }
 
@@ -90,7 +105,8 @@ inline bool f64_shapes_agree(const qkvet_forward_args& a) {
   return H % Hkv == 0 && f64_extents(a.k, B, Hkv, Tk, a.q.shape[3]) &&
          f64_extents(a.v, B, Hkv, Tk, dv) && f64_extents(a.o, B, H, Tq, dv) &&
          (is_absent(a.lse) || f64_extents(a.lse, B, H, Tq, 0)) &&
-         (is_absent(a.weights) || f64_extents(a.weights, B, H, Tq, Tk));
+         (is_absent(a.weights) || f64_extents(a.weights, B, H, Tq, Tk)) &&
+         (is_absent(a.bias) || f64_extents(a.bias, B, H, Tq, Tk));
 }
 
 inline void fill_f64(const qkvet_forward_args& a, F64Call* call) {
@@ -110,6 +126,9 @@ inline void fill_f64(const qkvet_forward_args& a, F64Call* call) {
   }
   if (!is_absent(a.weights)) {
     call->weights = view_of<double>(a.weights);
+  }
+  if (!is_absent(a.bias)) {
+    call->bias = view_of<const double>(a.bias);
   }
   call->scale = a.scale_given != 0
                     ? static_cast<double>(a.scale)
@@ -143,7 +162,7 @@ inline qkvet_status read_f64(const qkvet_forward_args* args, F64Call* call,
   }
   *call = {};
   fill_f64(known, call);
-  return QKVET_OK;
+  return read_mask(known, &call->mask, why);
 }
 
 inline qkvet_status supports_f64(const qkvet_kernel*,
@@ -168,49 +187,71 @@ struct F64Hooks {
 
 template <class Arithmetic>
 struct F64Rows {
-  // Scores of row i; returns their maximum.
-  static double scores(const F64Call& call, const double* q, const double* k,
-                       int64_t n, double* s) {
-    double max = -std::numeric_limits<double>::infinity();
-    for (int64_t j = 0; j < n; ++j) {
-      double dot = 0;
-      for (int64_t c = 0; c < call.width; ++c) {
-        dot +=
-            q[c * call.q.step[3]] * k[j * call.k.step[2] + c * call.k.step[3]];
-      }
-      s[j] = dot * call.scale;
-      max = std::fmax(max, s[j]);
+  // One row of queries of a head.
+  struct Row {
+    int64_t b, h, i, kv;
+    int64_t n;  // keys that the causal rule leaves
+  };
+
+  // The score of a key that is seen.
+  static double score(const F64Call& call, const Row& r, int64_t j) {
+    const double* const q = call.q.at(r.b, r.h, r.i);
+    const double* const k = call.k.at(r.b, r.kv, j);
+    double dot = 0;
+    for (int64_t c = 0; c < call.width; ++c) {
+      dot += q[c * call.q.step[3]] * k[c * call.k.step[3]];
     }
-    return max;
+    return dot * call.scale + call.bias_of(r.b, r.h, r.i, j);
+  }
+
+  // Scores of a row, -infinity for hidden keys; whether any is seen.
+  static bool scores(const F64Call& call, const Row& r, double* s,
+                     double* max) {
+    *max = -std::numeric_limits<double>::infinity();
+    bool any = false;
+    for (int64_t j = 0; j < r.n; ++j) {
+      const bool seen = call.allows(r.b, r.h, r.i, j);
+      s[j] =
+          seen ? score(call, r, j) : -std::numeric_limits<double>::infinity();
+      *max = std::fmax(*max, s[j]);
+      any = any || seen;
+    }
+    return any;
+  }
+
+  // What is hidden reaches no sum, whatever it holds.
+  static double output(const F64Call& call, const Row& r, const double* w,
+                       int64_t c) {
+    double acc = 0;
+    for (int64_t j = 0; j < r.n; ++j) {
+      if (call.allows(r.b, r.h, r.i, j)) {
+        acc = Arithmetic::add_value(
+            acc, w[j] * call.v.at(r.b, r.kv, j)[c * call.v.step[3]]);
+      }
+    }
+    return acc;
   }
 
   static void row(const F64Call& call, int64_t b, int64_t h, int64_t i,
                   double* w) {
-    const int64_t kv = h / (call.heads / call.kv_heads);
-    const int64_t n = call.visible(i);
+    const Row r = {b, h, i, h / (call.heads / call.kv_heads), call.visible(i)};
     double lse = -std::numeric_limits<double>::infinity();
     double sum = 0;
-    if (n > 0) {
-      const double max =
-          scores(call, call.q.at(b, h, i), call.k.at(b, kv, 0), n, w);
-      lse = Arithmetic::softmax(max, n, w, &sum);
+    double max = 0;
+    const bool any = scores(call, r, w, &max);
+    if (any) {
+      lse = Arithmetic::softmax(max, r.n, w, &sum);
     }
-    const double* const v = call.v.at(b, kv, 0);
     double* const o = call.o.at(b, h, i);
     for (int64_t c = 0; c < call.value_width; ++c) {
-      double acc = 0;
-      for (int64_t j = 0; j < n; ++j) {
-        acc = Arithmetic::add_value(
-            acc, w[j] * v[j * call.v.step[2] + c * call.v.step[3]]);
-      }
-      o[c * call.o.step[3]] = n > 0 ? acc / sum : 0;
+      o[c * call.o.step[3]] = any ? output(call, r, w, c) / sum : 0;
     }
     if (call.lse.data != nullptr) {
       *call.lse.at(b, h, i) = lse;
     }
     for (int64_t j = 0; call.weights.data != nullptr && j < call.keys; ++j) {
       call.weights.at(b, h, i)[j * call.weights.step[3]] =
-          j < n ? w[j] / sum : 0;
+          any && j < r.n ? w[j] / sum : 0;
     }
   }
 

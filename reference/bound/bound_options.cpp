@@ -62,15 +62,16 @@ double biased_error(const RowView& row, const PrecisionModel& model, int64_t a,
   if (combines_anyhow(model)) {
     const double reference = at(row.reference, a);
     e += kScoreAnyhow * u * (std::fabs(before) + e) + kBiasAnyhow * u * b +
-         kAlibiAnyhow * u * reference + kSumAnyhow * u * (s + e);
+         kAlibiAnyhow * u * reference + kSumAnyhow * u * s + kSumAnyhow * u * e;
     return e + lambda * (4 + 2 * std::max(1.0, row.scale));
   }
   if (b == 0 && alibi == 0) return e;
   e += u * alibi;
   if (b != 0 && alibi != 0) {
-    e += u * std::max(b + alibi, s + std::max(b, alibi));
+    // Each by itself: the sum of two lowest numbers of f64 is no number.
+    e += std::max(u * b + u * alibi, u * s + u * std::max(b, alibi));
   }
-  return e + u * (s + e) + 3 * lambda;
+  return e + u * s + u * e + 3 * lambda;
 }
 
 constexpr double kLargestF32 = std::numeric_limits<float>::max();
@@ -159,9 +160,11 @@ double option_error(const RowView& row, const PrecisionModel& model, int64_t a,
 double oracle_option_error(const RowView& row, int64_t a) {
   // tanh of the C library is good to two ulps; its argument and its product
   // round once each, and so do the bias, the product and both sums of ALiBi.
-  const double sizes = std::fabs(row.scaled[a]) + std::fabs(row.score[a]) +
-                       std::fabs(at(row.bias, a)) + std::fabs(at(row.alibi, a));
-  return 8 * kOracleU * sizes;
+  // Each by itself, since with a bias of the lowest f64 the sum is no number.
+  constexpr double kUnit = 8 * kOracleU;
+  return kUnit * std::fabs(row.scaled[a]) + kUnit * std::fabs(row.score[a]) +
+         kUnit * std::fabs(at(row.bias, a)) +
+         kUnit * std::fabs(at(row.alibi, a));
 }
 
 double sink_rounding(const RowView& row, const PrecisionModel& model) {

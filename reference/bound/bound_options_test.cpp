@@ -191,6 +191,29 @@ TEST(BoundOptionsClaimsTest, FiniteMasksCostTheOtherKeysNothing) {
   }
 }
 
+// The lowest f64 as well, though twice its size is no number.
+TEST(BoundOptionsClaimsTest, TheLowestF64CostsTheOtherKeysNothing) {
+  TestProblem masked = small(1, 12, 8, 3);
+  masked.mask.assign(12, 1);
+  masked.mask[5] = masked.mask[11] = 0;
+  TestProblem biased = masked;
+  biased.mask.clear();
+  biased.bias.assign(12, 0.0);
+  biased.bias[5] = biased.bias[11] = std::numeric_limits<double>::lowest();
+  for (const PrecisionModel& any : {naive(), generic_precision()}) {
+    const PrecisionModel model = for_storage(any, Dtype::kF64, Dtype::kF64);
+    const Bound exact = bound_of(masked, model);
+    const Bound bound = bound_of(biased, model);
+    for (size_t t = 0; t < 3; ++t) EXPECT_LT(bound.o[t], 1.2 * exact.o[t]);
+    EXPECT_LT(bound.weights[5], 1e-30);
+  }
+  // The control: where every key has it, nothing is left of the scores.
+  biased.bias.assign(12, std::numeric_limits<double>::lowest());
+  const PrecisionModel generic =
+      for_storage(generic_precision(), Dtype::kF64, Dtype::kF64);
+  EXPECT_FALSE(bound_of(biased, generic).o[0] < 0.01);
+}
+
 TEST(BoundOptionsClaimsTest, NothingBeyondTheLengthsIsRead) {
   TestProblem p = small(3, 6, 4, 2);
   p.q_len = {2};

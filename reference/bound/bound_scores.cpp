@@ -131,20 +131,29 @@ void exponent_errors(const RowView& row, const PrecisionModel& model,
     // A sink may be weighed against the maximum of the keys alone.
     const double x =
         row.top - term_score(row, j) + (is_sink ? sink_gap(row, errors) : 0);
-    const double ref = std::max(s + shift, reference) + (reaching ? e : 0);
-    double E = e + argument * (x + e + errors.score_max + 2 * model.lazy) +
-               model.ref_roundings * u * (ref + errors.score_max + model.lazy) +
+    // In proportion to the reference, which is the lowest f64 and off by more
+    // than f64 can hold where a bias is that: a part at a time.
+    const double ref = std::max(s + shift, reference);
+    const auto of_reference = [&](double units, double more) {
+      return units * ref + units * ((reaching ? e : 0) + more);
+    };
+    const double off = errors.score_max + model.lazy;
+    double E = e + argument * x +
+               argument * (e + errors.score_max + 2 * model.lazy) +
+               of_reference(model.ref_roundings * u, off) +
                errors.epsb * events + errors.lambda + model.softmax.floor;
     if (lse_merge) {
-      E += kMergeReferenceRoundings * u *
-               (ref + errors.score_max + errors.log_n) +
+      E += of_reference(kMergeReferenceRoundings * u,
+                        errors.score_max + errors.log_n) +
            2 * u * errors.log_n + u * (x + errors.log_n) + errors.epsb +
-           model.log_off(errors.log_most +
-                         (model.arg_roundings + model.ref_roundings + 1) * u *
-                             (ref + errors.score_max + model.lazy));
+           model.log_off(
+               errors.log_most +
+               of_reference((model.arg_roundings + model.ref_roundings + 1) * u,
+                            off));
     }
     const double dot = is_sink ? 0 : (d + 1) * row.scale * row.magnitude[j];
-    E += kOracleU * (dot + 2 * s + x + 4);
+    // Twice the lowest f64 is no number, as it is once it is times a unit.
+    E += kOracleU * (dot + x + 4) + 2 * kOracleU * s;
     if (row.scaled != nullptr && !is_sink) E += oracle_option_error(row, j);
     scratch.exponent_error[j] = E;
     errors.exponent_max = std::max(errors.exponent_max, E);

@@ -141,7 +141,7 @@ TEST(Examples, GoodOnesConform) {
     if (!is_kernel(entry.path()) || is_broken(name)) continue;
     ++good;
     // The threads of a GPU take their time on a CPU.
-    const char* cases = name.starts_with("simt_") ? " -n 200" : " -n 800";
+    const char* cases = name.starts_with("simt_") ? " -n 100" : " -n 400";
     const Ran ran = run_qkvet(
         "check " + name + cases + " --cflags '-Wall -Wextra'", kFolder);
     EXPECT_EQ(ran.exit, 0) << ran.out << ran.error;

@@ -102,7 +102,7 @@ TEST_F(GoldenKill, LeavesOneSetOrTheOther) {
   std::mt19937_64 random(1);
   const int64_t whole = duration();
   int killed = 0, first = 0, in_the_middle = 0;
-  for (int n = 0; n < 100; ++n) {
+  for (int n = 0; n < 60; ++n) {
     // Whichever is there, the other one is written.
     killed += killed_after(
         whole / 4 +
@@ -115,10 +115,10 @@ TEST_F(GoldenKill, LeavesOneSetOrTheOther) {
     in_the_middle += has_leftovers();
   }
   // Some were killed before they wrote, some while, some came through.
-  EXPECT_GT(killed, 20);
+  EXPECT_GT(killed, 12);
   EXPECT_GT(in_the_middle, 0) << killed << " " << first;
-  EXPECT_GT(first, 5);
-  EXPECT_LT(first, 95);
+  EXPECT_GT(first, 3);
+  EXPECT_LT(first, 57);
   // What killed processes left behind is gone with the next record.
   ASSERT_EQ(run_qkvet("golden record kill -k scalar/plain --update").exit, 0);
   ASSERT_EQ(run_qkvet("golden record kill -k controls/reversed --update").exit,
