@@ -63,10 +63,10 @@ void print(Scores scores) {
       scores.seconds[scores.seconds.size() / 2], scores.seconds.back());
 }
 
-// By day one in 24; at night the others follow in turns, so that each line
+// By day one in twelve; at night the others follow in turns, so that each line
 // of totals is of a fair sample.
 TEST(WhereScores, OfAllKnownFaults) {
-  constexpr int kShare = 24;
+  constexpr int kShare = 12;
   const Opened opened = open_for_test(QKVET_FAULTY);
   ASSERT_NE(opened.executor, nullptr) << opened.error;
   const std::vector<KernelUnderTest> kernels =

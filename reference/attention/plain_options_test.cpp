@@ -181,6 +181,19 @@ TEST(PlainOptionsTest, ARowWithoutAKeyHasItsSink) {
     EXPECT_TRUE(std::isnan(forward(given.problem).o[0]));
 }
 
+// A cap behind the bias makes a number of its -infinity, and hides nothing.
+TEST(PlainOptionsTest, ACapBehindTheBiasMakesInfinityFinite) {
+  Given given({0, 0}, /*Tq=*/1, {3, 5});
+  const std::vector<double> bias = {0, -kInfinity};
+  given.problem.bias = bias.data();
+  given.problem.softcap = std::log(3.0);
+  for (const bool after : {false, true}) {
+    given.problem.softcap_after_bias = after;
+    for (const auto forward : {plain_forward, twin_forward})
+      EXPECT_NEAR(forward(given.problem).o[0], after ? 3.5 : 3, kWorkedByHand);
+  }
+}
+
 // NaN beyond the lengths is never touched; rows beyond q_len are not counted.
 TEST(PlainOptionsTest, LengthsEndEachMemberOfTheBatch) {
   Problem problem;

@@ -113,7 +113,10 @@ struct TwinHooks {
       const int64_t apart = j < centre ? j - centre : centre - j;
       sum = two_product(problem.slopes[h], static_cast<double>(apart));
     }
-    return problem.bias == nullptr ? sum : sum + problem.bias[pair];
+    if (problem.bias == nullptr) return sum;
+    const double bias = problem.bias[pair];
+    // A sum with an infinity has no low part, not even 0.
+    return std::isinf(bias) ? DoubleDouble(bias) : sum + bias;
   }
   // The query head that is number `member` of those that share `kv_head`.
   static int64_t query_head(const Shape& shape, int64_t kv_head,
@@ -232,6 +235,9 @@ DoubleDouble twin_score(const Problem& problem, const TwinRow& row, int64_t j,
   }
   const DoubleDouble offset =
       Hooks::offset(problem, row.h, row.row * shape.Tk + j, j, centre);
+  if (std::isinf(offset.hi)) {  // which the cap has made finite again
+    return std::copysign(problem.softcap, offset.hi);
+  }
   if (Hooks::cap_last(problem)) {
     return twin_cap<Hooks>(problem, scaled + offset);
   }

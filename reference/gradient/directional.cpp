@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The derivative of a forward pass by dual numbers: no formula for a gradient
 // of attention is used; who sees whom is asked of the twin.
+#include <cmath>
 #include <cstdlib>
 #include <limits>
 
@@ -45,7 +46,11 @@ Dual score(const Walk& at, int64_t j, int64_t centre) {
              dual_constant(-static_cast<double>(std::abs(j - centre)));
   }
   if (!at.moving.bias.empty()) {
-    offset = offset + at.moving.bias[at.row * shape.Tk + j];
+    const Dual bias = at.moving.bias[at.row * shape.Tk + j];
+    // The cap is flat there, and an infinity is nothing to compute with.
+    if (std::isinf(bias.value.hi))
+      return dual_constant(std::copysign(call.softcap, bias.value.hi));
+    offset = offset + bias;
   }
   if (!(call.softcap > 0)) return s + offset;
   const Dual cap = dual_constant(call.softcap);

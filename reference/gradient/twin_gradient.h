@@ -12,6 +12,7 @@
 #ifndef QKVET_REFERENCE_GRADIENT_TWIN_GRADIENT_H_
 #define QKVET_REFERENCE_GRADIENT_TWIN_GRADIENT_H_
 
+#include <cmath>
 #include <vector>
 
 #include "reference/attention/twin.h"
@@ -66,7 +67,10 @@ DoubleDouble twin_slope(const Problem& problem, const TwinRow& row, int64_t j,
   }
   x = x * DoubleDouble(problem.scale);
   if (Hooks::offset_in_cap(problem)) {
-    x = x + Hooks::offset(problem, row.h, row.row * shape.Tk + j, j, centre);
+    const DoubleDouble offset =
+        Hooks::offset(problem, row.h, row.row * shape.Tk + j, j, centre);
+    if (std::isinf(offset.hi)) return 0.0;  // flat, and nothing to divide
+    x = x + offset;
   }
   return Hooks::cap_slope(x / DoubleDouble(problem.softcap));
 }

@@ -75,9 +75,6 @@ inline std::vector<int64_t> ascending(TestRandom& random, int64_t members,
   for (int64_t& end : ends) end = random.below(most + 1);
   std::sort(ends.begin(), ends.end());
   ends[0] = 0;
-  // Every second draw was once that of a first start: what follows stays as it
-  // was.
-  random.below(2);
   if (random.below(2) == 0) ends[members] = most;
   return ends;
 }
