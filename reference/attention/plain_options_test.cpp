@@ -184,6 +184,7 @@ TEST(PlainOptionsTest, ARowWithoutAKeyHasItsSink) {
 // A cap behind the bias makes a number of its -infinity, and hides nothing.
 TEST(PlainOptionsTest, ACapBehindTheBiasMakesInfinityFinite) {
   Given given({0, 0}, /*Tq=*/1, {3, 5});
+  EXPECT_EQ(given.forward().o[0], 4);
   const std::vector<double> bias = {0, -kInfinity};
   given.problem.bias = bias.data();
   given.problem.softcap = std::log(3.0);
