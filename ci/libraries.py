@@ -15,7 +15,9 @@ use, 3 nothing was judged.
 """
 import argparse
 import collections
+import contextlib
 import datetime
+import fcntl
 import fnmatch
 import hashlib
 import importlib
@@ -294,6 +296,17 @@ def line(name, row):
             + ("; no finding for " + ", ".join(alone) if alone else ""))
 
 
+@contextlib.contextmanager
+def nobody_else(folder):
+    """Several may judge into one folder, and lose no row of each other's."""
+    door = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(door, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(door)
+
+
 def run_all(words, names, results, path):
     """Judges what is to be judged and writes `results` behind each entry. How
     many were."""
@@ -315,9 +328,11 @@ def run_all(words, names, results, path):
         print(line(name, {**row, **key}), flush=True)
         count += "groups" in row
         if "groups" in row or "groups" not in old:  # a verdict is not lost
-            results[name] = {**key, **row, "machine": machine(),
-                             "on": datetime.date.today().isoformat()}
-        libraries_page.write_json(path, results)
+            with nobody_else(path.parent):
+                results.update(libraries_page.read_json(path))
+                results[name] = {**key, **row, "machine": machine(),
+                                 "on": datetime.date.today().isoformat()}
+                libraries_page.write_json(path, results)
     return count
 
 
@@ -370,13 +385,15 @@ def main(argv):
         wrong_use(f"{path}: {why}")
     count = (sum("groups" in results.get(name, {}) for name in names)
              if words.pages else run_all(words, names, results, path))
-    # Findings and declarations of today explain what was judged before.
-    for name, row in results.items():
-        for one in row.get("failures", []) if name in entries() else []:
-            one["findings"] = explained(name, one["law"])
-    results = {name: results[name] for name in entries() if name in results}
-    libraries_page.write_json(path, results)
-    libraries_page.write_pages(words.results, results, all_findings())
+    with nobody_else(words.results):
+        results = {**results, **libraries_page.read_json(path)}
+        # Findings and declarations of today explain what was judged before.
+        for name, row in results.items():
+            for one in row.get("failures", []) if name in entries() else []:
+                one["findings"] = explained(name, one["law"])
+        results = {name: results[name] for name in entries() if name in results}
+        libraries_page.write_json(path, results)
+        libraries_page.write_pages(words.results, results, all_findings())
     alone = {name: unexplained(results[name]) for name in names
              if name in results and unexplained(results[name])}
     for name, laws in alone.items():

@@ -289,6 +289,19 @@ TEST(JudgeExamples, ALibraryIsJudgedOnce) {
       << none.out;
 }
 
+// One that is done while another one judges.
+TEST(JudgeExamples, RunsInOneFolderKeepEachOthersRows) {
+  fs::create_directories(scratch() / "both");
+  const std::string words =
+      kLibraries + "--results both --python " + python() + " --cases ";
+  const Ran both =
+      run_library(words + "60 --only numpy:plain & sleep 0.3; " + python() +
+                  " -B " + words + "1 --only numpy:half; wait");
+  const std::string rows = read_text(scratch() / "both/verdicts.json");
+  for (const char* name : {"numpy:plain", "numpy:half"})
+    EXPECT_NE(rows.find(name), std::string::npos) << name << both.out;
+}
+
 TEST(JudgeExamples, WrongWordsForLibrariesAreOneLine) {
   fs::create_directories(scratch() / "broken");
   write_text(scratch() / "broken/verdicts.json", "{\"schema\": 2}");
