@@ -13,6 +13,7 @@
 #include "core/door/door.h"
 #include "core/door/executor.h"
 #include "core/door/kernel_reader.h"
+#include "core/sandbox/undeclared.h"
 #include "core/sandbox/wire.h"
 #include "core/sandbox/worker_process.h"
 #include "core/story/running_story.h"
@@ -83,6 +84,9 @@ class Sandbox : public Executor {
         worker_(library, options) {}
 
   std::string open();
+  void undeclare_all() {
+    for (KernelInfo& kernel : kernels_) undeclare(kernel);
+  }
 
   const std::vector<KernelInfo>& kernels() const override { return kernels_; }
   std::vector<CallOutcome> run(int kernel,
@@ -387,17 +391,33 @@ WaitLimits Sandbox::limits_of(int32_t slot) const {
   return limits;
 }
 
+std::unique_ptr<Sandbox> opened_sandbox(const LibrarySpec& library,
+                                        const SandboxOptions& options,
+                                        std::string* error) {
+  *error = library.entry == nullptr
+               ? ""
+               : library.path +
+                     ": is linked into this program: a worker cannot open it";
+  if (!error->empty()) return nullptr;
+  auto sandbox = std::make_unique<Sandbox>(library, options);
+  *error = sandbox->open();
+  return error->empty() ? std::move(sandbox) : nullptr;
+}
+
 }  // namespace
 
 Opened open_sandbox(const LibrarySpec& library, const SandboxOptions& options) {
-  if (library.entry != nullptr)
-    return {nullptr, library.path +
-                         ": is linked into this program: a worker cannot open "
-                         "it"};
-  auto sandbox = std::make_unique<Sandbox>(library, options);
-  std::string error = sandbox->open();
-  if (!error.empty()) return {nullptr, std::move(error)};
-  return {std::move(sandbox), ""};
+  std::string error;
+  std::unique_ptr<Executor> sandbox = opened_sandbox(library, options, &error);
+  return {std::move(sandbox), std::move(error)};
+}
+
+Opened open_undeclared(const LibrarySpec& library,
+                       const SandboxOptions& options) {
+  std::string error;
+  auto sandbox = opened_sandbox(library, options, &error);
+  if (sandbox != nullptr) sandbox->undeclare_all();
+  return {std::move(sandbox), std::move(error)};
 }
 
 }  // namespace qkvet

@@ -19,6 +19,7 @@
   COMMAND(fuzz) \
   COMMAND(mutate) \
   COMMAND(repair) \
+  COMMAND(identify) \
   COMMAND(new) \
   COMMAND(bench) \
   COMMAND(kv_memory) \

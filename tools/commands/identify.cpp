@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// qkvet identify: the declaration of a kernel of which nothing is declared.
+#include "tools/identify/identify.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "tools/base/arguments.h"
+#include "tools/base/written_file.h"
+#include "tools/commands/flags.h"
+#include "tools/kernels/write_new.h"
+#include "tools/report/select.h"
+
+namespace qkvet::tools {
+namespace {
+
+struct IdentifyWords {
+  KernelSelection selection;
+  int64_t cases = IdentifyOptions().cases;
+  std::string seed = std::to_string(IdentifyOptions().seed);
+  int jobs = 0;
+  bool c = false;
+  std::string out;   // files are OUT.dialect and so on; "" for none
+  std::string json;  // a file; "" for none
+};
+
+// OUT.dialect and OUT.precision. "" or why one cannot be written.
+std::string write_parts(const std::string& out, const Identified& found) {
+  for (const auto& [part, ending] :
+       {std::pair{Part::kDialect, ".dialect"},
+        std::pair{Part::kPrecision, ".precision"}}) {
+    const std::string text = identified_file(found, part);
+    if (text.empty()) continue;
+    if (const std::string error = write_file(out + ending, text);
+        !error.empty())
+      return error;
+  }
+  return "";
+}
+
+// "" or what is wrong with the words, before anything is asked.
+std::string misuse_of(const IdentifyWords& words) {
+  const KernelSelection& s = words.selection;
+  if (s.kernels.empty() && s.plugins.empty() && s.sources.empty())
+    return "identify takes a kernel: SOURCE, --kernel NAME, --plugin FILE, "
+           "--python MODULE:NAME; none is named";
+  if (words.out.empty()) return "";
+  for (const char* ending : {".dialect", ".precision"})
+    if (const std::string reason = not_new_reason(words.out + ending);
+        !reason.empty())
+      return reason;
+  return "";
+}
+
+ExitCode run(const IdentifyWords& words) {
+  std::string error = misuse_of(words);
+  if (!error.empty()) return wrong_use(error);
+  IdentifyOptions options;
+  options.cases = words.cases;
+  options.jobs = jobs_or_cores(words.jobs);
+  const auto seed = parse_seed(words.seed, &error);
+  if (!seed) return wrong_use(error);
+  options.seed = *seed;
+  const SelectedKernels selected = select_kernels(words.selection);
+  if (!selected.error.empty()) return wrong_use(selected.error);
+  if (!words.out.empty() && selected.kernels.size() > 1)
+    return wrong_use("--out " + words.out + ": takes one kernel; " +
+                     std::to_string(selected.kernels.size()) + " are named");
+  if (!words.json.empty())
+    if (error = write_file(words.json, ""); !error.empty())
+      return wrong_use(error);
+
+  ExitCode worst = kConforms;
+  std::string lines;
+  for (const KernelUnderTest& kernel : selected.kernels) {
+    const Identified found = identify_kernel(selected.libraries[kernel.library],
+                                             kernel.index, options);
+    std::fputs(identified_text(found).c_str(), stdout);
+    if (words.c && found.holds())
+      fmt::print("\n/* in C, behind #include \"qkvet/kernel.h\" */\n{}",
+                 identified_c(found));
+    if (selected.kernels.size() > 1) std::fputs("\n", stdout);
+    std::fflush(stdout);
+    lines += identified_json(found);
+    // 4 > 1 > 3 > 0.
+    constexpr ExitCode kOrder[] = {kConforms, kNothingChecked, kLawFailed,
+                                   kKernelDied};
+    const auto rank = [&](ExitCode code) {
+      return std::find(std::begin(kOrder), std::end(kOrder), code);
+    };
+    if (rank(found.exit_code()) > rank(worst)) worst = found.exit_code();
+    if (!words.out.empty() && found.holds())
+      if (error = write_parts(words.out, found); !error.empty())
+        return wrong_use(error);
+  }
+  if (!words.json.empty())
+    if (error = write_file(words.json, lines); !error.empty())
+      return wrong_use(error);
+  return worst;
+}
+
+void add_flags(CLI::App& command, IdentifyWords& words) {
+  add_sources(command, words.selection);
+  add_kernels(command, words.selection);
+  command
+      .add_option("--cflags", words.selection.cflags,
+                  "Further words for the compiler of SOURCE")
+      ->type_name("FLAGS");
+  command
+      .add_option("-n,--cases", words.cases,
+                  "Cases that the declaration is held against")
+      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000}))
+      ->capture_default_str();
+  add_seed(command, words.seed, "Number, of these cases");
+  add_jobs(command, words.jobs);
+  command.add_flag("--c", words.c, "Print the declaration in C, too");
+  command
+      .add_option("-o,--out", words.out,
+                  "Write OUT.dialect and OUT.precision, for --dialect and "
+                  "--precision")
+      ->type_name("OUT");
+  add_json(command, words.json);
+}
+
+}  // namespace
+
+void add_identify(CLI::App& app, Chosen& chosen) {
+  add_command<IdentifyWords>(
+      app, chosen, "identify",
+      "Find out what a kernel is that declares nothing: a declaration to paste",
+      add_flags, run);
+}
+
+}  // namespace qkvet::tools

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// A kernel that nothing is known of is asked: one call at a time, whose answer
+// is numbers, or is held against the definition.
+#ifndef QKVET_TOOLS_IDENTIFY_ASKING_H_
+#define QKVET_TOOLS_IDENTIFY_ASKING_H_
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/door/executor.h"
+#include "properties/checking/case_work.h"
+
+namespace qkvet::tools {
+
+using Edit = std::function<void(Inputs&)>;
+
+// How the answer to a call stands to the definition.
+enum class Answered : uint8_t { kAgrees, kRefused, kDied, kWrong };
+
+struct Reply {
+  Answered answered = Answered::kRefused;
+  std::string said;         // why it was refused, how it died, what is wrong
+  CallOutcome outcome;      // if it was done
+  std::vector<double> o;    // the same in numbers
+  std::vector<double> lse;  // if it was asked for
+  Inputs inputs;            // as the kernel got them
+  // judged(): the largest error in bounds of an undeclared kernel.
+  double off = 0;
+
+  bool done() const { return outcome.status == CallStatus::kDone; }
+  bool agrees() const { return answered == Answered::kAgrees; }
+  // No other meaning of the call has to be asked for.
+  bool is_sure() const { return agrees() && off <= 1; }
+};
+
+class Asker {
+ public:
+  // `executor` is undeclared (core/sandbox/undeclared.h).
+  Asker(Executor& executor, int kernel);
+
+  // The call, not judged: `answered` is kWrong where it was done.
+  Reply ask(const Case& value, const Edit& edit = {}, bool want_lse = false);
+
+  // The call, and whether the answer agrees with the definition: under the
+  // arithmetic of an undeclared kernel, or else under one of the coarsest that
+  // can be declared, which some mistakes are within. `outputs` are of
+  // QKVET_OPTION_LSE and _WEIGHTS.
+  Reply judged(const Case& value, uint64_t outputs = 0);
+  // How far o of that answer is from what another call of these extents would
+  // have to give, whose inputs are `edit`ed: as Reply::off, infinite where the
+  // coarsest arithmetic does not explain it.
+  double off_from(const Reply& reply, const Case& other, const Edit& edit = {});
+
+  // The dialect found so far, by which answers are judged.
+  qkvet_dialect dialect{};
+
+  Executor& executor() { return *executor_; }
+  int kernel() const { return kernel_; }
+  const KernelInfo& info() const;
+  int64_t calls() const { return calls_; }
+
+  // How the calls begin: storage, scale, causal rule and extents with which the
+  // kernel answers as it should.
+  Case base;
+  // Whether it takes more queries than keys, or fewer.
+  bool takes_cross_lengths = false;
+
+ private:
+  properties::JudgedKernel judge_with(
+      uint64_t outputs, const reference::PrecisionModel& model) const;
+  // Under one of the coarsest arithmetics.
+  bool is_explained(properties::CaseWork& work, uint64_t outputs,
+                    std::span<const CallOutcome> outcomes) const;
+
+  Executor* executor_;
+  int kernel_;
+  int64_t calls_ = 0;
+  properties::TimeUse time_;
+};
+
+// Of two explanations the one is preferred that is so much nearer.
+inline constexpr double kNearer = 8;
+
+// A value of a recipe's tensor as numbers of the storage type.
+double stored(double value, Dtype dtype);
+
+}  // namespace qkvet::tools
+
+#endif  // QKVET_TOOLS_IDENTIFY_ASKING_H_

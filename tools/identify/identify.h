@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel is, out of what it answers: its options and storage types, its
+// dialect and its arithmetic, as a declaration whose lines each have their
+// evidence. What it declares of itself is not looked at.
+#ifndef QKVET_TOOLS_IDENTIFY_IDENTIFY_H_
+#define QKVET_TOOLS_IDENTIFY_IDENTIFY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/door/executor.h"
+#include "properties/conventions/conventions.h"
+#include "tools/base/exit_code.h"
+
+namespace qkvet::tools {
+
+enum class Part : uint8_t { kCapabilities, kDialect, kPrecision };
+
+// A field of the declaration, as files and conventions spell it.
+struct FoundField {
+  Part part = Part::kCapabilities;
+  std::string field;     // "lse_base"
+  std::string value;     // "natural"; a word of a list: "window"
+  std::string evidence;  // what was asked and what came of it
+};
+
+// What is not declared, and why: it was refused, is wrong, is not told, or is
+// what an undeclared kernel is taken for anyway.
+struct NotFound {
+  enum class Why : uint8_t { kRefused, kWrong, kNotTold, kUsual };
+  Why why = Why::kNotTold;
+  std::string what;
+  std::string evidence;
+};
+
+struct Identified {
+  std::string kernel;
+  std::string error;  // "" or why nothing was asked
+  bool is_attention = false;
+  std::string not_attention;       // why it is not
+  std::vector<FoundField> fields;  // lists word by word, in their order
+  std::vector<NotFound> rest;
+  // The kernel held to all of it.
+  int64_t calls = 0;    // that were asked
+  int64_t checked = 0;  // cases within the bounds of the declaration
+  std::string fails;    // "" or the smallest case that is not
+  bool died = false;
+
+  bool holds() const { return is_attention && checked > 0 && fails.empty(); }
+  ExitCode exit_code() const;
+};
+
+struct IdentifyOptions {
+  int64_t cases = 400;  // that the declaration is held against
+  uint64_t seed = 1;
+  int jobs = 1;
+};
+
+// Opens the library in a worker of its own, undeclared.
+Identified identify_kernel(const LibrarySpec& library, int index,
+                           const IdentifyOptions& options);
+
+// "options = scale mask": the fields of a part, lists in one line.
+std::vector<std::pair<std::string, std::string>> lines_of(
+    const Identified& found, Part part);
+
+// What `qkvet identify` prints, and a line of --json.
+std::string identified_text(const Identified& found);
+std::string identified_json(const Identified& found);
+// What stands in C: kCapabilities and kDialect; "" where nothing is known.
+std::string identified_c(const Identified& found);
+// The fields of a part as a file of --dialect or --precision.
+std::string identified_file(const Identified& found, Part part);
+
+}  // namespace qkvet::tools
+
+#endif  // QKVET_TOOLS_IDENTIFY_IDENTIFY_H_

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel rounds on its way, and when it knows the maximum of a row, read
+// off single weights.
+#ifndef QKVET_TOOLS_IDENTIFY_ROUNDINGS_H_
+#define QKVET_TOOLS_IDENTIFY_ROUNDINGS_H_
+
+#include <optional>
+#include <string>
+
+#include "tools/identify/asking.h"
+
+namespace qkvet::tools {
+
+// A type that something is rounded to; absent with `told`: to nothing less than
+// the accumulators.
+struct RoundingFound {
+  bool told = false;
+  std::optional<Dtype> to;
+  bool normalised = false;  // of P: behind its division by the sum
+  std::string why;
+};
+
+// Of f32 storage: q, k and v before their products.
+RoundingFound ask_operands(Asker& asker);
+// Scores, or what they are made of, before the softmax.
+RoundingFound ask_scores(Asker& asker);
+// P before it meets v. `operands`: what ask_operands() found.
+RoundingFound ask_weights_rounding(Asker& asker, std::optional<Dtype> operands);
+
+// lse, before it is returned in f32.
+RoundingFound ask_lse(Asker& asker);
+
+// Of f32 storage, where scores are exact: the largest relative error of a ratio
+// of two weights, in units of 2^-24.
+struct ExpFound {
+  bool told = false;
+  double units = 0;
+  double at = 0;     // exp(-at)
+  double floor = 0;  // the largest exp(-x) that came out as 0
+  std::string why;
+};
+ExpFound ask_exp(Asker& asker);
+
+// Keys for which one maximum is taken before any of them is weighed; 0: all of
+// them, which were asked up to `keys`.
+struct TileFound {
+  bool told = false;
+  int64_t tile = 0;
+  bool from_the_end = false;
+  std::string why;
+};
+// f32 or bf16 storage, and sums of 24 bits.
+TileFound ask_tile(Asker& asker, int64_t keys);
+
+}  // namespace qkvet::tools
+
+#endif  // QKVET_TOOLS_IDENTIFY_ROUNDINGS_H_

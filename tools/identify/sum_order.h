@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order in which a sum is added, as a tree, out of what it reveals: where a
+// large M stands at term i and -M at term j, and ones everywhere else, those
+// ones are lost that are added to M before it meets -M, so that what is left
+// says how many terms lie below the node at which i and j meet (Xie, Gao, Wang,
+// Xue, "FPRev: Revealing Floating-Point Summation Trees Numerically", 2024).
+#ifndef QKVET_TOOLS_IDENTIFY_SUM_ORDER_H_
+#define QKVET_TOOLS_IDENTIFY_SUM_ORDER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace qkvet::tools {
+
+// [n][n]: terms below the node at which i and j meet; of i and i: 1.
+using Meetings = std::vector<std::vector<int>>;
+
+// "((0 1) 2)"; "" where no tree has these meetings. Terms of a node ascend by
+// their first one: which operand of an addition came first is not told.
+std::string tree_of(const Meetings& meets);
+
+struct SumOrderFound {
+  std::string words;  // "one after the other, ascending"; "" if unknown
+  int32_t sum = 0;    // QKVET_SUM_*
+  int32_t lanes = 0;  // with QKVET_SUM_LANES
+};
+// What `meets` is called; the first of several orders that have these meetings.
+SumOrderFound name_of(const Meetings& meets);
+
+// The meetings of sums of n terms, for whoever tests: "ascending",
+// "descending", "halves" or "lanes8".
+Meetings meetings_of(const std::string& order, int n);
+
+}  // namespace qkvet::tools
+
+#endif  // QKVET_TOOLS_IDENTIFY_SUM_ORDER_H_
