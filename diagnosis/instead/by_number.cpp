@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "diagnosis/instead/description.h"
+#include "properties/judging/compare.h"
 
 namespace qkvet::diagnosis {
 namespace {
@@ -103,10 +104,14 @@ void add_moves(const std::vector<std::string>& axes,
                std::vector<Description>& out) {
   for (size_t a = 0; a < axes.size(); ++a) {
     const std::string right = "the right value of " + axes[a];
-    add_move(out, right + " 0", [a](Place at, const Place&) {
-      at[a] = 0;
-      return at;
-    });
+    // Each channel is stored once, so that many of one value were read so.
+    add_move(
+        out, right + " 0",
+        [a](Place at, const Place&) {
+          at[a] = 0;
+          return at;
+        },
+        axes[a] == "channel" ? Stage::kValues : Stage::kUnknown);
     for (const int64_t step : {-1, 1})
       add_move(out,
                "the right value of the " + axes[a] +
@@ -205,13 +210,24 @@ std::optional<Predicted> of_terms(const WrongAnswer& answer,
   return out;
 }
 
+// Where the product with V alone is wrong, all before it is right.
+void keep_the_weights(const WrongAnswer& answer, Predicted& predicted) {
+  predicted.lse = answer.truth->oracle.lse;
+  predicted.lse_bounds = answer.truth->bound->lse;
+  predicted.weights = answer.truth->oracle.weights;
+  predicted.weights_bounds = answer.truth->bound->weights;
+}
+
 void add_term(std::vector<Description>& out, const char* text, Stage stage,
               bool is_last, OfTerms of) {
-  out.push_back(
-      {text, stage,
-       [is_last, of](const WrongAnswer& answer, const WrongOutput& output) {
-         return of_terms(answer, output, is_last, of);
-       }});
+  out.push_back({text, stage,
+                 [stage, is_last, of](const WrongAnswer& answer,
+                                      const WrongOutput& output) {
+                   auto predicted = of_terms(answer, output, is_last, of);
+                   if (predicted && stage == Stage::kValues)
+                     keep_the_weights(answer, *predicted);
+                   return predicted;
+                 }});
 }
 
 void add_terms(std::vector<Description>& out) {
@@ -322,6 +338,10 @@ std::vector<Description> descriptions_by_number(TensorName output) {
       add_moves({"member", "head", "row"}, out);
       add_orders({"member", "head", "row"}, {"B", "H", "Tq"}, out);
       break;
+    case TensorName::kWeights:
+      add_moves({"member", "head", "row", "key"}, out);
+      add_orders({"member", "head", "row", "key"}, {"B", "H", "Tq", "Tk"}, out);
+      break;
     case TensorName::kDQ:
       add_moves({"member", "head", "row", "channel"}, out);
       break;
@@ -335,16 +355,54 @@ std::vector<Description> descriptions_by_number(TensorName output) {
   return out;
 }
 
+namespace {
+
+// Rows of lse and weights that belong to wrong rows of o.
+bool fits_rest(const Predicted& predicted, const WrongAnswer& answer,
+               const WrongOutput& o) {
+  const Shape& s = answer.value().shape;
+  const auto is_near_at = [](const std::vector<double>& actual, size_t n,
+                             const std::vector<double>& values,
+                             const std::vector<double>& bounds, Dtype dtype) {
+    if (actual.empty() || values.size() != actual.size() ||
+        bounds.size() != actual.size())
+      return true;
+    return is_near(actual[n], values[n], bounds[n], dtype);
+  };
+  int64_t last = -1;
+  for (const size_t n : o.wrong) {
+    const int64_t row = static_cast<int64_t>(n) / s.dv;
+    if (row == last) continue;
+    last = row;
+    if (!is_near_at(answer.lse, static_cast<size_t>(row), predicted.lse,
+                    predicted.lse_bounds, lse_dtype(o.dtype)))
+      return false;
+    for (int64_t j = 0; j < s.Tk; ++j)
+      if (!is_near_at(answer.weights, static_cast<size_t>(row * s.Tk + j),
+                      predicted.weights, predicted.weights_bounds, o.dtype))
+        return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 bool fits(const Description& description, const WrongAnswer& answer,
           const WrongOutput& output) {
   const auto predicted = description.predict(answer, output);
   if (!predicted || predicted->values.size() != output.actual.size() ||
       predicted->bounds.size() != output.actual.size())
     return false;
-  return std::all_of(output.wrong.begin(), output.wrong.end(), [&](size_t n) {
-    return is_near(output.actual[n], predicted->values[n], predicted->bounds[n],
-                   output.dtype);
-  });
+  const bool fits_output =
+      std::all_of(output.wrong.begin(), output.wrong.end(), [&](size_t n) {
+        // What lies between the rows of a tensor is NaN.
+        return (std::isnan(output.actual[n]) &&
+                std::isnan(predicted->values[n])) ||
+               is_near(output.actual[n], predicted->values[n],
+                       predicted->bounds[n], output.dtype);
+      });
+  return fits_output && (output.name != TensorName::kO ||
+                         fits_rest(*predicted, answer, output));
 }
 
 const char* stage_name(Stage stage) {

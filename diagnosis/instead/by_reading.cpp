@@ -5,43 +5,11 @@
 #include <cmath>
 #include <numbers>
 
-#include "diagnosis/instead/description.h"
+#include "diagnosis/instead/reading.h"
 #include "properties/judging/subject.h"
 
 namespace qkvet::diagnosis {
 namespace {
-
-// What edited problems point to.
-class Room {
- public:
-  const double* keep(std::vector<double> values) {
-    numbers_.push_back(std::move(values));
-    return numbers_.back().data();
-  }
-  const uint8_t* keep(std::vector<uint8_t> values) {
-    masks_.push_back(std::move(values));
-    return masks_.back().data();
-  }
-  const int64_t* keep(std::vector<int64_t> values) {
-    lengths_.push_back(std::move(values));
-    return lengths_.back().data();
-  }
-
- private:
-  std::vector<std::vector<double>> numbers_;
-  std::vector<std::vector<uint8_t>> masks_;
-  std::vector<std::vector<int64_t>> lengths_;
-};
-
-// Leaves the problem as it is where it has nothing to edit.
-using Edit = std::function<void(Problem& problem, Room& room)>;
-
-struct Row {
-  std::string text;
-  Stage stage;
-  Edit edit;
-};
-using Rows = std::vector<Row>;
 
 // --- scores
 
@@ -50,12 +18,12 @@ void multiply_scale(Problem& p, double factor) {
   p.scale_given = true;
 }
 
-void add_scales(Rows& rows) {
-  struct Factor {
+void add_scales(Readings& rows) {
+  struct OtherScale {
     const char* text;
     double (*of)(const Problem& p);
   };
-  static constexpr Factor kFactors[] = {
+  static constexpr OtherScale kScales[] = {
       {"no scale", [](const Problem& p) { return 1 / p.scale; }},
       {"the scale squared", [](const Problem& p) { return p.scale; }},
       {"1 / the scale",
@@ -89,10 +57,10 @@ void add_scales(Rows& rows) {
          return 1 / (p.scale *
                      std::sqrt(static_cast<double>(p.shape.H * p.shape.d)));
        }}};
-  for (const Factor& factor : kFactors)
+  for (const OtherScale& other : kScales)
     rows.push_back(
-        {std::string("what comes of ") + factor.text, Stage::kScores,
-         [of = factor.of](Problem& p, Room&) { multiply_scale(p, of(p)); }});
+        {std::string("what comes of ") + other.text, Stage::kScores,
+         [of = other.of](Problem& p, Room&) { multiply_scale(p, of(p)); }});
   rows.push_back({"what comes of powers of 2 in place of e", Stage::kScores,
                   [](Problem& p, Room& room) {
                     const double ln2 = std::numbers::ln2;
@@ -115,12 +83,16 @@ void add_scales(Rows& rows) {
 }
 
 // q with some channels set to 0: as if they were not in the sum.
-void add_channels(Rows& rows) {
+void add_channels(Readings& rows) {
   using Keeps = bool (*)(int64_t c, int64_t d);
   const auto add = [&rows](const char* text, Keeps keeps) {
     rows.push_back({std::string("what comes of scores ") + text, Stage::kScores,
                     [keeps](Problem& p, Room& room) {
-                      if (p.rotation.style != RopeStyle::kNone) return;
+                      const int64_t d = p.shape.d;
+                      bool keeps_any = false;
+                      for (int64_t c = 0; c < d; ++c) keeps_any |= keeps(c, d);
+                      if (p.rotation.style != RopeStyle::kNone && keeps_any)
+                        return;
                       std::vector<double> q(p.q, p.q + p.shape.q_elements());
                       for (int64_t n = 0; n < std::ssize(q); ++n)
                         if (!keeps(n % p.shape.d, p.shape.d))
@@ -176,7 +148,7 @@ void read_kv(Problem& p, Room& room, int which,
   p.shape.Hkv = s.H;
 }
 
-void add_places(Rows& rows) {
+void add_places(Readings& rows) {
   struct Read {
     int which;
     const char* text;
@@ -262,7 +234,7 @@ void add_places(Rows& rows) {
 
 // --- options
 
-void add_options(Rows& rows) {
+void add_options(Readings& rows) {
   const auto add = [&rows](const char* text, Stage stage, Edit edit) {
     rows.push_back({std::string("what comes ") + text, stage, std::move(edit)});
   };
@@ -379,6 +351,49 @@ void see_otherwise(Problem& p, Room& room, Changes change) {
   p.window.reset();
 }
 
+// The keys that another row sees, [B,H,Tq] for [B,H,Tq]; outside: those of its
+// own.
+void see_as_another(Problem& p, Room& room,
+                    void (*other)(int64_t& b, int64_t& h, int64_t& i)) {
+  const OracleOutput known = plain_forward(p);
+  const Shape& s = p.shape;
+  std::vector<uint8_t> mask;
+  for (int64_t row = 0; row < s.lse_elements(); ++row) {
+    int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H, i = row % s.Tq;
+    other(b, h, i);
+    const bool is_inside =
+        b >= 0 && b < s.B && h >= 0 && h < s.H && i >= 0 && i < s.Tq;
+    const int64_t from = is_inside ? (b * s.H + h) * s.Tq + i : row;
+    for (int64_t j = 0; j < s.Tk; ++j)
+      mask.push_back(known.sees[static_cast<size_t>(from * s.Tk + j)]);
+  }
+  p.mask = room.keep(std::move(mask));
+  if (p.causal == Causal::kTopLeft && p.slopes != nullptr) return;
+  p.causal = Causal::kNone;
+  p.window.reset();
+}
+
+void add_rows_of_keys(Readings& rows) {
+  using Other = void (*)(int64_t & b, int64_t & h, int64_t & i);
+  const auto add = [&rows](const char* whose, Other other) {
+    rows.push_back(
+        {std::string("what comes of the keys that ") + whose + " sees",
+         Stage::kKeys,
+         [other](Problem& p, Room& room) { see_as_another(p, room, other); }});
+  };
+  add("row 0", [](int64_t&, int64_t&, int64_t& i) { i = 0; });
+  add("the row in front", [](int64_t&, int64_t&, int64_t& i) { --i; });
+  add("the row behind", [](int64_t&, int64_t&, int64_t& i) { ++i; });
+  add("head 0", [](int64_t&, int64_t& h, int64_t&) { h = 0; });
+  add("member 0", [](int64_t& b, int64_t&, int64_t&) { b = 0; });
+  add("the row with head and row exchanged",
+      [](int64_t&, int64_t& h, int64_t& i) { std::swap(h, i); });
+  add("the row with member and head exchanged",
+      [](int64_t& b, int64_t& h, int64_t&) { std::swap(b, h); });
+  add("the row with member and row exchanged",
+      [](int64_t& b, int64_t&, int64_t& i) { std::swap(b, i); });
+}
+
 // `times` as often as once, by a bias; only where that is added last.
 void weigh_end(Problem& p, Room& room, bool is_last, double times) {
   if (p.softcap > 0 && p.softcap_after_bias) return;
@@ -398,7 +413,7 @@ void weigh_end(Problem& p, Room& room, bool is_last, double times) {
   p.bias = room.keep(std::move(bias));
 }
 
-void add_keys(Rows& rows) {
+void add_keys(Readings& rows) {
   const auto add = [&rows](const char* text, Changes change) {
     rows.push_back({text, Stage::kKeys, [change](Problem& p, Room& room) {
                       see_otherwise(p, room, change);
@@ -487,7 +502,7 @@ std::vector<T> pairs_of(const T* from, const Shape& s, int axis, int64_t step) {
   return out;
 }
 
-void add_pairs(Rows& rows) {
+void add_pairs(Readings& rows) {
   constexpr const char* kAxes[] = {"member", "head", "row", "key"};
   for (int axis = 0; axis < 4; ++axis)
     for (const int64_t step : {0, -1, 1}) {
@@ -508,25 +523,6 @@ void add_pairs(Rows& rows) {
                             room.keep(pairs_of(p.bias, p.shape, axis, step));
                       }});
     }
-}
-
-std::optional<Predicted> read_as(const Edit& edit, const JudgedKernel& kernel,
-                                 TimeUse& time, const WrongAnswer& answer,
-                                 const WrongOutput& output) {
-  if (answer.value().subject() != Subject::kAttention) return std::nullopt;
-  Room room;
-  CaseWork work(agreement_about(Subject::kAttention), answer.value(),
-                /*with_twin=*/false, time, plain_forward, [&](Problem p) {
-                  edit(p, room);
-                  return p;
-                });
-  const Truth* truth = work.whole_call(kernel, 0).truth;
-  if (truth == nullptr) return std::nullopt;
-  if (output.name == TensorName::kO)
-    return Predicted{truth->oracle.o, truth->bound->o};
-  if (output.name == TensorName::kLse)
-    return Predicted{truth->oracle.lse, truth->bound->lse};
-  return std::nullopt;
 }
 
 // The right row, divided by the sum that another row of keys has: what comes of
@@ -553,17 +549,46 @@ std::optional<Predicted> divided_as(const Edit& edit,
 
 }  // namespace
 
+std::optional<Predicted> read_as(const Edit& edit, const JudgedKernel& kernel,
+                                 TimeUse& time, const WrongAnswer& answer,
+                                 const WrongOutput& output) {
+  if (answer.value().subject() != Subject::kAttention) return std::nullopt;
+  Room room;
+  CaseWork work(agreement_about(Subject::kAttention), answer.value(),
+                /*with_twin=*/false, time, plain_forward, [&](Problem p) {
+                  edit(p, room);
+                  return p;
+                });
+  const Truth* truth = work.whole_call(kernel, 0).truth;
+  if (truth == nullptr) return std::nullopt;
+  Predicted out;
+  if (output.name == TensorName::kO)
+    out = {truth->oracle.o,   truth->bound->o,       truth->oracle.lse,
+           truth->bound->lse, truth->oracle.weights, truth->bound->weights};
+  else if (output.name == TensorName::kLse)
+    out = {truth->oracle.lse, truth->bound->lse};
+  else
+    return std::nullopt;
+  for (size_t n = 0; room.has_own_scores && n < out.bounds.size(); ++n)
+    if (std::isfinite(output.bound[n]))
+      out.bounds[n] = std::max(out.bounds[n], output.bound[n]);
+  if (room.has_own_scores) out.lse.clear(), out.weights.clear();
+  return out;
+}
+
 std::vector<Description> descriptions_by_reading(const JudgedKernel& kernel,
                                                  TimeUse& time) {
-  Rows rows;
+  Readings rows;
   add_options(rows);
   add_scales(rows);
   add_keys(rows);
+  add_rows_of_keys(rows);
   add_channels(rows);
   add_places(rows);
   add_pairs(rows);
+  add_formulas(rows);
   std::vector<Description> out;
-  for (Row& row : rows)
+  for (Reading& row : rows)
     out.push_back({std::move(row.text), row.stage,
                    [edit = std::move(row.edit), &kernel, &time](
                        const WrongAnswer& answer, const WrongOutput& output) {
@@ -581,6 +606,7 @@ std::vector<Description> descriptions_by_reading(const JudgedKernel& kernel,
                                        const WrongOutput& output) {
                    return divided_as(all, kernel, time, answer, output);
                  }});
+  add_strides(kernel, time, out);
   return out;
 }
 

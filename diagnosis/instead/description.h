@@ -32,6 +32,9 @@ const char* stage_text(Stage stage);
 struct Predicted {
   std::vector<double> values;  // of the whole output, packed
   std::vector<double> bounds;  // of the same, as far as anybody knows
+  // Beside o: what lse and the weights are then; empty if that is left open.
+  std::vector<double> lse = {}, lse_bounds = {};
+  std::vector<double> weights = {}, weights_bounds = {};
 };
 
 // One way to be wrong. `predict` says nothing of an answer that cannot be wrong
@@ -51,7 +54,8 @@ std::vector<Description> descriptions_by_number(TensorName output);
 std::vector<Description> descriptions_by_reading(const JudgedKernel& kernel,
                                                  TimeUse& time);
 
-// Whether all wrong elements are what it says.
+// Whether all wrong elements are what it says, and of a wrong o the rest of the
+// answer, too.
 bool fits(const Description& description, const WrongAnswer& answer,
           const WrongOutput& output);
 

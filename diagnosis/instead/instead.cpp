@@ -25,6 +25,10 @@ constexpr int kMostAsked = 48;
 // wrong by far.
 constexpr int kFewestCases = 3;
 constexpr int kFewestTelling = 6;
+// What is said must be true of further answers, of another seed, as well.
+constexpr uint64_t kSecondSeed = 0x5345;
+constexpr size_t kMostFurther = 16;
+constexpr int kMostFurtherAsked = 40;
 // Multiplications (work_of) of one case, and of all readings of all cases: of a
 // reference that takes some ten nanoseconds each, with its bound, a second.
 constexpr int64_t kMostWorkOfCase = 300'000;
@@ -36,21 +40,39 @@ using Wrongs = std::vector<std::pair<const WrongAnswer*, const WrongOutput*>>;
 
 class Collector {
  public:
-  Collector(const KernelUnderTest& kernel, Witness& witness)
-      : kernel_(kernel.judged), witness_(witness) {}
+  Collector(const KernelUnderTest& kernel, Witness& witness,
+            size_t most_answers = kMostAnswers, int most_asked = kMostAsked)
+      : kernel_(kernel.judged),
+        witness_(witness),
+        most_answers_(most_answers),
+        most_asked_(most_asked) {}
 
   bool is_full() const {
-    return answers_.size() >= kMostAnswers || asked_ >= kMostAsked;
+    return answers_.size() >= most_answers_ || asked_ >= most_asked_;
   }
   void ask(const Case& value) {
     if (is_full() || work_of(value) > kMostWorkOfCase ||
         !known_.insert(to_string(value)).second)
       return;
     ++asked_;
-    auto wrong = wrong_answer(
-        witness_.ask(agreement_about(value.subject()), value), kernel_);
+    auto evidence = witness_.ask(agreement_about(value.subject()), value);
+    note_touch(evidence.get());
+    auto wrong = wrong_answer(std::move(evidence), kernel_);
     if (wrong) answers_.push_back(std::move(*wrong));
   }
+  // Of any law.
+  void note_touch(const Evidence* evidence) {
+    if (evidence == nullptr || !evidence->failed()) return;
+    const bool is_dead = evidence->judgement.kind == FailureKind::kMemory ||
+                         evidence->judgement.kind == FailureKind::kCrash;
+    const auto tensor = touched_outside(*evidence);
+    const bool is_unwritten = std::any_of(
+        evidence->outcomes.begin(), evidence->outcomes.end(),
+        [](const CallOutcome& one) { return one.unwritten.has_value(); });
+    if (tensor || (is_dead && !is_unwritten))
+      touches_.push_back({evidence->value(), tensor});
+  }
+  const std::vector<Touch>& touches() const { return touches_; }
   // The cheapest first: most descriptions are dropped by the first.
   std::vector<WrongAnswer> take() {
     std::stable_sort(answers_.begin(), answers_.end(),
@@ -63,8 +85,11 @@ class Collector {
  private:
   const JudgedKernel& kernel_;
   Witness& witness_;
+  size_t most_answers_;
+  int most_asked_;
   std::set<std::string> known_;
   std::vector<WrongAnswer> answers_;
+  std::vector<Touch> touches_;
   int asked_ = 0;
 };
 
@@ -86,23 +111,32 @@ void ask_fresh(const Failure& failure, const FailsWhere& where, uint64_t seed,
         agreement, n % 2 == 0 ? failure.smallest : failure.found, first + n));
 }
 
+// What goes beyond a tensor in one placement of it alone.
+void ask_of_memory(const Failure& failure, Witness& witness,
+                   Collector& collector) {
+  if (failure.judgement.kind != FailureKind::kMemory) return;
+  constexpr int kMost = 6;
+  for (int n = 0; n < kMost && collector.touches().size() < kFewestCases; ++n) {
+    const Case value = n == 0 ? failure.smallest
+                              : nearby_case(*failure.law, failure.smallest, n);
+    collector.note_touch(witness.ask(*failure.law, value).get());
+  }
+}
+
 // Cases that another law has made fail may be right for this one.
-std::vector<WrongAnswer> failing_answers(const Failure& failure,
-                                         const FailsWhere& where,
-                                         const KernelUnderTest& kernel,
-                                         Witness& witness,
-                                         const Answered* answered) {
-  Collector collector(kernel, witness);
+void ask_for_failing_answers(const Failure& failure, const FailsWhere& where,
+                             const Answered* answered, Witness& witness,
+                             Collector& collector) {
   collector.ask(failure.smallest);
   collector.ask(failure.found);
   if (answered == nullptr) {
     ask_fresh(failure, where, kInsteadSeed, kMostAsked, collector);
+    ask_of_memory(failure, witness, collector);
   } else {
     for (const AnsweredCase& one : *answered)
       if (one.law->domain.subject == failure.law->domain.subject)
         collector.ask(one.value);
   }
-  return collector.take();
 }
 
 // --- what is one number throughout, or written too coarsely
@@ -213,6 +247,30 @@ Claim claim_of_factor(double factor) {
           }};
 }
 
+// One that is added.
+std::optional<Claim> claim_of_constant(const Wrongs& wrongs) {
+  double best = 0, added = 0;
+  for (const auto& [answer, output] : wrongs)
+    for (const size_t n : output->wrong) {
+      const double apart = output->actual[n] - output->right[n];
+      const double sure = std::fabs(apart) / (output->bound[n] + 1e-300);
+      if (!(sure > best) || !std::isfinite(apart)) continue;
+      best = sure;
+      added = apart;
+    }
+  constexpr double kSure = 256;
+  if (best <= kSure) return std::nullopt;
+  return Claim{fmt::format("the right value {} {:.5g}",
+                           added < 0 ? "minus" : "plus", std::fabs(added)),
+               [added](const WrongAnswer&, const WrongOutput& output) {
+                 return std::all_of(
+                     output.wrong.begin(), output.wrong.end(), [&](size_t n) {
+                       return is_near(output.actual[n], output.right[n] + added,
+                                      output.bound[n], output.dtype);
+                     });
+               }};
+}
+
 // Whether each row is its right one times a factor of its own; counts elements
 // that could have been otherwise: not the first of a row, nor one that has the
 // same right number, say for equal values.
@@ -281,6 +339,8 @@ class OutputSearch {
     if (const auto one = by_description(name, wrongs)) return one;
     if (const auto factor = measured_factor(wrongs))
       if (const Claim one = claim_of_factor(*factor); is_true(one)) return one;
+    if (const auto one = claim_of_constant(wrongs); one && is_true(*one))
+      return one;
     return name == TensorName::kO ? claim_of_rows(wrongs) : std::nullopt;
   }
   bool has_ended() const { return work_ > kMostReadingWork; }
@@ -363,22 +423,54 @@ std::string gradients_text(const std::vector<WrongAnswer>& answers) {
                     (right.size() == 1 ? " is right)" : " are right)"));
 }
 
-// The descriptions of o and lse, held against each other and against probes.
+// The description of o, held against probes, and what was gone beyond.
 Stage stage_of(const Instead& instead, const std::vector<WrongAnswer>& answers,
-               Witness* witness) {
+               const std::vector<Touch>& touches, Witness* witness) {
   const OutputInstead* o = nullptr;
   for (const OutputInstead& one : instead.outputs)
     if (one.output == TensorName::kO) o = &one;
   const Stage told = o == nullptr ? Stage::kUnknown : o->stage;
+  if (witness == nullptr) return told;
+  const Stage touched = stage_of_touches(touches, *witness);
   // Where each number comes from is not told by what one stage makes of it.
-  const bool is_moved = o != nullptr && told == Stage::kUnknown &&
-                        o->text.starts_with("the right value of ");
-  const Stage probed = witness == nullptr || is_moved
-                           ? Stage::kUnknown
-                           : probed_stage(answers, *witness);
-  if (told == Stage::kUnknown || probed == Stage::kUnknown)
-    return told == Stage::kUnknown ? probed : told;
-  return told == probed ? told : Stage::kUnknown;
+  const bool is_moved =
+      o != nullptr && told == Stage::kUnknown &&
+      std::all_of(answers.begin(), answers.end(), [](const WrongAnswer& one) {
+        const WrongOutput* output = one.find(TensorName::kO);
+        return output == nullptr || is_moved_around(*output);
+      });
+  const Stage probed =
+      is_moved ? Stage::kUnknown : probed_stage(answers, *witness);
+  Stage stage = Stage::kUnknown;
+  for (const Stage one : {told, probed, touched}) {
+    if (one == Stage::kUnknown || one == stage) continue;
+    // Probes do not tell a product from what is stored of it.
+    const bool is_refined = one == Stage::kValues && stage == Stage::kOutput;
+    if (stage != Stage::kUnknown && !is_refined) return Stage::kUnknown;
+    if (!is_refined) stage = one;
+  }
+  return stage;
+}
+
+// What is not true of further answers is not said.
+void keep_the_true(const Failure& failure, const FailsWhere& where,
+                   const KernelUnderTest& kernel, Witness& witness,
+                   Instead& instead) {
+  if (std::all_of(instead.outputs.begin(), instead.outputs.end(),
+                  [](const OutputInstead& one) { return one.text.empty(); }))
+    return;
+  Collector collector(kernel, witness, kMostFurther, kMostFurtherAsked);
+  ask_fresh(failure, where, kSecondSeed, kMostFurtherAsked, collector);
+  for (const WrongAnswer& answer : collector.take())
+    for (OutputInstead& one : instead.outputs) {
+      const WrongOutput* output = answer.find(one.output);
+      if (output == nullptr || one.is_true_of == nullptr ||
+          one.is_true_of(answer, *output))
+        continue;
+      one.text.clear();
+      one.is_true_of = nullptr;
+      one.stage = Stage::kUnknown;
+    }
 }
 
 }  // namespace
@@ -393,14 +485,27 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
     return instead;
   Witness witness(kernel.judged, kernel.index, executor, time,
                   kMostInsteadCalls);
-  const std::vector<WrongAnswer> answers =
-      failing_answers(failure, where, kernel, witness, answered);
+  Collector collector(kernel, witness);
+  ask_for_failing_answers(failure, where, answered, witness, collector);
+  const std::vector<WrongAnswer> answers = collector.take();
   instead.calls = witness.calls_made();
   instead.cases = static_cast<int>(answers.size());
-  if (instead.cases < kFewestCases) return instead;
+  if (instead.cases < kFewestCases) {
+    if (subject == Subject::kAttention && answered == nullptr)
+      instead.stage = collector.touches().empty()
+                          ? stage_of_dropout(failure, witness)
+                          : stage_of_touches(collector.touches(), witness);
+    instead.calls = witness.calls_made();
+    return instead;
+  }
   int64_t work = 0;
   OutputSearch search(kernel, time, work);
   std::vector<TensorName> names = {TensorName::kO, TensorName::kLse};
+  // Wrong weights explain a wrong o, and are no news beside one.
+  if (std::none_of(answers.begin(), answers.end(), [](const WrongAnswer& one) {
+        return one.find(TensorName::kO) != nullptr;
+      }))
+    names.push_back(TensorName::kWeights);
   names.insert(names.end(), std::begin(kGradients), std::end(kGradients));
   for (const TensorName name : names) {
     Wrongs wrongs;
@@ -422,11 +527,13 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
   }
   if (search.has_ended())
     instead.left_out = "the cases take too long to be read in every other way";
+  if (answered == nullptr)
+    keep_the_true(failure, where, kernel, witness, instead);
   if (subject == Subject::kBackward)
     instead.gradients = gradients_text(answers);
   else
-    instead.stage =
-        stage_of(instead, answers, answered == nullptr ? &witness : nullptr);
+    instead.stage = stage_of(instead, answers, collector.touches(),
+                             answered == nullptr ? &witness : nullptr);
   instead.calls = witness.calls_made();
   return instead;
 }

@@ -15,7 +15,7 @@
 namespace qkvet::diagnosis {
 
 // The most calls that are made to find it.
-inline constexpr int kMostInsteadCalls = 120;
+inline constexpr int kMostInsteadCalls = 220;
 
 // Of one output.
 struct OutputInstead {
@@ -64,9 +64,22 @@ InsteadScore score_instead(const Instead& instead, const Failure& failure,
 
 // --- for instead.cpp: stage.cpp
 
-// The stage that probes show for failing answers of attention: the same calls
-// with q = 0, with V = 1 and with V one-hot, so that the output is the weights.
+// A failing call that went beyond a tensor; nothing: nobody knows which.
+struct Touch {
+  Case value;
+  std::optional<TensorName> tensor;
+};
+
+// The stage that probes show: the same calls with q = 0, with V = 1, with V
+// one-hot, so that the output is the weights, and without an option.
 Stage probed_stage(const std::vector<WrongAnswer>& answers, Witness& witness);
+// The stage that reads or writes what was gone beyond, if it is one.
+Stage stage_of_touches(const std::vector<Touch>& touches, Witness& witness);
+// The values, where a case with dropout fails and those like it are right
+// without.
+Stage stage_of_dropout(const Failure& failure, Witness& witness);
+// Whether every wrong element is the right value of another one.
+bool is_moved_around(const WrongOutput& output);
 
 }  // namespace qkvet::diagnosis
 

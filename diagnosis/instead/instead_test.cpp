@@ -118,6 +118,16 @@ const Fault kFaults[] = {
      each_row([](const KernelCall& call, int64_t, double* o, const double*) {
        for (int64_t c = 0; c + 1 < call.shape.dv; ++c) o[c] = o[c + 1];
      })},
+    {"what comes of weights divided by V, not multiplied with it",
+     Stage::kValues,
+     [kept = std::make_shared<std::vector<std::vector<double>>>()](KernelCall&,
+                                                                   Problem& p) {
+       std::vector<double> v(p.v, p.v + p.shape.v_elements());
+       for (double& x : v) x = 1 / x;
+       kept->push_back(std::move(v));
+       p.v = kept->back().data();
+     },
+     {}},
     {"what comes of no scale",
      Stage::kScores,
      [](KernelCall&, Problem& p) { p.scale = 1; },
@@ -177,6 +187,13 @@ TEST(Instead, OfLseAlone) {
        [](const KernelCall&, OracleOutput& out, CallOutcome&) {
          for (double& lse : out.lse) lse *= std::numbers::log2e;
        }},
+      // Of exponentials or of lse: nobody can tell.
+      {"the right value plus 0.01",
+       Stage::kUnknown,
+       {},
+       [](const KernelCall&, OracleOutput& out, CallOutcome&) {
+         for (double& lse : out.lse) lse += 0.01;
+       }},
       {"the logarithm of the sum alone, without the largest score",
        Stage::kLse,
        {},
@@ -195,7 +212,71 @@ TEST(Instead, OfLseAlone) {
     const OutputInstead* lse = output_of(looked.instead, TensorName::kLse);
     ASSERT_NE(lse, nullptr) << fault.text;
     EXPECT_EQ(lse->text, fault.text);
-    EXPECT_EQ(looked.instead.stage, Stage::kLse) << fault.text;
+    EXPECT_EQ(looked.instead.stage, fault.stage) << fault.text;
+  }
+}
+
+// As many more keys of score 0 and value 0 in every row.
+FakeExecutor::Answer with_keys_of_score_zero(double keys) {
+  return [keys](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+    if (call.sink != nullptr) return;
+    const Shape& s = call.shape;
+    for (int64_t row = 0; row < s.lse_elements(); ++row) {
+      const auto n = static_cast<size_t>(row);
+      if (out.visible[n] <= 0) continue;
+      const double sum = std::exp(out.lse[n]);
+      const double share = sum / (sum + keys);
+      for (int64_t c = 0; c < s.dv; ++c)
+        out.o[static_cast<size_t>(row * s.dv + c)] *= share;
+      for (int64_t j = 0; j < s.Tk; ++j)
+        out.weights[static_cast<size_t>(row * s.Tk + j)] *= share;
+      out.lse[n] = std::log(sum + keys);
+    }
+  };
+}
+
+// Keys that nobody masked are of the keys' stage, though the sum shows them; a
+// sum that is too large by something else is the softmax.
+TEST(Instead, KeysOfScoreZeroAreNoFaultOfTheSum) {
+  const Fault padded{"", Stage::kKeys, {}, with_keys_of_score_zero(3)};
+  const Fault larger{"", Stage::kSoftmax, {}, with_keys_of_score_zero(2.5)};
+  for (const Fault* fault : {&padded, &larger}) {
+    const Looked looked = look(*fault);
+    ASSERT_TRUE(looked.failure);
+    EXPECT_STREQ(stage_name(looked.instead.stage), stage_name(fault->stage))
+        << looked.instead.text();
+  }
+}
+
+FakeExecutor::Answer that_touches(TensorName unmasked, TensorName masked) {
+  return [=](const KernelCall& call, OracleOutput&, CallOutcome& outcome) {
+    if (call.shape.Tk < 2) return;
+    outcome.status = CallStatus::kFault;
+    outcome.fault.emplace();
+    outcome.fault->tensor = call.mask != nullptr ? masked : unmasked;
+  };
+}
+
+// What is read beyond its end says who reads it; but whoever takes a row too
+// many reads that row's mask first.
+TEST(Instead, ATensorThatIsGoneBeyondTellsTheStage) {
+  const Fault faults[] = {
+      {"", Stage::kValues, {}, that_touches(TensorName::kV, TensorName::kV)},
+      {"", Stage::kScores, {}, that_touches(TensorName::kK, TensorName::kK)},
+      {"",
+       Stage::kKeys,
+       {},
+       that_touches(TensorName::kMask, TensorName::kMask)},
+      {"", Stage::kOutput, {}, that_touches(TensorName::kO, TensorName::kO)},
+      {"",
+       Stage::kUnknown,
+       {},
+       that_touches(TensorName::kQ, TensorName::kMask)}};
+  for (const Fault& fault : faults) {
+    const Looked looked = look(fault);
+    ASSERT_TRUE(looked.failure);
+    EXPECT_STREQ(stage_name(looked.instead.stage), stage_name(fault.stage));
+    EXPECT_TRUE(looked.instead.outputs.empty());
   }
 }
 

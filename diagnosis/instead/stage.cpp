@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stage at which a row goes wrong, by calls that make one stage visible.
+// The stage at which a row goes wrong: by what is right in failing answers, and
+// by calls that make one stage visible. What is known in the order in which a
+// row is computed: a right lse leaves nothing in front of it to be wrong, and
+// weights whose sum is 1 nothing in the softmax.
 #include <algorithm>
 #include <cmath>
 
+#include "diagnosis/evidence/nearby.h"
 #include "diagnosis/instead/instead.h"
+#include "diagnosis/instead/weights_row.h"
 #include "properties/conventions/domain.h"
 #include "properties/judging/subject.h"
 
@@ -12,8 +17,6 @@ namespace {
 
 constexpr size_t kMostProbed = 6;
 constexpr size_t kFewestProbed = 3;
-// A weight of which it can be told that it is missing, in units of its bound.
-constexpr double kClearly = 64;
 
 Case with_data(Case value, TensorName tensor, RecipeKind kind) {
   (tensor == TensorName::kQ ? value.q : value.v) = make_recipe(kind);
@@ -22,104 +25,44 @@ Case with_data(Case value, TensorName tensor, RecipeKind kind) {
   return value;
 }
 
-// How o came out of the same question asked otherwise, case by case.
-struct Counts {
+// How o came out of the same question asked otherwise, case by case, and what
+// came where it was wrong. Nothing is known of calls that go beyond a tensor.
+struct Probe {
   int right = 0, wrong = 0, unknown = 0;
+  std::vector<WrongAnswer> answers;
 
-  bool are_all_right() const {
-    return right >= static_cast<int>(kFewestProbed) && wrong + unknown == 0;
-  }
-  bool are_all_wrong() const {
-    return wrong >= static_cast<int>(kFewestProbed) && right + unknown == 0;
+  bool are_all_right() const { return are_all(right, wrong); }
+  bool are_all_wrong() const { return are_all(wrong, right); }
+
+ private:
+  bool are_all(int these, int others) const {
+    return these >= static_cast<int>(kFewestProbed) && others == 0 &&
+           unknown < these;
   }
 };
 
 const Law& agreement() { return agreement_about(Subject::kAttention); }
 
-std::optional<WrongAnswer> ask(const Case& value, Witness& witness,
-                               Counts& counts) {
+void ask(const Case& value, Witness& witness, Probe& probe) {
   std::unique_ptr<Evidence> evidence;
   if (invalid_reason(value).empty()) evidence = witness.ask(agreement(), value);
   if (evidence == nullptr || evidence->judgement.compared == 0) {
-    ++counts.unknown;
-    return std::nullopt;
+    ++probe.unknown;
+    return;
   }
   if (!evidence->failed()) {
-    ++counts.right;
-    return std::nullopt;
+    ++probe.right;
+    return;
   }
   auto wrong = wrong_answer(std::move(evidence), witness.kernel());
-  if (!wrong)
-    ++counts.unknown;
-  else
-    ++(wrong->find(TensorName::kO) != nullptr ? counts.wrong : counts.right);
-  return wrong;
-}
-
-// One row of weights, read off an output of one-hot values. It is wrong with
-// equal scores, too. Nothing of a row that has no weights left, say for want of
-// its only key.
-std::optional<Stage> stage_of_row(const WrongAnswer& answer,
-                                  const WrongOutput& o, int64_t row) {
-  const Shape& s = answer.value().shape;
-  const OracleOutput& right = answer.truth->oracle;
-  double sum = 0, least = INFINITY, most = 0;
-  bool shows_hidden = false, lacks_seen = false, others_are_right = true;
-  for (int64_t j = 0; j < s.Tk; ++j) {
-    const auto at = static_cast<size_t>(row * s.dv + j);
-    const double actual = o.actual[at], weight = o.right[at];
-    if (!std::isfinite(actual)) return std::nullopt;
-    if (actual < 0) return Stage::kUnknown;
-    sum += actual;
-    const bool is_seen = right.sees[static_cast<size_t>(row * s.Tk + j)] != 0;
-    const bool is_wrong =
-        std::binary_search(o.wrong.begin(), o.wrong.end(), at);
-    if (!is_seen) {
-      shows_hidden |= is_wrong;
-    } else if (actual == 0 && weight > kClearly * o.bound[at]) {
-      lacks_seen = true;
-    } else if (weight > kClearly * o.bound[at]) {
-      least = std::min(least, actual / weight);
-      most = std::max(most, actual / weight);
-      others_are_right &= !is_wrong;
-    }
+  if (!wrong) {
+    ++probe.unknown;
+  } else if (wrong->find(TensorName::kO) == nullptr) {
+    ++probe.right;
+  } else {
+    ++probe.wrong;
+    probe.answers.push_back(std::move(*wrong));
   }
-  constexpr double kSame = 1e-3;
-  const bool is_one = std::fabs(sum - 1) < kSame;
-  const bool in_proportion = least <= most && most - least < kSame * most;
-  if (least > most && !shows_hidden) return std::nullopt;
-  if (shows_hidden || lacks_seen) {
-    if (is_one && in_proportion && !answer.value().sink) return Stage::kKeys;
-    if (!shows_hidden && others_are_right) return Stage::kValues;
-    return Stage::kUnknown;
-  }
-  if (in_proportion && !is_one)
-    return answer.find(TensorName::kLse) != nullptr ? Stage::kSoftmax
-                                                    : Stage::kUnknown;
-  if (is_one && !in_proportion &&
-      (answer.value().score_bias || answer.value().slopes))
-    return Stage::kBias;
-  return Stage::kUnknown;
-}
-
-// What all wrong rows of all answers say, if they agree.
-Stage stage_of_weights(const std::vector<WrongAnswer>& answers) {
-  std::optional<Stage> stage;
-  for (const WrongAnswer& answer : answers) {
-    const WrongOutput* o = answer.find(TensorName::kO);
-    if (o == nullptr) return Stage::kUnknown;
-    int64_t last = -1;
-    for (const size_t n : o->wrong) {
-      const int64_t row = static_cast<int64_t>(n) / answer.value().shape.dv;
-      if (row == last) continue;
-      last = row;
-      const auto here = stage_of_row(answer, *o, row);
-      if (!here) continue;
-      if (stage && *stage != *here) return Stage::kUnknown;
-      stage = *here;
-    }
-  }
-  return stage.value_or(Stage::kUnknown);
 }
 
 // Wide enough for the output to be all weights.
@@ -133,59 +76,341 @@ Case with_weights_shown(const Case& value, const JudgedKernel& kernel) {
   return shown;
 }
 
-Stage stage_by_weights(const std::vector<const WrongAnswer*>& answers,
-                       Witness& witness) {
-  Counts counts;
-  std::vector<WrongAnswer> shown;
-  bool is_wider = false;
-  for (const WrongAnswer* answer : answers) {
-    const Case value = with_weights_shown(answer->value(), witness.kernel());
-    is_wider |= value.shape.dv != answer->value().shape.dv;
-    auto wrong = ask(value, witness, counts);
-    if (wrong && wrong->find(TensorName::kO) != nullptr)
-      shown.push_back(std::move(*wrong));
+// Whether lse or the weights came back, and how, beside a wrong o.
+enum class Beside : uint8_t { kUnknown, kRight, kWrong };
+
+class StageProbes {
+ public:
+  StageProbes(std::vector<const WrongAnswer*> asked, Witness& witness)
+      : asked_(std::move(asked)),
+        witness_(witness),
+        lse_(beside(TensorName::kLse)),
+        weights_(beside(TensorName::kWeights)) {}
+
+  Stage stage() {
+    if (is_unwritten()) return Stage::kOutput;
+    without_scores_ = with_data_of(TensorName::kQ, RecipeKind::kZero);
+    of_ones_ = with_data_of(TensorName::kV, RecipeKind::kOne);
+    if (lse_ == Beside::kRight || weights_ == Beside::kRight)
+      return lse_ == Beside::kWrong || weights_ == Beside::kWrong
+                 ? behind_the_sum()
+                 : behind_the_weights();
+    if (without_scores_.are_all_right()) {
+      if (of_ones_.are_all_wrong()) return Stage::kSoftmax;
+      if (!of_ones_.are_all_right()) return Stage::kUnknown;
+      // Rows that answer for each other are right where all scores are equal,
+      // like rows of wrong scores; with one query for all they stay so.
+      return with_data_of(TensorName::kQ, RecipeKind::kEqual).wrong >=
+                     static_cast<int>(kFewestProbed)
+                 ? Stage::kScores
+                 : Stage::kUnknown;
+    }
+    const Stage stage = by_weights();
+    return stage == Stage::kUnknown ? by_options() : stage;
   }
-  // The weights are right, and so is what becomes of them one by one.
-  if (counts.are_all_right() && !is_wider) return Stage::kValues;
-  return counts.are_all_wrong() ? stage_of_weights(shown) : Stage::kUnknown;
+
+ private:
+  Beside beside(TensorName name) const {
+    int right = 0, wrong = 0;
+    for (const WrongAnswer* answer : asked_) {
+      if (!answer->has(name)) return Beside::kUnknown;
+      ++(answer->find(name) == nullptr ? right : wrong);
+    }
+    return wrong == 0   ? Beside::kRight
+           : right == 0 ? Beside::kWrong
+                        : Beside::kUnknown;
+  }
+
+  template <class Change>
+  Probe with(Change change) {
+    Probe probe;
+    for (const WrongAnswer* answer : asked_)
+      ask(change(answer->value()), witness_, probe);
+    return probe;
+  }
+  Probe with_data_of(TensorName tensor, RecipeKind kind) {
+    return with(
+        [=](const Case& value) { return with_data(value, tensor, kind); });
+  }
+
+  // What lies between rows, and behind the last, looks unwritten where it is
+  // read.
+  bool is_unwritten() const {
+    for (const WrongAnswer* answer : asked_) {
+      const Case& value = answer->value();
+      if (answer->evidence->outcomes[0].unwritten &&
+          value.layout == Layout::kBhtd && value.kv_len.empty() &&
+          value.q_len.empty())
+        return true;
+    }
+    return false;
+  }
+
+  // One of lse and weights is right and the other is not: a sum that is right
+  // and not divided by, or the other way round.
+  Stage behind_the_sum() const {
+    return weights_ == Beside::kWrong ? Stage::kSoftmax : Stage::kUnknown;
+  }
+
+  // All that is known in front of the product with V is right.
+  Stage behind_the_weights() {
+    if (of_ones_.are_all_right()) return Stage::kValues;
+    // A row that is all right times a factor may lack its division, or be
+    // stored so.
+    const Probe shown = with_weights();
+    return shown.are_all_wrong() &&
+                   said_of_rows(shown.answers, /*of_output=*/true) ==
+                       RowOfWeights::kOneMissing
+               ? Stage::kValues
+               : Stage::kUnknown;
+  }
+
+  Probe with_weights() {
+    return with([this](const Case& value) {
+      return with_weights_shown(value, witness_.kernel());
+    });
+  }
+
+  Stage by_weights() {
+    if (weights_ == Beside::kWrong)
+      return stage_of(said_of_rows(asked_, /*of_output=*/false));
+    bool is_wider = false;
+    for (const WrongAnswer* answer : asked_)
+      is_wider |= answer->value().shape.dv < answer->value().shape.Tk;
+    const Probe shown = with_weights();
+    // The weights are right, and so is what becomes of them one by one.
+    if (shown.are_all_right() && !is_wider) return Stage::kValues;
+    return shown.are_all_wrong()
+               ? stage_of(said_of_rows(shown.answers, /*of_output=*/true))
+               : Stage::kUnknown;
+  }
+
+  Stage stage_of(RowOfWeights said) {
+    switch (said) {
+      case RowOfWeights::kOtherKeys:
+        return Stage::kKeys;
+      case RowOfWeights::kOneMissing:
+        return Stage::kValues;
+      case RowOfWeights::kImpossible:
+        return weights_ == Beside::kWrong || lse_ == Beside::kWrong
+                   ? Stage::kSoftmax
+                   : Stage::kUnknown;
+      case RowOfWeights::kOtherSum:
+        // Of an output alone the product with V may have another sum, too.
+        if (weights_ != Beside::kWrong && lse_ != Beside::kWrong)
+          return Stage::kUnknown;
+        return has_keys_of_score_zero() ? Stage::kKeys : Stage::kSoftmax;
+      case RowOfWeights::kOtherScores:
+        return of_other_scores();
+      case RowOfWeights::kNothing:
+        break;
+    }
+    return Stage::kUnknown;
+  }
+
+  bool has_keys_of_score_zero() const {
+    const qkvet_dialect& dialect = witness_.kernel().info.dialect;
+    return are_keys_of_score_zero(of_ones_.answers,
+                                  dialect.lse_base == QKVET_LSE_BASE2);
+  }
+
+  // Weights of other scores, wrong with q = 0 as well.
+  Stage of_other_scores() {
+    const auto is_biased = [](const Case& value) {
+      return value.score_bias || value.slopes;
+    };
+    for (const WrongAnswer* answer : asked_)
+      if (!is_biased(answer->value())) return Stage::kUnknown;
+    return with([](Case value) {
+             value.score_bias.reset();
+             value.slopes.reset();
+             std::erase_if(value.set, [](const SetValue& one) {
+               return one.tensor == TensorName::kBias ||
+                      one.tensor == TensorName::kSlopes;
+             });
+             return value;
+           }).are_all_right()
+               ? Stage::kBias
+               : Stage::kUnknown;
+  }
+
+  // What all of them have and are right without.
+  Stage by_options() {
+    if (!of_ones_.are_all_right() || lse_ == Beside::kRight)
+      return Stage::kUnknown;
+    struct Option {
+      Stage stage;
+      bool (*has)(const Case& value);
+      void (*drop)(Case& value);
+    };
+    static constexpr Option kOptions[] = {
+        {Stage::kKeys,
+         [](const Case& c) { return c.mask.kind != MaskKind::kNone; },
+         [](Case& c) { c.mask = {}; }},
+        {Stage::kKeys, [](const Case& c) { return c.window.has_value(); },
+         [](Case& c) { c.window.reset(); }},
+        {Stage::kKeys, [](const Case& c) { return !c.kv_len.empty(); },
+         [](Case& c) { c.kv_len.clear(); }},
+        {Stage::kBias, [](const Case& c) { return c.score_bias.has_value(); },
+         [](Case& c) { c.score_bias.reset(); }},
+        {Stage::kBias, [](const Case& c) { return c.slopes.has_value(); },
+         [](Case& c) { c.slopes.reset(); }},
+        {Stage::kScores, [](const Case& c) { return c.softcap > 0; },
+         [](Case& c) { c.softcap = 0; }}};
+    Stage stage = Stage::kUnknown;
+    for (const Option& option : kOptions) {
+      bool have_all = true;
+      for (const WrongAnswer* answer : asked_)
+        have_all &= option.has(answer->value());
+      if (!have_all || !with([&](Case value) {
+                          option.drop(value);
+                          return value;
+                        }).are_all_right())
+        continue;
+      if (stage != Stage::kUnknown && stage != option.stage)
+        return Stage::kUnknown;
+      stage = option.stage;
+    }
+    return stage;
+  }
+
+  std::vector<const WrongAnswer*> asked_;
+  Witness& witness_;
+  Beside lse_, weights_;
+  Probe without_scores_, of_ones_;
+};
+
+// Of what reads or writes a tensor.
+Stage stage_of_tensor(TensorName tensor) {
+  switch (tensor) {
+    case TensorName::kQ:
+    case TensorName::kK:
+    case TensorName::kRopeCos:
+    case TensorName::kRopeSin:
+      return Stage::kScores;
+    case TensorName::kBias:
+    case TensorName::kSlopes:
+      return Stage::kBias;
+    case TensorName::kMask:
+    case TensorName::kQLen:
+    case TensorName::kKvLen:
+    case TensorName::kCuQ:
+    case TensorName::kCuK:
+      return Stage::kKeys;
+    case TensorName::kSink:
+      return Stage::kSoftmax;
+    case TensorName::kV:
+      return Stage::kValues;
+    case TensorName::kO:
+    case TensorName::kWeights:
+      return Stage::kOutput;
+    case TensorName::kLse:
+      return Stage::kLse;
+    default:
+      return Stage::kUnknown;
+  }
 }
 
-// Rows that answer for each other are right where all scores are equal, like
-// rows of wrong scores; with one query for all they stay so.
-bool is_of_scores(const std::vector<const WrongAnswer*>& answers,
-                  Witness& witness) {
-  Counts counts;
-  for (const WrongAnswer* answer : answers)
-    ask(with_data(answer->value(), TensorName::kQ, RecipeKind::kEqual), witness,
-        counts);
-  return counts.are_all_wrong();
+}  // namespace
+
+namespace {
+
+// Exponentials that are all the same factor too large leave weights as they
+// are, so that a wrong lse does not lie in lse.
+bool is_constant_apart(const std::vector<WrongAnswer>& answers) {
+  std::optional<double> apart;
+  for (const WrongAnswer& answer : answers) {
+    const WrongOutput* lse = answer.find(TensorName::kLse);
+    if (lse == nullptr || answer.value().sink) continue;
+    for (const size_t n : lse->wrong) {
+      const double here = lse->actual[n] - lse->right[n];
+      if (!apart) apart = here;
+      if (!is_near(here, *apart, 2 * lse->bound[n], lse->dtype)) return false;
+    }
+  }
+  return apart.has_value();
 }
 
 }  // namespace
 
 Stage probed_stage(const std::vector<WrongAnswer>& answers, Witness& witness) {
   std::vector<const WrongAnswer*> asked;
-  for (const WrongAnswer& answer : answers)
+  int wrong_lse = 0, wrong_weights = 0;
+  for (const WrongAnswer& answer : answers) {
     if (answer.find(TensorName::kO) != nullptr && asked.size() < kMostProbed)
       asked.push_back(&answer);
-  // Each of them is wrong in o or in lse.
-  if (asked.empty()) return Stage::kLse;
+    wrong_lse += answer.find(TensorName::kLse) != nullptr;
+    wrong_weights += answer.find(TensorName::kWeights) != nullptr;
+  }
+  // Each of them is wrong in o, in lse or in the weights.
+  if (asked.empty() && wrong_weights == 0)
+    return is_constant_apart(answers) ? Stage::kUnknown : Stage::kLse;
+  if (asked.empty()) return wrong_lse == 0 ? Stage::kOutput : Stage::kUnknown;
   if (asked.size() < kFewestProbed) return Stage::kUnknown;
-  Counts without_scores, of_ones;
-  for (const WrongAnswer* answer : asked) {
-    ask(with_data(answer->value(), TensorName::kQ, RecipeKind::kZero), witness,
-        without_scores);
-    ask(with_data(answer->value(), TensorName::kV, RecipeKind::kOne), witness,
-        of_ones);
+  return StageProbes(std::move(asked), witness).stage();
+}
+
+Stage stage_of_touches(const std::vector<Touch>& touches, Witness& witness) {
+  if (touches.size() < kFewestProbed) return Stage::kUnknown;
+  std::optional<Stage> stage;
+  for (const Touch& touch : touches) {
+    const Stage here =
+        touch.tensor ? stage_of_tensor(*touch.tensor) : Stage::kUnknown;
+    if (here == Stage::kUnknown || (stage && *stage != here))
+      return Stage::kUnknown;
+    stage = here;
   }
-  if (without_scores.are_all_right()) {
-    if (of_ones.are_all_right())
-      return is_of_scores(asked, witness) ? Stage::kScores : Stage::kUnknown;
-    if (of_ones.are_all_wrong()) return Stage::kSoftmax;
-    return Stage::kUnknown;
+  if (*stage != Stage::kScores) return *stage;
+  // Whoever takes a row or a key too many reads its mask before its scores.
+  constexpr size_t kMasked = 4;
+  size_t masked = 0;
+  for (const Touch& touch : touches) {
+    Case value = touch.value;
+    if (value.subject() != Subject::kAttention || masked == kMasked) continue;
+    value.mask = {MaskKind::kButN, 0};
+    if (!invalid_reason(value).empty()) continue;
+    const auto evidence = witness.ask(agreement(), value);
+    const auto tensor =
+        evidence == nullptr ? std::nullopt : touched_outside(*evidence);
+    if (!tensor) continue;
+    if (stage_of_tensor(*tensor) != *stage) return Stage::kUnknown;
+    ++masked;
   }
-  return without_scores.are_all_wrong() ? stage_by_weights(asked, witness)
-                                        : Stage::kUnknown;
+  return masked > 0 ? *stage : Stage::kUnknown;
+}
+
+Stage stage_of_dropout(const Failure& failure, Witness& witness) {
+  if (!failure.smallest.dropout) return Stage::kUnknown;
+  Probe probe;
+  for (int n = 0; n < static_cast<int>(kMostProbed); ++n) {
+    Case value = n == 0 ? failure.smallest
+                        : nearby_case(*failure.law, failure.smallest, n);
+    value.dropout.reset();
+    ask(value, witness, probe);
+  }
+  return probe.are_all_right() ? Stage::kValues : Stage::kUnknown;
+}
+
+bool is_moved_around(const WrongOutput& output) {
+  std::vector<size_t> order(output.right.size());
+  for (size_t n = 0; n < order.size(); ++n) order[n] = n;
+  std::erase_if(order,
+                [&](size_t n) { return !std::isfinite(output.right[n]); });
+  const auto less = [&](size_t a, size_t b) {
+    return output.right[a] < output.right[b];
+  };
+  std::sort(order.begin(), order.end(), less);
+  return std::all_of(output.wrong.begin(), output.wrong.end(), [&](size_t n) {
+    const double actual = output.actual[n];
+    const auto at = std::lower_bound(
+        order.begin(), order.end(), actual,
+        [&](size_t a, double value) { return output.right[a] < value; });
+    const auto is_it = [&](size_t m) {
+      return is_near(actual, output.right[m], output.bound[m], output.dtype);
+    };
+    return (at != order.end() && is_it(*at)) ||
+           (at != order.begin() && is_it(*std::prev(at)));
+  });
 }
 
 }  // namespace qkvet::diagnosis

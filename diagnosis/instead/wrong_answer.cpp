@@ -64,6 +64,10 @@ void find_in_attention(const JudgedKernel& kernel, WrongAnswer& answer) {
   add(TensorName::kO, s.dv, value.o_dtype, truth.oracle.o, truth.bound->o);
   add(TensorName::kLse, 1, lse_dtype(value.o_dtype), truth.oracle.lse,
       truth.bound->lse);
+  add(TensorName::kWeights, s.Tk, value.o_dtype, truth.oracle.weights,
+      truth.bound->weights);
+  answer.lse = as_doubles(outcome.lse, lse_dtype(value.o_dtype));
+  answer.weights = as_doubles(outcome.weights, value.o_dtype);
 }
 
 void find_in_gradients(const JudgedKernel& kernel, WrongAnswer& answer) {
@@ -119,13 +123,22 @@ bool is_near(double actual, double predicted, double bound, Dtype dtype) {
                             dtype);
 }
 
+std::optional<TensorName> touched_outside(const Evidence& evidence) {
+  for (const CallOutcome& outcome : evidence.outcomes) {
+    if (outcome.fault && outcome.fault->tensor) return outcome.fault->tensor;
+    if (outcome.damage && outcome.damage->tensor) return outcome.damage->tensor;
+  }
+  return std::nullopt;
+}
+
 std::optional<WrongAnswer> wrong_answer(std::unique_ptr<Evidence> evidence,
                                         const JudgedKernel& kernel) {
   if (evidence == nullptr || !evidence->failed() ||
-      evidence->judgement.kind != FailureKind::kLaw ||
       evidence->outcomes.size() != 1)
     return std::nullopt;
   const CallOutcome& outcome = evidence->outcomes[0];
+  if (evidence->judgement.kind != FailureKind::kLaw && !outcome.unwritten)
+    return std::nullopt;
   if (outcome.status != CallStatus::kDone || outcome.fault || outcome.damage)
     return std::nullopt;
   WrongAnswer answer;

@@ -31,6 +31,8 @@ struct WrongAnswer {
   // Of a call of attention; null for gradients.
   const Truth* truth = nullptr;
   std::vector<WrongOutput> outputs;
+  // As they were returned, right or wrong, packed; empty if they were not.
+  std::vector<double> lse, weights;
 
   const Case& value() const { return evidence->value(); }
   const WrongOutput* find(TensorName name) const;
@@ -42,8 +44,12 @@ struct WrongAnswer {
 // that of the right function, which their rounding is not.
 bool is_near(double actual, double predicted, double bound, Dtype dtype);
 
+// The tensor that a failing call went beyond, or wrote to though it is an
+// input; nothing where no call did, or nobody knows which.
+std::optional<TensorName> touched_outside(const Evidence& evidence);
+
 // Of a case of agreement, about attention or gradients, that failed by its
-// numbers alone; nothing of all others.
+// numbers alone, or by what is not written; nothing of all others.
 std::optional<WrongAnswer> wrong_answer(std::unique_ptr<Evidence> evidence,
                                         const JudgedKernel& kernel);
 

@@ -58,6 +58,47 @@ void exchange_in_calls(const Tokens& tokens, const char* operation,
   }
 }
 
+// The first token of the operand that ends at `i`: s, p->row, *o[c * step].
+size_t begin_of_operand(const Tokens& tokens, size_t i) {
+  const auto is_joined = [&](size_t at) {
+    const std::string_view text = tokens.text(at);
+    return text == "." || text == "->" || text == "::";
+  };
+  while (i > 0) {
+    const bool is_bracket = tokens[i].partner < i;
+    if (is_bracket) i = tokens[i].partner;
+    const bool has_name_in_front =
+        is_bracket && i > 0 && tokens.ends_operand(i - 1);
+    if (has_name_in_front)
+      --i;
+    else if (i > 1 && is_joined(i - 1))
+      i -= 2;
+    else
+      break;
+  }
+  while (i > 0 && tokens.text(i - 1) == "*" && !tokens[i - 1].of_type &&
+         (i == 1 || !tokens.ends_operand(i - 2)))
+    --i;
+  return i;
+}
+
+// An assignment that could as well add: to something that is not declared here,
+// and of what may be a number.
+bool assigns_a_sum(const Tokens& tokens, size_t i) {
+  if (!is_binary(tokens, i)) return false;
+  const std::string_view next = tokens.text(i + 1);
+  if (next == "{" || next == "[" || next == "&" || next == "nullptr" ||
+      next == "true" || next == "false" || tokens.is_text(i + 1))
+    return false;
+  const size_t first = begin_of_operand(tokens, i - 1);
+  if (first == 0) return true;
+  const std::string_view before = tokens.text(first - 1);
+  // Behind a comma stands another name of a declaration.
+  return before != "," && !tokens[first - 1].of_type &&
+         !tokens.is_keyword(first) &&
+         (!tokens.is_word(first - 1) || before == "else" || before == "do");
+}
+
 void find_arithmetic(const Tokens& tokens, std::vector<Mutation>& found) {
   static constexpr auto kRows =
       std::to_array<Exchange>({{"+", "-", "add-sub"},
@@ -77,6 +118,9 @@ void find_arithmetic(const Tokens& tokens, std::vector<Mutation>& found) {
                                {"_fnmadd_", "_fmadd_", "fnmadd-fmadd"}});
   exchange_binary(tokens, "arithmetic", kRows, found);
   exchange_in_calls(tokens, "arithmetic", kCalls, found);
+  for (size_t i = 1; i + 1 < tokens.size(); ++i)
+    if (tokens.text(i) == "=" && assigns_a_sum(tokens, i))
+      exchange(tokens, i, "arithmetic", {"=", "+=", "set-addset"}, found);
   for (size_t i = 1; i + 1 < tokens.size(); ++i)
     if (tokens.text(i) == "-" && !tokens.ends_operand(i - 1))
       exchange(tokens, i, "arithmetic", {"-", "", "neg-pos"}, found);
@@ -225,7 +269,8 @@ void find_functions(const Tokens& tokens, std::vector<Mutation>& found) {
 }
 
 constexpr Operator kOperators[] = {
-    {"arithmetic", "+ - * / % and their assignments exchanged, a sign dropped",
+    {"arithmetic",
+     "+ - * / % and their assignments exchanged, = and +=, a sign dropped",
      find_arithmetic},
     {"boundary", "< and <=, > and >= exchanged", find_boundaries},
     {"comparison", "== and != exchanged", find_comparisons},

@@ -100,11 +100,23 @@ INSTANTIATE_TEST_SUITE_P(
             "s += -a*b;",
             {"1:3:addset-subset -> s -= -a*b;", "1:3:addset-set -> s = -a*b;",
              "1:6:neg-pos -> s += a*b;", "1:8:mul-div -> s += -a/b;"}},
+        // What is declared, or is no number, cannot be added to.
+        Row{"arithmetic",
+            "float s = 0, *p = q; s = x; *o[c]->at = f(s);",
+            {"1:24:set-addset -> float s = 0, *p = q; s += x; *o[c]->at = "
+             "f(s);",
+             "1:39:set-addset -> float s = 0, *p = q; s = x; *o[c]->at += "
+             "f(s);"}},
+        Row{"arithmetic",
+            "p = nullptr; if (a) b.c = 1; const auto [m, k] = g;",
+            {"1:25:set-addset -> p = nullptr; if (a) b.c += 1; const auto [m, "
+             "k] = g;"}},
         // A star and an ampersand of a declaration are none.
         Row{"arithmetic", "const float* f(const T *p, T& r, int64_t*q);", {}},
         Row{"arithmetic",
             "r = _mm256_add_ps(a, b);",
-            {"1:5:add-sub -> r = _mm256_sub_ps(a, b);"}},
+            {"1:3:set-addset -> r += _mm256_add_ps(a, b);",
+             "1:5:add-sub -> r = _mm256_sub_ps(a, b);"}},
         Row{"boundary",
             "if (a < b && c >= d) x<y>(z);",
             {"1:7:lt-le -> if (a <= b && c >= d) x<y>(z);",

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// Descriptions of scores that a formula makes of the right ones: a cap, a bias
+// or a slope that is taken into account otherwise.
+#include <cmath>
+
+#include "diagnosis/instead/reading.h"
+
+namespace qkvet::diagnosis {
+namespace {
+
+// 1/x in the place of x, of k or v.
+void add_quotients(Readings& rows) {
+  const auto turned = [](const double* from, int64_t n, Room& room) {
+    std::vector<double> out(from, from + n);
+    for (double& x : out) x = 1 / x;
+    return room.keep(std::move(out));
+  };
+  rows.push_back({"what comes of q / k in the place of q k", Stage::kScores,
+                  [turned](Problem& p, Room& room) {
+                    if (p.rotation.style == RopeStyle::kNone)
+                      p.k = turned(p.k, p.shape.k_elements(), room);
+                  }});
+  rows.push_back({"what comes of weights divided by V, not multiplied with it",
+                  Stage::kValues, [turned](Problem& p, Room& room) {
+                    p.v = turned(p.v, p.shape.v_elements(), room);
+                  }});
+}
+
+// One pair of a query and a key.
+struct ScoredPair {
+  double scaled;     // scale q k
+  double bias;       // 0 without one
+  double slope;      // 0 without them
+  int64_t i, j;      // row and key
+  int64_t position;  // of the row among the keys
+  double cap;        // 0 without one
+};
+double capped_score(const ScoredPair& x) {
+  return x.cap > 0 ? x.cap * std::tanh(x.scaled / x.cap) : x.scaled;
+}
+double less_slope(const ScoredPair& x, double score) {
+  return score - x.slope * std::fabs(static_cast<double>(x.position - x.j));
+}
+using ScoreFormula = double (*)(const ScoredPair& x);
+
+// Where row i of member b of the batch, or of the packed one that it is of,
+// stands among its keys, and how many these are.
+struct Placed {
+  int64_t i, j, position, keys;
+};
+Placed place_of_pair(const Problem& p, int64_t b, int64_t i, int64_t j) {
+  int64_t queries = p.q_len != nullptr ? p.q_len[b] : p.shape.Tq;
+  int64_t keys = p.kv_len != nullptr ? p.kv_len[b] : p.shape.Tk;
+  for (int64_t m = 0; m < p.members; ++m) {
+    if (i < p.cu_q[m] || i >= p.cu_q[m + 1]) continue;
+    queries = p.cu_q[m + 1] - p.cu_q[m];
+    keys = p.cu_k[m + 1] - p.cu_k[m];
+    i -= p.cu_q[m];
+    j -= p.cu_k[m];
+    break;
+  }
+  const int64_t diagonal = p.causal == Causal::kTopLeft ? 0 : keys - queries;
+  return {i, j, i + diagonal, keys};
+}
+
+double dot_of_pair(const Problem& p, int64_t b, int64_t h, int64_t i,
+                   int64_t j) {
+  const Shape& s = p.shape;
+  const double* q = p.q + ((b * s.H + h) * s.Tq + i) * s.d;
+  const double* k = p.k + ((b * s.Hkv + h / (s.H / s.Hkv)) * s.Tk + j) * s.d;
+  double dot = 0;
+  for (int64_t c = 0; c < s.d; ++c) dot += q[c] * k[c];
+  return dot;
+}
+
+// `is_added`: the formula is of what is added to q k alone, which stays.
+void use_scores(Problem& p, Room& room, ScoreFormula formula, bool is_added) {
+  if (!is_added && (p.rotation.style != RopeStyle::kNone ||
+                    (p.softcap > 0 && p.softcap_after_bias)))
+    return;
+  const Shape& s = p.shape;
+  std::vector<double> scores;
+  for (int64_t n = 0; n < s.weights_elements(); ++n) {
+    const int64_t j = n % s.Tk, i = n / s.Tk % s.Tq;
+    const int64_t h = n / (s.Tk * s.Tq) % s.H, b = n / (s.Tk * s.Tq * s.H);
+    const Placed at = place_of_pair(p, b, i, j);
+    scores.push_back(
+        formula({is_added ? 0 : dot_of_pair(p, b, h, i, j) * p.scale,
+                 p.bias != nullptr ? p.bias[n] : 0,
+                 p.slopes != nullptr ? p.slopes[h] : 0, at.i, at.j, at.position,
+                 is_added ? 0 : p.softcap}));
+    // Whatever hides a key goes on to do so.
+    if (p.bias != nullptr && std::isinf(p.bias[n])) scores.back() = p.bias[n];
+    if (at.j < 0 || at.j >= at.keys) scores.back() = 0;
+  }
+  p.bias = room.keep(std::move(scores));
+  p.slopes = nullptr;
+  if (is_added) return;
+  p.q =
+      room.keep(std::vector<double>(static_cast<size_t>(s.q_elements()), 0.0));
+  p.softcap = 0;
+  room.has_own_scores = true;
+}
+
+}  // namespace
+
+void add_formulas(Readings& rows) {
+  add_quotients(rows);
+  struct Scores {
+    const char* text;
+    Stage stage;
+    bool (*applies)(const Problem& p);
+    ScoreFormula formula;
+    bool is_added = false;
+  };
+  const auto has_bias = [](const Problem& p) { return p.bias != nullptr; };
+  const auto has_slopes = [](const Problem& p) { return p.slopes != nullptr; };
+  const auto has_cap = [](const Problem& p) { return p.softcap > 0; };
+  static const Scores kScores[] = {
+      {"what comes of the bias alone in the place of the score", Stage::kBias,
+       has_bias, [](const ScoredPair& x) { return less_slope(x, x.bias); }},
+      {"what comes of the score times the bias, not plus it", Stage::kBias,
+       has_bias,
+       [](const ScoredPair& x) {
+         return less_slope(x, capped_score(x) * x.bias);
+       }},
+      {"what comes of the ALiBi term alone in the place of the score",
+       Stage::kBias, has_slopes,
+       [](const ScoredPair& x) { return less_slope(x, 0); }},
+      {"what comes of ALiBi distances with their sign, position - key",
+       Stage::kBias, has_slopes,
+       [](const ScoredPair& x) {
+         return capped_score(x) + x.bias -
+                x.slope * static_cast<double>(x.position - x.j);
+       },
+       true},
+      {"what comes of ALiBi distances with their sign, key - position",
+       Stage::kBias, has_slopes,
+       [](const ScoredPair& x) {
+         return capped_score(x) + x.bias -
+                x.slope * static_cast<double>(x.j - x.position);
+       },
+       true},
+      {"what comes of position + key in the place of the ALiBi distance",
+       Stage::kBias, has_slopes,
+       [](const ScoredPair& x) {
+         return capped_score(x) + x.bias -
+                x.slope * std::fabs(static_cast<double>(x.position + x.j));
+       },
+       true},
+      {"what comes of ALiBi distances from the row's number, not its position",
+       Stage::kBias, has_slopes,
+       [](const ScoredPair& x) {
+         return capped_score(x) + x.bias -
+                x.slope * std::fabs(static_cast<double>(x.i - x.j));
+       },
+       true},
+      {"what comes of ALiBi distances one more", Stage::kBias, has_slopes,
+       [](const ScoredPair& x) {
+         return capped_score(x) + x.bias -
+                x.slope * std::fabs(static_cast<double>(x.position + 1 - x.j));
+       },
+       true},
+      {"what comes of ALiBi slopes that divide the distance", Stage::kBias,
+       has_slopes,
+       [](const ScoredPair& x) {
+         return capped_score(x) + x.bias -
+                std::fabs(static_cast<double>(x.position - x.j)) / x.slope;
+       },
+       true},
+      {"what comes of tanh(score / cap), not multiplied by the cap",
+       Stage::kScores, has_cap,
+       [](const ScoredPair& x) {
+         return less_slope(x, std::tanh(x.scaled / x.cap) + x.bias);
+       }},
+      {"what comes of cap tanh(score), not divided by the cap inside",
+       Stage::kScores, has_cap,
+       [](const ScoredPair& x) {
+         return less_slope(x, x.cap * std::tanh(x.scaled) + x.bias);
+       }},
+      {"what comes of cap tanh(score cap), multiplied by the cap inside",
+       Stage::kScores, has_cap,
+       [](const ScoredPair& x) {
+         return less_slope(x, x.cap * std::tanh(x.scaled * x.cap) + x.bias);
+       }},
+      {"what comes of cap tanh(cap / score)", Stage::kScores, has_cap,
+       [](const ScoredPair& x) {
+         return less_slope(x, x.cap * std::tanh(x.cap / x.scaled) + x.bias);
+       }},
+      {"what comes of cap / tanh(score / cap)", Stage::kScores, has_cap,
+       [](const ScoredPair& x) {
+         return less_slope(x, x.cap / std::tanh(x.scaled / x.cap) + x.bias);
+       }},
+      {"what comes of the scores' own square", Stage::kScores,
+       [](const Problem& p) { return p.softcap <= 0; },
+       [](const ScoredPair& x) {
+         return less_slope(x, x.scaled * x.scaled + x.bias);
+       }}};
+  for (const Scores& row : kScores)
+    rows.push_back({row.text, row.stage,
+                    [applies = row.applies, formula = row.formula,
+                     is_added = row.is_added](Problem& p, Room& room) {
+                      if (applies(p)) use_scores(p, room, formula, is_added);
+                    }});
+}
+
+}  // namespace qkvet::diagnosis

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Descriptions of addresses that are computed wrongly: one of q, k and v read
+// with the stride of another axis.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "core/door/call_plan.h"
+#include "diagnosis/instead/reading.h"
+
+namespace qkvet::diagnosis {
+namespace {
+
+constexpr const char* kAxesOfHeads[] = {"member", "head", "token", "channel"};
+using Steps = std::array<size_t, 4>;  // whose stride each axis has
+
+// What is read: the address of an element in the place of another one's.
+struct Address {
+  TensorName tensor;
+  Steps steps = {0, 1, 2, 3};
+  int64_t further = 0;
+};
+
+// f(element, its place) for every one of [B,heads,T,width], in order.
+template <class F>
+void for_each_element(const TensorSpec& spec, F f) {
+  const auto& e = spec.shape;
+  for (int64_t b = 0; b < e[0]; ++b)
+    for (int64_t h = 0; h < e[1]; ++h)
+      for (int64_t t = 0; t < e[2]; ++t)
+        for (int64_t c = 0; c < e[3]; ++c)
+          f(std::array<int64_t, 4>{b, h, t, c});
+}
+
+// What is read; NaN at an address that no element has.
+std::vector<double> read_with_strides(const double* from,
+                                      const TensorSpec& spec,
+                                      const Address& where) {
+  // Of which element an address is; -1: of none.
+  std::vector<int64_t> elements(static_cast<size_t>(spec.span()), -1);
+  int64_t n = 0;
+  for_each_element(spec, [&](const std::array<int64_t, 4>& at) {
+    elements[static_cast<size_t>(spec.offset(at))] = n++;
+  });
+  std::vector<double> out;
+  for_each_element(spec, [&](const std::array<int64_t, 4>& at) {
+    int64_t address = where.further;
+    for (size_t a = 0; a < 4; ++a)
+      address += at[a] * spec.strides[where.steps[a]];
+    const int64_t element = address >= 0 && address < std::ssize(elements)
+                                ? elements[static_cast<size_t>(address)]
+                                : -1;
+    out.push_back(element < 0 ? std::nan("") : from[element]);
+  });
+  return out;
+}
+
+const double*& data_of(Problem& p, TensorName tensor) {
+  return tensor == TensorName::kQ ? p.q : tensor == TensorName::kK ? p.k : p.v;
+}
+
+// As the call laid it out and as a copy of it without gaps, each also with
+// strides of 0 for extents of 1.
+std::vector<TensorSpec> specs_of(const WrongAnswer& answer,
+                                 const KernelInfo& kernel, TensorName tensor) {
+  const Case& value = answer.value();
+  CallPlan plan;
+  std::string why;
+  if (value.paging.size > 0 || value.append > 0 ||
+      !plan_call(answer.evidence->calls[0], kernel, &plan, &why))
+    return {};
+  const TensorSpec given = plan.tensors[static_cast<size_t>(tensor)];
+  if (given.ndim != 4) return {};
+  std::vector<TensorSpec> specs = {given,
+                                   packed_spec(given.dtype, 4, given.shape)};
+  for (size_t n = 0; n < 2; ++n) {
+    TensorSpec spec = specs[n];
+    for (size_t axis = 0; axis < 4; ++axis)
+      if (spec.shape[axis] == 1) spec.strides[axis] = 0;
+    specs.push_back(spec);
+  }
+  return specs;
+}
+
+bool gives_first_wrong(const Predicted& predicted, const WrongOutput& output) {
+  const size_t n = output.wrong[0];
+  const double actual = output.actual[n], value = predicted.values[n];
+  return (std::isnan(actual) && std::isnan(value)) ||
+         is_near(actual, value, predicted.bounds[n], output.dtype);
+}
+
+// Of the strides that the kernel may have those which give the first wrong
+// number.
+std::optional<Predicted> read_at(const Address& address,
+                                 const JudgedKernel& kernel, TimeUse& time,
+                                 const WrongAnswer& answer,
+                                 const WrongOutput& output) {
+  std::vector<std::vector<double>> known;
+  Problem own;
+  const Inputs& inputs = answer.evidence->work->own_inputs();
+  own.q = inputs.q.data(), own.k = inputs.k.data(), own.v = inputs.v.data();
+  for (const TensorSpec& spec : specs_of(answer, kernel.info, address.tensor)) {
+    std::vector<double> data =
+        read_with_strides(data_of(own, address.tensor), spec, address);
+    // NaN is unlike itself, so that bytes are compared.
+    const auto is_same = [&](const std::vector<double>& other) {
+      return std::memcmp(other.data(), data.data(),
+                         data.size() * sizeof(double)) == 0;
+    };
+    if (std::any_of(known.begin(), known.end(), is_same)) continue;
+    known.push_back(data);
+    const Edit edit = [&](Problem& p, Room& room) {
+      data_of(p, address.tensor) = room.keep(data);
+    };
+    auto out = read_as(edit, kernel, time, answer, output);
+    if (out && gives_first_wrong(*out, output)) return out;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void add_strides(const JudgedKernel& kernel, TimeUse& time,
+                 std::vector<Description>& out) {
+  const auto add = [&](const Address& address, const std::string& read) {
+    out.push_back(
+        {std::string("what comes of ") + tensor_name(address.tensor) +
+             " read " + read,
+         address.tensor == TensorName::kV ? Stage::kValues : Stage::kScores,
+         [address, &kernel, &time](const WrongAnswer& answer,
+                                   const WrongOutput& output) {
+           return read_at(address, kernel, time, answer, output);
+         }});
+  };
+  for (const TensorName tensor :
+       {TensorName::kQ, TensorName::kK, TensorName::kV}) {
+    add({tensor, {0, 1, 2, 3}, 1}, "one element behind the right one");
+    add({tensor, {0, 1, 2, 3}, -1}, "one element in front of the right one");
+    for (size_t a = 0; a < 4; ++a)
+      for (size_t b = 0; b < 4; ++b) {
+        if (a == b) continue;
+        const std::string of_a = kAxesOfHeads[a], of_b = kAxesOfHeads[b];
+        Address address{tensor};
+        address.steps[a] = b;
+        add(address, "with the stride of the " + of_b + " for each " + of_a);
+        address.steps[b] = a;
+        if (a < b) add(address, "with " + of_a + " and " + of_b + " exchanged");
+      }
+  }
+}
+
+}  // namespace qkvet::diagnosis

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The same call, with one thing read otherwise: an edit of its problem, which
+// the oracle then answers.
+#ifndef QKVET_DIAGNOSIS_INSTEAD_READING_H_
+#define QKVET_DIAGNOSIS_INSTEAD_READING_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "diagnosis/instead/description.h"
+
+namespace qkvet::diagnosis {
+
+// What edited problems point to.
+class Room {
+ public:
+  const double* keep(std::vector<double> values) {
+    numbers_.push_back(std::move(values));
+    return numbers_.back().data();
+  }
+  const uint8_t* keep(std::vector<uint8_t> values) {
+    masks_.push_back(std::move(values));
+    return masks_.back().data();
+  }
+  const int64_t* keep(std::vector<int64_t> values) {
+    lengths_.push_back(std::move(values));
+    return lengths_.back().data();
+  }
+  // Scores that were computed here round as those of the call do, and no less.
+  bool has_own_scores = false;
+
+ private:
+  std::vector<std::vector<double>> numbers_;
+  std::vector<std::vector<uint8_t>> masks_;
+  std::vector<std::vector<int64_t>> lengths_;
+};
+
+// Leaves the problem as it is where it has nothing to edit.
+using Edit = std::function<void(Problem& problem, Room& room)>;
+
+struct Reading {
+  std::string text;
+  Stage stage;
+  Edit edit;
+};
+using Readings = std::vector<Reading>;
+
+// What the oracle makes of it: of o, with lse and the weights, or of lse.
+std::optional<Predicted> read_as(const Edit& edit, const JudgedKernel& kernel,
+                                 TimeUse& time, const WrongAnswer& answer,
+                                 const WrongOutput& output);
+
+// by_formula.cpp: scores that are another function of q k, bias and slopes.
+void add_formulas(Readings& rows);
+// by_stride.cpp: q, k or v at the address that another stride gives.
+void add_strides(const JudgedKernel& kernel, TimeUse& time,
+                 std::vector<Description>& out);
+
+}  // namespace qkvet::diagnosis
+
+#endif  // QKVET_DIAGNOSIS_INSTEAD_READING_H_

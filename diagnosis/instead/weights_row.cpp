@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnosis/instead/weights_row.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace qkvet::diagnosis {
+namespace {
+
+// A weight of which it can be told that it is missing, in units of its bound.
+constexpr double kClearlyThere = 64;
+constexpr double kSameShare = 1e-3;
+
+// One row of weights, beside the right ones.
+struct WeightsSeen {
+  double sum = 0, least = INFINITY, most = 0;  // of actual / right
+  bool shows_hidden = false, lacks_seen = false, is_impossible = false;
+  bool others_are_right = true, is_finite = true;
+  int there = 0;  // keys whose share is known
+};
+
+WeightsSeen look_at(const WrongAnswer& answer, const WrongOutput& output,
+                    int64_t row) {
+  const Shape& s = answer.value().shape;
+  const int64_t width = output.extents[3];
+  WeightsSeen seen;
+  for (int64_t j = 0; j < s.Tk; ++j) {
+    const auto at = static_cast<size_t>(row * width + j);
+    const double actual = output.actual[at], weight = output.right[at];
+    const double clear = kClearlyThere * output.bound[at];
+    seen.is_finite &= std::isfinite(actual);
+    seen.is_impossible |= actual < -clear || std::isinf(actual);
+    seen.sum += actual;
+    const bool is_wrong =
+        std::binary_search(output.wrong.begin(), output.wrong.end(), at);
+    const bool is_seen =
+        answer.truth->oracle.sees[static_cast<size_t>(row * s.Tk + j)] != 0;
+    if (!is_seen) {
+      seen.shows_hidden |= is_wrong;
+    } else if (actual == 0 && weight > clear) {
+      seen.lacks_seen = true;
+    } else if (weight > clear) {
+      seen.least = std::min(seen.least, actual / weight);
+      seen.most = std::max(seen.most, actual / weight);
+      seen.others_are_right &= !is_wrong;
+      ++seen.there;
+    }
+  }
+  return seen;
+}
+
+// Nothing of a row that has no weights left, say for want of its only key.
+std::optional<RowOfWeights> said_of(const WrongAnswer& answer,
+                                    const WeightsSeen& row, bool of_output) {
+  if (row.is_impossible) return RowOfWeights::kImpossible;
+  if (!row.is_finite) return std::nullopt;
+  if (row.there == 0 && !row.shows_hidden) return std::nullopt;
+  const bool is_one = std::fabs(row.sum - 1) < kSameShare;
+  const bool in_proportion =
+      row.there == 0 || row.most - row.least < kSameShare * row.most;
+  if (row.shows_hidden || row.lacks_seen) {
+    if (is_one && in_proportion && !answer.value().sink)
+      return RowOfWeights::kOtherKeys;
+    if (of_output && !row.shows_hidden && row.others_are_right)
+      return RowOfWeights::kOneMissing;
+    return RowOfWeights::kNothing;
+  }
+  if (answer.value().sink) return RowOfWeights::kNothing;
+  if (!is_one) return RowOfWeights::kOtherSum;
+  return in_proportion ? RowOfWeights::kNothing : RowOfWeights::kOtherScores;
+}
+
+}  // namespace
+
+RowOfWeights said_of_rows(const std::vector<const WrongAnswer*>& answers,
+                          bool of_output) {
+  std::optional<RowOfWeights> said;
+  bool is_one_thing = true;
+  for (const WrongAnswer* answer : answers) {
+    const WrongOutput* output =
+        answer->find(of_output ? TensorName::kO : TensorName::kWeights);
+    if (output == nullptr) return RowOfWeights::kNothing;
+    int64_t last = -1;
+    for (const size_t n : output->wrong) {
+      const int64_t row = static_cast<int64_t>(n) / output->extents[3];
+      if (row == last) continue;
+      last = row;
+      const auto here =
+          said_of(*answer, look_at(*answer, *output, row), of_output);
+      // Whatever else is wrong, no share of a sum of exponentials is that.
+      if (here == RowOfWeights::kImpossible) return *here;
+      if (!here) continue;
+      is_one_thing &= !said || *said == *here;
+      said = *here;
+    }
+  }
+  return is_one_thing ? said.value_or(RowOfWeights::kNothing)
+                      : RowOfWeights::kNothing;
+}
+
+RowOfWeights said_of_rows(const std::vector<WrongAnswer>& answers,
+                          bool of_output) {
+  std::vector<const WrongAnswer*> all;
+  for (const WrongAnswer& answer : answers) all.push_back(&answer);
+  return said_of_rows(all, of_output);
+}
+
+bool are_keys_of_score_zero(const std::vector<WrongAnswer>& of_ones,
+                            bool lse_in_base2) {
+  constexpr double kNear = 1e-3;      // of a whole number
+  constexpr double kFar = 0.05;       // from one
+  constexpr double kMostKeys = 1024;  // more is not told from rounding
+  int telling = 0;
+  for (const WrongAnswer& answer : of_ones) {
+    const WrongOutput* o = answer.find(TensorName::kO);
+    if (o == nullptr || answer.value().sink) return false;
+    const int64_t width = o->extents[3];
+    for (const size_t n : o->wrong) {
+      if (static_cast<int64_t>(n) % width != 0) continue;
+      const size_t row = n / static_cast<size_t>(width);
+      const double lse = answer.truth->oracle.lse[row];
+      const double sum = lse_in_base2 ? std::exp2(lse) : std::exp(lse);
+      const double keys = sum / o->actual[n] - sum;
+      if (!(keys > 1 - kNear && keys < kMostKeys) ||
+          std::fabs(keys - std::round(keys)) > kNear * std::max(1.0, keys))
+        return false;
+      telling += std::fabs(sum - std::round(sum)) > kFar;
+    }
+  }
+  constexpr int kFewest = 6;
+  return telling >= kFewest;
+}
+
+}  // namespace qkvet::diagnosis

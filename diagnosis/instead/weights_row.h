@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What wrong weights say about where they went wrong: weights that a kernel
+// returned, or those that an output of one-hot values is.
+#ifndef QKVET_DIAGNOSIS_INSTEAD_WEIGHTS_ROW_H_
+#define QKVET_DIAGNOSIS_INSTEAD_WEIGHTS_ROW_H_
+
+#include <vector>
+
+#include "diagnosis/instead/wrong_answer.h"
+
+namespace qkvet::diagnosis {
+
+enum class RowOfWeights : uint8_t {
+  kNothing,      // or not all rows say the same
+  kOtherKeys,    // hidden keys have weight or visible ones none, in proportion
+  kOneMissing,   // of an output: a key has none, all others are right
+  kImpossible,   // one of them is negative or infinite
+  kOtherSum,     // the sum is not 1
+  kOtherScores,  // a sum of 1, of visible keys alone, and not in proportion
+};
+
+// What all wrong rows say, of outputs or of weights that were returned.
+RowOfWeights said_of_rows(const std::vector<const WrongAnswer*>& answers,
+                          bool of_output);
+RowOfWeights said_of_rows(const std::vector<WrongAnswer>& answers,
+                          bool of_output);
+
+// Of outputs for V = 1, which lack weight: whether keys of score 0 and value 0
+// have it, a whole number of them in each row.
+bool are_keys_of_score_zero(const std::vector<WrongAnswer>& of_ones,
+                            bool lse_in_base2);
+
+}  // namespace qkvet::diagnosis
+
+#endif  // QKVET_DIAGNOSIS_INSTEAD_WEIGHTS_ROW_H_
