@@ -34,8 +34,8 @@ class Arithmetic {
     say_operands();
     say_scores();
     say_weights();
-    say_lse();
     say_exp();
+    say_lse();
     say_tile(keys);
     not_told("denominator",
              "the order in which weights are added: they have "
@@ -222,12 +222,40 @@ class Arithmetic {
     if (told->normalised) say("p_normalised", "1", told->why);
   }
 
+  static std::string power_above(double x) {
+    return fmt::format("{:.17g}", std::exp2(std::ceil(std::log2(x))));
+  }
+
+  // Above the noise of f32 and of what an undeclared kernel has.
+  static constexpr double kNoise = 0x1p-20, kMostDeclared = 0x1p-8;
+
   void say_lse() {
     if (!is_found(found_, "options", "lse")) return;
-    const RoundingFound lse = ask_lse(asker_);
+    const LseFound lse = ask_lse(asker_);
     if (!lse.told) return not_told("lse_dtype", lse.why);
-    if (!lse.to) return usual("lse_dtype", "none: " + lse.why);
-    say("lse_dtype", std::string(dtype_name(*lse.to)), lse.why);
+    if (lse.to)
+      return say("lse_dtype", std::string(dtype_name(*lse.to)), lse.why);
+    if (lse.error <= kNoise) {
+      usual("lse_dtype", "none: " + lse.why);
+      return say_tanh();
+    }
+    const bool hidden = is_said("score_dtype") || is_said("operand_dtype") ||
+                        is_said("dot_sum_dtype") || is_said("exp_error");
+    if (hidden || lse.error > kMostDeclared)
+      return not_told("lse_dtype", lse.why + ": something else is off");
+    say("log_error", power_above(lse.error), lse.why);
+  }
+
+  void say_tanh() {
+    if (!is_found(found_, "options", "softcap")) return;
+    const TanhFound tanh = ask_tanh(asker_);
+    if (!tanh.told) return not_told("tanh_error", tanh.why);
+    if (tanh.error <= kNoise) return usual("tanh_error", tanh.why);
+    if (is_said("score_dtype") || tanh.error > kMostDeclared)
+      return not_told("tanh_error", tanh.why + ": something else is rounded");
+    say("tanh_error", power_above(tanh.error), tanh.why);
+    if (tanh.floor > 0)
+      say("tanh_floor", power_above(tanh.floor), "of the same scores");
   }
 
   void say_exp() {
@@ -248,9 +276,6 @@ class Arithmetic {
     constexpr double kMost = 0x1p-8 * 0x1p24;
     if (exp.units > kMost)
       return not_told("exp_error", exp.why + ": something else is rounded");
-    const auto power_above = [](double x) {
-      return fmt::format("{:.17g}", std::exp2(std::ceil(std::log2(x))));
-    };
     say("exp_error", power_above(exp.units * 0x1p-24), exp.why);
     if (exp.floor > 0x1p-149)
       say("exp_floor", power_above(exp.floor), "of the same weights");

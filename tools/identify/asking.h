@@ -29,7 +29,9 @@ struct Reply {
   // judged(): the largest error in bounds of an undeclared kernel.
   double off = 0;
 
-  bool done() const { return outcome.status == CallStatus::kDone; }
+  bool done() const {
+    return answered == Answered::kAgrees || answered == Answered::kWrong;
+  }
   bool agrees() const { return answered == Answered::kAgrees; }
   // No other meaning of the call has to be asked for.
   bool is_sure() const { return agrees() && off <= 1; }

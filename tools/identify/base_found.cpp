@@ -32,7 +32,7 @@ std::vector<StorageTypes> all_storage(const Asker& asker) {
 std::vector<Case> first_cases(const Asker& asker, int64_t T, int64_t d) {
   std::vector<Case> cases;
   for (const StorageTypes& storage : all_storage(asker))
-    for (const Layout layout : {Layout::kBhtd, Layout::kBthd})
+    for (const Layout layout : {Layout::kBhtd, Layout::kBthd, Layout::kPacked})
       for (const Causal causal : {Causal::kNone, Causal::kBottomRight})
         for (const bool own_scale : {true, false}) {
           Case value;

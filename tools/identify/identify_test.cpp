@@ -103,7 +103,9 @@ TEST(Identify, TellsArithmeticsApart) {
       {"controls/flash_p_rounded", {{"preset", "flash_half"}}},
       {"controls/bf16_p_normalised",
        {{"p_dtype", "bf16"}, {"p_normalised", "1"}}},
-      {"controls/coarse_exp", {{"exp_error", "0.000244140625"}}}};
+      {"controls/coarse_exp", {{"exp_error", "0.000244140625"}}},
+      {"controls/coarse_log", {{"log_error", "0.00048828125"}}},
+      {"controls/coarse_tanh", {{"tanh_error", "0.000244140625"}}}};
   for (const auto& row : rows) {
     Told told = identify_kernel(row.kernel);
     EXPECT_EQ(told.exit, 0) << told.text;
@@ -114,7 +116,8 @@ TEST(Identify, TellsArithmeticsApart) {
     if (std::string(row.kernel) == "controls/bf16_operands") continue;
     for (const char* field :
          {"tile", "operand_dtype", "score_dtype", "p_dtype", "softmax_dtype",
-          "dot_sum_dtype", "value_sum_dtype", "exp_error", "preset"}) {
+          "dot_sum_dtype", "value_sum_dtype", "exp_error", "preset",
+          "log_error", "tanh_error", "lse_dtype"}) {
       const bool is_found = told.fields.contains(field);
       EXPECT_EQ(is_found, row.fields.contains(field))
           << row.kernel << ": " << field;

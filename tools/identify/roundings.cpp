@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numbers>
 #include <utility>
 #include <vector>
 
@@ -246,42 +245,6 @@ RoundingFound ask_weights_rounding(Asker& asker,
     found.to = guesses[0].to;
     found.normalised = guesses[0].normalised;
   }
-  return found;
-}
-
-// Scores of 0 and one of 0.37: the lse of a row has no end in any half type.
-RoundingFound ask_lse(Asker& asker) {
-  RoundingFound found;
-  Case value = asker.base;
-  value.q = value.k = {RecipeKind::kZero, 0};
-  const Shape s = value.shape;
-  const double scale = scale_of(value);
-  const Reply reply = asker.ask(
-      value,
-      [&](Inputs& inputs) {
-        for (int64_t row = 0; row < s.H * s.Tq; ++row)
-          inputs.q[static_cast<size_t>(row * s.d)] = 1;
-        for (int64_t h = 0; h < s.Hkv; ++h)
-          inputs.k[static_cast<size_t>(h * s.Tk * s.d)] = 0.37 / scale;
-      },
-      /*want_lse=*/true);
-  if (reply.lse.empty()) {
-    found.why = reply.done() ? "no lse is returned" : reply.said;
-    return found;
-  }
-  const double unit =
-      asker.dialect.lse_base == QKVET_LSE_BASE2 ? std::numbers::log2e : 1;
-  const double lse = reply.lse[static_cast<size_t>(s.Tq - 1)];
-  const double exact = unit * std::log(static_cast<double>(s.Tk - 1) +
-                                       std::exp(scale * reply.inputs.k[0]));
-  found.why = fmt::format("an lse of {:.7f} comes out as {:.7f}", exact, lse);
-  constexpr double kNoise = 1e-6;
-  found.told = std::fabs(lse - exact) < kNoise;
-  for (const Dtype half : kHalf)
-    if (!found.told && std::fabs(lse - stored(exact, half)) < kNoise) {
-      found.told = true;
-      found.to = half;
-    }
   return found;
 }
 

@@ -27,8 +27,22 @@ RoundingFound ask_scores(Asker& asker);
 // P before it meets v. `operands`: what ask_operands() found.
 RoundingFound ask_weights_rounding(Asker& asker, std::optional<Dtype> operands);
 
-// lse, before it is returned in f32.
-RoundingFound ask_lse(Asker& asker);
+// lse, before it is returned in f32; where it is rounded to nothing, how far
+// off the logarithm is.
+struct LseFound : RoundingFound {
+  double error = 0;  // of an lse x, natural, in units of max(1, |x|)
+};
+LseFound ask_lse(Asker& asker);
+
+// softcap * tanh(score / softcap), by the lse of equal scores, where that is
+// exact to f32: the largest relative error, and the error of tanh(0).
+struct TanhFound {
+  bool told = false;
+  double error = 0;
+  double floor = 0;
+  std::string why;
+};
+TanhFound ask_tanh(Asker& asker);
 
 // Of f32 storage, where scores are exact: the largest relative error of a ratio
 // of two weights, in units of 2^-24.
