@@ -14,7 +14,7 @@
 namespace qkvet::tools {
 namespace {
 
-constexpr std::array<Dtype, 2> kHalf = {Dtype::kBf16, Dtype::kF16};
+constexpr std::array<Dtype, 2> kShortTypes = {Dtype::kBf16, Dtype::kF16};
 
 // The lse of the last row of each head, all of whose keys have the score
 // x[head] before it is capped; empty if there is none.
@@ -75,10 +75,11 @@ LseFound ask_lse(Asker& asker) {
     const double exact = asked.scores[h] + keys;
     const double size = std::max(1.0, std::fabs(exact));
     found.error = std::max(found.error, std::fabs(asked.lse[h] - exact) / size);
-    for (size_t half = 0; half < kHalf.size(); ++half)
-      off_half[half] = std::max(
-          off_half[half],
-          std::fabs(asked.lse[h] - stored(exact * unit, kHalf[half]) / unit));
+    for (size_t half = 0; half < kShortTypes.size(); ++half)
+      off_half[half] =
+          std::max(off_half[half],
+                   std::fabs(asked.lse[h] -
+                             stored(exact * unit, kShortTypes[half]) / unit));
   }
   found.why =
       fmt::format("lse of {} rows is off by {:.2g} of max(1, |lse|) at most",
@@ -86,8 +87,9 @@ LseFound ask_lse(Asker& asker) {
   // Far above f32, far below half types.
   constexpr double kNoise = 0x1p-20;
   found.told = true;
-  for (size_t half = 0; half < kHalf.size(); ++half)
-    if (found.error > kNoise && off_half[half] < kNoise) found.to = kHalf[half];
+  for (size_t half = 0; half < kShortTypes.size(); ++half)
+    if (found.error > kNoise && off_half[half] < kNoise)
+      found.to = kShortTypes[half];
   return found;
 }
 
