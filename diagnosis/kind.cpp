@@ -11,7 +11,8 @@ namespace qkvet::diagnosis {
 namespace {
 
 // What a kernel serves with: faults of those that do are about it.
-constexpr uint64_t kTables = QKVET_OPTION_PAGED | QKVET_OPTION_APPEND;
+constexpr uint64_t kTables =
+    QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR | QKVET_OPTION_APPEND;
 
 }  // namespace
 

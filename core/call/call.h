@@ -69,6 +69,9 @@ enum class TensorName : uint8_t {
   kStatesLse,
   kIndptr,
   kRowMask,
+  kPageIndptr,
+  kPageIndices,
+  kLastPageLen,
   // Outputs.
   kO,
   kLse,
@@ -96,8 +99,8 @@ enum class TensorName : uint8_t {
   kDBo,
   kDropoutMask
 };
-inline constexpr int kTensorCount = 65;
-inline constexpr int kInputCount = 40;
+inline constexpr int kTensorCount = 68;
+inline constexpr int kInputCount = 43;
 inline constexpr int kOutputCount = kTensorCount - kInputCount;
 // "q", "k", ..., "weights" (core/call/tensor_table.h).
 const char* tensor_name(TensorName tensor);
@@ -155,7 +158,13 @@ enum class Mistake : uint8_t {
   kLengthBeyond,    // forward: a length beyond the rows, or the block table
   kLengthsType,     // forward: lengths, or starts of members, in f32
   kLengthsRank,     // forward: lengths, or starts of members, as [n, 1]
-  kBothForms        // forward: starts of members, and lengths beside them
+  kBothForms,       // forward: starts of members, and lengths beside them
+  kPagesFall,       // forward: page_indptr: pages that end before they begin
+  kPagesStart,      // forward: page_indptr: the first page is number 1
+  kPagesEnd,        // forward: page_indptr: more pages than page_indices has
+  kLastPageEmpty,   // forward: last_page_len: 0 of a member that has pages
+  kLastPageBeyond,  // forward: last_page_len: more than a page has slots
+  kBothTables  // forward: page_indptr, and block_table and kv_len beside it
 };
 
 // The inputs are contiguous, row-major, in their storage type, and must outlive
@@ -229,6 +238,7 @@ struct KernelCall : ScoreRule {
   const std::byte* kv_len = nullptr;  // [B] int64
   const std::byte* cu_q = nullptr;    // [members + 1] int64
   const std::byte* cu_k = nullptr;    // [members + 1] int64
+  bool int32_lengths = false;         // these four are int32
 
   // Pages: k and v are then the pool, [pages,Hkv,page_size,width]; Tk is still
   // the most tokens that a member has. With new tokens kv_len counts those in
@@ -240,8 +250,14 @@ struct KernelCall : ScoreRule {
   int64_t table_columns = 0;               // of the block table
   int64_t new_tokens = 0;                  // of every member, to be appended
   const std::byte* block_table = nullptr;  // [B,table_columns] int32
-  const std::byte* k_new = nullptr;        // [B,Hkv,new_tokens,d]
-  const std::byte* v_new = nullptr;        // [B,Hkv,new_tokens,dv]
+  // The other form of the table: with these there is neither block_table nor
+  // kv_len, and what they count are all tokens, new ones included.
+  int64_t page_entries = 0;                  // of page_indices
+  const std::byte* page_indptr = nullptr;    // [B + 1] int32
+  const std::byte* page_indices = nullptr;   // [page_entries] int32
+  const std::byte* last_page_len = nullptr;  // [B] int32
+  const std::byte* k_new = nullptr;          // [B,Hkv,new_tokens,d]
+  const std::byte* v_new = nullptr;          // [B,Hkv,new_tokens,dv]
 
   // The gradient of the call above, which gave o and lse.
   const std::byte* d_o = nullptr;        // [B,H,Tq,dv] stored as o

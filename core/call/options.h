@@ -111,13 +111,22 @@ enum class Unowned : uint8_t {
 };
 inline constexpr int kUnownedCount = 3;
 
+// How a call says which pages are whose (kernel.h).
+enum class PageTable : uint8_t {
+  kBlocks,  // block_table: a row of pages for each member, and kv_len
+  kCsr      // page_indptr: one list of pages, and what is in the last of each
+};
+inline constexpr int kPageTableCount = 2;
+
 // Keys and values that lie in pages of a pool and are found by block tables
 // (Kwon et al., "Efficient Memory Management for Large Language Model Serving
-// with PagedAttention", 2023, 4.1).
+// with PagedAttention", 2023, 4.1), or by lists of pages (Ye et al.,
+// "FlashInfer", 2025, 3.1).
 struct Paging {
   int64_t size = 0;  // tokens of a page; 0: k and v are not paged
   PageOrder order = PageOrder::kPermuted;
   Unowned unowned = Unowned::kNan;
+  PageTable table = PageTable::kBlocks;
 
   friend bool operator==(const Paging&, const Paging&) = default;
 };

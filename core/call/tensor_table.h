@@ -100,6 +100,10 @@ inline constexpr auto kTensors = [] {
        {kStatesLse, "states_lse", 3, {}, 1},
        {kIndptr, "indptr", 1, {}, 2},
        {kRowMask, "row_mask", 1, {}, 16},
+       // Numbers of the case, drawn from nothing.
+       {kPageIndptr, "page_indptr", 1, {}, 17},
+       {kPageIndices, "page_indices", 1, {}, 18},
+       {kLastPageLen, "last_page_len", 1, {}, 19},
        // Outputs.
        {kO, "o", 4, {kB, kH, kTq, kValueWidth}, 0, kInStories},
        {kLse, "lse", 3, {kB, kH, kTq}, 0, kInStories},

@@ -105,6 +105,15 @@ std::string forward_mistake_contradiction(const KernelCall& call) {
     case Mistake::kBothForms:
       return call.cu_q != nullptr ? ""
                                   : "a mistake in a packed batch without one";
+    case Mistake::kPagesFall:
+    case Mistake::kPagesStart:
+    case Mistake::kPagesEnd:
+    case Mistake::kLastPageEmpty:
+    case Mistake::kLastPageBeyond:
+    case Mistake::kBothTables:
+      return call.page_indptr != nullptr
+                 ? ""
+                 : "a mistake in a list of pages without one";
     case Mistake::kOutputRows:
     case Mistake::kFusedWidth:
       return "there is no such mistake";

@@ -205,6 +205,49 @@ TEST(CapabilityOptions, MembersOfAPackedBatchHaveLengthsOfTheirOwn) {
             "");
 }
 
+TEST(CapabilityOptions, ListsOfPagesAreAnOptionOfTheirOwn) {
+  static constexpr int32_t kStarts[] = {0, 2, 3}, kLast[] = {1, 2};
+  const auto lists = [](auto& c) {
+    c.shape.B = 2;
+    c.page_indptr = reinterpret_cast<const std::byte*>(kStarts);
+    c.page_indices = kData;
+    c.last_page_len = reinterpret_cast<const std::byte*>(kLast);
+    c.page_size = c.pages = c.page_entries = 2;
+  };
+  EXPECT_EQ(reason(lists, QKVET_OPTION_PAGED_CSR), "");
+  EXPECT_EQ(reason(lists, QKVET_OPTION_PAGED),
+            "a list of pages (page_indptr, page_indices, last_page_len) is not "
+            "declared");
+  EXPECT_EQ(reason(
+                [&](auto& c) {
+                  lists(c);
+                  c.kv_len = kData;
+                },
+                QKVET_OPTION_PAGED_CSR | QKVET_OPTION_PAGED),
+            "lists of pages have no block table and no kv_len beside them");
+  EXPECT_EQ(reason(
+                [&](auto& c) {
+                  lists(c);
+                  c.last_page_len = nullptr;
+                },
+                QKVET_OPTION_PAGED_CSR),
+            "lists of pages come with page_indptr, page_indices and "
+            "last_page_len");
+}
+
+TEST(CapabilityOptions, Int32LengthsAreAnOptionOfTheirOwn) {
+  static constexpr int32_t kShort[] = {1, 1};
+  const auto narrow = [](auto& c) {
+    c.shape.B = 2;
+    c.kv_len = reinterpret_cast<const std::byte*>(kShort);
+    c.int32_lengths = true;
+  };
+  EXPECT_EQ(reason(narrow, QKVET_OPTION_LENGTHS),
+            "int32 lengths (q_len, kv_len, cu_seqlens_*) is not declared");
+  EXPECT_EQ(reason(narrow, QKVET_OPTION_LENGTHS | QKVET_OPTION_INT32_LENGTHS),
+            "");
+}
+
 // In pages it is an option of its own, beside pages and not beside packing.
 TEST(CapabilityOptions, APackedBatchOverPagesIsAnOptionOfItsOwn) {
   static constexpr int64_t kLengths[] = {3, 5}, kOthers[] = {5, 3};

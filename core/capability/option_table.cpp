@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "core/case/paging.h"
 
@@ -19,29 +18,29 @@ bool has_empty_extent(Call call) {
   return takes_options(call.operation) && std::min(s.Tq, s.Tk) == 0;
 }
 
-int64_t number_at(const std::byte* numbers, int64_t n) {
-  int64_t number = 0;
-  std::memcpy(&number, numbers + n * int64_t{sizeof number}, sizeof number);
-  return number;
-}
-
 // In a packed batch each member has extents of its own.
 bool has_cross_lengths(Call call) {
   if (!takes_options(call.operation)) return false;
   if (call.shape.Tq != call.shape.Tk) return true;
-  const auto length = [](const std::byte* ends, int64_t m) {
-    return number_at(ends, m + 1) - number_at(ends, m);
+  const auto length = [&](const std::byte* ends, int64_t m) {
+    return length_at(call, ends, m + 1) - length_at(call, ends, m);
   };
   for (int64_t m = 0; m < call.members; ++m)
-    if (length(call.cu_q, m) !=
-        (is_served(call) ? number_at(call.kv_len, m) + call.new_tokens
-                         : length(call.cu_k, m)))
+    if (length(call.cu_q, m) != (is_served(call)
+                                     ? held_tokens(call, m) + call.new_tokens
+                                     : length(call.cu_k, m)))
       return true;
   return false;
 }
 
 bool has_lengths(Call call) {
   return call.q_len != nullptr || (call.kv_len != nullptr && !is_served(call));
+}
+
+bool has_int32_lengths(Call call) {
+  return call.int32_lengths &&
+         (call.q_len != nullptr || call.kv_len != nullptr ||
+          call.cu_q != nullptr || call.cu_k != nullptr);
 }
 
 constexpr auto kRows = std::to_array<OptionRow>({
@@ -88,7 +87,7 @@ constexpr auto kRows = std::to_array<OptionRow>({
     {QKVET_OPTION_PACKED, "packed", "a packed batch", "", "packed batches",
      [](Call c) { return c.members > 0 && c.page_size == 0; }},
     {QKVET_OPTION_PAGED, "paged", "pages", "block_table", "pages",
-     [](Call c) { return c.page_size > 0; }},
+     [](Call c) { return c.page_size > 0 && c.page_indptr == nullptr; }},
     {QKVET_OPTION_APPEND, "append", "new tokens", "k_new, v_new", "new tokens",
      [](Call c) { return c.new_tokens > 0; }},
     // No case has them: what is declared is not judged.
@@ -99,6 +98,11 @@ constexpr auto kRows = std::to_array<OptionRow>({
     {QKVET_OPTION_PACKED_PAGES, "packed_pages", "a packed batch over pages",
      "cu_seqlens_q, block_table", "packed batches over pages",
      [](Call c) { return c.members > 0 && c.page_size > 0; }},
+    {QKVET_OPTION_PAGED_CSR, "paged_csr", "a list of pages",
+     "page_indptr, page_indices, last_page_len", "lists of pages",
+     [](Call c) { return c.page_indptr != nullptr; }},
+    {QKVET_OPTION_INT32_LENGTHS, "int32_lengths", "int32 lengths",
+     "q_len, kv_len, cu_seqlens_*", "int32 lengths", has_int32_lengths},
 });
 
 constexpr bool in_order_of_bits() {

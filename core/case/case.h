@@ -68,8 +68,9 @@ struct Case : ScoreRule {
   std::vector<int64_t> q_len;    // [B]; empty: all rows count
   std::vector<int64_t> kv_len;   // [B]; empty: all keys count
   // A packed batch, B = 1: where its members begin, and the end; or empty.
-  std::vector<int64_t> cu_q;  // [members + 1]
-  std::vector<int64_t> cu_k;  // [members + 1]
+  std::vector<int64_t> cu_q;   // [members + 1]
+  std::vector<int64_t> cu_k;   // [members + 1]
+  bool int32_lengths = false;  // these four lists are int32, not int64
   Layout layout = Layout::kBhtd;
   uint8_t share = 0;  // kShareB, kShareH
   Paging paging;
@@ -197,6 +198,10 @@ struct Inputs {
   int64_t table_columns = 0;
   int64_t new_tokens = 0;
   std::vector<std::byte> k_cache_bytes, v_cache_bytes, block_table_bytes;
+  // In the place of the table and of kv_len, where the case says so.
+  int64_t page_entries = 0;
+  std::vector<std::byte> page_indptr_bytes, page_indices_bytes;
+  std::vector<std::byte> last_page_len_bytes;
   std::vector<std::byte> k_new_bytes, v_new_bytes;
   // For a merge (core/case/merge.h): the states as a kernel gets them, v and
   // the bias in another order, and the rows that are merged where some are not.
@@ -226,6 +231,15 @@ void store_inputs(const Case& value, Inputs& inputs);
 // kernel that needs them; to be stored again. False: there are no such rows.
 // What is finite there stays.
 bool put_numbers_beyond_lengths(const Case& value, Inputs& inputs);
+
+// Lengths, or starts of members, as the case's call has them.
+void store_lengths(const Case& value, const std::vector<int64_t>& lengths,
+                   std::vector<std::byte>& bytes);
+// The other way round.
+std::vector<int64_t> lengths_in(const Case& value,
+                                const std::vector<std::byte>& bytes);
+// Whether the call has any.
+bool gives_lengths(const Case& value);
 
 // How many positions the tables of a rotation have.
 int64_t rope_rows(const Case& value);

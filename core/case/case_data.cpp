@@ -225,9 +225,40 @@ const std::vector<std::byte>& Inputs::bytes(TensorName input) const {
       return states_lse_bytes;
     case TensorName::kIndptr:
       return indptr_bytes;
+    case TensorName::kPageIndptr:
+      return page_indptr_bytes;
+    case TensorName::kPageIndices:
+      return page_indices_bytes;
+    case TensorName::kLastPageLen:
+      return last_page_len_bytes;
     default:
       return layer_bytes.at(layer_index(input));
   }
+}
+
+void store_lengths(const Case& c, const std::vector<int64_t>& lengths,
+                   std::vector<std::byte>& bytes) {
+  if (!c.int32_lengths) return store_numbers(lengths, bytes);
+  const std::vector<int32_t> narrow(lengths.begin(), lengths.end());
+  bytes.resize(narrow.size() * sizeof(int32_t));
+  if (!bytes.empty()) std::memcpy(bytes.data(), narrow.data(), bytes.size());
+}
+
+std::vector<int64_t> lengths_in(const Case& c,
+                                const std::vector<std::byte>& bytes) {
+  const auto read = [&](auto numbers) {
+    numbers.resize(bytes.size() / sizeof(numbers[0]));
+    if (!bytes.empty()) std::memcpy(numbers.data(), bytes.data(), bytes.size());
+    return std::vector<int64_t>(numbers.begin(), numbers.end());
+  };
+  return c.int32_lengths ? read(std::vector<int32_t>())
+                         : read(std::vector<int64_t>());
+}
+
+bool gives_lengths(const Case& c) {
+  const bool of_keys = !c.kv_len.empty() || is_served(c);
+  return !c.q_len.empty() || !c.cu_q.empty() ||
+         (of_keys && c.paging.table == PageTable::kBlocks);
 }
 
 void store_inputs(const Case& c, Inputs& inputs) {
@@ -252,10 +283,10 @@ void store_inputs(const Case& c, Inputs& inputs) {
   store_as(Dtype::kF32, inputs.v_scale, inputs.v_scale_bytes);
   store_numbers(inputs.q_positions, inputs.q_positions_bytes);
   store_numbers(inputs.k_positions, inputs.k_positions_bytes);
-  store_numbers(c.q_len, inputs.q_len_bytes);
-  store_numbers(c.kv_len, inputs.kv_len_bytes);
-  store_numbers(c.cu_q, inputs.cu_q_bytes);
-  store_numbers(c.cu_k, inputs.cu_k_bytes);
+  store_lengths(c, c.q_len, inputs.q_len_bytes);
+  store_lengths(c, c.kv_len, inputs.kv_len_bytes);
+  store_lengths(c, c.cu_q, inputs.cu_q_bytes);
+  store_lengths(c, c.cu_k, inputs.cu_k_bytes);
   fill_served(c, inputs);
   fill_merge(c, inputs);
 }
@@ -305,7 +336,8 @@ uint32_t input_digest(const Inputs& inputs) {
         TensorName::kCuK, TensorName::kRopeCos, TensorName::kRopeSin,
         TensorName::kQPositions, TensorName::kKPositions, TensorName::kKScale,
         TensorName::kVScale, TensorName::kBlockTable, TensorName::kKNew,
-        TensorName::kVNew})
+        TensorName::kVNew, TensorName::kPageIndptr, TensorName::kPageIndices,
+        TensorName::kLastPageLen})
     hash_bytes(inputs.bytes(option), hash);
   hash_bytes(inputs.k_cache_bytes, hash);
   hash_bytes(inputs.v_cache_bytes, hash);

@@ -159,6 +159,7 @@ Dtype storage_type(const Case& c, TensorName input) {
     case TensorName::kKvLen:
     case TensorName::kCuQ:
     case TensorName::kCuK:
+      return c.int32_lengths ? Dtype::kInt32 : Dtype::kInt64;
     case TensorName::kQPositions:
     case TensorName::kKPositions:
     case TensorName::kIndptr:

@@ -429,6 +429,23 @@ constexpr auto kOptions = std::to_array<CaseOption>({
     {"cuk", QKVET_OPTION_PACKED, true, Fields<&Case::cu_k>::given,
      Fields<&Case::cu_k>::copy, read_counts<&Case::cu_k>,
      [](const Case& c) { return counts_text("cuk", c.cu_k); }, fine},
+    {"lens", QKVET_OPTION_INT32_LENGTHS, true,
+     Fields<&Case::int32_lengths>::given, Fields<&Case::int32_lengths>::copy,
+     [](Text text, Text token, Case& c) {
+       c.int32_lengths = text == "i32";
+       return text == "i32" || text == "i64"
+                  ? ""
+                  : quoted(token) + ": allowed lens=i32, lens=i64";
+     },
+     [](const Case& c) -> std::string {
+       return c.int32_lengths ? "lens=i32" : "";
+     },
+     [](const Case& c) -> std::string {
+       return c.int32_lengths && !gives_lengths(c)
+                  ? "lens=i32 needs lengths or starts of members: qlen=, "
+                    "kvlen=, cuq=, append= or page= with a block table"
+                  : "";
+     }},
     {"layout", kOptionLayout, true, Fields<&Case::layout>::given,
      Fields<&Case::layout>::copy,
      [](Text text, Text token,
@@ -459,6 +476,10 @@ constexpr auto kOptions = std::to_array<CaseOption>({
      read_page_order, page_order_text, fine},
     {"unowned", QKVET_OPTION_PAGED, false, Fields<>::given, Fields<>::copy,
      read_unowned, unowned_text, fine},
+    // Of a kernel that takes no such table the pages go as a whole.
+    {"table", QKVET_OPTION_PAGED_CSR, false,
+     [](const Case& c) { return c.paging.table == PageTable::kCsr; },
+     Fields<&Case::paging>::copy, read_page_table, page_table_text, fine},
     {"append", QKVET_OPTION_APPEND, false, Fields<&Case::append>::given,
      Fields<&Case::append>::copy, read_append, append_text, fine},
     {"rope", QKVET_OPTION_ROPE, false, Fields<&Case::rope>::given,

@@ -371,6 +371,7 @@ Case random_case(uint32_t n) {
     for (uint32_t b = 0; b < c.shape.B && draw(31) % 2; ++b)
       c.kv_len.push_back(below(32 + b, c.shape.Tk + 1));
   }
+  c.int32_lengths = gives_lengths(c) && draw(46) % 2 == 0;
   c.layout = static_cast<Layout>(below(36, kLayoutCount));
   if (c.layout == Layout::kPacked && c.shape.Tq != c.shape.Tk)
     c.layout = Layout::kGaps;

@@ -268,12 +268,22 @@ void fill_served_options(const Case& c, const Inputs& inputs,
                          KernelCall& call) {
   call.k = given(inputs.k_cache_bytes);
   call.v = given(inputs.v_cache_bytes);
-  call.kv_len = given(inputs.kv_len_bytes);
-  call.cu_k = nullptr;  // kv_len says it
+  call.cu_k = nullptr;  // what says how long the members are says it
   call.page_size = c.paging.size;
   call.pages = inputs.pages;
   call.table_columns = inputs.table_columns;
-  if (c.paging.size > 0) call.block_table = given(inputs.block_table_bytes);
+  if (c.paging.table == PageTable::kCsr) {
+    // A table beside it is a mistake that a law makes.
+    call.kv_len = given_or_null(inputs.kv_len_bytes);
+    call.block_table = given_or_null(inputs.block_table_bytes);
+    call.page_entries = inputs.page_entries;
+    call.page_indptr = given(inputs.page_indptr_bytes);
+    call.page_indices = given(inputs.page_indices_bytes);
+    call.last_page_len = given(inputs.last_page_len_bytes);
+  } else {
+    call.kv_len = given(inputs.kv_len_bytes);
+    if (c.paging.size > 0) call.block_table = given(inputs.block_table_bytes);
+  }
   call.new_tokens = inputs.new_tokens;
   if (call.new_tokens == 0) return;
   call.k_new = given(inputs.k_new_bytes);
@@ -367,6 +377,7 @@ void fill_options(const Case& c, const Inputs& inputs, KernelCall& call) {
   if (c.score_bias) call.bias = given(inputs.bias_bytes);
   if (c.sink) call.sink = given(inputs.sink_bytes);
   if (c.slopes) call.slopes = given(inputs.slopes_bytes);
+  call.int32_lengths = c.int32_lengths;
   call.q_len = given_or_null(inputs.q_len_bytes);
   call.kv_len = given_or_null(inputs.kv_len_bytes);
   call.cu_q = given_or_null(inputs.cu_q_bytes);

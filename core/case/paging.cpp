@@ -191,6 +191,43 @@ void store(const std::vector<Number>& numbers, std::vector<std::byte>& bytes) {
   if (!bytes.empty()) std::memcpy(bytes.data(), numbers.data(), bytes.size());
 }
 
+// Of tokens in pages that are full but for the last.
+int64_t in_last_page(int64_t count, int64_t size) {
+  return count > 0 ? (count - 1) % size + 1 : 0;
+}
+
+int32_t int32_at(const std::byte* numbers, int64_t n) {
+  int32_t number = 0;
+  std::memcpy(&number, numbers + n * int64_t{sizeof number}, sizeof number);
+  return number;
+}
+
+std::string new_tokens_contradiction(const KernelCall& call) {
+  const bool appends = call.new_tokens != 0;
+  return appends != (call.k_new != nullptr) ||
+                 appends != (call.v_new != nullptr)
+             ? "new tokens come with k and v"
+             : "";
+}
+
+// The table in the form that the case asks for, and what says how long the
+// members are.
+void store_table(const Case& c, const PageMap& map, Inputs& inputs) {
+  if (c.paging.table == PageTable::kBlocks) {
+    inputs.table_columns = map.columns();
+    return store(map.table(), inputs.block_table_bytes);
+  }
+  const std::vector<int32_t> list = map.list();
+  inputs.page_entries = static_cast<int64_t>(list.size());
+  store(map.starts(), inputs.page_indptr_bytes);
+  store(list, inputs.page_indices_bytes);
+  std::vector<int32_t> last;
+  for (int64_t m = 0; m < members_of(c); ++m)
+    last.push_back(
+        static_cast<int32_t>(in_last_page(keys_of(c, m).count, c.paging.size)));
+  store(last, inputs.last_page_len_bytes);
+}
+
 }  // namespace
 
 int64_t members_of(const Case& c) {
@@ -260,11 +297,32 @@ void PageMap::fill_tails(const Case& c) {
     }
 }
 
+std::vector<int32_t> PageMap::starts() const {
+  std::vector<int32_t> starts = {0};
+  for (const int64_t pages : owned_)
+    starts.push_back(starts.back() + static_cast<int32_t>(pages));
+  return starts;
+}
+
+std::vector<int32_t> PageMap::list() const {
+  std::vector<int32_t> list;
+  for (size_t m = 0; m < owned_.size(); ++m)
+    for (int64_t p = 0; p < owned_[m]; ++p)
+      list.push_back(
+          table_[m * static_cast<size_t>(columns_) + static_cast<size_t>(p)]);
+  const int32_t stale = list.empty() ? 0 : list.front();
+  for (const int32_t spare : {-1, stale, static_cast<int32_t>(pages_)})
+    list.push_back(spare);
+  return list;
+}
+
 void fill_served(const Case& c, Inputs& inputs) {
   inputs.pages = inputs.table_columns = inputs.new_tokens = 0;
+  inputs.page_entries = 0;
   for (auto* bytes :
        {&inputs.k_cache_bytes, &inputs.v_cache_bytes, &inputs.block_table_bytes,
-        &inputs.k_new_bytes, &inputs.v_new_bytes})
+        &inputs.page_indptr_bytes, &inputs.page_indices_bytes,
+        &inputs.last_page_len_bytes, &inputs.k_new_bytes, &inputs.v_new_bytes})
     bytes->clear();
   if (!is_served(c)) return;
   const Shape& s = c.shape;
@@ -272,8 +330,7 @@ void fill_served(const Case& c, Inputs& inputs) {
   if (c.paging.size > 0) {
     const PageMap map(c);
     inputs.pages = map.pages();
-    inputs.table_columns = map.columns();
-    store(map.table(), inputs.block_table_bytes);
+    store_table(c, map, inputs);
     fill_pool(c, map, s.d, inputs.k_bytes, inputs.k_cache_bytes);
     fill_pool(c, map, s.dv, inputs.v_bytes, inputs.v_cache_bytes);
   } else {
@@ -287,7 +344,16 @@ void fill_served(const Case& c, Inputs& inputs) {
   std::vector<int64_t> before;
   for (int64_t m = 0; m < members_of(c); ++m)
     before.push_back(keys_of(c, m).count - inputs.new_tokens);
-  store(before, inputs.kv_len_bytes);
+  if (c.paging.table == PageTable::kCsr) before.clear();
+  store_lengths(c, before, inputs.kv_len_bytes);
+}
+
+int64_t held_tokens(const KernelCall& call, int64_t member) {
+  if (call.page_indptr == nullptr) return length_at(call, call.kv_len, member);
+  const int64_t pages = int32_at(call.page_indptr, member + 1) -
+                        int32_at(call.page_indptr, member);
+  return std::max<int64_t>(pages - 1, 0) * call.page_size +
+         int32_at(call.last_page_len, member) - call.new_tokens;
 }
 
 std::string undeclared_page_size(const qkvet_capabilities& capabilities,
@@ -308,16 +374,26 @@ std::string undeclared_page_size(const qkvet_capabilities& capabilities,
 
 std::string paging_contradiction(const KernelCall& call) {
   const bool paged = call.page_size != 0, appends = call.new_tokens != 0;
+  const bool csr = call.page_indptr != nullptr;
+  const bool twice = call.mistake == Mistake::kBothTables;
   if (std::min({call.page_size, call.pages, call.table_columns,
-                call.new_tokens}) < 0)
+                call.page_entries, call.new_tokens}) < 0)
     return "a count of pages or new tokens is negative";
-  if (paged != (call.pages > 0) || paged != (call.table_columns > 0))
+  if (paged != (call.pages > 0) || paged != (call.table_columns > 0 || csr))
     return "pages come with a size, a pool and a block table";
+  if (csr != (call.page_indices != nullptr) ||
+      csr != (call.last_page_len != nullptr) || (csr && call.page_entries < 1))
+    return "lists of pages come with page_indptr, page_indices and "
+           "last_page_len";
   const int64_t members = call.members > 0 ? call.members : call.shape.B;
+  if (csr && !twice)
+    return call.block_table != nullptr || call.kv_len != nullptr
+               ? "lists of pages have no block table and no kv_len beside them"
+               : new_tokens_contradiction(call);
   if (paged && members > 0 && call.block_table == nullptr)
     return "the block table is missing";
-  if (appends != (call.k_new != nullptr) || appends != (call.v_new != nullptr))
-    return "new tokens come with k and v";
+  if (std::string why = new_tokens_contradiction(call); !why.empty())
+    return why;
   if (appends && !paged && call.members > 0)
     return "a packed batch has no new tokens without pages";
   if ((paged || appends) && members > 0 && call.kv_len == nullptr)

@@ -2,11 +2,15 @@
 // The serving form of a case: keys and values in pages of a pool, block tables,
 // and tokens that the kernel itself appends. A case says what k and v are,
 // token by token; here they are put where a call finds them. The spelling is a
-// part of a Case's: page=, pages=, unowned=, append=.
+// part of a Case's: page=, pages=, unowned=, table=, append=.
 //
 // In a packed batch over pages (cuq=, cuk= and page=) every member has a row of
 // the block table and of kv_len of its own; its keys are those between two
 // numbers of cuk=, which the call itself does not get.
+//
+// With table=csr the pages of all members are one list (page_indptr,
+// page_indices), and last_page_len is in the place of kv_len; behind the list
+// stands what stands behind the rows of a block table.
 //
 // The pool has two pages more than the members need. Entries of a block table
 // behind the pages of a member are -1, one past the pool, or a page of another
@@ -16,6 +20,7 @@
 #ifndef QKVET_CORE_CASE_PAGING_H_
 #define QKVET_CORE_CASE_PAGING_H_
 
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -59,6 +64,10 @@ class PageMap {
   int64_t page_of(int64_t member, int64_t token) const {
     return table_[static_cast<size_t>(member * columns_ + token / size_)];
   }
+  // The same as lists: where the pages of a member begin, and the end; all of
+  // them, and what stands behind them.
+  std::vector<int32_t> starts() const;
+  std::vector<int32_t> list() const;
 
  private:
   void place(const Case& value);
@@ -82,12 +91,15 @@ std::string read_page_order(std::string_view text, std::string_view token,
                             Case& value);
 std::string read_unowned(std::string_view text, std::string_view token,
                          Case& value);
+std::string read_page_table(std::string_view text, std::string_view token,
+                            Case& value);
 std::string read_append(std::string_view text, std::string_view token,
                         Case& value);
 // "page=4"; "" where the case has none.
 std::string page_text(const Case& value);
 std::string page_order_text(const Case& value);
 std::string unowned_text(const Case& value);
+std::string page_table_text(const Case& value);
 std::string append_text(const Case& value);
 // "" or what is wrong with pages and new tokens of an attention case whose
 // other options are right.
@@ -95,10 +107,25 @@ std::string paging_reason(const Case& value);
 
 // "" or why the pages and new tokens of a call do not belong together.
 std::string paging_contradiction(const KernelCall& call);
-// Whether the call has any: kv_len is a part of both then.
+// Whether the call has any: what says how long the members are is a part of
+// both then.
 inline bool is_served(const KernelCall& call) {
   return call.page_size > 0 || call.new_tokens > 0;
 }
+// Number n of one of the lists of lengths or starts of members.
+inline int64_t length_at(const KernelCall& call, const std::byte* list,
+                         int64_t n) {
+  if (call.int32_lengths) {
+    int32_t number = 0;
+    std::memcpy(&number, list + n * int64_t{sizeof number}, sizeof number);
+    return number;
+  }
+  int64_t number = 0;
+  std::memcpy(&number, list + n * int64_t{sizeof number}, sizeof number);
+  return number;
+}
+// The tokens of a member of such a call in front of its new ones.
+int64_t held_tokens(const KernelCall& call, int64_t member);
 // "" or that the kernel does not declare the call's page size, or rows.
 std::string undeclared_page_size(const qkvet_capabilities& capabilities,
                                  const KernelCall& call);

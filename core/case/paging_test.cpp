@@ -28,11 +28,16 @@ TEST(Paging, TheSpellingIsCanonical) {
        {"f32,B2,H1,Tq1,Tk5,d1,page=2", "f32,B1,H1,Tq1,Tk5,d1,page=2,append=1",
         "f32,B2,H1,Tq1,Tk5,d1,kvlen=5.2,page=4,pages=reverse,unowned=others,"
         "append=2",
-        "f32,B2,H1,Tq1,Tk5,d1,share=b,page=1,pages=order"})
+        "f32,B2,H1,Tq1,Tk5,d1,share=b,page=1,pages=order",
+        "f32,B2,H1,Tq1,Tk5,d1,kvlen=5.2,page=4,unowned=zero,table=csr",
+        "f32,B1,H1,Tq2,Tk5,d1,cuq=0.1.2,cuk=0.3.5,lens=i32,page=2,table=csr"})
     EXPECT_EQ(to_string(parsed(text)), text);
   EXPECT_EQ(to_string(parsed("f32,B1,H1,Tq1,Tk5,d1,append=1,pages=perm,"
                              "unowned=nan,page=2")),
             "f32,B1,H1,Tq1,Tk5,d1,page=2,append=1");
+  EXPECT_EQ(to_string(parsed("f32,B1,H1,Tq1,Tk5,d1,kvlen=3,table=blocks,"
+                             "lens=i64,page=2")),
+            "f32,B1,H1,Tq1,Tk5,d1,kvlen=3,page=2");
 }
 
 TEST(Paging, WhatCannotBeIsNamed) {
@@ -41,8 +46,13 @@ TEST(Paging, WhatCannotBeIsNamed) {
       {"page=5000", "\"page=5000\": allowed page=1 .. 4096"},
       {"page=2,pages=any", "allowed pages=perm, pages=order, pages=reverse"},
       {"page=2,unowned=one", "allowed unowned=nan, unowned=others, unowned="},
-      {"pages=order", "pages= and unowned= need page="},
-      {"unowned=others", "pages= and unowned= need page="},
+      {"page=2,table=list", "allowed table=blocks, table=csr"},
+      {"pages=order", "pages=, unowned= and table= need page="},
+      {"unowned=others", "pages=, unowned= and table= need page="},
+      {"table=csr", "pages=, unowned= and table= need page="},
+      {"qlen=1.2,lens=32", "\"lens=32\": allowed lens=i32, lens=i64"},
+      {"lens=i32", "lens=i32 needs lengths or starts of members"},
+      {"page=2,table=csr,lens=i32", "lens=i32 needs lengths or starts"},
       {"append=0", "\"append=0\": allowed append=1 .. "},
       {"append=5", "append=5: member 0 has 4 tokens"},
       {"kvlen=1.4,append=2", "append=2: member 0 has 1 tokens"},
@@ -88,6 +98,72 @@ TEST(Paging, TablesLeadToEveryToken) {
       for (const int64_t page : pages) EXPECT_LT(page, map.pages());
       EXPECT_EQ(numbers<int64_t>(in.kv_len_bytes), c.kv_len);
     }
+}
+
+// The same pages, one behind the other; in the place of lengths what the last
+// of each has.
+TEST(Paging, ListsOfPagesSayWhatATableSays) {
+  for (const char* packed : {"", "cuq=0.1.1.4,cuk=0.5.5.8,"})
+    for (const char* append : {"", ",append=3"}) {
+      const bool alone = *packed == '\0';
+      if (!alone && *append != '\0') continue;  // a member has no token
+      const std::string text =
+          alone ? "f32,B3,H1,Tq4,Tk8,d1,kvlen=8.3.5,page=3,pages=reverse"
+                : std::string("f32,B1,H1,Tq4,Tk8,d1,") + packed + "page=3";
+      const Inputs blocks = make_inputs(parsed(text + append));
+      const Case c = parsed(text + ",table=csr" + append);
+      const Inputs in = make_inputs(c);
+      EXPECT_EQ(in.k_cache_bytes, blocks.k_cache_bytes);
+      EXPECT_EQ(in.k_new_bytes, blocks.k_new_bytes);
+      EXPECT_TRUE(in.block_table_bytes.empty());
+      EXPECT_TRUE(in.kv_len_bytes.empty());
+      EXPECT_NE(input_digest(in), input_digest(blocks));
+      const auto starts = numbers<int32_t>(in.page_indptr_bytes);
+      const auto pages = numbers<int32_t>(in.page_indices_bytes);
+      const auto last = numbers<int32_t>(in.last_page_len_bytes);
+      const auto table = numbers<int32_t>(blocks.block_table_bytes);
+      ASSERT_EQ(static_cast<int64_t>(pages.size()), in.page_entries);
+      ASSERT_EQ(starts.size(), 4u);
+      EXPECT_EQ(starts.front(), 0);
+      for (int64_t m = 0; m < members_of(c); ++m) {
+        const auto n = static_cast<size_t>(m);
+        const int64_t count = starts[n + 1] - starts[n];
+        EXPECT_EQ(count == 0 ? 0 : (count - 1) * 3 + last[n],
+                  keys_of(c, m).count);
+        for (int64_t p = 0; p < count; ++p)
+          EXPECT_EQ(pages[static_cast<size_t>(starts[n] + p)],
+                    table[static_cast<size_t>(m * blocks.table_columns + p)]);
+      }
+      // Behind them nothing good stands.
+      EXPECT_EQ(pages[static_cast<size_t>(starts[3])], -1);
+      EXPECT_EQ(pages.back(), in.pages);
+      const KernelCall call = call_of(c, in, Operation::kForward);
+      EXPECT_EQ(call.block_table, nullptr);
+      EXPECT_EQ(call.kv_len, nullptr);
+      EXPECT_EQ(paging_contradiction(call), "");
+      EXPECT_EQ(held_tokens(call, 0), keys_of(c, 0).count - new_tokens(c));
+    }
+}
+
+TEST(Paging, LengthsAreStoredInTheWidthThatIsAskedFor) {
+  for (const char* text :
+       {"f32,B2,H1,Tq2,Tk5,d1,qlen=1.2,kvlen=5.3",
+        "f32,B2,H1,Tq2,Tk5,d1,qlen=1.2,kvlen=5.3,page=2,append=2",
+        "f32,B1,H1,Tq2,Tk5,d1,cuq=0.1.2,cuk=0.2.5"}) {
+    const Case wide = parsed(text);
+    const Case narrow = parsed(std::string(text) + ",lens=i32");
+    const Inputs of_wide = make_inputs(wide), of_narrow = make_inputs(narrow);
+    for (const auto list : {&Inputs::q_len_bytes, &Inputs::kv_len_bytes,
+                            &Inputs::cu_q_bytes, &Inputs::cu_k_bytes}) {
+      const auto numbers_wide = numbers<int64_t>(of_wide.*list);
+      const auto numbers_narrow = numbers<int32_t>(of_narrow.*list);
+      EXPECT_EQ(lengths_in(narrow, of_narrow.*list), numbers_wide);
+      EXPECT_EQ(
+          std::vector<int64_t>(numbers_narrow.begin(), numbers_narrow.end()),
+          numbers_wide);
+    }
+    EXPECT_TRUE(call_of(narrow, of_narrow, Operation::kForward).int32_lengths);
+  }
 }
 
 TEST(Paging, BehindItsPagesATableHasNothingGood) {

@@ -15,6 +15,9 @@ constexpr std::array<std::string_view, kPageOrderCount> kOrders = {
 // The same of Unowned.
 constexpr std::array<std::string_view, kUnownedCount> kUnowned = {
     "nan", "others", "zero"};
+// The same of PageTable.
+constexpr std::array<std::string_view, kPageTableCount> kTables = {"blocks",
+                                                                   "csr"};
 
 std::string page_token(const Case& c) {
   return "page=" + std::to_string(c.paging.size);
@@ -27,7 +30,7 @@ std::string append_token(const Case& c) {
 std::string page_reason(const Case& c) {
   const Paging& paging = c.paging;
   if (paging.size == 0)
-    return paging == Paging{} ? "" : "pages= and unowned= need page=";
+    return paging == Paging{} ? "" : "pages=, unowned= and table= need page=";
   if (paging.size < 0 || paging.size > kMostPageTokens)
     return page_token(c) + ": allowed 1 .. " + std::to_string(kMostPageTokens);
   if (c.layout == Layout::kPacked)
@@ -109,6 +112,15 @@ std::string read_unowned(std::string_view text, std::string_view token,
   return "";
 }
 
+std::string read_page_table(std::string_view text, std::string_view token,
+                            Case& c) {
+  const auto* const found = std::find(kTables.begin(), kTables.end(), text);
+  if (found == kTables.end())
+    return quoted(token) + ": allowed table=blocks, table=csr";
+  c.paging.table = static_cast<PageTable>(found - kTables.begin());
+  return "";
+}
+
 std::string page_text(const Case& c) {
   return c.paging.size > 0 ? page_token(c) : "";
 }
@@ -125,6 +137,13 @@ std::string unowned_text(const Case& c) {
              ? ""
              : "unowned=" +
                    std::string(kUnowned[static_cast<size_t>(c.paging.unowned)]);
+}
+
+std::string page_table_text(const Case& c) {
+  return c.paging.table == PageTable::kBlocks
+             ? ""
+             : "table=" +
+                   std::string(kTables[static_cast<size_t>(c.paging.table)]);
 }
 
 std::string append_text(const Case& c) {

@@ -78,6 +78,9 @@ void AbiCall::fill_forward(const CallPlan& plan,
       tensor(plan, addresses, appends ? TensorName::kVCache : TensorName::kV);
   forward_.block_table = tensor(plan, addresses, TensorName::kBlockTable);
   forward_.page_size = plan.page_size;
+  forward_.page_indptr = tensor(plan, addresses, TensorName::kPageIndptr);
+  forward_.page_indices = tensor(plan, addresses, TensorName::kPageIndices);
+  forward_.last_page_len = tensor(plan, addresses, TensorName::kLastPageLen);
   forward_.k_new = tensor(plan, addresses, TensorName::kKNew);
   forward_.v_new = tensor(plan, addresses, TensorName::kVNew);
   forward_.o = tensor(plan, addresses, TensorName::kO);

@@ -236,12 +236,20 @@ std::vector<int64_t> Arena::rows_to_write(int slot, const CallPlan& plan,
     Spot spot;
     std::vector<int64_t> numbers;
     // Of lengths in another type nothing is known.
-    if (spec.elements() == 0 || spec.dtype != Dtype::kInt64 ||
+    const bool narrow = spec.dtype == Dtype::kInt32;
+    if (spec.elements() == 0 || (spec.dtype != Dtype::kInt64 && !narrow) ||
         !find(slot, plan, t, &spot))
       return numbers;
-    numbers.resize(static_cast<size_t>(spec.elements()));
-    std::memcpy(numbers.data(), spot.memory + spot.begin,
-                numbers.size() * sizeof(int64_t));
+    const auto read = [&](auto stored) {
+      stored.resize(static_cast<size_t>(spec.elements()));
+      std::memcpy(stored.data(), spot.memory + spot.begin,
+                  stored.size() * sizeof stored[0]);
+      numbers.assign(stored.begin(), stored.end());
+    };
+    if (narrow)
+      read(std::vector<int32_t>());
+    else
+      read(std::vector<int64_t>());
     return numbers;
   };
   const TensorName tensor = of_keys ? TensorName::kK : TensorName::kQ;

@@ -99,6 +99,7 @@ void add_options(const KernelCall& call, Rows* rows) {
   const Dtype per_head = per_head_dtype(call);
   const std::array<int64_t, 4> pairs = {s.B, s.H, s.Tq, s.Tk};
   const int64_t members = call.members > 0 ? call.members : s.B;
+  const Dtype lengths = call.int32_lengths ? Dtype::kInt32 : Dtype::kInt64;
   const struct {
     const std::byte* data;
     TensorName name;
@@ -108,13 +109,22 @@ void add_options(const KernelCall& call, Rows* rows) {
       {call.bias, TensorName::kBias, {4, call.q_dtype, pairs}},
       {call.sink, TensorName::kSink, {1, per_head, {s.H}}},
       {call.slopes, TensorName::kSlopes, {1, per_head, {s.H}}},
-      {call.q_len, TensorName::kQLen, {1, Dtype::kInt64, {s.B}}},
-      {call.kv_len, TensorName::kKvLen, {1, Dtype::kInt64, {members}}},
-      {call.cu_q, TensorName::kCuQ, {1, Dtype::kInt64, {call.members + 1}}},
-      {call.cu_k, TensorName::kCuK, {1, Dtype::kInt64, {call.members + 1}}},
+      {call.q_len, TensorName::kQLen, {1, lengths, {s.B}}},
+      {call.kv_len, TensorName::kKvLen, {1, lengths, {members}}},
+      {call.cu_q, TensorName::kCuQ, {1, lengths, {call.members + 1}}},
+      {call.cu_k, TensorName::kCuK, {1, lengths, {call.members + 1}}},
       {call.block_table,
        TensorName::kBlockTable,
        {2, Dtype::kInt32, {members, call.table_columns}}},
+      {call.page_indptr,
+       TensorName::kPageIndptr,
+       {1, Dtype::kInt32, {members + 1}}},
+      {call.page_indices,
+       TensorName::kPageIndices,
+       {1, Dtype::kInt32, {call.page_entries}}},
+      {call.last_page_len,
+       TensorName::kLastPageLen,
+       {1, Dtype::kInt32, {members}}},
       {call.k_new,
        TensorName::kKNew,
        {4, call.kv_dtype, {members, s.Hkv, call.new_tokens, s.d}}},
@@ -328,6 +338,12 @@ void add_mistake(const KernelCall& call, Rows* rows) {
     case Mistake::kLengthNegative:
     case Mistake::kLengthBeyond:
     case Mistake::kBothForms:
+    case Mistake::kPagesFall:
+    case Mistake::kPagesStart:
+    case Mistake::kPagesEnd:
+    case Mistake::kLastPageEmpty:
+    case Mistake::kLastPageBeyond:
+    case Mistake::kBothTables:
       break;
   }
 }

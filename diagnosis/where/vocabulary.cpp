@@ -69,6 +69,9 @@ constexpr Phrase kPhrases[] = {
     {"sink", "a sink is given", "no sink is given"},
     {"rope.random", "positions are in no order", "positions are in order"},
     {"packed", "the batch is packed", "the batch is not packed"},
+    {"csr", "pages are listed one behind the other",
+     "pages are not listed one behind the other"},
+    {"int32_lengths", "lengths are int32", "lengths are int64"},
     {"dropout.is_zero", "dropout = 0", "dropout is not 0"}};
 
 // Made of the names, in the language of conditions.

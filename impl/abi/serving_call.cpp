@@ -34,27 +34,74 @@ struct Rows4 {
   }
 };
 
+// Lists of int32 become such of int64, whose numbers are widened when they are
+// read. Nothing is read here.
+const char* take_narrow(uint64_t options, qkvet_forward_args* a,
+                        ServingCall* s) {
+  const struct {
+    qkvet_tensor* list;
+    ServingCall::NarrowList* to;
+  } lists[] = {{&a->q_len, &s->narrow_q_len},
+               {&a->kv_len, &s->narrow_kv_len},
+               {&a->cu_seqlens_q, &s->narrow_cu_q}};
+  int given = 0, narrow = 0;
+  for (const auto& one : lists) {
+    given += is_absent(*one.list) ? 0 : 1;
+    if (is_absent(*one.list) || !is_same(one.list->dtype, kInt32)) {
+      continue;
+    }
+    if ((options & QKVET_OPTION_INT32_LENGTHS) == 0) {
+      return "lengths are int64";
+    }
+    if (const char* wrong = wrong_with(*one.list, 1, Empty::kAllowed)) {
+      return wrong;
+    }
+    ++narrow;
+    one.to->given = view_of<const int32_t>(*one.list);
+    one.to->count = one.list->shape[0];
+    one.list->dtype.bits = 64;
+  }
+  return narrow == 0 || narrow == given
+             ? nullptr
+             : "lengths are int32 or int64, all alike";
+}
+
+qkvet_status widen(ServingCall::NarrowList* list, View<const int64_t>* view,
+                   qkvet_text* why) {
+  if (list->given.data == nullptr) {
+    return QKVET_OK;
+  }
+  list->wide.reset(new (std::nothrow)
+                       int64_t[static_cast<size_t>(list->count) + 1]);
+  if (list->wide == nullptr) {
+    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the lengths");
+  }
+  for (int64_t n = 0; n < list->count; ++n) {
+    list->wide[static_cast<size_t>(n)] = *list->given.at(n, 0, 0);
+  }
+  *view = {list->wide.get(), {list->count > 1 ? 1 : 0, 0, 0, 0}};
+  return QKVET_OK;
+}
+
+bool has_lists(const qkvet_forward_args& a) {
+  return !is_absent(a.page_indptr) || !is_absent(a.page_indices) ||
+         !is_absent(a.last_page_len);
+}
+
 // Members of a packed batch over pages, or B. What is read of a list of starts
 // is its extent.
 int64_t members_of(const qkvet_forward_args& a) {
   const qkvet_tensor& starts = a.cu_seqlens_q;
-  return !is_absent(a.block_table) && !is_absent(starts) && starts.ndim == 1 &&
+  const bool paged = !is_absent(a.block_table) || has_lists(a);
+  return paged && !is_absent(starts) && starts.ndim == 1 &&
                  starts.shape != nullptr
              ? starts.shape[0] - 1
              : a.q.shape[0];
 }
 
-const char* wrong_with_table(const qkvet_forward_args& a) {
-  if (is_absent(a.block_table)) {
-    return a.page_size == 0 ? nullptr : "a page size, and no block table";
-  }
+const char* wrong_with_blocks(const qkvet_forward_args& a) {
   if (const char* wrong = wrong_with(a.block_table, 2, Empty::kAllowed)) {
     return wrong;
-  }
-  for (const qkvet_tensor* t : {&a.k, &a.v}) {
-    if (const char* wrong = wrong_with(*t, 4, Empty::kAllowed)) {
-      return wrong;
-    }
   }
   if (!is_same(a.block_table.dtype, kInt32)) {
     return "a block table is int32";
@@ -62,11 +109,49 @@ const char* wrong_with_table(const qkvet_forward_args& a) {
   if (a.block_table.shape[0] != members_of(a)) {
     return "a block table has a row for each member";
   }
+  return is_absent(a.kv_len) ? "pages come with kv_len" : nullptr;
+}
+
+const char* wrong_with_lists(const qkvet_forward_args& a) {
+  for (const qkvet_tensor* t :
+       {&a.page_indptr, &a.page_indices, &a.last_page_len}) {
+    if (const char* wrong = wrong_with(*t, 1, Empty::kAllowed)) {
+      return wrong;
+    }
+    if (!is_same(t->dtype, kInt32)) {
+      return "lists of pages are int32";
+    }
+  }
+  const int64_t members = members_of(a);
+  if (a.page_indptr.shape[0] != members + 1 ||
+      a.last_page_len.shape[0] != members) {
+    return "lists of pages have a start for each member and the end, and a "
+           "number of tokens for each";
+  }
+  return is_absent(a.block_table) && is_absent(a.kv_len)
+             ? nullptr
+             : "pages are in a block table with kv_len or in lists, not in "
+               "both";
+}
+
+const char* wrong_with_table(const qkvet_forward_args& a) {
+  const bool lists = has_lists(a);
+  if (is_absent(a.block_table) && !lists) {
+    return a.page_size == 0 ? nullptr : "a page size, and no block table";
+  }
+  if (const char* wrong = lists ? wrong_with_lists(a) : wrong_with_blocks(a)) {
+    return wrong;
+  }
+  for (const qkvet_tensor* t : {&a.k, &a.v}) {
+    if (const char* wrong = wrong_with(*t, 4, Empty::kAllowed)) {
+      return wrong;
+    }
+  }
   if (a.page_size < 1 || a.k.shape[2] != a.page_size ||
       a.v.shape[2] != a.page_size || a.v.shape[0] != a.k.shape[0]) {
     return "k and v are not pages of page_size tokens";
   }
-  return is_absent(a.kv_len) ? "pages come with kv_len" : nullptr;
+  return nullptr;
 }
 
 const char* wrong_with_new(const qkvet_forward_args& a) {
@@ -88,12 +173,14 @@ const char* wrong_with_new(const qkvet_forward_args& a) {
       v[3] != a.v.shape[3]) {
     return "new tokens are not [B, Hkv, Tnew, d] and [B, Hkv, Tnew, dv]";
   }
-  return is_absent(a.kv_len) ? "new tokens come with kv_len" : nullptr;
+  return is_absent(a.kv_len) && !has_lists(a) ? "new tokens come with kv_len"
+                                              : nullptr;
 }
 
 // Tk: what the other tensors of the call say, or the room that a table has.
 int64_t keys_of(const qkvet_forward_args& a) {
-  if (is_absent(a.block_table)) {
+  const bool lists = has_lists(a);
+  if (is_absent(a.block_table) && !lists) {
     return a.k.shape[2];
   }
   for (const qkvet_tensor* t : {&a.mask, &a.bias, &a.weights, &a.k_positions}) {
@@ -101,18 +188,25 @@ int64_t keys_of(const qkvet_forward_args& a) {
       return t->shape[t->ndim - 1];
     }
   }
-  const int64_t rows = is_absent(a.cu_seqlens_q) ? 1 : members_of(a);
+  const int64_t rows = lists || is_absent(a.cu_seqlens_q) ? 1 : members_of(a);
+  const int64_t pages =
+      lists ? a.page_indices.shape[0] : a.block_table.shape[1];
   int64_t keys = 0;
-  return __builtin_mul_overflow(a.block_table.shape[1], a.page_size, &keys) ||
+  return __builtin_mul_overflow(pages, a.page_size, &keys) ||
                  __builtin_mul_overflow(keys, rows, &keys)
              ? std::numeric_limits<int64_t>::max() / 4
              : keys;
 }
 
 const char* refused_field(const qkvet_forward_args& a, uint64_t options) {
-  const bool paged = a.page_size != 0 || !is_absent(a.block_table);
-  if (paged && (options & QKVET_OPTION_PAGED) == 0) {
+  const bool lists = has_lists(a);
+  const bool blocks = !is_absent(a.block_table) || (a.page_size != 0 && !lists);
+  const bool paged = lists || blocks;
+  if (blocks && (options & QKVET_OPTION_PAGED) == 0) {
     return "paged keys are not supported";
+  }
+  if (lists && (options & QKVET_OPTION_PAGED_CSR) == 0) {
+    return "lists of pages are not supported";
   }
   const bool packed = !is_absent(a.cu_seqlens_q) || !is_absent(a.cu_seqlens_k);
   if (paged && packed && (options & QKVET_OPTION_PACKED_PAGES) == 0) {
@@ -146,8 +240,13 @@ qkvet_status read_packed(const qkvet_forward_args& a, ServingCall* s,
   return status;
 }
 
-qkvet_status read_known(const qkvet_kernel* self, const qkvet_forward_args& a,
-                        ServingCall* s, qkvet_text* why) {
+qkvet_status read_known(const qkvet_kernel* self,
+                        const qkvet_forward_args& given, ServingCall* s,
+                        qkvet_text* why) {
+  qkvet_forward_args a = given;
+  if (const char* wrong = take_narrow(self->capabilities->options, &a, s)) {
+    return refuse(why, QKVET_INVALID_ARGUMENT, wrong);
+  }
   if (const char* field = refused_field(a, self->capabilities->options)) {
     return refuse(why, QKVET_UNSUPPORTED, field);
   }
@@ -164,6 +263,7 @@ qkvet_status read_known(const qkvet_kernel* self, const qkvet_forward_args& a,
   plain.struct_size = sizeof(plain);  // read again, and it ends here
   plain.page_size = 0;
   plain.block_table = plain.k_new = plain.v_new = {};
+  plain.page_indptr = plain.page_indices = plain.last_page_len = {};
   Rows4 k_rows, v_rows;
   s->page_size = a.page_size;
   const bool packed = a.page_size > 0 && (!is_absent(a.cu_seqlens_q) ||
@@ -176,6 +276,13 @@ qkvet_status read_known(const qkvet_kernel* self, const qkvet_forward_args& a,
     plain.k = k_rows.of(a.k, a.q.shape[0], keys_of(a));
     plain.v = v_rows.of(a.v, a.q.shape[0], keys_of(a));
     s->pages = a.k.shape[0];
+  }
+  if (has_lists(a)) {
+    s->starts = view_of<const int32_t>(a.page_indptr);
+    s->list = view_of<const int32_t>(a.page_indices);
+    s->last = view_of<const int32_t>(a.last_page_len);
+    s->entries = a.page_indices.shape[0];
+  } else if (a.page_size > 0) {
     s->columns = a.block_table.shape[1];
     s->table = view_of<const int32_t>(a.block_table);
   }
@@ -242,14 +349,46 @@ void show_lengths(ServingCall* s) {
   options->cu_k = {all, {1, 0, 0, 0}};
 }
 
+// Why the numbers of the lists of pages cannot be.
+const char* wrong_in_lists(const ServingCall& s) {
+  if (!s.csr()) {
+    return nullptr;
+  }
+  if (s.first_page(0) != 0) {
+    return "a list of pages begins at 0";
+  }
+  for (int64_t b = 0; b < s.members(); ++b) {
+    if (s.page_count(b) < 0 || s.first_page(b + 1) > s.entries) {
+      return "the pages of a member end before they begin, or behind the list";
+    }
+    const int64_t last = *s.last.at(b, 0, 0);
+    if (s.page_count(b) > 0 && (last < 1 || last > s.page_size)) {
+      return "a last page has no token, or more than a page has";
+    }
+  }
+  return nullptr;
+}
+
 qkvet_status check_serving(ServingCall* s, qkvet_text* why) {
+  Options* const options = &s->call.options;
+  qkvet_status status = widen(&s->narrow_q_len, &options->q_len, why);
+  status =
+      status == QKVET_OK ? widen(&s->narrow_cu_q, &options->cu_q, why) : status;
+  status =
+      status == QKVET_OK ? widen(&s->narrow_kv_len, &s->before, why) : status;
+  if (status != QKVET_OK) {
+    return status;
+  }
+  if (const char* wrong = wrong_in_lists(*s)) {
+    return refuse(why, QKVET_INVALID_ARGUMENT, wrong);
+  }
   const int64_t batch = s->members();
   s->all.reset(new (std::nothrow) int64_t[static_cast<size_t>(batch) + 1]);
   if (s->all == nullptr) {
     return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the lengths");
   }
   int64_t room = s->call.keys;
-  if (s->page_size > 0 && s->columns <= room / s->page_size) {
+  if (s->page_size > 0 && !s->csr() && s->columns <= room / s->page_size) {
     room = s->columns * s->page_size;
   }
   for (int64_t b = 0; b < batch; ++b) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The serving form of a forward call, checked and typed: k and v as pages of a
-// pool with a block table, and tokens that the kernel appends. A call without
-// either is one, too: its tokens lie in rows of [B, Hkv, Tk, d]. In a packed
-// batch over pages the members are those of cu_seqlens_q.
+// pool with a block table or lists of pages, and tokens that the kernel
+// appends. A call without either is one, too: its tokens lie in rows of [B,
+// Hkv, Tk, d]. In a packed batch over pages the members are those of
+// cu_seqlens_q.
 //
 // Contract: that of forward_view.h. What is data (lengths, block tables) is
 // checked by check_serving() before anything is written; entries of a table
@@ -34,22 +35,47 @@ struct ServingCall {
   int64_t new_tokens = 0;
   int64_t page_size = 0;  // 0: no pages
   int64_t pages = 0;
-  int64_t columns = 0;         // of the table
-  View<const int32_t> table;   // [members, columns]
+  int64_t columns = 0;        // of the table
+  View<const int32_t> table;  // [members, columns]
+  // In the place of these and of `before`: the pages of member b are numbers
+  // starts[b] .. starts[b + 1] - 1 of the list, and last[b] is how many tokens
+  // the last of them has.
+  View<const int32_t> starts, list, last;
+  int64_t entries = 0;         // of the list
   View<const int64_t> before;  // kv_len [members], no data: Tk each
   // What call.options shows: kv_len [B], or cu_k [members + 1].
   std::unique_ptr<int64_t[]> all;
+  // Lists of the call that are int32, and what check_serving() makes of them:
+  // before, their views look at numbers of another width.
+  struct NarrowList {
+    View<const int32_t> given;
+    int64_t count = 0;
+    std::unique_ptr<int64_t[]> wide;
+  };
+  NarrowList narrow_q_len, narrow_kv_len, narrow_cu_q;
 
   bool packed() const { return call.options.cu_q.data != nullptr; }
   // Members of a packed batch, or B. b below counts them.
   int64_t members() const {
     return packed() ? call.options.members : call.batch;
   }
+  bool csr() const { return starts.data != nullptr; }
+  int64_t first_page(int64_t b) const { return *starts.at(b, 0, 0); }
+  int64_t page_count(int64_t b) const {  // of csr()
+    return first_page(b + 1) - first_page(b);
+  }
   int64_t held(int64_t b) const {  // in front of the new ones
+    if (csr()) {
+      const int64_t count = page_count(b);
+      return count == 0
+                 ? -new_tokens
+                 : (count - 1) * page_size + *last.at(b, 0, 0) - new_tokens;
+    }
     return before.data != nullptr ? *before.at(b, 0, 0) : call.keys;
   }
   int64_t entry(int64_t b, int64_t column) const {
-    return table.data[b * table.step[0] + column * table.step[1]];
+    return csr() ? *list.at(first_page(b) + column, 0, 0)
+                 : table.data[b * table.step[0] + column * table.step[1]];
   }
   Slot slot(int64_t b, int64_t token) const {
     return page_size == 0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Controls that take other calls than the rest: one that refuses pairs of
-// options, one that takes pages alone, one that gathers a packed batch, one in
+// options, two that take pages alone, one that gathers a packed batch, one in
 // f64.
 #include "impl/abi/in_f32.h"
 #include "impl/abi/tensor_view.h"
@@ -64,7 +64,8 @@ using Serving = ServingKernel<ServingHooks, compute_arithmetic<kOnline16>>;
 constexpr qkvet_capabilities kPagesCapabilities = [] {
   qkvet_capabilities c =
       capabilities_with((kAllOptions & ~QKVET_OPTION_PACKED) | kServingOptions |
-                            QKVET_OPTION_PACKED_PAGES,
+                            QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR |
+                            QKVET_OPTION_INT32_LENGTHS,
                         {kF32, kBf16});
   c.flags |= QKVET_FLAG_PAGES_ONLY;
   c.page_size_count = 2;
@@ -161,9 +162,21 @@ qkvet_status forward_gathered_batch(const qkvet_kernel* self,
   return compute_in_f32(s.call, compute_arithmetic<kOnline16>, why);
 }
 
+// Pages in lists alone, as FlashInfer has them.
+constexpr qkvet_capabilities kCsrOnly = [] {
+  qkvet_capabilities c =
+      capabilities_with((kAllOptions & ~QKVET_OPTION_PACKED) |
+                            QKVET_OPTION_LENGTHS | QKVET_OPTION_APPEND |
+                            QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR,
+                        {kF32, kF16});
+  c.flags |= QKVET_FLAG_PAGES_ONLY;
+  return c;
+}();
+
 constexpr qkvet_capabilities kGatheredBatch =
     capabilities_with((kAllOptions & ~QKVET_OPTION_PACKED) | kServingOptions |
-                          QKVET_OPTION_PACKED_PAGES,
+                          QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR |
+                          QKVET_OPTION_INT32_LENGTHS,
                       {kF32, kBf16});
 
 // f64 storage and double arithmetic, sequential sums. It is judged under the
@@ -223,6 +236,10 @@ QKVET_CONTROL(pages_only) = [] {
   kernel.supports = supports_pages;
   return kernel;
 }();
+
+QKVET_CONTROL(csr_only) = serving_kernel(
+    "controls/csr_only", "pages in lists, in no block table and in no rows",
+    QKVET_PLACE, &kDeclaredPrecision<kOnline16>, Serving::forward, &kCsrOnly);
 
 QKVET_CONTROL(gathered_batch) = serving_kernel(
     "controls/gathered_batch",

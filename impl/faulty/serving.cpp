@@ -320,4 +320,230 @@ QKVET_FAULT(serving_table_stride_of_longest) = {
     .when = "page_size > 0 && B > 1",
 };
 
+// ---- Lists of pages ---------------------------------------------------------
+//
+// page_indptr, page_indices and last_page_len. Calls with a block table, and
+// what else these kernels take, are right.
+namespace {
+
+constexpr qkvet_capabilities kListsCapabilities =
+    capabilities_with(kCommonOptions | kServingOptions |
+                          QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR,
+                      {kF32});
+
+template <class Hooks>
+constexpr qkvet_kernel lists_fault(const char* name, const char* description,
+                                   Place place) {
+  qkvet_kernel kernel = serving_fault<Hooks>(name, description, place);
+  kernel.capabilities = &kListsCapabilities;
+  return kernel;
+}
+
+// Entry `at` of the list, if it is one and names a page; else that of the
+// member's own page.
+int64_t page_at(const ServingCall& s, int64_t at, int64_t own) {
+  if (at < 0 || at >= s.entries) {
+    return own;
+  }
+  const int64_t page = *s.list.at(at, 0, 0);
+  return page >= 0 && page < s.pages ? page : own;
+}
+
+}  // namespace
+
+// What the last page holds is not asked.
+struct CsrLastPageWhole : ServingHooks {
+  static int64_t attended(const ServingCall& s, int64_t b) {
+    return s.csr() ? s.page_count(b) * s.page_size
+                   : ServingHooks::attended(s, b);
+  }
+};
+QKVET_FAULT(csr_last_page_whole) = {
+    .kernel = lists_fault<CsrLastPageWhole>,
+    .mechanism =
+        "with a list of pages the length of a member is the number of its "
+        "pages times their size",
+    .symptom =
+        "rows see what the rest of the last page holds: zeros of a fresh pool, "
+        "tokens of an earlier request later on",
+    .cause = "the list says how many pages there are, and no more is asked",
+    .fix = "(pages - 1) * page_size + last_page_len",
+    .source = "pegainfer-project/pegainfer#291",
+    .trigger = "a list of pages, and a length that fills no page",
+    .killed_by = {"page_lists_equal_block_table",
+                  "unowned_pages_change_nothing", "agrees_with_oracle"},
+    .when = "csr && page_size > 1 && members(keys % page_size != 0)",
+};
+
+// The number of pages stands for the number of tokens in the last.
+struct CsrLastPageFromPageCount : ServingHooks {
+  static int64_t attended(const ServingCall& s, int64_t b) {
+    const int64_t pages = s.csr() ? s.page_count(b) : 0;
+    return pages == 0
+               ? ServingHooks::attended(s, b)
+               : (pages - 1) * s.page_size + (pages - 1) % s.page_size + 1;
+  }
+};
+QKVET_FAULT(csr_last_page_from_page_count) = {
+    .kernel = lists_fault<CsrLastPageFromPageCount>,
+    .mechanism =
+        "the tokens of the last page are computed from the number of pages, "
+        "not from that of tokens",
+    .symptom = "right for pages of one token; else lengths are off at random",
+    .cause = "a formula of lengths is handed the lengths in pages",
+    .fix = "(tokens - 1) % page_size + 1, or last_page_len as it is given",
+    .source = "flashinfer-ai/flashinfer#2079",
+    .trigger = "a list of pages, and pages of more than one token",
+    .killed_by = {"page_lists_equal_block_table", "page_size_changes_nothing",
+                  "agrees_with_oracle"},
+    .when = "csr && page_size > 1 && members(keys > 0)",
+};
+
+// Every page holds as many tokens as the last.
+struct CsrLastPageForAll : ServingHooks {
+  static int64_t held(const ServingCall& s, int64_t b) {
+    return s.csr() && s.page_count(b) > 0 ? *s.last.at(b, 0, 0) : s.page_size;
+  }
+  static int64_t attended(const ServingCall& s, int64_t b) {
+    return s.csr() ? s.page_count(b) * held(s, b)
+                   : ServingHooks::attended(s, b);
+  }
+  static Slot source(const ServingCall& s, int64_t b, int64_t token) {
+    return s.csr() ? Slot{s.entry(b, token / held(s, b)), token % held(s, b)}
+                   : s.slot(b, token);
+  }
+};
+QKVET_FAULT(csr_last_page_for_all) = {
+    .kernel = lists_fault<CsrLastPageForAll>,
+    .mechanism = "last_page_len limits every page of a member, not the last",
+    .symptom = "tokens at the end of each full page are not seen",
+    .cause = "the limit is the same in the first and the last turn of a loop",
+    .fix = "page_size tokens of every page but the last",
+    .source = "textbook (lists of pages)",
+    .trigger = "a list of pages, and two pages of which the last is not full",
+    .killed_by = {"page_lists_equal_block_table", "every_key_counts_once",
+                  "agrees_with_oracle"},
+    .when =
+        "csr && page_size > 1 && "
+        "members(keys > page_size && keys % page_size != 0)",
+};
+
+// An entry of the list is a token.
+struct CsrPagesAsTokens : ServingHooks {
+  static int64_t attended(const ServingCall& s, int64_t b) {
+    return s.csr() ? s.page_count(b) : ServingHooks::attended(s, b);
+  }
+  static Slot source(const ServingCall& s, int64_t b, int64_t token) {
+    return s.csr() ? Slot{s.entry(b, token), 0} : s.slot(b, token);
+  }
+};
+QKVET_FAULT(csr_pages_as_tokens) = {
+    .kernel = lists_fault<CsrPagesAsTokens>,
+    .mechanism = "page_indptr counts tokens: an entry of the list is one token",
+    .symptom =
+        "right for pages of one token; else a token of each page is seen",
+    .cause =
+        "a kernel for pages of one token behind an allocator of larger ones",
+    .fix = "refuse other page sizes, or count page_size tokens an entry",
+    .source = "sgl-project/sglang#25556",
+    .trigger = "a list of pages, and pages of more than one token",
+    .killed_by = {"page_lists_equal_block_table", "page_size_changes_nothing",
+                  "every_key_counts_once", "agrees_with_oracle"},
+    .when = "csr && page_size > 1 && members(keys > 1)",
+};
+
+// All members have the pages of the first.
+struct CsrFirstMemberForAll : ServingHooks {
+  static Slot source(const ServingCall& s, int64_t b, int64_t token) {
+    const Slot own = s.slot(b, token);
+    return s.csr() && b > 0
+               ? Slot{page_at(s, token / s.page_size, own.block), own.row}
+               : own;
+  }
+};
+QKVET_FAULT(csr_first_member_for_all) = {
+    .kernel = lists_fault<CsrFirstMemberForAll>,
+    .mechanism = "the pages of all members are those of the first",
+    .symptom = "one request is right; in a batch each reads the first one's",
+    .cause = "a step of one request at a time, with a table of all",
+    .fix = "page_indices[page_indptr[b] + n]",
+    .source = "quic/efficient-transformers#1209",
+    .trigger = "a list of pages of two members",
+    .killed_by = {"page_lists_equal_block_table", "packed_members_equal_calls",
+                  "agrees_with_oracle"},
+    .when = "csr && members(member > 0)",
+};
+
+// A member begins where it ends.
+struct CsrStartsOfNext : ServingHooks {
+  static Slot source(const ServingCall& s, int64_t b, int64_t token) {
+    const Slot own = s.slot(b, token);
+    return s.csr() ? Slot{page_at(s, s.first_page(b + 1) + token / s.page_size,
+                                  own.block),
+                          own.row}
+                   : own;
+  }
+};
+QKVET_FAULT(csr_starts_of_next) = {
+    .kernel = lists_fault<CsrStartsOfNext>,
+    .mechanism =
+        "page_indptr is read one further on: a member has the pages of the "
+        "next",
+    .symptom =
+        "members read each other's caches, the last one what stands behind the "
+        "list",
+    .cause = "a list of ends taken for one of starts",
+    .fix = "page_indptr[b] is the first page, page_indptr[b + 1] the end",
+    .source = "textbook (lists of pages)",
+    .trigger = "a list of pages",
+    .killed_by = {"page_lists_equal_block_table", "packed_members_equal_calls",
+                  "agrees_with_oracle"},
+    .when = "csr && members(keys > 0)",
+};
+
+// ---- The width of lengths ---------------------------------------------------
+namespace {
+
+constexpr qkvet_capabilities kBothWidths = capabilities_with(
+    kCommonOptions | kServingOptions | QKVET_OPTION_INT32_LENGTHS, {kF32});
+
+}  // namespace
+
+// Numbers of 64 bits are read as twice as many of 32.
+struct LengthsHalved : ServingHooks {
+  static int64_t attended(const ServingCall& s, int64_t b) {
+    if (s.narrow_kv_len.given.data != nullptr || s.before.data == nullptr) {
+      return ServingHooks::attended(s, b);
+    }
+    // Of small numbers the lower half is there, and the upper one is 0.
+    const int64_t held = b % 2 == 0 ? s.held(b / 2) : 0;
+    int64_t keys = 0;
+    while (keys < held + s.new_tokens && has_slot(s, b, keys)) {
+      ++keys;
+    }
+    return keys;
+  }
+};
+QKVET_FAULT(lengths_int64_read_as_int32) = {
+    .kernel =
+        [](const char* name, const char* description, Place place) {
+          qkvet_kernel kernel =
+              serving_fault<LengthsHalved>(name, description, place);
+          kernel.capabilities = &kBothWidths;
+          return kernel;
+        },
+    .mechanism = "lengths are read as int32, whatever they are",
+    .symptom =
+        "one member is right; of int64 lengths the second member gets 0, the "
+        "third the second's",
+    .cause = "a pointer without its type, and no check of it",
+    .fix = "ask for the type of the tensor, and refuse what is not read",
+    .source = "flashinfer-ai/flashinfer#1654",
+    .trigger = "lengths of two members in int64",
+    .killed_by = {"int32_lengths_change_nothing", "agrees_with_oracle"},
+    .when =
+        "!int32_lengths && !csr && (kv_len || page_size > 0 || new_tokens > 0) "
+        "&& members(member > 0)",
+};
+
 }  // namespace qkvet::impl

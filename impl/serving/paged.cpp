@@ -270,7 +270,8 @@ constexpr qkvet_precision kPrecision = [] {
 constexpr qkvet_capabilities kCapabilities = [] {
   qkvet_capabilities c = capabilities_with(
       (kAllOptions & ~(QKVET_OPTION_PACKED | QKVET_OPTION_ROPE)) |
-          kServingOptions | QKVET_OPTION_PACKED_PAGES,
+          kServingOptions | QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR |
+          QKVET_OPTION_INT32_LENGTHS,
       {kF32, kF16, kBf16});
   c.flags |= QKVET_FLAG_LAYOUT_INVARIANT | QKVET_FLAG_PAGE_PLACEMENT_INVARIANT |
              QKVET_FLAG_BATCH_INVARIANT;

@@ -24,7 +24,10 @@ inline bool has_slot(const ServingCall& s, int64_t b, int64_t token) {
   if (s.page_size == 0) {
     return token < s.call.keys;
   }
-  return token / s.page_size < s.columns && inside(s, s.slot(b, token));
+  const int64_t page = token / s.page_size;
+  const bool listed =
+      s.csr() ? s.first_page(b) + page < s.entries : page < s.columns;
+  return listed && inside(s, s.slot(b, token));
 }
 
 inline void clear(const ServingCall& s, Slot slot) {

@@ -21,6 +21,8 @@ struct ServingCase {
   std::vector<int32_t> table;  // [batch, columns]
   int64_t pages = 0;
   int64_t new_tokens = 0;
+  bool csr = false;     // the table as lists
+  bool narrow = false;  // lengths in int32
 };
 
 // Two members of 7 and 6 tokens in pages of 3, anywhere. The tail of the second
@@ -102,6 +104,17 @@ class ServingCall {
       a.k_new = k_new_.tensor();
       a.v_new = v_new_.tensor();
     }
+    if (s_.narrow) {
+      narrow_.assign(before_.begin(), before_.end());
+      a.kv_len = list32(narrow_, &batch_);
+    }
+    if (s_.csr) {
+      make_lists();
+      a.block_table = a.kv_len = {};
+      a.page_indptr = list32(starts_, &extents_[0]);
+      a.page_indices = list32(list_, &extents_[1]);
+      a.last_page_len = list32(last_, &extents_[2]);
+    }
     return a;
   }
 
@@ -131,9 +144,35 @@ class ServingCall {
     return t;
   }
 
+  static qkvet_tensor list32(std::vector<int32_t>& numbers, int64_t* shape) {
+    static std::vector<int64_t> none;
+    qkvet_tensor t = list(none, shape);
+    *shape = int64_t(numbers.size());
+    t.data = numbers.data();
+    t.dtype = {QKVET_DTYPE_INT, 32, 1};
+    return t;
+  }
+
   ServingCase s_;
 
  private:
+  // The table as lists, with a page of nobody and none behind them.
+  void make_lists() {
+    starts_ = {0};
+    list_.clear();
+    last_.clear();
+    for (int64_t b = 0; b < s_.problem.batch; ++b) {
+      const int64_t length = s_.lengths[size_t(b)];
+      for (int64_t p = 0; p * s_.page_size < length; ++p) {
+        list_.push_back(s_.table[size_t(b * columns() + p)]);
+      }
+      starts_.push_back(int32_t(list_.size()));
+      last_.push_back(int32_t((length - 1) % s_.page_size + 1));
+    }
+    list_.push_back(1);
+    list_.push_back(-1);
+  }
+
   int64_t heads() const { return s_.problem.kv_heads; }
   int64_t fresh() const { return s_.new_tokens > 0 ? s_.new_tokens : 1; }
   int64_t columns() const {
@@ -158,6 +197,8 @@ class ServingCall {
   Call rows_;
   GuardedTensor k_, v_, k_new_, v_new_;
   std::vector<int64_t> before_;
+  std::vector<int32_t> narrow_, starts_, list_, last_;
+  int64_t extents_[3] = {};
   int64_t batch_ = 0;
   int64_t table_shape_[2] = {}, table_strides_[2] = {1, 1};
 };
@@ -179,6 +220,16 @@ std::vector<const qkvet_kernel*> serving_kernels(bool faulty) {
 bool packs(const qkvet_kernel& kernel) {
   return serves(kernel) &&
          (kernel.capabilities->options & QKVET_OPTION_PACKED_PAGES) != 0;
+}
+
+bool lists(const qkvet_kernel& kernel) {
+  return serves(kernel) &&
+         (kernel.capabilities->options & QKVET_OPTION_PAGED_CSR) != 0;
+}
+
+ServingCase in_lists(ServingCase served) {
+  served.csr = true;
+  return served;
 }
 
 // The members of trigger() with their rows side by side, as a packed batch has
@@ -316,6 +367,86 @@ TEST(Serving, NewTokensStayInThePages) {
   }
 }
 
+TEST(Serving, ListsOfPagesAnswerAsTablesDo) {
+  ASSERT_GE(kernels_that(false, lists).size(), 3u);
+  for (const qkvet_kernel* kernel : kernels_that(false, lists)) {
+    EXPECT_TRUE(is_right(kernel, in_lists(harmless()))) << kernel->name;
+    for (const int32_t causal : {QKVET_CAUSAL_NONE, QKVET_CAUSAL_BOTTOM_RIGHT})
+      for (const int64_t fresh : {0, 2}) {
+        ServingCase served = in_lists(trigger(causal));
+        served.new_tokens = fresh;
+        EXPECT_TRUE(is_right(kernel, served)) << kernel->name;
+      }
+  }
+}
+
+TEST(Serving, LengthsOfEitherWidthAreTheSame) {
+  int64_t kernels = 0;
+  for (const qkvet_kernel* kernel : serving_kernels(false)) {
+    ServingCase served = trigger(QKVET_CAUSAL_BOTTOM_RIGHT);
+    served.narrow = true;
+    if ((kernel->capabilities->options & QKVET_OPTION_INT32_LENGTHS) != 0) {
+      EXPECT_TRUE(is_right(kernel, served)) << kernel->name;
+      ++kernels;
+      continue;
+    }
+    OpenKernel open(kernel);
+    if (open.status() == QKVET_UNAVAILABLE) {
+      continue;
+    }
+    ServingCall call(served);
+    EXPECT_EQ(open.forward(call.args()), QKVET_INVALID_ARGUMENT);
+    EXPECT_STREQ(open.reason().room, "lengths are int64") << kernel->name;
+  }
+  EXPECT_GE(kernels, 3);
+}
+
+TEST(Serving, ListsThatCannotBeAreRefusedBeforeAnythingIsWritten) {
+  using A = qkvet_forward_args;
+  const auto at = [](const qkvet_tensor& t, size_t n) -> int32_t& {
+    return static_cast<int32_t*>(t.data)[n];
+  };
+  static const auto number = at;
+  const std::pair<const char*, void (*)(A&)> wrong[] = {
+      {"a list of pages begins at 0",
+       [](A& a) { number(a.page_indptr, 0) = 1; }},
+      {"the pages of a member end before they begin, or behind the list",
+       [](A& a) { number(a.page_indptr, 1) = 6; }},
+      {"the pages of a member end before they begin, or behind the list",
+       [](A& a) { number(a.page_indptr, 2) = 8; }},
+      {"a last page has no token, or more than a page has",
+       [](A& a) { number(a.last_page_len, 1) = 0; }},
+      {"a last page has no token, or more than a page has",
+       [](A& a) { number(a.last_page_len, 0) = 4; }},
+      {"a length is negative, or there is no room for it",
+       [](A& a) {
+         number(a.page_indptr, 1) = 0;  // and two tokens are new
+         number(a.page_indptr, 2) = 1;
+       }},
+      {"a block table names a page that is not there",
+       [](A& a) { number(a.page_indices, 1) = 7; }},
+      {"lists of pages are int32",
+       [](A& a) { a.page_indices.dtype.bits = 64; }},
+      {"lists of pages have a start for each member and the end, and a number "
+       "of tokens for each",
+       [](A& a) { a.page_indptr = a.last_page_len; }},
+      {"pages are in a block table with kv_len or in lists, not in both",
+       [](A& a) { a.kv_len = a.last_page_len; }},
+      {"a required tensor is absent", [](A& a) { a.last_page_len = {}; }}};
+  for (const qkvet_kernel* kernel : kernels_that(false, lists)) {
+    OpenKernel open(kernel);
+    for (const auto& [message, spoil] : wrong) {
+      ServingCall call(in_lists(trigger(QKVET_CAUSAL_NONE)));
+      A args = call.args();
+      spoil(args);
+      EXPECT_EQ(open.forward(args), QKVET_INVALID_ARGUMENT)
+          << kernel->name << " " << message;
+      EXPECT_STREQ(open.reason().room, message) << kernel->name;
+      EXPECT_TRUE(std::isnan(call.key(0, 2))) << kernel->name << message;
+    }
+  }
+}
+
 TEST(Serving, PackedMembersInPagesAnswerAsInRows) {
   ASSERT_GE(kernels_that(false, packs).size(), 3u);
   for (const qkvet_kernel* kernel : kernels_that(false, packs)) {
@@ -395,6 +526,14 @@ TEST(ServingFaults, AreWrongInTheirTriggerAndRightOutsideOfIt) {
     EXPECT_TRUE(is_right(kernel, harmless())) << kernel->name;
     // Begins behind the few pages of trigger(); the laws ask it of large pools.
     if (std::string(kernel->source_file) == "impl/faulty/long.cpp") continue;
+    if (lists(*kernel)) {
+      EXPECT_TRUE(is_right(kernel, trigger(QKVET_CAUSAL_BOTTOM_RIGHT)))
+          << kernel->name;
+      EXPECT_TRUE(is_right_packed(kernel)) << kernel->name;
+      EXPECT_FALSE(is_right(kernel, in_lists(trigger(QKVET_CAUSAL_NONE))))
+          << kernel->name;
+      continue;
+    }
     if (packs(*kernel)) {
       EXPECT_TRUE(is_right(kernel, trigger(QKVET_CAUSAL_BOTTOM_RIGHT)))
           << kernel->name;

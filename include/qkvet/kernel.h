@@ -44,7 +44,9 @@ extern "C" {
 #endif
 
 #define QKVET_ABI_MAJOR 1
-#define QKVET_ABI_MINOR 1 /* 1: qkvet_kernel.merge */
+#define QKVET_ABI_MINOR                              \
+  2 /* 1: qkvet_kernel.merge; 2: page_indptr and its \
+       lists, lengths in int32 */
 
 #if defined(_WIN32)
 #define QKVET_EXPORT __declspec(dllexport)
@@ -162,6 +164,19 @@ typedef struct qkvet_forward_args {
    * m_ij is 1, else 0. An output of backward() as well. Where it is not
    * declared m is read off calls with q = 0 and v = I. */
   qkvet_tensor dropout_mask;
+
+  /* Pages in the other form (CSR), in the place of block_table and kv_len:
+   * token j of member b is slot j % page_size of page
+   * page_indices[page_indptr[b] + j / page_size]. Its tokens fill all of its
+   * pages but the last, of which they fill last_page_len[b] slots, 1 ..
+   * page_size; a member without pages has none, and 0 there. With new tokens
+   * these are counted, and their pages listed. The first start is 0, none is
+   * below the one before, and the last is N at most: what page_indices holds
+   * behind it may be anything, as slots that no member owns. Tk is the last
+   * extent of mask, bias, weights and k_positions, or N * page_size. */
+  qkvet_tensor page_indptr;   /* [B + 1] int32; packed: [members + 1] */
+  qkvet_tensor page_indices;  /* [N] int32 */
+  qkvet_tensor last_page_len; /* [B] int32; packed: [members] */
 } qkvet_forward_args;
 
 /* ---- What a kernel says of itself --------------------------------------- */
@@ -191,8 +206,14 @@ typedef struct qkvet_forward_args {
 #define QKVET_OPTION_APPEND (UINT64_C(1) << 21)
 #define QKVET_OPTION_QUANT_SCALES (UINT64_C(1) << 22)
 #define QKVET_OPTION_DROPOUT_MASK (UINT64_C(1) << 23) /* dropout_mask */
-/* cu_seqlens_q beside block_table; PACKED is for keys in rows alone. */
+/* cu_seqlens_q beside pages, in each form of table that is declared; PACKED is
+ * for keys in rows alone. */
 #define QKVET_OPTION_PACKED_PAGES (UINT64_C(1) << 24)
+/* page_indptr, page_indices and last_page_len; PAGED is for block_table. */
+#define QKVET_OPTION_PAGED_CSR (UINT64_C(1) << 25)
+/* int32 in the place of int64 in q_len, kv_len and cu_seqlens_*: the same in
+ * all of them that a call has. */
+#define QKVET_OPTION_INT32_LENGTHS (UINT64_C(1) << 26)
 
 /* Flags (bits of qkvet_capabilities.flags). */
 /* A claim: calls at the same time, each with a context of its own and from a
@@ -257,7 +278,8 @@ typedef struct qkvet_forward_args {
 #define QKVET_FLAG_REFUSES_IN_CALL (UINT64_C(1) << 29)
 /* A claim: supports() or forward() refuses, with a reason, a call whose tensors
  * contradict each other, be it by their extents and types or by the numbers
- * that q_len, kv_len and cu_seqlens_* hold, and one that sets a field which the
+ * that q_len, kv_len, cu_seqlens_*, page_indptr and last_page_len hold, and one
+ * that sets a field which the
  * kernel does not know: anything but zero between the struct as it knows it and
  * struct_size. The numbers of a block table are not asked: what is trusted
  * there is the caller's business. */

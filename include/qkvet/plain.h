@@ -99,11 +99,12 @@ static inline const char* qkvet_plain_misfit(const qkvet_tensor* t, int64_t B,
 /* NULL, or what is asked for beyond q, k, v, o and causal. */
 static inline const char* qkvet_plain_unknown(const qkvet_forward_args* a) {
   const qkvet_tensor* const no[] = {
-      &a->weights,      &a->mask,        &a->bias,     &a->sink,
-      &a->slopes,       &a->rope_cos,    &a->rope_sin, &a->q_positions,
-      &a->k_positions,  &a->q_len,       &a->kv_len,   &a->cu_seqlens_q,
-      &a->cu_seqlens_k, &a->block_table, &a->k_new,    &a->v_new,
-      &a->q_scale,      &a->k_scale,     &a->v_scale,  &a->lse};
+      &a->weights,      &a->mask,         &a->bias,         &a->sink,
+      &a->slopes,       &a->rope_cos,     &a->rope_sin,     &a->q_positions,
+      &a->k_positions,  &a->q_len,        &a->kv_len,       &a->cu_seqlens_q,
+      &a->cu_seqlens_k, &a->block_table,  &a->k_new,        &a->v_new,
+      &a->q_scale,      &a->k_scale,      &a->v_scale,      &a->lse,
+      &a->page_indptr,  &a->page_indices, &a->last_page_len};
   size_t i;
   for (i = 0; i < sizeof no / sizeof no[0]; ++i)
     if (!qkvet_plain_absent(no[i]))

@@ -77,6 +77,7 @@ Case part_case(Case value, const MemberPart& part) {
   value.kv_len.clear();
   value.cu_q.clear();
   value.cu_k.clear();
+  value.int32_lengths = false;
   value.layout = Layout::kBhtd;
   value.share = 0;
   value.set.clear();

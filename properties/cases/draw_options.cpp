@@ -228,8 +228,15 @@ void draw_option(Draw& draw, uint32_t option, Case& value) {
       return draw_empty(draw, value);
     case kAllowPaged:
       return draw_pages(draw, value);
+    case kAllowPagedCsr:
+      draw_pages(draw, value);
+      value.paging.table = PageTable::kCsr;
+      return;
     case kAllowPackedPages:
       return draw_packed_pages(draw, value);
+    case kAllowInt32:
+      value.int32_lengths = true;
+      return;
     case kAllowAppend:
       return draw_append(draw, value);
     case kAllowCalls:
@@ -240,6 +247,24 @@ void draw_option(Draw& draw, uint32_t option, Case& value) {
     default:
       return draw_scores(draw, option, value);
   }
+}
+
+// How lists are given that a case has: packed pages in either form of table,
+// and half of all lists in int32. Nothing is drawn where no kernel has a
+// choice.
+void draw_list_forms(Draw& draw, uint32_t allows, Case& value) {
+  if (value.int32_lengths && !gives_lengths(value))
+    for (const uint32_t lists : {kAllowLengths, kAllowPacked, kAllowPaged})
+      if ((allows & lists) != 0) {
+        draw_option(draw, lists, value);
+        break;
+      }
+  if (!value.cu_q.empty() && value.paging.size > 0 &&
+      (allows & kAllowPagedCsr) != 0 && draw.chance(50))
+    value.paging.table = PageTable::kCsr;
+  keep_table_allowed(allows, value);
+  if ((allows & kAllowInt32) != 0 && gives_lengths(value) && draw.chance(50))
+    value.int32_lengths = true;
 }
 
 std::vector<uint32_t> bits_of(uint32_t options) {
@@ -267,7 +292,7 @@ Rope draw_rotation(Draw& draw) {
 
 void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value) {
   const uint32_t declared = allowed_by(scope);
-  const std::vector<uint32_t> about = bits_of(law.domain.about & declared);
+  const std::vector<uint32_t> about = bits_of(about_in(law.domain) & declared);
   const std::vector<uint32_t> others =
       bits_of(allowed_in(law.domain) & declared);
   // Most cases have one option or none, for it is pairs that fail at most.
@@ -280,6 +305,7 @@ void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value) {
   for (; extra > 0 && !others.empty(); --extra)
     draw_option(draw, draw_bit(draw, others), value);
   if (scope.pages_only && value.paging.size == 0) draw_pages(draw, value);
+  draw_list_forms(draw, allowed_in(law.domain) & declared, value);
   // Packed members have their lengths, and a batch has none.
   if (!value.cu_q.empty()) value.q_len.clear(), value.kv_len.clear();
 }

@@ -112,7 +112,7 @@ std::vector<OptionUse::Declared> OptionUse::declared(
     out.push_back({row.name, answered});
   }
   for (int n = 0; n < std::clamp<int32_t>(can.page_size_count, 0, 16); ++n)
-    if (kernel.has_option(QKVET_OPTION_PAGED))
+    if (kernel.has_option(QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR))
       out.push_back({"pages of " + std::to_string(can.page_sizes[n]),
                      at_or_zero(page_sizes_, can.page_sizes[n])});
   // Kernels are called on one device: kernel.device().

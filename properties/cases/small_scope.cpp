@@ -130,16 +130,25 @@ std::vector<SmallScope::Setting> SmallScope::all_settings() {
             size, order,
             order == PageOrder::kReverse ? Unowned::kOthers : Unowned::kNan};
       });
+  for (int64_t size = 1; size <= kExtent + 1; ++size)
+    add(kAllowPagedCsr, [=](Case& c) {
+      c.paging = {size, PageOrder::kReverse, Unowned::kOthers, PageTable::kCsr};
+    });
   for (int64_t n = 0; n <= kExtent; ++n)
     add(kAllowPackedPages, [=](Case& c) {
       c.cu_q = {0, std::min<int64_t>(1, c.shape.Tq), c.shape.Tq};
       c.cu_k = {0, std::min(n, c.shape.Tk), c.shape.Tk};
-      c.paging = {2, PageOrder::kReverse, Unowned::kOthers};
+      c.paging = {2, PageOrder::kReverse, Unowned::kOthers, c.paging.table};
     });
   for (int64_t n = 1; n <= kExtent; ++n)
     add(kAllowAppend, [=](Case& c) { c.append = n; });
   for (const auto extent : {&Shape::B, &Shape::Tq, &Shape::Tk})
     add(kAllowEmpty, [=](Case& c) { c.shape.*extent = 0; });
+  // Last: of lists that there are, or of one.
+  add(kAllowInt32, [=](Case& c) {
+    if (!gives_lengths(c)) c.q_len = lengths(2, c.shape.B);
+    c.int32_lengths = true;
+  });
   return all;
 }
 
@@ -148,7 +157,9 @@ SmallScope::SmallScope(const Scope& scope)
       settings_(all_settings()),
       dtype_(scope.dtypes.empty() ? StorageTypes() : scope.dtypes[0]),
       needs_scale_((scope.options & QKVET_OPTION_DEFAULT_SCALE) == 0),
-      pages_only_(scope.pages_only) {
+      pages_only_(scope.pages_only),
+      table_((scope.options & QKVET_OPTION_PAGED) != 0 ? PageTable::kBlocks
+                                                       : PageTable::kCsr) {
   add_plain(scope);
   add_options(scope);
 }
@@ -207,9 +218,10 @@ Case SmallScope::make(const Index& index) const {
   value.v = make_recipe(data.v);
   for (const int16_t setting : {index.first, index.second})
     if (setting >= 0) settings_[static_cast<size_t>(setting)].apply(value);
-  if (pages_only_ && value.paging.size == 0) value.paging.size = 2;
-  return keep_allowed(std::move(value),
-                      kAllowAll | kAllowPackedPages | kAllowEmpty);
+  if (pages_only_ && value.paging.size == 0) value.paging = {2, {}, {}, table_};
+  return keep_allowed(std::move(value), kAllowAll | kAllowPackedPages |
+                                            kAllowPagedCsr | kAllowInt32 |
+                                            kAllowEmpty);
 }
 
 Case SmallScope::at(int64_t number) const {

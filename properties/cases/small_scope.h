@@ -49,6 +49,7 @@ class SmallScope {
   StorageTypes dtype_;
   bool needs_scale_ = false;
   bool pages_only_ = false;
+  PageTable table_ = PageTable::kBlocks;  // of pages_only_
 };
 
 }  // namespace qkvet::properties

@@ -38,11 +38,12 @@ TEST(SmallScope, WithoutOptionsItHoldsEveryShapeRuleAndRecipe) {
 // Packed members have lengths of their own, and their keys are in pages or not;
 // what is shared is not appended to.
 bool exclude_each_other(uint32_t pair) {
-  for (const uint32_t other :
-       {kAllowLengths, kAllowPaged, kAllowAppend, kAllowPackedPages})
+  for (const uint32_t other : {kAllowLengths, kAllowPaged, kAllowPagedCsr,
+                               kAllowAppend, kAllowPackedPages})
     if (pair == (kAllowPacked | other)) return true;
   if (pair == (kAllowPackedPages | kAllowLengths)) return true;
-  return pair == (kAllowShare | kAllowAppend);
+  return pair == (kAllowShare | kAllowAppend) ||
+         pair == (kAllowPaged | kAllowPagedCsr);
 }
 
 // Stories have the one; what is random is counted, which takes many calls.
@@ -51,9 +52,15 @@ bool is_elsewhere(uint32_t option) {
          option == kAllowCalls;
 }
 
-// A packed batch over pages has pages.
+// A packed batch over pages has pages, and int32 is something's.
 uint32_t with_pages_of(uint32_t options) {
-  return (options & kAllowPackedPages) != 0 ? options | kAllowPaged : options;
+  constexpr uint32_t kLists = kAllowLengths | kAllowPacked | kAllowPaged |
+                              kAllowPackedPages | kAllowAppend;
+  if ((options & kAllowPackedPages) != 0 && (options & kAllowPagedCsr) == 0)
+    options |= kAllowPaged;
+  if ((options & kAllowInt32) != 0 && (options & kLists) == 0)
+    options |= kAllowLengths;
+  return options;
 }
 
 TEST(SmallScope, EveryPairOfOptionsIsThere) {

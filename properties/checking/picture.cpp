@@ -69,10 +69,16 @@ void add_pages(const Case& value, const Inputs& inputs,
   const PageMap map(value);
   for (int64_t b = 0; b < value.shape.B; ++b) {
     std::string line = "pages of b=" + std::to_string(b) + ":";
-    for (int64_t p = 0; p < map.columns(); ++p) {
+    const bool csr = value.paging.table == PageTable::kCsr;
+    for (int64_t p = 0; p < (csr ? map.owned(b) : map.columns()); ++p) {
       if (p == map.owned(b)) line += " |";
       line += " " + std::to_string(map.page_of(b, p * value.paging.size));
     }
+    if (csr)
+      line += "   in the last: " +
+              std::to_string(keys_of(value, b).count -
+                             std::max<int64_t>(map.owned(b) - 1, 0) *
+                                 value.paging.size);
     lines.push_back(line);
   }
 }

@@ -106,8 +106,10 @@ Case Prober::smallest_case(int64_t Tq, int64_t Tk) const {
   value.q = value.k = {RecipeKind::kZero, 0};
   value.v = {RecipeKind::kOne, 0};
   if (!has(QKVET_OPTION_DEFAULT_SCALE)) value.scale = 1.0f;
-  if (info_.has_flag(QKVET_FLAG_PAGES_ONLY))
+  if (info_.has_flag(QKVET_FLAG_PAGES_ONLY)) {
     value.paging.size = can.page_size_count > 0 ? can.page_sizes[0] : 1;
+    if (!has(QKVET_OPTION_PAGED)) value.paging.table = PageTable::kCsr;
+  }
   return value;
 }
 

@@ -54,7 +54,13 @@ constexpr ConditionWord kMistakes[] = {
     word("length_beyond", Mistake::kLengthBeyond),
     word("lengths_type", Mistake::kLengthsType),
     word("lengths_rank", Mistake::kLengthsRank),
-    word("both_forms", Mistake::kBothForms)};
+    word("both_forms", Mistake::kBothForms),
+    word("pages_fall", Mistake::kPagesFall),
+    word("pages_start", Mistake::kPagesStart),
+    word("pages_end", Mistake::kPagesEnd),
+    word("last_page_empty", Mistake::kLastPageEmpty),
+    word("last_page_beyond", Mistake::kLastPageBeyond),
+    word("both_tables", Mistake::kBothTables)};
 constexpr ConditionWord kFused[] = {
     word("none", FusedOrder::kNone), word("qkv", FusedOrder::kQkv),
     word("qvk", FusedOrder::kQvk),   word("kqv", FusedOrder::kKqv),
@@ -188,6 +194,12 @@ constexpr ConditionName kNames[] = {
     {"packed", In::kCase,
      [](At at) { return int64_t{!the_case(at).cu_q.empty()}; }},
     {"page_size", In::kCase, [](At at) { return the_case(at).paging.size; }},
+    {"csr", In::kCase,
+     [](At at) {
+       return int64_t{the_case(at).paging.table == PageTable::kCsr};
+     }},
+    {"int32_lengths", In::kCase,
+     [](At at) { return int64_t{the_case(at).int32_lengths}; }},
     {"new_tokens", In::kCase, [](At at) { return new_tokens(the_case(at)); }},
 
     {"b_q", In::kCase, has_bias<kBiasQ>},

@@ -193,9 +193,13 @@ class Reader {
       fail("layer.weight is given for a layer, and only for one");
     const bool order = now_.pages.order != PageAxes::kUnknown;
     const bool pool = now_.pages.pool != PagePool::kUnknown;
-    const bool paged = declared.has_option(QKVET_OPTION_PAGED);
+    const bool paged =
+        declared.has_option(QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR);
     if (order != paged || pool != paged)
-      fail("pages.order and pages.pool come with option paged, and only so");
+      fail(
+          "pages.order and pages.pool come with option paged or paged_csr, and "
+          "only "
+          "so");
     const bool turns = declared.has_option(QKVET_OPTION_ROPE) ||
                        (declared.layer_options & QKVET_LAYER_ROPE) != 0;
     if (turns == now_.ropes.empty())

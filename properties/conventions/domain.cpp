@@ -28,6 +28,7 @@ void repair_served(Case& value) {
   value.append = new_tokens(value);
   if (is_served(value) && value.layout == Layout::kPacked)
     value.layout = Layout::kBthd;
+  if (!gives_lengths(value)) value.int32_lengths = false;
 }
 
 // Lengths of members that are no longer there, or shorter, and values of
@@ -96,8 +97,17 @@ uint32_t allowed_of(uint64_t options) {
 
 uint32_t allowed_in(const Domain& domain) {
   constexpr uint32_t kBoth = kAllowPacked | kAllowPaged;
-  return (domain.allows & kBoth) == kBoth ? domain.allows | kAllowPackedPages
-                                          : domain.allows;
+  constexpr uint32_t kLists = kAllowLengths | kAllowPacked | kAllowServing;
+  uint32_t allows = domain.allows;
+  if ((allows & kBoth) == kBoth) allows |= kAllowPackedPages;
+  if ((allows & kAllowPaged) != 0) allows |= kAllowPagedCsr;
+  if ((allows & kLists) != 0) allows |= kAllowInt32;
+  return allows;
+}
+
+uint32_t about_in(const Domain& domain) {
+  return (domain.about & kAllowPaged) != 0 ? domain.about | kAllowPagedCsr
+                                           : domain.about;
 }
 
 std::string undeclared_options(uint64_t declared) {
@@ -120,6 +130,7 @@ uint32_t options_of(const Case& value) {
   constexpr uint64_t kBoth = QKVET_OPTION_PACKED | QKVET_OPTION_PAGED;
   if ((options & kBoth) == kBoth)
     options ^= QKVET_OPTION_PACKED | QKVET_OPTION_PACKED_PAGES;
+  if ((options & QKVET_OPTION_PAGED_CSR) != 0) options &= ~QKVET_OPTION_PAGED;
   const Shape& s = value.shape;
   if (value.has_options() && std::min({s.B, s.Tq, s.Tk}) < 1)
     options |= QKVET_OPTION_EMPTY_EXTENTS;
@@ -138,12 +149,22 @@ void drop_options(uint64_t surplus, Case& value) {
 
 }  // namespace
 
+void keep_table_allowed(uint32_t allows, Case& value) {
+  if (value.paging.size == 0) return;
+  const bool blocks = (allows & kAllowPaged) != 0;
+  const bool csr = (allows & kAllowPagedCsr) != 0;
+  if (blocks != csr)
+    value.paging.table = blocks ? PageTable::kBlocks : PageTable::kCsr;
+}
+
 Case keep_allowed(Case value, uint32_t allows) {
   const auto surplus = [&] {
     return options_allowed(options_of(value) & ~allows);
   };
+  keep_table_allowed(allows, value);
   // Where a packed batch over pages is too much, the pages stay, if they may.
-  if (const uint64_t both = QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED;
+  if (const uint64_t both = QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED |
+                            QKVET_OPTION_PAGED_CSR;
       (surplus() & both) == QKVET_OPTION_PACKED_PAGES)
     drop_options(QKVET_OPTION_PACKED, value);
   drop_options(surplus(), value);

@@ -12,8 +12,10 @@ namespace qkvet::properties {
 uint64_t options_allowed(uint32_t allowed);
 uint32_t allowed_of(uint64_t options);
 
-// What a law allows: `allows`, and what follows from it.
+// What a law allows, and what it is about: `allows` and `about`, and what
+// follows from them.
 uint32_t allowed_in(const Domain& domain);
+uint32_t about_in(const Domain& domain);
 
 // "masks, windows": the names of those that are not among these
 // QKVET_OPTION_*; "" if all are.
@@ -24,6 +26,10 @@ std::string option_names(uint32_t allowed);
 
 // What the case has, as bits of Domain::allows.
 uint32_t options_of(const Case& value);
+
+// Gives the pages of a case the form of table that is among `allows`, if one
+// is.
+void keep_table_allowed(uint32_t allows, Case& value);
 
 // Takes away the options that are not among `allows`; extents of 0 become 1.
 Case keep_allowed(Case value, uint32_t allows);

@@ -214,7 +214,12 @@ enum : uint32_t {
   // (domain.h), and a case that has it is no packed one: its keys are in pages.
   kAllowPackedPages = 65536,
   kAllowCalls = 131072,  // a sequence of calls: of the law about it alone
-  kAllowLast = kAllowCalls,
+  // Pages in lists: of every law that allows pages (domain.h). A case that has
+  // it is not one of kAllowPaged, which is for block tables.
+  kAllowPagedCsr = 262144,
+  // Lengths and starts of members in int32: of every law that allows any.
+  kAllowInt32 = 524288,
+  kAllowLast = kAllowInt32,
   // Who sees whom.
   kAllowPairs = kAllowWindow | kAllowMask | kAllowLengths | kAllowPacked,
   // How scores become weights.
@@ -244,8 +249,10 @@ inline constexpr AllowedOption kAllowedOptions[] = {
     {QKVET_OPTION_LENGTHS, kAllowLengths},
     {QKVET_OPTION_PACKED, kAllowPacked},
     {QKVET_OPTION_PAGED, kAllowPaged},
+    {QKVET_OPTION_PAGED_CSR, kAllowPagedCsr},
     {QKVET_OPTION_PACKED_PAGES, kAllowPackedPages},
     {QKVET_OPTION_APPEND, kAllowAppend},
+    {QKVET_OPTION_INT32_LENGTHS, kAllowInt32},
     {QKVET_OPTION_EMPTY_EXTENTS, kAllowEmpty},
     {QKVET_OPTION_DROPOUT, kAllowDropout},
     {kOptionCalls, kAllowCalls},

@@ -11,19 +11,77 @@ namespace {
 
 using NumberList = std::vector<int64_t>;
 
-NumberList numbers_in(const std::vector<std::byte>& bytes) {
-  NumberList numbers(bytes.size() / sizeof(int64_t));
-  if (!bytes.empty()) std::memcpy(numbers.data(), bytes.data(), bytes.size());
-  return numbers;
+// A number of a list of pages.
+int32_t int32_at(const std::vector<std::byte>& bytes, size_t n) {
+  int32_t number = 0;
+  std::memcpy(&number, bytes.data() + n * sizeof number, sizeof number);
+  return number;
+}
+void put_int32(int64_t value, size_t n, std::vector<std::byte>& bytes) {
+  const auto number = static_cast<int32_t>(value);
+  std::memcpy(bytes.data() + n * sizeof number, &number, sizeof number);
 }
 
-void put_numbers(const NumberList& numbers, std::vector<std::byte>& bytes) {
-  bytes.resize(numbers.size() * sizeof(int64_t));
-  if (!bytes.empty()) std::memcpy(bytes.data(), numbers.data(), bytes.size());
+// Whether the call has lengths of members, and no starts.
+bool has_lengths(const Case& value) {
+  const bool of_keys =
+      !value.kv_len.empty() || (is_served(value) && members_of(value) > 0);
+  return !value.q_len.empty() ||
+         (of_keys && value.paging.table == PageTable::kBlocks);
 }
 
-bool gives_lengths(const Case& value) {
-  return !value.q_len.empty() || !value.kv_len.empty();
+// The first member from `from` on that has pages, or none: -1.
+int64_t member_with_pages(const Case& value, int64_t from) {
+  const int64_t members = members_of(value);
+  for (int64_t n = 0; n < members; ++n)
+    if (keys_of(value, (from + n) % members).count > 0)
+      return (from + n) % members;
+  return -1;
+}
+
+int64_t spoiled_member(const Case& value) {
+  const int64_t members = members_of(value);
+  return members < 1
+             ? -1
+             : member_with_pages(
+                   value, static_cast<int64_t>(value.seed %
+                                               static_cast<uint64_t>(members)));
+}
+
+// What says how many pages there are, and how full the last is.
+void spoil_pages(Mistake mistake, const Case& value, Inputs& inputs) {
+  std::vector<std::byte>& starts = inputs.page_indptr_bytes;
+  const auto members = static_cast<size_t>(members_of(value));
+  const auto member = static_cast<size_t>(spoiled_member(value));
+  switch (mistake) {
+    case Mistake::kPagesFall:  // within the list, as is all else
+      put_int32(inputs.page_entries, 1, starts);
+      for (size_t n = 2; n <= members; ++n)
+        put_int32(inputs.page_entries - 1, n, starts);
+      return;
+    case Mistake::kPagesStart:
+      for (size_t n = 0; n <= members; ++n)
+        put_int32(std::max(int32_at(starts, n), 1), n, starts);
+      return;
+    case Mistake::kPagesEnd:
+      return put_int32(inputs.page_entries + 1, members, starts);
+    case Mistake::kLastPageEmpty:
+      return put_int32(0, member, inputs.last_page_len_bytes);
+    case Mistake::kLastPageBeyond:
+      return put_int32(value.paging.size + 1, member,
+                       inputs.last_page_len_bytes);
+    default: {  // both tables
+      Case blocks = value;
+      blocks.paging.table = PageTable::kBlocks;
+      Inputs of_blocks;
+      of_blocks.k_bytes = inputs.k_bytes;
+      of_blocks.v_bytes = inputs.v_bytes;
+      fill_served(blocks, of_blocks);
+      inputs.block_table_bytes = of_blocks.block_table_bytes;
+      inputs.table_columns = of_blocks.table_columns;
+      inputs.kv_len_bytes = of_blocks.kv_len_bytes;
+    }
+  }
 }
 
 // Of the keys where there are two lists and the seed says so.
@@ -69,16 +127,16 @@ void spoil_lengths(Mistake mistake, const Case& value, Inputs& inputs) {
   int64_t room = keys ? value.shape.Tk : value.shape.Tq;
   if (value.paging.size > 0 && keys)
     room = inputs.table_columns * value.paging.size;
-  NumberList lengths = numbers_in(bytes);
+  NumberList lengths = lengths_in(value, bytes);
   spoil_length(mistake, room, value.seed, lengths);
-  put_numbers(lengths, bytes);
+  store_lengths(value, lengths, bytes);
 }
 
 }  // namespace
 
 bool can_be_made(Mistake mistake, const Case& value) {
   const bool packed = !value.cu_q.empty();
-  const bool kept_keys = is_served(value) && members_of(value) > 0;
+  const bool lists = value.paging.table == PageTable::kCsr;
   switch (mistake) {
     case Mistake::kOffsetsFall:
       return packed && value.cu_q.size() > 2 && rows_of_spoiled(value) > 0;
@@ -88,12 +146,21 @@ bool can_be_made(Mistake mistake, const Case& value) {
       return packed;
     case Mistake::kLengthNegative:
     case Mistake::kLengthBeyond:
-      return gives_lengths(value) || kept_keys;
+      return has_lengths(value);
     case Mistake::kLengthsType:
     case Mistake::kLengthsRank:
-      return packed || gives_lengths(value) || kept_keys;
+      return packed || has_lengths(value);
     case Mistake::kBothForms:
       return packed;
+    case Mistake::kPagesFall:
+      return lists && members_of(value) > 1;
+    case Mistake::kPagesStart:
+    case Mistake::kPagesEnd:
+    case Mistake::kBothTables:
+      return lists && members_of(value) > 0;
+    case Mistake::kLastPageEmpty:
+    case Mistake::kLastPageBeyond:
+      return lists && spoiled_member(value) >= 0;
     default:
       return true;
   }
@@ -105,15 +172,22 @@ void spoil_numbers(Mistake mistake, const Case& value, Inputs& inputs) {
     case Mistake::kOffsetsStart:
     case Mistake::kOffsetsEnd: {
       std::vector<std::byte>& bytes = spoiled_starts(value, inputs);
-      NumberList starts = numbers_in(bytes);
+      NumberList starts = lengths_in(value, bytes);
       spoil_starts(mistake, rows_of_spoiled(value), starts);
-      return put_numbers(starts, bytes);
+      return store_lengths(value, starts, bytes);
     }
     case Mistake::kLengthNegative:
     case Mistake::kLengthBeyond:
       return spoil_lengths(mistake, value, inputs);
     case Mistake::kBothForms:
-      return put_numbers({value.shape.Tq}, inputs.q_len_bytes);
+      return store_lengths(value, {value.shape.Tq}, inputs.q_len_bytes);
+    case Mistake::kPagesFall:
+    case Mistake::kPagesStart:
+    case Mistake::kPagesEnd:
+    case Mistake::kLastPageEmpty:
+    case Mistake::kLastPageBeyond:
+    case Mistake::kBothTables:
+      return spoil_pages(mistake, value, inputs);
     default:
       return;
   }

@@ -68,6 +68,53 @@ TEST(MalformedNumbers, Lengths) {
   EXPECT_EQ(list_in(pages.kv_len_bytes), List{13});
 }
 
+std::vector<int32_t> list32_in(const std::vector<std::byte>& bytes) {
+  std::vector<int32_t> list(bytes.size() / sizeof(int32_t));
+  if (!bytes.empty()) std::memcpy(list.data(), bytes.data(), bytes.size());
+  return list;
+}
+
+TEST(MalformedNumbers, ListsOfPages) {
+  // Two pages of 2 tokens and one; 3 entries that are nobody's behind them.
+  const char* const lists =
+      "f32,B2,H1,Tq1,Tk3,d1,kvlen=3.2,page=2,table=csr,seed=2";
+  using Narrow = std::vector<int32_t>;
+  const struct {
+    Mistake mistake;
+    Narrow starts, last;
+  } rows[] = {{Mistake::kPagesFall, {0, 6, 5}, {1, 2}},
+              {Mistake::kPagesStart, {1, 2, 3}, {1, 2}},
+              {Mistake::kPagesEnd, {0, 2, 7}, {1, 2}},
+              {Mistake::kLastPageEmpty, {0, 2, 3}, {0, 2}},
+              {Mistake::kLastPageBeyond, {0, 2, 3}, {3, 2}}};
+  for (const auto& row : rows) {
+    const Inputs inputs = spoiled(lists, row.mistake);
+    EXPECT_EQ(list32_in(inputs.page_indptr_bytes), row.starts);
+    EXPECT_EQ(list32_in(inputs.last_page_len_bytes), row.last);
+    EXPECT_TRUE(inputs.kv_len_bytes.empty());
+  }
+  const Inputs twice = spoiled(lists, Mistake::kBothTables);
+  EXPECT_EQ(list32_in(twice.page_indptr_bytes), (Narrow{0, 2, 3}));
+  EXPECT_EQ(list_in(twice.kv_len_bytes), (List{3, 2}));
+  EXPECT_EQ(twice.block_table_bytes.size(),
+            static_cast<size_t>(2 * twice.table_columns * 4));
+  // What is spoiled of a table cannot be spoiled of a list, and the other way.
+  const Case csr = *parse_case(lists).value;
+  EXPECT_FALSE(can_be_made(Mistake::kLengthBeyond, csr));
+  EXPECT_FALSE(can_be_made(Mistake::kLengthsType, csr));
+  const Case table = *parse_case("f32,B2,H1,Tq1,Tk3,d1,page=2").value;
+  const Case none = *parse_case("f32,B2,H1,Tq1,Tk0,d1,page=2,table=csr").value;
+  for (const auto& row : rows) EXPECT_FALSE(can_be_made(row.mistake, table));
+  EXPECT_FALSE(can_be_made(Mistake::kBothTables, table));
+  EXPECT_FALSE(can_be_made(Mistake::kLastPageEmpty, none));
+}
+
+TEST(MalformedNumbers, InEitherWidth) {
+  const Inputs narrow = spoiled(
+      "f32,B2,H1,Tq5,Tk6,d1,kvlen=3.4,lens=i32,seed=2", Mistake::kLengthBeyond);
+  EXPECT_EQ(list32_in(narrow.kv_len_bytes), (std::vector<int32_t>{7, 4}));
+}
+
 TEST(MalformedNumbers, NotWithoutThem) {
   const Case plain = *parse_case("f32,B1,H1,Tq2,Tk2,d1").value;
   const Case empty =

@@ -387,7 +387,19 @@ TEST(OptionLaws, WhatIsMalformedIsAskedOneByOne) {
       {Mistake::kLengthsRank, ",cuq=0.2.3,cuk=0.2.3",
        "lengths, or starts of members, of two dimensions"},
       {Mistake::kBothForms, ",cuq=0.2.3,cuk=0.2.3",
-       "starts of members, and lengths beside them"}};
+       "starts of members, and lengths beside them"},
+      {Mistake::kPagesStart, ",page=2,table=csr",
+       "a list of pages that begins at page 1"},
+      {Mistake::kPagesEnd, ",page=2,table=csr",
+       "a list of pages that ends behind its last entry"},
+      {Mistake::kLastPageEmpty, ",page=2,table=csr",
+       "a last page with no token"},
+      {Mistake::kLastPageBeyond, ",page=2,table=csr",
+       "a last page with more tokens than slots"},
+      {Mistake::kBothTables, ",page=2,table=csr",
+       "a list of pages, and a block table beside it"},
+      {Mistake::kPagesFall, ",cuq=0.2.3,cuk=0.2.3,page=2,table=csr",
+       "a list of pages in which a member begins behind its end"}};
   for (const auto& row : rows) {
     const std::string text = std::string("f32,B1,H2,Tq3,Tk3,d2") + row.options;
     const auto accepts = [&](const KernelCall& call, OracleOutput&,

@@ -128,6 +128,88 @@ TEST(ServedLaws, APackedMemberInPagesIsHeldAgainstItselfAlone) {
         });
 }
 
+// The fake with both forms of table, and lengths of both widths.
+JudgedKernel with_lists() {
+  JudgedKernel kernel = FakeExecutor::under_test().judged;
+  kernel.info.capabilities.options |= QKVET_OPTION_PACKED_PAGES |
+                                      QKVET_OPTION_PAGED_CSR |
+                                      QKVET_OPTION_INT32_LENGTHS;
+  return kernel;
+}
+
+TEST(ServedLaws, ListsOfPagesAreHeldAgainstABlockTable) {
+  for (const char* text :
+       {"f32,B2,H1,Tq2,Tk5,d2,kvlen=5.2,page=2,table=csr",
+        "f32,B1,H1,Tq5,Tk6,d2,cuq=0.1.5,cuk=0.3.6,page=2,table=csr,append=2"}) {
+    for (const char* id :
+         {"page_lists_equal_block_table", "page_placement_changes_nothing",
+          "page_size_changes_nothing", "unowned_pages_change_nothing",
+          "append_equals_given", "append_writes_only_its_tokens",
+          "agrees_with_oracle"}) {
+      const Case asked = *parse_case(text).value;
+      if (constrained(*find_law(id), asked) != asked)
+        continue;  // no new tokens
+      FakeExecutor good;
+      const Judgement judgement = check(id, text, good, with_lists());
+      EXPECT_EQ(judgement.verdict, Verdict::kPassed)
+          << id << " " << text << " " << finding_of(judgement);
+    }
+    // Pages keep their form where a law has other things to change.
+    const Case value = *parse_case(text).value;
+    EXPECT_EQ(constrained(*find_law("page_size_changes_nothing"), value),
+              value);
+    fails_as<FakeExecutor>(
+        with_lists(), "page_lists_equal_block_table", text,
+        [](KernelCall& call, Problem& problem) {
+          if (call.page_indptr != nullptr) problem.scale *= 1.01;
+        },
+        FakeExecutor::Answer());
+  }
+  FakeExecutor lists_alone;
+  JudgedKernel kernel = with_lists();
+  kernel.info.capabilities.options &= ~QKVET_OPTION_PAGED;
+  EXPECT_EQ(check("page_lists_equal_block_table",
+                  "f32,B2,H1,Tq2,Tk5,d2,page=2,table=csr", lists_alone, kernel)
+                .verdict,
+            Verdict::kUnsupported);
+}
+
+TEST(ServedLaws, TheWidthOfLengthsIsSeen) {
+  for (const char* text :
+       {"f32,B2,H1,Tq2,Tk5,d2,kvlen=5.2,lens=i32",
+        "f32,B1,H1,Tq5,Tk6,d2,cuq=0.1.5,cuk=0.3.6,lens=i32",
+        "f32,B2,H1,Tq2,Tk5,d2,kvlen=5.2,lens=i32,page=2,append=1"}) {
+    FakeExecutor good;
+    EXPECT_EQ(
+        check("int32_lengths_change_nothing", text, good, with_lists()).verdict,
+        Verdict::kPassed)
+        << text;
+    fails_as<FakeExecutor>(
+        with_lists(), "int32_lengths_change_nothing", text,
+        [](KernelCall& call, Problem& problem) {
+          if (!call.int32_lengths) problem.scale *= 1.01;
+        },
+        FakeExecutor::Answer());
+  }
+}
+
+// A kernel that takes lists of pages alone is asked in lists.
+TEST(ServedLaws, CasesKeepToListsWhereNoTableIsTaken) {
+  Scope scope;
+  scope.pages_only = true;
+  scope.options &= ~(QKVET_OPTION_PACKED | QKVET_OPTION_PAGED);
+  for (const Law* law : all_laws()) {
+    if (law->domain.subject != Subject::kAttention ||
+        law->domain.about == kAllowDropout)
+      continue;
+    for (int64_t n = 1; n <= 20; ++n) {
+      const Case value = planned_case(*law, 1, n, scope);
+      EXPECT_EQ(value.paging.table, PageTable::kCsr)
+          << law->id << " " << to_string(value);
+    }
+  }
+}
+
 // What is told of a kernel that agrees_with_oracle fails on a case.
 StoryFault told_of(const std::string& text, FakeExecutor::Question question,
                    FakeExecutor::Answer answer = {}) {

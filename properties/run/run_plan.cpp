@@ -170,7 +170,8 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
     scope.refusals &= mine.flags;
     // What a kernel takes that lists no sizes, all others refuse or not.
     const auto count = std::clamp<int32_t>(mine.page_size_count, 0, 16);
-    any_page |= count == 0 && (mine.options & QKVET_OPTION_PAGED) != 0;
+    constexpr uint64_t kPages = QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR;
+    any_page |= count == 0 && (mine.options & kPages) != 0;
     scope.page_sizes.insert(scope.page_sizes.end(), mine.page_sizes,
                             mine.page_sizes + count);
   }

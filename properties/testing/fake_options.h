@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/call/call.h"
+#include "core/case/paging.h"
 #include "properties/judging/compare.h"
 #include "reference/arithmetic/oracle.h"
 
@@ -72,11 +73,11 @@ class FakeOptions {
         call.q_dtype == Dtype::kF64 ? Dtype::kF64 : Dtype::kF32;
     take(call.sink, s.H, per_head, sink_, problem.sink);
     take(call.slopes, s.H, per_head, slopes_, problem.slopes);
-    take(call.q_len, s.B, q_len_, problem.q_len);
-    take(call.kv_len, s.B, kv_len_, problem.kv_len);
+    take_lengths(call, call.q_len, s.B, q_len_, problem.q_len);
+    take_lengths(call, call.kv_len, s.B, kv_len_, problem.kv_len);
     problem.members = call.members;
-    take(call.cu_q, call.members + 1, cu_q_, problem.cu_q);
-    take(call.cu_k, call.members + 1, cu_k_, problem.cu_k);
+    take_lengths(call, call.cu_q, call.members + 1, cu_q_, problem.cu_q);
+    take_lengths(call, call.cu_k, call.members + 1, cu_k_, problem.cu_k);
     problem.rotation.style = call.rope;
     const int64_t table = call.rope_rows * (s.d / 2);
     take(call.rope_cos, table, per_head, rope_cos_, problem.rotation.cos);
@@ -103,6 +104,16 @@ class FakeOptions {
     field = values.data();
     if (count > 0)
       std::memcpy(values.data(), bytes, values.size() * sizeof(int64_t));
+  }
+
+  static void take_lengths(const KernelCall& call, const std::byte* bytes,
+                           int64_t count, std::vector<int64_t>& values,
+                           const int64_t*& field) {
+    if (bytes == nullptr) return;
+    for (int64_t n = 0; n < count; ++n)
+      values.push_back(length_at(call, bytes, n));
+    values.resize(static_cast<size_t>(count) + 1);  // so that there is data
+    field = values.data();
   }
 
   std::vector<uint8_t> mask_;

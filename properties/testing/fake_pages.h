@@ -48,18 +48,22 @@ class FakePages {
   int64_t members() const {
     return call_.members > 0 ? call_.members : call_.shape.B;
   }
-  int64_t held(int64_t b) const {
-    int64_t count = 0;
-    std::memcpy(&count, call_.kv_len + b * 8, sizeof count);
-    return count;
+  int64_t held(int64_t b) const { return held_tokens(call_, b); }
+  static int64_t int32_at(const std::byte* numbers, int64_t n) {
+    int32_t number = 0;
+    std::memcpy(&number, numbers + n * 4, sizeof number);
+    return number;
   }
   // The row of the tensor that token j of a head lies in.
   int64_t row_of(int64_t b, int64_t h, int64_t j) const {
     const Shape& s = call_.shape;
     if (call_.page_size == 0) return (b * s.Hkv + h) * s.Tk + j;
-    int32_t page = 0;
-    const int64_t entry = b * call_.table_columns + j / call_.page_size;
-    std::memcpy(&page, call_.block_table + entry * 4, sizeof page);
+    const int64_t entry = j / call_.page_size;
+    const int64_t page =
+        call_.page_indptr != nullptr
+            ? int32_at(call_.page_indices,
+                       int32_at(call_.page_indptr, b) + entry)
+            : int32_at(call_.block_table, b * call_.table_columns + entry);
     return (page * s.Hkv + h) * call_.page_size + j % call_.page_size;
   }
 

@@ -74,7 +74,9 @@ class ForwardArgs(c.Structure):
         ("cu_seqlens_q", Tensor), ("cu_seqlens_k", Tensor),
         ("block_table", Tensor), ("page_size", c.c_int64), ("k_new", Tensor),
         ("v_new", Tensor), ("q_scale", Tensor), ("k_scale", Tensor),
-        ("v_scale", Tensor), ("dropout_mask", Tensor)]
+        ("v_scale", Tensor), ("dropout_mask", Tensor),
+        ("page_indptr", Tensor), ("page_indices", Tensor),
+        ("last_page_len", Tensor)]
 
 
 class BackwardArgs(c.Structure):

@@ -110,9 +110,14 @@ class _Batch:
         return [max(b - a for a, b in zip(one, one[1:])) for one in self.offsets]
 
 
-def _page_table(near, block_table, kv_len, page_size):
+_LISTS = ("page_indptr", "page_indices", "last_page_len")
+
+
+def _page_table(near, page_size, block_table=None, kv_len=None, **lists):
     """FlashInfer's: offsets into one list of page numbers, and the tokens of the
-    last page of each member."""
+    last page of each member. A call that has them hands them on as they are."""
+    if lists:
+        return [lists[name] for name in _LISTS]
     lengths = _numbers(kv_len)
     counts = [-(-n // page_size) for n in lengths]
     pages = [int(page) for row, n in zip(block_table, counts) for page in row[:n]]
@@ -248,8 +253,8 @@ def flashinfer_batch_prefill(make):
     return call
 
 
-@adapter(**_FLASHINFER, options=_COMMON + " lengths paged packed_pages",
-         flags="pages_only")
+@adapter(**_FLASHINFER, options=_COMMON +
+         " lengths paged paged_csr packed_pages", flags="pages_only")
 def flashinfer_batch_prefill_paged(make):
     """make() -> a BatchPrefillWithPagedKVCacheWrapper: plan(qo_indptr,
     paged_kv_indptr, paged_kv_indices, paged_kv_last_page_len, num_qo_heads,
@@ -257,35 +262,34 @@ def flashinfer_batch_prefill_paged(make):
     return_lse=True), pages [tokens, Hkv, d]."""
     wrapper = _Wrapper(make)
 
-    def call(q, k, v, *, block_table, page_size, kv_len, q_len=None,
-             cu_seqlens_q=None, causal=None, scale=None, window=None,
-             softcap=None):
+    def call(q, k, v, *, page_size, q_len=None, cu_seqlens_q=None, causal=None,
+             scale=None, window=None, softcap=None, **pages):
         queries = _Queries(q, q_len, cu_seqlens_q)
         returned = wrapper(
             (_ints(q, queries.offsets),
-             *_page_table(q, block_table, kv_len, page_size), q.shape[1],
-             k.shape[1], q.shape[3], page_size),
+             *_page_table(q, page_size, **pages), q.shape[1], k.shape[1],
+             q.shape[3], page_size),
             (queries.rows, (bthd_of(k), bthd_of(v))),
             **_planned(q, causal, scale, window, softcap))
         return tuple(map(queries.answer, returned))
     return call
 
 
-@adapter(**_FLASHINFER, options=_COMMON + " lengths paged", flags="pages_only",
-         tq="max 1")
+@adapter(**_FLASHINFER, options=_COMMON + " lengths paged paged_csr",
+         flags="pages_only", tq="max 1")
 def flashinfer_batch_decode(make):
     """make() -> a BatchDecodeWithPagedKVCacheWrapper: plan(indptr, indices,
     last_page_len, num_qo_heads, num_kv_heads, head_dim, page_size, ...) and
     run(q, (k_cache, v_cache), return_lse=True) with q [B, H, d]."""
     wrapper = _Wrapper(make)
 
-    def call(q, k, v, *, block_table, page_size, kv_len, q_len=None, causal=None,
-             scale=None, window=None, softcap=None):
+    def call(q, k, v, *, page_size, q_len=None, causal=None, scale=None,
+             window=None, softcap=None, **pages):
         words = _planned(q, True, scale, window, softcap)
         del words["causal"]  # there is one query, the last token
         o, lse = wrapper(
-            (*_page_table(q, block_table, kv_len, page_size), q.shape[1],
-             k.shape[1], q.shape[3], page_size),
+            (*_page_table(q, page_size, **pages), q.shape[1], k.shape[1],
+             q.shape[3], page_size),
             (bthd_of(q)[:, 0], (bthd_of(k), bthd_of(v))), **words)
         return o[:, :, None], lse[:, :, None]
     return call

@@ -59,7 +59,9 @@ def kernel(function=None, **fields):
     softcap, sink and slopes [H], rope (style, cos, sin, q_positions,
     k_positions), q_len and kv_len [B], cu_seqlens_q and cu_seqlens_k [members +
     1], block_table [B, P] and page_size ([members, P] in a packed batch, whose
-    kv_len is [members] and which has no cu_seqlens_k), k_new and v_new, dropout (p, seed,
+    kv_len is [members] and which has no cu_seqlens_k), of paged_csr in the place
+    of block_table and kv_len page_indptr [B + 1], page_indices [N] and
+    last_page_len [B], k_new and v_new, dropout (p, seed,
     offset). It returns o [B, H, Tq, dv], or a tuple (o, lse, weights) of what it
     declares, or a dictionary by these names.
 

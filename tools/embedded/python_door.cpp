@@ -177,11 +177,21 @@ bool is_drawn(TensorName name) {
          name == TensorName::kDY;
 }
 
+// Lengths and starts of members.
+bool is_count(TensorName name) {
+  return name >= TensorName::kQLen && name <= TensorName::kCuK;
+}
+
 // Masks, lengths and positions as numbers, too.
-std::vector<double> numbers_of(const Inputs& inputs, TensorName name) {
+std::vector<double> numbers_of(const Case& value, const Inputs& inputs,
+                               TensorName name) {
   if (name == TensorName::kMask)
     return {inputs.mask.begin(), inputs.mask.end()};
   if (is_drawn(name)) return inputs.values(name);
+  if (is_count(name)) {
+    const std::vector<int64_t> counts = lengths_in(value, inputs.bytes(name));
+    return {counts.begin(), counts.end()};
+  }
   std::vector<int64_t> counts(inputs.bytes(name).size() / sizeof(int64_t));
   if (!counts.empty())
     std::memcpy(counts.data(), inputs.bytes(name).data(),
@@ -192,16 +202,16 @@ std::vector<double> numbers_of(const Inputs& inputs, TensorName name) {
 void give_inputs(const Case& value, const Inputs& inputs, GiveInput give) {
   for (const TensorRow& row : kTensors) {
     const TensorName name = row.tensor;
-    const bool counts = name >= TensorName::kQLen && name <= TensorName::kCuK;
+    const bool counts = is_count(name);
     const bool positions =
         name == TensorName::kQPositions || name == TensorName::kKPositions;
     if (!is_drawn(name) && !counts && !positions) continue;
-    const std::vector<double> values = numbers_of(inputs, name);
+    const std::vector<double> values = numbers_of(value, inputs, name);
     if (values.empty()) continue;
     std::array<int64_t, 4> extents = tensor_extents(value, name);
     if (counts) extents = {std::ssize(values)};
     const std::string dtype(name == TensorName::kMask ? "bool"
-                            : counts || positions
+                            : positions
                                 ? "int64"
                                 : dtype_name(storage_type(value, name)));
     give(row.name, dtype.c_str(), row.rank, extents.data(), values.data());

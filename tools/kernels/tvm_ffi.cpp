@@ -48,14 +48,22 @@ constexpr TensorWord kTensors[] = {
     {"cu_seqlens_q", &qkvet_forward_args::cu_seqlens_q},
     {"cu_seqlens_k", &qkvet_forward_args::cu_seqlens_k},
     {"block_table", &qkvet_forward_args::block_table},
+    {"page_indptr", &qkvet_forward_args::page_indptr},
+    {"page_indices", &qkvet_forward_args::page_indices},
+    {"last_page_len", &qkvet_forward_args::last_page_len},
 };
 
 int64_t longest_member(const qkvet_tensor& offsets) {
-  const auto* first = reinterpret_cast<const int64_t*>(
-      static_cast<const char*>(offsets.data) + offsets.byte_offset);
+  const char* const first =
+      static_cast<const char*>(offsets.data) + offsets.byte_offset;
+  const auto at = [&](int64_t n) -> int64_t {
+    return offsets.dtype.bits == 32
+               ? reinterpret_cast<const int32_t*>(first)[n]
+               : reinterpret_cast<const int64_t*>(first)[n];
+  };
   int64_t longest = 0;
   for (int64_t n = 0; n + 1 < offsets.shape[0]; ++n)
-    longest = std::max(longest, first[n + 1] - first[n]);
+    longest = std::max(longest, at(n + 1) - at(n));
   return longest;
 }
 

@@ -36,7 +36,8 @@ constexpr uint64_t kNotByTheirWord =
     QKVET_OPTION_GROUPED_HEADS | QKVET_OPTION_SCALE |
     QKVET_OPTION_DEFAULT_SCALE | QKVET_OPTION_DROPOUT |
     QKVET_OPTION_DROPOUT_MASK | QKVET_OPTION_PAGED | QKVET_OPTION_APPEND |
-    QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_QUANT_SCALES;
+    QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR |
+    QKVET_OPTION_INT32_LENGTHS | QKVET_OPTION_QUANT_SCALES;
 
 uint64_t layer_bit(uint64_t option) {
   return option == QKVET_OPTION_ROPE ? QKVET_LAYER_ROPE : 0;
@@ -96,6 +97,8 @@ struct NotInFiles {
   const char* why;
 };
 constexpr NotInFiles kNotInFiles[] = {
+    {"int32_lengths_change_nothing", "the lengths of a plan are int64"},
+    {"page_lists_equal_block_table", "a plan asks for no pages"},
     {"page_placement_changes_nothing", "a plan asks for no pages"},
     {"page_size_changes_nothing", "a plan asks for no pages"},
     {"unowned_pages_change_nothing", "a plan asks for no pages"},

@@ -17,7 +17,7 @@ def kernel(q, k, v, recorded, **options):
     """What is to be judged: {"o": ..., "lse": ..., "weights": ...}.
 
     q is [B, H, Tq, d], k and v are [B, Hkv, Tk, d] (pools of pages
-    [pages, Hkv, page_size, d] with a block_table). `options` holds what else
+    [pages, Hkv, page_size, d] with a block_table or page_indptr). `options` holds what else
     the call asks for: look at CALLS. Outputs that it leaves out are not judged.
     """
     # Your kernel goes here, such as
@@ -50,24 +50,22 @@ def keys_and_values(call):
     """All tokens of each member: out of the pages, and with the new ones."""
     k, v = (call[name].astype(np.float64) for name in "kv")
     B = call["q"].shape[0]
-    table, size = call.get("block_table"), call.get("page_size")
-    packed = table is not None and "cu_seqlens_q" in call
+    size = call.get("page_size")
+    packed = size is not None and "cu_seqlens_q" in call
     if packed:
-        B = len(table)
-    if table is not None:
-        pools, counts = (k, v), call["kv_len"]
-        if "k_new" in call:
-            counts = counts + call["k_new"].shape[2]
+        B = len(call["cu_seqlens_q"]) - 1
+    if size is not None:
+        pools, counts = (k, v), lengths_of(call)
         width = max([0, *counts.tolist()])
         k, v = (np.zeros((B, p.shape[1], width, p.shape[3])) for p in pools)
         for b in range(B):
             for j in range(counts[b]):
-                page = table[b, j // size]
+                page = page_of(call, b, j // size)
                 k[b, :, j] = pools[0][page, :, j % size]
                 v[b, :, j] = pools[1][page, :, j % size]
     if "k_new" in call:
-        for b, length in enumerate(call["kv_len"]):
-            end = length + call["k_new"].shape[2]
+        for b, end in enumerate(lengths_of(call)):
+            length = end - call["k_new"].shape[2]
             k[b, :, length:end] = call["k_new"][b].astype(np.float64)
             v[b, :, length:end] = call["v_new"][b].astype(np.float64)
     if packed:  # one behind the other
@@ -82,8 +80,22 @@ def packed_keys(call):
     """Where the keys of packed members begin, and the end."""
     if "cu_seqlens_k" in call:
         return call["cu_seqlens_k"]
-    new = call["k_new"].shape[2] if "k_new" in call else 0
-    return np.concatenate([[0], np.cumsum(call["kv_len"] + new)])
+    return np.concatenate([[0], np.cumsum(lengths_of(call))])
+
+
+def lengths_of(call):
+    """The keys of each member, new ones included."""
+    if "page_indptr" in call:
+        pages = np.diff(call["page_indptr"].astype(np.int64))
+        return np.maximum(pages - 1, 0) * call["page_size"] + call["last_page_len"]
+    return call["kv_len"] + (call["k_new"].shape[2] if "k_new" in call else 0)
+
+
+def page_of(call, b, n):
+    """Page n of member b: of its row, or of its part of the list."""
+    if "page_indptr" in call:
+        return call["page_indices"][call["page_indptr"][b] + n]
+    return call["block_table"][b, n]
 
 
 def member_of(call, b, i, Tk):
@@ -97,10 +109,8 @@ def member_of(call, b, i, Tk):
     queries, keys = call["q"].shape[2], Tk
     if "q_len" in call:
         queries = call["q_len"][b]
-    if "kv_len" in call:
-        keys = call["kv_len"][b]
-        if "k_new" in call:
-            keys = keys + call["k_new"].shape[2]
+    if "kv_len" in call or "page_indptr" in call:
+        keys = lengths_of(call)[b]
     return (0, queries, 0, keys) if i < queries else None
 
 

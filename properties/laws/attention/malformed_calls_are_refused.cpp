@@ -50,6 +50,16 @@ constexpr Malformed kMalformed[] = {
     {Mistake::kLengthsRank, "lengths, or starts of members, of two dimensions",
      nullptr},
     {Mistake::kBothForms, "starts of members, and lengths beside them",
+     nullptr},
+    {Mistake::kPagesFall,
+     "a list of pages in which a member begins behind its end", nullptr},
+    {Mistake::kPagesStart, "a list of pages that begins at page 1", nullptr},
+    {Mistake::kPagesEnd, "a list of pages that ends behind its last entry",
+     nullptr},
+    {Mistake::kLastPageEmpty, "a last page with no token", nullptr},
+    {Mistake::kLastPageBeyond, "a last page with more tokens than slots",
+     nullptr},
+    {Mistake::kBothTables, "a list of pages, and a block table beside it",
      nullptr}};
 
 const char* text_of(Mistake mistake) {
@@ -68,6 +78,9 @@ Plan plan(const Case& value, const KernelInfo& kernel) {
     // What is not declared never reaches the kernel.
     if (one.mistake == Mistake::kBothForms &&
         !kernel.has_option(QKVET_OPTION_LENGTHS))
+      continue;
+    if (one.mistake == Mistake::kBothTables &&
+        !kernel.has_option(QKVET_OPTION_PAGED))
       continue;
     PlannedCall call;
     call.mistake = one.mistake;
