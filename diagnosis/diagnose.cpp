@@ -16,6 +16,21 @@ constexpr int kMostInquiries = 4;
 // Calls for neighbours, behind those for hypotheses.
 constexpr int kHiddenCalls = kMostDiagnosisCalls - kMostInquiryCalls;
 
+// What a kernel keeps from one call to the next fails cases that are right.
+std::string said_of_earlier_calls(const Failure& failure,
+                                  const KernelUnderTest& kernel,
+                                  Executor& executor, TimeUse& time) {
+  Witness witness(kernel.judged, kernel.index, executor, time, kHiddenCalls);
+  auto evidence = witness.prepare(*failure.law, failure.smallest);
+  if (evidence == nullptr || evidence->calls[0].new_process) return "";
+  evidence->calls[0].new_process = true;
+  evidence = witness.ask(std::move(evidence));
+  return evidence == nullptr || evidence->failed()
+             ? ""
+             : "The case alone passes, in a new process: it fails for what the "
+               "calls before it left. ";
+}
+
 // Where it fails, in a sentence or by its neighbours, and what it answers. A
 // kernel whose answers were recorded cannot be asked for those; one that hangs
 // takes too long.
@@ -35,8 +50,9 @@ void look_where(const Failure& failure, const KernelUnderTest& kernel,
     diagnosis.instead = look_what_it_is_instead(failure, diagnosis.where,
                                                 kernel, executor, time);
   }
+  diagnosis.hidden = said_of_earlier_calls(failure, kernel, executor, time);
   Witness neighbours(kernel.judged, kernel.index, executor, time, kHiddenCalls);
-  diagnosis.hidden = hidden_among_neighbours(
+  diagnosis.hidden += hidden_among_neighbours(
       *failure.law, failure.smallest, neighbours, diagnosis.where.is_known());
   diagnosis.calls += neighbours.calls_made();
 }

@@ -406,8 +406,25 @@ bool fits(const Description& description, const WrongAnswer& answer,
 }
 
 const char* stage_name(Stage stage) {
-  constexpr const char* kNames[] = {"",        "scores", "bias",   "keys",
-                                    "softmax", "values", "output", "lse"};
+  constexpr const char* kNames[] = {"",
+                                    "scores",
+                                    "bias",
+                                    "keys",
+                                    "softmax",
+                                    "values",
+                                    "output",
+                                    "lse",
+                                    "written",
+                                    "moved",
+                                    "read",
+                                    "attended",
+                                    "q",
+                                    "k",
+                                    "v",
+                                    "attention",
+                                    "y",
+                                    "merge_weights",
+                                    "merge_maximum"};
   return kNames[static_cast<size_t>(stage)];
 }
 
@@ -420,7 +437,20 @@ const char* stage_text(Stage stage) {
       "the softmax (maximum, exponentials, their sum)",
       "the product of weights and V",
       "the output (what is stored, and where)",
-      "lse alone"};
+      "lse alone",
+      "the cache: a token as it is appended (read back, it is another)",
+      "the cache: tokens that a later command moves or takes away (read back, "
+      "they were right before it)",
+      "the cache: which tokens a query attends over (what is stored is right, "
+      "and so is the answer to one prompt)",
+      "the attention over the cache (what is stored is right)",
+      "the projection of q",
+      "the projection of k",
+      "the projection of v",
+      "the attention between the projections (q, k and v are right)",
+      "the projection of the output (the heads are right)",
+      "the weights of the states (right where all states are alike)",
+      "the maximum of the states' lse (right where none of them is large)"};
   return kTexts[static_cast<size_t>(stage)];
 }
 

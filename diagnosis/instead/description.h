@@ -22,7 +22,21 @@ enum class Stage : uint8_t {
   kSoftmax,  // maximum, exponentials and their sum
   kValues,   // the product of weights and V
   kOutput,   // where and as what the result is stored
-  kLse
+  kLse,
+  // Of caches.
+  kWritten,   // a token as it is appended
+  kMoved,     // tokens that a later command moves or takes away
+  kRead,      // which of them a query attends over
+  kAttended,  // the attention over them
+  // Of layers.
+  kProjectQ,
+  kProjectK,
+  kProjectV,
+  kInLayer,  // the attention between the projections
+  kProjectOut,
+  // Of merges, whose lse is kLse.
+  kMergeWeights,
+  kMergeMaximum
 };
 // "scores": what JSON calls it; "" for kUnknown.
 const char* stage_name(Stage stage);

@@ -481,10 +481,14 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
                                 const Answered* answered) {
   Instead instead;
   const Subject subject = failure.law->domain.subject;
-  if (subject != Subject::kAttention && subject != Subject::kBackward)
-    return instead;
   Witness witness(kernel.judged, kernel.index, executor, time,
                   kMostInsteadCalls);
+  if (subject != Subject::kAttention && subject != Subject::kBackward) {
+    if (answered == nullptr)
+      instead.stage = stage_of_other_subject(failure, witness);
+    instead.calls = witness.calls_made();
+    return instead;
+  }
   Collector collector(kernel, witness);
   ask_for_failing_answers(failure, where, answered, witness, collector);
   const std::vector<WrongAnswer> answers = collector.take();

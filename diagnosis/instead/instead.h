@@ -78,6 +78,8 @@ Stage stage_of_touches(const std::vector<Touch>& touches, Witness& witness);
 // The values, where a case with dropout fails and those like it are right
 // without.
 Stage stage_of_dropout(const Failure& failure, Witness& witness);
+// stage_of_others.cpp: of caches, layers and merges.
+Stage stage_of_other_subject(const Failure& failure, Witness& witness);
 // Whether every wrong element is the right value of another one.
 bool is_moved_around(const WrongOutput& output);
 

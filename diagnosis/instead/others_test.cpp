@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stage of caches, layers and merges: known faults whose stage their
+// mechanism tells, one whose stage is another as the control of each; and what
+// earlier calls have left.
+#include <gtest/gtest.h>
+
+#include "diagnosis/test_faults.h"
+#include "properties/testing/fake_executor.h"
+
+namespace qkvet::diagnosis::others_test {
+namespace {
+
+struct Known {
+  const char* fault;
+  const char* law;
+  Stage stage;
+};
+void PrintTo(const Known& row, std::ostream* out) { *out << row.fault; }
+
+class OtherSubjects : public testing::TestWithParam<Known> {};
+
+TEST_P(OtherSubjects, HaveTheStageOfTheirMechanism) {
+  const Known& known = GetParam();
+  const Opened opened = open_for_test(QKVET_FAULTY);
+  ASSERT_NE(opened.executor, nullptr) << opened.error;
+  const Law* law = find_law(known.law);
+  ASSERT_NE(law, nullptr);
+  for (const KernelUnderTest& kernel : kernels_for_test(*opened.executor)) {
+    if (kernel.judged.info.name != std::string("faulty/") + known.fault)
+      continue;
+    const std::vector<Failure> failures = failures_for_test(
+        kernel, [](size_t) { return open_for_test(QKVET_FAULTY); }, {law},
+        2000);
+    ASSERT_FALSE(failures.empty());
+    TimeUse time;
+    const Instead instead = look_what_it_is_instead(failures[0], {}, kernel,
+                                                    *opened.executor, time);
+    EXPECT_STREQ(stage_name(instead.stage), stage_name(known.stage))
+        << to_string(failures[0].smallest);
+    return;
+  }
+  FAIL() << "no such fault";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Instead, OtherSubjects,
+    testing::Values(Known{"cache_append_wrong_axis",
+                          "cache_agrees_with_history", Stage::kWritten},
+                    Known{"cache_reorder_keys_only",
+                          "cache_agrees_with_history", Stage::kMoved},
+                    Known{"cache_truncate_keeps_values",
+                          "cache_agrees_with_history", Stage::kMoved},
+                    Known{"cache_chunk_length_too_long",
+                          "cache_agrees_with_history", Stage::kAttended},
+                    Known{"cache_length_from_full_draft",
+                          "cache_agrees_with_history", Stage::kRead},
+                    Known{"output_projection_omitted",
+                          "layer_agrees_with_oracle", Stage::kProjectOut},
+                    Known{"value_bias_ignored", "layer_agrees_with_oracle",
+                          Stage::kProjectV},
+                    Known{"merge_lse_of_the_mean", "merge_agrees_with_oracle",
+                          Stage::kLse},
+                    Known{"merge_weights_of_the_other",
+                          "merge_agrees_with_oracle", Stage::kMergeWeights},
+                    Known{"merge_no_maximum", "merge_agrees_with_oracle",
+                          Stage::kMergeMaximum}));
+
+// A kernel whose softcap stays for calls that have none: the case is right
+// alone. One that is wrong by itself is not said to be.
+TEST(EarlierCalls, ThatMatterAreSaidToMatter) {
+  const auto stays = [kept = std::make_shared<double>(0)](KernelCall& call,
+                                                          Problem& p) {
+    if (call.new_process) *kept = 0;
+    if (p.softcap > 0) *kept = p.softcap;
+    p.softcap = *kept;
+  };
+  const auto is_wrong = [](KernelCall&, Problem& p) { p.scale *= 2; };
+  for (const bool is_state : {true, false}) {
+    const FakeExecutor::Question question =
+        is_state ? FakeExecutor::Question(stays)
+                 : FakeExecutor::Question(is_wrong);
+    const KernelUnderTest kernel = FakeExecutor::under_test();
+    const std::vector<Failure> failures = failures_for_test(
+        kernel,
+        [&](size_t) {
+          return Opened{std::make_unique<FakeExecutor>(question), ""};
+        },
+        {find_law("agrees_with_oracle")}, 3000);
+    ASSERT_FALSE(failures.empty());
+    FakeExecutor executor(question);
+    TimeUse time;
+    const Diagnosis diagnosis =
+        diagnose(failures[0], kernel, executor, known_faults_for_test(), time);
+    EXPECT_EQ(diagnosis.hidden.starts_with("The case alone passes"), is_state)
+        << diagnosis.hidden;
+  }
+}
+
+}  // namespace
+}  // namespace qkvet::diagnosis::others_test

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stage at which caches, layers and merges go wrong, by what laws say of
+// cases that make one stage visible: a story cut short and read back, the first
+// stage of a layer that departs, a merge of states whose lse are alike.
+#include <algorithm>
+
+#include "diagnosis/evidence/nearby.h"
+#include "diagnosis/instead/instead.h"
+#include "properties/judging/subject.h"
+
+namespace qkvet::diagnosis {
+namespace {
+
+constexpr int kFewestAlike = 3;
+constexpr int kMostAlike = 8;
+
+enum class Came : uint8_t { kUnknown, kRight, kWrong };
+
+Came came_out(const Law& law, const Case& value, Witness& witness) {
+  if (!invalid_reason(value).empty()) return Came::kUnknown;
+  const auto evidence = witness.ask(law, value);
+  if (evidence == nullptr || evidence->judgement.compared == 0)
+    return Came::kUnknown;
+  return evidence->failed() ? Came::kWrong : Came::kRight;
+}
+
+// --- caches
+
+bool brings_tokens(const StoryCommand& command) {
+  return command.verb == StoryVerb::kAppend || command.verb == StoryVerb::kStep;
+}
+
+Case with_story(Case value, Story story) {
+  value.story = std::move(story);
+  constrain_extents_to_story(value);
+  return value;
+}
+
+// Data of which every token is another.
+Case with_own_tokens(Case value) {
+  value.q = value.k = value.v = make_recipe(RecipeKind::kNormal);
+  value.set.clear();
+  return value;
+}
+
+// The same without what moves or takes away, and room for all of it.
+Case without_moves(Case value, const Story& story) {
+  Story kept;
+  int64_t tokens = 0;
+  for (const StoryCommand& one : story) {
+    if (!brings_tokens(one)) continue;
+    kept.push_back(one);
+    tokens += one.count;
+  }
+  value.capacity = std::max(value.capacity, tokens);
+  return with_story(std::move(value), kept);
+}
+
+// The command behind which a sequence is first not what it was given. Where a
+// token is another only behind a move, the move has left it so.
+Stage stage_of_storage(const Law& stores, const Case& value, Witness& witness) {
+  for (size_t n = 1; n <= value.story.size(); ++n) {
+    const Story begin(value.story.begin(),
+                      value.story.begin() + static_cast<ptrdiff_t>(n));
+    if (came_out(stores, with_story(value, begin), witness) != Came::kWrong)
+      continue;
+    if (!brings_tokens(begin.back())) return Stage::kMoved;
+    switch (came_out(stores, without_moves(value, begin), witness)) {
+      case Came::kWrong:
+        return Stage::kWritten;
+      case Came::kRight:
+        return Stage::kMoved;
+      case Came::kUnknown:
+        return Stage::kUnknown;
+    }
+  }
+  return Stage::kUnknown;
+}
+
+// As many tokens and queries of one sequence, in one step and nothing else.
+Case prompt_like(const Case& value) {
+  int64_t tokens = 0, queries = 0;
+  for (const StoryCommand& one : value.story) {
+    if (brings_tokens(one)) tokens += one.count;
+    if (attends(one.verb)) queries = std::max(queries, one.count);
+  }
+  tokens = std::max<int64_t>(1, std::min(tokens, value.capacity));
+  queries = std::clamp<int64_t>(queries, 1, tokens);
+  Story story;
+  if (tokens > queries)
+    story.push_back({StoryVerb::kAppend, 0, tokens - queries});
+  story.push_back({StoryVerb::kStep, 0, queries});
+  return with_story(value, story);
+}
+
+Stage stage_of_cache(const Failure& failure, Witness& witness) {
+  const Law* stores = find_law("cache_stores_what_it_is_given");
+  const Law& agrees = agreement_about(Subject::kCache);
+  if (stores == nullptr) return Stage::kUnknown;
+  Case value = with_own_tokens(failure.smallest);
+  if (came_out(*stores, value, witness) != Came::kWrong)
+    value = failure.smallest;
+  switch (came_out(*stores, value, witness)) {
+    case Came::kWrong:
+      return stage_of_storage(*stores, value, witness);
+    case Came::kUnknown:
+      return Stage::kUnknown;
+    case Came::kRight:
+      break;
+  }
+  if (came_out(agrees, value, witness) != Came::kWrong) return Stage::kUnknown;
+  // What is wrong over any history is no matter of where its tokens lie.
+  switch (came_out(agrees, prompt_like(value), witness)) {
+    case Came::kWrong:
+      return Stage::kAttended;
+    case Came::kRight:
+      return Stage::kRead;
+    case Came::kUnknown:
+      break;
+  }
+  return Stage::kUnknown;
+}
+
+// --- layers
+
+// Of a layer that returns its stages: the first that departs.
+Stage stage_in_layer(const Evidence& evidence) {
+  if (!evidence.failed() || !evidence.judgement.finding ||
+      evidence.outcomes.size() != 1 || evidence.outcomes[0].stage_q.empty())
+    return Stage::kUnknown;
+  struct LayerPlace {
+    const char* name;
+    Stage stage;
+  };
+  static constexpr LayerPlace kPlaces[] = {
+      {"q[", Stage::kProjectQ},      {"k[", Stage::kProjectK},
+      {"v[", Stage::kProjectV},      {"attended[", Stage::kInLayer},
+      {"weights[", Stage::kInLayer}, {"y[", Stage::kProjectOut}};
+  for (const LayerPlace& place : kPlaces)
+    if (evidence.judgement.finding->where.starts_with(place.name))
+      return place.stage;
+  return Stage::kUnknown;
+}
+
+Stage stage_of_layer(const Failure& failure, Witness& witness) {
+  const Law& agrees = agreement_about(Subject::kLayer);
+  Stage stage = Stage::kUnknown;
+  int alike = 0;
+  for (int n = 0; n < kMostAlike && alike < kFewestAlike; ++n) {
+    const Case value =
+        n == 0 ? failure.smallest : nearby_case(agrees, failure.smallest, n);
+    const auto evidence = witness.ask(agrees, value);
+    if (evidence == nullptr || !evidence->failed()) continue;
+    const Stage here = stage_in_layer(*evidence);
+    if (here == Stage::kUnknown || (alike > 0 && here != stage))
+      return Stage::kUnknown;
+    stage = here;
+    ++alike;
+  }
+  return alike >= kFewestAlike ? stage : Stage::kUnknown;
+}
+
+// --- merges
+
+using ChangeOfCase = void (*)(Case& value);
+
+// How cases like it come out with a change.
+struct MergeCounts {
+  int right = 0, wrong = 0, lse_alone = 0;
+
+  bool are_right() const { return wrong == 0 && right >= kFewestAlike; }
+};
+MergeCounts count_merges(const Failure& failure, ChangeOfCase change,
+                         Witness& witness) {
+  const Law& agrees = agreement_about(Subject::kMerge);
+  MergeCounts counts;
+  for (int n = 0; n < kMostAlike; ++n) {
+    Case value =
+        n == 0 ? failure.smallest : nearby_case(agrees, failure.smallest, n);
+    value.score_bias = failure.smallest.score_bias;
+    change(value);
+    if (!invalid_reason(value).empty()) continue;
+    const auto evidence = witness.ask(agrees, value);
+    if (evidence == nullptr || evidence->judgement.compared == 0) continue;
+    if (!evidence->failed()) {
+      ++counts.right;
+      continue;
+    }
+    ++counts.wrong;
+    counts.lse_alone += evidence->judgement.finding &&
+                        evidence->judgement.finding->where.starts_with("lse[");
+  }
+  return counts;
+}
+
+// o is compared in front of lse: where lse is found wrong, o is right.
+Stage stage_of_merge(const Failure& failure, Witness& witness) {
+  const auto count = [&](ChangeOfCase change) {
+    return count_merges(failure, change, witness);
+  };
+  const MergeCounts own = count([](Case&) {});
+  if (own.wrong < kFewestAlike) return Stage::kUnknown;
+  if (own.lse_alone == own.wrong) return Stage::kLse;
+  if (count([](Case& value) {
+        value.score_bias = make_recipe(RecipeKind::kNormal);
+        value.set.clear();
+      }).are_right())
+    return Stage::kMergeMaximum;
+  // Whatever share each has, states that are alike merge to what they are, and
+  // a single one to itself, but for one that is taken from elsewhere.
+  const bool is_of_weights = count([](Case& value) {
+                               value.v = make_recipe(RecipeKind::kOne);
+                               value.set.clear();
+                             }).are_right() &&
+                             count([](Case& value) {
+                               value.shape.Tk = 1;
+                               value.set.clear();
+                             }).are_right();
+  return is_of_weights ? Stage::kMergeWeights : Stage::kUnknown;
+}
+
+}  // namespace
+
+Stage stage_of_other_subject(const Failure& failure, Witness& witness) {
+  switch (failure.law->domain.subject) {
+    case Subject::kCache:
+      return stage_of_cache(failure, witness);
+    case Subject::kLayer:
+      return stage_of_layer(failure, witness);
+    case Subject::kMerge:
+      return stage_of_merge(failure, witness);
+    default:
+      return Stage::kUnknown;
+  }
+}
+
+}  // namespace qkvet::diagnosis
