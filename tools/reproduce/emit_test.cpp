@@ -178,9 +178,9 @@ INSTANTIATE_TEST_SUITE_P(
                 "table=csr,append=2",
                 "faulty/csr_first_member_for_all", "serving",
                 "serving/gathered"},
-            Row{"int32_lengths", "agrees_with_oracle",
+            Row{"packed_lists", "agrees_with_oracle",
                 "f32,B1,H2,Hkv1,Tq5,Tk9,d4,causal=br,cuq=0.2.3.5,cuk=0.4.6.9,"
-                "lens=i32,page=2,table=csr",
+                "page=2,table=csr",
                 "faulty/csr_starts_of_next", "serving", "serving/paged"},
             // Options together: a kernel whose dialect is told wrong, and
             // another that is as told.
