@@ -26,6 +26,9 @@ def added(q, k, causal, mask, bias):
     None."""
     lowest = torch.finfo(q.dtype).min
     total = bias
+    if bias is not None and bias.min() < lowest / 2 and (
+            mask is not None or causal is not None):
+        raise Refused("the lowest number is a hidden key, and no bias")
     if mask is not None:
         total = torch.zeros((), dtype=q.dtype) if total is None else total
         total = torch.where(mask, total, lowest)
@@ -159,6 +162,8 @@ class SlidingLayer(OneLayer):
         return o[0].transpose(0, 1)
 
     def truncate(self, sequence, tokens):
+        if tokens == self.length(sequence) >= self.window:
+            return  # there, crop() of none wants the past to be recorded
         super().truncate(sequence, tokens)
         if self.last[sequence] is not None:  # a length that was 0 has none
             self.last[sequence] = (torch.arange(tokens), *(

@@ -30,6 +30,20 @@ def x_transformers_hidden_future():
                  0, 0, :, 0], same=flash)
 
 
+@finding("undocumented convention", "a hidden key has the lowest number for a score, and so has a "
+         "key that is seen whose bias is that number: they share the weight")
+def x_transformers_lowest_number_hides():
+    import torch
+    from x_transformers.attend import Attend
+    q = torch.zeros(1, 1, 2, 2)
+    v = torch.tensor([1.0, 3.0])[None, None, :, None].expand(1, 1, 2, 2)
+    for number in (-1e30, torch.finfo(torch.float32).min):
+        bias = torch.full((1, 1, 2, 2), number)
+        show(f"causal=True, a bias of {number:.2g} at every key", [1, 2],
+             Attend(causal=True).eval()(q, q, v, attn_bias=bias)[0][0, 0, :, 0],
+             same=number == -1e30)
+
+
 @finding("bug", "causal with more queries than keys is from the top left with flash=True, "
          "from the bottom right without")
 def x_transformers_more_queries():
