@@ -6,6 +6,7 @@
 
 #include "diagnosis/evidence/nearby.h"
 #include "diagnosis/inquiry.h"
+#include "properties/judging/subject.h"
 
 namespace qkvet::diagnosis {
 namespace {
@@ -34,9 +35,10 @@ std::string said_of_earlier_calls(const Failure& failure,
 // Where it fails, in a sentence or by its neighbours, and what it answers. A
 // kernel whose answers were recorded cannot be asked for those; one that hangs
 // takes too long.
-void look_where(const Failure& failure, const KernelUnderTest& kernel,
-                Executor& executor, TimeUse& time, const Answered* answered,
-                Diagnosis& diagnosis) {
+// `plainest`: of the same cause, the one whose numbers say what they should be.
+void look_where(const Failure& failure, const Failure& plainest,
+                const KernelUnderTest& kernel, Executor& executor,
+                TimeUse& time, const Answered* answered, Diagnosis& diagnosis) {
   if (failure.judgement.kind == FailureKind::kHang) return;
   if (answered != nullptr) {
     diagnosis.where =
@@ -47,7 +49,7 @@ void look_where(const Failure& failure, const KernelUnderTest& kernel,
   }
   if (failure.repeats_failed == failure.repeats) {
     diagnosis.where = look_where_it_fails(failure, kernel, executor, time);
-    diagnosis.instead = look_what_it_is_instead(failure, diagnosis.where,
+    diagnosis.instead = look_what_it_is_instead(plainest, diagnosis.where,
                                                 kernel, executor, time);
   }
   diagnosis.hidden = said_of_earlier_calls(failure, kernel, executor, time);
@@ -70,6 +72,20 @@ const Failure* best_of(const Diagnosis& diagnosis,
       [&](const Failure* a, const Failure* b) { return place(a) < place(b); });
 }
 
+// Stages of caches, layers and merges are read off what the definition says of
+// a case as it stands: other laws change what a call is given. Attention and
+// its gradients have as much to go by in any failure.
+const Failure& plainest_of(const CauseOfFailures& cause) {
+  const Subject subject = cause.best->law->domain.subject;
+  if (subject == Subject::kAttention || subject == Subject::kBackward)
+    return *cause.best;
+  const Law& agreement = agreement_about(subject);
+  for (const Failure* other : cause.others)
+    if (other->law == &agreement && other->repeats_failed == other->repeats)
+      return *other;
+  return *cause.best;
+}
+
 CauseOfFailures cause_of(Diagnosis diagnosis,
                          const std::vector<const Failure*>& failures) {
   CauseOfFailures cause{std::move(diagnosis), nullptr, {}};
@@ -86,7 +102,7 @@ Diagnosis diagnose(const Failure& failure, const KernelUnderTest& kernel,
                    TimeUse& time, const Answered* answered) {
   Diagnosis diagnosis =
       Inquiry(failure, kernel, executor, catalogue, time, answered).run();
-  look_where(failure, kernel, executor, time, answered, diagnosis);
+  look_where(failure, failure, kernel, executor, time, answered, diagnosis);
   return diagnosis;
 }
 
@@ -119,7 +135,8 @@ std::vector<CauseOfFailures> diagnose_all(
   unknown.insert(unknown.end(), left.begin(), left.end());
   if (!unknown.empty()) causes.push_back(cause_of(open[unknown[0]], unknown));
   for (CauseOfFailures& cause : causes)
-    look_where(*cause.best, kernel, executor, time, answered, cause.diagnosis);
+    look_where(*cause.best, plainest_of(cause), kernel, executor, time,
+               answered, cause.diagnosis);
   return causes;
 }
 
