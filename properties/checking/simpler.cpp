@@ -128,7 +128,8 @@ void add_fewer_calls(const Case& value, size_t n, Collector& out) {
 void add_simpler_pairs(const Case& value, Collector& out) {
   for (uint32_t option = 1; option <= kAllowLast; option <<= 1)
     if (option != kAllowEmpty && (options_of(value) & option) != 0)
-      out.drop(option);
+      // Without block tables a case would have lists, which are no simpler.
+      out.drop(option == kAllowPaged ? kAllowPaged | kAllowPagedCsr : option);
   if (value.mask.kind != MaskKind::kNone) {
     out.add([](Case& c) { c.mask.own = kOwnAll; });
     // Parts of one token are the plainest, and what a law of such a mask puts

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <utility>
 
 #include "properties/cases/generate.h"
 
@@ -13,6 +14,17 @@ namespace {
 void keep_first(NumberedText& kept, const NumberedText& other) {
   if (other.text.empty()) return;
   if (!kept.text.empty() && kept.number <= other.number) return;
+  kept = other;
+}
+
+// The first, but for what is merely not declared where there is more to say:
+// that the machine cannot run the kernel, for one.
+void keep_telling(NumberedText& kept, const NumberedText& other) {
+  if (other.text.empty()) return;
+  const auto order = [](const NumberedText& one) {
+    return std::pair(one.text.ends_with("is not declared"), one.number);
+  };
+  if (!kept.text.empty() && order(kept) <= order(other)) return;
   kept = other;
 }
 
@@ -90,7 +102,7 @@ void add_judgement(Tally& tally, int64_t number, const Case& value,
     keep_first(tally.refusal, {judgement.reason, number});
   }
   if (judgement.verdict == Verdict::kGaveUp) ++tally.not_applicable;
-  keep_first(tally.reason, {judgement.reason, number});
+  keep_telling(tally.reason, {judgement.reason, number});
   tally.warned += judgement.warning.empty() ? 0 : 1;
   keep_first(tally.warning, {judgement.warning, number});
 }
@@ -110,7 +122,7 @@ void merge(Tally& sum, Tally& part) {
   sum.worst_ratio = std::max(sum.worst_ratio, part.worst_ratio);
   sum.seconds += part.seconds;
   for (const auto& [power, cases] : part.ratios) sum.ratios[power] += cases;
-  keep_first(sum.reason, part.reason);
+  keep_telling(sum.reason, part.reason);
   keep_first(sum.refusal, part.refusal);
   sum.warned += part.warned;
   keep_first(sum.warning, part.warning);

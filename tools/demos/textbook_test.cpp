@@ -75,13 +75,25 @@ std::vector<double> run(Executor& executor, int kernel,
       bytes_of(std::vector<float>(static_cast<size_t>(example.Tq), 1.0f));
   auto k = bytes_of(example.scores), v_bytes = bytes_of(v);
   const std::vector<int64_t> length = {call.shape.Tk};
-  const auto kv_len = bytes_of(length), table = bytes_of(std::vector{0});
+  const auto kv_len = bytes_of(length), table = bytes_of(std::vector{0}),
+             starts = bytes_of(std::vector{0, 1}),
+             last = bytes_of(std::vector{static_cast<int32_t>(length[0])});
   const KernelInfo& info = executor.kernels()[static_cast<size_t>(kernel)];
   if (info.has_flag(QKVET_FLAG_PAGES_ONLY)) {  // all of it is one page
-    call.page_size = info.capabilities.page_sizes[0];
-    call.pages = call.table_columns = 1;
-    call.block_table = table.data();
-    call.kv_len = kv_len.data();
+    call.page_size = info.capabilities.page_size_count > 0
+                         ? info.capabilities.page_sizes[0]
+                         : 4;
+    call.pages = 1;
+    if (info.has_option(QKVET_OPTION_PAGED)) {
+      call.table_columns = 1;
+      call.block_table = table.data();
+      call.kv_len = kv_len.data();
+    } else {
+      call.page_entries = 1;
+      call.page_indptr = starts.data();
+      call.page_indices = table.data();
+      call.last_page_len = last.data();
+    }
     k.resize(static_cast<size_t>(call.page_size) * sizeof(float));
     v_bytes.resize(static_cast<size_t>(call.page_size * call.shape.dv) *
                    sizeof(float));

@@ -41,11 +41,18 @@ const SelectedKernels& correct_kernels() {
   return selected;
 }
 
+bool takes_plain_calls(const KernelUnderTest& kernel) {
+  const uint64_t layouts = kernel.judged.info.capabilities.layouts;
+  return layouts == 0 ||
+         (layouts & (QKVET_LAYOUT_BHTD | QKVET_LAYOUT_ANY_STRIDES)) != 0;
+}
+
 std::vector<std::string> kernel_names() {
   std::vector<std::string> names;
   for (const KernelUnderTest& kernel : correct_kernels().kernels)
-    // What takes one of two paths is declared as the looser of them.
-    if (kernel.judged.info.has_forward &&
+    // What takes one of two paths is declared as the looser of them; the climb
+    // goes through plain calls.
+    if (kernel.judged.info.has_forward && takes_plain_calls(kernel) &&
         !kernel.judged.info.source_file.ends_with("controls/paths.cpp"))
       names.push_back(kernel.judged.info.name);
   // Controls are many, and their bounds are attacked by reference_test as well.
@@ -89,8 +96,14 @@ class HillClimb : public testing::TestWithParam<std::string> {
     const std::span<const DataPreset> presets = data_presets();
     const DataPreset& preset = presets[dice.below(presets.size())];
     Case value;
-    if (kernel_.judged.info.has_flag(QKVET_FLAG_PAGES_ONLY))
-      value.paging.size = kernel_.judged.info.capabilities.page_sizes[0];
+    const KernelInfo& info = kernel_.judged.info;
+    if (info.has_flag(QKVET_FLAG_PAGES_ONLY)) {
+      value.paging.size = info.capabilities.page_size_count > 0
+                              ? info.capabilities.page_sizes[0]
+                              : 4;
+      if (!info.has_option(QKVET_OPTION_PAGED))
+        value.paging.table = PageTable::kCsr;
+    }
     store_as(declared_dtypes({kernel_})[0], value);
     const auto d = 1 + static_cast<int64_t>(dice.below(4));
     const auto dv = 1 + static_cast<int64_t>(dice.below(2));

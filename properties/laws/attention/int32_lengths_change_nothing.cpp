@@ -7,6 +7,16 @@
 namespace qkvet::properties {
 namespace of_int32_lengths_change_nothing {
 
+// Whether a member has a row and a key: there is nothing to compare without.
+bool has_any(const Case& value) {
+  if (!value.cu_q.empty()) return true;
+  for (size_t b = 0; b < static_cast<size_t>(value.shape.B); ++b)
+    if ((value.q_len.empty() || value.q_len[b] > 0) &&
+        (value.kv_len.empty() || value.kv_len[b] > 0))
+      return true;
+  return false;
+}
+
 // Where a case has no such numbers, those of two members: the second is found
 // where the first has the width that it is read with.
 Case constrain(Case value) {
@@ -19,6 +29,12 @@ Case constrain(Case value) {
     lengths.clear();
     for (int64_t b = 0; b < s.B; ++b)
       lengths.push_back(std::max<int64_t>((of_queries ? s.Tq : s.Tk) - b, 0));
+  }
+  if (!has_any(value)) {  // the fewest, so that shrinking comes to an end
+    const Shape& s = value.shape;
+    if (!value.q_len.empty()) value.q_len.back() = std::min<int64_t>(1, s.Tq);
+    if (!value.kv_len.empty())
+      value.kv_len.back() = std::min(std::max<int64_t>(1, value.append), s.Tk);
   }
   value.int32_lengths = true;
   return value;
