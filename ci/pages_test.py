@@ -188,6 +188,8 @@ def test_only_what_changes_is_put_aside():
                     "FAILED\nPASSED  1 kernel, 1.0 s\nexit 0",
                     "PASSED  1 kernel, 0.2 s\nexit 0\nmore"):
         assert pages.differs(shown, printed)
+    assert not pages.differs(["execution 7, 0.1 s"], "execution 9, 0.2 s")
+    assert pages.differs(["case 7, 0.1 s"], "case 9, 0.2 s")
 
 
 def test_every_exception_is_one():
