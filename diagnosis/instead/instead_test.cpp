@@ -38,7 +38,11 @@ Looked look(const Fault& fault, const Fault* other = nullptr,
     return Opened{std::make_unique<FakeExecutor>(fault.question, fault.answer),
                   ""};
   };
-  const KernelUnderTest kernel = FakeExecutor::under_test();
+  KernelUnderTest kernel = FakeExecutor::under_test();
+  // Ten failing cases decide, and which they are hangs on what is declared: in
+  // some draws one of them leaves the stage of unmasked padding open.
+  kernel.judged.info.capabilities.options &=
+      ~uint64_t{QKVET_OPTION_PAGED_CSR | QKVET_OPTION_INT32_LENGTHS};
   RunOptions options;
   options.laws = {find_law("agrees_with_oracle")};
   options.cases = cases;
@@ -244,7 +248,7 @@ TEST(Instead, KeysOfScoreZeroAreNoFaultOfTheSum) {
     const Looked looked = look(*fault);
     ASSERT_TRUE(looked.failure);
     EXPECT_STREQ(stage_name(looked.instead.stage), stage_name(fault->stage))
-        << looked.instead.text();
+        << to_string(looked.failure->smallest) << " " << looked.instead.text();
   }
 }
 
@@ -310,7 +314,7 @@ TEST(Instead, WhatIsNothingInParticularGetsNoDescription) {
     EXPECT_EQ(o->text, "") << fault.text;
     EXPECT_EQ(looked.instead.stage, Stage::kUnknown) << fault.text;
     EXPECT_TRUE(looked.instead.text().starts_with("no single description fits"))
-        << looked.instead.text();
+        << to_string(looked.failure->smallest) << " " << looked.instead.text();
   }
 }
 
