@@ -90,9 +90,8 @@ TEST(Runner, NothingSupportedIsNotPassed) {
 // The laws that can be asked share all cases.
 TEST(Runner, WhatIsNotDeclaredIsNotAsked) {
   KernelUnderTest kernel = FakeExecutor::under_test();
-  kernel.judged.info.capabilities.options &=
-      ~uint64_t{QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR |
-                QKVET_OPTION_APPEND};
+  kernel.judged.info.capabilities.options &= ~uint64_t{
+      QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR | QKVET_OPTION_APPEND};
   const RunResult result =
       run_fake(options_for({"weights_sum_to_one", "page_size_changes_nothing",
                             "agrees_with_oracle", "append_equals_given"},
