@@ -177,8 +177,6 @@ void add_simpler_pairs(const Case& value, Collector& out) {
 }
 
 void add_simpler_pages(const Case& value, Collector& out) {
-  if (value.paging.table != PageTable::kBlocks)
-    out.add([](Case& c) { c.paging.table = PageTable::kBlocks; });
   if (value.paging.unowned != Unowned::kNan)
     out.add([](Case& c) { c.paging.unowned = Unowned::kNan; });
   if (value.paging.order != PageOrder::kInOrder)

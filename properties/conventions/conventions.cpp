@@ -198,8 +198,7 @@ class Reader {
     if (order != paged || pool != paged)
       fail(
           "pages.order and pages.pool come with option paged or paged_csr, and "
-          "only "
-          "so");
+          "only so");
     const bool turns = declared.has_option(QKVET_OPTION_ROPE) ||
                        (declared.layer_options & QKVET_LAYER_ROPE) != 0;
     if (turns == now_.ropes.empty())

@@ -241,3 +241,19 @@ class KeepsOnReset(Cache):
 
     def reset(self, sequence):
         self.rows[sequence] = tuple(one[:, -1:] for one in self.rows[sequence])
+
+
+@qkvet.kernel(options="causal_top_left default_scale bias", dtypes="f32", empty_row="mean")
+def in_base_2(q, k, v, *, causal=None, bias=None):
+    """Scores in units of log 2: near the lowest number they are -infinity, and a row
+    of such is one without a key."""
+    unit = np.float32(np.log2(np.e))
+    with np.errstate(over="ignore", invalid="ignore"):
+        s = q @ k.swapaxes(-1, -2) * (unit / np.float32(q.shape[-1] ** 0.5))
+        if bias is not None:
+            s = s + bias * unit
+        if causal is not None:
+            s = np.where(np.tri(*s.shape[2:], dtype=bool), s, np.float32(-np.inf))
+        top = s.max(-1, keepdims=True)
+        p = np.where(np.isneginf(top), np.float32(1), np.exp2(s - top))
+    return p / p.sum(-1, keepdims=True) @ v

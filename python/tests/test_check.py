@@ -93,6 +93,11 @@ def test_refused_calls_are_no_failure_and_are_counted():
     assert "more than 5 keys" in report.text
 
 
+def test_scores_that_are_infinite_in_base_2_are_no_failure():
+    report = qkvet.check(kernels.in_base_2, cases=CASES, laws="future_weights_are_zero")
+    assert report.ok, report.text
+
+
 def test_bf16_goes_in_and_out():
     pytest.importorskip("ml_dtypes")
     report = qkvet.check(kernels.bf16, cases=CASES)
