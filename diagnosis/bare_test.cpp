@@ -236,8 +236,8 @@ TEST(Kind, ThreadsOfAGpuAreAtFaultWhereThereAreSome) {
 TEST(Kind, WhatIsNotDeclaredIsNoCause) {
   JudgedKernel kernel = FakeExecutor::under_test().judged;
   const auto with_pages = possible(kernel, Subject::kAttention);
-  kernel.info.capabilities.options &=
-      ~uint64_t{QKVET_OPTION_PAGED | QKVET_OPTION_APPEND};
+  kernel.info.capabilities.options &= ~uint64_t{
+      QKVET_OPTION_PAGED | QKVET_OPTION_PAGED_CSR | QKVET_OPTION_APPEND};
   const auto without = possible(kernel, Subject::kAttention);
   EXPECT_LT(without.size(), with_pages.size());
   EXPECT_EQ(with_pages.count("serving_table_of_first_member"), 1u);
