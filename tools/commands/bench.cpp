@@ -195,32 +195,32 @@ ExitCode run(const BenchDecodeOptions& options) {
   return error.empty() ? kConforms : wrong_use(error);
 }
 
-void add_flags(CLI::App& command, BenchDecodeOptions& options) {
+void add_flags(Command& command, BenchDecodeOptions& options) {
   add_kernels(command, options.selection);
   // As the extents of a case.
-  const auto extent = CLI::Range(int64_t{1}, int64_t{1} << 24);
+  constexpr int64_t kLeast = 1, kMost = int64_t{1} << 24;
   command.add_option("--contexts", options.contexts, "Tokens in the cache")
-      ->type_name("N,N,...")
-      ->capture_default_str();
+      .type_name("N,N,...")
+      .shows_default();
   command.add_option("--heads", options.heads, "H")
-      ->check(extent)
-      ->capture_default_str();
+      .within(kLeast, kMost)
+      .shows_default();
   command.add_option("--kv-heads", options.kv_heads, "Hkv; absent: H")
-      ->check(extent);
+      .within(kLeast, kMost);
   command.add_option("--d", options.d, "Width of a head")
-      ->check(extent)
-      ->capture_default_str();
+      .within(kLeast, kMost)
+      .shows_default();
   command.add_option("--repeat", options.repeat, "Rounds over all contexts")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+      .within(1, 1000)
+      .shows_default();
   add_json(command, options.json);
 }
 
 }  // namespace
 
-void add_bench(CLI::App& app, Chosen& chosen) {
-  CLI::App& bench = *app.add_subcommand("bench", "Measure; nothing is judged");
-  bench.require_subcommand(1);
+void add_bench(Command& app, Chosen& chosen) {
+  Command bench = app.add_command("bench", "Measure; nothing is judged");
+  bench.needs_a_command();
   add_command<BenchDecodeOptions>(
       bench, chosen, "decode",
       "The time of one more token with a KV cache, and with its prefix "

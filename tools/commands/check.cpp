@@ -140,29 +140,29 @@ ExitCode run(const CheckOptions& options) {
   return exit_code_of(report);
 }
 
-void add_flags(CLI::App& command, CheckOptions& options) {
+void add_flags(Command& command, CheckOptions& options) {
   add_selection(command, options.selection);
   add_sources(command, options.selection,
               "Kernels to compile and judge: .c, .cpp, .cc, .cxx, .rs");
   add_laws(command, options.laws, "Law, or a glob; may be repeated");
-  auto* cases =
+  const CommandOption cases =
       command
           .add_option("-n,--cases", options.cases,
                       "Cases per kernel, over all laws together [" +
                           std::to_string(kDefaultCases) +
                           "; where none is named " +
                           std::to_string(kShortCasesPerLaw) + " a law]")
-          ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000'000}));
+          .within(int64_t{1}, int64_t{1'000'000'000'000});
   command
       .add_option("--budget", options.budget,
                   "Time instead of a number of cases, in whole rounds")
-      ->type_name("60s")
-      ->excludes(cases);
+      .type_name("60s")
+      .excludes(cases);
   command
       .add_flag("--exhaustive", options.exhaustive,
                 "Every case with extents up to 3 and every pair of options, "
                 "instead of random ones")
-      ->excludes(cases);
+      .excludes(cases);
   add_seed(command, options.seed);
   add_jobs(command, options.jobs);
   add_sizes(command, options.sizes);
@@ -179,20 +179,20 @@ void add_flags(CLI::App& command, CheckOptions& options) {
       .add_option("--shard", options.shard,
                   "Of the plan the cases of shard K of N; `qkvet merge` joins "
                   "what they write")
-      ->type_name("K/N");
-  auto* baseline =
+      .type_name("K/N");
+  const CommandOption baseline =
       command
           .add_option("--baseline", options.baseline,
                       "Record of an earlier run: what was no better then does "
                       "not fail this one")
-          ->type_name("RUN.jsonl");
+          .type_name("RUN.jsonl");
   command
       .add_option(
           "--known", options.known,
           "Failures that are accepted: KERNEL LAW HOW SINCE [until=DAY] WHY, "
           "a line each")
-      ->type_name("FILE")
-      ->excludes(baseline);
+      .type_name("FILE")
+      .excludes(baseline);
   command.add_flag("--fail-fast", options.fail_fast,
                    "No further round of cases once something has failed");
   command.add_flag("-v,--verbose", options.verbose,
@@ -202,7 +202,7 @@ void add_flags(CLI::App& command, CheckOptions& options) {
 
 }  // namespace
 
-void add_check(CLI::App& app, Chosen& chosen) {
+void add_check(Command& app, Chosen& chosen) {
   add_command<CheckOptions>(
       app, chosen, "check",
       "Judge kernels; if none is named, the built-in ones", add_flags, run);

@@ -263,59 +263,59 @@ ExitCode run(const EmitPlanOptions& given) {
   return write_plan(options, plan);
 }
 
-void add_flags(CLI::App& command, EmitPlanOptions& options) {
+void add_flags(Command& command, EmitPlanOptions& options) {
   command.add_option("folder", options.folder, "The folder to be made")
-      ->required();
+      .required();
   add_laws(command, options.laws, "Law, or a glob; may be repeated");
   command
       .add_option("-n,--cases", options.cases, "Cases over all laws together")
-      ->check(CLI::Range(int64_t{1}, int64_t{1000000}))
-      ->capture_default_str();
+      .within(int64_t{1}, int64_t{1000000})
+      .shows_default();
   add_seed(command, options.seed);
   add_sizes(command, options.sizes);
   command
       .add_option("--dtype", options.dtypes,
                   "f32, f16, bf16 or f64, or three for q, for k and v, and for "
                   "o (f32/f16/f32); may be repeated")
-      ->type_name("TYPE")
-      ->allow_extra_args(false);
+      .type_name("TYPE")
+      .one_at_a_time();
   command
       .add_option("--options", options.options,
                   "What the kernel can do: all, or words with commas, "
                   "attention,causal,gqa,cross_lengths if nothing is said")
-      ->type_name("WORDS");
+      .type_name("WORDS");
   add_pin(command, options.pin);
   command.add_option("--name", options.name, "What reports call the kernel")
-      ->type_name("FAMILY/VARIANT")
-      ->capture_default_str();
+      .type_name("FAMILY/VARIANT")
+      .shows_default();
   command
       .add_option("--dialect", options.dialect,
                   "File of dialect fields, or a convention")
-      ->type_name("FILE|CONVENTION");
+      .type_name("FILE|CONVENTION");
   command
       .add_option("--precision", options.precision, "File of precision fields")
-      ->type_name("FILE");
+      .type_name("FILE");
   command
       .add_option("--format", options.format,
                   "npy: a file for each tensor; safetensors: one for all; "
                   "recipe: none, they are made of plan.json by --from")
-      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kPlanFormats),
-                                                     std::end(kPlanFormats))))
-      ->capture_default_str();
-  CLI::Option& from = *command.add_option(
+      .one_of(std::vector<std::string>(std::begin(kPlanFormats),
+                                       std::end(kPlanFormats)))
+      .shows_default();
+  const CommandOption from = command.add_option(
       "--from", options.from, "The questions of this plan, in another format");
   from.type_name("PLAN");
   for (const char* drawn :
        {"--law", "--cases", "--seed", "--sizes", "--dtype", "--options",
         "--pin", "--name", "--dialect", "--precision"})
-    from.excludes(command.get_option(drawn));
+    from.excludes(command.option(drawn));
   command.add_flag("--force", options.force,
                    "Replace a plan, and the answers in its folder");
 }
 
 }  // namespace
 
-void add_emit(CLI::App& app, Chosen& chosen) {
+void add_emit(Command& app, Chosen& chosen) {
   add_command<EmitPlanOptions>(
       app, chosen, "emit",
       "Write questions for a kernel that cannot be linked, as files", add_flags,

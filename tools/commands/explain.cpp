@@ -235,16 +235,16 @@ ExitCode run(const ExplainOptions& options) {
       name, suggestions(name, faults)));
 }
 
-void add_flags(CLI::App& command, ExplainOptions& options) {
+void add_flags(Command& command, ExplainOptions& options) {
   command
       .add_option("name", options.name,
                   "A law, a fault, a convention, or 0 .. 4")
-      ->required();
+      .required();
 }
 
 }  // namespace
 
-void add_explain(CLI::App& app, Chosen& chosen) {
+void add_explain(Command& app, Chosen& chosen) {
   add_command<ExplainOptions>(
       app, chosen, "explain",
       "Say what a law, a fault or an exit code means, by example, or how a "

@@ -102,18 +102,17 @@ ExitCode run(const FaultsOptions& options) {
   return sabotage_exit(lines) == kLawFailed ? kLawFailed : summary.exit;
 }
 
-void add_flags(CLI::App& command, FaultsOptions& options) {
+void add_flags(Command& command, FaultsOptions& options) {
   add_kernels(command, options.selection);
   add_laws(command, options.laws);
-  auto* cases =
-      command
-          .add_option("-n,--cases", options.cases, "Cases per fault and law")
-          ->check(CLI::Range(int64_t{1}, int64_t{1000000000}));
+  const CommandOption cases =
+      command.add_option("-n,--cases", options.cases, "Cases per fault and law")
+          .within(int64_t{1}, int64_t{1000000000});
   command
       .add_option("--budget", options.budget,
                   "Time for the whole run instead, the same for each fault")
-      ->type_name("5m")
-      ->excludes(cases);
+      .type_name("5m")
+      .excludes(cases);
   add_seed(command, options.seed);
   add_jobs(command, options.jobs);
   command.add_flag("--named", options.named,
@@ -127,7 +126,7 @@ void add_flags(CLI::App& command, FaultsOptions& options) {
 
 }  // namespace
 
-void add_faults(CLI::App& app, Chosen& chosen) {
+void add_faults(Command& app, Chosen& chosen) {
   add_command<FaultsOptions>(app, chosen, "faults",
                              "Hold every seeded fault against every law",
                              add_flags, run);

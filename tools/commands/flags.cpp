@@ -5,24 +5,24 @@
 
 namespace qkvet::tools {
 
-void add_plugins(CLI::App& command, std::vector<std::string>& plugins) {
+void add_plugins(Command& command, std::vector<std::string>& plugins) {
   command
       .add_option("-p,--plugin", plugins,
                   "Shared library that exports qkvet_open; may be repeated")
-      ->type_name("FILE[:config]")
-      ->allow_extra_args(false);
+      .type_name("FILE[:config]")
+      .one_at_a_time();
   const auto add_marked = [&](const char* option, std::string_view mark,
                               const char* what, const char* type) {
     command
-        .add_option_function<std::vector<std::string>>(
+        .add_taker(
             option,
             [&plugins, mark](const std::vector<std::string>& targets) {
               for (const std::string& target : targets)
                 plugins.push_back(std::string(mark) + target);
             },
             what)
-        ->type_name(type)
-        ->allow_extra_args(false);
+        .type_name(type)
+        .one_at_a_time();
   };
   add_marked("--python", kPythonMark,
              "Callable of Python, module:name or file.py:name; its worker is "
@@ -34,111 +34,109 @@ void add_plugins(CLI::App& command, std::vector<std::string>& plugins) {
              "LIB:FUNCTION:MAP");
 }
 
-void add_kernels(CLI::App& command, KernelSelection& selection) {
+void add_kernels(Command& command, KernelSelection& selection) {
   command
       .add_option("-k,--kernel", selection.kernels,
                   "Kernel family/variant, or a glob; may be repeated")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
+      .type_name("NAME")
+      .one_at_a_time();
   add_plugins(command, selection.plugins);
   command.add_flag("--in-process", selection.in_process,
                    "Run kernels in this process: for debuggers, for "
                    "sanitizers and libraries built for an engine");
 }
 
-void add_selection(CLI::App& command, KernelSelection& selection) {
+void add_selection(Command& command, KernelSelection& selection) {
   add_kernels(command, selection);
   add_declaration(command, selection);
 }
 
-void add_declaration(CLI::App& command, KernelSelection& selection) {
+void add_declaration(Command& command, KernelSelection& selection) {
   command
       .add_option("--dialect", selection.dialect,
                   "File of dialect fields, or a convention, instead of the "
                   "kernel's own")
-      ->type_name("FILE|CONVENTION");
+      .type_name("FILE|CONVENTION");
   command
       .add_option("--precision", selection.precision,
                   "File of precision fields, instead of the kernel's own")
-      ->type_name("FILE");
+      .type_name("FILE");
   command
       .add_option("--cflags", selection.cflags,
                   "Further words for the compiler of SOURCE")
-      ->type_name("FLAGS");
+      .type_name("FLAGS");
 }
 
-void add_sources(CLI::App& command, KernelSelection& selection,
+void add_sources(Command& command, KernelSelection& selection,
                  const char* what) {
   command.add_option("source", selection.sources, what);
 }
 
-void add_compiled(CLI::App& command, KernelSelection& selection) {
+void add_compiled(Command& command, KernelSelection& selection) {
   command
       .add_option("--compile", selection.sources,
                   "Kernel to compile: .c, .cpp, .cc, .cxx, .rs")
-      ->type_name("FILE")
-      ->allow_extra_args(false);
+      .type_name("FILE")
+      .one_at_a_time();
 }
 
-void add_laws(CLI::App& command, std::vector<std::string>& laws,
+void add_laws(Command& command, std::vector<std::string>& laws,
               const char* what) {
-  command.add_option("-l,--law", laws, what)
-      ->type_name("LAW")
-      ->allow_extra_args(false);
+  command.add_option("-l,--law", laws, what).type_name("LAW").one_at_a_time();
 }
 
-void add_seed(CLI::App& command, std::string& seed, const char* what) {
-  command.add_option("--seed", seed, what)->capture_default_str();
+void add_seed(Command& command, std::string& seed, const char* what) {
+  command.add_option("--seed", seed, what).shows_default();
 }
 
-void add_jobs(CLI::App& command, int& jobs) {
+void add_jobs(Command& command, int& jobs) {
   command.add_option("-j,--jobs", jobs, "Threads; 0: one per core")
-      ->check(CLI::Range(0, 1024));
+      .within(0, 1024);
 }
 
-void add_sizes(CLI::App& command, std::string& sizes) {
+void add_sizes(Command& command, std::string& sizes) {
   command
       .add_option(
           "--sizes", sizes,
           "Largest cases: small (T, d <= 24), medium (80), large (300), "
           "long (few rows of up to 131,073 keys; hundreds of heads)")
-      ->check(CLI::IsMember({"small", "medium", "large", "long"}))
-      ->capture_default_str();
+      .one_of({"small", "medium", "large", "long"})
+      .shows_default();
 }
 
-void add_pin(CLI::App& command, std::string& pin) {
+void add_pin(Command& command, std::string& pin) {
   command
       .add_option("--pin", pin,
                   "Extents that every case has, such as d=72,Tk=64")
-      ->type_name("EXTENTS");
+      .type_name("EXTENTS");
 }
 
-void add_data(CLI::App& command, std::vector<std::string>& data) {
+void add_data(Command& command, std::vector<std::string>& data) {
   command
       .add_option("--data", data,
                   "File that the case takes its data from; may be repeated")
-      ->type_name("FILE")
-      ->allow_extra_args(false);
+      .type_name("FILE")
+      .one_at_a_time();
 }
 
-void add_diagnose(CLI::App& command, int& most) {
+void add_diagnose(Command& command, int& most) {
   command
       .add_option("--diagnose", most,
                   "Failing kernels whose cause is looked for, at most")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 1000000));
+      .shows_default()
+      .within(0, 1000000);
 }
 
-void add_json(CLI::App& command, std::string& json) {
-  command.add_option("--json", json, "JSON Lines")->type_name("FILE");
+void add_json(Command& command, std::string& json) {
+  command.add_option("--json", json, "JSON Lines").type_name("FILE");
 }
 
-void add_reports(CLI::App& command, std::string& junit, std::string& json) {
-  command.add_option("--junit", junit, "JUnit XML")->type_name("FILE");
+void add_reports(Command& command, std::string& junit, std::string& json) {
+  command.add_option("--junit", junit, "JUnit XML").type_name("FILE");
   add_json(command, json);
 }
 
-void add_report_files(CLI::App& command, ReportFiles& files) {
+void add_report_files(Command& command, ReportFiles& files) {
   const struct {
     const char* option;
     std::string* file;
@@ -148,25 +146,18 @@ void add_report_files(CLI::App& command, ReportFiles& files) {
               {"--sarif", &files.sarif, "SARIF 2.1.0, for code scanning"},
               {"--markdown", &files.markdown, "Markdown"}};
   for (const auto& row : rows)
-    command.add_option(row.option, *row.file, row.what)->type_name("FILE");
+    command.add_option(row.option, *row.file, row.what).type_name("FILE");
   command.add_flag("--github", files.github,
                    "Annotations of GitHub on stdout, and Markdown to the file "
                    "that $GITHUB_STEP_SUMMARY names");
 }
 
-void add_picture(CLI::App& command, PictureFile& file, const char* what) {
-  command.add_option("--svg", file.svg, what)->type_name("FILE");
+void add_picture(Command& command, PictureFile& file, const char* what) {
+  command.add_option("--svg", file.svg, what).type_name("FILE");
   command.add_flag("--force", file.force, "Replace a picture that is there");
   // Scripts that ask for pixels are told; help is silent about it.
-  command
-      .add_option_function<std::string>(
-          "--png",
-          [](const std::string& name) {
-            throw CLI::ValidationError("--png " + name,
-                                       "pictures are SVG; allowed is --svg "
-                                       "FILE, which browsers show");
-          })
-      ->group("");
+  command.refuse_option(
+      "--png", "pictures are SVG; allowed is --svg FILE, which browsers show");
 }
 
 std::string misuse_of(const PictureFile& file) {

@@ -209,49 +209,47 @@ ExitCode run(const FuzzOptions& options) {
   return bytes_exit(job, end);
 }
 
-void add_hunt_inputs(CLI::App& command, FuzzOptions& options) {
+void add_hunt_inputs(Command& command, FuzzOptions& options) {
   command
       .add_option("--corpus", options.corpus,
                   "Folder of inputs that the hunt begins with and adds to")
-      ->type_name("DIR");
+      .type_name("DIR");
   command
       .add_option("--seeds", options.seeds,
                   "Folder of inputs that is only read; may be repeated")
-      ->type_name("DIR")
-      ->allow_extra_args(false);
+      .type_name("DIR")
+      .one_at_a_time();
   command
       .add_option("--merge", options.merge,
                   "Instead of a hunt: adds to the corpus what these folders "
                   "show beyond it")
-      ->type_name("DIR");
+      .type_name("DIR");
   command
       .add_option("--replay", options.replay,
                   "Instead of a hunt: inputs, or folders of them, one by one")
-      ->type_name("PATH");
+      .type_name("PATH");
   command
       .add_option("--regressions", options.regressions,
                   "File that gets a line for each finding, for qkvet replay "
                   "@FILE")
-      ->type_name("FILE");
+      .type_name("FILE");
 }
 
-void add_flags(CLI::App& command, FuzzOptions& options) {
-  command
-      .add_option("target", options.target, "What to hunt (qkvet list fuzz)")
-      ->required();
+void add_flags(Command& command, FuzzOptions& options) {
+  command.add_option("target", options.target, "What to hunt (qkvet list fuzz)")
+      .required();
   add_sources(command, options.selection);
   add_selection(command, options.selection);
   add_laws(command, options.laws,
            "Of the target's laws only these; may be repeated");
-  command
-      .add_option("--time", options.time, "How long; 60s if nothing is said")
-      ->type_name("60s");
+  command.add_option("--time", options.time, "How long; 60s if nothing is said")
+      .type_name("60s");
   command.add_option("--runs", options.runs, "How many executions at most")
-      ->check(CLI::Range(int64_t{1}, int64_t{1000000000000}));
+      .within(int64_t{1}, int64_t{1000000000000});
   add_seed(command, options.seed);
   command.add_option("-j,--jobs", options.jobs, "Processes that hunt")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
+      .within(1, 1024)
+      .shows_default();
   command.add_flag("--fail-fast", options.fail_fast,
                    "End with the first failure");
   add_pin(command, options.pin);
@@ -267,7 +265,7 @@ void add_flags(CLI::App& command, FuzzOptions& options) {
 
 }  // namespace
 
-void add_fuzz(CLI::App& app, Chosen& chosen) {
+void add_fuzz(Command& app, Chosen& chosen) {
   add_command<FuzzOptions>(app, chosen, "fuzz",
                            "Hunt for cases that fail, climbing towards trouble",
                            add_flags, run);

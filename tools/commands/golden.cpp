@@ -4,11 +4,11 @@
 
 namespace qkvet::tools {
 
-void add_golden(CLI::App& app, Chosen& chosen) {
-  CLI::App& golden = *app.add_subcommand(
+void add_golden(Command& app, Chosen& chosen) {
+  Command golden = app.add_command(
       "golden",
       "Sets of calls with known outputs: verify, record, show, import");
-  golden.require_subcommand(1);
+  golden.needs_a_command();
   add_golden_verify(golden, chosen);
   add_golden_record(golden, chosen);
   add_golden_show(golden, chosen);

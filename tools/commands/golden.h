@@ -8,10 +8,10 @@
 
 namespace qkvet::tools {
 
-void add_golden_verify(CLI::App& golden, Chosen& chosen);
-void add_golden_record(CLI::App& golden, Chosen& chosen);
-void add_golden_show(CLI::App& golden, Chosen& chosen);
-void add_golden_import(CLI::App& golden, Chosen& chosen);
+void add_golden_verify(Command& golden, Chosen& chosen);
+void add_golden_record(Command& golden, Chosen& chosen);
+void add_golden_show(Command& golden, Chosen& chosen);
+void add_golden_import(Command& golden, Chosen& chosen);
 
 }  // namespace qkvet::tools
 

@@ -156,52 +156,51 @@ ExitCode run(const GoldenImportOptions& options) {
   return kConforms;
 }
 
-void add_flags(CLI::App& command, GoldenImportOptions& options) {
+void add_flags(Command& command, GoldenImportOptions& options) {
   command
       .add_option("file", options.file,
                   ".safetensors, .npz, or the folder of an ONNX node test")
-      ->required();
+      .required();
   command.add_option("folder", options.folder, "Where sets are kept")
-      ->required();
-  command.add_option("--name", options.name, "Of the set")->required();
+      .required();
+  command.add_option("--name", options.name, "Of the set").required();
   command.add_option("--pins", options.pins, "What the set holds fast")
-      ->required();
+      .required();
   command.add_option("--source", options.source, "Who made it, which version")
-      ->required();
+      .required();
   command
       .add_option("--arithmetic", options.arithmetic,
                   "How far the numbers may be off: known exactly, computed "
                   "in f64, or in the storage type")
-      ->check(CLI::IsMember({"exact", "f64", "storage"}))
-      ->capture_default_str();
+      .one_of({"exact", "f64", "storage"})
+      .shows_default();
   command
       .add_option("--finding", options.finding,
                   "What is wrong with the source here")
-      ->type_name("TEXT");
+      .type_name("TEXT");
   command
       .add_option(
           "--dialect", options.dialect,
           "File of dialect fields, or a convention: what the source does")
-      ->type_name("FILE|CONVENTION");
+      .type_name("FILE|CONVENTION");
   command
       .add_option("--case", options.value,
                   "What tensors do not say: causal=br,scale=0.1")
-      ->type_name("TOKENS");
-  command
-      .add_option("--map", options.words.map, "Names: q=query,o=attn_output")
-      ->type_name("NAMES");
+      .type_name("TOKENS");
+  command.add_option("--map", options.words.map, "Names: q=query,o=attn_output")
+      .type_name("NAMES");
   command.add_option("--layout", options.words.layout, "bhtd, bthd or thd")
-      ->type_name("LAYOUT");
+      .type_name("LAYOUT");
   command
       .add_option("--heads", options.words.heads,
                   "H or H,Hkv, where tensors are [B,T,H*d]")
-      ->type_name("H,Hkv");
+      .type_name("H,Hkv");
   command.add_flag("--update", options.update, "Replace a set of this name");
 }
 
 }  // namespace
 
-void add_golden_import(CLI::App& golden, Chosen& chosen) {
+void add_golden_import(Command& golden, Chosen& chosen) {
   add_command<GoldenImportOptions>(
       golden, chosen, "import",
       "Make a set of a call that somebody else recorded", add_flags, run);

@@ -345,9 +345,9 @@ ExitCode run(const GoldenRecordOptions& options) {
   return kConforms;
 }
 
-void add_flags(CLI::App& command, GoldenRecordOptions& options) {
+void add_flags(Command& command, GoldenRecordOptions& options) {
   command.add_option("folder", options.folder, "Where the sets are kept")
-      ->required();
+      .required();
   command.add_option("cases", options.cases,
                      "CASE, NAME:CASE, or @FILE with one a line; absent: what "
                      "the folder holds, or a plan");
@@ -356,8 +356,8 @@ void add_flags(CLI::App& command, GoldenRecordOptions& options) {
   command
       .add_option("-n,--cases", options.planned,
                   "How many cases, where none is named")
-      ->check(CLI::Range(1, 9999))
-      ->capture_default_str();
+      .within(1, 9999)
+      .shows_default();
   command.add_option("--pins", options.pins, "What the sets hold fast");
   command.add_option("--source", options.source, "Where they come from");
   command.add_flag("--update", options.update,
@@ -367,7 +367,7 @@ void add_flags(CLI::App& command, GoldenRecordOptions& options) {
 
 }  // namespace
 
-void add_golden_record(CLI::App& golden, Chosen& chosen) {
+void add_golden_record(Command& golden, Chosen& chosen) {
   add_command<GoldenRecordOptions>(
       golden, chosen, "record",
       "Freeze what a kernel returns today as a folder of sets", add_flags, run);

@@ -154,18 +154,18 @@ ExitCode run(const GoldenShowOptions& options) {
   return kConforms;
 }
 
-void add_flags(CLI::App& command, GoldenShowOptions& options) {
+void add_flags(Command& command, GoldenShowOptions& options) {
   command
       .add_option("set", options.target,
                   "A file, or the name of a set that QKVet brings")
-      ->required();
+      .required();
   command.add_option("--tensor", options.tensor, "Which one is drawn")
-      ->type_name("NAME");
+      .type_name("NAME");
 }
 
 }  // namespace
 
-void add_golden_show(CLI::App& golden, Chosen& chosen) {
+void add_golden_show(Command& golden, Chosen& chosen) {
   add_command<GoldenShowOptions>(golden, chosen, "show", "What is in a set",
                                  add_flags, run);
 }

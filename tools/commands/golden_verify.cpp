@@ -87,7 +87,7 @@ ExitCode run(const GoldenVerifyOptions& options) {
   return wrong.empty() ? exit_code_of(input) : wrong_use(wrong);
 }
 
-void add_flags(CLI::App& command, GoldenVerifyOptions& options) {
+void add_flags(Command& command, GoldenVerifyOptions& options) {
   command.add_option("sets", options.target,
                      "Folder of sets, or one file; absent: those that QKVet "
                      "brings");
@@ -96,14 +96,14 @@ void add_flags(CLI::App& command, GoldenVerifyOptions& options) {
   command
       .add_option("--set", options.sets,
                   "Only sets of this name, or glob; may be repeated")
-      ->type_name("NAME")
-      ->allow_extra_args(false);
+      .type_name("NAME")
+      .one_at_a_time();
   command.add_flag("--unchanged", options.unchanged,
                    "Any other bit than recorded is a failure, too");
   command
       .add_option("--ulps", options.ulps,
                   "So many units in the last place may change, and no more")
-      ->check(CLI::Range(0.0, 1e18));
+      .within(0.0, 1e18);
   add_json(command, options.json);
   add_report_files(command, options.files);
   add_diagnose(command, options.diagnose);
@@ -111,7 +111,7 @@ void add_flags(CLI::App& command, GoldenVerifyOptions& options) {
 
 }  // namespace
 
-void add_golden_verify(CLI::App& golden, Chosen& chosen) {
+void add_golden_verify(Command& golden, Chosen& chosen) {
   add_command<GoldenVerifyOptions>(
       golden, chosen, "verify",
       "Hold kernels against sets: correct? unchanged?", add_flags, run);

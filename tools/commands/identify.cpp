@@ -101,18 +101,18 @@ ExitCode run(const IdentifyWords& words) {
   return worst;
 }
 
-void add_flags(CLI::App& command, IdentifyWords& words) {
+void add_flags(Command& command, IdentifyWords& words) {
   add_sources(command, words.selection);
   add_kernels(command, words.selection);
   command
       .add_option("--cflags", words.selection.cflags,
                   "Further words for the compiler of SOURCE")
-      ->type_name("FLAGS");
+      .type_name("FLAGS");
   command
       .add_option("-n,--cases", words.cases,
                   "Cases that the declaration is held against")
-      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000}))
-      ->capture_default_str();
+      .within(int64_t{1}, int64_t{1'000'000})
+      .shows_default();
   add_seed(command, words.seed, "Number, of these cases");
   add_jobs(command, words.jobs);
   command.add_flag("--c", words.c, "Print the declaration in C, too");
@@ -120,13 +120,13 @@ void add_flags(CLI::App& command, IdentifyWords& words) {
       .add_option("-o,--out", words.out,
                   "Write OUT.dialect and OUT.precision, for --dialect and "
                   "--precision")
-      ->type_name("OUT");
+      .type_name("OUT");
   add_json(command, words.json);
 }
 
 }  // namespace
 
-void add_identify(CLI::App& app, Chosen& chosen) {
+void add_identify(Command& app, Chosen& chosen) {
   add_command<IdentifyWords>(
       app, chosen, "identify",
       "Find out what a kernel is that declares nothing: a declaration to paste",

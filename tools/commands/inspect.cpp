@@ -206,23 +206,23 @@ ExitCode run(const InspectOptions& options) {
   return seen.view ? seen.view->exit_code() : kConforms;
 }
 
-void add_flags(CLI::App& command, InspectOptions& options) {
+void add_flags(Command& command, InspectOptions& options) {
   command
       .add_option("case", options.value,
                   "A case of attention or of a layer, as reports print it: "
                   "f32,B1,H4,T12,D32,causal")
-      ->required();
+      .required();
   add_sources(command, options.selection,
               "A kernel to compile: .c, .cpp, .cc, .cxx, .rs");
   add_selection(command, options.selection);
   command
       .add_option("--head", options.head,
                   "The one head to be drawn; its values are shown")
-      ->type_name("H");
+      .type_name("H");
   command
       .add_option("--member", options.member, "The batch member that is shown")
-      ->type_name("B")
-      ->capture_default_str();
+      .type_name("B")
+      .shows_default();
   add_picture(command, options.picture, "Draw the heat maps, as SVG");
   command.add_flag("--json", options.json, "JSON Lines instead of text");
   add_data(command, options.data);
@@ -233,7 +233,7 @@ void add_flags(CLI::App& command, InspectOptions& options) {
 
 }  // namespace
 
-void add_inspect(CLI::App& app, Chosen& chosen) {
+void add_inspect(Command& app, Chosen& chosen) {
   add_command<InspectOptions>(
       app, chosen, "inspect",
       "Show a call tensor by tensor, what its heads look at, and where a "

@@ -43,59 +43,59 @@ ExitCode run(const JudgeOptions& options) {
   return judge_plan(options);
 }
 
-void add_flags(CLI::App& command, JudgeOptions& options) {
+void add_flags(Command& command, JudgeOptions& options) {
   command
       .add_option("what", options.targets,
                   "The folder of a plan; or files of one call each: "
                   ".safetensors, .npz, folders of ONNX node tests")
-      ->required();
+      .required();
   command
       .add_option("--case", options.value,
                   "What the tensors of a call do not say: causal=br,scale=0.1")
-      ->type_name("TOKENS");
+      .type_name("TOKENS");
   command
       .add_option("--map", options.words.map,
                   "Names in the file: q=query,o=attn_output")
-      ->type_name("NAMES");
+      .type_name("NAMES");
   command.add_option("--layout", options.words.layout, "bhtd, bthd or thd")
-      ->type_name("LAYOUT");
+      .type_name("LAYOUT");
   command
       .add_option("--heads", options.words.heads,
                   "H or H,Hkv, where tensors are [B,T,H*d]")
-      ->type_name("H,Hkv");
+      .type_name("H,Hkv");
   command
       .add_option("--answers", options.answers,
                   "Folder of the answers, if it is another one")
-      ->type_name("DIR");
+      .type_name("DIR");
   command
       .add_option("--dialect", options.dialect,
                   "File of dialect fields, or a convention, beyond what the "
                   "plan declares")
-      ->type_name("FILE|CONVENTION");
+      .type_name("FILE|CONVENTION");
   command
       .add_option("--precision", options.precision,
                   "File of precision fields, beyond what the plan declares")
-      ->type_name("FILE");
+      .type_name("FILE");
   command.add_flag(
       "--allow-loose", options.allow_loose,
       "Taken and without effect: declared precisions are believed");
   command
       .add_option("--diagnose", options.diagnose,
                   "0: look for no cause of what fails")
-      ->check(CLI::Range(0, 1000000))
-      ->capture_default_str();
+      .within(0, 1000000)
+      .shows_default();
   add_json(command, options.json);
   add_report_files(command, options.files);
   command
       .add_option("--table", options.table,
                   "A row for each question of a plan, tab-separated")
-      ->type_name("FILE");
+      .type_name("FILE");
   command.add_flag("-v,--verbose", options.verbose, "A line for every law");
 }
 
 }  // namespace
 
-void add_judge(CLI::App& app, Chosen& chosen) {
+void add_judge(Command& app, Chosen& chosen) {
   add_command<JudgeOptions>(
       app, chosen, "judge",
       "Judge what was recorded: answers to a plan of qkvet emit, or calls",

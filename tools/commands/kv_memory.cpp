@@ -167,7 +167,7 @@ ExitCode run(const KvMemoryOptions& options) {
   return print_caches(whole);
 }
 
-void add_flags(CLI::App& command, KvMemoryOptions& options) {
+void add_flags(Command& command, KvMemoryOptions& options) {
   const struct {
     const char* name;
     int64_t* number;
@@ -178,15 +178,15 @@ void add_flags(CLI::App& command, KvMemoryOptions& options) {
               {"--context", &options.context, "Tokens of a sequence"},
               {"--batch", &options.batch, "Sequences"}};
   for (const auto& row : rows)
-    command.add_option(row.name, *row.number, row.what)->required();
+    command.add_option(row.name, *row.number, row.what).required();
   command
       .add_option("--dtype", options.dtype, "f32, f16, bf16, fp8e4m3 or int8")
-      ->required();
+      .required();
 }
 
 }  // namespace
 
-void add_kv_memory(CLI::App& app, Chosen& chosen) {
+void add_kv_memory(Command& app, Chosen& chosen) {
   add_command<KvMemoryOptions>(
       app, chosen, "kv-memory",
       "What the KV cache of a model takes, and is allocated", add_flags, run);

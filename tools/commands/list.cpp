@@ -172,19 +172,18 @@ ExitCode run(const ListOptions& options) {
   return kConforms;
 }
 
-void add_flags(CLI::App& command, ListOptions& options) {
+void add_flags(Command& command, ListOptions& options) {
   command
       .add_option("what", options.what,
                   "kernels, laws, faults, fuzz, golden or conventions")
-      ->check(CLI::IsMember(
-          {"kernels", "laws", "faults", "fuzz", "golden", "conventions"}));
+      .one_of({"kernels", "laws", "faults", "fuzz", "golden", "conventions"});
   add_plugins(command, options.plugins);
   command.add_flag("--json", options.json, "JSON Lines");
 }
 
 }  // namespace
 
-void add_list(CLI::App& app, Chosen& chosen) {
+void add_list(Command& app, Chosen& chosen) {
   add_command<ListOptions>(app, chosen, "list", "Show kernels, laws, faults",
                            add_flags, run);
 }

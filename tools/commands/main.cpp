@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program: its commands, each a file of this folder that has its flags and
-// its run, and what all of them share. Only this folder knows CLI11.
-#include <CLI/CLI.hpp>
-#include <algorithm>
+// its run, and what all of them share.
 #include <string>
 
 #include "tools/commands/flags.h"
@@ -39,64 +37,36 @@
 
 namespace qkvet::tools {
 
-#define QKVET_DECLARED(name) void add_##name(CLI::App& app, Chosen& chosen);
+#define QKVET_DECLARED(name) void add_##name(Command& app, Chosen& chosen);
 QKVET_COMMANDS(QKVET_DECLARED)
 
 namespace {
 
 #define QKVET_ROW(name) add_##name,
-constexpr void (*kCommands[])(CLI::App&, Chosen&) = {QKVET_COMMANDS(QKVET_ROW)};
-
-// "" or what is wrong with the first words; CLI11 would only say that some
-// subcommand is required.
-std::string unknown_command(const CLI::App& app, int argc, char** argv) {
-  const CLI::App* at = &app;
-  int i = 1;
-  // The program's own options are flags, and stand in front.
-  while (i < argc && argv[i][0] == '-') ++i;
-  for (; i < argc && argv[i][0] != '-'; ++i) {
-    const auto commands = at->get_subcommands({});
-    if (commands.empty()) return "";
-    const auto known = std::find_if(
-        commands.begin(), commands.end(),
-        [&](const CLI::App* one) { return one->get_name() == argv[i]; });
-    if (known == commands.end()) {
-      std::string names;
-      for (const CLI::App* one : commands)
-        names += (names.empty() ? "" : ", ") + one->get_name();
-      return "unknown command \"" + std::string(argv[i]) +
-             "\"; allowed: " + names;
-    }
-    at = *known;
-  }
-  return "";
-}
+constexpr void (*kCommands[])(Command&, Chosen&) = {QKVET_COMMANDS(QKVET_ROW)};
 
 int run_program(int argc, char** argv) {
-  CLI::App app(
+  const CommandLine line(
       "QKVet vets attention kernels: law by law, or the smallest failing "
       "case.\nExit: 0 conforms, 1 a law failed, 2 wrong use, 3 nothing "
       "checked, 4 a kernel died.",
-      "qkvet");
-  app.set_version_flag("--version", QKVET_VERSION);
-  app.require_subcommand(1);
+      "qkvet", QKVET_VERSION);
+  Command program = line.program();
+  program.needs_a_command();
   bool parse_only = false;
-  app.add_flag("--parse-only", parse_only,
-               "Read the command line, and run nothing: 0 if it can be read");
+  program.add_flag(
+      "--parse-only", parse_only,
+      "Read the command line, and run nothing: 0 if it can be read");
   Chosen chosen;
-  for (const auto add : kCommands) add(app, chosen);
-  if (const std::string line = unknown_command(app, argc, argv); !line.empty())
-    return wrong_use(line);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp& help) {
-    return app.exit(help);
-  } catch (const CLI::CallForVersion& version) {
-    return app.exit(version);
-  } catch (const CLI::ParseError& error) {
-    std::string line = error.what();
-    std::replace(line.begin(), line.end(), '\n', ' ');
-    return wrong_use(line + " (--help shows what is allowed)");
+  for (const auto add : kCommands) add(program, chosen);
+  std::string error;
+  switch (line.read(argc, argv, &error)) {
+    case CommandLine::Read::kShown:
+      return ExitCode::kConforms;
+    case CommandLine::Read::kWrong:
+      return wrong_use(error);
+    case CommandLine::Read::kRun:
+      break;
   }
   return parse_only ? ExitCode::kConforms : chosen();
 }

@@ -131,21 +131,22 @@ ExitCode run(const MutateOptions& options) {
   return mutation_exit(result, explained);
 }
 
-void add_flags(CLI::App& command, MutateOptions& options) {
+void add_flags(Command& command, MutateOptions& options) {
   add_sources(command, options.selection,
               "Kernel to mutate: .c, .cpp, .cc, .cxx, .rs");
   add_declaration(command, options.selection);
   add_laws(command, options.laws, "Law, or a glob; may be repeated");
-  auto* cases = command
-                    .add_option("-n,--cases", options.cases,
-                                "Cases a mutant, over all laws of a subject [" +
-                                    std::to_string(kMutantCases) + "]")
-                    ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000}));
+  const CommandOption cases =
+      command
+          .add_option("-n,--cases", options.cases,
+                      "Cases a mutant, over all laws of a subject [" +
+                          std::to_string(kMutantCases) + "]")
+          .within(int64_t{1}, int64_t{1'000'000'000});
   command
       .add_option("--budget", options.budget,
                   "Time a mutant instead of a number of cases")
-      ->type_name("10s")
-      ->excludes(cases);
+      .type_name("10s")
+      .excludes(cases);
   add_seed(command, options.seed, "Number, of the sample and the cases");
   add_jobs(command, options.jobs);
   add_sizes(command, options.sizes);
@@ -153,30 +154,30 @@ void add_flags(CLI::App& command, MutateOptions& options) {
   command
       .add_option("--sample", options.sample,
                   "So many of the mutants, drawn by the seed")
-      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000}));
+      .within(int64_t{1}, int64_t{1'000'000'000});
   command
       .add_option("--out", options.out,
                   "Folder that gets a line for each mutant as it is done; a "
                   "run with the same words goes on behind them")
-      ->type_name("DIR");
+      .type_name("DIR");
   command.add_option("--only", options.only, "One mutant, by its id")
-      ->type_name("ID");
+      .type_name("ID");
   command
       .add_option("--emit", options.emit,
                   "With --only: write the mutated source there, and report on "
                   "it as check does")
-      ->type_name("FILE");
+      .type_name("FILE");
   command
       .add_option("--explained", options.explained,
                   "Survivors that are as they should be: ID WHY, a line each")
-      ->type_name("FILE");
+      .type_name("FILE");
   command.add_flag("--list", options.list, "Only say which mutants there are");
   add_json(command, options.json);
 }
 
 }  // namespace
 
-void add_mutate(CLI::App& app, Chosen& chosen) {
+void add_mutate(Command& app, Chosen& chosen) {
   add_command<MutateOptions>(
       app, chosen, "mutate",
       "Put mistakes into a kernel's source, and see which are found", add_flags,

@@ -108,20 +108,19 @@ ExitCode run(const NewOptions& options) {
   return kConforms;
 }
 
-void add_flags(CLI::App& command, NewOptions& options) {
-  command
-      .add_option("file", options.file, "Ends in .cpp, .cc, .cxx, .c or .rs")
-      ->required();
+void add_flags(Command& command, NewOptions& options) {
+  command.add_option("file", options.file, "Ends in .cpp, .cc, .cxx, .c or .rs")
+      .required();
   command
       .add_option("-t,--template", options.kind,
                   "plain: a function over contiguous f32; abi: the whole ABI; "
                   "cache: a KV cache; rust")
-      ->type_name("NAME");
+      .type_name("NAME");
 }
 
 }  // namespace
 
-void add_new(CLI::App& app, Chosen& chosen) {
+void add_new(Command& app, Chosen& chosen) {
   add_command<NewOptions>(
       app, chosen, "new",
       "Write a kernel that compiles and conforms, to make it yours", add_flags,

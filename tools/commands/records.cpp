@@ -34,12 +34,12 @@ ExitCode write_record(const RecordOptions& options) {
   return kConforms;
 }
 
-void add_report_flags(CLI::App& command, RecordOptions& options) {
+void add_report_flags(Command& command, RecordOptions& options) {
   command
       .add_option("record", options.record,
                   "What `qkvet check --json` has written")
-      ->type_name("RUN.jsonl")
-      ->required();
+      .type_name("RUN.jsonl")
+      .required();
   add_report_files(command, options.files);
 }
 
@@ -58,15 +58,15 @@ ExitCode compare(const DiffOptions& options) {
   return comparison.worse.empty() ? kConforms : kLawFailed;
 }
 
-void add_diff_flags(CLI::App& command, DiffOptions& options) {
+void add_diff_flags(Command& command, DiffOptions& options) {
   command
       .add_option("before", options.before,
                   "What `qkvet check --json` has written")
-      ->type_name("A.jsonl")
-      ->required();
+      .type_name("A.jsonl")
+      .required();
   command.add_option("after", options.after, "The same of another run")
-      ->type_name("B.jsonl")
-      ->required();
+      .type_name("B.jsonl")
+      .required();
 }
 
 struct MergeOptions {
@@ -102,21 +102,21 @@ ExitCode join(const MergeOptions& options) {
   return code;
 }
 
-void add_merge_flags(CLI::App& command, MergeOptions& options) {
+void add_merge_flags(Command& command, MergeOptions& options) {
   command
       .add_option("records", options.records,
                   "What `qkvet check --shard K/N --json` has written, a file a "
                   "shard")
-      ->type_name("SHARD.jsonl")
-      ->required();
+      .type_name("SHARD.jsonl")
+      .required();
   command.add_option("-o,--out", options.out, "The record of all of them")
-      ->type_name("ALL.jsonl")
-      ->required();
+      .type_name("ALL.jsonl")
+      .required();
 }
 
 }  // namespace
 
-void add_report(CLI::App& app, Chosen& chosen) {
+void add_report(Command& app, Chosen& chosen) {
   add_command<RecordOptions>(
       app, chosen, "report",
       "Write a recorded run as a page, for CI systems, or as Markdown (if "
@@ -124,7 +124,7 @@ void add_report(CLI::App& app, Chosen& chosen) {
       add_report_flags, write_record);
 }
 
-void add_diff(CLI::App& app, Chosen& chosen) {
+void add_diff(Command& app, Chosen& chosen) {
   add_command<DiffOptions>(
       app, chosen, "diff",
       "What has changed from one recorded run to another; exit 1 if a law is "
@@ -132,7 +132,7 @@ void add_diff(CLI::App& app, Chosen& chosen) {
       add_diff_flags, compare);
 }
 
-void add_merge(CLI::App& app, Chosen& chosen) {
+void add_merge(Command& app, Chosen& chosen) {
   add_command<MergeOptions>(
       app, chosen, "merge",
       "Join the records of shards; the exit code is that of the whole run",

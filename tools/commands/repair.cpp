@@ -70,7 +70,7 @@ ExitCode run(const RepairOptions& options) {
   return repair_exit(result);
 }
 
-void add_flags(CLI::App& command, RepairOptions& options) {
+void add_flags(Command& command, RepairOptions& options) {
   add_sources(command, options.selection,
               "Kernel that fails: .c, .cpp, .cc, .cxx, .rs");
   add_declaration(command, options.selection);
@@ -79,12 +79,12 @@ void add_flags(CLI::App& command, RepairOptions& options) {
       .add_option("-n,--cases", options.cases,
                   "Cases of the plan that it fails and must pass [" +
                       std::to_string(kMutantCases) + "]")
-      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000}));
+      .within(int64_t{1}, int64_t{1'000'000'000});
   command
       .add_option("--budget", options.time,
                   "Time for the edits; then what was found is printed [" +
                       std::string(kDefaultTime) + "]")
-      ->type_name("10s");
+      .type_name("10s");
   add_seed(command, options.seed, "Number, of the cases and of the order");
   add_jobs(command, options.jobs);
   add_sizes(command, options.sizes);
@@ -92,14 +92,14 @@ void add_flags(CLI::App& command, RepairOptions& options) {
   command
       .add_option("--most", options.most,
                   "Edits that are shown, the best first")
-      ->check(CLI::Range(size_t{1}, size_t{1000}))
-      ->capture_default_str();
+      .within(size_t{1}, size_t{1000})
+      .shows_default();
   add_json(command, options.json);
 }
 
 }  // namespace
 
-void add_repair(CLI::App& app, Chosen& chosen) {
+void add_repair(Command& app, Chosen& chosen) {
   add_command<RepairOptions>(
       app, chosen, "repair",
       "Look for the one edit of a failing kernel that makes it conform",

@@ -253,12 +253,12 @@ ExitCode run(const ReplayOptions& options) {
   return exit_code_of(report);
 }
 
-void add_flags(CLI::App& command, ReplayOptions& options) {
+void add_flags(Command& command, ReplayOptions& options) {
   command
       .add_option("case", options.target,
                   "A case as reports print it, @FILE with one per line, or a "
                   "recording X.story")
-      ->required();
+      .required();
   add_selection(command, options.selection);
   add_sources(command, options.selection);
   add_laws(command, options.laws);
@@ -266,23 +266,23 @@ void add_flags(CLI::App& command, ReplayOptions& options) {
   command
       .add_option("--digest", options.digest,
                   "Eight hex digits: the inputs must be these")
-      ->type_name("HEX");
+      .type_name("HEX");
   command
       .add_option("--emit", options.emit.as,
                   "Write the failure as one C file, one Python file or a "
                   "folder of .npy files")
-      ->check(CLI::IsMember({"c", "py", "npy"}));
+      .one_of({"c", "py", "npy"});
   command
       .add_option("--out", options.emit.out,
                   "Where --emit writes to, instead of qkvet-LAW")
-      ->type_name("PATH");
+      .type_name("PATH");
   command.add_flag("--force", options.emit.force,
                    "--emit replaces what is there");
 }
 
 }  // namespace
 
-void add_replay(CLI::App& app, Chosen& chosen) {
+void add_replay(Command& app, Chosen& chosen) {
   add_command<ReplayOptions>(
       app, chosen, "replay",
       "Run one case, those of a list, or a recorded story", add_flags, run);

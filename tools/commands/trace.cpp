@@ -188,7 +188,7 @@ ExitCode run(const TraceOptions& options) {
   return code_of(run.views);
 }
 
-void add_flags(CLI::App& command, TraceOptions& options) {
+void add_flags(Command& command, TraceOptions& options) {
   add_kernels(command, options.selection);
   const struct {
     const char* name;
@@ -202,14 +202,14 @@ void add_flags(CLI::App& command, TraceOptions& options) {
               {"--batch", &options.batch, "Sequences, where tokens are drawn"}};
   for (const auto& row : rows)
     command.add_option(row.name, *row.number, row.what)
-        ->type_name("N")
-        ->capture_default_str();
+        .type_name("N")
+        .shows_default();
   command
       .add_option("--tokens", options.tokens,
                   "A sequence of ids; may be repeated; none: as many as the "
                   "context has are drawn")
-      ->type_name("ID,ID,...")
-      ->allow_extra_args(false);
+      .type_name("ID,ID,...")
+      .one_at_a_time();
   add_seed(command, options.seed, "Of the weights; number, or random");
   command.add_flag("--shapes", options.shapes,
                    "Compute nothing: for models of any size");
@@ -223,7 +223,7 @@ void add_flags(CLI::App& command, TraceOptions& options) {
 
 }  // namespace
 
-void add_trace(CLI::App& app, Chosen& chosen) {
+void add_trace(Command& app, Chosen& chosen) {
   add_command<TraceOptions>(app, chosen, "trace",
                             "Walk a small GPT from token ids to logits: "
                             "shapes, bytes, ranges, and what it takes",

@@ -191,21 +191,21 @@ ExitCode run(const TrainDemoOptions& options) {
   return error.empty() ? kConforms : wrong_use(error);
 }
 
-void add_flags(CLI::App& command, TrainDemoOptions& options) {
+void add_flags(Command& command, TrainDemoOptions& options) {
   add_kernels(command, options.selection);
   command
       .add_option("--task", options.task,
                   "repeat: rows of one token; count: rows that count up")
-      ->capture_default_str();
+      .shows_default();
   command
       .add_option("--fault", options.fault,
                   "no_mask: train without a causal mask as well, on rows that "
                   "count up")
-      ->type_name("FAULT");
+      .type_name("FAULT");
   command.add_option("--epochs", options.epochs, "Passes over the rows")
-      ->capture_default_str();
+      .shows_default();
   command.add_option("--rows", options.rows, "Rows of 12 tokens, in 32s")
-      ->capture_default_str();
+      .shows_default();
   add_seed(command, options.seed,
            "Of the rows and the first weights; number, or random");
   add_picture(command, options.picture, "Draw the curves of the loss, as SVG");
@@ -216,7 +216,7 @@ void add_flags(CLI::App& command, TrainDemoOptions& options) {
 
 }  // namespace
 
-void add_train_demo(CLI::App& app, Chosen& chosen) {
+void add_train_demo(Command& app, Chosen& chosen) {
   add_command<TrainDemoOptions>(
       app, chosen, "train-demo",
       "Train a small model on the CPU: its loss, what its heads look at before "

@@ -7,10 +7,6 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}  // namespace CLI
-
 namespace qkvet::tools {
 
 struct OptionDescription {
@@ -26,8 +22,6 @@ struct CommandDescription {
   std::vector<OptionDescription> options;
   std::vector<CommandDescription> commands;
 };
-
-CommandDescription describe(const CLI::App& app);
 
 // qkvet.1, in the macros of man(7).
 std::string man_page(const CommandDescription& program,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prints how often diagnoses of mutants of kernels here are right: the table of
 // diagnosis/README.md, behind a line for each mutant as it is done.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "tools/base/exit_code.h"
+#include "tools/describe/command_line.h"
 #include "tools/mutate/diagnosis_scores.h"
 
 namespace qkvet::tools {
@@ -91,32 +91,32 @@ void print(const DiagnosedMutant& mutant) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app(
+  const CommandLine line(
       "Diagnoses mutants of kernels here, and says how often what is "
-      "said of them is true");
+      "said of them is true",
+      "diagnosis_scores");
+  const Command app = line.program();
   ScoreWords words;
   std::string kernel;
   app.add_option("--count", words.count, "Killed mutants, all kernels together")
-      ->check(CLI::Range(size_t{1}, size_t{100'000}));
+      .within(size_t{1}, size_t{100'000});
   app.add_option("--seed", words.seed, "Number that the mutants are drawn by");
   app.add_option("-n,--cases", words.cases, "Cases that have to kill a mutant")
-      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000}));
+      .within(int64_t{1}, int64_t{1'000'000});
   app.add_option("--out", words.out,
                  "Folder that keeps what is done; a later run goes on from it");
   app.add_option("--kernel", kernel, "One of the kernels: scalar/plain, ...");
   app.add_option("--only", words.only, "One mutant, by its id");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kConforms : kWrongUse;
-  }
+  std::string error;
+  if (const auto read = line.read(argc, argv, &error);
+      read == CommandLine::Read::kShown)
+    return kConforms;
   std::string names;
   for (const MutatedKernel& one : kernels_here()) {
     names += (names.empty() ? "" : ", ") + one.kernel;
     if (kernel.empty() || kernel == one.kernel) words.kernels.push_back(one);
   }
-  std::string error;
-  if (words.kernels.empty())
+  if (error.empty() && words.kernels.empty())
     error = "--kernel " + kernel + ": is none of those that are mutated (" +
             names + ")";
   words.stages = stages_here();

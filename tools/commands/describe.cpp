@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// qkvet man, qkvet completion: the command line described by itself.
+#include <cstdio>
+
+#include "tools/base/written_file.h"
+#include "tools/commands/flags.h"
+#include "tools/describe/command_description.h"
+#include "tools/report/select.h"
+
+namespace qkvet::tools {
+namespace {
+
+struct ManOptions {
+  Command program;
+  std::string out;
+  bool markdown = false;
+};
+
+struct CompletionOptions {
+  Command program;
+  std::string shell, out;
+};
+
+ExitCode give(const std::string& text, const std::string& out) {
+  if (out.empty()) {
+    std::fputs(text.c_str(), stdout);
+    return ExitCode::kConforms;
+  }
+  if (const std::string error = write_file(out, text); !error.empty())
+    return wrong_use(error);
+  return ExitCode::kConforms;
+}
+
+ExitCode run_man(const ManOptions& options) {
+  const CommandDescription program = options.program.describe();
+  return give(options.markdown ? markdown_page(program)
+                               : man_page(program, QKVET_VERSION),
+              options.out);
+}
+
+ExitCode run_completion(const CompletionOptions& options) {
+  const CommandDescription program = options.program.describe();
+  return give(options.shell == "zsh" ? zsh_completion(program)
+                                     : bash_completion(program),
+              options.out);
+}
+
+void add_out(Command& command, std::string& out) {
+  command.add_option("-o,--out", out, "File, instead of stdout")
+      .type_name("FILE");
+}
+
+void add_man_flags(Command& command, ManOptions& options) {
+  options.program = command.program();
+  command.add_flag("--markdown", options.markdown, "The same in Markdown");
+  add_out(command, options.out);
+}
+
+void add_completion_flags(Command& command, CompletionOptions& options) {
+  options.program = command.program();
+  command.add_option("shell", options.shell, "bash or zsh")
+      .required()
+      .one_of({"bash", "zsh"});
+  add_out(command, options.out);
+}
+
+}  // namespace
+
+void add_man(Command& app, Chosen& chosen) {
+  add_command<ManOptions>(app, chosen, "man", "Print the man page of qkvet",
+                          add_man_flags, run_man);
+}
+
+void add_completion(Command& app, Chosen& chosen) {
+  add_command<CompletionOptions>(
+      app, chosen, "completion",
+      "Print what completes qkvet in a shell: source <(qkvet completion bash)",
+      add_completion_flags, run_completion);
+}
+
+}  // namespace qkvet::tools

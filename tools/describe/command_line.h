@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// A command line of commands and their options. The one file behind it knows
+// CLI11, whose header is a third of what all commands would take to compile.
+#ifndef QKVET_TOOLS_DESCRIBE_COMMAND_LINE_H_
+#define QKVET_TOOLS_DESCRIBE_COMMAND_LINE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/describe/command_description.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace qkvet::tools {
+
+// What a command takes. Each function says more of it, and may be followed by
+// the next.
+class CommandOption {
+ public:
+  explicit CommandOption(CLI::Option* option) : option_(option) {}
+
+  // What help calls its value: FILE, LAW.
+  CommandOption type_name(const std::string& name) const;
+  CommandOption required() const;
+  // It takes one value each time that it is named, and may be named again.
+  CommandOption one_at_a_time() const;
+  // Help says what it is if it is not given: what its variable holds now.
+  CommandOption shows_default() const;
+  // Numbers from `low` to `high`; anything else is refused.
+  template <class Number>
+  CommandOption within(Number low, Number high) const;
+  CommandOption one_of(const std::vector<std::string>& words) const;
+  CommandOption excludes(CommandOption other) const;
+
+ private:
+  CLI::Option* option_;
+};
+
+// One command, or the program; what it belongs to outlives it.
+class Command {
+ public:
+  explicit Command(CLI::App* app = nullptr) : app_(app) {}
+
+  Command add_command(const char* name, const char* what) const;
+  // Without one of its commands there is nothing to run.
+  void needs_a_command() const;
+
+  // `names` are "-l,--law", or one word without dashes: a place in the line.
+  // What is given goes into `value`.
+  template <class Value>
+  CommandOption add_option(const std::string& names, Value& value,
+                           const std::string& what) const;
+  // The same for what has no variable of its own. With more than one value at
+  // a time `take` gets all that were given.
+  CommandOption add_taker(
+      const std::string& names,
+      std::function<void(const std::vector<std::string>&)> take,
+      const std::string& what) const;
+  CommandOption add_flag(const std::string& names, bool& value,
+                         const std::string& what) const;
+  // An option that there is not: who gives it is told, and help is silent.
+  void refuse_option(const std::string& name, const std::string& reason) const;
+  // One that was added, by one of its names.
+  CommandOption option(const std::string& name) const;
+
+  void footer(const std::string& text) const;
+  // What happens if this command is the one that was asked for.
+  void when_chosen(std::function<void()> act) const;
+
+  // The program that it is a command of.
+  Command program() const;
+  CommandDescription describe() const;
+
+ private:
+  CLI::App* app_;
+};
+
+class CommandLine {
+ public:
+  CommandLine(const std::string& what, const std::string& name,
+              const char* version = nullptr);
+  ~CommandLine();
+  Command program() const { return Command(app_.get()); }
+
+  enum class Read {
+    kRun,    // a command was chosen
+    kShown,  // help or the version was asked for, and is printed
+    kWrong   // `error` is one line that says what
+  };
+  Read read(int argc, char** argv, std::string* error) const;
+
+ private:
+  std::unique_ptr<CLI::App> app_;
+};
+
+}  // namespace qkvet::tools
+
+#endif  // QKVET_TOOLS_DESCRIBE_COMMAND_LINE_H_
