@@ -24,7 +24,6 @@ struct FaultsOptions {
   int jobs = 0;             // 0: one per core
   bool named = false;       // only the laws that a fault names
   bool every_case = false;  // laws go on after a kill
-  bool sabotage = false;    // with oracles that share the fault as well
   std::string json;         // a file; "" for none
 };
 
@@ -33,7 +32,6 @@ constexpr int64_t kCasesPerLaw = 64;
 // For one fault and the laws that it names: all of them have killed by then.
 constexpr int64_t kNamedCasesPerLaw = 1500;
 // Per pair, oracle and law, as properties/kills.md has it.
-constexpr int64_t kSabotageCases = 150;
 
 // "" or one line: what is wrong with the options.
 std::string resolve(const FaultsOptions& options, size_t faults,
@@ -87,19 +85,12 @@ ExitCode run(const FaultsOptions& options) {
   const FaultSummary summary = sum_up(hunt, run.named, near_equivalents());
   std::fputs(faults_text(summary, hunt, run).c_str(), stdout);
   std::fflush(stdout);
-  std::vector<SabotageLine> lines;
-  if (options.sabotage) {
-    std::string error;
-    lines = run_sabotage(kSabotageCases, run.jobs, &error);
-    if (!error.empty()) return wrong_use(error);
-    std::fputs(sabotage_text(lines).c_str(), stdout);
-  }
   if (!options.json.empty())
     if (const std::string error =
-            write_file(options.json, faults_json(summary, hunt, run, lines));
+            write_file(options.json, faults_json(summary, hunt, run));
         !error.empty())
       return wrong_use(error);
-  return sabotage_exit(lines) == kLawFailed ? kLawFailed : summary.exit;
+  return summary.exit;
 }
 
 void add_flags(Command& command, FaultsOptions& options) {
@@ -119,8 +110,6 @@ void add_flags(Command& command, FaultsOptions& options) {
                    "Only the laws that a fault names; all of them must kill");
   command.add_flag("--every-case", options.every_case,
                    "Go on after a kill: each failure must lie in the trigger");
-  command.add_flag("--sabotage", options.sabotage,
-                   "Also with oracles that share the fault: takes long");
   add_json(command, options.json);
 }
 

@@ -139,25 +139,6 @@ TEST(FaultVerdicts, ANamedLawThatIsSilentFailsTheNamedFormAlone) {
   EXPECT_EQ(exit_of(fault, /*named=*/true), kLawFailed);
 }
 
-TEST(FaultVerdicts, APairThatLivesUnderItsOracleNeedsAReason) {
-  SabotagePair pair{"synthetic", SeededFault::kPlainTopLeft, plain_forward,
-                    nullptr};
-  const auto lines = [&pair](bool other_kills) {
-    return std::vector<SabotageLine>{
-        {&pair, false, &law("weights_sum_to_one"), {true, 1}},
-        {&pair, true, &law("weights_sum_to_one"), {other_kills, 1}},
-        {&pair, true, &law("agrees_with_oracle"), {true, 1}}};
-  };
-  EXPECT_EQ(sabotage_exit(lines(true)), kConforms);
-  EXPECT_NE(sabotage_text(lines(true)).find("weights_sum_to_one"),
-            std::string::npos);
-  EXPECT_EQ(sabotage_exit(lines(false)), kLawFailed);
-  pair.agreement_alone = "a convention";
-  EXPECT_EQ(sabotage_exit(lines(false)), kConforms);
-  EXPECT_NE(sabotage_text(lines(false)).find("a convention"),
-            std::string::npos);
-}
-
 // A kernel that says that it has a fault with this condition.
 Hunt hunt_with(const char* kernel, const std::string& when,
                bool every_case = false,

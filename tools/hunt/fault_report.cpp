@@ -145,50 +145,6 @@ std::string faults_text(const FaultSummary& summary, const Hunt& hunt,
 
 namespace {
 
-struct PairSum {
-  std::string first;  // law without an oracle that kills it
-  int64_t killers = 0;
-};
-
-std::map<const SabotagePair*, PairSum> sums_of(
-    const std::vector<SabotageLine>& lines) {
-  std::map<const SabotagePair*, PairSum> sums;
-  for (const SabotageLine& line : lines) {
-    if (!line.shares) continue;
-    PairSum& sum = sums[line.pair];
-    if (!line.result.killed || is_agreement(*line.law)) continue;
-    ++sum.killers;
-    if (sum.first.empty()) sum.first = line.law->id;
-  }
-  return sums;
-}
-
-}  // namespace
-
-std::string sabotage_text(const std::vector<SabotageLine>& lines) {
-  std::string out = "\n";
-  out += fmt::format(kRow, "with an oracle that shares the fault",
-                     "first killer", "", "", "laws", "oracle");
-  for (const auto& [pair, sum] : sums_of(lines)) {
-    out +=
-        fmt::format(kRow, pair->fault, sum.first.empty() ? "no law" : sum.first,
-                    "", "", sum.killers, seeded_fault_name(pair->seeded));
-    if (sum.first.empty())
-      out += wrapped(*pair->agreement_alone == 0 ? "no reason is known"
-                                                 : pair->agreement_alone,
-                     4);
-  }
-  return out;
-}
-
-ExitCode sabotage_exit(const std::vector<SabotageLine>& lines) {
-  for (const auto& [pair, sum] : sums_of(lines))
-    if (sum.first.empty() && *pair->agreement_alone == 0) return kLawFailed;
-  return kConforms;
-}
-
-namespace {
-
 Json pair_json(const HuntedFault& fault, const FaultPair& pair) {
   Json line{{"type", "pair"},
             {"fault", fault.name},
@@ -235,8 +191,7 @@ Json fault_json(const FaultVerdict& verdict) {
 }  // namespace
 
 std::string faults_json(const FaultSummary& summary, const Hunt& hunt,
-                        const HuntOptions& options,
-                        const std::vector<SabotageLine>& lines) {
+                        const HuntOptions& options) {
   Json start{{"type", "start"},
              {"schema", kSchema},
              {"seed", options.seed},
@@ -252,15 +207,6 @@ std::string faults_json(const FaultSummary& summary, const Hunt& hunt,
       out += json_text(pair_json(*verdict.fault, pair)) + "\n";
     out += json_text(fault_json(verdict)) + "\n";
   }
-  for (const SabotageLine& line : lines)
-    out += json_text(Json{{"type", "sabotage"},
-                          {"fault", std::string("faulty/") + line.pair->fault},
-                          {"seeded", seeded_fault_name(line.pair->seeded)},
-                          {"shares", line.shares},
-                          {"law", line.law->id},
-                          {"killed", line.result.killed},
-                          {"checked", line.result.checked}}) +
-           "\n";
   out += json_text(Json{{"type", "summary"},
                         {"faults", hunt.faults.size()},
                         {"killed", summary.killed},

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/hunt/sabotage.h"
 
+#include <fmt/core.h>
+
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <thread>
 
 #include "properties/cases/generate.h"
 #include "properties/run/shrink.h"
+#include "tools/hunt/fault_verdict.h"
 
 namespace qkvet::tools {
 namespace {
@@ -173,6 +177,52 @@ std::vector<SabotageLine> run_sabotage(int64_t cases, int jobs,
   work();
   for (std::thread& thread : threads) thread.join();
   return lines;
+}
+
+namespace {
+
+constexpr const char* kRow = "{:<36} {:<37} {:>4}  {}\n";
+
+struct PairSum {
+  std::string first;  // law without an oracle that kills it
+  int64_t killers = 0;
+};
+
+std::map<const SabotagePair*, PairSum> sums_of(
+    const std::vector<SabotageLine>& lines) {
+  std::map<const SabotagePair*, PairSum> sums;
+  for (const SabotageLine& line : lines) {
+    if (!line.shares) continue;
+    PairSum& sum = sums[line.pair];
+    if (!line.result.killed || is_agreement(*line.law)) continue;
+    ++sum.killers;
+    if (sum.first.empty()) sum.first = line.law->id;
+  }
+  return sums;
+}
+
+}  // namespace
+
+std::string sabotage_text(const std::vector<SabotageLine>& lines) {
+  std::string out;
+  out += fmt::format(kRow, "with an oracle that shares the fault",
+                     "first killer", "laws", "oracle");
+  for (const auto& [pair, sum] : sums_of(lines)) {
+    out +=
+        fmt::format(kRow, pair->fault, sum.first.empty() ? "no law" : sum.first,
+                    sum.killers, seeded_fault_name(pair->seeded));
+    if (sum.first.empty())
+      out += fmt::format("    {}\n", *pair->agreement_alone == 0
+                                         ? "no reason is known"
+                                         : pair->agreement_alone);
+  }
+  return out;
+}
+
+ExitCode sabotage_exit(const std::vector<SabotageLine>& lines) {
+  for (const auto& [pair, sum] : sums_of(lines))
+    if (sum.first.empty() && *pair->agreement_alone == 0) return kLawFailed;
+  return kConforms;
 }
 
 }  // namespace qkvet::tools

@@ -13,6 +13,7 @@
 
 #include "properties/checking/case_work.h"
 #include "reference/seeded/seeded.h"
+#include "tools/base/exit_code.h"
 #include "tools/kernels/kernels.h"
 
 namespace qkvet::tools {
@@ -69,6 +70,11 @@ struct SabotageLine {
 // on threads that each have a worker of their own. `cases` for each of them.
 std::vector<SabotageLine> run_sabotage(int64_t cases, int jobs,
                                        std::string* error);
+
+// A line for each pair of a fault and the oracle that shares it.
+std::string sabotage_text(const std::vector<SabotageLine>& lines);
+// kLawFailed if some pair lives and no reason is known.
+ExitCode sabotage_exit(const std::vector<SabotageLine>& lines);
 
 }  // namespace qkvet::tools
 

@@ -77,5 +77,24 @@ INSTANTIATE_TEST_SUITE_P(Pairs, SabotageTest,
                              3)),
                          [](const auto& test) { return name_of(test.param); });
 
+TEST(Sabotage, APairThatLivesUnderItsOracleNeedsAReason) {
+  SabotagePair pair{"synthetic", SeededFault::kPlainTopLeft, plain_forward,
+                    nullptr};
+  const auto lines = [&pair](bool other_kills) {
+    return std::vector<SabotageLine>{
+        {&pair, false, find_law("weights_sum_to_one"), {true, 1}},
+        {&pair, true, find_law("weights_sum_to_one"), {other_kills, 1}},
+        {&pair, true, find_law("agrees_with_oracle"), {true, 1}}};
+  };
+  EXPECT_EQ(sabotage_exit(lines(true)), kConforms);
+  EXPECT_NE(sabotage_text(lines(true)).find("weights_sum_to_one"),
+            std::string::npos);
+  EXPECT_EQ(sabotage_exit(lines(false)), kLawFailed);
+  pair.agreement_alone = "a convention";
+  EXPECT_EQ(sabotage_exit(lines(false)), kConforms);
+  EXPECT_NE(sabotage_text(lines(false)).find("a convention"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace qkvet::tools::sabotage_test
