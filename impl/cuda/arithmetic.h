@@ -27,7 +27,7 @@ constexpr qkvet_precision cuda_core_f32() {
 
 inline constexpr uint64_t kDeviceOptions =
     kCommonOptions | QKVET_OPTION_WINDOW | QKVET_OPTION_LENGTHS |
-    QKVET_OPTION_EMPTY_EXTENTS;
+    QKVET_OPTION_INT32_LENGTHS | QKVET_OPTION_EMPTY_EXTENTS;
 
 }  // namespace qkvet::impl
 

@@ -57,7 +57,7 @@ __device__ void load_tokens(const DeviceCall& call, const DeviceTensor& from,
 template <class T>
 __device__ void write_channels(const DeviceCall& call, int b, int h, int i,
                                float sum, const float* acc, int c, int step) {
-  T* const o = call.o.at<T>(b, h, i);
+  T* const o = call.row<T>(call.o, b, h, i);
   for (int n = 0; c < call.value_width; ++n, c += step) {
     o[c * call.o.step[3]] = from_f32<T>(sum == 0 ? 0.0f : acc[n] / sum);
   }
@@ -66,7 +66,7 @@ __device__ void write_channels(const DeviceCall& call, int b, int h, int i,
 __device__ inline void write_lse(const DeviceCall& call, int b, int h, int i,
                                  float max, float sum) {
   if (call.lse.data != nullptr) {
-    *call.lse.at<float>(b, h, i) =
+    *call.row<float>(call.lse, b, h, i) =
         sum == 0 ? minus_infinity() : max + logf(sum);
   }
 }

@@ -5,8 +5,10 @@
 // merges them. All query heads that share a key/value head are rows of one
 // block: K and V are read once for all of them.
 //
-// Keys and values may lie in pages (Kwon et al. 2023, 4.3), and new tokens are
-// stored first, by a kernel of their own.
+// Keys and values may lie in pages (Kwon et al. 2023, 4.3), of a block table or
+// of lists, and new tokens are stored first, by a kernel of their own. Queries
+// may be packed over pages: each member then has blocks enough for all of them,
+// and those behind its last row end at once.
 //
 // A block has 128 threads: eight rows, sixteen lanes each. Every lane has two
 // keys of a tile of 32, then every sixteenth channel of o.
@@ -37,27 +39,36 @@ constexpr int kBlocksWanted = 264;  // two for each processor of an H100
 constexpr float kHidden = -1.0f;    // in place of a weight
 static_assert(kRows * kLanes == kBlockThreads && kKeysOfLane * kLanes == kKeys);
 
-// How a call is cut. Row n of a key/value head is query head n / Tq, row n %
-// Tq.
+// How a call is cut. Row n of a key/value head of a member with Lq queries is
+// query head n / Lq, row n % Lq.
 struct Parts {
-  int rows = 0;        // group * Tq
+  int rows = 0;        // group * Tq: a member has no more
   int row_blocks = 0;  // of kRows
   int count = 0;
-  float* results = nullptr;  // [B, Hkv, rows, count, value_width + 2]
+  // [B, Hkv, rows, count, value_width + 2]. A row of a packed batch is that of
+  // one member: B is 1.
+  float* results = nullptr;
 
   __device__ float* result(const DeviceCall& call, int b, int kv, int row,
                            int part) const {
+    const int64_t own = int64_t{call.group} * call.first_row(b) + row;
+    const int64_t member = call.cu_q.given() ? 0 : b;
     const int64_t at =
-        ((int64_t{b} * call.kv_heads + kv) * rows + row) * count + part;
+        ((member * call.kv_heads + kv) * rows + own) * count + part;
     return results + at * (call.value_width + 2);
   }
 };
+
+// B of the call, as results have it.
+int batch_of(const DeviceCall& call) {
+  return call.cu_q.numbers.data == nullptr ? call.batch : 1;
+}
 
 Parts parts_of(const DeviceCall& call, void* workspace) {
   Parts parts;
   parts.rows = call.group * call.queries;
   parts.row_blocks = (parts.rows + kRows - 1) / kRows;
-  const int blocks = call.batch * call.kv_heads * parts.row_blocks;
+  const int blocks = batch_of(call) * call.kv_heads * parts.row_blocks;
   const int tiles = (call.keys + kKeys - 1) / kKeys;
   const int wanted = blocks == 0 ? 1 : (kBlocksWanted + blocks - 1) / blocks;
   parts.count = wanted < tiles ? wanted : tiles;
@@ -93,11 +104,12 @@ struct DecodeRow {
 };
 
 template <class T, int kWidth>
-__device__ void begin_row(const DeviceCall& call, const Parts& parts, int b,
-                          int kv, int row, DecodeRow<kWidth>* out) {
-  out->head = kv * call.group + row / call.queries;
-  out->i = row % call.queries;
-  out->is_there = row < parts.rows && out->i < call.rows_of(b);
+__device__ void begin_row(const DeviceCall& call, int b, int kv, int row,
+                          DecodeRow<kWidth>* out) {
+  const int queries = call.rows_of(b);  // not 0
+  out->head = kv * call.group + row / queries;
+  out->i = row % queries;
+  out->is_there = row < call.group * queries;
   out->reach = out->is_there ? call.reach(b, out->i) : DeviceRun{};
   out->max = minus_infinity();
   out->sum = 0;
@@ -166,12 +178,16 @@ __global__ void decode_part(DeviceCall call, Parts parts) {
   const int lane = thread % kLanes, part = blockIdx.x;
   const int b = blockIdx.y / call.kv_heads, kv = blockIdx.y % call.kv_heads;
   const int number = blockIdx.z * kRows + own;
+  if (blockIdx.z * kRows >= call.group * call.rows_of(b)) {
+    return;  // all of the block
+  }
   DecodeRow<kWidth> row;
-  begin_row<T, kWidth>(call, parts, b, kv, number, &row);
+  begin_row<T, kWidth>(call, b, kv, number, &row);
   for (int c = lane; c < kWidth; c += kLanes) {
     memory.q[own * Memory::kStride + c] =
         row.is_there && c < call.width
-            ? to_f32(call.q.at<const T>(b, row.head, row.i)[c * call.q.step[3]])
+            ? to_f32(call.row<const T>(call.q, b, row.head,
+                                       row.i)[c * call.q.step[3]])
             : 0.0f;
   }
   const int tiles = (call.keys_of(b) + kKeys - 1) / kKeys;
@@ -207,11 +223,11 @@ __global__ void decode_part(DeviceCall call, Parts parts) {
 template <class T>
 __global__ void decode_merge(DeviceCall call, Parts parts) {
   const int b = blockIdx.y / call.kv_heads, kv = blockIdx.y % call.kv_heads;
-  const int row = blockIdx.x, i = row % call.queries;
-  const int head = kv * call.group + row / call.queries;
-  if (i >= call.rows_of(b)) {
+  const int row = blockIdx.x, queries = call.rows_of(b);
+  if (row >= call.group * queries) {
     return;
   }
+  const int i = row % queries, head = kv * call.group + row / queries;
   float max = minus_infinity();
   for (int part = 0; part < parts.count; ++part) {
     max = fmaxf(max, parts.result(call, b, kv, row, part)[0]);
@@ -307,7 +323,7 @@ qkvet_status serve(const DeviceCall& call, const Parts& parts,
 
 size_t workspace_bytes(const DeviceCall& call) {
   const Parts parts = parts_of(call, nullptr);
-  return sizeof(float) * static_cast<size_t>(call.batch) *
+  return sizeof(float) * static_cast<size_t>(batch_of(call)) *
          static_cast<size_t>(call.kv_heads) * static_cast<size_t>(parts.rows) *
          static_cast<size_t>(parts.count) *
          (static_cast<size_t>(call.value_width) + 2);
@@ -350,8 +366,10 @@ constexpr qkvet_precision kPrecision = [] {
   p.merge = QKVET_MERGE_MLO;
   return p;
 }();
-constexpr qkvet_capabilities kCapabilities = device_capabilities(
-    kDeviceOptions | kServingOptions, {kF32, kF16, kBf16}, kMostWidth);
+constexpr qkvet_capabilities kCapabilities =
+    device_capabilities(kDeviceOptions | kServingOptions |
+                            QKVET_OPTION_PACKED_PAGES | QKVET_OPTION_PAGED_CSR,
+                        {kF32, kF16, kBf16}, kMostWidth);
 
 constexpr qkvet_kernel decode_kernel() {
   qkvet_kernel kernel = device_kernel(

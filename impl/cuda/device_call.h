@@ -27,7 +27,20 @@ struct DeviceRun {
   int end = 0;
 };
 
+// int64 or int32, [n].
+struct DeviceNumbers {
+  DeviceTensor numbers;  // no data: they are not given
+  int narrow = 0;        // int32
+
+  __device__ bool given() const { return numbers.data != nullptr; }
+  __device__ int operator[](int n) const {
+    return narrow ? *numbers.at<const int32_t>(n, 0, 0)
+                  : static_cast<int>(*numbers.at<const int64_t>(n, 0, 0));
+  }
+};
+
 struct DeviceCall {
+  // Members, be they B or those of a packed batch.
   int batch = 0, heads = 0, kv_heads = 0, group = 0;
   int queries = 0, keys = 0;
   int width = 0, value_width = 0;
@@ -37,22 +50,35 @@ struct DeviceCall {
   int causal = 0;    // 0 or 1
   int top_left = 0;  // the diagonal of row i is key i, not i + Lk - Lq
   int64_t window_left = -1, window_right = -1;
-  DeviceTensor q_len, kv_len;  // int64 [B]; no data: all of them
-  DeviceTensor table;          // int32 [B, columns]; no data: no pages
+  DeviceNumbers q_len, kv_len;  // [members]; not given: all of them
+  DeviceNumbers cu_q;           // [members + 1]; given: a packed batch
+  // Pages: a table, or numbers starts[b] .. starts[b + 1] - 1 of a list, the
+  // last of them with last[b] tokens. No data in either: no pages.
+  DeviceTensor table;                // int32 [members, columns]
+  DeviceNumbers starts, list, last;  // [members + 1], [entries], [members]
   int page_size = 0;
-  DeviceTensor k_new, v_new;  // [B, Hkv, new_tokens, d]
+  DeviceTensor k_new, v_new;  // [members, Hkv, new_tokens, d]
   int new_tokens = 0;
 
+  __device__ int first_row(int b) const { return cu_q.given() ? cu_q[b] : 0; }
   __device__ int rows_of(int b) const {
-    return q_len.data == nullptr
-               ? queries
-               : static_cast<int>(*q_len.at<const int64_t>(b, 0, 0));
+    return cu_q.given()    ? cu_q[b + 1] - cu_q[b]
+           : q_len.given() ? q_len[b]
+                           : queries;
+  }
+  // Row i of member b in a tensor [B, H, Tq, ...].
+  template <class T>
+  __device__ T* row(const DeviceTensor& t, int b, int head, int i) const {
+    return cu_q.given() ? t.at<T>(0, head, cu_q[b] + i) : t.at<T>(b, head, i);
   }
   // In front of the new ones.
   __device__ int held_by(int b) const {
-    return kv_len.data == nullptr
-               ? keys
-               : static_cast<int>(*kv_len.at<const int64_t>(b, 0, 0));
+    if (starts.given()) {
+      const int pages = starts[b + 1] - starts[b];
+      const int all = pages == 0 ? 0 : (pages - 1) * page_size + last[b];
+      return all - new_tokens;
+    }
+    return kv_len.given() ? kv_len[b] : keys;
   }
   __device__ int keys_of(int b) const { return held_by(b) + new_tokens; }
 
@@ -92,10 +118,12 @@ struct DeviceCall {
   // The row of a key or value of a member: where its page lies.
   template <class T>
   __device__ T* token(const DeviceTensor& t, int b, int head, int j) const {
-    if (table.data == nullptr) {
+    if (page_size == 0) {
       return t.at<T>(b, head, j);
     }
-    const int page = table.at<const int32_t>(b, j / page_size, 0)[0];
+    const int column = j / page_size;
+    const int page = starts.given() ? list[starts[b] + column]
+                                    : *table.at<const int32_t>(b, column, 0);
     return t.at<T>(page, head, j % page_size);
   }
 };

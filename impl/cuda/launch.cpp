@@ -73,8 +73,30 @@ DeviceTensor device_tensor(const Stored& stored) {
   return t;
 }
 
-bool fits_int(const ForwardCall& c, int64_t most) {
-  for (const int64_t extent : {c.batch * c.heads, c.queries, c.keys}) {
+// Of int64, or of the int32 that the call has in their place.
+DeviceNumbers device_numbers(const View<const int64_t>& wide,
+                             const ServingCall::NarrowList& narrow) {
+  return narrow.given.data != nullptr
+             ? DeviceNumbers{device_tensor(narrow.given), /*narrow=*/1}
+             : DeviceNumbers{device_tensor(wide), /*narrow=*/0};
+}
+
+DeviceNumbers device_numbers(const View<const int32_t>& list) {
+  return {device_tensor(list), /*narrow=*/1};
+}
+
+// A member has no more keys: what its row of a table or the list has room for.
+int64_t most_keys(const ServingCall& s) {
+  const int64_t all = s.call.keys;
+  return s.page_size > 0 && !s.csr() && s.columns <= all / s.page_size
+             ? s.columns * s.page_size
+             : all;
+}
+
+bool fits_int(const ServingCall& s, int64_t most) {
+  const ForwardCall& c = s.call;
+  for (const int64_t extent :
+       {s.members() * c.heads, c.queries, c.keys, s.entries}) {
     if (extent > most) {
       return false;
     }
@@ -84,12 +106,12 @@ bool fits_int(const ForwardCall& c, int64_t most) {
 
 void fill(const ServingCall& s, DeviceCall* call) {
   const ForwardCall& c = s.call;
-  call->batch = static_cast<int>(c.batch);
+  call->batch = static_cast<int>(s.members());
   call->heads = static_cast<int>(c.heads);
   call->kv_heads = static_cast<int>(c.kv_heads);
   call->group = static_cast<int>(c.group());
   call->queries = static_cast<int>(c.queries);
-  call->keys = static_cast<int>(c.keys);
+  call->keys = static_cast<int>(most_keys(s));
   call->width = static_cast<int>(c.width);
   call->value_width = static_cast<int>(c.value_width);
   const bool f32 = c.storage == Storage::kF32;
@@ -103,9 +125,13 @@ void fill(const ServingCall& s, DeviceCall* call) {
   call->top_left = c.top_left ? 1 : 0;
   call->window_left = c.options.window_left;
   call->window_right = c.options.window_right;
-  call->q_len = device_tensor(c.options.q_len);
-  call->kv_len = device_tensor(s.before);
+  call->q_len = device_numbers(c.options.q_len, s.narrow_q_len);
+  call->kv_len = device_numbers(s.before, s.narrow_kv_len);
+  call->cu_q = device_numbers(c.options.cu_q, s.narrow_cu_q);
   call->table = device_tensor(s.table);
+  call->starts = device_numbers(s.starts);
+  call->list = device_numbers(s.list);
+  call->last = device_numbers(s.last);
   call->page_size = static_cast<int>(s.page_size);
   call->k_new = device_tensor(s.k_new);
   call->v_new = device_tensor(s.v_new);
@@ -133,7 +159,8 @@ qkvet_status read(const qkvet_kernel* self, const qkvet_forward_args* args,
   if (c.width > most || c.value_width > most) {
     return refuse(why, QKVET_UNSUPPORTED, "heads are wider than this kernel's");
   }
-  if (c.batch * c.heads > kMostOfGrid || !fits_int(c, kMostTokens)) {
+  if (serving->members() * c.heads > kMostOfGrid ||
+      !fits_int(*serving, kMostTokens)) {
     return refuse(why, QKVET_UNSUPPORTED,
                   "more heads or tokens than a grid has room for");
   }
