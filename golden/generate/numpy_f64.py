@@ -185,6 +185,40 @@ def memory():
         "append=2", "two new tokens go into pages, across the end of one")
 
 
+def served():
+    """Calls as production makes them: lists of pages, packed queries over
+    pages, lengths in int32."""
+    lists = ",table=csr"
+    add("page_list", "f32,B2,H2,Hkv1,Tq3,Tk9,d4,causal=br,kvlen=9.6,page=4"
+        + lists, "pages in lists, the last of a member partly full")
+    add("page_list_decode", "f16,B3,H2,Hkv1,Tq1,Tk9,d8,causal=br,kvlen=9.4.1,"
+        "page=4,pages=reverse,unowned=others" + lists,
+        "one query over lists of pages that lie from the end, a last page full")
+    add("page_list_no_pages", "f32,B3,H1,Tq2,Tk7,d4,kvlen=5.0.7,page=2" + lists,
+        "a member without pages between two others",
+        dialect="empty_row = zero\nempty_row_lse = minus_inf")
+    add("page_list_append", "f32,B2,H2,Hkv1,Tq2,Tk6,d4,causal=br,kvlen=6.5,"
+        "page=4,append=2" + lists, "new tokens are counted in the lists")
+    packed = "H2,Hkv1,Tq6,Tk13,d4,causal=br,cuq=0.3.4.6,cuk=0.7.11.13,page=4"
+    add("packed_page", "f32,B1," + packed,
+        "two prompts and a step of decoding over their own pages")
+    add("packed_page_append", "bf16,B1," + packed + ",append=1",
+        "packed members of which each has a new token")
+    add("packed_page_empty_member", "f32,B1,H1,Tq5,Tk8,d4,cuq=0.2.2.5,"
+        "cuk=0.5.5.8,page=2", "a packed member without rows or pages")
+    add("packed_page_list", "f32,B1," + packed + lists,
+        "packed members over pages in lists")
+    narrow = ",lens=i32"
+    add("lengths_int32", "f32,B2,H2,Tq3,Tk6,d4,causal=br,qlen=3.2,kvlen=6.4"
+        + narrow, "lengths in int32")
+    add("packed_int32", "f32,B1,H1,Tq6,Tk7,d4,causal=br,cuq=0.2.6,cuk=0.3.7"
+        + narrow, "starts of packed members in int32")
+    add("page_int32", "f32,B2,H2,Hkv1,Tq1,Tk9,d4,kvlen=9.6,page=4" + narrow,
+        "lengths in int32 beside a block table")
+    add("packed_page_list_int32", "f16,B1," + packed + lists + narrow,
+        "starts in int32 beside lists of pages")
+
+
 def repeat_first(tensors, axes):
     for name in ("k", "v"):
         for axis in axes:
@@ -193,7 +227,7 @@ def repeat_first(tensors, axes):
 
 
 def make():
-    for write in (shapes, causal, windows, masks, lengths, memory):
+    for write in (shapes, causal, windows, masks, lengths, memory, served):
         write()
     from golden.generate import numpy_options, numpy_subjects
     numpy_options.write(NUMPY)

@@ -2,7 +2,9 @@
 // qkvet golden, as its users meet it.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
@@ -108,7 +110,7 @@ TEST(Golden, OwnSetsHoldForEveryFamily) {
   for (std::string line; std::getline(lines, line);) {
     const auto json = nlohmann::json::parse(line);
     if (json["type"] != "set") continue;
-    EXPECT_NE(json["expected"], "failed") << line;
+    EXPECT_NE(json["expected"], "FAILED") << line;
     open += json["correct"] == "gave up";
     if (json["correct"] != "passed") continue;
     ++passed;
@@ -119,6 +121,54 @@ TEST(Golden, OwnSetsHoldForEveryFamily) {
   EXPECT_GT(layers, 10);
   EXPECT_GT(stories, 10);
   EXPECT_EQ(open, 0);
+}
+
+// Sets of lists of pages, of packed queries over pages and of lengths in int32;
+// how many of them each kernel answers rightly, and how many wrongly.
+std::map<std::string, std::array<int, 2>> judged_on_served(
+    const std::string& kernels) {
+  const Ran ran = run_qkvet(
+      "golden verify --set 'numpy_*page_list*' --set 'numpy_packed_page*' "
+      "--set 'numpy_*int32' --diagnose 0 --json served.jsonl " +
+      kernels);
+  EXPECT_FALSE(has(ran.out, "in doubt")) << ran.out;
+  std::map<std::string, std::array<int, 2>> judged;
+  std::istringstream lines(read_text(scratch() / "served.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    const auto json = nlohmann::json::parse(line);
+    if (json["type"] != "set") continue;
+    judged[json["kernel"]][0] += json["correct"] == "passed";
+    judged[json["kernel"]][1] += json["correct"] == "FAILED";
+  }
+  return judged;
+}
+
+// All but the one that is packed in rows.
+TEST(Golden, ServedSetsHoldForKernelsThatServe) {
+  const auto judged = judged_on_served("-k 'serving/*' -k simt/decode");
+  ASSERT_EQ(judged.size(), 3u);
+  for (const auto& [kernel, sets] : judged) {
+    EXPECT_EQ(sets[0], 11) << kernel;
+    EXPECT_EQ(sets[1], 0) << kernel;
+  }
+}
+
+TEST(Golden, WhoReadsListsWronglyFailsServedSets) {
+  const auto judged =
+      judged_on_served("-k 'faulty/csr_*' -k 'faulty/packed_pages_*'");
+  ASSERT_GE(judged.size(), 13u);
+  for (const auto& [kernel, sets] : judged) EXPECT_GT(sets[1], 0) << kernel;
+}
+
+// Who takes all lengths for int32 is wrong on the same lengths in int64 alone.
+TEST(Golden, WhoReadsOneWidthOfLengthsFailsTheOther) {
+  const std::string kernel = "faulty/lengths_int64_read_as_int32";
+  const auto narrow = judged_on_served("-k " + kernel).at(kernel);
+  EXPECT_EQ(narrow[0], 2);
+  EXPECT_EQ(narrow[1], 0);
+  const std::string wide = "golden verify --set numpy_kv_len --diagnose 0 -k ";
+  EXPECT_EQ(run_qkvet(wide + kernel).exit, 1);
+  EXPECT_EQ(run_qkvet(wide + "scalar/plain").exit, 0);
 }
 
 // One record, and what is written from it: rows are sets, as laws are
