@@ -55,6 +55,15 @@ static inline qkvet_status qkvet_plain_no(qkvet_text* why, qkvet_status status,
   return status;
 }
 
+/* Whether a field is set that is newer than this header. */
+static inline int qkvet_plain_newer(const qkvet_forward_args* from) {
+  const unsigned char* bytes = (const unsigned char*)from;
+  size_t i;
+  for (i = sizeof *from; i < from->struct_size; ++i)
+    if (bytes[i] != 0) return 1;
+  return 0;
+}
+
 /* The arguments as this header knows them: a shorter struct ends in zeros. */
 static inline qkvet_forward_args qkvet_plain_args(const void* from) {
   qkvet_forward_args args;
@@ -99,12 +108,12 @@ static inline const char* qkvet_plain_misfit(const qkvet_tensor* t, int64_t B,
 /* NULL, or what is asked for beyond q, k, v, o and causal. */
 static inline const char* qkvet_plain_unknown(const qkvet_forward_args* a) {
   const qkvet_tensor* const no[] = {
-      &a->weights,      &a->mask,         &a->bias,         &a->sink,
-      &a->slopes,       &a->rope_cos,     &a->rope_sin,     &a->q_positions,
-      &a->k_positions,  &a->q_len,        &a->kv_len,       &a->cu_seqlens_q,
-      &a->cu_seqlens_k, &a->block_table,  &a->k_new,        &a->v_new,
-      &a->q_scale,      &a->k_scale,      &a->v_scale,      &a->lse,
-      &a->page_indptr,  &a->page_indices, &a->last_page_len};
+      &a->weights,      &a->mask,         &a->bias,          &a->sink,
+      &a->slopes,       &a->rope_cos,     &a->rope_sin,      &a->q_positions,
+      &a->k_positions,  &a->q_len,        &a->kv_len,        &a->cu_seqlens_q,
+      &a->cu_seqlens_k, &a->block_table,  &a->k_new,         &a->v_new,
+      &a->q_scale,      &a->k_scale,      &a->v_scale,       &a->lse,
+      &a->page_indptr,  &a->page_indices, &a->last_page_len, &a->dropout_mask};
   size_t i;
   for (i = 0; i < sizeof no / sizeof no[0]; ++i)
     if (!qkvet_plain_absent(no[i]))
@@ -142,7 +151,9 @@ static inline qkvet_status qkvet_plain_supports(const qkvet_forward_args* from,
                                                 int32_t alignment,
                                                 qkvet_text* why) {
   const qkvet_forward_args args = qkvet_plain_args(from);
-  const char* no = qkvet_plain_refusal(&args, alignment);
+  const char* no = qkvet_plain_newer(from)
+                       ? "an argument is set that this kernel is too old for"
+                       : qkvet_plain_refusal(&args, alignment);
   return no == NULL ? QKVET_OK : qkvet_plain_no(why, QKVET_UNSUPPORTED, no);
 }
 
@@ -151,8 +162,8 @@ static inline qkvet_status qkvet_plain_forward(const qkvet_forward_args* from,
                                                qkvet_plain_function function,
                                                qkvet_text* why) {
   const qkvet_forward_args a = qkvet_plain_args(from);
-  const char* no = qkvet_plain_refusal(&a, alignment);
-  if (no != NULL) return qkvet_plain_no(why, QKVET_UNSUPPORTED, no);
+  const qkvet_status status = qkvet_plain_supports(from, alignment, why);
+  if (status != QKVET_OK) return status;
   function(qkvet_plain_data(&a.q), qkvet_plain_data(&a.k),
            qkvet_plain_data(&a.v), qkvet_plain_data(&a.o), a.q.shape[0],
            a.q.shape[1], a.q.shape[2], a.k.shape[2], a.q.shape[3],

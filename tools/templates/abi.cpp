@@ -92,6 +92,14 @@ qkvet_forward_args known(const qkvet_forward_args* from) {
   return args;
 }
 
+// Whether a field is set that is newer than the headers of this file.
+bool is_newer(const qkvet_forward_args* from) {
+  const auto* bytes = reinterpret_cast<const unsigned char*>(from);
+  for (size_t i = sizeof *from; i < from->struct_size; ++i)
+    if (bytes[i] != 0) return true;
+  return false;
+}
+
 bool is_f32(const qkvet_tensor& t, int rank) {
   return t.data != nullptr && t.ndim == rank && t.shape != nullptr &&
          t.strides != nullptr && t.device_type == QKVET_DEVICE_CPU &&
@@ -106,18 +114,22 @@ bool has_shape(const qkvet_tensor& t, int64_t B, int64_t H, int64_t T) {
 // a wrong answer.
 bool asks_for_more(const qkvet_forward_args& a) {
   for (const qkvet_tensor* t :
-       {&a.weights, &a.mask, &a.bias, &a.sink, &a.slopes, &a.rope_cos,
-        &a.rope_sin, &a.q_positions, &a.k_positions, &a.q_len, &a.kv_len,
-        &a.cu_seqlens_q, &a.cu_seqlens_k, &a.block_table, &a.k_new, &a.v_new,
-        &a.q_scale, &a.k_scale, &a.v_scale})
+       {&a.weights,       &a.mask,        &a.bias,        &a.sink,
+        &a.slopes,        &a.rope_cos,    &a.rope_sin,    &a.q_positions,
+        &a.k_positions,   &a.q_len,       &a.kv_len,      &a.cu_seqlens_q,
+        &a.cu_seqlens_k,  &a.block_table, &a.page_indptr, &a.page_indices,
+        &a.last_page_len, &a.k_new,       &a.v_new,       &a.q_scale,
+        &a.k_scale,       &a.v_scale,     &a.dropout_mask})
     if (t->data != nullptr || t->ndim != 0) return true;
   return a.has_window != 0 || a.softcap > 0 || a.rope != QKVET_ROPE_NONE ||
          a.dropout_p > 0 || a.causal < QKVET_CAUSAL_NONE ||
          a.causal > QKVET_CAUSAL_BOTTOM_RIGHT;
 }
 
-// nullptr, or why the call is refused.
-const char* refusal(const qkvet_forward_args& a) {
+// nullptr, or why the call is refused; `a` are its arguments as they are known.
+const char* refusal(const qkvet_forward_args* args,
+                    const qkvet_forward_args& a) {
+  if (is_newer(args)) return "an argument is too new for this kernel";
   if (asks_for_more(a)) return "masks, windows, pages, ... are not supported";
   for (const qkvet_tensor* t : {&a.q, &a.k, &a.v, &a.o}) {
     if (!is_f32(*t, 4)) return "only f32 tensors of rank 4 on the CPU";
@@ -137,7 +149,7 @@ const char* refusal(const qkvet_forward_args& a) {
 
 qkvet_status supports(const qkvet_kernel*, const qkvet_forward_args* args,
                       qkvet_text* why) {
-  const char* reason = refusal(known(args));
+  const char* reason = refusal(args, known(args));
   return reason == nullptr ? QKVET_OK : no(why, QKVET_UNSUPPORTED, reason);
 }
 
@@ -145,7 +157,7 @@ qkvet_status forward(const qkvet_kernel*, qkvet_context*,
                      const qkvet_forward_args* args, const qkvet_exec*,
                      qkvet_text* why) {
   const qkvet_forward_args a = known(args);
-  if (const char* reason = refusal(a))
+  if (const char* reason = refusal(args, a))
     return no(why, QKVET_UNSUPPORTED, reason);
   const int64_t d = a.q.shape[3];
   const float scale =

@@ -100,9 +100,33 @@ bool is_f32(qkvet_dtype dtype) {
   return dtype.code == QKVET_DTYPE_FLOAT && dtype.bits == 32;
 }
 
+// A struct of the host as this file knows it: a shorter one ends in zeros.
+template <class Struct>
+Struct known(const Struct* from) {
+  Struct args{};
+  std::memcpy(
+      &args, from,
+      from->struct_size < sizeof args ? from->struct_size : sizeof args);
+  return args;
+}
+
+// Whether a field is set that is newer than the headers of this file.
+template <class Struct>
+bool is_newer(const Struct* from) {
+  const auto* bytes = reinterpret_cast<const unsigned char*>(from);
+  for (size_t i = sizeof *from; i < from->struct_size; ++i)
+    if (bytes[i] != 0) return true;
+  return false;
+}
+
 qkvet_status create(const qkvet_kernel*, qkvet_context*,
-                    const qkvet_cache_config* config, const qkvet_exec*,
+                    const qkvet_cache_config* given, const qkvet_exec*,
                     qkvet_cache** cache, qkvet_text* why) {
+  const qkvet_cache_config all = known(given), *config = &all;
+  if (is_newer(given) || config->window != 0 || config->stored.bits != 0 ||
+      config->scales != QKVET_SCALES_NONE || config->k_scale.ndim != 0 ||
+      config->v_scale.ndim != 0)
+    return no(why, "no windows and no codes", QKVET_UNSUPPORTED);
   if (!is_f32(config->q) || !is_f32(config->kv) || !is_f32(config->o))
     return no(why, "only f32 is supported", QKVET_UNSUPPORTED);
   const float scale = config->scale_given
@@ -133,7 +157,10 @@ bool fits(const qkvet_tensor& t, int64_t heads, int64_t rows, int64_t width) {
 qkvet_status step(const qkvet_kernel*, qkvet_cache* cache,
                   const qkvet_cache_args* args, const qkvet_exec*,
                   qkvet_text* why) {
-  const qkvet_cache_args& a = *args;
+  const qkvet_cache_args a = known(args);
+  if (is_newer(args) || a.rope != QKVET_ROPE_NONE || a.rope_cos.ndim != 0 ||
+      a.rope_sin.ndim != 0)
+    return no(why, "no rotations", QKVET_UNSUPPORTED);
   if (!cache->has(a.sequence)) return no(why, "there is no such sequence");
   Sequence& s = cache->sequences[a.sequence];
   const bool appends = a.k.ndim != 0, attends = a.q.ndim != 0;

@@ -126,6 +126,10 @@ struct ForwardArgs {
     q_scale: Tensor,
     k_scale: Tensor,
     v_scale: Tensor,
+    dropout_mask: Tensor,
+    page_indptr: Tensor,
+    page_indices: Tensor,
+    last_page_len: Tensor,
 }
 
 /// Zeros stand for what is not declared: f32, contiguous, on the CPU.
@@ -244,11 +248,17 @@ unsafe fn read(from: *const ForwardArgs) -> Result<(ForwardArgs, Shape), &'stati
     // A shorter struct ends in zeros.
     let mut a: ForwardArgs = std::mem::zeroed();
     let size = (*from).struct_size.min(std::mem::size_of::<ForwardArgs>());
+    let beyond = (*from).struct_size - size;
+    let newer = std::slice::from_raw_parts(from.cast::<u8>().add(size), beyond);
+    if newer.iter().any(|byte| *byte != 0) {
+        return Err("an argument is too new for this kernel");
+    }
     std::ptr::copy_nonoverlapping(from.cast::<u8>(), (&raw mut a).cast::<u8>(), size);
     let more = [
         a.lse, a.weights, a.mask, a.bias, a.sink, a.slopes, a.rope_cos, a.rope_sin,
         a.q_positions, a.k_positions, a.q_len, a.kv_len, a.cu_seqlens_q, a.cu_seqlens_k,
-        a.block_table, a.k_new, a.v_new, a.q_scale, a.k_scale, a.v_scale,
+        a.block_table, a.page_indptr, a.page_indices, a.last_page_len, a.k_new, a.v_new,
+        a.q_scale, a.k_scale, a.v_scale, a.dropout_mask,
     ];
     if more.iter().any(|t| t.ndim != 0 || !t.data.is_null()) {
         return Err("only q, k, v and o are supported");
