@@ -87,18 +87,6 @@ qkvet_status check_vectors(const qkvet_merge_args& a, qkvet_text* why) {
         a.indptr.shape[0] != a.o.shape[0] + 1) {
       return wrong(why, "indptr is [T + 1] int64");
     }
-    const auto indptr = view_of<const int64_t>(a.indptr);
-    int64_t last = 0;
-    for (int64_t t = 0; t <= a.o.shape[0]; ++t) {
-      const int64_t next = indptr.data[t * indptr.step[0]];
-      if (next < last || (t == 0 && next != 0)) {
-        return wrong(why, "indptr does not begin at 0, or falls");
-      }
-      last = next;
-    }
-    if (last != a.states.shape[0]) {
-      return wrong(why, "indptr does not end at the number of states");
-    }
   }
   if (is_absent(a.row_mask)) {
     return QKVET_OK;
@@ -114,10 +102,25 @@ qkvet_status check_vectors(const qkvet_merge_args& a, qkvet_text* why) {
              : wrong(why, "row_mask is [T] bytes");
 }
 
+qkvet_status check_starts(const MergeCall& call, qkvet_text* why) {
+  int64_t last = 0;
+  for (int64_t t = 0; call.ragged() && t <= call.rows; ++t) {
+    const int64_t next = call.begin(t);
+    if (next < last || (t == 0 && next != 0)) {
+      return wrong(why, "indptr does not begin at 0, or falls");
+    }
+    last = next;
+  }
+  return !call.ragged() || last == call.all_states
+             ? QKVET_OK
+             : wrong(why, "indptr does not end at the number of states");
+}
+
 }  // namespace
 
-qkvet_status read_merge(const qkvet_kernel* self, const qkvet_merge_args* args,
-                        MergeCall* call, qkvet_text* why) {
+qkvet_status read_merge_extents(const qkvet_kernel* self,
+                                const qkvet_merge_args* args, MergeCall* call,
+                                qkvet_text* why) {
   qkvet_merge_args a;
   qkvet_status status = read_struct(args, &a, why);
   const bool ragged = status == QKVET_OK && !is_absent(a.indptr);
@@ -134,6 +137,7 @@ qkvet_status read_merge(const qkvet_kernel* self, const qkvet_merge_args* args,
   call->heads = a.o.shape[1];
   call->width = a.o.shape[2];
   call->others = ragged ? 0 : a.states.shape[0];
+  call->all_states = a.states.shape[0];
   call->in_place = a.in_place != 0;
   call->states = stored(a.states, states);
   call->states_lse = stored(a.states_lse, Storage::kF32);
@@ -152,6 +156,12 @@ qkvet_status read_merge(const qkvet_kernel* self, const qkvet_merge_args* args,
     return refuse(why, QKVET_UNSUPPORTED, "that many states are not supported");
   }
   return QKVET_OK;
+}
+
+qkvet_status read_merge(const qkvet_kernel* self, const qkvet_merge_args* args,
+                        MergeCall* call, qkvet_text* why) {
+  const qkvet_status status = read_merge_extents(self, args, call, why);
+  return status == QKVET_OK ? check_starts(*call, why) : status;
 }
 
 }  // namespace qkvet::impl

@@ -13,10 +13,11 @@
 namespace qkvet::impl {
 
 struct MergeCall {
-  int64_t rows = 0;    // T
-  int64_t heads = 0;   // H
-  int64_t width = 0;   // dv
-  int64_t others = 0;  // n, without indptr
+  int64_t rows = 0;        // T
+  int64_t heads = 0;       // H
+  int64_t width = 0;       // dv
+  int64_t others = 0;      // n, without indptr
+  int64_t all_states = 0;  // n or S
   bool in_place = false;
 
   Stored states;                 // [n, T, H, dv], ragged [S, H, dv]
@@ -56,6 +57,11 @@ struct MergeCall {
 // Fills *call, or says why `self` does not take these arguments.
 qkvet_status read_merge(const qkvet_kernel* self, const qkvet_merge_args* args,
                         MergeCall* call, qkvet_text* why);
+
+// The same without a look at the numbers of indptr, which lie on a device.
+qkvet_status read_merge_extents(const qkvet_kernel* self,
+                                const qkvet_merge_args* args, MergeCall* call,
+                                qkvet_text* why);
 
 }  // namespace qkvet::impl
 

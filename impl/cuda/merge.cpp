@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// merge: the states of a row become one, as merge.h of the ABI writes it. A
+// block is a row and a head, a thread every 128th channel. Each thread goes
+// through the lse of all states by itself, twice: there is no shared memory
+// whose size the number of states would decide, and all threads have the same
+// bits of the maximum and of the sum.
+//
+// Contract: f32, f16 and bf16, any strides. A state that is merged in place is
+// read by all threads before it is written. What indptr holds is trusted on a
+// device. Cost: 2 n exponentials a thread.
+#include <limits>
+
+#include "impl/cuda/arithmetic.h"
+#include "impl/cuda/block.h"
+#include "impl/cuda/launch.h"
+#include "impl/skeletons/merge_skeleton.h"
+
+namespace qkvet::impl {
+namespace {
+
+struct DeviceMerge {
+  int width = 0, others = 0, in_place = 0;
+  DeviceTensor states, states_lse;  // [n, T, H, dv], [n, T, H]; ragged
+                                    // [S, H, dv], [S, H]
+  DeviceTensor o, lse;              // [T, H, dv], [T, H]
+  DeviceNumbers indptr;             // [T + 1]; not given: n of every row
+  DeviceTensor row_mask;            // [T]; no data: all rows
+
+  __device__ bool merges(int t) const {
+    return row_mask.data == nullptr ||
+           *row_mask.at<const uint8_t>(t, 0, 0) != 0;
+  }
+  __device__ int count(int t) const {
+    return indptr.given() ? indptr[t + 1] - indptr[t] : others + in_place;
+  }
+  // State n of a row; in place number 0 is what o and lse hold.
+  __device__ float lse_of(int t, int n, int h) const {
+    if (in_place && n == 0) {
+      return *lse.at<const float>(t, h, 0);
+    }
+    return indptr.given() ? *states_lse.at<const float>(indptr[t] + n, h, 0)
+                          : *states_lse.at<const float>(n - in_place, t, h);
+  }
+  template <class T>
+  __device__ float value_of(int t, int n, int h, int c) const {
+    if (in_place && n == 0) {
+      return to_f32(o.at<const T>(t, h, 0)[c * o.step[2]]);
+    }
+    return indptr.given() ? to_f32(states.at<const T>(indptr[t] + n, h,
+                                                      0)[c * states.step[2]])
+                          : to_f32(states.at<const T>(n - in_place, t,
+                                                      h)[c * states.step[3]]);
+  }
+};
+
+template <class T>
+__global__ void merge_row(DeviceMerge call) {
+  const int t = blockIdx.x, h = blockIdx.y, thread = threadIdx.x;
+  if (!call.merges(t)) {
+    return;
+  }
+  const int count = call.count(t);
+  float max = minus_infinity();
+  for (int n = 0; n < count; ++n) {
+    max = fmaxf(max, call.lse_of(t, n, h));
+  }
+  const bool empty = max == minus_infinity();
+  float sum = 0;
+  for (int n = 0; !empty && n < count; ++n) {
+    sum += expf(call.lse_of(t, n, h) - max);
+  }
+  for (int c = thread; c < call.width; c += kBlockThreads) {
+    float value = 0;
+    for (int n = 0; !empty && n < count; ++n) {
+      value += expf(call.lse_of(t, n, h) - max) * call.value_of<T>(t, n, h, c);
+    }
+    call.o.at<T>(t, h, 0)[c * call.o.step[2]] =
+        from_f32<T>(empty ? 0.0f : value / sum);
+  }
+  __syncthreads();  // in place all have read the lse that is overwritten
+  if (thread == 0) {
+    *call.lse.at<float>(t, h, 0) = empty ? minus_infinity() : max + logf(sum);
+  }
+}
+
+DeviceTensor device_tensor(const void* data, const int64_t* step) {
+  DeviceTensor t;
+  t.data = const_cast<void*>(data);
+  for (int axis = 0; axis < 4; ++axis) {
+    t.step[axis] = step[axis];
+  }
+  return t;
+}
+
+// The common checks read shapes, strides and types alone, but know no device.
+const char* as_on_cpu(qkvet_merge_args* args) {
+  for (qkvet_tensor* t : {&args->states, &args->states_lse, &args->indptr,
+                          &args->o, &args->lse, &args->row_mask}) {
+    if (is_absent(*t)) {
+      continue;
+    }
+    if (t->device_type != kDevice) {
+      return "a tensor lies not on the device of this kernel";
+    }
+    t->device_type = QKVET_DEVICE_CPU;
+  }
+  return nullptr;
+}
+
+qkvet_status read(const qkvet_kernel* self, const qkvet_merge_args* args,
+                  MergeCall* call, qkvet_text* why) {
+  constexpr int64_t kMostOfGrid = 65535;  // blocks in y
+  constexpr int64_t kMost = std::numeric_limits<int>::max() / 2;
+  qkvet_merge_args known = {};
+  qkvet_status status = read_struct(args, &known, why);
+  if (status != QKVET_OK) {
+    return status;
+  }
+  known.struct_size = sizeof(known);
+  if (const char* wrong = as_on_cpu(&known)) {
+    return refuse(why, QKVET_UNSUPPORTED, wrong);
+  }
+#if defined(__CUDACC__)
+  status = read_merge_extents(self, &known, call, why);
+#else
+  status = read_merge(self, &known, call, why);
+#endif
+  if (status == QKVET_OK && (call->heads > kMostOfGrid || call->rows > kMost ||
+                             call->width > kMost || call->all_states > kMost)) {
+    return refuse(why, QKVET_UNSUPPORTED,
+                  "more rows, heads or states than a grid has room for");
+  }
+  return status;
+}
+
+template <class T>
+qkvet_status launch(const MergeCall& call, void* stream, qkvet_text* why) {
+  DeviceMerge merge;
+  merge.width = static_cast<int>(call.width);
+  merge.others = static_cast<int>(call.others);
+  merge.in_place = call.in_place ? 1 : 0;
+  merge.states = device_tensor(call.states.data, call.states.step);
+  merge.states_lse = device_tensor(call.states_lse.data, call.states_lse.step);
+  merge.o = device_tensor(call.o.data, call.o.step);
+  merge.lse = device_tensor(call.lse.data, call.lse.step);
+  merge.indptr.numbers = device_tensor(call.indptr.data, call.indptr.step);
+  merge.row_mask = device_tensor(call.row_mask.data, call.row_mask.step);
+  DeviceCall shape;  // decides the order of threads
+  shape.batch = static_cast<int>(call.rows);
+  shape.heads = static_cast<int>(call.heads);
+  shape.keys = static_cast<int>(call.all_states);
+  shape.width = merge.width;
+  const auto kernel = merge_row<T>;
+  const qkvet_status status =
+      prepare_launch(reinterpret_cast<const void*>(kernel), 0, shape, why);
+  const dim3 grid(static_cast<unsigned>(call.rows),
+                  static_cast<unsigned>(call.heads));
+  return status == QKVET_OK
+             ? end_launch(
+                   SIMT_LAUNCH(kernel, grid, kBlockThreads, 0, stream, merge),
+                   why)
+             : status;
+}
+
+qkvet_status merge(const qkvet_kernel* self, qkvet_context*,
+                   const qkvet_merge_args* args, const qkvet_exec* exec,
+                   qkvet_text* why) {
+  if (exec != nullptr && exec->device_type != 0 &&
+      exec->device_type != kDevice) {
+    return refuse(why, QKVET_UNAVAILABLE, "another device than this kernel's");
+  }
+  MergeCall call;
+  const qkvet_status status = read(self, args, &call, why);
+  if (status != QKVET_OK || call.rows * call.heads == 0) {
+    return status;
+  }
+  void* const stream = exec == nullptr ? nullptr : exec->stream;
+  const Storage type = call.o.type;
+  return type == Storage::kF32   ? launch<float>(call, stream, why)
+         : type == Storage::kF16 ? launch<F16>(call, stream, why)
+                                 : launch<Bf16>(call, stream, why);
+}
+
+constexpr qkvet_merge_table kTable = [] {
+  qkvet_merge_table table = kMergeTable<PlainMerge>;
+  table.merge = merge;
+  return table;
+}();
+
+constexpr qkvet_precision kPrecision = cuda_core_f32();
+
+constexpr qkvet_capabilities kCapabilities = [] {
+  qkvet_capabilities c = kMergeCapabilities;
+  c.flags |= QKVET_FLAG_GPU_THREADS;
+  c.flags &= ~QKVET_FLAG_ALLOCATES;
+  // As in device_capabilities().
+  if (kDevice != QKVET_DEVICE_CPU) c.flags &= ~QKVET_FLAG_REENTRANT;
+  c.devices = uint64_t{1} << kDevice;
+  return c;
+}();
+
+constexpr qkvet_kernel device_merge() {
+  qkvet_kernel kernel = merge_kernel(
+      QKVET_FAMILY "/merge", "CUDA: states of attention become one",
+      {"impl/cuda/merge.cpp", __LINE__}, &kTable, &kPrecision);
+  kernel.capabilities = &kCapabilities;
+  kernel.open = open_device;
+  kernel.close = close_device;
+  return kernel;
+}
+
+}  // namespace
+
+extern constinit const qkvet_kernel cuda_merge = device_merge();
+
+}  // namespace qkvet::impl
