@@ -174,7 +174,7 @@ std::pair<int64_t, int64_t> ends_of_row(const WrongAnswer& answer,
   return ends;
 }
 
-// o, of what one key adds to it, its weight, and the row's largest weight.
+// o, of what one key adds to it, its weight, and the row's largest share.
 struct Terms {
   double o, term, weight, largest;
 };
@@ -185,16 +185,15 @@ std::optional<Predicted> of_terms(const WrongAnswer& answer,
                                   OfTerms of) {
   if (answer.truth == nullptr) return std::nullopt;
   const Shape& s = answer.value().shape;
-  const Inputs& inputs = answer.evidence->work->own_inputs();
+  const Inputs& inputs = *answer.inputs;
   const std::vector<double>& weights = answer.truth->oracle.weights;
   Predicted out{output.right, output.bound};
   for (int64_t row = 0; row < s.lse_elements(); ++row) {
     const auto [first, last] = ends_of_row(answer, row);
     if (first < 0) continue;
     const int64_t key = is_last ? last : first;
-    const auto begin = weights.begin() + row * s.Tk;
-    const double weight = *(begin + key);
-    const double largest = *std::max_element(begin, begin + s.Tk);
+    const double weight = weights[static_cast<size_t>(row * s.Tk + key)];
+    const double largest = largest_share(answer, row);
     const int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H;
     const int64_t kv = b * s.Hkv + h / (s.H / s.Hkv);
     for (int64_t c = 0; c < s.dv; ++c) {
@@ -303,16 +302,13 @@ void add_parts_of_lse(std::vector<Description>& out) {
         {row.text, Stage::kLse,
          [of = row.of](const WrongAnswer& answer,
                        const WrongOutput& output) -> std::optional<Predicted> {
-           if (answer.truth == nullptr || answer.value().sink)
-             return std::nullopt;
-           const int64_t keys = answer.value().shape.Tk;
+           if (answer.truth == nullptr) return std::nullopt;
            const OracleOutput& oracle = answer.truth->oracle;
            Predicted predicted{output.right, output.bound};
            for (size_t n = 0; n < output.right.size(); ++n) {
              if (oracle.visible[n] <= 0) continue;
-             const auto begin =
-                 oracle.weights.begin() + static_cast<int64_t>(n) * keys;
-             const double largest = *std::max_element(begin, begin + keys);
+             const double largest =
+                 largest_share(answer, static_cast<int64_t>(n));
              predicted.values[n] =
                  of(output.right[n], output.right[n] + std::log(largest),
                     oracle.visible[n]);
@@ -353,105 +349,6 @@ std::vector<Description> descriptions_by_number(TensorName output) {
       break;
   }
   return out;
-}
-
-namespace {
-
-// Rows of lse and weights that belong to wrong rows of o.
-bool fits_rest(const Predicted& predicted, const WrongAnswer& answer,
-               const WrongOutput& o) {
-  const Shape& s = answer.value().shape;
-  const auto is_near_at = [](const std::vector<double>& actual, size_t n,
-                             const std::vector<double>& values,
-                             const std::vector<double>& bounds, Dtype dtype) {
-    if (actual.empty() || values.size() != actual.size() ||
-        bounds.size() != actual.size())
-      return true;
-    return is_near(actual[n], values[n], bounds[n], dtype);
-  };
-  int64_t last = -1;
-  for (const size_t n : o.wrong) {
-    const int64_t row = static_cast<int64_t>(n) / s.dv;
-    if (row == last) continue;
-    last = row;
-    if (!is_near_at(answer.lse, static_cast<size_t>(row), predicted.lse,
-                    predicted.lse_bounds, lse_dtype(o.dtype)))
-      return false;
-    for (int64_t j = 0; j < s.Tk; ++j)
-      if (!is_near_at(answer.weights, static_cast<size_t>(row * s.Tk + j),
-                      predicted.weights, predicted.weights_bounds, o.dtype))
-        return false;
-  }
-  return true;
-}
-
-}  // namespace
-
-bool fits(const Description& description, const WrongAnswer& answer,
-          const WrongOutput& output) {
-  const auto predicted = description.predict(answer, output);
-  if (!predicted || predicted->values.size() != output.actual.size() ||
-      predicted->bounds.size() != output.actual.size())
-    return false;
-  const bool fits_output =
-      std::all_of(output.wrong.begin(), output.wrong.end(), [&](size_t n) {
-        // What lies between the rows of a tensor is NaN.
-        return (std::isnan(output.actual[n]) &&
-                std::isnan(predicted->values[n])) ||
-               is_near(output.actual[n], predicted->values[n],
-                       predicted->bounds[n], output.dtype);
-      });
-  return fits_output && (output.name != TensorName::kO ||
-                         fits_rest(*predicted, answer, output));
-}
-
-const char* stage_name(Stage stage) {
-  constexpr const char* kNames[] = {"",
-                                    "scores",
-                                    "bias",
-                                    "keys",
-                                    "softmax",
-                                    "values",
-                                    "output",
-                                    "lse",
-                                    "written",
-                                    "moved",
-                                    "read",
-                                    "attended",
-                                    "q",
-                                    "k",
-                                    "v",
-                                    "attention",
-                                    "y",
-                                    "merge_weights",
-                                    "merge_maximum"};
-  return kNames[static_cast<size_t>(stage)];
-}
-
-const char* stage_text(Stage stage) {
-  constexpr const char* kTexts[] = {
-      "",
-      "the scores (q k^T, its scale, and all up to their exponentials)",
-      "what is added to the scores",
-      "which keys a row sees",
-      "the softmax (maximum, exponentials, their sum)",
-      "the product of weights and V",
-      "the output (what is stored, and where)",
-      "lse alone",
-      "the cache: a token as it is appended (read back, it is another)",
-      "the cache: tokens that a later command moves or takes away (read back, "
-      "they were right before it)",
-      "the cache: which tokens a query attends over (what is stored is right, "
-      "and so is the answer to one prompt)",
-      "the attention over the cache (what is stored is right)",
-      "the projection of q",
-      "the projection of k",
-      "the projection of v",
-      "the attention between the projections (q, k and v are right)",
-      "the projection of the output (the heads are right)",
-      "the weights of the states (right where all states are alike)",
-      "the maximum of the states' lse (right where none of them is large)"};
-  return kTexts[static_cast<size_t>(stage)];
 }
 
 }  // namespace qkvet::diagnosis

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptions of addresses that are computed wrongly: one of q, k and v read
-// with the stride of another axis.
+// Descriptions of addresses that are computed wrongly: one of q, k, v and the
+// bias read with the stride of another axis, or a stride further.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -13,6 +13,7 @@ namespace qkvet::diagnosis {
 namespace {
 
 constexpr const char* kAxesOfHeads[] = {"member", "head", "token", "channel"};
+constexpr const char* kAxesOfPairs[] = {"member", "head", "row", "key"};
 using Steps = std::array<size_t, 4>;  // whose stride each axis has
 
 // What is read: the address of an element in the place of another one's.
@@ -20,6 +21,7 @@ struct Address {
   TensorName tensor;
   Steps steps = {0, 1, 2, 3};
   int64_t further = 0;
+  std::array<int64_t, 4> strides_further = {};
 };
 
 // f(element, its place) for every one of [B,heads,T,width], in order.
@@ -47,7 +49,8 @@ std::vector<double> read_with_strides(const double* from,
   for_each_element(spec, [&](const std::array<int64_t, 4>& at) {
     int64_t address = where.further;
     for (size_t a = 0; a < 4; ++a)
-      address += at[a] * spec.strides[where.steps[a]];
+      address += at[a] * spec.strides[where.steps[a]] +
+                 where.strides_further[a] * spec.strides[a];
     const int64_t element = address >= 0 && address < std::ssize(elements)
                                 ? elements[static_cast<size_t>(address)]
                                 : -1;
@@ -57,7 +60,16 @@ std::vector<double> read_with_strides(const double* from,
 }
 
 const double*& data_of(Problem& p, TensorName tensor) {
-  return tensor == TensorName::kQ ? p.q : tensor == TensorName::kK ? p.k : p.v;
+  switch (tensor) {
+    case TensorName::kQ:
+      return p.q;
+    case TensorName::kK:
+      return p.k;
+    case TensorName::kBias:
+      return p.bias;
+    default:
+      return p.v;
+  }
 }
 
 // As the call laid it out and as a copy of it without gaps, each also with
@@ -68,6 +80,7 @@ std::vector<TensorSpec> specs_of(const WrongAnswer& answer,
   CallPlan plan;
   std::string why;
   if (value.paging.size > 0 || value.append > 0 ||
+      answer.evidence->calls.size() != 1 ||
       !plan_call(answer.evidence->calls[0], kernel, &plan, &why))
     return {};
   const TensorSpec given = plan.tensors[static_cast<size_t>(tensor)];
@@ -97,24 +110,23 @@ std::optional<Predicted> read_at(const Address& address,
                                  const WrongAnswer& answer,
                                  const WrongOutput& output) {
   std::vector<std::vector<double>> known;
-  Problem own;
-  const Inputs& inputs = answer.evidence->work->own_inputs();
-  own.q = inputs.q.data(), own.k = inputs.k.data(), own.v = inputs.v.data();
   for (const TensorSpec& spec : specs_of(answer, kernel.info, address.tensor)) {
-    std::vector<double> data =
-        read_with_strides(data_of(own, address.tensor), spec, address);
-    // NaN is unlike itself, so that bytes are compared.
-    const auto is_same = [&](const std::vector<double>& other) {
-      return std::memcmp(other.data(), data.data(),
-                         data.size() * sizeof(double)) == 0;
-    };
-    if (std::any_of(known.begin(), known.end(), is_same)) continue;
-    known.push_back(data);
+    bool is_new = false;
     const Edit edit = [&](Problem& p, Room& room) {
-      data_of(p, address.tensor) = room.keep(data);
+      const double*& own = data_of(p, address.tensor);
+      if (own == nullptr) return;
+      std::vector<double> data = read_with_strides(own, spec, address);
+      // NaN is unlike itself, so that bytes are compared.
+      const auto is_same = [&](const std::vector<double>& other) {
+        return std::memcmp(other.data(), data.data(),
+                           data.size() * sizeof(double)) == 0;
+      };
+      is_new = std::none_of(known.begin(), known.end(), is_same);
+      known.push_back(data);
+      own = room.keep(std::move(data));
     };
     auto out = read_as(edit, kernel, time, answer, output);
-    if (out && gives_first_wrong(*out, output)) return out;
+    if (out && is_new && gives_first_wrong(*out, output)) return out;
   }
   return std::nullopt;
 }
@@ -124,23 +136,37 @@ std::optional<Predicted> read_at(const Address& address,
 void add_strides(const JudgedKernel& kernel, TimeUse& time,
                  std::vector<Description>& out) {
   const auto add = [&](const Address& address, const std::string& read) {
-    out.push_back(
-        {std::string("what comes of ") + tensor_name(address.tensor) +
-             " read " + read,
-         address.tensor == TensorName::kV ? Stage::kValues : Stage::kScores,
-         [address, &kernel, &time](const WrongAnswer& answer,
-                                   const WrongOutput& output) {
-           return read_at(address, kernel, time, answer, output);
-         }});
+    const Stage stage = address.tensor == TensorName::kV      ? Stage::kValues
+                        : address.tensor == TensorName::kBias ? Stage::kBias
+                                                              : Stage::kScores;
+    const char* name = address.tensor == TensorName::kBias
+                           ? "the bias"
+                           : tensor_name(address.tensor);
+    out.push_back({std::string("what comes of ") + name + " read " + read,
+                   stage,
+                   [address, &kernel, &time](const WrongAnswer& answer,
+                                             const WrongOutput& output) {
+                     return read_at(address, kernel, time, answer, output);
+                   }});
   };
   for (const TensorName tensor :
-       {TensorName::kQ, TensorName::kK, TensorName::kV}) {
+       {TensorName::kQ, TensorName::kK, TensorName::kV, TensorName::kBias}) {
+    const auto& axes =
+        tensor == TensorName::kBias ? kAxesOfPairs : kAxesOfHeads;
     add({tensor, {0, 1, 2, 3}, 1}, "one element behind the right one");
     add({tensor, {0, 1, 2, 3}, -1}, "one element in front of the right one");
+    for (size_t a = 0; a < 3; ++a)
+      for (const int64_t step : {1, -1}) {
+        Address address{tensor};
+        address.strides_further[a] = step;
+        add(address, std::string("one ") + axes[a] +
+                         (step > 0 ? " further on" : " further back") +
+                         ", also where that is the next of another");
+      }
     for (size_t a = 0; a < 4; ++a)
       for (size_t b = 0; b < 4; ++b) {
         if (a == b) continue;
-        const std::string of_a = kAxesOfHeads[a], of_b = kAxesOfHeads[b];
+        const std::string of_a = axes[a], of_b = axes[b];
         Address address{tensor};
         address.steps[a] = b;
         add(address, "with the stride of the " + of_b + " for each " + of_a);

@@ -64,9 +64,14 @@ struct Description {
 // The right numbers, moved, scaled or without a term: of an output. The first
 // is the simplest.
 std::vector<Description> descriptions_by_number(TensorName output);
-// The numbers of the same call, read otherwise: o and lse of attention.
+// The numbers of the same call, read otherwise: o and lse of what attends or
+// merges.
 std::vector<Description> descriptions_by_reading(const JudgedKernel& kernel,
-                                                 TimeUse& time);
+                                                 TimeUse& time,
+                                                 Subject subject);
+
+// The share of a row's largest exponential: of its scores and of its sink.
+double largest_share(const WrongAnswer& answer, int64_t row);
 
 // Whether all wrong elements are what it says, and of a wrong o the rest of the
 // answer, too.

@@ -25,10 +25,14 @@ struct OutputInstead {
   int elements = 0;  // wrong ones, of all ...
   int cases = 0;     // ... failing cases that were looked at
   Stage stage = Stage::kUnknown;
+  bool of_empty_rows = false;  // only rows that see no key are wrong
   // Whether a further failing answer is as it says; null without a text. It may
   // be asked as long as the kernel and the clock live that it was made with.
   std::function<bool(const WrongAnswer& answer, const WrongOutput& output)>
       is_true_of;
+
+  // Null: it is right there, or not returned.
+  const WrongOutput* in(const WrongAnswer& answer) const;
 };
 
 struct Instead {
@@ -79,7 +83,8 @@ Stage stage_of_touches(const std::vector<Touch>& touches, Witness& witness);
 // without.
 Stage stage_of_dropout(const Failure& failure, Witness& witness);
 // stage_of_others.cpp: of caches, layers and merges.
-Stage stage_of_other_subject(const Failure& failure, Witness& witness);
+Stage stage_of_other_subject(const Failure& failure, const FailsWhere& where,
+                             Witness& witness);
 // Whether every wrong element is the right value of another one.
 bool is_moved_around(const WrongOutput& output);
 

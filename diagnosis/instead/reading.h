@@ -29,6 +29,7 @@ class Room {
   }
   // Scores that were computed here round as those of the call do, and no less.
   bool has_own_scores = false;
+  int64_t page = 0;  // tokens of a page; 0: there are none
 
  private:
   std::vector<std::vector<double>> numbers_;
@@ -51,9 +52,16 @@ std::optional<Predicted> read_as(const Edit& edit, const JudgedKernel& kernel,
                                  TimeUse& time, const WrongAnswer& answer,
                                  const WrongOutput& output);
 
+// readings_of_*.cpp
+void add_readings_of_scores(Readings& rows);
+void add_readings_of_keys(Readings& rows);
+void add_readings_of_places(Readings& rows);
+void add_readings_of_merges(Readings& rows);
+// Every row sees every key.
+Edit seeing_every_key();
 // by_formula.cpp: scores that are another function of q k, bias and slopes.
 void add_formulas(Readings& rows);
-// by_stride.cpp: q, k or v at the address that another stride gives.
+// by_stride.cpp: a tensor at the address that another stride gives.
 void add_strides(const JudgedKernel& kernel, TimeUse& time,
                  std::vector<Description>& out);
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "diagnosis/evidence/nearby.h"
-#include "diagnosis/instead/instead.h"
+#include "diagnosis/instead/collector.h"
 #include "properties/judging/subject.h"
 
 namespace qkvet::diagnosis {
@@ -93,22 +93,15 @@ Case prompt_like(const Case& value) {
   return with_story(value, story);
 }
 
-Stage stage_of_cache(const Failure& failure, Witness& witness) {
+// Nothing: all of it is right, or not asked about.
+std::optional<Stage> stage_of_story(const Case& value, Witness& witness) {
   const Law* stores = find_law("cache_stores_what_it_is_given");
   const Law& agrees = agreement_about(Subject::kCache);
-  if (stores == nullptr) return Stage::kUnknown;
-  Case value = with_own_tokens(failure.smallest);
-  if (came_out(*stores, value, witness) != Came::kWrong)
-    value = failure.smallest;
-  switch (came_out(*stores, value, witness)) {
-    case Came::kWrong:
-      return stage_of_storage(*stores, value, witness);
-    case Came::kUnknown:
-      return Stage::kUnknown;
-    case Came::kRight:
-      break;
-  }
-  if (came_out(agrees, value, witness) != Came::kWrong) return Stage::kUnknown;
+  const Came stored = came_out(*stores, value, witness);
+  if (stored == Came::kWrong) return stage_of_storage(*stores, value, witness);
+  if (stored == Came::kUnknown ||
+      came_out(agrees, value, witness) != Came::kWrong)
+    return std::nullopt;
   // What is wrong over any history is no matter of where its tokens lie.
   switch (came_out(agrees, prompt_like(value), witness)) {
     case Came::kWrong:
@@ -118,6 +111,22 @@ Stage stage_of_cache(const Failure& failure, Witness& witness) {
     case Came::kUnknown:
       break;
   }
+  return Stage::kUnknown;
+}
+
+// A law may put in the command that does it, or fail for other data.
+Stage stage_of_cache(const Failure& failure, const FailsWhere& where,
+                     Witness& witness) {
+  std::vector<Case> asked = {with_own_tokens(failure.smallest),
+                             failure.smallest};
+  if (const auto story = with_commands_of_law(failure, witness)) {
+    asked.push_back(with_own_tokens(*story));
+    asked.push_back(*story);
+  }
+  if (const auto known = parse_case(where.nearest_failure); known.value)
+    asked.push_back(*known.value);
+  for (const Case& value : asked)
+    if (const auto stage = stage_of_story(value, witness)) return *stage;
   return Stage::kUnknown;
 }
 
@@ -221,10 +230,11 @@ Stage stage_of_merge(const Failure& failure, Witness& witness) {
 
 }  // namespace
 
-Stage stage_of_other_subject(const Failure& failure, Witness& witness) {
+Stage stage_of_other_subject(const Failure& failure, const FailsWhere& where,
+                             Witness& witness) {
   switch (failure.law->domain.subject) {
     case Subject::kCache:
-      return stage_of_cache(failure, witness);
+      return stage_of_cache(failure, where, witness);
     case Subject::kLayer:
       return stage_of_layer(failure, witness);
     case Subject::kMerge:

@@ -8,6 +8,7 @@
 #include "core/door/call_plan.h"
 #include "properties/calls/gradient_calls.h"
 #include "properties/judging/compare.h"
+#include "properties/judging/empty_row.h"
 #include "properties/judging/gradient_answer.h"
 
 namespace qkvet::diagnosis {
@@ -39,10 +40,43 @@ void keep_wrong(WrongOutput output, WrongAnswer& answer) {
   if (!output.wrong.empty()) answer.outputs.push_back(std::move(output));
 }
 
+// Rows that see no key and do not say what the dialect has them say: o 0 or
+// NaN, lse -inf.
+void find_empty_rows(const JudgedKernel& kernel, WrongAnswer& answer) {
+  const Case& value = answer.value();
+  if (value.subject() != Subject::kAttention) return;
+  const EmptyRow declared = empty_row_of(kernel.info.dialect, value);
+  const Shape& s = value.shape;
+  const auto is_the_same = [](double a, double b) {
+    return a == b || (std::isnan(a) && std::isnan(b));
+  };
+  const auto add = [&](TensorName name, int64_t width, Dtype dtype,
+                       double right) {
+    WrongOutput output{name,
+                       dtype,
+                       {s.B, s.H, s.Tq, width},
+                       as_doubles(answer.outcome().*output_member(name), dtype),
+                       {},
+                       {},
+                       {}};
+    output.right.assign(output.actual.size(), right);
+    output.bound.assign(output.actual.size(), 0);
+    for (size_t n = 0; n < output.actual.size(); ++n)
+      if (answer.truth->oracle.visible[n / static_cast<size_t>(width)] == 0 &&
+          !is_the_same(output.actual[n], right))
+        output.wrong.push_back(n);
+    if (!output.wrong.empty()) answer.empty_rows.push_back(std::move(output));
+  };
+  if (declared.o == QKVET_EMPTY_ROW_ZERO)
+    add(TensorName::kO, s.dv, value.o_dtype, 0);
+  if (declared.o == QKVET_EMPTY_ROW_NAN)
+    add(TensorName::kO, s.dv, value.o_dtype, std::nan(""));
+  if (declared.lse == QKVET_EMPTY_LSE_MINUS_INF)
+    add(TensorName::kLse, 1, lse_dtype(value.o_dtype), -INFINITY);
+}
+
 void find_in_attention(const JudgedKernel& kernel, WrongAnswer& answer) {
-  const CallOutcome& outcome = answer.evidence->outcomes[0];
-  answer.truth = answer.evidence->work->whole_call(kernel, 0).truth;
-  if (answer.truth == nullptr) return;
+  const CallOutcome& outcome = answer.outcome();
   const Truth& truth = *answer.truth;
   const Case& value = answer.value();
   const Shape& s = value.shape;
@@ -68,6 +102,22 @@ void find_in_attention(const JudgedKernel& kernel, WrongAnswer& answer) {
       truth.bound->weights);
   answer.lse = as_doubles(outcome.lse, lse_dtype(value.o_dtype));
   answer.weights = as_doubles(outcome.weights, value.o_dtype);
+  if (answer.outputs.empty()) find_empty_rows(kernel, answer);
+}
+
+// The first call with a wrong answer: what comes behind it may be its doing.
+void find_in_calls(const JudgedKernel& kernel, WrongAnswer& answer) {
+  for (size_t n = 0; n < answer.evidence->outcomes.size(); ++n) {
+    const CaseWork::WholeCall whole =
+        answer.evidence->work->whole_call(kernel, n);
+    if (!whole.planned.needs_truth || whole.truth == nullptr) continue;
+    answer.call = n;
+    answer.asked = &whole.value;
+    answer.inputs = &whole.inputs;
+    answer.truth = whole.truth;
+    find_in_attention(kernel, answer);
+    if (!answer.outputs.empty()) return;
+  }
 }
 
 void find_in_gradients(const JudgedKernel& kernel, WrongAnswer& answer) {
@@ -78,7 +128,7 @@ void find_in_gradients(const JudgedKernel& kernel, WrongAnswer& answer) {
   const Truth& truth =
       known.truth_for(for_storage(kernel.model, value.kv_dtype, value.o_dtype));
   for (const TensorName name : kGradients) {
-    const auto& bytes = answer.evidence->outcomes[0].*output_member(name);
+    const auto& bytes = answer.outcome().*output_member(name);
     if (bytes.empty()) continue;
     const Dtype dtype = gradient_dtype(value, name);
     WrongOutput output{name,
@@ -102,13 +152,18 @@ void find_in_gradients(const JudgedKernel& kernel, WrongAnswer& answer) {
 }  // namespace
 
 const WrongOutput* WrongAnswer::find(TensorName name) const {
+  return find_in(outputs, name);
+}
+
+const WrongOutput* find_in(const std::vector<WrongOutput>& outputs,
+                           TensorName name) {
   for (const WrongOutput& output : outputs)
     if (output.name == name) return &output;
   return nullptr;
 }
 
 bool WrongAnswer::has(TensorName name) const {
-  return !(evidence->outcomes[0].*output_member(name)).empty();
+  return !(outcome().*output_member(name)).empty();
 }
 
 bool is_near(double actual, double predicted, double bound, Dtype dtype) {
@@ -133,20 +188,35 @@ std::optional<TensorName> touched_outside(const Evidence& evidence) {
 
 std::optional<WrongAnswer> wrong_answer(std::unique_ptr<Evidence> evidence,
                                         const JudgedKernel& kernel) {
-  if (evidence == nullptr || !evidence->failed() ||
-      evidence->outcomes.size() != 1)
-    return std::nullopt;
-  const CallOutcome& outcome = evidence->outcomes[0];
-  if (evidence->judgement.kind != FailureKind::kLaw && !outcome.unwritten)
-    return std::nullopt;
-  if (outcome.status != CallStatus::kDone || outcome.fault || outcome.damage)
+  if (evidence == nullptr || !evidence->failed()) return std::nullopt;
+  const Subject subject = evidence->value().subject();
+  const bool is_story = subject == Subject::kCache;
+  const bool is_of_calls = is_story || subject == Subject::kMerge;
+  if (evidence->outcomes.size() != 1 && !is_of_calls) return std::nullopt;
+  bool is_unwritten = false;
+  for (const CallOutcome& one : evidence->outcomes) {
+    is_unwritten |= one.unwritten.has_value();
+    // A story may have commands that are to be refused.
+    if ((one.status != CallStatus::kDone && !is_story) || one.fault ||
+        one.damage)
+      return std::nullopt;
+  }
+  if (evidence->judgement.kind != FailureKind::kLaw && !is_unwritten)
     return std::nullopt;
   WrongAnswer answer;
   answer.evidence = std::move(evidence);
-  const Subject subject = answer.value().subject();
-  if (subject == Subject::kAttention) find_in_attention(kernel, answer);
+  if (is_of_calls) {
+    find_in_calls(kernel, answer);
+  } else {
+    answer.asked = &answer.evidence->value();
+    answer.inputs = &answer.evidence->work->own_inputs();
+  }
+  if (subject == Subject::kAttention) {
+    answer.truth = answer.evidence->work->whole_call(kernel, 0).truth;
+    if (answer.truth != nullptr) find_in_attention(kernel, answer);
+  }
   if (subject == Subject::kBackward) find_in_gradients(kernel, answer);
-  if (answer.outputs.empty()) return std::nullopt;
+  if (answer.outputs.empty() && answer.empty_rows.empty()) return std::nullopt;
   return answer;
 }
 

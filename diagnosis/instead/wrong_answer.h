@@ -28,17 +28,31 @@ struct WrongOutput {
 
 struct WrongAnswer {
   std::unique_ptr<Evidence> evidence;
-  // Of a call of attention; null for gradients.
+  // Of a call that attends or merges; null for gradients.
   const Truth* truth = nullptr;
   std::vector<WrongOutput> outputs;
+  // o and lse of rows that see no key, which the dialect has be 0 and -inf;
+  // where all else is right.
+  std::vector<WrongOutput> empty_rows;
   // As they were returned, right or wrong, packed; empty if they were not.
   std::vector<double> lse, weights;
 
-  const Case& value() const { return evidence->value(); }
+  // Which of the calls it is that went wrong first, what that is about, and the
+  // data: of a story those of a step, with the whole history as keys.
+  size_t call = 0;
+  const Case* asked = nullptr;
+  const Inputs* inputs = nullptr;
+
+  const Case& value() const { return *asked; }
+  const CallOutcome& outcome() const { return evidence->outcomes[call]; }
   const WrongOutput* find(TensorName name) const;
   // Whether the call returned it.
   bool has(TensorName name) const;
 };
+
+// Null: it is none of them.
+const WrongOutput* find_in(const std::vector<WrongOutput>& outputs,
+                           TensorName name);
 
 // Whether the numbers are the same, as far as wrong numbers can be: `bound` is
 // that of the right function, which their rounding is not.
@@ -48,8 +62,8 @@ bool is_near(double actual, double predicted, double bound, Dtype dtype);
 // input; nothing where no call did, or nobody knows which.
 std::optional<TensorName> touched_outside(const Evidence& evidence);
 
-// Of a case of agreement, about attention or gradients, that failed by its
-// numbers alone, or by what is not written; nothing of all others.
+// Of a case of agreement, about anything but layers, that failed by its numbers
+// alone, or by what is not written; nothing of all others.
 std::optional<WrongAnswer> wrong_answer(std::unique_ptr<Evidence> evidence,
                                         const JudgedKernel& kernel);
 

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnosis/instead/claims.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "core/base/half.h"
+#include "diagnosis/instead/collector.h"
+
+namespace qkvet::diagnosis {
+namespace {
+
+// --- what is one number throughout, or written too coarsely
+
+bool all_are(const WrongOutput& output, const std::function<bool(double)>& is) {
+  return std::all_of(output.wrong.begin(), output.wrong.end(),
+                     [&](size_t n) { return is(output.actual[n]); });
+}
+
+Claim claim_of_number(std::string text, std::function<bool(double)> is) {
+  return {std::move(text),
+          [is = std::move(is)](const WrongAnswer&, const WrongOutput& output) {
+            return all_are(output, is);
+          }};
+}
+
+bool is_unwritten(const WrongAnswer& answer, const WrongOutput& output) {
+  return answer.outcome().unwritten == output.name &&
+         all_are(output, [](double x) { return std::isnan(x); });
+}
+
+// The bits of the narrowest significand that holds a number.
+int bits_of(double value) {
+  if (value == 0 || !std::isfinite(value)) return 0;
+  int exponent = 0;
+  auto whole = static_cast<int64_t>(
+      std::ldexp(std::fabs(std::frexp(value, &exponent)), 53));
+  int bits = 53;
+  while (whole % 2 == 0) whole /= 2, --bits;
+  return bits;
+}
+
+// Numbers that are right as far as `bits` bits can be.
+bool are_rounded_to(int bits, const WrongOutput& output) {
+  for (const size_t n : output.wrong) {
+    const double actual = output.actual[n], right = output.right[n];
+    const double step = std::ldexp(std::fabs(right), 1 - bits);
+    if (bits_of(actual) > bits ||
+        !(std::fabs(actual - right) <= step + output.bound[n]))
+      return false;
+  }
+  return true;
+}
+
+std::string rounded_text(int bits) {
+  const char* type = bits == 8 ? " (bf16)" : bits == 11 ? " (f16, tf32)" : "";
+  return fmt::format("the right value with {} bits{}", bits, type);
+}
+
+int bits_of_storage(Dtype dtype) {
+  return static_cast<int>(std::lround(-std::log2(unit_roundoff(dtype))));
+}
+
+}  // namespace
+
+std::optional<Claim> claim_of_rounding(const Wrongs& wrongs) {
+  int bits = 0;
+  int64_t rows = 0;
+  for (const auto& [answer, output] : wrongs)
+    for (const size_t n : output->wrong)
+      bits = std::max(bits, bits_of(output->actual[n])), ++rows;
+  constexpr int kFewestBits = 3, kFewer = 4;
+  constexpr int64_t kFewestElements = 12;
+  if (bits < kFewestBits || rows < kFewestElements ||
+      bits + kFewer > bits_of_storage(wrongs[0].second->dtype))
+    return std::nullopt;
+  return Claim{rounded_text(bits),
+               [bits](const WrongAnswer&, const WrongOutput& output) {
+                 return are_rounded_to(bits, output);
+               },
+               Stage::kOutput};
+}
+
+namespace {
+
+// --- a factor that has no name
+
+// Of the element that tells most about it.
+std::optional<double> measured_factor(const Wrongs& wrongs) {
+  double best = 0, factor = 0;
+  for (const auto& [answer, output] : wrongs)
+    for (const size_t n : output->wrong) {
+      const double sure =
+          std::fabs(output->right[n]) /
+          (output->bound[n] +
+           unit_roundoff(output->dtype) * std::fabs(output->right[n]) + 1e-300);
+      if (!(sure > best) || !std::isfinite(output->actual[n])) continue;
+      best = sure;
+      factor = output->actual[n] / output->right[n];
+    }
+  constexpr double kSure = 256;
+  return best > kSure && factor != 0 ? std::optional(factor) : std::nullopt;
+}
+
+Claim claim_of_this_factor(double factor) {
+  return {fmt::format("the right value times {:.5g}", factor),
+          [factor](const WrongAnswer&, const WrongOutput& output) {
+            return std::all_of(
+                output.wrong.begin(), output.wrong.end(), [&](size_t n) {
+                  return is_near(output.actual[n], factor * output.right[n],
+                                 std::fabs(factor) * output.bound[n],
+                                 output.dtype);
+                });
+          }};
+}
+
+}  // namespace
+
+std::optional<Claim> claim_of_factor(const Wrongs& wrongs) {
+  const auto factor = measured_factor(wrongs);
+  return factor ? std::optional(claim_of_this_factor(*factor)) : std::nullopt;
+}
+
+std::optional<Claim> claim_of_constant(const Wrongs& wrongs) {
+  double best = 0, added = 0;
+  for (const auto& [answer, output] : wrongs)
+    for (const size_t n : output->wrong) {
+      const double apart = output->actual[n] - output->right[n];
+      const double sure = std::fabs(apart) / (output->bound[n] + 1e-300);
+      if (!(sure > best) || !std::isfinite(apart)) continue;
+      best = sure;
+      added = apart;
+    }
+  constexpr double kSure = 256;
+  if (best <= kSure) return std::nullopt;
+  return Claim{fmt::format("the right value {} {:.5g}",
+                           added < 0 ? "minus" : "plus", std::fabs(added)),
+               [added](const WrongAnswer&, const WrongOutput& output) {
+                 return std::all_of(
+                     output.wrong.begin(), output.wrong.end(), [&](size_t n) {
+                       return is_near(output.actual[n], output.right[n] + added,
+                                      output.bound[n], output.dtype);
+                     });
+               }};
+}
+
+namespace {
+
+// Whether each row is its right one times a factor of its own; counts elements
+// that could have been otherwise: not the first of a row, nor one that has the
+// same right number, say for equal values.
+bool are_rows_scaled(const WrongOutput& output, int64_t* told) {
+  const int64_t width = output.extents[3];
+  std::map<int64_t, std::vector<size_t>> rows;
+  for (const size_t n : output.wrong)
+    rows[static_cast<int64_t>(n) / width].push_back(n);
+  for (const auto& [row, wrong] : rows) {
+    const auto size = [&](size_t n) { return std::fabs(output.right[n]); };
+    const size_t largest = *std::max_element(
+        wrong.begin(), wrong.end(),
+        [&](size_t a, size_t b) { return size(a) < size(b); });
+    const double factor = output.actual[largest] / output.right[largest];
+    for (const size_t n : wrong)
+      if (!is_near(
+              output.actual[n], factor * output.right[n],
+              std::fabs(factor) * (output.bound[n] + output.bound[largest]),
+              output.dtype))
+        return false;
+    constexpr double kAlike = 0.9;
+    *told += std::count_if(wrong.begin(), wrong.end(), [&](size_t n) {
+      return output.right[n] / output.right[largest] < kAlike;
+    });
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<Claim> claim_of_rows(const Wrongs& wrongs) {
+  constexpr int64_t kFewest = 12;
+  int64_t told = 0, telling_cases = 0;
+  for (const auto& [answer, output] : wrongs) {
+    const int64_t before = told;
+    if (!are_rows_scaled(*output, &told)) return std::nullopt;
+    telling_cases += told > before;
+  }
+  if (told < kFewest || telling_cases < kFewestCases) return std::nullopt;
+  return Claim{"the right row times a factor of its own",
+               [](const WrongAnswer&, const WrongOutput& output) {
+                 int64_t of_no_interest = 0;
+                 return are_rows_scaled(output, &of_no_interest);
+               }};
+}
+
+std::vector<Claim> claims_of_one_number(const Wrongs& wrongs) {
+  const double first = wrongs[0].second->actual[wrongs[0].second->wrong[0]];
+  std::vector<Claim> claims = {
+      {"what stood there before: it is not written", is_unwritten,
+       Stage::kOutput},
+      claim_of_number("NaN", [](double x) { return std::isnan(x); }),
+      claim_of_number("0", [](double x) { return x == 0; })};
+  if (std::isfinite(first) || std::isinf(first))
+    claims.push_back(
+        claim_of_number(fmt::format("{:.8g}, whatever is right", first),
+                        [first](double x) { return x == first; }));
+  return claims;
+}
+
+std::vector<Claim> claims_of_means() {
+  return {{"the mean of the values of all Tk keys",
+           [](const WrongAnswer& answer, const WrongOutput& o) {
+             if (o.name != TensorName::kO) return false;
+             const Shape& s = answer.value().shape;
+             return std::all_of(o.wrong.begin(), o.wrong.end(), [&](size_t n) {
+               const auto at = static_cast<int64_t>(n);
+               const int64_t c = at % s.dv, row = at / s.dv;
+               const int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H;
+               const int64_t kv = b * s.Hkv + h / (s.H / s.Hkv);
+               double sum = 0, size = 0;
+               for (int64_t j = 0; j < s.Tk; ++j) {
+                 const double v =
+                     answer.inputs
+                         ->v[static_cast<size_t>((kv * s.Tk + j) * s.dv + c)];
+                 sum += v, size += std::fabs(v);
+               }
+               const auto keys = static_cast<double>(s.Tk);
+               return is_near(o.actual[n], sum / keys,
+                              size * unit_roundoff(Dtype::kF32), o.dtype);
+             });
+           }}};
+}
+
+namespace {
+
+// The two parts of lse: the row's largest score, or its sink, and the
+// logarithm of the sum that is left.
+struct LseParts {
+  double largest = 0, log_of_sum = 0;
+};
+std::optional<LseParts> parts_of_lse(const WrongAnswer& answer,
+                                     const WrongOutput& lse, size_t n) {
+  if (answer.truth == nullptr || answer.truth->oracle.visible[n] <= 0)
+    return std::nullopt;
+  const double below = std::log(largest_share(answer, static_cast<int64_t>(n)));
+  return LseParts{lse.right[n] + below, -below};
+}
+double part_of(const LseParts& parts, bool is_largest) {
+  return is_largest ? parts.largest : parts.log_of_sum;
+}
+
+// The factor of one part, of the row in which that part is largest.
+std::optional<double> factor_of_part(const Wrongs& wrongs, bool is_largest) {
+  double best = 0;
+  std::optional<double> factor;
+  for (const auto& [answer, lse] : wrongs)
+    for (const size_t n : lse->wrong) {
+      const auto parts = parts_of_lse(*answer, *lse, n);
+      if (!parts || !std::isfinite(lse->actual[n])) continue;
+      const double part = part_of(*parts, is_largest);
+      const double sure = std::fabs(part) / (lse->bound[n] + 1e-300);
+      if (!(sure > best)) continue;
+      best = sure;
+      factor = 1 + (lse->actual[n] - lse->right[n]) / part;
+    }
+  constexpr double kSure = 256;
+  return best > kSure ? factor : std::nullopt;
+}
+
+}  // namespace
+
+std::vector<Claim> claims_of_lse_parts(const Wrongs& wrongs) {
+  std::vector<Claim> claims;
+  for (const bool is_largest : {true, false}) {
+    const auto factor = factor_of_part(wrongs, is_largest);
+    if (!factor) continue;
+    const char* form =
+        is_largest ? "the largest score times {:.5g} plus the logarithm "
+                     "of the sum"
+                   : "the largest score plus {:.5g} times the logarithm "
+                     "of the sum";
+    claims.push_back(
+        {fmt::format(fmt::runtime(form), *factor),
+         [is_largest, factor = *factor](const WrongAnswer& answer,
+                                        const WrongOutput& lse) {
+           return std::all_of(
+               lse.wrong.begin(), lse.wrong.end(), [&](size_t n) {
+                 const auto parts = parts_of_lse(answer, lse, n);
+                 return parts &&
+                        is_near(lse.actual[n],
+                                lse.right[n] +
+                                    (factor - 1) * part_of(*parts, is_largest),
+                                std::max(1.0, std::fabs(factor)) * lse.bound[n],
+                                lse.dtype);
+               });
+         },
+         Stage::kLse});
+  }
+  return claims;
+}
+
+}  // namespace qkvet::diagnosis

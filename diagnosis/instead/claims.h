@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Claims about wrong numbers that come of these numbers themselves: one number
+// throughout, fewer bits, a factor or a term that has no name.
+#ifndef QKVET_DIAGNOSIS_INSTEAD_CLAIMS_H_
+#define QKVET_DIAGNOSIS_INSTEAD_CLAIMS_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "diagnosis/instead/description.h"
+
+namespace qkvet::diagnosis {
+
+// One output of several failing answers.
+using Wrongs = std::vector<std::pair<const WrongAnswer*, const WrongOutput*>>;
+using IsTrueOf =
+    std::function<bool(const WrongAnswer& answer, const WrongOutput& output)>;
+
+struct Claim {
+  std::string text;
+  IsTrueOf is_true_of;
+  Stage stage = Stage::kUnknown;
+};
+
+std::vector<Claim> claims_of_one_number(const Wrongs& wrongs);
+std::optional<Claim> claim_of_rounding(const Wrongs& wrongs);
+// Of rows that see no key: the mean of values.
+std::vector<Claim> claims_of_means();
+// What is measured is that of the element that tells most about it.
+std::optional<Claim> claim_of_factor(const Wrongs& wrongs);
+std::optional<Claim> claim_of_constant(const Wrongs& wrongs);
+// Each row with a factor of its own. True of all, if it is there.
+std::optional<Claim> claim_of_rows(const Wrongs& wrongs);
+// Of lse = largest score + ln(sum), one part of which has a factor.
+std::vector<Claim> claims_of_lse_parts(const Wrongs& wrongs);
+
+// by_measure.cpp: the same call with one number of it turned by as much as the
+// wrong numbers say. True of all, if it is there. `most_work`: multiplications.
+std::optional<Claim> claim_of_measure(const Wrongs& wrongs,
+                                      const JudgedKernel& kernel, TimeUse& time,
+                                      int64_t most_work);
+
+}  // namespace qkvet::diagnosis
+
+#endif  // QKVET_DIAGNOSIS_INSTEAD_CLAIMS_H_

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnosis/instead/collector.h"
+
+#include <algorithm>
+
+#include "diagnosis/evidence/nearby.h"
+#include "diagnosis/where/fresh_cases.h"
+#include "properties/conventions/domain.h"
+#include "properties/judging/subject.h"
+
+namespace qkvet::diagnosis {
+namespace {
+
+constexpr uint64_t kInsteadSeed = 0x494E;  // any: every diagnosis asks the same
+// Multiplications (work_of) of one case.
+constexpr int64_t kMostWorkOfCase = 300'000;
+
+// What goes beyond a tensor in one placement of it alone.
+void ask_of_memory(const Failure& failure, Witness& witness,
+                   Collector& collector) {
+  if (failure.judgement.kind != FailureKind::kMemory) return;
+  constexpr int kMost = 6;
+  for (int n = 0; n < kMost && collector.touches().size() < kFewestCases; ++n) {
+    const Case value = n == 0 ? failure.smallest
+                              : nearby_case(*failure.law, failure.smallest, n);
+    collector.note_touch(witness.ask(*failure.law, value).get());
+  }
+}
+
+}  // namespace
+
+void Collector::ask(const Case& value) {
+  if (is_full() || work_of(value) > kMostWorkOfCase ||
+      !known_.insert(to_string(value)).second)
+    return;
+  ++asked_;
+  auto evidence = witness_.ask(agreement_about(value.subject()), value);
+  note_touch(evidence.get());
+  auto wrong = wrong_answer(std::move(evidence), kernel_);
+  if (wrong) answers_.push_back(std::move(*wrong));
+}
+
+void Collector::note_touch(const Evidence* evidence) {
+  if (evidence == nullptr || !evidence->failed()) return;
+  const bool is_dead = evidence->judgement.kind == FailureKind::kMemory ||
+                       evidence->judgement.kind == FailureKind::kCrash;
+  const auto tensor = touched_outside(*evidence);
+  const bool is_unwritten = std::any_of(
+      evidence->outcomes.begin(), evidence->outcomes.end(),
+      [](const CallOutcome& one) { return one.unwritten.has_value(); });
+  if (tensor || (is_dead && !is_unwritten))
+    touches_.push_back({evidence->value(), tensor});
+}
+
+std::vector<WrongAnswer> Collector::take() {
+  std::stable_sort(answers_.begin(), answers_.end(),
+                   [](const WrongAnswer& a, const WrongAnswer& b) {
+                     return work_of(a.value()) < work_of(b.value());
+                   });
+  return std::move(answers_);
+}
+
+void ask_fresh(const Failure& failure, const FailsWhere& where, uint64_t seed,
+               int count, Collector& collector) {
+  const Law& agreement = agreement_about(failure.law->domain.subject);
+  std::vector<Case> failing;
+  if (const auto known = parse_case(where.nearest_failure); known.value)
+    failing.push_back(*known.value);
+  if (where.setting && &where.setting->law() == &agreement)
+    for (const Case& value :
+         fresh_cases(where.hypothesis, *where.setting, failing, seed, count))
+      if (where.hypothesis.predicts_failure(where.setting->values(value)))
+        collector.ask(value);
+  for (const Case& value : failing) collector.ask(value);
+  const auto first = static_cast<int>(seed % 1000);
+  for (int n = 1; n <= count && !collector.is_full(); ++n)
+    collector.ask(nearby_case(
+        agreement, n % 2 == 0 ? failure.smallest : failure.found, first + n));
+}
+
+std::optional<Case> with_commands_of_law(const Failure& failure,
+                                         Witness& witness) {
+  const auto prepared = witness.prepare(*failure.law, failure.smallest);
+  if (prepared == nullptr || failure.smallest.story.empty())
+    return std::nullopt;
+  Story story;
+  for (size_t n = 0; n < prepared->calls.size(); ++n) {
+    const auto whole = prepared->work->whole_call(witness.kernel(), n);
+    if (whole.planned.operation == Operation::kCacheCreate) story.clear();
+    if (whole.planned.snapshot && whole.planned.snapshot->illegal.empty() &&
+        whole.planned.operation != Operation::kCacheReadBack)
+      story.push_back(whole.planned.snapshot->command);
+  }
+  Case value = failure.smallest;
+  value.story = std::move(story);
+  constrain_extents_to_story(value);
+  return value;
+}
+
+// Cases that another law has made fail may be right for this one.
+void ask_for_failing_answers(const Failure& failure, const FailsWhere& where,
+                             const Answered* answered, Witness& witness,
+                             Collector& collector) {
+  collector.ask(failure.smallest);
+  collector.ask(failure.found);
+  if (answered == nullptr)
+    if (const auto story = with_commands_of_law(failure, witness))
+      collector.ask(*story);
+  if (answered == nullptr) {
+    ask_fresh(failure, where, kInsteadSeed, kMostAsked, collector);
+    ask_of_memory(failure, witness, collector);
+  } else {
+    for (const AnsweredCase& one : *answered)
+      if (one.law->domain.subject == failure.law->domain.subject)
+        collector.ask(one.value);
+  }
+}
+
+}  // namespace qkvet::diagnosis

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Failing answers around a failure, asked for on purpose.
+#ifndef QKVET_DIAGNOSIS_INSTEAD_COLLECTOR_H_
+#define QKVET_DIAGNOSIS_INSTEAD_COLLECTOR_H_
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "diagnosis/instead/instead.h"
+
+namespace qkvet::diagnosis {
+
+inline constexpr size_t kMostAnswers = 10;
+inline constexpr int kMostAsked = 48;
+// Without so many failing cases nothing is said.
+inline constexpr int kFewestCases = 3;
+
+class Collector {
+ public:
+  Collector(const KernelUnderTest& kernel, Witness& witness,
+            size_t most_answers = kMostAnswers, int most_asked = kMostAsked)
+      : kernel_(kernel.judged),
+        witness_(witness),
+        most_answers_(most_answers),
+        most_asked_(most_asked) {}
+
+  bool is_full() const {
+    return answers_.size() >= most_answers_ || asked_ >= most_asked_;
+  }
+  void ask(const Case& value);
+  // Of any law.
+  void note_touch(const Evidence* evidence);
+  const std::vector<Touch>& touches() const { return touches_; }
+  // The cheapest first: most descriptions are dropped by the first.
+  std::vector<WrongAnswer> take();
+
+ private:
+  const JudgedKernel& kernel_;
+  Witness& witness_;
+  size_t most_answers_;
+  int most_asked_;
+  std::set<std::string> known_;
+  std::vector<WrongAnswer> answers_;
+  std::vector<Touch> touches_;
+  int asked_ = 0;
+};
+
+// Cases that should fail, of a seed.
+void ask_fresh(const Failure& failure, const FailsWhere& where, uint64_t seed,
+               int count, Collector& collector);
+// The story with the commands that the law has put in; nothing: it is none.
+std::optional<Case> with_commands_of_law(const Failure& failure,
+                                         Witness& witness);
+// Those that a description is found by. `answered`: all that can be asked.
+void ask_for_failing_answers(const Failure& failure, const FailsWhere& where,
+                             const Answered* answered, Witness& witness,
+                             Collector& collector);
+
+}  // namespace qkvet::diagnosis
+
+#endif  // QKVET_DIAGNOSIS_INSTEAD_COLLECTOR_H_

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "diagnosis/instead/description.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "properties/judging/compare.h"
+
+namespace qkvet::diagnosis {
+
+double largest_share(const WrongAnswer& answer, int64_t row) {
+  const int64_t keys = answer.value().shape.Tk;
+  const auto begin = answer.truth->oracle.weights.begin() + row * keys;
+  const double largest = *std::max_element(begin, begin + keys);
+  if (!answer.value().sink) return largest;
+  return std::max(largest, 1 - std::accumulate(begin, begin + keys, 0.0));
+}
+
+namespace {
+
+// Rows of lse and weights that belong to wrong rows of o.
+bool fits_rest(const Predicted& predicted, const WrongAnswer& answer,
+               const WrongOutput& o) {
+  const Shape& s = answer.value().shape;
+  const auto is_near_at = [](const std::vector<double>& actual, size_t n,
+                             const std::vector<double>& values,
+                             const std::vector<double>& bounds, Dtype dtype) {
+    if (actual.empty() || values.size() != actual.size() ||
+        bounds.size() != actual.size())
+      return true;
+    return (std::isnan(actual[n]) && std::isnan(values[n])) ||
+           is_near(actual[n], values[n], bounds[n], dtype);
+  };
+  int64_t last = -1;
+  for (const size_t n : o.wrong) {
+    const int64_t row = static_cast<int64_t>(n) / s.dv;
+    if (row == last) continue;
+    last = row;
+    if (!is_near_at(answer.lse, static_cast<size_t>(row), predicted.lse,
+                    predicted.lse_bounds, lse_dtype(o.dtype)))
+      return false;
+    for (int64_t j = 0; j < s.Tk; ++j)
+      if (!is_near_at(answer.weights, static_cast<size_t>(row * s.Tk + j),
+                      predicted.weights, predicted.weights_bounds, o.dtype))
+        return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool fits(const Description& description, const WrongAnswer& answer,
+          const WrongOutput& output) {
+  const auto predicted = description.predict(answer, output);
+  if (!predicted || predicted->values.size() != output.actual.size() ||
+      predicted->bounds.size() != output.actual.size())
+    return false;
+  const bool fits_output =
+      std::all_of(output.wrong.begin(), output.wrong.end(), [&](size_t n) {
+        // What lies between the rows of a tensor is NaN.
+        return (std::isnan(output.actual[n]) &&
+                std::isnan(predicted->values[n])) ||
+               is_near(output.actual[n], predicted->values[n],
+                       predicted->bounds[n], output.dtype);
+      });
+  return fits_output && (output.name != TensorName::kO ||
+                         fits_rest(*predicted, answer, output));
+}
+
+const char* stage_name(Stage stage) {
+  constexpr const char* kNames[] = {"",
+                                    "scores",
+                                    "bias",
+                                    "keys",
+                                    "softmax",
+                                    "values",
+                                    "output",
+                                    "lse",
+                                    "written",
+                                    "moved",
+                                    "read",
+                                    "attended",
+                                    "q",
+                                    "k",
+                                    "v",
+                                    "attention",
+                                    "y",
+                                    "merge_weights",
+                                    "merge_maximum"};
+  return kNames[static_cast<size_t>(stage)];
+}
+
+const char* stage_text(Stage stage) {
+  constexpr const char* kTexts[] = {
+      "",
+      "the scores (q k^T, its scale, and all up to their exponentials)",
+      "what is added to the scores",
+      "which keys a row sees",
+      "the softmax (maximum, exponentials, their sum)",
+      "the product of weights and V",
+      "the output (what is stored, and where)",
+      "lse alone",
+      "the cache: a token as it is appended (read back, it is another)",
+      "the cache: tokens that a later command moves or takes away (read back, "
+      "they were right before it)",
+      "the cache: which tokens a query attends over (what is stored is right, "
+      "and so is the answer to one prompt)",
+      "the attention over the cache (what is stored is right)",
+      "the projection of q",
+      "the projection of k",
+      "the projection of v",
+      "the attention between the projections (q, k and v are right)",
+      "the projection of the output (the heads are right)",
+      "the weights of the states (right where all states are alike)",
+      "the maximum of the states' lse (right where none of them is large)"};
+  return kTexts[static_cast<size_t>(stage)];
+}
+
+}  // namespace qkvet::diagnosis

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of which one number is turned by an amount without a name, or that
+// read elsewhere: what is said must be that. The controls: a kernel that turns
+// two of them, for which no such description may be found; and one that leaves
+// rows alone which see a key.
+#include <cmath>
+
+#include "diagnosis/instead/fake_faults.h"
+
+namespace qkvet::diagnosis::instead_test {
+namespace {
+
+using Kept = std::shared_ptr<std::vector<std::vector<double>>>;
+
+const double* keep(const Kept& kept, const double* from, int64_t n,
+                   double (*of)(double value)) {
+  std::vector<double> values(from, from + n);
+  for (double& value : values) value = of(value);
+  kept->push_back(std::move(values));
+  return kept->back().data();
+}
+
+const Fault kTurned[] = {
+    {"what comes of the scale times 1.01",
+     Stage::kScores,
+     [](KernelCall&, Problem& p) { p.scale *= 1.01; },
+     {}},
+    {"what comes of the bias times 1.25",
+     Stage::kBias,
+     [kept = std::make_shared<Kept::element_type>()](KernelCall&, Problem& p) {
+       if (p.bias != nullptr)
+         p.bias = keep(kept, p.bias, p.shape.weights_elements(),
+                       [](double x) { return 1.25 * x; });
+     },
+     {}},
+    {"what comes of the sink plus 0.75",
+     Stage::kSoftmax,
+     [kept = std::make_shared<Kept::element_type>()](KernelCall&, Problem& p) {
+       if (p.sink != nullptr)
+         p.sink =
+             keep(kept, p.sink, p.shape.H, [](double x) { return x + 0.75; });
+     },
+     {}},
+    {"what comes of q read one token further on, also where that is the next "
+     "of another",
+     Stage::kScores,
+     [kept = std::make_shared<Kept::element_type>()](KernelCall&, Problem& p) {
+       if (p.shape.q_elements() == 0) return;
+       std::vector<double> q(p.q + p.shape.d, p.q + p.shape.q_elements());
+       q.resize(static_cast<size_t>(p.shape.q_elements()), std::nan(""));
+       kept->push_back(std::move(q));
+       p.q = kept->back().data();
+     },
+     {}}};
+
+TEST(Instead, WhatIsTurnedIsMeasured) {
+  for (const Fault& fault : kTurned) {
+    const Looked looked = look(fault);
+    ASSERT_TRUE(looked.failure) << fault.text;
+    const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+    ASSERT_NE(o, nullptr) << fault.text;
+    EXPECT_EQ(o->text, fault.text) << looked.instead.text();
+    EXPECT_STREQ(stage_name(looked.instead.stage), stage_name(fault.stage))
+        << fault.text;
+    EXPECT_GT(looked.score.all, 3) << fault.text;
+    EXPECT_EQ(looked.score.right, looked.score.all) << fault.text;
+  }
+}
+
+// Two numbers at once are none of them.
+TEST(Instead, TwoTurnsAreNotOne) {
+  const Fault both{"", Stage::kUnknown,
+                   [](KernelCall&, Problem& p) { p.scale *= 1.01; },
+                   each_o([](double o) { return 1.02 * o; })};
+  const Looked looked = look(both);
+  ASSERT_TRUE(looked.failure);
+  const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+  ASSERT_NE(o, nullptr);
+  EXPECT_EQ(o->text, "");
+}
+
+FakeExecutor::Answer each_lse(double (*of)(double largest, double log_of_sum)) {
+  return [of](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+    if (call.sink != nullptr) return;
+    for (size_t n = 0; n < out.lse.size(); ++n) {
+      if (out.visible[n] <= 0) continue;
+      const double below = std::log(largest(
+          call, out.weights.data() + static_cast<int64_t>(n) * call.shape.Tk));
+      out.lse[n] = of(out.lse[n] + below, -below);
+    }
+  };
+}
+
+TEST(Instead, APartOfLseHasAFactor) {
+  const Fault faults[] = {
+      {"the largest score plus 1.05 times the logarithm of the sum",
+       Stage::kLse,
+       {},
+       each_lse([](double most, double rest) { return most + 1.05 * rest; })},
+      {"the largest score times 1.05 plus the logarithm of the sum",
+       Stage::kLse,
+       {},
+       each_lse([](double most, double rest) { return 1.05 * most + rest; })},
+      // The control: both parts, each by another factor.
+      {"", Stage::kLse, {}, each_lse([](double most, double rest) {
+         return 1.05 * most + 1.3 * rest;
+       })}};
+  for (const Fault& fault : faults) {
+    const Looked looked = look(fault);
+    ASSERT_TRUE(looked.failure) << fault.text;
+    const OutputInstead* lse = output_of(looked.instead, TensorName::kLse);
+    ASSERT_NE(lse, nullptr) << fault.text;
+    EXPECT_EQ(lse->text, fault.text);
+    EXPECT_STREQ(stage_name(looked.instead.stage), stage_name(fault.stage));
+  }
+}
+
+// Rows of few keys, answered as rows that see none, are rows whose keys are
+// lost; with a lse that is left right they are not.
+TEST(Instead, RowsAnsweredAsWithoutAKeyHaveLostTheirKeys) {
+  for (const bool with_lse : {true, false}) {
+    const Fault fault{
+        "0",
+        with_lse ? Stage::kKeys : Stage::kUnknown,
+        {},
+        [with_lse](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+          if (call.sink != nullptr) return;
+          const auto width = static_cast<size_t>(call.shape.dv);
+          for (size_t n = 0; n < out.o.size(); ++n) {
+            const size_t row = n / width;
+            if (out.visible[row] != 1) continue;
+            out.o[n] = 0;
+            if (with_lse) out.lse[row] = -INFINITY;
+          }
+        }};
+    const Looked looked = look(fault);
+    ASSERT_TRUE(looked.failure);
+    const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+    ASSERT_NE(o, nullptr);
+    EXPECT_EQ(o->text, fault.text);
+    EXPECT_EQ(looked.instead.stage == Stage::kKeys, with_lse)
+        << stage_name(looked.instead.stage);
+  }
+}
+
+// Rows that see no key, where those alone are wrong; what other rows answer
+// wrongly is not said of these.
+TEST(Instead, RowsThatSeeNoKeyAreDescribed) {
+  for (const bool all_rows : {false, true}) {
+    const Fault fault{
+        "",
+        Stage::kUnknown,
+        {},
+        [all_rows](const KernelCall& call, OracleOutput& out, CallOutcome&) {
+          const auto width = static_cast<size_t>(call.shape.dv);
+          for (size_t n = 0; n < out.o.size(); ++n)
+            if (all_rows || out.visible[n / width] == 0) out.o[n] = 7;
+        }};
+    const Looked looked = look(fault);
+    ASSERT_TRUE(looked.failure);
+    const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+    ASSERT_NE(o, nullptr);
+    EXPECT_EQ(o->text, "7, whatever is right");
+    EXPECT_EQ(o->of_empty_rows, !all_rows);
+    EXPECT_EQ(looked.instead.text().starts_with("o of rows that see no key is"),
+              !all_rows)
+        << looked.instead.text();
+  }
+}
+
+}  // namespace
+}  // namespace qkvet::diagnosis::instead_test

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// The same call with rows that see other keys.
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "diagnosis/instead/reading.h"
+
+namespace qkvet::diagnosis {
+namespace {
+
+// --- which keys
+
+// A row's keys, of all Tk, which may be changed; `seen` ascends.
+using Changes = void (*)(std::vector<int64_t>& seen, int64_t keys);
+
+// The keys that every row sees, changed; all other rules of who sees what are
+// in the mask then.
+void see_otherwise(Problem& p, Room& room, Changes change) {
+  const OracleOutput known = plain_forward(p);
+  const Shape& s = p.shape;
+  std::vector<uint8_t> mask(known.sees.size());
+  for (int64_t row = 0; row < s.lse_elements(); ++row) {
+    std::vector<int64_t> seen;
+    for (int64_t j = 0; j < s.Tk; ++j)
+      if (known.sees[static_cast<size_t>(row * s.Tk + j)] != 0)
+        seen.push_back(j);
+    if (!seen.empty()) change(seen, s.Tk);
+    for (const int64_t j : seen)
+      if (j >= 0 && j < s.Tk) mask[static_cast<size_t>(row * s.Tk + j)] = 1;
+  }
+  p.mask = room.keep(std::move(mask));
+  // The diagonal that slopes count from stays, but for its corner.
+  if (p.causal == Causal::kTopLeft && p.slopes != nullptr) return;
+  p.causal = Causal::kNone;
+  p.window.reset();
+}
+
+// All that every row sees but the keys [from, to).
+void see_but(Problem& p, Room& room, int64_t from, int64_t to) {
+  const OracleOutput known = plain_forward(p);
+  std::vector<uint8_t> mask(known.sees.begin(), known.sees.end());
+  for (int64_t n = 0; n < std::ssize(mask); ++n)
+    if (n % p.shape.Tk >= from && n % p.shape.Tk < to)
+      mask[static_cast<size_t>(n)] = 0;
+  p.mask = room.keep(std::move(mask));
+}
+
+// The keys that another row sees, [B,H,Tq] for [B,H,Tq]; outside: those of its
+// own.
+void see_as_another(Problem& p, Room& room,
+                    void (*other)(int64_t& b, int64_t& h, int64_t& i)) {
+  const OracleOutput known = plain_forward(p);
+  const Shape& s = p.shape;
+  std::vector<uint8_t> mask;
+  for (int64_t row = 0; row < s.lse_elements(); ++row) {
+    int64_t b = row / (s.H * s.Tq), h = row / s.Tq % s.H, i = row % s.Tq;
+    other(b, h, i);
+    const bool is_inside =
+        b >= 0 && b < s.B && h >= 0 && h < s.H && i >= 0 && i < s.Tq;
+    const int64_t from = is_inside ? (b * s.H + h) * s.Tq + i : row;
+    for (int64_t j = 0; j < s.Tk; ++j)
+      mask.push_back(known.sees[static_cast<size_t>(from * s.Tk + j)]);
+  }
+  p.mask = room.keep(std::move(mask));
+  if (p.causal == Causal::kTopLeft && p.slopes != nullptr) return;
+  p.causal = Causal::kNone;
+  p.window.reset();
+}
+
+void add_rows_of_keys(Readings& rows) {
+  using Other = void (*)(int64_t & b, int64_t & h, int64_t & i);
+  const auto add = [&rows](const char* whose, Other other) {
+    rows.push_back(
+        {std::string("what comes of the keys that ") + whose + " sees",
+         Stage::kKeys,
+         [other](Problem& p, Room& room) { see_as_another(p, room, other); }});
+  };
+  add("row 0", [](int64_t&, int64_t&, int64_t& i) { i = 0; });
+  add("the row in front", [](int64_t&, int64_t&, int64_t& i) { --i; });
+  add("the row behind", [](int64_t&, int64_t&, int64_t& i) { ++i; });
+  add("head 0", [](int64_t&, int64_t& h, int64_t&) { h = 0; });
+  add("member 0", [](int64_t& b, int64_t&, int64_t&) { b = 0; });
+  add("the row with head and row exchanged",
+      [](int64_t&, int64_t& h, int64_t& i) { std::swap(h, i); });
+  add("the row with member and head exchanged",
+      [](int64_t& b, int64_t& h, int64_t&) { std::swap(b, h); });
+  add("the row with member and row exchanged",
+      [](int64_t& b, int64_t&, int64_t& i) { std::swap(b, i); });
+}
+
+// `times` as often as once, by a bias; only where that is added last.
+void weigh_end(Problem& p, Room& room, bool is_last, double times) {
+  if (p.softcap > 0 && p.softcap_after_bias) return;
+  const OracleOutput known = plain_forward(p);
+  const Shape& s = p.shape;
+  std::vector<double> bias(known.sees.size());
+  if (p.bias != nullptr) bias.assign(p.bias, p.bias + bias.size());
+  for (int64_t row = 0; row < s.lse_elements(); ++row) {
+    int64_t end = -1;
+    for (int64_t j = 0; j < s.Tk; ++j)
+      if (known.sees[static_cast<size_t>(row * s.Tk + j)] != 0 &&
+          (end < 0 || is_last))
+        end = j;
+    if (end >= 0)
+      bias[static_cast<size_t>(row * s.Tk + end)] += std::log(times);
+  }
+  p.bias = room.keep(std::move(bias));
+}
+
+void add_keys(Readings& rows) {
+  const auto add = [&rows](const char* text, Changes change) {
+    rows.push_back({text, Stage::kKeys, [change](Problem& p, Room& room) {
+                      see_otherwise(p, room, change);
+                    }});
+  };
+  using Seen = std::vector<int64_t>;
+  add("what comes without the last key that a row sees",
+      [](Seen& seen, int64_t) { seen.pop_back(); });
+  add("what comes without the first key that a row sees",
+      [](Seen& seen, int64_t) { seen.erase(seen.begin()); });
+  add("what comes of the first key that a row sees alone",
+      [](Seen& seen, int64_t) { seen.resize(1); });
+  add("what comes of the last key that a row sees alone",
+      [](Seen& seen, int64_t) { seen = {seen.back()}; });
+  add("what comes of one key more, the next behind those that a row sees",
+      [](Seen& seen, int64_t) { seen.push_back(seen.back() + 1); });
+  add("what comes of one key more, the next in front of those that a row sees",
+      [](Seen& seen, int64_t) { seen.push_back(seen.front() - 1); });
+  add("what comes of every key, hidden or not", [](Seen& seen, int64_t keys) {
+    seen.clear();
+    for (int64_t j = 0; j < keys; ++j) seen.push_back(j);
+  });
+  add("what comes of the keys that the row should not see, alone",
+      [](Seen& seen, int64_t keys) {
+        Seen others;
+        for (int64_t j = 0; j < keys; ++j)
+          if (!std::binary_search(seen.begin(), seen.end(), j))
+            others.push_back(j);
+        seen = others;
+      });
+  rows.push_back({"what comes without the call's own tokens, the last Tq keys",
+                  Stage::kKeys, [](Problem& p, Room& room) {
+                    see_but(p, room, p.shape.Tk - p.shape.Tq, p.shape.Tk);
+                  }});
+  rows.push_back({"what comes of the call's own tokens alone, the last Tq keys",
+                  Stage::kKeys, [](Problem& p, Room& room) {
+                    see_but(p, room, 0, p.shape.Tk - p.shape.Tq);
+                  }});
+  for (const bool is_last : {true, false})
+    rows.push_back({std::string("what comes with the ") +
+                        (is_last ? "last" : "first") +
+                        " key that a row sees counted twice",
+                    Stage::kKeys, [is_last](Problem& p, Room& room) {
+                      weigh_end(p, room, is_last, 2);
+                    }});
+  const auto add_padding = [&rows](const std::string& text,
+                                   std::function<int64_t(int64_t)> more) {
+    rows.push_back(
+        {text, Stage::kKeys, [more = std::move(more)](Problem& p, Room& room) {
+           const int64_t n = more(p.shape.Tk);
+           if (p.sink != nullptr || n < 1) return;
+           p.sink =
+               room.keep(std::vector<double>(static_cast<size_t>(p.shape.H),
+                                             std::log(static_cast<double>(n))));
+         }});
+  };
+  add_padding("what comes of one key more, of score 0 and value 0",
+              [](int64_t) { return int64_t{1}; });
+  for (const int64_t tile : {2, 4, 8, 16, 32, 64, 128})
+    add_padding(
+        "what comes of as many keys of score 0 and value 0 more as "
+        "make Tk a multiple of " +
+            std::to_string(tile),
+        [tile](int64_t keys) { return (tile - keys % tile) % tile; });
+  for (const int64_t shift : {-1, 1})
+    rows.push_back({std::string("what comes of lengths of keys that are one ") +
+                        (shift > 0 ? "more" : "less"),
+                    Stage::kKeys, [shift](Problem& p, Room& room) {
+                      if (p.kv_len == nullptr) return;
+                      std::vector<int64_t> lengths(p.kv_len,
+                                                   p.kv_len + p.shape.B);
+                      for (int64_t& n : lengths)
+                        n = std::clamp<int64_t>(n + shift, 0, p.shape.Tk);
+                      p.kv_len = room.keep(std::move(lengths));
+                    }});
+}
+
+}  // namespace
+
+Edit seeing_every_key() {
+  return [](Problem& p, Room& room) {
+    see_otherwise(p, room, [](std::vector<int64_t>& seen, int64_t keys) {
+      seen.clear();
+      for (int64_t j = 0; j < keys; ++j) seen.push_back(j);
+    });
+  };
+}
+
+void add_readings_of_keys(Readings& rows) {
+  add_keys(rows);
+  add_rows_of_keys(rows);
+}
+
+}  // namespace qkvet::diagnosis

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// The same call with other scores, or with an option left out or taken into
+// account otherwise.
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "diagnosis/instead/reading.h"
+
+namespace qkvet::diagnosis {
+namespace {
+
+// --- scores
+
+void multiply_scale(Problem& p, double factor) {
+  p.scale *= factor;
+  p.scale_given = true;
+}
+
+void add_scales(Readings& rows) {
+  struct OtherScale {
+    const char* text;
+    double (*of)(const Problem& p);
+  };
+  static constexpr OtherScale kScales[] = {
+      {"no scale", [](const Problem& p) { return 1 / p.scale; }},
+      {"the scale squared", [](const Problem& p) { return p.scale; }},
+      {"1 / the scale",
+       [](const Problem& p) { return 1 / (p.scale * p.scale); }},
+      {"minus the scale", [](const Problem&) { return -1.0; }},
+      {"twice the scale", [](const Problem&) { return 2.0; }},
+      {"half the scale", [](const Problem&) { return 0.5; }},
+      {"the scale times log2(e)",
+       [](const Problem&) { return std::numbers::log2e; }},
+      {"the scale times ln(2)",
+       [](const Problem&) { return std::numbers::ln2; }},
+      {"the scale 1/d",
+       [](const Problem& p) {
+         return 1 / (p.scale * static_cast<double>(p.shape.d));
+       }},
+      {"the scale 1/sqrt(d), not the one that is given",
+       [](const Problem& p) {
+         return p.scale_given
+                    ? 1 / (p.scale * std::sqrt(static_cast<double>(p.shape.d)))
+                    : 1;
+       }},
+      {"the scale 1/sqrt(dv)",
+       [](const Problem& p) {
+         return 1 / (p.scale * std::sqrt(static_cast<double>(p.shape.dv)));
+       }},
+      {"the scale 1/sqrt(Tk)",
+       [](const Problem& p) {
+         return 1 / (p.scale * std::sqrt(static_cast<double>(p.shape.Tk)));
+       }},
+      {"the scale 1/sqrt(H d)", [](const Problem& p) {
+         return 1 / (p.scale *
+                     std::sqrt(static_cast<double>(p.shape.H * p.shape.d)));
+       }}};
+  for (const OtherScale& other : kScales)
+    rows.push_back(
+        {std::string("what comes of ") + other.text, Stage::kScores,
+         [of = other.of](Problem& p, Room&) { multiply_scale(p, of(p)); }});
+  rows.push_back({"what comes of powers of 2 in place of e", Stage::kScores,
+                  [](Problem& p, Room& room) {
+                    const double ln2 = std::numbers::ln2;
+                    const Shape& s = p.shape;
+                    if (p.softcap > 0) {
+                      // The cap is multiplied behind its tanh.
+                      return;
+                    }
+                    multiply_scale(p, ln2);
+                    const auto scaled = [&](const double* from, int64_t n) {
+                      std::vector<double> values(from, from + n);
+                      for (double& x : values) x *= ln2;
+                      return room.keep(std::move(values));
+                    };
+                    if (p.bias != nullptr)
+                      p.bias = scaled(p.bias, s.weights_elements());
+                    if (p.slopes != nullptr) p.slopes = scaled(p.slopes, s.H);
+                    if (p.sink != nullptr) p.sink = scaled(p.sink, s.H);
+                  }});
+}
+
+// q with some channels set to 0: as if they were not in the sum.
+void add_channels(Readings& rows) {
+  using Keeps = bool (*)(int64_t c, int64_t d);
+  const auto add = [&rows](const char* text, Keeps keeps) {
+    rows.push_back({std::string("what comes of scores ") + text, Stage::kScores,
+                    [keeps](Problem& p, Room& room) {
+                      const int64_t d = p.shape.d;
+                      bool keeps_any = false;
+                      for (int64_t c = 0; c < d; ++c) keeps_any |= keeps(c, d);
+                      if (p.rotation.style != RopeStyle::kNone && keeps_any)
+                        return;
+                      std::vector<double> q(p.q, p.q + p.shape.q_elements());
+                      for (int64_t n = 0; n < std::ssize(q); ++n)
+                        if (!keeps(n % p.shape.d, p.shape.d))
+                          q[static_cast<size_t>(n)] = 0;
+                      p.q = room.keep(std::move(q));
+                    }});
+  };
+  add("of 0", [](int64_t, int64_t) { return false; });
+  add("without the last channel",
+      [](int64_t c, int64_t d) { return c < d - 1; });
+  add("without the first channel", [](int64_t c, int64_t) { return c > 0; });
+  add("of the last channel alone",
+      [](int64_t c, int64_t d) { return c == d - 1; });
+  add("of the first channel alone", [](int64_t c, int64_t) { return c == 0; });
+}
+
+// --- options
+
+void add_options(Readings& rows) {
+  const auto add = [&rows](const char* text, Stage stage, Edit edit) {
+    rows.push_back({std::string("what comes ") + text, stage, std::move(edit)});
+  };
+  add("without the mask", Stage::kKeys,
+      [](Problem& p, Room&) { p.mask = nullptr; });
+  add("without the causal rule", Stage::kKeys,
+      [](Problem& p, Room&) { p.causal = Causal::kNone; });
+  add("without the window", Stage::kKeys,
+      [](Problem& p, Room&) { p.window.reset(); });
+  add("without the window's left side", Stage::kKeys, [](Problem& p, Room&) {
+    if (p.window) p.window->left = -1;
+  });
+  add("without the window's right side", Stage::kKeys, [](Problem& p, Room&) {
+    if (p.window) p.window->right = -1;
+  });
+  add("without the bias", Stage::kBias, [](Problem& p, Room& room) {
+    if (p.bias == nullptr) return;
+    std::vector<double> bias(p.bias, p.bias + p.shape.weights_elements());
+    for (double& x : bias) x = std::isinf(x) ? x : 0;
+    p.bias = room.keep(std::move(bias));
+  });
+  add("with minus the bias", Stage::kBias, [](Problem& p, Room& room) {
+    if (p.bias == nullptr) return;
+    std::vector<double> bias(p.bias, p.bias + p.shape.weights_elements());
+    for (double& x : bias) x = std::isinf(x) ? x : -x;
+    p.bias = room.keep(std::move(bias));
+  });
+  add("with the bias times the scale", Stage::kBias,
+      [](Problem& p, Room& room) {
+        if (p.bias == nullptr) return;
+        std::vector<double> bias(p.bias, p.bias + p.shape.weights_elements());
+        for (double& x : bias) x = std::isinf(x) ? x : x * p.scale;
+        p.bias = room.keep(std::move(bias));
+      });
+  add("without the ALiBi slopes", Stage::kBias,
+      [](Problem& p, Room&) { p.slopes = nullptr; });
+  add("with minus the ALiBi slopes", Stage::kBias, [](Problem& p, Room& room) {
+    if (p.slopes == nullptr) return;
+    std::vector<double> slopes(p.slopes, p.slopes + p.shape.H);
+    for (double& x : slopes) x = -x;
+    p.slopes = room.keep(std::move(slopes));
+  });
+  add("with the ALiBi slope of head 0", Stage::kBias,
+      [](Problem& p, Room& room) {
+        if (p.slopes == nullptr) return;
+        p.slopes = room.keep(
+            std::vector<double>(static_cast<size_t>(p.shape.H), p.slopes[0]));
+      });
+  add("without the cap of the scores", Stage::kScores,
+      [](Problem& p, Room&) { p.softcap = 0; });
+  add("with the cap on the other side of the bias", Stage::kScores,
+      [](Problem& p, Room&) { p.softcap_after_bias = !p.softcap_after_bias; });
+  add("without the sink", Stage::kSoftmax,
+      [](Problem& p, Room&) { p.sink = nullptr; });
+  add("with the sink of head 0", Stage::kSoftmax, [](Problem& p, Room& room) {
+    if (p.sink == nullptr) return;
+    p.sink = room.keep(
+        std::vector<double>(static_cast<size_t>(p.shape.H), p.sink[0]));
+  });
+  add("with the sink counted otherwise in lse", Stage::kLse,
+      [](Problem& p, Room&) { p.sink_in_lse = !p.sink_in_lse; });
+  add("without the rotation", Stage::kScores,
+      [](Problem& p, Room&) { p.rotation = {}; });
+  add("with the other pairs of channels rotated", Stage::kScores,
+      [](Problem& p, Room&) {
+        if (p.rotation.style == RopeStyle::kNone) return;
+        p.rotation.style = p.rotation.style == RopeStyle::kInterleaved
+                               ? RopeStyle::kHalf
+                               : RopeStyle::kInterleaved;
+      });
+  add("with the causal rule of the other corner", Stage::kKeys,
+      [](Problem& p, Room&) {
+        if (p.causal == Causal::kNone) return;
+        p.causal = p.causal == Causal::kTopLeft ? Causal::kBottomRight
+                                                : Causal::kTopLeft;
+      });
+  for (const int64_t shift : {-1, 1})
+    for (const bool left : {true, false})
+      add((std::string("with the window one key ") +
+           (shift > 0 ? "wider" : "narrower") + " on its " +
+           (left ? "left" : "right"))
+              .c_str(),
+          Stage::kKeys, [shift, left](Problem& p, Room&) {
+            if (!p.window) return;
+            auto& side = left ? p.window->left : p.window->right;
+            if (side >= 0) side = std::max<int64_t>(0, side + shift);
+          });
+}
+
+}  // namespace
+
+void add_readings_of_scores(Readings& rows) {
+  add_options(rows);
+  add_scales(rows);
+  add_channels(rows);
+}
+
+}  // namespace qkvet::diagnosis
