@@ -10,7 +10,6 @@
 #include <optional>
 
 #include "diagnosis/instead/instead.h"
-#include "diagnosis/test_faults.h"
 #include "properties/testing/fake_executor.h"
 
 namespace qkvet::diagnosis::instead_test {
