@@ -233,6 +233,17 @@ void describe(const std::vector<WrongAnswer>& answers,
     instead.left_out = "the cases take too long to be read in every other way";
 }
 
+// A merge has states where attention has keys, and their lse for a bias.
+std::string in_words_of_merges(std::string text) {
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"number of keys", "number of states"},
+      {"the bias", "the lse of the states"}};
+  for (const auto& [attention, merge] : kWords)
+    if (const size_t at = text.find(attention); at != std::string::npos)
+      text.replace(at, attention.size(), merge);
+  return text;
+}
+
 // What is not true of further answers is not said.
 void keep_the_true(const Failure& failure, const FailsWhere& where,
                    const KernelUnderTest& kernel, Witness& witness,
@@ -291,6 +302,9 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
   describe(answers, kernel, time, instead);
   if (answered == nullptr)
     keep_the_true(failure, where, kernel, witness, instead);
+  if (subject == Subject::kMerge)
+    for (OutputInstead& one : instead.outputs)
+      one.text = in_words_of_merges(std::move(one.text));
   const bool is_of_empty_rows =
       std::any_of(instead.outputs.begin(), instead.outputs.end(),
                   [](const OutputInstead& one) { return one.of_empty_rows; });
