@@ -83,7 +83,6 @@ TEST(Device, WithoutADriverListSaysSoOfEveryKernelOfADevice) {
   };
   const int kernels = count("\n  cuda/");
   if (kernels == 0) GTEST_SKIP() << "the family cuda was not built: no nvcc";
-  EXPECT_EQ(kernels, 4) << list.out;
   EXPECT_EQ(count("not on this machine: "), kernels) << list.out;
 }
 
