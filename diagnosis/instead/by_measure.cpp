@@ -113,11 +113,20 @@ struct Measure {
   double x = 0, apart = 0;
 };
 
+// A slope over this step is off by as much of itself, which costs a step more
+// and no digit of where the steps end.
+constexpr double kStep = 1e-4;
+// Elements weigh as their bounds do, and none of them more than what f32 can
+// hold of it: a bound of 0 would be all that counts.
+constexpr double kFinest = 1e-7;
+// A step that moves by less than this part of what the bounds leave open ends.
+constexpr double kStill = 0.1;
+
 // One step of least squares over the wrong elements of an answer.
 std::optional<Measure> step_from(double x, const Turned& turned,
                                  const WrongAnswer& answer,
                                  const WrongOutput& output) {
-  const double step = 1e-4 * std::max(1.0, std::fabs(x));
+  const double step = kStep * std::max(1.0, std::fabs(x));
   const auto here = turned.at(x, answer, output);
   const auto there = turned.at(x + step, answer, output);
   if (!here || !there) return std::nullopt;
@@ -125,7 +134,8 @@ std::optional<Measure> step_from(double x, const Turned& turned,
   for (const size_t n : output.wrong) {
     const double slope = (there->values[n] - here->values[n]) / step;
     const double left = output.actual[n] - here->values[n];
-    const double bound = output.bound[n] + 1e-7 * std::fabs(output.actual[n]);
+    const double bound =
+        output.bound[n] + kFinest * std::fabs(output.actual[n]);
     if (!std::isfinite(slope * left) || !(bound > 0)) return std::nullopt;
     of_slopes += slope * slope / (bound * bound);
     of_both += slope * left / (bound * bound);
@@ -146,7 +156,7 @@ std::optional<Measure> measured_from(double start, const Turned& turned,
     if (!next || !(std::fabs(next->x) < kFarthest)) return std::nullopt;
     const double moved = std::fabs(next->x - known.x);
     known = *next;
-    if (moved < 0.1 * known.apart) return known;
+    if (moved < kStill * known.apart) return known;
   }
   return std::nullopt;
 }

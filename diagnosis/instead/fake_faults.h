@@ -86,6 +86,19 @@ inline const OutputInstead* output_of(const Instead& instead, TensorName name) {
   return nullptr;
 }
 
+// Its text and its stage are said, and they are true of fresh answers.
+inline void expect_said(const Fault& fault) {
+  const Looked looked = look(fault);
+  ASSERT_TRUE(looked.failure) << fault.text;
+  const OutputInstead* o = output_of(looked.instead, TensorName::kO);
+  ASSERT_NE(o, nullptr) << fault.text;
+  EXPECT_EQ(o->text, fault.text) << looked.instead.text();
+  EXPECT_STREQ(stage_name(looked.instead.stage), stage_name(fault.stage))
+      << fault.text;
+  EXPECT_GT(looked.score.all, 3) << fault.text;
+  EXPECT_EQ(looked.score.right, looked.score.all) << fault.text;
+}
+
 }  // namespace qkvet::diagnosis::instead_test
 
 #endif  // QKVET_DIAGNOSIS_INSTEAD_FAKE_FAULTS_H_

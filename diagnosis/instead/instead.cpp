@@ -233,14 +233,22 @@ void describe(const std::vector<WrongAnswer>& answers,
     instead.left_out = "the cases take too long to be read in every other way";
 }
 
-// A merge has states where attention has keys, and their lse for a bias.
-std::string in_words_of_merges(std::string text) {
-  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
-      {"number of keys", "number of states"},
-      {"the bias", "the lse of the states"}};
-  for (const auto& [attention, merge] : kWords)
-    if (const size_t at = text.find(attention); at != std::string::npos)
-      text.replace(at, attention.size(), merge);
+// Descriptions are in the words of attention; what other subjects call the
+// same.
+struct Word {
+  Subject subject;
+  std::string_view of_attention, own;
+};
+constexpr Word kWords[] = {
+    {Subject::kCache, "the mask", "the window"},
+    {Subject::kMerge, "number of keys", "number of states"},
+    {Subject::kMerge, "the bias", "the lse of the states"}};
+
+std::string in_words_of(Subject subject, std::string text) {
+  for (const Word& word : kWords)
+    if (const size_t at = text.find(word.of_attention);
+        word.subject == subject && at != std::string::npos)
+      text.replace(at, word.of_attention.size(), word.own);
   return text;
 }
 
@@ -302,9 +310,8 @@ Instead look_what_it_is_instead(const Failure& failure, const FailsWhere& where,
   describe(answers, kernel, time, instead);
   if (answered == nullptr)
     keep_the_true(failure, where, kernel, witness, instead);
-  if (subject == Subject::kMerge)
-    for (OutputInstead& one : instead.outputs)
-      one.text = in_words_of_merges(std::move(one.text));
+  for (OutputInstead& one : instead.outputs)
+    one.text = in_words_of(subject, std::move(one.text));
   const bool is_of_empty_rows =
       std::any_of(instead.outputs.begin(), instead.outputs.end(),
                   [](const OutputInstead& one) { return one.of_empty_rows; });

@@ -15,7 +15,7 @@ struct Known {
   const char* fault;
   const char* law;
   Stage stage;
-  const char* instead = "";  // what is said of it; "" for what is not looked at
+  const char* instead = "";  // what is said of it first; "": nothing at all
 };
 void PrintTo(const Known& row, std::ostream* out) { *out << row.fault; }
 
@@ -41,6 +41,7 @@ TEST_P(OtherSubjects, HaveTheStageOfTheirMechanism) {
         << to_string(failures[0].smallest);
     const std::string said = instead.text();
     EXPECT_TRUE(said.starts_with(known.instead)) << said;
+    EXPECT_EQ(said.empty(), std::string(known.instead).empty()) << said;
     return;
   }
   FAIL() << "no such fault";
@@ -50,20 +51,20 @@ INSTANTIATE_TEST_SUITE_P(
     Instead, OtherSubjects,
     testing::Values(
         Known{"cache_append_wrong_axis", "cache_agrees_with_history",
-              Stage::kWritten},
-        Known{"cache_reorder_keys_only", "cache_agrees_with_history",
-              Stage::kMoved},
+              Stage::kWritten, "no single description fits o and lse: "},
+        Known{
+            "cache_reorder_keys_only", "cache_agrees_with_history",
+            Stage::kMoved,
+            "o is the last key's weight times its value, all others missing: "},
         Known{"cache_truncate_keeps_values", "cache_agrees_with_history",
-              Stage::kMoved},
+              Stage::kMoved, "no single description fits o: "},
         Known{"cache_chunk_length_too_long", "cache_agrees_with_history",
               Stage::kAttended, "no single description fits o and lse: "},
         Known{"cache_window_one_too_wide", "cache_agrees_with_history",
               Stage::kAttended,
-              // One key more, or all: the few cases of the first
-              // failure do not tell.
-              "o and lse are what comes "},
+              "o and lse are what comes without the window: "},
         Known{"cache_length_from_full_draft", "cache_agrees_with_history",
-              Stage::kRead},
+              Stage::kRead, "no single description fits o and lse: "},
         Known{"output_projection_omitted", "layer_agrees_with_oracle",
               Stage::kProjectOut},
         Known{"value_bias_ignored", "layer_agrees_with_oracle",

@@ -2,7 +2,6 @@
 // The same call with rows that see other keys.
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "diagnosis/instead/reading.h"
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The same call with q, k, v, the mask or the bias read elsewhere.
 #include <algorithm>
-#include <cmath>
-#include <numbers>
 
 #include "diagnosis/instead/reading.h"
 
@@ -28,6 +26,15 @@ std::vector<double> gathered(const double* from, int64_t members, int64_t heads,
 }
 
 enum Which : uint8_t { kOfKeys = 1, kOfValues = 2 };
+struct Read {
+  int which;
+  const char* text;
+  Stage stage;
+};
+constexpr Read kReads[] = {
+    {kOfKeys | kOfValues, "keys and values", Stage::kUnknown},
+    {kOfKeys, "keys", Stage::kScores},
+    {kOfValues, "values", Stage::kValues}};
 
 // K and V of every query head's own, read by another rule.
 void read_kv(Problem& p, Room& room, int which,
@@ -49,15 +56,6 @@ void read_kv(Problem& p, Room& room, int which,
 }
 
 void add_places(Readings& rows) {
-  struct Read {
-    int which;
-    const char* text;
-    Stage stage;
-  };
-  constexpr Read kReads[] = {
-      {kOfKeys | kOfValues, "keys and values", Stage::kUnknown},
-      {kOfKeys, "keys", Stage::kScores},
-      {kOfValues, "values", Stage::kValues}};
   for (const Read& read : kReads) {
     const auto add = [&](const char* whose,
                          int64_t (*head)(const Shape&, int64_t),
@@ -147,15 +145,6 @@ void add_pages(Readings& rows) {
       {"their page, read backwards", [](int64_t t, int64_t page) {
          return t / page * page + page - 1 - t % page;
        }}};
-  struct Read {
-    int which;
-    const char* text;
-    Stage stage;
-  };
-  constexpr Read kReads[] = {
-      {kOfKeys | kOfValues, "keys and values", Stage::kUnknown},
-      {kOfKeys, "keys", Stage::kScores},
-      {kOfValues, "values", Stage::kValues}};
   for (const Read& read : kReads)
     for (const OfPage& of : kPages)
       rows.push_back(

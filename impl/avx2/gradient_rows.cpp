@@ -33,13 +33,6 @@ void store_first(float* p, int64_t n, __m256 x) {
   }
 }
 
-float sum_of_lanes(__m256 x) {
-  const __m128 four =
-      _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
-  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
-}
-
 // The sums of the lanes of four registers, each by the same tree.
 __m128 sums_of_lanes(const __m256* x) {
   __m128 four[kRowsAtOnce];

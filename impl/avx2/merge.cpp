@@ -115,26 +115,8 @@ void merge_head(const MergeCall& call, int64_t t, int64_t h,
 qkvet_status merge(const qkvet_kernel* self, qkvet_context*,
                    const qkvet_merge_args* args, const qkvet_exec* exec,
                    qkvet_text* why) {
-  MergeCall call;
-  qkvet_status status = check_exec(exec, why);
-  status = status == QKVET_OK ? read_merge(self, args, &call, why) : status;
-  if (status != QKVET_OK) {
-    return status;
-  }
-  int64_t most = 0;
-  for (int64_t t = 0; t < call.rows; ++t) {
-    most = call.count(t) > most ? call.count(t) : most;
-  }
-  MergeRoom room;
-  if (!room.make(most, call.width)) {
-    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the weights");
-  }
-  for (int64_t t = 0; t < call.rows; ++t) {
-    for (int64_t h = 0; call.merges(t) && h < call.heads; ++h) {
-      merge_head(call, t, h, room);
-    }
-  }
-  return QKVET_OK;
+  return merge_rows_with<PlainMerge, MergeRoom>(self, args, exec, why,
+                                                merge_head);
 }
 
 constexpr qkvet_merge_table kTable = [] {

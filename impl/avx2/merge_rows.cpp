@@ -17,25 +17,7 @@
 #include "impl/avx2/lanes.h"
 
 namespace qkvet::impl {
-namespace {
-
 static_assert(kMergeLanes == kLanes);
-
-float sum_of_lanes(__m256 x) {
-  const __m128 four =
-      _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
-  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
-}
-
-float max_of_lanes(__m256 x) {
-  const __m128 four =
-      _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
-  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
-  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
-}
-
-}  // namespace
 
 MergeWeights merge_weights(const float* lse, int64_t padded, float* weights) {
   __m256 max = _mm256_set1_ps(-__builtin_inff());

@@ -178,7 +178,7 @@ __global__ void decode_part(DeviceCall call, Parts parts) {
   const int lane = thread % kLanes, part = blockIdx.x;
   const int b = blockIdx.y / call.kv_heads, kv = blockIdx.y % call.kv_heads;
   const int number = blockIdx.z * kRows + own;
-  if (blockIdx.z * kRows >= call.group * call.rows_of(b)) {
+  if (number - own >= call.group * call.rows_of(b)) {
     return;  // all of the block
   }
   DecodeRow<kWidth> row;

@@ -6,6 +6,20 @@
 #include "impl/abi/serving_call.h"
 
 namespace qkvet::impl {
+
+const char* tensor_on_cpu(qkvet_tensor* t) {
+  if (is_absent(*t)) {
+    return nullptr;
+  }
+  if (t->device_type != kDevice) {
+    return kDevice == QKVET_DEVICE_CUDA
+               ? "a tensor lies not on a CUDA device"
+               : "a tensor lies not in memory of the CPU";
+  }
+  t->device_type = QKVET_DEVICE_CPU;
+  return nullptr;
+}
+
 namespace {
 
 constexpr qkvet_tensor qkvet_forward_args::*kTensors[] = {
@@ -37,40 +51,13 @@ constexpr qkvet_tensor qkvet_forward_args::*kTensors[] = {
     &qkvet_forward_args::k_scale,
     &qkvet_forward_args::v_scale};
 
-// The common checks read shapes, strides and types alone, but know no device.
 const char* as_on_cpu(qkvet_forward_args* args) {
   for (const auto member : kTensors) {
-    qkvet_tensor& t = args->*member;
-    if (is_absent(t)) {
-      continue;
+    if (const char* wrong = tensor_on_cpu(&(args->*member))) {
+      return wrong;
     }
-    if (t.device_type != kDevice) {
-      return kDevice == QKVET_DEVICE_CUDA
-                 ? "a tensor lies not on a CUDA device"
-                 : "a tensor lies not in memory of the CPU";
-    }
-    t.device_type = QKVET_DEVICE_CPU;
   }
   return nullptr;
-}
-
-template <class T>
-DeviceTensor device_tensor(const View<T>& view) {
-  DeviceTensor t;
-  t.data = const_cast<void*>(static_cast<const void*>(view.data));
-  for (int axis = 0; axis < 4; ++axis) {
-    t.step[axis] = view.step[axis];
-  }
-  return t;
-}
-
-DeviceTensor device_tensor(const Stored& stored) {
-  DeviceTensor t;
-  t.data = stored.data;
-  for (int axis = 0; axis < 4; ++axis) {
-    t.step[axis] = stored.step[axis];
-  }
-  return t;
 }
 
 // Of int64, or of the int32 that the call has in their place.

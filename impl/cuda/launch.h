@@ -18,6 +18,22 @@ inline constexpr int32_t kDevice = QKVET_DEVICE_CUDA;
 inline constexpr int32_t kDevice = QKVET_DEVICE_CPU;
 #endif
 
+// nullptr, or why the tensor, if there is one, is not on this device; it is
+// said to be on the CPU then, because the common checks, which read shapes,
+// strides and types alone, know no device.
+const char* tensor_on_cpu(qkvet_tensor* t);
+
+// A View or a Stored, as a launch takes it.
+template <class Seen>
+DeviceTensor device_tensor(const Seen& seen) {
+  DeviceTensor t;
+  t.data = const_cast<void*>(static_cast<const void*>(seen.data));
+  for (int axis = 0; axis < 4; ++axis) {
+    t.step[axis] = seen.step[axis];
+  }
+  return t;
+}
+
 // Fills *call and *type, or says why not. Widths beyond `most` are refused, and
 // more rows than a grid has room for. Looks at no data.
 qkvet_status read_device_call(const qkvet_kernel* self,

@@ -83,30 +83,6 @@ __global__ void merge_row(DeviceMerge call) {
   }
 }
 
-DeviceTensor device_tensor(const void* data, const int64_t* step) {
-  DeviceTensor t;
-  t.data = const_cast<void*>(data);
-  for (int axis = 0; axis < 4; ++axis) {
-    t.step[axis] = step[axis];
-  }
-  return t;
-}
-
-// The common checks read shapes, strides and types alone, but know no device.
-const char* as_on_cpu(qkvet_merge_args* args) {
-  for (qkvet_tensor* t : {&args->states, &args->states_lse, &args->indptr,
-                          &args->o, &args->lse, &args->row_mask}) {
-    if (is_absent(*t)) {
-      continue;
-    }
-    if (t->device_type != kDevice) {
-      return "a tensor lies not on the device of this kernel";
-    }
-    t->device_type = QKVET_DEVICE_CPU;
-  }
-  return nullptr;
-}
-
 qkvet_status read(const qkvet_kernel* self, const qkvet_merge_args* args,
                   MergeCall* call, qkvet_text* why) {
   constexpr int64_t kMostOfGrid = 65535;  // blocks in y
@@ -117,8 +93,11 @@ qkvet_status read(const qkvet_kernel* self, const qkvet_merge_args* args,
     return status;
   }
   known.struct_size = sizeof(known);
-  if (const char* wrong = as_on_cpu(&known)) {
-    return refuse(why, QKVET_UNSUPPORTED, wrong);
+  for (qkvet_tensor* t : {&known.states, &known.states_lse, &known.indptr,
+                          &known.o, &known.lse, &known.row_mask}) {
+    if (const char* wrong = tensor_on_cpu(t)) {
+      return refuse(why, QKVET_UNSUPPORTED, wrong);
+    }
   }
 #if defined(__CUDACC__)
   status = read_merge_extents(self, &known, call, why);
@@ -139,12 +118,12 @@ qkvet_status launch(const MergeCall& call, void* stream, qkvet_text* why) {
   merge.width = static_cast<int>(call.width);
   merge.others = static_cast<int>(call.others);
   merge.in_place = call.in_place ? 1 : 0;
-  merge.states = device_tensor(call.states.data, call.states.step);
-  merge.states_lse = device_tensor(call.states_lse.data, call.states_lse.step);
-  merge.o = device_tensor(call.o.data, call.o.step);
-  merge.lse = device_tensor(call.lse.data, call.lse.step);
-  merge.indptr.numbers = device_tensor(call.indptr.data, call.indptr.step);
-  merge.row_mask = device_tensor(call.row_mask.data, call.row_mask.step);
+  merge.states = device_tensor(call.states);
+  merge.states_lse = device_tensor(call.states_lse);
+  merge.o = device_tensor(call.o);
+  merge.lse = device_tensor(call.lse);
+  merge.indptr.numbers = device_tensor(call.indptr);
+  merge.row_mask = device_tensor(call.row_mask);
   DeviceCall shape;  // decides the order of threads
   shape.batch = static_cast<int>(call.rows);
   shape.heads = static_cast<int>(call.heads);

@@ -96,10 +96,12 @@ void merge_row(const MergeCall& call, int64_t t, int64_t h, float* numbers) {
   call.lse.set(t, h, 0, 0, merged);
 }
 
-template <class Hooks>
-qkvet_status merge_states(const qkvet_kernel* self, qkvet_context*,
-                          const qkvet_merge_args* args, const qkvet_exec* exec,
-                          qkvet_text* why) {
+// Reads a call and merges each row and head of it by one(call, t, h, room).
+// Room has make(most states of a row, width), false where there is no memory.
+template <class Hooks, class Room, class One>
+qkvet_status merge_rows_with(const qkvet_kernel* self,
+                             const qkvet_merge_args* args,
+                             const qkvet_exec* exec, qkvet_text* why, One one) {
   MergeCall call;
   qkvet_status status = check_exec(exec, why);
   status = status == QKVET_OK ? read_merge(self, args, &call, why) : status;
@@ -111,17 +113,37 @@ qkvet_status merge_states(const qkvet_kernel* self, qkvet_context*,
     const int64_t count = Hooks::count(call, t);
     most = count > most ? count : most;
   }
-  const std::unique_ptr<float[]> numbers(
-      new (std::nothrow) float[static_cast<size_t>(2 * most)]);
-  if (numbers == nullptr) {
+  Room room;
+  if (!room.make(most, call.width)) {
     return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for the weights");
   }
   for (int64_t t = 0; t < call.rows; ++t) {
     for (int64_t h = 0; Hooks::merges(call, t) && h < call.heads; ++h) {
-      merge_row<Hooks>(call, t, h, numbers.get());
+      one(call, t, h, room);
     }
   }
   return QKVET_OK;
+}
+
+// The lse and the weights of a row.
+struct MergeNumbers {
+  std::unique_ptr<float[]> all;
+
+  bool make(int64_t most, int64_t) {
+    all.reset(new (std::nothrow) float[static_cast<size_t>(2 * most)]);
+    return all != nullptr;
+  }
+};
+
+template <class Hooks>
+qkvet_status merge_states(const qkvet_kernel* self, qkvet_context*,
+                          const qkvet_merge_args* args, const qkvet_exec* exec,
+                          qkvet_text* why) {
+  return merge_rows_with<Hooks, MergeNumbers>(
+      self, args, exec, why,
+      [](const MergeCall& call, int64_t t, int64_t h, MergeNumbers& numbers) {
+        merge_row<Hooks>(call, t, h, numbers.all.get());
+      });
 }
 
 inline constexpr uint64_t kAllMergeOptions =

@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <map>
 
 #include "core/base/json.h"
 #include "properties/judging/law.h"
