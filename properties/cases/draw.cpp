@@ -102,8 +102,13 @@ Story draw_commands(Draw& draw, const Scope& scope, SizeClass size,
 
 void draw_data(Draw& draw, Case& value) {
   const auto presets = data_presets();
-  const auto& preset = presets[static_cast<size_t>(
-      draw.range(0, static_cast<int64_t>(presets.size()) - 1))];
+  draw_data_of(draw,
+               presets[static_cast<size_t>(
+                   draw.range(0, static_cast<int64_t>(presets.size()) - 1))],
+               value);
+}
+
+void draw_data_of(Draw& draw, const DataPreset& preset, Case& value) {
   value.q = draw_recipe(draw, preset.q, value.shape);
   value.k = draw_recipe(draw, preset.k, value.shape);
   value.v = draw_recipe(draw, preset.v, value.shape);

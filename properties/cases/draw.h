@@ -8,6 +8,8 @@
 
 #include <array>
 #include <functional>
+#include <optional>
+#include <vector>
 
 #include "properties/cases/scope.h"
 #include "properties/judging/law.h"
@@ -47,11 +49,18 @@ void draw_dtype(Draw& draw, const Scope& scope, Case& value);
 void draw_scale(Draw& draw, Case& value);
 // Recipes for q, k and v that belong together, and a seed.
 void draw_data(Draw& draw, Case& value);
+void draw_data_of(Draw& draw, const DataPreset& preset, Case& value);
 
 Rope draw_rotation(Draw& draw);
 
 // Options that the law allows and some kernel of the run declares.
 void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value);
+// One of them, a bit of Domain::allows; and, behind the last, what they need of
+// one another.
+void draw_option(Draw& draw, uint32_t option, Case& value);
+void finish_options(Draw& draw, const Law& law, const Scope& scope,
+                    Case& value);
+std::vector<uint32_t> bits_of(uint32_t options);
 
 // Attention that is not constrained yet: extents, options and data.
 Case draw_unconstrained(Draw& draw, const Law& law, const Scope& scope,
@@ -59,6 +68,10 @@ Case draw_unconstrained(Draw& draw, const Law& law, const Scope& scope,
 
 // A case of the law's subject, constrained to the law.
 Case draw_case(Draw& draw, const Law& law, const Scope& scope);
+// The case, or the one that the law and the declaration make of it together.
+// Nothing where they have none in common near it.
+std::optional<Case> declared_case(const Law& law, const Scope& scope,
+                                  const Case& value);
 Case draw_attention(Draw& draw, const Law& law, const Scope& scope);
 Case draw_story(Draw& draw, const Law& law, const Scope& scope);
 Case draw_layer(Draw& draw, const Law& law, const Scope& scope);

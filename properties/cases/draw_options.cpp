@@ -201,6 +201,8 @@ void draw_calls(Draw& draw, Case& value) {
   value.calls = joined(calls);
 }
 
+}  // namespace
+
 void draw_option(Draw& draw, uint32_t option, Case& value) {
   switch (option) {
     case kAllowWindow:
@@ -249,6 +251,8 @@ void draw_option(Draw& draw, uint32_t option, Case& value) {
   }
 }
 
+namespace {
+
 // How lists are given that a case has: packed pages in either form of table,
 // and half of all lists in int32. Nothing is drawn where no kernel has a
 // choice.
@@ -267,12 +271,16 @@ void draw_list_forms(Draw& draw, uint32_t allows, Case& value) {
     value.int32_lengths = true;
 }
 
+}  // namespace
+
 std::vector<uint32_t> bits_of(uint32_t options) {
   std::vector<uint32_t> bits;
   for (uint32_t bit = 1; bit <= kAllowLast; bit <<= 1)
     if ((options & bit) != 0) bits.push_back(bit);
   return bits;
 }
+
+namespace {
 
 uint32_t draw_bit(Draw& draw, const std::vector<uint32_t>& bits) {
   return bits[static_cast<size_t>(
@@ -304,6 +312,12 @@ void draw_options(Draw& draw, const Law& law, const Scope& scope, Case& value) {
   }
   for (; extra > 0 && !others.empty(); --extra)
     draw_option(draw, draw_bit(draw, others), value);
+  finish_options(draw, law, scope, value);
+}
+
+void finish_options(Draw& draw, const Law& law, const Scope& scope,
+                    Case& value) {
+  const uint32_t declared = allowed_by(scope);
   if (scope.pages_only && value.paging.size == 0) draw_pages(draw, value);
   draw_list_forms(draw, allowed_in(law.domain) & declared, value);
   // Packed members have their lengths, and a batch has none.

@@ -25,10 +25,6 @@ rc::Gen<Case> case_generator(const Law& law, const Scope& scope) {
   });
 }
 
-namespace {
-
-// The case, or the one that the law and the declaration make of it together.
-// Nothing where they have none in common near it.
 std::optional<Case> declared_case(const Law& law, const Scope& scope,
                                   const Case& value) {
   if (is_declared(scope, value)) return value;
@@ -38,6 +34,8 @@ std::optional<Case> declared_case(const Law& law, const Scope& scope,
   if (is_declared(scope, kept)) return kept;
   return std::nullopt;
 }
+
+namespace {
 
 Case drawn_case(const Law& law, uint64_t seed, int64_t number,
                 const Scope& scope) {

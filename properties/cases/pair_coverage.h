@@ -6,22 +6,27 @@
 #ifndef QKVET_PROPERTIES_CASES_PAIR_COVERAGE_H_
 #define QKVET_PROPERTIES_CASES_PAIR_COVERAGE_H_
 
-#include <array>
-#include <bitset>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "core/case/case.h"
+#include "properties/cases/pair_settings.h"
 
 namespace qkvet::properties {
 
-// Settings that some answered call had, and who met whom. A setting that is one
-// of several of a kind is "kind: value", and never meets another of its kind.
+// Settings that some answered call had or could have had, and who met whom. A
+// setting that is one of several of a kind is "kind: value", and never meets
+// another of its kind.
 struct MetPairs {
+  using Table = std::vector<std::vector<bool>>;  // [settings][settings]
+
   std::vector<std::string> settings;
-  std::vector<std::vector<bool>> met;  // [settings][settings], symmetric
+  Table met;  // symmetric
+  // Who is in no case of the laws together, as far as tries tell; empty where
+  // nobody has tried.
+  Table apart = {};
+  int64_t added = 0;  // that met in cases made for it alone
 
   bool may_meet(size_t a, size_t b) const;
   // Pairs that may meet; those of them that did; and those that never did, two
@@ -29,21 +34,33 @@ struct MetPairs {
   int64_t possible() const;
   int64_t seen() const;
   std::vector<std::pair<std::string, std::string>> never() const;
+  // Those of two kinds that cannot, two options first.
+  std::vector<std::pair<std::string, std::string>> cannot() const;
   // Settings and meetings of both.
   void add(const MetPairs& other);
+
+ private:
+  template <class Wanted>
+  std::vector<std::pair<std::string, std::string>> pairs_where(
+      Wanted wanted) const;
+  bool is_apart(size_t a, size_t b) const {
+    return !apart.empty() && apart[a][b] && !met[a][b];
+  }
 };
 
 class PairCoverage {
  public:
-  static constexpr size_t kMost = 128;
-
   // A call that was answered, and the case that it was made for.
   void count(const Case& value, const KernelCall& call);
   void add(const PairCoverage& other);
-  MetPairs met() const;
+  // `can`: pairs that cases can be made for, if somebody knows.
+  MetPairs met(const PairTable* can = nullptr) const;
+  const PairTable& table() const { return with_; }
+  // Pairs of two kinds, each once.
+  int64_t pairs() const;
 
  private:
-  std::array<std::bitset<kMost>, kMost> with_{};
+  PairTable with_{};
 };
 
 }  // namespace qkvet::properties

@@ -67,6 +67,7 @@ void add_part(const Part& part, RunResult result, RunResult& all) {
     whole.pairs.add(result.kernels[i].pairs);
   }
   all.replaced_cases += result.replaced_cases;
+  all.added_cases += result.added_cases;
   all.planned_cases = std::max(all.planned_cases, result.planned_cases);
   all.rounds += result.rounds;
   all.interrupted |= result.interrupted;

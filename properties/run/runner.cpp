@@ -9,6 +9,7 @@
 
 #include "properties/cases/generate.h"
 #include "properties/cases/option_use.h"
+#include "properties/cases/pair_cases.h"
 #include "properties/cases/pair_coverage.h"
 #include "properties/run/failure.h"
 #include "properties/run/shrink.h"
@@ -60,12 +61,21 @@ class Runner {
     std::vector<Suspicion> suspicions;
     std::vector<OptionUse> uses;      // per kernel
     std::vector<PairCoverage> pairs;  // per kernel
+    int64_t cost = 0;                 // of its cases, cost_of()
     TimeUse time;
   };
 
   // The law of case `number`, from 1.
   const Law& planned_law(int64_t number) const {
+    if (const PairCase* added = added_case(number)) return *added->law;
     return *asked_[static_cast<size_t>(number - 1) % asked_.size()];
+  }
+
+  // The case of that number, if it stands behind the plan's.
+  const PairCase* added_case(int64_t number) const {
+    return added_.cases.empty() || number < first_added_
+               ? nullptr
+               : &added_.cases[static_cast<size_t>(number - first_added_)];
   }
 
   std::string open_lanes();
@@ -81,6 +91,9 @@ class Runner {
   void report_progress(bool shrinking) const;
   bool is_stopped() const { return options_.stop && options_.stop(); }
   void replace_refused();
+  void add_missing_pairs();
+  Case case_of(const Law& law, int64_t number) const;
+  PairCoverage pairs_of(size_t kernel) const;
   RunResult finish();
 
   // Every law's cases in turn, whatever their number.
@@ -114,6 +127,9 @@ class Runner {
   int64_t planned_done_ = 0;   // without what replaces refused cases
   std::vector<char> lacking_;  // laws whose refused cases are being replaced
   std::atomic<int64_t> replaced_{0};
+  PairCases added_;
+  int64_t first_added_ = 0;
+  std::vector<int64_t> pairs_before_;  // per kernel, without what was added
   std::atomic<int64_t> progress_{0};
   std::atomic<int64_t> failing_{0};
 };
@@ -178,6 +194,8 @@ void Runner::run_on_kernel(Lane& lane, size_t kernel,
   std::vector<std::pair<size_t, size_t>> slices(works.size());
   for (size_t i = 0; i < works.size(); ++i) {
     const auto [number, work] = works[i];
+    const PairCase* added = added_case(number);
+    if (added != nullptr && !added->kernels[kernel]) continue;
     const size_t law = law_index(planned_law(number));
     if (stopped_[cell_index(kernel, law)]) continue;
     if (!options_.planned && !keeps_pins(options_.scope, work->value())) {
@@ -222,6 +240,13 @@ void Runner::run_on_kernel(Lane& lane, size_t kernel,
   }
 }
 
+Case Runner::case_of(const Law& law, int64_t number) const {
+  if (const PairCase* added = added_case(number)) return added->value;
+  return options_.planned
+             ? options_.planned(number)
+             : planned_case(law, options_.seed, number, options_.scope);
+}
+
 void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
   std::vector<std::unique_ptr<CaseWork>> made;
   std::vector<std::pair<int64_t, CaseWork*>> works;
@@ -235,9 +260,8 @@ void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
     Case value;
     {
       const Stopwatch watch(lane.time.generate);
-      value = options_.planned
-                  ? options_.planned(number)
-                  : planned_case(law, options_.seed, number, options_.scope);
+      value = case_of(law, number);
+      if (options_.covers_pairs) lane.cost += cost_of(value);
     }
     made.push_back(std::make_unique<CaseWork>(
         law, std::move(value), with_twin(number), lane.time, options_.oracle));
@@ -248,7 +272,7 @@ void Runner::run_chunk(Lane& lane, int64_t first, int64_t last) {
   for (const auto& [number, work] : works)
     if (auto suspicion = count_votes(work->value(), number, work->ballots()))
       lane.suspicions.push_back(std::move(*suspicion));
-  if (lacking_.empty()) progress_ += last - first + 1;
+  if (lacking_.empty() && first_added_ == 0) progress_ += last - first + 1;
 }
 
 void Runner::run_round(int64_t first, int64_t last) {
@@ -363,9 +387,10 @@ RunResult Runner::finish() {
     // The other subjects have options of their own, which their laws name.
     if (options_.laws[0]->domain.subject == Subject::kAttention) {
       use.tell(kernel.kernel.judged.info, kernel.drawn, kernel.never_drawn);
-      PairCoverage pairs;
-      for (const Lane& lane : lanes_) pairs.add(lane.pairs[k]);
-      kernel.pairs = pairs.met();
+      const PairCoverage pairs = pairs_of(k);
+      kernel.pairs = pairs.met(added_.can.empty() ? nullptr : &added_.can[k]);
+      if (!pairs_before_.empty())
+        kernel.pairs.added = pairs.pairs() - pairs_before_[k];
     }
     result.kernels.push_back(std::move(kernel));
   }
@@ -379,6 +404,7 @@ RunResult Runner::finish() {
   }
   result.planned_cases = std::min(cases_done_, planned_done_);
   result.replaced_cases = replaced_;
+  result.added_cases = std::ssize(added_.cases);
   result.rounds = rounds_;
   result.interrupted = interrupted_;
   result.wall_seconds = seconds_since(start_);
@@ -403,6 +429,43 @@ void Runner::replace_refused() {
     if (std::count(lacking_.begin(), lacking_.end(), 1) == 0) break;
     run_round(cases_done_ + 1, cases_done_ + kRoundPerLaw * laws);
   }
+}
+
+PairCoverage Runner::pairs_of(size_t kernel) const {
+  PairCoverage pairs;
+  for (const Lane& lane : lanes_) pairs.add(lane.pairs[kernel]);
+  return pairs;
+}
+
+// Behind all other cases, so that none of them has another number. A shard does
+// not know what the others met, a budget is spent, and a kernel that compiles
+// for each shape is not to meet new ones.
+void Runner::add_missing_pairs() {
+  if (!options_.covers_pairs || options_.planned || options_.budget ||
+      options_.shards > 1 || options_.scope.few_shapes || asked_.empty() ||
+      asked_[0]->domain.subject != Subject::kAttention ||
+      (options_.fail_fast && failing_ > 0))
+    return;
+  // Of the plan: so much of its cases, and of what they cost.
+  constexpr int64_t kShare = 8;
+  PairPlan plan{asked_, options_.seed, options_.scope, {}, {}, 0, 0};
+  for (size_t k = 0; k < kernels_.size(); ++k) {
+    const PairCoverage pairs = pairs_of(k);
+    plan.kernels.push_back(&kernels_[k].judged.info);
+    plan.met.push_back(pairs.table());
+    pairs_before_.push_back(pairs.pairs());
+  }
+  for (const Lane& lane : lanes_) plan.most_cost += lane.cost;
+  plan.most_cost /= kShare;
+  plan.most_cases = planned_done_ / kShare;
+  lacking_.clear();
+  {
+    const Stopwatch watch(lanes_[0].time.generate);
+    added_ = cases_for_pairs(plan);
+  }
+  first_added_ = cases_done_ + 1;
+  if (!added_.cases.empty())
+    run_round(first_added_, cases_done_ + std::ssize(added_.cases));
 }
 
 RunResult Runner::run() {
@@ -431,6 +494,7 @@ RunResult Runner::run() {
   interrupted_ = is_stopped();
   planned_done_ = cases_done_;
   if (!interrupted_) replace_refused();
+  if (!interrupted_) add_missing_pairs();
   shrink_failures();
   return finish();
 }

@@ -54,6 +54,9 @@ struct RunOptions {
   bool exhaustive = false;
   // Makes case `number` of the plan; null: planned_case().
   std::function<Case(int64_t number)> planned = nullptr;
+  // Cases behind the plan's, at most an eighth of them, for pairs of settings
+  // that these did not have.
+  bool covers_pairs = false;
   bool fail_fast = false;  // no further round once something has failed
   uint64_t seed = 1;
   Scope scope;
@@ -177,6 +180,7 @@ struct RunResult {
   std::vector<KernelResult> kernels;
   int64_t planned_cases = 0;   // per kernel and subject
   int64_t replaced_cases = 0;  // asked instead of refused ones, on top
+  int64_t added_cases = 0;     // for pairs that had not met, on top
   int64_t rounds = 0;
   bool interrupted = false;  // `stop` ended it
   double wall_seconds = 0;

@@ -94,10 +94,8 @@ std::string pairs_part(const properties::MetPairs& pairs) {
   std::vector<std::string> never;
   for (const auto& [one, other] : pairs.never())
     never.push_back(one + " with " + other);
-  std::string out = fmt::format(
-      "<h4>Pairs of settings</h4>\n<p>{} of {} pairs of {} settings met in one "
-      "answered call.</p>\n",
-      grouped(pairs.seen()), grouped(pairs.possible()), pairs.settings.size());
+  std::string out = fmt::format("<h4>Pairs of settings</h4>\n<p>{}.</p>\n",
+                                pairs_met_text(pairs));
   if (never.empty()) return out;
   return out + fmt::format(
                    "<details><summary>{} that never met</summary>\n{}"

@@ -30,6 +30,9 @@ Elements elements_of(const Json& json) {
           count_of(json, "both_nan")};
 }
 
+// Two settings in a row of json_of().
+constexpr char kMet = '1', kNot = '0', kApart = '-';
+
 }  // namespace
 
 void add_counts(const Cell& cell, Json& result) {
@@ -78,12 +81,18 @@ Tally tally_of(const Json& result) {
 
 Json json_of(const properties::MetPairs& pairs) {
   Json met = Json::array();
-  for (const std::vector<bool>& row : pairs.met) {
+  for (size_t a = 0; a < pairs.met.size(); ++a) {
     std::string text;
-    for (const bool one : row) text += one ? '1' : '0';
+    for (size_t b = 0; b < pairs.met.size(); ++b)
+      text += pairs.met[a][b]                             ? kMet
+              : !pairs.apart.empty() && pairs.apart[a][b] ? kApart
+                                                          : kNot;
     met.push_back(std::move(text));
   }
-  return Json{{"settings", pairs.settings}, {"met", std::move(met)}};
+  Json out{{"settings", pairs.settings}, {"met", std::move(met)}};
+  if (pairs.apart.empty()) return out;
+  out["added"] = pairs.added;
+  return out;
 }
 
 properties::MetPairs met_pairs_of(const Json& json) {
@@ -91,27 +100,53 @@ properties::MetPairs met_pairs_of(const Json& json) {
   out.settings = texts_of(json, "settings");
   for (const std::string& row : texts_of(json, "met")) {
     out.met.emplace_back();
-    for (const char one : row) out.met.back().push_back(one == '1');
+    out.apart.emplace_back();
+    for (const char one : row) {
+      out.met.back().push_back(one == kMet);
+      out.apart.back().push_back(one == kApart);
+    }
     if (row.size() != out.settings.size()) return {};
   }
   if (out.met.size() != out.settings.size()) return {};
+  if (!json.contains("added")) out.apart.clear();
+  out.added = count_of(json, "added");
+  return out;
+}
+
+namespace {
+
+using NamedPairs = std::vector<std::pair<std::string, std::string>>;
+
+// "; never: windows with pages, and 206 more"
+std::string few_of(const char* lead, const NamedPairs& pairs) {
+  std::string out;
+  constexpr size_t kShown = 3;
+  for (size_t n = 0; n < std::min(pairs.size(), kShown); ++n)
+    out += fmt::format("{}{} with {}", n == 0 ? lead : ", ", pairs[n].first,
+                       pairs[n].second);
+  if (pairs.size() > kShown)
+    out += fmt::format(", and {} more",
+                       grouped(std::ssize(pairs) - int64_t{kShown}));
+  return out;
+}
+
+}  // namespace
+
+std::string pairs_met_text(const properties::MetPairs& pairs) {
+  std::string out = fmt::format(
+      "{} of {} pairs of {} settings{} met in a call", grouped(pairs.seen()),
+      grouped(pairs.possible()), pairs.settings.size(),
+      pairs.apart.empty() ? "" : " that can");
+  if (pairs.added > 0)
+    out +=
+        fmt::format(", {} of them in cases added for it", grouped(pairs.added));
   return out;
 }
 
 std::string pairs_text(const properties::MetPairs& pairs) {
   if (pairs.settings.empty()) return "";
-  std::string out = fmt::format(
-      "{} of {} pairs of {} settings met in a call", grouped(pairs.seen()),
-      grouped(pairs.possible()), pairs.settings.size());
-  const auto never = pairs.never();
-  constexpr size_t kShown = 3;
-  for (size_t n = 0; n < std::min(never.size(), kShown); ++n)
-    out += fmt::format("{}{} with {}", n == 0 ? "; never: " : ", ",
-                       never[n].first, never[n].second);
-  if (never.size() > kShown)
-    out += fmt::format(", and {} more",
-                       grouped(std::ssize(never) - int64_t{kShown}));
-  return out;
+  return pairs_met_text(pairs) + few_of("; never: ", pairs.never()) +
+         few_of("; in no case of these laws: ", pairs.cannot());
 }
 
 }  // namespace qkvet::tools

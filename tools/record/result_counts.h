@@ -16,12 +16,16 @@ void add_counts(const Cell& cell, Json& result);
 // Without failures.
 Tally tally_of(const Json& result);
 
-// {"settings": [names], "met": ["0110", one a setting]}; what is no such thing
-// is nothing at all.
+// {"settings": [names], "met": ["01-0", one a setting]}, where "-" is a pair
+// that no case has, and "added", where cases were; what is no such thing is
+// nothing at all.
 Json json_of(const properties::MetPairs& pairs);
 properties::MetPairs met_pairs_of(const Json& json);
-// "2,913 of 3,120 pairs of 71 settings met in a call; never: windows with
-// pages, and 206 more", or "" where there were no calls.
+// "2,913 of 3,120 pairs of 71 settings that can met in a call, 80 of them in
+// cases added for it".
+std::string pairs_met_text(const properties::MetPairs& pairs);
+// The same and "; never: windows with pages, and 206 more", or "" where there
+// were no calls.
 std::string pairs_text(const properties::MetPairs& pairs);
 
 }  // namespace qkvet::tools

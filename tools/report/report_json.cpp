@@ -331,6 +331,8 @@ std::string end_line(const ReportInput& input) {
   end["planned_cases"] = input.result.planned_cases;
   if (input.result.replaced_cases > 0)
     end["replaced_cases"] = input.result.replaced_cases;
+  if (input.result.added_cases > 0)
+    end["added_cases"] = input.result.added_cases;
   end["rounds"] = input.result.rounds;
   end["wall_seconds"] = input.result.wall_seconds;
   end["not_judged"] = not_judged(input);

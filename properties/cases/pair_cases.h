@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cases made on purpose for pairs of settings that the cases of a plan did not
+// have: which pairs a kernel can meet at all, as it is declared and as the laws
+// ask, and few cases that hold many of those that are missing.
+#ifndef QKVET_PROPERTIES_CASES_PAIR_CASES_H_
+#define QKVET_PROPERTIES_CASES_PAIR_CASES_H_
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/capability/kernel_info.h"
+#include "properties/cases/draw.h"
+#include "properties/cases/pair_settings.h"
+#include "properties/cases/scope.h"
+#include "properties/judging/law.h"
+
+namespace qkvet::properties {
+
+// Whether cases of the scope may have it.
+bool may_have(const Scope& scope, const SettingRow& row);
+
+// A case of the law, drawn to have these settings, where law and declaration
+// let it; whether it has them is seen in its calls. `wanted`: numbers of
+// setting_rows(), one of a kind.
+std::optional<Case> draw_with(Draw& draw, const Law& law, const Scope& scope,
+                              std::vector<size_t> wanted);
+
+struct PairCase {
+  const Law* law = nullptr;
+  Case value;
+  // Of each kernel whether the case is for it: its declaration allows all of
+  // the calls.
+  std::vector<bool> kernels;
+};
+
+// What a case costs, about in products of two numbers: the work of its scores,
+// and what every case costs beside it.
+int64_t cost_of(const Case& value);
+
+struct PairCases {
+  std::vector<PairCase> cases;
+  // Of each kernel: pairs that some case of the laws has, these and others.
+  std::vector<PairTable> can;
+};
+
+struct PairPlan {
+  std::vector<const Law*> laws;  // of attention
+  uint64_t seed = 1;
+  const Scope& scope;
+  std::vector<const KernelInfo*> kernels;
+  std::vector<PairTable> met;  // of each kernel, by the cases before
+  int64_t most_cases = 0;
+  int64_t most_cost = 0;
+};
+
+// A pure function of the plan.
+PairCases cases_for_pairs(const PairPlan& plan);
+
+}  // namespace qkvet::properties
+
+#endif  // QKVET_PROPERTIES_CASES_PAIR_CASES_H_
