@@ -148,6 +148,22 @@ Case plain_case(Draw& draw, const Law& law, const Scope& scope) {
   return value;
 }
 
+// One buffer holds q, k and v of as many rows as keys; members may differ.
+void fit_packed(Draw& draw, const std::vector<size_t>& wanted, Case& value) {
+  bool rows = false, crossed = false;
+  for (const size_t one : wanted) {
+    rows |= setting_rows()[one].kind == SettingKind::kRows;
+    crossed |= setting_rows()[one].option == QKVET_OPTION_CROSS_LENGTHS;
+  }
+  Shape& s = value.shape;
+  if (rows)
+    s.Tk = s.Tq;
+  else
+    s.Tq = s.Tk;
+  s.dv = s.d;
+  if (crossed && value.cu_q.empty()) draw_option(draw, kAllowPacked, value);
+}
+
 }  // namespace
 
 bool may_have(const Scope& scope, const SettingRow& row) {
@@ -176,6 +192,7 @@ std::optional<Case> draw_with(Draw& draw, const Law& law, const Scope& scope,
   Case value = plain_case(draw, law, scope);
   for (const size_t setting : wanted)
     put_setting(draw, scope, rows[setting], value);
+  if (value.layout == Layout::kPacked) fit_packed(draw, wanted, value);
   const uint32_t about = about_in(law.domain) & allowed_by(scope);
   if (about != 0 && (options_of(value) & about) == 0) {
     const std::vector<uint32_t> bits = bits_of(about);

@@ -41,13 +41,25 @@ SettingSet set_of(const std::vector<size_t>& settings) {
   return out;
 }
 
-// The same settings, whatever the data: zeros are the cheapest.
-Case without_data(Case value) {
-  value.q = value.k = value.v = Recipe{RecipeKind::kZero, 0};
-  if (value.score_bias) value.score_bias = Recipe{RecipeKind::kZero, 0};
-  value.set.clear();
-  value.file = 0;
-  return value;
+// The call of the case as declarations and settings see it: as much data as it
+// takes to have what is there, and no more.
+KernelCall call_without_data(const Case& value, Operation operation,
+                             Inputs& inputs) {
+  Case bare = value;
+  bare.q = bare.k = bare.v = Recipe{RecipeKind::kZero, 0};
+  if (value.score_bias) bare.score_bias = Recipe{RecipeKind::kZero, 0};
+  bare.set.clear();
+  bare.file = 0;
+  Shape& s = bare.shape;
+  s.H = std::min<int64_t>(s.H, 1);
+  s.Hkv = std::min<int64_t>(s.Hkv, 1);
+  s.d = std::min<int64_t>(s.d, 2);  // a pair for a rotation
+  s.dv = std::min<int64_t>(s.dv, 1);
+  if (bare.layout == Layout::kPacked) s.dv = s.d;
+  inputs = make_inputs(bare);
+  KernelCall call = call_of(bare, inputs, operation);
+  call.shape = value.shape;
+  return call;
 }
 
 // What the calls of the case have; empty if the kernel is not asked, or some
@@ -65,9 +77,9 @@ std::vector<SettingSet> settings_in(const Law& law, const Case& value,
     if (planned.operation != Operation::kForward || planned.expects_refusal ||
         planned.only_between)
       continue;
-    const Case bare = without_data(planned.variant.value_or(value));
-    const Inputs inputs = make_inputs(bare);
-    KernelCall call = call_of(bare, inputs, planned.operation);
+    Inputs inputs;
+    KernelCall call = call_without_data(planned.variant.value_or(value),
+                                        planned.operation, inputs);
     call.want_lse = planned.want_lse;
     call.want_weights = planned.want_weights;
     call.want_dropout_mask = planned.want_dropout_mask;
@@ -178,7 +190,7 @@ class Builder {
     Draw draw([&] { return philox_u64(plan_.seed, kStream, id, next++); });
     std::optional<Case> value = draw_with(draw, law, plan_.scope, wanted);
     if (!value || !keeps_pins(plan_.scope, *value) ||
-        !invalid_reason(*value).empty())
+        !keeps_options(*value, wanted) || !invalid_reason(*value).empty())
       return std::nullopt;
     Made made{{&law, *value, {}}, {}};
     for (const KernelInfo* kernel : plan_.kernels) {
@@ -186,6 +198,16 @@ class Builder {
       made.one.kernels.push_back(!made.has.back().empty());
     }
     return made;
+  }
+
+  // Whether the law has left it the options that cases have by themselves.
+  static bool keeps_options(const Case& value,
+                            const std::vector<size_t>& wanted) {
+    const uint32_t has = options_of(value);
+    return std::all_of(wanted.begin(), wanted.end(), [has](size_t one) {
+      const uint32_t bits = allowed_of(setting_rows()[one].option);
+      return bits == 0 || (has & bits) != 0;
+    });
   }
 
   // Every pair that its calls have can be met.
@@ -275,9 +297,11 @@ class Builder {
       more = false;
       for (const size_t setting : extensions(wanted)) {
         if (++tries > kMostExtensions) break;
-        if (setting_rows()[setting].kind == SettingKind::kOption &&
-            options_in(wanted) >= kMostOptionsOfCase)
-          continue;
+        const SettingRow& row = setting_rows()[setting];
+        if (row.kind == SettingKind::kOption &&
+            (options_in(wanted) >= kMostOptionsOfCase ||
+             row.option == QKVET_OPTION_EMPTY_EXTENTS))
+          continue;  // where nothing is computed, nothing meets
         std::vector<size_t> wider = wanted;
         wider.push_back(setting);
         auto made = make(*best->one.law, wider, 0);

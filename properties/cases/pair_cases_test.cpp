@@ -1,4 +1,138 @@
 // SPDX-License-Identifier: Apache-2.0
+// Pairs that a plan's cases did not have get cases of their own.
 #include "properties/cases/pair_cases.h"
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/capability/option_table.h"
+#include "properties/run/runner.h"
+#include "properties/testing/fake_executor.h"
+
+namespace qkvet::properties::pair_cases_test {
+namespace {
+
+RunOptions plan_of(int64_t cases, bool covers, uint64_t seed = 1) {
+  RunOptions options = options_for(
+      {"rows_stay_in_hull", "weights_sum_to_one", "agrees_with_oracle"}, cases);
+  options.covers_pairs = covers;
+  options.seed = seed;
+  return options;
+}
+
+const MetPairs& pairs_of(const RunResult& result) {
+  return result.kernels[0].pairs;
+}
+
+const OptionRow* option_of(const std::string& name) {
+  for (const SettingRow& row : setting_rows())
+    if (row.name == name && row.kind == SettingKind::kOption)
+      for (const OptionRow& option : option_rows())
+        if (option.option == row.option) return &option;
+  return nullptr;
+}
+
+TEST(PairCases, WhatIsMissingIsMetAndNoOtherCaseMoves) {
+  const RunResult before = run_fake(plan_of(240, false));
+  const RunResult after = run_fake(plan_of(240, true));
+  EXPECT_FALSE(some_failed(after));
+  EXPECT_EQ(before.added_cases, 0);
+  EXPECT_EQ(after.planned_cases, before.planned_cases);
+  EXPECT_GT(after.added_cases, 0);
+  EXPECT_LE(after.added_cases, 240 / 8);
+  EXPECT_GT(pairs_of(after).seen(), pairs_of(before).seen() + 100);
+  EXPECT_EQ(pairs_of(after).added,
+            pairs_of(after).seen() - pairs_of(before).seen());
+  // A mask of what is dropped without dropout is no call.
+  EXPECT_FALSE(pairs_of(after).cannot().empty());
+}
+
+// The control: a kernel that is wrong where two options meet, and only there.
+TEST(PairCases, TwoOptionsThatAreWrongTogetherAreFound) {
+  const auto never = pairs_of(run_fake(plan_of(240, false))).never();
+  const RunResult right = run_fake(plan_of(240, true));
+  const auto not_met = pairs_of(right).never();
+  const auto apart = pairs_of(right).cannot();
+  const auto holds = [](const auto& pairs, const auto& pair) {
+    return std::find(pairs.begin(), pairs.end(), pair) != pairs.end();
+  };
+  int missed = 0, found = 0;
+  for (const auto& pair : never) {
+    if (holds(not_met, pair) || holds(apart, pair)) continue;
+    const auto& first = pair.first;
+    const auto& second = pair.second;
+    const OptionRow* const one = option_of(first);
+    const OptionRow* const other = option_of(second);
+    if (one == nullptr || other == nullptr || missed == 6) continue;
+    // There is no number that could be wrong.
+    if (first == "empty extents" || second == "empty extents") continue;
+    const auto wrong = [&](const KernelCall& call, OracleOutput& oracle,
+                           CallOutcome&) {
+      if (!one->in(call) || !other->in(call)) return;
+      for (double& o : oracle.o) o += 10;
+    };
+    missed += !some_failed(run_fake(plan_of(240, false), {}, wrong));
+    const bool finds = some_failed(run_fake(plan_of(240, true), {}, wrong));
+    EXPECT_TRUE(finds) << first << " with " << second;
+    found += finds;
+  }
+  EXPECT_EQ(missed, 6);
+  EXPECT_EQ(found, missed);
+}
+
+TEST(PairCases, AreTheSameForAnyNumberOfThreads) {
+  RunOptions options = plan_of(240, true);
+  const RunResult one = run_fake(options);
+  options.jobs = 3;
+  const RunResult three = run_fake(options);
+  EXPECT_EQ(one.added_cases, three.added_cases);
+  EXPECT_EQ(pairs_of(one).settings, pairs_of(three).settings);
+  EXPECT_EQ(pairs_of(one).met, pairs_of(three).met);
+  EXPECT_EQ(pairs_of(one).apart, pairs_of(three).apart);
+  for (size_t n = 0; n < one.kernels[0].cells.size(); ++n)
+    EXPECT_EQ(one.kernels[0].cells[n].checked,
+              three.kernels[0].cells[n].checked);
+}
+
+// A pair that some draw has is none that cannot be: the builder finds it, too.
+TEST(PairCases, WhatALargePlanMeetsCanBeBuilt) {
+  const KernelUnderTest kernel = FakeExecutor::under_test();
+  RunOptions options = plan_of(4000, false, 7);
+  options.scope.largest = SizeClass::kMedium;
+  const RunResult large = run_fake(options);
+  Scope scope = options.scope;
+  keep_scope_to({kernel}, scope);
+  const PairPlan plan{options.laws,  1, scope, {&kernel.judged.info},
+                      {PairTable{}}, 0, 0};
+  const PairCases built = cases_for_pairs(plan);
+  ASSERT_EQ(built.can.size(), 1u);
+  std::vector<std::string> lost;
+  const MetPairs& met = pairs_of(large);
+  const auto number = [](const std::string& name) {
+    const auto& rows = setting_rows();
+    return static_cast<size_t>(
+        std::find_if(rows.begin(), rows.end(),
+                     [&](const SettingRow& row) { return row.name == name; }) -
+        rows.begin());
+  };
+  for (size_t a = 0; a < met.settings.size(); ++a)
+    for (size_t b = a + 1; b < met.settings.size(); ++b)
+      if (met.met[a][b] &&
+          !built.can[0][number(met.settings[a])][number(met.settings[b])])
+        lost.push_back(met.settings[a] + " with " + met.settings[b]);
+  EXPECT_TRUE(lost.empty()) << lost.size() << ", the first: " << lost[0];
+}
+
+// Pins hold for these cases as for others.
+TEST(PairCases, KeepWhatIsPinned) {
+  RunOptions options = plan_of(240, true);
+  std::string error;
+  options.scope.pins = parse_pins("d=12", &error);
+  const RunResult result = run_fake(
+      options, [](KernelCall& call, Problem&) { EXPECT_EQ(call.shape.d, 12); });
+  EXPECT_FALSE(some_failed(result));
+}
+
+}  // namespace
+}  // namespace qkvet::properties::pair_cases_test

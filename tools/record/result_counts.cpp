@@ -134,12 +134,11 @@ std::string few_of(const char* lead, const NamedPairs& pairs) {
 
 std::string pairs_met_text(const properties::MetPairs& pairs) {
   std::string out = fmt::format(
-      "{} of {} pairs of {} settings{} met in a call", grouped(pairs.seen()),
-      grouped(pairs.possible()), pairs.settings.size(),
-      pairs.apart.empty() ? "" : " that can");
+      "{} of {} {}pairs of {} settings met in a call", grouped(pairs.seen()),
+      grouped(pairs.possible()), pairs.apart.empty() ? "" : "possible ",
+      pairs.settings.size());
   if (pairs.added > 0)
-    out +=
-        fmt::format(", {} of them in cases added for it", grouped(pairs.added));
+    out += fmt::format(", {} of them in added cases", grouped(pairs.added));
   return out;
 }
 

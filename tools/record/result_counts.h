@@ -21,8 +21,8 @@ Tally tally_of(const Json& result);
 // nothing at all.
 Json json_of(const properties::MetPairs& pairs);
 properties::MetPairs met_pairs_of(const Json& json);
-// "2,913 of 3,120 pairs of 71 settings that can met in a call, 80 of them in
-// cases added for it".
+// "2,913 of 3,120 possible pairs of 71 settings met in a call, 80 of them in
+// added cases".
 std::string pairs_met_text(const properties::MetPairs& pairs);
 // The same and "; never: windows with pages, and 206 more", or "" where there
 // were no calls.

@@ -323,6 +323,15 @@ TEST(Report, PairsThatNeverMetAreSaid) {
   EXPECT_EQ(line_with(made.text({.width = 1000}), "  pairs"),
             "  pairs       4 of 5 pairs of 4 settings met in a call; never: "
             "windows with softcap");
+  // One that no case has is not among the possible ones.
+  pairs.apart.assign(4, std::vector<bool>(4, false));
+  pairs.apart[0][1] = pairs.apart[1][0] = true;
+  pairs.added = 2;
+  EXPECT_EQ(
+      line_with(made.text({.width = 1000}), "  pairs"),
+      "  pairs       4 of 4 possible pairs of 4 settings met in a call, 2 "
+      "of them in added cases; in no case of these laws: windows with "
+      "softcap");
 }
 
 TEST(Report, MoreRefusedThanCheckedIsNoPass) {
