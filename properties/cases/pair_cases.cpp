@@ -2,6 +2,7 @@
 #include "properties/cases/pair_cases.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/base/philox.h"
 #include "core/capability/capability.h"
@@ -20,6 +21,8 @@ constexpr uint32_t kTries = 2;
 constexpr size_t kMostSettingsOfCase = 9;
 constexpr size_t kMostOptionsOfCase = 4;
 constexpr int kMostExtensions = 16;
+// Declarations that are thought about in one run.
+constexpr size_t kMostKinds = 12;
 
 using Pair = std::pair<size_t, size_t>;
 
@@ -90,13 +93,21 @@ std::vector<SettingSet> settings_in(const Law& law, const Case& value,
   return out;
 }
 
+// Whether cases and plans see one and the same declaration.
+bool same_declaration(const KernelInfo& a, const KernelInfo& b) {
+  return a.orders_threads == b.orders_threads &&
+         std::memcmp(&a.capabilities, &b.capabilities, sizeof a.capabilities) ==
+             0 &&
+         std::memcmp(&a.dialect, &b.dialect, sizeof a.dialect) == 0;
+}
+
 class Builder {
  public:
   explicit Builder(const PairPlan& plan)
       : plan_(plan),
         laws_(plan.laws.rbegin(), plan.laws.rend()),  // the general one first
         missing_(plan.kernels.size()) {
-    found_.can = plan.met;
+    found_.can = plan.met;  // at the least
   }
 
   PairCases run() {
@@ -355,6 +366,39 @@ int64_t cost_of(const Case& value) {
   return kBeside + s.B * s.H * s.Tq * s.Tk * (s.d + s.dv + kExponential);
 }
 
-PairCases cases_for_pairs(const PairPlan& plan) { return Builder(plan).run(); }
+PairCases cases_for_pairs(const PairPlan& plan) {
+  // Each kernel costs as much to think about: those of one declaration are
+  // one, which lacks what any of them does.
+  PairPlan kinds{plan.laws, plan.seed,       plan.scope,    {},
+                 {},        plan.most_cases, plan.most_cost};
+  std::vector<size_t> kind_of;  // of each kernel
+  for (size_t k = 0; k < plan.kernels.size(); ++k) {
+    const auto at = std::find_if(
+        kinds.kernels.begin(), kinds.kernels.end(), [&](const KernelInfo* one) {
+          return same_declaration(*one, *plan.kernels[k]);
+        });
+    kind_of.push_back(static_cast<size_t>(at - kinds.kernels.begin()));
+    if (at == kinds.kernels.end()) {
+      kinds.kernels.push_back(plan.kernels[k]);
+      kinds.met.push_back(plan.met[k]);
+      continue;
+    }
+    for (size_t n = 0; n < kMostSettings; ++n)
+      kinds.met[kind_of[k]][n] &= plan.met[k][n];
+  }
+  if (kinds.kernels.size() > kMostKinds) return {};
+  const PairCases of_kinds = Builder(kinds).run();
+  PairCases out;
+  for (const PairCase& one : of_kinds.cases) {
+    out.cases.push_back({one.law, one.value, {}});
+    for (const size_t kind : kind_of)
+      out.cases.back().kernels.push_back(one.kernels[kind]);
+  }
+  for (size_t k = 0; k < kind_of.size(); ++k) {
+    out.can.push_back(of_kinds.can[kind_of[k]]);
+    for (size_t n = 0; n < kMostSettings; ++n) out.can[k][n] |= plan.met[k][n];
+  }
+  return out;
+}
 
 }  // namespace qkvet::properties

@@ -54,7 +54,8 @@ struct PairPlan {
   int64_t most_cost = 0;
 };
 
-// A pure function of the plan.
+// A pure function of the plan. Nothing of kernels with too many different
+// declarations: it would take longer than their plan.
 PairCases cases_for_pairs(const PairPlan& plan);
 
 }  // namespace qkvet::properties
