@@ -21,6 +21,8 @@ constexpr uint32_t kTries = 2;
 constexpr size_t kMostSettingsOfCase = 9;
 constexpr size_t kMostOptionsOfCase = 4;
 constexpr int kMostExtensions = 16;
+// The dear cases that are left out until no further ones are looked for.
+constexpr int kMostTooDear = 16;
 // Declarations that are thought about in one run.
 constexpr size_t kMostKinds = 12;
 
@@ -118,14 +120,25 @@ class Builder {
         missing_[k][a][b] = missing_[k][b][a] =
             found_.can[k][a][b] && !plan_.met[k][a][b];
     // Pairs that another's case has shown to be possible have no case yet.
+    const bool knows_all = drawn_ < most_draws() / 2;
     for (const Pair& pair : pairs_) {
-      if (std::ssize(found_.cases) >= plan_.most_cases) break;
+      if (std::ssize(found_.cases) >= plan_.most_cases ||
+          drawn_ >= most_draws() || too_dear_ >= kMostTooDear)
+        break;
       if (is_missing(pair)) add_case(pair);
     }
+    if (!knows_all) found_.can.clear();
     return std::move(found_);
   }
 
  private:
+  // Thinking takes time as well: so many drawn cases for each that may be
+  // added, half of them to see what is possible.
+  int64_t most_draws() const {
+    constexpr int64_t kDrawsOfCase = 128;
+    return kDrawsOfCase * plan_.most_cases;
+  }
+
   bool declares(size_t kernel, size_t setting) const {
     const SettingRow& row = setting_rows()[setting];
     return row.kind != SettingKind::kOption ||
@@ -193,7 +206,8 @@ class Builder {
   }
 
   std::optional<Made> make(const Law& law, const std::vector<size_t>& wanted,
-                           uint32_t number) const {
+                           uint32_t number) {
+    ++drawn_;
     uint32_t next = 0;
     uint32_t id = number;
     for (const size_t one : wanted)
@@ -241,7 +255,8 @@ class Builder {
       if (!allows(*law, pair)) continue;
       const uint32_t tries = first ? kFirstTries : kTries;
       first = false;
-      for (uint32_t n = 0; n < tries && is_open(pair); ++n)
+      for (uint32_t n = 0;
+           n < tries && drawn_ < most_draws() / 2 && is_open(pair); ++n)
         if (const auto made = make(*law, wanted, n)) note(*made);
     }
   }
@@ -291,7 +306,7 @@ class Builder {
   }
 
   // A case of the pair and of further settings that miss theirs.
-  std::optional<Made> widest(const Pair& pair) const {
+  std::optional<Made> widest(const Pair& pair) {
     std::vector<size_t> wanted = {pair.first, pair.second};
     std::optional<Made> best;
     for (const Law* law : laws_) {
@@ -338,7 +353,10 @@ class Builder {
     std::optional<Made> made = widest(pair);
     if (!made) return;
     const int64_t cost = cost_of(made->one.value);
-    if (cost_ + cost > plan_.most_cost) return;
+    if (cost_ + cost > plan_.most_cost) {
+      ++too_dear_;
+      return;
+    }
     cost_ += cost;
     for (size_t k = 0; k < made->has.size(); ++k)
       for (const SettingSet& call : made->has[k])
@@ -355,6 +373,8 @@ class Builder {
   std::vector<PairTable> missing_;
   PairCases found_;
   int64_t cost_ = 0;
+  int64_t drawn_ = 0;
+  int too_dear_ = 0;  // cases that were left out for what they cost
 };
 
 }  // namespace

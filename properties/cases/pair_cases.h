@@ -40,7 +40,8 @@ int64_t cost_of(const Case& value);
 
 struct PairCases {
   std::vector<PairCase> cases;
-  // Of each kernel: pairs that some case of the laws has, these and others.
+  // Of each kernel: pairs that some case of the laws has, these and others;
+  // empty where the plan is too short for a look at all of them.
   std::vector<PairTable> can;
 };
 

@@ -103,8 +103,8 @@ TEST(PairCases, WhatALargePlanMeetsCanBeBuilt) {
   const RunResult large = run_fake(options);
   Scope scope = options.scope;
   keep_scope_to({kernel}, scope);
-  const PairPlan plan{options.laws,  1, scope, {&kernel.judged.info},
-                      {PairTable{}}, 0, 0};
+  const PairPlan plan{options.laws,  1,    scope, {&kernel.judged.info},
+                      {PairTable{}}, 1000, 0};
   const PairCases built = cases_for_pairs(plan);
   ASSERT_EQ(built.can.size(), 1u);
   std::vector<std::string> lost;

@@ -84,7 +84,8 @@ def expect_the_run(folder, out="night"):
     lines = lines_of(folder / out / "all.jsonl")
     assert lines[0]["shards"] == {"of": SHARDS, "merged": [1, 2, 3], "missing": []}
     code, _, said = _program.run(
-        ["check", *PLAN, "--jobs", "1", "--json", str(folder / "whole.jsonl")])
+        ["check", *PLAN, "--shard", "1/1", "--jobs", "1",
+         "--json", str(folder / "whole.jsonl")])
     assert code == 1, said
     whole = verdicts(lines_of(folder / "whole.jsonl"))
     assert verdicts(lines) == whole

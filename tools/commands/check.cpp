@@ -82,7 +82,7 @@ ExitCode run(const CheckOptions& options) {
   if (options.jobs == 0 && options.cases)
     run.jobs = jobs_worth_starting(selected, run.jobs, *options.cases);
   run.scope.dtypes = declared_dtypes(selected.kernels);
-  run.covers_pairs = true;
+  run.covers_pairs = options.shard.empty();
 
   JsonLog json;
   if (!options.json.empty() && !json.open(options.json))

@@ -70,7 +70,10 @@ std::vector<std::pair<int64_t, int64_t>> counts_in(const RunRecord& record) {
 }
 
 TEST(RecordFiles, ShardsTogetherAreTheRun) {
-  ASSERT_EQ(run_qkvet(words(kPlain, "-n 300 --json whole.jsonl")).exit, 0);
+  // The plan alone: what a run adds for missing pairs no shard does.
+  ASSERT_EQ(
+      run_qkvet(words(kPlain, "-n 300 --shard 1/1 --json whole.jsonl")).exit,
+      0);
   std::string files;
   for (int shard = 1; shard <= 3; ++shard) {
     const std::string file = "part" + std::to_string(shard) + ".jsonl";
