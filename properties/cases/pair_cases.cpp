@@ -135,7 +135,7 @@ class Builder {
   // Thinking takes time as well: so many drawn cases for each that may be
   // added, half of them to see what is possible.
   int64_t most_draws() const {
-    constexpr int64_t kDrawsOfCase = 128;
+    constexpr int64_t kDrawsOfCase = 40;
     return kDrawsOfCase * plan_.most_cases;
   }
 
