@@ -134,6 +134,18 @@ constexpr bool is_layer(Operation operation) {
          operation == Operation::kLayerBackward;
 }
 
+// What a call of forward() has to do with plans (qkvet/plan.h). A plan stays
+// where it was made until the next one is made there.
+enum class PlanUse : uint8_t {
+  kNone,    // nothing; without a forward() a plan is made for it, run and
+            // destroyed
+  kMake,    // a plan is made for it, in the place of what was there, and run
+  kUpdate,  // the plan that is there is given its lengths and tables, and run
+  kRun      // the plan that is there is run, whatever lengths the call has
+};
+// How many plans there are room for. Making number 0 destroys all others.
+inline constexpr int kMostPlans = 2;
+
 // A contradiction that is put into a call on purpose: the kernel must refuse.
 enum class Mistake : uint8_t {
   kNone,
@@ -196,6 +208,8 @@ struct KernelCall : ScoreRule {
   // same extents: the addresses are the same, what stands there is its own.
   bool same_place = false;
   bool second_context = false;  // of forward() on the CPU
+  PlanUse plan_use = PlanUse::kNone;
+  int plan_slot = 0;
   // Nothing was called before in its process, where a new one costs little.
   bool new_process = false;
   // Made at once with the calls in front of it and behind it that say so, too:
@@ -344,7 +358,11 @@ struct CallOutcome {
   bool dirty_environment = false;       // MXCSR or rounding mode left changed
   std::optional<TensorName> unwritten;  // an output with elements never written
   int64_t unwritten_index = 0;          // the first of them, packed
-  double seconds = 0;                   // inside the function asked for
+  // With a plan: an output that was written in a row that does not count, or
+  // although the call was refused.
+  std::optional<TensorName> overwritten;
+  int64_t overwritten_index = 0;  // the first such element, packed
+  double seconds = 0;             // inside the function asked for
 
   // Packed, row-major. lse is f32, or f64 where o is f64; weights have the
   // type of o. Empty unless kDone.

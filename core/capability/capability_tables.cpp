@@ -41,7 +41,8 @@ std::string missing_backward(const KernelInfo& kernel, const KernelCall& call) {
     return (kernel.backward_options & option) == 0;
   };
   if (!kernel.has_backward) return "no backward is declared";
-  if (call.dropout && !kernel.has_forward) return "no forward is declared";
+  if (call.dropout && (!kernel.has_forward || kernel.only_plans))
+    return "no forward is declared";
   if (call.want_d_bias && lacks(QKVET_BACKWARD_BIAS))
     return "a gradient of the bias is not declared";
   return call.want_d_sink && lacks(QKVET_BACKWARD_SINK)
@@ -87,6 +88,8 @@ std::string missing_table(const KernelInfo& kernel, const KernelCall& call) {
   const auto lacks = [&](uint64_t option) {
     return (kernel.layer_options & option) == 0;
   };
+  if (call.plan_use != PlanUse::kNone && !kernel.has_plan)
+    return "no plan is declared";
   if (call.operation == Operation::kForward)
     return kernel.has_forward ? "" : "no forward is declared";
   if (call.operation == Operation::kBackward)

@@ -92,12 +92,15 @@ struct KernelInfo {
   bool has_backward = false;        // of forward()
   bool has_layer_backward = false;  // of the layer
   bool has_merge = false;
+  bool has_plan = false;          // has_forward is then true as well
+  bool only_plans = false;        // there is no forward(): plans are run
   bool orders_threads = false;    // an emulator in its library takes its GPU
                                   // threads in orders (simt/runtime.h)
   uint64_t cache_options = 0;     // QKVET_CACHE_*
   uint64_t layer_options = 0;     // QKVET_LAYER_*
   uint64_t backward_options = 0;  // QKVET_BACKWARD_*
   uint64_t merge_options = 0;     // QKVET_MERGE_*
+  uint64_t plan_options = 0;      // QKVET_PLAN_*
   int64_t min_states = 0;         // of a row without indptr; 0: 1
   int64_t max_states = 0;         // 0: no limit
   qkvet_dtype layer_stage{};      // all zero: the storage type of x

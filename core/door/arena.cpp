@@ -43,6 +43,27 @@ int64_t first_unwritten(const Canary& canary, const TensorSpec& spec,
   return -1;
 }
 
+// The first element that was written in rows that do not count, of outputs as
+// above; all of them where `rows` is empty. -1: none.
+int64_t first_overwritten(const Canary& canary, const TensorSpec& spec,
+                          const std::byte* packed,
+                          const std::vector<int64_t>& rows) {
+  const int64_t element = dtype_bytes(spec.dtype);
+  if (spec.ndim < 3 || spec.elements() == 0) return -1;
+  const int64_t Tq = spec.shape[2];
+  const int64_t width = spec.ndim == 4 ? spec.shape[3] : 1;
+  for (int64_t b = 0; b < spec.shape[0]; ++b)
+    for (int64_t h = 0; h < spec.shape[1]; ++h) {
+      const int64_t first = (b * spec.shape[1] + h) * Tq;
+      const int64_t count = rows.empty() ? 0 : rows[static_cast<size_t>(b)];
+      const int64_t at =
+          canary.first_damage(packed, (first + count) * width * element,
+                              (first + Tq) * width * element);
+      if (at >= 0) return at / element;
+    }
+  return -1;
+}
+
 size_t window_number(int index, int size_class) {
   return static_cast<size_t>(size_class) * kWindowsPerClass +
          static_cast<size_t>(index);
@@ -264,6 +285,22 @@ std::vector<int64_t> Arena::rows_to_write(int slot, const CallPlan& plan,
   return rows;
 }
 
+void Arena::look_for_overwritten(const Spot& spot, const TensorSpec& spec,
+                                 TensorName name, std::vector<int64_t> rows,
+                                 CallOutcome* outcome) {
+  const bool done = outcome->status == CallStatus::kDone;
+  if (outcome->overwritten || (done && rows.empty())) return;
+  if (!done) rows.clear();
+  const Canary& canary = spot.window->canary;
+  std::vector<std::byte> packed(
+      static_cast<size_t>(spec.elements() * dtype_bytes(spec.dtype)));
+  if (!packed.empty()) gather(spec, spot.memory + spot.begin, packed.data());
+  const int64_t first = first_overwritten(canary, spec, packed.data(), rows);
+  if (first < 0) return;
+  outcome->overwritten = name;
+  outcome->overwritten_index = first;
+}
+
 void Arena::collect(int slot, const CallPlan& plan, CallOutcome* outcome) {
   const std::vector<int64_t> queries =
       rows_to_write(slot, plan, /*of_keys=*/false);
@@ -273,6 +310,8 @@ void Arena::collect(int slot, const CallPlan& plan, CallOutcome* outcome) {
     Spot spot;
     if (!spec.present() || !find(slot, plan, t, &spot)) continue;
     const auto name = static_cast<TensorName>(t);
+    if (plan.plan_use != PlanUse::kNone && !is_cache(name))
+      look_for_overwritten(spot, spec, name, queries, outcome);
     if (outcome->status == CallStatus::kDone) {
       std::vector<std::byte>& packed = outcome->*output_member(name);
       const int64_t element = dtype_bytes(spec.dtype);

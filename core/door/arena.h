@@ -64,7 +64,7 @@ class Arena {
   bool prepare(int slot, const CallPlan& plan, const KernelCall& call,
                std::string* why);
   // After the kernel: outcome->damage, and if the call is done the outputs and
-  // outcome->unwritten.
+  // outcome->unwritten; with a plan outcome->overwritten.
   void collect(int slot, const CallPlan& plan, CallOutcome* outcome);
   // After a process died in the middle of a call: nothing that a kernel could
   // write is known any more.
@@ -89,6 +89,10 @@ class Arena {
   };
 
   explicit Arena(int fd);
+  // Of a call with a plan: outcome->overwritten. `rows`: those that count.
+  static void look_for_overwritten(const Spot& spot, const TensorSpec& spec,
+                                   TensorName name, std::vector<int64_t> rows,
+                                   CallOutcome* outcome);
   bool room_for(const CallPlan& plan, std::string* why);
   bool find(int slot, const CallPlan& plan, int tensor, Spot* spot);
   void refill(const Spot& spot, const TensorSpec& spec, bool output);

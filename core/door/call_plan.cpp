@@ -405,6 +405,8 @@ void plan_scalars(const KernelCall& call, CallPlan* plan) {
   plan->threads = call.threads;
   plan->at_once = call.at_once;
   plan->second_context = call.second_context;
+  plan->plan_use = call.plan_use;
+  plan->plan_slot = std::clamp(call.plan_slot, 0, kMostPlans - 1);
   plan->in_place = call.in_place;
   plan->stream = call.placement == Placement::kEndAligned;
   plan->heads = s.H + (call.mistake == Mistake::kHeads ? 1 : 0);

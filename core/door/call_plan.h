@@ -64,6 +64,8 @@ struct CallPlan : ScoreRule {
   int32_t threads = 1;
   bool at_once = false;
   bool second_context = false;
+  PlanUse plan_use = PlanUse::kNone;
+  int32_t plan_slot = 0;
   Dropout dropout;      // p = 0: none
   bool stream = false;  // on a device: one of its own, not the default one
 

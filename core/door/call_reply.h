@@ -36,7 +36,10 @@ enum class Phase : uint32_t {
   kLength,
   kMemory,
   kLayerBackward,
-  kMerge
+  kMerge,
+  kPlan,
+  kUpdate,
+  kRun
 };
 
 // What came of a call. It lies in memory that two processes share, and whoever

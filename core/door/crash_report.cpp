@@ -107,6 +107,12 @@ const char* phase_text(uint32_t phase) {
       return " in layer_backward()";
     case Phase::kMerge:
       return " in merge()";
+    case Phase::kPlan:
+      return " in plan()";
+    case Phase::kUpdate:
+      return " in update()";
+    case Phase::kRun:
+      return " in run()";
     case Phase::kCreate:
       return " in create()";
     case Phase::kDestroy:

@@ -52,6 +52,7 @@ Door::Door(LibrarySpec library) : library_(std::move(library)) {}
 Door::~Door() {
   CallReply unread;
   destroy_cache(held_, &unread);
+  for (HeldPlan& plan : held_.plans) destroy_plan(plan, &unread);
   for (Kernel& kernel : kernels_)
     if (kernel.opened && kernel.open_status == QKVET_OK &&
         kernel.table.open != nullptr && kernel.table.close != nullptr) {
@@ -150,6 +151,7 @@ std::string Door::read_kernels() {
       kernel.backward = copy_sized(kernel.table.backward);
     if (kernel.table.merge != nullptr)
       kernel.merge = copy_sized(kernel.table.merge);
+    kernel.plans = plan_table_of(self);
     infos_.push_back(std::move(info));
   }
   return "";

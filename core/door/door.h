@@ -5,6 +5,7 @@
 #ifndef QKVET_CORE_DOOR_DOOR_H_
 #define QKVET_CORE_DOOR_DOOR_H_
 
+#include <array>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +21,7 @@
 #include "core/door/host.h"
 #include "core/door/workspace.h"
 #include "qkvet/kernel.h"
+#include "qkvet/plan.h"
 
 namespace qkvet {
 
@@ -68,6 +70,7 @@ class Door {
     qkvet_layer_table layer{};
     qkvet_backward_table backward{};
     qkvet_merge_table merge{};
+    qkvet_plan_table plans{};
     int32_t device = QKVET_DEVICE_CPU;
     int64_t alignment = 0;
     bool refuses_in_call = false;
@@ -84,11 +87,21 @@ class Door {
     qkvet_exec exec(int32_t threads) const;
   };
 
+  // A plan, until it is destroyed.
+  struct HeldPlan {
+    const qkvet_kernel* self = nullptr;
+    qkvet_plan_table table{};
+    qkvet_plan* plan = nullptr;  // null: there is none
+    // The lengths and tables that it was given, which hold nothing any more.
+    std::vector<std::vector<std::byte>> given;
+  };
+
   // The cache of a create, until it is destroyed.
   struct Held {
     const Kernel* keeper = nullptr;
     qkvet_cache* cache = nullptr;  // null: there is none
     int64_t sequences = 0;
+    std::array<HeldPlan, kMostPlans> plans;
   };
 
   explicit Door(LibrarySpec library);
@@ -124,8 +137,21 @@ class Door {
   qkvet_status timed(Phase phase, CallReply* reply, Function function);
   void forward(const Kernel& kernel, const qkvet_forward_args& args,
                qkvet_exec* exec, CallReply* reply);
+  // supports() says yes, and the workspace is there.
+  bool is_ready(const Kernel& kernel, const qkvet_forward_args& args,
+                qkvet_exec* exec, CallReply* reply);
   bool supported(const Kernel& kernel, const qkvet_forward_args& args,
                  CallReply* reply);
+  // A call of forward() by way of a plan (door_plans.cpp).
+  static bool is_planned(const Kernel& kernel, const CallPlan& plan);
+  void planned(const Kernel& kernel, const CallPlan& plan,
+               const qkvet_forward_args& args, qkvet_exec* exec, Held& held,
+               CallReply* reply);
+  // Whether there is a plan to run; if not, the reply says why.
+  bool find_plan(const Kernel& kernel, const CallPlan& plan,
+                 const qkvet_forward_args& args, const qkvet_exec& exec,
+                 HeldPlan& held, CallReply* reply);
+  static void destroy_plan(HeldPlan& held, CallReply* reply);
   void backward(const Kernel& kernel, const AbiCall& call, qkvet_exec* exec,
                 CallReply* reply);
   const qkvet_forward_args* room_for_outputs(const Kernel& kernel,

@@ -25,6 +25,24 @@ inline void conclude(CallReply* reply, CallStatus otherwise,
   refuse(reply, otherwise, function, answer, reason);
 }
 
+// A call that is not made: the reason as it is, which need not say whose.
+inline void answer_unsupported(CallReply* reply, const char* function,
+                               qkvet_status status, Reason& reason) {
+  std::string text = reason.line();
+  reply->gave_reason = text.empty() ? 0 : 1;
+  if (text.empty() || status != QKVET_UNSUPPORTED)
+    text = status_line(function, status, text);
+  reply->answer(status == QKVET_UNAVAILABLE ? CallStatus::kUnavailable
+                                            : CallStatus::kUnsupported,
+                text);
+}
+
+// What it means if a call is not made that supports() had promised.
+inline CallStatus refusal_of(qkvet_status status) {
+  return status == QKVET_OUT_OF_MEMORY ? CallStatus::kOutOfMemory
+                                       : CallStatus::kRefused;
+}
+
 // For functions that may say that the kernel does not do that.
 inline CallStatus meaning_of(qkvet_status status) {
   switch (status) {

@@ -2,31 +2,19 @@
 // The calls of the door: what is asked of a kernel, in which order, and what
 // its answers mean.
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "core/base/machine.h"
 #include "core/call/cache_function.h"
 #include "core/door/door.h"
 #include "core/door/door_answers.h"
+#include "core/door/door_timed.h"
 #include "core/door/forward_outputs.h"
 #include "core/door/guarded.h"
 #include "core/door/kernel_reader.h"
 
 namespace qkvet {
 namespace {
-
-// A call that is not made: the reason as it is, which need not say whose.
-void answer_unsupported(CallReply* reply, const char* function,
-                        qkvet_status status, Reason& reason) {
-  std::string text = reason.line();
-  reply->gave_reason = text.empty() ? 0 : 1;
-  if (text.empty() || status != QKVET_UNSUPPORTED)
-    text = status_line(function, status, text);
-  reply->answer(status == QKVET_UNAVAILABLE ? CallStatus::kUnavailable
-                                            : CallStatus::kUnsupported,
-                text);
-}
 
 // Also after a refusal, as the lengths.
 void ask_memory(const qkvet_kernel* self, const qkvet_cache_table& table,
@@ -49,20 +37,6 @@ void ask_memory(const qkvet_kernel* self, const qkvet_cache_table& table,
 }
 
 }  // namespace
-
-template <class Function>
-qkvet_status Door::timed(Phase phase, CallReply* reply, Function function) {
-  const FpEnvironment before = fp_environment();
-  reply->enter(phase);
-  const auto start = std::chrono::steady_clock::now();
-  const qkvet_status status = function();
-  const auto end = std::chrono::steady_clock::now();
-  reply->enter(Phase::kOutside);
-  reply->dirty_environment = fp_environment() == before ? 0 : 1;
-  restore_fp_environment(before);
-  reply->seconds = std::chrono::duration<double>(end - start).count();
-  return status;
-}
 
 bool Door::open_context(Kernel& kernel, CallReply* reply) {
   if (!kernel.opened && kernel.device != QKVET_DEVICE_CPU) {
@@ -145,15 +119,20 @@ bool Door::give_workspace(const Kernel& kernel, AskWorkspace<Args> workspace,
   return true;
 }
 
-void Door::forward(const Kernel& kernel, const qkvet_forward_args& args,
-                   qkvet_exec* exec, CallReply* reply) {
+bool Door::is_ready(const Kernel& kernel, const qkvet_forward_args& args,
+                    qkvet_exec* exec, CallReply* reply) {
   const FpEnvironment before = fp_environment();
   const bool ready =
       supported(kernel, args, reply) &&
       give_workspace(kernel, kernel.table.workspace, args, exec, reply);
-  // What supports() left is not charged to forward().
+  // What supports() left is not charged to the call.
   restore_fp_environment(before);
-  if (!ready) return;
+  return ready;
+}
+
+void Door::forward(const Kernel& kernel, const qkvet_forward_args& args,
+                   qkvet_exec* exec, CallReply* reply) {
+  if (!is_ready(kernel, args, exec, reply)) return;
   Reason reason(reply);
   const qkvet_status status = timed(Phase::kForward, reply, [&] {
     return awaited(kernel, kernel.table.forward(kernel.self, kernel.context,
@@ -163,9 +142,7 @@ void Door::forward(const Kernel& kernel, const qkvet_forward_args& args,
     answer_unsupported(reply, "forward", status, reason);
     return;
   }
-  const bool full = status == QKVET_OUT_OF_MEMORY;
-  conclude(reply, full ? CallStatus::kOutOfMemory : CallStatus::kRefused,
-           "forward", status, reason);
+  conclude(reply, refusal_of(status), "forward", status, reason);
   if (exec->workspace != nullptr) check_workspace(kernel, reply);
 }
 
@@ -383,7 +360,10 @@ void Door::make(const Kernel& kernel, const CallPlan& plan,
   qkvet_exec exec = kernel.exec(plan.threads);
   switch (plan.operation) {
     case Operation::kForward:
-      forward(kernel, call.forward(), &exec, reply);
+      if (is_planned(kernel, plan))
+        planned(kernel, plan, call.forward(), &exec, held, reply);
+      else
+        forward(kernel, call.forward(), &exec, reply);
       break;
     case Operation::kBackward:
       backward(kernel, call, &exec, reply);

@@ -40,6 +40,8 @@ void Door::call_on_device(const Kernel& kernel, const CallPlan& plan,
   device_error_.clear();
   if (plan.operation == Operation::kBackward)
     backward(kernel, call, &exec, reply);
+  else if (is_planned(kernel, plan))
+    planned(kernel, plan, call.forward(), &exec, held_, reply);
   else
     forward(kernel, call.forward(), &exec, reply);
   return_from_device(plan, addresses, reply);

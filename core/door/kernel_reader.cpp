@@ -44,10 +44,15 @@ std::string bad_capabilities(const qkvet_capabilities& c) {
   return "";
 }
 
-std::optional<FaultInfo> read_fault(const qkvet_kernel* self,
-                                    const qkvet_kernel& kernel) {
-  if (kernel.get_extension == nullptr) return std::nullopt;
-  const void* extension = kernel.get_extension(self, QKVET_EXTENSION_FAULT);
+// Null: the kernel has none of this name.
+const void* extension_of(const qkvet_kernel* self, const char* id) {
+  const qkvet_kernel kernel = copy_sized(self);
+  return kernel.get_extension == nullptr ? nullptr
+                                         : kernel.get_extension(self, id);
+}
+
+std::optional<FaultInfo> read_fault(const qkvet_kernel* self) {
+  const void* extension = extension_of(self, QKVET_EXTENSION_FAULT);
   if (extension == nullptr) return std::nullopt;
   const auto fault = copy_sized(static_cast<const qkvet_fault*>(extension));
   FaultInfo info;
@@ -132,13 +137,37 @@ std::string read_merge(const qkvet_merge_table* from, KernelInfo* info) {
   return "";
 }
 
+std::string read_plan(const qkvet_kernel* self, KernelInfo* info) {
+  const void* const from = extension_of(self, QKVET_EXTENSION_PLAN);
+  if (from == nullptr) return "";
+  const qkvet_plan_table table = plan_table_of(self);
+  if (table.struct_size == 0) return "struct_size of its plans is 0";
+  const struct {
+    bool missing;
+    const char* name;
+  } rows[] = {{table.plan == nullptr, "plan"},
+              {table.run == nullptr, "run"},
+              {table.update == nullptr, "update"},
+              {table.destroy == nullptr, "destroy"}};
+  for (const auto& row : rows)
+    if (row.missing)
+      return std::string("its table of plans has no ") + row.name + "()";
+  info->has_plan = true;
+  info->only_plans = !info->has_forward;
+  info->has_forward = true;
+  info->plan_options = table.options;
+  return "";
+}
+
 // "" or what is wrong with what the kernel can do.
-std::string read_tables(const qkvet_kernel& kernel, KernelInfo* info) {
+std::string read_tables(const qkvet_kernel* self, const qkvet_kernel& kernel,
+                        KernelInfo* info) {
   info->has_forward = kernel.forward != nullptr;
   std::string bad = read_cache(kernel.cache, info);
   if (bad.empty()) bad = read_layer(kernel.layer, info);
   if (bad.empty()) bad = read_backward(kernel.backward, info);
   if (bad.empty()) bad = read_merge(kernel.merge, info);
+  if (bad.empty()) bad = read_plan(self, info);
   return bad;
 }
 
@@ -151,7 +180,7 @@ void read_rest(const qkvet_kernel* self, const qkvet_kernel& kernel,
   if (kernel.dialect != nullptr) info->dialect = copy_sized(kernel.dialect);
   if (kernel.precision != nullptr)
     info->precision = copy_sized(kernel.precision);
-  info->fault = read_fault(self, kernel);
+  info->fault = read_fault(self);
 }
 
 }  // namespace
@@ -173,6 +202,13 @@ bool declares_stored(uint64_t cache_options, StoredAs stored) {
       QKVET_CACHE_FP8_PER_TOKEN, QKVET_CACHE_FP8_PER_CHANNEL};
   const uint64_t option = kOptions[static_cast<size_t>(stored)];
   return (cache_options & option) == option;
+}
+
+qkvet_plan_table plan_table_of(const qkvet_kernel* self) {
+  const void* const table = extension_of(self, QKVET_EXTENSION_PLAN);
+  if (table == nullptr) return {};
+  const auto* const from = static_cast<const qkvet_plan_table*>(table);
+  return from->struct_size == 0 ? qkvet_plan_table{} : copy_sized(from);
 }
 
 std::string one_line(const char* text, size_t most) {
@@ -203,11 +239,11 @@ std::string read_kernel(const qkvet_kernel* self, int number,
     return who + ": struct_size of its capabilities is 0";
   info->capabilities = copy_sized(kernel.capabilities);
   std::string bad = bad_capabilities(info->capabilities);
-  if (bad.empty()) bad = read_tables(kernel, info);
+  if (bad.empty()) bad = read_tables(self, kernel, info);
   if (!bad.empty()) return who + ": " + bad;
   if (!info->has_forward && !info->has_cache && !info->has_layer &&
       !info->has_merge)
-    return who + " has no forward(), no cache, no layer and no merge";
+    return who + " has no forward(), no cache, no layer, no merge and no plans";
   read_rest(self, kernel, info);
   return "";
 }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "core/capability/kernel_info.h"
+#include "qkvet/plan.h"
 
 namespace qkvet {
 
@@ -23,6 +24,9 @@ Sized copy_sized(const Sized* from) {
 
 // One line of at most `most` bytes: whatever a library says is printed as such.
 std::string one_line(const char* text, size_t most);
+
+// The table of its plans, as far as both sides know it. Without any, all zero.
+qkvet_plan_table plan_table_of(const qkvet_kernel* self);
 
 // "" or one line that names what is wrong, starting with the kernel.
 std::string read_kernel(const qkvet_kernel* kernel, int number,

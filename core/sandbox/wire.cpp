@@ -88,11 +88,14 @@ void plain_fields(Stream& stream, Info& info) {
   stream.field(info.has_backward);
   stream.field(info.has_layer_backward);
   stream.field(info.has_merge);
+  stream.field(info.has_plan);
+  stream.field(info.only_plans);
   stream.field(info.orders_threads);
   stream.field(info.cache_options);
   stream.field(info.layer_options);
   stream.field(info.backward_options);
   stream.field(info.merge_options);
+  stream.field(info.plan_options);
   stream.field(info.min_states);
   stream.field(info.max_states);
   stream.field(info.layer_stage);

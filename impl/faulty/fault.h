@@ -48,16 +48,13 @@ struct FaultBlock {
   bool tiled = false;
 };
 
-inline const void* fault_extension(const qkvet_kernel* self, const char* id) {
-  return std::strcmp(id, QKVET_EXTENSION_FAULT) == 0 ? self->user : nullptr;
-}
-
 // A kernel that tells its fault. A constant of static storage: it points into
 // itself.
 class Fault : public qkvet_kernel {
  public:
   constexpr Fault(const char* kernel, Place place, const FaultBlock& block)
       : qkvet_kernel(block.kernel(kernel, block.mechanism, place)),
+        other_(get_extension),
         killed_by_{},
         told_{.struct_size = sizeof(qkvet_fault),
               .mechanism = block.mechanism,
@@ -73,12 +70,24 @@ class Fault : public qkvet_kernel {
       killed_by_[i] = block.killed_by[i];
     }
     user = &told_;
-    get_extension = fault_extension;
+    get_extension = extension;
   }
   Fault(const Fault&) = delete;
   Fault& operator=(const Fault&) = delete;
 
  private:
+  using Extension = const void* (*)(const qkvet_kernel*, const char*);
+
+  // `self` is one of these.
+  static const void* extension(const qkvet_kernel* self, const char* id) {
+    const Extension other = static_cast<const Fault*>(self)->other_;
+    if (std::strcmp(id, QKVET_EXTENSION_FAULT) == 0) {
+      return self->user;
+    }
+    return other == nullptr ? nullptr : other(self, id);
+  }
+
+  Extension other_;  // of the kernel beside its fault
   const char* killed_by_[FaultBlock::kMostLaws + 1];  // NULL-ended
   qkvet_fault told_;
 };

@@ -9,18 +9,21 @@
 
 namespace qkvet::impl {
 
-constexpr qkvet_kernel family_serving(const char* name, const char* description,
-                                      Place place,
-                                      const qkvet_precision* precision,
-                                      ForwardFunction forward,
-                                      const qkvet_capabilities* capabilities) {
-  qkvet_kernel kernel = serving_kernel(name, description, place, precision,
-                                       forward, capabilities);
+constexpr qkvet_kernel on_this_cpu(qkvet_kernel kernel) {
 #ifdef QKVET_NEEDS_AVX2
   kernel.open = open_on_avx2;
   kernel.close = close_on_avx2;
 #endif
   return kernel;
+}
+
+constexpr qkvet_kernel family_serving(const char* name, const char* description,
+                                      Place place,
+                                      const qkvet_precision* precision,
+                                      ForwardFunction forward,
+                                      const qkvet_capabilities* capabilities) {
+  return on_this_cpu(serving_kernel(name, description, place, precision,
+                                    forward, capabilities));
 }
 
 }  // namespace qkvet::impl

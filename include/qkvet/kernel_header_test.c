@@ -3,6 +3,7 @@
 #include <dlpack/dlpack.h>
 
 #include "qkvet/kernel.h"
+#include "qkvet/plan.h"
 
 #define SAME_PLACE(ours, theirs, their_struct)                        \
   _Static_assert(                                                     \

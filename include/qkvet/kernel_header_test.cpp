@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "qkvet/kernel.h"
+#include "qkvet/plan.h"
 
 extern "C" {
 size_t qkvet_c_sizeof_tensor(void);
@@ -46,6 +47,7 @@ TEST(KernelHeader, EveryStructBeginsWithItsSize) {
   EXPECT_EQ(offsetof(qkvet_backward_args, struct_size), 0u);
   EXPECT_EQ(offsetof(qkvet_layer_backward_args, struct_size), 0u);
   EXPECT_EQ(offsetof(qkvet_backward_table, struct_size), 0u);
+  EXPECT_EQ(offsetof(qkvet_plan_table, struct_size), 0u);
 }
 
 // 48 bytes is what every DLPack from 0.6 to 1.1 has.

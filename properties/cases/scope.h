@@ -69,6 +69,7 @@ struct Scope {
   uint64_t layer_options = ~uint64_t{0};  // QKVET_LAYER_*
   uint64_t merge_options = ~uint64_t{0};  // QKVET_MERGE_*
   qkvet_extent_rule states = {};          // of a merge without indptr
+  bool plans = true;                      // some kernel has them
   bool truncates = true;                  // some cache does
   bool evicts = true;
   bool forks = true;

@@ -61,7 +61,9 @@ struct PlannedCall {
   bool at_once = false;         // as KernelCall says; the calls beside it, too
   bool same_place = false;      // as KernelCall says
   bool second_context = false;  // the same
-  bool new_process = false;     // the same
+  PlanUse plan_use = PlanUse::kNone;  // the same
+  int plan_slot = 0;                  // the same
+  bool new_process = false;           // the same
   Placement placement = Placement::kEnd;
 };
 
@@ -266,6 +268,7 @@ struct Domain {
   bool free_v = true;     // false: constrain() fixes the data of v
   bool free_data = true;  // false: the law makes some of the data itself
   bool votes = false;     // its first call is held against the oracle
+  bool plans = false;     // about plans (qkvet/plan.h): of kernels with some
   // Options that the law allows, all others are taken out before
   // constrain() is asked; and one of these, where a kernel has it, in every
   // case.

@@ -33,6 +33,7 @@ constexpr Row kRows[] = {
 }  // namespace
 
 std::string needs_a_run(const Law& law) {
+  if (law.domain.plans) return "a call of a file is made without plan()";
   for (const Row& row : kRows)
     if (law.id == row.law) return row.why;
   return "";

@@ -89,11 +89,21 @@ std::optional<Judgement> judge_traces(const CallOutcome& outcome,
   return std::nullopt;
 }
 
-// "forward()", "step.a.2"
+// "forward()", "update() and run()", "step.a.2"
 std::string call_place(const PlannedCall& planned) {
   switch (planned.operation) {
     case Operation::kForward:
-      return "forward()";
+      switch (planned.plan_use) {
+        case PlanUse::kNone:
+          return "forward()";
+        case PlanUse::kMake:
+          return "plan() and run()";
+        case PlanUse::kUpdate:
+          return "update() and run()";
+        case PlanUse::kRun:
+          return "run()";
+      }
+      return "";
     case Operation::kBackward:
       return "backward()";
     case Operation::kLayer:

@@ -131,6 +131,7 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
   scope.layouts = scope.cache_options = scope.layer_options = 0;
   scope.merge_options = 0;
   std::optional<qkvet_extent_rule> states;
+  scope.plans = false;
   scope.truncates = scope.evicts = scope.forks = scope.reorders = false;
   const qkvet_capabilities& first = kernels[0].judged.info.capabilities;
   scope.d = first.d;
@@ -153,6 +154,7 @@ void keep_scope_to(const std::vector<KernelUnderTest>& kernels, Scope& scope) {
       const qkvet_extent_rule own = {info.min_states, info.max_states, 0};
       states = states && !same(*states, own) ? qkvet_extent_rule{} : own;
     }
+    scope.plans |= kernel.judged.info.has_plan;
     scope.truncates |= kernel.judged.info.has_truncate;
     scope.evicts |= kernel.judged.info.has_evict;
     scope.forks |= kernel.judged.info.has_fork;

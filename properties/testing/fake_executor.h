@@ -17,6 +17,7 @@
 #include "properties/run/runner.h"
 #include "properties/testing/fake_options.h"
 #include "properties/testing/fake_pages.h"
+#include "qkvet/plan.h"
 #include "reference/arithmetic/oracle.h"
 #include "reference/arithmetic/precision.h"
 #include "reference/options/dropout.h"
@@ -125,6 +126,8 @@ class FakeExecutor : public Executor {
         QKVET_OPTION_APPEND | QKVET_OPTION_DROPOUT | QKVET_OPTION_DROPOUT_MASK |
         QKVET_OPTION_PAGED_CSR | QKVET_OPTION_INT32_LENGTHS;
     info.capabilities.layouts = QKVET_LAYOUT_ANY_STRIDES;
+    info.has_plan = true;
+    info.plan_options = QKVET_PLAN_UPDATE_INVARIANT;
     return info;
   }
   static KernelUnderTest under_test() {
@@ -159,8 +162,18 @@ class FakeExecutor : public Executor {
     return outcome;
   }
 
+  // A plan is for the extents and options of the call that it was made for.
+  bool is_planned_for(const KernelCall& call) {
+    KernelCall& planned = planned_[call.plan_slot];
+    if (call.plan_use == PlanUse::kNone) return true;
+    if (call.plan_use == PlanUse::kMake) planned = call;
+    return planned.shape == call.shape && planned.causal == call.causal &&
+           planned.scale == call.scale && planned.window == call.window;
+  }
+
   CallOutcome one(KernelCall call) {
-    if (call.mistake != Mistake::kNone) return refused(call);
+    if (call.mistake != Mistake::kNone || !is_planned_for(call))
+      return refused(call);
     const Shape& s = call.shape;
     const auto q = stored_as_doubles(call.q, s.q_elements(), call.q_dtype);
     const FakePages pages(call);
@@ -197,6 +210,7 @@ class FakeExecutor : public Executor {
 
   Question question_;
   Answer answer_;
+  KernelCall planned_[kMostPlans];
   std::vector<KernelInfo> infos_;
 };
 

@@ -35,7 +35,8 @@ std::string declared_subjects(const KernelInfo& info) {
       {info.has_cache, "cache"},
       {info.has_layer, "layer"},
       {info.has_layer && info.has_layer_backward, "layer_backward"},
-      {info.has_merge, "merge"}};
+      {info.has_merge, "merge"},
+      {info.has_plan, "plans"}};
   std::vector<std::string> words;
   for (const auto& [has, word] : subjects)
     if (has) words.emplace_back(word);

@@ -305,7 +305,7 @@ std::vector<std::string> not_judged(const ReportInput& input) {
     weights |= !wants_weights(info) && info.has_forward;
   }
   bool attention = false, cache = false, layer = false, backward = false;
-  bool layer_backward = false, merge = false;
+  bool layer_backward = false, merge = false, plans = false;
   for (const KernelResult& kernel : input.result.kernels) {
     attention |= has_subject(kernel.kernel.judged.info, Subject::kAttention);
     cache |= has_subject(kernel.kernel.judged.info, Subject::kCache);
@@ -314,6 +314,7 @@ std::vector<std::string> not_judged(const ReportInput& input) {
     layer_backward |=
         has_subject(kernel.kernel.judged.info, Subject::kLayerBackward);
     merge |= has_subject(kernel.kernel.judged.info, Subject::kMerge);
+    plans |= kernel.kernel.judged.info.has_plan;
   }
   // Only attention: for caches and layers no bound has been derived.
   const bool f64 =
@@ -351,6 +352,7 @@ std::vector<std::string> not_judged(const ReportInput& input) {
   if (!cache) out.push_back("caches (not declared)");
   if (!layer) out.push_back("layers (not declared)");
   if (!merge) out.push_back("merges of states (not declared)");
+  if (attention && !plans) out.push_back("plans (not declared)");
   if (lse) out.push_back("lse where a kernel returns none");
   if (weights) out.push_back("weights where a kernel returns none");
   return out;

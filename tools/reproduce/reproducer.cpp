@@ -55,6 +55,10 @@ std::string unfit_reason(const Judgement& judgement, const KernelInfo& kernel,
     return "the failure is no number but what the kernel did to memory or to "
            "its process; allowed: wrong numbers (debug it with --in-process)";
   if (std::any_of(calls.begin(), calls.end(), [](const KernelCall& call) {
+        return call.plan_use != PlanUse::kNone;
+      }))
+    return "a plan lives between calls; allowed: calls that stand alone";
+  if (std::any_of(calls.begin(), calls.end(), [](const KernelCall& call) {
         return call.dropout.has_value();
       }))
     return "what is right depends on which weights the kernel drops; allowed: "

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a plan (qkvet/plan.h) keeps of the calls that it is given: what it was
+// made for, and the lengths and tables that count.
+#ifndef QKVET_IMPL_ABI_PLAN_CALL_H_
+#define QKVET_IMPL_ABI_PLAN_CALL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "qkvet/kernel.h"
+#include "qkvet/plan.h"
+
+namespace qkvet::impl {
+
+// The extents, types and options of a call; no data. How many pages there are,
+// and how long a table or a list of them is, belongs to a batch.
+class MadeFor {
+ public:
+  explicit MadeFor(const qkvet_forward_args& args);
+  // What a call has otherwise; NULL: nothing.
+  const char* differs(const qkvet_forward_args& args) const;
+  const qkvet_forward_args& options() const { return args_; }
+
+ private:
+  static constexpr int kTensors = 28;
+
+  qkvet_forward_args args_;
+  int64_t extents_[kTensors][4];
+};
+
+// Copies of the lengths and tables of a call. May throw std::bad_alloc.
+class BatchNumbers {
+ public:
+  void take(const qkvet_forward_args& args);
+  // The call with these numbers, which live as long as this.
+  qkvet_forward_args with(qkvet_forward_args args) const;
+
+  // Of a copy: those of another batch in one of them, as far as both have it
+  // and in the same extents.
+  void take_from(const BatchNumbers& other,
+                 qkvet_tensor qkvet_forward_args::*tensor);
+  // Zeros in one of them.
+  void clear(qkvet_tensor qkvet_forward_args::*tensor);
+
+ private:
+  static constexpr int kTables = 8;
+
+  struct Table {
+    int32_t ndim = 0;  // 0: absent
+    qkvet_dtype dtype = {};
+    int64_t shape[2] = {0, 0};
+    int64_t strides[2] = {0, 0};
+    std::vector<char> data;
+  };
+  Table* find(qkvet_tensor qkvet_forward_args::*tensor);
+
+  Table tables_[kTables];
+};
+
+// A call without data, whose tensors have an address all the same: for readers
+// that look at no number of them.
+qkvet_forward_args with_addresses(qkvet_forward_args args);
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_ABI_PLAN_CALL_H_

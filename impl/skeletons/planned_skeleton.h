@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+// The skeleton of kernels that plan (qkvet/plan.h): plan() copies the lengths
+// and tables of a batch and cuts the rows that count into items of work; run()
+// does the items, each with the keys of its member, gathered out of their
+// pages; update() plans anew for the same capacity. Each decision is a hook,
+// and a fault is a class that derives from PlannedHooks and replaces one:
+//
+//   split            how rows become items of work  -> which rows are computed
+//   renew            what update() makes of a plan  -> lengths, tables, items
+//   wrong_in_update  what update() refuses          -> capacity
+//   wrong_in_run     what run() refuses             -> options, extents
+//   question         the call that run() computes   -> anything
+//   made             behind plan() and update()     -> what plans share
+//   work             the items that run() does      -> which rows are computed
+//   finish           what run() does at its end     -> rows that do not count
+//
+// Contract: that of serving_call.h without new tokens, and that of plan.h.
+// Cost: k and v of a member are copied once for each of its items.
+#ifndef QKVET_IMPL_SKELETONS_PLANNED_SKELETON_H_
+#define QKVET_IMPL_SKELETONS_PLANNED_SKELETON_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "impl/abi/declare.h"
+#include "impl/abi/plan_call.h"
+#include "impl/skeletons/row_skeleton.h"
+#include "impl/skeletons/serving_skeleton.h"
+
+namespace qkvet::impl {
+
+// Rows [first, first + rows) of a member.
+struct WorkItem {
+  int64_t member = 0;
+  int64_t first = 0;
+  int64_t rows = 0;
+};
+using WorkItems = std::vector<WorkItem>;
+
+// A plan.
+struct PlannedWork {
+  MadeFor made_for;
+  BatchNumbers numbers;
+  WorkItems items;
+  std::vector<float> notes;  // of a fault
+  const void* noted = nullptr;
+};
+
+// Items of so many rows are what a block of threads would do.
+inline constexpr int64_t kItemRows = 4;
+
+struct PlannedHooks {
+  static constexpr uint64_t kClaims = QKVET_PLAN_UPDATE_INVARIANT;
+
+  static void split(const ServingCall& s, WorkItems* items) {
+    for (int64_t m = 0; m < s.members(); ++m) {
+      const int64_t rows = served_member(s, m).queries;
+      for (int64_t i = 0; i < rows; i += kItemRows) {
+        items->push_back({m, i, std::min(kItemRows, rows - i)});
+      }
+    }
+  }
+  // `next` is what plan() would have made.
+  static void renew(const PlannedWork& next, PlannedWork* work) {
+    *work = next;
+  }
+  static const char* wrong_in_update(const PlannedWork& work,
+                                     const qkvet_forward_args& args) {
+    return work.made_for.differs(args);
+  }
+  static const char* wrong_in_run(const PlannedWork& work,
+                                  const qkvet_forward_args& args) {
+    return work.made_for.differs(args);
+  }
+  static qkvet_forward_args question(PlannedWork* work,
+                                     const qkvet_forward_args& args) {
+    return work->numbers.with(args);
+  }
+  static void made(const PlannedWork&) {}
+  static const WorkItems& work(PlannedWork* work, const ServingCall&) {
+    return work->items;
+  }
+  static void finish(const ServingCall&) {}
+};
+
+// The plainest arithmetic of a row with every option: scores and their maximum,
+// then exponentials, their sum and the weighted values, all sums ascending and
+// the sink first.
+struct PlannedRow {
+  static void row(const Row& row) {
+    constexpr float kNone = -std::numeric_limits<float>::infinity();
+    float max = row.terms.sink;
+    for (int64_t j = 0; j < row.keys; ++j) {
+      const float* const k = row.k.row(j);
+      float dot = 0;
+      for (int64_t c = 0; c < row.width; ++c) {
+        dot += row.q[c] * k[c * row.k.step];
+      }
+      row.scores[j] = row.score(dot * row.scale, j);
+      max = std::fmax(max, row.scores[j]);
+    }
+    float sum = row.terms.sink > kNone ? std::exp(row.terms.sink - max) : 0;
+    for (int64_t c = 0; c < row.value_width; ++c) {
+      row.acc[c] = 0;
+    }
+    for (int64_t j = 0; j < row.keys; ++j) {
+      const float* const v = row.v.row(j);
+      const float weight = std::exp(row.scores[j] - max);
+      sum += weight;
+      for (int64_t c = 0; c < row.value_width; ++c) {
+        row.acc[c] += weight * v[c * row.v.step];
+      }
+    }
+    for (int64_t c = 0; c < row.value_width; ++c) {
+      row.o[c * row.o_step] = row.acc[c] / sum;
+    }
+    row.write_lse(max + std::log(sum));
+  }
+};
+
+// Some rows of a call.
+inline ForwardCall rows_of(const ForwardCall& call, int64_t first,
+                           int64_t rows) {
+  ForwardCall part = call;
+  const auto move = [first](auto& view) {
+    if (view.data != nullptr) {
+      view.data = view.at(0, 0, first);
+    }
+  };
+  part.queries = rows;
+  part.diagonal += first;
+  part.options = call.options.from(0, 0, first, 0);
+  move(part.q);
+  move(part.o);
+  move(part.lse);
+  move(part.half.q);
+  move(part.half.o);
+  return part;
+}
+
+template <class Hooks>
+struct PlannedKernel {
+  using Gather = ServingKernel<ServingHooks, compute_rows<PlannedRow>>;
+
+  static PlannedWork* of(qkvet_plan* plan) {
+    return reinterpret_cast<PlannedWork*>(plan);
+  }
+
+  // A call that is read and whose numbers are checked.
+  static qkvet_status read(const qkvet_kernel* self,
+                           const qkvet_forward_args& args, ServingCall* s,
+                           qkvet_text* why) {
+    qkvet_status status = read_serving(self, &args, s, why);
+    return status == QKVET_OK ? check_serving(s, why) : status;
+  }
+
+  static qkvet_status make(const qkvet_kernel* self,
+                           const qkvet_forward_args& args,
+                           std::unique_ptr<PlannedWork>* work,
+                           qkvet_text* why) {
+    ServingCall s;
+    const qkvet_status status = read(self, with_addresses(args), &s, why);
+    if (status != QKVET_OK) {
+      return status;
+    }
+    work->reset(new PlannedWork{MadeFor(args), {}, {}, {}, nullptr});
+    (*work)->numbers.take(args);
+    Hooks::split(s, &(*work)->items);
+    return QKVET_OK;
+  }
+
+  static qkvet_status plan(const qkvet_kernel* self, qkvet_context*,
+                           const qkvet_forward_args* args,
+                           const qkvet_exec* exec, qkvet_plan** plan,
+                           qkvet_text* why) try {
+    qkvet_forward_args known = {};
+    std::unique_ptr<PlannedWork> work;
+    qkvet_status status = check_exec(exec, why);
+    status = status == QKVET_OK ? read_struct(args, &known, why) : status;
+    status = status == QKVET_OK ? make(self, known, &work, why) : status;
+    if (status == QKVET_OK) {
+      Hooks::made(*work);
+      *plan = reinterpret_cast<qkvet_plan*>(work.release());
+    }
+    return status;
+  } catch (const std::bad_alloc&) {
+    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for a plan");
+  }
+
+  static qkvet_status update(const qkvet_kernel* self, qkvet_plan* plan,
+                             const qkvet_forward_args* args,
+                             const qkvet_exec* exec, qkvet_text* why) try {
+    qkvet_forward_args known = {};
+    std::unique_ptr<PlannedWork> next;
+    qkvet_status status = check_exec(exec, why);
+    status = status == QKVET_OK ? read_struct(args, &known, why) : status;
+    if (status != QKVET_OK) {
+      return status;
+    }
+    if (const char* wrong = Hooks::wrong_in_update(*of(plan), known)) {
+      return refuse(why, QKVET_INVALID_ARGUMENT, wrong);
+    }
+    status = make(self, known, &next, why);
+    if (status == QKVET_OK) {
+      Hooks::renew(*next, of(plan));
+      Hooks::made(*of(plan));
+    }
+    return status;
+  } catch (const std::bad_alloc&) {
+    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for a plan");
+  }
+
+  static qkvet_status compute_item(const ServingCall& s, const WorkItem& item,
+                                   qkvet_text* why) {
+    ForwardCall part =
+        rows_of(served_member(s, item.member), item.first, item.rows);
+    const int64_t bytes = part.keys * s.call.kv_heads *
+                          (s.call.width + s.call.value_width) *
+                          bytes_of(s.call.storage);
+    const std::unique_ptr<char[]> memory(
+        new (std::nothrow) char[static_cast<size_t>(bytes)]);
+    if (memory == nullptr) {
+      return refuse(why, QKVET_OUT_OF_MEMORY, "no memory to gather the pages");
+    }
+    if (s.call.storage == Storage::kF32) {
+      Gather::take(s, item.member, memory.get(), &part, &part.k, &part.v);
+    } else {
+      Gather::take(s, item.member, memory.get(), &part, &part.half.k,
+                   &part.half.v);
+    }
+    return compute_in_f32(part, compute_rows<PlannedRow>, why);
+  }
+
+  static qkvet_status run(const qkvet_kernel* self, qkvet_plan* plan,
+                          const qkvet_forward_args* args,
+                          const qkvet_exec* exec, qkvet_text* why) try {
+    qkvet_forward_args known = {};
+    qkvet_status status = check_exec(exec, why);
+    status = status == QKVET_OK ? read_struct(args, &known, why) : status;
+    if (status != QKVET_OK) {
+      return status;
+    }
+    PlannedWork* const work = of(plan);
+    if (const char* wrong = Hooks::wrong_in_run(*work, known)) {
+      return refuse(why, QKVET_INVALID_ARGUMENT, wrong);
+    }
+    const qkvet_forward_args whole = Hooks::question(work, known);
+    ServingCall s;
+    status = read(self, whole, &s, why);
+    status = status == QKVET_OK ? check_positions(s.call, why) : status;
+    if (status != QKVET_OK) {
+      return status;
+    }
+    const WorkItems& items = Hooks::work(work, s);
+    for (size_t n = 0; status == QKVET_OK && n < items.size(); ++n) {
+      status = compute_item(s, items[n], why);
+    }
+    if (status == QKVET_OK) {
+      Hooks::finish(s);
+    }
+    return status;
+  } catch (const std::bad_alloc&) {
+    return refuse(why, QKVET_OUT_OF_MEMORY, "no memory for a plan");
+  }
+
+  static void destroy(const qkvet_kernel*, qkvet_plan* plan) {
+    delete of(plan);
+  }
+
+  static constexpr qkvet_plan_table kTable = {
+      sizeof(qkvet_plan_table), Hooks::kClaims, plan, run, update, destroy};
+
+  static const void* extension(const qkvet_kernel*, const char* id) {
+    return std::strcmp(id, QKVET_EXTENSION_PLAN) == 0 ? &kTable : nullptr;
+  }
+};
+
+// A kernel that has plans and no forward().
+template <class Hooks>
+constexpr qkvet_kernel planned_kernel(const char* name, const char* description,
+                                      Place place,
+                                      const qkvet_precision* precision,
+                                      const qkvet_capabilities* capabilities) {
+  qkvet_kernel kernel = serving_kernel(name, description, place, precision,
+                                       nullptr, capabilities);
+  kernel.get_extension = PlannedKernel<Hooks>::extension;
+  return kernel;
+}
+
+inline constexpr qkvet_precision kPlannedPrecision = sequential_f32();
+
+}  // namespace qkvet::impl
+
+#endif  // QKVET_IMPL_SKELETONS_PLANNED_SKELETON_H_

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls by way of plans (qkvet/plan.h), and the batches of one capacity that
+// laws plan for.
+#ifndef QKVET_PROPERTIES_CALLS_PLAN_CALLS_H_
+#define QKVET_PROPERTIES_CALLS_PLAN_CALLS_H_
+
+#include "properties/judging/law.h"
+
+namespace qkvet::properties {
+
+// Options that laws about plans allow. Not new tokens: a plan says where they
+// would go, and run() would have to be told.
+inline constexpr uint32_t kAllowPlanned =
+    kAllowRope | kAllowPairs | kAllowScores | kAllowLayout | kAllowPaged;
+// What gives members lengths.
+inline constexpr uint32_t kAboutLengths =
+    kAllowLengths | kAllowPacked | kAllowPaged;
+
+enum class Batch : uint8_t {
+  kCase,   // the case as it is
+  kFull,   // all rows and keys that there are
+  kTurned  // the members in the reverse order of their lengths
+};
+Case batch_of(Case value, Batch batch);
+
+// The case with lengths that leave out a key of some member, if they leave out
+// nothing.
+Case with_a_smaller_batch(Case value);
+
+// o and lse of the batch, with their truth.
+PlannedCall call_with_plan(const Case& value, const KernelInfo& kernel,
+                           Batch batch, PlanUse use, int slot = 0);
+
+// Call n against its truth, which is a call's own.
+Judgement judge_of_call(const JudgeInput& input, size_t n);
+
+// Adds call n to a judgement: it must be right. False if it is not: `looks`
+// says what that looks like.
+bool must_be_right(const JudgeInput& input, size_t n, const char* looks,
+                   Judgement& judgement);
+
+// For a call behind which nothing about plans can be told: false, with the
+// verdict GaveUp, if it is wrong.
+bool is_right_by_itself(const JudgeInput& input, size_t n,
+                        Judgement& judgement);
+
+}  // namespace qkvet::properties
+
+#endif  // QKVET_PROPERTIES_CALLS_PLAN_CALLS_H_

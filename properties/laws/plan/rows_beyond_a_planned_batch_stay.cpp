@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows that do not count belong to nobody, or to others: where a graph is
+// replayed, the buffers have room for the largest batch, and what stands behind
+// a smaller one is read by whoever comes next.
+#include <algorithm>
+
+#include "properties/calls/plan_calls.h"
+#include "properties/judging/compare.h"
+
+namespace qkvet::properties {
+namespace of_rows_beyond_a_planned_batch_stay {
+
+bool has_rows_beyond(const Case& value) {
+  if (!value.cu_q.empty()) return value.cu_q.back() < value.shape.Tq;
+  return std::ranges::any_of(
+      value.q_len, [&](int64_t rows) { return rows < value.shape.Tq; });
+}
+
+Case constrain(Case value) {
+  if (has_rows_beyond(value)) return value;
+  Shape& s = value.shape;
+  s.Tq = std::max<int64_t>(s.Tq, 1);
+  s.B = std::min<int64_t>(s.B, static_cast<int64_t>(kMaxMembers));
+  for (int64_t& start : value.cu_q) start = std::min(start, s.Tq - 1);
+  if (value.cu_q.empty())
+    value.q_len.assign(static_cast<size_t>(s.B), s.Tq - 1);
+  return value;
+}
+
+Plan plan(const Case& value, const KernelInfo& kernel) {
+  Plan plan;
+  plan.calls = {call_with_plan(value, kernel, Batch::kCase, PlanUse::kMake),
+                call_with_plan(value, kernel, Batch::kFull, PlanUse::kMake),
+                call_with_plan(value, kernel, Batch::kCase, PlanUse::kUpdate)};
+  for (PlannedCall& call : plan.calls) call.needs_truth = false;
+  return plan;
+}
+
+Judgement judge(const JudgeInput& input) {
+  Judgement judgement;
+  for (const size_t n : {size_t{0}, size_t{2}}) {
+    const CallOutcome& outcome = *input.calls[n].outcome;
+    ++judgement.compared;
+    if (!outcome.overwritten) continue;
+    Finding finding;
+    finding.where = element_name(*outcome.overwritten, input.value.shape,
+                                 outcome.overwritten_index);
+    finding.expected = "as it was: the row does not count";
+    finding.actual = "written";
+    finding.looks = n == 0 ? "a batch is padded to its capacity"
+                           : "what is left of a larger batch is still computed";
+    finding.planned = static_cast<int32_t>(n);
+    judgement.verdict = Verdict::kFailed;
+    judgement.finding = std::move(finding);
+    return judgement;
+  }
+  return judgement;
+}
+
+}  // namespace of_rows_beyond_a_planned_batch_stay
+
+extern constinit const Law rows_beyond_a_planned_batch_stay{
+    "rows_beyond_a_planned_batch_stay",
+    "A run writes the rows of the batch that was planned last, and nothing "
+    "behind them.",
+    "o[i] and lse[i] after run() = before, for i beyond the rows that count",
+    "rows of queries that do not count, and a plan",
+    "Nothing is asked of them.",
+    "They are not computed.",
+    "(a) it is exact, (c) it reaches the work that a larger batch has left",
+    554,
+    Domain{.plans = true,
+           .allows = kAllowPlanned,
+           .about = kAllowLengths | kAllowPacked},
+    of_rows_beyond_a_planned_batch_stay::constrain,
+    of_rows_beyond_a_planned_batch_stay::plan,
+    of_rows_beyond_a_planned_batch_stay::judge};
+
+}  // namespace qkvet::properties
