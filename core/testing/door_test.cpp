@@ -199,8 +199,9 @@ std::string tables_error(const std::string& config) {
 }
 
 TEST(Door, TablesAreChecked) {
-  EXPECT_EQ(tables_error("nothing"),
-            "cache has no forward(), no cache, no layer and no merge");
+  EXPECT_EQ(
+      tables_error("nothing"),
+      "cache has no forward(), no cache, no layer, no merge and no plans");
   EXPECT_EQ(tables_error("zero_cache"), "cache: struct_size of its cache is 0");
   EXPECT_EQ(tables_error("short_cache"), "cache: its cache has no reset()");
   EXPECT_EQ(tables_error("no_step"), "cache: its cache has no step()");

@@ -66,7 +66,7 @@ Case planned_case(const Law& law, uint64_t seed, int64_t number,
 }
 
 std::string undeclared_need(const Law& law, const Scope& scope) {
-  if (law.domain.plans && !scope.plans) return "not declared: plans";
+  if (law.domain.plans && !scope.plans) return kNoPlans;
   constexpr int64_t kCases = 4;
   bool any = !scope.pins.empty();
   for (int64_t number = 1; number <= kCases && !any; ++number)

@@ -252,6 +252,8 @@ std::optional<Judgement> CaseWork::settled(const JudgedKernel& kernel) {
   const SubjectRow& subject = subject_row(law_->domain.subject);
   if (judgement.reason.empty() && !subject.is_declared(kernel.info))
     judgement.reason = subject.missing;
+  if (judgement.reason.empty() && law_->domain.plans && !kernel.info.has_plan)
+    judgement.reason = kNoPlans;
   if (judgement.reason.empty() && subject.is_gradient)
     judgement.reason =
         gradient_not_derived(kernel.model, value_.dropout.has_value());

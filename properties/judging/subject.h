@@ -47,6 +47,9 @@ const SubjectRow& subject_row(Subject subject);
 
 const Law& agreement_about(Subject subject);
 
+// Why nothing about plans is asked of a kernel.
+inline constexpr const char* kNoPlans = "not declared: plans";
+
 }  // namespace qkvet::properties
 
 #endif  // QKVET_PROPERTIES_JUDGING_SUBJECT_H_

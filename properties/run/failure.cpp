@@ -80,9 +80,9 @@ Failure shrunk_failure(const Candidate& candidate,
     failure.story = fault_of(*law, failure.smallest, failure.judgement,
                              kernel.judged, kernel.index, executor, time);
   }
-  // What died, or is unsteady, is no matter of convention.
+  // What died, or is unsteady, or of plans, is no matter of convention.
   if (failure.judgement.kind == FailureKind::kLaw &&
-      failure.repeats_failed == failure.repeats)
+      failure.repeats_failed == failure.repeats && !law->domain.plans)
     failure.dialect = other_dialect(candidate.value, kernel.judged,
                                     kernel.index, executor, time);
   failure.digest = input_digest(make_inputs(failure.smallest));

@@ -121,6 +121,7 @@ PlannedCall call_of(Foreign foreign, const Case& value,
       call.plan_use = PlanUse::kUpdate;
       break;
   }
+  call.want_lse = wants_lse(kernel);  // as planned: what is wrong is one thing
   call.expects_refusal = true;
   return call;
 }
