@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two plans of a context, whose runs and updates come in turns: a server has
 // one for prefills and one for decodes, or one for each size of a graph.
-#include "properties/calls/plan_calls.h"
+#include "properties/judging/plan_calls.h"
 
 namespace qkvet::properties {
 namespace of_plans_are_separate {

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "properties/calls/other_shape.h"
-#include "properties/calls/plan_calls.h"
 #include "properties/judging/compare.h"
 #include "properties/judging/malformed_numbers.h"
+#include "properties/judging/plan_calls.h"
 
 namespace qkvet::properties {
 namespace of_plans_refuse_what_they_were_not_made_for {

@@ -4,8 +4,8 @@
 // a smaller one is read by whoever comes next.
 #include <algorithm>
 
-#include "properties/calls/plan_calls.h"
 #include "properties/judging/compare.h"
+#include "properties/judging/plan_calls.h"
 
 namespace qkvet::properties {
 namespace of_rows_beyond_a_planned_batch_stay {

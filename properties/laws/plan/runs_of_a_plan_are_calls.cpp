@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "properties/calls/call_pairs.h"
-#include "properties/calls/plan_calls.h"
+#include "properties/judging/plan_calls.h"
 
 namespace qkvet::properties {
 namespace of_runs_of_a_plan_are_calls {

@@ -3,7 +3,7 @@
 // case: once for all rows and keys that there are, so that what is left of them
 // is too much, and once for the same members in another order.
 #include "properties/calls/call_pairs.h"
-#include "properties/calls/plan_calls.h"
+#include "properties/judging/plan_calls.h"
 #include "qkvet/plan.h"
 
 namespace qkvet::properties {

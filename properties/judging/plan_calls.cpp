@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/calls/plan_calls.h"
+#include "properties/judging/plan_calls.h"
 
 #include <algorithm>
 #include <utility>

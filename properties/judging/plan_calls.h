@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls by way of plans (qkvet/plan.h), and the batches of one capacity that
 // laws plan for.
-#ifndef QKVET_PROPERTIES_CALLS_PLAN_CALLS_H_
-#define QKVET_PROPERTIES_CALLS_PLAN_CALLS_H_
+#ifndef QKVET_PROPERTIES_JUDGING_PLAN_CALLS_H_
+#define QKVET_PROPERTIES_JUDGING_PLAN_CALLS_H_
 
 #include "properties/judging/law.h"
 
@@ -46,4 +46,4 @@ bool is_right_by_itself(const JudgeInput& input, size_t n,
 
 }  // namespace qkvet::properties
 
-#endif  // QKVET_PROPERTIES_CALLS_PLAN_CALLS_H_
+#endif  // QKVET_PROPERTIES_JUDGING_PLAN_CALLS_H_
