@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "qkvet/kernel.h"
+#include "qkvet/plan.h"
 #include "tools/base/program_run.h"
 
 namespace qkvet::tools::templates_refuse_test {
